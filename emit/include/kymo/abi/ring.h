@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * ring.h: the shared memory that one program and one collector have in common: a header page, one control
+ * block per lane, and the lanes' bytes. spec/ring.md section 3 is the text to this layout; section 4 says who
+ * may write which word.
+ */
+#ifndef KYMO_ABI_RING_H
+#define KYMO_ABI_RING_H
+
+#include "check.h"
+
+#define KYMO_MEM_MAGIC 0x314d454d4f4d594bull /* "KYMOMEM1", little endian */
+
+/* A record with its header may not be longer; a longer one is refused and counted in lost_size. */
+#define KYMO_RECORD_MAX 65536u
+#define KYMO_RECORD_HEADER 8u
+
+/* Ring sizes are powers of two between these. The upper bound keeps byte counts in 32 bits [ring.md 3.2]. */
+#define KYMO_RING_BYTES_MIN 4096u
+#define KYMO_RING_BYTES_MAX (1u << 30)
+
+/* Sessions that one program can serve at once. */
+#define KYMO_SLOTS 16u
+
+enum kymo_kind {
+	KYMO_KIND_RSEQ = 1,	/* one lane per CPU, then one spill lane */
+	KYMO_KIND_PORTABLE = 2, /* lanes are claimed by threads */
+};
+
+enum kymo_clock {
+	KYMO_CLOCK_TSC = 1,	  /* raw invariant TSC, in cycles */
+	KYMO_CLOCK_MONOTONIC = 2, /* CLOCK_MONOTONIC, in nanoseconds */
+};
+
+/* First page of the memory. Written by the collector before the program sees it, except lost_lane. */
+struct kymo_mem {
+	uint64_t magic;
+	uint32_t abi;
+	uint32_t kind;
+	uint32_t clock;
+	uint32_t lane_count;
+	uint32_t ring_bytes;
+	uint32_t rings_offset; /* bytes from the start of the memory to ring control block 0 */
+	uint64_t data_offset;  /* bytes from the start of the memory to the bytes of lane 0 */
+	uint64_t mem_bytes;
+	uint64_t serial;       /* identity of this memory, unique on the collector */
+	uint64_t lost_lane;    /* program: records lost because no lane was free for the thread */
+};
+KYMO_CHECK_SIZE(struct kymo_mem, 64);
+KYMO_CHECK_OFFSET(struct kymo_mem, ring_bytes, 24);
+KYMO_CHECK_OFFSET(struct kymo_mem, data_offset, 32);
+KYMO_CHECK_OFFSET(struct kymo_mem, lost_lane, 56);
+
+#define KYMO_MEM_HEADER_BYTES 4096u
+
+/*
+ * Control block of one lane. head and tail count bytes in the low 32 bits and records above:
+ * value = bytes + records * 2^32, modulo 2^64 [ring.md 3.2].
+ */
+struct kymo_ring {
+	uint64_t head;	       /* program: everything below is published */
+	uint64_t last;	       /* program: header word of the newest record begun; never older than head */
+	uint64_t tail;	       /* collector: everything below is free again */
+	uint64_t lost_full;    /* program: records lost because the ring was full */
+	uint64_t lost_size;    /* program: records lost because they were too long */
+	uint64_t lost_restart; /* program: records lost because the sequence could not be completed */
+	uint64_t reserve;      /* portable ring: end of the space that is handed out */
+	uint32_t depth;	       /* portable ring: records in progress on this lane */
+	uint32_t owner;	       /* portable ring: thread id of the owner; spill lane: 1 while locked */
+	uint64_t unused[8];
+};
+KYMO_CHECK_SIZE(struct kymo_ring, 128);
+KYMO_CHECK_OFFSET(struct kymo_ring, last, 8);
+KYMO_CHECK_OFFSET(struct kymo_ring, tail, 16);
+KYMO_CHECK_OFFSET(struct kymo_ring, lost_full, 24);
+KYMO_CHECK_OFFSET(struct kymo_ring, lost_restart, 40);
+KYMO_CHECK_OFFSET(struct kymo_ring, reserve, 48);
+KYMO_CHECK_OFFSET(struct kymo_ring, owner, 60);
+
+#define KYMO_ONE_RECORD (1ull << 32)
+
+#endif

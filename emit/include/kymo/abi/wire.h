@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * wire.h: messages between a program and a collector over a SOCK_SEQPACKET Unix socket, one message a packet,
+ * in the byte order of the machine. spec/session.md section 4 says who sends what, and when.
+ */
+#ifndef KYMO_ABI_WIRE_H
+#define KYMO_ABI_WIRE_H
+
+#include "check.h"
+
+/* No message is longer. Longer lists are sent as several messages. */
+#define KYMO_MSG_BYTES_MAX 32768u
+
+enum kymo_msg_type {
+	/* program to collector */
+	KYMO_MSG_HELLO = 1,
+	KYMO_MSG_DESCS = 2,
+	KYMO_MSG_DESCS_END = 3,
+	KYMO_MSG_GONE = 4,
+	KYMO_MSG_ATTACHED = 5,
+	/* collector to program */
+	KYMO_MSG_ATTACH = 16,
+	KYMO_MSG_ENABLE = 17,
+	KYMO_MSG_DISABLE = 18,
+	KYMO_MSG_GO = 19,
+	KYMO_MSG_BYE = 20,
+};
+
+struct kymo_msg {
+	uint32_t type;
+	uint32_t bytes; /* of the whole message, this head included */
+};
+KYMO_CHECK_SIZE(struct kymo_msg, 8);
+
+/* First message of a program on every connection; exe (NUL-terminated) fills the rest of the message. */
+struct kymo_msg_hello {
+	struct kymo_msg msg;
+	uint32_t abi;
+	uint32_t pid;	/* as the program sees itself */
+	uint32_t kind;	/* enum kymo_kind: the ring that this program will use */
+	uint32_t clock; /* enum kymo_clock */
+	uint32_t cpu_count; /* CPUs that can exist: the lanes of an rseq program, less the spill lane */
+	uint32_t unused;
+	char comm[16];
+};
+KYMO_CHECK_SIZE(struct kymo_msg_hello, 48);
+KYMO_CHECK_OFFSET(struct kymo_msg_hello, comm, 32);
+
+/* KYMO_MSG_DESCS: entries of this head, then a description, padded to 8 bytes. */
+struct kymo_msg_desc {
+	uint32_t index; /* of the event in this program; KYMO_NO_INDEX for an enumeration */
+	uint32_t bytes; /* of the description that follows, without the padding */
+};
+KYMO_CHECK_SIZE(struct kymo_msg_desc, 8);
+#define KYMO_NO_INDEX 0xffffffffu
+
+/* KYMO_MSG_DESCS_END (program) and KYMO_MSG_GO (collector): what is said up to here is one generation. */
+struct kymo_msg_generation {
+	struct kymo_msg msg;
+	uint32_t generation;
+	uint32_t unused;
+};
+KYMO_CHECK_SIZE(struct kymo_msg_generation, 16);
+
+/* KYMO_MSG_GONE and KYMO_MSG_DISABLE: the head, then uint32_t indices. */
+
+/* KYMO_MSG_ENABLE: the head, then pairs of these. */
+struct kymo_msg_enable {
+	uint32_t index;
+	uint32_t id; /* 1 to 65535: the id that records of this event carry in this session */
+};
+KYMO_CHECK_SIZE(struct kymo_msg_enable, 8);
+
+/* KYMO_MSG_ATTACH, with the memory's descriptor as SCM_RIGHTS. */
+struct kymo_msg_attach {
+	struct kymo_msg msg;
+	uint32_t abi;
+	uint32_t kind;
+	uint32_t clock;
+	uint32_t lane_count;
+	uint32_t ring_bytes;
+	uint32_t rings_offset;
+	uint64_t data_offset;
+	uint64_t mem_bytes;
+	uint64_t serial;
+	char session[64]; /* NUL-terminated */
+};
+KYMO_CHECK_SIZE(struct kymo_msg_attach, 120);
+KYMO_CHECK_OFFSET(struct kymo_msg_attach, data_offset, 32);
+KYMO_CHECK_OFFSET(struct kymo_msg_attach, session, 56);
+
+/* KYMO_MSG_ATTACHED: how it went. error is an errno value, 0 when the rings are in place. */
+struct kymo_msg_attached {
+	struct kymo_msg msg;
+	uint64_t serial;
+	uint32_t error;
+	uint32_t locked; /* 1: the rings are locked into memory; 0: only touched once */
+	uint64_t touched_bytes;
+};
+KYMO_CHECK_SIZE(struct kymo_msg_attached, 32);
+
+/* KYMO_MSG_BYE: reason, then NUL-terminated text that fills the rest of the message. */
+enum kymo_bye {
+	KYMO_BYE_END = 1,	/* the session is over */
+	KYMO_BYE_SCOPE = 2,	/* this session does not want this program */
+	KYMO_BYE_VERSION = 3,	/* abi or clock do not match */
+	KYMO_BYE_MEMORY = 4,	/* the session's memory cap is reached */
+	KYMO_BYE_PROTOCOL = 5,	/* the program broke the protocol */
+};
+struct kymo_msg_bye {
+	struct kymo_msg msg;
+	uint32_t reason;
+	uint32_t unused;
+};
+KYMO_CHECK_SIZE(struct kymo_msg_bye, 16);
+
+#endif
