@@ -1,0 +1,1 @@
+//! Collector: user rings to packets.

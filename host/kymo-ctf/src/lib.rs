@@ -1,0 +1,1 @@
+//! CTF: packets to trace and back. No clock, no sockets.

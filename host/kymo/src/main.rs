@@ -1,0 +1,44 @@
+//! The command line of kymo. Verbs are modules below `verbs`; this file only chooses one and turns its outcome into an exit code.
+//! It does no work of its own.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+mod verbs;
+
+/// Tracer and latency laboratory for Linux.
+#[derive(Parser)]
+#[command(name = "kymo", version, propagate_version = true, max_term_width = 100)]
+pub struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    Record(verbs::record::Args),
+    Read(verbs::read::Args),
+    List(verbs::list::Args),
+    Docs(verbs::docs::Args),
+}
+
+fn main() -> ExitCode {
+    // A reader such as `head` that closes the pipe ends us quietly.
+    verbs::default_sigpipe();
+    let cli = Cli::parse();
+    tracing_subscriber::fmt()
+        .with_env_filter(tracing_subscriber::EnvFilter::from_env("KYMO_LOG"))
+        .with_writer(std::io::stderr)
+        .init();
+    let outcome = match cli.verb {
+        Verb::Record(args) => verbs::record::run(args),
+        Verb::Read(args) => verbs::read::run(args),
+        Verb::List(args) => verbs::list::run(args),
+        Verb::Docs(args) => verbs::docs::run(args),
+    };
+    outcome.unwrap_or_else(|error| {
+        eprintln!("kymo: {error:#}");
+        ExitCode::from(2)
+    })
+}

@@ -1,0 +1,12 @@
+//! `kymo record`.
+
+use std::process::ExitCode;
+
+/// Placeholder
+#[derive(clap::Args)]
+pub struct Args {}
+
+/// Runs the verb.
+pub fn run(_args: Args) -> anyhow::Result<ExitCode> {
+    anyhow::bail!("record is under construction")
+}
