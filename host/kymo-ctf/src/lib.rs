@@ -1,1 +1,6 @@
-//! CTF: packets to trace and back. No clock, no sockets.
+//! CTF: packets to a trace, and a trace back to records [spec/trace.md].
+//!
+//! [`write`] makes metadata text and packet heads as bytes; putting them into files is the collector's work.
+//! There is no clock in this crate and no socket.
+
+pub mod write;

@@ -1,0 +1,162 @@
+//! Metadata as CTF 1.8 text (TSDL) [spec/trace.md 4].
+//!
+//! Field names get one `_` in front, which readers take off again, so that no name meets a keyword or a type.
+
+use std::fmt::Write as _;
+
+use kymo_abi::desc::{FieldType, Scalar};
+
+use super::plan::{self, Enums, Named, Shape};
+use super::{EnvValue, EventClass, TraceMeta};
+
+/// The text of a `metadata` file in CTF 1.8. It is complete: it replaces the one before.
+pub fn metadata_ctf18(meta: &TraceMeta) -> String {
+    let mut out = String::with_capacity(4096 + 512 * meta.events.len());
+    // Readers look for this comment first.
+    out.push_str("/* CTF 1.8 */\n\n");
+    types(&mut out);
+    trace(&mut out, meta);
+    env(&mut out, meta);
+    clock(&mut out, meta);
+    stream(&mut out, meta);
+    let enums = Enums::new(&meta.enums);
+    for event in &meta.events {
+        event_block(&mut out, event, &enums);
+    }
+    out
+}
+
+fn types(out: &mut String) {
+    for bits in [8, 16, 32, 64] {
+        let _ = writeln!(out, "typealias integer {{ size = {bits}; align = 8; signed = false; }} := uint{bits}_t;");
+        let _ = writeln!(out, "typealias integer {{ size = {bits}; align = 8; signed = true; }} := int{bits}_t;");
+        let _ = writeln!(out, "typealias integer {{ size = {bits}; align = 8; signed = false; base = 16; }} := xint{bits}_t;");
+    }
+    out.push_str(
+        "typealias integer { size = 8; align = 8; signed = false; encoding = UTF8; } := utf8_t;\n\
+         typealias floating_point { exp_dig = 8; mant_dig = 24; align = 8; } := float32_t;\n\
+         typealias floating_point { exp_dig = 11; mant_dig = 53; align = 8; } := float64_t;\n\
+         enum kymo_bool : uint8_t { \"false\" = 0, \"true\" = 1 };\n\n",
+    );
+}
+
+fn trace(out: &mut String, meta: &TraceMeta) {
+    let uuid = plan::uuid_text(&meta.uuid);
+    let _ = write!(
+        out,
+        "trace {{\n\tmajor = 1;\n\tminor = 8;\n\tuuid = \"{uuid}\";\n\tbyte_order = le;\n\
+         \tpacket.header := struct {{\n\t\tuint32_t magic;\n\t\tuint8_t uuid[16];\n\t\tuint32_t stream_id;\n\
+         \t\tuint64_t stream_instance_id;\n\t}};\n}};\n\n"
+    );
+}
+
+fn env(out: &mut String, meta: &TraceMeta) {
+    out.push_str("env {\n");
+    for (key, value) in &meta.env {
+        let key = plan::identifier(key);
+        match value {
+            EnvValue::Text(text) => {
+                let _ = write!(out, "\t{key} = ");
+                quoted(out, text);
+                out.push_str(";\n");
+            }
+            EnvValue::Int(number) => {
+                let _ = writeln!(out, "\t{key} = {number};");
+            }
+        }
+    }
+    out.push_str("};\n\n");
+}
+
+fn clock(out: &mut String, meta: &TraceMeta) {
+    let clock = &meta.clock;
+    let (frequency, seconds, cycles) = clock.normalised();
+    let (name, uuid) = (plan::identifier(&clock.name), plan::uuid_text(&clock.uuid));
+    let _ = write!(out, "clock {{\n\tname = \"{name}\";\n\tuuid = \"{uuid}\";\n\tdescription = ");
+    quoted(out, &clock.description);
+    let _ = write!(
+        out,
+        ";\n\tfreq = {frequency};\n\tprecision = {};\n\toffset_s = {seconds};\n\toffset = {cycles};\n\tabsolute = true;\n}};\n\n",
+        clock.precision_cycles
+    );
+}
+
+fn stream(out: &mut String, meta: &TraceMeta) {
+    let clock = plan::identifier(&meta.clock.name);
+    let mapped = |bits| format!("integer {{ size = {bits}; align = 8; signed = false; map = clock.{clock}.value; }}");
+    let (full, short) = (mapped(64), mapped(48));
+    let _ = write!(
+        out,
+        "stream {{\n\tid = 0;\n\
+         \tpacket.context := struct {{\n\t\t{full} timestamp_begin;\n\t\t{full} timestamp_end;\n\
+         \t\tuint64_t content_size;\n\t\tuint64_t packet_size;\n\t\tuint64_t packet_seq_num;\n\
+         \t\tuint64_t events_discarded;\n\t\tuint32_t cpu_id;\n\t\tuint32_t vpid;\n\t\tuint32_t lane;\n\
+         \t\tutf8_t procname[16];\n\t}};\n\
+         \tevent.header := struct {{\n\t\tuint16_t id;\n\t\t{short} timestamp;\n\t}};\n\
+         \tevent.context := struct {{\n\t\tuint32_t _vtid;\n\t}};\n}};\n\n"
+    );
+}
+
+fn event_block(out: &mut String, event: &EventClass, enums: &Enums<'_>) {
+    out.push_str("event {\n\tname = ");
+    quoted(out, &format!("{}:{}", event.desc.provider, event.desc.name));
+    let _ = write!(out, ";\n\tid = {};\n\tstream_id = 0;\n\tfields := struct {{\n", event.id);
+    for named in plan::named(&event.desc) {
+        field(out, &named, enums);
+    }
+    out.push_str("\t};\n};\n\n");
+}
+
+fn field(out: &mut String, named: &Named<'_>, enums: &Enums<'_>) {
+    let (name, length) = (&named.name, &named.length);
+    let _ = match &named.field.ty {
+        FieldType::Scalar(scalar) => writeln!(out, "\t\t{} _{name};", type_name(*scalar)),
+        FieldType::Enum { scalar, name: enumeration } => match enums.find(enumeration, *scalar) {
+            None => writeln!(out, "\t\t{} _{name};", type_name(*scalar)),
+            Some((_, desc)) => {
+                let _ = write!(out, "\t\tenum : {} {{ ", type_name(*scalar));
+                for (i, (label, value)) in desc.labels.iter().enumerate() {
+                    out.push_str(if i == 0 { "" } else { ", " });
+                    quoted(out, label);
+                    let _ = write!(out, " = {}", plan::stored(*value, *scalar));
+                }
+                writeln!(out, " }} _{name};")
+            }
+        },
+        FieldType::Str => writeln!(out, "\t\tuint16_t _{length};\n\t\tutf8_t _{name}[_{length}];"),
+        FieldType::Bytes => writeln!(out, "\t\tuint16_t _{length};\n\t\txint8_t _{name}[_{length}];"),
+        FieldType::Array { element, count } => writeln!(out, "\t\t{} _{name}[{count}];", type_name(*element)),
+        FieldType::Seq { element } => {
+            writeln!(out, "\t\tuint16_t _{length};\n\t\t{} _{name}[_{length}];", type_name(*element))
+        }
+    };
+}
+
+fn type_name(scalar: Scalar) -> String {
+    match plan::shape(scalar) {
+        Shape::Int { bits, hex: true, .. } => format!("xint{bits}_t"),
+        Shape::Int { bits, signed: true, .. } => format!("int{bits}_t"),
+        Shape::Int { bits, .. } => format!("uint{bits}_t"),
+        Shape::Float { bits } => format!("float{bits}_t"),
+        Shape::Bool => "enum kymo_bool".to_owned(),
+    }
+}
+
+/// Appends `text` as a TSDL string. Control characters become octal escapes of three digits; NUL has no form that
+/// readers agree on and is left out.
+fn quoted(out: &mut String, text: &str) {
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '\0' => {}
+            '"' | '\\' => out.extend(['\\', c]),
+            '\n' => out.push_str("\\n"),
+            '\t' => out.push_str("\\t"),
+            c if c.is_ascii_control() => {
+                let _ = write!(out, "\\{:03o}", c as u32);
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+}
