@@ -12,6 +12,9 @@
 #define KYMO_DESC_ALIGN 8u
 #define KYMO_DESC_BYTES_MAX 16384u
 
+/* In place of an event's index: enumerations, and events that are not registered. */
+#define KYMO_NO_INDEX 0xffffffffu
+
 enum kymo_desc_kind {
 	KYMO_DESC_EVENT = 1,
 	KYMO_DESC_ENUM = 2,
@@ -40,7 +43,7 @@ enum kymo_type {
 	KYMO_T_SEQ = 35,   /* u16 elements, then that many elements */
 };
 
-/* Head of a description; followed by count entries of 8 bytes, then text_bytes bytes of text. */
+/* Head of a description; followed by count entries of 8 bytes, an entry of zeros, and text_bytes bytes of text. */
 struct kymo_desc {
 	uint32_t magic;
 	uint32_t bytes;	     /* whole description, head and text included */

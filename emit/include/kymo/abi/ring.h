@@ -32,7 +32,8 @@ enum kymo_clock {
 	KYMO_CLOCK_MONOTONIC = 2, /* CLOCK_MONOTONIC, in nanoseconds */
 };
 
-/* First page of the memory. Written by the collector before the program sees it, except lost_lane. */
+/* First page of the memory. Written by the collector before the program sees it, except the
+ * last three words. */
 struct kymo_mem {
 	uint64_t magic;
 	uint32_t abi;
@@ -45,8 +46,11 @@ struct kymo_mem {
 	uint64_t mem_bytes;
 	uint64_t serial;       /* identity of this memory, unique on the collector */
 	uint64_t lost_lane;    /* program: records lost because no lane was free for the thread */
+	uint32_t lanes_used;   /* program, portable: lanes at and above this were never claimed */
+	uint32_t unused;
 };
-KYMO_CHECK_SIZE(struct kymo_mem, 64);
+KYMO_CHECK_SIZE(struct kymo_mem, 72);
+KYMO_CHECK_OFFSET(struct kymo_mem, lanes_used, 64);
 KYMO_CHECK_OFFSET(struct kymo_mem, ring_bytes, 24);
 KYMO_CHECK_OFFSET(struct kymo_mem, data_offset, 32);
 KYMO_CHECK_OFFSET(struct kymo_mem, lost_lane, 56);

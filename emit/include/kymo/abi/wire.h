@@ -52,7 +52,6 @@ struct kymo_msg_desc {
 	uint32_t bytes; /* of the description that follows, without the padding */
 };
 KYMO_CHECK_SIZE(struct kymo_msg_desc, 8);
-#define KYMO_NO_INDEX 0xffffffffu
 
 /* KYMO_MSG_DESCS_END (program) and KYMO_MSG_GO (collector): what is said up to here is one generation. */
 struct kymo_msg_generation {

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * local.h: the few operations that differ by processor and need no operating system: the clock of the trace,
+ * and updates that are atomic against signal handlers on the same CPU only.
+ * Where a processor has nothing cheaper, C11-style atomics serve; they are right, only slower.
+ */
+#ifndef KYMO_ARCH_LOCAL_H
+#define KYMO_ARCH_LOCAL_H
+
+#include <stdint.h>
+
+#if defined(__x86_64__) && defined(__LP64__)
+#define KYMO_ARCH_X86_64 1
+#else
+#define KYMO_ARCH_X86_64 0
+#endif
+
+#if KYMO_ARCH_X86_64
+
+static inline uint64_t kymo__tsc(void)
+{
+	uint32_t low, high;
+
+	__asm__ __volatile__("rdtsc" : "=a"(low), "=d"(high));
+	return (uint64_t)high << 32 | low;
+}
+
+/* kymo__cas_local: one instruction, hence atomic against signals; not against other CPUs. */
+static inline int kymo__cas_local(uint64_t *word, uint64_t old_value, uint64_t new_value)
+{
+	unsigned char ok;
+
+	__asm__ __volatile__("cmpxchgq %[new_value], %[word]\n\tsete %[ok]"
+			     : [word] "+m"(*word), [ok] "=q"(ok), "+a"(old_value)
+			     : [new_value] "r"(new_value)
+			     : "memory", "cc");
+	return ok;
+}
+
+/* kymo__add_local: as kymo__cas_local. */
+static inline void kymo__add_local(uint64_t *word, uint64_t value)
+{
+	__asm__ __volatile__("addq %[value], %[word]"
+			     : [word] "+m"(*word)
+			     : [value] "er"(value)
+			     : "memory", "cc");
+}
+
+#else
+
+static inline int kymo__cas_local(uint64_t *word, uint64_t old_value, uint64_t new_value)
+{
+	return __atomic_compare_exchange_n(word, &old_value, new_value, 0, __ATOMIC_RELAXED,
+					   __ATOMIC_RELAXED);
+}
+
+static inline void kymo__add_local(uint64_t *word, uint64_t value)
+{
+	__atomic_fetch_add(word, value, __ATOMIC_RELAXED);
+}
+
+#endif
+#endif

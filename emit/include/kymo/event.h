@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * event.h: field types [event.md 1]. For each type a row of macros says which argument it takes, how it is
+ * described, and how it is packed. Knows nothing of events as a whole; that is tracepoint.h.
+ *
+ * KYMO__T_type gives a class and two parameters; KYMO__op_class(name, a, b) does the work:
+ *	KYMO__ARG	the parameters of the typed function, each with a comma behind it
+ *	KYMO__DESC	struct kymo_field
+ *	KYMO__TEXT	the name, and the enumeration's name, for the description
+ *	KYMO__FIXED	+ bytes of the part whose size is known (of a counted type: its length)
+ *	KYMO__PIECES	+ number of parts whose size is not known
+ *	KYMO__PACK	adds the field to words (classes without pieces only)
+ *	KYMO__PUT	adds the field to a payload under construction
+ */
+#ifndef KYMO_EVENT_H
+#define KYMO_EVENT_H
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "ring.h"
+
+/* Longest part of a string that is recorded, bytes. */
+#define KYMO_STR_MAX 65000u
+
+/* A payload under construction: fixed parts are staged, long parts stay where they are. */
+struct kymo__build {
+	struct kymo_seg *seg;
+	uint8_t *fixed; /* end of the staged bytes */
+	uint8_t *run;	/* first staged byte that no segment covers yet */
+	uint64_t bytes;
+};
+
+KYMO__INLINE void kymo__put(struct kymo__build *b, uint64_t value, unsigned width)
+{
+	memcpy(b->fixed, &value, width); /* little endian: the low bytes come first */
+	b->fixed += width;
+	b->bytes += width;
+}
+
+KYMO__INLINE void kymo__put_run(struct kymo__build *b)
+{
+	b->seg->at = b->run;
+	b->seg->bytes = (size_t)(b->fixed - b->run);
+	b->seg++;
+	b->run = b->fixed;
+}
+
+KYMO__INLINE void kymo__put_tail(struct kymo__build *b, const void *at, size_t bytes)
+{
+	kymo__put_run(b);
+	b->seg->at = at;
+	b->seg->bytes = bytes;
+	b->seg++;
+	b->bytes += bytes;
+}
+
+/* Adds value, width bytes wide, at byte offset at of a payload in words. Constants fold away. */
+KYMO__INLINE void kymo__pack(uint64_t *words, unsigned at, uint64_t value, unsigned width)
+{
+	unsigned shift = at % 8 * 8;
+
+	if (at / 8 >= KYMO_WORDS_MAX)
+		return;
+	words[at / 8] |= value << shift;
+	if (shift + width * 8 > 64 && at / 8 + 1 < KYMO_WORDS_MAX)
+		words[at / 8 + 1] |= value >> (64 - shift);
+}
+
+KYMO__INLINE uint64_t kymo__f32_bits(float value)
+{
+	uint32_t bits;
+
+	memcpy(&bits, &value, sizeof(bits));
+	return bits;
+}
+
+KYMO__INLINE uint64_t kymo__f64_bits(double value)
+{
+	uint64_t bits;
+
+	memcpy(&bits, &value, sizeof(bits));
+	return bits;
+}
+
+KYMO__INLINE const char *kymo__str(const char *text)
+{
+	return text ? text : "(null)";
+}
+
+KYMO__INLINE size_t kymo__str_bytes(const char *text)
+{
+	size_t bytes = strlen(kymo__str(text));
+
+	return bytes < KYMO_STR_MAX ? bytes : KYMO_STR_MAX;
+}
+
+/* The low bytes of a number that may have been sign-extended. */
+KYMO__INLINE uint64_t kymo__low(uint64_t value, size_t width)
+{
+	return width >= 8 ? value : value & ((1ull << width * 8) - 1);
+}
+
+/* The 16-bit length that was put last. */
+KYMO__INLINE size_t kymo__last_count(const struct kymo__build *b)
+{
+	uint16_t count;
+
+	memcpy(&count, b->fixed - 2, 2);
+	return count;
+}
+
+/*
+ * What a counted piece really has: nothing behind a null pointer. A count that does not fit its 16 bits makes the record too
+ * long, so that it is refused and counted, whatever the element is.
+ */
+KYMO__INLINE size_t kymo__seq_count(const void *at, size_t count)
+{
+	return at ? count : 0;
+}
+
+KYMO__INLINE size_t kymo__seq_bytes(size_t count, size_t element_bytes)
+{
+	return count > 65535 ? KYMO_RECORD_MAX : count * element_bytes;
+}
+
+/* The number types. */
+#define KYMO__T_u8 num, u8, 0
+#define KYMO__C_u8 uint8_t
+#define KYMO__CODE_u8 KYMO_T_U8
+#define KYMO__WIDTH_u8 1
+#define KYMO__BITS_u8(v) ((uint64_t)(uint8_t)(v))
+#define KYMO__T_u16 num, u16, 0
+#define KYMO__C_u16 uint16_t
+#define KYMO__CODE_u16 KYMO_T_U16
+#define KYMO__WIDTH_u16 2
+#define KYMO__BITS_u16(v) ((uint64_t)(uint16_t)(v))
+#define KYMO__T_u32 num, u32, 0
+#define KYMO__C_u32 uint32_t
+#define KYMO__CODE_u32 KYMO_T_U32
+#define KYMO__WIDTH_u32 4
+#define KYMO__BITS_u32(v) ((uint64_t)(uint32_t)(v))
+#define KYMO__T_u64 num, u64, 0
+#define KYMO__C_u64 uint64_t
+#define KYMO__CODE_u64 KYMO_T_U64
+#define KYMO__WIDTH_u64 8
+#define KYMO__BITS_u64(v) ((uint64_t)(uint64_t)(v))
+#define KYMO__T_i8 num, i8, 0
+#define KYMO__C_i8 int8_t
+#define KYMO__CODE_i8 KYMO_T_I8
+#define KYMO__WIDTH_i8 1
+#define KYMO__BITS_i8(v) ((uint64_t)(uint8_t)(v))
+#define KYMO__T_i16 num, i16, 0
+#define KYMO__C_i16 int16_t
+#define KYMO__CODE_i16 KYMO_T_I16
+#define KYMO__WIDTH_i16 2
+#define KYMO__BITS_i16(v) ((uint64_t)(uint16_t)(v))
+#define KYMO__T_i32 num, i32, 0
+#define KYMO__C_i32 int32_t
+#define KYMO__CODE_i32 KYMO_T_I32
+#define KYMO__WIDTH_i32 4
+#define KYMO__BITS_i32(v) ((uint64_t)(uint32_t)(v))
+#define KYMO__T_i64 num, i64, 0
+#define KYMO__C_i64 int64_t
+#define KYMO__CODE_i64 KYMO_T_I64
+#define KYMO__WIDTH_i64 8
+#define KYMO__BITS_i64(v) ((uint64_t)(uint64_t)(v))
+#define KYMO__T_x8 num, x8, 0
+#define KYMO__C_x8 uint8_t
+#define KYMO__CODE_x8 KYMO_T_X8
+#define KYMO__WIDTH_x8 1
+#define KYMO__BITS_x8(v) ((uint64_t)(uint8_t)(v))
+#define KYMO__T_x16 num, x16, 0
+#define KYMO__C_x16 uint16_t
+#define KYMO__CODE_x16 KYMO_T_X16
+#define KYMO__WIDTH_x16 2
+#define KYMO__BITS_x16(v) ((uint64_t)(uint16_t)(v))
+#define KYMO__T_x32 num, x32, 0
+#define KYMO__C_x32 uint32_t
+#define KYMO__CODE_x32 KYMO_T_X32
+#define KYMO__WIDTH_x32 4
+#define KYMO__BITS_x32(v) ((uint64_t)(uint32_t)(v))
+#define KYMO__T_x64 num, x64, 0
+#define KYMO__C_x64 uint64_t
+#define KYMO__CODE_x64 KYMO_T_X64
+#define KYMO__WIDTH_x64 8
+#define KYMO__BITS_x64(v) ((uint64_t)(uint64_t)(v))
+#define KYMO__T_f32 num, f32, 0
+#define KYMO__C_f32 float
+#define KYMO__CODE_f32 KYMO_T_F32
+#define KYMO__WIDTH_f32 4
+#define KYMO__BITS_f32(v) kymo__f32_bits(v)
+#define KYMO__T_f64 num, f64, 0
+#define KYMO__C_f64 double
+#define KYMO__CODE_f64 KYMO_T_F64
+#define KYMO__WIDTH_f64 8
+#define KYMO__BITS_f64(v) kymo__f64_bits(v)
+#define KYMO__T_bool num, bool, 0
+#define KYMO__C_bool bool
+#define KYMO__CODE_bool KYMO_T_BOOL
+#define KYMO__WIDTH_bool 1
+#define KYMO__BITS_bool(v) ((v) ? 1u : 0u)
+#define KYMO__T__Bool num, _Bool, 0
+#define KYMO__C__Bool bool
+#define KYMO__CODE__Bool KYMO_T_BOOL
+#define KYMO__WIDTH__Bool 1
+#define KYMO__BITS__Bool(v) ((v) ? 1u : 0u)
+
+#define KYMO__T_enum(p, e) enum, p, e
+#define KYMO__T_str str, 0, 0
+#define KYMO__T_bytes bytes, 0, 0
+#define KYMO__T_array(T, N) array, T, N
+#define KYMO__T_seq(T) seq, T, 0
+
+/* Class num: one number of type T. */
+#define KYMO__ARG_num(n, T, _) KYMO__C_##T n,
+#define KYMO__DESC_num(n, T, _) { KYMO__CODE_##T, 0, 0, 0, 0 },
+#define KYMO__TEXT_num(n, T, _) "\0" #n "\0"
+#define KYMO__FIXED_num(n, T, _) +KYMO__WIDTH_##T
+#define KYMO__PIECES_num(n, T, _)
+#define KYMO__PACK_num(n, T, _)                                                                    \
+	kymo__pack(kymo__words, kymo__at, KYMO__BITS_##T(n), KYMO__WIDTH_##T);                     \
+	kymo__at += KYMO__WIDTH_##T;
+#define KYMO__PUT_num(n, T, _) kymo__put(&kymo__b, KYMO__BITS_##T(n), KYMO__WIDTH_##T);
+
+/* Class enum: an integer labelled by KYMO_ENUM(p, e, ...). */
+#define KYMO__ARG_enum(n, p, e) kymo__enum_##p##_##e n,
+#define KYMO__DESC_enum(n, p, e) { kymo__enumcode_##p##_##e, 0, 1, 0, 0 },
+#define KYMO__TEXT_enum(n, p, e) "\0" #n "\0" #p ":" #e
+#define KYMO__FIXED_enum(n, p, e) +sizeof(kymo__enum_##p##_##e)
+#define KYMO__PIECES_enum(n, p, e)
+#define KYMO__PACK_enum(n, p, e)                                                                   \
+	kymo__pack(kymo__words, kymo__at, kymo__low((uint64_t)(n), sizeof(n)), sizeof(n));         \
+	kymo__at += (unsigned)sizeof(n);
+#define KYMO__PUT_enum(n, p, e) kymo__put(&kymo__b, (uint64_t)(n), sizeof(n));
+
+/* Class str: a terminated string, written with its length. */
+#define KYMO__ARG_str(n, a, b) const char *n,
+#define KYMO__DESC_str(n, a, b) { KYMO_T_STR, 0, 0, 0, 0 },
+#define KYMO__TEXT_str(n, a, b) "\0" #n "\0"
+#define KYMO__FIXED_str(n, a, b) +2
+#define KYMO__PIECES_str(n, a, b) +1
+#define KYMO__PACK_str(n, a, b)
+#define KYMO__PUT_str(n, a, b)                                                                     \
+	kymo__put(&kymo__b, kymo__str_bytes(n), 2);                                                \
+	kymo__put_tail(&kymo__b, kymo__str(n), kymo__last_count(&kymo__b));
+
+/* Class bytes: a pointer and a length. */
+#define KYMO__ARG_bytes(n, a, b) const void *n, size_t n##_bytes,
+#define KYMO__DESC_bytes(n, a, b) { KYMO_T_BYTES, 0, 0, 0, 0 },
+#define KYMO__TEXT_bytes(n, a, b) "\0" #n "\0"
+#define KYMO__FIXED_bytes(n, a, b) +2
+#define KYMO__PIECES_bytes(n, a, b) +1
+#define KYMO__PACK_bytes(n, a, b)
+#define KYMO__PUT_bytes(n, a, b)                                                                   \
+	kymo__put(&kymo__b, kymo__seq_count(n, n##_bytes), 2);                                     \
+	kymo__put_tail(&kymo__b, n, kymo__seq_bytes(kymo__seq_count(n, n##_bytes), 1));
+
+/* Class array: N numbers of type T. */
+#define KYMO__ARG_array(n, T, N) const KYMO__C_##T *n,
+#define KYMO__DESC_array(n, T, N) { KYMO_T_ARRAY, KYMO__CODE_##T, 0, 0, N },
+#define KYMO__TEXT_array(n, T, N) "\0" #n "\0"
+#define KYMO__FIXED_array(n, T, N)
+#define KYMO__PIECES_array(n, T, N) +1
+#define KYMO__PACK_array(n, T, N)
+#define KYMO__PUT_array(n, T, N)                                                                   \
+	kymo__put_tail(&kymo__b, n ? (const void *)n : kymo__module.rt->zeros,                            \
+		       (size_t)(N)*KYMO__WIDTH_##T);
+
+/* Class seq: a pointer to numbers of type T, and their count. */
+#define KYMO__ARG_seq(n, T, _) const KYMO__C_##T *n, size_t n##_count,
+#define KYMO__DESC_seq(n, T, _) { KYMO_T_SEQ, KYMO__CODE_##T, 0, 0, 0 },
+#define KYMO__TEXT_seq(n, T, _) "\0" #n "\0"
+#define KYMO__FIXED_seq(n, T, _) +2
+#define KYMO__PIECES_seq(n, T, _) +1
+#define KYMO__PACK_seq(n, T, _)
+#define KYMO__PUT_seq(n, T, _)                                                                     \
+	kymo__put(&kymo__b, kymo__seq_count(n, n##_count), 2);                                     \
+	kymo__put_tail(&kymo__b, n,                                                                \
+		       kymo__seq_bytes(kymo__seq_count(n, n##_count), KYMO__WIDTH_##T));
+
+/* KYMO__FIELD(op, (type, name)): KYMO__op_class(name, a, b). */
+#define KYMO__FIELD(op, field) KYMO__FIELD_1(op, KYMO__UNPAREN field)
+#define KYMO__FIELD_1(op, ...) KYMO__FIELD_2(op, __VA_ARGS__)
+#define KYMO__FIELD_2(op, type, name) KYMO__FIELD_3(op, name, KYMO__T_##type)
+#define KYMO__FIELD_3(op, name, ...) KYMO__FIELD_4(op, name, __VA_ARGS__)
+#define KYMO__FIELD_4(op, name, class_, a, b) KYMO__##op##_##class_(name, a, b)
+#define KYMO__UNPAREN(...) __VA_ARGS__
+
+#endif

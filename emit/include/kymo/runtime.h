@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * runtime.h: what an instrumented object and libkymo share inside one process. Inline code reaches everything
+ * through the pointer that registration leaves in kymo__module, so that no data symbol crosses between objects.
+ * Not shared with the collector; that is abi/.
+ */
+#ifndef KYMO_RUNTIME_H
+#define KYMO_RUNTIME_H
+
+#include "abi/desc.h"
+#include "abi/ring.h"
+#include "arch/local.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define KYMO__LIKELY(x) __builtin_expect(!!(x), 1)
+#define KYMO__UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define KYMO__INLINE static inline __attribute__((always_inline, unused))
+
+/* State of one event in one object. enabled has a bit for each session slot that wants the event. */
+struct kymo_event {
+	uint32_t enabled;
+	uint32_t index; /* KYMO_NO_INDEX until registered */
+	const struct kymo_desc *desc;
+	uint16_t id[KYMO_SLOTS]; /* 0: off. Loaded inside the sequence [ring.md 5.1] */
+	uint64_t unused[2];
+} __attribute__((aligned(64)));
+KYMO_CHECK_SIZE(struct kymo_event, 64);
+KYMO_CHECK_OFFSET(struct kymo_event, id, 16);
+
+struct kymo_lane {
+	struct kymo_ring *ring;
+	uint8_t *data; /* ring_bytes, mapped twice in a row */
+};
+KYMO_CHECK_SIZE(struct kymo_lane, 16);
+
+/* One session. cpu_count is 0 while the slot is free: every CPU number is too large then, and the sequence leaves. */
+struct kymo_slot {
+	struct kymo_lane *lanes;
+	uint32_t cpu_count; /* lanes that belong to a CPU; portable: lanes */
+	uint32_t room;	    /* ring_bytes - 7: stores may run 7 bytes past a record */
+	uint32_t mask;	    /* ring_bytes - 1 */
+	uint32_t ring_bytes;
+	uint64_t serial;
+	struct kymo_mem *mem;
+	uint64_t unused[3];
+} __attribute__((aligned(64)));
+KYMO_CHECK_SIZE(struct kymo_slot, 64);
+KYMO_CHECK_OFFSET(struct kymo_slot, cpu_count, 8);
+KYMO_CHECK_OFFSET(struct kymo_slot, room, 12);
+KYMO_CHECK_OFFSET(struct kymo_slot, mask, 16);
+
+/* Per thread, in libkymo's thread-local storage (initial-exec: no allocation in signal handlers). */
+struct kymo_thread {
+	uint32_t tid;
+	uint32_t generation; /* *kymo_rt.fork_generation when tid was read; portable ring: never equal */
+};
+
+/* A piece of a payload. */
+struct kymo_seg {
+	const void *at;
+	size_t bytes;
+};
+KYMO_CHECK_SIZE(struct kymo_seg, 16);
+
+/* Restarts of one sequence before the record goes to the spill lane [ring.md 5.4]. */
+#define KYMO_RESTARTS 64
+
+/* Payload words that travel in registers; longer payloads are gathered from memory. */
+#define KYMO_WORDS_MAX 4
+
+struct kymo_rt {
+	uint32_t abi;
+	uint32_t kind;		  /* enum kymo_kind */
+	intptr_t rseq_offset;	  /* of struct rseq from the thread pointer */
+	intptr_t thread_offset;	  /* of struct kymo_thread from the thread pointer */
+	const uint32_t *fork_generation; /* 0 in a new child, else changed by each fork */
+	const uint8_t *zeros;	  /* KYMO_RECORD_MAX bytes, for null arrays */
+	/*
+	 * write_words, write_segs: whatever the inline path does not do. wanted has a bit for each session that is still to be
+	 * served; write_words has the payload's bytes in its upper half. They fill in the thread id.
+	 * Context: any, signal handlers included; system calls on a thread's first record only.
+	 */
+	void (*write_words)(struct kymo_event *event, uint64_t bytes_and_wanted, uint64_t w0,
+			    uint64_t w1, uint64_t w2, uint64_t w3);
+	void (*write_segs)(struct kymo_event *event, uint32_t wanted, const struct kymo_seg *segs,
+			   const struct kymo_seg *segs_end, uint64_t payload_bytes);
+	struct kymo_slot slots[KYMO_SLOTS];
+};
+
+/* One per shared object or executable: the weak definitions below merge. */
+struct kymo_module {
+	uint32_t abi;
+	uint32_t index_base; /* of its first event */
+	struct kymo_rt *rt;
+	struct kymo_module *next;
+	struct kymo_event *events, *events_end;
+	const uint8_t *descs, *descs_end;
+	uint64_t unused[2];
+};
+
+/*
+ * kymo__register: makes a module's events known; at the first call in a process, attaches to live sessions.
+ * kymo__unregister: the opposite, before the module's memory goes away.
+ * Context: constructors and destructors. Register may wait 100 ms for live sessions [session.md 3].
+ */
+void kymo__register(struct kymo_module *module);
+void kymo__unregister(struct kymo_module *module);
+
+#define KYMO__WEAK __attribute__((weak, visibility("hidden")))
+
+/* Of the object that this code is in. */
+KYMO__WEAK struct kymo_module kymo__module;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

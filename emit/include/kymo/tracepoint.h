@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * tracepoint.h: the public header of kymo.
+ *
+ *	#include <kymo/tracepoint.h>
+ *	KYMO_EVENT(motor, step, (u32, axis), (f64, position), (str, state))
+ *	...
+ *	kymo_trace(motor, step, axis, position, state);
+ *
+ * Link with -lkymo. Disabled, a tracepoint is one load and one branch. Enabled, it is one clock read and stores, from
+ * any context, signal handlers included: no system call, no lock, no allocation. Field types: event.md section 1.
+ */
+#ifndef KYMO_TRACEPOINT_H
+#define KYMO_TRACEPOINT_H
+
+#include "event.h"
+#include "foreach.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__has_attribute)
+#if __has_attribute(retain)
+#define KYMO__KEEP __attribute__((used, retain))
+#endif
+#endif
+#ifndef KYMO__KEEP
+#define KYMO__KEEP __attribute__((used))
+#endif
+
+/*
+ * kymo_thread_init: does now what the first record of the calling thread would do (reads the thread id; portable
+ * ring: claims a lane). A real-time thread calls it before its loop.
+ * Context: not in signal handlers; system calls.
+ */
+void kymo_thread_init(void);
+
+/* kymo_version: "MAJOR.MINOR.PATCH" of the library that is in use. */
+const char *kymo_version(void);
+
+/* The linker makes these the bounds of the sections of this object; absent where it has no events. */
+extern struct kymo_event __start_kymo_state[] KYMO__WEAK;
+extern struct kymo_event __stop_kymo_state[] KYMO__WEAK;
+extern const uint8_t __start_kymo_events[] KYMO__WEAK;
+extern const uint8_t __stop_kymo_events[] KYMO__WEAK;
+
+/* Runs once for each source file; only the first one of an object finds work. */
+static void __attribute__((constructor(101), unused)) kymo__construct(void)
+{
+	if (kymo__module.abi || &__start_kymo_state[0] == &__stop_kymo_state[0])
+		return;
+	kymo__module.abi = KYMO_ABI_VERSION;
+	kymo__module.events = __start_kymo_state;
+	kymo__module.events_end = __stop_kymo_state;
+	kymo__module.descs = __start_kymo_events;
+	kymo__module.descs_end = __stop_kymo_events;
+	kymo__register(&kymo__module);
+}
+
+static void __attribute__((destructor(101), unused)) kymo__destruct(void)
+{
+	if (!kymo__module.abi)
+		return;
+	kymo__unregister(&kymo__module);
+	kymo__module.abi = 0;
+}
+
+/*
+ * KYMO_ENUM(provider, name, type, (label, value)...): labels for an integer type of event.md 1. Values are constant expressions.
+ * At most 32 labels, identifiers.
+ */
+#define KYMO_ENUM(...) KYMO__ENUM(__VA_ARGS__, KYMO__END)
+
+/*
+ * KYMO_EVENT(provider, name, (type, field)...): declares an event, at file scope, once in each source file that uses it
+ * (in a header, say). At most 32 fields. Names are C identifiers.
+ */
+#define KYMO_EVENT(...) KYMO__EVENT(__VA_ARGS__, KYMO__END)
+
+/*
+ * kymo_trace(provider, name, arguments...): records one event. Arguments are evaluated only when a session wants it.
+ * Context: any. Types are checked as for a function call.
+ */
+#define kymo_trace(...) KYMO__TRACE(__VA_ARGS__, 0)
+
+/* kymo_trace_enabled(provider, name): whether a session wants the event now; for arguments that are dear to prepare. */
+#define kymo_trace_enabled(provider, name)                                                         \
+	KYMO__UNLIKELY(kymo__enabled(&kymo__event_##provider##_##name) != 0)
+
+#define KYMO__TRACE(provider, name, ...)                                                           \
+	do {                                                                                       \
+		if (KYMO__UNLIKELY(kymo__enabled(&kymo__event_##provider##_##name) != 0))          \
+			kymo__write_##provider##_##name(__VA_ARGS__);                              \
+	} while (0)
+
+#define KYMO__ENUM(provider, name, T, ...)                                                         \
+	typedef KYMO__C_##T kymo__enum_##provider##_##name;                                        \
+	enum { kymo__enumcode_##provider##_##name = KYMO__CODE_##T };                              \
+	static const struct {                                                                      \
+		struct kymo_desc head;                                                             \
+		int64_t values[KYMO__COUNT(__VA_ARGS__)];                                          \
+		char text[sizeof(KYMO__ENUM_TEXT(provider, name, __VA_ARGS__))];                   \
+	} kymo__enumdesc_##provider##_##name KYMO__KEEP                                            \
+		__attribute__((section("kymo_events"), aligned(8))) = {                            \
+			{ KYMO_DESC_MAGIC,                                                         \
+			  (uint32_t)(sizeof(struct kymo_desc) + 8 * KYMO__COUNT(__VA_ARGS__) +     \
+				     sizeof(KYMO__ENUM_TEXT(provider, name, __VA_ARGS__))),        \
+			  KYMO_DESC_ENUM, KYMO__COUNT(__VA_ARGS__) - 1, __LINE__,                  \
+			  (uint16_t)sizeof(KYMO__ENUM_TEXT(provider, name, __VA_ARGS__)),          \
+			  KYMO__CODE_##T, { 0, 0, 0, 0, 0 } },                                     \
+			{ KYMO__EACH(KYMO__LABEL, VALUE, __VA_ARGS__) 0 },                         \
+			KYMO__ENUM_TEXT(provider, name, __VA_ARGS__)                               \
+		};
+
+#define KYMO__ENUM_TEXT(provider, name, ...)                                                       \
+	#provider "\0" #name "\0" __FILE__ KYMO__EACH(KYMO__LABEL, LABEL, __VA_ARGS__)
+#define KYMO__LABEL(op, label) KYMO__LABEL_1(op, KYMO__UNPAREN label)
+#define KYMO__LABEL_1(op, ...) KYMO__LABEL_2(op, __VA_ARGS__)
+#define KYMO__LABEL_2(op, label, value) KYMO__LABEL_##op(label, value)
+#define KYMO__LABEL_VALUE(label, value) (int64_t)(value),
+#define KYMO__LABEL_LABEL(label, value) "\0" #label
+
+#define KYMO__FIELDS(op, ...) KYMO__EACH(KYMO__FIELD, op, __VA_ARGS__)
+#define KYMO__EVENT_TEXT(provider, name, ...)                                                      \
+	#provider "\0" #name "\0" __FILE__ KYMO__FIELDS(TEXT, __VA_ARGS__)
+/* Fixed part: the thread id, then the fields. */
+#define KYMO__FIXED_BYTES(...) (4 KYMO__FIELDS(FIXED, __VA_ARGS__))
+#define KYMO__PIECE_COUNT(...) (0 KYMO__FIELDS(PIECES, __VA_ARGS__))
+
+#define KYMO__EVENT(provider, name, ...)                                                           \
+	static const struct {                                                                      \
+		struct kymo_desc head;                                                             \
+		struct kymo_field fields[KYMO__COUNT(__VA_ARGS__)];                                \
+		char text[sizeof(KYMO__EVENT_TEXT(provider, name, __VA_ARGS__))];                  \
+	} kymo__desc_##provider##_##name KYMO__KEEP                                                \
+		__attribute__((section("kymo_events"), aligned(8))) = {                            \
+			{ KYMO_DESC_MAGIC,                                                         \
+			  (uint32_t)(sizeof(struct kymo_desc) + 8 * KYMO__COUNT(__VA_ARGS__) +     \
+				     sizeof(KYMO__EVENT_TEXT(provider, name, __VA_ARGS__))),       \
+			  KYMO_DESC_EVENT, KYMO__COUNT(__VA_ARGS__) - 1, __LINE__,                 \
+			  (uint16_t)sizeof(KYMO__EVENT_TEXT(provider, name, __VA_ARGS__)), 0,      \
+			  { 0, 0, 0, 0, 0 } },                                                     \
+			{ KYMO__FIELDS(DESC, __VA_ARGS__){ 0, 0, 0, 0, 0 } },                      \
+			KYMO__EVENT_TEXT(provider, name, __VA_ARGS__)                              \
+		};                                                                                 \
+	static struct kymo_event kymo__event_##provider##_##name KYMO__KEEP                        \
+		__attribute__((section("kymo_state"))) = {                                         \
+			0, KYMO_NO_INDEX, &kymo__desc_##provider##_##name.head, { 0 }, { 0, 0 }    \
+		};                                                                                 \
+	static void __attribute__((noinline, unused)) kymo__write_##provider##_##name(       \
+		KYMO__FIELDS(ARG, __VA_ARGS__) int kymo__end)                                      \
+	{                                                                                          \
+		struct kymo_event *kymo__event = &kymo__event_##provider##_##name;                 \
+                                                                                                   \
+		(void)kymo__end;                                                                   \
+		if (KYMO__PIECE_COUNT(__VA_ARGS__) == 0 &&                                         \
+		    KYMO__FIXED_BYTES(__VA_ARGS__) <= KYMO_WORDS_MAX * 8) {                        \
+			uint64_t kymo__words[KYMO_WORDS_MAX] = { 0, 0, 0, 0 };                     \
+			unsigned kymo__at = 4;                                                     \
+                                                                                                   \
+			KYMO__FIELDS(PACK, __VA_ARGS__)                                            \
+			(void)kymo__at;                                                            \
+			kymo__write_words(kymo__event, (unsigned)KYMO__FIXED_BYTES(__VA_ARGS__),   \
+					  kymo__words);                                            \
+		} else {                                                                           \
+			uint8_t kymo__fixed[KYMO__FIXED_BYTES(__VA_ARGS__)]                        \
+				__attribute__((aligned(4)));                                       \
+			struct kymo_seg kymo__segs[2 * KYMO__PIECE_COUNT(__VA_ARGS__) + 1];        \
+			struct kymo__build kymo__b = { kymo__segs, kymo__fixed, kymo__fixed, 0 };  \
+                                                                                                   \
+			kymo__put(&kymo__b, 0, 4);                                                 \
+			KYMO__FIELDS(PUT, __VA_ARGS__)                                             \
+			kymo__put_run(&kymo__b);                                                   \
+			kymo__write_segs(kymo__event, kymo__segs, kymo__b.seg, kymo__b.bytes);     \
+		}                                                                                  \
+	}
+
+#ifdef __cplusplus
+}
+#endif
+#endif
