@@ -1,6 +1,88 @@
 //! What a program and a collector share: shared memory, socket messages, event descriptions.
 //!
 //! The mirror of `emit/include/kymo/abi`, and the only crate that knows a byte offset. It opens nothing, maps
-//! nothing and has no clock. The authority for every layout is `spec/`.
+//! nothing and has no clock. The authority for every layout is `spec/`; `tests/layout.rs` holds this crate against
+//! the C compiler.
 
+mod bytes;
 pub mod desc;
+mod error;
+pub mod ring;
+pub mod wire;
+
+pub use error::Error;
+
+/// The version of everything in this crate. Any change of a layout or of a meaning raises it.
+pub const ABI_VERSION: u32 = 1;
+
+/// How a program's rings are written [spec/ring.md 5 and 6].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// One lane per CPU, then one spill lane.
+    Rseq,
+    /// Lanes are claimed by threads.
+    Portable,
+}
+
+impl Kind {
+    /// The code on the wire and in shared memory.
+    pub const fn code(self) -> u32 {
+        match self {
+            Kind::Rseq => 1,
+            Kind::Portable => 2,
+        }
+    }
+
+    /// The kind with this code, if there is one.
+    pub const fn from_code(code: u32) -> Option<Kind> {
+        match code {
+            1 => Some(Kind::Rseq),
+            2 => Some(Kind::Portable),
+            _ => None,
+        }
+    }
+
+    /// The word that users see.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::Rseq => "rseq",
+            Kind::Portable => "portable",
+        }
+    }
+}
+
+/// What a time stamp counts [spec/trace.md 3].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Clock {
+    /// The raw invariant TSC, in cycles.
+    Tsc,
+    /// CLOCK_MONOTONIC, in nanoseconds.
+    Monotonic,
+}
+
+impl Clock {
+    /// The code on the wire and in shared memory.
+    pub const fn code(self) -> u32 {
+        match self {
+            Clock::Tsc => 1,
+            Clock::Monotonic => 2,
+        }
+    }
+
+    /// The clock with this code, if there is one.
+    pub const fn from_code(code: u32) -> Option<Clock> {
+        match code {
+            1 => Some(Clock::Tsc),
+            2 => Some(Clock::Monotonic),
+            _ => None,
+        }
+    }
+
+    /// The word that users and traces see.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Clock::Tsc => "tsc",
+            Clock::Monotonic => "monotonic",
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! The shared memory of one program and one session [spec/ring.md 3]: sizes, words, and a view of a mapping.
+//!
+//! Nothing here maps or reads ring bytes; who does so brings a mapping and asks where things are.
+
+use std::mem::{offset_of, size_of};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+use crate::{ABI_VERSION, Clock, Error, Kind};
+
+/// "KYMOMEM1", little endian.
+pub const MEM_MAGIC: u64 = 0x314d_454d_4f4d_594b;
+/// Longest record, header included.
+pub const RECORD_MAX: u32 = 65_536;
+/// Bytes of a record's header word.
+pub const RECORD_HEADER: u32 = 8;
+/// Bytes of the smallest record: header and thread id.
+pub const RECORD_MIN: u32 = 12;
+/// Smallest ring.
+pub const RING_BYTES_MIN: u32 = 4096;
+/// Largest ring.
+pub const RING_BYTES_MAX: u32 = 1 << 30;
+/// Sessions that one program can serve at once.
+pub const SLOTS: u32 = 16;
+/// Bytes in front of the first control block.
+pub const MEM_HEADER_BYTES: u32 = 4096;
+/// What a record adds to the upper half of `head`.
+pub const ONE_RECORD: u64 = 1 << 32;
+/// Mask of the part of a clock value that a record holds.
+pub const TIME_MASK: u64 = (1 << 48) - 1;
+
+/// First page of the memory (`struct kymo_mem`). The collector writes it before the program sees it, except the last
+/// three words.
+#[repr(C)]
+#[allow(missing_docs, reason = "the fields are those of struct kymo_mem")]
+pub struct MemHeader {
+    pub magic: AtomicU64,
+    pub abi: AtomicU32,
+    pub kind: AtomicU32,
+    pub clock: AtomicU32,
+    pub lane_count: AtomicU32,
+    pub ring_bytes: AtomicU32,
+    pub rings_offset: AtomicU32,
+    pub data_offset: AtomicU64,
+    pub mem_bytes: AtomicU64,
+    pub serial: AtomicU64,
+    /// Records lost because no lane was free for the thread. Written by the program.
+    pub lost_lane: AtomicU64,
+    /// Portable: lanes at and above this were never claimed. Written by the program.
+    pub lanes_used: AtomicU32,
+    pub unused: AtomicU32,
+}
+
+/// Control block of one lane (`struct kymo_ring`). Who writes which word: [spec/ring.md 4].
+#[repr(C)]
+#[allow(missing_docs, reason = "the fields are those of struct kymo_ring")]
+pub struct RingBlock {
+    pub head: AtomicU64,
+    pub last: AtomicU64,
+    pub tail: AtomicU64,
+    pub lost_full: AtomicU64,
+    pub lost_size: AtomicU64,
+    pub lost_restart: AtomicU64,
+    pub reserve: AtomicU64,
+    pub depth: AtomicU32,
+    pub owner: AtomicU32,
+    pub unused: [AtomicU64; 8],
+}
+
+const _: () = {
+    assert!(size_of::<MemHeader>() == 72);
+    assert!(offset_of!(MemHeader, ring_bytes) == 24);
+    assert!(offset_of!(MemHeader, data_offset) == 32);
+    assert!(offset_of!(MemHeader, lost_lane) == 56);
+    assert!(offset_of!(MemHeader, lanes_used) == 64);
+    assert!(size_of::<RingBlock>() == 128);
+    assert!(offset_of!(RingBlock, last) == 8);
+    assert!(offset_of!(RingBlock, tail) == 16);
+    assert!(offset_of!(RingBlock, lost_full) == 24);
+    assert!(offset_of!(RingBlock, lost_restart) == 40);
+    assert!(offset_of!(RingBlock, reserve) == 48);
+    assert!(offset_of!(RingBlock, owner) == 60);
+};
+
+/// A value of `head` or `tail`: bytes in the low half, records in the upper, modulo 2^64 [spec/ring.md 3.2].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark(pub u64);
+
+impl Mark {
+    /// What lies between `older` and this one, if there are less than 2^32 bytes.
+    pub fn since(self, older: Mark) -> Span {
+        let difference = self.0.wrapping_sub(older.0);
+        Span { bytes: difference as u32, records: (difference >> 32) as u32 }
+    }
+
+    /// This mark moved on by `span`.
+    pub fn plus(self, span: Span) -> Mark {
+        Mark(self.0.wrapping_add(u64::from(span.bytes)).wrapping_add(u64::from(span.records) << 32))
+    }
+
+    /// Byte index in a ring of `ring_bytes`, a power of two.
+    pub fn index(self, ring_bytes: u32) -> u32 {
+        self.0 as u32 & (ring_bytes - 1)
+    }
+}
+
+/// Bytes and records between two marks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Span {
+    /// Bytes of whole records.
+    pub bytes: u32,
+    /// Number of records.
+    pub records: u32,
+}
+
+impl Span {
+    /// Whether a program that keeps to the rules can have published this in a ring of `ring_bytes` [spec/ring.md 4].
+    pub fn is_plausible(self, ring_bytes: u32) -> bool {
+        let (bytes, records) = (u64::from(self.bytes), u64::from(self.records));
+        self.bytes <= ring_bytes && records * u64::from(RECORD_MIN) <= bytes && bytes <= records * u64::from(RECORD_MAX)
+    }
+}
+
+/// Numbers that describe a memory: those of `struct kymo_mem` and of the ATTACH message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// How the rings are written.
+    pub kind: Kind,
+    /// What the time stamps count.
+    pub clock: Clock,
+    /// Lanes, the spill lane included.
+    pub lane_count: u32,
+    /// Bytes of each lane's ring, a power of two.
+    pub ring_bytes: u32,
+    /// Offset of the first control block.
+    pub rings_offset: u32,
+    /// Offset of the bytes of lane 0; a multiple of 4096.
+    pub data_offset: u64,
+    /// Bytes of the whole memory.
+    pub mem_bytes: u64,
+}
+
+impl Layout {
+    /// The layout of a memory with `lane_count` lanes of `ring_bytes` each, for a page size of at most `page_bytes`.
+    pub fn new(kind: Kind, clock: Clock, lane_count: u32, ring_bytes: u32, page_bytes: u32) -> Result<Layout, Error> {
+        let page = u64::from(page_bytes.max(4096)).next_power_of_two();
+        let rings_end = u64::from(MEM_HEADER_BYTES) + u64::from(lane_count) * size_of::<RingBlock>() as u64;
+        let data_offset = rings_end.next_multiple_of(page);
+        let mem_bytes = data_offset + u64::from(lane_count) * u64::from(ring_bytes);
+        let rings_offset = MEM_HEADER_BYTES;
+        let layout = Layout { kind, clock, lane_count, ring_bytes, rings_offset, data_offset, mem_bytes };
+        layout.check()?;
+        Ok(layout)
+    }
+
+    /// Whether the numbers fit each other.
+    pub fn check(&self) -> Result<(), Error> {
+        let bad = |what, value| Err(Error::Layout { what, value });
+        if self.lane_count == 0 || self.lane_count > 1 << 20 {
+            return bad("lane_count", self.lane_count.into());
+        }
+        if !self.ring_bytes.is_power_of_two() || !(RING_BYTES_MIN..=RING_BYTES_MAX).contains(&self.ring_bytes) {
+            return bad("ring_bytes", self.ring_bytes.into());
+        }
+        if self.rings_offset < size_of::<MemHeader>() as u32 || self.rings_offset % 128 != 0 {
+            return bad("rings_offset", self.rings_offset.into());
+        }
+        let rings_end = u64::from(self.rings_offset) + u64::from(self.lane_count) * size_of::<RingBlock>() as u64;
+        if self.data_offset < rings_end || self.data_offset % 4096 != 0 || self.data_offset > 1 << 40 {
+            return bad("data_offset", self.data_offset);
+        }
+        if self.mem_bytes != self.data_offset + u64::from(self.lane_count) * u64::from(self.ring_bytes) {
+            return bad("mem_bytes", self.mem_bytes);
+        }
+        Ok(())
+    }
+
+    /// Offset of the bytes of `lane`.
+    pub fn lane_offset(&self, lane: u32) -> u64 {
+        self.data_offset + u64::from(lane) * u64::from(self.ring_bytes)
+    }
+}
+
+/// The words of a mapped memory. The ring bytes are not touched.
+#[derive(Clone, Copy)]
+pub struct View<'a> {
+    header: &'a MemHeader,
+    rings: &'a [RingBlock],
+}
+
+impl<'a> View<'a> {
+    /// A view of the memory that begins at `base`. `layout` is the caller's own, never one that was read from the memory.
+    ///
+    /// # Safety
+    /// `base` begins a mapping, aligned to 4096, readable and writable for `'a` and at least `layout.data_offset`
+    /// bytes long, which cannot shrink. Others may write to it at any time, as atomics allow.
+    pub unsafe fn new(base: NonNull<u8>, layout: &Layout) -> Result<View<'a>, Error> {
+        layout.check()?;
+        let header = base.cast::<MemHeader>();
+        let rings = base.as_ptr().wrapping_add(layout.rings_offset as usize).cast::<RingBlock>();
+        // SAFETY: [spec/ring.md 3.1] the caller's mapping covers header and blocks, `check` put the blocks below
+        // data_offset at a multiple of 128, and both types consist of atomics, for which every bit pattern is valid.
+        let (header, rings) =
+            unsafe { (header.as_ref(), std::slice::from_raw_parts(rings, layout.lane_count as usize)) };
+        Ok(View { header, rings })
+    }
+
+    /// The first page's words.
+    pub fn header(&self) -> &'a MemHeader {
+        self.header
+    }
+
+    /// Control blocks, by lane.
+    pub fn rings(&self) -> &'a [RingBlock] {
+        self.rings
+    }
+
+    /// Writes the header of a new memory, before a program sees it.
+    pub fn write_header(&self, layout: &Layout, serial: u64) {
+        use std::sync::atomic::Ordering::Relaxed;
+        let header = self.header;
+        header.abi.store(ABI_VERSION, Relaxed);
+        header.kind.store(layout.kind.code(), Relaxed);
+        header.clock.store(layout.clock.code(), Relaxed);
+        header.lane_count.store(layout.lane_count, Relaxed);
+        header.ring_bytes.store(layout.ring_bytes, Relaxed);
+        header.rings_offset.store(layout.rings_offset, Relaxed);
+        header.data_offset.store(layout.data_offset, Relaxed);
+        header.mem_bytes.store(layout.mem_bytes, Relaxed);
+        header.serial.store(serial, Relaxed);
+        header.magic.store(MEM_MAGIC, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn layout_places_data_on_a_page() {
+        let layout = Layout::new(Kind::Rseq, Clock::Tsc, 33, 65_536, 4096).unwrap();
+        assert_eq!(layout.data_offset, 12_288);
+        assert_eq!(layout.mem_bytes, 12_288 + 33 * 65_536);
+        assert!(Layout::new(Kind::Rseq, Clock::Tsc, 1, 65_537, 4096).is_err());
+        assert!(Layout::new(Kind::Rseq, Clock::Tsc, 0, 65_536, 4096).is_err());
+        assert!(Layout::new(Kind::Rseq, Clock::Tsc, 1, 2048, 4096).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn marks_differ_by_what_was_added(start: u64, bytes in 0u32..=RING_BYTES_MAX, records in 0u32..1 << 27) {
+            let span = Span { bytes, records };
+            prop_assert_eq!(Mark(start).plus(span).since(Mark(start)), span);
+        }
+
+        #[test]
+        fn a_head_that_goes_back_is_not_plausible(start: u64, bytes in 1u32..=RING_BYTES_MAX, records in 1u32..1 << 27) {
+            let later = Mark(start).plus(Span { bytes, records });
+            prop_assert!(!Mark(start).since(later).is_plausible(RING_BYTES_MAX));
+        }
+
+        #[test]
+        fn any_numbers_are_checked_without_panic(lane_count: u32, ring_bytes: u32, rings_offset: u32, data_offset: u64, mem_bytes: u64) {
+            let _ = Layout { kind: Kind::Rseq, clock: Clock::Tsc, lane_count, ring_bytes, rings_offset, data_offset, mem_bytes }.check();
+        }
+    }
+}
