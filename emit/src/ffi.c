@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * ffi.c: the inline functions as linkable ones, for languages that cannot use the macros. The caller makes the description
+ * [event.md 3] and the struct kymo_event itself, registers them with kymo__register, and packs the payload.
+ */
+#include "internal.h"
+#include "kymo/ffi.h"
+
+KYMO_EXPORT bool kymo_ffi_enabled(const struct kymo_event *event)
+{
+	return kymo__enabled(event) != 0;
+}
+
+KYMO_EXPORT void kymo_ffi_write(struct kymo_event *event, const void *payload, size_t bytes)
+{
+	uint32_t thread_id = 0;
+	const struct kymo_seg segs[2] = { { &thread_id, sizeof(thread_id) }, { payload, bytes } };
+
+	if (kymo__enabled(event))
+		kymo__write_segs(event, segs, segs + 2, sizeof(thread_id) + bytes);
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * internal.h: what the files of libkymo share. The flow: register.c (modules) -> control.c (sockets, helper thread)
+ * -> session.c (messages, slots) -> memory.c (mappings); record.c, spill.c and portable.c are the record path's
+ * out-of-line part and know nothing of sockets.
+ */
+#ifndef KYMO_INTERNAL_H
+#define KYMO_INTERNAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "kymo/abi/wire.h"
+#include "kymo/ring.h"
+
+#define KYMO_EXPORT __attribute__((visibility("default")))
+
+#define KYMO_LANES_MAX 4096u	/* more than any machine has CPUs */
+#define KYMO_CLAIMS_MAX 512u	/* portable lanes of one session */
+#define KYMO_STARTUP_WAIT_MS 100
+#define KYMO_CONNS_MAX (2 * KYMO_SLOTS)
+
+/* This thread, as record.c and portable.c see it. The first member is what inline code reads. */
+struct kymo_self {
+	struct kymo_thread inline_part;
+	uint32_t portable_generation;
+	uint16_t claim[KYMO_SLOTS]; /* index of its lane + 1; 0: none */
+};
+
+/* One mapped session memory. Private to the process; the record path sees only struct kymo_slot. */
+struct kymo_memory {
+	int fd; /* portable: kept, lanes are mapped when claimed; else -1 */
+	uint8_t *control; /* header page and control blocks */
+	size_t control_bytes;
+	uint8_t *lanes_base; /* rseq: doubled lanes one after the other */
+	size_t lanes_bytes;
+	struct kymo_lane *lanes;
+	size_t lanes_array_bytes;
+	uint32_t lane_count, ring_bytes;
+	uint64_t data_offset, serial;
+	bool locked;
+	uint64_t touched_bytes;
+};
+
+/* A portable lane that a thread holds. Never unmapped, so a stale index is harmless. */
+struct kymo_claim {
+	uint64_t serial; /* of the memory; 0: not mapped */
+	struct kymo_ring *ring;
+	uint8_t *data;
+	uint32_t owner; /* thread id; 0: free */
+	uint32_t depth; /* records in progress [ring.md 6] */
+};
+
+/* runtime.c */
+extern struct kymo_rt kymo_runtime;
+extern uint32_t kymo_clock_kind;
+struct kymo_self *kymo_self(void);
+void kymo_runtime_init(void);
+void kymo_generation_bump(void);
+bool kymo_refresh(struct kymo_self *self);
+uint64_t kymo_clock_read(void);
+
+/* spill.c */
+void kymo_spill(struct kymo_event *event, uint32_t slot, const struct kymo_seg *segs,
+		const struct kymo_seg *segs_end, uint64_t payload_bytes);
+void kymo_count_restart_loss(uint32_t slot);
+bool kymo_spill_idle(uint32_t slot);
+
+/* portable.c */
+void kymo_portable_write(struct kymo_self *self, struct kymo_event *event, uint32_t slot,
+			 const struct kymo_seg *segs, const struct kymo_seg *segs_end,
+			 uint64_t payload_bytes);
+void kymo_portable_init(void);
+void kymo_portable_forget(uint32_t slot);
+bool kymo_portable_idle(uint32_t slot);
+void kymo_portable_unmap(uint32_t slot);
+void kymo_portable_claim_all(struct kymo_self *self);
+
+/* memory.c: all return 0 or an errno value */
+extern struct kymo_memory kymo_memories[KYMO_SLOTS];
+int kymo_memory_map(struct kymo_memory *memory, const struct kymo_msg_attach *attach, int fd);
+void kymo_memory_unmap(struct kymo_memory *memory);
+int kymo_lane_map(const struct kymo_memory *memory, uint32_t lane, uint8_t *at, uint8_t **data);
+bool kymo_touch(void *at, size_t bytes);
+
+/* register.c: under kymo_lock */
+extern struct kymo_module *kymo_modules;
+struct kymo_event *kymo_event_find(uint32_t index);
+void kymo_slot_disable_all(uint32_t slot);
+
+/* control.c */
+void kymo_lock(void);
+void kymo_unlock(void);
+void kymo_start(void);
+void kymo_announce(struct kymo_module *module);
+void kymo_retract(struct kymo_module *module);
+
+/* session.c */
+struct kymo_conn {
+	int fd; /* -1: free */
+	bool inherited; /* from the process that forked us: watched for the end only */
+	int32_t slot; /* -1: no memory yet */
+	pid_t collector;
+	uint32_t go; /* newest generation that the collector has answered */
+	bool bye;
+};
+extern struct kymo_conn kymo_conns[KYMO_CONNS_MAX];
+struct kymo_conn *kymo_conn_open(int fd);
+void kymo_conn_close(struct kymo_conn *conn);
+bool kymo_conn_greet(struct kymo_conn *conn, uint32_t generation);
+bool kymo_conn_describe(struct kymo_conn *conn, struct kymo_module *module);
+bool kymo_conn_send_generation(struct kymo_conn *conn, uint32_t generation);
+bool kymo_conn_send_gone(struct kymo_conn *conn, uint32_t first, uint32_t count);
+void kymo_conn_receive(struct kymo_conn *conn);
+void kymo_conns_after_fork(void);
+bool kymo_sessions_retry(void);
+
+/* describe.c: greet and describe */
+
+#endif

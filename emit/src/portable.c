@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * portable.c: the ring of one thread, for processes without rseq or without a usable TSC [ring.md 6]. Signal handlers
+ * nest on it; the outermost record publishes. Lanes are claimed by a thread's first record and handed back when it ends.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+/* glibc keeps the values of this many keys in the thread itself: setting one allocates nothing. */
+#define KEYS_WITHOUT_MALLOC 32
+
+static struct kymo_claim claims[KYMO_SLOTS][KYMO_CLAIMS_MAX];
+static pthread_key_t exit_key;
+static bool exit_key_usable;
+
+static void thread_ends(void *value)
+{
+	struct kymo_self *self = value;
+
+	for (uint32_t slot = 0; slot < KYMO_SLOTS; slot++) {
+		if (!self->claim[slot])
+			continue;
+		__atomic_store_n(&claims[slot][self->claim[slot] - 1].owner, 0, __ATOMIC_RELEASE);
+		self->claim[slot] = 0;
+	}
+}
+
+void kymo_portable_init(void)
+{
+	if (kymo_runtime.kind != KYMO_KIND_PORTABLE || pthread_key_create(&exit_key, thread_ends))
+		return;
+	exit_key_usable = exit_key < KEYS_WITHOUT_MALLOC;
+	if (!exit_key_usable)
+		pthread_key_delete(exit_key);
+}
+
+/* kymo_portable_forget: in a new child, where the parent's lanes are not mapped. */
+void kymo_portable_forget(uint32_t slot)
+{
+	__atomic_store_n(&kymo_runtime.slots[slot].cpu_count, 0, __ATOMIC_RELAXED);
+	memset(claims[slot], 0, sizeof(claims[slot]));
+}
+
+/* kymo_portable_idle: no thread is inside a record of this slot. After the slot was switched off and a membarrier. */
+bool kymo_portable_idle(uint32_t slot)
+{
+	for (uint32_t i = 0; i < KYMO_CLAIMS_MAX; i++)
+		if (__atomic_load_n(&claims[slot][i].depth, __ATOMIC_SEQ_CST))
+			return false;
+	return true;
+}
+
+void kymo_portable_unmap(uint32_t slot)
+{
+	for (uint32_t i = 0; i < KYMO_CLAIMS_MAX; i++) {
+		struct kymo_claim *claim = &claims[slot][i];
+
+		if (claim->data)
+			munmap(claim->data, 2 * (size_t)kymo_memories[slot].ring_bytes);
+		/* Not depth: a thread may be looking at this claim, and will see that it is stale. */
+		claim->serial = 0;
+		claim->data = NULL;
+		claim->owner = 0;
+	}
+}
+
+static bool take(struct kymo_claim *claim, uint32_t seen, uint32_t tid)
+{
+	return __atomic_compare_exchange_n(&claim->owner, &seen, tid, false, __ATOMIC_ACQUIRE,
+					   __ATOMIC_RELAXED);
+}
+
+static bool owner_is_dead(uint32_t tid)
+{
+	return syscall(SYS_tgkill, getpid(), tid, 0) && errno == ESRCH;
+}
+
+/* A lane for the calling thread: free ones first, then those whose thread ended unseen. */
+static struct kymo_claim *find_lane(uint32_t slot, uint32_t lane_count, uint32_t tid)
+{
+	for (uint32_t i = 0; i < lane_count; i++) {
+		struct kymo_claim *claim = &claims[slot][i];
+
+		if (!__atomic_load_n(&claim->owner, __ATOMIC_RELAXED) && take(claim, 0, tid))
+			return claim;
+	}
+	for (uint32_t i = 0; i < lane_count; i++) {
+		struct kymo_claim *claim = &claims[slot][i];
+		uint32_t owner = __atomic_load_n(&claim->owner, __ATOMIC_RELAXED);
+
+		if (owner_is_dead(owner) && take(claim, owner, tid))
+			return claim;
+	}
+	return NULL;
+}
+
+static void note_lanes_used(struct kymo_mem *mem, uint32_t count)
+{
+	uint32_t seen = __atomic_load_n(&mem->lanes_used, __ATOMIC_RELAXED);
+
+	while (seen < count && !__atomic_compare_exchange_n(&mem->lanes_used, &seen, count, true,
+							    __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+		;
+}
+
+/* The first record of a thread in a session. Context: any; system calls. */
+static struct kymo_claim *claim_lane(struct kymo_self *self, uint32_t slot)
+{
+	struct kymo_slot *from = &kymo_runtime.slots[slot];
+	struct kymo_memory *memory = &kymo_memories[slot];
+	uint32_t lane_count = __atomic_load_n(&from->cpu_count, __ATOMIC_ACQUIRE);
+	struct kymo_claim *claim;
+	uint32_t lane;
+
+	if (!lane_count)
+		return NULL;
+	claim = find_lane(slot, lane_count, self->inline_part.tid);
+	if (!claim) {
+		__atomic_add_fetch(&from->mem->lost_lane, 1, __ATOMIC_RELAXED);
+		return NULL;
+	}
+	lane = (uint32_t)(claim - claims[slot]);
+	if (claim->serial != from->serial) {
+		uint8_t *data;
+
+		claim->depth = 0;
+		if (kymo_lane_map(memory, lane, NULL, &data)) {
+			__atomic_add_fetch(&from->mem->lost_lane, 1, __ATOMIC_RELAXED);
+			__atomic_store_n(&claim->owner, 0, __ATOMIC_RELEASE);
+			return NULL;
+		}
+		madvise(data, 2 * (size_t)memory->ring_bytes, MADV_DONTFORK);
+		kymo_touch(data, 2 * (size_t)memory->ring_bytes);
+		claim->data = data;
+		claim->ring = memory->lanes[lane].ring;
+		claim->serial = from->serial;
+	}
+	note_lanes_used(from->mem, lane + 1);
+	__atomic_store_n(&claim->ring->owner, self->inline_part.tid, __ATOMIC_RELAXED);
+	self->claim[slot] = (uint16_t)(lane + 1);
+	if (exit_key_usable)
+		pthread_setspecific(exit_key, self);
+	return claim;
+}
+
+static struct kymo_claim *lane_of(struct kymo_self *self, uint32_t slot)
+{
+	if (KYMO__LIKELY(self->claim[slot])) {
+		struct kymo_claim *claim = &claims[slot][self->claim[slot] - 1];
+
+		if (KYMO__LIKELY(claim->serial == kymo_runtime.slots[slot].serial))
+			return claim;
+		self->claim[slot] = 0;
+	}
+	return claim_lane(self, slot);
+}
+
+void kymo_portable_claim_all(struct kymo_self *self)
+{
+	for (uint32_t slot = 0; slot < KYMO_SLOTS; slot++)
+		if (kymo_runtime.slots[slot].cpu_count)
+			lane_of(self, slot);
+}
+
+/* The outermost record of a lane publishes all that is complete [ring.md 6]. */
+static void leave(struct kymo_claim *claim)
+{
+	struct kymo_ring *ring = claim->ring;
+	uint64_t reserve;
+
+	if (claim->depth > 1) {
+		claim->depth--;
+		return;
+	}
+	do {
+		__atomic_store_n(&claim->depth, 1, __ATOMIC_RELAXED);
+		__atomic_signal_fence(__ATOMIC_SEQ_CST);
+		reserve = __atomic_load_n(&ring->reserve, __ATOMIC_RELAXED);
+		__atomic_store_n(&ring->head, reserve, __ATOMIC_RELEASE);
+		__atomic_signal_fence(__ATOMIC_SEQ_CST);
+		__atomic_store_n(&claim->depth, 0, __ATOMIC_RELEASE);
+		__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	} while (__atomic_load_n(&ring->reserve, __ATOMIC_RELAXED) !=
+		 __atomic_load_n(&ring->head, __ATOMIC_RELAXED));
+}
+
+/* Space for bytes at the end of what is handed out. Returns false when the ring is full. */
+static bool reserve(struct kymo_ring *ring, uint32_t room, uint64_t id, uint64_t bytes,
+		    uint64_t *position, uint64_t *word)
+{
+	do {
+		*position = __atomic_load_n(&ring->reserve, __ATOMIC_RELAXED);
+		__atomic_signal_fence(__ATOMIC_SEQ_CST);
+		if ((uint32_t)*position -
+			    (uint32_t)__atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE) +
+			    (uint32_t)bytes >
+		    room)
+			return false;
+		*word = kymo_clock_read() << 16 | id;
+		__atomic_store_n(&ring->last, *word, __ATOMIC_RELAXED);
+	} while (!kymo__cas_local(&ring->reserve, *position, *position + bytes + KYMO_ONE_RECORD));
+	return true;
+}
+
+void kymo_portable_write(struct kymo_self *self, struct kymo_event *event, uint32_t slot,
+			 const struct kymo_seg *segs, const struct kymo_seg *segs_end,
+			 uint64_t payload_bytes)
+{
+	struct kymo_slot *to = &kymo_runtime.slots[slot];
+	struct kymo_claim *claim = lane_of(self, slot);
+	uint64_t bytes = KYMO_RECORD_HEADER + payload_bytes;
+	uint64_t position, word;
+	struct kymo_ring *ring;
+	uint8_t *at;
+	uint16_t id;
+
+	if (!claim)
+		return;
+	__atomic_store_n(&claim->depth, claim->depth + 1, __ATOMIC_RELAXED);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	/* Switched off since: the helper thread fences, then looks at depth. */
+	if (!__atomic_load_n(&to->cpu_count, __ATOMIC_RELAXED) || claim->serial != to->serial) {
+		claim->depth--;
+		return;
+	}
+	ring = claim->ring;
+	id = __atomic_load_n(&event->id[slot], __ATOMIC_RELAXED);
+	if (!id)
+		goto out;
+	if (bytes > KYMO_RECORD_MAX || bytes > to->room) {
+		kymo__add_local(&ring->lost_size, 1);
+	} else if (!reserve(ring, to->room, id, bytes, &position, &word)) {
+		kymo__add_local(&ring->lost_full, 1);
+	} else {
+		at = claim->data + (position & to->mask);
+		memcpy(at, &word, sizeof(word));
+		at += sizeof(word);
+		for (; segs < segs_end; segs++) {
+			memcpy(at, segs->at, segs->bytes);
+			at += segs->bytes;
+		}
+	}
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+out:
+	leave(claim);
+}

@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * session.c: the program's side of the protocol of session.md 4: what is said on one connection, and the slot that a
+ * session occupies. Finding collectors and waiting for them is control.c. All under kymo_lock.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/membarrier.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+struct kymo_conn kymo_conns[KYMO_CONNS_MAX];
+
+/* What a slot remembers of its session, to know it again when a forked child attaches. */
+static struct {
+	pid_t collector;
+	char session[64];
+	bool busy;    /* mapped, whether or not it is switched on */
+	bool retired; /* off, but the memory could not be unmapped yet */
+} slots[KYMO_SLOTS];
+
+static int fence_command; /* 0: not registered; -1: not to be had */
+
+static long membarrier(int command)
+{
+	return syscall(SYS_membarrier, command, 0, 0);
+}
+
+static void fence_prepare(void)
+{
+	bool rseq = kymo_runtime.kind == KYMO_KIND_RSEQ;
+
+	if (fence_command)
+		return;
+	fence_command = rseq ? MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ :
+			       MEMBARRIER_CMD_PRIVATE_EXPEDITED;
+	if (membarrier(rseq ? MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ :
+			      MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED))
+		fence_command = -1;
+}
+
+/* Returns true when no sequence that began before holds what it loaded [ring.md 5.3]. */
+static bool fence(void)
+{
+	return fence_command > 0 && !membarrier(fence_command);
+}
+
+static void try_unmap(uint32_t slot)
+{
+	bool portable = kymo_runtime.kind == KYMO_KIND_PORTABLE;
+
+	if (!fence())
+		return;
+	for (int i = 0; i < 10; i++) {
+		const struct timespec pause = { 0, 1000000 };
+
+		if (portable ? kymo_portable_idle(slot) : kymo_spill_idle(slot)) {
+			if (portable)
+				kymo_portable_unmap(slot);
+			kymo_memory_unmap(&kymo_memories[slot]);
+			slots[slot].busy = slots[slot].retired = false;
+			return;
+		}
+		nanosleep(&pause, NULL);
+	}
+}
+
+/* Switches a session off. Its memory goes as soon as nobody can be inside. */
+static void slot_off(uint32_t slot)
+{
+	kymo_slot_disable_all(slot);
+	__atomic_store_n(&kymo_runtime.slots[slot].cpu_count, 0, __ATOMIC_SEQ_CST);
+	slots[slot].retired = true;
+	try_unmap(slot);
+}
+
+/* kymo_sessions_retry: unmaps what could not be unmapped before. Returns whether something is left. */
+bool kymo_sessions_retry(void)
+{
+	bool left = false;
+
+	for (uint32_t slot = 0; slot < KYMO_SLOTS; slot++) {
+		if (slots[slot].retired)
+			try_unmap(slot);
+		/* Where there is no fence it will never be possible; trying again is idle. */
+		left |= slots[slot].retired && fence_command > 0;
+	}
+	return left;
+}
+
+static int find_slot(void)
+{
+	kymo_sessions_retry();
+	for (int slot = 0; slot < (int)KYMO_SLOTS; slot++)
+		if (!slots[slot].busy)
+			return slot;
+	return -1;
+}
+
+static void slot_on(uint32_t slot, const struct kymo_msg_attach *attach)
+{
+	struct kymo_memory *memory = &kymo_memories[slot];
+	struct kymo_slot *to = &kymo_runtime.slots[slot];
+
+	to->lanes = memory->lanes;
+	to->room = attach->ring_bytes - 7;
+	to->mask = attach->ring_bytes - 1;
+	to->ring_bytes = attach->ring_bytes;
+	to->mem = (struct kymo_mem *)(void *)memory->control;
+	to->serial = attach->serial;
+	/* Last: from here on records may be written. */
+	__atomic_store_n(&to->cpu_count,
+			 attach->kind == KYMO_KIND_RSEQ ? attach->lane_count - 1 :
+							  attach->lane_count,
+			 __ATOMIC_RELEASE);
+}
+
+/*
+ * In a forked child, for a session whose rings it shares with its parent so far: one store moves all writers to the child's
+ * own rings, because nothing else differs.
+ */
+static int slot_replace(uint32_t slot, const struct kymo_msg_attach *attach, int fd)
+{
+	struct kymo_memory old = kymo_memories[slot], new_memory;
+	struct kymo_slot *to = &kymo_runtime.slots[slot];
+	int error;
+
+	if (attach->ring_bytes != old.ring_bytes || attach->lane_count != old.lane_count) {
+		close(fd);
+		return ENOSPC;
+	}
+	error = kymo_memory_map(&new_memory, attach, fd);
+	if (error)
+		return error;
+	kymo_memories[slot] = new_memory;
+	__atomic_store_n(&to->lanes, new_memory.lanes, __ATOMIC_RELEASE);
+	to->mem = (struct kymo_mem *)(void *)new_memory.control;
+	to->serial = attach->serial;
+	if (fence() && kymo_spill_idle(slot))
+		kymo_memory_unmap(&old);
+	return 0;
+}
+
+static struct kymo_conn *inherited_conn_of(int slot)
+{
+	for (struct kymo_conn *c = kymo_conns; c < kymo_conns + KYMO_CONNS_MAX; c++)
+		if (c->fd >= 0 && c->inherited && c->slot == slot)
+			return c;
+	return NULL;
+}
+
+static int slot_of_session(pid_t collector, const char *session)
+{
+	for (int slot = 0; slot < (int)KYMO_SLOTS; slot++)
+		if (slots[slot].busy && !slots[slot].retired &&
+		    slots[slot].collector == collector && !strcmp(slots[slot].session, session))
+			return slot;
+	return -1;
+}
+
+/* Returns an errno value for ATTACHED. Takes fd. */
+static int attach_session(struct kymo_conn *conn, struct kymo_msg_attach *attach, int fd)
+{
+	struct kymo_conn *inherited;
+	int slot, error;
+
+	if (fd < 0)
+		return EBADF;
+	attach->session[sizeof(attach->session) - 1] = 0;
+	error = conn->slot >= 0 ? EALREADY :
+		attach->kind != kymo_runtime.kind || attach->clock != kymo_clock_kind ? EPROTO : 0;
+	if (error) {
+		close(fd);
+		return error;
+	}
+	fence_prepare();
+	slot = slot_of_session(conn->collector, attach->session);
+	if (slot >= 0) {
+		inherited = inherited_conn_of(slot);
+		if (!inherited) {
+			close(fd);
+			return EALREADY;
+		}
+		error = slot_replace((uint32_t)slot, attach, fd);
+		if (error)
+			return error;
+		close(inherited->fd);
+		inherited->fd = -1;
+		conn->slot = slot;
+		return 0;
+	}
+	slot = find_slot();
+	if (slot < 0) {
+		close(fd);
+		return EUSERS;
+	}
+	error = kymo_memory_map(&kymo_memories[slot], attach, fd);
+	if (error)
+		return error;
+	slots[slot].collector = conn->collector;
+	memcpy(slots[slot].session, attach->session, sizeof(slots[slot].session));
+	slots[slot].busy = true;
+	conn->slot = slot;
+	slot_on((uint32_t)slot, attach);
+	return 0;
+}
+
+static bool send_bytes(struct kymo_conn *conn, const void *bytes, size_t count)
+{
+	ssize_t sent;
+
+	do
+		sent = send(conn->fd, bytes, count, MSG_NOSIGNAL);
+	while (sent < 0 && errno == EINTR);
+	if (sent == (ssize_t)count)
+		return true;
+	kymo_conn_close(conn);
+	return false;
+}
+
+static void attach(struct kymo_conn *conn, void *message, size_t bytes, int fd)
+{
+	struct kymo_msg_attach *attach = message;
+	struct kymo_msg_attached answer = { .msg = { KYMO_MSG_ATTACHED, sizeof(answer) } };
+
+	if (bytes != sizeof(*attach)) {
+		if (fd >= 0)
+			close(fd);
+		kymo_conn_close(conn);
+		return;
+	}
+	answer.serial = attach->serial;
+	answer.error = (uint32_t)attach_session(conn, attach, fd);
+	if (!answer.error) {
+		answer.locked = kymo_memories[conn->slot].locked;
+		answer.touched_bytes = kymo_memories[conn->slot].touched_bytes;
+	}
+	send_bytes(conn, &answer, sizeof(answer));
+}
+
+static void enable(struct kymo_conn *conn, const uint8_t *message, size_t bytes)
+{
+	struct kymo_msg_enable pair;
+
+	if (conn->slot < 0)
+		return;
+	for (size_t at = sizeof(struct kymo_msg); at + sizeof(pair) <= bytes; at += sizeof(pair)) {
+		struct kymo_event *event;
+
+		memcpy(&pair, message + at, sizeof(pair));
+		event = kymo_event_find(pair.index);
+		if (!event || pair.id < 1 || pair.id > 65535)
+			continue;
+		__atomic_store_n(&event->id[conn->slot], (uint16_t)pair.id, __ATOMIC_RELEASE);
+		__atomic_or_fetch(&event->enabled, 1u << conn->slot, __ATOMIC_RELEASE);
+	}
+}
+
+static void disable(struct kymo_conn *conn, const uint8_t *message, size_t bytes)
+{
+	uint32_t index;
+
+	if (conn->slot < 0)
+		return;
+	for (size_t at = sizeof(struct kymo_msg); at + sizeof(index) <= bytes; at += sizeof(index)) {
+		struct kymo_event *event;
+
+		memcpy(&index, message + at, sizeof(index));
+		event = kymo_event_find(index);
+		if (!event)
+			continue;
+		__atomic_and_fetch(&event->enabled, ~(1u << conn->slot), __ATOMIC_RELAXED);
+		__atomic_store_n(&event->id[conn->slot], 0, __ATOMIC_RELAXED);
+	}
+	fence();
+}
+
+/* One message. fd is a descriptor that came with it, -1 if none. */
+static void handle(struct kymo_conn *conn, void *message, size_t bytes, int fd)
+{
+	const struct kymo_msg *msg = message;
+
+	if (bytes < sizeof(*msg) || msg->bytes != bytes) {
+		if (fd >= 0)
+			close(fd);
+		kymo_conn_close(conn);
+		return;
+	}
+	if (msg->type == KYMO_MSG_ATTACH) {
+		attach(conn, message, bytes, fd);
+		return;
+	}
+	if (fd >= 0)
+		close(fd);
+	switch (msg->type) {
+	case KYMO_MSG_ENABLE:
+		enable(conn, message, bytes);
+		break;
+	case KYMO_MSG_DISABLE:
+		disable(conn, message, bytes);
+		break;
+	case KYMO_MSG_GO:
+		if (bytes == sizeof(struct kymo_msg_generation))
+			conn->go = ((struct kymo_msg_generation *)message)->generation;
+		break;
+	case KYMO_MSG_BYE:
+	default: /* a collector that says what we do not know is not ours */
+		conn->bye = true;
+		kymo_conn_close(conn);
+	}
+}
+
+/* kymo_conn_receive: handles what has arrived, without waiting. */
+void kymo_conn_receive(struct kymo_conn *conn)
+{
+	static uint64_t buffer[KYMO_MSG_BYTES_MAX / 8]; /* under kymo_lock */
+
+	while (conn->fd >= 0) {
+		union {
+			struct cmsghdr align;
+			char bytes[CMSG_SPACE(sizeof(int))];
+		} control;
+		struct iovec iov = { buffer, sizeof(buffer) };
+		struct msghdr header = { .msg_iov = &iov,
+					 .msg_iovlen = 1,
+					 .msg_control = &control,
+					 .msg_controllen = sizeof(control) };
+		struct cmsghdr *cmsg;
+		ssize_t got;
+		int fd = -1;
+
+		got = recvmsg(conn->fd, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+			return;
+		if (got <= 0) {
+			kymo_conn_close(conn);
+			return;
+		}
+		for (cmsg = CMSG_FIRSTHDR(&header); cmsg; cmsg = CMSG_NXTHDR(&header, cmsg))
+			if (cmsg->cmsg_level == SOL_SOCKET && cmsg->cmsg_type == SCM_RIGHTS &&
+			    cmsg->cmsg_len == CMSG_LEN(sizeof(int)))
+				memcpy(&fd, CMSG_DATA(cmsg), sizeof(fd));
+		handle(conn, buffer, (size_t)got, fd);
+	}
+}
+
+struct kymo_conn *kymo_conn_open(int fd)
+{
+	const struct timeval limit = { 0, KYMO_STARTUP_WAIT_MS * 1000 };
+	struct ucred peer;
+	socklen_t bytes = sizeof(peer);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) ||
+	    (peer.uid != geteuid() && peer.uid != 0))
+		goto refuse;
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+	for (struct kymo_conn *conn = kymo_conns; conn < kymo_conns + KYMO_CONNS_MAX; conn++)
+		if (conn->fd < 0) {
+			*conn = (struct kymo_conn){ .fd = fd, .slot = -1, .collector = peer.pid };
+			return conn;
+		}
+refuse:
+	close(fd);
+	return NULL;
+}
+
+void kymo_conn_close(struct kymo_conn *conn)
+{
+	if (conn->fd < 0)
+		return;
+	/* Off first: the collector takes the hang-up as the word that nothing more will come. */
+	if (conn->slot >= 0)
+		slot_off((uint32_t)conn->slot);
+	close(conn->fd);
+	conn->fd = -1;
+	conn->slot = -1;
+}
+
+/* kymo_conns_after_fork: in the child. What was our parent's is only watched from here on. */
+void kymo_conns_after_fork(void)
+{
+	bool portable = kymo_runtime.kind == KYMO_KIND_PORTABLE;
+
+	for (struct kymo_conn *conn = kymo_conns; conn < kymo_conns + KYMO_CONNS_MAX; conn++) {
+		if (conn->fd < 0)
+			continue;
+		conn->inherited = true;
+		if (portable || conn->slot < 0) {
+			/* Its lanes are not mapped here; there is nothing to watch for. */
+			close(conn->fd);
+			conn->fd = -1;
+		}
+	}
+	if (!portable)
+		return;
+	for (uint32_t slot = 0; slot < KYMO_SLOTS; slot++) {
+		if (!slots[slot].busy)
+			continue;
+		kymo_portable_forget(slot);
+		kymo_slot_disable_all(slot);
+		if (kymo_memories[slot].fd >= 0)
+			close(kymo_memories[slot].fd);
+		memset(&kymo_memories[slot], 0, sizeof(kymo_memories[slot]));
+		kymo_memories[slot].fd = -1;
+		slots[slot].busy = slots[slot].retired = false;
+	}
+}
+
+bool kymo_conn_send_generation(struct kymo_conn *conn, uint32_t generation)
+{
+	struct kymo_msg_generation message = { { KYMO_MSG_DESCS_END, sizeof(message) },
+					       generation,
+					       0 };
+
+	return send_bytes(conn, &message, sizeof(message));
+}
+
+bool kymo_conn_send_gone(struct kymo_conn *conn, uint32_t first, uint32_t count)
+{
+	static uint32_t message[KYMO_MSG_BYTES_MAX / 4]; /* under kymo_lock */
+	const uint32_t per_message = KYMO_MSG_BYTES_MAX / 4 - 2;
+
+	while (count) {
+		uint32_t now = count < per_message ? count : per_message;
+
+		message[0] = KYMO_MSG_GONE;
+		message[1] = 8 + 4 * now;
+		for (uint32_t i = 0; i < now; i++)
+			message[2 + i] = first + i;
+		if (!send_bytes(conn, message, message[1]))
+			return false;
+		first += now;
+		count -= now;
+	}
+	return true;
+}
