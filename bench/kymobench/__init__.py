@@ -1,0 +1,1 @@
+"""The benchmark suite of kymo: drives the programs of bench/src, compares, prints. See bench/README.md."""

@@ -1,0 +1,118 @@
+"""
+kymo's side: one collector (`kymo record`, attaching, without a command) per recording, pinned like LTTng's consumer.
+
+The collector is started first, so that the program finds a live session at its start and is traced from `main`; it is ended
+with SIGINT when the program has ended. As it runs no command, its CPU time is its own.
+"""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+
+RING = "4M"            # per CPU; hot loops, single records, collector's CPU
+RING_THROUGHPUT = "32M"  # per CPU, as LTTng's 8 x 4M
+START_TIMEOUT_S = 10
+
+
+class KymoError(Exception):
+    """The collector did not start or did not end as it should; says what it printed."""
+
+
+def missing(root):
+    """None when library and command are built, else what is missing."""
+    for part in ("build/emit/libkymo.a", "target/release/kymo", "emit/include/kymo/tracepoint.h"):
+        if not (root / part).exists():
+            return part
+    return None
+
+
+class Recording:
+    """A running `kymo record`. Context manager; after it, records, lost, cpu_s and the summary are known."""
+
+    def __init__(self, root, runtime_dir, output, cpu, ring=RING, events=("bench:*",), portable=False):
+        self.command = ["taskset", "-c", str(cpu), str(root / "target/release/kymo"), "record"]
+        for pattern in events:
+            self.command += ["-u", pattern]
+        self.command += ["-o", str(output), "--ring-size", ring]
+        self.output, self.runtime_dir = output, runtime_dir
+        self.env = dict(os.environ, KYMO_RUNTIME_DIR=str(runtime_dir))
+        self.portable = portable
+        self.process, self.text, self.summary = None, "", {}
+        self.records = self.lost = self.bytes = None
+        self.cpu_s = 0.0
+
+    def __enter__(self):
+        shutil.rmtree(self.output, ignore_errors=True)
+        os.makedirs(self.runtime_dir, mode=0o700, exist_ok=True)
+        self.log_path = str(self.output) + ".log"
+        with open(self.log_path, "w", encoding="utf-8") as log:
+            self.process = subprocess.Popen(self.command, env=self.env, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        until = time.monotonic() + START_TIMEOUT_S
+        mark = f"s.{self.process.pid}."
+        while time.monotonic() < until:
+            if any(name.startswith(mark) for name in os.listdir(self.runtime_dir)):
+                return self
+            if self.process.poll() is not None:
+                break
+            time.sleep(0.01)
+        self._stop()
+        raise KymoError(f"{' '.join(self.command)} did not start a session:\n{self.text}")
+
+    def __exit__(self, *_):
+        self._stop()
+        self._read_summary()
+
+    def _stop(self):
+        if self.process.returncode is None:
+            self.process.send_signal(signal.SIGINT)
+            watchdog = time.monotonic() + 60
+            while True:
+                pid, status, usage = os.wait4(self.process.pid, os.WNOHANG)
+                if pid:
+                    break
+                if time.monotonic() > watchdog:
+                    self.process.kill()
+                time.sleep(0.005)
+            self.process.returncode = os.waitstatus_to_exitcode(status)
+            self.cpu_s = usage.ru_utime + usage.ru_stime
+        with open(self.log_path, encoding="utf-8", errors="replace") as log:
+            self.text = log.read()
+
+    def _read_summary(self):
+        try:
+            with open(os.path.join(self.output, ".kymo.json"), encoding="utf-8") as file:
+                self.summary = json.load(file)
+        except (OSError, ValueError) as error:
+            raise KymoError(f"no summary in {self.output} ({error}):\n{self.text}") from error
+        self.records = _number(self.summary, "records")
+        self.lost = _number(self.summary, "lost")
+        self.bytes = _number(self.summary, "bytes")
+
+    def program_env(self, base):
+        env = dict(base, KYMO_RUNTIME_DIR=str(self.runtime_dir))
+        if self.portable:
+            env["KYMO_RING"] = "portable"
+        return env
+
+    def count(self, counter):
+        """What count.c finds in the files: {records, gaps, disorder, discarded, bytes}; None when it cannot read them."""
+        done = subprocess.run([str(counter), str(self.output)], text=True, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, check=False)
+        found = dict((key, int(value)) for key, value in re.findall(r"(\w+) (\d+)", done.stdout))
+        if done.returncode != 0 or "records" not in found:
+            raise KymoError(f"count {self.output}: {done.stdout}{done.stderr}")
+        return found
+
+    def remove(self):
+        shutil.rmtree(self.output, ignore_errors=True)
+
+
+def _number(summary, key):
+    value = summary.get(key)
+    if isinstance(value, dict):
+        value = value.get("total")
+    return value if isinstance(value, int) else None
