@@ -1,6 +1,8 @@
 //! CTF: packets to a trace, and a trace back to records [spec/trace.md].
 //!
 //! [`write`] makes metadata text and packet heads as bytes; putting them into files is the collector's work.
+//! [`read`] opens a trace directory and gives its records in the order of time, its losses, and its damage.
 //! There is no clock in this crate and no socket.
 
+pub mod read;
 pub mod write;

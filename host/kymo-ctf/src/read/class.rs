@@ -1,0 +1,349 @@
+//! Field classes: what a trace's metadata says about bits, whichever format it was written in.
+//!
+//! All classes of a trace lie in one arena, [`Metadata::classes`], and name each other by position. References from
+//! a length or a tag to its user are slots: the integer stores its value there while it is decoded.
+
+use std::sync::Arc;
+
+use crate::write::EnvValue;
+
+/// Position in [`Metadata::classes`].
+pub(crate) type ClassId = u32;
+
+/// Everything the metadata says.
+#[derive(Debug, Default)]
+pub struct Metadata {
+    /// The trace, as its packets name it.
+    pub uuid: Option<[u8; 16]>,
+    /// The environment, in the order of the file.
+    pub env: Vec<(String, EnvValue)>,
+    /// Clocks; at least one (an assumed one of 10^9 Hz where the metadata has none).
+    pub clocks: Vec<Clock>,
+    /// Event types of all stream classes.
+    pub events: Vec<EventClass>,
+    pub(crate) classes: Vec<Class>,
+    pub(crate) slots: u32,
+    pub(crate) packet_header: Option<ClassId>,
+    /// Member of the packet header that names the trace.
+    pub(crate) uuid_member: Option<usize>,
+    pub(crate) streams: Vec<StreamClass>,
+}
+
+/// A clock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Clock {
+    /// Its name.
+    pub name: String,
+    /// Equal on traces that share the clock.
+    pub uuid: Option<[u8; 16]>,
+    /// For people.
+    pub description: String,
+    /// Cycles per second, at least 1.
+    pub frequency_hz: u64,
+    /// Whole seconds from the origin to cycle 0.
+    pub offset_s: i64,
+    /// Cycles to be added to `offset_s`.
+    pub offset_cycles: i64,
+    /// Uncertainty, cycles.
+    pub precision_cycles: u64,
+    /// The origin is 1970-01-01.
+    pub absolute: bool,
+}
+
+impl Default for Clock {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            uuid: None,
+            description: String::new(),
+            frequency_hz: 1_000_000_000,
+            offset_s: 0,
+            offset_cycles: 0,
+            precision_cycles: 0,
+            absolute: false,
+        }
+    }
+}
+
+impl Clock {
+    /// Nanoseconds from the origin to `cycles`, rounded down, exact otherwise.
+    pub fn nanoseconds(&self, cycles: u64) -> i128 {
+        const SECOND: i128 = 1_000_000_000;
+        let total = i128::from(self.offset_cycles) + i128::from(cycles);
+        let part = if self.frequency_hz == 1_000_000_000 {
+            total
+        } else if let Ok(positive) = u128::try_from(total) {
+            // Below 2^65 * 10^9, which fits; the unsigned division is the fast one.
+            (positive * 1_000_000_000 / u128::from(self.frequency_hz.max(1))) as i128
+        } else {
+            (total * SECOND).div_euclid(i128::from(self.frequency_hz.max(1)))
+        };
+        i128::from(self.offset_s) * SECOND + part
+    }
+}
+
+/// An event type of a trace.
+#[derive(Debug)]
+pub struct EventClass {
+    /// The id that its records carry.
+    pub id: u64,
+    /// `provider:name`, or what the tracer chose.
+    pub name: String,
+    /// Log level, where the tracer writes one.
+    pub loglevel: Option<i64>,
+    pub(crate) context: Option<ClassId>,
+    pub(crate) payload: Option<ClassId>,
+}
+
+/// A stream class.
+#[derive(Debug, Default)]
+pub(crate) struct StreamClass {
+    pub id: u64,
+    pub clock: usize,
+    pub packet_context: Option<ClassId>,
+    pub event_header: Option<ClassId>,
+    pub common_context: Option<ClassId>,
+    pub events: EventTable,
+}
+
+/// From an id to a position in [`Metadata::events`].
+#[derive(Debug, Default)]
+pub(crate) struct EventTable {
+    dense: Vec<u32>,
+    sparse: std::collections::HashMap<u64, u32>,
+}
+
+impl EventTable {
+    const NONE: u32 = u32::MAX;
+
+    /// False when the id is there already.
+    pub fn insert(&mut self, id: u64, position: u32) -> bool {
+        if self.get(id).is_some() {
+            return false;
+        }
+        if id < 1 << 16 {
+            let id = id as usize;
+            if self.dense.len() <= id {
+                self.dense.resize(id + 1, Self::NONE);
+            }
+            self.dense[id] = position;
+        } else {
+            self.sparse.insert(id, position);
+        }
+        true
+    }
+
+    pub fn get(&self, id: u64) -> Option<u32> {
+        match self.dense.get(usize::try_from(id).ok()?) {
+            Some(&position) => (position != Self::NONE).then_some(position),
+            None => self.sparse.get(&id).copied(),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    Little,
+    Big,
+}
+
+/// The base in which people want to see an integer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Base {
+    /// 2.
+    Binary,
+    /// 8.
+    Octal,
+    /// 10.
+    Decimal,
+    /// 16.
+    Hexadecimal,
+}
+
+/// What an integer in a head means to the reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Role {
+    Magic,
+    StreamId,
+    StreamInstance,
+    Begin,
+    End,
+    ContentSize,
+    PacketSize,
+    Sequence,
+    Discarded,
+    EventId,
+    Time,
+}
+
+impl Role {
+    pub const COUNT: usize = 11;
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Int {
+    /// 1 to 64; 0 is LEB128, of any length.
+    pub bits: u8,
+    pub signed: bool,
+    pub order: Order,
+    pub base: Base,
+    pub view: View,
+    /// Slot that takes the value, for a length or a tag.
+    pub save: Option<u32>,
+    pub role: Option<Role>,
+    pub labels: Option<Arc<Labels>>,
+    /// The text that an array of this integer is in, CTF 1.8.
+    pub encoding: Option<Encoding>,
+    /// Clock that the integer is mapped to, CTF 1.8: position in `Metadata::clocks`.
+    pub clock: Option<usize>,
+}
+
+/// How an integer is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum View {
+    Number,
+    /// Not zero is true.
+    Bool,
+    /// 0 is false, 1 is true, and other values are themselves (`enum kymo_bool`).
+    StrictBool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Encoding {
+    /// UTF-8 or ASCII: bytes.
+    Utf8,
+    /// 2 or 4 bytes a character.
+    Wide { bytes: u8, order: Order },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Len {
+    Fixed(u64),
+    Saved(u32),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Class {
+    pub kind: Kind,
+    /// Bits, a power of two.
+    pub align: u32,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Kind {
+    Int(Int),
+    Float { bits: u8, order: Order },
+    /// Up to a NUL character, from a byte boundary.
+    NulText(Encoding),
+    /// A number of bytes, up to the first NUL character in them.
+    Text { len: Len, encoding: Encoding },
+    Bytes { len: Len },
+    Array { len: Len, element: ClassId },
+    Struct { members: Vec<Member> },
+    Variant { slot: u32, options: Vec<Choice> },
+    Optional { slot: u32, ranges: Ranges, element: ClassId },
+}
+
+/// Ranges of integers, both ends included.
+pub(crate) type Ranges = Vec<(i128, i128)>;
+
+pub(crate) fn within(ranges: &[(i128, i128)], value: i128) -> bool {
+    ranges.iter().any(|&(low, high)| low <= value && value <= high)
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Choice {
+    pub ranges: Ranges,
+    pub class: ClassId,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Member {
+    /// As shown.
+    pub name: Box<str>,
+    /// As other classes refer to it.
+    pub raw: Box<str>,
+    /// A length that only says what the next member shows anyway.
+    pub hidden: bool,
+    pub class: ClassId,
+}
+
+/// Labels of an enumeration.
+#[derive(Debug)]
+pub(crate) struct Labels {
+    list: Vec<(Box<str>, i128, i128)>,
+    /// Positions in `list` by lower end, where no two ranges overlap.
+    sorted: Option<Vec<u32>>,
+}
+
+impl Labels {
+    pub fn new(list: Vec<(Box<str>, i128, i128)>) -> Self {
+        let mut order: Vec<u32> = (0..list.len() as u32).collect();
+        order.sort_by_key(|&i| list[i as usize].1);
+        let apart = order.windows(2).all(|w| list[w[0] as usize].2 < list[w[1] as usize].1);
+        Self { sorted: apart.then_some(order), list }
+    }
+
+    /// The first label whose range has `value`.
+    pub fn find(&self, value: i128) -> Option<&str> {
+        let index = match &self.sorted {
+            Some(order) => {
+                let after = order.partition_point(|&i| self.list[i as usize].1 <= value);
+                *order.get(after.checked_sub(1)?)? as usize
+            }
+            None => self.list.iter().position(|&(_, low, high)| low <= value && value <= high)?,
+        };
+        let (label, low, high) = &self.list[index];
+        (*low <= value && value <= *high).then_some(label)
+    }
+
+    /// All ranges of `label`.
+    pub fn ranges(&self, label: &str) -> Ranges {
+        self.list.iter().filter(|entry| &*entry.0 == label).map(|entry| (entry.1, entry.2)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_found_whether_or_not_ranges_overlap() {
+        let labels = |list: &[(&str, i128, i128)]| {
+            Labels::new(list.iter().map(|&(label, low, high)| (label.into(), low, high)).collect())
+        };
+        let apart = labels(&[("b", 5, 9), ("a", -3, 0), ("c", i128::from(u64::MAX), i128::from(u64::MAX))]);
+        assert!(apart.sorted.is_some());
+        let over = labels(&[("wide", 0, 9), ("narrow", 3, 4)]);
+        assert!(over.sorted.is_none());
+        for (set, value, expect) in [
+            (&apart, -4, None),
+            (&apart, -3, Some("a")),
+            (&apart, 0, Some("a")),
+            (&apart, 1, None),
+            (&apart, 9, Some("b")),
+            (&apart, 10, None),
+            (&apart, i128::from(u64::MAX), Some("c")),
+            (&over, 3, Some("wide")),
+            (&over, 10, None),
+        ] {
+            assert_eq!(set.find(value), expect, "{value}");
+        }
+    }
+
+    #[test]
+    fn clock_is_exact() {
+        let clock = |frequency_hz, offset_s, offset_cycles| Clock { frequency_hz, offset_s, offset_cycles, ..Clock::default() };
+        for (clock, cycles, expect) in [
+            (clock(1_000_000_000, 1, 5), 7, 1_000_000_012),
+            (clock(3_000_000_000, 0, 0), 2, 0),
+            (clock(3_000_000_000, 0, 0), 3, 1),
+            (clock(2_999_999_999, 0, 0), u64::MAX, 6_148_914_693_286_155_436),
+            (clock(3, -2, -1), 0, -2_333_333_334),
+            (clock(1, i64::MAX, 0), u64::MAX, (i128::from(i64::MAX) + i128::from(u64::MAX)) * 1_000_000_000),
+        ] {
+            assert_eq!(clock.nanoseconds(cycles), expect);
+        }
+    }
+}

@@ -1,0 +1,442 @@
+//! CTF 2 metadata: JSON fragments to field classes.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::build::{Builder, Origin};
+use super::class::{
+    Base, Choice, ClassId, Clock, Encoding, EventClass, Int, Kind, Labels, Len, Metadata, Order, Ranges, Role, StreamClass,
+    View,
+};
+use super::error::Error;
+use crate::write::EnvValue;
+
+type Object = Map<String, Value>;
+
+/// Understands the bytes of a `metadata` file that begins with a record separator.
+pub(super) fn metadata(file: &str, bytes: &[u8]) -> Result<Metadata, Error> {
+    let mut reader = Fragments {
+        builder: Builder::new(bytes.len()),
+        metadata: Metadata::default(),
+        aliases: HashMap::new(),
+        clocks: HashMap::new(),
+        streams: HashMap::new(),
+        uuid_role: None,
+    };
+    let parts = bytes.split(|&b| b == 0x1E).map(<[u8]>::trim_ascii).filter(|part| !part.is_empty());
+    for (index, part) in parts.enumerate() {
+        let fragment = index + 1;
+        let at = |what: String| Error::Fragment { file: file.into(), fragment, what };
+        let value: Value = serde_json::from_slice(part).map_err(|error| {
+            if error.is_eof() {
+                Error::Torn { file: file.into(), what: format!("fragment {fragment} stops in the middle") }
+            } else {
+                at(format!("not JSON: {error}"))
+            }
+        })?;
+        let object = value.as_object().ok_or_else(|| at("not an object".into()))?;
+        reader.fragment(index == 0, object).map_err(at)?;
+    }
+    reader.builder.finish(&mut reader.metadata);
+    Ok(reader.metadata)
+}
+
+struct Fragments {
+    builder: Builder,
+    metadata: Metadata,
+    /// Field classes by the name of their alias.
+    aliases: HashMap<String, Value>,
+    clocks: HashMap<String, usize>,
+    streams: HashMap<u64, usize>,
+    /// The class that has the role `metadata-stream-uuid`.
+    uuid_role: Option<ClassId>,
+}
+
+impl Fragments {
+    fn fragment(&mut self, first: bool, object: &Object) -> Result<(), String> {
+        let kind = text(object, "type")?;
+        if first != (kind == "preamble") {
+            return Err("the first fragment, and no other, must be the preamble".into());
+        }
+        match kind {
+            "preamble" => match object.get("version").and_then(Value::as_u64) {
+                Some(2) => {
+                    self.metadata.uuid = object.get("uuid").and_then(uuid);
+                    Ok(())
+                }
+                version => Err(format!("CTF version {version:?} is not supported, only 2 (and 1.8 as text)")),
+            },
+            "field-class-alias" => {
+                let class = object.get("field-class").ok_or("`field-class` is missing")?;
+                self.aliases.insert(text(object, "name")?.to_owned(), class.clone());
+                Ok(())
+            }
+            "trace-class" => self.trace(object),
+            "clock-class" => self.clock(object),
+            "data-stream-class" => self.stream(object),
+            "event-record-class" => self.event(object),
+            other => Err(format!("fragments of type `{other}` are not supported")),
+        }
+    }
+
+    fn trace(&mut self, object: &Object) -> Result<(), String> {
+        if let Some(environment) = object.get("environment").and_then(Value::as_object) {
+            for (key, value) in environment {
+                let value = match (value.as_i64(), value.as_str()) {
+                    (Some(number), _) => EnvValue::Int(number),
+                    (_, Some(text)) => EnvValue::Text(text.to_owned()),
+                    _ => EnvValue::Text(value.to_string()),
+                };
+                self.metadata.env.push((key.clone(), value));
+            }
+        }
+        self.metadata.packet_header =
+            self.part(object, "packet-header-field-class", Origin::PacketHeader, [None; 6])?;
+        if let (Some(header), Some(role)) = (self.metadata.packet_header, self.uuid_role) {
+            if let Kind::Struct { members } = &self.builder.classes[header as usize].kind {
+                self.metadata.uuid_member = members.iter().position(|member| member.class == role);
+            }
+        }
+        Ok(())
+    }
+
+    fn clock(&mut self, object: &Object) -> Result<(), String> {
+        let id = match (object.get("id"), object.get("name")) {
+            (Some(id), _) => id.as_str().map_or_else(|| id.to_string(), str::to_owned),
+            (None, Some(name)) => name.as_str().unwrap_or_default().to_owned(),
+            _ => return Err("`id` is missing".into()),
+        };
+        let offset = object.get("offset-from-origin").and_then(Value::as_object);
+        let part = |name: &str| offset.and_then(|offset| offset.get(name)).and_then(Value::as_i64).unwrap_or(0);
+        let clock = Clock {
+            name: object.get("name").and_then(Value::as_str).unwrap_or(&id).to_owned(),
+            uuid: object.get("uid").and_then(Value::as_str).and_then(super::parse_uuid),
+            description: object.get("description").and_then(Value::as_str).unwrap_or_default().to_owned(),
+            frequency_hz: number(object, "frequency")?.filter(|&hz| hz > 0).ok_or("`frequency` is missing or 0")?,
+            offset_s: part("seconds"),
+            offset_cycles: part("cycles"),
+            precision_cycles: number(object, "precision")?.unwrap_or(0),
+            absolute: object.get("origin").and_then(Value::as_str) == Some("unix-epoch"),
+        };
+        self.clocks.insert(id, self.metadata.clocks.len());
+        self.metadata.clocks.push(clock);
+        Ok(())
+    }
+
+    fn stream(&mut self, object: &Object) -> Result<(), String> {
+        let mut class = StreamClass { id: number(object, "id")?.unwrap_or(0), ..StreamClass::default() };
+        if let Some(id) = object.get("default-clock-class-id").or_else(|| object.get("default-clock-class-name")) {
+            let id = id.as_str().map_or_else(|| id.to_string(), str::to_owned);
+            class.clock = *self.clocks.get(&id).ok_or_else(|| format!("the clock class `{id}` is not declared"))?;
+        }
+        let mut roots = [None; 6];
+        roots[Origin::PacketHeader as usize] = self.metadata.packet_header;
+        for (key, origin) in [
+            ("packet-context-field-class", Origin::PacketContext),
+            ("event-record-header-field-class", Origin::EventHeader),
+            ("event-record-common-context-field-class", Origin::CommonContext),
+        ] {
+            roots[origin as usize] = self.part(object, key, origin, roots)?;
+        }
+        class.packet_context = roots[Origin::PacketContext as usize];
+        class.event_header = roots[Origin::EventHeader as usize];
+        class.common_context = roots[Origin::CommonContext as usize];
+        // The role has one name for both; in the packet context it is the begin.
+        self.builder.for_ints(class.packet_context, true, |_, int| {
+            if int.role == Some(Role::Time) {
+                int.role = Some(Role::Begin);
+            }
+        });
+        if self.streams.insert(class.id, self.metadata.streams.len()).is_some() {
+            return Err(format!("data stream class {} is declared twice", class.id));
+        }
+        self.metadata.streams.push(class);
+        Ok(())
+    }
+
+    fn event(&mut self, object: &Object) -> Result<(), String> {
+        let id = number(object, "id")?.unwrap_or(0);
+        let stream = number(object, "data-stream-class-id")?.unwrap_or(0);
+        let index = *self.streams.get(&stream).ok_or_else(|| format!("data stream class {stream} is not declared"))?;
+        let class = &self.metadata.streams[index];
+        let mut roots = [None; 6];
+        roots[Origin::PacketHeader as usize] = self.metadata.packet_header;
+        roots[Origin::PacketContext as usize] = class.packet_context;
+        roots[Origin::EventHeader as usize] = class.event_header;
+        roots[Origin::CommonContext as usize] = class.common_context;
+        let context = self.part(object, "specific-context-field-class", Origin::SpecificContext, roots)?;
+        roots[Origin::SpecificContext as usize] = context;
+        let payload = self.part(object, "payload-field-class", Origin::Payload, roots)?;
+        let position = self.metadata.events.len() as u32;
+        if !self.metadata.streams[index].events.insert(id, position) {
+            return Err(format!("event record class {id} of data stream class {stream} is declared twice"));
+        }
+        let name = object.get("name").and_then(Value::as_str);
+        let name = name.map_or_else(|| format!("event {id}"), str::to_owned);
+        self.metadata.events.push(EventClass { id, name, loglevel: None, context, payload });
+        Ok(())
+    }
+
+    fn part(
+        &mut self,
+        object: &Object,
+        key: &str,
+        origin: Origin,
+        roots: [Option<ClassId>; 6],
+    ) -> Result<Option<ClassId>, String> {
+        let Some(class) = object.get(key) else { return Ok(None) };
+        self.builder.begin(origin, roots);
+        let class = self.class(class)?;
+        match self.builder.classes[class as usize].kind {
+            Kind::Struct { .. } => Ok(Some(class)),
+            _ => Err(format!("`{key}` must be a structure")),
+        }
+    }
+
+    fn class(&mut self, class: &Value) -> Result<ClassId, String> {
+        self.builder.enter()?;
+        let id = match class {
+            Value::String(name) => {
+                let class = self.aliases.get(name).cloned().ok_or_else(|| format!("the field class alias `{name}` is not declared"))?;
+                self.class(&class)?
+            }
+            Value::Object(object) => self.object(object)?,
+            _ => return Err("a field class must be an object or the name of an alias".into()),
+        };
+        self.builder.leave();
+        Ok(id)
+    }
+
+    fn object(&mut self, object: &Object) -> Result<ClassId, String> {
+        let kind = text(object, "type")?;
+        match kind {
+            "fixed-length-unsigned-integer" | "fixed-length-bit-array" | "fixed-length-bit-map" => self.int(object, false, View::Number),
+            "fixed-length-signed-integer" => self.int(object, true, View::Number),
+            "fixed-length-boolean" => self.int(object, false, View::Bool),
+            "variable-length-unsigned-integer" | "variable-length-signed-integer" => self.int(object, kind.contains("-signed"), View::Number),
+            "fixed-length-floating-point-number" => {
+                let bits = match number(object, "length")? {
+                    Some(bits @ (32 | 64)) => bits as u8,
+                    bits => return Err(format!("floating point numbers have 32 or 64 bits; {bits:?} are not supported")),
+                };
+                let kind = Kind::Float { bits, order: order(object)? };
+                self.builder.push(alignment(object, "alignment")?, kind)
+            }
+            "null-terminated-string" => self.builder.push(8, Kind::NulText(encoding(object)?)),
+            "static-length-string" | "dynamic-length-string" => {
+                let kind = Kind::Text { len: self.len(object)?, encoding: encoding(object)? };
+                self.builder.push(8, kind)
+            }
+            "static-length-blob" | "dynamic-length-blob" => {
+                let len = self.len(object)?;
+                let class = self.builder.push(8, Kind::Bytes { len })?;
+                self.note_uuid(object, class);
+                Ok(class)
+            }
+            "static-length-array" | "dynamic-length-array" => self.array(object),
+            "structure" => self.structure(object),
+            "variant" => self.variant(object),
+            "optional" => {
+                let (slot, _) = self.selector(object)?;
+                let ranges = match object.get("selector-field-ranges") {
+                    Some(value) => ranges(value)?,
+                    // A boolean selector: anything but 0.
+                    None => vec![(i128::MIN, -1), (1, i128::MAX)],
+                };
+                let element = self.class(object.get("field-class").ok_or("`field-class` is missing")?)?;
+                self.builder.push(1, Kind::Optional { slot, ranges, element })
+            }
+            other => Err(format!("field classes of type `{other}` are not supported")),
+        }
+    }
+
+    fn int(&mut self, object: &Object, signed: bool, view: View) -> Result<ClassId, String> {
+        let variable = text(object, "type")?.starts_with("variable");
+        let bits = match (variable, number(object, "length")?) {
+            (true, _) => 0,
+            (false, Some(bits @ 1..=64)) => bits as u8,
+            (false, bits) => return Err(format!("integers have 1 to 64 bits; {bits:?} are not supported")),
+        };
+        let base = match number(object, "preferred-display-base")? {
+            Some(2) => Base::Binary,
+            Some(8) => Base::Octal,
+            Some(16) => Base::Hexadecimal,
+            _ => Base::Decimal,
+        };
+        let order = if variable { Order::Little } else { order(object)? };
+        let labels = match object.get("mappings").and_then(Value::as_object) {
+            Some(mappings) => {
+                let mut list = Vec::new();
+                for (label, value) in mappings {
+                    list.extend(ranges(value)?.into_iter().map(|(low, high)| (label.as_str().into(), low, high)));
+                }
+                Some(Arc::new(Labels::new(list)))
+            }
+            None => None,
+        };
+        let int = Int { bits, signed, order, base, view, save: None, role: role(object), labels, encoding: None, clock: None };
+        let align = if variable { 8 } else { alignment(object, "alignment")? };
+        self.builder.push(align, Kind::Int(int))
+    }
+
+    fn array(&mut self, object: &Object) -> Result<ClassId, String> {
+        let len = self.len(object)?;
+        let element = self.class(object.get("element-field-class").ok_or("`element-field-class` is missing")?)?;
+        let align = self.builder.classes[element as usize].align.max(alignment(object, "minimum-alignment")?);
+        let byte = self.builder.int(element);
+        // As in CTF 1.8, where bytes have no other form: both formats show the same thing.
+        let bytes = matches!(byte, Some(Int { bits: 8, signed: false, base: Base::Hexadecimal, labels: None, .. }));
+        let kind = match len {
+            Len::Saved(_) if bytes && align >= 8 => Kind::Bytes { len },
+            _ => Kind::Array { len, element },
+        };
+        let class = self.builder.push(align, kind)?;
+        self.note_uuid(object, class);
+        Ok(class)
+    }
+
+    fn note_uuid(&mut self, object: &Object, class: ClassId) {
+        if roles(object).any(|role| role == "metadata-stream-uuid") {
+            self.uuid_role = Some(class);
+        }
+    }
+
+    fn structure(&mut self, object: &Object) -> Result<ClassId, String> {
+        self.builder.open_struct();
+        let none = Vec::new();
+        for member in object.get("member-classes").and_then(Value::as_array).unwrap_or(&none) {
+            let member = member.as_object().ok_or("a member must be an object")?;
+            let name = text(member, "name")?;
+            let class = self.class(member.get("field-class").ok_or("`field-class` of a member is missing")?)?;
+            self.builder.member(name, name, class)?;
+        }
+        self.builder.close_struct(alignment(object, "minimum-alignment")?)
+    }
+
+    fn variant(&mut self, object: &Object) -> Result<ClassId, String> {
+        let (slot, _) = self.selector(object)?;
+        let mut options = Vec::new();
+        let none = Vec::new();
+        for option in object.get("options").and_then(Value::as_array).unwrap_or(&none) {
+            let option = option.as_object().ok_or("an option must be an object")?;
+            let ranges = ranges(option.get("selector-field-ranges").ok_or("`selector-field-ranges` is missing")?)?;
+            let class = self.class(option.get("field-class").ok_or("`field-class` of an option is missing")?)?;
+            options.push(Choice { ranges, class });
+        }
+        self.builder.push(1, Kind::Variant { slot, options })
+    }
+
+    fn selector(&mut self, object: &Object) -> Result<(u32, ClassId), String> {
+        let (class, path) = self.location(object, "selector-field-location")?;
+        Ok((self.builder.slot(class, &path)?, class))
+    }
+
+    fn len(&mut self, object: &Object) -> Result<Len, String> {
+        if text(object, "type")?.starts_with("static") {
+            return Ok(Len::Fixed(number(object, "length")?.ok_or("`length` is missing")?));
+        }
+        let (class, path) = self.location(object, "length-field-location")?;
+        Ok(Len::Saved(self.builder.slot(class, &path)?))
+    }
+
+    fn location(&self, object: &Object, key: &str) -> Result<(ClassId, Vec<String>), String> {
+        let location = object.get(key).and_then(Value::as_object).ok_or_else(|| format!("`{key}` is missing"))?;
+        let origin = match location.get("origin").and_then(Value::as_str) {
+            None => None,
+            Some("packet-header") => Some(Origin::PacketHeader),
+            Some("packet-context") => Some(Origin::PacketContext),
+            Some("event-record-header") => Some(Origin::EventHeader),
+            Some("event-record-common-context") => Some(Origin::CommonContext),
+            Some("event-record-specific-context") => Some(Origin::SpecificContext),
+            Some("event-record-payload") => Some(Origin::Payload),
+            Some(other) => return Err(format!("the origin `{other}` does not exist")),
+        };
+        let path = location.get("path").and_then(Value::as_array).ok_or_else(|| format!("`path` of `{key}` is missing"))?;
+        // `null` goes one structure outwards, which the search does by itself.
+        let steps = path.iter().skip_while(|step| step.is_null());
+        let path: Option<Vec<String>> = steps.map(|step| step.as_str().map(str::to_owned)).collect();
+        let path = path.ok_or_else(|| format!("`null` inside the `path` of `{key}` is not supported"))?;
+        Ok((self.builder.find(origin, &path)?, path))
+    }
+}
+
+fn text<'v>(object: &'v Object, key: &str) -> Result<&'v str, String> {
+    object.get(key).and_then(Value::as_str).ok_or_else(|| format!("`{key}` is missing or not a text"))
+}
+
+fn number(object: &Object, key: &str) -> Result<Option<u64>, String> {
+    match object.get(key) {
+        None => Ok(None),
+        Some(value) => value.as_u64().map(Some).ok_or_else(|| format!("`{key}` must be a number from 0 to 2^64 - 1")),
+    }
+}
+
+fn order(object: &Object) -> Result<Order, String> {
+    let order = match text(object, "byte-order")? {
+        "little-endian" => Order::Little,
+        "big-endian" => Order::Big,
+        other => return Err(format!("the byte order `{other}` does not exist")),
+    };
+    match (order, object.get("bit-order").and_then(Value::as_str)) {
+        (_, None) | (Order::Little, Some("first-to-last")) | (Order::Big, Some("last-to-first")) => Ok(order),
+        (_, Some(other)) => Err(format!("the bit order `{other}` with this byte order is not supported")),
+    }
+}
+
+fn alignment(object: &Object, key: &str) -> Result<u32, String> {
+    match number(object, key)?.unwrap_or(1) {
+        bits if bits.is_power_of_two() && bits <= 1 << 20 => Ok(bits as u32),
+        bits => Err(format!("`{key}` is a power of two, in bits; {bits} is none")),
+    }
+}
+
+fn encoding(object: &Object) -> Result<Encoding, String> {
+    match object.get("encoding").and_then(Value::as_str).unwrap_or("utf-8") {
+        "utf-8" => Ok(Encoding::Utf8),
+        "utf-16le" => Ok(Encoding::Wide { bytes: 2, order: Order::Little }),
+        "utf-16be" => Ok(Encoding::Wide { bytes: 2, order: Order::Big }),
+        "utf-32le" => Ok(Encoding::Wide { bytes: 4, order: Order::Little }),
+        "utf-32be" => Ok(Encoding::Wide { bytes: 4, order: Order::Big }),
+        other => Err(format!("the encoding `{other}` is not supported")),
+    }
+}
+
+fn roles(object: &Object) -> impl Iterator<Item = &str> {
+    object.get("roles").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
+}
+
+fn role(object: &Object) -> Option<Role> {
+    roles(object).find_map(|role| match role {
+        "packet-magic-number" => Some(Role::Magic),
+        "data-stream-class-id" => Some(Role::StreamId),
+        "data-stream-id" => Some(Role::StreamInstance),
+        "default-clock-timestamp" => Some(Role::Time),
+        "packet-end-default-clock-timestamp" => Some(Role::End),
+        "packet-content-length" => Some(Role::ContentSize),
+        "packet-total-length" => Some(Role::PacketSize),
+        "packet-sequence-number" => Some(Role::Sequence),
+        "discarded-event-record-counter-snapshot" => Some(Role::Discarded),
+        "event-record-class-id" => Some(Role::EventId),
+        _ => None,
+    })
+}
+
+fn integer(value: &Value) -> Option<i128> {
+    value.as_i64().map(i128::from).or_else(|| value.as_u64().map(i128::from))
+}
+
+fn ranges(value: &Value) -> Result<Ranges, String> {
+    let pair = |value: &Value| match value.as_array()?.as_slice() {
+        [low, high] => Some((integer(low)?, integer(high)?)).filter(|(low, high)| low <= high),
+        _ => None,
+    };
+    let list: Option<Ranges> = value.as_array().and_then(|list| list.iter().map(pair).collect());
+    list.ok_or_else(|| "ranges must be pairs of integers, the lower one first".into())
+}
+
+fn uuid(value: &Value) -> Option<[u8; 16]> {
+    let bytes: Option<Vec<u8>> = value.as_array()?.iter().map(|b| u8::try_from(b.as_u64()?).ok()).collect();
+    bytes?.try_into().ok()
+}

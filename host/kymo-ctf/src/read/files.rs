@@ -1,0 +1,162 @@
+//! Where a trace's bytes come from: a directory, or memory. The only place of the crate that opens a file.
+
+use std::fs::File;
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+
+use super::error::Error;
+
+/// The bytes of a file.
+pub enum Content {
+    /// In memory.
+    Owned(Vec<u8>),
+    /// Mapped.
+    Mapped(memmap2::Mmap),
+}
+
+impl Deref for Content {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Owned(bytes) => bytes,
+            Self::Mapped(map) => map,
+        }
+    }
+}
+
+/// The files of one trace.
+pub trait Files {
+    /// What messages call the trace.
+    fn label(&self) -> String;
+    /// The file `metadata`.
+    fn metadata(&self) -> Result<Content, Error>;
+    /// Names of the stream files, sorted.
+    fn streams(&self) -> Result<Vec<String>, Error>;
+    /// A stream file.
+    fn open(&self, name: &str) -> Result<Content, Error>;
+}
+
+/// A trace directory.
+pub struct Directory<'a>(pub &'a Path);
+
+impl Directory<'_> {
+    fn io(&self, name: &str, source: std::io::Error) -> Error {
+        Error::Io { path: self.0.join(name).display().to_string(), source }
+    }
+}
+
+impl Files for Directory<'_> {
+    fn label(&self) -> String {
+        self.0.display().to_string()
+    }
+
+    fn metadata(&self) -> Result<Content, Error> {
+        match std::fs::read(self.0.join("metadata")) {
+            Ok(bytes) => Ok(Content::Owned(bytes)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && self.0.is_dir() => {
+                Err(Error::NotATrace { dir: self.label(), hint: hint(self.0) })
+            }
+            Err(error) if self.0.exists() && !self.0.is_dir() => {
+                Err(Error::Io { path: self.label(), source: std::io::Error::other(format!("a trace is a directory ({error})")) })
+            }
+            Err(error) => Err(self.io("metadata", error)),
+        }
+    }
+
+    fn streams(&self) -> Result<Vec<String>, Error> {
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(self.0).map_err(|error| self.io("", error))? {
+            let entry = entry.map_err(|error| self.io("", error))?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            // Hidden files are notes; directories (`index`) are not streams.
+            if name != "metadata" && !name.starts_with('.') && entry.path().is_file() {
+                names.push(name);
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    fn open(&self, name: &str) -> Result<Content, Error> {
+        let file = File::open(self.0.join(name)).map_err(|error| self.io(name, error))?;
+        let bytes = file.metadata().map_err(|error| self.io(name, error))?.len();
+        if bytes == 0 {
+            return Ok(Content::Owned(Vec::new()));
+        }
+        // SAFETY: the map is read only and the reader takes any bytes as input [spec/trace.md]. Stream files are only
+        // appended to (packets are never rewritten after they are published), so the mapped part neither changes
+        // nor goes away; who truncates a trace while it is read gets SIGBUS, as with every mapping reader.
+        match unsafe { memmap2::Mmap::map(&file) } {
+            Ok(map) => Ok(Content::Mapped(map)),
+            Err(error) => Err(self.io(name, error)),
+        }
+    }
+}
+
+/// A trace in memory, for tests and fuzzing.
+#[derive(Clone, Debug, Default)]
+pub struct Memory {
+    /// The file `metadata`.
+    pub metadata: Vec<u8>,
+    /// Names and bytes of the stream files.
+    pub streams: Vec<(String, Vec<u8>)>,
+}
+
+impl Files for Memory {
+    fn label(&self) -> String {
+        "memory".into()
+    }
+
+    fn metadata(&self) -> Result<Content, Error> {
+        Ok(Content::Owned(self.metadata.clone()))
+    }
+
+    fn streams(&self) -> Result<Vec<String>, Error> {
+        Ok(self.streams.iter().map(|(name, _)| name.clone()).collect())
+    }
+
+    fn open(&self, name: &str) -> Result<Content, Error> {
+        let found = self.streams.iter().find(|(known, _)| known == name);
+        Ok(Content::Owned(found.map(|(_, bytes)| bytes.clone()).unwrap_or_default()))
+    }
+}
+
+/// Traces near a directory that is none: below it (four levels, as LTTng nests them) or above it.
+pub fn traces_near(dir: &Path) -> Vec<PathBuf> {
+    const FOUND_MAX: usize = 5;
+    const LOOKED_MAX: usize = 2000;
+    let mut found = Vec::new();
+    let mut level = vec![dir.to_owned()];
+    let mut looked = 0;
+    for _ in 0..4 {
+        let mut next = Vec::new();
+        for parent in level {
+            let Ok(entries) = std::fs::read_dir(&parent) else { continue };
+            for path in entries.flatten().map(|entry| entry.path()) {
+                looked += 1;
+                if looked > LOOKED_MAX {
+                    break;
+                }
+                if path.is_dir() && !path.is_symlink() {
+                    if path.join("metadata").is_file() { found.push(path) } else { next.push(path) }
+                }
+            }
+        }
+        level = next;
+    }
+    if found.is_empty() {
+        found.extend(dir.ancestors().skip(1).take(2).filter(|up| up.join("metadata").is_file()).map(Path::to_owned));
+    }
+    found.sort();
+    found.truncate(FOUND_MAX);
+    found
+}
+
+fn hint(dir: &Path) -> String {
+    let near = traces_near(dir);
+    match near.len() {
+        0 => "; name the directory that holds the files `metadata` and the streams".into(),
+        _ => format!("; traces nearby: {}", near.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")),
+    }
+}

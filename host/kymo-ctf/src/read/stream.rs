@@ -1,0 +1,519 @@
+//! One stream file: packets, the records in them, and what to do where the file is damaged.
+//!
+//! The rule for damage: say it once, keep every record before it, and go on at the next packet. Where a packet's size
+//! cannot be believed the next packet is the next place with the magic word and the trace's UUID.
+
+use super::class::{Kind, Metadata, Order, Role, StreamClass};
+use super::decode::{Cursor, Decoder, Node, Stop};
+use super::error::{Caveat, Damage};
+use super::value::{Fields, Number, Value};
+use crate::write::PACKET_MAGIC;
+
+/// Caveats of one file that are kept one by one; the rest is counted.
+const CAVEATS_MAX: usize = 100;
+
+/// What is the same for all packets of all files of a trace.
+#[derive(Debug)]
+pub(super) struct Layout {
+    /// Bytes that begin every packet; empty where packets have no such mark.
+    pattern: Vec<u8>,
+}
+
+impl Layout {
+    pub fn new(metadata: &Metadata) -> Self {
+        let mut pattern = Vec::new();
+        if let Some(header) = metadata.packet_header {
+            if let Kind::Struct { members } = &metadata.classes[header as usize].kind {
+                let first = members.first().map(|member| &metadata.classes[member.class as usize].kind);
+                if let Some(Kind::Int(int)) = first {
+                    if int.role == Some(Role::Magic) && int.bits == 32 {
+                        pattern.extend(match int.order {
+                            Order::Little => PACKET_MAGIC.to_le_bytes(),
+                            Order::Big => PACKET_MAGIC.to_be_bytes(),
+                        });
+                        pattern.extend(metadata.uuid.iter().flatten().filter(|_| metadata.uuid_member == Some(1)));
+                    }
+                }
+            }
+        }
+        Self { pattern }
+    }
+}
+
+/// What a record's packet says about where it was written.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Place {
+    pub cpu: Option<u32>,
+    pub vpid: Option<u32>,
+    pub procname: String,
+}
+
+/// A packet that is being read.
+#[derive(Debug)]
+struct Packet<'t> {
+    number: u64,
+    cursor: Cursor<'t>,
+    /// The file ends inside it; that has been said.
+    truncated: bool,
+    begin: u64,
+    end: Option<u64>,
+    said_outside: bool,
+    said_backwards: bool,
+}
+
+/// Records that were lost, between two times.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lost {
+    pub records: u64,
+    pub packets: u64,
+    pub from: u64,
+    pub to: u64,
+}
+
+/// What [`Stream::advance`] found.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Next {
+    Record,
+    Lost(Lost),
+    End,
+}
+
+/// Parts of the tape of the current record: where each begins.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Parts {
+    pub common: usize,
+    pub specific: usize,
+    pub payload: usize,
+}
+
+pub(super) struct Stream<'t> {
+    pub metadata: &'t Metadata,
+    layout: &'t Layout,
+    pub name: &'t str,
+    pub data: &'t [u8],
+    /// Position in `metadata.streams`.
+    pub class: usize,
+    pub decoder: Decoder,
+    /// Tape of the current packet's context.
+    pub context: Vec<Node>,
+    pub place: Place,
+    /// Clock of the current record, and its event: position in `metadata.events`.
+    pub time: u64,
+    pub event: usize,
+    pub parts: Parts,
+    pub packet_number: u64,
+    pub caveats: Vec<Caveat>,
+    pub caveats_beyond: u64,
+    packet: Option<Packet<'t>>,
+    packets_met: u64,
+    next: usize,
+    /// Where the content of the last good packet ended: a bad place after it is searched from there.
+    content_end: usize,
+    previous: Option<Previous>,
+}
+
+/// The last good packet, for comparison with the next.
+#[derive(Clone, Copy, Debug)]
+struct Previous {
+    end: Option<u64>,
+    discarded: Option<u64>,
+    sequence: Option<u64>,
+}
+
+impl<'t> Stream<'t> {
+    pub fn new(metadata: &'t Metadata, layout: &'t Layout, name: &'t str, data: &'t [u8]) -> Self {
+        Self {
+            metadata,
+            layout,
+            name,
+            data,
+            class: 0,
+            decoder: Decoder::new(metadata.slots),
+            context: Vec::new(),
+            place: Place::default(),
+            time: 0,
+            event: 0,
+            parts: Parts::default(),
+            packet_number: 0,
+            caveats: Vec::new(),
+            caveats_beyond: 0,
+            packet: None,
+            packets_met: 0,
+            next: 0,
+            content_end: 0,
+            previous: None,
+        }
+    }
+
+    pub fn stream_class(&self) -> &'t StreamClass {
+        &self.metadata.streams[self.class]
+    }
+
+    fn caveat(&mut self, packet: u64, at: u64, damage: Damage) {
+        if self.caveats.len() < CAVEATS_MAX {
+            self.caveats.push(Caveat { file: self.name.into(), packet: Some(packet), at, damage });
+        } else {
+            self.caveats_beyond += 1;
+        }
+    }
+
+    /// Goes to the next record, or to a loss that lies before it.
+    pub fn advance(&mut self) -> Next {
+        loop {
+            if let Some(mut packet) = self.packet.take() {
+                if self.record(&mut packet) {
+                    self.packet = Some(packet);
+                    return Next::Record;
+                }
+            } else if self.next >= self.data.len() {
+                return Next::End;
+            } else if let Some(lost) = self.open_packet() {
+                return Next::Lost(lost);
+            }
+        }
+    }
+
+    /// Passes over bytes up to the next packet; how many.
+    fn resync(&mut self, start: usize) -> u64 {
+        let from = if self.content_end < start && self.content_end > 0 { self.content_end } else { start + 1 };
+        // What lies before `start` has been passed over as part of the last packet, so it may be searched only once.
+        self.content_end = self.content_end.max(start + 1);
+        let found = if from < start { self.search(from, start).or_else(|| self.search(start + 1, self.data.len())) } else { self.search(from, self.data.len()) };
+        self.next = found.unwrap_or(self.data.len());
+        self.next.saturating_sub(start) as u64
+    }
+
+    /// The first packet that begins in `from..to`.
+    fn search(&self, from: usize, to: usize) -> Option<usize> {
+        let pattern = &self.layout.pattern;
+        let first = *pattern.first()?;
+        let mut at = from;
+        while at < to {
+            at += self.data[at..to].iter().position(|&b| b == first)?;
+            if self.data[at..].starts_with(pattern) {
+                return Some(at);
+            }
+            at += 1;
+        }
+        None
+    }
+
+    /// Reads the head of the packet at `self.next` and moves `self.next` behind the packet. Gives the loss that the
+    /// packet tells of.
+    fn open_packet(&mut self) -> Option<Lost> {
+        let start = self.next;
+        let number = self.packets_met;
+        self.packets_met += 1;
+        let mut cursor = Cursor::new(self.data, start, self.data.len());
+        self.decoder.clear(0);
+        if let Some(problem) = self.packet_header(&mut cursor) {
+            let skipped = self.resync(start);
+            let damage = match problem {
+                HeaderProblem::Short => {
+                    self.next = self.data.len();
+                    Damage::Truncated { have: (self.data.len() - start) as u64, said: 0 }
+                }
+                HeaderProblem::Magic => Damage::BadMagic { skipped },
+                HeaderProblem::Uuid => Damage::WrongUuid { skipped },
+                HeaderProblem::Class(id) => Damage::UnknownStream { id, skipped },
+            };
+            self.caveat(number, start as u64, damage);
+            return None;
+        }
+        self.decoder.nodes.clear();
+        if let Some(context) = self.stream_class().packet_context {
+            if let Err(stop) = self.decoder.decode(&self.metadata.classes, context, &mut cursor) {
+                let damage = match stop {
+                    Stop::PastEnd => {
+                        self.next = self.data.len();
+                        Damage::Truncated { have: (self.data.len() - start) as u64, said: 0 }
+                    }
+                    Stop::Bad(what) => {
+                        self.resync(start);
+                        Damage::BadRecord { what }
+                    }
+                };
+                self.caveat(number, start as u64, damage);
+                return None;
+            }
+        }
+        self.context.clone_from(&self.decoder.nodes);
+        self.place = self.place_of_packet();
+        let truncated = self.sizes(start, number, &mut cursor);
+        self.open_times(start, number, cursor, truncated)
+    }
+
+    /// Decodes the packet header; `None` when the packet is one of ours.
+    fn packet_header(&mut self, cursor: &mut Cursor<'t>) -> Option<HeaderProblem> {
+        let metadata = self.metadata;
+        if let Some(header) = metadata.packet_header {
+            let start = cursor.byte() as usize;
+            let rest = &self.data[start.min(self.data.len())..];
+            let magic = &self.layout.pattern[..self.layout.pattern.len().min(4)];
+            if rest.len() >= magic.len() && !rest.starts_with(magic) {
+                return Some(HeaderProblem::Magic);
+            }
+            if self.decoder.decode(&metadata.classes, header, cursor).is_err() {
+                return Some(HeaderProblem::Short);
+            }
+            if self.decoder.roles.get(Role::Magic).is_some_and(|magic| magic != u64::from(PACKET_MAGIC)) {
+                return Some(HeaderProblem::Magic);
+            }
+            if let (Some(expected), Some(member)) = (&metadata.uuid, metadata.uuid_member) {
+                let fields = Fields::new(metadata, self.data, &self.decoder.nodes);
+                if !fields.at(member).is_some_and(|value| same_bytes(&value, expected)) {
+                    return Some(HeaderProblem::Uuid);
+                }
+            }
+        }
+        let id = self.decoder.roles.get(Role::StreamId);
+        let found = match id {
+            Some(id) => metadata.streams.iter().position(|class| class.id == id),
+            None => Some(0),
+        };
+        match found {
+            Some(class) => self.class = class,
+            None => return Some(HeaderProblem::Class(id.unwrap_or(0))),
+        }
+        None
+    }
+
+    /// Limits `cursor` to the packet's content and moves `self.next` behind the packet. True when the file ends first.
+    fn sizes(&mut self, start: usize, number: u64, cursor: &mut Cursor<'t>) -> bool {
+        let remaining = (self.data.len() - start) as u64;
+        let roles = &self.decoder.roles;
+        let packet_bits = roles.get(Role::PacketSize).or(roles.get(Role::ContentSize)).unwrap_or(remaining * 8);
+        let content_bits = roles.get(Role::ContentSize).unwrap_or(packet_bits);
+        let head_bits = cursor.at;
+        let consistent = packet_bits % 8 == 0 && content_bits <= packet_bits && content_bits >= head_bits;
+        if consistent && packet_bits / 8 <= remaining && packet_bits > 0 {
+            cursor.limit(content_bits);
+            self.next = start + (packet_bits / 8) as usize;
+            self.content_end = start + content_bits.div_ceil(8) as usize;
+            return false;
+        }
+        let head_bytes = head_bits.div_ceil(8) as usize;
+        let found = self.search((start + head_bytes.max(1)).min(self.data.len()), self.data.len());
+        let end = found.unwrap_or(self.data.len());
+        let truncated = consistent && found.is_none();
+        let used_bytes = (end - start) as u64;
+        // A content size that fits is right even where the packet size is not; one below the head says nothing at all.
+        let limit = if content_bits < head_bits { head_bits } else { content_bits.min(used_bytes * 8) };
+        cursor.limit(limit);
+        self.next = end;
+        self.content_end = end;
+        let damage = if truncated {
+            Damage::Truncated { have: used_bytes, said: packet_bits / 8 }
+        } else {
+            Damage::Sizes { content_bits, packet_bits, used_bytes }
+        };
+        self.caveat(number, start as u64, damage);
+        truncated
+    }
+
+    /// Times and counters of a packet whose sizes are known.
+    fn open_times(&mut self, start: usize, number: u64, cursor: Cursor<'t>, truncated: bool) -> Option<Lost> {
+        let roles = self.decoder.roles;
+        let at = start as u64;
+        let previous_end = self.previous.and_then(|previous| previous.end);
+        let begin = match roles.get(Role::Begin) {
+            Some(begin) if roles.time_bits < 64 => extended(self.time, begin, roles.time_bits),
+            Some(begin) => begin,
+            None => self.time,
+        };
+        // A crashed tracer leaves 0 for an end that it did not come to.
+        let mut end = roles.get(Role::End).filter(|&end| end != 0 || begin == 0);
+        if let Some(wrong) = end.filter(|&end| end < begin) {
+            self.caveat(number, at, Damage::EndBeforeBegin { begin, end: wrong });
+            end = None;
+        }
+        if let Some(previous_end) = previous_end.filter(|&previous_end| begin < previous_end && roles.get(Role::Begin).is_some()) {
+            self.caveat(number, at, Damage::Overlap { begin, previous_end });
+        }
+        let discarded = roles.get(Role::Discarded);
+        let before = self.previous.and_then(|previous| previous.discarded).unwrap_or(0);
+        let records = match discarded {
+            Some(now) if now >= before => now - before,
+            Some(now) => {
+                self.caveat(number, at, Damage::LossBackwards { now, before });
+                0
+            }
+            None => 0,
+        };
+        let sequence = roles.get(Role::Sequence);
+        let packets = match (self.previous.and_then(|previous| previous.sequence), sequence) {
+            (Some(before), Some(now)) => now.saturating_sub(before).saturating_sub(1),
+            _ => 0,
+        };
+        self.time = begin;
+        self.previous = Some(Previous { end: end.or(Some(begin)), discarded: discarded.or(Some(before)), sequence });
+        self.packet_number = number;
+        self.packet = Some(Packet {
+            number,
+            cursor,
+            truncated,
+            begin,
+            end,
+            said_outside: false,
+            said_backwards: false,
+        });
+        let from = previous_end.unwrap_or(begin).min(begin);
+        (records > 0 || packets > 0).then(|| Lost { records, packets, from, to: end.unwrap_or(begin) })
+    }
+
+    fn place_of_packet(&self) -> Place {
+        let fields = Fields::new(self.metadata, self.data, &self.context);
+        let mut place = Place::default();
+        for (name, value) in fields.iter() {
+            match (name, value) {
+                ("cpu_id", value) => place.cpu = small(&value),
+                ("vpid" | "pid", value) => place.vpid = small(&value),
+                ("procname", Value::Text(text)) => place.procname = text.into_owned(),
+                _ => {}
+            }
+        }
+        place
+    }
+
+    /// Decodes the next record of `packet`; false when there is none, or none that can be read.
+    fn record(&mut self, packet: &mut Packet<'t>) -> bool {
+        if packet.cursor.at_end() {
+            return false;
+        }
+        let (start, at) = (packet.cursor.at, packet.cursor.byte());
+        match self.record_fields(&mut packet.cursor) {
+            Ok(()) if packet.cursor.at > start => {}
+            Ok(()) => {
+                self.caveat(packet.number, at, Damage::BadRecord { what: "a record without any bits" });
+                return false;
+            }
+            Err(damage) => {
+                if !(packet.truncated && damage == Damage::PastEnd) {
+                    self.caveat(packet.number, at, damage);
+                }
+                return false;
+            }
+        }
+        self.record_time(packet, at);
+        true
+    }
+
+    fn record_fields(&mut self, cursor: &mut Cursor<'t>) -> Result<(), Damage> {
+        let metadata = self.metadata;
+        let class = &metadata.streams[self.class];
+        let damage = |stop| match stop {
+            Stop::PastEnd => Damage::PastEnd,
+            Stop::Bad(what) => Damage::BadRecord { what },
+        };
+        self.decoder.clear(cursor.at);
+        if let Some(header) = class.event_header {
+            self.decoder.decode(&metadata.classes, header, cursor).map_err(damage)?;
+        }
+        let id = self.decoder.roles.get(Role::EventId).unwrap_or(0);
+        self.event = class.events.get(id).ok_or(Damage::UnknownEvent { id })? as usize;
+        self.decoder.nodes.clear();
+        let event = &metadata.events[self.event];
+        let decoder = &mut self.decoder;
+        let mut part = |class: Option<u32>| {
+            let begins = decoder.nodes.len();
+            class.map_or(Ok(()), |class| decoder.decode(&metadata.classes, class, cursor)).map(|()| begins).map_err(damage)
+        };
+        self.parts = Parts {
+            common: part(class.common_context)?,
+            specific: part(event.context)?,
+            payload: part(event.payload)?,
+        };
+        Ok(())
+    }
+
+    fn record_time(&mut self, packet: &mut Packet<'t>, at: u64) {
+        let Some(stamp) = self.decoder.roles.get(Role::Time) else { return };
+        let bits = self.decoder.roles.time_bits;
+        let before = self.time;
+        let mut time = extended(before, stamp, bits);
+        // A step back looks like a wrap. It is one only when the packet lasts that long.
+        if let Some(end) = packet.end.filter(|&end| time > end && bits < 64) {
+            let unwrapped = before & !low_mask(bits) | stamp;
+            if unwrapped < before && unwrapped <= end {
+                time = unwrapped;
+            }
+        }
+        if time < before && before != packet.begin && !packet.said_backwards {
+            packet.said_backwards = true;
+            self.caveat(packet.number, at, Damage::TimeBackwards { cycles: before - time });
+        }
+        let end = packet.end.unwrap_or(u64::MAX);
+        if (time < packet.begin || time > end) && !packet.said_outside && !packet.said_backwards {
+            packet.said_outside = true;
+            self.caveat(packet.number, at, Damage::TimeOutside { time, begin: packet.begin, end });
+        }
+        self.time = time;
+    }
+}
+
+enum HeaderProblem {
+    Short,
+    Magic,
+    Uuid,
+    Class(u64),
+}
+
+fn low_mask(bits: u8) -> u64 {
+    if bits >= 64 { u64::MAX } else { (1 << bits) - 1 }
+}
+
+/// The first time at or after `before` whose low `bits` are `low`.
+fn extended(before: u64, low: u64, bits: u8) -> u64 {
+    let mask = low_mask(bits);
+    let time = before & !mask | low & mask;
+    if bits < 64 && time < before { time.wrapping_add(mask.wrapping_add(1)) } else { time }
+}
+
+/// A number that fits and is not the mark for "not known".
+pub(super) fn small(value: &Value<'_>) -> Option<u32> {
+    let number = match value {
+        Value::Int(number, _) | Value::Enum(number, _) => *number,
+        _ => return None,
+    };
+    match number {
+        Number::Unsigned(value) => u32::try_from(value).ok().filter(|&value| value != u32::MAX),
+        Number::Signed(value) => u32::try_from(value).ok(),
+    }
+}
+
+fn same_bytes(value: &Value<'_>, expected: &[u8; 16]) -> bool {
+    match value {
+        Value::Bytes(bytes) => bytes == expected,
+        Value::Array(elements) => {
+            let byte = |value| match value {
+                Value::Int(Number::Unsigned(value), _) => u8::try_from(value).ok(),
+                _ => None,
+            };
+            elements.len() == 16 && elements.iter().map(byte).eq(expected.iter().map(|&b| Some(b)))
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::extended;
+
+    #[test]
+    fn short_time_stamps_are_extended() {
+        const WRAP: u64 = 1 << 48;
+        for (before, low, bits, expect) in [
+            (0, 0, 48, 0),
+            (5, 5, 48, 5),
+            (5, 4, 48, WRAP + 4),
+            (WRAP * 7 + WRAP - 1, 0, 48, WRAP * 8),
+            (WRAP * 7 + 9, WRAP - 1, 48, WRAP * 8 - 1),
+            (u64::MAX, 0, 48, 0),
+            (100, 7, 64, 7),
+            (0xFFFF_FFFF, 0, 32, 0x1_0000_0000),
+            (3, 0, 1, 4),
+        ] {
+            assert_eq!(extended(before, low, bits), expect, "{before} {low} {bits}");
+        }
+    }
+}

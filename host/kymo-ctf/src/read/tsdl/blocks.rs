@@ -1,0 +1,307 @@
+//! The blocks of TSDL (`trace`, `env`, `clock`, `stream`, `event`) to a trace's metadata.
+
+use std::collections::HashMap;
+
+use super::ast::{Attr, BlockKind, Entry, Expr, Item};
+use super::resolve::{Resolver, boolean, number, word};
+use super::{Fault, Pos};
+use crate::read::build::{Builder, Origin};
+use crate::read::class::{ClassId, Clock, EventClass, Metadata, Order, Role, StreamClass};
+use crate::write::EnvValue;
+
+/// Integers of the packet header that mean something by their name.
+const HEADER: [(&str, Role); 3] =
+    [("magic", Role::Magic), ("stream_id", Role::StreamId), ("stream_instance_id", Role::StreamInstance)];
+
+/// The same for the packet context.
+const CONTEXT: [(&str, Role); 6] = [
+    ("timestamp_begin", Role::Begin),
+    ("timestamp_end", Role::End),
+    ("content_size", Role::ContentSize),
+    ("packet_size", Role::PacketSize),
+    ("packet_seq_num", Role::Sequence),
+    ("events_discarded", Role::Discarded),
+];
+
+/// What the document means. `source_bytes` is the size of its text.
+pub(super) fn resolve(document: &[Item], source_bytes: usize) -> Result<Metadata, Fault> {
+    let mut blocks = Blocks {
+        resolver: Resolver::new(Builder::new(source_bytes), native_order(document)?),
+        metadata: Metadata::default(),
+        streams: HashMap::new(),
+    };
+    // Clocks first: types refer to them from anywhere. Events last: they refer to streams.
+    for (kind, entries, pos) in blocks_of(document) {
+        if kind == BlockKind::Clock {
+            blocks.clock(entries, pos)?;
+        }
+    }
+    for item in document {
+        match item {
+            Item::Decl(decl) => blocks.resolver.declare(decl)?,
+            Item::Block { kind, entries, pos } => {
+                blocks.resolver.open_scope();
+                match kind {
+                    BlockKind::Trace => blocks.trace(entries)?,
+                    BlockKind::Env => blocks.env(entries)?,
+                    BlockKind::Stream => blocks.stream(entries, *pos)?,
+                    BlockKind::Clock | BlockKind::Event | BlockKind::Callsite => {}
+                }
+                blocks.resolver.close_scope();
+            }
+        }
+    }
+    for (kind, entries, pos) in blocks_of(document) {
+        if kind == BlockKind::Event {
+            blocks.resolver.open_scope();
+            blocks.event(entries, pos)?;
+            blocks.resolver.close_scope();
+        }
+    }
+    let Blocks { resolver, mut metadata, .. } = blocks;
+    resolver.builder.finish(&mut metadata);
+    Ok(metadata)
+}
+
+fn blocks_of(document: &[Item]) -> impl Iterator<Item = (BlockKind, &[Entry], Pos)> {
+    document.iter().filter_map(|item| match item {
+        Item::Block { kind, entries, pos } => Some((*kind, entries.as_slice(), *pos)),
+        Item::Decl(_) => None,
+    })
+}
+
+/// The trace's byte order, which types in front of the `trace` block have too.
+fn native_order(document: &[Item]) -> Result<Order, Fault> {
+    for (kind, entries, _) in blocks_of(document) {
+        for entry in entries {
+            if let (BlockKind::Trace, Entry::Attr(attr)) = (kind, entry) {
+                match (attr.name.as_str(), word(attr).as_deref()) {
+                    ("byte_order", Some("le")) => return Ok(Order::Little),
+                    ("byte_order", Some("be" | "network")) => return Ok(Order::Big),
+                    ("byte_order", _) => return Err(attr.pos.fault("the byte order of a trace is `le` or `be`")),
+                    _ => {}
+                }
+            }
+        }
+    }
+    Ok(Order::Little)
+}
+
+struct Blocks {
+    resolver: Resolver,
+    metadata: Metadata,
+    /// Position in `metadata.streams` by id.
+    streams: HashMap<u64, usize>,
+}
+
+impl Blocks {
+    fn trace(&mut self, entries: &[Entry]) -> Result<(), Fault> {
+        for entry in entries {
+            match entry {
+                Entry::Attr(attr) => match attr.name.as_str() {
+                    "major" if number(attr)? != 1 => return Err(attr.pos.fault("only CTF 1 and CTF 2 are supported")),
+                    "uuid" => self.metadata.uuid = Some(uuid(attr)?),
+                    _ => {}
+                },
+                Entry::Part { name, ty, pos } if name == "packet.header" => {
+                    self.resolver.builder.begin(Origin::PacketHeader, [None; 6]);
+                    let class = Some(self.part(ty, *pos)?);
+                    let builder = &mut self.resolver.builder;
+                    builder.for_ints(class, false, |name, int| int.role = role(&HEADER, name));
+                    self.metadata.uuid_member = builder.position(class, "uuid");
+                    self.metadata.packet_header = class;
+                }
+                Entry::Part { name, pos, .. } => return Err(pos.fault(format!("a trace has no part `{name}`"))),
+                Entry::Decl(decl) => self.resolver.declare(decl)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// A part must be a structure.
+    fn part(&mut self, ty: &std::rc::Rc<super::ast::Type>, pos: Pos) -> Result<ClassId, Fault> {
+        let class = self.resolver.class(ty)?;
+        match self.resolver.builder.classes[class as usize].kind {
+            crate::read::class::Kind::Struct { .. } => Ok(class),
+            _ => Err(pos.fault("this must be a structure")),
+        }
+    }
+
+    fn env(&mut self, entries: &[Entry]) -> Result<(), Fault> {
+        for entry in entries {
+            let Entry::Attr(attr) = entry else { continue };
+            let value = match &attr.value {
+                Expr::Int(value) => EnvValue::Int(*value as i64),
+                other => EnvValue::Text(word_of(other)),
+            };
+            self.metadata.env.push((attr.name.clone(), value));
+        }
+        Ok(())
+    }
+
+    fn clock(&mut self, entries: &[Entry], pos: Pos) -> Result<(), Fault> {
+        let mut clock = Clock::default();
+        for entry in entries {
+            let Entry::Attr(attr) = entry else { continue };
+            let text = || word(attr).ok_or_else(|| attr.pos.fault(format!("`{}` takes a text", attr.name)));
+            let outside = || attr.pos.fault(format!("`{}` is out of range", attr.name));
+            match attr.name.as_str() {
+                "name" => clock.name = text()?,
+                "uuid" => clock.uuid = Some(uuid(attr)?),
+                "description" => clock.description = text()?,
+                "freq" => {
+                    clock.frequency_hz = u64::try_from(number(attr)?).ok().filter(|&hz| hz > 0).ok_or_else(outside)?;
+                }
+                "precision" => clock.precision_cycles = u64::try_from(number(attr)?).map_err(|_| outside())?,
+                "offset_s" => clock.offset_s = i64::try_from(number(attr)?).map_err(|_| outside())?,
+                "offset" => clock.offset_cycles = i64::try_from(number(attr)?).map_err(|_| outside())?,
+                "absolute" => clock.absolute = boolean(attr)?,
+                _ => {}
+            }
+        }
+        if clock.name.is_empty() {
+            return Err(pos.fault("a clock needs its `name`"));
+        }
+        self.resolver.clocks.push(clock.name.clone());
+        self.metadata.clocks.push(clock);
+        Ok(())
+    }
+
+    fn stream(&mut self, entries: &[Entry], pos: Pos) -> Result<(), Fault> {
+        let mut class = StreamClass { id: id(entries, "id")?.unwrap_or(0), ..StreamClass::default() };
+        let mut roots = [None; 6];
+        roots[Origin::PacketHeader as usize] = self.metadata.packet_header;
+        // In the order of decoding, whatever the order in the text, so that references find what comes earlier.
+        for (part, origin) in [
+            ("packet.context", Origin::PacketContext),
+            ("event.header", Origin::EventHeader),
+            ("event.context", Origin::CommonContext),
+        ] {
+            for entry in entries {
+                match entry {
+                    Entry::Part { name, ty, pos } if name == part => {
+                        self.resolver.builder.begin(origin, roots);
+                        roots[origin as usize] = Some(self.part(ty, *pos)?);
+                    }
+                    Entry::Part { name, pos, .. }
+                        if !matches!(name.as_str(), "packet.context" | "event.header" | "event.context") =>
+                    {
+                        return Err(pos.fault(format!("a stream has no part `{name}`")));
+                    }
+                    Entry::Decl(decl) if origin == Origin::PacketContext => self.resolver.declare(decl)?,
+                    _ => {}
+                }
+            }
+        }
+        class.packet_context = roots[Origin::PacketContext as usize];
+        class.event_header = roots[Origin::EventHeader as usize];
+        class.common_context = roots[Origin::CommonContext as usize];
+        let builder = &mut self.resolver.builder;
+        let mut clock = None;
+        builder.for_ints(class.packet_context, false, |name, int| {
+            int.role = role(&CONTEXT, name);
+            clock = clock.or(int.clock);
+        });
+        builder.for_ints(class.event_header, true, |name, int| {
+            clock = int.clock.or(clock);
+            int.role = match name {
+                "id" => Some(Role::EventId),
+                "timestamp" => Some(Role::Time),
+                _ => int.clock.map(|_| Role::Time),
+            };
+        });
+        class.clock = clock.unwrap_or(0);
+        if self.streams.insert(class.id, self.metadata.streams.len()).is_some() {
+            return Err(pos.fault(format!("stream {} is declared twice", class.id)));
+        }
+        self.metadata.streams.push(class);
+        Ok(())
+    }
+
+    fn event(&mut self, entries: &[Entry], pos: Pos) -> Result<(), Fault> {
+        if self.metadata.streams.is_empty() {
+            self.streams.insert(0, 0);
+            self.metadata.streams.push(StreamClass::default());
+        }
+        let only = (self.metadata.streams.len() == 1).then(|| self.metadata.streams[0].id);
+        let stream = match id(entries, "stream_id")?.or(only) {
+            Some(stream) => stream,
+            None => return Err(pos.fault("the event needs its `stream_id`, because there are several streams")),
+        };
+        let Some(&index) = self.streams.get(&stream) else {
+            return Err(pos.fault(format!("the event's stream {stream} is not declared")));
+        };
+        let class = &self.metadata.streams[index];
+        let mut roots = [None; 6];
+        roots[Origin::PacketHeader as usize] = self.metadata.packet_header;
+        roots[Origin::PacketContext as usize] = class.packet_context;
+        roots[Origin::EventHeader as usize] = class.event_header;
+        roots[Origin::CommonContext as usize] = class.common_context;
+        for (part, origin) in [("context", Origin::SpecificContext), ("fields", Origin::Payload)] {
+            for entry in entries {
+                match entry {
+                    Entry::Part { name, ty, pos } if name == part => {
+                        self.resolver.builder.begin(origin, roots);
+                        roots[origin as usize] = Some(self.part(ty, *pos)?);
+                    }
+                    Entry::Part { name, pos, .. } if !matches!(name.as_str(), "context" | "fields") => {
+                        return Err(pos.fault(format!("an event has no part `{name}`")));
+                    }
+                    Entry::Decl(decl) if origin == Origin::SpecificContext => self.resolver.declare(decl)?,
+                    _ => {}
+                }
+            }
+        }
+        let (mut name, mut loglevel) = (None, None);
+        for entry in entries {
+            let Entry::Attr(attr) = entry else { continue };
+            match attr.name.as_str() {
+                "name" => name = word(attr),
+                "loglevel" => loglevel = i64::try_from(number(attr)?).ok(),
+                _ => {}
+            }
+        }
+        let id = id(entries, "id")?.unwrap_or(0);
+        let position = self.metadata.events.len() as u32;
+        if !self.metadata.streams[index].events.insert(id, position) {
+            return Err(pos.fault(format!("event {id} of stream {stream} is declared twice")));
+        }
+        self.metadata.events.push(EventClass {
+            id,
+            name: name.unwrap_or_else(|| format!("event {id}")),
+            loglevel,
+            context: roots[Origin::SpecificContext as usize],
+            payload: roots[Origin::Payload as usize],
+        });
+        Ok(())
+    }
+}
+
+fn role(table: &[(&str, Role)], name: &str) -> Option<Role> {
+    table.iter().find(|(known, _)| *known == name).map(|&(_, role)| role)
+}
+
+fn id(entries: &[Entry], name: &str) -> Result<Option<u64>, Fault> {
+    for entry in entries {
+        if let Entry::Attr(attr) = entry {
+            if attr.name == name {
+                let value = u64::try_from(number(attr)?);
+                return value.map(Some).map_err(|_| attr.pos.fault(format!("`{name}` cannot be negative")));
+            }
+        }
+    }
+    Ok(None)
+}
+
+fn word_of(expr: &Expr) -> String {
+    match expr {
+        Expr::Text(text) => text.clone(),
+        Expr::Path(path) => path.join("."),
+        Expr::Int(value) => value.to_string(),
+    }
+}
+
+fn uuid(attr: &Attr) -> Result<[u8; 16], Fault> {
+    let text = word(attr).unwrap_or_default();
+    crate::read::parse_uuid(&text).ok_or_else(|| attr.pos.fault(format!("{text:?} is not a UUID")))
+}

@@ -1,0 +1,406 @@
+//! TSDL types to field classes: aliases and their scopes, attributes, references.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::ast::{Attr, Decl, Dim, Expr, Label, Spec, Type};
+use super::{Fault, Pos};
+use crate::read::build::{Builder, Origin};
+use crate::read::class::{Base, ClassId, Encoding, Int, Kind, Labels, Len, Order, View};
+
+/// A name of a type, and what it stands for.
+#[derive(Clone)]
+struct Alias {
+    ty: Rc<Type>,
+    dims: Vec<Dim>,
+}
+
+pub(super) struct Resolver {
+    pub builder: Builder,
+    pub native: Order,
+    /// Names of the clocks.
+    pub clocks: Vec<String>,
+    scopes: Vec<HashMap<String, Alias>>,
+    /// Labels by the address of their type, which the document keeps alive: an enumeration may be used often.
+    labels: HashMap<*const Type, Arc<Labels>>,
+}
+
+impl Resolver {
+    pub fn new(builder: Builder, native: Order) -> Self {
+        Self { builder, native, clocks: Vec::new(), scopes: vec![HashMap::new()], labels: HashMap::new() }
+    }
+
+    /// Enters a block, whose names end with it.
+    pub fn open_scope(&mut self) {
+        self.scopes.push(HashMap::new());
+    }
+
+    pub fn close_scope(&mut self) {
+        self.scopes.pop();
+    }
+
+    /// A declaration outside of structures, where only names of types make sense.
+    pub fn declare(&mut self, decl: &Decl) -> Result<(), Fault> {
+        match decl {
+            Decl::Alias { ty, name, dims } => {
+                self.declare_name(ty);
+                self.define(name.clone(), ty, dims);
+                Ok(())
+            }
+            Decl::Bare(ty) => {
+                self.declare_name(ty);
+                Ok(())
+            }
+            Decl::Field { name, pos, .. } => Err(pos.fault(format!("the field `{name}` is not inside a structure"))),
+        }
+    }
+
+    fn define(&mut self, name: String, ty: &Rc<Type>, dims: &[Dim]) {
+        if let Some(scope) = self.scopes.last_mut() {
+            scope.insert(name, Alias { ty: Rc::clone(ty), dims: dims.to_vec() });
+        }
+    }
+
+    /// `struct x { ... }` makes `struct x` known from there on.
+    fn declare_name(&mut self, ty: &Rc<Type>) {
+        let name = match &ty.spec {
+            Spec::Enum { name: Some(name), labels: Some(_), .. } => format!("enum {name}"),
+            Spec::Struct { name: Some(name), body: Some(_), .. } => format!("struct {name}"),
+            Spec::Variant { name: Some(name), body: Some(_), .. } => format!("variant {name}"),
+            _ => return,
+        };
+        self.define(name, ty, &[]);
+    }
+
+    fn lookup(&self, name: &str, pos: Pos) -> Result<Alias, Fault> {
+        let found = self.scopes.iter().rev().find_map(|scope| scope.get(name));
+        found.cloned().ok_or_else(|| pos.fault(format!("the type `{name}` is not declared")))
+    }
+
+    /// The class of `ty`, made anew for each use: what it refers to depends on the place.
+    pub fn class(&mut self, ty: &Rc<Type>) -> Result<ClassId, Fault> {
+        let at = |what: String| ty.pos.fault(what);
+        self.builder.enter().map_err(at)?;
+        let class = match &ty.spec {
+            Spec::Integer(attrs) => {
+                let (int, align) = self.int(attrs, ty.pos)?;
+                self.builder.push(align, Kind::Int(int)).map_err(at)?
+            }
+            Spec::Float(attrs) => self.float(attrs, ty.pos)?,
+            Spec::Text(attrs) => {
+                let mut encoding = Encoding::Utf8;
+                for attr in attrs {
+                    match attr.name.as_str() {
+                        "encoding" => encoding = text_encoding(attr)?.unwrap_or(Encoding::Utf8),
+                        _ => return Err(unknown(attr, "a string")),
+                    }
+                }
+                self.builder.push(8, Kind::NulText(encoding)).map_err(at)?
+            }
+            Spec::Enum { .. } => self.enumeration(ty)?,
+            Spec::Struct { name: Some(name), body: None, .. } => self.named(&format!("struct {name}"), ty.pos)?,
+            Spec::Struct { body, align, .. } => {
+                self.declare_name(ty);
+                self.structure(body.as_deref().unwrap_or_default(), *align, ty.pos)?
+            }
+            Spec::Variant { tag, .. } => self.variant(ty, tag.as_deref())?,
+            Spec::Named(name) => self.named(name, ty.pos)?,
+        };
+        self.builder.leave();
+        Ok(class)
+    }
+
+    fn named(&mut self, name: &str, pos: Pos) -> Result<ClassId, Fault> {
+        let alias = self.lookup(name, pos)?;
+        self.with_dims(&alias.ty, &alias.dims, pos)
+    }
+
+    fn with_dims(&mut self, ty: &Rc<Type>, dims: &[Dim], pos: Pos) -> Result<ClassId, Fault> {
+        let mut class = self.class(ty)?;
+        for dim in dims.iter().rev() {
+            class = self.array(class, dim, pos)?;
+        }
+        Ok(class)
+    }
+
+    fn array(&mut self, element: ClassId, dim: &Dim, pos: Pos) -> Result<ClassId, Fault> {
+        let at = |what: String| pos.fault(what);
+        let len = match dim {
+            Dim::Fixed(count) => Len::Fixed(*count),
+            Dim::Field(path) => {
+                let target = self.reference(path).map_err(at)?;
+                Len::Saved(self.builder.slot(target, path).map_err(at)?)
+            }
+        };
+        let align = self.builder.classes[element as usize].align;
+        let byte = self.builder.int(element).filter(|int| int.bits == 8 && align == 8 && int.labels.is_none());
+        let kind = match byte {
+            Some(Int { encoding: Some(encoding), .. }) => Kind::Text { len, encoding: *encoding },
+            Some(Int { signed: false, base: Base::Hexadecimal, .. }) if matches!(len, Len::Saved(_)) => Kind::Bytes { len },
+            _ => Kind::Array { len, element },
+        };
+        self.builder.push(align, kind).map_err(at)
+    }
+
+    /// `stream.event.header.id` and the like begin at a part; other paths at the nearest member of their first name.
+    fn reference(&mut self, path: &[String]) -> Result<ClassId, String> {
+        const PARTS: [(&[&str], Origin); 6] = [
+            (&["trace", "packet", "header"], Origin::PacketHeader),
+            (&["stream", "packet", "context"], Origin::PacketContext),
+            (&["stream", "event", "header"], Origin::EventHeader),
+            (&["stream", "event", "context"], Origin::CommonContext),
+            (&["event", "context"], Origin::SpecificContext),
+            (&["event", "fields"], Origin::Payload),
+        ];
+        for (prefix, origin) in PARTS {
+            if path.len() > prefix.len() && path.iter().zip(prefix).all(|(a, b)| a == b) {
+                return self.builder.find(Some(origin), &path[prefix.len()..]);
+            }
+        }
+        self.builder.find(None, path)
+    }
+
+    fn structure(&mut self, body: &[Decl], align: u64, pos: Pos) -> Result<ClassId, Fault> {
+        let align = alignment(i128::from(align), pos)?;
+        self.open_scope();
+        self.builder.open_struct();
+        for decl in body {
+            match decl {
+                Decl::Field { ty, name, dims, pos } => {
+                    let class = self.with_dims(ty, dims, *pos)?;
+                    self.declare_name(ty);
+                    self.builder.member(name, stripped(name), class).map_err(|what| pos.fault(what))?;
+                }
+                other => self.declare(other)?,
+            }
+        }
+        self.close_scope();
+        self.builder.close_struct(align).map_err(|what| pos.fault(what))
+    }
+
+    fn variant(&mut self, ty: &Rc<Type>, tag: Option<&[String]>) -> Result<ClassId, Fault> {
+        let pos = ty.pos;
+        let at = |what: String| pos.fault(what);
+        let Some(tag) = tag else { return Err(pos.fault("a variant needs a tag, `variant <field>`")) };
+        let mut body = Rc::clone(ty);
+        if let Spec::Variant { name: Some(name), body: None, .. } = &ty.spec {
+            body = self.lookup(&format!("variant {name}"), pos)?.ty;
+        }
+        self.declare_name(&body);
+        let Spec::Variant { body: Some(decls), .. } = &body.spec else { return Err(pos.fault("a variant without options")) };
+        let target = self.reference(tag).map_err(at)?;
+        let labels = self.builder.int(target).and_then(|int| int.labels.clone());
+        let labels = labels.ok_or_else(|| pos.fault(format!("the tag `{}` is not an enumeration", tag.join("."))))?;
+        let slot = self.builder.slot(target, tag).map_err(at)?;
+        self.open_scope();
+        let mut options = Vec::with_capacity(decls.len());
+        for decl in decls {
+            match decl {
+                Decl::Field { ty, name, dims, pos } => {
+                    let class = self.with_dims(ty, dims, *pos)?;
+                    let choice = Builder::choice(&labels, name, class);
+                    let choice = choice.or_else(|what| Builder::choice(&labels, stripped(name), class).map_err(|_| what));
+                    options.push(choice.map_err(|what| pos.fault(what))?);
+                }
+                other => self.declare(other)?,
+            }
+        }
+        self.close_scope();
+        self.builder.push(1, Kind::Variant { slot, options }).map_err(at)
+    }
+
+    fn enumeration(&mut self, ty: &Rc<Type>) -> Result<ClassId, Fault> {
+        let pos = ty.pos;
+        let Spec::Enum { name, container, labels } = &ty.spec else { return Err(pos.fault("not an enumeration")) };
+        let Some(labels) = labels else { return self.named(&format!("enum {}", name.as_deref().unwrap_or_default()), pos) };
+        self.declare_name(ty);
+        let container = match container {
+            Some(container) => self.class(container)?,
+            // The specification's default.
+            None => self.named("int", pos).map_err(|_| pos.fault("an enumeration without a type needs the type `int`"))?,
+        };
+        let set = match self.labels.get(&Rc::as_ptr(ty)) {
+            Some(set) => Arc::clone(set),
+            None => {
+                let set = Arc::new(label_set(labels)?);
+                self.labels.insert(Rc::as_ptr(ty), Arc::clone(&set));
+                set
+            }
+        };
+        let Kind::Int(int) = &mut self.builder.classes[container as usize].kind else {
+            return Err(pos.fault("the type of an enumeration must be an integer"));
+        };
+        int.labels = Some(set);
+        if name.as_deref() == Some("kymo_bool") {
+            int.view = View::StrictBool;
+        }
+        Ok(container)
+    }
+
+    fn int(&self, attrs: &[Attr], pos: Pos) -> Result<(Int, u32), Fault> {
+        let mut int = Int {
+            bits: 0,
+            signed: false,
+            order: self.native,
+            base: Base::Decimal,
+            view: View::Number,
+            save: None,
+            role: None,
+            labels: None,
+            encoding: None,
+            clock: None,
+        };
+        let mut align = None;
+        for attr in attrs {
+            match attr.name.as_str() {
+                "size" => int.bits = int_size(attr)?,
+                "align" => align = Some(alignment(number(attr)?, attr.pos)?),
+                "signed" => int.signed = boolean(attr)?,
+                "byte_order" => int.order = self.order(attr)?,
+                "base" => int.base = base(attr)?,
+                "encoding" => int.encoding = text_encoding(attr)?,
+                "map" => int.clock = Some(self.clock(attr)?),
+                _ => return Err(unknown(attr, "an integer")),
+            }
+        }
+        if int.bits == 0 {
+            return Err(pos.fault("an integer needs its `size`"));
+        }
+        let natural = if int.bits % 8 == 0 { 8 } else { 1 };
+        Ok((int, align.unwrap_or(natural)))
+    }
+
+    fn float(&mut self, attrs: &[Attr], pos: Pos) -> Result<ClassId, Fault> {
+        let (mut exponent, mut mantissa, mut order, mut align) = (0, 0, self.native, 8);
+        for attr in attrs {
+            match attr.name.as_str() {
+                "exp_dig" => exponent = number(attr)?,
+                "mant_dig" => mantissa = number(attr)?,
+                "byte_order" => order = self.order(attr)?,
+                "align" => align = alignment(number(attr)?, attr.pos)?,
+                _ => return Err(unknown(attr, "a floating point number")),
+            }
+        }
+        let bits = match (exponent, mantissa) {
+            (8, 24) => 32,
+            (11, 53) => 64,
+            _ => {
+                return Err(pos.fault(format!(
+                    "floating point numbers have exp_dig 8 and mant_dig 24, or 11 and 53; {exponent} and {mantissa} are not supported"
+                )));
+            }
+        };
+        self.builder.push(align, Kind::Float { bits, order }).map_err(|what| pos.fault(what))
+    }
+
+    /// Value of a `byte_order` attribute.
+    pub fn order(&self, attr: &Attr) -> Result<Order, Fault> {
+        match word(attr).as_deref() {
+            Some("le") => Ok(Order::Little),
+            Some("be" | "network") => Ok(Order::Big),
+            Some("native") => Ok(self.native),
+            _ => Err(attr.pos.fault("a byte order is `le`, `be`, `network` or `native`")),
+        }
+    }
+
+    fn clock(&self, attr: &Attr) -> Result<usize, Fault> {
+        let Expr::Path(path) = &attr.value else { return Err(attr.pos.fault("`map` takes `clock.NAME.value`")) };
+        match path.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+            ["clock", name, "value"] | ["clock", name] => {
+                let found = self.clocks.iter().position(|clock| clock == name);
+                found.ok_or_else(|| attr.pos.fault(format!("the clock `{name}` is not declared")))
+            }
+            _ => Err(attr.pos.fault("`map` takes `clock.NAME.value`")),
+        }
+    }
+}
+
+/// One `_` in front is there only to keep a name from meeting a keyword.
+fn stripped(name: &str) -> &str {
+    name.strip_prefix('_').unwrap_or(name)
+}
+
+fn label_set(labels: &[Label]) -> Result<Labels, Fault> {
+    let mut next = 0;
+    let mut list = Vec::with_capacity(labels.len());
+    for label in labels {
+        let (low, high) = label.range.unwrap_or((next, next));
+        if high < low {
+            return Err(label.pos.fault(format!("the range of label `{}` ends before it begins", label.name)));
+        }
+        list.push((label.name.as_str().into(), low, high));
+        next = high + 1;
+    }
+    Ok(Labels::new(list))
+}
+
+/// The text of a word or string value.
+pub(super) fn word(attr: &Attr) -> Option<String> {
+    match &attr.value {
+        Expr::Text(text) => Some(text.clone()),
+        Expr::Path(path) => Some(path.join(".")),
+        Expr::Int(_) => None,
+    }
+}
+
+pub(super) fn number(attr: &Attr) -> Result<i128, Fault> {
+    match attr.value {
+        Expr::Int(value) => Ok(value),
+        _ => Err(attr.pos.fault(format!("`{}` takes a number", attr.name))),
+    }
+}
+
+pub(super) fn boolean(attr: &Attr) -> Result<bool, Fault> {
+    match (&attr.value, word(attr).as_deref()) {
+        (Expr::Int(value), _) => Ok(*value != 0),
+        (_, Some("true" | "TRUE")) => Ok(true),
+        (_, Some("false" | "FALSE")) => Ok(false),
+        _ => Err(attr.pos.fault(format!("`{}` takes `true` or `false`", attr.name))),
+    }
+}
+
+fn unknown(attr: &Attr, owner: &str) -> Fault {
+    attr.pos.fault(format!("{owner} has no attribute `{}`", attr.name))
+}
+
+fn int_size(attr: &Attr) -> Result<u8, Fault> {
+    match number(attr)? {
+        bits @ 1..=64 => Ok(bits as u8),
+        bits => Err(attr.pos.fault(format!("integers have 1 to 64 bits; {bits} are not supported"))),
+    }
+}
+
+fn alignment(bits: i128, pos: Pos) -> Result<u32, Fault> {
+    match u32::try_from(bits) {
+        Ok(bits) if bits.is_power_of_two() && bits <= 1 << 20 => Ok(bits),
+        _ => Err(pos.fault(format!("an alignment is a power of two, in bits; {bits} is none"))),
+    }
+}
+
+fn base(attr: &Attr) -> Result<Base, Fault> {
+    if let Expr::Int(value) = attr.value {
+        match value {
+            2 => return Ok(Base::Binary),
+            8 => return Ok(Base::Octal),
+            10 => return Ok(Base::Decimal),
+            16 => return Ok(Base::Hexadecimal),
+            _ => {}
+        }
+    }
+    match word(attr).as_deref() {
+        Some("decimal" | "dec" | "d" | "i" | "u") => Ok(Base::Decimal),
+        Some("hexadecimal" | "hex" | "x" | "X" | "p") => Ok(Base::Hexadecimal),
+        Some("octal" | "oct" | "o") => Ok(Base::Octal),
+        Some("binary" | "b") => Ok(Base::Binary),
+        _ => Err(attr.pos.fault("a base is 2, 8, 10 or 16")),
+    }
+}
+
+fn text_encoding(attr: &Attr) -> Result<Option<Encoding>, Fault> {
+    match word(attr).as_deref() {
+        Some("none") => Ok(None),
+        Some("UTF8" | "utf8" | "UTF-8" | "utf-8" | "ASCII" | "ascii") => Ok(Some(Encoding::Utf8)),
+        _ => Err(attr.pos.fault("an encoding is UTF8, ASCII or none")),
+    }
+}

@@ -1,0 +1,224 @@
+//! A trace with every field type at its extremes, written with our writer and encoded by hand, and what a reader must
+//! make of it.
+#![allow(dead_code, reason = "each test uses its part")]
+
+use kymo_abi::desc::{EnumDesc, EventDesc, Field, FieldType, Scalar};
+use kymo_ctf::read::{Item, Loss, Memory, Reader, Record, Trace};
+use kymo_ctf::write::{ClockMeta, EnvValue, EventClass, PacketHead, TraceMeta, metadata_ctf2, metadata_ctf18};
+
+pub const UUID: [u8; 16] = [0xC0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
+/// 48 bits short of a wrap, in a clock value that needs more than 48 bits.
+pub const NEAR_WRAP: u64 = 0x0007_FFFF_FFFF_FFF0;
+
+pub fn meta(events: Vec<EventClass>, enums: Vec<EnumDesc>) -> TraceMeta {
+    TraceMeta {
+        uuid: UUID,
+        env: vec![
+            ("hostname".into(), EnvValue::Text("lab \"7\"\\ ü\n\u{1}".into())),
+            ("tracer_name".into(), EnvValue::Text("kymo".into())),
+            ("tracer_major".into(), EnvValue::Int(0)),
+            ("lowest".into(), EnvValue::Int(i64::MIN + 1)),
+        ],
+        clock: ClockMeta {
+            name: "tsc".into(),
+            uuid: [7; 16],
+            description: "time stamp counter; \"raw\"".into(),
+            frequency_hz: 2_999_999_999,
+            offset_s: 1_700_000_000,
+            offset_cycles: 123_456_789,
+            precision_cycles: 100,
+        },
+        events,
+        enums,
+    }
+}
+
+pub fn event(id: u16, name: &str, fields: &[(&str, FieldType)]) -> EventClass {
+    let fields = fields.iter().map(|(name, ty)| Field { name: (*name).into(), ty: ty.clone() }).collect();
+    let desc = EventDesc { provider: "test".into(), name: name.into(), file: "test.c".into(), line: 1, fields };
+    EventClass { id, desc }
+}
+
+pub fn enumeration(name: &str, scalar: Scalar, labels: &[(&str, i64)]) -> EnumDesc {
+    let labels = labels.iter().map(|&(label, value)| (label.to_owned(), value)).collect();
+    EnumDesc { provider: "test".into(), name: name.into(), file: String::new(), line: 0, scalar, labels }
+}
+
+pub fn enum_of(name: &str, scalar: Scalar) -> FieldType {
+    FieldType::Enum { scalar, name: format!("test:{name}") }
+}
+
+/// A record's bytes.
+pub fn record(id: u16, time: u64, vtid: u32, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = (u64::from(id) | time << 16).to_le_bytes().to_vec();
+    bytes.extend(vtid.to_le_bytes());
+    bytes.extend(payload);
+    bytes
+}
+
+/// `str` or `bytes`.
+pub fn counted(bytes: &[u8]) -> Vec<u8> {
+    let mut out = (bytes.len() as u16).to_le_bytes().to_vec();
+    out.extend(bytes);
+    out
+}
+
+pub fn head(begin: u64, end: u64, content: &[u8], seq: u64, discarded: u64) -> PacketHead {
+    let mut procname = [0; 16];
+    procname[..4].copy_from_slice(b"prog");
+    PacketHead {
+        uuid: UUID,
+        stream_instance: 3,
+        begin,
+        end,
+        content_bytes: content.len() as u64,
+        seq,
+        discarded,
+        cpu: 1,
+        vpid: 1234,
+        lane: 1,
+        procname,
+    }
+}
+
+pub fn packet(begin: u64, end: u64, records: &[Vec<u8>], seq: u64, discarded: u64) -> Vec<u8> {
+    let content = records.concat();
+    let mut bytes = head(begin, end, &content, seq, discarded).encode().to_vec();
+    bytes.extend(content);
+    bytes
+}
+
+/// Every type once, and what each record's payload looks like, in [`shown`]'s form.
+pub fn every_type() -> (TraceMeta, Vec<(u16, Vec<u8>, String)>) {
+    use FieldType as F;
+    use Scalar as S;
+    let scalar = |s| F::Scalar(s);
+    let all = [
+        ("u8", S::U8), ("u16", S::U16), ("u32", S::U32), ("u64", S::U64),
+        ("i8", S::I8), ("i16", S::I16), ("i32", S::I32), ("i64", S::I64),
+        ("x8", S::X8), ("x16", S::X16), ("x32", S::X32), ("x64", S::X64),
+        ("f32", S::F32), ("f64", S::F64), ("flag", S::Bool),
+    ];
+    let scalars: Vec<(&str, F)> = all.iter().map(|&(name, s)| (name, scalar(s))).collect();
+    let many_names: Vec<String> = (0..32).map(|i| format!("f{i}")).collect();
+    let many: Vec<(&str, F)> = many_names.iter().map(|name| (name.as_str(), scalar(S::U8))).collect();
+    let enums = vec![
+        enumeration("state", S::U8, &[("idle", 0), ("moving", 1), ("fault", 9), ("minus", -1), ("idle", 4)]),
+        enumeration("wide", S::I64, &[("lowest", i64::MIN), ("highest", i64::MAX), ("none", -1)]),
+        enumeration("top", S::U64, &[("all", -1), ("zero", 0)]),
+    ];
+    let events = vec![
+        event(1, "scalars", &scalars),
+        event(2, "empty", &[]),
+        event(3, "enums", &[("state", enum_of("state", S::U8)), ("wide", enum_of("wide", S::I64)), ("top", enum_of("top", S::U64)), ("lost", enum_of("missing", S::U16))]),
+        event(4, "texts", &[("note", F::Str), ("data", F::Bytes), ("tail", F::Str)]),
+        event(5, "arrays", &[
+            ("a", F::Array { element: S::I16, count: 3 }),
+            ("h", F::Array { element: S::X8, count: 2 }),
+            ("b", F::Array { element: S::Bool, count: 2 }),
+            ("s", F::Seq { element: S::F64 }),
+            ("t", F::Seq { element: S::U8 }),
+            ("none", F::Seq { element: S::X64 }),
+        ]),
+        event(6, "many", &many),
+        event(7, "struct", &[("event", scalar(S::U8)), ("_x_length", scalar(S::U16)), ("x", F::Str), ("align", scalar(S::U8)), ("uint8_t", scalar(S::U8))]),
+        event(65535, "last", &[]),
+    ];
+    let mut low: Vec<u8> = vec![0; 4 * (1 + 2 + 4 + 8) - 15];
+    low.clear();
+    let mut high = Vec::new();
+    for s in all.map(|entry| entry.1) {
+        let bytes = match s { S::U8 | S::I8 | S::X8 | S::Bool => 1, S::U16 | S::I16 | S::X16 => 2, S::U32 | S::I32 | S::X32 | S::F32 => 4, _ => 8 };
+        let (mut min, mut max) = (vec![0u8; bytes], vec![0xFFu8; bytes]);
+        match s {
+            S::I8 | S::I16 | S::I32 | S::I64 => { min[bytes - 1] = 0x80; max[bytes - 1] = 0x7F; }
+            S::F32 => { min = f32::MIN.to_le_bytes().into(); max = f32::INFINITY.to_le_bytes().into(); }
+            S::F64 => { min = f64::NEG_INFINITY.to_le_bytes().into(); max = f64::NAN.to_le_bytes().into(); }
+            S::Bool => max = vec![1],
+            _ => {}
+        }
+        low.extend(min);
+        high.extend(max);
+    }
+    let long = "ü".repeat(32767) + "x";
+    let text = |parts: &[&[u8]]| parts.iter().flat_map(|p| counted(p)).collect::<Vec<u8>>();
+    let f64s: Vec<u8> = [1.5f64, f64::MAX, f64::MIN_POSITIVE, -0.0].iter().flat_map(|f| f.to_le_bytes()).collect();
+    let records = vec![
+        (1, low, "u8=0 u16=0 u32=0 u64=0 i8=-128 i16=-32768 i32=-2147483648 i64=-9223372036854775808 x8=0x0 x16=0x0 x32=0x0 x64=0x0 f32=-3.4028235e38 f64=-inf flag=false".into()),
+        (1, high, "u8=255 u16=65535 u32=4294967295 u64=18446744073709551615 i8=127 i16=32767 i32=2147483647 i64=9223372036854775807 x8=0xff x16=0xffff x32=0xffffffff x64=0xffffffffffffffff f32=inf f64=NaN flag=true".into()),
+        (2, vec![], String::new()),
+        (3, [vec![1], i64::MIN.to_le_bytes().to_vec(), u64::MAX.to_le_bytes().to_vec(), vec![7, 0]].concat(), "state=moving(1) wide=lowest(-9223372036854775808) top=all(18446744073709551615) lost=7".into()),
+        (3, [vec![255], i64::MAX.to_le_bytes().to_vec(), vec![0; 8], vec![0, 1]].concat(), "state=minus(255) wide=highest(9223372036854775807) top=zero(0) lost=256".into()),
+        (3, [vec![4], 5i64.to_le_bytes().to_vec(), vec![1, 0, 0, 0, 0, 0, 0, 0], vec![0, 0]].concat(), "state=idle(4) wide=?(5) top=?(1) lost=0".into()),
+        (4, text(&[b"", b"", b""]), "note=\"\" data= tail=\"\"".into()),
+        (4, text(&["häl \"lo\"\n".as_bytes(), &[0, 0xFF, 0x7F], b"end"]), "note=\"häl \\\"lo\\\"\\n\" data=00ff7f tail=\"end\"".into()),
+        (4, text(&[long.as_bytes(), &vec![0xAB; 65535], b"x"]), format!("note={long:?} data={} tail=\"x\"", "ab".repeat(65535))),
+        (5, [vec![0, 0x80, 0xFF, 0x7F, 0xFF, 0xFF, 0xAA, 0x05, 1, 0, 4, 0], f64s, vec![2, 0, 8, 9, 0, 0]].concat(),
+            "a=[-32768,32767,-1] h=[0xaa,0x5] b=[true,false] s=[1.5,1.7976931348623157e308,2.2250738585072014e-308,-0.0] t=[8,9] none=[]".into()),
+        (6, (0..32).collect(), (0..32).map(|i| format!("f{i}={i}")).collect::<Vec<_>>().join(" ")),
+        (7, [vec![1, 9, 9], counted(b"hi"), vec![2, 3]].concat(), "event=1 _x_length=2313 x=\"hi\" align=2 uint8_t=3".into()),
+        (65535, vec![], String::new()),
+    ];
+    (meta(events, enums), records)
+}
+
+/// The records of [`every_type`] in packets of three, ten cycles apart from `NEAR_WRAP` on, with a loss of 5 before the
+/// second packet; and per record its clock.
+pub fn every_type_stream(records: &[(u16, Vec<u8>, String)]) -> (Vec<u8>, Vec<u64>) {
+    let times: Vec<u64> = (0..records.len() as u64).map(|i| NEAR_WRAP + i * 10).collect();
+    let mut stream = Vec::new();
+    for (seq, chunk) in records.chunks(3).zip(times.chunks(3)).enumerate() {
+        let (records, times) = chunk;
+        let encoded: Vec<Vec<u8>> = records.iter().zip(times).map(|((id, payload, _), time)| record(*id, *time, 1240, payload)).collect();
+        let lost = if seq == 0 { 0 } else { 5 };
+        stream.extend(packet(times[0], times[times.len() - 1] + 3, &encoded, seq as u64, lost));
+    }
+    (stream, times)
+}
+
+pub fn memory(meta: &TraceMeta, ctf2: bool, streams: Vec<(&str, Vec<u8>)>) -> Memory {
+    let metadata = if ctf2 { metadata_ctf2(meta) } else { metadata_ctf18(meta).into_bytes() };
+    Memory { metadata, streams: streams.into_iter().map(|(name, bytes)| (name.into(), bytes)).collect() }
+}
+
+/// A value as text.
+pub fn value(value: &kymo_ctf::read::Value<'_>) -> String {
+    use kymo_ctf::read::{Base, Value as V};
+    match value {
+        V::Int(number, Base::Hexadecimal) => format!("{:#x}", i128::from(*number)),
+        V::Int(number, _) => number.to_string(),
+        V::Enum(number, label) => format!("{}({number})", label.unwrap_or("?")),
+        V::Bool(value) => value.to_string(),
+        V::F32(value) => format!("{value:?}"),
+        V::F64(value) => format!("{value:?}"),
+        V::Text(text) => format!("{text:?}"),
+        V::Bytes(bytes) => bytes.iter().map(|b| format!("{b:02x}")).collect(),
+        V::Array(elements) => format!("[{}]", elements.iter().map(|v| self::value(&v)).collect::<Vec<_>>().join(",")),
+        V::Struct(fields) => format!("{{{}}}", self::fields(fields)),
+        V::Absent => "absent".into(),
+    }
+}
+
+pub fn fields(fields: &kymo_ctf::read::Fields<'_>) -> String {
+    fields.iter().map(|(name, v)| format!("{name}={}", value(&v))).collect::<Vec<_>>().join(" ")
+}
+
+/// What a reader gave, as text, one line an item.
+pub fn shown(memory: &Memory) -> (Vec<String>, Vec<String>) {
+    let trace = Trace::from_files(memory).unwrap_or_else(|error| panic!("{error}"));
+    let traces = [trace.value];
+    let mut reader = Reader::new(&traces);
+    let mut lines = Vec::new();
+    while let Some(item) = reader.next() {
+        lines.push(match item {
+            Item::Record(Record { cycles, event, payload, vtid, .. }) => {
+                format!("{cycles} {} {} {}", event.name, vtid.unwrap_or(0), fields(&payload)).trim_end().to_owned()
+            }
+            Item::Loss(Loss { records, packets, from_cycles, to_cycles, stream, .. }) => {
+                format!("lost {records} records {packets} packets {from_cycles}..{to_cycles} {stream}")
+            }
+        });
+    }
+    let caveats = trace.caveats.iter().chain(reader.caveats()).map(ToString::to_string).collect();
+    (lines, caveats)
+}
