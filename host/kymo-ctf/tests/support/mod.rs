@@ -14,7 +14,8 @@ pub fn meta(events: Vec<EventClass>, enums: Vec<EnumDesc>) -> TraceMeta {
     TraceMeta {
         uuid: UUID,
         env: vec![
-            ("hostname".into(), EnvValue::Text("lab \"7\"\\ ü\n\u{1}".into())),
+            ("hostname".into(), EnvValue::Text("lab".into())),
+            ("note".into(), EnvValue::Text("lab \"7\"\\ ü\n\u{1}".into())),
             ("tracer_name".into(), EnvValue::Text("kymo".into())),
             ("tracer_major".into(), EnvValue::Int(0)),
             ("lowest".into(), EnvValue::Int(i64::MIN + 1)),
@@ -124,9 +125,7 @@ pub fn every_type() -> (TraceMeta, Vec<(u16, Vec<u8>, String)>) {
         event(7, "struct", &[("event", scalar(S::U8)), ("_x_length", scalar(S::U16)), ("x", F::Str), ("align", scalar(S::U8)), ("uint8_t", scalar(S::U8))]),
         event(65535, "last", &[]),
     ];
-    let mut low: Vec<u8> = vec![0; 4 * (1 + 2 + 4 + 8) - 15];
-    low.clear();
-    let mut high = Vec::new();
+    let (mut low, mut high) = (Vec::new(), Vec::new());
     for s in all.map(|entry| entry.1) {
         let bytes = match s { S::U8 | S::I8 | S::X8 | S::Bool => 1, S::U16 | S::I16 | S::X16 => 2, S::U32 | S::I32 | S::X32 | S::F32 => 4, _ => 8 };
         let (mut min, mut max) = (vec![0u8; bytes], vec![0xFFu8; bytes]);
