@@ -37,6 +37,7 @@ class Row:
     def _value(self, value):
         if value is None or math.isnan(value):
             return "-"
+        value = round(value, 2) + 0.0  # no "-0.00"
         digits = 0 if abs(value) >= 1000 else 2 if abs(value) < 100 else 1
         return f"{value:,.{digits}f}{self.unit}"
 
