@@ -1,1 +1,36 @@
-//! Collector: user rings to packets.
+//! The collector: user rings to packets of a trace [spec/session.md, spec/trace.md].
+//!
+//! A [`Session`] finds programs, gives them ring memory, switches the wanted events on, and writes ring bytes behind
+//! packet heads into stream files. It trusts nothing that a program can write, and no program waits for it. It never
+//! decodes a record. [`running`] asks programs for their events without a session.
+//!
+//! Threads: *control* (module [`control`]) talks, *drain* (module [`drain`]) copies; a channel leads from one to the other.
+
+mod clock;
+mod control;
+mod drain;
+mod error;
+mod ids;
+mod lane;
+mod memory;
+mod metadata;
+mod pattern;
+mod peer;
+mod query;
+mod report;
+mod runtime;
+mod scope;
+mod session;
+mod socket;
+mod stream;
+mod summary;
+
+pub use error::Error;
+pub use pattern::{Patterns, near};
+pub use query::{RunningProgram, running};
+pub use runtime::{RuntimeDir, other_users_dirs};
+pub use scope::Scope;
+pub use session::{Config, Format, Progress, Session};
+pub use summary::{
+    Cause, ClockSummary, Damage, EventSeen, Loss, Lost, Outcome, ProcessSummary, SUMMARY_FILE, Summary,
+};

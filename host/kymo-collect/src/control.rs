@@ -1,0 +1,399 @@
+//! The control thread: sockets, directory, memory, ids, metadata [spec/session.md]. It never touches ring bytes.
+//!
+//! One loop over epoll. A program gets a bounded number of messages in before the others have their turn, and is
+//! dropped when it breaks the protocol, floods, or does not read. `programs` says what messages mean; `discover`
+//! finds programs.
+
+mod discover;
+mod programs;
+
+use std::collections::{BTreeMap, HashMap};
+use std::mem::MaybeUninit;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
+use std::time::{Duration, Instant};
+
+use kymo_abi::wire::ByeReason;
+use rustix::event::{Timespec, epoll};
+use rustix::fd::{AsFd, OwnedFd};
+
+use crate::clock::{Calibration, Estimate};
+use crate::drain::{Counters, ToDrain};
+use crate::ids::Registry;
+use crate::metadata::Metadata;
+use crate::peer::{GREETING_TIME, Peer, Read, TURN_MESSAGES};
+use crate::runtime::RuntimeDir;
+use crate::session::Config;
+use crate::socket::{self, PACKET_ROOM};
+use crate::summary::{Outcome, ProcessSummary};
+use crate::{Error, runtime};
+
+use discover::Discovery;
+
+/// Programs that the summary lists.
+const PROCESSES_MAX: usize = 10_000;
+/// Remarks that the summary lists.
+const CAVEATS_MAX: usize = 50;
+/// All programs together have this long to leave [spec/session.md 8].
+const LEAVING_TIME: Duration = Duration::from_millis(200);
+/// A connection that was told BYE and does not take it is closed after this.
+const BYE_TIME: Duration = Duration::from_secs(1);
+/// When the metadata gets a better clock while the session runs; the last repeats.
+const REFINEMENTS: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(10), Duration::from_secs(60)];
+
+const LISTENER: u64 = 0;
+const INOTIFY: u64 = 1;
+const WAKE: u64 = 2;
+const FIRST_PEER: u64 = 16;
+
+/// What the control thread leaves behind.
+pub(crate) struct Found {
+    pub estimate: Estimate,
+    pub end: u64,
+    pub processes: Vec<ProcessSummary>,
+    pub process_count: u64,
+    pub recorded_count: u64,
+    pub rings_bytes_max: u64,
+    pub seen: BTreeMap<String, bool>,
+    pub caveats: Vec<String>,
+}
+
+/// The flags and counters that the session's owner shares: wake, stop, counters, programs.
+pub(crate) type Shared = (Arc<OwnedFd>, Arc<AtomicU64>, Arc<Counters>, Arc<AtomicU64>);
+
+/// The state of the control thread.
+pub(crate) struct Control {
+    config: Config,
+    epoll: OwnedFd,
+    listener: Option<OwnedFd>,
+    listener_paused: Option<Instant>,
+    discovery: Discovery,
+    peers: HashMap<u64, Peer>,
+    next_token: u64,
+    registry: Registry,
+    /// Events that the metadata on disk has.
+    written_events: usize,
+    metadata: Metadata,
+    calibration: Calibration,
+    refined: usize,
+    next_refinement: Instant,
+    commands: Sender<ToDrain>,
+    wake: Arc<OwnedFd>,
+    stop: Arc<AtomicU64>,
+    counters: Arc<Counters>,
+    programs: Arc<AtomicU64>,
+    /// Unique name of the session, by which programs know it again.
+    session_name: String,
+    memory_used: u64,
+    memory_used_max: u64,
+    next_serial: u64,
+    processes: Vec<ProcessSummary>,
+    process_count: u64,
+    recorded_count: u64,
+    caveats: Vec<String>,
+    ending: bool,
+}
+
+impl Control {
+    pub(crate) fn new(
+        config: Config,
+        runtime: RuntimeDir,
+        metadata: Metadata,
+        calibration: Calibration,
+        commands: Sender<ToDrain>,
+        (wake, stop, counters, programs): Shared,
+    ) -> Result<Control, Error> {
+        let nonce = calibration.start_cycles().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        let name = format!("s.{}.{nonce:08x}", std::process::id());
+        let mut others = Vec::new();
+        if config.with_other_users {
+            others = runtime::other_users_dirs();
+            others.retain(|other| other.path() != runtime.path());
+        }
+        let registry = Registry::default();
+        metadata.write(&registry, &calibration.estimate()).map_err(Error::file("write", metadata.dir.join("metadata")))?;
+        // Under its final name only once it listens: a program that finds it is not refused.
+        let early = format!(".{name}");
+        let path = runtime.path().join(&name);
+        let listener = socket::listen(&runtime.through_fd(&early)).map_err(Error::file("make socket", &path))?;
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(Error::system("make an epoll"))?;
+        let discovery = Discovery::new(runtime, others, name.clone())?;
+        let watch = |fd: &OwnedFd, token| {
+            epoll::add(&epoll, fd, epoll::EventData::new_u64(token), epoll::EventFlags::IN).map_err(Error::system("watch a socket"))
+        };
+        watch(&listener, LISTENER)?;
+        watch(discovery.inotify(), INOTIFY)?;
+        watch(&wake, WAKE)?;
+        discovery.own().rename(&early, &name).map_err(Error::file("make socket", &path))?;
+        let shown: String = config.name.chars().filter(|c| !c.is_control()).take(40).collect();
+        Ok(Control {
+            session_name: format!("{}.{nonce:08x}", if shown.len() <= 50 { &shown } else { "kymo" }),
+            memory_used: 0,
+            memory_used_max: 0,
+            next_serial: nonce << 32 | 1,
+            processes: Vec::new(),
+            process_count: 0,
+            recorded_count: 0,
+            caveats: Vec::new(),
+            ending: false,
+            listener: Some(listener),
+            listener_paused: None,
+            discovery,
+            peers: HashMap::new(),
+            next_token: FIRST_PEER,
+            registry,
+            written_events: 0,
+            metadata,
+            calibration,
+            refined: 0,
+            next_refinement: Instant::now() + REFINEMENTS[0],
+            commands,
+            wake,
+            stop,
+            counters,
+            programs,
+            epoll,
+            config,
+        })
+    }
+
+    /// Runs until the session is stopped.
+    pub(crate) fn run(mut self) -> Found {
+        let mut room = Box::new([0; PACKET_ROOM]);
+        self.discovery.look_around(&self.config.scope, Instant::now());
+        while self.stop.load(Ordering::Acquire) == 0 {
+            self.visit_found();
+            let timeout = self.timeout(Instant::now());
+            self.turn(timeout, &mut room);
+            self.timers();
+        }
+        self.leave(&mut room);
+        let _ = self.commands.send(ToDrain::Finish);
+        self.found()
+    }
+
+    /// How long nothing needs to be done unless a socket speaks.
+    fn timeout(&self, now: Instant) -> Duration {
+        let mut next = self.next_refinement;
+        next = self.discovery.next_visit().map_or(next, |at| next.min(at));
+        next = self.peers.values().filter_map(|peer| peer.deadline).fold(next, Instant::min);
+        next = self.listener_paused.map_or(next, |until| next.min(until));
+        next.saturating_duration_since(now)
+    }
+
+    /// Waits for sockets and serves those that speak.
+    fn turn(&mut self, timeout: Duration, room: &mut [u8; PACKET_ROOM]) {
+        // Rounded up, so that a deadline has passed when the wait is over.
+        let timeout = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: i64::from(timeout.subsec_nanos()) };
+        let mut space = [MaybeUninit::uninit(); 128];
+        let Ok((events, _)) = epoll::wait(&self.epoll, &mut space, Some(&timeout)) else { return };
+        let tokens: Vec<u64> = events.iter().map(|event| event.data.u64()).collect();
+        for token in tokens {
+            match token {
+                LISTENER => self.accept(),
+                INOTIFY => self.discovery.read(&self.config.scope, Instant::now()),
+                WAKE => {
+                    let _ = rustix::io::read(&self.wake, &mut [0u8; 8]);
+                }
+                token => self.serve(token, room),
+            }
+        }
+    }
+
+    fn accept(&mut self) {
+        for _ in 0..TURN_MESSAGES {
+            let Some(listener) = &self.listener else { return };
+            match socket::accept(listener) {
+                Ok(socket) => self.welcome(socket, Some(Instant::now() + GREETING_TIME), None),
+                Err(error) if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM)) => {
+                    self.caveat("a program could not connect: too many open files".to_owned());
+                    self.pause_listener(true);
+                    return;
+                }
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Without descriptors to spare the listener would wake us for ever: look away for a moment.
+    fn pause_listener(&mut self, pause: bool) {
+        let Some(listener) = &self.listener else { return };
+        let flags = if pause { epoll::EventFlags::empty() } else { epoll::EventFlags::IN };
+        let _ = epoll::modify(&self.epoll, listener, epoll::EventData::new_u64(LISTENER), flags);
+        self.listener_paused = pause.then(|| Instant::now() + Duration::from_millis(100));
+    }
+
+    /// Takes a new connection into the loop. `uid` is who it must belong to, where that is known.
+    fn welcome(&mut self, socket: OwnedFd, deadline: Option<Instant>, uid: Option<u32>) {
+        let Ok(id) = socket::peer(&socket) else { return };
+        if uid.is_some_and(|uid| uid != id.uid) {
+            self.caveat(format!("a socket was not visited: its process {} belongs to user {}", id.pid, id.uid));
+            return;
+        }
+        let token = self.next_token;
+        self.next_token += 1;
+        if epoll::add(&self.epoll, &socket, epoll::EventData::new_u64(token), epoll::EventFlags::IN).is_ok() {
+            self.peers.insert(token, Peer::new(socket, id, deadline, Instant::now()));
+        }
+    }
+
+    /// Connects to the programs whose turn it is.
+    fn visit_found(&mut self) {
+        let now = Instant::now();
+        while let Some(visit) = self.discovery.due(now) {
+            // A program that came to us by itself is not visited too [spec/session.md 3].
+            if self.peers.values().any(|peer| peer.id.pid == visit.pid()) {
+                continue;
+            }
+            if let Some((socket, uid)) = self.discovery.visit(visit, now) {
+                self.welcome(socket, None, Some(uid));
+            }
+        }
+    }
+
+    /// Reads what a program says, within its turn, and sends what waits for it.
+    fn serve(&mut self, token: u64, room: &mut [u8; PACKET_ROOM]) {
+        let Some(mut peer) = self.peers.remove(&token) else { return };
+        let mut is_open = true;
+        for _ in 0..TURN_MESSAGES {
+            match peer.read(room) {
+                Read::Packet(_) if self.ending || peer.leaving => {}
+                Read::Packet(packet) => {
+                    if let Err(broken) = self.hear(&mut peer, packet) {
+                        tracing::info!(pid = peer.id.pid, %broken, "a program broke the protocol");
+                        self.refuse(&mut peer, ByeReason::Protocol, format!("broke the protocol: {broken}"));
+                    }
+                }
+                Read::Nothing => break,
+                Read::End => {
+                    is_open = false;
+                    break;
+                }
+            }
+        }
+        self.put_back(token, peer, is_open);
+    }
+
+    /// Sends what waits for a program, and keeps it if it is still of use.
+    fn put_back(&mut self, token: u64, mut peer: Peer, is_open: bool) {
+        let is_open = is_open && peer.flush();
+        let done = peer.leaving && !self.ending && !peer.has_output();
+        if !is_open || done {
+            return self.forget(peer);
+        }
+        let mut flags = epoll::EventFlags::IN;
+        if peer.has_output() {
+            flags |= epoll::EventFlags::OUT;
+        }
+        let _ = epoll::modify(&self.epoll, peer.socket.as_fd(), epoll::EventData::new_u64(token), flags);
+        self.peers.insert(token, peer);
+    }
+
+    /// A connection has ended: the program's rings are looked at for the last time.
+    fn forget(&mut self, mut peer: Peer) {
+        self.take_memory_from(&mut peer);
+    }
+
+    fn take_memory_from(&mut self, peer: &mut Peer) {
+        if let Some(serial) = peer.serial.take() {
+            self.programs.fetch_sub(1, Ordering::Relaxed);
+            let _ = self.commands.send(ToDrain::End { serial });
+        }
+    }
+
+    /// Tells a program to go, and notes why.
+    fn refuse(&mut self, peer: &mut Peer, reason: ByeReason, text: String) {
+        peer.bye(reason, &text);
+        peer.deadline = Some(Instant::now() + BYE_TIME);
+        if peer.hello.is_none() {
+            self.caveat(format!("process {} {text}", peer.id.pid));
+        }
+        let outcome = if reason == ByeReason::Scope { Outcome::OutOfScope } else { Outcome::Refused(text) };
+        self.set_outcome(peer.process, outcome);
+    }
+
+    fn set_outcome(&mut self, process: usize, outcome: Outcome) {
+        if let Some(entry) = self.processes.get_mut(process) {
+            entry.outcome = outcome;
+        }
+    }
+
+    fn caveat(&mut self, text: String) {
+        if self.caveats.len() < CAVEATS_MAX && !self.caveats.contains(&text) {
+            self.caveats.push(text);
+        }
+    }
+
+    fn timers(&mut self) {
+        let now = Instant::now();
+        if self.listener_paused.is_some_and(|until| until <= now) {
+            self.pause_listener(false);
+        }
+        let late = |peer: &Peer| peer.deadline.is_some_and(|deadline| deadline <= now);
+        let tokens: Vec<u64> = self.peers.iter().filter(|(_, peer)| late(peer)).map(|(token, _)| *token).collect();
+        for token in tokens {
+            let Some(mut peer) = self.peers.remove(&token) else { continue };
+            if !peer.leaving {
+                self.refuse(&mut peer, ByeReason::Protocol, "did not introduce itself in time".to_owned());
+                peer.flush();
+            }
+            self.forget(peer);
+        }
+        if self.next_refinement <= now {
+            self.refined += 1;
+            self.next_refinement = now + REFINEMENTS[self.refined.min(REFINEMENTS.len() - 1)];
+            self.calibration.refine();
+            self.write_metadata();
+        }
+    }
+
+    /// Replaces the metadata. Where that fails the old one stays, and events that it lacks are not switched on.
+    fn write_metadata(&mut self) {
+        match self.metadata.write(&self.registry, &self.calibration.estimate()) {
+            Ok(()) => self.written_events = self.registry.events.len(),
+            Err(error) => self.caveat(format!("the metadata could not be written again: {error}")),
+        }
+    }
+
+    /// Says BYE to all, and waits for those that write into our memory to hang up.
+    fn leave(&mut self, room: &mut [u8; PACKET_ROOM]) {
+        self.discovery.withdraw();
+        self.listener = None;
+        self.ending = true;
+        let tokens: Vec<u64> = self.peers.keys().copied().collect();
+        for token in tokens {
+            let Some(mut peer) = self.peers.remove(&token) else { continue };
+            peer.bye(ByeReason::End, "the session is over");
+            self.put_back(token, peer, true);
+        }
+        let deadline = Instant::now() + LEAVING_TIME;
+        while self.peers.values().any(|peer| peer.serial.is_some()) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            self.turn(left, room);
+        }
+        for (_, peer) in std::mem::take(&mut self.peers) {
+            self.forget(peer);
+        }
+    }
+
+    fn found(mut self) -> Found {
+        let end = self.calibration.source().read();
+        std::thread::sleep(Calibration::LAST.saturating_sub(self.calibration.age()));
+        self.calibration.refine();
+        self.write_metadata();
+        Found {
+            estimate: self.calibration.estimate(),
+            end,
+            processes: self.processes,
+            process_count: self.process_count,
+            recorded_count: self.recorded_count,
+            rings_bytes_max: self.memory_used_max,
+            seen: self.registry.seen,
+            caveats: self.caveats,
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! What programs say, and what they are answered [spec/session.md 4, 5, 6].
+
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use kymo_abi::desc::{self, Desc};
+use kymo_abi::ring::Layout;
+use kymo_abi::wire::{Attached, ByeReason, DescEntry, FromCollector, FromProgram, Hello};
+use kymo_abi::{ABI_VERSION, Clock, Kind};
+
+use super::{Control, PROCESSES_MAX};
+use crate::drain::{Added, ToDrain};
+use crate::memory::Memory;
+use crate::peer::{DESCS_BYTES_MAX, DESCS_MAX, Known, Peer};
+use crate::summary::{Outcome, ProcessSummary};
+
+/// CPUs that a program may claim to have: the C side's limit, less the spill lane.
+const CPUS_MAX: u32 = 4095;
+/// Lanes of a portable memory: threads that can trace at the same time.
+const PORTABLE_LANES: u32 = 320;
+/// A portable ring serves one thread, not a CPU: it is smaller by this.
+const PORTABLE_DIVISOR: u32 = 8;
+/// No ring is made smaller than this to fit the session's memory.
+const RING_BYTES_LEAST: u32 = 64 << 10;
+
+/// The largest page that machines of this kind have.
+const PAGE_BYTES_MAX: u32 = if cfg!(target_arch = "x86_64") { 4096 } else { 65_536 };
+
+/// Whether a message kept to the protocol; the text says how not.
+type Heard = Result<(), String>;
+
+impl Control {
+    /// One message of a program.
+    pub(super) fn hear(&mut self, peer: &mut Peer, packet: &[u8]) -> Heard {
+        if !peer.may_speak(Instant::now()) {
+            return Err("too many messages".to_owned());
+        }
+        let message = FromProgram::decode(packet).map_err(|error| error.to_string())?;
+        match (message, peer.hello.is_some()) {
+            (FromProgram::Hello(hello), false) => self.greet(peer, hello),
+            (FromProgram::Hello(_), true) => Err("a second HELLO".to_owned()),
+            (_, false) => Err("the first message is not HELLO".to_owned()),
+            (FromProgram::Descs(list), true) => self.describe(peer, list),
+            (FromProgram::DescsEnd { generation }, true) => self.decide(peer, generation),
+            (FromProgram::Gone(indices), true) => {
+                for index in indices {
+                    if let Some(known) = peer.events.remove(&index) {
+                        peer.desc_bytes = peer.desc_bytes.saturating_sub(known.bytes);
+                    }
+                }
+                Ok(())
+            }
+            (FromProgram::Attached(attached), true) => self.attached(peer, attached),
+        }
+    }
+
+    fn greet(&mut self, peer: &mut Peer, hello: Hello) -> Heard {
+        peer.process = self.processes.len();
+        self.process_count += 1;
+        let kind = Kind::from_code(hello.kind);
+        let entry = ProcessSummary {
+            pid: peer.id.pid,
+            vpid: hello.pid,
+            comm: hello.comm.clone(),
+            exe: hello.exe.clone(),
+            ring: kind.map_or("unknown", Kind::name).to_owned(),
+            outcome: Outcome::Greeted,
+            lanes: 0,
+            ring_bytes: 0,
+            records: 0,
+            bytes: 0,
+            lost: Default::default(),
+            first: None,
+            last: None,
+        };
+        if self.processes.len() < PROCESSES_MAX {
+            self.processes.push(entry);
+        } else {
+            peer.process = usize::MAX;
+        }
+        let ours = self.calibration.source().0;
+        let mismatch = mismatch(&hello, ours);
+        let lanes_ok = (1..=CPUS_MAX).contains(&hello.cpu_count);
+        peer.hello = Some(hello);
+        if let Some(text) = mismatch {
+            self.refuse(peer, ByeReason::Version, text);
+        } else if !self.config.scope.wants(peer.id.pid) {
+            self.refuse(peer, ByeReason::Scope, "outside of the session's scope".to_owned());
+        } else if !lanes_ok {
+            return Err("HELLO with an impossible number of CPUs".to_owned());
+        }
+        Ok(())
+    }
+
+    fn describe(&mut self, peer: &mut Peer, list: Vec<DescEntry>) -> Heard {
+        for DescEntry { index, desc: bytes } in list {
+            match (desc::parse(&bytes), index) {
+                (Ok(Desc::Event(event)), Some(index)) => {
+                    let known = Known { event, bytes: bytes.len() };
+                    if let Some(old) = peer.events.insert(index, known) {
+                        peer.desc_bytes = peer.desc_bytes.saturating_sub(old.bytes);
+                    }
+                    peer.desc_bytes += bytes.len();
+                    peer.undecided.push(index);
+                }
+                (Ok(Desc::Event(_)), None) => return Err("an event without an index".to_owned()),
+                (Ok(Desc::Enum(labelled)), _) => {
+                    if peer.enums.insert(labelled.full_name(), labelled).is_none() {
+                        peer.desc_bytes += bytes.len();
+                    }
+                }
+                // One bad description is refused, the rest goes on [spec/event.md 4].
+                (Err(error), _) => {
+                    self.caveat(format!("process {}: a description was refused: {error}", peer.id.pid));
+                }
+            }
+            let count = peer.events.len().max(peer.enums.len()).max(peer.undecided.len());
+            if count > DESCS_MAX || peer.desc_bytes > DESCS_BYTES_MAX {
+                return Err("too many descriptions".to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    /// All descriptions of a generation are here: switches the wanted events on.
+    fn decide(&mut self, peer: &mut Peer, generation: u32) -> Heard {
+        peer.deadline = None;
+        if self.processes.get(peer.process).is_some_and(|entry| entry.outcome == Outcome::Greeted) {
+            self.set_outcome(peer.process, Outcome::NothingWanted);
+        }
+        let mut pairs = Vec::new();
+        for index in std::mem::take(&mut peer.undecided) {
+            let Some(known) = peer.events.get(&index) else { continue };
+            let name = known.event.full_name();
+            let is_wanted = self.config.patterns.want(&name);
+            self.registry.see(&name, is_wanted);
+            if !is_wanted {
+                continue;
+            }
+            match self.registry.id(&known.event, &peer.enums) {
+                Some(id) => pairs.push((index, id)),
+                None => self.caveat("there are more than 65,535 events; the rest is not recorded".to_owned()),
+            }
+        }
+        if self.registry.events.len() > self.written_events {
+            self.write_metadata();
+            // An event that the metadata lacks would make the trace unreadable.
+            pairs.retain(|(_, id)| usize::from(*id) <= self.written_events);
+        }
+        if !pairs.is_empty() {
+            if peer.serial.is_none() && !self.attach(peer) {
+                return Ok(());
+            }
+            for chunk in pairs.chunks(FromCollector::ENABLE_PAIRS_MAX) {
+                peer.say(&FromCollector::Enable(chunk.to_vec()), None);
+            }
+        }
+        peer.say(&FromCollector::Go { generation }, None);
+        Ok(())
+    }
+
+    /// Gives a program its memory. False when it had to be refused.
+    fn attach(&mut self, peer: &mut Peer) -> bool {
+        let Some(hello) = &peer.hello else { return false };
+        let (vpid, comm) = (hello.pid, hello.comm.clone());
+        let (kind, cpu_count) = (Kind::from_code(hello.kind).unwrap_or(Kind::Portable), hello.cpu_count);
+        let Some((layout, charge)) = self.plan_memory(kind, cpu_count, peer.id.pid) else {
+            let cap = self.config.memory_bytes_max >> 20;
+            self.refuse(peer, ByeReason::Memory, format!("the session's ring memory of {cap} MiB is used up (--memory)"));
+            return false;
+        };
+        let serial = self.next_serial;
+        self.next_serial += 1;
+        let (memory, descriptor) = match Memory::create(layout, serial) {
+            Ok(created) => created,
+            Err(error) => {
+                self.refuse(peer, ByeReason::Memory, format!("its ring memory could not be made: {error}"));
+                return false;
+            }
+        };
+        self.memory_used += charge;
+        self.memory_used_max = self.memory_used_max.max(self.memory_used);
+        let added = Added { memory, process: peer.process, vpid, procname: procname(&comm), charge };
+        let _ = self.commands.send(ToDrain::Add(Box::new(added)));
+        self.programs.fetch_add(1, Ordering::Relaxed);
+        self.recorded_count += 1;
+        peer.serial = Some(serial);
+        let session = self.session_name.clone();
+        peer.say(&FromCollector::Attach { layout, serial, session }, Some(descriptor));
+        if let Some(entry) = self.processes.get_mut(peer.process) {
+            (entry.outcome, entry.lanes, entry.ring_bytes) = (Outcome::Attached, layout.lane_count, layout.ring_bytes);
+        }
+        true
+    }
+
+    /// Sizes of a program's memory and what it counts for, halved until it fits [spec/session.md 6].
+    fn plan_memory(&mut self, kind: Kind, cpu_count: u32, pid: u32) -> Option<(Layout, u64)> {
+        let released = std::mem::take(&mut *self.counters.released.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
+        self.memory_used = self.memory_used.saturating_sub(released);
+        let (lanes, charged, mut ring_bytes) = match kind {
+            Kind::Rseq => (cpu_count + 1, cpus_allowed(pid).unwrap_or(cpu_count).min(cpu_count), self.config.ring_bytes),
+            Kind::Portable => {
+                let ring_bytes = (self.config.ring_bytes / PORTABLE_DIVISOR).max(RING_BYTES_LEAST.min(self.config.ring_bytes));
+                (PORTABLE_LANES, PORTABLE_LANES, ring_bytes)
+            }
+        };
+        let wished = ring_bytes;
+        let free = self.config.memory_bytes_max.saturating_sub(self.memory_used);
+        while u64::from(charged) * u64::from(ring_bytes) > free {
+            ring_bytes /= 2;
+            if ring_bytes < RING_BYTES_LEAST.min(wished) {
+                return None;
+            }
+        }
+        if ring_bytes < wished {
+            self.caveat("rings were made smaller to fit into --memory".to_owned());
+        }
+        let layout = Layout::new(kind, self.calibration.source().0, lanes, ring_bytes, PAGE_BYTES_MAX).ok()?;
+        Some((layout, u64::from(charged) * u64::from(ring_bytes)))
+    }
+
+    fn attached(&mut self, peer: &mut Peer, attached: Attached) -> Heard {
+        if peer.serial != Some(attached.serial) {
+            return Err("ATTACHED for a memory that it does not have".to_owned());
+        }
+        if attached.error == 0 {
+            return Ok(());
+        }
+        self.take_memory_from(peer);
+        self.recorded_count -= 1;
+        if attached.error == libc::EALREADY as u32 {
+            // We found each other both ways; the other connection serves [spec/session.md 3].
+            self.process_count -= 1;
+            self.set_outcome(peer.process, Outcome::Duplicate);
+            peer.bye(ByeReason::End, "served by another connection");
+            return Ok(());
+        }
+        let error = std::io::Error::from_raw_os_error(attached.error as i32);
+        self.set_outcome(peer.process, Outcome::Refused(format!("it could not map its rings: {error}")));
+        Ok(())
+    }
+}
+
+/// Why this program and this collector do not fit, if so.
+fn mismatch(hello: &Hello, ours: Clock) -> Option<String> {
+    if hello.abi != ABI_VERSION {
+        return Some(format!("the program's libkymo has ABI {}, this kymo has ABI {ABI_VERSION}", hello.abi));
+    }
+    let theirs = Clock::from_code(hello.clock).map_or_else(|| format!("number {}", hello.clock), |clock| clock.name().to_owned());
+    if hello.clock != ours.code() {
+        return Some(format!("the program's clock is {theirs}, the session's is {} (KYMO_CLOCK)", ours.name()));
+    }
+    let is_known = Kind::from_code(hello.kind).is_some();
+    (!is_known).then(|| format!("the program's rings are of kind {}, this kymo knows 1 (rseq) and 2 (portable)", hello.kind))
+}
+
+/// CPUs that a process may run on; `None` where that cannot be seen.
+fn cpus_allowed(pid: u32) -> Option<u32> {
+    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).ok()?)?;
+    let count = rustix::thread::sched_getaffinity(Some(pid)).ok()?.count();
+    (count > 0).then_some(count)
+}
+
+/// The name of a program as a packet has it.
+fn procname(comm: &str) -> [u8; 16] {
+    let mut out = [0; 16];
+    let mut end = comm.len().min(15);
+    while !comm.is_char_boundary(end) {
+        end -= 1;
+    }
+    out[..end].copy_from_slice(&comm.as_bytes()[..end]);
+    out
+}

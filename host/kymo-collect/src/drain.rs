@@ -1,0 +1,329 @@
+//! The drain thread: every poll it looks at each lane of each program [spec/session.md 7].
+//!
+//! It talks to no program and waits for none. Programs come and go through a channel from the control thread.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use kymo_abi::Kind;
+use rustix::time::ClockId;
+
+use crate::clock::{Source, nanoseconds};
+use crate::lane::{Lane, Pass, Program, allowed_growth};
+use crate::memory::Memory;
+use crate::stream::Streams;
+use crate::summary::{Cause, Damage, Loss, Lost};
+
+/// Entries of the report's list of losses; later ones are in the totals only.
+const LOSSES_MAX: usize = 4096;
+/// Entries of the report's list of damage.
+const DAMAGE_MAX: usize = 100;
+
+/// What the control thread says.
+pub(crate) enum ToDrain {
+    /// A program was given memory.
+    Add(Box<Added>),
+    /// The program with this memory has ended, or has been left.
+    End {
+        /// Of the memory.
+        serial: u64,
+    },
+    /// The session has ended.
+    Finish,
+}
+
+/// A program and its memory.
+pub(crate) struct Added {
+    pub memory: Memory,
+    /// Index in the list of processes.
+    pub process: usize,
+    pub vpid: u32,
+    pub procname: [u8; 16],
+    /// Bytes that the memory counts for.
+    pub charge: u64,
+}
+
+/// What others may see while the session runs.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub records: AtomicU64,
+    pub bytes: AtomicU64,
+    pub lost: AtomicU64,
+    /// 1 once the trace can no longer be written.
+    pub stopped: AtomicU64,
+    /// Bytes of memories that have been given back, and not been seen by the control thread yet.
+    pub released: Mutex<u64>,
+}
+
+/// What a program's lanes came to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Totals {
+    pub records: u64,
+    pub bytes: u64,
+    pub lost: Lost,
+    pub first: Option<u64>,
+    pub last: Option<u64>,
+}
+
+impl Totals {
+    fn add(&mut self, lane: &Lane) {
+        self.records += lane.records;
+        self.bytes += lane.bytes;
+        self.lost.add(&lane.lost);
+        self.first = [self.first, lane.first].into_iter().flatten().min();
+        self.last = self.last.max(lane.last);
+    }
+}
+
+/// The thread's result.
+pub(crate) struct Report {
+    /// Totals by index of the process.
+    pub processes: Vec<(usize, Totals)>,
+    pub losses: Vec<Loss>,
+    pub losses_left_out: u64,
+    pub damage: Vec<Damage>,
+    pub streams: Streams,
+}
+
+/// A program under observation.
+struct Running {
+    added: Box<Added>,
+    lanes: Vec<Lane>,
+    lost_lane_seen: u64,
+    lost_lane_closed: bool,
+    seen_ns: u64,
+    seen_cycles: u64,
+}
+
+/// The state of the drain thread.
+pub(crate) struct Drain {
+    pub source: Source,
+    pub poll: Duration,
+    pub commands: Receiver<ToDrain>,
+    pub counters: Arc<Counters>,
+    /// Called when memory was given back.
+    pub wake: Box<dyn Fn() + Send>,
+    running: Vec<Running>,
+    report: Report,
+}
+
+impl Drain {
+    pub(crate) fn new(
+        source: Source,
+        poll: Duration,
+        commands: Receiver<ToDrain>,
+        counters: Arc<Counters>,
+        streams: Streams,
+        wake: Box<dyn Fn() + Send>,
+    ) -> Drain {
+        let report = Report { processes: Vec::new(), losses: Vec::new(), losses_left_out: 0, damage: Vec::new(), streams };
+        Drain { source, poll, commands, counters, wake, running: Vec::new(), report }
+    }
+
+    /// Runs until the session ends.
+    pub(crate) fn run(mut self) -> Report {
+        let mut wait = Duration::ZERO;
+        loop {
+            let command = match self.running.is_empty() {
+                true => self.commands.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                false => self.commands.recv_timeout(wait),
+            };
+            let goes_on = match command {
+                Ok(command) => self.obey(command) && self.obey_waiting(),
+                Err(RecvTimeoutError::Timeout) => true,
+                Err(RecvTimeoutError::Disconnected) => false,
+            };
+            if !goes_on {
+                break;
+            }
+            let begun = Instant::now();
+            let is_busy = self.pass();
+            wait = if is_busy { Duration::ZERO } else { self.poll.saturating_sub(begun.elapsed()) };
+        }
+        for index in (0..self.running.len()).rev() {
+            self.end(index);
+        }
+        self.report.streams.finish();
+        self.report
+    }
+
+    /// Obeys a bounded number of commands that wait already. False when the session has ended.
+    fn obey_waiting(&mut self) -> bool {
+        for _ in 0..64 {
+            match self.commands.try_recv() {
+                Ok(command) => {
+                    if !self.obey(command) {
+                        return false;
+                    }
+                }
+                Err(TryRecvError::Disconnected) => return false,
+                Err(TryRecvError::Empty) => break,
+            }
+        }
+        true
+    }
+
+    fn obey(&mut self, command: ToDrain) -> bool {
+        match command {
+            ToDrain::Add(added) => self.running.push(Running::new(added, self.source)),
+            ToDrain::End { serial } => {
+                if let Some(index) = self.running.iter().position(|running| running.added.memory.serial() == serial) {
+                    self.end(index);
+                }
+            }
+            ToDrain::Finish => return false,
+        }
+        true
+    }
+
+    fn pass_of<'a>(source: Source, streams: &'a mut Streams, force: bool) -> Pass<'a> {
+        Pass { source, streams, ns: nanoseconds(ClockId::Monotonic), cycles: source.read(), force }
+    }
+
+    /// Looks at every lane once. True when one was so full that there is no time to sleep.
+    fn pass(&mut self) -> bool {
+        let mut pass = Drain::pass_of(self.source, &mut self.report.streams, false);
+        let mut busy = false;
+        for running in &mut self.running {
+            busy |= running.look(&mut pass, &self.counters);
+        }
+        self.note_stop();
+        busy
+    }
+
+    fn note_stop(&self) {
+        if self.report.streams.stopped.is_some() {
+            self.counters.stopped.store(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The last look at a program. Twice: what was published during the first look is whole too.
+    fn end(&mut self, index: usize) {
+        let mut running = self.running.swap_remove(index);
+        for _ in 0..2 {
+            let mut pass = Drain::pass_of(self.source, &mut self.report.streams, true);
+            running.look(&mut pass, &self.counters);
+        }
+        let mut pass = Drain::pass_of(self.source, &mut self.report.streams, true);
+        running.finish(&mut pass);
+        self.note_stop();
+        self.file(&running);
+        *self.counters.released.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) += running.added.charge;
+        drop(running);
+        (self.wake)();
+    }
+
+    /// Adds a program that has ended to the report.
+    fn file(&mut self, running: &Running) {
+        let Added { process, vpid, .. } = *running.added;
+        let mut totals = Totals::default();
+        for lane in &running.lanes {
+            totals.add(lane);
+            for interval in &lane.intervals {
+                if self.report.losses.len() >= LOSSES_MAX {
+                    self.report.losses_left_out = self.report.losses_left_out.saturating_add(interval.records);
+                    continue;
+                }
+                self.report.losses.push(Loss {
+                    process,
+                    vpid,
+                    lane: lane.number(),
+                    cpu: lane.cpu(),
+                    cause: interval.cause,
+                    records: interval.records,
+                    from: interval.from,
+                    to: interval.to,
+                    from_s: 0.0,
+                    to_s: 0.0,
+                });
+            }
+            for damage in &lane.damage {
+                if self.report.damage.len() < DAMAGE_MAX {
+                    let what = damage.what.clone();
+                    self.report.damage.push(Damage {
+                        process,
+                        vpid,
+                        lane: lane.number(),
+                        at: damage.at,
+                        what,
+                        lane_closed: damage.closed,
+                    });
+                }
+            }
+        }
+        self.report.processes.push((process, totals));
+    }
+}
+
+impl Running {
+    fn new(added: Box<Added>, source: Source) -> Running {
+        let (seen_cycles, seen_ns) = (source.read(), nanoseconds(ClockId::Monotonic));
+        Running { added, lanes: Vec::new(), lost_lane_seen: 0, lost_lane_closed: false, seen_ns, seen_cycles }
+    }
+
+    /// Lanes that can have been used: portable ones are claimed from below [spec/ring.md 6].
+    fn lanes_used(&self) -> u32 {
+        let layout = self.added.memory.layout();
+        match layout.kind {
+            Kind::Rseq => layout.lane_count,
+            Kind::Portable => {
+                self.added.memory.view().header().lanes_used.load(Ordering::Relaxed).clamp(1, layout.lane_count)
+            }
+        }
+    }
+
+    fn look(&mut self, pass: &mut Pass<'_>, counters: &Counters) -> bool {
+        for number in self.lanes.len() as u32..self.lanes_used() {
+            self.lanes.push(Lane::new(&self.added.memory, number, self.seen_cycles, self.seen_ns));
+        }
+        self.count_lost_lane(pass);
+        let Added { ref memory, vpid, procname, .. } = *self.added;
+        let program = Program { memory, vpid, procname };
+        let mut busy = false;
+        for lane in &mut self.lanes {
+            let (records, bytes, lost) = (lane.records, lane.bytes, lane.lost.total());
+            let taken = lane.look(&program, pass);
+            busy |= taken >= memory.layout().ring_bytes / 4;
+            if lane.records != records {
+                counters.records.fetch_add(lane.records - records, Ordering::Relaxed);
+                counters.bytes.fetch_add(lane.bytes - bytes, Ordering::Relaxed);
+            }
+            let lost_now = lane.lost.total();
+            if lost_now != lost {
+                counters.lost.fetch_add(lost_now - lost, Ordering::Relaxed);
+            }
+        }
+        busy
+    }
+
+    /// Threads that found no lane: told of on the first lane's stream [spec/trace.md 6].
+    fn count_lost_lane(&mut self, pass: &Pass<'_>) {
+        let value = self.added.memory.view().header().lost_lane.load(Ordering::Relaxed);
+        let grown = value.wrapping_sub(self.lost_lane_seen);
+        let is_sane = grown <= allowed_growth(self.seen_ns, pass.ns);
+        let (from, to) = (self.seen_cycles, pass.source.read());
+        self.seen_ns = pass.ns;
+        if grown == 0 || self.lost_lane_closed {
+            return;
+        }
+        let Some(lane) = self.lanes.first_mut() else { return };
+        if is_sane {
+            lane.lose(Cause::Lane, grown, from, to);
+            self.lost_lane_seen = value;
+        } else {
+            self.lost_lane_closed = true;
+            let what = format!("the counter of records without a lane went from {} to {value}", self.lost_lane_seen);
+            lane.damage.push(crate::lane::LaneDamage { at: to, what, closed: false });
+        }
+    }
+
+    fn finish(&mut self, pass: &mut Pass<'_>) {
+        let Added { ref memory, vpid, procname, .. } = *self.added;
+        let program = Program { memory, vpid, procname };
+        for lane in &mut self.lanes {
+            lane.finish(&program, pass);
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! What keeps a session from starting or ending. What goes wrong with one program or one lane is part of the summary.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Where, what, and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file or directory could not be used.
+    #[error("cannot {action} {}: {source}", path.display())]
+    File {
+        /// The verb of the sentence.
+        action: &'static str,
+        /// What it was about.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The runtime directory is not safe to use [spec/session.md 1].
+    #[error("runtime directory {} {why}; set KYMO_RUNTIME_DIR to a directory of your own", path.display())]
+    RuntimeDir {
+        /// The directory.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A pattern cannot be understood.
+    #[error("pattern {pattern:?}: {why}")]
+    Pattern {
+        /// As it was given.
+        pattern: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// The system refused something that has no path.
+    #[error("cannot {action}: {source}")]
+    System {
+        /// The verb of the sentence.
+        action: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A thread of the collector ended by a panic: a defect of kymo.
+    #[error("the collector's {thread} thread failed; what was written so far is in the trace")]
+    Thread {
+        /// Which one.
+        thread: &'static str,
+    },
+}
+
+impl Error {
+    pub(crate) fn file(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Error {
+        let path = path.into();
+        move |source| Error::File { action, path, source }
+    }
+
+    pub(crate) fn system<E: Into<io::Error>>(action: &'static str) -> impl FnOnce(E) -> Error {
+        move |source| Error::System { action, source: source.into() }
+    }
+}

@@ -1,0 +1,119 @@
+//! Ids of events in a session [spec/session.md 5]: events that are the same share one over all programs.
+
+use std::collections::{BTreeMap, HashMap};
+
+use kymo_abi::desc::{EnumDesc, EventDesc, Field, FieldType, Scalar};
+use kymo_ctf::write::EventClass;
+
+/// Names of events kept for the report.
+const SEEN_MAX: usize = 100_000;
+
+/// What makes an event the same [spec/event.md 3.3]. Enumerations are those of the session, so equal names are equal labels.
+type Identity = (String, String, Vec<Field>);
+
+/// All events and enumerations of a session.
+#[derive(Debug, Default)]
+pub(crate) struct Registry {
+    /// Events with an id, by id from 1 on.
+    pub events: Vec<EventClass>,
+    /// Enumerations under the names that the events use.
+    pub enums: Vec<EnumDesc>,
+    by_identity: HashMap<Identity, u16>,
+    /// By the program's name of an enumeration: indices into `enums`.
+    by_enum: HashMap<String, Vec<usize>>,
+    /// `provider:name` of every event seen, and whether it is wanted.
+    pub seen: BTreeMap<String, bool>,
+}
+
+impl Registry {
+    /// Notes that a program in scope has this event.
+    pub(crate) fn see(&mut self, name: &str, wanted: bool) {
+        if self.seen.len() < SEEN_MAX || self.seen.contains_key(name) {
+            self.seen.insert(name.to_owned(), wanted);
+        }
+    }
+
+    /// The id of `event`, whose program has the enumerations `enums`; `None` when all 65,535 are given.
+    pub(crate) fn id(&mut self, event: &EventDesc, enums: &HashMap<String, EnumDesc>) -> Option<u16> {
+        let mut desc = event.clone();
+        for field in &mut desc.fields {
+            if let FieldType::Enum { scalar, name } = &field.ty {
+                field.ty = self.labelled(*scalar, enums.get(name));
+            }
+        }
+        let identity = (desc.provider.clone(), desc.name.clone(), desc.fields.clone());
+        if let Some(id) = self.by_identity.get(&identity) {
+            return Some(*id);
+        }
+        let id = u16::try_from(self.events.len() + 1).ok()?;
+        self.by_identity.insert(identity, id);
+        self.events.push(EventClass { id, desc });
+        Some(id)
+    }
+
+    /// The type of an enumeration field: programs may differ on the labels of one name, then the later ones are renamed.
+    fn labelled(&mut self, scalar: Scalar, found: Option<&EnumDesc>) -> FieldType {
+        let Some(found) = found.filter(|found| found.scalar == scalar) else {
+            return FieldType::Scalar(scalar);
+        };
+        let known = self.by_enum.entry(found.full_name()).or_default();
+        let same = |index: &&usize| self.enums[**index].labels == found.labels && self.enums[**index].scalar == scalar;
+        let index = match known.iter().find(same) {
+            Some(index) => *index,
+            None => {
+                let mut desc = found.clone();
+                let mut number = known.len() + 1;
+                while self.enums.iter().any(|old| old.provider == desc.provider && old.name == desc.name) {
+                    desc.name = format!("{}__{number}", found.name);
+                    number += 1;
+                }
+                known.push(self.enums.len());
+                self.enums.push(desc);
+                self.enums.len() - 1
+            }
+        };
+        FieldType::Enum { scalar, name: self.enums[index].full_name() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(ty: FieldType, line: u32) -> EventDesc {
+        let fields = vec![Field { name: "state".into(), ty }];
+        EventDesc { provider: "motor".into(), name: "step".into(), file: "a.c".into(), line, fields }
+    }
+
+    fn labels(label: &str) -> HashMap<String, EnumDesc> {
+        let labels = vec![(label.to_owned(), 0)];
+        let desc =
+            EnumDesc { provider: "motor".into(), name: "state".into(), file: String::new(), line: 1, scalar: Scalar::U8, labels };
+        HashMap::from([("motor:state".to_owned(), desc)])
+    }
+
+    #[test]
+    fn equal_events_share_an_id() {
+        let mut registry = Registry::default();
+        let ty = || FieldType::Enum { scalar: Scalar::U8, name: "motor:state".into() };
+        assert_eq!(registry.id(&event(ty(), 1), &labels("idle")), Some(1));
+        assert_eq!(registry.id(&event(ty(), 2), &labels("idle")), Some(1));
+        assert_eq!(registry.id(&event(FieldType::Str, 1), &labels("idle")), Some(2));
+        // Other labels under the same name, no labels, labels for another integer.
+        assert_eq!(registry.id(&event(ty(), 1), &labels("moving")), Some(3));
+        assert_eq!(registry.id(&event(ty(), 1), &HashMap::new()), Some(4));
+        assert_eq!(registry.id(&event(FieldType::Scalar(Scalar::U8), 1), &HashMap::new()), Some(4));
+        let names: Vec<_> = registry.enums.iter().map(EnumDesc::full_name).collect();
+        assert_eq!(names, ["motor:state", "motor:state__2"]);
+    }
+
+    #[test]
+    fn ids_end_at_65535() {
+        let mut registry = Registry::default();
+        let mut named = event(FieldType::Str, 1);
+        for number in 0..70_000 {
+            named.name = format!("e{number}");
+            assert_eq!(registry.id(&named, &HashMap::new()).is_some(), number < 65_535);
+        }
+    }
+}

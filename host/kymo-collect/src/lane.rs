@@ -1,0 +1,306 @@
+//! One lane as the drain thread sees it [spec/ring.md 3.2, 3.4, 4; spec/trace.md 3, 6; spec/session.md 7].
+//!
+//! Every word that is read is checked first; what fails is damage of this lane and of nothing else. Time comes in as
+//! arguments, except the one clock reading that must follow the load of a head.
+
+use std::sync::atomic::Ordering;
+
+use kymo_abi::Kind;
+use kymo_abi::ring::{Mark, RingBlock, Span, TIME_MASK};
+
+use crate::clock::{SKEW, Source, extend};
+use crate::memory::Memory;
+use crate::stream::{Class, Packet, Refusal, Stream, Streams};
+use crate::summary::{Cause, Lost};
+
+/// A lane's bytes are taken when there are this many, or an eighth of the ring.
+const TAKE_BYTES: u32 = 256 << 10;
+/// Or when this long passed since it was done last.
+const TAKE_NS: u64 = 100_000_000;
+/// Losses of one lane and cause that are kept apart; later ones are merged into the last.
+const INTERVALS_MAX: usize = 64;
+/// A counter may grow by one a nanosecond and CPU, and by this much more.
+const LOST_SLACK: u64 = 1 << 20;
+
+/// Causes in the order of the counters in a control block.
+const CAUSES: [Cause; 3] = [Cause::Full, Cause::Size, Cause::Restart];
+
+/// Records lost between two moments of the clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Interval {
+    pub cause: Cause,
+    pub records: u64,
+    pub from: u64,
+    pub to: u64,
+}
+
+/// What was found wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LaneDamage {
+    pub at: u64,
+    pub what: String,
+    pub closed: bool,
+}
+
+/// What all lanes of one program have in common.
+pub(crate) struct Program<'a> {
+    pub memory: &'a Memory,
+    pub vpid: u32,
+    pub procname: [u8; 16],
+}
+
+/// What a pass over the lanes brings along.
+pub(crate) struct Pass<'a> {
+    pub source: Source,
+    pub streams: &'a mut Streams,
+    /// CLOCK_MONOTONIC at the start of this pass.
+    pub ns: u64,
+    /// The clock at the start of this pass.
+    pub cycles: u64,
+    /// Take everything, however little.
+    pub force: bool,
+}
+
+/// The collector's side of one lane.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    number: u32,
+    class: Class,
+    tail: Mark,
+    closed: bool,
+    /// Counters as they were last seen.
+    lost_seen: [u64; 3],
+    /// Clock and CLOCK_MONOTONIC before they were last seen.
+    seen_cycles: u64,
+    seen_ns: u64,
+    taken_ns: u64,
+    /// Lost records that no packet tells of yet.
+    lost_pending: u64,
+    /// No record can be older.
+    floor: u64,
+    stream: Option<Stream>,
+    /// What goes to the summary.
+    pub records: u64,
+    pub bytes: u64,
+    pub lost: Lost,
+    pub first: Option<u64>,
+    pub last: Option<u64>,
+    pub intervals: Vec<Interval>,
+    pub damage: Vec<LaneDamage>,
+}
+
+impl Lane {
+    /// A lane of new memory, at clock `cycles` and CLOCK_MONOTONIC `ns`.
+    pub(crate) fn new(memory: &Memory, number: u32, cycles: u64, ns: u64) -> Lane {
+        let layout = memory.layout();
+        let is_spill = number + 1 == layout.lane_count;
+        let class = if layout.kind == Kind::Rseq && !is_spill { Class::Cpu(number) } else { Class::Thread };
+        let ring = &memory.view().rings()[number as usize];
+        Lane {
+            number,
+            class,
+            tail: Mark(ring.tail.load(Ordering::Relaxed)),
+            closed: false,
+            lost_seen: [0; 3],
+            seen_cycles: cycles,
+            seen_ns: ns,
+            taken_ns: 0,
+            lost_pending: 0,
+            floor: cycles,
+            stream: None,
+            records: 0,
+            bytes: 0,
+            lost: Lost::default(),
+            first: None,
+            last: None,
+            intervals: Vec::new(),
+            damage: Vec::new(),
+        }
+    }
+
+    pub(crate) fn number(&self) -> u32 {
+        self.number
+    }
+
+    pub(crate) fn cpu(&self) -> Option<u32> {
+        match self.class {
+            Class::Cpu(cpu) => Some(cpu),
+            Class::Thread => None,
+        }
+    }
+
+    /// Looks at the lane once. Returns the bytes that were taken.
+    pub(crate) fn look(&mut self, program: &Program<'_>, pass: &mut Pass<'_>) -> u32 {
+        if self.closed {
+            return 0;
+        }
+        let ring = &program.memory.view().rings()[self.number as usize];
+        // Pairs with the writer's release: the payload below head, and the counters before it, are visible [spec/ring.md 7].
+        let head = Mark(ring.head.load(Ordering::Acquire));
+        let last = ring.last.load(Ordering::Relaxed);
+        self.count_losses(ring, pass);
+        let span = head.since(self.tail);
+        if self.closed || span == Span::default() {
+            return 0;
+        }
+        let ring_bytes = program.memory.layout().ring_bytes;
+        if !span.is_plausible(ring_bytes) {
+            let what = format!(
+                "head {:#x} is {} bytes and {} records ahead of tail {:#x} in a ring of {ring_bytes} bytes",
+                head.0, span.bytes, span.records, self.tail.0
+            );
+            self.close(pass.cycles, what);
+            return 0;
+        }
+        let due = span.bytes >= TAKE_BYTES.min(ring_bytes / 8) || pass.ns.saturating_sub(self.taken_ns) >= TAKE_NS;
+        if !due && !pass.force {
+            return 0;
+        }
+        self.take(program, pass, span, last);
+        if self.closed {
+            return 0;
+        }
+        self.tail = head;
+        self.taken_ns = pass.ns;
+        // Release: the bytes were used before the writer may have them again [spec/ring.md 7].
+        ring.tail.store(head.0, Ordering::Release);
+        span.bytes
+    }
+
+    /// Adds what the counters grew by since the last look.
+    fn count_losses(&mut self, ring: &RingBlock, pass: &Pass<'_>) {
+        let words = [&ring.lost_full, &ring.lost_size, &ring.lost_restart];
+        for (index, word) in words.into_iter().enumerate() {
+            let value = word.load(Ordering::Relaxed);
+            let grown = value.wrapping_sub(self.lost_seen[index]);
+            if grown == 0 {
+                continue;
+            }
+            let allowed = allowed_growth(self.seen_ns, pass.ns);
+            if grown > allowed {
+                let text = CAUSES[index].text();
+                let before = self.lost_seen[index];
+                self.close(pass.cycles, format!("the counter of losses ({text}) went from {before} to {value}"));
+                return;
+            }
+            self.lost_seen[index] = value;
+            self.lose(CAUSES[index], grown, self.seen_cycles, pass.source.read());
+        }
+        self.seen_cycles = pass.cycles;
+        self.seen_ns = pass.ns;
+    }
+
+    /// Counts lost records, to be told of by the next packet.
+    pub(crate) fn lose(&mut self, cause: Cause, records: u64, from: u64, to: u64) {
+        self.lost_pending = self.lost_pending.saturating_add(records);
+        self.note(Interval { cause, records, from, to });
+    }
+
+    /// Adds an interval to the report; one that follows on the last of its cause makes that one longer.
+    fn note(&mut self, new: Interval) {
+        let count = self.lost.of(new.cause);
+        *count = count.saturating_add(new.records);
+        let of_cause = self.intervals.iter().filter(|old| old.cause == new.cause).count();
+        let last = self.intervals.iter_mut().rev().find(|old| old.cause == new.cause);
+        match last {
+            Some(old) if old.to >= new.from || of_cause >= INTERVALS_MAX => {
+                old.records = old.records.saturating_add(new.records);
+                old.to = old.to.max(new.to);
+            }
+            _ => self.intervals.push(new),
+        }
+    }
+
+    fn close(&mut self, at: u64, what: String) {
+        self.closed = true;
+        self.damage.push(LaneDamage { at, what, closed: true });
+    }
+
+    /// Writes `span` as a packet, or counts why not.
+    fn take(&mut self, program: &Program<'_>, pass: &mut Pass<'_>, span: Span, last: u64) {
+        let now = pass.source.read();
+        let word = program.memory.header_word(self.number, self.tail);
+        if word & 0xffff == 0 {
+            return self.close(now, format!("the record at {:#x} has the id 0", self.tail.0));
+        }
+        let begin = extend(word >> 16, now);
+        let end = self.bound(begin, word, last, now);
+        if begin.wrapping_add(SKEW) < self.floor {
+            return self.backwards(span, begin, self.floor, now);
+        }
+        let lost = self.lost_pending;
+        let packet = Packet {
+            begin,
+            end,
+            lost,
+            lane: self.number,
+            vpid: program.vpid,
+            procname: program.procname,
+            pieces: program.memory.pieces(self.number, self.tail, span),
+        };
+        match pass.streams.append(&mut self.stream, self.class, &packet, now) {
+            Ok(()) => {
+                self.lost_pending = 0;
+                self.records += u64::from(span.records);
+                self.bytes += u64::from(span.bytes);
+                self.first.get_or_insert(begin);
+                self.last = self.last.max(Some(end));
+            }
+            Err(Refusal::Backwards) => self.backwards(span, begin, begin, now),
+            Err(Refusal::Unreadable) => self.close(now, "the ring's bytes cannot be read".to_owned()),
+            Err(Refusal::Stopped | Refusal::NoFile) => {
+                self.note(Interval { cause: Cause::NotWritten, records: span.records.into(), from: begin, to: end });
+            }
+        }
+    }
+
+    /// A clock value that no record of the packet is behind [spec/ring.md 3.4].
+    fn bound(&self, begin: u64, first: u64, last: u64, now: u64) -> u64 {
+        let ahead = (last >> 16).wrapping_sub(first >> 16) & TIME_MASK;
+        let newest = begin.wrapping_add(ahead);
+        // `last` is the program's word; the present is a bound too. A loss may be newer than the newest record.
+        let is_sane = newest >= begin && newest <= now.wrapping_add(SKEW);
+        match is_sane && self.lost_pending == 0 {
+            true => newest,
+            false => now.max(begin),
+        }
+    }
+
+    fn backwards(&mut self, span: Span, begin: u64, floor: u64, now: u64) {
+        const KEPT: usize = 8;
+        if self.damage.len() < KEPT {
+            let what = format!("{} records begin at clock {begin}, before those that they follow ({floor})", span.records);
+            self.damage.push(LaneDamage { at: now, what, closed: false });
+        }
+        self.lose(Cause::Damaged, span.records.into(), self.seen_cycles.min(now), now);
+    }
+
+    /// The program has ended and the lane was drained: tells the trace of losses that no packet told of, gives the file back.
+    pub(crate) fn finish(&mut self, program: &Program<'_>, pass: &mut Pass<'_>) {
+        if self.lost_pending > 0 {
+            let now = pass.source.read();
+            let empty = program.memory.pieces(self.number, self.tail, Span::default());
+            let packet = Packet {
+                begin: now,
+                end: now,
+                lost: self.lost_pending,
+                lane: self.number,
+                vpid: program.vpid,
+                procname: program.procname,
+                pieces: empty,
+            };
+            if pass.streams.append(&mut self.stream, self.class, &packet, now).is_ok() {
+                self.lost_pending = 0;
+            }
+        }
+        if let Some(stream) = self.stream.take() {
+            pass.streams.release(stream);
+        }
+    }
+}
+
+/// How much a counter of losses can have grown between two moments of CLOCK_MONOTONIC.
+pub(crate) fn allowed_growth(from_ns: u64, to_ns: u64) -> u64 {
+    let cpus = std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
+    to_ns.saturating_sub(from_ns).saturating_mul(cpus).saturating_add(LOST_SLACK)
+}

@@ -1,0 +1,99 @@
+//! Ring memory of one program [spec/ring.md 3.1]: a sealed memfd, mapped once.
+//!
+//! The collector maps the ring bytes once, not twice in a row as a program does: a span that wraps is handed to the
+//! system as two pieces. The bytes may change under our hands at any time, so no reference to them is ever made.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use kymo_abi::ring::{Layout, Mark, Span, View};
+use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::mm::{MapFlags, ProtFlags};
+
+/// A mapped memory. The mapping ends with the value, the memory with its last descriptor and mapping.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    base: NonNull<u8>,
+    layout: Layout,
+    serial: u64,
+}
+
+// SAFETY: the mapping is shared memory that is only touched through atomics and system calls [spec/ring.md 4].
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    /// New memory with its header written, and the descriptor for the program: of fixed size, and sealed so.
+    pub(crate) fn create(layout: Layout, serial: u64) -> io::Result<(Memory, OwnedFd)> {
+        let bytes = usize::try_from(layout.mem_bytes).map_err(io::Error::other)?;
+        let fd = rustix::fs::memfd_create("kymo", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        rustix::fs::ftruncate(&fd, layout.mem_bytes)?;
+        rustix::fs::fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+        let memory = Memory::map(fd.as_fd(), layout, serial, bytes)?;
+        memory.view().write_header(&layout, serial);
+        Ok((memory, fd))
+    }
+
+    fn map(fd: BorrowedFd<'_>, layout: Layout, serial: u64, bytes: usize) -> io::Result<Memory> {
+        // SAFETY: a fresh mapping at an address of the kernel's choice; the seals keep the file from shrinking under it [spec/ring.md 3.1].
+        let base = unsafe {
+            rustix::mm::mmap(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, fd, 0)?
+        };
+        let base = NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mapped at 0"))?;
+        Ok(Memory { base, layout, serial })
+    }
+
+    pub(crate) fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    pub(crate) fn serial(&self) -> u64 {
+        self.serial
+    }
+
+    /// The words.
+    pub(crate) fn view(&self) -> View<'_> {
+        // SAFETY: [spec/ring.md 3.1] the mapping is page aligned, has mem_bytes bytes for as long as self lives, and the file is sealed.
+        unsafe { View::new(self.base, &self.layout) }.expect("Layout::new made these numbers")
+    }
+
+    /// Start of the bytes of `lane`, which is below lane_count.
+    fn lane(&self, lane: u32) -> *mut u8 {
+        debug_assert!(lane < self.layout.lane_count);
+        self.base.as_ptr().wrapping_add(self.layout.lane_offset(lane) as usize)
+    }
+
+    /// The header word of the record at `mark` of `lane`. Each byte is read once; they may belong to different writes.
+    pub(crate) fn header_word(&self, lane: u32, mark: Mark) -> u64 {
+        let (start, mask) = (self.lane(lane), self.layout.ring_bytes - 1);
+        let first = mark.index(self.layout.ring_bytes);
+        let byte = |number: u32| {
+            let at = start.wrapping_add((first.wrapping_add(number) & mask) as usize);
+            // SAFETY: [spec/ring.md 3.1] the index is masked to the lane's bytes, which are mapped; an AtomicU8 may be anywhere.
+            unsafe { AtomicU8::from_ptr(at) }.load(Ordering::Relaxed)
+        };
+        u64::from_le_bytes(std::array::from_fn(|number| byte(number as u32)))
+    }
+
+    /// The bytes of `span` from `mark` on, as one or two pieces for `pwritev`. The span has at most ring_bytes.
+    pub(crate) fn pieces(&self, lane: u32, mark: Mark, span: Span) -> [libc::iovec; 2] {
+        let (start, ring_bytes) = (self.lane(lane), self.layout.ring_bytes);
+        let bytes = span.bytes.min(ring_bytes);
+        let first = mark.index(ring_bytes);
+        let before_wrap = bytes.min(ring_bytes - first);
+        [
+            libc::iovec { iov_base: start.wrapping_add(first as usize).cast(), iov_len: before_wrap as usize },
+            libc::iovec { iov_base: start.cast(), iov_len: (bytes - before_wrap) as usize },
+        ]
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: this is the mapping of `map`, unmapped once; views borrow self.
+        let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.layout.mem_bytes as usize) };
+    }
+}

@@ -1,0 +1,139 @@
+//! The metadata of a session's trace: gathered, and replaced by rename so that a reader never sees half of it.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use kymo_abi::Clock;
+use kymo_ctf::write::{ClockMeta, EnvValue, TraceMeta, metadata_ctf2, metadata_ctf18};
+
+use crate::clock::Estimate;
+use crate::ids::Registry;
+use crate::session::Format;
+
+/// What does not change over a session.
+#[derive(Debug)]
+pub(crate) struct Metadata {
+    pub dir: PathBuf,
+    pub format: Format,
+    pub uuid: [u8; 16],
+    pub boot: [u8; 16],
+    pub clock: Clock,
+    pub env: Vec<(String, EnvValue)>,
+}
+
+impl Metadata {
+    /// Writes the file `metadata`, complete.
+    pub(crate) fn write(&self, registry: &Registry, estimate: &Estimate) -> io::Result<()> {
+        let meta = TraceMeta {
+            uuid: self.uuid,
+            env: self.env.clone(),
+            clock: self.clock(estimate),
+            events: registry.events.clone(),
+            enums: registry.enums.clone(),
+        };
+        let bytes = match self.format {
+            Format::Ctf18 => metadata_ctf18(&meta).into_bytes(),
+            Format::Ctf2 => metadata_ctf2(&meta),
+        };
+        replace(&self.dir, "metadata", &bytes)
+    }
+
+    fn clock(&self, estimate: &Estimate) -> ClockMeta {
+        let description = match self.clock {
+            Clock::Tsc => format!(
+                "time stamp counter; frequency within {:.3} ppm of CLOCK_MONOTONIC_RAW over {} ms",
+                estimate.error_ppm,
+                estimate.baseline_ns / 1_000_000
+            ),
+            Clock::Monotonic => "CLOCK_MONOTONIC".to_owned(),
+        };
+        ClockMeta {
+            name: self.clock.name().to_owned(),
+            uuid: self.boot,
+            description,
+            frequency_hz: estimate.frequency_hz,
+            offset_s: estimate.offset_s,
+            offset_cycles: estimate.offset_cycles,
+            precision_cycles: estimate.precision_cycles,
+        }
+    }
+}
+
+/// Replaces `name` in `dir` by a file with `bytes`; the old one stays when that fails.
+pub(crate) fn replace(dir: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
+    let new = dir.join(format!(".{}.new", name.trim_start_matches('.')));
+    let result = fs::write(&new, bytes).and_then(|()| fs::rename(&new, dir.join(name)));
+    if result.is_err() {
+        let _ = fs::remove_file(&new);
+    }
+    result
+}
+
+/// The environment of a trace [spec/trace.md 5].
+pub(crate) fn environment(session: &str, clock: Clock, created: &str) -> Vec<(String, EnvValue)> {
+    let system = rustix::system::uname();
+    let text = |value: &std::ffi::CStr| EnvValue::Text(value.to_string_lossy().into_owned());
+    let number = |value: &str| EnvValue::Int(value.parse().unwrap_or(0));
+    [
+        ("hostname", text(system.nodename())),
+        ("sysname", text(system.sysname())),
+        ("kernel_release", text(system.release())),
+        ("kernel_version", text(system.version())),
+        ("architecture", text(system.machine())),
+        ("tracer_name", EnvValue::Text("kymo".to_owned())),
+        ("tracer_major", number(env!("CARGO_PKG_VERSION_MAJOR"))),
+        ("tracer_minor", number(env!("CARGO_PKG_VERSION_MINOR"))),
+        ("tracer_patch", number(env!("CARGO_PKG_VERSION_PATCH"))),
+        ("domain", EnvValue::Text("ust".to_owned())),
+        ("trace_name", EnvValue::Text(session.to_owned())),
+        ("trace_creation_datetime", EnvValue::Text(created.to_owned())),
+        ("clock_source", EnvValue::Text(clock.name().to_owned())),
+    ]
+    .map(|(key, value)| (key.to_owned(), value))
+    .to_vec()
+}
+
+/// `ns` since 1970 as `20261121T053403+0000`.
+pub(crate) fn datetime(ns: u64) -> String {
+    let seconds = ns / 1_000_000_000;
+    let (day, rest) = (seconds / 86_400, seconds % 86_400);
+    let (year, month, date) = civil(day);
+    let (hour, minute, second) = (rest / 3600, rest / 60 % 60, rest % 60);
+    format!("{year:04}{month:02}{date:02}T{hour:02}{minute:02}{second:02}+0000")
+}
+
+/// Year, month and day of a day since 1970-01-01, in the Gregorian calendar: years are counted from March, in cycles of 400.
+fn civil(day: u64) -> (u64, u64, u64) {
+    let shifted = day + 719_468;
+    let (era, of_era) = (shifted / 146_097, shifted % 146_097);
+    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let from_march = (5 * of_year + 2) / 153;
+    let date = of_year - (153 * from_march + 2) / 5 + 1;
+    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
+    (year_of_era + era * 400 + u64::from(month <= 2), month, date)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn datetimes() {
+        let check = |seconds: u64, expect: &str| assert_eq!(datetime(seconds * 1_000_000_000), expect);
+        check(0, "19700101T000000+0000");
+        check(951_782_400, "20000229T000000+0000");
+        check(1_795_239_243, "20261121T053403+0000");
+        check(4_102_444_799, "20991231T235959+0000");
+    }
+
+    #[test]
+    fn a_failed_replacement_leaves_the_old_file() {
+        let dir = tempfile::tempdir().unwrap();
+        replace(dir.path(), "metadata", b"one").unwrap();
+        fs::create_dir(dir.path().join(".metadata.new")).unwrap();
+        assert!(replace(dir.path(), "metadata", b"two").is_err());
+        assert_eq!(fs::read(dir.path().join("metadata")).unwrap(), b"one");
+    }
+}

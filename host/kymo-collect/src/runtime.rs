@@ -1,0 +1,197 @@
+//! The runtime directory [spec/session.md 1]: where it is, whether it is safe, and the sockets in it.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+
+use crate::{Error, socket};
+
+/// A socket that refuses connections is a leftover once it is this old: one that was just bound does not listen yet.
+const LEFTOVER_AGE: Duration = Duration::from_secs(1);
+
+/// An opened runtime directory that was found safe.
+#[derive(Debug)]
+pub struct RuntimeDir {
+    path: PathBuf,
+    fd: OwnedFd,
+    uid: u32,
+}
+
+/// Name of a socket: `p.PID.NONCE` or `s.PID.NONCE`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct SocketName(pub String);
+
+impl SocketName {
+    /// `name`, if it is that of a program's socket (`p`) or a collector's (`s`).
+    pub(crate) fn parse(role: char, name: &str) -> Option<SocketName> {
+        let mut parts = name.split('.');
+        let matches = parts.next()? == role.to_string()
+            && parts.next()?.parse::<u32>().is_ok()
+            && parts.next()?.bytes().all(|byte| byte.is_ascii_hexdigit())
+            && parts.next().is_none();
+        matches.then(|| SocketName(name.to_owned()))
+    }
+
+    /// The process id in the name: as the owner sees itself.
+    pub(crate) fn pid(&self) -> u32 {
+        self.0.split('.').nth(1).and_then(|pid| pid.parse().ok()).unwrap_or(0)
+    }
+}
+
+/// Where this process's runtime directory is.
+fn default_path() -> PathBuf {
+    let set = |name| std::env::var_os(name).filter(|value: &OsString| !value.is_empty()).map(PathBuf::from);
+    let uid = rustix::process::geteuid().as_raw();
+    if let Some(dir) = set("KYMO_RUNTIME_DIR") {
+        return dir;
+    }
+    if uid == 0 {
+        return PathBuf::from("/run/kymo");
+    }
+    set("XDG_RUNTIME_DIR").map_or_else(|| PathBuf::from(format!("/tmp/kymo-{uid}")), |dir| dir.join("kymo"))
+}
+
+impl RuntimeDir {
+    /// This user's runtime directory; it is made if it does not exist.
+    pub fn own() -> Result<RuntimeDir, Error> {
+        RuntimeDir::make(&default_path())
+    }
+
+    /// The runtime directory at `path`, made if it does not exist; it must belong to this user.
+    pub fn make(path: &Path) -> Result<RuntimeDir, Error> {
+        if let Some(above) = path.parent() {
+            let _ = std::fs::create_dir_all(above);
+        }
+        match rustix::fs::mkdir(path, Mode::RWXU) {
+            Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+            Err(error) => return Err(Error::file("make runtime directory", path)(error.into())),
+        }
+        RuntimeDir::open(path, rustix::process::geteuid().as_raw())
+    }
+
+    /// An existing runtime directory that must belong to `uid`.
+    fn open(path: &Path, uid: u32) -> Result<RuntimeDir, Error> {
+        let bad = |why: String| Error::RuntimeDir { path: path.to_owned(), why };
+        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
+        let fd = rustix::fs::open(path, flags, Mode::empty()).map_err(|error| bad(format!("cannot be opened: {error}")))?;
+        let stat = rustix::fs::fstat(&fd).map_err(|error| bad(format!("cannot be examined: {error}")))?;
+        if stat.st_uid != uid {
+            return Err(bad(format!("belongs to user {} and not to user {uid}", stat.st_uid)));
+        }
+        if stat.st_mode & 0o022 != 0 {
+            return Err(bad("can be written by others".to_owned()));
+        }
+        Ok(RuntimeDir { path: path.to_owned(), fd, uid })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The user that it belongs to.
+    pub fn uid(&self) -> u32 {
+        self.uid
+    }
+
+    /// A path to `name` through the opened directory: short enough for a socket address, and safe from renames above.
+    pub(crate) fn through_fd(&self, name: &str) -> PathBuf {
+        PathBuf::from(format!("/proc/self/fd/{}/{name}", self.fd.as_raw_fd()))
+    }
+
+    /// Sockets of programs in it, which belong to the owner of the directory.
+    pub(crate) fn programs(&self) -> Vec<SocketName> {
+        let Ok(dir) = rustix::fs::Dir::read_from(&self.fd) else { return Vec::new() };
+        dir.flatten()
+            .filter_map(|entry| SocketName::parse('p', entry.file_name().to_str().ok()?))
+            .filter(|name| self.is_owned_socket(name))
+            .collect()
+    }
+
+    fn is_owned_socket(&self, name: &SocketName) -> bool {
+        rustix::fs::statat(&self.fd, name.0.as_str(), AtFlags::SYMLINK_NOFOLLOW)
+            .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Socket && stat.st_uid == self.uid)
+    }
+
+    /// Connects to a program's socket, without waiting.
+    pub(crate) fn connect(&self, name: &SocketName) -> io::Result<OwnedFd> {
+        if !self.is_owned_socket(name) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        socket::connect(&self.through_fd(&name.0))
+    }
+
+    /// Removes a socket that refused a connection, if it is old enough to be a leftover. Returns whether it went.
+    pub(crate) fn remove_leftover(&self, name: &SocketName) -> bool {
+        let Ok(stat) = rustix::fs::statat(&self.fd, name.0.as_str(), AtFlags::SYMLINK_NOFOLLOW) else { return false };
+        let made = SystemTime::UNIX_EPOCH + Duration::from_secs(u64::try_from(stat.st_ctime).unwrap_or(0));
+        let is_old = made.elapsed().is_ok_and(|age| age > LEFTOVER_AGE);
+        is_old && rustix::fs::unlinkat(&self.fd, name.0.as_str(), AtFlags::empty()).is_ok()
+    }
+
+    /// Removes a socket of our own.
+    pub(crate) fn remove(&self, name: &str) {
+        let _ = rustix::fs::unlinkat(&self.fd, name, AtFlags::empty());
+    }
+
+    /// Gives a socket of our own its final name.
+    pub(crate) fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        Ok(rustix::fs::renameat(&self.fd, from, &self.fd, to)?)
+    }
+}
+
+/// Runtime directories of other users that exist and are safe: for root, which may attach to their programs.
+///
+/// None where `KYMO_RUNTIME_DIR` names the only one to be used.
+pub fn other_users_dirs() -> Vec<RuntimeDir> {
+    if !rustix::process::geteuid().is_root() || std::env::var_os("KYMO_RUNTIME_DIR").is_some_and(|dir| !dir.is_empty()) {
+        return Vec::new();
+    }
+    let names = |dir: &str| -> Vec<String> {
+        let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+        entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+    };
+    let run = names("/run/user").into_iter().filter_map(|name| Some((format!("/run/user/{name}/kymo"), name.parse().ok()?)));
+    let tmp = names("/tmp").into_iter().filter_map(|name| {
+        let uid = name.strip_prefix("kymo-")?.parse().ok()?;
+        Some((format!("/tmp/{name}"), uid))
+    });
+    run.chain(tmp).filter_map(|(path, uid): (String, u32)| RuntimeDir::open(Path::new(&path), uid).ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn socket_names() {
+        let check = |name: &str, expect| assert_eq!(SocketName::parse('p', name).map(|name| name.pid()), expect, "{name}");
+        check("p.12.0abcdef9", Some(12));
+        check("p.12", None);
+        check("p.12.xyz", None);
+        check("s.12.0abcdef9", None);
+        check("p.12.0a.b", None);
+        check("p.-1.0a", None);
+    }
+
+    #[test]
+    fn unsafe_directories_are_refused() {
+        let base = tempfile::tempdir().unwrap();
+        let dir = base.path().join("run");
+        assert!(RuntimeDir::make(&dir).is_ok());
+        std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(RuntimeDir::make(&dir).unwrap_err().to_string().contains("written by others"));
+        std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o700)).unwrap();
+        let link = base.path().join("link");
+        std::os::unix::fs::symlink(&dir, &link).unwrap();
+        assert!(RuntimeDir::make(&link).is_err());
+        let file = base.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        assert!(RuntimeDir::make(&file).is_err());
+    }
+}

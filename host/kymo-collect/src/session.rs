@@ -1,0 +1,265 @@
+//! A session from start to summary: its settings, its two threads, and what may be seen while it runs.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use rustix::event::EventfdFlags;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::clock::{Calibration, Source, choose};
+use crate::control::{Control, Found};
+use crate::drain::{Counters, Drain, Report};
+use crate::metadata::{Metadata, datetime, environment, replace};
+use crate::pattern::Patterns;
+use crate::runtime::RuntimeDir;
+use crate::scope::Scope;
+use crate::stream::Streams;
+use crate::summary::{SUMMARY_FILE, Summary};
+use crate::{Error, report};
+
+/// Format of a trace's metadata; the packets are the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Text, read by everything.
+    Ctf18,
+    /// JSON fragments.
+    Ctf2,
+}
+
+impl Format {
+    /// The word in the summary.
+    pub fn name(self) -> &'static str {
+        match self {
+            Format::Ctf18 => "ctf-1.8",
+            Format::Ctf2 => "ctf-2",
+        }
+    }
+}
+
+/// Settings of a session.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Name, for people; at most 40 bytes of it are told to programs.
+    pub name: String,
+    /// Directory of the trace. It is made if it does not exist, and must be empty.
+    pub output: PathBuf,
+    /// Which programs.
+    pub scope: Scope,
+    /// Which events.
+    pub patterns: Patterns,
+    /// Bytes of one ring: a power of two between 4 KiB and 1 GiB.
+    pub ring_bytes: u32,
+    /// Bytes of all rings together.
+    pub memory_bytes_max: u64,
+    /// Time between two looks at the rings.
+    pub poll: Duration,
+    /// Format of the metadata.
+    pub format: Format,
+    /// The command that will be run, for the summary.
+    pub command: Vec<String>,
+    /// Other users' runtime directories to look into, see [`crate::other_users_dirs`].
+    pub with_other_users: bool,
+    /// The runtime directory, where it is not the usual one.
+    pub runtime_dir: Option<PathBuf>,
+}
+
+impl Config {
+    /// Everything, of all programs, with 4 MiB a ring and 1 GiB in all, into `output`.
+    pub fn new(output: impl Into<PathBuf>) -> Config {
+        Config {
+            name: "kymo".to_owned(),
+            output: output.into(),
+            scope: Scope::All,
+            patterns: Patterns::new(&[], &[]).unwrap_or_default(),
+            ring_bytes: 4 << 20,
+            memory_bytes_max: 1 << 30,
+            poll: Duration::from_millis(1),
+            format: Format::Ctf18,
+            command: Vec::new(),
+            with_other_users: false,
+            runtime_dir: None,
+        }
+    }
+}
+
+/// Counts of a running session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Records written.
+    pub records: u64,
+    /// Bytes of records written.
+    pub bytes: u64,
+    /// Records lost, for whatever cause.
+    pub lost: u64,
+    /// Programs that have ring memory now.
+    pub programs: u64,
+    /// True once the trace can no longer be written.
+    pub stopped: bool,
+}
+
+/// A running session. Dropping it without [`Session::stop`] ends it as if the collector had died.
+#[derive(Debug)]
+pub struct Session {
+    control: Option<JoinHandle<Found>>,
+    drain: Option<JoinHandle<Report>>,
+    wake: Arc<rustix::fd::OwnedFd>,
+    stop: Arc<AtomicU64>,
+    counters: Arc<Counters>,
+    programs: Arc<AtomicU64>,
+    /// What the summary needs of the start.
+    start: report::Start,
+}
+
+impl Session {
+    /// Starts a session: when this returns, programs find it, those that run already are being attached, and the
+    /// trace's first metadata is written.
+    pub fn start(config: Config) -> Result<Session, Error> {
+        raise_file_limit();
+        let dir = &config.output;
+        fs::create_dir_all(dir).map_err(Error::file("make directory", dir))?;
+        let output = fs::canonicalize(dir).map_err(Error::file("find directory", dir))?;
+        let source = Source(choose());
+        let mut calibration = Calibration::start(source);
+        let created = datetime(calibration.start_realtime_ns());
+        let uuid = random_uuid("/proc/sys/kernel/random/uuid", calibration.start_cycles());
+        let metadata = Metadata {
+            dir: output.clone(),
+            format: config.format,
+            uuid,
+            boot: random_uuid("/proc/sys/kernel/random/boot_id", 0),
+            clock: source.0,
+            env: environment(&config.name, source.0, &created),
+        };
+        let runtime = match &config.runtime_dir {
+            Some(path) => RuntimeDir::make(path)?,
+            None => RuntimeDir::own()?,
+        };
+        let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .map_err(Error::system("make an eventfd"))?;
+        let wake = Arc::new(wake);
+        let (commands, to_drain) = mpsc::channel();
+        let counters = Arc::new(Counters::default());
+        let streams = Streams::new(&output, uuid);
+        let drain_wake = Arc::clone(&wake);
+        let drain = Drain::new(
+            source,
+            config.poll,
+            to_drain,
+            Arc::clone(&counters),
+            streams,
+            Box::new(move || wake_up(&drain_wake)),
+        );
+        thread::sleep(Calibration::FIRST.saturating_sub(calibration.age()));
+        calibration.refine();
+        let start = report::Start::new(&config, output.clone(), &calibration);
+        let initial = start.initial(&calibration.estimate());
+        let mut text = summary_text(&initial);
+        // Room to write the final one in place, should the file system be full then.
+        text.resize(text.len().next_multiple_of(16_384), b' ');
+        replace(&output, SUMMARY_FILE, &text).map_err(Error::file("write", output.join(SUMMARY_FILE)))?;
+        let (stop, programs) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+        let shared = (Arc::clone(&wake), Arc::clone(&stop), Arc::clone(&counters), Arc::clone(&programs));
+        let control = Control::new(config, runtime, metadata, calibration, commands, shared)?;
+        let spawn = |name: &str| thread::Builder::new().name(name.to_owned());
+        let drain = spawn("kymo-drain").spawn(move || drain.run()).map_err(Error::system("start a thread"))?;
+        let control = spawn("kymo-control").spawn(move || control.run()).map_err(Error::system("start a thread"))?;
+        Ok(Session { control: Some(control), drain: Some(drain), wake, stop, counters, programs, start })
+    }
+
+    /// Counts so far.
+    pub fn progress(&self) -> Progress {
+        Progress {
+            records: self.counters.records.load(Ordering::Relaxed),
+            bytes: self.counters.bytes.load(Ordering::Relaxed),
+            lost: self.counters.lost.load(Ordering::Relaxed),
+            programs: self.programs.load(Ordering::Relaxed),
+            stopped: self.counters.stopped.load(Ordering::Relaxed) != 0,
+        }
+    }
+
+    /// Ends the session: programs are told and waited for (200 ms at most), the rings are emptied, metadata and summary
+    /// are written.
+    pub fn stop(mut self) -> Result<Summary, Error> {
+        self.signal_stop();
+        let failed = |thread| move |_| Error::Thread { thread };
+        let found = self.control.take().map(JoinHandle::join);
+        let found = found.ok_or(Error::Thread { thread: "control" })?.map_err(failed("control"))?;
+        let report = self.drain.take().map(JoinHandle::join);
+        let report = report.ok_or(Error::Thread { thread: "drain" })?.map_err(failed("drain"))?;
+        let summary = self.start.summary(found, report);
+        write_summary(&summary)?;
+        Ok(summary)
+    }
+
+    fn signal_stop(&self) {
+        self.stop.store(1, Ordering::Release);
+        wake_up(&self.wake);
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.signal_stop();
+        for handle in [self.control.take().map(|handle| handle.join().is_ok()), self.drain.take().map(|handle| handle.join().is_ok())] {
+            if handle == Some(false) {
+                tracing::error!("a thread of the collector failed");
+            }
+        }
+    }
+}
+
+fn wake_up(fd: &rustix::fd::OwnedFd) {
+    // A full counter wakes as well.
+    let _ = rustix::io::write(fd, &1u64.to_ne_bytes());
+}
+
+fn summary_text(summary: &Summary) -> Vec<u8> {
+    let mut text = serde_json::to_vec_pretty(summary).unwrap_or_else(|error| format!("{{\"error\": \"{error}\"}}").into_bytes());
+    text.push(b'\n');
+    text
+}
+
+/// Writes the summary; into the old file's place where there is no room for a new one.
+fn write_summary(summary: &Summary) -> Result<(), Error> {
+    let path = summary.trace.join(SUMMARY_FILE);
+    let mut text = summary_text(summary);
+    if replace(&summary.trace, SUMMARY_FILE, &text).is_ok() {
+        return Ok(());
+    }
+    let room = fs::metadata(&path).map_or(0, |old| old.len() as usize);
+    if text.len() > room {
+        text = serde_json::to_vec(summary).unwrap_or_default();
+    }
+    if text.len() > room {
+        let short = Summary { losses: Vec::new(), processes: Vec::new(), events: Vec::new(), ..summary.clone() };
+        text = serde_json::to_vec(&short).unwrap_or_default();
+    }
+    text.resize(text.len().max(room), b' ');
+    let file = fs::File::options().write(true).open(&path).map_err(Error::file("open", &path))?;
+    use std::os::unix::fs::FileExt as _;
+    file.write_all_at(&text, 0).map_err(Error::file("write", &path))
+}
+
+/// One descriptor a program and stream file: as many as the system allows.
+fn raise_file_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+}
+
+/// A UUID from a file of the kernel; where it cannot be read, one of version 4 from what there is.
+fn random_uuid(path: &str, seed: u64) -> [u8; 16] {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let digits: Vec<u8> = text.bytes().filter_map(|byte| (byte as char).to_digit(16)).map(|digit| digit as u8).collect();
+    if digits.len() == 32 {
+        return std::array::from_fn(|index| digits[index * 2] << 4 | digits[index * 2 + 1]);
+    }
+    let mixed = u128::from(seed | 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835) ^ u128::from(std::process::id());
+    let mut uuid = mixed.to_le_bytes();
+    uuid[6] = uuid[6] & 0x0f | 0x40;
+    uuid[8] = uuid[8] & 0x3f | 0x80;
+    uuid
+}
