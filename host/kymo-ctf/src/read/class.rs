@@ -22,11 +22,23 @@ pub struct Metadata {
     /// Event types of all stream classes.
     pub events: Vec<EventClass>,
     pub(crate) classes: Vec<Class>,
+    /// Number of slots that integers leave their values in.
     pub(crate) slots: u32,
     pub(crate) packet_header: Option<ClassId>,
     /// Member of the packet header that names the trace.
     pub(crate) uuid_member: Option<usize>,
     pub(crate) streams: Vec<StreamClass>,
+}
+
+impl Metadata {
+    /// Names of the payload fields of an event, without lengths that only say how long the next field is.
+    pub fn field_names(&self, event: &EventClass) -> impl Iterator<Item = &str> {
+        let members = match event.payload.map(|class| &self.classes[class as usize].kind) {
+            Some(Kind::Struct { members }) => members.as_slice(),
+            _ => &[],
+        };
+        members.iter().filter(|member| !member.hidden).map(|member| &*member.name)
+    }
 }
 
 /// A clock.

@@ -57,9 +57,10 @@ impl Files for Directory<'_> {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound && self.0.is_dir() => {
                 Err(Error::NotATrace { dir: self.label(), hint: hint(self.0) })
             }
-            Err(error) if self.0.exists() && !self.0.is_dir() => {
-                Err(Error::Io { path: self.label(), source: std::io::Error::other(format!("a trace is a directory ({error})")) })
+            Err(_) if self.0.exists() && !self.0.is_dir() => {
+                Err(Error::Io { path: self.label(), source: std::io::Error::other("a trace is a directory, and this is a file") })
             }
+            Err(error) if !self.0.exists() => Err(Error::Io { path: self.label(), source: error }),
             Err(error) => Err(self.io("metadata", error)),
         }
     }

@@ -53,6 +53,8 @@ pub struct Record<'a> {
     pub ns: i128,
     /// Its type.
     pub event: &'a EventClass,
+    /// Position of its type in [`super::Metadata::events`].
+    pub event_position: usize,
     /// The CPU that wrote it.
     pub cpu: Option<u32>,
     /// The process, as it sees itself.
@@ -134,9 +136,10 @@ impl<'t> Reader<'t> {
         Some(self.streams[index].item(ns, cycles))
     }
 
-    /// What was wrong so far, file by file in the order of each file.
-    pub fn caveats(&self) -> impl Iterator<Item = &Caveat> {
-        self.streams.iter().flat_map(|source| &source.stream.caveats)
+    /// What was wrong so far, file by file in the order of each file: position of the trace among those given to
+    /// [`Reader::new`], and the caveat.
+    pub fn caveats(&self) -> impl Iterator<Item = (usize, &Caveat)> {
+        self.streams.iter().flat_map(|source| source.stream.caveats.iter().map(|caveat| (source.trace, caveat)))
     }
 
     /// How much was wrong so far, more than [`Reader::caveats`] lists where a file has very many.
@@ -201,6 +204,7 @@ impl Source<'_> {
             cycles,
             ns,
             event: &stream.metadata.events[stream.event],
+            event_position: stream.event,
             cpu: stream.place.cpu,
             vpid: stream.place.vpid,
             procname: &stream.place.procname,

@@ -218,6 +218,6 @@ pub fn shown(memory: &Memory) -> (Vec<String>, Vec<String>) {
             }
         });
     }
-    let caveats = trace.caveats.iter().chain(reader.caveats()).map(ToString::to_string).collect();
+    let caveats = trace.caveats.iter().chain(reader.caveats().map(|(_, caveat)| caveat)).map(ToString::to_string).collect();
     (lines, caveats)
 }

@@ -1,0 +1,183 @@
+//! One JSON object a line. Integers are exact, also above 2^53; a reader must take them as 64 bits.
+//!
+//! A record: `{"time":NS,"cycles":N,"cpu":1,"proc":"prog","pid":1234,"tid":1240,"event":"motor:step","fields":{...}}`.
+//! A loss: `{"lost":12,"packets":0,"cpu":0,"pid":1234,"proc":"prog","stream":"user_0_0","from":NS,"to":NS}`.
+//! `null` stands for what the trace does not say.
+
+use std::io::Write as _;
+
+use kymo_ctf::read::{Fields, Loss, Number, Record, Value};
+
+use super::select::Selection;
+use super::text::{push_hex, push_u64};
+
+/// The JSON form.
+pub struct Json<'a> {
+    selection: &'a Selection,
+    before: Option<i128>,
+}
+
+impl<'a> Json<'a> {
+    pub fn new(selection: &'a Selection) -> Self {
+        Self { selection, before: None }
+    }
+}
+
+impl super::Format for Json<'_> {
+    fn record(&mut self, out: &mut Vec<u8>, record: &Record<'_>) {
+        let columns = self.selection.columns;
+        out.push(b'{');
+        if columns.time {
+            key(out, "time");
+            push_ns(out, record.ns);
+            key(out, "cycles");
+            push_u64(out, record.cycles);
+        }
+        if columns.delta && self.selection.explicit {
+            key(out, "delta");
+            match self.before.replace(record.ns) {
+                Some(before) => push_ns(out, record.ns - before),
+                None => out.extend_from_slice(b"null"),
+            }
+        }
+        if columns.cpu {
+            key(out, "cpu");
+            push_option(out, record.cpu);
+        }
+        if columns.proc {
+            key(out, "proc");
+            push_text(out, record.procname);
+        }
+        if columns.pid {
+            key(out, "pid");
+            push_option(out, record.vpid);
+        }
+        if columns.tid {
+            key(out, "tid");
+            push_option(out, record.vtid);
+        }
+        if columns.event {
+            key(out, "event");
+            push_text(out, &record.event.name);
+        }
+        key(out, "fields");
+        push_fields(out, &record.payload, |name| self.selection.has_field(name));
+        out.extend_from_slice(b"}\n");
+    }
+
+    fn loss(&mut self, out: &mut Vec<u8>, loss: &Loss<'_>) {
+        out.push(b'{');
+        key(out, "lost");
+        push_u64(out, loss.records);
+        key(out, "packets");
+        push_u64(out, loss.packets);
+        key(out, "cpu");
+        push_option(out, loss.cpu);
+        key(out, "pid");
+        push_option(out, loss.vpid);
+        key(out, "proc");
+        push_text(out, loss.procname);
+        key(out, "stream");
+        push_text(out, loss.stream);
+        key(out, "from");
+        push_ns(out, loss.from_ns);
+        key(out, "to");
+        push_ns(out, loss.to_ns);
+        out.extend_from_slice(b"}\n");
+    }
+}
+
+/// A key of ours, which needs no escaping, and the comma in front of it.
+fn key(out: &mut Vec<u8>, name: &str) {
+    if out.last() != Some(&b'{') {
+        out.push(b',');
+    }
+    out.push(b'"');
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b"\":");
+}
+
+fn push_ns(out: &mut Vec<u8>, ns: i128) {
+    match u64::try_from(ns) {
+        Ok(ns) => push_u64(out, ns),
+        Err(_) => drop(write!(out, "{ns}")),
+    }
+}
+
+fn push_option(out: &mut Vec<u8>, value: Option<u32>) {
+    match value {
+        Some(value) => push_u64(out, value.into()),
+        None => out.extend_from_slice(b"null"),
+    }
+}
+
+fn push_text(out: &mut Vec<u8>, text: &str) {
+    if text.bytes().all(|b| (0x20..0x7F).contains(&b) && b != b'"' && b != b'\\') {
+        out.push(b'"');
+        out.extend_from_slice(text.as_bytes());
+        out.push(b'"');
+    } else {
+        // Writing to a vector cannot fail.
+        drop(serde_json::to_writer(out, text));
+    }
+}
+
+fn push_fields(out: &mut Vec<u8>, fields: &Fields<'_>, wanted: impl Fn(&str) -> bool) {
+    out.push(b'{');
+    let mut first = true;
+    for (name, value) in fields.iter().filter(|(name, _)| wanted(name)) {
+        out.extend_from_slice(if first { b"" } else { b"," });
+        first = false;
+        push_text(out, name);
+        out.push(b':');
+        push_value(out, &value);
+    }
+    out.push(b'}');
+}
+
+fn push_number(out: &mut Vec<u8>, number: Number) {
+    match number {
+        Number::Unsigned(value) => push_u64(out, value),
+        Number::Signed(value) => {
+            out.extend_from_slice(if value < 0 { b"-" } else { b"" });
+            push_u64(out, value.unsigned_abs());
+        }
+    }
+}
+
+fn push_value(out: &mut Vec<u8>, value: &Value<'_>) {
+    match value {
+        Value::Int(number, _) => push_number(out, *number),
+        Value::Enum(number, label) => {
+            out.extend_from_slice(b"{\"value\":");
+            push_number(out, *number);
+            out.extend_from_slice(b",\"label\":");
+            match label {
+                Some(label) => push_text(out, label),
+                None => out.extend_from_slice(b"null"),
+            }
+            out.push(b'}');
+        }
+        Value::Bool(value) => out.extend_from_slice(if *value { b"true" } else { b"false" }),
+        Value::F32(value) if value.is_finite() => drop(write!(out, "{value:?}")),
+        Value::F32(value) => drop(write!(out, "\"{value:?}\"")),
+        Value::F64(value) if value.is_finite() => drop(write!(out, "{value:?}")),
+        Value::F64(value) => drop(write!(out, "\"{value:?}\"")),
+        Value::Text(text) => push_text(out, text),
+        Value::Bytes(bytes) => {
+            out.push(b'"');
+            push_hex(out, bytes);
+            out.push(b'"');
+        }
+        Value::Array(elements) => {
+            out.push(b'[');
+            for (i, element) in elements.iter().enumerate() {
+                out.extend_from_slice(if i == 0 { b"" } else { b"," });
+                push_value(out, &element);
+            }
+            out.push(b']');
+        }
+        Value::Struct(fields) => push_fields(out, fields, |_| true),
+        Value::Absent => out.extend_from_slice(b"null"),
+    }
+}

@@ -1,0 +1,142 @@
+//! Which events and which columns are shown.
+
+use std::collections::BTreeSet;
+
+use kymo_ctf::read::Trace;
+
+/// The columns around the payload.
+#[derive(Clone, Copy, Default)]
+pub struct Columns {
+    pub time: bool,
+    pub delta: bool,
+    pub cpu: bool,
+    pub proc: bool,
+    pub pid: bool,
+    pub tid: bool,
+    pub event: bool,
+}
+
+/// What the user asked for.
+pub struct Selection {
+    pub columns: Columns,
+    /// `--fields` was given.
+    pub explicit: bool,
+    all_fields: bool,
+    fields: Vec<String>,
+    /// By trace and event.
+    events: Vec<Vec<bool>>,
+    unmatched: Vec<String>,
+}
+
+impl Selection {
+    /// A payload name that no event has is an error, because nothing would be shown for it.
+    pub fn new(traces: &[Trace], fields: Option<&[String]>, globs: &[String]) -> anyhow::Result<Self> {
+        let wanted = |name: &str| globs.is_empty() || globs.iter().any(|glob| matches(glob, name));
+        let events = traces.iter().map(|t| t.metadata.events.iter().map(|event| wanted(&event.name)).collect()).collect();
+        let known = |glob: &str| traces.iter().flat_map(|t| &t.metadata.events).any(|event| matches(glob, &event.name));
+        let mut selection = Self {
+            columns: Columns { time: true, delta: true, cpu: true, proc: true, pid: true, tid: true, event: true },
+            explicit: fields.is_some(),
+            all_fields: true,
+            fields: Vec::new(),
+            events,
+            unmatched: globs.iter().filter(|glob| !known(glob)).cloned().collect(),
+        };
+        if let Some(names) = fields {
+            selection.choose(traces, names)?;
+        }
+        Ok(selection)
+    }
+
+    fn choose(&mut self, traces: &[Trace], names: &[String]) -> anyhow::Result<()> {
+        self.columns = Columns::default();
+        self.all_fields = false;
+        for name in names.iter().map(|name| name.trim()).filter(|name| !name.is_empty()) {
+            match name {
+                "time" => self.columns.time = true,
+                "delta" => self.columns.delta = true,
+                "cpu" => self.columns.cpu = true,
+                "proc" => self.columns.proc = true,
+                "pid" => self.columns.pid = true,
+                "tid" => self.columns.tid = true,
+                "event" => self.columns.event = true,
+                "*" => self.all_fields = true,
+                _ => self.fields.push(name.to_owned()),
+            }
+        }
+        let known: BTreeSet<&str> =
+            traces.iter().flat_map(|t| t.metadata.events.iter().flat_map(|event| t.metadata.field_names(event))).collect();
+        if let Some(unknown) = self.fields.iter().find(|name| !known.contains(name.as_str())) {
+            let some: Vec<&str> = known.iter().copied().take(20).collect();
+            anyhow::bail!(
+                "--fields: {unknown:?} is not time, delta, cpu, proc, pid, tid, event or *, and no event of the trace has such a \
+                 field; fields are: {}{}",
+                some.join(", "),
+                if known.len() > some.len() { ", ..." } else { "" }
+            );
+        }
+        Ok(())
+    }
+
+    /// Globs that no event of the traces matches.
+    pub fn unmatched(&self) -> &[String] {
+        &self.unmatched
+    }
+
+    /// Whether records of an event are shown.
+    pub fn has_event(&self, trace: usize, event: usize) -> bool {
+        self.events[trace][event]
+    }
+
+    /// Whether a payload field is shown.
+    pub fn has_field(&self, name: &str) -> bool {
+        self.all_fields || self.fields.iter().any(|field| field == name)
+    }
+}
+
+/// Whether `text` matches `glob`, where `*` stands for any text and `?` for any one character.
+fn matches(glob: &str, text: &str) -> bool {
+    let (glob, text): (Vec<char>, Vec<char>) = (glob.chars().collect(), text.chars().collect());
+    let (mut g, mut t) = (0, 0);
+    // Where to go on when what follows the last `*` does not fit: the `*`, and how far it reached.
+    let mut retry: Option<(usize, usize)> = None;
+    while t < text.len() {
+        if glob.get(g) == Some(&'*') {
+            retry = Some((g, t));
+            g += 1;
+        } else if glob.get(g).is_some_and(|&c| c == '?' || c == text[t]) {
+            g += 1;
+            t += 1;
+        } else if let Some((star, reached)) = retry {
+            retry = Some((star, reached + 1));
+            g = star + 1;
+            t = reached + 1;
+        } else {
+            return false;
+        }
+    }
+    glob[g..].iter().all(|&c| c == '*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::matches;
+
+    #[test]
+    fn globs() {
+        for (glob, text, expect) in [
+            ("motor:*", "motor:step", true),
+            ("motor:*", "motors:step", false),
+            ("*", "", true),
+            ("", "", true),
+            ("", "a", false),
+            ("?", "ü", true),
+            ("*:*p", "motor:step:stop", true),
+            ("a*b*c", "aXbXbc", true),
+            ("a*b*c", "aXbXb", false),
+            ("**", "x", true),
+        ] {
+            assert_eq!(matches(glob, text), expect, "{glob} {text}");
+        }
+    }
+}

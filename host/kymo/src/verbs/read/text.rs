@@ -1,0 +1,323 @@
+//! A line of text for each record: `14:03:12.123456789 (+0.000001234) cpu1 prog[1234/1240] motor:step: axis=3`.
+//!
+//! What comes from the traced program is shown without control characters, so that no trace can drive a terminal.
+
+use std::io::Write as _;
+
+use kymo_ctf::read::{Base, Fields, Loss, Number, Record, Trace, Value};
+
+use super::select::Selection;
+use super::zone::Zone;
+
+/// How times are shown.
+#[derive(Clone, Copy)]
+pub struct Times {
+    pub cycles: bool,
+    pub utc: bool,
+    pub date: bool,
+}
+
+/// The text form.
+pub struct Text<'a> {
+    selection: &'a Selection,
+    times: Times,
+    zone: Zone,
+    /// By trace: its clock counts from 1970.
+    dated: Vec<bool>,
+    /// Time of the line before, in the unit that is shown.
+    before: Option<i128>,
+}
+
+impl<'a> Text<'a> {
+    pub fn new(traces: &[Trace], selection: &'a Selection, times: Times) -> Self {
+        let dated = |trace: &Trace| trace.metadata.clocks.iter().all(|clock| clock.absolute || clock.offset_s != 0);
+        Self {
+            selection,
+            times,
+            zone: Zone::new(times.utc, times.date),
+            dated: traces.iter().map(dated).collect(),
+            before: None,
+        }
+    }
+
+    fn time(&mut self, out: &mut Vec<u8>, trace: usize, ns: i128, cycles: u64) {
+        if self.times.cycles {
+            push_u64(out, cycles);
+        } else if self.dated[trace] {
+            self.zone.push(out, ns);
+        } else {
+            push_seconds(out, ns);
+        }
+    }
+
+    fn delta(&mut self, out: &mut Vec<u8>, now: i128) {
+        match self.before.replace(now).map(|before| now - before) {
+            None if self.times.cycles => out.extend_from_slice(b"(+?)"),
+            None => out.extend_from_slice(b"(+?.?????????)"),
+            Some(delta) => {
+                out.push(b'(');
+                if delta >= 0 {
+                    out.push(b'+');
+                }
+                if self.times.cycles { push_signed(out, delta) } else { push_seconds(out, delta) }
+                out.push(b')');
+            }
+        }
+    }
+}
+
+impl super::Format for Text<'_> {
+    fn record(&mut self, out: &mut Vec<u8>, record: &Record<'_>) {
+        let columns = self.selection.columns;
+        let start = out.len();
+        if columns.time {
+            self.time(out, record.trace, record.ns, record.cycles);
+            out.push(b' ');
+        }
+        if columns.delta {
+            let now = if self.times.cycles { i128::from(record.cycles) } else { record.ns };
+            self.delta(out, now);
+            out.push(b' ');
+        }
+        if columns.cpu {
+            out.extend_from_slice(b"cpu");
+            push_known(out, record.cpu, b'?');
+            out.push(b' ');
+        }
+        self.program(out, record);
+        if columns.event {
+            push_clean(out, &record.event.name);
+            out.extend_from_slice(b": ");
+        }
+        push_fields(out, &record.payload, self.selection);
+        // No line ends in a space or in a colon.
+        while out.len() > start && matches!(out.last(), Some(b' ' | b':')) {
+            out.pop();
+        }
+        // Nothing of what the user wants is in this record.
+        if out.len() > start {
+            out.push(b'\n');
+        }
+    }
+
+    fn loss(&mut self, out: &mut Vec<u8>, loss: &Loss<'_>) {
+        out.extend_from_slice(b"--- lost ");
+        if loss.records > 0 || loss.packets == 0 {
+            push_u64(out, loss.records);
+            out.extend_from_slice(if loss.records == 1 { b" record" } else { b" records" });
+        }
+        if loss.packets > 0 {
+            out.extend_from_slice(if loss.records > 0 { b" and " } else { b"" });
+            push_u64(out, loss.packets);
+            out.extend_from_slice(if loss.packets == 1 { b" packet" } else { b" packets" });
+        }
+        match loss.cpu {
+            Some(cpu) => {
+                out.extend_from_slice(b" on cpu");
+                push_u64(out, cpu.into());
+            }
+            None => {
+                out.extend_from_slice(b" on stream ");
+                push_clean(out, loss.stream);
+            }
+        }
+        if let Some(pid) = loss.vpid {
+            out.extend_from_slice(b" (pid ");
+            push_u64(out, pid.into());
+            out.push(b')');
+        }
+        out.extend_from_slice(b" between ");
+        self.time(out, loss.trace, loss.from_ns, loss.from_cycles);
+        out.extend_from_slice(b" and ");
+        self.time(out, loss.trace, loss.to_ns, loss.to_cycles);
+        out.push(b'\n');
+    }
+}
+
+impl Text<'_> {
+    /// `prog[1234/1240] `, without what the trace does not say or the user does not want.
+    fn program(&self, out: &mut Vec<u8>, record: &Record<'_>) {
+        let columns = self.selection.columns;
+        let pid = record.vpid.filter(|_| columns.pid);
+        let tid = record.vtid.filter(|_| columns.tid);
+        let start = out.len();
+        if columns.proc {
+            push_clean(out, record.procname);
+        }
+        if pid.is_some() || tid.is_some() {
+            out.push(b'[');
+            push_known(out, pid, b'-');
+            if tid.is_some() {
+                out.push(b'/');
+                push_known(out, tid, b'-');
+            }
+            out.push(b']');
+        }
+        if out.len() > start {
+            out.push(b' ');
+        }
+    }
+}
+
+fn push_fields(out: &mut Vec<u8>, fields: &Fields<'_>, selection: &Selection) {
+    let mut first = true;
+    for (name, value) in fields.iter() {
+        if selection.has_field(name) {
+            out.extend_from_slice(if first { b"" } else { b", " });
+            first = false;
+            push_named(out, name, &value);
+        }
+    }
+}
+
+fn push_named(out: &mut Vec<u8>, name: &str, value: &Value<'_>) {
+    push_clean(out, name);
+    out.push(b'=');
+    push_value(out, value);
+}
+
+fn push_value(out: &mut Vec<u8>, value: &Value<'_>) {
+    match value {
+        Value::Int(number, base) => push_int(out, *number, *base),
+        Value::Enum(number, label) => {
+            if let Some(label) = label {
+                push_clean(out, label);
+                out.push(b'(');
+            }
+            push_signed_number(out, *number);
+            if label.is_some() {
+                out.push(b')');
+            }
+        }
+        Value::Bool(value) => out.extend_from_slice(if *value { b"true" } else { b"false" }),
+        // Writing to a vector cannot fail.
+        Value::F32(value) => drop(write!(out, "{value:?}")),
+        Value::F64(value) => drop(write!(out, "{value:?}")),
+        Value::Text(text) => {
+            out.push(b'"');
+            push_escaped(out, text);
+            out.push(b'"');
+        }
+        Value::Bytes(bytes) => push_hex(out, bytes),
+        Value::Array(elements) => {
+            out.push(b'[');
+            for (i, element) in elements.iter().enumerate() {
+                out.extend_from_slice(if i == 0 { b"" } else { b", " });
+                push_value(out, &element);
+            }
+            out.push(b']');
+        }
+        Value::Struct(fields) => {
+            out.push(b'{');
+            for (i, (name, value)) in fields.iter().enumerate() {
+                out.extend_from_slice(if i == 0 { b"" } else { b", " });
+                push_named(out, name, &value);
+            }
+            out.push(b'}');
+        }
+        Value::Absent => out.push(b'-'),
+    }
+}
+
+fn push_int(out: &mut Vec<u8>, number: Number, base: Base) {
+    match (number, base) {
+        (_, Base::Decimal) => push_signed_number(out, number),
+        (Number::Unsigned(value), Base::Hexadecimal) => drop(write!(out, "{value:#x}")),
+        (Number::Unsigned(value), Base::Octal) => drop(write!(out, "{value:#o}")),
+        (Number::Unsigned(value), Base::Binary) => drop(write!(out, "{value:#b}")),
+        (Number::Signed(value), _) => {
+            out.extend_from_slice(if value < 0 { b"-" } else { b"" });
+            push_int(out, Number::Unsigned(value.unsigned_abs()), base);
+        }
+    }
+}
+
+fn push_signed_number(out: &mut Vec<u8>, number: Number) {
+    match number {
+        Number::Unsigned(value) => push_u64(out, value),
+        Number::Signed(value) => {
+            out.extend_from_slice(if value < 0 { b"-" } else { b"" });
+            push_u64(out, value.unsigned_abs());
+        }
+    }
+}
+
+fn push_signed(out: &mut Vec<u8>, value: i128) {
+    match i64::try_from(value) {
+        Ok(value) => push_signed_number(out, Number::Signed(value)),
+        Err(_) => out.extend_from_slice(value.to_string().as_bytes()),
+    }
+}
+
+fn push_known(out: &mut Vec<u8>, value: Option<u32>, unknown: u8) {
+    match value {
+        Some(value) => push_u64(out, value.into()),
+        None => out.push(unknown),
+    }
+}
+
+/// Nanoseconds as seconds with nine digits behind the point.
+fn push_seconds(out: &mut Vec<u8>, ns: i128) {
+    out.extend_from_slice(if ns < 0 { b"-" } else { b"" });
+    let ns = ns.unsigned_abs();
+    match u64::try_from(ns) {
+        Ok(ns) => {
+            push_u64(out, ns / 1_000_000_000);
+            out.push(b'.');
+            push_padded(out, ns % 1_000_000_000, 9);
+        }
+        Err(_) => drop(write!(out, "{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000)),
+    }
+}
+
+/// Decimal digits.
+pub fn push_u64(out: &mut Vec<u8>, value: u64) {
+    push_padded(out, value, 1);
+}
+
+/// Decimal digits, at least `width` of them (20 at most).
+pub fn push_padded(out: &mut Vec<u8>, mut value: u64, width: usize) {
+    let mut digits = [b'0'; 20];
+    let mut at = digits.len();
+    while value > 0 {
+        at -= 1;
+        digits[at] = b'0' + (value % 10) as u8;
+        value /= 10;
+    }
+    out.extend_from_slice(&digits[at.min(digits.len() - width)..]);
+}
+
+/// Hexadecimal digits of bytes.
+pub fn push_hex(out: &mut Vec<u8>, bytes: &[u8]) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    out.extend(bytes.iter().flat_map(|b| [DIGITS[usize::from(b >> 4)], DIGITS[usize::from(b & 15)]]));
+}
+
+/// A name: control characters become `?`.
+fn push_clean(out: &mut Vec<u8>, name: &str) {
+    if name.bytes().all(|b| (0x20..0x7F).contains(&b)) {
+        out.extend_from_slice(name.as_bytes());
+    } else {
+        let clean: String = name.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
+        out.extend_from_slice(clean.as_bytes());
+    }
+}
+
+/// The inside of a string.
+fn push_escaped(out: &mut Vec<u8>, text: &str) {
+    if text.bytes().all(|b| (0x20..0x7F).contains(&b) && b != b'"' && b != b'\\') {
+        out.extend_from_slice(text.as_bytes());
+        return;
+    }
+    for c in text.chars() {
+        match c {
+            '"' => out.extend_from_slice(b"\\\""),
+            '\\' => out.extend_from_slice(b"\\\\"),
+            '\n' => out.extend_from_slice(b"\\n"),
+            '\t' => out.extend_from_slice(b"\\t"),
+            '\r' => out.extend_from_slice(b"\\r"),
+            c if c.is_control() => drop(write!(out, "\\u{{{:x}}}", c as u32)),
+            c => out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Nanoseconds since 1970 to a time of day. The zone is asked once a minute of trace time, because asking is slow.
+
+use jiff::Timestamp;
+use jiff::tz::{Offset, TimeZone};
+
+/// Turns times into text.
+pub struct Zone {
+    zone: TimeZone,
+    date: bool,
+    /// The minute since 1970 for which `shown` holds.
+    minute: i64,
+    /// Date, hour and minute, as shown in front of the seconds.
+    shown: String,
+}
+
+impl Zone {
+    /// The zone of `$TZ` or of the system; `utc` for UTC.
+    pub fn new(utc: bool, date: bool) -> Self {
+        let zone = if utc { TimeZone::UTC } else { TimeZone::system() };
+        Self { zone, date, minute: i64::MIN, shown: String::new() }
+    }
+
+    /// Appends a time of day with nine digits behind the point.
+    pub fn push(&mut self, out: &mut Vec<u8>, ns: i128) {
+        // Years 1678 to 2261; what lies beyond is shown as a number.
+        let Ok(ns) = i64::try_from(ns) else {
+            out.extend_from_slice(ns.to_string().as_bytes());
+            return;
+        };
+        let (second, fraction) = (ns.div_euclid(1_000_000_000), ns.rem_euclid(1_000_000_000));
+        let minute = second.div_euclid(60);
+        if minute != self.minute {
+            self.minute = minute;
+            self.shown = self.describe(minute * 60);
+        }
+        out.extend_from_slice(self.shown.as_bytes());
+        super::text::push_padded(out, second.rem_euclid(60) as u64, 2);
+        out.push(b'.');
+        super::text::push_padded(out, fraction as u64, 9);
+    }
+
+    fn describe(&self, second: i64) -> String {
+        let Ok(time) = Timestamp::from_second(second) else { return String::new() };
+        // Offsets with seconds ended long before tracers began; they are rounded to minutes.
+        let offset = self.zone.to_offset(time).seconds() / 60 * 60;
+        let local = Offset::from_seconds(offset).unwrap_or(Offset::UTC).to_datetime(time);
+        let day = format!("{:02}:{:02}:", local.hour(), local.minute());
+        if self.date { format!("{:04}-{:02}-{:02} {day}", local.year(), local.month(), local.day()) } else { day }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_of_day() {
+        let check = |zone: TimeZone, date, ns, expect: &str| {
+            let mut zone = Zone { zone, date, minute: i64::MIN, shown: String::new() };
+            let mut out = Vec::new();
+            zone.push(&mut out, ns);
+            assert_eq!(String::from_utf8(out).unwrap(), expect);
+        };
+        let east = TimeZone::fixed(Offset::from_seconds(5 * 3600 + 1800).unwrap());
+        check(TimeZone::UTC, false, 0, "00:00:00.000000000");
+        check(TimeZone::UTC, true, -1, "1969-12-31 23:59:59.999999999");
+        check(TimeZone::UTC, true, 1_700_000_059_000_000_001, "2023-11-14 22:14:19.000000001");
+        check(east, true, 1_700_000_059_000_000_001, "2023-11-15 03:44:19.000000001");
+        check(TimeZone::UTC, true, i128::MAX, &i128::MAX.to_string());
+    }
+}
