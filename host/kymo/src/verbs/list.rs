@@ -1,12 +1,232 @@
-//! `kymo list`.
+//! `kymo list`: programs that can be recorded now, and the events of programs and files.
+//!
+//! A file's events come from its section `kymo_events` [spec/event.md 3.1]; the file is not run.
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
-/// Placeholder
+use anyhow::Context as _;
+use kymo_abi::desc::{Desc, EnumDesc, EventDesc, FieldType, Walk};
+use kymo_abi::Kind;
+use kymo_collect::{Patterns, RunningProgram, RuntimeDir, near, other_users_dirs, running};
+use object::{Object as _, ObjectSection as _};
+use serde_json::{Value, json};
+
+/// How long one program may take to answer.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// List running programs that can be recorded, or the events of a program or file
+///
+/// Without arguments: the running programs. With a pattern (motor:*), the events of running programs that match it. With
+/// a file (./program, libx.so, x.o), the events in it, without running it. The exit status is 1 when there is nothing to
+/// list.
 #[derive(clap::Args)]
-pub struct Args {}
+pub struct Args {
+    /// Executables, libraries or object files; or patterns of events, as provider:name with * ? [a-z]
+    #[arg(value_name = "FILE|PATTERN")]
+    what: Vec<String>,
+    /// Show the events of each program, with their fields
+    #[arg(short = 'v', long, visible_alias = "verbose")]
+    events: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Events of one program or file.
+struct Found {
+    events: Vec<EventDesc>,
+    enums: Vec<EnumDesc>,
+    /// What was refused.
+    bad: Vec<String>,
+}
 
 /// Runs the verb.
-pub fn run(_args: Args) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("list is under construction")
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let (files, patterns): (Vec<_>, Vec<_>) = args.what.iter().cloned().partition(|what| is_file(what));
+    let wanted = Patterns::new(&patterns, &[])?;
+    if files.is_empty() {
+        return list_running(&args, &wanted, !patterns.is_empty());
+    }
+    let mut all = Vec::new();
+    let mut is_empty = true;
+    for file in &files {
+        let mut found = read_file(Path::new(file))?;
+        let had_events = !found.events.is_empty();
+        found.events.retain(|event| wanted.want(&event.full_name()));
+        is_empty &= found.events.is_empty();
+        for reason in &found.bad {
+            eprintln!("kymo: {file}: {reason}");
+        }
+        if args.json {
+            all.push(json!({ "file": file, "events": events_json(&found) }));
+        } else if found.events.is_empty() {
+            let why = match had_events {
+                true => "no event matches the pattern",
+                false => {
+                    "no tracepoints of kymo (no section kymo_events); libraries that it loads may have some. Put tracepoints into it \
+                     (#include <kymo/tracepoint.h>), or record it with `kymo record --with malloc`"
+                }
+            };
+            eprintln!("kymo: {file}: {why}");
+        } else {
+            println!("{file}: {}", count(found.events.len(), "event"));
+            print_events(&found);
+        }
+    }
+    if args.json {
+        println!("{:#}", Value::Array(all));
+    }
+    Ok(ExitCode::from(u8::from(is_empty)))
+}
+
+/// A path is what has a slash, or exists and cannot be a pattern.
+fn is_file(what: &str) -> bool {
+    what.contains('/') || (!what.contains([':', '*', '?', '[']) && Path::new(what).is_file())
+}
+
+fn count(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
+fn list_running(args: &Args, wanted: &Patterns, by_pattern: bool) -> anyhow::Result<ExitCode> {
+    let mut dirs = vec![RuntimeDir::own()?];
+    for other in other_users_dirs() {
+        if other.path() != dirs[0].path() {
+            dirs.push(other);
+        }
+    }
+    let programs = running(&dirs, PATIENCE);
+    let names: Vec<String> = programs.iter().flat_map(|program| program.events.iter().map(EventDesc::full_name)).collect();
+    let mut shown = 0;
+    let mut all = Vec::new();
+    for program in programs.iter() {
+        let events = program.events.iter().filter(|event| wanted.want(&event.full_name())).cloned().collect();
+        let found = Found { events, enums: program.enums.clone(), bad: program.caveat.clone().into_iter().collect() };
+        if by_pattern && found.events.is_empty() {
+            continue;
+        }
+        shown += 1;
+        if args.json {
+            all.push(program_json(program, &found));
+            continue;
+        }
+        if shown == 1 {
+            println!("{:>8}  {:15}  {:8}  {:>6}  EXECUTABLE", "PID", "NAME", "RING", "EVENTS");
+        }
+        let ring = program.ring.map_or("?", Kind::name);
+        println!("{:>8}  {:15}  {ring:8}  {:>6}  {}", program.pid, program.comm, program.events.len(), program.exe);
+        if let Some(caveat) = &program.caveat {
+            println!("{:>8}  not complete: {caveat}", "");
+        }
+        if args.events || by_pattern {
+            print_events(&found);
+        }
+    }
+    if args.json {
+        println!("{:#}", Value::Array(all));
+    } else if shown == 0 {
+        explain(&programs, &names, args, &dirs);
+    }
+    Ok(ExitCode::from(u8::from(shown == 0)))
+}
+
+/// Why nothing was listed.
+fn explain(programs: &[RunningProgram], names: &[String], args: &Args, dirs: &[RuntimeDir]) {
+    if programs.is_empty() {
+        let places: Vec<_> = dirs.iter().map(|dir| dir.path().display().to_string()).collect();
+        eprintln!(
+            "kymo: no running program with tracepoints of kymo was found in {}; `kymo list ./program` looks into a file, \
+             `kymo record -- ./program` starts one",
+            places.join(", ")
+        );
+        return;
+    }
+    for pattern in &args.what {
+        let near = near(pattern, names, 5);
+        let hint = if near.is_empty() { String::new() } else { format!("; near it: {}", near.join(", ")) };
+        eprintln!("kymo: '{pattern}' matches none of the {} of {}{hint}", count(names.len(), "event"), count(programs.len(), "program"));
+    }
+}
+
+fn print_events(found: &Found) {
+    for event in &found.events {
+        let place = if event.file.is_empty() { String::new() } else { format!("  ({}:{})", event.file, event.line) };
+        println!("    {}{place}", event.full_name());
+        for field in &event.fields {
+            println!("        {} {}{}", field.ty, field.name, labels(&field.ty, &found.enums));
+        }
+    }
+}
+
+/// ` = idle 0, moving 1` behind an enumeration's field.
+fn labels(ty: &FieldType, enums: &[EnumDesc]) -> String {
+    let FieldType::Enum { name, .. } = ty else { return String::new() };
+    let Some(labelled) = enums.iter().find(|labelled| labelled.full_name() == *name) else { return String::new() };
+    let mut list: Vec<String> = labelled.labels.iter().take(16).map(|(label, value)| format!("{label} {value}")).collect();
+    if labelled.labels.len() > list.len() {
+        list.push("...".to_owned());
+    }
+    format!(" = {}", list.join(", "))
+}
+
+fn events_json(found: &Found) -> Value {
+    let fields = |event: &EventDesc| -> Vec<Value> {
+        event.fields.iter().map(|field| json!({ "name": field.name, "type": field.ty.to_string() })).collect()
+    };
+    let event = |event: &EventDesc| json!({ "name": event.full_name(), "file": event.file, "line": event.line, "fields": fields(event) });
+    found.events.iter().map(event).collect()
+}
+
+fn program_json(program: &RunningProgram, found: &Found) -> Value {
+    json!({
+        "pid": program.pid,
+        "vpid": program.vpid,
+        "uid": program.uid,
+        "comm": program.comm,
+        "exe": program.exe,
+        "ring": program.ring.map(Kind::name),
+        "caveat": program.caveat,
+        "events": events_json(found),
+    })
+}
+
+/// Events, enumerations and refusals of an ELF file.
+fn read_file(path: &Path) -> anyhow::Result<Found> {
+    let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let file = object::File::parse(&*bytes)
+        .map_err(|error| anyhow::anyhow!("{} is not an executable, library or object file (ELF): {error}", path.display()))?;
+    let mut found = Found { events: Vec::new(), enums: Vec::new(), bad: Vec::new() };
+    let mut seen = std::collections::HashSet::new();
+    for section in file.sections().filter(|section| section.name() == Ok("kymo_events")) {
+        let data = section.uncompressed_data().with_context(|| format!("{}: section kymo_events", path.display()))?;
+        for (at, desc) in Walk::new(&data) {
+            match desc {
+                Ok(Desc::Event(event)) => {
+                    if seen.insert((event.provider.clone(), event.name.clone(), event.fields.clone())) {
+                        found.events.push(event);
+                    }
+                }
+                Ok(Desc::Enum(labelled)) => found.enums.push(labelled),
+                Err(error) => found.bad.push(format!("the description at byte {at} of kymo_events is refused: {error}")),
+            }
+        }
+    }
+    found.events.sort_by_key(EventDesc::full_name);
+    Ok(found)
+}
+
+/// Names of the events in a file.
+pub(super) fn events_in_file(path: &Path) -> anyhow::Result<Vec<String>> {
+    Ok(read_file(path)?.events.iter().map(EventDesc::full_name).collect())
+}
+
+/// The file that a shell would run for `command`.
+pub(super) fn find_in_path(command: &str) -> Option<PathBuf> {
+    if command.contains('/') {
+        return Some(PathBuf::from(command)).filter(|path| path.is_file());
+    }
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|dir| dir.join(command)).find(|path| path.is_file())
 }

@@ -1,0 +1,167 @@
+//! Running the command, and what may happen meanwhile: it ends, or a signal comes.
+//!
+//! Signals are taken by one thread with `sigwaitinfo`, because only the siginfo tells whether the terminal sent the
+//! signal to the command as well.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::time::Duration;
+
+/// Signals that end a recording.
+const ENDING: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
+
+/// Something that ends a recording.
+pub(super) enum Happened {
+    /// The command ended, with this status in the manner of a shell.
+    Ended(u8),
+    /// We were sent a signal.
+    Signal {
+        /// Which.
+        number: libc::c_int,
+        /// The kernel sent it, to the whole foreground group.
+        from_terminal: bool,
+    },
+}
+
+/// Limits of this process before the collector raised them, for the command.
+#[derive(Clone, Copy)]
+pub(super) struct Limits {
+    files: libc::rlimit,
+}
+
+impl Limits {
+    pub(super) fn take() -> Limits {
+        let mut files = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: `files` is a valid rlimit to be filled in.
+        unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut files) };
+        Limits { files }
+    }
+}
+
+/// Starts the command. Returns its process id.
+pub(super) fn spawn(words: &[OsString], preload: &[PathBuf], limits: &Limits) -> io::Result<u32> {
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]);
+    if !preload.is_empty() {
+        let mut list: Vec<OsString> = std::env::var_os("LD_PRELOAD").filter(|value| !value.is_empty()).into_iter().collect();
+        list.extend(preload.iter().map(|path| path.as_os_str().to_owned()));
+        command.env("LD_PRELOAD", list.join(std::ffi::OsStr::new(":")));
+    }
+    let files = limits.files;
+    let restore = move || {
+        // SAFETY: async-signal-safe calls only, between fork and exec; the limit and the dispositions are valid.
+        unsafe {
+            libc::setrlimit(libc::RLIMIT_NOFILE, &files);
+            libc::signal(libc::SIGXFSZ, libc::SIG_DFL);
+        }
+        Ok(())
+    };
+    // SAFETY: `restore` touches nothing but the child's own limits and dispositions.
+    unsafe { command.pre_exec(restore) };
+    // Not waited for through this handle: the watcher reaps all children.
+    command.spawn().map(|child| child.id())
+}
+
+/// Sends a signal to a process that we started.
+pub(super) fn signal(pid: u32, number: libc::c_int) {
+    // SAFETY: plain system call; the process is our child and not reaped while the recording goes on.
+    unsafe { libc::kill(pid as libc::pid_t, number) };
+}
+
+/// Signals are blocked; nobody looks at them yet.
+pub(super) struct Watcher {
+    set: libc::sigset_t,
+}
+
+impl Watcher {
+    /// Blocks the ending signals in this thread and all that it starts, makes orphans of the command ours, and keeps a
+    /// full file-size limit from killing us.
+    pub(super) fn prepare() -> io::Result<Watcher> {
+        // SAFETY: `set` is initialised by sigemptyset before use; the calls have no other preconditions.
+        let set = unsafe {
+            let mut set: libc::sigset_t = std::mem::zeroed();
+            libc::sigemptyset(&mut set);
+            for number in ENDING {
+                libc::sigaddset(&mut set, number);
+            }
+            let error = libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
+            if error != 0 {
+                return Err(io::Error::from_raw_os_error(error));
+            }
+            libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+            libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+            set
+        };
+        Ok(Watcher { set })
+    }
+
+    /// Starts to look for signals, and for the end of the command `child`.
+    pub(super) fn start(self, child: Option<u32>) -> io::Result<Watched> {
+        let (sender, receiver) = mpsc::channel();
+        let of_signals = sender.clone();
+        let set = self.set;
+        std::thread::Builder::new().name("kymo-signals".to_owned()).spawn(move || take_signals(&set, &of_signals))?;
+        if let Some(child) = child {
+            std::thread::Builder::new().name("kymo-children".to_owned()).spawn(move || reap(child, &sender))?;
+        }
+        Ok(Watched { receiver })
+    }
+}
+
+fn take_signals(set: &libc::sigset_t, sender: &Sender<Happened>) {
+    loop {
+        // SAFETY: `info` is plain data that sigwaitinfo fills in; the set was made by `prepare`.
+        let (number, code) = unsafe {
+            let mut info: libc::siginfo_t = std::mem::zeroed();
+            let number = libc::sigwaitinfo(set, &mut info);
+            (number, info.si_code)
+        };
+        if number <= 0 {
+            continue;
+        }
+        const SI_KERNEL: libc::c_int = 0x80;
+        if sender.send(Happened::Signal { number, from_terminal: code == SI_KERNEL }).is_err() {
+            return;
+        }
+    }
+}
+
+/// Waits for all children, the command's orphans too; tells of the command.
+fn reap(child: u32, sender: &Sender<Happened>) {
+    loop {
+        let mut status = 0;
+        // SAFETY: `status` is a valid place for the result.
+        let pid = unsafe { libc::waitpid(-1, &mut status, 0) };
+        if pid < 0 {
+            match io::Error::last_os_error().kind() {
+                io::ErrorKind::Interrupted => continue,
+                _ => return,
+            }
+        }
+        if pid as u32 == child {
+            let status = match libc::WIFSIGNALED(status) {
+                true => 128 + libc::WTERMSIG(status),
+                false => libc::WEXITSTATUS(status),
+            };
+            if sender.send(Happened::Ended(status as u8)).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// What may happen, in the order in which it does.
+pub(super) struct Watched {
+    receiver: Receiver<Happened>,
+}
+
+impl Watched {
+    /// The next thing, if one happens within `wait`.
+    pub(super) fn next(&self, wait: Duration) -> Option<Happened> {
+        self.receiver.recv_timeout(wait).ok()
+    }
+}

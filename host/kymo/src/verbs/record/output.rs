@@ -1,0 +1,147 @@
+//! The directory of a trace: chosen, checked, and removed again when nothing came of it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use kymo_collect::SUMMARY_FILE;
+
+/// A directory that is ready to take a trace.
+pub(super) struct Output {
+    path: PathBuf,
+    /// It did not exist before.
+    is_ours: bool,
+}
+
+impl Output {
+    /// `wanted`, or a name of the present date and time in the working directory. It exists, empty, when this returns.
+    pub(super) fn prepare(wanted: Option<&Path>, overwrite: bool) -> anyhow::Result<Output> {
+        let path = wanted.map_or_else(fresh_name, Path::to_owned);
+        let is_ours = !path.exists();
+        if !is_ours {
+            check(&path, overwrite)?;
+        }
+        fs::create_dir_all(&path).with_context(|| format!("cannot make the output directory {}", path.display()))?;
+        Ok(Output { path, is_ours })
+    }
+
+    /// Where it is.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Removes what a session left in it, and the directory itself if it was made for this session.
+    pub(super) fn discard(&self) {
+        let _ = clear(&self.path);
+        if self.is_ours {
+            let _ = fs::remove_dir(&self.path);
+        }
+    }
+}
+
+/// `kymo-trace-20261121-053403`, in local time, with a number behind it where that exists.
+fn fresh_name() -> PathBuf {
+    let base = format!("kymo-trace-{}", local_time());
+    let numbered = (2..10_000).map(|number| PathBuf::from(format!("{base}-{number}")));
+    let mut names = std::iter::once(PathBuf::from(&base)).chain(numbered);
+    names.find(|name| !name.exists()).unwrap_or_else(|| PathBuf::from(base))
+}
+
+fn local_time() -> String {
+    // SAFETY: time accepts a null pointer; `tm` is plain data that localtime_r fills in.
+    let tm = unsafe {
+        let now = libc::time(std::ptr::null_mut());
+        let mut tm: libc::tm = std::mem::zeroed();
+        libc::localtime_r(&now, &mut tm);
+        tm
+    };
+    format!(
+        "{:04}{:02}{:02}-{:02}{:02}{:02}",
+        tm.tm_year + 1900,
+        tm.tm_mon + 1,
+        tm.tm_mday,
+        tm.tm_hour,
+        tm.tm_min,
+        tm.tm_sec
+    )
+}
+
+/// Whether a file of this name belongs to a trace of kymo.
+fn is_of_a_trace(name: &str) -> bool {
+    let of_stream = name.strip_prefix("user_").is_some_and(|rest| {
+        rest.split_once('_').is_some_and(|(class, number)| {
+            let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+            (class == "t" || is_number(class)) && is_number(number)
+        })
+    });
+    of_stream || ["metadata", ".metadata.new", SUMMARY_FILE, ".kymo.json.new"].contains(&name)
+}
+
+/// An existing directory must be empty; one with a trace in it and nothing else is emptied when the user said so.
+fn check(path: &Path, overwrite: bool) -> anyhow::Result<()> {
+    if !path.is_dir() {
+        bail!("{} is not a directory; choose another with -o", path.display());
+    }
+    let entries = fs::read_dir(path).with_context(|| format!("cannot look into {}", path.display()))?;
+    let names: Vec<String> = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    if names.is_empty() {
+        return Ok(());
+    }
+    let is_trace = names.iter().any(|name| name == SUMMARY_FILE);
+    let stranger = names.iter().find(|name| !is_of_a_trace(name));
+    match (is_trace, stranger, overwrite) {
+        (true, None, true) => clear(path),
+        (true, None, false) => {
+            bail!("{} holds an earlier trace; --overwrite replaces it, -o DIR chooses another place", path.display())
+        }
+        (_, Some(stranger), true) if is_trace => {
+            bail!("{} holds a trace and also {stranger}, which is not part of it; choose another place with -o", path.display())
+        }
+        _ => bail!("{} is not empty and holds no trace of kymo; choose another place with -o", path.display()),
+    }
+}
+
+fn clear(path: &Path) -> anyhow::Result<()> {
+    for entry in fs::read_dir(path).with_context(|| format!("cannot look into {}", path.display()))?.flatten() {
+        if is_of_a_trace(&entry.file_name().to_string_lossy()) {
+            fs::remove_file(entry.path()).with_context(|| format!("cannot remove {}", entry.path().display()))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directories() {
+        let base = tempfile::tempdir().unwrap();
+        let dir = base.path().join("trace");
+        let message = |overwrite| Output::prepare(Some(&dir), overwrite).err().map(|error| error.to_string()).unwrap_or_default();
+        assert_eq!(message(false), "");
+        assert_eq!(message(false), "");
+        fs::write(dir.join("user_0_1"), "").unwrap();
+        assert!(message(true).contains("holds no trace"));
+        fs::write(dir.join(SUMMARY_FILE), "").unwrap();
+        assert!(message(false).contains("--overwrite"));
+        fs::write(dir.join("thesis.tex"), "").unwrap();
+        assert!(message(true).contains("thesis.tex"));
+        fs::remove_file(dir.join("thesis.tex")).unwrap();
+        assert_eq!(message(true), "");
+        assert_eq!(fs::read_dir(&dir).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn only_what_was_made_is_discarded() {
+        let base = tempfile::tempdir().unwrap();
+        let dir = base.path().join("new");
+        let output = Output::prepare(Some(&dir), false).unwrap();
+        fs::write(dir.join("metadata"), "").unwrap();
+        output.discard();
+        assert!(!dir.exists());
+        let output = Output::prepare(Some(base.path()), false).unwrap();
+        output.discard();
+        assert!(base.path().exists());
+    }
+}

@@ -1,0 +1,209 @@
+//! What people read of a recording: the progress line and the summary, on standard error.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use kymo_collect::{Cause, Loss, Outcome, Progress, Summary};
+
+/// Losses that are named one by one.
+const LOSSES_SHOWN: usize = 8;
+
+/// One line that is written over, on a terminal only.
+pub(super) struct ProgressLine {
+    show: bool,
+    last: (u64, Duration),
+}
+
+impl ProgressLine {
+    pub(super) fn new(show: bool) -> ProgressLine {
+        ProgressLine { show, last: (0, Duration::ZERO) }
+    }
+
+    /// Shows the counts at `at`, time since the start.
+    pub(super) fn show(&mut self, now: &Progress, at: Duration) {
+        let passed = at.saturating_sub(self.last.1);
+        if !self.show || passed < Duration::from_millis(100) {
+            return;
+        }
+        let rate = (now.records - self.last.0) as f64 / passed.as_secs_f64();
+        self.last = (now.records, at);
+        eprint!(
+            "\r\x1b[Kkymo: {:.0} s, {} records ({}/s), {}, {} lost, {}",
+            at.as_secs_f64(),
+            count(now.records),
+            short(rate),
+            bytes(now.bytes),
+            count(now.lost),
+            plural(now.programs, "program")
+        );
+        let _ = std::io::stderr().flush();
+    }
+
+    /// Takes the line away.
+    pub(super) fn clear(&mut self) {
+        if self.show {
+            eprint!("\r\x1b[K");
+            let _ = std::io::stderr().flush();
+        }
+    }
+}
+
+/// `1,234,567`.
+pub(super) fn count(value: u64) -> String {
+    let digits = value.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at) % 3 == 0 {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// `1.2 M`: three digits or so.
+fn short(value: f64) -> String {
+    match value {
+        _ if value >= 1e9 => format!("{:.2} G", value / 1e9),
+        _ if value >= 1e6 => format!("{:.2} M", value / 1e6),
+        _ if value >= 1e4 => format!("{:.1} k", value / 1e3),
+        _ => format!("{value:.0}"),
+    }
+}
+
+/// `4 MiB`, `1.5 GiB`.
+pub(super) fn bytes(value: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let unit = (0..UNITS.len() - 1).find(|unit| value < 1 << (10 * (unit + 1))).unwrap_or(UNITS.len() - 1);
+    let scaled = value as f64 / (1u64 << (10 * unit)) as f64;
+    let digits = if scaled.fract() == 0.0 || scaled >= 100.0 { 0 } else { 1 };
+    format!("{scaled:.digits$} {}", UNITS[unit])
+}
+
+/// `1 program`, `2 programs`, `2 processes`.
+pub(super) fn plural(value: u64, noun: &str) -> String {
+    let ending = if noun.ends_with('s') { "es" } else { "s" };
+    format!("{} {noun}{}", count(value), if value == 1 { "" } else { ending })
+}
+
+/// A path as a shell takes it.
+pub(super) fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_plain = text.chars().all(|c| c.is_alphanumeric() || "/._-+=:@,".contains(c));
+    if is_plain { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
+}
+
+/// The summary, all but the reasons why nothing was recorded.
+pub(super) fn summary(summary: &Summary) {
+    let rate = summary.records as f64 / summary.duration_s.max(1e-9);
+    eprintln!(
+        "kymo: {} in {:.3} s ({}/s), {} in {}",
+        plural(summary.records, "record"),
+        summary.duration_s,
+        short(rate),
+        bytes(summary.bytes),
+        plural(summary.streams, "stream")
+    );
+    losses(summary);
+    processes(summary);
+    if let Some(error) = &summary.write_error {
+        eprintln!("kymo: writing ended: {error}; the trace is whole up to there");
+    }
+    for damage in summary.damage.iter().take(LOSSES_SHOWN) {
+        let closed = if damage.lane_closed { "; the lane was given up" } else { "" };
+        eprintln!("kymo: damage: {}, lane {}: {}{closed}", process(summary, damage.process, damage.vpid), damage.lane, damage.what);
+    }
+    for caveat in &summary.caveats {
+        eprintln!("kymo: note: {caveat}");
+    }
+}
+
+fn processes(summary: &Summary) {
+    let mut names: Vec<&str> = summary
+        .processes
+        .iter()
+        .filter(|process| process.outcome == Outcome::Attached)
+        .map(|process| process.comm.as_str())
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    let more = names.len().saturating_sub(5);
+    let mut list = names[..names.len() - more].join(", ");
+    if more > 0 {
+        list += &format!(" and {more} more");
+    }
+    let list = if list.is_empty() { list } else { format!(" ({list})") };
+    let clock = &summary.clock;
+    eprintln!(
+        "kymo: {} recorded{list}, {} seen; rings: {}; clock: {} at {:.6} MHz, within {:.2} ppm",
+        plural(summary.recorded_count, "program"),
+        count(summary.process_count),
+        bytes(summary.rings_bytes_max),
+        clock.name,
+        clock.frequency_hz as f64 / 1e6,
+        clock.frequency_error_ppm
+    );
+}
+
+fn process(summary: &Summary, index: usize, vpid: u32) -> String {
+    let comm = summary.processes.get(index).map_or("?", |process| process.comm.as_str());
+    format!("{comm}[{vpid}]")
+}
+
+fn losses(summary: &Summary) {
+    let mut lost = summary.lost;
+    let total = lost.total();
+    if total == 0 {
+        eprintln!("kymo: nothing was lost");
+        return;
+    }
+    let causes: Vec<String> = Cause::ALL
+        .into_iter()
+        .map(|cause| (*lost.of(cause), cause.text()))
+        .filter(|(records, _)| *records > 0)
+        .map(|(records, text)| format!("{text}: {}", count(records)))
+        .collect();
+    let share = 100.0 * total as f64 / (total.saturating_add(summary.records)) as f64;
+    eprintln!("kymo: LOST {} ({share:.2} % of all): {}", plural(total, "record"), causes.join(", "));
+    let mut largest: Vec<&Loss> = summary.losses.iter().collect();
+    largest.sort_by_key(|loss| std::cmp::Reverse(loss.records));
+    let more = largest.len().saturating_sub(LOSSES_SHOWN);
+    largest.truncate(LOSSES_SHOWN);
+    largest.sort_by_key(|loss| loss.from);
+    for loss in largest {
+        let place = loss.cpu.map_or_else(|| format!("lane {}", loss.lane), |cpu| format!("CPU {cpu}"));
+        eprintln!(
+            "kymo:   {:.6} s to {:.6} s: {} of {} on {place}, {}",
+            loss.from_s,
+            loss.to_s,
+            plural(loss.records, "record"),
+            process(summary, loss.process, loss.vpid),
+            loss.cause.text()
+        );
+    }
+    if more > 0 {
+        eprintln!("kymo:   and {more} more intervals: see {}", summary.trace.join(kymo_collect::SUMMARY_FILE).display());
+    }
+    if lost.full > 0 {
+        eprintln!("kymo:   a full ring is helped by a larger --ring-size, a shorter --poll-us, or fewer events (-x)");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers() {
+        assert_eq!(count(0), "0");
+        assert_eq!(count(999), "999");
+        assert_eq!(count(1_234_567), "1,234,567");
+        assert_eq!(bytes(4 << 20), "4 MiB");
+        assert_eq!(bytes(1536), "1.5 KiB");
+        assert_eq!(bytes(0), "0 B");
+        assert_eq!(bytes(u64::MAX), "16777216 TiB");
+        assert_eq!(plural(2, "process"), "2 processes");
+        assert_eq!(quoted(Path::new("a b")), "'a b'");
+    }
+}

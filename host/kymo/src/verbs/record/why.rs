@@ -1,0 +1,95 @@
+//! Why nothing was recorded, or a pattern matched nothing: the reason, and what to do.
+
+use kymo_collect::{Cause, Outcome, Patterns, Summary, near};
+
+use crate::verbs::list;
+
+/// Names that are listed.
+const NAMES_SHOWN: usize = 12;
+
+/// Patterns that match no event that was seen, with what may have been meant.
+pub(super) fn unmatched(patterns: &Patterns, summary: &Summary) -> Vec<String> {
+    let names: Vec<String> = summary.events.iter().map(|event| event.name.clone()).collect();
+    if names.is_empty() {
+        return Vec::new();
+    }
+    let missing = patterns.matches(&names).filter(|(_, matched)| !matched);
+    missing
+        .map(|(pattern, _)| {
+            let near = near(pattern, &names, 3);
+            let hint = if near.is_empty() { String::new() } else { format!("; near it: {}", near.join(", ")) };
+            format!("pattern '{pattern}' matches none of the {} events that were seen{hint}", names.len())
+        })
+        .collect()
+}
+
+fn listed(names: &[&str]) -> String {
+    let more = names.len().saturating_sub(NAMES_SHOWN);
+    let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{rest}", names[..names.len() - more].join(", "))
+}
+
+/// Why a trace has no record.
+pub(super) fn nothing(patterns: &Patterns, summary: &Summary) -> Vec<String> {
+    if let Some(error) = &summary.write_error {
+        return vec![format!("nothing was recorded: the trace could not be written ({error}); choose another place with -o")];
+    }
+    let outcome = |wanted: fn(&Outcome) -> bool| summary.processes.iter().filter(move |process| wanted(&process.outcome));
+    let refused: Vec<_> = outcome(|outcome| matches!(outcome, Outcome::Refused(_))).collect();
+    let attached = outcome(|outcome| *outcome == Outcome::Attached).count();
+    let mut lines = Vec::new();
+    for process in refused.iter().take(NAMES_SHOWN) {
+        let Outcome::Refused(reason) = &process.outcome else { continue };
+        lines.push(format!("{}[{}] was not recorded: {reason}", process.comm, process.pid));
+    }
+    if attached > 0 {
+        let mut lost = summary.lost;
+        if lost.total() > 0 {
+            let most = Cause::ALL.into_iter().max_by_key(|cause| *lost.of(*cause)).unwrap_or(Cause::Full);
+            lines.push(format!("nothing was recorded: all records were lost ({})", most.text()));
+            return lines;
+        }
+        let wanted: Vec<&str> = summary.events.iter().filter(|event| event.wanted).map(|event| event.name.as_str()).collect();
+        lines.push(format!("nothing was recorded: the wanted events were switched on, but none was executed: {}", listed(&wanted)));
+        return lines;
+    }
+    if !refused.is_empty() {
+        return lines;
+    }
+    if !summary.events.is_empty() {
+        let names: Vec<&str> = summary.events.iter().map(|event| event.name.as_str()).collect();
+        let excluded = if patterns.exclusions().is_empty() { "" } else { " (or -x takes them away)" };
+        lines.push(format!("nothing was recorded: no event matches the pattern{excluded}. Programs have: {}", listed(&names)));
+        return lines;
+    }
+    let outside = outcome(|outcome| *outcome == Outcome::OutOfScope).count();
+    lines.push("nothing was recorded: no program with tracepoints of kymo was seen".to_owned());
+    if outside > 0 {
+        lines.push(format!("{outside} programs with tracepoints were outside of what was to be recorded"));
+    }
+    lines.extend(of_command(summary));
+    lines
+}
+
+/// What the command's file says of it.
+fn of_command(summary: &Summary) -> Vec<String> {
+    let Some(command) = summary.command.first() else {
+        return vec!["`kymo list` shows the programs that can be recorded now; a program of another user is found by root only".to_owned()];
+    };
+    let found = list::find_in_path(command);
+    let events = found.as_deref().and_then(|path| list::events_in_file(path).ok());
+    if events.as_ref().is_some_and(|events| !events.is_empty()) {
+        return vec![format!(
+            "{command} has tracepoints but did not find this session: does it run as another user (set-user-ID, sudo), with \
+             another KYMO_RUNTIME_DIR or XDG_RUNTIME_DIR, or in a container?"
+        )];
+    }
+    let what = match (&found, &events) {
+        (Some(_), None) => format!("{command} is not an ELF file; what it runs has none either"),
+        _ => format!("{command} and what it runs are not instrumented"),
+    };
+    vec![
+        format!("{what}: put tracepoints into it (#include <kymo/tracepoint.h>, link with -lkymo), or record"),
+        "an unmodified program with --with malloc or --with pthread (not for static or set-user-ID programs)".to_owned(),
+    ]
+}
