@@ -223,14 +223,15 @@ static void after_fork_in_child(void)
 {
 	int saved_errno = errno;
 
-	/* We hold the lock; nobody else is here. */
+	/* We hold the lock; nobody else is here. Where the kernel does not wipe, this does. */
 	pthread_mutex_init(&lock, NULL);
 	if (own_socket >= 0)
 		close(own_socket);
 	own_socket = -1;
-	kymo_generation_bump();
+	memset(kymo_process, 0, sizeof(*kymo_process));
+	kymo_refresh(kymo_self());
 	kymo_conns_after_fork();
-	attach_in_helper = kymo_runtime.kind == KYMO_KIND_RSEQ;
+	attach_in_helper = kymo_kind == KYMO_KIND_RSEQ;
 	if (!attach_in_helper)
 		attach_now();
 	else

@@ -100,7 +100,7 @@ bool kymo_conn_greet(struct kymo_conn *conn, uint32_t generation)
 	hello->msg.bytes = (uint32_t)(sizeof(*hello) + (size_t)exe_bytes + 1);
 	hello->abi = KYMO_ABI_VERSION;
 	hello->pid = (uint32_t)getpid();
-	hello->kind = kymo_runtime.kind;
+	hello->kind = kymo_kind;
 	hello->clock = kymo_clock_kind;
 	hello->cpu_count = (uint32_t)sysconf(_SC_NPROCESSORS_CONF);
 	prctl(PR_GET_NAME, hello->comm);

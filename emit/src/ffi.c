@@ -8,14 +8,14 @@
 
 KYMO_EXPORT bool kymo_ffi_enabled(const struct kymo_event *event)
 {
-	return kymo__enabled(event) != 0;
+	return kymo__wanted(event) != NULL;
 }
 
 KYMO_EXPORT void kymo_ffi_write(struct kymo_event *event, const void *payload, size_t bytes)
 {
-	uint32_t thread_id = 0;
-	const struct kymo_seg segs[2] = { { &thread_id, sizeof(thread_id) }, { payload, bytes } };
+	const struct kymo_slot *slot = kymo__wanted(event);
+	const struct kymo_seg seg = { payload, bytes };
 
-	if (kymo__enabled(event))
-		kymo__write_segs(event, segs, segs + 2, sizeof(thread_id) + bytes);
+	if (slot)
+		kymo__write_segs(event, slot, &seg, &seg + 1, bytes);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * internal.h: what the files of libkymo share. The flow: register.c (modules) -> control.c (sockets, helper thread)
- * -> session.c (messages, slots) -> memory.c (mappings); record.c, spill.c and portable.c are the record path's
+ * -> session.c (messages, slots) -> memory.c (mappings); record.c and portable.c are the record path's
  * out-of-line part and know nothing of sockets.
  */
 #ifndef KYMO_INTERNAL_H
@@ -25,21 +25,20 @@
 /* This thread, as record.c and portable.c see it. The first member is what inline code reads. */
 struct kymo_self {
 	struct kymo_thread inline_part;
-	uint32_t portable_generation;
+	uint32_t tid;
+	uint32_t generation; /* kymo_process.generation when tid was read */
 	uint16_t claim[KYMO_SLOTS]; /* index of its lane + 1; 0: none */
 };
 
 /* One mapped session memory. Private to the process; the record path sees only struct kymo_slot. */
 struct kymo_memory {
 	int fd; /* portable: kept, lanes are mapped when claimed; else -1 */
-	uint8_t *control; /* header page and control blocks */
-	size_t control_bytes;
-	uint8_t *lanes_base; /* rseq: doubled lanes one after the other */
-	size_t lanes_bytes;
-	struct kymo_lane *lanes;
-	size_t lanes_array_bytes;
+	uint8_t *base; /* header page and control blocks; rseq: then the doubled lanes */
+	size_t control_bytes, mapped_bytes;
+	struct kymo_ring *rings;
 	uint32_t lane_count, ring_bytes;
-	uint64_t data_offset, serial;
+	uint64_t data_offset; /* of lane 0 in the file */
+	uint64_t serial;
 	bool locked;
 	uint64_t touched_bytes;
 };
@@ -53,33 +52,45 @@ struct kymo_claim {
 	uint32_t depth; /* records in progress [ring.md 6] */
 };
 
+/* What the kernel wipes in a child, whatever way it was made. */
+struct kymo_process {
+	struct kymo_slot slots[KYMO_SLOTS];
+	uint32_t generation; /* 0 in a new child */
+};
+
 /* runtime.c */
-extern struct kymo_rt kymo_runtime;
-extern uint32_t kymo_clock_kind;
+extern struct kymo_process *kymo_process;
+extern uint32_t kymo_kind, kymo_clock_kind;
 struct kymo_self *kymo_self(void);
 void kymo_runtime_init(void);
-void kymo_generation_bump(void);
-bool kymo_refresh(struct kymo_self *self);
+void kymo_refresh(struct kymo_self *self);
+void kymo_slot_publish(uint32_t slot, const struct kymo_slot *value);
 uint64_t kymo_clock_read(void);
 
-/* spill.c */
-void kymo_spill(struct kymo_event *event, uint32_t slot, const struct kymo_seg *segs,
-		const struct kymo_seg *segs_end, uint64_t payload_bytes);
-void kymo_count_restart_loss(uint32_t slot);
-bool kymo_spill_idle(uint32_t slot);
+/* record.c */
+extern struct kymo_rt kymo_runtime;
+struct kymo_ring *kymo_hold(uint32_t slot);
+void kymo_release(uint32_t slot);
+bool kymo_slot_idle(uint32_t slot);
+void kymo_copy_segs(uint8_t *to, const struct kymo_seg *segs, const struct kymo_seg *segs_end);
 
 /* portable.c */
 void kymo_portable_write(struct kymo_self *self, struct kymo_event *event, uint32_t slot,
-			 const struct kymo_seg *segs, const struct kymo_seg *segs_end,
-			 uint64_t payload_bytes);
+			 uint64_t step, const struct kymo_seg *segs,
+			 const struct kymo_seg *segs_end);
 void kymo_portable_init(void);
 void kymo_portable_forget(uint32_t slot);
 bool kymo_portable_idle(uint32_t slot);
 void kymo_portable_unmap(uint32_t slot);
 void kymo_portable_claim_all(struct kymo_self *self);
 
-/* memory.c: all return 0 or an errno value */
+/* memory.c: int is 0 or an errno value */
 extern struct kymo_memory kymo_memories[KYMO_SLOTS];
+struct kymo_slot kymo_memory_slot(const struct kymo_memory *memory, uint32_t kind);
+static inline struct kymo_mem *kymo_memory_header(const struct kymo_memory *memory)
+{
+	return (struct kymo_mem *)(void *)memory->base;
+}
 int kymo_memory_map(struct kymo_memory *memory, const struct kymo_msg_attach *attach, int fd);
 void kymo_memory_unmap(struct kymo_memory *memory);
 int kymo_lane_map(const struct kymo_memory *memory, uint32_t lane, uint8_t *at, uint8_t **data);
@@ -88,6 +99,8 @@ bool kymo_touch(void *at, size_t bytes);
 /* register.c: under kymo_lock */
 extern struct kymo_module *kymo_modules;
 struct kymo_event *kymo_event_find(uint32_t index);
+void kymo_event_enable(struct kymo_event *event, uint32_t slot, uint16_t id);
+void kymo_event_disable(struct kymo_event *event, uint32_t slot);
 void kymo_slot_disable_all(uint32_t slot);
 
 /* control.c */

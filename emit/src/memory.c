@@ -90,30 +90,24 @@ fail:
 	return error;
 }
 
+/* Maps all lanes behind the control blocks, touches those of the CPUs that the program may run on. */
 static int map_rseq_lanes(struct kymo_memory *memory)
 {
 	size_t lane_bytes = 2 * (size_t)memory->ring_bytes;
 	cpu_set_t may_run;
-	int error;
 
-	memory->lanes_bytes = lane_bytes * memory->lane_count;
-	memory->lanes_base = mmap(NULL, memory->lanes_bytes, PROT_NONE,
-				  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (memory->lanes_base == MAP_FAILED) {
-		memory->lanes_base = NULL;
-		return errno;
-	}
 	/* The process's leader stands for all threads; its mask says where the program was meant to run. */
 	if (sched_getaffinity(getpid(), sizeof(may_run), &may_run))
 		memset(&may_run, 0xff, sizeof(may_run));
 	memory->locked = true;
 	for (uint32_t lane = 0; lane < memory->lane_count; lane++) {
 		uint8_t *data;
+		int error = kymo_lane_map(memory, lane,
+					  memory->base + memory->control_bytes + lane * lane_bytes,
+					  &data);
 
-		error = kymo_lane_map(memory, lane, memory->lanes_base + lane * lane_bytes, &data);
 		if (error)
 			return error;
-		memory->lanes[lane].data = data;
 		/* The last lane is the spill lane: used by accident only, so it costs memory only then. */
 		if (lane + 1 == memory->lane_count || lane >= CPU_SETSIZE ||
 		    !CPU_ISSET(lane, &may_run))
@@ -130,7 +124,9 @@ static int map_rseq_lanes(struct kymo_memory *memory)
  */
 int kymo_memory_map(struct kymo_memory *memory, const struct kymo_msg_attach *attach, int fd)
 {
+	bool portable = attach->kind == KYMO_KIND_PORTABLE;
 	int error = check(attach, fd);
+	void *at;
 
 	memset(memory, 0, sizeof(*memory));
 	memory->fd = fd;
@@ -141,28 +137,20 @@ int kymo_memory_map(struct kymo_memory *memory, const struct kymo_msg_attach *at
 	memory->data_offset = attach->data_offset;
 	memory->serial = attach->serial;
 	memory->control_bytes = attach->data_offset;
-	memory->control = mmap(NULL, memory->control_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
-			       0);
-	if (memory->control == MAP_FAILED) {
-		error = errno;
-		memory->control = NULL;
-		goto fail;
-	}
-	kymo_touch(memory->control, memory->control_bytes);
-	memory->lanes_array_bytes = memory->lane_count * sizeof(struct kymo_lane);
-	memory->lanes = mmap(NULL, memory->lanes_array_bytes, PROT_READ | PROT_WRITE,
-			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (memory->lanes == MAP_FAILED) {
-		error = errno;
-		memory->lanes = NULL;
-		goto fail;
-	}
-	for (uint32_t lane = 0; lane < memory->lane_count; lane++)
-		memory->lanes[lane].ring = (struct kymo_ring *)(void *)(memory->control +
-									attach->rings_offset) +
-					   lane;
-	if (attach->kind == KYMO_KIND_PORTABLE) {
-		madvise(memory->control, memory->control_bytes, MADV_DONTFORK);
+	memory->mapped_bytes = memory->control_bytes +
+			       (portable ? 0 : 2 * (size_t)attach->ring_bytes * attach->lane_count);
+	at = mmap(NULL, memory->mapped_bytes, PROT_NONE,
+		  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (at == MAP_FAILED)
+		goto fail_errno;
+	memory->base = at;
+	if (mmap(at, memory->control_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
+		 0) == MAP_FAILED)
+		goto fail_errno;
+	kymo_touch(at, memory->control_bytes);
+	memory->rings = (struct kymo_ring *)(void *)(memory->base + attach->rings_offset);
+	if (portable) {
+		madvise(at, memory->control_bytes, MADV_DONTFORK);
 		return 0;
 	}
 	error = map_rseq_lanes(memory);
@@ -171,20 +159,33 @@ int kymo_memory_map(struct kymo_memory *memory, const struct kymo_msg_attach *at
 	close(fd);
 	memory->fd = -1;
 	return 0;
+fail_errno:
+	error = errno;
 fail:
 	kymo_memory_unmap(memory);
 	return error;
 }
 
+/* kymo_memory_slot: what the record path needs to know of a mapped memory. */
+struct kymo_slot kymo_memory_slot(const struct kymo_memory *memory, uint32_t kind)
+{
+	return (struct kymo_slot){
+		.rings = memory->rings,
+		.cpu_count = kind == KYMO_KIND_RSEQ ? memory->lane_count - 1 : memory->lane_count,
+		.room = memory->ring_bytes - 7,
+		.mask = memory->ring_bytes - 1,
+		.stride = 2 * (uint64_t)memory->ring_bytes,
+		.data_offset = (uint64_t)(memory->base + memory->control_bytes -
+					  (uint8_t *)memory->rings),
+		.serial = memory->serial,
+	};
+}
+
 /* kymo_memory_unmap: after the fence of ring.md 5.3. Portable lanes are unmapped by portable.c before. */
 void kymo_memory_unmap(struct kymo_memory *memory)
 {
-	if (memory->lanes_base)
-		munmap(memory->lanes_base, memory->lanes_bytes);
-	if (memory->control)
-		munmap(memory->control, memory->control_bytes);
-	if (memory->lanes)
-		munmap(memory->lanes, memory->lanes_array_bytes);
+	if (memory->base)
+		munmap(memory->base, memory->mapped_bytes);
 	if (memory->fd >= 0)
 		close(memory->fd);
 	memset(memory, 0, sizeof(*memory));

@@ -35,7 +35,7 @@ static void thread_ends(void *value)
 
 void kymo_portable_init(void)
 {
-	if (kymo_runtime.kind != KYMO_KIND_PORTABLE || pthread_key_create(&exit_key, thread_ends))
+	if (kymo_kind != KYMO_KIND_PORTABLE || pthread_key_create(&exit_key, thread_ends))
 		return;
 	exit_key_usable = exit_key < KEYS_WITHOUT_MALLOC;
 	if (!exit_key_usable)
@@ -45,7 +45,7 @@ void kymo_portable_init(void)
 /* kymo_portable_forget: in a new child, where the parent's lanes are not mapped. */
 void kymo_portable_forget(uint32_t slot)
 {
-	__atomic_store_n(&kymo_runtime.slots[slot].cpu_count, 0, __ATOMIC_RELAXED);
+	kymo_slot_publish(slot, NULL);
 	memset(claims[slot], 0, sizeof(claims[slot]));
 }
 
@@ -114,17 +114,18 @@ static void note_lanes_used(struct kymo_mem *mem, uint32_t count)
 /* The first record of a thread in a session. Context: any; system calls. */
 static struct kymo_claim *claim_lane(struct kymo_self *self, uint32_t slot)
 {
-	struct kymo_slot *from = &kymo_runtime.slots[slot];
+	struct kymo_slot *from = &kymo_process->slots[slot];
 	struct kymo_memory *memory = &kymo_memories[slot];
+	struct kymo_mem *header = kymo_memory_header(memory);
 	uint32_t lane_count = __atomic_load_n(&from->cpu_count, __ATOMIC_ACQUIRE);
 	struct kymo_claim *claim;
 	uint32_t lane;
 
 	if (!lane_count)
 		return NULL;
-	claim = find_lane(slot, lane_count, self->inline_part.tid);
+	claim = find_lane(slot, lane_count, self->tid);
 	if (!claim) {
-		__atomic_add_fetch(&from->mem->lost_lane, 1, __ATOMIC_RELAXED);
+		__atomic_add_fetch(&header->lost_lane, 1, __ATOMIC_RELAXED);
 		return NULL;
 	}
 	lane = (uint32_t)(claim - claims[slot]);
@@ -133,18 +134,18 @@ static struct kymo_claim *claim_lane(struct kymo_self *self, uint32_t slot)
 
 		claim->depth = 0;
 		if (kymo_lane_map(memory, lane, NULL, &data)) {
-			__atomic_add_fetch(&from->mem->lost_lane, 1, __ATOMIC_RELAXED);
+			__atomic_add_fetch(&header->lost_lane, 1, __ATOMIC_RELAXED);
 			__atomic_store_n(&claim->owner, 0, __ATOMIC_RELEASE);
 			return NULL;
 		}
 		madvise(data, 2 * (size_t)memory->ring_bytes, MADV_DONTFORK);
 		kymo_touch(data, 2 * (size_t)memory->ring_bytes);
 		claim->data = data;
-		claim->ring = memory->lanes[lane].ring;
+		claim->ring = &memory->rings[lane];
 		claim->serial = from->serial;
 	}
-	note_lanes_used(from->mem, lane + 1);
-	__atomic_store_n(&claim->ring->owner, self->inline_part.tid, __ATOMIC_RELAXED);
+	note_lanes_used(header, lane + 1);
+	__atomic_store_n(&claim->ring->owner, self->tid, __ATOMIC_RELAXED);
 	self->claim[slot] = (uint16_t)(lane + 1);
 	if (exit_key_usable)
 		pthread_setspecific(exit_key, self);
@@ -156,7 +157,7 @@ static struct kymo_claim *lane_of(struct kymo_self *self, uint32_t slot)
 	if (KYMO__LIKELY(self->claim[slot])) {
 		struct kymo_claim *claim = &claims[slot][self->claim[slot] - 1];
 
-		if (KYMO__LIKELY(claim->serial == kymo_runtime.slots[slot].serial))
+		if (KYMO__LIKELY(claim->serial == kymo_process->slots[slot].serial))
 			return claim;
 		self->claim[slot] = 0;
 	}
@@ -166,7 +167,7 @@ static struct kymo_claim *lane_of(struct kymo_self *self, uint32_t slot)
 void kymo_portable_claim_all(struct kymo_self *self)
 {
 	for (uint32_t slot = 0; slot < KYMO_SLOTS; slot++)
-		if (kymo_runtime.slots[slot].cpu_count)
+		if (kymo_process->slots[slot].cpu_count)
 			lane_of(self, slot);
 }
 
@@ -193,7 +194,7 @@ static void leave(struct kymo_claim *claim)
 }
 
 /* Space for bytes at the end of what is handed out. Returns false when the ring is full. */
-static bool reserve(struct kymo_ring *ring, uint32_t room, uint64_t id, uint64_t bytes,
+static bool reserve(struct kymo_ring *ring, uint32_t room, uint64_t id, uint64_t step,
 		    uint64_t *position, uint64_t *word)
 {
 	do {
@@ -201,22 +202,22 @@ static bool reserve(struct kymo_ring *ring, uint32_t room, uint64_t id, uint64_t
 		__atomic_signal_fence(__ATOMIC_SEQ_CST);
 		if ((uint32_t)*position -
 			    (uint32_t)__atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE) +
-			    (uint32_t)bytes >
+			    (uint32_t)step >
 		    room)
 			return false;
 		*word = kymo_clock_read() << 16 | id;
 		__atomic_store_n(&ring->last, *word, __ATOMIC_RELAXED);
-	} while (!kymo__cas_local(&ring->reserve, *position, *position + bytes + KYMO_ONE_RECORD));
+	} while (!kymo__cas_local(&ring->reserve, *position, *position + step));
 	return true;
 }
 
 void kymo_portable_write(struct kymo_self *self, struct kymo_event *event, uint32_t slot,
-			 const struct kymo_seg *segs, const struct kymo_seg *segs_end,
-			 uint64_t payload_bytes)
+			 uint64_t step, const struct kymo_seg *segs,
+			 const struct kymo_seg *segs_end)
 {
-	struct kymo_slot *to = &kymo_runtime.slots[slot];
+	struct kymo_slot *to = &kymo_process->slots[slot];
 	struct kymo_claim *claim = lane_of(self, slot);
-	uint64_t bytes = KYMO_RECORD_HEADER + payload_bytes;
+	uint64_t bytes = step - KYMO_ONE_RECORD;
 	uint64_t position, word;
 	struct kymo_ring *ring;
 	uint8_t *at;
@@ -237,16 +238,13 @@ void kymo_portable_write(struct kymo_self *self, struct kymo_event *event, uint3
 		goto out;
 	if (bytes > KYMO_RECORD_MAX || bytes > to->room) {
 		kymo__add_local(&ring->lost_size, 1);
-	} else if (!reserve(ring, to->room, id, bytes, &position, &word)) {
+	} else if (!reserve(ring, to->room, id, step, &position, &word)) {
 		kymo__add_local(&ring->lost_full, 1);
 	} else {
 		at = claim->data + (position & to->mask);
 		memcpy(at, &word, sizeof(word));
-		at += sizeof(word);
-		for (; segs < segs_end; segs++) {
-			memcpy(at, segs->at, segs->bytes);
-			at += segs->bytes;
-		}
+		memcpy(at + KYMO_RECORD_HEADER, &self->tid, sizeof(self->tid));
+		kymo_copy_segs(at + KYMO__BEFORE_PAYLOAD, segs, segs_end);
 	}
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 out:

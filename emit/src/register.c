@@ -24,13 +24,38 @@ struct kymo_event *kymo_event_find(uint32_t index)
 	return NULL;
 }
 
+/* What the tracepoint looks at, from the set of slots that want the event. */
+static void update_first(struct kymo_event *event)
+{
+	uint32_t enabled = event->enabled;
+	const struct kymo_slot *first = NULL;
+
+	if (enabled)
+		first = &kymo_process->slots[__builtin_ctz(enabled)];
+	if (enabled & (enabled - 1))
+		first = (const struct kymo_slot *)((uintptr_t)first | 1);
+	__atomic_store_n(&event->first, first, __ATOMIC_RELEASE);
+}
+
+void kymo_event_enable(struct kymo_event *event, uint32_t slot, uint16_t id)
+{
+	__atomic_store_n(&event->id[slot], id, __ATOMIC_RELEASE);
+	__atomic_store_n(&event->enabled, event->enabled | 1u << slot, __ATOMIC_RELEASE);
+	update_first(event);
+}
+
+void kymo_event_disable(struct kymo_event *event, uint32_t slot)
+{
+	__atomic_store_n(&event->enabled, event->enabled & ~(1u << slot), __ATOMIC_RELEASE);
+	update_first(event);
+	__atomic_store_n(&event->id[slot], 0, __ATOMIC_RELEASE);
+}
+
 void kymo_slot_disable_all(uint32_t slot)
 {
 	for (struct kymo_module *m = kymo_modules; m; m = m->next)
-		for (struct kymo_event *event = m->events; event < m->events_end; event++) {
-			__atomic_and_fetch(&event->enabled, ~(1u << slot), __ATOMIC_RELAXED);
-			__atomic_store_n(&event->id[slot], 0, __ATOMIC_RELAXED);
-		}
+		for (struct kymo_event *event = m->events; event < m->events_end; event++)
+			kymo_event_disable(event, slot);
 }
 
 KYMO_EXPORT void kymo__register(struct kymo_module *module)

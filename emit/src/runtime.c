@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * runtime.c: the state that instrumented objects reach through kymo__module.rt, the choice of ring and clock, and
- * thread ids that are right after any kind of fork.
+ * runtime.c: the choice of ring and clock, the slots, and thread ids that are right after any kind of fork.
  */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,33 +15,20 @@
 #endif
 
 #include "internal.h"
-#include "kymo/tracepoint.h"
 
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18
 #endif
 
-static const uint8_t zeros[KYMO_RECORD_MAX];
-static void write_words(struct kymo_event *event, uint64_t bytes_and_wanted, uint64_t w0,
-			uint64_t w1, uint64_t w2, uint64_t w3);
-static void write_segs(struct kymo_event *event, uint32_t wanted, const struct kymo_seg *segs,
-		       const struct kymo_seg *segs_end, uint64_t payload_bytes);
-
 static __thread struct kymo_self self_tls __attribute__((tls_model("initial-exec")));
-static uint32_t fallback_generation = 1;
-static uint32_t *generation = &fallback_generation;
+static struct kymo_process process_without_wiping __attribute__((aligned(64)));
+static struct kymo_slot slot_copies[KYMO_SLOTS]; /* what a new child starts from */
 static uint32_t last_generation = 1;
+static intptr_t rseq_offset;
 
+struct kymo_process *kymo_process = &process_without_wiping;
+uint32_t kymo_kind = KYMO_KIND_PORTABLE;
 uint32_t kymo_clock_kind = KYMO_CLOCK_MONOTONIC;
-
-struct kymo_rt kymo_runtime = {
-	.abi = KYMO_ABI_VERSION,
-	.kind = KYMO_KIND_PORTABLE,
-	.fork_generation = &fallback_generation,
-	.zeros = zeros,
-	.write_words = write_words,
-	.write_segs = write_segs,
-};
 
 /* glibc 2.35 and later export these; elsewhere they are absent. */
 extern const ptrdiff_t __rseq_offset __attribute__((weak));
@@ -97,161 +82,89 @@ static void choose_kind(void)
 		kymo_clock_kind = KYMO_CLOCK_TSC;
 	if (kymo_clock_kind == KYMO_CLOCK_TSC && (!ring || strcmp(ring, "portable")) &&
 	    &__rseq_size && &__rseq_offset && __rseq_size) {
-		kymo_runtime.kind = KYMO_KIND_RSEQ;
-		kymo_runtime.rseq_offset = __rseq_offset;
+		kymo_kind = KYMO_KIND_RSEQ;
+		rseq_offset = __rseq_offset;
 	}
-	kymo_runtime.thread_offset = (char *)&self_tls.inline_part - kymo__thread_pointer();
 #endif
-}
-
-/* A page that a child of any fork finds zeroed. Without it only pthread_atfork tells. */
-static void make_generation(void)
-{
-	void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	if (page == MAP_FAILED)
-		return;
-	generation = page;
-	*generation = last_generation;
-	madvise(page, 4096, MADV_WIPEONFORK);
-	kymo_runtime.fork_generation = generation;
 }
 
 void kymo_runtime_init(void)
 {
+	void *page = mmap(NULL, sizeof(struct kymo_process), PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
 	choose_kind();
-	make_generation();
+	if (page != MAP_FAILED) {
+		kymo_process = page;
+		/* Where this is refused, pthread_atfork has to do. */
+		madvise(page, sizeof(struct kymo_process), MADV_WIPEONFORK);
+	}
+	for (uint32_t slot = 0; slot < KYMO_SLOTS; slot++)
+		kymo_slot_publish(slot, NULL);
+	kymo_process->generation = last_generation;
 	kymo_portable_init();
 	kymo__module.rt = &kymo_runtime; /* for ffi.c */
 }
 
-/* Gives the process a generation that no thread has: after a fork, or to make all threads come by. */
-void kymo_generation_bump(void)
+/*
+ * kymo_slot_publish: makes the memory that value describes the slot's own; null switches the slot off. One store decides:
+ * cpu_count for an empty slot, rings where nothing else differs.
+ * Context: under kymo_lock.
+ */
+void kymo_slot_publish(uint32_t slot, const struct kymo_slot *value)
 {
-	uint32_t next = __atomic_add_fetch(&last_generation, 1, __ATOMIC_RELAXED);
+	struct kymo_slot *to = &kymo_process->slots[slot];
+	struct kymo_slot *copy = &slot_copies[slot];
 
-	if (!next)
-		next = __atomic_add_fetch(&last_generation, 1, __ATOMIC_RELAXED);
-	__atomic_store_n(generation, next, __ATOMIC_RELAXED);
+	if (!value) {
+		__atomic_store_n(&to->cpu_count, 0, __ATOMIC_SEQ_CST);
+		copy->cpu_count = 0;
+		return;
+	}
+	to->id_offset = (uint32_t)(offsetof(struct kymo_event, id) + slot * sizeof(uint16_t));
+	to->rseq_offset = rseq_offset;
+#if KYMO_ARCH_X86_64
+	to->thread_offset = (char *)&self_tls.inline_part - kymo__thread_pointer();
+#endif
+	to->room = value->room;
+	to->mask = value->mask;
+	to->stride = value->stride;
+	to->data_offset = value->data_offset;
+	to->serial = value->serial;
+	__atomic_store_n(&to->rings, value->rings, __ATOMIC_RELEASE);
+	__atomic_store_n(&to->cpu_count, value->cpu_count, __ATOMIC_RELEASE);
+	*copy = *to;
 }
 
 /*
- * kymo_refresh: brings a thread up to date. Returns false where it must not record.
- * Context: any; keeps errno. System calls only when the generation has moved.
+ * In a new child, whose slots the kernel has wiped: with the rseq ring it goes on into its parent's rings, which the CPUs
+ * keep apart; portable lanes are not mapped here.
  */
-bool kymo_refresh(struct kymo_self *self)
+static void child_begins(void)
 {
-	uint32_t now = __atomic_load_n(generation, __ATOMIC_RELAXED);
+	if (!++last_generation)
+		last_generation = 1;
+	for (uint32_t slot = 0; slot < KYMO_SLOTS; slot++)
+		if (kymo_kind == KYMO_KIND_RSEQ)
+			kymo_process->slots[slot] = slot_copies[slot];
+		else
+			kymo_portable_forget(slot);
+	kymo_process->generation = last_generation;
+}
 
-	if (now == (kymo_runtime.kind == KYMO_KIND_RSEQ ? self->inline_part.generation :
-							   self->portable_generation))
-		return true;
-	if (!now) {
-		/* A child made without pthread_atfork. It is the only thread here. */
-		kymo_generation_bump();
-		now = __atomic_load_n(generation, __ATOMIC_RELAXED);
-		if (kymo_runtime.kind == KYMO_KIND_PORTABLE)
-			for (uint32_t slot = 0; slot < KYMO_SLOTS; slot++)
-				kymo_portable_forget(slot);
-	}
-	self->inline_part.tid = (uint32_t)syscall(SYS_gettid);
+/*
+ * kymo_refresh: brings the calling thread up to date: a new one, or the only one of a new child.
+ * Context: any; may change errno. System calls only when the generation has moved.
+ */
+void kymo_refresh(struct kymo_self *self)
+{
+	if (KYMO__UNLIKELY(!kymo_process->generation))
+		child_begins();
+	if (KYMO__LIKELY(self->generation == kymo_process->generation))
+		return;
+	self->tid = (uint32_t)syscall(SYS_gettid);
 	memset(self->claim, 0, sizeof(self->claim));
-	if (kymo_runtime.kind == KYMO_KIND_RSEQ)
-		self->inline_part.generation = now;
-	else
-		self->portable_generation = now;
-	return true;
-}
-
-#if KYMO_ARCH_X86_64
-static void count_loss(uint32_t slot, uintptr_t counter_offset)
-{
-	for (unsigned restarts = 0; restarts <= KYMO_RESTARTS; restarts++) {
-		int outcome = kymo__sequence_count(kymo_runtime.rseq_offset,
-						   &kymo_runtime.slots[slot], counter_offset);
-
-		if (outcome == KYMO_WRITTEN)
-			return;
-		if (outcome == KYMO_NOWHERE) {
-			kymo__sequence_clear(kymo_runtime.rseq_offset);
-			break;
-		}
-	}
-	kymo_count_restart_loss(slot);
-}
-
-static void rseq_write(struct kymo_event *event, uint32_t slot, const struct kymo_seg *segs,
-		       const struct kymo_seg *segs_end, uint64_t payload_bytes)
-{
-	struct kymo_slot *to = &kymo_runtime.slots[slot];
-	struct kymo__gather gather = { to, &event->id[slot], segs, segs_end,
-				       KYMO_RECORD_HEADER + payload_bytes };
-	unsigned restarts = 0;
-	int outcome;
-
-	if (gather.bytes > KYMO_RECORD_MAX ||
-	    gather.bytes > __atomic_load_n(&to->room, __ATOMIC_RELAXED)) {
-		if (__atomic_load_n(&to->cpu_count, __ATOMIC_RELAXED))
-			count_loss(slot, offsetof(struct kymo_ring, lost_size));
-		return;
-	}
-	do {
-		outcome = kymo__sequence_segs(kymo_runtime.rseq_offset, &gather);
-	} while (outcome == KYMO_ABORTED && restarts++ < KYMO_RESTARTS);
-	if (outcome == KYMO_WRITTEN)
-		return;
-	kymo__sequence_clear(kymo_runtime.rseq_offset);
-	if (outcome == KYMO_FULL)
-		count_loss(slot, offsetof(struct kymo_ring, lost_full));
-	else if (outcome != KYMO_OFF)
-		kymo_spill(event, slot, segs, segs_end, payload_bytes);
-}
-#endif
-
-static void write_segs(struct kymo_event *event, uint32_t wanted, const struct kymo_seg *segs,
-		       const struct kymo_seg *segs_end, uint64_t payload_bytes)
-{
-	struct kymo_self *self = &self_tls;
-	int saved_errno = errno;
-
-	if (wanted && kymo_refresh(self)) {
-		memcpy((void *)(uintptr_t)segs->at, &self->inline_part.tid, 4);
-		for (; wanted; wanted &= wanted - 1) {
-			uint32_t slot = (uint32_t)__builtin_ctz(wanted);
-
-#if KYMO_ARCH_X86_64
-			if (kymo_runtime.kind == KYMO_KIND_RSEQ) {
-				rseq_write(event, slot, segs, segs_end, payload_bytes);
-				continue;
-			}
-#endif
-			kymo_portable_write(self, event, slot, segs, segs_end, payload_bytes);
-		}
-	}
-	errno = saved_errno;
-}
-
-static void write_words(struct kymo_event *event, uint64_t bytes_and_wanted, uint64_t w0,
-			uint64_t w1, uint64_t w2, uint64_t w3)
-{
-	uint64_t words[KYMO_WORDS_MAX] = { w0, w1, w2, w3 };
-	struct kymo_seg seg = { words, (size_t)(bytes_and_wanted >> 32) };
-
-	write_segs(event, (uint32_t)bytes_and_wanted, &seg, &seg + 1, seg.bytes);
-}
-
-KYMO_EXPORT void kymo_thread_init(void)
-{
-	struct kymo_self *self = &self_tls;
-	int saved_errno = errno;
-
-	kymo_refresh(self);
-	if (kymo_runtime.kind == KYMO_KIND_PORTABLE)
-		kymo_portable_claim_all(self);
-	errno = saved_errno;
-}
-
-KYMO_EXPORT const char *kymo_version(void)
-{
-	return KYMO_VERSION;
+	if (kymo_kind == KYMO_KIND_RSEQ)
+		self->inline_part.inline_tid = self->tid;
+	self->generation = kymo_process->generation;
 }

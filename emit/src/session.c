@@ -34,7 +34,7 @@ static long membarrier(int command)
 
 static void fence_prepare(void)
 {
-	bool rseq = kymo_runtime.kind == KYMO_KIND_RSEQ;
+	bool rseq = kymo_kind == KYMO_KIND_RSEQ;
 
 	if (fence_command)
 		return;
@@ -53,14 +53,14 @@ static bool fence(void)
 
 static void try_unmap(uint32_t slot)
 {
-	bool portable = kymo_runtime.kind == KYMO_KIND_PORTABLE;
+	bool portable = kymo_kind == KYMO_KIND_PORTABLE;
 
 	if (!fence())
 		return;
 	for (int i = 0; i < 10; i++) {
 		const struct timespec pause = { 0, 1000000 };
 
-		if (portable ? kymo_portable_idle(slot) : kymo_spill_idle(slot)) {
+		if (portable ? kymo_portable_idle(slot) : kymo_slot_idle(slot)) {
 			if (portable)
 				kymo_portable_unmap(slot);
 			kymo_memory_unmap(&kymo_memories[slot]);
@@ -75,7 +75,7 @@ static void try_unmap(uint32_t slot)
 static void slot_off(uint32_t slot)
 {
 	kymo_slot_disable_all(slot);
-	__atomic_store_n(&kymo_runtime.slots[slot].cpu_count, 0, __ATOMIC_SEQ_CST);
+	kymo_slot_publish(slot, NULL);
 	slots[slot].retired = true;
 	try_unmap(slot);
 }
@@ -103,24 +103,6 @@ static int find_slot(void)
 	return -1;
 }
 
-static void slot_on(uint32_t slot, const struct kymo_msg_attach *attach)
-{
-	struct kymo_memory *memory = &kymo_memories[slot];
-	struct kymo_slot *to = &kymo_runtime.slots[slot];
-
-	to->lanes = memory->lanes;
-	to->room = attach->ring_bytes - 7;
-	to->mask = attach->ring_bytes - 1;
-	to->ring_bytes = attach->ring_bytes;
-	to->mem = (struct kymo_mem *)(void *)memory->control;
-	to->serial = attach->serial;
-	/* Last: from here on records may be written. */
-	__atomic_store_n(&to->cpu_count,
-			 attach->kind == KYMO_KIND_RSEQ ? attach->lane_count - 1 :
-							  attach->lane_count,
-			 __ATOMIC_RELEASE);
-}
-
 /*
  * In a forked child, for a session whose rings it shares with its parent so far: one store moves all writers to the child's
  * own rings, because nothing else differs.
@@ -128,7 +110,7 @@ static void slot_on(uint32_t slot, const struct kymo_msg_attach *attach)
 static int slot_replace(uint32_t slot, const struct kymo_msg_attach *attach, int fd)
 {
 	struct kymo_memory old = kymo_memories[slot], new_memory;
-	struct kymo_slot *to = &kymo_runtime.slots[slot];
+	struct kymo_slot value;
 	int error;
 
 	if (attach->ring_bytes != old.ring_bytes || attach->lane_count != old.lane_count) {
@@ -139,10 +121,9 @@ static int slot_replace(uint32_t slot, const struct kymo_msg_attach *attach, int
 	if (error)
 		return error;
 	kymo_memories[slot] = new_memory;
-	__atomic_store_n(&to->lanes, new_memory.lanes, __ATOMIC_RELEASE);
-	to->mem = (struct kymo_mem *)(void *)new_memory.control;
-	to->serial = attach->serial;
-	if (fence() && kymo_spill_idle(slot))
+	value = kymo_memory_slot(&new_memory, attach->kind);
+	kymo_slot_publish(slot, &value);
+	if (fence() && kymo_slot_idle(slot))
 		kymo_memory_unmap(&old);
 	return 0;
 }
@@ -168,13 +149,14 @@ static int slot_of_session(pid_t collector, const char *session)
 static int attach_session(struct kymo_conn *conn, struct kymo_msg_attach *attach, int fd)
 {
 	struct kymo_conn *inherited;
+	struct kymo_slot value;
 	int slot, error;
 
 	if (fd < 0)
 		return EBADF;
 	attach->session[sizeof(attach->session) - 1] = 0;
 	error = conn->slot >= 0 ? EALREADY :
-		attach->kind != kymo_runtime.kind || attach->clock != kymo_clock_kind ? EPROTO : 0;
+		attach->kind != kymo_kind || attach->clock != kymo_clock_kind ? EPROTO : 0;
 	if (error) {
 		close(fd);
 		return error;
@@ -207,7 +189,8 @@ static int attach_session(struct kymo_conn *conn, struct kymo_msg_attach *attach
 	memcpy(slots[slot].session, attach->session, sizeof(slots[slot].session));
 	slots[slot].busy = true;
 	conn->slot = slot;
-	slot_on((uint32_t)slot, attach);
+	value = kymo_memory_slot(&kymo_memories[slot], attach->kind);
+	kymo_slot_publish((uint32_t)slot, &value);
 	return 0;
 }
 
@@ -257,8 +240,7 @@ static void enable(struct kymo_conn *conn, const uint8_t *message, size_t bytes)
 		event = kymo_event_find(pair.index);
 		if (!event || pair.id < 1 || pair.id > 65535)
 			continue;
-		__atomic_store_n(&event->id[conn->slot], (uint16_t)pair.id, __ATOMIC_RELEASE);
-		__atomic_or_fetch(&event->enabled, 1u << conn->slot, __ATOMIC_RELEASE);
+		kymo_event_enable(event, (uint32_t)conn->slot, (uint16_t)pair.id);
 	}
 }
 
@@ -273,10 +255,8 @@ static void disable(struct kymo_conn *conn, const uint8_t *message, size_t bytes
 
 		memcpy(&index, message + at, sizeof(index));
 		event = kymo_event_find(index);
-		if (!event)
-			continue;
-		__atomic_and_fetch(&event->enabled, ~(1u << conn->slot), __ATOMIC_RELAXED);
-		__atomic_store_n(&event->id[conn->slot], 0, __ATOMIC_RELAXED);
+		if (event)
+			kymo_event_disable(event, (uint32_t)conn->slot);
 	}
 	fence();
 }
@@ -387,7 +367,7 @@ void kymo_conn_close(struct kymo_conn *conn)
 /* kymo_conns_after_fork: in the child. What was our parent's is only watched from here on. */
 void kymo_conns_after_fork(void)
 {
-	bool portable = kymo_runtime.kind == KYMO_KIND_PORTABLE;
+	bool portable = kymo_kind == KYMO_KIND_PORTABLE;
 
 	for (struct kymo_conn *conn = kymo_conns; conn < kymo_conns + KYMO_CONNS_MAX; conn++) {
 		if (conn->fd < 0)

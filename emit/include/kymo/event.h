@@ -23,48 +23,58 @@
 /* Longest part of a string that is recorded, bytes. */
 #define KYMO_STR_MAX 65000u
 
-/* A payload under construction: fixed parts are staged, long parts stay where they are. */
+/* Adds value, width bytes wide, at byte offset at of words. Constants fold away. */
+KYMO__INLINE void kymo__pack(uint64_t *words, unsigned at, uint64_t value, unsigned width)
+{
+	unsigned shift = at % 8 * 8;
+
+	words[at / 8] |= value << shift;
+	if (shift + width * 8 > 64)
+		words[at / 8 + 1] |= value >> (64 - shift);
+}
+
+/*
+ * A payload under construction: fixed parts are staged in words, long parts stay where they are. Each run of fixed parts
+ * begins a new word, so that the sequence reads words as they were stored.
+ */
 struct kymo__build {
 	struct kymo_seg *seg;
-	uint8_t *fixed; /* end of the staged bytes */
-	uint8_t *run;	/* first staged byte that no segment covers yet */
+	uint64_t *words;
+	unsigned at;	   /* end of the staged bytes */
+	unsigned run;	   /* first staged byte that no segment covers yet */
+	size_t last_count; /* the length that was put last */
 	uint64_t bytes;
 };
 
 KYMO__INLINE void kymo__put(struct kymo__build *b, uint64_t value, unsigned width)
 {
-	memcpy(b->fixed, &value, width); /* little endian: the low bytes come first */
-	b->fixed += width;
+	kymo__pack(b->words, b->at, value, width);
+	b->at += width;
 	b->bytes += width;
 }
 
 KYMO__INLINE void kymo__put_run(struct kymo__build *b)
 {
-	b->seg->at = b->run;
-	b->seg->bytes = (size_t)(b->fixed - b->run);
+	b->seg->at = (const uint8_t *)b->words + b->run;
+	b->seg->bytes = b->at - b->run;
 	b->seg++;
-	b->run = b->fixed;
+	b->at = b->run = (b->at + 7) / 8 * 8;
 }
 
 KYMO__INLINE void kymo__put_tail(struct kymo__build *b, const void *at, size_t bytes)
 {
-	kymo__put_run(b);
+	if (b->at != b->run)
+		kymo__put_run(b);
 	b->seg->at = at;
 	b->seg->bytes = bytes;
 	b->seg++;
 	b->bytes += bytes;
 }
 
-/* Adds value, width bytes wide, at byte offset at of a payload in words. Constants fold away. */
-KYMO__INLINE void kymo__pack(uint64_t *words, unsigned at, uint64_t value, unsigned width)
+KYMO__INLINE size_t kymo__put_count(struct kymo__build *b, size_t count)
 {
-	unsigned shift = at % 8 * 8;
-
-	if (at / 8 >= KYMO_WORDS_MAX)
-		return;
-	words[at / 8] |= value << shift;
-	if (shift + width * 8 > 64 && at / 8 + 1 < KYMO_WORDS_MAX)
-		words[at / 8 + 1] |= value >> (64 - shift);
+	kymo__put(b, count & 0xffff, 2);
+	return b->last_count = count;
 }
 
 KYMO__INLINE uint64_t kymo__f32_bits(float value)
@@ -99,15 +109,6 @@ KYMO__INLINE size_t kymo__str_bytes(const char *text)
 KYMO__INLINE uint64_t kymo__low(uint64_t value, size_t width)
 {
 	return width >= 8 ? value : value & ((1ull << width * 8) - 1);
-}
-
-/* The 16-bit length that was put last. */
-KYMO__INLINE size_t kymo__last_count(const struct kymo__build *b)
-{
-	uint16_t count;
-
-	memcpy(&count, b->fixed - 2, 2);
-	return count;
 }
 
 /*
@@ -232,7 +233,8 @@ KYMO__INLINE size_t kymo__seq_bytes(size_t count, size_t element_bytes)
 #define KYMO__PACK_enum(n, p, e)                                                                   \
 	kymo__pack(kymo__words, kymo__at, kymo__low((uint64_t)(n), sizeof(n)), sizeof(n));         \
 	kymo__at += (unsigned)sizeof(n);
-#define KYMO__PUT_enum(n, p, e) kymo__put(&kymo__b, (uint64_t)(n), sizeof(n));
+#define KYMO__PUT_enum(n, p, e)                                                                    \
+	kymo__put(&kymo__b, kymo__low((uint64_t)(n), sizeof(n)), sizeof(n));
 
 /* Class str: a terminated string, written with its length. */
 #define KYMO__ARG_str(n, a, b) const char *n,
@@ -242,8 +244,8 @@ KYMO__INLINE size_t kymo__seq_bytes(size_t count, size_t element_bytes)
 #define KYMO__PIECES_str(n, a, b) +1
 #define KYMO__PACK_str(n, a, b)
 #define KYMO__PUT_str(n, a, b)                                                                     \
-	kymo__put(&kymo__b, kymo__str_bytes(n), 2);                                                \
-	kymo__put_tail(&kymo__b, kymo__str(n), kymo__last_count(&kymo__b));
+	kymo__put_count(&kymo__b, kymo__str_bytes(n));                                             \
+	kymo__put_tail(&kymo__b, kymo__str(n), kymo__b.last_count);
 
 /* Class bytes: a pointer and a length. */
 #define KYMO__ARG_bytes(n, a, b) const void *n, size_t n##_bytes,
@@ -253,8 +255,8 @@ KYMO__INLINE size_t kymo__seq_bytes(size_t count, size_t element_bytes)
 #define KYMO__PIECES_bytes(n, a, b) +1
 #define KYMO__PACK_bytes(n, a, b)
 #define KYMO__PUT_bytes(n, a, b)                                                                   \
-	kymo__put(&kymo__b, kymo__seq_count(n, n##_bytes), 2);                                     \
-	kymo__put_tail(&kymo__b, n, kymo__seq_bytes(kymo__seq_count(n, n##_bytes), 1));
+	kymo__put_count(&kymo__b, kymo__seq_count(n, n##_bytes));                                    \
+	kymo__put_tail(&kymo__b, n, kymo__seq_bytes(kymo__b.last_count, 1));
 
 /* Class array: N numbers of type T. */
 #define KYMO__ARG_array(n, T, N) const KYMO__C_##T *n,
@@ -275,9 +277,9 @@ KYMO__INLINE size_t kymo__seq_bytes(size_t count, size_t element_bytes)
 #define KYMO__PIECES_seq(n, T, _) +1
 #define KYMO__PACK_seq(n, T, _)
 #define KYMO__PUT_seq(n, T, _)                                                                     \
-	kymo__put(&kymo__b, kymo__seq_count(n, n##_count), 2);                                     \
+	kymo__put_count(&kymo__b, kymo__seq_count(n, n##_count));                                    \
 	kymo__put_tail(&kymo__b, n,                                                                \
-		       kymo__seq_bytes(kymo__seq_count(n, n##_count), KYMO__WIDTH_##T));
+		       kymo__seq_bytes(kymo__b.last_count, KYMO__WIDTH_##T));
 
 /* KYMO__FIELD(op, (type, name)): KYMO__op_class(name, a, b). */
 #define KYMO__FIELD(op, field) KYMO__FIELD_1(op, KYMO__UNPAREN field)

@@ -19,43 +19,55 @@ extern "C" {
 #define KYMO__UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define KYMO__INLINE static inline __attribute__((always_inline, unused))
 
-/* State of one event in one object. enabled has a bit for each session slot that wants the event. */
+struct kymo_slot;
+
+/*
+ * State of one event in one object. first is what a tracepoint looks at: null when no session wants the event, else the
+ * slot of the only one that does, or an odd pointer when there are several.
+ */
 struct kymo_event {
-	uint32_t enabled;
-	uint32_t index; /* KYMO_NO_INDEX until registered */
+	const struct kymo_slot *first;
 	const struct kymo_desc *desc;
+	uint32_t index;	  /* KYMO_NO_INDEX until registered */
+	uint32_t enabled; /* a bit for each slot that wants the event */
 	uint16_t id[KYMO_SLOTS]; /* 0: off. Loaded inside the sequence [ring.md 5.1] */
-	uint64_t unused[2];
+	uint64_t unused;
 } __attribute__((aligned(64)));
 KYMO_CHECK_SIZE(struct kymo_event, 64);
-KYMO_CHECK_OFFSET(struct kymo_event, id, 16);
+KYMO_CHECK_OFFSET(struct kymo_event, id, 24);
 
-struct kymo_lane {
-	struct kymo_ring *ring;
-	uint8_t *data; /* ring_bytes, mapped twice in a row */
-};
-KYMO_CHECK_SIZE(struct kymo_lane, 16);
-
-/* One session. cpu_count is 0 while the slot is free: every CPU number is too large then, and the sequence leaves. */
+/*
+ * One session. cpu_count is 0 while the slot is free: every CPU number is too large then, and the sequence leaves. The slots
+ * stand in memory that the kernel wipes in a new child, so a child always comes out of line first.
+ */
 struct kymo_slot {
-	struct kymo_lane *lanes;
-	uint32_t cpu_count; /* lanes that belong to a CPU; portable: lanes */
-	uint32_t room;	    /* ring_bytes - 7: stores may run 7 bytes past a record */
-	uint32_t mask;	    /* ring_bytes - 1 */
-	uint32_t ring_bytes;
+	struct kymo_ring *rings; /* control blocks; the doubled bytes of lane i begin at rings + data_offset + i * stride */
+	uint32_t cpu_count;	 /* lanes that belong to a CPU; portable: lanes */
+	uint32_t room;		 /* ring_bytes - 7: stores may run 7 bytes past a record */
+	uint32_t mask;		 /* ring_bytes - 1 */
+	uint32_t id_offset;	 /* of this slot's id in a struct kymo_event */
+	intptr_t rseq_offset;	 /* of struct rseq from the thread pointer */
+	intptr_t thread_offset;	 /* of struct kymo_thread from the thread pointer */
+	uint64_t stride;	 /* 2 * ring_bytes */
+	uint64_t data_offset;	 /* bytes */
 	uint64_t serial;
-	struct kymo_mem *mem;
-	uint64_t unused[3];
 } __attribute__((aligned(64)));
 KYMO_CHECK_SIZE(struct kymo_slot, 64);
 KYMO_CHECK_OFFSET(struct kymo_slot, cpu_count, 8);
 KYMO_CHECK_OFFSET(struct kymo_slot, room, 12);
 KYMO_CHECK_OFFSET(struct kymo_slot, mask, 16);
+KYMO_CHECK_OFFSET(struct kymo_slot, id_offset, 20);
+KYMO_CHECK_OFFSET(struct kymo_slot, rseq_offset, 24);
+KYMO_CHECK_OFFSET(struct kymo_slot, thread_offset, 32);
+KYMO_CHECK_OFFSET(struct kymo_slot, stride, 40);
+KYMO_CHECK_OFFSET(struct kymo_slot, data_offset, 48);
 
-/* Per thread, in libkymo's thread-local storage (initial-exec: no allocation in signal handlers). */
+/*
+ * Per thread, in libkymo's thread-local storage (initial-exec: no allocation in signal handlers). inline_tid is the
+ * thread's id once the inline path may be taken, else 0: before a thread's first record, and always with the portable ring.
+ */
 struct kymo_thread {
-	uint32_t tid;
-	uint32_t generation; /* *kymo_rt.fork_generation when tid was read; portable ring: never equal */
+	uint32_t inline_tid;
 };
 
 /* A piece of a payload. */
@@ -65,29 +77,22 @@ struct kymo_seg {
 };
 KYMO_CHECK_SIZE(struct kymo_seg, 16);
 
-/* Restarts of one sequence before the record goes to the spill lane [ring.md 5.4]. */
-#define KYMO_RESTARTS 64
-
 /* Payload words that travel in registers; longer payloads are gathered from memory. */
 #define KYMO_WORDS_MAX 4
 
 struct kymo_rt {
 	uint32_t abi;
-	uint32_t kind;		  /* enum kymo_kind */
-	intptr_t rseq_offset;	  /* of struct rseq from the thread pointer */
-	intptr_t thread_offset;	  /* of struct kymo_thread from the thread pointer */
-	const uint32_t *fork_generation; /* 0 in a new child, else changed by each fork */
-	const uint8_t *zeros;	  /* KYMO_RECORD_MAX bytes, for null arrays */
+	uint32_t unused;
+	const uint8_t *zeros; /* KYMO_RECORD_MAX bytes, for null arrays */
 	/*
-	 * write_words, write_segs: whatever the inline path does not do. wanted has a bit for each session that is still to be
-	 * served; write_words has the payload's bytes in its upper half. They fill in the thread id.
+	 * write_words, write_segs: the whole record for all sessions, out of line; what the inline path does not do itself.
+	 * step is the record's bytes and one record, as ring.head counts [ring.md 3.2].
 	 * Context: any, signal handlers included; system calls on a thread's first record only.
 	 */
-	void (*write_words)(struct kymo_event *event, uint64_t bytes_and_wanted, uint64_t w0,
-			    uint64_t w1, uint64_t w2, uint64_t w3);
-	void (*write_segs)(struct kymo_event *event, uint32_t wanted, const struct kymo_seg *segs,
-			   const struct kymo_seg *segs_end, uint64_t payload_bytes);
-	struct kymo_slot slots[KYMO_SLOTS];
+	void (*write_words)(struct kymo_event *event, uint64_t step, uint64_t w0, uint64_t w1,
+			    uint64_t w2, uint64_t w3);
+	void (*write_segs)(struct kymo_event *event, uint64_t step, const struct kymo_seg *segs,
+			   const struct kymo_seg *segs_end);
 };
 
 /* One per shared object or executable: the weak definitions below merge. */

@@ -86,12 +86,14 @@ static void __attribute__((destructor(101), unused)) kymo__destruct(void)
 
 /* kymo_trace_enabled(provider, name): whether a session wants the event now; for arguments that are dear to prepare. */
 #define kymo_trace_enabled(provider, name)                                                         \
-	KYMO__UNLIKELY(kymo__enabled(&kymo__event_##provider##_##name) != 0)
+	KYMO__UNLIKELY(kymo__wanted(&kymo__event_##provider##_##name) != 0)
 
 #define KYMO__TRACE(provider, name, ...)                                                           \
 	do {                                                                                       \
-		if (KYMO__UNLIKELY(kymo__enabled(&kymo__event_##provider##_##name) != 0))          \
-			kymo__write_##provider##_##name(__VA_ARGS__);                              \
+		const struct kymo_slot *kymo__slot =                                               \
+			kymo__wanted(&kymo__event_##provider##_##name);                            \
+		if (KYMO__UNLIKELY(kymo__slot != 0))                                               \
+			kymo__write_##provider##_##name(kymo__slot, __VA_ARGS__);                  \
 	} while (0)
 
 #define KYMO__ENUM(provider, name, T, ...)                                                         \
@@ -124,8 +126,8 @@ static void __attribute__((destructor(101), unused)) kymo__destruct(void)
 #define KYMO__FIELDS(op, ...) KYMO__EACH(KYMO__FIELD, op, __VA_ARGS__)
 #define KYMO__EVENT_TEXT(provider, name, ...)                                                      \
 	#provider "\0" #name "\0" __FILE__ KYMO__FIELDS(TEXT, __VA_ARGS__)
-/* Fixed part: the thread id, then the fields. */
-#define KYMO__FIXED_BYTES(...) (4 KYMO__FIELDS(FIXED, __VA_ARGS__))
+/* Bytes of all fixed parts; number of parts whose length varies. */
+#define KYMO__FIXED_BYTES(...) (0 KYMO__FIELDS(FIXED, __VA_ARGS__))
 #define KYMO__PIECE_COUNT(...) (0 KYMO__FIELDS(PIECES, __VA_ARGS__))
 
 #define KYMO__EVENT(provider, name, ...)                                                           \
@@ -146,33 +148,34 @@ static void __attribute__((destructor(101), unused)) kymo__destruct(void)
 		};                                                                                 \
 	static struct kymo_event kymo__event_##provider##_##name KYMO__KEEP                        \
 		__attribute__((section("kymo_state"))) = {                                         \
-			0, KYMO_NO_INDEX, &kymo__desc_##provider##_##name.head, { 0 }, { 0, 0 }    \
+			0, &kymo__desc_##provider##_##name.head, KYMO_NO_INDEX, 0, { 0 }, 0        \
 		};                                                                                 \
-	static void __attribute__((noinline, unused)) kymo__write_##provider##_##name(       \
-		KYMO__FIELDS(ARG, __VA_ARGS__) int kymo__end)                                      \
+	static void __attribute__((noinline, unused)) kymo__write_##provider##_##name(             \
+		const struct kymo_slot *kymo__slot, KYMO__FIELDS(ARG, __VA_ARGS__) int kymo__end)  \
 	{                                                                                          \
 		struct kymo_event *kymo__event = &kymo__event_##provider##_##name;                 \
                                                                                                    \
 		(void)kymo__end;                                                                   \
 		if (KYMO__PIECE_COUNT(__VA_ARGS__) == 0 &&                                         \
 		    KYMO__FIXED_BYTES(__VA_ARGS__) <= KYMO_WORDS_MAX * 8) {                        \
-			uint64_t kymo__words[KYMO_WORDS_MAX] = { 0, 0, 0, 0 };                     \
-			unsigned kymo__at = 4;                                                     \
+			uint64_t kymo__words[KYMO__FIXED_BYTES(__VA_ARGS__) / 8 +                  \
+					     KYMO_WORDS_MAX] = { 0 };                              \
+			unsigned kymo__at = 0;                                                     \
                                                                                                    \
 			KYMO__FIELDS(PACK, __VA_ARGS__)                                            \
 			(void)kymo__at;                                                            \
-			kymo__write_words(kymo__event, (unsigned)KYMO__FIXED_BYTES(__VA_ARGS__),   \
-					  kymo__words);                                            \
+			kymo__write_words(kymo__event, kymo__slot,                                 \
+					  (unsigned)KYMO__FIXED_BYTES(__VA_ARGS__), kymo__words);  \
 		} else {                                                                           \
-			uint8_t kymo__fixed[KYMO__FIXED_BYTES(__VA_ARGS__)]                        \
-				__attribute__((aligned(4)));                                       \
+			uint64_t kymo__words[KYMO__FIXED_BYTES(__VA_ARGS__) / 8 + 2 +              \
+					     KYMO__PIECE_COUNT(__VA_ARGS__)] = { 0 };              \
 			struct kymo_seg kymo__segs[2 * KYMO__PIECE_COUNT(__VA_ARGS__) + 1];        \
-			struct kymo__build kymo__b = { kymo__segs, kymo__fixed, kymo__fixed, 0 };  \
+			struct kymo__build kymo__b = { kymo__segs, kymo__words, 0, 0, 0, 0 };      \
                                                                                                    \
-			kymo__put(&kymo__b, 0, 4);                                                 \
 			KYMO__FIELDS(PUT, __VA_ARGS__)                                             \
 			kymo__put_run(&kymo__b);                                                   \
-			kymo__write_segs(kymo__event, kymo__segs, kymo__b.seg, kymo__b.bytes);     \
+			kymo__write_segs(kymo__event, kymo__slot, kymo__segs, kymo__b.seg,         \
+					 kymo__b.bytes);                                           \
 		}                                                                                  \
 	}
 

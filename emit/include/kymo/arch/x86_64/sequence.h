@@ -4,20 +4,22 @@
  * [ring.md 5.1]. Two forms: a payload of 1 to 4 words held in registers, and a payload gathered from pieces.
  *
  *	rseq.rseq_cs = &descriptor
- *   1:	cpu = rseq.cpu_id;			if cpu >= slot.cpu_count goto nowhere
- *	ring, data = slot.lanes[cpu]
+ *   1:	cpu = rseq.cpu_id;			if cpu >= slot.cpu_count goto out
+ *	id = event.id[slot];			if id == 0 goto out
+ *	ring = rings + cpu * 128; p = rings + data_offset + cpu * stride
+ *	word = tsc << 16 | id
  *	h = ring.head
- *	if low(h) - low(ring.tail) + bytes > slot.room goto full
- *	p = data + (low(h) & slot.mask)
- *	word = tsc << 16;			if *id == 0 goto off
- *	word |= *id
- *	p[0] = word, ring.last = word, p[1...] = payload
- *	ring.head = h + bytes + 2^32
+ *	if low(h + step) - low(ring.tail) > slot.room goto out
+ *	p += low(h) & slot.mask
+ *	p[0..8) = word, ring.last = word, p[8..12) = tid, p[12...) = payload
+ *	ring.head = h + step
  *   2:	rseq.rseq_cs = 0			(a library may be unmapped later; the kernel must not look there)
- *   4:	abort, entered by the kernel: the caller decides whether to start again
  *
- * Offsets: struct rseq cpu_id 4, rseq_cs 8; struct kymo_slot lanes 0, cpu_count 8, room 12, mask 16;
- * struct kymo_lane ring 0, data 8; struct kymo_ring head 0, last 8, tail 16. The headers below us assert them.
+ * The clock read waits for the loads before it, so only two dependent ones stand there: cpu and what follows from it by
+ * arithmetic. head is loaded behind it; nothing can come between on this CPU without a restart.
+ *
+ * Abort, entered by the kernel, goes to out like everything else that is not a written record: whoever called leaves the rest
+ * to libkymo, which finds out why. Offsets: struct rseq cpu_id 4, rseq_cs 8; struct kymo_ring head 0, last 8, tail 16; struct kymo_slot as asserted in runtime.h.
  */
 #ifndef KYMO_ARCH_X86_64_SEQUENCE_H
 #define KYMO_ARCH_X86_64_SEQUENCE_H
@@ -37,244 +39,202 @@
 	".pushsection __rseq_cs_ptr_array, \"aw\"\n\t"                                             \
 	".quad 3b\n\t"                                                                             \
 	".popsection\n\t"                                                                          \
+	"movq 24(%[slot]), %%rdx\n\t"                                                              \
 	"leaq 3b(%%rip), %%rax\n\t"                                                                \
-	"movq %%rax, %%fs:8(%[rseq])\n"                                                            \
+	"movq %%rax, %%fs:8(%%rdx)\n"                                                              \
 	"1:\n\t"
 
 #define KYMO__SEQ_END                                                                              \
 	"2:\n\t"                                                                                   \
-	"movq $0, %%fs:8(%[rseq])\n\t"                                                             \
+	"movq 24(%[slot]), %%rax\n\t"                                                              \
+	"movq $0, %%fs:8(%%rax)\n\t"                                                               \
 	".pushsection __rseq_failure, \"ax\"\n\t"                                                  \
 	".byte 0x0f, 0xb9, 0x3d\n\t"                                                               \
 	".long " KYMO__RSEQ_SIGNATURE "\n"                                                         \
 	"4:\n\t"                                                                                   \
-	"jmp %l[aborted]\n\t"                                                                      \
+	"jmp %l[out]\n\t"                                                                          \
 	".popsection\n\t"
 
 /* clang-format off */
+/* Up to the first 12 bytes of the record: rdx = rseq in; r10 = ring, r11 = p, r8 = head out. Clobbers rax, rdx. */
+#define KYMO__SEQ_OPEN                                                                             \
+	"movl %%fs:4(%%rdx), %%eax\n\t"                                                            \
+	"cmpl 8(%[slot]), %%eax\n\t"                                                               \
+	"jae %l[out]\n\t"                                                                          \
+	"movl 20(%[slot]), %%r8d\n\t"                                                              \
+	"movzwl (%[event],%%r8), %%r8d\n\t"     /* r8: id */                                       \
+	"testl %%r8d, %%r8d\n\t"                                                                   \
+	"jz %l[out]\n\t"                                                                           \
+	"movq (%[slot]), %%r11\n\t"                                                                \
+	"movl %%eax, %%r10d\n\t"                                                                   \
+	"shlq $7, %%r10\n\t"                                                                       \
+	"addq %%r11, %%r10\n\t"                                                                    \
+	"imulq 40(%[slot]), %%rax\n\t"                                                             \
+	"addq 48(%[slot]), %%r11\n\t"                                                              \
+	"addq %%rax, %%r11\n\t"                                                                    \
+	"rdtsc\n\t"                                                                                \
+	"shlq $32, %%rdx\n\t"                                                                      \
+	"orq %%rdx, %%rax\n\t"                                                                     \
+	"shlq $16, %%rax\n\t"                                                                      \
+	"orq %%r8, %%rax\n\t"                   /* rax: header word */                             \
+	"movq (%%r10), %%r8\n\t"                                                                   \
+	"leal (%%r8,%[step]), %%edx\n\t"                                                           \
+	"subl 16(%%r10), %%edx\n\t"                                                                \
+	"cmpl 12(%[slot]), %%edx\n\t"                                                              \
+	"ja %l[out]\n\t"                                                                           \
+	"movl 16(%[slot]), %%edx\n\t"                                                              \
+	"andl %%r8d, %%edx\n\t"                                                                    \
+	"addq %%rdx, %%r11\n\t"                                                                    \
+	"movq 32(%[slot]), %%rdx\n\t"                                                              \
+	"movl %%fs:(%%rdx), %%edx\n\t"                                                             \
+	"movq %%rax, (%%r11)\n\t"                                                                  \
+	"movq %%rax, 8(%%r10)\n\t"                                                                 \
+	"movl %%edx, 8(%%r11)\n\t"
+
+/* The publishing store, the last of the sequence. */
+#define KYMO__SEQ_COMMIT                                                                           \
+	"addq %[step], %%r8\n\t"                                                                   \
+	"movq %%r8, (%%r10)\n"
+
 #define KYMO__SEQ_WORDS(stores, ...)                                                               \
 	__asm__ goto(KYMO__SEQ_BEGIN                                                               \
-		"movl %%fs:4(%[rseq]), %%eax\n\t"                                                  \
-		"cmpl 8(%[slot]), %%eax\n\t"                                                       \
-		"jae %l[nowhere]\n\t"                                                              \
-		"movq 0(%[slot]), %%rcx\n\t"                                                       \
-		"shlq $4, %%rax\n\t"                                                               \
-		"movq 8(%%rcx,%%rax), %%r8\n\t"         /* r8: data */                             \
-		"movq (%%rcx,%%rax), %%rcx\n\t"         /* rcx: ring */                            \
-		"movq (%%rcx), %%r9\n\t"                /* r9: head */                             \
-		"movl %%r9d, %%eax\n\t"                                                            \
-		"subl 16(%%rcx), %%eax\n\t"                                                        \
-		"addl %k[bytes], %%eax\n\t"                                                        \
-		"cmpl 12(%[slot]), %%eax\n\t"                                                      \
-		"ja %l[full]\n\t"                                                                  \
-		"movl 16(%[slot]), %%eax\n\t"                                                      \
-		"andl %%r9d, %%eax\n\t"                                                            \
-		"addq %%rax, %%r8\n\t"                  /* r8: where the record goes */            \
-		"rdtsc\n\t"                                                                        \
-		"shlq $32, %%rdx\n\t"                                                              \
-		"orq %%rdx, %%rax\n\t"                                                             \
-		"shlq $16, %%rax\n\t"                                                              \
-		"movzwl (%[id]), %%edx\n\t"                                                        \
-		"testl %%edx, %%edx\n\t"                                                           \
-		"jz %l[off]\n\t"                                                                   \
-		"orq %%rdx, %%rax\n\t"                  /* rax: header word */                     \
-		"movq %%rax, (%%r8)\n\t"                                                           \
-		"movq %%rax, 8(%%rcx)\n\t"                                                         \
+		KYMO__SEQ_OPEN                                                                     \
 		stores                                                                             \
-		"movabsq $0x100000000, %%rax\n\t"                                                  \
-		"addq %[bytes], %%r9\n\t"                                                          \
-		"addq %%rax, %%r9\n\t"                                                             \
-		"movq %%r9, (%%rcx)\n"                  /* the publishing store */                 \
+		KYMO__SEQ_COMMIT                                                                   \
 		KYMO__SEQ_END                                                                      \
 		:                                                                                  \
-		: [rseq] "r"(rseq), [slot] "r"(slot), [id] "r"(id), [bytes] "er"(bytes),           \
-		  __VA_ARGS__                                                                      \
-		: "memory", "cc", "rax", "rcx", "rdx", "r8", "r9"                                  \
-		: off, full, nowhere, aborted)
+		: [slot] "r"(slot), [event] "r"(event), [step] "r"(step), __VA_ARGS__              \
+		: "memory", "cc", "rax", "rdx", "r8", "r10", "r11"                                 \
+		: out)
 /* clang-format on */
 
-enum kymo_outcome {
-	KYMO_WRITTEN,
-	KYMO_OFF,     /* this event is not wanted here any more */
-	KYMO_FULL,
-	KYMO_NOWHERE, /* the session is gone, or has no lane for this CPU */
-	KYMO_ABORTED,
-};
-
 /*
- * kymo__sequence_words: one attempt to write a record of bytes bytes (header included) whose payload is in w.
- * word_count is a constant in optimised code, so one of the four forms remains.
- * Returns: enum kymo_outcome. Only KYMO_WRITTEN has changed anything.
+ * kymo__sequence_words: one attempt to write a record whose payload behind the thread id is in w0..w3, word_count (a
+ * constant) of them. step is the record's bytes + KYMO_ONE_RECORD.
+ * Returns: 1 when it is written, else 0 and nothing has changed.
  */
-KYMO__INLINE int kymo__sequence_words(intptr_t rseq, const struct kymo_slot *slot,
-				      const uint16_t *id, uint64_t bytes, unsigned word_count,
-				      uint64_t w0, uint64_t w1, uint64_t w2, uint64_t w3)
+KYMO__INLINE int kymo__sequence_words(const struct kymo_slot *slot, const struct kymo_event *event,
+				      uint64_t step, unsigned word_count, uint64_t w0, uint64_t w1,
+				      uint64_t w2, uint64_t w3)
 {
 	if (word_count <= 1)
-		KYMO__SEQ_WORDS("movq %[w0], 8(%%r8)\n\t", [w0] "r"(w0));
+		KYMO__SEQ_WORDS("movq %[w0], 12(%%r11)\n\t", [w0] "r"(w0));
 	else if (word_count == 2)
-		KYMO__SEQ_WORDS("movq %[w0], 8(%%r8)\n\t"
-				"movq %[w1], 16(%%r8)\n\t",
+		KYMO__SEQ_WORDS("movq %[w0], 12(%%r11)\n\t"
+				"movq %[w1], 20(%%r11)\n\t",
 				[w0] "r"(w0), [w1] "r"(w1));
 	else if (word_count == 3)
-		KYMO__SEQ_WORDS("movq %[w0], 8(%%r8)\n\t"
-				"movq %[w1], 16(%%r8)\n\t"
-				"movq %[w2], 24(%%r8)\n\t",
+		KYMO__SEQ_WORDS("movq %[w0], 12(%%r11)\n\t"
+				"movq %[w1], 20(%%r11)\n\t"
+				"movq %[w2], 28(%%r11)\n\t",
 				[w0] "r"(w0), [w1] "r"(w1), [w2] "r"(w2));
 	else
-		KYMO__SEQ_WORDS("movq %[w0], 8(%%r8)\n\t"
-				"movq %[w1], 16(%%r8)\n\t"
-				"movq %[w2], 24(%%r8)\n\t"
-				"movq %[w3], 32(%%r8)\n\t",
+		KYMO__SEQ_WORDS("movq %[w0], 12(%%r11)\n\t"
+				"movq %[w1], 20(%%r11)\n\t"
+				"movq %[w2], 28(%%r11)\n\t"
+				"movq %[w3], 36(%%r11)\n\t",
 				[w0] "r"(w0), [w1] "r"(w1), [w2] "r"(w2), [w3] "r"(w3));
-	return KYMO_WRITTEN;
-off:
-	return KYMO_OFF;
-full:
-	return KYMO_FULL;
-nowhere:
-	return KYMO_NOWHERE;
-aborted:
-	return KYMO_ABORTED;
+	return 1;
+out:
+	return 0;
 }
 
-/* What the gathering form needs, in memory, because registers are short. The assembly knows the offsets. */
-struct kymo__gather {
-	const struct kymo_slot *slot;
-	const uint16_t *id;
-	const struct kymo_seg *segs, *segs_end;
-	uint64_t bytes; /* of the record, header included */
-};
-KYMO_CHECK_OFFSET(struct kymo__gather, segs, 16);
-KYMO_CHECK_OFFSET(struct kymo__gather, bytes, 32);
-
 /*
- * kymo__sequence_segs: as kymo__sequence_words, the payload copied from pieces inside the sequence.
- * Pieces of 256 bytes and more go by "rep movsb", shorter ones by words.
+ * kymo__sequence_segs: as kymo__sequence_words, the payload behind the thread id copied from pieces inside the sequence.
+ * Pieces of 8 to 16 bytes go as their first and last 8, those of 256 bytes and more by "rep movsb", others by words.
  */
-KYMO__INLINE int kymo__sequence_segs(intptr_t rseq, const struct kymo__gather *gather)
+KYMO__INLINE int kymo__sequence_segs(const struct kymo_slot *slot, const struct kymo_event *event,
+				     uint64_t step, const struct kymo_seg *segs,
+				     const struct kymo_seg *segs_end)
 {
 	/* clang-format off */
 	__asm__ goto(KYMO__SEQ_BEGIN
-		"movq 0(%[gather]), %%rsi\n\t"          /* rsi: slot */
-		"movl %%fs:4(%[rseq]), %%eax\n\t"
-		"cmpl 8(%%rsi), %%eax\n\t"
-		"jae %l[nowhere]\n\t"
-		"movq 0(%%rsi), %%r8\n\t"
-		"shlq $4, %%rax\n\t"
-		"movq 8(%%r8,%%rax), %%rdi\n\t"         /* rdi: data */
-		"movq (%%r8,%%rax), %%r8\n\t"           /* r8: ring */
-		"movq (%%r8), %%r9\n\t"                 /* r9: head */
-		"movl %%r9d, %%eax\n\t"
-		"subl 16(%%r8), %%eax\n\t"
-		"addl 32(%[gather]), %%eax\n\t"
-		"cmpl 12(%%rsi), %%eax\n\t"
-		"ja %l[full]\n\t"
-		"movl 16(%%rsi), %%eax\n\t"
-		"andl %%r9d, %%eax\n\t"
-		"addq %%rax, %%rdi\n\t"                 /* rdi: where the record goes */
-		"rdtsc\n\t"
-		"shlq $32, %%rdx\n\t"
-		"orq %%rdx, %%rax\n\t"
-		"shlq $16, %%rax\n\t"
-		"movq 8(%[gather]), %%rdx\n\t"
-		"movzwl (%%rdx), %%edx\n\t"
-		"testl %%edx, %%edx\n\t"
-		"jz %l[off]\n\t"
-		"orq %%rdx, %%rax\n\t"
-		"movq %%rax, (%%rdi)\n\t"
-		"movq %%rax, 8(%%r8)\n\t"
-		"addq $8, %%rdi\n\t"
-		"movq 16(%[gather]), %%rdx\n"           /* rdx: segment */
+		KYMO__SEQ_OPEN
+		"movq %[segs], %%rdx\n\t"               /* rdx: segment */
+		"leaq 12(%%r11), %%rdi\n"               /* rdi: to */
 		"5:\n\t"
-		"cmpq 24(%[gather]), %%rdx\n\t"
-		"jae 9f\n\t"
-		"movq (%%rdx), %%rsi\n\t"
-		"movq 8(%%rdx), %%rcx\n\t"
+		"movq (%%rdx), %%rsi\n\t"               /* rsi: from */
+		"movq 8(%%rdx), %%rcx\n\t"              /* rcx: bytes */
+		"cmpq $16, %%rcx\n\t"
+		"ja 7f\n\t"
+		"cmpq $8, %%rcx\n\t"
+		"jb 75f\n"
+		"6:\n\t"                                /* 8 to 16 */
+		"movq (%%rsi), %%rax\n\t"
+		"movq -8(%%rsi,%%rcx), %%rsi\n\t"
+		"movq %%rax, (%%rdi)\n\t"
+		"movq %%rsi, -8(%%rdi,%%rcx)\n\t"
+		"addq %%rcx, %%rdi\n"
+		"65:\n\t"                               /* next */
 		"addq $16, %%rdx\n\t"
+		"cmpq %[segs_end], %%rdx\n\t"
+		"jb 5b\n\t"
+		"jmp 9f\n"
+		"7:\n\t"                                /* more than 16 */
 		"cmpq $256, %%rcx\n\t"
 		"jae 8f\n"
-		"6:\n\t"
-		"subq $8, %%rcx\n\t"
-		"jb 7f\n\t"
+		"71:\n\t"
 		"movq (%%rsi), %%rax\n\t"
 		"movq %%rax, (%%rdi)\n\t"
 		"addq $8, %%rsi\n\t"
 		"addq $8, %%rdi\n\t"
+		"subq $8, %%rcx\n\t"
+		"cmpq $16, %%rcx\n\t"
+		"ja 71b\n\t"
 		"jmp 6b\n"
-		"7:\n\t"                                /* rcx: rest - 8, same low bits */
+		"75:\n\t"                               /* less than 8 */
 		"testb $4, %%cl\n\t"
-		"jz 71f\n\t"
+		"jz 76f\n\t"
 		"movl (%%rsi), %%eax\n\t"
 		"movl %%eax, (%%rdi)\n\t"
-		"addq $4, %%rsi\n\t"
-		"addq $4, %%rdi\n"
-		"71:\n\t"
+		"movl -4(%%rsi,%%rcx), %%eax\n\t"
+		"movl %%eax, -4(%%rdi,%%rcx)\n\t"
+		"addq %%rcx, %%rdi\n\t"
+		"jmp 65b\n"
+		"76:\n\t"
 		"testb $2, %%cl\n\t"
-		"jz 72f\n\t"
+		"jz 77f\n\t"
 		"movzwl (%%rsi), %%eax\n\t"
 		"movw %%ax, (%%rdi)\n\t"
 		"addq $2, %%rsi\n\t"
 		"addq $2, %%rdi\n"
-		"72:\n\t"
+		"77:\n\t"
 		"testb $1, %%cl\n\t"
-		"jz 5b\n\t"
+		"jz 65b\n\t"
 		"movzbl (%%rsi), %%eax\n\t"
 		"movb %%al, (%%rdi)\n\t"
 		"addq $1, %%rdi\n\t"
-		"jmp 5b\n"
+		"jmp 65b\n"
 		"8:\n\t"
 		"rep movsb\n\t"
-		"jmp 5b\n"
+		"jmp 65b\n"
 		"9:\n\t"
-		"movabsq $0x100000000, %%rax\n\t"
-		"addq 32(%[gather]), %%r9\n\t"
-		"addq %%rax, %%r9\n\t"
-		"movq %%r9, (%%r8)\n"                   /* the publishing store */
+		KYMO__SEQ_COMMIT
 		KYMO__SEQ_END
 		:
-		: [rseq] "r"(rseq), [gather] "r"(gather)
-		: "memory", "cc", "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9"
-		: off, full, nowhere, aborted);
+		: [slot] "r"(slot), [event] "r"(event), [step] "r"(step), [segs] "r"(segs),
+		  [segs_end] "r"(segs_end)
+		: "memory", "cc", "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r10", "r11"
+		: out);
 	/* clang-format on */
-	return KYMO_WRITTEN;
-off:
-	return KYMO_OFF;
-full:
-	return KYMO_FULL;
-nowhere:
-	return KYMO_NOWHERE;
-aborted:
-	return KYMO_ABORTED;
+	return 1;
+out:
+	return 0;
 }
 
-/*
- * kymo__sequence_count: adds 1 to the loss counter at byte offset counter_offset of the control block of the CPU that it runs on.
- * Returns: KYMO_WRITTEN (counted), KYMO_NOWHERE, KYMO_ABORTED.
- */
-KYMO__INLINE int kymo__sequence_count(intptr_t rseq, const struct kymo_slot *slot,
-				      uintptr_t counter_offset)
+/* After an attempt that did not write: the kernel must not find our descriptor later. */
+KYMO__INLINE void kymo__sequence_clear(intptr_t rseq_offset)
 {
-	/* clang-format off */
-	__asm__ goto(KYMO__SEQ_BEGIN
-		"movl %%fs:4(%[rseq]), %%eax\n\t"
-		"cmpl 8(%[slot]), %%eax\n\t"
-		"jae %l[nowhere]\n\t"
-		"movq 0(%[slot]), %%rcx\n\t"
-		"shlq $4, %%rax\n\t"
-		"movq (%%rcx,%%rax), %%rcx\n\t"
-		"addq $1, (%%rcx,%[counter])\n"
-		KYMO__SEQ_END
-		:
-		: [rseq] "r"(rseq), [slot] "r"(slot), [counter] "r"(counter_offset)
-		: "memory", "cc", "rax", "rcx"
-		: nowhere, aborted);
-	/* clang-format on */
-	return KYMO_WRITTEN;
-nowhere:
-	return KYMO_NOWHERE;
-aborted:
-	return KYMO_ABORTED;
+	__asm__ __volatile__("movq $0, %%fs:8(%0)" : : "r"(rseq_offset) : "memory");
+}
+
+/* The CPU that the calling thread is on, as the kernel last wrote it; huge where the thread is not registered. */
+KYMO__INLINE uint32_t kymo__sequence_cpu(intptr_t rseq_offset)
+{
+	uint32_t cpu;
+
+	__asm__ __volatile__("movl %%fs:4(%1), %0" : "=r"(cpu) : "r"(rseq_offset));
+	return cpu;
 }
 
 KYMO__INLINE char *kymo__thread_pointer(void)
@@ -285,10 +245,13 @@ KYMO__INLINE char *kymo__thread_pointer(void)
 	return pointer;
 }
 
-/* After an outcome that left the sequence early: the kernel must not find our descriptor later. */
-KYMO__INLINE void kymo__sequence_clear(intptr_t rseq)
+/* The calling thread's id, 0 where the sequence may not be tried. */
+KYMO__INLINE uint32_t kymo__inline_tid(const struct kymo_slot *slot)
 {
-	__asm__ __volatile__("movq $0, %%fs:8(%0)" : : "r"(rseq) : "memory");
+	uint32_t tid;
+
+	__asm__ __volatile__("movl %%fs:(%1), %0" : "=r"(tid) : "r"(slot->thread_offset));
+	return tid;
 }
 
 #endif

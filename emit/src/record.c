@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * record.c: a record for all sessions, out of line: several sessions, restarts, a full ring, the spill lane, a thread's
+ * first record. Reached when the inline attempt did not write. No locks; atomics only where a record is lost or spilled.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "internal.h"
+#include "kymo/tracepoint.h"
+
+/* Restarts of one sequence before the record goes to the spill lane [ring.md 5.4]. */
+#define RESTARTS_MAX 64
+
+static const uint8_t zeros[KYMO_RECORD_MAX];
+static void write_words(struct kymo_event *event, uint64_t step, uint64_t w0, uint64_t w1,
+			uint64_t w2, uint64_t w3);
+static void write_segs(struct kymo_event *event, uint64_t step, const struct kymo_seg *segs,
+		       const struct kymo_seg *segs_end);
+
+struct kymo_rt kymo_runtime = {
+	.abi = KYMO_ABI_VERSION,
+	.zeros = zeros,
+	.write_words = write_words,
+	.write_segs = write_segs,
+};
+
+/* Threads that hold pointers into a slot's memory outside a sequence; it stays mapped meanwhile. */
+static uint32_t holders[KYMO_SLOTS];
+
+/* kymo_slot_idle: nobody holds the slot. After the fence of ring.md 5.3 only. */
+bool kymo_slot_idle(uint32_t slot)
+{
+	return __atomic_load_n(&holders[slot], __ATOMIC_SEQ_CST) == 0;
+}
+
+/* kymo_hold: the control blocks of a live slot, which stay until kymo_release; null, and not held, where the session is gone. */
+struct kymo_ring *kymo_hold(uint32_t slot)
+{
+	struct kymo_slot *from = &kymo_process->slots[slot];
+
+	__atomic_add_fetch(&holders[slot], 1, __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&from->cpu_count, __ATOMIC_SEQ_CST))
+		return __atomic_load_n(&from->rings, __ATOMIC_RELAXED);
+	kymo_release(slot);
+	return NULL;
+}
+
+void kymo_release(uint32_t slot)
+{
+	__atomic_sub_fetch(&holders[slot], 1, __ATOMIC_SEQ_CST);
+}
+
+void kymo_copy_segs(uint8_t *to, const struct kymo_seg *segs, const struct kymo_seg *segs_end)
+{
+	for (; segs < segs_end; segs++) {
+		memcpy(to, segs->at, segs->bytes);
+		to += segs->bytes;
+	}
+}
+
+#if KYMO_ARCH_X86_64
+static bool is_full(const struct kymo_ring *ring, uint64_t step, uint32_t room)
+{
+	uint64_t head = __atomic_load_n(&ring->head, __ATOMIC_RELAXED);
+	uint64_t tail = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
+
+	return (uint32_t)(head + step) - (uint32_t)tail > room;
+}
+
+static void count(uint64_t *counter)
+{
+	__atomic_add_fetch(counter, 1, __ATOMIC_RELAXED);
+}
+
+/* A record on its way out of line. */
+struct record {
+	const struct kymo_slot *slot;
+	uint64_t step;
+	uint32_t tid;
+	uint16_t id;
+	const struct kymo_seg *segs, *segs_end;
+};
+
+/* The spill lane, by plain code under its try-lock. Nobody waits. */
+static void spill(struct kymo_ring *rings, uint32_t lane, const struct record *record)
+{
+	const struct kymo_slot *slot = record->slot;
+	struct kymo_ring *ring = &rings[lane];
+	uint64_t head, word;
+	uint8_t *at;
+
+	if (__atomic_exchange_n(&ring->owner, 1, __ATOMIC_ACQUIRE)) {
+		count(&ring->lost_restart);
+		return;
+	}
+	if (is_full(ring, record->step, slot->room)) {
+		count(&ring->lost_full);
+		goto out;
+	}
+	head = ring->head;
+	at = (uint8_t *)rings + slot->data_offset + lane * slot->stride + (head & slot->mask);
+	word = kymo_clock_read() << 16 | record->id;
+	__atomic_store_n(&ring->last, word, __ATOMIC_RELAXED);
+	memcpy(at, &word, sizeof(word));
+	memcpy(at + KYMO_RECORD_HEADER, &record->tid, sizeof(record->tid));
+	kymo_copy_segs(at + KYMO__BEFORE_PAYLOAD, record->segs, record->segs_end);
+	__atomic_store_n(&ring->head, head + record->step, __ATOMIC_RELEASE);
+out:
+	__atomic_store_n(&ring->owner, 0, __ATOMIC_RELEASE);
+}
+
+/*
+ * An attempt did not write. Finds out why. Returns true when that settles the record: nobody wants it any more, or its loss is
+ * counted, or it was spilled. Returns false when another attempt may succeed.
+ */
+static bool settle(struct kymo_ring *rings, const struct record *record, bool last_attempt)
+{
+	const struct kymo_slot *slot = record->slot;
+	uint32_t cpu_count = __atomic_load_n(&slot->cpu_count, __ATOMIC_RELAXED);
+	uint32_t cpu = kymo__sequence_cpu(slot->rseq_offset);
+	uint64_t bytes = record->step - KYMO_ONE_RECORD;
+
+	if (!record->id || !cpu_count)
+		return true;
+	if (bytes > KYMO_RECORD_MAX || bytes > slot->room) {
+		count(&rings[cpu < cpu_count ? cpu : cpu_count].lost_size);
+		return true;
+	}
+	if (cpu < cpu_count && is_full(&rings[cpu], record->step, slot->room)) {
+		count(&rings[cpu].lost_full);
+		return true;
+	}
+	if (cpu < cpu_count && !last_attempt)
+		return false;
+	spill(rings, cpu_count, record);
+	return true;
+}
+
+static void rseq_write(const struct kymo_self *self, struct kymo_event *event, uint32_t index,
+		       uint64_t step, const struct kymo_seg *segs, const struct kymo_seg *segs_end)
+{
+	const struct kymo_slot *slot = &kymo_process->slots[index];
+	struct record record = { slot, step, self->tid, 0, segs, segs_end };
+
+	for (unsigned restarts = 0;; restarts++) {
+		struct kymo_ring *rings;
+		bool settled;
+
+		if (step - KYMO_ONE_RECORD <= KYMO_RECORD_MAX &&
+		    kymo__sequence_segs(slot, event, step, segs, segs_end))
+			return;
+		kymo__sequence_clear(slot->rseq_offset);
+		rings = kymo_hold(index);
+		if (!rings)
+			return;
+		record.id = __atomic_load_n(&event->id[index], __ATOMIC_RELAXED);
+		settled = settle(rings, &record, restarts == RESTARTS_MAX);
+		kymo_release(index);
+		if (settled)
+			return;
+	}
+}
+#endif
+
+static void write_segs(struct kymo_event *event, uint64_t step, const struct kymo_seg *segs,
+		       const struct kymo_seg *segs_end)
+{
+	struct kymo_self *self = kymo_self();
+	int saved_errno = errno;
+	uint32_t wanted;
+
+	kymo_refresh(self);
+	for (wanted = __atomic_load_n(&event->enabled, __ATOMIC_RELAXED); wanted;
+	     wanted &= wanted - 1) {
+		uint32_t slot = (uint32_t)__builtin_ctz(wanted);
+
+#if KYMO_ARCH_X86_64
+		if (kymo_kind == KYMO_KIND_RSEQ) {
+			rseq_write(self, event, slot, step, segs, segs_end);
+			continue;
+		}
+#endif
+		kymo_portable_write(self, event, slot, step, segs, segs_end);
+	}
+	errno = saved_errno;
+}
+
+static void write_words(struct kymo_event *event, uint64_t step, uint64_t w0, uint64_t w1,
+			uint64_t w2, uint64_t w3)
+{
+	uint64_t words[KYMO_WORDS_MAX] = { w0, w1, w2, w3 };
+	struct kymo_seg seg = { words, (size_t)(step - KYMO_ONE_RECORD - KYMO__BEFORE_PAYLOAD) };
+
+	write_segs(event, step, &seg, &seg + 1);
+}
+
+KYMO_EXPORT void kymo_thread_init(void)
+{
+	struct kymo_self *self = kymo_self();
+	int saved_errno = errno;
+
+	if (!kymo__module.rt)
+		return; /* no events, no runtime */
+	kymo_refresh(self);
+	if (kymo_kind == KYMO_KIND_PORTABLE)
+		kymo_portable_claim_all(self);
+	errno = saved_errno;
+}
+
+KYMO_EXPORT const char *kymo_version(void)
+{
+	return KYMO_VERSION;
+}

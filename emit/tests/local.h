@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * local.h: a collector inside the test itself, without sockets: makes the memory, attaches slot 0, enables events, and reads
+ * lanes the way ring.md 4 prescribes. For tests of the ring alone; linked with libkymo.a, whose internals it uses.
+ */
+#ifndef KYMO_TEST_LOCAL_H
+#define KYMO_TEST_LOCAL_H
+
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "../src/internal.h"
+#include "kymo/tracepoint.h"
+
+#define CHECK(cond, ...)                                                                           \
+	do {                                                                                       \
+		if (!(cond)) {                                                                     \
+			fprintf(stderr, "%s:%d: %s: ", __FILE__, __LINE__, #cond);                 \
+			fprintf(stderr, __VA_ARGS__);                                              \
+			fputc('\n', stderr);                                                       \
+			exit(1);                                                                   \
+		}                                                                                  \
+	} while (0)
+
+/* The collector's own view of the memory; the writers have another mapping of it. */
+struct local {
+	struct kymo_memory view;
+	uint8_t *data[KYMO_CLAIMS_MAX]; /* doubled, mapped when first read */
+	uint32_t lane_count, ring_bytes;
+	struct kymo_mem *mem;
+};
+
+static inline void local_attach(struct local *local, uint32_t ring_bytes, uint32_t lane_count)
+{
+	struct kymo_msg_attach attach = { .msg = { KYMO_MSG_ATTACH, sizeof(attach) } };
+	struct kymo_slot slot;
+	int fd = memfd_create("kymo-test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	attach.abi = KYMO_ABI_VERSION;
+	attach.kind = kymo_kind;
+	attach.clock = kymo_clock_kind;
+	attach.lane_count = lane_count;
+	attach.ring_bytes = ring_bytes;
+	attach.rings_offset = KYMO_MEM_HEADER_BYTES;
+	attach.data_offset = (KYMO_MEM_HEADER_BYTES + lane_count * sizeof(struct kymo_ring) + 4095) &
+			     ~4095ull;
+	attach.mem_bytes = attach.data_offset + (uint64_t)lane_count * ring_bytes;
+	attach.serial = 77;
+	CHECK(!ftruncate(fd, (off_t)attach.mem_bytes), "size");
+	CHECK(!fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), "seals");
+	memset(local, 0, sizeof(*local));
+	CHECK(!kymo_memory_map(&kymo_memories[0], &attach, dup(fd)), "writer's mapping");
+	local->view = kymo_memories[0];
+	local->view.fd = fd;
+	local->lane_count = lane_count;
+	local->ring_bytes = ring_bytes;
+	local->mem = kymo_memory_header(&local->view);
+	slot = kymo_memory_slot(&kymo_memories[0], kymo_kind);
+	kymo_slot_publish(0, &slot);
+}
+
+static inline void local_enable(struct kymo_event *event, uint16_t id)
+{
+	kymo_event_enable(event, 0, id);
+}
+
+static inline struct kymo_ring *local_ring(const struct local *local, uint32_t lane)
+{
+	return &local->view.rings[lane];
+}
+
+/*
+ * Hands over what is published on a lane: the bytes from tail to head, contiguous. Returns how many; local_done frees them.
+ */
+static inline uint32_t local_take(struct local *local, uint32_t lane, const uint8_t **bytes,
+				  uint64_t *head)
+{
+	struct kymo_ring *ring = local_ring(local, lane);
+	uint32_t used;
+
+	*head = __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE);
+	used = (uint32_t)*head - (uint32_t)ring->tail;
+	CHECK(used <= local->ring_bytes, "lane %u holds %u bytes", lane, used);
+	if (!local->data[lane] && used)
+		CHECK(!kymo_lane_map(&local->view, lane, NULL, &local->data[lane]), "reader's mapping");
+	*bytes = local->data[lane] + (ring->tail & (local->ring_bytes - 1));
+	return used;
+}
+
+static inline void local_done(struct local *local, uint32_t lane, uint64_t head)
+{
+	__atomic_store_n(&local_ring(local, lane)->tail, head, __ATOMIC_RELEASE);
+}
+
+static inline uint64_t local_lost(const struct local *local)
+{
+	uint64_t lost = __atomic_load_n(&local->mem->lost_lane, __ATOMIC_RELAXED);
+
+	for (uint32_t lane = 0; lane < local->lane_count; lane++) {
+		const struct kymo_ring *ring = local_ring(local, lane);
+
+		lost += __atomic_load_n(&ring->lost_full, __ATOMIC_RELAXED) +
+			__atomic_load_n(&ring->lost_size, __ATOMIC_RELAXED) +
+			__atomic_load_n(&ring->lost_restart, __ATOMIC_RELAXED);
+	}
+	return lost;
+}
+
+#endif
