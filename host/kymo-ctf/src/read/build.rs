@@ -1,7 +1,7 @@
 //! Builds the arena of field classes, for both metadata formats: limits, and references from lengths and tags to the
 //! integers that give them.
 
-use super::class::{Choice, Class, ClassId, Int, Kind, Labels, Len, Member, Metadata, Ranges, StreamClass};
+use super::class::{Choice, Class, ClassId, Int, Kind, Known, Labels, Len, Member, Metadata, Ranges, StreamClass};
 
 /// Nesting of field classes that is accepted; decoding recurses as deep.
 pub(super) const DEPTH_MAX: usize = 64;
@@ -193,6 +193,14 @@ impl Builder {
     pub fn finish(self, metadata: &mut Metadata) {
         metadata.classes = self.classes;
         metadata.slots = self.slots;
+        for stream in &mut metadata.streams {
+            let Some(context) = stream.common_context else { continue };
+            let Kind::Struct { members } = &metadata.classes[context as usize].kind else { continue };
+            let known = members.iter().enumerate().filter_map(|(i, member)| Some((i, Known::by_name(&member.name)?)));
+            stream.known = known.collect();
+            // `vtid` after `tid`, so that the id that the program sees is the one that stays.
+            stream.known.sort_by_key(|&(i, _)| members[i].name.starts_with('v'));
+        }
         if metadata.clocks.is_empty() {
             metadata.clocks.push(super::class::Clock::default());
         }

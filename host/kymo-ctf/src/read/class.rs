@@ -115,7 +115,31 @@ pub(crate) struct StreamClass {
     pub packet_context: Option<ClassId>,
     pub event_header: Option<ClassId>,
     pub common_context: Option<ClassId>,
+    /// Members of the common context that say where a record was written.
+    pub known: Vec<(usize, Known)>,
     pub events: EventTable,
+}
+
+/// What a record's context may say about where it was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Known {
+    Cpu,
+    Pid,
+    Tid,
+    Program,
+}
+
+impl Known {
+    /// By the name that tracers use.
+    pub fn by_name(name: &str) -> Option<Self> {
+        match name {
+            "cpu_id" => Some(Self::Cpu),
+            "pid" | "vpid" => Some(Self::Pid),
+            "tid" | "vtid" => Some(Self::Tid),
+            "procname" => Some(Self::Program),
+            _ => None,
+        }
+    }
 }
 
 /// From an id to a position in [`Metadata::events`].

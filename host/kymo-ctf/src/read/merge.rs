@@ -1,10 +1,11 @@
 //! Records of all streams in the order of time.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
-use super::class::{Clock, EventClass};
+use super::class::{Clock, EventClass, Known};
 use super::error::Caveat;
 use super::stream::{Lost, Next, Stream, small};
 use super::value::{Fields, Value};
@@ -214,15 +215,14 @@ impl Source<'_> {
             context: fields(&nodes[parts.specific..parts.payload]),
             payload: fields(&nodes[parts.payload..]),
         };
-        for (name, value) in common.iter() {
-            match (name, value) {
-                ("vtid", value) => record.vtid = small(&value),
-                ("tid", value) => record.vtid = record.vtid.or(small(&value)),
-                ("vpid", value) => record.vpid = small(&value),
-                ("pid", value) => record.vpid = record.vpid.or(small(&value)),
-                ("cpu_id", value) => record.cpu = small(&value),
-                ("procname", Value::Text(std::borrow::Cow::Borrowed(text))) => record.procname = text,
-                _ => {}
+        for &(position, known) in &stream.stream_class().known {
+            let Some(value) = common.at(position) else { continue };
+            match (known, value) {
+                (Known::Cpu, value) => record.cpu = small(&value),
+                (Known::Pid, value) => record.vpid = small(&value),
+                (Known::Tid, value) => record.vtid = small(&value),
+                (Known::Program, Value::Text(Cow::Borrowed(text))) => record.procname = text,
+                (Known::Program, _) => {}
             }
         }
         record

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use super::class::{Base, Encoding, Int, Kind, Labels, Metadata, Order, View};
+use super::class::{Base, Encoding, Int, Kind, Labels, Member, Metadata, Order, View};
 use super::decode::Node;
 
 /// An integer of either sign.
@@ -94,27 +94,26 @@ impl<'a> Fields<'a> {
 
     /// Fields with their names, without lengths that only say how long the next field is.
     pub fn iter(&self) -> impl Iterator<Item = (&'a str, Value<'a>)> + use<'a> {
-        self.all().filter(|field| !field.1).map(|(name, _, value)| (name, value))
+        self.parts().filter(|(member, _)| !member.hidden).map(|(member, part)| (&*member.name, part.value()))
     }
 
     /// All fields: name, whether it is such a length, value.
     pub fn all(&self) -> impl Iterator<Item = (&'a str, bool, Value<'a>)> + use<'a> {
+        self.parts().map(|(member, part)| (&*member.name, member.hidden, part.value()))
+    }
+
+    fn parts(&self) -> Parts<'a> {
         let tape = self.0;
         let members = match tape.nodes.first().map(|node| &tape.metadata.classes[node.class as usize].kind) {
             Some(Kind::Struct { members }) => members.as_slice(),
             _ => &[],
         };
-        let mut at = 1;
-        members.iter().map_while(move |member| {
-            let part = tape.from(at)?;
-            at += part.nodes[0].span as usize;
-            Some((&*member.name, member.hidden, part.value()))
-        })
+        Parts { tape, members: members.iter(), at: 1 }
     }
 
     /// The field `name`.
     pub fn get(&self, name: &str) -> Option<Value<'a>> {
-        self.all().find(|field| field.0 == name).map(|field| field.2)
+        self.parts().find(|(member, _)| &*member.name == name).map(|(_, part)| part.value())
     }
 
     /// The field at `position`, hidden ones counted.
@@ -124,6 +123,25 @@ impl<'a> Fields<'a> {
             at += self.0.from(at)?.nodes[0].span as usize;
         }
         Some(self.0.from(at)?.value())
+    }
+}
+
+/// Members of a structure, each with its part of the tape.
+struct Parts<'a> {
+    tape: Tape<'a>,
+    members: std::slice::Iter<'a, Member>,
+    at: usize,
+}
+
+impl<'a> Iterator for Parts<'a> {
+    type Item = (&'a Member, Tape<'a>);
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        let member = self.members.next()?;
+        let part = self.tape.from(self.at)?;
+        self.at += part.nodes[0].span as usize;
+        Some((member, part))
     }
 }
 
@@ -152,12 +170,14 @@ impl<'a> Elements<'a> {
 
 impl<'a> Tape<'a> {
     /// From node `at` to the end of the parent, if there is a node.
+    #[inline]
     fn from(&self, at: usize) -> Option<Self> {
         let parent = self.nodes.first()?.span as usize;
         (at < parent).then(|| Self { nodes: &self.nodes[at..], ..*self })
     }
 
     /// The value of the first node.
+    #[inline]
     fn value(self) -> Value<'a> {
         let node = self.nodes[0];
         match &self.metadata.classes[node.class as usize].kind {

@@ -159,9 +159,9 @@ fn push_value(out: &mut Vec<u8>, value: &Value<'_>) {
             out.push(b'}');
         }
         Value::Bool(value) => out.extend_from_slice(if *value { b"true" } else { b"false" }),
-        Value::F32(value) if value.is_finite() => drop(write!(out, "{value:?}")),
+        Value::F32(value) if value.is_finite() => drop(serde_json::to_writer(out, value)),
         Value::F32(value) => drop(write!(out, "\"{value:?}\"")),
-        Value::F64(value) if value.is_finite() => drop(write!(out, "{value:?}")),
+        Value::F64(value) if value.is_finite() => drop(serde_json::to_writer(out, value)),
         Value::F64(value) => drop(write!(out, "\"{value:?}\"")),
         Value::Text(text) => push_text(out, text),
         Value::Bytes(bytes) => {

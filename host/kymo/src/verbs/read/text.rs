@@ -190,9 +190,11 @@ fn push_value(out: &mut Vec<u8>, value: &Value<'_>) {
             }
         }
         Value::Bool(value) => out.extend_from_slice(if *value { b"true" } else { b"false" }),
-        // Writing to a vector cannot fail.
-        Value::F32(value) => drop(write!(out, "{value:?}")),
-        Value::F64(value) => drop(write!(out, "{value:?}")),
+        // Writing to a vector cannot fail. The JSON writer is the faster one, and shows the same digits.
+        Value::F32(value) if value.is_finite() => drop(serde_json::to_writer(out, value)),
+        Value::F64(value) if value.is_finite() => drop(serde_json::to_writer(out, value)),
+        Value::F32(value) => drop(write!(out, "{value}")),
+        Value::F64(value) => drop(write!(out, "{value}")),
         Value::Text(text) => {
             out.push(b'"');
             push_escaped(out, text);
@@ -272,17 +274,28 @@ fn push_seconds(out: &mut Vec<u8>, ns: i128) {
 
 /// Decimal digits.
 pub fn push_u64(out: &mut Vec<u8>, value: u64) {
-    push_padded(out, value, 1);
+    if value < 10 {
+        out.push(b'0' + value as u8);
+    } else {
+        push_padded(out, value, 1);
+    }
 }
 
 /// Decimal digits, at least `width` of them (20 at most).
 pub fn push_padded(out: &mut Vec<u8>, mut value: u64, width: usize) {
     let mut digits = [b'0'; 20];
     let mut at = digits.len();
-    while value > 0 {
+    // Two digits for each division.
+    while value >= 10 {
+        let pair = (value % 100) as u8;
+        value /= 100;
+        at -= 2;
+        digits[at] = b'0' + pair / 10;
+        digits[at + 1] = b'0' + pair % 10;
+    }
+    if value > 0 {
         at -= 1;
-        digits[at] = b'0' + (value % 10) as u8;
-        value /= 10;
+        digits[at] = b'0' + value as u8;
     }
     out.extend_from_slice(&digits[at.min(digits.len() - width)..]);
 }
