@@ -304,3 +304,7 @@ pub(crate) fn allowed_growth(from_ns: u64, to_ns: u64) -> u64 {
     let cpus = std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
     to_ns.saturating_sub(from_ns).saturating_mul(cpus).saturating_add(LOST_SLACK)
 }
+
+#[cfg(test)]
+#[path = "lane_tests.rs"]
+mod tests;

@@ -17,9 +17,9 @@ use crate::summary::{Outcome, ProcessSummary};
 /// CPUs that a program may claim to have: the C side's limit, less the spill lane.
 const CPUS_MAX: u32 = 4095;
 /// Lanes of a portable memory: threads that can trace at the same time.
-const PORTABLE_LANES: u32 = 320;
+const PORTABLE_LANES: u32 = 288;
 /// A portable ring serves one thread, not a CPU: it is smaller by this.
-const PORTABLE_DIVISOR: u32 = 8;
+const PORTABLE_DIVISOR: u32 = 4;
 /// No ring is made smaller than this to fit the session's memory.
 const RING_BYTES_LEAST: u32 = 64 << 10;
 
