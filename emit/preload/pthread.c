@@ -56,9 +56,9 @@ KYMO_EVENT(pthread, unlock_failed, (x64, lock), (i32, result), (x64, caller))
 
 #include "pthread_next.h"
 
-static bool is_kymo(uint64_t caller)
+static bool is_kymos(const pthread_mutex_t *mutex)
 {
-	return caller - kymo_begin < kymo_end - kymo_begin;
+	return ADDRESS(mutex) - kymo_begin < kymo_end - kymo_begin;
 }
 
 static uint64_t now_ns(void)
@@ -104,7 +104,7 @@ static int TRACED traced_mutex_lock(MUTEX, enum patience patience, clockid_t clo
 	uint64_t begin_ns;
 	int result;
 
-	if (is_kymo(caller))
+	if (is_kymos(mutex))
 		return next.mutex_lock(mutex);
 	if (mutex_is_held(mutex))
 		kymo_trace(pthread, mutex_wait, ADDRESS(mutex), caller);
@@ -163,7 +163,7 @@ static int TRACED traced_mutex_unlock(MUTEX, uint64_t caller)
 {
 	int result;
 
-	if (is_kymo(caller))
+	if (is_kymos(mutex))
 		return next.mutex_unlock(mutex);
 	kymo_trace(pthread, mutex_unlock, ADDRESS(mutex), caller);
 	result = next.mutex_unlock(mutex);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * pthread_next.h: the functions that pthread.c stands before, and where libkymo's own code is. A part of pthread.c;
+ * pthread_next.h: the functions that pthread.c stands before, and where libkymo's own lock is. A part of pthread.c;
  * included there once, after kymo/tracepoint.h.
  */
 /*
@@ -72,29 +72,32 @@ EACH(DECLARE_FIRST)
 static struct functions next = { EACH(FIRST) };
 /* Set while this thread looks the next functions up. */
 PER_THREAD bool looking_up;
-/* Where libkymo's code is: its own locks are not the program's. */
+/* Where libkymo is: its own lock is not the program's. */
 static uint64_t kymo_begin, kymo_end;
 
-/* An executable that has libkymo inside is not libkymo. */
+/* Called for each object. An executable that has libkymo inside is not libkymo. */
 static int find_kymo(struct dl_phdr_info *info, size_t bytes, void *unused)
 {
-	uint64_t wanted = ADDRESS(kymo__register);
+	uint64_t wanted = ADDRESS(kymo__register), first = UINT64_MAX, last = 0;
 
 	(void)bytes;
 	(void)unused;
 	for (unsigned i = 0; i < info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *part = &info->dlpi_phdr[i];
-		uint64_t begin = info->dlpi_addr + part->p_vaddr;
+		uint64_t begin = info->dlpi_addr + part->p_vaddr, end = begin + part->p_memsz;
 
-		if (part->p_type != PT_LOAD || wanted < begin || wanted - begin >= part->p_memsz)
+		if (part->p_type != PT_LOAD)
 			continue;
-		if (info->dlpi_name && *info->dlpi_name) {
-			kymo_begin = begin;
-			kymo_end = begin + part->p_memsz;
-		}
-		return 1;
+		first = begin < first ? begin : first;
+		last = end > last ? end : last;
 	}
-	return 0;
+	if (wanted < first || wanted >= last)
+		return 0;
+	if (info->dlpi_name && *info->dlpi_name) {
+		kymo_begin = first;
+		kymo_end = last;
+	}
+	return 1;
 }
 
 /*

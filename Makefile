@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# The whole project from one place. `make` says what there is.
+
+PREFIX  ?= /usr/local
+DESTDIR ?=
+CARGO   ?= cargo
+TARGET  := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
+KYMO    := $(TARGET)/release/kymo
+
+help:
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
+
+build: emit host ## the C library, the preload helpers and the kymo command
+
+emit:
+	@$(MAKE) -s -C emit
+
+host:
+	@$(CARGO) build --release -q -p kymo
+
+demo: ## records a real program (a gcc compilation) and shows what is in the trace
+	@scripts/deps.sh demo
+	@$(MAKE) -s build
+	@KYMO=$(KYMO) scripts/demo.sh
+
+test: ## everything that must hold (installs what it needs when run as root)
+	@scripts/deps.sh test
+	@$(MAKE) -s build
+	@KYMO=$(KYMO) CARGO=$(CARGO) scripts/test.sh
+
+stress: ## the long variants: 10^8 records, 500 kills, more
+	@scripts/deps.sh test
+	@$(MAKE) -s build
+	@KYMO=$(KYMO) CARGO=$(CARGO) KYMO_STRESS=1 scripts/test.sh
+
+bench: ## kymo beside its peers, as ratios (table, JSON and raw data in build/bench)
+	@scripts/deps.sh bench
+	@$(MAKE) -s build
+	@KYMO=$(KYMO) bench/run $(BENCH)
+
+lint: ## formatting, clippy, and the checks that hold spec and code together
+	@scripts/tidy.sh
+	@$(CARGO) fmt --all --check
+	@$(CARGO) clippy -q --workspace --all-targets -- -D warnings
+
+install: build ## PREFIX=/usr/local DESTDIR=
+	@scripts/install.sh "$(DESTDIR)" "$(PREFIX)" "$(KYMO)"
+
+clean: ## removes what was built
+	@rm -rf build
+	@$(CARGO) clean -q
+
+.PHONY: help build emit host demo test stress bench lint install clean

@@ -1,0 +1,54 @@
+#!/bin/bash
+# What the machine code of an enabled tracepoint may contain, read from a compiled one: no locked instruction, no system
+# call, no call but to libkymo's out-of-line part, and no more instructions than guard.expect says. x86-64, gcc.
+set -eu
+cd "$(dirname "$0")/../.."
+[ "$(uname -m)" = x86_64 ] || { echo "SKIP guard: not x86-64"; exit 0; }
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+cat >"$work/site.c" <<'C'
+#include <kymo/tracepoint.h>
+KYMO_EVENT(guard, one, (u64, value))
+KYMO_EVENT(guard, four, (u64, a), (u32, b), (f64, c), (i32, d), (str, e))
+void site_one(uint64_t value) { kymo_trace(guard, one, value); }
+void site_four(uint64_t a, const char *e) { kymo_trace(guard, four, a, 2, 3.0, 4, e); }
+C
+gcc -std=c11 -O2 -Iemit/include -c "$work/site.c" -o "$work/site.o"
+objdump -dr --no-show-raw-insn "$work/site.o" >"$work/all"
+
+# Functions on the path, without the constructor.
+awk '/^[0-9a-f]+ <.*>:/ {keep = ($0 ~ /kymo__emit|kymo__write|site_/)} keep' "$work/all" >"$work/path"
+if grep -v 'xchg *%ax,%ax' "$work/path" | grep -nE '\block\b|\bsyscall\b|\bxchg\b|\bmfence\b|\bint +\$'; then
+	echo "a forbidden instruction is on the record path" >&2
+	exit 1
+fi
+# What is called or jumped to outside the object: nothing but strlen, for strings.
+outside=$(grep -oE 'R_X86_64_(PLT32|PC32|GOTPCREL[X]?|REX_GOTPCRELX)\s+[a-z_]+' "$work/path" | awk '{print $2}' |
+	grep -vE '^(kymo__|_?__rseq|kymo_)' | sort -u)
+if [ -n "$outside" ] && [ "$outside" != strlen ]; then
+	echo "the record path reaches: $outside" >&2
+	exit 1
+fi
+# Forbidden symbols in libkymo's out-of-line part of it.
+objdump -dr --no-show-raw-insn build/emit/obj/record.o >"$work/record"
+if grep -oE 'R_X86_64_PLT32\s+(malloc|calloc|realloc|free|pthread_[a-z_]+|printf|fprintf|abort|exit|write|mmap)\b' "$work/record"; then
+	echo "libkymo's out-of-line record path reaches a forbidden function" >&2
+	exit 1
+fi
+
+# Instructions per function: a table in git. A change is looked at before it is taken (UPDATE=1).
+awk '/^[0-9a-f]+ <.*>:/ {name = $2; gsub(/[<>:]/, "", name); sub(/\..*/, "", name); next}
+     /^ +[0-9a-f]+:/ {count[name]++}
+     END {for (n in count) print n, count[n]}' "$work/path" | sort >"$work/counts"
+expect=emit/tests/guard.expect
+[ -z "${UPDATE:-}" ] || cp "$work/counts" $expect
+status=0
+while read -r name most; do
+	now=$(awk -v n="$name" '$1 == n {print $2}' "$work/counts")
+	if [ -z "$now" ] || [ "$now" -gt "$most" ]; then
+		echo "$name has ${now:-no} instructions, $most are allowed (UPDATE=1 $0 takes a new table)" >&2
+		status=1
+	fi
+done <$expect
+exit $status

@@ -1,0 +1,52 @@
+#!/bin/bash
+# Tests of the record path: against its pseudocode, under stress, and what its machine code may contain.
+# KYMO_STRESS=1: 10^8 records for each ring. Last line: N passed, N failed.
+set -u
+cd "$(dirname "$0")/../.."
+make -s -C emit || exit 1
+out=build/tests
+mkdir -p $out
+passed=0 failed=0
+
+check() {
+	local name=$1
+	shift
+	if "$@"; then
+		echo "ok $name"
+		passed=$((passed + 1))
+	else
+		echo "FAILED $name: $*"
+		failed=$((failed + 1))
+	fi
+}
+
+compile() { # compiler source flags...
+	local compiler=$1 source=$2
+	shift 2
+	$compiler -std=c11 -g -Wall -Wextra -Werror -Iemit/include "$@" emit/tests/$source.c -o $out/$source-${compiler%% *} \
+		build/emit/libkymo.a -pthread
+}
+
+# The seeds differ from run to run only by what the scheduler does; the programs print what they did.
+for compiler in gcc clang; do
+	command -v $compiler >/dev/null || { echo "SKIP $compiler is not installed (apt-get install $compiler)"; continue; }
+	for level in -O0 -O2; do
+		check "sequence, $compiler $level, compiles" compile $compiler sequence $level
+		check "sequence, $compiler $level, rseq" $out/sequence-$compiler
+		check "sequence, $compiler $level, portable" env KYMO_RING=portable $out/sequence-$compiler
+	done
+done
+
+compile gcc stress -O2 || exit 1
+records=4000000
+[ -z "${KYMO_STRESS:-}" ] || records=100000000
+for ring in rseq portable; do
+	run="env KYMO_RING=$ring $out/stress-gcc"
+	check "stress, $ring, read nearly all" $run $((records / 2)) 4194304 --pace
+	check "stress, $ring, small ring, mostly lost" $run $records 65536
+	check "stress, $ring, affinity changes" $run $((records / 2)) 1048576 --move --pace
+done
+check "guard: machine code of the record path" emit/tests/guard.sh
+
+echo "$passed passed, $failed failed"
+[ $failed = 0 ]

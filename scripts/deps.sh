@@ -1,0 +1,45 @@
+#!/bin/sh
+# Installs the Debian packages that a target needs (as root), or names the command that does.
+# Usage: deps.sh demo|test|bench
+set -eu
+
+case ${1:-} in
+demo) wanted="gcc libc6-dev" ;;
+test) wanted="gcc g++ libc6-dev clang babeltrace2 spin valgrind gdb redis-server redis-tools python3 perl git pkg-config util-linux" ;;
+bench) wanted="gcc libc6-dev lttng-tools liblttng-ust-dev babeltrace2 python3" ;;
+*) echo "usage: $0 demo|test|bench" >&2; exit 2 ;;
+esac
+
+for tool in cc cargo make; do
+	command -v $tool >/dev/null || { echo "kymo needs '$tool' (gcc, make, and Rust from https://rustup.rs)" >&2; exit 1; }
+done
+command -v dpkg-query >/dev/null || { echo "not a Debian system: the tests skip what is missing" >&2; exit 0; }
+
+missing=
+for package in $wanted; do
+	dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing="$missing $package"
+done
+[ -n "$missing" ] || exit 0
+
+command="apt-get install -y --no-install-recommends$missing"
+if [ "$(id -u)" != 0 ]; then
+	echo "For the whole run install:  sudo $command" >&2
+	echo "(going on; what is missing is skipped, visibly)" >&2
+	exit 0
+fi
+echo "installing:$missing" >&2
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+export DEBIAN_FRONTEND=noninteractive
+# A service must not start because a test needs its program.
+policy=/usr/sbin/policy-rc.d
+if [ ! -e $policy ]; then
+	printf '#!/bin/sh\nexit 101\n' >$policy
+	chmod +x $policy
+	trap 'rm -f "$log" $policy' EXIT
+fi
+if ! { apt-get update -q && $command; } >"$log" 2>&1 </dev/null; then
+	tail -n 20 "$log" >&2
+	echo "could not install:$missing" >&2
+	exit 1
+fi

@@ -1,0 +1,50 @@
+#!/bin/bash
+# Runs every suite and adds up. Called by `make test` (KYMO, CARGO set; KYMO_STRESS=1 for the long variants).
+# The last line counts: N passed, N failed, N skipped.
+set -u
+cd "$(dirname "$0")/.."
+
+passed=0 failed=0 skipped=0
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+suites_failed=
+
+# Adds the counts of lines such as "7 passed, 0 failed, 1 skipped" and "test result: ok. 7 passed; 0 failed; 1 ignored".
+add_up() {
+	local p f s
+	p=$(grep -oE '[0-9]+ passed' "$log" | awk '{n += $1} END {print n + 0}')
+	f=$(grep -oE '[0-9]+ failed' "$log" | awk '{n += $1} END {print n + 0}')
+	s=$(grep -oE '[0-9]+ (skipped|ignored)' "$log" | awk '{n += $1} END {print n + 0}')
+	s=$((s + $(grep -cE '^SKIP' "$log")))
+	passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+	[ $((p + f + s)) -gt 0 ]
+}
+
+suite() {
+	local name=$1 start=$SECONDS status
+	shift
+	printf '== %s\n' "$name"
+	"$@" 2>&1 | tee "$log"
+	status=${PIPESTATUS[0]}
+	if ! add_up; then
+		echo "$name ran no test"
+		status=1
+	fi
+	if [ "$status" != 0 ]; then
+		suites_failed="$suites_failed '$name'"
+		[ "$(grep -cE '(^|[^0-9])[1-9][0-9]* failed' "$log")" -gt 0 ] || failed=$((failed + 1))
+	fi
+	printf -- '-- %s: %d s\n' "$name" $((SECONDS - start))
+}
+
+suite 'spec and code together' scripts/tidy.sh
+suite 'record path' emit/tests/run.sh
+suite 'model of the ring' spec/models/run.sh
+suite 'host crates' "$CARGO" test -q --release -p kymo-abi -p kymo-ctf -p kymo-collect -p kymo
+suite 'whole pipe' "$CARGO" test --release -p kymo-tests -- --nocapture
+suite 'preload helpers' tests/preload/run.sh
+suite 'examples and installation' tests/install.sh
+
+[ -z "$suites_failed" ] || echo "failed:$suites_failed"
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" = 0 ] && [ -z "$suites_failed" ]

@@ -1,0 +1,38 @@
+#!/bin/bash
+# Checks that hold spec and code together. Last line: N passed, N failed.
+set -u
+cd "$(dirname "$0")/.."
+passed=0 failed=0
+
+check() {
+	if [ "$2" = 0 ]; then
+		passed=$((passed + 1))
+	else
+		echo "FAILED $1${3:+: $3}"
+		failed=$((failed + 1))
+	fi
+}
+
+# A changed ABI header needs a look at spec/ring.md, event.md and session.md; the digest says it was taken.
+digest=$(cat emit/include/kymo/abi/*.h | sha256sum | cut -c1-16)
+if [ "${1:-}" = --bless ]; then
+	sed -i "s/^ABI headers digest: \`[^\`]*\`/ABI headers digest: \`$digest\`/" spec/ring.md
+fi
+grep -q "^ABI headers digest: \`$digest\`" spec/ring.md
+check "spec/ring.md knows the ABI headers" $? "look over the spec, then scripts/tidy.sh --bless"
+
+for file in $(git ls-files 'emit/*.c' 'emit/*.h'); do
+	grep -q 'SPDX-License-Identifier: MIT OR Apache-2.0' "$file"
+	check "$file names its licence" $?
+	! grep -nP '^ +[^ *\\]' "$file" | grep -q .
+	check "$file is indented with tabs" $?
+done
+long=$(git ls-files '*.c' '*.h' '*.rs' '*.sh' | xargs awk 'length($0) > 132 {print FILENAME ":" FNR}' | head -n 5)
+[ -z "$long" ]
+check "no line is longer than 132 characters" $? "$long"
+unfinished=$(git grep -nE '\b(TODO|FIXME|XXX)\b' -- '*.c' '*.h' '*.rs' '*.sh' | grep -v scripts/tidy.sh)
+[ -z "$unfinished" ]
+check "nothing is marked as unfinished" $? "$unfinished"
+
+echo "$passed passed, $failed failed"
+[ $failed = 0 ]
