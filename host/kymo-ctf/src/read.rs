@@ -11,6 +11,8 @@ mod error;
 mod files;
 mod merge;
 mod metadata;
+#[doc(hidden)]
+pub mod probe;
 mod stream;
 mod tsdl;
 mod value;

@@ -61,12 +61,13 @@ impl Fragments {
             return Err("the first fragment, and no other, must be the preamble".into());
         }
         match kind {
-            "preamble" => match object.get("version").and_then(Value::as_u64) {
-                Some(2) => {
+            "preamble" => match object.get("version") {
+                Some(version) if version.as_u64() == Some(2) => {
                     self.metadata.uuid = object.get("uuid").and_then(uuid);
                     Ok(())
                 }
-                version => Err(format!("CTF version {version:?} is not supported, only 2 (and 1.8 as text)")),
+                Some(version) => Err(format!("CTF version {version} is not supported, only 2 (and 1.8 as text)")),
+                None => Err("`version` is missing".into()),
             },
             "field-class-alias" => {
                 let class = object.get("field-class").ok_or("`field-class` is missing")?;
@@ -219,7 +220,8 @@ impl Fragments {
             "fixed-length-floating-point-number" => {
                 let bits = match number(object, "length")? {
                     Some(bits @ (32 | 64)) => bits as u8,
-                    bits => return Err(format!("floating point numbers have 32 or 64 bits; {bits:?} are not supported")),
+                    Some(bits) => return Err(format!("floating point numbers have 32 or 64 bits; {bits} are not supported")),
+                    None => return Err("`length` is missing".into()),
                 };
                 let kind = Kind::Float { bits, order: order(object)? };
                 self.builder.push(alignment(object, "alignment")?, kind)
@@ -257,7 +259,8 @@ impl Fragments {
         let bits = match (variable, number(object, "length")?) {
             (true, _) => 0,
             (false, Some(bits @ 1..=64)) => bits as u8,
-            (false, bits) => return Err(format!("integers have 1 to 64 bits; {bits:?} are not supported")),
+            (false, Some(bits)) => return Err(format!("integers have 1 to 64 bits; {bits} are not supported")),
+            (false, None) => return Err("`length` is missing".into()),
         };
         let base = match number(object, "preferred-display-base")? {
             Some(2) => Base::Binary,

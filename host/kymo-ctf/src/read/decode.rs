@@ -171,7 +171,7 @@ impl Roles {
         self.values[role as usize] = value;
         self.seen |= 1 << role as u8;
         if matches!(role, Role::Time | Role::Begin) {
-            self.time_bits = if bits == 0 { 64 } else { bits };
+            self.time_bits = bits;
         }
     }
 }
@@ -204,9 +204,10 @@ impl Decoder {
         cursor.align(class.align)?;
         match &class.kind {
             Kind::Int(int) => {
+                let at = cursor.at;
                 let bits = cursor.int(int)?;
                 if int.save.is_some() || int.role.is_some() {
-                    self.note(int, bits);
+                    self.note(int, bits, cursor.at - at);
                 }
                 self.leaf(id, bits, 0);
             }
@@ -252,12 +253,14 @@ impl Decoder {
         Ok(())
     }
 
-    fn note(&mut self, int: &Int, bits: u64) {
+    /// `length` is in bits, as read.
+    fn note(&mut self, int: &Int, bits: u64, length: u64) {
         if let Some(slot) = int.save {
             self.saved[slot as usize] = if int.signed { i128::from(bits as i64) } else { i128::from(bits) };
         }
         if let Some(role) = int.role {
-            self.roles.set(role, bits, int.bits);
+            let length = if int.bits == 0 { length / 8 * 7 } else { length };
+            self.roles.set(role, bits, length.min(64) as u8);
         }
     }
 

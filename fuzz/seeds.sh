@@ -1,0 +1,19 @@
+#!/bin/sh
+# seeds.sh: fills corpus/ from the tests' metadata, so that fuzzing begins behind the first brace. Writes nothing else.
+set -eu
+cd "$(dirname "$0")"
+tests=../host/kymo-ctf/tests
+mkdir -p corpus/ctf_metadata corpus/ctf_trace
+cp "$tests"/hostile.tsdl "$tests"/metadata/*.tsdl corpus/ctf_metadata/
+for file in "$tests"/metadata/*.ctf2; do
+	sed 's/␞/\x1e/g' "$file" > "corpus/ctf_metadata/$(basename "$file")"
+done
+for file in corpus/ctf_metadata/*; do
+	size=$(wc -c < "$file")
+	{
+		# Length of the metadata as two bytes, little endian.
+		printf "\\$(printf %o $((size % 256)))\\$(printf %o $((size / 256)))"
+		cat "$file"
+		printf '\2\1\11\4\2\11\3\7\7\7'
+	} > "corpus/ctf_trace/$(basename "$file")"
+done

@@ -1,0 +1,204 @@
+//! Metadata and records as other tracers write them: compact headers, variants, nesting, bits, big endian, packetised
+//! text, CTF 2's other field classes.
+
+mod support;
+
+use kymo_ctf::read::{Memory, Trace, parse_metadata};
+use support::shown;
+
+fn read(metadata: &[u8], stream: &[u8]) -> (Vec<String>, Vec<String>) {
+    shown(&Memory { metadata: metadata.to_vec(), streams: vec![("s".into(), stream.to_vec())] })
+}
+
+/// The shape of LTTng's metadata: a 5-bit id with a 27-bit time, or an escape to 32 and 64 bits.
+const COMPACT: &str = r#"/* CTF 1.8 */
+typealias integer { size = 5; align = 1; signed = false; } := uint5_t;
+typealias integer { size = 8; align = 8; signed = false; } := uint8_t;
+typealias integer { size = 32; align = 8; signed = false; } := uint32_t;
+typealias integer { size = 64; align = 8; signed = false; } := uint64_t;
+trace { major = 1; minor = 8; byte_order = le; packet.header := struct { uint32_t magic; uint32_t stream_id; }; };
+env { tracer_name = "lttng-ust"; };
+clock { name = "monotonic"; freq = 1000000000; offset = 1700000000000000000; };
+typealias integer { size = 27; align = 1; signed = false; map = clock.monotonic.value; } := uint27_clock_monotonic_t;
+typealias integer { size = 64; align = 8; signed = false; map = clock.monotonic.value; } := uint64_clock_monotonic_t;
+struct packet_context {
+    uint64_clock_monotonic_t timestamp_begin; uint64_clock_monotonic_t timestamp_end;
+    uint64_t content_size; uint64_t packet_size; uint64_t events_discarded; uint32_t cpu_id;
+} align(8);
+struct event_header_compact {
+    enum : uint5_t { compact = 0 ... 30, extended = 31 } id;
+    variant <id> {
+        struct { uint27_clock_monotonic_t timestamp; } compact;
+        struct { uint32_t id; uint64_clock_monotonic_t timestamp; } extended;
+    } v;
+} align(8);
+stream {
+    id = 0;
+    event.header := struct event_header_compact;
+    packet.context := struct packet_context;
+    event.context := struct { uint32_t _vtid; integer { size = 8; encoding = UTF8; } _procname[4]; };
+};
+event {
+    name = "app:one"; id = 1; stream_id = 0; loglevel = 13;
+    fields := struct {
+        uint8_t _n;
+        struct { uint8_t a; uint8_t b[_n]; } pairs[2];
+        string s;
+        enum tag : uint8_t { INT, "TEXT" = 5 } kind;
+        variant <kind> { uint32_t INT; string TEXT; } what;
+        uint8_t again[stream.event.context._vtid];
+    };
+};
+event { name = "app:two"; id = 40; stream_id = 0; fields := struct { }; };
+"#;
+
+fn compact_stream() -> Vec<u8> {
+    let mut records = Vec::new();
+    let mut small = |id: u32, time: u32, payload: &[u8]| {
+        records.extend((id | (time & 0x07FF_FFFF) << 5).to_le_bytes());
+        records.extend(2u32.to_le_bytes());
+        records.extend(b"ab\0c");
+        records.extend(payload);
+    };
+    small(1, 0x07FF_FFFF, &[1, 7, 8, 9, 10, b'h', b'i', 0, 5, b't', 0, 1, 2]);
+    // Past the wrap of 27 bits.
+    small(1, 3, &[0, 7, 9, 0, 0, 1, 2, 3, 4, 5, 6]);
+    records.push(31);
+    records.extend(40u32.to_le_bytes());
+    records.extend(0x1000_0009u64.to_le_bytes());
+    records.extend([2, 0, 0, 0, b'x', 0, 0, 0]);
+    let mut stream = Vec::new();
+    stream.extend(0xC1FC_1FC1u32.to_le_bytes());
+    stream.extend(0u32.to_le_bytes());
+    let bits = (records.len() as u64 + 52) * 8;
+    for word in [0x07FF_FFF0u64, 0x2000_0000, bits, bits + 32, 0] {
+        stream.extend(word.to_le_bytes());
+    }
+    stream.extend(3u32.to_le_bytes());
+    stream.extend(records);
+    stream.extend([0; 4]);
+    stream
+}
+
+#[test]
+fn compact_headers_variants_and_nesting() {
+    let expect = [
+        "134217727 app:one 2 n=1 pairs=[{a=7 b=[8]},{a=9 b=[10]}] s=\"hi\" kind=TEXT(5) what=\"t\" again=[1,2]",
+        "134217731 app:one 2 n=0 pairs=[{a=7 b=[]},{a=9 b=[]}] s=\"\" kind=INT(0) what=67305985 again=[5,6]",
+        "268435465 app:two 2",
+    ];
+    let (lines, caveats) = read(COMPACT.as_bytes(), &compact_stream());
+    assert_eq!(caveats, Vec::<String>::new());
+    assert_eq!(lines, expect);
+}
+
+#[test]
+fn context_says_where_a_record_was_written() {
+    let memory = Memory { metadata: COMPACT.into(), streams: vec![("s".into(), compact_stream())] };
+    let traces = [Trace::from_files(&memory).unwrap().value];
+    assert_eq!(traces[0].metadata.events[0].loglevel, Some(13));
+    let mut reader = kymo_ctf::read::Reader::new(&traces);
+    let Some(kymo_ctf::read::Item::Record(record)) = reader.next() else { panic!("no record") };
+    assert_eq!((record.cpu, record.vpid, record.vtid, record.procname), (Some(3), None, Some(2), "ab"));
+    assert_eq!(record.ns, 1_700_000_000_000_000_000 + 134_217_727);
+}
+
+#[test]
+fn packetised_metadata_of_either_endianness_and_torn() {
+    let stream = compact_stream();
+    for big in [false, true] {
+        let mut metadata = Vec::new();
+        let word = |value: u32| if big { value.to_be_bytes() } else { value.to_le_bytes() };
+        for part in COMPACT.as_bytes().chunks(1000) {
+            metadata.extend(word(0x75D1_1D57));
+            metadata.extend([1; 16]);
+            metadata.extend(word(0));
+            metadata.extend(word((part.len() as u32 + 37) * 8));
+            metadata.extend(word((part.len() as u32 + 40) * 8));
+            metadata.extend([0, 0, 0, 1, 8]);
+            metadata.extend(part);
+            metadata.extend([0; 3]);
+        }
+        let (lines, caveats) = read(&metadata, &stream);
+        assert_eq!((lines.len(), caveats.len()), (3, 0));
+        // A piece of another packet behind it.
+        metadata.extend(word(0x75D1_1D57));
+        let (lines, caveats) = read(&metadata, &stream);
+        assert_eq!(lines.len(), 3);
+        assert!(caveats[0].ends_with("the metadata ends in the middle of a packet; what stands before was used"), "{caveats:?}");
+    }
+}
+
+#[test]
+fn big_endian_and_bits() {
+    let metadata = r#"
+        trace { byte_order = be; };
+        typedef integer { size = 8; } byte;
+        stream { packet.context := struct { integer { size = 16; } packet_size; }; };
+        event { name = bits; fields := struct {
+            integer { size = 3; signed = 1; } a; integer { size = 5; base = 8; } b;
+            integer { size = 12; align = 1; } c; integer { size = 4; align = 1; base = b; } d;
+            integer { size = 16; byte_order = le; } e;
+            floating_point { exp_dig = 8; mant_dig = 24; } f;
+            byte x[2][2];
+            integer { size = 32; align = 32; } g;
+        }; };
+    "#;
+    let payload = [
+        // A structure is aligned as its strictest member, so it begins at byte 4.
+        0xFF, 0xFF, 0b1110_0101, 0xAB, 0xC9, 0x34, 0x12, 0x3F, 0xC0, 0, 0, 1, 2, 3, 4, 0xFF, 0xFF, 0xFF, 0, 0, 0, 1,
+    ];
+    let mut stream = vec![0, 192];
+    stream.extend(payload);
+    let (lines, caveats) = read(metadata.as_bytes(), &stream);
+    assert_eq!(caveats, Vec::<String>::new());
+    assert_eq!(lines, ["0 bits 0 a=-1 b=5 c=2748 d=9 e=4660 f=1.5 x=[[1,2],[3,4]] g=1"]);
+}
+
+#[test]
+fn ctf2_field_classes_that_we_do_not_write() {
+    let fragments = [
+        r#"{"type":"preamble","version":2}"#,
+        r#"{"type":"field-class-alias","name":"u8","field-class":{"type":"fixed-length-unsigned-integer","length":8,"byte-order":"little-endian","alignment":8}}"#,
+        r#"{"type":"clock-class","id":"c","frequency":1000,"offset-from-origin":{"seconds":2,"cycles":500}}"#,
+        r#"{"type":"trace-class"}"#,
+        r#"{"type":"data-stream-class","default-clock-class-id":"c","event-record-header-field-class":{"type":"structure","member-classes":[
+            {"name":"t","field-class":{"type":"variable-length-unsigned-integer","roles":["default-clock-timestamp"]}}]}}"#,
+        r#"{"type":"event-record-class","name":"e","payload-field-class":{"type":"structure","member-classes":[
+            {"name":"n","field-class":"u8"},
+            {"name":"v","field-class":{"type":"variant","selector-field-location":{"path":["n"]},"options":[
+                {"selector-field-ranges":[[0,0]],"field-class":"u8"},
+                {"selector-field-ranges":[[1,1],[3,9]],"field-class":{"type":"null-terminated-string","encoding":"utf-16le"}}]}},
+            {"name":"o","field-class":{"type":"optional","selector-field-location":{"origin":"event-record-payload","path":["n"]},"field-class":"u8"}},
+            {"name":"b","field-class":{"type":"static-length-blob","length":2}},
+            {"name":"l","field-class":{"type":"variable-length-signed-integer","mappings":{"low":[[-2,-1]]}}},
+            {"name":"s","field-class":{"type":"dynamic-length-string","length-field-location":{"path":["n"]}}},
+            {"name":"f","field-class":{"type":"fixed-length-boolean","length":8,"byte-order":"big-endian"}}]}}"#,
+    ];
+    let metadata: Vec<u8> = fragments.iter().flat_map(|text| [b"\x1E", text.as_bytes(), b"\n"].concat()).collect();
+    let stream = [
+        &[0x81, 0x01, 0, 5, 0xDE, 0xAD, 0x7E, 0][..],
+        &[0x05, 3, b'h', 0, b'i', 0, 0, 0, 9, 1, 2, 0, b'a', b'b', 0, 2],
+    ];
+    let (lines, caveats) = read(&metadata, &stream.concat());
+    // Nothing names packets here, so the stream is one. A time of 7 bits extends the one before.
+    assert_eq!(caveats, Vec::<String>::new());
+    assert_eq!(lines, [
+        "129 e 0 n=0 v=5 o=absent b=dead l=low(-2) s=\"\" f=false",
+        "133 e 0 n=3 v=\"hi\" o=9 b=0102 l=?(0) s=\"ab\" f=true",
+    ]);
+}
+
+#[test]
+fn environment_of_either_kind_and_missing_parts() {
+    let metadata = parse_metadata("m", COMPACT.as_bytes()).unwrap().value;
+    assert_eq!(metadata.env[0].0, "tracer_name");
+    // A trace without events is one, and its streams are damaged.
+    let (lines, caveats) = read(b"trace { byte_order = le; };", &[1, 2, 3]);
+    assert_eq!(lines.len(), 0);
+    assert_eq!(caveats, ["s, packet 0, byte 0: event id 0 is not in the metadata; rest of the packet skipped"]);
+    // An event without bits is not read for ever.
+    let (lines, caveats) = read(b"event { name = e; };", &[1, 2, 3]);
+    assert_eq!(lines.len(), 0);
+    assert_eq!(caveats, ["s, packet 0, byte 0: a record without any bits; rest of the packet skipped"]);
+}

@@ -1,0 +1,184 @@
+//! Bytes from anyone: no input makes the reader panic, loop or unfold without bound. The same entry points are fuzzed
+//! (`fuzz/`); here a bounded number of mutations runs in every test. KYMO_SEED repeats a run, KYMO_ROUNDS lengthens it.
+
+mod support;
+
+use kymo_ctf::read::{Memory, probe};
+use proptest::prelude::*;
+use support::*;
+
+/// A small generator, so that one printed number repeats a run.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        // splitmix64
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ z >> 31
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        (self.next() % limit.max(1) as u64) as usize
+    }
+
+    /// Changes one to four places of `bytes`.
+    fn mutate(&mut self, bytes: &mut Vec<u8>) {
+        for _ in 0..=self.below(4) {
+            if bytes.is_empty() {
+                return;
+            }
+            let at = self.below(bytes.len());
+            let other = self.below(bytes.len());
+            let count = self.below(40).min(bytes.len() - at);
+            match self.below(7) {
+                0 => bytes[at] ^= 1 << self.below(8),
+                1 => bytes[at] = self.next() as u8,
+                2 => bytes.truncate(at),
+                3 => drop(bytes.drain(at..at + count)),
+                4 => {
+                    let copy = bytes[at..at + count].to_vec();
+                    bytes.splice(other..other, copy);
+                }
+                5 => bytes.splice(at..at + count, [[0x00, 0xFF, 0x80][count % 3]].repeat(count)).for_each(drop),
+                _ => {
+                    let word = [0, 1, u64::MAX, 1 << 63, self.next()][self.below(5)].to_le_bytes();
+                    let end = (at + 8).min(bytes.len());
+                    bytes[at..end].copy_from_slice(&word[..end - at]);
+                }
+            }
+        }
+    }
+}
+
+fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+/// Good traces to begin with: both formats, without the texts of 64 KiB.
+fn good() -> Vec<Memory> {
+    let (meta, records) = every_type();
+    let records: Vec<_> = records.into_iter().filter(|record| record.1.len() < 1000).collect();
+    let (stream, _) = every_type_stream(&records);
+    let mut good: Vec<Memory> = [false, true].map(|ctf2| memory(&meta, ctf2, vec![("a", stream.clone()), ("b", stream.clone())])).into();
+    // Text with what our profile does not use.
+    let metadata = include_bytes!("hostile.tsdl").to_vec();
+    let records = [
+        &[0x02, 1, 9][..],
+        &[0x04, 2, 9, 3, 7, 7, 7],
+        &[0x01, 3, 9, 5, 50, 0xAA, 1, 2, 3, 4, b't', b'e', b'x', 0, 0x3F, 0x80, 0, 0],
+        &[0x01, 4, 9, 5, 150, b'o', b'p', 0, 1, 2, 3, 4, b't', b'e', b'x', b't', 0x3F, 0x80, 0, 0],
+        &[0x01, 5, 9, 5, 250, 0xAB, 0xFF, 0x80, 1, 2, 3, 4, 0, 0, 0, 0, 0x7F, 0x80, 0, 1],
+    ];
+    good.push(Memory { metadata, streams: vec![("a".into(), records.concat().repeat(20))] });
+    good
+}
+
+#[test]
+fn good_traces_are_read() {
+    let counts: Vec<u64> = good().iter().map(probe::walk).collect();
+    // Twelve records and a loss in each of two streams; five records twenty times.
+    assert_eq!(counts, [26, 26, 100]);
+}
+
+#[test]
+fn mutated_traces() {
+    let seed = setting("KYMO_SEED", 1);
+    eprintln!("KYMO_SEED={seed}");
+    let good = good();
+    let mut random = Random(seed);
+    let mut items = 0;
+    for round in 0..setting("KYMO_ROUNDS", 2000) {
+        let mut memory = good[round as usize % good.len()].clone();
+        if random.below(2) == 0 {
+            random.mutate(&mut memory.metadata);
+        }
+        if random.below(4) != 0 {
+            random.mutate(&mut memory.streams[0].1);
+        }
+        items += probe::walk(&memory);
+    }
+    // Most mutations must get past the metadata, or nothing was tested.
+    assert!(items > 15_000, "{items}");
+}
+
+#[test]
+fn little_text_cannot_unfold_without_bound() {
+    // Each type has two of the one before: 2^25 fields.
+    let mut text = String::from("struct s0 { string a; };\n");
+    for i in 1..=25 {
+        text += &format!("struct s{i} {{ struct s{} a; struct s{} b; }};\n", i - 1, i - 1);
+    }
+    text += "event { fields := struct { struct s25 x; }; };";
+    let error = kymo_ctf::read::parse_metadata("m", text.as_bytes()).unwrap_err().to_string();
+    assert!(error.contains("unfold into too many fields"), "{error}");
+    // Elements without bits, at no cost in data.
+    let text = "event { fields := struct { integer { size = 8; } n; struct { } a[1000000000000]; }; };";
+    let memory = Memory { metadata: text.into(), streams: vec![("s".into(), vec![1; 4])] };
+    assert_eq!(probe::walk(&memory), 0);
+    // A type that never ends, in the parser.
+    let text = "struct { ".repeat(1_000_000);
+    assert!(!probe::metadata(text.as_bytes()));
+    let json = format!("\u{1E}{}", "[".repeat(1_000_000));
+    assert!(!probe::metadata(json.as_bytes()));
+}
+
+#[test]
+fn many_event_classes_are_fast_to_describe_and_to_read() {
+    use kymo_abi::desc::{FieldType, Scalar};
+    let names: Vec<String> = (0..32).map(|i| format!("field_{i}")).collect();
+    let fields: Vec<(&str, FieldType)> =
+        names.iter().map(|name| (name.as_str(), enum_of("state", Scalar::U32))).collect();
+    let labels: Vec<(String, i64)> = (0..4).map(|i| (format!("label_{i}"), i)).collect();
+    let labels: Vec<(&str, i64)> = labels.iter().map(|(label, value)| (label.as_str(), *value)).collect();
+    let time = |count: u16| {
+        let meta = meta((1..=count).map(|id| event(id, "e", &fields)).collect(), vec![enumeration("state", Scalar::U32, &labels)]);
+        let begin = std::time::Instant::now();
+        let text = kymo_ctf::write::metadata_ctf18(&meta);
+        assert!(probe::metadata(text.as_bytes()));
+        assert!(probe::metadata(&kymo_ctf::write::metadata_ctf2(&meta)));
+        begin.elapsed()
+    };
+    let few = (0..3).map(|_| time(100)).max().unwrap();
+    let many = time(1000);
+    // Ten times as much: quadratic work would take a hundred times as long.
+    assert!(many < few * 40, "{few:?} for 100 classes, {many:?} for 1000");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_bytes_as_metadata(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+        probe::metadata(&bytes);
+    }
+
+    #[test]
+    fn any_bytes_as_a_trace(bytes in proptest::collection::vec(any::<u8>(), 0..600)) {
+        probe::trace(&bytes);
+    }
+
+    #[test]
+    fn any_words_as_tsdl(words in proptest::collection::vec(proptest::sample::select(WORDS), 0..80)) {
+        probe::metadata(words.join(" ").as_bytes());
+    }
+
+    #[test]
+    fn any_stream_with_good_metadata(bytes in proptest::collection::vec(any::<u8>(), 0..400), ctf2 in any::<bool>()) {
+        static METADATA: std::sync::OnceLock<[Vec<u8>; 2]> = std::sync::OnceLock::new();
+        let metadata = METADATA.get_or_init(|| [false, true].map(|ctf2| memory(&every_type().0, ctf2, vec![]).metadata));
+        // Also behind a good head, which random bytes never have.
+        let framed = [&head(5, 500, &bytes, 0, 0).encode()[..], &bytes].concat();
+        let streams = vec![("bare".into(), bytes), ("framed".into(), framed)];
+        probe::walk(&Memory { metadata: metadata[usize::from(ctf2)].clone(), streams });
+    }
+}
+
+const WORDS: &[&str] = &[
+    "trace", "env", "clock", "stream", "event", "typealias", "typedef", "struct", "variant", "enum", "integer",
+    "floating_point", "string", "{", "}", "[", "]", "<", ">", "(", ")", ";", ":", ":=", "=", ",", ".", "...", "*", "-",
+    "size", "align", "signed", "map", "a", "b", "_a", "fields", "packet", "header", "context", "id", "name", "0", "1", "8",
+    "32", "64", "\"x\"", "'c'", "uint8_t", "const", "event.header", "packet.context", "clock.a.value", "/*", "*/", "//", "\n",
+];
