@@ -54,8 +54,10 @@ void kymo_release(uint32_t slot)
 void kymo_copy_segs(uint8_t *to, const struct kymo_seg *segs, const struct kymo_seg *segs_end)
 {
 	for (; segs < segs_end; segs++) {
-		memcpy(to, segs->at, segs->bytes);
-		to += segs->bytes;
+		size_t bytes = (size_t)(segs->bytes & ~KYMO_SEG_STAGED);
+
+		memcpy(to, segs->at, bytes);
+		to += bytes;
 	}
 }
 
@@ -190,7 +192,7 @@ static void write_words(struct kymo_event *event, uint64_t step, uint64_t w0, ui
 			uint64_t w2, uint64_t w3)
 {
 	uint64_t words[KYMO_WORDS_MAX] = { w0, w1, w2, w3 };
-	struct kymo_seg seg = { words, (size_t)(step - KYMO_ONE_RECORD - KYMO__BEFORE_PAYLOAD) };
+	struct kymo_seg seg = { words, (step - KYMO_ONE_RECORD - KYMO__BEFORE_PAYLOAD) | KYMO_SEG_STAGED };
 
 	write_segs(event, step, &seg, &seg + 1);
 }

@@ -75,7 +75,7 @@ static void expect(uint64_t head, uint64_t tail, uint16_t id, const struct kymo_
 	at += 12;
 	for (unsigned i = 0; i < seg_count; at += segs[i].bytes, i++)
 		CHECK(!memcmp(at, segs[i].at, segs[i].bytes), "piece %u of %zu bytes", i,
-		      segs[i].bytes);
+		      (size_t)segs[i].bytes);
 }
 
 static void write_pieces(const struct kymo_seg *segs, unsigned seg_count)

@@ -56,7 +56,7 @@ KYMO__INLINE void kymo__put(struct kymo__build *b, uint64_t value, unsigned widt
 KYMO__INLINE void kymo__put_run(struct kymo__build *b)
 {
 	b->seg->at = (const uint8_t *)b->words + b->run;
-	b->seg->bytes = b->at - b->run;
+	b->seg->bytes = (b->at - b->run) | KYMO_SEG_STAGED;
 	b->seg++;
 	b->at = b->run = (b->at + 7) / 8 * 8;
 }

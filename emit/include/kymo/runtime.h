@@ -70,12 +70,16 @@ struct kymo_thread {
 	uint32_t inline_tid;
 };
 
-/* A piece of a payload. */
+/*
+ * A piece of a payload. KYMO_SEG_STAGED in bytes: at points to whole words, and up to 7 bytes behind the piece may be
+ * read, and written into the ring where the next piece or nothing comes.
+ */
 struct kymo_seg {
 	const void *at;
-	size_t bytes;
+	uint64_t bytes;
 };
 KYMO_CHECK_SIZE(struct kymo_seg, 16);
+#define KYMO_SEG_STAGED (1ull << 63)
 
 /* Payload words that travel in registers; longer payloads are gathered from memory. */
 #define KYMO_WORDS_MAX 4

@@ -172,6 +172,8 @@ static void __attribute__((destructor(101), unused)) kymo__destruct(void)
 			struct kymo_seg kymo__segs[2 * KYMO__PIECE_COUNT(__VA_ARGS__) + 1];        \
 			struct kymo__build kymo__b = { kymo__segs, kymo__words, 0, 0, 0, 0 };      \
                                                                                                    \
+			/* Says to the compiler that all pieces are set; those in use will be. */  \
+			__asm__("" : "=m"(kymo__segs));                                            \
 			KYMO__FIELDS(PUT, __VA_ARGS__)                                             \
 			kymo__put_run(&kymo__b);                                                   \
 			kymo__write_segs(kymo__event, kymo__slot, kymo__segs, kymo__b.seg,         \

@@ -141,7 +141,8 @@ out:
 
 /*
  * kymo__sequence_segs: as kymo__sequence_words, the payload behind the thread id copied from pieces inside the sequence.
- * Pieces of 8 to 16 bytes go as their first and last 8, those of 256 bytes and more by "rep movsb", others by words.
+ * Staged pieces go by whole words, as they were stored: a load across two stores would wait for both. Others: 8 to 16 bytes as
+ * their first and last 8, 256 bytes and more by "rep movsb", else by words.
  */
 KYMO__INLINE int kymo__sequence_segs(const struct kymo_slot *slot, const struct kymo_event *event,
 				     uint64_t step, const struct kymo_seg *segs,
@@ -155,6 +156,8 @@ KYMO__INLINE int kymo__sequence_segs(const struct kymo_slot *slot, const struct 
 		"5:\n\t"
 		"movq (%%rdx), %%rsi\n\t"               /* rsi: from */
 		"movq 8(%%rdx), %%rcx\n\t"              /* rcx: bytes */
+		"testq %%rcx, %%rcx\n\t"
+		"js 51f\n\t"
 		"cmpq $16, %%rcx\n\t"
 		"ja 7f\n\t"
 		"cmpq $8, %%rcx\n\t"
@@ -170,6 +173,18 @@ KYMO__INLINE int kymo__sequence_segs(const struct kymo_slot *slot, const struct 
 		"cmpq %[segs_end], %%rdx\n\t"
 		"jb 5b\n\t"
 		"jmp 9f\n"
+		"51:\n\t"                               /* whole words; the next piece overwrites what is too much */
+		"btrq $63, %%rcx\n\t"
+		"leaq (%%rdi,%%rcx), %%r11\n"
+		"52:\n\t"
+		"movq (%%rsi), %%rax\n\t"
+		"movq %%rax, (%%rdi)\n\t"
+		"addq $8, %%rsi\n\t"
+		"addq $8, %%rdi\n\t"
+		"cmpq %%r11, %%rdi\n\t"
+		"jb 52b\n\t"
+		"movq %%r11, %%rdi\n\t"
+		"jmp 65b\n"
 		"7:\n\t"                                /* more than 16 */
 		"cmpq $256, %%rcx\n\t"
 		"jae 8f\n"
