@@ -43,6 +43,9 @@ pub(crate) struct Added {
     pub procname: [u8; 16],
     /// Bytes that the memory counts for.
     pub charge: u64,
+    /// The clock and CLOCK_MONOTONIC before the program had the memory: no record is older.
+    pub made_cycles: u64,
+    pub made_ns: u64,
 }
 
 /// What others may see while the session runs.
@@ -85,6 +88,8 @@ pub(crate) struct Report {
     pub losses_left_out: u64,
     pub damage: Vec<Damage>,
     pub streams: Streams,
+    /// Clock value when the last ring had been emptied.
+    pub end: u64,
 }
 
 /// A program under observation.
@@ -118,7 +123,7 @@ impl Drain {
         streams: Streams,
         wake: Box<dyn Fn() + Send>,
     ) -> Drain {
-        let report = Report { processes: Vec::new(), losses: Vec::new(), losses_left_out: 0, damage: Vec::new(), streams };
+        let report = Report { processes: Vec::new(), losses: Vec::new(), losses_left_out: 0, damage: Vec::new(), streams, end: 0 };
         Drain { source, poll, commands, counters, wake, running: Vec::new(), report }
     }
 
@@ -146,6 +151,7 @@ impl Drain {
             self.end(index);
         }
         self.report.streams.finish();
+        self.report.end = self.source.read();
         self.report
     }
 
@@ -167,7 +173,7 @@ impl Drain {
 
     fn obey(&mut self, command: ToDrain) -> bool {
         match command {
-            ToDrain::Add(added) => self.running.push(Running::new(added, self.source)),
+            ToDrain::Add(added) => self.running.push(Running::new(added)),
             ToDrain::End { serial } => {
                 if let Some(index) = self.running.iter().position(|running| running.added.memory.serial() == serial) {
                     self.end(index);
@@ -258,8 +264,8 @@ impl Drain {
 }
 
 impl Running {
-    fn new(added: Box<Added>, source: Source) -> Running {
-        let (seen_cycles, seen_ns) = (source.read(), nanoseconds(ClockId::Monotonic));
+    fn new(added: Box<Added>) -> Running {
+        let (seen_cycles, seen_ns) = (added.made_cycles, added.made_ns);
         Running { added, lanes: Vec::new(), lost_lane_seen: 0, lost_lane_closed: false, seen_ns, seen_cycles }
     }
 
@@ -276,7 +282,7 @@ impl Running {
 
     fn look(&mut self, pass: &mut Pass<'_>, counters: &Counters) -> bool {
         for number in self.lanes.len() as u32..self.lanes_used() {
-            self.lanes.push(Lane::new(&self.added.memory, number, self.seen_cycles, self.seen_ns));
+            self.lanes.push(Lane::new(&self.added.memory, number, self.added.made_cycles, self.added.made_ns));
         }
         self.count_lost_lane(pass);
         let Added { ref memory, vpid, procname, .. } = *self.added;
@@ -304,7 +310,7 @@ impl Running {
         let grown = value.wrapping_sub(self.lost_lane_seen);
         let is_sane = grown <= allowed_growth(self.seen_ns, pass.ns);
         let (from, to) = (self.seen_cycles, pass.source.read());
-        self.seen_ns = pass.ns;
+        (self.seen_ns, self.seen_cycles) = (pass.ns, pass.cycles);
         if grown == 0 || self.lost_lane_closed {
             return;
         }

@@ -202,8 +202,10 @@ impl Lane {
         *count = count.saturating_add(new.records);
         let of_cause = self.intervals.iter().filter(|old| old.cause == new.cause).count();
         let last = self.intervals.iter_mut().rev().find(|old| old.cause == new.cause);
+        // Writing does not begin again once it has ended: that is one interval.
+        let is_one = new.cause == Cause::NotWritten || of_cause >= INTERVALS_MAX;
         match last {
-            Some(old) if old.to >= new.from || of_cause >= INTERVALS_MAX => {
+            Some(old) if is_one || old.to >= new.from => {
                 old.records = old.records.saturating_add(new.records);
                 old.to = old.to.max(new.to);
             }

@@ -78,8 +78,8 @@ impl Start {
         let mut summary = self.initial(&found.estimate);
         let seconds = |cycles: u64| cycles.wrapping_sub(self.cycles) as i64 as f64 / found.estimate.frequency_hz as f64;
         summary.complete = true;
-        summary.end = found.end;
-        summary.duration_s = seconds(found.end);
+        summary.end = found.end.max(report.end);
+        summary.duration_s = seconds(summary.end);
         summary.processes = found.processes;
         summary.process_count = found.process_count;
         for (process, totals) in &report.processes {

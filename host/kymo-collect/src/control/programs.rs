@@ -8,7 +8,10 @@ use kymo_abi::ring::Layout;
 use kymo_abi::wire::{Attached, ByeReason, DescEntry, FromCollector, FromProgram, Hello};
 use kymo_abi::{ABI_VERSION, Clock, Kind};
 
+use rustix::time::ClockId;
+
 use super::{Control, PROCESSES_MAX};
+use crate::clock::nanoseconds;
 use crate::drain::{Added, ToDrain};
 use crate::memory::Memory;
 use crate::peer::{DESCS_BYTES_MAX, DESCS_MAX, Known, Peer};
@@ -171,6 +174,7 @@ impl Control {
         };
         let serial = self.next_serial;
         self.next_serial += 1;
+        let (made_cycles, made_ns) = (self.calibration.source().read(), nanoseconds(ClockId::Monotonic));
         let (memory, descriptor) = match Memory::create(layout, serial) {
             Ok(created) => created,
             Err(error) => {
@@ -180,7 +184,7 @@ impl Control {
         };
         self.memory_used += charge;
         self.memory_used_max = self.memory_used_max.max(self.memory_used);
-        let added = Added { memory, process: peer.process, vpid, procname: procname(&comm), charge };
+        let added = Added { memory, process: peer.process, vpid, procname: procname(&comm), charge, made_cycles, made_ns };
         let _ = self.commands.send(ToDrain::Add(Box::new(added)));
         self.programs.fetch_add(1, Ordering::Relaxed);
         self.recorded_count += 1;

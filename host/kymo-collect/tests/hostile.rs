@@ -1,0 +1,180 @@
+//! Programs that break the protocol, flood, or stay silent harm themselves only: beside each of them an honest program
+//! is recorded without a loss.
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use kymo_abi::desc::{Desc, EventDesc, encode};
+use kymo_abi::wire::{Attached, BYTES_MAX, ByeReason, DescEntry, FromProgram};
+use kymo_collect::{Outcome, Summary};
+
+use support::*;
+
+/// Runs `attack` beside an honest program; the attack has the session's socket.
+fn beside(attack: impl FnOnce(&std::path::Path)) -> Summary {
+    let place = Place::new();
+    let session = place.start();
+    let path = place.sessions()[0].clone();
+    let honest = Fake::attach(&path, hello());
+    for n in 0..100 {
+        assert!(honest.record(0, n));
+    }
+    attack(&path);
+    for n in 100..200 {
+        assert!(honest.record(0, n));
+    }
+    // A newcomer is served while and after the attack goes on.
+    let begun = Instant::now();
+    let other = Fake::attach(&path, hello());
+    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+    assert!(other.record(1, 1));
+    drop((honest, other));
+    let summary = session.stop().unwrap();
+    assert_eq!((summary.processes[0].records, summary.processes[0].lost.total()), (200, 0), "{summary:#?}");
+    summary
+}
+
+#[track_caller]
+fn check_bye(line: &mut Line, expect: &str) {
+    let (reason, text) = line.hear_bye().expect("no BYE");
+    assert!(reason == ByeReason::Protocol && text.contains(expect), "{reason:?} {text}");
+}
+
+#[test]
+fn rubbish_ends_the_connection_with_the_reason() {
+    beside(|path| {
+        let check = |packets: &[Vec<u8>], expect: &str| {
+            let mut line = Line::connect(path);
+            for packet in packets {
+                line.say(packet);
+            }
+            check_bye(&mut line, expect);
+        };
+        let greeting = FromProgram::Hello(hello()).encode();
+        check(&[vec![0xff; 3]], "message: 3 bytes");
+        check(&[vec![0xff; 300]], "says 4294967295 bytes");
+        check(&[vec![0; BYTES_MAX + 1]], "bytes of a message");
+        check(&[vec![1, 0, 0, 0, 9, 0, 0, 0, 0]], "message: 9 bytes");
+        check(&[FromProgram::DescsEnd { generation: 1 }.encode()], "first message is not HELLO");
+        check(&[greeting.clone(), greeting.clone()], "second HELLO");
+        let attached = FromProgram::Attached(Attached { serial: 1, error: 0, locked: true, touched_bytes: 0 });
+        check(&[greeting.clone(), attached.encode()], "memory that it does not have");
+        let without_index = FromProgram::Descs(vec![DescEntry { index: None, desc: event("a", "b") }]);
+        check(&[greeting.clone(), without_index.encode()], "without an index");
+        check(&[FromProgram::Hello(kymo_abi::wire::Hello { cpu_count: 0, ..hello() }).encode()], "number of CPUs");
+        check(&[FromProgram::Hello(kymo_abi::wire::Hello { cpu_count: u32::MAX, ..hello() }).encode()], "number of CPUs");
+    });
+}
+
+#[test]
+fn a_bad_description_is_refused_and_the_rest_goes_on() {
+    let summary = beside(|path| {
+        let mut line = Line::connect(path);
+        line.say(&FromProgram::Hello(hello()).encode());
+        let mut bad = event("bad", "one");
+        bad[8] = 77;
+        let entries = vec![DescEntry { index: Some(0), desc: bad }, DescEntry { index: Some(1), desc: event("good", "one") }];
+        line.say(&FromProgram::Descs(entries).encode());
+        line.say(&FromProgram::DescsEnd { generation: 1 }.encode());
+        assert!(matches!(line.hear(), Some(kymo_abi::wire::FromCollector::Attach { .. })));
+        assert_eq!(line.hear(), Some(kymo_abi::wire::FromCollector::Enable(vec![(1, 2)])));
+    });
+    assert!(summary.caveats.iter().any(|caveat| caveat.contains("kind of a description: value 77")), "{:?}", summary.caveats);
+}
+
+#[test]
+fn a_flood_of_messages_is_cut_off() {
+    let summary = beside(|path| {
+        let mut line = Line::connect(path);
+        line.say(&FromProgram::Hello(hello()).encode());
+        let packet = FromProgram::Gone(vec![1]).encode();
+        let sent = (0..200_000).take_while(|_| line.say(&packet)).count();
+        assert!(sent < 200_000, "a flood went through");
+        let _ = line.hear_for(Duration::from_millis(100));
+    });
+    assert!(matches!(&summary.processes[1].outcome, Outcome::Refused(why) if why.contains("too many messages")), "{:?}", summary.processes);
+}
+
+#[test]
+fn too_many_descriptions_are_refused() {
+    beside(|path| {
+        let mut line = Line::connect(path);
+        line.say(&FromProgram::Hello(hello()).encode());
+        let entry = |index| {
+            let desc = encode(&Desc::Event(EventDesc {
+                provider: "p".into(),
+                name: format!("e{index}"),
+                file: String::new(),
+                line: 0,
+                fields: Vec::new(),
+            }));
+            DescEntry { index: Some(index), desc }
+        };
+        for first in (0..70_000).step_by(500) {
+            let list = (first..first + 500).map(entry).collect();
+            if !line.say(&FromProgram::Descs(list).encode()) {
+                break;
+            }
+        }
+        check_bye(&mut line, "too many descriptions");
+    });
+}
+
+#[test]
+fn a_peer_that_does_not_read_is_dropped() {
+    beside(|path| {
+        let line = Line::connect(path);
+        line.say(&FromProgram::Hello(hello()).encode());
+        line.say(&FromProgram::Descs(vec![DescEntry { index: Some(0), desc: event("fake", "tick") }]).encode());
+        for generation in 0..15_000 {
+            if !line.say(&FromProgram::DescsEnd { generation }.encode()) {
+                break;
+            }
+        }
+    });
+}
+
+#[test]
+fn silent_peers_hold_nobody_up_and_are_sent_away() {
+    let begun = Instant::now();
+    beside(|path| {
+        let mut silent: Vec<Line> = (0..50).map(|_| Line::connect(path)).collect();
+        // Half an introduction is none.
+        silent[0].say(&FromProgram::Hello(hello()).encode());
+        let (reason, text) = silent[49].hear_bye().unwrap();
+        assert!(reason == ByeReason::Protocol && text.contains("in time"), "{text}");
+        assert!(silent[0].hear_bye().is_some());
+    });
+    assert!(begun.elapsed() < Duration::from_secs(9), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn hundreds_of_connections_that_come_and_go() {
+    beside(|path| {
+        for _ in 0..20 {
+            let lines: Vec<Line> = (0..50).map(|_| Line::connect(path)).collect();
+            for line in &lines {
+                line.say(&FromProgram::Hello(hello()).encode());
+            }
+        }
+    });
+}
+
+#[test]
+fn a_hostile_ring_spoils_its_own_lane_only() {
+    let summary = beside(|path| {
+        let hostile = Fake::attach(path, hello());
+        assert!(hostile.record(0, 1));
+        hostile.ring(0).head.store(u64::MAX / 3, std::sync::atomic::Ordering::Release);
+        hostile.ring(1).lost_full.store(u64::MAX - 5, std::sync::atomic::Ordering::Release);
+        hostile.view().header().lost_lane.store(u64::MAX, std::sync::atomic::Ordering::Release);
+        assert!(hostile.record(2, 9));
+        std::thread::sleep(Duration::from_millis(20));
+    });
+    let damaged: Vec<_> = summary.damage.iter().map(|damage| (damage.process, damage.lane)).collect();
+    assert!(damaged.contains(&(1, 0)) && damaged.contains(&(1, 1)), "{:?}", summary.damage);
+    assert_eq!(summary.lost.total(), 0);
+    // The spill lane was honest.
+    assert!(summary.processes[1].records >= 1);
+}
