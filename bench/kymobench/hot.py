@@ -151,10 +151,10 @@ class Hot:
         for tracer in ("kymo", "lttng"):
             extra = stats.paired(b.ns(f"{tracer}_off"), b.ns("empty"), lambda x, y: x - y)
             off[tracer] = stats.spread(extra)
-        rows[3].peer = rows[4].peer = f"{abs(off['lttng']['median']):.2f} ns" if ctx.daemon else "-"
+        rows[3].peer = rows[4].peer = f"{round(off['lttng']['median'], 2) + 0.0:.2f} ns" if ctx.daemon else "-"
         if ctx.kymo_missing:
             return
-        rows[3].kymo = rows[4].kymo = f"{abs(off['kymo']['median']):.2f} ns"
+        rows[3].kymo = rows[4].kymo = f"{round(off['kymo']['median'], 2) + 0.0:.2f} ns"
         sets = [b.ratio("kymo_one", "rdtsc"), b.ratio("lttng_one", "kymo_one"), b.ratio("kymo_five", "rdtsc"),
                 off["kymo"], stats.spread(stats.paired(b.ns("kymo_off"), b.ns("lttng_off"), lambda x, y: x - y))]
         for row, values in zip(rows, sets):

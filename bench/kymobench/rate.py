@@ -3,7 +3,8 @@ Measure 8: the highest rate of one paced writer at which nothing is lost, to tmp
 
 A probe is a session of its own: the writer runs a few seconds, the collector is ended, and the loss is what the tool reports
 (kymo: also what its rings say). First as fast as the writer can; when that loses, bisection. A probe that loses is tried once
-more, for both tools, because a collector that another program pushed off its CPU loses for a reason that is not its own.
+more, for both tools, because a collector that another program pushed off its CPU loses for a reason that is not its own; a
+probe whose writer was pushed off its CPU is tried up to three times.
 The best rate of each pass is verified by counting the records in the files.
 """
 
@@ -11,6 +12,8 @@ import re
 
 from . import kymo, lttng, stats
 from .report import Row
+
+CONTESTED = 0.95  # a writer that had less of its CPU than this is measured again
 
 
 class Search:
@@ -56,6 +59,7 @@ class Rate:
         self.flat_out = {"kymo": [], "lttng": []}
         self.verified = {"kymo": [], "lttng": []}
         self.retries = {"kymo": 0, "lttng": 0}
+        self.contested = 0  # probes that stayed so after three tries
         self.probes = []
 
     def run_pass(self, ctx):
@@ -79,14 +83,19 @@ class Rate:
             raw.writelines(f"{probe}\n" for probe in self.probes)
 
     def _step(self, ctx, search):
-        target = search.next_target()
-        probe = self._probe(ctx, search.tracer, target)
-        if probe["lost"]:
-            self.retries[search.tracer] += 1
-            again = self._probe(ctx, search.tracer, target)
-            if not again["lost"]:
-                probe = again
-        search.take(probe)
+        """
+        One probe; a loss is tried once more, and a writer that was kept from its CPU twice more. The best of them counts.
+        """
+        target, tries = search.next_target(), []
+        while len(tries) < 3:
+            tries.append(self._probe(ctx, search.tracer, target))
+            contested = tries[-1]["contested"]
+            if not tries[-1]["lost"] and not contested or tries[-1]["lost"] and len(tries) > 1 and not contested:
+                break
+        self.retries[search.tracer] += len(tries) - 1
+        best = min(tries, key=lambda probe: (probe["lost"] > 0, -probe["rate"]))
+        self.contested += best["contested"]
+        search.take(best)
 
     def _probe(self, ctx, tracer, target):
         seconds = 0.5 if ctx.quick else 2
@@ -98,7 +107,7 @@ class Rate:
             with ctx.session("rate", lttng.THROUGHPUT) as session:
                 text = ctx.run("paced", arguments, session=session)
         probe = _parse(text)
-        probe.update(tracer=tracer, target=target)
+        probe.update(tracer=tracer, target=target, contested=probe["cpu_s"] < CONTESTED * probe["seconds"])
         if tracer == "kymo":
             found = session.count(ctx.programs / "count")
             probe["counted"] = found["records"]
@@ -128,13 +137,16 @@ class Rate:
         row.ratio = row.spread["median"]
         row.kymo = f"{row.ratio:.1f} M/s"
         row.note = "; ".join(self._note(tracer) for tracer in ("kymo", "lttng") if self.passes[tracer])
+        if self.contested:
+            row.note += (f"; in {self.contested} of the probes that count, others had more than "
+                         f"{1 - CONTESTED:.0%} of the writer's CPU: the rate is too low by that")
         return [row]
 
     def _note(self, tracer):
         counted = [f"{count:,}" for count in self.verified[tracer] if count is not None]
         ring = f"ring {kymo.RING_THROUGHPUT}" if tracer == "kymo" else lttng.THROUGHPUT
         return (f"{tracer} ({ring}): unpaced writer {stats.median(self.flat_out[tracer]) / 1e6:.1f} M/s, "
-                f"{self.retries[tracer]} probes tried twice, counted in the files: {', '.join(counted) or 'none'}")
+                f"{self.retries[tracer]} probes repeated, counted in the files: {', '.join(counted) or 'none'}")
 
 
 def _parse(text):

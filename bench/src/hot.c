@@ -11,8 +11,6 @@
  * RECORDED and LOST are what kymo's rings say of this block (warm-up included in neither); -1 for other kinds.
  */
 #include <string.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include "kinds.h"
 #include "peek.h"
