@@ -1,0 +1,53 @@
+#!/bin/bash
+# Installs into a folder of its own, builds every example against that with pkg-config alone, records each, and compares
+# the trace with examples/expect/. Last line: N passed, N failed.
+set -u
+cd "$(dirname "$0")/.."
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export KYMO_RUNTIME_DIR=$work/run
+passed=0 failed=0
+
+check() {
+	local name=$1
+	shift
+	if "$@"; then
+		passed=$((passed + 1))
+	else
+		echo "FAILED $name"
+		failed=$((failed + 1))
+	fi
+}
+
+check "make install" make -s install PREFIX="$work/kymo" >/dev/null
+for file in bin/kymo lib/libkymo.a lib/libkymo.so lib/pkgconfig/kymo.pc include/kymo/tracepoint.h share/man/man1/kymo.1 \
+	share/man/man1/kymo-record.1 share/bash-completion/completions/kymo share/zsh/site-functions/_kymo; do
+	check "$file is installed" test -e "$work/kymo/$file"
+done
+export PATH=$work/kymo/bin:$PATH PKG_CONFIG_PATH=$work/kymo/lib/pkgconfig LD_LIBRARY_PATH=$work/kymo/lib
+mkdir "$work/bin"
+check "examples build" make -s -C examples OUT="$work/bin" CFLAGS='-O2 -Wall -Wextra -Wpedantic -Werror' CXXFLAGS='-O2 -Wall -Wextra -Werror'
+
+# One program needs no pkg-config: -lkymo is all.
+if [ "$(id -u)" = 0 ]; then
+	check "cc hello.c -lkymo" cc examples/hello.c -I"$work/kymo/include" -L"$work/kymo/lib" -lkymo -o "$work/bin/plain"
+fi
+
+same_as() { # example: what it recorded, without what changes from run to run
+	kymo record -q -o "$work/$1.trace" -- "$work/bin/$1" >/dev/null || return 1
+	kymo read "$work/$1.trace" --json | sed -E 's/"late_ns":-?[0-9]+/"late_ns":0/' |
+		python3 -c '
+import json, sys
+for line in sys.stdin:
+    record = json.loads(line)
+    print(record["event"], json.dumps(record["fields"], separators=(", ", "=")))' >"$work/$1.txt" || return 1
+	[ -z "${UPDATE:-}" ] || cp "$work/$1.txt" "examples/expect/$1.txt"
+	diff "examples/expect/$1.txt" "$work/$1.txt"
+}
+for example in hello enums fields enabled realtime cplusplus ffi; do
+	check "example $example" same_as $example
+done
+check "example version" sh -c "'$work/bin/version' | grep -q '^libkymo [0-9]'"
+
+echo "$passed passed, $failed failed"
+[ $failed = 0 ]
