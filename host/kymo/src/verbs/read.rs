@@ -2,6 +2,8 @@
 
 mod json;
 mod select;
+#[cfg(test)]
+mod tests;
 mod text;
 mod zone;
 
@@ -68,13 +70,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     for glob in selection.unmatched() {
         eprintln!("kymo: no event of the trace matches {glob:?}");
     }
-    let mut format: Box<dyn Format> = if args.json {
-        Box::new(json::Json::new(&selection))
-    } else {
-        Box::new(text::Text::new(&traces, &selection, text::Times { cycles: args.cycles, utc: args.utc, date: args.date }))
-    };
+    let stdout = io::stdout();
+    let flush_at = if stdout.is_terminal() { 1 } else { BUFFER_BYTES };
     let mut reader = Reader::new(&traces);
-    match print(&mut reader, &selection, format.as_mut(), args.limit) {
+    match print(&mut reader, &traces, &selection, &args, &mut stdout.lock(), flush_at) {
         Ok(lost) => Ok(conclude(&traces, &reader, &torn, lost)),
         // Who reads us has seen enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
@@ -82,14 +81,23 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Prints all items; how many records were lost, and in how many places.
-fn print(reader: &mut Reader<'_>, selection: &Selection, format: &mut dyn Format, limit: Option<u64>) -> io::Result<(u64, u64)> {
-    let stdout = io::stdout();
-    let flush_at = if stdout.is_terminal() { 1 } else { BUFFER_BYTES };
-    let mut stdout = stdout.lock();
+/// Prints all items in pieces of at least `flush_at` bytes; how many records were lost, and in how many places.
+fn print(
+    reader: &mut Reader<'_>,
+    traces: &[Trace],
+    selection: &Selection,
+    args: &Args,
+    to: &mut dyn Write,
+    flush_at: usize,
+) -> io::Result<(u64, u64)> {
+    let mut format: Box<dyn Format> = if args.json {
+        Box::new(json::Json::new(selection))
+    } else {
+        Box::new(text::Text::new(traces, selection, text::Times { cycles: args.cycles, utc: args.utc, date: args.date }))
+    };
     let mut out = Vec::with_capacity(2 * BUFFER_BYTES);
     let (mut records, mut lost) = (0, (0u64, 0u64));
-    while limit.is_none_or(|limit| records < limit) {
+    while args.limit.is_none_or(|limit| records < limit) {
         match reader.next() {
             None => break,
             Some(Item::Loss(loss)) => {
@@ -105,12 +113,12 @@ fn print(reader: &mut Reader<'_>, selection: &Selection, format: &mut dyn Format
             }
         }
         if out.len() >= flush_at {
-            stdout.write_all(&out)?;
+            to.write_all(&out)?;
             out.clear();
         }
     }
-    stdout.write_all(&out)?;
-    stdout.flush()?;
+    to.write_all(&out)?;
+    to.flush()?;
     Ok(lost)
 }
 
