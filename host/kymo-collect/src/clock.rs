@@ -185,7 +185,14 @@ impl Calibration {
         let (frequency_hz, error_ppm) = frequency(self.raw, self.latest);
         let (offset_s, offset_cycles) = offset(self.real, frequency_hz);
         let baseline_ns = self.latest.ns.saturating_sub(self.raw.ns);
-        Estimate { frequency_hz, error_ppm, precision_cycles: self.real.error_cycles, offset_s, offset_cycles, baseline_ns }
+        Estimate {
+            frequency_hz,
+            error_ppm,
+            precision_cycles: self.real.error_cycles,
+            offset_s,
+            offset_cycles,
+            baseline_ns,
+        }
     }
 }
 

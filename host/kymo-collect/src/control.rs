@@ -112,7 +112,9 @@ impl Control {
             others.retain(|other| other.path() != runtime.path());
         }
         let registry = Registry::default();
-        metadata.write(&registry, &calibration.estimate()).map_err(Error::file("write", metadata.dir.join("metadata")))?;
+        metadata
+            .write(&registry, &calibration.estimate())
+            .map_err(Error::file("write", metadata.dir.join("metadata")))?;
         // Under its final name only once it listens: a program that finds it is not refused.
         let early = format!(".{name}");
         let path = runtime.path().join(&name);
@@ -120,7 +122,8 @@ impl Control {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(Error::system("make an epoll"))?;
         let discovery = Discovery::new(runtime, others, name.clone())?;
         let watch = |fd: &OwnedFd, token| {
-            epoll::add(&epoll, fd, epoll::EventData::new_u64(token), epoll::EventFlags::IN).map_err(Error::system("watch a socket"))
+            epoll::add(&epoll, fd, epoll::EventData::new_u64(token), epoll::EventFlags::IN)
+                .map_err(Error::system("watch a socket"))
         };
         watch(&listener, LISTENER)?;
         watch(discovery.inotify(), INOTIFY)?;

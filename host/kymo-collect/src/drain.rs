@@ -123,7 +123,14 @@ impl Drain {
         streams: Streams,
         wake: Box<dyn Fn() + Send>,
     ) -> Drain {
-        let report = Report { processes: Vec::new(), losses: Vec::new(), losses_left_out: 0, damage: Vec::new(), streams, end: 0 };
+        let report = Report {
+            processes: Vec::new(),
+            losses: Vec::new(),
+            losses_left_out: 0,
+            damage: Vec::new(),
+            streams,
+            end: 0,
+        };
         Drain { source, poll, commands, counters, wake, running: Vec::new(), report }
     }
 
@@ -308,12 +315,12 @@ impl Running {
     fn count_lost_lane(&mut self, pass: &Pass<'_>) {
         let value = self.added.memory.view().header().lost_lane.load(Ordering::Relaxed);
         let grown = value.wrapping_sub(self.lost_lane_seen);
-        let is_sane = grown <= allowed_growth(self.seen_ns, pass.ns);
-        let (from, to) = (self.seen_cycles, pass.source.read());
+        let (from, from_ns) = (self.seen_cycles, self.seen_ns);
         (self.seen_ns, self.seen_cycles) = (pass.ns, pass.cycles);
         if grown == 0 || self.lost_lane_closed {
             return;
         }
+        let (to, is_sane) = (pass.source.read(), grown <= allowed_growth(from_ns, pass.ns));
         let Some(lane) = self.lanes.first_mut() else { return };
         if is_sane {
             lane.lose(Cause::Lane, grown, from, to);

@@ -87,8 +87,14 @@ mod tests {
 
     fn labels(label: &str) -> HashMap<String, EnumDesc> {
         let labels = vec![(label.to_owned(), 0)];
-        let desc =
-            EnumDesc { provider: "motor".into(), name: "state".into(), file: String::new(), line: 1, scalar: Scalar::U8, labels };
+        let desc = EnumDesc {
+            provider: "motor".into(),
+            name: "state".into(),
+            file: String::new(),
+            line: 1,
+            scalar: Scalar::U8,
+            labels,
+        };
         HashMap::from([("motor:state".to_owned(), desc)])
     }
 

@@ -87,7 +87,8 @@ impl Bench {
     fn finish(&mut self) {
         let program = Program { memory: &self.memory, vpid: 42, procname: [0; 16] };
         let ns = Source(Clock::Monotonic).read();
-        let mut pass = Pass { source: Source(Clock::Monotonic), streams: &mut self.streams, ns, cycles: ns, force: true };
+        let mut pass =
+            Pass { source: Source(Clock::Monotonic), streams: &mut self.streams, ns, cycles: ns, force: true };
         self.lane.finish(&program, &mut pass);
     }
 

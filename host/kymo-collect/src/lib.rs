@@ -31,6 +31,4 @@ pub use query::{RunningProgram, running};
 pub use runtime::{RuntimeDir, other_users_dirs};
 pub use scope::Scope;
 pub use session::{Config, Format, Progress, Session};
-pub use summary::{
-    Cause, ClockSummary, Damage, EventSeen, Loss, Lost, Outcome, ProcessSummary, SUMMARY_FILE, Summary,
-};
+pub use summary::{Cause, ClockSummary, Damage, EventSeen, Loss, Lost, Outcome, ProcessSummary, SUMMARY_FILE, Summary};

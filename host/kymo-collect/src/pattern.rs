@@ -26,7 +26,8 @@ impl Patterns {
 
     /// Whether the event `provider:name` is wanted.
     pub fn want(&self, name: &str) -> bool {
-        self.include.iter().any(|pattern| glob(pattern, name)) && !self.exclude.iter().any(|pattern| glob(pattern, name))
+        self.include.iter().any(|pattern| glob(pattern, name))
+            && !self.exclude.iter().any(|pattern| glob(pattern, name))
     }
 
     /// The inclusions, normalised to `provider:name` form, each with whether it matches one of `names`.

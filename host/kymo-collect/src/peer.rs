@@ -90,7 +90,9 @@ impl Peer {
         match socket::receive(&self.socket, room) {
             Ok(Some(packet)) => Read::Packet(packet),
             Ok(None) => Read::End,
-            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => Read::Nothing,
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+                Read::Nothing
+            }
             Err(_) => Read::End,
         }
     }

@@ -38,10 +38,11 @@ pub struct RunningProgram {
     pub caveat: Option<String>,
 }
 
-/// The programs of `dirs`, each of which has `patience` to answer. Sockets of dead programs are removed on the way.
+/// The programs of `dirs`, each of which has `patience` to answer. Sockets of the dead are removed on the way.
 pub fn running(dirs: &[RuntimeDir], patience: Duration) -> Vec<RunningProgram> {
     let mut found = Vec::new();
     for dir in dirs {
+        dir.remove_dead_sessions();
         for name in dir.programs() {
             match dir.connect(&name) {
                 Ok(socket) => found.extend(ask(socket, name.pid(), dir.uid(), patience)),

@@ -110,7 +110,10 @@ impl Start {
             summary.write_error = Some(format!("{error}, {:.3} s after the start", seconds(at)));
         }
         if report.losses_left_out > 0 {
-            summary.caveats.push(format!("{} lost records are in the totals but not in the list of losses", report.losses_left_out));
+            summary.caveats.push(format!(
+                "{} lost records are in the totals but not in the list of losses",
+                report.losses_left_out
+            ));
         }
         if summary.process_count > summary.processes.len() as u64 {
             let left_out = summary.process_count - summary.processes.len() as u64;
@@ -121,7 +124,9 @@ impl Start {
             summary.caveats.push(format!("{refused} programs were refused: see their entries"));
         }
         if *summary.lost.of(Cause::Damaged) > 0 || !summary.damage.is_empty() {
-            summary.caveats.push("a program wrote into its rings against the rules: its own records are damaged".to_owned());
+            summary
+                .caveats
+                .push("a program wrote into its rings against the rules: its own records are damaged".to_owned());
         }
         summary
     }

@@ -77,7 +77,8 @@ impl RuntimeDir {
     fn open(path: &Path, uid: u32) -> Result<RuntimeDir, Error> {
         let bad = |why: String| Error::RuntimeDir { path: path.to_owned(), why };
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
-        let fd = rustix::fs::open(path, flags, Mode::empty()).map_err(|error| bad(format!("cannot be opened: {error}")))?;
+        let fd =
+            rustix::fs::open(path, flags, Mode::empty()).map_err(|error| bad(format!("cannot be opened: {error}")))?;
         let stat = rustix::fs::fstat(&fd).map_err(|error| bad(format!("cannot be examined: {error}")))?;
         if stat.st_uid != uid {
             return Err(bad(format!("belongs to user {} and not to user {uid}", stat.st_uid)));
@@ -105,11 +106,27 @@ impl RuntimeDir {
 
     /// Sockets of programs in it, which belong to the owner of the directory.
     pub(crate) fn programs(&self) -> Vec<SocketName> {
+        self.sockets('p')
+    }
+
+    fn sockets(&self, role: char) -> Vec<SocketName> {
         let Ok(dir) = rustix::fs::Dir::read_from(&self.fd) else { return Vec::new() };
         dir.flatten()
-            .filter_map(|entry| SocketName::parse('p', entry.file_name().to_str().ok()?))
+            .filter_map(|entry| SocketName::parse(role, entry.file_name().to_str().ok()?))
             .filter(|name| self.is_owned_socket(name))
             .collect()
+    }
+
+    /// Removes the sockets of collectors that were killed. Those that seem alive are not disturbed.
+    pub(crate) fn remove_dead_sessions(&self) {
+        for name in self.sockets('s') {
+            let is_visible = Path::new("/proc").join(name.pid().to_string()).exists();
+            // A collector of another pid namespace answers.
+            let refused = || self.connect(&name).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
+            if !is_visible && refused() {
+                self.remove_leftover(&name);
+            }
+        }
     }
 
     fn is_owned_socket(&self, name: &SocketName) -> bool {
@@ -117,7 +134,7 @@ impl RuntimeDir {
             .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Socket && stat.st_uid == self.uid)
     }
 
-    /// Connects to a program's socket, without waiting.
+    /// Connects to a socket, without waiting.
     pub(crate) fn connect(&self, name: &SocketName) -> io::Result<OwnedFd> {
         if !self.is_owned_socket(name) {
             return Err(io::ErrorKind::NotFound.into());
@@ -148,14 +165,16 @@ impl RuntimeDir {
 ///
 /// None where `KYMO_RUNTIME_DIR` names the only one to be used.
 pub fn other_users_dirs() -> Vec<RuntimeDir> {
-    if !rustix::process::geteuid().is_root() || std::env::var_os("KYMO_RUNTIME_DIR").is_some_and(|dir| !dir.is_empty()) {
+    if !rustix::process::geteuid().is_root() || std::env::var_os("KYMO_RUNTIME_DIR").is_some_and(|dir| !dir.is_empty())
+    {
         return Vec::new();
     }
     let names = |dir: &str| -> Vec<String> {
         let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
         entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
     };
-    let run = names("/run/user").into_iter().filter_map(|name| Some((format!("/run/user/{name}/kymo"), name.parse().ok()?)));
+    let run =
+        names("/run/user").into_iter().filter_map(|name| Some((format!("/run/user/{name}/kymo"), name.parse().ok()?)));
     let tmp = names("/tmp").into_iter().filter_map(|name| {
         let uid = name.strip_prefix("kymo-")?.parse().ok()?;
         Some((format!("/tmp/{name}"), uid))
@@ -170,7 +189,8 @@ mod tests {
 
     #[test]
     fn socket_names() {
-        let check = |name: &str, expect| assert_eq!(SocketName::parse('p', name).map(|name| name.pid()), expect, "{name}");
+        let check =
+            |name: &str, expect| assert_eq!(SocketName::parse('p', name).map(|name| name.pid()), expect, "{name}");
         check("p.12.0abcdef9", Some(12));
         check("p.12", None);
         check("p.12.xyz", None);

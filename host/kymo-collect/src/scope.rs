@@ -26,7 +26,8 @@ impl Scope {
             Scope::Tree(root) => std::slice::from_ref(root),
             Scope::Pids(pids) => pids,
         };
-        let mut chain = std::iter::successors(Some(pid), |pid| parent(*pid)).take_while(|pid| *pid != 0).take(DEPTH_MAX);
+        let mut chain =
+            std::iter::successors(Some(pid), |pid| parent(*pid)).take_while(|pid| *pid != 0).take(DEPTH_MAX);
         chain.any(|ancestor| roots.contains(&ancestor))
     }
 }

@@ -7,7 +7,8 @@ use std::path::Path;
 
 use kymo_abi::wire::BYTES_MAX;
 use rustix::net::{
-    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags,
+    SocketType,
 };
 
 /// Room for the longest message, and to see that one is longer.

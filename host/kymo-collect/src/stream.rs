@@ -102,7 +102,16 @@ pub(crate) struct Streams {
 impl Streams {
     pub(crate) fn new(dir: &Path, uuid: [u8; 16]) -> Streams {
         let dir = dir.to_owned();
-        Streams { dir, uuid, free: HashMap::new(), count: HashMap::new(), files: 0, packets: 0, bytes: 0, stopped: None }
+        Streams {
+            dir,
+            uuid,
+            free: HashMap::new(),
+            count: HashMap::new(),
+            files: 0,
+            packets: 0,
+            bytes: 0,
+            stopped: None,
+        }
     }
 
     /// A file for a lane whose first packet begins at `begin`: one that ended before, else a new one.
@@ -161,7 +170,8 @@ impl Streams {
             }
             newest.end = packet.begin;
             // A failure leaves an end that is too late, which readers report and survive.
-            let _ = stream.file.write_all_at(&packet.begin.to_le_bytes(), newest.offset + PacketHead::END_OFFSET as u64);
+            let _ =
+                stream.file.write_all_at(&packet.begin.to_le_bytes(), newest.offset + PacketHead::END_OFFSET as u64);
         }
         let opens_with_loss = stream.newest.is_none() && packet.lost > 0;
         let result = if opens_with_loss { self.opening(slot, packet, now) } else { Ok(()) };
@@ -238,9 +248,8 @@ fn write_pieces(file: &File, mut offset: u64, head: &[u8], pieces: &[libc::iovec
         let rest = &list[at..];
         // SAFETY: the head is a live slice, and the pieces lie in a mapping that the caller holds [spec/ring.md 3.1]. The
         // system only reads them; that another process changes the bytes meanwhile is its own loss [spec/ring.md 1.7].
-        let written = unsafe {
-            libc::pwritev(file.as_raw_fd(), rest.as_ptr(), rest.len() as libc::c_int, offset as libc::off_t)
-        };
+        let written =
+            unsafe { libc::pwritev(file.as_raw_fd(), rest.as_ptr(), rest.len() as libc::c_int, offset as libc::off_t) };
         let mut written = match usize::try_from(written) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(count) => count,

@@ -63,7 +63,10 @@ fn rubbish_ends_the_connection_with_the_reason() {
         let without_index = FromProgram::Descs(vec![DescEntry { index: None, desc: event("a", "b") }]);
         check(&[greeting.clone(), without_index.encode()], "without an index");
         check(&[FromProgram::Hello(kymo_abi::wire::Hello { cpu_count: 0, ..hello() }).encode()], "number of CPUs");
-        check(&[FromProgram::Hello(kymo_abi::wire::Hello { cpu_count: u32::MAX, ..hello() }).encode()], "number of CPUs");
+        check(
+            &[FromProgram::Hello(kymo_abi::wire::Hello { cpu_count: u32::MAX, ..hello() }).encode()],
+            "number of CPUs",
+        );
     });
 }
 
@@ -74,13 +77,18 @@ fn a_bad_description_is_refused_and_the_rest_goes_on() {
         line.say(&FromProgram::Hello(hello()).encode());
         let mut bad = event("bad", "one");
         bad[8] = 77;
-        let entries = vec![DescEntry { index: Some(0), desc: bad }, DescEntry { index: Some(1), desc: event("good", "one") }];
+        let entries =
+            vec![DescEntry { index: Some(0), desc: bad }, DescEntry { index: Some(1), desc: event("good", "one") }];
         line.say(&FromProgram::Descs(entries).encode());
         line.say(&FromProgram::DescsEnd { generation: 1 }.encode());
         assert!(matches!(line.hear(), Some(kymo_abi::wire::FromCollector::Attach { .. })));
         assert_eq!(line.hear(), Some(kymo_abi::wire::FromCollector::Enable(vec![(1, 2)])));
     });
-    assert!(summary.caveats.iter().any(|caveat| caveat.contains("kind of a description: value 77")), "{:?}", summary.caveats);
+    assert!(
+        summary.caveats.iter().any(|caveat| caveat.contains("kind of a description: value 77")),
+        "{:?}",
+        summary.caveats
+    );
 }
 
 #[test]
@@ -93,7 +101,11 @@ fn a_flood_of_messages_is_cut_off() {
         assert!(sent < 200_000, "a flood went through");
         let _ = line.hear_for(Duration::from_millis(100));
     });
-    assert!(matches!(&summary.processes[1].outcome, Outcome::Refused(why) if why.contains("too many messages")), "{:?}", summary.processes);
+    assert!(
+        matches!(&summary.processes[1].outcome, Outcome::Refused(why) if why.contains("too many messages")),
+        "{:?}",
+        summary.processes
+    );
 }
 
 #[test]

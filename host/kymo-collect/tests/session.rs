@@ -48,7 +48,8 @@ fn records_of_a_program_are_in_the_trace() {
     wait_until("the program's memory is given back", || session.progress().programs == 0);
     let summary = end(session);
     assert_eq!((summary.records, summary.lost.total(), summary.recorded_count), (20_107, 0, 1));
-    let names: Vec<_> = streams(&place.trace()).iter().map(|path| path.file_name().unwrap().to_string_lossy().into_owned()).collect();
+    let names: Vec<_> =
+        streams(&place.trace()).iter().map(|path| path.file_name().unwrap().to_string_lossy().into_owned()).collect();
     assert_eq!(names, ["user_0_0", "user_1_0", "user_t_0"]);
     assert!(payloads(&place.trace().join("user_0_0")).into_iter().eq(0..20_000));
     assert!(payloads(&place.trace().join("user_t_0")).into_iter().eq(0..7));
@@ -130,7 +131,9 @@ fn successive_programs_share_files_and_concurrent_ones_do_not() {
         let fake = Fake::attach(&path, Hello { pid: 1000 + round, ..hello() });
         write(&fake, 0, 5);
         drop(fake);
-        wait_until("it is gone", || session.progress().programs == 0 && session.progress().records == 5 * (u64::from(round) + 1));
+        wait_until("it is gone", || {
+            session.progress().programs == 0 && session.progress().records == 5 * (u64::from(round) + 1)
+        });
         // The file is free when the drain thread has looked for the last time.
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -178,7 +181,11 @@ fn memory_is_capped_by_smaller_rings_and_then_by_refusal() {
     drop(Fake::attach(&path, hello()));
     let summary = end(session);
     assert_eq!(summary.rings_bytes_max, cpus * (128 << 10));
-    assert!(matches!(&summary.processes[1].outcome, Outcome::Refused(why) if why.contains("--memory")), "{:?}", summary.processes);
+    assert!(
+        matches!(&summary.processes[1].outcome, Outcome::Refused(why) if why.contains("--memory")),
+        "{:?}",
+        summary.processes
+    );
 }
 
 #[test]
@@ -190,7 +197,10 @@ fn only_wanted_events_are_switched_on_and_ids_are_shared() {
     let mut line = Line::connect(&place.sessions()[0]);
     line.say(&FromProgram::Hello(hello()).encode());
     let events = [("fake", "a"), ("fake", "secret"), ("other", "a"), ("fake", "a"), ("fake", "b")];
-    let entry = |(index, (provider, name)): (usize, &(&str, &str))| DescEntry { index: Some(index as u32), desc: event(provider, name) };
+    let entry = |(index, (provider, name)): (usize, &(&str, &str))| DescEntry {
+        index: Some(index as u32),
+        desc: event(provider, name),
+    };
     line.say(&FromProgram::Descs(events.iter().enumerate().map(entry).collect()).encode());
     line.say(&FromProgram::DescsEnd { generation: 3 }.encode());
     assert!(matches!(line.hear(), Some(FromCollector::Attach { .. })));
@@ -198,7 +208,10 @@ fn only_wanted_events_are_switched_on_and_ids_are_shared() {
     assert_eq!(line.hear(), Some(FromCollector::Go { generation: 3 }));
     // A library comes with an event that is known, and one that is new; another goes.
     line.say(&FromProgram::Gone(vec![4]).encode());
-    let more = vec![DescEntry { index: Some(9), desc: event("fake", "b") }, DescEntry { index: Some(10), desc: event("fake", "c") }];
+    let more = vec![
+        DescEntry { index: Some(9), desc: event("fake", "b") },
+        DescEntry { index: Some(10), desc: event("fake", "c") },
+    ];
     line.say(&FromProgram::Descs(more).encode());
     line.say(&FromProgram::DescsEnd { generation: 4 }.encode());
     assert_eq!(line.hear(), Some(FromCollector::Enable(vec![(9, 2), (10, 3)])));
@@ -206,7 +219,10 @@ fn only_wanted_events_are_switched_on_and_ids_are_shared() {
     drop(line);
     let summary = end(session);
     let seen: Vec<_> = summary.events.iter().map(|event| (event.name.as_str(), event.wanted)).collect();
-    assert_eq!(seen, [("fake:a", true), ("fake:b", true), ("fake:c", true), ("fake:secret", false), ("other:a", false)]);
+    assert_eq!(
+        seen,
+        [("fake:a", true), ("fake:b", true), ("fake:c", true), ("fake:secret", false), ("other:a", false)]
+    );
 }
 
 #[test]
@@ -254,7 +270,9 @@ fn portable_programs_have_lanes_for_threads() {
     drop(fake);
     let summary = end(session);
     assert_eq!((summary.records, summary.lost.lane), (3, 4));
-    assert!(streams(&place.trace()).iter().all(|path| path.file_name().unwrap().to_string_lossy().starts_with("user_t_")));
+    assert!(
+        streams(&place.trace()).iter().all(|path| path.file_name().unwrap().to_string_lossy().starts_with("user_t_"))
+    );
 }
 
 /// A program's own socket, which collectors find in the directory.
@@ -289,7 +307,10 @@ fn running_programs_are_found_listed_and_attached() {
     });
     let programs = running(&[dir], Duration::from_secs(5));
     assert_eq!(programs.len(), 1);
-    assert_eq!((programs[0].comm.as_str(), programs[0].events[0].full_name(), &programs[0].caveat), ("fake", "fake:tick".into(), &None));
+    assert_eq!(
+        (programs[0].comm.as_str(), programs[0].events[0].full_name(), &programs[0].caveat),
+        ("fake", "fake:tick".into(), &None)
+    );
     let session = place.start();
     let mut lines = server.join().unwrap();
     assert!(matches!(lines[1].hear(), Some(FromCollector::Attach { .. })));
@@ -337,7 +358,8 @@ impl SmallDisk {
     /// `None` where we may not mount.
     fn mount(at: &Path) -> Option<SmallDisk> {
         fs::create_dir_all(at).unwrap();
-        let done = std::process::Command::new("mount").args(["-t", "tmpfs", "-o", "size=1m", "none"]).arg(at).status().ok()?;
+        let done =
+            std::process::Command::new("mount").args(["-t", "tmpfs", "-o", "size=1m", "none"]).arg(at).status().ok()?;
         done.success().then(|| SmallDisk(at.to_owned()))
     }
 }

@@ -69,6 +69,7 @@ impl Discovery {
     /// Plans a visit to every program that can be seen now.
     pub(super) fn look_around(&mut self, scope: &Scope, now: Instant) {
         for dir in 0..self.dirs.len() {
+            self.dirs[dir].0.remove_dead_sessions();
             for name in self.dirs[dir].0.programs() {
                 self.plan(dir, name, scope, now);
             }

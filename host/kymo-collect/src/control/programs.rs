@@ -169,7 +169,11 @@ impl Control {
         let (kind, cpu_count) = (Kind::from_code(hello.kind).unwrap_or(Kind::Portable), hello.cpu_count);
         let Some((layout, charge)) = self.plan_memory(kind, cpu_count, peer.id.pid) else {
             let cap = self.config.memory_bytes_max >> 20;
-            self.refuse(peer, ByeReason::Memory, format!("the session's ring memory of {cap} MiB is used up (--memory)"));
+            self.refuse(
+                peer,
+                ByeReason::Memory,
+                format!("the session's ring memory of {cap} MiB is used up (--memory)"),
+            );
             return false;
         };
         let serial = self.next_serial;
@@ -184,7 +188,8 @@ impl Control {
         };
         self.memory_used += charge;
         self.memory_used_max = self.memory_used_max.max(self.memory_used);
-        let added = Added { memory, process: peer.process, vpid, procname: procname(&comm), charge, made_cycles, made_ns };
+        let added =
+            Added { memory, process: peer.process, vpid, procname: procname(&comm), charge, made_cycles, made_ns };
         let _ = self.commands.send(ToDrain::Add(Box::new(added)));
         self.programs.fetch_add(1, Ordering::Relaxed);
         self.recorded_count += 1;
@@ -199,12 +204,16 @@ impl Control {
 
     /// Sizes of a program's memory and what it counts for, halved until it fits [spec/session.md 6].
     fn plan_memory(&mut self, kind: Kind, cpu_count: u32, pid: u32) -> Option<(Layout, u64)> {
-        let released = std::mem::take(&mut *self.counters.released.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
+        let released =
+            std::mem::take(&mut *self.counters.released.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
         self.memory_used = self.memory_used.saturating_sub(released);
         let (lanes, charged, mut ring_bytes) = match kind {
-            Kind::Rseq => (cpu_count + 1, cpus_allowed(pid).unwrap_or(cpu_count).min(cpu_count), self.config.ring_bytes),
+            Kind::Rseq => {
+                (cpu_count + 1, cpus_allowed(pid).unwrap_or(cpu_count).min(cpu_count), self.config.ring_bytes)
+            }
             Kind::Portable => {
-                let ring_bytes = (self.config.ring_bytes / PORTABLE_DIVISOR).max(RING_BYTES_LEAST.min(self.config.ring_bytes));
+                let ring_bytes =
+                    (self.config.ring_bytes / PORTABLE_DIVISOR).max(RING_BYTES_LEAST.min(self.config.ring_bytes));
                 (PORTABLE_LANES, PORTABLE_LANES, ring_bytes)
             }
         };
@@ -250,12 +259,14 @@ fn mismatch(hello: &Hello, ours: Clock) -> Option<String> {
     if hello.abi != ABI_VERSION {
         return Some(format!("the program's libkymo has ABI {}, this kymo has ABI {ABI_VERSION}", hello.abi));
     }
-    let theirs = Clock::from_code(hello.clock).map_or_else(|| format!("number {}", hello.clock), |clock| clock.name().to_owned());
+    let theirs = Clock::from_code(hello.clock)
+        .map_or_else(|| format!("number {}", hello.clock), |clock| clock.name().to_owned());
     if hello.clock != ours.code() {
         return Some(format!("the program's clock is {theirs}, the session's is {} (KYMO_CLOCK)", ours.name()));
     }
     let is_known = Kind::from_code(hello.kind).is_some();
-    (!is_known).then(|| format!("the program's rings are of kind {}, this kymo knows 1 (rseq) and 2 (portable)", hello.kind))
+    (!is_known)
+        .then(|| format!("the program's rings are of kind {}, this kymo knows 1 (rseq) and 2 (portable)", hello.kind))
 }
 
 /// CPUs that a process may run on; `None` where that cannot be seen.

@@ -13,13 +13,14 @@ use std::time::{Duration, Instant};
 
 use kymo_abi::desc::{Desc, EventDesc, Field, FieldType, Scalar, encode};
 use kymo_abi::ring::{Layout, Mark, RingBlock, Span, View};
-use kymo_abi::wire::{Attached, ByeReason, BYTES_MAX, DescEntry, FromCollector, FromProgram, Hello};
+use kymo_abi::wire::{Attached, BYTES_MAX, ByeReason, DescEntry, FromCollector, FromProgram, Hello};
 use kymo_abi::{ABI_VERSION, Clock, Kind};
 use kymo_collect::{Config, Session};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::mm::{MapFlags, ProtFlags};
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags,
+    SocketType,
 };
 use tempfile::TempDir;
 
@@ -55,7 +56,10 @@ impl Place {
     /// The sockets of sessions.
     pub fn sessions(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.runtime()).unwrap().flatten();
-        entries.map(|entry| entry.path()).filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("s.")).collect()
+        entries
+            .map(|entry| entry.path())
+            .filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("s."))
+            .collect()
     }
 }
 
@@ -67,7 +71,8 @@ pub struct Line {
 
 impl Line {
     pub fn connect(path: &Path) -> Line {
-        let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+        let socket =
+            rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
         rustix::net::connect(&socket, &SocketAddrUnix::new(path).unwrap()).unwrap();
         Line { socket, descriptor: None }
     }
@@ -91,7 +96,12 @@ impl Line {
         let mut bytes = vec![0; BYTES_MAX];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
-        let got = rustix::net::recvmsg(&self.socket, &mut [IoSliceMut::new(&mut bytes)], &mut control, RecvFlags::CMSG_CLOEXEC);
+        let got = rustix::net::recvmsg(
+            &self.socket,
+            &mut [IoSliceMut::new(&mut bytes)],
+            &mut control,
+            RecvFlags::CMSG_CLOEXEC,
+        );
         for message in control.drain() {
             if let RecvAncillaryMessage::ScmRights(descriptors) = message {
                 self.descriptor = descriptors.last();
@@ -116,7 +126,8 @@ impl Line {
 }
 
 pub fn session_clock() -> Clock {
-    let is_tsc = fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource").is_ok_and(|name| name.trim() == "tsc");
+    let is_tsc = fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource")
+        .is_ok_and(|name| name.trim() == "tsc");
     if is_tsc && cfg!(target_arch = "x86_64") { Clock::Tsc } else { Clock::Monotonic }
 }
 
@@ -129,7 +140,13 @@ pub fn hello() -> Hello {
 /// `provider:name` with one u64.
 pub fn event(provider: &str, name: &str) -> Vec<u8> {
     let fields = vec![Field { name: "n".into(), ty: FieldType::Scalar(Scalar::U64) }];
-    encode(&Desc::Event(EventDesc { provider: provider.into(), name: name.into(), file: "fake.c".into(), line: 1, fields }))
+    encode(&Desc::Event(EventDesc {
+        provider: provider.into(),
+        name: name.into(),
+        file: "fake.c".into(),
+        line: 1,
+        fields,
+    }))
 }
 
 /// A program that was given memory.
@@ -169,7 +186,14 @@ impl Fake {
         let flags = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a fresh mapping of the descriptor that the collector sent; its size is checked by the first access of a test.
         let base = unsafe {
-            rustix::mm::mmap(std::ptr::null_mut(), layout.mem_bytes as usize, flags, MapFlags::SHARED, descriptor.as_fd(), 0)
+            rustix::mm::mmap(
+                std::ptr::null_mut(),
+                layout.mem_bytes as usize,
+                flags,
+                MapFlags::SHARED,
+                descriptor.as_fd(),
+                0,
+            )
         };
         let base = NonNull::new(base.unwrap().cast()).unwrap();
         line.say(&FromProgram::Attached(Attached { serial, error: 0, locked: false, touched_bytes: 0 }).encode());
@@ -264,7 +288,8 @@ pub fn packets(path: &Path) -> Vec<Packet> {
 /// The stream files of a trace.
 pub fn streams(trace: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(trace).unwrap().flatten().map(|entry| entry.path());
-    let mut list: Vec<_> = entries.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("user_")).collect();
+    let mut list: Vec<_> =
+        entries.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("user_")).collect();
     list.sort();
     list
 }

@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use kymo_abi::desc::{Desc, EnumDesc, EventDesc, FieldType, Walk};
 use kymo_abi::Kind;
+use kymo_abi::desc::{Desc, EnumDesc, EventDesc, FieldType, Walk};
 use kymo_collect::{Patterns, RunningProgram, RuntimeDir, near, other_users_dirs, running};
 use object::{Object as _, ObjectSection as _};
 use serde_json::{Value, json};
@@ -98,7 +98,8 @@ fn list_running(args: &Args, wanted: &Patterns, by_pattern: bool) -> anyhow::Res
         }
     }
     let programs = running(&dirs, PATIENCE);
-    let names: Vec<String> = programs.iter().flat_map(|program| program.events.iter().map(EventDesc::full_name)).collect();
+    let names: Vec<String> =
+        programs.iter().flat_map(|program| program.events.iter().map(EventDesc::full_name)).collect();
     let mut shown = 0;
     let mut all = Vec::new();
     for program in programs.iter() {
@@ -146,7 +147,11 @@ fn explain(programs: &[RunningProgram], names: &[String], args: &Args, dirs: &[R
     for pattern in &args.what {
         let near = near(pattern, names, 5);
         let hint = if near.is_empty() { String::new() } else { format!("; near it: {}", near.join(", ")) };
-        eprintln!("kymo: '{pattern}' matches none of the {} of {}{hint}", count(names.len(), "event"), count(programs.len(), "program"));
+        eprintln!(
+            "kymo: '{pattern}' matches none of the {} of {}{hint}",
+            count(names.len(), "event"),
+            count(programs.len(), "program")
+        );
     }
 }
 
@@ -164,7 +169,8 @@ fn print_events(found: &Found) {
 fn labels(ty: &FieldType, enums: &[EnumDesc]) -> String {
     let FieldType::Enum { name, .. } = ty else { return String::new() };
     let Some(labelled) = enums.iter().find(|labelled| labelled.full_name() == *name) else { return String::new() };
-    let mut list: Vec<String> = labelled.labels.iter().take(16).map(|(label, value)| format!("{label} {value}")).collect();
+    let mut list: Vec<String> =
+        labelled.labels.iter().take(16).map(|(label, value)| format!("{label} {value}")).collect();
     if labelled.labels.len() > list.len() {
         list.push("...".to_owned());
     }
@@ -195,8 +201,9 @@ fn program_json(program: &RunningProgram, found: &Found) -> Value {
 /// Events, enumerations and refusals of an ELF file.
 fn read_file(path: &Path) -> anyhow::Result<Found> {
     let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let file = object::File::parse(&*bytes)
-        .map_err(|error| anyhow::anyhow!("{} is not an executable, library or object file (ELF): {error}", path.display()))?;
+    let file = object::File::parse(&*bytes).map_err(|error| {
+        anyhow::anyhow!("{} is not an executable, library or object file (ELF): {error}", path.display())
+    })?;
     let mut found = Found { events: Vec::new(), enums: Vec::new(), bad: Vec::new() };
     let mut seen = std::collections::HashSet::new();
     for section in file.sections().filter(|section| section.name() == Ok("kymo_events")) {
@@ -209,7 +216,9 @@ fn read_file(path: &Path) -> anyhow::Result<Found> {
                     }
                 }
                 Ok(Desc::Enum(labelled)) => found.enums.push(labelled),
-                Err(error) => found.bad.push(format!("the description at byte {at} of kymo_events is refused: {error}")),
+                Err(error) => {
+                    found.bad.push(format!("the description at byte {at} of kymo_events is refused: {error}"))
+                }
             }
         }
     }

@@ -33,9 +33,11 @@ const PROGRESS: Duration = Duration::from_millis(250);
 /// command, all programs of this user are recorded (root: of all users) until Ctrl-C or --for; the exit status is 1 when
 /// nothing was recorded.
 #[derive(clap::Args)]
-#[command(after_help = "Examples:\n  kymo record ./program                      all events of a program and its children\n  \
+#[command(
+    after_help = "Examples:\n  kymo record ./program                      all events of a program and its children\n  \
     kymo record -u 'motor:*' -x motor:tick -- ./program --its-option\n  kymo record --with malloc -- gcc -c file.c\n  \
-    kymo record --for 10s -p 1234               attach to a running program for ten seconds")]
+    kymo record --for 10s -p 1234               attach to a running program for ten seconds"
+)]
 pub struct Args {
     /// Events to record, as provider:name with * ? [a-z]; a provider alone means all its events [default: all]
     #[arg(short, long = "user", value_name = "PATTERN")]
@@ -241,7 +243,10 @@ fn report(args: &Args, patterns: &Patterns, summary: &Summary, ending: &Ending) 
             eprintln!("kymo: {line}");
         }
         if let Some(pid) = ending.still_running {
-            eprintln!("kymo: the command (process {pid}) did not end within {} s; it goes on, unrecorded", GRACE.as_secs());
+            eprintln!(
+                "kymo: the command (process {pid}) did not end within {} s; it goes on, unrecorded",
+                GRACE.as_secs()
+            );
         }
         if summary.records > 0 {
             eprintln!("kymo: trace in {}; next: kymo read {}", summary.trace.display(), text::quoted(&summary.trace));

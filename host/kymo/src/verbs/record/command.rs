@@ -27,18 +27,25 @@ pub(super) enum Happened {
     },
 }
 
-/// Limits of this process before the collector raised them, for the command.
+/// What the command is to have as this process had it: before the collector raised a limit and signals were blocked.
 #[derive(Clone, Copy)]
 pub(super) struct Limits {
     files: libc::rlimit,
+    mask: libc::sigset_t,
 }
 
 impl Limits {
     pub(super) fn take() -> Limits {
         let mut files = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-        // SAFETY: `files` is a valid rlimit to be filled in.
-        unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut files) };
-        Limits { files }
+        // SAFETY: `files` and `mask` are valid places to be filled in; a null set changes nothing.
+        let mask = unsafe {
+            let mut mask: libc::sigset_t = std::mem::zeroed();
+            libc::sigemptyset(&mut mask);
+            libc::getrlimit(libc::RLIMIT_NOFILE, &mut files);
+            libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), &mut mask);
+            mask
+        };
+        Limits { files, mask }
     }
 }
 
@@ -47,20 +54,22 @@ pub(super) fn spawn(words: &[OsString], preload: &[PathBuf], limits: &Limits) ->
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]);
     if !preload.is_empty() {
-        let mut list: Vec<OsString> = std::env::var_os("LD_PRELOAD").filter(|value| !value.is_empty()).into_iter().collect();
+        let mut list: Vec<OsString> =
+            std::env::var_os("LD_PRELOAD").filter(|value| !value.is_empty()).into_iter().collect();
         list.extend(preload.iter().map(|path| path.as_os_str().to_owned()));
         command.env("LD_PRELOAD", list.join(std::ffi::OsStr::new(":")));
     }
-    let files = limits.files;
+    let Limits { files, mask } = *limits;
     let restore = move || {
-        // SAFETY: async-signal-safe calls only, between fork and exec; the limit and the dispositions are valid.
+        // SAFETY: async-signal-safe calls only, between fork and exec; limit, disposition and mask are valid.
         unsafe {
             libc::setrlimit(libc::RLIMIT_NOFILE, &files);
             libc::signal(libc::SIGXFSZ, libc::SIG_DFL);
+            libc::sigprocmask(libc::SIG_SETMASK, &mask, std::ptr::null_mut());
         }
         Ok(())
     };
-    // SAFETY: `restore` touches nothing but the child's own limits and dispositions.
+    // SAFETY: `restore` touches nothing but the child's own limit, disposition and mask.
     unsafe { command.pre_exec(restore) };
     // Not waited for through this handle: the watcher reaps all children.
     command.spawn().map(|child| child.id())
@@ -85,7 +94,7 @@ impl Watcher {
         let set = unsafe {
             let mut set: libc::sigset_t = std::mem::zeroed();
             libc::sigemptyset(&mut set);
-            for number in ENDING {
+            for number in ENDING.into_iter().filter(|number| !is_nohup(*number)) {
                 libc::sigaddset(&mut set, number);
             }
             let error = libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
@@ -110,6 +119,18 @@ impl Watcher {
         }
         Ok(Watched { receiver })
     }
+}
+
+/// Whether this is SIGHUP and we were started to survive it (nohup). SIGINT counts even where a shell script's background
+/// jobs ignore it: it is how such a script ends a recording.
+fn is_nohup(number: libc::c_int) -> bool {
+    // SAFETY: a null new action only asks; `old` is a valid place for the answer.
+    let old = unsafe {
+        let mut old: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(number, std::ptr::null(), &mut old);
+        old
+    };
+    number == libc::SIGHUP && old.sa_sigaction == libc::SIG_IGN
 }
 
 fn take_signals(set: &libc::sigset_t, sender: &Sender<Happened>) {

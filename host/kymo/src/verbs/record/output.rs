@@ -95,7 +95,10 @@ fn check(path: &Path, overwrite: bool) -> anyhow::Result<()> {
             bail!("{} holds an earlier trace; --overwrite replaces it, -o DIR chooses another place", path.display())
         }
         (_, Some(stranger), true) if is_trace => {
-            bail!("{} holds a trace and also {stranger}, which is not part of it; choose another place with -o", path.display())
+            bail!(
+                "{} holds a trace and also {stranger}, which is not part of it; choose another place with -o",
+                path.display()
+            )
         }
         _ => bail!("{} is not empty and holds no trace of kymo; choose another place with -o", path.display()),
     }
@@ -118,7 +121,8 @@ mod tests {
     fn directories() {
         let base = tempfile::tempdir().unwrap();
         let dir = base.path().join("trace");
-        let message = |overwrite| Output::prepare(Some(&dir), overwrite).err().map(|error| error.to_string()).unwrap_or_default();
+        let message =
+            |overwrite| Output::prepare(Some(&dir), overwrite).err().map(|error| error.to_string()).unwrap_or_default();
         assert_eq!(message(false), "");
         assert_eq!(message(false), "");
         fs::write(dir.join("user_0_1"), "").unwrap();

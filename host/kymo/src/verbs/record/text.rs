@@ -112,7 +112,12 @@ pub(super) fn summary(summary: &Summary) {
     }
     for damage in summary.damage.iter().take(LOSSES_SHOWN) {
         let closed = if damage.lane_closed { "; the lane was given up" } else { "" };
-        eprintln!("kymo: damage: {}, lane {}: {}{closed}", process(summary, damage.process, damage.vpid), damage.lane, damage.what);
+        eprintln!(
+            "kymo: damage: {}, lane {}: {}{closed}",
+            process(summary, damage.process, damage.vpid),
+            damage.lane,
+            damage.what
+        );
     }
     for caveat in &summary.caveats {
         eprintln!("kymo: note: {caveat}");
@@ -183,7 +188,10 @@ fn losses(summary: &Summary) {
         );
     }
     if more > 0 {
-        eprintln!("kymo:   and {more} more intervals: see {}", summary.trace.join(kymo_collect::SUMMARY_FILE).display());
+        eprintln!(
+            "kymo:   and {more} more intervals: see {}",
+            summary.trace.join(kymo_collect::SUMMARY_FILE).display()
+        );
     }
     if lost.full > 0 {
         eprintln!("kymo:   a full ring is helped by a larger --ring-size, a shorter --poll-us, or fewer events (-x)");

@@ -37,7 +37,9 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
 /// 1 GiB, or a quarter of the machine's memory if that is less.
 pub(super) fn default_memory() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:")?.split_ascii_whitespace().next()?.parse::<u64>().ok());
+    let total = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:")?.split_ascii_whitespace().next()?.parse::<u64>().ok());
     total.map_or(1 << 30, |kib| (kib * 1024 / 4).min(1 << 30))
 }
 
@@ -62,7 +64,8 @@ mod tests {
 
     #[test]
     fn times() {
-        let check = |text, expect: Option<u64>| assert_eq!(duration(text).ok(), expect.map(Duration::from_millis), "{text}");
+        let check =
+            |text, expect: Option<u64>| assert_eq!(duration(text).ok(), expect.map(Duration::from_millis), "{text}");
         check("10s", Some(10_000));
         check("500ms", Some(500));
         check("2m", Some(120_000));

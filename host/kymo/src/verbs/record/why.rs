@@ -32,9 +32,12 @@ fn listed(names: &[&str]) -> String {
 /// Why a trace has no record.
 pub(super) fn nothing(patterns: &Patterns, summary: &Summary) -> Vec<String> {
     if let Some(error) = &summary.write_error {
-        return vec![format!("nothing was recorded: the trace could not be written ({error}); choose another place with -o")];
+        return vec![format!(
+            "nothing was recorded: the trace could not be written ({error}); choose another place with -o"
+        )];
     }
-    let outcome = |wanted: fn(&Outcome) -> bool| summary.processes.iter().filter(move |process| wanted(&process.outcome));
+    let outcome =
+        |wanted: fn(&Outcome) -> bool| summary.processes.iter().filter(move |process| wanted(&process.outcome));
     let refused: Vec<_> = outcome(|outcome| matches!(outcome, Outcome::Refused(_))).collect();
     let attached = outcome(|outcome| *outcome == Outcome::Attached).count();
     let mut lines = Vec::new();
@@ -49,8 +52,12 @@ pub(super) fn nothing(patterns: &Patterns, summary: &Summary) -> Vec<String> {
             lines.push(format!("nothing was recorded: all records were lost ({})", most.text()));
             return lines;
         }
-        let wanted: Vec<&str> = summary.events.iter().filter(|event| event.wanted).map(|event| event.name.as_str()).collect();
-        lines.push(format!("nothing was recorded: the wanted events were switched on, but none was executed: {}", listed(&wanted)));
+        let wanted: Vec<&str> =
+            summary.events.iter().filter(|event| event.wanted).map(|event| event.name.as_str()).collect();
+        lines.push(format!(
+            "nothing was recorded: the wanted events were switched on, but none was executed: {}",
+            listed(&wanted)
+        ));
         return lines;
     }
     if !refused.is_empty() {
@@ -59,7 +66,10 @@ pub(super) fn nothing(patterns: &Patterns, summary: &Summary) -> Vec<String> {
     if !summary.events.is_empty() {
         let names: Vec<&str> = summary.events.iter().map(|event| event.name.as_str()).collect();
         let excluded = if patterns.exclusions().is_empty() { "" } else { " (or -x takes them away)" };
-        lines.push(format!("nothing was recorded: no event matches the pattern{excluded}. Programs have: {}", listed(&names)));
+        lines.push(format!(
+            "nothing was recorded: no event matches the pattern{excluded}. Programs have: {}",
+            listed(&names)
+        ));
         return lines;
     }
     let outside = outcome(|outcome| *outcome == Outcome::OutOfScope).count();
@@ -74,7 +84,10 @@ pub(super) fn nothing(patterns: &Patterns, summary: &Summary) -> Vec<String> {
 /// What the command's file says of it.
 fn of_command(summary: &Summary) -> Vec<String> {
     let Some(command) = summary.command.first() else {
-        return vec!["`kymo list` shows the programs that can be recorded now; a program of another user is found by root only".to_owned()];
+        return vec![
+            "`kymo list` shows the programs that can be recorded now; a program of another user is found by root only"
+                .to_owned(),
+        ];
     };
     let found = list::find_in_path(command);
     let events = found.as_deref().and_then(|path| list::events_in_file(path).ok());
@@ -90,6 +103,7 @@ fn of_command(summary: &Summary) -> Vec<String> {
     };
     vec![
         format!("{what}: put tracepoints into it (#include <kymo/tracepoint.h>, link with -lkymo), or record"),
-        "an unmodified program with --with malloc or --with pthread (not for static or set-user-ID programs)".to_owned(),
+        "an unmodified program with --with malloc or --with pthread (not for static or set-user-ID programs)"
+            .to_owned(),
     ]
 }
