@@ -110,7 +110,8 @@ fn babel_fields(fields: &Fields<'_>) -> String {
 
 /// What differs between notations but not in meaning: CTF 1.8 has labels where CTF 2 has booleans, and no bytes.
 fn neutral(line: &str) -> String {
-    let mut line = line.replace("( \"true\" : container = 1 )", "true").replace("( \"false\" : container = 0 )", "false");
+    let mut line =
+        line.replace("( \"true\" : container = 1 )", "true").replace("( \"false\" : container = 0 )", "false");
     line = line.replace("[  ]", "[ ]").replace("{  }", "{ }");
     let Some(at) = line.find("data = ") else { return line };
     let (before, bytes) = line.split_at(at + "data = ".len());
@@ -175,7 +176,9 @@ fn read_theirs(babeltrace: &Babeltrace, ctf2: bool, sink: &[&str]) {
     let (mut lines, mut lost) = (Vec::new(), 0);
     while let Some(item) = reader.next() {
         match item {
-            Item::Record(record) => lines.push(format!("{} {} {}", record.cycles, record.event.name, fields(&record.payload))),
+            Item::Record(record) => {
+                lines.push(format!("{} {} {}", record.cycles, record.event.name, fields(&record.payload)))
+            }
             Item::Loss(loss) => lost += loss.records,
         }
     }
@@ -194,12 +197,17 @@ fn read_theirs(babeltrace: &Babeltrace, ctf2: bool, sink: &[&str]) {
     // Its sink writes our booleans as labelled integers, our bytes as arrays of hexadecimal integers, and our text with
     // a NUL character behind it, so that the length is a field of its own.
     let plain = |line: &str| {
-        let length = |word: &&str| ["_note_length=", "_tail_length=", "__x_length="].iter().any(|name| word.starts_with(name));
+        let length =
+            |word: &&str| ["_note_length=", "_tail_length=", "__x_length="].iter().any(|name| word.starts_with(name));
         let line = line.split(' ').filter(|word| !length(word)).collect::<Vec<_>>().join(" ");
         let line = line.replace("true(1)", "true").replace("false(0)", "false");
         match (line.find("data=["), line.find("] tail")) {
             (Some(from), Some(to)) => {
-                let hex: String = line[from + 6..to].split(',').filter(|x| !x.is_empty()).map(|x| format!("{:0>2}", &x[2..])).collect();
+                let hex: String = line[from + 6..to]
+                    .split(',')
+                    .filter(|x| !x.is_empty())
+                    .map(|x| format!("{:0>2}", &x[2..]))
+                    .collect();
                 format!("{}data={hex}{}", &line[..from], &line[to + 1..])
             }
             _ => line,

@@ -28,7 +28,8 @@ fn put(stream: &mut [u8], at: usize, bytes: &[u8]) {
 
 /// `kept` are the values of the records that must come out; `said` are the caveats.
 fn check(change: impl Fn(&mut Vec<u8>), kept: &[u8], said: &[&str]) {
-    let meta = meta(vec![event(1, "e", &[("v", kymo_abi::desc::FieldType::Scalar(kymo_abi::desc::Scalar::U8))])], vec![]);
+    let meta =
+        meta(vec![event(1, "e", &[("v", kymo_abi::desc::FieldType::Scalar(kymo_abi::desc::Scalar::U8))])], vec![]);
     let mut stream = good();
     change(&mut stream);
     for ctf2 in [false, true] {
@@ -145,7 +146,9 @@ fn content_larger_than_the_packet() {
     check(
         |s| put(s, PACKET + CONTENT_SIZE, &(9999u64 * 8).to_le_bytes()),
         &ALL,
-        &["u, packet 1, byte 134: content of 79992 bits in a packet of 1072 bits cannot be; 134 bytes taken as the packet"],
+        &[
+            "u, packet 1, byte 134: content of 79992 bits in a packet of 1072 bits cannot be; 134 bytes taken as the packet",
+        ],
     );
 }
 
@@ -229,11 +232,7 @@ fn loss_counter_that_goes_back() {
 
 #[test]
 fn only_rubbish() {
-    check(
-        |s| *s = vec![0xAA; 500],
-        &[],
-        &["u, packet 0, byte 0: no packet begins here; 500 bytes skipped"],
-    );
+    check(|s| *s = vec![0xAA; 500], &[], &["u, packet 0, byte 0: no packet begins here; 500 bytes skipped"]);
 }
 
 #[test]

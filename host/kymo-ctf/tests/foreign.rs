@@ -125,7 +125,10 @@ fn packetised_metadata_of_either_endianness_and_torn() {
         metadata.extend(word(0x75D1_1D57));
         let (lines, caveats) = read(&metadata, &stream);
         assert_eq!(lines.len(), 3);
-        assert!(caveats[0].ends_with("the metadata ends in the middle of a packet; what stands before was used"), "{caveats:?}");
+        assert!(
+            caveats[0].ends_with("the metadata ends in the middle of a packet; what stands before was used"),
+            "{caveats:?}"
+        );
     }
 }
 
@@ -146,7 +149,28 @@ fn big_endian_and_bits() {
     "#;
     let payload = [
         // A structure is aligned as its strictest member, so it begins at byte 4.
-        0xFF, 0xFF, 0b1110_0101, 0xAB, 0xC9, 0x34, 0x12, 0x3F, 0xC0, 0, 0, 1, 2, 3, 4, 0xFF, 0xFF, 0xFF, 0, 0, 0, 1,
+        0xFF,
+        0xFF,
+        0b1110_0101,
+        0xAB,
+        0xC9,
+        0x34,
+        0x12,
+        0x3F,
+        0xC0,
+        0,
+        0,
+        1,
+        2,
+        3,
+        4,
+        0xFF,
+        0xFF,
+        0xFF,
+        0,
+        0,
+        0,
+        1,
     ];
     let mut stream = vec![0, 192];
     stream.extend(payload);
@@ -183,10 +207,13 @@ fn ctf2_field_classes_that_we_do_not_write() {
     let (lines, caveats) = read(&metadata, &stream.concat());
     // Nothing names packets here, so the stream is one. A time of 7 bits extends the one before.
     assert_eq!(caveats, Vec::<String>::new());
-    assert_eq!(lines, [
-        "129 e 0 n=0 v=5 o=absent b=dead l=low(-2) s=\"\" f=false",
-        "133 e 0 n=3 v=\"hi\" o=9 b=0102 l=?(0) s=\"ab\" f=true",
-    ]);
+    assert_eq!(
+        lines,
+        [
+            "129 e 0 n=0 v=5 o=absent b=dead l=low(-2) s=\"\" f=false",
+            "133 e 0 n=3 v=\"hi\" o=9 b=0102 l=?(0) s=\"ab\" f=true",
+        ]
+    );
 }
 
 #[test]

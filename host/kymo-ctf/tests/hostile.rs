@@ -62,7 +62,8 @@ fn good() -> Vec<Memory> {
     let (meta, records) = every_type();
     let records: Vec<_> = records.into_iter().filter(|record| record.1.len() < 1000).collect();
     let (stream, _) = every_type_stream(&records);
-    let mut good: Vec<Memory> = [false, true].map(|ctf2| memory(&meta, ctf2, vec![("a", stream.clone()), ("b", stream.clone())])).into();
+    let mut good: Vec<Memory> =
+        [false, true].map(|ctf2| memory(&meta, ctf2, vec![("a", stream.clone()), ("b", stream.clone())])).into();
     // Text with what our profile does not use.
     let metadata = include_bytes!("hostile.tsdl").to_vec();
     let records = [
@@ -134,7 +135,10 @@ fn many_event_classes_are_fast_to_describe_and_to_read() {
     let labels: Vec<(String, i64)> = (0..4).map(|i| (format!("label_{i}"), i)).collect();
     let labels: Vec<(&str, i64)> = labels.iter().map(|(label, value)| (label.as_str(), *value)).collect();
     let time = |count: u16| {
-        let meta = meta((1..=count).map(|id| event(id, "e", &fields)).collect(), vec![enumeration("state", Scalar::U32, &labels)]);
+        let meta = meta(
+            (1..=count).map(|id| event(id, "e", &fields)).collect(),
+            vec![enumeration("state", Scalar::U32, &labels)],
+        );
         let begin = std::time::Instant::now();
         let text = kymo_ctf::write::metadata_ctf18(&meta);
         assert!(probe::metadata(text.as_bytes()));
@@ -177,8 +181,63 @@ proptest! {
 }
 
 const WORDS: &[&str] = &[
-    "trace", "env", "clock", "stream", "event", "typealias", "typedef", "struct", "variant", "enum", "integer",
-    "floating_point", "string", "{", "}", "[", "]", "<", ">", "(", ")", ";", ":", ":=", "=", ",", ".", "...", "*", "-",
-    "size", "align", "signed", "map", "a", "b", "_a", "fields", "packet", "header", "context", "id", "name", "0", "1", "8",
-    "32", "64", "\"x\"", "'c'", "uint8_t", "const", "event.header", "packet.context", "clock.a.value", "/*", "*/", "//", "\n",
+    "trace",
+    "env",
+    "clock",
+    "stream",
+    "event",
+    "typealias",
+    "typedef",
+    "struct",
+    "variant",
+    "enum",
+    "integer",
+    "floating_point",
+    "string",
+    "{",
+    "}",
+    "[",
+    "]",
+    "<",
+    ">",
+    "(",
+    ")",
+    ";",
+    ":",
+    ":=",
+    "=",
+    ",",
+    ".",
+    "...",
+    "*",
+    "-",
+    "size",
+    "align",
+    "signed",
+    "map",
+    "a",
+    "b",
+    "_a",
+    "fields",
+    "packet",
+    "header",
+    "context",
+    "id",
+    "name",
+    "0",
+    "1",
+    "8",
+    "32",
+    "64",
+    "\"x\"",
+    "'c'",
+    "uint8_t",
+    "const",
+    "event.header",
+    "packet.context",
+    "clock.a.value",
+    "/*",
+    "*/",
+    "//",
+    "\n",
 ];

@@ -77,9 +77,19 @@ fn streams_merge_by_time_and_losses_stand_at_their_begin() {
         let records: Vec<Vec<u8>> = times.iter().map(|&time| record(1, time, 1, &[])).collect();
         [packet(times[0], times[0], &records[..1], 0, 0), packet(times[1], times[2], &records[1..], 2, lost)].concat()
     };
-    let memory = memory(&meta, false, vec![("a", stream(&[10, 40, 50], 7)), ("b", stream(&[20, 30, 50], 0)), ("c", vec![])]);
+    let memory =
+        memory(&meta, false, vec![("a", stream(&[10, 40, 50], 7)), ("b", stream(&[20, 30, 50], 0)), ("c", vec![])]);
     let (lines, _) = shown(&memory);
-    let expect = ["10 test:e 1", "lost 7 records 1 packets 10..50 a", "20 test:e 1", "lost 0 records 1 packets 20..50 b", "30 test:e 1", "40 test:e 1", "50 test:e 1", "50 test:e 1"];
+    let expect = [
+        "10 test:e 1",
+        "lost 7 records 1 packets 10..50 a",
+        "20 test:e 1",
+        "lost 0 records 1 packets 20..50 b",
+        "30 test:e 1",
+        "40 test:e 1",
+        "50 test:e 1",
+        "50 test:e 1",
+    ];
     assert_eq!(lines, expect);
 }
 
@@ -103,11 +113,35 @@ fn head_is_laid_out_as_spec_trace_2_says() {
 #[test]
 fn hostile_names_leave_the_metadata_readable() {
     let u8 = FieldType::Scalar(Scalar::U8);
-    let mut meta = meta(vec![event(1, "a\"b\\;", &[("x", u8.clone()), ("x", u8.clone()), ("9 }; struct", u8), ("", FieldType::Str)])], vec![]);
+    let mut meta = meta(
+        vec![event(1, "a\"b\\;", &[("x", u8.clone()), ("x", u8.clone()), ("9 }; struct", u8), ("", FieldType::Str)])],
+        vec![],
+    );
     meta.env.push(("a = 1; };".into(), EnvValue::Text("*/ }; \0".into())));
     meta.clock.name = "my clock}".into();
     let stream = packet(1, 2, &[record(1, 1, 1, &[1, 2, 3, 0, 0])], 0, 0);
     let (lines, caveats) = shown(&memory(&meta, false, vec![("s", stream)]));
     assert_eq!((lines.len(), caveats.len()), (1, 0));
     assert!(lines[0].starts_with("1 test:a\"b\\; 1 x=1 x_=2 "), "{}", lines[0]);
+}
+
+#[test]
+fn clock_offsets_are_below_a_second() {
+    for (hz, seconds, cycles, expect) in [
+        (1000, 5, 999, (1000, 5, 999)),
+        (1000, 5, 2500, (1000, 7, 500)),
+        (1000, -5, 1000, (1000, -4, 0)),
+        (0, 5, 3, (1, 8, 0)),
+        (1, i64::MAX, u64::MAX, (1, i64::MAX, 0)),
+    ] {
+        let mut meta = meta(vec![], vec![]);
+        meta.clock.frequency_hz = hz;
+        meta.clock.offset_s = seconds;
+        meta.clock.offset_cycles = cycles;
+        for ctf2 in [false, true] {
+            let trace = Trace::from_files(&memory(&meta, ctf2, vec![])).unwrap().value;
+            let clock = &trace.metadata.clocks[0];
+            assert_eq!((clock.frequency_hz, clock.offset_s, clock.offset_cycles), expect, "CTF 2: {ctf2}");
+        }
+    }
 }

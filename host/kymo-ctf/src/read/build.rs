@@ -120,7 +120,8 @@ impl Builder {
             }
             None => {
                 let inner = self.frames.iter().rev().find_map(|frame| find_member(frame, first));
-                let outer = || self.roots[..self.current as usize].iter().rev().flatten().find_map(|&r| self.child(r, first));
+                let outer =
+                    || self.roots[..self.current as usize].iter().rev().flatten().find_map(|&r| self.child(r, first));
                 inner.or_else(outer).ok_or_else(|| missing(&shown()))?
             }
         };

@@ -269,16 +269,36 @@ pub(crate) struct Class {
 #[derive(Clone, Debug)]
 pub(crate) enum Kind {
     Int(Int),
-    Float { bits: u8, order: Order },
+    Float {
+        bits: u8,
+        order: Order,
+    },
     /// Up to a NUL character, from a byte boundary.
     NulText(Encoding),
     /// A number of bytes, up to the first NUL character in them.
-    Text { len: Len, encoding: Encoding },
-    Bytes { len: Len },
-    Array { len: Len, element: ClassId },
-    Struct { members: Vec<Member> },
-    Variant { slot: u32, options: Vec<Choice> },
-    Optional { slot: u32, ranges: Ranges, element: ClassId },
+    Text {
+        len: Len,
+        encoding: Encoding,
+    },
+    Bytes {
+        len: Len,
+    },
+    Array {
+        len: Len,
+        element: ClassId,
+    },
+    Struct {
+        members: Vec<Member>,
+    },
+    Variant {
+        slot: u32,
+        options: Vec<Choice>,
+    },
+    Optional {
+        slot: u32,
+        ranges: Ranges,
+        element: ClassId,
+    },
 }
 
 /// Ranges of integers, both ends included.
@@ -370,7 +390,8 @@ mod tests {
 
     #[test]
     fn clock_is_exact() {
-        let clock = |frequency_hz, offset_s, offset_cycles| Clock { frequency_hz, offset_s, offset_cycles, ..Clock::default() };
+        let clock =
+            |frequency_hz, offset_s, offset_cycles| Clock { frequency_hz, offset_s, offset_cycles, ..Clock::default() };
         for (clock, cycles, expect) in [
             (clock(1_000_000_000, 1, 5), 7, 1_000_000_012),
             (clock(3_000_000_000, 0, 0), 2, 0),

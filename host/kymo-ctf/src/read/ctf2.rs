@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 
 use super::build::{Builder, Origin};
 use super::class::{
-    Base, Choice, ClassId, Clock, Encoding, EventClass, Int, Kind, Labels, Len, Metadata, Order, Ranges, Role, StreamClass,
-    View,
+    Base, Choice, ClassId, Clock, Encoding, EventClass, Int, Kind, Labels, Len, Metadata, Order, Ranges, Role,
+    StreamClass, View,
 };
 use super::error::Error;
 use crate::write::EnvValue;
@@ -200,7 +200,11 @@ impl Fragments {
         self.builder.enter()?;
         let id = match class {
             Value::String(name) => {
-                let class = self.aliases.get(name).cloned().ok_or_else(|| format!("the field class alias `{name}` is not declared"))?;
+                let class = self
+                    .aliases
+                    .get(name)
+                    .cloned()
+                    .ok_or_else(|| format!("the field class alias `{name}` is not declared"))?;
                 self.class(&class)?
             }
             Value::Object(object) => self.object(object)?,
@@ -213,14 +217,20 @@ impl Fragments {
     fn object(&mut self, object: &Object) -> Result<ClassId, String> {
         let kind = text(object, "type")?;
         match kind {
-            "fixed-length-unsigned-integer" | "fixed-length-bit-array" | "fixed-length-bit-map" => self.int(object, false, View::Number),
+            "fixed-length-unsigned-integer" | "fixed-length-bit-array" | "fixed-length-bit-map" => {
+                self.int(object, false, View::Number)
+            }
             "fixed-length-signed-integer" => self.int(object, true, View::Number),
             "fixed-length-boolean" => self.int(object, false, View::Bool),
-            "variable-length-unsigned-integer" | "variable-length-signed-integer" => self.int(object, kind.contains("-signed"), View::Number),
+            "variable-length-unsigned-integer" | "variable-length-signed-integer" => {
+                self.int(object, kind.contains("-signed"), View::Number)
+            }
             "fixed-length-floating-point-number" => {
                 let bits = match number(object, "length")? {
                     Some(bits @ (32 | 64)) => bits as u8,
-                    Some(bits) => return Err(format!("floating point numbers have 32 or 64 bits; {bits} are not supported")),
+                    Some(bits) => {
+                        return Err(format!("floating point numbers have 32 or 64 bits; {bits} are not supported"));
+                    }
                     None => return Err("`length` is missing".into()),
                 };
                 let kind = Kind::Float { bits, order: order(object)? };
@@ -279,7 +289,18 @@ impl Fragments {
             }
             None => None,
         };
-        let int = Int { bits, signed, order, base, view, save: None, role: role(object), labels, encoding: None, clock: None };
+        let int = Int {
+            bits,
+            signed,
+            order,
+            base,
+            view,
+            save: None,
+            role: role(object),
+            labels,
+            encoding: None,
+            clock: None,
+        };
         let align = if variable { 8 } else { alignment(object, "alignment")? };
         self.builder.push(align, Kind::Int(int))
     }
@@ -356,7 +377,8 @@ impl Fragments {
             Some("event-record-payload") => Some(Origin::Payload),
             Some(other) => return Err(format!("the origin `{other}` does not exist")),
         };
-        let path = location.get("path").and_then(Value::as_array).ok_or_else(|| format!("`path` of `{key}` is missing"))?;
+        let path =
+            location.get("path").and_then(Value::as_array).ok_or_else(|| format!("`path` of `{key}` is missing"))?;
         // `null` goes one structure outwards, which the search does by itself.
         let steps = path.iter().skip_while(|step| step.is_null());
         let path: Option<Vec<String>> = steps.map(|step| step.as_str().map(str::to_owned)).collect();

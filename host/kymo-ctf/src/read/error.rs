@@ -183,7 +183,9 @@ impl fmt::Display for Damage {
             Self::UnknownStream { id, skipped } => {
                 write!(f, "stream class {id} is not in the metadata; {skipped} bytes skipped")
             }
-            Self::Truncated { have, said: 0 } => write!(f, "the file ends inside the packet's head, after {have} bytes"),
+            Self::Truncated { have, said: 0 } => {
+                write!(f, "the file ends inside the packet's head, after {have} bytes")
+            }
             Self::Truncated { have, said } => {
                 write!(f, "the file ends inside the packet, which has {have} of {said} bytes; whole records kept")
             }
@@ -194,7 +196,9 @@ impl fmt::Display for Damage {
             Self::UnknownEvent { id } => write!(f, "event id {id} is not in the metadata; rest of the packet skipped"),
             Self::PastEnd => write!(f, "a record runs past the end of the packet; rest of the packet skipped"),
             Self::BadRecord { what } => write!(f, "{what}; rest of the packet skipped"),
-            Self::EndBeforeBegin { begin, end } => write!(f, "the packet ends at cycle {end}, before it begins at {begin}"),
+            Self::EndBeforeBegin { begin, end } => {
+                write!(f, "the packet ends at cycle {end}, before it begins at {begin}")
+            }
             Self::Overlap { begin, previous_end } => {
                 write!(f, "the packet begins at cycle {begin}, before the previous one ended at {previous_end}")
             }

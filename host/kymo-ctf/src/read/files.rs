@@ -58,7 +58,8 @@ impl Files for Directory<'_> {
                 Err(Error::NotATrace { dir: self.label(), hint: hint(self.0) })
             }
             Err(_) if self.0.exists() && !self.0.is_dir() => {
-                Err(Error::Io { path: self.label(), source: std::io::Error::other("a trace is a directory, and this is a file") })
+                let source = std::io::Error::other("a trace is a directory, and this is a file");
+                Err(Error::Io { path: self.label(), source })
             }
             Err(error) if !self.0.exists() => Err(Error::Io { path: self.label(), source: error }),
             Err(error) => Err(self.io("metadata", error)),
@@ -156,8 +157,9 @@ pub fn traces_near(dir: &Path) -> Vec<PathBuf> {
 
 fn hint(dir: &Path) -> String {
     let near = traces_near(dir);
-    match near.len() {
-        0 => "; name the directory that holds the files `metadata` and the streams".into(),
-        _ => format!("; traces nearby: {}", near.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")),
+    if near.is_empty() {
+        return "; name the directory that holds the files `metadata` and the streams".into();
     }
+    let near: Vec<String> = near.iter().map(|path| path.display().to_string()).collect();
+    format!("; traces nearby: {}", near.join(", "))
 }

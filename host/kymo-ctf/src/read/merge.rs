@@ -5,11 +5,11 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
+use super::Trace;
 use super::class::{Clock, EventClass, Known};
 use super::error::Caveat;
 use super::stream::{Lost, Next, Stream, small};
 use super::value::{Fields, Value};
-use super::Trace;
 
 /// Order of the heap: nanoseconds since the origin, then cycles, which separate records within a nanosecond, then the
 /// position of the stream, so that the order is always the same.

@@ -64,7 +64,8 @@ fn unpacked(file: &str, bytes: &[u8]) -> Option<(Vec<u8>, Option<Caveat>)> {
             (at + size <= bytes.len()).then_some((part, size))
         })();
         let Some((part, size)) = whole else {
-            let caveat = Caveat { file: file.into(), packet: Some(packet), at: at as u64, damage: Damage::TornMetadata };
+            let caveat =
+                Caveat { file: file.into(), packet: Some(packet), at: at as u64, damage: Damage::TornMetadata };
             return Some((text, Some(caveat)));
         };
         text.extend_from_slice(part);

@@ -175,10 +175,12 @@ impl<'t> Stream<'t> {
 
     /// Passes over bytes up to the next packet; how many.
     fn resync(&mut self, start: usize) -> u64 {
-        let from = if self.content_end < start && self.content_end > 0 { self.content_end } else { start + 1 };
-        // What lies before `start` has been passed over as part of the last packet, so it may be searched only once.
+        // The bad place may be one that the last packet's size led to, past packets that lie behind its content.
+        let again = self.content_end..start;
+        // Only once: what is found there moves on to its own content's end.
         self.content_end = self.content_end.max(start + 1);
-        let found = if from < start { self.search(from, start).or_else(|| self.search(start + 1, self.data.len())) } else { self.search(from, self.data.len()) };
+        let passed = if again.start > 0 { self.search(again.start, again.end) } else { None };
+        let found = passed.or_else(|| self.search(start + 1, self.data.len()));
         self.next = found.unwrap_or(self.data.len());
         self.next.saturating_sub(start) as u64
     }
@@ -297,9 +299,8 @@ impl<'t> Stream<'t> {
         let end = found.unwrap_or(self.data.len());
         let truncated = consistent && found.is_none();
         let used_bytes = (end - start) as u64;
-        // A content size that fits is right even where the packet size is not; one below the head says nothing at all.
-        let limit = if content_bits < head_bits { head_bits } else { content_bits.min(used_bytes * 8) };
-        cursor.limit(limit);
+        // A content size that fits is right even where the packet size is not; one below the head leaves no records.
+        cursor.limit(content_bits.min(used_bytes * 8));
         self.next = end;
         self.content_end = end;
         let damage = if truncated {
@@ -327,7 +328,9 @@ impl<'t> Stream<'t> {
             self.caveat(number, at, Damage::EndBeforeBegin { begin, end: wrong });
             end = None;
         }
-        if let Some(previous_end) = previous_end.filter(|&previous_end| begin < previous_end && roles.get(Role::Begin).is_some()) {
+        if let Some(previous_end) =
+            previous_end.filter(|&previous_end| begin < previous_end && roles.get(Role::Begin).is_some())
+        {
             self.caveat(number, at, Damage::Overlap { begin, previous_end });
         }
         let discarded = roles.get(Role::Discarded);
@@ -348,15 +351,8 @@ impl<'t> Stream<'t> {
         self.time = begin;
         self.previous = Some(Previous { end: end.or(Some(begin)), discarded: discarded.or(Some(before)), sequence });
         self.packet_number = number;
-        self.packet = Some(Packet {
-            number,
-            cursor,
-            truncated,
-            begin,
-            end,
-            said_outside: false,
-            said_backwards: false,
-        });
+        self.packet =
+            Some(Packet { number, cursor, truncated, begin, end, said_outside: false, said_backwards: false });
         let from = previous_end.unwrap_or(begin).min(begin);
         (records > 0 || packets > 0).then(|| Lost { records, packets, from, to: end.unwrap_or(begin) })
     }
@@ -416,7 +412,10 @@ impl<'t> Stream<'t> {
         let decoder = &mut self.decoder;
         let mut part = |class: Option<u32>| {
             let begins = decoder.nodes.len();
-            class.map_or(Ok(()), |class| decoder.decode(&metadata.classes, class, cursor)).map(|()| begins).map_err(damage)
+            class
+                .map_or(Ok(()), |class| decoder.decode(&metadata.classes, class, cursor))
+                .map(|()| begins)
+                .map_err(damage)
         };
         self.parts = Parts {
             common: part(class.common_context)?,

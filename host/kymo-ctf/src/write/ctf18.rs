@@ -30,7 +30,10 @@ fn types(out: &mut String) {
     for bits in [8, 16, 32, 64] {
         let _ = writeln!(out, "typealias integer {{ size = {bits}; align = 8; signed = false; }} := uint{bits}_t;");
         let _ = writeln!(out, "typealias integer {{ size = {bits}; align = 8; signed = true; }} := int{bits}_t;");
-        let _ = writeln!(out, "typealias integer {{ size = {bits}; align = 8; signed = false; base = 16; }} := xint{bits}_t;");
+        let _ = writeln!(
+            out,
+            "typealias integer {{ size = {bits}; align = 8; signed = false; base = 16; }} := xint{bits}_t;"
+        );
     }
     out.push_str(
         "typealias integer { size = 8; align = 8; signed = false; encoding = UTF8; } := utf8_t;\n\

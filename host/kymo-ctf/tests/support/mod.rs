@@ -95,10 +95,21 @@ pub fn every_type() -> (TraceMeta, Vec<(u16, Vec<u8>, String)>) {
     use Scalar as S;
     let scalar = |s| F::Scalar(s);
     let all = [
-        ("u8", S::U8), ("u16", S::U16), ("u32", S::U32), ("u64", S::U64),
-        ("i8", S::I8), ("i16", S::I16), ("i32", S::I32), ("i64", S::I64),
-        ("x8", S::X8), ("x16", S::X16), ("x32", S::X32), ("x64", S::X64),
-        ("f32", S::F32), ("f64", S::F64), ("flag", S::Bool),
+        ("u8", S::U8),
+        ("u16", S::U16),
+        ("u32", S::U32),
+        ("u64", S::U64),
+        ("i8", S::I8),
+        ("i16", S::I16),
+        ("i32", S::I32),
+        ("i64", S::I64),
+        ("x8", S::X8),
+        ("x16", S::X16),
+        ("x32", S::X32),
+        ("x64", S::X64),
+        ("f32", S::F32),
+        ("f64", S::F64),
+        ("flag", S::Bool),
     ];
     let scalars: Vec<(&str, F)> = all.iter().map(|&(name, s)| (name, scalar(s))).collect();
     let many_names: Vec<String> = (0..32).map(|i| format!("f{i}")).collect();
@@ -111,28 +122,65 @@ pub fn every_type() -> (TraceMeta, Vec<(u16, Vec<u8>, String)>) {
     let events = vec![
         event(1, "scalars", &scalars),
         event(2, "empty", &[]),
-        event(3, "enums", &[("state", enum_of("state", S::U8)), ("wide", enum_of("wide", S::I64)), ("top", enum_of("top", S::U64)), ("lost", enum_of("missing", S::U16))]),
+        event(
+            3,
+            "enums",
+            &[
+                ("state", enum_of("state", S::U8)),
+                ("wide", enum_of("wide", S::I64)),
+                ("top", enum_of("top", S::U64)),
+                ("lost", enum_of("missing", S::U16)),
+            ],
+        ),
         event(4, "texts", &[("note", F::Str), ("data", F::Bytes), ("tail", F::Str)]),
-        event(5, "arrays", &[
-            ("a", F::Array { element: S::I16, count: 3 }),
-            ("h", F::Array { element: S::X8, count: 2 }),
-            ("b", F::Array { element: S::Bool, count: 2 }),
-            ("s", F::Seq { element: S::F64 }),
-            ("t", F::Seq { element: S::U8 }),
-            ("none", F::Seq { element: S::X64 }),
-        ]),
+        event(
+            5,
+            "arrays",
+            &[
+                ("a", F::Array { element: S::I16, count: 3 }),
+                ("h", F::Array { element: S::X8, count: 2 }),
+                ("b", F::Array { element: S::Bool, count: 2 }),
+                ("s", F::Seq { element: S::F64 }),
+                ("t", F::Seq { element: S::U8 }),
+                ("none", F::Seq { element: S::X64 }),
+            ],
+        ),
         event(6, "many", &many),
-        event(7, "struct", &[("event", scalar(S::U8)), ("_x_length", scalar(S::U16)), ("x", F::Str), ("align", scalar(S::U8)), ("uint8_t", scalar(S::U8))]),
+        event(
+            7,
+            "struct",
+            &[
+                ("event", scalar(S::U8)),
+                ("_x_length", scalar(S::U16)),
+                ("x", F::Str),
+                ("align", scalar(S::U8)),
+                ("uint8_t", scalar(S::U8)),
+            ],
+        ),
         event(65535, "last", &[]),
     ];
     let (mut low, mut high) = (Vec::new(), Vec::new());
     for s in all.map(|entry| entry.1) {
-        let bytes = match s { S::U8 | S::I8 | S::X8 | S::Bool => 1, S::U16 | S::I16 | S::X16 => 2, S::U32 | S::I32 | S::X32 | S::F32 => 4, _ => 8 };
+        let bytes = match s {
+            S::U8 | S::I8 | S::X8 | S::Bool => 1,
+            S::U16 | S::I16 | S::X16 => 2,
+            S::U32 | S::I32 | S::X32 | S::F32 => 4,
+            _ => 8,
+        };
         let (mut min, mut max) = (vec![0u8; bytes], vec![0xFFu8; bytes]);
         match s {
-            S::I8 | S::I16 | S::I32 | S::I64 => { min[bytes - 1] = 0x80; max[bytes - 1] = 0x7F; }
-            S::F32 => { min = f32::MIN.to_le_bytes().into(); max = f32::INFINITY.to_le_bytes().into(); }
-            S::F64 => { min = f64::NEG_INFINITY.to_le_bytes().into(); max = f64::NAN.to_le_bytes().into(); }
+            S::I8 | S::I16 | S::I32 | S::I64 => {
+                min[bytes - 1] = 0x80;
+                max[bytes - 1] = 0x7F;
+            }
+            S::F32 => {
+                min = f32::MIN.to_le_bytes().into();
+                max = f32::INFINITY.to_le_bytes().into();
+            }
+            S::F64 => {
+                min = f64::NEG_INFINITY.to_le_bytes().into();
+                max = f64::NAN.to_le_bytes().into();
+            }
             S::Bool => max = vec![1],
             _ => {}
         }
@@ -168,7 +216,8 @@ pub fn every_type_stream(records: &[(u16, Vec<u8>, String)]) -> (Vec<u8>, Vec<u6
     let mut stream = Vec::new();
     for (seq, chunk) in records.chunks(3).zip(times.chunks(3)).enumerate() {
         let (records, times) = chunk;
-        let encoded: Vec<Vec<u8>> = records.iter().zip(times).map(|((id, payload, _), time)| record(*id, *time, 1240, payload)).collect();
+        let encoded: Vec<Vec<u8>> =
+            records.iter().zip(times).map(|((id, payload, _), time)| record(*id, *time, 1240, payload)).collect();
         let lost = if seq == 0 { 0 } else { 5 };
         stream.extend(packet(times[0], times[times.len() - 1] + 3, &encoded, seq as u64, lost));
     }
@@ -218,6 +267,7 @@ pub fn shown(memory: &Memory) -> (Vec<String>, Vec<String>) {
             }
         });
     }
-    let caveats = trace.caveats.iter().chain(reader.caveats().map(|(_, caveat)| caveat)).map(ToString::to_string).collect();
+    let caveats =
+        trace.caveats.iter().chain(reader.caveats().map(|(_, caveat)| caveat)).map(ToString::to_string).collect();
     (lines, caveats)
 }

@@ -20,7 +20,9 @@ use select::Selection;
 /// Any CTF 1.8 or CTF 2 trace can be read, not only those of kymo. Lost records are shown where they are missing. What is
 /// damaged is listed on standard error at the end.
 #[derive(clap::Args)]
-#[command(after_help = "Exit status: 0 fine, 1 the trace was damaged (what could be read was printed), 2 it cannot be opened.")]
+#[command(
+    after_help = "Exit status: 0 fine, 1 the trace was damaged (what could be read was printed), 2 it cannot be opened."
+)]
 pub struct Args {
     /// Trace directories; several are merged by time
     #[arg(required = true, value_name = "DIR")]
@@ -93,7 +95,11 @@ fn print(
     let mut format: Box<dyn Format> = if args.json {
         Box::new(json::Json::new(selection))
     } else {
-        Box::new(text::Text::new(traces, selection, text::Times { cycles: args.cycles, utc: args.utc, date: args.date }))
+        Box::new(text::Text::new(
+            traces,
+            selection,
+            text::Times { cycles: args.cycles, utc: args.utc, date: args.date },
+        ))
     };
     let mut out = Vec::with_capacity(2 * BUFFER_BYTES);
     let (mut records, mut lost) = (0, (0u64, 0u64));

@@ -33,9 +33,21 @@ pub(super) enum Spec {
     Integer(Vec<Attr>),
     Float(Vec<Attr>),
     Text(Vec<Attr>),
-    Enum { name: Option<String>, container: Option<Rc<Type>>, labels: Option<Vec<Label>> },
-    Struct { name: Option<String>, body: Option<Vec<Decl>>, align: u64 },
-    Variant { name: Option<String>, tag: Option<Vec<String>>, body: Option<Vec<Decl>> },
+    Enum {
+        name: Option<String>,
+        container: Option<Rc<Type>>,
+        labels: Option<Vec<Label>>,
+    },
+    Struct {
+        name: Option<String>,
+        body: Option<Vec<Decl>>,
+        align: u64,
+    },
+    Variant {
+        name: Option<String>,
+        tag: Option<Vec<String>>,
+        body: Option<Vec<Decl>>,
+    },
     /// Words of an alias, joined by spaces.
     Named(String),
 }
@@ -69,7 +81,11 @@ pub(super) enum Decl {
 pub(super) enum Entry {
     Attr(Attr),
     /// `packet.header := struct { ... };`
-    Part { name: String, ty: Rc<Type>, pos: Pos },
+    Part {
+        name: String,
+        ty: Rc<Type>,
+        pos: Pos,
+    },
     Decl(Decl),
 }
 

@@ -79,7 +79,8 @@ impl<'a> Lexer<'a> {
                 self.pass(rest.find('\n').unwrap_or(rest.len()));
             } else if rest.starts_with("/*") {
                 let begin = self.pos;
-                let end = rest.find("*/").ok_or_else(|| Fault { torn: true, ..begin.fault("a comment without its end") })?;
+                let end =
+                    rest.find("*/").ok_or_else(|| Fault { torn: true, ..begin.fault("a comment without its end") })?;
                 self.pass(end + 2);
             } else {
                 return Ok(());
@@ -132,7 +133,9 @@ impl<'a> Lexer<'a> {
         let mut bytes = Vec::new();
         loop {
             let rest = self.rest();
-            let stop = rest.find(['\\', '\n', quote]).ok_or_else(|| Fault { torn: true, ..begin.fault("a string without its end") })?;
+            let stop = rest
+                .find(['\\', '\n', quote])
+                .ok_or_else(|| Fault { torn: true, ..begin.fault("a string without its end") })?;
             bytes.extend_from_slice(self.pass(stop).as_bytes());
             match self.pass(1) {
                 "\\" => self.escape(&mut bytes)?,

@@ -234,7 +234,9 @@ impl<'a> Parser<'_, 'a> {
             let pos = self.pos();
             dims.push(match self.peek() {
                 Token::Word(_) => Dim::Field(self.path()?),
-                _ => Dim::Fixed(u64::try_from(self.int()?).map_err(|_| pos.fault("an array cannot have a negative length"))?),
+                _ => Dim::Fixed(
+                    u64::try_from(self.int()?).map_err(|_| pos.fault("an array cannot have a negative length"))?,
+                ),
             });
             self.need("]")?;
         }

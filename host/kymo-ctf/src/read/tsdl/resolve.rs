@@ -137,7 +137,9 @@ impl Resolver {
         let byte = self.builder.int(element).filter(|int| int.bits == 8 && align == 8 && int.labels.is_none());
         let kind = match byte {
             Some(Int { encoding: Some(encoding), .. }) => Kind::Text { len, encoding: *encoding },
-            Some(Int { signed: false, base: Base::Hexadecimal, .. }) if matches!(len, Len::Saved(_)) => Kind::Bytes { len },
+            Some(Int { signed: false, base: Base::Hexadecimal, .. }) if matches!(len, Len::Saved(_)) => {
+                Kind::Bytes { len }
+            }
             _ => Kind::Array { len, element },
         };
         self.builder.push(align, kind).map_err(at)
@@ -188,7 +190,9 @@ impl Resolver {
             body = self.lookup(&format!("variant {name}"), pos)?.ty;
         }
         self.declare_name(&body);
-        let Spec::Variant { body: Some(decls), .. } = &body.spec else { return Err(pos.fault("a variant without options")) };
+        let Spec::Variant { body: Some(decls), .. } = &body.spec else {
+            return Err(pos.fault("a variant without options"));
+        };
         let target = self.reference(tag).map_err(at)?;
         let labels = self.builder.int(target).and_then(|int| int.labels.clone());
         let labels = labels.ok_or_else(|| pos.fault(format!("the tag `{}` is not an enumeration", tag.join("."))))?;
@@ -200,7 +204,8 @@ impl Resolver {
                 Decl::Field { ty, name, dims, pos } => {
                     let class = self.with_dims(ty, dims, *pos)?;
                     let choice = Builder::choice(&labels, name, class);
-                    let choice = choice.or_else(|what| Builder::choice(&labels, stripped(name), class).map_err(|_| what));
+                    let choice =
+                        choice.or_else(|what| Builder::choice(&labels, stripped(name), class).map_err(|_| what));
                     options.push(choice.map_err(|what| pos.fault(what))?);
                 }
                 other => self.declare(other)?,
@@ -213,12 +218,16 @@ impl Resolver {
     fn enumeration(&mut self, ty: &Rc<Type>) -> Result<ClassId, Fault> {
         let pos = ty.pos;
         let Spec::Enum { name, container, labels } = &ty.spec else { return Err(pos.fault("not an enumeration")) };
-        let Some(labels) = labels else { return self.named(&format!("enum {}", name.as_deref().unwrap_or_default()), pos) };
+        let Some(labels) = labels else {
+            return self.named(&format!("enum {}", name.as_deref().unwrap_or_default()), pos);
+        };
         self.declare_name(ty);
         let container = match container {
             Some(container) => self.class(container)?,
             // The specification's default.
-            None => self.named("int", pos).map_err(|_| pos.fault("an enumeration without a type needs the type `int`"))?,
+            None => {
+                self.named("int", pos).map_err(|_| pos.fault("an enumeration without a type needs the type `int`"))?
+            }
         };
         let set = match self.labels.get(&Rc::as_ptr(ty)) {
             Some(set) => Arc::clone(set),

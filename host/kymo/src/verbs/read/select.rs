@@ -32,7 +32,8 @@ impl Selection {
     /// A payload name that no event has is an error, because nothing would be shown for it.
     pub fn new(traces: &[Trace], fields: Option<&[String]>, globs: &[String]) -> anyhow::Result<Self> {
         let wanted = |name: &str| globs.is_empty() || globs.iter().any(|glob| matches(glob, name));
-        let events = traces.iter().map(|t| t.metadata.events.iter().map(|event| wanted(&event.name)).collect()).collect();
+        let events =
+            traces.iter().map(|t| t.metadata.events.iter().map(|event| wanted(&event.name)).collect()).collect();
         let known = |glob: &str| traces.iter().flat_map(|t| &t.metadata.events).any(|event| matches(glob, &event.name));
         let mut selection = Self {
             columns: Columns { time: true, delta: true, cpu: true, proc: true, pid: true, tid: true, event: true },
@@ -64,8 +65,10 @@ impl Selection {
                 _ => self.fields.push(name.to_owned()),
             }
         }
-        let known: BTreeSet<&str> =
-            traces.iter().flat_map(|t| t.metadata.events.iter().flat_map(|event| t.metadata.field_names(event))).collect();
+        let known: BTreeSet<&str> = traces
+            .iter()
+            .flat_map(|t| t.metadata.events.iter().flat_map(|event| t.metadata.field_names(event)))
+            .collect();
         if let Some(unknown) = self.fields.iter().find(|name| !known.contains(name.as_str())) {
             let some: Vec<&str> = known.iter().copied().take(20).collect();
             anyhow::bail!(

@@ -8,7 +8,10 @@ use super::select::Selection;
 
 fn event(id: u16, name: &str, fields: &[(&str, FieldType)]) -> EventClass {
     let fields = fields.iter().map(|(name, ty)| Field { name: (*name).into(), ty: ty.clone() }).collect();
-    EventClass { id, desc: EventDesc { provider: "motor".into(), name: name.into(), file: String::new(), line: 0, fields } }
+    EventClass {
+        id,
+        desc: EventDesc { provider: "motor".into(), name: name.into(), file: String::new(), line: 0, fields },
+    }
 }
 
 fn trace() -> Vec<Trace> {
@@ -27,11 +30,28 @@ fn trace() -> Vec<Trace> {
             precision_cycles: 0,
         },
         events: vec![
-            event(1, "step", &[("axis", F::Scalar(Scalar::U32)), ("position", F::Scalar(Scalar::F64)), ("state", enumeration), ("note", F::Str)]),
-            event(2, "raw", &[
-                ("mask", F::Scalar(Scalar::X16)), ("big", F::Scalar(Scalar::U64)), ("data", F::Bytes),
-                ("ok", F::Scalar(Scalar::Bool)), ("gain", F::Scalar(Scalar::F32)), ("list", F::Seq { element: Scalar::I8 }),
-            ]),
+            event(
+                1,
+                "step",
+                &[
+                    ("axis", F::Scalar(Scalar::U32)),
+                    ("position", F::Scalar(Scalar::F64)),
+                    ("state", enumeration),
+                    ("note", F::Str),
+                ],
+            ),
+            event(
+                2,
+                "raw",
+                &[
+                    ("mask", F::Scalar(Scalar::X16)),
+                    ("big", F::Scalar(Scalar::U64)),
+                    ("data", F::Bytes),
+                    ("ok", F::Scalar(Scalar::Bool)),
+                    ("gain", F::Scalar(Scalar::F32)),
+                    ("list", F::Seq { element: Scalar::I8 }),
+                ],
+            ),
         ],
         enums: vec![EnumDesc {
             provider: "motor".into(),
@@ -42,7 +62,9 @@ fn trace() -> Vec<Trace> {
             labels: vec![("moving".into(), 1)],
         }],
     };
-    let record = |id: u64, time: u64, payload: &[u8]| [&(id | time << 16).to_le_bytes()[..], &1240u32.to_le_bytes(), payload].concat();
+    let record = |id: u64, time: u64, payload: &[u8]| {
+        [&(id | time << 16).to_le_bytes()[..], &1240u32.to_le_bytes(), payload].concat()
+    };
     let step = |axis: u32, position: f64, state: u8, note: &[u8]| {
         [&axis.to_le_bytes()[..], &position.to_le_bytes(), &[state], &(note.len() as u16).to_le_bytes(), note].concat()
     };
@@ -51,12 +73,32 @@ fn trace() -> Vec<Trace> {
         let mut procname = [0; 16];
         procname[..4].copy_from_slice(b"prog");
         let content_bytes = content.len() as u64;
-        let head = PacketHead { uuid: [1; 16], stream_instance: 0, begin, end, content_bytes, seq, discarded, cpu: 1, vpid: 1234, lane: 1, procname };
+        let head = PacketHead {
+            uuid: [1; 16],
+            stream_instance: 0,
+            begin,
+            end,
+            content_bytes,
+            seq,
+            discarded,
+            cpu: 1,
+            vpid: 1234,
+            lane: 1,
+            procname,
+        };
         [&head.encode()[..], &content].concat()
     };
-    let raw = [&[0xFE, 0xCA][..], &u64::MAX.to_le_bytes(), &[2, 0, 0, 0xFF, 1], &f32::NAN.to_le_bytes(), &[2, 0, 0x80, 5]].concat();
+    let raw =
+        [&[0xFE, 0xCA][..], &u64::MAX.to_le_bytes(), &[2, 0, 0, 0xFF, 1], &f32::NAN.to_le_bytes(), &[2, 0, 0x80, 5]]
+            .concat();
     let stream = [
-        packet(5, 1239, &[record(1, 5, &step(3, 1.5, 1, b"x")), record(1, 1239, &step(4, f64::NEG_INFINITY, 7, b"\x1b[2J\"\n"))], 0, 0),
+        packet(
+            5,
+            1239,
+            &[record(1, 5, &step(3, 1.5, 1, b"x")), record(1, 1239, &step(4, f64::NEG_INFINITY, 7, b"\x1b[2J\"\n"))],
+            0,
+            0,
+        ),
         packet(2000, 61_000_000_000, &[record(2, 2000, &raw)], 1, 12),
     ];
     let memory = Memory { metadata: metadata_ctf18(&meta).into(), streams: vec![("user_1_0".into(), stream.concat())] };
@@ -85,22 +127,28 @@ fn check(arguments: &str, expect: &[&str]) {
 
 #[test]
 fn text() {
-    check("", &[
-        r#"22:14:19.000000005 (+?.?????????) cpu1 prog[1234/1240] motor:step: axis=3, position=1.5, state=moving(1), note="x""#,
-        r#"22:14:19.000001239 (+0.000001234) cpu1 prog[1234/1240] motor:step: axis=4, position=-inf, state=7, note="\u{1b}[2J\"\n""#,
-        "--- lost 12 records on cpu1 (pid 1234) between 22:14:19.000001239 and 22:15:20.000000000",
-        "22:14:19.000002000 (+0.000000761) cpu1 prog[1234/1240] motor:raw: mask=0xcafe, big=18446744073709551615, data=00ff, ok=true, gain=NaN, list=[-128, 5]",
-    ]);
+    check(
+        "",
+        &[
+            r#"22:14:19.000000005 (+?.?????????) cpu1 prog[1234/1240] motor:step: axis=3, position=1.5, state=moving(1), note="x""#,
+            r#"22:14:19.000001239 (+0.000001234) cpu1 prog[1234/1240] motor:step: axis=4, position=-inf, state=7, note="\u{1b}[2J\"\n""#,
+            "--- lost 12 records on cpu1 (pid 1234) between 22:14:19.000001239 and 22:15:20.000000000",
+            "22:14:19.000002000 (+0.000000761) cpu1 prog[1234/1240] motor:raw: mask=0xcafe, big=18446744073709551615, data=00ff, ok=true, gain=NaN, list=[-128, 5]",
+        ],
+    );
 }
 
 #[test]
 fn json() {
-    check("--json", &[
-        r#"{"time":1700000059000000005,"cycles":5,"cpu":1,"proc":"prog","pid":1234,"tid":1240,"event":"motor:step","fields":{"axis":3,"position":1.5,"state":{"value":1,"label":"moving"},"note":"x"}}"#,
-        r#"{"time":1700000059000001239,"cycles":1239,"cpu":1,"proc":"prog","pid":1234,"tid":1240,"event":"motor:step","fields":{"axis":4,"position":"-inf","state":{"value":7,"label":null},"note":"\u001b[2J\"\n"}}"#,
-        r#"{"lost":12,"packets":0,"cpu":1,"pid":1234,"proc":"prog","stream":"user_1_0","from":1700000059000001239,"to":1700000120000000000}"#,
-        r#"{"time":1700000059000002000,"cycles":2000,"cpu":1,"proc":"prog","pid":1234,"tid":1240,"event":"motor:raw","fields":{"mask":51966,"big":18446744073709551615,"data":"00ff","ok":true,"gain":"NaN","list":[-128,5]}}"#,
-    ]);
+    check(
+        "--json",
+        &[
+            r#"{"time":1700000059000000005,"cycles":5,"cpu":1,"proc":"prog","pid":1234,"tid":1240,"event":"motor:step","fields":{"axis":3,"position":1.5,"state":{"value":1,"label":"moving"},"note":"x"}}"#,
+            r#"{"time":1700000059000001239,"cycles":1239,"cpu":1,"proc":"prog","pid":1234,"tid":1240,"event":"motor:step","fields":{"axis":4,"position":"-inf","state":{"value":7,"label":null},"note":"\u001b[2J\"\n"}}"#,
+            r#"{"lost":12,"packets":0,"cpu":1,"pid":1234,"proc":"prog","stream":"user_1_0","from":1700000059000001239,"to":1700000120000000000}"#,
+            r#"{"time":1700000059000002000,"cycles":2000,"cpu":1,"proc":"prog","pid":1234,"tid":1240,"event":"motor:raw","fields":{"mask":51966,"big":18446744073709551615,"data":"00ff","ok":true,"gain":"NaN","list":[-128,5]}}"#,
+        ],
+    );
     for line in printed("--json --fields delta,axis").lines() {
         let value: serde_json::Value = serde_json::from_str(line).unwrap();
         assert!(value.is_object(), "{line}");
@@ -109,18 +157,32 @@ fn json() {
 
 #[test]
 fn columns_events_and_limit() {
-    check("--fields time,axis --cycles", &[
-        "5 axis=3", "1239 axis=4", "--- lost 12 records on cpu1 (pid 1234) between 1239 and 61000000000", "2000",
-    ]);
-    check("--fields axis,data --event *:step", &["axis=3", "axis=4", "--- lost 12 records on cpu1 (pid 1234) between 22:14:19.000001239 and 22:15:20.000000000"]);
-    check("--fields mask", &["--- lost 12 records on cpu1 (pid 1234) between 22:14:19.000001239 and 22:15:20.000000000", "mask=0xcafe"]);
+    check(
+        "--fields time,axis --cycles",
+        &["5 axis=3", "1239 axis=4", "--- lost 12 records on cpu1 (pid 1234) between 1239 and 61000000000", "2000"],
+    );
+    check(
+        "--fields axis,data --event *:step",
+        &[
+            "axis=3",
+            "axis=4",
+            "--- lost 12 records on cpu1 (pid 1234) between 22:14:19.000001239 and 22:15:20.000000000",
+        ],
+    );
+    check(
+        "--fields mask",
+        &["--- lost 12 records on cpu1 (pid 1234) between 22:14:19.000001239 and 22:15:20.000000000", "mask=0xcafe"],
+    );
     check("--fields proc,tid,delta,event --limit 1", &["(+?.?????????) prog[-/1240] motor:step"]);
     check("--fields pid --limit 1", &["[1234]"]);
     check("--fields time --date --limit 1", &["2023-11-14 22:14:19.000000005"]);
-    check("--json --fields delta,ok --event *:raw", &[
-        r#"{"lost":12,"packets":0,"cpu":1,"pid":1234,"proc":"prog","stream":"user_1_0","from":1700000059000001239,"to":1700000120000000000}"#,
-        r#"{"delta":null,"fields":{"ok":true}}"#,
-    ]);
+    check(
+        "--json --fields delta,ok --event *:raw",
+        &[
+            r#"{"lost":12,"packets":0,"cpu":1,"pid":1234,"proc":"prog","stream":"user_1_0","from":1700000059000001239,"to":1700000120000000000}"#,
+            r#"{"delta":null,"fields":{"ok":true}}"#,
+        ],
+    );
 }
 
 #[test]

@@ -59,7 +59,11 @@ impl<'a> Text<'a> {
                 if delta >= 0 {
                     out.push(b'+');
                 }
-                if self.times.cycles { push_signed(out, delta) } else { push_seconds(out, delta) }
+                if self.times.cycles {
+                    push_signed(out, delta)
+                } else {
+                    push_seconds(out, delta)
+                }
                 out.push(b')');
             }
         }
