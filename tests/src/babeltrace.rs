@@ -1,0 +1,159 @@
+//! What babeltrace2 reads, through its Python bindings, which give every value exactly; and whether `kymo read` agrees.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::OnceLock;
+
+use serde_json::{Map, Value};
+
+use crate::{Lab, Read, Record, paths};
+
+/// The Python that has babeltrace2's bindings: Debian's own, before others in PATH.
+fn python() -> Option<&'static str> {
+    static PYTHON: OnceLock<Option<&'static str>> = OnceLock::new();
+    *PYTHON.get_or_init(|| {
+        let works = |python: &&str| {
+            let output = Command::new(python).args(["-c", "import bt2"]).output();
+            output.is_ok_and(|output| output.status.success())
+        };
+        ["/usr/bin/python3", "python3"].into_iter().find(works)
+    })
+}
+
+/// Fails unless babeltrace2 reads the same records and losses from `dir` as `read`. False, with a visible skip, where it is not
+/// installed.
+#[track_caller]
+pub fn agrees(lab: &Lab, dir: &Path, read: &Read) -> bool {
+    let Some(python) = python() else {
+        crate::skip(lab.name(), "no python3 with babeltrace2's bindings (Debian: python3-bt2)");
+        return false;
+    };
+    let mut command = lab.command(python);
+    command.arg(paths::programs().with_file_name("tools").join("bt2_json.py")).arg(dir);
+    let outcome = lab.start(command).wait().expect(0);
+    let (mut records, mut losses) = (Vec::new(), Vec::new());
+    for line in outcome.stdout.lines() {
+        let value: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("not JSON: {error} in {line}"));
+        if value.get("lost").is_some() { losses.push(value) } else { records.push(value) }
+    }
+    assert_eq!(records.len(), read.records.len(), "records by babeltrace2, and by kymo read");
+    for (theirs, ours) in in_one_order(&records).into_iter().zip(in_our_order(&read.records)) {
+        if let Err(what) = same_record(theirs, ours) {
+            panic!("{what:.600}:\nbabeltrace2 {:.600}\nkymo read   {:.600}", theirs.to_string(), format!("{ours:?}"));
+        }
+    }
+    let lost: u64 = losses.iter().map(|loss| loss["lost"].as_u64().expect("a count")).sum();
+    assert_eq!(lost, read.lost(), "records lost by babeltrace2, and by kymo read");
+    let mut theirs: Vec<_> = losses.iter().map(|loss| ["from", "to", "lost"].map(|key| loss[key].as_u64().expect("a number"))).collect();
+    let mut ours: Vec<_> = read.losses.iter().map(|loss| [loss.from, loss.to, loss.records]).collect();
+    (theirs.sort(), ours.sort());
+    let near = |a: &[u64; 3], b: &[u64; 3]| a[0].abs_diff(b[0]) <= 1 && a[1].abs_diff(b[1]) <= 1 && a[2] == b[2];
+    let same = theirs.len() == ours.len() && theirs.iter().zip(&ours).all(|(theirs, ours)| near(theirs, ours));
+    assert!(same, "losses [from, to, records] by babeltrace2: {theirs:?}, and by kymo read: {ours:?}");
+    true
+}
+
+/// Records of equal time may come in any order from different streams.
+fn in_one_order(records: &[Value]) -> Vec<&Value> {
+    let mut sorted: Vec<&Value> = records.iter().collect();
+    sorted.sort_by_key(|record| ["cycles", "cpu", "pid", "tid"].map(|key| record[key].as_u64()));
+    sorted
+}
+
+fn in_our_order(records: &[Record]) -> Vec<&Record> {
+    let mut sorted: Vec<&Record> = records.iter().collect();
+    sorted.sort_by_key(|record| (record.cycles, record.cpu.unwrap_or(u64::from(u32::MAX)), record.pid, record.tid));
+    sorted
+}
+
+fn same_record(theirs: &Value, ours: &Record) -> Result<(), String> {
+    let head = |name: &str, ours: Value| match theirs[name] == ours {
+        true => Ok(()),
+        false => Err(format!("{name} is {} and {ours}", theirs[name])),
+    };
+    // babeltrace2 goes from cycles to nanoseconds by way of a double; cycles are what must be the same.
+    if theirs["time"].as_u64().is_none_or(|time| time.abs_diff(ours.time) > 1) {
+        return Err(format!("time is {} and {}", theirs["time"], ours.time));
+    }
+    head("cycles", ours.cycles.into())?;
+    head("cpu", ours.cpu.unwrap_or(u64::from(u32::MAX)).into())?;
+    head("proc", ours.proc.as_str().into())?;
+    head("pid", ours.pid.into())?;
+    head("tid", ours.tid.into())?;
+    head("event", ours.event.as_str().into())?;
+    let fields = theirs["fields"].as_object().ok_or("no fields")?;
+    let visible: Map<String, Value> =
+        fields.iter().filter(|(name, _)| !is_length_of_other(name, fields)).map(|(k, v)| (k.clone(), v.clone())).collect();
+    if !visible.keys().eq(ours.fields.keys()) {
+        return Err(format!("fields are {:?} and {:?}", visible.keys(), ours.fields.keys()));
+    }
+    for (name, value) in &visible {
+        if !same_value(value, &ours.fields[name]) {
+            return Err(format!("{name} is {value} and {}", ours.fields[name]));
+        }
+    }
+    Ok(())
+}
+
+/// CTF 1.8 has the length of `x` as a field `_x_length`; kymo read does not show it.
+fn is_length_of_other(name: &str, fields: &Map<String, Value>) -> bool {
+    let other = name.strip_prefix('_').and_then(|name| name.strip_suffix("_length"));
+    other.is_some_and(|other| fields.contains_key(other))
+}
+
+/// `theirs` as tools/bt2_json.py writes it.
+fn same_value(theirs: &Value, ours: &Value) -> bool {
+    match theirs {
+        Value::Object(tagged) => {
+            if let Some(bits) = tagged.get("f32") {
+                let theirs = f32::from_bits(bits.as_u64().expect("bits") as u32);
+                return same_float(f64::from(theirs), &float32(ours));
+            }
+            if let Some(bits) = tagged.get("f64") {
+                return same_float(f64::from_bits(bits.as_u64().expect("bits")), &float64(ours));
+            }
+            let label = tagged["labels"].get(0).cloned().unwrap_or(Value::Null);
+            match ours {
+                Value::Bool(value) => tagged["enum"] == u64::from(*value) && label == value.to_string(),
+                _ => tagged["enum"] == ours["value"] && label == ours["label"],
+            }
+        }
+        Value::Array(elements) => match ours {
+            Value::Array(ours) => {
+                elements.len() == ours.len() && elements.iter().zip(ours).all(|(theirs, ours)| same_value(theirs, ours))
+            }
+            Value::String(hex) => {
+                let bytes = elements.iter().map(|byte| format!("{:02x}", byte.as_u64().expect("a byte")));
+                bytes.collect::<String>() == *hex
+            }
+            _ => false,
+        },
+        _ => theirs == ours,
+    }
+}
+
+fn same_float(theirs: f64, ours: &Option<f64>) -> bool {
+    ours.is_some_and(|ours| ours.to_bits() == theirs.to_bits() || (ours.is_nan() && theirs.is_nan()))
+}
+
+/// A float as `kymo read --json` shows it.
+pub fn float64(value: &Value) -> Option<f64> {
+    match value {
+        Value::Number(number) => number.as_f64(),
+        Value::String(text) => match text.as_str() {
+            "NaN" => Some(f64::NAN),
+            "inf" => Some(f64::INFINITY),
+            "-inf" => Some(f64::NEG_INFINITY),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The same of 32 bits: the digits are the shortest that give back those bits.
+pub fn float32(value: &Value) -> Option<f64> {
+    match value {
+        Value::Number(number) => number.to_string().parse::<f32>().ok().map(f64::from),
+        _ => float64(value),
+    }
+}

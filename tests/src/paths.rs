@@ -1,0 +1,56 @@
+//! Where things are: the repository, libkymo and the `kymo` command. What is missing is built, once.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// The top of the repository.
+pub fn repository() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ is in the repository")
+}
+
+/// The folder with kymo's headers.
+pub fn include() -> PathBuf {
+    repository().join("emit/include")
+}
+
+/// The folder of this crate with C programs.
+pub fn programs() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("programs")
+}
+
+/// The folder with libkymo.a and libkymo.so.
+pub fn library() -> &'static Path {
+    static DIR: OnceLock<PathBuf> = OnceLock::new();
+    DIR.get_or_init(|| {
+        let dir = std::env::var_os("KYMO_LIB").map_or_else(|| repository().join("build/emit"), PathBuf::from);
+        if !dir.join("libkymo.a").exists() || !dir.join("libkymo.so").exists() {
+            let mut make = Command::new("make");
+            make.arg("-s").arg("-C").arg(repository().join("emit")).arg(format!("OUT={}", dir.display()));
+            run(&mut make);
+        }
+        dir
+    })
+}
+
+/// The `kymo` command.
+pub fn kymo() -> &'static Path {
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    BINARY.get_or_init(|| {
+        if let Some(given) = std::env::var_os("KYMO") {
+            return PathBuf::from(given);
+        }
+        let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository().join("target"), PathBuf::from);
+        let binary = repository().join(target).join("release/kymo");
+        if !binary.exists() {
+            let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+            run(cargo.args(["build", "--release", "-p", "kymo"]).current_dir(repository()));
+        }
+        binary
+    })
+}
+
+fn run(command: &mut Command) {
+    let output = command.output().unwrap_or_else(|error| panic!("cannot run {command:?}: {error}"));
+    assert!(output.status.success(), "{command:?} failed:\n{}", String::from_utf8_lossy(&output.stderr));
+}

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Prints a trace as babeltrace2 reads it, a JSON object a line, with every value exact.
+
+Floats are {"f32": bits} and {"f64": bits}, enumerations {"enum": value, "labels": [...]}. Compared with `kymo read --json`
+by kymo-tests; decides nothing itself.
+"""
+import json
+import struct
+import sys
+
+import bt2
+
+
+def plain(field):
+    if isinstance(field, bt2._EnumerationFieldConst):
+        return {"enum": int(field), "labels": list(field.labels)}
+    if isinstance(field, bt2._SinglePrecisionRealFieldConst):
+        return {"f32": struct.unpack("<I", struct.pack("<f", float(field)))[0]}
+    if isinstance(field, bt2._DoublePrecisionRealFieldConst):
+        return {"f64": struct.unpack("<Q", struct.pack("<d", float(field)))[0]}
+    if isinstance(field, bt2._BoolFieldConst):
+        return bool(field)
+    if isinstance(field, bt2._StringFieldConst):
+        return str(field)
+    if isinstance(field, bt2._IntegerFieldConst):
+        return int(field)
+    if isinstance(field, bt2._StructureFieldConst):
+        return {name: plain(value) for name, value in field.items()}
+    if isinstance(field, bt2._ArrayFieldConst):
+        return [plain(value) for value in field]
+    raise TypeError(type(field))
+
+
+def main():
+    out = sys.stdout
+    for message in bt2.TraceCollectionMessageIterator(sys.argv[1]):
+        if isinstance(message, bt2._EventMessageConst):
+            event, clock = message.event, message.default_clock_snapshot
+            packet = event.packet.context_field
+            record = {
+                "time": clock.ns_from_origin, "cycles": clock.value, "event": event.name,
+                "cpu": int(packet["cpu_id"]), "pid": int(packet["vpid"]), "proc": str(packet["procname"]),
+                "tid": int(event.common_context_field["vtid"]), "fields": plain(event.payload_field) if event.payload_field else {},
+            }
+        elif isinstance(message, bt2._DiscardedEventsMessageConst):
+            record = {
+                "lost": message.count,
+                "from": message.beginning_default_clock_snapshot.ns_from_origin,
+                "to": message.end_default_clock_snapshot.ns_from_origin,
+            }
+        else:
+            continue
+        out.write(json.dumps(record, ensure_ascii=False) + "\n")
+
+
+sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
+main()
