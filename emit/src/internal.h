@@ -55,7 +55,8 @@ struct kymo_claim {
 /* What the kernel wipes in a child, whatever way it was made. */
 struct kymo_process {
 	struct kymo_slot slots[KYMO_SLOTS];
-	uint32_t generation; /* 0 in a new child */
+	struct kymo_slot out_of_line; /* never has lanes; see struct kymo_event */
+	uint32_t generation;	      /* 0 in a new child */
 };
 
 /* runtime.c */

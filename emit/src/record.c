@@ -152,7 +152,8 @@ static void rseq_write(const struct kymo_self *self, struct kymo_event *event, u
 		if (step - KYMO_ONE_RECORD <= KYMO_RECORD_MAX &&
 		    kymo__sequence_segs(slot, event, step, segs, segs_end))
 			return;
-		kymo__sequence_clear(slot->rseq_offset);
+		if (slot->rseq_offset)
+			kymo__sequence_clear(slot->rseq_offset);
 		rings = kymo_hold(index);
 		if (!rings)
 			return;

@@ -122,12 +122,12 @@ void kymo_slot_publish(uint32_t slot, const struct kymo_slot *value)
 		return;
 	}
 	to->id_offset = (uint32_t)(offsetof(struct kymo_event, id) + slot * sizeof(uint16_t));
-	to->rseq_offset = rseq_offset;
+	to->room = value->room;
+	to->mask = value->mask;
+	to->rseq_offset = kymo_kind == KYMO_KIND_RSEQ ? rseq_offset : 0;
 #if KYMO_ARCH_X86_64
 	to->thread_offset = (char *)&self_tls.inline_part - kymo__thread_pointer();
 #endif
-	to->room = value->room;
-	to->mask = value->mask;
 	to->stride = value->stride;
 	to->data_offset = value->data_offset;
 	to->serial = value->serial;

@@ -37,8 +37,7 @@ KYMO__INLINE void kymo__emit_words(struct kymo_event *event, const struct kymo_s
 				   uint64_t w2, uint64_t w3)
 {
 #if KYMO_ARCH_X86_64
-	if (KYMO__LIKELY(!((uintptr_t)slot & 1)) && KYMO__LIKELY(kymo__inline_tid(slot)) &&
-	    KYMO__LIKELY(kymo__sequence_words(slot, event, step, word_count, w0, w1, w2, w3)))
+	if (KYMO__LIKELY(kymo__sequence_words(slot, event, step, word_count, w0, w1, w2, w3)))
 		return;
 #endif
 	(void)slot;
@@ -99,8 +98,7 @@ KYMO__EMIT kymo__write_segs(struct kymo_event *event, const struct kymo_slot *sl
 	uint64_t step = KYMO_ONE_RECORD + KYMO__BEFORE_PAYLOAD + payload_bytes;
 
 #if KYMO_ARCH_X86_64
-	if (KYMO__LIKELY(!((uintptr_t)slot & 1)) && KYMO__LIKELY(kymo__inline_tid(slot)) &&
-	    KYMO__LIKELY(payload_bytes <= KYMO_RECORD_MAX - KYMO__BEFORE_PAYLOAD) &&
+	if (KYMO__LIKELY(payload_bytes <= KYMO_RECORD_MAX - KYMO__BEFORE_PAYLOAD) &&
 	    KYMO__LIKELY(kymo__sequence_segs(slot, event, step, segs, segs_end)))
 		return;
 #endif

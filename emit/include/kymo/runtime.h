@@ -23,7 +23,8 @@ struct kymo_slot;
 
 /*
  * State of one event in one object. first is what a tracepoint looks at: null when no session wants the event, else the
- * slot of the only one that does, or an odd pointer when there are several.
+ * slot of the only one that does, or a slot without lanes when the record has to go out of line: several sessions, or the
+ * portable ring.
  */
 struct kymo_event {
 	const struct kymo_slot *first;
@@ -38,7 +39,7 @@ KYMO_CHECK_OFFSET(struct kymo_event, id, 24);
 
 /*
  * One session. cpu_count is 0 while the slot is free: every CPU number is too large then, and the sequence leaves. The slots
- * stand in memory that the kernel wipes in a new child, so a child always comes out of line first.
+ * stand in memory that the kernel wipes in a new child; rseq_offset is 0 then, and the child comes out of line first.
  */
 struct kymo_slot {
 	struct kymo_ring *rings; /* control blocks; the doubled bytes of lane i begin at rings + data_offset + i * stride */
@@ -46,25 +47,25 @@ struct kymo_slot {
 	uint32_t room;		 /* ring_bytes - 7: stores may run 7 bytes past a record */
 	uint32_t mask;		 /* ring_bytes - 1 */
 	uint32_t id_offset;	 /* of this slot's id in a struct kymo_event */
-	intptr_t rseq_offset;	 /* of struct rseq from the thread pointer */
-	intptr_t thread_offset;	 /* of struct kymo_thread from the thread pointer */
 	uint64_t stride;	 /* 2 * ring_bytes */
 	uint64_t data_offset;	 /* bytes */
 	uint64_t serial;
+	intptr_t rseq_offset;	 /* of struct rseq from the thread pointer; 0: out of line */
+	intptr_t thread_offset;	 /* of struct kymo_thread from the thread pointer */
 } __attribute__((aligned(64)));
 KYMO_CHECK_SIZE(struct kymo_slot, 64);
 KYMO_CHECK_OFFSET(struct kymo_slot, cpu_count, 8);
 KYMO_CHECK_OFFSET(struct kymo_slot, room, 12);
 KYMO_CHECK_OFFSET(struct kymo_slot, mask, 16);
 KYMO_CHECK_OFFSET(struct kymo_slot, id_offset, 20);
-KYMO_CHECK_OFFSET(struct kymo_slot, rseq_offset, 24);
-KYMO_CHECK_OFFSET(struct kymo_slot, thread_offset, 32);
-KYMO_CHECK_OFFSET(struct kymo_slot, stride, 40);
-KYMO_CHECK_OFFSET(struct kymo_slot, data_offset, 48);
+KYMO_CHECK_OFFSET(struct kymo_slot, stride, 24);
+KYMO_CHECK_OFFSET(struct kymo_slot, data_offset, 32);
+KYMO_CHECK_OFFSET(struct kymo_slot, rseq_offset, 48);
+KYMO_CHECK_OFFSET(struct kymo_slot, thread_offset, 56);
 
 /*
  * Per thread, in libkymo's thread-local storage (initial-exec: no allocation in signal handlers). inline_tid is the
- * thread's id once the inline path may be taken, else 0: before a thread's first record, and always with the portable ring.
+ * thread's id once it has been asked for, else 0: then its first record goes out of line.
  */
 struct kymo_thread {
 	uint32_t inline_tid;

@@ -3,6 +3,7 @@
  * sequence.h: the restartable sequence that writes a whole record and publishes it with its last store
  * [ring.md 5.1]. Two forms: a payload of 1 to 4 words held in registers, and a payload gathered from pieces.
  *
+ *	if slot.rseq_offset == 0 goto out
  *	rseq.rseq_cs = &descriptor
  *   1:	cpu = rseq.cpu_id;			if cpu >= slot.cpu_count goto out
  *	id = event.id[slot];			if id == 0 goto out
@@ -11,6 +12,7 @@
  *	h = ring.head
  *	if low(h + step) - low(ring.tail) > slot.room goto out
  *	p += low(h) & slot.mask
+ *	tid = this thread's;			if tid == 0 goto out
  *	p[0..8) = word, ring.last = word, p[8..12) = tid, p[12...) = payload
  *	ring.head = h + step
  *   2:	rseq.rseq_cs = 0			(a library may be unmapped later; the kernel must not look there)
@@ -39,14 +41,16 @@
 	".pushsection __rseq_cs_ptr_array, \"aw\"\n\t"                                             \
 	".quad 3b\n\t"                                                                             \
 	".popsection\n\t"                                                                          \
-	"movq 24(%[slot]), %%rdx\n\t"                                                              \
+	"movq 48(%[slot]), %%rdx\n\t"                                                              \
+	"testq %%rdx, %%rdx\n\t"                                                                   \
+	"jz %l[out]\n\t"                                                                           \
 	"leaq 3b(%%rip), %%rax\n\t"                                                                \
 	"movq %%rax, %%fs:8(%%rdx)\n"                                                              \
 	"1:\n\t"
 
 #define KYMO__SEQ_END                                                                              \
 	"2:\n\t"                                                                                   \
-	"movq 24(%[slot]), %%rax\n\t"                                                              \
+	"movq 48(%[slot]), %%rax\n\t"                                                              \
 	"movq $0, %%fs:8(%%rax)\n\t"                                                               \
 	".pushsection __rseq_failure, \"ax\"\n\t"                                                  \
 	".byte 0x0f, 0xb9, 0x3d\n\t"                                                               \
@@ -69,8 +73,8 @@
 	"movl %%eax, %%r10d\n\t"                                                                   \
 	"shlq $7, %%r10\n\t"                                                                       \
 	"addq %%r11, %%r10\n\t"                                                                    \
-	"imulq 40(%[slot]), %%rax\n\t"                                                             \
-	"addq 48(%[slot]), %%r11\n\t"                                                              \
+	"imulq 24(%[slot]), %%rax\n\t"                                                             \
+	"addq 32(%[slot]), %%r11\n\t"                                                              \
 	"addq %%rax, %%r11\n\t"                                                                    \
 	"rdtsc\n\t"                                                                                \
 	"shlq $32, %%rdx\n\t"                                                                      \
@@ -85,8 +89,10 @@
 	"movl 16(%[slot]), %%edx\n\t"                                                              \
 	"andl %%r8d, %%edx\n\t"                                                                    \
 	"addq %%rdx, %%r11\n\t"                                                                    \
-	"movq 32(%[slot]), %%rdx\n\t"                                                              \
+	"movq 56(%[slot]), %%rdx\n\t"                                                              \
 	"movl %%fs:(%%rdx), %%edx\n\t"                                                             \
+	"testl %%edx, %%edx\n\t"                                                                   \
+	"jz %l[out]\n\t"                                                                           \
 	"movq %%rax, (%%r11)\n\t"                                                                  \
 	"movq %%rax, 8(%%r10)\n\t"                                                                 \
 	"movl %%edx, 8(%%r11)\n\t"
@@ -96,6 +102,8 @@
 	"addq %[step], %%r8\n\t"                                                                   \
 	"movq %%r8, (%%r10)\n"
 
+#define KYMO__SEQ_INPUTS [slot] "r"(slot), [event] "r"(event), [step] "r"(step)
+
 #define KYMO__SEQ_WORDS(stores, ...)                                                               \
 	__asm__ goto(KYMO__SEQ_BEGIN                                                               \
 		KYMO__SEQ_OPEN                                                                     \
@@ -103,7 +111,7 @@
 		KYMO__SEQ_COMMIT                                                                   \
 		KYMO__SEQ_END                                                                      \
 		:                                                                                  \
-		: [slot] "r"(slot), [event] "r"(event), [step] "r"(step), __VA_ARGS__              \
+		: KYMO__SEQ_INPUTS, __VA_ARGS__                                                    \
 		: "memory", "cc", "rax", "rdx", "r8", "r10", "r11"                                 \
 		: out)
 /* clang-format on */
@@ -227,8 +235,7 @@ KYMO__INLINE int kymo__sequence_segs(const struct kymo_slot *slot, const struct 
 		KYMO__SEQ_COMMIT
 		KYMO__SEQ_END
 		:
-		: [slot] "r"(slot), [event] "r"(event), [step] "r"(step), [segs] "r"(segs),
-		  [segs_end] "r"(segs_end)
+		: KYMO__SEQ_INPUTS, [segs] "r"(segs), [segs_end] "r"(segs_end)
 		: "memory", "cc", "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r10", "r11"
 		: out);
 	/* clang-format on */
@@ -258,15 +265,6 @@ KYMO__INLINE char *kymo__thread_pointer(void)
 
 	__asm__("movq %%fs:0, %0" : "=r"(pointer));
 	return pointer;
-}
-
-/* The calling thread's id, 0 where the sequence may not be tried. */
-KYMO__INLINE uint32_t kymo__inline_tid(const struct kymo_slot *slot)
-{
-	uint32_t tid;
-
-	__asm__ __volatile__("movl %%fs:(%1), %0" : "=r"(tid) : "r"(slot->thread_offset));
-	return tid;
 }
 
 #endif
