@@ -141,7 +141,7 @@ fn processes(summary: &Summary) {
     let list = if list.is_empty() { list } else { format!(" ({list})") };
     let clock = &summary.clock;
     eprintln!(
-        "kymo: {} recorded{list}, {} seen; rings: {}; clock: {} at {:.6} MHz, within {:.2} ppm",
+        "kymo: {} recorded{list}, {} seen; rings: up to {}; clock: {} at {:.6} MHz, within {:.2} ppm",
         plural(summary.recorded_count, "program"),
         count(summary.process_count),
         bytes(summary.rings_bytes_max),
