@@ -20,6 +20,8 @@ class Cpu:
     def __init__(self):
         self.ms = {"kymo": {}, "lttng": {}}  # tracer: {round: ms per million records}
         self.rounds, self.lost = 0, {"kymo": 0, "lttng": 0}
+        self.file_bytes = {"kymo": 0, "lttng": 0}
+        self.records = {"kymo": 0, "lttng": 0}
         self.rate = RATE
 
     def run_pass(self, ctx):
@@ -43,8 +45,10 @@ class Cpu:
             with ctx.session("cpu", lttng.THRIFTY) as session:
                 text = ctx.run("paced", arguments, session=session)
             used, lost = ctx.daemon.cpu_seconds() - before, session.discarded
-        session.remove()
         produced = _parse(text)["produced"]
+        self.file_bytes[tracer] += session.file_bytes()
+        self.records[tracer] += produced - lost
+        session.remove()
         self.lost[tracer] += lost
         self.ms[tracer][self.rounds] = used * 1e9 / max(1, produced - lost)
         with open(ctx.raw_path("cpu.txt"), "a", encoding="utf-8") as raw:
@@ -57,6 +61,11 @@ class Cpu:
                 text = f"{stats.median(self.ms[tracer].values()):.2f} ms"
                 row.kymo, row.peer = (text, row.peer) if tracer == "kymo" else (row.kymo, text)
         row.note = f"at {self.rate / 1e6:.1f} M records/s; LTTng: {lttng.THRIFTY}; lost: kymo {self.lost['kymo']}, LTTng {self.lost['lttng']}"
+        for tracer in ("kymo", "lttng"):
+            if self.records[tracer]:
+                each = self.file_bytes[tracer] / self.records[tracer]
+                per_mb = stats.median(self.ms[tracer].values()) / each
+                row.note += f"; {tracer}: {each:.1f} bytes a record in the files, {per_mb:.2f} ms of CPU a megabyte"
         if not self.ms["kymo"]:
             row.missing = f"kymo is not built ({ctx.kymo_missing})"
         elif not self.ms["lttng"]:

@@ -13,6 +13,8 @@ import signal
 import subprocess
 import time
 
+from . import machine
+
 RING = "4M"            # per CPU; hot loops, single records, collector's CPU
 RING_THROUGHPUT = "32M"  # per CPU, as LTTng's 8 x 4M
 START_TIMEOUT_S = 10
@@ -42,7 +44,7 @@ class Recording:
         self.env = dict(os.environ, KYMO_RUNTIME_DIR=str(runtime_dir))
         self.portable = portable
         self.process, self.text, self.summary = None, "", {}
-        self.records = self.lost = self.bytes = None
+        self.records = self.lost = None
         self.cpu_s = 0.0
 
     def __enter__(self):
@@ -90,7 +92,6 @@ class Recording:
             raise KymoError(f"no summary in {self.output} ({error}):\n{self.text}") from error
         self.records = _number(self.summary, "records")
         self.lost = _number(self.summary, "lost")
-        self.bytes = _number(self.summary, "bytes")
 
     def program_env(self, base):
         env = dict(base, KYMO_RUNTIME_DIR=str(self.runtime_dir))
@@ -107,12 +108,15 @@ class Recording:
             raise KymoError(f"count {self.output}: {done.stdout}{done.stderr}")
         return found
 
+    def file_bytes(self):
+        return machine.bytes_under(self.output, lambda name: name != "metadata" and not name.startswith("."))
+
     def remove(self):
         shutil.rmtree(self.output, ignore_errors=True)
 
 
 def _number(summary, key):
     value = summary.get(key)
-    if isinstance(value, dict):
-        value = value.get("total")
+    if isinstance(value, dict):  # losses, by cause
+        value = sum(value.values())
     return value if isinstance(value, int) else None

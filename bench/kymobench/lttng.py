@@ -137,8 +137,10 @@ class Session:
         if self.snapshot:
             run(["snapshot", "record", "-s", self.name, str(self.output)], check=False)
         run(["destroy", self.name], check=False)
-        self.bytes = sum(os.path.getsize(os.path.join(at, file)) for at, _, files in os.walk(self.output)
-                         for file in files if file != "metadata" and not file.endswith(".idx"))
+        self.bytes = self.file_bytes()
+
+    def file_bytes(self):
+        return machine.bytes_under(self.output, lambda name: name != "metadata" and not name.endswith(".idx"))
 
     def count(self):
         """Records that are in the trace, by babeltrace2; None where it is not installed. 1 to 2 million a second."""

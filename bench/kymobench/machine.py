@@ -93,6 +93,12 @@ def cpu_seconds(pids):
     return total
 
 
+def bytes_under(directory, wanted):
+    """Bytes of the files below a directory whose names are wanted."""
+    return sum(os.path.getsize(os.path.join(at, name)) for at, _, names in os.walk(directory)
+               for name in names if wanted(name))
+
+
 def children_of(pid):
     """The process and all its descendants."""
     found, queue = [], [pid]
