@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -83,6 +84,20 @@ bool kymo_conn_describe(struct kymo_conn *conn, struct kymo_module *module)
 	return batch_send(conn);
 }
 
+/* The name of the program, which is its first thread's; ours may be the helper thread. */
+static void read_comm(char *to, size_t bytes)
+{
+	int fd = open("/proc/self/comm", O_RDONLY | O_CLOEXEC);
+	ssize_t got = fd < 0 ? 0 : read(fd, to, bytes);
+
+	if (fd >= 0)
+		close(fd);
+	if (got > 0)
+		to[got - 1] = 0; /* the newline */
+	else
+		prctl(PR_GET_NAME, to);
+}
+
 /* kymo_conn_greet: HELLO, all descriptions, DESCS_END. */
 bool kymo_conn_greet(struct kymo_conn *conn, uint32_t generation)
 {
@@ -103,7 +118,7 @@ bool kymo_conn_greet(struct kymo_conn *conn, uint32_t generation)
 	hello->kind = kymo_kind;
 	hello->clock = kymo_clock_kind;
 	hello->cpu_count = (uint32_t)sysconf(_SC_NPROCESSORS_CONF);
-	prctl(PR_GET_NAME, hello->comm);
+	read_comm(hello->comm, sizeof(hello->comm));
 	do
 		sent = send(conn->fd, message, hello->msg.bytes, MSG_NOSIGNAL);
 	while (sent < 0 && errno == EINTR);
