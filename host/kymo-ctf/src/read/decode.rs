@@ -95,7 +95,8 @@ impl<'a> Cursor<'a> {
         Ok(self.odd(at, bits, order))
     }
 
-    /// Bits that do not begin or end at bytes. Little endian fills bytes from their low end, big endian from the high end.
+    /// Bits that do not begin or end at bytes. Little endian fills bytes from their low end, big endian from their high
+    /// end.
     fn odd(&self, at: u64, bits: u64, order: Order) -> u64 {
         (0..bits).fold(0, |value, i| {
             let byte = u64::from(self.data[self.base + ((at + i) / 8) as usize]);

@@ -17,8 +17,8 @@ use select::Selection;
 
 /// Print a trace in the order of time
 ///
-/// Any CTF 1.8 or CTF 2 trace can be read, not only those of kymo. Lost records are shown where they are missing. What is
-/// damaged is listed on standard error at the end.
+/// Any CTF 1.8 or CTF 2 trace can be read, not only those of kymo. Lost records are shown where they are missing.
+/// What is damaged is listed on standard error at the end.
 #[derive(clap::Args)]
 #[command(
     after_help = "Exit status: 0 fine, 1 the trace was damaged (what could be read was printed), 2 it cannot be opened."
