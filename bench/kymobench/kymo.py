@@ -12,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 from . import machine
 
@@ -24,11 +25,17 @@ class KymoError(Exception):
     """The collector did not start or did not end as it should; says what it printed."""
 
 
+def command(root):
+    """The kymo command: $KYMO (the Makefile sets it), else where cargo puts it."""
+    target = Path(os.environ.get("CARGO_TARGET_DIR") or root / "target")
+    return Path(os.environ.get("KYMO") or target / "release/kymo").absolute()
+
+
 def missing(root):
     """None when library and command are built, else what is missing."""
-    for part in ("build/emit/libkymo.a", "target/release/kymo", "emit/include/kymo/tracepoint.h"):
-        if not (root / part).exists():
-            return part
+    for part in (root / "build/emit/libkymo.a", root / "emit/include/kymo/tracepoint.h", command(root)):
+        if not part.exists():
+            return str(part)
     return None
 
 
@@ -36,7 +43,7 @@ class Recording:
     """A running `kymo record`. Context manager; after it, records, lost, cpu_s and the summary are known."""
 
     def __init__(self, root, runtime_dir, output, cpu, ring=RING, events=("bench:*",), portable=False):
-        self.command = ["taskset", "-c", str(cpu), str(root / "target/release/kymo"), "record"]
+        self.command = ["taskset", "-c", str(cpu), str(command(root)), "record"]
         for pattern in events:
             self.command += ["-u", pattern]
         self.command += ["-o", str(output), "--ring-size", ring]
