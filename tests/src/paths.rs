@@ -23,13 +23,12 @@ pub fn programs() -> PathBuf {
 pub fn library() -> &'static Path {
     static DIR: OnceLock<PathBuf> = OnceLock::new();
     DIR.get_or_init(|| {
-        let dir = std::env::var_os("KYMO_LIB").map_or_else(|| repository().join("build/emit"), PathBuf::from);
-        if !dir.join("libkymo.a").exists() || !dir.join("libkymo.so").exists() {
-            let mut make = Command::new("make");
-            make.arg("-s").arg("-C").arg(repository().join("emit")).arg(format!("OUT={}", dir.display()));
-            run(&mut make);
+        if let Some(given) = std::env::var_os("KYMO_LIB") {
+            return PathBuf::from(given);
         }
-        dir
+        // Programs are compiled with the headers as they are now: a library of other headers would not fit them.
+        run(Command::new("make").arg("-s").arg("-C").arg(repository().join("emit")));
+        repository().join("build/emit")
     })
 }
 
