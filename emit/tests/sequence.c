@@ -12,6 +12,10 @@ KYMO_EVENT(sequence, words_2, (u64, a), (u32, b))
 KYMO_EVENT(sequence, words_3, (u64, a), (u64, b), (u8, c))
 KYMO_EVENT(sequence, words_4, (u64, a), (u64, b), (u64, c), (u64, d))
 KYMO_EVENT(sequence, none)
+KYMO_EVENT(sequence, tail_1, (u32, a), (bytes, tail))
+KYMO_EVENT(sequence, tail_2, (u64, a), (bytes, tail))
+KYMO_EVENT(sequence, tail_3, (u64, a), (u64, b), (bytes, tail))
+KYMO_EVENT(sequence, tail_4, (u64, a), (u64, b), (u64, c), (u32, d), (bytes, tail))
 
 #define RING_BYTES 4096u
 
@@ -156,6 +160,37 @@ static void words(void)
 	}
 }
 
+/* Events that end in a piece, for pieces of every length. */
+static void tails(void)
+{
+	const uint64_t a = 0x0123456789abcdef, b = 0xfedcba9876543210, c = 0x5555aaaa5555aaaa;
+	uint8_t source[1200];
+
+	for (size_t i = 0; i < sizeof(source); i++)
+		source[i] = (uint8_t)random_number();
+	for (uint16_t bytes = 0; bytes < 1000; bytes++) {
+		const uint8_t *tail = source + bytes % 13;
+		const uint32_t d = bytes;
+		struct kymo_seg segs[6] = { { &a, 8 }, { &b, 8 }, { &c, 8 }, { &d, 4 }, { &bytes, 2 }, { tail, bytes } };
+		struct kymo_seg one[3] = { { &d, 4 }, segs[4], segs[5] }, two[3] = { segs[0], segs[4], segs[5] };
+		struct kymo_seg three[4] = { segs[0], segs[1], segs[4], segs[5] };
+		uint64_t head = random_number() << 32 | (uint32_t)(0 - random_number() % 5000);
+
+		set(head, head);
+		kymo_trace(sequence, tail_1, d, tail, bytes);
+		expect(head, head, 11, one, 3, local_lost(&local));
+		set(head, head);
+		kymo_trace(sequence, tail_2, a, tail, bytes);
+		expect(head, head, 12, two, 3, local_lost(&local));
+		set(head, head);
+		kymo_trace(sequence, tail_3, a, b, tail, bytes);
+		expect(head, head, 13, three, 4, local_lost(&local));
+		set(head, head);
+		kymo_trace(sequence, tail_4, a, b, c, d, tail, bytes);
+		expect(head, head, 14, segs, 6, local_lost(&local));
+	}
+}
+
 int main(void)
 {
 	bool rseq = kymo_kind == KYMO_KIND_RSEQ;
@@ -171,11 +206,16 @@ int main(void)
 	local_enable(&kymo__event_sequence_words_3, 3);
 	local_enable(&kymo__event_sequence_words_4, 4);
 	local_enable(&kymo__event_sequence_none, 7);
+	local_enable(&kymo__event_sequence_tail_1, 11);
+	local_enable(&kymo__event_sequence_tail_2, 12);
+	local_enable(&kymo__event_sequence_tail_3, 13);
+	local_enable(&kymo__event_sequence_tail_4, 14);
 	kymo_thread_init();
 	data(0); /* map the reader's view, which disturbs head */
 	pieces_of_every_length();
 	random_positions();
 	words();
+	tails();
 	printf("%s: the record path does what the specification says\n", rseq ? "rseq" : "portable");
 	return 0;
 }

@@ -23,14 +23,20 @@
 /* Longest part of a string that is recorded, bytes. */
 #define KYMO_STR_MAX 65000u
 
-/* Adds value, width bytes wide, at byte offset at of words. Constants fold away. */
+/*
+ * Adds value, width bytes wide, at byte offset at of words, behind what stands there. Constants fold away; the first part of a
+ * word is assigned, not or-ed, so that the compiler has nothing to load.
+ */
 KYMO__INLINE void kymo__pack(uint64_t *words, unsigned at, uint64_t value, unsigned width)
 {
 	unsigned shift = at % 8 * 8;
 
-	words[at / 8] |= value << shift;
+	if (shift)
+		words[at / 8] |= value << shift;
+	else
+		words[at / 8] = value;
 	if (shift + width * 8 > 64)
-		words[at / 8 + 1] |= value >> (64 - shift);
+		words[at / 8 + 1] = value >> (64 - shift);
 }
 
 /*
@@ -38,7 +44,8 @@ KYMO__INLINE void kymo__pack(uint64_t *words, unsigned at, uint64_t value, unsig
  * begins a new word, so that the sequence reads words as they were stored.
  */
 struct kymo__build {
-	struct kymo_seg *seg;
+	struct kymo_seg *segs;
+	unsigned seg_count;
 	uint64_t *words;
 	unsigned at;	   /* end of the staged bytes */
 	unsigned run;	   /* first staged byte that no segment covers yet */
@@ -55,9 +62,9 @@ KYMO__INLINE void kymo__put(struct kymo__build *b, uint64_t value, unsigned widt
 
 KYMO__INLINE void kymo__put_run(struct kymo__build *b)
 {
-	b->seg->at = (const uint8_t *)b->words + b->run;
-	b->seg->bytes = (b->at - b->run) | KYMO_SEG_STAGED;
-	b->seg++;
+	b->segs[b->seg_count].at = (const uint8_t *)b->words + b->run;
+	b->segs[b->seg_count].bytes = (b->at - b->run) | KYMO_SEG_STAGED;
+	b->seg_count++;
 	b->at = b->run = (b->at + 7) / 8 * 8;
 }
 
@@ -65,10 +72,16 @@ KYMO__INLINE void kymo__put_tail(struct kymo__build *b, const void *at, size_t b
 {
 	if (b->at != b->run)
 		kymo__put_run(b);
-	b->seg->at = at;
-	b->seg->bytes = bytes;
-	b->seg++;
+	b->segs[b->seg_count].at = at;
+	b->segs[b->seg_count].bytes = bytes;
+	b->seg_count++;
 	b->bytes += bytes;
+}
+
+/* Bytes of the first staged run, where it is the only one and stands first; else 0. */
+KYMO__INLINE unsigned kymo__staged_first(const struct kymo__build *b, unsigned fixed_bytes)
+{
+	return b->seg_count == 2 && b->run == (fixed_bytes + 7) / 8 * 8 && b->at == b->run ? fixed_bytes : 0;
 }
 
 KYMO__INLINE size_t kymo__put_count(struct kymo__build *b, size_t count)

@@ -159,25 +159,31 @@ static void __attribute__((destructor(101), unused)) kymo__destruct(void)
 		if (KYMO__PIECE_COUNT(__VA_ARGS__) == 0 &&                                         \
 		    KYMO__FIXED_BYTES(__VA_ARGS__) <= KYMO_WORDS_MAX * 8) {                        \
 			uint64_t kymo__words[KYMO__FIXED_BYTES(__VA_ARGS__) / 8 +                  \
-					     KYMO_WORDS_MAX] = { 0 };                              \
+					     KYMO_WORDS_MAX];                                      \
 			unsigned kymo__at = 0;                                                     \
                                                                                                    \
+			/* Says to the compiler that all words are set; those in use will be. */   \
+			__asm__("" : "=m"(kymo__words));                                           \
 			KYMO__FIELDS(PACK, __VA_ARGS__)                                            \
 			(void)kymo__at;                                                            \
 			kymo__write_words(kymo__event, kymo__slot,                                 \
 					  (unsigned)KYMO__FIXED_BYTES(__VA_ARGS__), kymo__words);  \
 		} else {                                                                           \
 			uint64_t kymo__words[KYMO__FIXED_BYTES(__VA_ARGS__) / 8 + 2 +              \
-					     KYMO__PIECE_COUNT(__VA_ARGS__)] = { 0 };              \
+					     KYMO__PIECE_COUNT(__VA_ARGS__)];                      \
 			struct kymo_seg kymo__segs[2 * KYMO__PIECE_COUNT(__VA_ARGS__) + 1];        \
-			struct kymo__build kymo__b = { kymo__segs, kymo__words, 0, 0, 0, 0 };      \
+			struct kymo__build kymo__b = { kymo__segs, 0, kymo__words, 0, 0, 0, 0 };   \
                                                                                                    \
-			/* Says to the compiler that all pieces are set; those in use will be. */  \
-			__asm__("" : "=m"(kymo__segs));                                            \
+			/* Says to the compiler that all of it is set; what is in use will be. */  \
+			__asm__("" : "=m"(kymo__segs), "=m"(kymo__words));                         \
 			KYMO__FIELDS(PUT, __VA_ARGS__)                                             \
-			kymo__put_run(&kymo__b);                                                   \
-			kymo__write_segs(kymo__event, kymo__slot, kymo__segs, kymo__b.seg,         \
-					 kymo__b.bytes);                                           \
+			if (kymo__b.at != kymo__b.run)                                             \
+				kymo__put_run(&kymo__b);                                           \
+			kymo__write_pieces(                                                        \
+				kymo__event, kymo__slot, kymo__segs, kymo__b.seg_count,            \
+				kymo__words,                                                       \
+				kymo__staged_first(&kymo__b, KYMO__FIXED_BYTES(__VA_ARGS__)),      \
+				kymo__b.bytes);                                                    \
 		}                                                                                  \
 	}
 

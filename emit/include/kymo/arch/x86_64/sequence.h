@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * sequence.h: the restartable sequence that writes a whole record and publishes it with its last store
- * [ring.md 5.1]. Two forms: a payload of 1 to 4 words held in registers, and a payload gathered from pieces.
+ * [ring.md 5.1]. Three forms: a payload of 1 to 4 words held in registers; words in memory and one piece behind them, as an event
+ * with a string at its end has; and a payload gathered from any number of pieces.
  *
  *	if slot.rseq_offset == 0 goto out
  *	rseq.rseq_cs = &descriptor
@@ -147,10 +148,104 @@ out:
 	return 0;
 }
 
+/* clang-format off */
+/* Copies rcx bytes from rsi to rdi, which both move; goes on at label next. Clobbers rax. A piece of the assembly below. */
+#define KYMO__SEQ_COPY(next)                                                                       \
+	"cmpq $16, %%rcx\n\t"                                                                      \
+	"ja 7f\n\t"                                                                                \
+	"cmpq $8, %%rcx\n\t"                                                                       \
+	"jb 75f\n"                                                                                 \
+	"6:\n\t"                                /* 8 to 16: the first and the last 8 */            \
+	"movq (%%rsi), %%rax\n\t"                                                                  \
+	"movq -8(%%rsi,%%rcx), %%rsi\n\t"                                                          \
+	"movq %%rax, (%%rdi)\n\t"                                                                  \
+	"movq %%rsi, -8(%%rdi,%%rcx)\n\t"                                                          \
+	"addq %%rcx, %%rdi\n\t"                                                                    \
+	"jmp " next "\n"                                                                           \
+	"7:\n\t"                                /* more than 16 */                                 \
+	"cmpq $256, %%rcx\n\t"                                                                     \
+	"jae 8f\n"                                                                                 \
+	"71:\n\t"                                                                                  \
+	"movq (%%rsi), %%rax\n\t"                                                                  \
+	"movq %%rax, (%%rdi)\n\t"                                                                  \
+	"addq $8, %%rsi\n\t"                                                                       \
+	"addq $8, %%rdi\n\t"                                                                       \
+	"subq $8, %%rcx\n\t"                                                                       \
+	"cmpq $16, %%rcx\n\t"                                                                      \
+	"ja 71b\n\t"                                                                               \
+	"jmp 6b\n"                                                                                 \
+	"75:\n\t"                               /* less than 8 */                                  \
+	"testb $4, %%cl\n\t"                                                                       \
+	"jz 76f\n\t"                                                                               \
+	"movl (%%rsi), %%eax\n\t"                                                                  \
+	"movl %%eax, (%%rdi)\n\t"                                                                  \
+	"movl -4(%%rsi,%%rcx), %%eax\n\t"                                                          \
+	"movl %%eax, -4(%%rdi,%%rcx)\n\t"                                                          \
+	"addq %%rcx, %%rdi\n\t"                                                                    \
+	"jmp " next "\n"                                                                           \
+	"76:\n\t"                                                                                  \
+	"testb $2, %%cl\n\t"                                                                       \
+	"jz 77f\n\t"                                                                               \
+	"movzwl (%%rsi), %%eax\n\t"                                                                \
+	"movw %%ax, (%%rdi)\n\t"                                                                   \
+	"addq $2, %%rsi\n\t"                                                                       \
+	"addq $2, %%rdi\n"                                                                         \
+	"77:\n\t"                                                                                  \
+	"testb $1, %%cl\n\t"                                                                       \
+	"jz " next "\n\t"                                                                          \
+	"movzbl (%%rsi), %%eax\n\t"                                                                \
+	"movb %%al, (%%rdi)\n\t"                                                                   \
+	"addq $1, %%rdi\n\t"                                                                       \
+	"jmp " next "\n"                                                                           \
+	"8:\n\t"                                                                                   \
+	"rep movsb\n\t"                                                                            \
+	"jmp " next "\n"
+
+#define KYMO__SEQ_TAIL(words_moved)                                                                \
+	__asm__ goto(KYMO__SEQ_BEGIN                                                               \
+		KYMO__SEQ_OPEN                                                                     \
+		words_moved                                                                        \
+		"movq %[tail], %%rsi\n\t"                                                          \
+		"movq %[tail_bytes], %%rcx\n\t"                                                    \
+		"leaq 12(%%r11,%[fixed_bytes]), %%rdi\n\t"                                         \
+		KYMO__SEQ_COPY("9f")                                                               \
+		"9:\n\t"                                                                           \
+		KYMO__SEQ_COMMIT                                                                   \
+		KYMO__SEQ_END                                                                      \
+		:                                                                                  \
+		: KYMO__SEQ_INPUTS, [words] "r"(words), [fixed_bytes] "r"(fixed_bytes),            \
+		  [tail] "rm"(tail), [tail_bytes] "rm"(tail_bytes)                                 \
+		: "memory", "cc", "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r10", "r11"            \
+		: out)
+
+#define KYMO__SEQ_MOVE(at) "movq " #at "(%[words]), %%rax\n\tmovq %%rax, 12+" #at "(%%r11)\n\t"
+/* clang-format on */
+
+/*
+ * kymo__sequence_tail: as kymo__sequence_words, for fixed_bytes (1 to 32, word_count words of them, a constant) in words,
+ * followed by tail_bytes from tail. Whole words go first; the tail overwrites what is too much.
+ */
+KYMO__INLINE int kymo__sequence_tail(const struct kymo_slot *slot, const struct kymo_event *event,
+				     uint64_t step, unsigned word_count, const uint64_t *words,
+				     uint64_t fixed_bytes, const void *tail, uint64_t tail_bytes)
+{
+	if (word_count <= 1)
+		KYMO__SEQ_TAIL(KYMO__SEQ_MOVE(0));
+	else if (word_count == 2)
+		KYMO__SEQ_TAIL(KYMO__SEQ_MOVE(0) KYMO__SEQ_MOVE(8));
+	else if (word_count == 3)
+		KYMO__SEQ_TAIL(KYMO__SEQ_MOVE(0) KYMO__SEQ_MOVE(8) KYMO__SEQ_MOVE(16));
+	else
+		KYMO__SEQ_TAIL(KYMO__SEQ_MOVE(0) KYMO__SEQ_MOVE(8) KYMO__SEQ_MOVE(16)
+				       KYMO__SEQ_MOVE(24));
+	return 1;
+out:
+	return 0;
+}
+
 /*
  * kymo__sequence_segs: as kymo__sequence_words, the payload behind the thread id copied from pieces inside the sequence.
- * Staged pieces go by whole words, as they were stored: a load across two stores would wait for both. Others: 8 to 16 bytes as
- * their first and last 8, 256 bytes and more by "rep movsb", else by words.
+ * Staged pieces go by whole words, as they were stored: a load across two stores would wait for both.
  */
 KYMO__INLINE int kymo__sequence_segs(const struct kymo_slot *slot, const struct kymo_event *event,
 				     uint64_t step, const struct kymo_seg *segs,
@@ -166,21 +261,7 @@ KYMO__INLINE int kymo__sequence_segs(const struct kymo_slot *slot, const struct 
 		"movq 8(%%rdx), %%rcx\n\t"              /* rcx: bytes */
 		"testq %%rcx, %%rcx\n\t"
 		"js 51f\n\t"
-		"cmpq $16, %%rcx\n\t"
-		"ja 7f\n\t"
-		"cmpq $8, %%rcx\n\t"
-		"jb 75f\n"
-		"6:\n\t"                                /* 8 to 16 */
-		"movq (%%rsi), %%rax\n\t"
-		"movq -8(%%rsi,%%rcx), %%rsi\n\t"
-		"movq %%rax, (%%rdi)\n\t"
-		"movq %%rsi, -8(%%rdi,%%rcx)\n\t"
-		"addq %%rcx, %%rdi\n"
-		"65:\n\t"                               /* next */
-		"addq $16, %%rdx\n\t"
-		"cmpq %[segs_end], %%rdx\n\t"
-		"jb 5b\n\t"
-		"jmp 9f\n"
+		KYMO__SEQ_COPY("65f")
 		"51:\n\t"                               /* whole words; the next piece overwrites what is too much */
 		"btrq $63, %%rcx\n\t"
 		"leaq (%%rdi,%%rcx), %%r11\n"
@@ -191,47 +272,11 @@ KYMO__INLINE int kymo__sequence_segs(const struct kymo_slot *slot, const struct 
 		"addq $8, %%rdi\n\t"
 		"cmpq %%r11, %%rdi\n\t"
 		"jb 52b\n\t"
-		"movq %%r11, %%rdi\n\t"
-		"jmp 65b\n"
-		"7:\n\t"                                /* more than 16 */
-		"cmpq $256, %%rcx\n\t"
-		"jae 8f\n"
-		"71:\n\t"
-		"movq (%%rsi), %%rax\n\t"
-		"movq %%rax, (%%rdi)\n\t"
-		"addq $8, %%rsi\n\t"
-		"addq $8, %%rdi\n\t"
-		"subq $8, %%rcx\n\t"
-		"cmpq $16, %%rcx\n\t"
-		"ja 71b\n\t"
-		"jmp 6b\n"
-		"75:\n\t"                               /* less than 8 */
-		"testb $4, %%cl\n\t"
-		"jz 76f\n\t"
-		"movl (%%rsi), %%eax\n\t"
-		"movl %%eax, (%%rdi)\n\t"
-		"movl -4(%%rsi,%%rcx), %%eax\n\t"
-		"movl %%eax, -4(%%rdi,%%rcx)\n\t"
-		"addq %%rcx, %%rdi\n\t"
-		"jmp 65b\n"
-		"76:\n\t"
-		"testb $2, %%cl\n\t"
-		"jz 77f\n\t"
-		"movzwl (%%rsi), %%eax\n\t"
-		"movw %%ax, (%%rdi)\n\t"
-		"addq $2, %%rsi\n\t"
-		"addq $2, %%rdi\n"
-		"77:\n\t"
-		"testb $1, %%cl\n\t"
-		"jz 65b\n\t"
-		"movzbl (%%rsi), %%eax\n\t"
-		"movb %%al, (%%rdi)\n\t"
-		"addq $1, %%rdi\n\t"
-		"jmp 65b\n"
-		"8:\n\t"
-		"rep movsb\n\t"
-		"jmp 65b\n"
-		"9:\n\t"
+		"movq %%r11, %%rdi\n"
+		"65:\n\t"                               /* next */
+		"addq $16, %%rdx\n\t"
+		"cmpq %[segs_end], %%rdx\n\t"
+		"jb 5b\n\t"
 		KYMO__SEQ_COMMIT
 		KYMO__SEQ_END
 		:
