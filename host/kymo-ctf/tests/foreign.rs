@@ -229,3 +229,19 @@ fn environment_of_either_kind_and_missing_parts() {
     assert_eq!(lines.len(), 0);
     assert_eq!(caveats, ["s, packet 0, byte 0: a record without any bits; rest of the packet skipped"]);
 }
+
+#[test]
+fn ids_that_the_program_sees_go_before_those_of_the_kernel() {
+    for names in [["vtid", "tid", "vpid", "pid"], ["tid", "vtid", "pid", "vpid"]] {
+        let fields: String = names.map(|name| format!("u8 _{name}; ")).concat();
+        let metadata = format!(
+            "typealias integer {{ size = 8; }} := u8; stream {{ event.context := struct {{ {fields} }}; }}; event {{ id = 0; }};"
+        );
+        let bytes: Vec<u8> = names.map(|name| u8::from(name.starts_with('v'))).into();
+        let memory = Memory { metadata: metadata.into(), streams: vec![("s".into(), bytes)] };
+        let traces = [Trace::from_files(&memory).unwrap().value];
+        let mut reader = kymo_ctf::read::Reader::new(&traces);
+        let Some(kymo_ctf::read::Item::Record(record)) = reader.next() else { panic!("no record") };
+        assert_eq!((record.vtid, record.vpid), (Some(1), Some(1)), "{names:?}");
+    }
+}
