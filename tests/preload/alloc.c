@@ -74,6 +74,22 @@ static void realloc_chains(void)
 	}
 }
 
+static void moved(void)
+{
+	uint8_t *at = malloc(100), *in_the_way = malloc(100), *to;
+
+	CHECK(at && in_the_way);
+	fill(at, 100, 1);
+	to = reallocarray(at, 100, 100);
+	CHECK(to && to != at);
+	verify(to, 100, 1);
+	at = realloc(to, 1000000);
+	CHECK(at && at != to);
+	verify(at, 100, 1);
+	free(at);
+	free(in_the_way);
+}
+
 static void alignments(void)
 {
 	for (size_t alignment = sizeof(void *); alignment <= 65536; alignment *= 2) {
@@ -168,6 +184,7 @@ int main(void)
 	atexit(at_exit);
 	CHECK(early && early[0] == 'e');
 	realloc_chains();
+	moved();
 	alignments();
 	errno_kept();
 	calloc_is_zero();

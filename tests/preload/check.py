@@ -34,7 +34,7 @@ def blocks(records):
     def let_go(record, key):
         if not key[1]:
             return
-        if key in ahead and record["event"] == "libc:realloc":
+        if key in ahead and record["event"] == "libc:realloc" and record["tid"] != ahead[key]["tid"]:
             del ahead[key]
             return
         if key in dead:
@@ -120,6 +120,9 @@ def hold_20_ms(records):
     """hold.c: ten holds of 20 ms; the other thread asks 5 ms into each."""
     long = [(a, b) for a, b in holds(records) if b["time"] - a["time"] > 10_000_000]
     waited = [r for r in records if r["event"] == "pthread:mutex_lock" and r["fields"]["waited_ns"] > 5_000_000]
+    locks = {r["fields"]["mutex"] for r in records if "mutex" in r["fields"]}
+    if len(locks) != 1:
+        problems.append(f"{len(locks)} mutexes, of which one is the program's")
     if len(long) != 10 or len(waited) < 9:
         problems.append(f"{len(long)} long holds and {len(waited)} long waits, not 10 and 10")
     for taken, let_go in long:

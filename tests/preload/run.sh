@@ -62,8 +62,11 @@ have() {
 run() {
 	local preload=$1
 	shift
-	timeout -k 5 "${LIMIT:-120}" env ${preload:+LD_PRELOAD="$preload"} "$@" \
-		>"$work/out" 2>"$work/err" </dev/null
+	# The braces take what the shell says of a command that a signal ended.
+	{
+		timeout -k 5 "${LIMIT:-120}" env ${preload:+LD_PRELOAD="$preload"} "$@" \
+			>"$work/out" 2>"$work/err" </dev/null
+	} 2>"$work/null"
 }
 
 # compare NAME COMMAND...: the same output and exit code with each helper as without.
@@ -102,7 +105,7 @@ victim() {
 	fi
 }
 
-for source in alloc threads fork locks hold endless; do
+for source in alloc threads fork locks hold churn endless; do
 	victim $source "$CC" -O1 -g -fno-builtin "$here/$source.c" -pthread
 done
 victim own_malloc "$CC" -O1 -g -fno-builtin -rdynamic "$here/own_malloc.c" -pthread

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # survive.sh: the cases of run.sh in which nothing is traced: the helpers are there and must not be felt.
 
-for case in alloc threads fork own_malloc locks cxx; do
+for case in alloc threads fork own_malloc locks churn cxx; do
 	compare "victim $case" "$work/$case"
 done
 compare "static executable" "$work/alloc_static"
@@ -54,9 +54,9 @@ have perl perl && compare "perl" perl -e '
 	my %h; $h{$_ % 997} .= "x$_" for 1 .. 200000; my $p = fork; exit 3 if !$p; waitpid $p, 0;
 	print scalar(keys %h), " ", $? >> 8, " ", length join("", values %h), "\n"'
 have gdb gdb && compare "gdb --version" gdb --version
-have gdb gdb && compare "gdb runs a program" gdb -nx -q -batch \
-	-ex 'set print thread-events off' -ex 'handle SIGUSR1 nostop noprint pass' -ex run \
-	-ex 'print $_exitcode' "$work/alloc"
+have gdb gdb && compare "gdb runs a program" bash -c '
+	gdb -nx -q -batch -ex "set print thread-events off" -ex "handle SIGUSR1 nostop noprint pass" \
+		-ex run -ex "print \$_exitcode" "$work/alloc" | grep -v "^.Inferior 1 (process"'
 have node node && compare "node" node -e '
 	const { Worker } = require("worker_threads");
 	const code = "let a = []; for (let i = 0; i < 1e5; i++) a.push({ i }); require(\"worker_threads\").parentPort.postMessage(a.length)";
