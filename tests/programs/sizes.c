@@ -12,7 +12,7 @@ static uint8_t data[1 << 17];
 
 int main(void)
 {
-	static const size_t bytes[] = { 0, 1, 4000, 4096, 60000, 65517, 65518, 65519, 65535, 65536, 100000, 70000, 60000, 12 };
+	static const size_t bytes[] = { 0, 1, 3000, 4096, 60000, 65517, 65518, 65519, 65535, 65536, 100000, 70000, 60000, 12 };
 	uint32_t produced = 0;
 
 	live_shortly();

@@ -209,6 +209,18 @@ impl Proc {
     #[track_caller]
     pub fn wait(mut self) -> Outcome {
         self.stdin = None;
+        self.finish()
+    }
+
+    /// Sends a signal and waits for its end; its standard input stays open.
+    #[track_caller]
+    pub fn end(self, signal: Signal) -> Outcome {
+        self.signal(signal);
+        self.finish()
+    }
+
+    #[track_caller]
+    fn finish(mut self) -> Outcome {
         if !self.ends_before(self.deadline) {
             panic!("still running at the deadline: {}", self.state());
         }
@@ -219,13 +231,6 @@ impl Proc {
         let code = status.code().or(status.signal().map(|signal| 128 + signal)).expect("it has ended");
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         Outcome { code, stdout: text(stdout), stderr: text(stderr) }
-    }
-
-    /// Sends a signal and waits for its end.
-    #[track_caller]
-    pub fn end(self, signal: Signal) -> Outcome {
-        self.signal(signal);
-        self.wait()
     }
 
     /// While the leader is not waited for, nobody else can have the number of its group.

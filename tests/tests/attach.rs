@@ -1,0 +1,212 @@
+//! Sessions that come to running programs, one after the other and many at once; and collectors that are killed.
+
+use kymo_tests::{Lab, Proc, Ring, babeltrace, trace};
+use rustix::process::Signal;
+
+/// A runner that is ready.
+fn runner(lab: &Lab) -> Proc {
+    let program = match lab.path("runner") {
+        there if there.exists() => there,
+        _ => lab.cc("runner.c"),
+    };
+    let proc = lab.spawn(program, &[]);
+    proc.until("ready");
+    proc
+}
+
+/// Says a line and waits for the answer.
+fn ask(proc: &mut Proc, line: &str, answer: &str) -> String {
+    proc.say(line);
+    proc.until(answer)
+}
+
+/// Room for a burst, however late the collector comes.
+const ROOM: [&str; 4] = ["--ring-size", "8M", "--memory", "16G"];
+
+#[test]
+fn attach_detach_and_attach_again() {
+    for ring in Ring::BOTH {
+        let mut lab = Lab::new("attach_again");
+        lab.ring(ring);
+        let (mut wanted, mut other) = (runner(&lab), runner(&lab));
+        let pid = wanted.pid().to_string();
+        ask(&mut wanted, "burst 100", "done");
+        for (name, range) in [("first", 100..1100), ("second", 1600..2600)] {
+            let recording = lab.record(name).args(&ROOM).args(&["-p", &pid]).attach();
+            ask(&mut wanted, "enabled", "enabled");
+            ask(&mut other, "burst 100", "done");
+            ask(&mut wanted, "burst 1000", "done");
+            let recorded = recording.end(Signal::INT).expect(0).lossless();
+            assert_eq!(recorded.records(), 1000, "{}", recorded.outcome.stderr);
+            let read = recorded.read(&lab);
+            assert!(read.numbers("runner:rec", "n").into_iter().eq(range), "{name}");
+            assert!(read.records.iter().all(|record| record.pid == u64::from(wanted.pid())));
+            ask(&mut wanted, "disabled", "disabled");
+            ask(&mut wanted, "burst 500", "done");
+        }
+        assert_eq!(wanted.wait().code, 0);
+    }
+}
+
+#[test]
+fn a_session_without_a_command_records_what_runs_and_what_comes() {
+    let lab = Lab::new("attach_all");
+    let mut early = [runner(&lab), runner(&lab)];
+    let recording = lab.record("trace").args(&ROOM).attach();
+    for proc in &mut early {
+        ask(proc, "enabled", "enabled");
+        ask(proc, "burst 300", "done");
+    }
+    let mut late = runner(&lab);
+    // It waited for the session before main, so nothing of it is missing.
+    ask(&mut late, "burst 300", "done");
+    let recorded = recording.end(Signal::INT).expect(0).lossless();
+    let read = recorded.read(&lab);
+    for pid in [early[0].pid(), early[1].pid(), late.pid()] {
+        let numbers: Vec<u64> = read.records.iter().filter(|r| r.pid == u64::from(pid)).map(|r| r.number("n")).collect();
+        trace::assert_counts_up(&numbers, 300);
+    }
+    assert_eq!(recorded.summary["recorded_count"], 3);
+}
+
+/// Each of `count` sessions on the same event gets every record.
+fn sessions_at_once(name: &str, count: usize) {
+    for ring in Ring::BOTH {
+        let mut lab = Lab::alone(name);
+        lab.ring(ring);
+        let mut proc = runner(&lab);
+        let pid = proc.pid().to_string();
+        let recordings: Vec<_> =
+            (0..count).map(|at| lab.record(&format!("trace{at}")).args(&ROOM).args(&["-p", &pid]).attach()).collect();
+        // A session is attached when a record is in its trace.
+        lab.wait_for("a record in every trace", || {
+            ask(&mut proc, "burst 1", "done");
+            recordings.iter().all(|recording| recording.has_records()).then_some(())
+        });
+        let begin: u64 = ask(&mut proc, "burst 0", "done")[5..].parse().unwrap();
+        let end: u64 = ask(&mut proc, "burst 10000", "done")[5..].parse().unwrap();
+        assert_eq!(end, begin + 10_000);
+        for (at, recording) in recordings.into_iter().enumerate() {
+            let recorded = recording.end(Signal::TERM).expect(0).lossless();
+            let numbers = recorded.read(&lab).numbers("runner:rec", "n");
+            assert!(numbers[0] <= begin, "session {at} begins with {}", numbers[0]);
+            assert!(numbers.iter().copied().eq(numbers[0]..end), "session {at}: {} records to {:?}", numbers.len(), numbers.last());
+        }
+        ask(&mut proc, "disabled", "disabled");
+        assert_eq!(proc.wait().code, 0);
+    }
+}
+
+#[test]
+fn two_sessions_at_once_get_every_record() {
+    sessions_at_once("two_sessions", 2);
+}
+
+#[test]
+fn nine_sessions_at_once_get_every_record() {
+    sessions_at_once("nine_sessions", 9);
+}
+
+#[test]
+fn sessions_with_different_patterns_do_not_mix() {
+    let lab = Lab::new("patterns_at_once");
+    let program = lab.cc_text("pair", "#include \"common.h\"\nKYMO_EVENT(pair, a, (u32, n))\nKYMO_EVENT(pair, b, (u32, n))\n\
+        int main(void) { live_shortly(); say(\"ready\"); hear(); until_enabled(pair, a); until_enabled(pair, b);\n\
+        for (uint32_t n = 0; n < 1000; n++) { kymo_trace(pair, a, n); kymo_trace(pair, b, n); } return 0; }\n");
+    let mut proc = lab.spawn(&program, &[]);
+    proc.until("ready");
+    let recordings = ["a", "b"].map(|name| lab.record(name).args(&["-u", &format!("pair:{name}")]).attach());
+    proc.say("go");
+    assert_eq!(proc.wait().code, 0);
+    for (recording, name) in recordings.into_iter().zip(["a", "b"]) {
+        let read = recording.end(Signal::INT).expect(0).lossless().read(&lab);
+        trace::assert_counts_up(&read.numbers(&format!("pair:{name}"), "n"), 1000);
+        assert_eq!(read.records.len(), 1000);
+    }
+}
+
+#[test]
+fn a_session_ends_after_its_time() {
+    let lab = Lab::new("for_time");
+    let mut proc = runner(&lab);
+    let recording = lab.record("trace").args(&ROOM).args(&["--for", "1500ms"]).attach();
+    ask(&mut proc, "enabled", "enabled");
+    ask(&mut proc, "burst 100", "done");
+    let recorded = recording.wait().expect(0).lossless();
+    trace::assert_counts_up(&recorded.read(&lab).numbers("runner:rec", "n"), 100);
+    ask(&mut proc, "disabled", "disabled");
+    assert!(proc.is_running());
+}
+
+#[test]
+fn a_program_outlives_a_killed_collector() {
+    for ring in Ring::BOTH {
+        let mut lab = Lab::new("killed_collector");
+        lab.ring(ring);
+        let mut proc = runner(&lab);
+        let pid = proc.pid().to_string();
+        let recording = lab.record("first").args(&ROOM).args(&["-p", &pid]).attach();
+        ask(&mut proc, "enabled", "enabled");
+        lab.wait_for("a record in the trace", || {
+            ask(&mut proc, "burst 100", "done");
+            recording.has_records().then_some(())
+        });
+        let killed = recording.end(Signal::KILL);
+        assert_eq!((killed.outcome.code, &killed.summary["complete"]), (137, &false.into()));
+        ask(&mut proc, "disabled", "disabled");
+        let begin: u64 = ask(&mut proc, "burst 100", "done")[5..].parse().unwrap();
+        // What was written before can be read, by both readers.
+        let read = lab.read("first");
+        let numbers = read.numbers("runner:rec", "n");
+        trace::assert_counts_up(&numbers, numbers.len() as u64);
+        assert!(!numbers.is_empty());
+        babeltrace::agrees(&lab, &killed.dir, &read);
+        // And the next one records all.
+        let recording = lab.record("second").args(&ROOM).args(&["-p", &pid]).attach();
+        ask(&mut proc, "enabled", "enabled");
+        ask(&mut proc, "burst 1000", "done");
+        let read = recording.end(Signal::INT).expect(0).lossless().read(&lab);
+        assert!(read.numbers("runner:rec", "n").into_iter().eq(begin..begin + 1000));
+        assert_eq!(proc.wait().code, 0);
+        let left = lab.sockets("");
+        assert!(left.iter().all(|path| path.file_name().unwrap().to_string_lossy().starts_with("s.")), "{left:?}");
+    }
+}
+
+#[test]
+fn a_command_outlives_its_killed_collector() {
+    let lab = Lab::new("killed_with_command");
+    let program = lab.cc("runner.c");
+    let mut recording = lab.record("first").args(&ROOM).start(&[program.to_str().unwrap()]);
+    recording.proc().until("ready");
+    ask(recording.proc(), "burst 1000", "done");
+    lab.wait_for("a record in the trace", || recording.has_records().then_some(()));
+    recording.proc().signal(Signal::KILL);
+    ask(recording.proc(), "disabled", "disabled");
+    assert_eq!(ask(recording.proc(), "burst 1000", "done"), "done 2000");
+    let numbers = lab.read("first").numbers("runner:rec", "n");
+    trace::assert_counts_up(&numbers, numbers.len() as u64);
+    let second = lab.record("second").args(&ROOM).attach();
+    ask(recording.proc(), "enabled", "enabled");
+    ask(recording.proc(), "burst 1000", "done");
+    let read = second.end(Signal::INT).expect(0).lossless().read(&lab);
+    assert!(read.numbers("runner:rec", "n").into_iter().eq(2000..3000));
+    recording.proc().say("exit 0");
+    assert_eq!(recording.wait().outcome.code, 137);
+}
+
+/// SIGINT and SIGTERM end a recording with a whole trace, and the command with it.
+#[test]
+fn a_signal_to_kymo_record_gives_a_whole_trace() {
+    for (signal, number) in [(Signal::INT, 2), (Signal::TERM, 15)] {
+        let lab = Lab::new("signals");
+        let program = lab.cc("runner.c");
+        let mut recording = lab.record("trace").args(&ROOM).start(&[program.to_str().unwrap()]);
+        recording.proc().until("ready");
+        ask(recording.proc(), "burst 5000", "done");
+        let recorded = recording.end(signal).expect(128 + number).lossless();
+        let read = recorded.read(&lab);
+        trace::assert_counts_up(&read.numbers("runner:rec", "n"), 5000);
+        babeltrace::agrees(&lab, &recorded.dir, &read);
+    }
+}
