@@ -53,7 +53,7 @@ void kymo_portable_forget(uint32_t slot)
 bool kymo_portable_idle(uint32_t slot)
 {
 	for (uint32_t i = 0; i < KYMO_CLAIMS_MAX; i++)
-		if (__atomic_load_n(&claims[slot][i].depth, __ATOMIC_SEQ_CST))
+		if (__atomic_load_n(&claims[slot][i].users, __ATOMIC_SEQ_CST))
 			return false;
 	return true;
 }
@@ -65,7 +65,7 @@ void kymo_portable_unmap(uint32_t slot)
 
 		if (claim->data)
 			munmap(claim->data, 2 * (size_t)kymo_memories[slot].ring_bytes);
-		/* Not depth: a thread may be looking at this claim, and will see that it is stale. */
+		/* Not users: a thread may be looking at this claim, and will see that it is stale. */
 		claim->serial = 0;
 		claim->data = NULL;
 		claim->owner = 0;
@@ -111,6 +111,19 @@ static void note_lanes_used(struct kymo_mem *mem, uint32_t count)
 		;
 }
 
+/*
+ * A lane from a thread that ended in the middle of a record, by siglongjmp or cancellation: what it did not publish is lost, and
+ * counted. Nothing to do for any other.
+ */
+static void recover(struct kymo_claim *claim)
+{
+	struct kymo_ring *ring = claim->ring;
+
+	claim->depth = claim->users = 0;
+	kymo__add_local(&ring->lost_restart, (ring->reserve - ring->head) >> 32);
+	ring->reserve = ring->head;
+}
+
 /* The first record of a thread in a session. Context: any; system calls. */
 static struct kymo_claim *claim_lane(struct kymo_self *self, uint32_t slot)
 {
@@ -132,7 +145,6 @@ static struct kymo_claim *claim_lane(struct kymo_self *self, uint32_t slot)
 	if (claim->serial != from->serial) {
 		uint8_t *data;
 
-		claim->depth = 0;
 		if (kymo_lane_map(memory, lane, NULL, &data)) {
 			__atomic_add_fetch(&header->lost_lane, 1, __ATOMIC_RELAXED);
 			__atomic_store_n(&claim->owner, 0, __ATOMIC_RELEASE);
@@ -144,6 +156,7 @@ static struct kymo_claim *claim_lane(struct kymo_self *self, uint32_t slot)
 		claim->ring = &memory->rings[lane];
 		claim->serial = from->serial;
 	}
+	recover(claim);
 	note_lanes_used(header, lane + 1);
 	__atomic_store_n(&claim->ring->owner, self->tid, __ATOMIC_RELAXED);
 	self->claim[slot] = (uint16_t)(lane + 1);
@@ -193,22 +206,29 @@ static void leave(struct kymo_claim *claim)
 		 __atomic_load_n(&ring->head, __ATOMIC_RELAXED));
 }
 
-/* Space for bytes at the end of what is handed out. Returns false when the ring is full. */
+/*
+ * Space for a record at the end of what is handed out. Returns false when the ring is full. The clock is read, and last
+ * set, between looking at reserve and deciding, so that neither is older than what a handler wrote meanwhile.
+ */
 static bool reserve(struct kymo_ring *ring, uint32_t room, uint64_t id, uint64_t step,
 		    uint64_t *position, uint64_t *word)
 {
-	do {
+	for (;;) {
+		uint64_t tail;
+
 		*position = __atomic_load_n(&ring->reserve, __ATOMIC_RELAXED);
 		__atomic_signal_fence(__ATOMIC_SEQ_CST);
-		if ((uint32_t)*position -
-			    (uint32_t)__atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE) +
-			    (uint32_t)step >
-		    room)
-			return false;
 		*word = kymo_clock_read() << 16 | id;
 		__atomic_store_n(&ring->last, *word, __ATOMIC_RELAXED);
-	} while (!kymo__cas_local(&ring->reserve, *position, *position + step));
-	return true;
+		__atomic_signal_fence(__ATOMIC_SEQ_CST);
+		tail = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
+		if ((uint32_t)(*position + step) - (uint32_t)tail <= room) {
+			if (kymo__cas_local(&ring->reserve, *position, *position + step))
+				return true;
+		} else if (__atomic_load_n(&ring->reserve, __ATOMIC_RELAXED) == *position) {
+			return false;
+		}
+	}
 }
 
 void kymo_portable_write(struct kymo_self *self, struct kymo_event *event, uint32_t slot,
@@ -225,17 +245,17 @@ void kymo_portable_write(struct kymo_self *self, struct kymo_event *event, uint3
 
 	if (!claim)
 		return;
-	__atomic_store_n(&claim->depth, claim->depth + 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&claim->users, claim->users + 1, __ATOMIC_RELAXED);
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	/* Switched off since: the helper thread fences, then looks at depth. */
-	if (!__atomic_load_n(&to->cpu_count, __ATOMIC_RELAXED) || claim->serial != to->serial) {
-		claim->depth--;
-		return;
-	}
-	ring = claim->ring;
+	/* Switched off since: the helper thread fences, then looks at users. */
+	if (!__atomic_load_n(&to->cpu_count, __ATOMIC_RELAXED) || claim->serial != to->serial)
+		goto out;
 	id = __atomic_load_n(&event->id[slot], __ATOMIC_RELAXED);
 	if (!id)
 		goto out;
+	ring = claim->ring;
+	__atomic_store_n(&claim->depth, claim->depth + 1, __ATOMIC_RELAXED);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	if (bytes > KYMO_RECORD_MAX || bytes > to->room) {
 		kymo__add_local(&ring->lost_size, 1);
 	} else if (!reserve(ring, to->room, id, step, &position, &word)) {
@@ -247,6 +267,8 @@ void kymo_portable_write(struct kymo_self *self, struct kymo_event *event, uint3
 		kymo_copy_segs(at + KYMO__BEFORE_PAYLOAD, segs, segs_end);
 	}
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-out:
 	leave(claim);
+out:
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	__atomic_store_n(&claim->users, claim->users - 1, __ATOMIC_RELEASE);
 }

@@ -64,8 +64,9 @@ void kymo_copy_segs(uint8_t *to, const struct kymo_seg *segs, const struct kymo_
 #if KYMO_ARCH_X86_64
 static bool is_full(const struct kymo_ring *ring, uint64_t step, uint32_t room)
 {
-	uint64_t head = __atomic_load_n(&ring->head, __ATOMIC_RELAXED);
+	/* In this order: outside a sequence head moves on, and must not be seen behind tail. */
 	uint64_t tail = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
+	uint64_t head = __atomic_load_n(&ring->head, __ATOMIC_RELAXED);
 
 	return (uint32_t)(head + step) - (uint32_t)tail > room;
 }

@@ -15,6 +15,9 @@
 
 #include "internal.h"
 
+/* A session's end waits so long for threads that are in a record out of line: their records still count. */
+#define OFF_LOOKS_MAX 100
+
 struct kymo_conn kymo_conns[KYMO_CONNS_MAX];
 
 /* What a slot remembers of its session, to know it again when a forked child attaches. */
@@ -51,13 +54,16 @@ static bool fence(void)
 	return fence_command > 0 && !membarrier(fence_command);
 }
 
-static void try_unmap(uint32_t slot)
+/*
+ * Unmaps a slot that is switched off, once nobody is inside, waiting looks_max milliseconds for that.
+ */
+static void try_unmap(uint32_t slot, int looks_max)
 {
 	bool portable = kymo_kind == KYMO_KIND_PORTABLE;
 
 	if (!fence())
 		return;
-	for (int i = 0; i < 10; i++) {
+	for (int look = 0; look < looks_max; look++) {
 		const struct timespec pause = { 0, 1000000 };
 
 		if (portable ? kymo_portable_idle(slot) : kymo_slot_idle(slot)) {
@@ -77,7 +83,7 @@ static void slot_off(uint32_t slot)
 	kymo_slot_disable_all(slot);
 	kymo_slot_publish(slot, NULL);
 	slots[slot].retired = true;
-	try_unmap(slot);
+	try_unmap(slot, OFF_LOOKS_MAX);
 }
 
 /* kymo_sessions_retry: unmaps what could not be unmapped before. Returns whether something is left. */
@@ -87,7 +93,7 @@ bool kymo_sessions_retry(void)
 
 	for (uint32_t slot = 0; slot < KYMO_SLOTS; slot++) {
 		if (slots[slot].retired)
-			try_unmap(slot);
+			try_unmap(slot, 1);
 		/* Where there is no fence it will never be possible; trying again is idle. */
 		left |= slots[slot].retired && fence_command > 0;
 	}

@@ -62,7 +62,7 @@ pub struct RingBlock {
     pub lost_size: AtomicU64,
     pub lost_restart: AtomicU64,
     pub reserve: AtomicU64,
-    pub depth: AtomicU32,
+    pub unused_word: AtomicU32,
     pub owner: AtomicU32,
     pub unused: [AtomicU64; 8],
 }

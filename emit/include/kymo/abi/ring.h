@@ -69,7 +69,7 @@ struct kymo_ring {
 	uint64_t lost_size;    /* program: records lost because they were too long */
 	uint64_t lost_restart; /* program: records lost because the sequence could not be completed */
 	uint64_t reserve;      /* portable ring: end of the space that is handed out */
-	uint32_t depth;	       /* portable ring: records in progress on this lane */
+	uint32_t unused_word;
 	uint32_t owner;	       /* portable ring: thread id of the owner; spill lane: 1 while locked */
 	uint64_t unused[8];
 };

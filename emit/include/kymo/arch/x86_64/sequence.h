@@ -51,8 +51,11 @@
 
 #define KYMO__SEQ_END                                                                              \
 	"2:\n\t"                                                                                   \
-	"movq 48(%[slot]), %%rax\n\t"                                                              \
-	"movq $0, %%fs:8(%%rax)\n\t"                                                               \
+	"movq 48(%[slot]), %%rax\n\t"          /* 0: forked just now, by a handler */             \
+	"testq %%rax, %%rax\n\t"                                                                   \
+	"jz 98f\n\t"                                                                               \
+	"movq $0, %%fs:8(%%rax)\n"                                                                 \
+	"98:\n\t"                                                                                  \
 	".pushsection __rseq_failure, \"ax\"\n\t"                                                  \
 	".byte 0x0f, 0xb9, 0x3d\n\t"                                                               \
 	".long " KYMO__RSEQ_SIGNATURE "\n"                                                         \
