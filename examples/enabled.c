@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * enabled.c: kymo_trace_enabled, for arguments that are dear to prepare. (Plain arguments need no such guard: kymo_trace
- * evaluates them only when somebody listens.)
+ * enabled.c: kymo_trace_enabled, for arguments that are dear to prepare. (Plain arguments need no
+ * such guard: kymo_trace evaluates them only when somebody listens.)
  *
  *	cc enabled.c -lkymo -o enabled
  *	kymo record -o trace -- ./enabled && kymo read trace

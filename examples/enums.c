@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * enums.c: KYMO_ENUM gives names to the values of an integer field; the trace shows state = moving(1).
+ * enums.c: KYMO_ENUM gives names to the values of an integer field; the trace shows state =
+ * moving(1).
  *
  *	cc enums.c -lkymo -o enums
  *	kymo record -o trace -- ./enums && kymo read trace

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * ffi.c: kymo_ffi_enabled and kymo_ffi_write, as a language without C macros would use them: the description is built as
- * bytes, the event is registered by hand, the payload is packed by the caller.
+ * ffi.c: kymo_ffi_enabled and kymo_ffi_write, as a language without C macros would use them: the
+ * description is built as bytes, the event is registered by hand, the payload is packed by the
+ * caller.
  *
  *	cc ffi.c -lkymo -o ffi
  *	kymo record -o trace -- ./ffi && kymo read trace

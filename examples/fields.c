@@ -9,7 +9,10 @@
 
 KYMO_EVENT(fields, integers, (u8, a), (i16, b), (u32, c), (i64, d), (x32, flags))
 KYMO_EVENT(fields, others, (f32, ratio), (f64, position), (bool, ready), (str, name))
-/* A bytes field takes a pointer and a size; a seq takes a pointer and a count; an array takes a pointer to N elements. */
+/*
+ * A bytes field takes a pointer and a size; a seq takes a pointer and a count; an array takes a
+ * pointer to N elements.
+ */
 KYMO_EVENT(fields, many, (bytes, packet), (seq(u16), samples), (array(f32, 3), xyz))
 
 int main(void)

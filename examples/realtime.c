@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * realtime.c: kymo_thread_init, called by a real-time thread before its loop, so that not even its first record makes a
- * system call. The loop runs every millisecond and records how late it woke.
+ * realtime.c: kymo_thread_init, called by a real-time thread before its loop, so that not even its
+ * first record makes a system call. The loop runs every millisecond and records how late it woke.
  *
  *	cc realtime.c -lkymo -o realtime
  *	kymo record -o trace -- ./realtime && kymo read trace

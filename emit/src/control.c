@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * control.c: when this program talks to collectors: at start, in its helper thread, after fork, around dlopen and dlclose
- * [session.md 3]. What is said is session.c's business. The helper thread sleeps in poll until a collector speaks.
+ * control.c: when this program talks to collectors: at start, in its helper thread, after fork,
+ * around dlopen and dlclose [session.md 3]. What is said is session.c's business. The helper thread
+ * sleeps in poll until a collector speaks.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -94,7 +95,10 @@ static void receive_all(const struct pollfd *polls, nfds_t count)
 	}
 }
 
-/* Serves all connections until each has answered the present generation, KYMO_STARTUP_WAIT_MS at most. */
+/*
+ * Serves all connections until each has answered the present generation, KYMO_STARTUP_WAIT_MS at
+ * most.
+ */
 static void wait_for_answers(void)
 {
 	int64_t deadline = now_ms() + KYMO_STARTUP_WAIT_MS;
@@ -128,7 +132,10 @@ static void accept_collectors(void)
 		session_found(fd);
 }
 
-/* Off the isolated CPUs, where it may, and never in a real-time class: the program's threads keep those. */
+/*
+ * Off the isolated CPUs, where it may, and never in a real-time class: the program's threads keep
+ * those.
+ */
 static void settle_down(void)
 {
 	const struct sched_param normal = { 0 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * describe.c: sends who we are and what events we have. Descriptions are taken from the objects' sections as they are
- * [event.md 3]. Under kymo_lock.
+ * describe.c: sends who we are and what events we have. Descriptions are taken from the objects'
+ * sections as they are [event.md 3]. Under kymo_lock.
  */
 #define _GNU_SOURCE
 #include <errno.h>

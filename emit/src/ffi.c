@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * ffi.c: the inline functions as linkable ones, for languages that cannot use the macros. The caller makes the description
- * [event.md 3] and the struct kymo_event itself, registers them with kymo__register, and packs the payload.
+ * ffi.c: the inline functions as linkable ones, for languages that cannot use the macros. The
+ * caller makes the description [event.md 3] and the struct kymo_event itself, registers them with
+ * kymo__register, and packs the payload.
  */
 #include "internal.h"
 #include "kymo/ffi.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * internal.h: what the files of libkymo share. The flow: register.c (modules) -> control.c (sockets, helper thread)
- * -> session.c (messages, slots) -> memory.c (mappings); record.c and portable.c are the record path's
- * out-of-line part and know nothing of sockets.
+ * internal.h: what the files of libkymo share. The flow: register.c (modules) -> control.c
+ * (sockets, helper thread) -> session.c (messages, slots) -> memory.c (mappings); record.c and
+ * portable.c are the record path's out-of-line part and know nothing of sockets.
  */
 #ifndef KYMO_INTERNAL_H
 #define KYMO_INTERNAL_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * memory.c: maps the memory that a collector offers, each lane twice in a row, touches and locks it. Every number is
- * checked against the descriptor itself: the collector is another process [session.md 4].
+ * memory.c: maps the memory that a collector offers, each lane twice in a row, touches and locks
+ * it. Every number is checked against the descriptor itself: the collector is another process
+ * [session.md 4].
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -21,7 +22,8 @@
 struct kymo_memory kymo_memories[KYMO_SLOTS];
 
 /*
- * kymo_touch: makes the pages present, locked where the limits allow it. Returns whether they are locked.
+ * kymo_touch: makes the pages present, locked where the limits allow it. Returns whether they are
+ * locked.
  * Context: helper thread or start-up; a portable lane's claim.
  */
 bool kymo_touch(void *at, size_t bytes)
@@ -64,7 +66,10 @@ static int check(const struct kymo_msg_attach *attach, int fd)
 	return 0;
 }
 
-/* kymo_lane_map: maps lane's bytes twice in a row, at at (2 * ring_bytes, reserved) or, where that is null, anywhere. */
+/*
+ * kymo_lane_map: maps lane's bytes twice in a row, at at (2 * ring_bytes, reserved) or, where that
+ * is null, anywhere.
+ */
 int kymo_lane_map(const struct kymo_memory *memory, uint32_t lane, uint8_t *at, uint8_t **data)
 {
 	size_t bytes = memory->ring_bytes;
@@ -90,13 +95,18 @@ fail:
 	return error;
 }
 
-/* Maps all lanes behind the control blocks, touches those of the CPUs that the program may run on. */
+/*
+ * Maps all lanes behind the control blocks, touches those of the CPUs that the program may run on.
+ */
 static int map_rseq_lanes(struct kymo_memory *memory)
 {
 	size_t lane_bytes = 2 * (size_t)memory->ring_bytes;
 	cpu_set_t may_run;
 
-	/* The process's leader stands for all threads; its mask says where the program was meant to run. */
+	/*
+	 * The process's leader stands for all threads; its mask says where the program was meant to
+	 * run.
+	 */
 	if (sched_getaffinity(getpid(), sizeof(may_run), &may_run))
 		memset(&may_run, 0xff, sizeof(may_run));
 	memory->locked = true;
@@ -108,7 +118,10 @@ static int map_rseq_lanes(struct kymo_memory *memory)
 
 		if (error)
 			return error;
-		/* The last lane is the spill lane: used by accident only, so it costs memory only then. */
+		/*
+		 * The last lane is the spill lane: used by accident only, so it costs memory only
+		 * then.
+		 */
 		if (lane + 1 == memory->lane_count || lane >= CPU_SETSIZE ||
 		    !CPU_ISSET(lane, &may_run))
 			continue;
@@ -181,7 +194,10 @@ struct kymo_slot kymo_memory_slot(const struct kymo_memory *memory, uint32_t kin
 	};
 }
 
-/* kymo_memory_unmap: after the fence of ring.md 5.3. Portable lanes are unmapped by portable.c before. */
+/*
+ * kymo_memory_unmap: after the fence of ring.md 5.3. Portable lanes are unmapped by portable.c
+ * before.
+ */
 void kymo_memory_unmap(struct kymo_memory *memory)
 {
 	if (memory->base)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * portable.c: the ring of one thread, for processes without rseq or without a usable TSC [ring.md 6]. Signal handlers
- * nest on it; the outermost record publishes. Lanes are claimed by a thread's first record and handed back when it ends.
+ * portable.c: the ring of one thread, for processes without rseq or without a usable TSC [ring.md
+ * 6]. Signal handlers nest on it; the outermost record publishes. Lanes are claimed by a thread's
+ * first record and handed back when it ends.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -49,7 +50,10 @@ void kymo_portable_forget(uint32_t slot)
 	memset(claims[slot], 0, sizeof(claims[slot]));
 }
 
-/* kymo_portable_idle: no thread is inside a record of this slot. After the slot was switched off and a membarrier. */
+/*
+ * kymo_portable_idle: no thread is inside a record of this slot. After the slot was switched off
+ * and a membarrier.
+ */
 bool kymo_portable_idle(uint32_t slot)
 {
 	for (uint32_t i = 0; i < KYMO_CLAIMS_MAX; i++)
@@ -65,7 +69,9 @@ void kymo_portable_unmap(uint32_t slot)
 
 		if (claim->data)
 			munmap(claim->data, 2 * (size_t)kymo_memories[slot].ring_bytes);
-		/* Not users: a thread may be looking at this claim, and will see that it is stale. */
+		/*
+		 * Not users: a thread may be looking at this claim, and will see that it is stale.
+		 */
 		claim->serial = 0;
 		claim->data = NULL;
 		claim->owner = 0;
@@ -112,8 +118,8 @@ static void note_lanes_used(struct kymo_mem *mem, uint32_t count)
 }
 
 /*
- * A lane from a thread that ended in the middle of a record, by siglongjmp or cancellation: what it did not publish is lost, and
- * counted. Nothing to do for any other.
+ * A lane from a thread that ended in the middle of a record, by siglongjmp or cancellation: what it
+ * did not publish is lost, and counted. Nothing to do for any other.
  */
 static void recover(struct kymo_claim *claim)
 {
@@ -207,8 +213,9 @@ static void leave(struct kymo_claim *claim)
 }
 
 /*
- * Space for a record at the end of what is handed out. Returns false when the ring is full. The clock is read, and last
- * set, between looking at reserve and deciding, so that neither is older than what a handler wrote meanwhile.
+ * Space for a record at the end of what is handed out. Returns false when the ring is full. The
+ * clock is read, and last set, between looking at reserve and deciding, so that neither is older
+ * than what a handler wrote meanwhile.
  */
 static bool reserve(struct kymo_ring *ring, uint32_t room, uint64_t id, uint64_t step,
 		    uint64_t *position, uint64_t *word)

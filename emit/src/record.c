@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * record.c: a record for all sessions, out of line: several sessions, restarts, a full ring, the spill lane, a thread's
- * first record. Reached when the inline attempt did not write. No locks; atomics only where a record is lost or spilled.
+ * record.c: a record for all sessions, out of line: several sessions, restarts, a full ring, the
+ * spill lane, a thread's first record. Reached when the inline attempt did not write. No locks;
+ * atomics only where a record is lost or spilled.
  */
 #include <errno.h>
 #include <string.h>
@@ -34,7 +35,10 @@ bool kymo_slot_idle(uint32_t slot)
 	return __atomic_load_n(&holders[slot], __ATOMIC_SEQ_CST) == 0;
 }
 
-/* kymo_hold: the control blocks of a live slot, which stay until kymo_release; null, and not held, where the session is gone. */
+/*
+ * kymo_hold: the control blocks of a live slot, which stay until kymo_release; null, and not held,
+ * where the session is gone.
+ */
 struct kymo_ring *kymo_hold(uint32_t slot)
 {
 	struct kymo_slot *from = &kymo_process->slots[slot];
@@ -114,8 +118,9 @@ out:
 }
 
 /*
- * An attempt did not write. Finds out why. Returns true when that settles the record: nobody wants it any more, or its loss is
- * counted, or it was spilled. Returns false when another attempt may succeed.
+ * An attempt did not write. Finds out why. Returns true when that settles the record: nobody wants
+ * it any more, or its loss is counted, or it was spilled. Returns false when another attempt may
+ * succeed.
  */
 static bool settle(struct kymo_ring *rings, const struct record *record, bool last_attempt)
 {

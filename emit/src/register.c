@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * register.c: the objects of this process that carry events: the executable, its libraries, what dlopen brings and
- * dlclose takes away. All under kymo_lock.
+ * register.c: the objects of this process that carry events: the executable, its libraries, what
+ * dlopen brings and dlclose takes away. All under kymo_lock.
  */
 #define _GNU_SOURCE
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * runtime.c: the choice of ring and clock, the slots, and thread ids that are right after any kind of fork.
+ * runtime.c: the choice of ring and clock, the slots, and thread ids that are right after any kind
+ * of fork.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -107,8 +108,8 @@ void kymo_runtime_init(void)
 }
 
 /*
- * kymo_slot_publish: makes the memory that value describes the slot's own; null switches the slot off. One store decides:
- * cpu_count for an empty slot, rings where nothing else differs.
+ * kymo_slot_publish: makes the memory that value describes the slot's own; null switches the slot
+ * off. One store decides: cpu_count for an empty slot, rings where nothing else differs.
  * Context: under kymo_lock.
  */
 void kymo_slot_publish(uint32_t slot, const struct kymo_slot *value)
@@ -137,8 +138,8 @@ void kymo_slot_publish(uint32_t slot, const struct kymo_slot *value)
 }
 
 /*
- * In a new child, whose slots the kernel has wiped: with the rseq ring it goes on into its parent's rings, which the CPUs
- * keep apart; portable lanes are not mapped here.
+ * In a new child, whose slots the kernel has wiped: with the rseq ring it goes on into its parent's
+ * rings, which the CPUs keep apart; portable lanes are not mapped here.
  */
 static void child_begins(void)
 {

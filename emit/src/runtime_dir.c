@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * runtime_dir.c: the directory in which programs and collectors find each other [session.md 1], our socket in it, and the
- * sessions' sockets. Nothing here is called on the record path. Every failure means: not traced, and nothing is printed.
+ * runtime_dir.c: the directory in which programs and collectors find each other [session.md 1], our
+ * socket in it, and the sessions' sockets. Nothing here is called on the record path. Every failure
+ * means: not traced, and nothing is printed.
  */
 #define _GNU_SOURCE
 #include <dirent.h>

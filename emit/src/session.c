@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * session.c: the program's side of the protocol of session.md 4: what is said on one connection, and the slot that a
- * session occupies. Finding collectors and waiting for them is control.c. All under kymo_lock.
+ * session.c: the program's side of the protocol of session.md 4: what is said on one connection,
+ * and the slot that a session occupies. Finding collectors and waiting for them is control.c. All
+ * under kymo_lock.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -15,7 +16,10 @@
 
 #include "internal.h"
 
-/* A session's end waits so long for threads that are in a record out of line: their records still count. */
+/*
+ * A session's end waits so long for threads that are in a record out of line: their records still
+ * count.
+ */
 #define OFF_LOOKS_MAX 100
 
 struct kymo_conn kymo_conns[KYMO_CONNS_MAX];
@@ -55,7 +59,8 @@ static bool fence(void)
 }
 
 /*
- * Unmaps a slot that is switched off, once nobody is inside, waiting looks_max milliseconds for that.
+ * Unmaps a slot that is switched off, once nobody is inside, waiting looks_max milliseconds for
+ * that.
  */
 static void try_unmap(uint32_t slot, int looks_max)
 {
@@ -86,7 +91,9 @@ static void slot_off(uint32_t slot)
 	try_unmap(slot, OFF_LOOKS_MAX);
 }
 
-/* kymo_sessions_retry: unmaps what could not be unmapped before. Returns whether something is left. */
+/*
+ * kymo_sessions_retry: unmaps what could not be unmapped before. Returns whether something is left.
+ */
 bool kymo_sessions_retry(void)
 {
 	bool left = false;
@@ -110,8 +117,8 @@ static int find_slot(void)
 }
 
 /*
- * In a forked child, for a session whose rings it shares with its parent so far: one store moves all writers to the child's
- * own rings, because nothing else differs.
+ * In a forked child, for a session whose rings it shares with its parent so far: one store moves
+ * all writers to the child's own rings, because nothing else differs.
  */
 static int slot_replace(uint32_t slot, const struct kymo_msg_attach *attach, int fd)
 {

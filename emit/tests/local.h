@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * local.h: a collector inside the test itself, without sockets: makes the memory, attaches slot 0, enables events, and reads
- * lanes the way ring.md 4 prescribes. For tests of the ring alone; linked with libkymo.a, whose internals it uses.
+ * local.h: a collector inside the test itself, without sockets: makes the memory, attaches slot 0,
+ * enables events, and reads lanes the way ring.md 4 prescribes. For tests of the ring alone; linked
+ * with libkymo.a, whose internals it uses.
  */
 #ifndef KYMO_TEST_LOCAL_H
 #define KYMO_TEST_LOCAL_H
@@ -75,7 +76,8 @@ static inline struct kymo_ring *local_ring(const struct local *local, uint32_t l
 }
 
 /*
- * Hands over what is published on a lane: the bytes from tail to head, contiguous. Returns how many; local_done frees them.
+ * Hands over what is published on a lane: the bytes from tail to head, contiguous. Returns how
+ * many; local_done frees them.
  */
 static inline uint32_t local_take(struct local *local, uint32_t lane, const uint8_t **bytes,
 				  uint64_t *head)

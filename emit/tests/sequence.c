@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * sequence.c: the assembly of the record path against the pseudocode of ring.md 5.1 and 6, run in C: same bytes, same head,
- * same decision about room, for pieces of every length, at every position, also where the low half of head wraps.
+ * sequence.c: the assembly of the record path against the pseudocode of ring.md 5.1 and 6, run in
+ * C: same bytes, same head, same decision about room, for pieces of every length, at every
+ * position, also where the low half of head wraps.
  */
 #include "local.h"
 

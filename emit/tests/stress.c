@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * stress.c: writers, a signal timer whose handler traces in the middle of their records, a reader that checks every
- * record: none torn, none out of order in its lane, produced = read + lost exactly [ring.md 1].
+ * stress.c: writers, a signal timer whose handler traces in the middle of their records, a reader
+ * that checks every record: none torn, none out of order in its lane, produced = read + lost
+ * exactly [ring.md 1].
  *
  *	stress [records] [ring bytes] [--move] [--pace]
  *
- * --move: a thread changes the writers' affinity all the time. --pace: writers go slowly enough that most records are read;
- * without it most are lost, and the counting of losses is what is tested. KYMO_RING=portable takes the portable ring.
+ * --move: a thread changes the writers' affinity all the time. --pace: writers go slowly enough
+ * that most records are read; without it most are lost, and the counting of losses is what is
+ * tested. KYMO_RING=portable takes the portable ring.
  */
 #include "local.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * event.h: field types [event.md 1]. For each type a row of macros says which argument it takes, how it is
- * described, and how it is packed. Knows nothing of events as a whole; that is tracepoint.h.
+ * event.h: field types [event.md 1]. For each type a row of macros says which argument it takes,
+ * how it is described, and how it is packed. Knows nothing of events as a whole; that is
+ * tracepoint.h.
  *
  * KYMO__T_type gives a class and two parameters; KYMO__op_class(name, a, b) does the work:
  *	KYMO__ARG	the parameters of the typed function, each with a comma behind it
@@ -24,8 +25,9 @@
 #define KYMO_STR_MAX 65000u
 
 /*
- * Adds value, width bytes wide, at byte offset at of words, behind what stands there. Constants fold away; the first part of a
- * word is assigned, not or-ed, so that the compiler has nothing to load.
+ * Adds value, width bytes wide, at byte offset at of words, behind what stands there. Constants
+ * fold away; the first part of a word is assigned, not or-ed, so that the compiler has nothing to
+ * load.
  */
 KYMO__INLINE void kymo__pack(uint64_t *words, unsigned at, uint64_t value, unsigned width)
 {
@@ -40,8 +42,8 @@ KYMO__INLINE void kymo__pack(uint64_t *words, unsigned at, uint64_t value, unsig
 }
 
 /*
- * A payload under construction: fixed parts are staged in words, long parts stay where they are. Each run of fixed parts
- * begins a new word, so that the sequence reads words as they were stored.
+ * A payload under construction: fixed parts are staged in words, long parts stay where they are.
+ * Each run of fixed parts begins a new word, so that the sequence reads words as they were stored.
  */
 struct kymo__build {
 	struct kymo_seg *segs;
@@ -125,8 +127,8 @@ KYMO__INLINE uint64_t kymo__low(uint64_t value, size_t width)
 }
 
 /*
- * What a counted piece really has: nothing behind a null pointer. A count that does not fit its 16 bits makes the record too
- * long, so that it is refused and counted, whatever the element is.
+ * What a counted piece really has: nothing behind a null pointer. A count that does not fit its 16
+ * bits makes the record too long, so that it is refused and counted, whatever the element is.
  */
 KYMO__INLINE size_t kymo__seq_count(const void *at, size_t count)
 {

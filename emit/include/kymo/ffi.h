@@ -6,8 +6,8 @@
  *				      .descs = descs, .descs_end = descs + bytes };
  *	kymo__register(&module);
  *
- * with one struct kymo_event (aligned to 64 bytes, zero but for desc) per event, and descriptions laid out as event.md 3
- * says. All must stay where they are until kymo__unregister.
+ * with one struct kymo_event (aligned to 64 bytes, zero but for desc) per event, and descriptions
+ * laid out as event.md 3 says. All must stay where they are until kymo__unregister.
  */
 #ifndef KYMO_FFI_H
 #define KYMO_FFI_H
@@ -24,8 +24,8 @@ extern "C" {
 bool kymo_ffi_enabled(const struct kymo_event *event);
 
 /*
- * kymo_ffi_write: records one event whose fields are packed in payload, bytes long [event.md 2]; the thread id is added.
- * A record longer than KYMO_RECORD_MAX is refused and counted.
+ * kymo_ffi_write: records one event whose fields are packed in payload, bytes long [event.md 2];
+ * the thread id is added. A record longer than KYMO_RECORD_MAX is refused and counted.
  * Context: any, signal handlers included. Does not block.
  */
 void kymo_ffi_write(struct kymo_event *event, const void *payload, size_t bytes);

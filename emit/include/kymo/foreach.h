@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * foreach.h: applies a macro to each of up to 32 arguments. The last argument is a sentinel, so that the list is never
- * empty and no compiler extension is needed. Pure preprocessor.
+ * foreach.h: applies a macro to each of up to 32 arguments. The last argument is a sentinel, so
+ * that the list is never empty and no compiler extension is needed. Pure preprocessor.
  */
 #ifndef KYMO_FOREACH_H
 #define KYMO_FOREACH_H

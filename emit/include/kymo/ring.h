@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * ring.h: writes one record to the ring of every session that wants it. The functions here try the sequence once, where
- * there is one session; whatever else may be needed is done by libkymo: several sessions, a restart, a full ring, a
- * thread's first record, the portable ring. Knows nothing of field types.
+ * ring.h: writes one record to the ring of every session that wants it. The functions here try the
+ * sequence once, where there is one session; whatever else may be needed is done by libkymo:
+ * several sessions, a restart, a full ring, a thread's first record, the portable ring. Knows
+ * nothing of field types.
  *
- * They are static and not inlined, one copy for each source file and payload width: a tracepoint's own code stays small,
- * and the call is direct.
+ * They are static and not inlined, one copy for each source file and payload width: a tracepoint's
+ * own code stays small, and the call is direct.
  */
 #ifndef KYMO_RING_H
 #define KYMO_RING_H
@@ -27,8 +28,8 @@ KYMO__INLINE const struct kymo_slot *kymo__wanted(const struct kymo_event *event
 }
 
 /*
- * kymo__emit_words: writes a record whose payload behind the thread id is packed in word_count (a constant) words. slot is what
- * kymo__wanted gave; step is the record's bytes + KYMO_ONE_RECORD.
+ * kymo__emit_words: writes a record whose payload behind the thread id is packed in word_count (a
+ * constant) words. slot is what kymo__wanted gave; step is the record's bytes + KYMO_ONE_RECORD.
  * Context:  any, signal handlers included. Bounded: 64 restarts a session [ring.md 5.4].
  * Ordering: publishes with one store of head [ring.md 7].
  */
@@ -86,8 +87,9 @@ KYMO__INLINE void kymo__write_words(struct kymo_event *event, const struct kymo_
 }
 
 /*
- * kymo__emit_tail: writes a record of fixed_bytes (constant, 1 to 32, word_count words of them) from words, then tail. What the length of
- * the tail comes from is not loaded here: the clock read would wait for it. Context and ordering: as kymo__emit_words.
+ * kymo__emit_tail: writes a record of fixed_bytes (constant, 1 to 32, word_count words of them)
+ * from words, then tail. What the length of the tail comes from is not loaded here: the clock read
+ * would wait for it. Context and ordering: as kymo__emit_words.
  */
 KYMO__INLINE void kymo__emit_tail(struct kymo_event *event, const struct kymo_slot *slot,
 				  unsigned word_count, const uint64_t *words, uint64_t fixed_bytes,
@@ -141,10 +143,10 @@ KYMO__EMIT kymo__emit_tail_4(struct kymo_event *event, const struct kymo_slot *s
 }
 
 /*
- * kymo__write_segs: writes a record whose payload behind the thread id is the concatenation of the pieces, payload_bytes in
- * all.
- * Context and ordering: as kymo__emit_words. The bytes are copied inside the sequence; a piece that another thread
- * changes meanwhile gives changed bytes, never a torn record.
+ * kymo__write_segs: writes a record whose payload behind the thread id is the concatenation of the
+ * pieces, payload_bytes in all.
+ * Context and ordering: as kymo__emit_words. The bytes are copied inside the sequence; a piece that
+ * another thread changes meanwhile gives changed bytes, never a torn record.
  */
 KYMO__EMIT kymo__write_segs(struct kymo_event *event, const struct kymo_slot *slot,
 			    const struct kymo_seg *segs, const struct kymo_seg *segs_end,
@@ -161,7 +163,9 @@ KYMO__EMIT kymo__write_segs(struct kymo_event *event, const struct kymo_slot *sl
 	kymo__module.rt->write_segs(event, step, segs, segs_end);
 }
 
-/* kymo__write_pieces: chooses; what it asks is known to the compiler, except the lengths of pieces. */
+/*
+ * kymo__write_pieces: chooses; what it asks is known to the compiler, except the lengths of pieces.
+ */
 KYMO__INLINE void kymo__write_pieces(struct kymo_event *event, const struct kymo_slot *slot,
 				     const struct kymo_seg *segs, unsigned seg_count,
 				     const uint64_t *words, unsigned staged_bytes,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * runtime.h: what an instrumented object and libkymo share inside one process. Inline code reaches everything
- * through the pointer that registration leaves in kymo__module, so that no data symbol crosses between objects.
- * Not shared with the collector; that is abi/.
+ * runtime.h: what an instrumented object and libkymo share inside one process. Inline code reaches
+ * everything through the pointer that registration leaves in kymo__module, so that no data symbol
+ * crosses between objects. Not shared with the collector; that is abi/.
  */
 #ifndef KYMO_RUNTIME_H
 #define KYMO_RUNTIME_H
@@ -22,9 +22,9 @@ extern "C" {
 struct kymo_slot;
 
 /*
- * State of one event in one object. first is what a tracepoint looks at: null when no session wants the event, else the
- * slot of the only one that does, or a slot without lanes when the record has to go out of line: several sessions, or the
- * portable ring.
+ * State of one event in one object. first is what a tracepoint looks at: null when no session wants
+ * the event, else the slot of the only one that does, or a slot without lanes when the record has
+ * to go out of line: several sessions, or the portable ring.
  */
 struct kymo_event {
 	const struct kymo_slot *first;
@@ -38,8 +38,9 @@ KYMO_CHECK_SIZE(struct kymo_event, 64);
 KYMO_CHECK_OFFSET(struct kymo_event, id, 24);
 
 /*
- * One session. cpu_count is 0 while the slot is free: every CPU number is too large then, and the sequence leaves. The slots
- * stand in memory that the kernel wipes in a new child; rseq_offset is 0 then, and the child comes out of line first.
+ * One session. cpu_count is 0 while the slot is free: every CPU number is too large then, and the
+ * sequence leaves. The slots stand in memory that the kernel wipes in a new child; rseq_offset is 0
+ * then, and the child comes out of line first.
  */
 struct kymo_slot {
 	struct kymo_ring *rings; /* control blocks; the doubled bytes of lane i begin at rings + data_offset + i * stride */
@@ -64,16 +65,17 @@ KYMO_CHECK_OFFSET(struct kymo_slot, rseq_offset, 48);
 KYMO_CHECK_OFFSET(struct kymo_slot, thread_offset, 56);
 
 /*
- * Per thread, in libkymo's thread-local storage (initial-exec: no allocation in signal handlers). inline_tid is the
- * thread's id once it has been asked for, else 0: then its first record goes out of line.
+ * Per thread, in libkymo's thread-local storage (initial-exec: no allocation in signal handlers).
+ * inline_tid is the thread's id once it has been asked for, else 0: then its first record goes out
+ * of line.
  */
 struct kymo_thread {
 	uint32_t inline_tid;
 };
 
 /*
- * A piece of a payload. KYMO_SEG_STAGED in bytes: at points to whole words, and up to 7 bytes behind the piece may be
- * read, and written into the ring where the next piece or nothing comes.
+ * A piece of a payload. KYMO_SEG_STAGED in bytes: at points to whole words, and up to 7 bytes
+ * behind the piece may be read, and written into the ring where the next piece or nothing comes.
  */
 struct kymo_seg {
 	const void *at;
@@ -90,8 +92,9 @@ struct kymo_rt {
 	uint32_t unused;
 	const uint8_t *zeros; /* KYMO_RECORD_MAX bytes, for null arrays */
 	/*
-	 * write_words, write_segs: the whole record for all sessions, out of line; what the inline path does not do itself.
-	 * step is the record's bytes and one record, as ring.head counts [ring.md 3.2].
+	 * write_words, write_segs: the whole record for all sessions, out of line; what the inline
+	 * path does not do itself. step is the record's bytes and one record, as ring.head counts
+	 * [ring.md 3.2].
 	 * Context: any, signal handlers included; system calls on a thread's first record only.
 	 */
 	void (*write_words)(struct kymo_event *event, uint64_t step, uint64_t w0, uint64_t w1,
@@ -112,8 +115,8 @@ struct kymo_module {
 };
 
 /*
- * kymo__register: makes a module's events known; at the first call in a process, attaches to live sessions.
- * kymo__unregister: the opposite, before the module's memory goes away.
+ * kymo__register: makes a module's events known; at the first call in a process, attaches to live
+ * sessions. kymo__unregister: the opposite, before the module's memory goes away.
  * Context: constructors and destructors. Register may wait 100 ms for live sessions [session.md 3].
  */
 void kymo__register(struct kymo_module *module);

@@ -7,8 +7,9 @@
  *	...
  *	kymo_trace(motor, step, axis, position, state);
  *
- * Link with -lkymo. Disabled, a tracepoint is one load and one branch. Enabled, it is one clock read and stores, from
- * any context, signal handlers included: no system call, no lock, no allocation. Field types: event.md section 1.
+ * Link with -lkymo. Disabled, a tracepoint is one load and one branch. Enabled, it is one clock
+ * read and stores, from any context, signal handlers included: no system call, no lock, no
+ * allocation. Field types: event.md section 1.
  */
 #ifndef KYMO_TRACEPOINT_H
 #define KYMO_TRACEPOINT_H
@@ -30,8 +31,8 @@ extern "C" {
 #endif
 
 /*
- * kymo_thread_init: does now what the first record of the calling thread would do (reads the thread id; portable
- * ring: claims a lane). A real-time thread calls it before its loop.
+ * kymo_thread_init: does now what the first record of the calling thread would do (reads the thread
+ * id; portable ring: claims a lane). A real-time thread calls it before its loop.
  * Context: not in signal handlers; system calls.
  */
 void kymo_thread_init(void);
@@ -39,7 +40,9 @@ void kymo_thread_init(void);
 /* kymo_version: "MAJOR.MINOR.PATCH" of the library that is in use. */
 const char *kymo_version(void);
 
-/* The linker makes these the bounds of the sections of this object; absent where it has no events. */
+/*
+ * The linker makes these the bounds of the sections of this object; absent where it has no events.
+ */
 extern struct kymo_event __start_kymo_state[] KYMO__WEAK;
 extern struct kymo_event __stop_kymo_state[] KYMO__WEAK;
 extern const uint8_t __start_kymo_events[] KYMO__WEAK;
@@ -67,24 +70,28 @@ static void __attribute__((destructor(101), unused)) kymo__destruct(void)
 }
 
 /*
- * KYMO_ENUM(provider, name, type, (label, value)...): labels for an integer type of event.md 1. Values are constant expressions.
- * At most 32 labels, identifiers.
+ * KYMO_ENUM(provider, name, type, (label, value)...): labels for an integer type of event.md 1.
+ * Values are constant expressions. At most 32 labels, identifiers.
  */
 #define KYMO_ENUM(...) KYMO__ENUM(__VA_ARGS__, KYMO__END)
 
 /*
- * KYMO_EVENT(provider, name, (type, field)...): declares an event, at file scope, once in each source file that uses it
- * (in a header, say). At most 32 fields. Names are C identifiers.
+ * KYMO_EVENT(provider, name, (type, field)...): declares an event, at file scope, once in each
+ * source file that uses it (in a header, say). At most 32 fields. Names are C identifiers.
  */
 #define KYMO_EVENT(...) KYMO__EVENT(__VA_ARGS__, KYMO__END)
 
 /*
- * kymo_trace(provider, name, arguments...): records one event. Arguments are evaluated only when a session wants it.
+ * kymo_trace(provider, name, arguments...): records one event. Arguments are evaluated only when a
+ * session wants it.
  * Context: any. Types are checked as for a function call.
  */
 #define kymo_trace(...) KYMO__TRACE(__VA_ARGS__, 0)
 
-/* kymo_trace_enabled(provider, name): whether a session wants the event now; for arguments that are dear to prepare. */
+/*
+ * kymo_trace_enabled(provider, name): whether a session wants the event now; for arguments that are
+ * dear to prepare.
+ */
 #define kymo_trace_enabled(provider, name)                                                         \
 	KYMO__UNLIKELY(kymo__wanted(&kymo__event_##provider##_##name) != 0)
 

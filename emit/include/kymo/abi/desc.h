@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * desc.h: descriptions of events and enumerations. They stand in the ELF section "kymo_events", contain no
- * pointer, and travel over the socket as they are. spec/event.md section 3 is the text to this layout.
+ * desc.h: descriptions of events and enumerations. They stand in the ELF section "kymo_events",
+ * contain no pointer, and travel over the socket as they are. spec/event.md section 3 is the text
+ * to this layout.
  */
 #ifndef KYMO_ABI_DESC_H
 #define KYMO_ABI_DESC_H
@@ -20,7 +21,10 @@ enum kymo_desc_kind {
 	KYMO_DESC_ENUM = 2,
 };
 
-/* Types of fields. The low four bits of a scalar's code are not its size; desc_size in event.md 3.3 is. */
+/*
+ * Types of fields. The low four bits of a scalar's code are not its size; desc_size in event.md 3.3
+ * is.
+ */
 enum kymo_type {
 	KYMO_T_U8 = 1,
 	KYMO_T_U16 = 2,
@@ -43,7 +47,10 @@ enum kymo_type {
 	KYMO_T_SEQ = 35,   /* u16 elements, then that many elements */
 };
 
-/* Head of a description; followed by count entries of 8 bytes, an entry of zeros, and text_bytes bytes of text. */
+/*
+ * Head of a description; followed by count entries of 8 bytes, an entry of zeros, and text_bytes
+ * bytes of text.
+ */
 struct kymo_desc {
 	uint32_t magic;
 	uint32_t bytes;	     /* whole description, head and text included */

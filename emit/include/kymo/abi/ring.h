@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * ring.h: the shared memory that one program and one collector have in common: a header page, one control
- * block per lane, and the lanes' bytes. spec/ring.md section 3 is the text to this layout; section 4 says who
- * may write which word.
+ * ring.h: the shared memory that one program and one collector have in common: a header page, one
+ * control block per lane, and the lanes' bytes. spec/ring.md section 3 is the text to this layout;
+ * section 4 says who may write which word.
  */
 #ifndef KYMO_ABI_RING_H
 #define KYMO_ABI_RING_H
@@ -15,7 +15,10 @@
 #define KYMO_RECORD_MAX 65536u
 #define KYMO_RECORD_HEADER 8u
 
-/* Ring sizes are powers of two between these. The upper bound keeps byte counts in 32 bits [ring.md 3.2]. */
+/*
+ * Ring sizes are powers of two between these. The upper bound keeps byte counts in 32 bits [ring.md
+ * 3.2].
+ */
 #define KYMO_RING_BYTES_MIN 4096u
 #define KYMO_RING_BYTES_MAX (1u << 30)
 

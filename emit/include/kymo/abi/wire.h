@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * wire.h: messages between a program and a collector over a SOCK_SEQPACKET Unix socket, one message a packet,
- * in the byte order of the machine. spec/session.md section 4 says who sends what, and when.
+ * wire.h: messages between a program and a collector over a SOCK_SEQPACKET Unix socket, one message
+ * a packet, in the byte order of the machine. spec/session.md section 4 says who sends what, and
+ * when.
  */
 #ifndef KYMO_ABI_WIRE_H
 #define KYMO_ABI_WIRE_H
@@ -32,7 +33,10 @@ struct kymo_msg {
 };
 KYMO_CHECK_SIZE(struct kymo_msg, 8);
 
-/* First message of a program on every connection; exe (NUL-terminated) fills the rest of the message. */
+/*
+ * First message of a program on every connection; exe (NUL-terminated) fills the rest of the
+ * message.
+ */
 struct kymo_msg_hello {
 	struct kymo_msg msg;
 	uint32_t abi;
@@ -53,7 +57,10 @@ struct kymo_msg_desc {
 };
 KYMO_CHECK_SIZE(struct kymo_msg_desc, 8);
 
-/* KYMO_MSG_DESCS_END (program) and KYMO_MSG_GO (collector): what is said up to here is one generation. */
+/*
+ * KYMO_MSG_DESCS_END (program) and KYMO_MSG_GO (collector): what is said up to here is one
+ * generation.
+ */
 struct kymo_msg_generation {
 	struct kymo_msg msg;
 	uint32_t generation;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * local.h: the few operations that differ by processor and need no operating system: the clock of the trace,
- * and updates that are atomic against signal handlers on the same CPU only.
- * Where a processor has nothing cheaper, C11-style atomics serve; they are right, only slower.
+ * local.h: the few operations that differ by processor and need no operating system: the clock of
+ * the trace, and updates that are atomic against signal handlers on the same CPU only. Where a
+ * processor has nothing cheaper, C11-style atomics serve; they are right, only slower.
  */
 #ifndef KYMO_ARCH_LOCAL_H
 #define KYMO_ARCH_LOCAL_H

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * sequence.h: the restartable sequence that writes a whole record and publishes it with its last store
- * [ring.md 5.1]. Three forms: a payload of 1 to 4 words held in registers; words in memory and one piece behind them, as an event
- * with a string at its end has; and a payload gathered from any number of pieces.
+ * sequence.h: the restartable sequence that writes a whole record and publishes it with its last
+ * store [ring.md 5.1]. Three forms: a payload of 1 to 4 words held in registers; words in memory
+ * and one piece behind them, as an event with a string at its end has; and a payload gathered from
+ * any number of pieces.
  *
  *	if slot.rseq_offset == 0 goto out
  *	rseq.rseq_cs = &descriptor
@@ -18,18 +19,23 @@
  *	ring.head = h + step
  *   2:	rseq.rseq_cs = 0			(a library may be unmapped later; the kernel must not look there)
  *
- * The clock read waits for the loads before it, so only two dependent ones stand there: cpu and what follows from it by
- * arithmetic. head is loaded behind it; nothing can come between on this CPU without a restart.
+ * The clock read waits for the loads before it, so only two dependent ones stand there: cpu and
+ * what follows from it by arithmetic. head is loaded behind it; nothing can come between on this
+ * CPU without a restart.
  *
- * Abort, entered by the kernel, goes to out like everything else that is not a written record: whoever called leaves the rest
- * to libkymo, which finds out why. Offsets: struct rseq cpu_id 4, rseq_cs 8; struct kymo_ring head 0, last 8, tail 16; struct kymo_slot as asserted in runtime.h.
+ * Abort, entered by the kernel, goes to out like everything else that is not a written record:
+ * whoever called leaves the rest to libkymo, which finds out why. Offsets: struct rseq cpu_id 4,
+ * rseq_cs 8; struct kymo_ring head 0, last 8, tail 16; struct kymo_slot as asserted in runtime.h.
  */
 #ifndef KYMO_ARCH_X86_64_SEQUENCE_H
 #define KYMO_ARCH_X86_64_SEQUENCE_H
 
 #include "../../runtime.h"
 
-/* The signature that glibc registers; it stands before each abort address, inside an undefined instruction. */
+/*
+ * The signature that glibc registers; it stands before each abort address, inside an undefined
+ * instruction.
+ */
 #define KYMO__RSEQ_SIGNATURE "0x53053053"
 
 #define KYMO__SEQ_BEGIN                                                                            \
@@ -64,7 +70,10 @@
 	".popsection\n\t"
 
 /* clang-format off */
-/* Up to the first 12 bytes of the record: rdx = rseq in; r10 = ring, r11 = p, r8 = head out. Clobbers rax, rdx. */
+/*
+ * Up to the first 12 bytes of the record: rdx = rseq in; r10 = ring, r11 = p, r8 = head out.
+ * Clobbers rax, rdx.
+ */
 #define KYMO__SEQ_OPEN                                                                             \
 	"movl %%fs:4(%%rdx), %%eax\n\t"                                                            \
 	"cmpl 8(%[slot]), %%eax\n\t"                                                               \
@@ -121,8 +130,8 @@
 /* clang-format on */
 
 /*
- * kymo__sequence_words: one attempt to write a record whose payload behind the thread id is in w0..w3, word_count (a
- * constant) of them. step is the record's bytes + KYMO_ONE_RECORD.
+ * kymo__sequence_words: one attempt to write a record whose payload behind the thread id is in
+ * w0..w3, word_count (a constant) of them. step is the record's bytes + KYMO_ONE_RECORD.
  * Returns: 1 when it is written, else 0 and nothing has changed.
  */
 KYMO__INLINE int kymo__sequence_words(const struct kymo_slot *slot, const struct kymo_event *event,
@@ -152,7 +161,10 @@ out:
 }
 
 /* clang-format off */
-/* Copies rcx bytes from rsi to rdi, which both move; goes on at label next. Clobbers rax. A piece of the assembly below. */
+/*
+ * Copies rcx bytes from rsi to rdi, which both move; goes on at label next. Clobbers rax. A piece
+ * of the assembly below.
+ */
 #define KYMO__SEQ_COPY(next)                                                                       \
 	"cmpq $16, %%rcx\n\t"                                                                      \
 	"ja 7f\n\t"                                                                                \
@@ -225,8 +237,9 @@ out:
 /* clang-format on */
 
 /*
- * kymo__sequence_tail: as kymo__sequence_words, for fixed_bytes (1 to 32, word_count words of them, a constant) in words,
- * followed by tail_bytes from tail. Whole words go first; the tail overwrites what is too much.
+ * kymo__sequence_tail: as kymo__sequence_words, for fixed_bytes (1 to 32, word_count words of them,
+ * a constant) in words, followed by tail_bytes from tail. Whole words go first; the tail overwrites
+ * what is too much.
  */
 KYMO__INLINE int kymo__sequence_tail(const struct kymo_slot *slot, const struct kymo_event *event,
 				     uint64_t step, unsigned word_count, const uint64_t *words,
@@ -247,8 +260,9 @@ out:
 }
 
 /*
- * kymo__sequence_segs: as kymo__sequence_words, the payload behind the thread id copied from pieces inside the sequence.
- * Staged pieces go by whole words, as they were stored: a load across two stores would wait for both.
+ * kymo__sequence_segs: as kymo__sequence_words, the payload behind the thread id copied from pieces
+ * inside the sequence. Staged pieces go by whole words, as they were stored: a load across two
+ * stores would wait for both.
  */
 KYMO__INLINE int kymo__sequence_segs(const struct kymo_slot *slot, const struct kymo_event *event,
 				     uint64_t step, const struct kymo_seg *segs,
@@ -298,7 +312,10 @@ KYMO__INLINE void kymo__sequence_clear(intptr_t rseq_offset)
 	__asm__ __volatile__("movq $0, %%fs:8(%0)" : : "r"(rseq_offset) : "memory");
 }
 
-/* The CPU that the calling thread is on, as the kernel last wrote it; huge where the thread is not registered. */
+/*
+ * The CPU that the calling thread is on, as the kernel last wrote it; huge where the thread is not
+ * registered.
+ */
 KYMO__INLINE uint32_t kymo__sequence_cpu(intptr_t rseq_offset)
 {
 	uint32_t cpu;
