@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * arena.h: malloc.c's answer to calls that come before the next allocator is known: dlsym itself allocates, in some
- * versions always and in all of them when it fails. A part of malloc.c; included there once.
+ * arena.h: malloc.c's answer to calls that come before the next allocator is known: dlsym itself
+ * allocates, in some versions always and in all of them when it fails. A part of malloc.c; included
+ * there once.
  */
-/* It only grows. Once something has come out of it, free and realloc look at addresses first; mostly that never happens. */
+/*
+ * It only grows. Once something has come out of it, free and realloc look at addresses first;
+ * mostly that never happens.
+ */
 #define ARENA_BYTES (32 * 1024)
 
 static _Alignas(4096) uint8_t arena[ARENA_BYTES];

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * malloc.c: libkymo-malloc.so, preloaded: events for the allocations of a program that knows nothing of kymo.
+ * malloc.c: libkymo-malloc.so, preloaded: events for the allocations of a program that knows
+ * nothing of kymo.
  *
  *	libc:malloc libc:calloc libc:realloc libc:memalign libc:free
  *
- * libc:realloc stands for reallocarray too, libc:memalign for posix_memalign, aligned_alloc, memalign, valloc and
- * pvalloc. ptr 0: the call failed (realloc with size 0: in_ptr was freed). free(NULL) is not recorded.
- * C++ new and delete come here through malloc and free. malloc_usable_size is not wrapped: it is the allocator's own.
- * An executable that brings its own allocator, jemalloc in redis-server say, comes first in the search order: then
- * its calls do not pass here, and both sides stay consistent.
+ * libc:realloc stands for reallocarray too, libc:memalign for posix_memalign, aligned_alloc,
+ * memalign, valloc and pvalloc. ptr 0: the call failed (realloc with size 0: in_ptr was freed).
+ * free(NULL) is not recorded. C++ new and delete come here through malloc and free.
+ * malloc_usable_size is not wrapped: it is the allocator's own. An executable that brings its own
+ * allocator, jemalloc in redis-server say, comes first in the search order: then its calls do not
+ * pass here, and both sides stay consistent.
  *
- * Order in time: an allocation is recorded after the call, free before it. So the records of one address alternate, whatever
- * the threads do, except that a realloc which moves lets go of in_ptr a moment before its record.
- * Calls that an allocator makes to itself inside a wrapped call are not recorded.
+ * Order in time: an allocation is recorded after the call, free before it. So the records of one
+ * address alternate, whatever the threads do, except that a realloc which moves lets go of in_ptr a
+ * moment before its record. Calls that an allocator makes to itself inside a wrapped call are not
+ * recorded.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -52,7 +55,9 @@ struct functions {
 
 /* Set while this thread looks the next functions up: what dlsym allocates comes from the arena. */
 PER_THREAD bool looking_up;
-/* Set while this thread is inside an allocator's function: what it calls in turn is its own affair. */
+/*
+ * Set while this thread is inside an allocator's function: what it calls in turn is its own affair.
+ */
 PER_THREAD bool inside;
 
 #define EACH(_)                                                                                    \
@@ -74,8 +79,9 @@ static void *first_pvalloc(size_t size);
 static struct functions next = { EACH(FIRST) };
 
 /*
- * look_up: finds all next functions. Threads may do so at the same time and none waits for another: one of them may
- * hold the loader's lock, which dlsym takes. Returns false when this thread is in the middle of it.
+ * look_up: finds all next functions. Threads may do so at the same time and none waits for another:
+ * one of them may hold the loader's lock, which dlsym takes. Returns false when this thread is in
+ * the middle of it.
  */
 static bool look_up(void)
 {
@@ -163,8 +169,9 @@ static void __attribute__((constructor(102))) look_up_early(void)
 }
 
 /*
- * traced_NAME: out of the way of the disabled case. The record comes after the guarded call, outside of the guard, so that
- * a signal handler that allocates is seen unless it interrupts the allocator itself.
+ * traced_NAME: out of the way of the disabled case. The record comes after the guarded call,
+ * outside of the guard, so that a signal handler that allocates is seen unless it interrupts the
+ * allocator itself.
  */
 #define GUARDED(result, call)                                                                      \
 	do {                                                                                       \

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * next.h: what the preload helpers share: finding the function that a wrapper stands before. Each wrapper calls its
- * own next definition in the search order (RTLD_NEXT), and no other one in its place: a program that mixes
- * allocators or has a second preload gets exactly the calls that it would get without the helper.
+ * next.h: what the preload helpers share: finding the function that a wrapper stands before. Each
+ * wrapper calls its own next definition in the search order (RTLD_NEXT), and no other one in its
+ * place: a program that mixes allocators or has a second preload gets exactly the calls that it
+ * would get without the helper.
  *
- * Every pointer to a next function begins as first_NAME, which looks all of them up, and is then replaced. A wrapper
- * that nobody traces therefore costs the load of an enable word, a branch and an indirect jump.
+ * Every pointer to a next function begins as first_NAME, which looks all of them up, and is then
+ * replaced. A wrapper that nobody traces therefore costs the load of an enable word, a branch and
+ * an indirect jump.
  */
 #ifndef KYMO_PRELOAD_NEXT_H
 #define KYMO_PRELOAD_NEXT_H
@@ -19,7 +21,9 @@
 #define CALLER ((uint64_t)(uintptr_t)__builtin_return_address(0))
 #define ADDRESS(pointer) ((uint64_t)(uintptr_t)(pointer))
 
-/* Per thread. Initial-exec: the first access may come from a signal handler or from malloc itself. */
+/*
+ * Per thread. Initial-exec: the first access may come from a signal handler or from malloc itself.
+ */
 #define PER_THREAD static __thread __attribute__((tls_model("initial-exec")))
 
 /* version: the one that is wanted where a symbol has several; NULL: the newest. */
@@ -32,7 +36,8 @@ static inline void *next_symbol(const char *name, const char *version)
 
 /*
  * NEXT_LOOK_UP(found, name, version): found.name = the next definition, else bare_name.
- * NEXT_PUBLISH(next, found, name): for all threads, unless another one came first; both found the same.
+ * NEXT_PUBLISH(next, found, name): for all threads, unless another one came first; both found the
+ * same.
  */
 #define NEXT_LOOK_UP(found, name, symbol, version)                                                 \
 	do {                                                                                       \

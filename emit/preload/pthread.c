@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * pthread.c: libkymo-pthread.so, preloaded: events for the locks of a program that knows nothing of kymo. Each wrapper
- * calls the real function exactly once, so robust, error-checking, recursive and priority-inheriting locks keep
- * their meaning. C11 mtx_* and cnd_* are not seen: libc implements them by calls inside itself. Nor are semaphores,
- * barriers and spin locks.
+ * pthread.c: libkymo-pthread.so, preloaded: events for the locks of a program that knows nothing of
+ * kymo. Each wrapper calls the real function exactly once, so robust, error-checking, recursive and
+ * priority-inheriting locks keep their meaning. C11 mtx_* and cnd_* are not seen: libc implements
+ * them by calls inside itself. Nor are semaphores, barriers and spin locks.
  *
  *	mutex_wait		the mutex was held when it was asked for; the thread may wait from here
  *	mutex_lock		lock, timedlock or clocklock returned; waited_ns is the time in the call
@@ -17,14 +17,16 @@
  *
  * result is what the function returned: 0 or EOWNERDEAD where the lock is held now.
  *
- * Wait time is in the record, because one call measures it; a wait record without its end is a thread that is stuck or was
- * killed. Hold time is not: it is the time between the records that take and release a lock (mutex_lock or
- * mutex_trylock or cond_wake, to mutex_unlock or cond_wait), by lock and thread. A table of held locks in the program
- * could put it into mutex_unlock, but that table would be wrong whenever a session comes or goes while a lock is held, and
- * the trace would not show it; a pair of records belongs to one session, and what is lost is counted.
+ * Wait time is in the record, because one call measures it; a wait record without its end is a
+ * thread that is stuck or was killed. Hold time is not: it is the time between the records that
+ * take and release a lock (mutex_lock or mutex_trylock or cond_wake, to mutex_unlock or cond_wait),
+ * by lock and thread. A table of held locks in the program could put it into mutex_unlock, but that
+ * table would be wrong whenever a session comes or goes while a lock is held, and the trace would
+ * not show it; a pair of records belongs to one session, and what is lost is counted.
  *
- * Release is recorded before the call and taking after it, so the holds of one lock never overlap in the trace; and
- * a thread that the wake-up inside unlock preempts does not seem to hold the lock meanwhile.
+ * Release is recorded before the call and taking after it, so the holds of one lock never overlap
+ * in the trace; and a thread that the wake-up inside unlock preempts does not seem to hold the lock
+ * meanwhile.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -70,9 +72,9 @@ static uint64_t now_ns(void)
 }
 
 /*
- * Whether a lock call would have to wait, by a look into glibc's lock word: a hint for the wait record and nothing else. It
- * spares an uncontended lock its second record. Taken between the look and the call, a lock goes without the wait
- * record; its waited_ns is right all the same.
+ * Whether a lock call would have to wait, by a look into glibc's lock word: a hint for the wait
+ * record and nothing else. It spares an uncontended lock its second record. Taken between the look
+ * and the call, a lock goes without the wait record; its waited_ns is right all the same.
  */
 static bool mutex_is_held(const pthread_mutex_t *mutex)
 {
@@ -83,7 +85,10 @@ static bool mutex_is_held(const pthread_mutex_t *mutex)
 #endif
 }
 
-/* __readers: bit 1: a writer has it or waits for the readers to leave; from bit 3 on: number of readers. */
+/*
+ * __readers: bit 1: a writer has it or waits for the readers to leave; from bit 3 on: number of
+ * readers.
+ */
 static bool rwlock_is_held(const pthread_rwlock_t *rwlock, bool write)
 {
 #if defined(__GLIBC__)
@@ -311,7 +316,10 @@ WRAPPER int pthread_rwlock_unlock(RWLOCK)
 	return next.rwlock_unlock(rwlock);
 }
 
-/* A thread that is cancelled here leaves through this frame: no wake record, and nothing to clean up. */
+/*
+ * A thread that is cancelled here leaves through this frame: no wake record, and nothing to clean
+ * up.
+ */
 static int TRACED traced_cond_wait(COND, MUTEX, enum patience patience, clockid_t clock,
 				   deadline_t until, uint64_t caller)
 {

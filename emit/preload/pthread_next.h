@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * pthread_next.h: the functions that pthread.c stands before, and where libkymo's own lock is. A part of pthread.c;
- * included there once, after kymo/tracepoint.h.
+ * pthread_next.h: the functions that pthread.c stands before, and where libkymo's own lock is. A
+ * part of pthread.c; included there once, after kymo/tracepoint.h.
  */
 /*
- * The two condition variables of glibc on x86: programs of this century use the second. A program that was linked
- * against the first would get the second here.
+ * The two condition variables of glibc on x86: programs of this century use the second. A program
+ * that was linked against the first would get the second here.
  */
 #if defined(__x86_64__) || defined(__i386__)
 #define COND_VERSION "GLIBC_2.3.2"
@@ -15,7 +15,10 @@
 
 typedef const struct timespec *deadline_t;
 
-/* _(name, version, parameters with their names, the names). All return int and are called pthread_NAME. */
+/*
+ * _(name, version, parameters with their names, the names). All return int and are called
+ * pthread_NAME.
+ */
 #define MUTEX pthread_mutex_t *mutex
 #define RWLOCK pthread_rwlock_t *rwlock
 #define COND pthread_cond_t *cond
@@ -54,7 +57,10 @@ struct functions {
 	EACH(MEMBER)
 };
 
-/* bare_NAME: what a call does while its next function is not known: nothing. Only calls that dlsym makes come here. */
+/*
+ * bare_NAME: what a call does while its next function is not known: nothing. Only calls that dlsym
+ * makes come here.
+ */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 #define BARE(name, version, parameters, names)                                                     \
@@ -101,9 +107,10 @@ static int find_kymo(struct dl_phdr_info *info, size_t bytes, void *unused)
 }
 
 /*
- * look_up: finds all next functions. Threads may do so at the same time and none waits for another: one of them may
- * hold the loader's lock, which dlsym takes. Each function is put in its place as soon as it is found. The first call
- * in a process is libkymo's own, before it has a thread. Returns false when this thread is in the middle of it.
+ * look_up: finds all next functions. Threads may do so at the same time and none waits for another:
+ * one of them may hold the loader's lock, which dlsym takes. Each function is put in its place as
+ * soon as it is found. The first call in a process is libkymo's own, before it has a thread.
+ * Returns false when this thread is in the middle of it.
  */
 static bool look_up(void)
 {
