@@ -79,7 +79,7 @@ pub struct Args {
     #[arg(short, long)]
     quiet: bool,
     /// The command and its arguments
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<std::ffi::OsString>,
 }
 
