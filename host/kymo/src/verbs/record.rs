@@ -104,11 +104,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         anyhow::ensure!(is_there, "there is no process {pid}; `kymo list` shows the programs that can be recorded");
     }
     let has_command = !args.command.is_empty();
+    let ring_bytes = ring_bytes(args.ring_size, args.quiet)?;
     let output = output::Output::prepare(args.output.as_deref(), args.overwrite)?;
     let mut config = Config::new(output.path());
     config.name = args.command.first().map_or_else(|| "kymo".to_owned(), |name| base_name(name));
     config.patterns = patterns.clone();
-    config.ring_bytes = ring_bytes(args.ring_size, args.quiet)?;
+    config.ring_bytes = ring_bytes;
     config.memory_bytes_max = args.memory.unwrap_or_else(units::default_memory);
     config.poll = Duration::from_micros(args.poll_us);
     config.format = if args.ctf2 { Format::Ctf2 } else { Format::Ctf18 };
