@@ -39,6 +39,7 @@ int main(int argc, char **argv)
 			die("pthread_create");
 	for (uint32_t at = 0; at < threads; at++)
 		pthread_join(thread[at], NULL);
+	free(thread);
 	printf("produced=%" PRIu64 "\n", threads * records);
 	return 0;
 }

@@ -40,7 +40,7 @@ fn attach_detach_and_attach_again() {
             assert_eq!(recorded.records(), 1000, "{}", recorded.outcome.stderr);
             let read = recorded.read(&lab);
             assert!(read.numbers("runner:rec", "n").into_iter().eq(range), "{name}");
-            assert!(read.records.iter().all(|record| record.pid == u64::from(wanted.pid())));
+            assert!(read.records.iter().all(|record| record.pid == u64::from(wanted.pid()) && record.proc == "runner"));
             ask(&mut wanted, "disabled", "disabled");
             ask(&mut wanted, "burst 500", "done");
         }

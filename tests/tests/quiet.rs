@@ -1,0 +1,73 @@
+//! When nothing listens: nothing is printed, nothing is left behind, and the exit status is the program's own.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use kymo_tests::{Build, Lab, Ring};
+
+fn files(below: &Path) -> BTreeSet<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(below) else { return BTreeSet::new() };
+    let paths = entries.flatten().map(|entry| entry.path());
+    paths.flat_map(|path| if path.is_dir() { files(&path) } else { BTreeSet::from([path]) }).collect()
+}
+
+#[test]
+fn a_program_that_nobody_records_is_as_without_kymo() {
+    for ring in Ring::BOTH {
+        let mut lab = Lab::new("quiet");
+        lab.ring(ring);
+        let source = lab.write("status.c", "#include \"common.h\"\nKYMO_EVENT(status, rec, (u32, n))\n\
+            int main(int argc, char **argv) { (void)argv; for (uint32_t n = 0; n < 1000; n++) { kymo_trace(status, rec, n); } errno = 0;\n\
+            if (kymo_trace_enabled(status, rec)) { return 99; } return argc == 1 ? 42 : (raise(SIGTERM), 0); }\n");
+        for (name, build) in [
+            ("shared", Build::new(&[source.to_str().unwrap()])),
+            ("archive", Build::new(&[source.to_str().unwrap()]).archive()),
+            ("static", Build::new(&[source.to_str().unwrap()]).fully_static()),
+        ] {
+            let program = lab.build(&build, name);
+            let before = files(&lab.path(""));
+            for (args, code) in [(&[][..], 42), (&["die"], 143)] {
+                let outcome = lab.run(&program, args).expect(code);
+                assert_eq!((outcome.stdout.as_str(), outcome.stderr.as_str()), ("", ""), "{name}");
+                // A program that is killed cannot remove its socket; the next one does.
+                if code == 42 {
+                    assert_eq!(files(&lab.path("")), before, "{name}");
+                }
+            }
+            lab.run(&program, &[]).expect(42);
+        }
+    }
+}
+
+/// A runtime directory that cannot be used is no reason to say or to do anything.
+#[test]
+fn a_runtime_directory_that_cannot_be_used() {
+    let mut lab = Lab::new("no_runtime_dir");
+    let program = lab.cc("produce.c");
+    lab.write("file", "");
+    let long = format!("/tmp/{}", "x".repeat(300));
+    for dir in ["/no/such/place", lab.path("file").to_str().unwrap(), "/proc", "", &*long] {
+        lab.env("KYMO_RUNTIME_DIR", dir);
+        lab.env("XDG_RUNTIME_DIR", "/no/such/place/either");
+        // Root's default directory is not the test's business.
+        if dir.is_empty() {
+            continue;
+        }
+        let outcome = lab.run(&program, &["2", "100"]).expect(0);
+        assert_eq!((outcome.stdout.as_str(), outcome.stderr.as_str()), ("produced=200\n", ""), "{dir}");
+    }
+}
+
+/// Descriptors that a program closes or counts are its own business, too.
+#[test]
+fn programs_that_close_all_descriptors_live_on() {
+    let lab = Lab::new("closes_all");
+    let program = lab.cc_text("closer", "#include \"common.h\"\nKYMO_EVENT(closer, rec, (u32, n))\n\
+        int main(void) { live_shortly(); for (int fd = 3; fd < 1024; fd++) close(fd);\n\
+        for (uint32_t n = 0; n < 1000; n++) { kymo_trace(closer, rec, n); }\n\
+        int fds[2]; if (pipe(fds)) return 1; if (write(fds[1], \"x\", 1) != 1) return 2; char c; if (read(fds[0], &c, 1) != 1 || c != 'x') return 3;\n\
+        if (!fork()) { kymo_trace(closer, rec, 5000); exit(0); } int s; wait(&s); return s ? 4 : 0; }\n");
+    lab.run(&program, &[]).expect(0);
+    let recorded = lab.record("trace").run(&[program.to_str().unwrap()]).expect(0);
+    assert!(recorded.outcome.stdout.is_empty());
+}
