@@ -30,6 +30,13 @@ extern "C" {
 #define KYMO__KEEP __attribute__((used))
 #endif
 
+/* C++ would compute a label's value at run time; the section must hold it. */
+#ifdef __cplusplus
+#define KYMO__CONSTANT constexpr
+#else
+#define KYMO__CONSTANT const
+#endif
+
 /*
  * kymo_thread_init: does now what the first record of the calling thread would do (reads the thread
  * id; portable ring: claims a lane). A real-time thread calls it before its loop.
@@ -106,7 +113,7 @@ static void __attribute__((destructor(101), unused)) kymo__destruct(void)
 #define KYMO__ENUM(provider, name, T, ...)                                                         \
 	typedef KYMO__C_##T kymo__enum_##provider##_##name;                                        \
 	enum { kymo__enumcode_##provider##_##name = KYMO__CODE_##T };                              \
-	static const struct {                                                                      \
+	static KYMO__CONSTANT struct {                                                             \
 		struct kymo_desc head;                                                             \
 		int64_t values[KYMO__COUNT(__VA_ARGS__)];                                          \
 		char text[sizeof(KYMO__ENUM_TEXT(provider, name, __VA_ARGS__))];                   \
