@@ -1,0 +1,3 @@
+#include <kymo/tracepoint.h>
+
+KYMO_EVENT(motor, step, (enum(motor, state), state))

@@ -1,0 +1,9 @@
+#include <kymo/tracepoint.h>
+
+KYMO_EVENT(motor, step, (u32, axis))
+
+void f(void);
+void f(void)
+{
+	kymo_trace(motor, stop, 1);
+}
