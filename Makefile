@@ -46,8 +46,11 @@ lint: ## formatting, clippy, and the checks that hold spec and code together
 install: build ## PREFIX=/usr/local DESTDIR=
 	@scripts/install.sh "$(DESTDIR)" "$(PREFIX)" "$(KYMO)"
 
+uninstall: ## removes what make install put below PREFIX
+	@scripts/install.sh --remove "$(DESTDIR)" "$(PREFIX)"
+
 clean: ## removes what was built
 	@rm -rf build
 	@$(CARGO) clean -q
 
-.PHONY: help build emit host demo test stress bench lint install clean
+.PHONY: help build emit host demo test stress bench lint install uninstall clean

@@ -1,8 +1,19 @@
 #!/bin/bash
 # Puts library, headers, preload helpers, the kymo command, its man pages and completions in place.
-# Usage: install.sh DESTDIR PREFIX KYMO. Called by `make install`.
+# Usage: install.sh DESTDIR PREFIX KYMO; install.sh --remove DESTDIR PREFIX. Called by `make install` and `make uninstall`.
+# What was installed is listed in share/kymo/manifest.
 set -eu
 cd "$(dirname "$0")/.."
+if [ "$1" = --remove ]; then
+	manifest=$2$3/share/kymo/manifest
+	[ -e "$manifest" ] || { echo "nothing of kymo is installed below $2$3" >&2; exit 1; }
+	(cd "$2$3" && xargs -d '\n' rm -f <share/kymo/manifest)
+	rm -f "$manifest"
+	(cd "$2$3" && find include/kymo lib/kymo share/kymo -depth -type d -empty -delete)
+	if [ -z "$2" ] && [ "$(id -u)" = 0 ]; then ldconfig; fi
+	echo "removed from $2$3"
+	exit 0
+fi
 destdir=$1 prefix=$2 kymo=$3
 to=$destdir$prefix
 
@@ -26,6 +37,17 @@ install -m 644 "$docs"/man1/*.1 "$to/share/man/man1/"
 install -m 644 "$docs"/bash/* "$to/share/bash-completion/completions/kymo"
 install -m 644 "$docs"/zsh/* "$to/share/zsh/site-functions/"
 install -m 644 "$docs"/fish/* "$to/share/fish/vendor_completions.d/"
+install -d "$to/share/kymo"
+{
+	echo bin/kymo
+	for name in libkymo.a libkymo.so libkymo.so.1 pkgconfig/kymo.pc kymo/libkymo.so.1; do echo "lib/$name"; done
+	for helper in build/emit/libkymo-*.so; do echo "lib/kymo/$(basename "$helper")"; done
+	(cd emit/include && find . -name '*.h' | sed 's|^\.|include|')
+	(cd "$docs" && ls man1/*.1) | sed 's|^|share/man/|'
+	echo share/bash-completion/completions/kymo
+	(cd "$docs/zsh" && ls) | sed 's|^|share/zsh/site-functions/|'
+	(cd "$docs/fish" && ls) | sed 's|^|share/fish/vendor_completions.d/|'
+} >"$to/share/kymo/manifest"
 # Without it the loader would not find libkymo.so.1 in /usr/local/lib.
 if [ -z "$destdir" ] && [ "$(id -u)" = 0 ]; then ldconfig; fi
 echo "installed below $to"

@@ -49,5 +49,9 @@ for example in hello enums fields enabled realtime cplusplus ffi; do
 done
 check "example version" sh -c "'$work/bin/version' | grep -q '^libkymo [0-9]'"
 
+check "make uninstall" make -s uninstall PREFIX="$work/kymo" >/dev/null
+left=$(find "$work/kymo" -type f -o -type l)
+check "uninstall leaves nothing behind: $left" test -z "$left"
+
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]
