@@ -1,7 +1,8 @@
 /* read: --fields event,* */
 #include "common.h"
 
-KYMO_EVENT(struct_, event, (u8, clock), (u8, stream), (u8, variant), (str, string), (seq(u8), _length), (u8, id), (u8, align), (u8, env))
+KYMO_EVENT(struct_, event, (u8, clock), (u8, stream), (u8, variant), (str, string),
+	   (seq(u8), _length), (u8, id), (u8, align), (u8, env))
 
 int main(void)
 {

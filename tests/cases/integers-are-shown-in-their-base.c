@@ -1,7 +1,8 @@
 /* read: --fields event,* */
 #include "common.h"
 
-KYMO_EVENT(bases, all, (u8, small), (i64, negative), (x16, port), (x64, address), (array(x8, 3), bytes), (seq(i32), list))
+KYMO_EVENT(bases, all, (u8, small), (i64, negative), (x16, port), (x64, address),
+	   (array(x8, 3), bytes), (seq(i32), list))
 
 int main(void)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * common.h: what the programs of the tests share: talking with the test over standard input and output, waiting until an
- * event is switched on, and an end of their own should the test forget them.
+ * common.h: what the programs of the tests share: talking with the test over standard input and
+ * output, waiting until an event is switched on, and an end of their own should the test forget them.
  */
 #ifndef COMMON_H
 #define COMMON_H

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// cxx.cpp: events in a C++17 program: in templates, lambdas, constructors of statics, destructors, threads and exceptions.
+// cxx.cpp: events in a C++17 program: in templates, lambdas, constructors of statics, destructors, threads,
+// exceptions.
 #include "common.h"
 
 #include <stdexcept>
@@ -12,7 +13,10 @@ KYMO_EVENT(cxx, at, (enum(cxx, where), where), (u64, n), (str, text), (seq(i64),
 KYMO_EVENT(cxx, nothing)
 
 struct Object {
-	explicit Object(std::string text) : text(std::move(text)) { kymo_trace(cxx, at, -1, 0, this->text.c_str(), nullptr, 0); }
+	explicit Object(std::string text) : text(std::move(text))
+	{
+		kymo_trace(cxx, at, -1, 0, this->text.c_str(), nullptr, 0);
+	}
 	~Object() { kymo_trace(cxx, at, 3, 0, text.c_str(), nullptr, 0); }
 	std::string text;
 };

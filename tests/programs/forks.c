@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * forks.c MODE [COUNT]: makes processes in every way there is, and traces in each. Each record says which process it should
- * be from, so that a wrong thread id shows.
+ * forks.c MODE [COUNT]: makes processes in every way there is, and traces in each. Each record says
+ * which process it should be from, so that a wrong thread id shows.
  */
 #include "common.h"
 
@@ -112,7 +112,10 @@ static void chain(const char *self)
 		die("execl");
 }
 
-/* A daemon: no parent, no terminal, a session of its own. The first process waits for it, so that it is recorded. */
+/*
+ * A daemon: no parent, no terminal, a session of its own. The first process waits for it, so that it is
+ * recorded.
+ */
 static void becomes_daemon(void)
 {
 	int done[2];

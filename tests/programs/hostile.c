@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * hostile.c WHERE SEED ROUNDS: traces, and writes rubbish into the memory that it shares with the collector: h the header page, c the
- * control blocks, d the rings' bytes, z zeros in place of rubbish. It may well die of that itself.
+ * hostile.c WHERE SEED ROUNDS: traces, and writes rubbish into the memory that it shares with the
+ * collector: h the header page, c the control blocks, d the rings' bytes, z zeros in place of rubbish.
+ * It may well die of that itself.
  */
 #include "common.h"
 

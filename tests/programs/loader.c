@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * loader.c OPERATION...: opens, uses and closes libraries in the order of its arguments: open:PATH, run:PATH:COUNT, close:PATH. With
- * -DWITH_EVENTS it has an event itself; without, it does not know of kymo.
+ * loader.c OPERATION...: opens, uses and closes libraries in the order of its arguments: open:PATH,
+ * run:PATH:COUNT, close:PATH. With -DWITH_EVENTS it has an event itself; without, it does not know of
+ * kymo.
  */
 #ifdef WITH_EVENTS
 #include "common.h"

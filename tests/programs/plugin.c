@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* plugin.c: a library with an event of its own; built several times with another TAG, always with the same event. */
+/*
+ * plugin.c: a library with an event of its own; built several times with another TAG, always with the same
+ * event.
+ */
 #include "common.h"
 
 KYMO_EVENT(plug, rec, (u32, tag), (u64, n))

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * produce.c THREADS RECORDS [BYTES] [PACE_US]: each thread writes RECORDS numbered records with BYTES bytes of filler, and naps
- * PACE_US after each hundred. Prints how many records it made. Nothing waits for a session.
+ * produce.c THREADS RECORDS [BYTES] [PACE_US]: each thread writes RECORDS numbered records with BYTES
+ * bytes of filler, and naps PACE_US after each hundred. Prints how many records it made. Nothing waits
+ * for a session.
  */
 #include "common.h"
 

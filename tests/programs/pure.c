@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * pure.c MODE RECORDS: a thread that has traced once writes RECORDS more.
- * seccomp: it may make no system call but read, write, sigreturn and exit, the list of SECCOMP_MODE_STRICT; any other kills the process.
- * The list is a filter, because the strict mode takes the time stamp counter away from the thread as well (PR_SET_TSC), and with it
- * every clock of the vDSO.
- * faults: prints by how much its counters of page faults moved.
+ * pure.c MODE RECORDS: a thread that has traced once writes RECORDS more. seccomp: it may make no
+ * system call but read, write, sigreturn and exit, the list of SECCOMP_MODE_STRICT; any other kills
+ * the process. The list is a filter, because the strict mode takes the time stamp counter away from
+ * the thread as well (PR_SET_TSC), and with it every clock of the vDSO. faults: prints by how much its
+ * counters of page faults moved.
  */
 #include "common.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * sizes.c: records of all sizes up to what is allowed and beyond, with small ones between them that say whether the rest
- * came through. KYMO_RECORD_MAX bytes hold the header, the thread id, n, the length and 65,518 bytes.
+ * sizes.c: records of all sizes up to what is allowed and beyond, with small ones between them that
+ * say whether the rest came through. KYMO_RECORD_MAX bytes hold the header, the thread id, n, the
+ * length and 65,518 bytes.
  */
 #include "common.h"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * victim.c ID THREADS COUNTS STYLE: writes records until it is killed. After each record the writer counts it in the file
- * COUNTS, which outlives the process: 8 counters a victim, one for each thread and one for each thread's signal handler.
- * STYLE v: records of varying length; s: a timer whose handler traces as well.
+ * victim.c ID THREADS COUNTS STYLE: writes records until it is killed. After each record the writer
+ * counts it in the file COUNTS, which outlives the process: 8 counters a victim, one for each thread
+ * and one for each thread's signal handler. STYLE v: records of varying length; s: a timer whose
+ * handler traces as well.
  */
 #include "common.h"
 

@@ -44,9 +44,11 @@ pub fn agrees(lab: &Lab, dir: &Path, read: &Read) -> bool {
     }
     let lost: u64 = losses.iter().map(|loss| loss["lost"].as_u64().expect("a count")).sum();
     assert_eq!(lost, read.lost(), "records lost by babeltrace2, and by kymo read");
-    let mut theirs: Vec<_> = losses.iter().map(|loss| ["from", "to", "lost"].map(|key| loss[key].as_u64().expect("a number"))).collect();
+    let mut theirs: Vec<_> =
+        losses.iter().map(|loss| ["from", "to", "lost"].map(|key| loss[key].as_u64().expect("a number"))).collect();
     let mut ours: Vec<_> = read.losses.iter().map(|loss| [loss.from, loss.to, loss.records]).collect();
-    (theirs.sort(), ours.sort());
+    theirs.sort();
+    ours.sort();
     let near = |a: &[u64; 3], b: &[u64; 3]| a[0].abs_diff(b[0]) <= 1 && a[1].abs_diff(b[1]) <= 1 && a[2] == b[2];
     let same = theirs.len() == ours.len() && theirs.iter().zip(&ours).all(|(theirs, ours)| near(theirs, ours));
     assert!(same, "losses [from, to, records] by babeltrace2: {theirs:?}, and by kymo read: {ours:?}");
@@ -82,8 +84,11 @@ fn same_record(theirs: &Value, ours: &Record) -> Result<(), String> {
     head("tid", ours.tid.into())?;
     head("event", ours.event.as_str().into())?;
     let fields = theirs["fields"].as_object().ok_or("no fields")?;
-    let visible: Map<String, Value> =
-        fields.iter().filter(|(name, _)| !is_length_of_other(name, fields)).map(|(k, v)| (k.clone(), v.clone())).collect();
+    let visible: Map<String, Value> = fields
+        .iter()
+        .filter(|(name, _)| !is_length_of_other(name, fields))
+        .map(|(k, v)| (k.clone(), v.clone()))
+        .collect();
     if !visible.keys().eq(ours.fields.keys()) {
         return Err(format!("fields are {:?} and {:?}", visible.keys(), ours.fields.keys()));
     }
@@ -114,7 +119,9 @@ fn same_value(theirs: &Value, ours: &Value) -> bool {
             }
             let label = tagged["labels"].get(0).cloned().unwrap_or(Value::Null);
             match ours {
-                Value::Bool(value) => tagged["enum"] == u64::from(*value) && label == value.to_string(),
+                Value::Bool(value) => {
+                    tagged["enum"] == u64::from(*value) && label.as_str() == Some(if *value { "true" } else { "false" })
+                }
                 _ => tagged["enum"] == ours["value"] && label == ours["label"],
             }
         }

@@ -98,7 +98,12 @@ impl Build {
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{} {:?} does not compile:\n{said}", self.compiler, self.sources);
         // The linker warns of static programs that call getaddrinfo and the like; that is not the compiler's warning.
-        assert!(!said.contains("warning: ") || self.link == Link::Static, "{} {:?} warns:\n{said}", self.compiler, self.sources);
+        assert!(
+            !said.contains("warning: ") || self.link == Link::Static,
+            "{} {:?} warns:\n{said}",
+            self.compiler,
+            self.sources
+        );
         to.to_owned()
     }
 }

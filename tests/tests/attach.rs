@@ -63,7 +63,8 @@ fn a_session_without_a_command_records_what_runs_and_what_comes() {
     let recorded = recording.end(Signal::INT).expect(0).lossless();
     let read = recorded.read(&lab);
     for pid in [early[0].pid(), early[1].pid(), late.pid()] {
-        let numbers: Vec<u64> = read.records.iter().filter(|r| r.pid == u64::from(pid)).map(|r| r.number("n")).collect();
+        let numbers: Vec<u64> =
+            read.records.iter().filter(|r| r.pid == u64::from(pid)).map(|r| r.number("n")).collect();
         trace::assert_counts_up(&numbers, 300);
     }
     assert_eq!(recorded.summary["recorded_count"], 3);
@@ -90,7 +91,12 @@ fn sessions_at_once(name: &str, count: usize) {
             let recorded = recording.end(Signal::TERM).expect(0).lossless();
             let numbers = recorded.read(&lab).numbers("runner:rec", "n");
             assert!(numbers[0] <= begin, "session {at} begins with {}", numbers[0]);
-            assert!(numbers.iter().copied().eq(numbers[0]..end), "session {at}: {} records to {:?}", numbers.len(), numbers.last());
+            assert!(
+                numbers.iter().copied().eq(numbers[0]..end),
+                "session {at}: {} records to {:?}",
+                numbers.len(),
+                numbers.last()
+            );
         }
         ask(&mut proc, "disabled", "disabled");
         assert_eq!(proc.wait().code, 0);
@@ -110,9 +116,12 @@ fn nine_sessions_at_once_get_every_record() {
 #[test]
 fn sessions_with_different_patterns_do_not_mix() {
     let lab = Lab::new("patterns_at_once");
-    let program = lab.cc_text("pair", "#include \"common.h\"\nKYMO_EVENT(pair, a, (u32, n))\nKYMO_EVENT(pair, b, (u32, n))\n\
+    let program = lab.cc_text(
+        "pair",
+        "#include \"common.h\"\nKYMO_EVENT(pair, a, (u32, n))\nKYMO_EVENT(pair, b, (u32, n))\n\
         int main(void) { live_shortly(); say(\"ready\"); hear(); until_enabled(pair, a); until_enabled(pair, b);\n\
-        for (uint32_t n = 0; n < 1000; n++) { kymo_trace(pair, a, n); kymo_trace(pair, b, n); } return 0; }\n");
+        for (uint32_t n = 0; n < 1000; n++) { kymo_trace(pair, a, n); kymo_trace(pair, b, n); } return 0; }\n",
+    );
     let mut proc = lab.spawn(&program, &[]);
     proc.until("ready");
     let recordings = ["a", "b"].map(|name| lab.record(name).args(&["-u", &format!("pair:{name}")]).attach());

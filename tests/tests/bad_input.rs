@@ -78,13 +78,24 @@ fn check_full(lab: &Lab, recorded: &Recorded, read: &kymo_tests::Read) {
     let produced = recorded.outcome.number("produced");
     assert!(!read.records.is_empty(), "the trace so far\n{stderr}");
     for writer in 0..2 {
-        let numbers: Vec<u64> = read.records.iter().filter(|r| r.number("writer") == writer).map(|r| r.number("n")).collect();
-        assert!(lost_by("ring full") || numbers.iter().copied().eq(0..numbers.len() as u64), "writer {writer}: {numbers:?}");
+        let numbers: Vec<u64> =
+            read.records.iter().filter(|r| r.number("writer") == writer).map(|r| r.number("n")).collect();
+        assert!(
+            lost_by("ring full") || numbers.iter().copied().eq(0..numbers.len() as u64),
+            "writer {writer}: {numbers:?}"
+        );
     }
     assert!((read.records.len() as u64) < produced, "{}: nothing was full", lab.name());
     assert!(read.code == 0, "the trace so far is whole:\n{}", read.stderr);
     // The summary may not have found a place either; what is said at the end is the account.
-    let lost: String = stderr.split("LOST ").nth(1).unwrap().chars().take_while(|c| c.is_ascii_digit() || *c == ',').filter(|c| *c != ',').collect();
+    let lost: String = stderr
+        .split("LOST ")
+        .nth(1)
+        .unwrap()
+        .chars()
+        .take_while(|c| c.is_ascii_digit() || *c == ',')
+        .filter(|c| *c != ',')
+        .collect();
     assert_eq!(read.records.len() as u64 + lost.parse::<u64>().unwrap(), produced, "{stderr}");
 }
 
@@ -96,7 +107,8 @@ fn no_space_left() {
     std::fs::create_dir(&small).unwrap();
     // In a mount namespace of its own: nobody else sees the file system, and it goes with the shell.
     let mount = format!("mount -t tmpfs -o size=1m none {}", small.display());
-    let can = Command::new("unshare").args(["-m", "sh", "-c", &mount]).output().is_ok_and(|output| output.status.success());
+    let can =
+        Command::new("unshare").args(["-m", "sh", "-c", &mount]).output().is_ok_and(|output| output.status.success());
     if !can {
         return skip("no_space_left", "cannot mount in a namespace of its own (not root?)");
     }
@@ -121,7 +133,10 @@ fn a_file_size_limit() {
     let lab = Lab::new("ulimit");
     let program = produce(&lab);
     // In blocks of 512 bytes. The limit is for the rings' memory too, so they must be small.
-    let script = format!("ulimit -f 600; exec {} record -o trace --ring-size 64K -- {program} 2 10000 64 3000", paths::kymo().display());
+    let script = format!(
+        "ulimit -f 600; exec {} record -o trace --ring-size 64K -- {program} 2 10000 64 3000",
+        paths::kymo().display()
+    );
     let outcome = lab.run("sh", &["-c", &script]).expect(0);
     let recorded = Recorded { outcome, dir: lab.path("trace"), summary: serde_json::Value::Null };
     let read = trace::read(&lab, &recorded.dir, &[]);
@@ -132,14 +147,20 @@ fn a_file_size_limit() {
 fn a_program_that_is_not_instrumented() {
     let lab = Lab::new("uninstrumented");
     let recorded = lab.record("trace").run(&["sh", "-c", "exit 3"]).expect(3);
-    says(&recorded.outcome.stderr, &["nothing was recorded", "not instrumented", "#include <kymo/tracepoint.h>", "--with malloc"]);
+    says(
+        &recorded.outcome.stderr,
+        &["nothing was recorded", "not instrumented", "#include <kymo/tracepoint.h>", "--with malloc"],
+    );
     let script = lab.write("script.sh", "#!/bin/sh\nexit 0\n");
     Command::new("chmod").arg("+x").arg(&script).status().unwrap();
     let recorded = lab.record("script").run(&[script.to_str().unwrap()]).expect(0);
     says(&recorded.outcome.stderr, &["is not an ELF file"]);
     // Instrumented, but with another runtime directory.
     let program = produce(&lab);
-    let recorded = lab.record("elsewhere").run(&["env", &format!("KYMO_RUNTIME_DIR={}", lab.path("other").display()), &program]).expect(0);
+    let recorded = lab
+        .record("elsewhere")
+        .run(&["env", &format!("KYMO_RUNTIME_DIR={}", lab.path("other").display()), &program])
+        .expect(0);
     says(&recorded.outcome.stderr, &["nothing was recorded"]);
 }
 
@@ -165,8 +186,11 @@ fn the_exit_status_is_the_commands() {
         lab.record(&format!("signal{signal}")).run(&["sh", "-c", &format!("kill -{signal} $$")]).expect(128 + signal);
     }
     // What a program traced before it was killed is there.
-    let program = lab.cc_text("crash", "#include \"common.h\"\nKYMO_EVENT(crash, rec, (u32, n))\n\
-        int main(void) { for (uint32_t n = 0; n < 100; n++) { kymo_trace(crash, rec, n); } abort(); }\n");
+    let program = lab.cc_text(
+        "crash",
+        "#include \"common.h\"\nKYMO_EVENT(crash, rec, (u32, n))\n\
+        int main(void) { for (uint32_t n = 0; n < 100; n++) { kymo_trace(crash, rec, n); } abort(); }\n",
+    );
     let recorded = lab.record("crashed").run(&[program.to_str().unwrap()]).expect(134).lossless();
     trace::assert_counts_up(&recorded.read(&lab).numbers("crash:rec", "n"), 100);
 }
@@ -176,14 +200,21 @@ fn arguments_that_make_no_sense() {
     let lab = Lab::new("arguments");
     let program = produce(&lab);
     for args in [
-        &["--ring-size", "0"][..], &["--ring-size", "4X"], &["--poll-us", "1"], &["--for", "soon"],
-        &["--with", "magic"], &["--no-such-option"],
+        &["--ring-size", "0"][..],
+        &["--ring-size", "4X"],
+        &["--poll-us", "1"],
+        &["--for", "soon"],
+        &["--with", "magic"],
+        &["--no-such-option"],
     ] {
         let recorded = lab.record("trace").args(args).run(&[&program]).expect(2);
         assert!(recorded.outcome.stderr.contains(args.last().unwrap()), "{args:?}: {}", recorded.outcome.stderr);
         assert_eq!(recorded.outcome.stdout, "", "the command is not run");
     }
-    says(&lab.record("trace").args(&["--ring-size", "2G"]).run(&[&program]).expect(2).outcome.stderr, &["--ring-size 2147483648", "4K and 1G"]);
+    says(
+        &lab.record("trace").args(&["--ring-size", "2G"]).run(&[&program]).expect(2).outcome.stderr,
+        &["--ring-size 2147483648", "4K and 1G"],
+    );
     // What stands behind the command is the command's.
     let recorded = lab.record("own").run(&["echo", "--ring-size", "--no-such-option"]).expect(0);
     assert_eq!(recorded.outcome.stdout, "--ring-size --no-such-option\n");
@@ -192,7 +223,8 @@ fn arguments_that_make_no_sense() {
     let missing = lab.kymo(&["record", "-o", "trace", "-p", "999999999"]).expect(2);
     says(&missing.stderr, &["there is no process 999999999", "kymo list"]);
     assert!(!Path::new(&lab.path("trace")).exists());
-    for (args, part) in [(&["read", "nowhere"][..], "nowhere"), (&["list", "./nowhere"], "nowhere"), (&["read"], "DIR")] {
+    for (args, part) in [(&["read", "nowhere"][..], "nowhere"), (&["list", "./nowhere"], "nowhere"), (&["read"], "DIR")]
+    {
         says(&lab.kymo(args).expect(2).stderr, &[part]);
     }
 }

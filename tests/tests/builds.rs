@@ -8,12 +8,18 @@ fn produces(name: &str, build: &Build, ring: Ring) {
     let mut lab = Lab::new(name);
     lab.ring(ring);
     let program = lab.build(build, "produce");
-    let recorded = lab.record("trace").args(&["--memory", "16G"]).run(&[program.to_str().unwrap(), "2", "2000", "10"]).expect(0).lossless();
+    let recorded = lab
+        .record("trace")
+        .args(&["--memory", "16G"])
+        .run(&[program.to_str().unwrap(), "2", "2000", "10"])
+        .expect(0)
+        .lossless();
     let process = &recorded.summary["processes"][0];
     assert_eq!(process["ring"], ring.name(), "{name}");
     let read = recorded.read(&lab);
     for writer in 0..2 {
-        let numbers: Vec<u64> = read.records.iter().filter(|r| r.number("writer") == writer).map(|r| r.number("n")).collect();
+        let numbers: Vec<u64> =
+            read.records.iter().filter(|r| r.number("writer") == writer).map(|r| r.number("n")).collect();
         trace::assert_counts_up(&numbers, 2000);
     }
 }
@@ -29,11 +35,19 @@ fn programs_of_all_builds() {
         produces("c11", &base().flag("-std=gnu11").flag("-pedantic"), ring);
         produces("c2x", &base().flag("-std=gnu2x"), ring);
         produces("no_pie", &base().flag("-no-pie").flag("-fno-pic"), ring);
-        produces("gc_sections", &base().flag("-ffunction-sections").flag("-fdata-sections").flag("-Wl,--gc-sections"), ring);
+        produces(
+            "gc_sections",
+            &base().flag("-ffunction-sections").flag("-fdata-sections").flag("-Wl,--gc-sections"),
+            ring,
+        );
         produces("archive", &base().archive(), ring);
         produces("static", &base().fully_static(), ring);
         produces("static_pie", &base().flag("-static-pie").archive(), ring);
-        produces("hardened", &base().flag("-D_FORTIFY_SOURCE=2").flag("-fstack-protector-strong").flag("-Wl,-z,relro,-z,now"), ring);
+        produces(
+            "hardened",
+            &base().flag("-D_FORTIFY_SOURCE=2").flag("-fstack-protector-strong").flag("-Wl,-z,relro,-z,now"),
+            ring,
+        );
         if kymo_tests::has("clang") {
             produces("clang", &base().compiler("clang"), ring);
             produces("clang_o0", &base().compiler("clang").flag("-O0"), ring);
@@ -51,14 +65,19 @@ fn source_files_that_share_a_header_of_events() {
         let mut lab = Lab::new("shared_header");
         lab.ring(ring);
         let program = lab.build(&Build::new(&["shared_1.c", "shared_2.c"]), "shared");
-        let recorded = lab.record("trace").args(&["--memory", "16G"]).run(&[program.to_str().unwrap()]).expect(0).lossless();
+        let recorded =
+            lab.record("trace").args(&["--memory", "16G"]).run(&[program.to_str().unwrap()]).expect(0).lossless();
         let read = recorded.read(&lab);
         let part = |label: &str| -> Vec<u64> {
-            read.of("shared:work").filter(|record| record.fields["part"]["label"] == label).map(|record| record.number("n")).collect()
+            read.of("shared:work")
+                .filter(|record| record.fields["part"]["label"] == label)
+                .map(|record| record.number("n"))
+                .collect()
         };
         trace::assert_counts_up(&part("first"), 100);
         trace::assert_counts_up(&part("second"), 100);
-        let notes: Vec<_> = read.of("shared:note").map(|record| record.fields["text"].as_str().unwrap().to_owned()).collect();
+        let notes: Vec<_> =
+            read.of("shared:note").map(|record| record.fields["text"].as_str().unwrap().to_owned()).collect();
         assert_eq!(notes, ["first", "second"]);
         // One event each, though two files describe it.
         let metadata = std::fs::read_to_string(recorded.dir.join("metadata")).unwrap();
@@ -71,7 +90,8 @@ fn cxx(compiler: &str) {
         let mut lab = Lab::new("cxx");
         lab.ring(ring);
         let program = lab.build(&Build::new(&["cxx.cpp"]).compiler(compiler), "cxx");
-        let recorded = lab.record("trace").args(&["--memory", "16G"]).run(&[program.to_str().unwrap()]).expect(0).lossless();
+        let recorded =
+            lab.record("trace").args(&["--memory", "16G"]).run(&[program.to_str().unwrap()]).expect(0).lossless();
         let read = recorded.read(&lab);
         let count = |label: &str| read.of("cxx:at").filter(|record| record.fields["where"]["label"] == label).count();
         // The static object is made before main and ends after it; both are traced.

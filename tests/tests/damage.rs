@@ -58,7 +58,12 @@ fn truncated_streams() {
             assert!(read.records.len() < all, "{what}");
             // Only between two packets does nothing look wrong.
             let at_boundary = cut == 0 || read.code == 0;
-            assert!(at_boundary || (read.code == 1 && read.stderr.contains(&stream)), "{what}: {} {}", read.code, read.stderr);
+            assert!(
+                at_boundary || (read.code == 1 && read.stderr.contains(&stream)),
+                "{what}: {} {}",
+                read.code,
+                read.stderr
+            );
             if cut % 100 == 31 {
                 assert_eq!(read.code, 1, "{what}");
             }
@@ -132,7 +137,8 @@ fn spoiled_metadata() {
                 0 => bytes.truncate(random.below(metadata.len() as u64) as usize),
                 1 => bytes[random.below(metadata.len() as u64) as usize] ^= 1 << random.below(8),
                 _ => {
-                    let (from, to) = (random.below(bytes.len() as u64) as usize, random.below(bytes.len() as u64) as usize);
+                    let (from, to) =
+                        (random.below(bytes.len() as u64) as usize, random.below(bytes.len() as u64) as usize);
                     drop(bytes.drain(from.min(to)..from.max(to)));
                 }
             }

@@ -12,7 +12,11 @@ fn record(name: &str, ring: Ring, mode: &str, count: u64) -> (Lab, Outcome, Read
     let program = lab.cc("forks.c");
     let count = count.to_string();
     // The charge of a portable memory is for all its lanes, of which few are used.
-    let recorded = lab.record("trace").args(&["--ring-size", "256K", "--memory", "4G"]).run(&[program.to_str().unwrap(), mode, &count]);
+    let recorded = lab.record("trace").args(&["--ring-size", "256K", "--memory", "4G"]).run(&[
+        program.to_str().unwrap(),
+        mode,
+        &count,
+    ]);
     let recorded = recorded.expect(0).lossless();
     let read = recorded.read(&lab);
     check_ids(&read);
@@ -21,15 +25,19 @@ fn record(name: &str, ring: Ring, mode: &str, count: u64) -> (Lab, Outcome, Read
 
 /// The thread id is what the process says of itself: all that trace here are the first threads of their processes.
 fn check_ids(read: &Read) {
-    for record in read.records.iter().filter(|record| !(record.event == "forks:leaf" && record.tid != record.number("pid"))) {
+    for record in
+        read.records.iter().filter(|record| !(record.event == "forks:leaf" && record.tid != record.number("pid")))
+    {
         assert_eq!(record.tid, record.number("pid"), "{record:?}");
     }
 }
 
 /// One record of each child, and one of the parent about it.
 fn check_children(read: &Read, count: u64) {
-    let children: BTreeMap<u64, u64> = read.of("forks:child").map(|record| (record.number("n"), record.number("pid"))).collect();
-    let parents: BTreeMap<u64, u64> = read.of("forks:parent").map(|record| (record.number("n"), record.number("child"))).collect();
+    let children: BTreeMap<u64, u64> =
+        read.of("forks:child").map(|record| (record.number("n"), record.number("pid"))).collect();
+    let parents: BTreeMap<u64, u64> =
+        read.of("forks:parent").map(|record| (record.number("n"), record.number("child"))).collect();
     assert_eq!((read.of("forks:child").count() as u64, children.len() as u64), (count, count));
     assert_eq!(children, parents, "children by n, as they and as their parents know them");
 }
@@ -127,7 +135,8 @@ fn a_short_program_with_a_session_of_its_own() {
     let lab = Lab::new("short");
     let program = lab.cc("forks.c");
     for number in 0..20 {
-        let recorded = lab.record(&format!("trace{number}")).run(&[program.to_str().unwrap(), "leaf", "100"]).expect(0).lossless();
+        let recorded =
+            lab.record(&format!("trace{number}")).run(&[program.to_str().unwrap(), "leaf", "100"]).expect(0).lossless();
         check_leaves(&recorded.read(&lab), 1, 100);
     }
 }

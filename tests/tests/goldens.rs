@@ -21,7 +21,10 @@ fn sources(folder: &str) -> Vec<PathBuf> {
 
 /// The words behind `/* name: ` in the case's first lines.
 fn options<'a>(text: &'a str, name: &str) -> Vec<&'a str> {
-    let line = text.lines().take(4).find_map(|line| line.strip_prefix("/* ")?.strip_suffix(" */")?.strip_prefix(name)?.strip_prefix(": "));
+    let line = text
+        .lines()
+        .take(4)
+        .find_map(|line| line.strip_prefix("/* ")?.strip_suffix(" */")?.strip_prefix(name)?.strip_prefix(": "));
     line.map(|words| words.split_whitespace().collect()).unwrap_or_default()
 }
 
@@ -60,10 +63,12 @@ fn cases() {
 fn wanted<'a>(expect: &'a str, compiler: &str) -> Vec<Vec<&'a str>> {
     let compilers = ["gcc", "g++", "clang", "clang++"];
     let owner = |line: &'a str| line.split_once(": ").filter(|(owner, _)| compilers.contains(owner));
-    let exact: Vec<&str> = expect.lines().filter_map(owner).filter(|(owner, _)| *owner == compiler).map(|(_, text)| text).collect();
+    let exact: Vec<&str> =
+        expect.lines().filter_map(owner).filter(|(owner, _)| *owner == compiler).map(|(_, text)| text).collect();
     // What gcc says, g++ says as well, unless it has a line of its own.
     let relative = if compiler.starts_with("clang") { "clang" } else { "gcc" };
-    let related: Vec<&str> = expect.lines().filter_map(owner).filter(|(owner, _)| *owner == relative).map(|(_, text)| text).collect();
+    let related: Vec<&str> =
+        expect.lines().filter_map(owner).filter(|(owner, _)| *owner == relative).map(|(_, text)| text).collect();
     let common = expect.lines().filter(|line| owner(line).is_none());
     common.chain(if exact.is_empty() { related } else { exact }).map(|line| line.split('|').collect()).collect()
 }
@@ -94,7 +99,10 @@ fn what_must_not_compile() {
             }
             let all_said = wanted.iter().all(|texts| texts.iter().any(|text| said.contains(text)));
             if outcome.code == 0 || !all_said || wanted.is_empty() {
-                failed.push(format!("{name} with {compiler} (ended with {}): not {wanted:?} but\n{said:.1500}", outcome.code));
+                failed.push(format!(
+                    "{name} with {compiler} (ended with {}): not {wanted:?} but\n{said:.1500}",
+                    outcome.code
+                ));
             }
         }
     }

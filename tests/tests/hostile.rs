@@ -10,7 +10,10 @@ fn check_honest(lab: &Lab, recorded: &Recorded, threads: u64, records: u64) {
     let read = trace::read(lab, &recorded.dir, &[]);
     assert!(read.code == 0 || read.code == 1, "kymo read ended with {}:\n{}", read.code, read.stderr);
     for writer in 0..threads {
-        let of_it: Vec<_> = read.of("produce:rec").filter(|record| record.number("writer") == writer && record.proc == "produce").collect();
+        let of_it: Vec<_> = read
+            .of("produce:rec")
+            .filter(|record| record.number("writer") == writer && record.proc == "produce")
+            .collect();
         let numbers: Vec<u64> = of_it.iter().map(|record| record.number("n")).collect();
         trace::assert_counts_up(&numbers, records);
     }
@@ -32,9 +35,10 @@ fn rubbish_in_its_own_rings_spoils_nobody_elses_records() {
         let script = format!(
             "{} {place} {} 3000 >hostile.out 2>&1 & ./produce 2 20000 16 300; code=$?; wait; exit $code",
             hostile.display(),
-            random.next() >> 1
+            random.word() >> 1
         );
-        let recorded = lab.record("trace").args(&["--ring-size", "4M", "--memory", "16G"]).run(&["sh", "-c", &script]).expect(0);
+        let recorded =
+            lab.record("trace").args(&["--ring-size", "4M", "--memory", "16G"]).run(&["sh", "-c", &script]).expect(0);
         assert_eq!(recorded.outcome.number("produced"), 40_000);
         check_honest(&lab, &recorded, 2, 20_000);
         let is_said = recorded.outcome.stderr.contains("against the rules");
@@ -61,9 +65,14 @@ fn rubbish(random: &mut Random) -> Vec<u8> {
     match random.below(5) {
         0 => random.bytes(length),
         1 => message(random.below(24) as u32, &random.bytes(length)),
-        2 => hello(random.below(3) as u32, random.below(4) as u32, random.below(4) as u32, random.next() as u32 >> random.below(32)),
+        2 => hello(
+            random.below(3) as u32,
+            random.below(4) as u32,
+            random.below(4) as u32,
+            random.word() as u32 >> random.below(32),
+        ),
         // A length in the head that is not the packet's.
-        3 => [random.below(24) as u32, random.next() as u32].iter().flat_map(|word| word.to_le_bytes()).collect(),
+        3 => [random.below(24) as u32, random.word() as u32].iter().flat_map(|word| word.to_le_bytes()).collect(),
         _ => message(2, &descriptions(random)),
     }
 }
@@ -143,9 +152,9 @@ fn attach(random: &mut Random, bytes: u64, nearly_right: bool) -> Vec<u8> {
     let mut words = [1, 1, 1, 3, 4096, 4096, 8192, 0, 20_480, 0, 7, 0].map(|word: u64| word as u32);
     words[8] = bytes as u32;
     if nearly_right {
-        words[random.below(12) as usize] = random.next() as u32 >> random.below(32);
+        words[random.below(12) as usize] = random.word() as u32 >> random.below(32);
     } else {
-        words = words.map(|_| random.next() as u32 >> random.below(32));
+        words = words.map(|_| random.word() as u32 >> random.below(32));
     }
     let mut content: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     content.extend(if random.below(4) == 0 { random.bytes(64) } else { vec![0; 64] });

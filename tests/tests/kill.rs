@@ -46,7 +46,10 @@ fn check(read: &Read, counts: &[u64]) -> u64 {
     for (at, count) in counts.iter().enumerate() {
         let (victim, writer) = (at / COUNTERS, at % COUNTERS);
         let found = next.get(&(victim as u64, writer as u64)).copied().unwrap_or(0);
-        assert!(found == *count || found == count + 1, "writer {writer} of victim {victim} published {count}, the trace has {found}");
+        assert!(
+            found == *count || found == count + 1,
+            "writer {writer} of victim {victim} published {count}, the trace has {found}"
+        );
     }
     counts.iter().sum()
 }

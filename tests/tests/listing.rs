@@ -9,7 +9,11 @@ fn running_programs_and_their_events() {
     let mut lab = Lab::new("list_running");
     let none = lab.kymo(&["list"]);
     assert_eq!((none.code, none.stdout.as_str()), (1, ""));
-    assert!(none.stderr.contains("no running program") && none.stderr.contains("kymo record -- ./program"), "{}", none.stderr);
+    assert!(
+        none.stderr.contains("no running program") && none.stderr.contains("kymo record -- ./program"),
+        "{}",
+        none.stderr
+    );
     let program = lab.cc("runner.c");
     let mut procs = Vec::new();
     for ring in Ring::BOTH {
@@ -23,7 +27,10 @@ fn running_programs_and_their_events() {
     for (proc, ring) in procs.iter().zip(Ring::BOTH) {
         let line = text.lines().find(|line| line.trim_start().starts_with(&proc.pid().to_string()));
         let line = line.unwrap_or_else(|| panic!("process {} is not in:\n{text}", proc.pid()));
-        assert!(line.contains("runner") && line.contains(ring.name()) && line.contains(program.to_str().unwrap()), "{line}");
+        assert!(
+            line.contains("runner") && line.contains(ring.name()) && line.contains(program.to_str().unwrap()),
+            "{line}"
+        );
     }
     let events = lab.kymo(&["list", "-v"]).expect(0).stdout;
     assert_eq!(events.matches("runner:rec").count(), 2, "{events}");
@@ -31,7 +38,9 @@ fn running_programs_and_their_events() {
     let json: Value = serde_json::from_str(&lab.kymo(&["list", "--json"]).expect(0).stdout).unwrap();
     let ours: Vec<&Value> = json.as_array().unwrap().iter().filter(|of| of["comm"] == "runner").collect();
     assert_eq!(ours.len(), 2);
-    assert!(ours.iter().all(|of| of["events"][0]["name"] == "runner:rec" && of["events"][0]["fields"][0]["type"] == "u64"));
+    assert!(
+        ours.iter().all(|of| of["events"][0]["name"] == "runner:rec" && of["events"][0]["fields"][0]["type"] == "u64")
+    );
     // By pattern, and what is near one that matches nothing.
     assert!(lab.kymo(&["list", "runner:*"]).expect(0).stdout.contains("runner:rec"));
     let none = lab.kymo(&["list", "runer:rec"]).expect(1);
@@ -79,7 +88,8 @@ fn events_of_a_file_without_running_it() {
     let listed = lab.kymo(&["list", shared.to_str().unwrap()]).expect(0).stdout;
     assert_eq!((listed.matches("shared:work").count(), listed.matches("shared:note").count()), (1, 1), "{listed}");
     assert!(listed.contains("shared_events.h") && listed.contains("first 1, second 2"), "{listed}");
-    let json: Value = serde_json::from_str(&lab.kymo(&["list", "--json", shared.to_str().unwrap()]).expect(0).stdout).unwrap();
+    let json: Value =
+        serde_json::from_str(&lab.kymo(&["list", "--json", shared.to_str().unwrap()]).expect(0).stdout).unwrap();
     assert_eq!(json[0]["events"].as_array().unwrap().len(), 2);
     // Objects, archives' members and libraries have the section as well; stripping keeps it.
     let library = lab.build(&Build::new(&["plugin.c"]).library().flag("-DTAG=1"), "plug.so");
@@ -138,7 +148,11 @@ fn every_line_of_json_is_valid() {
     assert_eq!(text.lines().count(), 257);
     assert!(!text.chars().any(|c| c.is_control() && c != '\n'), "control characters in the text form");
     // Both forms stop quietly when nobody reads on.
-    let script = format!("{} read --json {} | head -n 1 >/dev/null; echo ${{PIPESTATUS[0]}}", kymo_tests::paths::kymo().display(), recorded.dir.display());
+    let script = format!(
+        "{} read --json {} | head -n 1 >/dev/null; echo ${{PIPESTATUS[0]}}",
+        kymo_tests::paths::kymo().display(),
+        recorded.dir.display()
+    );
     let status = lab.run("bash", &["-c", &script]).stdout;
     assert!(["0", "141"].contains(&status.trim()), "{status}");
 }

@@ -21,10 +21,16 @@ fn check_produced(read: &Read, bytes: usize) {
 /// What the program, the summary, the text of the end, and the trace say of losses.
 fn check_account(recorded: &Recorded, read: &Read) {
     let produced = recorded.outcome.number("produced");
-    assert_eq!(recorded.records() + recorded.lost(), produced, "records and lost, by the summary\n{}", recorded.outcome.stderr);
+    assert_eq!(
+        recorded.records() + recorded.lost(),
+        produced,
+        "records and lost, by the summary\n{}",
+        recorded.outcome.stderr
+    );
     assert_eq!(read.records.len() as u64, recorded.records());
     assert_eq!(read.lost(), recorded.lost());
-    let listed: u64 = recorded.summary["losses"].as_array().unwrap().iter().map(|loss| loss["records"].as_u64().unwrap()).sum();
+    let listed: u64 =
+        recorded.summary["losses"].as_array().unwrap().iter().map(|loss| loss["records"].as_u64().unwrap()).sum();
     assert_eq!(listed, recorded.lost(), "losses by interval");
     let said = recorded.outcome.stderr.contains("LOST");
     assert_eq!(said, recorded.lost() > 0, "{}", recorded.outcome.stderr);
@@ -36,7 +42,12 @@ fn a_ring_that_is_too_small_loses_records_and_counts_each() {
         let mut lab = Lab::new("overflow");
         lab.ring(ring);
         let program = lab.cc("produce.c");
-        let recorded = lab.record("trace").args(&["--ring-size", "4K", "--poll-us", "2000"]).run(&[program.to_str().unwrap(), "4", "20000", "24"]);
+        let recorded = lab.record("trace").args(&["--ring-size", "4K", "--poll-us", "2000"]).run(&[
+            program.to_str().unwrap(),
+            "4",
+            "20000",
+            "24",
+        ]);
         let recorded = recorded.expect(0);
         let read = recorded.read(&lab);
         check_produced(&read, 24);
@@ -66,7 +77,8 @@ fn a_large_ring_loses_nothing() {
         let program = lab.cc("produce.c");
         let records = times(50_000, 1_000_000).to_string();
         let args = ["--ring-size", "256M", "--memory", "40G"];
-        let recorded = lab.record("trace").args(&args).run(&[program.to_str().unwrap(), "2", &records, "8"]).expect(0).lossless();
+        let recorded =
+            lab.record("trace").args(&args).run(&[program.to_str().unwrap(), "2", &records, "8"]).expect(0).lossless();
         let read = recorded.read(&lab);
         check_produced(&read, 8);
         check_account(&recorded, &read);
@@ -82,9 +94,16 @@ fn records_that_are_too_long_are_refused_and_counted() {
         let recorded = lab.record("trace").args(&["--ring-size", "4M"]).run(&[program.to_str().unwrap()]).expect(0);
         let read = recorded.read(&lab);
         assert_eq!(read.numbers("sizes:small", "n"), (0..14).collect::<Vec<_>>());
-        let data = |n: u64| read.of("sizes:big").find(|record| record.number("n") == n).unwrap().fields["data"].as_str().unwrap().to_owned();
+        let data = |n: u64| {
+            read.of("sizes:big").find(|record| record.number("n") == n).unwrap().fields["data"]
+                .as_str()
+                .unwrap()
+                .to_owned()
+        };
         assert_eq!(read.numbers("sizes:big", "n"), [0, 1, 2, 3, 4, 5, 6, 12, 13], "{ring:?}");
-        for (n, bytes) in [(0, 0), (1, 1), (2, 3000), (3, 4096), (4, 60_000), (5, 65_517), (6, 65_518), (12, 60_000), (13, 12)] {
+        for (n, bytes) in
+            [(0, 0), (1, 1), (2, 3000), (3, 4096), (4, 60_000), (5, 65_517), (6, 65_518), (12, 60_000), (13, 12)]
+        {
             let expect: String = (0..bytes).map(|at: usize| format!("{:02x}", (at * 13) as u8)).collect();
             assert!(data(n) == expect, "{bytes} bytes");
         }
@@ -117,7 +136,13 @@ fn a_session_within_its_memory() {
     let mut lab = Lab::new("memory_cap");
     let program = lab.cc("produce.c");
     // Two rings of 1M each are asked for, and 256K allowed.
-    let recorded = lab.record("trace").args(&["--ring-size", "1M", "--memory", "256K"]).run(&[program.to_str().unwrap(), "1", "5000", "0", "500"]);
+    let recorded = lab.record("trace").args(&["--ring-size", "1M", "--memory", "256K"]).run(&[
+        program.to_str().unwrap(),
+        "1",
+        "5000",
+        "0",
+        "500",
+    ]);
     let recorded = recorded.expect(0);
     let read = recorded.read(&lab);
     check_account(&recorded, &read);

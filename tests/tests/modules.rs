@@ -2,7 +2,8 @@
 
 use kymo_tests::{Build, Lab, Recorded, Ring, trace};
 
-const OTHER_SESSIONS_OPTIONS: [&str; 2] = ["--memory", "16G"];
+/// Portable lanes of one program count for more than the usual cap on a small machine.
+const MEMORY: [&str; 2] = ["--memory", "16G"];
 
 /// A lab with the plugins a and b and both loaders.
 fn lab(name: &str, ring: Ring) -> Lab {
@@ -26,7 +27,7 @@ fn record(lab: &Lab, loader: &str, operations: &str) -> Recorded {
         words.push(format!("{word}:{}/{library}.so{count}", lab.path("").display().to_string().trim_end_matches('/')));
     }
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let recorded = lab.record("trace").args(&OTHER_SESSIONS_OPTIONS).run(&words).expect(0).lossless();
+    let recorded = lab.record("trace").args(&MEMORY).run(&words).expect(0).lossless();
     assert!(recorded.outcome.stdout.ends_with("ok\n"), "{:?}", recorded.outcome);
     recorded
 }
@@ -54,13 +55,33 @@ fn a_library_is_closed_and_opened_again() {
     for ring in Ring::BOTH {
         for loader in ["knowing", "ignorant"] {
             let lab = lab("dlclose", ring);
-            let recorded = record(&lab, loader, "open:a run:a:100 close:a open:a run:a:50 close:a open:b run:b:20 close:b open:a run:a:10");
+            let recorded = record(
+                &lab,
+                loader,
+                "open:a run:a:100 close:a open:a run:a:50 close:a open:b run:b:20 close:b open:a run:a:10",
+            );
             let read = recorded.read(&lab);
             // It counts from 0 whenever it was really gone.
             let expect: Vec<u64> = (0..100).chain(0..50).chain(0..10).collect();
             assert_eq!(of_tag(&read, 1), expect, "{ring:?} {loader}");
             trace::assert_counts_up(&of_tag(&read, 2), 20);
         }
+    }
+}
+
+/// The same with libkymo.a inside the library, which nothing keeps in memory. `-Wl,-z,nodelete` on such a library is the way out.
+#[test]
+#[ignore = "open: the helper thread of a library that has libkymo.a in it is left without its code by dlclose (SIGSEGV)"]
+fn a_library_with_the_archive_is_closed_and_opened_again() {
+    for ring in Ring::BOTH {
+        let lab = lab("dlclose_archive", ring);
+        let library = Build::new(&["plugin.c"]).archive().flag("-shared").flag("-fPIC").flag("-DTAG=1");
+        lab.build(&library, "a.so");
+        let recorded =
+            record(&lab, "ignorant", "open:a run:a:100 close:a open:a run:a:50 close:a open:b run:b:20 close:b");
+        let read = recorded.read(&lab);
+        assert_eq!(of_tag(&read, 1).len(), 150);
+        assert_eq!(of_tag(&read, 2).len(), 20);
     }
 }
 
@@ -82,8 +103,11 @@ fn two_libraries_with_the_same_event() {
 fn a_library_that_is_linked() {
     let lab = lab("linked", Ring::Rseq);
     let lib = lab.path("a.so");
-    let main = lab.write("main.c", "#include \"common.h\"\nKYMO_EVENT(linked, main, (u32, n))\nvoid plug_run(uint64_t count);\n\
-        int main(void) { kymo_trace(linked, main, 1); plug_run(10); kymo_trace(linked, main, 2); return 0; }\n");
+    let main = lab.write(
+        "main.c",
+        "#include \"common.h\"\nKYMO_EVENT(linked, main, (u32, n))\nvoid plug_run(uint64_t count);\n\
+        int main(void) { kymo_trace(linked, main, 1); plug_run(10); kymo_trace(linked, main, 2); return 0; }\n",
+    );
     let program = lab.build(&Build::new(&[main.to_str().unwrap(), lib.to_str().unwrap()]), "linked");
     let read = lab.record("trace").run(&[program.to_str().unwrap()]).expect(0).lossless().read(&lab);
     trace::assert_counts_up(&of_tag(&read, 1), 10);

@@ -59,10 +59,21 @@ fn element(ty: &str, at: u64) -> Value {
 }
 
 const SCALARS: [(&str, &str); 15] = [
-    ("u8", "uint8_t"), ("u16", "uint16_t"), ("u32", "uint32_t"), ("u64", "uint64_t"),
-    ("i8", "int8_t"), ("i16", "int16_t"), ("i32", "int32_t"), ("i64", "int64_t"),
-    ("x8", "uint8_t"), ("x16", "uint16_t"), ("x32", "uint32_t"), ("x64", "uint64_t"),
-    ("f32", "float"), ("f64", "double"), ("bool", "bool"),
+    ("u8", "uint8_t"),
+    ("u16", "uint16_t"),
+    ("u32", "uint32_t"),
+    ("u64", "uint64_t"),
+    ("i8", "int8_t"),
+    ("i16", "int16_t"),
+    ("i32", "int32_t"),
+    ("i64", "int64_t"),
+    ("x8", "uint8_t"),
+    ("x16", "uint16_t"),
+    ("x32", "uint32_t"),
+    ("x64", "uint64_t"),
+    ("f32", "float"),
+    ("f64", "double"),
+    ("bool", "bool"),
 ];
 
 fn elements(ty: &str, count: u64) -> Value {
@@ -84,29 +95,69 @@ fn types() -> Vec<Type> {
         types.push(integer(&format!("i{bits}"), bits, true));
     }
     let special = [("NAN", json!("NaN")), ("INFINITY", json!("inf")), ("-INFINITY", json!("-inf"))];
-    let f32s = [("0.0", json!(0.0)), ("-0.0", json!(-0.0)), ("0.1f", json!(0.1)), ("FLT_MAX", json!(f32::MAX)),
-        ("FLT_MIN", json!(f32::MIN_POSITIVE)), ("FLT_TRUE_MIN", json!(f32::from_bits(1))), ("-16777217.0", json!(-16_777_216.0))];
-    let f64s = [("0.0", json!(0.0)), ("-0.0", json!(-0.0)), ("0.1", json!(0.1)), ("-DBL_MAX", json!(f64::MIN)),
-        ("DBL_MIN", json!(f64::MIN_POSITIVE)), ("DBL_TRUE_MIN", json!(f64::from_bits(1))), ("1.0 / 3", json!(1.0 / 3.0))];
+    let f32s = [
+        ("0.0", json!(0.0)),
+        ("-0.0", json!(-0.0)),
+        ("0.1f", json!(0.1)),
+        ("FLT_MAX", json!(f32::MAX)),
+        ("FLT_MIN", json!(f32::MIN_POSITIVE)),
+        ("FLT_TRUE_MIN", json!(f32::from_bits(1))),
+        ("-16777217.0", json!(-16_777_216.0)),
+    ];
+    let f64s = [
+        ("0.0", json!(0.0)),
+        ("-0.0", json!(-0.0)),
+        ("0.1", json!(0.1)),
+        ("-DBL_MAX", json!(f64::MIN)),
+        ("DBL_MIN", json!(f64::MIN_POSITIVE)),
+        ("DBL_TRUE_MIN", json!(f64::from_bits(1))),
+        ("1.0 / 3", json!(1.0 / 3.0)),
+    ];
     types.push(float("f32", "float", &[&special[..], &f32s[..]].concat()));
     types.push(float("f64", "double", &[&special[..], &f64s[..]].concat()));
     types.push(Type { kymo: "bool".into(), cases: vec![("true".into(), json!(true)), ("false".into(), json!(false))] });
     let label = |value: Value, label: Value| json!({ "value": value, "label": label });
-    types.push(Type { kymo: "enum(rt, small)".into(), cases: vec![
-        ("0".into(), label(json!(0), json!("idle"))), ("9".into(), label(json!(9), json!("fault"))),
-        ("255".into(), label(json!(255), json!("top"))), ("7".into(), label(json!(7), Value::Null)),
-    ] });
-    types.push(Type { kymo: "enum(rt, wide)".into(), cases: vec![
-        ("INT64_MIN".into(), label(json!(i64::MIN), json!("lowest"))), ("-1".into(), label(json!(-1), json!("minus"))),
-        ("INT64_MAX".into(), label(json!(i64::MAX), json!("highest"))), ("5".into(), label(json!(5), Value::Null)),
-    ] });
+    types.push(Type {
+        kymo: "enum(rt, small)".into(),
+        cases: vec![
+            ("0".into(), label(json!(0), json!("idle"))),
+            ("9".into(), label(json!(9), json!("fault"))),
+            ("255".into(), label(json!(255), json!("top"))),
+            ("7".into(), label(json!(7), Value::Null)),
+        ],
+    });
+    types.push(Type {
+        kymo: "enum(rt, wide)".into(),
+        cases: vec![
+            ("INT64_MIN".into(), label(json!(i64::MIN), json!("lowest"))),
+            ("-1".into(), label(json!(-1), json!("minus"))),
+            ("INT64_MAX".into(), label(json!(i64::MAX), json!("highest"))),
+            ("5".into(), label(json!(5), Value::Null)),
+        ],
+    });
     types.push(texts());
     types.push(bytes());
     for (ty, c) in SCALARS {
-        types.push(Type { kymo: format!("array({ty}, 5)"), cases: vec![
-            (format!("numbers_{ty}"), elements(ty, 5)),
-            (format!("(const {c} *)0"), (0..5).map(|_| if ty == "bool" { json!(false) } else if ty.starts_with('f') { json!(0.0) } else { json!(0) }).collect()),
-        ] });
+        types.push(Type {
+            kymo: format!("array({ty}, 5)"),
+            cases: vec![
+                (format!("numbers_{ty}"), elements(ty, 5)),
+                (
+                    format!("(const {c} *)0"),
+                    (0..5)
+                        .map(|_| {
+                            if ty == "bool" {
+                                json!(false)
+                            } else if ty.starts_with('f') {
+                                json!(0.0)
+                            } else {
+                                json!(0)
+                            }
+                        })
+                        .collect(),
+                ),
+            ],
+        });
         let most = 60_000 / size_of(ty);
         let cases = [0, 1, 2, 255, most].map(|count| (format!("numbers_{ty}, {count}"), elements(ty, count)));
         let null = (format!("(const {c} *)0, 3"), json!([]));
@@ -118,7 +169,10 @@ fn types() -> Vec<Type> {
 
 fn texts() -> Type {
     let literal = |text: &str| (serde_json::to_string(text).expect("text").replace("\\u0001", "\\001"), json!(text));
-    let mut cases: Vec<Case> = ["", "x", "a b", "grüße, 世界 🥁", "quote \" back \\ slash", "tab\tline\n", "\u{1}", "%s%n", "</>&"].map(literal).into();
+    let mut cases: Vec<Case> =
+        ["", "x", "a b", "grüße, 世界 🥁", "quote \" back \\ slash", "tab\tline\n", "\u{1}", "%s%n", "</>&"]
+            .map(literal)
+            .into();
     cases.push(("(const char *)0".into(), json!("(null)")));
     cases.push(("long_text".into(), json!(long_text(65_000))));
     cases.push(("longer_text".into(), json!(long_text(65_000))));
@@ -126,8 +180,11 @@ fn texts() -> Type {
 }
 
 fn bytes() -> Type {
-    let hex = |count: u64| -> String { (0..count).map(|at| format!("{:02x}", element("u8", at).as_u64().expect("a byte"))).collect() };
-    let mut cases: Vec<Case> = [0, 1, 7, 8, 9, 256, 65_000].map(|count| (format!("numbers_u8, {count}"), json!(hex(count)))).into();
+    let hex = |count: u64| -> String {
+        (0..count).map(|at| format!("{:02x}", element("u8", at).as_u64().expect("a byte"))).collect()
+    };
+    let mut cases: Vec<Case> =
+        [0, 1, 7, 8, 9, 256, 65_000].map(|count| (format!("numbers_u8, {count}"), json!(hex(count)))).into();
     cases.push(("(const void *)0, 12".into(), json!("")));
     Type { kymo: "bytes".into(), cases }
 }
@@ -167,7 +224,8 @@ fn program(types: &[Type]) -> (String, Vec<Vec<Value>>) {
         for (number, (c, _)) in cases.iter().enumerate() {
             writeln!(body, "\tkymo_trace(rt, alone{at}, {c});").unwrap();
             if fits_twice(kymo, c) {
-                writeln!(body, "\tkymo_trace(rt, among{at}, 0xa5, {c}, {number}, {c}, 0xfedcba9876543210ull);").unwrap();
+                writeln!(body, "\tkymo_trace(rt, among{at}, 0xa5, {c}, {number}, {c}, 0xfedcba9876543210ull);")
+                    .unwrap();
             }
         }
         expect.push(cases.iter().map(|(_, json)| json.clone()).collect());
@@ -178,7 +236,10 @@ fn program(types: &[Type]) -> (String, Vec<Vec<Value>>) {
 
 /// Whether two of it fit into a record.
 fn fits_twice(kymo: &str, c: &str) -> bool {
-    let is_long = c.starts_with("long") || kymo.ends_with("60000)") || c.ends_with("65000") || c.rsplit(", ").next().is_some_and(|n| n.parse::<u64>().is_ok_and(|n| n >= 7_500));
+    let is_long = c.starts_with("long")
+        || kymo.ends_with("60000)")
+        || c.ends_with("65000")
+        || c.rsplit(", ").next().is_some_and(|n| n.parse::<u64>().is_ok_and(|n| n >= 7_500));
     !is_long
 }
 
@@ -213,7 +274,13 @@ fn check(types: &[Type], expect: &[Vec<Value>], read: &trace::Read) {
         assert_eq!(alone.len(), expect.len(), "records of {}", ty.kymo);
         for (record, expect) in alone.iter().zip(expect) {
             let value = &record.fields["v"];
-            assert!(same(&ty.kymo, value, expect), "{}: {:.300} in place of {:.300}", ty.kymo, value.to_string(), expect.to_string());
+            assert!(
+                same(&ty.kymo, value, expect),
+                "{}: {:.300} in place of {:.300}",
+                ty.kymo,
+                value.to_string(),
+                expect.to_string()
+            );
         }
         let name = format!("rt:among{at}");
         let among: Vec<_> = read.of(&name).collect();
@@ -224,7 +291,13 @@ fn check(types: &[Type], expect: &[Vec<Value>], read: &trace::Read) {
             assert_eq!(record.number("a"), 0xa5, "{record:?}");
             assert_eq!(record.number("z"), 0xfedc_ba98_7654_3210, "{record:?}");
             for field in ["v", "w"] {
-                assert!(same(&ty.kymo, &record.fields[field], expect), "{} {field}: {:.500} in place of {:.300}", ty.kymo, format!("{record:?}"), expect.to_string());
+                assert!(
+                    same(&ty.kymo, &record.fields[field], expect),
+                    "{} {field}: {:.500} in place of {:.300}",
+                    ty.kymo,
+                    format!("{record:?}"),
+                    expect.to_string()
+                );
             }
         }
         seen += alone.len() + among.len();
@@ -239,7 +312,13 @@ fn every_type(name: &str, source: &str, build: impl Fn(Build) -> Build, args: &[
     let (text, expect) = program(&types);
     let source = lab.write(source, &text);
     let program = lab.build(&build(Build::new(&[source.to_str().unwrap()])), "types");
-    let recorded = lab.record("trace").args(args).args(&["--ring-size", "64M"]).run(&[program.to_str().unwrap()]).expect(0).lossless();
+    let recorded = lab
+        .record("trace")
+        .args(args)
+        .args(&["--ring-size", "64M"])
+        .run(&[program.to_str().unwrap()])
+        .expect(0)
+        .lossless();
     assert_eq!(recorded.summary["processes"][0]["ring"], ring.name());
     let read = recorded.read(&lab);
     check(&types, &expect, &read);

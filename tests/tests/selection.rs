@@ -25,7 +25,8 @@ fn a_thousand_event_types() {
     let listed = lab.kymo(&["list", program.to_str().unwrap()]).expect(0);
     assert_eq!(listed.stdout.matches("many:event").count(), 1000);
     // Some of them only.
-    let some = lab.record("some").args(&["-u", "many:event[12]?7"]).run(&[program.to_str().unwrap()]).expect(0).lossless();
+    let some =
+        lab.record("some").args(&["-u", "many:event[12]?7"]).run(&[program.to_str().unwrap()]).expect(0).lossless();
     let numbers: Vec<u64> = some.read(&lab).records.iter().map(|record| record.number("n")).collect();
     assert_eq!(numbers, (0..1000).filter(|n| (100..300).contains(n) && n % 10 == 7).collect::<Vec<_>>());
 }
@@ -63,7 +64,8 @@ fn patterns_select_exactly_what_they_say() {
     ];
     for (number, (options, expect)) in cases.iter().enumerate() {
         let options: Vec<&str> = options.split_whitespace().collect();
-        let recorded = lab.record(&format!("trace{number}")).args(&options).run(&[program.to_str().unwrap()]).expect(0).lossless();
+        let recorded =
+            lab.record(&format!("trace{number}")).args(&options).run(&[program.to_str().unwrap()]).expect(0).lossless();
         let read = recorded.read(&lab);
         let got: Vec<&str> = read.records.iter().map(|record| &*record.event).collect();
         assert_eq!(got, expect.split_whitespace().collect::<Vec<_>>(), "{options:?}");
@@ -72,7 +74,8 @@ fn patterns_select_exactly_what_they_say() {
         }
         // What is wanted and what is not is told of all events.
         let seen = recorded.summary["events"].as_array().unwrap();
-        let wanted: BTreeSet<&str> = seen.iter().filter(|e| e["wanted"] == true).map(|e| e["name"].as_str().unwrap()).collect();
+        let wanted: BTreeSet<&str> =
+            seen.iter().filter(|e| e["wanted"] == true).map(|e| e["name"].as_str().unwrap()).collect();
         assert_eq!((seen.len(), wanted), (EVENTS.len(), expect.split_whitespace().collect()), "{options:?}");
     }
 }

@@ -11,7 +11,12 @@ fn threads_256() {
         lab.ring(ring);
         let program = lab.cc("produce.c");
         let args = ["--ring-size", "16M", "--memory", "4G"];
-        let recorded = lab.record("trace").args(&args).run(&[program.to_str().unwrap(), "256", "300", "4", "1000"]).expect(0).lossless();
+        let recorded = lab
+            .record("trace")
+            .args(&args)
+            .run(&[program.to_str().unwrap(), "256", "300", "4", "1000"])
+            .expect(0)
+            .lossless();
         assert_eq!(recorded.process(recorded.summary["processes"][0]["vpid"].as_u64().unwrap())["ring"], ring.name());
         let read = recorded.read(&lab);
         let mut writers: BTreeMap<u64, (BTreeSet<u64>, Vec<u64>)> = BTreeMap::new();
@@ -22,7 +27,10 @@ fn threads_256() {
         }
         assert_eq!(writers.len(), 256);
         let tids: BTreeSet<u64> = writers.values().flat_map(|(tids, _)| tids.iter().copied()).collect();
-        assert!(tids.len() == 256 && writers.values().all(|(tids, _)| tids.len() == 1), "a thread id of its own for each");
+        assert!(
+            tids.len() == 256 && writers.values().all(|(tids, _)| tids.len() == 1),
+            "a thread id of its own for each"
+        );
         for (_, numbers) in writers.values() {
             trace::assert_counts_up(numbers, 300);
         }
@@ -40,7 +48,8 @@ fn threads_one_after_the_other() {
             static void *one(void *n) { for (int i = 0; i < 3; i++) { kymo_trace(turns, rec, (uint32_t)(uintptr_t)n, tid()); } return NULL; }\n\
             int main(void) { live_shortly(); for (uintptr_t n = 0; n < 2000; n++) { pthread_t t; pthread_create(&t, NULL, one, (void *)n);\n\
             pthread_join(t, NULL); } return 0; }\n");
-        let recorded = lab.record("trace").args(&["--memory", "4G"]).run(&[program.to_str().unwrap()]).expect(0).lossless();
+        let recorded =
+            lab.record("trace").args(&["--memory", "4G"]).run(&[program.to_str().unwrap()]).expect(0).lossless();
         let read = recorded.read(&lab);
         let expect: Vec<u64> = (0..2000).flat_map(|n| [n; 3]).collect();
         assert_eq!(read.numbers("turns:rec", "n"), expect);

@@ -10,13 +10,23 @@ fn under_valgrind() {
     let lab = Lab::alone("valgrind");
     let program = lab.cc("produce.c");
     let args = ["--ring-size", "4M", "--memory", "16G"];
-    let command = ["valgrind", "--error-exitcode=33", "--leak-check=full", "--errors-for-leak-kinds=definite", program.to_str().unwrap(), "3", "1000", "24"];
+    let command = [
+        "valgrind",
+        "--error-exitcode=33",
+        "--leak-check=full",
+        "--errors-for-leak-kinds=definite",
+        program.to_str().unwrap(),
+        "3",
+        "1000",
+        "24",
+    ];
     let recorded = lab.record("trace").args(&args).run(&command).expect(0).lossless();
     // Valgrind has no rseq.
     assert_eq!(recorded.summary["processes"][0]["ring"], "portable");
     let read = recorded.read(&lab);
     for writer in 0..3 {
-        let numbers: Vec<u64> = read.records.iter().filter(|r| r.number("writer") == writer).map(|r| r.number("n")).collect();
+        let numbers: Vec<u64> =
+            read.records.iter().filter(|r| r.number("writer") == writer).map(|r| r.number("n")).collect();
         trace::assert_counts_up(&numbers, 1000);
     }
 }
@@ -38,8 +48,11 @@ fn under_gdb_that_steps_through_records() {
             \tif (n == 5) from_here();\n\
             \tkymo_trace(stepped, word, 2 * n); kymo_trace(stepped, text, 2 * n + 1, \"stepped through\", numbers, 3); }\n\
             puts(\"produced=1000\"); return 0; }\n");
-        let script = lab.write("script", "set pagination off\nset confirm off\nset breakpoint pending on\nbreak from_here\nrun\n\
-            stepi 20000\ncontinue\nquit\n");
+        let script = lab.write(
+            "script",
+            "set pagination off\nset confirm off\nset breakpoint pending on\nbreak from_here\nrun\n\
+            stepi 20000\ncontinue\nquit\n",
+        );
         let command = ["gdb", "-q", "-nx", "-batch", "-x", script.to_str().unwrap(), program.to_str().unwrap()];
         // The status of gdb is not looked at: it may miss the end of a program whose helper thread ends with it.
         let recorded = lab.record("trace").args(&["--memory", "16G"]).run(&command);
@@ -58,7 +71,11 @@ fn under_gdb_that_steps_through_records() {
         assert!(read.records.iter().all(|record| record.tid == record.pid));
         if ring == Ring::Rseq {
             // What was stepped through came by the spill lane, whose CPU is not known; else nothing was stepped through.
-            assert!(read.records.iter().any(|record| record.cpu.is_none() || record.cpu == Some(u64::from(u32::MAX))), "{:?}", recorded.summary["losses"]);
+            assert!(
+                read.records.iter().any(|record| record.cpu.is_none() || record.cpu == Some(u64::from(u32::MAX))),
+                "{:?}",
+                recorded.summary["losses"]
+            );
         }
     }
 }
@@ -68,7 +85,12 @@ fn without_rseq_by_glibc_tunables() {
     let mut lab = Lab::new("tunables");
     lab.env("GLIBC_TUNABLES", "glibc.pthread.rseq=0");
     let program = lab.cc("produce.c");
-    let recorded = lab.record("trace").args(&["--memory", "16G"]).run(&[program.to_str().unwrap(), "4", "5000", "8", "200"]).expect(0).lossless();
+    let recorded = lab
+        .record("trace")
+        .args(&["--memory", "16G"])
+        .run(&[program.to_str().unwrap(), "4", "5000", "8", "200"])
+        .expect(0)
+        .lossless();
     assert_eq!(recorded.summary["processes"][0]["ring"], "portable");
     assert_eq!(recorded.read(&lab).records.len(), 20_000);
 }
@@ -79,7 +101,12 @@ fn with_the_monotonic_clock() {
     let mut lab = Lab::new("monotonic");
     lab.env("KYMO_CLOCK", "monotonic");
     let program = lab.cc("produce.c");
-    let recorded = lab.record("trace").args(&["--memory", "16G"]).run(&[program.to_str().unwrap(), "2", "5000", "8", "200"]).expect(0).lossless();
+    let recorded = lab
+        .record("trace")
+        .args(&["--memory", "16G"])
+        .run(&[program.to_str().unwrap(), "2", "5000", "8", "200"])
+        .expect(0)
+        .lossless();
     assert_eq!(recorded.summary["clock"]["name"], "monotonic");
     assert_eq!(recorded.summary["processes"][0]["ring"], "portable");
     let read = recorded.read(&lab);
