@@ -204,7 +204,7 @@ fn record_beyond_the_end() {
     check(
         |s| put(s, PACKET + PacketHead::END_OFFSET, &35u64.to_le_bytes()),
         &ALL,
-        &["u, packet 1, byte 255: a record at cycle 40 lies outside its packet, 30 to 35"],
+        &["u, packet 1, byte 255: a record at cycle 40 lies outside its packet, 30 to 35, and is shown at that bound"],
     );
 }
 

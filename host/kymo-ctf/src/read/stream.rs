@@ -446,7 +446,8 @@ impl<'t> Stream<'t> {
             packet.said_outside = true;
             self.caveat(packet.number, at, Damage::TimeOutside { time, begin: packet.begin, end });
         }
-        self.time = time;
+        // Kept in the packet: one wrong stamp must not hold back what follows in the file, which may be another program's.
+        self.time = time.clamp(packet.begin, end);
     }
 }
 
