@@ -5,6 +5,7 @@
  * sleeps in poll until a collector speaks.
  */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -194,6 +195,32 @@ static void *helper(void *unused)
 	return unused;
 }
 
+/*
+ * Absent from a static executable, where nothing can be unloaded either. dlopen is looked up, because a mention of it makes
+ * the linker warn in every static executable.
+ */
+extern int dladdr(const void *address, Dl_info *info) __attribute__((weak));
+extern void *dlsym(void *handle, const char *name) __attribute__((weak));
+
+/*
+ * The helper thread's code must stay: libkymo.so says so itself, but a library with libkymo.a in it may be closed by dlclose.
+ */
+static void stay_loaded(void)
+{
+	void *(*open_library)(const char *file, int mode);
+	char *(*forget_error)(void);
+	Dl_info info;
+
+	if (!dladdr || !dlsym || !dladdr(&lock, &info) || !info.dli_fname)
+		return;
+	*(void **)&open_library = dlsym(RTLD_DEFAULT, "dlopen");
+	*(void **)&forget_error = dlsym(RTLD_DEFAULT, "dlerror");
+	/* For the executable it fails, which needs no answer; nor may the program hear of it. */
+	if (open_library && !open_library(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE) &&
+	    forget_error)
+		forget_error();
+}
+
 static void start_helper(void)
 {
 	sigset_t all, before;
@@ -257,8 +284,10 @@ void kymo_start(void)
 		kymo_conns[i].fd = -1;
 	pthread_atfork(kymo_lock, kymo_unlock, after_fork_in_child);
 	attach_now();
-	if (!without_thread)
+	if (!without_thread) {
+		stay_loaded();
 		start_helper();
+	}
 	errno = saved_errno;
 }
 
