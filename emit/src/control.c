@@ -196,14 +196,15 @@ static void *helper(void *unused)
 }
 
 /*
- * Absent from a static executable, where nothing can be unloaded either. dlopen is looked up, because a mention of it makes
- * the linker warn in every static executable.
+ * Absent from a static executable, where nothing can be unloaded either. dlopen is looked up,
+ * because a mention of it makes the linker warn in every static executable.
  */
 extern int dladdr(const void *address, Dl_info *info) __attribute__((weak));
 extern void *dlsym(void *handle, const char *name) __attribute__((weak));
 
 /*
- * The helper thread's code must stay: libkymo.so says so itself, but a library with libkymo.a in it may be closed by dlclose.
+ * The helper thread's code must stay: libkymo.so says so itself, but a library with libkymo.a in it
+ * may be closed by dlclose.
  */
 static void stay_loaded(void)
 {

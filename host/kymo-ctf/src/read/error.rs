@@ -203,7 +203,10 @@ impl fmt::Display for Damage {
                 write!(f, "the packet begins at cycle {begin}, before the previous one ended at {previous_end}")
             }
             Self::TimeOutside { time, begin, end } => {
-                write!(f, "a record at cycle {time} lies outside its packet, {begin} to {end}, and is shown at that bound")
+                write!(
+                    f,
+                    "a record at cycle {time} lies outside its packet, {begin} to {end}, and is shown at that bound"
+                )
             }
             Self::TimeBackwards { cycles } => write!(f, "a record lies {cycles} cycles before the one in front of it"),
             Self::LossBackwards { now, before } => {
