@@ -6,6 +6,9 @@ use serde_json::{Map, Value};
 
 use crate::{Lab, paths};
 
+/// In place of a process or thread id that the trace does not say.
+pub const NOT_KNOWN: u64 = u64::MAX;
+
 /// One record.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
@@ -77,8 +80,6 @@ pub fn parse(code: i32, stdout: &str, stderr: String) -> Read {
     for line in stdout.lines() {
         let value: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("not JSON: {error} in {line}"));
         let number = |name: &str| value[name].as_u64().unwrap_or_else(|| panic!("no number {name} in {line}"));
-        // A trace whose metadata was spoiled may have no such field any more; kymo read says null then.
-        let id = |name: &str| if value[name].is_null() { 0 } else { number(name) };
         let text = |name: &str| value[name].as_str().unwrap_or_else(|| panic!("no text {name} in {line}")).to_owned();
         if value.get("lost").is_some() {
             let loss = Loss { records: number("lost"), from: number("from"), to: number("to"), stream: text("stream") };
@@ -89,9 +90,9 @@ pub fn parse(code: i32, stdout: &str, stderr: String) -> Read {
             time: number("time"),
             cycles: number("cycles"),
             cpu: value["cpu"].as_u64(),
-            proc: value["proc"].as_str().unwrap_or_default().to_owned(),
-            pid: id("pid"),
-            tid: id("tid"),
+            proc: text("proc"),
+            pid: value["pid"].as_u64().unwrap_or(NOT_KNOWN),
+            tid: value["tid"].as_u64().unwrap_or(NOT_KNOWN),
             event: text("event"),
             fields: value["fields"].as_object().cloned().unwrap_or_else(|| panic!("no fields in {line}")),
         });
