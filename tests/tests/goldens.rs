@@ -51,7 +51,8 @@ fn cases() {
                 if std::env::var_os("KYMO_BLESS").is_some() {
                     std::fs::write(source.with_extension("expect"), &got).unwrap();
                 } else if got != expect {
-                    failed.push(format!("{name} ({ring:?} {format:?}): expected\n{expect}and got\n{got}"));
+                    let said = &recorded.outcome.stderr;
+                    failed.push(format!("{name} ({ring:?} {format:?}): expected\n{expect}and got\n{got}{said}"));
                 }
             }
         }
