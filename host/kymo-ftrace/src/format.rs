@@ -1,0 +1,1 @@
+//! Events of an event format file.

@@ -1,0 +1,1 @@
+//! The state of the machine as events [spec/kernel.md 6].

@@ -1,0 +1,1 @@
+//! The files of tracefs [spec/kernel.md 1, 2, 3, 8].
