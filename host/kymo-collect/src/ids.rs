@@ -47,7 +47,7 @@ impl Registry {
         }
         let id = u16::try_from(self.events.len() + 1).ok()?;
         self.by_identity.insert(identity, id);
-        self.events.push(EventClass { id, desc });
+        self.events.push(EventClass::of_user(id, &desc, &self.enums));
         Some(id)
     }
 

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 
 use kymo_abi::Kind;
 use kymo_abi::ring::{Mark, RingBlock, Span, TIME_MASK};
+use kymo_ctf::write;
 
 use crate::clock::{SKEW, Source, extend};
 use crate::memory::Memory;
@@ -126,7 +127,7 @@ impl Lane {
     pub(crate) fn cpu(&self) -> Option<u32> {
         match self.class {
             Class::Cpu(cpu) => Some(cpu),
-            Class::Thread => None,
+            Class::Thread | Class::Kernel(_) | Class::State => None,
         }
     }
 
@@ -236,9 +237,7 @@ impl Lane {
             begin,
             end,
             lost,
-            lane: self.number,
-            vpid: program.vpid,
-            procname: program.procname,
+            program: Some(self.head_of(program)),
             pieces: program.memory.pieces(self.number, self.tail, span),
         };
         match pass.streams.append(&mut self.stream, self.class, &packet, now) {
@@ -255,6 +254,11 @@ impl Lane {
                 self.note(Interval { cause: Cause::NotWritten, records: span.records.into(), from: begin, to: end });
             }
         }
+    }
+
+    /// What a packet of this lane says of the program.
+    fn head_of(&self, program: &Program<'_>) -> write::Program {
+        write::Program { vpid: program.vpid, lane: self.number, procname: program.procname }
     }
 
     /// A clock value that no record of the packet is behind [spec/ring.md 3.4].
@@ -288,9 +292,7 @@ impl Lane {
                 begin: now,
                 end: now,
                 lost: self.lost_pending,
-                lane: self.number,
-                vpid: program.vpid,
-                procname: program.procname,
+                program: Some(self.head_of(program)),
                 pieces: empty,
             };
             if pass.streams.append(&mut self.stream, self.class, &packet, now).is_ok() {

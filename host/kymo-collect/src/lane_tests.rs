@@ -126,7 +126,7 @@ fn packets(path: &Path) -> Vec<Seen> {
             end: word(PacketHead::END_OFFSET),
             seq: word(64),
             discarded: word(72),
-            content: bytes[at + PacketHead::BYTES..at + size].to_vec(),
+            content: bytes[at + PacketHead::USER_BYTES..at + size].to_vec(),
         });
         at += size;
     }

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use kymo_abi::Clock;
-use kymo_ctf::write::{ClockMeta, EnvValue, TraceMeta, metadata_ctf2, metadata_ctf18};
+use kymo_ctf::write::{ClockMeta, EnvValue, StreamClass, StreamKind, TraceMeta, metadata_ctf2, metadata_ctf18};
 
 use crate::clock::Estimate;
 use crate::ids::Registry;
@@ -29,8 +29,7 @@ impl Metadata {
             uuid: self.uuid,
             env: self.env.clone(),
             clock: self.clock(estimate),
-            events: registry.events.clone(),
-            enums: registry.enums.clone(),
+            streams: vec![StreamClass { kind: StreamKind::User, events: registry.events.clone() }],
         };
         let bytes = match self.format {
             Format::Ctf18 => metadata_ctf18(&meta).into_bytes(),

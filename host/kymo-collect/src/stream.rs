@@ -9,7 +9,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use kymo_ctf::write::PacketHead;
+use kymo_ctf::write::{PacketHead, Program};
 
 /// What a stream's lanes have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -18,13 +18,27 @@ pub(crate) enum Class {
     Cpu(u32),
     /// Portable and spill lanes.
     Thread,
+    /// The kernel's ring of this CPU.
+    Kernel(u32),
+    /// State dump and marks, of the kernel's stream class; the CPU is the collector's.
+    State,
 }
 
 impl Class {
     fn cpu_field(self) -> u32 {
         match self {
-            Class::Cpu(cpu) => cpu,
+            Class::Cpu(cpu) | Class::Kernel(cpu) => cpu,
             Class::Thread => u32::MAX,
+            Class::State => 0,
+        }
+    }
+
+    fn file_name(self, number: u32) -> String {
+        match self {
+            Class::Cpu(cpu) => format!("user_{cpu}_{number}"),
+            Class::Thread => format!("user_t_{number}"),
+            Class::Kernel(cpu) => format!("kernel_{cpu}_{number}"),
+            Class::State => format!("state_{number}"),
         }
     }
 }
@@ -56,9 +70,8 @@ pub(crate) struct Packet {
     pub end: u64,
     /// Records lost since the lane's packet before.
     pub lost: u64,
-    pub lane: u32,
-    pub vpid: u32,
-    pub procname: [u8; 16],
+    /// Whose rings; nobody's in the kernel's streams.
+    pub program: Option<Program>,
     /// Ring bytes, as they are; lengths may be zero.
     pub pieces: [libc::iovec; 2],
 }
@@ -122,10 +135,7 @@ impl Streams {
             return Ok(free.swap_remove(at));
         }
         let number = self.count.entry(class).or_default();
-        let name = match class {
-            Class::Cpu(cpu) => format!("user_{cpu}_{number}"),
-            Class::Thread => format!("user_t_{number}"),
-        };
+        let name = class.file_name(*number);
         let file = File::options().create_new(true).read(true).write(true).open(self.dir.join(&name))?;
         *number += 1;
         let instance = self.files;
@@ -195,8 +205,8 @@ impl Streams {
     /// An empty packet in front of a file's first loss: readers date a loss by the packet before, and else ignore its count.
     fn opening(&mut self, slot: &mut Option<Stream>, packet: &Packet, now: u64) -> Result<(), Refusal> {
         const NOTHING: libc::iovec = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
-        let Packet { begin, lane, vpid, procname, .. } = *packet;
-        let empty = Packet { begin, end: begin, lost: 0, lane, vpid, procname, pieces: [NOTHING; 2] };
+        let Packet { begin, program, .. } = *packet;
+        let empty = Packet { begin, end: begin, lost: 0, program, pieces: [NOTHING; 2] };
         self.write(slot, &empty, now)
     }
 
@@ -211,9 +221,7 @@ impl Streams {
             seq: stream.seq,
             discarded: stream.discarded + packet.lost,
             cpu: stream.class.cpu_field(),
-            vpid: packet.vpid,
-            lane: packet.lane,
-            procname: packet.procname,
+            program: packet.program,
         };
         let encoded = head.encode();
         let bytes = encoded.len() as u64 + packet.content_bytes();

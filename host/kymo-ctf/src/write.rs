@@ -1,16 +1,17 @@
 //! Writing: the metadata of a trace as text, and the head of a packet as bytes [spec/trace.md 2, 4, 5].
 //!
-//! Nothing here opens a file or looks at a record: records go into packets as they lay in the ring.
+//! Nothing here opens a file or looks at a record: records go into packets as they lie in memory.
 
+mod class;
 mod ctf18;
 mod ctf2;
-mod plan;
+mod head;
+mod names;
 
+pub use class::{EventClass, Field, FieldClass, Number, StreamClass, StreamKind};
 pub use ctf2::metadata_ctf2;
 pub use ctf18::metadata_ctf18;
-
-/// First word of every packet, in CTF 1.8 and in CTF 2.
-pub const PACKET_MAGIC: u32 = 0xC1FC_1FC1;
+pub use head::{PACKET_MAGIC, PacketHead, Program};
 
 /// The value of one entry of the environment [spec/trace.md 5].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,15 +50,6 @@ impl ClockMeta {
     }
 }
 
-/// An event type and the id that its records carry.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EventClass {
-    /// The low 16 bits of a record's header.
-    pub id: u16,
-    /// What the event looks like.
-    pub desc: kymo_abi::desc::EventDesc,
-}
-
 /// All that the metadata says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceMeta {
@@ -67,66 +59,6 @@ pub struct TraceMeta {
     pub env: Vec<(String, EnvValue)>,
     /// The one clock.
     pub clock: ClockMeta,
-    /// Event types; ids are distinct.
-    pub events: Vec<EventClass>,
-    /// Enumerations that fields of `events` name. One that is missing makes its fields plain integers.
-    pub enums: Vec<kymo_abi::desc::EnumDesc>,
-}
-
-/// The head of a packet: CTF's packet header and packet context [spec/trace.md 2].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PacketHead {
-    /// The trace.
-    pub uuid: [u8; 16],
-    /// The stream file, counted within the trace.
-    pub stream_instance: u64,
-    /// Full clock value of the first record.
-    pub begin: u64,
-    /// Full clock value, at least that of the last record.
-    pub end: u64,
-    /// Bytes of records, without this head.
-    pub content_bytes: u64,
-    /// Packets before this one in the file.
-    pub seq: u64,
-    /// Records lost up to `end`, cumulative over the file.
-    pub discarded: u64,
-    /// CPU of the lane; `u32::MAX` where not known.
-    pub cpu: u32,
-    /// Process, as it sees itself.
-    pub vpid: u32,
-    /// Lane of the process's ring memory.
-    pub lane: u32,
-    /// Name of the program: UTF-8, NUL padded.
-    pub procname: [u8; 16],
-}
-
-impl PacketHead {
-    /// Bytes of an encoded head; the records follow.
-    pub const BYTES: usize = 108;
-
-    /// Byte offset of `timestamp_end` in a packet, for lowering it afterwards [spec/trace.md 3].
-    pub const END_OFFSET: usize = 40;
-
-    /// The bytes that begin the packet.
-    pub fn encode(&self) -> [u8; Self::BYTES] {
-        let mut bytes = [0u8; Self::BYTES];
-        let mut at = 0;
-        let mut put = |part: &[u8]| {
-            bytes[at..at + part.len()].copy_from_slice(part);
-            at += part.len();
-        };
-        let bits = self.content_bytes.saturating_add(Self::BYTES as u64).saturating_mul(8);
-        put(&PACKET_MAGIC.to_le_bytes());
-        put(&self.uuid);
-        put(&0u32.to_le_bytes());
-        put(&self.stream_instance.to_le_bytes());
-        for word in [self.begin, self.end, bits, bits, self.seq, self.discarded] {
-            put(&word.to_le_bytes());
-        }
-        for word in [self.cpu, self.vpid, self.lane] {
-            put(&word.to_le_bytes());
-        }
-        put(&self.procname);
-        bytes
-    }
+    /// Stream classes; their kinds are distinct.
+    pub streams: Vec<StreamClass>,
 }

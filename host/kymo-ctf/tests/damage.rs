@@ -78,7 +78,7 @@ fn file_cut_in_a_head() {
 #[test]
 fn file_cut_behind_a_head() {
     check(
-        |s| s.truncate(3 * PACKET + PacketHead::BYTES),
+        |s| s.truncate(3 * PACKET + PacketHead::USER_BYTES),
         &ALL[..6],
         &["u, packet 3, byte 402: the file ends inside the packet, which has 108 of 134 bytes; whole records kept"],
     );

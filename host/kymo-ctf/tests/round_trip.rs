@@ -16,8 +16,8 @@ fn every_type_at_its_extremes() {
         if i == 3 {
             expect.push(format!("lost 5 records 0 packets {}..{} user_1_0", times[2] + 3, times[5] + 3));
         }
-        let name = &meta.events.iter().find(|event| event.id == *id).unwrap().desc.name;
-        expect.push(format!("{time} test:{name} 1240 {text}").trim_end().to_owned());
+        let name = &meta.streams[0].events.iter().find(|event| event.id == *id).unwrap().name;
+        expect.push(format!("{time} {name} 1240 {text}").trim_end().to_owned());
     }
     for ctf2 in [false, true] {
         let (lines, caveats) = shown(&memory(&meta, ctf2, vec![("user_1_0", stream.clone()), ("user_2_0", vec![])]));

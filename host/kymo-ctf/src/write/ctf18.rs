@@ -4,24 +4,25 @@
 
 use std::fmt::Write as _;
 
-use kymo_abi::desc::{FieldType, Scalar};
-
-use super::plan::{self, Enums, Named, Shape};
-use super::{EnvValue, EventClass, TraceMeta};
+use super::class::{EventClass, FieldClass, Number, StreamClass, StreamKind};
+use super::names::{self, Named};
+use super::{EnvValue, TraceMeta};
 
 /// The text of a `metadata` file in CTF 1.8. It is complete: it replaces the one before.
 pub fn metadata_ctf18(meta: &TraceMeta) -> String {
-    let mut out = String::with_capacity(4096 + 512 * meta.events.len());
+    let events = meta.streams.iter().map(|stream| stream.events.len()).sum::<usize>();
+    let mut out = String::with_capacity(4096 + 512 * events);
     // Readers look for this comment first.
     out.push_str("/* CTF 1.8 */\n\n");
     types(&mut out);
     trace(&mut out, meta);
     env(&mut out, meta);
     clock(&mut out, meta);
-    stream(&mut out, meta);
-    let enums = Enums::new(&meta.enums);
-    for event in &meta.events {
-        event_block(&mut out, event, &enums);
+    for class in &meta.streams {
+        stream(&mut out, meta, class);
+        for event in &class.events {
+            event_block(&mut out, event, class.kind);
+        }
     }
     out
 }
@@ -44,7 +45,7 @@ fn types(out: &mut String) {
 }
 
 fn trace(out: &mut String, meta: &TraceMeta) {
-    let uuid = plan::uuid_text(&meta.uuid);
+    let uuid = names::uuid_text(&meta.uuid);
     let _ = write!(
         out,
         "trace {{\n\tmajor = 1;\n\tminor = 8;\n\tuuid = \"{uuid}\";\n\tbyte_order = le;\n\
@@ -56,7 +57,7 @@ fn trace(out: &mut String, meta: &TraceMeta) {
 fn env(out: &mut String, meta: &TraceMeta) {
     out.push_str("env {\n");
     for (key, value) in &meta.env {
-        let key = plan::identifier(key);
+        let key = names::identifier(key);
         match value {
             EnvValue::Text(text) => {
                 let _ = write!(out, "\t{key} = ");
@@ -74,7 +75,7 @@ fn env(out: &mut String, meta: &TraceMeta) {
 fn clock(out: &mut String, meta: &TraceMeta) {
     let clock = &meta.clock;
     let (frequency, seconds, cycles) = clock.normalised();
-    let (name, uuid) = (plan::identifier(&clock.name), plan::uuid_text(&clock.uuid));
+    let (name, uuid) = (names::identifier(&clock.name), names::uuid_text(&clock.uuid));
     let _ = write!(out, "clock {{\n\tname = \"{name}\";\n\tuuid = \"{uuid}\";\n\tdescription = ");
     quoted(out, &clock.description);
     let _ = write!(
@@ -84,64 +85,69 @@ fn clock(out: &mut String, meta: &TraceMeta) {
     );
 }
 
-fn stream(out: &mut String, meta: &TraceMeta) {
-    let clock = plan::identifier(&meta.clock.name);
+fn stream(out: &mut String, meta: &TraceMeta, class: &StreamClass) {
+    let clock = names::identifier(&meta.clock.name);
     let mapped = |bits| format!("integer {{ size = {bits}; align = 8; signed = false; map = clock.{clock}.value; }}");
     let (full, short) = (mapped(64), mapped(48));
+    let (packet, record) = match class.kind {
+        StreamKind::User => {
+            ("\t\tuint32_t vpid;\n\t\tuint32_t lane;\n\t\tutf8_t procname[16];\n", "\t\tuint32_t _vtid;\n")
+        }
+        StreamKind::Kernel => ("", "\t\tint32_t _tid;\n\t\txint8_t _irq_flags;\n\t\tuint8_t _preempt_count;\n"),
+    };
     let _ = write!(
         out,
-        "stream {{\n\tid = 0;\n\
+        "stream {{\n\tid = {};\n\
          \tpacket.context := struct {{\n\t\t{full} timestamp_begin;\n\t\t{full} timestamp_end;\n\
          \t\tuint64_t content_size;\n\t\tuint64_t packet_size;\n\t\tuint64_t packet_seq_num;\n\
-         \t\tuint64_t events_discarded;\n\t\tuint32_t cpu_id;\n\t\tuint32_t vpid;\n\t\tuint32_t lane;\n\
-         \t\tutf8_t procname[16];\n\t}};\n\
+         \t\tuint64_t events_discarded;\n\t\tuint32_t cpu_id;\n{packet}\t}};\n\
          \tevent.header := struct {{\n\t\tuint16_t id;\n\t\t{short} timestamp;\n\t}};\n\
-         \tevent.context := struct {{\n\t\tuint32_t _vtid;\n\t}};\n}};\n\n"
+         \tevent.context := struct {{\n{record}\t}};\n}};\n\n",
+        class.kind.id()
     );
 }
 
-fn event_block(out: &mut String, event: &EventClass, enums: &Enums<'_>) {
+fn event_block(out: &mut String, event: &EventClass, kind: StreamKind) {
     out.push_str("event {\n\tname = ");
-    quoted(out, &format!("{}:{}", event.desc.provider, event.desc.name));
-    let _ = write!(out, ";\n\tid = {};\n\tstream_id = 0;\n\tfields := struct {{\n", event.id);
-    for named in plan::named(&event.desc) {
-        field(out, &named, enums);
+    quoted(out, &event.name);
+    let _ = write!(out, ";\n\tid = {};\n\tstream_id = {};\n\tfields := struct {{\n", event.id, kind.id());
+    for named in names::named(&event.fields) {
+        field(out, &named);
     }
     out.push_str("\t};\n};\n\n");
 }
 
-fn field(out: &mut String, named: &Named<'_>, enums: &Enums<'_>) {
+fn field(out: &mut String, named: &Named<'_>) {
     let (name, length) = (&named.name, &named.length);
-    let _ = match &named.field.ty {
-        FieldType::Scalar(scalar) => writeln!(out, "\t\t{} _{name};", type_name(*scalar)),
-        FieldType::Enum { scalar, name: enumeration } => match enums.find(enumeration, *scalar) {
-            None => writeln!(out, "\t\t{} _{name};", type_name(*scalar)),
-            Some((_, desc)) => {
-                let _ = write!(out, "\t\tenum : {} {{ ", type_name(*scalar));
-                for (i, (label, value)) in desc.labels.iter().enumerate() {
-                    out.push_str(if i == 0 { "" } else { ", " });
-                    quoted(out, label);
-                    let _ = write!(out, " = {}", plan::stored(*value, *scalar));
-                }
-                writeln!(out, " }} _{name};")
+    let _ = match &named.field.class {
+        FieldClass::Number(number) => writeln!(out, "\t\t{} _{name};", type_name(*number)),
+        FieldClass::Enum { number, labels } => {
+            let _ = write!(out, "\t\tenum : {} {{ ", type_name(*number));
+            for (i, (label, value)) in labels.iter().enumerate() {
+                out.push_str(if i == 0 { "" } else { ", " });
+                quoted(out, label);
+                let _ = write!(out, " = {}", names::stored(*value, *number));
             }
-        },
-        FieldType::Str => writeln!(out, "\t\tuint16_t _{length};\n\t\tutf8_t _{name}[_{length}];"),
-        FieldType::Bytes => writeln!(out, "\t\tuint16_t _{length};\n\t\txint8_t _{name}[_{length}];"),
-        FieldType::Array { element, count } => writeln!(out, "\t\t{} _{name}[{count}];", type_name(*element)),
-        FieldType::Seq { element } => {
+            writeln!(out, " }} _{name};")
+        }
+        FieldClass::Text => writeln!(out, "\t\tuint16_t _{length};\n\t\tutf8_t _{name}[_{length}];"),
+        FieldClass::Blob => writeln!(out, "\t\tuint16_t _{length};\n\t\txint8_t _{name}[_{length}];"),
+        FieldClass::CString => writeln!(out, "\t\tstring {{ encoding = UTF8; }} _{name};"),
+        FieldClass::Chars { count } => writeln!(out, "\t\tutf8_t _{name}[{count}];"),
+        FieldClass::Array { element, count } => writeln!(out, "\t\t{} _{name}[{count}];", type_name(*element)),
+        FieldClass::Seq { element } => {
             writeln!(out, "\t\tuint16_t _{length};\n\t\t{} _{name}[_{length}];", type_name(*element))
         }
     };
 }
 
-fn type_name(scalar: Scalar) -> String {
-    match plan::shape(scalar) {
-        Shape::Int { bits, hex: true, .. } => format!("xint{bits}_t"),
-        Shape::Int { bits, signed: true, .. } => format!("int{bits}_t"),
-        Shape::Int { bits, .. } => format!("uint{bits}_t"),
-        Shape::Float { bits } => format!("float{bits}_t"),
-        Shape::Bool => "enum kymo_bool".to_owned(),
+fn type_name(number: Number) -> String {
+    match number {
+        Number::Int { bits, hex: true, .. } => format!("xint{bits}_t"),
+        Number::Int { bits, signed: true, .. } => format!("int{bits}_t"),
+        Number::Int { bits, .. } => format!("uint{bits}_t"),
+        Number::Float { bits } => format!("float{bits}_t"),
+        Number::Bool => "enum kymo_bool".to_owned(),
     }
 }
 

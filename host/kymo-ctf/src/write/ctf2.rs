@@ -2,18 +2,19 @@
 
 use std::collections::HashMap;
 
-use kymo_abi::desc::{EnumDesc, FieldType, Scalar};
 use serde_json::{Map, Value, json};
 
-use super::plan::{self, Enums, Named, Shape};
-use super::{EnvValue, EventClass, TraceMeta};
+use super::class::{EventClass, FieldClass, Number, StreamClass, StreamKind};
+use super::names::{self, Named};
+use super::{EnvValue, TraceMeta};
 
 /// The name under which our attributes and identities stand.
 const NAMESPACE: &str = "kymo";
 
 /// The text of a `metadata` file in CTF 2: each fragment between a record separator (0x1E) and a newline.
 pub fn metadata_ctf2(meta: &TraceMeta) -> Vec<u8> {
-    let mut out = Vec::with_capacity(8192 + 1024 * meta.events.len());
+    let events = meta.streams.iter().map(|stream| stream.events.len()).sum::<usize>();
+    let mut out = Vec::with_capacity(8192 + 1024 * events);
     let mut put = |fragment: &Value| {
         out.push(0x1E);
         // Writing a value to memory cannot fail.
@@ -23,10 +24,11 @@ pub fn metadata_ctf2(meta: &TraceMeta) -> Vec<u8> {
     put(&json!({ "type": "preamble", "version": 2, "uuid": meta.uuid }));
     put(&trace_class(meta));
     put(&clock_class(meta));
-    put(&stream_class(meta));
-    let enums = Enums::new(&meta.enums);
-    for event in &meta.events {
-        put(&event_class(event, &enums));
+    for class in &meta.streams {
+        put(&stream_class(meta, class));
+        for event in &class.events {
+            put(&event_class(event, class.kind));
+        }
     }
     out
 }
@@ -43,7 +45,7 @@ fn trace_class(meta: &TraceMeta) -> Value {
     json!({
         "type": "trace-class",
         "namespace": NAMESPACE,
-        "uid": plan::uuid_text(&meta.uuid),
+        "uid": names::uuid_text(&meta.uuid),
         "environment": environment,
         "packet-header-field-class": structure(vec![
             member("magic", role(unsigned(32), "packet-magic-number")),
@@ -59,10 +61,10 @@ fn clock_class(meta: &TraceMeta) -> Value {
     let (frequency, seconds, cycles) = clock.normalised();
     json!({
         "type": "clock-class",
-        "id": plan::identifier(&clock.name),
+        "id": names::identifier(&clock.name),
         "namespace": NAMESPACE,
         "name": clock.name,
-        "uid": plan::uuid_text(&clock.uuid),
+        "uid": names::uuid_text(&clock.uuid),
         "description": clock.description,
         "frequency": frequency,
         "precision": clock.precision_cycles,
@@ -71,67 +73,75 @@ fn clock_class(meta: &TraceMeta) -> Value {
     })
 }
 
-fn stream_class(meta: &TraceMeta) -> Value {
+fn stream_class(meta: &TraceMeta, class: &StreamClass) -> Value {
+    let mut packet = vec![
+        member("timestamp_begin", role(unsigned(64), "default-clock-timestamp")),
+        member("timestamp_end", role(unsigned(64), "packet-end-default-clock-timestamp")),
+        member("content_size", role(unsigned(64), "packet-content-length")),
+        member("packet_size", role(unsigned(64), "packet-total-length")),
+        member("packet_seq_num", role(unsigned(64), "packet-sequence-number")),
+        member("events_discarded", role(unsigned(64), "discarded-event-record-counter-snapshot")),
+        member("cpu_id", unsigned(32)),
+    ];
+    let record = match class.kind {
+        StreamKind::User => {
+            packet.extend([member("vpid", unsigned(32)), member("lane", unsigned(32)), member("procname", chars(16))]);
+            vec![member("vtid", unsigned(32))]
+        }
+        StreamKind::Kernel => vec![
+            member("tid", number(Number::signed(32))),
+            member("irq_flags", number(Number::hex(8))),
+            member("preempt_count", unsigned(8)),
+        ],
+    };
     json!({
         "type": "data-stream-class",
-        "id": 0,
-        "default-clock-class-id": plan::identifier(&meta.clock.name),
-        "packet-context-field-class": structure(vec![
-            member("timestamp_begin", role(unsigned(64), "default-clock-timestamp")),
-            member("timestamp_end", role(unsigned(64), "packet-end-default-clock-timestamp")),
-            member("content_size", role(unsigned(64), "packet-content-length")),
-            member("packet_size", role(unsigned(64), "packet-total-length")),
-            member("packet_seq_num", role(unsigned(64), "packet-sequence-number")),
-            member("events_discarded", role(unsigned(64), "discarded-event-record-counter-snapshot")),
-            member("cpu_id", unsigned(32)),
-            member("vpid", unsigned(32)),
-            member("lane", unsigned(32)),
-            member("procname", json!({ "type": "static-length-string", "length": 16, "encoding": "utf-8" })),
-        ]),
+        "id": class.kind.id(),
+        "default-clock-class-id": names::identifier(&meta.clock.name),
+        "packet-context-field-class": structure(packet),
         "event-record-header-field-class": structure(vec![
             member("id", role(unsigned(16), "event-record-class-id")),
             member("timestamp", role(unsigned(48), "default-clock-timestamp")),
         ]),
-        "event-record-common-context-field-class": structure(vec![member("vtid", unsigned(32))]),
+        "event-record-common-context-field-class": structure(record),
     })
 }
 
-fn event_class(event: &EventClass, enums: &Enums<'_>) -> Value {
-    let desc = &event.desc;
-    let members = plan::named(desc).iter().flat_map(|named| field(named, enums)).collect();
+fn event_class(event: &EventClass, kind: StreamKind) -> Value {
+    let members = names::named(&event.fields).iter().flat_map(field).collect();
     let mut class = json!({
         "type": "event-record-class",
         "id": event.id,
-        "data-stream-class-id": 0,
-        "name": format!("{}:{}", desc.provider, desc.name),
+        "data-stream-class-id": kind.id(),
+        "name": event.name,
         "payload-field-class": structure(members),
     });
-    if !desc.file.is_empty() {
-        class["attributes"] = json!({ NAMESPACE: { "file": desc.file, "line": desc.line } });
+    if !event.file.is_empty() {
+        class["attributes"] = json!({ NAMESPACE: { "file": event.file, "line": event.line } });
     }
     class
 }
 
 /// One member, or two where a length goes in front.
-fn field(named: &Named<'_>, enums: &Enums<'_>) -> Vec<Value> {
+fn field(named: &Named<'_>) -> Vec<Value> {
     let location = || json!({ "origin": "event-record-payload", "path": [named.length] });
-    let class = match &named.field.ty {
-        FieldType::Scalar(scalar) => number(*scalar),
-        FieldType::Enum { scalar, name } => {
+    let class = match &named.field.class {
+        FieldClass::Number(scalar) => number(*scalar),
+        FieldClass::Enum { number: scalar, labels } => {
             let mut class = number(*scalar);
-            if let Some((_, desc)) = enums.find(name, *scalar) {
-                class["mappings"] = mappings(desc, *scalar);
-            }
+            class["mappings"] = mappings(labels, *scalar);
             class
         }
-        FieldType::Str => {
+        FieldClass::Text => {
             json!({ "type": "dynamic-length-string", "length-field-location": location(), "encoding": "utf-8" })
         }
-        FieldType::Bytes => json!({ "type": "dynamic-length-blob", "length-field-location": location() }),
-        FieldType::Array { element, count } => {
+        FieldClass::Blob => json!({ "type": "dynamic-length-blob", "length-field-location": location() }),
+        FieldClass::CString => json!({ "type": "null-terminated-string", "encoding": "utf-8" }),
+        FieldClass::Chars { count } => chars(*count),
+        FieldClass::Array { element, count } => {
             json!({ "type": "static-length-array", "length": count, "element-field-class": number(*element) })
         }
-        FieldType::Seq { element } => json!({
+        FieldClass::Seq { element } => json!({
             "type": "dynamic-length-array",
             "length-field-location": location(),
             "element-field-class": number(*element),
@@ -146,19 +156,23 @@ fn field(named: &Named<'_>, enums: &Enums<'_>) -> Vec<Value> {
 }
 
 /// Labels with their ranges. A label that stands twice in the description gets two ranges.
-fn mappings(desc: &EnumDesc, scalar: Scalar) -> Value {
-    let mut ranges: Vec<(&str, Vec<Value>)> = Vec::with_capacity(desc.labels.len());
-    let mut place: HashMap<&str, usize> = HashMap::with_capacity(desc.labels.len());
-    for (label, value) in &desc.labels {
+fn mappings(labels: &[(String, i64)], number: Number) -> Value {
+    let mut ranges: Vec<(&str, Vec<Value>)> = Vec::with_capacity(labels.len());
+    let mut place: HashMap<&str, usize> = HashMap::with_capacity(labels.len());
+    for (label, value) in labels {
         let index = *place.entry(label).or_insert_with(|| {
             ranges.push((label, Vec::with_capacity(1)));
             ranges.len() - 1
         });
-        let value = plan::stored(*value, scalar);
+        let value = names::stored(*value, number);
         let value = i64::try_from(value).map_or_else(|_| json!(value as u64), |small| json!(small));
         ranges[index].1.push(json!([value, value]));
     }
     ranges.into_iter().map(|(label, list)| (label.to_owned(), Value::Array(list))).collect::<Map<_, _>>().into()
+}
+
+fn chars(count: u32) -> Value {
+    json!({ "type": "static-length-string", "length": count, "encoding": "utf-8" })
 }
 
 fn structure(members: Vec<Value>) -> Value {
@@ -187,13 +201,13 @@ fn integer(bits: u8, signed: bool, hex: bool) -> Value {
     class
 }
 
-fn number(scalar: Scalar) -> Value {
-    match plan::shape(scalar) {
-        Shape::Int { bits, signed, hex } => integer(bits, signed, hex),
-        Shape::Float { bits } => json!({
+fn number(number: Number) -> Value {
+    match number {
+        Number::Int { bits, signed, hex } => integer(bits, signed, hex),
+        Number::Float { bits } => json!({
             "type": "fixed-length-floating-point-number", "length": bits, "byte-order": "little-endian", "alignment": 8,
         }),
-        Shape::Bool => {
+        Number::Bool => {
             json!({ "type": "fixed-length-boolean", "length": 8, "byte-order": "little-endian", "alignment": 8 })
         }
     }

@@ -4,13 +4,17 @@
 
 use kymo_abi::desc::{EnumDesc, EventDesc, Field, FieldType, Scalar};
 use kymo_ctf::read::{Item, Loss, Memory, Reader, Record, Trace};
-use kymo_ctf::write::{ClockMeta, EnvValue, EventClass, PacketHead, TraceMeta, metadata_ctf2, metadata_ctf18};
+use kymo_ctf::write::{
+    ClockMeta, EnvValue, EventClass, PacketHead, Program, StreamClass, StreamKind, TraceMeta, metadata_ctf2,
+    metadata_ctf18,
+};
 
 pub const UUID: [u8; 16] = [0xC0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
 /// 48 bits short of a wrap, in a clock value that needs more than 48 bits.
 pub const NEAR_WRAP: u64 = 0x0007_FFFF_FFFF_FFF0;
 
-pub fn meta(events: Vec<EventClass>, enums: Vec<EnumDesc>) -> TraceMeta {
+pub fn meta(events: Vec<(u16, EventDesc)>, enums: Vec<EnumDesc>) -> TraceMeta {
+    let events = events.iter().map(|(id, desc)| EventClass::of_user(*id, desc, &enums)).collect();
     TraceMeta {
         uuid: UUID,
         env: vec![
@@ -29,15 +33,13 @@ pub fn meta(events: Vec<EventClass>, enums: Vec<EnumDesc>) -> TraceMeta {
             offset_cycles: 123_456_789,
             precision_cycles: 100,
         },
-        events,
-        enums,
+        streams: vec![StreamClass { kind: StreamKind::User, events }],
     }
 }
 
-pub fn event(id: u16, name: &str, fields: &[(&str, FieldType)]) -> EventClass {
+pub fn event(id: u16, name: &str, fields: &[(&str, FieldType)]) -> (u16, EventDesc) {
     let fields = fields.iter().map(|(name, ty)| Field { name: (*name).into(), ty: ty.clone() }).collect();
-    let desc = EventDesc { provider: "test".into(), name: name.into(), file: "test.c".into(), line: 1, fields };
-    EventClass { id, desc }
+    (id, EventDesc { provider: "test".into(), name: name.into(), file: "test.c".into(), line: 1, fields })
 }
 
 pub fn enumeration(name: &str, scalar: Scalar, labels: &[(&str, i64)]) -> EnumDesc {
@@ -76,15 +78,13 @@ pub fn head(begin: u64, end: u64, content: &[u8], seq: u64, discarded: u64) -> P
         seq,
         discarded,
         cpu: 1,
-        vpid: 1234,
-        lane: 1,
-        procname,
+        program: Some(Program { vpid: 1234, lane: 1, procname }),
     }
 }
 
 pub fn packet(begin: u64, end: u64, records: &[Vec<u8>], seq: u64, discarded: u64) -> Vec<u8> {
     let content = records.concat();
-    let mut bytes = head(begin, end, &content, seq, discarded).encode().to_vec();
+    let mut bytes = head(begin, end, &content, seq, discarded).encode();
     bytes.extend(content);
     bytes
 }

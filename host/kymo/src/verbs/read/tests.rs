@@ -2,21 +2,27 @@
 
 use kymo_abi::desc::{EnumDesc, EventDesc, Field, FieldType, Scalar};
 use kymo_ctf::read::{Memory, Reader, Trace};
-use kymo_ctf::write::{ClockMeta, EventClass, PacketHead, TraceMeta, metadata_ctf18};
+use kymo_ctf::write::{ClockMeta, EventClass, PacketHead, Program, StreamClass, StreamKind, TraceMeta, metadata_ctf18};
 
 use super::select::Selection;
 
-fn event(id: u16, name: &str, fields: &[(&str, FieldType)]) -> EventClass {
+fn event(id: u16, name: &str, fields: &[(&str, FieldType)], enums: &[EnumDesc]) -> EventClass {
     let fields = fields.iter().map(|(name, ty)| Field { name: (*name).into(), ty: ty.clone() }).collect();
-    EventClass {
-        id,
-        desc: EventDesc { provider: "motor".into(), name: name.into(), file: String::new(), line: 0, fields },
-    }
+    let desc = EventDesc { provider: "motor".into(), name: name.into(), file: String::new(), line: 0, fields };
+    EventClass::of_user(id, &desc, enums)
 }
 
 fn trace() -> Vec<Trace> {
     use FieldType as F;
     let enumeration = F::Enum { scalar: Scalar::U8, name: "motor:state".into() };
+    let enums = [EnumDesc {
+        provider: "motor".into(),
+        name: "state".into(),
+        file: String::new(),
+        line: 0,
+        scalar: Scalar::U8,
+        labels: vec![("moving".into(), 1)],
+    }];
     let meta = TraceMeta {
         uuid: [1; 16],
         env: vec![],
@@ -29,37 +35,34 @@ fn trace() -> Vec<Trace> {
             offset_cycles: 0,
             precision_cycles: 0,
         },
-        events: vec![
-            event(
-                1,
-                "step",
-                &[
-                    ("axis", F::Scalar(Scalar::U32)),
-                    ("position", F::Scalar(Scalar::F64)),
-                    ("state", enumeration),
-                    ("note", F::Str),
-                ],
-            ),
-            event(
-                2,
-                "raw",
-                &[
-                    ("mask", F::Scalar(Scalar::X16)),
-                    ("big", F::Scalar(Scalar::U64)),
-                    ("data", F::Bytes),
-                    ("ok", F::Scalar(Scalar::Bool)),
-                    ("gain", F::Scalar(Scalar::F32)),
-                    ("list", F::Seq { element: Scalar::I8 }),
-                ],
-            ),
-        ],
-        enums: vec![EnumDesc {
-            provider: "motor".into(),
-            name: "state".into(),
-            file: String::new(),
-            line: 0,
-            scalar: Scalar::U8,
-            labels: vec![("moving".into(), 1)],
+        streams: vec![StreamClass {
+            kind: StreamKind::User,
+            events: vec![
+                event(
+                    1,
+                    "step",
+                    &[
+                        ("axis", F::Scalar(Scalar::U32)),
+                        ("position", F::Scalar(Scalar::F64)),
+                        ("state", enumeration),
+                        ("note", F::Str),
+                    ],
+                    &enums,
+                ),
+                event(
+                    2,
+                    "raw",
+                    &[
+                        ("mask", F::Scalar(Scalar::X16)),
+                        ("big", F::Scalar(Scalar::U64)),
+                        ("data", F::Bytes),
+                        ("ok", F::Scalar(Scalar::Bool)),
+                        ("gain", F::Scalar(Scalar::F32)),
+                        ("list", F::Seq { element: Scalar::I8 }),
+                    ],
+                    &enums,
+                ),
+            ],
         }],
     };
     let record = |id: u64, time: u64, payload: &[u8]| {
@@ -82,9 +85,7 @@ fn trace() -> Vec<Trace> {
             seq,
             discarded,
             cpu: 1,
-            vpid: 1234,
-            lane: 1,
-            procname,
+            program: Some(Program { vpid: 1234, lane: 1, procname }),
         };
         [&head.encode()[..], &content].concat()
     };

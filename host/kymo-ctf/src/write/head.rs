@@ -1,0 +1,77 @@
+//! The head of a packet: CTF's packet header and packet context [spec/trace.md 2].
+
+use super::class::StreamKind;
+
+/// First word of every packet, in CTF 1.8 and in CTF 2.
+pub const PACKET_MAGIC: u32 = 0xC1FC_1FC1;
+
+/// Whose rings a packet's records come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// Process, as it sees itself.
+    pub vpid: u32,
+    /// Lane of the process's ring memory.
+    pub lane: u32,
+    /// Name of the program: UTF-8, NUL padded.
+    pub procname: [u8; 16],
+}
+
+/// The head of a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PacketHead {
+    /// The trace.
+    pub uuid: [u8; 16],
+    /// The stream file, counted within the stream class.
+    pub stream_instance: u64,
+    /// Full clock value of the first record.
+    pub begin: u64,
+    /// Full clock value, at least that of the last record.
+    pub end: u64,
+    /// Bytes of records, without this head.
+    pub content_bytes: u64,
+    /// Packets before this one in the file.
+    pub seq: u64,
+    /// Records lost up to `end`, cumulative over the file.
+    pub discarded: u64,
+    /// CPU of the lane; `u32::MAX` where not known.
+    pub cpu: u32,
+    /// The program: `Some` in streams of [`StreamKind::User`], `None` in those of the kernel.
+    pub program: Option<Program>,
+}
+
+impl PacketHead {
+    /// Bytes of a head in a stream of programs; the records follow.
+    pub const USER_BYTES: usize = 108;
+
+    /// Bytes of a head in a stream of the kernel.
+    pub const KERNEL_BYTES: usize = 84;
+
+    /// Byte offset of `timestamp_end` in a packet, for lowering it afterwards [spec/trace.md 3].
+    pub const END_OFFSET: usize = 40;
+
+    /// Bytes of this head.
+    pub fn bytes(&self) -> usize {
+        if self.program.is_some() { Self::USER_BYTES } else { Self::KERNEL_BYTES }
+    }
+
+    /// The bytes that begin the packet.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(Self::USER_BYTES);
+        let kind = if self.program.is_some() { StreamKind::User } else { StreamKind::Kernel };
+        let bits = self.content_bytes.saturating_add(self.bytes() as u64).saturating_mul(8);
+        out.extend_from_slice(&PACKET_MAGIC.to_le_bytes());
+        out.extend_from_slice(&self.uuid);
+        out.extend_from_slice(&kind.id().to_le_bytes());
+        out.extend_from_slice(&self.stream_instance.to_le_bytes());
+        for word in [self.begin, self.end, bits, bits, self.seq, self.discarded] {
+            out.extend_from_slice(&word.to_le_bytes());
+        }
+        out.extend_from_slice(&self.cpu.to_le_bytes());
+        if let Some(program) = &self.program {
+            out.extend_from_slice(&program.vpid.to_le_bytes());
+            out.extend_from_slice(&program.lane.to_le_bytes());
+            out.extend_from_slice(&program.procname);
+        }
+        out
+    }
+}
