@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# Debian packages, downloaded and verified by apt with lists of its own, and unpacked: the machine's apt and dpkg stay as they are.
+
+# What `tools` holds besides QEMU: busybox for the guest's first steps, the rest to take kernel packages apart.
+tool_packages='qemu-system-x86 busybox-static kmod xz-utils zstd'
+
+# Options that keep apt inside of the cache. The empty status makes every dependency count as missing, so that the tools
+# go on working when the machine's own libraries change.
+private_apt() {
+	local command=$1 root=$cache/packages
+	shift
+	"$command" -q -c "$root/apt.conf" -o Dir::State="$root/state" -o Dir::State::status=/dev/null -o Dir::Cache="$root/cache" \
+		-o Dir::Etc::SourceList="$root/sources.list" -o Dir::Etc::SourceParts=/dev/null -o Dir::Etc::Preferences=/dev/null \
+		-o Dir::Etc::PreferencesParts=/dev/null "$@"
+}
+
+debian_codename() {
+	. /etc/os-release
+	[ "${ID:-}" = debian ] && echo "${VERSION_CODENAME:-}"
+}
+
+# The Debian archives that this machine uses (a mirror, perhaps), as lines "URI SUITE"; those of deb.debian.org where it names none.
+debian_archives() {
+	local codename=$1 archives
+	archives=$(apt-get indextargets --format '$(ORIGIN) $(REPO_URI) $(RELEASE)' 'Created-By: Packages' 'Component: main' |
+		awk '$1 == "Debian" {print $2, $3}' | sort -u)
+	if ! grep -q " $codename\$" <<<"$archives"; then
+		archives="http://deb.debian.org/debian/ $codename
+http://deb.debian.org/debian-security/ $codename-security"
+	fi
+	printf '%s\n' "$archives" | grep -v -- -backports
+	awk -v suite="$codename" '$2 == suite {print $1, suite "-backports"; exit}' <<<"$archives"
+}
+
+write_apt_configuration() {
+	local root=$1 codename=$2 uri suite
+	mkdir -p "$root/state/lists/partial" "$root/cache/archives/partial" || return
+	# A container's hooks after an update or an installation would act on the machine's own cache.
+	cat >"$root/apt.conf" <<-'END'
+	#clear APT::Update::Post-Invoke;
+	#clear APT::Update::Post-Invoke-Success;
+	#clear DPkg::Post-Invoke;
+	Debug::NoLocking "1";
+	APT::Sandbox::User "root";
+	APT::Install-Recommends "0";
+	Acquire::Languages "none";
+	Acquire::Retries "3";
+	Acquire::http::Timeout "30";
+	Acquire::IndexTargets::deb::DEP-11::DefaultEnabled "false";
+	Acquire::IndexTargets::deb::CNF::DefaultEnabled "false";
+	END
+	debian_archives "$codename" | while read -r uri suite; do
+		echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $uri $suite main"
+	done >"$root/sources.list"
+}
+
+# Brings the lists up to date once an hour. Without the backports it goes on: their QEMU is better, not necessary.
+lists_refresh() {
+	local root=$cache/packages codename log
+	[ -n "$(find "$root/refreshed" -mmin -60 2>/dev/null)" ] && return
+	codename=$(debian_codename) || fail "this is not Debian: its packages are needed"
+	write_apt_configuration "$root" "$codename" || fail "cannot write to $root"
+	log=$root/update.log
+	say "reading the lists of Debian's packages"
+	if ! private_apt apt-get update -o APT::Update::Error-Mode=any >"$log" 2>&1; then
+		sed -i '/-backports /d' "$root/sources.list"
+		private_apt apt-get update -o APT::Update::Error-Mode=any >"$log" 2>&1 || fail "no Debian archive answers: $(tail -n 1 "$log")"
+		say "the backports of $codename do not answer: going on without them"
+	fi
+	touch "$root/refreshed"
+}
+
+have_backports() {
+	grep -q -- '-backports ' "$cache/packages/sources.list"
+}
+
+# One caller at a time, because apt's lists and archives are shared.
+with_packages() {
+	mkdir -p "$cache/locks" "$cache/packages" || fail "cannot write to $cache: set KYMO_VM_CACHE to a folder of yours"
+	(
+		flock 7
+		lists_refresh || exit
+		"$@"
+	) 7>"$cache/locks/packages"
+}
+
+# download_package PACKAGE FOLDER
+download_package() {
+	(cd "$2" && private_apt apt-get download "$1" >download.log 2>&1) ||
+		fail "apt cannot download $1: $(tail -n 1 "$2/download.log")"
+}
+
+download_tools() {
+	local folder=$1 release=()
+	if have_backports; then release=(-t "$(debian_codename)-backports"); fi
+	mkdir -p "$folder/partial" || return
+	# shellcheck disable=SC2086 # a list of names
+	private_apt apt-get install -y --download-only -o Dir::Cache::archives="$folder" "${release[@]}" $tool_packages \
+		>"$folder/install.log" 2>&1 </dev/null || fail "apt cannot download $tool_packages: $(tail -n 1 "$folder/install.log")"
+}
+
+make_tools() {
+	local new=$1 package
+	say "downloading QEMU and what it needs (36 MB)"
+	mkdir "$new/debs" && with_packages download_tools "$new/debs" || return
+	for package in "$new"/debs/*.deb; do
+		# The loader is the machine's, and a C library has to be of the same build.
+		case ${package##*/} in libc6_* | debconf_* | adduser_* | passwd_* | libpam*) continue ;; esac
+		dpkg-deb -x "$package" "$new" || fail "cannot unpack ${package##*/}"
+	done
+	# Their links are absolute, to the machine's own.
+	for package in depmod modprobe; do ln -sf ../bin/kmod "$new/sbin/$package"; done
+	package=$(basename "$new"/debs/qemu-system-x86_*.deb)
+	package=${package#*_}
+	echo "Debian's ${package%_*}" | sed 's/%3a/:/' >"$new/origin"
+	rm -rf "$new/debs" "$new/usr/share/doc" "$new/usr/share/man"
+	in_tools "$new" qemu-system-x86_64 --version >"$new/version" 2>"$new/version.log" ||
+		fail "the unpacked QEMU does not run: $(cat "$new/version.log")"
+}
+
+tools_dir() {
+	echo "$cache/tools/$(debian_codename)"
+}
+
+tools_cached() {
+	[ -e "$(tools_dir)" ]
+}
+
+tools_provide() {
+	tools_cached || provide "tools/$(debian_codename)" make_tools
+}
+
+# in_tools FOLDER PROGRAM ARGUMENT...: runs an unpacked program with the libraries that were unpacked beside it.
+in_tools() {
+	local root=$1 program=$2 folder
+	shift 2
+	for folder in usr/bin bin usr/sbin sbin; do
+		[ -x "$root/$folder/$program" ] && break
+	done
+	LD_LIBRARY_PATH=$(tools_libraries "$root") "$root/$folder/$program" "$@"
+}
+
+tools_libraries() {
+	echo "$1/usr/lib/x86_64-linux-gnu:$1/lib/x86_64-linux-gnu"
+}
+
+tool() {
+	in_tools "$(tools_dir)" "$@"
+}
