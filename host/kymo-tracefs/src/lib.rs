@@ -1,1 +1,27 @@
-//! The files of tracefs [spec/kernel.md 1, 2, 3, 8].
+//! The files of tracefs: finding it, instances, choosing and enabling events, rings, probes [spec/kernel.md 1, 2, 3, 8].
+//!
+//! [`Tracefs::find`] gives tracefs, [`Tracefs::create`] an [`Instance`] of our own, [`Wanted`] says which events,
+//! [`Instance::reader`] gives the ring of one CPU as the kernel's pages. No page is looked into here and no thread
+//! is started; the top-level buffer and its knobs are never touched.
+
+mod chosen;
+mod error;
+mod event;
+mod file;
+mod find;
+mod instance;
+mod leftovers;
+mod near;
+mod reader;
+mod refused;
+mod settings;
+mod wanted;
+
+pub use chosen::Chosen;
+pub use error::Error;
+pub use event::EventName;
+pub use find::Tracefs;
+pub use instance::Instance;
+pub use reader::{CpuReader, Stats};
+pub use settings::Settings;
+pub use wanted::Wanted;
