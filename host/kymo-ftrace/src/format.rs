@@ -4,6 +4,7 @@
 //! `common_preempt_lazy_count`), write arguments of system calls wider than their type, and move fields between versions.
 //! Declarations of C are read in `syntax`. The text behind `print fmt:` is kept, not understood.
 
+pub mod probe;
 mod syntax;
 #[cfg(test)]
 mod tests;
@@ -204,7 +205,7 @@ pub enum FormatError {
     },
 }
 
-/// Reads `events/SYSTEM/NAME/format`.
+/// Parses `events/SYSTEM/NAME/format`.
 pub fn parse_event(text: &str) -> Result<EventFormat, FormatError> {
     check_length(text)?;
     let (head, print) = split_print(text);
@@ -236,7 +237,8 @@ pub fn parse_event(text: &str) -> Result<EventFormat, FormatError> {
     })
 }
 
-/// Reads `events/header_page`.
+/// Parses `events/header_page`. Whoever reads that file must do it with one read of a page or more: the kernel gives it to the
+/// first read, and nothing to those that follow.
 pub fn parse_page_format(text: &str) -> Result<PageFormat, FormatError> {
     check_length(text)?;
     let (mut time, mut commit, mut data) = (None, None, None);

@@ -3,6 +3,7 @@
 //! Little endian only: who opens the buffer refuses others. Nothing in a page is trusted: what does not fit ends the walk with
 //! an error, and the records in front of it stand. A walk allocates nothing and looks at each head once.
 
+pub mod probe;
 #[cfg(test)]
 mod tests;
 

@@ -212,9 +212,10 @@ fn without_attributes(text: &str) -> String {
     while let Some(at) = rest.find("__attribute__") {
         plain.push_str(&rest[..at]);
         let behind = rest[at + "__attribute__".len()..].trim_start();
-        rest = match close_bracket(behind) {
-            Some(end) => &behind[end..],
-            None => behind,
+        rest = match behind.starts_with('(') {
+            // One that is never closed takes all that follows: looking again behind each would take forever.
+            true => close_bracket(behind).map_or("", |end| &behind[end..]),
+            false => behind,
         };
     }
     plain.push_str(rest);
@@ -229,7 +230,6 @@ fn close_bracket(text: &str) -> Option<usize> {
             b'(' => depth += 1,
             b')' if depth == 1 => return Some(index + 1),
             b')' => depth = depth.checked_sub(1)?,
-            _ if depth == 0 => return None,
             _ => {}
         }
     }
