@@ -62,7 +62,7 @@ make_kvm_answer() {
 	(trial_boot "$kernel" "$kvm_trial_s") 2>"$new/why"
 	case $? in
 	0) echo kvm >"$new/answer" ;;
-	130 | 143) return 130 ;;
+	129 | 130 | 143) return 130 ;;
 	*) echo "tcg (KVM failed in a trial boot: $(sed -n '1s/^lab.vm: //p' "$new/why"))" >"$new/answer" ;;
 	esac
 }

@@ -101,7 +101,8 @@ boot() {
 	guest=
 	trap 'end_guest' EXIT
 	trap 'exit 130' INT
-	trap 'exit 143' TERM HUP
+	trap 'exit 143' TERM
+	trap 'exit 129' HUP
 	write_share "$folder/share"
 	start_guest "$initramfs"
 	wait "$guest"
@@ -199,8 +200,17 @@ finish() {
 		;;
 	esac
 	say "the guest ended without a status (QEMU: $1)"
-	tail -n 15 "$log" >&2
+	console_end "$log" >&2
 	fail "its console is in $log"
+}
+
+# The end of a console, or the panic that stands in front of it.
+console_end() {
+	if grep -qE 'Kernel panic|BUG:|Oops' "$1"; then
+		grep -m 1 -A 15 -E 'Kernel panic|BUG:|Oops' "$1"
+	else
+		tail -n 15 "$1"
+	fi
 }
 
 # Keeps QEMU's messages and the console of a guest that failed, and the last ten of others.

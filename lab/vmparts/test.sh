@@ -1,0 +1,189 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# Tests of lab/vm with real guests. Last line: N passed, N failed, N skipped. KYMO_VM_TESTS names some, separated by spaces.
+set -u
+vm=$(cd "$(dirname "$0")/.." && pwd)/vm
+passed=0 failed=0 skipped=0
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+
+# expect WHAT ACTUAL PATTERN: PATTERN is one of bash's.
+expect() {
+	# shellcheck disable=SC2053 # a pattern is meant
+	if [[ $2 == $3 ]]; then
+		passed=$((passed + 1))
+	else
+		printf 'FAILED %s: expected %s, got %s\n' "$1" "$3" "$2"
+		failed=$((failed + 1))
+	fi
+}
+
+skip() {
+	printf 'SKIP %s\n' "$1"
+}
+
+# status COMMAND...: its outputs go to `out` and `err`.
+status() {
+	"$@" >out 2>err </dev/null
+	echo $?
+}
+
+# Processes of ours and folders that a guest left.
+leftovers() {
+	pgrep -f "$work/.*console.log" | wc -l
+	find "$work" -maxdepth 1 -name 'kymo-vm.*' | wc -l
+}
+
+test_kernels() {
+	expect 'stock: status' "$(status "$vm" run -- uname -rv)" 0
+	expect 'stock: release' "$(cat out)" '*-amd64 #1 SMP PREEMPT_DYNAMIC*'
+	expect 'rt: status' "$(status "$vm" run --kernel rt -- sh -c 'uname -rv; cat /sys/kernel/realtime')" 0
+	expect 'rt: release' "$(cat out)" $'*-rt-amd64 #1 SMP PREEMPT_RT*\n1'
+}
+
+test_statuses() {
+	expect 'status 7' "$(status "$vm" run -- sh -c 'exit 7')" 7
+	# shellcheck disable=SC2016 # for the guest's shell
+	expect 'ended by SIGSEGV' "$(status "$vm" run -- sh -c 'kill -SEGV $$')" 139
+	expect 'no such command' "$(status "$vm" run -- /no/such/command)" 127
+	expect 'no such kernel' "$(status "$vm" run --kernel best -- true)" 125
+	expect 'says which there are' "$(cat err)" '*stock, rt, full or rt-full'
+	expect 'a number for --smp' "$(status "$vm" run --smp many -- true)" 125
+}
+
+test_outputs() {
+	# shellcheck disable=SC2016 # for the guest's shell
+	expect 'outputs: status' "$(status env KYMO_WORD='a  b' TMPDIR="$work" "$vm" run --smp 3 -- bash -c \
+		'echo "[$1][$2] $KYMO_WORD $PWD $(nproc)"; echo wrong >&2; head -c 3000000 /dev/urandom | tee "$VM_OUT/x" 2>&1 | md5sum' name 'x  y' '*')" 0
+	expect 'stdout' "$(head -n 1 out)" "\[x  y]\[\*] a  b $work 3"
+	expect 'stderr' "$(cat err)" wrong
+	expect 'nothing is left' "$(leftovers | paste -sd ' ')" '0 0'
+	"$vm" run -- sh -c 'echo early; sleep 30' >live 2>/dev/null &
+	local guest=$! waited
+	for ((waited = 0; waited < 200; waited++)); do
+		[ -s live ] && break
+		sleep 0.1
+	done
+	expect 'output comes while the guest runs' "$(cat live) $(kill -0 $guest && echo running)" 'early running'
+	kill -TERM $guest
+	wait $guest
+	expect 'SIGTERM ends it' $? 143
+}
+
+test_large_output() {
+	"$vm" run -- sh -c 'head -c 20000000 /dev/zero | tr "\0" x; echo end' >out 2>/dev/null
+	expect 'twenty megabytes of output' "$(wc -c <out) $(tail -c 4 out)" '20000004 end'
+}
+
+test_files() {
+	mkdir -p "with, a comma" kept
+	echo there >input
+	# shellcheck disable=SC2016 # for the guest's shell
+	expect 'files: status' "$(status "$vm" run --out "with, a comma" --share kept -- bash -c \
+		'seq 100000 >"$VM_OUT/numbers"; cp input kept/copy; echo changed >input; chmod 700 kept/copy')" 0
+	expect '--out has what was written' "$(seq 100000 | cmp - 'with, a comma/numbers' && echo same)" same
+	expect '--share has what was written' "$(cat kept/copy)" there
+	expect 'the machine keeps its files' "$(cat input)" there
+}
+
+test_ends() {
+	expect 'timeout' "$(status env TMPDIR="$work" "$vm" run --timeout 6 -- sleep 100)" 124
+	expect 'timeout: says so' "$(cat err)" '*(--timeout)*'
+	expect 'a panic' "$(status env TMPDIR="$work" "$vm" run -- sh -c 'echo c >/proc/sysrq-trigger')" 125
+	expect 'a panic: the console is shown' "$(cat err)" '*sysrq triggered crash*its console is in*'
+	expect 'no init' "$(status env TMPDIR="$work" "$vm" run --append rdinit=/none -- true)" 125
+	expect 'a command in the background' "$(status env TMPDIR="$work" "$vm" run -- sh -c 'sleep 1000 & echo done')" 0
+	# A shell's background commands ignore SIGINT; at a terminal they would not.
+	TMPDIR=$work setsid env --default-signal=INT "$vm" run -- sleep 100 >/dev/null 2>&1 &
+	local guest=$!
+	sleep 3
+	kill -INT -- -$guest 2>/dev/null
+	wait $guest
+	expect 'Ctrl-C' $? 130
+	TMPDIR=$work "$vm" run -- sleep 100 >/dev/null 2>&1 &
+	guest=$!
+	sleep 3
+	kill -KILL $guest
+	wait $guest 2>/dev/null
+	sleep 2
+	expect 'killed: QEMU goes too' "$(leftovers | head -n 1)" 0
+	rm -rf "$work"/kymo-vm.*
+}
+
+# A session's worth of tracefs, and a program that this machine's compiler made.
+test_tracing() {
+	cat >busy.c <<-'END'
+	#include <stdio.h>
+	#include <time.h>
+	int main(void)
+	{
+		struct timespec a, b;
+		volatile int x = 0;
+		clock_gettime(CLOCK_MONOTONIC, &a);
+		for (int i = 0; i < 20000000; i++)
+			x += i;
+		clock_gettime(CLOCK_MONOTONIC, &b);
+		printf("%lld\n", (b.tv_sec - a.tv_sec) * 1000000000LL + b.tv_nsec - a.tv_nsec);
+	}
+	END
+	cc -O1 -o busy busy.c || { expect 'the compiler' failed works; return; }
+	cat >tracing.sh <<-'END'
+	set -e
+	instance=/sys/kernel/tracing/instances/lab
+	mkdir $instance
+	echo x86-tsc >$instance/trace_clock
+	echo 1 >$instance/events/sched/sched_switch/enable
+	./busy >/dev/null
+	echo 0 >$instance/tracing_on
+	grep -c 'prev_comm=busy' $instance/trace
+	grep -o '\[x86-tsc\]' $instance/trace_clock
+	rmdir $instance
+	END
+	for kernel in stock rt; do
+		expect "$kernel: tracing" "$(status "$vm" run --kernel $kernel -- bash tracing.sh)" 0
+		expect "$kernel: records and clock" "$(paste -sd ' ' out)" '[1-9]* \[x86-tsc\]'
+	done
+	expect 'modules can be loaded' "$(status "$vm" run -- sh -c 'command -v modprobe || exit 0; modprobe dummy && ls /sys/class/net/dummy0')" 0
+}
+
+test_tree() {
+	expect 'the tree is there' "$(status "$vm" run -- cat "$vm")" 0
+	expect 'and is the same' "$(cmp out "$vm" && echo same)" same
+}
+
+test_at_once() {
+	"$vm" run -- echo one >one 2>&1 &
+	local first=$!
+	"$vm" run --kernel rt -- echo two >two 2>&1
+	local second=$?
+	wait $first
+	expect 'two at once' "$? $second $(cat one two | paste -sd ' ')" '0 0 one two'
+}
+
+test_counted_time() {
+	local a b
+	expect 'counted time: status' "$(status "$vm" run --icount -- ./busy)" 0
+	a=$(cat out)
+	expect 'counted time again: status' "$(status "$vm" run --icount -- ./busy)" 0
+	b=$(cat out)
+	expect "counted time repeats within 1 % ($a ns, $b ns)" $(((a - b) * (a - b) * 10000 <= a * a)) 1
+	expect '--icount needs emulation' "$(status "$vm" run --icount --accel kvm -- true)" 125
+}
+
+test_kvm_is_remembered() {
+	if [ ! -w /dev/kvm ]; then
+		skip 'the trial of KVM: /dev/kvm cannot be opened'
+		skipped=$((skipped + 1))
+		return
+	fi
+	expect 'the trial has an answer for both kernels' "$("$vm" list | grep -cE '^(stock|rt) .* (kvm|tcg \(KVM failed.*)$')" 2
+	expect 'it is not tried again' "$(status "$vm" run -- true) $(cat err)" '0 '
+}
+
+"$vm" fetch || exit 1
+for name in ${KYMO_VM_TESTS:-kernels statuses outputs large_output files ends tracing tree at_once counted_time kvm_is_remembered}; do
+	test_"$name"
+done
+echo "$passed passed, $failed failed, $skipped skipped"
+[ $failed = 0 ]
