@@ -1,5 +1,6 @@
 #!/bin/sh
-# seeds.sh: fills corpus/ from the tests' metadata, so that fuzzing begins behind the first brace. Writes nothing else.
+# seeds.sh: fills corpus/ from the tests' metadata, pages and format texts, so that fuzzing begins behind the first brace or head.
+# Writes nothing else.
 set -eu
 cd "$(dirname "$0")"
 tests=../host/kymo-ctf/tests
@@ -17,3 +18,7 @@ for file in corpus/ctf_metadata/*; do
 		printf '\2\1\11\4\2\11\3\7\7\7'
 	} > "corpus/ctf_trace/$(basename "$file")"
 done
+tests=../host/kymo-ftrace/tests
+mkdir -p corpus/ftrace_format corpus/ftrace_page
+cp "$tests"/formats/* corpus/ftrace_format/
+cp "$tests"/pages/*.page corpus/ftrace_page/
