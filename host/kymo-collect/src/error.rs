@@ -40,6 +40,17 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
+    /// tracefs, or a probe.
+    #[error(transparent)]
+    Tracefs(#[from] kymo_tracefs::Error),
+    /// A format file of the kernel cannot be understood.
+    #[error("cannot understand the kernel's {what}: {source}")]
+    Format {
+        /// Which one.
+        what: String,
+        /// What is wrong with it.
+        source: kymo_ftrace::format::FormatError,
+    },
     /// A thread of the collector ended by a panic: a defect of kymo.
     #[error("the collector's {thread} thread failed; what was written so far is in the trace")]
     Thread {
@@ -52,6 +63,10 @@ impl Error {
     pub(crate) fn file(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Error {
         let path = path.into();
         move |source| Error::File { action, path, source }
+    }
+
+    pub(crate) fn format(what: &str) -> impl FnOnce(kymo_ftrace::format::FormatError) -> Error {
+        move |source| Error::Format { what: what.to_owned(), source }
     }
 
     pub(crate) fn system<E: Into<io::Error>>(action: &'static str) -> impl FnOnce(E) -> Error {

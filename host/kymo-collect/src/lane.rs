@@ -127,7 +127,7 @@ impl Lane {
     pub(crate) fn cpu(&self) -> Option<u32> {
         match self.class {
             Class::Cpu(cpu) => Some(cpu),
-            Class::Thread | Class::Kernel(_) | Class::State => None,
+            Class::Thread | Class::Kernel(_) | Class::State | Class::Marks => None,
         }
     }
 

@@ -5,12 +5,14 @@
 //! decodes a record. [`running`] asks programs for their events without a session.
 //!
 //! Threads: *control* (module [`control`]) talks, *drain* (module [`drain`]) copies; a channel leads from one to the other.
+//! With the kernel as a source (module [`kernel`]) a third one turns its pages into packets.
 
 mod clock;
 mod control;
 mod drain;
 mod error;
 mod ids;
+mod kernel;
 mod lane;
 mod memory;
 mod metadata;
@@ -26,9 +28,11 @@ mod stream;
 mod summary;
 
 pub use error::Error;
+pub use kernel::{KernelCause, KernelConfig, KernelLoss, KernelLost, KernelSummary, Only, RING_BYTES, StateSummary};
 pub use pattern::{Patterns, near};
 pub use query::{RunningProgram, running};
 pub use runtime::{RuntimeDir, other_users_dirs};
 pub use scope::Scope;
-pub use session::{Config, Format, Progress, Session};
+pub use session::{ChildFiles, Config, Format, Progress, Session};
+pub use stream::is_stream_file;
 pub use summary::{Cause, ClockSummary, Damage, EventSeen, Loss, Lost, Outcome, ProcessSummary, SUMMARY_FILE, Summary};

@@ -5,7 +5,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use kymo_abi::Clock;
-use kymo_ctf::write::{ClockMeta, EnvValue, StreamClass, StreamKind, TraceMeta, metadata_ctf2, metadata_ctf18};
+use kymo_ctf::write::{
+    ClockMeta, EnvValue, EventClass, StreamClass, StreamKind, TraceMeta, metadata_ctf2, metadata_ctf18,
+};
+use kymo_ftrace::Naming;
 
 use crate::clock::Estimate;
 use crate::ids::Registry;
@@ -20,6 +23,8 @@ pub(crate) struct Metadata {
     pub boot: [u8; 16],
     pub clock: Clock,
     pub env: Vec<(String, EnvValue)>,
+    /// Events of the kernel's stream class, where the session has one.
+    pub kernel: Option<Vec<EventClass>>,
 }
 
 impl Metadata {
@@ -29,7 +34,10 @@ impl Metadata {
             uuid: self.uuid,
             env: self.env.clone(),
             clock: self.clock(estimate),
-            streams: vec![StreamClass { kind: StreamKind::User, events: registry.events.clone() }],
+            streams: [(StreamKind::User, Some(&registry.events)), (StreamKind::Kernel, self.kernel.as_ref())]
+                .into_iter()
+                .filter_map(|(kind, events)| Some(StreamClass { kind, events: events?.clone() }))
+                .collect(),
         };
         let bytes = match self.format {
             Format::Ctf18 => metadata_ctf18(&meta).into_bytes(),
@@ -70,21 +78,34 @@ pub(crate) fn replace(dir: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
 }
 
 /// The environment of a trace [spec/trace.md 5].
-pub(crate) fn environment(session: &str, clock: Clock, created: &str) -> Vec<(String, EnvValue)> {
+pub(crate) fn environment(
+    session: &str,
+    clock: Clock,
+    created: &str,
+    kernel: Option<Naming>,
+) -> Vec<(String, EnvValue)> {
     let system = rustix::system::uname();
     let text = |value: &std::ffi::CStr| EnvValue::Text(value.to_string_lossy().into_owned());
     let number = |value: &str| EnvValue::Int(value.parse().unwrap_or(0));
+    let version = [env!("CARGO_PKG_VERSION_MAJOR"), env!("CARGO_PKG_VERSION_MINOR"), env!("CARGO_PKG_VERSION_PATCH")];
+    // Viewers choose their analyses and the names that they look for by the tracer's name and version [spec/trace.md 8].
+    let (domain, tracer, [major, minor, patch]) = match kernel {
+        None => ("ust", "kymo", version),
+        Some(Naming::Kernel) => ("kernel", "kymo", version),
+        Some(Naming::Lttng) => ("kernel", "lttng-modules", ["2", "13", "9"]),
+    };
     [
         ("hostname", text(system.nodename())),
         ("sysname", text(system.sysname())),
         ("kernel_release", text(system.release())),
         ("kernel_version", text(system.version())),
         ("architecture", text(system.machine())),
-        ("tracer_name", EnvValue::Text("kymo".to_owned())),
-        ("tracer_major", number(env!("CARGO_PKG_VERSION_MAJOR"))),
-        ("tracer_minor", number(env!("CARGO_PKG_VERSION_MINOR"))),
-        ("tracer_patch", number(env!("CARGO_PKG_VERSION_PATCH"))),
-        ("domain", EnvValue::Text("ust".to_owned())),
+        ("tracer_name", EnvValue::Text(tracer.to_owned())),
+        ("tracer_major", number(major)),
+        ("tracer_minor", number(minor)),
+        ("tracer_patch", number(patch)),
+        ("domain", EnvValue::Text(domain.to_owned())),
+        ("recorded_by", EnvValue::Text(concat!("kymo ", env!("CARGO_PKG_VERSION")).to_owned())),
         ("trace_name", EnvValue::Text(session.to_owned())),
         ("trace_creation_datetime", EnvValue::Text(created.to_owned())),
         ("clock_source", EnvValue::Text(clock.name().to_owned())),

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use crate::clock::{Calibration, Estimate};
 use crate::control::Found;
 use crate::drain::Report;
+use crate::kernel::Recorded;
 use crate::session::Config;
 use crate::summary::{Cause, ClockSummary, EventSeen, Lost, Outcome, Summary};
 
@@ -18,6 +19,8 @@ pub(crate) struct Start {
     clock: &'static str,
     cycles: u64,
     realtime_ns: u64,
+    /// What was wrong before anything was recorded.
+    pub caveats: Vec<String>,
 }
 
 impl Start {
@@ -30,6 +33,7 @@ impl Start {
             clock: calibration.source().0.name(),
             cycles: calibration.start_cycles(),
             realtime_ns: calibration.start_realtime_ns(),
+            caveats: Vec::new(),
         }
     }
 
@@ -63,18 +67,19 @@ impl Start {
             rings_bytes_max: 0,
             lost: Lost::default(),
             losses: Vec::new(),
+            kernel: None,
             processes: Vec::new(),
             process_count: 0,
             recorded_count: 0,
             events: Vec::new(),
             damage: Vec::new(),
             write_error: None,
-            caveats: Vec::new(),
+            caveats: self.caveats.clone(),
         }
     }
 
     /// The summary of a session that has ended.
-    pub(crate) fn summary(&self, found: Found, report: Report) -> Summary {
+    pub(crate) fn summary(&self, found: Found, report: Report, kernel: Option<Recorded>) -> Summary {
         let mut summary = self.initial(&found.estimate);
         let seconds = |cycles: u64| cycles.wrapping_sub(self.cycles) as i64 as f64 / found.estimate.frequency_hz as f64;
         summary.complete = true;
@@ -105,8 +110,25 @@ impl Start {
         summary.streams = report.streams.files;
         summary.rings_bytes_max = found.rings_bytes_max;
         summary.events = found.seen.into_iter().map(|(name, wanted)| EventSeen { name, wanted }).collect();
-        summary.caveats = found.caveats;
-        if let Some((error, at)) = report.streams.stopped {
+        summary.caveats.extend(found.caveats);
+        let mut stopped = report.streams.stopped;
+        if let Some(kernel) = kernel {
+            let Recorded { report, state, summary: mut of_kernel } = kernel;
+            for loss in &mut of_kernel.losses {
+                (loss.from_s, loss.to_s) = (seconds(loss.from), seconds(loss.to));
+            }
+            summary.end = summary.end.max(report.end);
+            summary.duration_s = seconds(summary.end);
+            summary.records += of_kernel.records;
+            for streams in [Some(report.streams), state.map(|state| state.streams)].into_iter().flatten() {
+                summary.bytes += streams.bytes;
+                summary.packets += streams.packets;
+                summary.streams += streams.files;
+                stopped = stopped.or(streams.stopped);
+            }
+            summary.kernel = Some(of_kernel);
+        }
+        if let Some((error, at)) = stopped {
             summary.write_error = Some(format!("{error}, {:.3} s after the start", seconds(at)));
         }
         if report.losses_left_out > 0 {

@@ -1,18 +1,20 @@
 //! A session from start to summary: its settings, its two threads, and what may be seen while it runs.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use rustix::event::EventfdFlags;
+use rustix::fd::OwnedFd;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::clock::{Calibration, Source, choose};
 use crate::control::{Control, Found};
 use crate::drain::{Counters, Drain, Report};
+use crate::kernel::{Kernel, KernelConfig, Recording};
 use crate::metadata::{Metadata, datetime, environment, replace};
 use crate::pattern::Patterns;
 use crate::runtime::RuntimeDir;
@@ -57,6 +59,10 @@ pub struct Config {
     pub memory_bytes_max: u64,
     /// Time between two looks at the rings.
     pub poll: Duration,
+    /// The kernel's events, if they are wanted.
+    pub kernel: Option<KernelConfig>,
+    /// Go on without the kernel where it cannot be had.
+    pub kernel_optional: bool,
     /// Format of the metadata.
     pub format: Format,
     /// The command that will be run, for the summary.
@@ -78,6 +84,8 @@ impl Config {
             ring_bytes: 4 << 20,
             memory_bytes_max: 1 << 30,
             poll: Duration::from_millis(1),
+            kernel: None,
+            kernel_optional: false,
             format: Format::Ctf18,
             command: Vec::new(),
             with_other_users: false,
@@ -106,7 +114,10 @@ pub struct Progress {
 pub struct Session {
     control: Option<JoinHandle<Found>>,
     drain: Option<JoinHandle<Report>>,
-    wake: Arc<rustix::fd::OwnedFd>,
+    kernel: Option<Recording>,
+    child_files: Option<ChildFiles>,
+    marker: Option<PathBuf>,
+    wake: Arc<OwnedFd>,
     stop: Arc<AtomicU64>,
     counters: Arc<Counters>,
     programs: Arc<AtomicU64>,
@@ -123,6 +134,8 @@ impl Session {
         fs::create_dir_all(dir).map_err(Error::file("make directory", dir))?;
         let output = fs::canonicalize(dir).map_err(Error::file("find directory", dir))?;
         let source = Source(choose());
+        let mut caveats = Vec::new();
+        let kernel = prepare_kernel(&config, source, &mut caveats)?;
         let mut calibration = Calibration::start(source);
         let created = datetime(calibration.start_realtime_ns());
         let uuid = random_uuid("/proc/sys/kernel/random/uuid", calibration.start_cycles());
@@ -132,7 +145,8 @@ impl Session {
             uuid,
             boot: random_uuid("/proc/sys/kernel/random/boot_id", 0),
             clock: source.0,
-            env: environment(&config.name, source.0, &created),
+            env: environment(&config.name, source.0, &created, kernel.as_ref().map(Kernel::naming)),
+            kernel: kernel.as_ref().map(|kernel| kernel.classes.clone()),
         };
         let runtime = match &config.runtime_dir {
             Some(path) => RuntimeDir::make(path)?,
@@ -155,7 +169,8 @@ impl Session {
         );
         thread::sleep(Calibration::FIRST.saturating_sub(calibration.age()));
         calibration.refine();
-        let start = report::Start::new(&config, output.clone(), &calibration);
+        let mut start = report::Start::new(&config, output.clone(), &calibration);
+        start.caveats = caveats;
         let initial = start.initial(&calibration.estimate());
         let mut text = summary_text(&initial);
         // Room to write the final one in place, should the file system be full then.
@@ -167,7 +182,24 @@ impl Session {
         let spawn = |name: &str| thread::Builder::new().name(name.to_owned());
         let drain = spawn("kymo-drain").spawn(move || drain.run()).map_err(Error::system("start a thread"))?;
         let control = spawn("kymo-control").spawn(move || control.run()).map_err(Error::system("start a thread"))?;
-        Ok(Session { control: Some(control), drain: Some(drain), wake, stop, counters, programs, start })
+        let mut session = Session {
+            control: Some(control),
+            drain: Some(drain),
+            kernel: None,
+            child_files: None,
+            marker: None,
+            wake,
+            stop,
+            counters: Arc::clone(&counters),
+            programs,
+            start,
+        };
+        if let Some(kernel) = kernel {
+            session.marker = Some(kernel.instance.marker());
+            session.child_files = kernel.child_files()?;
+            session.kernel = Some(kernel.start(source, counters, (&output, uuid))?);
+        }
+        Ok(session)
     }
 
     /// Counts so far.
@@ -181,6 +213,16 @@ impl Session {
         }
     }
 
+    /// What a command's first process writes to between `fork` and `exec`, where only the command's kernel events are wanted.
+    pub fn child_files(&mut self) -> Option<ChildFiles> {
+        self.child_files.take()
+    }
+
+    /// The file that a program can write marks to; the kernel stamps them. `None` without the kernel.
+    pub fn marker(&self) -> Option<&Path> {
+        self.marker.as_deref()
+    }
+
     /// Ends the session: programs are told and waited for (200 ms at most), the rings are emptied, metadata and summary
     /// are written.
     pub fn stop(mut self) -> Result<Summary, Error> {
@@ -190,7 +232,8 @@ impl Session {
         let found = found.ok_or(Error::Thread { thread: "control" })?.map_err(failed("control"))?;
         let report = self.drain.take().map(JoinHandle::join);
         let report = report.ok_or(Error::Thread { thread: "drain" })?.map_err(failed("drain"))?;
-        let summary = self.start.summary(found, report);
+        let kernel = self.kernel.take().map(Recording::finish).transpose()?;
+        let summary = self.start.summary(found, report, kernel);
         write_summary(&summary)?;
         Ok(summary)
     }
@@ -204,6 +247,9 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         self.signal_stop();
+        if let Some(Err(error)) = self.kernel.take().map(Recording::finish) {
+            tracing::error!(%error, "the kernel part could not be ended");
+        }
         for handle in [
             self.control.take().map(|handle| handle.join().is_ok()),
             self.drain.take().map(|handle| handle.join().is_ok()),
@@ -215,7 +261,29 @@ impl Drop for Session {
     }
 }
 
-fn wake_up(fd: &rustix::fd::OwnedFd) {
+/// Two files of a tracefs instance.
+#[derive(Debug)]
+pub struct ChildFiles {
+    /// Takes process ids, in digits.
+    pub pids: OwnedFd,
+    /// Takes "1": recording begins.
+    pub on: OwnedFd,
+}
+
+/// The kernel part; where it is optional, why it is missing goes to `caveats`.
+fn prepare_kernel(config: &Config, source: Source, caveats: &mut Vec<String>) -> Result<Option<Kernel>, Error> {
+    let Some(wanted) = &config.kernel else { return Ok(None) };
+    match Kernel::prepare(wanted, source) {
+        Ok(kernel) => Ok(Some(kernel)),
+        Err(error) if config.kernel_optional => {
+            caveats.push(format!("no kernel events: {error}"));
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn wake_up(fd: &OwnedFd) {
     // A full counter wakes as well.
     let _ = rustix::io::write(fd, &1u64.to_ne_bytes());
 }

@@ -20,8 +20,10 @@ pub(crate) enum Class {
     Thread,
     /// The kernel's ring of this CPU.
     Kernel(u32),
-    /// State dump and marks, of the kernel's stream class; the CPU is the collector's.
+    /// State dump, of the kernel's stream class.
     State,
+    /// Marks, of the kernel's stream class.
+    Marks,
 }
 
 impl Class {
@@ -29,7 +31,7 @@ impl Class {
         match self {
             Class::Cpu(cpu) | Class::Kernel(cpu) => cpu,
             Class::Thread => u32::MAX,
-            Class::State => 0,
+            Class::State | Class::Marks => 0,
         }
     }
 
@@ -39,7 +41,20 @@ impl Class {
             Class::Thread => format!("user_t_{number}"),
             Class::Kernel(cpu) => format!("kernel_{cpu}_{number}"),
             Class::State => format!("state_{number}"),
+            Class::Marks => format!("marks_{number}"),
         }
+    }
+}
+
+/// Whether a file of this name is one that streams are written to.
+pub fn is_stream_file(name: &str) -> bool {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let parts: Vec<&str> = name.split('_').collect();
+    match parts[..] {
+        ["user", class, number] => (class == "t" || is_number(class)) && is_number(number),
+        ["kernel", cpu, number] => is_number(cpu) && is_number(number),
+        ["state" | "marks", number] => is_number(number),
+        _ => false,
     }
 }
 

@@ -230,7 +230,7 @@ pub struct Summary {
     pub duration_s: f64,
     /// The clock.
     pub clock: ClockSummary,
-    /// Records in the trace.
+    /// Records in the trace: of programs and of the kernel, without the state dump.
     pub records: u64,
     /// Bytes of the stream files.
     pub bytes: u64,
@@ -244,6 +244,8 @@ pub struct Summary {
     pub lost: Lost,
     /// The same, by process, lane and interval; at most a few thousand, the rest is merged.
     pub losses: Vec<Loss>,
+    /// The kernel, if it was recorded.
+    pub kernel: Option<crate::kernel::KernelSummary>,
     /// Programs seen, those that were not recorded too; at most 10,000.
     pub processes: Vec<ProcessSummary>,
     /// Programs seen.

@@ -1,6 +1,13 @@
-//! Kernel events as the kernel writes them [spec/kernel.md 4]: format texts, ring-buffer pages, and the way from both to CTF records.
+//! Kernel events as the kernel writes them [spec/kernel.md 4], and the way from there to CTF records.
 //!
-//! [`format`] reads the texts, [`page`] walks a page. Nothing here opens a file or reads a clock.
+//! [`format`] reads format texts, [`page`] walks a sub-buffer, [`Decoder`] turns its records into those of a trace, under the
+//! names of [`Naming`]. Nothing here opens a file or reads a clock. Little endian only.
 
+mod decode;
 pub mod format;
+mod names;
 pub mod page;
+mod plan;
+
+pub use decode::{Batch, Decoder, Outcome, Pending};
+pub use names::Naming;

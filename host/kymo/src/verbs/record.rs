@@ -5,6 +5,7 @@
 //! are what people read at the end.
 
 mod command;
+mod kernel;
 mod output;
 mod preload;
 mod text;
@@ -36,7 +37,10 @@ const PROGRESS: Duration = Duration::from_millis(250);
 #[command(
     after_help = "Examples:\n  kymo record ./program                      all events of a program and its children\n  \
     kymo record -u 'motor:*' -x motor:tick -- ./program --its-option\n  kymo record --with malloc -- gcc -c file.c\n  \
-    kymo record --for 10s -p 1234               attach to a running program for ten seconds"
+    kymo record --for 10s -p 1234               attach to a running program for ten seconds\n  \
+    kymo record -k sched,irq ./program           user and kernel events on one clock (needs root or access to tracefs)\n  \
+    kymo record -k syscalls --only -- ls         system calls of one program\n  \
+    kymo record -U ./program:main -- ./program   a function of a program that was never rebuilt"
 )]
 pub struct Args {
     /// Events to record, as provider:name with * ? [a-z]; a provider alone means all its events [default: all]
@@ -78,6 +82,8 @@ pub struct Args {
     /// No progress line and no summary; errors only
     #[arg(short, long)]
     quiet: bool,
+    #[command(flatten)]
+    kernel: kernel::KernelArgs,
     /// The command and its arguments
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<std::ffi::OsString>,
@@ -120,10 +126,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         (false, true) => Scope::All,
         (false, false) => Scope::Pids(args.pid.clone()),
     };
+    config.kernel = args.kernel.config(has_command, &args.pid)?;
+    config.kernel_optional = args.kernel.is_optional();
     let limits = command::Limits::take();
     // Before any thread exists, so that none takes a signal that is for the watcher.
     let watcher = Watcher::prepare().context("cannot watch for signals")?;
-    let session = match Session::start(config) {
+    let mut session = match Session::start(config) {
         Ok(session) => session,
         Err(error) => {
             output.discard();
@@ -132,7 +140,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     let mut child = None;
     if has_command {
-        match command::spawn(&args.command, &helpers, &limits) {
+        let extras = command::Extras { marker: session.marker().map(Into::into), child_files: session.child_files() };
+        match command::spawn(&args.command, &helpers, &limits, extras) {
             Ok(pid) => child = Some(pid),
             Err(error) => {
                 drop(session);
@@ -240,6 +249,9 @@ fn report(args: &Args, patterns: &Patterns, summary: &Summary, ending: &Ending) 
     };
     if !args.quiet {
         text::summary(summary);
+        if let Some(kernel) = &summary.kernel {
+            kernel::summary(kernel);
+        }
         for line in nothing.iter().chain(&unmatched) {
             eprintln!("kymo: {line}");
         }

@@ -49,8 +49,16 @@ impl Limits {
     }
 }
 
+/// What a session with the kernel gives its command.
+pub(super) struct Extras {
+    /// The file for marks, in the environment as KYMO_MARK.
+    pub marker: Option<PathBuf>,
+    /// Where the command's process says that it is to be recorded.
+    pub child_files: Option<kymo_collect::ChildFiles>,
+}
+
 /// Starts the command. Returns its process id.
-pub(super) fn spawn(words: &[OsString], preload: &[PathBuf], limits: &Limits) -> io::Result<u32> {
+pub(super) fn spawn(words: &[OsString], preload: &[PathBuf], limits: &Limits, extras: Extras) -> io::Result<u32> {
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]);
     if !preload.is_empty() {
@@ -59,8 +67,15 @@ pub(super) fn spawn(words: &[OsString], preload: &[PathBuf], limits: &Limits) ->
         list.extend(preload.iter().map(|path| path.as_os_str().to_owned()));
         command.env("LD_PRELOAD", list.join(std::ffi::OsStr::new(":")));
     }
+    if let Some(marker) = extras.marker {
+        command.env("KYMO_MARK", marker);
+    }
     let Limits { files, mask } = *limits;
+    let begin = extras.child_files;
     let restore = move || {
+        if let Some(files) = &begin {
+            announce(files)?;
+        }
         // SAFETY: async-signal-safe calls only, between fork and exec; limit, disposition and mask are valid.
         unsafe {
             libc::setrlimit(libc::RLIMIT_NOFILE, &files);
@@ -73,6 +88,24 @@ pub(super) fn spawn(words: &[OsString], preload: &[PathBuf], limits: &Limits) ->
     unsafe { command.pre_exec(restore) };
     // Not waited for through this handle: the watcher reaps all children.
     command.spawn().map(|child| child.id())
+}
+
+/// In the command's process, before it becomes the command: has itself recorded. Async-signal-safe.
+fn announce(files: &kymo_collect::ChildFiles) -> io::Result<()> {
+    let mut digits = [0u8; 12];
+    let mut at = digits.len();
+    let mut pid = std::process::id();
+    while at > 0 {
+        at -= 1;
+        digits[at] = b'0' + (pid % 10) as u8;
+        pid /= 10;
+        if pid == 0 {
+            break;
+        }
+    }
+    rustix::io::write(&files.pids, &digits[at..])?;
+    rustix::io::write(&files.on, b"1")?;
+    Ok(())
 }
 
 /// Sends a signal to a process that we started.

@@ -68,13 +68,7 @@ fn local_time() -> String {
 
 /// Whether a file of this name belongs to a trace of kymo.
 fn is_of_a_trace(name: &str) -> bool {
-    let of_stream = name.strip_prefix("user_").is_some_and(|rest| {
-        rest.split_once('_').is_some_and(|(class, number)| {
-            let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-            (class == "t" || is_number(class)) && is_number(number)
-        })
-    });
-    of_stream || ["metadata", ".metadata.new", SUMMARY_FILE, ".kymo.json.new"].contains(&name)
+    kymo_collect::is_stream_file(name) || ["metadata", ".metadata.new", SUMMARY_FILE, ".kymo.json.new"].contains(&name)
 }
 
 /// An existing directory must be empty; one with a trace in it and nothing else is emptied when the user said so.

@@ -34,6 +34,28 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "out of range".to_owned())
 }
 
+/// CPUs as in `0-3,6`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cpus(pub Vec<u32>);
+
+/// Reads a list of CPUs; ascending, each once.
+pub(super) fn cpus(text: &str) -> Result<Cpus, String> {
+    let bad = || "give CPUs such as 0-3,6".to_owned();
+    let mut list = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let first: u32 = first.trim().parse().map_err(|_| bad())?;
+        let last: u32 = last.trim().parse().map_err(|_| bad())?;
+        if first > last || last >= 1 << 16 {
+            return Err(bad());
+        }
+        list.extend(first..=last);
+    }
+    list.sort_unstable();
+    list.dedup();
+    Ok(Cpus(list))
+}
+
 /// 1 GiB, or a quarter of the machine's memory if that is less.
 pub(super) fn default_memory() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
@@ -46,6 +68,14 @@ pub(super) fn default_memory() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cpu_lists() {
+        assert_eq!(cpus("3,0-2,1"), Ok(Cpus(vec![0, 1, 2, 3])));
+        for bad in ["", "x", "3-1", "1-", "0-999999999", "1,,2"] {
+            assert!(cpus(bad).is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn sizes() {

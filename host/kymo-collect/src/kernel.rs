@@ -1,0 +1,230 @@
+//! The kernel as a source of a session [spec/kernel.md]: an instance of tracefs, its events, and the thread that turns its
+//! rings into packets. `ring` is one CPU's ring, `drain` the thread, `state` the state dump, `summary` what is said at the end.
+
+mod drain;
+mod ring;
+mod state;
+mod summary;
+
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use kymo_abi::Clock;
+use kymo_ctf::write::EventClass;
+use kymo_ftrace::{Decoder, Naming, format};
+use kymo_tracefs::{Chosen, EventName, Instance, Settings, Tracefs, Wanted};
+
+use crate::Error;
+use crate::clock::Source;
+use crate::drain::Counters;
+use crate::session::ChildFiles;
+
+pub(crate) use drain::{Drain, Report, Stop};
+pub(crate) use state::StateDump;
+pub use summary::{KernelCause, KernelLoss, KernelLost, KernelSummary, StateSummary};
+
+/// Ring memory per CPU where nothing else is said.
+pub const RING_BYTES: u64 = 8 << 20;
+
+/// First id of the state dump's events; the kernel gives its ids from 1 upwards.
+pub(crate) const STATE_FIRST_ID: u16 = 65_000;
+
+/// Which threads' events are wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Only {
+    /// The whole system's.
+    Everything,
+    /// Those of the command and its descendants: recording begins when the command's first process says so, see
+    /// [`crate::Session::child_files`].
+    Command,
+    /// Those of these processes, and of what they start from now on.
+    Pids(Vec<u32>),
+}
+
+/// Settings of the kernel part of a session.
+#[derive(Clone, Debug)]
+pub struct KernelConfig {
+    /// Which events.
+    pub wanted: Wanted,
+    /// Whose names and layout.
+    pub naming: Naming,
+    /// Bytes of each CPU's ring.
+    pub ring_bytes: u64,
+    /// Bytes of a sub-buffer, where the kernel can choose.
+    pub subbuf_bytes: Option<u32>,
+    /// A full ring loses its oldest records; else new ones are dropped.
+    pub overwrite: bool,
+    /// These CPUs only.
+    pub cpus: Option<Vec<u32>>,
+    /// Whose events.
+    pub only: Only,
+    /// The state dump, or none.
+    pub state: Option<kymo_state::Options>,
+}
+
+/// The kernel part of a session, ready to record.
+#[derive(Debug)]
+pub(crate) struct Kernel {
+    pub instance: Arc<Instance>,
+    pub classes: Vec<EventClass>,
+    /// Remarks on what was found and left out.
+    pub caveats: Vec<String>,
+    clock: String,
+    naming: Naming,
+    overwrite: bool,
+    chosen: Vec<Chosen>,
+    decoder: Decoder,
+    state: Option<kymo_state::Options>,
+    only: Only,
+}
+
+impl Kernel {
+    /// Makes the instance and chooses the events; nothing is recorded yet.
+    pub(crate) fn prepare(config: &KernelConfig, source: Source) -> Result<Kernel, Error> {
+        let tracefs = Tracefs::find()?;
+        let mut caveats: Vec<String> = tracefs.remove_dead().into_iter().map(left_behind).collect();
+        let clock = match source.0 {
+            Clock::Tsc => "x86-tsc",
+            Clock::Monotonic => "mono",
+        };
+        let chosen = config.wanted.choose(&tracefs.events()?)?;
+        let settings = Settings {
+            clock: clock.to_owned(),
+            ring_bytes_per_cpu: config.ring_bytes,
+            subbuf_bytes: config.subbuf_bytes,
+            overwrite: config.overwrite,
+            cpus: config.cpus.clone(),
+        };
+        let instance = tracefs.create(&settings)?;
+        instance.stop()?;
+        let page = format::parse_page_format(&tracefs.header_page()?).map_err(Error::format("events/header_page"))?;
+        let mut decoder = Decoder::new(page);
+        let mut classes = Vec::with_capacity(chosen.len() + 1);
+        let mark = Chosen { event: EventName::new("ftrace", "print"), filter: None, fields: None };
+        for chosen in chosen.iter().chain([&mark]) {
+            let name = &chosen.event;
+            let text = tracefs.format(name)?;
+            let format = format::parse_event(&text).map_err(Error::format(&name.to_string()))?;
+            if format.id >= STATE_FIRST_ID {
+                caveats.push(format!("{name} was left out: its id {} is too large for a trace", format.id));
+                continue;
+            }
+            classes.push(decoder.add(&name.system, &format, config.naming, chosen.fields.as_deref()));
+        }
+        if config.state.is_some() {
+            classes.extend(kymo_state::classes(STATE_FIRST_ID));
+        }
+        let instance = Arc::new(instance);
+        let (naming, overwrite) = (config.naming, config.overwrite);
+        let (state, only) = (config.state.clone(), config.only.clone());
+        let clock = settings.clock;
+        Ok(Kernel { instance, classes, caveats, clock, naming, overwrite, chosen, decoder, state, only })
+    }
+
+    /// The trace's clock on the kernel's side.
+    pub(crate) fn naming(&self) -> Naming {
+        self.naming
+    }
+
+    /// What a command's first process writes to before it becomes the command: its own id, then "1".
+    pub(crate) fn child_files(&self) -> Result<Option<ChildFiles>, Error> {
+        if self.only != Only::Command {
+            return Ok(None);
+        }
+        let path = self.instance.path().join("tracing_on");
+        let on = std::fs::File::options().write(true).open(&path).map_err(Error::file("open", path))?;
+        Ok(Some(ChildFiles { pids: self.instance.pid_file()?, on: on.into() }))
+    }
+
+    /// Switches the events on, dumps the state, and starts the thread.
+    pub(crate) fn start(
+        self,
+        source: Source,
+        counters: Arc<Counters>,
+        (dir, uuid): (&std::path::Path, [u8; 16]),
+    ) -> Result<Recording, Error> {
+        let mut drain = Drain::new(&self.instance, self.decoder, source, counters, (dir, uuid))?;
+        if let Only::Pids(pids) = &self.only {
+            self.instance.only(pids)?;
+        }
+        self.instance.enable(&self.chosen)?;
+        if self.only != Only::Command {
+            self.instance.start()?;
+        }
+        let stop = Stop::default();
+        drain.set_stop(stop.clone());
+        let builder = thread::Builder::new().name("kymo-kernel".to_owned());
+        let thread = builder.spawn(move || drain.run()).map_err(Error::system("start a thread"))?;
+        let mut state = self.state.map(|options| StateDump::new(options, source, dir, uuid));
+        if let Some(state) = &mut state {
+            state.dump();
+        }
+        let events = self.chosen.iter().map(|chosen| chosen.event.to_string()).collect();
+        Ok(Recording {
+            instance: self.instance,
+            thread,
+            stop,
+            state,
+            clock: self.clock,
+            overwrite: self.overwrite,
+            events,
+            caveats: self.caveats,
+        })
+    }
+}
+
+/// A kernel that is being recorded.
+#[derive(Debug)]
+pub(crate) struct Recording {
+    instance: Arc<Instance>,
+    thread: JoinHandle<Report>,
+    stop: Stop,
+    state: Option<StateDump>,
+    clock: String,
+    overwrite: bool,
+    events: Vec<String>,
+    caveats: Vec<String>,
+}
+
+/// What a recording of the kernel came to.
+#[derive(Debug)]
+pub(crate) struct Recorded {
+    pub report: Report,
+    pub state: Option<StateDump>,
+    pub summary: KernelSummary,
+}
+
+impl Recording {
+    /// Ends it: second state dump, events off, rings emptied, instance removed.
+    pub(crate) fn finish(mut self) -> Result<Recorded, Error> {
+        if let Some(state) = &mut self.state {
+            state.dump();
+            state.finish();
+        }
+        let mut caveats = std::mem::take(&mut self.caveats);
+        let mut note = |result: Result<(), kymo_tracefs::Error>| {
+            caveats.extend(result.err().map(|error| error.to_string()));
+        };
+        note(self.instance.stop());
+        self.stop.set();
+        let report = self.thread.join().map_err(|_| Error::Thread { thread: "kernel" })?;
+        note(self.instance.disable());
+        let ring_bytes = self.instance.ring_bytes().unwrap_or(0);
+        let name = self.instance.name().to_owned();
+        match Arc::try_unwrap(self.instance) {
+            Ok(instance) => note(instance.remove()),
+            // Removed when the last owner lets go.
+            Err(_shared) => {}
+        }
+        let state_bytes = self.state.as_ref().map(StateDump::summary);
+        let mut summary = KernelSummary::new(name, self.clock, self.events, ring_bytes, self.overwrite);
+        summary.state = state_bytes;
+        summary.caveats = caveats;
+        summary.take(&report);
+        Ok(Recorded { report, state: self.state, summary })
+    }
+}
+
+fn left_behind(name: String) -> String {
+    format!("removed what a dead session had left in tracefs: {name}")
+}

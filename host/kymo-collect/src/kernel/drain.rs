@@ -1,0 +1,159 @@
+//! The kernel thread: every few milliseconds it empties the rings of all CPUs [spec/kernel.md 4].
+
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use kymo_ftrace::Decoder;
+use kymo_tracefs::Instance;
+
+use crate::Error;
+use crate::clock::Source;
+use crate::drain::Counters;
+use crate::stream::Streams;
+
+use super::ring::{Pass, Ring, Totals};
+
+/// Bounds of the time between two looks.
+const POLL: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(20));
+/// A look should find an eighth of a ring: later would be near a loss, sooner costs.
+const SHARE: usize = 8;
+
+/// Tells the thread to come to an end.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Stop(Arc<(Mutex<bool>, Condvar)>);
+
+impl Stop {
+    /// Ends the thread after one more look at each ring.
+    pub(crate) fn set(&self) {
+        *self.0.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.0.1.notify_all();
+    }
+
+    /// Waits; true when the end has come.
+    fn wait(&self, time: Duration) -> bool {
+        let guard = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let outcome = self.0.1.wait_timeout_while(guard, time, |stop| !*stop);
+        *outcome.unwrap_or_else(PoisonError::into_inner).0
+    }
+}
+
+/// The thread's result.
+#[derive(Debug)]
+pub(crate) struct Report {
+    pub rings: Vec<Totals>,
+    pub streams: Streams,
+    /// CPU time that the thread took.
+    pub cpu_time: Duration,
+    /// Sub-buffers that were taken.
+    pub pages: u64,
+    /// Clock value when the last ring had been emptied.
+    pub end: u64,
+}
+
+/// The state of the thread.
+#[derive(Debug)]
+pub(crate) struct Drain {
+    decoder: Decoder,
+    source: Source,
+    counters: Arc<Counters>,
+    rings: Vec<Ring>,
+    streams: Streams,
+    page: Vec<u8>,
+    /// Sub-buffers in an eighth of a ring.
+    share: usize,
+    stop: Stop,
+}
+
+impl Drain {
+    pub(crate) fn new(
+        instance: &Instance,
+        decoder: Decoder,
+        source: Source,
+        counters: Arc<Counters>,
+        (dir, uuid): (&Path, [u8; 16]),
+    ) -> Result<Drain, Error> {
+        let now = source.read();
+        let ring = |cpu: u32| Ok(Ring::new(cpu, instance.reader(cpu)?, now));
+        let rings = instance.cpus().into_iter().map(ring).collect::<Result<_, Error>>()?;
+        let page = vec![0; instance.page_bytes()];
+        let share = (instance.ring_bytes()? as usize / page.len().max(1) / SHARE).max(1);
+        let streams = Streams::new(dir, uuid);
+        Ok(Drain { decoder, source, counters, rings, streams, page, share, stop: Stop::default() })
+    }
+
+    pub(crate) fn set_stop(&mut self, stop: Stop) {
+        self.stop = stop;
+    }
+
+    /// Runs until it is told to stop and the rings are empty.
+    pub(crate) fn run(mut self) -> Report {
+        let mut pages = 0;
+        let mut pause = POLL.0;
+        loop {
+            let is_last = self.stop.wait(pause);
+            let most = self.pass(if is_last { usize::MAX } else { 4 * self.share }, &mut pages);
+            if is_last {
+                break;
+            }
+            pause = next_pause(pause, most, self.share);
+        }
+        let Drain { decoder, source, rings, streams, page, .. } = &mut self;
+        let mut pass = Pass { decoder, source: *source, streams, page };
+        for ring in rings {
+            ring.finish(&mut pass);
+        }
+        self.streams.finish();
+        let end = self.source.read();
+        // The readers are closed here: an instance with open files cannot be removed.
+        let rings = self.rings.into_iter().map(|ring| ring.totals).collect();
+        Report { rings, streams: self.streams, cpu_time: own_cpu_time(), pages, end }
+    }
+
+    /// Looks at each ring; the largest number of pages that one had.
+    fn pass(&mut self, pages_max: usize, pages: &mut u64) -> usize {
+        let Drain { decoder, source, rings, streams, page, counters, .. } = self;
+        let mut pass = Pass { decoder, source: *source, streams, page };
+        let mut most = 0;
+        for ring in rings {
+            let (records, bytes, lost) = (ring.totals.records, ring.totals.bytes, ring.totals.lost.total());
+            let taken = ring.look(&mut pass, pages_max);
+            *pages += taken as u64;
+            most = most.max(taken);
+            counters.records.fetch_add(ring.totals.records - records, Ordering::Relaxed);
+            counters.bytes.fetch_add(ring.totals.bytes - bytes, Ordering::Relaxed);
+            counters.lost.fetch_add(ring.totals.lost.total().saturating_sub(lost), Ordering::Relaxed);
+        }
+        if pass.streams.stopped.is_some() {
+            counters.stopped.store(1, Ordering::Relaxed);
+        }
+        most
+    }
+}
+
+/// The next pause: such that a look finds `share` pages in the fullest ring, at the rate of the last look.
+fn next_pause(pause: Duration, found: usize, share: usize) -> Duration {
+    let wanted = pause.mul_f64(share as f64 / found.max(1) as f64);
+    // Towards the longer slowly: a burst must not meet a sleeper.
+    wanted.min(pause * 2).clamp(POLL.0, POLL.1)
+}
+
+fn own_cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_follow_the_rate() {
+        let ms = Duration::from_millis;
+        assert_eq!(next_pause(ms(10), 256, 128), ms(5));
+        assert_eq!(next_pause(ms(4), 10, 128), ms(8));
+        assert_eq!(next_pause(ms(16), 0, 128), POLL.1);
+        assert_eq!(next_pause(ms(1), 100_000, 128), POLL.0);
+    }
+}

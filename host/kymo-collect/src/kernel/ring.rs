@@ -1,0 +1,256 @@
+//! The ring of one CPU: its pages become batches, its losses become empty packets between them [spec/kernel.md 5].
+
+use std::time::{Duration, Instant};
+
+use kymo_ftrace::page::Missed;
+use kymo_ftrace::{Batch, Decoder};
+use kymo_tracefs::{CpuReader, Stats};
+
+use crate::clock::Source;
+use crate::stream::{Class, Packet, Refusal, Stream, Streams};
+
+use super::summary::{KernelCause, KernelLoss, KernelLost};
+
+/// A batch of this size becomes a packet.
+const PACKET_BYTES: usize = 256 << 10;
+/// So does one of this age.
+const PACKET_AGE: Duration = Duration::from_millis(100);
+/// Losses listed for one CPU; later ones are in the totals only.
+const LOSSES_MAX: usize = 1024;
+/// Remarks on damage kept for one CPU.
+const DAMAGE_MAX: usize = 8;
+/// Between two looks at the kernel's counts of a ring that is not full.
+const STATS_PERIOD: Duration = Duration::from_millis(100);
+
+/// One CPU's ring.
+#[derive(Debug)]
+pub(crate) struct Ring {
+    cpu: u32,
+    reader: CpuReader,
+    batch: Batch,
+    begun: Option<Instant>,
+    slot: Option<Stream>,
+    /// Clock value of the newest record that was taken; the session's start before there is one.
+    newest: u64,
+    /// Records lost in front of the batch, not told yet.
+    lost_pending: u64,
+    /// Overwritten records that the pages and counts told of so far.
+    overwritten: u64,
+    /// Whether `overwritten` is exact up to the newest page: no page was without its number.
+    is_exact: bool,
+    last: Stats,
+    last_looked: Instant,
+    pub totals: Totals,
+}
+
+/// What a ring came to.
+#[derive(Debug, Default)]
+pub(crate) struct Totals {
+    pub records: u64,
+    pub bytes: u64,
+    pub lost: KernelLost,
+    pub losses: Vec<KernelLoss>,
+    pub damage: Vec<String>,
+}
+
+/// What all rings share while they are looked at.
+pub(crate) struct Pass<'a> {
+    pub decoder: &'a Decoder,
+    pub source: Source,
+    pub streams: &'a mut Streams,
+    pub page: &'a mut [u8],
+}
+
+impl Ring {
+    pub(crate) fn new(cpu: u32, reader: CpuReader, now: u64) -> Ring {
+        Ring {
+            cpu,
+            reader,
+            batch: Batch::default(),
+            begun: None,
+            slot: None,
+            newest: now,
+            lost_pending: 0,
+            overwritten: 0,
+            is_exact: true,
+            last: Stats::default(),
+            last_looked: Instant::now(),
+            totals: Totals::default(),
+        }
+    }
+
+    /// Takes pages until the ring is empty or `pages_max` were taken. Returns how many.
+    pub(crate) fn look(&mut self, pass: &mut Pass<'_>, pages_max: usize) -> usize {
+        let mut pages = 0;
+        while pages < pages_max {
+            let taken = match self.reader.read(pass.page) {
+                Ok(0) => break,
+                Ok(bytes) => bytes,
+                Err(error) => {
+                    self.damaged(0, format!("the ring cannot be read: {error}"));
+                    break;
+                }
+            };
+            pages += 1;
+            // The page is moved out for a moment: decoding borrows it while packets are written.
+            let page = std::mem::take(&mut pass.page);
+            self.take(&page[..taken], pass);
+            pass.page = page;
+        }
+        let is_old = self.begun.is_some_and(|begun| begun.elapsed() >= PACKET_AGE);
+        if is_old {
+            self.flush(pass);
+        }
+        if self.last_looked.elapsed() >= STATS_PERIOD {
+            self.count_dropped(pass);
+        }
+        pages
+    }
+
+    /// One sub-buffer.
+    fn take(&mut self, page: &[u8], pass: &mut Pass<'_>) {
+        let mut pending = match pass.decoder.open(page) {
+            Ok(pending) => pending,
+            Err(error) => return self.damaged(0, error.to_string()),
+        };
+        match pending.missed {
+            Missed::None => {}
+            Missed::Some(count) => self.missed(Some(count), pass),
+            Missed::Unknown => self.missed(None, pass),
+        }
+        while !pass.decoder.decode(&mut pending, &mut self.batch) {
+            self.flush(pass);
+        }
+        let outcome = &pending.outcome;
+        if let Some(error) = outcome.damage {
+            self.damaged(0, error.to_string());
+        }
+        if outcome.unknown + outcome.short > 0 {
+            let what = format!("{} records of unknown events, {} too short", outcome.unknown, outcome.short);
+            self.damaged(outcome.unknown + outcome.short, what);
+        }
+        if self.batch.records > 0 {
+            self.begun.get_or_insert_with(Instant::now);
+        }
+        if self.batch.bytes.len() >= PACKET_BYTES {
+            self.flush(pass);
+        }
+    }
+
+    /// Records were overwritten in front of the page at hand. Where a page did not say how many, the kernel's own count decides,
+    /// from then on: it may be ahead of the pages, and the sum stays right.
+    fn missed(&mut self, told: Option<u64>, pass: &mut Pass<'_>) {
+        self.flush(pass);
+        let count = match told {
+            Some(count) if self.is_exact => count,
+            _ => {
+                self.is_exact = false;
+                let now = self.reader.stats().map_or(self.overwritten, |stats| stats.overrun);
+                now.saturating_sub(self.overwritten)
+            }
+        };
+        self.overwritten += count;
+        self.lose(KernelCause::Overwritten, count, pass);
+    }
+
+    /// Notes a loss between the newest record and the present; its end is known when the next record is.
+    fn lose(&mut self, cause: KernelCause, records: u64, pass: &Pass<'_>) {
+        if records == 0 {
+            return;
+        }
+        *self.totals.lost.of(cause) += records;
+        if cause != KernelCause::NotWritten {
+            self.lost_pending += records;
+        }
+        if self.totals.losses.len() < LOSSES_MAX {
+            let (from, to) = (self.newest, pass.source.read());
+            self.totals.losses.push(KernelLoss { cpu: self.cpu, cause, records, from, to, from_s: 0.0, to_s: 0.0 });
+        }
+    }
+
+    fn damaged(&mut self, records: u64, what: String) {
+        self.totals.lost.damaged += records;
+        self.lost_pending += records;
+        if self.totals.damage.len() < DAMAGE_MAX {
+            self.totals.damage.push(format!("CPU {}: {what}", self.cpu));
+        }
+    }
+
+    /// Looks at the kernel's counts of events that never came into the ring.
+    fn count_dropped(&mut self, pass: &mut Pass<'_>) {
+        self.last_looked = Instant::now();
+        let Ok(stats) = self.reader.stats() else { return };
+        let dropped = stats.dropped.saturating_sub(self.last.dropped);
+        let interrupted = stats.commit_overrun.saturating_sub(self.last.commit_overrun);
+        self.last = stats;
+        if dropped + interrupted > 0 {
+            self.flush(pass);
+        }
+        self.lose(KernelCause::Dropped, dropped, pass);
+        self.lose(KernelCause::Interrupted, interrupted, pass);
+    }
+
+    /// The batch becomes a packet, behind an empty one that tells of what was lost in front of it.
+    fn flush(&mut self, pass: &mut Pass<'_>) {
+        self.begun = None;
+        if self.batch.records == 0 {
+            return;
+        }
+        let (begin, end) = (self.batch.begin, self.batch.end);
+        self.tell_loss(begin, pass);
+        let records = self.batch.records;
+        let result = self.packet(pass, begin, end, 0, true);
+        match result {
+            Ok(()) => {
+                self.totals.records += records;
+                self.totals.bytes += self.batch.bytes.len() as u64;
+                self.newest = end;
+            }
+            Err(Refusal::Backwards) => {
+                self.damaged(records, format!("{records} records begin before those that they follow"))
+            }
+            Err(_) => self.lose(KernelCause::NotWritten, records, pass),
+        }
+        self.batch.clear();
+    }
+
+    /// An empty packet from the newest record to `until`.
+    fn tell_loss(&mut self, until: u64, pass: &mut Pass<'_>) {
+        if self.lost_pending == 0 {
+            return;
+        }
+        let begin = self.newest.min(until);
+        // The loss that was listed last ends where the records go on.
+        for loss in self.totals.losses.iter_mut().rev().take_while(|loss| loss.from == self.newest) {
+            loss.to = loss.to.min(until).max(loss.from);
+        }
+        if self.packet(pass, begin, until, self.lost_pending, false).is_ok() {
+            self.lost_pending = 0;
+        }
+    }
+
+    fn packet(&mut self, pass: &mut Pass<'_>, begin: u64, end: u64, lost: u64, full: bool) -> Result<(), Refusal> {
+        let bytes: &[u8] = if full { &self.batch.bytes } else { &[] };
+        let piece = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+        let nothing = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
+        let packet = Packet { begin, end, lost, program: None, pieces: [piece, nothing] };
+        let now = pass.source.read();
+        pass.streams.append(&mut self.slot, Class::Kernel(self.cpu), &packet, now)
+    }
+
+    /// The instance has been stopped and the ring is empty: the kernel's last word on what was lost.
+    pub(crate) fn finish(&mut self, pass: &mut Pass<'_>) {
+        self.flush(pass);
+        self.count_dropped(pass);
+        if let Ok(stats) = self.reader.stats() {
+            let rest = stats.overrun.saturating_sub(self.overwritten);
+            self.overwritten += rest;
+            self.lose(KernelCause::Overwritten, rest, pass);
+        }
+        let now = pass.source.read();
+        self.tell_loss(now, pass);
+        if let Some(stream) = self.slot.take() {
+            pass.streams.release(stream);
+        }
+    }
+}

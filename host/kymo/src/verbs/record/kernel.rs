@@ -1,0 +1,166 @@
+//! The kernel's part of `kymo record`: its options, and what is said of it at the end.
+
+use kymo_collect::{KernelCause, KernelConfig, KernelLoss, KernelSummary, Only};
+use kymo_ftrace::Naming;
+use kymo_tracefs::Wanted;
+
+use super::text::{bytes, count, plural};
+use super::units;
+
+/// Losses that are named one by one.
+const LOSSES_SHOWN: usize = 8;
+
+/// Whose names the kernel's events get.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Names {
+    /// LTTng's: Trace Compass and other viewers run their kernel analyses
+    Lttng,
+    /// The kernel's own: system:event, and fields as in its format files
+    Kernel,
+}
+
+/// Options of the kernel part.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Kernel events")]
+pub struct KernelArgs {
+    /// Kernel events: system:event with globs, a group (sched irq syscalls timer block net power faults mark all), a filter
+    /// in brackets, fields in braces; several are separated by commas
+    #[arg(short = 'k', long = "kernel", value_name = "PATTERN")]
+    kernel: Vec<String>,
+    /// A function or USDT probe of a program as an event: BINARY:FUNCTION[+OFFSET][%return][ ARGS] or BINARY:PROVIDER:NAME
+    #[arg(short = 'U', long = "probe", value_name = "PLACE")]
+    probe: Vec<String>,
+    /// Kernel events of the command (or of --pid) and its descendants only, instead of the whole system
+    #[arg(long)]
+    only: bool,
+    /// Record without the kernel where it cannot be had, and say why
+    #[arg(long)]
+    kernel_optional: bool,
+    /// Kernel ring per CPU: bytes, or with K, M, G
+    #[arg(long, value_name = "SIZE", default_value = "8M", value_parser = units::bytes)]
+    kernel_ring: u64,
+    /// A full kernel ring drops new records instead of overwriting its oldest
+    #[arg(long)]
+    kernel_discard: bool,
+    /// Kernel events of these CPUs only: 0-3,6
+    #[arg(long, value_name = "LIST", value_parser = units::cpus)]
+    cpus: Option<units::Cpus>,
+    /// Names and layout of kernel events
+    #[arg(long, value_enum, default_value_t = Names::Lttng)]
+    names: Names,
+    /// State dump at start and end: processes and threads only, with files and maps, or none
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = State::Full)]
+    state: State,
+}
+
+/// How much the state dump says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum State {
+    /// Processes, threads, open files, memory maps, interrupts, CPUs
+    Full,
+    /// The same without open files and memory maps
+    Short,
+    /// No state dump
+    None,
+}
+
+impl KernelArgs {
+    /// Whether the kernel part is asked for at all.
+    pub(super) fn is_wanted(&self) -> bool {
+        !self.kernel.is_empty() || !self.probe.is_empty()
+    }
+
+    pub(super) fn is_optional(&self) -> bool {
+        self.kernel_optional
+    }
+
+    /// The settings, where the kernel is wanted. `pids`: those of --pid.
+    pub(super) fn config(&self, has_command: bool, pids: &[u32]) -> anyhow::Result<Option<KernelConfig>> {
+        if !self.is_wanted() {
+            anyhow::ensure!(!self.only, "--only restricts kernel events; say which with -k, such as -k sched");
+            return Ok(None);
+        }
+        let only = match (self.only, has_command) {
+            (false, _) => Only::Everything,
+            (true, true) => Only::Command,
+            (true, false) if !pids.is_empty() => Only::Pids(pids.to_vec()),
+            (true, false) => anyhow::bail!("--only needs a command or --pid"),
+        };
+        let details = self.state == State::Full;
+        let of = if only == Only::Everything || has_command { None } else { Some(pids.to_vec()) };
+        let options = kymo_state::Options { files: details, maps: details, pids: of, ..kymo_state::Options::default() };
+        Ok(Some(KernelConfig {
+            wanted: Wanted::parse(&self.kernel)?,
+            naming: match self.names {
+                Names::Lttng => Naming::Lttng,
+                Names::Kernel => Naming::Kernel,
+            },
+            ring_bytes: self.kernel_ring,
+            subbuf_bytes: None,
+            overwrite: !self.kernel_discard,
+            cpus: self.cpus.as_ref().map(|cpus| cpus.0.clone()),
+            only,
+            state: (self.state != State::None).then_some(options),
+        }))
+    }
+}
+
+/// What people read of the kernel part.
+pub(super) fn summary(kernel: &KernelSummary) {
+    let state = kernel.state.as_ref().map_or_else(String::new, |state| {
+        format!("; state dump: {} and {}", plural(state.processes, "process"), plural(state.threads, "thread"))
+    });
+    eprintln!(
+        "kymo: kernel: {} of {} in {}, rings of {} a CPU, clock {}{state}",
+        plural(kernel.records, "record"),
+        plural(kernel.events.len() as u64, "event"),
+        bytes(kernel.bytes),
+        bytes(kernel.ring_bytes),
+        kernel.clock
+    );
+    losses(kernel);
+    for what in &kernel.damage {
+        eprintln!("kymo: damage in the kernel's rings: {what}");
+    }
+    let of_state = kernel.state.iter().flat_map(|state| &state.caveats);
+    for caveat in kernel.caveats.iter().chain(of_state) {
+        eprintln!("kymo: note: {caveat}");
+    }
+}
+
+fn losses(kernel: &KernelSummary) {
+    let mut lost = kernel.lost;
+    let total = lost.total();
+    if total == 0 {
+        return;
+    }
+    let causes: Vec<String> = KernelCause::ALL
+        .into_iter()
+        .map(|cause| (*lost.of(cause), cause.text()))
+        .filter(|(records, _)| *records > 0)
+        .map(|(records, text)| format!("{text}: {}", count(records)))
+        .collect();
+    let share = 100.0 * total as f64 / total.saturating_add(kernel.records) as f64;
+    eprintln!("kymo: kernel: LOST {} ({share:.2} % of all): {}", plural(total, "record"), causes.join(", "));
+    let mut largest: Vec<&KernelLoss> = kernel.losses.iter().collect();
+    largest.sort_by_key(|loss| std::cmp::Reverse(loss.records));
+    largest.truncate(LOSSES_SHOWN);
+    largest.sort_by_key(|loss| loss.from);
+    for loss in &largest {
+        eprintln!(
+            "kymo:   {:.6} s to {:.6} s: {} on CPU {}, {}",
+            loss.from_s,
+            loss.to_s,
+            plural(loss.records, "record"),
+            loss.cpu,
+            loss.cause.text()
+        );
+    }
+    let more = kernel.losses.len() - largest.len();
+    if more > 0 {
+        eprintln!("kymo:   and {more} more intervals: see {}", kymo_collect::SUMMARY_FILE);
+    }
+    eprintln!(
+        "kymo:   helped by a larger --kernel-ring, fewer events, or a filter: -k 'sched:sched_switch[next_prio < 100]'"
+    );
+}
