@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Kernels built from Debian's linux-source-6.12, small and with every latency tracer. Made on demand; they need no modules to boot.
+# Kernels built from Debian's linux-source-6.12, small and with every latency tracer. Made on demand, without modules.
 
 build_packages='gcc libc6-dev make bc flex bison libelf-dev'
 
@@ -31,14 +31,14 @@ make_built_kernel() {
 	provide source/linux-6.12 make_source || return
 	mkdir -p "$cache/failed" || return
 	say "building $name (some 7 minutes; log: $log)"
-	build_kernel "$source" "$new/build" "$here/vmparts/kernel.config" "$here/vmparts/kernel-$name.config" >"$log" 2>&1 </dev/null ||
+	build_kernel "$source" "$new/build" "$here/vmparts"/{kernel,kernel-"$name"}.config >"$log" 2>&1 </dev/null ||
 		fail "building $name failed, see $log: $(tail -n 1 "$log")"
 	strip -g -o "$new/vmlinux" "$new/build/vmlinux" || fail "cannot strip the kernel"
 	mv "$new/build/include/config/kernel.release" "$new/release" && mv "$new/build/.config" "$new/config" || return
 	rm -rf "$new/build" "$log"
 }
 
-# build_kernel SOURCE BUILD FRAGMENT...: the smallest configuration plus the fragments, each line of which has to hold in the end.
+# build_kernel SOURCE BUILD FRAGMENT...: tinyconfig plus the fragments, each line of which has to hold.
 build_kernel() {
 	local source=$1 build=$2 line
 	shift 2

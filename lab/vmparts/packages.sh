@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Debian packages, downloaded and verified by apt with lists of its own, and unpacked: the machine's apt and dpkg stay as they are.
+# Debian packages, downloaded and verified by apt with lists of its own, and unpacked. The machine's apt and dpkg stay
+# as they are.
 
 # What `tools` holds besides QEMU: busybox for the guest's first steps, the rest to take kernel packages apart.
 tool_packages='qemu-system-x86 busybox-static kmod xz-utils zstd'
@@ -9,7 +10,8 @@ tool_packages='qemu-system-x86 busybox-static kmod xz-utils zstd'
 private_apt() {
 	local command=$1 root=$cache/packages
 	shift
-	"$command" -q -c "$root/apt.conf" -o Dir::State="$root/state" -o Dir::State::status=/dev/null -o Dir::Cache="$root/cache" \
+	"$command" -q -c "$root/apt.conf" -o Dir::State="$root/state" -o Dir::State::status=/dev/null \
+		-o Dir::Cache="$root/cache" \
 		-o Dir::Etc::SourceList="$root/sources.list" -o Dir::Etc::SourceParts=/dev/null -o Dir::Etc::Preferences=/dev/null \
 		-o Dir::Etc::PreferencesParts=/dev/null "$@"
 }
@@ -19,7 +21,7 @@ debian_codename() {
 	[ "${ID:-}" = debian ] && echo "${VERSION_CODENAME:-}"
 }
 
-# The Debian archives that this machine uses (a mirror, perhaps), as lines "URI SUITE"; those of deb.debian.org where it names none.
+# The Debian archives that this machine uses (a mirror, perhaps), as lines "URI SUITE"; else those of deb.debian.org.
 debian_archives() {
 	local codename=$1 archives
 	archives=$(apt-get indextargets --format '$(ORIGIN) $(REPO_URI) $(RELEASE)' 'Created-By: Packages' 'Component: main' |
@@ -64,7 +66,8 @@ lists_refresh() {
 	say "reading the lists of Debian's packages"
 	if ! private_apt apt-get update -o APT::Update::Error-Mode=any >"$log" 2>&1; then
 		sed -i '/-backports /d' "$root/sources.list"
-		private_apt apt-get update -o APT::Update::Error-Mode=any >"$log" 2>&1 || fail "no Debian archive answers: $(tail -n 1 "$log")"
+		private_apt apt-get update -o APT::Update::Error-Mode=any >"$log" 2>&1 ||
+			fail "no Debian archive answers: $(tail -n 1 "$log")"
 		say "the backports of $codename do not answer: going on without them"
 	fi
 	touch "$root/refreshed"
@@ -96,7 +99,8 @@ download_tools() {
 	mkdir -p "$folder/partial" || return
 	# shellcheck disable=SC2086 # a list of names
 	private_apt apt-get install -y --download-only -o Dir::Cache::archives="$folder" "${release[@]}" $tool_packages \
-		>"$folder/install.log" 2>&1 </dev/null || fail "apt cannot download $tool_packages: $(tail -n 1 "$folder/install.log")"
+		>"$folder/install.log" 2>&1 </dev/null ||
+		fail "apt cannot download $tool_packages: $(tail -n 1 "$folder/install.log")"
 }
 
 make_tools() {
@@ -127,6 +131,7 @@ tools_cached() {
 }
 
 tools_provide() {
+	[ "$(uname -m)" = x86_64 ] || fail "only for x86-64 so far, and this is $(uname -m)"
 	tools_cached || provide "tools/$(debian_codename)" make_tools
 }
 

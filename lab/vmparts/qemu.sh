@@ -8,7 +8,7 @@ qemu_version() {
 	sed -n '1s/.*version \([0-9.]*\).*/\1/p' "$(tools_dir)/version"
 }
 
-# Emulated CPUs get a thread each, except before version 8: there the kernel's patching of its own code hangs under load.
+# Emulated CPUs get a thread each, except before version 8, which hangs when the kernel patches its code under load.
 tcg_threads() {
 	local version
 	version=$(qemu_version)
@@ -40,8 +40,9 @@ qemu_port() {
 
 # Where the trial's answer is kept: it holds for this kernel, QEMU, machine and processor.
 kvm_part() {
-	local key
-	key=$(qemu_version; kernel_release "$1"; uname -r; sed -n 's/^model name.*: //p; s/^microcode.*: //p' /proc/cpuinfo | sort -u)
+	local key processor
+	processor=$(sed -n 's/^model name.*: //p; s/^microcode.*: //p' /proc/cpuinfo | sort -u)
+	key="$(qemu_version) $(kernel_release "$1") $(uname -r) $processor"
 	echo "kvm/$1-$(sha256sum <<<"$key" | cut -c1-12)"
 }
 

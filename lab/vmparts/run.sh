@@ -15,11 +15,12 @@ run_usage() {
 	  --out DIR         COMMAND's $VM_OUT: what it writes there is in DIR afterwards
 	  --share DIR       DIR can be written from inside, under the same path (several times)
 
-	COMMAND runs as root, in the current directory, on this machine's files: what it changes is forgotten, except below $VM_OUT
-	and --share. /proc /sys /dev /run are the guest's own, with tracefs, debugfs and cgroup2 in their places. PATH, HOME, USER, LANG, LC_*,
-	CARGO*, RUST* and KYMO* go along. There is no input and no network but lo.
+	COMMAND runs as root, in the current directory, on this machine's files: what it changes is forgotten, except
+	below $VM_OUT and --share. /proc /sys /dev /run are the guest's own, with tracefs, debugfs and cgroup2 in their
+	places. PATH, HOME, USER, LANG, LC_*, CARGO*, RUST* and KYMO* go along. There is no input and no network but lo.
 
-	Status: COMMAND's; 128+N if signal N ended it; 124 after the timeout; 125 if the guest failed (the end of its console follows).
+	Status: COMMAND's; 128+N if signal N ended it; 124 after the timeout; 125 if the guest failed (then the end of
+	its console is shown).
 	END
 }
 
@@ -101,6 +102,7 @@ boot() {
 	guest=
 	trap 'end_guest' EXIT
 	trap 'exit 130' INT
+	trap 'exit 141' PIPE
 	trap 'exit 143' TERM
 	trap 'exit 129' HUP
 	write_share "$folder/share"
@@ -128,7 +130,7 @@ write_share() {
 	mkdir -p "$share" "$folder/out" || fail "cannot write to $folder"
 	{
 		write_environment
-		printf 'cd %q || exit 125\nexec' "$PWD"
+		printf 'cd %q || exit 125\nexec --' "$PWD"
 		printf ' %q' "${command[@]}"
 		echo
 	} >"$share/start"
@@ -153,12 +155,13 @@ write_environment() {
 	printf 'export VM_OUT=/vm/out VM_KERNEL=%q\n' "$kernel"
 }
 
-# Starts QEMU in the background. The shell keeps both pipes open for reading and writing, so that neither side waits in open().
+# Starts QEMU in the background. The shell keeps both pipes open for reading and writing: neither side waits in open().
 start_guest() {
-	local arguments number tools
+	local arguments number tools self=$BASHPID
 	mkfifo "$folder/stdout" "$folder/stderr" || fail "cannot write to $folder"
 	exec 3<>"$folder/stdout" 4<>"$folder/stderr" 5<"$folder/stdout" 6<"$folder/stderr"
-	cat <&5 3>&- 4>&- 5<&- 6<&- 8>&- &
+	# As in a pipe of two programs: nobody reads on, so the guest ends.
+	{ cat <&5 || kill -PIPE "$self"; } 3>&- 4>&- 6<&- 8>&- &
 	cat <&6 >&2 3>&- 4>&- 5<&- 6<&- 8>&- &
 	exec 5<&- 6<&-
 	mapfile -t arguments < <(
@@ -173,7 +176,8 @@ start_guest() {
 	)
 	tools=$(tools_dir)
 	# If this process is killed, timeout and QEMU go with it.
-	setpriv --pdeathsig TERM timeout -k 5 "$timeout" setpriv --pdeathsig KILL env LD_LIBRARY_PATH="$(tools_libraries "$tools")" \
+	setpriv --pdeathsig TERM timeout -k 5 "$timeout" \
+		setpriv --pdeathsig KILL env LD_LIBRARY_PATH="$(tools_libraries "$tools")" \
 		"$tools/usr/bin/qemu-system-x86_64" -L "$tools/usr/share/qemu" -L "$tools/usr/share/seabios" \
 		-nodefaults -no-user-config -no-reboot -display none -machine q35 -smp "$smp" -m "$memory" \
 		-serial "file:${folder//,/,,}/console.log" -kernel "$(kernel_dir "$kernel")/vmlinux" -initrd "$1" \
