@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 
-use crate::EventName;
+use crate::{EventName, ProbeError};
 
 /// Every message names the cause and the next step.
 #[derive(Debug, thiserror::Error)]
@@ -192,6 +192,9 @@ pub enum Error {
          run outside of the container, or with the host's pid namespace"
     )]
     PidNamespace,
+    /// A probe in a program.
+    #[error(transparent)]
+    Probe(#[from] ProbeError),
     /// A process id that the kernel refuses.
     #[error("the kernel refuses the process id {pid}: {source}")]
     Pid {

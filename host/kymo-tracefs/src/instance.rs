@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use crate::leftovers::{self, Name};
 use crate::refused::{self, Watch};
 use crate::settings::{self, Settings};
-use crate::{Chosen, CpuReader, Error, EventName, Tracefs, file};
+use crate::{Chosen, CpuReader, Error, EventName, Probe, Tracefs, file, probe};
 
 /// How often an instance is made anew when a cleaner takes it between `mkdir` and the lock.
 const TRIALS: usize = 16;
@@ -142,6 +142,12 @@ impl Instance {
                 let _ = file::write_raw(&self.event_file(event, "filter"), "0");
             }
         }
+    }
+
+    /// Makes events of probes, in a group of this instance's own; gives their names, each once. They are enabled as
+    /// other events are, and removed with the instance. All, or none and an error with the kernel's words.
+    pub fn add_probes(&self, probes: &[Probe]) -> Result<Vec<EventName>, Error> {
+        probe::add(self.tracefs.root(), &self.name.group(), &self.path.join("error_log"), probes)
     }
 
     /// Turns all events off. Their filters stay until [`Instance::enable`] sets others.

@@ -1,6 +1,7 @@
 //! The files of tracefs: finding it, instances, choosing and enabling events, rings, probes [spec/kernel.md 1, 2, 3, 8].
 //!
 //! [`Tracefs::find`] gives tracefs, [`Tracefs::create`] an [`Instance`] of our own, [`Wanted`] says which events,
+//! [`Instance::add_probes`] adds events in programs,
 //! [`Instance::reader`] gives the ring of one CPU as the kernel's pages. No page is looked into here and no thread
 //! is started; the top-level buffer and its knobs are never touched.
 
@@ -12,6 +13,7 @@ mod find;
 mod instance;
 mod leftovers;
 mod near;
+mod probe;
 mod reader;
 mod refused;
 mod settings;
@@ -22,6 +24,7 @@ pub use error::Error;
 pub use event::EventName;
 pub use find::Tracefs;
 pub use instance::Instance;
+pub use probe::{Probe, ProbeError, ProbeSpec, parse_probe};
 pub use reader::{CpuReader, Stats};
 pub use settings::Settings;
 pub use wanted::Wanted;

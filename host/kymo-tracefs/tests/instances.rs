@@ -231,3 +231,36 @@ fn without_rights_the_message_says_what_to_do() {
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.contains("run as root"), "{text}");
 }
+
+#[test]
+fn found_where_nothing_is_mounted() {
+    let test = "found_where_nothing_is_mounted";
+    if std::env::var_os("KYMO_TEST_UNMOUNTED").is_some() {
+        let tracefs = Tracefs::find_with(None).unwrap();
+        assert!(tracefs.root().starts_with("/proc/self/fd"), "{}", tracefs.root().display());
+        let instance = tracefs.create(&settings()).unwrap();
+        assert!(!tracefs.events().unwrap().is_empty());
+        instance.remove().unwrap();
+        return ready_and_wait("done");
+    }
+    if tracefs().is_none() {
+        return;
+    }
+    // A mount namespace of its own, in which every tracefs is unmounted.
+    let script = "for point in $(awk '$3 == \"tracefs\" || $3 == \"debugfs\" { print $2 }' /proc/mounts); do \
+                  umount -l \"$point\"; done; exec \"$0\" --exact \"$1\" --nocapture";
+    let output = std::process::Command::new("unshare")
+        .args(["--mount", "--propagation", "private", "sh", "-c", script])
+        .arg(std::env::current_exe().unwrap())
+        .arg(test)
+        .env("KYMO_TEST_UNMOUNTED", "1")
+        .stdin(std::process::Stdio::null())
+        .output();
+    let Ok(output) = output else { return eprintln!("SKIPPED: unshare (util-linux) is missing") };
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && text.contains("ready done"),
+        "{text}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
