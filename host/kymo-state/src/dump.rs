@@ -81,12 +81,18 @@ impl Missing {
 
     pub(crate) fn into_caveats(self, caveats: &mut Vec<String>) {
         let counted = [
-            (self.threads, "thread(s) are hidden by permissions: run as root"),
-            (self.files, "process(es) hide their open files: run as root or with CAP_SYS_PTRACE"),
-            (self.maps, "process(es) hide their memory maps: run as root or with CAP_SYS_PTRACE"),
+            (self.threads, "thread(s) are hidden by permissions: root sees them"),
+            (
+                self.files,
+                "process(es) hide their open files: CAP_SYS_PTRACE is needed, which root has outside of containers",
+            ),
+            (
+                self.maps,
+                "process(es) hide their memory maps: CAP_SYS_PTRACE is needed, which root has outside of containers",
+            ),
             (
                 self.build_ids,
-                "mapped file(s) could not be opened for their build ids: run as root or with CAP_SYS_PTRACE",
+                "mapped file(s) could not be opened for their build ids: CAP_SYS_PTRACE and CAP_SYS_ADMIN are needed",
             ),
             (self.cut_maps, "process(es) have more memory maps than are read; the rest is left out"),
             (self.odd, "file(s) of /proc were not as this version knows them, and were left out"),

@@ -24,9 +24,12 @@ impl super::Processes<'_, '_> {
         match folder.and_then(|folder| access::numbers(&folder, &mut fds).map(|()| folder)) {
             Ok(folder) => {
                 for &fd in &fds {
-                    let result = self.file(process, &folder, pid, fd);
-                    let path = || format!("/proc/{pid}/fd/{fd}");
-                    result.unwrap_or_else(|fault| self.missing.note(fault, path, |missing| &mut missing.files));
+                    let Err(fault) = self.file(process, &folder, pid, fd) else { continue };
+                    self.missing.note(fault, || format!("/proc/{pid}/fd/{fd}"), |missing| &mut missing.files);
+                    // Permissions are those of the process: they hide its other files too.
+                    if fault == Fault::Hidden {
+                        break;
+                    }
                 }
             }
             Err(fault) => self.missing.note(fault, || format!("/proc/{pid}/fd"), |missing| &mut missing.files),
