@@ -1,8 +1,8 @@
 //! The format texts of tracefs: `events/SYSTEM/NAME/format` and `events/header_page` [spec/kernel.md 4].
 //!
 //! Every field is taken by its name, offset and size as the text gives them: kernels add common fields (RT kernels have
-//! `common_preempt_lazy_count`), write arguments of system calls wider than their type, and move fields between versions.
-//! Declarations of C are read in `syntax`. The text behind `print fmt:` is kept, not understood.
+//! `common_preempt_lazy_count`), write arguments of system calls wider than their type, and move fields between
+//! versions. Declarations of C are read in `syntax`. The text behind `print fmt:` is kept, not understood.
 
 pub mod probe;
 mod syntax;
@@ -69,7 +69,8 @@ pub struct Field {
 }
 
 impl Field {
-    /// Whether the value is an address: a pointer to anything, or to a function. An `unsigned long` is not known to be one.
+    /// Whether the value is an address: a pointer to anything, or to a function. An `unsigned long` is not known to be
+    /// one.
     pub fn is_pointer(&self) -> bool {
         matches!(self.kind, Kind::Number) && syntax::is_pointer(&self.ty)
     }
@@ -116,8 +117,8 @@ pub enum Kind {
     Opaque,
 }
 
-/// The element of data whose number of bytes stands in the record. By the name of the C type; `long` and pointers have 8 bytes,
-/// as in every 64-bit kernel.
+/// The element of data whose number of bytes stands in the record. By the name of the C type; `long` and pointers have
+/// 8 bytes, as in every 64-bit kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Element {
     /// Text.
@@ -133,8 +134,8 @@ pub enum Element {
     Bytes,
 }
 
-/// What `events/header_page` says: how a sub-buffer begins. Its sizes are those of the top-level buffer; an instance with another
-/// `buffer_subbuf_size_kb` has the same head and other data.
+/// What `events/header_page` says: how a sub-buffer begins. Its sizes are those of the top-level buffer; an instance
+/// with another `buffer_subbuf_size_kb` has the same head and other data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PageFormat {
     /// Offset of the time stamp (8 bytes).
@@ -237,8 +238,8 @@ pub fn parse_event(text: &str) -> Result<EventFormat, FormatError> {
     })
 }
 
-/// Parses `events/header_page`. Whoever reads that file must do it with one read of a page or more: the kernel gives it to the
-/// first read, and nothing to those that follow.
+/// Parses `events/header_page`. Whoever reads that file must do it with one read of a page or more: the kernel gives it
+/// to the first read, and nothing to those that follow.
 pub fn parse_page_format(text: &str) -> Result<PageFormat, FormatError> {
     check_length(text)?;
     let (mut time, mut commit, mut data) = (None, None, None);
@@ -280,7 +281,8 @@ fn check_length(text: &str) -> Result<(), FormatError> {
     Ok(())
 }
 
-/// The text in front of the line `print fmt:`, and what follows it. That line ends the description: it may hold anything.
+/// The text in front of the line `print fmt:`, and what follows it. That line ends the description: it may hold
+/// anything.
 fn split_print(text: &str) -> (&str, &str) {
     const KEY: &str = "print fmt:";
     let at = if text.starts_with(KEY) { Some(0) } else { text.find("\nprint fmt:").map(|at| at + 1) };

@@ -1,7 +1,7 @@
 //! The records of one sub-buffer, as `per_cpu/cpuN/trace_pipe_raw` gives it [spec/kernel.md 4].
 //!
-//! Little endian only: who opens the buffer refuses others. Nothing in a page is trusted: what does not fit ends the walk with
-//! an error, and the records in front of it stand. A walk allocates nothing and looks at each head once.
+//! Little endian only: who opens the buffer refuses others. Nothing in a page is trusted: what does not fit ends the
+//! walk with an error, and the records in front of it stand. A walk allocates nothing and looks at each head once.
 
 pub mod probe;
 #[cfg(test)]
@@ -35,7 +35,7 @@ pub enum Missed {
 pub struct RawRecord<'a> {
     /// On the buffer's trace clock, in its ticks.
     pub time: u64,
-    /// Begins with `common_type`; a multiple of 4 bytes, so up to 3 (or, of long ones, more) behind the fields mean nothing.
+    /// Begins with `common_type`. A multiple of 4 bytes: up to 3 behind the last field mean nothing.
     pub data: &'a [u8],
     /// Where the record's head stands, in bytes from the beginning of the page.
     pub offset: usize,
@@ -159,8 +159,8 @@ fn head_bytes(format: &PageFormat) -> usize {
     time_end.max(commit_end).max(format.data_offset.into())
 }
 
-/// The low half of the commit word. The kernel adds the flag of bit 31 as a negative `int`, so the high half of a word of 64
-/// bits may be all ones.
+/// The low half of the commit word. The kernel adds the flag of bit 31 as a negative `int`, so the high half of a word
+/// of 64 bits may be all ones.
 fn read_commit(bytes: &[u8], format: &PageFormat) -> Result<u32, PageError> {
     let word = read_word(bytes, format.commit_offset.into(), format.commit_bytes.into())
         .ok_or(PageError::CommitBytes(format.commit_bytes))?;
@@ -306,12 +306,13 @@ impl<'a> Records<'a> {
     }
 }
 
-/// The time that is nearest to `before` and ends in the 59 bits of `stamp`. So a stamp that has passed the end of its bits is
-/// later, and one of a clock that went back a little is earlier, not 18 years later.
+/// The time that is nearest to `before` and ends in the 59 bits of `stamp`. So a stamp that has passed the end of its
+/// bits is later, and one of a clock that went back a little is earlier, not 18 years later. Of two as near, the later
+/// one.
 fn full_time(stamp: u64, before: u64) -> u64 {
     const SPAN: u64 = 1 << STAMP_BITS;
     let time = before & !(SPAN - 1) | stamp;
-    if time < before && before - time > SPAN / 2 {
+    if time < before && before - time >= SPAN / 2 {
         time.checked_add(SPAN).unwrap_or(time)
     } else if time > before && time - before > SPAN / 2 {
         time.checked_sub(SPAN).unwrap_or(time)

@@ -1,6 +1,6 @@
-//! Bytes from anyone: no page and no format text makes the parsers panic, loop, or hand out bytes that are not of the page. The
-//! same entry points are fuzzed (`fuzz/`), and they compare each walk with a second, plain one; here a bounded number of
-//! mutations runs in every test. KYMO_SEED repeats a run, KYMO_ROUNDS lengthens it.
+//! Bytes from anyone: no page and no format text makes the parsers panic, loop, or hand out bytes that are not of the
+//! page. The same entry points are fuzzed (`fuzz/`), and they compare each walk with a second, plain one; here a bounded
+//! number of mutations runs in every test. KYMO_SEED repeats a run, KYMO_ROUNDS lengthens it.
 
 mod support;
 
@@ -133,7 +133,10 @@ proptest! {
     }
 
     #[test]
-    fn any_heads_in_a_good_page(time: u64, heads in proptest::collection::vec((0u32..32, 0u32..1 << 27, 0u32..8), 0..60)) {
+    fn any_heads_in_a_good_page(
+        time: u64,
+        heads in proptest::collection::vec((0u32..32, 0u32..1 << 27, 0u32..8), 0..60),
+    ) {
         // Second words that mostly are lengths, so that walks get further.
         let data: Vec<u8> = heads
             .iter()
@@ -149,10 +152,14 @@ proptest! {
     }
 
     #[test]
-    fn any_words_as_a_declaration(words in proptest::collection::vec(proptest::sample::select(WORDS), 0..12), size in 0u64..20) {
+    fn any_words_as_a_declaration(
+        words in proptest::collection::vec(proptest::sample::select(WORDS), 0..12),
+        size in 0u64..20,
+    ) {
         for glue in ["", " "] {
             let text = format!(
-                "name: e\nID: 1\n\tfield:u16 common_type;\toffset:0;\tsize:2;\n\tfield:{};\toffset:8;\tsize:{size};\tsigned:0;\n",
+                "name: e\nID: 1\n\tfield:u16 common_type;\toffset:0;\tsize:2;\n\
+                 \tfield:{};\toffset:8;\tsize:{size};\tsigned:0;\n",
                 words.join(glue)
             );
             format::probe::format(text.as_bytes());

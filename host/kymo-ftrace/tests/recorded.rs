@@ -1,6 +1,6 @@
-//! What kernels wrote: each page of `tests/pages` against the times and threads that the kernel's own text gave for it, each text
-//! of `tests/formats` against `tests/formats.expect`. With KYMO_TRACEFS, or a tracefs at its usual place, also all formats of
-//! this kernel and a capture of now.
+//! What kernels wrote: each page of `tests/pages` against the times and threads that the kernel's own text gave for it,
+//! each text of `tests/formats` against `tests/formats.expect`. With KYMO_TRACEFS, or a tracefs at its usual place, also
+//! all formats of this kernel and a capture of now.
 
 mod support;
 
@@ -192,7 +192,7 @@ fn a_capture_has_the_events_that_the_text_of_the_kernel_has() {
     assert!(marks == 300 && records >= 300, "{marks} marks, {records} records");
 }
 
-/// The kernel gives this file to the first read and nothing to those after it; `read_to_string` begins with a small one.
+/// The kernel gives this file to the first read and nothing to those after it, and that of `read_to_string` is small.
 fn read_at_once(path: &Path) -> String {
     let mut bytes = vec![0; 1 << 16];
     let count = std::fs::File::open(path).unwrap().read(&mut bytes).unwrap();

@@ -1,4 +1,5 @@
-//! Entry points for fuzzing and for the tests that mutate format texts: bytes in, and a panic where a promise is broken.
+//! Entry points for fuzzing and for the tests that mutate format texts: bytes in, and a panic where a promise is
+//! broken.
 
 use super::{EventFormat, Field, Kind, Place, parse_event, parse_page_format};
 

@@ -1,7 +1,8 @@
 //! Declarations of C, as the kernel prints them into format files: the name, the type, the dimensions.
 //!
-//! Not a parser of C: the text is what a macro was given, with macro names where numbers should be and types that only the kernel
-//! knows. So the size always comes from the format, and only what carries no size of its own is judged by the type's name.
+//! Not a parser of C: the text is what a macro was given, with macro names where numbers should be and types that only
+//! the kernel knows. So the size always comes from the format, and only what carries no size of its own is judged by
+//! the type's name.
 
 use super::{Element, Kind};
 
@@ -122,8 +123,8 @@ fn split_location(text: &str) -> (Location, &str) {
     (Location::Here, text)
 }
 
-/// What stands before the name, the name, what follows. The name is the last identifier outside of brackets, but that of a
-/// function pointer stands behind its `(*`.
+/// What stands before the name, the name, what follows. The name is the last identifier outside of brackets, but that
+/// of a function pointer stands behind its `(*`.
 fn split_name(text: &str) -> Option<(&str, &str, &str)> {
     let (begin, end) = match function_name_begin(text) {
         Some(begin) => {
@@ -274,7 +275,8 @@ fn integer(words: &[&str]) -> Option<Element> {
     Some(Element::Number { bytes: bytes.unwrap_or(if longs > 0 { 8 } else { 4 }), signed })
 }
 
-/// Names that the kernel gives to integers. Big-endian ones are left out: they are no numbers to who reads little endian.
+/// Names that the kernel gives to integers. Big-endian ones are left out: they are no numbers to who reads little
+/// endian.
 fn typedef(name: &str) -> Option<Element> {
     let (bytes, signed) = match name {
         "u8" | "__u8" | "uint8_t" | "u_char" | "unchar" | "bool" | "_Bool" | "blk_status_t" => (1, false),
