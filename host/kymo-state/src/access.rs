@@ -127,3 +127,34 @@ fn small(tree: &Option<OwnedFd>, path: &str) -> Vec<u8> {
     }
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_ended_process_gives_is_gone() {
+        // Opening after the end, reading after the end, listing after the end.
+        for errno in [Errno::NOENT, Errno::SRCH, Errno::NOTDIR] {
+            assert_eq!(Fault::from(errno), Fault::Gone);
+        }
+        for errno in [Errno::ACCESS, Errno::PERM] {
+            assert_eq!(Fault::from(errno), Fault::Hidden);
+        }
+        assert_eq!(Fault::from(Errno::MFILE), Fault::Failed(Errno::MFILE));
+    }
+
+    #[test]
+    fn reads_are_bounded() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join("x"), vec![7; 10_000]).expect("a file");
+        let open = rustix::fs::open(folder.path(), OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).expect("opens");
+        let mut out = vec![1; 3];
+        for (limit, expect) in [(9_999, Extent::Cut), (10_001, Extent::Whole), (1, Extent::Cut)] {
+            assert_eq!(read(open.as_fd(), "x", limit, &mut out), Ok(expect));
+            assert_eq!(out, vec![7; limit.min(10_000)]);
+        }
+        assert_eq!(read(open.as_fd(), "y", 9, &mut out), Err(Fault::Gone));
+        assert!(out.is_empty());
+    }
+}

@@ -1,5 +1,5 @@
-//! Build ids of mapped files: the note of type `NT_GNU_BUILD_ID` in an ELF file. Files are those of any program, so nothing in
-//! them is trusted: reads are bounded, and only regular files are opened.
+//! Build ids of mapped files: the note of type `NT_GNU_BUILD_ID` in an ELF file. Files are those of any program, so
+//! nothing in them is trusted: reads are bounded, and only regular files are opened.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -45,8 +45,8 @@ pub(crate) struct Search<'a> {
     pub path: &'a [u8],
 }
 
-/// Build ids of the files seen so far, by device and inode as stat(2) has them. (Those in `maps` are not enough: subvolumes
-/// of one file system share the device there.)
+/// Build ids of the files seen so far, by device and inode as stat(2) has them. (Those in `maps` are not enough:
+/// subvolumes of one file system share the device there.)
 #[derive(Default)]
 pub(crate) struct BuildIds(HashMap<(u64, u64), Option<BuildId>>);
 
@@ -86,7 +86,8 @@ fn open_by_path(search: &Search<'_>) -> Result<OwnedFd, Fault> {
     if rustix::fs::fstat(&place)?.st_ino != search.inode { Err(Fault::Gone) } else { Ok(place) }
 }
 
-/// Opens for reading what `place` names. Only now, when it is known to be a regular file: to open a device can do something.
+/// Opens for reading what `place` names. Only now, when it is known to be a regular file: to open a device can do
+/// something.
 fn reopen(place: &OwnedFd) -> Result<OwnedFd, Fault> {
     use std::os::fd::AsRawFd;
     let path = format!("/proc/self/fd/{}", place.as_fd().as_raw_fd());

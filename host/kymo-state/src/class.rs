@@ -1,5 +1,5 @@
-//! The classes of the dump's events. Names, and each class's first fields, are those of LTTng's state dump, so that viewers made
-//! for it understand ours; fields that LTTng does not have stand behind them.
+//! The classes of the dump's events. Names, and each class's first fields, are those of LTTng's state dump, so that
+//! viewers made for it understand ours; fields that LTTng does not have stand behind them.
 
 use kymo_ctf::write::{EventClass, Field, FieldClass, Number};
 
@@ -81,9 +81,9 @@ const X64: FieldClass = FieldClass::Number(Number::hex(64));
 
 /// The classes of the dump's events, with ids from `first_id` on; needs [`CLASSES`] ids.
 ///
-/// Units: `runtime`, `deadline`, `period` in ns; `start_time` in clock ticks (`sysconf(_SC_CLK_TCK)`) since boot; `prio` is the
-/// kernel's priority minus 100 (FIFO 99: -100, nice 0: 20), as in sched events; `dev` is `major << 20 | minor`; `pgoff` in bytes;
-/// `count` is the sum over the CPUs since boot.
+/// Units: `runtime`, `deadline`, `period` in ns; `start_time` in clock ticks (`sysconf(_SC_CLK_TCK)`) since boot;
+/// `prio` is the kernel's priority minus 100 (FIFO 99: -100, nice 0: 20), as in sched events; `dev` is `major << 20 |
+/// minor`; `pgoff` in bytes; `count` is the sum over the CPUs since boot.
 pub fn classes(first_id: u16) -> Vec<EventClass> {
     let class = |kind: Kind| EventClass {
         id: kind.id(first_id),

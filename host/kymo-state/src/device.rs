@@ -34,8 +34,8 @@ fn device_number(text: &[u8]) -> Option<u32> {
 
 /// Dumps one record per interface and IPv4 address of it; of an interface without one, a record with 0.0.0.0.
 ///
-/// /proc says which addresses are ours and which network is reached by which interface, not which address an interface has; that
-/// is concluded from the two. An address outside of every network (of a tunnel, say) is not shown.
+/// /proc says which addresses are ours and which network is reached by which interface, not which address an interface
+/// has; that is concluded from the two. An address outside of every network (of a tunnel, say) is not shown.
 pub(crate) fn interfaces(trees: &Trees, sink: &mut Sink<'_>) {
     let trie = trees.proc_bytes("self/net/fib_trie");
     let routes = trees.proc_bytes("self/net/route");
@@ -68,8 +68,8 @@ struct Route<'a> {
 }
 
 impl<'a> Route<'a> {
-    /// A line of `net/route`: interface, destination, gateway, flags, three numbers, mask. Addresses are the memory of the machine
-    /// read as one number.
+    /// A line of `net/route`: interface, destination, gateway, flags, three numbers, mask. Addresses are the memory of
+    /// the machine read as one number.
     fn parse(line: &'a [u8]) -> Option<Route<'a>> {
         let mut words = words(line);
         let interface = words.next()?;

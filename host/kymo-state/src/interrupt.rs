@@ -1,7 +1,7 @@
 //! Interrupts: which device's handler an interrupt number belongs to, and how often it has come.
 //!
-//! As in LTTng's dump there is a record per handler; a number without a handler has none. The processor's own interrupts (`LOC`,
-//! `RES` in /proc/interrupts) have no number and are left out.
+//! As in LTTng's dump there is a record per handler; a number without a handler has none. The processor's own
+//! interrupts (`LOC`, `RES` in /proc/interrupts) have no number and are left out.
 
 use std::collections::BTreeMap;
 
@@ -64,7 +64,8 @@ fn row(line: &[u8], columns: usize) -> Option<(u32, Row<'_>)> {
     Some((irq, row))
 }
 
-/// The chip and the handlers as far as the text shows them. /sys/kernel/irq has them one by one; this is for kernels without it.
+/// The chip and the handlers as far as the text shows them. /sys/kernel/irq has them one by one; this is for kernels
+/// without it.
 fn describe(rest: &[u8]) -> (String, String) {
     let rest = tidy(rest);
     let mut parts = rest.split_ascii_whitespace();

@@ -1,5 +1,5 @@
-//! The kernel: which one, and how it is set where latency depends on it. Settings that this kernel or our permissions do not show
-//! are empty texts.
+//! The kernel: which one, and how it is set where latency depends on it. Settings that this kernel or our permissions
+//! do not show are empty texts.
 //!
 //! What /dev/cpu_dma_latency holds is left out: to ask is to open the device, which makes a request of one's own.
 
@@ -72,8 +72,8 @@ fn choice(text: &str, (open, close): (char, char)) -> String {
     inside.map_or(text, |(inside, _)| inside).to_owned()
 }
 
-/// The preemption model in force: `none`, `voluntary`, `full`, `lazy`, `rt`, or `dynamic` where only the scheduler's debug file
-/// could tell which.
+/// The preemption model in force: `none`, `voluntary`, `full`, `lazy`, `rt`, or `dynamic` where only the scheduler's
+/// debug file could tell which.
 fn preemption(trees: &Trees) -> String {
     let debug = tidy(&trees.sys_bytes("kernel/debug/sched/preempt"));
     if debug.contains('(') {

@@ -1,14 +1,14 @@
 //! The state of the machine at one moment, as events [spec/kernel.md 6].
 //!
-//! A trace of changes can only be understood from a known beginning: which threads exist, what they are called, how they are
-//! scheduled, which files they have open, where code is mapped, which device an interrupt belongs to. [`dump`] reads that from
-//! /proc and /sys and hands each fact on as one packed record of a class from [`classes`].
+//! A trace of changes can only be understood from a known beginning: which threads exist, what they are called, how
+//! they are scheduled, which files they have open, where code is mapped, which device an interrupt belongs to. [`dump`]
+//! reads that from /proc and /sys and hands each fact on as one packed record of a class from [`classes`].
 //!
 //! Nothing here has a clock, opens a socket, starts a thread, or writes anything.
 //!
-//! What cannot be told from /proc: whether a runnable thread is running at this instant. As in LTTng's dump, every runnable
-//! thread has status 2 (waits for a CPU) and mode 5 (unknown); the first `sched_switch` tells. The dump takes time, so two
-//! records may show different moments; whoever reads it lets a kernel event that came in between win.
+//! What cannot be told from /proc: whether a runnable thread is running at this instant. As in LTTng's dump, every
+//! runnable thread has status 2 (waits for a CPU) and mode 5 (unknown); the first `sched_switch` tells. The dump takes
+//! time, so two records may show different moments; whoever reads it lets a kernel event that came in between win.
 
 mod access;
 mod build_id;
@@ -26,7 +26,8 @@ use std::path::PathBuf;
 
 pub use class::{CLASSES, classes};
 
-/// Where the two trees of the kernel are. Others than the default are made-up trees in tests, or another mount of /proc.
+/// Where the two trees of the kernel are. Others than the default are made-up trees in tests, or another mount of
+/// /proc.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Root {
     /// A procfs; `/proc` by default.
@@ -48,8 +49,8 @@ pub struct Options {
     pub files: bool,
     /// Executable memory maps with build ids, one record per file and process.
     pub maps: bool,
-    /// Only these processes' files and maps; `None`: all. Threads are dumped of every process in any case, because any of them
-    /// can be the other side of a `sched_switch`.
+    /// Only these processes' files and maps; `None`: all. Threads are dumped of every process in any case, because any
+    /// of them can be the other side of a `sched_switch`.
     pub pids: Option<Vec<u32>>,
     /// Where to read.
     pub root: Root,
@@ -83,8 +84,8 @@ pub struct Report {
 
 /// Dumps the state of the machine: `lttng_statedump_start`, the records, `lttng_statedump_end`.
 ///
-/// `first_id` is the id of the first of the [`CLASSES`] classes, as given to [`classes`]. `put` is called once per record, from
-/// this thread; the payload is valid during the call only.
+/// `first_id` is the id of the first of the [`CLASSES`] classes, as given to [`classes`]. `put` is called once per
+/// record, from this thread; the payload is valid during the call only.
 pub fn dump(options: &Options, first_id: u16, put: &mut dyn FnMut(Event<'_>)) -> Report {
     dump::run(options, first_id, put)
 }

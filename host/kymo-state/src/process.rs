@@ -1,5 +1,5 @@
-//! Processes and their threads. Files and maps are those of the process; a thread that unshared its table of files is rare, and
-//! its own table is left out.
+//! Processes and their threads. Files and maps are those of the process; a thread that unshared its table of files is
+//! rare, and its own table is left out.
 
 mod deadline;
 mod file;

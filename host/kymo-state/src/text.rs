@@ -40,8 +40,8 @@ pub(crate) fn tidy(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes.trim_ascii()).into_owned()
 }
 
-/// Undoes the one escape that /proc/PID/maps has: a newline in a path is written `\012`. A file whose name really holds these
-/// four characters cannot be told from it; the kernel writes both alike.
+/// Undoes the one escape that /proc/PID/maps has: a newline in a path is written `\012`. A file whose name really holds
+/// these four characters cannot be told from it; the kernel writes both alike.
 pub(crate) fn unescape_newline(path: &[u8], out: &mut Vec<u8>) {
     out.clear();
     let mut rest = path;

@@ -52,7 +52,8 @@ fn flags(text: &[u8]) -> Option<u64> {
 }
 
 impl super::Processes<'_, '_> {
-    /// Dumps the executable maps of a process: of each file the first, and those without a file (`[vdso]`, compiled at run time).
+    /// Dumps the executable maps of a process: of each file the first, and those without a file (`[vdso]`, compiled at
+    /// run time).
     pub(super) fn maps(&mut self, process: &OwnedFd, pid: u32) {
         let mut text = std::mem::take(&mut self.text);
         match access::read(process.as_fd(), "maps", MAPS_BYTES, &mut text) {
