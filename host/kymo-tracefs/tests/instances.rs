@@ -4,9 +4,10 @@ mod support;
 
 use std::io::Write;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use kymo_tracefs::{Error, Settings, Tracefs};
-use support::{Helper, drain, exists, knob, ready_and_wait, settings, tracefs};
+use support::{Helper, drain, exists, knob, ready_and_wait, remove_until, settings, tracefs};
 
 #[test]
 fn made_set_and_removed() {
@@ -64,9 +65,7 @@ fn what_the_dead_left_goes_and_the_living_stay() {
     assert!(!tracefs.remove_dead().contains(&name));
     assert!(exists(&tracefs, &name), "its session lives");
     holder.kill();
-    assert!(exists(&tracefs, &name), "killed, so nothing was tidied");
-    tracefs.remove_dead();
-    assert!(!exists(&tracefs, &name));
+    remove_until(&tracefs, || !exists(&tracefs, &name));
     assert!(exists(&tracefs, &mine.name()));
     mine.remove().unwrap();
 }
@@ -177,8 +176,8 @@ fn files_that_are_open_are_said() {
     let error = instance.remove().unwrap_err();
     assert!(matches!(error, Error::Busy { .. }), "{error}");
     drop(reader);
-    assert!(tracefs.remove_dead().contains(&name), "it lost its lock, so anybody may remove it");
-    assert!(!exists(&tracefs, &name));
+    // It lost its lock, so anybody may remove it.
+    remove_until(&tracefs, || !exists(&tracefs, &name));
 }
 
 #[test]
@@ -263,4 +262,27 @@ fn found_where_nothing_is_mounted() {
         "{text}{}",
         String::from_utf8_lossy(&output.stderr)
     );
+}
+
+#[test]
+fn makers_and_cleaners_at_once_do_not_hurt_each_other() {
+    let Some(tracefs) = tracefs() else { return };
+    let making = AtomicUsize::new(3);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                for _ in 0..20 {
+                    let instance = tracefs.create(&settings()).unwrap();
+                    assert_eq!(knob(&instance, "tracing_on"), "0");
+                    instance.remove().unwrap();
+                }
+                making.fetch_sub(1, Ordering::Relaxed);
+            });
+        }
+        scope.spawn(|| {
+            while making.load(Ordering::Relaxed) > 0 {
+                tracefs.remove_dead();
+            }
+        });
+    });
 }

@@ -37,6 +37,15 @@ pub fn exists(tracefs: &Tracefs, name: &str) -> bool {
     tracefs.root().join("instances").join(name).exists()
 }
 
+/// Cleans until `gone`. Once would do, if no other test and no other session held the lock to clean at that moment.
+pub fn remove_until(tracefs: &Tracefs, gone: impl Fn() -> bool) {
+    let cleaned = (0..1000).any(|_| {
+        tracefs.remove_dead();
+        gone()
+    });
+    assert!(cleaned, "still there after 1000 times of cleaning");
+}
+
 /// Text of a file of an instance.
 pub fn knob(instance: &Instance, file: &str) -> String {
     std::fs::read_to_string(instance.path().join(file)).unwrap().trim_end().to_owned()
