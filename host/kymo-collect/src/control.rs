@@ -21,6 +21,7 @@ use rustix::fd::{AsFd, OwnedFd};
 use crate::clock::{Calibration, Estimate};
 use crate::drain::{Counters, ToDrain};
 use crate::ids::Registry;
+use crate::marks;
 use crate::metadata::Metadata;
 use crate::peer::{GREETING_TIME, Peer, Read, TURN_MESSAGES};
 use crate::runtime::RuntimeDir;
@@ -45,6 +46,9 @@ const REFINEMENTS: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(
 const LISTENER: u64 = 0;
 const INOTIFY: u64 = 1;
 const WAKE: u64 = 2;
+const MARKS: u64 = 3;
+/// Marks that are taken before the others have their turn.
+const MARKS_TURN: usize = 64;
 const FIRST_PEER: u64 = 16;
 
 /// What the control thread leaves behind.
@@ -67,6 +71,8 @@ pub(crate) struct Control {
     config: Config,
     epoll: OwnedFd,
     listener: Option<OwnedFd>,
+    /// Socket for marks, its name, and the clock value of the newest one.
+    marks: (OwnedFd, String, u64),
     listener_paused: Option<Instant>,
     discovery: Discovery,
     peers: HashMap<u64, Peer>,
@@ -119,6 +125,9 @@ impl Control {
         let early = format!(".{name}");
         let path = runtime.path().join(&name);
         let listener = socket::listen(&runtime.through_fd(&early)).map_err(Error::file("make socket", &path))?;
+        let marks_name = format!("m.{}.{nonce:08x}", std::process::id());
+        let marks = marks::listen(&runtime.through_fd(&marks_name))
+            .map_err(Error::file("make socket", runtime.path().join(&marks_name)))?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(Error::system("make an epoll"))?;
         let discovery = Discovery::new(runtime, others, name.clone())?;
         let watch = |fd: &OwnedFd, token| {
@@ -128,6 +137,7 @@ impl Control {
         watch(&listener, LISTENER)?;
         watch(discovery.inotify(), INOTIFY)?;
         watch(&wake, WAKE)?;
+        watch(&marks, MARKS)?;
         discovery.own().rename(&early, &name).map_err(Error::file("make socket", &path))?;
         let shown: String = config.name.chars().filter(|c| !c.is_control()).take(40).collect();
         Ok(Control {
@@ -141,6 +151,7 @@ impl Control {
             caveats: Vec::new(),
             ending: false,
             listener: Some(listener),
+            marks: (marks, marks_name, 0),
             listener_paused: None,
             discovery,
             peers: HashMap::new(),
@@ -195,6 +206,7 @@ impl Control {
         for token in tokens {
             match token {
                 LISTENER => self.accept(),
+                MARKS => self.take_marks(),
                 INOTIFY => self.discovery.read(&self.config.scope, Instant::now()),
                 WAKE => {
                     let _ = rustix::io::read(&self.wake, &mut [0u8; 8]);
@@ -216,6 +228,23 @@ impl Control {
                 }
                 Err(_) => return,
             }
+        }
+    }
+
+    /// Marks become records; the first one brings its event into the metadata.
+    fn take_marks(&mut self) {
+        let mut room = [0; marks::MARK_BYTES_MAX];
+        for _ in 0..MARKS_TURN {
+            let Some(packet) = marks::receive(&self.marks.0, &mut room) else { return };
+            let classes = self.metadata.kernel.get_or_insert_default();
+            if !classes.iter().any(|class| class.id == marks::MARK_ID) {
+                classes.push(marks::class());
+                self.write_metadata();
+            }
+            let frequency = self.calibration.estimate().frequency_hz;
+            let (time, record) = marks::record(packet, self.calibration.source(), frequency, self.marks.2);
+            self.marks.2 = time;
+            let _ = self.commands.send(ToDrain::Mark(time, record));
         }
     }
 
@@ -361,6 +390,8 @@ impl Control {
 
     /// Says BYE to all, and waits for those that write into our memory to hang up.
     fn leave(&mut self, room: &mut [u8; PACKET_ROOM]) {
+        self.take_marks();
+        self.discovery.own().remove(&self.marks.1);
         self.discovery.withdraw();
         self.listener = None;
         self.ending = true;

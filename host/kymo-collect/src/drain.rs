@@ -13,7 +13,7 @@ use rustix::time::ClockId;
 use crate::clock::{Source, nanoseconds};
 use crate::lane::{Lane, Pass, Program, allowed_growth};
 use crate::memory::Memory;
-use crate::stream::Streams;
+use crate::stream::{Class, Packet, Stream, Streams};
 use crate::summary::{Cause, Damage, Loss, Lost};
 
 /// Entries of the report's list of losses; later ones are in the totals only.
@@ -30,6 +30,8 @@ pub(crate) enum ToDrain {
         /// Of the memory.
         serial: u64,
     },
+    /// A mark: its clock value and its record.
+    Mark(u64, Vec<u8>),
     /// The session has ended.
     Finish,
 }
@@ -87,6 +89,8 @@ pub(crate) struct Report {
     pub losses: Vec<Loss>,
     pub losses_left_out: u64,
     pub damage: Vec<Damage>,
+    /// Marks written.
+    pub marks: u64,
     pub streams: Streams,
     /// Clock value when the last ring had been emptied.
     pub end: u64,
@@ -111,6 +115,7 @@ pub(crate) struct Drain {
     /// Called when memory was given back.
     pub wake: Box<dyn Fn() + Send>,
     running: Vec<Running>,
+    marks: Option<Stream>,
     report: Report,
 }
 
@@ -128,10 +133,11 @@ impl Drain {
             losses: Vec::new(),
             losses_left_out: 0,
             damage: Vec::new(),
+            marks: 0,
             streams,
             end: 0,
         };
-        Drain { source, poll, commands, counters, wake, running: Vec::new(), report }
+        Drain { source, poll, commands, counters, wake, running: Vec::new(), marks: None, report }
     }
 
     /// Runs until the session ends.
@@ -156,6 +162,9 @@ impl Drain {
         }
         for index in (0..self.running.len()).rev() {
             self.end(index);
+        }
+        if let Some(stream) = self.marks.take() {
+            self.report.streams.release(stream);
         }
         self.report.streams.finish();
         self.report.end = self.source.read();
@@ -186,9 +195,25 @@ impl Drain {
                     self.end(index);
                 }
             }
+            ToDrain::Mark(time, bytes) => self.mark(time, &bytes),
             ToDrain::Finish => return false,
         }
         true
+    }
+
+    /// Writes a mark as a packet of its own: they are rare.
+    fn mark(&mut self, time: u64, bytes: &[u8]) {
+        let piece = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+        let nothing = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
+        let packet = Packet { begin: time, end: time, lost: 0, program: None, pieces: [piece, nothing] };
+        let now = self.source.read();
+        match self.report.streams.append(&mut self.marks, Class::Marks, &packet, now) {
+            Ok(()) => {
+                self.report.marks += 1;
+                self.counters.records.fetch_add(1, Ordering::Relaxed);
+            }
+            Err(error) => tracing::warn!(?error, "a mark was not written"),
+        }
     }
 
     fn pass_of<'a>(source: Source, streams: &'a mut Streams, force: bool) -> Pass<'a> {

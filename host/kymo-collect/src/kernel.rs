@@ -12,7 +12,7 @@ use std::thread::{self, JoinHandle};
 use kymo_abi::Clock;
 use kymo_ctf::write::EventClass;
 use kymo_ftrace::{Decoder, Naming, format};
-use kymo_tracefs::{Chosen, EventName, Instance, Settings, Tracefs, Wanted};
+use kymo_tracefs::{Chosen, EventName, Instance, ProbeSpec, Settings, Tracefs, Wanted};
 
 use crate::Error;
 use crate::clock::Source;
@@ -46,6 +46,8 @@ pub enum Only {
 pub struct KernelConfig {
     /// Which events.
     pub wanted: Wanted,
+    /// Places in programs that become events.
+    pub probes: Vec<ProbeSpec>,
     /// Whose names and layout.
     pub naming: Naming,
     /// Bytes of each CPU's ring.
@@ -87,7 +89,12 @@ impl Kernel {
             Clock::Tsc => "x86-tsc",
             Clock::Monotonic => "mono",
         };
-        let chosen = config.wanted.choose(&tracefs.events()?)?;
+        let mut chosen = config.wanted.choose(&tracefs.events()?)?;
+        let mut probes = Vec::new();
+        for spec in &config.probes {
+            probes.extend(spec.resolve()?);
+        }
+        caveats.extend(probes.iter().flat_map(|probe| probe.caveats().iter().cloned()));
         let settings = Settings {
             clock: clock.to_owned(),
             ring_bytes_per_cpu: config.ring_bytes,
@@ -97,6 +104,8 @@ impl Kernel {
         };
         let instance = tracefs.create(&settings)?;
         instance.stop()?;
+        let added = instance.add_probes(&probes)?;
+        chosen.extend(added.into_iter().map(|event| Chosen { event, filter: None, fields: None }));
         let page = format::parse_page_format(&tracefs.header_page()?).map_err(Error::format("events/header_page"))?;
         let mut decoder = Decoder::new(page);
         let mut classes = Vec::with_capacity(chosen.len() + 1);
@@ -109,7 +118,8 @@ impl Kernel {
                 caveats.push(format!("{name} was left out: its id {} is too large for a trace", format.id));
                 continue;
             }
-            classes.push(decoder.add(&name.system, &format, config.naming, chosen.fields.as_deref()));
+            let system = system_in_trace(&instance, &name.system);
+            classes.push(decoder.add(system, &format, config.naming, chosen.fields.as_deref()));
         }
         if config.state.is_some() {
             classes.extend(kymo_state::classes(STATE_FIRST_ID));
@@ -159,7 +169,8 @@ impl Kernel {
         if let Some(state) = &mut state {
             state.dump();
         }
-        let events = self.chosen.iter().map(|chosen| chosen.event.to_string()).collect();
+        let name = |event: &EventName| format!("{}:{}", system_in_trace(&self.instance, &event.system), event.name);
+        let events = self.chosen.iter().map(|chosen| name(&chosen.event)).collect();
         Ok(Recording {
             instance: self.instance,
             thread,
@@ -223,6 +234,11 @@ impl Recording {
         summary.take(&report);
         Ok(Recorded { report, state: self.state, summary })
     }
+}
+
+/// Probes are in a group of the instance's own, whose name means nothing to readers.
+fn system_in_trace<'a>(instance: &Instance, system: &'a str) -> &'a str {
+    if system == instance.probe_group() { "uprobe" } else { system }
 }
 
 fn left_behind(name: String) -> String {

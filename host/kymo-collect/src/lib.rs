@@ -14,6 +14,7 @@ mod error;
 mod ids;
 mod kernel;
 mod lane;
+mod marks;
 mod memory;
 mod metadata;
 mod pattern;
@@ -29,6 +30,7 @@ mod summary;
 
 pub use error::Error;
 pub use kernel::{KernelCause, KernelConfig, KernelLoss, KernelLost, KernelSummary, Only, RING_BYTES, StateSummary};
+pub use marks::{MARK_BYTES_MAX, Sent, send_mark};
 pub use pattern::{Patterns, near};
 pub use query::{RunningProgram, running};
 pub use runtime::{RuntimeDir, other_users_dirs};

@@ -61,6 +61,7 @@ impl Start {
                 offset_cycles: estimate.offset_cycles,
             },
             records: 0,
+            marks: 0,
             bytes: 0,
             packets: 0,
             streams: 0,
@@ -98,6 +99,8 @@ impl Start {
                 entry.last = entry.last.max(totals.last);
             }
         }
+        summary.marks = report.marks;
+        summary.records += report.marks;
         summary.recorded_count = found.recorded_count;
         summary.losses = report.losses;
         for loss in &mut summary.losses {

@@ -21,12 +21,12 @@ pub struct RuntimeDir {
     uid: u32,
 }
 
-/// Name of a socket: `p.PID.NONCE` or `s.PID.NONCE`.
+/// Name of a socket: `p.PID.NONCE`, `s.PID.NONCE` or `m.PID.NONCE`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SocketName(pub String);
 
 impl SocketName {
-    /// `name`, if it is that of a program's socket (`p`) or a collector's (`s`).
+    /// `name`, if it is that of a program's socket (`p`), a collector's (`s`), or a collector's for marks (`m`).
     pub(crate) fn parse(role: char, name: &str) -> Option<SocketName> {
         let mut parts = name.split('.');
         let matches = parts.next()? == role.to_string()
@@ -109,6 +109,11 @@ impl RuntimeDir {
         self.sockets('p')
     }
 
+    /// Sockets that sessions take marks from.
+    pub(crate) fn mark_sockets(&self) -> Vec<SocketName> {
+        self.sockets('m')
+    }
+
     fn sockets(&self, role: char) -> Vec<SocketName> {
         let Ok(dir) = rustix::fs::Dir::read_from(&self.fd) else { return Vec::new() };
         dir.flatten()
@@ -119,7 +124,7 @@ impl RuntimeDir {
 
     /// Removes the sockets of collectors that were killed. Those that seem alive are not disturbed.
     pub(crate) fn remove_dead_sessions(&self) {
-        for name in self.sockets('s') {
+        for name in self.sockets('s').into_iter().chain(self.sockets('m')) {
             let is_visible = Path::new("/proc").join(name.pid().to_string()).exists();
             // A collector of another pid namespace answers.
             let refused = || self.connect(&name).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);

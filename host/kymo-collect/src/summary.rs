@@ -232,6 +232,8 @@ pub struct Summary {
     pub clock: ClockSummary,
     /// Records in the trace: of programs and of the kernel, without the state dump.
     pub records: u64,
+    /// Marks among them.
+    pub marks: u64,
     /// Bytes of the stream files.
     pub bytes: u64,
     /// Packets in the stream files.

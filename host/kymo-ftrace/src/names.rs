@@ -176,6 +176,26 @@ mod tests {
         }
     }
 
+    /// spec/trace.md has the same table.
+    #[test]
+    fn the_table_is_documented() {
+        let spec = include_str!("../../../spec/trace.md");
+        let mut count = 0;
+        for (kernel, trace) in Naming::table() {
+            assert!(
+                spec.contains(&format!("| `{kernel}` | `{trace}`")),
+                "{kernel} -> {trace} is not in spec/trace.md 8.2"
+            );
+            count += 1;
+        }
+        let section = spec.split("### 8.2").nth(1).and_then(|rest| rest.split("### 8.3").next()).unwrap_or_default();
+        assert_eq!(
+            section.lines().filter(|line| line.starts_with("| `")).count(),
+            count,
+            "rows without a place in the table"
+        );
+    }
+
     #[test]
     fn fields_get_lttngs_names() {
         let field = |system, name| Naming::Lttng.field(system, name);

@@ -20,6 +20,7 @@ enum Verb {
     Record(verbs::record::Args),
     Read(verbs::read::Args),
     List(verbs::list::Args),
+    Mark(verbs::mark::Args),
     Docs(verbs::docs::Args),
 }
 
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
         Verb::Record(args) => verbs::record::run(args),
         Verb::Read(args) => verbs::read::run(args),
         Verb::List(args) => verbs::list::run(args),
+        Verb::Mark(args) => verbs::mark::run(args),
         Verb::Docs(args) => verbs::docs::run(args),
     };
     outcome.unwrap_or_else(|error| {

@@ -2,6 +2,7 @@
 
 pub mod docs;
 pub mod list;
+pub mod mark;
 pub mod read;
 pub mod record;
 

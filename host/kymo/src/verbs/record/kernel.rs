@@ -2,7 +2,7 @@
 
 use kymo_collect::{KernelCause, KernelConfig, KernelLoss, KernelSummary, Only};
 use kymo_ftrace::Naming;
-use kymo_tracefs::Wanted;
+use kymo_tracefs::{ProbeSpec, Wanted, parse_probe};
 
 use super::text::{bytes, count, plural};
 use super::units;
@@ -86,11 +86,13 @@ impl KernelArgs {
             (true, false) if !pids.is_empty() => Only::Pids(pids.to_vec()),
             (true, false) => anyhow::bail!("--only needs a command or --pid"),
         };
+        let probes = self.probe.iter().map(|place| parse_probe(place)).collect::<Result<Vec<ProbeSpec>, _>>()?;
         let details = self.state == State::Full;
         let of = if only == Only::Everything || has_command { None } else { Some(pids.to_vec()) };
         let options = kymo_state::Options { files: details, maps: details, pids: of, ..kymo_state::Options::default() };
         Ok(Some(KernelConfig {
             wanted: Wanted::parse(&self.kernel)?,
+            probes,
             naming: match self.names {
                 Names::Lttng => Naming::Lttng,
                 Names::Kernel => Naming::Kernel,
