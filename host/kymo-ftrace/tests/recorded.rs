@@ -1,6 +1,6 @@
 //! What kernels wrote: each page of `tests/pages` against the times and threads that the kernel's own text gave for it,
-//! each text of `tests/formats` against `tests/formats.expect`. With KYMO_TRACEFS, or a tracefs at its usual place, also
-//! all formats of this kernel and a capture of now.
+//! each text of `tests/formats` against `tests/formats.expect`. With KYMO_TRACEFS, or a tracefs at its usual place,
+//! also all formats of this kernel and a capture of now.
 
 mod support;
 
