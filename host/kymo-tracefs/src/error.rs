@@ -208,14 +208,24 @@ pub enum Error {
 impl Error {
     /// What the failure of doing something with a file of tracefs means.
     pub(crate) fn file(doing: &'static str, path: &Path, source: io::Error) -> Error {
+        Error::file_under(doing, path, source, lockdown)
+    }
+
+    /// As [`Error::file`], with the lockdown given: it is only looked at where it may be the cause.
+    fn file_under(doing: &'static str, path: &Path, source: io::Error, lockdown: fn() -> Option<String>) -> Error {
         let path = path.to_owned();
         match Errno::from_io_error(&source) {
             Some(Errno::ACCESS) => Error::Denied { path },
+            Some(Errno::NOENT) => Error::Feature { what: doing, path },
             Some(Errno::PERM) => match lockdown() {
                 Some(state) => Error::Lockdown { path, state },
                 None => Error::Denied { path },
             },
-            Some(Errno::NOENT) => Error::Feature { what: doing, path },
+            // In confidentiality mode files of tracefs cannot be made, and Linux 6.1 answers so to mkdir.
+            Some(Errno::INVAL) => match lockdown() {
+                Some(state) if state == "confidentiality" => Error::Lockdown { path, state },
+                _ => Error::File { doing, path, source },
+            },
             _ => Error::File { doing, path, source },
         }
     }
@@ -260,10 +270,15 @@ mod tests {
     #[test]
     fn refusals_are_told_apart() {
         let path = Path::new("/x/y");
-        let error = |errno: Errno| Error::file("record", path, errno.into());
-        assert!(matches!(error(Errno::ACCESS), Error::Denied { .. }));
-        assert!(matches!(error(Errno::NOENT), Error::Feature { .. }));
-        assert!(matches!(error(Errno::NOMEM), Error::File { .. }));
-        assert!(error(Errno::ACCESS).to_string().contains("/x/y"));
+        let open = |errno: Errno| Error::file_under("record", path, errno.into(), || None);
+        let locked = |errno: Errno| Error::file_under("record", path, errno.into(), || Some("confidentiality".into()));
+        assert!(matches!(open(Errno::ACCESS), Error::Denied { .. }));
+        assert!(matches!(open(Errno::PERM), Error::Denied { .. }));
+        assert!(matches!(open(Errno::NOENT), Error::Feature { .. }));
+        assert!(matches!(open(Errno::INVAL), Error::File { .. }));
+        assert!(matches!(locked(Errno::ACCESS), Error::Denied { .. }));
+        assert!(matches!(locked(Errno::PERM), Error::Lockdown { .. }));
+        assert!(matches!(locked(Errno::INVAL), Error::Lockdown { .. }));
+        assert!(open(Errno::ACCESS).to_string().contains("/x/y"));
     }
 }

@@ -6,10 +6,13 @@ use std::collections::BTreeMap;
 const NEAR_MAX: usize = 5;
 
 /// The nearest of `names` to `wanted`, the nearest first, 5 at most. Each comes with the texts that it may be called
-/// by, of which the nearest counts. Too far is more than a third of the characters, or 2 in short names.
+/// by, of which the nearest counts. Near is a third of the characters, but 2 in short names and 1 up to 4 characters.
 pub fn near<'a>(wanted: &str, names: impl Iterator<Item = (String, Vec<&'a str>)>) -> Vec<String> {
     let wanted = wanted.to_lowercase();
-    let limit = (wanted.chars().count() / 3).max(2);
+    let limit = match wanted.chars().count() {
+        0..=4 => 1,
+        characters => (characters / 3).max(2),
+    };
     let mut found: BTreeMap<(usize, String), ()> = BTreeMap::new();
     for (shown, called) in names {
         let score = called.iter().filter_map(|text| score(&wanted, text, limit)).min();
@@ -109,7 +112,7 @@ mod tests {
 
     #[test]
     fn the_nearest_come_first_and_five_at_most() {
-        let names = ["aaab", "aaaa", "aabb", "zzzz", "aaac", "aaad", "aaae", "aaaf"];
+        let names = ["aaab", "aaaa", "aabb", "zzzz", "aaac", "aaad", "aaae", "aaaf"]; // One is too far, one is cut off.
         let found = near("aaaa", names.iter().map(|&name| (name.to_owned(), vec![name])));
         assert_eq!(found, ["aaaa", "aaab", "aaac", "aaad", "aaae"]);
     }
