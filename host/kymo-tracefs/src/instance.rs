@@ -292,10 +292,12 @@ fn mkdir_error(root: &Path, instances: &Path, error: Errno) -> Error {
     if !matches!(error, Errno::NOMEM | Errno::NOSPC | Errno::MLINK | Errno::NFILE) {
         return Error::file("make an instance", instances, error.into());
     }
-    // Telling how much is for the message only, so what cannot be read counts as 0.
-    let cpus = settings::cpus_of(root).unwrap_or_default();
-    let default = cpus.first().and_then(|&cpu| settings::ring_bytes(root, cpu).ok()).unwrap_or_default();
-    Error::NoInstance { path: instances.to_owned(), cause: error.into(), default_kib: default / 1024, cpus: cpus.len() }
+    Error::NoInstance {
+        path: instances.to_owned(),
+        cause: error.into(),
+        default_kib: settings::default_ring_kib(root),
+        cpus: settings::cpus_of(root).unwrap_or_default().len(),
+    }
 }
 
 /// Random enough that two sessions of one process, or of processes with one id, do not meet.

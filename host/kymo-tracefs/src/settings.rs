@@ -116,6 +116,18 @@ pub fn ring_bytes(instance: &Path, cpu: u32) -> Result<u64, Error> {
     bytes.ok_or_else(|| Error::strange(&path, &text, "expected a number of KiB"))
 }
 
+/// The size that a new instance's rings begin with, KiB per CPU; 0 where it cannot be told.
+pub fn default_ring_kib(root: &Path) -> u64 {
+    let text = file::read("tell the size of the ring", &root.join("buffer_size_kb")).unwrap_or_default();
+    last_number(&text)
+}
+
+/// Of `7 (expanded: 1410)`, in which the top-level ring has not grown to its default yet, or of `1410`.
+fn last_number(text: &str) -> u64 {
+    let mut numbers = text.split(|char: char| !char.is_ascii_digit()).filter_map(|digits| digits.parse().ok());
+    numbers.next_back().unwrap_or_default()
+}
+
 /// The size of a sub-buffer in bytes: what one read gives at most.
 pub fn page_bytes(instance: &Path) -> Result<usize, Error> {
     let path = instance.join("buffer_subbuf_size_kb");
@@ -162,6 +174,13 @@ mod tests {
         assert_eq!(mask(&[0]), "00000001");
         assert_eq!(mask(&[0, 1, 31]), "80000003");
         assert_eq!(mask(&[1, 32, 65]), "00000002,00000001,00000002");
+    }
+
+    #[test]
+    fn the_default_is_the_expanded_size() {
+        assert_eq!(last_number("7 (expanded: 1410)\n"), 1410);
+        assert_eq!(last_number("1410\n"), 1410);
+        assert_eq!(last_number("X\n"), 0);
     }
 
     #[test]
