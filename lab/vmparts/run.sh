@@ -161,7 +161,11 @@ start_guest() {
 	mkfifo "$folder/stdout" "$folder/stderr" || fail "cannot write to $folder"
 	exec 3<>"$folder/stdout" 4<>"$folder/stderr" 5<"$folder/stdout" 6<"$folder/stderr"
 	# As in a pipe of two programs: nobody reads on, so the guest ends.
-	{ cat <&5 || kill -PIPE "$self"; } 3>&- 4>&- 6<&- 8>&- &
+	{
+		trap '' INT
+		cat <&5
+		case $? in 1 | 141) kill -PIPE "$self" ;; esac
+	} 3>&- 4>&- 6<&- 8>&- &
 	cat <&6 >&2 3>&- 4>&- 5<&- 6<&- 8>&- &
 	exec 5<&- 6<&-
 	mapfile -t arguments < <(
