@@ -35,6 +35,17 @@ impl Class {
         }
     }
 
+    /// Number of a file within its stream class: readers take files of one number for parts of one stream. Those of the kernel's
+    /// class are counted by several threads.
+    fn instance(self, files: u64) -> u64 {
+        match self {
+            Class::Cpu(_) | Class::Thread => files,
+            Class::Kernel(cpu) => cpu.into(),
+            Class::State => 1 << 32,
+            Class::Marks => 2 << 32,
+        }
+    }
+
     fn file_name(self, number: u32) -> String {
         match self {
             Class::Cpu(cpu) => format!("user_{cpu}_{number}"),
@@ -153,7 +164,7 @@ impl Streams {
         let name = class.file_name(*number);
         let file = File::options().create_new(true).read(true).write(true).open(self.dir.join(&name))?;
         *number += 1;
-        let instance = self.files;
+        let instance = class.instance(self.files);
         self.files += 1;
         Ok(Stream { file, name, class, instance, bytes: 0, seq: 0, discarded: 0, newest: None })
     }
