@@ -74,6 +74,7 @@ fn arrays() {
     // Nothing says how large one is.
     check("foo_t x[NUM]", 16, "x", "foo_t", Kind::Opaque);
     check("foo_t x[2]", 24, "x", "foo_t", Kind::Opaque);
+    check("foo_t x[7]", 16, "x", "foo_t", Kind::Opaque);
     check("u64 x[NUM]", 12, "x", "u64", Kind::Opaque);
     check("struct foo x[2]", 16, "x", "struct foo", Kind::Opaque);
     check("u8 x[99999999999999999999]", 4, "x", "u8", Kind::Array { count: 4, element_bytes: 1 });
