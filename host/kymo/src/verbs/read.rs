@@ -1,10 +1,15 @@
-//! `kymo read`: a trace as text or JSON lines. Only opens, selects and prints; decoding is kymo-ctf's work.
+//! `kymo read`: a trace as text or JSON lines. Only opens, selects and prints; decoding is kymo-ctf's work. `learn` and
+//! `threads` find out which threads the records of a kernel belong to.
 
 mod json;
+#[cfg(test)]
+mod kernel_tests;
+mod learn;
 mod select;
 #[cfg(test)]
 mod tests;
 mod text;
+mod threads;
 mod zone;
 
 use std::io::{self, IsTerminal, Write};
@@ -13,12 +18,16 @@ use std::process::ExitCode;
 
 use kymo_ctf::read::{Caveat, Item, Loss, Reader, Record, Trace};
 
-use select::Selection;
+use learn::Learn;
+use select::{Selection, Shown};
 
 /// Print a trace in the order of time
 ///
 /// Any CTF 1.8 or CTF 2 trace can be read, not only those of kymo. Lost records are shown where they are missing.
 /// What is damaged is listed on standard error at the end.
+///
+/// Each record is shown with its program[process/thread]. Records of a kernel only have the thread: its name and
+/// process are what the trace has told of it so far (state dump, switches, forks, execs), and `-` where it has not.
 #[derive(clap::Args)]
 #[command(
     after_help = "Exit status: 0 fine, 1 the trace was damaged (what could be read was printed), 2 it cannot be opened."
@@ -36,6 +45,10 @@ pub struct Args {
     /// Only events whose name matches, such as `motor:*` (may be given several times)
     #[arg(long, value_name = "GLOB")]
     event: Vec<String>,
+    /// Also the records of the state dump: what processes, files and devices there were when recording began and ended.
+    /// Otherwise they are shown only when --event matches them
+    #[arg(long)]
+    state: bool,
     /// Stop after this many records
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
@@ -53,6 +66,15 @@ pub struct Args {
 /// Bytes that are collected before they are written; on a terminal each record is written at once.
 const BUFFER_BYTES: usize = 1 << 16;
 
+/// What was read and is not on the lines of records.
+#[derive(Default)]
+struct Totals {
+    lost_records: u64,
+    lost_places: u64,
+    /// Records of the state dump that were left out.
+    state_records: u64,
+}
+
 /// How one item becomes bytes.
 trait Format {
     fn record(&mut self, out: &mut Vec<u8>, record: &Record<'_>);
@@ -68,7 +90,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         torn.extend(opened.caveats);
         traces.push(opened.value);
     }
-    let selection = Selection::new(&traces, args.fields.as_deref(), &args.event)?;
+    let selection = Selection::new(&traces, args.fields.as_deref(), &args.event, args.state)?;
     for glob in selection.unmatched() {
         eprintln!("kymo: no event of the trace matches {glob:?}");
     }
@@ -76,14 +98,14 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let flush_at = if stdout.is_terminal() { 1 } else { BUFFER_BYTES };
     let mut reader = Reader::new(&traces);
     match print(&mut reader, &traces, &selection, &args, &mut stdout.lock(), flush_at) {
-        Ok(lost) => Ok(conclude(&traces, &reader, &torn, lost)),
+        Ok(totals) => Ok(conclude(&traces, &reader, &torn, &totals)),
         // Who reads us has seen enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
         Err(error) => Err(anyhow::Error::new(error).context("cannot write to standard output")),
     }
 }
 
-/// Prints all items in pieces of at least `flush_at` bytes; how many records were lost, and in how many places.
+/// Prints all items in pieces of at least `flush_at` bytes.
 fn print(
     reader: &mut Reader<'_>,
     traces: &[Trace],
@@ -91,31 +113,37 @@ fn print(
     args: &Args,
     to: &mut dyn Write,
     flush_at: usize,
-) -> io::Result<(u64, u64)> {
-    let mut format: Box<dyn Format> = if args.json {
-        Box::new(json::Json::new(selection))
-    } else {
-        Box::new(text::Text::new(
-            traces,
-            selection,
-            text::Times { cycles: args.cycles, utc: args.utc, date: args.date },
-        ))
-    };
+) -> io::Result<Totals> {
+    let mut format = format(traces, selection, args);
+    let mut learn = if selection.has_threads() { Learn::new(traces) } else { None };
     let mut out = Vec::with_capacity(2 * BUFFER_BYTES);
-    let (mut records, mut lost) = (0, (0u64, 0u64));
+    let (mut records, mut totals) = (0, Totals::default());
     while args.limit.is_none_or(|limit| records < limit) {
         match reader.next() {
             None => break,
             Some(Item::Loss(loss)) => {
-                lost = (lost.0.saturating_add(loss.records), lost.1 + 1);
+                totals.lost_records = totals.lost_records.saturating_add(loss.records);
+                totals.lost_places += 1;
                 format.loss(&mut out, &loss);
+                learn.iter_mut().for_each(|learn| learn.loss(&loss));
             }
             Some(Item::Record(record)) => {
-                if !selection.has_event(record.trace, record.event_position) {
-                    continue;
+                let shown = selection.event(record.trace, record.event_position);
+                let record = match &mut learn {
+                    Some(learn) => learn.record(record),
+                    None => record,
+                };
+                match shown {
+                    Shown::Yes => {
+                        records += 1;
+                        format.record(&mut out, &record);
+                    }
+                    Shown::No => continue,
+                    Shown::OnlyWithState => {
+                        totals.state_records += 1;
+                        continue;
+                    }
                 }
-                records += 1;
-                format.record(&mut out, &record);
             }
         }
         if out.len() >= flush_at {
@@ -125,13 +153,26 @@ fn print(
     }
     to.write_all(&out)?;
     to.flush()?;
-    Ok(lost)
+    Ok(totals)
 }
 
-/// Says on standard error what was lost and damaged.
-fn conclude(traces: &[Trace], reader: &Reader<'_>, torn: &[Caveat], lost: (u64, u64)) -> ExitCode {
-    if lost.1 > 0 {
-        eprintln!("kymo: {} records were lost, in {}", lost.0, places(lost.1));
+fn format<'a>(traces: &[Trace], selection: &'a Selection, args: &Args) -> Box<dyn Format + 'a> {
+    if args.json {
+        return Box::new(json::Json::new(selection));
+    }
+    let times = text::Times { cycles: args.cycles, utc: args.utc, date: args.date };
+    Box::new(text::Text::new(traces, selection, times))
+}
+
+/// Says on standard error what was left out, lost and damaged.
+fn conclude(traces: &[Trace], reader: &Reader<'_>, torn: &[Caveat], totals: &Totals) -> ExitCode {
+    match totals.state_records {
+        0 => {}
+        1 => eprintln!("kymo: 1 record of the state dump is not shown; --state shows it"),
+        records => eprintln!("kymo: {records} records of the state dump are not shown; --state shows them"),
+    }
+    if totals.lost_places > 0 {
+        eprintln!("kymo: {} records were lost, in {}", totals.lost_records, places(totals.lost_places));
     }
     let total = reader.caveat_count() + torn.len() as u64;
     if total == 0 {

@@ -2,7 +2,7 @@
 //!
 //! A record: `{"time":NS,"cycles":N,"cpu":1,"proc":"prog","pid":1234,"tid":1240,"event":"motor:step","fields":{...}}`.
 //! A loss: `{"lost":12,"packets":0,"cpu":0,"pid":1234,"proc":"prog","stream":"user_0_0","from":NS,"to":NS}`.
-//! `null` stands for what the trace does not say.
+//! `null` stands for what the trace does not say; a name that it does not say is empty.
 
 use std::io::Write as _;
 

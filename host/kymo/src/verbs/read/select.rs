@@ -16,6 +16,15 @@ pub struct Columns {
     pub event: bool,
 }
 
+/// Whether records of an event are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shown {
+    Yes,
+    No,
+    /// Nobody asked for them: hundreds of records that say what there was, and not what happened.
+    OnlyWithState,
+}
+
 /// What the user asked for.
 pub struct Selection {
     pub columns: Columns,
@@ -24,16 +33,23 @@ pub struct Selection {
     all_fields: bool,
     fields: Vec<String>,
     /// By trace and event.
-    events: Vec<Vec<bool>>,
+    events: Vec<Vec<Shown>>,
     unmatched: Vec<String>,
 }
 
 impl Selection {
-    /// A payload name that no event has is an error, because nothing would be shown for it.
-    pub fn new(traces: &[Trace], fields: Option<&[String]>, globs: &[String]) -> anyhow::Result<Self> {
-        let wanted = |name: &str| globs.is_empty() || globs.iter().any(|glob| matches(glob, name));
+    /// `globs` choose events; without any, all are shown, those of the state dump with `state` only. A payload name
+    /// that no event has is an error, because nothing would be shown for it.
+    pub fn new(traces: &[Trace], fields: Option<&[String]>, globs: &[String], state: bool) -> anyhow::Result<Self> {
+        let shown = |name: &str| match globs.iter().any(|glob| matches(glob, name)) {
+            true => Shown::Yes,
+            false if is_state(name) && state => Shown::Yes,
+            false if !globs.is_empty() => Shown::No,
+            false if is_state(name) => Shown::OnlyWithState,
+            false => Shown::Yes,
+        };
         let events =
-            traces.iter().map(|t| t.metadata.events.iter().map(|event| wanted(&event.name)).collect()).collect();
+            traces.iter().map(|t| t.metadata.events.iter().map(|event| shown(&event.name)).collect()).collect();
         let known = |glob: &str| traces.iter().flat_map(|t| &t.metadata.events).any(|event| matches(glob, &event.name));
         let mut selection = Self {
             columns: Columns { time: true, delta: true, cpu: true, proc: true, pid: true, tid: true, event: true },
@@ -87,14 +103,24 @@ impl Selection {
     }
 
     /// Whether records of an event are shown.
-    pub fn has_event(&self, trace: usize, event: usize) -> bool {
+    pub fn event(&self, trace: usize, event: usize) -> Shown {
         self.events[trace][event]
+    }
+
+    /// Whether it matters in which thread a record was written.
+    pub fn has_threads(&self) -> bool {
+        self.columns.proc || self.columns.pid || self.columns.tid
     }
 
     /// Whether a payload field is shown.
     pub fn has_field(&self, name: &str) -> bool {
         self.all_fields || self.fields.iter().any(|field| field == name)
     }
+}
+
+/// Whether an event is one of a state dump, by its name: LTTng's, or one of those that only kymo writes.
+pub fn is_state(name: &str) -> bool {
+    name.starts_with("lttng_statedump_") || name.starts_with("kymo_statedump_")
 }
 
 /// Whether `text` matches `glob`, where `*` stands for any text and `?` for any one character.

@@ -116,7 +116,7 @@ fn printed(arguments: &str) -> String {
     let traces = trace();
     let words = ["read", "DIR", "--utc"].into_iter().chain(arguments.split_whitespace());
     let args = <Command as clap::Parser>::parse_from(words).args;
-    let selection = Selection::new(&traces, args.fields.as_deref(), &args.event).unwrap();
+    let selection = Selection::new(&traces, args.fields.as_deref(), &args.event, args.state).unwrap();
     let mut out = Vec::new();
     super::print(&mut Reader::new(&traces), &traces, &selection, &args, &mut out, 1).unwrap();
     String::from_utf8(out).unwrap()
@@ -189,8 +189,8 @@ fn columns_events_and_limit() {
 #[test]
 fn unknown_names() {
     let traces = trace();
-    let error = Selection::new(&traces, Some(&["axes".into()]), &[]).err().unwrap().to_string();
+    let error = Selection::new(&traces, Some(&["axes".into()]), &[], false).err().unwrap().to_string();
     assert!(error.contains("\"axes\"") && error.contains("axis, big, data"), "{error}");
-    let selection = Selection::new(&traces, None, &["motor:*".into(), "pump:*".into()]).unwrap();
+    let selection = Selection::new(&traces, None, &["motor:*".into(), "pump:*".into()], false).unwrap();
     assert_eq!(selection.unmatched(), ["pump:*"]);
 }

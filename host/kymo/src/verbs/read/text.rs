@@ -1,5 +1,7 @@
 //! A line of text for each record: `14:03:12.123456789 (+0.000001234) cpu1 prog[1234/1240] motor:step: axis=3`.
 //!
+//! A thread of which only the tid is known is `[-/1240]`.
+//!
 //! What comes from the traced program is shown without control characters, so that no trace can drive a terminal.
 
 use std::io::Write as _;
@@ -125,10 +127,19 @@ impl super::Format for Text<'_> {
                 push_clean(out, loss.stream);
             }
         }
-        if let Some(pid) = loss.vpid {
-            out.extend_from_slice(b" (pid ");
-            push_u64(out, pid.into());
-            out.push(b')');
+        match (loss.vpid, loss.cpu) {
+            (Some(pid), _) => {
+                out.extend_from_slice(b" (pid ");
+                push_u64(out, pid.into());
+                out.push(b')');
+            }
+            // A CPU can have several streams that belong to no process.
+            (None, Some(_)) => {
+                out.extend_from_slice(b" (stream ");
+                push_clean(out, loss.stream);
+                out.push(b')');
+            }
+            (None, None) => {}
         }
         out.extend_from_slice(b" between ");
         self.time(out, loss.trace, loss.from_ns, loss.from_cycles);
