@@ -1,6 +1,10 @@
-//! `kymo list`: programs that can be recorded now, and the events of programs and files.
+//! `kymo list`: programs that can be recorded now, and the events of programs and files; of the kernel in `kernel`, of
+//! the state dump in `state`.
 //!
 //! A file's events come from its section `kymo_events` [spec/event.md 3.1]; the file is not run.
+
+mod kernel;
+mod state;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -16,16 +20,31 @@ use serde_json::{Value, json};
 /// How long one program may take to answer.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// List running programs that can be recorded, or the events of a program or file
+/// List running programs that can be recorded, or the events of a program, a file or the kernel
 ///
-/// Without arguments: the running programs. With a pattern (motor:*), the events of running programs that match it. With
-/// a file (./program, libx.so, x.o), the events in it, without running it. The exit status is 1 when there is nothing to
-/// list.
+/// Without arguments: the running programs. With a pattern (motor:*), the events of running programs that match it.
+/// With a file (./program, libx.so, x.o), the events in it, without running it. With -k, the events of the kernel. The
+/// exit status is 1 when there is nothing to list.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:\n  kymo list                     programs that run and have tracepoints\n  \
+    kymo list ./program           the events in a file\n  kymo list -k                  names of all kernel events\n  \
+    kymo list -k sched            kernel events of a group, with their fields\n  \
+    kymo list -k '*:*wakeup*'     those whose names match\n  kymo list --state             events of the state dump")]
 pub struct Args {
-    /// Executables, libraries or object files; or patterns of events, as provider:name with * ? [a-z]
+    /// Executables, libraries or object files; or patterns of events, as provider:name with * ? [a-z]. With -k:
+    /// patterns of kernel events, as system:event with * ?, a system, or a group (sched irq syscalls timer block net
+    /// power faults all)
     #[arg(value_name = "FILE|PATTERN")]
     what: Vec<String>,
+    /// Events of the kernel instead of programs: all names, or those that match a pattern, with their fields
+    #[arg(short = 'k', long)]
+    kernel: bool,
+    /// Show the fields of all kernel events
+    #[arg(long, requires = "kernel")]
+    fields: bool,
+    /// The events of the state dump that is recorded beside kernel events, with their fields
+    #[arg(long, conflicts_with_all = ["kernel", "what", "events"])]
+    state: bool,
     /// Show the events of each program, with their fields
     #[arg(short = 'v', long, visible_alias = "verbose")]
     events: bool,
@@ -44,6 +63,12 @@ struct Found {
 
 /// Runs the verb.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if args.kernel {
+        return kernel::run(&args);
+    }
+    if args.state {
+        return Ok(state::run(args.json));
+    }
     let (files, patterns): (Vec<_>, Vec<_>) = args.what.iter().cloned().partition(|what| is_file(what));
     let wanted = Patterns::new(&patterns, &[])?;
     if files.is_empty() {

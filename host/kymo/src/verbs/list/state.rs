@@ -1,0 +1,93 @@
+//! `kymo list --state`: the events of the state dump and their fields. They are the same on every machine.
+
+use std::process::ExitCode;
+
+use kymo_ctf::write::{EventClass, FieldClass, Number};
+use serde_json::{Value, json};
+
+/// What the types do not say.
+const UNITS: &str = "\
+runtime, deadline and period are in ns; start_time in clock ticks since boot; pgoff in bytes.
+prio is the kernel's priority minus 100: -100 is FIFO 99, 20 is nice 0. dev is major << 20 | minor.
+count is the number of interrupts since boot, on all CPUs.";
+
+/// Runs `kymo list --state`.
+pub(super) fn run(is_json: bool) -> ExitCode {
+    let classes = kymo_state::classes(0);
+    if is_json {
+        println!("{:#}", classes.iter().map(to_json).collect::<Value>());
+        return ExitCode::SUCCESS;
+    }
+    for class in &classes {
+        println!("{}", class.name);
+        for field in &class.fields {
+            println!("    {} {}", type_text(&field.class), field.name);
+        }
+    }
+    println!("\n{UNITS}");
+    ExitCode::SUCCESS
+}
+
+fn to_json(class: &EventClass) -> Value {
+    let fields: Vec<Value> =
+        class.fields.iter().map(|field| json!({ "name": field.name, "type": type_text(&field.class) })).collect();
+    json!({ "name": class.name, "fields": fields })
+}
+
+fn type_text(class: &FieldClass) -> String {
+    match class {
+        FieldClass::Number(number) => number_text(*number),
+        FieldClass::Enum { number, labels } => {
+            let labels: Vec<String> = labels.iter().map(|(label, value)| format!("{label} {value}")).collect();
+            format!("{} ({})", number_text(*number), labels.join(", "))
+        }
+        FieldClass::Text | FieldClass::CString => "text".to_owned(),
+        FieldClass::Chars { count } => format!("text[{count}]"),
+        FieldClass::Blob => "bytes".to_owned(),
+        FieldClass::Array { element, count } => format!("{}[{count}]", number_text(*element)),
+        FieldClass::Seq { element } => format!("{}[]", number_text(*element)),
+    }
+}
+
+/// As in the names of our own types: `u32`, `i64`, `x64` in base 16, `f64`, `bool`.
+fn number_text(number: Number) -> String {
+    match number {
+        Number::Int { bits, hex: true, .. } => format!("x{bits}"),
+        Number::Int { bits, signed: true, .. } => format!("i{bits}"),
+        Number::Int { bits, .. } => format!("u{bits}"),
+        Number::Float { bits } => format!("f{bits}"),
+        Number::Bool => "bool".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types() {
+        for (class, expect) in [
+            (FieldClass::Number(Number::unsigned(8)), "u8"),
+            (FieldClass::Number(Number::signed(32)), "i32"),
+            (FieldClass::Number(Number::hex(64)), "x64"),
+            (
+                FieldClass::Enum { number: Number::unsigned(32), labels: vec![("on".into(), 1), ("off".into(), 0)] },
+                "u32 (on 1, off 0)",
+            ),
+            (FieldClass::Chars { count: 16 }, "text[16]"),
+            (FieldClass::Array { element: Number::unsigned(8), count: 4 }, "u8[4]"),
+            (FieldClass::Seq { element: Number::Float { bits: 64 } }, "f64[]"),
+        ] {
+            assert_eq!(type_text(&class), expect);
+        }
+    }
+
+    #[test]
+    fn units_are_said_of_fields_that_exist() {
+        let classes = kymo_state::classes(0);
+        let has = |name: &str| classes.iter().any(|class| class.fields.iter().any(|field| field.name == name));
+        for name in ["runtime", "deadline", "period", "start_time", "pgoff", "prio", "dev", "count"] {
+            assert!(has(name) && UNITS.contains(name), "{name}");
+        }
+    }
+}
