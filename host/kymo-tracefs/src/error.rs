@@ -70,7 +70,10 @@ pub enum Error {
         source: io::Error,
     },
     /// A file of the kernel does not read as it should.
-    #[error("{} reads {text:?}, which is not understood ({why}): please report it with your kernel's version", path.display())]
+    #[error(
+        "{} reads {text:?}, which is not understood ({why}): please report it with your kernel's version",
+        path.display()
+    )]
     Strange {
         /// The file.
         path: PathBuf,

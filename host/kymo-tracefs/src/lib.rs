@@ -1,4 +1,4 @@
-//! The files of tracefs: finding it, instances, choosing and enabling events, rings, probes [spec/kernel.md 1, 2, 3, 8].
+//! The files of tracefs: finding it, instances, choosing events, rings, probes [spec/kernel.md 1, 2, 3, 8].
 //!
 //! [`Tracefs::find`] gives tracefs, [`Tracefs::create`] an [`Instance`] of our own, [`Wanted`] says which events,
 //! [`Instance::add_probes`] adds events in programs,

@@ -73,7 +73,7 @@ fn strip_time(entry: &str) -> &str {
 mod tests {
     use super::*;
 
-    const LOG: &str = "[12065.004968] event filter parse error: error: Field not found\n  Command: bad ==\n               ^\n\
+    const LOG: &str = "[12065.004968] event filter parse error: error: Field not found\n  Command: bad ==\n    ^\n\
                        [12066.1] trace_uprobe: error: Invalid argument\n  Command: p:a/b /x:1\n           ^\n";
 
     #[test]

@@ -33,7 +33,7 @@ pub enum ProbeError {
     },
     /// The program was stripped.
     #[error(
-        "{} is stripped, so only its {exported} exported functions can be found, and {function:?} is not one of them{}; \
+        "{} is stripped, so only its {exported} exported functions can be found, and {function:?} is none of them{}; \
          install its debug symbols (found by build id below /usr/lib/debug), or build it without strip",
         path.display(), near_text(near)
     )]
@@ -62,7 +62,8 @@ pub enum ProbeError {
     },
     /// Code that only chooses code.
     #[error(
-        "{function:?} in {} is chosen among several when the program starts (ifunc): probe one of those that do the work",
+        "{function:?} in {} is chosen among several when the program starts (ifunc): probe one of those that do the \
+         work",
         path.display()
     )]
     Indirect {

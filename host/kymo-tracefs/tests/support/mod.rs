@@ -5,6 +5,7 @@
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use kymo_tracefs::{CpuReader, Instance, Settings, Tracefs};
 
@@ -37,13 +38,20 @@ pub fn exists(tracefs: &Tracefs, name: &str) -> bool {
     tracefs.root().join("instances").join(name).exists()
 }
 
-/// Cleans until `gone`. Once would do, if no other test and no other session held the lock to clean at that moment.
+/// How long another's cleaning may take.
+const CLEANED_WITHIN: Duration = Duration::from_secs(30);
+
+/// Cleans until `gone`. Once would do, if no other test and no other session were at it at the same moment.
 pub fn remove_until(tracefs: &Tracefs, gone: impl Fn() -> bool) {
-    let cleaned = (0..1000).any(|_| {
+    let begin = Instant::now();
+    loop {
         tracefs.remove_dead();
-        gone()
-    });
-    assert!(cleaned, "still there after 1000 times of cleaning");
+        if gone() {
+            return;
+        }
+        assert!(begin.elapsed() < CLEANED_WITHIN, "still there after {CLEANED_WITHIN:?} of cleaning");
+        std::thread::yield_now();
+    }
 }
 
 /// Text of a file of an instance.
