@@ -94,6 +94,7 @@ pub(crate) fn environment(
         Some(Naming::Kernel) => ("kernel", "kymo", version),
         Some(Naming::Lttng) => ("kernel", "lttng-modules", ["2", "13", "9"]),
     };
+    let patch_key = if tracer == "kymo" { "tracer_patch" } else { "tracer_patchlevel" };
     [
         ("hostname", text(system.nodename())),
         ("sysname", text(system.sysname())),
@@ -103,7 +104,7 @@ pub(crate) fn environment(
         ("tracer_name", EnvValue::Text(tracer.to_owned())),
         ("tracer_major", number(major)),
         ("tracer_minor", number(minor)),
-        ("tracer_patch", number(patch)),
+        (patch_key, number(patch)),
         ("domain", EnvValue::Text(domain.to_owned())),
         ("recorded_by", EnvValue::Text(concat!("kymo ", env!("CARGO_PKG_VERSION")).to_owned())),
         ("trace_name", EnvValue::Text(session.to_owned())),

@@ -59,7 +59,16 @@ const FIELDS: &[(&str, &str, &str, Convert)] = &[
 /// Fields that LTTng's events do not have.
 const DROPPED: &[(&str, &str)] = &[("syscalls", "__syscall_nr"), ("ftrace", "ip")];
 
+/// Fields that LTTng's events have and the kernel's lack; readers ask for them. Their value is -1: the kernel does not say.
+const UNKNOWN: &[(&str, &str, &[&str])] = &[("sched", "sched_process_fork", &["parent_pid", "child_pid"])];
+
 impl Naming {
+    /// Fields (`i32`, -1) behind those of the kernel.
+    pub(crate) fn unknown_fields(self, system: &str, event: &str) -> &'static [&'static str] {
+        let row = UNKNOWN.iter().find(|(of, name, _)| self == Naming::Lttng && *of == system && *name == event);
+        row.map_or(&[], |(_, _, fields)| fields)
+    }
+
     /// Name of an event in the trace.
     pub fn event(self, system: &str, event: &str) -> String {
         if self == Naming::Kernel {

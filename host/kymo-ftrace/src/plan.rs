@@ -17,6 +17,8 @@ enum Step {
     Copy { from: u16, bytes: u16 },
     /// An `i32` at `from`, less 100.
     Priority { from: u16 },
+    /// An `i32` of -1.
+    Unknown,
     /// Letters at `from`, as a `u32` of bits.
     Rwbs { from: u16, bytes: u16 },
     /// Text up to a NUL, with one.
@@ -69,6 +71,12 @@ pub(crate) fn compile(
         let (class, step) = one(field, convert);
         fields.push(TraceField { name, class });
         push(&mut steps, step);
+    }
+    for name in naming.unknown_fields(system, &format.name) {
+        if only.is_none() {
+            fields.push(TraceField { name: (*name).to_owned(), class: FieldClass::Number(Number::signed(32)) });
+            push(&mut steps, Step::Unknown);
+        }
     }
     let class =
         EventClass { id: format.id, name: naming.event(system, &format.name), file: String::new(), line: 0, fields };
@@ -148,7 +156,7 @@ impl Step {
     fn fixed_bytes(&self) -> usize {
         match self {
             Step::Copy { bytes, .. } => usize::from(*bytes),
-            Step::Priority { .. } | Step::Rwbs { .. } => 4,
+            Step::Priority { .. } | Step::Rwbs { .. } | Step::Unknown => 4,
             // The NUL, or the count.
             Step::CString(_) | Step::Seq { .. } => 2,
         }
@@ -199,6 +207,7 @@ impl Plan {
                     let value = i32::from_le_bytes(bytes.try_into().map_err(|_| BadRecord)?);
                     out.extend_from_slice(&value.wrapping_sub(100).to_le_bytes());
                 }
+                Step::Unknown => out.extend_from_slice(&(-1i32).to_le_bytes()),
                 Step::Rwbs { from, bytes } => {
                     let from = usize::from(from);
                     let letters = record.get(from..from + usize::from(bytes)).ok_or(BadRecord)?;
