@@ -37,6 +37,9 @@ pub struct Args {
     #[arg(value_name = "FILE|PATTERN")]
     what: Vec<String>,
     /// Events of the kernel instead of programs: all names, or those that match a pattern, with their fields
+    ///
+    /// Names, types and fields are the kernel's own. Where a trace has another name, it stands behind "in a trace"; with `kymo
+    /// record --names kernel`, traces have the kernel's.
     #[arg(short = 'k', long)]
     kernel: bool,
     /// Show the fields of all kernel events

@@ -25,6 +25,8 @@ struct DescribedField {
     ty: String,
     /// Its name in a trace; `None` where traces do not have it.
     traced: Option<String>,
+    /// What a trace has instead of its value, as `prio - 100`; `None` where it is the same.
+    value: Option<String>,
 }
 
 /// Runs `kymo list -k`.
@@ -84,6 +86,7 @@ impl Described {
             name: field.name.clone(),
             ty: type_text(field),
             traced: traced(&name.system, format, Some(&field.name)).fields.into_iter().next().map(|field| field.name),
+            value: value_in_trace(&name.system, &field.name),
         };
         let fields = format.fields.iter().map(field).collect();
         Described { traced: traced(&name.system, format, None).name, name, fields }
@@ -95,6 +98,12 @@ fn traced(system: &str, format: &EventFormat, field: Option<&String>) -> EventCl
     // The layout of pages has no part in names.
     let page = PageFormat { time_offset: 0, commit_offset: 8, commit_bytes: 8, data_offset: 16, data_bytes: 4080 };
     Decoder::new(page).add(system, format, Naming::Lttng, field.map(std::slice::from_ref))
+}
+
+/// `prio - 100`, `rwbs as bits`: where the table of names changes a value too.
+fn value_in_trace(system: &str, field: &str) -> Option<String> {
+    let key = format!("{system}:*.{field}");
+    Naming::table().find(|(kernel, traced)| *kernel == key && traced.contains(' ')).map(|(_, traced)| traced)
 }
 
 fn type_text(field: &Field) -> String {
@@ -128,10 +137,11 @@ fn print(event: &Described) {
     let traced = if differs { format!("  (in a trace: {})", event.traced) } else { String::new() };
     println!("{}{traced}", event.name);
     for field in &event.fields {
-        let traced = match &field.traced {
-            None => "  (not in a trace)".to_owned(),
-            Some(traced) if *traced != field.name => format!("  (in a trace: {traced})"),
-            Some(_) => String::new(),
+        let traced = match (&field.value, &field.traced) {
+            (_, None) => "  (not in a trace)".to_owned(),
+            (Some(value), _) => format!("  (in a trace: {value})"),
+            (None, Some(traced)) if *traced != field.name => format!("  (in a trace: {traced})"),
+            (None, Some(_)) => String::new(),
         };
         println!("    {} {}{traced}", field.ty, field.name);
     }
@@ -162,6 +172,14 @@ mod tests {
 
     fn fields(event: &Described) -> Vec<(&str, &str, Option<&str>)> {
         event.fields.iter().map(|field| (field.ty.as_str(), field.name.as_str(), field.traced.as_deref())).collect()
+    }
+
+    #[test]
+    fn values_that_differ_in_a_trace() {
+        assert_eq!(value_in_trace("sched", "prev_prio").as_deref(), Some("prev_prio - 100"));
+        assert_eq!(value_in_trace("block", "rwbs").as_deref(), Some("rwbs as bits"));
+        assert_eq!(value_in_trace("sched", "prev_pid"), None);
+        assert_eq!(value_in_trace("signal", "prio"), None);
     }
 
     const COMMON: &str = "format:\n\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use kymo_ctf::write::{EventClass, FieldClass, Number};
+use kymo_ctf::write::{EventClass, Field, FieldClass, Number};
 use serde_json::{Value, json};
 
 /// What the types do not say.
@@ -21,7 +21,7 @@ pub(super) fn run(is_json: bool) -> ExitCode {
     for class in &classes {
         println!("{}", class.name);
         for field in &class.fields {
-            println!("    {} {}", type_text(&field.class), field.name);
+            println!("    {} {}{}", type_text(&field.class), field.name, labels_text(&field.class));
         }
     }
     println!("\n{UNITS}");
@@ -29,18 +29,26 @@ pub(super) fn run(is_json: bool) -> ExitCode {
 }
 
 fn to_json(class: &EventClass) -> Value {
-    let fields: Vec<Value> =
-        class.fields.iter().map(|field| json!({ "name": field.name, "type": type_text(&field.class) })).collect();
-    json!({ "name": class.name, "fields": fields })
+    let field = |field: &Field| {
+        let mut value = json!({ "name": field.name, "type": type_text(&field.class) });
+        if let FieldClass::Enum { labels, .. } = &field.class {
+            value["labels"] = labels.iter().map(|(label, number)| (label.clone(), json!(number))).collect();
+        }
+        value
+    };
+    json!({ "name": class.name, "fields": class.fields.iter().map(field).collect::<Value>() })
+}
+
+/// ` = other 0, fifo 1` behind an enumeration's field.
+fn labels_text(class: &FieldClass) -> String {
+    let FieldClass::Enum { labels, .. } = class else { return String::new() };
+    let labels: Vec<String> = labels.iter().map(|(label, value)| format!("{label} {value}")).collect();
+    format!(" = {}", labels.join(", "))
 }
 
 fn type_text(class: &FieldClass) -> String {
     match class {
-        FieldClass::Number(number) => number_text(*number),
-        FieldClass::Enum { number, labels } => {
-            let labels: Vec<String> = labels.iter().map(|(label, value)| format!("{label} {value}")).collect();
-            format!("{} ({})", number_text(*number), labels.join(", "))
-        }
+        FieldClass::Number(number) | FieldClass::Enum { number, .. } => number_text(*number),
         FieldClass::Text | FieldClass::CString => "text".to_owned(),
         FieldClass::Chars { count } => format!("text[{count}]"),
         FieldClass::Blob => "bytes".to_owned(),
@@ -70,16 +78,25 @@ mod tests {
             (FieldClass::Number(Number::unsigned(8)), "u8"),
             (FieldClass::Number(Number::signed(32)), "i32"),
             (FieldClass::Number(Number::hex(64)), "x64"),
-            (
-                FieldClass::Enum { number: Number::unsigned(32), labels: vec![("on".into(), 1), ("off".into(), 0)] },
-                "u32 (on 1, off 0)",
-            ),
+            (FieldClass::Enum { number: Number::unsigned(32), labels: vec![] }, "u32"),
             (FieldClass::Chars { count: 16 }, "text[16]"),
             (FieldClass::Array { element: Number::unsigned(8), count: 4 }, "u8[4]"),
             (FieldClass::Seq { element: Number::Float { bits: 64 } }, "f64[]"),
         ] {
             assert_eq!(type_text(&class), expect);
         }
+    }
+
+    #[test]
+    fn labels() {
+        let labels = vec![("on".into(), 1), ("off".into(), 0)];
+        let class = FieldClass::Enum { number: Number::unsigned(8), labels };
+        assert_eq!(labels_text(&class), " = on 1, off 0");
+        assert_eq!(labels_text(&FieldClass::Text), "");
+        let field = Field { name: "state".into(), class };
+        let event = EventClass { id: 1, name: "e".into(), file: String::new(), line: 0, fields: vec![field] };
+        let labels = json!({ "on": 1, "off": 0 });
+        assert_eq!(to_json(&event)["fields"], json!([{ "name": "state", "type": "u8", "labels": labels }]));
     }
 
     #[test]
