@@ -2,7 +2,8 @@
 
 use kymo_ctf::read::{Memory, Reader, Trace};
 use kymo_ctf::write::{
-    ClockMeta, EventClass, Field, FieldClass, Number, PacketHead, StreamClass, StreamKind, TraceMeta, metadata_ctf18,
+    ClockMeta, EventClass, Field, FieldClass, Number, PacketHead, Program, StreamClass, StreamKind, TraceMeta,
+    metadata_ctf18,
 };
 
 use super::select::Selection;
@@ -20,7 +21,7 @@ fn lttng_events() -> Vec<EventClass> {
     let switch = [("prev_comm", COMM), ("prev_tid", I32), ("prev_state", I64), ("next_comm", COMM), ("next_tid", I32)];
     vec![
         event(1, "sched_switch", &switch),
-        event(2, "sched_process_fork", &[("child_comm", COMM), ("child_tid", I32)]),
+        event(2, "sched_process_fork", &[("child_comm", COMM), ("child_tid", I32), ("child_pid", I32)]),
         event(3, "sched_process_exec", &[("filename", FieldClass::CString), ("tid", I32), ("old_tid", I32)]),
         event(4, "sched_process_exit", &[("comm", COMM), ("tid", I32)]),
         event(5, "irq_handler_entry", &[("irq", I32)]),
@@ -106,6 +107,11 @@ impl Cpu {
     }
 
     fn trace(&mut self, events: Vec<EventClass>) -> Vec<Trace> {
+        self.trace_with(events, None)
+    }
+
+    /// `program`: a record of an event `motor:step` at a time, by the thread 12 of the process 10, which is called `bash`.
+    fn trace_with(&mut self, events: Vec<EventClass>, program: Option<u64>) -> Vec<Trace> {
         let clock = ClockMeta {
             name: "tsc".into(),
             uuid: [2; 16],
@@ -115,16 +121,38 @@ impl Cpu {
             offset_cycles: 0,
             precision_cycles: 0,
         };
-        let streams = vec![StreamClass { kind: StreamKind::Kernel, events }];
+        let mut streams = vec![StreamClass { kind: StreamKind::Kernel, events }];
+        if program.is_some() {
+            streams.insert(0, StreamClass { kind: StreamKind::User, events: vec![event(1, "motor:step", &[])] });
+        }
         let mut metadata = metadata_ctf18(&TraceMeta { uuid: [1; 16], env: vec![], clock, streams });
         if !self.has_tid {
             let context = "int32_t _tid;";
             assert!(metadata.contains(context));
             metadata = metadata.replacen(context, "", 1);
         }
-        let streams = vec![("kernel_2_0".into(), std::mem::take(&mut self.packets))];
+        let mut streams = vec![("kernel_2_0".into(), std::mem::take(&mut self.packets))];
+        streams.extend(program.map(|time| ("user_2_0".into(), user_packet(time))));
         vec![Trace::from_files(&Memory { metadata: metadata.into(), streams }).unwrap().value]
     }
+}
+
+fn user_packet(time: u64) -> Vec<u8> {
+    let content = [&(1 | time << 16).to_le_bytes()[..], &12u32.to_le_bytes()].concat();
+    let mut procname = [0; 16];
+    procname[..4].copy_from_slice(b"bash");
+    let head = PacketHead {
+        uuid: [1; 16],
+        stream_instance: 0,
+        begin: time,
+        end: time,
+        content_bytes: content.len() as u64,
+        seq: 0,
+        discarded: 0,
+        cpu: 2,
+        program: Some(Program { vpid: 10, lane: 0, procname }),
+    };
+    [head.encode(), content].concat()
 }
 
 #[derive(clap::Parser)]
@@ -156,7 +184,8 @@ fn names_and_processes_by_lttngs_names() {
     cpu.irq(10).irq(0).irq(99);
     cpu.record(6, 10, &[int(10), int(10), comm("bash")]).record(6, 0, &[int(0), int(0), comm("swapper/0")]);
     cpu.record(7, 0, &[]);
-    cpu.record(2, 10, &[comm("bash"), int(11)]).switch((10, "bash"), 1, (11, "bash")).irq(11);
+    cpu.record(2, 10, &[comm("bash"), int(12), int(10)]).irq(12);
+    cpu.record(2, 10, &[comm("bash"), int(11), int(-1)]).switch((10, "bash"), 1, (11, "bash")).irq(11);
     cpu.record(3, 11, &[b"/bin/ls\0".to_vec(), int(11), int(11)]).record(4, 11, &[comm("ls"), int(11)]).irq(11);
     cpu.switch((11, "ls"), 0x20, (0, "swapper/2")).irq(11).irq(-1);
     let traces = cpu.packet(0).trace(lttng_events());
@@ -164,6 +193,8 @@ fn names_and_processes_by_lttngs_names() {
         "bash[10/10] irq_handler_entry",
         "swapper/2[0/0] irq_handler_entry",
         "[-/99] irq_handler_entry",
+        "bash[10/10] sched_process_fork",
+        "bash[10/12] irq_handler_entry",
         "bash[10/10] sched_process_fork",
         "bash[10/10] sched_switch",
         "bash[-/11] irq_handler_entry",
@@ -201,6 +232,25 @@ fn names_and_processes_by_the_kernels_names() {
             "worker[21/22] task:task_rename",
             "make[-/20] task:task_rename",
             "worker[21/22] irq:irq_handler_entry",
+        ],
+    );
+}
+
+#[test]
+fn a_programs_records_tell_the_process_of_its_threads() {
+    let mut cpu = Cpu::new(true);
+    cpu.switch((10, "bash"), 0, (12, "worker")).irq(12);
+    cpu.time = 5;
+    let traces = cpu.irq(12).irq(10).packet(0).trace_with(lttng_events(), Some(4));
+    check(
+        &traces,
+        WHO,
+        &[
+            "bash[-/10] sched_switch",
+            "worker[-/12] irq_handler_entry",
+            "bash[10/12] motor:step",
+            "worker[10/12] irq_handler_entry",
+            "bash[-/10] irq_handler_entry",
         ],
     );
 }
