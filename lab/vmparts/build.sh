@@ -17,25 +17,32 @@ build_tools_provide() {
 	rm -f "$cache/install.log"
 }
 
+# Kept as it comes: unpacked it has 1.7 GB.
 make_source() {
 	say "downloading linux-source-6.12 (150 MB)"
 	with_packages download_package linux-source-6.12 "$1" || return
-	dpkg-deb --fsys-tarfile "$1"/*.deb | tar -xO --wildcards './usr/src/linux-source-6.12.tar.*' >"$1/tar" &&
-		tool xz -dc "$1/tar" | tar -x -C "$1" --strip-components=1 || fail "cannot unpack linux-source-6.12"
-	rm -f "$1"/*.deb "$1/tar" "$1/download.log"
+	dpkg-deb --fsys-tarfile "$1"/*.deb | tar -xO --wildcards './usr/src/linux-source-6.12.tar.xz' >"$1/source.tar.xz" ||
+		fail "linux-source-6.12 holds no linux-source-6.12.tar.xz"
+	rm -f "$1"/*.deb "$1/download.log"
+}
+
+unpack_source() {
+	mkdir "$1" && tool xz -dc "$cache/source/linux-6.12/source.tar.xz" | tar -x -C "$1" --strip-components=1 ||
+		fail "cannot unpack the kernel's source: is there room for 1.7 GB in $cache?"
 }
 
 make_built_kernel() {
-	local name=$1 new=$2 source=$cache/source/linux-6.12 log=$cache/failed/build-$1.log
+	local name=$1 new=$2 log=$cache/failed/build-$1.log
 	build_tools_provide || return
 	provide source/linux-6.12 make_source || return
 	mkdir -p "$cache/failed" || return
 	say "building $name (some 7 minutes; log: $log)"
-	build_kernel "$source" "$new/build" "$here/vmparts"/{kernel,kernel-"$name"}.config >"$log" 2>&1 </dev/null ||
+	unpack_source "$new/source" || return
+	build_kernel "$new/source" "$new/build" "$here/vmparts"/{kernel,kernel-"$name"}.config >"$log" 2>&1 </dev/null ||
 		fail "building $name failed, see $log: $(tail -n 1 "$log")"
 	strip -g -o "$new/vmlinux" "$new/build/vmlinux" || fail "cannot strip the kernel"
 	mv "$new/build/include/config/kernel.release" "$new/release" && mv "$new/build/.config" "$new/config" || return
-	rm -rf "$new/build" "$log"
+	rm -rf "$new/source" "$new/build" "$log"
 }
 
 # build_kernel SOURCE BUILD FRAGMENT...: tinyconfig plus the fragments, each line of which has to hold.
