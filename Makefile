@@ -38,6 +38,15 @@ bench: ## kymo beside its peers, as ratios (table, JSON and raw data in build/be
 	@$(MAKE) -s build
 	@KYMO=$(KYMO) bench/run $(BENCH)
 
+bench-kernel: ## the kernel as a source beside trace-cmd, as ratios (QUICK=1 for a short run)
+	@scripts/deps.sh bench-kernel
+	@$(MAKE) -s build
+	@KYMO=$(KYMO) bench/run kernel
+
+vm: ## fetches Debian's stock and PREEMPT_RT kernels and QEMU into the cache, and says what there is (lab/README.md)
+	@lab/vm fetch
+	@lab/vm list
+
 lint: ## formatting, clippy, and the checks that hold spec and code together
 	@scripts/tidy.sh
 	@$(CARGO) fmt --all --check
@@ -53,4 +62,4 @@ clean: ## removes what was built
 	@rm -rf build
 	@$(CARGO) clean -q
 
-.PHONY: help build emit host demo test stress bench lint install uninstall clean
+.PHONY: help build emit host demo test stress bench bench-kernel vm lint install uninstall clean

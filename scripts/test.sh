@@ -40,7 +40,8 @@ suite() {
 suite 'spec and code together' scripts/tidy.sh
 suite 'record path' emit/tests/run.sh
 suite 'model of the ring' spec/models/run.sh
-suite 'host crates' "$CARGO" test -q --release -p kymo-abi -p kymo-ctf -p kymo-collect -p kymo
+suite 'host crates' "$CARGO" test -q --release -p kymo-abi -p kymo-ctf -p kymo-ftrace \
+	-p kymo-state -p kymo-tracefs -p kymo-collect -p kymo
 suite 'whole pipe' "$CARGO" test --release -p kymo-tests -- --nocapture
 suite 'preload helpers' tests/preload/run.sh
 suite 'examples and installation' tests/install.sh
