@@ -51,6 +51,14 @@ pub enum Error {
         /// What is wrong with it.
         source: kymo_ftrace::format::FormatError,
     },
+    /// A field was chosen that no event has.
+    #[error("no chosen kernel event has a field {field:?}{}", if near.is_empty() { String::new() } else { format!("; near it: {}", near.join(", ")) })]
+    Field {
+        /// As it was given.
+        field: String,
+        /// Fields that may have been meant.
+        near: Vec<String>,
+    },
     /// A thread of the collector ended by a panic: a defect of kymo.
     #[error("the collector's {thread} thread failed; what was written so far is in the trace")]
     Thread {

@@ -6,6 +6,7 @@ mod ring;
 mod state;
 mod summary;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
@@ -109,6 +110,7 @@ impl Kernel {
         let page = format::parse_page_format(&tracefs.header_page()?).map_err(Error::format("events/header_page"))?;
         let mut decoder = Decoder::new(page);
         let mut classes = Vec::with_capacity(chosen.len() + 1);
+        let mut fields = FieldNames::default();
         let mark = Chosen { event: EventName::new("ftrace", "print"), filter: None, fields: None };
         for chosen in chosen.iter().chain([&mark]) {
             let name = &chosen.event;
@@ -118,9 +120,11 @@ impl Kernel {
                 caveats.push(format!("{name} was left out: its id {} is too large for a trace", format.id));
                 continue;
             }
+            fields.note(chosen, &format);
             let system = system_in_trace(&instance, &name.system);
             classes.push(decoder.add(system, &format, config.naming, chosen.fields.as_deref()));
         }
+        fields.check()?;
         if config.state.is_some() {
             classes.extend(kymo_state::classes(STATE_FIRST_ID));
         }
@@ -233,6 +237,29 @@ impl Recording {
         summary.caveats = caveats;
         summary.take(&report);
         Ok(Recorded { report, state: self.state, summary })
+    }
+}
+
+/// Fields that were chosen by name, and those that there are.
+#[derive(Default)]
+struct FieldNames {
+    asked: BTreeSet<String>,
+    there: BTreeSet<String>,
+}
+
+impl FieldNames {
+    fn note(&mut self, chosen: &Chosen, format: &format::EventFormat) {
+        let Some(asked) = &chosen.fields else { return };
+        self.asked.extend(asked.iter().cloned());
+        self.there.extend(format.fields.iter().map(|field| field.name.clone()));
+    }
+
+    /// A name that no event has is a mistake; one that only some have is not.
+    fn check(&self) -> Result<(), Error> {
+        let Some(field) = self.asked.iter().find(|name| !self.there.contains(*name)) else { return Ok(()) };
+        let there: Vec<String> = self.there.iter().cloned().collect();
+        let near = crate::near(field, &there, 3).into_iter().map(str::to_owned).collect();
+        Err(Error::Field { field: field.clone(), near })
     }
 }
 

@@ -40,7 +40,15 @@ fn main() -> ExitCode {
         Verb::Docs(args) => verbs::docs::run(args),
     };
     outcome.unwrap_or_else(|error| {
-        eprintln!("kymo: {error:#}");
+        eprintln!("kymo: {}", message(&error));
         ExitCode::from(2)
+    })
+}
+
+/// An error and its causes, each said once: many of ours name their cause themselves.
+fn message(error: &anyhow::Error) -> String {
+    error.chain().skip(1).fold(error.to_string(), |text, cause| {
+        let cause = cause.to_string();
+        if text.contains(&cause) { text } else { format!("{text}: {cause}") }
     })
 }

@@ -47,11 +47,7 @@ impl StateDump {
         summary.records += batch.records;
         (summary.processes, summary.threads) = (report.processes, report.threads);
         (summary.files, summary.maps) = (report.files, report.maps);
-        for caveat in report.caveats {
-            if !summary.caveats.contains(&caveat) {
-                summary.caveats.push(caveat);
-            }
-        }
+        summary.caveats = report.caveats;
         let piece = libc::iovec { iov_base: batch.bytes.as_ptr().cast_mut().cast(), iov_len: batch.bytes.len() };
         let nothing = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
         let packet = Packet { begin: begun.min(newest), end: newest, lost: 0, program: None, pieces: [piece, nothing] };

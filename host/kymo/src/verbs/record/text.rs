@@ -140,11 +140,17 @@ fn processes(summary: &Summary) {
     }
     let list = if list.is_empty() { list } else { format!(" ({list})") };
     let clock = &summary.clock;
+    let mut programs = String::new();
+    if summary.process_count > 0 || summary.kernel.is_none() {
+        programs = format!(
+            "{} recorded{list}, {} seen; rings: up to {}; ",
+            plural(summary.recorded_count, "program"),
+            count(summary.process_count),
+            bytes(summary.rings_bytes_max)
+        );
+    }
     eprintln!(
-        "kymo: {} recorded{list}, {} seen; rings: up to {}; clock: {} at {:.6} MHz, within {:.2} ppm",
-        plural(summary.recorded_count, "program"),
-        count(summary.process_count),
-        bytes(summary.rings_bytes_max),
+        "kymo: {programs}clock: {} at {:.6} MHz, within {:.2} ppm",
         clock.name,
         clock.frequency_hz as f64 / 1e6,
         clock.frequency_error_ppm
@@ -160,7 +166,8 @@ fn losses(summary: &Summary) {
     let mut lost = summary.lost;
     let total = lost.total();
     if total == 0 {
-        eprintln!("kymo: nothing was lost");
+        let is_all = summary.kernel.as_ref().is_none_or(|kernel| kernel.lost.total() == 0);
+        eprintln!("kymo: nothing was lost{}", if is_all { "" } else { " of the programs' records" });
         return;
     }
     let causes: Vec<String> = Cause::ALL
