@@ -45,10 +45,14 @@ impl Name {
 /// Takes the lock of an instance. `None` if another holds it, or if the directory has gone meanwhile.
 pub fn lock(path: &Path) -> Result<Option<OwnedFd>, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let directory = match rustix::fs::open(path, flags, Mode::empty()) {
-        Err(Errno::NOENT) => return Ok(None),
-        opened => opened?,
-    };
+    match rustix::fs::open(path, flags, Mode::empty()) {
+        Err(Errno::NOENT) => Ok(None),
+        opened => lock_opened(path, opened?),
+    }
+}
+
+/// As [`lock`], of a directory that was opened by `path`.
+fn lock_opened(path: &Path, directory: OwnedFd) -> Result<Option<OwnedFd>, Errno> {
     match rustix::fs::flock(&directory, FlockOperation::NonBlockingLockExclusive) {
         Err(Errno::WOULDBLOCK) => return Ok(None),
         locked => locked?,
@@ -155,6 +159,27 @@ mod tests {
         }
         assert_eq!(Name::parse("kymo-99999999999-00000000", '-'), None);
         assert_eq!(Name::parse("kymo--00000000", '-'), None);
+    }
+
+    #[test]
+    fn a_directory_that_went_before_it_was_locked_is_nobodys() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("kymo-1-00000000");
+        let open = || {
+            std::fs::create_dir(&path).unwrap();
+            OwnedFd::from(std::fs::File::open(&path).unwrap())
+        };
+        let locked = lock_opened(&path, open()).unwrap().unwrap();
+        assert!(lock(&path).unwrap().is_none(), "another has it");
+        drop(locked);
+        assert!(lock(&path).unwrap().is_some());
+        std::fs::remove_dir(&path).unwrap();
+        let gone = open();
+        std::fs::remove_dir(&path).unwrap();
+        assert!(lock(&path).unwrap().is_none());
+        assert!(lock_opened(&path, gone.try_clone().unwrap()).unwrap().is_none());
+        std::fs::create_dir(&path).unwrap();
+        assert!(lock_opened(&path, gone).unwrap().is_none(), "the name has another directory now");
     }
 
     #[test]

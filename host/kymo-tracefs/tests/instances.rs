@@ -4,7 +4,7 @@ mod support;
 
 use std::io::Write;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
 
 use kymo_tracefs::{Error, Settings, Tracefs};
 use support::{Helper, drain, exists, knob, ready_and_wait, remove_until, settings, tracefs};
@@ -267,20 +267,22 @@ fn found_where_nothing_is_mounted() {
 #[test]
 fn makers_and_cleaners_at_once_do_not_hurt_each_other() {
     let Some(tracefs) = tracefs() else { return };
-    let making = AtomicUsize::new(3);
+    let making = Arc::new(());
     std::thread::scope(|scope| {
-        for _ in 0..3 {
-            scope.spawn(|| {
+        for making in [making.clone(), making.clone(), making.clone()] {
+            let tracefs = &tracefs;
+            scope.spawn(move || {
+                // Goes with the thread, by a panic too.
+                let _making = making;
                 for _ in 0..20 {
                     let instance = tracefs.create(&settings()).unwrap();
                     assert_eq!(knob(&instance, "tracing_on"), "0");
                     instance.remove().unwrap();
                 }
-                making.fetch_sub(1, Ordering::Relaxed);
             });
         }
         scope.spawn(|| {
-            while making.load(Ordering::Relaxed) > 0 {
+            while Arc::strong_count(&making) > 1 {
                 tracefs.remove_dead();
             }
         });
