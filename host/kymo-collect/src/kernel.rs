@@ -24,8 +24,19 @@ pub(crate) use drain::{Drain, Report, Stop};
 pub(crate) use state::StateDump;
 pub use summary::{KernelCause, KernelLoss, KernelLost, KernelSummary, StateSummary};
 
-/// Ring memory per CPU where nothing else is said.
-pub const RING_BYTES: u64 = 8 << 20;
+/// Ring memory per CPU where nothing else is said, bytes: the kernel gives it to every CPU that can exist, so it is less
+/// where there are many.
+pub fn kernel_ring_bytes() -> u64 {
+    const PER_CPU: u64 = 8 << 20;
+    const ALL: u64 = 512 << 20;
+    const LEAST: u64 = 1 << 20;
+    let possible = std::fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
+    let last = possible.trim().rsplit(['-', ',']).next().and_then(|cpu| cpu.parse::<u64>().ok()).unwrap_or(0);
+    (ALL / (last + 1)).clamp(LEAST, PER_CPU)
+}
+
+/// Looks at the threads of a process that is to be followed: one that makes threads without end must not hold up the session.
+const LOOKS_MAX: usize = 16;
 
 /// First id of the state dump's events; the kernel gives its ids from 1 upwards.
 pub(crate) const STATE_FIRST_ID: u16 = 65_000;
@@ -159,7 +170,7 @@ impl Kernel {
     ) -> Result<Recording, Error> {
         let mut drain = Drain::new(&self.instance, self.decoder, source, counters, (dir, uuid))?;
         if let Only::Pids(pids) = &self.only {
-            self.instance.only(pids)?;
+            follow(&self.instance, pids)?;
         }
         self.instance.enable(&self.chosen)?;
         if self.only != Only::Command {
@@ -261,6 +272,34 @@ impl FieldNames {
         let near = crate::near(field, &there, 3).into_iter().map(str::to_owned).collect();
         Err(Error::Field { field: field.clone(), near })
     }
+}
+
+/// Restricts the instance to all threads of these processes. The kernel's list is one of threads, and follows what these create;
+/// those that others create while the list is written are found by another look.
+fn follow(instance: &Instance, pids: &[u32]) -> Result<(), Error> {
+    let mut listed = Vec::new();
+    for _ in 0..LOOKS_MAX {
+        let found = threads_of(pids);
+        if found == listed {
+            break;
+        }
+        instance.only(&found)?;
+        listed = found;
+    }
+    Ok(())
+}
+
+/// Threads of these processes, ascending. A process that has ended is there by its own id: its list must not be empty,
+/// which would restrict nothing.
+fn threads_of(pids: &[u32]) -> Vec<u32> {
+    let mut threads = pids.to_vec();
+    for pid in pids {
+        let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        threads.extend(tasks.filter_map(|task| task.file_name().to_str()?.parse::<u32>().ok()));
+    }
+    threads.sort_unstable();
+    threads.dedup();
+    threads
 }
 
 /// Probes are in a group of the instance's own, whose name means nothing to readers.

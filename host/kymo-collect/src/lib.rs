@@ -29,7 +29,9 @@ mod stream;
 mod summary;
 
 pub use error::Error;
-pub use kernel::{KernelCause, KernelConfig, KernelLoss, KernelLost, KernelSummary, Only, RING_BYTES, StateSummary};
+pub use kernel::{
+    KernelCause, KernelConfig, KernelLoss, KernelLost, KernelSummary, Only, StateSummary, kernel_ring_bytes,
+};
 pub use marks::{MARK_BYTES_MAX, Sent, send_mark};
 pub use pattern::{Patterns, near};
 pub use query::{RunningProgram, running};

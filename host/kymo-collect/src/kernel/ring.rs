@@ -79,10 +79,13 @@ impl Ring {
         }
     }
 
-    /// Takes pages until the ring is empty or `pages_max` were taken. Returns how many.
-    pub(crate) fn look(&mut self, pass: &mut Pass<'_>, pages_max: usize) -> usize {
+    /// Takes pages until the ring is empty or `pages_max` were taken; also until it has come to the page that the kernel
+    /// writes to, where `is_live`: the calls that take a few records from there would be the next few records. Returns
+    /// how many pages.
+    pub(crate) fn look(&mut self, pass: &mut Pass<'_>, pages_max: usize, is_live: bool) -> usize {
         let mut pages = 0;
-        while pages < pages_max {
+        let mut is_behind = true;
+        while pages < pages_max && is_behind {
             let taken = match self.reader.read(pass.page) {
                 Ok(0) => break,
                 Ok(bytes) => bytes,
@@ -94,7 +97,8 @@ impl Ring {
             pages += 1;
             // The page is moved out for a moment: decoding borrows it while packets are written.
             let page = std::mem::take(&mut pass.page);
-            self.take(&page[..taken], pass);
+            let data_bytes = self.take(&page[..taken], pass);
+            is_behind = !is_live || data_bytes >= page.len() / 2;
             pass.page = page;
         }
         let is_old = self.begun.is_some_and(|begun| begun.elapsed() >= PACKET_AGE);
@@ -107,12 +111,16 @@ impl Ring {
         pages
     }
 
-    /// One sub-buffer.
-    fn take(&mut self, page: &[u8], pass: &mut Pass<'_>) {
+    /// One sub-buffer. Returns the bytes of its records; those of a damaged one count as all.
+    fn take(&mut self, page: &[u8], pass: &mut Pass<'_>) -> usize {
         let mut pending = match pass.decoder.open(page) {
             Ok(pending) => pending,
-            Err(error) => return self.damaged(0, error.to_string()),
+            Err(error) => {
+                self.damaged(0, error.to_string());
+                return page.len();
+            }
         };
+        let data_bytes = pending.data_bytes;
         match pending.missed {
             Missed::None => {}
             Missed::Some(count) => self.missed(Some(count), pass),
@@ -135,6 +143,7 @@ impl Ring {
         if self.batch.bytes.len() >= PACKET_BYTES {
             self.flush(pass);
         }
+        data_bytes
     }
 
     /// Records were overwritten in front of the page at hand. Where a page did not say how many, the kernel's own count decides,

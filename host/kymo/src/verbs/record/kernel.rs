@@ -36,9 +36,9 @@ pub struct KernelArgs {
     /// Record without the kernel where it cannot be had, and say why
     #[arg(long)]
     kernel_optional: bool,
-    /// Kernel ring per CPU: bytes, or with K, M, G
-    #[arg(long, value_name = "SIZE", default_value = "8M", value_parser = units::bytes)]
-    kernel_ring: u64,
+    /// Kernel ring per CPU: bytes, or with K, M, G [default: 8M, less on a machine with more than 64 CPUs]
+    #[arg(long, value_name = "SIZE", value_parser = units::bytes)]
+    kernel_ring: Option<u64>,
     /// A full kernel ring drops new records instead of overwriting its oldest
     #[arg(long)]
     kernel_discard: bool,
@@ -97,7 +97,7 @@ impl KernelArgs {
                 Names::Lttng => Naming::Lttng,
                 Names::Kernel => Naming::Kernel,
             },
-            ring_bytes: self.kernel_ring,
+            ring_bytes: self.kernel_ring.unwrap_or_else(kymo_collect::kernel_ring_bytes),
             subbuf_bytes: None,
             overwrite: !self.kernel_discard,
             cpus: self.cpus.as_ref().map(|cpus| cpus.0.clone()),
