@@ -52,6 +52,8 @@ pub struct Pending<'a> {
     held: Option<RawRecord<'a>>,
     /// What was missed in front of the page.
     pub missed: Missed,
+    /// Bytes of the page's records as the kernel wrote them, heads included.
+    pub data_bytes: usize,
     /// So far.
     pub outcome: Outcome,
 }
@@ -96,7 +98,8 @@ impl Decoder {
     /// Begins with a page.
     pub fn open<'a>(&self, bytes: &'a [u8]) -> Result<Pending<'a>, PageError> {
         let page = Page::parse(bytes, &self.page)?;
-        Ok(Pending { records: page.records(), held: None, missed: page.missed(), outcome: Outcome::default() })
+        let (records, missed, data_bytes) = (page.records(), page.missed(), page.data_bytes());
+        Ok(Pending { records, held: None, missed, data_bytes, outcome: Outcome::default() })
     }
 
     /// Appends records of the page to `batch`. True when the page is at its end; false when the next record lies so far in
