@@ -36,6 +36,7 @@ struct kymo_memory {
 	uint8_t *base; /* header page and control blocks; rseq: then the doubled lanes */
 	size_t control_bytes, mapped_bytes;
 	struct kymo_ring *rings;
+	struct kymo_marks *marks; /* of lane 0; null in discard mode */
 	uint32_t lane_count, ring_bytes;
 	uint64_t data_offset; /* of lane 0 in the file */
 	uint64_t serial;
@@ -75,6 +76,9 @@ struct kymo_ring *kymo_hold(uint32_t slot);
 void kymo_release(uint32_t slot);
 bool kymo_slot_idle(uint32_t slot);
 void kymo_copy_segs(uint8_t *to, const struct kymo_seg *segs, const struct kymo_seg *segs_end);
+
+/* overwrite.c */
+bool kymo_overwrite(const struct kymo_memory *memory, uint32_t lane, uint64_t *head, uint64_t bytes);
 
 /* portable.c */
 void kymo_portable_write(struct kymo_self *self, struct kymo_event *event, uint32_t slot,

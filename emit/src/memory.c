@@ -131,6 +131,21 @@ static int map_rseq_lanes(struct kymo_memory *memory)
 	return 0;
 }
 
+/* Overwrite mode is said in the header, which the collector wrote before. */
+static int find_marks(struct kymo_memory *memory, const struct kymo_msg_attach *attach)
+{
+	uint64_t offset = __atomic_load_n(&kymo_memory_header(memory)->marks_offset, __ATOMIC_RELAXED);
+	uint64_t end = offset + (uint64_t)attach->lane_count * sizeof(struct kymo_marks);
+
+	if (!offset)
+		return 0;
+	if (offset < (uint64_t)attach->rings_offset + (uint64_t)attach->lane_count * sizeof(struct kymo_ring) ||
+	    offset % sizeof(uint64_t) || end > attach->data_offset)
+		return EINVAL;
+	memory->marks = (struct kymo_marks *)(void *)(memory->base + offset);
+	return 0;
+}
+
 /*
  * kymo_memory_map: maps what attach describes. Takes fd in any case.
  * Returns: 0; an errno value, with nothing left mapped.
@@ -162,6 +177,9 @@ int kymo_memory_map(struct kymo_memory *memory, const struct kymo_msg_attach *at
 		goto fail_errno;
 	kymo_touch(at, memory->control_bytes);
 	memory->rings = (struct kymo_ring *)(void *)(memory->base + attach->rings_offset);
+	error = find_marks(memory, attach);
+	if (error)
+		goto fail;
 	if (portable) {
 		madvise(at, memory->control_bytes, MADV_DONTFORK);
 		return 0;

@@ -217,9 +217,12 @@ static void leave(struct kymo_claim *claim)
  * clock is read, and last set, between looking at reserve and deciding, so that neither is older
  * than what a handler wrote meanwhile.
  */
-static bool reserve(struct kymo_ring *ring, uint32_t room, uint64_t id, uint64_t step,
-		    uint64_t *position, uint64_t *word)
+static bool reserve(const struct kymo_memory *memory, struct kymo_ring *ring, uint64_t id,
+		    uint64_t step, uint64_t *position, uint64_t *word)
 {
+	uint32_t room = memory->ring_bytes - 7;
+	uint32_t lane = (uint32_t)(ring - memory->rings);
+
 	for (;;) {
 		uint64_t tail;
 
@@ -232,7 +235,8 @@ static bool reserve(struct kymo_ring *ring, uint32_t room, uint64_t id, uint64_t
 		if ((uint32_t)(*position + step) - (uint32_t)tail <= room) {
 			if (kymo__cas_local(&ring->reserve, *position, *position + step))
 				return true;
-		} else if (__atomic_load_n(&ring->reserve, __ATOMIC_RELAXED) == *position) {
+		} else if (__atomic_load_n(&ring->reserve, __ATOMIC_RELAXED) == *position &&
+			   !kymo_overwrite(memory, lane, &ring->reserve, step - KYMO_ONE_RECORD)) {
 			return false;
 		}
 	}
@@ -265,7 +269,7 @@ void kymo_portable_write(struct kymo_self *self, struct kymo_event *event, uint3
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	if (bytes > KYMO_RECORD_MAX || bytes > to->room) {
 		kymo__add_local(&ring->lost_size, 1);
-	} else if (!reserve(ring, to->room, id, step, &position, &word)) {
+	} else if (!reserve(&kymo_memories[slot], ring, id, step, &position, &word)) {
 		kymo__add_local(&ring->lost_full, 1);
 	} else {
 		at = claim->data + (position & to->mask);

@@ -83,6 +83,7 @@ static void count(uint64_t *counter)
 /* A record on its way out of line. */
 struct record {
 	const struct kymo_slot *slot;
+	const struct kymo_memory *memory;
 	uint64_t step;
 	uint32_t tid;
 	uint16_t id;
@@ -101,7 +102,8 @@ static void spill(struct kymo_ring *rings, uint32_t lane, const struct record *r
 		count(&ring->lost_restart);
 		return;
 	}
-	if (is_full(ring, record->step, slot->room)) {
+	if (is_full(ring, record->step, slot->room) &&
+	    !kymo_overwrite(record->memory, lane, &ring->head, record->step - KYMO_ONE_RECORD)) {
 		count(&ring->lost_full);
 		goto out;
 	}
@@ -135,7 +137,8 @@ static bool settle(struct kymo_ring *rings, const struct record *record, bool la
 		count(&rings[cpu < cpu_count ? cpu : cpu_count].lost_size);
 		return true;
 	}
-	if (cpu < cpu_count && is_full(&rings[cpu], record->step, slot->room)) {
+	if (cpu < cpu_count && is_full(&rings[cpu], record->step, slot->room) &&
+	    !kymo_overwrite(record->memory, cpu, &rings[cpu].head, bytes)) {
 		count(&rings[cpu].lost_full);
 		return true;
 	}
@@ -149,7 +152,7 @@ static void rseq_write(const struct kymo_self *self, struct kymo_event *event, u
 		       uint64_t step, const struct kymo_seg *segs, const struct kymo_seg *segs_end)
 {
 	const struct kymo_slot *slot = &kymo_process->slots[index];
-	struct record record = { slot, step, self->tid, 0, segs, segs_end };
+	struct record record = { slot, &kymo_memories[index], step, self->tid, 0, segs, segs_end };
 
 	for (unsigned restarts = 0;; restarts++) {
 		struct kymo_ring *rings;

@@ -36,9 +36,11 @@ struct local {
 	struct kymo_mem *mem;
 };
 
-static inline void local_attach(struct local *local, uint32_t ring_bytes, uint32_t lane_count)
+static inline void local_attach(struct local *local, uint32_t ring_bytes, uint32_t lane_count,
+				bool overwrite)
 {
 	struct kymo_msg_attach attach = { .msg = { KYMO_MSG_ATTACH, sizeof(attach) } };
+	uint32_t marks_offset = KYMO_MEM_HEADER_BYTES + lane_count * (uint32_t)sizeof(struct kymo_ring);
 	struct kymo_slot slot;
 	int fd = memfd_create("kymo-test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
@@ -48,13 +50,23 @@ static inline void local_attach(struct local *local, uint32_t ring_bytes, uint32
 	attach.lane_count = lane_count;
 	attach.ring_bytes = ring_bytes;
 	attach.rings_offset = KYMO_MEM_HEADER_BYTES;
-	attach.data_offset = (KYMO_MEM_HEADER_BYTES + lane_count * sizeof(struct kymo_ring) + 4095) &
-			     ~4095ull;
+	attach.data_offset =
+		(marks_offset + (overwrite ? lane_count * sizeof(struct kymo_marks) : 0) + 4095) & ~4095ull;
 	attach.mem_bytes = attach.data_offset + (uint64_t)lane_count * ring_bytes;
 	attach.serial = 77;
 	CHECK(!ftruncate(fd, (off_t)attach.mem_bytes), "size");
 	CHECK(!fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), "seals");
 	memset(local, 0, sizeof(*local));
+	if (overwrite) {
+		struct kymo_mem mem = { .marks_offset = marks_offset };
+		uint64_t tail = (uint32_t)(ring_bytes / KYMO_CHUNKS - (ring_bytes - 7));
+
+		CHECK(pwrite(fd, &mem, sizeof(mem), 0) == sizeof(mem), "header");
+		for (uint32_t lane = 0; lane < lane_count; lane++)
+			CHECK(pwrite(fd, &tail, sizeof(tail),
+				     (off_t)(KYMO_MEM_HEADER_BYTES + lane * sizeof(struct kymo_ring) +
+					     offsetof(struct kymo_ring, tail))) == sizeof(tail), "tail");
+	}
 	CHECK(!kymo_memory_map(&kymo_memories[0], &attach, dup(fd)), "writer's mapping");
 	local->view = kymo_memories[0];
 	local->view.fd = fd;
@@ -97,6 +109,38 @@ static inline uint32_t local_take(struct local *local, uint32_t lane, const uint
 static inline void local_done(struct local *local, uint32_t lane, uint64_t head)
 {
 	__atomic_store_n(&local_ring(local, lane)->tail, head, __ATOMIC_RELEASE);
+}
+
+/*
+ * Overwrite mode: copies what is intact on a lane to copy (ring_bytes). Returns its bytes; *from and
+ * *head say which [ring.md 10]. 0 where the writer was faster.
+ */
+static inline uint32_t local_snapshot(struct local *local, uint32_t lane, uint8_t *copy, uint64_t *from,
+				      uint64_t *head)
+{
+	const struct kymo_marks *marks = &local->view.marks[lane];
+	struct kymo_ring *ring = local_ring(local, lane);
+	uint32_t best = 0, tail;
+
+	*head = __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE);
+	if (!local->data[lane])
+		CHECK(!kymo_lane_map(&local->view, lane, NULL, &local->data[lane]), "reader's mapping");
+	memcpy(copy, local->data[lane] + (*head & (local->ring_bytes - 1)), local->ring_bytes);
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	tail = (uint32_t)__atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
+	*from = *head;
+	for (uint32_t i = 0; i < KYMO_MARKS; i++) {
+		uint64_t mark = __atomic_load_n(&marks->at[i], __ATOMIC_RELAXED), span = *head - mark;
+		uint32_t bytes = (uint32_t)span;
+
+		if ((int32_t)((uint32_t)mark - tail) < 0 || bytes > local->ring_bytes ||
+		    (span >> 32) * 12 > bytes || bytes <= best)
+			continue;
+		best = bytes;
+		*from = mark;
+	}
+	memmove(copy, copy + local->ring_bytes - best, best);
+	return best;
 }
 
 static inline uint64_t local_lost(const struct local *local)

@@ -45,6 +45,8 @@ for ring in rseq portable; do
 	check "stress, $ring, read nearly all" $run $paced 4194304 --pace
 	check "stress, $ring, small ring, mostly lost" $run $records 65536
 	check "stress, $ring, affinity changes" $run $paced 1048576 --move --pace
+	check "stress, $ring, flight recorder" $run $records 262144 --overwrite
+	check "stress, $ring, flight recorder, tiny ring, affinity changes" $run $paced 4096 --overwrite --move
 done
 check "guard: machine code of the record path" emit/tests/guard.sh
 

@@ -200,7 +200,7 @@ int main(void)
 	CPU_ZERO(&one);
 	CPU_SET(0, &one);
 	CHECK(!sched_setaffinity(0, sizeof(one), &one), "cannot pin");
-	local_attach(&local, RING_BYTES, rseq ? (uint32_t)sysconf(_SC_NPROCESSORS_CONF) + 1 : 2);
+	local_attach(&local, RING_BYTES, rseq ? (uint32_t)sysconf(_SC_NPROCESSORS_CONF) + 1 : 2, false);
 	lane = 0;
 	local_enable(&kymo__event_sequence_words_1, 1);
 	local_enable(&kymo__event_sequence_words_2, 2);

@@ -4,11 +4,13 @@
  * that checks every record: none torn, none out of order in its lane, produced = read + lost
  * exactly [ring.md 1].
  *
- *	stress [records] [ring bytes] [--move] [--pace]
+ *	stress [records] [ring bytes] [--move] [--pace] [--overwrite]
  *
  * --move: a thread changes the writers' affinity all the time. --pace: writers go slowly enough
  * that most records are read; without it most are lost, and the counting of losses is what is
- * tested. KYMO_RING=portable takes the portable ring.
+ * tested. --overwrite: a flight recorder, of which the reader takes snapshots all the time; every
+ * record is in one, or was overwritten in between, and counted [ring.md 10]. KYMO_RING=portable
+ * takes the portable ring.
  */
 #include "local.h"
 
@@ -34,7 +36,8 @@ static __thread uint32_t self_writer = WRITERS;
 static int stop_reader, stop_mover;
 static bool pace;
 static pid_t writer_tids[WRITERS];
-static uint64_t read_records, read_bytes;
+static uint64_t read_records, read_bytes, overwritten, snapshots;
+static uint64_t snapshot_end[KYMO_CLAIMS_MAX];
 static uint64_t last_stamp[KYMO_CLAIMS_MAX];
 
 static uint64_t checksum(uint64_t a, uint64_t b)
@@ -134,6 +137,44 @@ static void read_lane(uint32_t lane)
 	local_done(&local, lane, head);
 }
 
+/* A snapshot of a lane: whole records, and how many were overwritten since the one before. */
+static void snapshot_lane(uint32_t lane, uint8_t *copy)
+{
+	uint64_t from, head, records = 0;
+	uint32_t left = local_snapshot(&local, lane, copy, &from, &head);
+	uint64_t before = snapshot_end[lane];
+
+	last_stamp[lane] = 0;
+	for (const uint8_t *at = copy; left; records++) {
+		uint32_t bytes = check_record(lane, at, left);
+
+		left -= bytes;
+		at += bytes;
+	}
+	CHECK((head - from) >> 32 == records, "lane %u: %lu records between the marks, %lu read", lane,
+	      (unsigned long)((head - from) >> 32), (unsigned long)records);
+	if ((int64_t)(from - before) > 0)
+		overwritten += (from - before) >> 32;
+	else
+		from = before;
+	read_records += (head - from) >> 32;
+	snapshot_end[lane] = head;
+	snapshots++;
+}
+
+static void *snapshot_reader(void *unused)
+{
+	uint8_t *copy = malloc(local.ring_bytes);
+
+	for (bool last = false; !last;) {
+		last = __atomic_load_n(&stop_reader, __ATOMIC_ACQUIRE);
+		for (uint32_t lane = 0; lane < local.lane_count; lane++)
+			snapshot_lane(lane, copy);
+	}
+	free(copy);
+	return unused;
+}
+
 static void *reader(void *unused)
 {
 	for (bool last = false; !last;) {
@@ -165,7 +206,7 @@ static void *mover(void *unused)
 int main(int argc, char **argv)
 {
 	uint32_t ring_bytes = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 0) : 1u << 20;
-	bool move = false;
+	bool move = false, overwrite = false;
 	struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
 	struct itimerval tick = { { 0, 100 }, { 0, 100 } }, off = { { 0, 0 }, { 0, 0 } };
 	pthread_t threads[WRITERS], reading, moving;
@@ -175,11 +216,13 @@ int main(int argc, char **argv)
 	for (int i = 3; i < argc; i++) {
 		move |= !strcmp(argv[i], "--move");
 		pace |= !strcmp(argv[i], "--pace");
+		overwrite |= !strcmp(argv[i], "--overwrite");
 	}
 	if (argc > 1)
 		wanted_records = strtoull(argv[1], NULL, 0);
 	local_attach(&local, ring_bytes,
-		     kymo_kind == KYMO_KIND_RSEQ ? (uint32_t)sysconf(_SC_NPROCESSORS_CONF) + 1 : 16);
+		     kymo_kind == KYMO_KIND_RSEQ ? (uint32_t)sysconf(_SC_NPROCESSORS_CONF) + 1 : 16,
+		     overwrite);
 	local_enable(&kymo__event_stress_fixed, 1);
 	local_enable(&kymo__event_stress_varied, 2);
 	local_enable(&kymo__event_stress_handler, 3);
@@ -190,7 +233,7 @@ int main(int argc, char **argv)
 		pthread_create(&threads[i], NULL, writer, (void *)i);
 	/* Signals hit writers only. */
 	pthread_sigmask(SIG_BLOCK, &alarm, NULL);
-	pthread_create(&reading, NULL, reader, NULL);
+	pthread_create(&reading, NULL, overwrite ? snapshot_reader : reader, NULL);
 	if (move)
 		pthread_create(&moving, NULL, mover, NULL);
 	setitimer(ITIMER_REAL, &tick, NULL);
@@ -206,12 +249,13 @@ int main(int argc, char **argv)
 	lost = local_lost(&local);
 	for (int i = 0; i <= WRITERS; i++)
 		all += produced[i];
-	printf("%s ring of %u bytes%s: produced %lu (%lu in signal handlers), read %lu, lost %lu\n",
+	printf("%s ring of %u bytes%s: produced %lu (%lu in signal handlers), read %lu, overwritten %lu, lost %lu\n",
 	       kymo_kind == KYMO_KIND_RSEQ ? "rseq" : "portable", ring_bytes, move ? ", moving" : "",
 	       (unsigned long)all, (unsigned long)produced[WRITERS], (unsigned long)read_records,
-	       (unsigned long)lost);
-	CHECK(all == read_records + lost, "%ld records unaccounted for",
-	      (long)(all - read_records - lost));
+	       (unsigned long)overwritten, (unsigned long)lost);
+	CHECK(all == read_records + overwritten + lost, "%ld records unaccounted for",
+	      (long)(all - read_records - overwritten - lost));
+	CHECK(!overwrite || snapshots > 10, "%lu snapshots", (unsigned long)snapshots);
 	CHECK(produced[WRITERS] > 0, "no signal came");
 	CHECK(read_records > 0, "nothing was read");
 	return 0;

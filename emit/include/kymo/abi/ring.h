@@ -50,10 +50,11 @@ struct kymo_mem {
 	uint64_t serial;       /* identity of this memory, unique on the collector */
 	uint64_t lost_lane;    /* program: records lost because no lane was free for the thread */
 	uint32_t lanes_used;   /* program, portable: lanes at and above this were never claimed */
-	uint32_t unused;
+	uint32_t marks_offset; /* collector: bytes to the marks of lane 0; 0 in discard mode */
 };
 KYMO_CHECK_SIZE(struct kymo_mem, 72);
 KYMO_CHECK_OFFSET(struct kymo_mem, lanes_used, 64);
+KYMO_CHECK_OFFSET(struct kymo_mem, marks_offset, 68);
 KYMO_CHECK_OFFSET(struct kymo_mem, ring_bytes, 24);
 KYMO_CHECK_OFFSET(struct kymo_mem, data_offset, 32);
 KYMO_CHECK_OFFSET(struct kymo_mem, lost_lane, 56);
@@ -67,7 +68,8 @@ KYMO_CHECK_OFFSET(struct kymo_mem, lost_lane, 56);
 struct kymo_ring {
 	uint64_t head;	       /* program: everything below is published */
 	uint64_t last;	       /* program: header word of the newest record begun; never older than head */
-	uint64_t tail;	       /* collector: everything below is free again */
+	uint64_t tail;	       /* collector: everything below is free again. Overwrite mode: program,
+				* everything at and above is intact */
 	uint64_t lost_full;    /* program: records lost because the ring was full */
 	uint64_t lost_size;    /* program: records lost because they were too long */
 	uint64_t lost_restart; /* program: records lost because the sequence could not be completed */
@@ -85,5 +87,18 @@ KYMO_CHECK_OFFSET(struct kymo_ring, reserve, 48);
 KYMO_CHECK_OFFSET(struct kymo_ring, owner, 60);
 
 #define KYMO_ONE_RECORD (1ull << 32)
+
+/*
+ * Overwrite mode [ring.md 10]: marks of one lane. Each is a value that head had, so a place where a
+ * record begins. The ring has KYMO_CHUNKS chunks; mark i is of the newest chunk whose number is i
+ * modulo KYMO_MARKS.
+ */
+#define KYMO_CHUNKS 32u
+#define KYMO_MARKS 64u
+
+struct kymo_marks {
+	uint64_t at[KYMO_MARKS]; /* program */
+};
+KYMO_CHECK_SIZE(struct kymo_marks, 512);
 
 #endif
