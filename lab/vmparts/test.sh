@@ -39,8 +39,8 @@ leftovers() {
 test_kernels() {
 	expect 'stock: status' "$(status "$vm" run -- uname -rv)" 0
 	expect 'stock: release' "$(cat out)" '*-amd64 #1 SMP PREEMPT_DYNAMIC*'
-	expect 'rt: status' "$(status "$vm" run --kernel rt -- sh -c 'uname -rv; cat /sys/kernel/realtime')" 0
-	expect 'rt: release' "$(cat out)" $'*-rt-amd64 #1 SMP PREEMPT_RT*\n1'
+	expect 'rt: status' "$(status "$vm" run --kernel rt -- uname -rv)" 0
+	expect 'rt: release' "$(cat out)" '*-rt-amd64 #1 SMP PREEMPT_RT*'
 }
 
 test_statuses() {
