@@ -111,6 +111,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let has_command = !args.command.is_empty();
     let ring_bytes = ring_bytes(args.ring_size, args.quiet)?;
+    // What is wrong with the request is found before a directory is made or an earlier trace replaced.
+    let kernel = args.kernel.config(has_command, &args.pid)?;
     let output = output::Output::prepare(args.output.as_deref(), args.overwrite)?;
     let mut config = Config::new(output.path());
     config.name = args.command.first().map_or_else(|| "kymo".to_owned(), |name| base_name(name));
@@ -126,7 +128,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         (false, true) => Scope::All,
         (false, false) => Scope::Pids(args.pid.clone()),
     };
-    config.kernel = args.kernel.config(has_command, &args.pid)?;
+    config.kernel = kernel;
     config.kernel_optional = args.kernel.is_optional();
     let limits = command::Limits::take();
     // Before any thread exists, so that none takes a signal that is for the watcher.
