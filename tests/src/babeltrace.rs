@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 
 use serde_json::{Map, Value};
 
+use crate::trace::NOT_KNOWN;
 use crate::{Lab, Read, Record, paths};
 
 /// The Python that has babeltrace2's bindings: Debian's own, before others in PATH.
@@ -58,13 +59,14 @@ pub fn agrees(lab: &Lab, dir: &Path, read: &Read) -> bool {
 /// Records of equal time may come in any order from different streams.
 fn in_one_order(records: &[Value]) -> Vec<&Value> {
     let mut sorted: Vec<&Value> = records.iter().collect();
-    sorted.sort_by_key(|record| ["cycles", "cpu", "pid", "tid"].map(|key| record[key].as_u64()));
+    sorted.sort_by_key(|record| (["cycles", "cpu", "tid"].map(|key| record[key].as_u64()), record["event"].as_str()));
     sorted
 }
 
 fn in_our_order(records: &[Record]) -> Vec<&Record> {
     let mut sorted: Vec<&Record> = records.iter().collect();
-    sorted.sort_by_key(|record| (record.cycles, record.cpu.unwrap_or(u64::from(u32::MAX)), record.pid, record.tid));
+    let numbers = |record: &Record| [record.cycles, record.cpu.unwrap_or(u64::from(u32::MAX)), record.tid].map(Some);
+    sorted.sort_by_key(|record| (numbers(record), Some(record.event.as_str())));
     sorted
 }
 
@@ -79,9 +81,14 @@ fn same_record(theirs: &Value, ours: &Record) -> Result<(), String> {
     }
     head("cycles", ours.cycles.into())?;
     head("cpu", ours.cpu.unwrap_or(u64::from(u32::MAX)).into())?;
-    head("proc", ours.proc.as_str().into())?;
-    head("pid", ours.pid.into())?;
-    head("tid", ours.tid.into())?;
+    // The program of a kernel's record is what kymo read found out; babeltrace2 only has the thread.
+    if theirs.get("pid").is_some() {
+        head("proc", ours.proc.as_str().into())?;
+        head("pid", ours.pid.into())?;
+    }
+    // A mark may come from nobody that says who it is.
+    let tid = if ours.tid == NOT_KNOWN { Value::from(-1) } else { ours.tid.into() };
+    head("tid", tid)?;
     head("event", ours.event.as_str().into())?;
     let fields = theirs["fields"].as_object().ok_or("no fields")?;
     let visible: Map<String, Value> = fields

@@ -11,6 +11,7 @@
 
 pub mod babeltrace;
 pub mod compile;
+pub mod kernel;
 pub mod lab;
 pub mod paths;
 pub mod process;
@@ -23,6 +24,7 @@ use std::io::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub use compile::Build;
+pub use kernel::Kernel;
 pub use lab::{Lab, Ring};
 pub use process::{Outcome, Proc};
 pub use random::Random;

@@ -23,6 +23,8 @@ pub struct Recorded {
     pub dir: PathBuf,
     /// The summary beside the trace; null where there is none.
     pub summary: Value,
+    /// Process id that `kymo record` had.
+    pub pid: u32,
 }
 
 /// A recording without a command that goes on.
@@ -56,7 +58,7 @@ impl<'a> Recording<'a> {
     #[track_caller]
     pub fn run(self, command: &[&str]) -> Recorded {
         let proc = self.begin(command);
-        finish(self.lab.path(&self.name), proc.wait())
+        finish(self.lab.path(&self.name), proc.pid(), proc.wait())
     }
 
     /// Begins to record a command, whose input and output are those of the result.
@@ -74,10 +76,10 @@ impl<'a> Recording<'a> {
     }
 }
 
-fn finish(dir: PathBuf, outcome: Outcome) -> Recorded {
+fn finish(dir: PathBuf, pid: u32, outcome: Outcome) -> Recorded {
     let text = std::fs::read_to_string(dir.join(".kymo.json")).unwrap_or_default();
     let summary = serde_json::from_str(&text).unwrap_or(Value::Null);
-    Recorded { outcome, dir, summary }
+    Recorded { outcome, dir, summary, pid }
 }
 
 impl Attached {
@@ -96,13 +98,13 @@ impl Attached {
     /// Waits for the end.
     #[track_caller]
     pub fn wait(self) -> Recorded {
-        finish(self.dir, self.proc.wait())
+        finish(self.dir, self.proc.pid(), self.proc.wait())
     }
 
     /// Ends it by a signal.
     #[track_caller]
     pub fn end(self, signal: Signal) -> Recorded {
-        finish(self.dir, self.proc.end(signal))
+        finish(self.dir, self.proc.pid(), self.proc.end(signal))
     }
 }
 
@@ -110,8 +112,7 @@ impl Recorded {
     /// This recording, if its exit status is `code`.
     #[track_caller]
     pub fn expect(self, code: i32) -> Recorded {
-        let Recorded { outcome, dir, summary } = self;
-        Recorded { outcome: outcome.expect(code), dir, summary }
+        Recorded { outcome: self.outcome.expect(code), ..self }
     }
 
     /// This recording, if it lost nothing and found no damage.
@@ -126,6 +127,14 @@ impl Recorded {
     #[track_caller]
     pub fn read(&self, lab: &Lab) -> Read {
         trace::read(lab, &self.dir, &[]).whole()
+    }
+
+    /// The kernel part of the summary.
+    #[track_caller]
+    pub fn kernel(&self) -> &Value {
+        let kernel = &self.summary["kernel"];
+        assert!(kernel.is_object(), "no kernel in the summary; kymo record said:\n{}", self.outcome.stderr);
+        kernel
     }
 
     /// Records in the trace, by the summary.

@@ -129,7 +129,7 @@ fn no_space_left() {
     let outcome = lab.run("unshare", &["-m", "sh", "-c", &script]).expect(0);
     let text = |name: &str| std::fs::read_to_string(lab.path(name)).unwrap();
     let read = trace::parse(text("read.code").trim().parse().unwrap(), &text("read.json"), text("read.err"));
-    let recorded = Recorded { outcome, dir: lab.path("copy"), summary: serde_json::Value::Null };
+    let recorded = Recorded { outcome, dir: lab.path("copy"), summary: serde_json::Value::Null, pid: 0 };
     check_full(&lab, &recorded, &read);
     let copy = trace::read(&lab, &lab.path("copy"), &[]);
     assert_eq!(copy.records.len(), read.records.len());
@@ -146,7 +146,7 @@ fn a_file_size_limit() {
         paths::kymo().display()
     );
     let outcome = lab.run("sh", &["-c", &script]).expect(0);
-    let recorded = Recorded { outcome, dir: lab.path("trace"), summary: serde_json::Value::Null };
+    let recorded = Recorded { outcome, dir: lab.path("trace"), summary: serde_json::Value::Null, pid: 0 };
     let read = trace::read(&lab, &recorded.dir, &[]);
     check_full(&lab, &recorded, &read);
 }

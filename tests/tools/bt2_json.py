@@ -36,12 +36,15 @@ def main():
     for message in bt2.TraceCollectionMessageIterator(sys.argv[1]):
         if isinstance(message, bt2._EventMessageConst):
             event, clock = message.event, message.default_clock_snapshot
-            packet = event.packet.context_field
+            packet, context = event.packet.context_field, event.common_context_field
             record = {
-                "time": clock.ns_from_origin, "cycles": clock.value, "event": event.name,
-                "cpu": int(packet["cpu_id"]), "pid": int(packet["vpid"]), "proc": str(packet["procname"]),
-                "tid": int(event.common_context_field["vtid"]), "fields": plain(event.payload_field) if event.payload_field else {},
+                "time": clock.ns_from_origin, "cycles": clock.value, "event": event.name, "cpu": int(packet["cpu_id"]),
+                "tid": int(context["vtid"] if "vtid" in context else context["tid"]),
+                "fields": plain(event.payload_field) if event.payload_field else {},
             }
+            # The kernel's packets are those of a CPU, and of no program.
+            if "vpid" in packet:
+                record.update(pid=int(packet["vpid"]), proc=str(packet["procname"]))
         elif isinstance(message, bt2._DiscardedEventsMessageConst):
             record = {
                 "lost": message.count,
