@@ -1,0 +1,254 @@
+//! Expressions as they were written. Equality ignores places, so that what was printed and parsed again is equal.
+
+use crate::error::Span;
+
+/// A whole filter: `[SELECTOR:] EXPRESSION`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Filter {
+    /// Events that the filter is about; all without one.
+    pub selector: Option<Pattern>,
+    /// The condition.
+    pub expr: Expr,
+    /// What was parsed; empty in a filter that was put together.
+    pub(crate) text: Source,
+}
+
+impl Filter {
+    /// Puts a filter together.
+    pub fn new(selector: Option<Pattern>, expr: Expr) -> Self {
+        Self { selector, expr, text: Source::default() }
+    }
+}
+
+/// The text that places are in. All sources are equal.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Source(pub String);
+
+impl PartialEq for Source {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+/// Names of events: `*` is any text, `?` any character.
+#[derive(Clone, Debug)]
+pub struct Pattern {
+    /// The glob.
+    pub glob: String,
+    /// Its place.
+    pub span: Span,
+}
+
+impl PartialEq for Pattern {
+    fn eq(&self, other: &Self) -> bool {
+        self.glob == other.glob
+    }
+}
+
+/// An expression and its place.
+#[derive(Clone, Debug)]
+pub struct Expr {
+    /// What it is.
+    pub kind: ExprKind,
+    /// Its place.
+    pub span: Span,
+}
+
+impl PartialEq for Expr {
+    fn eq(&self, other: &Self) -> bool {
+        self.kind == other.kind
+    }
+}
+
+impl From<ExprKind> for Expr {
+    fn from(kind: ExprKind) -> Self {
+        Self { kind, span: Span::default() }
+    }
+}
+
+/// What an expression is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ExprKind {
+    /// An integer; its unit has been applied.
+    Int(u64),
+    /// A finite number that is not negative.
+    Float(f64),
+    /// `true` or `false`.
+    Bool(bool),
+    /// Text.
+    Text(String),
+    /// A field of the payload, or a label of an enumeration.
+    Field(FieldRef),
+    /// `$cpu`
+    Context(Context),
+    /// `has(FIELD)`
+    Has(FieldRef),
+    /// `len(FIELD)`
+    Len(FieldRef),
+    /// `latency(FROM, TO, by=KEY, ...)`
+    Latency(Latency),
+    /// `!x`
+    Not(Box<Expr>),
+    /// `-x`
+    Neg(Box<Expr>),
+    /// Arithmetic.
+    Binary(Arith, Box<Expr>, Box<Expr>),
+    /// A comparison.
+    Compare(Compare, Box<Expr>, Box<Expr>),
+    /// `x in (1, 2)`
+    In(Box<Expr>, Vec<Expr>),
+    /// Two or more, all true.
+    And(Vec<Expr>),
+    /// Two or more, at least one true.
+    Or(Vec<Expr>),
+}
+
+/// A field by its name, and the way into it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FieldRef {
+    /// `motor:step` of `motor:step.axis`: other events do not have this field.
+    pub event: Option<Pattern>,
+    /// The field of the payload.
+    pub name: String,
+    /// Further inside.
+    pub steps: Vec<Step>,
+}
+
+/// One step into a field.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Step {
+    /// `.name`
+    Member(String),
+    /// `[3]`
+    Element(u32),
+}
+
+/// What is known of a record besides its payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Context {
+    /// Nanoseconds since the origin of the clock.
+    Time,
+    /// Number of the CPU.
+    Cpu,
+    /// Process.
+    Pid,
+    /// Thread.
+    Tid,
+    /// Name of the program.
+    Proc,
+    /// Name of the event.
+    Event,
+}
+
+impl Context {
+    /// All, with the names that they have behind the dollar sign.
+    pub const ALL: [(&'static str, Self); 6] = [
+        ("time", Self::Time),
+        ("cpu", Self::Cpu),
+        ("pid", Self::Pid),
+        ("tid", Self::Tid),
+        ("proc", Self::Proc),
+        ("event", Self::Event),
+    ];
+
+    /// The name behind the dollar sign.
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(_, context)| *context == self).map_or("", |(name, _)| name)
+    }
+}
+
+/// The time between the records of a pair of events.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Latency {
+    /// The event that opens.
+    pub from: Pattern,
+    /// The event that closes.
+    pub to: Pattern,
+    /// Fields and contexts that must agree; none: the last opening counts.
+    pub by: Vec<Expr>,
+}
+
+/// Operators between numbers, from the weakest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names are the operations; signs and order: spec/filter.md 2")]
+pub enum Arith {
+    Or,
+    Xor,
+    And,
+    Left,
+    Right,
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Rem,
+}
+
+impl Arith {
+    pub(crate) const ALL: [(&'static str, Self, u8); 10] = [
+        ("|", Self::Or, 4),
+        ("^", Self::Xor, 5),
+        ("&", Self::And, 6),
+        ("<<", Self::Left, 7),
+        (">>", Self::Right, 7),
+        ("+", Self::Add, 8),
+        ("-", Self::Sub, 8),
+        ("*", Self::Mul, 9),
+        ("/", Self::Div, 9),
+        ("%", Self::Rem, 9),
+    ];
+
+    /// Sign and strength of the binding.
+    pub(crate) fn entry(self) -> (&'static str, u8) {
+        Self::ALL.iter().find(|entry| entry.1 == self).map_or(("", 0), |entry| (entry.0, entry.2))
+    }
+
+    /// Whether it takes integers only.
+    pub(crate) fn is_bitwise(self) -> bool {
+        matches!(self, Self::Or | Self::Xor | Self::And | Self::Left | Self::Right)
+    }
+}
+
+/// Comparisons.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names are the operations; signs: spec/filter.md 2")]
+pub enum Compare {
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+    /// The glob on the right matches the text on the left.
+    Match,
+    /// It does not.
+    NoMatch,
+}
+
+impl Compare {
+    pub(crate) const ALL: [(&'static str, Self); 8] = [
+        ("==", Self::Eq),
+        ("!=", Self::Ne),
+        ("<", Self::Lt),
+        ("<=", Self::Le),
+        (">", Self::Gt),
+        (">=", Self::Ge),
+        ("~", Self::Match),
+        ("!~", Self::NoMatch),
+    ];
+
+    pub(crate) fn sign(self) -> &'static str {
+        Self::ALL.iter().find(|entry| entry.1 == self).map_or("", |entry| entry.0)
+    }
+
+    /// The same with left and right exchanged.
+    pub(crate) fn exchanged(self) -> Self {
+        match self {
+            Self::Lt => Self::Gt,
+            Self::Le => Self::Ge,
+            Self::Gt => Self::Lt,
+            Self::Ge => Self::Le,
+            other => other,
+        }
+    }
+}
