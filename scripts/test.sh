@@ -43,6 +43,7 @@ suite 'model of the ring' spec/models/run.sh
 suite 'host crates' "$CARGO" test -q --release -p kymo-abi -p kymo-ctf -p kymo-ftrace \
 	-p kymo-state -p kymo-tracefs -p kymo-collect -p kymo
 suite 'whole pipe' "$CARGO" test --release -p kymo-tests -- --nocapture
+suite 'virtual machines' lab/vmparts/test.sh
 suite 'preload helpers' tests/preload/run.sh
 suite 'examples and installation' tests/install.sh
 

@@ -48,7 +48,20 @@ pub struct MemHeader {
     pub lost_lane: AtomicU64,
     /// Portable: lanes at and above this were never claimed. Written by the program.
     pub lanes_used: AtomicU32,
-    pub unused: AtomicU32,
+    /// Offset of the marks of lane 0; 0 in discard mode.
+    pub marks_offset: AtomicU32,
+}
+
+/// Chunks that a ring in overwrite mode has [spec/ring.md 10].
+pub const CHUNKS: u32 = 32;
+/// Marks of one lane.
+pub const MARKS: usize = 64;
+
+/// Marks of one lane in overwrite mode (`struct kymo_marks`): values that head had.
+#[repr(C)]
+pub struct Marks {
+    /// By chunk number modulo [`MARKS`].
+    pub at: [AtomicU64; MARKS],
 }
 
 /// Control block of one lane (`struct kymo_ring`). Who writes which word: [spec/ring.md 4].
@@ -73,6 +86,8 @@ const _: () = {
     assert!(offset_of!(MemHeader, data_offset) == 32);
     assert!(offset_of!(MemHeader, lost_lane) == 56);
     assert!(offset_of!(MemHeader, lanes_used) == 64);
+    assert!(offset_of!(MemHeader, marks_offset) == 68);
+    assert!(size_of::<Marks>() == 512);
     assert!(size_of::<RingBlock>() == 128);
     assert!(offset_of!(RingBlock, last) == 8);
     assert!(offset_of!(RingBlock, tail) == 16);
@@ -134,6 +149,8 @@ pub struct Layout {
     pub ring_bytes: u32,
     /// Offset of the first control block.
     pub rings_offset: u32,
+    /// Offset of the marks of lane 0, a multiple of 128; 0 in discard mode. Not in the ATTACH message: the header says it.
+    pub marks_offset: u32,
     /// Offset of the bytes of lane 0; a multiple of 4096.
     pub data_offset: u64,
     /// Bytes of the whole memory.
@@ -143,14 +160,50 @@ pub struct Layout {
 impl Layout {
     /// The layout of a memory with `lane_count` lanes of `ring_bytes` each, for a page size of at most `page_bytes`.
     pub fn new(kind: Kind, clock: Clock, lane_count: u32, ring_bytes: u32, page_bytes: u32) -> Result<Layout, Error> {
+        let layout = Layout {
+            kind,
+            clock,
+            lane_count,
+            ring_bytes,
+            rings_offset: MEM_HEADER_BYTES,
+            marks_offset: 0,
+            data_offset: 0,
+            mem_bytes: 0,
+        };
+        layout.with_data_at(layout.control_end(), page_bytes)
+    }
+
+    /// The same memory in overwrite mode.
+    pub fn overwriting(mut self, page_bytes: u32) -> Result<Layout, Error> {
+        let rings_end = self.rings_end();
+        self.marks_offset =
+            u32::try_from(rings_end).map_err(|_| Error::Layout { what: "marks_offset", value: rings_end })?;
+        self.with_data_at(self.control_end(), page_bytes)
+    }
+
+    fn with_data_at(mut self, control_end: u64, page_bytes: u32) -> Result<Layout, Error> {
         let page = u64::from(page_bytes.max(4096)).next_power_of_two();
-        let rings_end = u64::from(MEM_HEADER_BYTES) + u64::from(lane_count) * size_of::<RingBlock>() as u64;
-        let data_offset = rings_end.next_multiple_of(page);
-        let mem_bytes = data_offset + u64::from(lane_count) * u64::from(ring_bytes);
-        let rings_offset = MEM_HEADER_BYTES;
-        let layout = Layout { kind, clock, lane_count, ring_bytes, rings_offset, data_offset, mem_bytes };
-        layout.check()?;
-        Ok(layout)
+        self.data_offset = control_end.next_multiple_of(page);
+        self.mem_bytes = self.data_offset + u64::from(self.lane_count) * u64::from(self.ring_bytes);
+        self.check()?;
+        Ok(self)
+    }
+
+    fn rings_end(&self) -> u64 {
+        u64::from(self.rings_offset) + u64::from(self.lane_count) * size_of::<RingBlock>() as u64
+    }
+
+    /// The end of control blocks and marks.
+    fn control_end(&self) -> u64 {
+        match self.marks_offset {
+            0 => self.rings_end(),
+            offset => u64::from(offset) + u64::from(self.lane_count) * size_of::<Marks>() as u64,
+        }
+    }
+
+    /// What tail is at the start of overwrite mode: the first mark is left at the end of the first chunk.
+    pub fn first_tail(&self) -> u64 {
+        u64::from((self.ring_bytes / CHUNKS).wrapping_sub(self.ring_bytes - 7))
     }
 
     /// Whether the numbers fit each other.
@@ -165,8 +218,12 @@ impl Layout {
         if self.rings_offset < size_of::<MemHeader>() as u32 || self.rings_offset % 128 != 0 {
             return bad("rings_offset", self.rings_offset.into());
         }
-        let rings_end = u64::from(self.rings_offset) + u64::from(self.lane_count) * size_of::<RingBlock>() as u64;
-        if self.data_offset < rings_end || self.data_offset % 4096 != 0 || self.data_offset > 1 << 40 {
+        let marks_fit = self.marks_offset == 0
+            || (u64::from(self.marks_offset) >= self.rings_end() && self.marks_offset % 128 == 0);
+        if !marks_fit {
+            return bad("marks_offset", self.marks_offset.into());
+        }
+        if self.data_offset < self.control_end() || self.data_offset % 4096 != 0 || self.data_offset > 1 << 40 {
             return bad("data_offset", self.data_offset);
         }
         if self.mem_bytes != self.data_offset + u64::from(self.lane_count) * u64::from(self.ring_bytes) {
@@ -186,6 +243,7 @@ impl Layout {
 pub struct View<'a> {
     header: &'a MemHeader,
     rings: &'a [RingBlock],
+    marks: &'a [Marks],
 }
 
 impl<'a> View<'a> {
@@ -202,7 +260,16 @@ impl<'a> View<'a> {
         // data_offset at a multiple of 128, and both types consist of atomics, for which every bit pattern is valid.
         let (header, rings) =
             unsafe { (header.as_ref(), std::slice::from_raw_parts(rings, layout.lane_count as usize)) };
-        Ok(View { header, rings })
+        let marks = base.as_ptr().wrapping_add(layout.marks_offset as usize).cast::<Marks>();
+        let marks_count = if layout.marks_offset == 0 { 0 } else { layout.lane_count as usize };
+        // SAFETY: as above; `check` put the marks behind the blocks and below data_offset.
+        let marks = unsafe { std::slice::from_raw_parts(marks, marks_count) };
+        Ok(View { header, rings, marks })
+    }
+
+    /// Marks by lane; empty in discard mode.
+    pub fn marks(&self) -> &'a [Marks] {
+        self.marks
     }
 
     /// The first page's words.
@@ -228,6 +295,12 @@ impl<'a> View<'a> {
         header.data_offset.store(layout.data_offset, Relaxed);
         header.mem_bytes.store(layout.mem_bytes, Relaxed);
         header.serial.store(serial, Relaxed);
+        header.marks_offset.store(layout.marks_offset, Relaxed);
+        if layout.marks_offset != 0 {
+            for ring in self.rings {
+                ring.tail.store(layout.first_tail(), Relaxed);
+            }
+        }
         header.magic.store(MEM_MAGIC, Relaxed);
     }
 }
@@ -261,8 +334,8 @@ mod tests {
         }
 
         #[test]
-        fn any_numbers_are_checked_without_panic(lane_count: u32, ring_bytes: u32, rings_offset: u32, data_offset: u64, mem_bytes: u64) {
-            let _ = Layout { kind: Kind::Rseq, clock: Clock::Tsc, lane_count, ring_bytes, rings_offset, data_offset, mem_bytes }.check();
+        fn any_numbers_are_checked_without_panic(lane_count: u32, ring_bytes: u32, rings_offset: u32, marks_offset: u32, data_offset: u64, mem_bytes: u64) {
+            let _ = Layout { kind: Kind::Rseq, clock: Clock::Tsc, lane_count, ring_bytes, rings_offset, marks_offset, data_offset, mem_bytes }.check();
         }
     }
 }

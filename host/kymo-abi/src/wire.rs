@@ -361,6 +361,7 @@ fn decode_attach(reader: &mut Reader<'_>) -> Result<FromCollector, Error> {
         lane_count: reader.u32()?,
         ring_bytes: reader.u32()?,
         rings_offset: reader.u32()?,
+        marks_offset: 0,
         data_offset: reader.u64()?,
         mem_bytes: reader.u64()?,
     };

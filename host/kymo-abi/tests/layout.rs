@@ -52,7 +52,7 @@ macro_rules! offsets {
 #[test]
 fn shared_memory_is_laid_out_alike() {
     check(
-        &offsets!("kymo_mem", MemHeader: magic, abi, kind, clock, lane_count, ring_bytes, rings_offset, data_offset, mem_bytes, serial, lost_lane, lanes_used),
+        &offsets!("kymo_mem", MemHeader: magic, abi, kind, clock, lane_count, ring_bytes, rings_offset, data_offset, mem_bytes, serial, lost_lane, lanes_used, marks_offset),
     );
     check(
         &offsets!("kymo_ring", RingBlock: head, last, tail, lost_full, lost_size, lost_restart, reserve, unused_word, owner, unused),
@@ -71,6 +71,9 @@ fn constants_are_alike() {
         ("KYMO_SLOTS", ring::SLOTS.into()),
         ("KYMO_MEM_HEADER_BYTES", ring::MEM_HEADER_BYTES.into()),
         ("KYMO_ONE_RECORD", ring::ONE_RECORD),
+        ("KYMO_CHUNKS", ring::CHUNKS.into()),
+        ("KYMO_MARKS", ring::MARKS as u64),
+        ("sizeof(struct kymo_marks)", size_of::<ring::Marks>() as u64),
         ("KYMO_KIND_RSEQ", Kind::Rseq.code().into()),
         ("KYMO_KIND_PORTABLE", Kind::Portable.code().into()),
         ("KYMO_CLOCK_TSC", Clock::Tsc.code().into()),

@@ -2,6 +2,7 @@
 //!
 //! It talks to no program and waits for none. Programs come and go through a channel from the control thread.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::sync::{Arc, Mutex};
@@ -13,11 +14,18 @@ use rustix::time::ClockId;
 use crate::clock::{Source, nanoseconds};
 use crate::lane::{Lane, Pass, Program, allowed_growth};
 use crate::memory::Memory;
+use crate::snapshot::{SnapshotJob, SnapshotPart};
 use crate::stream::{Class, Packet, Stream, Streams};
 use crate::summary::{Cause, Damage, Loss, Lost};
 
 /// Entries of the report's list of losses; later ones are in the totals only.
 const LOSSES_MAX: usize = 4096;
+/// Time between two looks at the rings of a flight recorder, for counts and dates only.
+const FLIGHT_POLL: Duration = Duration::from_millis(100);
+/// Programs that have ended whose rings a flight recorder keeps.
+const ENDED_MAX: usize = 8;
+/// Marks that a flight recorder keeps.
+const MARKS_MAX: usize = 1000;
 /// Entries of the report's list of damage.
 const DAMAGE_MAX: usize = 100;
 
@@ -30,6 +38,8 @@ pub(crate) enum ToDrain {
         /// Of the memory.
         serial: u64,
     },
+    /// Flight recorder: write what the rings hold.
+    Snapshot(SnapshotJob),
     /// A mark: its clock value and its record.
     Mark(u64, Vec<u8>),
     /// The session has ended.
@@ -114,7 +124,12 @@ pub(crate) struct Drain {
     pub counters: Arc<Counters>,
     /// Called when memory was given back.
     pub wake: Box<dyn Fn() + Send>,
+    /// Rings are overwritten, and read for snapshots only.
+    pub flight: bool,
     running: Vec<Running>,
+    /// Flight recorder: programs that have ended, whose last moments may be wanted; and recent marks.
+    ended: VecDeque<Running>,
+    recent_marks: VecDeque<(u64, Vec<u8>)>,
     marks: Option<Stream>,
     report: Report,
 }
@@ -127,6 +142,7 @@ impl Drain {
         counters: Arc<Counters>,
         streams: Streams,
         wake: Box<dyn Fn() + Send>,
+        flight: bool,
     ) -> Drain {
         let report = Report {
             processes: Vec::new(),
@@ -137,7 +153,19 @@ impl Drain {
             streams,
             end: 0,
         };
-        Drain { source, poll, commands, counters, wake, running: Vec::new(), marks: None, report }
+        Drain {
+            source,
+            poll,
+            commands,
+            counters,
+            wake,
+            flight,
+            running: Vec::new(),
+            ended: VecDeque::new(),
+            recent_marks: VecDeque::new(),
+            marks: None,
+            report,
+        }
     }
 
     /// Runs until the session ends.
@@ -158,11 +186,18 @@ impl Drain {
             }
             let begun = Instant::now();
             let is_busy = self.pass();
-            wait = if is_busy { Duration::ZERO } else { self.poll.saturating_sub(begun.elapsed()) };
+            wait = if self.flight {
+                FLIGHT_POLL
+            } else if is_busy {
+                Duration::ZERO
+            } else {
+                self.poll.saturating_sub(begun.elapsed())
+            };
         }
         for index in (0..self.running.len()).rev() {
             self.end(index);
         }
+        while self.forget_oldest() {}
         if let Some(stream) = self.marks.take() {
             self.report.streams.release(stream);
         }
@@ -196,24 +231,61 @@ impl Drain {
                 }
             }
             ToDrain::Mark(time, bytes) => self.mark(time, &bytes),
+            ToDrain::Snapshot(job) => {
+                let part = self.snapshot(&job);
+                // Who asked may have given up.
+                let _ = job.reply.send(part);
+            }
             ToDrain::Finish => return false,
         }
         true
     }
 
-    /// Writes a mark as a packet of its own: they are rare.
     fn mark(&mut self, time: u64, bytes: &[u8]) {
-        let piece = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
-        let nothing = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
-        let packet = Packet { begin: time, end: time, lost: 0, program: None, pieces: [piece, nothing] };
-        let now = self.source.read();
-        match self.report.streams.append(&mut self.marks, Class::Marks, &packet, now) {
-            Ok(()) => {
-                self.report.marks += 1;
-                self.counters.records.fetch_add(1, Ordering::Relaxed);
+        if self.flight {
+            if self.recent_marks.len() >= MARKS_MAX {
+                self.recent_marks.pop_front();
             }
-            Err(error) => tracing::warn!(?error, "a mark was not written"),
+            self.recent_marks.push_back((time, bytes.to_vec()));
+            self.report.marks += 1;
+            return;
         }
+        let mut slot = self.marks.take();
+        if write_mark(&mut self.report.streams, &mut slot, time, bytes, self.source.read()) {
+            self.report.marks += 1;
+            self.counters.records.fetch_add(1, Ordering::Relaxed);
+        }
+        self.marks = slot;
+    }
+
+    /// Writes what the rings hold, those of programs that have ended too, into a directory of its own.
+    fn snapshot(&mut self, job: &SnapshotJob) -> SnapshotPart {
+        let mut streams = self.report.streams.sibling(&job.dir);
+        let mut part = SnapshotPart::default();
+        for running in self.ended.iter_mut().chain(&mut self.running) {
+            let mut pass = Drain::pass_of(self.source, &mut streams, true);
+            running.snapshot(&mut pass, job.since, &mut part);
+        }
+        let mut slot = None;
+        for (time, bytes) in self.recent_marks.iter().filter(|(time, _)| job.since.is_none_or(|since| *time >= since)) {
+            part.records += u64::from(write_mark(&mut streams, &mut slot, *time, bytes, self.source.read()));
+        }
+        if let Some(stream) = slot {
+            streams.release(stream);
+        }
+        streams.finish();
+        part.error = streams.stopped.map(|(error, _)| error);
+        part
+    }
+
+    /// Gives up the rings of the program that ended first. False where there is none.
+    fn forget_oldest(&mut self) -> bool {
+        let Some(running) = self.ended.pop_front() else { return false };
+        self.file(&running);
+        *self.counters.released.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) += running.added.charge;
+        drop(running);
+        (self.wake)();
+        true
     }
 
     fn pass_of<'a>(source: Source, streams: &'a mut Streams, force: bool) -> Pass<'a> {
@@ -223,6 +295,10 @@ impl Drain {
     /// Looks at every lane once. True when one was so full that there is no time to sleep.
     fn pass(&mut self) -> bool {
         let mut pass = Drain::pass_of(self.source, &mut self.report.streams, false);
+        if self.flight {
+            self.running.iter_mut().for_each(|running| running.watch(&mut pass, &self.counters));
+            return false;
+        }
         let mut busy = false;
         for running in &mut self.running {
             busy |= running.look(&mut pass, &self.counters);
@@ -240,6 +316,15 @@ impl Drain {
     /// The last look at a program. Twice: what was published during the first look is whole too.
     fn end(&mut self, index: usize) {
         let mut running = self.running.swap_remove(index);
+        if self.flight {
+            let mut pass = Drain::pass_of(self.source, &mut self.report.streams, true);
+            running.watch(&mut pass, &self.counters);
+            self.ended.push_back(running);
+            while self.ended.len() > ENDED_MAX {
+                self.forget_oldest();
+            }
+            return;
+        }
         for _ in 0..2 {
             let mut pass = Drain::pass_of(self.source, &mut self.report.streams, true);
             running.look(&mut pass, &self.counters);
@@ -295,6 +380,20 @@ impl Drain {
     }
 }
 
+/// Writes a mark as a packet of its own: they are rare.
+fn write_mark(streams: &mut Streams, slot: &mut Option<Stream>, time: u64, bytes: &[u8], now: u64) -> bool {
+    let piece = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+    let nothing = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
+    let packet = Packet { begin: time, end: time, lost: 0, program: None, pieces: [piece, nothing] };
+    match streams.append(slot, Class::Marks, &packet, now) {
+        Ok(()) => true,
+        Err(error) => {
+            tracing::warn!(?error, "a mark was not written");
+            false
+        }
+    }
+}
+
 impl Running {
     fn new(added: Box<Added>) -> Running {
         let (seen_cycles, seen_ns) = (added.made_cycles, added.made_ns);
@@ -312,10 +411,38 @@ impl Running {
         }
     }
 
-    fn look(&mut self, pass: &mut Pass<'_>, counters: &Counters) -> bool {
+    fn find_lanes(&mut self) {
         for number in self.lanes.len() as u32..self.lanes_used() {
             self.lanes.push(Lane::new(&self.added.memory, number, self.added.made_cycles, self.added.made_ns));
         }
+    }
+
+    /// Flight recorder: sees how far the writers are.
+    fn watch(&mut self, pass: &mut Pass<'_>, counters: &Counters) {
+        self.find_lanes();
+        self.count_lost_lane(pass);
+        let Added { ref memory, vpid, procname, .. } = *self.added;
+        let program = Program { memory, vpid, procname };
+        for lane in &mut self.lanes {
+            let (records, bytes, lost) = (lane.records, lane.bytes, lane.lost.total());
+            lane.watch(&program, pass);
+            counters.records.fetch_add(lane.records - records, Ordering::Relaxed);
+            counters.bytes.fetch_add(lane.bytes - bytes, Ordering::Relaxed);
+            counters.lost.fetch_add(lane.lost.total().saturating_sub(lost), Ordering::Relaxed);
+        }
+    }
+
+    fn snapshot(&mut self, pass: &mut Pass<'_>, since: Option<u64>, part: &mut SnapshotPart) {
+        self.find_lanes();
+        let Added { ref memory, vpid, procname, .. } = *self.added;
+        let program = Program { memory, vpid, procname };
+        for lane in &mut self.lanes {
+            lane.snapshot(&program, pass, since, part);
+        }
+    }
+
+    fn look(&mut self, pass: &mut Pass<'_>, counters: &Counters) -> bool {
+        self.find_lanes();
         self.count_lost_lane(pass);
         let Added { ref memory, vpid, procname, .. } = *self.added;
         let program = Program { memory, vpid, procname };

@@ -51,6 +51,11 @@ pub enum Error {
         /// What is wrong with it.
         source: kymo_ftrace::format::FormatError,
     },
+    /// A snapshot of a session that writes all that it reads.
+    #[error(
+        "this session is no flight recorder: it writes everything, so there is nothing to take a snapshot of; start it with --flight"
+    )]
+    NotFlight,
     /// A field was chosen that no event has.
     #[error("no chosen kernel event has a field {field:?}{}", if near.is_empty() { String::new() } else { format!("; near it: {}", near.join(", ")) })]
     Field {

@@ -8,6 +8,7 @@ mod summary;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::mpsc::{self, Sender};
 use std::thread::{self, JoinHandle};
 
 use kymo_abi::Clock;
@@ -19,8 +20,9 @@ use crate::Error;
 use crate::clock::Source;
 use crate::drain::Counters;
 use crate::session::ChildFiles;
+use crate::snapshot::SnapshotJob;
 
-pub(crate) use drain::{Drain, Report, Stop};
+pub(crate) use drain::{Drain, Order, Report};
 pub(crate) use state::StateDump;
 pub use summary::{KernelCause, KernelLoss, KernelLost, KernelSummary, StateSummary};
 
@@ -167,8 +169,10 @@ impl Kernel {
         source: Source,
         counters: Arc<Counters>,
         (dir, uuid): (&std::path::Path, [u8; 16]),
+        flight: bool,
     ) -> Result<Recording, Error> {
-        let mut drain = Drain::new(&self.instance, self.decoder, source, counters, (dir, uuid))?;
+        let (orders, received) = mpsc::channel();
+        let drain = Drain::new(&self.instance, self.decoder, source, counters, (dir, uuid), (received, flight))?;
         if let Only::Pids(pids) = &self.only {
             follow(&self.instance, pids)?;
         }
@@ -176,11 +180,11 @@ impl Kernel {
         if self.only != Only::Command {
             self.instance.start()?;
         }
-        let stop = Stop::default();
-        drain.set_stop(stop.clone());
         let builder = thread::Builder::new().name("kymo-kernel".to_owned());
         let thread = builder.spawn(move || drain.run()).map_err(Error::system("start a thread"))?;
-        let mut state = self.state.map(|options| StateDump::new(options, source, dir, uuid));
+        let options = self.state.clone();
+        // A snapshot of a flight recorder has a dump of its own.
+        let mut state = self.state.filter(|_| !flight).map(|options| StateDump::new(options, source, dir, uuid));
         if let Some(state) = &mut state {
             state.dump();
         }
@@ -189,8 +193,11 @@ impl Kernel {
         Ok(Recording {
             instance: self.instance,
             thread,
-            stop,
+            orders,
             state,
+            options,
+            source,
+            uuid,
             clock: self.clock,
             overwrite: self.overwrite,
             events,
@@ -204,8 +211,11 @@ impl Kernel {
 pub(crate) struct Recording {
     instance: Arc<Instance>,
     thread: JoinHandle<Report>,
-    stop: Stop,
+    orders: Sender<Order>,
     state: Option<StateDump>,
+    options: Option<kymo_state::Options>,
+    source: Source,
+    uuid: [u8; 16],
     clock: String,
     overwrite: bool,
     events: Vec<String>,
@@ -221,6 +231,19 @@ pub(crate) struct Recorded {
 }
 
 impl Recording {
+    /// Asks for a snapshot of the rings; the answer comes by the job's channel.
+    pub(crate) fn order_snapshot(&self, job: SnapshotJob) {
+        let _ = self.orders.send(Order::Snapshot(job));
+    }
+
+    /// Dumps the state into the directory of a snapshot.
+    pub(crate) fn dump_state(&self, dir: &std::path::Path) -> Option<StateSummary> {
+        let mut state = StateDump::new(self.options.clone()?, self.source, dir, self.uuid);
+        state.dump();
+        state.finish();
+        Some(state.summary())
+    }
+
     /// Ends it: second state dump, events off, rings emptied, instance removed.
     pub(crate) fn finish(mut self) -> Result<Recorded, Error> {
         if let Some(state) = &mut self.state {
@@ -232,7 +255,7 @@ impl Recording {
             caveats.extend(result.err().map(|error| error.to_string()));
         };
         note(self.instance.stop());
-        self.stop.set();
+        let _ = self.orders.send(Order::Stop);
         let report = self.thread.join().map_err(|_| Error::Thread { thread: "kernel" })?;
         note(self.instance.disable());
         let ring_bytes = self.instance.ring_bytes().unwrap_or(0);

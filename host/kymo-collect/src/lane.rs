@@ -10,7 +10,9 @@ use kymo_abi::ring::{Mark, RingBlock, Span, TIME_MASK};
 use kymo_ctf::write;
 
 use crate::clock::{SKEW, Source, extend};
+use crate::flight::{self, Notes};
 use crate::memory::Memory;
+use crate::snapshot::SnapshotPart;
 use crate::stream::{Class, Packet, Refusal, Stream, Streams};
 use crate::summary::{Cause, Lost};
 
@@ -81,6 +83,9 @@ pub(crate) struct Lane {
     /// No record can be older.
     floor: u64,
     stream: Option<Stream>,
+    /// Flight recorder: when heads were first seen, and where the snapshot before ended.
+    notes: Notes,
+    snapshot_end: Mark,
     /// What goes to the summary.
     pub records: u64,
     pub bytes: u64,
@@ -101,7 +106,8 @@ impl Lane {
         Lane {
             number,
             class,
-            tail: Mark(ring.tail.load(Ordering::Relaxed)),
+            // In overwrite mode tail is the writer's business.
+            tail: if layout.marks_offset == 0 { Mark(ring.tail.load(Ordering::Relaxed)) } else { Mark(0) },
             closed: false,
             lost_seen: [0; 3],
             seen_cycles: cycles,
@@ -110,6 +116,8 @@ impl Lane {
             lost_pending: 0,
             floor: cycles,
             stream: None,
+            notes: Notes::default(),
+            snapshot_end: Mark(0),
             records: 0,
             bytes: 0,
             lost: Lost::default(),
@@ -167,6 +175,73 @@ impl Lane {
         // Release: the bytes were used before the writer may have them again [spec/ring.md 7].
         ring.tail.store(head.0, Ordering::Release);
         span.bytes
+    }
+
+    /// Flight recorder: sees how far the writer is, and takes nothing.
+    pub(crate) fn watch(&mut self, program: &Program<'_>, pass: &mut Pass<'_>) {
+        if self.closed {
+            return;
+        }
+        let ring = &program.memory.view().rings()[self.number as usize];
+        let head = Mark(ring.head.load(Ordering::Acquire));
+        let now = pass.source.read();
+        self.count_losses(ring, pass);
+        let span = head.since(self.tail);
+        if self.closed || span == Span::default() {
+            return;
+        }
+        // The ring may have been lapped many times; only the shape of a record binds the numbers.
+        if !Span::is_plausible(span, u32::MAX) {
+            let what = format!(
+                "head {:#x} is {} bytes and {} records ahead of {:#x}",
+                head.0, span.bytes, span.records, self.tail.0
+            );
+            return self.close(pass.cycles, what);
+        }
+        self.notes.note(head, now, program.memory.layout().ring_bytes);
+        self.tail = head;
+        self.records += u64::from(span.records);
+        self.bytes += u64::from(span.bytes);
+        self.first.get_or_insert(now);
+        self.last = Some(now);
+    }
+
+    /// Flight recorder: writes what is intact, from the last mark that is not after `since` on.
+    pub(crate) fn snapshot(
+        &mut self,
+        program: &Program<'_>,
+        pass: &mut Pass<'_>,
+        since: Option<u64>,
+        part: &mut SnapshotPart,
+    ) {
+        self.watch(program, pass);
+        if self.closed {
+            return;
+        }
+        let now = pass.source.read();
+        let Some(intact) = flight::copy(program.memory, self.number, &self.notes, since, now) else { return };
+        let gone = (intact.oldest.0.wrapping_sub(self.snapshot_end.0) as i64).max(0) as u64 >> 32;
+        let bytes = intact.bytes();
+        let piece = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+        let nothing = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
+        let packet = Packet {
+            begin: intact.begin,
+            end: now.max(intact.begin),
+            lost: gone,
+            program: Some(self.head_of(program)),
+            pieces: [piece, nothing],
+        };
+        let mut slot = None;
+        if pass.streams.append(&mut slot, self.class, &packet, now).is_ok() {
+            part.records += u64::from(intact.records());
+            part.bytes += bytes.len() as u64;
+            part.overwritten += gone;
+            part.reach_back_to(intact.begin);
+            self.snapshot_end = intact.head;
+        }
+        if let Some(stream) = slot {
+            pass.streams.release(stream);
+        }
     }
 
     /// Adds what the counters grew by since the last look.

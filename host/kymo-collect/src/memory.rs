@@ -78,6 +78,22 @@ impl Memory {
         u64::from_le_bytes(std::array::from_fn(|number| byte(number as u32)))
     }
 
+    /// A copy of the ring's bytes up to `head`, the oldest first: `ring_bytes` of them. A writer may change them meanwhile;
+    /// what is whole must be found out afterwards [spec/ring.md 10].
+    pub(crate) fn copy_up_to(&self, lane: u32, head: Mark) -> Vec<u8> {
+        let (start, ring_bytes) = (self.lane(lane), self.layout.ring_bytes as usize);
+        let first = head.index(self.layout.ring_bytes) as usize;
+        let mut copy: Vec<u8> = Vec::with_capacity(ring_bytes);
+        // SAFETY: both parts lie within the lane's bytes, which are mapped, and fill the vector's capacity exactly. Bytes that another
+        // process writes meanwhile are copied as some mixture; they are plain bytes, and not used before they were checked.
+        unsafe {
+            std::ptr::copy_nonoverlapping(start.wrapping_add(first), copy.as_mut_ptr(), ring_bytes - first);
+            std::ptr::copy_nonoverlapping(start, copy.as_mut_ptr().wrapping_add(ring_bytes - first), first);
+            copy.set_len(ring_bytes);
+        }
+        copy
+    }
+
     /// The bytes of `span` from `mark` on, as one or two pieces for `pwritev`. The span has at most ring_bytes.
     pub(crate) fn pieces(&self, lane: u32, mark: Mark, span: Span) -> [libc::iovec; 2] {
         let (start, ring_bytes) = (self.lane(lane), self.layout.ring_bytes);

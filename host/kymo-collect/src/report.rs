@@ -37,6 +37,11 @@ impl Start {
         }
     }
 
+    /// Where the trace is.
+    pub(crate) fn trace(&self) -> &std::path::Path {
+        &self.trace
+    }
+
     /// The summary of a session that has just begun: it marks the directory as a trace of kymo.
     pub(crate) fn initial(&self, estimate: &Estimate) -> Summary {
         Summary {

@@ -13,12 +13,13 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::clock::{Calibration, Source, choose};
 use crate::control::{Control, Found};
-use crate::drain::{Counters, Drain, Report};
+use crate::drain::{Counters, Drain, Report, ToDrain};
 use crate::kernel::{Kernel, KernelConfig, Recording};
 use crate::metadata::{Metadata, datetime, environment, replace};
 use crate::pattern::Patterns;
 use crate::runtime::RuntimeDir;
 use crate::scope::Scope;
+use crate::snapshot::{SnapshotDone, SnapshotRequest, Taking};
 use crate::stream::Streams;
 use crate::summary::{SUMMARY_FILE, Summary};
 use crate::{Error, report};
@@ -59,6 +60,8 @@ pub struct Config {
     pub memory_bytes_max: u64,
     /// Time between two looks at the rings.
     pub poll: Duration,
+    /// Flight recorder: rings are overwritten, and written out by [`Session::snapshot`] only.
+    pub flight: bool,
     /// The kernel's events, if they are wanted.
     pub kernel: Option<KernelConfig>,
     /// Go on without the kernel where it cannot be had.
@@ -84,6 +87,7 @@ impl Config {
             ring_bytes: 4 << 20,
             memory_bytes_max: 1 << 30,
             poll: Duration::from_millis(1),
+            flight: false,
             kernel: None,
             kernel_optional: false,
             format: Format::Ctf18,
@@ -117,6 +121,7 @@ pub struct Session {
     kernel: Option<Recording>,
     child_files: Option<ChildFiles>,
     marker: Option<PathBuf>,
+    flight: Option<Flight>,
     wake: Arc<OwnedFd>,
     stop: Arc<AtomicU64>,
     counters: Arc<Counters>,
@@ -155,17 +160,18 @@ impl Session {
         let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(Error::system("make an eventfd"))?;
         let wake = Arc::new(wake);
-        let (commands, to_drain) = mpsc::channel();
+        let (commands, from_control) = mpsc::channel();
         let counters = Arc::new(Counters::default());
         let streams = Streams::new(&output, uuid);
         let drain_wake = Arc::clone(&wake);
         let drain = Drain::new(
             source,
             config.poll,
-            to_drain,
+            from_control,
             Arc::clone(&counters),
             streams,
             Box::new(move || wake_up(&drain_wake)),
+            config.flight,
         );
         thread::sleep(Calibration::FIRST.saturating_sub(calibration.age()));
         calibration.refine();
@@ -178,6 +184,8 @@ impl Session {
         replace(&output, SUMMARY_FILE, &text).map_err(Error::file("write", output.join(SUMMARY_FILE)))?;
         let (stop, programs) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         let shared = (Arc::clone(&wake), Arc::clone(&stop), Arc::clone(&counters), Arc::clone(&programs));
+        let (flight, to_drain) = (config.flight, commands.clone());
+        let frequency_hz = calibration.estimate().frequency_hz;
         let control = Control::new(config, runtime, metadata, calibration, commands, shared)?;
         let spawn = |name: &str| thread::Builder::new().name(name.to_owned());
         let drain = spawn("kymo-drain").spawn(move || drain.run()).map_err(Error::system("start a thread"))?;
@@ -188,6 +196,7 @@ impl Session {
             kernel: None,
             child_files: None,
             marker: None,
+            flight: flight.then_some(Flight { to_drain, source, frequency_hz }),
             wake,
             stop,
             counters: Arc::clone(&counters),
@@ -197,7 +206,7 @@ impl Session {
         if let Some(kernel) = kernel {
             session.marker = Some(kernel.instance.marker());
             session.child_files = kernel.child_files()?;
-            session.kernel = Some(kernel.start(source, counters, (&output, uuid))?);
+            session.kernel = Some(kernel.start(source, counters, (&output, uuid), flight)?);
         }
         Ok(session)
     }
@@ -221,6 +230,25 @@ impl Session {
     /// The file that a program can write marks to; the kernel stamps them. `None` without the kernel.
     pub fn marker(&self) -> Option<&Path> {
         self.marker.as_deref()
+    }
+
+    /// Flight recorder: writes the last moments of all rings into a directory, as a trace. No writer waits or is stopped. Takes
+    /// as long as copying and writing take; one at a time.
+    pub fn snapshot(&self, request: &SnapshotRequest) -> Result<SnapshotDone, Error> {
+        let Some(Flight { to_drain, source, frequency_hz }) = &self.flight else { return Err(Error::NotFlight) };
+        let taking = Taking::begin(request, source.read(), *frequency_hz)?;
+        let mut parts = 0;
+        if let Some(kernel) = &self.kernel {
+            kernel.order_snapshot(taking.job.clone());
+            parts += 1;
+        }
+        if to_drain.send(ToDrain::Snapshot(taking.job.clone())).is_ok() {
+            parts += 1;
+        }
+        let state = self.kernel.as_ref().and_then(|kernel| kernel.dump_state(&taking.job.dir));
+        let mut done = taking.finish(parts, self.start.trace())?;
+        done.records += state.map_or(0, |state| state.records);
+        Ok(done)
     }
 
     /// Ends the session: programs are told and waited for (200 ms at most), the rings are emptied, metadata and summary
@@ -259,6 +287,14 @@ impl Drop for Session {
             }
         }
     }
+}
+
+/// What a snapshot needs of a flight recorder.
+#[derive(Debug)]
+struct Flight {
+    to_drain: mpsc::Sender<ToDrain>,
+    source: Source,
+    frequency_hz: u64,
 }
 
 /// Two files of a tracefs instance.

@@ -153,6 +153,11 @@ impl Streams {
         }
     }
 
+    /// Files of the same trace in another directory: a snapshot's.
+    pub(crate) fn sibling(&self, dir: &Path) -> Streams {
+        Streams::new(dir, self.uuid)
+    }
+
     /// A file for a lane whose first packet begins at `begin`: one that ended before, else a new one.
     fn claim(&mut self, class: Class, begin: u64) -> io::Result<Stream> {
         let free = self.free.entry(class).or_default();

@@ -228,7 +228,10 @@ impl Control {
         if ring_bytes < wished {
             self.caveat("rings were made smaller to fit into --memory".to_owned());
         }
-        let layout = Layout::new(kind, self.calibration.source().0, lanes, ring_bytes, PAGE_BYTES_MAX).ok()?;
+        let mut layout = Layout::new(kind, self.calibration.source().0, lanes, ring_bytes, PAGE_BYTES_MAX).ok()?;
+        if self.config.flight {
+            layout = layout.overwriting(PAGE_BYTES_MAX).ok()?;
+        }
         Some((layout, u64::from(charged) * u64::from(ring_bytes)))
     }
 

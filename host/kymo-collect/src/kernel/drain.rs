@@ -1,8 +1,9 @@
 //! The kernel thread: every few milliseconds it empties the rings of all CPUs [spec/kernel.md 4].
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use kymo_ftrace::Decoder;
@@ -11,6 +12,7 @@ use kymo_tracefs::Instance;
 use crate::Error;
 use crate::clock::Source;
 use crate::drain::Counters;
+use crate::snapshot::{SnapshotJob, SnapshotPart};
 use crate::stream::Streams;
 
 use super::ring::{Pass, Ring, Totals};
@@ -23,23 +25,13 @@ const SHARE: usize = 8;
 /// Priority of the thread, as far as it is allowed: below all real-time threads, above the rest.
 const NICE: i32 = -20;
 
-/// Tells the thread to come to an end.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Stop(Arc<(Mutex<bool>, Condvar)>);
-
-impl Stop {
-    /// Ends the thread after one more look at each ring.
-    pub(crate) fn set(&self) {
-        *self.0.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.0.1.notify_all();
-    }
-
-    /// Waits; true when the end has come.
-    fn wait(&self, time: Duration) -> bool {
-        let guard = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let outcome = self.0.1.wait_timeout_while(guard, time, |stop| !*stop);
-        *outcome.unwrap_or_else(PoisonError::into_inner).0
-    }
+/// What the thread is told.
+#[derive(Debug)]
+pub(crate) enum Order {
+    /// Come to an end after one more look at each ring.
+    Stop,
+    /// Flight recorder: write what the rings hold.
+    Snapshot(SnapshotJob),
 }
 
 /// The thread's result.
@@ -66,7 +58,9 @@ pub(crate) struct Drain {
     page: Vec<u8>,
     /// Sub-buffers in an eighth of a ring.
     share: usize,
-    stop: Stop,
+    orders: Receiver<Order>,
+    /// A flight recorder reads its rings for snapshots only.
+    flight: bool,
 }
 
 impl Drain {
@@ -76,18 +70,16 @@ impl Drain {
         source: Source,
         counters: Arc<Counters>,
         (dir, uuid): (&Path, [u8; 16]),
+        (orders, flight): (Receiver<Order>, bool),
     ) -> Result<Drain, Error> {
         let now = source.read();
-        let ring = |cpu: u32| Ok(Ring::new(cpu, instance.reader(cpu)?, now));
+        let ring_bytes = instance.ring_bytes()? as usize;
+        let ring = |cpu: u32| Ok(Ring::new(cpu, instance.reader(cpu)?, now, ring_bytes));
         let rings = instance.cpus().into_iter().map(ring).collect::<Result<_, Error>>()?;
         let page = vec![0; instance.page_bytes()];
-        let share = (instance.ring_bytes()? as usize / page.len().max(1) / SHARE).max(1);
+        let share = (ring_bytes / page.len().max(1) / SHARE).max(1);
         let streams = Streams::new(dir, uuid);
-        Ok(Drain { decoder, source, counters, rings, streams, page, share, stop: Stop::default() })
-    }
-
-    pub(crate) fn set_stop(&mut self, stop: Stop) {
-        self.stop = stop;
+        Ok(Drain { decoder, source, counters, rings, streams, page, share, orders, flight })
     }
 
     /// Runs until it is told to stop and the rings are empty.
@@ -98,16 +90,28 @@ impl Drain {
         let mut pages = 0;
         let mut pause = POLL.0;
         loop {
-            let is_last = self.stop.wait(pause);
+            let is_last = match self.wait(pause) {
+                Ok(Order::Stop) | Err(RecvTimeoutError::Disconnected) => true,
+                Ok(Order::Snapshot(job)) => {
+                    let part = self.snapshot(&job);
+                    // Who asked may have given up.
+                    let _ = job.reply.send(part);
+                    continue;
+                }
+                Err(RecvTimeoutError::Timeout) => false,
+            };
+            if is_last && self.flight {
+                break;
+            }
             let most = self.pass(is_last, &mut pages);
             if is_last {
                 break;
             }
             pause = next_pause(pause, most, self.share);
         }
-        let Drain { decoder, source, rings, streams, page, .. } = &mut self;
+        let Drain { decoder, source, rings, streams, page, flight, .. } = &mut self;
         let mut pass = Pass { decoder, source: *source, streams, page };
-        for ring in rings {
+        for ring in rings.iter_mut().filter(|_| !*flight) {
             ring.finish(&mut pass);
         }
         self.streams.finish();
@@ -115,6 +119,27 @@ impl Drain {
         // The readers are closed here: an instance with open files cannot be removed.
         let rings = self.rings.into_iter().map(|ring| ring.totals).collect();
         Report { rings, streams: self.streams, cpu_time: own_cpu_time(), pages, end }
+    }
+
+    fn wait(&self, pause: Duration) -> Result<Order, RecvTimeoutError> {
+        match self.flight {
+            true => self.orders.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            false => self.orders.recv_timeout(pause),
+        }
+    }
+
+    /// Writes what the rings hold into a directory of its own.
+    fn snapshot(&mut self, job: &SnapshotJob) -> SnapshotPart {
+        let mut streams = self.streams.sibling(&job.dir);
+        let Drain { decoder, source, rings, page, .. } = self;
+        let mut pass = Pass { decoder, source: *source, streams: &mut streams, page };
+        let mut part = SnapshotPart::default();
+        for ring in rings {
+            ring.snapshot(&mut pass, job.since, &mut part);
+        }
+        streams.finish();
+        part.error = streams.stopped.map(|(error, _)| error);
+        part
     }
 
     /// Looks at each ring; the largest number of pages that one had. The last look goes on until there is nothing.

@@ -1,5 +1,6 @@
 //! The ring of one CPU: its pages become batches, its losses become empty packets between them [spec/kernel.md 5].
 
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use kymo_ftrace::page::Missed;
@@ -7,6 +8,7 @@ use kymo_ftrace::{Batch, Decoder};
 use kymo_tracefs::{CpuReader, Stats};
 
 use crate::clock::Source;
+use crate::snapshot::SnapshotPart;
 use crate::stream::{Class, Packet, Refusal, Stream, Streams};
 
 use super::summary::{KernelCause, KernelLoss, KernelLost};
@@ -40,6 +42,10 @@ pub(crate) struct Ring {
     is_exact: bool,
     last: Stats,
     last_looked: Instant,
+    /// Flight recorder: batches of the pages that were read for earlier snapshots, and what was lost in front of each.
+    history: VecDeque<(u64, Batch)>,
+    history_bytes: usize,
+    history_max: usize,
     pub totals: Totals,
 }
 
@@ -62,7 +68,7 @@ pub(crate) struct Pass<'a> {
 }
 
 impl Ring {
-    pub(crate) fn new(cpu: u32, reader: CpuReader, now: u64) -> Ring {
+    pub(crate) fn new(cpu: u32, reader: CpuReader, now: u64, history_max: usize) -> Ring {
         Ring {
             cpu,
             reader,
@@ -75,6 +81,9 @@ impl Ring {
             is_exact: true,
             last: Stats::default(),
             last_looked: Instant::now(),
+            history: VecDeque::new(),
+            history_bytes: 0,
+            history_max,
             totals: Totals::default(),
         }
     }
@@ -239,12 +248,82 @@ impl Ring {
     }
 
     fn packet(&mut self, pass: &mut Pass<'_>, begin: u64, end: u64, lost: u64, full: bool) -> Result<(), Refusal> {
-        let bytes: &[u8] = if full { &self.batch.bytes } else { &[] };
+        let batch = std::mem::take(&mut self.batch);
+        let result = self.packet_of(pass, if full { &batch.bytes } else { &[] }, begin, end, lost);
+        self.batch = batch;
+        result
+    }
+
+    fn packet_of(&mut self, pass: &mut Pass<'_>, bytes: &[u8], begin: u64, end: u64, lost: u64) -> Result<(), Refusal> {
         let piece = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
         let nothing = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
         let packet = Packet { begin, end, lost, program: None, pieces: [piece, nothing] };
         let now = pass.source.read();
         pass.streams.append(&mut self.slot, Class::Kernel(self.cpu), &packet, now)
+    }
+
+    /// Flight recorder: takes what the ring holds now, and writes what is not older than `since`. What was read for an earlier
+    /// snapshot is written again where it is young enough: as much of it is kept as the ring holds.
+    pub(crate) fn snapshot(&mut self, pass: &mut Pass<'_>, since: Option<u64>, part: &mut SnapshotPart) {
+        let overwritten = self.read_history(pass);
+        part.overwritten += overwritten;
+        self.slot = None;
+        let mut newest = None;
+        for (lost, batch) in std::mem::take(&mut self.history) {
+            if since.is_none_or(|since| batch.end >= since) {
+                let begin = newest.unwrap_or(batch.begin).min(batch.begin);
+                let told = lost == 0 || self.packet_of(pass, &[], begin, batch.begin, lost).is_ok();
+                if told && self.packet_of(pass, &batch.bytes, batch.begin, batch.end, 0).is_ok() {
+                    part.records += batch.records;
+                    part.bytes += batch.bytes.len() as u64;
+                    part.reach_back_to(batch.begin);
+                    newest = Some(batch.end);
+                }
+            }
+            self.history.push_back((lost, batch));
+        }
+        self.slot = None;
+    }
+
+    /// Reads the ring up to the present into `history`; how many records were overwritten since it was read last.
+    fn read_history(&mut self, pass: &mut Pass<'_>) -> u64 {
+        let until = pass.source.read();
+        let (mut overwritten, mut lost) = (0, 0);
+        while let Ok(taken @ 1..) = self.reader.read(pass.page) {
+            let page = std::mem::take(&mut pass.page);
+            let mut is_past = false;
+            if let Ok(mut pending) = pass.decoder.open(&page[..taken]) {
+                if pending.missed != Missed::None {
+                    let now = self.reader.stats().map_or(self.overwritten, |stats| stats.overrun);
+                    lost += now.saturating_sub(self.overwritten);
+                    self.overwritten = now.max(self.overwritten);
+                }
+                let mut is_done = false;
+                while !is_done {
+                    let mut batch = Batch::default();
+                    is_done = pass.decoder.decode(&mut pending, &mut batch);
+                    if batch.records == 0 {
+                        continue;
+                    }
+                    is_past = batch.end > until;
+                    overwritten += lost;
+                    self.totals.records += batch.records;
+                    self.totals.bytes += batch.bytes.len() as u64;
+                    *self.totals.lost.of(KernelCause::Overwritten) += lost;
+                    self.history_bytes += batch.bytes.len();
+                    self.history.push_back((std::mem::take(&mut lost), batch));
+                }
+            }
+            pass.page = page;
+            if is_past {
+                break;
+            }
+        }
+        while self.history_bytes > self.history_max {
+            let Some((_, batch)) = self.history.pop_front() else { break };
+            self.history_bytes -= batch.bytes.len();
+        }
+        overwritten
     }
 
     /// The instance has been stopped and the ring is empty: the kernel's last word on what was lost.

@@ -1,0 +1,154 @@
+//! Snapshots of a flight recorder: the last moments of all rings, as a trace of their own [spec/session.md 10].
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use crate::Error;
+use crate::metadata::replace;
+use crate::summary::SUMMARY_FILE;
+
+/// The threads that hold rings have this long to write them.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What is wanted.
+#[derive(Clone, Debug)]
+pub struct SnapshotRequest {
+    /// Directory of the snapshot: absent or empty.
+    pub dir: PathBuf,
+    /// Why, for people.
+    pub reason: String,
+    /// Only this much of the past, and what the granularity of the rings adds: a 32nd of a program's ring, a page of the kernel's.
+    pub before: Option<Duration>,
+}
+
+/// A snapshot that was taken.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SnapshotDone {
+    /// Where it is.
+    pub dir: PathBuf,
+    /// Why it was taken.
+    pub reason: String,
+    /// Clock value when it was asked for.
+    pub at: u64,
+    /// Clock value of its oldest record.
+    pub oldest: Option<u64>,
+    /// Records of programs, of the kernel, and marks.
+    pub records: u64,
+    /// Bytes of records.
+    pub bytes: u64,
+    /// Records that no snapshot has: overwritten since the one before, or since the start.
+    pub overwritten: u64,
+    /// Time that it took.
+    #[serde(serialize_with = "seconds")]
+    pub took: Duration,
+    /// Why it is not complete, if so.
+    pub caveats: Vec<String>,
+}
+
+fn seconds<S: serde::Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_f64(time.as_secs_f64())
+}
+
+/// A snapshot, as the threads that hold rings are asked for it.
+#[derive(Clone, Debug)]
+pub(crate) struct SnapshotJob {
+    /// Directory of the snapshot, which exists.
+    pub dir: PathBuf,
+    /// Records before this clock value are not wanted.
+    pub since: Option<u64>,
+    /// Where the answer goes.
+    pub reply: Sender<SnapshotPart>,
+}
+
+/// One thread's part of a snapshot.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SnapshotPart {
+    pub records: u64,
+    pub bytes: u64,
+    /// Records that no snapshot has: overwritten since the one before.
+    pub overwritten: u64,
+    /// Clock value of the oldest record in it.
+    pub oldest: Option<u64>,
+    /// Why it is not complete, if so.
+    pub error: Option<String>,
+}
+
+impl SnapshotPart {
+    /// Notes a record's time.
+    pub(crate) fn reach_back_to(&mut self, time: u64) {
+        self.oldest = Some(self.oldest.map_or(time, |oldest| oldest.min(time)));
+    }
+}
+
+/// A snapshot that is being taken.
+pub(crate) struct Taking {
+    begun: Instant,
+    reply: Receiver<SnapshotPart>,
+    /// What the threads are asked.
+    pub job: SnapshotJob,
+    done: SnapshotDone,
+}
+
+impl Taking {
+    /// Makes the directory. `now` is the clock, `cycles_per_second` its frequency.
+    pub(crate) fn begin(request: &SnapshotRequest, now: u64, cycles_per_second: u64) -> Result<Taking, Error> {
+        let begun = Instant::now();
+        let dir = make_directory(&request.dir)?;
+        let back = |before: Duration| (before.as_nanos() * u128::from(cycles_per_second) / 1_000_000_000) as u64;
+        let since = request.before.map(|before| now.saturating_sub(back(before)));
+        let (sender, reply) = channel();
+        let done = SnapshotDone {
+            dir: dir.clone(),
+            reason: request.reason.clone(),
+            at: now,
+            oldest: None,
+            records: 0,
+            bytes: 0,
+            overwritten: 0,
+            took: Duration::ZERO,
+            caveats: Vec::new(),
+        };
+        Ok(Taking { begun, reply, job: SnapshotJob { dir, since, reply: sender }, done })
+    }
+
+    /// Waits for `parts` answers, and writes metadata (a copy of the session's, which knows every event) and summary.
+    pub(crate) fn finish(self, parts: usize, session: &Path) -> Result<SnapshotDone, Error> {
+        let Taking { begun, reply, job, mut done } = self;
+        let dir = job.dir.clone();
+        drop(job);
+        for _ in 0..parts {
+            let Ok(part) = reply.recv_timeout(PATIENCE) else {
+                done.caveats.push("a thread of the collector did not write its part in time".to_owned());
+                break;
+            };
+            done.records += part.records;
+            done.bytes += part.bytes;
+            done.overwritten += part.overwritten;
+            done.oldest = [done.oldest, part.oldest].into_iter().flatten().min();
+            done.caveats.extend(part.error.map(|error| format!("it could not be written: {error}")));
+        }
+        let from = session.join("metadata");
+        fs::copy(&from, dir.join("metadata")).map_err(Error::file("copy", from))?;
+        done.took = begun.elapsed();
+        let summary = serde_json::json!({
+            "tool": "kymo", "version": env!("CARGO_PKG_VERSION"), "complete": true, "trace": dir, "snapshot": done,
+        });
+        let text = format!("{summary:#}\n");
+        replace(&dir, SUMMARY_FILE, text.as_bytes()).map_err(Error::file("write", dir.join(SUMMARY_FILE)))?;
+        Ok(done)
+    }
+}
+
+fn make_directory(dir: &Path) -> Result<PathBuf, Error> {
+    fs::create_dir_all(dir).map_err(Error::file("make directory", dir))?;
+    let mut entries = fs::read_dir(dir).map_err(Error::file("look into", dir))?;
+    if entries.next().is_some() {
+        let full = std::io::Error::other("it is not empty; a snapshot needs a directory of its own");
+        return Err(Error::file("use directory", dir)(full));
+    }
+    fs::canonicalize(dir).map_err(Error::file("find directory", dir))
+}
