@@ -124,7 +124,9 @@ pub fn send_mark(text: &str, collector: Option<u32>) -> Result<Vec<Sent>, crate:
     let name = std::fs::read_to_string(format!("/proc/{parent}/comm")).unwrap_or_default();
     // Who marks is who runs the command: the shell or the program, not `kymo mark` itself.
     let (pid, tid) = (parent as i32, parent as i32);
-    let packet = Mark { time: Some((source.0, time)), pid, tid, name: name.trim_end(), text: &text[..cut] }.encode();
+    // A thread's name may have any character, and a newline would end the first line.
+    let name = name.trim_end().replace(char::is_control, "?");
+    let packet = Mark { time: Some((source.0, time)), pid, tid, name: &name, text: &text[..cut] }.encode();
     let mut dirs = other_users_dirs();
     let own = RuntimeDir::own()?;
     dirs.retain(|dir| dir.path() != own.path());
