@@ -101,6 +101,29 @@ fn without_a_mount() {
     assert_eq!(read.of("lttng_logger").count(), 1, "{:?}", read.records);
 }
 
+/// The kernel's list of processes has ids of its first pid namespace, which those of another do not know.
+#[test]
+fn in_a_pid_namespace() {
+    let Some(_kernel) = Kernel::find("pid_namespace") else { return };
+    let lab = Lab::new("pid_namespace");
+    let kymo = paths::kymo().display();
+    let run = |name: &str, args: &str| {
+        let script = format!("{kymo} record -o {name} {args} -- sh -c 'echo ran; sh -c :'; exit $?");
+        lab.run("unshare", &["-p", "-f", "--mount-proc", "sh", "-c", &script])
+    };
+    let outcome = run("only", "--only -k sched");
+    if outcome.stderr.contains("unshare") {
+        return skip("pid_namespace", &outcome.stderr);
+    }
+    let outcome = outcome.expect(2);
+    says(&outcome.stderr, &["limiting to processes", "namespace"]);
+    assert_eq!(outcome.stdout, "");
+    assert!(!lab.path("only").exists());
+    // The whole system can be recorded from there.
+    run("all", "-k sched:sched_process_exec").expect(0);
+    assert!(lab.read("all").of("sched_process_exec").count() > 0);
+}
+
 #[test]
 fn a_tracefs_that_is_none() {
     let mut lab = Lab::new("no_tracefs");

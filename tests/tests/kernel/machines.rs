@@ -13,7 +13,7 @@ const TESTS: [&str; 10] = [
     "order::calls_of_the_command_only",
     "only::the_command_its_threads_and_its_descendants",
     "loss::overwritten_records_are_counted_and_dated",
-    "loss::dropped_records_are_counted_and_dated",
+    "loss::a_small_ring_that_overwrites",
     "formats::arguments_and_results_of_system_calls",
     "formats::values_are_those_of_the_kernels_text",
     "probes::arguments_of_every_kind",

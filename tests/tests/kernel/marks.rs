@@ -85,6 +85,20 @@ fn among_the_records_of_a_kernel() {
     babeltrace::agrees(&lab, &recorded.dir, &read);
 }
 
+/// The first line of a mark ends with the name of who sends it, and names may have a newline.
+#[test]
+fn a_sender_with_a_newline_in_its_name() {
+    let lab = Lab::new("mark_newline");
+    let shell = lab.path("new\nline");
+    std::fs::copy("/bin/sh", &shell).unwrap();
+    let session = lab.record("trace").attach();
+    let script = format!("{} mark -q 'the text'; exit 0", kymo_tests::paths::kymo().display());
+    lab.run(&shell, &["-c", &script]).expect(0);
+    let recorded = session.end(Signal::INT).expect(0);
+    let read = recorded.read(&lab);
+    assert_eq!(read.of("kymo_mark").map(text).collect::<Vec<_>>(), ["the text"]);
+}
+
 /// `$KYMO_MARK` is written from a shell and from several processes at once; the kernel stamps it.
 #[test]
 fn the_file_in_the_environment() {

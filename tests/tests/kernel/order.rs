@@ -32,7 +32,7 @@ fn step_of(event: &str) -> Option<usize> {
 fn check(name: &str, args: &[&str]) {
     let Some(kernel) = Kernel::find(name) else { return };
     let lab = Lab::new(name);
-    let count = calls(100_000, 1_000_000) as u64;
+    let count = calls(1_000_000, 1_000_000) as u64;
     let program = lab.cc("calls.c");
     let recorded = lab
         .record("trace")

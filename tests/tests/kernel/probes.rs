@@ -1,6 +1,7 @@
 //! `-U`: functions and USDT probes of programs that know nothing of kymo.
 
 use kymo_tests::{Kernel, Lab, Record, babeltrace, has, paths};
+use rustix::process::Signal;
 use serde_json::json;
 
 use crate::says;
@@ -115,6 +116,27 @@ fn two_processes() {
         assert_eq!(!tids("other").is_empty(), others, "{name}");
     }
     drop(other);
+}
+
+/// Sessions on one function: each has a probe of its own, and the end of one is not the other's.
+#[test]
+fn two_sessions() {
+    let Some(kernel) = Kernel::find("probe_sessions") else { return };
+    let lab = Lab::new("probe_sessions");
+    let program = program(&lab);
+    let place = format!("{program}:kinds n=%di:s64");
+    let mut sessions = ["first", "second"].map(|name| {
+        let session = lab.record(name).args(&["-U", &place, "--state", "none", "--names", "kernel"]).attach();
+        lab.run(&program, &[]);
+        Some(session)
+    });
+    for (at, calls) in [(0, 10), (1, 10)] {
+        let recorded = sessions[at].take().unwrap().end(Signal::INT).expect(0);
+        kernel.assert_clean(recorded.pid);
+        let read = recorded.read(&lab);
+        assert_eq!(read.of("uprobe:kinds").count(), calls, "session {at}: {:?}", read.records);
+        lab.run(&program, &[]);
+    }
 }
 
 #[test]
