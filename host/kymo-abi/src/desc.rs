@@ -1,6 +1,7 @@
 //! Descriptions of events and enumerations [spec/event.md 3]: the types. Bytes to descriptions and back: [`codec`].
 
 mod codec;
+pub mod shape;
 
 pub use codec::{BYTES_MAX, Walk, encode, parse};
 
