@@ -22,7 +22,9 @@ const POLL: (Duration, Duration) = (Duration::from_millis(1), Duration::from_mil
 /// A look should find an eighth of a ring: later would be near a loss, sooner costs.
 const SHARE: usize = 8;
 
-/// Priority of the thread, as far as it is allowed: below all real-time threads, above the rest.
+/// Real-time priority of the thread, as far as it is allowed: the lowest, above all that have none.
+const PRIORITY: i32 = 1;
+/// Its nice value where it may not have that.
 const NICE: i32 = -20;
 
 /// What the thread is told.
@@ -84,9 +86,7 @@ impl Drain {
 
     /// Runs until it is told to stop and the rings are empty.
     pub(crate) fn run(mut self) -> Report {
-        // A ring fills fastest when there is much to run, and that is when an equal among many waits longest. Who may not
-        // has the priority of the session.
-        let _ = rustix::process::setpriority_process(None, NICE);
+        raise_priority();
         let mut pages = 0;
         let mut pause = POLL.0;
         loop {
@@ -169,6 +169,22 @@ fn next_pause(pause: Duration, found: usize, share: usize) -> Duration {
     let wanted = pause.mul_f64(share as f64 / found.max(1) as f64);
     // Towards the longer slowly: a burst must not meet a sleeper.
     wanted.min(pause * 2).clamp(POLL.0, POLL.1)
+}
+
+/// A ring fills fastest when there is much to run, and that is when an equal among many waits longest. A nice value alone
+/// does not help: it ranks threads within their session's scheduling group (autogroup), and the load is in another. A pass
+/// takes half of each ring at most and a pause follows, so that no CPU is held for long. Who may neither keeps the priority of the
+/// session.
+fn raise_priority() {
+    // SAFETY: all of the structure is integers, for which zeros are values.
+    let mut param: libc::sched_param = unsafe { std::mem::zeroed() };
+    param.sched_priority = PRIORITY;
+    let policy = libc::SCHED_RR | libc::SCHED_RESET_ON_FORK;
+    // SAFETY: the kernel reads the structure during the call; 0 is the calling thread.
+    let result = unsafe { libc::sched_setscheduler(0, policy, &param) };
+    if result != 0 {
+        let _ = rustix::process::setpriority_process(None, NICE);
+    }
 }
 
 fn own_cpu_time() -> Duration {
