@@ -1,16 +1,32 @@
 //! The filter language of kymo [spec/filter.md]: one language for recording, reading, triggers and views.
 //!
-//! [`parse`] gives a [`Filter`], [`Filter::check`] holds it against the events that there are, [`Checked`] decides
-//! records, and [`compile`] makes a [`Program`] of it that decides packed payloads inside of a traced program. The
-//! crate opens nothing, has no clock, and knows no trace format.
+//! [`parse`] gives a [`Filter`], [`Filter::check`] holds it against the events that there are, [`Checked`] and
+//! [`Matcher`] decide records, and [`compile`] makes a [`Program`] of it that decides packed payloads inside of a
+//! traced program. The crate opens nothing, has no clock, and knows no trace format.
 
 mod ast;
+mod check;
+mod compile;
 mod error;
+mod glob;
+mod latency;
 mod parse;
+mod plan;
 mod print;
+#[doc(hidden)]
+pub mod probe;
+mod program;
+mod schema;
 mod token;
 mod units;
 
 pub use ast::{Arith, Compare, Context, Expr, ExprKind, FieldRef, Filter, Latency, Pattern, Step};
+pub use check::Checked;
+pub use compile::{CompileError, compile};
 pub use error::{Error, Span};
+pub use glob::glob_matches;
+pub use latency::{Matcher, OPEN_MAX, PairCounts, PairLatency};
 pub use parse::{DEPTH_MAX, KEYS_MAX, TEXT_BYTES_MAX, parse};
+pub use plan::{Record, Value};
+pub use program::{ACCEPT, INSNS_MAX, Insn, POOL_BYTES_MAX, Program, ProgramError, REJECT, check, op, run, ty};
+pub use schema::{Event, Field, Kind, Label, Place, Schema};

@@ -22,9 +22,6 @@ const UNITS: [(&str, u64); 15] = [
     ("T", 1 << 40),
 ];
 
-/// Units of time, largest first, for printing.
-const OF_TIME: [(&str, u64); 4] = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
-
 /// Why a number with a unit is refused.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Inexact {
@@ -47,12 +44,6 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
 /// The plural of what `unit` is counted in.
 pub(crate) fn base(unit: &str) -> &'static str {
     if unit.starts_with(|c: char| c.is_ascii_uppercase()) { "bytes" } else { "nanoseconds" }
-}
-
-/// A duration in its largest unit, for messages.
-pub(crate) fn duration(ns: i128) -> String {
-    let (unit, factor) = *OF_TIME.iter().find(|(_, f)| ns % i128::from(*f) == 0).unwrap_or(&("ns", 1));
-    format!("{}{unit}", ns / i128::from(factor))
 }
 
 /// `decimal` (digits, point, exponent) times `factor`.
@@ -104,6 +95,5 @@ mod tests {
         ] {
             assert_eq!(exact(decimal, factor), expect, "{decimal}");
         }
-        assert_eq!(duration(1_500_000), "1500us");
     }
 }

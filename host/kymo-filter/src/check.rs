@@ -1,0 +1,99 @@
+//! Filters against events: every name is found or refused, every comparison is of things that compare. `names` finds
+//! what no event has; `typed` makes the plan of one event.
+
+mod names;
+mod typed;
+
+use crate::ast::{Expr, ExprKind, Filter, Latency};
+use crate::error::{Error, Span};
+use crate::glob::glob_matches;
+use crate::latency::Pair;
+use crate::plan::{Cond, Record};
+use crate::schema::{Event, Schema};
+
+/// A filter that was held against the events of a trace or program.
+#[derive(Clone, Debug)]
+pub struct Checked {
+    pub(crate) text: String,
+    pub(crate) events: Vec<Event>,
+    pub(crate) plans: Vec<Cond>,
+    pub(crate) pairs: Vec<Pair>,
+    notes: Vec<Error>,
+}
+
+impl Filter {
+    /// Holds the filter against events.
+    ///
+    /// Refused are names that no event has and comparisons that make sense for no event. A comparison that makes sense
+    /// for some events leaves the others out, with a note.
+    pub fn check(&self, schema: &(impl Schema + ?Sized)) -> Result<Checked, Error> {
+        let events: Vec<Event> = (0..schema.count()).map(|event| schema.event(event).clone()).collect();
+        let text = if self.text.0.is_empty() { self.to_string() } else { self.text.0.clone() };
+        names::check(self, &text, &events)?;
+        let mut latencies = Vec::new();
+        collect(&self.expr, &mut latencies);
+        let pairs = latencies.iter().map(|latency| Pair::new(latency, &events, &text)).collect::<Result<_, _>>()?;
+        let mut found = typed::Findings::default();
+        let mut plans = Vec::with_capacity(events.len());
+        for event in &events {
+            let selected = self.selector.as_ref().is_none_or(|selector| glob_matches(&selector.glob, &event.name));
+            plans.push(match selected {
+                true => typed::plan(&self.expr, event, &events, &text, &latencies, &mut found),
+                false => Cond::Const(false),
+            });
+        }
+        let notes = found.conclude()?;
+        Ok(Checked { text, events, plans, pairs, notes })
+    }
+}
+
+impl Checked {
+    /// What was accepted, and is probably not what was meant.
+    pub fn notes(&self) -> &[Error] {
+        &self.notes
+    }
+
+    /// The filter as it was written.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether no record of the event can be selected. An event may still open a pair.
+    pub fn is_never(&self, event: usize) -> bool {
+        matches!(self.plans.get(event), None | Some(Cond::Const(false)))
+    }
+
+    /// Whether records before the one to be decided matter: then a [`crate::Matcher`] is needed.
+    pub fn has_latency(&self) -> bool {
+        !self.pairs.is_empty()
+    }
+
+    /// Whether a record of the event at position `event` is selected. Allocates nothing; latencies are not known.
+    #[inline]
+    pub fn matches<R: Record>(&self, event: usize, record: &R) -> bool {
+        self.plans.get(event).is_some_and(|plan| plan.holds(record, &[]))
+    }
+}
+
+/// The different pairs of an expression.
+fn collect<'e>(expr: &'e Expr, into: &mut Vec<&'e Latency>) {
+    match &expr.kind {
+        ExprKind::Latency(latency) if !into.contains(&latency) => into.push(latency),
+        ExprKind::Not(of) | ExprKind::Neg(of) => collect(of, into),
+        ExprKind::Binary(_, left, right) | ExprKind::Compare(_, left, right) => {
+            collect(left, into);
+            collect(right, into);
+        }
+        ExprKind::In(value, list) => {
+            collect(value, into);
+            list.iter().for_each(|item| collect(item, into));
+        }
+        ExprKind::And(parts) | ExprKind::Or(parts) => parts.iter().for_each(|part| collect(part, into)),
+        _ => {}
+    }
+}
+
+/// The text of a place in the filter, for messages.
+pub(crate) fn written(text: &str, span: Span) -> &str {
+    text.get(span.start..span.end).unwrap_or_default()
+}

@@ -1,0 +1,143 @@
+//! Names that no event has: fields, members, events.
+
+use crate::ast::{Compare, Expr, ExprKind, FieldRef, Filter, Latency, Pattern};
+use crate::error::{Error, Span, either, near, some_of};
+use crate::glob::glob_matches;
+use crate::schema::Event;
+
+struct Names<'a> {
+    text: &'a str,
+    events: &'a [Event],
+    /// Events that the selector leaves.
+    scope: Vec<&'a Event>,
+}
+
+/// Refuses names that mean nothing.
+pub(super) fn check(filter: &Filter, text: &str, events: &[Event]) -> Result<(), Error> {
+    let mut names = Names { text, events, scope: events.iter().collect() };
+    if let Some(selector) = &filter.selector {
+        names.scope = names.matching(selector)?;
+    }
+    names.expr(&filter.expr)
+}
+
+impl<'a> Names<'a> {
+    fn error(&self, span: Span, message: String, help: String) -> Error {
+        Error::new(self.text, span, message, help)
+    }
+
+    /// The events that a pattern names; at least one.
+    fn matching(&self, pattern: &Pattern) -> Result<Vec<&'a Event>, Error> {
+        let found: Vec<&Event> = self.events.iter().filter(|event| glob_matches(&pattern.glob, &event.name)).collect();
+        if !found.is_empty() {
+            return Ok(found);
+        }
+        let known = || self.events.iter().map(|event| event.name.as_str());
+        let near = near(&pattern.glob, known());
+        let help = match (near.is_empty(), self.events.is_empty()) {
+            (false, _) => format!("did you mean {}?", either(&near)),
+            (true, true) => "there are no events at all".into(),
+            (true, false) => format!("events are {}", some_of(known())),
+        };
+        Err(self.error(pattern.span, format!("no event is called `{}`", pattern.glob), help))
+    }
+
+    fn expr(&self, expr: &Expr) -> Result<(), Error> {
+        match &expr.kind {
+            ExprKind::Field(field) | ExprKind::Has(field) | ExprKind::Len(field) => self.field(field, expr.span),
+            ExprKind::Latency(latency) => self.latency(latency),
+            ExprKind::Not(of) | ExprKind::Neg(of) => self.expr(of),
+            ExprKind::Binary(_, left, right) => [left, right].iter().try_for_each(|side| self.expr(side)),
+            ExprKind::Compare(op, left, right) => self.sides(*op, left, right),
+            ExprKind::In(value, list) => {
+                self.expr(value)?;
+                list.iter().try_for_each(|item| self.sides(Compare::Eq, value, item))
+            }
+            ExprKind::And(parts) | ExprKind::Or(parts) => parts.iter().try_for_each(|part| self.expr(part)),
+            ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Bool(_) | ExprKind::Text(_) | ExprKind::Context(_) => {
+                Ok(())
+            }
+        }
+    }
+
+    /// A bare name beside a field may be a label; kinds decide that later.
+    fn sides(&self, op: Compare, left: &Expr, right: &Expr) -> Result<(), Error> {
+        let labels = !matches!(op, Compare::Match | Compare::NoMatch);
+        let may_be_label = |one: &Expr, other: &Expr| labels && is_bare(one) && self.is_known(other);
+        if !may_be_label(left, right) {
+            self.expr(left)?;
+        }
+        if may_be_label(right, left) { Ok(()) } else { self.expr(right) }
+    }
+
+    fn is_known(&self, expr: &Expr) -> bool {
+        matches!(&expr.kind, ExprKind::Field(field) if self.field(field, expr.span).is_ok())
+    }
+
+    fn latency(&self, latency: &Latency) -> Result<(), Error> {
+        for pattern in [&latency.from, &latency.to] {
+            let scope = self.matching(pattern)?;
+            let names = Names { text: self.text, events: self.events, scope };
+            latency.by.iter().try_for_each(|key| names.expr(key))?;
+        }
+        Ok(())
+    }
+
+    fn field(&self, field: &FieldRef, span: Span) -> Result<(), Error> {
+        let scope = match &field.event {
+            Some(pattern) => {
+                let events = self.matching(pattern)?;
+                events.into_iter().filter(|event| self.scope.iter().any(|other| std::ptr::eq(*other, *event))).collect()
+            }
+            None => self.scope.clone(),
+        };
+        if scope.iter().any(|event| event.resolve(&field.name, &field.steps).is_some()) {
+            return Ok(());
+        }
+        let has_field = scope.iter().any(|event| event.resolve(&field.name, &[]).is_some());
+        let (message, help) = match has_field {
+            true => (format!("`{}` does not have this inside", field.name), self.inside(&scope, &field.name)),
+            false => (format!("no event has a field `{}`", field.name), self.instead(&scope, field)),
+        };
+        Err(self.error(span, message, help))
+    }
+
+    /// What to write for a field that does not exist.
+    fn instead(&self, scope: &[&Event], field: &FieldRef) -> String {
+        let fields = || scope.iter().flat_map(|event| event.fields.iter().map(|field| field.name.as_str()));
+        if self.events.iter().any(|event| event.name == field.name) {
+            return format!("`{0}` is an event: write `{0}: CONDITION`", field.name);
+        }
+        let elsewhere = self.events.iter().find(|event| event.resolve(&field.name, &[]).is_some());
+        let near = near(&field.name, fields());
+        match (near.is_empty(), elsewhere) {
+            (false, _) => format!("did you mean {}?", either(&near)),
+            (true, Some(event)) => format!("`{}` has it, which is not among the events selected", event.name),
+            (true, None) if fields().next().is_none() => "these events have no fields; contexts begin with `$`".into(),
+            (true, None) => format!("fields are {}; contexts begin with `$`", some_of(fields())),
+        }
+    }
+
+    /// What a field has inside.
+    fn inside(&self, scope: &[&Event], name: &str) -> String {
+        use crate::schema::Kind;
+        let kinds = scope.iter().filter_map(|event| event.resolve(name, &[])).map(|(_, kind)| kind);
+        for kind in kinds {
+            match kind {
+                Kind::Struct(members) => {
+                    return format!("`{name}` has {}", some_of(members.iter().map(|member| member.name.as_str())));
+                }
+                Kind::Array { count: Some(count), .. } => {
+                    return format!("`{name}` has {count} elements, counted from 0");
+                }
+                _ => {}
+            }
+        }
+        format!("write `{name}` alone")
+    }
+}
+
+/// A single word.
+pub(super) fn is_bare(expr: &Expr) -> bool {
+    matches!(&expr.kind, ExprKind::Field(FieldRef { event: None, steps, .. }) if steps.is_empty())
+}

@@ -1,0 +1,217 @@
+//! Expression and record to outcome; where a program can say it, the program agrees.
+
+mod support;
+
+use kymo_filter::probe::events;
+use kymo_filter::{Matcher, compile, parse};
+use support::*;
+
+/// What each expression says of `step()`, which is record of event 0.
+const OF_STEP: &[(&str, bool)] = &[
+    ("axis == 2 && position > 0.5", true),
+    ("axis == 2 && position > 0.8", false),
+    ("motor:step.duration > 200us", true),
+    ("motor:step.duration > 0.25ms", false),
+    ("motor:step.duration >= 0.25ms", true),
+    ("motor:*: axis == 2 && position > 0.5", true),
+    ("req:*: id == 2", false),
+    ("$tid == 7 && $cpu != 0", true),
+    ("$pid == 7", false),
+    ("!($pid == 7)", false),
+    ("$pid == 7 || true", true),
+    ("size & 0xff == 3", true),
+    ("size & 0x103 > 0x102", true),
+    ("size & 4 != 0", false),
+    ("1 | 2 == 3", true),
+    ("has(axis)", true),
+    ("has(id)", false),
+    ("!has(id)", true),
+    ("id == 1", false),
+    ("id != 1", false),
+    ("!(id == 1)", false),
+    ("id == 1 || axis == 2", true),
+    ("!(id == 1 || axis == 2)", false),
+    ("!(id == 1 && axis == 3)", true),
+    ("state == moving", true),
+    ("moving == state", true),
+    ("state == 1", true),
+    ("state == \"moving\"", true),
+    ("state != fault", true),
+    ("state in (idle, moving)", true),
+    ("state in (idle, fault)", false),
+    ("!(state in (idle, fault))", true),
+    ("state ~ \"mo*\"", true),
+    ("state ~ \"*z\"", false),
+    ("state !~ \"*z\"", true),
+    ("state > idle", true),
+    ("ok", true),
+    ("!ok", false),
+    ("ok == true", true),
+    ("ok == false", false),
+    ("ok != false", true),
+    ("axis in (1, 2, 3, 4, 5)", true),
+    ("axis in (1, 3, 4, 5, 6)", false),
+    ("!(axis in (1, 3, 4, 5, 6))", true),
+    ("position in (0.5, 0.75)", true),
+    ("vec[0] == -1 && vec[2] == 300", true),
+    ("vec[0] < 0", true),
+    ("len(vec) == 3", true),
+    ("len(note) == 3 && len(data) == 4 && len(list) == 2", true),
+    ("list[1] == -6", true),
+    ("list[2] == 0", false),
+    ("list[2] != 0", false),
+    ("has(list[1]) && !has(list[2])", true),
+    ("note == \"abc\"", true),
+    ("note ~ \"a*c\"", true),
+    ("note ~ \"ab*bc\"", false),
+    ("note ~ \"?b?\"", true),
+    ("note ~ \"abcd*\"", false),
+    ("note in ('x', 'abc')", true),
+    ("$proc == 'prog' && $proc ~ 'p*'", true),
+    ("$event == 'motor:step'", true),
+    ("$event ~ 'req:*'", false),
+    ("$event !~ 'req:*'", true),
+    ("delta == -3 && delta < 0 && delta >= -3", true),
+    ("-delta == 3", true),
+    ("delta * -1 > 2.5", true),
+    ("duration / 1000 % 100 == 50", true),
+    ("axis + 1 == 3 && axis - 3 < 0", true),
+    ("1 << 4 >> 2 == 4", true),
+    ("axis == 2.0", true),
+    ("axis > 1.5 && axis < 2.5 && axis != 1.5", true),
+    ("axis == 5_000_000_000", false),
+    ("axis < 5_000_000_000", true),
+    ("axis >= -1", true),
+    ("duration / axis > 100us", true),
+    ("duration / (axis - 2) > 0 || true", true),
+    ("duration / (axis - 2) > 0", false),
+    ("gain == 0.5", true),
+    ("position == gain", false),
+    ("position > gain", true),
+    ("`axis` == 2", true),
+    ("2 == axis && 1 < axis", true),
+    ("true", true),
+    ("false || !true", false),
+    ("name == \"x\"", false),
+    ("motor:step.axis == 2 || req:begin.id == 1", true),
+    ("\"motor:step\".axis == 2", true),
+    ("$time == 1us", true),
+];
+
+#[test]
+fn outcomes() {
+    let record = step();
+    let payload = pack(&events()[0], &record);
+    let mut programs = 0;
+    for &(text, expect) in OF_STEP {
+        let checked = parse(text).and_then(|filter| filter.check(&events())).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(checked.matches(0, &record), expect, "{text}");
+        if let Ok(program) = compile(&checked, 0) {
+            assert_eq!(program.check(), Ok(()), "{text}");
+            assert_eq!(program.run(&payload), expect, "program of {text}");
+            programs += 1;
+        }
+    }
+    assert!(programs > OF_STEP.len() / 2, "{programs} programs");
+}
+
+#[test]
+fn kernel_events() {
+    for (text, expect) in [
+        ("prev_state in (1, 2)", true),
+        ("sched_switch: prev_state == 2 && $tid == 7", true),
+        ("name == \"ab*\"", true),
+        ("name == \"abc\"", false),
+        ("name ~ \"ab*\"", true),
+        ("$proc == \"\"", true),
+        ("\"sched*\": has(prev_state)", true),
+    ] {
+        let checked = parse(text).and_then(|filter| filter.check(&events())).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(checked.matches(3, &switch()), expect, "{text}");
+    }
+}
+
+#[test]
+fn kinds_that_only_records_tell() {
+    let record = |thing| Rec { fields: vec![thing, V::Struct(vec![("x", V::Int(4))])], ..Rec::default() };
+    for (text, thing, expect) in [
+        ("thing == 3", V::Int(3), true),
+        ("thing == 3", V::Text("3".into()), false),
+        ("thing != 3", V::Text("3".into()), false),
+        ("thing == 'a'", V::Text("a".into()), true),
+        ("thing == moving", V::Label(1, Some("moving")), true),
+        ("thing != moving", V::Label(2, None), true),
+        ("thing", V::Bool(true), true),
+        ("thing == false", V::Bool(true), false),
+        ("thing.a[1] == 2", V::Struct(vec![("a", V::Array(vec![V::Int(1), V::Int(2)]))]), true),
+        ("pos.x == 4", V::Int(0), true),
+        ("pos.x == thing", V::Int(4), true),
+    ] {
+        let checked = parse(text).and_then(|filter| filter.check(&events())).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(checked.matches(4, &record(thing)), expect, "{text}");
+    }
+}
+
+#[test]
+fn notes_of_what_is_accepted() {
+    let notes = |text: &str| {
+        let checked = parse(text).and_then(|filter| filter.check(&events())).unwrap_or_else(|e| panic!("{e}"));
+        checked.notes().iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let expect = "name == \"ab*\"\n        ^^^^^ `==` takes `*` as it is\nhelp: `~` matches globs: `name ~ \"ab*\"`";
+    assert_eq!(notes("name == \"ab*\""), [expect]);
+    assert!(notes("name == \"ab\" && name ~ \"ab*\"").is_empty());
+}
+
+#[test]
+fn a_comparison_that_fits_some_events_leaves_the_others_out() {
+    let mut events = events();
+    events[1].fields[0].name = "name".into();
+    let checked = parse("name == \"ab*\"").unwrap().check(&events).unwrap();
+    assert!(checked.is_never(1) && !checked.is_never(3));
+    assert_eq!(checked.notes().len(), 2, "{:?}", checked.notes());
+}
+
+/// Records of `req:begin` (1) and `req:end` (2): event, id, time.
+fn latencies(text: &str, open_max: usize, records: &[(usize, i128, i128)]) -> (Vec<i128>, Matcher) {
+    let checked = parse(text).and_then(|filter| filter.check(&events())).unwrap_or_else(|e| panic!("{e}"));
+    assert!(checked.has_latency());
+    let mut matcher = Matcher::new(checked, open_max);
+    let mut times = Vec::new();
+    for &(event, id, time) in records {
+        let record = Rec { fields: vec![V::Int(id), V::Int(0)], time, ..Rec::default() };
+        if matcher.matches(event, &record) {
+            times.push(time);
+        }
+    }
+    (times, matcher)
+}
+
+#[test]
+fn pairs() {
+    const MS: i128 = 1_000_000;
+    let records =
+        [(1, 1, 0), (1, 2, MS), (2, 1, 6 * MS), (2, 2, 6 * MS), (2, 3, 7 * MS), (1, 1, 8 * MS), (1, 1, 9 * MS)];
+    let (times, matcher) = latencies("latency(req:begin, req:end, by=id) > 5ms", 16, &records);
+    assert_eq!(times, [6 * MS]);
+    let counts = matcher.pairs()[0].counts;
+    assert_eq!((counts.closed, counts.unopened, counts.replaced, counts.dropped), (2, 1, 1, 0));
+    assert_eq!(matcher.pairs()[0].open(), 1);
+    let (times, _) = latencies("latency(req:begin, req:end, by=id) >= 5ms && status == 0", 16, &records);
+    assert_eq!(times.len(), 2);
+    let (times, _) = latencies("latency(req:begin, req:end) < 1us || id == 3", 16, &records);
+    assert_eq!(times, [7 * MS]);
+    let (times, _) = latencies("latency(\"req:b*\", req:begin, by=id) == 1ms", 16, &records);
+    assert_eq!(times, [9 * MS]);
+}
+
+#[test]
+fn the_oldest_opening_is_dropped_and_counted() {
+    let records: Vec<_> = (0..10).map(|id| (1, id, id)).chain((0..10).map(|id| (2, id, 100))).collect();
+    let (times, matcher) = latencies("latency(req:begin, req:end, by=id) > 0", 4, &records);
+    assert_eq!(times.len(), 4);
+    assert_eq!((matcher.pairs()[0].counts.dropped, matcher.pairs()[0].counts.unopened), (6, 6));
+    let records: Vec<_> = (0..100_000).map(|at| (1 + at % 2, 1, at as i128)).collect();
+    let (times, matcher) = latencies("latency(req:begin, req:end, by=id) == 1", 4, &records);
+    assert_eq!((times.len(), matcher.pairs()[0].open()), (50_000, 0));
+}
