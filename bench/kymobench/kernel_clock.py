@@ -117,10 +117,13 @@ class Clock:
             one = self.result[name]
             slopes = Row(f"e slope, {name} against user", unit=" ppm", bar=BAR_PPM, ratio=abs(one["ppm_from_user"]))
             slopes.kymo = f"{one['ppm_from_user']:+.4f} ppm"
-            slopes.note = f"trace clock against CLOCK_MONOTONIC_RAW: {user['slope_ppm']:+.3f} ppm (a constant of the machine's clocks)"
+            slopes.note = (f"trace clock against CLOCK_MONOTONIC_RAW: {user['slope_ppm']:+.3f} ppm "
+                           "(a constant of the machine's clocks)")
             jitter = Row(f"e jitter, {name} against user, p99", unit=" ns", bar=BAR_NS, ratio=one["jitter_p99_ns"])
             jitter.kymo, jitter.peer = f"{one['jitter_p99_ns']:.0f} ns", f"user {user['jitter_p99_ns']:.0f} ns"
-            jitter.note = (f"p50 {one['jitter_p50_ns']:.0f} ns, max {one['jitter_max_ns']:.0f} ns (user {user['jitter_max_ns']:.0f} ns) of "
-                           f"{one['points']:,} brackets of up to {self.widths[name]['narrow_ns']:.0f} ns (of {self.widths[name]['all']:,}); constant offset {one['offset_ns']:+.0f} ns, half a bracket and no error")
+            jitter.note = (f"p50 {one['jitter_p50_ns']:.0f} ns, max {one['jitter_max_ns']:.0f} ns "
+                           f"(user {user['jitter_max_ns']:.0f} ns) of {one['points']:,} brackets of up to "
+                           f"{self.widths[name]['narrow_ns']:.0f} ns (of {self.widths[name]['all']:,}); constant offset "
+                           f"{one['offset_ns']:+.0f} ns: where in its bracket it is stamped")
             rows += [slopes, jitter]
         return rows

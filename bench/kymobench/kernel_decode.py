@@ -1,4 +1,7 @@
-"""Measure c: how fast one core turns pages into records of a trace, in memory: real pages, captured under load, decoded again and again."""
+"""
+Measure c: how fast one core turns pages into records of a trace, in memory: real pages, captured under load, decoded again
+and again.
+"""
 
 import json
 import shutil
@@ -54,11 +57,13 @@ class Decode:
             row.ratio = row.spread["median"]
             row.kymo = f"{row.ratio:.1f} M/s"
             mb = found["ring_bytes"] * 1e3 / stats.median(found["rounds_ns"])
-            row.note = (f"{found['records']:,} records, {mb:,.0f} MB/s of pages in, {found['trace_bytes'] / max(1, found['records']):.0f} bytes a "
-                        f"record out; unknown {found['unknown']}, damaged pages {found['damaged_pages']}")
+            row.note = (f"{found['records']:,} records, {mb:,.0f} MB/s of pages in, "
+                        f"{found['trace_bytes'] / max(1, found['records']):.0f} bytes a record out; "
+                        f"unknown {found['unknown']}, damaged pages {found['damaged_pages']}")
             if found["unknown"] or found["damaged_pages"]:
                 row.ratio = 0.0  # what is skipped is not decoded
             rows.append(row)
         if not rows:
-            rows.append(Row("c decoding", missing="decode_speed is not built: cargo build --release -p kymo-ftrace --example decode_speed"))
+            how = "cargo build --release -p kymo-ftrace --example decode_speed"
+            rows.append(Row("c decoding", missing=f"decode_speed is not built: {how}"))
         return rows

@@ -2,7 +2,8 @@
 Measures a and b: the collectors' CPU and the losses under the loads of the LTTng paper of 2006: nothing, `find`, `find` and
 gcc, these and hackbench. The tools take turns under each load. Events are counted by the kernel. The CPU of a tool is that
 of its process with all children and threads, from a look when it recorded to its end: what a tool puts off until the end (trace-cmd
-looks at a ring when it is half full, and joins its files at the end) is its cost too. That of the load's time alone stands in the note.
+looks at a ring when it is half full, and joins its files at the end) is its cost too. That of the load's time alone stands in
+the note.
 """
 
 import os
@@ -123,7 +124,8 @@ class Loads:
         row.ratio = row.spread["median"]
         lost = {tool: sum(self._of(tool, load, lambda run: run["lost"]).values()) for tool in cost}
         rate = stats.median(self._of("kymo", load, lambda run: run["events_during"] / run["seconds"]).values())
-        row.note = (f"{rate:,.0f} events/s under kymo; only copied: {stats.median(cost['drain'].values()):.0f} ms/M; while the load ran: "
+        row.note = (f"{rate:,.0f} events/s under kymo; only copied: {stats.median(cost['drain'].values()):.0f} ms/M; "
+                    "while the load ran: "
                     + ", ".join(f"{tool} {stats.median(ms.values()):.0f} ms/M" for tool, ms in during.items() if ms)
                     + "; lost: " + ", ".join(f"{tool} {count:,}" for tool, count in lost.items()))
         return row
@@ -151,6 +153,7 @@ class Loads:
         row.ratio, row.spread = float(max(lost)), stats.spread(lost)
         understated = sum(run["summary"]["understated"] for run in heaviest)
         records = sum(run["summary"]["records"] for run in heaviest)
-        row.note = (f"of {records:,} records; ring {heaviest[0]['summary']['ring_bytes'] >> 20} MiB a CPU; {sum(run['summary']['dated'] for run in heaviest)} "
-                    f"dated intervals; sessions that told of less than the kernel had counted: {understated}")
+        dated = sum(run["summary"]["dated"] for run in heaviest)
+        row.note = (f"of {records:,} records in all; ring {heaviest[0]['summary']['ring_bytes'] >> 20} MiB a CPU; {dated} dated "
+                    f"intervals; sessions that told of less than the kernel had counted: {understated}")
         return row
