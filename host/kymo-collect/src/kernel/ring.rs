@@ -17,6 +17,8 @@ use super::summary::{KernelCause, KernelLoss, KernelLost};
 const PACKET_BYTES: usize = 256 << 10;
 /// So does one of this age.
 const PACKET_AGE: Duration = Duration::from_millis(100);
+/// A batch that waits until its end can be told apart from what was dropped waits no longer than to this size.
+const PACKET_BYTES_MAX: usize = 4 << 20;
 /// Losses listed for one CPU; later ones are in the totals only.
 const LOSSES_MAX: usize = 1024;
 /// Remarks on damage kept for one CPU.
@@ -42,6 +44,14 @@ pub(crate) struct Ring {
     is_exact: bool,
     last: Stats,
     last_looked: Instant,
+    /// Clock value just before the last look at the kernel's counts.
+    looked: u64,
+    /// Clock value just after the first look that gave the counts of `last`: nothing was dropped between then and the last look.
+    quiet_since: u64,
+    /// Records that never came into the ring since the newest packet; not told yet.
+    dropped_pending: u64,
+    /// Clock value at which the ring was seen to be empty, behind all records that were taken.
+    emptied: u64,
     /// Flight recorder: batches of the pages that were read for earlier snapshots, and what was lost in front of each.
     history: VecDeque<(u64, Batch)>,
     history_bytes: usize,
@@ -81,6 +91,10 @@ impl Ring {
             is_exact: true,
             last: Stats::default(),
             last_looked: Instant::now(),
+            looked: now,
+            quiet_since: now,
+            dropped_pending: 0,
+            emptied: now,
             history: VecDeque::new(),
             history_bytes: 0,
             history_max,
@@ -95,8 +109,12 @@ impl Ring {
         let mut pages = 0;
         let mut is_behind = true;
         while pages < pages_max && is_behind {
+            let now = pass.source.read();
             let taken = match self.reader.read(pass.page) {
-                Ok(0) => break,
+                Ok(0) => {
+                    self.emptied = now;
+                    break;
+                }
                 Ok(bytes) => bytes,
                 Err(error) => {
                     self.damaged(0, format!("the ring cannot be read: {error}"));
@@ -107,12 +125,13 @@ impl Ring {
             // The page is moved out for a moment: decoding borrows it while packets are written.
             let page = std::mem::take(&mut pass.page);
             let data_bytes = self.take(&page[..taken], pass);
-            is_behind = !is_live || data_bytes >= page.len() / 2;
+            // A batch with drops cannot end before the ring was seen to be empty.
+            is_behind = !is_live || self.dropped_pending > 0 || data_bytes >= page.len() / 2;
             pass.page = page;
         }
         let is_old = self.begun.is_some_and(|begun| begun.elapsed() >= PACKET_AGE);
         if is_old {
-            self.flush(pass);
+            self.end_batch(pass);
         }
         if self.last_looked.elapsed() >= STATS_PERIOD {
             self.count_dropped(pass);
@@ -150,7 +169,7 @@ impl Ring {
             self.begun.get_or_insert_with(Instant::now);
         }
         if self.batch.bytes.len() >= PACKET_BYTES {
-            self.flush(pass);
+            self.end_batch(pass);
         }
         data_bytes
     }
@@ -180,8 +199,11 @@ impl Ring {
         if cause != KernelCause::NotWritten {
             self.lost_pending += records;
         }
+        self.list(cause, records, (self.newest, pass.source.read()));
+    }
+
+    fn list(&mut self, cause: KernelCause, records: u64, (from, to): (u64, u64)) {
         if self.totals.losses.len() < LOSSES_MAX {
-            let (from, to) = (self.newest, pass.source.read());
             self.totals.losses.push(KernelLoss { cpu: self.cpu, cause, records, from, to, from_s: 0.0, to_s: 0.0 });
         }
     }
@@ -197,29 +219,52 @@ impl Ring {
     /// Looks at the kernel's counts of events that never came into the ring.
     fn count_dropped(&mut self, pass: &mut Pass<'_>) {
         self.last_looked = Instant::now();
+        let before = pass.source.read();
         let Ok(stats) = self.reader.stats() else { return };
         let dropped = stats.dropped.saturating_sub(self.last.dropped);
         let interrupted = stats.commit_overrun.saturating_sub(self.last.commit_overrun);
         self.last = stats;
-        if dropped + interrupted > 0 {
-            self.flush(pass);
+        let from = std::mem::replace(&mut self.looked, before);
+        if dropped + interrupted == 0 {
+            return;
         }
-        self.lose(KernelCause::Dropped, dropped, pass);
-        self.lose(KernelCause::Interrupted, interrupted, pass);
+        self.quiet_since = pass.source.read();
+        self.dropped_pending += dropped + interrupted;
+        for (cause, records) in [(KernelCause::Dropped, dropped), (KernelCause::Interrupted, interrupted)] {
+            *self.totals.lost.of(cause) += records;
+            if records > 0 {
+                self.list(cause, records, (from, self.quiet_since));
+            }
+        }
     }
 
-    /// The batch becomes a packet, behind an empty one that tells of what was lost in front of it.
+    /// Makes the batch a packet, if what was dropped so far was dropped before its end, and nothing since. Where records
+    /// are dropped nobody tells; two looks at the counts do. A later look may find that.
+    fn end_batch(&mut self, pass: &mut Pass<'_>) {
+        self.count_dropped(pass);
+        let end = self.batch.end.max(self.emptied);
+        if self.dropped_pending == 0 || end >= self.quiet_since || self.batch.bytes.len() >= PACKET_BYTES_MAX {
+            self.flush(pass);
+        }
+    }
+
+    /// The batch becomes a packet, behind an empty one that tells of what was lost in front of it. What was dropped
+    /// meanwhile is lost between the packet in front and the end of this one, which then lasts until the ring was empty.
     fn flush(&mut self, pass: &mut Pass<'_>) {
         self.begun = None;
         if self.batch.records == 0 {
             return;
         }
-        let (begin, end) = (self.batch.begin, self.batch.end);
+        let (begin, mut end) = (self.batch.begin, self.batch.end);
+        if self.dropped_pending > 0 {
+            end = end.max(self.emptied);
+        }
         self.tell_loss(begin, pass);
         let records = self.batch.records;
-        let result = self.packet(pass, begin, end, 0, true);
+        let result = self.packet(pass, begin, end, self.dropped_pending, true);
         match result {
             Ok(()) => {
+                self.dropped_pending = 0;
                 self.totals.records += records;
                 self.totals.bytes += self.batch.bytes.len() as u64;
                 self.newest = end;
@@ -328,8 +373,10 @@ impl Ring {
 
     /// The instance has been stopped and the ring is empty: the kernel's last word on what was lost.
     pub(crate) fn finish(&mut self, pass: &mut Pass<'_>) {
-        self.flush(pass);
         self.count_dropped(pass);
+        self.emptied = pass.source.read();
+        self.flush(pass);
+        self.lost_pending += std::mem::take(&mut self.dropped_pending);
         if let Ok(stats) = self.reader.stats() {
             let rest = stats.overrun.saturating_sub(self.overwritten);
             self.overwritten += rest;
