@@ -6,12 +6,14 @@
 
 mod discover;
 mod programs;
+mod requests;
+mod selection;
 
 use std::collections::{BTreeMap, HashMap};
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
 use kymo_abi::wire::ByeReason;
@@ -31,6 +33,10 @@ use crate::summary::{Outcome, ProcessSummary};
 use crate::{Error, runtime};
 
 use discover::Discovery;
+use selection::Selection;
+
+pub(crate) use requests::ToControl;
+pub use requests::{Changed, ProgramView, View};
 
 /// Programs that the summary lists.
 const PROCESSES_MAX: usize = 10_000;
@@ -69,6 +75,10 @@ pub(crate) type Shared = (Arc<OwnedFd>, Arc<AtomicU64>, Arc<Counters>, Arc<Atomi
 /// The state of the control thread.
 pub(crate) struct Control {
     config: Config,
+    /// Events that are wanted now.
+    selection: Selection,
+    /// What the session's owner asks.
+    requests: Receiver<ToControl>,
     epoll: OwnedFd,
     listener: Option<OwnedFd>,
     /// Socket for marks, its name, and the clock value of the newest one.
@@ -108,6 +118,7 @@ impl Control {
         metadata: Metadata,
         calibration: Calibration,
         commands: Sender<ToDrain>,
+        requests: Receiver<ToControl>,
         (wake, stop, counters, programs): Shared,
     ) -> Result<Control, Error> {
         let nonce = calibration.start_cycles().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
@@ -168,6 +179,8 @@ impl Control {
             counters,
             programs,
             epoll,
+            requests,
+            selection: Selection::new(config.patterns.clone()),
             config,
         })
     }
@@ -180,6 +193,7 @@ impl Control {
             self.visit_found();
             let timeout = self.timeout(Instant::now());
             self.turn(timeout, &mut room);
+            self.obey();
             self.timers();
         }
         self.leave(&mut room);

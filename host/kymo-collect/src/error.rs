@@ -56,6 +56,19 @@ pub enum Error {
         "this session is no flight recorder: it writes everything, so there is nothing to take a snapshot of; start it with --flight"
     )]
     NotFlight,
+    /// A session of this name runs already.
+    #[error(
+        "a session {name:?} runs already (collector: process {pid}); `kymo session stop {name}` ends it, or choose another name"
+    )]
+    SessionExists {
+        /// Its name.
+        name: String,
+        /// Process id of its collector.
+        pid: u32,
+    },
+    /// What was asked of a running session does not go.
+    #[error("{0}")]
+    Refused(String),
     /// A field was chosen that no event has.
     #[error("no chosen kernel event has a field {field:?}{}", if near.is_empty() { String::new() } else { format!("; near it: {}", near.join(", ")) })]
     Field {

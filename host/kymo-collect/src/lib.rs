@@ -21,6 +21,7 @@ mod metadata;
 mod pattern;
 mod peer;
 mod query;
+mod remote;
 mod report;
 mod runtime;
 mod scope;
@@ -30,6 +31,7 @@ mod socket;
 mod stream;
 mod summary;
 
+pub use control::{Changed, ProgramView, View};
 pub use error::Error;
 pub use kernel::{
     KernelCause, KernelConfig, KernelLoss, KernelLost, KernelSummary, Only, StateSummary, kernel_ring_bytes,
@@ -37,7 +39,8 @@ pub use kernel::{
 pub use marks::{MARK_BYTES_MAX, Sent, send_mark};
 pub use pattern::{Patterns, near};
 pub use query::{RunningProgram, running};
-pub use runtime::{RuntimeDir, other_users_dirs};
+pub use remote::{Answer, AskError, Call, Remote, Request, Server, remotes};
+pub use runtime::{RuntimeDir, SESSION_NAME_MAX, is_session_name, other_users_dirs};
 pub use scope::Scope;
 pub use session::{ChildFiles, Config, Format, Progress, Session};
 pub use snapshot::{SnapshotDone, SnapshotRequest};

@@ -9,7 +9,7 @@ const PATTERN_BYTES_MAX: usize = 512;
 ///
 /// `*` stands for any characters, `?` for one, `[a-z]` and `[!a-z]` for one of a set. A pattern without a colon means
 /// a whole provider: `motor` is `motor:*`. `*` alone is everything.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Patterns {
     include: Vec<String>,
     exclude: Vec<String>,

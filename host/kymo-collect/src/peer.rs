@@ -29,6 +29,8 @@ pub(crate) struct Known {
     pub event: EventDesc,
     /// Bytes of its description.
     pub bytes: usize,
+    /// The id under which the program was told to switch it on.
+    pub id: Option<u16>,
 }
 
 /// A connection.
@@ -49,6 +51,10 @@ pub(crate) struct Peer {
     /// Events that were not looked at yet.
     pub undecided: Vec<u32>,
     pub desc_bytes: usize,
+    /// All descriptions of a generation came, and were answered.
+    pub is_decided: bool,
+    /// It has answered ATTACH.
+    pub is_mapped: bool,
     /// BYE was queued: nothing more is read from here but the end.
     pub leaving: bool,
     queue: VecDeque<(Vec<u8>, Option<OwnedFd>)>,
@@ -77,12 +83,19 @@ impl Peer {
             enums: HashMap::new(),
             undecided: Vec::new(),
             desc_bytes: 0,
+            is_decided: false,
+            is_mapped: false,
             leaving: false,
             queue: VecDeque::new(),
             queue_bytes: 0,
             credit: BURST,
             credited: now,
         }
+    }
+
+    /// Whether the program has its rings, or wants none.
+    pub(crate) fn has_arrived(&self) -> bool {
+        self.leaving || (self.is_decided && (self.serial.is_none() || self.is_mapped))
     }
 
     /// The next packet, if there is one.

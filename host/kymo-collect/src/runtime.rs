@@ -21,25 +21,42 @@ pub struct RuntimeDir {
     uid: u32,
 }
 
-/// Name of a socket: `p.PID.NONCE`, `s.PID.NONCE` or `m.PID.NONCE`.
+/// Name of a socket: `p.PID.NONCE`, `s.PID.NONCE`, `m.PID.NONCE`, or `c.PID.NONCE.SESSION`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SocketName(pub String);
 
 impl SocketName {
-    /// `name`, if it is that of a program's socket (`p`), a collector's (`s`), or a collector's for marks (`m`).
+    /// `name`, if it is that of a program's socket (`p`), a collector's (`s`), or a collector's for marks (`m`) or control (`c`).
     pub(crate) fn parse(role: char, name: &str) -> Option<SocketName> {
-        let mut parts = name.split('.');
+        let mut parts = name.splitn(4, '.');
         let matches = parts.next()? == role.to_string()
             && parts.next()?.parse::<u32>().is_ok()
             && parts.next()?.bytes().all(|byte| byte.is_ascii_hexdigit())
-            && parts.next().is_none();
+            && match role {
+                'c' => parts.next().is_some_and(is_session_name),
+                _ => parts.next().is_none(),
+            };
         matches.then(|| SocketName(name.to_owned()))
+    }
+
+    /// The session's name, of a socket for control.
+    pub(crate) fn session(&self) -> &str {
+        self.0.splitn(4, '.').nth(3).unwrap_or_default()
     }
 
     /// The process id in the name: as the owner sees itself.
     pub(crate) fn pid(&self) -> u32 {
         self.0.split('.').nth(1).and_then(|pid| pid.parse().ok()).unwrap_or(0)
     }
+}
+
+/// Longest name of a session, bytes.
+pub const SESSION_NAME_MAX: usize = 40;
+
+/// Whether a session may be called this: letters, digits, `_`, `.` and `-`, at most [`SESSION_NAME_MAX`] of them.
+pub fn is_session_name(name: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
+    (1..=SESSION_NAME_MAX).contains(&name.len()) && name.bytes().all(is_plain)
 }
 
 /// Where this process's runtime directory is.
@@ -114,6 +131,19 @@ impl RuntimeDir {
         self.sockets('m')
     }
 
+    /// Sockets by which sessions are controlled.
+    pub(crate) fn control_sockets(&self) -> Vec<SocketName> {
+        self.sockets('c')
+    }
+
+    /// Waits until no other process of this user has the directory locked; the lock ends with what is returned.
+    pub(crate) fn lock(&self) -> io::Result<OwnedFd> {
+        let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
+        let own = rustix::fs::openat(&self.fd, ".", flags, Mode::empty())?;
+        rustix::fs::flock(&own, rustix::fs::FlockOperation::LockExclusive)?;
+        Ok(own)
+    }
+
     fn sockets(&self, role: char) -> Vec<SocketName> {
         let Ok(dir) = rustix::fs::Dir::read_from(&self.fd) else { return Vec::new() };
         dir.flatten()
@@ -124,7 +154,7 @@ impl RuntimeDir {
 
     /// Removes the sockets of collectors that were killed. Those that seem alive are not disturbed.
     pub(crate) fn remove_dead_sessions(&self) {
-        for name in self.sockets('s').into_iter().chain(self.sockets('m')) {
+        for name in ['s', 'm', 'c'].into_iter().flat_map(|role| self.sockets(role)) {
             let is_visible = Path::new("/proc").join(name.pid().to_string()).exists();
             // A collector of another pid namespace answers.
             let refused = || self.connect(&name).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
@@ -202,6 +232,24 @@ mod tests {
         check("s.12.0abcdef9", None);
         check("p.12.0a.b", None);
         check("p.-1.0a", None);
+    }
+
+    #[test]
+    fn names_of_sessions() {
+        let check = |name: &str, expect: Option<&str>| {
+            let parsed = SocketName::parse('c', name);
+            assert_eq!(parsed.as_ref().map(SocketName::session), expect, "{name}");
+        };
+        check("c.12.0abcdef9.motor", Some("motor"));
+        check("c.12.0abcdef9.a.b-c_9", Some("a.b-c_9"));
+        check("c.12.0abcdef9", None);
+        check("c.12.0abcdef9.", None);
+        check("c.12.0abcdef9.a b", None);
+        check(&format!("c.12.0a.{}", "x".repeat(40)), Some("x".repeat(40).as_str()));
+        check(&format!("c.12.0a.{}", "x".repeat(41)), None);
+        for bad in ["", "a/b", "a b", "é", "a\n"] {
+            assert!(!is_session_name(bad), "{bad:?}");
+        }
     }
 
     #[test]

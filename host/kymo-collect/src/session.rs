@@ -12,7 +12,7 @@ use rustix::fd::OwnedFd;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::clock::{Calibration, Source, choose};
-use crate::control::{Control, Found};
+use crate::control::{Changed, Control, Found, ToControl, View};
 use crate::drain::{Counters, Drain, Report, ToDrain};
 use crate::kernel::{Kernel, KernelConfig, Recording};
 use crate::metadata::{Metadata, datetime, environment, replace};
@@ -23,6 +23,9 @@ use crate::snapshot::{SnapshotDone, SnapshotRequest, Taking};
 use crate::stream::Streams;
 use crate::summary::{SUMMARY_FILE, Summary};
 use crate::{Error, report};
+
+/// The control thread answers within this; it never waits for a program.
+const ANSWER_TIME: Duration = Duration::from_secs(30);
 
 /// Format of a trace's metadata; the packets are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,6 +125,7 @@ pub struct Session {
     child_files: Option<ChildFiles>,
     marker: Option<PathBuf>,
     flight: Option<Flight>,
+    to_control: mpsc::Sender<ToControl>,
     wake: Arc<OwnedFd>,
     stop: Arc<AtomicU64>,
     counters: Arc<Counters>,
@@ -186,7 +190,8 @@ impl Session {
         let shared = (Arc::clone(&wake), Arc::clone(&stop), Arc::clone(&counters), Arc::clone(&programs));
         let (flight, to_drain) = (config.flight, commands.clone());
         let frequency_hz = calibration.estimate().frequency_hz;
-        let control = Control::new(config, runtime, metadata, calibration, commands, shared)?;
+        let (to_control, requests) = mpsc::channel();
+        let control = Control::new(config, runtime, metadata, calibration, commands, requests, shared)?;
         let spawn = |name: &str| thread::Builder::new().name(name.to_owned());
         let drain = spawn("kymo-drain").spawn(move || drain.run()).map_err(Error::system("start a thread"))?;
         let control = spawn("kymo-control").spawn(move || control.run()).map_err(Error::system("start a thread"))?;
@@ -197,6 +202,7 @@ impl Session {
             child_files: None,
             marker: None,
             flight: flight.then_some(Flight { to_drain, source, frequency_hz }),
+            to_control,
             wake,
             stop,
             counters: Arc::clone(&counters),
@@ -249,6 +255,36 @@ impl Session {
         let mut done = taking.finish(parts, self.start.trace())?;
         done.records += state.map_or(0, |state| state.records);
         Ok(done)
+    }
+
+    /// Switches the programs' events that match on or off, in those that run and those that come. When this returns, the
+    /// programs have been told; each obeys in its helper thread.
+    pub fn select(&self, patterns: &[String], on: bool) -> Result<Changed, Error> {
+        let (reply, answer) = mpsc::channel();
+        self.ask_control(ToControl::Select { patterns: patterns.to_vec(), on, reply });
+        self.answer(&answer)?.map_err(Error::Refused)
+    }
+
+    /// Bytes of each ring of programs that come from now on: a power of two between 4 KiB and 1 GiB.
+    pub fn set_ring_bytes(&self, bytes: u32) {
+        self.ask_control(ToControl::RingBytes(bytes));
+    }
+
+    /// What there is to see of programs and memory.
+    pub fn view(&self) -> Result<View, Error> {
+        let (reply, answer) = mpsc::channel();
+        self.ask_control(ToControl::View(reply));
+        self.answer(&answer)
+    }
+
+    fn ask_control(&self, request: ToControl) {
+        // Where the thread is gone, waiting for the answer says so.
+        let _ = self.to_control.send(request);
+        wake_up(&self.wake);
+    }
+
+    fn answer<T>(&self, answer: &mpsc::Receiver<T>) -> Result<T, Error> {
+        answer.recv_timeout(ANSWER_TIME).map_err(|_| Error::Thread { thread: "control" })
     }
 
     /// Ends the session: programs are told and waited for (200 ms at most), the rings are emptied, metadata and summary

@@ -115,6 +115,11 @@ impl Discovery {
         self.visits.iter().map(|visit| visit.at).min()
     }
 
+    /// Visits that are planned.
+    pub(super) fn visits_planned(&self) -> usize {
+        self.visits.len()
+    }
+
     /// A visit that is due.
     pub(super) fn due(&mut self, now: Instant) -> Option<Visit> {
         let at = self.visits.iter().position(|visit| visit.at <= now)?;

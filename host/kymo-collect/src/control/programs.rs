@@ -99,7 +99,7 @@ impl Control {
         for DescEntry { index, desc: bytes } in list {
             match (desc::parse(&bytes), index) {
                 (Ok(Desc::Event(event)), Some(index)) => {
-                    let known = Known { event, bytes: bytes.len() };
+                    let known = Known { event, bytes: bytes.len(), id: None };
                     if let Some(old) = peer.events.insert(index, known) {
                         peer.desc_bytes = peer.desc_bytes.saturating_sub(old.bytes);
                     }
@@ -131,11 +131,21 @@ impl Control {
         if self.processes.get(peer.process).is_some_and(|entry| entry.outcome == Outcome::Greeted) {
             self.set_outcome(peer.process, Outcome::NothingWanted);
         }
+        let undecided = std::mem::take(&mut peer.undecided);
+        if self.switch_on(peer, undecided) {
+            peer.say(&FromCollector::Go { generation }, None);
+        }
+        peer.is_decided = true;
+        Ok(())
+    }
+
+    /// Switches those of these events on that are wanted. False when the program had to be refused.
+    pub(super) fn switch_on(&mut self, peer: &mut Peer, indices: Vec<u32>) -> bool {
         let mut pairs = Vec::new();
-        for index in std::mem::take(&mut peer.undecided) {
+        for index in indices {
             let Some(known) = peer.events.get(&index) else { continue };
             let name = known.event.full_name();
-            let is_wanted = self.config.patterns.want(&name);
+            let is_wanted = self.selection.want(&name);
             self.registry.see(&name, is_wanted);
             if !is_wanted {
                 continue;
@@ -152,14 +162,18 @@ impl Control {
         }
         if !pairs.is_empty() {
             if peer.serial.is_none() && !self.attach(peer) {
-                return Ok(());
+                return false;
+            }
+            for (index, id) in &pairs {
+                if let Some(known) = peer.events.get_mut(index) {
+                    known.id = Some(*id);
+                }
             }
             for chunk in pairs.chunks(FromCollector::ENABLE_PAIRS_MAX) {
                 peer.say(&FromCollector::Enable(chunk.to_vec()), None);
             }
         }
-        peer.say(&FromCollector::Go { generation }, None);
-        Ok(())
+        true
     }
 
     /// Gives a program its memory. False when it had to be refused.
@@ -239,6 +253,7 @@ impl Control {
         if peer.serial != Some(attached.serial) {
             return Err("ATTACHED for a memory that it does not have".to_owned());
         }
+        peer.is_mapped = true;
         if attached.error == 0 {
             return Ok(());
         }

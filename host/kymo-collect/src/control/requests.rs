@@ -1,0 +1,193 @@
+//! What the session's owner asks of the control thread while it runs.
+
+use std::collections::BTreeSet;
+use std::sync::mpsc::Sender;
+
+use kymo_abi::Kind;
+use kymo_abi::wire::FromCollector;
+use serde::Serialize;
+
+use super::Control;
+use crate::peer::Peer;
+
+/// Names in the answer to a change.
+const NAMES_MAX: usize = 1000;
+/// Programs in a view.
+const PROGRAMS_MAX: usize = 1000;
+
+/// A request of the owner.
+#[derive(Debug)]
+pub(crate) enum ToControl {
+    /// Switch events on or off.
+    Select {
+        patterns: Vec<String>,
+        on: bool,
+        /// What it came to, or why nothing was changed.
+        reply: Sender<Result<Changed, String>>,
+    },
+    /// Ring size of programs that come.
+    RingBytes(u32),
+    /// What there is to see.
+    View(Sender<View>),
+}
+
+/// What switching events on or off came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Changed {
+    /// Events of the running programs that match, `provider:name`; at most 1000.
+    pub events: Vec<String>,
+    /// Programs that were told to switch something.
+    pub programs: u64,
+    /// Events of the running programs, of which none matched: for a near miss.
+    #[serde(skip)]
+    pub known: Vec<String>,
+}
+
+/// A program of a running session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ProgramView {
+    /// Process id; 0 where it belongs to a pid namespace that the collector does not see.
+    pub pid: u32,
+    /// Process id, as the process sees itself.
+    pub vpid: u32,
+    /// User.
+    pub uid: u32,
+    /// Name of the process.
+    pub comm: String,
+    /// Executable.
+    pub exe: String,
+    /// How it writes its rings.
+    pub ring: &'static str,
+    /// Bytes of each of its rings; 0 where it has none.
+    pub ring_bytes: u32,
+    /// Its events.
+    pub events: usize,
+    /// Those that are switched on.
+    pub events_on: usize,
+    /// Identity of its memory, by which the drain thread knows it.
+    #[serde(skip)]
+    pub serial: Option<u64>,
+}
+
+/// What the control thread sees.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct View {
+    /// Programs that are connected; at most 1000.
+    pub programs: Vec<ProgramView>,
+    /// How many they are.
+    pub program_count: usize,
+    /// Programs that were found and are not attached yet.
+    pub arriving: usize,
+    /// Ring size of programs that come.
+    pub ring_bytes: u32,
+    /// Ring memory of all programs, and its bound.
+    pub memory_bytes: u64,
+    /// See `memory_bytes`.
+    pub memory_bytes_max: u64,
+    /// What was switched on and off since the start, in order: `+PATTERN`, `-PATTERN`.
+    pub changes: Vec<String>,
+}
+
+impl Control {
+    /// Obeys what waits in the channel.
+    pub(super) fn obey(&mut self) {
+        while let Ok(request) = self.requests.try_recv() {
+            match request {
+                ToControl::Select { patterns, on, reply } => {
+                    let _ = reply.send(self.select(&patterns, on));
+                }
+                ToControl::RingBytes(bytes) => self.config.ring_bytes = bytes,
+                ToControl::View(reply) => {
+                    let _ = reply.send(self.view());
+                }
+            }
+        }
+    }
+
+    fn select(&mut self, patterns: &[String], on: bool) -> Result<Changed, String> {
+        let mut matching = crate::Patterns::new(patterns, &[]).map_err(|error| error.to_string())?;
+        if patterns.is_empty() {
+            matching = crate::Patterns::default();
+        }
+        self.selection.change(patterns, on)?;
+        let tokens: Vec<u64> = self.peers.keys().copied().collect();
+        let (mut names, mut known, mut programs) = (BTreeSet::new(), BTreeSet::new(), 0);
+        for token in tokens {
+            let Some(mut peer) = self.peers.remove(&token) else { continue };
+            if !peer.leaving {
+                programs += u64::from(self.reselect(&mut peer));
+            }
+            for of in peer.events.values() {
+                let name = of.event.full_name();
+                if names.len() < NAMES_MAX && matching.want(&name) {
+                    names.insert(name);
+                } else if known.len() < NAMES_MAX {
+                    known.insert(name);
+                }
+            }
+            self.put_back(token, peer, true);
+        }
+        let known = if names.is_empty() { known.into_iter().collect() } else { Vec::new() };
+        Ok(Changed { events: names.into_iter().collect(), programs, known })
+    }
+
+    /// Brings a program's events to what is wanted now. Whether it was told anything.
+    fn reselect(&mut self, peer: &mut Peer) -> bool {
+        let mut on = Vec::new();
+        let mut off = Vec::new();
+        for (index, known) in peer.events.iter_mut().filter(|(index, _)| !peer.undecided.contains(index)) {
+            let name = known.event.full_name();
+            let is_wanted = self.selection.want(&name);
+            match (known.id, is_wanted) {
+                (None, true) => on.push(*index),
+                (Some(_), false) => {
+                    known.id = None;
+                    off.push(*index);
+                }
+                _ => {}
+            }
+        }
+        for chunk in off.chunks(FromCollector::ENABLE_PAIRS_MAX) {
+            peer.say(&FromCollector::Disable(chunk.to_vec()), None);
+        }
+        let has_on = !on.is_empty();
+        if has_on {
+            self.switch_on(peer, on);
+        }
+        has_on || !off.is_empty()
+    }
+
+    fn view(&mut self) -> View {
+        let with_hello = || self.peers.values().filter(|peer| peer.hello.is_some() && !peer.leaving);
+        let mut programs: Vec<ProgramView> =
+            with_hello().take(PROGRAMS_MAX).filter_map(|peer| self.view_of(peer)).collect();
+        programs.sort_by_key(|program| (program.pid, program.vpid));
+        let arriving = self.peers.values().filter(|peer| !peer.has_arrived()).count();
+        View {
+            program_count: with_hello().count(),
+            programs,
+            arriving: arriving + self.discovery.visits_planned(),
+            ring_bytes: self.config.ring_bytes,
+            memory_bytes: self.memory_used,
+            memory_bytes_max: self.config.memory_bytes_max,
+            changes: self.selection.changes(),
+        }
+    }
+
+    fn view_of(&self, peer: &Peer) -> Option<ProgramView> {
+        let hello = peer.hello.as_ref()?;
+        let ring_bytes = self.processes.get(peer.process).map_or(0, |entry| entry.ring_bytes);
+        Some(ProgramView {
+            pid: peer.id.pid,
+            vpid: hello.pid,
+            uid: peer.id.uid,
+            comm: hello.comm.clone(),
+            exe: hello.exe.clone(),
+            ring: Kind::from_code(hello.kind).map_or("unknown", Kind::name),
+            ring_bytes,
+            events: peer.events.len(),
+            events_on: peer.events.values().filter(|known| known.id.is_some()).count(),
+            serial: peer.serial,
+        })
+    }
+}
