@@ -9,6 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use kymo_abi::Kind;
+use kymo_abi::desc::EventDesc;
+use kymo_ctf::write::EventClass;
 use rustix::time::ClockId;
 
 use crate::clock::{Source, nanoseconds};
@@ -17,6 +19,7 @@ use crate::memory::Memory;
 use crate::snapshot::{SnapshotJob, SnapshotPart};
 use crate::stream::{Class, Packet, Stream, Streams};
 use crate::summary::{Cause, Damage, Loss, Lost};
+use crate::watch::{Found, Origin, Watch};
 
 /// Entries of the report's list of losses; later ones are in the totals only.
 const LOSSES_MAX: usize = 4096;
@@ -40,6 +43,10 @@ pub(crate) enum ToDrain {
     },
     /// Flight recorder: write what the rings hold.
     Snapshot(SnapshotJob),
+    /// Triggers look once more, and no more after that.
+    Settle,
+    /// An event was given the next id.
+    Event(Box<(EventClass, EventDesc)>),
     /// A mark: its clock value and its record.
     Mark(u64, Vec<u8>),
     /// The session has ended.
@@ -101,6 +108,9 @@ pub(crate) struct Report {
     pub damage: Vec<Damage>,
     /// Marks written.
     pub marks: u64,
+    /// Triggers: records that were overwritten before they were looked at, and conditions that no event fits.
+    pub unseen: u64,
+    pub unfit: Vec<String>,
     pub streams: Streams,
     /// Clock value when the last ring had been emptied.
     pub end: u64,
@@ -126,6 +136,8 @@ pub(crate) struct Drain {
     pub wake: Box<dyn Fn() + Send>,
     /// Rings are overwritten, and read for snapshots only.
     pub flight: bool,
+    /// Triggers, if there are any.
+    pub watch: Option<Watch>,
     running: Vec<Running>,
     /// Flight recorder: programs that have ended, whose last moments may be wanted; and recent marks.
     ended: VecDeque<Running>,
@@ -142,7 +154,7 @@ impl Drain {
         counters: Arc<Counters>,
         streams: Streams,
         wake: Box<dyn Fn() + Send>,
-        flight: bool,
+        (flight, watch): (bool, Option<Watch>),
     ) -> Drain {
         let report = Report {
             processes: Vec::new(),
@@ -150,6 +162,8 @@ impl Drain {
             losses_left_out: 0,
             damage: Vec::new(),
             marks: 0,
+            unseen: 0,
+            unfit: Vec::new(),
             streams,
             end: 0,
         };
@@ -160,6 +174,7 @@ impl Drain {
             counters,
             wake,
             flight,
+            watch,
             running: Vec::new(),
             ended: VecDeque::new(),
             recent_marks: VecDeque::new(),
@@ -185,8 +200,9 @@ impl Drain {
                 break;
             }
             let begun = Instant::now();
+            self.look_for_triggers();
             let is_busy = self.pass();
-            wait = if self.flight {
+            wait = if self.flight && self.watch.is_none() {
                 FLIGHT_POLL
             } else if is_busy {
                 Duration::ZERO
@@ -201,6 +217,7 @@ impl Drain {
         if let Some(stream) = self.marks.take() {
             self.report.streams.release(stream);
         }
+        self.end_watch();
         self.report.streams.finish();
         self.report.end = self.source.read();
         self.report
@@ -230,6 +247,15 @@ impl Drain {
                     self.end(index);
                 }
             }
+            ToDrain::Event(event) => {
+                if let Some(watch) = &mut self.watch {
+                    watch.learn(&event.0, &event.1);
+                }
+            }
+            ToDrain::Settle => {
+                self.look_for_triggers();
+                self.end_watch();
+            }
             ToDrain::Mark(time, bytes) => self.mark(time, &bytes),
             ToDrain::Snapshot(job) => {
                 let part = self.snapshot(&job);
@@ -256,6 +282,45 @@ impl Drain {
             self.counters.records.fetch_add(1, Ordering::Relaxed);
         }
         self.marks = slot;
+    }
+
+    /// Whoever waits for triggers to fire waits no longer.
+    fn end_watch(&mut self) {
+        if let Some(watch) = self.watch.take() {
+            self.report.unseen = watch.unseen;
+            self.report.unfit = watch.unfit();
+        }
+    }
+
+    /// Asks the triggers of the records that came since the last poll, in the order of time over all lanes: those that are older than
+    /// the beginning of this look, because of others a lane may have more by the time it is looked at.
+    fn look_for_triggers(&mut self) {
+        let Some(watch) = &mut self.watch else { return };
+        let pass = Drain::pass_of(self.source, &mut self.report.streams, false);
+        let mut lanes = Vec::new();
+        let mut found = Vec::new();
+        for running in &mut self.running {
+            running.find_lanes();
+            let Added { ref memory, vpid, procname, .. } = *running.added;
+            let program = Program { memory, vpid, procname };
+            for lane in &mut running.lanes {
+                let (bytes, unseen) = lane.fresh(&program, &pass);
+                watch.unseen += unseen;
+                if bytes.is_empty() {
+                    continue;
+                }
+                let span = watch.index(&bytes, lanes.len(), (self.source.read(), pass.cycles), &mut found);
+                lane.looked_at(span);
+                lanes.push((bytes, lane.cpu(), vpid, procname));
+            }
+        }
+        found.sort_by_key(|found: &Found| found.time);
+        for Found { time, lane, at } in found {
+            let (bytes, cpu, vpid, procname) = &lanes[lane];
+            let name = String::from_utf8_lossy(procname);
+            let origin = Origin { cpu: *cpu, vpid: *vpid, procname: name.trim_end_matches('\0') };
+            watch.look(&bytes[at..], time, &origin, self.source.read());
+        }
     }
 
     /// Writes what the rings hold, those of programs that have ended too, into a directory of its own.
@@ -315,6 +380,9 @@ impl Drain {
 
     /// The last look at a program. Twice: what was published during the first look is whole too.
     fn end(&mut self, index: usize) {
+        if self.flight {
+            self.look_for_triggers();
+        }
         let mut running = self.running.swap_remove(index);
         if self.flight {
             let mut pass = Drain::pass_of(self.source, &mut self.report.streams, true);

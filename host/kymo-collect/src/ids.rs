@@ -23,6 +23,8 @@ pub(crate) struct Registry {
     by_enum: HashMap<String, Vec<usize>>,
     /// `provider:name` of every event seen, and whether it is wanted.
     pub seen: BTreeMap<String, bool>,
+    /// Descriptions of events that were given an id and not told to the drain thread yet.
+    pub fresh: Vec<EventDesc>,
 }
 
 impl Registry {
@@ -48,6 +50,7 @@ impl Registry {
         let id = u16::try_from(self.events.len() + 1).ok()?;
         self.by_identity.insert(identity, id);
         self.events.push(EventClass::of_user(id, &desc, &self.enums));
+        self.fresh.push(desc);
         Some(id)
     }
 

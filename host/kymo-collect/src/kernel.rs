@@ -186,11 +186,12 @@ impl Kernel {
             follow(&self.instance, pids)?;
         }
         self.instance.enable(&self.chosen)?;
+        // The thread is there first: under load this one may have to wait for longer than it takes to fill a ring.
+        let builder = thread::Builder::new().name("kymo-kernel".to_owned());
+        let thread = builder.spawn(move || drain.run()).map_err(Error::system("start a thread"))?;
         if self.only != Only::Command {
             self.instance.start()?;
         }
-        let builder = thread::Builder::new().name("kymo-kernel".to_owned());
-        let thread = builder.spawn(move || drain.run()).map_err(Error::system("start a thread"))?;
         let options = self.state.clone();
         // A snapshot of a flight recorder has a dump of its own.
         let mut state = self.state.filter(|_| !flight).map(|options| StateDump::new(options, source, dir, uuid));
@@ -231,17 +232,18 @@ pub(crate) struct Recording {
     caveats: Vec<String>,
 }
 
-/// What a recording of the kernel came to.
+/// What snapshots need of a kernel that is being recorded.
 #[derive(Debug)]
-pub(crate) struct Recorded {
-    pub report: Report,
-    pub state: Option<StateDump>,
-    pub summary: KernelSummary,
+pub(crate) struct KernelSide {
+    orders: Sender<Order>,
+    options: Option<kymo_state::Options>,
+    source: Source,
+    uuid: [u8; 16],
 }
 
-impl Recording {
+impl KernelSide {
     /// Asks for a snapshot of the rings; the answer comes by the job's channel.
-    pub(crate) fn order_snapshot(&self, job: SnapshotJob) {
+    pub(crate) fn order(&self, job: SnapshotJob) {
         let _ = self.orders.send(Order::Snapshot(job));
     }
 
@@ -251,6 +253,22 @@ impl Recording {
         state.dump();
         state.finish();
         Some(state.summary())
+    }
+}
+
+/// What a recording of the kernel came to.
+#[derive(Debug)]
+pub(crate) struct Recorded {
+    pub report: Report,
+    pub state: Option<StateDump>,
+    pub summary: KernelSummary,
+}
+
+impl Recording {
+    /// What snapshots need of it.
+    pub(crate) fn side(&self) -> KernelSide {
+        let Recording { orders, options, source, uuid, .. } = self;
+        KernelSide { orders: orders.clone(), options: options.clone(), source: *source, uuid: *uuid }
     }
 
     /// Ends it: second state dump, events off, rings emptied, instance removed.

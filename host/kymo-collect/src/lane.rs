@@ -86,6 +86,8 @@ pub(crate) struct Lane {
     /// Flight recorder: when heads were first seen, and where the snapshot before ended.
     notes: Notes,
     snapshot_end: Mark,
+    /// Where triggers have looked up to.
+    looked: Mark,
     /// What goes to the summary.
     pub records: u64,
     pub bytes: u64,
@@ -118,6 +120,7 @@ impl Lane {
             stream: None,
             notes: Notes::default(),
             snapshot_end: Mark(0),
+            looked: Mark(0),
             records: 0,
             bytes: 0,
             lost: Lost::default(),
@@ -204,6 +207,52 @@ impl Lane {
         self.bytes += u64::from(span.bytes);
         self.first.get_or_insert(now);
         self.last = Some(now);
+    }
+
+    /// For triggers: a copy of the records that came since they looked last, and how many were overwritten before.
+    pub(crate) fn fresh(&mut self, program: &Program<'_>, pass: &Pass<'_>) -> (Vec<u8>, u64) {
+        let nothing = (Vec::new(), 0);
+        let ring = &program.memory.view().rings()[self.number as usize];
+        let head = Mark(ring.head.load(Ordering::Acquire));
+        let span = head.since(self.looked);
+        if self.closed || span == Span::default() {
+            return nothing;
+        }
+        let layout = program.memory.layout();
+        if layout.marks_offset == 0 {
+            // Below tail the bytes have been taken, and perhaps written over.
+            let from = if head.since(self.tail).bytes < span.bytes { self.tail } else { self.looked };
+            let unseen = from.since(self.looked).records;
+            self.looked = from;
+            let span = head.since(from);
+            return if span.is_plausible(layout.ring_bytes) {
+                (program.memory.copy_of(self.number, from, span), unseen.into())
+            } else {
+                nothing
+            };
+        }
+        if span.is_plausible(layout.ring_bytes) {
+            let copy = program.memory.copy_of(self.number, self.looked, span);
+            std::sync::atomic::fence(Ordering::Acquire);
+            let tail = ring.tail.load(Ordering::Acquire) as u32;
+            if (self.looked.0 as u32).wrapping_sub(tail) as i32 >= 0 {
+                return (copy, 0);
+            }
+        }
+        // The writer was faster: what is still whole.
+        let now = pass.source.read();
+        let Some(intact) = flight::copy(program.memory, self.number, &self.notes, None, now) else {
+            self.looked = head;
+            return (Vec::new(), span.records.into());
+        };
+        let unseen = intact.from.since(self.looked).records;
+        self.looked = intact.from;
+        (intact.bytes().to_vec(), unseen.into())
+    }
+
+    /// Triggers have looked at this much of what [`Self::fresh`] gave.
+    pub(crate) fn looked_at(&mut self, span: Span) {
+        self.looked = self.looked.plus(span);
     }
 
     /// Flight recorder: writes what is intact, from the last mark that is not after `since` on.

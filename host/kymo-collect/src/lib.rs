@@ -30,6 +30,8 @@ mod snapshot;
 mod socket;
 mod stream;
 mod summary;
+mod triggers;
+mod watch;
 
 pub use control::{Changed, ProgramView, View};
 pub use error::Error;
@@ -43,6 +45,8 @@ pub use remote::{Answer, AskError, Call, Remote, Request, Server, remotes};
 pub use runtime::{RuntimeDir, SESSION_NAME_MAX, is_session_name, other_users_dirs};
 pub use scope::Scope;
 pub use session::{ChildFiles, Config, Format, Progress, Session};
-pub use snapshot::{SnapshotDone, SnapshotRequest};
+pub use snapshot::{SnapshotDone, SnapshotRequest, TriggerSeen};
 pub use stream::is_stream_file;
 pub use summary::{Cause, ClockSummary, Damage, EventSeen, Loss, Lost, Outcome, ProcessSummary, SUMMARY_FILE, Summary};
+pub use triggers::Acted;
+pub use watch::{Action, Triggers};

@@ -94,6 +94,25 @@ impl Memory {
         copy
     }
 
+    /// A copy of `span` from `mark` on, with the same caution. The span has at most ring_bytes.
+    pub(crate) fn copy_of(&self, lane: u32, mark: Mark, span: Span) -> Vec<u8> {
+        let mut copy: Vec<u8> = Vec::with_capacity(span.bytes as usize);
+        for piece in self.pieces(lane, mark, span) {
+            let before = copy.len();
+            // SAFETY: the piece lies within the lane's mapped bytes, and both pieces together fill at most the capacity. As above,
+            // the bytes may be a mixture, and are not used before they were checked.
+            unsafe {
+                std::ptr::copy_nonoverlapping(
+                    piece.iov_base.cast::<u8>(),
+                    copy.as_mut_ptr().wrapping_add(before),
+                    piece.iov_len,
+                );
+                copy.set_len(before + piece.iov_len);
+            }
+        }
+        copy
+    }
+
     /// The bytes of `span` from `mark` on, as one or two pieces for `pwritev`. The span has at most ring_bytes.
     pub(crate) fn pieces(&self, lane: u32, mark: Mark, span: Span) -> [libc::iovec; 2] {
         let (start, ring_bytes) = (self.lane(lane), self.layout.ring_bytes);

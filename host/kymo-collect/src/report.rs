@@ -37,11 +37,6 @@ impl Start {
         }
     }
 
-    /// Where the trace is.
-    pub(crate) fn trace(&self) -> &std::path::Path {
-        &self.trace
-    }
-
     /// The summary of a session that has just begun: it marks the directory as a trace of kymo.
     pub(crate) fn initial(&self, estimate: &Estimate) -> Summary {
         Summary {
@@ -73,6 +68,7 @@ impl Start {
             rings_bytes_max: 0,
             lost: Lost::default(),
             losses: Vec::new(),
+            flight: None,
             kernel: None,
             processes: Vec::new(),
             process_count: 0,
@@ -106,6 +102,13 @@ impl Start {
         }
         summary.marks = report.marks;
         summary.records += report.marks;
+        if report.unseen > 0 {
+            summary.caveats.push(format!(
+                "triggers did not see {} records: they were overwritten before; a larger --ring-size or a shorter --poll-us helps",
+                report.unseen
+            ));
+        }
+        summary.caveats.extend(report.unfit.iter().map(|error| format!("a trigger never fitted any event:\n{error}")));
         summary.recorded_count = found.recorded_count;
         summary.losses = report.losses;
         for loss in &mut summary.losses {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -19,9 +19,11 @@ use crate::metadata::{Metadata, datetime, environment, replace};
 use crate::pattern::Patterns;
 use crate::runtime::RuntimeDir;
 use crate::scope::Scope;
-use crate::snapshot::{SnapshotDone, SnapshotRequest, Taking};
+use crate::snapshot::{SnapshotDone, SnapshotRequest, Snapshots};
 use crate::stream::Streams;
 use crate::summary::{SUMMARY_FILE, Summary};
+use crate::triggers::{Acted, Actor};
+use crate::watch::{FIRED_MAX, Fired, Triggers, Watch};
 use crate::{Error, report};
 
 /// The control thread answers within this; it never waits for a program.
@@ -65,6 +67,8 @@ pub struct Config {
     pub poll: Duration,
     /// Flight recorder: rings are overwritten, and written out by [`Session::snapshot`] only.
     pub flight: bool,
+    /// What a flight recorder watches for.
+    pub triggers: Triggers,
     /// The kernel's events, if they are wanted.
     pub kernel: Option<KernelConfig>,
     /// Go on without the kernel where it cannot be had.
@@ -91,6 +95,7 @@ impl Config {
             memory_bytes_max: 1 << 30,
             poll: Duration::from_millis(1),
             flight: false,
+            triggers: Triggers::default(),
             kernel: None,
             kernel_optional: false,
             format: Format::Ctf18,
@@ -114,6 +119,8 @@ pub struct Progress {
     pub programs: u64,
     /// True once the trace can no longer be written.
     pub stopped: bool,
+    /// True once a trigger wants the session to end.
+    pub triggered: bool,
 }
 
 /// A running session. Dropping it without [`Session::stop`] ends it as if the collector had died.
@@ -124,7 +131,9 @@ pub struct Session {
     kernel: Option<Recording>,
     child_files: Option<ChildFiles>,
     marker: Option<PathBuf>,
-    flight: Option<Flight>,
+    snapshots: Option<Arc<Snapshots>>,
+    actor: Option<JoinHandle<Acted>>,
+    triggered: Arc<AtomicU64>,
     to_control: mpsc::Sender<ToControl>,
     wake: Arc<OwnedFd>,
     stop: Arc<AtomicU64>,
@@ -168,6 +177,17 @@ impl Session {
         let counters = Arc::new(Counters::default());
         let streams = Streams::new(&output, uuid);
         let drain_wake = Arc::clone(&wake);
+        let triggers = config.flight.then(|| config.triggers.clone());
+        let watch_ends = triggers.as_ref().map(|_| mpsc::sync_channel::<Fired>(FIRED_MAX));
+        thread::sleep(Calibration::FIRST.saturating_sub(calibration.age()));
+        calibration.refine();
+        let estimate = calibration.estimate();
+        let watch = triggers.as_ref().zip(watch_ends.as_ref()).map(|(triggers, (sender, _))| {
+            let hz = i128::from(estimate.frequency_hz);
+            let origin =
+                i128::from(estimate.offset_s) * 1_000_000_000 + i128::from(estimate.offset_cycles) * 1_000_000_000 / hz;
+            Watch::new(&triggers.conditions, sender.clone(), estimate.frequency_hz, origin)
+        });
         let drain = Drain::new(
             source,
             config.poll,
@@ -175,10 +195,8 @@ impl Session {
             Arc::clone(&counters),
             streams,
             Box::new(move || wake_up(&drain_wake)),
-            config.flight,
+            (config.flight, watch),
         );
-        thread::sleep(Calibration::FIRST.saturating_sub(calibration.age()));
-        calibration.refine();
         let mut start = report::Start::new(&config, output.clone(), &calibration);
         start.caveats = caveats;
         let initial = start.initial(&calibration.estimate());
@@ -201,7 +219,9 @@ impl Session {
             kernel: None,
             child_files: None,
             marker: None,
-            flight: flight.then_some(Flight { to_drain, source, frequency_hz }),
+            snapshots: None,
+            actor: None,
+            triggered: Arc::default(),
             to_control,
             wake,
             stop,
@@ -214,6 +234,18 @@ impl Session {
             session.child_files = kernel.child_files()?;
             session.kernel = Some(kernel.start(source, counters, (&output, uuid), flight)?);
         }
+        if flight {
+            let kernel = session.kernel.as_ref().map(Recording::side);
+            let dir = output;
+            let snapshots = Snapshots { to_drain, kernel, source, frequency_hz, dir, count: Mutex::new(0) };
+            session.snapshots = Some(Arc::new(snapshots));
+        }
+        if let (Some(triggers), Some((_, fired)), Some(snapshots)) = (triggers, watch_ends, &session.snapshots) {
+            let (snapshots, stop) = (Arc::clone(snapshots), Arc::clone(&session.triggered));
+            let actor = Actor { triggers, fired, snapshots, stop };
+            session.actor =
+                Some(spawn("kymo-trigger").spawn(move || actor.run()).map_err(Error::system("start a thread"))?);
+        }
         Ok(session)
     }
 
@@ -225,6 +257,7 @@ impl Session {
             lost: self.counters.lost.load(Ordering::Relaxed),
             programs: self.programs.load(Ordering::Relaxed),
             stopped: self.counters.stopped.load(Ordering::Relaxed) != 0,
+            triggered: self.triggered.load(Ordering::Acquire) != 0,
         }
     }
 
@@ -241,55 +274,21 @@ impl Session {
     /// Flight recorder: writes the last moments of all rings into a directory, as a trace. No writer waits or is stopped. Takes
     /// as long as copying and writing take; one at a time.
     pub fn snapshot(&self, request: &SnapshotRequest) -> Result<SnapshotDone, Error> {
-        let Some(Flight { to_drain, source, frequency_hz }) = &self.flight else { return Err(Error::NotFlight) };
-        let taking = Taking::begin(request, source.read(), *frequency_hz)?;
-        let mut parts = 0;
-        if let Some(kernel) = &self.kernel {
-            kernel.order_snapshot(taking.job.clone());
-            parts += 1;
+        match &self.snapshots {
+            Some(snapshots) => snapshots.take(request, None),
+            None => Err(Error::NotFlight),
         }
-        if to_drain.send(ToDrain::Snapshot(taking.job.clone())).is_ok() {
-            parts += 1;
-        }
-        let state = self.kernel.as_ref().and_then(|kernel| kernel.dump_state(&taking.job.dir));
-        let mut done = taking.finish(parts, self.start.trace())?;
-        done.records += state.map_or(0, |state| state.records);
-        Ok(done)
     }
 
-    /// Switches the programs' events that match on or off, in those that run and those that come. When this returns, the
-    /// programs have been told; each obeys in its helper thread.
-    pub fn select(&self, patterns: &[String], on: bool) -> Result<Changed, Error> {
-        let (reply, answer) = mpsc::channel();
-        self.ask_control(ToControl::Select { patterns: patterns.to_vec(), on, reply });
-        self.answer(&answer)?.map_err(Error::Refused)
-    }
-
-    /// Bytes of each ring of programs that come from now on: a power of two between 4 KiB and 1 GiB.
-    pub fn set_ring_bytes(&self, bytes: u32) {
-        self.ask_control(ToControl::RingBytes(bytes));
-    }
-
-    /// What there is to see of programs and memory.
-    pub fn view(&self) -> Result<View, Error> {
-        let (reply, answer) = mpsc::channel();
-        self.ask_control(ToControl::View(reply));
-        self.answer(&answer)
-    }
-
-    fn ask_control(&self, request: ToControl) {
-        // Where the thread is gone, waiting for the answer says so.
-        let _ = self.to_control.send(request);
-        wake_up(&self.wake);
-    }
-
-    fn answer<T>(&self, answer: &mpsc::Receiver<T>) -> Result<T, Error> {
-        answer.recv_timeout(ANSWER_TIME).map_err(|_| Error::Thread { thread: "control" })
+    /// A directory for the next snapshot, below that of the session.
+    pub fn snapshot_dir(&self) -> Option<PathBuf> {
+        self.snapshots.as_ref().map(|snapshots| snapshots.next_dir())
     }
 
     /// Ends the session: programs are told and waited for (200 ms at most), the rings are emptied, metadata and summary
     /// are written.
     pub fn stop(mut self) -> Result<Summary, Error> {
+        let acted = self.settle_triggers()?;
         self.signal_stop();
         let failed = |thread| move |_| Error::Thread { thread };
         let found = self.control.take().map(JoinHandle::join);
@@ -297,9 +296,21 @@ impl Session {
         let report = self.drain.take().map(JoinHandle::join);
         let report = report.ok_or(Error::Thread { thread: "drain" })?.map_err(failed("drain"))?;
         let kernel = self.kernel.take().map(Recording::finish).transpose()?;
-        let summary = self.start.summary(found, report, kernel);
+        let mut summary = self.start.summary(found, report, kernel);
+        if let Some(acted) = acted {
+            summary.caveats.extend(acted.errors.iter().cloned());
+            summary.flight = Some(acted);
+        }
         write_summary(&summary)?;
         Ok(summary)
+    }
+
+    /// Triggers look for the last time, and what they fired is dealt with while the rings are still there.
+    fn settle_triggers(&mut self) -> Result<Option<Acted>, Error> {
+        if let Some(snapshots) = &self.snapshots {
+            let _ = snapshots.to_drain.send(ToDrain::Settle);
+        }
+        self.actor.take().map(JoinHandle::join).transpose().map_err(|_| Error::Thread { thread: "trigger" })
     }
 
     fn signal_stop(&self) {
@@ -310,6 +321,9 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
+        if let Err(error) = self.settle_triggers() {
+            tracing::error!(%error, "triggers could not be settled");
+        }
         self.signal_stop();
         if let Some(Err(error)) = self.kernel.take().map(Recording::finish) {
             tracing::error!(%error, "the kernel part could not be ended");
@@ -323,14 +337,6 @@ impl Drop for Session {
             }
         }
     }
-}
-
-/// What a snapshot needs of a flight recorder.
-#[derive(Debug)]
-struct Flight {
-    to_drain: mpsc::Sender<ToDrain>,
-    source: Source,
-    frequency_hz: u64,
 }
 
 /// Two files of a tracefs instance.

@@ -3,13 +3,18 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
 use crate::Error;
+use crate::clock::Source;
+use crate::drain::ToDrain;
+use crate::kernel::KernelSide;
 use crate::metadata::replace;
 use crate::summary::SUMMARY_FILE;
+use crate::watch::Fired;
 
 /// The threads that hold rings have this long to write them.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -45,6 +50,8 @@ pub struct SnapshotDone {
     /// Time that it took.
     #[serde(serialize_with = "seconds")]
     pub took: Duration,
+    /// The record that asked for it, if one did.
+    pub trigger: Option<TriggerSeen>,
     /// Why it is not complete, if so.
     pub caveats: Vec<String>,
 }
@@ -84,6 +91,62 @@ impl SnapshotPart {
     }
 }
 
+/// Takes snapshots of a session: shared by whoever may ask, one at a time.
+#[derive(Debug)]
+pub(crate) struct Snapshots {
+    pub to_drain: Sender<ToDrain>,
+    pub kernel: Option<KernelSide>,
+    pub source: Source,
+    pub frequency_hz: u64,
+    /// Directory of the session.
+    pub dir: PathBuf,
+    /// Snapshots that were given a directory here.
+    pub count: Mutex<u32>,
+}
+
+impl Snapshots {
+    /// A directory below that of the session which does not exist yet.
+    pub(crate) fn next_dir(&self) -> PathBuf {
+        let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            *count += 1;
+            let dir = self.dir.join(format!("snapshot-{:04}", *count));
+            if !dir.exists() {
+                return dir;
+            }
+        }
+    }
+
+    /// Takes one; `fired` is the trigger behind it.
+    pub(crate) fn take(&self, request: &SnapshotRequest, fired: Option<&Fired>) -> Result<SnapshotDone, Error> {
+        static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+        let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taking = Taking::begin(request, self.source.read(), self.frequency_hz)?;
+        taking.done.trigger = fired.map(|fired| TriggerSeen { record: fired.record, seen: fired.seen });
+        let mut parts = 0;
+        if let Some(kernel) = &self.kernel {
+            kernel.order(taking.job.clone());
+            parts += 1;
+        }
+        if self.to_drain.send(ToDrain::Snapshot(taking.job.clone())).is_ok() {
+            parts += 1;
+        }
+        let state = self.kernel.as_ref().and_then(|kernel| kernel.dump_state(&taking.job.dir));
+        let mut done = taking.finish(parts, &self.dir)?;
+        done.records += state.map_or(0, |state| state.records);
+        Ok(done)
+    }
+}
+
+/// The record behind a snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct TriggerSeen {
+    /// Clock value of the record.
+    pub record: u64,
+    /// Clock value when the collector saw it.
+    pub seen: u64,
+}
+
 /// A snapshot that is being taken.
 pub(crate) struct Taking {
     begun: Instant,
@@ -110,6 +173,7 @@ impl Taking {
             bytes: 0,
             overwritten: 0,
             took: Duration::ZERO,
+            trigger: None,
             caveats: Vec::new(),
         };
         Ok(Taking { begun, reply, job: SnapshotJob { dir, since, reply: sender }, done })

@@ -246,6 +246,8 @@ pub struct Summary {
     pub lost: Lost,
     /// The same, by process, lane and interval; at most a few thousand, the rest is merged.
     pub losses: Vec<Loss>,
+    /// Triggers of a flight recorder.
+    pub flight: Option<crate::triggers::Acted>,
     /// The kernel, if it was recorded.
     pub kernel: Option<crate::kernel::KernelSummary>,
     /// Programs seen, those that were not recorded too; at most 10,000.

@@ -155,6 +155,11 @@ impl Control {
                 None => self.caveat("there are more than 65,535 events; the rest is not recorded".to_owned()),
             }
         }
+        let first = self.registry.events.len() - self.registry.fresh.len();
+        for (at, desc) in std::mem::take(&mut self.registry.fresh).into_iter().enumerate() {
+            let class = self.registry.events[first + at].clone();
+            let _ = self.commands.send(ToDrain::Event(Box::new((class, desc))));
+        }
         if self.registry.events.len() > self.written_events {
             self.write_metadata();
             // An event that the metadata lacks would make the trace unreadable.

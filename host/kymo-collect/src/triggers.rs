@@ -1,0 +1,93 @@
+//! What is done when a trigger fires, within its limits: a thread of its own, so that no ring waits for it.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::Receiver;
+use std::time::Instant;
+
+use serde::Serialize;
+
+use crate::snapshot::{SnapshotDone, SnapshotRequest, Snapshots};
+use crate::watch::{Action, Fired, Triggers};
+
+/// Does the actions.
+pub(crate) struct Actor {
+    pub triggers: Triggers,
+    pub fired: Receiver<Fired>,
+    pub snapshots: Arc<Snapshots>,
+    /// 1 once the session is to end.
+    pub stop: Arc<AtomicU64>,
+}
+
+/// What triggers came to.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Acted {
+    /// Times that the actions were done.
+    pub times: u64,
+    /// Times that were left out: too soon after another one, or too many.
+    pub held_back: u64,
+    /// Snapshots that were taken.
+    pub snapshots: Vec<SnapshotDone>,
+    /// What went wrong.
+    pub errors: Vec<String>,
+}
+
+impl Actor {
+    /// Runs until nobody can fire any more.
+    pub(crate) fn run(self) -> Acted {
+        let mut acted = Acted::default();
+        let mut last: Option<Instant> = None;
+        while let Ok(fired) = self.fired.recv() {
+            let is_soon = last.is_some_and(|last| last.elapsed() < self.triggers.pause);
+            if is_soon || acted.times >= self.triggers.limit {
+                acted.held_back += 1;
+                continue;
+            }
+            last = Some(Instant::now());
+            acted.times += 1;
+            std::thread::sleep(self.triggers.after);
+            let mut newest = None;
+            for action in &self.triggers.actions {
+                self.act(action, &fired, &mut newest, &mut acted);
+            }
+        }
+        acted
+    }
+
+    fn act(&self, action: &Action, fired: &Fired, newest: &mut Option<PathBuf>, acted: &mut Acted) {
+        match action {
+            Action::Snapshot => {
+                let dir = self.snapshots.next_dir();
+                let before = self.triggers.before.map(|before| before + self.triggers.after);
+                let request = SnapshotRequest { dir, reason: fired.reason.clone(), before };
+                match self.snapshots.take(&request, Some(fired)) {
+                    Ok(done) => {
+                        *newest = Some(done.dir.clone());
+                        acted.snapshots.push(done);
+                    }
+                    Err(error) => acted.errors.push(format!("a snapshot failed: {error}")),
+                }
+            }
+            Action::Stop => self.stop.store(1, Ordering::Release),
+            Action::Mark => {
+                if let Err(error) = crate::send_mark(&fired.reason, Some(std::process::id())) {
+                    acted.errors.push(format!("a mark failed: {error}"));
+                }
+            }
+            Action::Run(command) => {
+                let mut shell = Command::new("/bin/sh");
+                shell.arg("-c").arg(command).env("KYMO_REASON", &fired.reason).stdin(Stdio::null());
+                if let Some(dir) = newest {
+                    shell.env("KYMO_SNAPSHOT", dir);
+                }
+                match shell.status() {
+                    Ok(status) if status.success() => {}
+                    Ok(status) => acted.errors.push(format!("{command:?} ended with {status}")),
+                    Err(error) => acted.errors.push(format!("cannot run {command:?}: {error}")),
+                }
+            }
+        }
+    }
+}
