@@ -25,25 +25,27 @@ int main(void)
 }
 "#;
 
+/// An event and its values, as text.
+type Shown = (String, BTreeMap<String, String>);
+
 /// Records by thread, in order.
-fn by_thread(
-    records: impl Iterator<Item = (u64, String, BTreeMap<String, String>)>,
-) -> BTreeMap<u64, Vec<(String, BTreeMap<String, String>)>> {
-    let mut threads: BTreeMap<u64, Vec<_>> = BTreeMap::new();
-    for (tid, event, values) in records {
-        threads.entry(tid).or_default().push((event, values));
+fn by_thread(records: impl Iterator<Item = (u64, Shown)>) -> BTreeMap<u64, Vec<Shown>> {
+    let mut threads: BTreeMap<u64, Vec<Shown>> = BTreeMap::new();
+    for (tid, shown) in records {
+        threads.entry(tid).or_default().push(shown);
     }
     threads
 }
 
 /// A line of the kernel's text: `comm-tid [cpu] flags time: event: a=1 b=x`. Commands may have spaces, their ids have none.
-fn line(text: &str) -> Option<(u64, String, BTreeMap<String, String>)> {
+fn line(text: &str) -> Option<(u64, Shown)> {
     let (head, rest) = text.split_once(" [")?;
     let tid = head.trim_end().rsplit('-').next()?.parse().ok()?;
     let (_, rest) = rest.split_once(": ")?;
     let (event, values) = rest.split_once(':')?;
     let pairs = values.split_whitespace().filter_map(|word| word.split_once('='));
-    Some((tid, event.trim().to_owned(), pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()))
+    let values = pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    Some((tid, (event.trim().to_owned(), values)))
 }
 
 fn shown(value: &Value) -> String {
@@ -75,7 +77,7 @@ fn values_are_those_of_the_kernels_text() {
     let read = recorded.read(&lab);
     let own = by_thread(read.records.iter().map(|record| {
         let name = record.event.split(':').nth(1).unwrap().to_owned();
-        (record.tid, name, record.fields.iter().map(|(name, value)| (name.clone(), shown(value))).collect())
+        (record.tid, (name, record.fields.iter().map(|(name, value)| (name.clone(), shown(value))).collect()))
     }));
     let theirs = by_thread(text.lines().filter(|text| !text.starts_with('#')).filter_map(line));
     let (mut records, mut values) = (0, 0);

@@ -54,6 +54,16 @@ fn check_gaps(recorded: &Recorded, produced: u64) -> (u64, u64) {
     (seen, lost)
 }
 
+/// What was overwritten is dated exactly: from the last record before it to the first one after.
+fn check_ends(recorded: &Recorded) {
+    let mut times = Vec::new();
+    let losses = each(&recorded.dir, |record| times.push((record.stream.to_owned(), record.cycles)));
+    for (stream, records, from, to) in &losses {
+        let within = times.iter().find(|(of, time)| of == stream && from < time && time < to);
+        assert!(within.is_none(), "{within:?} is within the loss of {records} records from {from} to {to}");
+    }
+}
+
 /// A collector that is stopped while the program runs cannot empty its ring.
 fn check(name: &str, args: &[&str], cause: &str) {
     let Some(kernel) = Kernel::find(name) else { return };
@@ -80,6 +90,9 @@ fn check(name: &str, args: &[&str], cause: &str) {
     assert_eq!(lost, overrun + dropped, "by the summary, and by the kernel (overrun {overrun}, dropped {dropped})");
     let (seen, told) = check_gaps(&recorded, produced);
     assert_eq!((seen + told, told), (produced, lost), "seen and lost");
+    if cause == "overwritten" {
+        check_ends(&recorded);
+    }
     assert!(lost > produced / 2, "the test must fill the ring: {lost} lost");
     crate::says(&recorded.outcome.stderr, &["kernel: LOST", "ring full"]);
     let read = trace::read(&lab, &recorded.dir, &[]).whole();
@@ -147,8 +160,9 @@ fn no_space_left() {
     let produced = 100_000u64;
     let kymo = kymo_tests::paths::kymo().display();
     let script = format!(
-        "{mount} && {kymo} record -o small/trace --only -k '{NUMBERS}' --kernel-ring 64M --state none -- \
-         sh -c '{} numbers {produced} <input'; code=$?; echo $$; cp -r small/trace copy; exit $code",
+        "{mount} || exit; {kymo} record -o small/trace --only -k '{NUMBERS}' --kernel-ring 64M --state none -- \
+         sh -c '{} numbers {produced} <input' & session=$!; wait $session; code=$?; echo pid=$session; \
+         cp -r small/trace copy; exit $code",
         program.display()
     );
     lab.write("input", "go\nend\n");
@@ -173,5 +187,5 @@ fn no_space_left() {
         .filter(|c| *c != ',')
         .collect();
     assert_eq!(seen + lost.parse::<u64>().unwrap(), produced, "{}", outcome.stderr);
-    drop(kernel);
+    kernel.assert_clean(outcome.number("pid") as u32);
 }

@@ -38,11 +38,10 @@ fn the_command_its_threads_and_its_descendants() {
     let program = program.to_str().unwrap();
     let script = format!("echo >fifo; {program} tree {CALLS}; read x <back");
     lab.run("mkfifo", &["fifo", "back"]).expect(0);
-    let recording = lab.record("trace").args(&["--only", "-k", "syscalls:sys_*_getppid", "--state", "none"]).start(&[
-        "sh",
-        "-c",
-        &format!("trap '' USR1; {script}"),
-    ]);
+    let recording = lab
+        .record("trace")
+        .args(&["--only", "-k", "syscalls:sys_*_getppid", "--state", "none"])
+        .start(&["sh", "-c", &script]);
     lab.run("sh", &["-c", "read x <fifo"]).expect(0);
     other.say("go");
     other.until("done");

@@ -7,7 +7,7 @@ use kymo_tests::{Kernel, Lab, Outcome, Read, Recorded, paths, skip, trace};
 use rustix::process::Signal;
 
 /// A session on the scheduler of the whole machine, which records.
-fn session<'a>(lab: &'a Lab, kernel: &Kernel, name: &str) -> (kymo_tests::record::Attached, PathBuf) {
+fn session(lab: &Lab, kernel: &Kernel, name: &str) -> (kymo_tests::record::Attached, PathBuf) {
     let mut session = lab.record(name).args(&["-k", "sched:sched_switch", "--state", "none"]).attach();
     let mut instances = kernel.instances_of(session.proc().pid());
     assert_eq!(instances.len(), 1, "{instances:?}");
