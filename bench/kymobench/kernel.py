@@ -106,6 +106,7 @@ def counts(instance):
 class Tracer:
     """One recording by one tool. Context manager; `steady` and `whole` are known afterwards."""
 
+    end_timeout_s = 60
     preexec = None  # `raised` where the tool itself is not what is compared
 
     def __init__(self, ctx, name):
@@ -153,7 +154,7 @@ class Tracer:
         if self.code is not None:
             return
         self.ask_to_end()
-        until = time.monotonic() + 60
+        until = time.monotonic() + self.end_timeout_s
         while True:
             pid, status, usage = os.wait4(self.process.pid, os.WNOHANG)
             if pid:

@@ -43,7 +43,7 @@ class Clock:
                                                    str(ctx.writer_cpu), str(seconds), str(STEP_US), str(brackets)))
         session.patterns = "syscalls:sys_enter_getppid"
         session.ask_to_end = lambda: None  # the program ends by itself
-        session.preexec = kernel.raised
+        session.preexec, session.end_timeout_s = kernel.raised, seconds + 60
         with session:
             pass
         if session.code:
