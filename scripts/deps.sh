@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the Debian packages that a target needs (as root), or names the command that does.
-# Usage: deps.sh demo|test|bench
+# Usage: deps.sh demo|test|bench|bench-kernel
 set -eu
 
 case ${1:-} in
@@ -10,8 +10,9 @@ test)
 	# clang's sanitizers go by a name with clang's version in it.
 	wanted="$wanted util-linux sqlite3 xz-utils strace libclang-rt-14-dev"
 	;;
+bench-kernel) wanted="gcc libc6-dev trace-cmd rt-tests python3" ;;
 bench) wanted="gcc libc6-dev lttng-tools liblttng-ust-dev babeltrace2 python3" ;;
-*) echo "usage: $0 demo|test|bench" >&2; exit 2 ;;
+*) echo "usage: $0 demo|test|bench|bench-kernel" >&2; exit 2 ;;
 esac
 
 for tool in cc cargo make; do
