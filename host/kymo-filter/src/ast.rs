@@ -18,6 +18,13 @@ impl Filter {
     pub fn new(selector: Option<Pattern>, expr: Expr) -> Self {
         Self { selector, expr, text: Source::default() }
     }
+
+    /// Whether it asks for a context.
+    pub fn uses(&self, context: Context) -> bool {
+        let mut found = false;
+        self.expr.walk(&mut |expr| found |= expr.kind == ExprKind::Context(context));
+        found
+    }
 }
 
 /// The text that places are in. All sources are equal.
@@ -63,6 +70,27 @@ impl PartialEq for Expr {
 impl From<ExprKind> for Expr {
     fn from(kind: ExprKind) -> Self {
         Self { kind, span: Span::default() }
+    }
+}
+
+impl Expr {
+    /// Calls `see` for this expression and all within it.
+    pub(crate) fn walk<'e>(&'e self, see: &mut dyn FnMut(&'e Expr)) {
+        see(self);
+        match &self.kind {
+            ExprKind::Not(of) | ExprKind::Neg(of) => of.walk(see),
+            ExprKind::Binary(_, left, right) | ExprKind::Compare(_, left, right) => {
+                left.walk(see);
+                right.walk(see);
+            }
+            ExprKind::In(value, list) => {
+                value.walk(see);
+                list.iter().for_each(|item| item.walk(see));
+            }
+            ExprKind::And(parts) | ExprKind::Or(parts) => parts.iter().for_each(|part| part.walk(see)),
+            ExprKind::Latency(latency) => latency.by.iter().for_each(|key| key.walk(see)),
+            _ => {}
+        }
     }
 }
 

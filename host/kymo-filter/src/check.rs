@@ -30,8 +30,7 @@ impl Filter {
         let events: Vec<Event> = (0..schema.count()).map(|event| schema.event(event).clone()).collect();
         let text = if self.text.0.is_empty() { self.to_string() } else { self.text.0.clone() };
         names::check(self, &text, &events)?;
-        let mut latencies = Vec::new();
-        collect(&self.expr, &mut latencies);
+        let latencies = collect(&self.expr);
         let pairs = latencies.iter().map(|latency| Pair::new(latency, &events, &text)).collect::<Result<_, _>>()?;
         let mut found = typed::Findings::default();
         let mut plans = Vec::with_capacity(events.len());
@@ -63,6 +62,11 @@ impl Checked {
         matches!(self.plans.get(event), None | Some(Cond::Const(false)))
     }
 
+    /// Whether fields of the event's payload decide.
+    pub fn reads_payload(&self, event: usize) -> bool {
+        self.plans.get(event).is_some_and(Cond::reads_payload)
+    }
+
     /// Whether records before the one to be decided matter: then a [`crate::Matcher`] is needed.
     pub fn has_latency(&self) -> bool {
         !self.pairs.is_empty()
@@ -76,21 +80,13 @@ impl Checked {
 }
 
 /// The different pairs of an expression.
-fn collect<'e>(expr: &'e Expr, into: &mut Vec<&'e Latency>) {
-    match &expr.kind {
-        ExprKind::Latency(latency) if !into.contains(&latency) => into.push(latency),
-        ExprKind::Not(of) | ExprKind::Neg(of) => collect(of, into),
-        ExprKind::Binary(_, left, right) | ExprKind::Compare(_, left, right) => {
-            collect(left, into);
-            collect(right, into);
-        }
-        ExprKind::In(value, list) => {
-            collect(value, into);
-            list.iter().for_each(|item| collect(item, into));
-        }
-        ExprKind::And(parts) | ExprKind::Or(parts) => parts.iter().for_each(|part| collect(part, into)),
+fn collect(expr: &Expr) -> Vec<&Latency> {
+    let mut found: Vec<&Latency> = Vec::new();
+    expr.walk(&mut |expr| match &expr.kind {
+        ExprKind::Latency(latency) if !found.contains(&latency) => found.push(latency),
         _ => {}
-    }
+    });
+    found
 }
 
 /// The text of a place in the filter, for messages.

@@ -26,7 +26,7 @@ pub use compile::{CompileError, compile};
 pub use error::{Error, Span};
 pub use glob::glob_matches;
 pub use latency::{Matcher, OPEN_MAX, PairCounts, PairLatency};
-pub use parse::{DEPTH_MAX, KEYS_MAX, TEXT_BYTES_MAX, parse};
+pub use parse::{DEPTH_MAX, TEXT_BYTES_MAX, parse};
 pub use plan::{Record, Value};
 pub use program::{ACCEPT, INSNS_MAX, Insn, POOL_BYTES_MAX, Program, ProgramError, REJECT, check, op, run, ty};
 pub use schema::{Event, Field, Kind, Label, Place, Schema};

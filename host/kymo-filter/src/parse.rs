@@ -8,8 +8,6 @@ use crate::token::{Placed, Token, tokens};
 pub const DEPTH_MAX: usize = 64;
 /// Bytes of an expression that are accepted.
 pub const TEXT_BYTES_MAX: usize = 1 << 16;
-/// Fields and contexts behind `by=`.
-pub const KEYS_MAX: usize = 4;
 
 const FUNCTIONS: [&str; 3] = ["has", "len", "latency"];
 /// Strength of the bindings that are not arithmetic.
@@ -346,6 +344,7 @@ impl Parser<'_> {
     /// `motor:*:axis`, where a selector without its blank was meant; otherwise a pattern in the wrong place.
     fn pattern_as_operand(&self, glob: &str, span: Span) -> Error {
         let help = match glob.rsplit_once(':') {
+            _ if self.is_sign(":") => "the names of events stand in front of the whole filter".into(),
             Some((events, field)) if !events.is_empty() && events.contains(':') && !field.contains(['*', '?']) => {
                 format!("a blank ends the names of events: `{events}: {field}`")
             }

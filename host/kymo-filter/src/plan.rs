@@ -134,6 +134,20 @@ impl Cond {
         }
     }
 
+    /// Whether any test reads the payload.
+    pub fn reads_payload(&self) -> bool {
+        match self {
+            Cond::Const(_) => false,
+            Cond::All(parts) | Cond::Any(parts) => parts.iter().any(Self::reads_payload),
+            Cond::Test(test) => match &test.kind {
+                TestKind::Number { left, right, .. } => left.reads_payload() || right.reads_payload(),
+                TestKind::Ints { operand, .. } => operand.reads_payload(),
+                TestKind::Text { source, .. } => matches!(source, Source::Place(_)),
+                TestKind::Pair { .. } | TestKind::Between { .. } | TestKind::Has(_) | TestKind::Truth(_) => true,
+            },
+        }
+    }
+
     /// Whether it holds. `latencies`: by pair, nanoseconds where this record closes one.
     #[inline]
     pub fn holds<R: Record>(&self, record: &R, latencies: &[Option<i128>]) -> bool {
@@ -221,6 +235,16 @@ impl Source {
 }
 
 impl Operand {
+    fn reads_payload(&self) -> bool {
+        match self {
+            Self::Source(source) => matches!(source, Source::Place(_)),
+            Self::Len(_) => true,
+            Self::Const(_) | Self::Latency(_) => false,
+            Self::Neg(of) => of.reads_payload(),
+            Self::Arith(_, left, right) => left.reads_payload() || right.reads_payload(),
+        }
+    }
+
     #[inline]
     fn value<R: Record>(&self, record: &R, latencies: &[Option<i128>]) -> Option<Number> {
         match self {

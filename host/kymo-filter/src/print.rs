@@ -49,7 +49,7 @@ impl Display for Expr {
             }
             ExprKind::In(value, list) => {
                 write!(f, "{} in (", Within(value, COMPARE + 1))?;
-                separated(f, list.iter(), ", ")?;
+                separated(f, list.iter().map(|item| Within(item, COMPARE + 1)), ", ")?;
                 f.write_char(')')
             }
             ExprKind::And(parts) => separated(f, parts.iter().map(|part| Within(part, AND + 1)), " && "),

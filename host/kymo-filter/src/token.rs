@@ -196,7 +196,9 @@ impl<'a> Lexer<'a> {
         };
         match units::exact(&decimal, factor) {
             Ok(value) => Ok(Token::Int(value)),
-            Err(units::Inexact::Large) => Err(self.error(start, "the number is above 2^64", "use a smaller one")),
+            Err(units::Inexact::Large) => {
+                Err(self.error(start, "the number does not fit in 64 bits", "use a smaller one"))
+            }
             Err(units::Inexact::Fraction) => {
                 let base = units::base(unit);
                 Err(self.error(start, format!("this is not a whole number of {base}"), "use fewer digits"))
@@ -209,7 +211,7 @@ impl<'a> Lexer<'a> {
         match u64::from_str_radix(&digits, radix) {
             Ok(value) => Ok(Token::Int(value)),
             Err(error) if *error.kind() == std::num::IntErrorKind::PosOverflow => {
-                Err(self.error(start, "the number is above 2^64", "use a smaller one"))
+                Err(self.error(start, "the number does not fit in 64 bits", "use a smaller one"))
             }
             Err(_) => {
                 let help = "write a unit only behind a decimal number";
@@ -246,7 +248,10 @@ impl<'a> Lexer<'a> {
                 _ => Err(self.error(start, "the number is beyond 64-bit floats", "use a smaller one")),
             };
         }
-        decimal.parse().map(Token::Int).map_err(|_| self.error(start, "the number is above 2^64", "use a smaller one"))
+        decimal
+            .parse()
+            .map(Token::Int)
+            .map_err(|_| self.error(start, "the number does not fit in 64 bits", "use a smaller one"))
     }
 
     fn string(&mut self, quote: char) -> Result<Token, Error> {

@@ -67,6 +67,11 @@ impl<'a> Names<'a> {
         if !may_be_label(left, right) {
             self.expr(left)?;
         }
+        if !labels && is_bare(right) && !self.is_known(right) {
+            let glob = super::written(self.text, right.span);
+            let help = format!("globs stand between quotes: \"{glob}\"");
+            return Err(self.error(right.span, format!("no event has a field `{glob}`"), help));
+        }
         if may_be_label(right, left) { Ok(()) } else { self.expr(right) }
     }
 
@@ -112,7 +117,7 @@ impl<'a> Names<'a> {
         let near = near(&field.name, fields());
         match (near.is_empty(), elsewhere) {
             (false, _) => format!("did you mean {}?", either(&near)),
-            (true, Some(event)) => format!("`{}` has it, which is not among the events selected", event.name),
+            (true, Some(event)) => format!("`{}` has it, but that event is not meant here", event.name),
             (true, None) if fields().next().is_none() => "these events have no fields; contexts begin with `$`".into(),
             (true, None) => format!("fields are {}; contexts begin with `$`", some_of(fields())),
         }

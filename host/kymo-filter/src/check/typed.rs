@@ -203,6 +203,10 @@ impl<'a> Typer<'a, '_> {
                 Some(operand) => Typed::Number(Operand::Neg(operand.into())),
             },
             ExprKind::Binary(op, left, right) => self.arith(*op, left, right, expr.span)?,
+            ExprKind::Not(of) => {
+                let help = format!("`!` goes before operators: write `!({} ...)`", written(self.text, of.span));
+                return Err(self.error(expr.span, "a condition is not a value", help));
+            }
             _ => {
                 let help = "conditions are joined with `&&` and `||`, and stand alone: `a > 1`, `!(a > 1)`";
                 return Err(self.error(expr.span, "a condition is not a value", help));
@@ -532,14 +536,17 @@ impl<'a> Typer<'a, '_> {
             (Typed::Whole(kind), None) => {
                 let text = written(self.text, left.span);
                 let help = format!("compare an element, as in `{text}[0]`, or `len({text})`");
-                self.error(left.span, format!("{kind} does not compare"), help)
+                self.error(left.span, format!("{kind} cannot be compared"), help)
             }
             _ => {
                 let message = format!("one side is {}, the other {}", one.shown(), other.shown());
+                let written = written(self.text, right.span);
                 let help = match (one, other) {
-                    (Typed::Number(_), Typed::TextConst(_)) => "numbers stand without quotes",
-                    (Typed::Text(_) | Typed::EventName, Typed::Const(_)) => "text stands between quotes",
-                    _ => "compare values of one kind",
+                    (Typed::Number(_), Typed::TextConst(text)) => format!("numbers stand without quotes: `{text}`"),
+                    (Typed::Text(_) | Typed::EventName, Typed::Const(_)) => {
+                        format!("text stands between quotes: \"{written}\"")
+                    }
+                    _ => "compare values of one kind".into(),
                 };
                 self.error(span, message, help)
             }
