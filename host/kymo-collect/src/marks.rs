@@ -77,7 +77,8 @@ pub(crate) fn record(packet: &[u8], source: Source, cycles_per_second: u64, newe
     bytes.extend_from_slice(&mark.tid.to_le_bytes());
     bytes.extend_from_slice(&[0, 0]);
     bytes.extend_from_slice(&mark.pid.to_le_bytes());
-    for text in [mark.name, mark.text] {
+    // Readers take a NUL for the end of a text.
+    for text in [mark.name, mark.text].map(|text| text.replace('\0', "\u{fffd}")) {
         bytes.extend_from_slice(&(text.len() as u16).to_le_bytes());
         bytes.extend_from_slice(text.as_bytes());
     }

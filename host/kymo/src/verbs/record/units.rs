@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-/// `4M` and the like, in bytes; K, M and G are powers of 1024.
+/// `4M` and the like, in bytes; K, M, G and T are powers of 1024.
 pub(super) fn bytes(text: &str) -> Result<u64, String> {
     let (digits, factor) = match text.trim().trim_end_matches(['B', 'b']).trim_end_matches(['i']) {
         text if text.ends_with(['K', 'k']) => (&text[..text.len() - 1], 1 << 10),
         text if text.ends_with(['M', 'm']) => (&text[..text.len() - 1], 1 << 20),
         text if text.ends_with(['G', 'g']) => (&text[..text.len() - 1], 1 << 30),
+        text if text.ends_with(['T', 't']) => (&text[..text.len() - 1], 1 << 40),
         text => (text, 1),
     };
     let number: u64 = digits.trim().parse().map_err(|_| "give a number with K, M or G, such as 4M".to_owned())?;
