@@ -41,6 +41,7 @@ bench: ## kymo beside its peers, as ratios (table, JSON and raw data in build/be
 bench-kernel: ## the kernel as a source beside trace-cmd, as ratios (QUICK=1 for a short run)
 	@scripts/deps.sh bench-kernel
 	@$(MAKE) -s build
+	@$(CARGO) build --release -q -p kymo-ftrace --example decode_speed
 	@KYMO=$(KYMO) QUICK=$(QUICK) bench/kernel $(BENCH)
 
 vm: ## fetches Debian's stock and PREEMPT_RT kernels and QEMU into the cache, and says what there is (lab/README.md)
