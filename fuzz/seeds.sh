@@ -1,5 +1,5 @@
 #!/bin/sh
-# seeds.sh: fills corpus/ from the tests' metadata, pages and format texts, so that fuzzing begins behind the first brace or head.
+# seeds.sh: fills corpus/ from the tests' metadata, pages, format texts and filters, so that fuzzing begins behind the first brace or head.
 # Writes nothing else.
 set -eu
 cd "$(dirname "$0")"
@@ -22,3 +22,13 @@ tests=../host/kymo-ftrace/tests
 mkdir -p corpus/ftrace_format corpus/ftrace_page
 cp "$tests"/formats/* corpus/ftrace_format/
 cp "$tests"/pages/*.page corpus/ftrace_page/
+tests=../host/kymo-filter/tests
+mkdir -p corpus/filter
+for file in "$tests"/errors/*.txt; do
+	head -n 1 "$file" | tr -d '\n' > "corpus/filter/$(basename "$file" .txt)"
+done
+number=0
+grep -v '^#' "$tests/vectors.txt" | cut -d ' ' -f 6- | grep -v '^#' | sort -u | while IFS= read -r filter; do
+	number=$((number + 1))
+	printf '%s' "$filter" > "corpus/filter/good_$number"
+done

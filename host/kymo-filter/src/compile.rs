@@ -372,6 +372,11 @@ impl Compiler<'_> {
                 Some(parts) => parts,
             },
         };
+        match (head, tail) {
+            (head, "") => return self.text_part(place, op::STR_PREFIX, head, span, (yes, no)),
+            ("", tail) => return self.text_part(place, op::STR_SUFFIX, tail, span, (yes, no)),
+            _ => {}
+        }
         // The two ends must not share bytes.
         let load = self.length(place, span)?;
         let bytes = Number::Int((head.len() + tail.len()) as i128);
