@@ -85,6 +85,9 @@ pub struct KernelConfig {
     pub only: Only,
     /// The state dump, or none.
     pub state: Option<kymo_state::Options>,
+    /// Real-time priority (SCHED_RR) of the thread that reads the rings, 0 to 99; 0: none. A ring fills fastest when there is
+    /// much to run, and that is when a thread without one waits longest.
+    pub priority: u8,
 }
 
 /// The kernel part of a session, ready to record.
@@ -101,6 +104,7 @@ pub(crate) struct Kernel {
     decoder: Decoder,
     state: Option<kymo_state::Options>,
     only: Only,
+    priority: u8,
 }
 
 impl Kernel {
@@ -154,7 +158,19 @@ impl Kernel {
         let (naming, overwrite) = (config.naming, config.overwrite);
         let (state, only) = (config.state.clone(), config.only.clone());
         let clock = settings.clock;
-        Ok(Kernel { instance, classes, caveats, clock, naming, overwrite, chosen, decoder, state, only })
+        Ok(Kernel {
+            instance,
+            classes,
+            caveats,
+            clock,
+            naming,
+            overwrite,
+            chosen,
+            decoder,
+            state,
+            only,
+            priority: config.priority,
+        })
     }
 
     /// The trace's clock on the kernel's side.
@@ -181,7 +197,8 @@ impl Kernel {
         flight: bool,
     ) -> Result<Recording, Error> {
         let (orders, received) = mpsc::channel();
-        let drain = Drain::new(&self.instance, self.decoder, source, counters, (dir, uuid), (received, flight))?;
+        let drain =
+            Drain::new(&self.instance, self.decoder, source, counters, (dir, uuid), (received, flight, self.priority))?;
         if let Only::Pids(pids) = &self.only {
             follow(&self.instance, pids)?;
         }

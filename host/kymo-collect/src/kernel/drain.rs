@@ -22,9 +22,7 @@ const POLL: (Duration, Duration) = (Duration::from_millis(1), Duration::from_mil
 /// A look should find an eighth of a ring: later would be near a loss, sooner costs.
 const SHARE: usize = 8;
 
-/// Real-time priority of the thread, as far as it is allowed: the lowest, above all that have none.
-const PRIORITY: i32 = 1;
-/// Its nice value where it may not have that.
+/// The thread's nice value where it may not have a real-time priority.
 const NICE: i32 = -20;
 
 /// What the thread is told.
@@ -63,6 +61,8 @@ pub(crate) struct Drain {
     orders: Receiver<Order>,
     /// A flight recorder reads its rings for snapshots only.
     flight: bool,
+    /// Real-time priority of the thread; 0: that of the session.
+    priority: u8,
 }
 
 impl Drain {
@@ -72,7 +72,7 @@ impl Drain {
         source: Source,
         counters: Arc<Counters>,
         (dir, uuid): (&Path, [u8; 16]),
-        (orders, flight): (Receiver<Order>, bool),
+        (orders, flight, priority): (Receiver<Order>, bool, u8),
     ) -> Result<Drain, Error> {
         let now = source.read();
         let ring_bytes = instance.ring_bytes()? as usize;
@@ -81,12 +81,12 @@ impl Drain {
         let page = vec![0; instance.page_bytes()];
         let share = (ring_bytes / page.len().max(1) / SHARE).max(1);
         let streams = Streams::new(dir, uuid);
-        Ok(Drain { decoder, source, counters, rings, streams, page, share, orders, flight })
+        Ok(Drain { decoder, source, counters, rings, streams, page, share, orders, flight, priority })
     }
 
     /// Runs until it is told to stop and the rings are empty.
     pub(crate) fn run(mut self) -> Report {
-        raise_priority();
+        raise_priority(self.priority);
         let mut pages = 0;
         let mut pause = POLL.0;
         loop {
@@ -175,10 +175,13 @@ fn next_pause(pause: Duration, found: usize, share: usize) -> Duration {
 /// does not help: it ranks threads within their session's scheduling group (autogroup), and the load is in another. A pass
 /// takes half of each ring at most and a pause follows, so that no CPU is held for long. Who may neither keeps the priority of the
 /// session.
-fn raise_priority() {
+fn raise_priority(priority: u8) {
+    if priority == 0 {
+        return;
+    }
     // SAFETY: all of the structure is integers, for which zeros are values.
     let mut param: libc::sched_param = unsafe { std::mem::zeroed() };
-    param.sched_priority = PRIORITY;
+    param.sched_priority = priority.into();
     let policy = libc::SCHED_RR | libc::SCHED_RESET_ON_FORK;
     // SAFETY: the kernel reads the structure during the call; 0 is the calling thread.
     let result = unsafe { libc::sched_setscheduler(0, policy, &param) };

@@ -45,6 +45,9 @@ pub struct KernelArgs {
     /// Kernel events of these CPUs only: 0-3,6
     #[arg(long, value_name = "LIST", value_parser = units::cpus)]
     cpus: Option<units::Cpus>,
+    /// Real-time priority (SCHED_RR) of the thread that reads the kernel's rings; 0: none
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(0..=99))]
+    kernel_priority: u8,
     /// Names and layout of kernel events
     #[arg(long, value_enum, default_value_t = Names::Lttng)]
     names: Names,
@@ -102,6 +105,7 @@ impl KernelArgs {
             overwrite: !self.kernel_discard,
             cpus: self.cpus.as_ref().map(|cpus| cpus.0.clone()),
             only,
+            priority: self.kernel_priority,
             state: (self.state != State::None).then_some(options),
         }))
     }
