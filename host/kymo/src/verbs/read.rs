@@ -1,6 +1,7 @@
 //! `kymo read`: a trace as text or JSON lines. Only opens, selects and prints; decoding is kymo-ctf's work. `learn` and
 //! `threads` find out which threads the records of a kernel belong to.
 
+mod filter;
 mod json;
 #[cfg(test)]
 mod kernel_tests;
@@ -18,6 +19,7 @@ use std::process::ExitCode;
 
 use kymo_ctf::read::{Caveat, Item, Loss, Reader, Record, Trace};
 
+use filter::Filters;
 use learn::Learn;
 use select::{Selection, Shown};
 
@@ -45,6 +47,10 @@ pub struct Args {
     /// Only events whose name matches, such as `motor:*` (may be given several times)
     #[arg(long, value_name = "GLOB")]
     event: Vec<String>,
+    /// Only records for which the condition holds, such as `axis == 2 && position > 0.5`, `motor:step.duration > 200us`,
+    /// `name ~ "ab*"`, `$tid == 7`, `latency(req:begin, req:end, by=id) > 5ms` (several times: all must hold)
+    #[arg(long, value_name = "EXPR")]
+    filter: Vec<String>,
     /// Also the records of the state dump: what processes, files and devices there were when recording began and ended.
     /// Otherwise they are shown only when --event matches them
     #[arg(long)]
@@ -94,10 +100,13 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     for glob in selection.unmatched() {
         eprintln!("kymo: no event of the trace matches {glob:?}");
     }
+    let mut filters = Filters::new(&traces, &args.filter)?;
     let stdout = io::stdout();
     let flush_at = if stdout.is_terminal() { 1 } else { BUFFER_BYTES };
     let mut reader = Reader::new(&traces);
-    match print(&mut reader, &traces, &selection, &args, &mut stdout.lock(), flush_at) {
+    let printed = print(&mut reader, &traces, (&selection, &mut filters), &args, &mut stdout.lock(), flush_at);
+    filters.conclude()?;
+    match printed {
         Ok(totals) => Ok(conclude(&traces, &reader, &torn, &totals)),
         // Who reads us has seen enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
@@ -109,13 +118,13 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 fn print(
     reader: &mut Reader<'_>,
     traces: &[Trace],
-    selection: &Selection,
+    (selection, filters): (&Selection, &mut Filters),
     args: &Args,
     to: &mut dyn Write,
     flush_at: usize,
 ) -> io::Result<Totals> {
     let mut format = format(traces, selection, args);
-    let mut learn = if selection.has_threads() { Learn::new(traces) } else { None };
+    let mut learn = if selection.has_threads() || filters.have_threads() { Learn::new(traces) } else { None };
     let mut out = Vec::with_capacity(2 * BUFFER_BYTES);
     let (mut records, mut totals) = (0, Totals::default());
     while args.limit.is_none_or(|limit| records < limit) {
@@ -133,7 +142,12 @@ fn print(
                     Some(learn) => learn.record(record),
                     None => record,
                 };
+                let is_wanted = filters.matches(&record, shown == Shown::Yes);
+                if filters.failed() {
+                    break;
+                }
                 match shown {
+                    Shown::Yes if !is_wanted => continue,
                     Shown::Yes => {
                         records += 1;
                         format.record(&mut out, &record);

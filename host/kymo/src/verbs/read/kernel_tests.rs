@@ -6,6 +6,7 @@ use kymo_ctf::write::{
     metadata_ctf18,
 };
 
+use super::filter::Filters;
 use super::select::Selection;
 
 const I32: FieldClass = FieldClass::Number(Number::signed(32));
@@ -167,7 +168,9 @@ fn read(traces: &[Trace], arguments: &str) -> (Vec<String>, u64) {
     let args = <Command as clap::Parser>::parse_from(words).args;
     let selection = Selection::new(traces, args.fields.as_deref(), &args.event, args.state).unwrap();
     let mut out = Vec::new();
-    let totals = super::print(&mut Reader::new(traces), traces, &selection, &args, &mut out, 1).unwrap();
+    let mut filters = Filters::new(traces, &args.filter).unwrap();
+    let shown = (&selection, &mut filters);
+    let totals = super::print(&mut Reader::new(traces), traces, shown, &args, &mut out, 1).unwrap();
     (String::from_utf8(out).unwrap().lines().map(str::to_owned).collect(), totals.state_records)
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use kymo_ctf::read::Trace;
+use kymo_filter::glob_matches as matches;
 
 /// The columns around the payload.
 #[derive(Clone, Copy, Default)]
@@ -121,51 +122,4 @@ impl Selection {
 /// Whether an event is one of a state dump, by its name: LTTng's, or one of those that only kymo writes.
 pub fn is_state(name: &str) -> bool {
     name.starts_with("lttng_statedump_") || name.starts_with("kymo_statedump_")
-}
-
-/// Whether `text` matches `glob`, where `*` stands for any text and `?` for any one character.
-fn matches(glob: &str, text: &str) -> bool {
-    let (glob, text): (Vec<char>, Vec<char>) = (glob.chars().collect(), text.chars().collect());
-    let (mut g, mut t) = (0, 0);
-    // Where to go on when what follows the last `*` does not fit: the `*`, and how far it reached.
-    let mut retry: Option<(usize, usize)> = None;
-    while t < text.len() {
-        if glob.get(g) == Some(&'*') {
-            retry = Some((g, t));
-            g += 1;
-        } else if glob.get(g).is_some_and(|&c| c == '?' || c == text[t]) {
-            g += 1;
-            t += 1;
-        } else if let Some((star, reached)) = retry {
-            retry = Some((star, reached + 1));
-            g = star + 1;
-            t = reached + 1;
-        } else {
-            return false;
-        }
-    }
-    glob[g..].iter().all(|&c| c == '*')
-}
-
-#[cfg(test)]
-mod tests {
-    use super::matches;
-
-    #[test]
-    fn globs() {
-        for (glob, text, expect) in [
-            ("motor:*", "motor:step", true),
-            ("motor:*", "motors:step", false),
-            ("*", "", true),
-            ("", "", true),
-            ("", "a", false),
-            ("?", "ü", true),
-            ("*:*p", "motor:step:stop", true),
-            ("a*b*c", "aXbXbc", true),
-            ("a*b*c", "aXbXb", false),
-            ("**", "x", true),
-        ] {
-            assert_eq!(matches(glob, text), expect, "{glob} {text}");
-        }
-    }
 }

@@ -4,6 +4,7 @@ use kymo_abi::desc::{EnumDesc, EventDesc, Field, FieldType, Scalar};
 use kymo_ctf::read::{Memory, Reader, Trace};
 use kymo_ctf::write::{ClockMeta, EventClass, PacketHead, Program, StreamClass, StreamKind, TraceMeta, metadata_ctf18};
 
+use super::filter::Filters;
 use super::select::Selection;
 
 fn event(id: u16, name: &str, fields: &[(&str, FieldType)], enums: &[EnumDesc]) -> EventClass {
@@ -118,7 +119,9 @@ fn printed(arguments: &str) -> String {
     let args = <Command as clap::Parser>::parse_from(words).args;
     let selection = Selection::new(&traces, args.fields.as_deref(), &args.event, args.state).unwrap();
     let mut out = Vec::new();
-    super::print(&mut Reader::new(&traces), &traces, &selection, &args, &mut out, 1).unwrap();
+    let mut filters = Filters::new(&traces, &args.filter).unwrap();
+    super::print(&mut Reader::new(&traces), &traces, (&selection, &mut filters), &args, &mut out, 1).unwrap();
+    filters.conclude().unwrap();
     String::from_utf8(out).unwrap()
 }
 
@@ -193,4 +196,47 @@ fn unknown_names() {
     assert!(error.contains("\"axes\"") && error.contains("axis, big, data"), "{error}");
     let selection = Selection::new(&traces, None, &["motor:*".into(), "pump:*".into()], false).unwrap();
     assert_eq!(selection.unmatched(), ["pump:*"]);
+}
+
+#[test]
+fn filters() {
+    let of = |texts: &[&str]| -> Result<Vec<&'static str>, String> {
+        let traces = trace();
+        let selection = Selection::new(&traces, None, &[], false).unwrap();
+        let texts: Vec<String> = texts.iter().map(|text| (*text).into()).collect();
+        let mut filters = Filters::new(&traces, &texts).map_err(|error| error.to_string())?;
+        let words = ["read", "DIR", "--fields", "axis,mask"];
+        let args = <Command as clap::Parser>::parse_from(words).args;
+        let mut out = Vec::new();
+        super::print(&mut Reader::new(&traces), &traces, (&selection, &mut filters), &args, &mut out, 1).unwrap();
+        filters.conclude().map_err(|error| error.to_string())?;
+        let text = String::from_utf8(out).unwrap();
+        let shown = text.lines().filter(|line| !line.starts_with("---"));
+        let names = [("axis=3", "3"), ("axis=4", "4"), ("mask=", "raw")];
+        Ok(shown.map(|line| names.iter().find(|name| line.contains(name.0)).unwrap().1).collect::<Vec<_>>())
+    };
+    for (texts, expect) in [
+        (&["axis == 3 && position > 0.5"][..], &["3"][..]),
+        (&["motor:step: position < 0"], &["4"]),
+        (&["position < 0 || mask == 0xcafe"], &["4", "raw"]),
+        (&["axis > 0", "axis != 4"], &["3"]),
+        (&["state == moving"], &["3"]),
+        (&["state != moving"], &["4"]),
+        (&["state ~ \"mov*\""], &["3"]),
+        (&["note == \"x\""], &["3"]),
+        (&["ok"], &["raw"]),
+        (&["big == 18446744073709551615 && list[1] == 5 && len(data) == 2"], &["raw"]),
+        (&["gain == 0 || gain != 0"], &["raw"]),
+        (&["$cpu == 1 && $pid == 1234 && $tid == 1240 && $proc ~ 'pr*'"], &["3", "4", "raw"]),
+        (&["!has(axis)"], &["raw"]),
+        (&["latency(motor:step, motor:raw, by=$tid) == 761ns"], &["raw"]),
+        (&["latency(motor:step, motor:raw, by=$tid) > 1us"], &[]),
+    ] {
+        assert_eq!(of(texts).unwrap(), expect, "{texts:?}");
+    }
+    let unknown = of(&["axes == 3"]).unwrap_err();
+    assert_eq!(unknown, "--filter:\naxes == 3\n^^^^ no event has a field `axes`\nhelp: did you mean `axis`?");
+    // That the kinds do not fit shows in the first record.
+    let kinds = of(&["axis > 0 && note > 3"]).unwrap_err();
+    assert!(kinds.contains("`>` compares numbers, and one side is text"), "{kinds}");
 }
