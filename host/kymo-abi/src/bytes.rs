@@ -23,7 +23,7 @@ impl<'a> Reader<'a> {
         Ok(&rest[..count])
     }
 
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], Error> {
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], Error> {
         let mut out = [0; N];
         out.copy_from_slice(self.take(N)?);
         Ok(out)

@@ -26,6 +26,14 @@ const ENABLE: u32 = 17;
 const DISABLE: u32 = 18;
 const GO: u32 = 19;
 const BYE: u32 = 20;
+const FILTER: u32 = 21;
+
+/// Bytes of an instruction of a filter (`abi/filter.h`).
+pub const FILTER_INSN_BYTES: usize = 16;
+/// Instructions that a filter may have.
+pub const FILTER_INSNS_MAX: usize = 250;
+/// Bytes of constants that a filter may have.
+pub const FILTER_POOL_MAX: usize = 4096;
 
 /// The first message of a program on every connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,6 +119,19 @@ impl ByeReason {
     }
 }
 
+/// A filter of one event, as bytes: what they mean, and whether they may be run, is spec/filter.md 6.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Filter {
+    /// Of the event in this program.
+    pub index: u32,
+    /// Instructions, [`FILTER_INSN_BYTES`] each; none takes the event's filter away.
+    pub insns: Vec<[u8; FILTER_INSN_BYTES]>,
+    /// Constants.
+    pub pool: Vec<u8>,
+    /// Bytes that every payload of the event has.
+    pub payload_min_bytes: u16,
+}
+
 /// What a collector says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FromCollector {
@@ -127,6 +148,8 @@ pub enum FromCollector {
     Enable(Vec<(u32, u16)>),
     /// Indices: switch these events off.
     Disable(Vec<u32>),
+    /// What records of an event are wanted.
+    Filter(Filter),
     /// All answers to this generation were sent; start-up may go on.
     Go {
         /// That of DESCS_END.
@@ -310,6 +333,7 @@ impl FromCollector {
                 }
             })?),
             DISABLE => FromCollector::Disable(entries(&mut reader, 4, Reader::u32)?),
+            FILTER => FromCollector::Filter(Filter::decode(&mut reader)?),
             GO => FromCollector::Go { generation: generation(&mut reader)? },
             BYE => {
                 let (code, _) = (reader.u32()?, reader.u32()?);
@@ -321,7 +345,7 @@ impl FromCollector {
         })
     }
 
-    /// Encodes one packet. ENABLE takes at most [`Self::ENABLE_PAIRS_MAX`] pairs.
+    /// Encodes one packet. ENABLE takes at most [`Self::ENABLE_PAIRS_MAX`] pairs; FILTER is within its limits.
     pub fn encode(&self) -> Vec<u8> {
         match self {
             FromCollector::Attach { layout, serial, session } => Writer::new(ATTACH)
@@ -344,9 +368,44 @@ impl FromCollector {
                 writer.finish()
             }
             FromCollector::Disable(indices) => encode_indices(DISABLE, indices),
+            FromCollector::Filter(filter) => filter.encode(),
             FromCollector::Go { generation } => Writer::new(GO).u32(*generation).u32(0).finish(),
             FromCollector::Bye { reason, text } => Writer::new(BYE).u32(reason.code()).u32(0).tail_text(text).finish(),
         }
+    }
+}
+
+impl Filter {
+    fn decode(reader: &mut Reader<'_>) -> Result<Filter, Error> {
+        let (index, insn_count, pool_bytes) = (reader.u32()?, reader.u16()?.into(), reader.u16()?.into());
+        let payload_min_bytes = reader.u16()?;
+        reader.take(6)?;
+        for (what, value, max) in [
+            ("instructions of a filter", insn_count, FILTER_INSNS_MAX),
+            ("bytes of a filter's constants", pool_bytes, FILTER_POOL_MAX),
+        ] {
+            if value > max {
+                return Err(Error::TooMany { what, value: value as u64, max: max as u64 });
+            }
+        }
+        let insns = (0..insn_count).map(|_| reader.array()).collect::<Result<_, _>>()?;
+        let pool = reader.take(pool_bytes)?.to_vec();
+        match reader.rest().len() {
+            0 => Ok(Filter { index, insns, pool, payload_min_bytes }),
+            more => Err(Error::Length { what: "filter", said: pool_bytes as u64, got: (pool_bytes + more) as u64 }),
+        }
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let mut writer = Writer::new(FILTER);
+        writer.u32(self.index);
+        for count in [self.insns.len() as u16, self.pool.len() as u16, self.payload_min_bytes, 0, 0, 0] {
+            writer.bytes(&count.to_ne_bytes());
+        }
+        for insn in &self.insns {
+            writer.bytes(insn);
+        }
+        writer.bytes(&self.pool).finish()
     }
 }
 

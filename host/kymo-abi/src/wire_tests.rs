@@ -30,8 +30,18 @@ fn from_collector() -> impl Strategy<Value = FromCollector> {
         let layout = Layout::new(Kind::Rseq, Clock::Tsc, lanes, 1 << bits, 4096).unwrap();
         FromCollector::Attach { layout, serial, session }
     });
+    let filter = (
+        any::<u32>(),
+        proptest::collection::vec(any::<[u8; FILTER_INSN_BYTES]>(), 0..=FILTER_INSNS_MAX),
+        proptest::collection::vec(any::<u8>(), 0..=FILTER_POOL_MAX),
+        any::<u16>(),
+    )
+        .prop_map(|(index, insns, pool, payload_min_bytes)| {
+            FromCollector::Filter(Filter { index, insns, pool, payload_min_bytes })
+        });
     prop_oneof![
         attach,
+        filter,
         proptest::collection::vec((any::<u32>(), 1u16..), 0..50).prop_map(FromCollector::Enable),
         proptest::collection::vec(any::<u32>(), 0..50).prop_map(FromCollector::Disable),
         any::<u32>().prop_map(|generation| FromCollector::Go { generation }),

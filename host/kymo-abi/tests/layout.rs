@@ -6,7 +6,7 @@ use std::process::Command;
 
 use kymo_abi::desc::{Desc, EnumDesc, EventDesc, Field, FieldType, Scalar};
 use kymo_abi::ring::{self, Layout, MemHeader, RingBlock};
-use kymo_abi::wire::{self, Attached, ByeReason, DescEntry, FromCollector, FromProgram, Hello};
+use kymo_abi::wire::{self, Attached, ByeReason, DescEntry, Filter, FromCollector, FromProgram, Hello};
 use kymo_abi::{ABI_VERSION, Clock, Kind};
 
 /// Compiles a C program that prints `expressions` as unsigned numbers, one a line, and runs it.
@@ -14,7 +14,7 @@ fn in_c(expressions: &[&str]) -> Vec<u64> {
     let dir = tempfile::tempdir().unwrap();
     let source = dir.path().join("layout.c");
     let mut text = String::from(
-        "#include <stdio.h>\n#include <kymo/abi/desc.h>\n#include <kymo/abi/ring.h>\n#include <kymo/abi/wire.h>\nint main(void) {\n",
+        "#include <stdio.h>\n#include <kymo/abi/desc.h>\n#include <kymo/abi/filter.h>\n#include <kymo/abi/ring.h>\n#include <kymo/abi/wire.h>\nint main(void) {\n",
     );
     for expression in expressions {
         text += &format!("printf(\"%llu\\n\", (unsigned long long)({expression}));\n");
@@ -81,6 +81,9 @@ fn constants_are_alike() {
         ("KYMO_DESC_BYTES_MAX", kymo_abi::desc::BYTES_MAX as u64),
         ("KYMO_MSG_BYTES_MAX", wire::BYTES_MAX as u64),
         ("KYMO_NO_INDEX", wire::NO_INDEX.into()),
+        ("sizeof(struct kymo_filter_insn)", wire::FILTER_INSN_BYTES as u64),
+        ("KYMO_FILTER_INSNS_MAX", wire::FILTER_INSNS_MAX as u64),
+        ("KYMO_FILTER_POOL_MAX", wire::FILTER_POOL_MAX as u64),
         ("KYMO_BYE_END", ByeReason::End.code().into()),
         ("KYMO_BYE_SCOPE", ByeReason::Scope.code().into()),
         ("KYMO_BYE_VERSION", ByeReason::Version.code().into()),
@@ -171,6 +174,18 @@ fn messages_are_what_c_reads() {
     let enable = FromCollector::Enable(vec![(7, 8)]).encode();
     check_packet(&enable[8..], "kymo_msg_enable", &[("index", 7), ("id", 8)]);
     check_packet(&enable, "kymo_msg", &[("type", 17), ("bytes", 16)]);
+    let filter = Filter { index: 7, insns: vec![[9; 16]; 2], pool: vec![1, 2, 3], payload_min_bytes: 300 };
+    let filter = FromCollector::Filter(filter).encode();
+    let fields = [
+        ("msg.type", 21),
+        ("msg.bytes", 24 + 32 + 3),
+        ("index", 7),
+        ("insn_count", 2),
+        ("pool_bytes", 3),
+        ("payload_min_bytes", 300),
+    ];
+    check_packet(&filter, "kymo_msg_filter", &fields);
+    assert_eq!(filter.len(), 24 + 32 + 3);
     let descs = FromProgram::Descs(vec![DescEntry { index: None, desc: vec![1, 2, 3] }]).encode();
     check_packet(&descs[8..], "kymo_msg_desc", &[("index", wire::NO_INDEX.into()), ("bytes", 3)]);
     assert_eq!(descs.len(), 8 + 8 + 8);

@@ -25,6 +25,7 @@ enum kymo_msg_type {
 	KYMO_MSG_DISABLE = 18,
 	KYMO_MSG_GO = 19,
 	KYMO_MSG_BYE = 20,
+	KYMO_MSG_FILTER = 21,
 };
 
 struct kymo_msg {
@@ -76,6 +77,25 @@ struct kymo_msg_enable {
 	uint32_t id; /* 1 to 65535: the id that records of this event carry in this session */
 };
 KYMO_CHECK_SIZE(struct kymo_msg_enable, 8);
+
+/*
+ * KYMO_MSG_FILTER: what records of an event this session wants [filter.md 6]; this head, then
+ * insn_count instructions (filter.h), then the pool. Without instructions, and without a pool: all
+ * of them again. It comes before the ENABLE of the event.
+ */
+struct kymo_msg_filter {
+	struct kymo_msg msg;
+	uint32_t index;
+	uint16_t insn_count;
+	uint16_t pool_bytes;
+	uint16_t payload_min_bytes; /* of every payload of the event */
+	uint16_t unused[3];
+};
+KYMO_CHECK_SIZE(struct kymo_msg_filter, 24);
+KYMO_CHECK_OFFSET(struct kymo_msg_filter, index, 8);
+KYMO_CHECK_OFFSET(struct kymo_msg_filter, insn_count, 12);
+KYMO_CHECK_OFFSET(struct kymo_msg_filter, pool_bytes, 14);
+KYMO_CHECK_OFFSET(struct kymo_msg_filter, payload_min_bytes, 16);
 
 /* KYMO_MSG_ATTACH, with the memory's descriptor as SCM_RIGHTS. */
 struct kymo_msg_attach {
