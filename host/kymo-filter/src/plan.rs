@@ -165,6 +165,16 @@ impl TestKind {
     #[inline]
     fn outcome<R: Record>(&self, record: &R, latencies: &[Option<i128>]) -> Option<bool> {
         match self {
+            // The usual comparison, without the detour over numbers of any kind.
+            Self::Number { left: Operand::Source(Source::Place(place)), op, right: Operand::Const(wanted) } => {
+                Some(match (record.field(place), wanted) {
+                    (Value::Int(value) | Value::Label(value, _), Number::Int(wanted)) => {
+                        is_integer_so(value, *op, *wanted)
+                    }
+                    (Value::Float(value), Number::Float(wanted)) => is_so(value.partial_cmp(wanted), *op),
+                    (value, wanted) => is_so(Number::of(&value)?.order(*wanted), *op),
+                })
+            }
             Self::Number { left, op, right } => {
                 Some(is_so(left.value(record, latencies)?.order(right.value(record, latencies)?), *op))
             }
@@ -212,6 +222,16 @@ fn is_so(order: Option<Ordering>, op: Compare) -> bool {
         (Some(order), Compare::Gt) => order.is_gt(),
         (Some(order), Compare::Ge) => order.is_ge(),
         (Some(order), _) => order.is_eq(),
+    }
+}
+
+fn is_integer_so(value: i128, op: Compare, wanted: i128) -> bool {
+    match op {
+        Compare::Lt => value < wanted,
+        Compare::Le => value <= wanted,
+        Compare::Gt => value > wanted,
+        Compare::Ge => value >= wanted,
+        _ => value == wanted,
     }
 }
 
