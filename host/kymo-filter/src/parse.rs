@@ -250,14 +250,23 @@ impl Parser<'_> {
             return Err(self.error(at.to(self.peek().span), format!("there is no `{}=`", op.sign()), help));
         }
         let (right, right_depth) = self.expr(COMPARE + 1)?;
-        if let Some((Operator::Compare(_) | Operator::In, _)) = self.operator()? {
-            let sign = self.shown(&self.peek().token);
-            let middle = self.text.get(right.span.start..right.span.end).unwrap_or_default();
-            let first = self.text.get(left.span.start..right.span.end).unwrap_or_default();
-            let help = format!("write `{first} && {middle} {} ...`", sign.trim_matches('`'));
-            return Err(self.error(self.peek().span, "comparisons cannot be chained", help));
-        }
+        self.not_chained(&left, Some(right.span))?;
         Ok((ExprKind::Compare(op, left.into(), right.into()), depth.max(right_depth)))
+    }
+
+    /// `a < b < c`: refused behind `b`, which stands at `middle`; behind a list there is none.
+    fn not_chained(&self, left: &Expr, middle: Option<Span>) -> Result<(), Error> {
+        let Some((Operator::Compare(_) | Operator::In, _)) = self.operator()? else { return Ok(()) };
+        let sign = self.shown(&self.peek().token);
+        let help = match middle {
+            None => "join conditions with `&&`".into(),
+            Some(middle) => {
+                let first = self.text.get(left.span.start..middle.end).unwrap_or_default();
+                let middle = self.text.get(middle.start..middle.end).unwrap_or_default();
+                format!("write `{first} && {middle} {} ...`", sign.trim_matches('`'))
+            }
+        };
+        Err(self.error(self.peek().span, "comparisons cannot be chained", help))
     }
 
     fn among(&mut self, left: Expr, mut depth: usize) -> Result<(ExprKind, usize), Error> {
@@ -273,6 +282,7 @@ impl Parser<'_> {
             }
         }
         self.expect(")", HELP)?;
+        self.not_chained(&left, None)?;
         Ok((ExprKind::In(left.into(), list), depth))
     }
 

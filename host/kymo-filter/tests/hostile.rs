@@ -139,4 +139,6 @@ fn depth_and_length_are_bounded() {
     // Lists are as long as they like.
     assert!(probe::text(&vec!["ok"; 5_000].join(" && ")));
     assert!(probe::text(&format!("axis in ({})", vec!["1"; 5_000].join(", "))));
+    // Every level looks at the one below once, not once for each item.
+    assert!(probe::text(&format!("{}axis{}", "(".repeat(50), " in (1, 2, 3, 4))".repeat(50))));
 }

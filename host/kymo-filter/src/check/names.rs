@@ -50,8 +50,10 @@ impl<'a> Names<'a> {
             ExprKind::Binary(_, left, right) => [left, right].iter().try_for_each(|side| self.expr(side)),
             ExprKind::Compare(op, left, right) => self.sides(*op, left, right),
             ExprKind::In(value, list) => {
+                // The value once, whatever the length of the list: lists within lists would multiply.
                 self.expr(value)?;
-                list.iter().try_for_each(|item| self.sides(Compare::Eq, value, item))
+                let is_label = |item: &Expr| is_bare(item) && self.is_known(value);
+                list.iter().filter(|item| !is_label(item)).try_for_each(|item| self.expr(item))
             }
             ExprKind::And(parts) | ExprKind::Or(parts) => parts.iter().try_for_each(|part| self.expr(part)),
             ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Bool(_) | ExprKind::Text(_) | ExprKind::Context(_) => {
