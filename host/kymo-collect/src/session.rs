@@ -285,6 +285,36 @@ impl Session {
         self.snapshots.as_ref().map(|snapshots| snapshots.next_dir())
     }
 
+    /// Switches the programs' events that match on or off, in those that run and those that come. When this returns, the
+    /// programs have been told; each obeys in its helper thread.
+    pub fn select(&self, patterns: &[String], on: bool) -> Result<Changed, Error> {
+        let (reply, answer) = mpsc::channel();
+        self.ask_control(ToControl::Select { patterns: patterns.to_vec(), on, reply });
+        self.answer(&answer)?.map_err(Error::Refused)
+    }
+
+    /// Bytes of each ring of programs that come from now on: a power of two between 4 KiB and 1 GiB.
+    pub fn set_ring_bytes(&self, bytes: u32) {
+        self.ask_control(ToControl::RingBytes(bytes));
+    }
+
+    /// What there is to see of programs and memory.
+    pub fn view(&self) -> Result<View, Error> {
+        let (reply, answer) = mpsc::channel();
+        self.ask_control(ToControl::View(reply));
+        self.answer(&answer)
+    }
+
+    fn ask_control(&self, request: ToControl) {
+        // Where the thread is gone, waiting for the answer says so.
+        let _ = self.to_control.send(request);
+        wake_up(&self.wake);
+    }
+
+    fn answer<T>(&self, answer: &mpsc::Receiver<T>) -> Result<T, Error> {
+        answer.recv_timeout(ANSWER_TIME).map_err(|_| Error::Thread { thread: "control" })
+    }
+
     /// Ends the session: programs are told and waited for (200 ms at most), the rings are emptied, metadata and summary
     /// are written.
     pub fn stop(mut self) -> Result<Summary, Error> {

@@ -17,7 +17,8 @@ pub struct Cli {
 
 #[derive(Subcommand)]
 enum Verb {
-    Record(verbs::record::Args),
+    Record(Box<verbs::record::Args>),
+    Session(verbs::session::Args),
     Read(verbs::read::Args),
     List(verbs::list::Args),
     Mark(verbs::mark::Args),
@@ -33,7 +34,8 @@ fn main() -> ExitCode {
         .with_writer(std::io::stderr)
         .init();
     let outcome = match cli.verb {
-        Verb::Record(args) => verbs::record::run(args),
+        Verb::Record(args) => verbs::record::run(*args),
+        Verb::Session(args) => verbs::session::run(args),
         Verb::Read(args) => verbs::read::run(args),
         Verb::List(args) => verbs::list::run(args),
         Verb::Mark(args) => verbs::mark::run(args),

@@ -5,6 +5,13 @@ pub mod list;
 pub mod mark;
 pub mod read;
 pub mod record;
+pub mod session;
+
+/// A collector that nobody reads goes on. What it starts has the default again.
+pub fn ignore_sigpipe() {
+    // SAFETY: SIG_IGN is a valid disposition, and no handler is replaced.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+}
 
 /// Ends the process by SIGPIPE when standard output is closed, as other tools in a pipe do.
 pub fn default_sigpipe() {

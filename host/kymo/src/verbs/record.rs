@@ -1,26 +1,31 @@
 //! `kymo record`: a session around a command, or attached to programs that run.
 //!
-//! This file holds the arguments and the course of a recording. `units` reads sizes and times, `output` looks after the
-//! directory, `command` runs the command and takes signals, `preload` finds the helpers of `--with`, `text` and `why`
-//! are what people read at the end.
+//! This file holds the course of a recording. `options` are those that every session has, `begin` its beginning; `kymo session`
+//! shares both. `units` reads sizes and times, `output` looks after the directory, `command` runs the command and takes signals,
+//! `preload` finds the helpers of `--with`, `text` and `why` are what people read at the end.
 
-mod command;
-mod kernel;
-mod output;
+pub(super) mod begin;
+pub(super) mod command;
+pub(super) mod kernel;
+pub(super) mod options;
+pub(super) mod output;
 mod preload;
-mod text;
-mod units;
-mod why;
+pub(super) mod text;
+pub(super) mod units;
+pub(super) mod why;
 
 use std::io::IsTerminal as _;
-use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use kymo_collect::{Config, Format, Patterns, Scope, Session, Summary};
+use kymo_collect::{Patterns, Session, Summary};
 
-use command::{Happened, Watcher};
+use begin::{Begun, CannotRun};
+use command::Happened;
+use options::Options;
+use output::Output;
 
 /// A command that was told to end has this long, and is recorded meanwhile.
 const GRACE: Duration = Duration::from_secs(2);
@@ -43,50 +48,14 @@ const PROGRESS: Duration = Duration::from_millis(250);
     kymo record -U ./program:main -- ./program   a function of a program that was never rebuilt"
 )]
 pub struct Args {
-    /// Events to record, as provider:name with * ? [a-z]; a provider alone means all its events [default: all]
-    #[arg(short, long = "user", value_name = "PATTERN")]
-    user: Vec<String>,
-    /// Events not to record, of those that --user names
-    #[arg(short = 'x', long, value_name = "PATTERN")]
-    exclude: Vec<String>,
-    /// Directory of the trace; must be absent or empty [default: kymo-trace-DATE-TIME]
-    #[arg(short, long, value_name = "DIR")]
-    output: Option<PathBuf>,
-    /// Replace an earlier trace in the output directory (and nothing but a trace)
-    #[arg(long)]
-    overwrite: bool,
-    /// Ring memory per CPU and program: bytes, or with K, M, G; a power of two
-    #[arg(long, value_name = "SIZE", default_value = "4M", value_parser = units::bytes)]
-    ring_size: u64,
-    /// Ring memory of all programs together [default: 1G, or a quarter of the machine's memory if that is less]
-    #[arg(long, value_name = "SIZE", value_parser = units::bytes)]
-    memory: Option<u64>,
-    /// Microseconds between two looks at the rings
-    #[arg(long, value_name = "US", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(50..=1_000_000))]
-    poll_us: u64,
-    /// End after this time: 10s, 500ms, 2m. A command that still runs is sent SIGTERM, and the exit status is then 0
-    #[arg(long = "for", value_name = "TIME", value_parser = units::duration)]
-    time: Option<Duration>,
-    /// Record this process and its descendants only (repeatable; without a command)
-    #[arg(short, long, value_name = "PID", conflicts_with = "command")]
-    pid: Vec<u32>,
-    /// Write CTF 2 metadata instead of CTF 1.8
-    #[arg(long)]
-    ctf2: bool,
-    /// Record calls of an unmodified program: malloc, or pthread (repeatable)
-    #[arg(long, value_name = "WHAT", requires = "command")]
-    with: Vec<preload::Helper>,
+    #[command(flatten)]
+    options: Options,
     /// Print the summary as JSON on standard output
     #[arg(long)]
     json: bool,
     /// No progress line and no summary; errors only
     #[arg(short, long)]
     quiet: bool,
-    #[command(flatten)]
-    kernel: kernel::KernelArgs,
-    /// The command and its arguments
-    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
-    command: Vec<std::ffi::OsString>,
 }
 
 /// How a recording ended.
@@ -103,90 +72,39 @@ struct Ending {
 
 /// Runs the verb.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let patterns = Patterns::new(&args.user, &args.exclude)?;
-    let helpers = args.with.iter().map(|helper| preload::find(*helper)).collect::<anyhow::Result<Vec<_>>>()?;
-    for pid in &args.pid {
-        let is_there = std::path::Path::new(&format!("/proc/{pid}")).exists();
-        anyhow::ensure!(is_there, "there is no process {pid}; `kymo list` shows the programs that can be recorded");
-    }
-    let has_command = !args.command.is_empty();
-    let ring_bytes = ring_bytes(args.ring_size, args.quiet)?;
-    // What is wrong with the request is found before a directory is made or an earlier trace replaced.
-    let kernel = args.kernel.config(has_command, &args.pid)?;
-    let output = output::Output::prepare(args.output.as_deref(), args.overwrite)?;
-    let mut config = Config::new(output.path());
-    config.name = args.command.first().map_or_else(|| "kymo".to_owned(), |name| base_name(name));
-    config.patterns = patterns.clone();
-    config.ring_bytes = ring_bytes;
-    config.memory_bytes_max = args.memory.unwrap_or_else(units::default_memory);
-    config.poll = Duration::from_micros(args.poll_us);
-    config.format = if args.ctf2 { Format::Ctf2 } else { Format::Ctf18 };
-    config.command = args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-    config.with_other_users = !has_command;
-    config.scope = match (has_command, args.pid.is_empty()) {
-        (true, _) => Scope::Tree(std::process::id()),
-        (false, true) => Scope::All,
-        (false, false) => Scope::Pids(args.pid.clone()),
+    let options = &args.options;
+    let checked = options.check(args.quiet)?;
+    let patterns = checked.config.patterns.clone();
+    let output = Output::prepare(options.output.as_deref(), options.overwrite)?;
+    let (sender, watched) = mpsc::channel();
+    let tell = move |happened| sender.send(happened).is_ok();
+    let begun = match begin::begin(options, begin::prepare()?, checked, output, |_| (), tell) {
+        Ok(begun) => begun,
+        Err(error) => return cannot_begin(error),
     };
-    config.kernel = kernel;
-    config.kernel_optional = args.kernel.is_optional();
-    let limits = command::Limits::take();
-    // Before any thread exists, so that none takes a signal that is for the watcher.
-    let watcher = Watcher::prepare().context("cannot watch for signals")?;
-    let mut session = match Session::start(config) {
-        Ok(session) => session,
-        Err(error) => {
-            output.discard();
-            return Err(error.into());
-        }
-    };
-    let mut child = None;
-    if has_command {
-        let extras = command::Extras { marker: session.marker().map(Into::into), child_files: session.child_files() };
-        match command::spawn(&args.command, &helpers, &limits, extras) {
-            Ok(pid) => child = Some(pid),
-            Err(error) => {
-                drop(session);
-                output.discard();
-                let program = args.command[0].to_string_lossy();
-                eprintln!("kymo: cannot run {program}: {error}");
-                let missing = error.kind() == std::io::ErrorKind::NotFound;
-                return Ok(ExitCode::from(if missing { 127 } else { 126 }));
-            }
-        }
-    } else if !args.quiet {
+    let Begun { session, output, child } = begun;
+    if child.is_none() && !args.quiet {
         eprintln!("kymo: recording into {}; Ctrl-C ends it", output.path().display());
     }
-    let ending = follow(&args, &session, watcher.start(child).context("cannot start a thread")?, child);
+    let ending = follow(&args, &session, &watched, child);
     let summary = session.stop()?;
     report(&args, &patterns, &summary, &ending)
 }
 
-fn base_name(path: &std::ffi::OsStr) -> String {
-    std::path::Path::new(path).file_name().unwrap_or(path).to_string_lossy().into_owned()
-}
-
-/// The ring size as a power of two between the bounds of the ABI, with a note where it had to be changed.
-fn ring_bytes(wanted: u64, quiet: bool) -> anyhow::Result<u32> {
-    use kymo_abi::ring::{RING_BYTES_MAX, RING_BYTES_MIN};
-    anyhow::ensure!(
-        (1..=u64::from(RING_BYTES_MAX)).contains(&wanted),
-        "--ring-size {wanted}: a ring has between 4K and 1G"
-    );
-    let rounded = (wanted as u32).max(RING_BYTES_MIN).next_power_of_two();
-    if u64::from(rounded) != wanted && !quiet {
-        eprintln!("kymo: --ring-size is a power of two, at least 4K: {} is used", text::bytes(rounded.into()));
-    }
-    Ok(rounded)
+/// A command that cannot be run has exit statuses of its own.
+fn cannot_begin(error: anyhow::Error) -> anyhow::Result<ExitCode> {
+    let Some(cannot_run) = error.downcast_ref::<CannotRun>() else { return Err(error) };
+    eprintln!("kymo: {cannot_run}");
+    Ok(ExitCode::from(cannot_run.status()))
 }
 
 /// Waits for the end of the command, a signal, or the end of the time; shows how it goes meanwhile.
-fn follow(args: &Args, session: &Session, watched: command::Watched, child: Option<u32>) -> Ending {
+fn follow(args: &Args, session: &Session, watched: &Receiver<Happened>, child: Option<u32>) -> Ending {
     let begun = Instant::now();
     let show = !args.quiet && std::io::stderr().is_terminal();
     let mut progress = text::ProgressLine::new(show);
     let mut ending = Ending { status: None, by_time: false, signal: None, still_running: None };
-    let mut deadline = args.time.map(|time| begun + time);
+    let mut deadline = args.options.time.map(|time| begun + time);
     let mut is_told = false;
     let mut warned = false;
     loop {
@@ -207,7 +125,7 @@ fn follow(args: &Args, session: &Session, watched: command::Watched, child: Opti
         }
         let tick = if show { PROGRESS } else { Duration::from_secs(1) };
         let wait = deadline.map_or(tick, |deadline| tick.min(deadline.saturating_duration_since(now)));
-        match watched.next(wait) {
+        match watched.recv_timeout(wait).ok() {
             Some(Happened::Ended(status)) => {
                 ending.status = Some(status);
                 break;
@@ -244,15 +162,14 @@ fn report(args: &Args, patterns: &Patterns, summary: &Summary, ending: &Ending) 
     let nothing = if summary.records == 0 { why::nothing(patterns, summary) } else { Vec::new() };
     let unmatched = why::unmatched(patterns, summary);
     let status = match (ending.status, ending.signal) {
-        _ if ending.by_time && !args.command.is_empty() => 0,
+        _ if ending.by_time && !args.options.command.is_empty() => 0,
         (Some(status), _) => status,
         (None, Some(signal)) if ending.still_running.is_some() => 128 + signal,
         (None, _) => u8::from(summary.records == 0),
     };
     if !args.quiet {
-        text::summary(summary);
-        if let Some(kernel) = &summary.kernel {
-            kernel::summary(kernel);
+        for line in text::summary(summary) {
+            eprintln!("kymo: {line}");
         }
         for line in nothing.iter().chain(&unmatched) {
             eprintln!("kymo: {line}");
@@ -264,7 +181,7 @@ fn report(args: &Args, patterns: &Patterns, summary: &Summary, ending: &Ending) 
             );
         }
         if summary.records > 0 {
-            eprintln!("kymo: trace in {}; next: kymo read {}", summary.trace.display(), text::quoted(&summary.trace));
+            eprintln!("kymo: {}", text::next(&summary.trace));
         }
     }
     if args.json {

@@ -8,14 +8,12 @@ use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::mpsc::{self, Receiver, Sender};
-use std::time::Duration;
 
 /// Signals that end a recording.
 const ENDING: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 
 /// Something that ends a recording.
-pub(super) enum Happened {
+pub(crate) enum Happened {
     /// The command ended, with this status in the manner of a shell.
     Ended(u8),
     /// We were sent a signal.
@@ -29,13 +27,13 @@ pub(super) enum Happened {
 
 /// What the command is to have as this process had it: before the collector raised a limit and signals were blocked.
 #[derive(Clone, Copy)]
-pub(super) struct Limits {
+pub(crate) struct Limits {
     files: libc::rlimit,
     mask: libc::sigset_t,
 }
 
 impl Limits {
-    pub(super) fn take() -> Limits {
+    pub(crate) fn take() -> Limits {
         let mut files = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
         // SAFETY: `files` and `mask` are valid places to be filled in; a null set changes nothing.
         let mask = unsafe {
@@ -50,7 +48,7 @@ impl Limits {
 }
 
 /// What a session with the kernel gives its command.
-pub(super) struct Extras {
+pub(crate) struct Extras {
     /// The file for marks, in the environment as KYMO_MARK.
     pub marker: Option<PathBuf>,
     /// Where the command's process says that it is to be recorded.
@@ -58,7 +56,7 @@ pub(super) struct Extras {
 }
 
 /// Starts the command. Returns its process id.
-pub(super) fn spawn(words: &[OsString], preload: &[PathBuf], limits: &Limits, extras: Extras) -> io::Result<u32> {
+pub(crate) fn spawn(words: &[OsString], preload: &[PathBuf], limits: &Limits, extras: Extras) -> io::Result<u32> {
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]);
     if !preload.is_empty() {
@@ -109,20 +107,20 @@ fn announce(files: &kymo_collect::ChildFiles) -> io::Result<()> {
 }
 
 /// Sends a signal to a process that we started.
-pub(super) fn signal(pid: u32, number: libc::c_int) {
+pub(crate) fn signal(pid: u32, number: libc::c_int) {
     // SAFETY: plain system call; the process is our child and not reaped while the recording goes on.
     unsafe { libc::kill(pid as libc::pid_t, number) };
 }
 
 /// Signals are blocked; nobody looks at them yet.
-pub(super) struct Watcher {
+pub(crate) struct Watcher {
     set: libc::sigset_t,
 }
 
 impl Watcher {
     /// Blocks the ending signals in this thread and all that it starts, makes orphans of the command ours, and keeps a
     /// full file-size limit from killing us.
-    pub(super) fn prepare() -> io::Result<Watcher> {
+    pub(crate) fn prepare() -> io::Result<Watcher> {
         // SAFETY: `set` is initialised by sigemptyset before use; the calls have no other preconditions.
         let set = unsafe {
             let mut set: libc::sigset_t = std::mem::zeroed();
@@ -141,16 +139,20 @@ impl Watcher {
         Ok(Watcher { set })
     }
 
-    /// Starts to look for signals, and for the end of the command `child`.
-    pub(super) fn start(self, child: Option<u32>) -> io::Result<Watched> {
-        let (sender, receiver) = mpsc::channel();
-        let of_signals = sender.clone();
+    /// Starts to look for signals, and for the end of the command `child`. What happens goes to `tell`, which says whether it
+    /// wants more.
+    pub(crate) fn start(
+        self,
+        child: Option<u32>,
+        tell: impl Fn(Happened) -> bool + Clone + Send + 'static,
+    ) -> io::Result<()> {
+        let of_children = tell.clone();
         let set = self.set;
-        std::thread::Builder::new().name("kymo-signals".to_owned()).spawn(move || take_signals(&set, &of_signals))?;
+        std::thread::Builder::new().name("kymo-signals".to_owned()).spawn(move || take_signals(&set, tell))?;
         if let Some(child) = child {
-            std::thread::Builder::new().name("kymo-children".to_owned()).spawn(move || reap(child, &sender))?;
+            std::thread::Builder::new().name("kymo-children".to_owned()).spawn(move || reap(child, of_children))?;
         }
-        Ok(Watched { receiver })
+        Ok(())
     }
 }
 
@@ -166,7 +168,7 @@ fn is_nohup(number: libc::c_int) -> bool {
     number == libc::SIGHUP && old.sa_sigaction == libc::SIG_IGN
 }
 
-fn take_signals(set: &libc::sigset_t, sender: &Sender<Happened>) {
+fn take_signals(set: &libc::sigset_t, tell: impl Fn(Happened) -> bool) {
     loop {
         // SAFETY: `info` is plain data that sigwaitinfo fills in; the set was made by `prepare`.
         let (number, code) = unsafe {
@@ -178,14 +180,14 @@ fn take_signals(set: &libc::sigset_t, sender: &Sender<Happened>) {
             continue;
         }
         const SI_KERNEL: libc::c_int = 0x80;
-        if sender.send(Happened::Signal { number, from_terminal: code == SI_KERNEL }).is_err() {
+        if !tell(Happened::Signal { number, from_terminal: code == SI_KERNEL }) {
             return;
         }
     }
 }
 
 /// Waits for all children, the command's orphans too; tells of the command.
-fn reap(child: u32, sender: &Sender<Happened>) {
+fn reap(child: u32, tell: impl Fn(Happened) -> bool) {
     loop {
         let mut status = 0;
         // SAFETY: `status` is a valid place for the result.
@@ -201,21 +203,9 @@ fn reap(child: u32, sender: &Sender<Happened>) {
                 true => 128 + libc::WTERMSIG(status),
                 false => libc::WEXITSTATUS(status),
             };
-            if sender.send(Happened::Ended(status as u8)).is_err() {
+            if !tell(Happened::Ended(status as u8)) {
                 return;
             }
         }
-    }
-}
-
-/// What may happen, in the order in which it does.
-pub(super) struct Watched {
-    receiver: Receiver<Happened>,
-}
-
-impl Watched {
-    /// The next thing, if one happens within `wait`.
-    pub(super) fn next(&self, wait: Duration) -> Option<Happened> {
-        self.receiver.recv_timeout(wait).ok()
     }
 }

@@ -20,7 +20,7 @@ enum Names {
 }
 
 /// Options of the kernel part.
-#[derive(clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Kernel events")]
 pub struct KernelArgs {
     /// Kernel events: system:event with globs, a group (sched irq syscalls timer block net power faults mark all), a filter
@@ -69,16 +69,16 @@ enum State {
 
 impl KernelArgs {
     /// Whether the kernel part is asked for at all.
-    pub(super) fn is_wanted(&self) -> bool {
+    pub(crate) fn is_wanted(&self) -> bool {
         !self.kernel.is_empty() || !self.probe.is_empty()
     }
 
-    pub(super) fn is_optional(&self) -> bool {
+    pub(crate) fn is_optional(&self) -> bool {
         self.kernel_optional
     }
 
     /// The settings, where the kernel is wanted. `pids`: those of --pid.
-    pub(super) fn config(&self, has_command: bool, pids: &[u32]) -> anyhow::Result<Option<KernelConfig>> {
+    pub(crate) fn config(&self, has_command: bool, pids: &[u32]) -> anyhow::Result<Option<KernelConfig>> {
         if !self.is_wanted() {
             anyhow::ensure!(!self.only, "--only restricts kernel events; say which with -k, such as -k sched");
             return Ok(None);
@@ -112,29 +112,26 @@ impl KernelArgs {
 }
 
 /// What people read of the kernel part.
-pub(super) fn summary(kernel: &KernelSummary) {
+pub(crate) fn summary(kernel: &KernelSummary) -> Vec<String> {
     let state = kernel.state.as_ref().map_or_else(String::new, |state| {
         format!("; state dump: {} and {}", plural(state.processes, "process"), plural(state.threads, "thread"))
     });
-    eprintln!(
-        "kymo: kernel: {} of {} in {}, rings of {} a CPU, clock {}{state}",
+    let mut lines = vec![format!(
+        "kernel: {} of {} in {}, rings of {} a CPU, clock {}{state}",
         plural(kernel.records, "record"),
         plural(kernel.events.len() as u64, "event"),
         bytes(kernel.bytes),
         bytes(kernel.ring_bytes),
         kernel.clock
-    );
-    losses(kernel);
-    for what in &kernel.damage {
-        eprintln!("kymo: damage in the kernel's rings: {what}");
-    }
+    )];
+    losses(kernel, &mut lines);
+    lines.extend(kernel.damage.iter().map(|what| format!("damage in the kernel's rings: {what}")));
     let of_state = kernel.state.iter().flat_map(|state| &state.caveats);
-    for caveat in kernel.caveats.iter().chain(of_state) {
-        eprintln!("kymo: note: {caveat}");
-    }
+    lines.extend(kernel.caveats.iter().chain(of_state).map(|caveat| format!("note: {caveat}")));
+    lines
 }
 
-fn losses(kernel: &KernelSummary) {
+fn losses(kernel: &KernelSummary, lines: &mut Vec<String>) {
     let mut lost = kernel.lost;
     let total = lost.total();
     if total == 0 {
@@ -147,26 +144,27 @@ fn losses(kernel: &KernelSummary) {
         .map(|(records, text)| format!("{text}: {}", count(records)))
         .collect();
     let share = 100.0 * total as f64 / total.saturating_add(kernel.records) as f64;
-    eprintln!("kymo: kernel: LOST {} ({share:.2} % of all): {}", plural(total, "record"), causes.join(", "));
+    lines.push(format!("kernel: LOST {} ({share:.2} % of all): {}", plural(total, "record"), causes.join(", ")));
     let mut largest: Vec<&KernelLoss> = kernel.losses.iter().collect();
     largest.sort_by_key(|loss| std::cmp::Reverse(loss.records));
     largest.truncate(LOSSES_SHOWN);
     largest.sort_by_key(|loss| loss.from);
     for loss in &largest {
-        eprintln!(
-            "kymo:   {:.6} s to {:.6} s: {} on CPU {}, {}",
+        lines.push(format!(
+            "  {:.6} s to {:.6} s: {} on CPU {}, {}",
             loss.from_s,
             loss.to_s,
             plural(loss.records, "record"),
             loss.cpu,
             loss.cause.text()
-        );
+        ));
     }
     let more = kernel.losses.len() - largest.len();
     if more > 0 {
-        eprintln!("kymo:   and {more} more intervals: see {}", kymo_collect::SUMMARY_FILE);
+        lines.push(format!("  and {more} more intervals: see {}", kymo_collect::SUMMARY_FILE));
     }
-    eprintln!(
-        "kymo:   helped by a larger --kernel-ring, fewer events, or a filter: -k 'sched:sched_switch[next_prio < 100]'"
+    lines.push(
+        "  helped by a larger --kernel-ring, fewer events, or a filter: -k 'sched:sched_switch[next_prio < 100]'"
+            .to_owned(),
     );
 }

@@ -7,7 +7,7 @@ use anyhow::{Context as _, bail};
 use kymo_collect::SUMMARY_FILE;
 
 /// A directory that is ready to take a trace.
-pub(super) struct Output {
+pub(crate) struct Output {
     path: PathBuf,
     /// It did not exist before.
     is_ours: bool,
@@ -15,7 +15,7 @@ pub(super) struct Output {
 
 impl Output {
     /// `wanted`, or a name of the present date and time in the working directory. It exists, empty, when this returns.
-    pub(super) fn prepare(wanted: Option<&Path>, overwrite: bool) -> anyhow::Result<Output> {
+    pub(crate) fn prepare(wanted: Option<&Path>, overwrite: bool) -> anyhow::Result<Output> {
         let path = wanted.map_or_else(fresh_name, Path::to_owned);
         let is_ours = !path.exists();
         if !is_ours {
@@ -26,12 +26,12 @@ impl Output {
     }
 
     /// Where it is.
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
     /// Removes what a session left in it, and the directory itself if it was made for this session.
-    pub(super) fn discard(&self) {
+    pub(crate) fn discard(&self) {
         let _ = clear(&self.path);
         if self.is_ours {
             let _ = fs::remove_dir(&self.path);

@@ -6,7 +6,7 @@ use anyhow::bail;
 
 /// What can be recorded of an unmodified program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum Helper {
+pub(crate) enum Helper {
     /// malloc, calloc, realloc, free and the aligned ones
     Malloc,
     /// mutexes, read-write locks and condition variables
@@ -40,7 +40,7 @@ fn places() -> Vec<PathBuf> {
 }
 
 /// Where the library of `helper` is.
-pub(super) fn find(helper: Helper) -> anyhow::Result<PathBuf> {
+pub(crate) fn find(helper: Helper) -> anyhow::Result<PathBuf> {
     let file = helper.file();
     let places = places();
     let found = places.iter().map(|place| place.join(file)).find(|path| path.is_file());

@@ -10,18 +10,18 @@ use kymo_collect::{Cause, Loss, Outcome, Progress, Summary};
 const LOSSES_SHOWN: usize = 8;
 
 /// One line that is written over, on a terminal only.
-pub(super) struct ProgressLine {
+pub(crate) struct ProgressLine {
     show: bool,
     last: (u64, Duration),
 }
 
 impl ProgressLine {
-    pub(super) fn new(show: bool) -> ProgressLine {
+    pub(crate) fn new(show: bool) -> ProgressLine {
         ProgressLine { show, last: (0, Duration::ZERO) }
     }
 
     /// Shows the counts at `at`, time since the start.
-    pub(super) fn show(&mut self, now: &Progress, at: Duration) {
+    pub(crate) fn show(&mut self, now: &Progress, at: Duration) {
         let passed = at.saturating_sub(self.last.1);
         if !self.show || passed < Duration::from_millis(100) {
             return;
@@ -41,7 +41,7 @@ impl ProgressLine {
     }
 
     /// Takes the line away.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         if self.show {
             eprint!("\r\x1b[K");
             let _ = std::io::stderr().flush();
@@ -50,7 +50,7 @@ impl ProgressLine {
 }
 
 /// `1,234,567`.
-pub(super) fn count(value: u64) -> String {
+pub(crate) fn count(value: u64) -> String {
     let digits = value.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.chars().enumerate() {
@@ -63,7 +63,7 @@ pub(super) fn count(value: u64) -> String {
 }
 
 /// `1.2 M`: three digits or so.
-fn short(value: f64) -> String {
+pub(crate) fn short(value: f64) -> String {
     match value {
         _ if value >= 1e9 => format!("{:.2} G", value / 1e9),
         _ if value >= 1e6 => format!("{:.2} M", value / 1e6),
@@ -73,7 +73,7 @@ fn short(value: f64) -> String {
 }
 
 /// `4 MiB`, `1.5 GiB`.
-pub(super) fn bytes(value: u64) -> String {
+pub(crate) fn bytes(value: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let unit = (0..UNITS.len() - 1).find(|unit| value < 1 << (10 * (unit + 1))).unwrap_or(UNITS.len() - 1);
     let scaled = value as f64 / (1u64 << (10 * unit)) as f64;
@@ -81,50 +81,64 @@ pub(super) fn bytes(value: u64) -> String {
     format!("{scaled:.digits$} {}", UNITS[unit])
 }
 
+/// `4M`, `64K`: as options take it.
+pub(crate) fn size(value: u64) -> String {
+    let unit = [(30, "G"), (20, "M"), (10, "K")].into_iter().find(|(shift, _)| value > 0 && value % (1 << shift) == 0);
+    unit.map_or_else(|| value.to_string(), |(shift, letter)| format!("{}{letter}", value >> shift))
+}
+
 /// `1 program`, `2 programs`, `2 processes`.
-pub(super) fn plural(value: u64, noun: &str) -> String {
+pub(crate) fn plural(value: u64, noun: &str) -> String {
     let ending = if noun.ends_with('s') { "es" } else { "s" };
     format!("{} {noun}{}", count(value), if value == 1 { "" } else { ending })
 }
 
 /// A path as a shell takes it.
-pub(super) fn quoted(path: &Path) -> String {
+pub(crate) fn quoted(path: &Path) -> String {
     let text = path.display().to_string();
     let is_plain = text.chars().all(|c| c.is_alphanumeric() || "/._-+=:@,".contains(c));
     if is_plain { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
 
-/// The summary, all but the reasons why nothing was recorded.
-pub(super) fn summary(summary: &Summary) {
+/// The lines of a summary, all but the reasons why nothing was recorded.
+pub(crate) fn summary(summary: &Summary) -> Vec<String> {
+    let mut lines = Vec::new();
     let rate = summary.records as f64 / summary.duration_s.max(1e-9);
-    eprintln!(
-        "kymo: {} in {:.3} s ({}/s), {} in {}",
+    lines.push(format!(
+        "{} in {:.3} s ({}/s), {} in {}",
         plural(summary.records, "record"),
         summary.duration_s,
         short(rate),
         bytes(summary.bytes),
         plural(summary.streams, "stream")
-    );
-    losses(summary);
-    processes(summary);
+    ));
+    losses(summary, &mut lines);
+    processes(summary, &mut lines);
     if let Some(error) = &summary.write_error {
-        eprintln!("kymo: writing ended: {error}; the trace is whole up to there");
+        lines.push(format!("writing ended: {error}; the trace is whole up to there"));
     }
     for damage in summary.damage.iter().take(LOSSES_SHOWN) {
         let closed = if damage.lane_closed { "; the lane was given up" } else { "" };
-        eprintln!(
-            "kymo: damage: {}, lane {}: {}{closed}",
+        lines.push(format!(
+            "damage: {}, lane {}: {}{closed}",
             process(summary, damage.process, damage.vpid),
             damage.lane,
             damage.what
-        );
+        ));
     }
     for caveat in &summary.caveats {
-        eprintln!("kymo: note: {caveat}");
+        lines.push(format!("note: {caveat}"));
     }
+    lines.extend(summary.kernel.iter().flat_map(super::kernel::summary));
+    lines
 }
 
-fn processes(summary: &Summary) {
+/// What to do next.
+pub(crate) fn next(trace: &Path) -> String {
+    format!("trace in {}; next: kymo read {}", trace.display(), quoted(trace))
+}
+
+fn processes(summary: &Summary, lines: &mut Vec<String>) {
     let mut names: Vec<&str> = summary
         .processes
         .iter()
@@ -149,12 +163,12 @@ fn processes(summary: &Summary) {
             bytes(summary.rings_bytes_max)
         );
     }
-    eprintln!(
-        "kymo: {programs}clock: {} at {:.6} MHz, within {:.2} ppm",
+    lines.push(format!(
+        "{programs}clock: {} at {:.6} MHz, within {:.2} ppm",
         clock.name,
         clock.frequency_hz as f64 / 1e6,
         clock.frequency_error_ppm
-    );
+    ));
 }
 
 fn process(summary: &Summary, index: usize, vpid: u32) -> String {
@@ -162,12 +176,12 @@ fn process(summary: &Summary, index: usize, vpid: u32) -> String {
     format!("{comm}[{vpid}]")
 }
 
-fn losses(summary: &Summary) {
+fn losses(summary: &Summary, lines: &mut Vec<String>) {
     let mut lost = summary.lost;
     let total = lost.total();
     if total == 0 {
         let is_all = summary.kernel.as_ref().is_none_or(|kernel| kernel.lost.total() == 0);
-        eprintln!("kymo: nothing was lost{}", if is_all { "" } else { " of the programs' records" });
+        lines.push(format!("nothing was lost{}", if is_all { "" } else { " of the programs' records" }));
         return;
     }
     let causes: Vec<String> = Cause::ALL
@@ -177,7 +191,7 @@ fn losses(summary: &Summary) {
         .map(|(records, text)| format!("{text}: {}", count(records)))
         .collect();
     let share = 100.0 * total as f64 / (total.saturating_add(summary.records)) as f64;
-    eprintln!("kymo: LOST {} ({share:.2} % of all): {}", plural(total, "record"), causes.join(", "));
+    lines.push(format!("LOST {} ({share:.2} % of all): {}", plural(total, "record"), causes.join(", ")));
     let mut largest: Vec<&Loss> = summary.losses.iter().collect();
     largest.sort_by_key(|loss| std::cmp::Reverse(loss.records));
     let more = largest.len().saturating_sub(LOSSES_SHOWN);
@@ -185,23 +199,25 @@ fn losses(summary: &Summary) {
     largest.sort_by_key(|loss| loss.from);
     for loss in largest {
         let place = loss.cpu.map_or_else(|| format!("lane {}", loss.lane), |cpu| format!("CPU {cpu}"));
-        eprintln!(
-            "kymo:   {:.6} s to {:.6} s: {} of {} on {place}, {}",
+        lines.push(format!(
+            "  {:.6} s to {:.6} s: {} of {} on {place}, {}",
             loss.from_s,
             loss.to_s,
             plural(loss.records, "record"),
             process(summary, loss.process, loss.vpid),
             loss.cause.text()
-        );
+        ));
     }
     if more > 0 {
-        eprintln!(
-            "kymo:   and {more} more intervals: see {}",
+        lines.push(format!(
+            "  and {more} more intervals: see {}",
             summary.trace.join(kymo_collect::SUMMARY_FILE).display()
-        );
+        ));
     }
     if lost.full > 0 {
-        eprintln!("kymo:   a full ring is helped by a larger --ring-size, a shorter --poll-us, or fewer events (-x)");
+        lines.push(
+            "  a full ring is helped by a larger --ring-size, a shorter --poll-us, or fewer events (-x)".to_owned(),
+        );
     }
 }
 
@@ -214,6 +230,7 @@ mod tests {
         assert_eq!(count(0), "0");
         assert_eq!(count(999), "999");
         assert_eq!(count(1_234_567), "1,234,567");
+        assert_eq!(["0", "4095", "4K", "64M", "1G"], [0, 4095, 4096, 64 << 20, 1 << 30].map(size)[..]);
         assert_eq!(bytes(4 << 20), "4 MiB");
         assert_eq!(bytes(1536), "1.5 KiB");
         assert_eq!(bytes(0), "0 B");

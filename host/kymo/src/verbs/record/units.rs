@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// `4M` and the like, in bytes; K, M, G and T are powers of 1024.
-pub(super) fn bytes(text: &str) -> Result<u64, String> {
+pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     let (digits, factor) = match text.trim().trim_end_matches(['B', 'b']).trim_end_matches(['i']) {
         text if text.ends_with(['K', 'k']) => (&text[..text.len() - 1], 1 << 10),
         text if text.ends_with(['M', 'm']) => (&text[..text.len() - 1], 1 << 20),
@@ -16,7 +16,7 @@ pub(super) fn bytes(text: &str) -> Result<u64, String> {
 }
 
 /// `10s`, `500ms`, `2m`, `1h`, `1.5s`; a number alone is seconds.
-pub(super) fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let text = text.trim();
     let at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(at);
@@ -40,7 +40,7 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
 pub struct Cpus(pub Vec<u32>);
 
 /// Reads a list of CPUs; ascending, each once.
-pub(super) fn cpus(text: &str) -> Result<Cpus, String> {
+pub(crate) fn cpus(text: &str) -> Result<Cpus, String> {
     let bad = || "give CPUs such as 0-3,6".to_owned();
     let mut list = Vec::new();
     for part in text.split(',') {
@@ -58,7 +58,7 @@ pub(super) fn cpus(text: &str) -> Result<Cpus, String> {
 }
 
 /// 1 GiB, or a quarter of the machine's memory if that is less.
-pub(super) fn default_memory() -> u64 {
+pub(crate) fn default_memory() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let total = text
         .lines()

@@ -8,7 +8,7 @@ use crate::verbs::list;
 const NAMES_SHOWN: usize = 12;
 
 /// Patterns that match no event that was seen, with what may have been meant.
-pub(super) fn unmatched(patterns: &Patterns, summary: &Summary) -> Vec<String> {
+pub(crate) fn unmatched(patterns: &Patterns, summary: &Summary) -> Vec<String> {
     let names: Vec<String> = summary.events.iter().map(|event| event.name.clone()).collect();
     if names.is_empty() {
         return Vec::new();
@@ -30,7 +30,7 @@ fn listed(names: &[&str]) -> String {
 }
 
 /// Why a trace has no record.
-pub(super) fn nothing(patterns: &Patterns, summary: &Summary) -> Vec<String> {
+pub(crate) fn nothing(patterns: &Patterns, summary: &Summary) -> Vec<String> {
     if let Some(error) = &summary.write_error {
         return vec![format!(
             "nothing was recorded: the trace could not be written ({error}); choose another place with -o"

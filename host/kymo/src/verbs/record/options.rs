@@ -1,0 +1,109 @@
+//! The options that every session has: of `kymo record`, and of `kymo session start`. What they ask for is checked before
+//! anything is made.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use kymo_collect::{Config, Format, Patterns, Scope};
+
+use super::{kernel, preload, text, units};
+
+/// What to record, of whom, and where to.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Options {
+    /// Events to record, as provider:name with * ? [a-z]; a provider alone means all its events [default: all]
+    #[arg(short, long = "user", value_name = "PATTERN")]
+    pub user: Vec<String>,
+    /// Events not to record, of those that --user names
+    #[arg(short = 'x', long, value_name = "PATTERN")]
+    pub exclude: Vec<String>,
+    /// Directory of the trace; must be absent or empty [default: kymo-trace-DATE-TIME]
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Replace an earlier trace in the output directory (and nothing but a trace)
+    #[arg(long)]
+    pub overwrite: bool,
+    /// Ring memory per CPU and program: bytes, or with K, M, G; a power of two
+    #[arg(long, value_name = "SIZE", default_value = "4M", value_parser = units::bytes)]
+    pub ring_size: u64,
+    /// Ring memory of all programs together [default: 1G, or a quarter of the machine's memory if that is less]
+    #[arg(long, value_name = "SIZE", value_parser = units::bytes)]
+    pub memory: Option<u64>,
+    /// Microseconds between two looks at the rings
+    #[arg(long, value_name = "US", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(50..=1_000_000))]
+    pub poll_us: u64,
+    /// End after this time: 10s, 500ms, 2m. A command that still runs is sent SIGTERM, and the exit status is then 0
+    #[arg(long = "for", value_name = "TIME", value_parser = units::duration)]
+    pub time: Option<Duration>,
+    /// Record this process and its descendants only (repeatable; without a command)
+    #[arg(short, long, value_name = "PID", conflicts_with = "command")]
+    pub pid: Vec<u32>,
+    /// Write CTF 2 metadata instead of CTF 1.8
+    #[arg(long)]
+    pub ctf2: bool,
+    /// Record calls of an unmodified program: malloc, or pthread (repeatable)
+    #[arg(long, value_name = "WHAT", requires = "command")]
+    pub with: Vec<preload::Helper>,
+    #[command(flatten)]
+    pub kernel: kernel::KernelArgs,
+    /// The command and its arguments
+    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+/// Options that were found right.
+pub struct Checked {
+    /// Settings of the session, all but the output directory.
+    pub config: Config,
+    /// Libraries that the command is to have.
+    pub helpers: Vec<PathBuf>,
+}
+
+impl Options {
+    /// The settings that are asked for. Nothing is made. `quiet`: no notes.
+    pub fn check(&self, quiet: bool) -> anyhow::Result<Checked> {
+        let patterns = Patterns::new(&self.user, &self.exclude)?;
+        let helpers = self.with.iter().map(|helper| preload::find(*helper)).collect::<anyhow::Result<Vec<_>>>()?;
+        for pid in &self.pid {
+            let is_there = Path::new(&format!("/proc/{pid}")).exists();
+            anyhow::ensure!(is_there, "there is no process {pid}; `kymo list` shows the programs that can be recorded");
+        }
+        let has_command = !self.command.is_empty();
+        let mut config = Config::new(PathBuf::new());
+        config.ring_bytes = ring_bytes(self.ring_size, quiet)?;
+        config.kernel = self.kernel.config(has_command, &self.pid)?;
+        config.kernel_optional = self.kernel.is_optional();
+        config.name = self.command.first().map_or_else(|| "kymo".to_owned(), |name| base_name(name));
+        config.patterns = patterns;
+        config.memory_bytes_max = self.memory.unwrap_or_else(units::default_memory);
+        config.poll = Duration::from_micros(self.poll_us);
+        config.format = if self.ctf2 { Format::Ctf2 } else { Format::Ctf18 };
+        config.command = self.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        config.with_other_users = !has_command;
+        config.scope = match (has_command, self.pid.is_empty()) {
+            (true, _) => Scope::Tree(std::process::id()),
+            (false, true) => Scope::All,
+            (false, false) => Scope::Pids(self.pid.clone()),
+        };
+        Ok(Checked { config, helpers })
+    }
+}
+
+fn base_name(path: &std::ffi::OsStr) -> String {
+    Path::new(path).file_name().unwrap_or(path).to_string_lossy().into_owned()
+}
+
+/// The ring size as a power of two between the bounds of the ABI, with a note where it had to be changed.
+pub fn ring_bytes(wanted: u64, quiet: bool) -> anyhow::Result<u32> {
+    use kymo_abi::ring::{RING_BYTES_MAX, RING_BYTES_MIN};
+    anyhow::ensure!(
+        (1..=u64::from(RING_BYTES_MAX)).contains(&wanted),
+        "--ring-size {wanted}: a ring has between 4K and 1G"
+    );
+    let rounded = (wanted as u32).max(RING_BYTES_MIN).next_power_of_two();
+    if u64::from(rounded) != wanted && !quiet {
+        eprintln!("kymo: --ring-size is a power of two, at least 4K: {} is used", text::bytes(rounded.into()));
+    }
+    Ok(rounded)
+}

@@ -1,0 +1,160 @@
+//! Finding a session by its name and asking it: the verbs that change or end one.
+
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use kymo_collect::{AskError, Remote, Request, remotes};
+use serde_json::Value;
+
+use super::{SnapshotArgs, StopArgs};
+use crate::verbs::record::options::ring_bytes;
+use crate::verbs::record::text;
+
+/// A session answers what it knows within this.
+pub const QUICK: Duration = Duration::from_secs(5);
+/// What writes files may take this long.
+const SLOW: Duration = Duration::from_secs(120);
+
+/// A session that is not there: an exit status of its own.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct NoSession(String);
+
+/// The answer to `then`, or the exit status 1 where there is no such session.
+pub fn or_absent(result: anyhow::Result<ExitCode>) -> anyhow::Result<ExitCode> {
+    result.or_else(|error| match error.downcast_ref::<NoSession>() {
+        Some(absent) => {
+            eprintln!("kymo: {absent}");
+            Ok(ExitCode::from(1))
+        }
+        None => Err(error),
+    })
+}
+
+/// Asks the session `name`. This user's is meant where several users have one of that name.
+pub fn ask(name: &str, request: &Request, patience: Duration) -> anyhow::Result<Value> {
+    let own = rustix_uid();
+    let mut found: Vec<Remote> = remotes()?.into_iter().filter(|remote| remote.name() == name).collect();
+    found.sort_by_key(|remote| remote.uid() != own);
+    if let [first, second, ..] = &found[..]
+        && first.uid() != own
+    {
+        let (first, second) = (first.uid(), second.uid());
+        anyhow::bail!(
+            "users {first} and {second} both have a session {name}; set KYMO_RUNTIME_DIR to the directory of one"
+        );
+    }
+    for remote in found {
+        match remote.ask(request, patience) {
+            Ok(answer) => return Ok(answer),
+            // Its socket is gone now; another of that name may live.
+            Err(AskError::Dead) => continue,
+            Err(AskError::Refused(text)) => anyhow::bail!("{text}"),
+            Err(error) => anyhow::bail!("session {name} (collector: process {}): {error}", remote.pid()),
+        }
+    }
+    Err(NoSession(absent(name)?).into())
+}
+
+fn rustix_uid() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// That there is no such session, and which there are.
+fn absent(name: &str) -> anyhow::Result<String> {
+    let mut names: Vec<String> = remotes()?.iter().map(|remote| remote.name().to_owned()).collect();
+    names.dedup();
+    Ok(match names.is_empty() {
+        true => format!("there is no session {name}; none is running (kymo session start NAME starts one)"),
+        false => format!("there is no session {name}; running: {}", names.join(", ")),
+    })
+}
+
+/// `enable` and `disable`.
+pub fn select(name: &str, patterns: &[String], on: bool, json: bool) -> anyhow::Result<ExitCode> {
+    let patterns = patterns.to_vec();
+    let request = if on { Request::Enable { patterns } } else { Request::Disable { patterns } };
+    or_absent(ask(name, &request, QUICK).map(|answer| {
+        if json {
+            println!("{answer:#}");
+            return ExitCode::SUCCESS;
+        }
+        let events: Vec<&str> = answer["events"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let what = if on { "on" } else { "off" };
+        match (events.len(), answer["hint"].as_str()) {
+            (0, hint) => eprintln!(
+                "kymo: no running program has an event that matches; those of programs that come are switched {what}{}",
+                hint.map(|hint| format!(" ({hint})")).unwrap_or_default()
+            ),
+            (count, _) => eprintln!(
+                "kymo: {} {what}, in {}",
+                text::plural(count as u64, "event"),
+                text::plural(answer["programs"].as_u64().unwrap_or(0), "program")
+            ),
+        }
+        ExitCode::SUCCESS
+    }))
+}
+
+/// `add`.
+pub fn add(name: &str, ring_size: u64, json: bool) -> anyhow::Result<ExitCode> {
+    let ring_bytes = ring_bytes(ring_size, false)?;
+    or_absent(ask(name, &Request::Add { ring_bytes }, QUICK).map(|answer| {
+        match json {
+            true => println!("{answer:#}"),
+            false => eprintln!(
+                "kymo: programs that come get rings of {}; the {} attached now keep theirs",
+                text::bytes(ring_bytes.into()),
+                text::plural(answer["keep"].as_u64().unwrap_or(0), "program")
+            ),
+        }
+        ExitCode::SUCCESS
+    }))
+}
+
+/// `snapshot`.
+pub fn snapshot(args: SnapshotArgs) -> anyhow::Result<ExitCode> {
+    let dir = args.output.map(std::path::absolute).transpose().context("cannot find the working directory")?;
+    let before_ns = args.before.map(|before| u64::try_from(before.as_nanos()).unwrap_or(u64::MAX));
+    let request = Request::Snapshot { dir, reason: args.reason, before_ns, wait: args.wait };
+    or_absent(ask(&args.name, &request, SLOW).map(|answer| {
+        if args.json {
+            println!("{answer:#}");
+            return ExitCode::SUCCESS;
+        }
+        let dir = answer["dir"].as_str().unwrap_or_default().to_owned();
+        let number = |key: &str| answer[key].as_u64().unwrap_or(0);
+        match args.wait {
+            false => eprintln!("kymo: a snapshot is being written into {dir}"),
+            true => eprintln!(
+                "kymo: {} in {}, {} overwritten since the snapshot before, taken in {:.3} s; next: kymo read {}",
+                text::plural(number("records"), "record"),
+                text::bytes(number("bytes")),
+                text::plural(number("overwritten"), "record"),
+                answer["took"].as_f64().unwrap_or(0.0),
+                text::quoted(dir.as_ref())
+            ),
+        }
+        for caveat in answer["caveats"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+            eprintln!("kymo: note: {caveat}");
+        }
+        ExitCode::SUCCESS
+    }))
+}
+
+/// `stop`.
+pub fn stop(args: &StopArgs) -> anyhow::Result<ExitCode> {
+    or_absent(ask(&args.name, &Request::Stop, SLOW).map(|answer| {
+        if args.json {
+            println!("{:#}", answer["summary"]);
+        }
+        let lines = answer["text"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        for line in lines.filter(|_| !args.quiet) {
+            eprintln!("kymo: {line}");
+        }
+        let _ = std::io::stdout().flush();
+        ExitCode::SUCCESS
+    }))
+}

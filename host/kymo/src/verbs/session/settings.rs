@@ -1,0 +1,217 @@
+//! The options of a session as words of a command line and as a TOML file. The definition of `kymo session start` is the only
+//! one: a key of the file is the long name of an option, a value what stands behind it.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail};
+use clap::parser::ValueSource;
+use clap::{ArgAction, ArgMatches, Command, CommandFactory as _};
+use kymo_collect::{Answer, Request};
+use serde_json::{Value, json};
+
+use super::ask;
+use super::start::{Args, OF_THE_START};
+
+/// Options by their long names; `name` and `command` are the positional ones.
+type Table = BTreeMap<String, Value>;
+
+/// The command line of the collector: what was said to `start`, and what is said in the file of --load and not there.
+pub fn words_of_the_collector(args: &Args) -> anyhow::Result<Vec<OsString>> {
+    let definition = definition()?;
+    let mut table = match &args.load {
+        Some(file) => read_file(file, &definition)?,
+        None => Table::new(),
+    };
+    table.extend(given(&definition, &matches_of_this_process()?)?);
+    let mut words: Vec<OsString> = ["session", "start", "--detached"].map(OsString::from).into();
+    let name = table.remove("name");
+    let name = name
+        .as_ref()
+        .and_then(Value::as_str)
+        .context("the session has no name; say one, or `name = ...` in the file")?;
+    let command = table.remove("command");
+    words.extend(table.iter().flat_map(|(key, value)| words_of(key, value)));
+    words.push(name.into());
+    if let Some(Value::Array(command)) = command {
+        words.push("--".into());
+        words.extend(command.iter().filter_map(Value::as_str).map(OsString::from));
+    }
+    Ok(words)
+}
+
+/// One option as words.
+fn words_of(key: &str, value: &Value) -> Vec<OsString> {
+    match value {
+        Value::Bool(true) => vec![format!("--{key}").into()],
+        Value::Bool(false) | Value::Null | Value::Object(_) => Vec::new(),
+        Value::Array(values) => values.iter().flat_map(|value| words_of(key, value)).collect(),
+        Value::String(text) => vec![format!("--{key}={text}").into()],
+        Value::Number(number) => vec![format!("--{key}={number}").into()],
+    }
+}
+
+/// How `kymo session start` is defined.
+fn definition() -> anyhow::Result<Command> {
+    let mut cli = crate::Cli::command();
+    cli.build();
+    let session = cli.find_subcommand("session").and_then(|session| session.find_subcommand("start"));
+    session.cloned().context("the command line has no `session start`")
+}
+
+fn matches_of_this_process() -> anyhow::Result<ArgMatches> {
+    let matches = crate::Cli::command().try_get_matches_from(std::env::args_os())?;
+    let session = matches.subcommand_matches("session").and_then(|session| session.subcommand_matches("start"));
+    session.cloned().context("this is no `session start`")
+}
+
+/// What was given on the command line.
+fn given(definition: &Command, matches: &ArgMatches) -> anyhow::Result<Table> {
+    let mut table = Table::new();
+    for arg in definition.get_arguments() {
+        let id = arg.get_id().as_str();
+        let is_given =
+            matches.try_contains_id(id).is_ok() && matches.value_source(id) == Some(ValueSource::CommandLine);
+        let key = arg.get_long().unwrap_or(id);
+        if !is_given || OF_THE_START.contains(&key) {
+            continue;
+        }
+        if matches!(arg.get_action(), ArgAction::SetTrue) {
+            table.insert(key.to_owned(), true.into());
+            continue;
+        }
+        let mut values = Vec::new();
+        for raw in matches.get_raw(id).into_iter().flatten() {
+            let text = raw.to_str().with_context(|| format!("{}: only UTF-8 can be kept", raw.to_string_lossy()))?;
+            values.push(Value::from(text));
+        }
+        let is_list = matches!(arg.get_action(), ArgAction::Append);
+        let value = if is_list { Value::Array(values) } else { values.into_iter().next().unwrap_or_default() };
+        table.insert(key.to_owned(), value);
+    }
+    Ok(table)
+}
+
+/// The table of a file, whose keys must be options.
+fn read_file(file: &Path, definition: &Command) -> anyhow::Result<Table> {
+    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let table: Table = toml::from_str(&text).with_context(|| format!("{} is no TOML", file.display()))?;
+    let mut known: Vec<&str> = definition.get_arguments().filter_map(clap::Arg::get_long).collect();
+    known.retain(|key| !OF_THE_START.contains(key));
+    known.extend(["name", "command"]);
+    for (key, value) in &table {
+        if !known.contains(&key.as_str()) {
+            bail!("{}: there is no option {key:?}; options are {}", file.display(), known.join(", "));
+        }
+        let is_plain = |value: &Value| !value.is_array() && !value.is_object();
+        let is_fine = is_plain(value) || value.as_array().is_some_and(|values| values.iter().all(is_plain));
+        anyhow::ensure!(is_fine, "{}: the value of {key} is neither plain nor a list of plain values", file.display());
+        let is_right = match key.as_str() {
+            "name" => value.is_string(),
+            "command" => value.as_array().is_some_and(|words| words.iter().all(Value::is_string)),
+            _ => true,
+        };
+        anyhow::ensure!(is_right, "{}: name is a text, and command a list of texts", file.display());
+    }
+    Ok(table)
+}
+
+/// The options with which this process was started, and what was changed since.
+pub fn of_this_process(ring_size: &str, changes: &[String]) -> anyhow::Result<Value> {
+    let mut table = given(&definition()?, &matches_of_this_process()?)?;
+    table.insert("ring-size".to_owned(), ring_size.into());
+    if !changes.is_empty() {
+        table.insert("change".to_owned(), changes.into());
+    }
+    if let Some(Value::String(output)) = table.get_mut("output") {
+        *output = std::path::absolute(&*output)?.to_string_lossy().into_owned();
+    }
+    Ok(json!(table))
+}
+
+/// `kymo session save`.
+pub fn save(name: &str, file: Option<&Path>) -> anyhow::Result<ExitCode> {
+    let answer: Answer = match ask::ask(name, &Request::Settings, ask::QUICK) {
+        Ok(answer) => Ok(answer),
+        Err(error) => return ask::or_absent(Err(error)),
+    };
+    let table = answer.map_err(anyhow::Error::msg)?;
+    let text = toml::to_string(&table).context("the options cannot be written as TOML")?;
+    match file {
+        None => print!("{text}"),
+        Some(file) => {
+            std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))?;
+            eprintln!("kymo: written; next: kymo session start --load {}", file.display());
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table_of(line: &[&str]) -> Table {
+        let line = ["kymo", "session", "start"].iter().chain(line);
+        let matches = crate::Cli::command().try_get_matches_from(line).unwrap();
+        let start = matches.subcommand_matches("session").unwrap().subcommand_matches("start").unwrap();
+        given(&definition().unwrap(), start).unwrap()
+    }
+
+    #[test]
+    fn a_command_line_becomes_a_file_and_a_command_line_again() {
+        let line = [
+            "motor",
+            "-u",
+            "motor:*",
+            "-u",
+            "a:b",
+            "--ring-size",
+            "64K",
+            "--flight",
+            "--change=-motor:tick",
+            "-q",
+            "--cpus",
+            "0-1",
+            "-k",
+            "sched:sched_switch[prev_prio < 50]",
+            "--",
+            "./program",
+            "--its",
+            "-x",
+        ];
+        let table = table_of(&line);
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("motor.toml");
+        std::fs::write(&file, toml::to_string(&table).unwrap()).unwrap();
+        let mut read = read_file(&file, &definition().unwrap()).unwrap();
+        assert_eq!(read, table);
+        assert!(!read.contains_key("quiet"));
+        let (name, command) = (read.remove("name").unwrap(), read.remove("command").unwrap());
+        let words: Vec<OsString> = read.iter().flat_map(|(key, value)| words_of(key, value)).collect();
+        let mut again: Vec<&str> = words.iter().map(|word| word.to_str().unwrap()).collect();
+        again.push(name.as_str().unwrap());
+        again.push("--");
+        again.extend(command.as_array().unwrap().iter().map(|word| word.as_str().unwrap()));
+        assert_eq!(table_of(&again), table);
+    }
+
+    #[test]
+    fn files_that_are_wrong_say_where() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("bad.toml");
+        let check = |text: &str, part: &str| {
+            std::fs::write(&file, text).unwrap();
+            let error = crate::message(&read_file(&file, &definition().unwrap()).unwrap_err());
+            assert!(error.contains(part), "{text}: {error}");
+        };
+        check("ring-sise = 4", "ring-sise");
+        check("load = 'x'", "load");
+        check("name = ", "TOML");
+        check("name = 3", "name is a text");
+        check("command = 'a b'", "command a list");
+        check("[user]\na = 1", "neither plain");
+    }
+}

@@ -1,0 +1,160 @@
+//! `kymo session list` and `status`: what sessions say of themselves, as a table, as text, or as JSON.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use kymo_collect::{AskError, Remote, Request, remotes};
+use serde_json::{Value, json};
+
+use super::ask;
+use crate::verbs::record::text::{bytes, count, plural, short};
+
+/// One session that does not answer must not hold up the list for long.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Programs that status names.
+const PROGRAMS_SHOWN: usize = 20;
+
+/// A session, and what it says or why it does not.
+type Asked = (Remote, Result<Value, AskError>);
+
+/// `list`.
+pub fn list(is_json: bool) -> anyhow::Result<ExitCode> {
+    let found = ask_all(remotes()?);
+    if is_json {
+        let all: Vec<Value> = found.iter().map(entry).collect();
+        println!("{:#}", Value::Array(all));
+    } else if found.is_empty() {
+        eprintln!("kymo: no session is running; kymo session start NAME starts one");
+    } else {
+        println!(
+            "{:20} {:>8} {:>6}  {:7} {:>9} {:>10} {:>10} {:>8}  OUTPUT",
+            "NAME", "PID", "USER", "MODE", "SECONDS", "RECORDS/S", "RECORDS", "LOST"
+        );
+        found.iter().for_each(|asked| println!("{}", line(asked)));
+    }
+    Ok(ExitCode::from(u8::from(found.is_empty())))
+}
+
+/// Asks all at once; the dead are left out, and their sockets removed.
+fn ask_all(all: Vec<Remote>) -> Vec<Asked> {
+    let ask = |remote: &Remote| remote.ask(&Request::Status, PATIENCE);
+    let answers: Vec<Result<Value, AskError>> = std::thread::scope(|scope| {
+        let threads: Vec<_> = all.iter().map(|remote| scope.spawn(move || ask(remote))).collect();
+        let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
+            thread.join().unwrap_or_else(|_| Err(AskError::Garbled("its answer cannot be read".to_owned())))
+        };
+        threads.into_iter().map(join).collect()
+    });
+    all.into_iter().zip(answers).filter(|(_, answer)| !matches!(answer, Err(AskError::Dead))).collect()
+}
+
+fn entry((remote, answer): &Asked) -> Value {
+    match answer {
+        Ok(status) => status.clone(),
+        Err(error) => json!({
+            "name": remote.name(), "pid": remote.pid(), "uid": remote.uid(), "error": error.to_string(),
+        }),
+    }
+}
+
+fn line((remote, answer): &Asked) -> String {
+    let head = format!("{:20} {:>8} {:>6}", remote.name(), remote.pid(), remote.uid());
+    match answer {
+        Err(error) => format!("{head}  {error}"),
+        Ok(status) => format!(
+            "{head}  {:7} {:>9.0} {:>10} {:>10} {:>8}  {}",
+            text(status, "mode"),
+            real(status, "seconds"),
+            short(real(status, "records_per_s")),
+            count(number(status, "records")),
+            count(number(status, "lost")),
+            text(status, "output")
+        ),
+    }
+}
+
+/// `status`.
+pub fn status(name: &str, is_json: bool) -> anyhow::Result<ExitCode> {
+    ask::or_absent(ask::ask(name, &Request::Status, ask::QUICK).map(|status| {
+        match is_json {
+            true => println!("{status:#}"),
+            false => lines(&status).iter().for_each(|line| println!("{line}")),
+        }
+        ExitCode::SUCCESS
+    }))
+}
+
+fn lines(status: &Value) -> Vec<String> {
+    let view = &status["view"];
+    let mode = match text(status, "mode") {
+        "flight" => format!("flight recorder, {}", plural(number(status, "snapshots"), "snapshot")),
+        mode => mode.to_owned(),
+    };
+    let mut lines = vec![
+        format!("{} (collector: process {}): {mode}", text(status, "name"), number(status, "pid")),
+        format!(
+            "  {:.0} s; {}, {}; now {}/s, {}/s (over {:.1} s)",
+            real(status, "seconds"),
+            plural(number(status, "records"), "record"),
+            bytes(number(status, "bytes")),
+            short(real(status, "records_per_s")),
+            bytes(real(status, "bytes_per_s") as u64),
+            real(status, "rates_over_s")
+        ),
+        format!("  lost: {}", count(number(status, "lost"))),
+        format!(
+            "  rings: {} of {} for {}; {} a ring for those that come",
+            bytes(number(view, "memory_bytes")),
+            bytes(number(view, "memory_bytes_max")),
+            plural(number(status, "recorded_programs"), "program"),
+            bytes(number(view, "ring_bytes"))
+        ),
+    ];
+    let list = |key: &str| view[key].as_array().cloned().unwrap_or_default();
+    let changes: Vec<String> = list("changes").iter().filter_map(|change| Some(change.as_str()?.to_owned())).collect();
+    if !changes.is_empty() {
+        lines.push(format!("  changed since the start: {}", changes.join(" ")));
+    }
+    if status["kernel"] == true {
+        lines.push("  kernel events are recorded".to_owned());
+    }
+    if status["writing_ended"] == true {
+        lines.push("  THE TRACE CAN NO LONGER BE WRITTEN; what comes is counted as lost".to_owned());
+    }
+    if let Some(error) = status["snapshot_error"].as_str() {
+        lines.push(format!("  the last snapshot failed: {error}"));
+    }
+    let programs = list("programs");
+    lines.extend(programs.iter().take(PROGRAMS_SHOWN).map(program));
+    if programs.len() > PROGRAMS_SHOWN {
+        lines.push(format!("  and {} more programs (--json lists them)", programs.len() - PROGRAMS_SHOWN));
+    }
+    lines.push(format!("  output {}; log {}", text(status, "output"), text(status, "log")));
+    lines
+}
+
+fn program(program: &Value) -> String {
+    let rings = match number(program, "ring_bytes") {
+        0 => "no rings".to_owned(),
+        ring_bytes => format!("rings of {} ({})", bytes(ring_bytes), text(program, "ring")),
+    };
+    format!(
+        "  {}[{}]: {} of {} events on, {rings}",
+        text(program, "comm"),
+        number(program, "pid"),
+        number(program, "events_on"),
+        number(program, "events")
+    )
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value[key].as_str().unwrap_or("?")
+}
+
+fn number(value: &Value, key: &str) -> u64 {
+    value[key].as_u64().unwrap_or(0)
+}
+
+fn real(value: &Value, key: &str) -> f64 {
+    value[key].as_f64().unwrap_or(0.0)
+}
