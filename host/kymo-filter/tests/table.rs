@@ -158,7 +158,7 @@ fn notes_of_what_is_accepted() {
         let checked = parse(text).and_then(|filter| filter.check(&events())).unwrap_or_else(|e| panic!("{e}"));
         checked.notes().iter().map(ToString::to_string).collect::<Vec<_>>()
     };
-    let expect = "name == \"ab*\"\n        ^^^^^ `==` takes `*` as it is\nhelp: `~` matches globs: `name ~ \"ab*\"`";
+    let expect = "name == \"ab*\"\n        ^^^^^ `==` takes `*` as it is\nhelp: `~` matches globs: `~ \"ab*\"`";
     assert_eq!(notes("name == \"ab*\""), [expect]);
     assert!(notes("name == \"ab\" && name ~ \"ab*\"").is_empty());
 }

@@ -450,7 +450,8 @@ impl<'a> Typer<'a, '_> {
 
     fn glob_note(&mut self, wanted: &str, at: &Expr) {
         if wanted.contains('*') {
-            let note = self.error(at.span, "`==` takes `*` as it is", "`~` matches globs: `name ~ \"ab*\"`");
+            let help = format!("`~` matches globs: `~ {}`", written(self.text, at.span));
+            let note = self.error(at.span, "`==` takes `*` as it is", help);
             self.found.note(note);
         }
     }
