@@ -36,18 +36,33 @@ bool kymo_touch(void *at, size_t bytes)
 	return false;
 }
 
+/*
+ * The file must not shrink under us: sealed so, or, where the rings are to survive the collector, an
+ * ordinary file that nobody but this user can open [session.md 6].
+ */
+static bool may_be_mapped(int fd, const struct stat *info)
+{
+	int seals = fcntl(fd, F_GET_SEALS);
+
+	if (seals >= 0 && (seals & (F_SEAL_SHRINK | F_SEAL_GROW)) == (F_SEAL_SHRINK | F_SEAL_GROW))
+		return true;
+	return S_ISREG(info->st_mode) && info->st_nlink > 0 && !(info->st_mode & 077) &&
+	       (info->st_uid == geteuid() || info->st_uid == 0);
+}
+
 /* The numbers must describe a memory that lies inside the file, and the file must not shrink. */
 static int check(const struct kymo_msg_attach *attach, int fd)
 {
 	uint64_t ring_bytes = attach->ring_bytes;
 	uint64_t control_end = (uint64_t)attach->rings_offset +
 			       (uint64_t)attach->lane_count * sizeof(struct kymo_ring);
-	int seals = fcntl(fd, F_GET_SEALS);
 	struct stat info;
 
 	if (attach->abi != KYMO_ABI_VERSION)
 		return EPROTO;
-	if (seals < 0 || (seals & (F_SEAL_SHRINK | F_SEAL_GROW)) != (F_SEAL_SHRINK | F_SEAL_GROW))
+	if (fstat(fd, &info))
+		return errno;
+	if (!may_be_mapped(fd, &info))
 		return EPERM;
 	if (ring_bytes < KYMO_RING_BYTES_MIN || ring_bytes > KYMO_RING_BYTES_MAX ||
 	    (ring_bytes & (ring_bytes - 1)))
@@ -61,7 +76,7 @@ static int check(const struct kymo_msg_attach *attach, int fd)
 	    attach->data_offset > attach->mem_bytes ||
 	    attach->lane_count * ring_bytes > attach->mem_bytes - attach->data_offset)
 		return EINVAL;
-	if (fstat(fd, &info) || (uint64_t)info.st_size < attach->mem_bytes)
+	if ((uint64_t)info.st_size < attach->mem_bytes)
 		return EINVAL;
 	return 0;
 }

@@ -52,6 +52,25 @@ pub struct MemHeader {
     pub marks_offset: AtomicU32,
 }
 
+/// What a collector notes for whoever finds the memory after its death, at [`NOTES_OFFSET`] of the header page. No program
+/// reads or writes it [spec/session.md 6].
+#[repr(C)]
+pub struct Notes {
+    /// The trace that the records belong to.
+    pub uuid: [AtomicU64; 2],
+    /// Process, as it sees itself.
+    pub vpid: AtomicU64,
+    /// Its name, NUL padded.
+    pub procname: [AtomicU64; 2],
+    /// Clock value when the memory was made: no record is older.
+    pub made: AtomicU64,
+    /// Clock value of the collector's newest look.
+    pub alive: AtomicU64,
+}
+
+/// Where the notes stand.
+pub const NOTES_OFFSET: usize = 1024;
+
 /// Chunks that a ring in overwrite mode has [spec/ring.md 10].
 pub const CHUNKS: u32 = 32;
 /// Marks of one lane.
@@ -88,6 +107,7 @@ const _: () = {
     assert!(offset_of!(MemHeader, lanes_used) == 64);
     assert!(offset_of!(MemHeader, marks_offset) == 68);
     assert!(size_of::<Marks>() == 512);
+    assert!(NOTES_OFFSET + size_of::<Notes>() <= MEM_HEADER_BYTES as usize);
     assert!(size_of::<RingBlock>() == 128);
     assert!(offset_of!(RingBlock, last) == 8);
     assert!(offset_of!(RingBlock, tail) == 16);
@@ -244,6 +264,7 @@ pub struct View<'a> {
     header: &'a MemHeader,
     rings: &'a [RingBlock],
     marks: &'a [Marks],
+    notes: &'a Notes,
 }
 
 impl<'a> View<'a> {
@@ -264,7 +285,15 @@ impl<'a> View<'a> {
         let marks_count = if layout.marks_offset == 0 { 0 } else { layout.lane_count as usize };
         // SAFETY: as above; `check` put the marks behind the blocks and below data_offset.
         let marks = unsafe { std::slice::from_raw_parts(marks, marks_count) };
-        Ok(View { header, rings, marks })
+        let notes = base.as_ptr().wrapping_add(NOTES_OFFSET).cast::<Notes>();
+        // SAFETY: as above; the notes lie within the header page, below the blocks, at a multiple of 8.
+        let notes = unsafe { &*notes };
+        Ok(View { header, rings, marks, notes })
+    }
+
+    /// The collector's own notes.
+    pub fn notes(&self) -> &'a Notes {
+        self.notes
     }
 
     /// Marks by lane; empty in discard mode.
@@ -280,6 +309,41 @@ impl<'a> View<'a> {
     /// Control blocks, by lane.
     pub fn rings(&self) -> &'a [RingBlock] {
         self.rings
+    }
+
+    /// The layout and serial that the header tells of, if they fit each other and `bytes`, the size of the memory.
+    ///
+    /// For a memory that was found, whose writers are gone. `base` begins its header page.
+    ///
+    /// # Safety
+    /// `base` begins a readable mapping of [`MEM_HEADER_BYTES`] at least, aligned to 8.
+    pub unsafe fn read_header(base: NonNull<u8>, bytes: u64) -> Result<(Layout, u64), Error> {
+        use std::sync::atomic::Ordering::Relaxed;
+        // SAFETY: the caller's mapping covers the header, which consists of atomics.
+        let header = unsafe { base.cast::<MemHeader>().as_ref() };
+        let bad = |what, value| Err(Error::Layout { what, value });
+        if header.magic.load(Relaxed) != MEM_MAGIC {
+            return bad("magic", header.magic.load(Relaxed));
+        }
+        if header.abi.load(Relaxed) != ABI_VERSION {
+            return bad("abi", header.abi.load(Relaxed).into());
+        }
+        let (kind, clock) = (header.kind.load(Relaxed), header.clock.load(Relaxed));
+        let layout = Layout {
+            kind: Kind::from_code(kind).ok_or(Error::Layout { what: "kind", value: kind.into() })?,
+            clock: Clock::from_code(clock).ok_or(Error::Layout { what: "clock", value: clock.into() })?,
+            lane_count: header.lane_count.load(Relaxed),
+            ring_bytes: header.ring_bytes.load(Relaxed),
+            rings_offset: header.rings_offset.load(Relaxed),
+            marks_offset: header.marks_offset.load(Relaxed),
+            data_offset: header.data_offset.load(Relaxed),
+            mem_bytes: header.mem_bytes.load(Relaxed),
+        };
+        layout.check()?;
+        if layout.mem_bytes != bytes || layout.rings_offset < MEM_HEADER_BYTES {
+            return bad("mem_bytes", layout.mem_bytes);
+        }
+        Ok((layout, header.serial.load(Relaxed)))
     }
 
     /// Writes the header of a new memory, before a program sees it.

@@ -200,6 +200,7 @@ impl Drain {
                 break;
             }
             let begun = Instant::now();
+            self.note_alive();
             self.look_for_triggers();
             let is_busy = self.pass();
             wait = if self.flight && self.watch.is_none() {
@@ -354,7 +355,15 @@ impl Drain {
     }
 
     fn pass_of<'a>(source: Source, streams: &'a mut Streams, force: bool) -> Pass<'a> {
-        Pass { source, streams, ns: nanoseconds(ClockId::Monotonic), cycles: source.read(), force }
+        Pass { source, streams, ns: nanoseconds(ClockId::Monotonic), cycles: source.read(), force, stopped_at: None }
+    }
+
+    /// Tells whoever finds the rings after our death until when we looked.
+    fn note_alive(&self) {
+        let now = self.source.read();
+        for running in &self.running {
+            running.added.memory.view().notes().alive.store(now, Ordering::Relaxed);
+        }
     }
 
     /// Looks at every lane once. True when one was so full that there is no time to sleep.

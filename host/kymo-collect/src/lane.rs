@@ -63,6 +63,15 @@ pub(crate) struct Pass<'a> {
     pub cycles: u64,
     /// Take everything, however little.
     pub force: bool,
+    /// In place of the present, for rings whose writers are long gone.
+    pub stopped_at: Option<u64>,
+}
+
+impl Pass<'_> {
+    /// The clock.
+    fn now(&self) -> u64 {
+        self.stopped_at.unwrap_or_else(|| self.source.read())
+    }
 }
 
 /// The collector's side of one lane.
@@ -131,6 +140,17 @@ impl Lane {
         }
     }
 
+    /// Losses up to now are known: `told` of them stand in packets that another collector wrote, the rest is for the next packet.
+    pub(crate) fn losses_are_told(&mut self, memory: &Memory, told: u64, (from, to): (u64, u64)) {
+        let ring = &memory.view().rings()[self.number as usize];
+        self.lost_seen =
+            [&ring.lost_full, &ring.lost_size, &ring.lost_restart].map(|word| word.load(Ordering::Relaxed));
+        let all = self.lost_seen.iter().fold(0u64, |sum, lost| sum.saturating_add(*lost));
+        if all > told {
+            self.lose(Cause::Full, all - told, from, to);
+        }
+    }
+
     pub(crate) fn number(&self) -> u32 {
         self.number
     }
@@ -187,7 +207,7 @@ impl Lane {
         }
         let ring = &program.memory.view().rings()[self.number as usize];
         let head = Mark(ring.head.load(Ordering::Acquire));
-        let now = pass.source.read();
+        let now = pass.now();
         self.count_losses(ring, pass);
         let span = head.since(self.tail);
         if self.closed || span == Span::default() {
@@ -240,7 +260,7 @@ impl Lane {
             }
         }
         // The writer was faster: what is still whole.
-        let now = pass.source.read();
+        let now = pass.now();
         let Some(intact) = flight::copy(program.memory, self.number, &self.notes, None, now) else {
             self.looked = head;
             return (Vec::new(), span.records.into());
@@ -267,7 +287,7 @@ impl Lane {
         if self.closed {
             return;
         }
-        let now = pass.source.read();
+        let now = pass.now();
         let Some(intact) = flight::copy(program.memory, self.number, &self.notes, since, now) else { return };
         let gone = (intact.oldest.0.wrapping_sub(self.snapshot_end.0) as i64).max(0) as u64 >> 32;
         let bytes = intact.bytes();
@@ -310,7 +330,7 @@ impl Lane {
                 return;
             }
             self.lost_seen[index] = value;
-            self.lose(CAUSES[index], grown, self.seen_cycles, pass.source.read());
+            self.lose(CAUSES[index], grown, self.seen_cycles, pass.now());
         }
         self.seen_cycles = pass.cycles;
         self.seen_ns = pass.ns;
@@ -346,7 +366,7 @@ impl Lane {
 
     /// Writes `span` as a packet, or counts why not.
     fn take(&mut self, program: &Program<'_>, pass: &mut Pass<'_>, span: Span, last: u64) {
-        let now = pass.source.read();
+        let now = pass.now();
         let word = program.memory.header_word(self.number, self.tail);
         if word & 0xffff == 0 {
             return self.close(now, format!("the record at {:#x} has the id 0", self.tail.0));
@@ -410,7 +430,7 @@ impl Lane {
     /// The program has ended and the lane was drained: tells the trace of losses that no packet told of, gives the file back.
     pub(crate) fn finish(&mut self, program: &Program<'_>, pass: &mut Pass<'_>) {
         if self.lost_pending > 0 {
-            let now = pass.source.read();
+            let now = pass.now();
             let empty = program.memory.pieces(self.number, self.tail, Span::default());
             let packet = Packet {
                 begin: now,

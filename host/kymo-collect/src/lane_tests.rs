@@ -80,15 +80,28 @@ impl Bench {
 
     fn look_at(&mut self, ns: u64, force: bool) -> u32 {
         let program = Program { memory: &self.memory, vpid: 42, procname: *b"bench\0\0\0\0\0\0\0\0\0\0\0" };
-        let mut pass = Pass { source: Source(Clock::Monotonic), streams: &mut self.streams, ns, cycles: ns, force };
+        let mut pass = Pass {
+            source: Source(Clock::Monotonic),
+            streams: &mut self.streams,
+            ns,
+            cycles: ns,
+            force,
+            stopped_at: None,
+        };
         self.lane.look(&program, &mut pass)
     }
 
     fn finish(&mut self) {
         let program = Program { memory: &self.memory, vpid: 42, procname: [0; 16] };
         let ns = Source(Clock::Monotonic).read();
-        let mut pass =
-            Pass { source: Source(Clock::Monotonic), streams: &mut self.streams, ns, cycles: ns, force: true };
+        let mut pass = Pass {
+            source: Source(Clock::Monotonic),
+            streams: &mut self.streams,
+            ns,
+            cycles: ns,
+            force: true,
+            stopped_at: None,
+        };
         self.lane.finish(&program, &mut pass);
     }
 

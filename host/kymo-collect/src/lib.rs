@@ -21,6 +21,7 @@ mod metadata;
 mod pattern;
 mod peer;
 mod query;
+mod recover;
 mod remote;
 mod report;
 mod runtime;
@@ -41,6 +42,7 @@ pub use kernel::{
 pub use marks::{MARK_BYTES_MAX, Sent, send_mark};
 pub use pattern::{Patterns, near};
 pub use query::{RunningProgram, running};
+pub use recover::{Recovered, recover};
 pub use remote::{Answer, AskError, Call, Remote, Request, Server, remotes};
 pub use runtime::{RuntimeDir, SESSION_NAME_MAX, is_session_name, other_users_dirs};
 pub use scope::Scope;

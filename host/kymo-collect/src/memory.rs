@@ -1,15 +1,16 @@
-//! Ring memory of one program [spec/ring.md 3.1]: a sealed memfd, mapped once.
+//! Ring memory of one program [spec/ring.md 3.1]: a sealed memfd, or a file that survives the collector; mapped once.
 //!
 //! The collector maps the ring bytes once, not twice in a row as a program does: a span that wraps is handed to the
 //! system as two pieces. The bytes may change under our hands at any time, so no reference to them is ever made.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use kymo_abi::ring::{Layout, Mark, Span, View};
-use rustix::fs::{MemfdFlags, SealFlags};
+use kymo_abi::ring::{Layout, MEM_HEADER_BYTES, Mark, Span, View};
+use rustix::fs::{FallocateFlags, MemfdFlags, Mode, OFlags, SealFlags};
 use rustix::mm::{MapFlags, ProtFlags};
 
 /// A mapped memory. The mapping ends with the value, the memory with its last descriptor and mapping.
@@ -18,7 +19,12 @@ pub(crate) struct Memory {
     base: NonNull<u8>,
     layout: Layout,
     serial: u64,
+    /// Of the file that is removed with the memory.
+    path: Option<PathBuf>,
 }
+
+/// First part of the name of a file with rings.
+pub(crate) const FILE_PREFIX: &str = "rings.";
 
 // SAFETY: the mapping is shared memory that is only touched through atomics and system calls [spec/ring.md 4].
 unsafe impl Send for Memory {}
@@ -32,18 +38,72 @@ impl Memory {
         let fd = rustix::fs::memfd_create("kymo", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         rustix::fs::ftruncate(&fd, layout.mem_bytes)?;
         rustix::fs::fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
-        let memory = Memory::map(fd.as_fd(), layout, serial, bytes)?;
+        let memory = Memory::map(fd.as_fd(), layout, serial, bytes, None)?;
         memory.view().write_header(&layout, serial);
         Ok((memory, fd))
     }
 
-    fn map(fd: BorrowedFd<'_>, layout: Layout, serial: u64, bytes: usize) -> io::Result<Memory> {
+    /// The same in a file of `dir`, which survives the collector; it is removed with the value [spec/session.md 6]. Its space is
+    /// reserved: a writer must not meet a full file system.
+    pub(crate) fn create_in(dir: &Path, layout: Layout, serial: u64) -> io::Result<(Memory, OwnedFd)> {
+        let bytes = usize::try_from(layout.mem_bytes).map_err(io::Error::other)?;
+        let path = dir.join(format!("{FILE_PREFIX}{serial:016x}"));
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let fd = rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR)?;
+        let path = Some(path);
+        let made = rustix::fs::fallocate(&fd, FallocateFlags::empty(), 0, layout.mem_bytes).map_err(io::Error::from);
+        let memory = made.and_then(|()| Memory::map(fd.as_fd(), layout, serial, bytes, path.clone()));
+        match memory {
+            Ok(memory) => {
+                memory.view().write_header(&layout, serial);
+                Ok((memory, fd))
+            }
+            Err(error) => {
+                let _ = path.map(std::fs::remove_file);
+                Err(error)
+            }
+        }
+    }
+
+    /// A memory that a dead collector left. It stays where it is.
+    pub(crate) fn open(path: &Path) -> io::Result<Memory> {
+        let file = std::fs::File::options().read(true).write(true).open(path)?;
+        let info = file.metadata()?;
+        let bytes = usize::try_from(info.len()).map_err(io::Error::other)?;
+        if !info.is_file() || bytes < MEM_HEADER_BYTES as usize {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "it is too short for the rings of a program"));
+        }
+        let bad = |error: kymo_abi::Error| io::Error::new(io::ErrorKind::InvalidData, error.to_string());
+        // SAFETY: a fresh mapping at an address of the kernel's choice; the file is an ordinary one whose writers are gone.
+        let base = unsafe {
+            rustix::mm::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::SHARED,
+                &file,
+                0,
+            )?
+        };
+        let base = NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mapped at 0"))?;
+        // SAFETY: the mapping is page aligned and has at least the header.
+        match unsafe { View::read_header(base, info.len()) } {
+            Ok((layout, serial)) => Ok(Memory { base, layout, serial, path: None }),
+            Err(error) => {
+                // SAFETY: the mapping above, which nothing uses any more.
+                let _ = unsafe { rustix::mm::munmap(base.as_ptr().cast(), bytes) };
+                Err(bad(error))
+            }
+        }
+    }
+
+    fn map(fd: BorrowedFd<'_>, layout: Layout, serial: u64, bytes: usize, path: Option<PathBuf>) -> io::Result<Memory> {
         // SAFETY: a fresh mapping at an address of the kernel's choice; the seals keep the file from shrinking under it [spec/ring.md 3.1].
         let base = unsafe {
             rustix::mm::mmap(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, fd, 0)?
         };
         let base = NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mapped at 0"))?;
-        Ok(Memory { base, layout, serial })
+        Ok(Memory { base, layout, serial, path })
     }
 
     pub(crate) fn layout(&self) -> &Layout {
@@ -128,6 +188,9 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
+        if let Some(path) = &self.path {
+            let _ = std::fs::remove_file(path);
+        }
         // SAFETY: this is the mapping of `map`, unmapped once; views borrow self.
         let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.layout.mem_bytes as usize) };
     }

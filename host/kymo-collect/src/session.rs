@@ -67,6 +67,8 @@ pub struct Config {
     pub poll: Duration,
     /// Flight recorder: rings are overwritten, and written out by [`Session::snapshot`] only.
     pub flight: bool,
+    /// Rings are files in this directory, which survive the collector [`crate::recover`]; best on tmpfs or persistent memory.
+    pub ring_dir: Option<PathBuf>,
     /// What a flight recorder watches for.
     pub triggers: Triggers,
     /// The kernel's events, if they are wanted.
@@ -96,6 +98,7 @@ impl Config {
             poll: Duration::from_millis(1),
             flight: false,
             triggers: Triggers::default(),
+            ring_dir: None,
             kernel: None,
             kernel_optional: false,
             format: Format::Ctf18,

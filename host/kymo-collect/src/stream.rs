@@ -128,6 +128,8 @@ pub(crate) struct Streams {
     uuid: [u8; 16],
     free: HashMap<Class, Vec<Stream>>,
     count: HashMap<Class, u32>,
+    /// There are files of the same trace already, which are left alone.
+    beside: bool,
     /// Files so far.
     pub files: u64,
     /// Packets so far.
@@ -146,6 +148,7 @@ impl Streams {
             uuid,
             free: HashMap::new(),
             count: HashMap::new(),
+            beside: false,
             files: 0,
             packets: 0,
             bytes: 0,
@@ -158,6 +161,11 @@ impl Streams {
         Streams::new(dir, self.uuid)
     }
 
+    /// Files beside those that the trace has; theirs are counted from `first` on.
+    pub(crate) fn beside(dir: &Path, uuid: [u8; 16], first: u64) -> Streams {
+        Streams { beside: true, files: first, ..Streams::new(dir, uuid) }
+    }
+
     /// A file for a lane whose first packet begins at `begin`: one that ended before, else a new one.
     fn claim(&mut self, class: Class, begin: u64) -> io::Result<Stream> {
         let free = self.free.entry(class).or_default();
@@ -166,9 +174,16 @@ impl Streams {
             return Ok(free.swap_remove(at));
         }
         let number = self.count.entry(class).or_default();
-        let name = class.file_name(*number);
-        let file = File::options().create_new(true).read(true).write(true).open(self.dir.join(&name))?;
-        *number += 1;
+        let (file, name) = loop {
+            let name = class.file_name(*number);
+            *number += 1;
+            match File::options().create_new(true).read(true).write(true).open(self.dir.join(&name)) {
+                Ok(file) => break (file, name),
+                // Of the session that is being recovered.
+                Err(error) if self.beside && error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        };
         let instance = class.instance(self.files);
         self.files += 1;
         Ok(Stream { file, name, class, instance, bytes: 0, seq: 0, discarded: 0, newest: None })

@@ -107,6 +107,7 @@ fn head_is_laid_out_as_spec_trace_2_says() {
     assert_eq!(bytes[56..64], 960u64.to_le_bytes());
     assert_eq!(bytes[64..80], [5, 0, 0, 0, 0, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0]);
     assert_eq!(bytes[80..92], [255, 255, 255, 255, 0xD2, 4, 0, 0, 1, 0, 0, 0]);
+    assert_eq!(PacketHead::decode_user(&bytes[..].try_into().unwrap()), head);
     assert_eq!(&bytes[92..108], b"prog\0\0\0\0\0\0\0\0\0\0\0\0");
 }
 

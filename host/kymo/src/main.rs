@@ -22,6 +22,7 @@ enum Verb {
     Read(verbs::read::Args),
     List(verbs::list::Args),
     Mark(verbs::mark::Args),
+    Recover(verbs::recover::Args),
     Docs(verbs::docs::Args),
 }
 
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
         Verb::Read(args) => verbs::read::run(args),
         Verb::List(args) => verbs::list::run(args),
         Verb::Mark(args) => verbs::mark::run(args),
+        Verb::Recover(args) => verbs::recover::run(args),
         Verb::Docs(args) => verbs::docs::run(args),
     };
     outcome.unwrap_or_else(|error| {

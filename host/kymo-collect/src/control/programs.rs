@@ -198,13 +198,18 @@ impl Control {
         let serial = self.next_serial;
         self.next_serial += 1;
         let (made_cycles, made_ns) = (self.calibration.source().read(), nanoseconds(ClockId::Monotonic));
-        let (memory, descriptor) = match Memory::create(layout, serial) {
+        let created = match &self.config.ring_dir {
+            None => Memory::create(layout, serial),
+            Some(dir) => Memory::create_in(dir, layout, serial),
+        };
+        let (memory, descriptor) = match created {
             Ok(created) => created,
             Err(error) => {
                 self.refuse(peer, ByeReason::Memory, format!("its ring memory could not be made: {error}"));
                 return false;
             }
         };
+        note_owner(&memory, self.metadata.uuid, vpid, procname(&comm), made_cycles);
         self.memory_used += charge;
         self.memory_used_max = self.memory_used_max.max(self.memory_used);
         let added =
@@ -308,4 +313,20 @@ fn procname(comm: &str) -> [u8; 16] {
     }
     out[..end].copy_from_slice(&comm.as_bytes()[..end]);
     out
+}
+
+/// For whoever finds the memory after our death.
+fn note_owner(memory: &Memory, uuid: [u8; 16], vpid: u32, procname: [u8; 16], made: u64) {
+    use std::sync::atomic::Ordering::Relaxed;
+    let notes = memory.view().notes();
+    let words = |bytes: [u8; 16]| {
+        let word = u128::from_le_bytes(bytes);
+        [word as u64, (word >> 64) as u64]
+    };
+    for (to, from) in notes.uuid.iter().zip(words(uuid)).chain(notes.procname.iter().zip(words(procname))) {
+        to.store(from, Relaxed);
+    }
+    notes.vpid.store(vpid.into(), Relaxed);
+    notes.made.store(made, Relaxed);
+    notes.alive.store(made, Relaxed);
 }

@@ -49,6 +49,23 @@ impl PacketHead {
     /// Byte offset of `timestamp_end` in a packet, for lowering it afterwards [spec/trace.md 3].
     pub const END_OFFSET: usize = 40;
 
+    /// What [`Self::encode`] made of a head in a stream of programs.
+    pub fn decode_user(bytes: &[u8; Self::USER_BYTES]) -> PacketHead {
+        let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
+        let half = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
+        PacketHead {
+            uuid: std::array::from_fn(|i| bytes[4 + i]),
+            stream_instance: word(24),
+            begin: word(32),
+            end: word(40),
+            content_bytes: (word(48) / 8).saturating_sub(Self::USER_BYTES as u64),
+            seq: word(64),
+            discarded: word(72),
+            cpu: half(80),
+            program: Some(Program { vpid: half(84), lane: half(88), procname: std::array::from_fn(|i| bytes[92 + i]) }),
+        }
+    }
+
     /// Bytes of this head.
     pub fn bytes(&self) -> usize {
         if self.program.is_some() { Self::USER_BYTES } else { Self::KERNEL_BYTES }

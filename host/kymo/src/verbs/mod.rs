@@ -5,6 +5,7 @@ pub mod list;
 pub mod mark;
 pub mod read;
 pub mod record;
+pub mod recover;
 pub mod session;
 
 /// A collector that nobody reads goes on. What it starts has the default again.

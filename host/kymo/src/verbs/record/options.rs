@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use anyhow::Context as _;
 use kymo_collect::{Config, Format, Patterns, Scope};
 
 use super::{kernel, preload, text, units};
@@ -30,6 +31,9 @@ pub struct Options {
     /// Ring memory of all programs together [default: 1G, or a quarter of the machine's memory if that is less]
     #[arg(long, value_name = "SIZE", value_parser = units::bytes)]
     pub memory: Option<u64>,
+    /// Rings as files in this directory (best on tmpfs or persistent memory): they survive kymo and the program, see kymo recover
+    #[arg(long, value_name = "DIR")]
+    pub ring_dir: Option<PathBuf>,
     /// Microseconds between two looks at the rings
     #[arg(long, value_name = "US", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(50..=1_000_000))]
     pub poll_us: u64,
@@ -77,6 +81,7 @@ impl Options {
         config.name = self.command.first().map_or_else(|| "kymo".to_owned(), |name| base_name(name));
         config.patterns = patterns;
         config.memory_bytes_max = self.memory.unwrap_or_else(units::default_memory);
+        config.ring_dir = self.ring_dir.as_deref().map(ring_dir).transpose()?;
         config.poll = Duration::from_micros(self.poll_us);
         config.format = if self.ctf2 { Format::Ctf2 } else { Format::Ctf18 };
         config.command = self.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
@@ -88,6 +93,12 @@ impl Options {
         };
         Ok(Checked { config, helpers })
     }
+}
+
+/// The directory for ring files; it is made where it does not exist.
+fn ring_dir(path: &Path) -> anyhow::Result<PathBuf> {
+    std::fs::create_dir_all(path).with_context(|| format!("cannot make --ring-dir {}", path.display()))?;
+    path.canonicalize().with_context(|| format!("cannot use --ring-dir {}", path.display()))
 }
 
 fn base_name(path: &std::ffi::OsStr) -> String {

@@ -1,0 +1,244 @@
+//! What a dead session left in the files of its rings goes into its trace [spec/session.md 6].
+//!
+//! Every published record that was not taken is between a lane's tail and head. A packet that the collector was writing when it
+//! died, or had written without telling the ring, is cut off first: its records are still in the ring.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+
+use kymo_abi::ring::{Mark, TIME_MASK};
+use kymo_ctf::write::{PACKET_MAGIC, PacketHead};
+use rustix::time::ClockId;
+use serde::Serialize;
+
+use crate::Error;
+use crate::clock::{Source, nanoseconds};
+use crate::lane::{Lane, Pass, Program};
+use crate::memory::{FILE_PREFIX, Memory};
+use crate::snapshot::SnapshotPart;
+use crate::stream::{Streams, is_stream_file};
+
+/// Programs need no longer than this to see that the collector is dead and to write no more, in ticks of any clock: a minute at 5 GHz.
+const AFTERLIFE: u64 = 60 * 5_000_000_000;
+
+/// What was recovered.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Recovered {
+    /// The trace.
+    pub trace: PathBuf,
+    /// Files with rings.
+    pub files: u64,
+    /// Records that were in them and not in the trace.
+    pub records: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Half packets, and packets whose records were still in the rings, that were cut off.
+    pub packets_cut: u64,
+    /// What could not be recovered, and why.
+    pub caveats: Vec<String>,
+}
+
+/// Brings the records in the ring files of `ring_dir` into `trace`, the directory of the session that made them, and removes the
+/// files. Rings of other traces are left alone, with a caveat. The session must be dead.
+pub fn recover(ring_dir: &Path, trace: &Path) -> Result<Recovered, Error> {
+    let mut recovered = Recovered { trace: trace.to_owned(), ..Recovered::default() };
+    let metadata = trace.join("metadata");
+    fs::metadata(&metadata).map_err(Error::file("find", &metadata))?;
+    let mut paths: Vec<PathBuf> = fs::read_dir(ring_dir)
+        .map_err(Error::file("look into", ring_dir))?
+        .flatten()
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with(FILE_PREFIX))
+        .map(|entry| entry.path())
+        .collect();
+    paths.sort();
+    let mut told = Told::default();
+    let ends = packet_ends(trace, &mut told)?;
+    let mut first = true;
+    let mut streams = None;
+    for path in paths {
+        let memory = match Memory::open(&path) {
+            Ok(memory) => memory,
+            Err(error) => {
+                recovered.caveats.push(format!("{}: {error}", path.display()));
+                continue;
+            }
+        };
+        let uuid = uuid_of(&memory);
+        if ends.iter().any(|end| end.uuid != uuid) || (first && ends.is_empty() && !says_uuid(&metadata, uuid)) {
+            recovered.caveats.push(format!("{} belongs to another trace", path.display()));
+            continue;
+        }
+        first = false;
+        let streams = streams.get_or_insert_with(|| Streams::beside(trace, uuid, 1 << 20));
+        take(&memory, (&ends, &mut told), streams, &mut recovered);
+        recovered.files += 1;
+        drop(memory);
+        fs::remove_file(&path).map_err(Error::file("remove", &path))?;
+    }
+    if let Some(mut streams) = streams {
+        streams.finish();
+        recovered.caveats.extend(streams.stopped.map(|(error, _)| format!("writing ended: {error}")));
+    }
+    Ok(recovered)
+}
+
+/// All lanes of one program.
+fn take(memory: &Memory, (ends, told): (&[PacketEnd], &mut Told), streams: &mut Streams, recovered: &mut Recovered) {
+    let notes = memory.view().notes();
+    let word = |at: usize| notes.procname[at].load(Ordering::Relaxed).to_le_bytes();
+    let procname: [u8; 16] = std::array::from_fn(|at| word(at / 8)[at % 8]);
+    let vpid = notes.vpid.load(Ordering::Relaxed) as u32;
+    let (made, alive) = (notes.made.load(Ordering::Relaxed), notes.alive.load(Ordering::Relaxed));
+    let layout = *memory.layout();
+    let source = Source(layout.clock);
+    let end = alive.wrapping_add(AFTERLIFE);
+    let program = Program { memory, vpid, procname };
+    for number in 0..layout.lane_count {
+        let ring = &memory.view().rings()[number as usize];
+        let head = Mark(ring.head.load(Ordering::Relaxed));
+        if head == Mark(0) {
+            continue;
+        }
+        let mut lane = Lane::new(memory, number, made, nanoseconds(ClockId::Monotonic));
+        let mut pass = Pass { source, streams, ns: u64::MAX, cycles: end, force: true, stopped_at: Some(end) };
+        if layout.marks_offset == 0 {
+            let tail = Mark(ring.tail.load(Ordering::Relaxed));
+            if head.since(tail).bytes > 0 {
+                let time = memory.header_word(number, tail) >> 16;
+                for end in ends.iter().filter(|end| end.is_of(vpid, number, time) && end.cut()) {
+                    recovered.packets_cut += 1;
+                    let of_lane = told.entry((vpid, number)).or_default();
+                    *of_lane = of_lane.saturating_sub(end.lost);
+                }
+            }
+            let of_lane = told.get(&(vpid, number)).copied().unwrap_or(0);
+            lane.losses_are_told(memory, of_lane, (made, end));
+            lane.look(&program, &mut pass);
+            recovered.records += lane.records;
+            recovered.bytes += lane.bytes;
+            lane.finish(&program, &mut pass);
+        } else {
+            let mut part = SnapshotPart::default();
+            lane.snapshot(&program, &mut pass, None, &mut part);
+            recovered.records += part.records;
+            recovered.bytes += part.bytes;
+        }
+        recovered
+            .caveats
+            .extend(lane.damage.iter().map(|damage| format!("process {vpid}, lane {number}: {}", damage.what)));
+    }
+}
+
+fn uuid_of(memory: &Memory) -> [u8; 16] {
+    let notes = memory.view().notes();
+    let words: [[u8; 8]; 2] = std::array::from_fn(|at| notes.uuid[at].load(Ordering::Relaxed).to_le_bytes());
+    std::array::from_fn(|at| words[at / 8][at % 8])
+}
+
+/// Whether the metadata names the trace; a trace without a packet says it nowhere else.
+fn says_uuid(metadata: &Path, uuid: [u8; 16]) -> bool {
+    let text = fs::read(metadata).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let plain: String = uuid.iter().map(|byte| format!("{byte:02x}")).collect();
+    let list = uuid.map(|byte| byte.to_string()).join(",");
+    text.replace('-', "").contains(&plain) || text.contains(&list)
+}
+
+/// Losses that packets tell of, by process and lane.
+type Told = HashMap<(u32, u32), u64>;
+
+/// The last packet of a stream file, whole or not.
+struct PacketEnd {
+    path: PathBuf,
+    offset: u64,
+    uuid: [u8; 16],
+    begin: u64,
+    vpid: u32,
+    lane: u32,
+    /// Records that it says were lost.
+    lost: u64,
+    /// There is a head, and it is whole.
+    is_headed: bool,
+    is_torn: bool,
+}
+
+impl PacketEnd {
+    /// Whether it begins with the record of this time (48 bits) on the lane.
+    fn is_of(&self, vpid: u32, lane: u32, time: u64) -> bool {
+        self.is_headed && self.vpid == vpid && self.lane == lane && self.begin & TIME_MASK == time
+    }
+
+    fn cut(&self) -> bool {
+        File::options().write(true).open(&self.path).and_then(|file| file.set_len(self.offset)).is_ok()
+    }
+}
+
+/// The last packets of all files of programs. What is torn in the middle of its head is cut off at once.
+fn packet_ends(trace: &Path, told: &mut Told) -> Result<Vec<PacketEnd>, Error> {
+    let mut ends = Vec::new();
+    for entry in fs::read_dir(trace).map_err(Error::file("look into", trace))?.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if !name.starts_with("user_") || !is_stream_file(&name) {
+            continue;
+        }
+        let path = entry.path();
+        let end = last_packet(&path, told).map_err(Error::file("read", &path))?;
+        if let Some(end) = end {
+            if end.is_headed {
+                ends.push(end);
+            } else if end.is_torn {
+                end.cut();
+            }
+        }
+    }
+    Ok(ends)
+}
+
+fn last_packet(path: &Path, told: &mut Told) -> io::Result<Option<PacketEnd>> {
+    let file = File::open(path)?;
+    let bytes = file.metadata()?.len();
+    let (mut at, mut discarded, mut last) = (0, 0, None);
+    while at < bytes {
+        let mut head = [0; PacketHead::USER_BYTES];
+        let (path, offset) = (path.to_owned(), at);
+        if file.read_exact_at(&mut head, at).is_err() || head[..4] != PACKET_MAGIC.to_le_bytes() {
+            let end = PacketEnd {
+                path,
+                offset,
+                uuid: [0; 16],
+                begin: 0,
+                vpid: 0,
+                lane: 0,
+                lost: 0,
+                is_headed: false,
+                is_torn: true,
+            };
+            // The packet in front of a torn head is whole, and was told to the ring.
+            return Ok(Some(end));
+        }
+        let head = PacketHead::decode_user(&head);
+        let size = head.content_bytes + PacketHead::USER_BYTES as u64;
+        let (vpid, lane) = head.program.map_or((0, 0), |program| (program.vpid, program.lane));
+        let is_torn = at + size > bytes;
+        let lost = head.discarded.saturating_sub(discarded);
+        discarded = head.discarded;
+        *told.entry((vpid, lane)).or_default() += lost;
+        last = Some(PacketEnd {
+            path,
+            offset,
+            uuid: head.uuid,
+            begin: head.begin,
+            vpid,
+            lane,
+            lost,
+            is_headed: true,
+            is_torn,
+        });
+        at += size;
+    }
+    Ok(last)
+}

@@ -1,0 +1,41 @@
+//! `kymo recover`: what a dead session left in the files of its rings.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Bring into a trace what its dead session left in ring files (--ring-dir)
+///
+/// When collector and programs were killed, records that were published and not yet taken are still in the files below --ring-dir. They are
+/// appended to the trace, and the files removed. The session must be dead.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  kymo record --ring-dir /dev/shm/rings -o trace -- ./program     (killed)\n  \
+    kymo recover /dev/shm/rings trace\n\nExit status: 0 recovered, or nothing to recover; 1 not all; 2 errors.")]
+pub struct Args {
+    /// Directory with ring files
+    ring_dir: PathBuf,
+    /// Trace of the session that made them
+    trace: PathBuf,
+    /// Print what was recovered as JSON on standard output
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the verb.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let recovered = kymo_collect::recover(&args.ring_dir, &args.trace)?;
+    for caveat in &recovered.caveats {
+        eprintln!("kymo: {caveat}");
+    }
+    eprintln!(
+        "kymo: {} records ({} bytes) recovered from {} ring file{}; next: kymo read {}",
+        recovered.records,
+        recovered.bytes,
+        recovered.files,
+        if recovered.files == 1 { "" } else { "s" },
+        args.trace.display()
+    );
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&recovered)?);
+    }
+    Ok(ExitCode::from(u8::from(!recovered.caveats.is_empty())))
+}
