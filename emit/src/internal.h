@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * internal.h: what the files of libkymo share. The flow: register.c (modules) -> control.c
- * (sockets, helper thread) -> session.c (messages, slots) -> memory.c (mappings); record.c and
- * portable.c are the record path's out-of-line part and know nothing of sockets.
+ * (sockets, helper thread) -> session.c (messages, slots) -> memory.c (mappings), filter_make.c;
+ * record.c, filter.c and portable.c are the record path's out-of-line part and know nothing of
+ * sockets.
  */
 #ifndef KYMO_INTERNAL_H
 #define KYMO_INTERNAL_H
@@ -70,6 +71,8 @@ void kymo_refresh(struct kymo_self *self);
 void kymo_slot_publish(uint32_t slot, const struct kymo_slot *value);
 uint64_t kymo_clock_read(void);
 
+struct kymo_filter;
+
 /* record.c */
 extern struct kymo_rt kymo_runtime;
 struct kymo_ring *kymo_hold(uint32_t slot);
@@ -107,6 +110,8 @@ extern struct kymo_module *kymo_modules;
 struct kymo_event *kymo_event_find(uint32_t index);
 void kymo_event_enable(struct kymo_event *event, uint32_t slot, uint16_t id);
 void kymo_event_disable(struct kymo_event *event, uint32_t slot);
+void kymo_event_filter(struct kymo_event *event, uint32_t slot, const struct kymo_filter *filter);
+struct kymo_filters *kymo_event_filters(struct kymo_event *event);
 void kymo_slot_disable_all(uint32_t slot);
 
 /* control.c */

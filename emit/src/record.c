@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * record.c: a record for all sessions, out of line: several sessions, restarts, a full ring, the
- * spill lane, a thread's first record. Reached when the inline attempt did not write. No locks;
- * atomics only where a record is lost or spilled.
+ * spill lane, a thread's first record, filters. Reached when the inline attempt did not write. No
+ * locks; atomics only where a record is lost or spilled.
  */
 #include <errno.h>
 #include <string.h>
 
-#include "internal.h"
+#include "filter.h"
 #include "kymo/tracepoint.h"
 
 /* Restarts of one sequence before the record goes to the spill lane [ring.md 5.4]. */
@@ -175,16 +175,16 @@ static void rseq_write(const struct kymo_self *self, struct kymo_event *event, u
 }
 #endif
 
-static void write_segs(struct kymo_event *event, uint64_t step, const struct kymo_seg *segs,
-		       const struct kymo_seg *segs_end)
+/* For the sessions in wanted, a bit for each slot. */
+static __attribute__((noinline)) void write_to(uint32_t wanted, struct kymo_event *event,
+					       uint64_t step, const struct kymo_seg *segs,
+					       const struct kymo_seg *segs_end)
 {
 	struct kymo_self *self = kymo_self();
 	int saved_errno = errno;
-	uint32_t wanted;
 
 	kymo_refresh(self);
-	for (wanted = __atomic_load_n(&event->enabled, __ATOMIC_RELAXED); wanted;
-	     wanted &= wanted - 1) {
+	for (; wanted; wanted &= wanted - 1) {
 		uint32_t slot = (uint32_t)__builtin_ctz(wanted);
 
 #if KYMO_ARCH_X86_64
@@ -198,13 +198,63 @@ static void write_segs(struct kymo_event *event, uint64_t step, const struct kym
 	errno = saved_errno;
 }
 
+/*
+ * The only filter of an event is asked before anything else is done: a record that it rejects costs
+ * neither the clock nor thread-local storage. Whatever it says of the others, they are decided
+ * again where the sessions are known that want the event now.
+ */
+static inline bool is_rejected(const struct kymo_filters *filters, const struct kymo_seg *segs)
+{
+	const struct kymo_filter *only = __atomic_load_n(&filters->only, __ATOMIC_ACQUIRE);
+
+	return only && segs->bytes >= (filters->staged_bytes | KYMO_SEG_STAGED) &&
+	       kymo_filter_rejects(only, segs->at);
+}
+
+/* For the sessions whose filter selects the record. One that is too long is not looked at: its loss counts. */
+static void write_segs(struct kymo_event *event, uint64_t step, const struct kymo_seg *segs,
+		       const struct kymo_seg *segs_end)
+{
+	uint32_t wanted = __atomic_load_n(&event->enabled, __ATOMIC_RELAXED);
+	const struct kymo_filters *filters = __atomic_load_n(&event->filters, __ATOMIC_ACQUIRE);
+	uint64_t bytes = step - KYMO_ONE_RECORD;
+
+	if (filters && is_rejected(filters, segs))
+		return;
+	if (filters && bytes <= KYMO_RECORD_MAX)
+		wanted = kymo_filters_pass(filters, wanted, segs, segs_end, bytes - KYMO__BEFORE_PAYLOAD);
+	if (wanted)
+		write_to(wanted, event, step, segs, segs_end);
+}
+
+static __attribute__((noinline)) void write_staged(struct kymo_event *event, uint64_t step,
+						   const uint64_t *words)
+{
+	struct kymo_seg seg = { words, (step - KYMO_ONE_RECORD - KYMO__BEFORE_PAYLOAD) | KYMO_SEG_STAGED };
+	uint32_t wanted = __atomic_load_n(&event->enabled, __ATOMIC_RELAXED);
+	const struct kymo_filters *filters = __atomic_load_n(&event->filters, __ATOMIC_ACQUIRE);
+
+	if (filters)
+		wanted = kymo_filters_pass(filters, wanted, &seg, &seg + 1, seg.bytes & ~KYMO_SEG_STAGED);
+	if (wanted)
+		write_to(wanted, event, step, &seg, &seg + 1);
+}
+
 static void write_words(struct kymo_event *event, uint64_t step, uint64_t w0, uint64_t w1,
 			uint64_t w2, uint64_t w3)
 {
-	uint64_t words[KYMO_WORDS_MAX] = { w0, w1, w2, w3 };
-	struct kymo_seg seg = { words, (step - KYMO_ONE_RECORD - KYMO__BEFORE_PAYLOAD) | KYMO_SEG_STAGED };
+	const struct kymo_filters *filters = __atomic_load_n(&event->filters, __ATOMIC_ACQUIRE);
+	uint64_t words[KYMO_WORDS_MAX + 1] = { w0, w1, w2, w3, 0 };
 
-	write_segs(event, step, &seg, &seg + 1);
+	/* From here on they are in memory only: registers are free, and nothing needs to be saved. */
+	__asm__("" : "+m"(words));
+	if (KYMO__LIKELY(filters != NULL)) {
+		const struct kymo_filter *only = __atomic_load_n(&filters->only, __ATOMIC_ACQUIRE);
+
+		if (KYMO__LIKELY(only != NULL) && KYMO__LIKELY(kymo_filter_rejects(only, words)))
+			return;
+	}
+	write_staged(event, step, words);
 }
 
 KYMO_EXPORT void kymo_thread_init(void)

@@ -6,7 +6,7 @@
 #define _GNU_SOURCE
 #include <stdlib.h>
 
-#include "internal.h"
+#include "filter.h"
 
 struct kymo_module *kymo_modules;
 static uint32_t next_index;
@@ -24,15 +24,34 @@ struct kymo_event *kymo_event_find(uint32_t index)
 	return NULL;
 }
 
+/* Whether one of these slots wants only some records of the event. Says which filter comes first. */
+static bool prepare_filters(struct kymo_event *event, uint32_t slots)
+{
+	const struct kymo_filter *only = NULL;
+	bool is_filtered = false;
+
+	if (!event->filters)
+		return false;
+	for (uint32_t left = slots; left; left &= left - 1)
+		is_filtered |= event->filters->of[__builtin_ctz(left)] != NULL;
+	if (is_filtered && !(slots & (slots - 1)))
+		only = event->filters->of[__builtin_ctz(slots)];
+	if (only && !only->chain)
+		only = NULL;
+	__atomic_store_n(&event->filters->only, only, __ATOMIC_RELEASE);
+	return is_filtered;
+}
+
 /* What the tracepoint looks at, from the set of slots that want the event. */
 static void update_first(struct kymo_event *event)
 {
 	uint32_t enabled = event->enabled;
+	bool is_filtered = prepare_filters(event, enabled);
 	const struct kymo_slot *first = NULL;
 
 	if (enabled)
 		first = &kymo_process->slots[__builtin_ctz(enabled)];
-	if (enabled & (enabled - 1) || (enabled && kymo_kind != KYMO_KIND_RSEQ))
+	if (enabled & (enabled - 1) || (enabled && kymo_kind != KYMO_KIND_RSEQ) || is_filtered)
 		first = &kymo_process->out_of_line;
 	__atomic_store_n(&event->first, first, __ATOMIC_RELEASE);
 }
@@ -51,11 +70,31 @@ void kymo_event_disable(struct kymo_event *event, uint32_t slot)
 	__atomic_store_n(&event->id[slot], 0, __ATOMIC_RELEASE);
 }
 
+/* kymo_event_filters: of an event, made with the first filter. Returns null without memory. */
+struct kymo_filters *kymo_event_filters(struct kymo_event *event)
+{
+	if (!event->filters)
+		__atomic_store_n(&event->filters, kymo_filters_new(event->desc), __ATOMIC_RELEASE);
+	return event->filters;
+}
+
+/* kymo_event_filter: what the slot wants of the event; null: all. Holds until the slot is off. */
+void kymo_event_filter(struct kymo_event *event, uint32_t slot, const struct kymo_filter *filter)
+{
+	if (!event->filters)
+		return;
+	__atomic_store_n(&event->filters->of[slot], filter, __ATOMIC_RELEASE);
+	update_first(event);
+}
+
 void kymo_slot_disable_all(uint32_t slot)
 {
 	for (struct kymo_module *m = kymo_modules; m; m = m->next)
-		for (struct kymo_event *event = m->events; event < m->events_end; event++)
+		for (struct kymo_event *event = m->events; event < m->events_end; event++) {
+			/* In this order: who finds no filter finds no id either. */
 			kymo_event_disable(event, slot);
+			kymo_event_filter(event, slot, NULL);
+		}
 }
 
 KYMO_EXPORT void kymo__register(struct kymo_module *module)
@@ -91,6 +130,9 @@ KYMO_EXPORT void kymo__unregister(struct kymo_module *module)
 		if (*at == module) {
 			*at = module->next;
 			kymo_retract(module);
+			for (struct kymo_event *event = module->events; event < module->events_end; event++)
+				if (event->filters)
+					kymo_filters_free(event->filters);
 			break;
 		}
 	kymo_unlock();

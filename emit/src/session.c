@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "internal.h"
+#include "filter.h"
 
 /*
  * A session's end waits so long for threads that are in a record out of line: their records still
@@ -274,6 +274,43 @@ static void disable(struct kymo_conn *conn, const uint8_t *message, size_t bytes
 	fence();
 }
 
+/*
+ * What records of an event this session wants. A filter that is refused leaves the event as it was
+ * [session.md 4]; a message that is not even laid out as one ends the connection. Returns false
+ * then.
+ */
+static bool filter(struct kymo_conn *conn, const uint8_t *message, size_t bytes)
+{
+	struct kymo_msg_filter head;
+	struct kymo_event *event;
+	struct kymo_filters *filters;
+	const struct kymo_filter *made;
+	const uint8_t *insns = message + sizeof(head);
+	size_t insns_bytes;
+
+	if (bytes < sizeof(head))
+		return false;
+	memcpy(&head, message, sizeof(head));
+	insns_bytes = head.insn_count * sizeof(struct kymo_filter_insn);
+	if (bytes != sizeof(head) + insns_bytes + head.pool_bytes)
+		return false;
+	event = conn->slot < 0 ? NULL : kymo_event_find(head.index);
+	if (!event)
+		return true;
+	if (!head.insn_count && !head.pool_bytes) {
+		kymo_event_filter(event, (uint32_t)conn->slot, NULL);
+		return true;
+	}
+	filters = kymo_event_filters(event);
+	if (!filters)
+		return true;
+	made = kymo_filter_make(filters, insns, head.insn_count, insns + insns_bytes, head.pool_bytes,
+				head.payload_min_bytes);
+	if (made)
+		kymo_event_filter(event, (uint32_t)conn->slot, made);
+	return true;
+}
+
 /* One message. fd is a descriptor that came with it, -1 if none. */
 static void handle(struct kymo_conn *conn, void *message, size_t bytes, int fd)
 {
@@ -297,6 +334,10 @@ static void handle(struct kymo_conn *conn, void *message, size_t bytes, int fd)
 		break;
 	case KYMO_MSG_DISABLE:
 		disable(conn, message, bytes);
+		break;
+	case KYMO_MSG_FILTER:
+		if (!filter(conn, message, bytes))
+			kymo_conn_close(conn);
 		break;
 	case KYMO_MSG_GO:
 		if (bytes == sizeof(struct kymo_msg_generation))

@@ -37,6 +37,13 @@ for compiler in gcc clang; do
 	done
 done
 
+check "filter, compiles" compile gcc filter -O2
+for ring in rseq portable; do
+	check "filter, $ring" env KYMO_RING=$ring $out/filter-gcc host/kymo-filter/tests/vectors.txt
+done
+check "what filters cost, compiles" compile gcc filter_cost -O2
+check "what filters cost" $out/filter_cost-gcc
+
 compile gcc stress -O2 || exit 1
 records=4000000 paced=2000000
 [ -z "${KYMO_STRESS:-}" ] || records=100000000 paced=100000000

@@ -20,11 +20,12 @@ extern "C" {
 #define KYMO__INLINE static inline __attribute__((always_inline, unused))
 
 struct kymo_slot;
+struct kymo_filters;
 
 /*
  * State of one event in one object. first is what a tracepoint looks at: null when no session wants
  * the event, else the slot of the only one that does, or a slot without lanes when the record has
- * to go out of line: several sessions, or the portable ring.
+ * to go out of line: several sessions, a filter, or the portable ring.
  */
 struct kymo_event {
 	const struct kymo_slot *first;
@@ -32,7 +33,7 @@ struct kymo_event {
 	uint32_t index;	  /* KYMO_NO_INDEX until registered */
 	uint32_t enabled; /* a bit for each slot that wants the event */
 	uint16_t id[KYMO_SLOTS]; /* 0: off. Loaded inside the sequence [ring.md 5.1] */
-	uint64_t unused;
+	struct kymo_filters *filters; /* libkymo's own; null: no session has a filter for it */
 } __attribute__((aligned(64)));
 KYMO_CHECK_SIZE(struct kymo_event, 64);
 KYMO_CHECK_OFFSET(struct kymo_event, id, 24);
