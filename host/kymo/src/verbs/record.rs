@@ -11,6 +11,7 @@ pub(super) mod options;
 pub(super) mod output;
 mod preload;
 pub(super) mod text;
+mod trigger;
 pub(super) mod units;
 pub(super) mod why;
 
@@ -20,7 +21,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use kymo_collect::{Patterns, Session, Summary};
+use kymo_collect::{Patterns, Session, SnapshotDone, SnapshotRequest, Summary};
 
 use begin::{Begun, CannotRun};
 use command::Happened;
@@ -45,11 +46,15 @@ const PROGRESS: Duration = Duration::from_millis(250);
     kymo record --for 10s -p 1234               attach to a running program for ten seconds\n  \
     kymo record -k sched,irq ./program           user and kernel events on one clock (needs root or access to tracefs)\n  \
     kymo record -k syscalls --only -- ls         system calls of one program\n  \
-    kymo record -U ./program:main -- ./program   a function of a program that was never rebuilt"
+    kymo record -U ./program:main -- ./program   a function of a program that was never rebuilt\n  \
+    kymo record --flight --trigger 'motor:step.duration > 200us' --before 20ms ./program    only what led to it"
 )]
 pub struct Args {
     #[command(flatten)]
     options: Options,
+    /// Flight recorder: keep the last moments in the rings; write them when a trigger fires, and at the end
+    #[arg(long)]
+    flight: bool,
     /// Print the summary as JSON on standard output
     #[arg(long)]
     json: bool,
@@ -64,6 +69,8 @@ struct Ending {
     status: Option<u8>,
     /// `--for` ended it.
     by_time: bool,
+    /// A trigger ended it.
+    by_trigger: bool,
     /// The number of the signal that ended it.
     signal: Option<u8>,
     /// Process id of a command that did not end when it was told to.
@@ -73,7 +80,9 @@ struct Ending {
 /// Runs the verb.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let options = &args.options;
-    let checked = options.check(args.quiet)?;
+    let mut checked = options.check(args.quiet)?;
+    options.check_flight(args.flight)?;
+    checked.config.flight = args.flight;
     let patterns = checked.config.patterns.clone();
     let output = Output::prepare(options.output.as_deref(), options.overwrite)?;
     let (sender, watched) = mpsc::channel();
@@ -87,8 +96,18 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         eprintln!("kymo: recording into {}; Ctrl-C ends it", output.path().display());
     }
     let ending = follow(&args, &session, &watched, child);
-    let summary = session.stop()?;
+    let last = if args.flight { Some(last_moments(&session)?) } else { None };
+    let mut summary = session.stop()?;
+    if let (Some(last), Some(flight)) = (last, &mut summary.flight) {
+        flight.snapshots.push(last);
+    }
     report(&args, &patterns, &summary, &ending)
+}
+
+/// A flight recorder's last snapshot.
+fn last_moments(session: &Session) -> anyhow::Result<SnapshotDone> {
+    let dir = session.snapshot_dir().context("the session is no flight recorder")?;
+    Ok(session.snapshot(&SnapshotRequest { dir, reason: "the end of the recording".to_owned(), before: None })?)
 }
 
 /// A command that cannot be run has exit statuses of its own.
@@ -103,7 +122,7 @@ fn follow(args: &Args, session: &Session, watched: &Receiver<Happened>, child: O
     let begun = Instant::now();
     let show = !args.quiet && std::io::stderr().is_terminal();
     let mut progress = text::ProgressLine::new(show);
-    let mut ending = Ending { status: None, by_time: false, signal: None, still_running: None };
+    let mut ending = Ending { status: None, by_time: false, by_trigger: false, signal: None, still_running: None };
     let mut deadline = args.options.time.map(|time| begun + time);
     let mut is_told = false;
     let mut warned = false;
@@ -123,7 +142,7 @@ fn follow(args: &Args, session: &Session, watched: &Receiver<Happened>, child: O
                 }
             }
         }
-        let tick = if show { PROGRESS } else { Duration::from_secs(1) };
+        let tick = if show || args.flight { PROGRESS } else { Duration::from_secs(1) };
         let wait = deadline.map_or(tick, |deadline| tick.min(deadline.saturating_duration_since(now)));
         match watched.recv_timeout(wait).ok() {
             Some(Happened::Ended(status)) => {
@@ -147,6 +166,11 @@ fn follow(args: &Args, session: &Session, watched: &Receiver<Happened>, child: O
         }
         let now = session.progress();
         progress.show(&now, begun.elapsed());
+        if now.triggered {
+            ending.by_trigger = true;
+            ending.still_running = child;
+            break;
+        }
         if now.stopped && !warned && !args.quiet {
             warned = true;
             progress.clear();
@@ -162,7 +186,7 @@ fn report(args: &Args, patterns: &Patterns, summary: &Summary, ending: &Ending) 
     let nothing = if summary.records == 0 { why::nothing(patterns, summary) } else { Vec::new() };
     let unmatched = why::unmatched(patterns, summary);
     let status = match (ending.status, ending.signal) {
-        _ if ending.by_time && !args.options.command.is_empty() => 0,
+        _ if ending.by_trigger || (ending.by_time && !args.options.command.is_empty()) => 0,
         (Some(status), _) => status,
         (None, Some(signal)) if ending.still_running.is_some() => 128 + signal,
         (None, _) => u8::from(summary.records == 0),
@@ -174,14 +198,20 @@ fn report(args: &Args, patterns: &Patterns, summary: &Summary, ending: &Ending) 
         for line in nothing.iter().chain(&unmatched) {
             eprintln!("kymo: {line}");
         }
-        if let Some(pid) = ending.still_running {
+        if let Some(pid) = ending.still_running.filter(|_| ending.by_trigger) {
+            eprintln!("kymo: a trigger ended the recording; the command (process {pid}) goes on, unrecorded");
+        } else if let Some(pid) = ending.still_running {
             eprintln!(
                 "kymo: the command (process {pid}) did not end within {} s; it goes on, unrecorded",
                 GRACE.as_secs()
             );
         }
+        for line in summary.flight.iter().flat_map(|flight| text::snapshots(flight)) {
+            eprintln!("kymo: {line}");
+        }
+        let newest = summary.flight.as_ref().and_then(|flight| flight.snapshots.last()).map(|snapshot| &snapshot.dir);
         if summary.records > 0 {
-            eprintln!("kymo: {}", text::next(&summary.trace));
+            eprintln!("kymo: {}", text::next(newest.unwrap_or(&summary.trace)));
         }
     }
     if args.json {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use kymo_collect::{Config, Format, Patterns, Scope};
 
-use super::{kernel, preload, text, units};
+use super::{kernel, preload, text, trigger, units};
 
 /// What to record, of whom, and where to.
 #[derive(Clone, Debug, clap::Args)]
@@ -51,6 +51,8 @@ pub struct Options {
     pub with: Vec<preload::Helper>,
     #[command(flatten)]
     pub kernel: kernel::KernelArgs,
+    #[command(flatten)]
+    pub trigger: trigger::TriggerArgs,
     /// The command and its arguments
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
@@ -78,6 +80,7 @@ impl Options {
         config.ring_bytes = ring_bytes(self.ring_size, quiet)?;
         config.kernel = self.kernel.config(has_command, &self.pid)?;
         config.kernel_optional = self.kernel.is_optional();
+        config.triggers = self.trigger.triggers()?;
         config.name = self.command.first().map_or_else(|| "kymo".to_owned(), |name| base_name(name));
         config.patterns = patterns;
         config.memory_bytes_max = self.memory.unwrap_or_else(units::default_memory);
@@ -92,6 +95,14 @@ impl Options {
             (false, false) => Scope::Pids(self.pid.clone()),
         };
         Ok(Checked { config, helpers })
+    }
+}
+
+impl Options {
+    /// Triggers mean something only to a flight recorder.
+    pub fn check_flight(&self, is_flight: bool) -> anyhow::Result<()> {
+        anyhow::ensure!(is_flight || !self.trigger.is_given(), "triggers are for a flight recorder: add --flight");
+        Ok(())
     }
 }
 

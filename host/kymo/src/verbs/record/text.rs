@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-use kymo_collect::{Cause, Loss, Outcome, Progress, Summary};
+use kymo_collect::{Acted, Cause, Loss, Outcome, Progress, Summary};
 
 /// Losses that are named one by one.
 const LOSSES_SHOWN: usize = 8;
@@ -136,6 +136,31 @@ pub(crate) fn summary(summary: &Summary) -> Vec<String> {
 /// What to do next.
 pub(crate) fn next(trace: &Path) -> String {
     format!("trace in {}; next: kymo read {}", trace.display(), quoted(trace))
+}
+
+/// The snapshots of a flight recorder.
+pub fn snapshots(flight: &Acted) -> Vec<String> {
+    let mut lines: Vec<String> = flight
+        .snapshots
+        .iter()
+        .map(|snapshot| {
+            format!(
+                "snapshot {}: {}, {} ({} overwritten before), in {:.1} ms",
+                snapshot.dir.display(),
+                snapshot.reason,
+                plural(snapshot.records, "record"),
+                count(snapshot.overwritten),
+                snapshot.took.as_secs_f64() * 1e3
+            )
+        })
+        .collect();
+    if flight.held_back > 0 {
+        lines.push(format!(
+            "triggers fired {} more times, beyond --trigger-limit or --trigger-pause",
+            count(flight.held_back)
+        ));
+    }
+    lines
 }
 
 fn processes(summary: &Summary, lines: &mut Vec<String>) {
