@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use kymo_tests::socket::Packets;
-use kymo_tests::{Lab, Outcome, Proc, trace};
+use kymo_tests::{Lab, Outcome, Proc, Read, trace};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -416,4 +416,59 @@ fn only_leftovers_of_the_dead_are_removed() {
     alive.ask(&["stop"]);
     // What it had written is a trace.
     trace::read(&lab, &lab.path("dead"), &[]);
+}
+
+/// `kymo read --follow` of a session or directory.
+fn follow(lab: &Lab, what: &str) -> Proc {
+    let mut command = lab.command(kymo_tests::paths::kymo());
+    command.args(["read", "--json", "--follow", what]);
+    lab.start(command)
+}
+
+#[test]
+fn a_session_is_followed_while_it_records() {
+    let lab = Lab::new("session_follow");
+    let mut procs = [runner(&lab), runner(&lab)];
+    let session_ = Session::start(&lab, "live", &["-u", "runner:*"]);
+    let reader = follow(&lab, "live");
+    for proc in &mut procs {
+        ask(proc, "enabled", "enabled");
+    }
+    for round in 1..=5 {
+        for proc in &mut procs {
+            ask(proc, "burst 1000", "done");
+        }
+        // Seen while the session goes on.
+        reader.until("{\"time\":");
+        session_.until("records", |status| status["records"].as_u64() >= Some(round * 1000));
+    }
+    let directory = follow(&lab, lab.path("live").to_str().expect("UTF-8"));
+    assert_eq!(session_.ask(&["stop"])["records"], 10_000);
+    for outcome in [reader.wait(), directory.wait()] {
+        let followed = trace::parse(outcome.code, &outcome.stdout, outcome.stderr).whole();
+        // The clock's rate was known less well while it was followed: nanoseconds differ by a few, cycles do not.
+        let all = |read: Read| read.records.into_iter().map(|r| (r.cycles, r.pid, r.fields)).collect::<Vec<_>>();
+        assert_eq!(all(followed), all(lab.read("live")));
+    }
+}
+
+#[test]
+fn following_what_cannot_be_followed() {
+    let lab = Lab::new("session_follow_errors");
+    let flight = Session::start(&lab, "box", &["--flight"]);
+    let outcome = follow(&lab, "box").wait().expect(2);
+    contains(&outcome.stderr, "flight recorder");
+    contains(&follow(&lab, "nobody").wait().expect(1).stderr, "no session nobody; running: box");
+    contains(&follow(&lab, "./no/where").wait().expect(2).stderr, "is no trace");
+    flight.ask(&["stop"]);
+    // The collector dies: what it had written comes, and the end.
+    let mut proc = runner(&lab);
+    let dies = Session::start(&lab, "dies", &[]);
+    ask(&mut proc, "enabled", "enabled");
+    ask(&mut proc, "burst 100", "done");
+    let reader = follow(&lab, "dies");
+    reader.until("{\"time\":");
+    dies.kill();
+    let outcome = reader.wait().expect(0);
+    trace::assert_counts_up(&trace::parse(0, &outcome.stdout, outcome.stderr).numbers("runner:rec", "n"), 100);
 }

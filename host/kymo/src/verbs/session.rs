@@ -3,7 +3,7 @@
 //! `start` makes the collector, `collector` is its life, `ask` finds sessions and asks them, `show` prints what they answer,
 //! `settings` turns options into a file and back. What goes over the socket is kymo-collect's.
 
-mod ask;
+pub(super) mod ask;
 mod collector;
 mod settings;
 mod show;

@@ -31,14 +31,14 @@ pub struct Text<'a> {
 }
 
 impl<'a> Text<'a> {
-    pub fn new(traces: &[Trace], selection: &'a Selection, times: Times) -> Self {
+    pub fn new(traces: &[Trace], selection: &'a Selection, times: Times, before: Option<i128>) -> Self {
         let dated = |trace: &Trace| trace.metadata.clocks.iter().all(|clock| clock.absolute || clock.offset_s != 0);
         Self {
             selection,
             times,
             zone: Zone::new(times.utc, times.date),
             dated: traces.iter().map(dated).collect(),
-            before: None,
+            before,
         }
     }
 

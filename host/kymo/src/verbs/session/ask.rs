@@ -33,6 +33,11 @@ pub fn or_absent(result: anyhow::Result<ExitCode>) -> anyhow::Result<ExitCode> {
     })
 }
 
+/// Whether an error is that there is no such session.
+pub fn is_absent(error: &anyhow::Error) -> bool {
+    error.is::<NoSession>()
+}
+
 /// Asks the session `name`. This user's is meant where several users have one of that name.
 pub fn ask(name: &str, request: &Request, patience: Duration) -> anyhow::Result<Value> {
     let own = rustix_uid();
@@ -115,7 +120,7 @@ pub fn add(name: &str, ring_size: u64, json: bool) -> anyhow::Result<ExitCode> {
 }
 
 /// `snapshot`.
-pub fn snapshot(args: SnapshotArgs) -> anyhow::Result<ExitCode> {
+pub(super) fn snapshot(args: SnapshotArgs) -> anyhow::Result<ExitCode> {
     let dir = args.output.map(std::path::absolute).transpose().context("cannot find the working directory")?;
     let before_ns = args.before.map(|before| u64::try_from(before.as_nanos()).unwrap_or(u64::MAX));
     let request = Request::Snapshot { dir, reason: args.reason, before_ns, wait: args.wait };
@@ -145,7 +150,7 @@ pub fn snapshot(args: SnapshotArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// `stop`.
-pub fn stop(args: &StopArgs) -> anyhow::Result<ExitCode> {
+pub(super) fn stop(args: &StopArgs) -> anyhow::Result<ExitCode> {
     or_absent(ask(&args.name, &Request::Stop, SLOW).map(|answer| {
         if args.json {
             println!("{:#}", answer["summary"]);

@@ -1,0 +1,432 @@
+//! `kymo read --follow`: prints a trace while it is being written.
+//!
+//! Ten times a second the whole packets that were appended are taken from the stream files and read together with what was held
+//! back. What is older than [`DELAY`] is printed in the order of time; what is newer is held back, as another file may still get
+//! something that is older. What comes later than that is printed when it comes. Nothing is printed twice.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::Context as _;
+use kymo_collect::{Request, SUMMARY_FILE, is_stream_file};
+use kymo_ctf::read::{Item, Memory, Reader, Trace};
+use kymo_ctf::write::{PACKET_MAGIC, PacketHead};
+use serde_json::Value;
+
+use super::filter::Filters;
+use super::select::{Selection, Shown};
+use super::{Args, Format, format};
+use crate::verbs::session::ask;
+
+/// The collector takes a lane's bytes within 100 ms and a poll; what is older than this was written.
+const DELAY: Duration = Duration::from_millis(300);
+/// Between two looks at the files.
+const PAUSE: Duration = Duration::from_millis(100);
+/// Bytes that are taken from one file at one look.
+const TAKE_BYTES: u64 = 8 << 20;
+/// No packet of ours is longer: a ring has 1 GiB at most.
+const PACKET_BYTES_MAX: u64 = (1 << 30) + 4096;
+/// Byte offsets of the packet's size in bits, and of its content's, in its head [spec/trace.md 2].
+const CONTENT_BITS: usize = PacketHead::END_OFFSET + 8;
+const PACKET_BITS: usize = CONTENT_BITS + 8;
+
+/// A stream file that grows.
+struct Tail {
+    file: File,
+    head_bytes: usize,
+    /// Bytes that were taken.
+    taken: u64,
+    /// There is more in the file than was taken; then the end (clock) of the last packet that was.
+    limit: Option<u64>,
+    /// Whole packets of which not everything was printed, and what there is of a further one.
+    bytes: Vec<u8>,
+    /// How many of `bytes` are whole packets.
+    whole: usize,
+    /// The packet before, without its records: what was lost is told by comparison.
+    anchor: Vec<u8>,
+    /// Items of the first packet that were printed.
+    printed: usize,
+    /// What is in the file is not a packet.
+    is_broken: bool,
+}
+
+/// What is followed, and how far it is.
+struct Followed {
+    dir: PathBuf,
+    /// Collector, where a name was given.
+    pid: Option<u64>,
+    tails: BTreeMap<String, Tail>,
+    lost: u64,
+    shown: u64,
+    /// Time of the line before: nanoseconds or cycles, as they are shown.
+    before: Option<i128>,
+}
+
+/// Runs `kymo read --follow`.
+pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let [what] = &args.dirs[..] else { anyhow::bail!("--follow takes one session or one directory") };
+    let pairs = args.filter.iter().any(|filter| filter.contains("latency("));
+    anyhow::ensure!(!pairs, "--follow cannot look at pairs of records (latency); kymo read without --follow can");
+    let mut followed = match find(what) {
+        Ok((dir, pid)) => Followed { dir, pid, tails: BTreeMap::new(), lost: 0, shown: 0, before: None },
+        Err(error) => return ask::or_absent(Err(error)),
+    };
+    loop {
+        // Asked first: what was written before the end is there afterwards.
+        let has_ended = followed.has_ended();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos() as i128);
+        let is_all = followed.take()?;
+        let horizon = if has_ended && is_all { i128::MAX } else { now - DELAY.as_nanos() as i128 };
+        match followed.print(args, horizon) {
+            Ok(true) => {}
+            Ok(false) => break,
+            Err(error) if error.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe) => {
+                return Ok(ExitCode::SUCCESS);
+            }
+            Err(error) => return Err(error),
+        }
+        if has_ended && is_all {
+            break;
+        }
+        if is_all {
+            std::thread::sleep(PAUSE);
+        }
+    }
+    if followed.lost > 0 {
+        eprintln!("kymo: {} records were lost", followed.lost);
+    }
+    let broken: Vec<&str> =
+        followed.tails.iter().filter(|(_, tail)| tail.is_broken).map(|(name, _)| name.as_str()).collect();
+    if broken.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    eprintln!(
+        "kymo: {}: followed no further, what was written is no packet; kymo read shows the rest",
+        broken.join(", ")
+    );
+    Ok(ExitCode::from(1))
+}
+
+/// The directory of a session, or `what` itself; and the session's collector. A name without a slash is that of a session that
+/// runs, else a directory.
+fn find(what: &Path) -> anyhow::Result<(PathBuf, Option<u64>)> {
+    let is_trace = what.join("metadata").is_file();
+    let Some(name) = what.to_str().filter(|name| kymo_collect::is_session_name(name)) else {
+        anyhow::ensure!(is_trace, "{} is no trace, and no session has such a name", what.display());
+        return Ok((what.to_owned(), None));
+    };
+    let status = match ask::ask(name, &Request::Status, ask::QUICK) {
+        Ok(status) => status,
+        Err(error) if is_trace && ask::is_absent(&error) => return Ok((what.to_owned(), None)),
+        Err(error) => return Err(error),
+    };
+    anyhow::ensure!(
+        status["mode"] != "flight",
+        "session {name} is a flight recorder, which writes snapshots only: kymo session snapshot {name}"
+    );
+    let dir = status["output"].as_str().context("the session does not say where its trace is")?;
+    Ok((dir.into(), status["pid"].as_u64()))
+}
+
+impl Followed {
+    /// Whether the summary is complete, or the collector is gone.
+    fn has_ended(&self) -> bool {
+        let text = std::fs::read(self.dir.join(SUMMARY_FILE)).unwrap_or_default();
+        let is_complete = serde_json::from_slice::<Value>(&text).is_ok_and(|summary| summary["complete"] == true);
+        is_complete || self.pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists())
+    }
+
+    /// Takes what the files have. Whether that was all.
+    fn take(&mut self) -> anyhow::Result<bool> {
+        let dir = &self.dir;
+        let entries = std::fs::read_dir(dir).with_context(|| format!("cannot look into {}", dir.display()))?;
+        for entry in entries.flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if is_stream_file(&name) && !self.tails.contains_key(&name) {
+                let path = entry.path();
+                let file = File::open(&path).with_context(|| format!("cannot open {}", path.display()))?;
+                let is_user = name.starts_with("user_");
+                let head_bytes = if is_user { PacketHead::USER_BYTES } else { PacketHead::KERNEL_BYTES };
+                self.tails.insert(name, Tail::new(file, head_bytes));
+            }
+        }
+        let mut is_all = true;
+        for (name, tail) in &mut self.tails {
+            tail.take().with_context(|| format!("cannot read {}", dir.join(name).display()))?;
+            is_all &= tail.limit.is_none();
+        }
+        Ok(is_all)
+    }
+
+    /// Prints what is not after `horizon`, nanoseconds since 1970. False when --limit is reached.
+    fn print(&mut self, args: &Args, horizon: i128) -> anyhow::Result<bool> {
+        let with_some: Vec<&String> =
+            self.tails.iter().filter(|(_, tail)| tail.whole > 0).map(|(name, _)| name).collect();
+        if with_some.is_empty() {
+            return Ok(true);
+        }
+        let streams = with_some.iter().map(|name| ((*name).clone(), self.tails[*name].packets())).collect();
+        // After the streams: it knows every event that is in them.
+        let path = self.dir.join("metadata");
+        let metadata = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        let opened = Trace::from_files(&Memory { metadata, streams })?;
+        let traces = [opened.value];
+        let selection = Selection::new(&traces, args.fields.as_deref(), &args.event, args.state)?;
+        let mut filters = Filters::new(&traces, &args.filter)?;
+        let mut format = format(&traces, &selection, args, self.before);
+        let limit = self.tails.values().filter_map(|tail| tail.limit).min().unwrap_or(u64::MAX);
+        let mut places: BTreeMap<String, Place> = BTreeMap::new();
+        let mut out = Vec::new();
+        let mut reader = Reader::new(&traces);
+        let mut goes_on = true;
+        while let Some(item) = reader.next() {
+            let (stream, packet, ns, cycles) = match &item {
+                Item::Record(record) => (record.stream, record.packet, record.ns, record.cycles),
+                Item::Loss(loss) => (loss.stream, loss.packet, loss.from_ns, loss.from_cycles),
+            };
+            let Some(tail) = self.tails.get(stream) else { continue };
+            if !places.contains_key(stream) {
+                places.insert(stream.to_owned(), Place::default());
+            }
+            let Some(place) = places.get_mut(stream) else { continue };
+            let packet = packet as usize - usize::from(!tail.anchor.is_empty());
+            let is_new = place.step(packet) > tail.printed || packet > 0;
+            if !is_new {
+                continue;
+            }
+            if place.held.is_some() || ns > horizon || cycles > limit || !goes_on {
+                place.hold(packet);
+                continue;
+            }
+            let shown = show(&item, &mut *format, &selection, &mut filters, &mut out);
+            self.before = if shown { Some(if args.cycles { cycles.into() } else { ns }) } else { self.before };
+            self.shown += u64::from(shown && matches!(item, Item::Record(_)));
+            self.lost += if let Item::Loss(loss) = &item { loss.records } else { 0 };
+            goes_on = args.limit.is_none_or(|limit| self.shown < limit);
+        }
+        drop((reader, format));
+        filters.conclude()?;
+        for (name, tail) in self.tails.iter_mut().filter(|(_, tail)| tail.whole > 0) {
+            let held = places.get(name).and_then(|place| place.held);
+            tail.retire(held);
+        }
+        let mut stdout = io::stdout().lock();
+        stdout.write_all(&out)?;
+        stdout.flush()?;
+        Ok(goes_on)
+    }
+}
+
+/// Prints one item. Whether it is one that is shown.
+fn show(
+    item: &Item<'_>,
+    format: &mut dyn Format,
+    selection: &Selection,
+    filters: &mut Filters,
+    out: &mut Vec<u8>,
+) -> bool {
+    match item {
+        Item::Loss(loss) => format.loss(out, loss),
+        Item::Record(record) => {
+            let is_shown = selection.event(record.trace, record.event_position) == Shown::Yes;
+            if !filters.matches(record, is_shown) || !is_shown {
+                return false;
+            }
+            format.record(out, record);
+        }
+    }
+    true
+}
+
+/// How far the reader is in one stream.
+#[derive(Default)]
+struct Place {
+    packet: usize,
+    /// Items of this packet so far.
+    items: usize,
+    /// The first item that is held back: packet, and the items before it in that packet.
+    held: Option<(usize, usize)>,
+}
+
+impl Place {
+    /// One more item; its number within its packet, from 1.
+    fn step(&mut self, packet: usize) -> usize {
+        if packet != self.packet {
+            (self.packet, self.items) = (packet, 0);
+        }
+        self.items += 1;
+        self.items
+    }
+
+    fn hold(&mut self, packet: usize) {
+        self.held.get_or_insert((packet, self.items - 1));
+    }
+}
+
+impl Tail {
+    fn new(file: File, head_bytes: usize) -> Tail {
+        Tail {
+            file,
+            head_bytes,
+            taken: 0,
+            limit: None,
+            bytes: Vec::new(),
+            whole: 0,
+            anchor: Vec::new(),
+            printed: 0,
+            is_broken: false,
+        }
+    }
+
+    /// Reads on, and finds the whole packets.
+    fn take(&mut self) -> io::Result<()> {
+        self.limit = None;
+        if self.is_broken {
+            return Ok(());
+        }
+        let there = self.file.metadata()?.len();
+        let wanted = there.saturating_sub(self.taken).min(TAKE_BYTES.max(self.missing())) as usize;
+        let old = self.bytes.len();
+        self.bytes.resize(old + wanted, 0);
+        let mut got = 0;
+        while got < wanted {
+            match self.file.read_at(&mut self.bytes[old + got..], self.taken)? {
+                0 => break,
+                bytes => {
+                    got += bytes;
+                    self.taken += bytes as u64;
+                }
+            }
+        }
+        self.bytes.truncate(old + got);
+        let mut newest = None;
+        while let Some(bytes) = self.packet_at(self.whole) {
+            newest = word(&self.bytes[self.whole..], PacketHead::END_OFFSET);
+            self.whole += bytes;
+        }
+        let is_more = there > self.taken && !self.is_broken;
+        self.limit = is_more.then(|| newest.unwrap_or(0));
+        Ok(())
+    }
+
+    /// Bytes that the packet which is not whole yet still needs.
+    fn missing(&self) -> u64 {
+        let begun = &self.bytes[self.whole..];
+        let said = word(begun, PACKET_BITS).map_or(0, |bits| (bits / 8).min(PACKET_BYTES_MAX));
+        said.saturating_sub(begun.len() as u64)
+    }
+
+    /// Size of the packet at `at`, if it is whole. What is no packet ends the following of this file.
+    fn packet_at(&mut self, at: usize) -> Option<usize> {
+        let bytes = &self.bytes[at..];
+        let bits = word(bytes, PACKET_BITS)?;
+        let is_packet = bytes.starts_with(&PACKET_MAGIC.to_le_bytes())
+            && bits % 8 == 0
+            && (self.head_bytes as u64..=PACKET_BYTES_MAX).contains(&(bits / 8));
+        self.is_broken |= !is_packet;
+        let size = (bits / 8) as usize;
+        (is_packet && size <= bytes.len()).then_some(size)
+    }
+
+    /// The packets to be read.
+    fn packets(&self) -> Vec<u8> {
+        [&self.anchor, &self.bytes[..self.whole]].concat()
+    }
+
+    /// Lets go of the packets that were printed: all, or those before `held` (packet, and items of it that were printed).
+    fn retire(&mut self, held: Option<(usize, usize)>) {
+        let (packets, printed) = held.unwrap_or((usize::MAX, 0));
+        let (mut at, mut last) = (0, None);
+        for _ in 0..packets {
+            if at >= self.whole {
+                break;
+            }
+            let Some(bytes) = self.packet_at(at) else { break };
+            last = Some(at);
+            at += bytes;
+        }
+        if let Some(last) = last {
+            self.anchor = self.bytes[last..last + self.head_bytes].to_vec();
+            let bits = (self.head_bytes as u64 * 8).to_le_bytes();
+            self.anchor[CONTENT_BITS..CONTENT_BITS + 8].copy_from_slice(&bits);
+            self.anchor[PACKET_BITS..PACKET_BITS + 8].copy_from_slice(&bits);
+        }
+        self.bytes.drain(..at);
+        self.whole -= at;
+        self.printed = printed;
+    }
+}
+
+/// The word at `at`, if it is there.
+fn word(bytes: &[u8], at: usize) -> Option<u64> {
+    let word = bytes.get(at..at + 8)?;
+    Some(u64::from_le_bytes(word.try_into().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A packet of the kernel's class with `content` bytes.
+    fn packet(seq: u64, content: usize) -> Vec<u8> {
+        let head = PacketHead {
+            uuid: [7; 16],
+            stream_instance: 0,
+            begin: seq * 10,
+            end: seq * 10 + 5,
+            content_bytes: content as u64,
+            seq,
+            discarded: 3 * seq,
+            cpu: 0,
+            program: None,
+        };
+        let mut bytes = head.encode();
+        bytes.resize(bytes.len() + content, 0xab);
+        bytes
+    }
+
+    #[test]
+    fn packets_that_come_in_pieces_are_taken_when_they_are_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("kernel_0_0");
+        let all: Vec<u8> = (0..3).flat_map(|seq| packet(seq, 100)).collect();
+        std::fs::write(&path, b"").unwrap();
+        let mut tail = Tail::new(File::open(&path).unwrap(), PacketHead::KERNEL_BYTES);
+        let size = packet(0, 100).len();
+        for end in 0..=all.len() {
+            std::fs::write(&path, &all[..end]).unwrap();
+            tail.take().unwrap();
+            assert_eq!(tail.whole, end / size * size, "with {end} bytes");
+        }
+        // The second one is held back after four of its items.
+        tail.retire(Some((1, 4)));
+        assert_eq!((tail.whole, tail.printed, tail.anchor.len()), (2 * size, 4, PacketHead::KERNEL_BYTES));
+        assert_eq!(word(&tail.anchor, PACKET_BITS), Some(8 * PacketHead::KERNEL_BYTES as u64));
+        tail.retire(None);
+        assert_eq!((tail.whole, tail.printed, tail.bytes.len()), (0, 0, 0));
+    }
+
+    #[test]
+    fn what_is_no_packet_ends_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("kernel_0_0");
+        let mut sizes = packet(0, 8);
+        sizes[PACKET_BITS..PACKET_BITS + 8].copy_from_slice(&u64::MAX.to_le_bytes());
+        for bad in [vec![1; 200], sizes] {
+            let mut bytes = packet(0, 10);
+            let good = bytes.len();
+            bytes.extend(bad);
+            std::fs::write(&path, &bytes).unwrap();
+            let mut tail = Tail::new(File::open(&path).unwrap(), PacketHead::KERNEL_BYTES);
+            tail.take().unwrap();
+            assert_eq!((tail.whole, tail.is_broken), (good, true));
+            tail.take().unwrap();
+            assert_eq!(tail.limit, None);
+        }
+    }
+}
