@@ -272,6 +272,16 @@ fn nine_sessions_on_one_event_each_have_their_own() {
     sessions[0].ask(&["disable", "*"]);
     let ring_bytes = |at: usize| sessions[at].ask(&["status"])["view"]["programs"][0]["ring_bytes"].clone();
     assert_eq!((ring_bytes(1), ring_bytes(2), ring_bytes(8)), ((2 << 20).into(), (1 << 20).into(), (64 << 10).into()));
+    let rings = sessions[8].ask(&["status"])["view"]["programs"][0]["rings"].clone();
+    let written = |ring: &Value| ring["records"].as_u64().expect("a count");
+    let all = lab.wait_for("the rings are looked at", || {
+        let rings = sessions[8].ask(&["status"])["view"]["programs"][0]["rings"].as_array()?.clone();
+        (rings.iter().map(written).sum::<u64>() == 1000).then_some(rings)
+    });
+    assert!(
+        all.iter().all(|ring| ring["ring_bytes"] == 64 << 10 && ring["bytes"].as_u64() >= Some(written(ring) * 24)),
+        "{rings}"
+    );
     let taken = sessions[8].ask(&["snapshot", "--wait", "--reason", "test"]);
     assert_eq!(taken["reason"], "test");
     // What the ring no longer has, or cannot tell where it begins, is counted: a 32nd of it at most.

@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -12,6 +12,7 @@ use kymo_abi::Kind;
 use kymo_abi::desc::EventDesc;
 use kymo_ctf::write::EventClass;
 use rustix::time::ClockId;
+use serde::Serialize;
 
 use crate::clock::{Source, nanoseconds};
 use crate::lane::{Lane, Pass, Program, allowed_growth};
@@ -29,6 +30,8 @@ const FLIGHT_POLL: Duration = Duration::from_millis(100);
 const ENDED_MAX: usize = 8;
 /// Marks that a flight recorder keeps.
 const MARKS_MAX: usize = 1000;
+/// Rings in an answer to a look.
+const RING_USE_MAX: usize = 4096;
 /// Entries of the report's list of damage.
 const DAMAGE_MAX: usize = 100;
 
@@ -49,6 +52,8 @@ pub(crate) enum ToDrain {
     Event(Box<(EventClass, EventDesc)>),
     /// A mark: its clock value and its record.
     Mark(u64, Vec<u8>),
+    /// How full are the rings?
+    Look(Sender<Vec<RingUse>>),
     /// The session has ended.
     Finish,
 }
@@ -65,6 +70,26 @@ pub(crate) struct Added {
     /// The clock and CLOCK_MONOTONIC before the program had the memory: no record is older.
     pub made_cycles: u64,
     pub made_ns: u64,
+}
+
+/// How full a ring is: of those that have been used.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RingUse {
+    /// Identity of the program's memory.
+    #[serde(skip)]
+    pub serial: u64,
+    /// Lane of the memory.
+    pub lane: u32,
+    /// CPU of the lane, where it has one.
+    pub cpu: Option<u32>,
+    /// Bytes that wait to be taken; of a flight recorder, bytes that were written, up to a whole ring.
+    pub bytes: u32,
+    /// Size of the ring.
+    pub ring_bytes: u32,
+    /// Records that were taken; of a flight recorder, that were written.
+    pub records: u64,
+    /// Records that were lost.
+    pub lost: u64,
 }
 
 /// What others may see while the session runs.
@@ -262,6 +287,10 @@ impl Drain {
                 let part = self.snapshot(&job);
                 // Who asked may have given up.
                 let _ = job.reply.send(part);
+            }
+            ToDrain::Look(reply) => {
+                let all = self.running.iter().flat_map(Running::ring_use).take(RING_USE_MAX).collect();
+                let _ = reply.send(all);
             }
             ToDrain::Finish => return false,
         }
@@ -486,6 +515,21 @@ impl Running {
                 self.added.memory.view().header().lanes_used.load(Ordering::Relaxed).clamp(1, layout.lane_count)
             }
         }
+    }
+
+    /// The rings that have been used.
+    fn ring_use(&self) -> impl Iterator<Item = RingUse> {
+        let memory = &self.added.memory;
+        let of = |lane: &Lane| RingUse {
+            serial: memory.serial(),
+            lane: lane.number(),
+            cpu: lane.cpu(),
+            bytes: lane.waiting(memory),
+            ring_bytes: memory.layout().ring_bytes,
+            records: lane.records,
+            lost: lane.lost.total(),
+        };
+        self.lanes.iter().map(of).filter(|of| of.bytes > 0 || of.records > 0 || of.lost > 0)
     }
 
     fn find_lanes(&mut self) {

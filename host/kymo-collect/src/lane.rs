@@ -162,6 +162,18 @@ impl Lane {
         }
     }
 
+    /// Bytes that wait in the ring; of a ring that is overwritten, those that it holds. 0 where its words make no sense.
+    pub(crate) fn waiting(&self, memory: &Memory) -> u32 {
+        let ring = &memory.view().rings()[self.number as usize];
+        let ring_bytes = memory.layout().ring_bytes;
+        if memory.layout().marks_offset != 0 {
+            return self.bytes.min(ring_bytes.into()) as u32;
+        }
+        let head = Mark(ring.head.load(Ordering::Acquire));
+        let span = head.since(self.tail);
+        if span.is_plausible(ring_bytes) { span.bytes } else { 0 }
+    }
+
     /// Looks at the lane once. Returns the bytes that were taken.
     pub(crate) fn look(&mut self, program: &Program<'_>, pass: &mut Pass<'_>) -> u32 {
         if self.closed {

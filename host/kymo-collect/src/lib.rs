@@ -35,6 +35,7 @@ mod triggers;
 mod watch;
 
 pub use control::{Changed, ProgramView, View};
+pub use drain::RingUse;
 pub use error::Error;
 pub use kernel::{
     KernelCause, KernelConfig, KernelLoss, KernelLost, KernelSummary, Only, StateSummary, kernel_ring_bytes,

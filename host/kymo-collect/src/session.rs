@@ -13,7 +13,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::clock::{Calibration, Source, choose};
 use crate::control::{Changed, Control, Found, ToControl, View};
-use crate::drain::{Counters, Drain, Report, ToDrain};
+use crate::drain::{Counters, Drain, Report, RingUse, ToDrain};
 use crate::kernel::{Kernel, KernelConfig, Recording};
 use crate::metadata::{Metadata, datetime, environment, replace};
 use crate::pattern::Patterns;
@@ -28,6 +28,9 @@ use crate::{Error, report};
 
 /// The control thread answers within this; it never waits for a program.
 const ANSWER_TIME: Duration = Duration::from_secs(30);
+
+/// The drain thread looks at its channel at every poll, but for snapshots.
+const LOOK_TIME: Duration = Duration::from_secs(2);
 
 /// Format of a trace's metadata; the packets are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,6 +141,7 @@ pub struct Session {
     actor: Option<JoinHandle<Acted>>,
     triggered: Arc<AtomicU64>,
     to_control: mpsc::Sender<ToControl>,
+    to_drain: mpsc::Sender<ToDrain>,
     wake: Arc<OwnedFd>,
     stop: Arc<AtomicU64>,
     counters: Arc<Counters>,
@@ -226,6 +230,7 @@ impl Session {
             actor: None,
             triggered: Arc::default(),
             to_control,
+            to_drain: to_drain.clone(),
             wake,
             stop,
             counters: Arc::clone(&counters),
@@ -308,6 +313,14 @@ impl Session {
         self.answer(&answer)
     }
 
+    /// How full the programs' rings are, by program (see [`crate::ProgramView::serial`]) and lane; at most 4096. `None` while the
+    /// drain thread writes something that takes longer, as a snapshot.
+    pub fn ring_use(&self) -> Option<Vec<RingUse>> {
+        let (reply, answer) = mpsc::channel();
+        self.to_drain.send(ToDrain::Look(reply)).ok()?;
+        answer.recv_timeout(LOOK_TIME).ok()
+    }
+
     fn ask_control(&self, request: ToControl) {
         // Where the thread is gone, waiting for the answer says so.
         let _ = self.to_control.send(request);
@@ -361,13 +374,12 @@ impl Drop for Session {
         if let Some(Err(error)) = self.kernel.take().map(Recording::finish) {
             tracing::error!(%error, "the kernel part could not be ended");
         }
-        for handle in [
-            self.control.take().map(|handle| handle.join().is_ok()),
-            self.drain.take().map(|handle| handle.join().is_ok()),
-        ] {
-            if handle == Some(false) {
-                tracing::error!("a thread of the collector failed");
-            }
+        let control = self.control.take().map(JoinHandle::join);
+        // The control thread says so too, unless it has failed.
+        let _ = self.to_drain.send(ToDrain::Finish);
+        let drain = self.drain.take().map(JoinHandle::join);
+        if control.is_some_and(|result| result.is_err()) || drain.is_some_and(|result| result.is_err()) {
+            tracing::error!("a thread of the collector failed");
         }
     }
 }

@@ -206,7 +206,7 @@ fn report(args: &Args, patterns: &Patterns, summary: &Summary, ending: &Ending) 
                 GRACE.as_secs()
             );
         }
-        for line in summary.flight.iter().flat_map(|flight| text::snapshots(flight)) {
+        for line in summary.flight.iter().flat_map(text::snapshots) {
             eprintln!("kymo: {line}");
         }
         let newest = summary.flight.as_ref().and_then(|flight| flight.snapshots.last()).map(|snapshot| &snapshot.dir);

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
 use kymo_collect::{
-    Answer, Call, Config, Patterns, Progress, Request, RuntimeDir, Server, Session, SnapshotRequest, Summary,
+    Answer, Call, Config, Patterns, Progress, Request, RingUse, RuntimeDir, Server, Session, SnapshotRequest, Summary,
+    View,
 };
 use serde_json::{Value, json};
 
@@ -88,6 +89,7 @@ impl Running {
     fn start(args: Args) -> anyhow::Result<Running> {
         let name = args.name.clone().context("a session needs a name")?;
         let checked = args.options.check(args.quiet)?;
+        args.options.check_flight(args.flight)?;
         let prepared = begin::prepare()?;
         let (sender, events) = mpsc::channel();
         let of_server = sender.clone();
@@ -321,6 +323,7 @@ impl Running {
 
     fn status(&self) -> Answer {
         let view = self.session.view().map_err(|error| error.to_string())?;
+        let view = with_rings(&view, self.session.ring_use().as_deref());
         let now = self.session.progress();
         let (records_per_s, bytes_per_s, over_s) = self.rates(&now);
         let since_ns = self.since.duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64);
@@ -356,6 +359,18 @@ impl Running {
         let rate = |now: u64, before: u64| now.saturating_sub(before) as f64 / seconds;
         (rate(now.records, before.records), rate(now.bytes, before.bytes), seconds)
     }
+}
+
+/// The view, each program with its rings; with null where they cannot be told now.
+fn with_rings(view: &View, rings: Option<&[RingUse]>) -> Value {
+    let mut value = json!(view);
+    for (at, program) in view.programs.iter().enumerate() {
+        let of_it = |rings: &[RingUse]| -> Vec<Value> {
+            rings.iter().filter(|ring| Some(ring.serial) == program.serial).map(|ring| json!(ring)).collect()
+        };
+        value["programs"][at]["rings"] = json!(rings.map(of_it));
+    }
+    value
 }
 
 /// What people read at the end.

@@ -14,6 +14,9 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Programs that status names.
 const PROGRAMS_SHOWN: usize = 20;
 
+/// Rings of one program that status names.
+const RINGS_SHOWN: usize = 8;
+
 /// A session, and what it says or why it does not.
 type Asked = (Remote, Result<Value, AskError>);
 
@@ -136,7 +139,7 @@ fn lines(status: &Value) -> Vec<String> {
 fn program(program: &Value) -> String {
     let rings = match number(program, "ring_bytes") {
         0 => "no rings".to_owned(),
-        ring_bytes => format!("rings of {} ({})", bytes(ring_bytes), text(program, "ring")),
+        ring_bytes => format!("rings of {} ({}){}", bytes(ring_bytes), text(program, "ring"), use_of(program)),
     };
     format!(
         "  {}[{}]: {} of {} events on, {rings}",
@@ -145,6 +148,18 @@ fn program(program: &Value) -> String {
         number(program, "events_on"),
         number(program, "events")
     )
+}
+
+/// How full its rings are: CPU and share.
+fn use_of(program: &Value) -> String {
+    let share = |ring: &Value| {
+        let percent = 100.0 * real(ring, "bytes") / real(ring, "ring_bytes").max(1.0);
+        let place = ring["cpu"].as_u64().map_or_else(|| format!("lane {}", ring["lane"]), |cpu| format!("CPU {cpu}"));
+        format!("{place} {percent:.1} %")
+    };
+    let rings = program["rings"].as_array();
+    let shares: Vec<String> = rings.into_iter().flatten().take(RINGS_SHOWN).map(share).collect();
+    if shares.is_empty() { String::new() } else { format!(", full: {}", shares.join(", ")) }
 }
 
 fn text<'a>(value: &'a Value, key: &str) -> &'a str {
