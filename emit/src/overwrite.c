@@ -7,15 +7,15 @@
 
 /*
  * Marks the place of head, for its own chunk and for those in front that a long record skipped:
- * what stands there is of an earlier lap.
+ * what stands there is of an earlier lap. A mark of the same chunk stays: it is the older one, and
+ * the first of all is the ring's beginning.
  */
 static void leave_marks(struct kymo_marks *marks, uint32_t chunk_bytes, uint64_t head)
 {
 	uint32_t chunks = UINT32_MAX / chunk_bytes; /* a power of two, less 1 */
 	uint32_t chunk = (uint32_t)head / chunk_bytes;
 
-	__atomic_store_n(&marks->at[chunk % KYMO_MARKS], head, __ATOMIC_RELAXED);
-	for (uint32_t back = 1; back < KYMO_MARKS; back++) {
+	for (uint32_t back = 0; back < KYMO_MARKS; back++) {
 		uint64_t *mark = &marks->at[(chunk - back) % KYMO_MARKS];
 		uint32_t of = (uint32_t)__atomic_load_n(mark, __ATOMIC_RELAXED) / chunk_bytes;
 
