@@ -22,6 +22,7 @@ use rustix::fd::{AsFd, OwnedFd};
 
 use crate::clock::{Calibration, Estimate};
 use crate::drain::{Counters, ToDrain};
+use crate::filters::Filters;
 use crate::ids::Registry;
 use crate::marks;
 use crate::metadata::Metadata;
@@ -77,6 +78,10 @@ pub(crate) struct Control {
     config: Config,
     /// Events that are wanted now.
     selection: Selection,
+    /// Which records of them.
+    filters: Filters,
+    /// A filter fits events now that did not before.
+    refit: bool,
     /// What the session's owner asks.
     requests: Receiver<ToControl>,
     epoll: OwnedFd,
@@ -181,6 +186,8 @@ impl Control {
             epoll,
             requests,
             selection: Selection::new(config.patterns.clone()),
+            filters: Filters::new(&config.filters),
+            refit: false,
             config,
         })
     }
@@ -194,6 +201,7 @@ impl Control {
             let timeout = self.timeout(Instant::now());
             self.turn(timeout, &mut room);
             self.obey();
+            self.refit();
             self.timers();
         }
         self.leave(&mut room);
@@ -433,6 +441,9 @@ impl Control {
         std::thread::sleep(Calibration::LAST.saturating_sub(self.calibration.age()));
         self.calibration.refine();
         self.write_metadata();
+        for text in self.filters.unfit() {
+            self.caveat(text);
+        }
         Found {
             estimate: self.calibration.estimate(),
             end,

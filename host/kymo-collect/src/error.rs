@@ -69,6 +69,9 @@ pub enum Error {
     /// What was asked of a running session does not go.
     #[error("{0}")]
     Refused(String),
+    /// A filter has a part that no traced program can decide.
+    #[error("a filter cannot be used while recording:\n{0}")]
+    Filter(kymo_filter::Error),
     /// A field was chosen that no event has.
     #[error("no chosen kernel event has a field {field:?}{}", if near.is_empty() { String::new() } else { format!("; near it: {}", near.join(", ")) })]
     Field {

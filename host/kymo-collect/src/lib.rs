@@ -11,6 +11,7 @@ mod clock;
 mod control;
 mod drain;
 mod error;
+mod filters;
 mod flight;
 mod ids;
 mod kernel;
@@ -37,6 +38,7 @@ mod watch;
 pub use control::{Changed, ProgramView, View};
 pub use drain::RingUse;
 pub use error::Error;
+pub use filters::check_filters;
 pub use kernel::{
     KernelCause, KernelConfig, KernelLoss, KernelLost, KernelSummary, Only, StateSummary, kernel_ring_bytes,
 };

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use kymo_filter::Filter;
 use rustix::event::EventfdFlags;
 use rustix::fd::OwnedFd;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -62,6 +63,8 @@ pub struct Config {
     pub scope: Scope,
     /// Which events.
     pub patterns: Patterns,
+    /// Which records of them: those that all filters for their event select, decided in the program [spec/filter.md 6].
+    pub filters: Vec<Filter>,
     /// Bytes of one ring: a power of two between 4 KiB and 1 GiB.
     pub ring_bytes: u32,
     /// Bytes of all rings together.
@@ -96,6 +99,7 @@ impl Config {
             output: output.into(),
             scope: Scope::All,
             patterns: Patterns::new(&[], &[]).unwrap_or_default(),
+            filters: Vec::new(),
             ring_bytes: 4 << 20,
             memory_bytes_max: 1 << 30,
             poll: Duration::from_millis(1),
@@ -154,6 +158,7 @@ impl Session {
     /// Starts a session: when this returns, programs find it, those that run already are being attached, and the
     /// trace's first metadata is written.
     pub fn start(config: Config) -> Result<Session, Error> {
+        crate::check_filters(&config.filters)?;
         raise_file_limit();
         let dir = &config.output;
         fs::create_dir_all(dir).map_err(Error::file("make directory", dir))?;

@@ -122,8 +122,7 @@ impl Watch {
         if class.name == REQUEST {
             self.request_ids.push(class.id);
         }
-        let fields = class.fields.iter().map(|field| Field { name: field.name.clone(), kind: kind(&field.class) });
-        self.events.push(Event { name: class.name.clone(), fields: fields.collect() });
+        self.events.push(event(class));
         for (filter, matcher) in &mut self.filters {
             if let Ok(checked) = filter.check(&self.events) {
                 *matcher = Some(Matcher::new(checked, OPEN_MAX));
@@ -256,6 +255,12 @@ impl Seen<'_> {
             Raw::Array(scalar, bytes) => Value::Array(bytes.len() / scalar.bytes().max(1) as usize),
         }
     }
+}
+
+/// An event, as filters know it.
+pub(crate) fn event(class: &EventClass) -> Event {
+    let fields = class.fields.iter().map(|field| Field { name: field.name.clone(), kind: kind(&field.class) });
+    Event { name: class.name.clone(), fields: fields.collect() }
 }
 
 /// The kind of a field, as filters know it.

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use kymo_abi::desc::{self, Desc};
 use kymo_abi::ring::Layout;
-use kymo_abi::wire::{Attached, ByeReason, DescEntry, FromCollector, FromProgram, Hello};
+use kymo_abi::wire::{Attached, ByeReason, DescEntry, Filter, FromCollector, FromProgram, Hello};
 use kymo_abi::{ABI_VERSION, Clock, Kind};
 
 use rustix::time::ClockId;
@@ -13,6 +13,7 @@ use rustix::time::ClockId;
 use super::{Control, PROCESSES_MAX};
 use crate::clock::nanoseconds;
 use crate::drain::{Added, ToDrain};
+use crate::filters::Decision;
 use crate::memory::Memory;
 use crate::peer::{DESCS_BYTES_MAX, DESCS_MAX, Known, Peer};
 use crate::summary::{Outcome, ProcessSummary};
@@ -165,9 +166,13 @@ impl Control {
             // An event that the metadata lacks would make the trace unreadable.
             pairs.retain(|(_, id)| usize::from(*id) <= self.written_events);
         }
+        let programs = self.filter(&mut pairs);
         if !pairs.is_empty() {
             if peer.serial.is_none() && !self.attach(peer) {
                 return false;
+            }
+            for filter in programs {
+                peer.say(&FromCollector::Filter(filter), None);
             }
             for (index, id) in &pairs {
                 if let Some(known) = peer.events.get_mut(index) {
@@ -179,6 +184,30 @@ impl Control {
             }
         }
         true
+    }
+
+    /// Takes those events away of which no record is wanted, and gives the filters of the others.
+    fn filter(&mut self, pairs: &mut Vec<(u32, u16)>) -> Vec<Filter> {
+        self.refit |= self.filters.learn(&self.registry.events);
+        let mut programs = Vec::new();
+        let mut caveats = Vec::new();
+        pairs.retain(|(index, id)| {
+            let (decision, said) = self.filters.decide(*id);
+            caveats.extend(said);
+            if let Decision::Some(program) = &decision {
+                programs.push(Filter {
+                    index: *index,
+                    insns: program.insns.iter().map(|insn| insn.to_bytes()).collect(),
+                    pool: program.pool.clone(),
+                    payload_min_bytes: program.payload_min_bytes,
+                });
+            }
+            decision != Decision::Never
+        });
+        for text in caveats {
+            self.caveat(text);
+        }
+        programs
     }
 
     /// Gives a program its memory. False when it had to be refused.

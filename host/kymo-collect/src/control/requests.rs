@@ -157,6 +157,21 @@ impl Control {
         has_on || !off.is_empty()
     }
 
+    /// Events that no filter fitted may be wanted now that one does.
+    pub(super) fn refit(&mut self) {
+        if !std::mem::take(&mut self.refit) {
+            return;
+        }
+        let tokens: Vec<u64> = self.peers.keys().copied().collect();
+        for token in tokens {
+            let Some(mut peer) = self.peers.remove(&token) else { continue };
+            if !peer.leaving {
+                self.reselect(&mut peer);
+            }
+            self.put_back(token, peer, true);
+        }
+    }
+
     fn view(&mut self) -> View {
         let with_hello = || self.peers.values().filter(|peer| peer.hello.is_some() && !peer.leaving);
         let mut programs: Vec<ProgramView> =

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use kymo_collect::{Config, Format, Patterns, Scope};
+use kymo_filter::Filter;
 
 use super::{kernel, preload, text, trigger, units};
 
@@ -19,6 +20,9 @@ pub struct Options {
     /// Events not to record, of those that --user names
     #[arg(short = 'x', long, value_name = "PATTERN")]
     pub exclude: Vec<String>,
+    /// Records to record, as in 'motor:*: axis == 2 && position > 0.5' (docs: spec/filter.md); of several all must hold
+    #[arg(long, value_name = "EXPR")]
+    pub filter: Vec<String>,
     /// Directory of the trace; must be absent or empty [default: kymo-trace-DATE-TIME]
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
@@ -83,6 +87,7 @@ impl Options {
         config.triggers = self.trigger.triggers()?;
         config.name = self.command.first().map_or_else(|| "kymo".to_owned(), |name| base_name(name));
         config.patterns = patterns;
+        config.filters = filters(&self.filter)?;
         config.memory_bytes_max = self.memory.unwrap_or_else(units::default_memory);
         config.ring_dir = self.ring_dir.as_deref().map(ring_dir).transpose()?;
         config.poll = Duration::from_micros(self.poll_us);
@@ -104,6 +109,14 @@ impl Options {
         anyhow::ensure!(is_flight || !self.trigger.is_given(), "triggers are for a flight recorder: add --flight");
         Ok(())
     }
+}
+
+/// Filters that the traced programs can decide.
+fn filters(texts: &[String]) -> anyhow::Result<Vec<Filter>> {
+    let parse = |text: &String| kymo_filter::parse(text).map_err(|error| anyhow::anyhow!("--filter:\n{error}"));
+    let filters = texts.iter().map(parse).collect::<anyhow::Result<Vec<_>>>()?;
+    kymo_collect::check_filters(&filters)?;
+    Ok(filters)
 }
 
 /// The directory for ring files; it is made where it does not exist.
