@@ -55,8 +55,6 @@ pub enum Request {
         /// Answer when it is written, with its numbers; else when it is about to be taken.
         wait: bool,
     },
-    /// Begins a new chunk of the trace.
-    Rotate,
     /// The options that a session like this one is started with.
     Settings,
     /// Ends the session; the answer comes when the trace is complete.
@@ -143,7 +141,7 @@ mod tests {
         let snapshot =
             Request::Snapshot { dir: Some("/a".into()), reason: "late".into(), before_ns: Some(20), wait: true };
         let enable = Request::Enable { patterns: vec!["a:*".into()] };
-        for request in [Request::Status, enable, snapshot, Request::Rotate, Request::Stop] {
+        for request in [Request::Status, enable, snapshot, Request::Stop] {
             assert_eq!(Request::decode(&serde_json::to_vec(&request).unwrap()), Ok(request));
         }
     }

@@ -79,6 +79,8 @@ struct Running {
     since: SystemTime,
     samples: VecDeque<(Instant, Progress)>,
     snapshots: u64,
+    /// The newest of them.
+    newest: Option<PathBuf>,
     snapshot_error: Option<String>,
     ring_bytes: u32,
     /// Who waits for the end.
@@ -125,6 +127,7 @@ impl Running {
             since: SystemTime::now(),
             samples: VecDeque::new(),
             snapshots: 0,
+            newest: None,
             snapshot_error: None,
             ring_bytes,
             stoppers: Vec::new(),
@@ -213,11 +216,11 @@ impl Running {
 
     /// Completes the trace, and tells those who wait for that.
     fn end(self) -> ExitCode {
-        let Running { server, events, session, stoppers, patterns, name, log, .. } = self;
+        let Running { server, events, session, stoppers, patterns, name, log, newest, .. } = self;
         let result = session.stop();
         let (answer, status): (Answer, u8) = match result {
             Ok(summary) => {
-                let lines = lines(&patterns, &summary);
+                let lines = lines(&patterns, &summary, newest.as_deref());
                 for line in &lines {
                     eprintln!("kymo: {line}");
                 }
@@ -249,7 +252,6 @@ impl Running {
             Request::Disable { patterns } => self.select(&patterns, false),
             Request::Add { ring_bytes } => self.add(ring_bytes),
             Request::Settings => self.settings(),
-            Request::Rotate => Err("this version does not rotate traces".to_owned()),
             Request::Snapshot { dir, reason, before_ns, wait } => {
                 let dir = dir.or_else(|| self.session.snapshot_dir()).unwrap_or_default();
                 let request = SnapshotRequest { dir, reason, before: before_ns.map(Duration::from_nanos) };
@@ -302,6 +304,7 @@ impl Running {
         }
         let result = self.session.snapshot(request).map_err(|error| error.to_string());
         self.snapshots += u64::from(result.is_ok());
+        self.newest = result.as_ref().ok().map(|done| done.dir.clone()).or(self.newest.take());
         self.snapshot_error = result.as_ref().err().cloned();
         if let Some(error) = &self.snapshot_error {
             eprintln!("kymo: snapshot into {}: {error}", request.dir.display());
@@ -373,12 +376,15 @@ fn with_rings(view: &View, rings: Option<&[RingUse]>) -> Value {
     value
 }
 
-/// What people read at the end.
-fn lines(patterns: &Patterns, summary: &Summary) -> Vec<String> {
+/// What people read at the end. A flight recorder leaves its snapshots only, of which `newest` was asked for.
+fn lines(patterns: &Patterns, summary: &Summary, newest: Option<&Path>) -> Vec<String> {
     let mut lines = text::summary(summary);
-    match summary.records {
-        0 => lines.extend(why::nothing(patterns, summary)),
-        _ => lines.push(text::next(&summary.trace)),
+    lines.extend(summary.flight.iter().flat_map(text::snapshots));
+    let triggered = summary.flight.as_ref().and_then(|flight| flight.snapshots.last()).map(|done| done.dir.as_path());
+    match (summary.records, &summary.flight) {
+        (0, _) => lines.extend(why::nothing(patterns, summary)),
+        (_, None) => lines.push(text::next(&summary.trace)),
+        (_, Some(_)) => lines.extend(newest.or(triggered).map(text::next)),
     }
     lines.extend(why::unmatched(patterns, summary));
     lines
