@@ -164,7 +164,7 @@ fn ring_files_give_back_what_collector_and_program_took_to_their_graves() {
         let (count, newest) = numbers(&read);
         // What came after the newest record in the trace can only have been lost with a full ring, and is counted.
         assert!(count + read.lost() > newest, "{count} records, {} lost, up to {newest}: {told}", read.lost());
-        assert!(read.losses.len() > 0 || count == newest + 1, "a gap without a loss");
+        assert!(!read.losses.is_empty() || count == newest + 1, "a gap without a loss");
     }
     assert!(recovered > 0, "every ring was empty: the test says nothing");
 }
