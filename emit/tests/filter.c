@@ -8,6 +8,7 @@
 
 #include <sched.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <time.h>
 
 /* As part of this file, so that more programs fit than a process may have. */
@@ -394,6 +395,55 @@ static void test_end(void)
 	CHECK(take_records() == 1, "all are wanted again");
 }
 
+static void tell(struct kymo_conn *conn, int fd, const void *message, size_t bytes)
+{
+	CHECK(send(fd, message, bytes, 0) == (ssize_t)bytes, "sent");
+	kymo_conn_receive(conn);
+}
+
+/* What a collector says: a good filter, bad ones that change nothing, none, and a message that is none. */
+static void test_messages(void)
+{
+	struct {
+		struct kymo_msg_filter head;
+		struct kymo_filter_insn insns[2];
+	} message = { { { KYMO_MSG_FILTER, sizeof(message) }, 0, 2, 0, 12, { 0 } }, { two[0], two[1] } }, bad = message;
+	const struct kymo_filter **set = kymo_event_filters(&kymo__event_filter_words)->of;
+	const struct kymo_filter *good;
+	struct kymo_conn *conn;
+	int fds[2];
+
+	CHECK(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds), "sockets");
+	kymo_lock();
+	conn = kymo_conn_open(fds[0]);
+	CHECK(conn, "connection");
+	conn->slot = 0;
+	message.head.index = bad.head.index = kymo__event_filter_words.index;
+	tell(conn, fds[1], &message, sizeof(message));
+	good = set[0];
+	CHECK(good && good->chain == 2, "taken");
+	bad.insns[1].jump_true = 0;
+	tell(conn, fds[1], &bad, sizeof(bad));
+	bad = message;
+	bad.head.payload_min_bytes = 13;
+	tell(conn, fds[1], &bad, sizeof(bad));
+	bad = message;
+	bad.head.index = 1000000;
+	tell(conn, fds[1], &bad, sizeof(bad));
+	CHECK(set[0] == good && conn->fd >= 0, "what is refused changes nothing");
+	bad = message;
+	bad.head.msg.bytes = sizeof(bad.head);
+	bad.head.insn_count = 0;
+	tell(conn, fds[1], &bad, sizeof(bad.head));
+	CHECK(!set[0] && conn->fd >= 0, "taken away");
+	bad = message;
+	bad.head.pool_bytes = 1;
+	tell(conn, fds[1], &bad, sizeof(bad));
+	CHECK(conn->fd < 0, "a message that says more than it has ends the connection");
+	kymo_unlock();
+	close(fds[1]);
+}
+
 int main(int argc, char **argv)
 {
 	CHECK(argc == 2, "filter VECTORS");
@@ -403,5 +453,6 @@ int main(int argc, char **argv)
 	test_records();
 	test_handlers();
 	test_end();
+	test_messages();
 	return 0;
 }
