@@ -82,10 +82,19 @@ pub(crate) struct Origin<'a> {
     pub procname: &'a str,
 }
 
+/// One condition, and what it became for the events so far.
+#[derive(Debug)]
+struct Condition {
+    filter: Filter,
+    /// As it was written.
+    text: String,
+    matcher: Option<Matcher>,
+}
+
 /// The state of all triggers.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    filters: Vec<(Filter, Option<Matcher>)>,
+    conditions: Vec<Condition>,
     /// By id - 1.
     events: Vec<Event>,
     shapes: Vec<Option<Shape>>,
@@ -102,9 +111,10 @@ pub(crate) struct Watch {
 
 impl Watch {
     pub(crate) fn new(conditions: &[Filter], fired: SyncSender<Fired>, frequency_hz: u64, origin_ns: i128) -> Watch {
-        let filters = conditions.iter().map(|filter| (filter.clone(), None)).collect();
+        let condition = |filter: &Filter| Condition { filter: filter.clone(), text: filter.to_string(), matcher: None };
+        let conditions = conditions.iter().map(condition).collect();
         Watch {
-            filters,
+            conditions,
             events: Vec::new(),
             shapes: Vec::new(),
             request_ids: Vec::new(),
@@ -123,17 +133,18 @@ impl Watch {
             self.request_ids.push(class.id);
         }
         self.events.push(event(class));
-        for (filter, matcher) in &mut self.filters {
-            if let Ok(checked) = filter.check(&self.events) {
-                *matcher = Some(Matcher::new(checked, OPEN_MAX));
+        for condition in &mut self.conditions {
+            if let Ok(checked) = condition.filter.check(&self.events) {
+                condition.text = checked.text().to_owned();
+                condition.matcher = Some(Matcher::new(checked, OPEN_MAX));
             }
         }
     }
 
     /// Conditions that no event so far fits, with what is wrong: for the summary.
     pub(crate) fn unfit(&self) -> Vec<String> {
-        let open = self.filters.iter().filter(|(_, matcher)| matcher.is_none());
-        open.filter_map(|(filter, _)| filter.check(&self.events).err()).map(|error| error.to_string()).collect()
+        let open = self.conditions.iter().filter(|condition| condition.matcher.is_none());
+        open.filter_map(|condition| condition.filter.check(&self.events).err()).map(|error| error.to_string()).collect()
     }
 
     /// Finds the records in `bytes` (whole records of one lane, the oldest first) that are not younger than `until`, and notes
@@ -174,10 +185,10 @@ impl Watch {
             };
             report(&self.fired, format!("{}[{}] asked: {why}", origin.procname, origin.vpid), time, now);
         }
-        for (filter, matcher) in &mut self.filters {
+        for Condition { text, matcher, .. } in &mut self.conditions {
             if matcher.as_mut().is_some_and(|matcher| matcher.matches(event, &seen)) {
                 let who = format!("{}[{}/{tid}]", origin.procname, origin.vpid);
-                report(&self.fired, format!("{filter}: {} of {who}", seen.event.name), time, now);
+                report(&self.fired, format!("{text}: {} of {who}", seen.event.name), time, now);
             }
         }
     }
