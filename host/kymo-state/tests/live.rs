@@ -38,10 +38,24 @@ fn row_of_thread(set: impl FnOnce() -> Result<(), String> + Send) -> Option<Row>
                 return None;
             }
         };
+        until_asleep(tid);
         let (rows, _) = rows(&Options::default());
         drop(go);
         Some(thread_row(&rows, tid).expect("a thread that waits is dumped").clone())
     })
+}
+
+/// It told before it waits; what is wanted is how it waits. At most ten seconds.
+fn until_asleep(tid: u32) {
+    let path = format!("/proc/self/task/{tid}/stat");
+    for _ in 0..10_000 {
+        let stat = std::fs::read_to_string(&path).expect("the thread is there");
+        if stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('S')) {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    panic!("the thread does not wait");
 }
 
 #[test]
