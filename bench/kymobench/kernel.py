@@ -21,13 +21,17 @@ DRAIN_POLL_US = 5000
 # What trace-cmd writes to outside of an instance: it finds a file of no meaning there. The lines behind it make sure that
 # no other tracefs is in sight before it runs.
 PRIVATE = """
-mount --bind "$1" /sys/kernel/tracing
+at=$(mktemp -d)
+mount --bind "$1" "$at"
+grep ' - tracefs ' /proc/self/mountinfo | cut -d' ' -f5 | while read -r other; do
+	[ "$other" = "$at" ] || umount -l "$other"
+done
+mount --bind "$at" /sys/kernel/tracing
+umount "$at"
+rmdir "$at"
 mount --bind "$2" /proc/sys/kernel/ftrace_enabled
 for file in set_ftrace_filter set_ftrace_notrace set_ftrace_pid set_ftrace_notrace_pid; do
 	[ ! -e /sys/kernel/tracing/$file ] || mount --bind "$2" /sys/kernel/tracing/$file
-done
-grep ' - tracefs ' /proc/self/mountinfo | cut -d' ' -f5 | while read -r at; do
-	[ "$at" = /sys/kernel/tracing ] || umount -l "$at"
 done
 [ "$(grep -c ' - tracefs ' /proc/self/mountinfo)" = 1 ]
 shift 2
@@ -152,6 +156,10 @@ class Tracer:
 
     def end(self):
         if self.code is not None:
+            return
+        if self.process.returncode is not None:
+            # It ended by itself before it recorded, and was seen to.
+            self.code, self.text = self.process.returncode, self.log.read_text(encoding="utf-8", errors="replace")
             return
         self.ask_to_end()
         until = time.monotonic() + self.end_timeout_s
