@@ -25,6 +25,7 @@ mod query;
 mod recover;
 mod remote;
 mod report;
+mod running;
 mod runtime;
 mod scope;
 mod session;

@@ -105,8 +105,6 @@ pub(crate) struct Watch {
     origin_ns: i128,
     /// Records that were overwritten before they could be looked at.
     pub unseen: u64,
-    /// Records that were looked at.
-    pub looked: u64,
 }
 
 impl Watch {
@@ -122,7 +120,6 @@ impl Watch {
             frequency_hz,
             origin_ns,
             unseen: 0,
-            looked: 0,
         }
     }
 
@@ -175,7 +172,6 @@ impl Watch {
         let event = usize::from(id).wrapping_sub(1);
         let Some(shape) = self.shapes.get(event).and_then(Option::as_ref) else { return };
         let Some(fields) = shape.fields(&bytes[HEAD_BYTES..]) else { return };
-        self.looked += 1;
         let ns = self.origin_ns + i128::from(time) * 1_000_000_000 / i128::from(self.frequency_hz.max(1));
         let seen = Seen { fields: &fields, event: &self.events[event], ns, tid, origin };
         if self.request_ids.contains(&id) {

@@ -1,0 +1,134 @@
+//! One program's rings as the drain thread sees them: its lanes, what they came to, and records without a lane.
+
+use std::sync::atomic::Ordering;
+
+use kymo_abi::Kind;
+
+use crate::drain::{Added, Counters, RingUse};
+use crate::lane::{Lane, Pass, Program, allowed_growth};
+use crate::snapshot::SnapshotPart;
+use crate::summary::Cause;
+
+/// A program under observation.
+pub(crate) struct Running {
+    pub added: Box<Added>,
+    pub lanes: Vec<Lane>,
+    pub lost_lane_seen: u64,
+    pub lost_lane_closed: bool,
+    pub seen_ns: u64,
+    pub seen_cycles: u64,
+}
+
+impl Running {
+    pub(crate) fn new(added: Box<Added>) -> Running {
+        let (seen_cycles, seen_ns) = (added.made_cycles, added.made_ns);
+        Running { added, lanes: Vec::new(), lost_lane_seen: 0, lost_lane_closed: false, seen_ns, seen_cycles }
+    }
+
+    /// Lanes that can have been used: portable ones are claimed from below [spec/ring.md 6].
+    pub(crate) fn lanes_used(&self) -> u32 {
+        let layout = self.added.memory.layout();
+        match layout.kind {
+            Kind::Rseq => layout.lane_count,
+            Kind::Portable => {
+                self.added.memory.view().header().lanes_used.load(Ordering::Relaxed).clamp(1, layout.lane_count)
+            }
+        }
+    }
+
+    /// The rings that have been used.
+    pub(crate) fn ring_use(&self) -> impl Iterator<Item = RingUse> {
+        let memory = &self.added.memory;
+        let of = |lane: &Lane| RingUse {
+            serial: memory.serial(),
+            lane: lane.number(),
+            cpu: lane.cpu(),
+            bytes: lane.waiting(memory),
+            ring_bytes: memory.layout().ring_bytes,
+            records: lane.records,
+            lost: lane.lost.total(),
+        };
+        self.lanes.iter().map(of).filter(|of| of.bytes > 0 || of.records > 0 || of.lost > 0)
+    }
+
+    pub(crate) fn find_lanes(&mut self) {
+        for number in self.lanes.len() as u32..self.lanes_used() {
+            self.lanes.push(Lane::new(&self.added.memory, number, self.added.made_cycles, self.added.made_ns));
+        }
+    }
+
+    /// Flight recorder: sees how far the writers are.
+    pub(crate) fn watch(&mut self, pass: &mut Pass<'_>, counters: &Counters) {
+        self.find_lanes();
+        self.count_lost_lane(pass);
+        let Added { ref memory, vpid, procname, .. } = *self.added;
+        let program = Program { memory, vpid, procname };
+        for lane in &mut self.lanes {
+            let (records, bytes, lost) = (lane.records, lane.bytes, lane.lost.total());
+            lane.watch(&program, pass);
+            counters.records.fetch_add(lane.records - records, Ordering::Relaxed);
+            counters.bytes.fetch_add(lane.bytes - bytes, Ordering::Relaxed);
+            counters.lost.fetch_add(lane.lost.total().saturating_sub(lost), Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn snapshot(&mut self, pass: &mut Pass<'_>, since: Option<u64>, part: &mut SnapshotPart) {
+        self.find_lanes();
+        let Added { ref memory, vpid, procname, .. } = *self.added;
+        let program = Program { memory, vpid, procname };
+        for lane in &mut self.lanes {
+            lane.snapshot(&program, pass, since, part);
+        }
+    }
+
+    pub(crate) fn look(&mut self, pass: &mut Pass<'_>, counters: &Counters) -> bool {
+        self.find_lanes();
+        self.count_lost_lane(pass);
+        let Added { ref memory, vpid, procname, .. } = *self.added;
+        let program = Program { memory, vpid, procname };
+        let mut busy = false;
+        for lane in &mut self.lanes {
+            let (records, bytes, lost) = (lane.records, lane.bytes, lane.lost.total());
+            let taken = lane.look(&program, pass);
+            busy |= taken >= memory.layout().ring_bytes / 4;
+            if lane.records != records {
+                counters.records.fetch_add(lane.records - records, Ordering::Relaxed);
+                counters.bytes.fetch_add(lane.bytes - bytes, Ordering::Relaxed);
+            }
+            let lost_now = lane.lost.total();
+            if lost_now != lost {
+                counters.lost.fetch_add(lost_now - lost, Ordering::Relaxed);
+            }
+        }
+        busy
+    }
+
+    /// Threads that found no lane: told of on the first lane's stream [spec/trace.md 6].
+    pub(crate) fn count_lost_lane(&mut self, pass: &Pass<'_>) {
+        let value = self.added.memory.view().header().lost_lane.load(Ordering::Relaxed);
+        let grown = value.wrapping_sub(self.lost_lane_seen);
+        let (from, from_ns) = (self.seen_cycles, self.seen_ns);
+        (self.seen_ns, self.seen_cycles) = (pass.ns, pass.cycles);
+        if grown == 0 || self.lost_lane_closed {
+            return;
+        }
+        let (to, is_sane) = (pass.source.read(), grown <= allowed_growth(from_ns, pass.ns));
+        let Some(lane) = self.lanes.first_mut() else { return };
+        if is_sane {
+            lane.lose(Cause::Lane, grown, from, to);
+            self.lost_lane_seen = value;
+        } else {
+            self.lost_lane_closed = true;
+            let what = format!("the counter of records without a lane went from {} to {value}", self.lost_lane_seen);
+            lane.damage.push(crate::lane::LaneDamage { at: to, what, closed: false });
+        }
+    }
+
+    pub(crate) fn finish(&mut self, pass: &mut Pass<'_>) {
+        let Added { ref memory, vpid, procname, .. } = *self.added;
+        let program = Program { memory, vpid, procname };
+        for lane in &mut self.lanes {
+            lane.finish(&program, pass);
+        }
+    }
+}
