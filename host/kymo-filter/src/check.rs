@@ -1,6 +1,8 @@
 //! Filters against events: every name is found or refused, every comparison is of things that compare. `names` finds
-//! what no event has; `typed` makes the plan of one event.
+//! what no event has; `typed` makes the plan of one event,
+//! of `conditions`.
 
+mod conditions;
 mod names;
 mod typed;
 

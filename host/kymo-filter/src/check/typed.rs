@@ -1,11 +1,12 @@
 //! The plan of one event: what each side of a comparison is, and what the comparison then means.
 
+use super::conditions::{among_labels, fold, gather, pair, test};
 use super::names::is_bare;
 use super::written;
 use crate::ast::{Arith, Compare, Context, Expr, ExprKind, FieldRef, Latency};
 use crate::error::{Error, Span, either, near, some_of};
 use crate::glob::glob_matches;
-use crate::plan::{Cond, Number, Operand, Source, Test, TestKind, Wanted};
+use crate::plan::{Cond, Number, Operand, Source, TestKind, Wanted};
 use crate::schema::{Event, Kind, Label, Place};
 
 /// What went wrong for some events, and where the same went right for others.
@@ -557,76 +558,4 @@ impl<'a> Typer<'a, '_> {
 
 fn is_word(expr: &Expr, word: &str) -> bool {
     matches!(&expr.kind, ExprKind::Field(field) if field.name == word)
-}
-
-fn test(kind: TestKind, negate: bool, span: Span) -> Cond {
-    Cond::Test(Test { kind, negate, span })
-}
-
-fn pair(left: Source, right: Source, span: Span) -> Cond {
-    test(TestKind::Pair { left, op: Compare::Eq, right }, false, span)
-}
-
-/// A test of constants, decided.
-fn fold(cond: Cond) -> Cond {
-    struct Nothing;
-    impl crate::plan::Record for Nothing {
-        fn field(&self, _: &Place) -> crate::plan::Value<'_> {
-            crate::plan::Value::Absent
-        }
-
-        fn context(&self, _: Context) -> crate::plan::Value<'_> {
-            crate::plan::Value::Absent
-        }
-    }
-    Cond::Const(cond.holds(&Nothing, &[]))
-}
-
-fn among_labels(place: &Place, labels: &[&Label], span: Span) -> Cond {
-    let one = |label: &&Label| {
-        let place = place.clone();
-        let kind = match label.low == label.high {
-            true => TestKind::Number {
-                left: Operand::Source(Source::Place(place)),
-                op: Compare::Eq,
-                right: Operand::Const(Number::Int(label.low)),
-            },
-            false => TestKind::Between { place, low: label.low, high: label.high },
-        };
-        test(kind, false, span)
-    };
-    // No label at all: the field is there, and is none of them.
-    Cond::join(labels.iter().map(one).collect(), false)
-}
-
-/// Many comparisons of one operand with integers become one search.
-fn gather(cond: Cond, negate: bool, span: Span) -> Cond {
-    const WORTH: usize = 4;
-    let parts = match &cond {
-        Cond::Any(parts) if !negate => parts,
-        Cond::All(parts) if negate => parts,
-        _ => return cond,
-    };
-    let (mut values, mut same) = (Vec::with_capacity(parts.len()), None);
-    for part in parts {
-        let Cond::Test(Test { kind: TestKind::Number { left, op: Compare::Eq, right }, negate: inner, .. }) = part
-        else {
-            return cond;
-        };
-        let Operand::Const(Number::Int(value)) = right else { return cond };
-        if *inner != negate || same.is_some_and(|same| same != left) {
-            return cond;
-        }
-        same = Some(left);
-        values.push(*value);
-    }
-    match same {
-        Some(operand) if values.len() >= WORTH => {
-            let operand = operand.clone();
-            values.sort_unstable();
-            values.dedup();
-            test(TestKind::Ints { operand, values }, negate, span)
-        }
-        _ => cond,
-    }
 }
