@@ -255,3 +255,11 @@ pub fn text_of(path: &std::path::Path) -> String {
     let _ = file.and_then(|mut file| file.read_to_string(&mut text));
     text
 }
+
+/// The count behind the first `words` in what a person reads, such as `LOST 1,234 records`.
+#[track_caller]
+pub fn count_behind(text: &str, words: &str) -> u64 {
+    let behind = text.split(words).nth(1).unwrap_or_else(|| panic!("no {words:?} in {text}"));
+    let digits: String = behind.chars().take_while(|c| c.is_ascii_digit() || *c == ',').filter(|c| *c != ',').collect();
+    digits.parse().unwrap_or_else(|_| panic!("no count behind {words:?} in {text}"))
+}

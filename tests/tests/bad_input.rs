@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use kymo_tests::process::number;
-use kymo_tests::{Lab, Recorded, babeltrace, paths, skip, trace};
+use kymo_tests::{Lab, Recorded, babeltrace, paths, process, skip, trace};
 
 fn produce(lab: &Lab) -> String {
     lab.cc("produce.c").to_str().unwrap().to_owned()
@@ -96,15 +96,7 @@ fn check_full(lab: &Lab, recorded: &Recorded, read: &kymo_tests::Read) {
     assert!((read.records.len() as u64) < produced, "{}: nothing was full", lab.name());
     assert!(read.code == 0, "the trace so far is whole:\n{}", read.stderr);
     // The summary may not have found a place either; what is said at the end is the account.
-    let lost: String = stderr
-        .split("LOST ")
-        .nth(1)
-        .unwrap()
-        .chars()
-        .take_while(|c| c.is_ascii_digit() || *c == ',')
-        .filter(|c| *c != ',')
-        .collect();
-    assert_eq!(read.records.len() as u64 + lost.parse::<u64>().unwrap(), produced, "{stderr}");
+    assert_eq!(read.records.len() as u64 + process::count_behind(stderr, "LOST "), produced, "{stderr}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What the kernel's rings lost is counted as the kernel counts it, and dated: produced = recorded + lost.
 
 use kymo_tests::kernel::{FIRST_NUMBER, NUMBERS, each};
-use kymo_tests::{Kernel, Lab, Proc, Recorded, babeltrace, trace};
+use kymo_tests::{Kernel, Lab, Proc, Recorded, babeltrace, process, trace};
 use rustix::process::Signal;
 
 use crate::calls;
@@ -177,15 +177,7 @@ fn no_space_left() {
     assert!(seen > 0 && seen < produced, "{seen} in the trace\n{}", outcome.stderr);
     let numbers: Vec<u64> = read.of("syscall_entry_close").map(|record| record.number("fd") - FIRST_NUMBER).collect();
     trace::assert_counts_up(&numbers, seen);
-    let lost: String = outcome
-        .stderr
-        .split("kernel: LOST ")
-        .nth(1)
-        .unwrap()
-        .chars()
-        .take_while(|c| c.is_ascii_digit() || *c == ',')
-        .filter(|c| *c != ',')
-        .collect();
-    assert_eq!(seen + lost.parse::<u64>().unwrap(), produced, "{}", outcome.stderr);
+    let lost = process::count_behind(&outcome.stderr, "kernel: LOST ");
+    assert_eq!(seen + lost, produced, "{}", outcome.stderr);
     kernel.assert_clean(outcome.number("pid") as u32);
 }
