@@ -29,8 +29,8 @@ pub const ONE_RECORD: u64 = 1 << 32;
 /// Mask of the part of a clock value that a record holds.
 pub const TIME_MASK: u64 = (1 << 48) - 1;
 
-/// First page of the memory (`struct kymo_mem`). The collector writes it before the program sees it, except the last
-/// three words.
+/// First page of the memory (`struct kymo_mem`). The collector writes it before the program sees it, except
+/// `lost_lane` and `lanes_used`.
 #[repr(C)]
 #[allow(missing_docs, reason = "the fields are those of struct kymo_mem")]
 pub struct MemHeader {
@@ -50,7 +50,53 @@ pub struct MemHeader {
     pub lanes_used: AtomicU32,
     /// Offset of the marks of lane 0; 0 in discard mode.
     pub marks_offset: AtomicU32,
+    /// Bits [`mem_flags`].
+    pub flags: AtomicU32,
+    /// Bits [`context`]: what stands behind a record's thread id.
+    pub contexts: AtomicU32,
+    /// Counters in `perf`.
+    pub perf_count: AtomicU32,
+    pub unused: AtomicU32,
+    pub perf: [PerfCounter; PERF_MAX],
 }
+
+/// Bits of [`MemHeader::flags`].
+pub mod mem_flags {
+    /// Writers that have agreed wait for room.
+    pub const BLOCK: u32 = 1;
+    /// Several programs write into these rings.
+    pub const SHARED: u32 = 2;
+}
+
+/// Bits of [`MemHeader::contexts`], in the order in which the contexts stand [spec/context.md].
+pub mod context {
+    /// u32: the process.
+    pub const VPID: u32 = 1;
+    /// i32: priority at the thread's first record.
+    pub const PRIO: u32 = 2;
+    /// i32: priority now, by a system call.
+    pub const PRIO_NOW: u32 = 4;
+    /// u64: number of the control group.
+    pub const CGROUP: u32 = 8;
+    /// 16 bytes, NUL padded.
+    pub const PROCNAME: u32 = 16;
+    /// u64 for each counter of the header.
+    pub const PERF: u32 = 32;
+    /// u16 count, then so many u64.
+    pub const CALLSTACK: u32 = 64;
+}
+
+/// A counter as perf_event_open(2) knows it (`struct kymo_perf`).
+#[repr(C)]
+#[allow(missing_docs, reason = "the fields are those of struct kymo_perf")]
+pub struct PerfCounter {
+    pub r#type: AtomicU32,
+    pub unused: AtomicU32,
+    pub config: AtomicU64,
+}
+
+/// Counters that records can have.
+pub const PERF_MAX: usize = 4;
 
 /// What a collector notes for whoever finds the memory after its death, at [`NOTES_OFFSET`] of the header page. No program
 /// reads or writes it [spec/session.md 6].
@@ -100,12 +146,16 @@ pub struct RingBlock {
 }
 
 const _: () = {
-    assert!(size_of::<MemHeader>() == 72);
+    assert!(size_of::<MemHeader>() == 152);
     assert!(offset_of!(MemHeader, ring_bytes) == 24);
     assert!(offset_of!(MemHeader, data_offset) == 32);
     assert!(offset_of!(MemHeader, lost_lane) == 56);
     assert!(offset_of!(MemHeader, lanes_used) == 64);
     assert!(offset_of!(MemHeader, marks_offset) == 68);
+    assert!(offset_of!(MemHeader, flags) == 72);
+    assert!(offset_of!(MemHeader, contexts) == 76);
+    assert!(offset_of!(MemHeader, perf) == 88);
+    assert!(size_of::<PerfCounter>() == 16);
     assert!(size_of::<Marks>() == 512);
     assert!(NOTES_OFFSET + size_of::<Notes>() <= MEM_HEADER_BYTES as usize);
     assert!(size_of::<RingBlock>() == 128);

@@ -52,7 +52,7 @@ macro_rules! offsets {
 #[test]
 fn shared_memory_is_laid_out_alike() {
     check(
-        &offsets!("kymo_mem", MemHeader: magic, abi, kind, clock, lane_count, ring_bytes, rings_offset, data_offset, mem_bytes, serial, lost_lane, lanes_used, marks_offset),
+        &offsets!("kymo_mem", MemHeader: magic, abi, kind, clock, lane_count, ring_bytes, rings_offset, data_offset, mem_bytes, serial, lost_lane, lanes_used, marks_offset, flags, contexts, perf_count, perf),
     );
     check(
         &offsets!("kymo_ring", RingBlock: head, last, tail, lost_full, lost_size, lost_restart, reserve, unused_word, owner, unused),
@@ -73,6 +73,17 @@ fn constants_are_alike() {
         ("KYMO_ONE_RECORD", ring::ONE_RECORD),
         ("KYMO_CHUNKS", ring::CHUNKS.into()),
         ("KYMO_MARKS", ring::MARKS as u64),
+        ("sizeof(struct kymo_perf)", size_of::<ring::PerfCounter>() as u64),
+        ("KYMO_PERF_MAX", ring::PERF_MAX as u64),
+        ("KYMO_MEM_BLOCK", ring::mem_flags::BLOCK.into()),
+        ("KYMO_MEM_SHARED", ring::mem_flags::SHARED.into()),
+        ("KYMO_CONTEXT_VPID", ring::context::VPID.into()),
+        ("KYMO_CONTEXT_PRIO", ring::context::PRIO.into()),
+        ("KYMO_CONTEXT_PRIO_NOW", ring::context::PRIO_NOW.into()),
+        ("KYMO_CONTEXT_CGROUP", ring::context::CGROUP.into()),
+        ("KYMO_CONTEXT_PROCNAME", ring::context::PROCNAME.into()),
+        ("KYMO_CONTEXT_PERF", ring::context::PERF.into()),
+        ("KYMO_CONTEXT_CALLSTACK", ring::context::CALLSTACK.into()),
         ("sizeof(struct kymo_marks)", size_of::<ring::Marks>() as u64),
         ("KYMO_KIND_RSEQ", Kind::Rseq.code().into()),
         ("KYMO_KIND_PORTABLE", Kind::Portable.code().into()),

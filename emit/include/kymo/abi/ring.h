@@ -35,8 +35,33 @@ enum kymo_clock {
 	KYMO_CLOCK_MONOTONIC = 2, /* CLOCK_MONOTONIC, in nanoseconds */
 };
 
-/* First page of the memory. Written by the collector before the program sees it, except the
- * last three words. */
+enum kymo_mem_flags {
+	KYMO_MEM_BLOCK = 1,  /* writers that have agreed wait for room [session.md 12] */
+	KYMO_MEM_SHARED = 2, /* several programs write into these rings [session.md 13] */
+};
+
+/* What a record has between its thread id and its payload, in this order [context.md]. */
+enum kymo_context {
+	KYMO_CONTEXT_VPID = 1,	     /* u32 */
+	KYMO_CONTEXT_PRIO = 2,	     /* i32, as it was at the thread's first record */
+	KYMO_CONTEXT_PRIO_NOW = 4,   /* i32, by a system call */
+	KYMO_CONTEXT_CGROUP = 8,     /* u64 */
+	KYMO_CONTEXT_PROCNAME = 16,  /* 16 bytes, NUL padded */
+	KYMO_CONTEXT_PERF = 32,	     /* u64 for each counter in the header */
+	KYMO_CONTEXT_CALLSTACK = 64, /* u16 count, then so many u64 */
+};
+
+/* A counter, as perf_event_open(2) knows it. */
+struct kymo_perf {
+	uint32_t type;
+	uint32_t unused;
+	uint64_t config;
+};
+KYMO_CHECK_SIZE(struct kymo_perf, 16);
+#define KYMO_PERF_MAX 4u
+
+/* First page of the memory. Written by the collector before the program sees it, except lost_lane
+ * and lanes_used. */
 struct kymo_mem {
 	uint64_t magic;
 	uint32_t abi;
@@ -51,10 +76,18 @@ struct kymo_mem {
 	uint64_t lost_lane;    /* program: records lost because no lane was free for the thread */
 	uint32_t lanes_used;   /* program, portable: lanes at and above this were never claimed */
 	uint32_t marks_offset; /* collector: bytes to the marks of lane 0; 0 in discard mode */
+	uint32_t flags;        /* collector: enum kymo_mem_flags */
+	uint32_t contexts;     /* collector: enum kymo_context: what stands behind a record's thread id */
+	uint32_t perf_count;   /* collector: of perf; at most KYMO_PERF_MAX */
+	uint32_t unused;
+	struct kymo_perf perf[KYMO_PERF_MAX];
 };
-KYMO_CHECK_SIZE(struct kymo_mem, 72);
+KYMO_CHECK_SIZE(struct kymo_mem, 152);
 KYMO_CHECK_OFFSET(struct kymo_mem, lanes_used, 64);
 KYMO_CHECK_OFFSET(struct kymo_mem, marks_offset, 68);
+KYMO_CHECK_OFFSET(struct kymo_mem, flags, 72);
+KYMO_CHECK_OFFSET(struct kymo_mem, contexts, 76);
+KYMO_CHECK_OFFSET(struct kymo_mem, perf, 88);
 KYMO_CHECK_OFFSET(struct kymo_mem, ring_bytes, 24);
 KYMO_CHECK_OFFSET(struct kymo_mem, data_offset, 32);
 KYMO_CHECK_OFFSET(struct kymo_mem, lost_lane, 56);
