@@ -17,6 +17,7 @@ pub mod paths;
 pub mod process;
 pub mod random;
 pub mod record;
+pub mod session;
 pub mod socket;
 pub mod trace;
 

@@ -1,24 +1,8 @@
 //! Sessions that come to running programs, one after the other and many at once; and collectors that are killed.
 
-use kymo_tests::{Lab, Proc, Ring, babeltrace, trace};
+use kymo_tests::session::{ask, runner};
+use kymo_tests::{Lab, Ring, babeltrace, trace};
 use rustix::process::Signal;
-
-/// A runner that is ready.
-fn runner(lab: &Lab) -> Proc {
-    let program = match lab.path("runner") {
-        there if there.exists() => there,
-        _ => lab.cc("runner.c"),
-    };
-    let proc = lab.spawn(program, &[]);
-    proc.until("ready");
-    proc
-}
-
-/// Says a line and waits for the answer.
-fn ask(proc: &mut Proc, line: &str, answer: &str) -> String {
-    proc.say(line);
-    proc.until(answer)
-}
 
 /// Room for a burst, however late the collector comes.
 const ROOM: [&str; 4] = ["--ring-size", "8M", "--memory", "16G"];

@@ -3,78 +3,11 @@
 
 use std::path::PathBuf;
 
+use kymo_tests::session::{Session, ask, runner, session};
 use kymo_tests::socket::Packets;
 use kymo_tests::{Lab, Outcome, Proc, Read, trace};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Signal, kill_process};
 use serde_json::Value;
-
-/// A session of a test: ends with it.
-struct Session<'a> {
-    lab: &'a Lab,
-    name: String,
-    pid: Pid,
-}
-
-impl<'a> Session<'a> {
-    /// Starts a session into the directory of its name.
-    #[track_caller]
-    fn start(lab: &'a Lab, name: &str, args: &[&str]) -> Session<'a> {
-        let outcome = start(lab, name, args).expect(0);
-        let ready: Value = serde_json::from_str(&outcome.stdout).expect("what was started, as JSON");
-        let pid = Pid::from_raw(ready["pid"].as_i64().expect("a process id") as i32).expect("a process id");
-        Session { lab, name: name.to_owned(), pid }
-    }
-
-    #[track_caller]
-    fn ask(&self, args: &[&str]) -> Value {
-        let outcome = session(self.lab, &[&[args[0], &self.name, "--json"], &args[1..]].concat()).expect(0);
-        serde_json::from_str(&outcome.stdout).unwrap_or_else(|error| panic!("{error} in {:?}", outcome.stdout))
-    }
-
-    /// Waits until the status is right.
-    #[track_caller]
-    fn until(&self, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
-        self.lab.wait_for(what, || Some(self.ask(&["status"])).filter(&is_so))
-    }
-
-    fn kill(&self) {
-        let _ = kill_process(self.pid, Signal::KILL);
-    }
-}
-
-impl Drop for Session<'_> {
-    fn drop(&mut self) {
-        // Of this test by its id; a stop before it is the usual end, and leaves nothing to be killed.
-        let stat = std::fs::read_to_string(format!("/proc/{}/cmdline", self.pid.as_raw_nonzero())).unwrap_or_default();
-        if stat.contains("--detached") && stat.contains(&self.name) {
-            self.kill();
-        }
-    }
-}
-
-fn session(lab: &Lab, args: &[&str]) -> Outcome {
-    lab.kymo(&[&["session"], args].concat())
-}
-
-fn start(lab: &Lab, name: &str, args: &[&str]) -> Outcome {
-    let dir = lab.path(name);
-    session(lab, &[&["start", name, "--json", "-o", dir.to_str().expect("UTF-8")], args].concat())
-}
-
-fn runner(lab: &Lab) -> Proc {
-    let program = match lab.path("runner") {
-        there if there.exists() => there,
-        _ => lab.cc("runner.c"),
-    };
-    let proc = lab.spawn(program, &[]);
-    proc.until("ready");
-    proc
-}
-
-fn ask(proc: &mut Proc, line: &str, answer: &str) {
-    proc.say(line);
-    proc.until(answer);
-}
 
 #[track_caller]
 fn contains(text: &str, part: &str) {
