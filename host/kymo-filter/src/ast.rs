@@ -88,7 +88,11 @@ impl Expr {
                 list.iter().for_each(|item| item.walk(see));
             }
             ExprKind::And(parts) | ExprKind::Or(parts) => parts.iter().for_each(|part| part.walk(see)),
-            ExprKind::Latency(latency) => latency.by.iter().for_each(|key| key.walk(see)),
+            ExprKind::Latency(latency) => {
+                latency.by.iter().flat_map(|key| [&key.from, &key.to]).for_each(|key| key.walk(see));
+                latency.when.iter().for_each(|when| when.walk(see));
+            }
+            ExprKind::Wakeup(when) => when.iter().for_each(|when| when.walk(see)),
             _ => {}
         }
     }
@@ -113,8 +117,10 @@ pub enum ExprKind {
     Has(FieldRef),
     /// `len(FIELD)`
     Len(FieldRef),
-    /// `latency(FROM, TO, by=KEY, ...)`
+    /// `latency(FROM, TO, by=KEY, ..., where=CONDITION)`
     Latency(Latency),
+    /// `wakeup(CONDITION)`
+    Wakeup(Option<Box<Expr>>),
     /// `!x`
     Not(Box<Expr>),
     /// `-x`
@@ -193,7 +199,18 @@ pub struct Latency {
     /// The event that closes.
     pub to: Pattern,
     /// Fields and contexts that must agree; none: the last opening counts.
-    pub by: Vec<Expr>,
+    pub by: Vec<Key>,
+    /// Holds for the records that open.
+    pub when: Option<Box<Expr>>,
+}
+
+/// What two records must agree in: a field or context of each.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Key {
+    /// Of the record that opens.
+    pub from: Expr,
+    /// Of the one that closes; the same where one name stands for both.
+    pub to: Expr,
 }
 
 /// Operators between numbers, from the weakest.

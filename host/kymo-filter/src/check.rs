@@ -6,7 +6,7 @@ mod conditions;
 mod names;
 mod typed;
 
-use crate::ast::{Expr, ExprKind, Filter, Latency};
+use crate::ast::{Expr, ExprKind, Filter};
 use crate::error::{Error, Span};
 use crate::glob::glob_matches;
 use crate::latency::Pair;
@@ -33,8 +33,12 @@ impl Filter {
         let text = if self.text.0.is_empty() { self.to_string() } else { self.text.0.clone() };
         names::check(self, &text, &events)?;
         let latencies = collect(&self.expr);
-        let pairs = latencies.iter().map(|latency| Pair::new(latency, &events, &text)).collect::<Result<_, _>>()?;
         let mut found = typed::Findings::default();
+        let mut condition = |when: &Expr, event: &Event| typed::plan(when, event, &events, &text, &[], &mut found);
+        let pairs = latencies
+            .iter()
+            .map(|latency| Pair::new(latency, &events, &text, &mut condition))
+            .collect::<Result<_, _>>()?;
         let mut plans = Vec::with_capacity(events.len());
         for event in &events {
             let selected = self.selector.as_ref().is_none_or(|selector| glob_matches(&selector.glob, &event.name));
@@ -82,10 +86,10 @@ impl Checked {
 }
 
 /// The different pairs of an expression.
-fn collect(expr: &Expr) -> Vec<&Latency> {
-    let mut found: Vec<&Latency> = Vec::new();
+fn collect(expr: &Expr) -> Vec<&ExprKind> {
+    let mut found: Vec<&ExprKind> = Vec::new();
     expr.walk(&mut |expr| match &expr.kind {
-        ExprKind::Latency(latency) if !found.contains(&latency) => found.push(latency),
+        pair @ (ExprKind::Latency(_) | ExprKind::Wakeup(_)) if !found.contains(&pair) => found.push(pair),
         _ => {}
     });
     found

@@ -8,32 +8,63 @@ use crate::ast::{Context, Expr, ExprKind, Latency, Pattern};
 use crate::check::Checked;
 use crate::error::{Error, Span};
 use crate::glob::glob_matches;
-use crate::plan::{Record, Source, Value};
+use crate::plan::{Cond, Record, Source, Value};
 use crate::schema::{Event, Kind};
+use crate::wakeup;
 
 /// Openings that a [`Matcher`] keeps for each pair.
 pub const OPEN_MAX: usize = 1 << 16;
 
-/// Which events open and close a pair, and by which keys.
+/// Which events open and close a pair, and by which keys. All by event.
 #[derive(Clone, Debug)]
 pub(crate) struct Pair {
-    /// By event.
-    opens: Vec<Option<Vec<Source>>>,
-    /// By event.
-    closes: Vec<Option<Vec<Source>>>,
+    pub opens: Vec<Option<Opening>>,
+    pub closes: Vec<Option<Vec<Source>>>,
+    /// Wake-ups: a thread ceases to run.
+    pub leaves: Vec<Option<wakeup::Leaving>>,
 }
 
+/// How an event opens.
+#[derive(Clone, Debug)]
+pub(crate) struct Opening {
+    pub keys: Vec<Source>,
+    /// Holds for the records that open; others take away what was open.
+    pub when: Cond,
+    /// Whether it takes the place of an opening with the same keys.
+    pub replaces: bool,
+}
+
+/// Makes the plan of a condition for one event.
+pub(crate) type Planner<'p> = dyn FnMut(&Expr, &Event) -> Cond + 'p;
+
 impl Pair {
-    /// Errors: a key that is neither integer, bool, nor text; two ends of which no event has all keys.
-    pub fn new(latency: &Latency, events: &[Event], text: &str) -> Result<Self, Error> {
-        Ok(Self {
-            opens: side(&latency.from, &latency.by, events, text)?,
-            closes: side(&latency.to, &latency.by, events, text)?,
-        })
+    /// Of `latency(...)` or `wakeup(...)`. Errors: a key that is neither integer, bool, nor text; two ends of which no event has
+    /// all keys.
+    pub fn new(kind: &ExprKind, events: &[Event], text: &str, plan: &mut Planner<'_>) -> Result<Self, Error> {
+        match kind {
+            ExprKind::Latency(latency) => Self::of_latency(latency, events, text, plan),
+            ExprKind::Wakeup(when) => Ok(wakeup::pair(when.as_deref(), events, plan)),
+            _ => Ok(Self { opens: Vec::new(), closes: Vec::new(), leaves: Vec::new() }),
+        }
+    }
+
+    fn of_latency(latency: &Latency, events: &[Event], text: &str, plan: &mut Planner<'_>) -> Result<Self, Error> {
+        let from: Vec<&Expr> = latency.by.iter().map(|key| &key.from).collect();
+        let to: Vec<&Expr> = latency.by.iter().map(|key| &key.to).collect();
+        let mut opening = |(keys, event): (Option<Vec<Source>>, &Event)| {
+            let when = latency.when.as_deref().map_or(Cond::Const(true), |when| plan(when, event));
+            keys.map(|keys| Opening { keys, when, replaces: true })
+        };
+        let opens = side(&latency.from, &from, events, text)?.into_iter().zip(events).map(&mut opening).collect();
+        Ok(Self { opens, closes: side(&latency.to, &to, events, text)?, leaves: Vec::new() })
+    }
+
+    fn is_of_wakeups(&self) -> bool {
+        !self.leaves.is_empty()
     }
 }
 
-fn side(pattern: &Pattern, by: &[Expr], events: &[Event], text: &str) -> Result<Vec<Option<Vec<Source>>>, Error> {
+fn side(pattern: &Pattern, by: &[&Expr], events: &[Event], text: &str) -> Result<Vec<Option<Vec<Source>>>, Error> {
     let keys_of = |event: &Event| -> Result<Option<Vec<Source>>, Error> {
         if !glob_matches(&pattern.glob, &event.name) {
             return Ok(None);
@@ -81,6 +112,8 @@ pub struct PairCounts {
     pub unopened: u64,
     /// Records of these events without a key or a time.
     pub without_key: u64,
+    /// Wake-ups: threads that ran again without one, because they had been preempted.
+    pub preempted: u64,
 }
 
 /// Finds the latencies of one pair in records that are given in the order of time.
@@ -100,7 +133,8 @@ pub struct PairLatency {
 #[derive(Clone, Copy, Debug)]
 struct Open {
     number: u64,
-    ns: i128,
+    /// When; `None` where a thread can run without having been woken.
+    ns: Option<i128>,
 }
 
 impl PairLatency {
@@ -126,7 +160,8 @@ impl PairLatency {
     pub fn feed<R: Record>(&mut self, event: usize, record: &R) -> Option<i128> {
         let closes = self.pair.closes.get(event).is_some_and(Option::is_some);
         let opens = self.pair.opens.get(event).is_some_and(Option::is_some);
-        if !closes && !opens {
+        let leaves = self.pair.leaves.get(event).is_some_and(Option::is_some);
+        if !closes && !opens && !leaves {
             return None;
         }
         let Value::Int(ns) = record.context(Context::Time) else {
@@ -134,10 +169,40 @@ impl PairLatency {
             return None;
         };
         let latency = if closes { self.close(event, record, ns) } else { None };
+        if leaves {
+            self.leave(event, record);
+        }
         if opens {
             self.begin(event, record, ns);
         }
         latency
+    }
+
+    /// Records were lost: which threads wait after a wake-up is not known any more.
+    fn lost(&mut self) {
+        if self.pair.is_of_wakeups() {
+            self.open.clear();
+            self.order.clear();
+        }
+    }
+
+    /// A thread ceases to run. If it could go on, it needs no wake-up, and one that came while it ran was for nothing.
+    fn leave<R: Record>(&mut self, event: usize, record: &R) {
+        let Some(leaving) = self.pair.leaves[event].as_ref() else { return };
+        if !write_key(&mut self.key, std::slice::from_ref(&leaving.thread), record) {
+            return;
+        }
+        match leaving.how(record) {
+            wakeup::Left::Runnable => self.insert(None),
+            wakeup::Left::Dead => drop(self.open.remove(self.key.as_slice())),
+            // It was preempted before, and that is over. A wake-up may be older than the switch: it came while the thread went to sleep.
+            wakeup::Left::Asleep => {
+                if self.open.get(self.key.as_slice()).is_some_and(|open| open.ns.is_none()) {
+                    self.open.remove(self.key.as_slice());
+                }
+            }
+            wakeup::Left::Idle => {}
+        }
     }
 
     fn close<R: Record>(&mut self, event: usize, record: &R, ns: i128) -> Option<i128> {
@@ -149,22 +214,42 @@ impl PairLatency {
             self.counts.unopened += 1;
             return None;
         };
-        self.counts.closed += 1;
-        Some(ns - open.ns)
+        match open.ns {
+            Some(begin) => {
+                self.counts.closed += 1;
+                Some(ns - begin)
+            }
+            None => {
+                self.counts.preempted += 1;
+                None
+            }
+        }
     }
 
     fn begin<R: Record>(&mut self, event: usize, record: &R, ns: i128) {
-        let Some(sources) = self.pair.opens[event].as_deref() else { return };
-        if !write_key(&mut self.key, sources, record) {
+        let Some(opening) = self.pair.opens[event].as_ref() else { return };
+        if !write_key(&mut self.key, &opening.keys, record) {
             self.counts.without_key += 1;
             return;
         }
+        let before = self.open.get(self.key.as_slice());
+        let can_run = before.is_some_and(|open| open.ns.is_none());
+        if can_run || (before.is_some() && !opening.replaces) {
+            return;
+        }
+        self.counts.replaced += u64::from(before.is_some());
+        match opening.when.holds(record, &[]) {
+            true => self.insert(Some(ns)),
+            false => drop(self.open.remove(self.key.as_slice())),
+        }
+    }
+
+    /// Puts an opening at `self.key`; the oldest ones go where there is no room.
+    fn insert(&mut self, ns: Option<i128>) {
         let key: Box<[u8]> = self.key.as_slice().into();
         self.next += 1;
         let number = self.next;
-        if self.open.insert(key.clone(), Open { number, ns }).is_some() {
-            self.counts.replaced += 1;
-        }
+        self.open.insert(key.clone(), Open { number, ns });
         self.order.push_back((number, key));
         while self.open.len() > self.open_max {
             let Some((number, key)) = self.order.pop_front() else { break };
@@ -227,6 +312,16 @@ impl Matcher {
             *latency = pair.feed(event, record);
         }
         self.checked.plans.get(event).is_some_and(|plan| plan.holds(record, &self.latencies))
+    }
+
+    /// Tells that records were lost before the next one: a thread that was woken may have run since.
+    pub fn lost(&mut self) {
+        self.pairs.iter_mut().for_each(PairLatency::lost);
+    }
+
+    /// The latency that the newest record closed, nanoseconds; of several pairs the first.
+    pub fn latency_ns(&self) -> Option<i128> {
+        self.latencies.iter().flatten().next().copied()
     }
 
     /// The filter.

@@ -19,8 +19,9 @@ mod program;
 mod schema;
 mod token;
 mod units;
+mod wakeup;
 
-pub use ast::{Arith, Compare, Context, Expr, ExprKind, FieldRef, Filter, Latency, Pattern, Step};
+pub use ast::{Arith, Compare, Context, Expr, ExprKind, FieldRef, Filter, Key, Latency, Pattern, Step};
 pub use check::Checked;
 pub use compile::{CompileError, compile};
 pub use error::{Error, Span};

@@ -1,6 +1,6 @@
 //! Tokens to expressions, by strength of binding [spec/filter.md 2].
 
-use crate::ast::{Arith, Compare, Context, Expr, ExprKind, FieldRef, Filter, Latency, Pattern, Source, Step};
+use crate::ast::{Arith, Compare, Context, Expr, ExprKind, FieldRef, Filter, Key, Latency, Pattern, Source, Step};
 use crate::error::{Error, Span, either, near};
 use crate::token::{Placed, Token, tokens};
 
@@ -9,7 +9,7 @@ pub const DEPTH_MAX: usize = 64;
 /// Bytes of an expression that are accepted.
 pub const TEXT_BYTES_MAX: usize = 1 << 16;
 
-const FUNCTIONS: [&str; 3] = ["has", "len", "latency"];
+const FUNCTIONS: [&str; 4] = ["has", "len", "latency", "wakeup"];
 /// Strength of the bindings that are not arithmetic.
 const OR: u8 = 1;
 const AND: u8 = 2;
@@ -312,7 +312,10 @@ impl Parser<'_> {
             Token::Pattern(glob) if self.is_sign(".") => self.qualified(glob, span)?,
             Token::Pattern(glob) => return Err(self.pattern_as_operand(&glob, span)),
             Token::Word(word) if word == "true" || word == "false" => ExprKind::Bool(word == "true"),
-            Token::Word(word) if self.is_sign("(") => self.function(&word, span)?,
+            Token::Word(word) if self.is_sign("(") => {
+                let (kind, depth) = self.function(&word, span)?;
+                return Ok((Expr { kind, span: Span::new(span.start, self.behind()) }, depth));
+            }
             Token::Word(word) if word != "in" => ExprKind::Field(self.path(None, word)?),
             Token::Quoted(word) => ExprKind::Field(self.path(None, word)?),
             Token::Sign("(") => {
@@ -415,23 +418,24 @@ impl Parser<'_> {
         }
     }
 
-    fn function(&mut self, name: &str, span: Span) -> Result<ExprKind, Error> {
+    fn function(&mut self, name: &str, span: Span) -> Result<(ExprKind, usize), Error> {
         if !FUNCTIONS.contains(&name) {
             let near = near(name, FUNCTIONS);
             let help = match near.is_empty() {
-                true => "functions are has(FIELD), len(FIELD) and latency(FROM, TO, by=FIELD)".into(),
+                true => "functions are has(FIELD), len(FIELD), latency(FROM, TO, by=FIELD) and wakeup()".into(),
                 false => format!("did you mean {}?", either(&near)),
             };
             return Err(self.error(span, format!("there is no function `{name}`"), help));
         }
         self.expect("(", "")?;
-        let kind = match name {
-            "latency" => ExprKind::Latency(self.latency()?),
-            "has" => ExprKind::Has(self.field_argument("has")?),
-            _ => ExprKind::Len(self.field_argument("len")?),
+        let (kind, depth) = match name {
+            "latency" => self.latency()?,
+            "wakeup" => self.wakeup()?,
+            "has" => (ExprKind::Has(self.field_argument("has")?), 1),
+            _ => (ExprKind::Len(self.field_argument("len")?), 1),
         };
         self.expect(")", "add the missing `)`")?;
-        Ok(kind)
+        Ok((kind, depth))
     }
 
     fn field_argument(&mut self, function: &str) -> Result<FieldRef, Error> {
@@ -445,28 +449,86 @@ impl Parser<'_> {
         }
     }
 
-    fn latency(&mut self) -> Result<Latency, Error> {
+    fn latency(&mut self) -> Result<(ExprKind, usize), Error> {
         const HELP: &str = "write `latency(FROM, TO, by=FIELD)`";
         let from = self.event_argument()?;
         self.expect(",", HELP)?;
         let to = self.event_argument()?;
-        let mut by = Vec::new();
-        if self.accept(",") {
-            let Placed { token, span } = self.next();
-            if token != Token::Word("by".into()) {
-                let message = format!("expected `by=`, found {}", self.shown(&token));
-                return Err(self.error(span, message, HELP));
+        let (mut by, mut when, mut depth) = (Vec::new(), None, 1);
+        while when.is_none() && self.accept(",") {
+            if self.is_named("where") {
+                self.at += 2;
+                let (condition, deeper) = self.opening_condition()?;
+                (when, depth) = (Some(Box::new(condition)), deeper);
+                continue;
             }
-            self.expect("=", HELP)?;
+            if by.is_empty() {
+                let Placed { token, span } = self.next();
+                if token != Token::Word("by".into()) {
+                    let message = format!("expected `by=`, found {}", self.shown(&token));
+                    return Err(self.error(span, message, HELP));
+                }
+                self.expect("=", HELP)?;
+            }
             by.push(self.key()?);
-            while self.accept(",") {
-                by.push(self.key()?);
-            }
         }
-        Ok(Latency { from, to, by })
+        Ok((ExprKind::Latency(Latency { from, to, by, when }), depth))
     }
 
-    fn key(&mut self) -> Result<Expr, Error> {
+    fn wakeup(&mut self) -> Result<(ExprKind, usize), Error> {
+        if self.is_sign(")") {
+            return Ok((ExprKind::Wakeup(None), 1));
+        }
+        let (condition, depth) = self.opening_condition()?;
+        Ok((ExprKind::Wakeup(Some(condition.into())), depth))
+    }
+
+    /// Whether `NAME=` comes next.
+    fn is_named(&self, name: &str) -> bool {
+        let follows = self.tokens.get(self.at + 1).map(|placed| &placed.token);
+        self.peek().token == Token::Word(name.into()) && follows == Some(&Token::Sign("="))
+    }
+
+    /// A condition on records that open a pair, and how deep the pair is with it.
+    fn opening_condition(&mut self) -> Result<Deep, Error> {
+        let (condition, depth) = self.expr(OR)?;
+        let mut inner = None;
+        condition.walk(&mut |expr| {
+            if matches!(expr.kind, ExprKind::Latency(_) | ExprKind::Wakeup(_)) {
+                inner = Some(expr.span);
+            }
+        });
+        if let Some(span) = inner {
+            let help = "say it beside the other one: `latency(...) > 5ms && latency(...) > 1ms`";
+            return Err(self.error(span, "a record that opens a pair has no latency yet", help));
+        }
+        self.bound(depth + 1)?;
+        Ok((condition, depth + 1))
+    }
+
+    /// One name for both records, or `FROM:TO`.
+    fn key(&mut self) -> Result<Key, Error> {
+        if let Token::Pattern(pattern) = &self.peek().token
+            && let Some((from, to)) = pattern.split_once(':')
+        {
+            let is_name = |name: &str| !name.is_empty() && !name.contains(['*', '?', ':']);
+            let span = self.peek().span;
+            if is_name(from) && is_name(to) {
+                let field = |name: &str, start: usize| Expr {
+                    kind: ExprKind::Field(FieldRef { event: None, name: name.to_owned(), steps: Vec::new() }),
+                    span: Span::new(start, start + name.len()),
+                };
+                let key = Key { from: field(from, span.start), to: field(to, span.end - to.len()) };
+                self.at += 1;
+                return Ok(key);
+            }
+        }
+        let from = self.half_key()?;
+        let to = if self.accept(":") { self.half_key()? } else { from.clone() };
+        Ok(Key { from, to })
+    }
+
+    fn half_key(&mut self) -> Result<Expr, Error> {
         let span = self.peek().span;
         let (key, _) = self.operand()?;
         match key.kind {

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Formatter, Write as _};
 
-use crate::ast::{Arith, Expr, ExprKind, FieldRef, Filter, Latency, Pattern, Step};
+use crate::ast::{Arith, Expr, ExprKind, FieldRef, Filter, Key, Latency, Pattern, Step};
 use crate::token::is_word;
 
 /// Words that a field's name must be told from.
@@ -38,6 +38,8 @@ impl Display for Expr {
             ExprKind::Has(field) => write!(f, "has({field})"),
             ExprKind::Len(field) => write!(f, "len({field})"),
             ExprKind::Latency(latency) => latency.fmt(f),
+            ExprKind::Wakeup(None) => f.write_str("wakeup()"),
+            ExprKind::Wakeup(Some(when)) => write!(f, "wakeup({when})"),
             ExprKind::Not(of) => write!(f, "!{}", Within(of, UNARY)),
             ExprKind::Neg(of) => write!(f, "-{}", Within(of, UNARY)),
             ExprKind::Binary(op, left, right) => {
@@ -114,7 +116,33 @@ impl Display for Latency {
             f.write_str(", by=")?;
             separated(f, self.by.iter(), ", ")?;
         }
+        if let Some(when) = &self.when {
+            write!(f, ", where={when}")?;
+        }
         f.write_char(')')
+    }
+}
+
+impl Display for Key {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        if self.from == self.to {
+            return self.from.fmt(f);
+        }
+        // A colon behind a name would belong to the name of an event, where what follows is not a name too.
+        match (plain(&self.from), plain(&self.to)) {
+            (Some(from), Some(to)) => write!(f, "{from}:{to}"),
+            _ => write!(f, "{} : {}", self.from, self.to),
+        }
+    }
+}
+
+/// The name of a field that needs neither quotes nor steps.
+fn plain(expr: &Expr) -> Option<&str> {
+    match &expr.kind {
+        ExprKind::Field(FieldRef { event: None, name, steps }) if steps.is_empty() => {
+            (is_name(name) && !RESERVED.contains(&name.as_str())).then_some(name)
+        }
+        _ => None,
     }
 }
 

@@ -3,7 +3,9 @@
 mod support;
 
 use kymo_filter::probe::{self, events};
-use kymo_filter::{Arith, Compare, Context, Expr, ExprKind, FieldRef, Filter, Latency, Pattern, Step, compile, parse};
+use kymo_filter::{
+    Arith, Compare, Context, Expr, ExprKind, FieldRef, Filter, Key, Latency, Pattern, Step, compile, parse,
+};
 use proptest::prelude::*;
 use support::*;
 
@@ -30,8 +32,24 @@ fn context() -> impl Strategy<Value = Context> {
 
 fn latency() -> impl Strategy<Value = ExprKind> {
     let key = prop_oneof![field(Just(None)).prop_map(ExprKind::Field), context().prop_map(ExprKind::Context)];
-    let by = prop::collection::vec(key.prop_map(Expr::from), 0..3);
-    (pattern(), pattern(), by).prop_map(|(from, to, by)| ExprKind::Latency(Latency { from, to, by }))
+    let key = key.prop_map(Expr::from).boxed();
+    let different = (key.clone(), key.clone()).prop_map(|(from, to)| Key { from, to });
+    let by = prop::collection::vec(prop_oneof![key.prop_map(Key::same), different], 0..3);
+    (pattern(), pattern(), by, opening())
+        .prop_map(|(from, to, by, when)| ExprKind::Latency(Latency { from, to, by, when }))
+}
+
+/// A condition on what opens a pair.
+fn opening() -> impl Strategy<Value = Option<Box<Expr>>> {
+    let compare = (field(Just(None)), any::<u64>()).prop_map(|(field, value)| {
+        let (left, right) = (ExprKind::Field(field).into(), ExprKind::Int(value).into());
+        ExprKind::Compare(Compare::Gt, Box::new(left), Box::new(right))
+    });
+    let list = prop::collection::vec(compare.prop_map(Expr::from), 1..3);
+    prop::option::of(list.prop_map(|mut list| match list.len() {
+        1 => list.remove(0).into(),
+        _ => Box::new(ExprKind::Or(list).into()),
+    }))
 }
 
 fn expr() -> impl Strategy<Value = Expr> {
@@ -46,6 +64,7 @@ fn expr() -> impl Strategy<Value = Expr> {
         any_field().prop_map(ExprKind::Has),
         any_field().prop_map(ExprKind::Len),
         latency(),
+        opening().prop_map(ExprKind::Wakeup),
     ];
     leaf.prop_map(Expr::from).prop_recursive(5, 40, 4, |inner| {
         let ariths = [

@@ -215,3 +215,17 @@ fn the_oldest_opening_is_dropped_and_counted() {
     let (times, matcher) = latencies("latency(req:begin, req:end, by=id) == 1", 4, &records);
     assert_eq!((times.len(), matcher.pairs()[0].open()), (50_000, 0));
 }
+
+#[test]
+fn keys_of_two_names_and_openings_on_a_condition() {
+    let records = [(1, 7, 0), (2, 7, 10), (1, 3, 20), (2, 3, 30), (1, 7, 40), (1, 7, 50), (2, 7, 60)];
+    let times = |text: &str| latencies(text, 16, &records).0;
+    assert_eq!(times("latency(req:begin, req:end, by=id:id) == 10"), [10, 30, 60]);
+    assert_eq!(times("latency(req:begin, req:end, by=id : id, where=id > 5) == 10"), [10, 60]);
+    // The names of two fields that never agree: `status` is 0.
+    assert_eq!(times("latency(req:begin, req:end, by=id:status) > 0"), [0i128; 0]);
+    assert_eq!(times("latency(req:begin, req:end, where=id == 3) > 0"), [30]);
+    // What opens without the condition takes away what was open.
+    let records = [(1, 3, 0), (1, 7, 10), (2, 7, 20)];
+    assert_eq!(latencies("latency(req:begin, req:end, where=id == 3) > 0", 16, &records).0, [0i128; 0]);
+}

@@ -1,9 +1,10 @@
 //! Names that no event has: fields, members, events.
 
-use crate::ast::{Compare, Expr, ExprKind, FieldRef, Filter, Latency, Pattern};
+use crate::ast::{Compare, Expr, ExprKind, FieldRef, Filter, Key, Latency, Pattern};
 use crate::error::{Error, Span, either, near, some_of};
 use crate::glob::glob_matches;
 use crate::schema::Event;
+use crate::wakeup;
 
 struct Names<'a> {
     text: &'a str,
@@ -46,6 +47,7 @@ impl<'a> Names<'a> {
         match &expr.kind {
             ExprKind::Field(field) | ExprKind::Has(field) | ExprKind::Len(field) => self.field(field, expr.span),
             ExprKind::Latency(latency) => self.latency(latency),
+            ExprKind::Wakeup(when) => self.wakeup(when.as_deref(), expr.span),
             ExprKind::Not(of) | ExprKind::Neg(of) => self.expr(of),
             ExprKind::Binary(_, left, right) => [left, right].iter().try_for_each(|side| self.expr(side)),
             ExprKind::Compare(op, left, right) => self.sides(*op, left, right),
@@ -82,12 +84,30 @@ impl<'a> Names<'a> {
     }
 
     fn latency(&self, latency: &Latency) -> Result<(), Error> {
-        for pattern in [&latency.from, &latency.to] {
+        for (pattern, is_opening) in [(&latency.from, true), (&latency.to, false)] {
             let scope = self.matching(pattern)?;
             let names = Names { text: self.text, events: self.events, scope };
-            latency.by.iter().try_for_each(|key| names.expr(key))?;
+            let side = |key: &Key| names.expr(if is_opening { &key.from } else { &key.to });
+            latency.by.iter().try_for_each(side)?;
+            latency.when.iter().filter(|_| is_opening).try_for_each(|when| names.expr(when))?;
         }
         Ok(())
+    }
+
+    /// The scheduler's events must be there, and those of wake-ups must have what the condition names.
+    fn wakeup(&self, when: Option<&Expr>, span: Span) -> Result<(), Error> {
+        let of = |is_wanted: fn(wakeup::Role) -> bool| {
+            let is_one = |event: &&Event| wakeup::role(event).is_some_and(is_wanted);
+            self.events.iter().filter(is_one).collect::<Vec<_>>()
+        };
+        let scope = of(|role| role != wakeup::Role::Switch);
+        if scope.is_empty() || of(|role| role == wakeup::Role::Switch).is_empty() {
+            let message = "there are no events of wake-ups and switches".to_owned();
+            let help = "record sched_switch and sched_waking of the kernel: -k sched".to_owned();
+            return Err(self.error(span, message, help));
+        }
+        let names = Names { text: self.text, events: self.events, scope };
+        when.map_or(Ok(()), |when| names.expr(when))
     }
 
     fn field(&self, field: &FieldRef, span: Span) -> Result<(), Error> {

@@ -3,7 +3,7 @@
 use super::conditions::{among_labels, fold, gather, pair, test};
 use super::names::is_bare;
 use super::written;
-use crate::ast::{Arith, Compare, Context, Expr, ExprKind, FieldRef, Latency};
+use crate::ast::{Arith, Compare, Context, Expr, ExprKind, FieldRef};
 use crate::error::{Error, Span, either, near, some_of};
 use crate::glob::glob_matches;
 use crate::plan::{Cond, Number, Operand, Source, TestKind, Wanted};
@@ -81,7 +81,7 @@ pub(super) fn plan(
     event: &Event,
     events: &[Event],
     text: &str,
-    latencies: &[&Latency],
+    latencies: &[&ExprKind],
     found: &mut Findings,
 ) -> Cond {
     let mut typer = Typer { event, events, text, latencies, found, leaf: expr.span };
@@ -102,7 +102,7 @@ struct Typer<'a, 'f> {
     event: &'a Event,
     events: &'a [Event],
     text: &'a str,
-    latencies: &'a [&'a Latency],
+    latencies: &'a [&'a ExprKind],
     found: &'f mut Findings,
     /// The comparison that is looked at.
     leaf: Span,
@@ -193,9 +193,9 @@ impl<'a> Typer<'a, '_> {
             ExprKind::Context(Context::Proc) => Typed::Text(Source::Context(Context::Proc)),
             ExprKind::Context(context) => Typed::Number(Operand::Source(Source::Context(*context))),
             ExprKind::Len(field) => self.len(field, expr.span)?,
-            ExprKind::Latency(latency) => {
+            ExprKind::Latency(_) | ExprKind::Wakeup(_) => {
                 // All pairs of the expression were collected before.
-                let pair = self.latencies.iter().position(|known| *known == latency).unwrap_or_default();
+                let pair = self.latencies.iter().position(|known| **known == expr.kind).unwrap_or_default();
                 Typed::Number(Operand::Latency(pair))
             }
             ExprKind::Neg(of) => match self.number(of)? {

@@ -49,7 +49,8 @@ pub struct Args {
     #[arg(long, value_name = "GLOB")]
     event: Vec<String>,
     /// Only records for which the condition holds, such as `axis == 2 && position > 0.5`, `motor:step.duration > 200us`,
-    /// `name ~ "ab*"`, `$tid == 7`, `latency(req:begin, req:end, by=id) > 5ms` (several times: all must hold)
+    /// `name ~ "ab*"`, `$tid == 7`, `latency(req:begin, req:end, by=id) > 5ms`, `wakeup() > 1ms`
+    /// (several times: all must hold)
     #[arg(long, value_name = "EXPR")]
     filter: Vec<String>,
     /// Also the records of the state dump: what processes, files and devices there were when recording began and ended.
@@ -143,6 +144,7 @@ fn print(
                 totals.lost_places += 1;
                 format.loss(&mut out, &loss);
                 learn.iter_mut().for_each(|learn| learn.loss(&loss));
+                filters.lost();
             }
             Some(Item::Record(record)) => {
                 let shown = selection.event(record.trace, record.event_position);

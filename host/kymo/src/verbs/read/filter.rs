@@ -77,6 +77,11 @@ impl Filters {
         holds
     }
 
+    /// Tells that records were lost before the next one.
+    pub fn lost(&mut self) {
+        self.filters.iter_mut().for_each(|one| one.matcher.lost());
+    }
+
     /// Learns the kinds of an event from its first record, and holds the filters against them.
     fn look(&mut self, event: usize, record: &read::Record<'_>) {
         self.seen[event] = true;

@@ -231,7 +231,10 @@ fn show(
     out: &mut Vec<u8>,
 ) -> bool {
     match item {
-        Item::Loss(loss) => format.loss(out, loss),
+        Item::Loss(loss) => {
+            filters.lost();
+            format.loss(out, loss);
+        }
         Item::Record(record) => {
             let is_shown = selection.event(record.trace, record.event_position) == Shown::Yes;
             if !filters.matches(record, is_shown) || !is_shown {
