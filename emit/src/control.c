@@ -34,14 +34,17 @@ static int own_socket = -1;
 static bool without_thread;
 static bool attach_in_helper; /* a forked child that still writes into its parent's rings */
 
+/* Who holds it ends sessions, and must not wait for their room should it trace, in malloc say. */
 void kymo_lock(void)
 {
+	kymo_self()->busy++;
 	pthread_mutex_lock(&lock);
 }
 
 void kymo_unlock(void)
 {
 	pthread_mutex_unlock(&lock);
+	kymo_self()->busy--;
 }
 
 static int64_t now_ms(void)
@@ -260,6 +263,7 @@ static void after_fork_in_child(void)
 
 	/* We hold the lock; nobody else is here. Where the kernel does not wipe, this does. */
 	pthread_mutex_init(&lock, NULL);
+	kymo_self()->busy--;
 	if (own_socket >= 0)
 		close(own_socket);
 	own_socket = -1;

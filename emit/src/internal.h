@@ -3,7 +3,7 @@
  * internal.h: what the files of libkymo share. The flow: register.c (modules) -> control.c
  * (sockets, helper thread) -> session.c (messages, slots) -> memory.c (mappings), filter_make.c;
  * record.c, filter.c and portable.c are the record path's out-of-line part and know nothing of
- * sockets.
+ * sockets. block.c is where a record waits, if it may.
  */
 #ifndef KYMO_INTERNAL_H
 #define KYMO_INTERNAL_H
@@ -29,6 +29,8 @@ struct kymo_self {
 	uint32_t tid;
 	uint32_t generation; /* kymo_process.generation when tid was read */
 	uint16_t claim[KYMO_SLOTS]; /* index of its lane + 1; 0: none */
+	/* Records in progress out of line, and 1 more under kymo_lock: above 1 nothing waits for room. */
+	uint32_t busy;
 };
 
 /* One mapped session memory. Private to the process; the record path sees only struct kymo_slot. */
@@ -43,6 +45,7 @@ struct kymo_memory {
 	uint64_t serial;
 	bool locked;
 	uint64_t touched_bytes;
+	uint64_t block_ns; /* a record waits so long for room; 0: not at all */
 };
 
 /* A portable lane that a thread holds. Never unmapped, so a stale index is harmless. */
@@ -79,6 +82,18 @@ struct kymo_ring *kymo_hold(uint32_t slot);
 void kymo_release(uint32_t slot);
 bool kymo_slot_idle(uint32_t slot);
 void kymo_copy_segs(uint8_t *to, const struct kymo_seg *segs, const struct kymo_seg *segs_end);
+
+/* block.c */
+struct kymo_wait { /* of one record; zeros: it has not waited */
+	uint64_t end_ns; /* CLOCK_MONOTONIC */
+	uint32_t pause_ns;
+	bool is_over;
+};
+void kymo_block_init(void);
+int kymo_block_agree(struct kymo_memory *memory);
+bool kymo_may_wait(const struct kymo_self *self, struct kymo_wait *wait,
+		   const struct kymo_memory *memory);
+void kymo_wait(struct kymo_wait *wait);
 
 /* overwrite.c */
 bool kymo_overwrite(const struct kymo_memory *memory, uint32_t lane, uint64_t *head, uint64_t bytes);

@@ -242,20 +242,26 @@ static bool reserve(const struct kymo_memory *memory, struct kymo_ring *ring, ui
 	}
 }
 
-void kymo_portable_write(struct kymo_self *self, struct kymo_event *event, uint32_t slot,
-			 uint64_t step, const struct kymo_seg *segs,
-			 const struct kymo_seg *segs_end)
+/*
+ * One attempt, with all that it takes given back at its end: who waits for room between two
+ * attempts is outside of the lane, and what handlers record meanwhile is published. Returns whether
+ * that settles the record.
+ */
+static bool attempt(struct kymo_self *self, struct kymo_event *event, uint32_t slot, uint64_t step,
+		    const struct kymo_seg *segs, const struct kymo_seg *segs_end,
+		    struct kymo_wait *wait)
 {
 	struct kymo_slot *to = &kymo_process->slots[slot];
 	struct kymo_claim *claim = lane_of(self, slot);
 	uint64_t bytes = step - KYMO_ONE_RECORD;
 	uint64_t position, word;
 	struct kymo_ring *ring;
+	bool settled = true;
 	uint8_t *at;
 	uint16_t id;
 
 	if (!claim)
-		return;
+		return true;
 	__atomic_store_n(&claim->users, claim->users + 1, __ATOMIC_RELAXED);
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	/* Switched off since: the helper thread fences, then looks at users. */
@@ -270,7 +276,9 @@ void kymo_portable_write(struct kymo_self *self, struct kymo_event *event, uint3
 	if (bytes > KYMO_RECORD_MAX || bytes > to->room) {
 		kymo__add_local(&ring->lost_size, 1);
 	} else if (!reserve(&kymo_memories[slot], ring, id, step, &position, &word)) {
-		kymo__add_local(&ring->lost_full, 1);
+		settled = !kymo_may_wait(self, wait, &kymo_memories[slot]);
+		if (settled)
+			kymo__add_local(&ring->lost_full, 1);
 	} else {
 		at = claim->data + (position & to->mask);
 		memcpy(at, &word, sizeof(word));
@@ -282,4 +290,18 @@ void kymo_portable_write(struct kymo_self *self, struct kymo_event *event, uint3
 out:
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	__atomic_store_n(&claim->users, claim->users - 1, __ATOMIC_RELEASE);
+	return settled;
+}
+
+void kymo_portable_write(struct kymo_self *self, struct kymo_event *event, uint32_t slot,
+			 uint64_t step, const struct kymo_seg *segs,
+			 const struct kymo_seg *segs_end)
+{
+	struct kymo_wait wait = { 0 };
+
+	while (!attempt(self, event, slot, step, segs, segs_end, &wait)) {
+		kymo_wait(&wait);
+		/* This may be a child by now, of a handler that forked. */
+		kymo_refresh(self);
+	}
 }

@@ -2,7 +2,8 @@
 /*
  * record.c: a record for all sessions, out of line: several sessions, restarts, a full ring, the
  * spill lane, a thread's first record, filters. Reached when the inline attempt did not write. No
- * locks; atomics only where a record is lost or spilled.
+ * locks; atomics only where a record is lost or spilled. Nobody waits, but in a session and a program
+ * that want it so [session.md 12].
  */
 #include <errno.h>
 #include <string.h>
@@ -82,12 +83,20 @@ static void count(uint64_t *counter)
 
 /* A record on its way out of line. */
 struct record {
+	struct kymo_self *self;
 	const struct kymo_slot *slot;
 	const struct kymo_memory *memory;
 	uint64_t step;
-	uint32_t tid;
 	uint16_t id;
+	struct kymo_wait wait;
 	const struct kymo_seg *segs, *segs_end;
+};
+
+/* What becomes of a record that an attempt did not write. */
+enum verdict {
+	SETTLED, /* nobody wants it any more, or its loss is counted, or it was spilled */
+	RETRY,	 /* another attempt may succeed */
+	WAIT,	 /* another one behind a pause may */
 };
 
 /* The spill lane, by plain code under its try-lock. Nobody waits. */
@@ -112,19 +121,26 @@ static void spill(struct kymo_ring *rings, uint32_t lane, const struct record *r
 	word = kymo_clock_read() << 16 | record->id;
 	__atomic_store_n(&ring->last, word, __ATOMIC_RELAXED);
 	memcpy(at, &word, sizeof(word));
-	memcpy(at + KYMO_RECORD_HEADER, &record->tid, sizeof(record->tid));
+	memcpy(at + KYMO_RECORD_HEADER, &record->self->tid, sizeof(record->self->tid));
 	kymo_copy_segs(at + KYMO__BEFORE_PAYLOAD, record->segs, record->segs_end);
 	__atomic_store_n(&ring->head, head + record->step, __ATOMIC_RELEASE);
 out:
 	__atomic_store_n(&ring->owner, 0, __ATOMIC_RELEASE);
 }
 
-/*
- * An attempt did not write. Finds out why. Returns true when that settles the record: nobody wants
- * it any more, or its loss is counted, or it was spilled. Returns false when another attempt may
- * succeed.
- */
-static bool settle(struct kymo_ring *rings, const struct record *record, bool last_attempt)
+/* The ring has no room. In overwrite mode there is some now. */
+static enum verdict settle_full(struct kymo_ring *rings, uint32_t cpu, struct record *record)
+{
+	if (kymo_overwrite(record->memory, cpu, &rings[cpu].head, record->step - KYMO_ONE_RECORD))
+		return RETRY;
+	if (kymo_may_wait(record->self, &record->wait, record->memory))
+		return WAIT;
+	count(&rings[cpu].lost_full);
+	return SETTLED;
+}
+
+/* An attempt did not write. Finds out why, and deals with it. The memory is held. */
+static enum verdict settle(struct kymo_ring *rings, struct record *record, bool last_attempt)
 {
 	const struct kymo_slot *slot = record->slot;
 	uint32_t cpu_count = __atomic_load_n(&slot->cpu_count, __ATOMIC_RELAXED);
@@ -132,31 +148,37 @@ static bool settle(struct kymo_ring *rings, const struct record *record, bool la
 	uint64_t bytes = record->step - KYMO_ONE_RECORD;
 
 	if (!record->id || !cpu_count)
-		return true;
+		return SETTLED;
 	if (bytes > KYMO_RECORD_MAX || bytes > slot->room) {
 		count(&rings[cpu < cpu_count ? cpu : cpu_count].lost_size);
-		return true;
+		return SETTLED;
 	}
-	if (cpu < cpu_count && is_full(&rings[cpu], record->step, slot->room) &&
-	    !kymo_overwrite(record->memory, cpu, &rings[cpu].head, bytes)) {
-		count(&rings[cpu].lost_full);
-		return true;
+	if (cpu < cpu_count && is_full(&rings[cpu], record->step, slot->room)) {
+		enum verdict verdict = settle_full(rings, cpu, record);
+
+		if (verdict != RETRY)
+			return verdict;
 	}
 	if (cpu < cpu_count && !last_attempt)
-		return false;
+		return RETRY;
 	spill(rings, cpu_count, record);
-	return true;
+	return SETTLED;
 }
 
-static void rseq_write(const struct kymo_self *self, struct kymo_event *event, uint32_t index,
+static void rseq_write(struct kymo_self *self, struct kymo_event *event, uint32_t index,
 		       uint64_t step, const struct kymo_seg *segs, const struct kymo_seg *segs_end)
 {
 	const struct kymo_slot *slot = &kymo_process->slots[index];
-	struct record record = { slot, &kymo_memories[index], step, self->tid, 0, segs, segs_end };
+	struct record record = { .self = self,
+				 .slot = slot,
+				 .memory = &kymo_memories[index],
+				 .step = step,
+				 .segs = segs,
+				 .segs_end = segs_end };
 
 	for (unsigned restarts = 0;; restarts++) {
 		struct kymo_ring *rings;
-		bool settled;
+		enum verdict verdict;
 
 		if (step - KYMO_ONE_RECORD <= KYMO_RECORD_MAX &&
 		    kymo__sequence_segs(slot, event, step, segs, segs_end))
@@ -167,10 +189,16 @@ static void rseq_write(const struct kymo_self *self, struct kymo_event *event, u
 		if (!rings)
 			return;
 		record.id = __atomic_load_n(&event->id[index], __ATOMIC_RELAXED);
-		settled = settle(rings, &record, restarts == RESTARTS_MAX);
+		verdict = settle(rings, &record, restarts >= RESTARTS_MAX);
 		kymo_release(index);
-		if (settled)
+		if (verdict == SETTLED)
 			return;
+		if (verdict == WAIT) {
+			restarts = 0;
+			kymo_wait(&record.wait);
+			/* This may be a child by now, of a handler that forked. */
+			kymo_refresh(self);
+		}
 	}
 }
 #endif
@@ -184,6 +212,7 @@ static __attribute__((noinline)) void write_to(uint32_t wanted, struct kymo_even
 	int saved_errno = errno;
 
 	kymo_refresh(self);
+	self->busy++;
 	for (; wanted; wanted &= wanted - 1) {
 		uint32_t slot = (uint32_t)__builtin_ctz(wanted);
 
@@ -195,6 +224,7 @@ static __attribute__((noinline)) void write_to(uint32_t wanted, struct kymo_even
 #endif
 		kymo_portable_write(self, event, slot, step, segs, segs_end);
 	}
+	self->busy--;
 	errno = saved_errno;
 }
 

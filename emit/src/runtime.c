@@ -104,6 +104,7 @@ void kymo_runtime_init(void)
 		kymo_slot_publish(slot, NULL);
 	kymo_process->generation = last_generation;
 	kymo_portable_init();
+	kymo_block_init();
 	kymo__module.rt = &kymo_runtime; /* for ffi.c */
 }
 

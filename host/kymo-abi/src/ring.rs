@@ -29,8 +29,11 @@ pub const ONE_RECORD: u64 = 1 << 32;
 /// Mask of the part of a clock value that a record holds.
 pub const TIME_MASK: u64 = (1 << 48) - 1;
 
+/// No record waits longer for room, nanoseconds.
+pub const BLOCK_NS_MAX: u64 = 10_000_000_000;
+
 /// First page of the memory (`struct kymo_mem`). The collector writes it before the program sees it, except
-/// `lost_lane` and `lanes_used`.
+/// `lost_lane`, `lanes_used`, `block_agreed` and `block_waits`.
 #[repr(C)]
 #[allow(missing_docs, reason = "the fields are those of struct kymo_mem")]
 pub struct MemHeader {
@@ -58,6 +61,13 @@ pub struct MemHeader {
     pub perf_count: AtomicU32,
     pub unused: AtomicU32,
     pub perf: [PerfCounter; PERF_MAX],
+    /// With [`mem_flags::BLOCK`]: how long a record waits for room at most.
+    pub block_ns: AtomicU64,
+    /// Records that had to wait. Written by the program.
+    pub block_waits: AtomicU64,
+    /// Processes that wait. Written by the program.
+    pub block_agreed: AtomicU32,
+    pub unused_word: AtomicU32,
 }
 
 /// Bits of [`MemHeader::flags`].
@@ -146,7 +156,10 @@ pub struct RingBlock {
 }
 
 const _: () = {
-    assert!(size_of::<MemHeader>() == 152);
+    assert!(size_of::<MemHeader>() == 176);
+    assert!(offset_of!(MemHeader, block_ns) == 152);
+    assert!(offset_of!(MemHeader, block_waits) == 160);
+    assert!(offset_of!(MemHeader, block_agreed) == 168);
     assert!(offset_of!(MemHeader, ring_bytes) == 24);
     assert!(offset_of!(MemHeader, data_offset) == 32);
     assert!(offset_of!(MemHeader, lost_lane) == 56);
@@ -416,6 +429,13 @@ impl<'a> View<'a> {
             }
         }
         header.magic.store(MEM_MAGIC, Relaxed);
+    }
+
+    /// Writers that have agreed wait for room, each record for `nanoseconds` at most; before a program sees the memory.
+    pub fn let_writers_wait(&self, nanoseconds: u64) {
+        use std::sync::atomic::Ordering::Relaxed;
+        self.header.block_ns.store(nanoseconds.min(BLOCK_NS_MAX), Relaxed);
+        self.header.flags.fetch_or(mem_flags::BLOCK, Relaxed);
     }
 }
 

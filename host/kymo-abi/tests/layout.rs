@@ -52,7 +52,7 @@ macro_rules! offsets {
 #[test]
 fn shared_memory_is_laid_out_alike() {
     check(
-        &offsets!("kymo_mem", MemHeader: magic, abi, kind, clock, lane_count, ring_bytes, rings_offset, data_offset, mem_bytes, serial, lost_lane, lanes_used, marks_offset, flags, contexts, perf_count, perf),
+        &offsets!("kymo_mem", MemHeader: magic, abi, kind, clock, lane_count, ring_bytes, rings_offset, data_offset, mem_bytes, serial, lost_lane, lanes_used, marks_offset, flags, contexts, perf_count, perf, block_ns, block_waits, block_agreed),
     );
     check(
         &offsets!("kymo_ring", RingBlock: head, last, tail, lost_full, lost_size, lost_restart, reserve, unused_word, owner, unused),

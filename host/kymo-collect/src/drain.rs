@@ -112,6 +112,9 @@ pub(crate) struct Totals {
     pub lost: Lost,
     pub first: Option<u64>,
     pub last: Option<u64>,
+    /// Whether its writers wait for room, and records that did: the program's own word.
+    pub may_wait: bool,
+    pub waits: u64,
 }
 
 impl Totals {
@@ -437,7 +440,12 @@ impl Drain {
     /// Adds a program that has ended to the report.
     fn file(&mut self, running: &Running) {
         let Added { process, vpid, .. } = *running.added;
-        let mut totals = Totals::default();
+        let header = running.added.memory.view().header();
+        let mut totals = Totals {
+            may_wait: header.block_agreed.load(Ordering::Relaxed) > 0,
+            waits: header.block_waits.load(Ordering::Relaxed),
+            ..Totals::default()
+        };
         for lane in &running.lanes {
             totals.add(lane);
             for interval in &lane.intervals {

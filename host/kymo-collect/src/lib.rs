@@ -53,6 +53,8 @@ pub use scope::Scope;
 pub use session::{ChildFiles, Config, Format, Progress, Session};
 pub use snapshot::{SnapshotDone, SnapshotRequest, TriggerSeen};
 pub use stream::is_stream_file;
-pub use summary::{Cause, ClockSummary, Damage, EventSeen, Loss, Lost, Outcome, ProcessSummary, SUMMARY_FILE, Summary};
+pub use summary::{
+    Blocking, Cause, ClockSummary, Damage, EventSeen, Loss, Lost, Outcome, ProcessSummary, SUMMARY_FILE, Summary,
+};
 pub use triggers::Acted;
 pub use watch::{Action, Triggers};

@@ -1,13 +1,15 @@
 //! From what the two threads found to the summary [spec/trace.md 7].
 
+use std::collections::HashSet;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::clock::{Calibration, Estimate};
 use crate::control::Found;
-use crate::drain::Report;
+use crate::drain::{Report, Totals};
 use crate::kernel::Recorded;
 use crate::session::Config;
-use crate::summary::{Cause, ClockSummary, EventSeen, Lost, Outcome, Summary};
+use crate::summary::{Blocking, Cause, ClockSummary, EventSeen, Lost, Outcome, Summary};
 
 /// What the summary says of the start of a session.
 #[derive(Debug)]
@@ -19,6 +21,7 @@ pub(crate) struct Start {
     clock: &'static str,
     cycles: u64,
     realtime_ns: u64,
+    block: Option<Duration>,
     /// What was wrong before anything was recorded.
     pub caveats: Vec<String>,
 }
@@ -33,6 +36,7 @@ impl Start {
             clock: calibration.source().0.name(),
             cycles: calibration.start_cycles(),
             realtime_ns: calibration.start_realtime_ns(),
+            block: config.block,
             caveats: Vec::new(),
         }
     }
@@ -68,6 +72,7 @@ impl Start {
             rings_bytes_max: 0,
             lost: Lost::default(),
             losses: Vec::new(),
+            blocking: None,
             flight: None,
             kernel: None,
             processes: Vec::new(),
@@ -96,10 +101,13 @@ impl Start {
                 entry.records += totals.records;
                 entry.bytes += totals.bytes;
                 entry.lost.add(&totals.lost);
+                entry.may_wait |= totals.may_wait;
+                entry.waits = entry.waits.saturating_add(totals.waits);
                 entry.first = [entry.first, totals.first].into_iter().flatten().min();
                 entry.last = entry.last.max(totals.last);
             }
         }
+        summary.blocking = self.block.map(|limit| blocking(limit, &report.processes));
         summary.marks = report.marks;
         summary.records += report.marks;
         if report.unseen > 0 {
@@ -163,4 +171,12 @@ impl Start {
         }
         summary
     }
+}
+
+/// A program that was given other rings while it ran is one.
+fn blocking(limit: Duration, processes: &[(usize, Totals)]) -> Blocking {
+    let waiting = || processes.iter().filter(|(_, totals)| totals.may_wait);
+    let programs: HashSet<usize> = waiting().map(|(process, _)| *process).collect();
+    let waits = waiting().fold(0u64, |sum, (_, totals)| sum.saturating_add(totals.waits));
+    Blocking { limit_s: limit.as_secs_f64(), programs: programs.len() as u64, waits }
 }

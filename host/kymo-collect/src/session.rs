@@ -73,6 +73,8 @@ pub struct Config {
     pub poll: Duration,
     /// Flight recorder: rings are overwritten, and written out by [`Session::snapshot`] only.
     pub flight: bool,
+    /// Writers whose program has agreed wait this long for room in a full ring [spec/session.md 12]; at most 10 s.
+    pub block: Option<Duration>,
     /// Rings are files in this directory, which survive the collector [`crate::recover`]; best on tmpfs or persistent memory.
     pub ring_dir: Option<PathBuf>,
     /// What a flight recorder watches for.
@@ -105,6 +107,7 @@ impl Config {
             poll: Duration::from_millis(1),
             flight: false,
             triggers: Triggers::default(),
+            block: None,
             ring_dir: None,
             kernel: None,
             kernel_optional: false,

@@ -169,6 +169,10 @@ pub struct ProcessSummary {
     pub bytes: u64,
     /// Records that are not.
     pub lost: Lost,
+    /// Whether its writers wait for room [`Blocking`].
+    pub may_wait: bool,
+    /// Records that had to.
+    pub waits: u64,
     /// Clock value of its first record.
     pub first: Option<u64>,
     /// Clock value that is not before its last record.
@@ -201,6 +205,17 @@ pub struct ClockSummary {
     pub offset_s: i64,
     /// See `offset_s`.
     pub offset_cycles: u64,
+}
+
+/// What waiting for room came to. Programs count for themselves.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Blocking {
+    /// How long a record waits at most.
+    pub limit_s: f64,
+    /// Programs that have agreed.
+    pub programs: u64,
+    /// Records that had to wait.
+    pub waits: u64,
 }
 
 /// The end of a session.
@@ -246,6 +261,8 @@ pub struct Summary {
     pub lost: Lost,
     /// The same, by process, lane and interval; at most a few thousand, the rest is merged.
     pub losses: Vec<Loss>,
+    /// Waiting for room, where that is allowed.
+    pub blocking: Option<Blocking>,
     /// Triggers of a flight recorder.
     pub flight: Option<crate::triggers::Acted>,
     /// The kernel, if it was recorded.

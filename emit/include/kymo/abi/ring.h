@@ -60,8 +60,13 @@ struct kymo_perf {
 KYMO_CHECK_SIZE(struct kymo_perf, 16);
 #define KYMO_PERF_MAX 4u
 
-/* First page of the memory. Written by the collector before the program sees it, except lost_lane
- * and lanes_used. */
+/* Nobody waits longer for room [session.md 12]. */
+#define KYMO_BLOCK_NS_MAX 10000000000ull
+
+/*
+ * First page of the memory. Written by the collector before the program sees it, except lost_lane,
+ * lanes_used, block_agreed and block_waits.
+ */
 struct kymo_mem {
 	uint64_t magic;
 	uint32_t abi;
@@ -81,8 +86,15 @@ struct kymo_mem {
 	uint32_t perf_count;   /* collector: of perf; at most KYMO_PERF_MAX */
 	uint32_t unused;
 	struct kymo_perf perf[KYMO_PERF_MAX];
+	uint64_t block_ns;     /* collector, with KYMO_MEM_BLOCK: how long a record waits for room at most */
+	uint64_t block_waits;  /* program: records that had to wait */
+	uint32_t block_agreed; /* program: processes that wait */
+	uint32_t unused_word;
 };
-KYMO_CHECK_SIZE(struct kymo_mem, 152);
+KYMO_CHECK_SIZE(struct kymo_mem, 176);
+KYMO_CHECK_OFFSET(struct kymo_mem, block_ns, 152);
+KYMO_CHECK_OFFSET(struct kymo_mem, block_waits, 160);
+KYMO_CHECK_OFFSET(struct kymo_mem, block_agreed, 168);
 KYMO_CHECK_OFFSET(struct kymo_mem, lanes_used, 64);
 KYMO_CHECK_OFFSET(struct kymo_mem, marks_offset, 68);
 KYMO_CHECK_OFFSET(struct kymo_mem, flags, 72);

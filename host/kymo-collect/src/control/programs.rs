@@ -74,6 +74,8 @@ impl Control {
             records: 0,
             bytes: 0,
             lost: Default::default(),
+            may_wait: false,
+            waits: 0,
             first: None,
             last: None,
         };
@@ -238,6 +240,9 @@ impl Control {
                 return false;
             }
         };
+        if let Some(time) = self.config.block {
+            memory.view().let_writers_wait(time.as_nanos() as u64);
+        }
         note_owner(&memory, self.metadata.uuid, vpid, procname(&comm), made_cycles);
         self.memory_used += charge;
         self.memory_used_max = self.memory_used_max.max(self.memory_used);

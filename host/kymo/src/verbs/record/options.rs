@@ -38,6 +38,9 @@ pub struct Options {
     /// Rings as files in this directory (best on tmpfs or persistent memory): they survive kymo and the program, see kymo recover
     #[arg(long, value_name = "DIR")]
     pub ring_dir: Option<PathBuf>,
+    /// Programs with KYMO_ALLOW_BLOCKING=1 wait up to this long for room in a full ring before a record is lost: 50ms, at most 10s
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    pub block: Option<Duration>,
     /// Microseconds between two looks at the rings
     #[arg(long, value_name = "US", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(50..=1_000_000))]
     pub poll_us: u64,
@@ -90,6 +93,7 @@ impl Options {
         config.filters = filters(&self.filter)?;
         config.memory_bytes_max = self.memory.unwrap_or_else(units::default_memory);
         config.ring_dir = self.ring_dir.as_deref().map(ring_dir).transpose()?;
+        config.block = self.block.map(block_time).transpose()?;
         config.poll = Duration::from_micros(self.poll_us);
         config.format = if self.ctf2 { Format::Ctf2 } else { Format::Ctf18 };
         config.command = self.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
@@ -104,8 +108,12 @@ impl Options {
 }
 
 impl Options {
-    /// Triggers mean something only to a flight recorder.
+    /// Triggers mean something only to a flight recorder, and waiting for room only without one.
     pub fn check_flight(&self, is_flight: bool) -> anyhow::Result<()> {
+        anyhow::ensure!(
+            !is_flight || self.block.is_none(),
+            "--block and --flight exclude each other: a flight recorder's rings are overwritten and never full"
+        );
         anyhow::ensure!(is_flight || !self.trigger.is_given(), "triggers are for a flight recorder: add --flight");
         Ok(())
     }
@@ -117,6 +125,13 @@ fn filters(texts: &[String]) -> anyhow::Result<Vec<Filter>> {
     let filters = texts.iter().map(parse).collect::<anyhow::Result<Vec<_>>>()?;
     kymo_collect::check_filters(&filters)?;
     Ok(filters)
+}
+
+/// How long a record waits at most.
+fn block_time(time: Duration) -> anyhow::Result<Duration> {
+    let most = Duration::from_nanos(kymo_abi::ring::BLOCK_NS_MAX);
+    anyhow::ensure!(time <= most, "--block: a record waits for at most {} s", most.as_secs());
+    Ok(time)
 }
 
 /// The directory for ring files; it is made where it does not exist.

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-use kymo_collect::{Acted, Cause, Loss, Outcome, Progress, Summary};
+use kymo_collect::{Acted, Blocking, Cause, Loss, Outcome, Progress, Summary};
 
 /// Losses that are named one by one.
 const LOSSES_SHOWN: usize = 8;
@@ -113,6 +113,7 @@ pub(crate) fn summary(summary: &Summary) -> Vec<String> {
         plural(summary.streams, "stream")
     ));
     losses(summary, &mut lines);
+    lines.extend(summary.blocking.as_ref().map(|blocking| waiting(blocking, summary.recorded_count)));
     processes(summary, &mut lines);
     if let Some(error) = &summary.write_error {
         lines.push(format!("writing ended: {error}; the trace is whole up to there"));
@@ -161,6 +162,21 @@ pub fn snapshots(flight: &Acted) -> Vec<String> {
         ));
     }
     lines
+}
+
+/// Who waited for room.
+fn waiting(blocking: &Blocking, recorded: u64) -> String {
+    let hint = match blocking.programs {
+        0 if recorded > 0 => " (a program agrees by KYMO_ALLOW_BLOCKING=1 in its environment)",
+        _ => "",
+    };
+    format!(
+        "{} of {} waited for room in full rings, {} did, each up to {} s{hint}",
+        count(blocking.programs),
+        plural(recorded, "program"),
+        plural(blocking.waits, "record"),
+        blocking.limit_s
+    )
 }
 
 fn processes(summary: &Summary, lines: &mut Vec<String>) {
