@@ -83,3 +83,9 @@ pub fn ask(proc: &mut Proc, line: &str, answer: &str) -> String {
     proc.say(line);
     proc.until(answer)
 }
+
+/// Fails unless `part` is in `text`.
+#[track_caller]
+pub fn contains(text: &str, part: &str) {
+    assert!(text.contains(part), "{part:?} is not in:\n{text}");
+}

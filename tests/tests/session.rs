@@ -3,16 +3,11 @@
 
 use std::path::PathBuf;
 
-use kymo_tests::session::{Session, ask, runner, session};
+use kymo_tests::session::{Session, ask, contains, runner, session};
 use kymo_tests::socket::Packets;
 use kymo_tests::{Lab, Outcome, Proc, Read, trace};
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
-
-#[track_caller]
-fn contains(text: &str, part: &str) {
-    assert!(text.contains(part), "{part:?} is not in:\n{text}");
-}
 
 #[test]
 fn events_are_switched_exactly_while_recording() {

@@ -152,7 +152,8 @@ pub struct RingBlock {
     pub reserve: AtomicU64,
     pub unused_word: AtomicU32,
     pub owner: AtomicU32,
-    pub unused: [AtomicU64; 8],
+    pub told: AtomicU64,
+    pub unused: [AtomicU64; 7],
 }
 
 const _: () = {
@@ -178,6 +179,7 @@ const _: () = {
     assert!(offset_of!(RingBlock, lost_restart) == 40);
     assert!(offset_of!(RingBlock, reserve) == 48);
     assert!(offset_of!(RingBlock, owner) == 60);
+    assert!(offset_of!(RingBlock, told) == 64);
 };
 
 /// A value of `head` or `tail`: bytes in the low half, records in the upper, modulo 2^64 [spec/ring.md 3.2].

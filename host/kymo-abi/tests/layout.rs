@@ -55,7 +55,7 @@ fn shared_memory_is_laid_out_alike() {
         &offsets!("kymo_mem", MemHeader: magic, abi, kind, clock, lane_count, ring_bytes, rings_offset, data_offset, mem_bytes, serial, lost_lane, lanes_used, marks_offset, flags, contexts, perf_count, perf, block_ns, block_waits, block_agreed),
     );
     check(
-        &offsets!("kymo_ring", RingBlock: head, last, tail, lost_full, lost_size, lost_restart, reserve, unused_word, owner, unused),
+        &offsets!("kymo_ring", RingBlock: head, last, tail, lost_full, lost_size, lost_restart, reserve, unused_word, owner, told, unused),
     );
 }
 

@@ -13,6 +13,7 @@ use kymo_ctf::write::EventClass;
 use rustix::time::ClockId;
 use serde::Serialize;
 
+use crate::chunks::{RotateJob, RotatedPart};
 use crate::clock::{Source, nanoseconds};
 use crate::lane::{Lane, Pass, Program};
 use crate::memory::Memory;
@@ -46,6 +47,8 @@ pub(crate) enum ToDrain {
     },
     /// Flight recorder: write what the rings hold.
     Snapshot(SnapshotJob),
+    /// Go on in another directory; and tell whom when that is done.
+    Rotate(RotateJob, Sender<()>),
     /// Triggers look once more, and no more after that.
     Settle,
     /// An event was given the next id.
@@ -161,6 +164,8 @@ pub(crate) struct Drain {
     ended: VecDeque<Running>,
     recent_marks: VecDeque<(u64, Vec<u8>)>,
     marks: Option<Stream>,
+    /// Records in the directories before the present one.
+    records_before: u64,
     report: Report,
 }
 
@@ -197,6 +202,7 @@ impl Drain {
             ended: VecDeque::new(),
             recent_marks: VecDeque::new(),
             marks: None,
+            records_before: 0,
             report,
         }
     }
@@ -281,6 +287,11 @@ impl Drain {
                 // Who asked may have given up.
                 let _ = job.reply.send(part);
             }
+            ToDrain::Rotate(job, gone) => {
+                let part = self.rotate(&job);
+                let _ = job.reply.send(part);
+                let _ = gone.send(());
+            }
             ToDrain::Look(reply) => {
                 let all = self.running.iter().flat_map(Running::ring_use).take(RING_USE_MAX).collect();
                 let _ = reply.send(all);
@@ -364,6 +375,33 @@ impl Drain {
         streams.finish();
         part.error = streams.stopped.map(|(error, _)| error);
         part
+    }
+
+    /// What the rings hold goes into the present directory, what comes into that of `job`.
+    fn rotate(&mut self, job: &RotateJob) -> RotatedPart {
+        let mut pass = Drain::pass_of(self.source, &mut self.report.streams, true);
+        for running in &mut self.running {
+            running.look(&mut pass, &self.counters);
+        }
+        let streams = &mut self.report.streams;
+        for running in &mut self.running {
+            let memory = &running.added.memory;
+            for lane in &mut running.lanes {
+                lane.note_told(memory);
+                lane.leave_file(streams);
+            }
+            memory.note_trace(job.uuid);
+        }
+        if let Some(stream) = self.marks.take() {
+            streams.release(stream);
+        }
+        let written = streams.go_on_in(&job.dir, job.uuid);
+        self.counters.stopped.store(0, Ordering::Relaxed);
+        let of_running = self.running.iter().flat_map(|running| &running.lanes).map(|lane| lane.records);
+        let of_ended = self.report.processes.iter().map(|(_, totals)| totals.records);
+        let all = of_running.chain(of_ended).sum::<u64>() + self.report.marks;
+        let records = all - std::mem::replace(&mut self.records_before, all);
+        RotatedPart { written, records }
     }
 
     /// Gives up the rings of the program that ended first. False where there is none.

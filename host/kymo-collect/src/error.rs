@@ -56,6 +56,11 @@ pub enum Error {
         "this session is no flight recorder: it writes everything, so there is nothing to take a snapshot of; start it with --flight"
     )]
     NotFlight,
+    /// A flight recorder writes nothing that could be cut.
+    #[error(
+        "this session is a flight recorder: it writes snapshots only (kymo session snapshot), so there is no trace to go on in another directory"
+    )]
+    Flight,
     /// A session of this name runs already.
     #[error(
         "a session {name:?} runs already (collector: process {pid}); `kymo session stop {name}` ends it, or choose another name"

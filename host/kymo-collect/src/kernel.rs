@@ -17,10 +17,12 @@ use kymo_ftrace::{Decoder, Naming, format};
 use kymo_tracefs::{Chosen, EventName, Instance, ProbeSpec, Settings, Tracefs, Wanted};
 
 use crate::Error;
+use crate::chunks::RotateJob;
 use crate::clock::Source;
 use crate::drain::Counters;
 use crate::session::ChildFiles;
 use crate::snapshot::SnapshotJob;
+use crate::stream::Written;
 
 pub(crate) use drain::{Drain, Order, Report};
 pub(crate) use state::StateDump;
@@ -286,6 +288,14 @@ impl Recording {
     pub(crate) fn side(&self) -> KernelSide {
         let Recording { orders, options, source, uuid, .. } = self;
         KernelSide { orders: orders.clone(), options: options.clone(), source: *source, uuid: *uuid }
+    }
+
+    /// The trace goes on in the directory of `job`, with a state dump of its own; the thread answers by the job's channel. Returns what
+    /// the state dump wrote into the directory behind.
+    pub(crate) fn rotate(&mut self, job: RotateJob) -> Written {
+        let (dir, uuid) = (job.dir.clone(), job.uuid);
+        let _ = self.orders.send(Order::Rotate(job));
+        self.state.as_mut().map_or_else(Written::default, |state| state.go_on_in(&dir, uuid))
     }
 
     /// Ends it: second state dump, events off, rings emptied, instance removed.

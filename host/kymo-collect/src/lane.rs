@@ -417,6 +417,20 @@ impl Lane {
         write::Program { vpid: program.vpid, lane: self.number, procname: program.procname }
     }
 
+    /// Notes for whoever finds the ring after our death how many of its losses packets tell of so far.
+    pub(crate) fn note_told(&self, memory: &Memory) {
+        let seen = self.lost_seen.iter().fold(0u64, |sum, lost| sum.saturating_add(*lost));
+        let ring = &memory.view().rings()[self.number as usize];
+        ring.told.store(seen.saturating_sub(self.lost_pending), Ordering::Relaxed);
+    }
+
+    /// The trace goes on in another directory: gives the file back.
+    pub(crate) fn leave_file(&mut self, streams: &mut Streams) {
+        if let Some(stream) = self.stream.take() {
+            streams.release(stream);
+        }
+    }
+
     /// A clock value that no record of the packet is behind [spec/ring.md 3.4].
     fn bound(&self, begin: u64, first: u64, last: u64, now: u64) -> u64 {
         let ahead = (last >> 16).wrapping_sub(first >> 16) & TIME_MASK;
@@ -455,9 +469,7 @@ impl Lane {
                 self.lost_pending = 0;
             }
         }
-        if let Some(stream) = self.stream.take() {
-            pass.streams.release(stream);
-        }
+        self.leave_file(pass.streams);
     }
 }
 

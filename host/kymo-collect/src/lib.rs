@@ -7,6 +7,7 @@
 //! Threads: *control* (module [`control`]) talks, *drain* (module [`drain`]) copies; a channel leads from one to the other.
 //! With the kernel as a source (module [`kernel`]) a third one turns its pages into packets.
 
+mod chunks;
 mod clock;
 mod control;
 mod drain;
@@ -36,6 +37,7 @@ mod summary;
 mod triggers;
 mod watch;
 
+pub use chunks::{Chunk, Rotation, chunk_dirs, is_chunk_dir};
 pub use control::{Changed, ProgramView, View};
 pub use drain::RingUse;
 pub use error::Error;

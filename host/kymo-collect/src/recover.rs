@@ -16,6 +16,7 @@ use rustix::time::ClockId;
 use serde::Serialize;
 
 use crate::Error;
+use crate::chunks::chunk_dirs;
 use crate::clock::{Source, nanoseconds};
 use crate::lane::{Lane, Pass, Program};
 use crate::memory::{FILE_PREFIX, Memory};
@@ -46,8 +47,6 @@ pub struct Recovered {
 /// files. Rings of other traces are left alone, with a caveat. The session must be dead.
 pub fn recover(ring_dir: &Path, trace: &Path) -> Result<Recovered, Error> {
     let mut recovered = Recovered { trace: trace.to_owned(), ..Recovered::default() };
-    let metadata = trace.join("metadata");
-    fs::metadata(&metadata).map_err(Error::file("find", &metadata))?;
     let mut paths: Vec<PathBuf> = fs::read_dir(ring_dir)
         .map_err(Error::file("look into", ring_dir))?
         .flatten()
@@ -55,26 +54,49 @@ pub fn recover(ring_dir: &Path, trace: &Path) -> Result<Recovered, Error> {
         .map(|entry| entry.path())
         .collect();
     paths.sort();
+    let mut left = Vec::new();
+    for path in paths {
+        match Memory::open(&path) {
+            Ok(memory) => left.push((path, memory)),
+            Err(error) => recovered.caveats.push(format!("{}: {error}", path.display())),
+        }
+    }
+    // Rings belong to the chunk that was the newest when they were looked at last: one of the last two.
+    let mut dirs = chunk_dirs(trace);
+    let metadata = trace.join("metadata");
+    if dirs.is_empty() || metadata.exists() {
+        fs::metadata(&metadata).map_err(Error::file("find", &metadata))?;
+        dirs.push(trace.to_owned());
+    }
+    for dir in dirs.iter().rev() {
+        left = recover_into(dir, left, &mut recovered)?;
+    }
+    let strangers = left.iter().map(|(path, _)| format!("{} belongs to another trace", path.display()));
+    recovered.caveats.extend(strangers);
+    Ok(recovered)
+}
+
+/// The rings of one trace. Returns those that are of another.
+fn recover_into(
+    trace: &Path,
+    files: Vec<(PathBuf, Memory)>,
+    recovered: &mut Recovered,
+) -> Result<Vec<(PathBuf, Memory)>, Error> {
+    let metadata = trace.join("metadata");
     let mut told = Told::default();
     let ends = packet_ends(trace, &mut told)?;
-    let mut first = true;
     let mut streams = None;
-    for path in paths {
-        let memory = match Memory::open(&path) {
-            Ok(memory) => memory,
-            Err(error) => {
-                recovered.caveats.push(format!("{}: {error}", path.display()));
-                continue;
-            }
-        };
+    let mut others = Vec::new();
+    for (path, memory) in files {
         let uuid = uuid_of(&memory);
-        if ends.iter().any(|end| end.uuid != uuid) || (first && ends.is_empty() && !says_uuid(&metadata, uuid)) {
-            recovered.caveats.push(format!("{} belongs to another trace", path.display()));
+        if ends.iter().any(|end| end.uuid != uuid)
+            || (streams.is_none() && ends.is_empty() && !says_uuid(&metadata, uuid))
+        {
+            others.push((path, memory));
             continue;
         }
-        first = false;
         let streams = streams.get_or_insert_with(|| Streams::beside(trace, uuid, 1 << 20));
-        take(&memory, (&ends, &mut told), streams, &mut recovered);
+        take(&memory, (&ends, &mut told), streams, recovered);
         recovered.files += 1;
         drop(memory);
         fs::remove_file(&path).map_err(Error::file("remove", &path))?;
@@ -83,7 +105,7 @@ pub fn recover(ring_dir: &Path, trace: &Path) -> Result<Recovered, Error> {
         streams.finish();
         recovered.caveats.extend(streams.stopped.map(|(error, _)| format!("writing ended: {error}")));
     }
-    Ok(recovered)
+    Ok(others)
 }
 
 /// All lanes of one program.
@@ -116,6 +138,7 @@ fn take(memory: &Memory, (ends, told): (&[PacketEnd], &mut Told), streams: &mut 
                 }
             }
             let of_lane = told.get(&(vpid, number)).copied().unwrap_or(0);
+            let of_lane = of_lane.saturating_add(ring.told.load(Ordering::Relaxed));
             lane.losses_are_told(memory, of_lane, (made, end));
             lane.look(&program, &mut pass);
             recovered.records += lane.records;

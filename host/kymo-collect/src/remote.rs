@@ -55,6 +55,15 @@ pub enum Request {
         /// Answer when it is written, with its numbers; else when it is about to be taken.
         wait: bool,
     },
+    /// The trace goes on in a new directory, or, where any of these is said, does so by itself from now on.
+    Rotate {
+        /// When a chunk has so many bytes.
+        bytes: Option<u64>,
+        /// When it is so old, milliseconds.
+        time_ms: Option<u64>,
+        /// Closed chunks that stay.
+        keep: Option<u32>,
+    },
     /// The options that a session like this one is started with.
     Settings,
     /// Ends the session; the answer comes when the trace is complete.

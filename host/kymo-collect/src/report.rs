@@ -75,6 +75,8 @@ impl Start {
             blocking: None,
             flight: None,
             kernel: None,
+            chunks: Vec::new(),
+            chunks_left_out: 0,
             processes: Vec::new(),
             process_count: 0,
             recorded_count: 0,
@@ -130,7 +132,7 @@ impl Start {
         summary.rings_bytes_max = found.rings_bytes_max;
         summary.events = found.seen.into_iter().map(|(name, wanted)| EventSeen { name, wanted }).collect();
         summary.caveats.extend(found.caveats);
-        let mut stopped = report.streams.stopped;
+        let mut stopped = report.streams.first_stop();
         if let Some(kernel) = kernel {
             let Recorded { report, state, summary: mut of_kernel } = kernel;
             for loss in &mut of_kernel.losses {
@@ -143,7 +145,7 @@ impl Start {
                 summary.bytes += streams.bytes;
                 summary.packets += streams.packets;
                 summary.streams += streams.files;
-                stopped = stopped.or(streams.stopped);
+                stopped = stopped.or(streams.first_stop());
             }
             summary.kernel = Some(of_kernel);
         }

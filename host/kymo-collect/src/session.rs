@@ -12,6 +12,7 @@ use rustix::event::EventfdFlags;
 use rustix::fd::OwnedFd;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use crate::chunks::{Chunk, Chunks, RotateJob, RotatedPart, Rotation};
 use crate::clock::{Calibration, Source, choose};
 use crate::control::{Changed, Control, Found, ToControl, View};
 use crate::drain::{Counters, Drain, Report, RingUse, ToDrain};
@@ -79,6 +80,8 @@ pub struct Config {
     pub ring_dir: Option<PathBuf>,
     /// What a flight recorder watches for.
     pub triggers: Triggers,
+    /// When the trace goes on in a new directory by itself: not for flight recorders.
+    pub rotation: Rotation,
     /// The kernel's events, if they are wanted.
     pub kernel: Option<KernelConfig>,
     /// Go on without the kernel where it cannot be had.
@@ -109,6 +112,7 @@ impl Config {
             triggers: Triggers::default(),
             block: None,
             ring_dir: None,
+            rotation: Rotation::default(),
             kernel: None,
             kernel_optional: false,
             format: Format::Ctf18,
@@ -153,6 +157,9 @@ pub struct Session {
     stop: Arc<AtomicU64>,
     counters: Arc<Counters>,
     programs: Arc<AtomicU64>,
+    source: Source,
+    /// Where the trace is written to; `None` of a flight recorder.
+    chunks: Option<Chunks>,
     /// What the summary needs of the start.
     start: report::Start,
 }
@@ -170,10 +177,12 @@ impl Session {
         let mut caveats = Vec::new();
         let kernel = prepare_kernel(&config, source, &mut caveats)?;
         let mut calibration = Calibration::start(source);
+        let chunks = Chunks::begin(output.clone(), config.rotation.clone(), calibration.start_cycles())?;
+        let trace_dir = chunks.current().to_owned();
         let created = datetime(calibration.start_realtime_ns());
         let uuid = random_uuid("/proc/sys/kernel/random/uuid", calibration.start_cycles());
         let metadata = Metadata {
-            dir: output.clone(),
+            dir: trace_dir.clone(),
             format: config.format,
             uuid,
             boot: random_uuid("/proc/sys/kernel/random/boot_id", 0),
@@ -190,7 +199,7 @@ impl Session {
         let wake = Arc::new(wake);
         let (commands, from_control) = mpsc::channel();
         let counters = Arc::new(Counters::default());
-        let streams = Streams::new(&output, uuid);
+        let streams = Streams::new(&trace_dir, uuid);
         let drain_wake = Arc::clone(&wake);
         let triggers = config.flight.then(|| config.triggers.clone());
         let watch_ends = triggers.as_ref().map(|_| mpsc::sync_channel::<Fired>(FIRED_MAX));
@@ -243,12 +252,14 @@ impl Session {
             stop,
             counters: Arc::clone(&counters),
             programs,
+            source,
+            chunks: (!flight).then_some(chunks),
             start,
         };
         if let Some(kernel) = kernel {
             session.marker = Some(kernel.instance.marker());
             session.child_files = kernel.child_files()?;
-            session.kernel = Some(kernel.start(source, counters, (&output, uuid), flight)?);
+            session.kernel = Some(kernel.start(source, counters, (&trace_dir, uuid), flight)?);
         }
         if flight {
             let kernel = session.kernel.as_ref().map(Recording::side);
@@ -329,6 +340,74 @@ impl Session {
         answer.recv_timeout(LOOK_TIME).ok()
     }
 
+    /// The trace goes on in a new directory; what was written so far is a complete trace of its own, the chunk that is returned.
+    pub fn rotate(&mut self, reason: &str) -> Result<Chunk, Error> {
+        let result = self.rotate_once(reason);
+        // A full disk, perhaps, and something to make room.
+        let is_file = matches!(result, Err(Error::File { .. }));
+        if is_file && self.chunks.as_mut().is_some_and(Chunks::make_room) {
+            return self.rotate_once(reason);
+        }
+        result
+    }
+
+    /// The same where it is time for it.
+    pub fn rotate_if_due(&mut self) -> Result<Option<Chunk>, Error> {
+        let bytes = self.counters.bytes.load(Ordering::Relaxed);
+        match self.chunks.as_ref().and_then(|chunks| chunks.due(bytes)) {
+            Some(reason) => self.rotate(reason).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// How long it is not time for a new chunk; `None` where none comes by itself.
+    pub fn next_rotation(&self) -> Option<Duration> {
+        self.chunks.as_ref().and_then(Chunks::next_look)
+    }
+
+    /// Says when the trace is to be cut from now on.
+    pub fn set_rotation(&mut self, rotation: Rotation) -> Result<(), Error> {
+        let chunks = self.chunks.as_mut().ok_or(Error::Flight)?;
+        chunks.rotation = rotation;
+        Ok(())
+    }
+
+    /// When the trace is cut by itself; `None` of a flight recorder.
+    pub fn rotation(&self) -> Option<&Rotation> {
+        self.chunks.as_ref().map(|chunks| &chunks.rotation)
+    }
+
+    /// The directory that is written to now.
+    pub fn current_dir(&self) -> Option<&Path> {
+        self.chunks.as_ref().map(Chunks::current)
+    }
+
+    fn rotate_once(&mut self, reason: &str) -> Result<Chunk, Error> {
+        let Some(chunks) = &mut self.chunks else { return Err(Error::Flight) };
+        let next = chunks.make_next()?;
+        let uuid = random_uuid("/proc/sys/kernel/random/uuid", self.source.read());
+        let (sender, parts) = mpsc::channel();
+        let (reply, answer) = mpsc::channel();
+        let job = RotateJob { dir: next.clone(), uuid, reply: sender };
+        self.ask_control(ToControl::Rotate { job: job.clone(), reply });
+        self.answer(&answer)?.inspect_err(|_| {
+            let _ = fs::remove_dir_all(&next);
+        })?;
+        let mut whole = RotatedPart::default();
+        if let Some(kernel) = &mut self.kernel {
+            whole.written.add(&kernel.rotate(job));
+        } else {
+            drop(job);
+        }
+        // As many as there are threads with streams; the last one drops the channel's other end.
+        while let Ok(part) = parts.recv_timeout(ANSWER_TIME) {
+            whole.add(&part);
+        }
+        let at = (self.source.read(), self.counters.bytes.load(Ordering::Relaxed));
+        let chunks = self.chunks.as_mut().ok_or(Error::Flight)?;
+        chunks.go_on(next, at, &whole, reason)
+    }
+
     fn ask_control(&self, request: ToControl) {
         // Where the thread is gone, waiting for the answer says so.
         let _ = self.to_control.send(request);
@@ -350,7 +429,15 @@ impl Session {
         let report = self.drain.take().map(JoinHandle::join);
         let report = report.ok_or(Error::Thread { thread: "drain" })?.map_err(failed("drain"))?;
         let kernel = self.kernel.take().map(Recording::finish).transpose()?;
+        let mut written = report.streams.written();
+        if let Some(kernel) = &kernel {
+            written.add(&kernel.report.streams.written());
+            kernel.state.iter().for_each(|state| written.add(&state.streams.written()));
+        }
         let mut summary = self.start.summary(found, report, kernel);
+        if let Some(chunks) = self.chunks.take() {
+            (summary.chunks, summary.chunks_left_out) = chunks.end(summary.end, written, summary.records);
+        }
         if let Some(acted) = acted {
             summary.caveats.extend(acted.errors.iter().cloned());
             summary.flight = Some(acted);

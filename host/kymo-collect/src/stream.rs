@@ -121,6 +121,28 @@ pub(crate) enum Refusal {
     NoFile,
 }
 
+/// What went into one directory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Written {
+    pub files: u64,
+    pub packets: u64,
+    pub bytes: u64,
+    /// Records that packets say were lost.
+    pub lost: u64,
+    /// Why writing ended, if it did.
+    pub error: Option<String>,
+}
+
+impl Written {
+    pub(crate) fn add(&mut self, other: &Written) {
+        self.files += other.files;
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+        self.lost += other.lost;
+        self.error = self.error.take().or(other.error.clone());
+    }
+}
+
 /// All files of a trace.
 #[derive(Debug)]
 pub(crate) struct Streams {
@@ -136,8 +158,14 @@ pub(crate) struct Streams {
     pub packets: u64,
     /// Bytes so far, heads included.
     pub bytes: u64,
+    /// Records that packets say were lost.
+    pub lost: u64,
     /// Why and when (clock) writing ended, if it did.
     pub stopped: Option<(String, u64)>,
+    /// The same of the first directory in which it did.
+    stopped_before: Option<(String, u64)>,
+    /// What the directories before the present one have.
+    before: Written,
 }
 
 impl Streams {
@@ -152,8 +180,41 @@ impl Streams {
             files: 0,
             packets: 0,
             bytes: 0,
+            lost: 0,
             stopped: None,
+            stopped_before: None,
+            before: Written::default(),
         }
+    }
+
+    /// What went into the present directory.
+    pub(crate) fn written(&self) -> Written {
+        Written {
+            files: self.files - self.before.files,
+            packets: self.packets - self.before.packets,
+            bytes: self.bytes - self.before.bytes,
+            lost: self.lost - self.before.lost,
+            error: self.stopped.as_ref().map(|(error, _)| error.clone()),
+        }
+    }
+
+    /// The trace goes on in another directory, as a trace of its own; all lanes have given their files back. Counts go on, and where
+    /// writing had ended it begins again. Returns what went into the directory behind.
+    pub(crate) fn go_on_in(&mut self, dir: &Path, uuid: [u8; 16]) -> Written {
+        self.finish();
+        let written = self.written();
+        self.before.add(&Written { error: None, ..written.clone() });
+        (self.dir, self.uuid) = (dir.to_owned(), uuid);
+        self.free.clear();
+        self.count.clear();
+        let stopped = self.stopped.take();
+        self.stopped_before = self.stopped_before.take().or(stopped);
+        written
+    }
+
+    /// Why and when writing ended first, in any directory.
+    pub(crate) fn first_stop(self) -> Option<(String, u64)> {
+        self.stopped_before.or(self.stopped)
     }
 
     /// Files of the same trace in another directory: a snapshot's.
@@ -283,6 +344,7 @@ impl Streams {
         stream.bytes += bytes;
         stream.seq += 1;
         stream.discarded += packet.lost;
+        self.lost += packet.lost;
         self.packets += 1;
         self.bytes += bytes;
         Ok(())

@@ -7,6 +7,10 @@ use serde::Serialize;
 /// Name of the summary in a trace's directory.
 pub const SUMMARY_FILE: &str = ".kymo.json";
 
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
 /// Why records are not in the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -267,6 +271,12 @@ pub struct Summary {
     pub flight: Option<crate::triggers::Acted>,
     /// The kernel, if it was recorded.
     pub kernel: Option<crate::kernel::KernelSummary>,
+    /// The directories of a trace that was cut [spec/session.md 14]; the last one ended with the session.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub chunks: Vec<crate::chunks::Chunk>,
+    /// Chunks that came before those.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub chunks_left_out: u64,
     /// Programs seen, those that were not recorded too; at most 10,000.
     pub processes: Vec<ProcessSummary>,
     /// Programs seen.

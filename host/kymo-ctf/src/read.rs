@@ -5,6 +5,7 @@
 
 mod build;
 mod class;
+mod clocks;
 mod ctf2;
 mod decode;
 mod error;
@@ -20,6 +21,7 @@ mod value;
 use std::path::Path;
 
 pub use class::{Base, Clock, EventClass, Metadata};
+pub use clocks::unite_clocks;
 pub use error::{Caveat, Damage, Decoded, Error};
 pub use files::{Content, Directory, Files, Memory, traces_near};
 pub use merge::{Item, Loss, Reader, Record};

@@ -121,7 +121,8 @@ struct kymo_ring {
 	uint64_t reserve;      /* portable ring: end of the space that is handed out */
 	uint32_t unused_word;
 	uint32_t owner;	       /* portable ring: thread id of the owner; spill lane: 1 while locked */
-	uint64_t unused[8];
+	uint64_t told;	       /* collector: lost records that earlier chunks of the trace tell of */
+	uint64_t unused[7];
 };
 KYMO_CHECK_SIZE(struct kymo_ring, 128);
 KYMO_CHECK_OFFSET(struct kymo_ring, last, 8);
@@ -130,6 +131,7 @@ KYMO_CHECK_OFFSET(struct kymo_ring, lost_full, 24);
 KYMO_CHECK_OFFSET(struct kymo_ring, lost_restart, 40);
 KYMO_CHECK_OFFSET(struct kymo_ring, reserve, 48);
 KYMO_CHECK_OFFSET(struct kymo_ring, owner, 60);
+KYMO_CHECK_OFFSET(struct kymo_ring, told, 64);
 
 #define KYMO_ONE_RECORD (1ull << 32)
 

@@ -352,13 +352,10 @@ fn procname(comm: &str) -> [u8; 16] {
 /// For whoever finds the memory after our death.
 fn note_owner(memory: &Memory, uuid: [u8; 16], vpid: u32, procname: [u8; 16], made: u64) {
     use std::sync::atomic::Ordering::Relaxed;
+    memory.note_trace(uuid);
     let notes = memory.view().notes();
-    let words = |bytes: [u8; 16]| {
-        let word = u128::from_le_bytes(bytes);
-        [word as u64, (word >> 64) as u64]
-    };
-    for (to, from) in notes.uuid.iter().zip(words(uuid)).chain(notes.procname.iter().zip(words(procname))) {
-        to.store(from, Relaxed);
+    for (to, from) in notes.procname.iter().zip(procname.chunks_exact(8)) {
+        to.store(from.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)), Relaxed);
     }
     notes.vpid.store(vpid.into(), Relaxed);
     notes.made.store(made, Relaxed);

@@ -1,19 +1,26 @@
 //! What the session's owner asks of the control thread while it runs.
 
 use std::collections::BTreeSet;
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
 
 use kymo_abi::Kind;
 use kymo_abi::wire::FromCollector;
 use serde::Serialize;
 
 use super::Control;
+use crate::Error;
+use crate::chunks::RotateJob;
+use crate::drain::ToDrain;
 use crate::peer::Peer;
 
 /// Names in the answer to a change.
 const NAMES_MAX: usize = 1000;
 /// Programs in a view.
 const PROGRAMS_MAX: usize = 1000;
+
+/// The drain thread finishes what it writes, and empties all rings once.
+const ROTATION_TIME: Duration = Duration::from_secs(20);
 
 /// A request of the owner.
 #[derive(Debug)]
@@ -29,6 +36,12 @@ pub(crate) enum ToControl {
     RingBytes(u32),
     /// What there is to see.
     View(Sender<View>),
+    /// The trace goes on in another directory. The answer says why it cannot, or comes when it has.
+    Rotate {
+        job: RotateJob,
+        /// When the drain thread has gone on, too.
+        reply: Sender<Result<(), Error>>,
+    },
 }
 
 /// What switching events on or off came to.
@@ -97,11 +110,31 @@ impl Control {
                     let _ = reply.send(self.select(&patterns, on));
                 }
                 ToControl::RingBytes(bytes) => self.config.ring_bytes = bytes,
+                ToControl::Rotate { job, reply } => {
+                    let _ = reply.send(self.rotate(job));
+                }
                 ToControl::View(reply) => {
                     let _ = reply.send(self.view());
                 }
             }
         }
+    }
+
+    /// The metadata of the new chunk is there before its first record. Events that come while the drain thread goes on wait for it:
+    /// those that it still writes into the old chunk must be known there.
+    fn rotate(&mut self, job: RotateJob) -> Result<(), Error> {
+        self.calibration.refine();
+        self.write_metadata();
+        let old = (std::mem::replace(&mut self.metadata.dir, job.dir.clone()), self.metadata.uuid);
+        self.metadata.uuid = job.uuid;
+        if let Err(error) = self.metadata.write(&self.registry, &self.calibration.estimate()) {
+            (self.metadata.dir, self.metadata.uuid) = old;
+            return Err(Error::file("write", job.dir.join("metadata"))(error));
+        }
+        self.written_events = self.registry.events.len();
+        let (gone, has_gone) = channel();
+        let _ = self.commands.send(ToDrain::Rotate(job, gone));
+        has_gone.recv_timeout(ROTATION_TIME).map_err(|_| Error::Thread { thread: "drain" })
     }
 
     fn select(&mut self, patterns: &[String], on: bool) -> Result<Changed, String> {

@@ -10,6 +10,7 @@ use kymo_ftrace::Decoder;
 use kymo_tracefs::Instance;
 
 use crate::Error;
+use crate::chunks::{RotateJob, RotatedPart};
 use crate::clock::Source;
 use crate::drain::Counters;
 use crate::snapshot::{SnapshotJob, SnapshotPart};
@@ -32,6 +33,8 @@ pub(crate) enum Order {
     Stop,
     /// Flight recorder: write what the rings hold.
     Snapshot(SnapshotJob),
+    /// Go on in another directory.
+    Rotate(RotateJob),
 }
 
 /// The thread's result.
@@ -63,6 +66,8 @@ pub(crate) struct Drain {
     flight: bool,
     /// Real-time priority of the thread; 0: that of the session.
     priority: u8,
+    /// Records in the directories before the present one.
+    records_before: u64,
 }
 
 impl Drain {
@@ -81,7 +86,19 @@ impl Drain {
         let page = vec![0; instance.page_bytes()];
         let share = (ring_bytes / page.len().max(1) / SHARE).max(1);
         let streams = Streams::new(dir, uuid);
-        Ok(Drain { decoder, source, counters, rings, streams, page, share, orders, flight, priority })
+        Ok(Drain {
+            decoder,
+            source,
+            counters,
+            rings,
+            streams,
+            page,
+            share,
+            orders,
+            flight,
+            priority,
+            records_before: 0,
+        })
     }
 
     /// Runs until it is told to stop and the rings are empty.
@@ -95,6 +112,12 @@ impl Drain {
                 Ok(Order::Snapshot(job)) => {
                     let part = self.snapshot(&job);
                     // Who asked may have given up.
+                    let _ = job.reply.send(part);
+                    continue;
+                }
+                Ok(Order::Rotate(job)) => {
+                    self.pass(false, &mut pages);
+                    let part = self.rotate(&job);
                     let _ = job.reply.send(part);
                     continue;
                 }
@@ -140,6 +163,20 @@ impl Drain {
         streams.finish();
         part.error = streams.stopped.map(|(error, _)| error);
         part
+    }
+
+    /// What was taken goes into the present directory, what comes into that of `job`.
+    fn rotate(&mut self, job: &RotateJob) -> RotatedPart {
+        let Drain { decoder, source, rings, streams, page, .. } = self;
+        let mut pass = Pass { decoder, source: *source, streams, page };
+        for ring in rings.iter_mut() {
+            ring.leave_file(&mut pass);
+        }
+        let written = self.streams.go_on_in(&job.dir, job.uuid);
+        self.counters.stopped.store(0, Ordering::Relaxed);
+        let all = self.rings.iter().map(|ring| ring.totals.records).sum();
+        let records = all - std::mem::replace(&mut self.records_before, all);
+        RotatedPart { written, records }
     }
 
     /// Looks at each ring; the largest number of pages that one had. The last look goes on until there is nothing.

@@ -371,6 +371,15 @@ impl Ring {
         overwritten
     }
 
+    /// The trace goes on in another directory: what was taken is written, the file given back. Losses that no packet tells of yet
+    /// are for the next one.
+    pub(crate) fn leave_file(&mut self, pass: &mut Pass<'_>) {
+        self.flush(pass);
+        if let Some(stream) = self.slot.take() {
+            pass.streams.release(stream);
+        }
+    }
+
     /// The instance has been stopped and the ring is empty: the kernel's last word on what was lost.
     pub(crate) fn finish(&mut self, pass: &mut Pass<'_>) {
         self.count_dropped(pass);

@@ -6,7 +6,7 @@ use kymo_ftrace::Batch;
 use kymo_state::Options;
 
 use crate::clock::Source;
-use crate::stream::{Class, Packet, Refusal, Stream, Streams};
+use crate::stream::{Class, Packet, Refusal, Stream, Streams, Written};
 
 use super::{STATE_FIRST_ID, StateSummary};
 
@@ -56,6 +56,16 @@ impl StateDump {
             Err(Refusal::Stopped) => {}
             Err(error) => summary.caveats.push(format!("a state dump was not written: {error:?}")),
         }
+    }
+
+    /// The trace goes on in another directory, which gets a dump of its own.
+    pub(crate) fn go_on_in(&mut self, dir: &Path, uuid: [u8; 16]) -> Written {
+        if let Some(stream) = self.slot.take() {
+            self.streams.release(stream);
+        }
+        let written = self.streams.go_on_in(dir, uuid);
+        self.dump();
+        written
     }
 
     /// Gives the file back.

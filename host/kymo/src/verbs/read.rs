@@ -15,10 +15,10 @@ mod threads;
 mod zone;
 
 use std::io::{self, IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use kymo_ctf::read::{Caveat, Item, Loss, Reader, Record, Trace};
+use kymo_ctf::read::{Caveat, Item, Loss, Reader, Record, Trace, unite_clocks};
 
 use filter::Filters;
 use learn::Learn;
@@ -100,11 +100,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let mut traces = Vec::with_capacity(args.dirs.len());
     let mut torn: Vec<Caveat> = Vec::new();
-    for dir in &args.dirs {
-        let opened = Trace::open(dir)?;
+    for dir in args.dirs.iter().flat_map(|dir| parts_of(dir)) {
+        let opened = Trace::open(&dir)?;
         torn.extend(opened.caveats);
         traces.push(opened.value);
     }
+    unite_clocks(&mut traces);
     let selection = Selection::new(&traces, args.fields.as_deref(), &args.event, args.state)?;
     for glob in selection.unmatched() {
         eprintln!("kymo: no event of the trace matches {glob:?}");
@@ -121,6 +122,15 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
         Err(error) => Err(anyhow::Error::new(error).context("cannot write to standard output")),
     }
+}
+
+/// A trace, or the chunks of one that was cut.
+fn parts_of(dir: &Path) -> Vec<PathBuf> {
+    let mut parts = kymo_collect::chunk_dirs(dir);
+    if parts.is_empty() || dir.join("metadata").exists() {
+        parts.push(dir.to_owned());
+    }
+    parts
 }
 
 /// Prints all items in pieces of at least `flush_at` bytes.

@@ -10,6 +10,7 @@ pub(super) mod kernel;
 pub(super) mod options;
 pub(super) mod output;
 mod preload;
+pub(super) mod rotation;
 pub(super) mod text;
 mod trigger;
 pub(super) mod units;
@@ -27,6 +28,7 @@ use begin::{Begun, CannotRun};
 use command::Happened;
 use options::Options;
 use output::Output;
+use rotation::Rotating;
 
 /// A command that was told to end has this long, and is recorded meanwhile.
 const GRACE: Duration = Duration::from_secs(2);
@@ -91,11 +93,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Ok(begun) => begun,
         Err(error) => return cannot_begin(error),
     };
-    let Begun { session, output, child } = begun;
+    let Begun { mut session, output, child } = begun;
     if child.is_none() && !args.quiet {
         eprintln!("kymo: recording into {}; Ctrl-C ends it", output.path().display());
     }
-    let ending = follow(&args, &session, &watched, child);
+    let ending = follow(&args, &mut session, &watched, child);
     let last = if args.flight { Some(last_moments(&session)?) } else { None };
     let mut summary = session.stop()?;
     if let (Some(last), Some(flight)) = (last, &mut summary.flight) {
@@ -118,7 +120,7 @@ fn cannot_begin(error: anyhow::Error) -> anyhow::Result<ExitCode> {
 }
 
 /// Waits for the end of the command, a signal, or the end of the time; shows how it goes meanwhile.
-fn follow(args: &Args, session: &Session, watched: &Receiver<Happened>, child: Option<u32>) -> Ending {
+fn follow(args: &Args, session: &mut Session, watched: &Receiver<Happened>, child: Option<u32>) -> Ending {
     let begun = Instant::now();
     let show = !args.quiet && std::io::stderr().is_terminal();
     let mut progress = text::ProgressLine::new(show);
@@ -126,6 +128,7 @@ fn follow(args: &Args, session: &Session, watched: &Receiver<Happened>, child: O
     let mut deadline = args.options.time.map(|time| begun + time);
     let mut is_told = false;
     let mut warned = false;
+    let mut rotation = Rotating::default();
     loop {
         let now = Instant::now();
         if deadline.is_some_and(|deadline| deadline <= now) {
@@ -143,6 +146,7 @@ fn follow(args: &Args, session: &Session, watched: &Receiver<Happened>, child: O
             }
         }
         let tick = if show || args.flight { PROGRESS } else { Duration::from_secs(1) };
+        let tick = rotation.next_turn(session).map_or(tick, |next| tick.min(next));
         let wait = deadline.map_or(tick, |deadline| tick.min(deadline.saturating_duration_since(now)));
         match watched.recv_timeout(wait).ok() {
             Some(Happened::Ended(status)) => {
@@ -164,6 +168,7 @@ fn follow(args: &Args, session: &Session, watched: &Receiver<Happened>, child: O
             }
             None => {}
         }
+        rotation.turn(session);
         let now = session.progress();
         progress.show(&now, begun.elapsed());
         if now.triggered {

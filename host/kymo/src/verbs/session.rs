@@ -41,6 +41,7 @@ enum Verb {
     Disable(SelectArgs),
     Add(AddArgs),
     Snapshot(SnapshotArgs),
+    Rotate(RotateArgs),
     Stop(StopArgs),
     Save(SaveArgs),
 }
@@ -125,6 +126,30 @@ struct SnapshotArgs {
     json: bool,
 }
 
+/// Close what was written so far as a trace of its own, and go on in a new directory
+///
+/// The traces are OUTPUT/chunk-0001, chunk-0002, ...; `kymo read OUTPUT` reads them as one. With --size, --time or --keep nothing is
+/// closed now: the session does so by itself from now on.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:\n  kymo session rotate motor\n  kymo session rotate motor --size 1G --keep 10\n\n\
+    Exit status: 0 done, 1 there is no such session, 2 errors.")]
+struct RotateArgs {
+    /// Name of the session
+    name: String,
+    /// From now on, when a chunk has this size
+    #[arg(long, value_name = "SIZE", value_parser = units::bytes)]
+    size: Option<u64>,
+    /// From now on, when it is this old: 10s, 5m, 1h
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    time: Option<Duration>,
+    /// From now on, keep this many closed chunks and remove older ones
+    #[arg(long, value_name = "N")]
+    keep: Option<u32>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
 /// End a session and print its summary
 ///
 /// A command of the session that still runs is sent SIGTERM and recorded for two seconds more.
@@ -163,6 +188,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Verb::Disable(args) => ask::select(&args.name, &args.patterns, false, args.json),
         Verb::Add(args) => ask::add(&args.name, args.ring_size, args.json),
         Verb::Snapshot(args) => ask::snapshot(args),
+        Verb::Rotate(args) => ask::rotate(&args),
         Verb::Stop(args) => ask::stop(&args),
         Verb::Save(args) => settings::save(&args.name, args.file.as_deref()),
     }

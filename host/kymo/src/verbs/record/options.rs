@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use kymo_collect::{Config, Format, Patterns, Scope};
+use kymo_collect::{Config, Format, Patterns, Rotation, Scope};
 use kymo_filter::Filter;
 
 use super::{kernel, preload, text, trigger, units};
@@ -41,6 +41,15 @@ pub struct Options {
     /// Programs with KYMO_ALLOW_BLOCKING=1 wait up to this long for room in a full ring before a record is lost: 50ms, at most 10s
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     pub block: Option<Duration>,
+    /// Go on in a new directory (DIR/chunk-0002, ...) when the trace has this size; each chunk is a trace of its own
+    #[arg(long, value_name = "SIZE", value_parser = units::bytes)]
+    pub rotate_size: Option<u64>,
+    /// The same when it is this old: 10s, 5m, 1h
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    pub rotate_time: Option<Duration>,
+    /// Keep this many closed chunks and remove older ones
+    #[arg(long, value_name = "N")]
+    pub keep: Option<u32>,
     /// Microseconds between two looks at the rings
     #[arg(long, value_name = "US", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(50..=1_000_000))]
     pub poll_us: u64,
@@ -94,6 +103,7 @@ impl Options {
         config.memory_bytes_max = self.memory.unwrap_or_else(units::default_memory);
         config.ring_dir = self.ring_dir.as_deref().map(ring_dir).transpose()?;
         config.block = self.block.map(block_time).transpose()?;
+        config.rotation = rotation(self.rotate_size, self.rotate_time, self.keep)?;
         config.poll = Duration::from_micros(self.poll_us);
         config.format = if self.ctf2 { Format::Ctf2 } else { Format::Ctf18 };
         config.command = self.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
@@ -114,9 +124,24 @@ impl Options {
             !is_flight || self.block.is_none(),
             "--block and --flight exclude each other: a flight recorder's rings are overwritten and never full"
         );
+        let is_cut = self.rotate_size.is_some() || self.rotate_time.is_some() || self.keep.is_some();
+        anyhow::ensure!(
+            !(is_flight && is_cut),
+            "a flight recorder writes snapshots only: --rotate-size, --rotate-time and --keep are for sessions without --flight"
+        );
         anyhow::ensure!(is_flight || !self.trigger.is_given(), "triggers are for a flight recorder: add --flight");
         Ok(())
     }
+}
+
+/// When a trace is cut, checked.
+pub fn rotation(bytes: Option<u64>, time: Option<Duration>, keep: Option<u32>) -> anyhow::Result<Rotation> {
+    anyhow::ensure!(bytes.is_none_or(|bytes| bytes >= 4096), "a chunk of a trace has 4 KiB at least");
+    anyhow::ensure!(
+        time.is_none_or(|time| time >= Duration::from_millis(100)),
+        "a chunk of a trace lasts 100 ms at least"
+    );
+    Ok(Rotation { bytes, time, keep })
 }
 
 /// Filters that the traced programs can decide.

@@ -71,14 +71,15 @@ fn is_of_a_trace(name: &str) -> bool {
     kymo_collect::is_stream_file(name) || ["metadata", ".metadata.new", SUMMARY_FILE, ".kymo.json.new"].contains(&name)
 }
 
-/// Whether this is a snapshot of a flight recorder, with nothing else in it.
-fn is_snapshot(path: &Path) -> bool {
-    let is_named = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("snapshot-"));
+/// Whether this is a snapshot of a flight recorder or a chunk of a trace, with nothing else in it.
+fn is_part(path: &Path) -> bool {
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let is_named = name.starts_with("snapshot-") || kymo_collect::is_chunk_dir(&name);
     let is_all_ours = || {
         let names = fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.file_name());
         names.into_iter().all(|name| is_of_a_trace(&name.to_string_lossy()))
     };
-    is_named && path.is_dir() && !path.is_symlink() && path.join(SUMMARY_FILE).exists() && is_all_ours()
+    is_named && path.is_dir() && !path.is_symlink() && is_all_ours()
 }
 
 /// An existing directory must be empty; one with a trace in it and nothing else is emptied when the user said so.
@@ -92,7 +93,7 @@ fn check(path: &Path, overwrite: bool) -> anyhow::Result<()> {
         return Ok(());
     }
     let is_trace = names.iter().any(|name| name == SUMMARY_FILE);
-    let stranger = names.iter().find(|name| !is_of_a_trace(name) && !is_snapshot(&path.join(name)));
+    let stranger = names.iter().find(|name| !is_of_a_trace(name) && !is_part(&path.join(name)));
     match (is_trace, stranger, overwrite) {
         (true, None, true) => clear(path),
         (true, None, false) => {
@@ -110,7 +111,7 @@ fn check(path: &Path, overwrite: bool) -> anyhow::Result<()> {
 
 fn clear(path: &Path) -> anyhow::Result<()> {
     for entry in fs::read_dir(path).with_context(|| format!("cannot look into {}", path.display()))?.flatten() {
-        if is_snapshot(&entry.path()) {
+        if is_part(&entry.path()) {
             clear(&entry.path())?;
             fs::remove_dir(entry.path()).with_context(|| format!("cannot remove {}", entry.path().display()))?;
         } else if is_of_a_trace(&entry.file_name().to_string_lossy()) {

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use kymo_collect::{Acted, Blocking, Cause, Loss, Outcome, Progress, Summary};
+use serde_json::Value;
 
 /// Losses that are named one by one.
 const LOSSES_SHOWN: usize = 8;
@@ -112,6 +113,7 @@ pub(crate) fn summary(summary: &Summary) -> Vec<String> {
         bytes(summary.bytes),
         plural(summary.streams, "stream")
     ));
+    lines.extend(chunks(summary));
     losses(summary, &mut lines);
     lines.extend(summary.blocking.as_ref().map(|blocking| waiting(blocking, summary.recorded_count)));
     processes(summary, &mut lines);
@@ -137,6 +139,26 @@ pub(crate) fn summary(summary: &Summary) -> Vec<String> {
 /// What to do next.
 pub(crate) fn next(trace: &Path) -> String {
     format!("trace in {}; next: kymo read {}", trace.display(), quoted(trace))
+}
+
+/// When a trace is cut, as a session says it: `at 1 GiB, after 60 s, keeping 5`.
+pub(crate) fn rotation(rotation: &Value) -> String {
+    let number = |key: &str| rotation[key].as_u64();
+    let parts = [
+        number("bytes").map(|size| format!("at {}", bytes(size))),
+        number("time_ms").map(|ms| format!("after {} s", ms as f64 / 1e3)),
+        number("keep").map(|keep| format!("keeping {} closed", plural(keep, "chunk"))),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    parts.join(", ")
+}
+
+/// A trace that was cut.
+fn chunks(summary: &Summary) -> Option<String> {
+    let there = summary.chunks.iter().filter(|chunk| !chunk.removed).count() as u64;
+    let all = summary.chunks.len() as u64 + summary.chunks_left_out;
+    let gone = if all > there { format!(", {} were removed (--keep)", count(all - there)) } else { String::new() };
+    (all > 0).then(|| format!("{} in {}{gone}", plural(there, "chunk"), summary.trace.display()))
 }
 
 /// The snapshots of a flight recorder.

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use kymo_collect::{AskError, Remote, Request, remotes};
 use serde_json::Value;
 
-use super::{SnapshotArgs, StopArgs};
+use super::{RotateArgs, SnapshotArgs, StopArgs};
 use crate::verbs::record::options::ring_bytes;
 use crate::verbs::record::text;
 
@@ -144,6 +144,36 @@ pub(super) fn snapshot(args: SnapshotArgs) -> anyhow::Result<ExitCode> {
         }
         for caveat in answer["caveats"].as_array().into_iter().flatten().filter_map(Value::as_str) {
             eprintln!("kymo: note: {caveat}");
+        }
+        ExitCode::SUCCESS
+    }))
+}
+
+/// `rotate`.
+pub(super) fn rotate(args: &RotateArgs) -> anyhow::Result<ExitCode> {
+    let time_ms = args.time.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+    let request = Request::Rotate { bytes: args.size, time_ms, keep: args.keep };
+    or_absent(ask(&args.name, &request, SLOW).map(|answer| {
+        if args.json {
+            println!("{answer:#}");
+            return ExitCode::SUCCESS;
+        }
+        let chunk = &answer["chunk"];
+        let Some(dir) = chunk["dir"].as_str() else {
+            eprintln!("kymo: the trace is cut {}", text::rotation(&answer["rotation"]));
+            return ExitCode::SUCCESS;
+        };
+        let number = |key: &str| chunk[key].as_u64().unwrap_or(0);
+        eprintln!(
+            "kymo: chunk {} is closed: {}, {}, {} lost; next: kymo read {}",
+            number("number"),
+            text::plural(number("records"), "record"),
+            text::bytes(number("bytes")),
+            text::count(number("lost")),
+            text::quoted(dir.as_ref())
+        );
+        if let Some(error) = chunk["write_error"].as_str() {
+            eprintln!("kymo: note: it is not complete: {error}");
         }
         ExitCode::SUCCESS
     }))

@@ -20,7 +20,9 @@ use super::settings;
 use super::start::Args;
 use crate::verbs::record::begin::{self, Begun, CannotRun};
 use crate::verbs::record::command::{self, Happened};
+use crate::verbs::record::options::rotation;
 use crate::verbs::record::output::Output;
+use crate::verbs::record::rotation::Rotating;
 use crate::verbs::record::{text, why};
 
 /// Programs that run have this long to be attached before the start returns.
@@ -83,6 +85,7 @@ struct Running {
     newest: Option<PathBuf>,
     snapshot_error: Option<String>,
     ring_bytes: u32,
+    rotating: Rotating,
     /// Who waits for the end.
     stoppers: Vec<Call>,
 }
@@ -130,6 +133,7 @@ impl Running {
             newest: None,
             snapshot_error: None,
             ring_bytes,
+            rotating: Rotating::default(),
             stoppers: Vec::new(),
             args,
         };
@@ -190,14 +194,16 @@ impl Running {
             let now = Instant::now();
             let mut ends = deadline.is_some_and(|deadline| deadline <= now);
             if !ends {
-                let next = self.samples.back().map_or(now, |(at, _)| *at + SAMPLE);
+                let mut next = self.samples.back().map_or(now, |(at, _)| *at + SAMPLE);
+                next = self.rotating.next_turn(&self.session).map_or(next, |wait| next.min(now + wait));
                 let wait = deadline.map_or(next, |deadline| deadline.min(next)).saturating_duration_since(now);
                 match self.events.recv_timeout(wait) {
                     Ok(Event::Asked(call)) => ends = self.serve(call),
                     Ok(Event::Happened(Happened::Ended(_))) => break,
                     Ok(Event::Happened(Happened::Signal { .. })) => ends = true,
-                    Err(_) => ends = self.sample().triggered,
+                    Err(_) => ends = self.look(),
                 }
+                self.rotating.turn(&mut self.session);
             }
             match self.child {
                 Some(pid) if ends && !is_told => {
@@ -252,6 +258,8 @@ impl Running {
             Request::Disable { patterns } => self.select(&patterns, false),
             Request::Add { ring_bytes } => self.add(ring_bytes),
             Request::Settings => self.settings(),
+            Request::Rotate { bytes: None, time_ms: None, keep: None } => self.rotate(),
+            Request::Rotate { bytes, time_ms, keep } => self.set_rotation(bytes, time_ms, keep),
             Request::Snapshot { dir, reason, before_ns, wait } => {
                 let dir = dir.or_else(|| self.session.snapshot_dir()).unwrap_or_default();
                 let request = SnapshotRequest { dir, reason, before: before_ns.map(Duration::from_nanos) };
@@ -291,7 +299,20 @@ impl Running {
     fn settings(&self) -> Answer {
         let view = self.session.view().map_err(|error| error.to_string())?;
         let ring_size = text::size(self.ring_bytes.into());
-        settings::of_this_process(&ring_size, &view.changes).map_err(|error| error.to_string())
+        settings::of_this_process(&ring_size, &view.changes, self.session.rotation()).map_err(|error| error.to_string())
+    }
+
+    fn rotate(&mut self) -> Answer {
+        let chunk = self.session.rotate("asked for").map_err(|error| error.to_string())?;
+        Ok(json!({ "chunk": chunk, "next": self.session.current_dir() }))
+    }
+
+    fn set_rotation(&mut self, bytes: Option<u64>, time_ms: Option<u64>, keep: Option<u32>) -> Answer {
+        let old = self.session.rotation().cloned().unwrap_or_default();
+        let time = time_ms.map(Duration::from_millis).or(old.time);
+        let rotation = rotation(bytes.or(old.bytes), time, keep.or(old.keep)).map_err(|error| error.to_string())?;
+        self.session.set_rotation(rotation.clone()).map_err(|error| error.to_string())?;
+        Ok(json!({ "rotation": rotation }))
     }
 
     fn snapshot(&mut self, call: Call, request: &SnapshotRequest, wait: bool) {
@@ -312,6 +333,13 @@ impl Running {
         if let Some(call) = call {
             call.answer(result.map(|done| json!(done)));
         }
+    }
+
+    /// Looks at the counters, once a second. Whether a trigger wants the end.
+    fn look(&mut self) -> bool {
+        let is_due = self.samples.back().is_none_or(|(at, _)| at.elapsed() >= SAMPLE);
+        let now = if is_due { self.sample() } else { self.session.progress() };
+        now.triggered
     }
 
     /// Looks at the counters, and keeps them for the rates.
@@ -347,6 +375,8 @@ impl Running {
             "recorded_programs": now.programs,
             "view": view,
             "kernel": self.kernel_events,
+            "rotation": self.session.rotation(),
+            "chunk": self.session.current_dir(),
             "snapshots": self.snapshots,
             "snapshot_error": self.snapshot_error,
             "command": self.child,

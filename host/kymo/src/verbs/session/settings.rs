@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail};
 use clap::parser::ValueSource;
 use clap::{ArgAction, ArgMatches, Command, CommandFactory as _};
-use kymo_collect::{Answer, Request};
+use kymo_collect::{Answer, Request, Rotation};
 use serde_json::{Value, json};
 
 use super::ask;
@@ -119,8 +119,14 @@ fn read_file(file: &Path, definition: &Command) -> anyhow::Result<Table> {
 }
 
 /// The options with which this process was started, and what was changed since.
-pub fn of_this_process(ring_size: &str, changes: &[String]) -> anyhow::Result<Value> {
+pub fn of_this_process(ring_size: &str, changes: &[String], rotation: Option<&Rotation>) -> anyhow::Result<Value> {
     let mut table = given(&definition()?, &matches_of_this_process()?)?;
+    if let Some(Rotation { bytes, time, keep }) = rotation {
+        let time = time.map(|time| format!("{}ms", time.as_millis()));
+        table.extend(bytes.map(|bytes| ("rotate-size".to_owned(), Value::from(bytes))));
+        table.extend(time.map(|time| ("rotate-time".to_owned(), Value::from(time))));
+        table.extend(keep.map(|keep| ("keep".to_owned(), Value::from(keep))));
+    }
     table.insert("ring-size".to_owned(), ring_size.into());
     if !changes.is_empty() {
         table.insert("change".to_owned(), changes.into());

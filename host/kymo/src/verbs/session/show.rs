@@ -7,7 +7,7 @@ use kymo_collect::{AskError, Remote, Request, remotes};
 use serde_json::{Value, json};
 
 use super::ask;
-use crate::verbs::record::text::{bytes, count, plural, short};
+use crate::verbs::record::text::{bytes, count, plural, rotation as rotation_text, short};
 
 /// One session that does not answer must not hold up the list for long.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -117,6 +117,11 @@ fn lines(status: &Value) -> Vec<String> {
     let changes: Vec<String> = list("changes").iter().filter_map(|change| Some(change.as_str()?.to_owned())).collect();
     if !changes.is_empty() {
         lines.push(format!("  changed since the start: {}", changes.join(" ")));
+    }
+    if let rotation @ serde_json::Value::Object(_) = &status["rotation"]
+        && rotation.as_object().is_some_and(|rotation| rotation.values().any(|value| !value.is_null()))
+    {
+        lines.push(format!("  cut {}; now in {}", rotation_text(rotation), text(status, "chunk")));
     }
     if status["kernel"] == true {
         lines.push("  kernel events are recorded".to_owned());
