@@ -30,6 +30,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint32_t generation;
+uint32_t kymo_own_nonce;
 static int own_socket = -1;
 static bool without_thread;
 static bool attach_in_helper; /* a forked child that still writes into its parent's rings */
@@ -225,13 +226,23 @@ static void stay_loaded(void)
 		forget_error();
 }
 
+/*
+ * Before anything is said: HELLO has the nonce, so that a collector to which we came by ourselves does
+ * not visit our socket too. The process id is no name for us, where pid namespaces are.
+ */
+static void choose_nonce(void)
+{
+	if (!without_thread)
+		kymo_own_nonce = ((uint32_t)(kymo_clock_read() * 2654435761u) ^ (uint32_t)getpid()) | 1;
+}
+
 static void start_helper(void)
 {
 	sigset_t all, before;
 	pthread_attr_t attr;
 	pthread_t thread;
 
-	own_socket = kymo_bind_own((uint32_t)(kymo_clock_read() * 2654435761u) ^ (uint32_t)getpid());
+	own_socket = kymo_bind_own(kymo_own_nonce);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	pthread_attr_init(&attr);
@@ -267,6 +278,7 @@ static void after_fork_in_child(void)
 	if (own_socket >= 0)
 		close(own_socket);
 	own_socket = -1;
+	choose_nonce();
 	memset(kymo_process, 0, sizeof(*kymo_process));
 	kymo_refresh(kymo_self());
 	kymo_conns_after_fork();
@@ -285,6 +297,7 @@ void kymo_start(void)
 	int saved_errno = errno;
 
 	without_thread = secure_getenv("KYMO_NO_THREAD") != NULL;
+	choose_nonce();
 	for (int i = 0; i < (int)KYMO_CONNS_MAX; i++)
 		kymo_conns[i].fd = -1;
 	pthread_atfork(kymo_lock, kymo_unlock, after_fork_in_child);

@@ -6,9 +6,11 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "internal.h"
@@ -94,8 +96,25 @@ static void read_comm(char *to, size_t bytes)
 		close(fd);
 	if (got > 0)
 		to[got - 1] = 0; /* the newline */
-	else
-		prctl(PR_GET_NAME, to);
+	else /* without /proc; the calling thread may be the helper */
+		snprintf(to, bytes, "%s", program_invocation_short_name);
+}
+
+/*
+ * CPUs that can exist. Without /sys the C library counts those that we may run on now, which says
+ * nothing of their numbers: the size of the kernel's own mask is a bound. Lanes of CPUs that are not
+ * there cost nothing [session.md 6].
+ */
+static uint32_t cpu_count(void)
+{
+	unsigned long mask[KYMO_LANES_MAX / 8 / sizeof(unsigned long)];
+	long bytes = 0;
+
+	if (access("/sys/devices/system/cpu", F_OK))
+		bytes = syscall(SYS_sched_getaffinity, 0, sizeof(mask), mask);
+	if (bytes <= 0)
+		return (uint32_t)sysconf(_SC_NPROCESSORS_CONF);
+	return bytes * 8 < KYMO_LANES_MAX ? (uint32_t)bytes * 8 : KYMO_LANES_MAX - 1;
 }
 
 /* kymo_conn_greet: HELLO, all descriptions, DESCS_END. */
@@ -117,7 +136,8 @@ bool kymo_conn_greet(struct kymo_conn *conn, uint32_t generation)
 	hello->pid = (uint32_t)getpid();
 	hello->kind = kymo_kind;
 	hello->clock = kymo_clock_kind;
-	hello->cpu_count = (uint32_t)sysconf(_SC_NPROCESSORS_CONF);
+	hello->cpu_count = cpu_count();
+	hello->nonce = kymo_own_nonce;
 	read_comm(hello->comm, sizeof(hello->comm));
 	do
 		sent = send(conn->fd, message, hello->msg.bytes, MSG_NOSIGNAL);

@@ -130,6 +130,7 @@ struct kymo_filters *kymo_event_filters(struct kymo_event *event);
 void kymo_slot_disable_all(uint32_t slot);
 
 /* control.c */
+extern uint32_t kymo_own_nonce; /* of our socket; 0: there is none */
 void kymo_lock(void);
 void kymo_unlock(void);
 void kymo_start(void);

@@ -15,12 +15,15 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "runtime_dir.h"
 
 /* Leftovers that one program looks at when it binds its own socket. */
 #define STALE_LOOKS 16
+/* A socket that refuses and is younger may not listen yet. */
+#define STALE_AGE_S 1
 
 static char own_path[sizeof(((struct sockaddr_un *)0)->sun_path)];
 static pid_t own_pid;
@@ -44,8 +47,9 @@ static bool directory(char *path, size_t bytes)
 		return false;
 	if (mkdir(path, 0700) && errno != EEXIST)
 		return false;
-	/* A directory of somebody else's, or a link to one, is a trap. */
-	return !lstat(path, &info) && S_ISDIR(info.st_mode) && info.st_uid == geteuid();
+	/* A directory of somebody else's, a link to one, or one that others can write is a trap. */
+	return !lstat(path, &info) && S_ISDIR(info.st_mode) && info.st_uid == geteuid() &&
+	       !(info.st_mode & 022);
 }
 
 static bool address(struct sockaddr_un *to, const char *dir, const char *name)
@@ -113,6 +117,15 @@ void kymo_each_session(void (*found)(int fd))
 	closedir(stream);
 }
 
+static bool is_old(const char *path)
+{
+	struct timespec now;
+	struct stat info;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return !lstat(path, &info) && now.tv_sec - info.st_ctime > STALE_AGE_S;
+}
+
 /* Programs that ended without cleaning up leave their sockets; each newcomer removes a few. */
 static void remove_stale(const char *dir)
 {
@@ -133,11 +146,15 @@ static void remove_stale(const char *dir)
 		pid = strtol(entry->d_name + 2, NULL, 10);
 		if (pid <= 0 || !kill((pid_t)pid, 0) || errno != ESRCH)
 			continue;
-		/* Dead as far as we see; another pid namespace may see it alive. */
+		/*
+		 * Dead as far as we see; another pid namespace may see it alive, or about to
+		 * listen.
+		 */
 		fd = connect_to(dir, entry->d_name);
 		if (fd >= 0)
 			close(fd);
-		else if (errno == ECONNREFUSED && address(&path, dir, entry->d_name))
+		else if (errno == ECONNREFUSED && address(&path, dir, entry->d_name) &&
+			 is_old(path.sun_path))
 			unlink(path.sun_path);
 	}
 	closedir(stream);

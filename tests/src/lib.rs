@@ -11,6 +11,7 @@
 
 pub mod babeltrace;
 pub mod compile;
+pub mod container;
 pub mod kernel;
 pub mod lab;
 pub mod paths;

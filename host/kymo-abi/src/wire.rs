@@ -48,6 +48,8 @@ pub struct Hello {
     pub clock: u32,
     /// CPUs that can exist: the lanes of an rseq program, less the spill lane.
     pub cpu_count: u32,
+    /// Nonce of the program's own socket, `p.PID.NONCE`; 0 where it has none.
+    pub nonce: u32,
     /// Name of the process, at most 15 bytes.
     pub comm: String,
     /// Path of the executable, may be empty.
@@ -257,7 +259,7 @@ impl FromProgram {
                 .u32(hello.kind)
                 .u32(hello.clock)
                 .u32(hello.cpu_count)
-                .u32(0)
+                .u32(hello.nonce)
                 .bytes(&text_field::<16>(&hello.comm))
                 .tail_text(&hello.exe)
                 .finish(),
@@ -284,10 +286,10 @@ impl FromProgram {
 impl Hello {
     fn decode(reader: &mut Reader<'_>) -> Result<Hello, Error> {
         let (abi, pid, kind) = (reader.u32()?, reader.u32()?, reader.u32()?);
-        let (clock, cpu_count, _) = (reader.u32()?, reader.u32()?, reader.u32()?);
+        let (clock, cpu_count, nonce) = (reader.u32()?, reader.u32()?, reader.u32()?);
         let comm = fixed_text(reader.take(16)?);
         let exe = fixed_text(reader.rest());
-        Ok(Hello { abi, pid, kind, clock, cpu_count, comm, exe })
+        Ok(Hello { abi, pid, kind, clock, cpu_count, nonce, comm, exe })
     }
 }
 

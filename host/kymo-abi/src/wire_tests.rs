@@ -4,9 +4,9 @@ use super::*;
 use proptest::prelude::*;
 
 fn from_program() -> impl Strategy<Value = FromProgram> {
-    let hello = (any::<[u32; 5]>(), "[a-z]{0,15}", "[ -~]{0,200}").prop_map(
-        |([abi, pid, kind, clock, cpu_count], comm, exe)| {
-            FromProgram::Hello(Hello { abi, pid, kind, clock, cpu_count, comm, exe })
+    let hello = (any::<[u32; 6]>(), "[a-z]{0,15}", "[ -~]{0,200}").prop_map(
+        |([abi, pid, kind, clock, cpu_count, nonce], comm, exe)| {
+            FromProgram::Hello(Hello { abi, pid, kind, clock, cpu_count, nonce, comm, exe })
         },
     );
     let entry = (proptest::option::of(0..NO_INDEX), proptest::collection::vec(any::<u8>(), 0..100));

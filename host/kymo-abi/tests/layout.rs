@@ -120,7 +120,7 @@ fn check_packet(packet: &[u8], structure: &str, fields: &[(&str, u64)]) {
 
 #[test]
 fn messages_are_what_c_reads() {
-    let hello = Hello { abi: 1, pid: 2, kind: 3, clock: 4, cpu_count: 5, comm: "c".into(), exe: "/e".into() };
+    let hello = Hello { abi: 1, pid: 2, kind: 3, clock: 4, cpu_count: 5, nonce: 6, comm: "c".into(), exe: "/e".into() };
     let packet = FromProgram::Hello(hello).encode();
     check_packet(
         &packet,
@@ -133,6 +133,7 @@ fn messages_are_what_c_reads() {
             ("kind", 3),
             ("clock", 4),
             ("cpu_count", 5),
+            ("nonce", 6),
             ("comm[0]", b'c'.into()),
             ("comm[1]", 0),
         ],

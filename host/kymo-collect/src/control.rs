@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
-use kymo_abi::wire::ByeReason;
+use kymo_abi::wire::{ByeReason, Hello};
 use rustix::event::{Timespec, epoll};
 use rustix::fd::{AsFd, OwnedFd};
 
@@ -242,7 +242,7 @@ impl Control {
         for _ in 0..TURN_MESSAGES {
             let Some(listener) = &self.listener else { return };
             match socket::accept(listener) {
-                Ok(socket) => self.welcome(socket, Some(Instant::now() + GREETING_TIME), None),
+                Ok(socket) => self.welcome(socket, Some(Instant::now() + GREETING_TIME)),
                 Err(error) if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM)) => {
                     self.caveat("a program could not connect: too many open files".to_owned());
                     self.pause_listener(true);
@@ -278,13 +278,22 @@ impl Control {
         self.listener_paused = pause.then(|| Instant::now() + Duration::from_millis(100));
     }
 
-    /// Takes a new connection into the loop. `uid` is who it must belong to, where that is known.
-    fn welcome(&mut self, socket: OwnedFd, deadline: Option<Instant>, uid: Option<u32>) {
+    /// The program behind a socket that we found, which must be of user `uid`: welcome, unless it is outside or here already.
+    fn look_at(&mut self, socket: OwnedFd, uid: u32) {
         let Ok(id) = socket::peer(&socket) else { return };
-        if uid.is_some_and(|uid| uid != id.uid) {
+        if uid != id.uid {
             self.caveat(format!("a socket was not visited: its process {} belongs to user {}", id.pid, id.uid));
             return;
         }
+        let is_known = id.pid != 0 && self.peers.values().any(|peer| peer.id.pid == id.pid);
+        if !is_known && self.config.scope.wants(id.pid) {
+            self.welcome(socket, None);
+        }
+    }
+
+    /// Takes a new connection into the loop.
+    fn welcome(&mut self, socket: OwnedFd, deadline: Option<Instant>) {
+        let Ok(id) = socket::peer(&socket) else { return };
         let token = self.next_token;
         self.next_token += 1;
         if epoll::add(&self.epoll, &socket, epoll::EventData::new_u64(token), epoll::EventFlags::IN).is_ok() {
@@ -297,11 +306,12 @@ impl Control {
         let now = Instant::now();
         while let Some(visit) = self.discovery.due(now) {
             // A program that came to us by itself is not visited too [spec/session.md 3].
-            if self.peers.values().any(|peer| peer.id.pid == visit.pid()) {
+            let is_visited = |hello: &Hello| (hello.pid, hello.nonce) == visit.identity();
+            if self.peers.values().any(|peer| peer.hello.as_ref().is_some_and(is_visited)) {
                 continue;
             }
             if let Some((socket, uid)) = self.discovery.visit(visit, now) {
-                self.welcome(socket, None, Some(uid));
+                self.look_at(socket, uid);
             }
         }
     }

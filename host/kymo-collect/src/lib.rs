@@ -23,6 +23,7 @@ mod metadata;
 mod pattern;
 mod peer;
 mod query;
+mod reach;
 mod recover;
 mod remote;
 mod report;
@@ -48,6 +49,7 @@ pub use kernel::{
 pub use marks::{MARK_BYTES_MAX, Sent, send_mark};
 pub use pattern::{Patterns, near};
 pub use query::{RunningProgram, running};
+pub use reach::{Elsewhere, elsewhere, why_not_found};
 pub use recover::{Recovered, recover};
 pub use remote::{Answer, AskError, Call, Remote, Request, Server, remotes};
 pub use runtime::{RuntimeDir, SESSION_NAME_MAX, is_session_name, other_users_dirs};

@@ -39,9 +39,21 @@ impl SocketName {
         matches.then(|| SocketName(name.to_owned()))
     }
 
+    /// `name`, if it is that of a collector's socket which has not got its own name yet: the same behind a dot.
+    fn parse_early(name: &str) -> Option<SocketName> {
+        let own = name.strip_prefix('.')?;
+        let matches = ['s', 'c'].into_iter().any(|role| SocketName::parse(role, own).is_some());
+        matches.then(|| SocketName(name.to_owned()))
+    }
+
     /// The session's name, of a socket for control.
     pub(crate) fn session(&self) -> &str {
         self.0.splitn(4, '.').nth(3).unwrap_or_default()
+    }
+
+    /// The nonce in the name; 0 where it is none.
+    pub(crate) fn nonce(&self) -> u32 {
+        self.0.split('.').nth(2).and_then(|nonce| u32::from_str_radix(nonce, 16).ok()).unwrap_or(0)
     }
 
     /// The process id in the name: as the owner sees itself.
@@ -61,8 +73,12 @@ pub fn is_session_name(name: &str) -> bool {
 
 /// Where this process's runtime directory is.
 fn default_path() -> PathBuf {
-    let set = |name| std::env::var_os(name).filter(|value: &OsString| !value.is_empty()).map(PathBuf::from);
-    let uid = rustix::process::geteuid().as_raw();
+    let set = |name: &str| std::env::var_os(name).filter(|value: &OsString| !value.is_empty()).map(PathBuf::from);
+    path_for(rustix::process::geteuid().as_raw(), set)
+}
+
+/// Where a process of `uid` looks, with what is `set` in its environment.
+pub(crate) fn path_for(uid: u32, set: impl Fn(&str) -> Option<PathBuf>) -> PathBuf {
     if let Some(dir) = set("KYMO_RUNTIME_DIR") {
         return dir;
     }
@@ -111,6 +127,12 @@ impl RuntimeDir {
         &self.path
     }
 
+    /// Device and inode, by which the same directory is known under another path.
+    pub(crate) fn identity(&self) -> Option<(u64, u64)> {
+        let stat = rustix::fs::fstat(&self.fd).ok()?;
+        Some((stat.st_dev, stat.st_ino))
+    }
+
     /// The user that it belongs to.
     pub fn uid(&self) -> u32 {
         self.uid
@@ -145,23 +167,27 @@ impl RuntimeDir {
     }
 
     fn sockets(&self, role: char) -> Vec<SocketName> {
-        let Ok(dir) = rustix::fs::Dir::read_from(&self.fd) else { return Vec::new() };
-        dir.flatten()
-            .filter_map(|entry| SocketName::parse(role, entry.file_name().to_str().ok()?))
+        self.names()
+            .filter_map(|name| SocketName::parse(role, &name))
             .filter(|name| self.is_owned_socket(name))
             .collect()
     }
 
     /// Removes the sockets of collectors that were killed. Those that seem alive are not disturbed.
     pub(crate) fn remove_dead_sessions(&self) {
-        for name in ['s', 'm', 'c'].into_iter().flat_map(|role| self.sockets(role)) {
-            let is_visible = Path::new("/proc").join(name.pid().to_string()).exists();
-            // A collector of another pid namespace answers.
-            let refused = || self.connect(&name).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
-            if !is_visible && refused() {
+        // Whether there is a process of that number says nothing: it may be another one, or one of another pid namespace.
+        let early =
+            self.names().filter_map(|name| SocketName::parse_early(&name)).filter(|name| self.is_owned_socket(name));
+        for name in ['s', 'm', 'c'].into_iter().flat_map(|role| self.sockets(role)).chain(early) {
+            if self.connect(&name).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused) {
                 self.remove_leftover(&name);
             }
         }
+    }
+
+    fn names(&self) -> impl Iterator<Item = String> {
+        let entries = rustix::fs::Dir::read_from(&self.fd).into_iter().flatten().flatten();
+        entries.filter_map(|entry| Some(entry.file_name().to_str().ok()?.to_owned()))
     }
 
     fn is_owned_socket(&self, name: &SocketName) -> bool {

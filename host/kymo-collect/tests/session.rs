@@ -322,7 +322,7 @@ fn running_programs_are_found_listed_and_attached() {
 fn a_socket_that_appears_later_is_visited_unless_its_program_came_by_itself() {
     let place = Place::new();
     let session = place.start();
-    let came = Fake::attach(&place.sessions()[0], hello());
+    let came = Fake::attach(&place.sessions()[0], Hello { nonce: 0xabcd, ..hello() });
     let socket = listen(&place);
     let mut set = [rustix::event::PollFd::new(&socket, rustix::event::PollFlags::IN)];
     let wait = rustix::event::Timespec { tv_sec: 0, tv_nsec: 300_000_000 };

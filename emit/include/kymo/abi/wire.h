@@ -45,7 +45,7 @@ struct kymo_msg_hello {
 	uint32_t kind;	/* enum kymo_kind: the ring that this program will use */
 	uint32_t clock; /* enum kymo_clock */
 	uint32_t cpu_count; /* CPUs that can exist: the lanes of an rseq program, less the spill lane */
-	uint32_t unused;
+	uint32_t nonce; /* of the program's own socket, p.PID.NONCE; 0: it has none */
 	char comm[16];
 };
 KYMO_CHECK_SIZE(struct kymo_msg_hello, 48);

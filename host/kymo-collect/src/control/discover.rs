@@ -30,8 +30,9 @@ pub(super) struct Visit {
 }
 
 impl Visit {
-    pub(super) fn pid(&self) -> u32 {
-        self.name.pid()
+    /// The number by which the program knows itself, and the nonce of its socket: both are in its HELLO too.
+    pub(super) fn identity(&self) -> (u32, u32) {
+        (self.name.pid(), self.name.nonce())
     }
 }
 
@@ -77,8 +78,12 @@ impl Discovery {
     }
 
     fn plan(&mut self, dir: usize, name: SocketName, scope: &Scope, at: Instant) {
-        // The kernel's word decides later; this spares programs that are certainly outside.
-        let is_possible = *scope == Scope::All || scope.wants(name.pid());
+        // The kernel's word decides once we are connected. What belongs to a command comes by itself, so its session spares
+        // programs whose number stands for a process outside; one that has this number in a pid namespace is not among them.
+        let is_possible = match scope {
+            Scope::Tree(_) => scope.wants(name.pid()) || !is_visible(name.pid()),
+            Scope::All | Scope::Pids(_) => true,
+        };
         let is_new = !self.visits.iter().any(|visit| visit.dir == dir && visit.name == name);
         if is_possible && is_new && self.visits.len() < VISITS_MAX {
             self.visits.push(Visit { dir, name, at, refusals: 0 });
@@ -150,6 +155,10 @@ impl Discovery {
         self.dirs[0].0.remove(&self.socket_name);
         self.visits.clear();
     }
+}
+
+fn is_visible(pid: u32) -> bool {
+    std::path::Path::new(&format!("/proc/{pid}")).exists()
 }
 
 impl Drop for Discovery {

@@ -134,7 +134,7 @@ pub fn session_clock() -> Clock {
 pub fn hello() -> Hello {
     let pid = std::process::id();
     let (kind, clock) = (Kind::Rseq.code(), session_clock().code());
-    Hello { abi: ABI_VERSION, pid, kind, clock, cpu_count: 2, comm: "fake".into(), exe: "/bin/fake".into() }
+    Hello { abi: ABI_VERSION, pid, kind, clock, cpu_count: 2, nonce: 0, comm: "fake".into(), exe: "/bin/fake".into() }
 }
 
 /// `provider:name` with one u64.

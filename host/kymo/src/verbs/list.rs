@@ -13,12 +13,15 @@ use std::time::Duration;
 use anyhow::Context as _;
 use kymo_abi::Kind;
 use kymo_abi::desc::{Desc, EnumDesc, EventDesc, FieldType, Walk};
-use kymo_collect::{Patterns, RunningProgram, RuntimeDir, near, other_users_dirs, running};
+use kymo_collect::{Patterns, RunningProgram, RuntimeDir, elsewhere, near, other_users_dirs, running};
 use object::{Object as _, ObjectSection as _};
 use serde_json::{Value, json};
 
 /// How long one program may take to answer.
 const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Programs that are named although they cannot be listed.
+const ELSEWHERE_SHOWN: usize = 5;
 
 /// List running programs that can be recorded, or the events of a program, a file or the kernel
 ///
@@ -146,6 +149,9 @@ fn list_running(args: &Args, wanted: &Patterns, by_pattern: bool) -> anyhow::Res
         }
         let ring = program.ring.map_or("?", Kind::name);
         println!("{:>8}  {:15}  {ring:8}  {:>6}  {}", program.pid, program.comm, program.events.len(), program.exe);
+        if program.pid != program.vpid {
+            println!("{:>8}  process {} inside of its container", "", program.vpid);
+        }
         if let Some(caveat) = &program.caveat {
             println!("{:>8}  not complete: {caveat}", "");
         }
@@ -155,8 +161,13 @@ fn list_running(args: &Args, wanted: &Patterns, by_pattern: bool) -> anyhow::Res
     }
     if args.json {
         println!("{:#}", Value::Array(all));
-    } else if shown == 0 {
+        return Ok(ExitCode::from(u8::from(shown == 0)));
+    }
+    if shown == 0 {
         explain(&programs, &names, args, &dirs);
+    }
+    if !by_pattern {
+        tell_elsewhere(&programs, &dirs);
     }
     Ok(ExitCode::from(u8::from(shown == 0)))
 }
@@ -180,6 +191,17 @@ fn explain(programs: &[RunningProgram], names: &[String], args: &Args, dirs: &[R
             count(names.len(), "event"),
             count(programs.len(), "program")
         );
+    }
+}
+
+/// Programs with libkymo.so that are not found here.
+fn tell_elsewhere(programs: &[RunningProgram], dirs: &[RuntimeDir]) {
+    let found = elsewhere(dirs, |pid| programs.iter().any(|program| program.pid == pid));
+    for process in found.iter().take(ELSEWHERE_SHOWN) {
+        eprintln!("kymo: {} has libkymo and is not listed: {}", process.comm, process.why);
+    }
+    if found.len() > ELSEWHERE_SHOWN {
+        eprintln!("kymo: and {} more", count(found.len() - ELSEWHERE_SHOWN, "such program"));
     }
 }
 

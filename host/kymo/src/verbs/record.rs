@@ -96,6 +96,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Begun { mut session, output, child } = begun;
     if child.is_none() && !args.quiet {
         eprintln!("kymo: recording into {}; Ctrl-C ends it", output.path().display());
+        why::unreachable(&options.pid).iter().for_each(|line| eprintln!("kymo: note: {line}"));
     }
     let ending = follow(&args, &mut session, &watched, child);
     let last = if args.flight { Some(last_moments(&session)?) } else { None };
@@ -188,7 +189,7 @@ fn follow(args: &Args, session: &mut Session, watched: &Receiver<Happened>, chil
 
 /// Says how it went, and chooses the exit status.
 fn report(args: &Args, patterns: &Patterns, summary: &Summary, ending: &Ending) -> anyhow::Result<ExitCode> {
-    let nothing = if summary.records == 0 { why::nothing(patterns, summary) } else { Vec::new() };
+    let nothing = if summary.records == 0 { why::nothing(patterns, summary, &args.options.pid) } else { Vec::new() };
     let unmatched = why::unmatched(patterns, summary);
     let status = match (ending.status, ending.signal) {
         _ if ending.by_trigger || (ending.by_time && !args.options.command.is_empty()) => 0,

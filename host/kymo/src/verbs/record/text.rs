@@ -234,6 +234,15 @@ fn processes(summary: &Summary, lines: &mut Vec<String>) {
     ));
 }
 
+/// A process id, and the one by which the process knows itself where that differs: 0 is one that is not seen from here.
+pub(crate) fn ids(pid: u64, vpid: u64) -> String {
+    match pid {
+        0 => format!("{vpid} inside"),
+        _ if pid == vpid => pid.to_string(),
+        _ => format!("{pid}, {vpid} inside"),
+    }
+}
+
 fn process(summary: &Summary, index: usize, vpid: u32) -> String {
     let comm = summary.processes.get(index).map_or("?", |process| process.comm.as_str());
     format!("{comm}[{vpid}]")

@@ -1,6 +1,6 @@
 //! Why nothing was recorded, or a pattern matched nothing: the reason, and what to do.
 
-use kymo_collect::{Cause, Outcome, Patterns, Summary, near};
+use kymo_collect::{Cause, Outcome, Patterns, RuntimeDir, Summary, near, other_users_dirs, why_not_found};
 
 use crate::verbs::list;
 
@@ -29,8 +29,18 @@ fn listed(names: &[&str]) -> String {
     format!("{}{rest}", names[..names.len() - more].join(", "))
 }
 
-/// Why a trace has no record.
-pub(crate) fn nothing(patterns: &Patterns, summary: &Summary) -> Vec<String> {
+/// Processes that were chosen and will not be found, as far as that can be seen.
+pub(crate) fn unreachable(pids: &[u32]) -> Vec<String> {
+    if pids.is_empty() {
+        return Vec::new();
+    }
+    let mut dirs: Vec<RuntimeDir> = RuntimeDir::own().into_iter().collect();
+    dirs.extend(other_users_dirs());
+    pids.iter().filter_map(|pid| why_not_found(*pid, &dirs)).collect()
+}
+
+/// Why a trace has no record. `pids` are the processes that were to be recorded, where such were chosen.
+pub(crate) fn nothing(patterns: &Patterns, summary: &Summary, pids: &[u32]) -> Vec<String> {
     if let Some(error) = &summary.write_error {
         return vec![format!(
             "nothing was recorded: the trace could not be written ({error}); choose another place with -o"
@@ -77,7 +87,8 @@ pub(crate) fn nothing(patterns: &Patterns, summary: &Summary) -> Vec<String> {
     if outside > 0 {
         lines.push(format!("{outside} programs with tracepoints were outside of what was to be recorded"));
     }
-    lines.extend(of_command(summary));
+    let unreachable = unreachable(pids);
+    lines.extend(if unreachable.is_empty() { of_command(summary) } else { unreachable });
     lines
 }
 

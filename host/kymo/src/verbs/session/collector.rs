@@ -222,11 +222,11 @@ impl Running {
 
     /// Completes the trace, and tells those who wait for that.
     fn end(self) -> ExitCode {
-        let Running { server, events, session, stoppers, patterns, name, log, newest, .. } = self;
+        let Running { args, server, events, session, stoppers, patterns, name, log, newest, .. } = self;
         let result = session.stop();
         let (answer, status): (Answer, u8) = match result {
             Ok(summary) => {
-                let lines = lines(&patterns, &summary, newest.as_deref());
+                let lines = lines(&patterns, &summary, &args.options.pid, newest.as_deref());
                 for line in &lines {
                     eprintln!("kymo: {line}");
                 }
@@ -407,12 +407,12 @@ fn with_rings(view: &View, rings: Option<&[RingUse]>) -> Value {
 }
 
 /// What people read at the end. A flight recorder leaves its snapshots only, of which `newest` was asked for.
-fn lines(patterns: &Patterns, summary: &Summary, newest: Option<&Path>) -> Vec<String> {
+fn lines(patterns: &Patterns, summary: &Summary, pids: &[u32], newest: Option<&Path>) -> Vec<String> {
     let mut lines = text::summary(summary);
     lines.extend(summary.flight.iter().flat_map(text::snapshots));
     let triggered = summary.flight.as_ref().and_then(|flight| flight.snapshots.last()).map(|done| done.dir.as_path());
     match (summary.records, &summary.flight) {
-        (0, _) => lines.extend(why::nothing(patterns, summary)),
+        (0, _) => lines.extend(why::nothing(patterns, summary, pids)),
         (_, None) => lines.push(text::next(&summary.trace)),
         (_, Some(_)) => lines.extend(newest.or(triggered).map(text::next)),
     }

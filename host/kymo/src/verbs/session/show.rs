@@ -7,7 +7,7 @@ use kymo_collect::{AskError, Remote, Request, remotes};
 use serde_json::{Value, json};
 
 use super::ask;
-use crate::verbs::record::text::{bytes, count, plural, rotation as rotation_text, short};
+use crate::verbs::record::text::{bytes, count, ids, plural, rotation as rotation_text, short};
 
 /// One session that does not answer must not hold up the list for long.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -149,7 +149,7 @@ fn program(program: &Value) -> String {
     format!(
         "  {}[{}]: {} of {} events on, {rings}",
         text(program, "comm"),
-        number(program, "pid"),
+        ids(number(program, "pid"), number(program, "vpid")),
         number(program, "events_on"),
         number(program, "events")
     )
