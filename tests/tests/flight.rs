@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use kymo_tests::session::Session;
 use kymo_tests::{Lab, Random, Read, Ring, times, trace};
 use rustix::process::Signal;
 
@@ -187,4 +188,95 @@ fn recovery_refuses_what_is_none() {
     assert!(bad.stderr.contains("too short"), "{}", bad.stderr);
     assert_eq!(std::fs::read_dir(&rings).unwrap().count(), 3, "nothing of it is ours");
     lab.kymo(&["recover", "/nowhere", trace]).expect(2);
+}
+
+/// A few rare events at the start, and one more half way; then very many others.
+const RARE: &str = r#"
+#include "common.h"
+KYMO_EVENT(start, config, (u32, key), (str, value))
+KYMO_EVENT(busy, tick, (u64, n))
+int main(int argc, char **argv)
+{
+	uint64_t count = strtoull(argv[1], NULL, 10);
+
+	live_shortly();
+	if (argc > 2)
+		say("ready");
+	until_enabled(start, config);
+	until_enabled(busy, tick);
+	for (uint32_t key = 0; key < 20; key++)
+		kymo_trace(start, config, key, "early");
+	for (uint64_t n = 0; n < count; n++) {
+		kymo_trace(busy, tick, n);
+		if (n == count / 2)
+			kymo_trace(start, config, 20, "late");
+	}
+	say("done");
+	getchar();
+	return 0;
+}
+"#;
+
+#[test]
+fn rare_events_are_in_every_snapshot_whatever_others_do() {
+    for ring in Ring::BOTH {
+        let mut lab = Lab::new("flight_rare");
+        lab.ring(ring);
+        let program = lab.cc_text("rare", RARE);
+        // One that runs already, and is visited for both of its rings.
+        let early = lab.spawn(&program, &["200000", "say"]);
+        early.until("ready");
+        let options = ["--flight", "--rare", "start:*", "--ring-size", "64K", "--trigger", "start:config.key == 20"];
+        let session = Session::start(&lab, "rare-session", &options);
+        early.until("done");
+        let mut late = lab.spawn(&program, &["100000"]);
+        late.until("done");
+        let status = session.ask(&["status"]);
+        assert_eq!(
+            (&status["view"]["program_count"], &status["recorded_programs"]),
+            (&2.into(), &2.into()),
+            "{status:#}"
+        );
+        let pids = [early.pid(), late.pid()];
+        let check = |dir: &std::path::Path, keys: u64| {
+            let read = trace::read(&lab, dir, &[]).whole();
+            for pid in pids {
+                let of = read.of("start:config").filter(|record| record.pid == u64::from(pid));
+                trace::assert_counts_up(&of.map(|record| record.number("key")).collect::<Vec<_>>(), keys);
+            }
+            read
+        };
+        let first = session.ask(&["snapshot", "--wait", "--before", "1ms"]);
+        let first = std::path::PathBuf::from(first["dir"].as_str().expect("a directory"));
+        let read = check(&first, 21);
+        assert!(read.of("busy:tick").count() < 100_000, "busy events were to be overwritten");
+        // A killed program's rare events stay, and those of one that ended.
+        assert_eq!(early.end(Signal::KILL).code, 128 + 9);
+        late.say("");
+        assert_eq!(late.wait().code, 0);
+        session.until("the ends", |status| status["recorded_programs"] == 0);
+        let second = session.ask(&["snapshot", "--wait"]);
+        let records = second["records"].as_u64().expect("a number");
+        let read = check(second["dir"].as_str().expect("a directory").as_ref(), 21);
+        assert_eq!(records, read.records.len() as u64);
+        let summary = session.ask(&["stop"]);
+        assert_eq!(summary["process_count"], 2, "{:#}", summary["processes"]);
+        assert_eq!(summary["records"], 300_000 + 42);
+        // The trigger saw a rare event.
+        let fired = snapshots(&summary);
+        assert!(
+            fired.iter().any(|done| done["reason"].as_str().is_some_and(|why| why.contains("key == 20"))),
+            "{fired:#?}"
+        );
+        // The session's directory is a trace of the rare ones.
+        let rare = check(&lab.path("rare-session"), 21);
+        assert_eq!(rare.records.len(), 42);
+    }
+}
+
+#[test]
+fn rare_events_are_for_flight_recorders() {
+    let lab = Lab::new("flight_rare_refused");
+    let outcome = lab.kymo(&["record", "--rare", "a:*", "/bin/true"]).expect(2);
+    assert!(outcome.stderr.contains("add --flight"), "{}", outcome.stderr);
 }

@@ -4,6 +4,7 @@
 //! dropped when it breaks the protocol, floods, or does not read. `programs` says what messages mean; `discover`
 //! finds programs.
 
+mod channel;
 mod discover;
 mod programs;
 mod requests;
@@ -33,9 +34,11 @@ use crate::socket::{self, PACKET_ROOM};
 use crate::summary::{Outcome, ProcessSummary};
 use crate::{Error, runtime};
 
+use channel::Door;
 use discover::Discovery;
 use selection::Selection;
 
+pub(crate) use channel::Channel;
 pub(crate) use requests::ToControl;
 pub use requests::{Changed, ProgramView, View};
 
@@ -50,10 +53,11 @@ const BYE_TIME: Duration = Duration::from_secs(1);
 /// When the metadata gets a better clock while the session runs; the last repeats.
 const REFINEMENTS: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(10), Duration::from_secs(60)];
 
-const LISTENER: u64 = 0;
-const INOTIFY: u64 = 1;
-const WAKE: u64 = 2;
-const MARKS: u64 = 3;
+/// Of the sockets that programs come to: their numbers.
+const DOORS: std::ops::Range<u64> = 0..2;
+const INOTIFY: u64 = 2;
+const WAKE: u64 = 3;
+const MARKS: u64 = 4;
 /// Marks that are taken before the others have their turn.
 const MARKS_TURN: usize = 64;
 const FIRST_PEER: u64 = 16;
@@ -85,7 +89,7 @@ pub(crate) struct Control {
     /// What the session's owner asks.
     requests: Receiver<ToControl>,
     epoll: OwnedFd,
-    listener: Option<OwnedFd>,
+    doors: Vec<Door>,
     /// Socket for marks, its name, and the clock value of the newest one.
     marks: (OwnedFd, String, u64),
     listener_paused: Option<Instant>,
@@ -104,8 +108,6 @@ pub(crate) struct Control {
     stop: Arc<AtomicU64>,
     counters: Arc<Counters>,
     programs: Arc<AtomicU64>,
-    /// Unique name of the session, by which programs know it again.
-    session_name: String,
     memory_used: u64,
     memory_used_max: u64,
     next_serial: u64,
@@ -127,7 +129,6 @@ impl Control {
         (wake, stop, counters, programs): Shared,
     ) -> Result<Control, Error> {
         let nonce = calibration.start_cycles().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        let name = format!("s.{}.{nonce:08x}", std::process::id());
         let mut others = Vec::new();
         if config.with_other_users {
             others = runtime::other_users_dirs();
@@ -137,27 +138,41 @@ impl Control {
         metadata
             .write(&registry, &calibration.estimate())
             .map_err(Error::file("write", metadata.dir.join("metadata")))?;
-        // Under its final name only once it listens: a program that finds it is not refused.
-        let early = format!(".{name}");
-        let path = runtime.path().join(&name);
-        let listener = socket::listen(&runtime.through_fd(&early)).map_err(Error::file("make socket", &path))?;
+        let shown: String = config.name.chars().filter(|c| !c.is_control()).take(40).collect();
+        let shown = if shown.len() <= 50 { shown } else { "kymo".to_owned() };
+        let mut channels = vec![(Channel::Main, nonce)];
+        // First in the directory: who finds the other finds this one too, or is visited.
+        channels.extend(config.rare.is_some().then_some((Channel::Rare, nonce ^ 1)));
+        let mut doors = Vec::new();
+        let mut names = Vec::new();
+        for (channel, nonce) in channels {
+            let name = format!("s.{}.{nonce:08x}", std::process::id());
+            // Under its final name only once it listens: a program that finds it is not refused.
+            let listener = socket::listen(&runtime.through_fd(&format!(".{name}")))
+                .map_err(Error::file("make socket", runtime.path().join(&name)))?;
+            doors.push(Door { channel, listener: Some(listener), session_name: format!("{shown}.{nonce:08x}") });
+            names.push(name);
+        }
         let marks_name = format!("m.{}.{nonce:08x}", std::process::id());
         let marks = marks::listen(&runtime.through_fd(&marks_name))
             .map_err(Error::file("make socket", runtime.path().join(&marks_name)))?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(Error::system("make an epoll"))?;
-        let discovery = Discovery::new(runtime, others, name.clone())?;
+        let discovery = Discovery::new(runtime, others, names.clone())?;
         let watch = |fd: &OwnedFd, token| {
             epoll::add(&epoll, fd, epoll::EventData::new_u64(token), epoll::EventFlags::IN)
                 .map_err(Error::system("watch a socket"))
         };
-        watch(&listener, LISTENER)?;
+        for door in &doors {
+            door.listener.iter().try_for_each(|listener| watch(listener, door.channel.index() as u64))?;
+        }
         watch(discovery.inotify(), INOTIFY)?;
         watch(&wake, WAKE)?;
         watch(&marks, MARKS)?;
-        discovery.own().rename(&early, &name).map_err(Error::file("make socket", &path))?;
-        let shown: String = config.name.chars().filter(|c| !c.is_control()).take(40).collect();
+        for name in names.iter().rev() {
+            let path = discovery.own().path().join(name);
+            discovery.own().rename(&format!(".{name}"), name).map_err(Error::file("make socket", path))?;
+        }
         Ok(Control {
-            session_name: format!("{}.{nonce:08x}", if shown.len() <= 50 { &shown } else { "kymo" }),
             memory_used: 0,
             memory_used_max: 0,
             next_serial: nonce << 32 | 1,
@@ -166,7 +181,7 @@ impl Control {
             recorded_count: 0,
             caveats: Vec::new(),
             ending: false,
-            listener: Some(listener),
+            doors,
             marks: (marks, marks_name, 0),
             listener_paused: None,
             discovery,
@@ -227,7 +242,7 @@ impl Control {
         let tokens: Vec<u64> = events.iter().map(|event| event.data.u64()).collect();
         for token in tokens {
             match token {
-                LISTENER => self.accept(),
+                door if DOORS.contains(&door) => self.accept(door as usize),
                 MARKS => self.take_marks(),
                 INOTIFY => self.discovery.read(&self.config.scope, Instant::now()),
                 WAKE => {
@@ -238,14 +253,14 @@ impl Control {
         }
     }
 
-    fn accept(&mut self) {
+    fn accept(&mut self, door: usize) {
         for _ in 0..TURN_MESSAGES {
-            let Some(listener) = &self.listener else { return };
+            let Some(Door { listener: Some(listener), channel, .. }) = self.doors.get(door) else { return };
             match socket::accept(listener) {
-                Ok(socket) => self.welcome(socket, Some(Instant::now() + GREETING_TIME)),
+                Ok(socket) => self.welcome(socket, *channel, Some(Instant::now() + GREETING_TIME)),
                 Err(error) if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM)) => {
                     self.caveat("a program could not connect: too many open files".to_owned());
-                    self.pause_listener(true);
+                    self.pause_listeners(true);
                     return;
                 }
                 Err(_) => return,
@@ -271,33 +286,36 @@ impl Control {
     }
 
     /// Without descriptors to spare the listener would wake us for ever: look away for a moment.
-    fn pause_listener(&mut self, pause: bool) {
-        let Some(listener) = &self.listener else { return };
+    fn pause_listeners(&mut self, pause: bool) {
         let flags = if pause { epoll::EventFlags::empty() } else { epoll::EventFlags::IN };
-        let _ = epoll::modify(&self.epoll, listener, epoll::EventData::new_u64(LISTENER), flags);
+        for door in &self.doors {
+            let Some(listener) = &door.listener else { return };
+            let _ = epoll::modify(&self.epoll, listener, epoll::EventData::new_u64(door.channel.index() as u64), flags);
+        }
         self.listener_paused = pause.then(|| Instant::now() + Duration::from_millis(100));
     }
 
     /// The program behind a socket that we found, which must be of user `uid`: welcome, unless it is outside or here already.
-    fn look_at(&mut self, socket: OwnedFd, uid: u32) {
+    fn look_at(&mut self, socket: OwnedFd, channel: Channel, uid: u32) {
         let Ok(id) = socket::peer(&socket) else { return };
         if uid != id.uid {
             self.caveat(format!("a socket was not visited: its process {} belongs to user {}", id.pid, id.uid));
             return;
         }
-        let is_known = id.pid != 0 && self.peers.values().any(|peer| peer.id.pid == id.pid);
+        let is_it = |peer: &Peer| peer.id.pid == id.pid && peer.channel == channel;
+        let is_known = id.pid != 0 && self.peers.values().any(is_it);
         if !is_known && self.config.scope.wants(id.pid) {
-            self.welcome(socket, None);
+            self.welcome(socket, channel, None);
         }
     }
 
     /// Takes a new connection into the loop.
-    fn welcome(&mut self, socket: OwnedFd, deadline: Option<Instant>) {
+    fn welcome(&mut self, socket: OwnedFd, channel: Channel, deadline: Option<Instant>) {
         let Ok(id) = socket::peer(&socket) else { return };
         let token = self.next_token;
         self.next_token += 1;
         if epoll::add(&self.epoll, &socket, epoll::EventData::new_u64(token), epoll::EventFlags::IN).is_ok() {
-            self.peers.insert(token, Peer::new(socket, id, deadline, Instant::now()));
+            self.peers.insert(token, Peer::new(socket, id, channel, deadline, Instant::now()));
         }
     }
 
@@ -307,11 +325,14 @@ impl Control {
         while let Some(visit) = self.discovery.due(now) {
             // A program that came to us by itself is not visited too [spec/session.md 3].
             let is_visited = |hello: &Hello| (hello.pid, hello.nonce) == visit.identity();
-            if self.peers.values().any(|peer| peer.hello.as_ref().is_some_and(is_visited)) {
-                continue;
-            }
-            if let Some((socket, uid)) = self.discovery.visit(visit, now) {
-                self.look_at(socket, uid);
+            let channels: Vec<Channel> = self.doors.iter().map(|door| door.channel).collect();
+            for channel in channels {
+                let is_here = |peer: &Peer| peer.channel == channel && peer.hello.as_ref().is_some_and(is_visited);
+                if self.peers.values().any(is_here) {
+                    continue;
+                }
+                let Some((socket, uid)) = self.discovery.visit(visit.clone(), now) else { break };
+                self.look_at(socket, channel, uid);
             }
         }
     }
@@ -361,7 +382,9 @@ impl Control {
 
     fn take_memory_from(&mut self, peer: &mut Peer) {
         if let Some(serial) = peer.serial.take() {
-            self.programs.fetch_sub(1, Ordering::Relaxed);
+            if self.sibling(peer).is_none_or(|sibling| sibling.serial.is_none()) {
+                self.programs.fetch_sub(1, Ordering::Relaxed);
+            }
             let _ = self.commands.send(ToDrain::End { serial });
         }
     }
@@ -392,7 +415,7 @@ impl Control {
     fn timers(&mut self) {
         let now = Instant::now();
         if self.listener_paused.is_some_and(|until| until <= now) {
-            self.pause_listener(false);
+            self.pause_listeners(false);
         }
         let late = |peer: &Peer| peer.deadline.is_some_and(|deadline| deadline <= now);
         let tokens: Vec<u64> = self.peers.iter().filter(|(_, peer)| late(peer)).map(|(token, _)| *token).collect();
@@ -425,7 +448,7 @@ impl Control {
         self.take_marks();
         self.discovery.own().remove(&self.marks.1);
         self.discovery.withdraw();
-        self.listener = None;
+        self.doors.iter_mut().for_each(|door| door.listener = None);
         self.ending = true;
         let tokens: Vec<u64> = self.peers.keys().copied().collect();
         for token in tokens {

@@ -166,6 +166,8 @@ pub(crate) struct Drain {
     marks: Option<Stream>,
     /// Records in the directories before the present one.
     records_before: u64,
+    /// Flight recorder: rare records of programs that have ended.
+    rare_ended: u64,
     report: Report,
 }
 
@@ -203,6 +205,7 @@ impl Drain {
             recent_marks: VecDeque::new(),
             marks: None,
             records_before: 0,
+            rare_ended: 0,
             report,
         }
     }
@@ -360,8 +363,11 @@ impl Drain {
     /// Writes what the rings hold, those of programs that have ended too, into a directory of its own.
     fn snapshot(&mut self, job: &SnapshotJob) -> SnapshotPart {
         let mut streams = self.report.streams.sibling(&job.dir);
-        let mut part = SnapshotPart::default();
-        for running in self.ended.iter_mut().chain(&mut self.running) {
+        let mut part = SnapshotPart { rare: self.flush_rare(), ..SnapshotPart::default() };
+        let rare = self.running.iter().filter(|running| !running.is_overwritten());
+        part.records = self.rare_ended + rare.flat_map(|running| &running.lanes).map(|lane| lane.records).sum::<u64>();
+        let overwritten = |running: &&mut Running| running.is_overwritten();
+        for running in self.ended.iter_mut().chain(&mut self.running).filter(overwritten) {
             let mut pass = Drain::pass_of(self.source, &mut streams, true);
             running.snapshot(&mut pass, job.since, &mut part);
         }
@@ -404,6 +410,16 @@ impl Drain {
         RotatedPart { written, records }
     }
 
+    /// Flight recorder: writes what the rings of rare events hold. Returns what their files have then.
+    fn flush_rare(&mut self) -> Vec<(String, u64)> {
+        let mut pass = Drain::pass_of(self.source, &mut self.report.streams, true);
+        for running in self.running.iter_mut().filter(|running| !running.is_overwritten()) {
+            running.look(&mut pass, &self.counters);
+        }
+        let lanes = self.running.iter().flat_map(|running| &running.lanes);
+        lanes.filter_map(Lane::file).chain(self.report.streams.free_files()).collect()
+    }
+
     /// Gives up the rings of the program that ended first. False where there is none.
     fn forget_oldest(&mut self) -> bool {
         let Some(running) = self.ended.pop_front() else { return false };
@@ -429,13 +445,13 @@ impl Drain {
     /// Looks at every lane once. True when one was so full that there is no time to sleep.
     fn pass(&mut self) -> bool {
         let mut pass = Drain::pass_of(self.source, &mut self.report.streams, false);
-        if self.flight {
-            self.running.iter_mut().for_each(|running| running.watch(&mut pass, &self.counters));
-            return false;
-        }
         let mut busy = false;
         for running in &mut self.running {
-            busy |= running.look(&mut pass, &self.counters);
+            if running.is_overwritten() {
+                running.watch(&mut pass, &self.counters);
+            } else {
+                busy |= running.look(&mut pass, &self.counters);
+            }
         }
         self.note_stop();
         busy
@@ -453,7 +469,7 @@ impl Drain {
             self.look_for_triggers();
         }
         let mut running = self.running.swap_remove(index);
-        if self.flight {
+        if running.is_overwritten() {
             let mut pass = Drain::pass_of(self.source, &mut self.report.streams, true);
             running.watch(&mut pass, &self.counters);
             self.ended.push_back(running);
@@ -469,6 +485,7 @@ impl Drain {
         let mut pass = Drain::pass_of(self.source, &mut self.report.streams, true);
         running.finish(&mut pass);
         self.note_stop();
+        self.rare_ended += running.lanes.iter().map(|lane| lane.records).sum::<u64>();
         self.file(&running);
         *self.counters.released.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) += running.added.charge;
         drop(running);

@@ -424,6 +424,11 @@ impl Lane {
         ring.told.store(seen.saturating_sub(self.lost_pending), Ordering::Relaxed);
     }
 
+    /// The file that it writes to and its bytes, if there are any.
+    pub(crate) fn file(&self) -> Option<(String, u64)> {
+        self.stream.as_ref().and_then(Stream::content)
+    }
+
     /// The trace goes on in another directory: gives the file back.
     pub(crate) fn leave_file(&mut self, streams: &mut Streams) {
         if let Some(stream) = self.stream.take() {

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use kymo_abi::desc::{EnumDesc, EventDesc};
 use kymo_abi::wire::{ByeReason, FromCollector, Hello};
 
+use crate::control::Channel;
 use crate::socket::{self, PACKET_ROOM, PeerId};
 
 /// Messages that a program may send at once, and per second in the long run.
@@ -37,6 +38,8 @@ pub(crate) struct Known {
 pub(crate) struct Peer {
     pub socket: OwnedFd,
     pub id: PeerId,
+    /// Which rings it is about.
+    pub channel: Channel,
     /// Until when the program must have introduced itself; none where we came to it.
     pub deadline: Option<Instant>,
     pub hello: Option<Hello>,
@@ -71,10 +74,11 @@ pub(crate) enum Read<'a> {
 }
 
 impl Peer {
-    pub(crate) fn new(socket: OwnedFd, id: PeerId, deadline: Option<Instant>, now: Instant) -> Peer {
+    pub(crate) fn new(socket: OwnedFd, id: PeerId, channel: Channel, deadline: Option<Instant>, now: Instant) -> Peer {
         Peer {
             socket,
             id,
+            channel,
             deadline,
             hello: None,
             process: usize::MAX,
@@ -164,7 +168,7 @@ mod tests {
     fn a_flood_uses_up_its_allowance_and_time_gives_it_back() {
         let start = Instant::now();
         let (left, _right) = std::os::unix::net::UnixDatagram::pair().unwrap();
-        let mut peer = Peer::new(left.into(), PeerId { pid: 1, uid: 0 }, None, start);
+        let mut peer = Peer::new(left.into(), PeerId { pid: 1, uid: 0 }, Channel::Main, None, start);
         assert_eq!((0..30_000).filter(|_| peer.may_speak(start)).count(), 20_000);
         peer.credit = 0.0;
         assert_eq!((0..5_000).filter(|_| peer.may_speak(start + Duration::from_secs(1))).count(), 2_000);

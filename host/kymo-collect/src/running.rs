@@ -25,6 +25,11 @@ impl Running {
         Running { added, lanes: Vec::new(), lost_lane_seen: 0, lost_lane_closed: false, seen_ns, seen_cycles }
     }
 
+    /// Whether the writers do not wait for us, and overwrite what is old.
+    pub(crate) fn is_overwritten(&self) -> bool {
+        self.added.memory.layout().marks_offset != 0
+    }
+
     /// Lanes that can have been used: portable ones are claimed from below [spec/ring.md 6].
     pub(crate) fn lanes_used(&self) -> u32 {
         let layout = self.added.memory.layout();

@@ -76,6 +76,8 @@ pub struct Config {
     pub flight: bool,
     /// Writers whose program has agreed wait this long for room in a full ring [spec/session.md 12]; at most 10 s.
     pub block: Option<Duration>,
+    /// Flight recorder: events with rings of their own, which are recorded and not overwritten.
+    pub rare: Option<Patterns>,
     /// Rings are files in this directory, which survive the collector [`crate::recover`]; best on tmpfs or persistent memory.
     pub ring_dir: Option<PathBuf>,
     /// What a flight recorder watches for.
@@ -109,6 +111,7 @@ impl Config {
             memory_bytes_max: 1 << 30,
             poll: Duration::from_millis(1),
             flight: false,
+            rare: None,
             triggers: Triggers::default(),
             block: None,
             ring_dir: None,

@@ -1,6 +1,7 @@
 //! Snapshots of a flight recorder: the last moments of all rings, as a trace of their own [spec/session.md 10].
 
 use std::fs;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, PoisonError};
@@ -80,6 +81,8 @@ pub(crate) struct SnapshotPart {
     pub overwritten: u64,
     /// Clock value of the oldest record in it.
     pub oldest: Option<u64>,
+    /// Files of the session's directory that belong to it, and how much of them: rare events.
+    pub rare: Vec<(String, u64)>,
     /// Why it is not complete, if so.
     pub error: Option<String>,
 }
@@ -194,6 +197,11 @@ impl Taking {
             done.overwritten += part.overwritten;
             done.oldest = [done.oldest, part.oldest].into_iter().flatten().min();
             done.caveats.extend(part.error.map(|error| format!("it could not be written: {error}")));
+            for (name, bytes) in part.rare {
+                if let Err(error) = copy_part(&session.join(&name), &dir.join(&name), bytes) {
+                    done.caveats.push(format!("rare events in {name} could not be copied: {error}"));
+                }
+            }
         }
         let from = session.join("metadata");
         fs::copy(&from, dir.join("metadata")).map_err(Error::file("copy", from))?;
@@ -205,6 +213,12 @@ impl Taking {
         replace(&dir, SUMMARY_FILE, text.as_bytes()).map_err(Error::file("write", dir.join(SUMMARY_FILE)))?;
         Ok(done)
     }
+}
+
+/// Copies the first `bytes` of a file that may go on to grow.
+fn copy_part(from: &Path, to: &Path, bytes: u64) -> io::Result<()> {
+    let (from, mut to) = (fs::File::open(from)?, fs::File::create_new(to)?);
+    io::copy(&mut from.take(bytes), &mut to).map(drop)
 }
 
 fn make_directory(dir: &Path) -> Result<PathBuf, Error> {

@@ -90,6 +90,13 @@ pub(crate) struct Stream {
     newest: Option<Newest>,
 }
 
+impl Stream {
+    /// Name and bytes, if it has any.
+    pub(crate) fn content(&self) -> Option<(String, u64)> {
+        (self.bytes > 0).then(|| (self.name.clone(), self.bytes))
+    }
+}
+
 /// What a lane says of the packet that it wants written.
 pub(crate) struct Packet {
     pub begin: u64,
@@ -217,9 +224,14 @@ impl Streams {
         self.stopped_before.or(self.stopped)
     }
 
-    /// Files of the same trace in another directory: a snapshot's.
+    /// Files of the same trace in another directory: a snapshot's. Some of ours may be copied there, so theirs are others.
     pub(crate) fn sibling(&self, dir: &Path) -> Streams {
-        Streams::new(dir, self.uuid)
+        Streams { files: self.files, count: self.count.clone(), ..Streams::new(dir, self.uuid) }
+    }
+
+    /// Files that no lane has now: names and bytes.
+    pub(crate) fn free_files(&self) -> impl Iterator<Item = (String, u64)> {
+        self.free.values().flatten().filter_map(Stream::content)
     }
 
     /// Files beside those that the trace has; theirs are counted from `first` on.

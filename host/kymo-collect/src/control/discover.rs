@@ -22,6 +22,7 @@ const REFUSALS_MAX: u32 = 10;
 const VISITS_MAX: usize = 100_000;
 
 /// A program to connect to.
+#[derive(Clone)]
 pub(super) struct Visit {
     dir: usize,
     name: SocketName,
@@ -41,12 +42,12 @@ pub(super) struct Discovery {
     dirs: Vec<(RuntimeDir, i32)>,
     inotify: OwnedFd,
     visits: Vec<Visit>,
-    socket_name: String,
+    socket_names: Vec<String>,
 }
 
 impl Discovery {
-    /// Watches `own` and `others`. `socket_name` is the name of our own socket in `own`.
-    pub(super) fn new(own: RuntimeDir, others: Vec<RuntimeDir>, socket_name: String) -> Result<Discovery, Error> {
+    /// Watches `own` and `others`. `socket_names` are those of our own sockets in `own`.
+    pub(super) fn new(own: RuntimeDir, others: Vec<RuntimeDir>, socket_names: Vec<String>) -> Result<Discovery, Error> {
         let flags = inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK;
         let inotify = inotify::init(flags).map_err(Error::system("watch the runtime directory (inotify)"))?;
         let mut dirs = Vec::new();
@@ -56,7 +57,7 @@ impl Discovery {
                 .map_err(|error| Error::file("watch", dir.path())(error.into()))?;
             dirs.push((dir, watch));
         }
-        Ok(Discovery { dirs, inotify, visits: Vec::new(), socket_name })
+        Ok(Discovery { dirs, inotify, visits: Vec::new(), socket_names })
     }
 
     pub(super) fn inotify(&self) -> &OwnedFd {
@@ -150,9 +151,9 @@ impl Discovery {
         None
     }
 
-    /// Removes our own socket: nobody is to find us any more.
+    /// Removes our own sockets: nobody is to find us any more.
     pub(super) fn withdraw(&mut self) {
-        self.dirs[0].0.remove(&self.socket_name);
+        self.socket_names.iter().for_each(|name| self.dirs[0].0.remove(name));
         self.visits.clear();
     }
 }

@@ -10,7 +10,7 @@ use kymo_abi::{ABI_VERSION, Clock, Kind};
 
 use rustix::time::ClockId;
 
-use super::{Control, PROCESSES_MAX};
+use super::{Channel, Control, PROCESSES_MAX};
 use crate::clock::nanoseconds;
 use crate::drain::{Added, ToDrain};
 use crate::filters::Decision;
@@ -59,8 +59,6 @@ impl Control {
     }
 
     fn greet(&mut self, peer: &mut Peer, hello: Hello) -> Heard {
-        peer.process = self.processes.len();
-        self.process_count += 1;
         let kind = Kind::from_code(hello.kind);
         let entry = ProcessSummary {
             pid: peer.id.pid,
@@ -79,15 +77,14 @@ impl Control {
             first: None,
             last: None,
         };
-        if self.processes.len() < PROCESSES_MAX {
-            self.processes.push(entry);
-        } else {
-            peer.process = usize::MAX;
-        }
         let ours = self.calibration.source().0;
         let mismatch = mismatch(&hello, ours);
         let lanes_ok = (1..=CPUS_MAX).contains(&hello.cpu_count);
         peer.hello = Some(hello);
+        peer.process = match self.sibling(peer) {
+            Some(sibling) => sibling.process,
+            None => self.list(entry),
+        };
         if let Some(text) = mismatch {
             self.refuse(peer, ByeReason::Version, text);
         } else if !self.config.scope.wants(peer.id.pid) {
@@ -96,6 +93,16 @@ impl Control {
             return Err("HELLO with an impossible number of CPUs".to_owned());
         }
         Ok(())
+    }
+
+    /// The place of a new program in the list of processes.
+    fn list(&mut self, entry: ProcessSummary) -> usize {
+        self.process_count += 1;
+        if self.processes.len() >= PROCESSES_MAX {
+            return usize::MAX;
+        }
+        self.processes.push(entry);
+        self.processes.len() - 1
     }
 
     fn describe(&mut self, peer: &mut Peer, list: Vec<DescEntry>) -> Heard {
@@ -148,9 +155,8 @@ impl Control {
         for index in indices {
             let Some(known) = peer.events.get(&index) else { continue };
             let name = known.event.full_name();
-            let is_wanted = self.selection.want(&name);
-            self.registry.see(&name, is_wanted);
-            if !is_wanted {
+            self.registry.see(&name, self.selection.want(&name));
+            if !self.wants(peer.channel, &name) {
                 continue;
             }
             match self.registry.id(&known.event, &peer.enums) {
@@ -217,7 +223,7 @@ impl Control {
         let Some(hello) = &peer.hello else { return false };
         let (vpid, comm) = (hello.pid, hello.comm.clone());
         let (kind, cpu_count) = (Kind::from_code(hello.kind).unwrap_or(Kind::Portable), hello.cpu_count);
-        let Some((layout, charge)) = self.plan_memory(kind, cpu_count, peer.id.pid) else {
+        let Some((layout, charge)) = self.plan_memory(kind, cpu_count, peer.id.pid, peer.channel) else {
             let cap = self.config.memory_bytes_max >> 20;
             self.refuse(
                 peer,
@@ -249,29 +255,31 @@ impl Control {
         let added =
             Added { memory, process: peer.process, vpid, procname: procname(&comm), charge, made_cycles, made_ns };
         let _ = self.commands.send(ToDrain::Add(Box::new(added)));
-        self.programs.fetch_add(1, Ordering::Relaxed);
-        self.recorded_count += 1;
+        if self.sibling(peer).is_none_or(|sibling| sibling.serial.is_none()) {
+            self.programs.fetch_add(1, Ordering::Relaxed);
+            self.recorded_count += 1;
+        }
         peer.serial = Some(serial);
-        let session = self.session_name.clone();
+        let session = self.doors[peer.channel.index()].session_name.clone();
         peer.say(&FromCollector::Attach { layout, serial, session }, Some(descriptor));
-        if let Some(entry) = self.processes.get_mut(peer.process) {
+        if let Some(entry) = self.processes.get_mut(peer.process)
+            && (peer.channel == Channel::Main || entry.lanes == 0)
+        {
             (entry.outcome, entry.lanes, entry.ring_bytes) = (Outcome::Attached, layout.lane_count, layout.ring_bytes);
         }
         true
     }
 
     /// Sizes of a program's memory and what it counts for, halved until it fits [spec/session.md 6].
-    fn plan_memory(&mut self, kind: Kind, cpu_count: u32, pid: u32) -> Option<(Layout, u64)> {
+    fn plan_memory(&mut self, kind: Kind, cpu_count: u32, pid: u32, channel: Channel) -> Option<(Layout, u64)> {
         let released =
             std::mem::take(&mut *self.counters.released.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
         self.memory_used = self.memory_used.saturating_sub(released);
+        let of_session = channel.ring_bytes(self.config.ring_bytes);
         let (lanes, charged, mut ring_bytes) = match kind {
-            Kind::Rseq => {
-                (cpu_count + 1, cpus_allowed(pid).unwrap_or(cpu_count).min(cpu_count), self.config.ring_bytes)
-            }
+            Kind::Rseq => (cpu_count + 1, cpus_allowed(pid).unwrap_or(cpu_count).min(cpu_count), of_session),
             Kind::Portable => {
-                let ring_bytes =
-                    (self.config.ring_bytes / PORTABLE_DIVISOR).max(RING_BYTES_LEAST.min(self.config.ring_bytes));
+                let ring_bytes = (of_session / PORTABLE_DIVISOR).max(RING_BYTES_LEAST.min(of_session));
                 (PORTABLE_LANES, PORTABLE_LANES, ring_bytes)
             }
         };
@@ -287,7 +295,7 @@ impl Control {
             self.caveat("rings were made smaller to fit into --memory".to_owned());
         }
         let mut layout = Layout::new(kind, self.calibration.source().0, lanes, ring_bytes, PAGE_BYTES_MAX).ok()?;
-        if self.config.flight {
+        if self.config.flight && channel == Channel::Main {
             layout = layout.overwriting(PAGE_BYTES_MAX).ok()?;
         }
         Some((layout, u64::from(charged) * u64::from(ring_bytes)))
@@ -302,10 +310,12 @@ impl Control {
             return Ok(());
         }
         self.take_memory_from(peer);
-        self.recorded_count -= 1;
+        if self.sibling(peer).is_none_or(|sibling| sibling.serial.is_none()) {
+            self.recorded_count -= 1;
+        }
         if attached.error == libc::EALREADY as u32 {
             // We found each other both ways; the other connection serves [spec/session.md 3].
-            self.process_count -= 1;
+            self.process_count -= u64::from(self.sibling(peer).is_none());
             self.set_outcome(peer.process, Outcome::Duplicate);
             peer.bye(ByeReason::End, "served by another connection");
             return Ok(());

@@ -8,7 +8,7 @@ use kymo_abi::Kind;
 use kymo_abi::wire::FromCollector;
 use serde::Serialize;
 
-use super::Control;
+use super::{Channel, Control};
 use crate::Error;
 use crate::chunks::RotateJob;
 use crate::drain::ToDrain;
@@ -170,7 +170,7 @@ impl Control {
         let mut off = Vec::new();
         for (index, known) in peer.events.iter_mut().filter(|(index, _)| !peer.undecided.contains(index)) {
             let name = known.event.full_name();
-            let is_wanted = self.selection.want(&name);
+            let is_wanted = self.wants(peer.channel, &name);
             match (known.id, is_wanted) {
                 (None, true) => on.push(*index),
                 (Some(_), false) => {
@@ -206,7 +206,8 @@ impl Control {
     }
 
     fn view(&mut self) -> View {
-        let with_hello = || self.peers.values().filter(|peer| peer.hello.is_some() && !peer.leaving);
+        let is_shown = |peer: &&Peer| peer.channel == Channel::Main && peer.hello.is_some() && !peer.leaving;
+        let with_hello = || self.peers.values().filter(is_shown);
         let mut programs: Vec<ProgramView> =
             with_hello().take(PROGRAMS_MAX).filter_map(|peer| self.view_of(peer)).collect();
         programs.sort_by_key(|program| (program.pid, program.vpid));

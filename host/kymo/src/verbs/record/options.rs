@@ -41,6 +41,10 @@ pub struct Options {
     /// Programs with KYMO_ALLOW_BLOCKING=1 wait up to this long for room in a full ring before a record is lost: 50ms, at most 10s
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     pub block: Option<Duration>,
+    /// With --flight: events with rings of their own (256 KiB at most), so that busy ones cannot push them out; each snapshot has all
+    /// of them (repeatable)
+    #[arg(long, value_name = "PATTERN")]
+    pub rare: Vec<String>,
     /// Go on in a new directory (DIR/chunk-0002, ...) when the trace has this size; each chunk is a trace of its own
     #[arg(long, value_name = "SIZE", value_parser = units::bytes)]
     pub rotate_size: Option<u64>,
@@ -103,6 +107,7 @@ impl Options {
         config.memory_bytes_max = self.memory.unwrap_or_else(units::default_memory);
         config.ring_dir = self.ring_dir.as_deref().map(ring_dir).transpose()?;
         config.block = self.block.map(block_time).transpose()?;
+        config.rare = (!self.rare.is_empty()).then(|| Patterns::new(&self.rare, &[])).transpose()?;
         config.rotation = rotation(self.rotate_size, self.rotate_time, self.keep)?;
         config.poll = Duration::from_micros(self.poll_us);
         config.format = if self.ctf2 { Format::Ctf2 } else { Format::Ctf18 };
@@ -128,6 +133,10 @@ impl Options {
         anyhow::ensure!(
             !(is_flight && is_cut),
             "a flight recorder writes snapshots only: --rotate-size, --rotate-time and --keep are for sessions without --flight"
+        );
+        anyhow::ensure!(
+            is_flight || self.rare.is_empty(),
+            "--rare is for a flight recorder, where other events are overwritten: add --flight"
         );
         anyhow::ensure!(is_flight || !self.trigger.is_given(), "triggers are for a flight recorder: add --flight");
         Ok(())
