@@ -280,3 +280,19 @@ fn rare_events_are_for_flight_recorders() {
     let outcome = lab.kymo(&["record", "--rare", "a:*", "/bin/true"]).expect(2);
     assert!(outcome.stderr.contains("add --flight"), "{}", outcome.stderr);
 }
+
+#[test]
+fn a_program_asks_by_one_compare() {
+    let lab = Lab::new("flight_above");
+    let source = "#include \"common.h\"\n#include <kymo/snapshot.h>\n\
+        int main(void) { live_shortly(); until_enabled(kymo, snapshot); for (int n = 0; n <= 501; n++) \
+        kymo_snapshot_above(n, 500, \"n is too large\"); return 0; }\n";
+    let program = lab.cc_text("above", source);
+    let recorded = lab.record("trace").args(&["--flight"]).run(&[program.to_str().unwrap()]).expect(0);
+    assert_eq!(recorded.records(), 1);
+    let reasons: Vec<String> = snapshots(&recorded.summary)
+        .iter()
+        .map(|done| done["reason"].as_str().unwrap_or_default().to_owned())
+        .collect();
+    assert!(reasons.len() == 1 && reasons[0].ends_with("asked: n is too large"), "{reasons:?}");
+}

@@ -17,4 +17,14 @@ KYMO_EVENT(kymo, snapshot, (str, why))
  */
 #define kymo_snapshot(why) kymo_trace(kymo, snapshot, why)
 
+/*
+ * kymo_snapshot_above: the same where value > bound: a trigger that the program decides itself, with one
+ * compare, for what is computed anyway and not worth a record each time. why is evaluated only then.
+ */
+#define kymo_snapshot_above(value, bound, why)                                                      \
+	do {                                                                                       \
+		if (KYMO__UNLIKELY((value) > (bound)))                                             \
+			kymo_snapshot(why);                                                        \
+	} while (0)
+
 #endif
