@@ -15,6 +15,7 @@ use serde::Serialize;
 
 use crate::chunks::{RotateJob, RotatedPart};
 use crate::clock::{Source, nanoseconds};
+use crate::kernel::Queue;
 use crate::lane::{Lane, Pass, Program};
 use crate::memory::Memory;
 use crate::running::Running;
@@ -159,6 +160,8 @@ pub(crate) struct Drain {
     pub flight: bool,
     /// Triggers, if there are any.
     pub watch: Option<Watch>,
+    /// Records of the kernel that triggers ask for too.
+    pub kernel_records: Option<Arc<Queue>>,
     running: Vec<Running>,
     /// Flight recorder: programs that have ended, whose last moments may be wanted; and recent marks.
     ended: VecDeque<Running>,
@@ -179,7 +182,7 @@ impl Drain {
         counters: Arc<Counters>,
         streams: Streams,
         wake: Box<dyn Fn() + Send>,
-        (flight, watch): (bool, Option<Watch>),
+        (flight, watch, kernel_records): (bool, Option<Watch>, Option<Arc<Queue>>),
     ) -> Drain {
         let report = Report {
             processes: Vec::new(),
@@ -200,6 +203,7 @@ impl Drain {
             wake,
             flight,
             watch,
+            kernel_records,
             running: Vec::new(),
             ended: VecDeque::new(),
             recent_marks: VecDeque::new(),
@@ -214,7 +218,7 @@ impl Drain {
     pub(crate) fn run(mut self) -> Report {
         let mut wait = Duration::ZERO;
         loop {
-            let command = match self.running.is_empty() {
+            let command = match self.running.is_empty() && self.kernel_records.is_none() {
                 true => self.commands.recv().map_err(|_| RecvTimeoutError::Disconnected),
                 false => self.commands.recv_timeout(wait),
             };
@@ -324,7 +328,7 @@ impl Drain {
     /// Whoever waits for triggers to fire waits no longer.
     fn end_watch(&mut self) {
         if let Some(watch) = self.watch.take() {
-            self.report.unseen = watch.unseen;
+            self.report.unseen = watch.unseen + self.kernel_records.as_ref().map_or(0, |queue| queue.unseen());
             self.report.unfit = watch.unfit();
         }
     }
@@ -334,6 +338,13 @@ impl Drain {
     fn look_for_triggers(&mut self) {
         let Some(watch) = &mut self.watch else { return };
         let pass = Drain::pass_of(self.source, &mut self.report.streams, false);
+        let due = self.kernel_records.as_ref().map(|queue| queue.take(pass.cycles));
+        // Older ones of the kernel may come as long as its side has not come so far.
+        let until = due.as_ref().map_or(pass.cycles, |due| due.until);
+        let due = due.unwrap_or_default();
+        if due.is_lost {
+            watch.lost();
+        }
         let mut lanes = Vec::new();
         let mut found = Vec::new();
         for running in &mut self.running {
@@ -346,17 +357,24 @@ impl Drain {
                 if bytes.is_empty() {
                     continue;
                 }
-                let span = watch.index(&bytes, lanes.len(), (self.source.read(), pass.cycles), &mut found);
+                let span = watch.index(&bytes, lanes.len(), (self.source.read(), until), &mut found);
                 lane.looked_at(span);
                 lanes.push((bytes, lane.cpu(), vpid, procname));
             }
         }
         found.sort_by_key(|found: &Found| found.time);
+        let mut of_kernel = due.records.into_iter().peekable();
         for Found { time, lane, at } in found {
+            while let Some(record) = of_kernel.next_if(|record| record.time <= time) {
+                watch.look_kernel(&record.bytes, record.time, record.cpu, self.source.read());
+            }
             let (bytes, cpu, vpid, procname) = &lanes[lane];
             let name = String::from_utf8_lossy(procname);
             let origin = Origin { cpu: *cpu, vpid: *vpid, procname: name.trim_end_matches('\0') };
             watch.look(&bytes[at..], time, &origin, self.source.read());
+        }
+        for record in of_kernel {
+            watch.look_kernel(&record.bytes, record.time, record.cpu, self.source.read());
         }
     }
 
@@ -371,6 +389,7 @@ impl Drain {
             let mut pass = Drain::pass_of(self.source, &mut streams, true);
             running.snapshot(&mut pass, job.since, &mut part);
         }
+        part.frozen = self.source.read();
         let mut slot = None;
         for (time, bytes) in self.recent_marks.iter().filter(|(time, _)| job.since.is_none_or(|since| *time >= since)) {
             part.records += u64::from(write_mark(&mut streams, &mut slot, *time, bytes, self.source.read()));

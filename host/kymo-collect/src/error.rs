@@ -77,6 +77,9 @@ pub enum Error {
     /// A filter has a part that no traced program can decide.
     #[error("a filter cannot be used while recording:\n{0}")]
     Filter(kymo_filter::Error),
+    /// A trigger asks for what there is not.
+    #[error("--trigger: {0}")]
+    Trigger(String),
     /// A field was chosen that no event has.
     #[error("no chosen kernel event has a field {field:?}{}", if near.is_empty() { String::new() } else { format!("; near it: {}", near.join(", ")) })]
     Field {

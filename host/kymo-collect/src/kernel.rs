@@ -1,10 +1,15 @@
 //! The kernel as a source of a session [spec/kernel.md]: an instance of tracefs, its events, and the thread that turns its
 //! rings into packets. `ring` is one CPU's ring, `drain` the thread, `state` the state dump, `summary` what is said at the end.
 
+mod begin;
+mod conditions;
 mod drain;
+pub(crate) mod payload;
 mod ring;
 mod state;
 mod summary;
+mod threads;
+mod watch;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,9 +29,13 @@ use crate::session::ChildFiles;
 use crate::snapshot::SnapshotJob;
 use crate::stream::Written;
 
+pub(crate) use begin::{KernelPart, prepare};
+pub(crate) use conditions::{Asked, Nameable};
 pub(crate) use drain::{Drain, Order, Report};
 pub(crate) use state::StateDump;
 pub use summary::{KernelCause, KernelLoss, KernelLost, KernelSummary, StateSummary};
+pub(crate) use threads::ThreadNames;
+pub(crate) use watch::{KernelWatch, Needs, Queue, ReadyWatch};
 
 /// Ring memory per CPU where nothing else is said, bytes: the kernel gives it to every CPU that can exist, so it is less
 /// where there are many.
@@ -92,6 +101,24 @@ pub struct KernelConfig {
     pub priority: u8,
 }
 
+impl Default for KernelConfig {
+    /// No event, of the whole machine, overwritten, with a state dump.
+    fn default() -> KernelConfig {
+        KernelConfig {
+            wanted: Wanted::default(),
+            probes: Vec::new(),
+            naming: Naming::default(),
+            ring_bytes: kernel_ring_bytes(),
+            subbuf_bytes: None,
+            overwrite: true,
+            cpus: None,
+            only: Only::Everything,
+            state: Some(kymo_state::Options::default()),
+            priority: 1,
+        }
+    }
+}
+
 /// The kernel part of a session, ready to record.
 #[derive(Debug)]
 pub(crate) struct Kernel {
@@ -114,10 +141,7 @@ impl Kernel {
     pub(crate) fn prepare(config: &KernelConfig, source: Source) -> Result<Kernel, Error> {
         let tracefs = Tracefs::find()?;
         let mut caveats: Vec<String> = tracefs.remove_dead().into_iter().map(left_behind).collect();
-        let clock = match source.0 {
-            Clock::Tsc => "x86-tsc",
-            Clock::Monotonic => "mono",
-        };
+        let clock = clock_of(source);
         let mut chosen = config.wanted.choose(&tracefs.events()?)?;
         let mut probes = Vec::new();
         for spec in &config.probes {
@@ -175,7 +199,14 @@ impl Kernel {
         })
     }
 
-    /// The trace's clock on the kernel's side.
+    /// Its probes, as conditions can name them.
+    pub(crate) fn probes(&self) -> Vec<Nameable> {
+        let group = self.instance.probe_group();
+        let own = self.chosen.iter().filter(|chosen| chosen.event.system == group);
+        own.map(|chosen| Nameable::new(chosen.event.clone(), "uprobe", self.naming)).collect()
+    }
+
+    /// Whose names its events have.
     pub(crate) fn naming(&self) -> Naming {
         self.naming
     }
@@ -377,6 +408,14 @@ fn threads_of(pids: &[u32]) -> Vec<u32> {
     threads.sort_unstable();
     threads.dedup();
     threads
+}
+
+/// The clock of the kernel's rings that is the session's.
+fn clock_of(source: Source) -> &'static str {
+    match source.0 {
+        Clock::Tsc => "x86-tsc",
+        Clock::Monotonic => "mono",
+    }
 }
 
 /// Probes are in a group of the instance's own, whose name means nothing to readers.

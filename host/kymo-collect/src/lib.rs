@@ -22,6 +22,7 @@ mod memory;
 mod metadata;
 mod pattern;
 mod peer;
+mod priority;
 mod query;
 mod reach;
 mod recover;

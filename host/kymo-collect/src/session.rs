@@ -16,7 +16,7 @@ use crate::chunks::{Chunk, Chunks, RotateJob, RotatedPart, Rotation};
 use crate::clock::{Calibration, Source, choose};
 use crate::control::{Changed, Control, Found, ToControl, View};
 use crate::drain::{Counters, Drain, Report, RingUse, ToDrain};
-use crate::kernel::{Kernel, KernelConfig, Recording};
+use crate::kernel::{self, Kernel, KernelConfig, KernelPart, KernelWatch, Needs, ReadyWatch, Recording};
 use crate::metadata::{Metadata, datetime, environment, replace};
 use crate::pattern::Patterns;
 use crate::runtime::RuntimeDir;
@@ -86,6 +86,8 @@ pub struct Config {
     pub rotation: Rotation,
     /// The kernel's events, if they are wanted.
     pub kernel: Option<KernelConfig>,
+    /// How the kernel's events are recorded where only triggers name some, or somebody switches some on later.
+    pub kernel_base: KernelConfig,
     /// Go on without the kernel where it cannot be had.
     pub kernel_optional: bool,
     /// Format of the metadata.
@@ -117,6 +119,7 @@ impl Config {
             ring_dir: None,
             rotation: Rotation::default(),
             kernel: None,
+            kernel_base: KernelConfig::default(),
             kernel_optional: false,
             format: Format::Ctf18,
             command: Vec::new(),
@@ -149,6 +152,7 @@ pub struct Session {
     control: Option<JoinHandle<Found>>,
     drain: Option<JoinHandle<Report>>,
     kernel: Option<Recording>,
+    kernel_watch: Option<KernelWatch>,
     child_files: Option<ChildFiles>,
     marker: Option<PathBuf>,
     snapshots: Option<Arc<Snapshots>>,
@@ -178,7 +182,7 @@ impl Session {
         let output = fs::canonicalize(dir).map_err(Error::file("find directory", dir))?;
         let source = Source(choose());
         let mut caveats = Vec::new();
-        let kernel = prepare_kernel(&config, source, &mut caveats)?;
+        let KernelPart { kernel, asked } = kernel::prepare(&config, source, &mut caveats)?;
         let mut calibration = Calibration::start(source);
         let chunks = Chunks::begin(output.clone(), config.rotation.clone(), calibration.start_cycles())?;
         let trace_dir = chunks.current().to_owned();
@@ -209,12 +213,24 @@ impl Session {
         thread::sleep(Calibration::FIRST.saturating_sub(calibration.age()));
         calibration.refine();
         let estimate = calibration.estimate();
-        let watch = triggers.as_ref().zip(watch_ends.as_ref()).map(|(triggers, (sender, _))| {
-            let hz = i128::from(estimate.frequency_hz);
-            let origin =
-                i128::from(estimate.offset_s) * 1_000_000_000 + i128::from(estimate.offset_cycles) * 1_000_000_000 / hz;
-            Watch::new(&triggers.conditions, sender.clone(), estimate.frequency_hz, origin)
-        });
+        let (mut watch, mut kernel_watch) = (None, None);
+        if let Some((fired, _)) = &watch_ends {
+            let (hz, fired) = (estimate.frequency_hz, fired.clone());
+            let origin = i128::from(estimate.offset_s) * 1_000_000_000
+                + i128::from(estimate.offset_cycles) * 1_000_000_000 / i128::from(hz);
+            let mut of_programs = Watch::new(&asked.of_programs(), fired.clone(), hz, origin);
+            if !asked.events.is_empty() {
+                let of_kernel = config.kernel.as_ref().unwrap_or(&config.kernel_base);
+                let needs = Needs { config: of_kernel, source, poll: config.poll, clock: (hz, origin), fired };
+                let ready = ReadyWatch::prepare(&asked, needs)?;
+                if ready.queue.is_some() {
+                    of_programs.learn_kernel(ready.classes.iter());
+                }
+                kernel_watch = Some(ready);
+            }
+            watch = Some(of_programs);
+        }
+        let kernel_records = kernel_watch.as_ref().and_then(|ready| ready.queue.clone());
         let drain = Drain::new(
             source,
             config.poll,
@@ -222,7 +238,7 @@ impl Session {
             Arc::clone(&counters),
             streams,
             Box::new(move || wake_up(&drain_wake)),
-            (config.flight, watch),
+            (config.flight, watch, kernel_records),
         );
         let mut start = report::Start::new(&config, output.clone(), &calibration);
         start.caveats = caveats;
@@ -244,6 +260,7 @@ impl Session {
             control: Some(control),
             drain: Some(drain),
             kernel: None,
+            kernel_watch: None,
             child_files: None,
             marker: None,
             snapshots: None,
@@ -270,9 +287,11 @@ impl Session {
             let snapshots = Snapshots { to_drain, kernel, source, frequency_hz, dir, count: Mutex::new(0) };
             session.snapshots = Some(Arc::new(snapshots));
         }
+        let priority = kernel_watch.as_ref().map_or(0, |ready| ready.priority);
+        session.kernel_watch = kernel_watch.map(ReadyWatch::start).transpose()?;
         if let (Some(triggers), Some((_, fired)), Some(snapshots)) = (triggers, watch_ends, &session.snapshots) {
             let (snapshots, stop) = (Arc::clone(snapshots), Arc::clone(&session.triggered));
-            let actor = Actor { triggers, fired, snapshots, stop };
+            let actor = Actor { triggers, fired, snapshots, stop, priority };
             session.actor =
                 Some(spawn("kymo-trigger").spawn(move || actor.run()).map_err(Error::system("start a thread"))?);
         }
@@ -451,6 +470,14 @@ impl Session {
 
     /// Triggers look for the last time, and what they fired is dealt with while the rings are still there.
     fn settle_triggers(&mut self) -> Result<Option<Acted>, Error> {
+        match self.kernel_watch.take().map(KernelWatch::finish) {
+            None | Some(Ok(0)) => {}
+            Some(Ok(unseen)) => self.start.caveats.push(format!(
+                "triggers did not see {unseen} records of the kernel: the ring that is watched was full, or damaged; a shorter --poll-us or \
+                 conditions on fewer events help"
+            )),
+            Some(Err(error)) => self.start.caveats.push(format!("watching the kernel did not end well: {error}")),
+        }
         if let Some(snapshots) = &self.snapshots {
             let _ = snapshots.to_drain.send(ToDrain::Settle);
         }
@@ -489,19 +516,6 @@ pub struct ChildFiles {
     pub pids: OwnedFd,
     /// Takes "1": recording begins.
     pub on: OwnedFd,
-}
-
-/// The kernel part; where it is optional, why it is missing goes to `caveats`.
-fn prepare_kernel(config: &Config, source: Source, caveats: &mut Vec<String>) -> Result<Option<Kernel>, Error> {
-    let Some(wanted) = &config.kernel else { return Ok(None) };
-    match Kernel::prepare(wanted, source) {
-        Ok(kernel) => Ok(Some(kernel)),
-        Err(error) if config.kernel_optional => {
-            caveats.push(format!("no kernel events: {error}"));
-            Ok(None)
-        }
-        Err(error) => Err(error),
-    }
 }
 
 fn wake_up(fd: &OwnedFd) {

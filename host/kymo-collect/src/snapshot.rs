@@ -40,6 +40,8 @@ pub struct SnapshotDone {
     pub reason: String,
     /// Clock value when it was asked for.
     pub at: u64,
+    /// Clock value when the last ring had been copied: nothing that comes later can push out what is in it.
+    pub frozen: u64,
     /// Clock value of its oldest record.
     pub oldest: Option<u64>,
     /// Records of programs, of the kernel, and marks.
@@ -83,6 +85,8 @@ pub(crate) struct SnapshotPart {
     pub oldest: Option<u64>,
     /// Files of the session's directory that belong to it, and how much of them: rare events.
     pub rare: Vec<(String, u64)>,
+    /// Clock value when its rings had been copied.
+    pub frozen: u64,
     /// Why it is not complete, if so.
     pub error: Option<String>,
 }
@@ -122,6 +126,16 @@ impl Snapshots {
 
     /// Takes one; `fired` is the trigger behind it.
     pub(crate) fn take(&self, request: &SnapshotRequest, fired: Option<&Fired>) -> Result<SnapshotDone, Error> {
+        self.take_with(request, fired, &|| ())
+    }
+
+    /// As [`Snapshots::take`]; `ordered` is called when the threads that hold rings have been asked.
+    pub(crate) fn take_with(
+        &self,
+        request: &SnapshotRequest,
+        fired: Option<&Fired>,
+        ordered: &dyn Fn(),
+    ) -> Result<SnapshotDone, Error> {
         static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
         let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let mut taking = Taking::begin(request, self.source.read(), self.frequency_hz)?;
@@ -134,6 +148,7 @@ impl Snapshots {
         if self.to_drain.send(ToDrain::Snapshot(taking.job.clone())).is_ok() {
             parts += 1;
         }
+        ordered();
         let state = self.kernel.as_ref().and_then(|kernel| kernel.dump_state(&taking.job.dir));
         let mut done = taking.finish(parts, &self.dir)?;
         done.records += state.map_or(0, |state| state.records);
@@ -171,6 +186,7 @@ impl Taking {
             dir: dir.clone(),
             reason: request.reason.clone(),
             at: now,
+            frozen: now,
             oldest: None,
             records: 0,
             bytes: 0,
@@ -195,6 +211,7 @@ impl Taking {
             done.records += part.records;
             done.bytes += part.bytes;
             done.overwritten += part.overwritten;
+            done.frozen = done.frozen.max(part.frozen);
             done.oldest = [done.oldest, part.oldest].into_iter().flatten().min();
             done.caveats.extend(part.error.map(|error| format!("it could not be written: {error}")));
             for (name, bytes) in part.rare {

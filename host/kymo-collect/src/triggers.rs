@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use serde::Serialize;
 
+use crate::priority;
 use crate::snapshot::{SnapshotDone, SnapshotRequest, Snapshots};
 use crate::watch::{Action, Fired, Triggers};
 
@@ -19,6 +20,8 @@ pub(crate) struct Actor {
     pub snapshots: Arc<Snapshots>,
     /// 1 once the session is to end.
     pub stop: Arc<AtomicU64>,
+    /// Real-time priority from the trigger to the request; 0: none. What it looks for often is a CPU that has too much to do.
+    pub priority: u8,
 }
 
 /// What triggers came to.
@@ -39,7 +42,9 @@ impl Actor {
     pub(crate) fn run(self) -> Acted {
         let mut acted = Acted::default();
         let mut last: Option<Instant> = None;
-        while let Ok(fired) = self.fired.recv() {
+        loop {
+            priority::raise(self.priority);
+            let Ok(fired) = self.fired.recv() else { break };
             let is_soon = last.is_some_and(|last| last.elapsed() < self.triggers.pause);
             if is_soon || acted.times >= self.triggers.limit {
                 acted.held_back += 1;
@@ -56,13 +61,20 @@ impl Actor {
         acted
     }
 
+    /// What follows takes long, and nothing is lost by that.
+    fn calm_down(&self) {
+        if self.priority > 0 {
+            priority::lower();
+        }
+    }
+
     fn act(&self, action: &Action, fired: &Fired, newest: &mut Option<PathBuf>, acted: &mut Acted) {
         match action {
             Action::Snapshot => {
                 let dir = self.snapshots.next_dir();
                 let before = self.triggers.before.map(|before| before + self.triggers.after);
                 let request = SnapshotRequest { dir, reason: fired.reason.clone(), before };
-                match self.snapshots.take(&request, Some(fired)) {
+                match self.snapshots.take_with(&request, Some(fired), &|| self.calm_down()) {
                     Ok(done) => {
                         *newest = Some(done.dir.clone());
                         acted.snapshots.push(done);
@@ -72,11 +84,13 @@ impl Actor {
             }
             Action::Stop => self.stop.store(1, Ordering::Release),
             Action::Mark => {
+                self.calm_down();
                 if let Err(error) = crate::send_mark(&fired.reason, Some(std::process::id())) {
                     acted.errors.push(format!("a mark failed: {error}"));
                 }
             }
             Action::Run(command) => {
+                self.calm_down();
                 let mut shell = Command::new("/bin/sh");
                 shell.arg("-c").arg(command).env("KYMO_REASON", &fired.reason).stdin(Stdio::null());
                 if let Some(dir) = newest {

@@ -1,7 +1,9 @@
 //! Triggers [spec/flight.md 3]: looks into the records that came since the last poll, and says when one is what was waited for.
 //!
-//! The only place of the collector that decodes records of programs; they are copies, and everything in them is checked.
+//! The only place of the collector that decodes records of programs; they are copies, and everything in them is checked. Records of the
+//! kernel are asked about in the form that they have in a trace.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TrySendError};
 use std::time::Duration;
@@ -13,6 +15,7 @@ use kymo_ctf::write::{EventClass, FieldClass, Number};
 use kymo_filter::{Context, Event, Field, Filter, Kind, Label, Matcher, OPEN_MAX, Place, Record, Step, Value};
 
 use crate::clock::extend;
+use crate::kernel::{ThreadNames, payload};
 
 /// Event by which a program asks for a snapshot.
 pub(crate) const REQUEST: &str = "kymo:snapshot";
@@ -95,9 +98,12 @@ struct Condition {
 #[derive(Debug)]
 pub(crate) struct Watch {
     conditions: Vec<Condition>,
-    /// By id - 1.
     events: Vec<Event>,
-    shapes: Vec<Option<Shape>>,
+    /// Programs' events by id - 1: position in `events`, and shape.
+    of_programs: Vec<(usize, Option<Shape>)>,
+    /// The kernel's by its id: position in `events`, and classes of the fields.
+    of_kernel: HashMap<u16, (usize, Vec<FieldClass>)>,
+    threads: ThreadNames,
     request_ids: Vec<u16>,
     fired: SyncSender<Fired>,
     /// Clock: cycles per second, and nanoseconds of cycle 0 since 1970.
@@ -114,7 +120,9 @@ impl Watch {
         Watch {
             conditions,
             events: Vec::new(),
-            shapes: Vec::new(),
+            of_programs: Vec::new(),
+            of_kernel: HashMap::new(),
+            threads: ThreadNames::new(),
             request_ids: Vec::new(),
             fired,
             frequency_hz,
@@ -125,11 +133,25 @@ impl Watch {
 
     /// An event was given an id; ids come in their order. Triggers that did not fit the events so far may fit now.
     pub(crate) fn learn(&mut self, class: &EventClass, desc: &EventDesc) {
-        self.shapes.push(Shape::new(desc));
+        self.of_programs.push((self.events.len(), Shape::new(desc)));
         if class.name == REQUEST {
             self.request_ids.push(class.id);
         }
         self.events.push(event(class));
+        self.fit();
+    }
+
+    /// The events of the kernel that are watched; before any of programs.
+    pub(crate) fn learn_kernel<'c>(&mut self, classes: impl Iterator<Item = &'c EventClass>) {
+        for class in classes {
+            let fields = class.fields.iter().map(|field| field.class.clone()).collect();
+            self.of_kernel.insert(class.id, (self.events.len(), fields));
+            self.events.push(event(class));
+        }
+        self.fit();
+    }
+
+    fn fit(&mut self) {
         for condition in &mut self.conditions {
             if let Ok(checked) = condition.filter.check(&self.events) {
                 condition.text = checked.text().to_owned();
@@ -152,7 +174,8 @@ impl Watch {
         while let Some(head) = bytes.get(at..at + HEAD_BYTES) {
             let word = u64::from_le_bytes(head[..8].try_into().unwrap_or_default());
             let time = extend(word >> 16, now);
-            let shape = self.shapes.get(usize::from(word as u16).wrapping_sub(1)).and_then(Option::as_ref);
+            let known = self.of_programs.get(usize::from(word as u16).wrapping_sub(1));
+            let shape = known.and_then(|(_, shape)| shape.as_ref());
             let Some(fields) = shape.and_then(|shape| shape.fields(&bytes[at + HEAD_BYTES..])) else { break };
             if time > until {
                 break;
@@ -169,10 +192,10 @@ impl Watch {
         let Some(head) = bytes.get(..HEAD_BYTES) else { return };
         let id = u16::from_le_bytes([head[0], head[1]]);
         let tid = u32::from_le_bytes(head[8..].try_into().unwrap_or_default());
-        let event = usize::from(id).wrapping_sub(1);
-        let Some(shape) = self.shapes.get(event).and_then(Option::as_ref) else { return };
+        let Some((event, Some(shape))) = self.of_programs.get(usize::from(id).wrapping_sub(1)) else { return };
+        let event = *event;
         let Some(fields) = shape.fields(&bytes[HEAD_BYTES..]) else { return };
-        let ns = self.origin_ns + i128::from(time) * 1_000_000_000 / i128::from(self.frequency_hz.max(1));
+        let ns = self.ns(time);
         let seen = Seen { fields: &fields, event: &self.events[event], ns, tid, origin };
         if self.request_ids.contains(&id) {
             let why = match fields.get(0) {
@@ -181,11 +204,51 @@ impl Watch {
             };
             report(&self.fired, format!("{}[{}] asked: {why}", origin.procname, origin.vpid), time, now);
         }
-        for Condition { text, matcher, .. } in &mut self.conditions {
-            if matcher.as_mut().is_some_and(|matcher| matcher.matches(event, &seen)) {
-                let who = format!("{}[{}/{tid}]", origin.procname, origin.vpid);
-                report(&self.fired, format!("{text}: {} of {who}", seen.event.name), time, now);
-            }
+        let who = || format!("{}[{}/{tid}]", origin.procname, origin.vpid);
+        ask(&mut self.conditions, &self.fired, (event, &seen.event.name), &seen, &who, (time, now));
+    }
+
+    /// Bytes of the kernel record at the begin of `bytes`; `None` where it is of no event that is watched, or does not fit in.
+    pub(crate) fn kernel_record_bytes(&self, bytes: &[u8]) -> Option<usize> {
+        let (_, classes) = self.of_kernel.get(&u16::from_le_bytes(bytes.get(..2)?.try_into().ok()?))?;
+        payload::record_bytes(classes, bytes)
+    }
+
+    /// Asks each trigger of one record of the kernel. Records are given in the order of time.
+    pub(crate) fn look_kernel(&mut self, bytes: &[u8], time: u64, cpu: u32, now: u64) {
+        let Some(id) = bytes.get(..2).map(|id| u16::from_le_bytes([id[0], id[1]])) else { return };
+        let Some((event, classes)) = self.of_kernel.get(&id) else { return };
+        let (event, ns, threads) = (*event, self.ns(time), &self.threads);
+        let seen = KernelSeen { classes, bytes, event: &self.events[event], ns, cpu, threads };
+        let who = || seen.who();
+        ask(&mut self.conditions, &self.fired, (event, &seen.event.name), &seen, &who, (time, now));
+    }
+
+    /// Kernel records were lost in front of the next one.
+    pub(crate) fn lost(&mut self) {
+        self.conditions.iter_mut().filter_map(|condition| condition.matcher.as_mut()).for_each(Matcher::lost);
+    }
+
+    fn ns(&self, time: u64) -> i128 {
+        self.origin_ns + i128::from(time) * 1_000_000_000 / i128::from(self.frequency_hz.max(1))
+    }
+}
+
+/// Asks each condition of a record of the event at a position, with its name; `who` says whose it is, `times` are those of the record and
+/// of the look.
+fn ask<R: Record>(
+    conditions: &mut [Condition],
+    fired: &SyncSender<Fired>,
+    (event, name): (usize, &str),
+    record: &R,
+    who: &dyn Fn() -> String,
+    (time, now): (u64, u64),
+) {
+    for Condition { text, matcher, .. } in conditions {
+        let Some(matcher) = matcher.as_mut() else { continue };
+        if matcher.matches(event, record) {
+            let after = matcher.latency_ns().map_or_else(String::new, |ns| format!(", {:.3} ms", ns as f64 / 1e6));
+            report(fired, format!("{text}: {name} of {}{after}", who()), time, now);
         }
     }
 }
@@ -204,6 +267,72 @@ pub(crate) struct Found {
 fn report(fired: &SyncSender<Fired>, reason: String, record: u64, seen: u64) {
     match fired.try_send(Fired { reason, record, seen }) {
         Ok(()) | Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {}
+    }
+}
+
+/// A record of the kernel as a filter sees it.
+struct KernelSeen<'a> {
+    classes: &'a [FieldClass],
+    bytes: &'a [u8],
+    event: &'a Event,
+    ns: i128,
+    cpu: u32,
+    threads: &'a ThreadNames,
+}
+
+impl KernelSeen<'_> {
+    fn tid(&self) -> u32 {
+        payload::thread(self.bytes)
+    }
+
+    fn named(&self, name: &str) -> Option<Value<'_>> {
+        let index = self.event.fields.iter().position(|field| field.name == name)?;
+        Some(payload::value(self.classes, self.bytes, index, None))
+    }
+
+    fn text(&self, name: &str) -> Option<String> {
+        match self.named(name)? {
+            Value::Text(text) => Some(text.into_owned()),
+            _ => None,
+        }
+    }
+
+    /// The name of the thread that wrote it: a switch tells it.
+    fn thread_name(&self) -> Option<String> {
+        self.text("prev_comm").or_else(|| self.threads.of(self.tid()))
+    }
+
+    /// The thread and its CPU; of a switch also who runs now.
+    fn who(&self) -> String {
+        let name = self.thread_name().unwrap_or_else(|| "?".to_owned());
+        let next = self.named("next_tid").or_else(|| self.named("next_pid"));
+        let to = match (self.text("next_comm"), next) {
+            (Some(name), Some(Value::Int(tid))) => format!(" to {name}[{tid}]"),
+            _ => String::new(),
+        };
+        format!("{name}[{}]{to} on CPU {}", self.tid(), self.cpu)
+    }
+}
+
+impl Record for KernelSeen<'_> {
+    fn field(&self, place: &Place) -> Value<'_> {
+        match &place.steps[..] {
+            [] => payload::value(self.classes, self.bytes, place.field, None),
+            [Step::Element(index)] => payload::value(self.classes, self.bytes, place.field, Some(*index)),
+            _ => Value::Absent,
+        }
+    }
+
+    fn context(&self, context: Context) -> Value<'_> {
+        match context {
+            Context::Time => Value::Int(self.ns),
+            Context::Cpu => Value::Int(self.cpu.into()),
+            // The kernel's records do not tell processes.
+            Context::Pid => Value::Absent,
+            Context::Tid => Value::Int(self.tid().into()),
+            Context::Proc => self.thread_name().map_or(Value::Absent, |name| Value::Text(name.into())),
+            Context::Event => Value::Text(self.event.name.as_str().into()),
+        }
     }
 }
 

@@ -19,12 +19,47 @@ impl Filter {
         Self { selector, expr, text: Source::default() }
     }
 
+    /// The events that it names: nothing else is said of where they come from.
+    pub fn named(&self) -> Vec<Named<'_>> {
+        let mut found: Vec<Named<'_>> = self.selector.iter().map(Named::Event).collect();
+        self.expr.walk(&mut |expr| match &expr.kind {
+            ExprKind::Field(field) | ExprKind::Has(field) | ExprKind::Len(field) => {
+                found.extend(field.event.iter().map(Named::Event));
+                if let (None, [Step::Member(member), ..]) = (&field.event, &field.steps[..]) {
+                    found.push(Named::Member(&field.name, member));
+                }
+            }
+            ExprKind::Latency(latency) => found.extend([&latency.from, &latency.to].map(Named::Event)),
+            ExprKind::Wakeup(_) => found.push(Named::Wakeups),
+            _ => {}
+        });
+        found
+    }
+
+    /// Whether records before the one to be decided matter.
+    pub fn has_pairs(&self) -> bool {
+        let mut found = false;
+        self.expr.walk(&mut |expr| found |= matches!(expr.kind, ExprKind::Latency(_) | ExprKind::Wakeup(_)));
+        found
+    }
+
     /// Whether it asks for a context.
     pub fn uses(&self, context: Context) -> bool {
         let mut found = false;
         self.expr.walk(&mut |expr| found |= expr.kind == ExprKind::Context(context));
         found
     }
+}
+
+/// How a filter names events.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Named<'a> {
+    /// By a name or glob.
+    Event(&'a Pattern),
+    /// The scheduler's, by `wakeup()`.
+    Wakeups,
+    /// `NAME.MEMBER`: a field with something inside. It may have been meant as an event and its field.
+    Member(&'a str, &'a str),
 }
 
 /// The text that places are in. All sources are equal.
@@ -282,7 +317,8 @@ impl Compare {
         ("!~", Self::NoMatch),
     ];
 
-    pub(crate) fn sign(self) -> &'static str {
+    /// As it is written.
+    pub fn sign(self) -> &'static str {
         Self::ALL.iter().find(|entry| entry.1 == self).map_or("", |entry| entry.0)
     }
 

@@ -3,11 +3,13 @@
 //! [`format`] reads format texts, [`page`] walks a sub-buffer, [`Decoder`] turns its records into those of a trace, under the
 //! names of [`Naming`]. Nothing here opens a file or reads a clock. Little endian only.
 
+mod compare;
 mod decode;
 pub mod format;
 mod names;
 pub mod page;
 mod plan;
 
+pub use compare::comparison;
 pub use decode::{Batch, Decoder, Outcome, Pending};
 pub use names::Naming;

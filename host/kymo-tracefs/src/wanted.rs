@@ -26,7 +26,7 @@ const MARK: &str = "mark";
 const OWN_SYSTEM: &str = "kymo_";
 
 /// What `-k` asks for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     items: Vec<Item>,
 }

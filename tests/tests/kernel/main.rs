@@ -12,6 +12,7 @@ mod probes;
 mod select;
 mod sessions;
 mod state;
+mod triggers;
 
 /// Fails unless `text` has all of `parts`.
 #[track_caller]

@@ -13,6 +13,7 @@ use crate::Error;
 use crate::chunks::{RotateJob, RotatedPart};
 use crate::clock::Source;
 use crate::drain::Counters;
+use crate::priority;
 use crate::snapshot::{SnapshotJob, SnapshotPart};
 use crate::stream::Streams;
 
@@ -22,9 +23,6 @@ use super::ring::{Pass, Ring, Totals};
 const POLL: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(20));
 /// A look should find an eighth of a ring: later would be near a loss, sooner costs.
 const SHARE: usize = 8;
-
-/// The thread's nice value where it may not have a real-time priority.
-const NICE: i32 = -20;
 
 /// What the thread is told.
 #[derive(Debug)]
@@ -103,7 +101,8 @@ impl Drain {
 
     /// Runs until it is told to stop and the rings are empty.
     pub(crate) fn run(mut self) -> Report {
-        raise_priority(self.priority);
+        // A pass takes half of each ring at most and a pause follows, so that no CPU is held for long.
+        priority::raise(self.priority);
         let mut pages = 0;
         let mut pause = POLL.0;
         loop {
@@ -160,6 +159,7 @@ impl Drain {
         for ring in rings {
             ring.snapshot(&mut pass, job.since, &mut part);
         }
+        part.frozen = pass.source.read();
         streams.finish();
         part.error = streams.stopped.map(|(error, _)| error);
         part
@@ -206,25 +206,6 @@ fn next_pause(pause: Duration, found: usize, share: usize) -> Duration {
     let wanted = pause.mul_f64(share as f64 / found.max(1) as f64);
     // Towards the longer slowly: a burst must not meet a sleeper.
     wanted.min(pause * 2).clamp(POLL.0, POLL.1)
-}
-
-/// A ring fills fastest when there is much to run, and that is when an equal among many waits longest. A nice value alone
-/// does not help: it ranks threads within their session's scheduling group (autogroup), and the load is in another. A pass
-/// takes half of each ring at most and a pause follows, so that no CPU is held for long. Who may neither keeps the priority of the
-/// session.
-fn raise_priority(priority: u8) {
-    if priority == 0 {
-        return;
-    }
-    // SAFETY: all of the structure is integers, for which zeros are values.
-    let mut param: libc::sched_param = unsafe { std::mem::zeroed() };
-    param.sched_priority = priority.into();
-    let policy = libc::SCHED_RR | libc::SCHED_RESET_ON_FORK;
-    // SAFETY: the kernel reads the structure during the call; 0 is the calling thread.
-    let result = unsafe { libc::sched_setscheduler(0, policy, &param) };
-    if result != 0 {
-        let _ = rustix::process::setpriority_process(None, NICE);
-    }
 }
 
 fn own_cpu_time() -> Duration {

@@ -49,7 +49,8 @@ const PROGRESS: Duration = Duration::from_millis(250);
     kymo record -k sched,irq ./program           user and kernel events on one clock (needs root or access to tracefs)\n  \
     kymo record -k syscalls --only -- ls         system calls of one program\n  \
     kymo record -U ./program:main -- ./program   a function of a program that was never rebuilt\n  \
-    kymo record --flight --trigger 'motor:step.duration > 200us' --before 20ms ./program    only what led to it"
+    kymo record --flight --trigger 'motor:step.duration > 200us' --before 20ms ./program    only what led to it\n  \
+    kymo record --flight --trigger 'wakeup(prio < 0) > 200us' --before 50ms    why a real-time thread ran late"
 )]
 pub struct Args {
     #[command(flatten)]

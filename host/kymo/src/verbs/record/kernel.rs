@@ -77,12 +77,12 @@ impl KernelArgs {
         self.kernel_optional
     }
 
-    /// The settings, where the kernel is wanted. `pids`: those of --pid.
-    pub(crate) fn config(&self, has_command: bool, pids: &[u32]) -> anyhow::Result<Option<KernelConfig>> {
-        if !self.is_wanted() {
-            anyhow::ensure!(!self.only, "--only restricts kernel events; say which with -k, such as -k sched");
-            return Ok(None);
-        }
+    /// The settings; without events where none are asked for. `pids`: those of --pid.
+    pub(crate) fn config(&self, has_command: bool, pids: &[u32]) -> anyhow::Result<KernelConfig> {
+        anyhow::ensure!(
+            self.is_wanted() || !self.only,
+            "--only restricts kernel events; say which with -k, such as -k sched"
+        );
         let only = match (self.only, has_command) {
             (false, _) => Only::Everything,
             (true, true) => Only::Command,
@@ -93,7 +93,7 @@ impl KernelArgs {
         let details = self.state == State::Full;
         let of = if only == Only::Everything || has_command { None } else { Some(pids.to_vec()) };
         let options = kymo_state::Options { files: details, maps: details, pids: of, ..kymo_state::Options::default() };
-        Ok(Some(KernelConfig {
+        Ok(KernelConfig {
             wanted: Wanted::parse(&self.kernel)?,
             probes,
             naming: match self.names {
@@ -107,7 +107,7 @@ impl KernelArgs {
             only,
             priority: self.kernel_priority,
             state: (self.state != State::None).then_some(options),
-        }))
+        })
     }
 }
 

@@ -98,7 +98,8 @@ impl Options {
         let has_command = !self.command.is_empty();
         let mut config = Config::new(PathBuf::new());
         config.ring_bytes = ring_bytes(self.ring_size, quiet)?;
-        config.kernel = self.kernel.config(has_command, &self.pid)?;
+        config.kernel_base = self.kernel.config(has_command, &self.pid)?;
+        config.kernel = self.kernel.is_wanted().then(|| config.kernel_base.clone());
         config.kernel_optional = self.kernel.is_optional();
         config.triggers = self.trigger.triggers()?;
         config.name = self.command.first().map_or_else(|| "kymo".to_owned(), |name| base_name(name));

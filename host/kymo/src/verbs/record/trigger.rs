@@ -10,8 +10,8 @@ use super::units;
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Triggers (with --flight)")]
 pub struct TriggerArgs {
-    /// Fires when a record matches this filter: 'motor:step.duration > 200us', 'latency(req:begin, req:end, by=id) > 5ms'
-    /// (repeatable); kymo_snapshot("why") in a program always does
+    /// Fires when a record matches this filter: 'motor:step.duration > 200us', 'latency(req:begin, req:end, by=id) > 5ms',
+    /// of the kernel 'sched_switch: next_prio < 0', 'wakeup() > 200us' (repeatable); kymo_snapshot("why") in a program always does
     #[arg(long, value_name = "FILTER")]
     trigger: Vec<String>,
     /// What a trigger does: snapshot, stop, mark, or a command of the shell (repeatable) [default: snapshot]
