@@ -284,7 +284,15 @@ impl Session {
         if flight {
             let kernel = session.kernel.as_ref().map(Recording::side);
             let dir = output;
-            let snapshots = Snapshots { to_drain, kernel, source, frequency_hz, dir, count: Mutex::new(0) };
+            let snapshots = Snapshots {
+                to_drain,
+                kernel,
+                source,
+                frequency_hz,
+                dir,
+                count: Mutex::new(0),
+                asked_for: Mutex::default(),
+            };
             session.snapshots = Some(Arc::new(snapshots));
         }
         let priority = kernel_watch.as_ref().map_or(0, |ready| ready.priority);
@@ -460,7 +468,10 @@ impl Session {
         if let Some(chunks) = self.chunks.take() {
             (summary.chunks, summary.chunks_left_out) = chunks.end(summary.end, written, summary.records);
         }
-        if let Some(acted) = acted {
+        if let Some(mut acted) = acted {
+            let asked_for = self.snapshots.as_ref().map(|snapshots| snapshots.take_asked_for());
+            acted.snapshots.extend(asked_for.unwrap_or_default());
+            acted.snapshots.sort_by_key(|done| done.at);
             summary.caveats.extend(acted.errors.iter().cloned());
             summary.flight = Some(acted);
         }

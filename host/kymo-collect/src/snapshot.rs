@@ -1,5 +1,6 @@
 //! Snapshots of a flight recorder: the last moments of all rings, as a trace of their own [spec/session.md 10].
 
+use std::collections::VecDeque;
 use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -16,6 +17,9 @@ use crate::kernel::KernelSide;
 use crate::metadata::replace;
 use crate::summary::SUMMARY_FILE;
 use crate::watch::Fired;
+
+/// Snapshots that were asked for and that the summary lists.
+const LISTED_MAX: usize = 100;
 
 /// The threads that hold rings have this long to write them.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -109,6 +113,8 @@ pub(crate) struct Snapshots {
     pub dir: PathBuf,
     /// Snapshots that were given a directory here.
     pub count: Mutex<u32>,
+    /// Those that somebody asked for, for the summary: the newest.
+    pub asked_for: Mutex<VecDeque<SnapshotDone>>,
 }
 
 impl Snapshots {
@@ -122,6 +128,11 @@ impl Snapshots {
                 return dir;
             }
         }
+    }
+
+    /// Those that somebody asked for.
+    pub(crate) fn take_asked_for(&self) -> VecDeque<SnapshotDone> {
+        std::mem::take(&mut *self.asked_for.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Takes one; `fired` is the trigger behind it.
@@ -152,6 +163,11 @@ impl Snapshots {
         let state = self.kernel.as_ref().and_then(|kernel| kernel.dump_state(&taking.job.dir));
         let mut done = taking.finish(parts, &self.dir)?;
         done.records += state.map_or(0, |state| state.records);
+        if fired.is_none() {
+            let mut list = self.asked_for.lock().unwrap_or_else(PoisonError::into_inner);
+            list.truncate(LISTED_MAX - 1);
+            list.push_front(done.clone());
+        }
         Ok(done)
     }
 }

@@ -100,11 +100,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         why::unreachable(&options.pid).iter().for_each(|line| eprintln!("kymo: note: {line}"));
     }
     let ending = follow(&args, &mut session, &watched, child);
-    let last = if args.flight { Some(last_moments(&session)?) } else { None };
-    let mut summary = session.stop()?;
-    if let (Some(last), Some(flight)) = (last, &mut summary.flight) {
-        flight.snapshots.push(last);
+    if args.flight {
+        last_moments(&session)?;
     }
+    let summary = session.stop()?;
     report(&args, &patterns, &summary, &ending)
 }
 

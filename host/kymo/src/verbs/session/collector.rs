@@ -81,8 +81,6 @@ struct Running {
     since: SystemTime,
     samples: VecDeque<(Instant, Progress)>,
     snapshots: u64,
-    /// The newest of them.
-    newest: Option<PathBuf>,
     snapshot_error: Option<String>,
     ring_bytes: u32,
     rotating: Rotating,
@@ -130,7 +128,6 @@ impl Running {
             since: SystemTime::now(),
             samples: VecDeque::new(),
             snapshots: 0,
-            newest: None,
             snapshot_error: None,
             ring_bytes,
             rotating: Rotating::default(),
@@ -222,11 +219,11 @@ impl Running {
 
     /// Completes the trace, and tells those who wait for that.
     fn end(self) -> ExitCode {
-        let Running { args, server, events, session, stoppers, patterns, name, log, newest, .. } = self;
+        let Running { args, server, events, session, stoppers, patterns, name, log, .. } = self;
         let result = session.stop();
         let (answer, status): (Answer, u8) = match result {
             Ok(summary) => {
-                let lines = lines(&patterns, &summary, &args.options.pid, newest.as_deref());
+                let lines = lines(&patterns, &summary, &args.options.pid);
                 for line in &lines {
                     eprintln!("kymo: {line}");
                 }
@@ -325,7 +322,6 @@ impl Running {
         }
         let result = self.session.snapshot(request).map_err(|error| error.to_string());
         self.snapshots += u64::from(result.is_ok());
-        self.newest = result.as_ref().ok().map(|done| done.dir.clone()).or(self.newest.take());
         self.snapshot_error = result.as_ref().err().cloned();
         if let Some(error) = &self.snapshot_error {
             eprintln!("kymo: snapshot into {}: {error}", request.dir.display());
@@ -406,15 +402,14 @@ fn with_rings(view: &View, rings: Option<&[RingUse]>) -> Value {
     value
 }
 
-/// What people read at the end. A flight recorder leaves its snapshots only, of which `newest` was asked for.
-fn lines(patterns: &Patterns, summary: &Summary, pids: &[u32], newest: Option<&Path>) -> Vec<String> {
+/// What people read at the end. A flight recorder leaves its snapshots only.
+fn lines(patterns: &Patterns, summary: &Summary, pids: &[u32]) -> Vec<String> {
     let mut lines = text::summary(summary);
     lines.extend(summary.flight.iter().flat_map(text::snapshots));
-    let triggered = summary.flight.as_ref().and_then(|flight| flight.snapshots.last()).map(|done| done.dir.as_path());
     match (summary.records, &summary.flight) {
         (0, _) => lines.extend(why::nothing(patterns, summary, pids)),
         (_, None) => lines.push(text::next(&summary.trace)),
-        (_, Some(_)) => lines.extend(newest.or(triggered).map(text::next)),
+        (_, Some(flight)) => lines.extend(flight.snapshots.last().map(|done| text::next(&done.dir))),
     }
     lines.extend(why::unmatched(patterns, summary));
     lines
