@@ -175,6 +175,8 @@ int kymo_bind_own(uint32_t nonce)
 	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return -1;
+	/* The name will have this mode, whatever the umask and the directory are. */
+	fchmod(fd, 0600);
 	if (bind(fd, (struct sockaddr *)&at, sizeof(at)) || listen(fd, 16)) {
 		close(fd);
 		return -1;

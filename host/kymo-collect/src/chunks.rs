@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::Error;
 use crate::metadata::replace;
+use crate::private::make_private_dir;
 use crate::stream::{Written, is_stream_file};
 use crate::summary::SUMMARY_FILE;
 
@@ -119,7 +120,7 @@ impl Chunks {
     /// The first chunk: a directory of its own where the session is to rotate, else that of the session.
     pub(crate) fn begin(root: PathBuf, rotation: Rotation, now: u64) -> Result<Chunks, Error> {
         let current = if rotation.is_wanted() { chunk_dir(&root, 1) } else { root.clone() };
-        fs::create_dir_all(&current).map_err(Error::file("make directory", &current))?;
+        make_private_dir(&current).map_err(Error::file("make directory", &current))?;
         Ok(Chunks {
             root,
             rotation,

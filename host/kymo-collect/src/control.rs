@@ -257,7 +257,7 @@ impl Control {
         for _ in 0..TURN_MESSAGES {
             let Some(Door { listener: Some(listener), channel, .. }) = self.doors.get(door) else { return };
             match socket::accept(listener) {
-                Ok(socket) => self.welcome(socket, *channel, Some(Instant::now() + GREETING_TIME)),
+                Ok(socket) => self.take_in(socket, *channel),
                 Err(error) if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM)) => {
                     self.caveat("a program could not connect: too many open files".to_owned());
                     self.pause_listeners(true);
@@ -293,6 +293,19 @@ impl Control {
             let _ = epoll::modify(&self.epoll, listener, epoll::EventData::new_u64(door.channel.index() as u64), flags);
         }
         self.listener_paused = pause.then(|| Instant::now() + Duration::from_millis(100));
+    }
+
+    /// One that came by itself: of this user. Programs of others have directories of their own.
+    fn take_in(&mut self, socket: OwnedFd, channel: Channel) {
+        let own = self.discovery.own().uid();
+        match socket::peer(&socket) {
+            Ok(id) if id.uid == own => self.welcome(socket, channel, Some(Instant::now() + GREETING_TIME)),
+            Ok(id) => self.caveat(format!(
+                "process {} of user {} was turned away: this is a session of user {own}",
+                id.pid, id.uid
+            )),
+            Err(_) => {}
+        }
     }
 
     /// The program behind a socket that we found, which must be of user `uid`: welcome, unless it is outside or here already.

@@ -23,6 +23,7 @@ mod metadata;
 mod pattern;
 mod peer;
 mod priority;
+mod private;
 mod query;
 mod reach;
 mod recover;
@@ -49,6 +50,7 @@ pub use kernel::{
 };
 pub use marks::{MARK_BYTES_MAX, Sent, send_mark};
 pub use pattern::{Patterns, near};
+pub use private::make_private_dir;
 pub use query::{RunningProgram, running};
 pub use reach::{Elsewhere, elsewhere, why_not_found};
 pub use recover::{Recovered, recover};

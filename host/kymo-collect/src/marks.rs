@@ -12,6 +12,7 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFla
 
 use crate::clock::{self, Source};
 use crate::runtime::{RuntimeDir, other_users_dirs};
+use crate::socket;
 
 /// Id of the event in the kernel's stream class, below those of the state dump.
 pub(crate) const MARK_ID: u16 = 64_999;
@@ -88,6 +89,7 @@ pub(crate) fn record(packet: &[u8], source: Source, cycles_per_second: u64, newe
 /// A socket for marks at `path`.
 pub(crate) fn listen(path: &Path) -> io::Result<OwnedFd> {
     let socket = datagram()?;
+    socket::only_for_its_user(&socket)?;
     rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
     Ok(socket)
 }

@@ -67,7 +67,9 @@ impl Memory {
 
     /// A memory that a dead collector left. It stays where it is.
     pub(crate) fn open(path: &Path) -> io::Result<Memory> {
-        let file = std::fs::File::options().read(true).write(true).open(path)?;
+        // A link could lead to a file of anybody, when root recovers what a user left.
+        let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let file = std::fs::File::from(rustix::fs::open(path, flags, Mode::empty())?);
         let info = file.metadata()?;
         let bytes = usize::try_from(info.len()).map_err(io::Error::other)?;
         if !info.is_file() || bytes < MEM_HEADER_BYTES as usize {

@@ -19,6 +19,7 @@ use crate::drain::{Counters, Drain, Report, RingUse, ToDrain};
 use crate::kernel::{self, Kernel, KernelConfig, KernelPart, KernelWatch, Needs, ReadyWatch, Recording};
 use crate::metadata::{Metadata, datetime, environment, replace};
 use crate::pattern::Patterns;
+use crate::private::make_private_dir;
 use crate::runtime::RuntimeDir;
 use crate::scope::Scope;
 use crate::snapshot::{SnapshotDone, SnapshotRequest, Snapshots};
@@ -178,7 +179,7 @@ impl Session {
         crate::check_filters(&config.filters)?;
         raise_file_limit();
         let dir = &config.output;
-        fs::create_dir_all(dir).map_err(Error::file("make directory", dir))?;
+        make_private_dir(dir).map_err(Error::file("make directory", dir))?;
         let output = fs::canonicalize(dir).map_err(Error::file("find directory", dir))?;
         let source = Source(choose());
         let mut caveats = Vec::new();

@@ -15,6 +15,7 @@ use crate::clock::Source;
 use crate::drain::ToDrain;
 use crate::kernel::KernelSide;
 use crate::metadata::replace;
+use crate::private::make_private_dir;
 use crate::summary::SUMMARY_FILE;
 use crate::watch::Fired;
 
@@ -255,7 +256,7 @@ fn copy_part(from: &Path, to: &Path, bytes: u64) -> io::Result<()> {
 }
 
 fn make_directory(dir: &Path) -> Result<PathBuf, Error> {
-    fs::create_dir_all(dir).map_err(Error::file("make directory", dir))?;
+    make_private_dir(dir).map_err(Error::file("make directory", dir))?;
     let mut entries = fs::read_dir(dir).map_err(Error::file("look into", dir))?;
     if entries.next().is_some() {
         let full = std::io::Error::other("it is not empty; a snapshot needs a directory of its own");

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use kymo_abi::wire::BYTES_MAX;
+use rustix::fs::Mode;
 use rustix::net::{
     AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags,
     SocketType,
@@ -22,9 +23,15 @@ fn new() -> io::Result<OwnedFd> {
 /// A listening socket at `path`.
 pub(crate) fn listen(path: &Path) -> io::Result<OwnedFd> {
     let socket = new()?;
+    only_for_its_user(&socket)?;
     rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
     rustix::net::listen(&socket, 4096)?;
     Ok(socket)
+}
+
+/// Before a bind: the name will be one that other users cannot connect or write to, whatever umask and directory.
+pub(crate) fn only_for_its_user(socket: &OwnedFd) -> io::Result<()> {
+    Ok(rustix::fs::fchmod(socket, Mode::RUSR | Mode::WUSR)?)
 }
 
 /// The next connection, if there is one.

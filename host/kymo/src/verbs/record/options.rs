@@ -171,7 +171,7 @@ fn block_time(time: Duration) -> anyhow::Result<Duration> {
 
 /// The directory for ring files; it is made where it does not exist.
 fn ring_dir(path: &Path) -> anyhow::Result<PathBuf> {
-    std::fs::create_dir_all(path).with_context(|| format!("cannot make --ring-dir {}", path.display()))?;
+    kymo_collect::make_private_dir(path).with_context(|| format!("cannot make --ring-dir {}", path.display()))?;
     path.canonicalize().with_context(|| format!("cannot use --ring-dir {}", path.display()))
 }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use kymo_collect::SUMMARY_FILE;
+use kymo_collect::{SUMMARY_FILE, make_private_dir};
 
 /// A directory that is ready to take a trace.
 pub(crate) struct Output {
@@ -21,7 +21,7 @@ impl Output {
         if !is_ours {
             check(&path, overwrite)?;
         }
-        fs::create_dir_all(&path).with_context(|| format!("cannot make the output directory {}", path.display()))?;
+        make_private_dir(&path).with_context(|| format!("cannot make the output directory {}", path.display()))?;
         Ok(Output { path, is_ours })
     }
 

@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::mpsc::{self, Receiver};
@@ -429,7 +430,7 @@ fn log_path(output: &Path) -> PathBuf {
 /// Standard output and error lead to the log from here on: of this process, and of the command.
 fn write_to_log(path: &Path) -> anyhow::Result<()> {
     let cannot = || format!("cannot write the log {}; choose another place with -o", path.display());
-    let log = File::options().create(true).append(true).open(path).with_context(cannot)?;
+    let log = File::options().create(true).append(true).mode(0o600).open(path).with_context(cannot)?;
     rustix::stdio::dup2_stdout(&log).with_context(cannot)?;
     rustix::stdio::dup2_stderr(&log).with_context(cannot)
 }
