@@ -258,3 +258,31 @@ fn the_rings_of_a_dead_session_go_into_its_newest_chunk() {
     assert_counts_up(&numbers, 350);
     assert_eq!(std::fs::read_dir(&rings).expect("a directory").count(), 0);
 }
+
+#[test]
+fn a_trace_is_followed_over_its_cuts() {
+    let lab = Lab::new("rotation_follow");
+    let mut proc = runner(&lab);
+    let session_ = Session::start(&lab, "f", &[]);
+    ask(&mut proc, "enabled", "enabled");
+    ask(&mut proc, "burst 100", "done");
+    let mut command = lab.command(kymo_tests::paths::kymo());
+    command.args(["read", "--json", "--follow", "f"]);
+    let reader = lab.start(command);
+    reader.until("{\"time\":");
+    for _ in 0..times(4, 20) {
+        session_.ask(&["rotate"]);
+        ask(&mut proc, "burst 100", "done");
+    }
+    // One that begins when the trace has been cut already.
+    let mut command = lab.command(kymo_tests::paths::kymo());
+    command.args(["read", "--json", "--follow"]).arg(lab.path("f"));
+    let late = lab.start(command);
+    late.until("{\"time\":");
+    session_.ask(&["stop"]);
+    for outcome in [reader.wait(), late.wait()] {
+        let followed = trace::parse(outcome.code, &outcome.stdout, outcome.stderr);
+        assert_eq!(followed.code, 0, "{}", followed.stderr);
+        assert_counts_up(&followed.numbers("runner:rec", "n"), 100 * (1 + times(4, 20) as u64));
+    }
+}

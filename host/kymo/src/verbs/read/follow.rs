@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
-use kymo_collect::{Request, SUMMARY_FILE, is_stream_file};
+use kymo_collect::{Request, SUMMARY_FILE, chunk_dirs, is_stream_file};
 use kymo_ctf::read::{Item, Memory, Reader, Trace};
 use kymo_ctf::write::{PACKET_MAGIC, PacketHead};
 use serde_json::Value;
@@ -57,7 +57,12 @@ struct Tail {
 
 /// What is followed, and how far it is.
 struct Followed {
+    /// Of the session.
+    root: PathBuf,
+    /// Of the trace, or of its chunk that is read now.
     dir: PathBuf,
+    /// As it was read last: a chunk may be removed while it is followed.
+    metadata: Vec<u8>,
     /// Collector, where a name was given.
     pid: Option<u64>,
     tails: BTreeMap<String, Tail>,
@@ -73,7 +78,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let pairs = args.filter.iter().any(|filter| filter.contains("latency("));
     anyhow::ensure!(!pairs, "--follow cannot look at pairs of records (latency); kymo read without --follow can");
     let mut followed = match find(what) {
-        Ok((dir, pid)) => Followed { dir, pid, tails: BTreeMap::new(), lost: 0, shown: 0, before: None },
+        Ok((root, pid)) => Followed::new(root, pid),
         Err(error) => return ask::or_absent(Err(error)),
     };
     loop {
@@ -90,7 +95,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             }
             Err(error) => return Err(error),
         }
-        if has_ended && is_all {
+        if has_ended && is_all && !followed.go_on() {
             break;
         }
         if is_all {
@@ -115,7 +120,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// The directory of a session, or `what` itself; and the session's collector. A name without a slash is that of a session that
 /// runs, else a directory.
 fn find(what: &Path) -> anyhow::Result<(PathBuf, Option<u64>)> {
-    let is_trace = what.join("metadata").is_file();
+    let is_trace = what.join("metadata").is_file() || !chunk_dirs(what).is_empty();
     let Some(name) = what.to_str().filter(|name| kymo_collect::is_session_name(name)) else {
         anyhow::ensure!(is_trace, "{} is no trace, and no session has such a name", what.display());
         return Ok((what.to_owned(), None));
@@ -134,22 +139,62 @@ fn find(what: &Path) -> anyhow::Result<(PathBuf, Option<u64>)> {
 }
 
 impl Followed {
-    /// Whether the summary is complete, or the collector is gone.
+    /// At the beginning of the oldest chunk, if the trace has been cut.
+    fn new(root: PathBuf, pid: Option<u64>) -> Followed {
+        let first = chunk_dirs(&root).into_iter().next().filter(|_| !root.join("metadata").is_file());
+        let dir = first.unwrap_or_else(|| root.clone());
+        Followed { root, dir, metadata: Vec::new(), pid, tails: BTreeMap::new(), lost: 0, shown: 0, before: None }
+    }
+
+    /// Whether nothing more comes into the directory: its summary is complete, or that of the session, or the collector is gone.
     fn has_ended(&self) -> bool {
-        let text = std::fs::read(self.dir.join(SUMMARY_FILE)).unwrap_or_default();
-        let is_complete = serde_json::from_slice::<Value>(&text).is_ok_and(|summary| summary["complete"] == true);
-        is_complete || self.pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists())
+        let is_complete = |dir: &Path| {
+            let text = std::fs::read(dir.join(SUMMARY_FILE)).unwrap_or_default();
+            serde_json::from_slice::<Value>(&text).is_ok_and(|summary| summary["complete"] == true)
+        };
+        let is_gone = self.pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists());
+        is_gone || !self.dir.exists() || is_complete(&self.dir) || is_complete(&self.root)
+    }
+
+    /// The directory has been read to its end: goes on in the next chunk, if there is one.
+    fn go_on(&mut self) -> bool {
+        let order = |dir: &Path| (dir.as_os_str().len(), dir.to_owned());
+        let is_behind = |next: &PathBuf| self.dir == self.root || order(next) > order(&self.dir);
+        let Some(next) = chunk_dirs(&self.root).into_iter().find(is_behind) else { return false };
+        self.dir = next;
+        self.tails.clear();
+        true
+    }
+
+    /// The first cut moves what lies in the session's own directory: the files are the same.
+    fn find_moved(&mut self) {
+        if self.dir == self.root
+            && !self.root.join("metadata").exists()
+            && let Some(first) = chunk_dirs(&self.root).into_iter().next()
+        {
+            self.dir = first;
+        }
     }
 
     /// Takes what the files have. Whether that was all.
     fn take(&mut self) -> anyhow::Result<bool> {
+        self.find_moved();
         let dir = &self.dir;
-        let entries = std::fs::read_dir(dir).with_context(|| format!("cannot look into {}", dir.display()))?;
-        for entry in entries.flatten() {
+        let entries = match std::fs::read_dir(dir) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound || self.tails.is_empty() => {
+                return Err(error).with_context(|| format!("cannot look into {}", dir.display()));
+            }
+            entries => entries.into_iter().flatten().flatten(),
+        };
+        for entry in entries {
             let name = entry.file_name().to_string_lossy().into_owned();
             if is_stream_file(&name) && !self.tails.contains_key(&name) {
                 let path = entry.path();
-                let file = File::open(&path).with_context(|| format!("cannot open {}", path.display()))?;
+                let file = match File::open(&path) {
+                    // Moved, or removed with its chunk, since the directory was read.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                    file => file.with_context(|| format!("cannot open {}", path.display()))?,
+                };
                 let is_user = name.starts_with("user_");
                 let head_bytes = if is_user { PacketHead::USER_BYTES } else { PacketHead::KERNEL_BYTES };
                 self.tails.insert(name, Tail::new(file, head_bytes));
@@ -172,8 +217,14 @@ impl Followed {
         }
         let streams = with_some.iter().map(|name| ((*name).clone(), self.tails[*name].packets())).collect();
         // After the streams: it knows every event that is in them.
+        self.find_moved();
         let path = self.dir.join("metadata");
-        let metadata = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        match std::fs::read(&path) {
+            Ok(metadata) => self.metadata = metadata,
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !self.metadata.is_empty() => {}
+            Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
+        }
+        let metadata = self.metadata.clone();
         let opened = Trace::from_files(&Memory { metadata, streams })?;
         let traces = [opened.value];
         let selection = Selection::new(&traces, args.fields.as_deref(), &args.event, args.state)?;
