@@ -92,9 +92,9 @@ struct kymo_payload {
 /* filter_make.c: under kymo_lock */
 struct kymo_filters *kymo_filters_new(const struct kymo_desc *desc);
 void kymo_filters_free(struct kymo_filters *filters);
-const struct kymo_filter *kymo_filter_make(const struct kymo_filters *filters, const uint8_t *insns,
-					   uint32_t insn_count, const uint8_t *pool,
-					   uint32_t pool_bytes, uint32_t payload_min_bytes);
+int kymo_filter_make(const struct kymo_filters *filters, const uint8_t *insns, uint32_t insn_count,
+		     const uint8_t *pool, uint32_t pool_bytes, uint32_t payload_min_bytes,
+		     const struct kymo_filter **made);
 
 /* filter.c */
 uint32_t kymo_filters_pass(const struct kymo_filters *filters, uint32_t wanted,

@@ -5,6 +5,7 @@
  * Memory comes from the kernel in whole chunks: malloc may be what is being traced.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -562,12 +563,13 @@ static const struct kymo_filter *keep(struct kymo_filter *draft, size_t content_
 
 /*
  * kymo_filter_make: the program that insns (struct kymo_filter_insn, at any address) and pool
- * describe, for payloads as filters says. Returns null where it is refused: it breaks a rule of
- * filter.md 6.4, counts on longer payloads than the event has, or the memory is used up.
+ * describe, for payloads as filters says.
+ * Returns: 0; EINVAL: it breaks a rule of filter.md 6.4; EMSGSIZE: it counts on longer payloads
+ * than the event has; ENOMEM: the memory for filters is used up.
  */
-const struct kymo_filter *kymo_filter_make(const struct kymo_filters *filters, const uint8_t *insns,
-					   uint32_t insn_count, const uint8_t *pool,
-					   uint32_t pool_bytes, uint32_t payload_min_bytes)
+int kymo_filter_make(const struct kymo_filters *filters, const uint8_t *insns, uint32_t insn_count,
+		     const uint8_t *pool, uint32_t pool_bytes, uint32_t payload_min_bytes,
+		     const struct kymo_filter **made)
 {
 	static struct source source; /* under kymo_lock */
 	static union {
@@ -577,21 +579,23 @@ const struct kymo_filter *kymo_filter_make(const struct kymo_filters *filters, c
 	} draft;
 	struct kymo_filter *filter = &draft.filter;
 
-	if (!insn_count || insn_count > KYMO_FILTER_INSNS_MAX || pool_bytes > KYMO_FILTER_POOL_MAX ||
-	    payload_min_bytes > filters->min_bytes)
-		return NULL;
+	if (!insn_count || insn_count > KYMO_FILTER_INSNS_MAX || pool_bytes > KYMO_FILTER_POOL_MAX)
+		return EINVAL;
+	if (payload_min_bytes > filters->min_bytes)
+		return EMSGSIZE;
 	memcpy(source.insns, insns, insn_count * sizeof(source.insns[0]));
 	source.insn_count = insn_count;
 	source.pool = pool;
 	source.pool_bytes = pool_bytes;
 	source.payload_min_bytes = payload_min_bytes;
 	if (!check(&source))
-		return NULL;
+		return EINVAL;
 	memset(&draft, 0, sizeof(draft));
 	for (uint32_t at = 0; at < insn_count; at++)
 		translate(&source, at, filters->staged_bytes, &filter->steps[at]);
 	filter->chain = chain_of(filter->steps, insn_count);
 	filter->pool_offset_steps = (uint16_t)insn_count;
 	memcpy(&filter->steps[insn_count], pool, pool_bytes);
-	return keep(filter, insn_count * sizeof(filter->steps[0]) + pool_bytes);
+	*made = keep(filter, insn_count * sizeof(filter->steps[0]) + pool_bytes);
+	return *made ? 0 : ENOMEM;
 }

@@ -81,7 +81,16 @@ extern struct kymo_rt kymo_runtime;
 struct kymo_ring *kymo_hold(uint32_t slot);
 void kymo_release(uint32_t slot);
 bool kymo_slot_idle(uint32_t slot);
+extern uint32_t kymo_moved_to[KYMO_SLOTS];
 void kymo_copy_segs(uint8_t *to, const struct kymo_seg *segs, const struct kymo_seg *segs_end);
+
+/* What becomes of a record that an attempt did not write, or did. */
+enum kymo_verdict {
+	KYMO_SETTLED, /* written, spilled, counted as lost, or wanted by nobody any more */
+	KYMO_RETRY,   /* another attempt may succeed */
+	KYMO_WAIT,    /* another one behind a pause may */
+	KYMO_GONE,    /* the slot is off: see kymo_moved_to */
+};
 
 /* block.c */
 struct kymo_wait { /* of one record; zeros: it has not waited */
@@ -127,6 +136,8 @@ void kymo_event_enable(struct kymo_event *event, uint32_t slot, uint16_t id);
 void kymo_event_disable(struct kymo_event *event, uint32_t slot);
 void kymo_event_filter(struct kymo_event *event, uint32_t slot, const struct kymo_filter *filter);
 struct kymo_filters *kymo_event_filters(struct kymo_event *event);
+void kymo_slot_prepare(uint32_t from, uint32_t to);
+void kymo_slot_move(uint32_t from, uint32_t to);
 void kymo_slot_disable_all(uint32_t slot);
 
 /* control.c */
@@ -145,6 +156,9 @@ struct kymo_conn {
 	pid_t collector;
 	uint32_t go; /* newest generation that the collector has answered */
 	bool bye;
+	/* A slot that must be unmapped before answer is sent; -1: no answer is due. */
+	int32_t awaits;
+	struct kymo_msg_attached answer;
 };
 extern struct kymo_conn kymo_conns[KYMO_CONNS_MAX];
 struct kymo_conn *kymo_conn_open(int fd);

@@ -22,6 +22,13 @@ static struct kymo_claim claims[KYMO_SLOTS][KYMO_CLAIMS_MAX];
 static pthread_key_t exit_key;
 static bool exit_key_usable;
 
+/* Changes the owner of a lane, if it is who was seen. */
+static bool take(struct kymo_claim *claim, uint32_t seen, uint32_t tid)
+{
+	return __atomic_compare_exchange_n(&claim->owner, &seen, tid, false, __ATOMIC_ACQ_REL,
+					   __ATOMIC_RELAXED);
+}
+
 static void thread_ends(void *value)
 {
 	struct kymo_self *self = value;
@@ -29,7 +36,8 @@ static void thread_ends(void *value)
 	for (uint32_t slot = 0; slot < KYMO_SLOTS; slot++) {
 		if (!self->claim[slot])
 			continue;
-		__atomic_store_n(&claims[slot][self->claim[slot] - 1].owner, 0, __ATOMIC_RELEASE);
+		/* If it is ours still: the slot may have another memory by now. */
+		take(&claims[slot][self->claim[slot] - 1], self->tid, 0);
 		self->claim[slot] = 0;
 	}
 }
@@ -78,12 +86,6 @@ void kymo_portable_unmap(uint32_t slot)
 	}
 }
 
-static bool take(struct kymo_claim *claim, uint32_t seen, uint32_t tid)
-{
-	return __atomic_compare_exchange_n(&claim->owner, &seen, tid, false, __ATOMIC_ACQUIRE,
-					   __ATOMIC_RELAXED);
-}
-
 static bool owner_is_dead(uint32_t tid)
 {
 	return syscall(SYS_tgkill, getpid(), tid, 0) && errno == ESRCH;
@@ -130,19 +132,16 @@ static void recover(struct kymo_claim *claim)
 	ring->reserve = ring->head;
 }
 
-/* The first record of a thread in a session. Context: any; system calls. */
-static struct kymo_claim *claim_lane(struct kymo_self *self, uint32_t slot)
+/* The first record of a thread in a session, whose memory is held. Context: any; system calls. */
+static struct kymo_claim *claim_held_lane(struct kymo_self *self, uint32_t slot)
 {
 	struct kymo_slot *from = &kymo_process->slots[slot];
 	struct kymo_memory *memory = &kymo_memories[slot];
 	struct kymo_mem *header = kymo_memory_header(memory);
-	uint32_t lane_count = __atomic_load_n(&from->cpu_count, __ATOMIC_ACQUIRE);
 	struct kymo_claim *claim;
 	uint32_t lane;
 
-	if (!lane_count)
-		return NULL;
-	claim = find_lane(slot, lane_count, self->tid);
+	claim = find_lane(slot, memory->lane_count, self->tid);
 	if (!claim) {
 		__atomic_add_fetch(&header->lost_lane, 1, __ATOMIC_RELAXED);
 		return NULL;
@@ -171,7 +170,23 @@ static struct kymo_claim *claim_lane(struct kymo_self *self, uint32_t slot)
 	return claim;
 }
 
-static struct kymo_claim *lane_of(struct kymo_self *self, uint32_t slot)
+/* The same for one that may be gone. Null: *verdict says whether that, or no lane was free. */
+static struct kymo_claim *claim_lane(struct kymo_self *self, uint32_t slot,
+				     enum kymo_verdict *verdict)
+{
+	struct kymo_claim *claim;
+
+	*verdict = KYMO_GONE;
+	if (!kymo_hold(slot))
+		return NULL;
+	*verdict = KYMO_SETTLED;
+	claim = claim_held_lane(self, slot);
+	kymo_release(slot);
+	return claim;
+}
+
+static struct kymo_claim *lane_of(struct kymo_self *self, uint32_t slot,
+				  enum kymo_verdict *verdict)
 {
 	if (KYMO__LIKELY(self->claim[slot])) {
 		struct kymo_claim *claim = &claims[slot][self->claim[slot] - 1];
@@ -180,14 +195,16 @@ static struct kymo_claim *lane_of(struct kymo_self *self, uint32_t slot)
 			return claim;
 		self->claim[slot] = 0;
 	}
-	return claim_lane(self, slot);
+	return claim_lane(self, slot, verdict);
 }
 
 void kymo_portable_claim_all(struct kymo_self *self)
 {
+	enum kymo_verdict verdict;
+
 	for (uint32_t slot = 0; slot < KYMO_SLOTS; slot++)
 		if (kymo_process->slots[slot].cpu_count)
-			lane_of(self, slot);
+			lane_of(self, slot, &verdict);
 }
 
 /* The outermost record of a lane publishes all that is complete [ring.md 6]. */
@@ -244,29 +261,30 @@ static bool reserve(const struct kymo_memory *memory, struct kymo_ring *ring, ui
 
 /*
  * One attempt, with all that it takes given back at its end: who waits for room between two
- * attempts is outside of the lane, and what handlers record meanwhile is published. Returns whether
- * that settles the record.
+ * attempts is outside of the lane, and what handlers record meanwhile is published.
  */
-static bool attempt(struct kymo_self *self, struct kymo_event *event, uint32_t slot, uint64_t step,
-		    const struct kymo_seg *segs, const struct kymo_seg *segs_end,
-		    struct kymo_wait *wait)
+static enum kymo_verdict attempt(struct kymo_self *self, struct kymo_event *event, uint32_t slot,
+				 uint64_t step, const struct kymo_seg *segs,
+				 const struct kymo_seg *segs_end, struct kymo_wait *wait)
 {
 	struct kymo_slot *to = &kymo_process->slots[slot];
-	struct kymo_claim *claim = lane_of(self, slot);
+	enum kymo_verdict verdict = KYMO_SETTLED;
+	struct kymo_claim *claim = lane_of(self, slot, &verdict);
 	uint64_t bytes = step - KYMO_ONE_RECORD;
 	uint64_t position, word;
 	struct kymo_ring *ring;
-	bool settled = true;
 	uint8_t *at;
 	uint16_t id;
 
 	if (!claim)
-		return true;
+		return verdict;
 	__atomic_store_n(&claim->users, claim->users + 1, __ATOMIC_RELAXED);
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	/* Switched off since: the helper thread fences, then looks at users. */
+	verdict = KYMO_GONE;
 	if (!__atomic_load_n(&to->cpu_count, __ATOMIC_RELAXED) || claim->serial != to->serial)
 		goto out;
+	verdict = KYMO_SETTLED;
 	id = __atomic_load_n(&event->id[slot], __ATOMIC_RELAXED);
 	if (!id)
 		goto out;
@@ -276,8 +294,9 @@ static bool attempt(struct kymo_self *self, struct kymo_event *event, uint32_t s
 	if (bytes > KYMO_RECORD_MAX || bytes > to->room) {
 		kymo__add_local(&ring->lost_size, 1);
 	} else if (!reserve(&kymo_memories[slot], ring, id, step, &position, &word)) {
-		settled = !kymo_may_wait(self, wait, &kymo_memories[slot]);
-		if (settled)
+		if (kymo_may_wait(self, wait, &kymo_memories[slot]))
+			verdict = KYMO_WAIT;
+		else
 			kymo__add_local(&ring->lost_full, 1);
 	} else {
 		at = claim->data + (position & to->mask);
@@ -290,7 +309,7 @@ static bool attempt(struct kymo_self *self, struct kymo_event *event, uint32_t s
 out:
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	__atomic_store_n(&claim->users, claim->users - 1, __ATOMIC_RELEASE);
-	return settled;
+	return verdict;
 }
 
 void kymo_portable_write(struct kymo_self *self, struct kymo_event *event, uint32_t slot,
@@ -299,9 +318,21 @@ void kymo_portable_write(struct kymo_self *self, struct kymo_event *event, uint3
 {
 	struct kymo_wait wait = { 0 };
 
-	while (!attempt(self, event, slot, step, segs, segs_end, &wait)) {
-		kymo_wait(&wait);
-		/* This may be a child by now, of a handler that forked. */
-		kymo_refresh(self);
+	for (;;) {
+		enum kymo_verdict verdict = attempt(self, event, slot, step, segs, segs_end, &wait);
+		uint32_t moved;
+
+		if (verdict == KYMO_SETTLED)
+			return;
+		if (verdict == KYMO_WAIT) {
+			kymo_wait(&wait);
+			/* This may be a child by now, of a handler that forked. */
+			kymo_refresh(self);
+			continue;
+		}
+		moved = __atomic_load_n(&kymo_moved_to[slot], __ATOMIC_ACQUIRE);
+		if (!moved)
+			return;
+		slot = moved - 1;
 	}
 }

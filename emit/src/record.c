@@ -30,6 +30,12 @@ struct kymo_rt kymo_runtime = {
 /* Threads that hold pointers into a slot's memory outside a sequence; it stays mapped meanwhile. */
 static uint32_t holders[KYMO_SLOTS];
 
+/*
+ * Where the session of a slot that is off goes on: slot + 1; 0: nowhere. Written before the slot is
+ * switched off, so that who finds it off finds this [ring.md 5.6].
+ */
+uint32_t kymo_moved_to[KYMO_SLOTS];
+
 /* kymo_slot_idle: nobody holds the slot. After the fence of ring.md 5.3 only. */
 bool kymo_slot_idle(uint32_t slot)
 {
@@ -92,13 +98,6 @@ struct record {
 	const struct kymo_seg *segs, *segs_end;
 };
 
-/* What becomes of a record that an attempt did not write. */
-enum verdict {
-	SETTLED, /* nobody wants it any more, or its loss is counted, or it was spilled */
-	RETRY,	 /* another attempt may succeed */
-	WAIT,	 /* another one behind a pause may */
-};
-
 /* The spill lane, by plain code under its try-lock. Nobody waits. */
 static void spill(struct kymo_ring *rings, uint32_t lane, const struct record *record)
 {
@@ -129,75 +128,91 @@ out:
 }
 
 /* The ring has no room. In overwrite mode there is some now. */
-static enum verdict settle_full(struct kymo_ring *rings, uint32_t cpu, struct record *record)
+static enum kymo_verdict settle_full(struct kymo_ring *rings, uint32_t cpu, struct record *record)
 {
 	if (kymo_overwrite(record->memory, cpu, &rings[cpu].head, record->step - KYMO_ONE_RECORD))
-		return RETRY;
+		return KYMO_RETRY;
 	if (kymo_may_wait(record->self, &record->wait, record->memory))
-		return WAIT;
+		return KYMO_WAIT;
 	count(&rings[cpu].lost_full);
-	return SETTLED;
+	return KYMO_SETTLED;
 }
 
 /* An attempt did not write. Finds out why, and deals with it. The memory is held. */
-static enum verdict settle(struct kymo_ring *rings, struct record *record, bool last_attempt)
+static enum kymo_verdict settle(struct kymo_ring *rings, struct record *record, bool last_attempt)
 {
 	const struct kymo_slot *slot = record->slot;
 	uint32_t cpu_count = __atomic_load_n(&slot->cpu_count, __ATOMIC_RELAXED);
 	uint32_t cpu = kymo__sequence_cpu(slot->rseq_offset);
 	uint64_t bytes = record->step - KYMO_ONE_RECORD;
 
-	if (!record->id || !cpu_count)
-		return SETTLED;
+	if (!record->id)
+		return KYMO_SETTLED;
+	if (!cpu_count) /* since it was held; the next look says where to */
+		return KYMO_RETRY;
 	if (bytes > KYMO_RECORD_MAX || bytes > slot->room) {
 		count(&rings[cpu < cpu_count ? cpu : cpu_count].lost_size);
-		return SETTLED;
+		return KYMO_SETTLED;
 	}
 	if (cpu < cpu_count && is_full(&rings[cpu], record->step, slot->room)) {
-		enum verdict verdict = settle_full(rings, cpu, record);
+		enum kymo_verdict verdict = settle_full(rings, cpu, record);
 
-		if (verdict != RETRY)
+		if (verdict != KYMO_RETRY)
 			return verdict;
 	}
 	if (cpu < cpu_count && !last_attempt)
-		return RETRY;
+		return KYMO_RETRY;
 	spill(rings, cpu_count, record);
-	return SETTLED;
+	return KYMO_SETTLED;
+}
+
+/* An attempt, and what becomes of it. */
+static enum kymo_verdict rseq_attempt(struct kymo_event *event, uint32_t index,
+				      struct record *record, bool last_attempt)
+{
+	const struct kymo_slot *slot = &kymo_process->slots[index];
+	struct kymo_ring *rings;
+	enum kymo_verdict verdict;
+
+	if (record->step - KYMO_ONE_RECORD <= KYMO_RECORD_MAX &&
+	    kymo__sequence_segs(slot, event, record->step, record->segs, record->segs_end))
+		return KYMO_SETTLED;
+	if (slot->rseq_offset)
+		kymo__sequence_clear(slot->rseq_offset);
+	rings = kymo_hold(index);
+	if (!rings)
+		return KYMO_GONE;
+	record->slot = slot;
+	record->memory = &kymo_memories[index];
+	record->id = __atomic_load_n(&event->id[index], __ATOMIC_RELAXED);
+	verdict = settle(rings, record, last_attempt);
+	kymo_release(index);
+	return verdict;
 }
 
 static void rseq_write(struct kymo_self *self, struct kymo_event *event, uint32_t index,
 		       uint64_t step, const struct kymo_seg *segs, const struct kymo_seg *segs_end)
 {
-	const struct kymo_slot *slot = &kymo_process->slots[index];
-	struct record record = { .self = self,
-				 .slot = slot,
-				 .memory = &kymo_memories[index],
-				 .step = step,
-				 .segs = segs,
-				 .segs_end = segs_end };
+	struct record record = { .self = self, .step = step, .segs = segs, .segs_end = segs_end };
+	uint32_t moved;
 
 	for (unsigned restarts = 0;; restarts++) {
-		struct kymo_ring *rings;
-		enum verdict verdict;
-
-		if (step - KYMO_ONE_RECORD <= KYMO_RECORD_MAX &&
-		    kymo__sequence_segs(slot, event, step, segs, segs_end))
+		switch (rseq_attempt(event, index, &record, restarts >= RESTARTS_MAX)) {
+		case KYMO_SETTLED:
 			return;
-		if (slot->rseq_offset)
-			kymo__sequence_clear(slot->rseq_offset);
-		rings = kymo_hold(index);
-		if (!rings)
-			return;
-		record.id = __atomic_load_n(&event->id[index], __ATOMIC_RELAXED);
-		verdict = settle(rings, &record, restarts >= RESTARTS_MAX);
-		kymo_release(index);
-		if (verdict == SETTLED)
-			return;
-		if (verdict == WAIT) {
+		case KYMO_RETRY:
+			break;
+		case KYMO_WAIT:
 			restarts = 0;
 			kymo_wait(&record.wait);
 			/* This may be a child by now, of a handler that forked. */
 			kymo_refresh(self);
+			break;
+		case KYMO_GONE:
+			moved = __atomic_load_n(&kymo_moved_to[index], __ATOMIC_ACQUIRE);
+			if (!moved)
+				return;
+			index = moved - 1;
 		}
 	}
 }

@@ -87,6 +87,37 @@ void kymo_event_filter(struct kymo_event *event, uint32_t slot, const struct kym
 	update_first(event);
 }
 
+/*
+ * kymo_slot_prepare: the ids and filters of a slot, for another one that is off [ring.md 5.6].
+ */
+void kymo_slot_prepare(uint32_t from, uint32_t to)
+{
+	for (struct kymo_module *m = kymo_modules; m; m = m->next)
+		for (struct kymo_event *event = m->events; event < m->events_end; event++) {
+			if (event->filters)
+				__atomic_store_n(&event->filters->of[to], event->filters->of[from],
+						 __ATOMIC_RELEASE);
+			__atomic_store_n(&event->id[to], event->id[from], __ATOMIC_RELEASE);
+		}
+}
+
+/*
+ * kymo_slot_move: gives the events of a slot to a prepared one that is on. One store for each: a
+ * record goes to one of the two, never to both. What stands in the first slot stays for threads
+ * that have decided for it already.
+ */
+void kymo_slot_move(uint32_t from, uint32_t to)
+{
+	for (struct kymo_module *m = kymo_modules; m; m = m->next)
+		for (struct kymo_event *event = m->events; event < m->events_end; event++) {
+			if (!(event->enabled & 1u << from))
+				continue;
+			__atomic_store_n(&event->enabled, (event->enabled & ~(1u << from)) | 1u << to,
+					 __ATOMIC_RELEASE);
+			update_first(event);
+		}
+}
+
 void kymo_slot_disable_all(uint32_t slot)
 {
 	for (struct kymo_module *m = kymo_modules; m; m = m->next)

@@ -30,6 +30,11 @@ static struct {
 	char session[64];
 	bool busy;    /* mapped, whether or not it is switched on */
 	bool retired; /* off, but the memory could not be unmapped yet */
+	/*
+	 * The session's other slot + 1, where its rings were before a change and will be after the
+	 * next; kept for it, because a thread may still be about to write there.
+	 */
+	uint32_t other;
 } slots[KYMO_SLOTS];
 
 static int fence_command; /* 0: not registered; -1: not to be had */
@@ -71,7 +76,7 @@ static void try_unmap(uint32_t slot, int looks_max)
 	for (int look = 0; look < looks_max; look++) {
 		const struct timespec pause = { 0, 1000000 };
 
-		if (portable ? kymo_portable_idle(slot) : kymo_slot_idle(slot)) {
+		if (kymo_slot_idle(slot) && (!portable || kymo_portable_idle(slot))) {
 			if (portable)
 				kymo_portable_unmap(slot);
 			kymo_memory_unmap(&kymo_memories[slot]);
@@ -82,13 +87,49 @@ static void try_unmap(uint32_t slot, int looks_max)
 	}
 }
 
+/* The session's other slot is kept no longer. Nothing of the session is on. */
+static void forget_other(uint32_t slot)
+{
+	uint32_t other = slots[slot].other - 1;
+
+	if (!slots[slot].other)
+		return;
+	kymo_slot_disable_all(other);
+	__atomic_store_n(&kymo_moved_to[other], 0, __ATOMIC_RELEASE);
+	slots[other].other = slots[slot].other = 0;
+}
+
 /* Switches a session off. Its memory goes as soon as nobody can be inside. */
 static void slot_off(uint32_t slot)
 {
 	kymo_slot_disable_all(slot);
+	forget_other(slot);
 	kymo_slot_publish(slot, NULL);
 	slots[slot].retired = true;
 	try_unmap(slot, OFF_LOOKS_MAX);
+}
+
+static bool send_bytes(struct kymo_conn *conn, const void *bytes, size_t count)
+{
+	ssize_t sent;
+
+	do
+		sent = send(conn->fd, bytes, count, MSG_NOSIGNAL);
+	while (sent < 0 && errno == EINTR);
+	if (sent == (ssize_t)count)
+		return true;
+	kymo_conn_close(conn);
+	return false;
+}
+
+/* Tells those who wait for it that nobody is inside of a memory any more that was replaced. */
+static void answer_for(uint32_t slot)
+{
+	for (struct kymo_conn *c = kymo_conns; c < kymo_conns + KYMO_CONNS_MAX; c++)
+		if (c->fd >= 0 && c->awaits == (int32_t)slot) {
+			c->awaits = -1;
+			send_bytes(c, &c->answer, sizeof(c->answer));
+		}
 }
 
 /*
@@ -101,6 +142,8 @@ bool kymo_sessions_retry(void)
 	for (uint32_t slot = 0; slot < KYMO_SLOTS; slot++) {
 		if (slots[slot].retired)
 			try_unmap(slot, 1);
+		if (!slots[slot].retired)
+			answer_for(slot);
 		/* Where there is no fence it will never be possible; trying again is idle. */
 		left |= slots[slot].retired && fence_command > 0;
 	}
@@ -111,7 +154,7 @@ static int find_slot(void)
 {
 	kymo_sessions_retry();
 	for (int slot = 0; slot < (int)KYMO_SLOTS; slot++)
-		if (!slots[slot].busy)
+		if (!slots[slot].busy && !slots[slot].other)
 			return slot;
 	return -1;
 }
@@ -126,10 +169,6 @@ static int slot_replace(uint32_t slot, const struct kymo_msg_attach *attach, int
 	struct kymo_slot value;
 	int error;
 
-	if (attach->ring_bytes != old.ring_bytes || attach->lane_count != old.lane_count) {
-		close(fd);
-		return ENOSPC;
-	}
 	error = kymo_memory_map(&new_memory, attach, fd);
 	if (error)
 		return error;
@@ -138,6 +177,47 @@ static int slot_replace(uint32_t slot, const struct kymo_msg_attach *attach, int
 	kymo_slot_publish(slot, &value);
 	if (fence() && kymo_slot_idle(slot))
 		kymo_memory_unmap(&old);
+	return 0;
+}
+
+/*
+ * Other rings for a session that this process serves [ring.md 5.6]: they get a slot of their own,
+ * each event moves there by one store, and then the first slot goes. Takes fd.
+ * Returns: 0, and the new slot in *to; an errno value, and nothing has changed.
+ */
+static int slot_change(uint32_t from, const struct kymo_msg_attach *attach, int fd, int *to)
+{
+	struct kymo_slot value;
+	int slot, error = 0;
+
+	kymo_sessions_retry();
+	slot = slots[from].other ? (int)slots[from].other - 1 : find_slot();
+	if (fence_command < 0)
+		error = EOPNOTSUPP;
+	else if (slot < 0)
+		error = EUSERS;
+	else if (slots[slot].busy)
+		error = EBUSY; /* somebody is still inside of the rings before these */
+	if (error) {
+		close(fd);
+		return error;
+	}
+	error = kymo_memory_map(&kymo_memories[slot], attach, fd);
+	if (error)
+		return error;
+	slots[slot] = slots[from];
+	slots[slot].other = from + 1;
+	slots[from].other = (uint32_t)slot + 1;
+	kymo_slot_prepare(from, (uint32_t)slot);
+	__atomic_store_n(&kymo_moved_to[slot], 0, __ATOMIC_RELEASE);
+	value = kymo_memory_slot(&kymo_memories[slot], attach->kind);
+	kymo_slot_publish((uint32_t)slot, &value);
+	kymo_slot_move(from, (uint32_t)slot);
+	__atomic_store_n(&kymo_moved_to[from], (uint32_t)slot + 1, __ATOMIC_RELEASE);
+	kymo_slot_publish(from, NULL);
+	slots[from].retired = true;
+	try_unmap(from, OFF_LOOKS_MAX);
+	*to = slot;
 	return 0;
 }
 
@@ -158,6 +238,32 @@ static int slot_of_session(pid_t collector, const char *session)
 	return -1;
 }
 
+/* Whether other rings for a slot need one store only: nothing but their place differs. */
+static bool is_of_equal_size(uint32_t slot, const struct kymo_msg_attach *attach)
+{
+	const struct kymo_memory *memory = &kymo_memories[slot];
+
+	return attach->ring_bytes == memory->ring_bytes &&
+	       attach->lane_count == memory->lane_count &&
+	       attach->data_offset == memory->data_offset;
+}
+
+/* A second memory on a connection. The answer says that nobody writes to the first one any more. */
+static int attach_again(struct kymo_conn *conn, const struct kymo_msg_attach *attach, int fd)
+{
+	int from = conn->slot;
+	int error;
+
+	if (strcmp(slots[from].session, attach->session)) {
+		close(fd);
+		return EPROTO;
+	}
+	error = slot_change((uint32_t)from, attach, fd, &conn->slot);
+	if (!error && slots[from].retired)
+		conn->awaits = from;
+	return error;
+}
+
 /* Returns an errno value for ATTACHED. Takes fd. */
 static int attach_session(struct kymo_conn *conn, struct kymo_msg_attach *attach, int fd)
 {
@@ -168,13 +274,13 @@ static int attach_session(struct kymo_conn *conn, struct kymo_msg_attach *attach
 	if (fd < 0)
 		return EBADF;
 	attach->session[sizeof(attach->session) - 1] = 0;
-	error = conn->slot >= 0 ? EALREADY :
-		attach->kind != kymo_kind || attach->clock != kymo_clock_kind ? EPROTO : 0;
-	if (error) {
+	if (conn->awaits >= 0 || attach->kind != kymo_kind || attach->clock != kymo_clock_kind) {
 		close(fd);
-		return error;
+		return conn->awaits >= 0 ? EBUSY : EPROTO;
 	}
 	fence_prepare();
+	if (conn->slot >= 0)
+		return attach_again(conn, attach, fd);
 	slot = slot_of_session(conn->collector, attach->session);
 	if (slot >= 0) {
 		inherited = inherited_conn_of(slot);
@@ -182,7 +288,9 @@ static int attach_session(struct kymo_conn *conn, struct kymo_msg_attach *attach
 			close(fd);
 			return EALREADY;
 		}
-		error = slot_replace((uint32_t)slot, attach, fd);
+		error = is_of_equal_size((uint32_t)slot, attach) ?
+				slot_replace((uint32_t)slot, attach, fd) :
+				slot_change((uint32_t)slot, attach, fd, &slot);
 		if (error)
 			return error;
 		close(inherited->fd);
@@ -207,19 +315,6 @@ static int attach_session(struct kymo_conn *conn, struct kymo_msg_attach *attach
 	return 0;
 }
 
-static bool send_bytes(struct kymo_conn *conn, const void *bytes, size_t count)
-{
-	ssize_t sent;
-
-	do
-		sent = send(conn->fd, bytes, count, MSG_NOSIGNAL);
-	while (sent < 0 && errno == EINTR);
-	if (sent == (ssize_t)count)
-		return true;
-	kymo_conn_close(conn);
-	return false;
-}
-
 static void attach(struct kymo_conn *conn, void *message, size_t bytes, int fd)
 {
 	struct kymo_msg_attach *attach = message;
@@ -237,7 +332,10 @@ static void attach(struct kymo_conn *conn, void *message, size_t bytes, int fd)
 		answer.locked = kymo_memories[conn->slot].locked;
 		answer.touched_bytes = kymo_memories[conn->slot].touched_bytes;
 	}
-	send_bytes(conn, &answer, sizeof(answer));
+	if (conn->awaits >= 0 && !answer.error)
+		conn->answer = answer; /* see kymo_sessions_retry */
+	else
+		send_bytes(conn, &answer, sizeof(answer));
 }
 
 static void enable(struct kymo_conn *conn, const uint8_t *message, size_t bytes)
@@ -274,19 +372,45 @@ static void disable(struct kymo_conn *conn, const uint8_t *message, size_t bytes
 	fence();
 }
 
+/* Says that a filter was refused: the event is as it was. */
+static void send_filtered(struct kymo_conn *conn, uint32_t index, int error)
+{
+	struct kymo_msg_filtered message = { { KYMO_MSG_FILTERED, sizeof(message) },
+					     index,
+					     (uint32_t)error };
+
+	send_bytes(conn, &message, sizeof(message));
+}
+
+/* Returns an errno value, 0 where the event has the filter now. */
+static int set_filter(struct kymo_event *event, uint32_t slot, const struct kymo_msg_filter *head,
+		      const uint8_t *insns, const uint8_t *pool)
+{
+	struct kymo_filters *filters = kymo_event_filters(event);
+	const struct kymo_filter *made;
+	int error;
+
+	if (!filters)
+		return ENOMEM;
+	error = kymo_filter_make(filters, insns, head->insn_count, pool, head->pool_bytes,
+				 head->payload_min_bytes, &made);
+	if (!error)
+		kymo_event_filter(event, slot, made);
+	return error;
+}
+
 /*
- * What records of an event this session wants. A filter that is refused leaves the event as it was
- * [session.md 4]; a message that is not even laid out as one ends the connection. Returns false
- * then.
+ * What records of an event this session wants. A filter that is refused leaves the event as it was,
+ * and is answered [session.md 4]; a message that is not even laid out as one ends the connection.
+ * Returns false then.
  */
 static bool filter(struct kymo_conn *conn, const uint8_t *message, size_t bytes)
 {
 	struct kymo_msg_filter head;
 	struct kymo_event *event;
-	struct kymo_filters *filters;
-	const struct kymo_filter *made;
 	const uint8_t *insns = message + sizeof(head);
 	size_t insns_bytes;
+	int error;
 
 	if (bytes < sizeof(head))
 		return false;
@@ -301,13 +425,9 @@ static bool filter(struct kymo_conn *conn, const uint8_t *message, size_t bytes)
 		kymo_event_filter(event, (uint32_t)conn->slot, NULL);
 		return true;
 	}
-	filters = kymo_event_filters(event);
-	if (!filters)
-		return true;
-	made = kymo_filter_make(filters, insns, head.insn_count, insns + insns_bytes, head.pool_bytes,
-				head.payload_min_bytes);
-	if (made)
-		kymo_event_filter(event, (uint32_t)conn->slot, made);
+	error = set_filter(event, (uint32_t)conn->slot, &head, insns, insns + insns_bytes);
+	if (error)
+		send_filtered(conn, head.index, error);
 	return true;
 }
 
@@ -398,7 +518,7 @@ struct kymo_conn *kymo_conn_open(int fd)
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
 	for (struct kymo_conn *conn = kymo_conns; conn < kymo_conns + KYMO_CONNS_MAX; conn++)
 		if (conn->fd < 0) {
-			*conn = (struct kymo_conn){ .fd = fd, .slot = -1, .collector = peer.pid };
+			*conn = (struct kymo_conn){ .fd = fd, .slot = -1, .awaits = -1, .collector = peer.pid };
 			return conn;
 		}
 refuse:
@@ -427,6 +547,7 @@ void kymo_conns_after_fork(void)
 		if (conn->fd < 0)
 			continue;
 		conn->inherited = true;
+		conn->awaits = -1;
 		if (portable || conn->slot < 0) {
 			/* Its lanes are not mapped here; there is nothing to watch for. */
 			close(conn->fd);
@@ -440,6 +561,7 @@ void kymo_conns_after_fork(void)
 			continue;
 		kymo_portable_forget(slot);
 		kymo_slot_disable_all(slot);
+		forget_other(slot);
 		if (kymo_memories[slot].fd >= 0)
 			close(kymo_memories[slot].fd);
 		memset(&kymo_memories[slot], 0, sizeof(kymo_memories[slot]));

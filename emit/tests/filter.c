@@ -137,8 +137,11 @@ static bool expected(const struct vector *v, size_t bytes)
 
 static const struct kymo_filter *make(const struct kymo_filters *filters, const struct vector *v)
 {
-	return kymo_filter_make(filters, v->insns, (uint32_t)(v->insns_bytes / 16), v->pool,
-				(uint32_t)v->pool_bytes, v->min_bytes);
+	const struct kymo_filter *made = NULL;
+
+	kymo_filter_make(filters, v->insns, (uint32_t)(v->insns_bytes / 16), v->pool, (uint32_t)v->pool_bytes,
+			 v->min_bytes, &made);
+	return made;
 }
 
 /* Runs a vector over its first bytes, in pieces of every kind, at the end of what can be read. */
@@ -287,9 +290,10 @@ static void set_filter(struct kymo_event *event, const struct kymo_filter_insn *
 {
 	struct kymo_filters *filters = kymo_event_filters(event);
 
-	kymo_event_filter(event, 0, kymo_filter_make(filters, (const uint8_t *)insns, count, pool, pool_bytes,
-						     min_bytes));
-	CHECK(filters->of[0], "refused");
+	const struct kymo_filter *made;
+
+	CHECK(!kymo_filter_make(filters, (const uint8_t *)insns, count, pool, pool_bytes, min_bytes, &made), "refused");
+	kymo_event_filter(event, 0, made);
 }
 
 /* How many records came since the last call, on all lanes. Of words, those with axis 2 only. */

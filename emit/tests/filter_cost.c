@@ -35,12 +35,14 @@ static struct kymo_filter_insn two[2] = {
 static void filter(struct kymo_event *event, uint64_t first, uint8_t second_type, uint64_t second)
 {
 	struct kymo_filters *filters = kymo_event_filters(event);
+	const struct kymo_filter *made;
 
 	two[0].imm = first;
 	two[1].type = second_type;
 	two[1].imm = second;
-	kymo_event_filter(event, 0, kymo_filter_make(filters, (const uint8_t *)two, 2, (const uint8_t *)"", 0, 12));
-	CHECK(filters->of[0], "the filter was refused");
+	CHECK(!kymo_filter_make(filters, (const uint8_t *)two, 2, (const uint8_t *)"", 0, 12, &made),
+	      "the filter was refused");
+	kymo_event_filter(event, 0, made);
 	local_enable(event, (uint16_t)(event->index + 1));
 }
 

@@ -205,3 +205,55 @@ fn what_fits_no_event_is_said_at_the_end() {
     assert!(caveats.contains("f:step is recorded without it"), "{caveats}");
     check(&lab, &part, "f:step", &n_where(|_| true), "unfiltered");
 }
+
+/// More distinct filters than a program has memory for, in three sessions one after the other: what is refused is recorded whole, and
+/// told by the summary and the status.
+#[test]
+fn filters_beyond_the_programs_memory_are_told() {
+    const EVENTS: usize = 400;
+    let lab = Lab::new("filter_memory");
+    let mut source = "#include \"common.h\"\n".to_owned();
+    let mut all = String::new();
+    for event in 0..EVENTS {
+        source += &format!("KYMO_EVENT(many, e{event}, (u64, n))\n");
+        all += &format!("\t\tfor (uint64_t n = 0; n < 4; n++) kymo_trace(many, e{event}, 10000 * n + {event});\n");
+    }
+    let last = EVENTS - 1;
+    source += &format!(
+        "int main(void)\n{{\n\tlive_shortly();\n\tfor (;;) {{\n\t\tuntil_enabled(many, e{last});\n{all}\t\tsay(\"ready\");\n\
+         \t\tuntil_disabled(many, e{last});\n\t}}\n}}\n"
+    );
+    let proc = lab.spawn(lab.cc_text("many", &source), &[]);
+    // 245 instructions of 32 bytes in the program, no two filters alike.
+    let others: String = (0..244).map(|number| format!(",{}", 1_000_000 + 2 * number)).collect();
+    let mut refused = Vec::new();
+    for round in 1..4 {
+        let filter = |event| format!("\"many:e{event}: n in ({}{others})\"", 10_000 * round + event);
+        let list: Vec<String> = (0..EVENTS).map(filter).collect();
+        let file = lab.write("many.toml", &format!("filter = [{}]\n", list.join(", ")));
+        let name = format!("many{round}");
+        let dir = lab.path(&name);
+        let start = ["session", "start", &name, "--load", file.to_str().unwrap(), "-o", dir.to_str().unwrap()];
+        lab.kymo(&[&start[..], &["--ring-size", "1M", "--memory", "8G"]].concat()).expect(0);
+        proc.until("ready");
+        let status = lab.kymo(&["session", "status", &name]).expect(0).stdout;
+        let outcome = lab.kymo(&["session", "stop", &name, "--json"]).expect(0);
+        let summary: serde_json::Value = serde_json::from_str(&outcome.stdout).unwrap();
+        let count = summary["unfiltered_count"].as_u64().unwrap();
+        let list = summary["unfiltered"].as_array().unwrap();
+        assert_eq!(list.len() as u64, count.min(100));
+        let why = "the program's memory for filters (8 MiB) is used up";
+        assert!(list.iter().all(|entry| entry["why"] == why), "{list:?}");
+        assert_eq!(outcome.stderr.contains(&format!("WITHOUT its filter: {why}")), count > 0, "{}", outcome.stderr);
+        assert_eq!(status.contains(&format!("is recorded WITHOUT its filter: {why}")), count > 0, "{status}");
+        // One record of four passes a filter.
+        let read = lab.read(&name);
+        assert_eq!(read.records.len() as u64, EVENTS as u64 + 3 * count);
+        for entry in list {
+            assert_eq!(read.of(entry["event"].as_str().unwrap()).count(), 4);
+        }
+        refused.push(count);
+    }
+    assert!(refused[..2] == [0, 0] && (20..300).contains(&refused[2]), "{refused:?}");
+    assert_eq!(proc.end(Signal::TERM).code, 128 + 15);
+}

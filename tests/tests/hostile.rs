@@ -202,3 +202,43 @@ fn some_bytes(random: &mut Random) -> Vec<u8> {
     let length = random.below(300) as usize;
     random.bytes(length)
 }
+
+/// A collector whose filters break the rules: the program says which, and why, and nothing else comes of them.
+#[test]
+fn filters_that_break_the_rules_are_answered() {
+    let lab = Lab::new("bad_filters");
+    let program = lab.cc("runner.c");
+    let mut proc = lab.spawn(&program, &[]);
+    proc.until("ready");
+    let socket = lab.wait_for("a socket of the program", || lab.sockets("p.").pop());
+    let connection = Packets::connect(&socket).unwrap();
+    let hello = connection.receive().unwrap();
+    while connection.receive().unwrap().first() != Some(&3) {}
+    let word = |at: usize| u32::from_le_bytes(hello[at..at + 4].try_into().unwrap());
+    // [session.md 4]: abi, kind, clock, lanes, ring, first control block, the rest as u64.
+    let words = [word(8), word(16), word(20), 3, 4096, 4096, 8192, 0, 20_480, 0, 7, 0];
+    let mut content: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    content.resize(content.len() + 64, 0);
+    connection.send(&message(16, &content), Some(&memory(20_480, true))).unwrap();
+    let answer = connection.receive().unwrap();
+    assert_eq!((answer[0], &answer[16..20]), (5, &[0u8; 4][..]), "ATTACHED without an error");
+    // An instruction [filter.md 6.1]: op, type, jumps, offset, aux, imm.
+    let filter = |op: u8, payload_min: u16| {
+        let mut content = 0u32.to_le_bytes().to_vec();
+        content.extend([1u16, 0, payload_min, 0, 0, 0].iter().flat_map(|word| word.to_le_bytes()));
+        content.extend([op, 4, 254, 255, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]);
+        message(21, &content)
+    };
+    for (packet, error) in [(filter(99, 16), 22u32), (filter(2, 17), 90), (filter(0, 16), 22)] {
+        connection.send(&packet, None).unwrap();
+        let answer = connection.receive().unwrap();
+        let expect: Vec<u8> = [0u32, error].iter().flat_map(|word| word.to_le_bytes()).collect();
+        assert_eq!(answer, message(6, &expect));
+    }
+    // A good one is not answered, and the connection lives on.
+    connection.send(&filter(2, 16), None).unwrap();
+    assert!(connection.receive().is_err(), "an answer to a filter that was taken");
+    proc.say("burst 10");
+    proc.until("done");
+    assert_eq!(proc.wait().expect(0).stderr, "");
+}

@@ -21,6 +21,7 @@ const DESCS: u32 = 2;
 const DESCS_END: u32 = 3;
 const GONE: u32 = 4;
 const ATTACHED: u32 = 5;
+const FILTERED: u32 = 6;
 const ATTACH: u32 = 16;
 const ENABLE: u32 = 17;
 const DISABLE: u32 = 18;
@@ -48,7 +49,8 @@ pub struct Hello {
     pub clock: u32,
     /// CPUs that can exist: the lanes of an rseq program, less the spill lane.
     pub cpu_count: u32,
-    /// Nonce of the program's own socket, `p.PID.NONCE`; 0 where it has none.
+    /// Nonce of the program's own socket, `p.PID.NONCE`; 0 where it has none: then it has no helper thread, and
+    /// hears nothing more once its `main` runs.
     pub nonce: u32,
     /// Name of the process, at most 15 bytes.
     pub comm: String,
@@ -94,6 +96,13 @@ pub enum FromProgram {
     Gone(Vec<u32>),
     /// Answer to ATTACH.
     Attached(Attached),
+    /// Answer to a FILTER that was refused: the event is recorded without it.
+    Filtered {
+        /// Of the event in this program.
+        index: u32,
+        /// An errno value.
+        error: u32,
+    },
 }
 
 /// Why a collector ends a connection.
@@ -246,6 +255,7 @@ impl FromProgram {
                 locked: reader.u32()? != 0,
                 touched_bytes: reader.u64()?,
             }),
+            FILTERED => FromProgram::Filtered { index: reader.u32()?, error: reader.u32()? },
             _ => return Err(Error::Value { what: "type of a program's message", value: ty.into() }),
         })
     }
@@ -279,6 +289,7 @@ impl FromProgram {
                 .u32(attached.locked.into())
                 .u64(attached.touched_bytes)
                 .finish(),
+            FromProgram::Filtered { index, error } => Writer::new(FILTERED).u32(*index).u32(*error).finish(),
         }
     }
 }

@@ -22,6 +22,7 @@ fn from_program() -> impl Strategy<Value = FromProgram> {
         any::<u32>().prop_map(|generation| FromProgram::DescsEnd { generation }),
         proptest::collection::vec(any::<u32>(), 0..50).prop_map(FromProgram::Gone),
         attached,
+        (any::<u32>(), any::<u32>()).prop_map(|(index, error)| FromProgram::Filtered { index, error }),
     ]
 }
 

@@ -6,6 +6,7 @@
 
 mod channel;
 mod discover;
+mod offers;
 mod programs;
 mod requests;
 mod selection;
@@ -31,7 +32,7 @@ use crate::peer::{GREETING_TIME, Peer, Read, TURN_MESSAGES};
 use crate::runtime::RuntimeDir;
 use crate::session::Config;
 use crate::socket::{self, PACKET_ROOM};
-use crate::summary::{Outcome, ProcessSummary};
+use crate::summary::{Outcome, ProcessSummary, Unfiltered};
 use crate::{Error, runtime};
 
 use channel::Door;
@@ -39,6 +40,7 @@ use discover::Discovery;
 use selection::Selection;
 
 pub(crate) use channel::Channel;
+pub use offers::Offered;
 pub(crate) use requests::ToControl;
 pub use requests::{Changed, ProgramView, View};
 
@@ -71,6 +73,8 @@ pub(crate) struct Found {
     pub recorded_count: u64,
     pub rings_bytes_max: u64,
     pub seen: BTreeMap<String, bool>,
+    pub unfiltered: Vec<Unfiltered>,
+    pub unfiltered_count: u64,
     pub caveats: Vec<String>,
 }
 
@@ -115,6 +119,11 @@ pub(crate) struct Control {
     process_count: u64,
     recorded_count: u64,
     caveats: Vec<String>,
+    /// Events that are recorded without their filter, the first of them, and how many they are.
+    unfiltered: Vec<Unfiltered>,
+    unfiltered_count: u64,
+    /// Offers of other rings that were refused.
+    offers_refused: u64,
     ending: bool,
 }
 
@@ -180,6 +189,9 @@ impl Control {
             process_count: 0,
             recorded_count: 0,
             caveats: Vec::new(),
+            unfiltered: Vec::new(),
+            unfiltered_count: 0,
+            offers_refused: 0,
             ending: false,
             doors,
             marks: (marks, marks_name, 0),
@@ -400,6 +412,9 @@ impl Control {
             }
             let _ = self.commands.send(ToDrain::End { serial });
         }
+        if let Some(offer) = peer.offer.take() {
+            let _ = self.commands.send(ToDrain::End { serial: offer.serial });
+        }
     }
 
     /// Tells a program to go, and notes why.
@@ -498,6 +513,8 @@ impl Control {
             recorded_count: self.recorded_count,
             rings_bytes_max: self.memory_used_max,
             seen: self.registry.seen,
+            unfiltered: self.unfiltered,
+            unfiltered_count: self.unfiltered_count,
             caveats: self.caveats,
         }
     }

@@ -41,7 +41,7 @@ mod triggers;
 mod watch;
 
 pub use chunks::{Chunk, Rotation, chunk_dirs, is_chunk_dir};
-pub use control::{Changed, ProgramView, View};
+pub use control::{Changed, Offered, ProgramView, View};
 pub use drain::RingUse;
 pub use error::Error;
 pub use filters::check_filters;
@@ -62,6 +62,7 @@ pub use snapshot::{SnapshotDone, SnapshotRequest, TriggerSeen};
 pub use stream::is_stream_file;
 pub use summary::{
     Blocking, Cause, ClockSummary, Damage, EventSeen, Loss, Lost, Outcome, ProcessSummary, SUMMARY_FILE, Summary,
+    Unfiltered,
 };
 pub use triggers::Acted;
 pub use watch::{Action, Triggers};

@@ -32,6 +32,16 @@ pub(crate) struct Known {
     pub bytes: usize,
     /// The id under which the program was told to switch it on.
     pub id: Option<u16>,
+    /// It was told of a filter.
+    pub has_filter: bool,
+    /// It refused that, with this errno value.
+    pub refused: Option<u32>,
+}
+
+/// Other rings that a program was offered, and has not answered yet.
+pub(crate) struct Offer {
+    pub serial: u64,
+    pub ring_bytes: u32,
 }
 
 /// A connection.
@@ -47,6 +57,11 @@ pub(crate) struct Peer {
     pub process: usize,
     /// Serial of the memory that the program was given.
     pub serial: Option<u64>,
+    /// Bytes of each of its rings.
+    pub ring_bytes: u32,
+    pub offer: Option<Offer>,
+    /// The ring size was changed again, or before it had its first rings: another offer is due.
+    pub offer_again: bool,
     /// Events by the program's index.
     pub events: HashMap<u32, Known>,
     /// Enumerations by name.
@@ -83,6 +98,9 @@ impl Peer {
             hello: None,
             process: usize::MAX,
             serial: None,
+            ring_bytes: 0,
+            offer: None,
+            offer_again: false,
             events: HashMap::new(),
             enums: HashMap::new(),
             undecided: Vec::new(),

@@ -109,7 +109,7 @@ fn listen(socket: &OwnedFd, program: &mut RunningProgram, deadline: Instant) -> 
                 }
             }
             FromProgram::DescsEnd { .. } => return bad.map_or(Ok(()), Err),
-            FromProgram::Gone(_) | FromProgram::Attached(_) => {}
+            FromProgram::Gone(_) | FromProgram::Attached(_) | FromProgram::Filtered { .. } => {}
         }
     }
     Err("it did not come to an end".to_owned())

@@ -43,6 +43,9 @@ pub enum Request {
     Add {
         /// Bytes of one ring: a power of two.
         ring_bytes: u32,
+        /// And for those that run.
+        #[serde(default)]
+        running: bool,
     },
     /// Writes out the rings of a flight recorder.
     Snapshot {

@@ -81,6 +81,8 @@ impl Start {
             process_count: 0,
             recorded_count: 0,
             events: Vec::new(),
+            unfiltered: Vec::new(),
+            unfiltered_count: 0,
             damage: Vec::new(),
             write_error: None,
             caveats: self.caveats.clone(),
@@ -131,6 +133,7 @@ impl Start {
         summary.streams = report.streams.files;
         summary.rings_bytes_max = found.rings_bytes_max;
         summary.events = found.seen.into_iter().map(|(name, wanted)| EventSeen { name, wanted }).collect();
+        (summary.unfiltered, summary.unfiltered_count) = (found.unfiltered, found.unfiltered_count);
         summary.caveats.extend(found.caveats);
         let mut stopped = report.streams.first_stop();
         if let Some(kernel) = kernel {

@@ -14,7 +14,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::chunks::{Chunk, Chunks, RotateJob, RotatedPart, Rotation};
 use crate::clock::{Calibration, Source, choose};
-use crate::control::{Changed, Control, Found, ToControl, View};
+use crate::control::{Changed, Control, Found, Offered, ToControl, View};
 use crate::drain::{Counters, Drain, Report, RingUse, ToDrain};
 use crate::kernel::{self, Kernel, KernelConfig, KernelPart, KernelWatch, Needs, ReadyWatch, Recording};
 use crate::metadata::{Metadata, datetime, environment, replace};
@@ -353,7 +353,15 @@ impl Session {
 
     /// Bytes of each ring of programs that come from now on: a power of two between 4 KiB and 1 GiB.
     pub fn set_ring_bytes(&self, bytes: u32) {
-        self.ask_control(ToControl::RingBytes(bytes));
+        self.ask_control(ToControl::RingBytes(bytes, None));
+    }
+
+    /// The same, and of programs that run: they are offered such rings, and go over to them without losing a record. When this
+    /// returns they have been told; [`View::offers_open`] says how many have not answered.
+    pub fn change_rings(&self, bytes: u32) -> Result<Offered, Error> {
+        let (reply, answer) = mpsc::channel();
+        self.ask_control(ToControl::RingBytes(bytes, Some(reply)));
+        self.answer(&answer)
     }
 
     /// What there is to see of programs and memory.

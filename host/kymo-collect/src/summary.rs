@@ -211,6 +211,19 @@ pub struct ClockSummary {
     pub offset_cycles: u64,
 }
 
+/// An event that a program records without its filter.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Unfiltered {
+    /// Index into [`Summary::processes`].
+    pub process: usize,
+    /// Process id, as the process sees itself.
+    pub vpid: u32,
+    /// `provider:name`.
+    pub event: String,
+    /// Why, for people.
+    pub why: String,
+}
+
 /// What waiting for room came to. Programs count for themselves.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Blocking {
@@ -285,6 +298,10 @@ pub struct Summary {
     pub recorded_count: u64,
     /// Events of all programs in scope.
     pub events: Vec<EventSeen>,
+    /// Events that programs recorded without their filter, because they refused it; at most 100.
+    pub unfiltered: Vec<Unfiltered>,
+    /// How many they were.
+    pub unfiltered_count: u64,
     /// What programs did against the rules; at most 100.
     pub damage: Vec<Damage>,
     /// Why writing ended before the session did, if so.

@@ -190,3 +190,56 @@ fn a_hostile_ring_spoils_its_own_lane_only() {
     // The spill lane was honest.
     assert!(summary.processes[1].records >= 1);
 }
+
+/// FILTERED is an answer: who was told of no filter has nothing to refuse, and what is refused often is listed once.
+#[test]
+fn refused_filters_are_listed_and_bounded() {
+    let place = Place::new();
+    let mut config = place.config();
+    config.filters = vec![kymo_filter::parse("many:*: n == 1").unwrap()];
+    let session = kymo_collect::Session::start(config).unwrap();
+    let path = place.sessions()[0].clone();
+    let mut line = Line::connect(&path);
+    line.say(&FromProgram::Hello(hello()).encode());
+    let entry = |index: u32| DescEntry { index: Some(index), desc: event("many", &format!("e{index}")) };
+    line.say(&FromProgram::Descs((0..150).map(entry).collect()).encode());
+    line.say(&FromProgram::DescsEnd { generation: 1 }.encode());
+    while !matches!(line.hear(), Some(kymo_abi::wire::FromCollector::Go { .. })) {}
+    for index in 0..150 {
+        for error in [12, 12, 22] {
+            line.say(&FromProgram::Filtered { index, error }.encode());
+        }
+    }
+    // Of an event that it does not have: its library may have gone.
+    line.say(&FromProgram::Filtered { index: 5000, error: 12 }.encode());
+    let mut other = Line::connect(&path);
+    other.say(&FromProgram::Hello(hello()).encode());
+    other.say(&FromProgram::Descs(vec![DescEntry { index: Some(7), desc: event("none", "such") }]).encode());
+    other.say(&FromProgram::Filtered { index: 7, error: 12 }.encode());
+    check_bye(&mut other, "has no filter");
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while session.view().unwrap().programs.iter().all(|program| program.unfiltered.len() < 20) {
+        assert!(Instant::now() < deadline);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    // Answered behind all that was said before.
+    line.say(&FromProgram::DescsEnd { generation: 2 }.encode());
+    while !matches!(line.hear(), Some(kymo_abi::wire::FromCollector::Go { generation: 2 })) {}
+    let summary = session.stop().unwrap();
+    assert_eq!((summary.unfiltered.len(), summary.unfiltered_count), (100, 150));
+    assert!(summary.unfiltered[0].why.contains("8 MiB"), "{:?}", summary.unfiltered[0]);
+}
+
+/// A program that answers offers of other rings with anything: nothing is lost of what it wrote, and nothing hangs.
+#[test]
+fn answers_to_offers_that_nobody_made() {
+    beside(|path| {
+        let mut fake = Fake::attach(path, hello());
+        assert!(fake.record(0, 1));
+        for serial in [0, 1, u64::MAX] {
+            let attached = Attached { serial, error: 0, locked: false, touched_bytes: 0 };
+            fake.line.say(&FromProgram::Attached(attached).encode());
+        }
+        check_bye(&mut fake.line, "memory that it does not have");
+    });
+}

@@ -19,6 +19,7 @@ enum kymo_msg_type {
 	KYMO_MSG_DESCS_END = 3,
 	KYMO_MSG_GONE = 4,
 	KYMO_MSG_ATTACHED = 5,
+	KYMO_MSG_FILTERED = 6,
 	/* collector to program */
 	KYMO_MSG_ATTACH = 16,
 	KYMO_MSG_ENABLE = 17,
@@ -45,7 +46,7 @@ struct kymo_msg_hello {
 	uint32_t kind;	/* enum kymo_kind: the ring that this program will use */
 	uint32_t clock; /* enum kymo_clock */
 	uint32_t cpu_count; /* CPUs that can exist: the lanes of an rseq program, less the spill lane */
-	uint32_t nonce; /* of the program's own socket, p.PID.NONCE; 0: it has none */
+	uint32_t nonce; /* of the program's own socket, p.PID.NONCE; 0: none, and no helper thread */
 	char comm[16];
 };
 KYMO_CHECK_SIZE(struct kymo_msg_hello, 48);
@@ -97,7 +98,18 @@ KYMO_CHECK_OFFSET(struct kymo_msg_filter, insn_count, 12);
 KYMO_CHECK_OFFSET(struct kymo_msg_filter, pool_bytes, 14);
 KYMO_CHECK_OFFSET(struct kymo_msg_filter, payload_min_bytes, 16);
 
-/* KYMO_MSG_ATTACH, with the memory's descriptor as SCM_RIGHTS. */
+/* KYMO_MSG_FILTERED: answer to a FILTER that was refused; the event is recorded without it. */
+struct kymo_msg_filtered {
+	struct kymo_msg msg;
+	uint32_t index;
+	uint32_t error; /* an errno value: EINVAL, EMSGSIZE, ENOMEM */
+};
+KYMO_CHECK_SIZE(struct kymo_msg_filtered, 16);
+
+/*
+ * KYMO_MSG_ATTACH, with the memory's descriptor as SCM_RIGHTS. A second one on a connection
+ * replaces the memory of the first [ring.md 5.6].
+ */
 struct kymo_msg_attach {
 	struct kymo_msg msg;
 	uint32_t abi;

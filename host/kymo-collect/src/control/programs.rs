@@ -16,7 +16,7 @@ use crate::drain::{Added, ToDrain};
 use crate::filters::Decision;
 use crate::memory::Memory;
 use crate::peer::{DESCS_BYTES_MAX, DESCS_MAX, Known, Peer};
-use crate::summary::{Outcome, ProcessSummary};
+use crate::summary::{Outcome, ProcessSummary, Unfiltered};
 
 /// CPUs that a program may claim to have: the C side's limit, less the spill lane.
 const CPUS_MAX: u32 = 4095;
@@ -27,11 +27,14 @@ const PORTABLE_DIVISOR: u32 = 4;
 /// No ring is made smaller than this to fit the session's memory.
 const RING_BYTES_LEAST: u32 = 64 << 10;
 
+/// Events without their filter that the summary lists.
+const UNFILTERED_MAX: usize = 100;
+
 /// The largest page that machines of this kind have.
 const PAGE_BYTES_MAX: u32 = if cfg!(target_arch = "x86_64") { 4096 } else { 65_536 };
 
 /// Whether a message kept to the protocol; the text says how not.
-type Heard = Result<(), String>;
+pub(super) type Heard = Result<(), String>;
 
 impl Control {
     /// One message of a program.
@@ -55,6 +58,7 @@ impl Control {
                 Ok(())
             }
             (FromProgram::Attached(attached), true) => self.attached(peer, attached),
+            (FromProgram::Filtered { index, error }, true) => self.filtered(peer, index, error),
         }
     }
 
@@ -109,7 +113,7 @@ impl Control {
         for DescEntry { index, desc: bytes } in list {
             match (desc::parse(&bytes), index) {
                 (Ok(Desc::Event(event)), Some(index)) => {
-                    let known = Known { event, bytes: bytes.len(), id: None };
+                    let known = Known { event, bytes: bytes.len(), id: None, has_filter: false, refused: None };
                     if let Some(old) = peer.events.insert(index, known) {
                         peer.desc_bytes = peer.desc_bytes.saturating_sub(old.bytes);
                     }
@@ -180,6 +184,9 @@ impl Control {
                 return false;
             }
             for filter in programs {
+                if let Some(known) = peer.events.get_mut(&filter.index) {
+                    (known.has_filter, known.refused) = (true, None);
+                }
                 peer.say(&FromCollector::Filter(filter), None);
             }
             for (index, id) in &pairs {
@@ -220,48 +227,18 @@ impl Control {
 
     /// Gives a program its memory. False when it had to be refused.
     fn attach(&mut self, peer: &mut Peer) -> bool {
-        let Some(hello) = &peer.hello else { return false };
-        let (vpid, comm) = (hello.pid, hello.comm.clone());
-        let (kind, cpu_count) = (Kind::from_code(hello.kind).unwrap_or(Kind::Portable), hello.cpu_count);
-        let Some((layout, charge)) = self.plan_memory(kind, cpu_count, peer.id.pid, peer.channel) else {
-            let cap = self.config.memory_bytes_max >> 20;
-            self.refuse(
-                peer,
-                ByeReason::Memory,
-                format!("the session's ring memory of {cap} MiB is used up (--memory)"),
-            );
-            return false;
-        };
-        let serial = self.next_serial;
-        self.next_serial += 1;
-        let (made_cycles, made_ns) = (self.calibration.source().read(), nanoseconds(ClockId::Monotonic));
-        let created = match &self.config.ring_dir {
-            None => Memory::create(layout, serial),
-            Some(dir) => Memory::create_in(dir, layout, serial),
-        };
-        let (memory, descriptor) = match created {
-            Ok(created) => created,
-            Err(error) => {
-                self.refuse(peer, ByeReason::Memory, format!("its ring memory could not be made: {error}"));
+        let (serial, layout) = match self.offer_memory(peer) {
+            Ok(offered) => offered,
+            Err(text) => {
+                self.refuse(peer, ByeReason::Memory, text);
                 return false;
             }
         };
-        if let Some(time) = self.config.block {
-            memory.view().let_writers_wait(time.as_nanos() as u64);
-        }
-        note_owner(&memory, self.metadata.uuid, vpid, procname(&comm), made_cycles);
-        self.memory_used += charge;
-        self.memory_used_max = self.memory_used_max.max(self.memory_used);
-        let added =
-            Added { memory, process: peer.process, vpid, procname: procname(&comm), charge, made_cycles, made_ns };
-        let _ = self.commands.send(ToDrain::Add(Box::new(added)));
         if self.sibling(peer).is_none_or(|sibling| sibling.serial.is_none()) {
             self.programs.fetch_add(1, Ordering::Relaxed);
             self.recorded_count += 1;
         }
-        peer.serial = Some(serial);
-        let session = self.doors[peer.channel.index()].session_name.clone();
-        peer.say(&FromCollector::Attach { layout, serial, session }, Some(descriptor));
+        (peer.serial, peer.ring_bytes) = (Some(serial), layout.ring_bytes);
         if let Some(entry) = self.processes.get_mut(peer.process)
             && (peer.channel == Channel::Main || entry.lanes == 0)
         {
@@ -270,20 +247,49 @@ impl Control {
         true
     }
 
+    /// Makes memory of the present ring size for a program and sends it there. The text says why that cannot be.
+    pub(super) fn offer_memory(&mut self, peer: &mut Peer) -> Result<(u64, Layout), String> {
+        let Some((layout, charge)) = self.plan_memory(peer) else {
+            let cap = self.config.memory_bytes_max >> 20;
+            return Err(format!("the session's ring memory of {cap} MiB is used up (--memory)"));
+        };
+        let hello = peer.hello.as_ref().ok_or("it said no HELLO")?;
+        let (vpid, procname) = (hello.pid, procname(&hello.comm));
+        let serial = self.next_serial;
+        self.next_serial += 1;
+        let (made_cycles, made_ns) = (self.calibration.source().read(), nanoseconds(ClockId::Monotonic));
+        let created = match &self.config.ring_dir {
+            None => Memory::create(layout, serial),
+            Some(dir) => Memory::create_in(dir, layout, serial),
+        };
+        let (memory, descriptor) = created.map_err(|error| format!("its ring memory could not be made: {error}"))?;
+        if let Some(time) = self.config.block {
+            memory.view().let_writers_wait(time.as_nanos() as u64);
+        }
+        note_owner(&memory, self.metadata.uuid, vpid, procname, made_cycles);
+        self.memory_used += charge;
+        self.memory_used_max = self.memory_used_max.max(self.memory_used);
+        let added = Added { memory, process: peer.process, vpid, procname, charge, made_cycles, made_ns };
+        let _ = self.commands.send(ToDrain::Add(Box::new(added)));
+        let session = self.doors[peer.channel.index()].session_name.clone();
+        peer.say(&FromCollector::Attach { layout, serial, session }, Some(descriptor));
+        Ok((serial, layout))
+    }
+
     /// Sizes of a program's memory and what it counts for, halved until it fits [spec/session.md 6].
-    fn plan_memory(&mut self, kind: Kind, cpu_count: u32, pid: u32, channel: Channel) -> Option<(Layout, u64)> {
+    pub(super) fn plan_memory(&mut self, peer: &Peer) -> Option<(Layout, u64)> {
+        let hello = peer.hello.as_ref()?;
+        let (kind, cpu_count) = (Kind::from_code(hello.kind).unwrap_or(Kind::Portable), hello.cpu_count);
+        let (pid, channel) = (peer.id.pid, peer.channel);
         let released =
             std::mem::take(&mut *self.counters.released.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
         self.memory_used = self.memory_used.saturating_sub(released);
-        let of_session = channel.ring_bytes(self.config.ring_bytes);
-        let (lanes, charged, mut ring_bytes) = match kind {
-            Kind::Rseq => (cpu_count + 1, cpus_allowed(pid).unwrap_or(cpu_count).min(cpu_count), of_session),
-            Kind::Portable => {
-                let ring_bytes = (of_session / PORTABLE_DIVISOR).max(RING_BYTES_LEAST.min(of_session));
-                (PORTABLE_LANES, PORTABLE_LANES, ring_bytes)
-            }
+        let wished = self.wished_ring_bytes(kind, channel);
+        let mut ring_bytes = wished;
+        let (lanes, charged) = match kind {
+            Kind::Rseq => (cpu_count + 1, cpus_allowed(pid).unwrap_or(cpu_count).min(cpu_count)),
+            Kind::Portable => (PORTABLE_LANES, PORTABLE_LANES),
         };
-        let wished = ring_bytes;
         let free = self.config.memory_bytes_max.saturating_sub(self.memory_used);
         while u64::from(charged) * u64::from(ring_bytes) > free {
             ring_bytes /= 2;
@@ -301,12 +307,25 @@ impl Control {
         Some((layout, u64::from(charged) * u64::from(ring_bytes)))
     }
 
+    /// Bytes of a ring of this kind, if there is memory.
+    pub(super) fn wished_ring_bytes(&self, kind: Kind, channel: Channel) -> u32 {
+        let ring_bytes = channel.ring_bytes(self.config.ring_bytes);
+        match kind {
+            Kind::Rseq => ring_bytes,
+            Kind::Portable => (ring_bytes / PORTABLE_DIVISOR).max(RING_BYTES_LEAST.min(ring_bytes)),
+        }
+    }
+
     fn attached(&mut self, peer: &mut Peer, attached: Attached) -> Heard {
+        if peer.offer.as_ref().is_some_and(|offer| offer.serial == attached.serial) {
+            return self.answered(peer, attached.error);
+        }
         if peer.serial != Some(attached.serial) {
             return Err("ATTACHED for a memory that it does not have".to_owned());
         }
         peer.is_mapped = true;
         if attached.error == 0 {
+            self.offer_again(peer);
             return Ok(());
         }
         self.take_memory_from(peer);
@@ -323,6 +342,37 @@ impl Control {
         let error = std::io::Error::from_raw_os_error(attached.error as i32);
         self.set_outcome(peer.process, Outcome::Refused(format!("it could not map its rings: {error}")));
         Ok(())
+    }
+}
+
+impl Control {
+    /// A filter that was refused: its event is recorded without it, and somebody should know.
+    fn filtered(&mut self, peer: &mut Peer, index: u32, error: u32) -> Heard {
+        // Its library may have gone meanwhile.
+        let Some(known) = peer.events.get_mut(&index) else { return Ok(()) };
+        if !known.has_filter || error == 0 {
+            return Err("FILTERED for an event that has no filter".to_owned());
+        }
+        if known.refused.replace(error).is_some() {
+            return Ok(());
+        }
+        self.unfiltered_count += 1;
+        if self.unfiltered.len() < UNFILTERED_MAX {
+            let vpid = peer.hello.as_ref().map_or(0, |hello| hello.pid);
+            let (event, why) = (known.event.full_name(), why_unfiltered(error));
+            self.unfiltered.push(Unfiltered { process: peer.process, vpid, event, why });
+        }
+        Ok(())
+    }
+}
+
+/// What an errno value in FILTERED means.
+pub(super) fn why_unfiltered(error: u32) -> String {
+    match error as i32 {
+        libc::ENOMEM => "the program's memory for filters (8 MiB) is used up".to_owned(),
+        libc::EINVAL => "the program does not know such a filter; its libkymo is of another version".to_owned(),
+        libc::EMSGSIZE => "the filter counts on longer records than the event has".to_owned(),
+        error => std::io::Error::from_raw_os_error(error).to_string(),
     }
 }
 

@@ -8,14 +8,17 @@ use kymo_abi::Kind;
 use kymo_abi::wire::FromCollector;
 use serde::Serialize;
 
-use super::{Channel, Control};
+use super::programs::why_unfiltered;
+use super::{Channel, Control, Offered};
 use crate::Error;
 use crate::chunks::RotateJob;
 use crate::drain::ToDrain;
-use crate::peer::Peer;
+use crate::peer::{Known, Peer};
 
 /// Names in the answer to a change.
 const NAMES_MAX: usize = 1000;
+/// Events without their filter in the view of a program.
+const UNFILTERED_SHOWN: usize = 20;
 /// Programs in a view.
 const PROGRAMS_MAX: usize = 1000;
 
@@ -32,8 +35,8 @@ pub(crate) enum ToControl {
         /// What it came to, or why nothing was changed.
         reply: Sender<Result<Changed, String>>,
     },
-    /// Ring size of programs that come.
-    RingBytes(u32),
+    /// Ring size of programs that come; with a reply, of those that run too.
+    RingBytes(u32, Option<Sender<Offered>>),
     /// What there is to see.
     View(Sender<View>),
     /// The trace goes on in another directory. The answer says why it cannot, or comes when it has.
@@ -77,6 +80,8 @@ pub struct ProgramView {
     pub events: usize,
     /// Those that are switched on.
     pub events_on: usize,
+    /// Events that it records without their filter, with the reason; at most 20.
+    pub unfiltered: Vec<(String, String)>,
     /// Identity of its memory, by which the drain thread knows it.
     #[serde(skip)]
     pub serial: Option<u64>,
@@ -91,6 +96,10 @@ pub struct View {
     pub program_count: usize,
     /// Programs that were found and are not attached yet.
     pub arriving: usize,
+    /// Programs that were offered other rings and have not answered yet, and how often one refused.
+    pub offers_open: usize,
+    /// See `offers_open`.
+    pub offers_refused: u64,
     /// Ring size of programs that come.
     pub ring_bytes: u32,
     /// Ring memory of all programs, and its bound.
@@ -109,7 +118,12 @@ impl Control {
                 ToControl::Select { patterns, on, reply } => {
                     let _ = reply.send(self.select(&patterns, on));
                 }
-                ToControl::RingBytes(bytes) => self.config.ring_bytes = bytes,
+                ToControl::RingBytes(bytes, reply) => {
+                    self.config.ring_bytes = bytes;
+                    if let Some(reply) = reply {
+                        let _ = reply.send(self.offer_all());
+                    }
+                }
                 ToControl::Rotate { job, reply } => {
                     let _ = reply.send(self.rotate(job));
                 }
@@ -216,6 +230,8 @@ impl Control {
             program_count: with_hello().count(),
             programs,
             arriving: arriving + self.discovery.visits_planned(),
+            offers_open: self.offers_open(),
+            offers_refused: self.offers_refused,
             ring_bytes: self.config.ring_bytes,
             memory_bytes: self.memory_used,
             memory_bytes_max: self.config.memory_bytes_max,
@@ -225,7 +241,9 @@ impl Control {
 
     fn view_of(&self, peer: &Peer) -> Option<ProgramView> {
         let hello = peer.hello.as_ref()?;
-        let ring_bytes = self.processes.get(peer.process).map_or(0, |entry| entry.ring_bytes);
+        let refused = |known: &Known| Some((known.event.full_name(), why_unfiltered(known.refused?)));
+        let mut unfiltered: Vec<_> = peer.events.values().filter_map(refused).take(UNFILTERED_SHOWN).collect();
+        unfiltered.sort();
         Some(ProgramView {
             pid: peer.id.pid,
             vpid: hello.pid,
@@ -233,9 +251,10 @@ impl Control {
             comm: hello.comm.clone(),
             exe: hello.exe.clone(),
             ring: Kind::from_code(hello.kind).map_or("unknown", Kind::name),
-            ring_bytes,
+            ring_bytes: peer.serial.map_or(0, |_| peer.ring_bytes),
             events: peer.events.len(),
             events_on: peer.events.values().filter(|known| known.id.is_some()).count(),
+            unfiltered,
             serial: peer.serial,
         })
     }

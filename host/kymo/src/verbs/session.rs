@@ -86,9 +86,10 @@ struct SelectArgs {
     json: bool,
 }
 
-/// Give the programs that come from now on other rings; those that run keep theirs
+/// Give the programs that come from now on other rings; those that run keep theirs, but with --running
 #[derive(clap::Args)]
-#[command(after_help = "Example: kymo session add motor --ring-size 16M\n\n\
+#[command(after_help = "Examples:\n  kymo session add motor --ring-size 16M\n  \
+    kymo session add motor --ring-size 16M --running    no record is lost by the change\n\n\
     Exit status: 0 done, 1 there is no such session, 2 errors.")]
 struct AddArgs {
     /// Name of the session
@@ -96,6 +97,9 @@ struct AddArgs {
     /// Ring memory per CPU and program: bytes, or with K, M, G; a power of two
     #[arg(long, value_name = "SIZE", value_parser = units::bytes)]
     ring_size: u64,
+    /// The programs that run get such rings too, while they write
+    #[arg(long)]
+    running: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -186,7 +190,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Verb::Status(args) => show::status(&args.name, args.json),
         Verb::Enable(args) => ask::select(&args.name, &args.patterns, true, args.json),
         Verb::Disable(args) => ask::select(&args.name, &args.patterns, false, args.json),
-        Verb::Add(args) => ask::add(&args.name, args.ring_size, args.json),
+        Verb::Add(args) => ask::add(&args.name, args.ring_size, args.running, args.json),
         Verb::Snapshot(args) => ask::snapshot(args),
         Verb::Rotate(args) => ask::rotate(&args),
         Verb::Stop(args) => ask::stop(&args),

@@ -129,6 +129,7 @@ pub(crate) fn summary(summary: &Summary) -> Vec<String> {
             damage.what
         ));
     }
+    unfiltered(summary, &mut lines);
     for caveat in &summary.caveats {
         lines.push(format!("note: {caveat}"));
     }
@@ -184,6 +185,18 @@ pub fn snapshots(flight: &Acted) -> Vec<String> {
         ));
     }
     lines
+}
+
+/// Events that were recorded without their filter.
+fn unfiltered(summary: &Summary, lines: &mut Vec<String>) {
+    for entry in summary.unfiltered.iter().take(LOSSES_SHOWN) {
+        let who = process(summary, entry.process, entry.vpid);
+        lines.push(format!("{who} recorded {} WITHOUT its filter: {}", entry.event, entry.why));
+    }
+    if summary.unfiltered_count > LOSSES_SHOWN as u64 {
+        let more = summary.unfiltered_count - LOSSES_SHOWN as u64;
+        lines.push(format!("and {more} more events without their filter: see the summary's unfiltered"));
+    }
 }
 
 /// Who waited for room.

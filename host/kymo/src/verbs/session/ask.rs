@@ -104,11 +104,12 @@ pub fn select(name: &str, patterns: &[String], on: bool, json: bool) -> anyhow::
 }
 
 /// `add`.
-pub fn add(name: &str, ring_size: u64, json: bool) -> anyhow::Result<ExitCode> {
+pub fn add(name: &str, ring_size: u64, running: bool, json: bool) -> anyhow::Result<ExitCode> {
     let ring_bytes = ring_bytes(ring_size, false)?;
-    or_absent(ask(name, &Request::Add { ring_bytes }, QUICK).map(|answer| {
+    or_absent(ask(name, &Request::Add { ring_bytes, running }, QUICK).map(|answer| {
         match json {
             true => println!("{answer:#}"),
+            false if running => eprintln!("kymo: {}", rings_changed(&answer, ring_bytes)),
             false => eprintln!(
                 "kymo: programs that come get rings of {}; the {} attached now keep theirs",
                 text::bytes(ring_bytes.into()),
@@ -117,6 +118,28 @@ pub fn add(name: &str, ring_size: u64, json: bool) -> anyhow::Result<ExitCode> {
         }
         ExitCode::SUCCESS
     }))
+}
+
+/// What became of the rings of programs that run.
+fn rings_changed(answer: &Value, ring_bytes: u32) -> String {
+    let number = |key: &str| answer[key].as_u64().unwrap_or(0);
+    let mut text = format!(
+        "programs that come get rings of {}; of those that run {} changed to them",
+        text::bytes(ring_bytes.into()),
+        number("changed")
+    );
+    for (key, what) in [
+        ("same", "had rings of that size, or of the largest that --memory allows"),
+        ("deaf", "cannot (KYMO_NO_THREAD=1)"),
+        ("no_memory", "cannot: --memory is used up by two sets of rings"),
+        ("refused", "could not take them (`kymo session stop` says why)"),
+        ("late", "did not answer yet"),
+    ] {
+        if number(key) > 0 {
+            text += &format!("; {} {what}", number(key));
+        }
+    }
+    text
 }
 
 /// `snapshot`.

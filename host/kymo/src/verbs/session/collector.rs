@@ -254,7 +254,7 @@ impl Running {
             Request::Status => self.status(),
             Request::Enable { patterns } => self.select(&patterns, true),
             Request::Disable { patterns } => self.select(&patterns, false),
-            Request::Add { ring_bytes } => self.add(ring_bytes),
+            Request::Add { ring_bytes, running } => self.add(ring_bytes, running),
             Request::Settings => self.settings(),
             Request::Rotate { bytes: None, time_ms: None, keep: None } => self.rotate(),
             Request::Rotate { bytes, time_ms, keep } => self.set_rotation(bytes, time_ms, keep),
@@ -284,14 +284,36 @@ impl Running {
         Ok(value)
     }
 
-    fn add(&mut self, ring_bytes: u32) -> Answer {
+    fn add(&mut self, ring_bytes: u32, running: bool) -> Answer {
         use kymo_abi::ring::{RING_BYTES_MAX, RING_BYTES_MIN};
         if !ring_bytes.is_power_of_two() || !(RING_BYTES_MIN..=RING_BYTES_MAX).contains(&ring_bytes) {
             return Err(format!("{ring_bytes} bytes are no size of a ring: a power of two from 4K to 1G"));
         }
-        self.session.set_ring_bytes(ring_bytes);
         self.ring_bytes = ring_bytes;
+        if running {
+            return self.change_rings(ring_bytes).map_err(|error| error.to_string());
+        }
+        self.session.set_ring_bytes(ring_bytes);
         Ok(json!({ "ring_bytes": ring_bytes, "keep": self.session.progress().programs }))
+    }
+
+    /// Other rings for the programs that run, too: what became of them within a second.
+    fn change_rings(&self, ring_bytes: u32) -> Result<Value, kymo_collect::Error> {
+        let refused_before = self.session.view()?.offers_refused;
+        let offered = self.session.change_rings(ring_bytes)?;
+        let deadline = Instant::now() + SETTLING;
+        let mut view = self.session.view()?;
+        while view.offers_open > 0 && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(2));
+            view = self.session.view()?;
+        }
+        let refused = view.offers_refused - refused_before;
+        let changed = offered.told.saturating_sub(refused + view.offers_open as u64);
+        let keep = offered.same + offered.deaf + offered.no_memory + refused;
+        Ok(json!({
+            "ring_bytes": ring_bytes, "changed": changed, "keep": keep, "late": view.offers_open, "same": offered.same,
+            "deaf": offered.deaf, "no_memory": offered.no_memory, "refused": refused,
+        }))
     }
 
     fn settings(&self) -> Answer {

@@ -133,7 +133,7 @@ fn lines(status: &Value) -> Vec<String> {
         lines.push(format!("  the last snapshot failed: {error}"));
     }
     let programs = list("programs");
-    lines.extend(programs.iter().take(PROGRAMS_SHOWN).map(program));
+    lines.extend(programs.iter().take(PROGRAMS_SHOWN).flat_map(program));
     if programs.len() > PROGRAMS_SHOWN {
         lines.push(format!("  and {} more programs (--json lists them)", programs.len() - PROGRAMS_SHOWN));
     }
@@ -141,18 +141,23 @@ fn lines(status: &Value) -> Vec<String> {
     lines
 }
 
-fn program(program: &Value) -> String {
+fn program(program: &Value) -> Vec<String> {
     let rings = match number(program, "ring_bytes") {
         0 => "no rings".to_owned(),
         ring_bytes => format!("rings of {} ({}){}", bytes(ring_bytes), text(program, "ring"), use_of(program)),
     };
-    format!(
+    let mut lines = vec![format!(
         "  {}[{}]: {} of {} events on, {rings}",
         text(program, "comm"),
         ids(number(program, "pid"), number(program, "vpid")),
         number(program, "events_on"),
         number(program, "events")
-    )
+    )];
+    for entry in program["unfiltered"].as_array().into_iter().flatten() {
+        let part = |at: usize| entry[at].as_str().unwrap_or("?");
+        lines.push(format!("    {} is recorded WITHOUT its filter: {}", part(0), part(1)));
+    }
+    lines
 }
 
 /// How full its rings are: CPU and share.
