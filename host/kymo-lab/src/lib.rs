@@ -1,0 +1,9 @@
+//! The latency laboratory [spec/lab.md]: what a latency test measured, as a complete record, and what can be said of it.
+//!
+//! Pure functions and plain data; who measures, and where files are, is for others.
+
+mod histogram;
+mod result;
+
+pub use histogram::{Bucket, Histogram};
+pub use result::{Caveat, Ended, Floor, Overflow, Record, SCHEMA, Series, Severity, Source, Thread, WORST_MAX, Worst};
