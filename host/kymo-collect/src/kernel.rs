@@ -6,6 +6,7 @@ mod conditions;
 mod drain;
 pub(crate) mod payload;
 mod ring;
+mod select;
 mod state;
 mod summary;
 mod threads;
@@ -32,6 +33,8 @@ use crate::stream::Written;
 pub(crate) use begin::{KernelPart, prepare};
 pub(crate) use conditions::{Asked, Nameable};
 pub(crate) use drain::{Drain, Order, Report};
+pub(crate) use select::Selected;
+pub use select::{KernelChanged, KernelView};
 pub(crate) use state::StateDump;
 pub use summary::{KernelCause, KernelLoss, KernelLost, KernelSummary, StateSummary};
 pub(crate) use threads::ThreadNames;
@@ -250,7 +253,10 @@ impl Kernel {
         }
         let name = |event: &EventName| format!("{}:{}", system_in_trace(&self.instance, &event.system), event.name);
         let events = self.chosen.iter().map(|chosen| name(&chosen.event)).collect();
+        let selected = Selected::new(&self.chosen);
         Ok(Recording {
+            naming: self.naming,
+            selected,
             instance: self.instance,
             thread,
             orders,
@@ -278,12 +284,15 @@ pub(crate) struct Recording {
     uuid: [u8; 16],
     clock: String,
     overwrite: bool,
+    naming: Naming,
+    /// Every event that was on for a while.
     events: Vec<String>,
+    pub selected: Selected,
     caveats: Vec<String>,
 }
 
 /// What snapshots need of a kernel that is being recorded.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct KernelSide {
     orders: Sender<Order>,
     options: Option<kymo_state::Options>,

@@ -46,7 +46,8 @@ pub use drain::RingUse;
 pub use error::Error;
 pub use filters::check_filters;
 pub use kernel::{
-    KernelCause, KernelConfig, KernelLoss, KernelLost, KernelSummary, Only, StateSummary, kernel_ring_bytes,
+    KernelCause, KernelChanged, KernelConfig, KernelLoss, KernelLost, KernelSummary, KernelView, Only, StateSummary,
+    kernel_ring_bytes,
 };
 pub use marks::{MARK_BYTES_MAX, Sent, send_mark};
 pub use pattern::{Patterns, near};
@@ -57,7 +58,7 @@ pub use recover::{Recovered, recover};
 pub use remote::{Answer, AskError, Call, Remote, Request, Server, remotes};
 pub use runtime::{RuntimeDir, SESSION_NAME_MAX, is_session_name, other_users_dirs};
 pub use scope::Scope;
-pub use session::{ChildFiles, Config, Format, Progress, Session};
+pub use session::{ChildFiles, Config, Format, Progress, Session, Taker};
 pub use snapshot::{SnapshotDone, SnapshotRequest, TriggerSeen};
 pub use stream::is_stream_file;
 pub use summary::{

@@ -33,11 +33,17 @@ pub enum Request {
     Enable {
         /// As those of [`crate::Patterns`].
         patterns: Vec<String>,
+        /// As those of `-k`.
+        #[serde(default)]
+        kernel: Vec<String>,
     },
     /// Switches events off.
     Disable {
         /// As those of [`crate::Patterns`].
         patterns: Vec<String>,
+        /// As those of `-k`.
+        #[serde(default)]
+        kernel: Vec<String>,
     },
     /// Another ring size for the programs that come.
     Add {
@@ -81,8 +87,8 @@ impl Request {
         }
         let request: Request = serde_json::from_slice(packet).map_err(|error| format!("not a request: {error}"))?;
         match &request {
-            Request::Enable { patterns } | Request::Disable { patterns }
-                if !(1..=PATTERNS_MAX).contains(&patterns.len()) =>
+            Request::Enable { patterns, kernel } | Request::Disable { patterns, kernel }
+                if !(1..=PATTERNS_MAX).contains(&(patterns.len() + kernel.len())) =>
             {
                 Err(format!("a request has 1 to {PATTERNS_MAX} patterns"))
             }
@@ -152,7 +158,7 @@ mod tests {
     fn requests_come_back_as_they_were() {
         let snapshot =
             Request::Snapshot { dir: Some("/a".into()), reason: "late".into(), before_ns: Some(20), wait: true };
-        let enable = Request::Enable { patterns: vec!["a:*".into()] };
+        let enable = Request::Enable { patterns: vec!["a:*".into()], kernel: vec!["sched".into()] };
         for request in [Request::Status, enable, snapshot, Request::Stop] {
             assert_eq!(Request::decode(&serde_json::to_vec(&request).unwrap()), Ok(request));
         }

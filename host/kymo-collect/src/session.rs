@@ -1,4 +1,6 @@
-//! A session from start to summary: its settings, its two threads, and what may be seen while it runs.
+//! A session from start to summary: its settings, its two threads, and what may be seen while it runs. `select` switches kernel events.
+
+mod select;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,8 +34,8 @@ use crate::{Error, report};
 /// The control thread answers within this; it never waits for a program.
 const ANSWER_TIME: Duration = Duration::from_secs(30);
 
-/// The drain thread looks at its channel at every poll, but for snapshots.
-const LOOK_TIME: Duration = Duration::from_secs(2);
+/// The drain thread looks at its channel at every poll, but for snapshots; who asks for the status has a second.
+const LOOK_TIME: Duration = Duration::from_millis(200);
 
 /// Format of a trace's metadata; the packets are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,6 +156,7 @@ pub struct Session {
     drain: Option<JoinHandle<Report>>,
     kernel: Option<Recording>,
     kernel_watch: Option<KernelWatch>,
+    kernel_base: KernelConfig,
     child_files: Option<ChildFiles>,
     marker: Option<PathBuf>,
     snapshots: Option<Arc<Snapshots>>,
@@ -253,6 +256,7 @@ impl Session {
         let (flight, to_drain) = (config.flight, commands.clone());
         let frequency_hz = calibration.estimate().frequency_hz;
         let (to_control, requests) = mpsc::channel();
+        let kernel_base = config.kernel_base.clone();
         let control = Control::new(config, runtime, metadata, calibration, commands, requests, shared)?;
         let spawn = |name: &str| thread::Builder::new().name(name.to_owned());
         let drain = spawn("kymo-drain").spawn(move || drain.run()).map_err(Error::system("start a thread"))?;
@@ -262,6 +266,7 @@ impl Session {
             drain: Some(drain),
             kernel: None,
             kernel_watch: None,
+            kernel_base,
             child_files: None,
             marker: None,
             snapshots: None,
@@ -283,7 +288,7 @@ impl Session {
             session.kernel = Some(kernel.start(source, counters, (&trace_dir, uuid), flight)?);
         }
         if flight {
-            let kernel = session.kernel.as_ref().map(Recording::side);
+            let kernel = Mutex::new(session.kernel.as_ref().map(Recording::side));
             let dir = output;
             let snapshots = Snapshots {
                 to_drain,
@@ -327,6 +332,11 @@ impl Session {
     /// The file that a program can write marks to; the kernel stamps them. `None` without the kernel.
     pub fn marker(&self) -> Option<&Path> {
         self.marker.as_deref()
+    }
+
+    /// Takes snapshots of this session, also from another thread; `None` where it is no flight recorder.
+    pub fn snapshots(&self) -> Option<Taker> {
+        self.snapshots.clone().map(Taker)
     }
 
     /// Flight recorder: writes the last moments of all rings into a directory, as a trace. No writer waits or is stopped. Takes
@@ -526,6 +536,17 @@ impl Drop for Session {
         if control.is_some_and(|result| result.is_err()) || drain.is_some_and(|result| result.is_err()) {
             tracing::error!("a thread of the collector failed");
         }
+    }
+}
+
+/// Takes snapshots of a session, as long as it runs.
+#[derive(Clone, Debug)]
+pub struct Taker(Arc<Snapshots>);
+
+impl Taker {
+    /// As [`Session::snapshot`].
+    pub fn take(&self, request: &SnapshotRequest) -> Result<SnapshotDone, Error> {
+        self.0.take(request, None)
     }
 }
 

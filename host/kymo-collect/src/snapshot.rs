@@ -107,7 +107,8 @@ impl SnapshotPart {
 #[derive(Debug)]
 pub(crate) struct Snapshots {
     pub to_drain: Sender<ToDrain>,
-    pub kernel: Option<KernelSide>,
+    /// The kernel part; it may come while the session runs.
+    pub kernel: Mutex<Option<KernelSide>>,
     pub source: Source,
     pub frequency_hz: u64,
     /// Directory of the session.
@@ -153,7 +154,8 @@ impl Snapshots {
         let mut taking = Taking::begin(request, self.source.read(), self.frequency_hz)?;
         taking.done.trigger = fired.map(|fired| TriggerSeen { record: fired.record, seen: fired.seen });
         let mut parts = 0;
-        if let Some(kernel) = &self.kernel {
+        let kernel = self.kernel.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(kernel) = &kernel {
             kernel.order(taking.job.clone());
             parts += 1;
         }
@@ -161,7 +163,7 @@ impl Snapshots {
             parts += 1;
         }
         ordered();
-        let state = self.kernel.as_ref().and_then(|kernel| kernel.dump_state(&taking.job.dir));
+        let state = kernel.as_ref().and_then(|kernel| kernel.dump_state(&taking.job.dir));
         let mut done = taking.finish(parts, &self.dir)?;
         done.records += state.map_or(0, |state| state.records);
         if fired.is_none() {

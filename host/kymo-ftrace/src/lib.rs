@@ -13,3 +13,4 @@ mod plan;
 pub use compare::comparison;
 pub use decode::{Batch, Decoder, Outcome, Pending};
 pub use names::Naming;
+pub use plan::class_of;

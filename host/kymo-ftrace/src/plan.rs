@@ -84,6 +84,11 @@ pub(crate) fn compile(
     (class, Plan { steps: steps.into(), least_bytes, fixed_bytes })
 }
 
+/// The class of an event in a trace. `only`: the fields to keep, by the kernel's names.
+pub fn class_of(system: &str, format: &EventFormat, naming: Naming, only: Option<&[String]>) -> EventClass {
+    compile(system, format, naming, only).0
+}
+
 /// Appends a step; a copy that goes on where the one before ended becomes part of it.
 fn push(steps: &mut Vec<Step>, step: Step) {
     if let (Some(Step::Copy { from, bytes }), Step::Copy { from: next, bytes: more }) = (steps.last_mut(), step)

@@ -150,6 +150,11 @@ impl Instance {
         probe::add(self.tracefs.root(), &self.name.group(), &self.path.join("error_log"), probes)
     }
 
+    /// Turns these events off. Their filters stay until [`Instance::enable`] sets others.
+    pub fn disable_events(&self, events: &[EventName]) -> Result<(), Error> {
+        events.iter().try_for_each(|event| file::switch("disable an event", &self.event_file(event, "enable"), false))
+    }
+
     /// Turns all events off. Their filters stay until [`Instance::enable`] sets others.
     pub fn disable(&self) -> Result<(), Error> {
         file::switch("disable events", &self.path.join("events/enable"), false)

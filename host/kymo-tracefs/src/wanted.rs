@@ -49,6 +49,12 @@ impl Wanted {
         Ok(Wanted { items })
     }
 
+    /// The same without filters and choices of fields.
+    pub fn whole(&self) -> Wanted {
+        let whole = |item: &Item| Item { pattern: item.pattern.clone(), filter: None, fields: None };
+        Wanted { items: self.items.iter().map(whole).collect() }
+    }
+
     /// Whether nothing at all is asked for.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()

@@ -12,6 +12,7 @@ mod probes;
 mod select;
 mod sessions;
 mod state;
+mod switching;
 mod triggers;
 
 /// Fails unless `text` has all of `parts`.

@@ -1,11 +1,14 @@
 //! What the session's owner asks of the control thread while it runs.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
 use kymo_abi::Kind;
 use kymo_abi::wire::FromCollector;
+use kymo_ctf::write::{EnvValue, EventClass};
+use kymo_ftrace::Naming;
 use serde::Serialize;
 
 use super::programs::why_unfiltered;
@@ -13,6 +16,7 @@ use super::{Channel, Control, Offered};
 use crate::Error;
 use crate::chunks::RotateJob;
 use crate::drain::ToDrain;
+use crate::metadata::environment;
 use crate::peer::{Known, Peer};
 
 /// Names in the answer to a change.
@@ -34,6 +38,13 @@ pub(crate) enum ToControl {
         on: bool,
         /// What it came to, or why nothing was changed.
         reply: Sender<Result<Changed, String>>,
+    },
+    /// Events of the kernel that may be recorded from now on; `naming` where there were none before.
+    KernelEvents {
+        classes: Vec<EventClass>,
+        naming: Option<Naming>,
+        /// When the metadata has them: directory and uuid of the trace.
+        reply: Sender<Result<(PathBuf, [u8; 16]), Error>>,
     },
     /// Ring size of programs that come; with a reply, of those that run too.
     RingBytes(u32, Option<Sender<Offered>>),
@@ -118,6 +129,9 @@ impl Control {
                 ToControl::Select { patterns, on, reply } => {
                     let _ = reply.send(self.select(&patterns, on));
                 }
+                ToControl::KernelEvents { classes, naming, reply } => {
+                    let _ = reply.send(self.learn_kernel(classes, naming));
+                }
                 ToControl::RingBytes(bytes, reply) => {
                     self.config.ring_bytes = bytes;
                     if let Some(reply) = reply {
@@ -149,6 +163,31 @@ impl Control {
         let (gone, has_gone) = channel();
         let _ = self.commands.send(ToDrain::Rotate(job, gone));
         has_gone.recv_timeout(ROTATION_TIME).map_err(|_| Error::Thread { thread: "drain" })
+    }
+
+    /// Writes metadata with these events too: before the first of their records.
+    fn learn_kernel(&mut self, classes: Vec<EventClass>, naming: Option<Naming>) -> Result<(PathBuf, [u8; 16]), Error> {
+        let old = (self.metadata.kernel.clone(), self.metadata.env.clone());
+        let known = self.metadata.kernel.get_or_insert_default();
+        for class in classes {
+            if !known.iter().any(|known| known.id == class.id) {
+                known.push(class);
+            }
+        }
+        if naming.is_some() {
+            let created = self.metadata.env.iter().find(|(key, _)| key == "trace_creation_datetime");
+            let created = match created {
+                Some((_, EnvValue::Text(created))) => created.clone(),
+                _ => String::new(),
+            };
+            self.metadata.env = environment(&self.config.name, self.metadata.clock, &created, naming);
+        }
+        if let Err(error) = self.metadata.write(&self.registry, &self.calibration.estimate()) {
+            (self.metadata.kernel, self.metadata.env) = old;
+            return Err(Error::file("write", self.metadata.dir.join("metadata"))(error));
+        }
+        self.written_events = self.registry.events.len();
+        Ok((self.metadata.dir.clone(), self.metadata.uuid))
     }
 
     fn select(&mut self, patterns: &[String], on: bool) -> Result<Changed, String> {

@@ -3,10 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
-use kymo_ftrace::Decoder;
+use kymo_ftrace::format::EventFormat;
+use kymo_ftrace::{Decoder, Naming};
 use kymo_tracefs::Instance;
 
 use crate::Error;
@@ -24,6 +25,17 @@ const POLL: (Duration, Duration) = (Duration::from_millis(1), Duration::from_mil
 /// A look should find an eighth of a ring: later would be near a loss, sooner costs.
 const SHARE: usize = 8;
 
+/// An event that is switched on while the thread runs.
+#[derive(Debug)]
+pub(crate) struct NewEvent {
+    /// Its system, as the trace has it.
+    pub system: String,
+    pub format: EventFormat,
+    pub naming: Naming,
+    /// Fields to keep.
+    pub fields: Option<Vec<String>>,
+}
+
 /// What the thread is told.
 #[derive(Debug)]
 pub(crate) enum Order {
@@ -33,6 +45,8 @@ pub(crate) enum Order {
     Snapshot(SnapshotJob),
     /// Go on in another directory.
     Rotate(RotateJob),
+    /// Know these events from now on; the answer is that they are known.
+    Learn(Vec<NewEvent>, Sender<()>),
 }
 
 /// The thread's result.
@@ -118,6 +132,13 @@ impl Drain {
                     self.pass(false, &mut pages);
                     let part = self.rotate(&job);
                     let _ = job.reply.send(part);
+                    continue;
+                }
+                Ok(Order::Learn(events, reply)) => {
+                    for NewEvent { system, format, naming, fields } in events {
+                        self.decoder.add(&system, &format, naming, fields.as_deref());
+                    }
+                    let _ = reply.send(());
                     continue;
                 }
                 Err(RecvTimeoutError::Timeout) => false,

@@ -7,6 +7,7 @@ pub(super) mod ask;
 mod collector;
 mod settings;
 mod show;
+mod snapshots;
 mod start;
 
 use std::path::PathBuf;
@@ -67,20 +68,24 @@ struct StatusArgs {
     json: bool,
 }
 
-/// Switch events of programs on or off while a session runs
+/// Switch events on or off while a session runs
 ///
 /// The last change that matches an event decides, for the programs that run and for those that come. When the verb returns, the
 /// running programs have been told; each obeys within its next turn of its helper thread. Programs with KYMO_NO_THREAD=1 obey no
-/// more after their start. Kernel events are those of the start.
+/// more after their start. Kernel events (-k) are on or off when the verb returns; a session that has none gets its rings then.
 #[derive(clap::Args)]
-#[command(after_help = "Examples:\n  kymo session enable motor 'audio:*'\n  kymo session disable motor motor:tick\n\n\
+#[command(after_help = "Examples:\n  kymo session enable motor 'audio:*'\n  kymo session disable motor motor:tick\n  \
+    kymo session enable motor -k 'irq,sched:sched_switch[prev_prio < 50]'\n\n\
     Exit status: 0 done, 1 there is no such session, 2 errors.")]
 struct SelectArgs {
     /// Name of the session
     name: String,
     /// Events, as provider:name with * ? [a-z]; a provider alone means all its events
-    #[arg(required = true, value_name = "PATTERN")]
+    #[arg(required_unless_present = "kernel", value_name = "PATTERN")]
     patterns: Vec<String>,
+    /// Kernel events, as -k of kymo record: system:event with globs, groups, filters in brackets, fields in braces
+    #[arg(short = 'k', long = "kernel", value_name = "PATTERN")]
+    kernel: Vec<String>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -188,8 +193,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Verb::Start(args) => start::run(&args),
         Verb::List(args) => show::list(args.json),
         Verb::Status(args) => show::status(&args.name, args.json),
-        Verb::Enable(args) => ask::select(&args.name, &args.patterns, true, args.json),
-        Verb::Disable(args) => ask::select(&args.name, &args.patterns, false, args.json),
+        Verb::Enable(args) => ask::select(&args, true),
+        Verb::Disable(args) => ask::select(&args, false),
         Verb::Add(args) => ask::add(&args.name, args.ring_size, args.running, args.json),
         Verb::Snapshot(args) => ask::snapshot(args),
         Verb::Rotate(args) => ask::rotate(&args),

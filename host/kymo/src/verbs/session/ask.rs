@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use kymo_collect::{AskError, Remote, Request, remotes};
 use serde_json::Value;
 
-use super::{RotateArgs, SnapshotArgs, StopArgs};
+use super::{RotateArgs, SelectArgs, SnapshotArgs, StopArgs};
 use crate::verbs::record::options::ring_bytes;
 use crate::verbs::record::text;
 
@@ -78,12 +78,21 @@ fn absent(name: &str) -> anyhow::Result<String> {
 }
 
 /// `enable` and `disable`.
-pub fn select(name: &str, patterns: &[String], on: bool, json: bool) -> anyhow::Result<ExitCode> {
-    let patterns = patterns.to_vec();
-    let request = if on { Request::Enable { patterns } } else { Request::Disable { patterns } };
-    or_absent(ask(name, &request, QUICK).map(|answer| {
-        if json {
+pub(super) fn select(args: &SelectArgs, on: bool) -> anyhow::Result<ExitCode> {
+    let (patterns, kernel) = (args.patterns.clone(), args.kernel.clone());
+    let patience = if kernel.is_empty() { QUICK } else { SLOW };
+    let request = if on { Request::Enable { patterns, kernel } } else { Request::Disable { patterns, kernel } };
+    or_absent(ask(&args.name, &request, patience).map(|answer| {
+        if args.json {
             println!("{answer:#}");
+            return ExitCode::SUCCESS;
+        }
+        if let Some(events) = answer["kernel"]["events"].as_array() {
+            let what = if on { "on" } else { "off" };
+            let new = if answer["kernel"]["is_new"] == true { "; the session has kernel rings now" } else { "" };
+            eprintln!("kymo: {} {what}{new}", text::plural(events.len() as u64, "kernel event"));
+        }
+        if args.patterns.is_empty() {
             return ExitCode::SUCCESS;
         }
         let events: Vec<&str> = answer["events"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();

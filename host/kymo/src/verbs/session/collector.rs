@@ -18,6 +18,7 @@ use kymo_collect::{
 use serde_json::{Value, json};
 
 use super::settings;
+use super::snapshots::Snapshots;
 use super::start::Args;
 use crate::verbs::record::begin::{self, Begun, CannotRun};
 use crate::verbs::record::command::{self, Happened};
@@ -77,12 +78,10 @@ struct Running {
     log: PathBuf,
     child: Option<u32>,
     patterns: Patterns,
-    kernel_events: bool,
     begun: Instant,
     since: SystemTime,
     samples: VecDeque<(Instant, Progress)>,
-    snapshots: u64,
-    snapshot_error: Option<String>,
+    snapshots: Option<Snapshots>,
     ring_bytes: u32,
     rotating: Rotating,
     /// Who waits for the end.
@@ -105,7 +104,7 @@ impl Running {
         let output = Output::prepare(args.options.output.as_deref(), args.options.overwrite)?;
         let log = log_path(output.path());
         let patterns = checked.config.patterns.clone();
-        let (ring_bytes, kernel_events) = (checked.config.ring_bytes, checked.config.kernel.is_some());
+        let ring_bytes = checked.config.ring_bytes;
         let settings = |config: &mut Config| {
             config.name = name.clone();
             config.flight = args.flight;
@@ -115,6 +114,7 @@ impl Running {
             begin::begin(&args.options, prepared, checked, output, settings, tell)
         });
         let Begun { session, output, child } = result.inspect_err(|_| remove_if_empty(&log))?;
+        let snapshots = session.snapshots().map(Snapshots::start).transpose()?;
         let mut running = Running {
             name,
             server,
@@ -124,12 +124,10 @@ impl Running {
             log,
             child,
             patterns,
-            kernel_events,
             begun: Instant::now(),
             since: SystemTime::now(),
             samples: VecDeque::new(),
-            snapshots: 0,
-            snapshot_error: None,
+            snapshots,
             ring_bytes,
             rotating: Rotating::default(),
             stoppers: Vec::new(),
@@ -141,10 +139,13 @@ impl Running {
         Ok(running)
     }
 
-    /// Obeys --change.
-    fn change_selection(&self) -> anyhow::Result<()> {
+    /// Obeys --change and --kernel-change.
+    fn change_selection(&mut self) -> anyhow::Result<()> {
         for change in &self.args.change {
             self.session.select(std::slice::from_ref(&change.pattern), change.on)?;
+        }
+        for change in &self.args.kernel_change {
+            self.session.select_kernel(std::slice::from_ref(&change.pattern), change.on)?;
         }
         Ok(())
     }
@@ -220,7 +221,10 @@ impl Running {
 
     /// Completes the trace, and tells those who wait for that.
     fn end(self) -> ExitCode {
-        let Running { args, server, events, session, stoppers, patterns, name, log, .. } = self;
+        let Running { args, server, events, session, stoppers, patterns, name, log, snapshots, .. } = self;
+        if let Some(snapshots) = snapshots {
+            snapshots.finish();
+        }
         let result = session.stop();
         let (answer, status): (Answer, u8) = match result {
             Ok(summary) => {
@@ -252,8 +256,8 @@ impl Running {
     fn serve(&mut self, call: Call) -> bool {
         let answer = match call.request.clone() {
             Request::Status => self.status(),
-            Request::Enable { patterns } => self.select(&patterns, true),
-            Request::Disable { patterns } => self.select(&patterns, false),
+            Request::Enable { patterns, kernel } => self.select(&patterns, &kernel, true),
+            Request::Disable { patterns, kernel } => self.select(&patterns, &kernel, false),
             Request::Add { ring_bytes, running } => self.add(ring_bytes, running),
             Request::Settings => self.settings(),
             Request::Rotate { bytes: None, time_ms: None, keep: None } => self.rotate(),
@@ -261,7 +265,7 @@ impl Running {
             Request::Snapshot { dir, reason, before_ns, wait } => {
                 let dir = dir.or_else(|| self.session.snapshot_dir()).unwrap_or_default();
                 let request = SnapshotRequest { dir, reason, before: before_ns.map(Duration::from_nanos) };
-                self.snapshot(call, &request, wait);
+                self.snapshot(call, request, wait);
                 return false;
             }
             Request::Stop => {
@@ -273,7 +277,22 @@ impl Running {
         false
     }
 
-    fn select(&mut self, patterns: &[String], on: bool) -> Answer {
+    fn select(&mut self, patterns: &[String], kernel: &[String], on: bool) -> Answer {
+        let mut of_kernel = None;
+        if !kernel.is_empty() {
+            of_kernel = Some(self.session.select_kernel(kernel, on).map_err(|error| error.to_string())?);
+        }
+        let mut value = json!({});
+        if !patterns.is_empty() {
+            value = self.select_of_programs(patterns, on)?;
+        }
+        if let Some(changed) = of_kernel {
+            value["kernel"] = json!(changed);
+        }
+        Ok(value)
+    }
+
+    fn select_of_programs(&self, patterns: &[String], on: bool) -> Answer {
         let changed = self.session.select(patterns, on).map_err(|error| error.to_string())?;
         let near: Vec<&str> =
             patterns.iter().flat_map(|pattern| kymo_collect::near(pattern, &changed.known, 3)).collect();
@@ -319,7 +338,9 @@ impl Running {
     fn settings(&self) -> Answer {
         let view = self.session.view().map_err(|error| error.to_string())?;
         let ring_size = text::size(self.ring_bytes.into());
-        settings::of_this_process(&ring_size, &view.changes, self.session.rotation()).map_err(|error| error.to_string())
+        let kernel = self.session.kernel_view().unwrap_or_default();
+        settings::of_this_process(&ring_size, (&view.changes, &kernel.changes), self.session.rotation())
+            .map_err(|error| error.to_string())
     }
 
     fn rotate(&mut self) -> Answer {
@@ -335,22 +356,10 @@ impl Running {
         Ok(json!({ "rotation": rotation }))
     }
 
-    fn snapshot(&mut self, call: Call, request: &SnapshotRequest, wait: bool) {
-        if !self.args.flight {
-            return call.answer(Err(kymo_collect::Error::NotFlight.to_string()));
-        }
-        let mut call = Some(call);
-        if !wait && let Some(call) = call.take() {
-            call.answer(Ok(json!({ "dir": request.dir })));
-        }
-        let result = self.session.snapshot(request).map_err(|error| error.to_string());
-        self.snapshots += u64::from(result.is_ok());
-        self.snapshot_error = result.as_ref().err().cloned();
-        if let Some(error) = &self.snapshot_error {
-            eprintln!("kymo: snapshot into {}: {error}", request.dir.display());
-        }
-        if let Some(call) = call {
-            call.answer(result.map(|done| json!(done)));
+    fn snapshot(&self, call: Call, request: SnapshotRequest, wait: bool) {
+        match &self.snapshots {
+            Some(snapshots) => snapshots.ask(call, request, wait),
+            None => call.answer(Err(kymo_collect::Error::NotFlight.to_string())),
         }
     }
 
@@ -375,6 +384,7 @@ impl Running {
         let view = self.session.view().map_err(|error| error.to_string())?;
         let view = with_rings(&view, self.session.ring_use().as_deref());
         let now = self.session.progress();
+        let taken = self.snapshots.as_ref().map(Snapshots::taken).unwrap_or_default();
         let (records_per_s, bytes_per_s, over_s) = self.rates(&now);
         let since_ns = self.since.duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64);
         Ok(json!({
@@ -393,11 +403,12 @@ impl Running {
             "writing_ended": now.stopped,
             "recorded_programs": now.programs,
             "view": view,
-            "kernel": self.kernel_events,
+            "kernel": self.session.kernel_view().is_some(),
+            "kernel_view": self.session.kernel_view(),
             "rotation": self.session.rotation(),
             "chunk": self.session.current_dir(),
-            "snapshots": self.snapshots,
-            "snapshot_error": self.snapshot_error,
+            "snapshots": taken.count,
+            "snapshot_error": taken.error,
             "command": self.child,
             "output": absolute(self.output.path()),
             "log": absolute(&self.log),

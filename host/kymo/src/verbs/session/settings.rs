@@ -119,7 +119,11 @@ fn read_file(file: &Path, definition: &Command) -> anyhow::Result<Table> {
 }
 
 /// The options with which this process was started, and what was changed since.
-pub fn of_this_process(ring_size: &str, changes: &[String], rotation: Option<&Rotation>) -> anyhow::Result<Value> {
+pub fn of_this_process(
+    ring_size: &str,
+    (changes, kernel_changes): (&[String], &[String]),
+    rotation: Option<&Rotation>,
+) -> anyhow::Result<Value> {
     let mut table = given(&definition()?, &matches_of_this_process()?)?;
     if let Some(Rotation { bytes, time, keep }) = rotation {
         let time = time.map(|time| format!("{}ms", time.as_millis()));
@@ -128,6 +132,9 @@ pub fn of_this_process(ring_size: &str, changes: &[String], rotation: Option<&Ro
         table.extend(keep.map(|keep| ("keep".to_owned(), Value::from(keep))));
     }
     table.insert("ring-size".to_owned(), ring_size.into());
+    if !kernel_changes.is_empty() {
+        table.insert("kernel-change".to_owned(), kernel_changes.into());
+    }
     if !changes.is_empty() {
         table.insert("change".to_owned(), changes.into());
     }

@@ -14,6 +14,9 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Programs that status names.
 const PROGRAMS_SHOWN: usize = 20;
 
+/// Kernel events that status names.
+const KERNEL_EVENTS_SHOWN: usize = 12;
+
 /// Rings of one program that status names.
 const RINGS_SHOWN: usize = 8;
 
@@ -123,9 +126,7 @@ fn lines(status: &Value) -> Vec<String> {
     {
         lines.push(format!("  cut {}; now in {}", rotation_text(rotation), text(status, "chunk")));
     }
-    if status["kernel"] == true {
-        lines.push("  kernel events are recorded".to_owned());
-    }
+    lines.extend(kernel_lines(&status["kernel_view"]));
     if status["writing_ended"] == true {
         lines.push("  THE TRACE CAN NO LONGER BE WRITTEN; what comes is counted as lost".to_owned());
     }
@@ -138,6 +139,24 @@ fn lines(status: &Value) -> Vec<String> {
         lines.push(format!("  and {} more programs (--json lists them)", programs.len() - PROGRAMS_SHOWN));
     }
     lines.push(format!("  output {}; log {}", text(status, "output"), text(status, "log")));
+    lines
+}
+
+/// The kernel events that are on, and what was changed.
+fn kernel_lines(view: &Value) -> Vec<String> {
+    let list =
+        |key: &str| -> Vec<&str> { view[key].as_array().into_iter().flatten().filter_map(Value::as_str).collect() };
+    if view.is_null() {
+        return Vec::new();
+    }
+    let (events, changes) = (list("events"), list("changes"));
+    let more = events.len().saturating_sub(KERNEL_EVENTS_SHOWN);
+    let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let shown = events[..events.len() - more].join(", ");
+    let mut lines = vec![format!("  {} on: {shown}{rest}", plural(events.len() as u64, "kernel event"))];
+    if !changes.is_empty() {
+        lines.push(format!("  kernel events changed since the start: {}", changes.join(" ")));
+    }
     lines
 }
 

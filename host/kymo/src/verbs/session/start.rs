@@ -32,6 +32,9 @@ pub struct Args {
     /// Switch events on (+PATTERN) or off (-PATTERN) from the beginning, as `enable` and `disable` would, in this order
     #[arg(long, value_name = "+|-PATTERN", allow_hyphen_values = true, value_parser = change)]
     pub change: Vec<Change>,
+    /// Switch kernel events on (+PATTERN, as of -k) or off (-PATTERN) from the beginning, in this order
+    #[arg(long, value_name = "+|-PATTERN", allow_hyphen_values = true, value_parser = kernel_change)]
+    pub kernel_change: Vec<Change>,
     /// Options from a file that `kymo session save` wrote; those of the command line come before them
     #[arg(long, value_name = "FILE")]
     pub load: Option<PathBuf>,
@@ -70,12 +73,23 @@ fn session_name(text: &str) -> Result<String, String> {
 }
 
 fn change(text: &str) -> Result<Change, String> {
+    let change = signed(text)?;
+    kymo_collect::Patterns::new(std::slice::from_ref(&change.pattern), &[]).map_err(|error| error.to_string())?;
+    Ok(change)
+}
+
+fn kernel_change(text: &str) -> Result<Change, String> {
+    let change = signed(text)?;
+    kymo_tracefs::Wanted::parse(std::slice::from_ref(&change.pattern)).map_err(|error| error.to_string())?;
+    Ok(change)
+}
+
+fn signed(text: &str) -> Result<Change, String> {
     let (on, pattern) = match text.split_at_checked(1) {
         Some(("+", pattern)) => (true, pattern),
         Some(("-", pattern)) => (false, pattern),
         _ => return Err("give +PATTERN or -PATTERN".to_owned()),
     };
-    kymo_collect::Patterns::new(&[pattern.to_owned()], &[]).map_err(|error| error.to_string())?;
     Ok(Change { pattern: pattern.to_owned(), on })
 }
 
