@@ -3,28 +3,38 @@
 //! CTF 1.8 and CTF 2, as kymo and others write them. A [`Reader`] gives records one at a time from a buffer for each
 //! stream; what it gives is a view that lasts until the next one.
 
+mod batch;
+mod bits;
 mod build;
 mod class;
 mod clocks;
+mod count;
 mod ctf2;
-mod decode;
+mod describe;
 mod error;
 mod files;
+mod item;
 mod merge;
 mod metadata;
+mod plan;
 #[doc(hidden)]
 pub mod probe;
 mod stream;
+mod tape;
 mod tsdl;
 mod value;
 
 use std::path::Path;
 
+pub use batch::Batch;
 pub use class::{Base, Clock, EventClass, Metadata};
 pub use clocks::unite_clocks;
+pub use count::Counts;
+pub use describe::{FieldInfo, FieldKind};
 pub use error::{Caveat, Damage, Decoded, Error};
 pub use files::{Content, Directory, Files, Memory, traces_near};
-pub use merge::{Item, Loss, Reader, Record};
+pub use item::{Item, Loss, Record};
+pub use merge::Reader;
 pub use metadata::parse_metadata;
 pub use value::{Elements, Fields, Number, Value};
 

@@ -104,6 +104,38 @@ fn context_says_where_a_record_was_written() {
 }
 
 #[test]
+fn kinds_of_fields_are_known_before_there_is_a_record() {
+    use kymo_ctf::read::{Base, FieldKind};
+    let metadata = parse_metadata("m", COMPACT.as_bytes()).unwrap().value;
+    let fields = metadata.fields(&metadata.events[0]);
+    let u8 = || FieldKind::Int { signed: false, bits: 8, base: Base::Decimal };
+    let names: Vec<_> = fields.iter().map(|field| (field.name, field.position)).collect();
+    assert_eq!(names, [("n", 0), ("pairs", 1), ("s", 2), ("kind", 3), ("what", 4), ("again", 5)]);
+    assert_eq!(fields[0].kind, u8());
+    let FieldKind::Array { element, count: Some(2) } = &fields[1].kind else { panic!("{:?}", fields[1]) };
+    let FieldKind::Struct(inner) = &**element else { panic!("{element:?}") };
+    assert_eq!(inner[1].kind, FieldKind::Array { element: u8().into(), count: None });
+    assert_eq!(fields[2].kind, FieldKind::Text);
+    let labels = vec![("INT", 0, 0), ("TEXT", 5, 5)];
+    assert_eq!(fields[3].kind, FieldKind::Enum { signed: false, bits: 8, labels });
+    assert_eq!(fields[4].kind, FieldKind::Varying);
+}
+
+#[test]
+fn counting_finds_the_same_as_reading() {
+    let memory = Memory {
+        metadata: COMPACT.into(),
+        streams: vec![("s".into(), compact_stream()), ("t".into(), compact_stream().repeat(2))],
+    };
+    let trace = Trace::from_files(&memory).unwrap().value;
+    for threads in [1, 2, 9] {
+        let counts = trace.count(threads);
+        assert_eq!((counts.events.as_slice(), counts.records()), (&[6, 3][..], 9));
+        assert_eq!(counts.caveats.len(), 1, "the third packet begins before the second ends");
+    }
+}
+
+#[test]
 fn packetised_metadata_of_either_endianness_and_torn() {
     let stream = compact_stream();
     for big in [false, true] {

@@ -1,7 +1,9 @@
 //! Builds the arena of field classes, for both metadata formats: limits, and references from lengths and tags to the
 //! integers that give them.
 
-use super::class::{Choice, Class, ClassId, Int, Kind, Known, Labels, Len, Member, Metadata, Ranges, StreamClass};
+use super::class::{
+    Choice, Class, ClassId, Int, Kind, Known, Labels, Len, Member, Metadata, Ranges, StreamClass, constant_bits,
+};
 
 /// Nesting of field classes that is accepted; decoding recurses as deep.
 pub(super) const DEPTH_MAX: usize = 64;
@@ -56,7 +58,8 @@ impl Builder {
         if self.classes.len() >= self.limit {
             return Err("the types unfold into too many fields for metadata of this size".into());
         }
-        self.classes.push(Class { kind, align: align.max(1) });
+        let bits = constant_bits(&self.classes, &kind);
+        self.classes.push(Class { kind, align: align.max(1), bits });
         Ok((self.classes.len() - 1) as ClassId)
     }
 

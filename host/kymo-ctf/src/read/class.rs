@@ -33,11 +33,17 @@ pub struct Metadata {
 impl Metadata {
     /// Names of the payload fields of an event, without lengths that only say how long the next field is.
     pub fn field_names(&self, event: &EventClass) -> impl Iterator<Item = &str> {
-        let members = match event.payload.map(|class| &self.classes[class as usize].kind) {
-            Some(Kind::Struct { members }) => members.as_slice(),
-            _ => &[],
-        };
+        let members = event.payload.map_or(&[][..], |class| self.members(class));
         members.iter().filter(|member| !member.hidden).map(|member| &*member.name)
+    }
+
+    /// Members of a structure.
+    #[inline]
+    pub(crate) fn members(&self, class: ClassId) -> &[Member] {
+        match &self.classes[class as usize].kind {
+            Kind::Struct { members } => members,
+            _ => &[],
+        }
     }
 }
 
@@ -78,6 +84,12 @@ impl Default for Clock {
 }
 
 impl Clock {
+    /// Whether the same cycles mean the same time.
+    pub(crate) fn measures_as(&self, other: &Self) -> bool {
+        let rate = |clock: &Self| (clock.frequency_hz, clock.offset_s, clock.offset_cycles);
+        rate(self) == rate(other)
+    }
+
     /// Nanoseconds from the origin to `cycles`, rounded down, exact otherwise.
     pub fn nanoseconds(&self, cycles: u64) -> i128 {
         const SECOND: i128 = 1_000_000_000;
@@ -91,6 +103,45 @@ impl Clock {
             (total * SECOND).div_euclid(i128::from(self.frequency_hz.max(1)))
         };
         i128::from(self.offset_s) * SECOND + part
+    }
+}
+
+/// [`Clock::nanoseconds`] for times that come one after the other: remembers the second, and divides 64 bits only.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seconds<'t> {
+    clock: &'t Clock,
+    /// The cycles of one whole second, without the one behind it.
+    from: u64,
+    until: u64,
+    /// Where that second begins.
+    from_ns: i128,
+}
+
+impl<'t> Seconds<'t> {
+    pub fn new(clock: &'t Clock) -> Self {
+        Self { clock, from: 0, until: 0, from_ns: 0 }
+    }
+
+    /// The same as [`Clock::nanoseconds`].
+    #[inline]
+    pub fn nanoseconds(&mut self, cycles: u64) -> i128 {
+        if cycles < self.from || cycles >= self.until {
+            return self.begin_second(cycles);
+        }
+        self.from_ns + i128::from((cycles - self.from) * 1_000_000_000 / self.clock.frequency_hz)
+    }
+
+    #[cold]
+    fn begin_second(&mut self, cycles: u64) -> i128 {
+        let hz = i128::from(self.clock.frequency_hz);
+        let part = (i128::from(self.clock.offset_cycles) + i128::from(cycles)).rem_euclid(hz);
+        let begin = i128::from(cycles) - part;
+        // Of 2^34 cycles a second at most the product has 64 bits.
+        if let (Ok(begin), true) = (u64::try_from(begin), hz < 1 << 34) {
+            (self.from, self.until) = (begin, begin.saturating_add(self.clock.frequency_hz));
+            self.from_ns = self.clock.nanoseconds(begin);
+        }
+        self.clock.nanoseconds(cycles)
     }
 }
 
@@ -167,6 +218,11 @@ impl EventTable {
             self.sparse.insert(id, position);
         }
         true
+    }
+
+    /// All positions in [`Metadata::events`].
+    pub fn positions(&self) -> impl Iterator<Item = u32> {
+        self.dense.iter().copied().filter(|&position| position != Self::NONE).chain(self.sparse.values().copied())
     }
 
     pub fn get(&self, id: u64) -> Option<u32> {
@@ -264,6 +320,44 @@ pub(crate) struct Class {
     pub kind: Kind,
     /// Bits, a power of two.
     pub align: u32,
+    /// Size, where all values have the same: bits from an aligned begin to the end, without padding behind it.
+    pub bits: Option<u32>,
+}
+
+impl Class {
+    /// Bits from one element of an array to the next.
+    pub fn stride_bits(&self) -> Option<u64> {
+        Some(u64::from(self.bits?).next_multiple_of(u64::from(self.align)))
+    }
+}
+
+/// The size that all values of `kind` have, if it is one that a plan can count with.
+pub(crate) fn constant_bits(classes: &[Class], kind: &Kind) -> Option<u32> {
+    let bits = match kind {
+        Kind::Int(int) => u64::from(int.bits),
+        Kind::Float { bits, .. } => u64::from(*bits),
+        Kind::Text { len: Len::Fixed(bytes), .. } | Kind::Bytes { len: Len::Fixed(bytes) } => bytes.checked_mul(8)?,
+        Kind::Array { len: Len::Fixed(0), .. } => 0,
+        Kind::Array { len: Len::Fixed(count), element } => {
+            let element = &classes[*element as usize];
+            // Elements without bits would cost time and no data; they are left to the tape, which bounds them.
+            let bits = u64::from(element.bits.filter(|&bits| bits > 0)?);
+            element.stride_bits()?.checked_mul(count - 1)?.checked_add(bits)?
+        }
+        Kind::Struct { members } => {
+            let mut at = 0u64;
+            for member in members {
+                let class = &classes[member.class as usize];
+                at = at.next_multiple_of(u64::from(class.align)) + u64::from(class.bits?);
+            }
+            return u32::try_from(at).ok();
+        }
+        Kind::NulText(_) | Kind::Text { .. } | Kind::Bytes { .. } | Kind::Array { .. } => return None,
+        Kind::Variant { .. } | Kind::Optional { .. } => return None,
+    };
+    // An integer of 0 bits is one of variable length.
+    let is_variable = matches!(kind, Kind::Int(Int { bits: 0, .. }));
+    u32::try_from(bits).ok().filter(|_| !is_variable)
 }
 
 #[derive(Clone, Debug)]
@@ -354,6 +448,11 @@ impl Labels {
         (*low <= value && value <= *high).then_some(label)
     }
 
+    /// Each label with a range of its values.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, i128, i128)> {
+        self.list.iter().map(|(label, low, high)| (&**label, *low, *high))
+    }
+
     /// All ranges of `label`.
     pub fn ranges(&self, label: &str) -> Ranges {
         self.list.iter().filter(|entry| &*entry.0 == label).map(|entry| (entry.1, entry.2)).collect()
@@ -401,6 +500,11 @@ mod tests {
             (clock(1, i64::MAX, 0), u64::MAX, (i128::from(i64::MAX) + i128::from(u64::MAX)) * 1_000_000_000),
         ] {
             assert_eq!(clock.nanoseconds(cycles), expect);
+            let mut seconds = Seconds::new(&clock);
+            for cycles in [cycles, cycles, cycles / 2, cycles.saturating_add(1), 0, cycles.saturating_sub(3), u64::MAX]
+            {
+                assert_eq!(seconds.nanoseconds(cycles), clock.nanoseconds(cycles), "{clock:?} {cycles}");
+            }
         }
     }
 }

@@ -1,118 +1,53 @@
 //! Records of all streams in the order of time.
 
-use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::collections::binary_heap::PeekMut;
 
 use super::Trace;
-use super::class::{Clock, EventClass, Known};
+use super::batch::Batch;
+use super::class::{Clock, Seconds};
 use super::error::Caveat;
-use super::stream::{Lost, Next, Stream, small};
-use super::value::{Fields, Value};
+use super::item::{Item, Loss, Record};
+use super::stream::{Lost, Next, Stream};
 
-/// Order of the heap: nanoseconds since the origin, then cycles, which separate records within a nanosecond, then the
-/// position of the stream, so that the order is always the same.
-type Key = Reverse<(i128, u64, usize)>;
+/// Order of what comes next: nanoseconds since the origin (0 where all streams have the same clock), then cycles, which separate
+/// records within a nanosecond, then the position of the stream, so that the order is always the same.
+type Key = (i128, u64, usize);
 
 /// Goes through the records of one or more traces in the order of time.
 pub struct Reader<'t> {
     streams: Vec<Source<'t>>,
-    heap: BinaryHeap<Key>,
+    /// What comes next in all streams but the current one.
+    heap: BinaryHeap<Reverse<Key>>,
     /// The stream whose item was given last; it moves on when the next one is asked for.
-    given: bool,
+    current: Option<usize>,
+    /// Cycles alone give the order.
+    is_one_clock: bool,
 }
 
 struct Source<'t> {
     stream: Stream<'t>,
     trace: usize,
+    seconds: Seconds<'t>,
+    /// Class of the stream's last packet, whose clock `seconds` counts by.
+    class: usize,
     /// A loss that is the stream's next item; otherwise that is the record in the stream's buffer.
     lost: Option<Lost>,
-}
-
-/// The next thing that happened.
-#[derive(Debug)]
-pub enum Item<'a> {
-    /// A record.
-    Record(Record<'a>),
-    /// Records that are not there.
-    Loss(Loss<'a>),
-}
-
-/// One record. A view: it lasts until the reader moves on.
-#[derive(Debug)]
-pub struct Record<'a> {
-    /// Position of its trace among those given to [`Reader::new`].
-    pub trace: usize,
-    /// Name of its stream file.
-    pub stream: &'a str,
-    /// Number of its packet in the file, from 0.
-    pub packet: u64,
-    /// The full value of the clock.
-    pub cycles: u64,
-    /// Nanoseconds since 1970-01-01, or since the clock's own origin where it is not absolute. Rounded down.
-    pub ns: i128,
-    /// Its type.
-    pub event: &'a EventClass,
-    /// Position of its type in [`super::Metadata::events`].
-    pub event_position: usize,
-    /// The CPU that wrote it.
-    pub cpu: Option<u32>,
-    /// The process, as it sees itself.
-    pub vpid: Option<u32>,
-    /// Name of the program; empty where the trace does not have it.
-    pub procname: &'a str,
-    /// The thread, as it sees itself.
-    pub vtid: Option<u32>,
-    /// Fields of the packet's context.
-    pub packet_context: Fields<'a>,
-    /// Fields that all records of the stream have.
-    pub common_context: Fields<'a>,
-    /// Fields in front of the payload that this event has.
-    pub context: Fields<'a>,
-    /// The fields of the event.
-    pub payload: Fields<'a>,
-}
-
-/// Records that were lost on one stream, somewhere between two times.
-#[derive(Debug)]
-pub struct Loss<'a> {
-    /// Position of its trace among those given to [`Reader::new`].
-    pub trace: usize,
-    /// Name of its stream file.
-    pub stream: &'a str,
-    /// Number of the packet that tells of it.
-    pub packet: u64,
-    /// Records lost.
-    pub records: u64,
-    /// Whole packets that are missing, with records beyond those in `records` or not.
-    pub packets: u64,
-    /// Clock: not before.
-    pub from_cycles: u64,
-    /// Clock: not after.
-    pub to_cycles: u64,
-    /// `from_cycles` as nanoseconds.
-    pub from_ns: i128,
-    /// `to_cycles` as nanoseconds.
-    pub to_ns: i128,
-    /// The CPU of the packet that tells of it.
-    pub cpu: Option<u32>,
-    /// The process of that packet.
-    pub vpid: Option<u32>,
-    /// Name of its program.
-    pub procname: &'a str,
 }
 
 impl<'t> Reader<'t> {
     /// At the first record of `traces`, which are merged by time.
     pub fn new(traces: &'t [Trace]) -> Self {
-        let mut reader = Self { streams: Vec::new(), heap: BinaryHeap::new(), given: false };
+        let mut clocks = traces.iter().flat_map(|trace| &trace.metadata.clocks);
+        let first = clocks.next();
+        let is_same = |clock: &Clock| first.is_some_and(|first| clock.measures_as(first));
+        let is_one_clock = clocks.all(is_same);
+        let mut reader = Self { streams: Vec::new(), heap: BinaryHeap::new(), current: None, is_one_clock };
         for (index, trace) in traces.iter().enumerate() {
             for (name, content) in &trace.streams {
-                let stream = Stream::new(&trace.metadata, &trace.layout, name, content);
-                let mut source = Source { stream, trace: index, lost: None };
-                if let Some(key) = source.advance() {
-                    reader.heap.push(Reverse((key.0, key.1, reader.streams.len())));
+                let mut source = Source::new(trace, index, Stream::new(&trace.metadata, &trace.layout, name, content));
+                if let Some((ns, cycles)) = source.advance(is_one_clock) {
+                    reader.heap.push(Reverse((ns, cycles, reader.streams.len())));
                 }
                 reader.streams.push(source);
             }
@@ -122,19 +57,45 @@ impl<'t> Reader<'t> {
 
     /// The next record or loss; `None` at the end of all streams.
     #[expect(clippy::should_implement_trait, reason = "an item borrows the reader, which an Iterator cannot say")]
+    #[inline]
     pub fn next(&mut self) -> Option<Item<'_>> {
-        if std::mem::take(&mut self.given) {
-            if let Some(mut top) = self.heap.peek_mut() {
-                let index = top.0.2;
-                match self.streams[index].advance() {
-                    Some((ns, cycles)) => top.0 = (ns, cycles, index),
-                    None => drop(PeekMut::pop(top)),
+        let index = self.choose()?;
+        Some(self.streams[index].item())
+    }
+
+    /// Moves the current stream on; the stream that comes next then.
+    #[inline]
+    fn choose(&mut self) -> Option<usize> {
+        if let Some(index) = self.current.take() {
+            if let Some((ns, cycles)) = self.streams[index].advance(self.is_one_clock) {
+                let key = (ns, cycles, index);
+                // Mostly one stream goes on for a while.
+                match self.heap.peek_mut() {
+                    Some(mut first) if first.0 < key => self.current = Some(std::mem::replace(&mut first.0, key).2),
+                    _ => self.current = Some(index),
                 }
+                return self.current;
             }
         }
-        let &Reverse((ns, cycles, index)) = self.heap.peek()?;
-        self.given = true;
-        Some(self.streams[index].item(ns, cycles))
+        self.current = self.heap.pop().map(|Reverse((_, _, index))| index);
+        self.current
+    }
+
+    /// Puts a copy of what [`Reader::next`] gave last at the end of `batch`.
+    #[inline]
+    pub fn keep(&mut self, batch: &mut Batch<'t>) {
+        let Some(source) = self.current.map(|index| &mut self.streams[index]) else { return };
+        let stream = &source.stream;
+        match source.lost {
+            None => {
+                let ns = source.seconds.nanoseconds(stream.time);
+                batch.push_record(source.trace, &stream.facts, &stream.decoder.frame, stream.event, (stream.time, ns));
+            }
+            Some(lost) => {
+                let times = [lost.from, lost.to].map(|cycles| source.seconds.nanoseconds(cycles));
+                batch.push_loss(source.trace, &stream.facts, lost, times);
+            }
+        }
     }
 
     /// What was wrong so far, file by file in the order of each file: position of the trace among those given to
@@ -149,82 +110,53 @@ impl<'t> Reader<'t> {
     }
 }
 
-impl Source<'_> {
-    fn clock(&self) -> &Clock {
-        // There is always a clock; `finish` of the builder sees to it.
-        &self.stream.metadata.clocks[self.stream.stream_class().clock]
+impl<'t> Source<'t> {
+    fn new(trace: &'t Trace, index: usize, stream: Stream<'t>) -> Self {
+        let class = stream.class;
+        let seconds = Seconds::new(clock(trace, class));
+        Self { stream, trace: index, seconds, class, lost: None }
     }
 
-    /// Moves on; the time of what comes next.
-    fn advance(&mut self) -> Option<(i128, u64)> {
+    /// Moves on; the time of what comes next: nanoseconds unless `is_one_clock`, and cycles.
+    #[inline]
+    fn advance(&mut self, is_one_clock: bool) -> Option<(i128, u64)> {
+        self.lost = None;
         let cycles = match self.stream.advance() {
             Next::End => return None,
-            Next::Record => {
-                self.lost = None;
-                self.stream.time
-            }
+            Next::Record => self.stream.time,
             Next::Lost(lost) => {
                 self.lost = Some(lost);
                 lost.from
             }
         };
-        Some((self.clock().nanoseconds(cycles), cycles))
+        if self.class != self.stream.class {
+            self.class = self.stream.class;
+            self.seconds = Seconds::new(&self.stream.metadata.clocks[self.stream.stream_class().clock]);
+        }
+        let ns = if is_one_clock { 0 } else { self.seconds.nanoseconds(cycles) };
+        Some((ns, cycles))
     }
 
-    fn item(&self, ns: i128, cycles: u64) -> Item<'_> {
-        let stream = &self.stream;
+    #[inline]
+    fn item(&mut self) -> Item<'_> {
         match self.lost {
-            None => Item::Record(self.record(ns, cycles)),
-            Some(lost) => Item::Loss(Loss {
-                trace: self.trace,
-                stream: stream.name,
-                packet: stream.packet_number,
-                records: lost.records,
-                packets: lost.packets,
-                from_cycles: lost.from,
-                to_cycles: lost.to,
-                from_ns: ns,
-                to_ns: self.clock().nanoseconds(lost.to),
-                cpu: stream.place.cpu,
-                vpid: stream.place.vpid,
-                procname: &stream.place.procname,
-            }),
+            None => {
+                let cycles = self.stream.time;
+                let ns = self.seconds.nanoseconds(cycles);
+                let stream = &self.stream;
+                Item::Record(Record::new(self.trace, &stream.facts, &stream.decoder.frame, stream.event, (cycles, ns)))
+            }
+            Some(lost) => Item::Loss(self.loss(lost)),
         }
     }
 
-    fn record(&self, ns: i128, cycles: u64) -> Record<'_> {
-        let stream = &self.stream;
-        let fields = |nodes| Fields::new(stream.metadata, stream.data, nodes);
-        let nodes = stream.decoder.nodes.as_slice();
-        let parts = stream.parts;
-        let common = fields(&nodes[parts.common..parts.specific]);
-        let mut record = Record {
-            trace: self.trace,
-            stream: stream.name,
-            packet: stream.packet_number,
-            cycles,
-            ns,
-            event: &stream.metadata.events[stream.event],
-            event_position: stream.event,
-            cpu: stream.place.cpu,
-            vpid: stream.place.vpid,
-            procname: &stream.place.procname,
-            vtid: None,
-            packet_context: fields(&stream.context),
-            common_context: common,
-            context: fields(&nodes[parts.specific..parts.payload]),
-            payload: fields(&nodes[parts.payload..]),
-        };
-        for &(position, known) in &stream.stream_class().known {
-            let Some(value) = common.at(position) else { continue };
-            match (known, value) {
-                (Known::Cpu, value) => record.cpu = small(&value),
-                (Known::Pid, value) => record.vpid = small(&value),
-                (Known::Tid, value) => record.vtid = small(&value),
-                (Known::Program, Value::Text(Cow::Borrowed(text))) => record.procname = text,
-                (Known::Program, _) => {}
-            }
-        }
-        record
+    fn loss(&mut self, lost: Lost) -> Loss<'_> {
+        let times = [lost.from, lost.to].map(|cycles| self.seconds.nanoseconds(cycles));
+        Loss::new(self.trace, &self.stream.facts, lost, times)
     }
+}
+
+/// There is always a clock; `finish` of the builder sees to it.
+fn clock(trace: &Trace, class: usize) -> &Clock {
+    &trace.metadata.clocks[trace.metadata.streams[class].clock]
 }

@@ -3,10 +3,14 @@
 //! The rule for damage: say it once, keep every record before it, and go on at the next packet. Where a packet's size
 //! cannot be believed the next packet is the next place with the magic word and the trace's UUID.
 
+use std::sync::Arc;
+
+use super::bits::{Cursor, Stop};
 use super::class::{Kind, Metadata, Order, Role, StreamClass};
-use super::decode::{Cursor, Decoder, Node, Stop};
 use super::error::{Caveat, Damage};
-use super::value::{Fields, Number, Value};
+use super::plan::{Header, Plans};
+use super::tape::Decoder;
+use super::value::{Fields, Frame, Number, Value};
 use crate::write::PACKET_MAGIC;
 
 /// Caveats of one file that are kept one by one; the rest is counted.
@@ -17,6 +21,7 @@ const CAVEATS_MAX: usize = 100;
 pub(super) struct Layout {
     /// Bytes that begin every packet; empty where packets have no such mark.
     pattern: Vec<u8>,
+    pub plans: Plans,
 }
 
 impl Layout {
@@ -36,23 +41,51 @@ impl Layout {
                 }
             }
         }
-        Self { pattern }
+        Self { pattern, plans: Plans::new(metadata) }
     }
 }
 
-/// What a record's packet says about where it was written.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Place {
+/// What a record's packet says.
+#[derive(Clone, Debug)]
+pub(super) struct PacketFacts<'t> {
+    /// Name of the stream file.
+    pub stream: &'t str,
+    pub layout: &'t Layout,
+    pub class: usize,
+    pub number: u64,
+    /// With the tape of its context.
+    pub frame: Frame<'t>,
     pub cpu: Option<u32>,
     pub vpid: Option<u32>,
     pub procname: String,
 }
 
+impl<'t> PacketFacts<'t> {
+    /// Before the first packet.
+    fn nothing(stream: &'t str, layout: &'t Layout, frame: Frame<'t>) -> Self {
+        Self { stream, layout, class: 0, number: 0, frame, cpu: None, vpid: None, procname: String::new() }
+    }
+
+    /// What the context on the tape of `frame` says.
+    fn new(before: &Self, class: usize, number: u64, frame: Frame<'t>) -> Self {
+        let mut facts = Self::nothing(before.stream, before.layout, Frame::new(frame.metadata, frame.data));
+        for (name, value) in Fields::of_tape(&frame).iter() {
+            match (name, value) {
+                ("cpu_id", value) => facts.cpu = small(&value),
+                ("vpid" | "pid", value) => facts.vpid = small(&value),
+                ("procname", Value::Text(text)) => facts.procname = text.into_owned(),
+                _ => {}
+            }
+        }
+        (facts.class, facts.number, facts.frame) = (class, number, frame);
+        facts
+    }
+}
+
 /// A packet that is being read.
-#[derive(Debug)]
-struct Packet<'t> {
+#[derive(Clone, Copy, Debug)]
+struct Packet {
     number: u64,
-    cursor: Cursor<'t>,
     /// The file ends inside it; that has been said.
     truncated: bool,
     begin: u64,
@@ -78,33 +111,24 @@ pub(super) enum Next {
     End,
 }
 
-/// Parts of the tape of the current record: where each begins.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Parts {
-    pub common: usize,
-    pub specific: usize,
-    pub payload: usize,
-}
-
 pub(super) struct Stream<'t> {
     pub metadata: &'t Metadata,
-    layout: &'t Layout,
+    pub layout: &'t Layout,
     pub name: &'t str,
     pub data: &'t [u8],
     /// Position in `metadata.streams`.
     pub class: usize,
-    pub decoder: Decoder,
-    /// Tape of the current packet's context.
-    pub context: Vec<Node>,
-    pub place: Place,
+    pub decoder: Decoder<'t>,
+    /// The current packet: shared with those who keep its records.
+    pub facts: Arc<PacketFacts<'t>>,
     /// Clock of the current record, and its event: position in `metadata.events`.
     pub time: u64,
     pub event: usize,
-    pub parts: Parts,
-    pub packet_number: u64,
     pub caveats: Vec<Caveat>,
     pub caveats_beyond: u64,
-    packet: Option<Packet<'t>>,
+    /// The packet that is open, if any, and where its next record begins.
+    packet: Option<Packet>,
+    cursor: Cursor<'t>,
     packets_met: u64,
     next: usize,
     /// Where the content of the last good packet ended: a bad place after it is searched from there.
@@ -128,16 +152,14 @@ impl<'t> Stream<'t> {
             name,
             data,
             class: 0,
-            decoder: Decoder::new(metadata.slots),
-            context: Vec::new(),
-            place: Place::default(),
+            decoder: Decoder::new(metadata, data),
+            facts: Arc::new(PacketFacts::nothing(name, layout, Frame::new(metadata, data))),
             time: 0,
             event: 0,
-            parts: Parts::default(),
-            packet_number: 0,
             caveats: Vec::new(),
             caveats_beyond: 0,
             packet: None,
+            cursor: Cursor::new(data, 0, 0),
             packets_met: 0,
             next: 0,
             content_end: 0,
@@ -158,13 +180,14 @@ impl<'t> Stream<'t> {
     }
 
     /// Goes to the next record, or to a loss that lies before it.
+    #[inline]
     pub fn advance(&mut self) -> Next {
         loop {
-            if let Some(mut packet) = self.packet.take() {
-                if self.record(&mut packet) {
-                    self.packet = Some(packet);
+            if self.packet.is_some() {
+                if self.record() {
                     return Next::Record;
                 }
+                self.packet = None;
             } else if self.next >= self.data.len() {
                 return Next::End;
             } else if let Some(lost) = self.open_packet() {
@@ -222,7 +245,7 @@ impl<'t> Stream<'t> {
             self.caveat(number, start as u64, damage);
             return None;
         }
-        self.decoder.nodes.clear();
+        self.decoder.frame.nodes.clear();
         if let Some(context) = self.stream_class().packet_context {
             if let Err(stop) = self.decoder.decode(&self.metadata.classes, context, &mut cursor) {
                 let damage = match stop {
@@ -239,8 +262,8 @@ impl<'t> Stream<'t> {
                 return None;
             }
         }
-        self.context.clone_from(&self.decoder.nodes);
-        self.place = self.place_of_packet();
+        self.decoder.frame.origin = start as u64 * 8;
+        self.facts = Arc::new(PacketFacts::new(&self.facts, self.class, number, self.decoder.frame.clone()));
         let truncated = self.sizes(start, number, &mut cursor);
         self.open_times(start, number, cursor, truncated)
     }
@@ -262,7 +285,7 @@ impl<'t> Stream<'t> {
                 return Some(HeaderProblem::Magic);
             }
             if let (Some(expected), Some(member)) = (&metadata.uuid, metadata.uuid_member) {
-                let fields = Fields::new(metadata, self.data, &self.decoder.nodes);
+                let fields = Fields::of_tape(&self.decoder.frame);
                 if !fields.at(member).is_some_and(|value| same_bytes(&value, expected)) {
                     return Some(HeaderProblem::Uuid);
                 }
@@ -350,84 +373,88 @@ impl<'t> Stream<'t> {
         };
         self.time = begin;
         self.previous = Some(Previous { end: end.or(Some(begin)), discarded: discarded.or(Some(before)), sequence });
-        self.packet_number = number;
-        self.packet =
-            Some(Packet { number, cursor, truncated, begin, end, said_outside: false, said_backwards: false });
+        self.packet = Some(Packet { number, truncated, begin, end, said_outside: false, said_backwards: false });
+        self.cursor = cursor;
         let from = previous_end.unwrap_or(begin).min(begin);
         (records > 0 || packets > 0).then(|| Lost { records, packets, from, to: end.unwrap_or(begin) })
     }
 
-    fn place_of_packet(&self) -> Place {
-        let fields = Fields::new(self.metadata, self.data, &self.context);
-        let mut place = Place::default();
-        for (name, value) in fields.iter() {
-            match (name, value) {
-                ("cpu_id", value) => place.cpu = small(&value),
-                ("vpid" | "pid", value) => place.vpid = small(&value),
-                ("procname", Value::Text(text)) => place.procname = text.into_owned(),
-                _ => {}
-            }
-        }
-        place
-    }
-
-    /// Decodes the next record of `packet`; false when there is none, or none that can be read.
-    fn record(&mut self, packet: &mut Packet<'t>) -> bool {
-        if packet.cursor.at_end() {
+    /// Passes over the next record of the packet; false when there is none, or none that can be read.
+    #[inline]
+    fn record(&mut self) -> bool {
+        let mut cursor = self.cursor;
+        if cursor.at_end() {
             return false;
         }
-        let (start, at) = (packet.cursor.at, packet.cursor.byte());
-        match self.record_fields(&mut packet.cursor) {
-            Ok(()) if packet.cursor.at > start => {}
-            Ok(()) => {
-                self.caveat(packet.number, at, Damage::BadRecord { what: "a record without any bits" });
-                return false;
-            }
-            Err(damage) => {
-                if !(packet.truncated && damage == Damage::PastEnd) {
-                    self.caveat(packet.number, at, damage);
+        let at = cursor.byte();
+        let passed = self.pass_record(&mut cursor);
+        let has_bits = cursor.at > self.cursor.at;
+        self.cursor.at = cursor.at;
+        match passed {
+            Ok(time) if has_bits => {
+                if let Some((stamp, bits)) = time {
+                    self.record_time(at, stamp, bits);
                 }
-                return false;
+                true
             }
+            Ok(_) => self.end_packet(at, Damage::BadRecord { what: "a record without any bits" }),
+            Err(damage) => self.end_packet(at, damage),
         }
-        self.record_time(packet, at);
-        true
     }
 
-    fn record_fields(&mut self, cursor: &mut Cursor<'t>) -> Result<(), Damage> {
-        let metadata = self.metadata;
-        let class = &metadata.streams[self.class];
+    /// Gives up the rest of the packet; always false.
+    #[cold]
+    fn end_packet(&mut self, at: u64, damage: Damage) -> bool {
+        if let Some(packet) = self.packet.filter(|packet| !(packet.truncated && damage == Damage::PastEnd)) {
+            self.caveat(packet.number, at, damage);
+        }
+        false
+    }
+
+    /// Passes over the record at the cursor; gives the bits of its time stamp, and how many they are.
+    #[inline]
+    fn pass_record(&mut self, cursor: &mut Cursor<'t>) -> Result<Option<(u64, u8)>, Damage> {
         let damage = |stop| match stop {
             Stop::PastEnd => Damage::PastEnd,
             Stop::Bad(what) => Damage::BadRecord { what },
         };
+        let (metadata, plans) = (self.metadata, &self.layout.plans);
+        let (id, time) = self.pass_header(&plans.headers[self.class], cursor).map_err(damage)?;
+        let event = metadata.streams[self.class].events.get(id).ok_or(Damage::UnknownEvent { id })?;
+        self.event = event as usize;
         self.decoder.clear(cursor.at);
-        if let Some(header) = class.event_header {
-            self.decoder.decode(&metadata.classes, header, cursor).map_err(damage)?;
-        }
-        let id = self.decoder.roles.get(Role::EventId).unwrap_or(0);
-        self.event = class.events.get(id).ok_or(Damage::UnknownEvent { id })? as usize;
-        self.decoder.nodes.clear();
-        let event = &metadata.events[self.event];
-        let decoder = &mut self.decoder;
-        let mut part = |class: Option<u32>| {
-            let begins = decoder.nodes.len();
-            class
-                .map_or(Ok(()), |class| decoder.decode(&metadata.classes, class, cursor))
-                .map(|()| begins)
-                .map_err(damage)
-        };
-        self.parts = Parts {
-            common: part(class.common_context)?,
-            specific: part(event.context)?,
-            payload: part(event.payload)?,
-        };
-        Ok(())
+        self.decoder.pass(&plans.events[self.event], cursor).map_err(damage)?;
+        Ok(time)
     }
 
-    fn record_time(&mut self, packet: &mut Packet<'t>, at: u64) {
-        let Some(stamp) = self.decoder.roles.get(Role::Time) else { return };
-        let bits = self.decoder.roles.time_bits;
+    /// The id of the record, and its time stamp: bits, and how many they are.
+    #[inline]
+    fn pass_header(&mut self, header: &Header, cursor: &mut Cursor<'t>) -> Result<(u64, Option<(u64, u8)>), Stop> {
+        if let Some(stamp) = header.stamp(self.data, cursor)? {
+            let at = cursor.bit();
+            cursor.skip(u64::from(stamp.bits))?;
+            let id = stamp.id.map_or(0, |id| id.read(self.data, at));
+            return Ok((id, stamp.time.map(|time| (time.read(self.data, at), time.bits))));
+        }
+        self.decoder.clear(cursor.at);
+        if let Header::Any(header) = *header {
+            self.decoder.decode(&self.metadata.classes, header, cursor)?;
+        }
+        let roles = &self.decoder.roles;
+        Ok((roles.get(Role::EventId).unwrap_or(0), roles.get(Role::Time).map(|time| (time, roles.time_bits))))
+    }
+
+    #[inline]
+    fn record_time(&mut self, at: u64, stamp: u64, bits: u8) {
+        let Some(packet) = &self.packet else { return };
+        let (before, end) = (self.time, packet.end.unwrap_or(u64::MAX));
+        let time = extended(before, stamp, bits);
+        self.time = if time >= before && time <= end { time } else { self.odd_time(*packet, at, stamp, bits) };
+    }
+
+    /// A time that goes back, or lies outside of the packet: says so once a packet.
+    #[cold]
+    fn odd_time(&mut self, mut packet: Packet, at: u64, stamp: u64, bits: u8) -> u64 {
         let before = self.time;
         let mut time = extended(before, stamp, bits);
         // A step back looks like a wrap. It is one only when the packet lasts that long.
@@ -446,8 +473,9 @@ impl<'t> Stream<'t> {
             packet.said_outside = true;
             self.caveat(packet.number, at, Damage::TimeOutside { time, begin: packet.begin, end });
         }
+        self.packet = Some(packet);
         // Kept in the packet: one wrong stamp must not hold back what follows in the file, which may be another program's.
-        self.time = time.clamp(packet.begin, end);
+        time.clamp(packet.begin, end)
     }
 }
 

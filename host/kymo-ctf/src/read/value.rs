@@ -1,10 +1,13 @@
-//! Decoded fields as people and programs want them: names, typed values, labels. Views on the tape; nothing is copied.
+//! Fields as people and programs want them: names, typed values, labels. Views on the bytes and on what plan and tape found in
+//! them; nothing is decoded before it is asked for, and nothing is copied.
 
 use std::borrow::Cow;
 use std::fmt;
 
-use super::class::{Base, Encoding, Int, Kind, Labels, Member, Metadata, Order, View};
-use super::decode::Node;
+use super::bits::{extended, extract};
+use super::class::{self, Base, ClassId, Encoding, Int, Kind, Labels, Len, Member, Metadata, Order};
+use super::plan::{Mark, Part, Place};
+use super::tape::Node;
 
 /// An integer of either sign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,21 +61,66 @@ pub enum Value<'a> {
     Absent,
 }
 
-/// What views need: the metadata, the file and a part of the tape.
+/// What views look into: the bytes, and what plan and tape found in them.
+#[derive(Clone, Debug)]
+pub(crate) struct Frame<'t> {
+    pub metadata: &'t Metadata,
+    /// The file.
+    pub data: &'t [u8],
+    /// First bit of the packet in the file.
+    pub origin: u64,
+    /// Fields that are nested, or of a head.
+    pub nodes: Vec<Node>,
+    /// Places of the other fields.
+    pub marks: Vec<Mark>,
+}
+
+/// A field on the tape.
 #[derive(Clone, Copy)]
 struct Tape<'a> {
-    metadata: &'a Metadata,
-    data: &'a [u8],
-    nodes: &'a [Node],
+    frame: &'a Frame<'a>,
+    node: usize,
+}
+
+/// A part of a record that a plan passed over.
+#[derive(Clone, Copy)]
+struct Passed<'a> {
+    frame: &'a Frame<'a>,
+    part: &'a Part,
 }
 
 /// The fields of a structure, in order.
 #[derive(Clone, Copy)]
-pub struct Fields<'a>(Tape<'a>);
+pub struct Fields<'a>(Shape<'a>);
+
+#[derive(Clone, Copy)]
+enum Shape<'a> {
+    Empty,
+    Tape(Tape<'a>),
+    /// Constant, from a bit of the file on.
+    Packed {
+        frame: &'a Frame<'a>,
+        class: ClassId,
+        at: u64,
+    },
+    Passed(Passed<'a>),
+}
 
 /// The elements of an array, in order.
 #[derive(Clone, Copy)]
-pub struct Elements<'a>(Tape<'a>);
+pub struct Elements<'a>(Row<'a>);
+
+#[derive(Clone, Copy)]
+enum Row<'a> {
+    Tape(Tape<'a>),
+    /// Constant elements, from a bit of the file on.
+    Packed {
+        frame: &'a Frame<'a>,
+        class: ClassId,
+        at: u64,
+        len: u64,
+    },
+}
 
 impl fmt::Debug for Fields<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -87,68 +135,114 @@ impl fmt::Debug for Elements<'_> {
 }
 
 impl<'a> Fields<'a> {
-    /// `nodes` begins with the node of a structure, or is empty.
-    pub(crate) fn new(metadata: &'a Metadata, data: &'a [u8], nodes: &'a [Node]) -> Self {
-        Self(Tape { metadata, data, nodes })
+    /// The structure that is the first node of the tape, if there is one.
+    pub(crate) fn of_tape(frame: &'a Frame<'a>) -> Self {
+        Self(if frame.nodes.is_empty() { Shape::Empty } else { Shape::Tape(Tape { frame, node: 0 }) })
+    }
+
+    /// A part of the record that was passed over last.
+    #[inline]
+    pub(crate) fn of_record(frame: &'a Frame<'a>, part: &'a Part) -> Self {
+        Self(Shape::Passed(Passed { frame, part }))
     }
 
     /// Fields with their names, without lengths that only say how long the next field is.
+    #[inline]
     pub fn iter(&self) -> impl Iterator<Item = (&'a str, Value<'a>)> + use<'a> {
-        self.parts().filter(|(member, _)| !member.hidden).map(|(member, part)| (&*member.name, part.value()))
+        self.walk().filter(|(member, _)| !member.hidden).map(|(member, value)| (&*member.name, value))
     }
 
     /// All fields: name, whether it is such a length, value.
     pub fn all(&self) -> impl Iterator<Item = (&'a str, bool, Value<'a>)> + use<'a> {
-        self.parts().map(|(member, part)| (&*member.name, member.hidden, part.value()))
+        self.walk().map(|(member, value)| (&*member.name, member.hidden, value))
     }
 
-    fn parts(&self) -> Parts<'a> {
-        let tape = self.0;
-        let members = match tape.nodes.first().map(|node| &tape.metadata.classes[node.class as usize].kind) {
-            Some(Kind::Struct { members }) => members.as_slice(),
-            _ => &[],
+    #[inline]
+    fn walk(&self) -> Walk<'a> {
+        let at = match self.0 {
+            Shape::Tape(tape) => tape.node as u64 + 1,
+            Shape::Packed { at, .. } => at,
+            Shape::Passed(_) | Shape::Empty => 0,
         };
-        Parts { tape, members: members.iter(), at: 1 }
+        Walk { shape: self.0, members: self.members().iter(), at }
+    }
+
+    #[inline]
+    fn members(&self) -> &'a [Member] {
+        let (frame, class) = match self.0 {
+            Shape::Empty => return &[],
+            Shape::Tape(tape) => (tape.frame, Some(tape.node().class)),
+            Shape::Packed { frame, class, .. } => (frame, Some(class)),
+            Shape::Passed(passed) => (passed.frame, passed.part.class),
+        };
+        class.map_or(&[], |class| frame.metadata.members(class))
     }
 
     /// The field `name`.
     pub fn get(&self, name: &str) -> Option<Value<'a>> {
-        self.parts().find(|(member, _)| &*member.name == name).map(|(_, part)| part.value())
+        self.at(self.position(name)?)
     }
 
-    /// The field at `position`, hidden ones counted.
-    pub(crate) fn at(&self, position: usize) -> Option<Value<'a>> {
-        let mut at = 1;
-        for _ in 0..position {
-            at += self.0.from(at)?.nodes[0].span as usize;
+    /// Where the field `name` stands, for [`Fields::at`]: the same in all records of an event.
+    pub fn position(&self, name: &str) -> Option<usize> {
+        self.members().iter().position(|member| &*member.name == name)
+    }
+
+    /// The field at `position`, counted from 0, lengths included.
+    #[inline]
+    pub fn at(&self, position: usize) -> Option<Value<'a>> {
+        match self.0 {
+            Shape::Passed(passed) => passed.value(position),
+            _ => self.walk().nth(position).map(|(_, value)| value),
         }
-        Some(self.0.from(at)?.value())
     }
 }
 
-/// Members of a structure, each with its part of the tape.
-struct Parts<'a> {
-    tape: Tape<'a>,
+/// Members of a structure, each with its value.
+struct Walk<'a> {
+    shape: Shape<'a>,
     members: std::slice::Iter<'a, Member>,
-    at: usize,
+    /// Node, bit in the file, or position: by the shape.
+    at: u64,
 }
 
-impl<'a> Iterator for Parts<'a> {
-    type Item = (&'a Member, Tape<'a>);
+impl<'a> Iterator for Walk<'a> {
+    type Item = (&'a Member, Value<'a>);
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         let member = self.members.next()?;
-        let part = self.tape.from(self.at)?;
-        self.at += part.nodes[0].span as usize;
-        Some((member, part))
+        let value = match self.shape {
+            Shape::Tape(tape) => {
+                let field = tape.inner(self.at as usize)?;
+                self.at += u64::from(field.node().span);
+                field.value()
+            }
+            Shape::Empty => return None,
+            Shape::Passed(passed) => {
+                self.at += 1;
+                passed.value(self.at as usize - 1)?
+            }
+            Shape::Packed { frame, at, .. } => {
+                let field = &frame.metadata.classes[member.class as usize];
+                // The structure begins at a multiple of its alignment, which is the largest in it. In the file it may not:
+                // packets begin at bytes.
+                let begin = at + (self.at - at).next_multiple_of(u64::from(field.align));
+                self.at = begin + u64::from(field.bits.unwrap_or(0));
+                frame.constant(member.class, begin)
+            }
+        };
+        Some((member, value))
     }
 }
 
 impl<'a> Elements<'a> {
     /// Number of elements.
     pub fn len(&self) -> usize {
-        self.0.nodes.first().map_or(0, |node| node.len as usize)
+        match self.0 {
+            Row::Tape(tape) => tape.node().len as usize,
+            Row::Packed { len, .. } => len as usize,
+        }
     }
 
     /// Has no elements.
@@ -158,51 +252,146 @@ impl<'a> Elements<'a> {
 
     /// The elements.
     pub fn iter(&self) -> impl Iterator<Item = Value<'a>> + use<'a> {
-        let tape = self.0;
-        let mut at = 1;
+        let (row, len) = (self.0, self.len());
+        let mut done = 0;
+        let mut node = if let Row::Tape(tape) = row { tape.node + 1 } else { 0 };
         std::iter::from_fn(move || {
-            let part = tape.from(at)?;
-            at += part.nodes[0].span as usize;
-            Some(part.value())
+            if done == len {
+                return None;
+            }
+            done += 1;
+            match row {
+                Row::Tape(tape) => {
+                    let element = tape.inner(node)?;
+                    node += element.node().span as usize;
+                    Some(element.value())
+                }
+                Row::Packed { frame, class, at, .. } => {
+                    let stride = frame.metadata.classes[class as usize].stride_bits()?;
+                    Some(frame.constant(class, at + stride * (done as u64 - 1)))
+                }
+            }
         })
     }
 }
 
 impl<'a> Tape<'a> {
-    /// From node `at` to the end of the parent, if there is a node.
     #[inline]
-    fn from(&self, at: usize) -> Option<Self> {
-        let parent = self.nodes.first()?.span as usize;
-        (at < parent).then(|| Self { nodes: &self.nodes[at..], ..*self })
+    fn node(self) -> Node {
+        self.frame.nodes[self.node]
     }
 
-    /// The value of the first node.
+    /// Node `at`, if it lies within this field.
+    #[inline]
+    fn inner(self, at: usize) -> Option<Self> {
+        (at < self.node + self.node().span as usize).then_some(Self { node: at, ..self })
+    }
+
     #[inline]
     fn value(self) -> Value<'a> {
-        let node = self.nodes[0];
-        match &self.metadata.classes[node.class as usize].kind {
+        let (frame, node) = (self.frame, self.node());
+        match &frame.metadata.classes[node.class as usize].kind {
             Kind::Int(int) => int_value(int, node.bits),
-            Kind::Float { bits: 32, .. } => Value::F32(f32::from_bits(node.bits as u32)),
-            Kind::Float { .. } => Value::F64(f64::from_bits(node.bits)),
-            Kind::NulText(encoding) | Kind::Text { encoding, .. } => Value::Text(text(self.bytes(node), *encoding)),
-            Kind::Bytes { .. } => Value::Bytes(self.bytes(node)),
-            Kind::Array { .. } => Value::Array(Elements(self)),
-            Kind::Struct { .. } => Value::Struct(Fields(self)),
-            Kind::Variant { .. } | Kind::Optional { .. } => self.from(1).map_or(Value::Absent, Self::value),
+            Kind::Float { bits, .. } => float_value(*bits, node.bits),
+            Kind::NulText(encoding) | Kind::Text { encoding, .. } => {
+                Value::Text(text(frame.bytes(node.bits, node.len), *encoding))
+            }
+            Kind::Bytes { .. } => Value::Bytes(frame.bytes(node.bits, node.len)),
+            Kind::Array { .. } => Value::Array(Elements(Row::Tape(self))),
+            Kind::Struct { .. } => Value::Struct(Fields(Shape::Tape(self))),
+            Kind::Variant { .. } | Kind::Optional { .. } => {
+                self.inner(self.node + 1).map_or(Value::Absent, Self::value)
+            }
         }
     }
+}
 
-    fn bytes(&self, node: Node) -> &'a [u8] {
-        let start = node.bits as usize;
-        self.data.get(start..start + node.len as usize).unwrap_or_default()
+impl<'a> Passed<'a> {
+    /// The field at `position`.
+    #[inline]
+    fn value(&self, position: usize) -> Option<Value<'a>> {
+        let frame = self.frame;
+        let class = frame.metadata.members(self.part.class?).get(position)?.class;
+        match *self.part.places.get(position)? {
+            Place::Packed { mark, delta_bits } => {
+                let mark = frame.marks.get(mark as usize)?;
+                Some(frame.constant(class, frame.origin + mark.end + u64::from(delta_bits)))
+            }
+            Place::Marked(mark) => frame.marked(class, frame.marks.get(mark as usize)?),
+        }
+    }
+}
+
+impl<'t> Frame<'t> {
+    pub fn new(metadata: &'t Metadata, data: &'t [u8]) -> Self {
+        Self { metadata, data, origin: 0, nodes: Vec::new(), marks: Vec::new() }
+    }
+
+    /// Goes to the packet of another frame.
+    #[inline]
+    pub fn look_at(&mut self, other: &Self) {
+        (self.metadata, self.data, self.origin) = (other.metadata, other.data, other.origin);
+    }
+
+    /// The value of a field that is not constant.
+    fn marked(&self, id: ClassId, mark: &Mark) -> Option<Value<'_>> {
+        let at = self.origin + mark.at;
+        let bytes = || self.bytes(at / 8, mark.len);
+        let is_counted = |element: ClassId| self.metadata.classes[element as usize].bits.is_some_and(|bits| bits > 0);
+        Some(match &self.metadata.classes[id as usize].kind {
+            // The only integers with marks are those of variable length, which are in them.
+            Kind::Int(int) => int_value(int, mark.at),
+            Kind::NulText(encoding) | Kind::Text { len: Len::Saved(_), encoding } => {
+                Value::Text(text(bytes(), *encoding))
+            }
+            Kind::Bytes { len: Len::Saved(_) } => Value::Bytes(bytes()),
+            Kind::Array { len: Len::Saved(_), element } if is_counted(*element) => {
+                Value::Array(Elements(Row::Packed { frame: self, class: *element, at, len: mark.len }))
+            }
+            _ if (mark.at as usize) < self.nodes.len() => Tape { frame: self, node: mark.at as usize }.value(),
+            _ => return None,
+        })
+    }
+
+    fn bytes(&self, offset: u64, len: u64) -> &[u8] {
+        let start = offset as usize;
+        self.data.get(start..start.saturating_add(len as usize)).unwrap_or_default()
+    }
+
+    /// The value of the constant class `id` that begins at the bit `at` of the file.
+    #[inline]
+    fn constant(&self, id: ClassId, at: u64) -> Value<'_> {
+        match &self.metadata.classes[id as usize].kind {
+            Kind::Int(int) => int_value(
+                int,
+                extended(extract(self.data, at, int.bits.max(1), int.order), int.bits.max(1), int.signed),
+            ),
+            Kind::Float { bits, order } => float_value(*bits, extract(self.data, at, *bits, *order)),
+            Kind::Text { len: Len::Fixed(len), encoding } => Value::Text(text(self.bytes(at / 8, *len), *encoding)),
+            Kind::Bytes { len: Len::Fixed(len) } => Value::Bytes(self.bytes(at / 8, *len)),
+            Kind::Array { len: Len::Fixed(len), element } => {
+                Value::Array(Elements(Row::Packed { frame: self, class: *element, at, len: *len }))
+            }
+            Kind::Struct { .. } => Value::Struct(Fields(Shape::Packed { frame: self, class: id, at })),
+            // None of these is constant.
+            Kind::NulText(_) | Kind::Text { .. } | Kind::Bytes { .. } | Kind::Array { .. } => Value::Absent,
+            Kind::Variant { .. } | Kind::Optional { .. } => Value::Absent,
+        }
+    }
+}
+
+fn float_value<'a>(length: u8, bits: u64) -> Value<'a> {
+    match length {
+        32 => Value::F32(f32::from_bits(bits as u32)),
+        _ => Value::F64(f64::from_bits(bits)),
     }
 }
 
 fn int_value(int: &Int, bits: u64) -> Value<'_> {
     match int.view {
-        View::Bool => return Value::Bool(bits != 0),
-        View::StrictBool if bits <= 1 => return Value::Bool(bits == 1),
-        View::StrictBool | View::Number => {}
+        class::View::Bool => return Value::Bool(bits != 0),
+        class::View::StrictBool if bits <= 1 => return Value::Bool(bits == 1),
+        class::View::StrictBool | class::View::Number => {}
     }
     let number = if int.signed { Number::Signed(bits as i64) } else { Number::Unsigned(bits) };
     match &int.labels {

@@ -1,12 +1,14 @@
 //! `kymo read`: a trace as text or JSON lines. Only opens, selects and prints; decoding is kymo-ctf's work. `learn` and
 //! `threads` find out which threads the records of a kernel belong to.
 
+mod count;
 mod filter;
 mod follow;
 mod json;
 #[cfg(test)]
 mod kernel_tests;
 mod learn;
+mod parallel;
 mod select;
 #[cfg(test)]
 mod tests;
@@ -18,6 +20,7 @@ use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use anyhow::Context as _;
 use kymo_ctf::read::{Caveat, Item, Loss, Reader, Record, Trace, unite_clocks};
 
 use filter::Filters;
@@ -57,6 +60,9 @@ pub struct Args {
     /// Otherwise they are shown only when --event matches them
     #[arg(long)]
     state: bool,
+    /// Only how many records of each event there are
+    #[arg(long, conflicts_with_all = ["follow", "fields"])]
+    count: bool,
     /// Go on while the trace is being written, until its session ends: DIR may be the name of a session (of `kymo session`). Records
     /// come about 0.3 s late, in the order of time; threads of kernel records have their ids only
     #[arg(long)]
@@ -80,7 +86,7 @@ const BUFFER_BYTES: usize = 1 << 16;
 
 /// What was read and is not on the lines of records.
 #[derive(Default)]
-struct Totals {
+pub struct Totals {
     lost_records: u64,
     lost_places: u64,
     /// Records of the state dump that were left out.
@@ -89,6 +95,15 @@ struct Totals {
 
 /// How one item becomes bytes.
 trait Format {
+    fn item(&mut self, out: &mut Vec<u8>, item: &Item<'_>) {
+        match item {
+            Item::Record(record) => self.record(out, record),
+            Item::Loss(loss) => self.loss(out, loss),
+        }
+    }
+
+    /// Goes on behind a record of that time, as it is shown.
+    fn resume(&mut self, before: Option<i128>);
     fn record(&mut self, out: &mut Vec<u8>, record: &Record<'_>);
     fn loss(&mut self, out: &mut Vec<u8>, loss: &Loss<'_>);
 }
@@ -113,11 +128,23 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut filters = Filters::new(&traces, &args.filter)?;
     let stdout = io::stdout();
     let flush_at = if stdout.is_terminal() { 1 } else { BUFFER_BYTES };
+    let shape = Shape { traces: &traces, selection: &selection, args: &args };
+    if args.count {
+        let counted = count::count(shape, &mut filters);
+        filters.conclude();
+        counted.print(args.json, &mut stdout.lock()).context("cannot write to standard output")?;
+        let damage: Vec<_> = counted.caveats.iter().map(|(trace, caveat)| (*trace, caveat)).collect();
+        return Ok(conclude(&traces, &damage, counted.caveat_count, &torn, &counted.totals));
+    }
     let mut reader = Reader::new(&traces);
-    let printed = print(&mut reader, &traces, (&selection, &mut filters), &args, &mut stdout.lock(), flush_at);
-    filters.conclude()?;
+    let workers = parallel::workers(&traces, &args, flush_at);
+    let printed = show(&mut reader, shape, &mut filters, workers, flush_at, &mut stdout.lock());
+    filters.conclude();
     match printed {
-        Ok(totals) => Ok(conclude(&traces, &reader, &torn, &totals)),
+        Ok(totals) => {
+            let damage: Vec<_> = reader.caveats().collect();
+            Ok(conclude(&traces, &damage, reader.caveat_count(), &torn, &totals))
+        }
         // Who reads us has seen enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
         Err(error) => Err(anyhow::Error::new(error).context("cannot write to standard output")),
@@ -133,61 +160,104 @@ fn parts_of(dir: &Path) -> Vec<PathBuf> {
     parts
 }
 
+/// What decides how items are shown.
+#[derive(Clone, Copy)]
+struct Shape<'a> {
+    traces: &'a [Trace],
+    selection: &'a Selection,
+    args: &'a Args,
+}
+
+impl<'a> Shape<'a> {
+    /// The form that is asked for.
+    fn format(self) -> Box<dyn Format + 'a> {
+        format(self.traces, self.selection, self.args, None)
+    }
+}
+
+/// Which items are shown: sees all of them, in the order of time.
+struct Choice<'a> {
+    selection: &'a Selection,
+    filters: &'a mut Filters,
+    learn: Option<Learn>,
+    limit: Option<u64>,
+    /// Records so far.
+    shown: u64,
+}
+
+impl Choice<'_> {
+    /// Whether nothing more is wanted.
+    fn is_over(&self) -> bool {
+        self.limit.is_some_and(|limit| self.shown >= limit)
+    }
+
+    /// Whether an item is shown. Adds to it what was learnt of its thread.
+    fn wants<'r>(&'r mut self, item: &mut Item<'r>, totals: &mut Totals) -> bool {
+        let record = match item {
+            Item::Record(record) => record,
+            Item::Loss(loss) => {
+                totals.lost_records = totals.lost_records.saturating_add(loss.records);
+                totals.lost_places += 1;
+                self.learn.iter_mut().for_each(|learn| learn.loss(loss));
+                self.filters.lost();
+                return true;
+            }
+        };
+        let shown = self.selection.event(record.trace, record.event_position);
+        if let Some(learn) = &mut self.learn {
+            learn.record(record);
+        }
+        let is_wanted = self.filters.matches(record, shown == Shown::Yes);
+        totals.state_records += u64::from(shown == Shown::OnlyWithState);
+        let is_shown = shown == Shown::Yes && is_wanted;
+        self.shown += u64::from(is_shown);
+        is_shown
+    }
+}
+
+/// Prints all items that are wanted, with `workers` threads more, or in pieces of at least `flush_at` bytes.
+fn show(
+    reader: &mut Reader<'_>,
+    shape: Shape<'_>,
+    filters: &mut Filters,
+    workers: Option<usize>,
+    flush_at: usize,
+    to: &mut dyn Write,
+) -> io::Result<Totals> {
+    let (selection, mut totals) = (shape.selection, Totals::default());
+    let learn = if selection.has_threads() || filters.have_threads() { Learn::new(shape.traces) } else { None };
+    let mut choice = Choice { selection, filters, learn, limit: shape.args.limit, shown: 0 };
+    match workers {
+        Some(workers) => parallel::print(reader, &mut choice, &mut totals, shape, workers, to)?,
+        None => print(reader, &mut choice, &mut totals, shape, flush_at, to)?,
+    }
+    Ok(totals)
+}
+
 /// Prints all items in pieces of at least `flush_at` bytes.
 fn print(
     reader: &mut Reader<'_>,
-    traces: &[Trace],
-    (selection, filters): (&Selection, &mut Filters),
-    args: &Args,
-    to: &mut dyn Write,
+    choice: &mut Choice<'_>,
+    totals: &mut Totals,
+    shape: Shape<'_>,
     flush_at: usize,
-) -> io::Result<Totals> {
-    let mut format = format(traces, selection, args, None);
-    let mut learn = if selection.has_threads() || filters.have_threads() { Learn::new(traces) } else { None };
+    to: &mut dyn Write,
+) -> io::Result<()> {
+    let mut format = shape.format();
     let mut out = Vec::with_capacity(2 * BUFFER_BYTES);
-    let (mut records, mut totals) = (0, Totals::default());
-    while args.limit.is_none_or(|limit| records < limit) {
-        match reader.next() {
-            None => break,
-            Some(Item::Loss(loss)) => {
-                totals.lost_records = totals.lost_records.saturating_add(loss.records);
-                totals.lost_places += 1;
-                format.loss(&mut out, &loss);
-                learn.iter_mut().for_each(|learn| learn.loss(&loss));
-                filters.lost();
-            }
-            Some(Item::Record(record)) => {
-                let shown = selection.event(record.trace, record.event_position);
-                let record = match &mut learn {
-                    Some(learn) => learn.record(record),
-                    None => record,
-                };
-                let is_wanted = filters.matches(&record, shown == Shown::Yes);
-                if filters.failed() {
-                    break;
-                }
-                match shown {
-                    Shown::Yes if !is_wanted => continue,
-                    Shown::Yes => {
-                        records += 1;
-                        format.record(&mut out, &record);
-                    }
-                    Shown::No => continue,
-                    Shown::OnlyWithState => {
-                        totals.state_records += 1;
-                        continue;
-                    }
-                }
-            }
+    while !choice.is_over() {
+        let Some(mut item) = reader.next() else { break };
+        if !choice.wants(&mut item, totals) {
+            continue;
         }
+        format.item(&mut out, &item);
         if out.len() >= flush_at {
             to.write_all(&out)?;
             out.clear();
         }
     }
     to.write_all(&out)?;
-    to.flush()?;
-    Ok(totals)
+    to.flush()
 }
 
 /// The form that is asked for. `before`: time of the line before, as times are shown.
@@ -199,8 +269,14 @@ fn format<'a>(traces: &[Trace], selection: &'a Selection, args: &Args, before: O
     Box::new(text::Text::new(traces, selection, times, before))
 }
 
-/// Says on standard error what was left out, lost and damaged.
-fn conclude(traces: &[Trace], reader: &Reader<'_>, torn: &[Caveat], totals: &Totals) -> ExitCode {
+/// Says on standard error what was left out, lost and damaged. `damage` lists of `damage_count` places those that were kept.
+fn conclude(
+    traces: &[Trace],
+    damage: &[(usize, &Caveat)],
+    damage_count: u64,
+    torn: &[Caveat],
+    totals: &Totals,
+) -> ExitCode {
     match totals.state_records {
         0 => {}
         1 => eprintln!("kymo: 1 record of the state dump is not shown; --state shows it"),
@@ -209,7 +285,7 @@ fn conclude(traces: &[Trace], reader: &Reader<'_>, torn: &[Caveat], totals: &Tot
     if totals.lost_places > 0 {
         eprintln!("kymo: {} records were lost, in {}", totals.lost_records, places(totals.lost_places));
     }
-    let total = reader.caveat_count() + torn.len() as u64;
+    let total = damage_count + torn.len() as u64;
     if total == 0 {
         return ExitCode::SUCCESS;
     }
@@ -218,7 +294,7 @@ fn conclude(traces: &[Trace], reader: &Reader<'_>, torn: &[Caveat], totals: &Tot
         eprintln!("kymo: {caveat}");
         listed += 1;
     }
-    for (trace, caveat) in reader.caveats() {
+    for &(trace, caveat) in damage {
         match traces.len() {
             1 => eprintln!("kymo: {caveat}"),
             _ => eprintln!("kymo: {}/{caveat}", traces[trace].label),

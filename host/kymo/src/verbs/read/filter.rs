@@ -1,10 +1,9 @@
 //! `--filter`: the filter language [spec/filter.md] over the records of traces.
 //!
-//! A trace's metadata tells the names of fields; their kinds show in the first record of each event. So names are held
-//! against the metadata before anything is printed, and kinds when they show.
+//! A trace's metadata tells names and kinds of fields, so an expression that makes no sense is refused before anything is printed.
 
-use kymo_ctf::read::{self, Fields, Trace};
-use kymo_filter::{Checked, Context, Event, Field, Filter, Kind, Matcher, OPEN_MAX, Place, Step, Value};
+use kymo_ctf::read::{self, FieldInfo, FieldKind, Fields, Trace};
+use kymo_filter::{Checked, Context, Event, Field, Filter, Kind, Label, Matcher, OPEN_MAX, Place, Step, Value};
 
 /// All filters of a run.
 #[derive(Default)]
@@ -12,10 +11,6 @@ pub struct Filters {
     filters: Vec<One>,
     /// By trace: position of its first event among those of all traces.
     first: Vec<usize>,
-    /// Events of all traces. Kinds are `Any` where no record was seen.
-    events: Vec<Event>,
-    seen: Vec<bool>,
-    failure: Option<kymo_filter::Error>,
 }
 
 struct One {
@@ -31,19 +26,16 @@ impl Filters {
         if texts.is_empty() {
             return Ok(Self::default());
         }
-        let mut all = Self::default();
+        let (mut all, mut events) = (Self::default(), Vec::new());
         for trace in traces {
-            all.first.push(all.events.len());
+            all.first.push(events.len());
             for event in &trace.metadata.events {
-                let fields = trace.metadata.field_names(event);
-                let fields = fields.map(|name| Field { name: name.into(), kind: Kind::Any }).collect();
-                all.events.push(Event { name: event.name.clone(), fields });
+                events.push(Event { name: event.name.clone(), fields: fields(trace.metadata.fields(event)) });
             }
         }
-        all.seen = vec![false; all.events.len()];
         for text in texts {
             let filter = kymo_filter::parse(text).map_err(refused)?;
-            let checked = filter.check(&all.events).map_err(refused)?;
+            let checked = filter.check(&events).map_err(refused)?;
             let mut one = One { filter, matcher: Matcher::new(checked.clone(), OPEN_MAX), notes: Vec::new() };
             one.show_notes(&checked);
             all.filters.push(one);
@@ -64,9 +56,6 @@ impl Filters {
             return true;
         }
         let event = self.first[record.trace] + record.event_position;
-        if !self.seen[event] {
-            self.look(event, record);
-        }
         let view = View(record);
         let mut holds = true;
         for one in &mut self.filters {
@@ -82,39 +71,14 @@ impl Filters {
         self.filters.iter_mut().for_each(|one| one.matcher.lost());
     }
 
-    /// Learns the kinds of an event from its first record, and holds the filters against them.
-    fn look(&mut self, event: usize, record: &read::Record<'_>) {
-        self.seen[event] = true;
-        for (field, (_, value)) in self.events[event].fields.iter_mut().zip(record.payload.iter()) {
-            field.kind = kind(&value);
-        }
-        for one in &mut self.filters {
-            if one.matcher.checked().reads_payload(event) {
-                match one.filter.check(&self.events) {
-                    Ok(checked) => one.show_notes(&checked),
-                    Err(error) => self.failure = Some(error),
-                }
-            }
-        }
-    }
-
-    /// Whether a filter turned out to make no sense; then reading ends.
-    pub fn failed(&self) -> bool {
-        self.failure.is_some()
-    }
-
-    /// The error of a filter that turned out to make no sense, and on standard error what pairs did not find.
-    pub fn conclude(&mut self) -> anyhow::Result<()> {
-        if let Some(failure) = self.failure.take() {
-            return Err(refused(failure));
-        }
+    /// Says on standard error what pairs did not find.
+    pub fn conclude(&self) {
         for pair in self.filters.iter().flat_map(|one| one.matcher.pairs()) {
             if pair.counts.dropped > 0 {
                 let dropped = pair.counts.dropped;
                 eprintln!("kymo: --filter: {dropped} openings of a pair were dropped: more than {OPEN_MAX} were open");
             }
         }
-        Ok(())
     }
 }
 
@@ -133,24 +97,29 @@ fn refused(error: kymo_filter::Error) -> anyhow::Error {
     anyhow::anyhow!("--filter:\n{error}")
 }
 
-fn kind(value: &read::Value<'_>) -> Kind {
-    match value {
-        read::Value::Int(number, _) => Kind::Int { signed: matches!(number, read::Number::Signed(_)), bits: 64 },
-        // Which labels there are does not show in a record.
-        read::Value::Enum(number, _) => {
-            Kind::Enum { signed: matches!(number, read::Number::Signed(_)), bits: 64, labels: None }
+/// Fields without lengths, which filters do not see.
+fn fields(infos: Vec<FieldInfo<'_>>) -> Vec<Field> {
+    let shown = infos.into_iter().filter(|info| !info.is_length);
+    shown.map(|info| Field { name: info.name.into(), kind: kind(info.kind) }).collect()
+}
+
+fn kind(kind: FieldKind<'_>) -> Kind {
+    match kind {
+        FieldKind::Int { signed, bits, .. } => Kind::Int { signed, bits },
+        FieldKind::Enum { signed, bits, labels } => {
+            let label = |(name, low, high): (&str, i128, i128)| Label { name: name.into(), low, high };
+            Kind::Enum { signed, bits, labels: Some(labels.into_iter().map(label).collect()) }
         }
-        read::Value::Bool(_) => Kind::Bool,
-        read::Value::F32(_) => Kind::Float { bits: 32 },
-        read::Value::F64(_) => Kind::Float { bits: 64 },
-        read::Value::Text(_) => Kind::Text,
-        read::Value::Bytes(_) => Kind::Bytes,
-        read::Value::Array(elements) => {
-            let element = elements.iter().next().map_or(Kind::Any, |element| kind(&element));
-            Kind::Array { element: element.into(), count: None }
+        FieldKind::Bool => Kind::Bool,
+        FieldKind::Float { bits } => Kind::Float { bits },
+        FieldKind::Text => Kind::Text,
+        FieldKind::Bytes => Kind::Bytes,
+        FieldKind::Array { element, count } => {
+            let count = count.and_then(|count| u32::try_from(count).ok());
+            Kind::Array { element: self::kind(*element).into(), count }
         }
-        // Variants and optional fields inside may differ from record to record.
-        read::Value::Struct(_) | read::Value::Absent => Kind::Any,
+        FieldKind::Struct(inner) => Kind::Struct(fields(inner)),
+        FieldKind::Varying => Kind::Any,
     }
 }
 

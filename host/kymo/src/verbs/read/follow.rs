@@ -261,7 +261,7 @@ impl Followed {
             goes_on = args.limit.is_none_or(|limit| self.shown < limit);
         }
         drop((reader, format));
-        filters.conclude()?;
+        filters.conclude();
         for (name, tail) in self.tails.iter_mut().filter(|(_, tail)| tail.whole > 0) {
             let held = places.get(name).and_then(|place| place.held);
             tail.retire(held);

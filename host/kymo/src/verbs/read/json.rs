@@ -24,6 +24,10 @@ impl<'a> Json<'a> {
 }
 
 impl super::Format for Json<'_> {
+    fn resume(&mut self, before: Option<i128>) {
+        self.before = before;
+    }
+
     fn record(&mut self, out: &mut Vec<u8>, record: &Record<'_>) {
         let columns = self.selection.columns;
         out.push(b'{');

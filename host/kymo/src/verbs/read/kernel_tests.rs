@@ -6,6 +6,7 @@ use kymo_ctf::write::{
     metadata_ctf18,
 };
 
+use super::Shape;
 use super::filter::Filters;
 use super::select::Selection;
 
@@ -169,8 +170,11 @@ fn read(traces: &[Trace], arguments: &str) -> (Vec<String>, u64) {
     let selection = Selection::new(traces, args.fields.as_deref(), &args.event, args.state).unwrap();
     let mut out = Vec::new();
     let mut filters = Filters::new(traces, &args.filter).unwrap();
-    let shown = (&selection, &mut filters);
-    let totals = super::print(&mut Reader::new(traces), traces, shown, &args, &mut out, 1).unwrap();
+    let shape = Shape { traces, selection: &selection, args: &args };
+    let totals = super::show(&mut Reader::new(traces), shape, &mut filters, None, 1, &mut out).unwrap();
+    let (mut again, mut filters) = (Vec::new(), Filters::new(traces, &args.filter).unwrap());
+    super::show(&mut Reader::new(traces), shape, &mut filters, Some(2), 1, &mut again).unwrap();
+    assert!(out == again, "with threads: {}", String::from_utf8_lossy(&again));
     (String::from_utf8(out).unwrap().lines().map(str::to_owned).collect(), totals.state_records)
 }
 

@@ -85,12 +85,11 @@ impl Learn {
     }
 
     /// Learns from a record, and adds what is known of its thread to it.
-    pub fn record<'a>(&'a mut self, mut record: Record<'a>) -> Record<'a> {
+    pub fn record<'a>(&'a mut self, record: &mut Record<'a>) {
         if let Some(machine) = self.0.get_mut(record.trace).and_then(Option::as_mut) {
-            machine.learn(&record);
-            machine.complete(&mut record);
+            machine.learn(record);
+            machine.complete(record);
         }
-        record
     }
 
     /// Forgets what a loss makes doubtful.

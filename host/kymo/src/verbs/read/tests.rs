@@ -4,6 +4,7 @@ use kymo_abi::desc::{EnumDesc, EventDesc, Field, FieldType, Scalar};
 use kymo_ctf::read::{Memory, Reader, Trace};
 use kymo_ctf::write::{ClockMeta, EventClass, PacketHead, Program, StreamClass, StreamKind, TraceMeta, metadata_ctf18};
 
+use super::Shape;
 use super::filter::Filters;
 use super::select::Selection;
 
@@ -120,8 +121,12 @@ fn printed(arguments: &str) -> String {
     let selection = Selection::new(&traces, args.fields.as_deref(), &args.event, args.state).unwrap();
     let mut out = Vec::new();
     let mut filters = Filters::new(&traces, &args.filter).unwrap();
-    super::print(&mut Reader::new(&traces), &traces, (&selection, &mut filters), &args, &mut out, 1).unwrap();
-    filters.conclude().unwrap();
+    let shape = Shape { traces: &traces, selection: &selection, args: &args };
+    super::show(&mut Reader::new(&traces), shape, &mut filters, None, 1, &mut out).unwrap();
+    filters.conclude();
+    let (mut again, mut filters) = (Vec::new(), Filters::new(&traces, &args.filter).unwrap());
+    super::show(&mut Reader::new(&traces), shape, &mut filters, Some(2), 1, &mut again).unwrap();
+    assert!(out == again, "with threads: {}", String::from_utf8_lossy(&again));
     String::from_utf8(out).unwrap()
 }
 
@@ -208,8 +213,9 @@ fn filters() {
         let words = ["read", "DIR", "--fields", "axis,mask"];
         let args = <Command as clap::Parser>::parse_from(words).args;
         let mut out = Vec::new();
-        super::print(&mut Reader::new(&traces), &traces, (&selection, &mut filters), &args, &mut out, 1).unwrap();
-        filters.conclude().map_err(|error| error.to_string())?;
+        let shape = Shape { traces: &traces, selection: &selection, args: &args };
+        super::show(&mut Reader::new(&traces), shape, &mut filters, None, 1, &mut out).unwrap();
+        filters.conclude();
         let text = String::from_utf8(out).unwrap();
         let shown = text.lines().filter(|line| !line.starts_with("---"));
         let names = [("axis=3", "3"), ("axis=4", "4"), ("mask=", "raw")];

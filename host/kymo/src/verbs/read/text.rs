@@ -73,6 +73,10 @@ impl<'a> Text<'a> {
 }
 
 impl super::Format for Text<'_> {
+    fn resume(&mut self, before: Option<i128>) {
+        self.before = before;
+    }
+
     fn record(&mut self, out: &mut Vec<u8>, record: &Record<'_>) {
         let columns = self.selection.columns;
         let start = out.len();

@@ -1,0 +1,211 @@
+//! Bits of a packet: integers at any place, and a cursor that never leaves the packet.
+
+use super::class::{Encoding, Int, Order};
+
+/// Why decoding stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    PastEnd,
+    Bad(&'static str),
+}
+
+/// The integer of 1 to 64 `bits` that begins `at` bits behind the first of `data`; bits behind the last are 0. Little endian fills
+/// bytes from their low end, big endian from their high end.
+#[inline]
+pub(crate) fn extract(data: &[u8], at: u64, bits: u8, order: Order) -> u64 {
+    let byte = (at / 8) as usize;
+    let shift = (at % 8) as u32;
+    // An integer touches nine bytes at most.
+    let window = match data.get(byte..byte.saturating_add(16)) {
+        Some(window) => <[u8; 16]>::try_from(window).unwrap_or_default(),
+        None => window_at_end(data, byte),
+    };
+    let mask = u64::MAX >> (64 - u32::from(bits));
+    match order {
+        Order::Little => (u128::from_le_bytes(window) >> shift) as u64 & mask,
+        Order::Big => (u128::from_be_bytes(window) << shift >> (128 - u32::from(bits))) as u64,
+    }
+}
+
+#[cold]
+fn window_at_end(data: &[u8], byte: usize) -> [u8; 16] {
+    let mut window = [0; 16];
+    let rest = data.get(byte..).unwrap_or_default();
+    let there = rest.len().min(16);
+    window[..there].copy_from_slice(&rest[..there]);
+    window
+}
+
+/// The low `bits` of an integer as 64 bits of either sign.
+#[inline]
+pub(crate) fn extended(value: u64, bits: u8, signed: bool) -> u64 {
+    if !signed {
+        return value;
+    }
+    let spare = 64 - u32::from(bits);
+    ((value << spare) as i64 >> spare) as u64
+}
+
+/// A position in a packet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cursor<'a> {
+    data: &'a [u8],
+    base: usize,
+    /// Bits from the packet's first.
+    pub at: u64,
+    /// The same; decoding stops there.
+    end: u64,
+}
+
+impl<'a> Cursor<'a> {
+    /// At the first bit of a packet at byte `base` of `data`, which may have all bytes up to `end_byte`.
+    pub fn new(data: &'a [u8], base: usize, end_byte: usize) -> Self {
+        let end_byte = end_byte.min(data.len()).max(base.min(data.len()));
+        let base = base.min(data.len());
+        Self { data, base, at: 0, end: (end_byte - base) as u64 * 8 }
+    }
+
+    /// Moves the end nearer.
+    pub fn limit(&mut self, bits: u64) {
+        self.end = self.end.min(bits);
+    }
+
+    pub fn at_end(&self) -> bool {
+        self.at >= self.end
+    }
+
+    /// Bit in the file.
+    pub fn bit(&self) -> u64 {
+        self.base as u64 * 8 + self.at
+    }
+
+    /// Whether so many bits are left.
+    #[inline]
+    pub fn check(&self, bits: u64) -> Result<(), Stop> {
+        if bits > self.end.saturating_sub(self.at) { Err(Stop::PastEnd) } else { Ok(()) }
+    }
+
+    /// Passes over bits.
+    #[inline]
+    pub fn skip(&mut self, bits: u64) -> Result<(), Stop> {
+        self.check(bits)?;
+        self.at += bits;
+        Ok(())
+    }
+
+    /// Byte in the file.
+    pub fn byte(&self) -> u64 {
+        self.base as u64 + self.at / 8
+    }
+
+    pub fn align(&mut self, bits: u32) -> Result<(), Stop> {
+        let mask = u64::from(bits) - 1;
+        self.at = (self.at + mask) & !mask;
+        if self.at > self.end { Err(Stop::PastEnd) } else { Ok(()) }
+    }
+
+    /// `count` whole bytes at a byte boundary, as their offset in the file.
+    pub fn bytes(&mut self, count: u64) -> Result<u64, Stop> {
+        if count > (self.end - self.at) / 8 {
+            return Err(Stop::PastEnd);
+        }
+        let offset = self.byte();
+        self.at += count * 8;
+        Ok(offset)
+    }
+
+    #[inline]
+    pub fn fixed(&mut self, bits: u8, order: Order) -> Result<u64, Stop> {
+        self.check(u64::from(bits))?;
+        let value = extract(self.data, self.base as u64 * 8 + self.at, bits, order);
+        self.at += u64::from(bits);
+        Ok(value)
+    }
+
+    /// LEB128 of any length; what does not fit into 64 bits is refused.
+    pub fn variable(&mut self, signed: bool) -> Result<u64, Stop> {
+        let (mut value, mut shift) = (0u64, 0u32);
+        loop {
+            let byte = self.fixed(8, Order::Little)?;
+            let part = byte & 0x7F;
+            let kept = if shift < 64 { part << shift >> shift } else { 0 };
+            let extends = signed && shift >= 63 && part == 0x7F;
+            if kept != part && !extends {
+                return Err(Stop::Bad("an integer of variable length has more than 64 bits"));
+            }
+            if shift < 64 {
+                value |= part << shift;
+            }
+            shift = (shift + 7).min(70);
+            if byte & 0x80 == 0 {
+                let negative = signed && shift < 64 && part & 0x40 != 0;
+                return Ok(if negative { value | u64::MAX << shift } else { value });
+            }
+        }
+    }
+
+    pub fn int(&mut self, int: &Int) -> Result<u64, Stop> {
+        if int.bits == 0 {
+            return self.variable(int.signed);
+        }
+        Ok(extended(self.fixed(int.bits, int.order)?, int.bits, int.signed))
+    }
+}
+
+/// Offset and bytes of text up to its NUL character, which is passed too.
+pub(crate) fn nul_text(cursor: &mut Cursor<'_>, encoding: Encoding) -> Result<(u64, u64), Stop> {
+    let unit = match encoding {
+        Encoding::Utf8 => 1,
+        Encoding::Wide { bytes, .. } => usize::from(bytes.max(1)),
+    };
+    let offset = cursor.byte();
+    let left = ((cursor.end - cursor.at) / 8) as usize;
+    let rest = &cursor.data[offset as usize..offset as usize + left];
+    let nul = rest.chunks_exact(unit).position(|c| c.iter().all(|&b| b == 0)).ok_or(Stop::PastEnd)?;
+    cursor.at += (nul as u64 + 1) * unit as u64 * 8;
+    Ok((offset, (nul * unit) as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_of_odd_size_and_place() {
+        let data = [0b1010_0101, 0b1100_0011, 0xFF, 0x00];
+        for (skip, bits, order, expect) in [
+            (0, 4, Order::Little, 0b0101),
+            (4, 8, Order::Little, 0b0011_1010),
+            (0, 4, Order::Big, 0b1010),
+            (4, 8, Order::Big, 0b0101_1100),
+            (0, 16, Order::Little, 0xC3A5),
+            (0, 16, Order::Big, 0xA5C3),
+            (7, 18, Order::Little, 0b01_1111_1111_1000_0111),
+            (8, 24, Order::Little, 0x00FFC3),
+        ] {
+            let mut cursor = Cursor::new(&data, 0, 4);
+            cursor.at = skip;
+            assert_eq!(cursor.fixed(bits, order), Ok(expect), "{skip} {bits} {order:?}");
+        }
+        let mut cursor = Cursor::new(&data, 0, 4);
+        cursor.at = 25;
+        assert_eq!(cursor.fixed(8, Order::Little), Err(Stop::PastEnd));
+    }
+
+    #[test]
+    fn integers_of_variable_length() {
+        let check = |bytes: &[u8], signed, expect| {
+            assert_eq!(Cursor::new(bytes, 0, bytes.len()).variable(signed), expect, "{bytes:?}");
+        };
+        check(&[0x00], false, Ok(0));
+        check(&[0xE5, 0x8E, 0x26], false, Ok(624_485));
+        check(&[0xC0, 0xBB, 0x78], true, Ok(-123_456i64 as u64));
+        check(&[0x7F], true, Ok(-1i64 as u64));
+        check(&[0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x01], false, Ok(u64::MAX));
+        check(&[0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x7F], true, Ok(i64::MIN as u64));
+        check(&[0x80, 0x80, 0x00], false, Ok(0));
+        let long = Stop::Bad("an integer of variable length has more than 64 bits");
+        check(&[0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x02], false, Err(long));
+        check(&[0x80, 0x80], false, Err(Stop::PastEnd));
+    }
+}

@@ -1,0 +1,143 @@
+//! What a reader gives: records, and losses where records are missing.
+
+use std::borrow::Cow;
+
+use super::class::{EventClass, Known};
+use super::stream::{Lost, PacketFacts, small};
+use super::value::{Fields, Frame, Value};
+
+/// The next thing that happened.
+#[derive(Debug)]
+pub enum Item<'a> {
+    /// A record.
+    Record(Record<'a>),
+    /// Records that are not there.
+    Loss(Loss<'a>),
+}
+
+/// One record. A view: it lasts until the reader moves on.
+#[derive(Debug)]
+pub struct Record<'a> {
+    /// Position of its trace among those given to [`Reader::new`].
+    pub trace: usize,
+    /// Name of its stream file.
+    pub stream: &'a str,
+    /// Number of its packet in the file, from 0.
+    pub packet: u64,
+    /// The full value of the clock.
+    pub cycles: u64,
+    /// Nanoseconds since 1970-01-01, or since the clock's own origin where it is not absolute. Rounded down.
+    pub ns: i128,
+    /// Its type.
+    pub event: &'a EventClass,
+    /// Position of its type in [`super::Metadata::events`].
+    pub event_position: usize,
+    /// The CPU that wrote it.
+    pub cpu: Option<u32>,
+    /// The process, as it sees itself.
+    pub vpid: Option<u32>,
+    /// Name of the program; empty where the trace does not have it.
+    pub procname: &'a str,
+    /// The thread, as it sees itself.
+    pub vtid: Option<u32>,
+    /// Fields of the packet's context.
+    pub packet_context: Fields<'a>,
+    /// Fields that all records of the stream have.
+    pub common_context: Fields<'a>,
+    /// Fields in front of the payload that this event has.
+    pub context: Fields<'a>,
+    /// The fields of the event.
+    pub payload: Fields<'a>,
+}
+
+/// Records that were lost on one stream, somewhere between two times.
+#[derive(Debug)]
+pub struct Loss<'a> {
+    /// Position of its trace among those given to [`Reader::new`].
+    pub trace: usize,
+    /// Name of its stream file.
+    pub stream: &'a str,
+    /// Number of the packet that tells of it.
+    pub packet: u64,
+    /// Records lost.
+    pub records: u64,
+    /// Whole packets that are missing, with records beyond those in `records` or not.
+    pub packets: u64,
+    /// Clock: not before.
+    pub from_cycles: u64,
+    /// Clock: not after.
+    pub to_cycles: u64,
+    /// `from_cycles` as nanoseconds.
+    pub from_ns: i128,
+    /// `to_cycles` as nanoseconds.
+    pub to_ns: i128,
+    /// The CPU of the packet that tells of it.
+    pub cpu: Option<u32>,
+    /// The process of that packet.
+    pub vpid: Option<u32>,
+    /// Name of its program.
+    pub procname: &'a str,
+}
+
+impl<'a> Record<'a> {
+    /// The record of the event at position `event` that lies in `frame`. `time`: cycles and nanoseconds.
+    #[inline]
+    pub(super) fn new(
+        trace: usize,
+        facts: &'a PacketFacts<'a>,
+        frame: &'a Frame<'a>,
+        event: usize,
+        (cycles, ns): (u64, i128),
+    ) -> Self {
+        let parts = &facts.layout.plans.events[event].parts;
+        let [common_context, context, payload] = parts.each_ref().map(|part| Fields::of_record(frame, part));
+        let mut record = Self {
+            trace,
+            stream: facts.stream,
+            packet: facts.number,
+            cycles,
+            ns,
+            event: &frame.metadata.events[event],
+            event_position: event,
+            cpu: facts.cpu,
+            vpid: facts.vpid,
+            procname: &facts.procname,
+            vtid: None,
+            packet_context: Fields::of_tape(&facts.frame),
+            common_context,
+            context,
+            payload,
+        };
+        for &(position, known) in &frame.metadata.streams[facts.class].known {
+            let Some(value) = common_context.at(position) else { continue };
+            match (known, value) {
+                (Known::Cpu, value) => record.cpu = small(&value),
+                (Known::Pid, value) => record.vpid = small(&value),
+                (Known::Tid, value) => record.vtid = small(&value),
+                (Known::Program, Value::Text(Cow::Borrowed(text))) => record.procname = text,
+                (Known::Program, _) => {}
+            }
+        }
+        record
+    }
+}
+
+impl<'a> Loss<'a> {
+    /// `ns`: of the loss's two times.
+    pub(super) fn new(trace: usize, facts: &'a PacketFacts<'a>, lost: Lost, ns: [i128; 2]) -> Self {
+        Self {
+            trace,
+            stream: facts.stream,
+            packet: facts.number,
+            records: lost.records,
+            packets: lost.packets,
+            from_cycles: lost.from,
+            to_cycles: lost.to,
+            from_ns: ns[0],
+            to_ns: ns[1],
+            cpu: facts.cpu,
+            vpid: facts.vpid,
+            procname: &facts.procname,
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Heads of packets, and fields that are nested: walks a field class over the bytes of a packet and leaves a tape of nodes.
+//!
+//! The tape is reused from record to record. Text and bytes stay where they are; a node says where. Every loop here is
+//! bounded by the bits that are left, or by [`FREE_NODES`].
+
+use super::bits::{Cursor, Stop, nul_text};
+use super::class::{Class, ClassId, Int, Kind, Len, Metadata, Role, within};
+use super::value::Frame;
+
+/// Nodes that a record may have beyond one a bit: structures and empty arrays take no bits.
+const FREE_NODES: u64 = 256;
+
+/// A decoded field, followed on the tape by the fields inside it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Node {
+    pub class: ClassId,
+    /// Nodes of this field, itself included.
+    pub span: u32,
+    /// A number's bits, sign extended; of text and bytes the offset in the file.
+    pub bits: u64,
+    /// Bytes of text, elements of an array; of an optional or a variant 1 when it has a value.
+    pub len: u64,
+}
+
+/// Values of integers that mean something to the reader, as of the last decoding.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Roles {
+    values: [u64; Role::COUNT],
+    seen: u16,
+    /// Bits of the last time stamp.
+    pub time_bits: u8,
+}
+
+impl Roles {
+    pub fn get(&self, role: Role) -> Option<u64> {
+        (self.seen & 1 << role as u8 != 0).then(|| self.values[role as usize])
+    }
+
+    fn set(&mut self, role: Role, value: u64, bits: u8) {
+        self.values[role as usize] = value;
+        self.seen |= 1 << role as u8;
+        if matches!(role, Role::Time | Role::Begin) {
+            self.time_bits = bits;
+        }
+    }
+}
+
+/// Decodes fields of one stream, one tape at a time.
+#[derive(Debug)]
+pub(crate) struct Decoder<'t> {
+    /// Values by slot: lengths and tags. They outlive the tape, because a record may refer to its packet.
+    saved: Vec<i128>,
+    pub roles: Roles,
+    /// The tape, and the places of the fields of the last plan.
+    pub frame: Frame<'t>,
+    start: u64,
+}
+
+impl<'t> Decoder<'t> {
+    pub fn new(metadata: &'t Metadata, data: &'t [u8]) -> Self {
+        let frame = Frame::new(metadata, data);
+        Self { saved: vec![0; metadata.slots as usize], roles: Roles::default(), frame, start: 0 }
+    }
+
+    /// Forgets tape and roles, before a head or a record that begins at `at`.
+    pub fn clear(&mut self, at: u64) {
+        self.frame.nodes.clear();
+        self.roles.seen = 0;
+        self.start = at;
+    }
+
+    /// Appends the fields of `class` to the tape and passes their bits.
+    pub fn decode(&mut self, classes: &[Class], id: ClassId, cursor: &mut Cursor<'_>) -> Result<(), Stop> {
+        let class = &classes[id as usize];
+        cursor.align(class.align)?;
+        match &class.kind {
+            Kind::Int(int) => {
+                let at = cursor.at;
+                let bits = cursor.int(int)?;
+                if int.save.is_some() || int.role.is_some() {
+                    self.note(int, bits, cursor.at - at);
+                }
+                self.leaf(id, bits, 0);
+            }
+            Kind::Float { bits, order } => {
+                let bits = cursor.fixed(*bits, *order)?;
+                self.leaf(id, bits, 0);
+            }
+            Kind::NulText(encoding) => {
+                let (offset, len) = nul_text(cursor, *encoding)?;
+                self.leaf(id, offset, len);
+            }
+            Kind::Text { len, .. } | Kind::Bytes { len } => {
+                let len = self.len(*len)?;
+                let offset = cursor.bytes(len)?;
+                self.leaf(id, offset, len);
+            }
+            Kind::Array { len, element } => {
+                let len = self.len(*len)?;
+                self.compound(id, len, cursor, |this, cursor| {
+                    for _ in 0..len {
+                        this.decode(classes, *element, cursor)?;
+                        this.check_room(cursor)?;
+                    }
+                    Ok(())
+                })?;
+            }
+            Kind::Struct { members } => self.compound(id, members.len() as u64, cursor, |this, cursor| {
+                members.iter().try_for_each(|member| this.decode(classes, member.class, cursor))
+            })?,
+            Kind::Variant { slot, options } => {
+                let tag = self.saved[*slot as usize];
+                let option = options.iter().find(|option| within(&option.ranges, tag));
+                let option = option.ok_or(Stop::Bad("a variant has no option for its tag"))?;
+                self.compound(id, 1, cursor, |this, cursor| this.decode(classes, option.class, cursor))?;
+            }
+            Kind::Optional { slot, ranges, element } => {
+                let there = within(ranges, self.saved[*slot as usize]);
+                self.compound(id, u64::from(there), cursor, |this, cursor| {
+                    if there { this.decode(classes, *element, cursor) } else { Ok(()) }
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// `length` is in bits, as read.
+    fn note(&mut self, int: &Int, bits: u64, length: u64) {
+        if let Some(slot) = int.save {
+            self.save(slot, bits, int.signed);
+        }
+        if let Some(role) = int.role {
+            let length = if int.bits == 0 { length / 8 * 7 } else { length };
+            self.roles.set(role, bits, length.min(64) as u8);
+        }
+    }
+
+    /// Leaves the value of a length or a tag where its users look for it.
+    #[inline]
+    pub fn save(&mut self, slot: u32, bits: u64, signed: bool) {
+        self.saved[slot as usize] = if signed { i128::from(bits as i64) } else { i128::from(bits) };
+    }
+
+    fn leaf(&mut self, class: ClassId, bits: u64, len: u64) {
+        self.frame.nodes.push(Node { class, span: 1, bits, len });
+    }
+
+    fn compound<'a>(
+        &mut self,
+        class: ClassId,
+        len: u64,
+        cursor: &mut Cursor<'a>,
+        inner: impl FnOnce(&mut Self, &mut Cursor<'a>) -> Result<(), Stop>,
+    ) -> Result<(), Stop> {
+        let at = self.frame.nodes.len();
+        self.check_room(cursor)?;
+        self.frame.nodes.push(Node { class, span: 1, bits: 0, len });
+        inner(self, cursor)?;
+        self.frame.nodes[at].span = (self.frame.nodes.len() - at) as u32;
+        Ok(())
+    }
+
+    /// Keeps a few bits of metadata and data from unfolding into endless fields.
+    fn check_room(&self, cursor: &Cursor<'_>) -> Result<(), Stop> {
+        let nodes = self.frame.nodes.len() as u64;
+        if nodes > (cursor.at - self.start).saturating_add(FREE_NODES) || nodes > u64::from(u32::MAX / 4) {
+            return Err(Stop::Bad("a record has more fields than bits"));
+        }
+        Ok(())
+    }
+
+    pub fn len(&self, len: Len) -> Result<u64, Stop> {
+        match len {
+            Len::Fixed(count) => Ok(count),
+            Len::Saved(slot) => {
+                u64::try_from(self.saved[slot as usize]).map_err(|_| Stop::Bad("an array has a negative length"))
+            }
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! `kymo read --count`: how many records of each event there are. Without a filter no record is looked into.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::num::NonZero;
+use std::thread;
+
+use kymo_ctf::read::{Caveat, Counts, Item, Reader, Trace};
+
+use super::filter::Filters;
+use super::learn::Learn;
+use super::select::{Selection, Shown};
+use super::{Choice, Shape, Totals};
+
+/// What was counted, and what was wrong on the way.
+pub struct Counted {
+    /// By name of the event.
+    events: BTreeMap<String, u64>,
+    pub totals: Totals,
+    /// Position of the trace, and what is wrong with it.
+    pub caveats: Vec<(usize, Caveat)>,
+    pub caveat_count: u64,
+}
+
+/// Counts the records that are wanted.
+pub fn count(shape: Shape<'_>, filters: &mut Filters) -> Counted {
+    let mut counted =
+        Counted { events: BTreeMap::new(), totals: Totals::default(), caveats: Vec::new(), caveat_count: 0 };
+    if shape.args.filter.is_empty() && shape.args.limit.is_none() {
+        let threads = thread::available_parallelism().map_or(1, NonZero::get);
+        for (index, trace) in shape.traces.iter().enumerate() {
+            counted.add(index, trace, shape.selection, trace.count(threads));
+        }
+        return counted;
+    }
+    let learn = if filters.have_threads() { Learn::new(shape.traces) } else { None };
+    let mut choice = Choice { selection: shape.selection, filters, learn, limit: shape.args.limit, shown: 0 };
+    let mut counts: Vec<Vec<u64>> = shape.traces.iter().map(|trace| vec![0; trace.metadata.events.len()]).collect();
+    let mut reader = Reader::new(shape.traces);
+    while !choice.is_over() {
+        let Some(mut item) = reader.next() else { break };
+        let is_wanted = choice.wants(&mut item, &mut counted.totals);
+        if let (Item::Record(record), true) = (item, is_wanted) {
+            counts[record.trace][record.event_position] += 1;
+        }
+    }
+    for (trace, counts) in shape.traces.iter().zip(counts) {
+        counted.add_events(trace, &counts);
+    }
+    counted.caveats = reader.caveats().map(|(trace, caveat)| (trace, caveat.clone())).collect();
+    counted.caveat_count = reader.caveat_count();
+    counted
+}
+
+impl Counted {
+    fn add(&mut self, index: usize, trace: &Trace, selection: &Selection, mut counts: Counts) {
+        for (position, count) in counts.events.iter_mut().enumerate() {
+            match selection.event(index, position) {
+                Shown::Yes => continue,
+                Shown::OnlyWithState => self.totals.state_records += *count,
+                Shown::No => {}
+            }
+            *count = 0;
+        }
+        self.add_events(trace, &counts.events);
+        self.totals.lost_records = self.totals.lost_records.saturating_add(counts.lost_records);
+        self.totals.lost_places += counts.lost_places;
+        self.caveats.extend(counts.caveats.into_iter().map(|caveat| (index, caveat)));
+        self.caveat_count += counts.caveat_count;
+    }
+
+    fn add_events(&mut self, trace: &Trace, counts: &[u64]) {
+        for (event, &count) in trace.metadata.events.iter().zip(counts).filter(|&(_, &count)| count > 0) {
+            *self.events.entry(event.name.clone()).or_default() += count;
+        }
+    }
+
+    /// A line for each event, the most frequent one first, and one for all; or one JSON object.
+    pub fn print(&self, is_json: bool, to: &mut dyn Write) -> io::Result<()> {
+        let all: u64 = self.events.values().sum();
+        if is_json {
+            let lost = self.totals.lost_records;
+            return writeln!(to, "{}", serde_json::json!({ "records": all, "lost": lost, "events": self.events }));
+        }
+        let mut events: Vec<_> = self.events.iter().collect();
+        events.sort_by_key(|&(_, &count)| std::cmp::Reverse(count));
+        for (name, count) in events {
+            let clean: String = name.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
+            writeln!(to, "{count:>12} {clean}")?;
+        }
+        writeln!(to, "{all:>12} records")
+    }
+}
