@@ -388,8 +388,8 @@ impl Drain {
         for running in self.ended.iter_mut().chain(&mut self.running).filter(overwritten) {
             let mut pass = Drain::pass_of(self.source, &mut streams, true);
             running.snapshot(&mut pass, job.since, &mut part);
+            part.frozen = self.source.read();
         }
-        part.frozen = self.source.read();
         let mut slot = None;
         for (time, bytes) in self.recent_marks.iter().filter(|(time, _)| job.since.is_none_or(|since| *time >= since)) {
             part.records += u64::from(write_mark(&mut streams, &mut slot, *time, bytes, self.source.read()));
