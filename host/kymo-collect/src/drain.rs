@@ -18,6 +18,7 @@ use crate::clock::{Source, nanoseconds};
 use crate::kernel::Queue;
 use crate::lane::{Lane, Pass, Program};
 use crate::memory::Memory;
+use crate::pace::{self, Pace};
 use crate::running::Running;
 use crate::snapshot::{SnapshotJob, SnapshotPart};
 use crate::stream::{Class, Packet, Stream, Streams};
@@ -162,6 +163,7 @@ pub(crate) struct Drain {
     pub watch: Option<Watch>,
     /// Records of the kernel that triggers ask for too.
     pub kernel_records: Option<Arc<Queue>>,
+    pace: Pace,
     running: Vec<Running>,
     /// Flight recorder: programs that have ended, whose last moments may be wanted; and recent marks.
     ended: VecDeque<Running>,
@@ -204,6 +206,7 @@ impl Drain {
             flight,
             watch,
             kernel_records,
+            pace: Pace::new(poll),
             running: Vec::new(),
             ended: VecDeque::new(),
             recent_marks: VecDeque::new(),
@@ -239,7 +242,7 @@ impl Drain {
             } else if is_busy {
                 Duration::ZERO
             } else {
-                self.poll.saturating_sub(begun.elapsed())
+                self.next_look().saturating_sub(begun.elapsed())
             };
         }
         for index in (0..self.running.len()).rev() {
@@ -253,6 +256,15 @@ impl Drain {
         self.report.streams.finish();
         self.report.end = self.source.read();
         self.report
+    }
+
+    /// Time to the next look. Triggers have a latency to keep, whatever the rings do.
+    fn next_look(&mut self) -> Duration {
+        let is_quiet = self.watch.is_none() && self.running.iter().all(Running::is_quiet);
+        let poll = self.poll;
+        let bounds = self.running.iter().map(|running| pace::bound_of(running.added.memory.layout(), poll));
+        let bound = bounds.min().unwrap_or_default();
+        self.pace.next(is_quiet, bound)
     }
 
     /// Obeys a bounded number of commands that wait already. False when the session has ended.

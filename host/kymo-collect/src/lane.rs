@@ -81,6 +81,8 @@ pub(crate) struct Lane {
     class: Class,
     tail: Mark,
     closed: bool,
+    /// Nothing was in the ring at the last look.
+    pub is_quiet: bool,
     /// Counters as they were last seen.
     lost_seen: [u64; 3],
     /// Clock and CLOCK_MONOTONIC before they were last seen.
@@ -120,6 +122,7 @@ impl Lane {
             // In overwrite mode tail is the writer's business.
             tail: if layout.marks_offset == 0 { Mark(ring.tail.load(Ordering::Relaxed)) } else { Mark(0) },
             closed: false,
+            is_quiet: true,
             lost_seen: [0; 3],
             seen_cycles: cycles,
             seen_ns: ns,
@@ -185,7 +188,8 @@ impl Lane {
         let last = ring.last.load(Ordering::Relaxed);
         self.count_losses(ring, pass);
         let span = head.since(self.tail);
-        if self.closed || span == Span::default() {
+        self.is_quiet = self.closed || span == Span::default();
+        if self.is_quiet {
             return 0;
         }
         let ring_bytes = program.memory.layout().ring_bytes;

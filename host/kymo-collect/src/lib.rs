@@ -20,6 +20,7 @@ mod lane;
 mod marks;
 mod memory;
 mod metadata;
+mod pace;
 mod pattern;
 mod peer;
 mod priority;

@@ -108,6 +108,11 @@ impl Running {
         busy
     }
 
+    /// Whether the last look found nothing in any ring.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.lanes.iter().all(|lane| lane.is_quiet)
+    }
+
     /// Threads that found no lane: told of on the first lane's stream [spec/trace.md 6].
     pub(crate) fn count_lost_lane(&mut self, pass: &Pass<'_>) {
         let value = self.added.memory.view().header().lost_lane.load(Ordering::Relaxed);

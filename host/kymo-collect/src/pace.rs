@@ -1,0 +1,74 @@
+//! How long the drain thread sleeps: --poll-us while anything moves, and longer while all rings stand still [spec/session.md 7].
+
+use std::time::Duration;
+
+use kymo_abi::Kind;
+use kymo_abi::ring::Layout;
+
+/// However quiet it is.
+const WAIT_MAX: Duration = Duration::from_millis(20);
+/// Bytes a second that one ring can be given: 50 million records of 20 bytes; portable, 20 million.
+const RSEQ_BYTES_PER_S: u64 = 1_000_000_000;
+const PORTABLE_BYTES_PER_S: u64 = 400_000_000;
+
+/// The pace of the looks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pace {
+    poll: Duration,
+    wait: Duration,
+}
+
+impl Pace {
+    pub(crate) fn new(poll: Duration) -> Pace {
+        Pace { poll, wait: poll }
+    }
+
+    /// Time from the begin of a look to the next one: doubled while nothing moves, up to `bound`, see [`bound_of`].
+    pub(crate) fn next(&mut self, is_quiet: bool, bound: Duration) -> Duration {
+        self.wait = if is_quiet { (self.wait * 2).min(bound.min(WAIT_MAX)).max(self.poll) } else { self.poll };
+        self.wait
+    }
+}
+
+/// How long nobody needs to look at the empty rings of a memory: until a burst from nothing has filled one, less a poll for the
+/// look to come.
+pub(crate) fn bound_of(layout: &Layout, poll: Duration) -> Duration {
+    let per_s = match layout.kind {
+        Kind::Rseq => RSEQ_BYTES_PER_S,
+        Kind::Portable => PORTABLE_BYTES_PER_S,
+    };
+    Duration::from_nanos(u64::from(layout.ring_bytes) * 1_000_000_000 / per_s).saturating_sub(poll)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kymo_abi::Clock;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn quiet_rings_are_looked_at_less_often_and_moving_ones_at_once() {
+        let mut pace = Pace::new(MS);
+        let waits: Vec<u128> = (0..6).map(|_| pace.next(true, Duration::from_secs(1)).as_millis()).collect();
+        assert_eq!(waits, [2, 4, 8, 16, 20, 20]);
+        assert_eq!(pace.next(false, Duration::from_secs(1)), MS);
+        assert_eq!(pace.next(true, Duration::from_secs(1)), 2 * MS);
+        assert_eq!(pace.next(true, MS * 3), 3 * MS);
+        // Rings that fill within a poll are looked at as often as ever; so are those of a slow poll.
+        assert_eq!(pace.next(true, Duration::ZERO), MS);
+        assert_eq!(Pace::new(50 * MS).next(true, Duration::from_secs(1)), 50 * MS);
+    }
+
+    #[test]
+    fn a_burst_does_not_fill_a_ring_unseen() {
+        let bound = |kind, ring_bytes| {
+            let layout = Layout::new(kind, Clock::Tsc, 3, ring_bytes, 4096).unwrap();
+            bound_of(&layout, MS).as_micros()
+        };
+        assert_eq!(bound(Kind::Rseq, 4 << 20), 3194);
+        assert_eq!(bound(Kind::Rseq, 64 << 10), 0);
+        assert_eq!(bound(Kind::Rseq, 64 << 20), 66_108);
+        assert_eq!(bound(Kind::Portable, 1 << 20), 1621);
+    }
+}
