@@ -190,8 +190,10 @@ static enum kymo_verdict rseq_attempt(struct kymo_event *event, uint32_t index,
 	return verdict;
 }
 
-static void rseq_write(struct kymo_self *self, struct kymo_event *event, uint32_t index,
-		       uint64_t step, const struct kymo_seg *segs, const struct kymo_seg *segs_end)
+/* A record that the first attempt did not write. */
+static __attribute__((noinline)) void
+rseq_write_again(struct kymo_self *self, struct kymo_event *event, uint32_t index, uint64_t step,
+		 const struct kymo_seg *segs, const struct kymo_seg *segs_end)
 {
 	struct record record = { .self = self, .step = step, .segs = segs, .segs_end = segs_end };
 	uint32_t moved;
@@ -215,6 +217,16 @@ static void rseq_write(struct kymo_self *self, struct kymo_event *event, uint32_
 			index = moved - 1;
 		}
 	}
+}
+
+static inline void rseq_write(struct kymo_self *self, struct kymo_event *event, uint32_t index,
+			      uint64_t step, const struct kymo_seg *segs,
+			      const struct kymo_seg *segs_end)
+{
+	if (KYMO__LIKELY(step - KYMO_ONE_RECORD <= KYMO_RECORD_MAX) &&
+	    KYMO__LIKELY(kymo__sequence_segs(&kymo_process->slots[index], event, step, segs, segs_end)))
+		return;
+	rseq_write_again(self, event, index, step, segs, segs_end);
 }
 #endif
 
