@@ -58,9 +58,10 @@ pub(crate) struct KernelWatch {
 /// A watch that is made, and not switched on.
 #[derive(Debug)]
 pub(crate) struct ReadyWatch {
+    // It has files of the instance open, and goes first.
+    looker: Looker,
     instance: Instance,
     chosen: Vec<Chosen>,
-    looker: Looker,
     poll: Duration,
     /// Real-time priority of the thread.
     pub priority: u8,
@@ -120,7 +121,12 @@ impl ReadyWatch {
         let builder = thread::Builder::new().name("kymo-kwatch".to_owned());
         let thread =
             builder.spawn(move || looker.run(poll, priority, &end)).map_err(Error::system("start a thread"))?;
-        instance.start()?;
+        if let Err(error) = instance.start() {
+            // The instance cannot be removed while the thread has files of it open.
+            drop(alive);
+            let _ = thread.join();
+            return Err(error.into());
+        }
         Ok(KernelWatch { instance, thread, alive })
     }
 }
