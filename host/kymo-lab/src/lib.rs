@@ -4,6 +4,7 @@
 
 mod histogram;
 mod result;
+pub mod stats;
 
 pub use histogram::{Bucket, Histogram};
 pub use result::{Caveat, Ended, Floor, Overflow, Record, SCHEMA, Series, Severity, Source, Thread, WORST_MAX, Worst};
