@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * block.c: waiting for room in a full ring, for programs that have agreed to it [session.md 12].
- * Who waits holds nothing: no lock, no lane, no memory. Every try behind a pause is a fresh one.
+ * Who waits holds no lock and no lane, and no memory but that of its contexts. Every try behind a
+ * pause is a fresh one.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -99,7 +100,7 @@ bool kymo_may_wait(const struct kymo_self *self, struct kymo_wait *wait,
 /*
  * kymo_wait: one pause, longer from one to the next. A bare system call: nanosleep(3) is a place
  * where threads are cancelled, and a tracepoint is none.
- * Context: any, nothing is held.
+ * Context: any, no lock and no lane is held.
  */
 void kymo_wait(struct kymo_wait *wait)
 {

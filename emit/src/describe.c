@@ -86,8 +86,8 @@ bool kymo_conn_describe(struct kymo_conn *conn, struct kymo_module *module)
 	return batch_send(conn);
 }
 
-/* The name of the program, which is its first thread's; ours may be the helper thread. */
-static void read_comm(char *to, size_t bytes)
+/* kymo_read_comm: the name of the program, which is its first thread's; ours may be the helper thread. */
+void kymo_read_comm(char *to, size_t bytes)
 {
 	int fd = open("/proc/self/comm", O_RDONLY | O_CLOEXEC);
 	ssize_t got = fd < 0 ? 0 : read(fd, to, bytes);
@@ -138,7 +138,7 @@ bool kymo_conn_greet(struct kymo_conn *conn, uint32_t generation)
 	hello->clock = kymo_clock_kind;
 	hello->cpu_count = cpu_count();
 	hello->nonce = kymo_own_nonce;
-	read_comm(hello->comm, sizeof(hello->comm));
+	kymo_read_comm(hello->comm, sizeof(hello->comm));
 	do
 		sent = send(conn->fd, message, hello->msg.bytes, MSG_NOSIGNAL);
 	while (sent < 0 && errno == EINTR);

@@ -2,8 +2,8 @@
 /*
  * internal.h: what the files of libkymo share. The flow: register.c (modules) -> control.c
  * (sockets, helper thread) -> session.c (messages, slots) -> memory.c (mappings), filter_make.c;
- * record.c, filter.c and portable.c are the record path's out-of-line part and know nothing of
- * sockets. block.c is where a record waits, if it may.
+ * record.c, filter.c, portable.c, context.c, counters.c and callstack.c are the record path's
+ * out-of-line part and know nothing of sockets. block.c is where a record waits, if it may.
  */
 #ifndef KYMO_INTERNAL_H
 #define KYMO_INTERNAL_H
@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "context.h"
 #include "kymo/abi/wire.h"
 #include "kymo/ring.h"
 
@@ -26,11 +27,14 @@
 /* This thread, as record.c and portable.c see it. The first member is what inline code reads. */
 struct kymo_self {
 	struct kymo_thread inline_part;
-	uint32_t tid;
-	uint32_t generation; /* kymo_process.generation when tid was read */
+	uint32_t tid, pid;
+	uint32_t generation; /* kymo_process.generation when tid and pid were read */
 	uint16_t claim[KYMO_SLOTS]; /* index of its lane + 1; 0: none */
 	/* Records in progress out of line, and 1 more under kymo_lock: above 1 nothing waits for room. */
 	uint32_t busy;
+	uint8_t held[KYMO_SLOTS];   /* of the slot's holders, those that are this thread */
+	struct kymo_stack_bounds stack;
+	struct kymo_thread_contexts contexts[KYMO_SLOTS];
 };
 
 /* One mapped session memory. Private to the process; the record path sees only struct kymo_slot. */
@@ -40,6 +44,7 @@ struct kymo_memory {
 	size_t control_bytes, mapped_bytes;
 	struct kymo_ring *rings;
 	struct kymo_marks *marks; /* of lane 0; null in discard mode */
+	struct kymo_contexts contexts;
 	uint32_t lane_count, ring_bytes;
 	uint64_t data_offset; /* of lane 0 in the file */
 	uint64_t serial;
@@ -80,10 +85,12 @@ struct kymo_filter;
 
 /* record.c */
 extern struct kymo_rt kymo_runtime;
+extern bool kymo_with_contexts[KYMO_SLOTS];
 struct kymo_ring *kymo_hold(uint32_t slot);
 void kymo_release(uint32_t slot);
 bool kymo_slot_idle(uint32_t slot);
 extern uint32_t kymo_moved_to[KYMO_SLOTS];
+void kymo_holders_after_fork(const struct kymo_self *self);
 void kymo_copy_segs(uint8_t *to, const struct kymo_seg *segs, const struct kymo_seg *segs_end);
 
 /* What becomes of a record that an attempt did not write, or did. */
@@ -110,9 +117,9 @@ void kymo_wait(struct kymo_wait *wait);
 bool kymo_overwrite(const struct kymo_memory *memory, uint32_t lane, uint64_t *head, uint64_t bytes);
 
 /* portable.c */
-void kymo_portable_write(struct kymo_self *self, struct kymo_event *event, uint32_t slot,
-			 uint64_t step, const struct kymo_seg *segs,
-			 const struct kymo_seg *segs_end);
+enum kymo_verdict kymo_portable_write(struct kymo_self *self, struct kymo_event *event,
+				      uint32_t slot, uint64_t step, const struct kymo_seg *segs,
+				      const struct kymo_seg *segs_end);
 void kymo_portable_init(void);
 void kymo_portable_forget(uint32_t slot);
 bool kymo_portable_idle(uint32_t slot);
@@ -176,5 +183,6 @@ void kymo_conns_after_fork(void);
 bool kymo_sessions_retry(void);
 
 /* describe.c: greet and describe */
+void kymo_read_comm(char *to, size_t bytes);
 
 #endif

@@ -249,6 +249,8 @@ int kymo_memory_map(struct kymo_memory *memory, const struct kymo_msg_attach *at
 	memory->rings = (struct kymo_ring *)(void *)(memory->base + attach->rings_offset);
 	error = find_marks(memory, attach);
 	if (!error)
+		error = kymo_contexts_read(&memory->contexts, kymo_memory_header(memory));
+	if (!error)
 		error = kymo_block_agree(memory);
 	if (error)
 		goto fail;

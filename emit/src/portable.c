@@ -312,9 +312,9 @@ out:
 	return verdict;
 }
 
-void kymo_portable_write(struct kymo_self *self, struct kymo_event *event, uint32_t slot,
-			 uint64_t step, const struct kymo_seg *segs,
-			 const struct kymo_seg *segs_end)
+enum kymo_verdict kymo_portable_write(struct kymo_self *self, struct kymo_event *event,
+				      uint32_t slot, uint64_t step, const struct kymo_seg *segs,
+				      const struct kymo_seg *segs_end)
 {
 	struct kymo_wait wait = { 0 };
 
@@ -323,7 +323,7 @@ void kymo_portable_write(struct kymo_self *self, struct kymo_event *event, uint3
 		uint32_t moved;
 
 		if (verdict == KYMO_SETTLED)
-			return;
+			return verdict;
 		if (verdict == KYMO_WAIT) {
 			kymo_wait(&wait);
 			/* This may be a child by now, of a handler that forked. */
@@ -331,8 +331,8 @@ void kymo_portable_write(struct kymo_self *self, struct kymo_event *event, uint3
 			continue;
 		}
 		moved = __atomic_load_n(&kymo_moved_to[slot], __ATOMIC_ACQUIRE);
-		if (!moved)
-			return;
+		if (!moved || kymo_with_contexts[slot])
+			return KYMO_GONE;
 		slot = moved - 1;
 	}
 }

@@ -13,6 +13,8 @@
 
 /* Restarts of one sequence before the record goes to the spill lane [ring.md 5.4]. */
 #define RESTARTS_MAX 64
+/* Pieces of a payload: 32 fields, in front of each and behind the last a run of staged bytes. */
+#define PIECES_MAX 65
 
 static const uint8_t zeros[KYMO_RECORD_MAX];
 static void write_words(struct kymo_event *event, uint64_t step, uint64_t w0, uint64_t w1,
@@ -26,6 +28,13 @@ struct kymo_rt kymo_runtime = {
 	.write_words = write_words,
 	.write_segs = write_segs,
 };
+
+/*
+ * Whether a slot serves sessions whose records have contexts. Said before its first session, and
+ * never changed: a thread that stops between tracepoint and ring, while one session ends and the
+ * next one takes the slot, must not write records of another layout.
+ */
+bool kymo_with_contexts[KYMO_SLOTS];
 
 /* Threads that hold pointers into a slot's memory outside a sequence; it stays mapped meanwhile. */
 static uint32_t holders[KYMO_SLOTS];
@@ -50,6 +59,7 @@ struct kymo_ring *kymo_hold(uint32_t slot)
 {
 	struct kymo_slot *from = &kymo_process->slots[slot];
 
+	kymo_self()->held[slot]++;
 	__atomic_add_fetch(&holders[slot], 1, __ATOMIC_SEQ_CST);
 	if (__atomic_load_n(&from->cpu_count, __ATOMIC_SEQ_CST))
 		return __atomic_load_n(&from->rings, __ATOMIC_RELAXED);
@@ -60,6 +70,14 @@ struct kymo_ring *kymo_hold(uint32_t slot)
 void kymo_release(uint32_t slot)
 {
 	__atomic_sub_fetch(&holders[slot], 1, __ATOMIC_SEQ_CST);
+	kymo_self()->held[slot]--;
+}
+
+/* kymo_holders_after_fork: in a new child, whose only thread is this one. */
+void kymo_holders_after_fork(const struct kymo_self *self)
+{
+	for (uint32_t slot = 0; slot < KYMO_SLOTS; slot++)
+		holders[slot] = self->held[slot];
 }
 
 void kymo_copy_segs(uint8_t *to, const struct kymo_seg *segs, const struct kymo_seg *segs_end)
@@ -191,7 +209,7 @@ static enum kymo_verdict rseq_attempt(struct kymo_event *event, uint32_t index,
 }
 
 /* A record that the first attempt did not write. */
-static __attribute__((noinline)) void
+static __attribute__((noinline)) enum kymo_verdict
 rseq_write_again(struct kymo_self *self, struct kymo_event *event, uint32_t index, uint64_t step,
 		 const struct kymo_seg *segs, const struct kymo_seg *segs_end)
 {
@@ -201,7 +219,7 @@ rseq_write_again(struct kymo_self *self, struct kymo_event *event, uint32_t inde
 	for (unsigned restarts = 0;; restarts++) {
 		switch (rseq_attempt(event, index, &record, restarts >= RESTARTS_MAX)) {
 		case KYMO_SETTLED:
-			return;
+			return KYMO_SETTLED;
 		case KYMO_RETRY:
 			break;
 		case KYMO_WAIT:
@@ -212,28 +230,94 @@ rseq_write_again(struct kymo_self *self, struct kymo_event *event, uint32_t inde
 			break;
 		case KYMO_GONE:
 			moved = __atomic_load_n(&kymo_moved_to[index], __ATOMIC_ACQUIRE);
-			if (!moved)
-				return;
+			if (!moved || kymo_with_contexts[index])
+				return KYMO_GONE;
 			index = moved - 1;
 		}
 	}
 }
 
-static inline void rseq_write(struct kymo_self *self, struct kymo_event *event, uint32_t index,
-			      uint64_t step, const struct kymo_seg *segs,
-			      const struct kymo_seg *segs_end)
+static inline enum kymo_verdict rseq_write(struct kymo_self *self, struct kymo_event *event,
+					   uint32_t index, uint64_t step,
+					   const struct kymo_seg *segs,
+					   const struct kymo_seg *segs_end)
 {
 	if (KYMO__LIKELY(step - KYMO_ONE_RECORD <= KYMO_RECORD_MAX) &&
 	    KYMO__LIKELY(kymo__sequence_segs(&kymo_process->slots[index], event, step, segs, segs_end)))
-		return;
-	rseq_write_again(self, event, index, step, segs, segs_end);
+		return KYMO_SETTLED;
+	return rseq_write_again(self, event, index, step, segs, segs_end);
 }
 #endif
 
-/* For the sessions in wanted, a bit for each slot. */
+/*
+ * For one session, which is followed to other rings. With contexts it is not: they are of the slot
+ * that is held. Returns: KYMO_SETTLED or KYMO_GONE.
+ */
+static inline enum kymo_verdict write_one(struct kymo_self *self, struct kymo_event *event,
+					  uint32_t slot, uint64_t step, const struct kymo_seg *segs,
+					  const struct kymo_seg *segs_end)
+{
+#if KYMO_ARCH_X86_64
+	if (kymo_kind == KYMO_KIND_RSEQ)
+		return rseq_write(self, event, slot, step, segs, segs_end);
+#endif
+	return kymo_portable_write(self, event, slot, step, segs, segs_end);
+}
+
+/* The same with the contexts of a slot that is held in front of the payload. */
+static enum kymo_verdict write_held(struct kymo_self *self, struct kymo_event *event, uint32_t slot,
+				    uint64_t step, const struct kymo_seg *segs,
+				    const struct kymo_seg *segs_end, const void *frame)
+{
+	uint64_t words[KYMO_CONTEXT_BYTES_MAX / 8 + 2];
+	struct kymo_seg all[PIECES_MAX + 1];
+	struct kymo_seg *end = all + 1;
+	uint32_t bytes = kymo_contexts_put(self, slot, frame, (uint8_t *)words);
+
+	memset((uint8_t *)words + bytes, 0, 8);
+	all[0] = (struct kymo_seg){ words, bytes | KYMO_SEG_STAGED };
+	/* Without the empty ones: of a staged piece a whole word is written, however short it is. */
+	for (; segs < segs_end && end < all + PIECES_MAX + 1; segs++)
+		if (segs->bytes & ~KYMO_SEG_STAGED)
+			*end++ = *segs;
+	if (segs < segs_end)
+		step = KYMO_ONE_RECORD + KYMO_RECORD_MAX; /* nothing makes such a record; it is counted */
+	return write_one(self, event, slot, step + bytes, all, end);
+}
+
+/*
+ * For one session with contexts. The slot is held all along: what they were made for is the memory
+ * that the record goes to.
+ */
+static __attribute__((noinline)) void write_with_contexts(struct kymo_self *self,
+							  struct kymo_event *event, uint32_t slot,
+							  uint64_t step, const struct kymo_seg *segs,
+							  const struct kymo_seg *segs_end,
+							  const void *frame)
+{
+	enum kymo_verdict verdict;
+	uint32_t moved;
+
+	for (;; slot = moved - 1) {
+		if (kymo_hold(slot)) {
+			verdict = write_held(self, event, slot, step, segs, segs_end, frame);
+			kymo_release(slot);
+			if (verdict == KYMO_SETTLED)
+				return;
+		}
+		moved = __atomic_load_n(&kymo_moved_to[slot], __ATOMIC_ACQUIRE);
+		if (!moved)
+			return;
+	}
+}
+
+/*
+ * For the sessions in wanted, a bit for each slot. frame: of the function that the tracepoint
+ * called.
+ */
 static __attribute__((noinline)) void write_to(uint32_t wanted, struct kymo_event *event,
 					       uint64_t step, const struct kymo_seg *segs,
-					       const struct kymo_seg *segs_end)
+					       const struct kymo_seg *segs_end, const void *frame)
 {
 	struct kymo_self *self = kymo_self();
 	int saved_errno = errno;
@@ -243,13 +327,10 @@ static __attribute__((noinline)) void write_to(uint32_t wanted, struct kymo_even
 	for (; wanted; wanted &= wanted - 1) {
 		uint32_t slot = (uint32_t)__builtin_ctz(wanted);
 
-#if KYMO_ARCH_X86_64
-		if (kymo_kind == KYMO_KIND_RSEQ) {
-			rseq_write(self, event, slot, step, segs, segs_end);
-			continue;
-		}
-#endif
-		kymo_portable_write(self, event, slot, step, segs, segs_end);
+		if (kymo_with_contexts[slot])
+			write_with_contexts(self, event, slot, step, segs, segs_end, frame);
+		else
+			write_one(self, event, slot, step, segs, segs_end);
 	}
 	self->busy--;
 	errno = saved_errno;
@@ -281,11 +362,13 @@ static void write_segs(struct kymo_event *event, uint64_t step, const struct kym
 	if (filters && bytes <= KYMO_RECORD_MAX)
 		wanted = kymo_filters_pass(filters, wanted, segs, segs_end, bytes - KYMO__BEFORE_PAYLOAD);
 	if (wanted)
-		write_to(wanted, event, step, segs, segs_end);
+		write_to(wanted, event, step, segs, segs_end, __builtin_frame_address(0));
+	/* Not by a jump: our frame is read meanwhile. */
+	__asm__ __volatile__("");
 }
 
 static __attribute__((noinline)) void write_staged(struct kymo_event *event, uint64_t step,
-						   const uint64_t *words)
+						   const uint64_t *words, const void *frame)
 {
 	struct kymo_seg seg = { words, (step - KYMO_ONE_RECORD - KYMO__BEFORE_PAYLOAD) | KYMO_SEG_STAGED };
 	uint32_t wanted = __atomic_load_n(&event->enabled, __ATOMIC_RELAXED);
@@ -294,7 +377,7 @@ static __attribute__((noinline)) void write_staged(struct kymo_event *event, uin
 	if (filters)
 		wanted = kymo_filters_pass(filters, wanted, &seg, &seg + 1, seg.bytes & ~KYMO_SEG_STAGED);
 	if (wanted)
-		write_to(wanted, event, step, &seg, &seg + 1);
+		write_to(wanted, event, step, &seg, &seg + 1, frame);
 }
 
 static void write_words(struct kymo_event *event, uint64_t step, uint64_t w0, uint64_t w1,
@@ -311,7 +394,7 @@ static void write_words(struct kymo_event *event, uint64_t step, uint64_t w0, ui
 		if (KYMO__LIKELY(only != NULL) && KYMO__LIKELY(kymo_filter_rejects(only, words)))
 			return;
 	}
-	write_staged(event, step, words);
+	write_staged(event, step, words, __builtin_frame_address(0));
 }
 
 KYMO_EXPORT void kymo_thread_init(void)
@@ -324,6 +407,11 @@ KYMO_EXPORT void kymo_thread_init(void)
 	kymo_refresh(self);
 	if (kymo_kind == KYMO_KIND_PORTABLE)
 		kymo_portable_claim_all(self);
+	for (uint32_t slot = 0; slot < KYMO_SLOTS; slot++)
+		if (kymo_with_contexts[slot] && kymo_hold(slot)) {
+			kymo_contexts_thread(self, slot);
+			kymo_release(slot);
+		}
 	errno = saved_errno;
 }
 

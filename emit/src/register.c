@@ -51,7 +51,8 @@ static void update_first(struct kymo_event *event)
 
 	if (enabled)
 		first = &kymo_process->slots[__builtin_ctz(enabled)];
-	if (enabled & (enabled - 1) || (enabled && kymo_kind != KYMO_KIND_RSEQ) || is_filtered)
+	if (enabled & (enabled - 1) || (enabled && kymo_kind != KYMO_KIND_RSEQ) || is_filtered ||
+	    (enabled && kymo_with_contexts[__builtin_ctz(enabled)]))
 		first = &kymo_process->out_of_line;
 	__atomic_store_n(&event->first, first, __ATOMIC_RELEASE);
 }

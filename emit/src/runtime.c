@@ -151,6 +151,8 @@ static void child_begins(void)
 			kymo_process->slots[slot] = slot_copies[slot];
 		else
 			kymo_portable_forget(slot);
+	kymo_counters_forget();
+	kymo_holders_after_fork(kymo_self());
 	kymo_process->generation = last_generation;
 }
 
@@ -165,7 +167,9 @@ void kymo_refresh(struct kymo_self *self)
 	if (KYMO__LIKELY(self->generation == kymo_process->generation))
 		return;
 	self->tid = (uint32_t)syscall(SYS_gettid);
+	self->pid = (uint32_t)getpid();
 	memset(self->claim, 0, sizeof(self->claim));
+	memset(self->contexts, 0, sizeof(self->contexts));
 	if (kymo_kind == KYMO_KIND_RSEQ)
 		self->inline_part.inline_tid = self->tid;
 	self->generation = kymo_process->generation;

@@ -29,6 +29,7 @@ static struct {
 	pid_t collector;
 	char session[64];
 	bool busy;    /* mapped, whether or not it is switched on */
+	bool used;    /* at any time: with or without contexts is decided */
 	bool retired; /* off, but the memory could not be unmapped yet */
 	/*
 	 * The session's other slot + 1, where its rings were before a change and will be after the
@@ -79,6 +80,7 @@ static void try_unmap(uint32_t slot, int looks_max)
 		if (kymo_slot_idle(slot) && (!portable || kymo_portable_idle(slot))) {
 			if (portable)
 				kymo_portable_unmap(slot);
+			kymo_counters_end(slot);
 			kymo_memory_unmap(&kymo_memories[slot]);
 			slots[slot].busy = slots[slot].retired = false;
 			return;
@@ -150,11 +152,16 @@ bool kymo_sessions_retry(void)
 	return left;
 }
 
-static int find_slot(void)
+/* A free slot that had such sessions before, else one that had none; see kymo_with_contexts. */
+static int find_slot(bool with_contexts)
 {
 	kymo_sessions_retry();
 	for (int slot = 0; slot < (int)KYMO_SLOTS; slot++)
-		if (!slots[slot].busy && !slots[slot].other)
+		if (!slots[slot].busy && !slots[slot].other && slots[slot].used &&
+		    kymo_with_contexts[slot] == with_contexts)
+			return slot;
+	for (int slot = 0; slot < (int)KYMO_SLOTS; slot++)
+		if (!slots[slot].used)
 			return slot;
 	return -1;
 }
@@ -172,6 +179,10 @@ static int slot_replace(uint32_t slot, const struct kymo_msg_attach *attach, int
 	error = kymo_memory_map(&new_memory, attach, fd);
 	if (error)
 		return error;
+	if (!kymo_contexts_agree(&new_memory.contexts, &old.contexts)) {
+		kymo_memory_unmap(&new_memory);
+		return EPROTO;
+	}
 	kymo_memories[slot] = new_memory;
 	value = kymo_memory_slot(&new_memory, attach->kind);
 	kymo_slot_publish(slot, &value);
@@ -187,11 +198,13 @@ static int slot_replace(uint32_t slot, const struct kymo_msg_attach *attach, int
  */
 static int slot_change(uint32_t from, const struct kymo_msg_attach *attach, int fd, int *to)
 {
+	bool with_contexts = kymo_with_contexts[from];
+	struct kymo_memory memory;
 	struct kymo_slot value;
 	int slot, error = 0;
 
 	kymo_sessions_retry();
-	slot = slots[from].other ? (int)slots[from].other - 1 : find_slot();
+	slot = slots[from].other ? (int)slots[from].other - 1 : find_slot(with_contexts);
 	if (fence_command < 0)
 		error = EOPNOTSUPP;
 	else if (slot < 0)
@@ -202,9 +215,15 @@ static int slot_change(uint32_t from, const struct kymo_msg_attach *attach, int 
 		close(fd);
 		return error;
 	}
-	error = kymo_memory_map(&kymo_memories[slot], attach, fd);
+	error = kymo_memory_map(&memory, attach, fd);
 	if (error)
 		return error;
+	if (!kymo_contexts_agree(&memory.contexts, &kymo_memories[from].contexts)) {
+		kymo_memory_unmap(&memory);
+		return EPROTO;
+	}
+	kymo_memories[slot] = memory;
+	kymo_with_contexts[slot] = with_contexts;
 	slots[slot] = slots[from];
 	slots[slot].other = from + 1;
 	slots[from].other = (uint32_t)slot + 1;
@@ -268,6 +287,7 @@ static int attach_again(struct kymo_conn *conn, const struct kymo_msg_attach *at
 static int attach_session(struct kymo_conn *conn, struct kymo_msg_attach *attach, int fd)
 {
 	struct kymo_conn *inherited;
+	struct kymo_memory memory;
 	struct kymo_slot value;
 	int slot, error;
 
@@ -298,14 +318,17 @@ static int attach_session(struct kymo_conn *conn, struct kymo_msg_attach *attach
 		conn->slot = slot;
 		return 0;
 	}
-	slot = find_slot();
-	if (slot < 0) {
-		close(fd);
-		return EUSERS;
-	}
-	error = kymo_memory_map(&kymo_memories[slot], attach, fd);
+	error = kymo_memory_map(&memory, attach, fd);
 	if (error)
 		return error;
+	slot = find_slot(memory.contexts.bits != 0);
+	if (slot < 0) {
+		kymo_memory_unmap(&memory);
+		return EUSERS;
+	}
+	kymo_memories[slot] = memory;
+	kymo_with_contexts[slot] = memory.contexts.bits != 0;
+	slots[slot].used = true;
 	slots[slot].collector = conn->collector;
 	memcpy(slots[slot].session, attach->session, sizeof(slots[slot].session));
 	slots[slot].busy = true;

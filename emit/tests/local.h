@@ -36,13 +36,16 @@ struct local {
 	struct kymo_mem *mem;
 };
 
-static inline void local_attach(struct local *local, uint32_t ring_bytes, uint32_t lane_count,
-				bool overwrite)
+/* For the session of a slot, with contexts as header has them. Returns what kymo_memory_map says. */
+static inline int local_attach_at(struct local *local, uint32_t slot_number, uint32_t ring_bytes,
+				  uint32_t lane_count, bool overwrite, const struct kymo_mem *header)
 {
 	struct kymo_msg_attach attach = { .msg = { KYMO_MSG_ATTACH, sizeof(attach) } };
 	uint32_t marks_offset = KYMO_MEM_HEADER_BYTES + lane_count * (uint32_t)sizeof(struct kymo_ring);
+	struct kymo_memory *memory = &kymo_memories[slot_number];
+	struct kymo_mem mem = *header;
 	struct kymo_slot slot;
-	int fd = memfd_create("kymo-test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int error, fd = memfd_create("kymo-test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
 	attach.abi = KYMO_ABI_VERSION;
 	attach.kind = kymo_kind;
@@ -53,28 +56,42 @@ static inline void local_attach(struct local *local, uint32_t ring_bytes, uint32
 	attach.data_offset =
 		(marks_offset + (overwrite ? lane_count * sizeof(struct kymo_marks) : 0) + 4095) & ~4095ull;
 	attach.mem_bytes = attach.data_offset + (uint64_t)lane_count * ring_bytes;
-	attach.serial = 77;
+	attach.serial = 77 + slot_number;
 	CHECK(!ftruncate(fd, (off_t)attach.mem_bytes), "size");
 	CHECK(!fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), "seals");
 	memset(local, 0, sizeof(*local));
+	mem.marks_offset = overwrite ? marks_offset : 0;
+	CHECK(pwrite(fd, &mem, sizeof(mem), 0) == sizeof(mem), "header");
 	if (overwrite) {
-		struct kymo_mem mem = { .marks_offset = marks_offset };
 		uint64_t tail = (uint32_t)(ring_bytes / KYMO_CHUNKS - (ring_bytes - 7));
 
-		CHECK(pwrite(fd, &mem, sizeof(mem), 0) == sizeof(mem), "header");
 		for (uint32_t lane = 0; lane < lane_count; lane++)
 			CHECK(pwrite(fd, &tail, sizeof(tail),
 				     (off_t)(KYMO_MEM_HEADER_BYTES + lane * sizeof(struct kymo_ring) +
 					     offsetof(struct kymo_ring, tail))) == sizeof(tail), "tail");
 	}
-	CHECK(!kymo_memory_map(&kymo_memories[0], &attach, dup(fd)), "writer's mapping");
-	local->view = kymo_memories[0];
+	error = kymo_memory_map(memory, &attach, dup(fd));
+	if (error) {
+		close(fd);
+		return error;
+	}
+	kymo_with_contexts[slot_number] = memory->contexts.bits != 0;
+	local->view = *memory;
 	local->view.fd = fd;
 	local->lane_count = lane_count;
 	local->ring_bytes = ring_bytes;
 	local->mem = kymo_memory_header(&local->view);
-	slot = kymo_memory_slot(&kymo_memories[0], kymo_kind);
-	kymo_slot_publish(0, &slot);
+	slot = kymo_memory_slot(memory, kymo_kind);
+	kymo_slot_publish(slot_number, &slot);
+	return 0;
+}
+
+static inline void local_attach(struct local *local, uint32_t ring_bytes, uint32_t lane_count,
+				bool overwrite)
+{
+	const struct kymo_mem header = { .magic = KYMO_MEM_MAGIC };
+
+	CHECK(!local_attach_at(local, 0, ring_bytes, lane_count, overwrite, &header), "writer's mapping");
 }
 
 static inline void local_enable(struct kymo_event *event, uint16_t id)

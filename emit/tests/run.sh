@@ -41,6 +41,10 @@ check "filter, compiles" compile gcc filter -O2
 for ring in rseq portable; do
 	check "filter, $ring" env KYMO_RING=$ring $out/filter-gcc host/kymo-filter/tests/vectors.txt
 done
+check "contexts, compiles" compile gcc context -O2
+for ring in rseq portable; do
+	check "contexts, $ring" env KYMO_RING=$ring $out/context-gcc
+done
 check "what filters cost, compiles" compile gcc filter_cost -O2
 check "what filters cost" $out/filter_cost-gcc
 

@@ -90,18 +90,23 @@ fn same_record(theirs: &Value, ours: &Record) -> Result<(), String> {
     let tid = if ours.tid == NOT_KNOWN { Value::from(-1) } else { ours.tid.into() };
     head("tid", tid)?;
     head("event", ours.event.as_str().into())?;
-    let fields = theirs["fields"].as_object().ok_or("no fields")?;
+    same_fields(&theirs["contexts"], &ours.contexts)?;
+    same_fields(&theirs["fields"], &ours.fields)
+}
+
+fn same_fields(theirs: &Value, ours: &Map<String, Value>) -> Result<(), String> {
+    let fields = theirs.as_object().ok_or("no fields")?;
     let visible: Map<String, Value> = fields
         .iter()
         .filter(|(name, _)| !is_length_of_other(name, fields))
         .map(|(k, v)| (k.clone(), v.clone()))
         .collect();
-    if !visible.keys().eq(ours.fields.keys()) {
-        return Err(format!("fields are {:?} and {:?}", visible.keys(), ours.fields.keys()));
+    if !visible.keys().eq(ours.keys()) {
+        return Err(format!("fields are {:?} and {:?}", visible.keys(), ours.keys()));
     }
     for (name, value) in &visible {
-        if !same_value(value, &ours.fields[name]) {
-            return Err(format!("{name} is {value} and {}", ours.fields[name]));
+        if !same_value(value, &ours[name]) {
+            return Err(format!("{name} is {value} and {}", ours[name]));
         }
     }
     Ok(())

@@ -28,9 +28,17 @@ pub struct Record {
     pub event: String,
     /// The payload.
     pub fields: Map<String, Value>,
+    /// What the session asked for besides; empty where it asked for nothing.
+    pub contexts: Map<String, Value>,
 }
 
 impl Record {
+    /// A context that is an integer.
+    #[track_caller]
+    pub fn context(&self, name: &str) -> i64 {
+        self.contexts.get(name).and_then(Value::as_i64).unwrap_or_else(|| panic!("no context {name} in {self:?}"))
+    }
+
     /// A field that is an unsigned integer.
     #[track_caller]
     pub fn number(&self, name: &str) -> u64 {
@@ -95,6 +103,7 @@ pub fn parse(code: i32, stdout: &str, stderr: String) -> Read {
             tid: value["tid"].as_u64().unwrap_or(NOT_KNOWN),
             event: text("event"),
             fields: value["fields"].as_object().cloned().unwrap_or_else(|| panic!("no fields in {line}")),
+            contexts: value["contexts"].as_object().cloned().unwrap_or_default(),
         });
     }
     read

@@ -31,6 +31,10 @@ def plain(field):
     raise TypeError(type(field))
 
 
+def is_asked_for(context):
+    return context in ("prio", "cgroup", "callstack") or context.startswith("perf_")
+
+
 def main():
     out = sys.stdout
     for message in bt2.TraceCollectionMessageIterator(sys.argv[1]):
@@ -44,7 +48,10 @@ def main():
             }
             # The kernel's packets are those of a CPU, and of no program.
             if "vpid" in packet:
-                record.update(pid=int(packet["vpid"]), proc=str(packet["procname"]))
+                # Of rings that programs share, each record says whose it is.
+                own = context if "vpid" in context else packet
+                record.update(pid=int(own["vpid"]), proc=str(own["procname"]))
+            record["contexts"] = {name: plain(value) for name, value in context.items() if is_asked_for(name)}
         elif isinstance(message, bt2._DiscardedEventsMessageConst):
             record = {
                 "lost": message.count,

@@ -25,7 +25,7 @@ struct kymo_filters;
 /*
  * State of one event in one object. first is what a tracepoint looks at: null when no session wants
  * the event, else the slot of the only one that does, or a slot without lanes when the record has
- * to go out of line: several sessions, a filter, or the portable ring.
+ * to go out of line: several sessions, a filter, contexts, or the portable ring.
  */
 struct kymo_event {
 	const struct kymo_slot *first;

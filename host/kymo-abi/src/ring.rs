@@ -108,6 +108,15 @@ pub struct PerfCounter {
 /// Counters that records can have.
 pub const PERF_MAX: usize = 4;
 
+/// What records have between thread id and payload, as the header of a memory says it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Contexts {
+    /// Bits [`context`].
+    pub bits: u32,
+    /// `type` and `config` of each counter; at most [`PERF_MAX`].
+    pub perf: Vec<(u32, u64)>,
+}
+
 /// What a collector notes for whoever finds the memory after its death, at [`NOTES_OFFSET`] of the header page. No program
 /// reads or writes it [spec/session.md 6].
 #[repr(C)]
@@ -409,6 +418,18 @@ impl<'a> View<'a> {
             return bad("mem_bytes", layout.mem_bytes);
         }
         Ok((layout, header.serial.load(Relaxed)))
+    }
+
+    /// Writes into the header what records have besides thread id and payload, before a program sees it.
+    pub fn write_contexts(&self, contexts: &Contexts) {
+        use std::sync::atomic::Ordering::Relaxed;
+        let header = self.header;
+        header.contexts.store(contexts.bits, Relaxed);
+        header.perf_count.store(contexts.perf.len().min(PERF_MAX) as u32, Relaxed);
+        for (to, (kind, config)) in header.perf.iter().zip(&contexts.perf) {
+            to.r#type.store(*kind, Relaxed);
+            to.config.store(*config, Relaxed);
+        }
     }
 
     /// Writes the header of a new memory, before a program sees it.

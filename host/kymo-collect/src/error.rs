@@ -71,6 +71,9 @@ pub enum Error {
         /// Process id of its collector.
         pid: u32,
     },
+    /// A context that is none, or that cannot be had here.
+    #[error("--context: {0}")]
+    Context(String),
     /// What was asked of a running session does not go.
     #[error("{0}")]
     Refused(String),

@@ -132,6 +132,7 @@ pub fn check_filters(filters: &[Filter]) -> Result<(), crate::Error> {
     })
 }
 
+const BY_FIELDS: &str = "a traced program filters by fields only";
 const HELP: &str = "record without this part, and give it to `kymo read --filter`";
 
 fn refusal(filter: &Filter, span: Span, message: &str) -> Error {
@@ -146,7 +147,10 @@ fn refusal(filter: &Filter, span: Span, message: &str) -> Error {
 fn find(expr: &Expr) -> Option<(Span, &'static str)> {
     let all = |parts: &[Expr]| parts.iter().find_map(find);
     match &expr.kind {
-        ExprKind::Context(_) => Some((expr.span, "a traced program filters by fields only")),
+        ExprKind::Context(_) => Some((expr.span, BY_FIELDS)),
+        ExprKind::Field(field) | ExprKind::Has(field) | ExprKind::Len(field) if field.is_context() => {
+            Some((expr.span, BY_FIELDS))
+        }
         ExprKind::Latency(_) => Some((expr.span, "a traced program looks at one record at a time")),
         ExprKind::Compare(Compare::Match | Compare::NoMatch, left, right) => match &right.kind {
             ExprKind::Text(glob) if glob.contains('?') || glob.matches('*').count() > 1 => {

@@ -9,6 +9,7 @@
 
 mod chunks;
 mod clock;
+mod context;
 mod control;
 mod drain;
 mod error;
@@ -42,6 +43,7 @@ mod triggers;
 mod watch;
 
 pub use chunks::{Chunk, Rotation, chunk_dirs, is_chunk_dir};
+pub use context::Contexts;
 pub use control::{Changed, Offered, ProgramView, View};
 pub use drain::RingUse;
 pub use error::Error;

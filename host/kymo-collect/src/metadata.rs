@@ -11,6 +11,7 @@ use kymo_ctf::write::{
 use kymo_ftrace::Naming;
 
 use crate::clock::Estimate;
+use crate::context::Contexts;
 use crate::ids::Registry;
 use crate::session::Format;
 
@@ -23,6 +24,8 @@ pub(crate) struct Metadata {
     pub boot: [u8; 16],
     pub clock: Clock,
     pub env: Vec<(String, EnvValue)>,
+    /// Contexts of the programs' records.
+    pub contexts: Contexts,
     /// Events of the kernel's stream class, where the session has one.
     pub kernel: Option<Vec<EventClass>>,
 }
@@ -30,13 +33,16 @@ pub(crate) struct Metadata {
 impl Metadata {
     /// Writes the file `metadata`, complete.
     pub(crate) fn write(&self, registry: &Registry, estimate: &Estimate) -> io::Result<()> {
+        let contexts = |kind| if kind == StreamKind::User { self.contexts.fields() } else { Vec::new() };
         let meta = TraceMeta {
             uuid: self.uuid,
             env: self.env.clone(),
             clock: self.clock(estimate),
             streams: [(StreamKind::User, Some(&registry.events)), (StreamKind::Kernel, self.kernel.as_ref())]
                 .into_iter()
-                .filter_map(|(kind, events)| Some(StreamClass { kind, events: events?.clone() }))
+                .filter_map(|(kind, events)| {
+                    Some(StreamClass { kind, contexts: contexts(kind), events: events?.clone() })
+                })
                 .collect(),
         };
         let bytes = match self.format {

@@ -16,6 +16,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::chunks::{Chunk, Chunks, RotateJob, RotatedPart, Rotation};
 use crate::clock::{Calibration, Source, choose};
+use crate::context::Contexts;
 use crate::control::{Changed, Control, Found, Offered, ToControl, View};
 use crate::drain::{Counters, Drain, Report, RingUse, ToDrain};
 use crate::kernel::{self, Kernel, KernelConfig, KernelPart, KernelWatch, Needs, ReadyWatch, Recording};
@@ -69,6 +70,8 @@ pub struct Config {
     pub patterns: Patterns,
     /// Which records of them: those that all filters for their event select, decided in the program [spec/filter.md 6].
     pub filters: Vec<Filter>,
+    /// What records say besides thread and fields.
+    pub contexts: Contexts,
     /// Bytes of one ring: a power of two between 4 KiB and 1 GiB.
     pub ring_bytes: u32,
     /// Bytes of all rings together.
@@ -112,6 +115,7 @@ impl Config {
             scope: Scope::All,
             patterns: Patterns::new(&[], &[]).unwrap_or_default(),
             filters: Vec::new(),
+            contexts: Contexts::default(),
             ring_bytes: 4 << 20,
             memory_bytes_max: 1 << 30,
             poll: Duration::from_millis(1),
@@ -198,6 +202,7 @@ impl Session {
             uuid,
             boot: random_uuid("/proc/sys/kernel/random/boot_id", 0),
             clock: source.0,
+            contexts: config.contexts.clone(),
             env: environment(&config.name, source.0, &created, kernel.as_ref().map(Kernel::naming)),
             kernel: kernel.as_ref().map(|kernel| kernel.classes.clone()),
         };
@@ -222,7 +227,7 @@ impl Session {
             let (hz, fired) = (estimate.frequency_hz, fired.clone());
             let origin = i128::from(estimate.offset_s) * 1_000_000_000
                 + i128::from(estimate.offset_cycles) * 1_000_000_000 / i128::from(hz);
-            let mut of_programs = Watch::new(&asked.of_programs(), fired.clone(), hz, origin);
+            let mut of_programs = Watch::new(&asked.of_programs(), &config.contexts, fired.clone(), (hz, origin));
             if !asked.events.is_empty() {
                 let of_kernel = config.kernel.as_ref().unwrap_or(&config.kernel_base);
                 let needs = Needs { config: of_kernel, source, poll: config.poll, clock: (hz, origin), fired };

@@ -15,11 +15,12 @@ use kymo_ctf::write::{EventClass, FieldClass, Number};
 use kymo_filter::{Context, Event, Field, Filter, Kind, Label, Matcher, OPEN_MAX, Place, Record, Step, Value};
 
 use crate::clock::extend;
+use crate::context::Contexts;
 use crate::kernel::{ThreadNames, payload};
 
 /// Event by which a program asks for a snapshot.
 pub(crate) const REQUEST: &str = "kymo:snapshot";
-/// Bytes in front of a payload: header and thread.
+/// Bytes in front of contexts and payload: header and thread.
 const HEAD_BYTES: usize = 12;
 /// What has fired and was not dealt with yet; more is dropped, because the limits would drop it too.
 pub(crate) const FIRED_MAX: usize = 64;
@@ -104,6 +105,9 @@ pub(crate) struct Watch {
     /// The kernel's by its id: position in `events`, and classes of the fields.
     of_kernel: HashMap<u16, (usize, Vec<FieldClass>)>,
     threads: ThreadNames,
+    /// What stands in front of every payload of programs.
+    contexts: Shape,
+    context_fields: Vec<Field>,
     request_ids: Vec<u16>,
     fired: SyncSender<Fired>,
     /// Clock: cycles per second, and nanoseconds of cycle 0 since 1970.
@@ -114,7 +118,13 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    pub(crate) fn new(conditions: &[Filter], fired: SyncSender<Fired>, frequency_hz: u64, origin_ns: i128) -> Watch {
+    /// `clock`: cycles per second, and nanoseconds of cycle 0 since 1970.
+    pub(crate) fn new(
+        conditions: &[Filter],
+        contexts: &Contexts,
+        fired: SyncSender<Fired>,
+        (frequency_hz, origin_ns): (u64, i128),
+    ) -> Watch {
         let condition = |filter: &Filter| Condition { filter: filter.clone(), text: filter.to_string(), matcher: None };
         let conditions = conditions.iter().map(condition).collect();
         Watch {
@@ -123,6 +133,8 @@ impl Watch {
             of_programs: Vec::new(),
             of_kernel: HashMap::new(),
             threads: ThreadNames::new(),
+            contexts: contexts.shape(),
+            context_fields: contexts.filter_fields().collect(),
             request_ids: Vec::new(),
             fired,
             frequency_hz,
@@ -137,7 +149,9 @@ impl Watch {
         if class.name == REQUEST {
             self.request_ids.push(class.id);
         }
-        self.events.push(event(class));
+        let mut event = event(class);
+        event.fields.extend(self.context_fields.iter().cloned());
+        self.events.push(event);
         self.fit();
     }
 
@@ -176,12 +190,14 @@ impl Watch {
             let time = extend(word >> 16, now);
             let known = self.of_programs.get(usize::from(word as u16).wrapping_sub(1));
             let shape = known.and_then(|(_, shape)| shape.as_ref());
-            let Some(fields) = shape.and_then(|shape| shape.fields(&bytes[at + HEAD_BYTES..])) else { break };
+            let Some(contexts) = self.contexts.fields(&bytes[at + HEAD_BYTES..]) else { break };
+            let payload = at + HEAD_BYTES + contexts.bytes;
+            let Some(fields) = shape.and_then(|shape| shape.fields(&bytes[payload..])) else { break };
             if time > until {
                 break;
             }
             found.push(Found { time, lane, at });
-            at += HEAD_BYTES + fields.bytes;
+            at = payload + fields.bytes;
             span = Span { bytes: at as u32, records: span.records + 1 };
         }
         span
@@ -194,9 +210,21 @@ impl Watch {
         let tid = u32::from_le_bytes(head[8..].try_into().unwrap_or_default());
         let Some((event, Some(shape))) = self.of_programs.get(usize::from(id).wrapping_sub(1)) else { return };
         let event = *event;
-        let Some(fields) = shape.fields(&bytes[HEAD_BYTES..]) else { return };
+        let Some(contexts) = self.contexts.fields(&bytes[HEAD_BYTES..]) else { return };
+        let Some(fields) = shape.fields(&bytes[HEAD_BYTES + contexts.bytes..]) else { return };
+        let named =
+            |name: &str| self.context_fields.iter().position(|field| field.name.trim_start_matches('$') == name);
+        let own_vpid = match named("vpid").and_then(|at| contexts.get(at)) {
+            Some(Raw::Int(vpid)) => u32::try_from(vpid).unwrap_or(origin.vpid),
+            _ => origin.vpid,
+        };
+        let own_name = match named("procname").and_then(|at| contexts.get(at)) {
+            Some(Raw::Array(_, name)) => String::from_utf8_lossy(name).trim_end_matches('\0').to_owned(),
+            _ => origin.procname.to_owned(),
+        };
+        let origin = &Origin { cpu: origin.cpu, vpid: own_vpid, procname: &own_name };
         let ns = self.ns(time);
-        let seen = Seen { fields: &fields, event: &self.events[event], ns, tid, origin };
+        let seen = Seen { fields: &fields, contexts: &contexts, event: &self.events[event], ns, tid, origin };
         if self.request_ids.contains(&id) {
             let why = match fields.get(0) {
                 Some(Raw::Text(text)) => String::from_utf8_lossy(text).into_owned(),
@@ -339,6 +367,8 @@ impl Record for KernelSeen<'_> {
 /// A record as a filter sees it.
 struct Seen<'a> {
     fields: &'a Fields<'a>,
+    /// As fields, they come behind those.
+    contexts: &'a Fields<'a>,
     event: &'a Event,
     ns: i128,
     tid: u32,
@@ -347,7 +377,12 @@ struct Seen<'a> {
 
 impl Record for Seen<'_> {
     fn field(&self, place: &Place) -> Value<'_> {
-        let Some(raw) = self.fields.get(place.field) else { return Value::Absent };
+        let of_payload = self.fields.len();
+        let raw = match place.field.checked_sub(of_payload) {
+            None => self.fields.get(place.field),
+            Some(context) => self.contexts.get(context),
+        };
+        let Some(raw) = raw else { return Value::Absent };
         match (raw, &place.steps[..]) {
             (Raw::Array(scalar, bytes), [Step::Element(index)]) => {
                 let size = scalar.bytes() as usize;
@@ -400,7 +435,7 @@ pub(crate) fn event(class: &EventClass) -> Event {
 }
 
 /// The kind of a field, as filters know it.
-fn kind(class: &FieldClass) -> Kind {
+pub(crate) fn kind(class: &FieldClass) -> Kind {
     match class {
         FieldClass::Number(number) => kind_of(*number),
         FieldClass::Enum { number, labels } => {

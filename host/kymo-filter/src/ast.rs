@@ -183,6 +183,27 @@ pub struct FieldRef {
     pub steps: Vec<Step>,
 }
 
+impl FieldRef {
+    /// Whether it is a context that a session records where it was asked for, `$prio`: spec/context.md.
+    pub fn is_context(&self) -> bool {
+        self.name.strip_prefix('$').is_some_and(is_recorded_context)
+    }
+}
+
+/// The name under which events have a context of their records as a field: `$prio`. No other field has such a name.
+pub fn context_field(member: &str) -> String {
+    format!("${member}")
+}
+
+/// Whether a member of records' contexts is one that filters know: spec/context.md.
+pub fn is_recorded_context(member: &str) -> bool {
+    RECORDED.contains(&member) || member.strip_prefix(COUNTER).is_some_and(|name| !name.is_empty())
+}
+
+/// Contexts that a session records where it was asked for, and the first part of the names of counters.
+pub(crate) const RECORDED: [&str; 3] = ["prio", "cgroup", "callstack"];
+const COUNTER: &str = "perf_";
+
 /// One step into a field.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Step {

@@ -61,6 +61,10 @@ impl Layout {
         let mut layout = Self { places: Vec::new(), walks: Vec::new(), min_bytes: 0 };
         let mut at = Some(0);
         for field in &event.fields {
+            if field.name.starts_with('$') {
+                layout.places.push(None); // a context is not in the payload
+                continue;
+            }
             layout.places.push(at.map(|at| (layout.walks.len(), at)));
             let Some(start) = at else { continue };
             let variable = match &field.kind {

@@ -22,7 +22,10 @@ mod token;
 mod units;
 mod wakeup;
 
-pub use ast::{Arith, Compare, Context, Expr, ExprKind, FieldRef, Filter, Key, Latency, Named, Pattern, Step};
+pub use ast::{
+    Arith, Compare, Context, Expr, ExprKind, FieldRef, Filter, Key, Latency, Named, Pattern, Step, context_field,
+    is_recorded_context,
+};
 pub use check::Checked;
 pub use compile::{CompileError, compile};
 pub use error::{Error, Span};

@@ -1,6 +1,9 @@
 //! Tokens to expressions, by strength of binding [spec/filter.md 2].
 
-use crate::ast::{Arith, Compare, Context, Expr, ExprKind, FieldRef, Filter, Key, Latency, Pattern, Source, Step};
+use crate::ast::{
+    Arith, Compare, Context, Expr, ExprKind, FieldRef, Filter, Key, Latency, Pattern, RECORDED, Source, Step,
+    context_field, is_recorded_context,
+};
 use crate::error::{Error, Span, either, near};
 use crate::token::{Placed, Token, tokens};
 
@@ -9,6 +12,9 @@ pub const DEPTH_MAX: usize = 64;
 /// Bytes of an expression that are accepted.
 pub const TEXT_BYTES_MAX: usize = 1 << 16;
 
+/// All contexts, for messages.
+pub(crate) const CONTEXTS: &str =
+    "$time, $cpu, $pid, $tid, $proc, $event, and where they were recorded $prio, $cgroup, $perf_NAME, $callstack";
 const FUNCTIONS: [&str; 4] = ["has", "len", "latency", "wakeup"];
 /// Strength of the bindings that are not arithmetic.
 const OR: u8 = 1;
@@ -306,6 +312,9 @@ impl Parser<'_> {
         let kind = match token {
             Token::Int(value) => ExprKind::Int(value),
             Token::Float(value) => ExprKind::Float(value),
+            Token::Dollar(name) if is_recorded_context(&name) => {
+                ExprKind::Field(self.path(None, context_field(&name))?)
+            }
             Token::Dollar(name) => ExprKind::Context(self.context(&name, span)?),
             Token::Text(text) if self.is_sign(".") => self.qualified(text, span)?,
             Token::Text(text) => ExprKind::Text(text),
@@ -368,11 +377,11 @@ impl Parser<'_> {
 
     fn context(&self, name: &str, span: Span) -> Result<Context, Error> {
         Context::ALL.iter().find(|(known, _)| *known == name).map(|&(_, context)| context).ok_or_else(|| {
-            let near = near(name, Context::ALL.iter().map(|(known, _)| *known));
-            let list = "contexts are $time, $cpu, $pid, $tid, $proc and $event";
+            let near = near(name, Context::ALL.iter().map(|(known, _)| *known).chain(RECORDED));
+            let list = format!("contexts are {CONTEXTS}");
             let help = match near.first() {
                 Some(near) => format!("did you mean `${near}`? {list}"),
-                None => list.into(),
+                None => list,
             };
             self.error(span, format!("there is no context `${name}`"), help)
         })

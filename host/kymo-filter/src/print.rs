@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Formatter, Write as _};
 
-use crate::ast::{Arith, Expr, ExprKind, FieldRef, Filter, Key, Latency, Pattern, Step};
+use crate::ast::{Arith, Expr, ExprKind, FieldRef, Filter, Key, Latency, Pattern, Step, is_recorded_context};
 use crate::token::is_word;
 
 /// Words that a field's name must be told from.
@@ -174,7 +174,8 @@ fn is_name(text: &str) -> bool {
 }
 
 fn name(f: &mut Formatter<'_>, name: &str) -> fmt::Result {
-    if is_name(name) && !RESERVED.contains(&name) { f.write_str(name) } else { write!(f, "`{name}`") }
+    let is_context = name.strip_prefix('$').is_some_and(|of| is_name(of) && is_recorded_context(of));
+    if is_context || is_name(name) && !RESERVED.contains(&name) { f.write_str(name) } else { write!(f, "`{name}`") }
 }
 
 /// Text between quotes.

@@ -1,6 +1,7 @@
 //! Text to tokens [spec/filter.md 1]. Every token knows its place.
 
 use crate::error::{Error, Span, either, near};
+use crate::parse::CONTEXTS;
 use crate::units;
 
 /// One token.
@@ -146,8 +147,7 @@ impl<'a> Lexer<'a> {
         self.at += 1;
         let name = self.take(is_word).to_owned();
         if name.is_empty() {
-            let help =
-                "contexts are $time, $cpu, $pid, $tid, $proc and $event; in a shell, put the filter in single quotes";
+            let help = format!("contexts are {CONTEXTS}; in a shell, put the filter in single quotes");
             return Err(self.error(start, "`$` without a name", help));
         }
         Ok(Token::Dollar(name))

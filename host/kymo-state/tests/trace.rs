@@ -29,7 +29,7 @@ fn meta() -> TraceMeta {
             offset_cycles: 0,
             precision_cycles: 0,
         },
-        streams: vec![StreamClass { kind: StreamKind::Kernel, events: classes(FIRST_ID) }],
+        streams: vec![StreamClass { kind: StreamKind::Kernel, contexts: Vec::new(), events: classes(FIRST_ID) }],
     }
 }
 

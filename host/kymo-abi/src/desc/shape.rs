@@ -73,6 +73,12 @@ fn count(bytes: &[u8], at: &mut usize) -> Option<u32> {
 }
 
 impl<'a> Fields<'a> {
+    /// How many there are.
+    #[allow(clippy::len_without_is_empty, reason = "nobody asks that of a record")]
+    pub fn len(&self) -> usize {
+        self.shape.fields.len()
+    }
+
     /// The value of field `index`, in the order of the declaration.
     pub fn get(&self, index: usize) -> Option<Raw<'a>> {
         let ty = self.shape.fields.get(index)?;

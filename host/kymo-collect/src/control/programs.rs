@@ -266,6 +266,7 @@ impl Control {
         if let Some(time) = self.config.block {
             memory.view().let_writers_wait(time.as_nanos() as u64);
         }
+        memory.view().write_contexts(self.config.contexts.header());
         note_owner(&memory, self.metadata.uuid, vpid, procname, made_cycles);
         self.memory_used += charge;
         self.memory_used_max = self.memory_used_max.max(self.memory_used);

@@ -16,6 +16,7 @@ use kymo_tracefs::{Chosen, CpuReader, Instance, Settings, Tracefs};
 use super::conditions::{Asked, Nameable};
 use super::{KernelConfig, STATE_FIRST_ID, clock_of};
 use crate::clock::{Source, extend};
+use crate::context::Contexts;
 use crate::watch::{Fired, Watch, event};
 use crate::{Error, priority};
 
@@ -86,7 +87,7 @@ impl ReadyWatch {
                 known.push(Known { nameable, format, class });
             }
         }
-        let mut watch = Watch::new(&asked.kernel, needs.fired, needs.clock.0, needs.clock.1);
+        let mut watch = Watch::new(&asked.kernel, &Contexts::default(), needs.fired, needs.clock);
         watch.learn_kernel(known.iter().map(|known| &known.class));
         if let Some(error) = watch.unfit().first() {
             return Err(Error::Trigger(error.clone()));

@@ -37,6 +37,14 @@ impl Metadata {
         members.iter().filter(|member| !member.hidden).map(|member| &*member.name)
     }
 
+    /// The structure that all records of an event's stream have in front of the payload; the event by its position.
+    pub(crate) fn context_members(&self, event: usize) -> &[Member] {
+        let id = self.events.get(event).map(|event| event.id);
+        let holds = |stream: &&StreamClass| id.and_then(|id| stream.events.get(id)) == u32::try_from(event).ok();
+        let context = self.streams.iter().find(holds).and_then(|stream| stream.common_context);
+        context.map_or(&[], |class| self.members(class))
+    }
+
     /// Members of a structure.
     #[inline]
     pub(crate) fn members(&self, class: ClassId) -> &[Member] {

@@ -66,6 +66,11 @@ impl Metadata {
         event.payload.map_or_else(Vec::new, |class| self.infos(self.members(class)))
     }
 
+    /// What all records of an event's stream have in front of the payload; the event by its position.
+    pub fn contexts(&self, event: usize) -> Vec<FieldInfo<'_>> {
+        self.infos(self.context_members(event))
+    }
+
     fn infos<'m>(&'m self, members: &'m [Member]) -> Vec<FieldInfo<'m>> {
         let info = |(position, member): (usize, &'m Member)| FieldInfo {
             name: &member.name,

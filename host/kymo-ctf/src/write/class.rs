@@ -26,6 +26,8 @@ impl StreamKind {
 pub struct StreamClass {
     /// Which one.
     pub kind: StreamKind,
+    /// What its records have in front of the payload besides the thread [spec/context.md]: programs' records only.
+    pub contexts: Vec<Field>,
     /// Event types; ids are distinct.
     pub events: Vec<EventClass>,
 }

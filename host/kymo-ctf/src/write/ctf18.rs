@@ -102,9 +102,13 @@ fn stream(out: &mut String, meta: &TraceMeta, class: &StreamClass) {
          \t\tuint64_t content_size;\n\t\tuint64_t packet_size;\n\t\tuint64_t packet_seq_num;\n\
          \t\tuint64_t events_discarded;\n\t\tuint32_t cpu_id;\n{packet}\t}};\n\
          \tevent.header := struct {{\n\t\tuint16_t id;\n\t\t{short} timestamp;\n\t}};\n\
-         \tevent.context := struct {{\n{record}\t}};\n}};\n\n",
+         \tevent.context := struct {{\n{record}",
         class.kind.id()
     );
+    for named in names::named(&class.contexts) {
+        field(out, &named);
+    }
+    out.push_str("\t};\n};\n\n");
 }
 
 fn event_block(out: &mut String, event: &EventClass, kind: StreamKind) {

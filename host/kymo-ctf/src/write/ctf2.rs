@@ -83,7 +83,7 @@ fn stream_class(meta: &TraceMeta, class: &StreamClass) -> Value {
         member("events_discarded", role(unsigned(64), "discarded-event-record-counter-snapshot")),
         member("cpu_id", unsigned(32)),
     ];
-    let record = match class.kind {
+    let mut record = match class.kind {
         StreamKind::User => {
             packet.extend([member("vpid", unsigned(32)), member("lane", unsigned(32)), member("procname", chars(16))]);
             vec![member("vtid", unsigned(32))]
@@ -94,6 +94,7 @@ fn stream_class(meta: &TraceMeta, class: &StreamClass) -> Value {
             member("preempt_count", unsigned(8)),
         ],
     };
+    record.extend(names::named(&class.contexts).iter().flat_map(|named| field(named, "event-record-common-context")));
     json!({
         "type": "data-stream-class",
         "id": class.kind.id(),
@@ -108,7 +109,7 @@ fn stream_class(meta: &TraceMeta, class: &StreamClass) -> Value {
 }
 
 fn event_class(event: &EventClass, kind: StreamKind) -> Value {
-    let members = names::named(&event.fields).iter().flat_map(field).collect();
+    let members = names::named(&event.fields).iter().flat_map(|named| field(named, "event-record-payload")).collect();
     let mut class = json!({
         "type": "event-record-class",
         "id": event.id,
@@ -122,9 +123,9 @@ fn event_class(event: &EventClass, kind: StreamKind) -> Value {
     class
 }
 
-/// One member, or two where a length goes in front.
-fn field(named: &Named<'_>) -> Vec<Value> {
-    let location = || json!({ "origin": "event-record-payload", "path": [named.length] });
+/// One member, or two where a length goes in front; `origin` is the structure that they stand in.
+fn field(named: &Named<'_>, origin: &str) -> Vec<Value> {
+    let location = || json!({ "origin": origin, "path": [named.length] });
     let class = match &named.field.class {
         FieldClass::Number(scalar) => number(*scalar),
         FieldClass::Enum { number: scalar, labels } => {

@@ -33,7 +33,7 @@ pub fn meta(events: Vec<(u16, EventDesc)>, enums: Vec<EnumDesc>) -> TraceMeta {
             offset_cycles: 123_456_789,
             precision_cycles: 100,
         },
-        streams: vec![StreamClass { kind: StreamKind::User, events }],
+        streams: vec![StreamClass { kind: StreamKind::User, contexts: Vec::new(), events }],
     }
 }
 

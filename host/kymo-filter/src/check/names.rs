@@ -122,6 +122,15 @@ impl<'a> Names<'a> {
             return Ok(());
         }
         let has_field = scope.iter().any(|event| event.resolve(&field.name, &[]).is_some());
+        if field.is_context() && !has_field {
+            let member = field.name.trim_start_matches('$');
+            let how = match member.strip_prefix("perf_") {
+                Some(counter) => format!("perf:{}", counter.replace('_', "-")),
+                None => member.to_owned(),
+            };
+            let message = format!("no record has the context `{}`", field.name);
+            return Err(self.error(span, message, format!("record it: `kymo record --context {how}`")));
+        }
         let (message, help) = match has_field {
             true => (format!("`{}` does not have this inside", field.name), self.inside(&scope, &field.name)),
             false => (format!("no event has a field `{}`", field.name), self.instead(&scope, field)),

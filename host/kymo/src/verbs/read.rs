@@ -45,7 +45,8 @@ pub struct Args {
     /// One JSON object a line: times in nanoseconds since 1970, bytes in hexadecimal, NaN and infinities as strings
     #[arg(long)]
     json: bool,
-    /// What to show: time, delta, cpu, proc, pid, tid, event, names of payload fields, `*` for all of those
+    /// What to show: time, delta, cpu, proc, pid, tid, event, names of payload fields, contexts such as `$prio`, `*` for all
+    /// fields and contexts
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     fields: Option<Vec<String>>,
     /// Only events whose name matches, such as `motor:*` (may be given several times)

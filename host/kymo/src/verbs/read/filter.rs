@@ -3,7 +3,10 @@
 //! A trace's metadata tells names and kinds of fields, so an expression that makes no sense is refused before anything is printed.
 
 use kymo_ctf::read::{self, FieldInfo, FieldKind, Fields, Trace};
-use kymo_filter::{Checked, Context, Event, Field, Filter, Kind, Label, Matcher, OPEN_MAX, Place, Step, Value};
+use kymo_filter::{
+    Checked, Context, Event, Field, Filter, Kind, Label, Matcher, OPEN_MAX, Place, Step, Value, context_field,
+    is_recorded_context,
+};
 
 /// All filters of a run.
 #[derive(Default)]
@@ -29,8 +32,12 @@ impl Filters {
         let (mut all, mut events) = (Self::default(), Vec::new());
         for trace in traces {
             all.first.push(events.len());
-            for event in &trace.metadata.events {
-                events.push(Event { name: event.name.clone(), fields: fields(trace.metadata.fields(event)) });
+            for (position, event) in trace.metadata.events.iter().enumerate() {
+                let mut fields = fields(trace.metadata.fields(event));
+                let contexts = self::fields(trace.metadata.contexts(position)).into_iter();
+                let asked_for = contexts.filter(|context| is_recorded_context(&context.name));
+                fields.extend(asked_for.map(|Field { name, kind }| Field { name: context_field(&name), kind }));
+                events.push(Event { name: event.name.clone(), fields });
             }
         }
         for text in texts {
@@ -128,7 +135,11 @@ struct View<'r, 'a>(&'r read::Record<'a>);
 
 impl kymo_filter::Record for View<'_, '_> {
     fn field(&self, place: &Place) -> Value<'_> {
-        let Some(mut value) = self.0.payload.get(&place.name) else { return Value::Absent };
+        let found = match place.name.strip_prefix('$') {
+            Some(context) => self.0.common_context.get(context),
+            None => self.0.payload.get(&place.name),
+        };
+        let Some(mut value) = found else { return Value::Absent };
         for step in &place.steps {
             let inner = match (&value, step) {
                 (read::Value::Struct(fields), Step::Member(name)) => Fields::get(fields, name),

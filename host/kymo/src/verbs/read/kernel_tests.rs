@@ -123,9 +123,12 @@ impl Cpu {
             offset_cycles: 0,
             precision_cycles: 0,
         };
-        let mut streams = vec![StreamClass { kind: StreamKind::Kernel, events }];
+        let mut streams = vec![StreamClass { kind: StreamKind::Kernel, contexts: Vec::new(), events }];
         if program.is_some() {
-            streams.insert(0, StreamClass { kind: StreamKind::User, events: vec![event(1, "motor:step", &[])] });
+            streams.insert(
+                0,
+                StreamClass { kind: StreamKind::User, contexts: Vec::new(), events: vec![event(1, "motor:step", &[])] },
+            );
         }
         let mut metadata = metadata_ctf18(&TraceMeta { uuid: [1; 16], env: vec![], clock, streams });
         if !self.has_tid {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use kymo_ctf::read::Trace;
-use kymo_filter::glob_matches as matches;
+use kymo_filter::{glob_matches as matches, is_recorded_context};
 
 /// The columns around the payload.
 #[derive(Clone, Copy, Default)]
@@ -33,6 +33,7 @@ pub struct Selection {
     pub explicit: bool,
     all_fields: bool,
     fields: Vec<String>,
+    contexts: bool,
     /// By trace and event.
     events: Vec<Vec<Shown>>,
     unmatched: Vec<String>,
@@ -57,6 +58,7 @@ impl Selection {
             explicit: fields.is_some(),
             all_fields: true,
             fields: Vec::new(),
+            contexts: contexts_of(traces).next().is_some(),
             events,
             unmatched: globs.iter().filter(|glob| !known(glob)).cloned().collect(),
         };
@@ -86,7 +88,11 @@ impl Selection {
             .iter()
             .flat_map(|t| t.metadata.events.iter().flat_map(|event| t.metadata.field_names(event)))
             .collect();
-        if let Some(unknown) = self.fields.iter().find(|name| !known.contains(name.as_str())) {
+        let is_known = |name: &str| match name.strip_prefix('$') {
+            Some(context) => contexts_of(traces).any(|known| known == context),
+            None => known.contains(name),
+        };
+        if let Some(unknown) = self.fields.iter().find(|name| !is_known(name)) {
             let some: Vec<&str> = known.iter().copied().take(20).collect();
             anyhow::bail!(
                 "--fields: {unknown:?} is not time, delta, cpu, proc, pid, tid, event or *, and no event of the trace has such a \
@@ -113,10 +119,27 @@ impl Selection {
         self.columns.proc || self.columns.pid || self.columns.tid
     }
 
+    /// Whether records may have contexts that were asked for.
+    pub fn has_contexts(&self) -> bool {
+        self.contexts
+    }
+
+    /// Whether a context of the record is shown: `$prio`.
+    pub fn has_context(&self, name: &str) -> bool {
+        let is_named = || self.fields.iter().any(|field| field.strip_prefix('$') == Some(name));
+        is_recorded_context(name) && (self.all_fields || is_named())
+    }
+
     /// Whether a payload field is shown.
     pub fn has_field(&self, name: &str) -> bool {
         self.all_fields || self.fields.iter().any(|field| field == name)
     }
+}
+
+/// Contexts of the traces that were asked for when they were recorded.
+fn contexts_of(traces: &[Trace]) -> impl Iterator<Item = &str> {
+    let infos = traces.iter().flat_map(|t| (0..t.metadata.events.len()).flat_map(|event| t.metadata.contexts(event)));
+    infos.map(|info| info.name).filter(|name| is_recorded_context(name))
 }
 
 /// Whether an event is one of a state dump, by its name: LTTng's, or one of those that only kymo writes.

@@ -39,6 +39,7 @@ fn trace() -> Vec<Trace> {
         },
         streams: vec![StreamClass {
             kind: StreamKind::User,
+            contexts: Vec::new(),
             events: vec![
                 event(
                     1,

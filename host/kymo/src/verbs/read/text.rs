@@ -6,7 +6,7 @@
 
 use std::io::Write as _;
 
-use kymo_ctf::read::{Base, Fields, Loss, Number, Record, Trace, Value};
+use kymo_ctf::read::{Base, Loss, Number, Record, Trace, Value};
 
 use super::select::Selection;
 use super::zone::Zone;
@@ -99,7 +99,7 @@ impl super::Format for Text<'_> {
             push_clean(out, &record.event.name);
             out.extend_from_slice(b": ");
         }
-        push_fields(out, &record.payload, self.selection);
+        push_fields(out, record, self.selection);
         // No line ends in a space or in a colon.
         while out.len() > start && matches!(out.last(), Some(b' ' | b':')) {
             out.pop();
@@ -178,14 +178,19 @@ impl Text<'_> {
     }
 }
 
-fn push_fields(out: &mut Vec<u8>, fields: &Fields<'_>, selection: &Selection) {
+/// Payload, then contexts: `axis=2, $prio=20`.
+fn push_fields(out: &mut Vec<u8>, record: &Record<'_>, selection: &Selection) {
+    let payload = record.payload.iter().filter(|(name, _)| selection.has_field(name)).map(|field| (false, field));
+    let contexts = selection.has_contexts().then(|| record.common_context.iter()).into_iter().flatten();
+    let contexts = contexts.filter(|(name, _)| selection.has_context(name));
     let mut first = true;
-    for (name, value) in fields.iter() {
-        if selection.has_field(name) {
-            out.extend_from_slice(if first { b"" } else { b", " });
-            first = false;
-            push_named(out, name, &value);
+    for (is_context, (name, value)) in payload.chain(contexts.map(|field| (true, field))) {
+        out.extend_from_slice(if first { b"" } else { b", " });
+        first = false;
+        if is_context {
+            out.push(b'$');
         }
+        push_named(out, name, &value);
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use kymo_collect::{Config, Format, Patterns, Rotation, Scope};
+use kymo_collect::{Config, Contexts, Format, Patterns, Rotation, Scope};
 use kymo_filter::Filter;
 
 use super::{kernel, preload, text, trigger, units};
@@ -23,6 +23,10 @@ pub struct Options {
     /// Records to record, as in 'motor:*: axis == 2 && position > 0.5' (docs: spec/filter.md); of several all must hold
     #[arg(long, value_name = "EXPR")]
     pub filter: Vec<String>,
+    /// What every record says besides its fields: prio, prio:now, cgroup, callstack, perf:NAME such as perf:page-faults, separated
+    /// by commas (repeatable); prio:now and perf: may cost a system call a record (docs: spec/context.md)
+    #[arg(long, value_name = "LIST")]
+    pub context: Vec<String>,
     /// Directory of the trace; must be absent or empty [default: kymo-trace-DATE-TIME]
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
@@ -105,6 +109,8 @@ impl Options {
         config.name = self.command.first().map_or_else(|| "kymo".to_owned(), |name| base_name(name));
         config.patterns = patterns;
         config.filters = filters(&self.filter)?;
+        config.contexts = Contexts::parse(&self.context)?;
+        config.contexts.probe()?;
         config.memory_bytes_max = self.memory.unwrap_or_else(units::default_memory);
         config.ring_dir = self.ring_dir.as_deref().map(ring_dir).transpose()?;
         config.block = self.block.map(block_time).transpose()?;
