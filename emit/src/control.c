@@ -169,26 +169,11 @@ static void settle_down(void)
 	sched_setaffinity(0, sizeof(allowed), &allowed);
 }
 
-/* What main did not wait for. A lane at a time, so that nobody waits long for the lock. */
-static void touch_the_rest(void)
-{
-	for (uint32_t slot = 0; slot < KYMO_SLOTS; slot++) {
-		bool more;
-
-		do {
-			kymo_lock();
-			more = kymo_memory_touch_lane(&kymo_memories[slot]);
-			kymo_unlock();
-		} while (more);
-	}
-}
-
 static void *helper(void *unused)
 {
 	struct pollfd polls[KYMO_CONNS_MAX + 1];
 
 	settle_down();
-	touch_the_rest();
 	if (attach_in_helper) {
 		kymo_lock();
 		kymo_each_session(session_found);
@@ -316,9 +301,7 @@ void kymo_start(void)
 	for (int i = 0; i < (int)KYMO_CONNS_MAX; i++)
 		kymo_conns[i].fd = -1;
 	pthread_atfork(kymo_lock, kymo_unlock, after_fork_in_child);
-	kymo_touch_later = !without_thread;
 	attach_now();
-	kymo_touch_later = false;
 	if (!without_thread) {
 		stay_loaded();
 		start_helper();

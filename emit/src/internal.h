@@ -50,8 +50,6 @@ struct kymo_memory {
 	uint64_t serial;
 	bool locked;
 	uint64_t touched_bytes;
-	uint32_t ahead_bytes; /* of each rseq lane, touched at start; the rest is the helper thread's */
-	uint32_t lanes_touched;
 	uint64_t block_ns; /* a record waits so long for room; 0: not at all */
 };
 
@@ -137,8 +135,6 @@ int kymo_memory_map(struct kymo_memory *memory, const struct kymo_msg_attach *at
 void kymo_memory_unmap(struct kymo_memory *memory);
 int kymo_lane_map(const struct kymo_memory *memory, uint32_t lane, uint8_t *at, uint8_t **data);
 bool kymo_touch(void *at, size_t bytes);
-bool kymo_memory_touch_lane(struct kymo_memory *memory);
-extern bool kymo_touch_later;
 
 /* register.c: under kymo_lock */
 extern struct kymo_module *kymo_modules;

@@ -19,15 +19,7 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-/*
- * What all rings together, and each of them, have touched before main begins, where a helper thread
- * comes to do the rest.
- */
-#define AHEAD_BYTES (1u << 20)
-#define AHEAD_LANE_BYTES (64u << 10)
-
 struct kymo_memory kymo_memories[KYMO_SLOTS];
-bool kymo_touch_later; /* under kymo_lock */
 
 /*
  * kymo_touch: makes the pages present, locked where the limits allow it. Returns whether they are
@@ -119,64 +111,6 @@ fail:
 }
 
 /*
- * The process's leader stands for all threads; its mask says where the program was meant to run.
- */
-static void find_cpus(cpu_set_t *may_run)
-{
-	if (sched_getaffinity(getpid(), sizeof(*may_run), may_run))
-		memset(may_run, 0xff, sizeof(*may_run));
-}
-
-/* The last lane is the spill lane: used by accident only, so it costs memory only then. */
-static bool is_used(const struct kymo_memory *memory, uint32_t lane, const cpu_set_t *may_run)
-{
-	return lane + 1 < memory->lane_count && lane < CPU_SETSIZE && CPU_ISSET(lane, may_run);
-}
-
-static uint8_t *rseq_lane(const struct kymo_memory *memory, uint32_t lane)
-{
-	return memory->base + memory->control_bytes + lane * 2 * (size_t)memory->ring_bytes;
-}
-
-/*
- * kymo_memory_touch_lane: touches what was left of the next lane that has something left. Returns
- * whether there may be more.
- * Context: helper thread, under kymo_lock.
- */
-bool kymo_memory_touch_lane(struct kymo_memory *memory)
-{
-	size_t bytes = 2 * (size_t)memory->ring_bytes - memory->ahead_bytes;
-	cpu_set_t may_run;
-
-	if (!memory->base || !memory->ahead_bytes)
-		return false;
-	find_cpus(&may_run);
-	while (memory->lanes_touched < memory->lane_count) {
-		uint32_t lane = memory->lanes_touched++;
-
-		if (is_used(memory, lane, &may_run)) {
-			kymo_touch(rseq_lane(memory, lane) + memory->ahead_bytes, bytes);
-			return true;
-		}
-	}
-	return false;
-}
-
-/* Bytes of each lane that are touched at once: all, where nobody comes to do the rest. */
-static size_t bytes_ahead(const struct kymo_memory *memory, const cpu_set_t *may_run)
-{
-	uint32_t used = 0, each;
-
-	if (!kymo_touch_later)
-		return 0;
-	for (uint32_t lane = 0; lane < memory->lane_count; lane++)
-		used += is_used(memory, lane, may_run);
-	each = used ? AHEAD_BYTES / used & ~4095u : AHEAD_LANE_BYTES;
-	each = each < AHEAD_LANE_BYTES ? AHEAD_LANE_BYTES : each;
-	return each < memory->ring_bytes ? each : 0;
-}
-
-/*
  * Maps all lanes behind the control blocks, touches those of the CPUs that the program may run on.
  */
 static int map_rseq_lanes(struct kymo_memory *memory)
@@ -184,18 +118,29 @@ static int map_rseq_lanes(struct kymo_memory *memory)
 	size_t lane_bytes = 2 * (size_t)memory->ring_bytes;
 	cpu_set_t may_run;
 
-	find_cpus(&may_run);
+	/*
+	 * The process's leader stands for all threads; its mask says where the program was meant to
+	 * run.
+	 */
+	if (sched_getaffinity(getpid(), sizeof(may_run), &may_run))
+		memset(&may_run, 0xff, sizeof(may_run));
 	memory->locked = true;
-	memory->ahead_bytes = (uint32_t)bytes_ahead(memory, &may_run);
 	for (uint32_t lane = 0; lane < memory->lane_count; lane++) {
 		uint8_t *data;
-		int error = kymo_lane_map(memory, lane, rseq_lane(memory, lane), &data);
+		int error = kymo_lane_map(memory, lane,
+					  memory->base + memory->control_bytes + lane * lane_bytes,
+					  &data);
 
 		if (error)
 			return error;
-		if (!is_used(memory, lane, &may_run))
+		/*
+		 * The last lane is the spill lane: used by accident only, so it costs memory only
+		 * then.
+		 */
+		if (lane + 1 == memory->lane_count || lane >= CPU_SETSIZE ||
+		    !CPU_ISSET(lane, &may_run))
 			continue;
-		memory->locked &= kymo_touch(data, memory->ahead_bytes ? memory->ahead_bytes : lane_bytes);
+		memory->locked &= kymo_touch(data, lane_bytes);
 		memory->touched_bytes += memory->ring_bytes;
 	}
 	return 0;

@@ -1,7 +1,7 @@
 //! `kymo record --filter`: records are selected inside of the program, exactly.
 
 use kymo_tests::{Lab, Proc, Recorded, Ring};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 
 /// Each value of `n` comes once: 4 axes, 8 positions, 3 states, either bool.
 const PROGRAM: &str = r#"
@@ -206,6 +206,25 @@ fn what_fits_no_event_is_said_at_the_end() {
     check(&lab, &part, "f:step", &n_where(|_| true), "unfiltered");
 }
 
+/// Ends a collector that a failed test leaves behind.
+struct Collector(Option<Pid>);
+
+impl Collector {
+    /// Of what `session start --json` said.
+    fn of(ready: &str) -> Collector {
+        let ready: serde_json::Value = serde_json::from_str(ready).unwrap();
+        Collector(Pid::from_raw(ready["pid"].as_i64().unwrap() as i32))
+    }
+}
+
+impl Drop for Collector {
+    fn drop(&mut self) {
+        if let Some(pid) = self.0.filter(|_| std::thread::panicking()) {
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    }
+}
+
 /// More distinct filters than a program has memory for, in three sessions one after the other: what is refused is recorded whole, and
 /// told by the summary and the status.
 #[test]
@@ -234,7 +253,8 @@ fn filters_beyond_the_programs_memory_are_told() {
         let name = format!("many{round}");
         let dir = lab.path(&name);
         let start = ["session", "start", &name, "--load", file.to_str().unwrap(), "-o", dir.to_str().unwrap()];
-        lab.kymo(&[&start[..], &["--ring-size", "1M", "--memory", "8G"]].concat()).expect(0);
+        let started = lab.kymo(&[&start[..], &["--json", "--ring-size", "1M", "--memory", "8G"]].concat()).expect(0);
+        let _collector = Collector::of(&started.stdout);
         proc.until("ready");
         let status = lab.kymo(&["session", "status", &name]).expect(0).stdout;
         let outcome = lab.kymo(&["session", "stop", &name, "--json"]).expect(0);
