@@ -44,6 +44,10 @@ bench-kernel: ## the kernel as a source beside trace-cmd, as ratios (QUICK=1 for
 	@$(CARGO) build --release -q -p kymo-ftrace --example decode_speed
 	@KYMO=$(KYMO) QUICK=$(QUICK) bench/kernel $(BENCH)
 
+bench-session: ## sessions: start-up, idle cost, flight recorder, several sessions (QUICK=1 for a short run)
+	@$(MAKE) -s build
+	@KYMO=$(KYMO) QUICK=$(QUICK) bench/session $(BENCH)
+
 vm: ## fetches Debian's stock and PREEMPT_RT kernels and QEMU into the cache, and says what there is (lab/README.md)
 	@lab/vm fetch
 	@lab/vm list
@@ -63,4 +67,4 @@ clean: ## removes what was built
 	@rm -rf build
 	@$(CARGO) clean -q
 
-.PHONY: help build emit host demo test stress bench bench-kernel vm lint install uninstall clean
+.PHONY: help build emit host demo test stress bench bench-kernel bench-session vm lint install uninstall clean
