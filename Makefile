@@ -10,10 +10,13 @@ KYMO    := $(TARGET)/release/kymo
 help:
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
-build: emit host ## the C library, the preload helpers and the kymo command
+build: emit probe host ## the C library, the preload helpers and the kymo command
 
 emit:
 	@$(MAKE) -s -C emit
+
+probe: emit
+	@$(MAKE) -s -C lab/probe
 
 host:
 	@$(CARGO) build --release -q -p kymo
@@ -67,4 +70,4 @@ clean: ## removes what was built
 	@rm -rf build
 	@$(CARGO) clean -q
 
-.PHONY: help build emit host demo test stress bench bench-kernel bench-session vm lint install uninstall clean
+.PHONY: help build emit host demo test stress bench bench-kernel bench-session vm lint install uninstall clean probe

@@ -3,8 +3,10 @@
 //! Pure functions and plain data; who measures, and where files are, is for others.
 
 mod histogram;
+mod probe;
 mod result;
 pub mod stats;
 
 pub use histogram::{Bucket, Histogram};
+pub use probe::{Reading, Said, caveat};
 pub use result::{Caveat, Ended, Floor, Overflow, Record, SCHEMA, Series, Severity, Source, Thread, WORST_MAX, Worst};

@@ -35,6 +35,9 @@ pub struct Record {
     pub ended: Ended,
     /// What was measured, at least one.
     pub series: Vec<Series>,
+    /// What a test counts beside its samples: `out_of_order`, `behind_middle`.
+    #[serde(default)]
+    pub counts: BTreeMap<String, u64>,
     /// What the tool itself costs, where that was measured.
     pub floor: Option<Floor>,
     /// Where it ran: names and values, as `doctor` reads them.
@@ -216,6 +219,7 @@ impl Record {
             duration_s: None,
             ended: Ended::Unknown,
             series: Vec::new(),
+            counts: BTreeMap::new(),
             floor: None,
             environment: BTreeMap::new(),
             caveats: Vec::new(),

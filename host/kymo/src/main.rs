@@ -23,6 +23,11 @@ enum Verb {
     List(verbs::list::Args),
     Mark(verbs::mark::Args),
     Recover(verbs::recover::Args),
+    Wakeup(verbs::lab::Wakeup),
+    Npt(verbs::lab::Npt),
+    Hwlat(verbs::lab::Hwlat),
+    Preempt(verbs::lab::Preempt),
+    Pi(verbs::lab::Pi),
     Docs(verbs::docs::Args),
 }
 
@@ -41,6 +46,11 @@ fn main() -> ExitCode {
         Verb::List(args) => verbs::list::run(args),
         Verb::Mark(args) => verbs::mark::run(args),
         Verb::Recover(args) => verbs::recover::run(args),
+        Verb::Wakeup(args) => verbs::lab::wakeup(args),
+        Verb::Npt(args) => verbs::lab::npt(args),
+        Verb::Hwlat(args) => verbs::lab::hwlat(args),
+        Verb::Preempt(args) => verbs::lab::preempt(args),
+        Verb::Pi(args) => verbs::lab::pi(args),
         Verb::Docs(args) => verbs::docs::run(args),
     };
     outcome.unwrap_or_else(|error| {

@@ -45,6 +45,23 @@ impl Limits {
         };
         Limits { files, mask }
     }
+
+    /// A process of `command` begins with them.
+    pub(crate) fn restore_in(self, command: &mut Command) {
+        // SAFETY: `restore` makes system calls only, on the child's own limit, disposition and mask.
+        unsafe { command.pre_exec(move || self.restore()) };
+    }
+
+    /// Between fork and exec. Async-signal-safe.
+    fn restore(self) -> io::Result<()> {
+        // SAFETY: async-signal-safe calls only; limit, disposition and mask are valid.
+        unsafe {
+            libc::setrlimit(libc::RLIMIT_NOFILE, &self.files);
+            libc::signal(libc::SIGXFSZ, libc::SIG_DFL);
+            libc::sigprocmask(libc::SIG_SETMASK, &self.mask, std::ptr::null_mut());
+        }
+        Ok(())
+    }
 }
 
 /// What a session with the kernel gives its command.
@@ -68,19 +85,13 @@ pub(crate) fn spawn(words: &[OsString], preload: &[PathBuf], limits: &Limits, ex
     if let Some(marker) = extras.marker {
         command.env("KYMO_MARK", marker);
     }
-    let Limits { files, mask } = *limits;
+    let limits = *limits;
     let begin = extras.child_files;
     let restore = move || {
         if let Some(files) = &begin {
             announce(files)?;
         }
-        // SAFETY: async-signal-safe calls only, between fork and exec; limit, disposition and mask are valid.
-        unsafe {
-            libc::setrlimit(libc::RLIMIT_NOFILE, &files);
-            libc::signal(libc::SIGXFSZ, libc::SIG_DFL);
-            libc::sigprocmask(libc::SIG_SETMASK, &mask, std::ptr::null_mut());
-        }
-        Ok(())
+        limits.restore()
     };
     // SAFETY: `restore` touches nothing but the child's own limit, disposition and mask.
     unsafe { command.pre_exec(restore) };

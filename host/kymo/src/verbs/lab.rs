@@ -1,0 +1,342 @@
+//! The latency tests: each verb has its own options and says how the probe is called; `run` does what they share, `show` prints.
+
+mod conditions;
+mod run;
+mod show;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use serde_json::Value;
+
+use super::record::units::{self, Cpus};
+
+/// What every test has.
+#[derive(Clone, Debug, clap::Args)]
+struct Common {
+    /// CPUs to measure on, one thread each, as 0-3,6 [default: all that this process may use]
+    #[arg(short, long, visible_alias = "cpu", value_name = "LIST", value_parser = units::cpus)]
+    cpus: Option<Cpus>,
+    /// Real-time priority of the measuring threads, 1 to 99
+    #[arg(short, long, value_name = "N", default_value_t = 80, value_parser = clap::value_parser!(i32).range(1..=99))]
+    prio: i32,
+    /// Measure for this long: 10s, 500ms, 1h
+    #[arg(short, long, value_name = "TIME", value_parser = units::duration)]
+    duration: Option<Duration>,
+    /// Samples of each thread that are dropped at the start
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    warmup: u64,
+    /// Do not lock memory
+    #[arg(long)]
+    no_lock: bool,
+    /// Hold /dev/cpu_dma_latency at this many microseconds: no deeper idle states meanwhile
+    #[arg(long, value_name = "US")]
+    dma_latency: Option<u32>,
+    /// Go on where priority, CPU or locking cannot be had; the result is marked
+    #[arg(long)]
+    best_effort: bool,
+    /// Write the result record (JSON, spec/lab.md) to this file
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Print the result record as JSON on standard output
+    #[arg(long)]
+    json: bool,
+}
+
+/// Class of the measuring threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Policy {
+    /// SCHED_FIFO
+    Fifo,
+    /// SCHED_RR
+    Rr,
+    /// No real-time class
+    Other,
+    /// SCHED_DEADLINE: a quarter of the interval as runtime
+    Deadline,
+}
+
+/// Measure how late threads wake up
+///
+/// A thread on each CPU sleeps until a time and looks at the clock when it runs again: what cyclictest measures. Samples that had to be
+/// left out, because a thread was later than the next expiration, are counted as lost, not forgotten.
+#[derive(Clone, Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  kymo wakeup                            all CPUs, SCHED_FIFO 80, every millisecond, for 10 s\n  \
+    kymo wakeup -c 2-3 -i 200us -d 1h -o night.json\n  kymo wakeup --method futex -c 1\n\n\
+    Exit status: 0 measured, 2 errors (no permission for the class: --best-effort measures all the same)."
+)]
+pub struct Wakeup {
+    #[command(flatten)]
+    common: Common,
+    /// What wakes the thread
+    #[arg(long, value_enum, default_value = "clock-nanosleep")]
+    method: Method,
+    /// Class of the measuring threads
+    #[arg(long, value_enum, default_value = "fifo")]
+    policy: Policy,
+    /// Time between two expirations: 1ms, 200us
+    #[arg(short, long, value_name = "TIME", default_value = "1ms", value_parser = units::duration)]
+    interval: Duration,
+    /// What one thread's interval is longer than the one's before it
+    #[arg(long, value_name = "TIME", default_value = "500us", value_parser = units::duration)]
+    distance: Duration,
+    /// Samples of each thread
+    #[arg(short, long, value_name = "N")]
+    loops: Option<u64>,
+}
+
+/// What wakes a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Method {
+    /// clock_nanosleep until an absolute time
+    ClockNanosleep,
+    /// Reading from a timerfd
+    Timerfd,
+    /// Another thread, by futex
+    Futex,
+    /// Another thread, by a signal
+    Signal,
+}
+
+/// Non-Preempt Test: does anything take the CPU away from a busy thread
+///
+/// A thread reads the clock in a loop; each gap between two readings is a sample, so nothing that holds the CPU up stays unseen. It
+/// writes the tracepoints npt:start, npt:loop and npt:stop where a session wants them: the difference is what tracing costs.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Examples:\n  kymo npt -c 1                          10 million turns on CPU 1\n  \
+    kymo npt -c 1 --duration 10s --dma-latency 0\n  kymo record -u npt -- kymo npt -c 1     with tracepoints\n\n\
+    Exit status: 0 measured, 2 errors.")]
+pub struct Npt {
+    #[command(flatten)]
+    common: Common,
+    /// Turns of the loop [default: 10,000,000, where no duration is given]
+    #[arg(short, long, value_name = "N")]
+    loops: Option<u64>,
+    /// Evaluate the counter's frequency against CLOCK_MONOTONIC_RAW (the default), instead of taking this many MHz
+    #[arg(short = 'e', long, value_name = "MHZ", num_args = 0..=1, default_missing_value = "0")]
+    eval_cpu_speed: Option<f64>,
+    /// At most this many npt:loop tracepoints a second
+    #[arg(short = 'f', long, value_name = "HZ")]
+    tp_max_freq: Option<f64>,
+}
+
+/// Search for gaps that the kernel does not explain: firmware, hypervisor, hardware
+///
+/// For a part of each window a thread reads the clock in a loop; gaps above the threshold are samples. From user space, with interrupts on:
+/// what the kernel itself does is among them.
+#[derive(Clone, Debug, clap::Args)]
+#[command(
+    after_help = "Example: kymo hwlat -c 1 --duration 60s --threshold 10us\n\nExit status: 0 measured, 2 errors."
+)]
+pub struct Hwlat {
+    #[command(flatten)]
+    common: Common,
+    /// Gaps that are shorter are no samples
+    #[arg(short, long, value_name = "TIME", default_value = "10us", value_parser = units::duration)]
+    threshold: Duration,
+    /// Length of a window
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = units::duration)]
+    window: Duration,
+    /// Part of it that is looked at
+    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = units::duration)]
+    width: Duration,
+}
+
+/// Does a higher priority pre-empt a lower one, in what order, and how fast
+///
+/// Threads of rising priority on one CPU: each works, wakes the next higher one, and works on. Samples are the times from the call to the
+/// higher thread's first instruction; cases in which the lower one went on first are counted.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Example: kymo preempt -c 1 --levels 8\n\nExit status: 0 in order, 1 not always, 2 errors.")]
+pub struct Preempt {
+    #[command(flatten)]
+    common: Common,
+    /// Threads, from --prio upwards
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..=19))]
+    levels: u32,
+    /// Rounds [default: 1000, where no duration is given]
+    #[arg(short, long, value_name = "N")]
+    loops: Option<u64>,
+    /// Time that each thread works in a round
+    #[arg(long, value_name = "TIME", default_value = "200us", value_parser = units::duration)]
+    work: Duration,
+}
+
+/// Does priority inheritance work, and what does a lock cost that a lower thread holds
+///
+/// On one CPU a low thread takes a lock, a middle one comes and works long, a high one wants the lock. Its waits are the samples; waits that
+/// lasted until the middle one was done are counted: with inheritance there are none.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Examples:\n  kymo pi -c 1\n  kymo pi -c 1 --no-inherit     what happens without it\n\n\
+    Exit status: 0 inherited every time, 1 not, 2 errors.")]
+pub struct Pi {
+    #[command(flatten)]
+    common: Common,
+    /// A lock without priority inheritance
+    #[arg(long)]
+    no_inherit: bool,
+    /// Rounds [default: 1000, where no duration is given]
+    #[arg(short, long, value_name = "N")]
+    loops: Option<u64>,
+    /// Time that the low thread works under the lock
+    #[arg(long, value_name = "TIME", default_value = "200us", value_parser = units::duration)]
+    work: Duration,
+}
+
+/// A call of the probe.
+struct Test<'a> {
+    name: &'static str,
+    /// How a sample comes about.
+    method: String,
+    common: &'a Common,
+    /// Beside those of `common`: for the record and for the probe.
+    options: BTreeMap<&'static str, Value>,
+    /// It keeps its CPU busy all the time.
+    is_busy: bool,
+    /// One CPU at a time.
+    is_single: bool,
+    /// Counts that should be 0: exit status 1 where one is not.
+    faults: &'static [&'static str],
+}
+
+fn ns(time: Duration) -> Value {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).into()
+}
+
+/// Runs `kymo wakeup`.
+pub fn wakeup(args: Wakeup) -> anyhow::Result<ExitCode> {
+    let (method, sentence) = match args.method {
+        Method::ClockNanosleep => (
+            "clock_nanosleep",
+            "from the time that clock_nanosleep was to end at to the thread's next reading of the clock",
+        ),
+        Method::Timerfd => ("timerfd", "from a timerfd's expiration to the thread's next reading of the clock"),
+        Method::Futex => {
+            ("futex", "from the reading of the clock in front of FUTEX_WAKE to the woken thread's next one")
+        }
+        Method::Signal => {
+            ("signal", "from the reading of the clock in front of pthread_kill to the woken thread's next one")
+        }
+    };
+    let policy = match args.policy {
+        Policy::Fifo => "fifo",
+        Policy::Rr => "rr",
+        Policy::Other => "other",
+        Policy::Deadline => "deadline",
+    };
+    let mut options = BTreeMap::from([
+        ("method", method.into()),
+        ("policy", policy.into()),
+        ("interval_ns", ns(args.interval)),
+        ("distance_ns", ns(args.distance)),
+    ]);
+    bound(&mut options, &args.common, args.loops, None);
+    run::run(&Test {
+        name: "wakeup",
+        method: sentence.to_owned(),
+        common: &args.common,
+        options,
+        is_busy: false,
+        is_single: false,
+        faults: &[],
+    })
+}
+
+/// Runs `kymo npt`.
+pub fn npt(args: Npt) -> anyhow::Result<ExitCode> {
+    let mut options = BTreeMap::new();
+    bound(&mut options, &args.common, args.loops, Some(10_000_000));
+    if let Some(mhz) = args.eval_cpu_speed.filter(|mhz| *mhz > 0.0) {
+        options.insert("cycles_per_ns", (mhz / 1e3).into());
+    }
+    if let Some(hz) = args.tp_max_freq {
+        anyhow::ensure!(hz > 0.0, "--tp-max-freq is a positive number of tracepoints a second");
+        options.insert("tp_interval_ns", ((1e9 / hz) as u64).into());
+    }
+    run::run(&Test {
+        name: "npt",
+        method: "from one reading of the clock to the next, in a loop that does nothing else".to_owned(),
+        common: &args.common,
+        options,
+        is_busy: true,
+        is_single: false,
+        faults: &[],
+    })
+}
+
+/// Runs `kymo hwlat`.
+pub fn hwlat(args: Hwlat) -> anyhow::Result<ExitCode> {
+    anyhow::ensure!(args.width <= args.window, "--width is a part of --window");
+    let mut options = BTreeMap::from([
+        ("threshold_ns", ns(args.threshold)),
+        ("window_ns", ns(args.window)),
+        ("width_ns", ns(args.width)),
+    ]);
+    bound(&mut options, &args.common, None, None);
+    run::run(&Test {
+        name: "hwlat",
+        method: "gaps between two readings of the clock, above the threshold; from user space, interrupts on"
+            .to_owned(),
+        common: &args.common,
+        options,
+        is_busy: args.width * 20 > args.window * 19,
+        is_single: false,
+        faults: &[],
+    })
+}
+
+/// Runs `kymo preempt`.
+pub fn preempt(args: Preempt) -> anyhow::Result<ExitCode> {
+    let top = args.common.prio + args.levels as i32 - 1;
+    anyhow::ensure!(
+        top <= 99,
+        "{} levels from priority {} go up to {top}; 99 is the highest",
+        args.levels,
+        args.common.prio
+    );
+    let mut options = BTreeMap::from([("levels", args.levels.into()), ("hold_ns", ns(args.work))]);
+    bound(&mut options, &args.common, args.loops, Some(1000));
+    run::run(&Test {
+        name: "preempt",
+        method: "from FUTEX_WAKE by a lower thread to the higher one's next reading of the clock, on one CPU"
+            .to_owned(),
+        common: &args.common,
+        options,
+        is_busy: false,
+        is_single: true,
+        faults: &["out_of_order"],
+    })
+}
+
+/// Runs `kymo pi`.
+pub fn pi(args: Pi) -> anyhow::Result<ExitCode> {
+    anyhow::ensure!(args.common.prio <= 97, "three priorities from {} go beyond 99", args.common.prio);
+    let mut options = BTreeMap::from([("inherit", u32::from(!args.no_inherit).into()), ("hold_ns", ns(args.work))]);
+    bound(&mut options, &args.common, args.loops, Some(1000));
+    run::run(&Test {
+        name: "pi",
+        method: "time that the highest of three threads waits for a lock that the lowest holds, on one CPU".to_owned(),
+        common: &args.common,
+        options,
+        is_busy: false,
+        is_single: true,
+        faults: if args.no_inherit { &[] } else { &["behind_middle"] },
+    })
+}
+
+/// When a test ends: by count, by time, or, where nothing is said, by `loops` or after ten seconds.
+fn bound(options: &mut BTreeMap<&'static str, Value>, common: &Common, count: Option<u64>, loops: Option<u64>) {
+    const USUAL: Duration = Duration::from_secs(10);
+    let count = count.or(if common.duration.is_none() { loops } else { None });
+    match count {
+        Some(count) => drop(options.insert("count", count.into())),
+        None => drop(options.insert("duration_ns", ns(common.duration.unwrap_or(USUAL)))),
+    }
+    if let (Some(_), Some(duration)) = (count, common.duration) {
+        options.insert("duration_ns", ns(duration));
+    }
+}

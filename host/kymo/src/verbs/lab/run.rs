@@ -1,0 +1,160 @@
+//! One run of the probe: started, listened to, and made a record.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context as _, bail};
+use kymo_lab::{Reading, Record, Said};
+use serde_json::Value;
+
+use super::conditions::{self, Conditions};
+use super::{Test, show};
+use crate::verbs::record::command::{self, Happened, Watcher};
+
+/// Troubles that a result is of no use with, unless the user says otherwise.
+const FATAL: [&str; 3] = ["not-fifo", "not-deadline", "affinity"];
+
+/// Runs the test and prints what came of it.
+pub fn run(test: &Test<'_>) -> anyhow::Result<ExitCode> {
+    let common = test.common;
+    let cpus = cpus(test)?;
+    let throttling = conditions::throttling().filter(|_| test.is_busy);
+    if let Some(caveat) = &throttling {
+        eprintln!("kymo: {}; {}", caveat.text, caveat.next);
+    }
+    let before = Conditions::read();
+    let mut record = measure(test, &cpus)?;
+    let after = Conditions::read();
+    record.caveats.extend(throttling);
+    record.caveats.extend(after.since(&before, record.duration_s.unwrap_or(0.0)));
+    record.caveats.sort_by_key(|caveat| std::cmp::Reverse(caveat.severity));
+    if let Some(path) = &common.output {
+        let text = serde_json::to_string(&record).context("cannot write the result as JSON")?;
+        std::fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    match common.json {
+        true => println!("{}", serde_json::to_string(&record).context("cannot write the result as JSON")?),
+        false => show::text(&record).iter().for_each(|line| println!("{line}")),
+    }
+    let is_faulty = test.faults.iter().any(|name| record.counts.get(*name).is_some_and(|count| *count > 0));
+    Ok(ExitCode::from(u8::from(is_faulty)))
+}
+
+/// The CPUs to measure on, which must be there.
+fn cpus(test: &Test<'_>) -> anyhow::Result<Vec<u32>> {
+    let online = conditions::online();
+    let mut cpus = match &test.common.cpus {
+        Some(cpus) => cpus.0.clone(),
+        None => {
+            let own = rustix::thread::sched_getaffinity(None).context("cannot read the affinity of this process")?;
+            (0..rustix::thread::CpuSet::MAX_CPU as u32).filter(|cpu| own.is_set(*cpu as usize)).collect()
+        }
+    };
+    if let Some(online) = online
+        && let Some(missing) = cpus.iter().find(|cpu| !online.contains(cpu))
+    {
+        let all: Vec<String> = online.iter().map(u32::to_string).collect();
+        bail!("CPU {missing} does not exist or is offline; online: {}", all.join(","));
+    }
+    if test.is_single {
+        // The last one: the first has most of the machine's interrupts.
+        let one = if test.common.cpus.is_some() { cpus.first() } else { cpus.last() };
+        cpus = one.copied().into_iter().collect();
+    }
+    Ok(cpus)
+}
+
+/// The probe's words for the options, and what of them goes into the record.
+fn options(test: &Test<'_>, cpus: &[u32]) -> BTreeMap<String, Value> {
+    let common = test.common;
+    let list: Vec<String> = cpus.iter().map(u32::to_string).collect();
+    let mut options: BTreeMap<String, Value> =
+        test.options.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect();
+    options.insert("cpus".to_owned(), list.join(",").into());
+    options.insert("priority".to_owned(), common.prio.into());
+    options.insert("warmup".to_owned(), common.warmup.into());
+    options.insert("lock".to_owned(), u32::from(!common.no_lock).into());
+    if let Some(us) = common.dma_latency {
+        options.insert("dma_latency_us".to_owned(), us.into());
+    }
+    options
+}
+
+fn measure(test: &Test<'_>, cpus: &[u32]) -> anyhow::Result<Record> {
+    let options = options(test, cpus);
+    let limits = command::Limits::take();
+    // Before the probe is there: a signal ends it, and what it has by then is the result.
+    let watcher = Watcher::prepare().context("cannot watch for signals")?;
+    let started = SystemTime::now().duration_since(UNIX_EPOCH).map(|since| since.as_nanos() as u64);
+    let mut child = spawn(test.name, &options, &limits)?;
+    let pid = child.id();
+    let forward = move |happened| {
+        if let Happened::Signal { number, .. } = happened {
+            command::signal(pid, number);
+        }
+        true
+    };
+    watcher.start(None, forward).context("cannot start a thread")?;
+    let result = listen(test, options, &mut child);
+    if result.is_err() {
+        let _ = child.kill();
+    }
+    let status = child.wait().context("cannot wait for the probe")?;
+    let mut record = result?;
+    if record.series.is_empty() {
+        bail!("the probe ended without a result ({status})");
+    }
+    record.started_ns = started.ok();
+    Ok(record)
+}
+
+fn spawn(name: &str, options: &BTreeMap<String, Value>, limits: &command::Limits) -> anyhow::Result<Child> {
+    let probe = find()?;
+    let mut command = Command::new(&probe);
+    command.arg(name).stdin(Stdio::null()).stdout(Stdio::piped());
+    for (key, value) in options {
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        command.arg(format!("{key}={text}"));
+    }
+    limits.restore_in(&mut command);
+    command.spawn().with_context(|| format!("cannot run {}", probe.display()))
+}
+
+fn listen(test: &Test<'_>, options: BTreeMap<String, Value>, child: &mut Child) -> anyhow::Result<Record> {
+    let mut reading = Reading::new(test.name, &test.method, options);
+    let stdout = child.stdout.take().context("the probe has no output")?;
+    for line in BufReader::new(stdout).lines() {
+        let said = reading.line(&line.context("cannot read what the probe says")?).map_err(anyhow::Error::msg)?;
+        match said {
+            Said::Trouble(id, text) if FATAL.contains(&id.as_str()) && !test.common.best_effort => {
+                bail!("{text}; --best-effort measures all the same and marks the result")
+            }
+            Said::Trouble(_, text) => eprintln!("kymo: note: {text}"),
+            Said::Ready | Said::Done | Said::Part => {}
+        }
+    }
+    Ok(reading.finish())
+}
+
+/// Where the probe is: as it was said, installed, or built.
+fn find() -> anyhow::Result<PathBuf> {
+    const NAME: &str = "kymo-probe";
+    if let Some(path) = std::env::var_os("KYMO_PROBE") {
+        return Ok(path.into());
+    }
+    let exe = std::env::current_exe().unwrap_or_default();
+    let mut places = Vec::new();
+    places.extend(exe.parent().map(Path::to_owned));
+    places.extend(exe.parent().and_then(Path::parent).map(|above| above.join("lib/kymo")));
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let repository = exe.ancestors().nth(3).filter(|dir| dir.join("lab/probe").is_dir()).map(Path::to_owned);
+    places.extend(repository.into_iter().chain(source.canonicalize()).map(|root| root.join("build/lab")));
+    let found = places.iter().map(|place| place.join(NAME)).find(|path| path.is_file());
+    found.with_context(|| {
+        let list: Vec<_> = places.iter().map(|place| place.display().to_string()).collect();
+        format!("{NAME} is not in {}; `make install` puts it there, or KYMO_PROBE names it", list.join(", "))
+    })
+}

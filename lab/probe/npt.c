@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * npt.c: the Non-Preempt Test. A thread reads the clock in a loop; the time between two
+ * readings is a sample, so nothing that takes the CPU away stays unseen. With a session that
+ * wants them, each turn writes the tracepoint npt:loop, whose cost is in the next sample.
+ */
+#include "probe.h"
+
+#include <kymo/tracepoint.h>
+
+KYMO_EVENT(npt, start, (u32, cpu))
+KYMO_EVENT(npt, loop, (u64, iteration), (u64, ticks), (f64, duration))
+KYMO_EVENT(npt, stop, (u32, cpu), (u64, loops))
+
+static void *body(struct worker *self)
+{
+	const struct options *options = self->options;
+	uint64_t tp_cycles = (uint64_t)((double)options->tp_interval_ns * clock_cycles_per_ns);
+	uint64_t length = (uint64_t)((double)options->duration_ns * clock_cycles_per_ns);
+	uint64_t bound = options->count ? options->count : UINT64_MAX;
+	struct series *series = self->series;
+	uint64_t before, end, next_tp;
+
+	place(self, options->policy, options->priority);
+	kymo_thread_init();
+	wait_for_go(self);
+	kymo_trace(npt, start, (uint32_t)self->cpu);
+	before = clock_cycles();
+	for (uint64_t i = 0; i < options->warmup; i++)
+		before = clock_cycles();
+	next_tp = before;
+	end = length ? before + length : UINT64_MAX;
+	while (series->count < bound && before < end && !probe_stop) {
+		uint64_t now = clock_cycles();
+		uint64_t ticks = now - before, ns = clock_ns_of(ticks);
+
+		before = now;
+		series_add(series, ns, now);
+		if (kymo_trace_enabled(npt, loop) && now >= next_tp) {
+			kymo_trace(npt, loop, series->count - 1, ticks, (double)ticks / clock_cycles_per_ns);
+			next_tp = now + tp_cycles;
+		}
+	}
+	kymo_trace(npt, stop, (uint32_t)self->cpu, series->count);
+	unplace();
+	return NULL;
+}
+
+void test_npt(const struct options *options)
+{
+	static struct worker workers[THREADS_MAX];
+	unsigned count = options->cpu_count ? options->cpu_count : 1;
+
+	for (unsigned i = 0; i < count; i++) {
+		int cpu = options->cpu_count ? options->cpus[i] : -1;
+
+		workers[i] = (struct worker){ .options = options,
+					      .number = i,
+					      .cpu = cpu,
+					      .series = series_new("loop", cpu),
+					      .body = body };
+	}
+	run_workers(workers, count);
+}

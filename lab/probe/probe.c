@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * probe.c: placing threads and saying how they are placed; the clock; the tool's own floor.
+ */
+#include "probe.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+#define FLOOR_ROUNDS 1001
+
+volatile bool probe_stop;
+bool clock_is_tsc;
+double clock_cycles_per_ns = 1;
+uint64_t clock_mult = 1ull << 32;
+
+static pthread_barrier_t placed, go;
+
+_Noreturn void die(const char *what)
+{
+	fprintf(stderr, "kymo-probe: %s: %s\n", what, strerror(errno));
+	exit(2);
+}
+
+void say_trouble(const char *id, const char *format, ...)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	char text[256];
+	va_list list;
+
+	va_start(list, format);
+	vsnprintf(text, sizeof(text), format, list);
+	va_end(list);
+	pthread_mutex_lock(&lock);
+	printf("{\"say\":\"trouble\",\"id\":\"%s\",\"text\":\"%s\"}\n", id, text);
+	fflush(stdout);
+	pthread_mutex_unlock(&lock);
+}
+
+#if defined(__x86_64__)
+/* As libkymo decides it: an invariant counter that the kernel uses as its clock, too. */
+static bool tsc_is_clock(void)
+{
+	unsigned eax, ebx, ecx, edx;
+	char name[16] = "";
+	FILE *file;
+
+	if (!__get_cpuid(0x80000007, &eax, &ebx, &ecx, &edx) || !(edx & (1u << 8)))
+		return false;
+	file = fopen("/sys/devices/system/clocksource/clocksource0/current_clocksource", "re");
+	if (!file)
+		return true;
+	if (!fgets(name, sizeof(name), file))
+		name[0] = 0;
+	fclose(file);
+	return !strncmp(name, "tsc", 3);
+}
+
+/* Cycles per nanosecond over 100 ms, each end read between two readings of the counter. */
+static double evaluate(void)
+{
+	const struct timespec pause = { 0, 100000000 };
+	uint64_t cycles[2], ns[2];
+
+	for (int end = 0; end < 2; end++) {
+		uint64_t best = UINT64_MAX;
+
+		for (int round = 0; round < 20; round++) {
+			struct timespec now;
+			uint64_t before = clock_cycles(), after;
+
+			clock_gettime(CLOCK_MONOTONIC_RAW, &now);
+			after = clock_cycles();
+			if (after - before >= best)
+				continue;
+			best = after - before;
+			cycles[end] = before + best / 2;
+			ns[end] = (uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec;
+		}
+		if (!end)
+			nanosleep(&pause, NULL);
+	}
+	return (double)(cycles[1] - cycles[0]) / (double)(ns[1] - ns[0]);
+}
+#endif
+
+void clock_prepare(const struct options *options)
+{
+#if defined(__x86_64__)
+	clock_is_tsc = tsc_is_clock();
+	if (clock_is_tsc)
+		clock_cycles_per_ns = options->cycles_per_ns > 0 ? options->cycles_per_ns : evaluate();
+#endif
+	(void)options;
+	clock_mult = (uint64_t)(4294967296.0 / clock_cycles_per_ns);
+}
+
+static int by_number(const void *a, const void *b)
+{
+	const uint64_t *left = a, *right = b;
+
+	return *left < *right ? -1 : *left > *right;
+}
+
+/* Medians: of one clock reading (differences of two), and of one turn of an empty measuring loop. */
+void floor_measure(double *clock_read_ns, double *loop_ns)
+{
+	static uint64_t reads[FLOOR_ROUNDS], turns[FLOOR_ROUNDS];
+	struct series *series = series_new("floor", -1);
+
+	for (int round = 0; round < FLOOR_ROUNDS; round++) {
+		uint64_t start = clock_cycles(), last = start;
+
+		for (int i = 0; i < 16; i++)
+			last = clock_cycles();
+		reads[round] = last - start;
+		start = clock_cycles();
+		for (int i = 0; i < 16; i++) {
+			uint64_t now = clock_cycles();
+
+			series_add(series, clock_ns_of(now - last), now);
+			last = now;
+		}
+		turns[round] = last - start;
+	}
+	free(series);
+	qsort(reads, FLOOR_ROUNDS, sizeof(*reads), by_number);
+	qsort(turns, FLOOR_ROUNDS, sizeof(*turns), by_number);
+	*clock_read_ns = (double)reads[FLOOR_ROUNDS / 2] / 16 / clock_cycles_per_ns;
+	*loop_ns = (double)turns[FLOOR_ROUNDS / 2] / 16 / clock_cycles_per_ns;
+}
+
+static const char *policy_name(int policy)
+{
+	switch (policy & ~SCHED_RESET_ON_FORK) {
+	case SCHED_OTHER:
+		return "SCHED_OTHER";
+	case SCHED_FIFO:
+		return "SCHED_FIFO";
+	case SCHED_RR:
+		return "SCHED_RR";
+	case SCHED_BATCH:
+		return "SCHED_BATCH";
+	case SCHED_IDLE:
+		return "SCHED_IDLE";
+	case 6:
+		return "SCHED_DEADLINE";
+	default:
+		return "unknown";
+	}
+}
+
+void place(struct worker *self, int policy, int priority)
+{
+	const struct sched_param param = { .sched_priority = priority };
+	cpu_set_t set;
+	int error;
+
+	self->tid = (int)syscall(SYS_gettid);
+	if (self->cpu >= 0) {
+		CPU_ZERO(&set);
+		CPU_SET(self->cpu, &set);
+		if (sched_setaffinity(0, sizeof(set), &set))
+			say_trouble("affinity", "thread %u cannot run on CPU %d: %s", self->number, self->cpu,
+				    strerror(errno));
+	}
+	error = pthread_setschedparam(pthread_self(), policy, &param);
+	if (error)
+		say_trouble("not-fifo", "thread %u cannot have %s priority %d: %s (ulimit -r, CAP_SYS_NICE)",
+			    self->number, policy_name(policy), priority, strerror(error));
+}
+
+void unplace(void)
+{
+	const struct sched_param normal = { 0 };
+
+	pthread_setschedparam(pthread_self(), SCHED_OTHER, &normal);
+}
+
+static void say_thread(const struct worker *worker, bool locked)
+{
+	int policy = sched_getscheduler(worker->tid);
+	struct sched_param param = { 0 };
+	const char *comma = "";
+	cpu_set_t set;
+
+	sched_getparam(worker->tid, &param);
+	printf("%s{\"tid\":%d,\"cpu\":%d,\"policy\":\"%s\",\"priority\":%d,\"locked\":%s,\"affinity\":[",
+	       worker->number ? "," : "", worker->tid, worker->cpu, policy_name(policy),
+	       param.sched_priority, locked ? "true" : "false");
+	if (!sched_getaffinity(worker->tid, sizeof(set), &set))
+		for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+			if (CPU_ISSET(cpu, &set)) {
+				printf("%s%d", comma, cpu);
+				comma = ",";
+			}
+	printf("]}");
+}
+
+void wait_for_go(struct worker *self)
+{
+	(void)self;
+	pthread_barrier_wait(&placed);
+	pthread_barrier_wait(&go);
+}
+
+static void *start(void *argument)
+{
+	struct worker *self = argument;
+
+	return self->body(self);
+}
+
+static bool lock_memory(const struct options *options)
+{
+	if (!options->lock)
+		return false;
+	if (!mlockall(MCL_CURRENT | MCL_FUTURE))
+		return true;
+	say_trouble("not-locked", "memory cannot be locked: %s (ulimit -l, CAP_IPC_LOCK)", strerror(errno));
+	return false;
+}
+
+void run_workers(struct worker *workers, unsigned count)
+{
+	bool locked = lock_memory(workers->options);
+	double clock_read_ns, loop_ns;
+	pthread_attr_t attr;
+
+	pthread_barrier_init(&placed, NULL, count + 1);
+	pthread_barrier_init(&go, NULL, count + 1);
+	pthread_attr_init(&attr);
+	/* Locked memory is touched memory: the default of 8 MiB a thread is not. */
+	pthread_attr_setstacksize(&attr, 256 << 10);
+	for (unsigned i = 0; i < count; i++) {
+		int error = pthread_create(&workers[i].thread, &attr, start, &workers[i]);
+
+		if (error) {
+			errno = error;
+			die("cannot make a thread");
+		}
+	}
+	pthread_attr_destroy(&attr);
+	pthread_barrier_wait(&placed);
+	printf("{\"say\":\"ready\",\"pid\":%d,\"clock\":\"%s\",\"cycles_per_ns\":%.9f,\"threads\":[",
+	       (int)getpid(), clock_is_tsc ? "tsc" : "monotonic", clock_cycles_per_ns);
+	for (unsigned i = 0; i < count; i++)
+		say_thread(&workers[i], locked);
+	printf("]}\n");
+	floor_measure(&clock_read_ns, &loop_ns);
+	printf("{\"say\":\"floor\",\"clock_read_ns\":%.2f,\"loop_ns\":%.2f}\n", clock_read_ns, loop_ns);
+	fflush(stdout);
+	pthread_barrier_wait(&go);
+	for (unsigned i = 0; i < count; i++)
+		pthread_join(workers[i].thread, NULL);
+	for (unsigned i = 0; i < count; i++)
+		if (workers[i].series)
+			series_say(workers[i].series, workers[i].tid);
+}
