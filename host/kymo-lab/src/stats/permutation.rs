@@ -8,7 +8,6 @@
 use serde::Serialize;
 
 use super::random::Random;
-use super::special::normal_quantile;
 
 /// Choices that are gone through completely.
 pub const EXACT_MAX: u64 = 20_000;
@@ -83,7 +82,7 @@ fn binomial(n: usize, k: usize) -> Option<u64> {
 pub enum Hypothesis {
     /// A number of each run, those of A first: is its mean the same?
     Values(Vec<f64>),
-    /// A distance of the groups, for each of the choices in their order; large where they differ.
+    /// A squared distance of the groups, for each of the choices in their order.
     Distances(Vec<f64>),
 }
 
@@ -166,7 +165,7 @@ fn critical(mut largest: Vec<f64>, level: f64) -> f64 {
 fn score_of(choices: &Choices, hypothesis: &Hypothesis) -> Score {
     match hypothesis {
         Hypothesis::Values(values) => Score::Sum(weights(values, choices.a)),
-        Hypothesis::Distances(distances) => Score::Listed(half_normal(distances)),
+        Hypothesis::Distances(distances) => Score::Listed(roots(distances)),
     }
 }
 
@@ -181,16 +180,11 @@ fn weights(values: &[f64], a: usize) -> Vec<f64> {
     values.iter().map(|value| if equal { 0.0 } else { (value - mean) * scale }).collect()
 }
 
-/// Distances as scores of the scale of the others: by rank, as absolute values of a normal variable.
-fn half_normal(distances: &[f64]) -> Vec<f64> {
-    let mut sorted = distances.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let n = sorted.len() as f64;
-    let score = |distance: &f64| {
-        let at_least = n - sorted.partition_point(|other| *other < distance - SAME * distance.abs()) as f64;
-        -normal_quantile((at_least / n / 2.0).min(0.5))
-    };
-    distances.iter().map(score).collect()
+/// Distances as scores of the scale of the others, whose squares are 1 on an average over all choices: a squared distance
+/// such as A² grows with the square of a difference.
+fn roots(distances: &[f64]) -> Vec<f64> {
+    let mean = distances.iter().sum::<f64>() / distances.len() as f64;
+    distances.iter().map(|distance| if mean > 0.0 { (distance / mean).sqrt() } else { 0.0 }).collect()
 }
 
 impl Score {
