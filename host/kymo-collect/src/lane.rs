@@ -305,6 +305,8 @@ impl Lane {
         }
         let now = pass.now();
         let Some(intact) = flight::copy(program.memory, self.number, &self.notes, since, now) else { return };
+        // Read anew: a writer may have gone on until its head was read.
+        let now = pass.now();
         let gone = (intact.oldest.0.wrapping_sub(self.snapshot_end.0) as i64).max(0) as u64 >> 32;
         let bytes = intact.bytes();
         let piece = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
