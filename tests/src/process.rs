@@ -150,6 +150,11 @@ impl Proc {
         self.stdout.line(self.deadline, |_| true).unwrap_or_else(|| panic!("no further line from {}", self.state()))
     }
 
+    /// The next line of its standard output; none at its end.
+    pub fn line_or_end(&self) -> Option<String> {
+        self.stdout.line(self.deadline, |_| true)
+    }
+
     /// Goes on in its standard output until a line that begins with `start`.
     #[track_caller]
     pub fn until(&self, start: &str) -> String {

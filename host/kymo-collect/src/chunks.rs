@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use crate::Error;
-use crate::metadata::replace;
+use crate::metadata::{copy_metadata, replace};
 use crate::private::make_private_dir;
 use crate::stream::{Written, is_stream_file};
 use crate::summary::SUMMARY_FILE;
@@ -252,7 +252,7 @@ impl Chunks {
         let dir = chunk_dir(&self.root, self.number);
         fs::create_dir(&dir).map_err(Error::file("make directory", &dir))?;
         let metadata = self.root.join("metadata");
-        fs::copy(&metadata, dir.join("metadata")).map_err(Error::file("copy", &metadata))?;
+        copy_metadata(&self.root, &dir)?;
         for entry in fs::read_dir(&self.root).map_err(Error::file("look into", &self.root))?.flatten() {
             let name = entry.file_name();
             if is_stream_file(&name.to_string_lossy()) {

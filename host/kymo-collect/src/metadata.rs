@@ -10,6 +10,7 @@ use kymo_ctf::write::{
 };
 use kymo_ftrace::Naming;
 
+use crate::Error;
 use crate::clock::Estimate;
 use crate::context::Contexts;
 use crate::ids::Registry;
@@ -81,6 +82,12 @@ pub(crate) fn replace(dir: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
         let _ = fs::remove_file(&new);
     }
     result
+}
+
+/// The metadata of the trace in `from` for another one in `to`: all of it, or none.
+pub(crate) fn copy_metadata(from: &Path, to: &Path) -> Result<(), Error> {
+    let path = from.join("metadata");
+    fs::read(&path).and_then(|text| replace(to, "metadata", &text)).map_err(Error::file("copy", path))
 }
 
 /// The environment of a trace [spec/trace.md 5].

@@ -5,12 +5,12 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-use kymo_abi::ring::{Mark, TIME_MASK};
+use kymo_abi::ring::{MEM_HEADER_BYTES, Mark, RingBlock, TIME_MASK};
 use kymo_ctf::write::{PACKET_MAGIC, PacketHead};
 use rustix::time::ClockId;
 use serde::Serialize;
@@ -58,6 +58,8 @@ pub fn recover(ring_dir: &Path, trace: &Path) -> Result<Recovered, Error> {
     for path in paths {
         match Memory::open(&path) {
             Ok(memory) => left.push((path, memory)),
+            // The collector died before it had made it, and no program was told of it.
+            Err(_) if is_unborn(&path) => fs::remove_file(&path).map_err(Error::file("remove", &path))?,
             Err(error) => recovered.caveats.push(format!("{}: {error}", path.display())),
         }
     }
@@ -68,12 +70,44 @@ pub fn recover(ring_dir: &Path, trace: &Path) -> Result<Recovered, Error> {
         fs::metadata(&metadata).map_err(Error::file("find", &metadata))?;
         dirs.push(trace.to_owned());
     }
+    check_room(trace, &left)?;
     for dir in dirs.iter().rev() {
         left = recover_into(dir, left, &mut recovered)?;
     }
     let strangers = left.iter().map(|(path, _)| format!("{} belongs to another trace", path.display()));
     recovered.caveats.extend(strangers);
     Ok(recovered)
+}
+
+/// An error where the rings have more than there is room for: nothing was touched then.
+fn check_room(trace: &Path, files: &[(PathBuf, Memory)]) -> Result<(), Error> {
+    let bytes_of = |memory: &Memory, ring: &RingBlock| {
+        let head = Mark(ring.head.load(Ordering::Relaxed));
+        let waiting = head.since(Mark(ring.tail.load(Ordering::Relaxed))).bytes;
+        let is_used = head != Mark(0);
+        let bytes = if memory.layout().marks_offset == 0 { waiting } else { memory.layout().ring_bytes };
+        if is_used { u64::from(bytes.min(memory.layout().ring_bytes)) + 2 * PacketHead::USER_BYTES as u64 } else { 0 }
+    };
+    let needed = files.iter().flat_map(|(_, memory)| memory.view().rings().iter().map(|ring| bytes_of(memory, ring)));
+    let needed: u64 = needed.sum();
+    let Ok(disk) = rustix::fs::statvfs(trace) else { return Ok(()) };
+    let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+    if needed > free {
+        let text = format!("it has room for {free} bytes, and up to {needed} are in the rings; nothing was changed");
+        return Err(Error::file("recover into", trace)(io::Error::new(io::ErrorKind::StorageFull, text)));
+    }
+    Ok(())
+}
+
+/// Whether this file has a ring file's name and nothing in it, not even a header.
+fn is_unborn(path: &Path) -> bool {
+    let serial = path.file_name().and_then(|name| name.to_str()?.strip_prefix(FILE_PREFIX));
+    let is_named =
+        serial.is_some_and(|serial| serial.len() == 16 && serial.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    let is_plain = fs::symlink_metadata(path).is_ok_and(|of| of.is_file());
+    let mut head = Vec::new();
+    let mut read = || File::open(path).and_then(|file| file.take(MEM_HEADER_BYTES.into()).read_to_end(&mut head));
+    is_named && is_plain && read().is_ok() && head.iter().all(|byte| *byte == 0)
 }
 
 /// The rings of one trace. Returns those that are of another.
@@ -96,14 +130,22 @@ fn recover_into(
             continue;
         }
         let streams = streams.get_or_insert_with(|| Streams::beside(trace, uuid, 1 << 20));
-        take(&memory, (&ends, &mut told), streams, recovered);
+        if streams.stopped.is_none() {
+            take(&memory, (&ends, &mut told), streams, recovered);
+        }
+        if streams.stopped.is_some() {
+            // What is in it is nowhere else.
+            continue;
+        }
         recovered.files += 1;
         drop(memory);
         fs::remove_file(&path).map_err(Error::file("remove", &path))?;
     }
     if let Some(mut streams) = streams {
         streams.finish();
-        recovered.caveats.extend(streams.stopped.map(|(error, _)| format!("writing ended: {error}")));
+        recovered.caveats.extend(streams.stopped.map(|(error, _)| {
+            format!("writing ended ({error}); the ring files that are left can be recovered once there is room")
+        }));
     }
     Ok(others)
 }
@@ -127,8 +169,8 @@ fn take(memory: &Memory, (ends, told): (&[PacketEnd], &mut Told), streams: &mut 
         }
         let mut lane = Lane::new(memory, number, made, nanoseconds(ClockId::Monotonic));
         let mut pass = Pass { source, streams, ns: u64::MAX, cycles: end, force: true, stopped_at: Some(end) };
+        let tail = Mark(ring.tail.load(Ordering::Relaxed));
         if layout.marks_offset == 0 {
-            let tail = Mark(ring.tail.load(Ordering::Relaxed));
             if head.since(tail).bytes > 0 {
                 let time = memory.header_word(number, tail) >> 16;
                 for end in ends.iter().filter(|end| end.is_of(vpid, number, time) && end.cut()) {
@@ -141,6 +183,10 @@ fn take(memory: &Memory, (ends, told): (&[PacketEnd], &mut Told), streams: &mut 
             let of_lane = of_lane.saturating_add(ring.told.load(Ordering::Relaxed));
             lane.losses_are_told(memory, of_lane, (made, end));
             lane.look(&program, &mut pass);
+            if pass.streams.stopped.is_some() {
+                ring.tail.store(tail.0, Ordering::Relaxed);
+                return;
+            }
             recovered.records += lane.records;
             recovered.bytes += lane.bytes;
             lane.finish(&program, &mut pass);

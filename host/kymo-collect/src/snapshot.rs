@@ -14,8 +14,9 @@ use crate::Error;
 use crate::clock::Source;
 use crate::drain::ToDrain;
 use crate::kernel::KernelSide;
-use crate::metadata::replace;
+use crate::metadata::{copy_metadata, replace};
 use crate::private::make_private_dir;
+use crate::stream::is_stream_file;
 use crate::summary::SUMMARY_FILE;
 use crate::watch::Fired;
 
@@ -60,7 +61,9 @@ pub struct SnapshotDone {
     pub took: Duration,
     /// The record that asked for it, if one did.
     pub trigger: Option<TriggerSeen>,
-    /// Why it is not complete, if so.
+    /// Why writing ended before all was written, if it did.
+    pub write_error: Option<String>,
+    /// What else is missing or doubtful, if so.
     pub caveats: Vec<String>,
 }
 
@@ -212,6 +215,7 @@ impl Taking {
             overwritten: 0,
             took: Duration::ZERO,
             trigger: None,
+            write_error: None,
             caveats: Vec::new(),
         };
         Ok(Taking { begun, reply, job: SnapshotJob { dir, since, reply: sender }, done })
@@ -232,23 +236,39 @@ impl Taking {
             done.overwritten += part.overwritten;
             done.frozen = done.frozen.max(part.frozen);
             done.oldest = [done.oldest, part.oldest].into_iter().flatten().min();
-            done.caveats.extend(part.error.map(|error| format!("it could not be written: {error}")));
+            done.write_error = done.write_error.or(part.error);
             for (name, bytes) in part.rare {
                 if let Err(error) = copy_part(&session.join(&name), &dir.join(&name), bytes) {
                     done.caveats.push(format!("rare events in {name} could not be copied: {error}"));
                 }
             }
         }
-        let from = session.join("metadata");
-        fs::copy(&from, dir.join("metadata")).map_err(Error::file("copy", from))?;
+        if let Some(error) = done.write_error.as_ref().filter(|_| done.records == 0) {
+            discard(&dir);
+            return Err(Error::file("write the snapshot", dir)(io::Error::other(error.clone())));
+        }
+        copy_metadata(session, &dir).inspect_err(|_| discard(&dir))?;
         done.took = begun.elapsed();
         let summary = serde_json::json!({
             "tool": "kymo", "version": env!("CARGO_PKG_VERSION"), "complete": true, "trace": dir, "snapshot": done,
         });
         let text = format!("{summary:#}\n");
-        replace(&dir, SUMMARY_FILE, text.as_bytes()).map_err(Error::file("write", dir.join(SUMMARY_FILE)))?;
+        replace(&dir, SUMMARY_FILE, text.as_bytes())
+            .map_err(Error::file("write", dir.join(SUMMARY_FILE)))
+            .inspect_err(|_| discard(&dir))?;
         Ok(done)
     }
+}
+
+/// Takes a snapshot back that could not be completed: what it wrote, and the directory, which was empty.
+fn discard(dir: &Path) {
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if is_stream_file(&name) || name == "metadata" || name == SUMMARY_FILE {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+    let _ = fs::remove_dir(dir);
 }
 
 /// Copies the first `bytes` of a file that may go on to grow.

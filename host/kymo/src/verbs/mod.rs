@@ -20,3 +20,9 @@ pub fn default_sigpipe() {
     // SAFETY: called first in main, before any other thread exists; SIG_DFL is a valid disposition.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
 }
+
+/// A line of a collector on standard error. Where that leads to a full disk the line is lost: `eprintln!` would end the collector.
+pub fn say(line: &str) {
+    use std::io::Write as _;
+    let _ = writeln!(std::io::stderr(), "kymo: {line}");
+}

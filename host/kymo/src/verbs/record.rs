@@ -180,7 +180,7 @@ fn follow(args: &Args, session: &mut Session, watched: &Receiver<Happened>, chil
         if now.stopped && !warned && !args.quiet {
             warned = true;
             progress.clear();
-            eprintln!("kymo: the trace can no longer be written; what follows is counted as lost");
+            crate::verbs::say("the trace can no longer be written; what follows is counted as lost");
         }
     }
     progress.clear();

@@ -27,7 +27,7 @@ impl Rotating {
                 self.failed = Some(Instant::now());
                 let text = error.to_string();
                 if text != self.said {
-                    eprintln!("kymo: the trace goes on where it is: {text}");
+                    crate::verbs::say(&format!("the trace goes on where it is: {text}"));
                     self.said = text;
                 }
             }

@@ -174,10 +174,14 @@ pub(super) fn snapshot(args: SnapshotArgs) -> anyhow::Result<ExitCode> {
                 text::quoted(dir.as_ref())
             ),
         }
+        let write_error = answer["write_error"].as_str();
+        if let Some(error) = write_error {
+            eprintln!("kymo: THE SNAPSHOT IS NOT COMPLETE: writing ended: {error}");
+        }
         for caveat in answer["caveats"].as_array().into_iter().flatten().filter_map(Value::as_str) {
             eprintln!("kymo: note: {caveat}");
         }
-        ExitCode::SUCCESS
+        ExitCode::from(u8::from(write_error.is_some()))
     }))
 }
 

@@ -230,14 +230,14 @@ impl Running {
             Ok(summary) => {
                 let lines = lines(&patterns, &summary, &args.options.pid);
                 for line in &lines {
-                    eprintln!("kymo: {line}");
+                    crate::verbs::say(line);
                 }
                 let mut value = serde_json::to_value(&summary).unwrap_or_default();
                 value["log"] = json!(absolute(&log));
                 (Ok(json!({ "summary": value, "text": lines })), 0)
             }
             Err(error) => {
-                eprintln!("kymo: {error}");
+                crate::verbs::say(&error.to_string());
                 (Err(format!("session {name} ended, but not well: {error}")), 2)
             }
         };

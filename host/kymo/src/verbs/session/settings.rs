@@ -144,6 +144,17 @@ pub fn of_this_process(
     Ok(json!(table))
 }
 
+/// Writes a file, all of it or none: one that was there stays when that fails.
+fn replace(file: &Path, text: &str) -> std::io::Result<()> {
+    let mut new = file.as_os_str().to_owned();
+    new.push(".new");
+    let result = std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, file));
+    if result.is_err() {
+        let _ = std::fs::remove_file(&new);
+    }
+    result
+}
+
 /// `kymo session save`.
 pub fn save(name: &str, file: Option<&Path>) -> anyhow::Result<ExitCode> {
     let answer: Answer = match ask::ask(name, &Request::Settings, ask::QUICK) {
@@ -155,7 +166,7 @@ pub fn save(name: &str, file: Option<&Path>) -> anyhow::Result<ExitCode> {
     match file {
         None => print!("{text}"),
         Some(file) => {
-            std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))?;
+            replace(file, &text).with_context(|| format!("cannot write {}", file.display()))?;
             eprintln!("kymo: written; next: kymo session start --load {}", file.display());
         }
     }

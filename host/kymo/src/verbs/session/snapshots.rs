@@ -72,7 +72,7 @@ impl Snapshots {
         is_over.store(true, Ordering::Release);
         drop(jobs);
         if thread.join().is_err() {
-            eprintln!("kymo: the thread that takes snapshots failed");
+            crate::verbs::say("the thread that takes snapshots failed");
         }
     }
 }
@@ -90,7 +90,7 @@ fn run(taker: &Taker, jobs: &Receiver<Job>, (taken, is_over): (Arc<Mutex<Taken>>
             taken.error = result.as_ref().err().cloned();
         }
         if let Err(error) = &result {
-            eprintln!("kymo: snapshot into {}: {error}", request.dir.display());
+            crate::verbs::say(&format!("snapshot into {}: {error}", request.dir.display()));
         }
         if let Some(call) = call {
             call.answer(result.map(|done| json!(done)));
