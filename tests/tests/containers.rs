@@ -314,7 +314,8 @@ fn ring_memory_is_charged_to_the_program() {
     burst(&mut proc, 1);
     let cpus = std::thread::available_parallelism().expect("a count").get() as u64;
     let grown = group.bytes().expect("a count") - before;
-    assert_eq!(grown / (8 << 20), cpus, "{grown} bytes for {cpus} rings of 8 MiB");
+    // The kernel charges some pages in advance: the count before may have them already.
+    assert_eq!((grown + (2 << 20)) / (8 << 20), cpus, "{grown} bytes for {cpus} rings of 8 MiB");
     recording.end(Signal::INT).expect(0);
     ask(&mut proc, "disabled", "disabled");
     let left = || group.bytes().expect("a count").saturating_sub(before);
