@@ -34,7 +34,7 @@ pub use describe::{FieldInfo, FieldKind};
 pub use error::{Caveat, Damage, Decoded, Error};
 pub use files::{Content, Directory, Files, Memory, traces_near};
 pub use item::{Item, Loss, Record};
-pub use merge::Reader;
+pub use merge::{Passed, Reader};
 pub use metadata::parse_metadata;
 pub use value::{Elements, Fields, Number, Value};
 

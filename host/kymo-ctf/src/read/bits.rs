@@ -14,26 +14,27 @@ pub(crate) enum Stop {
 #[inline]
 pub(crate) fn extract(data: &[u8], at: u64, bits: u8, order: Order) -> u64 {
     let byte = (at / 8) as usize;
-    let shift = (at % 8) as u32;
-    // An integer touches nine bytes at most.
-    let window = match data.get(byte..byte.saturating_add(16)) {
-        Some(window) => <[u8; 16]>::try_from(window).unwrap_or_default(),
-        None => window_at_end(data, byte),
-    };
-    let mask = u64::MAX >> (64 - u32::from(bits));
-    match order {
-        Order::Little => (u128::from_le_bytes(window) >> shift) as u64 & mask,
-        Order::Big => (u128::from_be_bytes(window) << shift >> (128 - u32::from(bits))) as u64,
+    let (shift, bits) = ((at % 8) as u32, u32::from(bits));
+    match data.get(byte..).and_then(|rest| rest.first_chunk::<8>()) {
+        Some(window) if shift + bits <= 64 => match order {
+            Order::Little => u64::from_le_bytes(*window) >> shift & (u64::MAX >> (64 - bits)),
+            Order::Big => u64::from_be_bytes(*window) << shift >> (64 - bits),
+        },
+        _ => extract_wide(data, byte, shift, bits, order),
     }
 }
 
+/// The same of nine bytes, or where fewer than eight are left.
 #[cold]
-fn window_at_end(data: &[u8], byte: usize) -> [u8; 16] {
+fn extract_wide(data: &[u8], byte: usize, shift: u32, bits: u32, order: Order) -> u64 {
     let mut window = [0; 16];
     let rest = data.get(byte..).unwrap_or_default();
     let there = rest.len().min(16);
     window[..there].copy_from_slice(&rest[..there]);
-    window
+    match order {
+        Order::Little => (u128::from_le_bytes(window) >> shift) as u64 & (u64::MAX >> (64 - bits)),
+        Order::Big => (u128::from_be_bytes(window) << shift >> (128 - bits)) as u64,
+    }
 }
 
 /// The low `bits` of an integer as 64 bits of either sign.
@@ -182,6 +183,8 @@ mod tests {
             (0, 16, Order::Big, 0xA5C3),
             (7, 18, Order::Little, 0b01_1111_1111_1000_0111),
             (8, 24, Order::Little, 0x00FFC3),
+            (1, 31, Order::Big, 0x25C3_FF00),
+            (31, 1, Order::Big, 0),
         ] {
             let mut cursor = Cursor::new(&data, 0, 4);
             cursor.at = skip;
@@ -190,6 +193,22 @@ mod tests {
         let mut cursor = Cursor::new(&data, 0, 4);
         cursor.at = 25;
         assert_eq!(cursor.fixed(8, Order::Little), Err(Stop::PastEnd));
+    }
+
+    /// Bit by bit, for all places and sizes, near the end and far from it.
+    #[test]
+    fn integers_are_what_their_bits_say() {
+        let data: Vec<u8> = (0..30u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+        for (at, bits) in (0..176u64).flat_map(|at| (1..=64u8).map(move |bits| (at, bits))) {
+            let bit = |i: u64, from_top: bool| {
+                let place = if from_top { 7 - (at + i) % 8 } else { (at + i) % 8 };
+                u64::from(data[((at + i) / 8) as usize] >> place & 1)
+            };
+            let little = (0..u64::from(bits)).fold(0, |value, i| value | bit(i, false) << i);
+            let big = (0..u64::from(bits)).fold(0, |value, i| value << 1 | bit(i, true));
+            assert_eq!(extract(&data, at, bits, Order::Little), little, "{at} {bits}");
+            assert_eq!(extract(&data, at, bits, Order::Big), big, "{at} {bits}");
+        }
     }
 
     #[test]

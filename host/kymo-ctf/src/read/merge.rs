@@ -25,6 +25,25 @@ pub struct Reader<'t> {
     is_one_clock: bool,
 }
 
+/// What [`Reader::pass`] passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Passed {
+    /// A record.
+    Record {
+        /// Position of its trace among those given to [`Reader::new`].
+        trace: usize,
+        /// Position of its type in [`super::Metadata::events`].
+        event: usize,
+        /// The full value of the clock.
+        cycles: u64,
+    },
+    /// A loss.
+    Loss {
+        /// Records lost.
+        records: u64,
+    },
+}
+
 struct Source<'t> {
     stream: Stream<'t>,
     trace: usize,
@@ -63,6 +82,17 @@ impl<'t> Reader<'t> {
         Some(self.streams[index].item())
     }
 
+    /// Goes on like [`Reader::next`], for who may not want to look: [`Reader::keep`] takes what was passed.
+    #[inline]
+    pub fn pass(&mut self) -> Option<Passed> {
+        let index = self.choose()?;
+        let source = &self.streams[index];
+        Some(match source.lost {
+            None => Passed::Record { trace: source.trace, event: source.stream.event, cycles: source.stream.time },
+            Some(lost) => Passed::Loss { records: lost.records },
+        })
+    }
+
     /// Moves the current stream on; the stream that comes next then.
     #[inline]
     fn choose(&mut self) -> Option<usize> {
@@ -81,19 +111,21 @@ impl<'t> Reader<'t> {
         self.current
     }
 
-    /// Puts a copy of what [`Reader::next`] gave last at the end of `batch`.
+    /// Puts a copy of what was given or passed last at the end of `batch`. Its time, in nanoseconds.
     #[inline]
-    pub fn keep(&mut self, batch: &mut Batch<'t>) {
-        let Some(source) = self.current.map(|index| &mut self.streams[index]) else { return };
+    pub fn keep(&mut self, batch: &mut Batch<'t>) -> i128 {
+        let Some(source) = self.current.map(|index| &mut self.streams[index]) else { return 0 };
         let stream = &source.stream;
         match source.lost {
             None => {
                 let ns = source.seconds.nanoseconds(stream.time);
                 batch.push_record(source.trace, &stream.facts, &stream.decoder.frame, stream.event, (stream.time, ns));
+                ns
             }
             Some(lost) => {
                 let times = [lost.from, lost.to].map(|cycles| source.seconds.nanoseconds(cycles));
                 batch.push_loss(source.trace, &stream.facts, lost, times);
+                times[0]
             }
         }
     }

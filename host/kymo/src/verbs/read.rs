@@ -1,7 +1,9 @@
 //! `kymo read`: a trace as text or JSON lines. Only opens, selects and prints; decoding is kymo-ctf's work. `learn` and
 //! `threads` find out which threads the records of a kernel belong to.
 
+mod columns;
 mod count;
+mod digits;
 mod filter;
 mod follow;
 mod json;
@@ -192,27 +194,48 @@ impl Choice<'_> {
         self.limit.is_some_and(|limit| self.shown >= limit)
     }
 
+    /// Whether the event alone decides about a record.
+    fn goes_by_event(&self) -> bool {
+        self.learn.is_none() && self.filters.is_empty()
+    }
+
+    /// Whether a record is shown, where its event alone decides.
+    #[inline]
+    fn wants_event(&mut self, trace: usize, event: usize, totals: &mut Totals) -> bool {
+        let shown = self.selection.event(trace, event);
+        totals.state_records += u64::from(shown == Shown::OnlyWithState);
+        self.shown += u64::from(shown == Shown::Yes);
+        shown == Shown::Yes
+    }
+
     /// Whether an item is shown. Adds to it what was learnt of its thread.
+    #[inline]
     fn wants<'r>(&'r mut self, item: &mut Item<'r>, totals: &mut Totals) -> bool {
         let record = match item {
             Item::Record(record) => record,
             Item::Loss(loss) => {
-                totals.lost_records = totals.lost_records.saturating_add(loss.records);
-                totals.lost_places += 1;
+                totals.add_loss(loss.records);
                 self.learn.iter_mut().for_each(|learn| learn.loss(loss));
                 self.filters.lost();
                 return true;
             }
         };
-        let shown = self.selection.event(record.trace, record.event_position);
+        let (trace, event) = (record.trace, record.event_position);
         if let Some(learn) = &mut self.learn {
             learn.record(record);
         }
-        let is_wanted = self.filters.matches(record, shown == Shown::Yes);
+        let shown = self.selection.event(trace, event);
+        let is_shown = self.filters.matches(record, shown == Shown::Yes) && shown == Shown::Yes;
         totals.state_records += u64::from(shown == Shown::OnlyWithState);
-        let is_shown = shown == Shown::Yes && is_wanted;
         self.shown += u64::from(is_shown);
         is_shown
+    }
+}
+
+impl Totals {
+    fn add_loss(&mut self, records: u64) {
+        self.lost_records = self.lost_records.saturating_add(records);
+        self.lost_places += 1;
     }
 }
 

@@ -50,6 +50,11 @@ impl Filters {
         Ok(all)
     }
 
+    /// There are none: all records are wanted.
+    pub fn is_empty(&self) -> bool {
+        self.filters.is_empty()
+    }
+
     /// Whether it matters in which process a record was written.
     pub fn have_threads(&self) -> bool {
         let contexts = [Context::Pid, Context::Tid, Context::Proc];

@@ -9,8 +9,8 @@ use std::io::Write as _;
 
 use kymo_ctf::read::{Fields, Loss, Number, Record, Value};
 
+use super::digits::{push_hex, push_u64};
 use super::select::Selection;
-use super::text::{push_hex, push_u64};
 
 /// The JSON form.
 pub struct Json<'a> {

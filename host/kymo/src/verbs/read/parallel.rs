@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use kymo_ctf::read::{Batch, Item, Reader, Trace};
+use kymo_ctf::read::{Batch, Item, Passed, Reader, Trace};
 
 use super::{Args, BUFFER_BYTES, Choice, Shape, Totals};
 
@@ -112,30 +112,57 @@ struct Filler<'f, 't, 'c> {
 impl<'t> Filler<'_, 't, '_> {
     /// Fills `batch` with items that are shown. Whether there are no more.
     fn fill(&mut self, batch: &mut Batch<'t>) -> bool {
-        let learns = self.choice.learn.is_some();
         batch.clear();
+        let goes_by_event = self.choice.goes_by_event();
         while batch.len() < BATCH_ITEMS {
-            if self.choice.is_over() {
+            let goes_on =
+                !self.choice.is_over() && if goes_by_event { self.take_by_event(batch) } else { self.take(batch) };
+            if !goes_on {
                 return true;
-            }
-            let Some(mut item) = self.reader.next() else { return true };
-            if !self.choice.wants(&mut item, self.totals) {
-                continue;
-            }
-            let mut thread = None;
-            if let Item::Record(record) = item {
-                self.before = Some(if self.shape.args.cycles { record.cycles.into() } else { record.ns });
-                if learns {
-                    self.name.clear();
-                    self.name.push_str(record.procname);
-                    thread = Some((record.vpid, record.vtid));
-                }
-            }
-            self.reader.keep(batch);
-            if let Some((vpid, vtid)) = thread {
-                batch.set_thread(vpid, vtid, &self.name);
             }
         }
         false
+    }
+
+    /// Takes the next item without a look at its fields. False where there is none.
+    #[inline]
+    fn take_by_event(&mut self, batch: &mut Batch<'t>) -> bool {
+        let Some(passed) = self.reader.pass() else { return false };
+        match passed {
+            Passed::Record { trace, event, cycles } => {
+                if self.choice.wants_event(trace, event, self.totals) {
+                    let ns = self.reader.keep(batch);
+                    self.before = Some(if self.shape.args.cycles { cycles.into() } else { ns });
+                }
+            }
+            Passed::Loss { records } => {
+                self.totals.add_loss(records);
+                self.reader.keep(batch);
+            }
+        }
+        true
+    }
+
+    /// Takes the next item, if it is wanted. False where there is none.
+    fn take(&mut self, batch: &mut Batch<'t>) -> bool {
+        let learns = self.choice.learn.is_some();
+        let Some(mut item) = self.reader.next() else { return false };
+        if !self.choice.wants(&mut item, self.totals) {
+            return true;
+        }
+        let mut thread = None;
+        if let Item::Record(record) = &item {
+            self.before = Some(if self.shape.args.cycles { record.cycles.into() } else { record.ns });
+            if learns {
+                self.name.clear();
+                self.name.push_str(record.procname);
+                thread = Some((record.vpid, record.vtid));
+            }
+        }
+        self.reader.keep(batch);
+        if let Some((vpid, vtid)) = thread {
+            batch.set_thread(vpid, vtid, &self.name);
+        }
+        true
     }
 }

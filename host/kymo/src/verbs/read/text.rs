@@ -8,6 +8,8 @@ use std::io::Write as _;
 
 use kymo_ctf::read::{Base, Loss, Number, Record, Trace, Value};
 
+use super::columns::{Columns, Heads};
+use super::digits::{push_hex, push_nine, push_u64};
 use super::select::Selection;
 use super::zone::Zone;
 
@@ -28,6 +30,8 @@ pub struct Text<'a> {
     dated: Vec<bool>,
     /// Time of the line before, in the unit that is shown.
     before: Option<i128>,
+    columns: Columns,
+    heads: Heads,
 }
 
 impl<'a> Text<'a> {
@@ -39,6 +43,11 @@ impl<'a> Text<'a> {
             zone: Zone::new(times.utc, times.date),
             dated: traces.iter().map(dated).collect(),
             before,
+            columns: Columns::new(traces, selection, |out, name| {
+                push_clean(out, name);
+                out.push(b'=');
+            }),
+            heads: Heads::default(),
         }
     }
 
@@ -89,17 +98,19 @@ impl super::Format for Text<'_> {
             self.delta(out, now);
             out.push(b' ');
         }
-        if columns.cpu {
-            out.extend_from_slice(b"cpu");
-            push_known(out, record.cpu, b'?');
-            out.push(b' ');
+        let selection = self.selection;
+        self.heads.push(out, record, |out| head(out, record, selection));
+        let mut is_first = true;
+        for column in self.columns.of(record) {
+            // The value by reference: one that is moved right after it was made costs more than all else here.
+            let fields = if column.is_context { &record.common_context } else { &record.payload };
+            if let Some(value) = &fields.at(column.position) {
+                out.extend_from_slice(if is_first { b"" } else { b", " });
+                is_first = false;
+                out.extend_from_slice(&column.label);
+                push_value(out, value);
+            }
         }
-        self.program(out, record);
-        if columns.event {
-            push_clean(out, &record.event.name);
-            out.extend_from_slice(b": ");
-        }
-        push_fields(out, record, self.selection);
         // No line ends in a space or in a colon.
         while out.len() > start && matches!(out.last(), Some(b' ' | b':')) {
             out.pop();
@@ -153,44 +164,41 @@ impl super::Format for Text<'_> {
     }
 }
 
-impl Text<'_> {
-    /// `prog[1234/1240] `, without what the trace does not say or the user does not want.
-    fn program(&self, out: &mut Vec<u8>, record: &Record<'_>) {
-        let columns = self.selection.columns;
-        let pid = record.vpid.filter(|_| columns.pid);
-        let tid = record.vtid.filter(|_| columns.tid);
-        let start = out.len();
-        if columns.proc {
-            push_clean(out, record.procname);
-        }
-        if pid.is_some() || tid.is_some() {
-            out.push(b'[');
-            push_known(out, pid, b'-');
-            if tid.is_some() {
-                out.push(b'/');
-                push_known(out, tid, b'-');
-            }
-            out.push(b']');
-        }
-        if out.len() > start {
-            out.push(b' ');
-        }
+/// What is the same for many records: `cpu1 prog[1234/1240] motor:step: `, without what the user does not want.
+fn head(out: &mut Vec<u8>, record: &Record<'_>, selection: &Selection) {
+    let columns = selection.columns;
+    if columns.cpu {
+        out.extend_from_slice(b"cpu");
+        push_known(out, record.cpu, b'?');
+        out.push(b' ');
+    }
+    program(out, record, selection);
+    if columns.event {
+        push_clean(out, &record.event.name);
+        out.extend_from_slice(b": ");
     }
 }
 
-/// Payload, then contexts: `axis=2, $prio=20`.
-fn push_fields(out: &mut Vec<u8>, record: &Record<'_>, selection: &Selection) {
-    let payload = record.payload.iter().filter(|(name, _)| selection.has_field(name)).map(|field| (false, field));
-    let contexts = selection.has_contexts().then(|| record.common_context.iter()).into_iter().flatten();
-    let contexts = contexts.filter(|(name, _)| selection.has_context(name));
-    let mut first = true;
-    for (is_context, (name, value)) in payload.chain(contexts.map(|field| (true, field))) {
-        out.extend_from_slice(if first { b"" } else { b", " });
-        first = false;
-        if is_context {
-            out.push(b'$');
+/// `prog[1234/1240] `, without what the trace does not say or the user does not want.
+fn program(out: &mut Vec<u8>, record: &Record<'_>, selection: &Selection) {
+    let columns = selection.columns;
+    let pid = record.vpid.filter(|_| columns.pid);
+    let tid = record.vtid.filter(|_| columns.tid);
+    let start = out.len();
+    if columns.proc {
+        push_clean(out, record.procname);
+    }
+    if pid.is_some() || tid.is_some() {
+        out.push(b'[');
+        push_known(out, pid, b'-');
+        if tid.is_some() {
+            out.push(b'/');
+            push_known(out, tid, b'-');
         }
-        push_named(out, name, &value);
+        out.push(b']');
+    }
+    if out.len() > start {
+        out.push(b' ');
     }
 }
 
@@ -290,44 +298,10 @@ fn push_seconds(out: &mut Vec<u8>, ns: i128) {
         Ok(ns) => {
             push_u64(out, ns / 1_000_000_000);
             out.push(b'.');
-            push_padded(out, ns % 1_000_000_000, 9);
+            push_nine(out, (ns % 1_000_000_000) as u32);
         }
         Err(_) => drop(write!(out, "{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000)),
     }
-}
-
-/// Decimal digits.
-pub fn push_u64(out: &mut Vec<u8>, value: u64) {
-    if value < 10 {
-        out.push(b'0' + value as u8);
-    } else {
-        push_padded(out, value, 1);
-    }
-}
-
-/// Decimal digits, at least `width` of them (20 at most).
-pub fn push_padded(out: &mut Vec<u8>, mut value: u64, width: usize) {
-    let mut digits = [b'0'; 20];
-    let mut at = digits.len();
-    // Two digits for each division.
-    while value >= 10 {
-        let pair = (value % 100) as u8;
-        value /= 100;
-        at -= 2;
-        digits[at] = b'0' + pair / 10;
-        digits[at + 1] = b'0' + pair % 10;
-    }
-    if value > 0 {
-        at -= 1;
-        digits[at] = b'0' + value as u8;
-    }
-    out.extend_from_slice(&digits[at.min(digits.len() - width)..]);
-}
-
-/// Hexadecimal digits of bytes.
-pub fn push_hex(out: &mut Vec<u8>, bytes: &[u8]) {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    out.extend(bytes.iter().flat_map(|b| [DIGITS[usize::from(b >> 4)], DIGITS[usize::from(b & 15)]]));
 }
 
 /// A name: control characters become `?`.

@@ -1,4 +1,4 @@
-//! Nanoseconds since 1970 to a time of day. The zone is asked once a minute of trace time, because asking is slow.
+//! Nanoseconds since 1970 to a time of day. The zone is asked once a second of trace time, because asking is slow.
 
 use jiff::Timestamp;
 use jiff::tz::{Offset, TimeZone};
@@ -7,9 +7,9 @@ use jiff::tz::{Offset, TimeZone};
 pub struct Zone {
     zone: TimeZone,
     date: bool,
-    /// The minute since 1970 for which `shown` holds.
-    minute: i64,
-    /// Date, hour and minute, as shown in front of the seconds.
+    /// The second since 1970 for which `shown` holds.
+    second: i64,
+    /// Date and time of day up to the second, as shown in front of the fraction.
     shown: String,
 }
 
@@ -17,7 +17,7 @@ impl Zone {
     /// The zone of `$TZ` or of the system; `utc` for UTC.
     pub fn new(utc: bool, date: bool) -> Self {
         let zone = if utc { TimeZone::UTC } else { TimeZone::system() };
-        Self { zone, date, minute: i64::MIN, shown: String::new() }
+        Self { zone, date, second: i64::MIN, shown: String::new() }
     }
 
     /// Appends a time of day with nine digits behind the point.
@@ -28,15 +28,12 @@ impl Zone {
             return;
         };
         let (second, fraction) = (ns.div_euclid(1_000_000_000), ns.rem_euclid(1_000_000_000));
-        let minute = second.div_euclid(60);
-        if minute != self.minute {
-            self.minute = minute;
-            self.shown = self.describe(minute * 60);
+        if second != self.second {
+            self.second = second;
+            self.shown = self.describe(second);
         }
         out.extend_from_slice(self.shown.as_bytes());
-        super::text::push_padded(out, second.rem_euclid(60) as u64, 2);
-        out.push(b'.');
-        super::text::push_padded(out, fraction as u64, 9);
+        super::digits::push_nine(out, fraction as u32);
     }
 
     fn describe(&self, second: i64) -> String {
@@ -44,7 +41,7 @@ impl Zone {
         // Offsets with seconds ended long before tracers began; they are rounded to minutes.
         let offset = self.zone.to_offset(time).seconds() / 60 * 60;
         let local = Offset::from_seconds(offset).unwrap_or(Offset::UTC).to_datetime(time);
-        let day = format!("{:02}:{:02}:", local.hour(), local.minute());
+        let day = format!("{:02}:{:02}:{:02}.", local.hour(), local.minute(), second.rem_euclid(60));
         if self.date { format!("{:04}-{:02}-{:02} {day}", local.year(), local.month(), local.day()) } else { day }
     }
 }
@@ -56,7 +53,7 @@ mod tests {
     #[test]
     fn times_of_day() {
         let check = |zone: TimeZone, date, ns, expect: &str| {
-            let mut zone = Zone { zone, date, minute: i64::MIN, shown: String::new() };
+            let mut zone = Zone { zone, date, second: i64::MIN, shown: String::new() };
             let mut out = Vec::new();
             zone.push(&mut out, ns);
             assert_eq!(String::from_utf8(out).unwrap(), expect);

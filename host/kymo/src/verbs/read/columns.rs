@@ -1,0 +1,79 @@
+//! What lines have in common, made once: the fields that are shown of each event with their names, and the part of a line that
+//! says where a record was written.
+
+use kymo_ctf::read::{FieldInfo, Record, Trace};
+
+use super::select::Selection;
+
+/// A field that is shown: payload, then contexts (`$prio`).
+pub struct Column {
+    /// Of the common context, not of the payload.
+    pub is_context: bool,
+    /// For `Fields::at`.
+    pub position: usize,
+    /// Its name, as it stands in a line.
+    pub label: Box<[u8]>,
+}
+
+/// The fields that are shown, by trace and event.
+pub struct Columns(Vec<Vec<Vec<Column>>>);
+
+impl Columns {
+    /// `write` puts a name into a line.
+    pub fn new(traces: &[Trace], selection: &Selection, write: impl Fn(&mut Vec<u8>, &str)) -> Self {
+        let column = |is_context: bool, field: FieldInfo<'_>| {
+            let mut label = Vec::new();
+            label.extend_from_slice(if is_context { b"$" } else { b"" });
+            write(&mut label, field.name);
+            Column { is_context, position: field.position, label: label.into_boxed_slice() }
+        };
+        let of_event = |trace: &Trace, event: usize| {
+            let metadata = &trace.metadata;
+            let payload = metadata.fields(&metadata.events[event]).into_iter();
+            let payload = payload.filter(|field| !field.is_length && selection.has_field(field.name));
+            let contexts = metadata.contexts(event).into_iter();
+            let contexts = contexts.filter(|field| !field.is_length && selection.has_context(field.name));
+            payload.map(|field| column(false, field)).chain(contexts.map(|field| column(true, field))).collect()
+        };
+        let of_trace = |trace: &Trace| (0..trace.metadata.events.len()).map(|event| of_event(trace, event)).collect();
+        Self(traces.iter().map(of_trace).collect())
+    }
+
+    /// Of the record's event.
+    #[inline]
+    pub fn of(&self, record: &Record<'_>) -> &[Column] {
+        &self.0[record.trace][record.event_position]
+    }
+}
+
+/// Parts of lines that records have in common which were written in the same thread, on the same CPU, and are of the same event.
+#[derive(Default)]
+pub struct Heads([Head; HEADS]);
+
+/// Of so many threads that take turns the parts are remembered.
+const HEADS: usize = 32;
+
+#[derive(Default)]
+struct Head {
+    /// Trace, event, CPU, process, thread.
+    of: Option<(usize, usize, [Option<u32>; 3])>,
+    procname: String,
+    bytes: Vec<u8>,
+}
+
+impl Heads {
+    /// Appends the record's head, which `make` makes where it is not remembered.
+    #[inline]
+    pub fn push(&mut self, out: &mut Vec<u8>, record: &Record<'_>, make: impl FnOnce(&mut Vec<u8>)) {
+        let threads = [record.cpu, record.vpid, record.vtid];
+        let of = Some((record.trace, record.event_position, threads));
+        let mixed = record.event_position ^ record.vtid.unwrap_or(0) as usize ^ (record.cpu.unwrap_or(0) as usize) << 2;
+        let head = &mut self.0[mixed % HEADS];
+        if head.of != of || head.procname != record.procname {
+            (head.of, head.procname) = (of, record.procname.to_owned());
+            head.bytes.clear();
+            make(&mut head.bytes);
+        }
+        out.extend_from_slice(&head.bytes);
+    }
+}
