@@ -1,0 +1,450 @@
+//! Latencies [spec/analyze.md 5]: a sink that makes a series of each kind, by whatever they are of.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::CallId;
+use crate::doubt::Doubt;
+use crate::event::{Event, Interrupt, Io, Off};
+use crate::hash::Map;
+use crate::name::Name;
+use crate::open::Open;
+use crate::record::Head;
+use crate::series::{Sample, Series};
+use crate::span::{
+    CallSpan, Context, Doing, InterruptSpan, OffSpan, Ready, Sink, ThreadSpan, Threads, Unmatched, Until,
+};
+use crate::state::{State, Thread, futex_waits};
+
+/// Series that are kept apart at most; beyond, samples go to one without details.
+const SERIES_MAX: usize = 4096;
+
+/// A kind of latency.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum What {
+    /// From the wake-up of a thread until it runs.
+    Wakeup,
+    /// From when a thread can run until it runs.
+    Runqueue,
+    /// An interrupt of a device.
+    Irq,
+    /// An interrupt of the processor's own.
+    Vector,
+    /// From when a softirq is raised until it begins.
+    SoftirqRaise,
+    /// A softirq.
+    Softirq,
+    /// From when a timer should expire until it does.
+    Timer,
+    /// Interrupts off.
+    IrqsOff,
+    /// Preemption off.
+    PreemptOff,
+    /// A system call.
+    Syscall,
+    /// A futex call in which a thread was blocked.
+    Futex,
+    /// A block request.
+    Block,
+    /// A packet, from the queue to the driver.
+    Net,
+    /// What the user names: begin and end.
+    Span,
+}
+
+impl What {
+    /// All kinds, with their names.
+    pub const ALL: [(What, &'static str); 14] = [
+        (What::Wakeup, "wakeup"),
+        (What::Runqueue, "runqueue"),
+        (What::Irq, "irq"),
+        (What::Vector, "vector"),
+        (What::SoftirqRaise, "softirq-raise"),
+        (What::Softirq, "softirq"),
+        (What::Timer, "timer"),
+        (What::IrqsOff, "irqs-off"),
+        (What::PreemptOff, "preempt-off"),
+        (What::Syscall, "syscall"),
+        (What::Futex, "futex"),
+        (What::Block, "block"),
+        (What::Net, "net"),
+        (What::Span, "span"),
+    ];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        What::ALL[self as usize].1
+    }
+}
+
+/// What a series is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Of {
+    /// Everything of its kind.
+    All,
+    /// An interrupt, and what the trace calls it.
+    Interrupt(Interrupt, Name),
+    /// A timer's function.
+    Function(u64),
+    /// A system call.
+    Call(CallId),
+    /// A block device: the kernel's number, `major << 20 | minor`.
+    Device(u64),
+    /// A network device.
+    Interface(Name),
+    /// The user's span of that number.
+    Span(u16),
+    /// What was too much to be kept apart.
+    Others,
+}
+
+/// Which series a sample belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key {
+    /// The kind.
+    pub what: What,
+    /// What it is of.
+    pub of: Of,
+    /// The process, where they are kept apart.
+    pub process: Option<i32>,
+    /// The thread.
+    pub tid: Option<i32>,
+    /// The priority.
+    pub prio: Option<i16>,
+    /// The CPU.
+    pub cpu: Option<u32>,
+}
+
+/// What else is kept apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct By {
+    /// Processes.
+    pub process: bool,
+    /// Threads.
+    pub thread: bool,
+    /// Priorities.
+    pub prio: bool,
+    /// CPUs.
+    pub cpu: bool,
+}
+
+/// Which latencies, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The kinds.
+    pub what: Vec<What>,
+    /// What else is kept apart.
+    pub by: By,
+    /// How many of the worst are kept.
+    pub worst_max: usize,
+    /// Only samples that begin at or after this time.
+    pub from: i64,
+    /// Only samples that begin before this time.
+    pub to: i64,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        let what = What::ALL.iter().map(|(what, _)| *what).collect();
+        Options { what, by: By::default(), worst_max: 10, from: i64::MIN, to: i64::MAX }
+    }
+}
+
+/// What was counted beside the series.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Left {
+    /// Ends without beginnings.
+    pub unmatched: BTreeMap<Unmatched, u64>,
+    /// Beginnings without ends of block, network, and timers.
+    pub open: u64,
+    /// Beginnings that were too many.
+    pub dropped: u64,
+}
+
+/// A request that has not been done.
+#[derive(Clone, Copy, Debug)]
+struct Begun {
+    at: i64,
+    tid: Option<i32>,
+    name: Name,
+}
+
+/// Makes series of latencies.
+#[derive(Clone, Debug)]
+pub struct Latency {
+    options: Options,
+    is_wanted: [bool; What::ALL.len()],
+    index: Map<Key, usize>,
+    series: Vec<(Key, Series)>,
+    timers: Open<u64, i64>,
+    block: Open<(u64, u64), Begun>,
+    net: Open<u64, Begun>,
+    lost_until: i64,
+    left: Left,
+    /// Names of threads that stand in the lists of the worst and are not those of the sample.
+    names: BTreeMap<i32, Name>,
+    unnamed: Vec<i32>,
+}
+
+impl Latency {
+    /// Nothing yet.
+    pub fn new(options: Options) -> Latency {
+        let mut is_wanted = [false; What::ALL.len()];
+        options.what.iter().for_each(|what| is_wanted[*what as usize] = true);
+        Latency {
+            options,
+            is_wanted,
+            index: Map::default(),
+            series: Vec::new(),
+            timers: Open::new(),
+            block: Open::new(),
+            net: Open::new(),
+            lost_until: i64::MIN,
+            left: Left::default(),
+            names: BTreeMap::new(),
+            unnamed: Vec::new(),
+        }
+    }
+
+    /// All series, by kind, what they are of, and what is kept apart.
+    pub fn series(&self) -> Vec<(&Key, &Series)> {
+        let mut all: Vec<_> = self.series.iter().map(|(key, series)| (key, series)).collect();
+        all.sort_by_key(|(key, _)| **key);
+        all
+    }
+
+    /// Name of a thread that woke one of the worst, or held its futex.
+    pub fn name_of(&self, tid: i32) -> Name {
+        self.names.get(&tid).copied().unwrap_or_default()
+    }
+
+    /// What was counted beside the series.
+    pub fn left(&self) -> Left {
+        let opens = [self.timers.len(), self.block.len(), self.net.len()];
+        Left {
+            open: opens.iter().map(|&open| open as u64).sum(),
+            dropped: self.timers.dropped() + self.block.dropped() + self.net.dropped(),
+            ..self.left.clone()
+        }
+    }
+
+    /// Takes the names that are still missing.
+    pub fn finish(&mut self, state: &State) {
+        for tid in self.unnamed.drain(..) {
+            let name = state.thread(tid).map(|thread| thread.name).unwrap_or_default();
+            self.names.entry(tid).or_insert(name);
+        }
+    }
+
+    /// Takes a sample of a user's span.
+    pub fn span(&mut self, number: u16, mut sample: Sample) {
+        sample.doubt |= Doubt::LOST.when(sample.from < self.lost_until);
+        self.sample(What::Span, Of::Span(number), &sample);
+    }
+
+    #[inline]
+    fn wants(&self, what: What) -> bool {
+        self.is_wanted[what as usize]
+    }
+
+    fn sample(&mut self, what: What, of: Of, sample: &Sample) {
+        if sample.from < self.options.from || sample.from >= self.options.to {
+            return;
+        }
+        let by = self.options.by;
+        let key = Key {
+            what,
+            of,
+            process: sample.process.filter(|_| by.process),
+            tid: sample.tid.filter(|_| by.thread),
+            prio: sample.prio.filter(|_| by.prio),
+            cpu: sample.cpu.filter(|_| by.cpu),
+        };
+        let index = self.place(key);
+        if self.series[index].1.add(sample, self.options.worst_max) {
+            let waker = sample.waker.and_then(|waker| match waker.context {
+                Context::Thread(tid) => Some(tid),
+                _ => None,
+            });
+            self.unnamed.extend(waker.into_iter().chain(sample.owner));
+        }
+    }
+
+    fn place(&mut self, key: Key) -> usize {
+        if let Some(&index) = self.index.get(&key) {
+            return index;
+        }
+        let is_full = self.series.len() >= SERIES_MAX;
+        let others = Key { of: Of::Others, process: None, tid: None, prio: None, cpu: None, ..key };
+        let key = if is_full { others } else { key };
+        let next = self.series.len();
+        let index = *self.index.entry(key).or_insert(next);
+        if index == next {
+            self.series.push((key, Series::new()));
+        }
+        index
+    }
+
+    fn io(&mut self, head: &Head, event: &Event, state: &State) {
+        let Event::Io { step, device, key, name } = *event else { return };
+        let tid = head.cpu.and_then(|cpu| state.cpu(cpu)).and_then(|cpu| cpu.thread()).or(head.tid);
+        let begun = Begun { at: head.time, tid, name };
+        match step {
+            Io::BlockIssue if self.wants(What::Block) => self.block.replace((device, key), begun),
+            Io::NetQueue if self.wants(What::Net) => self.net.replace(key, begun),
+            Io::BlockComplete => {
+                if let Some(begun) = self.block.pop(&(device, key)) {
+                    self.done(What::Block, Of::Device(device), begun, head, state);
+                }
+            }
+            Io::NetXmit => {
+                if let Some(begun) = self.net.pop(&key) {
+                    self.done(What::Net, Of::Interface(begun.name), begun, head, state);
+                }
+            }
+            Io::BlockIssue | Io::NetQueue => {}
+        }
+    }
+
+    fn done(&mut self, what: What, of: Of, begun: Begun, head: &Head, state: &State) {
+        let doubt = Doubt::LOST.when(begun.at < self.lost_until);
+        let thread = begun.tid.and_then(|tid| state.thread(tid));
+        let sample = Sample { tid: begun.tid, doubt, ..sample(begun.at, head.time, thread, head.cpu) };
+        self.sample(what, of, &sample);
+    }
+
+    fn timer(&mut self, head: &Head, event: &Event, state: &State) {
+        match *event {
+            Event::TimerStart { timer, expires } => self.timers.replace(timer, expires),
+            Event::TimerCancel { timer } => {
+                self.timers.pop(&timer);
+            }
+            Event::TimerExpire { timer, function, now } => {
+                let Some(expires) = self.timers.pop(&timer) else { return };
+                let value_ns = now.saturating_sub(expires).max(0) as u64;
+                let thread = current(head, state).and_then(|tid| state.thread(tid));
+                let from = head.time.saturating_sub_unsigned(value_ns);
+                let doubt = Doubt::LOST.when(from < self.lost_until);
+                let sample = Sample { value_ns, doubt, ..sample(from, head.time, thread, head.cpu) };
+                self.sample(What::Timer, Of::Function(function), &sample);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn current(head: &Head, state: &State) -> Option<i32> {
+    head.cpu.and_then(|cpu| state.cpu(cpu)).and_then(|cpu| cpu.thread())
+}
+
+/// A sample from one time to another; the rest is for the caller.
+fn sample(from: i64, to: i64, thread: Option<&Thread>, cpu: Option<u32>) -> Sample {
+    Sample {
+        value_ns: to.saturating_sub(from).max(0) as u64,
+        from,
+        to,
+        tid: thread.map(|thread| thread.tid),
+        process: thread.and_then(|thread| thread.process),
+        name: thread.map(|thread| thread.name).unwrap_or_default(),
+        prio: thread.and_then(|thread| thread.prio),
+        cpu,
+        waker: None,
+        owner: None,
+        doubt: Doubt::NONE,
+    }
+}
+
+impl Sink for Latency {
+    fn event(&mut self, head: &Head, event: &Event, state: &State) {
+        if !self.unnamed.is_empty() {
+            self.finish(state);
+        }
+        match event {
+            Event::Io { .. } => self.io(head, event, state),
+            Event::TimerStart { .. } | Event::TimerCancel { .. } | Event::TimerExpire { .. }
+                if self.wants(What::Timer) =>
+            {
+                self.timer(head, event, state);
+            }
+            _ => {}
+        }
+    }
+
+    fn thread(&mut self, span: &ThreadSpan, thread: &Thread) {
+        let (Doing::Runnable { why, .. }, Until::Runs { cpu }) = (span.doing, span.until) else { return };
+        let waker = match why {
+            Ready::Woken(waker) | Ready::New(waker) => Some(waker),
+            Ready::Preempted { .. } | Ready::GaveWay { .. } => None,
+        };
+        let doubt = span.doubt;
+        let sample = Sample { waker, doubt, ..sample(span.ready_from, span.to, Some(thread), Some(cpu)) };
+        if waker.is_some() && self.wants(What::Wakeup) {
+            self.sample(What::Wakeup, Of::All, &sample);
+        }
+        if self.wants(What::Runqueue) {
+            self.sample(What::Runqueue, Of::All, &sample);
+        }
+    }
+
+    fn interrupt(&mut self, span: &InterruptSpan, threads: Threads<'_>) {
+        let what = match span.interrupt {
+            Interrupt::Irq(_) => What::Irq,
+            Interrupt::Vector(_) => What::Vector,
+            Interrupt::Softirq(_) => What::Softirq,
+            Interrupt::Hrtimer(_) | Interrupt::Timer(_) => return,
+        };
+        let thread = thread_of(span.current, threads);
+        let mut whole = sample(span.from, span.to, thread, Some(span.cpu));
+        whole.doubt = span.doubt;
+        whole.value_ns = whole.value_ns.saturating_sub(span.away_ns.max(0) as u64);
+        let of = Of::Interrupt(span.interrupt, span.name);
+        if self.wants(what) {
+            self.sample(what, of, &whole);
+        }
+        if let Some(raised) = span.raised.filter(|_| self.wants(What::SoftirqRaise)) {
+            let doubt = Doubt::LOST.when(raised < self.lost_until);
+            let sample = Sample { doubt, ..sample(raised, span.from, thread, Some(span.cpu)) };
+            self.sample(What::SoftirqRaise, of, &sample);
+        }
+    }
+
+    fn call(&mut self, span: &CallSpan, thread: &Thread) {
+        let sample =
+            Sample { owner: span.owner, doubt: span.doubt, ..sample(span.from, span.to, Some(thread), Some(span.cpu)) };
+        if self.wants(What::Syscall) {
+            self.sample(What::Syscall, Of::Call(span.call), &sample);
+        }
+        if self.wants(What::Futex) && span.is_futex && span.blocked && futex_waits(span.args[1]) {
+            self.sample(What::Futex, Of::All, &sample);
+        }
+    }
+
+    fn off(&mut self, span: &OffSpan, threads: Threads<'_>) {
+        let what = match span.what {
+            Off::Irqs => What::IrqsOff,
+            Off::Preemption => What::PreemptOff,
+        };
+        if self.wants(what) {
+            let thread = thread_of(span.current, threads);
+            let sample = Sample { doubt: span.doubt, ..sample(span.from, span.to, thread, Some(span.cpu)) };
+            self.sample(what, Of::All, &sample);
+        }
+    }
+
+    fn lost(&mut self, _cpu: Option<u32>, _from: i64, to: i64) {
+        self.lost_until = self.lost_until.max(to);
+    }
+
+    fn unmatched(&mut self, of: Unmatched) {
+        *self.left.unmatched.entry(of).or_default() += 1;
+    }
+}
+
+fn thread_of(current: Context, threads: Threads<'_>) -> Option<&Thread> {
+    match current {
+        Context::Thread(tid) => threads.get(tid),
+        _ => None,
+    }
+}

@@ -1,0 +1,67 @@
+//! From records to findings [spec/analyze.md]: the state of a machine over time, and what is found from it.
+//!
+//! Pure: no file, no clock, no trace format. A reader describes its classes to a [`Vocabulary`], decodes records by
+//! the [`Plan`]s that it
+//! gives, and moves a [`State`] by the [`Event`]s; a [`Sink`] takes the spans.
+//!
+//! ```
+//! use kymo_analyze::{Class, Field, Head, Kind, Record, Sink, State, ThreadSpan, Thread, Vocabulary};
+//!
+//! struct Numbers([i128; 3]);
+//! impl Record for Numbers {
+//!     fn integer(&self, position: usize) -> Option<i128> { self.0.get(position).copied() }
+//!     fn float(&self, _: usize) -> Option<f64> { None }
+//!     fn text(&self, _: usize) -> Option<std::borrow::Cow<'_, str>> { None }
+//! }
+//! struct Print;
+//! impl Sink for Print {
+//!     fn thread(&mut self, span: &ThreadSpan, thread: &Thread) { println!("{} {:?}", thread.tid, span.doing); }
+//! }
+//!
+//! let field = |(position, name): (usize, &&str)| Field { name: name.to_string(), kind: Kind::Integer, position };
+//! let fields = ["prev_pid", "prev_state", "next_pid"].iter().enumerate().map(field).collect();
+//! let mut vocabulary = Vocabulary::new();
+//! let plan = vocabulary.learn(&Class { name: "sched:sched_switch".into(), fields }).unwrap();
+//! let mut state = State::new(&vocabulary);
+//! let head = Head { time: 1_000, cpu: Some(0), tid: Some(7) };
+//! let event = plan.decode(&Numbers([7, 1, 8])).unwrap();
+//! state.apply(&head, &event, &mut Print);
+//! assert_eq!(state.cpu(0).unwrap().thread(), Some(8));
+//! ```
+
+mod budget;
+mod critical;
+mod distribution;
+mod doubt;
+mod event;
+mod hash;
+mod history;
+mod latency;
+mod name;
+mod names;
+mod open;
+mod plan;
+mod record;
+mod series;
+mod span;
+mod state;
+mod stats;
+
+pub use budget::{Part, Piece, Share};
+pub use critical::{Act, Path, Step};
+pub use distribution::{Distribution, Number};
+pub use doubt::Doubt;
+pub use event::{CallId, Event, Interrupt, Io, Leaves, Off, SOFTIRQS, VECTORS, Wake};
+pub use history::{History, SPANS_MAX};
+pub use latency::{By, Key, Latency, Left, Of, Options, What};
+pub use name::Name;
+pub use names::{Facts, Vocabulary};
+pub use plan::Plan;
+pub use record::{Class, Field, Head, Kind, Record};
+pub use series::{QUANTILES, Quantile, Sample, Series};
+pub use span::{
+    CallSpan, Context, CpuSpan, Doing, InterruptSpan, OffSpan, Ready, Sink, ThreadSpan, Threads, Unmatched, Until,
+    Waker,
+};
+pub use state::{Call, Cpu, Frame, Since, State, Thread};
+pub use stats::{LEVELS_MAX, Level, Row, Stats, Writer};

@@ -1,0 +1,71 @@
+//! Names as the kernel keeps them: 15 bytes at most. Copied rather than shared, so that states are plain data.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+/// Bytes that a name has at most.
+const BYTES_MAX: usize = 16;
+
+/// A short name: of a thread, an interrupt, a device. Longer ones are cut at a character.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Name([u8; BYTES_MAX]);
+
+impl Name {
+    /// From text.
+    pub fn new(text: &str) -> Name {
+        let mut end = text.len().min(BYTES_MAX);
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        let mut bytes = [0; BYTES_MAX];
+        bytes[..end].copy_from_slice(&text.as_bytes()[..end]);
+        Name(bytes)
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        let end = self.0.iter().position(|&byte| byte == 0).unwrap_or(BYTES_MAX);
+        std::str::from_utf8(&self.0[..end]).unwrap_or_default()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0[0] == 0
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl fmt::Debug for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.as_str(), f)
+    }
+}
+
+impl Serialize for Name {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_cut_at_characters() {
+        for (text, expect) in [
+            ("", ""),
+            ("bash", "bash"),
+            ("sixteen_bytes_ok", "sixteen_bytes_ok"),
+            ("fifteen_bytes_xü", "fifteen_bytes_x"),
+        ] {
+            assert_eq!(Name::new(text).as_str(), expect);
+        }
+    }
+}

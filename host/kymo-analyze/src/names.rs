@@ -1,0 +1,353 @@
+//! The one table of names [spec/analyze.md 2]: which events of kymo, LTTng, trace-cmd and ftrace are which typed
+//! event, and which of their
+//! fields say what. Nothing else in the crate knows a name of an event.
+
+use std::borrow::Cow;
+
+use crate::event::VECTORS;
+use crate::hash::Map;
+use crate::plan::Plan;
+use crate::record::{Class, Kind};
+use crate::{CallId, Interrupt};
+
+/// Fields that a plan looks up at most.
+pub(crate) const FIELDS_MAX: usize = 7;
+
+/// What a class says; fields in the order of its rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Switch,
+    Waking,
+    Wakeup,
+    New,
+    Migrate,
+    Priority,
+    Fork,
+    Create,
+    Rename,
+    Exec,
+    Exit,
+    Free,
+    IrqEnter,
+    IrqLeave,
+    Raise,
+    SoftirqEnter,
+    SoftirqLeave,
+    VectorEnter(u8),
+    VectorLeave(u8),
+    HrtimerStart,
+    HrtimerCancel,
+    HrtimerEnter,
+    HrtimerLeave,
+    TimerEnter,
+    TimerLeave,
+    Call(CallId),
+    Return(CallId),
+    CallByNumber,
+    ReturnByNumber,
+    IrqsOff,
+    IrqsOn,
+    PreemptOff,
+    PreemptOn,
+    Idle,
+    Frequency,
+    BlockIssue,
+    BlockComplete,
+    NetQueue,
+    NetXmit,
+    Fault { user: bool },
+    Noise(&'static str),
+    Dumped,
+}
+
+/// A row of the table. Of the fields, each with all its names, the first `needed` must be there.
+struct Rule {
+    form: Form,
+    events: &'static [&'static str],
+    fields: &'static [&'static [&'static str]],
+    needed: usize,
+}
+
+const fn rule(
+    form: Form,
+    events: &'static [&'static str],
+    needed: usize,
+    fields: &'static [&'static [&'static str]],
+) -> Rule {
+    Rule { form, events, fields, needed }
+}
+
+const TID: &[&str] = &["tid", "pid"];
+const WAKE: &[&[&str]] = &[TID, &["comm"], &["prio"], &["target_cpu"]];
+
+const RULES: &[Rule] = &[
+    rule(
+        Form::Switch,
+        &["sched_switch"],
+        3,
+        &[
+            &["prev_tid", "prev_pid"],
+            &["prev_state"],
+            &["next_tid", "next_pid"],
+            &["prev_prio"],
+            &["next_prio"],
+            &["next_comm"],
+        ],
+    ),
+    rule(Form::Waking, &["sched_waking"], 1, WAKE),
+    rule(Form::Wakeup, &["sched_wakeup"], 1, WAKE),
+    rule(Form::New, &["sched_wakeup_new"], 1, WAKE),
+    rule(Form::Migrate, &["sched_migrate_task"], 2, &[TID, &["dest_cpu"]]),
+    rule(Form::Priority, &["sched_pi_setprio"], 2, &[TID, &["newprio"]]),
+    rule(
+        Form::Fork,
+        &["sched_process_fork"],
+        2,
+        &[&["parent_tid", "parent_pid"], &["child_tid", "child_pid"], &["child_comm"], &["child_pid"]],
+    ),
+    rule(Form::Create, &["task_newtask"], 2, &[TID, &["clone_flags"], &["comm"]]),
+    rule(Form::Rename, &["task_rename"], 2, &[TID, &["newcomm"]]),
+    rule(Form::Exec, &["sched_process_exec"], 1, &[TID, &["old_tid", "old_pid"], &["filename"]]),
+    rule(Form::Exit, &["sched_process_exit"], 1, &[TID]),
+    rule(Form::Free, &["sched_process_free"], 1, &[TID]),
+    rule(Form::IrqEnter, &["irq_handler_entry"], 1, &[&["irq"], &["name"]]),
+    rule(Form::IrqLeave, &["irq_handler_exit"], 1, &[&["irq"]]),
+    rule(Form::Raise, &["softirq_raise", "irq_softirq_raise"], 1, &[&["vec"]]),
+    rule(Form::SoftirqEnter, &["softirq_entry", "irq_softirq_entry"], 1, &[&["vec"]]),
+    rule(Form::SoftirqLeave, &["softirq_exit", "irq_softirq_exit"], 1, &[&["vec"]]),
+    rule(Form::HrtimerStart, &["hrtimer_start", "timer_hrtimer_start"], 2, &[&["hrtimer"], &["expires"]]),
+    rule(Form::HrtimerCancel, &["hrtimer_cancel", "timer_hrtimer_cancel"], 1, &[&["hrtimer"]]),
+    rule(
+        Form::HrtimerEnter,
+        &["hrtimer_expire_entry", "timer_hrtimer_expire_entry"],
+        1,
+        &[&["hrtimer"], &["now"], &["function"]],
+    ),
+    rule(Form::HrtimerLeave, &["hrtimer_expire_exit", "timer_hrtimer_expire_exit"], 0, &[]),
+    rule(Form::TimerEnter, &["timer_expire_entry"], 1, &[&["timer"], &["function"]]),
+    rule(Form::TimerLeave, &["timer_expire_exit"], 0, &[]),
+    rule(Form::CallByNumber, &["sys_enter"], 1, &[&["id"]]),
+    rule(Form::ReturnByNumber, &["sys_exit"], 1, &[&["id"], &["ret"]]),
+    rule(Form::IrqsOff, &["irq_disable", "preemptirq_irq_disable"], 0, &[]),
+    rule(Form::IrqsOn, &["irq_enable", "preemptirq_irq_enable"], 0, &[]),
+    rule(Form::PreemptOff, &["preempt_disable", "preemptirq_preempt_disable"], 0, &[]),
+    rule(Form::PreemptOn, &["preempt_enable", "preemptirq_preempt_enable"], 0, &[]),
+    rule(Form::Idle, &["cpu_idle", "power_cpu_idle"], 1, &[&["state"], &["cpu_id"]]),
+    rule(Form::Frequency, &["cpu_frequency", "power_cpu_frequency"], 1, &[&["state"], &["cpu_id"]]),
+    rule(Form::BlockIssue, &["block_rq_issue"], 2, &[&["dev"], &["sector"]]),
+    rule(Form::BlockComplete, &["block_rq_complete"], 2, &[&["dev"], &["sector"]]),
+    rule(Form::NetQueue, &["net_dev_queue"], 1, &[&["skbaddr"], &["name"]]),
+    rule(Form::NetXmit, &["net_dev_xmit"], 1, &[&["skbaddr"], &["name"]]),
+    rule(
+        Form::Fault { user: true },
+        &["page_fault_user", "x86_exceptions_page_fault_user", "exceptions_page_fault_user"],
+        1,
+        &[&["address"]],
+    ),
+    rule(
+        Form::Fault { user: false },
+        &["page_fault_kernel", "x86_exceptions_page_fault_kernel", "exceptions_page_fault_kernel"],
+        1,
+        &[&["address"]],
+    ),
+    rule(Form::Noise("irq"), &["irq_noise", "osnoise_irq_noise"], 2, NOISE),
+    rule(Form::Noise("softirq"), &["softirq_noise", "osnoise_softirq_noise"], 2, NOISE),
+    rule(Form::Noise("nmi"), &["nmi_noise", "osnoise_nmi_noise"], 2, NOISE),
+    rule(Form::Noise("thread"), &["thread_noise", "osnoise_thread_noise"], 2, NOISE),
+    rule(Form::Dumped, &["lttng_statedump_process_state"], 2, &[&["tid"], &["pid"], &["name"], &["status"], &["prio"]]),
+];
+
+const NOISE: &[&[&str]] = &[&["start"], &["duration"]];
+
+/// Beginnings of the names of system calls' events: at entry, at exit.
+const CALLS: [(&str, &str); 3] = [
+    ("syscall_entry_", "syscall_exit_"),
+    ("compat_syscall_entry_", "compat_syscall_exit_"),
+    ("sys_enter_", "sys_exit_"),
+];
+
+/// Fields that stand in front of the arguments of a system call.
+const NO_ARGUMENTS: [&str; 2] = ["__syscall_nr", "nr"];
+
+/// Beginnings of the names of vectors' events.
+const VECTOR_STARTS: [&str; 2] = ["x86_irq_vectors_", "irq_vectors_"];
+
+/// From this call on a number of [`CallId`] is the system call's own.
+const BY_NUMBER: u16 = 0x8000;
+
+/// The classes of one or several traces, and the names of their system calls.
+#[derive(Clone, Debug, Default)]
+pub struct Vocabulary {
+    calls: Vec<String>,
+    by_name: Map<String, CallId>,
+    facts: Facts,
+}
+
+/// Which events there are: by that a state knows what it can wait for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// Switches.
+    pub switches: bool,
+    /// `sched_waking`.
+    pub waking: bool,
+    /// `sched_wakeup`.
+    pub wakeup: bool,
+    /// Interrupts, softirqs or vectors.
+    pub interrupts: bool,
+    /// System calls.
+    pub calls: bool,
+    /// Interrupts off or preemption off.
+    pub off: bool,
+    /// The clocks of several machines, or traces, that are not one clock.
+    pub mixed_clocks: bool,
+}
+
+impl Vocabulary {
+    /// An empty one.
+    pub fn new() -> Vocabulary {
+        Vocabulary::default()
+    }
+
+    /// Learns a class. `None` where it says nothing that the state follows, or lacks a field for it.
+    pub fn learn(&mut self, class: &Class) -> Option<Plan> {
+        let (system, bare) = split(&class.name);
+        let plan = match RULES.iter().find(|rule| rule.events.contains(&bare)) {
+            Some(rule) => by_rule(rule, class)?,
+            None => self.by_pattern(system, bare, class)?,
+        };
+        self.note(plan.form);
+        Some(plan)
+    }
+
+    /// Says that clocks are not one.
+    pub fn mix_clocks(&mut self) {
+        self.facts.mixed_clocks = true;
+    }
+
+    /// Which events there are.
+    pub fn facts(&self) -> Facts {
+        self.facts
+    }
+
+    /// Name of a system call.
+    pub fn call_name(&self, call: CallId) -> Cow<'_, str> {
+        match call.0.checked_sub(BY_NUMBER) {
+            Some(number) => format!("syscall_{number}").into(),
+            None => self.calls.get(usize::from(call.0)).map_or("?".into(), |name| name.as_str().into()),
+        }
+    }
+
+    /// Whether it is the futex call, of which the first argument is an address and the second what is done with it.
+    pub fn is_futex(&self, call: CallId) -> bool {
+        self.call_name(call) == "futex"
+    }
+
+    /// The futex call, where the trace has it.
+    pub fn futex(&self) -> Option<CallId> {
+        self.by_name.get("futex").copied()
+    }
+
+    fn by_pattern(&mut self, system: &str, bare: &str, class: &Class) -> Option<Plan> {
+        if let Some((name, is_entry)) = call_of(bare) {
+            let call = self.call(name)?;
+            return Some(if is_entry { call_plan(call, class) } else { return_plan(call, class) });
+        }
+        let vectors = VECTOR_STARTS.iter().find_map(|start| bare.strip_prefix(start));
+        let vector = vectors.or((system == "irq_vectors" || system.is_empty()).then_some(bare))?;
+        let number = |name: &str| VECTORS.iter().position(|vector| *vector == name).map(|index| index as u8);
+        let enter = vector.strip_suffix("_entry").and_then(number).map(Form::VectorEnter);
+        let form = enter.or_else(|| vector.strip_suffix("_exit").and_then(number).map(Form::VectorLeave))?;
+        Some(Plan::new(form))
+    }
+
+    fn call(&mut self, name: &str) -> Option<CallId> {
+        if let Some(call) = self.by_name.get(name) {
+            return Some(*call);
+        }
+        let call = u16::try_from(self.calls.len()).ok().filter(|&number| number < BY_NUMBER).map(CallId)?;
+        self.calls.push(name.to_owned());
+        self.by_name.insert(name.to_owned(), call);
+        Some(call)
+    }
+
+    fn note(&mut self, form: Form) {
+        let facts = &mut self.facts;
+        match form {
+            Form::Switch => facts.switches = true,
+            Form::Waking => facts.waking = true,
+            Form::Wakeup => facts.wakeup = true,
+            Form::IrqEnter | Form::SoftirqEnter | Form::VectorEnter(_) => facts.interrupts = true,
+            Form::Call(_) | Form::CallByNumber => facts.calls = true,
+            Form::IrqsOff | Form::PreemptOff => facts.off = true,
+            _ => {}
+        }
+    }
+}
+
+impl CallId {
+    /// By the system call's own number.
+    pub(crate) fn by_number(number: i128) -> Option<CallId> {
+        let number = u16::try_from(number).ok()?;
+        number.checked_add(BY_NUMBER).map(CallId)
+    }
+}
+
+impl Form {
+    /// The interrupt that begins or ends, where the class alone tells it.
+    pub(crate) fn vector(vector: u8) -> Interrupt {
+        Interrupt::Vector(vector)
+    }
+}
+
+/// System and bare name.
+fn split(name: &str) -> (&str, &str) {
+    name.split_once(':').unwrap_or(("", name))
+}
+
+/// The system call of an event, and whether it is the entry.
+fn call_of(bare: &str) -> Option<(&str, bool)> {
+    CALLS.iter().find_map(|(entry, exit)| {
+        let at_entry = bare.strip_prefix(entry).map(|name| (name, true));
+        at_entry.or_else(|| bare.strip_prefix(exit).map(|name| (name, false)))
+    })
+}
+
+fn by_rule(rule: &Rule, class: &Class) -> Option<Plan> {
+    let mut plan = Plan::new(rule.form);
+    for (index, names) in rule.fields.iter().enumerate() {
+        match class.field(names) {
+            Some(field) => plan.set(index, field),
+            None if index < rule.needed => return None,
+            None => {}
+        }
+    }
+    if rule.form == Form::Fork {
+        settle_fork(&mut plan, class);
+    }
+    plan.has_lttng_names = ["tid", "prev_tid"].iter().any(|name| class.field(&[name]).is_some());
+    Some(plan)
+}
+
+/// `child_pid` is the thread in the kernel's own event, and the process beside a `child_tid`.
+fn settle_fork(plan: &mut Plan, class: &Class) {
+    if class.field(&["child_tid"]).is_none() {
+        plan.unset(3);
+    }
+}
+
+/// The arguments of a call: the first two integers behind its number.
+fn call_plan(call: CallId, class: &Class) -> Plan {
+    let mut plan = Plan::new(Form::Call(call));
+    let is_argument =
+        |field: &&crate::record::Field| field.kind == Kind::Integer && !NO_ARGUMENTS.contains(&field.name.as_str());
+    class.fields.iter().filter(is_argument).take(2).enumerate().for_each(|(index, field)| plan.set(index, field));
+    plan
+}
+
+fn return_plan(call: CallId, class: &Class) -> Plan {
+    let mut plan = Plan::new(Form::Return(call));
+    if let Some(field) = class.field(&["ret"]) {
+        plan.set(0, field);
+    }
+    plan
+}

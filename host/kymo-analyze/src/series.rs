@@ -1,0 +1,172 @@
+//! Samples of one kind: their histogram, and the worst of them with all that is known of each.
+
+use kymo_lab::Histogram;
+use serde::Serialize;
+
+use crate::doubt::Doubt;
+use crate::name::Name;
+use crate::span::Waker;
+
+/// One sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// How long, ns.
+    pub value_ns: u64,
+    /// When it began, ns of the trace's clock.
+    pub from: i64,
+    /// When it ended.
+    pub to: i64,
+    /// The thread that it is of, or that was current.
+    pub tid: Option<i32>,
+    /// Its process.
+    pub process: Option<i32>,
+    /// Its name; may be empty.
+    pub name: Name,
+    /// Its priority, the kernel's.
+    pub prio: Option<i16>,
+    /// The CPU where it ended.
+    pub cpu: Option<u32>,
+    /// Who woke the thread.
+    pub waker: Option<Waker>,
+    /// Of a futex: who held it, as far as it can be known.
+    pub owner: Option<i32>,
+    /// What is doubtful about it.
+    pub doubt: Doubt,
+}
+
+/// A quantile, as bounds of the bucket that it is in.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Quantile {
+    /// 0 to 1.
+    pub q: f64,
+    /// ns, at least.
+    pub low_ns: u64,
+    /// ns, at most.
+    pub high_ns: u64,
+}
+
+/// The quantiles that are shown.
+pub const QUANTILES: [f64; 5] = [0.5, 0.9, 0.99, 0.999, 0.9999];
+
+/// Samples of one kind.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Series {
+    /// Of all samples but those set aside.
+    pub histogram: Histogram,
+    /// Sum, ns.
+    pub sum_ns: u128,
+    /// Smallest, ns; `u64::MAX` where there is none.
+    pub min_ns: u64,
+    /// Largest, ns.
+    pub max_ns: u64,
+    /// Samples with any mark.
+    pub doubtful: u64,
+    /// Samples by mark, in the order of [`Doubt::ALL`].
+    pub by_doubt: [u64; Doubt::ALL.len()],
+    /// Samples that are no latency, because the CPU idled: counted only.
+    pub idle: u64,
+    /// The largest, the largest first; of equal ones the earliest.
+    pub worst: Vec<Sample>,
+}
+
+impl Series {
+    /// An empty one.
+    pub fn new() -> Series {
+        Series { min_ns: u64::MAX, ..Series::default() }
+    }
+
+    /// Samples in the histogram.
+    pub fn count(&self) -> u64 {
+        self.histogram.count()
+    }
+
+    /// ns; 0 where there is no sample.
+    pub fn mean_ns(&self) -> u64 {
+        self.sum_ns.checked_div(self.count().into()).unwrap_or(0) as u64
+    }
+
+    /// Takes a sample; keeps the `worst_max` worst. Whether it is among those.
+    pub fn add(&mut self, sample: &Sample, worst_max: usize) -> bool {
+        for ((mark, _), count) in Doubt::ALL.iter().zip(&mut self.by_doubt) {
+            *count += u64::from(sample.doubt.has(*mark));
+        }
+        if sample.doubt.has(Doubt::IDLE) {
+            self.idle += 1;
+            return false;
+        }
+        self.histogram.record(sample.value_ns);
+        self.sum_ns += u128::from(sample.value_ns);
+        self.min_ns = self.min_ns.min(sample.value_ns);
+        self.max_ns = self.max_ns.max(sample.value_ns);
+        self.doubtful += u64::from(!sample.doubt.is_none());
+        self.keep(sample, worst_max)
+    }
+
+    fn keep(&mut self, sample: &Sample, worst_max: usize) -> bool {
+        let is_full = self.worst.len() >= worst_max;
+        if worst_max == 0 || (is_full && self.worst.last().is_some_and(|last| last.value_ns >= sample.value_ns)) {
+            return false;
+        }
+        let at = self.worst.partition_point(|other| other.value_ns >= sample.value_ns);
+        self.worst.insert(at, *sample);
+        self.worst.truncate(worst_max);
+        true
+    }
+
+    /// Those of [`QUANTILES`] that the number of samples carries: beyond each there are five at least.
+    pub fn quantiles(&self) -> Vec<Quantile> {
+        let count = self.count();
+        let enough = |q: &f64| *q <= 0.5 || count as f64 * (1.0 - q) >= 5.0 - 1e-9;
+        let at = |q: f64| {
+            let rank = ((count as f64 * q).ceil() as u64).clamp(1, count) - 1;
+            let bucket = self.histogram.at_rank(rank)?;
+            Some(Quantile { q, low_ns: bucket.low.max(self.min_ns), high_ns: bucket.high.min(self.max_ns) })
+        };
+        if count == 0 { Vec::new() } else { QUANTILES.into_iter().filter(enough).filter_map(at).collect() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(value_ns: u64, from: i64, doubt: Doubt) -> Sample {
+        Sample {
+            value_ns,
+            from,
+            to: from,
+            tid: None,
+            process: None,
+            name: Name::default(),
+            prio: None,
+            cpu: None,
+            waker: None,
+            owner: None,
+            doubt,
+        }
+    }
+
+    #[test]
+    fn the_worst_are_kept_in_order_and_idle_is_set_aside() {
+        let mut series = Series::new();
+        for (from, value) in [3, 9, 1, 9, 7].into_iter().enumerate() {
+            series.add(&sample(value, from as i64, Doubt::LOST.when(value == 7)), 3);
+        }
+        series.add(&sample(1_000_000, 9, Doubt::IDLE), 3);
+        let worst: Vec<_> = series.worst.iter().map(|sample| (sample.value_ns, sample.from)).collect();
+        assert_eq!(worst, [(9, 1), (9, 3), (7, 4)]);
+        assert_eq!((series.count(), series.min_ns, series.max_ns, series.mean_ns()), (5, 1, 9, 5));
+        assert_eq!((series.doubtful, series.by_doubt[0], series.idle), (1, 1, 1));
+    }
+
+    #[test]
+    fn quantiles_need_samples_beyond_them() {
+        let mut series = Series::new();
+        (1..=100).for_each(|value| {
+            series.add(&sample(value, 0, Doubt::NONE), 0);
+        });
+        let quantiles: Vec<_> = series.quantiles().iter().map(|quantile| (quantile.q, quantile.low_ns)).collect();
+        assert_eq!(quantiles, [(0.5, 50), (0.9, 90)]);
+        assert_eq!(Series::new().quantiles(), []);
+    }
+}

@@ -1,0 +1,128 @@
+//! What interrupts, idle states and system calls do to the state.
+
+use super::{Call, State};
+use crate::CallId;
+use crate::doubt::Doubt;
+use crate::event::{Event, Interrupt, Off};
+use crate::name::Name;
+use crate::span::{CallSpan, InterruptSpan, OffSpan, Sink, Threads, Unmatched};
+
+impl State {
+    pub(super) fn interrupted(&mut self, cpu: Option<u32>, event: &Event, at: i64, sink: &mut impl Sink) {
+        let Some(number) = cpu else { return };
+        match *event {
+            Event::Enter { interrupt, name } => self.enter(number, interrupt, name, at, sink),
+            Event::TimerExpire { function, .. } => {
+                self.enter(number, Interrupt::Hrtimer(function), Name::default(), at, sink);
+            }
+            Event::Leave { interrupt } => self.exit(number, interrupt, at, sink),
+            Event::Raise { vec } => self.cpu_mut(number).into_iter().for_each(|cpu| cpu.raise(vec, at)),
+            Event::Switchable { what, off: true } => {
+                self.cpu_mut(number).into_iter().for_each(|cpu| cpu.switch_off(what, at));
+            }
+            Event::Switchable { what, off: false } => self.switch_on(number, what, at, sink),
+            Event::Idle { cpu, state } => {
+                if let Some(cpu) = self.cpu_mut(cpu.unwrap_or(number)) {
+                    cpu.idle = state;
+                    cpu.note_idle();
+                }
+            }
+            Event::Frequency { cpu, khz } => {
+                if let Some(cpu) = self.cpu_mut(cpu.unwrap_or(number)) {
+                    cpu.khz = Some(khz);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn enter(&mut self, number: u32, interrupt: Interrupt, name: Name, at: i64, sink: &mut impl Sink) {
+        let Some(cpu) = self.cpu_mut(number) else { return };
+        let span = cpu.cut(at);
+        cpu.push(interrupt, name, at);
+        span.iter().for_each(|span| sink.cpu(span));
+    }
+
+    fn exit(&mut self, number: u32, interrupt: Interrupt, at: i64, sink: &mut impl Sink) {
+        let Some(cpu) = self.cpus.get_mut(number as usize).and_then(Option::as_mut) else { return };
+        let is_known = cpu.frames().iter().any(|frame| frame.interrupt == interrupt)
+            || matches!(interrupt, Interrupt::Hrtimer(_) | Interrupt::Timer(_));
+        cpu.doubt |= Doubt::MISSED.when(!is_known);
+        let span = cpu.cut(at);
+        let frame = cpu.pop(interrupt);
+        let current = cpu.current;
+        span.iter().for_each(|span| sink.cpu(span));
+        let Some(frame) = frame else {
+            return sink.unmatched(Unmatched::Interrupt);
+        };
+        let span = InterruptSpan {
+            interrupt: frame.interrupt,
+            name: frame.name,
+            cpu: number,
+            current,
+            from: frame.since,
+            to: at,
+            away_ns: frame.away_ns,
+            raised: frame.raised,
+            doubt: frame.doubt,
+        };
+        sink.interrupt(&span, Threads(&self.threads));
+    }
+
+    fn switch_on(&mut self, number: u32, what: Off, at: i64, sink: &mut impl Sink) {
+        let Some(cpu) = self.cpus.get_mut(number as usize).and_then(Option::as_mut) else { return };
+        let current = cpu.current;
+        let Some(since) = cpu.switch_on(what) else {
+            return sink.unmatched(Unmatched::Off);
+        };
+        let span = OffSpan { what, cpu: number, current, from: since.at, to: at, doubt: since.doubt };
+        sink.off(&span, Threads(&self.threads));
+    }
+
+    /// The thread of a record: what is current on its CPU, or what its head says.
+    fn thread_of(&self, cpu: Option<u32>, tid: Option<i32>) -> Option<i32> {
+        tid.or_else(|| self.cpu(cpu?)?.thread()).filter(|&tid| tid != 0)
+    }
+
+    pub(super) fn call(&mut self, cpu: Option<u32>, tid: Option<i32>, call: CallId, args: [u64; 2], at: i64) {
+        let Some(tid) = self.thread_of(cpu, tid) else { return };
+        if let Some(thread) = self.threads.entry(tid, at) {
+            thread.told = true;
+            let doubt = Doubt::NONE;
+            thread.call = Some(Call { call, args, since: at, blocked: false, owner: None, doubt });
+        }
+    }
+
+    pub(super) fn returned(
+        &mut self,
+        (cpu, tid): (Option<u32>, Option<i32>),
+        call: Option<CallId>,
+        value: i64,
+        at: i64,
+        sink: &mut impl Sink,
+    ) {
+        let (lost_until, mixed) = (self.lost_until, self.facts.mixed_clocks);
+        let thread = self.thread_of(cpu, tid).and_then(|tid| self.threads.get_mut(tid));
+        let Some((thread, open)) = thread.and_then(|thread| thread.call.take().map(|open| (thread, open))) else {
+            return sink.unmatched(Unmatched::Call);
+        };
+        if call.is_some_and(|call| call != open.call) {
+            return sink.unmatched(Unmatched::Call);
+        }
+        let doubt = open.doubt | Doubt::LOST.when(open.since < lost_until) | Doubt::MIXED.when(mixed && open.blocked);
+        let span = CallSpan {
+            call: open.call,
+            args: open.args,
+            value,
+            tid: thread.tid,
+            cpu: cpu.unwrap_or(u32::MAX),
+            from: open.since,
+            to: at,
+            is_futex: self.futex == Some(open.call),
+            blocked: open.blocked,
+            owner: open.owner,
+            doubt,
+        };
+        sink.call(&span, thread);
+    }
+}

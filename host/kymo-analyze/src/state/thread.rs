@@ -1,0 +1,190 @@
+//! What is known of one thread, and of all of them.
+
+use crate::doubt::Doubt;
+use crate::event::CallId;
+use crate::hash::Map;
+use crate::name::Name;
+use crate::span::{Doing, Ready, ThreadSpan, Until, Waker};
+use crate::state::cpu::Frame;
+
+/// Threads that are followed at most at a time.
+const THREADS_MAX: usize = 1 << 18;
+
+/// One thread.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Thread {
+    /// Its number.
+    pub tid: i32,
+    /// Its process, where the trace tells.
+    pub process: Option<i32>,
+    /// Its name; may be empty.
+    pub name: Name,
+    /// The kernel's priority, where the trace tells.
+    pub prio: Option<i16>,
+    /// What it does.
+    pub doing: Doing,
+    /// Since when, ns.
+    pub since: i64,
+    /// Since when it can run, ns; `since` where it does not wait for a CPU.
+    pub ready_from: i64,
+    /// What is doubtful about what it does.
+    pub doubt: Doubt,
+    /// The system call it is in.
+    pub call: Option<Call>,
+    /// It was woken while it ran, and `sched_wakeup` has not come.
+    pub(crate) woken: Option<(Waker, i64)>,
+    /// Softirqs and timer calls that it was switched away from.
+    pub(crate) frames: Vec<Frame>,
+    /// An event of the kernel has told of it, and wins over a dump.
+    pub(crate) told: bool,
+}
+
+/// A system call that has not returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// Which.
+    pub call: CallId,
+    /// Its first two arguments.
+    pub args: [u64; 2],
+    /// ns.
+    pub since: i64,
+    /// The thread was blocked in it.
+    pub blocked: bool,
+    /// Of a futex: who woke the thread in a futex call on the same address.
+    pub owner: Option<i32>,
+    /// What is doubtful about it.
+    pub doubt: Doubt,
+}
+
+impl Thread {
+    fn new(tid: i32, at: i64) -> Thread {
+        Thread {
+            tid,
+            process: None,
+            name: Name::default(),
+            prio: None,
+            doing: Doing::Unknown,
+            since: at,
+            ready_from: at,
+            doubt: Doubt::START,
+            call: None,
+            woken: None,
+            frames: Vec::new(),
+            told: false,
+        }
+    }
+
+    /// Takes name and priority where they are told.
+    pub(crate) fn learn(&mut self, name: Name, prio: Option<i16>) {
+        if !name.is_empty() {
+            self.name = name;
+        }
+        self.prio = prio.or(self.prio);
+        self.told = true;
+    }
+
+    /// Ends the stretch, and begins one of `doing`. Gives the span that is over, if it has a length or was a wait for
+    /// a CPU.
+    #[inline]
+    pub(crate) fn becomes(&mut self, doing: Doing, at: i64, until: Until, lost_until: i64) -> Option<ThreadSpan> {
+        let doubt = self.doubt | Doubt::LOST.when(self.since < lost_until);
+        let was_ready = matches!(self.doing, Doing::Runnable { .. });
+        let span = ThreadSpan {
+            tid: self.tid,
+            from: self.since,
+            to: at,
+            doing: self.doing,
+            ready_from: self.ready_from,
+            until,
+            doubt,
+        };
+        (self.doing, self.since, self.ready_from, self.doubt) = (doing, at, at, Doubt::NONE);
+        (at > span.from || was_ready).then_some(span)
+    }
+
+    /// The same for a wait that goes on, on another CPU.
+    pub(crate) fn moves(&mut self, cpu: u32, at: i64, lost_until: i64) -> Option<ThreadSpan> {
+        let Doing::Runnable { why, cpu: before } = self.doing else { return None };
+        if before == Some(cpu) {
+            return None;
+        }
+        let (since, ready_from) = (self.since, self.ready_from);
+        if at == since {
+            self.doing = Doing::Runnable { why, cpu: Some(cpu) };
+            return None;
+        }
+        let span = self.becomes(Doing::Runnable { why, cpu: Some(cpu) }, at, Until::Next, lost_until);
+        self.ready_from = ready_from;
+        self.doubt = span.map_or(Doubt::NONE, |span| span.doubt);
+        span
+    }
+
+    /// Whether it waits because of a wake-up.
+    pub fn is_woken(&self) -> bool {
+        matches!(self.doing, Doing::Runnable { why: Ready::Woken(_) | Ready::New(_), .. })
+    }
+}
+
+/// All threads that are known.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Table {
+    threads: Vec<Thread>,
+    by_tid: Map<i32, u32>,
+    /// Threads that were too many to be followed.
+    left_out: u64,
+}
+
+impl Table {
+    pub fn get(&self, tid: i32) -> Option<&Thread> {
+        self.by_tid.get(&tid).map(|&index| &self.threads[index as usize])
+    }
+
+    #[inline]
+    pub fn get_mut(&mut self, tid: i32) -> Option<&mut Thread> {
+        self.by_tid.get(&tid).map(|&index| &mut self.threads[index as usize])
+    }
+
+    /// A thread, as unknown from `at` on where it was not known. None for the idle thread, and where there are too
+    /// many.
+    #[inline]
+    pub fn entry(&mut self, tid: i32, at: i64) -> Option<&mut Thread> {
+        if let Some(&index) = self.by_tid.get(&tid) {
+            return Some(&mut self.threads[index as usize]);
+        }
+        if tid <= 0 || self.threads.len() >= THREADS_MAX {
+            self.left_out += u64::from(tid > 0);
+            return None;
+        }
+        self.by_tid.insert(tid, self.threads.len() as u32);
+        self.threads.push(Thread::new(tid, at));
+        self.threads.last_mut()
+    }
+
+    pub fn remove(&mut self, tid: i32) -> Option<Thread> {
+        let index = self.by_tid.remove(&tid)? as usize;
+        let thread = self.threads.swap_remove(index);
+        if let Some(moved) = self.threads.get(index) {
+            self.by_tid.insert(moved.tid, index as u32);
+        }
+        Some(thread)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Thread> {
+        self.threads.iter()
+    }
+
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Thread> {
+        self.threads.iter_mut()
+    }
+
+    pub fn left_out(&self) -> u64 {
+        self.left_out
+    }
+}
+
+/// The same threads in the same state; in which order they came to be known does not matter.
+impl PartialEq for Table {
+    fn eq(&self, other: &Table) -> bool {
+        self.threads.len() == other.threads.len() && self.iter().all(|thread| other.get(thread.tid) == Some(thread))
+    }
+}

@@ -1,0 +1,177 @@
+//! Statistics of records and their fields, by any sequence of event, process, thread and CPU [spec/analyze.md 8].
+
+use std::collections::BTreeMap;
+
+use crate::distribution::{Distribution, Number};
+use crate::hash::Map;
+use crate::name::Name;
+use crate::record::{Class, Kind, Record};
+
+/// Rows that are kept apart at most.
+const ROWS_MAX: usize = 1 << 18;
+/// Fields of rows that are followed at most.
+const FIELDS_MAX: usize = 1 << 14;
+/// Levels at most.
+pub const LEVELS_MAX: usize = 4;
+
+/// What rows are made by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Level {
+    /// The event.
+    Event,
+    /// The process.
+    Process,
+    /// The thread.
+    Thread,
+    /// The CPU.
+    Cpu,
+}
+
+/// One level of a row: a position among the classes, a process, a thread, a CPU. `None`: not known.
+pub type Part = Option<i64>;
+
+/// Who wrote a record.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Writer {
+    /// The process.
+    pub process: Option<i32>,
+    /// The thread.
+    pub tid: Option<i32>,
+    /// The name of either; may be empty.
+    pub name: Name,
+    /// The CPU.
+    pub cpu: Option<u32>,
+}
+
+/// The records of one row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// As many as there are levels.
+    pub key: Vec<Part>,
+    /// Newest name of process or thread, where that is a level.
+    pub name: Name,
+    /// Records.
+    pub count: u64,
+    /// Time of the first, ns.
+    pub first: i64,
+    /// Time of the last, ns.
+    pub last: i64,
+}
+
+/// Counts records and follows their fields.
+#[derive(Clone, Debug)]
+pub struct Stats {
+    levels: Vec<Level>,
+    with_fields: bool,
+    /// By class: position among the records' fields, and kind.
+    numbers: Vec<Vec<(usize, usize, Kind)>>,
+    index: Map<[Part; LEVELS_MAX], usize>,
+    rows: Vec<Row>,
+    /// By row, class, and place of the field in the class.
+    fields: BTreeMap<(usize, usize, usize), Distribution>,
+    rows_left_out: u64,
+    fields_left_out: u64,
+}
+
+impl Stats {
+    /// For these classes. Levels beyond the fourth are not looked at.
+    pub fn new(levels: &[Level], with_fields: bool, classes: &[Class]) -> Stats {
+        let numbers = |class: &Class| {
+            let fields = class.fields.iter().enumerate();
+            let is_number = |kind| matches!(kind, Kind::Integer | Kind::Float);
+            fields
+                .filter(|(_, field)| is_number(field.kind))
+                .map(|(at, field)| (at, field.position, field.kind))
+                .collect()
+        };
+        Stats {
+            levels: levels.iter().copied().take(LEVELS_MAX).collect(),
+            with_fields,
+            numbers: classes.iter().map(numbers).collect(),
+            index: Map::default(),
+            rows: Vec::new(),
+            fields: BTreeMap::new(),
+            rows_left_out: 0,
+            fields_left_out: 0,
+        }
+    }
+
+    /// Takes a record of the class at position `class`.
+    pub fn add<R: Record>(&mut self, class: usize, time: i64, writer: &Writer, record: &R) {
+        let Some(index) = self.row(class, time, writer) else { return };
+        let row = &mut self.rows[index];
+        row.count += 1;
+        (row.first, row.last) = (row.first.min(time), row.last.max(time));
+        if !writer.name.is_empty() {
+            row.name = writer.name;
+        }
+        if self.with_fields {
+            self.add_fields(index, class, record);
+        }
+    }
+
+    /// Rows, sorted by key.
+    pub fn rows(&self) -> Vec<(usize, &Row)> {
+        let mut rows: Vec<_> = self.rows.iter().enumerate().collect();
+        rows.sort_by(|(_, a), (_, b)| a.key.cmp(&b.key));
+        rows
+    }
+
+    /// The fields of a row: position of the class, place of the field in it, values.
+    pub fn fields(&self, row: usize) -> impl Iterator<Item = (usize, usize, &Distribution)> {
+        let of_row = self.fields.range((row, 0, 0)..(row + 1, 0, 0));
+        of_row.map(|((_, class, field), values)| (*class, *field, values))
+    }
+
+    /// Records whose rows were too many.
+    pub fn rows_left_out(&self) -> u64 {
+        self.rows_left_out
+    }
+
+    /// Values whose fields were too many.
+    pub fn fields_left_out(&self) -> u64 {
+        self.fields_left_out
+    }
+
+    #[inline]
+    fn row(&mut self, class: usize, time: i64, writer: &Writer) -> Option<usize> {
+        let mut key = [None; LEVELS_MAX];
+        for (part, level) in key.iter_mut().zip(&self.levels) {
+            *part = match level {
+                Level::Event => Some(class as i64),
+                Level::Process => writer.process.map(i64::from),
+                Level::Thread => writer.tid.map(i64::from),
+                Level::Cpu => writer.cpu.map(i64::from),
+            };
+        }
+        if let Some(&index) = self.index.get(&key) {
+            return Some(index);
+        }
+        if self.rows.len() >= ROWS_MAX {
+            self.rows_left_out += 1;
+            return None;
+        }
+        let index = self.rows.len();
+        self.index.insert(key, index);
+        let key = key[..self.levels.len()].to_vec();
+        self.rows.push(Row { key, name: Name::default(), count: 0, first: time, last: time });
+        Some(index)
+    }
+
+    fn add_fields<R: Record>(&mut self, row: usize, class: usize, record: &R) {
+        let Some(numbers) = self.numbers.get(class) else { return };
+        for &(field, position, kind) in numbers {
+            let value = match kind {
+                Kind::Float => record.float(position).map(Number::Float),
+                _ => record.integer(position).map(Number::Integer),
+            };
+            let Some(value) = value else { continue };
+            let key = (row, class, field);
+            if self.fields.len() >= FIELDS_MAX && !self.fields.contains_key(&key) {
+                self.fields_left_out += 1;
+                continue;
+            }
+            self.fields.entry(key).or_default().add(value);
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! Each `cases/NAME.case` is a trace and questions (`? QUESTION`); `cases/NAME.expect` is what must be found. The
+//! name is the assertion.
+//! `KYMO_BLESS=1` writes the expectations anew.
+
+mod common;
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use common::{Item, Trace, parse};
+use kymo_analyze::{
+    Act, CallId, Context, CpuSpan, Distribution, Doing, Doubt, History, Key, Latency, Level, Number, Of, Options, Part,
+    Ready, Sample, Sink, State, Stats, Thread, ThreadSpan, Until, Vocabulary, Waker, What, Writer,
+};
+
+#[test]
+fn cases() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases");
+    let mut names: Vec<_> = std::fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    names.retain(|path| path.extension().is_some_and(|extension| extension == "case"));
+    names.sort();
+    assert!(names.len() > 15, "cases in {}", dir.display());
+    let mut wrong = Vec::new();
+    for path in names {
+        let found = answer(&std::fs::read_to_string(&path).unwrap());
+        let expect = path.with_extension("expect");
+        if std::env::var_os("KYMO_BLESS").is_some() {
+            std::fs::write(&expect, &found).unwrap();
+        }
+        let expected = std::fs::read_to_string(&expect).unwrap_or_default();
+        if found != expected {
+            wrong.push(format!("{}\n--- expected\n{expected}--- found\n{found}", path.display()));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+fn answer(text: &str) -> String {
+    let (questions, records): (Vec<_>, Vec<_>) = text.lines().partition(|line| line.starts_with("? "));
+    let trace = parse(&records.join("\n"));
+    let mut out = String::new();
+    for question in questions {
+        writeln!(out, "{question}").unwrap();
+        let words: Vec<&str> = question[2..].split_whitespace().collect();
+        let numbers: Vec<i64> = words[1..].iter().filter_map(|word| word.parse().ok()).collect();
+        match words[0] {
+            "threads" | "cpus" => spans(&trace, words[0] == "cpus", &mut out),
+            "latency" => latency(&trace, &words[1..], &mut out),
+            "budget" => budget(&trace, &numbers, &mut out),
+            "critical" => critical(&trace, &numbers, &mut out),
+            "stats" => stats(&trace, words[1], &mut out),
+            "thread" => thread(&trace, numbers[0] as i32, &mut out),
+            other => panic!("no such question: {other}"),
+        }
+    }
+    out
+}
+
+fn whole(trace: &Trace, sink: &mut impl Sink) -> State {
+    let mut state = State::new(&trace.vocabulary);
+    trace.play(&mut state, 0..trace.items.len(), sink);
+    state.finish(None, sink);
+    state
+}
+
+struct Show<'a> {
+    vocabulary: &'a Vocabulary,
+    is_cpus: bool,
+    lines: Vec<(i64, String)>,
+}
+
+impl Sink for Show<'_> {
+    fn thread(&mut self, span: &ThreadSpan, _: &Thread) {
+        if !self.is_cpus {
+            let until = match span.until {
+                Until::Woken(by) => format!(" until woken by {}", waker(&by)),
+                Until::Runs { cpu } => format!(" until it runs on {cpu}"),
+                Until::Next => String::new(),
+                Until::End => " at the end".into(),
+            };
+            let ready =
+                if span.ready_from != span.from { format!(" ready from {}", span.ready_from) } else { "".into() };
+            let what = doing(span.doing, self.vocabulary);
+            let line = format!("{} {}..{} {what}{ready}{until}{}", span.tid, span.from, span.to, marks(span.doubt));
+            self.lines.push((span.tid.into(), line));
+        }
+    }
+
+    fn cpu(&mut self, span: &CpuSpan) {
+        if self.is_cpus {
+            let line =
+                format!("cpu {} {}..{} {}{}", span.cpu, span.from, span.to, context(span.context), marks(span.doubt));
+            self.lines.push((span.cpu.into(), line));
+        }
+    }
+}
+
+fn spans(trace: &Trace, is_cpus: bool, out: &mut String) {
+    let mut show = Show { vocabulary: &trace.vocabulary, is_cpus, lines: Vec::new() };
+    whole(trace, &mut show);
+    show.lines.sort_by_key(|(key, _)| *key);
+    show.lines.iter().for_each(|(_, line)| writeln!(out, "{line}").unwrap());
+}
+
+fn latency(trace: &Trace, words: &[&str], out: &mut String) {
+    let what = What::ALL.iter().filter(|(_, name)| words.contains(name)).map(|(what, _)| *what).collect();
+    let mut latency = Latency::new(Options { what, ..Options::default() });
+    let state = whole(trace, &mut latency);
+    latency.finish(&state);
+    for (key, series) in latency.series() {
+        let idle = if series.idle > 0 { format!(", {} while idle", series.idle) } else { String::new() };
+        writeln!(out, "{}: {} samples, {} doubtful{idle}", label(key, trace), series.count(), series.doubtful).unwrap();
+        series.worst.iter().for_each(|sample| writeln!(out, "  {}", one(sample, &latency)).unwrap());
+    }
+    let left = latency.left();
+    left.unmatched.iter().for_each(|(of, count)| writeln!(out, "unmatched {of:?}: {count}").unwrap());
+    if left.open > 0 {
+        writeln!(out, "open: {}", left.open).unwrap();
+    }
+}
+
+fn label(key: &Key, trace: &Trace) -> String {
+    let of = match key.of {
+        Of::All => String::new(),
+        Of::Interrupt(interrupt, name) => format!(" {interrupt} {name}").trim_end().to_owned(),
+        Of::Call(call) => format!(" {}", trace.vocabulary.call_name(call)),
+        Of::Interface(name) => format!(" {name}"),
+        of => format!(" {of:x?}"),
+    };
+    format!("{}{of}", key.what.name())
+}
+
+fn one(sample: &Sample, latency: &Latency) -> String {
+    let mut text = format!("{} ns, {}..{}", sample.value_ns, sample.from, sample.to);
+    if let Some(tid) = sample.tid {
+        write!(text, ", {}[{tid}]", sample.name).unwrap();
+    }
+    if let Some(prio) = sample.prio {
+        write!(text, " prio {prio}").unwrap();
+    }
+    if let Some(cpu) = sample.cpu {
+        write!(text, ", cpu {cpu}").unwrap();
+    }
+    if let Some(by) = sample.waker {
+        let name = if let Context::Thread(tid) = by.context { latency.name_of(tid).to_string() } else { "".into() };
+        write!(text, ", woken by {} {name}", waker(&by)).unwrap();
+    }
+    if let Some(owner) = sample.owner {
+        write!(text, ", owner {}[{owner}]", latency.name_of(owner)).unwrap();
+    }
+    text + &marks(sample.doubt)
+}
+
+fn history(trace: &Trace, from: i64, to: i64) -> History {
+    let mut history = History::new(from, to, 1000);
+    whole(trace, &mut history);
+    history
+}
+
+fn budget(trace: &Trace, numbers: &[i64], out: &mut String) {
+    let &[tid, from, to] = numbers else { panic!("budget TID FROM TO") };
+    let mut sum = 0;
+    for share in history(trace, from, to).budget(tid as i32, from, to) {
+        let part = match share.part {
+            Part::Running => "running".into(),
+            Part::Interrupt(interrupt) => format!("interrupted by {interrupt}"),
+            Part::Preempted { by: Some(by) } => format!("preempted by {by}"),
+            Part::Preempted { by: None } => "preempted".into(),
+            Part::WaitInterrupt(interrupt) => format!("waiting for {interrupt}"),
+            Part::IdleExit => "idle exit".into(),
+            Part::Switching => "switching".into(),
+            Part::Blocked { call, waker: by, .. } => blocked(call, by, &trace.vocabulary),
+            Part::Unknown => "unknown".into(),
+        };
+        writeln!(out, "{} {part}, {} pieces{}", share.ns, share.pieces, marks(share.doubt)).unwrap();
+        sum += share.ns;
+    }
+    assert_eq!(sum, to.abs_diff(from), "a budget sums up to its stretch");
+}
+
+fn critical(trace: &Trace, numbers: &[i64], out: &mut String) {
+    let &[tid, from, to] = numbers else { panic!("critical TID FROM TO") };
+    for step in history(trace, from, to).critical(tid as i32, from, to).steps {
+        let act = match step.act {
+            Act::Runs { cpu } => format!("runs on {cpu}"),
+            Act::Waits { why, .. } => format!("waits, {}", ready(why)),
+            Act::Blocked { call, waker: by, .. } => blocked(call, by, &trace.vocabulary),
+            Act::Unknown => "unknown".into(),
+        };
+        writeln!(out, "{}{}..{} {} {act}{}", "  ".repeat(step.depth), step.from, step.to, step.tid, marks(step.doubt))
+            .unwrap();
+    }
+}
+
+fn stats(trace: &Trace, levels: &str, out: &mut String) {
+    let levels = levels.split(',').map(|level| match level {
+        "event" => Level::Event,
+        "thread" => Level::Thread,
+        "cpu" => Level::Cpu,
+        _ => Level::Process,
+    });
+    let levels: Vec<Level> = levels.collect();
+    let mut stats = Stats::new(&levels, true, &trace.classes);
+    let mut state = State::new(&trace.vocabulary);
+    for (index, item) in trace.items.iter().enumerate() {
+        if let Item::Record(line) = item {
+            let tid = line.head.tid;
+            let known = tid.and_then(|tid| state.thread(tid));
+            let name = known.map(|thread| thread.name).unwrap_or_default();
+            let writer = Writer { tid, process: known.and_then(|thread| thread.process), name, cpu: line.head.cpu };
+            stats.add(line.class, line.head.time, &writer, line);
+        }
+        trace.play(&mut state, index..index + 1, &mut ());
+    }
+    for (index, row) in stats.rows() {
+        let key: Vec<String> = row.key.iter().map(|part| part.map_or("-".into(), |part| part.to_string())).collect();
+        writeln!(out, "{} {}: {} records, {}..{}", key.join(","), row.name, row.count, row.first, row.last).unwrap();
+        for (class, field, values) in stats.fields(index) {
+            let class = &trace.classes[class];
+            writeln!(out, "  {}.{}: {}", class.name, class.fields[field].name, values_text(values)).unwrap();
+        }
+    }
+}
+
+fn values_text(values: &Distribution) -> String {
+    let number = |number| match number {
+        Some(Number::Integer(value)) => value.to_string(),
+        Some(Number::Float(value)) => value.to_string(),
+        None => "-".into(),
+    };
+    let float = |value: Option<f64>| value.map_or("-".into(), |value| format!("{value:.2}"));
+    format!(
+        "{} values, min {} mean {} max {} deviation {} median {}",
+        values.count(),
+        number(values.min()),
+        float(values.mean()),
+        number(values.max()),
+        float(values.deviation()),
+        float(values.quantile(0.5))
+    )
+}
+
+fn thread(trace: &Trace, tid: i32, out: &mut String) {
+    let state = whole(trace, &mut ());
+    let thread = state.thread(tid).expect("a known thread");
+    writeln!(out, "{} process {:?} name {:?} prio {:?}", tid, thread.process, thread.name, thread.prio).unwrap();
+}
+
+fn blocked(call: Option<CallId>, by: Option<Waker>, vocabulary: &Vocabulary) -> String {
+    let call = call.map_or(String::new(), |call| format!(" in {}", vocabulary.call_name(call)));
+    let by = by.map_or(String::new(), |by| format!(", woken by {}", waker(&by)));
+    format!("blocked{call}{by}")
+}
+
+fn doing(doing: Doing, vocabulary: &Vocabulary) -> String {
+    match doing {
+        Doing::Unknown => "unknown".into(),
+        Doing::Forked => "forked".into(),
+        Doing::Running { cpu } => format!("running on {cpu}"),
+        Doing::Runnable { why, cpu } => {
+            format!("runnable on {}, {}", cpu.map_or("?".into(), |cpu| cpu.to_string()), ready(why))
+        }
+        Doing::Blocked { state, call } => format!("{} {}", blocked(call, None, vocabulary), state as char),
+        Doing::Ended => "ended".into(),
+    }
+}
+
+fn ready(why: Ready) -> String {
+    match why {
+        Ready::Woken(by) => format!("woken by {}", waker(&by)),
+        Ready::New(by) => format!("new by {}", waker(&by)),
+        Ready::Preempted { by } => format!("preempted by {by}"),
+        Ready::GaveWay { to } => format!("gave way to {to}"),
+    }
+}
+
+fn waker(waker: &Waker) -> String {
+    format!("{} on {}", context(waker.context), waker.cpu)
+}
+
+fn context(context: Context) -> String {
+    match context {
+        Context::Unknown => "unknown".into(),
+        Context::Idle => "idle".into(),
+        Context::Thread(tid) => tid.to_string(),
+        Context::Interrupt(interrupt) => interrupt.to_string(),
+    }
+}
+
+fn marks(doubt: Doubt) -> String {
+    if doubt.is_none() { String::new() } else { format!(" [{doubt}]") }
+}
