@@ -1,5 +1,5 @@
 #!/bin/sh
-# seeds.sh: fills corpus/ from the tests' metadata, pages, format texts and filters, so that fuzzing begins behind the first brace or head.
+# seeds.sh: fills corpus/ from the tests' metadata, pages, format texts, filters and results of other tools, so that fuzzing begins behind the first brace or head.
 # Writes nothing else.
 set -eu
 cd "$(dirname "$0")"
@@ -31,4 +31,11 @@ number=0
 grep -v '^#' "$tests/vectors.txt" | cut -d ' ' -f 6- | grep -v '^#' | sort -u | while IFS= read -r filter; do
 	number=$((number + 1))
 	printf '%s' "$filter" > "corpus/filter/good_$number"
+done
+mkdir -p corpus/lab_import
+for file in ../host/kymo-lab/tests/import/*; do
+	case $file in
+	*.expect) ;;
+	*) cp "$file" corpus/lab_import/ ;;
+	esac
 done

@@ -4,6 +4,7 @@
 
 mod compare;
 mod histogram;
+mod import;
 mod probe;
 mod result;
 pub mod stats;
@@ -13,5 +14,6 @@ pub use compare::{
     NoValue, Outcome, RUNS_MIN, Side, Unmatched, compare,
 };
 pub use histogram::{Bucket, Histogram};
+pub use import::{FORMATS, ImportError, SERIES_MAX, import};
 pub use probe::{Reading, Said, caveat};
 pub use result::{Caveat, Ended, Floor, Overflow, Record, SCHEMA, Series, Severity, Source, Thread, WORST_MAX, Worst};

@@ -28,6 +28,7 @@ enum Verb {
     Hwlat(verbs::lab::Hwlat),
     Preempt(verbs::lab::Preempt),
     Pi(verbs::lab::Pi),
+    Import(verbs::import::Args),
     Docs(verbs::docs::Args),
 }
 
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
         Verb::Hwlat(args) => verbs::lab::hwlat(args),
         Verb::Preempt(args) => verbs::lab::preempt(args),
         Verb::Pi(args) => verbs::lab::pi(args),
+        Verb::Import(args) => verbs::import::run(args),
         Verb::Docs(args) => verbs::docs::run(args),
     };
     outcome.unwrap_or_else(|error| {

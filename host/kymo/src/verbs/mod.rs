@@ -1,6 +1,7 @@
 //! One module per verb: its arguments (the one definition of help, man page and completion) and its `run`.
 
 pub mod docs;
+pub mod import;
 pub mod lab;
 pub mod list;
 pub mod mark;
