@@ -2,6 +2,9 @@
 //! make of it.
 #![allow(dead_code, reason = "each test uses its part")]
 
+pub mod babel;
+pub mod types;
+
 use kymo_abi::desc::{EnumDesc, EventDesc, Field, FieldType, Scalar};
 use kymo_ctf::read::{Item, Loss, Memory, Reader, Record, Trace};
 use kymo_ctf::write::{
