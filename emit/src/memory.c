@@ -115,7 +115,9 @@ fail:
  */
 static int map_rseq_lanes(struct kymo_memory *memory)
 {
+	uint32_t flags = __atomic_load_n(&kymo_memory_header(memory)->flags, __ATOMIC_RELAXED);
 	size_t lane_bytes = 2 * (size_t)memory->ring_bytes;
+	bool is_shared = flags & KYMO_MEM_SHARED;
 	cpu_set_t may_run;
 
 	/*
@@ -140,6 +142,14 @@ static int map_rseq_lanes(struct kymo_memory *memory)
 		if (lane + 1 == memory->lane_count || lane >= CPU_SETSIZE ||
 		    !CPU_ISSET(lane, &may_run))
 			continue;
+		/*
+		 * Of rings that others write already the pages are there: a short program need not
+		 * map them all, which would cost it more than what it records.
+		 */
+		if (is_shared && __atomic_load_n(&memory->rings[lane].head, __ATOMIC_RELAXED)) {
+			memory->locked = false;
+			continue;
+		}
 		memory->locked &= kymo_touch(data, lane_bytes);
 		memory->touched_bytes += memory->ring_bytes;
 	}

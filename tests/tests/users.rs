@@ -256,6 +256,44 @@ fn root_records_programs_of_all_users_each_in_memory_of_its_own() {
 }
 
 #[test]
+fn rings_are_shared_with_programs_of_the_same_user_only() {
+    let lab = Lab::alone("users_shared");
+    let Some([a, b]) = User::pair(&lab) else { return };
+    let mut runners = [a.runner(), a.runner(), b.runner()];
+    let mut command = lab.command(paths::kymo());
+    let dir = lab.path("trace");
+    command.env_remove("KYMO_RUNTIME_DIR").env_remove("XDG_RUNTIME_DIR");
+    command.args(["record", "--shared-rings", "-u", "runner:*", "-o"]).arg(&dir);
+    for runner in &runners {
+        command.args(["-p", &runner.pid().to_string()]);
+    }
+    let collector = lab.start(command);
+    collector.until_stderr("Ctrl-C ends it");
+    // Files of memory that a process has mapped, by device and inode.
+    let rings = |proc: &Proc| -> Vec<String> {
+        let maps = std::fs::read_to_string(format!("/proc/{}/maps", proc.pid())).expect("maps");
+        let of_kymo = maps.lines().filter(|line| line.contains("/memfd:kymo"));
+        let mut files: Vec<String> = of_kymo.map(|line| line.split_whitespace().nth(4).unwrap().to_owned()).collect();
+        files.dedup();
+        files
+    };
+    for runner in &mut runners {
+        ask(runner, "enabled", "enabled");
+        ask(runner, "burst 100", "done");
+    }
+    let [of_a, again, of_b] = [0, 1, 2].map(|at| rings(&runners[at]));
+    assert_eq!((of_a.len(), of_b.len()), (1, 1));
+    assert!(of_a == again && of_a != of_b, "{of_a:?} {again:?} {of_b:?}");
+    assert_eq!(collector.end(Signal::INT).code, 0);
+    let read = lab.read("trace");
+    assert_eq!(read.records.len(), 300);
+    for runner in &runners {
+        let own = read.records.iter().filter(|record| record.pid == u64::from(runner.pid())).count();
+        assert_eq!(own, 100, "records of process {}", runner.pid());
+    }
+}
+
+#[test]
 fn a_set_user_id_program_is_not_traced_into_the_directory_of_who_runs_it() {
     let lab = Lab::alone("users_setuid");
     let Some([a, b]) = User::pair(&lab) else { return };

@@ -420,6 +420,11 @@ impl<'a> View<'a> {
         Ok((layout, header.serial.load(Relaxed)))
     }
 
+    /// Says in the header that several programs write into these rings.
+    pub fn share(&self) {
+        self.header.flags.fetch_or(mem_flags::SHARED, std::sync::atomic::Ordering::Relaxed);
+    }
+
     /// Writes into the header what records have besides thread id and payload, before a program sees it.
     pub fn write_contexts(&self, contexts: &Contexts) {
         use std::sync::atomic::Ordering::Relaxed;

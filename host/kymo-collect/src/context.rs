@@ -123,6 +123,12 @@ impl Contexts {
         Ok(())
     }
 
+    /// With those by which records of rings that programs share tell whose they are.
+    pub(crate) fn shared(mut self) -> Contexts {
+        self.header.bits |= context::VPID | context::PROCNAME;
+        self
+    }
+
     /// What the header of a memory says.
     pub(crate) fn header(&self) -> &ring::Contexts {
         &self.header

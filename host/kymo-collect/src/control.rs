@@ -10,6 +10,7 @@ mod offers;
 mod programs;
 mod requests;
 mod selection;
+mod shared;
 
 use std::collections::{BTreeMap, HashMap};
 use std::mem::MaybeUninit;
@@ -38,6 +39,7 @@ use crate::{Error, runtime};
 use channel::Door;
 use discover::Discovery;
 use selection::Selection;
+use shared::SharedRings;
 
 pub(crate) use channel::Channel;
 pub use offers::Offered;
@@ -115,6 +117,8 @@ pub(crate) struct Control {
     memory_used: u64,
     memory_used_max: u64,
     next_serial: u64,
+    /// Rings that programs share.
+    shared: Vec<SharedRings>,
     processes: Vec<ProcessSummary>,
     process_count: u64,
     recorded_count: u64,
@@ -185,6 +189,7 @@ impl Control {
             memory_used: 0,
             memory_used_max: 0,
             next_serial: nonce << 32 | 1,
+            shared: Vec::new(),
             processes: Vec::new(),
             process_count: 0,
             recorded_count: 0,
@@ -410,7 +415,9 @@ impl Control {
             if self.sibling(peer).is_none_or(|sibling| sibling.serial.is_none()) {
                 self.programs.fetch_sub(1, Ordering::Relaxed);
             }
-            let _ = self.commands.send(ToDrain::End { serial });
+            if !self.is_shared(serial) {
+                let _ = self.commands.send(ToDrain::End { serial });
+            }
         }
         if let Some(offer) = peer.offer.take() {
             let _ = self.commands.send(ToDrain::End { serial: offer.serial });
@@ -494,6 +501,9 @@ impl Control {
         }
         for (_, peer) in std::mem::take(&mut self.peers) {
             self.forget(peer);
+        }
+        for rings in std::mem::take(&mut self.shared) {
+            let _ = self.commands.send(ToDrain::End { serial: rings.serial });
         }
     }
 

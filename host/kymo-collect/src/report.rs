@@ -102,8 +102,8 @@ impl Start {
             summary.records += totals.records;
             summary.lost.add(&totals.lost);
             if let Some(entry) = summary.processes.get_mut(*process) {
-                entry.records += totals.records;
-                entry.bytes += totals.bytes;
+                entry.records = entry.records.map(|records| records + totals.records);
+                entry.bytes = entry.bytes.map(|bytes| bytes + totals.bytes);
                 entry.lost.add(&totals.lost);
                 entry.may_wait |= totals.may_wait;
                 entry.waits = entry.waits.saturating_add(totals.waits);

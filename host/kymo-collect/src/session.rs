@@ -70,6 +70,8 @@ pub struct Config {
     pub patterns: Patterns,
     /// Which records of them: those that all filters for their event select, decided in the program [spec/filter.md 6].
     pub filters: Vec<Filter>,
+    /// The programs of one user share their rings [spec/session.md 13].
+    pub shared_rings: bool,
     /// What records say besides thread and fields.
     pub contexts: Contexts,
     /// Bytes of one ring: a power of two between 4 KiB and 1 GiB.
@@ -115,6 +117,7 @@ impl Config {
             scope: Scope::All,
             patterns: Patterns::new(&[], &[]).unwrap_or_default(),
             filters: Vec::new(),
+            shared_rings: false,
             contexts: Contexts::default(),
             ring_bytes: 4 << 20,
             memory_bytes_max: 1 << 30,
@@ -182,7 +185,10 @@ pub struct Session {
 impl Session {
     /// Starts a session: when this returns, programs find it, those that run already are being attached, and the
     /// trace's first metadata is written.
-    pub fn start(config: Config) -> Result<Session, Error> {
+    pub fn start(mut config: Config) -> Result<Session, Error> {
+        if config.shared_rings {
+            config.contexts = config.contexts.shared();
+        }
         crate::check_filters(&config.filters)?;
         raise_file_limit();
         let dir = &config.output;

@@ -140,6 +140,8 @@ pub enum Outcome {
     NothingWanted,
     /// It has ring memory.
     Attached,
+    /// This is no program, but rings that several of one user share [spec/session.md 13].
+    SharedRings,
     /// It is outside of the session's scope.
     OutOfScope,
     /// It was found twice; the other entry is the one.
@@ -167,12 +169,14 @@ pub struct ProcessSummary {
     pub lanes: u32,
     /// Bytes of each ring.
     pub ring_bytes: u32,
-    /// Records in the trace.
-    pub records: u64,
-    /// Bytes of records in the trace.
-    pub bytes: u64,
+    /// Records in the trace; `None` of a program that shares rings: they are counted there.
+    pub records: Option<u64>,
+    /// Bytes of records in the trace; the same holds.
+    pub bytes: Option<u64>,
     /// Records that are not.
     pub lost: Lost,
+    /// The entry of the rings that it shares: an index into the list of processes.
+    pub shares: Option<usize>,
     /// Whether its writers wait for room [`Blocking`].
     pub may_wait: bool,
     /// Records that had to.

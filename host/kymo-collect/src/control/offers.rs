@@ -45,6 +45,9 @@ impl Control {
         if hello.nonce == 0 {
             return Answer::Deaf;
         }
+        if peer.serial.is_some_and(|serial| self.is_shared(serial)) {
+            return Answer::Same;
+        }
         let kind = Kind::from_code(hello.kind).unwrap_or(Kind::Portable);
         if !peer.is_mapped || peer.offer.is_some() {
             peer.offer_again = true;

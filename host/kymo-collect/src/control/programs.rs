@@ -73,8 +73,9 @@ impl Control {
             outcome: Outcome::Greeted,
             lanes: 0,
             ring_bytes: 0,
-            records: 0,
-            bytes: 0,
+            records: Some(0),
+            bytes: Some(0),
+            shares: None,
             lost: Default::default(),
             may_wait: false,
             waits: 0,
@@ -249,12 +250,16 @@ impl Control {
 
     /// Makes memory of the present ring size for a program and sends it there. The text says why that cannot be.
     pub(super) fn offer_memory(&mut self, peer: &mut Peer) -> Result<(u64, Layout), String> {
+        if let Some(shared) = self.join_shared(peer)? {
+            return Ok(shared);
+        }
         let Some((layout, charge)) = self.plan_memory(peer) else {
             let cap = self.config.memory_bytes_max >> 20;
             return Err(format!("the session's ring memory of {cap} MiB is used up (--memory)"));
         };
         let hello = peer.hello.as_ref().ok_or("it said no HELLO")?;
-        let (vpid, procname) = (hello.pid, procname(&hello.comm));
+        let is_shared = self.shares(peer);
+        let (vpid, procname) = if is_shared { (0, procname("shared")) } else { (hello.pid, procname(&hello.comm)) };
         let serial = self.next_serial;
         self.next_serial += 1;
         let (made_cycles, made_ns) = (self.calibration.source().read(), nanoseconds(ClockId::Monotonic));
@@ -270,7 +275,12 @@ impl Control {
         note_owner(&memory, self.metadata.uuid, vpid, procname, made_cycles);
         self.memory_used += charge;
         self.memory_used_max = self.memory_used_max.max(self.memory_used);
-        let added = Added { memory, process: peer.process, vpid, procname, charge, made_cycles, made_ns };
+        let mut process = peer.process;
+        if is_shared {
+            memory.view().share();
+            process = self.keep_shared(peer, (serial, layout), &descriptor)?;
+        }
+        let added = Added { memory, process, vpid, procname, charge, made_cycles, made_ns };
         let _ = self.commands.send(ToDrain::Add(Box::new(added)));
         let session = self.doors[peer.channel.index()].session_name.clone();
         peer.say(&FromCollector::Attach { layout, serial, session }, Some(descriptor));
@@ -288,6 +298,8 @@ impl Control {
         let wished = self.wished_ring_bytes(kind, channel);
         let mut ring_bytes = wished;
         let (lanes, charged) = match kind {
+            // Others that share them may run elsewhere.
+            Kind::Rseq if self.shares(peer) => (cpu_count + 1, cpu_count),
             Kind::Rseq => (cpu_count + 1, cpus_allowed(pid).unwrap_or(cpu_count).min(cpu_count)),
             Kind::Portable => (PORTABLE_LANES, PORTABLE_LANES),
         };

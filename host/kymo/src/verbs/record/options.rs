@@ -27,6 +27,9 @@ pub struct Options {
     /// by commas (repeatable); prio:now and perf: may cost a system call a record (docs: spec/context.md)
     #[arg(long, value_name = "LIST")]
     pub context: Vec<String>,
+    /// One set of rings for all programs of a user, instead of one for each: for many short-lived programs (docs: spec/session.md 13)
+    #[arg(long)]
+    pub shared_rings: bool,
     /// Directory of the trace; must be absent or empty [default: kymo-trace-DATE-TIME]
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
@@ -111,6 +114,7 @@ impl Options {
         config.filters = filters(&self.filter)?;
         config.contexts = Contexts::parse(&self.context)?;
         config.contexts.probe()?;
+        config.shared_rings = self.shared_rings;
         config.memory_bytes_max = self.memory.unwrap_or_else(units::default_memory);
         config.ring_dir = self.ring_dir.as_deref().map(ring_dir).transpose()?;
         config.block = self.block.map(block_time).transpose()?;
