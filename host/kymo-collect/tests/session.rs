@@ -54,7 +54,7 @@ fn records_of_a_program_are_in_the_trace() {
     assert!(payloads(&place.trace().join("user_0_0")).into_iter().eq(0..20_000));
     assert!(payloads(&place.trace().join("user_t_0")).into_iter().eq(0..7));
     let process = &summary.processes[0];
-    assert_eq!((process.comm.as_str(), process.records, &process.outcome), ("fake", 20_107, &Outcome::Attached));
+    assert_eq!((process.comm.as_str(), process.records, &process.outcome), ("fake", Some(20_107), &Outcome::Attached));
     assert!(process.first < process.last);
     assert!(summary.clock.baseline_ns >= 50_000_000, "{:?}", summary.clock);
 }
