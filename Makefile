@@ -51,6 +51,11 @@ bench-session: ## sessions: start-up, idle cost, flight recorder, several sessio
 	@$(MAKE) -s build
 	@KYMO=$(KYMO) QUICK=$(QUICK) bench/session $(BENCH)
 
+bench-read: ## kymo read beside babeltrace2 on traces of kymo and LTTng, as ratios (QUICK=1 for a short run)
+	@scripts/deps.sh bench
+	@$(MAKE) -s build
+	@KYMO=$(KYMO) bench/read $(if $(QUICK),--quick) $(BENCH)
+
 vm: ## fetches Debian's stock and PREEMPT_RT kernels and QEMU into the cache, and says what there is (lab/README.md)
 	@lab/vm fetch
 	@lab/vm list
