@@ -277,3 +277,57 @@ fn ids_that_the_program_sees_go_before_those_of_the_kernel() {
         assert_eq!((record.vtid, record.vpid), (Some(1), Some(1)), "{names:?}");
     }
 }
+
+/// Names of types in all forms, and references from everywhere.
+#[test]
+fn every_form_of_declaration_and_reference() {
+    let metadata = r#"/* CTF 1.8 */
+        typealias integer { size = 8; align = 8; signed = false; byte_order = network; } := unsigned char;
+        typealias integer { size = 16; align = 8; base = x; } := const unsigned short * ;
+        typedef integer { size = 8; signed = true; } int8_t, *pointer_t;
+        typedef unsigned char pair_t[2];
+        enum colour : unsigned char { RED, GREEN = 5, BLUE, "PINK RED" = 'a' ... 'c', };
+        typealias enum colour := colour_t;
+        struct point { int8_t x; int8_t y; } align(8);
+        variant shape { struct point RED; string GREEN; unsigned char BLUE[2]; };
+        typealias struct { unsigned char n; unsigned char of[n]; } := list_t;
+        trace { major = 1; minor = 8; byte_order = le; uuid = "00010203-0405-0607-0809-0a0b0c0d0e0f";
+            packet.header := struct { integer { size = 32; } magic; unsigned char kind; }; };
+        env { a = "b" "c"; n = -5; };
+        clock { name = "c"; freq = 10; offset_s = 3; offset = 5; precision = 1; absolute = TRUE; };
+        callsite { name = "e"; func = "main"; file = "x.c"; line = 39; };
+        stream { packet.context := struct { unsigned char cpu_id; };
+            typealias integer { size = 8; map = clock.c.value; } := stamp_t;
+            event.header := struct { colour_t id; stamp_t timestamp; };
+            event.context := struct { unsigned char depth; }; };
+        event { id = 5; name = "e"; loglevel = 3; model.emf.uri = "http://x";
+            context := struct { unsigned char k; };
+            fields := struct {
+                colour_t tag;
+                variant shape <tag> one;
+                variant <stream.event.header.id> { unsigned char RED; pair_t GREEN; } two;
+                unsigned char three[stream.packet.context.cpu_id];
+                unsigned char four[trace.packet.header.kind];
+                unsigned char five[stream.event.context.depth];
+                unsigned char six[event.context.k];
+                struct { unsigned char inner[event.fields.tag]; list_t lists[2]; } seven;
+                enum { LOW = -3 ... -1, ZERO, ONE } small;
+            }; };
+    "#
+    .replace("enum { LOW", "enum : int8_t { LOW");
+    let stream = [
+        &[0xC1, 0x1F, 0xFC, 0xC1, 1, 2][..],
+        // Header, contexts, payload.
+        &[5, 7, 1, 2, 5, b'o', b'k', 0, 8, 9, 21, 22, 31, 41, 51, 52],
+        &[1, 2, 3, 4, 5, 1, 6, 2, 7, 8, 0xFE],
+    ];
+    let (lines, caveats) = read(metadata.as_bytes(), &stream.concat());
+    assert_eq!(caveats, Vec::<String>::new());
+    assert_eq!(
+        lines,
+        ["7 e 0 tag=GREEN(5) one=\"ok\" two=[8,9] three=[21,22] four=[31] five=[41] six=[51,52] \
+          seven={inner=[1,2,3,4,5] lists=[{n=1 of=[6]},{n=2 of=[7,8]}]} small=LOW(-2)"]
+    );
+    let metadata = parse_metadata("m", metadata.as_bytes()).unwrap().value;
+    assert_eq!(metadata.clocks[0].nanoseconds(5), 4_000_000_000);
+}

@@ -63,6 +63,7 @@ impl Fragments {
         match kind {
             "preamble" => match object.get("version") {
                 Some(version) if version.as_u64() == Some(2) => {
+                    no_extensions(object)?;
                     self.metadata.uuid = object.get("uuid").and_then(uuid);
                     Ok(())
                 }
@@ -385,6 +386,18 @@ impl Fragments {
         let path = path.ok_or_else(|| format!("`null` inside the `path` of `{key}` is not supported"))?;
         Ok((self.builder.find(origin, &path)?, path))
     }
+}
+
+/// An extension may change what anything means, so a reader that does not know it must not go on.
+fn no_extensions(preamble: &Object) -> Result<(), String> {
+    let spaces = preamble.get("extensions").and_then(Value::as_object);
+    let named =
+        spaces.into_iter().flatten().filter(|(_, space)| space.as_object().is_none_or(|space| !space.is_empty()));
+    let names: Vec<&str> = named.map(|(name, _)| name.as_str()).collect();
+    if names.is_empty() {
+        return Ok(());
+    }
+    Err(format!("the trace needs extensions of {}, which this reader does not have", names.join(", ")))
 }
 
 fn text<'v>(object: &'v Object, key: &str) -> Result<&'v str, String> {

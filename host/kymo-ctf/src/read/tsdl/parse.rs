@@ -21,7 +21,7 @@ pub(super) fn document(tokens: &[(Token<'_>, Pos)]) -> Result<Vec<Item>, Fault> 
         match parser.peek() {
             Token::End => return Ok(items),
             Token::Punct(";") => parser.at += 1,
-            _ => items.push(parser.item()?),
+            _ => parser.item(&mut items)?,
         }
     }
 }
@@ -68,7 +68,7 @@ impl<'a> Parser<'_, 'a> {
         }
     }
 
-    fn item(&mut self) -> Result<Item, Fault> {
+    fn item(&mut self, items: &mut Vec<Item>) -> Result<(), Fault> {
         let pos = self.pos();
         let kind = match (self.peek(), self.peek_after()) {
             (Token::Word("trace"), Token::Punct("{")) => BlockKind::Trace,
@@ -77,7 +77,12 @@ impl<'a> Parser<'_, 'a> {
             (Token::Word("stream"), Token::Punct("{")) => BlockKind::Stream,
             (Token::Word("event"), Token::Punct("{")) => BlockKind::Event,
             (Token::Word("callsite"), Token::Punct("{")) => BlockKind::Callsite,
-            _ => return self.one_decl().map(Item::Decl),
+            _ => {
+                let mut decls = Vec::new();
+                self.decl(&mut decls)?;
+                items.extend(decls.into_iter().map(Item::Decl));
+                return Ok(());
+            }
         };
         self.at += 2;
         let mut entries = Vec::new();
@@ -86,7 +91,8 @@ impl<'a> Parser<'_, 'a> {
                 self.entry(&mut entries)?;
             }
         }
-        Ok(Item::Block { kind, entries, pos })
+        items.push(Item::Block { kind, entries, pos });
+        Ok(())
     }
 
     fn entry(&mut self, entries: &mut Vec<Entry>) -> Result<(), Fault> {
@@ -172,15 +178,6 @@ impl<'a> Parser<'_, 'a> {
         Ok(attrs)
     }
 
-    fn one_decl(&mut self) -> Result<Decl, Fault> {
-        let mut decls = Vec::new();
-        self.decl(&mut decls)?;
-        match decls.len() {
-            1 => Ok(decls.remove(0)),
-            _ => Err(self.pos().fault("one declaration at a time is supported outside of structures")),
-        }
-    }
-
     /// Declarations up to and with their `;`.
     fn decl(&mut self, decls: &mut Vec<Decl>) -> Result<(), Fault> {
         let pos = self.pos();
@@ -215,6 +212,8 @@ impl<'a> Parser<'_, 'a> {
             return Ok(());
         }
         loop {
+            // Pointers have no meaning in a trace.
+            while self.take("*") {}
             let name_pos = self.pos();
             let name = match name.take() {
                 Some(name) => name,

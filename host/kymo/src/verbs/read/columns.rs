@@ -69,7 +69,9 @@ impl Heads {
         let of = Some((record.trace, record.event_position, threads));
         let mixed = record.event_position ^ record.vtid.unwrap_or(0) as usize ^ (record.cpu.unwrap_or(0) as usize) << 2;
         let head = &mut self.0[mixed % HEADS];
-        if head.of != of || head.procname != record.procname {
+        // Byte by byte: names are short, and mostly there are none.
+        let is_same = head.procname.len() == record.procname.len() && head.procname.bytes().eq(record.procname.bytes());
+        if head.of != of || !is_same {
             (head.of, head.procname) = (of, record.procname.to_owned());
             head.bytes.clear();
             make(&mut head.bytes);
