@@ -2,6 +2,38 @@
 //!
 //! CTF 1.8 and CTF 2, as kymo and others write them. A [`Reader`] gives records one at a time from a buffer for each
 //! stream; what it gives is a view that lasts until the next one.
+//!
+//! ```
+//! use kymo_ctf::read::{Item, Memory, Reader, Trace, Value};
+//!
+//! // `Trace::open` takes a directory; here the files are in memory.
+//! let metadata = "typealias integer { size = 8; } := u8;
+//!     clock { name = c; freq = 1000; };
+//!     stream { event.header := struct { u8 id; integer { size = 8; map = clock.c.value; } timestamp; }; };
+//!     event { id = 7; name = \"motor:step\"; fields := struct { u8 axis; string note; }; };";
+//! let stream = vec![7, 1, 2, b'u', b'p', 0, 7, 5, 3, b'o', b'n', 0];
+//! let files = Memory { metadata: metadata.into(), streams: vec![("s".into(), stream)] };
+//! let trace = Trace::from_files(&files)?.value;
+//!
+//! // What there is, before there is a record; and how many there are, without a look into them.
+//! let event = &trace.metadata.events[0];
+//! let axis = trace.metadata.fields(event).iter().find(|field| field.name == "axis").map(|field| field.position);
+//! assert_eq!(trace.count(1).records(), 2);
+//!
+//! // All records of one or more traces, merged by time.
+//! let traces = [trace];
+//! let mut reader = Reader::new(&traces);
+//! let mut seen = Vec::new();
+//! while let Some(item) = reader.next() {
+//!     let Item::Record(record) = item else { continue };
+//!     if let Some(Value::Int(number, _)) = axis.and_then(|axis| record.payload.at(axis)) {
+//!         seen.push((record.ns, i128::from(number)));
+//!     }
+//! }
+//! assert_eq!(seen, [(1_000_000, 2), (5_000_000, 3)]);
+//! assert_eq!(reader.caveat_count(), 0);
+//! # Ok::<(), kymo_ctf::read::Error>(())
+//! ```
 
 mod batch;
 mod bits;

@@ -1,5 +1,7 @@
 //! Bits of a packet: integers at any place, and a cursor that never leaves the packet.
 
+use std::ffi::CStr;
+
 use super::class::{Encoding, Int, Order};
 
 /// Why decoding stopped.
@@ -162,7 +164,12 @@ pub(crate) fn nul_text(cursor: &mut Cursor<'_>, encoding: Encoding) -> Result<(u
     let offset = cursor.byte();
     let left = ((cursor.end - cursor.at) / 8) as usize;
     let rest = &cursor.data[offset as usize..offset as usize + left];
-    let nul = rest.chunks_exact(unit).position(|c| c.iter().all(|&b| b == 0)).ok_or(Stop::PastEnd)?;
+    let nul = match unit {
+        // The library searches for one byte many bytes at a time.
+        1 => CStr::from_bytes_until_nul(rest).ok().map(CStr::count_bytes),
+        _ => rest.chunks_exact(unit).position(|c| c.iter().all(|&b| b == 0)),
+    };
+    let nul = nul.ok_or(Stop::PastEnd)?;
     cursor.at += (nul as u64 + 1) * unit as u64 * 8;
     Ok((offset, (nul * unit) as u64))
 }
