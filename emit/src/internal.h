@@ -67,6 +67,7 @@ struct kymo_claim {
 struct kymo_process {
 	struct kymo_slot slots[KYMO_SLOTS];
 	struct kymo_slot out_of_line; /* never has lanes; see struct kymo_event */
+	struct kymo_slot several;     /* the same, where several sessions want records as they are */
 	uint32_t generation;	      /* 0 in a new child */
 };
 

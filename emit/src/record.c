@@ -336,6 +336,71 @@ static __attribute__((noinline)) void write_to(uint32_t wanted, struct kymo_even
 	errno = saved_errno;
 }
 
+#if KYMO_ARCH_X86_64
+/*
+ * Several sessions want the record as it is: the slots, or none where that is not so any more. In
+ * this order: a slot that was added with a filter is not seen without it [register.c].
+ */
+static inline uint32_t wanted_as_it_is(const struct kymo_event *event)
+{
+	uint32_t wanted = __atomic_load_n(&event->enabled, __ATOMIC_ACQUIRE);
+
+	return __atomic_load_n(&event->first, __ATOMIC_RELAXED) == &kymo_process->several ? wanted : 0;
+}
+
+/* One attempt for each of the slots, from registers. Returns those that it did not write. */
+static inline __attribute__((always_inline)) uint32_t
+write_each(uint32_t wanted, const struct kymo_event *event, uint64_t step, unsigned word_count,
+	   uint64_t w0, uint64_t w1, uint64_t w2, uint64_t w3)
+{
+	uint32_t left = 0;
+
+	for (; wanted; wanted &= wanted - 1) {
+		uint32_t slot = (uint32_t)__builtin_ctz(wanted);
+
+		if (KYMO__UNLIKELY(!kymo__sequence_words(&kymo_process->slots[slot], event, step,
+							 word_count, w0, w1, w2, w3)))
+			left |= 1u << slot;
+	}
+	return left;
+}
+
+static inline __attribute__((always_inline)) uint32_t
+write_words_each(uint32_t wanted, const struct kymo_event *event, uint64_t step, uint64_t w0,
+		 uint64_t w1, uint64_t w2, uint64_t w3)
+{
+	switch ((step - KYMO_ONE_RECORD - KYMO__BEFORE_PAYLOAD + 7) / 8) {
+	case 0:
+	case 1:
+		return write_each(wanted, event, step, 1, w0, w1, w2, w3);
+	case 2:
+		return write_each(wanted, event, step, 2, w0, w1, w2, w3);
+	case 3:
+		return write_each(wanted, event, step, 3, w0, w1, w2, w3);
+	default:
+		return write_each(wanted, event, step, 4, w0, w1, w2, w3);
+	}
+}
+
+/* The same for a payload in pieces. */
+static __attribute__((noinline)) uint32_t write_segs_each(uint32_t wanted,
+							  const struct kymo_event *event,
+							  uint64_t step, const struct kymo_seg *segs,
+							  const struct kymo_seg *segs_end)
+{
+	uint32_t left = 0;
+
+	for (; wanted; wanted &= wanted - 1) {
+		uint32_t slot = (uint32_t)__builtin_ctz(wanted);
+
+		if (KYMO__UNLIKELY(!kymo__sequence_segs(&kymo_process->slots[slot], event, step, segs,
+							segs_end)))
+			left |= 1u << slot;
+	}
+	return left;
+}
+#endif
+
 /*
  * The only filter of an event is asked before anything else is done: a record that it rejects costs
  * neither the clock nor thread-local storage. Whatever it says of the others, they are decided
@@ -357,10 +422,23 @@ static void write_segs(struct kymo_event *event, uint64_t step, const struct kym
 	const struct kymo_filters *filters = __atomic_load_n(&event->filters, __ATOMIC_ACQUIRE);
 	uint64_t bytes = step - KYMO_ONE_RECORD;
 
+#if KYMO_ARCH_X86_64
+	uint32_t as_it_is = !filters && bytes <= KYMO_RECORD_MAX ? wanted_as_it_is(event) : 0;
+
+	if (as_it_is) {
+		wanted = write_segs_each(as_it_is, event, step, segs, segs_end);
+		if (!wanted)
+			return;
+		goto write;
+	}
+#endif
 	if (filters && is_rejected(filters, segs))
 		return;
 	if (filters && bytes <= KYMO_RECORD_MAX)
 		wanted = kymo_filters_pass(filters, wanted, segs, segs_end, bytes - KYMO__BEFORE_PAYLOAD);
+#if KYMO_ARCH_X86_64
+write:
+#endif
 	if (wanted)
 		write_to(wanted, event, step, segs, segs_end, __builtin_frame_address(0));
 	/* Not by a jump: our frame is read meanwhile. */
@@ -380,10 +458,26 @@ static __attribute__((noinline)) void write_staged(struct kymo_event *event, uin
 		write_to(wanted, event, step, &seg, &seg + 1, frame);
 }
 
-static void write_words(struct kymo_event *event, uint64_t step, uint64_t w0, uint64_t w1,
-			uint64_t w2, uint64_t w3)
+#if KYMO_ARCH_X86_64
+/* For those of several sessions that the first attempt did not write to. */
+static __attribute__((noinline)) void write_left(uint32_t wanted, struct kymo_event *event,
+						 uint64_t step, uint64_t w0, uint64_t w1,
+						 uint64_t w2, uint64_t w3)
 {
-	const struct kymo_filters *filters = __atomic_load_n(&event->filters, __ATOMIC_ACQUIRE);
+	const uint64_t words[KYMO_WORDS_MAX + 1] = { w0, w1, w2, w3, 0 };
+	struct kymo_seg seg = { words, (step - KYMO_ONE_RECORD - KYMO__BEFORE_PAYLOAD) | KYMO_SEG_STAGED };
+
+	write_to(wanted, event, step, &seg, &seg + 1, __builtin_frame_address(0));
+	/* Not by a jump: our words are read meanwhile. */
+	__asm__ __volatile__("");
+}
+#endif
+
+/* Filters, contexts, the portable ring: whatever is not as it is. */
+static inline __attribute__((always_inline)) void
+write_filtered(struct kymo_event *event, uint64_t step, const struct kymo_filters *filters,
+	       uint64_t w0, uint64_t w1, uint64_t w2, uint64_t w3)
+{
 	uint64_t words[KYMO_WORDS_MAX + 1] = { w0, w1, w2, w3, 0 };
 
 	/* From here on they are in memory only: registers are free, and nothing needs to be saved. */
@@ -395,6 +489,38 @@ static void write_words(struct kymo_event *event, uint64_t step, uint64_t w0, ui
 			return;
 	}
 	write_staged(event, step, words, __builtin_frame_address(0));
+}
+
+#if KYMO_ARCH_X86_64
+/* Without filters: most likely several sessions that want the record as it is. */
+static __attribute__((noinline)) void write_several(struct kymo_event *event, uint64_t step,
+						    uint64_t w0, uint64_t w1, uint64_t w2,
+						    uint64_t w3)
+{
+	uint32_t left = wanted_as_it_is(event);
+
+	if (KYMO__UNLIKELY(!left)) {
+		write_filtered(event, step, NULL, w0, w1, w2, w3);
+		return;
+	}
+	left = write_words_each(left, event, step, w0, w1, w2, w3);
+	if (KYMO__UNLIKELY(left))
+		write_left(left, event, step, w0, w1, w2, w3);
+}
+#endif
+
+static void write_words(struct kymo_event *event, uint64_t step, uint64_t w0, uint64_t w1,
+			uint64_t w2, uint64_t w3)
+{
+	const struct kymo_filters *filters = __atomic_load_n(&event->filters, __ATOMIC_ACQUIRE);
+
+#if KYMO_ARCH_X86_64
+	if (!filters) {
+		write_several(event, step, w0, w1, w2, w3);
+		return;
+	}
+#endif
+	write_filtered(event, step, filters, w0, w1, w2, w3);
 }
 
 KYMO_EXPORT void kymo_thread_init(void)

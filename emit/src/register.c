@@ -47,19 +47,34 @@ static void update_first(struct kymo_event *event)
 {
 	uint32_t enabled = event->enabled;
 	bool is_filtered = prepare_filters(event, enabled);
+	bool has_contexts = false;
 	const struct kymo_slot *first = NULL;
 
 	if (enabled)
 		first = &kymo_process->slots[__builtin_ctz(enabled)];
-	if (enabled & (enabled - 1) || (enabled && kymo_kind != KYMO_KIND_RSEQ) || is_filtered ||
-	    (enabled && kymo_with_contexts[__builtin_ctz(enabled)]))
+	for (uint32_t left = enabled; left; left &= left - 1)
+		has_contexts |= kymo_with_contexts[__builtin_ctz(left)];
+	if (enabled & (enabled - 1))
+		first = &kymo_process->several;
+	if (enabled && (kymo_kind != KYMO_KIND_RSEQ || is_filtered || has_contexts))
 		first = &kymo_process->out_of_line;
 	__atomic_store_n(&event->first, first, __ATOMIC_RELEASE);
+}
+
+/*
+ * Before a slot is added to those that want the event: it may have a filter or contexts. Who sees
+ * it in enabled no longer sees several in first.
+ */
+static void leave_several(struct kymo_event *event)
+{
+	if (event->first == &kymo_process->several)
+		__atomic_store_n(&event->first, &kymo_process->out_of_line, __ATOMIC_RELEASE);
 }
 
 void kymo_event_enable(struct kymo_event *event, uint32_t slot, uint16_t id)
 {
 	__atomic_store_n(&event->id[slot], id, __ATOMIC_RELEASE);
+	leave_several(event);
 	__atomic_store_n(&event->enabled, event->enabled | 1u << slot, __ATOMIC_RELEASE);
 	update_first(event);
 }

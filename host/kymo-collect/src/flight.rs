@@ -42,7 +42,7 @@ impl Notes {
 
 /// What was intact: bytes of whole records, copied.
 pub(crate) struct Intact {
-    /// The ring's bytes up to `head`; the last `span.bytes` of them are records.
+    /// Copied bytes up to `head`; the last of them are the records.
     copy: Vec<u8>,
     /// Where the oldest record begins that is still whole.
     pub oldest: Mark,
@@ -52,6 +52,8 @@ pub(crate) struct Intact {
     pub head: Mark,
     /// Clock value of the first record.
     pub begin: u64,
+    /// A clock value that no record is behind, once it was read behind the copy.
+    pub end: u64,
 }
 
 impl Intact {
@@ -65,37 +67,53 @@ impl Intact {
     pub(crate) fn records(&self) -> u32 {
         self.head.since(self.from).records
     }
+
+    /// The memory, for another copy.
+    pub(crate) fn into_buffer(self) -> Vec<u8> {
+        self.copy
+    }
 }
 
-/// Copies what is intact on a lane, from the last mark that is not after `since` (clock) on. `None` where nothing is: an
-/// empty ring, a writer that was faster than the copy, or a program that broke the rules.
-pub(crate) fn copy(memory: &Memory, lane: u32, notes: &Notes, since: Option<u64>, now: u64) -> Option<Intact> {
+/// Copies what is intact on a lane, from the last mark that is not after `since` (clock) on, into `buffer`. `None` where
+/// nothing is: an empty ring, a writer that was faster than the copy, or a program that broke the rules.
+pub(crate) fn copy(
+    memory: &Memory,
+    lane: u32,
+    notes: &Notes,
+    (since, now): (Option<u64>, u64),
+    buffer: Vec<u8>,
+) -> Option<Intact> {
     let (view, ring_bytes) = (memory.view(), memory.layout().ring_bytes);
     let ring = &view.rings()[lane as usize];
     let head = Mark(ring.head.load(Ordering::Acquire));
-    let copy = memory.copy_up_to(lane, head);
-    // The copy is complete before tail is looked at: what was overwritten meanwhile lies below it.
-    fence(Ordering::Acquire);
-    let tail = ring.tail.load(Ordering::Acquire) as u32;
+    let tail = || ring.tail.load(Ordering::Acquire) as u32;
+    let is_above = |mark: &Mark, tail: u32| (mark.0 as u32).wrapping_sub(tail) as i32 >= 0;
     let mut marks: Vec<Mark> =
         view.marks()[lane as usize].at.iter().map(|mark| Mark(mark.load(Ordering::Relaxed))).collect();
+    let tail_before = tail();
     marks.retain(|mark| {
         let span = head.since(*mark);
-        let is_intact = (mark.0 as u32).wrapping_sub(tail) as i32 >= 0;
-        is_intact && span != Span::default() && span.is_plausible(ring_bytes)
+        is_above(mark, tail_before) && span != Span::default() && span.is_plausible(ring_bytes)
     });
     // The longest way back first.
     marks.sort_by_key(|mark| std::cmp::Reverse(head.since(*mark).bytes));
     marks.dedup();
-    let time_of = |mark: Mark| {
-        let at = copy.len() - head.since(mark).bytes as usize;
-        let word = copy.get(at..at + 8).map_or(0, |bytes| u64::from_le_bytes(bytes.try_into().unwrap_or_default()));
-        (word & 0xffff != 0).then(|| extend(word >> 16, notes.bound(mark, now)))
-    };
-    let wanted = |mark: &Mark| since.is_none_or(|since| time_of(*mark).is_some_and(|time| time <= since));
-    let chosen = marks.iter().rev().find(|mark| since.is_some() && wanted(mark)).or(marks.first()).copied()?;
-    let begin = time_of(chosen)?;
-    Some(Intact { begin, oldest: marks[0], from: chosen, copy, head })
+    let time_of = |mark: Mark, word: u64| (word & 0xffff != 0).then(|| extend(word >> 16, notes.bound(mark, now)));
+    // The words are looked at in place, and the writer may be at them: at worst more is copied than is wanted.
+    let is_early =
+        |mark: &Mark, since: u64| time_of(*mark, memory.header_word(lane, *mark)).is_some_and(|time| time <= since);
+    let wanted = since.and_then(|since| marks.iter().rposition(|mark| is_early(mark, since))).unwrap_or(0);
+    let copied = *marks.get(wanted)?;
+    let copy = memory.copy_of(lane, copied, head.since(copied), buffer);
+    // The copy is complete before tail is looked at: what was overwritten meanwhile lies below it.
+    fence(Ordering::Acquire);
+    let tail_behind = tail();
+    let whole = |mark: &&Mark| is_above(mark, tail_behind);
+    let oldest = *marks.iter().find(whole)?;
+    let from = *marks[wanted..].iter().find(whole)?;
+    let at = copy.len().checked_sub(head.since(from).bytes as usize)?;
+    let word = copy.get(at..at + 8).map_or(0, |bytes| u64::from_le_bytes(bytes.try_into().unwrap_or_default()));
+    Some(Intact { begin: time_of(from, word)?, end: now, oldest, from, copy, head })
 }
 
 #[cfg(test)]

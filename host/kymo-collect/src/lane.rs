@@ -10,7 +10,7 @@ use kymo_abi::ring::{Mark, RingBlock, Span, TIME_MASK};
 use kymo_ctf::write;
 
 use crate::clock::{SKEW, Source, extend};
-use crate::flight::{self, Notes};
+use crate::flight::{self, Intact, Notes};
 use crate::memory::Memory;
 use crate::snapshot::SnapshotPart;
 use crate::stream::{Class, Packet, Refusal, Stream, Streams};
@@ -262,13 +262,13 @@ impl Lane {
             self.looked = from;
             let span = head.since(from);
             return if span.is_plausible(layout.ring_bytes) {
-                (program.memory.copy_of(self.number, from, span), unseen.into())
+                (program.memory.copy_of(self.number, from, span, Vec::new()), unseen.into())
             } else {
                 nothing
             };
         }
         if span.is_plausible(layout.ring_bytes) {
-            let copy = program.memory.copy_of(self.number, self.looked, span);
+            let copy = program.memory.copy_of(self.number, self.looked, span, Vec::new());
             std::sync::atomic::fence(Ordering::Acquire);
             let tail = ring.tail.load(Ordering::Acquire) as u32;
             if (self.looked.0 as u32).wrapping_sub(tail) as i32 >= 0 {
@@ -277,7 +277,7 @@ impl Lane {
         }
         // The writer was faster: what is still whole.
         let now = pass.now();
-        let Some(intact) = flight::copy(program.memory, self.number, &self.notes, None, now) else {
+        let Some(intact) = flight::copy(program.memory, self.number, &self.notes, (None, now), Vec::new()) else {
             self.looked = head;
             return (Vec::new(), span.records.into());
         };
@@ -291,21 +291,33 @@ impl Lane {
         self.looked = self.looked.plus(span);
     }
 
-    /// Flight recorder: writes what is intact, from the last mark that is not after `since` on.
-    pub(crate) fn snapshot(
+    /// Flight recorder: copies what is intact, from the last mark that is not after `since` on, into `buffer`.
+    pub(crate) fn freeze(
         &mut self,
         program: &Program<'_>,
         pass: &mut Pass<'_>,
         since: Option<u64>,
-        part: &mut SnapshotPart,
-    ) {
+        buffer: Vec<u8>,
+    ) -> Option<Intact> {
         self.watch(program, pass);
         if self.closed {
-            return;
+            return None;
         }
         let now = pass.now();
-        let Some(intact) = flight::copy(program.memory, self.number, &self.notes, since, now) else { return };
+        let mut intact = flight::copy(program.memory, self.number, &self.notes, (since, now), buffer)?;
         // Read anew: a writer may have gone on until its head was read.
+        intact.end = pass.now().max(intact.begin);
+        Some(intact)
+    }
+
+    /// Writes what was copied.
+    pub(crate) fn write_frozen(
+        &mut self,
+        program: &Program<'_>,
+        pass: &mut Pass<'_>,
+        intact: &Intact,
+        part: &mut SnapshotPart,
+    ) {
         let now = pass.now();
         let gone = (intact.oldest.0.wrapping_sub(self.snapshot_end.0) as i64).max(0) as u64 >> 32;
         let bytes = intact.bytes();
@@ -313,7 +325,7 @@ impl Lane {
         let nothing = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
         let packet = Packet {
             begin: intact.begin,
-            end: now.max(intact.begin),
+            end: intact.end,
             lost: gone,
             program: Some(self.head_of(program)),
             pieces: [piece, nothing],

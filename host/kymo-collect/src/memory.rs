@@ -148,29 +148,15 @@ impl Memory {
         u64::from_le_bytes(std::array::from_fn(|number| byte(number as u32)))
     }
 
-    /// A copy of the ring's bytes up to `head`, the oldest first: `ring_bytes` of them. A writer may change them meanwhile;
-    /// what is whole must be found out afterwards [spec/ring.md 10].
-    pub(crate) fn copy_up_to(&self, lane: u32, head: Mark) -> Vec<u8> {
-        let (start, ring_bytes) = (self.lane(lane), self.layout.ring_bytes as usize);
-        let first = head.index(self.layout.ring_bytes) as usize;
-        let mut copy: Vec<u8> = Vec::with_capacity(ring_bytes);
-        // SAFETY: both parts lie within the lane's bytes, which are mapped, and fill the vector's capacity exactly. Bytes that another
-        // process writes meanwhile are copied as some mixture; they are plain bytes, and not used before they were checked.
-        unsafe {
-            std::ptr::copy_nonoverlapping(start.wrapping_add(first), copy.as_mut_ptr(), ring_bytes - first);
-            std::ptr::copy_nonoverlapping(start, copy.as_mut_ptr().wrapping_add(ring_bytes - first), first);
-            copy.set_len(ring_bytes);
-        }
-        copy
-    }
-
-    /// A copy of `span` from `mark` on, with the same caution. The span has at most ring_bytes.
-    pub(crate) fn copy_of(&self, lane: u32, mark: Mark, span: Span) -> Vec<u8> {
-        let mut copy: Vec<u8> = Vec::with_capacity(span.bytes as usize);
+    /// A copy of `span` from `mark` on, in the memory of `copy`. The span has at most ring_bytes. A writer may change the bytes
+    /// meanwhile; what is whole must be found out afterwards [spec/ring.md 10].
+    pub(crate) fn copy_of(&self, lane: u32, mark: Mark, span: Span, mut copy: Vec<u8>) -> Vec<u8> {
+        copy.clear();
+        copy.reserve(span.bytes as usize);
         for piece in self.pieces(lane, mark, span) {
             let before = copy.len();
-            // SAFETY: the piece lies within the lane's mapped bytes, and both pieces together fill at most the capacity. As above,
-            // the bytes may be a mixture, and are not used before they were checked.
+            // SAFETY: the piece lies within the lane's mapped bytes, and both pieces together fill at most what was reserved. Bytes that
+            // another process writes meanwhile are copied as some mixture; they are plain bytes, and not used before they were checked.
             unsafe {
                 std::ptr::copy_nonoverlapping(
                     piece.iov_base.cast::<u8>(),

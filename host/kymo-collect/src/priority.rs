@@ -18,6 +18,13 @@ pub(crate) fn lower() {
     set(libc::SCHED_OTHER, 0);
 }
 
+/// The same where [`raise`] with this priority may have changed something.
+pub(crate) fn lower_from(priority: u8) {
+    if priority > 0 {
+        lower();
+    }
+}
+
 /// Whether the kernel allowed it.
 fn set(policy: libc::c_int, priority: u8) -> bool {
     // SAFETY: all of the structure is integers, for which zeros are values.

@@ -192,7 +192,9 @@ fn take(memory: &Memory, (ends, told): (&[PacketEnd], &mut Told), streams: &mut 
             lane.finish(&program, &mut pass);
         } else {
             let mut part = SnapshotPart::default();
-            lane.snapshot(&program, &mut pass, None, &mut part);
+            if let Some(intact) = lane.freeze(&program, &mut pass, None, Vec::new()) {
+                lane.write_frozen(&program, &mut pass, &intact, &mut part);
+            }
             recovered.records += part.records;
             recovered.bytes += part.bytes;
         }

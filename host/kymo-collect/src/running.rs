@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use kymo_abi::Kind;
 
 use crate::drain::{Added, Counters, RingUse};
+use crate::flight::Intact;
 use crate::lane::{Lane, Pass, Program, allowed_growth};
 use crate::snapshot::SnapshotPart;
 use crate::summary::Cause;
@@ -77,12 +78,25 @@ impl Running {
         }
     }
 
-    pub(crate) fn snapshot(&mut self, pass: &mut Pass<'_>, since: Option<u64>, part: &mut SnapshotPart) {
-        self.find_lanes();
+    /// Flight recorder: copies what a lane holds. `None` where that is nothing.
+    pub(crate) fn freeze(
+        &mut self,
+        lane: usize,
+        pass: &mut Pass<'_>,
+        since: Option<u64>,
+        buffer: Vec<u8>,
+    ) -> Option<Intact> {
         let Added { ref memory, vpid, procname, .. } = *self.added;
         let program = Program { memory, vpid, procname };
-        for lane in &mut self.lanes {
-            lane.snapshot(&program, pass, since, part);
+        self.lanes.get_mut(lane)?.freeze(&program, pass, since, buffer)
+    }
+
+    /// Writes what was copied of a lane.
+    pub(crate) fn write_frozen(&mut self, lane: usize, pass: &mut Pass<'_>, intact: &Intact, part: &mut SnapshotPart) {
+        let Added { ref memory, vpid, procname, .. } = *self.added;
+        let program = Program { memory, vpid, procname };
+        if let Some(lane) = self.lanes.get_mut(lane) {
+            lane.write_frozen(&program, pass, intact, part);
         }
     }
 

@@ -32,6 +32,9 @@ use crate::triggers::{Acted, Actor};
 use crate::watch::{FIRED_MAX, Fired, Triggers, Watch};
 use crate::{Error, report};
 
+/// Of a flight recorder's thread, where nothing is said of the kernel's.
+const FLIGHT_PRIORITY: u8 = 1;
+
 /// The control thread answers within this; it never waits for a program.
 const ANSWER_TIME: Duration = Duration::from_secs(30);
 
@@ -246,7 +249,7 @@ impl Session {
             watch = Some(of_programs);
         }
         let kernel_records = kernel_watch.as_ref().and_then(|ready| ready.queue.clone());
-        let drain = Drain::new(
+        let mut drain = Drain::new(
             source,
             config.poll,
             from_control,
@@ -255,6 +258,9 @@ impl Session {
             Box::new(move || wake_up(&drain_wake)),
             (config.flight, watch, kernel_records),
         );
+        if config.flight {
+            drain.priority = config.kernel.as_ref().map_or(FLIGHT_PRIORITY, |kernel| kernel.priority);
+        }
         let mut start = report::Start::new(&config, output.clone(), &calibration);
         start.caveats = caveats;
         let initial = start.initial(&calibration.estimate());
