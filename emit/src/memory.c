@@ -232,7 +232,7 @@ struct kymo_slot kymo_memory_slot(const struct kymo_memory *memory, uint32_t kin
 	return (struct kymo_slot){
 		.rings = memory->rings,
 		.cpu_count = kind == KYMO_KIND_RSEQ ? memory->lane_count - 1 : memory->lane_count,
-		.room = memory->ring_bytes - 7,
+		.room = memory->ring_bytes - KYMO_STORE_PAST,
 		.mask = memory->ring_bytes - 1,
 		.stride = 2 * (uint64_t)memory->ring_bytes,
 		.data_offset = (uint64_t)(memory->base + memory->control_bytes -

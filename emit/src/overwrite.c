@@ -35,7 +35,7 @@ static void leave_marks(struct kymo_marks *marks, uint32_t chunk_bytes, uint64_t
 bool kymo_overwrite(const struct kymo_memory *memory, uint32_t lane, uint64_t *head, uint64_t bytes)
 {
 	struct kymo_ring *ring = &memory->rings[lane];
-	uint32_t room = memory->ring_bytes - 7;
+	uint32_t room = memory->ring_bytes - KYMO_STORE_PAST;
 	uint32_t chunk_bytes = memory->ring_bytes / KYMO_CHUNKS;
 	uint64_t tail, now;
 	uint32_t ahead;

@@ -237,7 +237,7 @@ static void leave(struct kymo_claim *claim)
 static bool reserve(const struct kymo_memory *memory, struct kymo_ring *ring, uint64_t id,
 		    uint64_t step, uint64_t *position, uint64_t *word)
 {
-	uint32_t room = memory->ring_bytes - 7;
+	uint32_t room = memory->ring_bytes - KYMO_STORE_PAST;
 	uint32_t lane = (uint32_t)(ring - memory->rings);
 
 	for (;;) {

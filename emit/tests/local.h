@@ -63,7 +63,7 @@ static inline int local_attach_at(struct local *local, uint32_t slot_number, uin
 	mem.marks_offset = overwrite ? marks_offset : 0;
 	CHECK(pwrite(fd, &mem, sizeof(mem), 0) == sizeof(mem), "header");
 	if (overwrite) {
-		uint64_t tail = (uint32_t)(ring_bytes / KYMO_CHUNKS - (ring_bytes - 7));
+		uint64_t tail = (uint32_t)(ring_bytes / KYMO_CHUNKS - (ring_bytes - KYMO_STORE_PAST));
 
 		for (uint32_t lane = 0; lane < lane_count; lane++)
 			CHECK(pwrite(fd, &tail, sizeof(tail),

@@ -45,6 +45,10 @@ check "contexts, compiles" compile gcc context -O2
 for ring in rseq portable; do
 	check "contexts, $ring" env KYMO_RING=$ring $out/context-gcc
 done
+check "full rings, compiles" compile gcc edge -O2
+for ring in rseq portable; do
+	check "full rings, $ring" env KYMO_RING=$ring $out/edge-gcc
+done
 check "what filters cost, compiles" compile gcc filter_cost -O2
 check "what filters cost" $out/filter_cost-gcc
 

@@ -66,7 +66,7 @@ static void expect(uint64_t head, uint64_t tail, uint16_t id, const struct kymo_
 
 	for (unsigned i = 0; i < seg_count; i++)
 		bytes += (uint32_t)segs[i].bytes;
-	if ((uint32_t)head - (uint32_t)tail + bytes > RING_BYTES - 7) {
+	if ((uint32_t)head - (uint32_t)tail + bytes > RING_BYTES - KYMO_STORE_PAST) {
 		CHECK(ring->head == head, "written into a full ring");
 		CHECK(local_lost(&local) == lost_before + 1, "loss not counted");
 		return;

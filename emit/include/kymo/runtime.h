@@ -46,7 +46,7 @@ KYMO_CHECK_OFFSET(struct kymo_event, id, 24);
 struct kymo_slot {
 	struct kymo_ring *rings; /* control blocks; the doubled bytes of lane i begin at rings + data_offset + i * stride */
 	uint32_t cpu_count;	 /* lanes that belong to a CPU; portable: lanes */
-	uint32_t room;		 /* ring_bytes - 7: stores may run 7 bytes past a record */
+	uint32_t room;		 /* ring_bytes - KYMO_STORE_PAST */
 	uint32_t mask;		 /* ring_bytes - 1 */
 	uint32_t id_offset;	 /* of this slot's id in a struct kymo_event */
 	uint64_t stride;	 /* 2 * ring_bytes */

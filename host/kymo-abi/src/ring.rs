@@ -20,6 +20,8 @@ pub const RECORD_MIN: u32 = 12;
 pub const RING_BYTES_MIN: u32 = 4096;
 /// Largest ring.
 pub const RING_BYTES_MAX: u32 = 1 << 30;
+/// A writer stores up to so many bytes behind a record.
+pub const STORE_PAST: u32 = 8;
 /// Sessions that one program can serve at once.
 pub const SLOTS: u32 = 16;
 /// Bytes in front of the first control block.
@@ -297,7 +299,7 @@ impl Layout {
 
     /// What tail is at the start of overwrite mode: the first mark is left at the end of the first chunk.
     pub fn first_tail(&self) -> u64 {
-        u64::from((self.ring_bytes / CHUNKS).wrapping_sub(self.ring_bytes - 7))
+        u64::from((self.ring_bytes / CHUNKS).wrapping_sub(self.ring_bytes - STORE_PAST))
     }
 
     /// Whether the numbers fit each other.

@@ -69,6 +69,7 @@ fn constants_are_alike() {
         ("KYMO_RING_BYTES_MIN", ring::RING_BYTES_MIN.into()),
         ("KYMO_RING_BYTES_MAX", ring::RING_BYTES_MAX.into()),
         ("KYMO_SLOTS", ring::SLOTS.into()),
+        ("KYMO_STORE_PAST", ring::STORE_PAST.into()),
         ("KYMO_MEM_HEADER_BYTES", ring::MEM_HEADER_BYTES.into()),
         ("KYMO_ONE_RECORD", ring::ONE_RECORD),
         ("KYMO_CHUNKS", ring::CHUNKS.into()),

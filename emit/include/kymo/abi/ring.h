@@ -22,6 +22,12 @@
 #define KYMO_RING_BYTES_MIN 4096u
 #define KYMO_RING_BYTES_MAX (1u << 30)
 
+/*
+ * A writer stores whole words: up to so many bytes behind a record (of an event without fields, a
+ * word). A record is written only where they are free, too.
+ */
+#define KYMO_STORE_PAST 8u
+
 /* Sessions that one program can serve at once. */
 #define KYMO_SLOTS 16u
 
