@@ -74,10 +74,10 @@ fn nothing_is_lost_or_doubled_at_a_cut() {
     let mut next = [0, 0];
     for (dir, chunk) in chunks(&lab, "r").iter().zip(listed) {
         let read = trace::read(&lab, dir, &[]).whole();
-        for writer in 0..2 {
+        for (writer, next) in next.iter_mut().enumerate() {
             for number in of_writer(&read, writer as u64) {
-                assert_eq!(number, next[writer], "writer {writer} in {}", dir.display());
-                next[writer] += 1;
+                assert_eq!(number, *next, "writer {writer} in {}", dir.display());
+                *next += 1;
             }
         }
         assert_eq!(chunk["records"], read.records.len() as u64);

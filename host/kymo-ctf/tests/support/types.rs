@@ -223,8 +223,8 @@ impl Maker {
         }
     }
 
-    fn fields(&mut self, fields: &[(String, Type)], bits: &mut Bits, known: &mut Vec<(String, u64)>) -> String {
-        let mut known = known.clone();
+    fn fields(&mut self, fields: &[(String, Type)], bits: &mut Bits, known: &[(String, u64)]) -> String {
+        let mut known = known.to_vec();
         let mut shown = Vec::new();
         for (name, ty) in fields {
             let value = if name.starts_with(['m', 'n']) {

@@ -31,11 +31,11 @@ const ZEROS: u64 = 0x3030_3030_3030_3030;
 /// multiplication, and stored as one word, which is several times as fast as one by one.
 #[inline]
 fn digits(number: u64) -> u64 {
-    let fours = number / 10_000 | (number % 10_000) << 32;
-    let hundreds = (fours * 10_486 >> 20) & 0x0000_007F_0000_007F;
-    let twos = hundreds | (fours - hundreds * 100) << 16;
-    let tens = (twos * 103 >> 10) & 0x000F_000F_000F_000F;
-    tens | (twos - tens * 10) << 8
+    let fours = (number / 10_000) | ((number % 10_000) << 32);
+    let hundreds = ((fours * 10_486) >> 20) & 0x0000_007F_0000_007F;
+    let twos = hundreds | ((fours - hundreds * 100) << 16);
+    let tens = ((twos * 103) >> 10) & 0x000F_000F_000F_000F;
+    tens | ((twos - tens * 10) << 8)
 }
 
 /// Hexadecimal digits of bytes.
