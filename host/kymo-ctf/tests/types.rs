@@ -92,7 +92,7 @@ fn made(seed: u64) -> (Memory, Vec<String>) {
             header(kind, *id, time, &mut bits);
             let mut parts = Vec::new();
             for ty in context.iter().chain(specific).chain([payload]) {
-                parts.push(maker.value(ty, &mut bits, &mut Vec::new()));
+                parts.push(maker.value(ty, &mut bits, &[]));
             }
             lines.push(format!("[{time:020}] e{id}: {}", parts.join(", ")));
         }

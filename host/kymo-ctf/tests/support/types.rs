@@ -185,7 +185,7 @@ impl Maker {
     }
 
     /// Writes a random value of `ty` and gives it as babeltrace2 prints it. `known`: lengths and tags in front, by name.
-    pub fn value(&mut self, ty: &Type, bits: &mut Bits, known: &mut Vec<(String, u64)>) -> String {
+    pub fn value(&mut self, ty: &Type, bits: &mut Bits, known: &[(String, u64)]) -> String {
         bits.align(align(ty));
         match ty {
             Type::Int { .. } => {
@@ -211,14 +211,14 @@ impl Maker {
             }
             Type::Array(element, count) => {
                 let values: Vec<String> = (0..length(count, known))
-                    .map(|i| format!("[{i}] = {}", self.value(element, bits, &mut known.clone())))
+                    .map(|i| format!("[{i}] = {}", self.value(element, bits, known)))
                     .collect();
                 format!("[ {} ]", values.join(", ")).replace("[  ]", "[ ]")
             }
             Type::Struct(fields, _) => self.fields(fields, bits, known),
             Type::Variant { tag, options } => {
                 let chosen = known.iter().rev().find(|(name, _)| name == tag).expect("a tag").1;
-                self.value(&options[chosen as usize].1, bits, &mut known.clone())
+                self.value(&options[chosen as usize].1, bits, known)
             }
         }
     }
@@ -242,7 +242,7 @@ impl Maker {
                 bits.put(value, *size, self.big);
                 format!("( \"{label}\" : container = {value} )")
             } else {
-                self.value(ty, bits, &mut known)
+                self.value(ty, bits, &known)
             };
             shown.push(format!("{name} = {value}"));
         }
