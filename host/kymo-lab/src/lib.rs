@@ -6,6 +6,7 @@ mod compare;
 mod histogram;
 mod import;
 mod probe;
+pub mod report;
 mod result;
 pub mod stats;
 

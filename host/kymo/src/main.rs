@@ -29,6 +29,8 @@ enum Verb {
     Preempt(verbs::lab::Preempt),
     Pi(verbs::lab::Pi),
     Import(verbs::import::Args),
+    Compare(verbs::compare::Args),
+    Report(verbs::report::Args),
     Docs(verbs::docs::Args),
 }
 
@@ -53,6 +55,8 @@ fn main() -> ExitCode {
         Verb::Preempt(args) => verbs::lab::preempt(args),
         Verb::Pi(args) => verbs::lab::pi(args),
         Verb::Import(args) => verbs::import::run(args),
+        Verb::Compare(args) => verbs::compare::run(args),
+        Verb::Report(args) => verbs::report::run(args),
         Verb::Docs(args) => verbs::docs::run(args),
     };
     outcome.unwrap_or_else(|error| {

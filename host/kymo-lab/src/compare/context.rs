@@ -156,7 +156,7 @@ fn of_groups(a: &[Record], b: &[Record]) -> Vec<Caveat> {
     found
 }
 
-pub(super) fn shown(values: &[Value]) -> String {
+pub(crate) fn shown(values: &[Value]) -> String {
     let texts: Vec<String> = values
         .iter()
         .map(|value| match value {

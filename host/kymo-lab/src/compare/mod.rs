@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+pub(crate) use context::shown;
 pub use context::{Difference, Merged};
 pub use metric::{Metric, NoValue};
 
@@ -28,7 +29,8 @@ pub const COMPARE_SCHEMA: &str = "kymo-compare-1";
 pub const RUNS_MIN: usize = 5;
 /// Probability of one false difference or more, among everything that is compared.
 pub const FALSE_LEVEL: f64 = 0.05;
-/// A change of the smallest shift that is stated would be seen with this probability: 0.84 is the normal quantile of 0.8.
+/// A change of the smallest shift that is stated would be seen with this probability: 0.84 is the normal quantile of
+/// 0.8.
 const POWER_Z: f64 = 0.84;
 /// A bucket of our histogram is no wider than this share of its value.
 const BUCKET: f64 = 1.0 / 128.0;
@@ -98,6 +100,13 @@ pub struct Compared {
     pub choices: Option<Choices>,
     /// In the order of their weight.
     pub metrics: Vec<MetricCompared>,
+}
+
+impl Compared {
+    /// A series of a run that this is of.
+    pub fn has(&self, series: &crate::Series) -> bool {
+        is_of(series, &self.name, self.cpu)
+    }
 }
 
 /// A metric of A and of B. Nanoseconds; misses as samples of a million; of the tail, shares.
@@ -345,7 +354,7 @@ impl Runs {
     }
 
     fn too_few(&self) -> String {
-        format!("{} runs of A and {} of B; it takes {RUNS_MIN} of each", self.a, self.runs.len() - self.a)
+        format!("runs: {} of A, {} of B; it takes {RUNS_MIN} of each", self.a, self.runs.len() - self.a)
     }
 
     /// Width of a foreign histogram's buckets, nanoseconds.
@@ -424,7 +433,8 @@ impl Question {
     }
 }
 
-/// The difference of means, on the scale of the test, that reaches the critical score with the stated probability. `None`
+/// The difference of means, on the scale of the test, that reaches the critical score with the stated probability.
+/// `None`
 /// where no difference is large enough: the groups are too small.
 fn size_seen(values: &[f64], a: usize, critical: f64) -> Option<f64> {
     let n = values.len() as f64;
@@ -457,7 +467,8 @@ fn decide(questions: &mut [Question], choices: &Choices, level: f64) {
     }
 }
 
-/// Trends within the groups. Where the groups were run one after the other, a difference in their direction is taken back:
+/// Trends within the groups. Where the groups were run one after the other, a difference in their direction is taken
+/// back:
 /// it cannot be told from them.
 fn drifts(questions: &mut [Question], a: &[&Record], b: &[&Record], blocked: bool) -> Vec<crate::Caveat> {
     let (Some(of_a), Some(of_b)) = (order(a, 0), order(b, a.len())) else { return Vec::new() };

@@ -79,7 +79,8 @@ impl Tail {
     }
 }
 
-/// Largest values of the cells, the last of which is open: the first ends with the body, the others have about as many each.
+/// Largest values of the cells, the last of which is open: the first ends with the body, the others have about as many
+/// each.
 fn ends(all: &Histogram, from: u64, each: u64) -> Vec<u64> {
     let mut ends = vec![from];
     let mut count = 0;

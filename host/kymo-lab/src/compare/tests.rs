@@ -87,7 +87,8 @@ fn the_same_compared_with_itself_is_no_difference_in_95_of_100() {
         ("heavy spikes", Source { spikes: (1e-3, 100.0), ..QUIET }),
         ("quantised to 1 us", Source { bucket_ns: 1000, ..QUIET }),
     ];
-    // 100 comparisons of each case; 6 of 100 differences are within chance for a true rate of 5 %, the mean over all is not.
+    // 100 comparisons of each case; 6 of 100 differences are within chance for a true rate of 5 %, the mean over all
+    // is not.
     let mut all = 0;
     for (seed, (name, source)) in cases.into_iter().enumerate() {
         let mut random = Random::new(seed as u64 + 100);

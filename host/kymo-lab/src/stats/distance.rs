@@ -1,4 +1,5 @@
-//! How different two distributions are, from counts in the same cells: Kolmogorov and Smirnov's D, Anderson and Darling's
+//! How different two distributions are, from counts in the same cells: Kolmogorov and Smirnov's D, Anderson and
+//! Darling's
 //! A², which weighs the tails.
 //!
 //! Only the distances: samples of a run are not independent, so what a distance means comes from a permutation of runs.

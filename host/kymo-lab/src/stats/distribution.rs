@@ -72,7 +72,7 @@ pub struct Quantile {
 #[serde(rename_all = "snake_case", tag = "why")]
 pub enum NoQuantile {
     /// Too few samples on one side of it.
-    #[error("{have} samples; it takes {need}")]
+    #[error("{have} samples a run; it takes {need}")]
     TooFew {
         /// Samples there are.
         have: u64,
@@ -103,27 +103,37 @@ impl Distribution {
         sum
     }
 
+    /// Adds all samples of another one.
+    pub fn absorb(&mut self, other: &Distribution) {
+        self.moments = match (self.moments, other.moments) {
+            (Some(one), Some(other)) => Some(one.with(other)),
+            (one, other) => one.or(other),
+        };
+        self.histogram.merge(&other.histogram);
+        self.overflow = self.overflow.saturating_add(other.overflow);
+        self.beyond_ns = [self.beyond_ns, other.beyond_ns].into_iter().flatten().min();
+        self.lost = self.lost.saturating_add(other.lost);
+        self.min = [self.min, other.min].into_iter().flatten().min();
+        self.max = [self.max, other.max].into_iter().flatten().max();
+        self.bucket_ns = self.bucket_ns.max(other.bucket_ns);
+    }
+
     fn add(&mut self, series: &Series) {
-        let before = self.moments;
         let own = match (series.mean, series.std) {
             (Some(mean), Some(std)) => Some(Moments { count: known(series), mean, std, exact: true }),
             _ => moments_of(&series.histogram),
         };
-        self.moments = match (before, own) {
-            (Some(one), Some(other)) => Some(one.with(other)),
-            (one, other) => one.or(other),
-        };
-        self.histogram.merge(&series.histogram);
-        if let Some(overflow) = series.overflow {
-            self.overflow = self.overflow.saturating_add(overflow.count);
-            let beyond = overflow.beyond_ns;
-            self.beyond_ns = Some(self.beyond_ns.map_or(beyond, |before| before.min(beyond)));
-        }
-        self.lost = self.lost.saturating_add(series.lost);
-        let (low, high) = ends(series);
-        self.min = [self.min, low].into_iter().flatten().min();
-        self.max = [self.max, high].into_iter().flatten().max();
-        self.bucket_ns = self.bucket_ns.max(series.bucket_ns.unwrap_or(0));
+        let (min, max) = ends(series);
+        self.absorb(&Distribution {
+            histogram: series.histogram.clone(),
+            overflow: series.overflow.map_or(0, |overflow| overflow.count),
+            beyond_ns: series.overflow.map(|overflow| overflow.beyond_ns),
+            lost: series.lost,
+            min,
+            max,
+            moments: own,
+            bucket_ns: series.bucket_ns.unwrap_or(0),
+        });
     }
 
     /// Samples that were taken.
@@ -149,8 +159,11 @@ impl Distribution {
         let n = self.count();
         let beside = n as f64 * q.min(1.0 - q);
         // The tolerance keeps 50 of 50 at q = 0.9, where 1 - q is not a tenth exactly.
-        if beside < SAMPLES_BESIDE - 1e-6 {
-            return Err(NoQuantile::TooFew { have: n, need: (SAMPLES_BESIDE / q.min(1.0 - q) - 1e-6).ceil() as u64 });
+        if beside < SAMPLES_BESIDE * (1.0 - 1e-9) {
+            return Err(NoQuantile::TooFew {
+                have: n,
+                need: (SAMPLES_BESIDE / q.min(1.0 - q) * (1.0 - 1e-9)).ceil() as u64,
+            });
         }
         let (below, above) = ranks(n, q);
         let in_buckets = self.histogram.count();

@@ -1,6 +1,7 @@
 //! What can be said of samples and of runs, with how sure one can be of it [spec/lab.md 5].
 //!
-//! Quantiles and moments are of samples ([`Distribution`]); comparisons are of runs ([`permutation`], [`shift`], [`trend`]).
+//! Quantiles and moments are of samples ([`Distribution`]); comparisons are of runs ([`permutation`], [`shift`],
+//! [`trend`]).
 //! Pure functions; random numbers come from stated seeds.
 
 pub mod distance;

@@ -1,6 +1,7 @@
 //! Permutation tests over runs: the run is the unit, since samples of one run are not independent [spec/lab.md 5].
 //!
-//! If both groups measured the same, each choice of runs as "A" was as likely as the one that was made. Every such choice
+//! If both groups measured the same, each choice of runs as "A" was as likely as the one that was made. Every such
+//! choice
 //! is gone through where there are few; otherwise a fixed number of random ones is, from a stated seed. A family of
 //! hypotheses (metrics, series) is tested together on the same choices (Westfall and Young's step-down maxT): the
 //! probability of even one false difference among all of them is bounded, and metrics that go together cost nothing.
@@ -42,7 +43,8 @@ impl Choices {
         }
     }
 
-    /// Calls `look` with the runs that are "A" in each choice, ascending by nothing in particular; the observed one first.
+    /// Calls `look` with the runs that are "A" in each choice, ascending by nothing in particular; the observed one
+    /// first.
     pub fn each(&self, mut look: impl FnMut(&[usize])) {
         let mut runs: Vec<usize> = (0..self.a + self.b).collect();
         look(&runs[..self.a]);
@@ -169,7 +171,8 @@ fn score_of(choices: &Choices, hypothesis: &Hypothesis) -> Score {
     }
 }
 
-/// Weights whose sum over a choice's A is the difference of means, A less B, in its standard deviations over all choices.
+/// Weights whose sum over a choice's A is the difference of means, A less B, in its standard deviations over all
+/// choices.
 fn weights(values: &[f64], a: usize) -> Vec<f64> {
     let (n, a) = (values.len() as f64, a as f64);
     let mean = values.iter().sum::<f64>() / n;
@@ -180,7 +183,8 @@ fn weights(values: &[f64], a: usize) -> Vec<f64> {
     values.iter().map(|value| if equal { 0.0 } else { (value - mean) * scale }).collect()
 }
 
-/// Distances as scores of the scale of the others, whose squares are 1 on an average over all choices: a squared distance
+/// Distances as scores of the scale of the others, whose squares are 1 on an average over all choices: a squared
+/// distance
 /// such as A² grows with the square of a difference.
 fn roots(distances: &[f64]) -> Vec<f64> {
     let mean = distances.iter().sum::<f64>() / distances.len() as f64;

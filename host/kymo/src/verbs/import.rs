@@ -65,7 +65,8 @@ fn one(file: &Path, output: Option<&Path>) -> anyhow::Result<()> {
     to.write_all(&text).with_context(|| format!("cannot write {}", path.display()))
 }
 
-fn content(file: &Path) -> anyhow::Result<Vec<u8>> {
+/// A whole file, or standard input.
+pub(super) fn content(file: &Path) -> anyhow::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let read = if file == Path::new("-") {
         std::io::stdin().lock().take(FILE_MAX + 1).read_to_end(&mut bytes)

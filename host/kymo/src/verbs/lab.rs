@@ -12,6 +12,8 @@ use std::time::Duration;
 use clap::ValueEnum;
 use serde_json::Value;
 
+pub use show::text;
+
 use super::record::units::{self, Cpus};
 
 /// What every test has.

@@ -1,5 +1,6 @@
 //! One module per verb: its arguments (the one definition of help, man page and completion) and its `run`.
 
+pub mod compare;
 pub mod docs;
 pub mod import;
 pub mod lab;
@@ -8,6 +9,8 @@ pub mod mark;
 pub mod read;
 pub mod record;
 pub mod recover;
+pub mod report;
+pub mod results;
 pub mod session;
 
 /// A collector that nobody reads goes on. What it starts has the default again.

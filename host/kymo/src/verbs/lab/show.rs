@@ -1,13 +1,17 @@
 //! A result as people read it.
 
+use kymo_lab::report::{self, count, plain};
+use kymo_lab::stats::Distribution;
 use kymo_lab::{Ended, Record, Series};
 
-/// Quantiles that are shown: name, and the share of samples that lies below.
-const QUANTILES: [(&str, u64, u64); 3] = [("p50", 50, 100), ("p99", 99, 100), ("p99.9", 999, 1000)];
+/// Quantiles that are shown.
+const QUANTILES: [f64; 3] = [0.5, 0.99, 0.999];
+/// Width of the picture where the terminal's is not known.
+const WIDTH: usize = 100;
 /// Worst samples of each series that are shown.
 const WORST_SHOWN: usize = 3;
 
-/// The lines of a result.
+/// The lines of a result. Its texts may be other people's: they are shown without control characters.
 pub fn text(record: &Record) -> Vec<String> {
     let mut lines = vec![head(record)];
     lines.push(format!(
@@ -15,11 +19,12 @@ pub fn text(record: &Record) -> Vec<String> {
         "", "cpu", "samples", "min", "mean", "p50", "p99", "p99.9", "max", "lost"
     ));
     lines.extend(record.series.iter().map(row));
+    lines.extend(pictures(record));
     for series in &record.series {
         lines.extend(worst(series));
     }
     for (name, count) in &record.counts {
-        lines.push(format!("{}: {count}", name.replace('_', " ")));
+        lines.push(plain(&format!("{}: {count}", name.replace('_', " "))));
     }
     if let Some(floor) = &record.floor {
         lines.push(format!(
@@ -29,7 +34,7 @@ pub fn text(record: &Record) -> Vec<String> {
     }
     for caveat in &record.caveats {
         let severity = format!("{:?}", caveat.severity).to_lowercase();
-        lines.push(format!("{severity}: {} ({}): {}", caveat.text, caveat.id, caveat.next));
+        lines.push(plain(&format!("{severity}: {} ({}): {}", caveat.text, caveat.id, caveat.next)));
     }
     lines
 }
@@ -37,18 +42,20 @@ pub fn text(record: &Record) -> Vec<String> {
 fn head(record: &Record) -> String {
     let seconds = record.duration_s.map_or(String::new(), |seconds| format!(" in {seconds:.1} s"));
     let ended = if record.ended == Ended::Signal { ", interrupted" } else { "" };
-    format!("{}{seconds}{ended}: {}", record.test, record.method)
+    plain(&format!("{}{seconds}{ended}: {}", record.test, record.method))
 }
 
 fn row(series: &Series) -> String {
     let cpu = series.cpu.map_or_else(|| "any".to_owned(), |cpu| cpu.to_string());
     let shown = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), time);
-    let quantiles = QUANTILES.map(|(_, numerator, of)| shown(quantile(series, numerator, of)));
+    let of = Distribution::of([series]);
+    let quantiles =
+        QUANTILES.map(|q| of.quantile(q).map_or_else(|_| "-".to_owned(), |found| report::time(found.value)));
     let [p50, p99, p999] = quantiles;
     format!(
         "{:14} {cpu:>4} {:>11} {:>9} {:>9} {p50:>9} {p99:>9} {p999:>9} {:>10} {:>8}",
-        series.name,
-        series.count - series.lost,
+        plain(&series.name),
+        series.count.saturating_sub(series.lost),
         shown(series.min),
         shown(series.mean.map(|mean| mean as u64)),
         shown(series.max),
@@ -56,16 +63,21 @@ fn row(series: &Series) -> String {
     )
 }
 
-/// The upper bound of the bucket; none where there are too few samples to speak of it.
-fn quantile(series: &Series, numerator: u64, of: u64) -> Option<u64> {
-    const ABOVE_AT_LEAST: u64 = 5;
-    let count = series.histogram.count();
-    let rank = (u128::from(count) * u128::from(numerator)).div_ceil(u128::from(of)) as u64;
-    if count.saturating_sub(rank) < ABOVE_AT_LEAST {
-        return None;
+/// A histogram of each name, of all its CPUs together.
+fn pictures(record: &Record) -> Vec<String> {
+    let width = terminal_size::terminal_size().map_or(WIDTH, |(width, _)| usize::from(width.0));
+    let mut names: Vec<&str> = Vec::new();
+    let mut lines = Vec::new();
+    for series in &record.series {
+        if names.contains(&series.name.as_str()) {
+            continue;
+        }
+        names.push(&series.name);
+        let of = Distribution::of(record.series.iter().filter(|one| one.name == series.name));
+        lines.push(format!("{}: {} samples", plain(&series.name), count(of.count())));
+        lines.extend(report::histogram(&of, width));
     }
-    let bucket = series.histogram.at_rank(rank.saturating_sub(1))?;
-    Some(bucket.high.min(series.max.unwrap_or(bucket.high)))
+    lines
 }
 
 fn worst(series: &Series) -> Option<String> {
@@ -82,20 +94,8 @@ fn worst(series: &Series) -> Option<String> {
     (!list.is_empty()).then(|| format!("worst of {}{cpu}: {}", series.name, list.join(", ")))
 }
 
-/// `830 ns`, `17.6 us`, `2.11 ms`.
 fn time(ns: u64) -> String {
-    match ns {
-        0..1_000 => format!("{ns} ns"),
-        1_000..1_000_000 => format!("{} us", digits(ns as f64 / 1e3)),
-        1_000_000..1_000_000_000 => format!("{} ms", digits(ns as f64 / 1e6)),
-        _ => format!("{} s", digits(ns as f64 / 1e9)),
-    }
-}
-
-/// Three digits that count.
-fn digits(value: f64) -> String {
-    let places = if value < 10.0 { 2 } else { usize::from(value < 100.0) };
-    format!("{value:.places$}")
+    report::time(ns as f64)
 }
 
 #[cfg(test)]
@@ -103,24 +103,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_have_three_digits() {
-        let check = |ns: u64, expect: &str| assert_eq!(time(ns), expect);
-        check(0, "0 ns");
-        check(999, "999 ns");
-        check(1_000, "1.00 us");
-        check(17_640, "17.6 us");
-        check(2_110_000, "2.11 ms");
-        check(123_456_789, "123 ms");
-        check(12_345_678_901, "12.3 s");
-    }
-
-    #[test]
     fn quantiles_need_samples_beyond_them() {
+        let mut record = Record::new("kymo", "wakeup");
         let mut series = Series::new("a");
         (0..1000u64).for_each(|value| series.histogram.record(value));
-        series.max = Some(999);
-        assert_eq!(quantile(&series, 50, 100), Some(501));
-        assert!(quantile(&series, 99, 100).is_some());
-        assert_eq!(quantile(&series, 999, 1000), None);
+        (series.count, series.max) = (1000, Some(999));
+        record.series.push(series);
+        let lines = text(&record);
+        let cells: Vec<&str> = lines[2].split_ascii_whitespace().collect();
+        // a any 1000 | min | mean, not in the record | p50 | p99 | p99.9 | max
+        assert_eq!(cells[3..], ["0", "ns", "-", "500", "ns", "991", "ns", "-", "999", "ns", "0"], "{lines:#?}");
+        assert!(lines.iter().any(|line| line.contains('\u{2588}')), "a picture: {lines:#?}");
     }
 }

@@ -1,0 +1,19 @@
+//! Results and comparisons for people: text for a terminal, SVG, one HTML file. Pure functions of records: the same
+//! record
+//! gives the same picture.
+//!
+//! Every text that comes from a record is made harmless before it is shown: records may be other people's.
+
+mod chart;
+mod comparison;
+mod page;
+mod svg;
+mod terminal;
+#[cfg(test)]
+mod tests;
+mod units;
+
+pub use comparison::comparison;
+pub use page::{Named, comparison_html, html, svg};
+pub use terminal::histogram;
+pub use units::{count, counted, plain, time};

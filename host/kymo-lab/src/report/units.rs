@@ -1,0 +1,75 @@
+//! Numbers as people read them, with their units; texts from files, made harmless.
+
+/// `830 ns`, `17.6 us`, `2.11 ms`: three digits that count. Negative times too.
+pub fn time(ns: f64) -> String {
+    let size = ns.abs();
+    // Where rounding would give 1000 of a unit, the next one is used.
+    match size {
+        _ if size < 0.5 => "0 ns".to_owned(),
+        _ if size < 999.5 => format!("{ns:.0} ns"),
+        _ if size < 999.5e3 => format!("{} us", digits(ns / 1e3)),
+        _ if size < 999.5e6 => format!("{} ms", digits(ns / 1e6)),
+        _ => format!("{} s", digits(ns / 1e9)),
+    }
+}
+
+/// Three digits that count, at most.
+fn digits(value: f64) -> String {
+    let size = value.abs();
+    let places = if size < 9.995 { 2 } else { usize::from(size < 99.95) };
+    format!("{value:.places$}")
+}
+
+/// `12,345`.
+pub fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A noun with its number: `1 run`, `5 runs`.
+pub fn counted(number: u64, noun: &str) -> String {
+    format!("{} {noun}{}", count(number), if number == 1 { "" } else { "s" })
+}
+
+/// A text from a file, for a terminal: no control characters, which could move its cursor, and not endless.
+pub fn plain(text: &str) -> String {
+    const LONGEST: usize = 400;
+    let mut plain: String = text.chars().take(LONGEST).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+    if text.chars().nth(LONGEST).is_some() {
+        plain.push_str("...");
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_three_digits() {
+        let check = |ns: f64, expect: &str| assert_eq!(time(ns), expect);
+        check(0.0, "0 ns");
+        check(999.0, "999 ns");
+        check(999.7, "1.00 us");
+        check(-17_640.0, "-17.6 us");
+        check(999_600.0, "1.00 ms");
+        check(2_110_000.0, "2.11 ms");
+        check(123_456_789.0, "123 ms");
+        check(12_345_678_901.0, "12.3 s");
+    }
+
+    #[test]
+    fn counts_and_texts() {
+        assert_eq!((count(1), count(1_234), count(1_234_567)), ("1".into(), "1,234".into(), "1,234,567".into()));
+        assert_eq!((counted(1, "run"), counted(2_000, "run")), ("1 run".into(), "2,000 runs".into()));
+        assert_eq!(plain("a\x1b[2Jb\n"), "a\u{fffd}[2Jb\u{fffd}");
+        assert_eq!(plain(&"x".repeat(500)).len(), 403);
+    }
+}
