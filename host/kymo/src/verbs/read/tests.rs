@@ -247,3 +247,21 @@ fn filters() {
     let kinds = of(&["axis > 0 && note > 3"]).unwrap_err();
     assert!(kinds.contains("`>` compares numbers, and one side is text"), "{kinds}");
 }
+
+#[test]
+fn counts_are_those_of_the_lines() {
+    let traces = trace();
+    for arguments in ["", "--event motor:*", "--filter axis==3", "--limit 1"] {
+        let words = ["read", "DIR", "--count"].into_iter().chain(arguments.split_whitespace());
+        let args = <Command as clap::Parser>::parse_from(words).args;
+        let selection = Selection::new(&traces, None, &args.event, args.state).unwrap();
+        let mut filters = Filters::new(&traces, &args.filter).unwrap();
+        let shape = Shape { traces: &traces, selection: &selection, args: &args };
+        let mut out = Vec::new();
+        super::count::count(shape, &mut filters).print(false, &mut out).unwrap();
+        let lines = printed(arguments).lines().filter(|line| !line.starts_with("---")).count();
+        assert!(lines > 0, "{arguments}");
+        let said = String::from_utf8(out).unwrap();
+        assert_eq!(said.lines().last().unwrap(), format!("{lines:>12} records"), "{arguments}: {said}");
+    }
+}
