@@ -1,20 +1,33 @@
 //! The latency laboratory [spec/lab.md]: what a latency test measured, as a complete record, and what can be said of it.
 //!
-//! Pure functions and plain data; who measures, and where files are, is for others.
+//! Who measures, and where results are, is for others. [`examine`] and [`environment`] read the machine; only
+//! [`Shield`] and [`Undo`] change it, and they take it back.
 
 mod compare;
+mod cpus;
+mod doctor;
+mod environment;
 mod histogram;
 mod import;
+mod machine;
 mod probe;
 pub mod report;
 mod result;
+mod shield;
 pub mod stats;
+mod undo;
 
 pub use compare::{
     COMPARE_SCHEMA, CompareOptions, Compared, Comparison, Difference, FALSE_LEVEL, Merged, Metric, MetricCompared,
     NoValue, Outcome, RUNS_MIN, Side, Unmatched, compare,
 };
+pub use cpus::Cpus;
+pub use doctor::{Finding, State, Target, examine, is_unfit};
+pub use environment::{environment, is_realtime};
 pub use histogram::{Bucket, Histogram};
 pub use import::{FORMATS, ImportError, SERIES_MAX, import};
+pub use machine::{Machine, Unread};
 pub use probe::{Reading, Said, caveat};
 pub use result::{Caveat, Ended, Floor, Overflow, Record, SCHEMA, Series, Severity, Source, Thread, WORST_MAX, Worst};
+pub use shield::{Group, Kind, Shield, ShieldError, check};
+pub use undo::{Restored, Step, Undo, restore_left};

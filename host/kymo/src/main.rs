@@ -31,6 +31,8 @@ enum Verb {
     Import(verbs::import::Args),
     Compare(verbs::compare::Args),
     Report(verbs::report::Args),
+    Doctor(verbs::doctor::Args),
+    Shield(verbs::shield::Args),
     Docs(verbs::docs::Args),
 }
 
@@ -54,6 +56,8 @@ fn main() -> ExitCode {
         Verb::Hwlat(args) => verbs::lab::hwlat(args),
         Verb::Preempt(args) => verbs::lab::preempt(args),
         Verb::Pi(args) => verbs::lab::pi(args),
+        Verb::Shield(args) => verbs::shield::run(args),
+        Verb::Doctor(args) => verbs::doctor::run(args),
         Verb::Import(args) => verbs::import::run(args),
         Verb::Compare(args) => verbs::compare::run(args),
         Verb::Report(args) => verbs::report::run(args),

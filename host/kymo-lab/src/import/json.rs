@@ -122,7 +122,7 @@ pub(super) fn rt_tests_record(document: &Document, tool: &str, test: &str) -> Re
     record
 }
 
-/// `sysinfo`, under the names of our own snapshots [spec/lab.md 7].
+/// `sysinfo`, under the names of our own snapshots [spec/lab.md 9].
 pub(super) fn system(record: &mut Record, root: &Value) {
     let names = [
         ("release", "kernel.release"),

@@ -187,7 +187,7 @@ impl Found {
     }
 }
 
-/// Our name [spec/lab.md 7] of an element, by its own and its parent's.
+/// Our name [spec/lab.md 9] of an element, by its own and its parent's.
 fn environment_key(name: &str, parent: Option<&str>) -> Option<&'static str> {
     match (parent?, name) {
         ("uname", "kernel") => Some("kernel.release"),

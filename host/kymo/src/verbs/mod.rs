@@ -2,6 +2,7 @@
 
 pub mod compare;
 pub mod docs;
+pub mod doctor;
 pub mod import;
 pub mod lab;
 pub mod list;
@@ -12,6 +13,7 @@ pub mod recover;
 pub mod report;
 pub mod results;
 pub mod session;
+pub mod shield;
 
 /// A collector that nobody reads goes on. What it starts has the default again.
 pub fn ignore_sigpipe() {

@@ -7,7 +7,7 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, bail};
-use kymo_lab::{Reading, Record, Said};
+use kymo_lab::{Machine, Reading, Record, Said};
 use serde_json::Value;
 
 use super::conditions::{self, Conditions};
@@ -25,8 +25,10 @@ pub fn run(test: &Test<'_>) -> anyhow::Result<ExitCode> {
     if let Some(caveat) = &throttling {
         eprintln!("kymo: {}; {}", caveat.text, caveat.next);
     }
+    let environment = kymo_lab::environment(&Machine::default());
     let before = Conditions::read();
     let mut record = measure(test, &cpus)?;
+    record.environment = environment;
     let after = Conditions::read();
     record.caveats.extend(throttling);
     record.caveats.extend(after.since(&before, record.duration_s.unwrap_or(0.0)));

@@ -1,0 +1,121 @@
+//! What many checks ask for, read once.
+
+use std::collections::BTreeMap;
+use std::io::Read as _;
+
+use crate::environment::{container, cpus, hypervisor, is_realtime};
+use crate::{Cpus, Machine};
+
+/// Bytes of a kernel's configuration that are read.
+const CONFIG_MAX: u64 = 4 << 20;
+
+/// Whose fitness is asked for, besides the machine's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// Only the machine.
+    Machine,
+    /// A process that runs.
+    Process(u32),
+    /// What a command would inherit from this process, which is `0`'s stand-in in /proc: `self`.
+    Command,
+}
+
+impl Target {
+    pub(super) fn has_process(&self) -> bool {
+        *self != Target::Machine
+    }
+}
+
+pub(super) struct Context<'a> {
+    pub(super) machine: &'a Machine,
+    pub(super) target: &'a Target,
+    pub(super) online: Cpus,
+    /// By isolcpus= or an isolated cpuset.
+    pub(super) isolated: Cpus,
+    /// Not in the hypervisor's or container's reach to say: `None` on the bare machine.
+    pub(super) guest: Option<String>,
+    pub(super) container: Option<String>,
+    pub(super) is_x86: bool,
+    /// Version of the kernel.
+    pub(super) release: (u32, u32),
+    pub(super) is_realtime: bool,
+    /// CONFIG_... and its value; `None` where it cannot be read.
+    pub(super) config: Option<BTreeMap<String, String>>,
+    /// Words of the kernel's command line.
+    pub(super) command_line: Vec<String>,
+}
+
+impl<'a> Context<'a> {
+    pub(super) fn new(machine: &'a Machine, target: &'a Target) -> Context<'a> {
+        let list = |path: &str| machine.text(path).ok().and_then(|text| Cpus::from_list(&text));
+        let named = |name: Option<String>| name.filter(|name| name != "none");
+        let online = list("/sys/devices/system/cpu/online").unwrap_or_else(|| cpus(machine).into_iter().collect());
+        let isolated = list("/sys/devices/system/cpu/isolated").unwrap_or_default();
+        let release = machine.text("/proc/sys/kernel/osrelease").unwrap_or_default();
+        Context {
+            machine,
+            target,
+            online,
+            isolated: isolated.or(&list("/sys/fs/cgroup/cpuset.cpus.isolated").unwrap_or_default()),
+            guest: named(hypervisor(machine)),
+            container: named(container(machine)),
+            is_x86: machine.text("/proc/cpuinfo").is_ok_and(|text| text.contains("vendor_id")),
+            release: version(&release),
+            is_realtime: is_realtime(machine),
+            config: config(machine, &release),
+            command_line: machine
+                .text("/proc/cmdline")
+                .unwrap_or_default()
+                .split_whitespace()
+                .map(str::to_owned)
+                .collect(),
+        }
+    }
+
+    /// The value of `name=` on the kernel's command line, the last one where there are several.
+    pub(super) fn parameter(&self, name: &str) -> Option<&str> {
+        self.command_line.iter().rev().find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
+    }
+
+    /// Whether an option of the kernel is built in; `None` where the configuration cannot be read.
+    pub(super) fn is_configured(&self, option: &str) -> Option<bool> {
+        Some(self.config.as_ref()?.get(option).is_some_and(|value| value == "y" || value == "m"))
+    }
+
+    /// The directory of the target in /proc.
+    pub(super) fn process_dir(&self) -> String {
+        match self.target {
+            Target::Process(pid) => format!("/proc/{pid}"),
+            _ => "/proc/self".to_owned(),
+        }
+    }
+
+    /// The value of a line `Name: value` in the target's status.
+    pub(super) fn status(&self, name: &str) -> Option<String> {
+        let text = self.machine.text(&format!("{}/status", self.process_dir())).ok()?;
+        let mut lines = text.lines().filter_map(|line| line.split_once(':'));
+        lines.find(|(key, _)| *key == name).map(|(_, value)| value.trim().to_owned())
+    }
+}
+
+/// `6.12.43+deb13-amd64`: 6 and 12; zeros for what is no version.
+fn version(release: &str) -> (u32, u32) {
+    let mut parts = release.split(|letter: char| !letter.is_ascii_digit()).map(|part| part.parse().unwrap_or(0));
+    (parts.next().unwrap_or(0), parts.next().unwrap_or(0))
+}
+
+/// The configuration of the kernel that runs, where it keeps one itself or the distribution does.
+fn config(machine: &Machine, release: &str) -> Option<BTreeMap<String, String>> {
+    let own = machine.bytes("/proc/config.gz").ok().and_then(|bytes| {
+        let mut text = String::new();
+        flate2::read::GzDecoder::new(&bytes[..]).take(CONFIG_MAX).read_to_string(&mut text).ok().map(|_| text)
+    });
+    let paths = [
+        format!("/boot/config-{release}"),
+        format!("/lib/modules/{release}/config"),
+        format!("/usr/lib/modules/{release}/config"),
+    ];
+    let text = own.or_else(|| paths.iter().find_map(|path| machine.text(path).ok()))?;
+    let lines = text.lines().filter_map(|line| line.strip_prefix("CONFIG_")?.split_once('='));
+    Some(lines.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
+}

@@ -1,0 +1,139 @@
+//! Is this machine fit for real time? A checklist [spec/lab.md 9]: what was found, what is wanted, why, and how to get there. Only reads.
+//!
+//! A check that does not apply (a guest's frequency, a container's kernel) says so; one that cannot be read says why. Neither is an error.
+
+mod clock;
+mod context;
+mod isolation;
+mod kernel;
+mod memory;
+mod power;
+mod process;
+mod scheduler;
+#[cfg(test)]
+mod tests;
+mod threads;
+mod virtualisation;
+
+use serde::Serialize;
+
+use crate::{Machine, Severity};
+
+use context::Context;
+pub use context::Target;
+
+/// One question of the list, before anybody looked.
+struct Check {
+    id: &'static str,
+    title: &'static str,
+    severity: Severity,
+    wanted: &'static str,
+    /// One sentence.
+    why: &'static str,
+    /// How to set it until the next boot.
+    now: &'static str,
+    /// How to make it last.
+    keep: &'static str,
+    /// Where to read on: a path in the kernel's Documentation, or a manual page.
+    see: &'static str,
+    look: fn(&Context<'_>) -> Look,
+}
+
+/// What a look found.
+enum Look {
+    Ok(String),
+    Problem(String),
+    /// A problem that weighs otherwise than the check says.
+    Graded(Severity, String),
+    Unread(String),
+    /// Why the question makes no sense here.
+    Not(&'static str),
+}
+
+impl Look {
+    /// A problem where it is one, else fine.
+    fn when(is_problem: bool, current: impl Into<String>) -> Look {
+        if is_problem { Look::Problem(current.into()) } else { Look::Ok(current.into()) }
+    }
+}
+
+impl From<crate::machine::Unread> for Look {
+    fn from(reason: crate::machine::Unread) -> Look {
+        Look::Unread(reason.0)
+    }
+}
+
+/// What a check came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// To be set right.
+    Problem,
+    /// Not known; `current` says why.
+    Unread,
+    /// No question here; `current` says why.
+    NotApplicable,
+    /// As wanted.
+    Ok,
+}
+
+/// A check and its answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// Its fixed name, as `kymo doctor --prove` takes it.
+    pub id: &'static str,
+    /// What is asked.
+    pub title: &'static str,
+    /// How much a problem weighs.
+    pub severity: Severity,
+    /// The answer.
+    pub state: State,
+    /// The value found, or why there is none.
+    pub current: String,
+    /// The value wanted.
+    pub wanted: &'static str,
+    /// Why, in a sentence.
+    pub why: &'static str,
+    /// How to set it until the next boot.
+    pub now: &'static str,
+    /// How to make it last.
+    pub keep: &'static str,
+    /// Where to read on.
+    pub see: &'static str,
+}
+
+/// Goes through the list for a machine, and for a process or command where the target has one. Problems first, the gravest of them first.
+pub fn examine(machine: &Machine, target: &Target) -> Vec<Finding> {
+    let context = Context::new(machine, target);
+    let lists = [
+        kernel::CHECKS,
+        isolation::CHECKS,
+        scheduler::CHECKS,
+        threads::CHECKS,
+        memory::CHECKS,
+        power::CHECKS,
+        clock::CHECKS,
+        virtualisation::CHECKS,
+        if target.has_process() { process::CHECKS } else { &[] },
+    ];
+    let mut findings: Vec<Finding> = lists.into_iter().flatten().map(|check| finding(check, &context)).collect();
+    findings.sort_by_key(|finding| (finding.state, std::cmp::Reverse(finding.severity)));
+    findings
+}
+
+fn finding(check: &Check, context: &Context<'_>) -> Finding {
+    let Check { id, title, wanted, why, now, keep, see, .. } = *check;
+    let (state, severity, current) = match (check.look)(context) {
+        Look::Ok(current) => (State::Ok, check.severity, current),
+        Look::Problem(current) => (State::Problem, check.severity, current),
+        Look::Graded(severity, current) => (State::Problem, severity, current),
+        Look::Unread(reason) => (State::Unread, check.severity, reason),
+        Look::Not(reason) => (State::NotApplicable, check.severity, reason.to_owned()),
+    };
+    Finding { id, title, severity, state, current, wanted, why, now, keep, see }
+}
+
+/// Whether any problem is above medium.
+pub fn is_unfit(findings: &[Finding]) -> bool {
+    findings.iter().any(|finding| finding.state == State::Problem && finding.severity > Severity::Medium)
+}

@@ -1,0 +1,71 @@
+//! Machines in tests/doctor, each one text, against the answers beside it. `NAME.command.tree` is examined for a command, too,
+//! `NAME.pid900.tree` for process 900. `KYMO_BLESS=1` writes the answers anew.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use super::*;
+
+/// Makes the files of a text below `root`.
+fn unpack(text: &str, root: &Path) {
+    for part in text.split("\n== ").skip(1) {
+        let (path, content) = part.split_once('\n').unwrap_or((part, ""));
+        let to = root.join(path.trim_start_matches('/'));
+        if path.ends_with('/') {
+            std::fs::create_dir_all(to).unwrap();
+        } else {
+            std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+            std::fs::write(to, content).unwrap();
+        }
+    }
+}
+
+fn target(name: &str) -> Target {
+    match name.split('.').nth(1) {
+        Some("command") => Target::Command,
+        Some("pid900") => Target::Process(900),
+        _ => Target::Machine,
+    }
+}
+
+#[test]
+fn machines_get_the_answers_beside_them() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/doctor");
+    let mut seen = 0;
+    for entry in std::fs::read_dir(&dir).unwrap() {
+        let path = entry.unwrap().path();
+        let Some(name) = path.file_name().unwrap().to_string_lossy().strip_suffix(".tree").map(str::to_owned) else {
+            continue;
+        };
+        seen += 1;
+        let root = tempfile::tempdir().unwrap();
+        unpack(&std::fs::read_to_string(&path).unwrap(), root.path());
+        let findings = examine(&Machine::at(root.path()), &target(&name));
+        let mut got = format!("fit: {}\n", !is_unfit(&findings));
+        for finding in &findings {
+            writeln!(got, "{:?} {:?} {}: {}", finding.state, finding.severity, finding.id, finding.current).unwrap();
+        }
+        let beside = path.with_extension("expect");
+        if std::env::var_os("KYMO_BLESS").is_some() {
+            std::fs::write(&beside, &got).unwrap();
+        }
+        assert_eq!(got, std::fs::read_to_string(&beside).unwrap_or_default(), "{name}");
+    }
+    assert!(seen >= 7, "{seen} machines");
+}
+
+#[test]
+fn every_check_says_all_that_is_promised() {
+    let root = tempfile::tempdir().unwrap();
+    let findings = examine(&Machine::at(root.path()), &Target::Command);
+    let mut ids: Vec<&str> = findings.iter().map(|finding| finding.id).collect();
+    for finding in &findings {
+        let texts = [finding.title, finding.wanted, finding.why, finding.now, finding.keep, finding.see];
+        assert!(texts.iter().all(|text| !text.is_empty()), "{}", finding.id);
+        assert!(finding.why.ends_with('.'), "{}", finding.id);
+    }
+    ids.sort_unstable();
+    let count = ids.len();
+    ids.dedup();
+    assert_eq!(ids.len(), count, "ids are there once");
+}

@@ -1,0 +1,112 @@
+//! Where facts about a machine are read: a root directory above /proc, /sys and /dev, so that tests can bring a machine of their own.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+/// Bytes of a file that are read.
+const FILE_MAX: u64 = 4 << 20;
+
+/// A machine that is read, and never written.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    root: PathBuf,
+}
+
+/// Why something could not be read: `absent`, `no permission`, or the system's own words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unread(pub String);
+
+impl From<std::io::Error> for Unread {
+    fn from(error: std::io::Error) -> Unread {
+        Unread(match error.kind() {
+            std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => "absent".to_owned(),
+            std::io::ErrorKind::PermissionDenied => "no permission".to_owned(),
+            _ => error.to_string(),
+        })
+    }
+}
+
+impl Default for Machine {
+    fn default() -> Machine {
+        Machine { root: "/".into() }
+    }
+}
+
+impl Machine {
+    /// The machine below a directory.
+    pub fn at(root: impl Into<PathBuf>) -> Machine {
+        Machine { root: root.into() }
+    }
+
+    /// Where a path such as `/proc/stat` is.
+    pub fn path(&self, path: &str) -> PathBuf {
+        self.root.join(path.trim_start_matches('/'))
+    }
+
+    /// A text file without blanks at its end; at most 4 MiB of it.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn text(&self, path: &str) -> Result<String, Unread> {
+        let bytes = self.bytes(path)?;
+        Ok(String::from_utf8_lossy(&bytes).trim_end().to_owned())
+    }
+
+    /// A file; at most 4 MiB of it.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn bytes(&self, path: &str) -> Result<Vec<u8>, Unread> {
+        let mut bytes = Vec::new();
+        File::open(self.path(path))?.take(FILE_MAX).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Eight bytes at `offset`: a register in /dev/cpu/N/msr.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn register(&self, path: &str, offset: u64) -> Result<u64, Unread> {
+        let mut bytes = [0; 8];
+        File::open(self.path(path))?.read_exact_at(&mut bytes, offset)?;
+        Ok(u64::from_ne_bytes(bytes))
+    }
+
+    /// A file with one number.
+    ///
+    /// # Errors
+    /// It cannot be read, or holds something else.
+    pub fn number<T: std::str::FromStr>(&self, path: &str) -> Result<T, Unread> {
+        let text = self.text(path)?;
+        text.trim().parse().map_err(|_| Unread(format!("{text:?} is no number")))
+    }
+
+    /// Names in a directory, sorted, numbers by value.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn list(&self, path: &str) -> Result<Vec<String>, Unread> {
+        let entries = std::fs::read_dir(self.path(path))?;
+        let mut names: Vec<String> =
+            entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        names.sort_by_cached_key(|name| (name.parse::<u64>().unwrap_or(u64::MAX), name.clone()));
+        Ok(names)
+    }
+
+    /// Where a symbolic link leads.
+    pub fn link(&self, path: &str) -> Option<String> {
+        Some(std::fs::read_link(self.path(path)).ok()?.to_string_lossy().into_owned())
+    }
+
+    /// Whether there is such a file, or directory.
+    pub fn has(&self, path: &str) -> bool {
+        self.path(path).exists()
+    }
+
+    /// The root directory.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+}

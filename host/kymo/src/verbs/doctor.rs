@@ -1,0 +1,124 @@
+//! `kymo doctor`: is this machine, process or command fit for real time. The list is in kymo-lab; here it is printed.
+
+mod prove;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use anyhow::bail;
+use kymo_lab::{Finding, Machine, Severity, State, Target, examine, is_unfit};
+use serde_json::json;
+
+/// Tell whether this machine is fit for real time, and what to change
+///
+/// Each check has the value found, the value wanted, why, how to set it now and how to make it last. Nothing is changed, but by --prove. What does not
+/// apply to a guest or a container, and what cannot be read, is said at the end.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Examples:\n  kymo doctor                     the machine\n  kymo doctor --pid 1234          and a process: limits, policy, locked memory\n  \
+    kymo doctor -- ./control        and what a command would inherit\n  kymo doctor --prove rt-throttling      what it does here, measured\n  \
+    kymo doctor --prove stat-interval --measure 'cyclictest -q -p80 -l5000 -h400 --json=/dev/fd/3 3>&1 >/dev/null'\n\n\
+    Exit status: 0 no problem above medium, 1 problems, 2 errors;\n\
+    of --prove: 0 no difference, 1 a difference, 3 not enough data."
+)]
+pub struct Args {
+    /// Also look at this process
+    #[arg(long, value_name = "PID", conflicts_with_all = ["command", "prove"])]
+    pid: Option<u32>,
+    /// All checks as JSON on standard output
+    #[arg(long)]
+    json: bool,
+    /// Also list what is fine, what could not be read, and what does not apply
+    #[arg(long)]
+    all: bool,
+    /// Measure what a setting does: short runs with it as it is and as it is wanted, interleaved and compared. It is put back after each
+    /// run, after a SIGKILL by the next kymo doctor
+    #[arg(long, value_name = "ID", conflicts_with_all = ["command", "all"])]
+    prove: Option<String>,
+    /// With --prove: a command whose output is a result (of kymo, cyclictest, oslat, ...), instead of kymo's own test
+    #[arg(long, value_name = "COMMAND", requires = "prove")]
+    measure: Option<String>,
+    /// With --prove: runs a side
+    #[arg(long, value_name = "N", default_value_t = 5, requires = "prove", value_parser = clap::value_parser!(u16).range(5..=1000))]
+    runs: u16,
+    /// Only take back what a kymo doctor --prove or kymo shield left that was killed
+    #[arg(long, conflicts_with_all = ["command", "prove", "pid", "all", "json"])]
+    restore: bool,
+    /// Also look at what this command would inherit; it is not run
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// Runs the verb.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if args.restore {
+        return Ok(ExitCode::from(u8::from(!super::shield::restore(true)?)));
+    }
+    // Without a runtime directory nothing can have been left; the list needs none.
+    let left = super::shield::restore(false);
+    if let Some(id) = &args.prove {
+        left?;
+        let question =
+            prove::Question { id, measure: args.measure.as_deref(), runs: args.runs.into(), json: args.json };
+        return prove::run(&question);
+    }
+    let machine = Machine::default();
+    let target = target(&args, &machine)?;
+    let findings = examine(&machine, &target);
+    let status = u8::from(is_unfit(&findings));
+    if args.json {
+        let text = json!({ "schema": "kymo-doctor-1", "fit": status == 0, "checks": findings });
+        println!("{}", serde_json::to_string_pretty(&text)?);
+    } else {
+        print(&findings, args.all);
+    }
+    Ok(ExitCode::from(status))
+}
+
+fn target(args: &Args, machine: &Machine) -> anyhow::Result<Target> {
+    match args.pid {
+        Some(pid) if !machine.has(&format!("/proc/{pid}/stat")) => bail!("there is no process {pid}"),
+        Some(pid) => Ok(Target::Process(pid)),
+        None if args.command.is_empty() => Ok(Target::Machine),
+        None => Ok(Target::Command),
+    }
+}
+
+fn print(findings: &[Finding], all: bool) {
+    let of = |state| findings.iter().filter(move |finding| finding.state == state);
+    for finding in of(State::Problem) {
+        println!("{:<7} {}: {}", word(finding.severity), finding.id, finding.title);
+        println!("        found   {}", finding.current);
+        println!("        wanted  {}", finding.wanted);
+        println!("        why     {}", finding.why);
+        println!("        now     {}", finding.now);
+        println!("        to keep {}", finding.keep);
+        println!("        see     {}", finding.see);
+        println!();
+    }
+    let kinds = [(State::Ok, "fine"), (State::Unread, "could not be read"), (State::NotApplicable, "does not apply")];
+    for (state, title) in kinds.into_iter().filter(|_| all) {
+        for finding in of(state) {
+            println!("{title}: {} ({}): {}", finding.id, finding.title, finding.current);
+        }
+    }
+    let count = |state| of(state).count();
+    let above = of(State::Problem).filter(|finding| finding.severity > Severity::Medium).count();
+    println!(
+        "{} problems, {above} of them above medium; {} fine, {} could not be read, {} do not apply{}",
+        count(State::Problem),
+        count(State::Ok),
+        count(State::Unread),
+        count(State::NotApplicable),
+        if all { "" } else { " (--all lists them)" }
+    );
+}
+
+fn word(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Info => "info",
+        Severity::Medium => "medium",
+        Severity::High => "HIGH",
+        Severity::Fatal => "FATAL",
+    }
+}
