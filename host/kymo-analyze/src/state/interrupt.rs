@@ -87,7 +87,7 @@ impl State {
     pub(super) fn call(&mut self, cpu: Option<u32>, tid: Option<i32>, call: CallId, args: [u64; 2], at: i64) {
         let Some(tid) = self.thread_of(cpu, tid) else { return };
         if let Some(thread) = self.threads.entry(tid, at) {
-            thread.told = true;
+            (thread.told, thread.is_fresh) = (true, false);
             let doubt = Doubt::NONE;
             thread.call = Some(Call { call, args, since: at, blocked: false, owner: None, doubt });
         }
@@ -103,8 +103,15 @@ impl State {
     ) {
         let (lost_until, mixed) = (self.lost_until, self.facts.mixed_clocks);
         let thread = self.thread_of(cpu, tid).and_then(|tid| self.threads.get_mut(tid));
-        let Some((thread, open)) = thread.and_then(|thread| thread.call.take().map(|open| (thread, open))) else {
+        let Some(thread) = thread else {
             return sink.unmatched(Unmatched::Call);
+        };
+        let is_fresh = std::mem::take(&mut thread.is_fresh);
+        let Some(open) = thread.call.take() else {
+            if !is_fresh {
+                sink.unmatched(Unmatched::Call);
+            }
+            return;
         };
         if call.is_some_and(|call| call != open.call) {
             return sink.unmatched(Unmatched::Call);

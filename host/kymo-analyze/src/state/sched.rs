@@ -256,7 +256,7 @@ impl State {
         self.leave_other_cpu(tid, u32::MAX, at, sink);
         self.turn(tid, Doing::Forked, at, Doubt::NONE, sink);
         if let Some(thread) = self.threads.get_mut(tid) {
-            (thread.process, thread.call, thread.woken) = (None, None, None);
+            (thread.process, thread.call, thread.woken, thread.is_fresh) = (None, None, None, true);
             thread.frames.clear();
         }
     }

@@ -35,6 +35,8 @@ pub struct Thread {
     pub(crate) woken: Option<(Waker, i64)>,
     /// Softirqs and timer calls that it was switched away from.
     pub(crate) frames: Vec<Frame>,
+    /// It was made, and returns from the system call that made it: of that it has no entry.
+    pub(crate) is_fresh: bool,
     /// An event of the kernel has told of it, and wins over a dump.
     pub(crate) told: bool,
 }
@@ -70,6 +72,7 @@ impl Thread {
             call: None,
             woken: None,
             frames: Vec::new(),
+            is_fresh: false,
             told: false,
         }
     }

@@ -1,10 +1,12 @@
 //! One module per verb: its arguments (the one definition of help, man page and completion) and its `run`.
 
+pub mod analyze;
 pub mod compare;
 pub mod docs;
 pub mod doctor;
 pub mod import;
 pub mod lab;
+pub mod latency;
 pub mod list;
 pub mod mark;
 pub mod read;
@@ -14,6 +16,7 @@ pub mod report;
 pub mod results;
 pub mod session;
 pub mod shield;
+pub mod stats;
 
 /// A collector that nobody reads goes on. What it starts has the default again.
 pub fn ignore_sigpipe() {

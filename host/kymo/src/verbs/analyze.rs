@@ -1,0 +1,23 @@
+//! What the verbs that analyse share: traces to state and spans ([`feed`]), and how names, times and durations are shown ([`show`]).
+
+pub mod feed;
+pub mod show;
+
+use std::process::ExitCode;
+
+use kymo_ctf::read::Reader;
+
+/// Says on standard error what is damaged; the exit status by that.
+pub fn damage(input: &feed::Input, reader: &Reader<'_>) -> ExitCode {
+    let caveats = input.caveats.iter().chain(reader.caveats().map(|(_, caveat)| caveat));
+    let shown = caveats.map(|caveat| eprintln!("kymo: {caveat}")).count() as u64;
+    let total = reader.caveat_count() + input.caveats.len() as u64;
+    match total {
+        0 => ExitCode::SUCCESS,
+        _ => {
+            let beyond = if total > shown { format!(", {} of them not listed", total - shown) } else { String::new() };
+            eprintln!("kymo: the trace is damaged in {total} places{beyond}: findings are of what could be read");
+            ExitCode::from(1)
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! How findings are shown: durations with three digits, times of day as `kymo read` shows them, names of what latencies are of.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use kymo_analyze::{Context, Latency, Of, Sample, Vocabulary, Waker};
+use kymo_ctf::read::Trace;
+
+/// A duration: `0ns`, `999ns`, `12.3us`, `1.23ms`, `4.56s`.
+pub fn duration(ns: u64) -> String {
+    let value = ns as f64;
+    match ns {
+        0..1_000 => format!("{ns}ns"),
+        1_000..1_000_000 => format!("{}us", digits(value / 1e3)),
+        1_000_000..1_000_000_000 => format!("{}ms", digits(value / 1e6)),
+        _ => format!("{}s", digits(value / 1e9)),
+    }
+}
+
+fn digits(value: f64) -> String {
+    match value {
+        ..9.995 => format!("{value:.2}"),
+        ..99.95 => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
+    }
+}
+
+/// Times as text.
+pub struct Times {
+    /// `None`: the clock does not tell the time of day.
+    zone: Option<TimeZone>,
+}
+
+impl Times {
+    /// Of these traces.
+    pub fn new(traces: &[Trace], utc: bool) -> Times {
+        let is_absolute = traces.iter().all(|trace| trace.metadata.clocks.iter().all(|clock| clock.absolute));
+        let zone = if utc { TimeZone::UTC } else { TimeZone::system() };
+        Times { zone: is_absolute.then_some(zone) }
+    }
+
+    /// A time of day, or seconds of the trace's clock.
+    pub fn text(&self, ns: i64) -> String {
+        let of_day = self.zone.as_ref().zip(Timestamp::from_nanosecond(ns.into()).ok());
+        match of_day {
+            Some((zone, time)) => time.to_zoned(zone.clone()).strftime("%H:%M:%S.%9f").to_string(),
+            None => format!("{}.{:09}", ns.div_euclid(1_000_000_000), ns.rem_euclid(1_000_000_000)),
+        }
+    }
+}
+
+/// What things are called.
+pub struct Names<'a> {
+    /// System calls.
+    pub vocabulary: &'a Vocabulary,
+    /// Block devices by the kernel's number.
+    pub devices: BTreeMap<u64, String>,
+    /// The user's spans.
+    pub spans: &'a [String],
+}
+
+impl Names<'_> {
+    /// What a series is of.
+    pub fn of(&self, of: Of) -> String {
+        match of {
+            Of::All => String::new(),
+            Of::Interrupt(interrupt, name) if name.is_empty() => interrupt.to_string(),
+            Of::Interrupt(interrupt, name) => format!("{interrupt} {name}"),
+            Of::Function(function) => format!("{function:#x}"),
+            Of::Call(call) => self.vocabulary.call_name(call).into_owned(),
+            Of::Device(device) => self.device(device),
+            Of::Interface(name) => name.to_string(),
+            Of::Span(number) => self.spans.get(usize::from(number)).cloned().unwrap_or_default(),
+            Of::Others => "(others)".to_owned(),
+        }
+    }
+
+    fn device(&self, device: u64) -> String {
+        let number = || format!("{}:{}", device >> 20, device & 0xf_ffff);
+        self.devices.get(&device).cloned().unwrap_or_else(number)
+    }
+}
+
+/// A priority as people set it: `rt 50`, `nice 0`, `deadline`.
+pub fn priority(prio: i16) -> String {
+    match prio {
+        ..0 => "deadline".to_owned(),
+        0..100 => format!("rt {}", 99 - prio),
+        _ => format!("nice {}", prio - 120),
+    }
+}
+
+/// Thread, priority and who woke it, as far as known.
+pub fn who(sample: &Sample, latency: &Latency) -> String {
+    let mut parts = Vec::new();
+    match sample.tid {
+        Some(0) | None => {}
+        Some(tid) if sample.name.is_empty() => parts.push(format!("thread {tid}")),
+        Some(tid) => parts.push(format!("{}[{tid}]", sample.name)),
+    }
+    parts.extend(sample.prio.map(priority));
+    parts.extend(sample.waker.map(|by| format!("woken by {}", waker(&by, latency))));
+    parts.extend(sample.owner.map(|owner| format!("released by {}[{owner}]", latency.name_of(owner))));
+    parts.join(", ")
+}
+
+/// Who wakes.
+pub fn waker(waker: &Waker, latency: &Latency) -> String {
+    let what = match waker.context {
+        Context::Unknown => "somebody".to_owned(),
+        Context::Idle => "the idle CPU".to_owned(),
+        Context::Thread(tid) => format!("{}[{tid}]", latency.name_of(tid)),
+        Context::Interrupt(interrupt) => interrupt.to_string(),
+    };
+    if waker.cpu == u32::MAX { what } else { format!("{what} on cpu {}", waker.cpu) }
+}
+
+/// Lines of cells: the first column to the left, the others to the right; two blanks between.
+pub fn table(lines: &[Vec<String>]) -> String {
+    let columns = lines.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| lines.iter().filter_map(|line| line.get(column)).map(|cell| cell.chars().count()).max();
+    let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
+    let mut text = String::new();
+    for line in lines {
+        let cell = |(column, cell): (usize, &String)| match column {
+            0 => format!("{cell:<0$}", widths[0]),
+            _ => format!("{cell:>0$}", widths[column]),
+        };
+        let cells: Vec<String> = line.iter().enumerate().map(cell).collect();
+        text += cells.join("  ").trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_three_digits() {
+        for (ns, expect) in [
+            (0, "0ns"),
+            (999, "999ns"),
+            (1_000, "1.00us"),
+            (12_345, "12.3us"),
+            (123_456, "123us"),
+            (9_999_999, "10.0ms"),
+            (4_560_000_000, "4.56s"),
+            (1_234_000_000_000, "1234s"),
+        ] {
+            assert_eq!(duration(ns), expect);
+        }
+    }
+
+    #[test]
+    fn priorities_are_those_that_people_set() {
+        for (prio, expect) in [(-1, "deadline"), (0, "rt 99"), (98, "rt 1"), (120, "nice 0"), (100, "nice -20")] {
+            assert_eq!(priority(prio), expect);
+        }
+    }
+
+    #[test]
+    fn tables_are_aligned() {
+        let lines = [["what", "n"], ["a", "100"]].map(|line| line.map(str::to_owned).to_vec());
+        assert_eq!(table(&lines), "what    n\na     100\n");
+    }
+}

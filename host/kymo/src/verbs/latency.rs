@@ -1,0 +1,189 @@
+//! `kymo latency`: opens traces, lets kymo-analyze find latencies, and prints them.
+
+mod json;
+mod span;
+mod text;
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use kymo_analyze::{By, CallSpan, CpuSpan, Event, Head, InterruptSpan, Latency, OffSpan, Options, Sink, State, Thread};
+use kymo_analyze::{ThreadSpan, Threads, Unmatched, What};
+use kymo_ctf::read::{Reader, Value};
+
+use super::analyze::feed::{Classes, Input, Seen, Totals, Visit, walk};
+use super::analyze::show::{Names, Times};
+use span::Spans;
+
+/// Find latencies in a trace: how often, how long, and the worst of them
+///
+/// Wake-ups, run-queue waits, interrupts, softirqs, timers, interrupts or preemption off, system calls, futexes with owner, block and
+/// network requests come from the kernel's events (kymo record -k sched,irq,syscalls,timer,block,net); spans from any events that the
+/// user names. Results that lost records, a clock that went back, or a missing event have touched are counted as doubtful, and the worst
+/// are marked. What is measured from where to where: spec/analyze.md, section 5.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:\n  kymo record -k sched,irq,syscalls -o t -- ./program; kymo latency t\n  \
+    kymo latency t --what wakeup --by prio,cpu --worst 20\n  \
+    kymo latency t --what syscall,futex --by thread\n  \
+    kymo latency t --span 'req:begin, req:end, by=id'\n\n\
+    Exit status: 0 fine, 1 the trace was damaged (what could be read was used), 2 it cannot be opened, or has no such events.")]
+pub struct Args {
+    /// Trace directories; several are merged by time
+    #[arg(required = true, value_name = "DIR")]
+    dirs: Vec<PathBuf>,
+    /// Which: wakeup, runqueue, irq, vector, softirq-raise, softirq, timer, irqs-off, preempt-off, syscall, futex, block, net
+    /// [default: all that the trace has]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = what)]
+    what: Vec<What>,
+    /// From a record of event A to the next of event B with the same values of the fields K: 'A, B, by=K' (may be given several
+    /// times). Pairs of one key nest. Alone, only spans are shown
+    #[arg(long, value_name = "A,B[,by=K]")]
+    span: Vec<String>,
+    /// Kept apart by: process, thread, prio, cpu
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = ["process", "thread", "prio", "cpu"])]
+    by: Vec<String>,
+    /// How many of the worst are shown for each (of system calls only with --what syscall)
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(0..=1000))]
+    worst: u16,
+    /// Also the histogram, where it is not empty
+    #[arg(long)]
+    histogram: bool,
+    /// One JSON document: histograms, quantiles, the worst
+    #[arg(long)]
+    json: bool,
+    /// Times of day in UTC; otherwise in the local time zone
+    #[arg(long)]
+    utc: bool,
+}
+
+fn what(text: &str) -> Result<What, String> {
+    let names =
+        || What::ALL.iter().map(|(_, name)| *name).filter(|name| *name != "span").collect::<Vec<_>>().join(", ");
+    let found = What::ALL.iter().find(|(what, name)| *name == text && *what != What::Span);
+    found.map(|(what, _)| *what).ok_or_else(|| format!("there is {}; for spans of your own: --span", names()))
+}
+
+/// All that is asked of one pass over the records.
+struct Pass {
+    latency: Latency,
+    spans: Spans,
+    /// Names of block devices, from the state dump.
+    devices: BTreeMap<u64, String>,
+    device_class: Option<usize>,
+}
+
+impl Visit for Pass {
+    fn record(&mut self, seen: &Seen<'_, '_>, state: &State) {
+        self.spans.record(seen, state, &mut self.latency);
+        if self.device_class == Some(seen.class) {
+            self.learn_device(seen);
+        }
+    }
+}
+
+impl Pass {
+    fn learn_device(&mut self, seen: &Seen<'_, '_>) {
+        let payload = seen.record.payload;
+        let number = match payload.get("dev") {
+            Some(Value::Int(number, _)) => u64::try_from(i128::from(number)).ok(),
+            _ => None,
+        };
+        if let (Some(number), Some(Value::Text(name))) = (number, payload.get("diskname")) {
+            self.devices.insert(number, name.into_owned());
+        }
+    }
+}
+
+impl Sink for Pass {
+    fn event(&mut self, head: &Head, event: &Event, state: &State) {
+        self.latency.event(head, event, state);
+    }
+
+    fn thread(&mut self, span: &ThreadSpan, thread: &Thread) {
+        self.latency.thread(span, thread);
+    }
+
+    fn cpu(&mut self, span: &CpuSpan) {
+        self.latency.cpu(span);
+    }
+
+    fn interrupt(&mut self, span: &InterruptSpan, threads: Threads<'_>) {
+        self.latency.interrupt(span, threads);
+    }
+
+    fn call(&mut self, span: &CallSpan, thread: &Thread) {
+        self.latency.call(span, thread);
+    }
+
+    fn off(&mut self, span: &OffSpan, threads: Threads<'_>) {
+        self.latency.off(span, threads);
+    }
+
+    fn lost(&mut self, cpu: Option<u32>, from: i64, to: i64) {
+        self.latency.lost(cpu, from, to);
+    }
+
+    fn unmatched(&mut self, of: Unmatched) {
+        self.latency.unmatched(of);
+    }
+}
+
+/// What was found, for those who print it.
+struct Found<'a> {
+    latency: &'a Latency,
+    names: Names<'a>,
+    totals: &'a Totals,
+    spans_left: span::Left,
+    clock_backs: u64,
+}
+
+/// Runs the verb.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let input = Input::open(&args.dirs)?;
+    let classes = Classes::new(&input.traces);
+    let kinds = match (args.what.is_empty(), args.span.is_empty()) {
+        (true, true) => What::ALL.iter().map(|(what, _)| *what).collect(),
+        _ => args.what.iter().copied().chain([What::Span]).collect(),
+    };
+    let has = |name: &str| args.by.iter().any(|by| by == name);
+    let by = By { process: has("process"), thread: has("thread"), prio: has("prio"), cpu: has("cpu") };
+    let options = Options { what: kinds, by, worst_max: args.worst.into(), ..Options::default() };
+    let device_class = classes.list.iter().position(|class| class.name == "lttng_statedump_block_device");
+    let spans = Spans::new(&args.span, &classes.list)?;
+    let mut pass = Pass { latency: Latency::new(options), spans, devices: BTreeMap::new(), device_class };
+    let mut reader = Reader::new(&input.traces);
+    let (state, totals) = walk(&mut reader, &classes, &mut pass);
+    pass.latency.finish(&state);
+    let found = Found {
+        names: Names { vocabulary: &classes.vocabulary, devices: pass.devices, spans: &args.span },
+        latency: &pass.latency,
+        totals: &totals,
+        spans_left: pass.spans.left(),
+        clock_backs: state.clock_backs(),
+    };
+    let text = match args.json {
+        true => json::document(&found)? + "\n",
+        false => text::report(&found, &args, &Times::new(&input.traces, args.utc)),
+    };
+    std::io::stdout().lock().write_all(text.as_bytes()).context("cannot write to standard output")?;
+    Ok(conclude(&input, &reader, &found, &args))
+}
+
+/// Says on standard error what was missing and damaged.
+fn conclude(input: &Input, reader: &Reader<'_>, found: &Found<'_>, args: &Args) -> ExitCode {
+    if found.latency.series().is_empty() {
+        eprintln!(
+            "kymo: nothing of that is in the trace; record with -k sched,irq,syscalls,timer,block,net, or see kymo stats"
+        );
+    }
+    for what in &args.what {
+        let is_there = found.latency.series().iter().any(|(key, _)| key.what == *what);
+        if !is_there && !found.latency.series().is_empty() {
+            eprintln!("kymo: the trace has no {} (no sample)", what.name());
+        }
+    }
+    super::analyze::damage(input, reader)
+}

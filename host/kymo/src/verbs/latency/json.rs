@@ -1,0 +1,77 @@
+//! Latencies as one JSON document. Times are ns since 1970 (or of the trace's clock), durations ns.
+
+use kymo_analyze::{Context, Key, Sample, Series, Waker};
+use serde_json::{Map, Value, json};
+
+use super::Found;
+
+/// The document.
+pub fn document(found: &Found<'_>) -> anyhow::Result<String> {
+    let series: Vec<Value> = found.latency.series().iter().map(|(key, series)| one(found, key, series)).collect();
+    let left = found.latency.left();
+    let (lost, places) = found.totals.lost;
+    let document = json!({
+        "schema": "kymo-latency-1",
+        "records": found.totals.records,
+        "lost": { "records": lost, "places": places },
+        "from": found.totals.span.map(|span| span.0),
+        "to": found.totals.span.map(|span| span.1),
+        "clock_backs": found.clock_backs,
+        "unmatched": left.unmatched.iter().map(|(of, count)| json!({ "of": of, "count": count })).collect::<Vec<_>>(),
+        "open": left.open + found.spans_left.open,
+        "dropped": left.dropped + found.spans_left.dropped,
+        "spans_unmatched": found.spans_left.unmatched,
+        "series": series,
+    });
+    Ok(serde_json::to_string(&document)?)
+}
+
+fn one(found: &Found<'_>, key: &Key, series: &Series) -> Value {
+    let is_empty = series.count() == 0;
+    let marks = kymo_analyze::Doubt::ALL.iter().zip(series.by_doubt).filter(|(_, count)| *count > 0);
+    let marks: Map<String, Value> = marks.map(|((_, name), count)| ((*name).to_owned(), count.into())).collect();
+    json!({
+        "what": key.what,
+        "of": found.names.of(key.of),
+        "process": key.process,
+        "tid": key.tid,
+        "prio": key.prio,
+        "cpu": key.cpu,
+        "count": series.count(),
+        "doubtful": series.doubtful,
+        "marks": marks,
+        "idle": series.idle,
+        "min": (!is_empty).then_some(series.min_ns),
+        "mean": (!is_empty).then(|| series.mean_ns()),
+        "max": (!is_empty).then_some(series.max_ns),
+        "quantiles": series.quantiles(),
+        "histogram": series.histogram,
+        "worst": series.worst.iter().map(|sample| worst(found, sample)).collect::<Vec<_>>(),
+    })
+}
+
+fn worst(found: &Found<'_>, sample: &Sample) -> Value {
+    json!({
+        "value": sample.value_ns,
+        "from": sample.from,
+        "to": sample.to,
+        "cpu": sample.cpu,
+        "tid": sample.tid,
+        "process": sample.process,
+        "name": sample.name,
+        "prio": sample.prio,
+        "waker": sample.waker.map(|by| waker(found, &by)),
+        "owner": sample.owner.map(|tid| json!({ "tid": tid, "name": found.latency.name_of(tid) })),
+        "doubt": sample.doubt,
+    })
+}
+
+fn waker(found: &Found<'_>, waker: &Waker) -> Value {
+    let cpu = (waker.cpu != u32::MAX).then_some(waker.cpu);
+    match waker.context {
+        Context::Thread(tid) => json!({ "cpu": cpu, "tid": tid, "name": found.latency.name_of(tid) }),
+        Context::Interrupt(interrupt) => json!({ "cpu": cpu, "interrupt": interrupt.to_string() }),
+        Context::Idle => json!({ "cpu": cpu, "tid": 0 }),
+        Context::Unknown => json!({ "cpu": cpu }),
+    }
+}

@@ -1,0 +1,140 @@
+//! Latencies as text: a table of all, then the worst of each.
+
+use kymo_analyze::{Doubt, Key, Series, Unmatched, What};
+
+use super::{Args, Found};
+use crate::verbs::analyze::show::{Times, duration, table, who};
+
+/// The whole report.
+pub fn report(found: &Found<'_>, args: &Args, times: &Times) -> String {
+    let all = found.latency.series();
+    if all.is_empty() {
+        return String::new();
+    }
+    let head = ["what", "samples", "doubtful", "min", "mean", "p50", "p99", "p99.9", "max"];
+    let mut lines = vec![head.map(str::to_owned).to_vec()];
+    lines.extend(all.iter().map(|(key, series)| line(found, key, series)));
+    let mut text = table(&lines);
+    // There may be a hundred system calls; whoever wants their worst asks for them.
+    for (key, series) in all.iter().filter(|(key, _)| key.what != What::Syscall || !args.what.is_empty()) {
+        if args.histogram {
+            text += &histogram(found, key, series);
+        }
+        text += &worst(found, key, series, times);
+    }
+    text + &notes(found)
+}
+
+fn label(found: &Found<'_>, key: &Key) -> String {
+    let of = found.names.of(key.of);
+    // An interrupt says itself what kind it is.
+    let mut parts = match key.what {
+        What::Irq | What::Softirq if !of.is_empty() => vec![of],
+        What::SoftirqRaise => vec![key.what.name().to_owned(), of.trim_start_matches("softirq ").to_owned()],
+        _ => vec![key.what.name().to_owned(), of],
+    };
+    parts.extend(key.process.map(|process| format!("process {process}")));
+    parts.extend(key.tid.map(|tid| format!("thread {tid}")));
+    parts.extend(key.prio.map(crate::verbs::analyze::show::priority));
+    parts.extend(key.cpu.map(|cpu| format!("cpu {cpu}")));
+    parts.retain(|part| !part.is_empty());
+    parts.join(" ")
+}
+
+fn line(found: &Found<'_>, key: &Key, series: &Series) -> Vec<String> {
+    let quantiles = series.quantiles();
+    let quantile = |q: f64| {
+        let found = quantiles.iter().find(|quantile| quantile.q == q);
+        found.map_or("-".to_owned(), |quantile| duration(quantile.high_ns))
+    };
+    let one = |ns: u64| if series.count() == 0 { "-".to_owned() } else { duration(ns) };
+    vec![
+        label(found, key),
+        series.count().to_string(),
+        series.doubtful.to_string(),
+        one(series.min_ns),
+        one(series.mean_ns()),
+        quantile(0.5),
+        quantile(0.99),
+        quantile(0.999),
+        one(series.max_ns),
+    ]
+}
+
+fn worst(found: &Found<'_>, key: &Key, series: &Series, times: &Times) -> String {
+    if series.worst.is_empty() {
+        return String::new();
+    }
+    let mut text = format!("\nworst {}:\n", label(found, key));
+    for sample in &series.worst {
+        let cpu = sample.cpu.map_or(String::new(), |cpu| format!("  cpu {cpu}"));
+        let marks = if sample.doubt.is_none() { String::new() } else { format!("  [{}]", sample.doubt) };
+        let who = who(sample, found.latency);
+        let line = format!("  {:>8}  {}{cpu}  {who}{marks}", duration(sample.value_ns), times.text(sample.from));
+        text += line.trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+/// A line for each power of two.
+fn histogram(found: &Found<'_>, key: &Key, series: &Series) -> String {
+    let mut octaves = [0u64; 65];
+    for bucket in series.histogram.buckets() {
+        octaves[64 - bucket.low.leading_zeros() as usize] += bucket.count;
+    }
+    let most = octaves.iter().copied().max().unwrap_or(0).max(1);
+    let mut text = format!("\nhistogram {}:\n", label(found, key));
+    for (bits, count) in octaves.iter().enumerate().filter(|(_, count)| **count > 0) {
+        let below = 1u64.checked_shl(bits as u32).unwrap_or(u64::MAX);
+        let bar = "#".repeat((u128::from(*count) * 50).div_ceil(most.into()) as usize);
+        text += &format!("  < {:>8}  {count:>10}  {bar}\n", duration(below));
+    }
+    text
+}
+
+/// What qualifies the numbers.
+fn notes(found: &Found<'_>) -> String {
+    let mut lines = Vec::new();
+    let (lost, places) = found.totals.lost;
+    if places > 0 {
+        lines.push(format!("{lost} records were lost in {places} places: what they touch is marked lost"));
+    }
+    if found.clock_backs > 0 {
+        lines.push(format!("time went back at {} records: what they touch is marked clock", found.clock_backs));
+    }
+    let idle: u64 = found.latency.series().iter().map(|(_, series)| series.idle).sum();
+    if idle > 0 {
+        lines.push(format!("{idle} stretches with interrupts or preemption off are left out: the CPU idled in them"));
+    }
+    for (of, count) in found.latency.left().unmatched {
+        let what = match of {
+            Unmatched::Interrupt => "ends of interrupts",
+            Unmatched::Call => "returns of system calls",
+            Unmatched::Off => "switchings on of interrupts or preemption",
+        };
+        lines.push(format!("{count} {what} without beginning (some were under way when the trace began)"));
+    }
+    let (left, spans) = (found.latency.left(), found.spans_left);
+    if spans.unmatched + spans.open + spans.dropped > 0 {
+        let dropped = if spans.dropped > 0 { format!(", {} too many at a time", spans.dropped) } else { String::new() };
+        lines.push(format!(
+            "spans: {} ends without beginning, {} beginnings without end{dropped}",
+            spans.unmatched, spans.open
+        ));
+    }
+    if left.dropped > 0 {
+        lines.push(format!("{} requests or timers were too many at a time", left.dropped));
+    }
+    let marks: Vec<String> = marks(found).into_iter().map(|(name, count)| format!("{name} {count}")).collect();
+    if !marks.is_empty() {
+        lines.push(format!("doubtful samples by mark: {}", marks.join(", ")));
+    }
+    if lines.is_empty() { String::new() } else { format!("\n{}\n", lines.join("\n")) }
+}
+
+fn marks(found: &Found<'_>) -> Vec<(&'static str, u64)> {
+    let sum = |index: usize| found.latency.series().iter().map(|(_, series)| series.by_doubt[index]).sum();
+    let named = Doubt::ALL.iter().enumerate().map(|(index, (_, name))| (*name, sum(index)));
+    named.filter(|(name, count)| *count > 0 && *name != "idle").collect()
+}

@@ -1,0 +1,99 @@
+/*
+ * Threads with a known pattern, for findings to be held against: `sleeper` sleeps 20 times, `waiter` waits for a mutex that
+ * `owner` holds, `hog_a` and `hog_b` share a CPU. What the program has measured itself is printed.
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sched.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <time.h>
+
+enum { SLEEPS = 20, SLEEP_MS = 5, HOLD_MS = 60, HOG_MS = 200 };
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_barrier_t held;
+
+static int64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+static void sleep_ms(int ms)
+{
+	struct timespec time = { .tv_nsec = ms * 1000000L };
+
+	clock_nanosleep(CLOCK_MONOTONIC, 0, &time, NULL);
+}
+
+static void *sleeper(void *unused)
+{
+	for (int i = 0; i < SLEEPS; i++)
+		sleep_ms(SLEEP_MS);
+	return unused;
+}
+
+static void *owner(void *unused)
+{
+	pthread_mutex_lock(&mutex);
+	pthread_barrier_wait(&held);
+	sleep_ms(HOLD_MS);
+	pthread_mutex_unlock(&mutex);
+	return unused;
+}
+
+static void *waiter(void *unused)
+{
+	int64_t from;
+
+	pthread_barrier_wait(&held);
+	from = now_ns();
+	pthread_mutex_lock(&mutex);
+	printf("waited_ns=%lld\n", (long long)(now_ns() - from));
+	pthread_mutex_unlock(&mutex);
+	return unused;
+}
+
+static void *hog(void *unused)
+{
+	int64_t until = now_ns() + HOG_MS * INT64_C(1000000);
+
+	while (now_ns() < until)
+		;
+	return unused;
+}
+
+static pthread_t start(void *(*what)(void *), const char *name, int cpu)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+	cpu_set_t cpus;
+
+	pthread_attr_init(&attr);
+	if (cpu >= 0) {
+		CPU_ZERO(&cpus);
+		CPU_SET(cpu, &cpus);
+		pthread_attr_setaffinity_np(&attr, sizeof(cpus), &cpus);
+	}
+	pthread_create(&thread, &attr, what, NULL);
+	pthread_setname_np(thread, name);
+	return thread;
+}
+
+int main(void)
+{
+	pthread_t threads[5];
+
+	pthread_barrier_init(&held, NULL, 2);
+	threads[0] = start(sleeper, "sleeper", -1);
+	threads[1] = start(owner, "owner", -1);
+	threads[2] = start(waiter, "waiter", -1);
+	threads[3] = start(hog, "hog_a", 0);
+	threads[4] = start(hog, "hog_b", 0);
+	for (int i = 0; i < 5; i++)
+		pthread_join(threads[i], NULL);
+	return 0;
+}

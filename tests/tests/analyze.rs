@@ -1,0 +1,119 @@
+//! `kymo stats` and `kymo latency`, held against a program whose pattern is known and which measures itself.
+
+use kymo_tests::{Kernel, Lab, Recorded};
+use serde_json::Value;
+
+/// What `kymo` says as JSON.
+#[track_caller]
+fn ask(lab: &Lab, args: &[&str]) -> Value {
+    let outcome = lab.kymo(args).expect(0);
+    serde_json::from_str(&outcome.stdout).unwrap_or_else(|error| panic!("{error}: {}", outcome.stdout))
+}
+
+fn recorded(lab: &Lab) -> Recorded {
+    let program = lab.cc("pattern.c");
+    let recording = lab.record("trace").args(&["-k", "sched,irq,syscalls", "--kernel-ring", "32M"]);
+    recording.run(&[program.to_str().unwrap()]).expect(0)
+}
+
+/// The series of a kind, each of one thread.
+fn series<'v>(found: &'v Value, what: &str) -> Vec<&'v Value> {
+    found["series"].as_array().expect("series").iter().filter(|series| series["what"] == what).collect()
+}
+
+/// The sample that is the worst of a thread of this name.
+#[track_caller]
+fn worst<'v>(found: &'v Value, what: &str, of: &str, name: &str) -> (&'v Value, &'v Value) {
+    let all = series(found, what).into_iter().filter(|series| of.is_empty() || series["of"] == of);
+    let worst = all.map(|series| (series, &series["worst"][0]));
+    let mut of_thread: Vec<_> = worst.filter(|(_, worst)| worst["name"] == name).collect();
+    of_thread.sort_by_key(|(_, worst)| worst["value"].as_u64());
+    of_thread.pop().unwrap_or_else(|| panic!("no {what} {of} of {name} in {found}"))
+}
+
+const MS: u64 = 1_000_000;
+
+#[test]
+fn findings_name_what_the_program_did() {
+    if Kernel::find("findings_name_what_the_program_did").is_none() {
+        return;
+    }
+    let lab = Lab::alone("analyze");
+    let recorded = recorded(&lab);
+    lab.kernel_lossless(&recorded);
+    let trace = recorded.dir.to_str().unwrap();
+    let found = ask(&lab, &["latency", trace, "--by", "thread", "--json"]);
+
+    // The mutex: who waited, how long as the program saw it, and who held it.
+    let waited = kymo_tests::process::number(&recorded.outcome.stdout, "waited_ns");
+    let (_, wait) = worst(&found, "futex", "", "waiter");
+    let value = wait["value"].as_u64().unwrap();
+    assert!(value <= waited && value + 20 * MS >= waited, "{value} ns found, {waited} ns seen by the program");
+    assert_eq!(wait["owner"]["name"], "owner", "{wait}");
+    assert_eq!(wait["doubt"], serde_json::json!([]), "{wait}");
+
+    // The sleeps: all of them, none shorter than asked.
+    let (sleeps, _) = worst(&found, "syscall", "clock_nanosleep", "sleeper");
+    assert_eq!(sleeps["count"], 20, "{sleeps}");
+    assert!(sleeps["min"].as_u64().unwrap() >= 5 * MS, "{sleeps}");
+    // Each ends with a wake-up by a timer, before the call returns.
+    let (wakeups, wakeup) = worst(&found, "wakeup", "", "sleeper");
+    assert!(wakeups["count"].as_u64().unwrap() >= 20, "{wakeups}");
+    assert!(wakeup["waker"]["cpu"].is_u64(), "{wakeup}");
+
+    // Two threads that never sleep share a CPU: each waits for it, for a time slice at least once.
+    for hog in ["hog_a", "hog_b"] {
+        let (waits, wait) = worst(&found, "runqueue", "", hog);
+        assert!(wait["value"].as_u64().unwrap() >= MS, "{waits}");
+        assert_eq!(wait["cpu"], 0, "{wait}");
+    }
+    let text = lab.kymo(&["latency", trace, "--what", "futex", "--utc", "--worst", "500"]).expect(0).stdout;
+    assert!(text.contains("waiter[") && text.contains("released by owner["), "{text}");
+}
+
+#[test]
+fn statistics_count_what_is_read() {
+    if Kernel::find("statistics_count_what_is_read").is_none() {
+        return;
+    }
+    let lab = Lab::new("stats");
+    let recorded = recorded(&lab);
+    let trace = recorded.dir.to_str().unwrap();
+    let stats = ask(&lab, &["stats", trace, "--by", "event,thread", "--fields", "--json"]);
+    let rows = stats["rows"].as_array().unwrap();
+    let read = recorded.read(&lab);
+    for event in ["sched_switch", "syscall_entry_clock_nanosleep", "irq_softirq_entry"] {
+        let counted = rows.iter().filter(|row| row["event"] == event).map(|row| row["records"].as_u64().unwrap());
+        assert_eq!(counted.sum::<u64>(), read.of(event).count() as u64, "{event}");
+    }
+    let of_sleeper = |row: &&Value| row["event"] == "syscall_entry_clock_nanosleep" && row["name"] == "sleeper";
+    let row = rows.iter().find(of_sleeper).unwrap_or_else(|| panic!("no sleeper in {stats}"));
+    assert_eq!(row["records"], 20, "{row}");
+    // The clock that it asks for is 1 each time.
+    let fields = row["fields"].as_array().unwrap();
+    let clock = fields.iter().find(|field| field["field"] == "which_clock").unwrap_or_else(|| panic!("{row}"));
+    assert_eq!((&clock["min"], &clock["max"], &clock["mean"]), (&1.into(), &1.into(), &1.0.into()), "{clock}");
+}
+
+#[test]
+fn spans_of_the_user_and_what_is_no_span() {
+    if Kernel::find("spans_of_the_user_and_what_is_no_span").is_none() {
+        return;
+    }
+    let lab = Lab::new("spans");
+    let recorded = recorded(&lab);
+    let trace = recorded.dir.to_str().unwrap();
+    let span = "sched_process_fork, sched_process_exit, by=child_tid";
+    let wrong = lab.kymo(&["latency", trace, "--span", span]).expect(2).stderr;
+    assert!(wrong.contains("sched_process_exit has no field \"child_tid\""), "{wrong}");
+    let wrong = lab.kymo(&["latency", trace, "--span", "sched_switch"]).expect(2).stderr;
+    assert!(wrong.contains("'BEGIN, END, by=FIELD'"), "{wrong}");
+    let span = "sched_waking, sched_wakeup, by=tid";
+    let found = ask(&lab, &["latency", trace, "--span", span, "--json"]);
+    let all = series(&found, "span");
+    assert_eq!(all.len(), found["series"].as_array().unwrap().len(), "only spans: {found}");
+    assert!(all[0]["count"].as_u64().unwrap() >= 20, "{found}");
+    assert_eq!(all[0]["of"], span);
+    let wrong = lab.kymo(&["latency", trace, "--what", "wakup"]).expect(2).stderr;
+    assert!(wrong.contains("wakeup, runqueue"), "{wrong}");
+}
