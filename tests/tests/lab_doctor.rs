@@ -1,7 +1,12 @@
 //! kymo doctor and kymo import as a user meets them. What is right on which machine is tested in kymo-lab, on machines in files.
 
+use std::sync::Mutex;
+
 use kymo_tests::{Lab, paths};
 use serde_json::Value;
+
+/// One at a time changes a setting of the machine.
+static ALONE: Mutex<()> = Mutex::new(());
 
 fn checks(text: &str) -> Vec<Value> {
     let report: Value = serde_json::from_str(text).expect("JSON");
@@ -64,4 +69,62 @@ fn a_file_of_another_tool_becomes_a_record() {
     );
     assert!(out.join("oslat-2.4.json").is_file());
     lab.kymo(&["import", bad]).expect(2);
+}
+
+#[test]
+fn a_killed_proof_is_taken_back() {
+    const SETTING: &str = "/proc/sys/vm/stat_interval";
+    let _alone = ALONE.lock().unwrap_or_else(|error| error.into_inner());
+    let value = || std::fs::read_to_string(SETTING).unwrap_or_default().trim().to_owned();
+    let before = value();
+    if !rustix::process::geteuid().is_root() || before.parse().is_ok_and(|seconds: u32| seconds >= 10) {
+        kymo_tests::skip("a_killed_proof_is_taken_back", "needs root, and vm.stat_interval below 10");
+        return;
+    }
+    let lab = Lab::new("doctor_proof");
+    let sample = paths::repository().join("host/kymo-lab/tests/import/oslat-2.4.json");
+    // Each run tells where it is, and stays until it is told to go on; the second one has the setting flipped.
+    let gate = lab.path("gate");
+    let measure = format!(
+        "if [ $(cat {SETTING}) = 10 ]; then while [ ! -e {} ]; do sleep 0.05; done; fi; cat {}",
+        gate.display(),
+        sample.display()
+    );
+    let proof = lab.spawn(paths::kymo(), &["doctor", "--prove", "stat-interval", "--measure", &measure]);
+    lab.wait_for("the setting is flipped", || (value() == "10").then_some(()));
+    proof.end(rustix::process::Signal::KILL);
+    assert_eq!(value(), "10", "nobody was there to put it back");
+    std::fs::write(&gate, "").expect("the gate");
+    let restored = lab.kymo(&["doctor", "--restore"]).expect(0);
+    assert!(restored.stderr.contains("took back 1 changes of prove"), "{}", restored.stderr);
+    assert_eq!(value(), before);
+}
+
+#[test]
+fn a_proof_flips_compares_and_puts_back() {
+    const SETTING: &str = "/proc/sys/vm/stat_interval";
+    let _alone = ALONE.lock().unwrap_or_else(|error| error.into_inner());
+    let value = || std::fs::read_to_string(SETTING).unwrap_or_default().trim().to_owned();
+    let before = value();
+    if !rustix::process::geteuid().is_root() || before.parse().is_ok_and(|seconds: u32| seconds >= 10) {
+        kymo_tests::skip("a_proof_flips_compares_and_puts_back", "needs root, and vm.stat_interval below 10");
+        return;
+    }
+    let lab = Lab::new("doctor_compares");
+    // A tool whose samples are many times as long where the setting is flipped; no two runs are the same.
+    let sample = r#"{"cpu": {"0": {"histogram": {"%d": 1000}, "count": 1000, "min": 1, "max": 900, "avg": %d.%d}}}"#;
+    let measure = format!("v=$(cat {SETTING}); printf '{sample}' $((v * 20)) $((v * 20)) $(date +%N)");
+    let outcome = lab.kymo(&["doctor", "--prove", "stat-interval", "--measure", &measure, "--json"]).expect(1);
+    let report: Value = serde_json::from_str(&outcome.stdout).expect("JSON");
+    assert_eq!(
+        (&report["comparison"]["outcome"], &report["comparison"]["runs"]),
+        (&"worse".into(), &serde_json::json!([5, 5]))
+    );
+    assert_eq!(value(), before);
+    let refused = lab.kymo(&["doctor", "--prove", "guest"]).expect(2);
+    assert!(
+        refused.stderr.contains("cannot be flipped") && refused.stderr.contains("stat-interval"),
+        "{}",
+        refused.stderr
+    );
 }

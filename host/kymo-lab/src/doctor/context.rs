@@ -56,7 +56,7 @@ impl<'a> Context<'a> {
             machine,
             target,
             online,
-            isolated: isolated.or(&list("/sys/fs/cgroup/cpuset.cpus.isolated").unwrap_or_default()),
+            isolated: isolated.or(&list("/sys/fs/cgroup/cpuset.cpus.isolated").unwrap_or_else(|| partitions(machine))),
             guest: named(hypervisor(machine)),
             container: named(container(machine)),
             is_x86: machine.text("/proc/cpuinfo").is_ok_and(|text| text.contains("vendor_id")),
@@ -96,6 +96,24 @@ impl<'a> Context<'a> {
         let mut lines = text.lines().filter_map(|line| line.split_once(':'));
         lines.find(|(key, _)| *key == name).map(|(_, value)| value.trim().to_owned())
     }
+}
+
+/// CPUs of isolated partitions, on kernels whose root group does not list them (before 6.9): of groups up to two levels down.
+fn partitions(machine: &Machine) -> Cpus {
+    const ROOT: &str = "/sys/fs/cgroup";
+    let below = |dir: &str| -> Vec<String> {
+        let names = machine.list(dir).unwrap_or_default();
+        let is_group = |path: &String| machine.has(&format!("{path}/cpuset.cpus.partition"));
+        names.iter().map(|name| format!("{dir}/{name}")).filter(is_group).collect()
+    };
+    let first = below(ROOT);
+    let second: Vec<String> = first.iter().flat_map(|dir| below(dir)).collect();
+    let isolated = first
+        .iter()
+        .chain(&second)
+        .filter(|dir| machine.text(&format!("{dir}/cpuset.cpus.partition")).as_deref() == Ok("isolated"));
+    let cpus = isolated.filter_map(|dir| Cpus::from_list(&machine.text(&format!("{dir}/cpuset.cpus.effective")).ok()?));
+    cpus.fold(Cpus::default(), |all, cpus| all.or(&cpus))
 }
 
 /// `6.12.43+deb13-amd64`: 6 and 12; zeros for what is no version.

@@ -194,15 +194,16 @@ fn interrupts(context: &Context<'_>) -> Look {
         Err(reason) => return reason.into(),
     };
     let is_on = |name: &&String| {
-        let of =
-            |what: &str| context.machine.text(&format!("/proc/irq/{name}/{what}")).ok().filter(|text| !text.is_empty());
-        let cpus =
-            of("effective_affinity_list").or_else(|| of("smp_affinity_list")).and_then(|text| Cpus::from_list(&text));
+        let dir = format!("/proc/irq/{name}");
+        let is_here = |what: &str| {
+            let text = context.machine.text(&format!("{dir}/{what}")).ok().filter(|text| !text.is_empty());
+            text.and_then(|text| Cpus::from_list(&text)).is_none_or(|cpus| !cpus.and(&context.isolated).is_empty())
+        };
         // An interrupt without a handler never comes.
-        let has_handler = context.machine.list(&format!("/proc/irq/{name}")).is_ok_and(|entries| {
-            entries.iter().any(|entry| context.machine.path(&format!("/proc/irq/{name}/{entry}")).is_dir())
-        });
-        has_handler && cpus.is_some_and(|cpus| !cpus.and(&context.isolated).is_empty())
+        let entries = context.machine.list(&dir).unwrap_or_default();
+        let has_handler = entries.iter().any(|entry| context.machine.path(&format!("{dir}/{entry}")).is_dir());
+        // Where it goes now changes only when it comes the next time: both must be here.
+        has_handler && is_here("smp_affinity_list") && is_here("effective_affinity_list")
     };
     let on: Vec<&str> =
         names.iter().filter(|name| name.parse::<u32>().is_ok()).filter(is_on).map(String::as_str).collect();

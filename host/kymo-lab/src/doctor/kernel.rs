@@ -36,7 +36,12 @@ pub(super) const CHECKS: &[Check] = &[
         look: |context| match (context.parameter("highres"), context.is_configured("HIGH_RES_TIMERS")) {
             (Some("off"), _) => Look::Problem("highres=off".to_owned()),
             (_, Some(is_on)) => Look::when(!is_on, if is_on { "on" } else { "CONFIG_HIGH_RES_TIMERS is not set" }),
-            (_, None) => Look::Unread("no configuration of the kernel (/proc/config.gz, /boot)".to_owned()),
+            // Where the configuration cannot be read, the timers tell, to root.
+            (_, None) => match context.machine.text("/proc/timer_list") {
+                Ok(text) if text.contains(".resolution: 1 nsecs") => Look::Ok("on".to_owned()),
+                Ok(_) => Look::Problem("coarse timers in /proc/timer_list".to_owned()),
+                Err(_) => Look::Unread("no configuration of the kernel (/proc/config.gz, /boot)".to_owned()),
+            },
         },
     },
     Check {
