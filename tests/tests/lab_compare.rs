@@ -69,6 +69,10 @@ fn the_same_is_no_difference_and_another_median_is_one() {
     let text = compare(&lab, &same, &["--deadline", "30us"]).expect(0).stdout;
     assert!(text.starts_with("No difference") && text.contains("would have been seen"), "{text}");
     assert!(text.contains("misses: samples above 30.0 us"), "{text}");
+    // One value a series and six runs are not enough to speak of what may come.
+    let text = compare(&lab, &same, &["--extreme"]).expect(0).stdout;
+    assert_eq!(text.matches("no estimate by").count(), 4, "{text}");
+    assert!(text.contains("no estimate by maxima of runs: 6 values; it takes 30"), "{text}");
     let slower = groups(&lab, "slower", 6, [5_000.0, 6_500.0], &mut random);
     let text = compare(&lab, &slower, &[]).expect(1).stdout;
     assert!(text.starts_with("B is worse than A. A: 6 runs, B: 6 runs"), "{text}");

@@ -17,6 +17,7 @@ pub(crate) use context::shown;
 pub use context::{Difference, Merged};
 pub use metric::{Metric, NoValue};
 
+use crate::stats::extreme::{Beyond, beyond};
 use crate::stats::permutation::{self, Answer, Choices, Family, Hypothesis};
 use crate::stats::{Distribution, Quantile, Shift, Trend, shift, trend};
 use crate::{Record, Severity};
@@ -42,6 +43,8 @@ pub struct CompareOptions {
     pub deadline_ns: Option<u64>,
     /// Series of different CPUs each for themselves. Otherwise those of one name are pooled.
     pub per_cpu: bool,
+    /// Estimate what may still come, of each group.
+    pub extreme: bool,
 }
 
 /// The answer to all.
@@ -100,6 +103,8 @@ pub struct Compared {
     pub choices: Option<Choices>,
     /// In the order of their weight.
     pub metrics: Vec<MetricCompared>,
+    /// What may still come in A and in B, where that was asked for.
+    pub beyond: Option<[Beyond; 2]>,
 }
 
 impl Compared {
@@ -261,7 +266,9 @@ fn compare_test(test: &str, a: &[&Record], b: &[&Record], level: f64, options: C
     for runs in series {
         let own = metrics.by_ref().take(runs.metrics(options.deadline_ns).count());
         let metrics = own.map(Question::into_answer).collect();
-        to.series.push(runs.into_compared(test, choices, metrics));
+        let mut compared = runs.into_compared(test, choices, metrics);
+        compared.beyond = options.extreme.then(|| [a, b].map(|side| beyond(side, |one| compared.has(one))));
+        to.series.push(compared);
     }
 }
 
@@ -365,7 +372,16 @@ impl Runs {
     fn into_compared(self, test: &str, choices: Option<Choices>, metrics: Vec<MetricCompared>) -> Compared {
         let samples = [0, 1].map(|side| self.groups[side].count());
         let unseen = [0, 1].map(|side| self.groups[side].lost + self.groups[side].overflow);
-        Compared { test: test.to_owned(), name: self.name, cpu: self.cpu, samples, unseen, choices, metrics }
+        Compared {
+            test: test.to_owned(),
+            name: self.name,
+            cpu: self.cpu,
+            samples,
+            unseen,
+            choices,
+            metrics,
+            beyond: None,
+        }
     }
 }
 

@@ -70,7 +70,7 @@ fn runs(a: Source, b: Source, side: u64, random: &mut Random) -> [Vec<Record>; 2
 
 fn outcome(a: Source, b: Source, side: u64, random: &mut Random) -> Comparison {
     let [a, b] = runs(a, b, side, random);
-    compare(&a, &b, CompareOptions { deadline_ns: Some(60_000), per_cpu: false })
+    compare(&a, &b, CompareOptions { deadline_ns: Some(60_000), ..CompareOptions::default() })
 }
 
 fn metric(of: &Comparison, metric: Metric) -> &MetricCompared {

@@ -2,6 +2,7 @@
 
 use super::units::{count, counted, plain, time};
 use crate::compare::{Compared, Comparison, Merged, Metric, MetricCompared, Outcome, Side};
+use crate::stats::extreme::Beyond;
 
 /// Differences of the environment that are shown.
 const DIFFERENCES_SHOWN: usize = 30;
@@ -98,6 +99,38 @@ fn table(of: &Compared, deadline_ns: Option<u64>) -> Vec<String> {
         "", "A: median of runs (range)", "B", "B less A (95 %)", "outcome", "p"
     ));
     lines.extend(of.metrics.iter().map(row));
+    for (side, beyond) in ["A", "B"].into_iter().zip(of.beyond.iter().flatten()) {
+        lines.extend(extremes(beyond).into_iter().map(|line| format!("  {side}: {line}")));
+    }
+    lines
+}
+
+/// What may still come, or why that is not said.
+pub fn extremes(of: &Beyond) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (name, found) in [("peaks over a threshold", &of.peaks), ("maxima of runs", &of.maxima)] {
+        let estimate = match found {
+            Ok(estimate) => estimate,
+            Err(why) => {
+                lines.push(format!("no estimate by {name}: {why}"));
+                continue;
+            }
+        };
+        for level in &estimate.levels {
+            let times = level.samples / of.samples.max(1) as f64;
+            let high = level.high_ns.map_or_else(|| "no bound".to_owned(), time);
+            let day = if of.samples_per_day == Some(level.samples) { ", a day" } else { "" };
+            lines.push(format!(
+                "{} ({}..{high}, 95 %) is exceeded once in {} samples ({times:.1} times those measured{day}), for the load that was run; by {name}: \
+                 {} values, shape {:.2}",
+                time(level.value_ns),
+                time(level.low_ns),
+                count(level.samples as u64),
+                estimate.values,
+                estimate.shape
+            ));
+        }
+    }
     lines
 }
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use super::chart::{self, Curve, SIZE, Spike};
-use super::comparison::{change, in_unit, sentence, title, word};
+use super::comparison::{change, extremes, in_unit, sentence, title, word};
 use super::svg::{Drawing, escape, style};
 use super::units::{count, counted, time};
 use crate::stats::Distribution;
@@ -61,6 +61,11 @@ pub fn comparison_html(of: &Comparison, a: &[Record], b: &[Record]) -> String {
         let _ = writeln!(body, "<h2>{}</h2>", escape(&title));
         body += &group.drawn();
         body += &metrics(series, of.deadline_ns);
+        for (side, beyond) in ["A", "B"].into_iter().zip(series.beyond.iter().flatten()) {
+            for line in extremes(beyond) {
+                let _ = writeln!(body, "<p>{side}: {}</p>", escape(&line));
+            }
+        }
     }
     for one in &of.unmatched {
         let text = format!(

@@ -93,7 +93,7 @@ fn pages_are_whole_and_need_nothing_else() {
     assert_eq!(page.matches("<figure>").count(), 4, "histogram, by CPU, tail, over time");
     let runs = |shift: u64| (0..6).map(|run| record(shift + run)).collect::<Vec<_>>();
     let (a, b) = (runs(0), runs(500));
-    let compared = compare(&a, &b, CompareOptions { deadline_ns: Some(30_000), per_cpu: false });
+    let compared = compare(&a, &b, CompareOptions { deadline_ns: Some(30_000), ..CompareOptions::default() });
     let page = comparison_html(&compared, &a, &b);
     check(&page);
     assert!(page.contains("samples a run; it takes"), "reasons are in the page");

@@ -6,6 +6,7 @@
 
 pub mod distance;
 mod distribution;
+pub mod extreme;
 pub mod permutation;
 mod random;
 mod shift;

@@ -38,6 +38,12 @@ pub struct Args {
     /// Each CPU for itself, instead of all series of a name together
     #[arg(long)]
     per_cpu: bool,
+    /// Estimate what may still come in each group: the value that is exceeded once in ten times as many samples, and in a day
+    ///
+    /// From the largest samples of all runs of a group (peaks over a threshold), and from the maxima of its runs, of which it takes 30. Where
+    /// the conditions of an estimate do not hold, the reason is printed instead.
+    #[arg(long)]
+    extreme: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -56,7 +62,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let (a, b) = (results::read(&args.a)?, results::read(&args.b)?);
     let deadline_ns = args.deadline.map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
-    let comparison = compare(&a, &b, CompareOptions { deadline_ns, per_cpu: args.per_cpu });
+    let comparison = compare(&a, &b, CompareOptions { deadline_ns, per_cpu: args.per_cpu, extreme: args.extreme });
     if let Some(path) = &args.html {
         results::write(path, &report::comparison_html(&comparison, &a, &b))?;
     }
