@@ -33,6 +33,7 @@ use crate::peer::{GREETING_TIME, Peer, Read, TURN_MESSAGES};
 use crate::runtime::RuntimeDir;
 use crate::session::Config;
 use crate::socket::{self, PACKET_ROOM};
+use crate::spares::Spares;
 use crate::summary::{Outcome, ProcessSummary, Unfiltered};
 use crate::{Error, runtime};
 
@@ -43,6 +44,7 @@ use shared::SharedRings;
 
 pub(crate) use channel::Channel;
 pub use offers::Offered;
+pub(crate) use programs::spare_layout;
 pub(crate) use requests::ToControl;
 pub use requests::{Changed, ProgramView, View};
 
@@ -114,6 +116,8 @@ pub(crate) struct Control {
     stop: Arc<AtomicU64>,
     counters: Arc<Counters>,
     programs: Arc<AtomicU64>,
+    /// A memory that is ready for the next program.
+    spares: Option<Spares>,
     memory_used: u64,
     memory_used_max: u64,
     next_serial: u64,
@@ -139,6 +143,7 @@ impl Control {
         calibration: Calibration,
         commands: Sender<ToDrain>,
         requests: Receiver<ToControl>,
+        spares: Option<Spares>,
         (wake, stop, counters, programs): Shared,
     ) -> Result<Control, Error> {
         let nonce = calibration.start_cycles().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
@@ -186,6 +191,7 @@ impl Control {
             discovery.own().rename(&format!(".{name}"), name).map_err(Error::file("make socket", path))?;
         }
         Ok(Control {
+            spares,
             memory_used: 0,
             memory_used_max: 0,
             next_serial: nonce << 32 | 1,

@@ -37,6 +37,7 @@ mod scope;
 mod session;
 mod snapshot;
 mod socket;
+mod spares;
 mod stream;
 mod summary;
 mod triggers;

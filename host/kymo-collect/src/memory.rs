@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use kymo_abi::ring::{Layout, MEM_HEADER_BYTES, Mark, Span, View};
 use rustix::fs::{FallocateFlags, MemfdFlags, Mode, OFlags, SealFlags};
-use rustix::mm::{MapFlags, ProtFlags};
+use rustix::mm::{Advice, MapFlags, ProtFlags};
 
 /// A mapped memory. The mapping ends with the value, the memory with its last descriptor and mapping.
 #[derive(Debug)]
@@ -106,6 +106,21 @@ impl Memory {
         };
         let base = NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mapped at 0"))?;
         Ok(Memory { base, layout, serial, path })
+    }
+
+    /// The pages of all lanes but the spill lane are there from here on, and clear.
+    pub(crate) fn populate(&self) {
+        let lanes = self.layout.lane_count.saturating_sub(1) as usize;
+        let bytes = self.layout.data_offset as usize + lanes * self.layout.ring_bytes as usize;
+        // SAFETY: the range is that of the mapping. Where the kernel cannot do it, pages come when they are touched.
+        let _ = unsafe { rustix::mm::madvise(self.base.as_ptr().cast(), bytes, Advice::LinuxPopulateWrite) };
+    }
+
+    /// The same memory under another serial.
+    pub(crate) fn named(mut self, serial: u64) -> Memory {
+        self.serial = serial;
+        self.view().write_header(&self.layout, serial);
+        self
     }
 
     pub(crate) fn layout(&self) -> &Layout {

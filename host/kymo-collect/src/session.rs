@@ -17,7 +17,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::chunks::{Chunk, Chunks, RotateJob, RotatedPart, Rotation};
 use crate::clock::{Calibration, Source, choose};
 use crate::context::Contexts;
-use crate::control::{Changed, Control, Found, Offered, ToControl, View};
+use crate::control::{self, Changed, Control, Found, Offered, ToControl, View};
 use crate::drain::{Counters, Drain, Report, RingUse, ToDrain};
 use crate::kernel::{self, Kernel, KernelConfig, KernelPart, KernelWatch, Needs, ReadyWatch, Recording};
 use crate::metadata::{Metadata, datetime, environment, replace};
@@ -26,6 +26,7 @@ use crate::private::make_private_dir;
 use crate::runtime::RuntimeDir;
 use crate::scope::Scope;
 use crate::snapshot::{SnapshotDone, SnapshotRequest, Snapshots};
+use crate::spares::Spares;
 use crate::stream::Streams;
 use crate::summary::{SUMMARY_FILE, Summary};
 use crate::triggers::{Acted, Actor};
@@ -37,6 +38,9 @@ const FLIGHT_PRIORITY: u8 = 1;
 
 /// The control thread answers within this; it never waits for a program.
 const ANSWER_TIME: Duration = Duration::from_secs(30);
+
+/// The first program should not come before rings are ready for it.
+const SPARE_TIME: Duration = Duration::from_millis(100);
 
 /// The drain thread looks at its channel at every poll, but for snapshots; who asks for the status has a second.
 const LOOK_TIME: Duration = Duration::from_millis(200);
@@ -228,6 +232,7 @@ impl Session {
         let drain_wake = Arc::clone(&wake);
         let triggers = config.flight.then(|| config.triggers.clone());
         let watch_ends = triggers.as_ref().map(|_| mpsc::sync_channel::<Fired>(FIRED_MAX));
+        let mut spares = control::spare_layout(&config, source.0).and_then(Spares::new);
         thread::sleep(Calibration::FIRST.saturating_sub(calibration.age()));
         calibration.refine();
         let estimate = calibration.estimate();
@@ -274,7 +279,8 @@ impl Session {
         let frequency_hz = calibration.estimate().frequency_hz;
         let (to_control, requests) = mpsc::channel();
         let kernel_base = config.kernel_base.clone();
-        let control = Control::new(config, runtime, metadata, calibration, commands, requests, shared)?;
+        spares.iter_mut().for_each(|spares| spares.wait(SPARE_TIME));
+        let control = Control::new(config, runtime, metadata, calibration, commands, requests, spares, shared)?;
         let spawn = |name: &str| thread::Builder::new().name(name.to_owned());
         let drain = spawn("kymo-drain").spawn(move || drain.run()).map_err(Error::system("start a thread"))?;
         let control = spawn("kymo-control").spawn(move || control.run()).map_err(Error::system("start a thread"))?;

@@ -8,6 +8,7 @@ use kymo_abi::ring::Layout;
 use kymo_abi::wire::{Attached, ByeReason, DescEntry, Filter, FromCollector, FromProgram, Hello};
 use kymo_abi::{ABI_VERSION, Clock, Kind};
 
+use rustix::fd::OwnedFd;
 use rustix::time::ClockId;
 
 use super::{Channel, Control, PROCESSES_MAX};
@@ -16,6 +17,7 @@ use crate::drain::{Added, ToDrain};
 use crate::filters::Decision;
 use crate::memory::Memory;
 use crate::peer::{DESCS_BYTES_MAX, DESCS_MAX, Known, Peer};
+use crate::session::Config;
 use crate::summary::{Outcome, ProcessSummary, Unfiltered};
 
 /// CPUs that a program may claim to have: the C side's limit, less the spill lane.
@@ -226,6 +228,14 @@ impl Control {
         programs
     }
 
+    /// A memory that was made ready. Its pages count for our control group: only for programs that are in the same.
+    fn spare(&mut self, peer: &Peer, layout: &Layout, serial: u64) -> Option<(Memory, OwnedFd)> {
+        let spares = self.spares.as_mut().filter(|_| layout.kind == Kind::Rseq && peer.channel == Channel::Main)?;
+        let group = |pid: &str| std::fs::read(format!("/proc/{pid}/cgroup")).ok();
+        let is_ours = group(&peer.id.pid.to_string()).is_some_and(|theirs| group("self") == Some(theirs));
+        is_ours.then(|| spares.take(layout, serial))?
+    }
+
     /// Gives a program its memory. False when it had to be refused.
     fn attach(&mut self, peer: &mut Peer) -> bool {
         let (serial, layout) = match self.offer_memory(peer) {
@@ -264,7 +274,7 @@ impl Control {
         self.next_serial += 1;
         let (made_cycles, made_ns) = (self.calibration.source().read(), nanoseconds(ClockId::Monotonic));
         let created = match &self.config.ring_dir {
-            None => Memory::create(layout, serial),
+            None => self.spare(peer, &layout, serial).map_or_else(|| Memory::create(layout, serial), Ok),
             Some(dir) => Memory::create_in(dir, layout, serial),
         };
         let (memory, descriptor) = created.map_err(|error| format!("its ring memory could not be made: {error}"))?;
@@ -387,6 +397,17 @@ pub(super) fn why_unfiltered(error: u32) -> String {
         libc::EMSGSIZE => "the filter counts on longer records than the event has".to_owned(),
         error => std::io::Error::from_raw_os_error(error).to_string(),
     }
+}
+
+/// The layout that most programs of a session will have; none where memory cannot be made before it is known for whom.
+pub(crate) fn spare_layout(config: &Config, clock: Clock) -> Option<Layout> {
+    let possible = std::fs::read_to_string("/sys/devices/system/cpu/possible").ok()?;
+    let last: u32 = possible.trim().rsplit(['-', ',']).next()?.parse().ok()?;
+    let ring_bytes = Channel::Main.ring_bytes(config.ring_bytes);
+    let layout = Layout::new(Kind::Rseq, clock, last.checked_add(2)?, ring_bytes, PAGE_BYTES_MAX).ok()?;
+    let layout = if config.flight { layout.overwriting(PAGE_BYTES_MAX).ok()? } else { layout };
+    let is_within = u64::from(last + 1) * u64::from(ring_bytes) <= config.memory_bytes_max;
+    (config.ring_dir.is_none() && is_within).then_some(layout)
 }
 
 /// Why this program and this collector do not fit, if so.
