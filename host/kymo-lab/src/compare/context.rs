@@ -34,8 +34,8 @@ pub struct Merged {
     pub b: usize,
 }
 
-/// Keys of which no run of one group has a value that a run of the other has. Numbers that vary within a group (load,
-/// steal) are left out: they differ always.
+/// Keys of which no run of one group has a value that a run of the other has. What varies within a group (load, steal)
+/// is left out: it differs always.
 pub(super) fn environment(a: &[Record], b: &[Record]) -> Vec<Difference> {
     let all = |records: &[Record]| -> Vec<BTreeMap<String, Value>> {
         records.iter().map(|record| flat(&record.environment)).collect()
@@ -48,7 +48,7 @@ fn differences(a: &[BTreeMap<String, Value>], b: &[BTreeMap<String, Value>]) -> 
     let mut found = Vec::new();
     for key in keys {
         let (of_a, of_b) = (values(a, key), values(b, key));
-        let varies = |values: &[Value]| values.len() > 1 && values.iter().any(Value::is_number);
+        let varies = |values: &[Value]| values.len() > 2 || (values.len() > 1 && values.iter().any(Value::is_number));
         if varies(&of_a) || varies(&of_b) || of_a.iter().any(|value| of_b.contains(value)) {
             continue;
         }

@@ -217,6 +217,7 @@ fn what_differs_beside_the_numbers_is_said() {
                 "load".to_owned(),
                 serde_json::json!(at as f64 + if governor == "powersave" { 0.5 } else { 0.0 }),
             );
+            run.environment.insert("average".to_owned(), serde_json::json!(format!("{governor} {at}")));
             run.options.insert("priority".to_owned(), serde_json::json!(if governor == "powersave" { 80 } else { 90 }));
         }
     }

@@ -14,6 +14,10 @@ pub const SIZE: (f64, f64) = (760.0, 330.0);
 const FIELD: (f64, f64, f64, f64) = (64.0, 34.0, 690.0, 262.0);
 /// Columns of a histogram.
 const COLUMNS: usize = 240;
+/// Characters of a title that have room, and of the name of a curve.
+const TITLE_MAX: usize = 44;
+/// The latter.
+const LABEL_MAX: usize = 24;
 /// Curves that are named below a chart.
 const NAMED: usize = 8;
 /// Curves that are drawn thinner from this many on.
@@ -236,7 +240,8 @@ pub fn spikes(title: &str, curves: &[Curve]) -> Option<Drawing> {
 fn frame(title: &str, x: Scale, y: Scale, of_y: &dyn Fn(f64) -> String, x_name: &str, y_name: &str) -> Drawing {
     let (left, top, right, bottom) = FIELD;
     let mut chart = Drawing::default();
-    chart.text((left, 18.0), Anchor::Start, "head", title);
+    let title: String = title.chars().take(TITLE_MAX).collect();
+    chart.text((left, 18.0), Anchor::Start, "head", &title);
     chart.text((right, 18.0), Anchor::End, "faint", &format!("{y_name}; {x_name}"));
     for tick in y.ticks() {
         let at = y.at(tick);
@@ -277,14 +282,15 @@ fn names(chart: &mut Drawing, curves: &[Curve]) {
         if named.contains(&curve.colour) {
             continue;
         }
-        if named.len() == NAMED {
+        let label: String = curve.label.chars().take(LABEL_MAX).collect();
+        let end = x + 14.0 + 7.0 * label.chars().count() as f64;
+        if named.len() == NAMED || end > SIZE.0 - 30.0 {
             chart.text((x, SIZE.1 - 28.0), Anchor::Start, "faint", "...");
             break;
         }
         named.push(curve.colour);
-        let label: String = curve.label.chars().take(24).collect();
         chart.text((x, SIZE.1 - 28.0), Anchor::Start, &colour(curve.colour), &label);
-        x += 14.0 + 7.0 * label.chars().count() as f64;
+        x = end;
     }
 }
 

@@ -73,7 +73,7 @@ pub fn word(outcome: Outcome) -> &'static str {
 fn caveat(merged: &Merged, runs: [usize; 2]) -> String {
     let severity = format!("{:?}", merged.caveat.severity).to_lowercase();
     let all = [merged.a, merged.b] == runs;
-    let which = if all { String::new() } else { format!(" ({} runs of A, {} of B)", merged.a, merged.b) };
+    let which = if all { String::new() } else { format!(" (runs: {} of A, {} of B)", merged.a, merged.b) };
     let (text, next) = (plain(&merged.caveat.text), plain(&merged.caveat.next));
     format!("{severity}: {text} [{}]{which}: {next}", plain(&merged.caveat.id))
 }
