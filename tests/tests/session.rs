@@ -54,12 +54,13 @@ fn table(lab: &Lab, name: &str, rows: &[(&[&str], i32, &str)]) {
     }
 }
 
-const VERBS: [&[&str]; 7] = [
+const VERBS: [&[&str]; 8] = [
     &["status", "NAME"],
     &["enable", "NAME", "a:*"],
     &["disable", "NAME", "a:*"],
     &["add", "NAME", "--ring-size", "64K"],
     &["snapshot", "NAME"],
+    &["rotate", "NAME"],
     &["save", "NAME"],
     &["stop", "NAME"],
 ];
@@ -86,6 +87,7 @@ fn every_verb_in_every_state() {
             (&["add", "NAME", "--ring-size", "64K"], 0, "keep theirs"),
             (&["add", "NAME", "--ring-size", "2G"], 2, "between 4K and 1G"),
             (&["snapshot", "NAME"], 2, "--flight"),
+            (&["rotate", "NAME"], 0, "chunk 1 is closed"),
             (&["save", "NAME"], 0, "ring-size = \"64K\""),
             (&["start", "NAME"], 2, "runs already (collector: process"),
             (&["stop", "NAME"], 0, "nothing was lost"),
