@@ -67,8 +67,30 @@ fn findings_name_what_the_program_did() {
         assert!(wait["value"].as_u64().unwrap() >= MS, "{waits}");
         assert_eq!(wait["cpu"], 0, "{wait}");
     }
+    critical(&lab, trace, value);
     let text = lab.kymo(&["latency", trace, "--what", "futex", "--utc", "--worst", "500"]).expect(0).stdout;
     assert!(text.contains("waiter[") && text.contains("released by owner["), "{text}");
+}
+
+/// The path of the wait for the mutex goes through its owner, down to the timer that ended the owner's sleep.
+#[track_caller]
+fn critical(lab: &Lab, trace: &str, wait_ns: u64) {
+    let path = ask(lab, &["critical", trace, "--thread", "waiter", "--worst", "futex", "--json"]);
+    let steps = path["steps"].as_array().unwrap();
+    let ns = |step: &Value| step["to"].as_u64().unwrap() - step["from"].as_u64().unwrap();
+    assert_eq!(steps.iter().map(ns).sum::<u64>(), wait_ns, "{path}");
+    let slept =
+        |step: &&Value| step["name"] == "owner" && step["text"].as_str().unwrap().contains("in clock_nanosleep");
+    let sleep = steps.iter().find(slept).unwrap_or_else(|| panic!("no sleep of the owner in {path}"));
+    assert!(ns(sleep) >= 30 * MS && sleep["depth"] == 1 && sleep["act"] == "blocked", "{path}");
+    assert!(
+        sleep["text"].as_str().unwrap().contains("woken by hrtimer")
+            || sleep["text"].as_str().unwrap().contains("local_timer"),
+        "{path}"
+    );
+    let parts = path["budget"].as_array().unwrap();
+    assert_eq!(parts.iter().map(|part| part["ns"].as_u64().unwrap()).sum::<u64>(), wait_ns, "{path}");
+    assert!(parts[0]["part"].as_str().unwrap().contains("blocked in futex, woken by owner["), "{path}");
 }
 
 #[test]

@@ -71,7 +71,7 @@ impl std::fmt::Display for Interrupt {
 pub enum Leaves {
     /// It could go on, and was preempted.
     Preempted,
-    /// It could go on: it gave way, or an older kernel does not tell preemption.
+    /// It could go on: it gave way, or was preempted on its way back to user space, or an older kernel does not tell.
     GaveWay,
     /// It sleeps; the kernel's letter for how.
     Asleep(u8),

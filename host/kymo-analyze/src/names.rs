@@ -237,14 +237,9 @@ impl Vocabulary {
         }
     }
 
-    /// Whether it is the futex call, of which the first argument is an address and the second what is done with it.
-    pub fn is_futex(&self, call: CallId) -> bool {
-        self.call_name(call) == "futex"
-    }
-
-    /// The futex call, where the trace has it.
-    pub fn futex(&self) -> Option<CallId> {
-        self.by_name.get("futex").copied()
+    /// A system call of that name, where the trace has it.
+    pub fn call_id(&self, name: &str) -> Option<CallId> {
+        self.by_name.get(name).copied()
     }
 
     fn by_pattern(&mut self, system: &str, bare: &str, class: &Class) -> Option<Plan> {

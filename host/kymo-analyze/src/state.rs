@@ -29,6 +29,7 @@ const CPUS_MAX: u32 = 8192;
 pub struct State {
     facts: Facts,
     futex: Option<CallId>,
+    sched_yield: Option<CallId>,
     /// Newest time, ns.
     now: i64,
     has_begun: bool,
@@ -45,7 +46,8 @@ impl State {
     pub fn new(vocabulary: &Vocabulary) -> State {
         State {
             facts: vocabulary.facts(),
-            futex: vocabulary.futex(),
+            futex: vocabulary.call_id("futex"),
+            sched_yield: vocabulary.call_id("sched_yield"),
             now: i64::MIN,
             has_begun: false,
             cpus: Vec::new(),

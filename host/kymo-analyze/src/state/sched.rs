@@ -115,7 +115,11 @@ impl State {
         let (before, woken) = (thread.doing, thread.woken.take());
         let doing = match switch.leaves {
             Leaves::Preempted => Doing::Runnable { why: Ready::Preempted { by: switch.next }, cpu: Some(cpu) },
-            Leaves::GaveWay => Doing::Runnable { why: Ready::GaveWay { to: switch.next }, cpu: Some(cpu) },
+            // Also what is preempted on its way back to user space leaves with 0.
+            Leaves::GaveWay if thread.call.is_some_and(|call| Some(call.call) == self.sched_yield) => {
+                Doing::Runnable { why: Ready::GaveWay { to: switch.next }, cpu: Some(cpu) }
+            }
+            Leaves::GaveWay => Doing::Runnable { why: Ready::Preempted { by: switch.next }, cpu: Some(cpu) },
             Leaves::Ended => Doing::Ended,
             Leaves::Asleep(state) => {
                 if let Some(call) = &mut thread.call {

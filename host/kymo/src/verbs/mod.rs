@@ -2,6 +2,7 @@
 
 pub mod analyze;
 pub mod compare;
+pub mod critical;
 pub mod docs;
 pub mod doctor;
 pub mod import;

@@ -1,0 +1,185 @@
+//! `kymo critical`: what a thread waited for, across threads and CPUs, and what that time was made of.
+
+mod json;
+mod text;
+mod when;
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail};
+use kymo_analyze::{CpuSpan, Event, Head, History, Latency, Options, Path, SPANS_MAX, Sample, Share, Sink, State};
+use kymo_analyze::{Thread, ThreadSpan, What};
+use kymo_ctf::read::Reader;
+
+use super::analyze::feed::{Classes, Input, Visit, walk};
+use super::analyze::show::Times;
+use when::When;
+
+/// Show what a thread waited for, across threads and CPUs, to the root
+///
+/// While the thread runs or waits for a CPU, the step is its own. Where it was blocked, the path goes on with the thread that woke it,
+/// and so on, until it comes to one that ran, or to an interrupt, timer or softirq. Below it stands what the time was made of. Needs the
+/// scheduler's events; with interrupts and system calls it tells more: kymo record -k sched,irq,syscalls.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Examples:\n  kymo critical t --thread waiter                all of a thread's time in the trace\n  \
+    kymo critical t --worst futex                  the longest futex wait of all threads\n  \
+    kymo critical t --thread audio --worst wakeup  the latest wake-up of one\n  \
+    kymo critical t --thread 1234 --from +1.5s --to +1.51s\n\n\
+    Exit status: 0 fine, 1 the trace was damaged (what could be read was used), 2 it cannot be opened, or has no such thread."
+)]
+pub struct Args {
+    /// Trace directories; several are merged by time
+    #[arg(required = true, value_name = "DIR")]
+    dirs: Vec<PathBuf>,
+    /// The thread: its number, or its name
+    #[arg(long, value_name = "TID|NAME", required_unless_present = "worst")]
+    thread: Option<String>,
+    /// The stretch is the worst of these: wakeup, runqueue, syscall, futex
+    #[arg(long, value_name = "WHAT", value_parser = ["wakeup", "runqueue", "syscall", "futex"], conflicts_with_all = ["from", "to"])]
+    worst: Option<String>,
+    /// From this time on: +1.5s from the begin of the trace, or ns since 1970 as --json tells them [default: the begin]
+    #[arg(long, value_name = "TIME", value_parser = when::parse)]
+    from: Option<When>,
+    /// Up to this time [default: the end]
+    #[arg(long, value_name = "TIME", value_parser = when::parse)]
+    to: Option<When>,
+    /// One JSON document
+    #[arg(long)]
+    json: bool,
+    /// Times of day in UTC; otherwise in the local time zone
+    #[arg(long)]
+    utc: bool,
+}
+
+/// The first pass: which thread, and where its stretch is.
+struct Search {
+    thread: Option<String>,
+    /// Threads that go by that name, in the order in which they were met.
+    tids: Vec<i32>,
+    latency: Latency,
+}
+
+impl Search {
+    fn is_wanted(&self, thread: &Thread) -> bool {
+        let Some(wanted) = &self.thread else { return true };
+        wanted.parse() == Ok(thread.tid) || thread.name.as_str() == wanted
+    }
+}
+
+impl Visit for Search {}
+
+impl Sink for Search {
+    fn event(&mut self, head: &Head, event: &Event, state: &State) {
+        self.latency.event(head, event, state);
+    }
+
+    fn thread(&mut self, span: &ThreadSpan, thread: &Thread) {
+        if self.is_wanted(thread) {
+            if self.thread.is_some() && !self.tids.contains(&thread.tid) {
+                self.tids.push(thread.tid);
+            }
+            self.latency.thread(span, thread);
+        }
+    }
+
+    fn call(&mut self, span: &kymo_analyze::CallSpan, thread: &Thread) {
+        if self.is_wanted(thread) {
+            self.latency.call(span, thread);
+        }
+    }
+}
+
+/// The second pass: all spans of the stretch.
+struct Keep(History);
+
+impl Visit for Keep {}
+
+impl Sink for Keep {
+    fn thread(&mut self, span: &ThreadSpan, thread: &Thread) {
+        Sink::thread(&mut self.0, span, thread);
+    }
+
+    fn cpu(&mut self, span: &CpuSpan) {
+        Sink::cpu(&mut self.0, span);
+    }
+}
+
+/// A thread, and a stretch of its time.
+#[derive(Clone, Copy)]
+struct Stretch {
+    tid: i32,
+    from: i64,
+    to: i64,
+}
+
+/// What was found.
+struct Found<'a> {
+    stretch: Stretch,
+    path: Path,
+    budget: Vec<Share>,
+    history: &'a History,
+    classes: &'a Classes,
+    lost: (u64, u64),
+}
+
+/// Runs the verb.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let input = Input::open(&args.dirs)?;
+    let classes = Classes::new(&input.traces);
+    if !classes.vocabulary.facts().switches {
+        bail!("the trace has no sched_switch: record with -k sched,irq,syscalls");
+    }
+    let stretch = find(&input, &classes, &args)?;
+    let mut keep = Keep(History::new(stretch.from, stretch.to, SPANS_MAX));
+    let mut reader = Reader::new(&input.traces);
+    let (_, totals) = walk(&mut reader, &classes, &mut keep);
+    let Stretch { tid, from, to } = stretch;
+    let (path, budget) = (keep.0.critical(tid, from, to), keep.0.budget(tid, from, to));
+    let found = Found { stretch, path, budget, history: &keep.0, classes: &classes, lost: totals.lost };
+    let text = match args.json {
+        true => json::document(&found) + "\n",
+        false => text::report(&found, &Times::new(&input.traces, args.utc)),
+    };
+    std::io::stdout().lock().write_all(text.as_bytes()).context("cannot write to standard output")?;
+    if let Some(full) = keep.0.full_from() {
+        eprintln!(
+            "kymo: more than {SPANS_MAX} spans in that stretch: from {full} on the path is not known; choose a shorter one"
+        );
+    }
+    Ok(super::analyze::damage(&input, &reader))
+}
+
+fn find(input: &Input, classes: &Classes, args: &Args) -> anyhow::Result<Stretch> {
+    let kind = |name: &String| What::ALL.iter().find(|(_, known)| known == name).map(|(what, _)| *what);
+    let what: Vec<What> = args.worst.iter().filter_map(kind).collect();
+    let latency = Latency::new(Options { what, worst_max: 1, ..Options::default() });
+    let mut search = Search { thread: args.thread.clone(), tids: Vec::new(), latency };
+    let (_, totals) = walk(&mut Reader::new(&input.traces), classes, &mut search);
+    let (first, last) = totals.span.context("the trace has no records")?;
+    if args.worst.is_some() {
+        let all = search.latency.series();
+        let worst: Option<&Sample> =
+            all.iter().filter_map(|(_, series)| series.worst.first()).max_by_key(|s| s.value_ns);
+        let worst = worst.context("there is no such wait in the trace (of that thread)")?;
+        let tid = worst.tid.context("the thread of the worst one is not known")?;
+        return Ok(Stretch { tid, from: worst.from, to: worst.to });
+    }
+    let name = args.thread.as_deref().unwrap_or_default();
+    let tid = match search.tids[..] {
+        [tid] => tid,
+        [] => bail!("no thread {name:?} in the trace; `kymo stats --by thread` lists them"),
+        [..] => {
+            let tids: Vec<String> = search.tids.iter().take(20).map(i32::to_string).collect();
+            bail!("{} threads are called {name:?}: choose one by its number: {}", search.tids.len(), tids.join(", "))
+        }
+    };
+    let from = args.from.map_or(first, |when| when.from(first)).max(first);
+    let to = args.to.map_or(last, |when| when.from(first)).min(last);
+    if from >= to {
+        bail!("--from is not before --to within the trace, which goes from {first} to {last}");
+    }
+    Ok(Stretch { tid, from, to })
+}

@@ -1,0 +1,47 @@
+//! A critical path as one JSON document. Times are ns since 1970 (or of the trace's clock).
+
+use kymo_analyze::{Act, Share, Step};
+use serde_json::{Value, json};
+
+use super::Found;
+use super::text::{act, part};
+
+/// The document.
+pub fn document(found: &Found<'_>) -> String {
+    let stretch = found.stretch;
+    let document = json!({
+        "schema": "kymo-critical-1",
+        "tid": stretch.tid,
+        "name": found.history.name(stretch.tid),
+        "from": stretch.from,
+        "to": stretch.to,
+        "cut": found.path.is_cut,
+        "lost": { "records": found.lost.0, "places": found.lost.1 },
+        "steps": found.path.steps.iter().map(|item| step(found, item)).collect::<Vec<_>>(),
+        "budget": found.budget.iter().map(|item| share(found, item)).collect::<Vec<_>>(),
+    });
+    document.to_string()
+}
+
+fn step(found: &Found<'_>, step: &Step) -> Value {
+    let kind = match step.act {
+        Act::Runs { .. } => "runs",
+        Act::Waits { .. } => "waits",
+        Act::Blocked { .. } => "blocked",
+        Act::Unknown => "unknown",
+    };
+    json!({
+        "from": step.from,
+        "to": step.to,
+        "tid": step.tid,
+        "name": found.history.name(step.tid),
+        "depth": step.depth,
+        "act": kind,
+        "text": act(found, step.act),
+        "doubt": step.doubt,
+    })
+}
+
+fn share(found: &Found<'_>, share: &Share) -> Value {
+    json!({ "ns": share.ns, "pieces": share.pieces, "part": part(found, share.part), "doubt": share.doubt })
+}
