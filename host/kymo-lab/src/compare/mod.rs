@@ -250,7 +250,7 @@ fn compare_test(test: &str, a: &[&Record], b: &[&Record], level: f64, options: C
     if enough && blocked == Some(true) {
         let text = format!("{test}: all runs of one group were made before those of the other");
         let next = "a drift of the machine looks like a difference: run them alternately, A B B A";
-        let caveat = caveat("not-interleaved", Severity::Medium, text, next);
+        let caveat = caveat("not-interleaved", Severity::High, text, next);
         to.caveats.push(Merged { caveat, a: a.len(), b: b.len() });
     }
     let mut metrics = Vec::new();
