@@ -1,6 +1,8 @@
 //! `kymo doctor --prove ID`: is it this setting? Short runs with the setting as it is (A) and as it is wanted (B), interleaved, compared
 //! as spec/lab.md 5 says. Each change is in an undo file before it is made, and taken back after its run.
 
+use std::fs::File;
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
@@ -27,7 +29,11 @@ struct Knob {
 const WAKEUP: &[&str] = &["wakeup", "--json", "--best-effort", "-i", "500us", "-d", "2s"];
 const BUSY: &[&str] = &["npt", "--json", "--best-effort", "-d", "2s"];
 
-const KNOBS: [Knob; 13] = [
+/// A bound on idle states holds for as long as this file is open, and so ends with us whatever happens.
+const IDLE_BOUND: &str = "/dev/cpu_dma_latency";
+
+const KNOBS: [Knob; 14] = [
+    Knob { id: "deep-idle", paths: &[IDLE_BOUND], wanted: "0", test: WAKEUP },
     Knob { id: "rt-throttling", paths: &["/proc/sys/kernel/sched_rt_runtime_us"], wanted: "-1", test: BUSY },
     Knob { id: "fair-server", paths: &["/sys/kernel/debug/sched/fair_server/*/runtime"], wanted: "0", test: BUSY },
     Knob { id: "lockup-detector", paths: &["/proc/sys/kernel/watchdog"], wanted: "0", test: WAKEUP },
@@ -143,6 +149,12 @@ fn expand(machine: &Machine, path: &str) -> Vec<PathBuf> {
 
 /// One run with the setting as wanted. It is back when this returns, whatever comes of the run.
 fn flipped(knob: &Knob, files: &[PathBuf], question: &Question<'_>, limits: &Limits) -> anyhow::Result<Record> {
+    if knob.paths == [IDLE_BOUND] {
+        let mut bound =
+            File::options().write(true).open(IDLE_BOUND).with_context(|| format!("cannot open {IDLE_BOUND}"))?;
+        bound.write_all(&0i32.to_ne_bytes()).with_context(|| format!("cannot write {IDLE_BOUND}"))?;
+        return measure(knob, question, limits);
+    }
     let runtime = kymo_collect::RuntimeDir::own()?;
     let mut undo = Undo::begin(runtime.path(), "prove").context("cannot keep a record of what is to be restored")?;
     let written = files
