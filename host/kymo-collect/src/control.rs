@@ -117,7 +117,7 @@ pub(crate) struct Control {
     counters: Arc<Counters>,
     programs: Arc<AtomicU64>,
     /// A memory that is ready for the next program.
-    spares: Option<Spares>,
+    pub spares: Option<Spares>,
     memory_used: u64,
     memory_used_max: u64,
     next_serial: u64,
@@ -143,7 +143,6 @@ impl Control {
         calibration: Calibration,
         commands: Sender<ToDrain>,
         requests: Receiver<ToControl>,
-        spares: Option<Spares>,
         (wake, stop, counters, programs): Shared,
     ) -> Result<Control, Error> {
         let nonce = calibration.start_cycles().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
@@ -191,7 +190,7 @@ impl Control {
             discovery.own().rename(&format!(".{name}"), name).map_err(Error::file("make socket", path))?;
         }
         Ok(Control {
-            spares,
+            spares: None,
             memory_used: 0,
             memory_used_max: 0,
             next_serial: nonce << 32 | 1,

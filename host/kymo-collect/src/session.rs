@@ -280,7 +280,8 @@ impl Session {
         let (to_control, requests) = mpsc::channel();
         let kernel_base = config.kernel_base.clone();
         spares.iter_mut().for_each(|spares| spares.wait(SPARE_TIME));
-        let control = Control::new(config, runtime, metadata, calibration, commands, requests, spares, shared)?;
+        let mut control = Control::new(config, runtime, metadata, calibration, commands, requests, shared)?;
+        control.spares = spares;
         let spawn = |name: &str| thread::Builder::new().name(name.to_owned());
         let drain = spawn("kymo-drain").spawn(move || drain.run()).map_err(Error::system("start a thread"))?;
         let control = spawn("kymo-control").spawn(move || control.run()).map_err(Error::system("start a thread"))?;
