@@ -107,12 +107,12 @@ mod tests {
         let mut record = Record::new("kymo", "wakeup");
         let mut series = Series::new("a");
         (0..1000u64).for_each(|value| series.histogram.record(value));
-        (series.count, series.max) = (1000, Some(999));
+        (series.count, series.min, series.max) = (1000, Some(0), Some(999));
         record.series.push(series);
         let lines = text(&record);
         let cells: Vec<&str> = lines[2].split_ascii_whitespace().collect();
         // a any 1000 | min | mean, not in the record | p50 | p99 | p99.9 | max
-        assert_eq!(cells[3..], ["0", "ns", "-", "500", "ns", "991", "ns", "-", "999", "ns", "0"], "{lines:#?}");
+        assert_eq!(cells[3..], ["0", "ns", "-", "498", "ns", "990", "ns", "-", "999", "ns", "0"], "{lines:#?}");
         assert!(lines.iter().any(|line| line.contains('\u{2588}')), "a picture: {lines:#?}");
     }
 }
