@@ -48,17 +48,5 @@ static void *body(struct worker *self)
 
 void test_npt(const struct options *options)
 {
-	static struct worker workers[THREADS_MAX];
-	unsigned count = options->cpu_count ? options->cpu_count : 1;
-
-	for (unsigned i = 0; i < count; i++) {
-		int cpu = options->cpu_count ? options->cpus[i] : -1;
-
-		workers[i] = (struct worker){ .options = options,
-					      .number = i,
-					      .cpu = cpu,
-					      .series = series_new("loop", cpu),
-					      .body = body };
-	}
-	run_workers(workers, count);
+	run_on_each_cpu(options, "loop", body);
 }

@@ -30,20 +30,6 @@ static _Alignas(64) uint32_t round_of[3]; /* what each was started for */
 static volatile bool middle_is_done;
 static uint64_t behind_middle;
 
-static bool goes_on(const struct options *options, uint64_t round, uint64_t end_ns)
-{
-	return !probe_stop && monotonic_ns() < end_ns &&
-	       (!options->count || round < options->count + options->warmup);
-}
-
-static void work(uint64_t ns)
-{
-	uint64_t end = clock_cycles() + (uint64_t)((double)ns * clock_cycles_per_ns);
-
-	while (clock_cycles() < end)
-		;
-}
-
 static void start_one(int who)
 {
 	__atomic_add_fetch(&round_of[who], 1, __ATOMIC_RELEASE);
@@ -62,15 +48,15 @@ static void drive(struct worker *self)
 	const struct options *options = self->options;
 	uint64_t end_ns = options->duration_ns ? monotonic_ns() + options->duration_ns : UINT64_MAX;
 
-	for (uint64_t round = 0; goes_on(options, round, end_ns); round++) {
+	for (uint64_t round = 0; rounds_go_on(options, round, end_ns); round++) {
 		const struct timespec pause = { 0, (long)options->interval_ns };
 
 		middle_is_done = false;
 		pthread_mutex_lock(&lock);
-		work(options->hold_ns / 2);
+		busy_for(options->hold_ns / 2);
 		start_one(HIGH);
 		start_one(MIDDLE);
-		work(options->hold_ns / 2);
+		busy_for(options->hold_ns / 2);
 		pthread_mutex_unlock(&lock);
 		nanosleep(&pause, NULL);
 	}
@@ -96,7 +82,7 @@ static void *body(struct worker *self)
 		if (probe_stop)
 			break;
 		if (self->number == MIDDLE) {
-			work(options->hold_ns * MIDDLE_FACTOR);
+			busy_for(options->hold_ns * MIDDLE_FACTOR);
 			middle_is_done = true;
 			continue;
 		}

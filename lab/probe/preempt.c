@@ -30,20 +30,6 @@ static struct level levels[LEVELS_MAX];
 static uint64_t out_of_order;
 static struct series *returns; /* from the higher one's end to the lower one's next reading */
 
-static bool goes_on(const struct options *options, uint64_t round, uint64_t end_ns)
-{
-	return !probe_stop && monotonic_ns() < end_ns &&
-	       (!options->count || round < options->count + options->warmup);
-}
-
-static void work(uint64_t ns)
-{
-	uint64_t end = clock_cycles() + (uint64_t)((double)ns * clock_cycles_per_ns);
-
-	while (clock_cycles() < end)
-		;
-}
-
 static void wake(unsigned number)
 {
 	struct level *level = &levels[number];
@@ -60,7 +46,7 @@ static void turn(struct worker *self, uint64_t round)
 	unsigned number = self->number, last = self->options->levels - 1;
 	uint64_t half_ns = self->options->hold_ns / 2;
 
-	work(half_ns);
+	busy_for(half_ns);
 	if (number < last) {
 		uint64_t back, done;
 
@@ -74,7 +60,7 @@ static void turn(struct worker *self, uint64_t round)
 				series_add(returns, clock_ns_of(back - done), back);
 		}
 	}
-	work(half_ns);
+	busy_for(half_ns);
 }
 
 static void *body(struct worker *self)
@@ -89,7 +75,7 @@ static void *body(struct worker *self)
 	wait_for_go(self);
 	end_ns = options->duration_ns ? monotonic_ns() + options->duration_ns : UINT64_MAX;
 	if (!self->number) {
-		for (uint64_t round = 0; goes_on(options, round, end_ns); round++) {
+		for (uint64_t round = 0; rounds_go_on(options, round, end_ns); round++) {
 			const struct timespec pause = { 0, (long)options->interval_ns };
 
 			turn(self, round);

@@ -267,3 +267,35 @@ void run_workers(struct worker *workers, unsigned count)
 		if (workers[i].series)
 			series_say(workers[i].series, workers[i].tid);
 }
+
+void run_on_each_cpu(const struct options *options, const char *name,
+		     void *(*body)(struct worker *self))
+{
+	static struct worker workers[THREADS_MAX];
+	unsigned count = options->cpu_count ? options->cpu_count : 1;
+
+	for (unsigned i = 0; i < count; i++) {
+		int cpu = options->cpu_count ? options->cpus[i] : -1;
+
+		workers[i] = (struct worker){ .options = options,
+					      .number = i,
+					      .cpu = cpu,
+					      .series = series_new(name, cpu),
+					      .body = body };
+	}
+	run_workers(workers, count);
+}
+
+bool rounds_go_on(const struct options *options, uint64_t round, uint64_t end_ns)
+{
+	return !probe_stop && monotonic_ns() < end_ns &&
+	       (!options->count || round < options->count + options->warmup);
+}
+
+void busy_for(uint64_t ns)
+{
+	uint64_t end = clock_cycles() + (uint64_t)((double)ns * clock_cycles_per_ns);
+
+	while (clock_cycles() < end)
+		;
+}

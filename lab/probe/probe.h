@@ -105,6 +105,16 @@ void run_workers(struct worker *workers, unsigned count);
 /* Between ready and go; returns when all may begin. */
 void wait_for_go(struct worker *self);
 
+/* A worker on each CPU that was asked for, or one anywhere, each with a series of this name. */
+void run_on_each_cpu(const struct options *options, const char *name,
+		     void *(*body)(struct worker *self));
+
+/* For tests in rounds: whether one more is wanted. */
+bool rounds_go_on(const struct options *options, uint64_t round, uint64_t end_ns);
+
+/* Keeps the CPU busy. */
+void busy_for(uint64_t ns);
+
 void floor_measure(double *clock_read_ns, double *loop_ns);
 
 /* The tests. */
