@@ -152,7 +152,7 @@ impl Sink for All {
     }
 
     fn interrupt(&mut self, span: &kymo_analyze::InterruptSpan, _: kymo_analyze::Threads<'_>) {
-        assert!(span.from <= span.to && span.away_ns <= span.to - span.from, "{span:?}");
+        assert!(span.from <= span.to && span.away_ns <= span.to.saturating_sub(span.from), "{span:?}");
         self.others.push(format!("{span:?}"));
     }
 
