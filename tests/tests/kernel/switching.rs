@@ -159,18 +159,26 @@ fn a_session_answers_while_a_snapshot_is_taken() {
     let mut calls = counter(&lab, 4_000_000);
     calls.say("go");
     calls.wait().expect(0);
-    session(&lab, &["snapshot", "slow", "--reason", "large"]).expect(0);
     let mut answers = 0;
-    loop {
-        let list = session(&lab, &["list"]).expect(0).stdout;
-        assert!(list.contains("flight"), "{list}");
-        let status = running.ask(&["status"]);
-        if status["snapshots"] == 1 {
+    // A machine may be faster than the first question, once.
+    for snapshots in 1..=5 {
+        session(&lab, &["snapshot", "slow", "--reason", "large"]).expect(0);
+        loop {
+            let list = session(&lab, &["list"]).expect(0).stdout;
+            assert!(list.contains("flight"), "{list}");
+            let status = running.ask(&["status"]);
+            if status["snapshots"] == snapshots {
+                break;
+            }
+            assert!(status["snapshot_error"].is_null(), "{status}");
+            answers += 1;
+        }
+        if answers > 0 {
             break;
         }
-        assert!(status["snapshot_error"].is_null(), "{status}");
-        answers += 1;
     }
-    assert!(answers > 0, "the snapshot was faster than the first question: the test says nothing");
+    if answers == 0 {
+        kymo_tests::skip("switching_slow", "five snapshots were each faster than a question: the test says nothing");
+    }
     running.ask(&["stop"]);
 }
