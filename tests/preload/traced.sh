@@ -84,7 +84,7 @@ have gcc gcc as ld && RING=4M traced "gcc: cc1, as, ld" "libc:malloc>=1000 libc:
 	gcc -O2 "$here/hold.c" -o "$work/compiled" -pthread
 have git git && RING=4M traced "git log" "libc:malloc>=100" git -C "$here" log -n 20 --stat --format=%H
 have perl perl && traced "perl" "blocks libc:malloc>=100" perl -e 'my %h; $h{$_ % 97} .= "x$_" for 1 .. 20000; print length join("", values %h)'
-have node node && traced "node" "blocks exclusion waits libc:malloc>=1000 pthread:mutex_lock>=100" node -e '
+have node node && RING=128M traced "node" "blocks exclusion waits libc:malloc>=1000 pthread:mutex_lock>=100" node -e '
 	console.log([...Array(1e4).keys()].map(String).join("").length);'
 have sqlite sqlite3 && traced "sqlite3" "blocks exclusion libc:malloc>=50" sqlite3 :memory: \
 	'with recursive n(i) as (select 1 union all select i + 1 from n where i < 1000) select sum(i), max(hex(i)) from n;'
