@@ -2,6 +2,8 @@
 //!
 //! It talks to no program and waits for none. Programs come and go through a channel from the control thread.
 
+mod freeze;
+
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError};
@@ -15,14 +17,12 @@ use serde::Serialize;
 
 use crate::chunks::{RotateJob, RotatedPart};
 use crate::clock::{Source, nanoseconds};
-use crate::flight::Intact;
 use crate::kernel::Queue;
 use crate::lane::{Lane, Pass, Program};
 use crate::memory::Memory;
 use crate::pace::{self, Pace};
-use crate::priority;
 use crate::running::Running;
-use crate::snapshot::{SnapshotJob, SnapshotPart};
+use crate::snapshot::SnapshotJob;
 use crate::stream::{Class, Packet, Stream, Streams};
 use crate::summary::{Damage, Loss, Lost};
 use crate::watch::{Found, Origin, Watch};
@@ -35,10 +35,6 @@ const FLIGHT_POLL: Duration = Duration::from_millis(100);
 const ENDED_MAX: usize = 8;
 /// Marks that a flight recorder keeps.
 const MARKS_MAX: usize = 1000;
-/// Bytes that are copied of a flight recorder's rings before the copies are written.
-const FROZEN_BYTES_MAX: usize = 512 << 20;
-/// Memory of copies that is kept for the next snapshot.
-const KEPT_BYTES_MAX: usize = 64 << 20;
 /// Rings in an answer to a look.
 const RING_USE_MAX: usize = 4096;
 /// Entries of the report's list of damage.
@@ -403,25 +399,6 @@ impl Drain {
         }
     }
 
-    /// Writes what the rings hold, those of programs that have ended too, into a directory of its own.
-    fn snapshot(&mut self, job: &SnapshotJob) -> SnapshotPart {
-        let mut streams = self.report.streams.sibling(&job.dir);
-        let mut part = SnapshotPart { rare: self.flush_rare(), ..SnapshotPart::default() };
-        let rare = self.running.iter().filter(|running| !running.is_overwritten());
-        part.records = self.rare_ended + rare.flat_map(|running| &running.lanes).map(|lane| lane.records).sum::<u64>();
-        self.freeze(job.since, &mut streams, &mut part);
-        let mut slot = None;
-        for (time, bytes) in self.recent_marks.iter().filter(|(time, _)| job.since.is_none_or(|since| *time >= since)) {
-            part.records += u64::from(write_mark(&mut streams, &mut slot, *time, bytes, self.source.read()));
-        }
-        if let Some(stream) = slot {
-            streams.release(stream);
-        }
-        streams.finish();
-        part.error = streams.stopped.map(|(error, _)| error);
-        part
-    }
-
     /// What the rings hold goes into the present directory, what comes into that of `job`.
     fn rotate(&mut self, job: &RotateJob) -> RotatedPart {
         let mut pass = Drain::pass_of(self.source, &mut self.report.streams, true);
@@ -447,53 +424,6 @@ impl Drain {
         let all = of_running.chain(of_ended).sum::<u64>() + self.report.marks;
         let records = all - std::mem::replace(&mut self.records_before, all);
         RotatedPart { written, records }
-    }
-
-    /// With the load that makes a moment worth keeping, a thread among equals comes too late for it.
-    fn take_priority(&self, is_urgent: bool) {
-        match is_urgent {
-            true => priority::raise(self.priority),
-            false => priority::lower_from(self.priority),
-        }
-    }
-
-    /// Copies all rings, then writes the copies: a ring must not go on while another one is written. Where there is very much, in
-    /// several turns.
-    fn freeze(&mut self, since: Option<u64>, streams: &mut Streams, part: &mut SnapshotPart) {
-        self.take_priority(true);
-        let overwritten = |running: &&mut Running| running.is_overwritten();
-        let mut all: Vec<&mut Running> = self.ended.iter_mut().chain(&mut self.running).filter(overwritten).collect();
-        let (source, buffers) = (self.source, &mut self.buffers);
-        let mut frozen = Vec::new();
-        let mut bytes = 0;
-        for at in 0..all.len() {
-            all[at].find_lanes();
-            for lane in 0..all[at].lanes.len() {
-                let mut pass = Drain::pass_of(source, streams, true);
-                let copied = all[at].freeze(lane, &mut pass, since, buffers.pop().unwrap_or_default());
-                part.frozen = source.read();
-                let Some(intact) = copied else { continue };
-                bytes += intact.bytes().len();
-                frozen.push((at, lane, intact));
-                if bytes >= FROZEN_BYTES_MAX {
-                    write_frozen(&mut all, &mut frozen, source, streams, part, buffers);
-                    bytes = 0;
-                }
-            }
-        }
-        priority::lower_from(self.priority);
-        write_frozen(&mut all, &mut frozen, source, streams, part, buffers);
-        self.take_priority(self.watch.is_some());
-    }
-
-    /// Flight recorder: writes what the rings of rare events hold. Returns what their files have then.
-    fn flush_rare(&mut self) -> Vec<(String, u64)> {
-        let mut pass = Drain::pass_of(self.source, &mut self.report.streams, true);
-        for running in self.running.iter_mut().filter(|running| !running.is_overwritten()) {
-            running.look(&mut pass, &self.counters);
-        }
-        let lanes = self.running.iter().flat_map(|running| &running.lanes);
-        lanes.filter_map(Lane::file).chain(self.report.streams.free_files()).collect()
     }
 
     /// Gives up the rings of the program that ended first. False where there is none.
@@ -612,26 +542,6 @@ impl Drain {
             }
         }
         self.report.processes.push((process, totals));
-    }
-}
-
-/// Writes what was copied, and keeps the memory for other copies.
-fn write_frozen(
-    all: &mut [&mut Running],
-    frozen: &mut Vec<(usize, usize, Intact)>,
-    source: Source,
-    streams: &mut Streams,
-    part: &mut SnapshotPart,
-    buffers: &mut Vec<Vec<u8>>,
-) {
-    for (at, lane, intact) in frozen.drain(..) {
-        let mut pass = Drain::pass_of(source, streams, true);
-        all[at].write_frozen(lane, &mut pass, &intact, part);
-        let buffer = intact.into_buffer();
-        let kept: usize = buffers.iter().map(Vec::capacity).sum();
-        if kept + buffer.capacity() <= KEPT_BYTES_MAX {
-            buffers.push(buffer);
-        }
     }
 }
 
