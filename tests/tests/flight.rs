@@ -294,5 +294,7 @@ fn a_program_asks_by_one_compare() {
         .iter()
         .map(|done| done["reason"].as_str().unwrap_or_default().to_owned())
         .collect();
-    assert!(reasons.len() == 2 && reasons[0].ends_with("asked: n is too large"), "{reasons:?}");
+    // The program ends at once: the last snapshot may be asked for before the collector has seen its record.
+    let asked = reasons.iter().filter(|reason| reason.ends_with("asked: n is too large")).count();
+    assert!(reasons.len() == 2 && asked == 1, "{reasons:?}");
 }
