@@ -66,34 +66,50 @@ static void *hog(void *unused)
 	return unused;
 }
 
-static pthread_t start(void *(*what)(void *), const char *name, int cpu)
+struct part {
+	const char *name;
+	void *(*what)(void *);
+	int cpu; /* -1: any */
+};
+
+/* A thread of the pattern: takes its name before it does anything that is measured. */
+static void *run(void *arg)
+{
+	struct part *part = arg;
+
+	pthread_setname_np(pthread_self(), part->name);
+	return part->what(NULL);
+}
+
+static pthread_t start(struct part *part)
 {
 	pthread_attr_t attr;
 	pthread_t thread;
 	cpu_set_t cpus;
 
 	pthread_attr_init(&attr);
-	if (cpu >= 0) {
+	if (part->cpu >= 0) {
 		CPU_ZERO(&cpus);
-		CPU_SET(cpu, &cpus);
+		CPU_SET(part->cpu, &cpus);
 		pthread_attr_setaffinity_np(&attr, sizeof(cpus), &cpus);
 	}
-	pthread_create(&thread, &attr, what, NULL);
-	pthread_setname_np(thread, name);
+	pthread_create(&thread, &attr, run, part);
 	return thread;
 }
 
 int main(void)
 {
-	pthread_t threads[5];
+	struct part parts[] = {
+		{ "sleeper", sleeper, -1 }, { "owner", owner, -1 }, { "waiter", waiter, -1 },
+		{ "hog_a", hog, 0 },	    { "hog_b", hog, 0 },
+	};
+	enum { PARTS = sizeof(parts) / sizeof(parts[0]) };
+	pthread_t threads[PARTS];
 
 	pthread_barrier_init(&held, NULL, 2);
-	threads[0] = start(sleeper, "sleeper", -1);
-	threads[1] = start(owner, "owner", -1);
-	threads[2] = start(waiter, "waiter", -1);
-	threads[3] = start(hog, "hog_a", 0);
-	threads[4] = start(hog, "hog_b", 0);
-	for (int i = 0; i < 5; i++)
+	for (int i = 0; i < PARTS; i++)
+		threads[i] = start(&parts[i]);
+	for (int i = 0; i < PARTS; i++)
 		pthread_join(threads[i], NULL);
 	return 0;
 }

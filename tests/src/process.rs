@@ -190,6 +190,26 @@ impl Proc {
         let _ = rustix::process::pidfd_send_signal(&self.pidfd, signal);
     }
 
+    /// Stops it, all its threads, and comes back when none of them does anything more: a stop is sent to be taken, not
+    /// taken.
+    pub fn stop(&self) {
+        self.signal(Signal::STOP);
+        let tasks = format!("/proc/{}/task", self.pid());
+        let is_stopped = |task: &std::path::Path| {
+            let stat = std::fs::read_to_string(task.join("stat")).unwrap_or_default();
+            stat.rsplit_once(") ").is_none_or(|(_, state)| state.starts_with(['T', 't', 'Z', 'X']))
+        };
+        let deadline = Instant::now() + Duration::from_secs(20);
+        loop {
+            let mut all = std::fs::read_dir(&tasks).expect("its threads").flatten();
+            if all.all(|task| is_stopped(&task.path())) {
+                return;
+            }
+            assert!(Instant::now() < deadline, "process {} does not stop", self.pid());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     /// Whether it has not ended yet.
     pub fn is_running(&self) -> bool {
         !self.ends_before(Instant::now())

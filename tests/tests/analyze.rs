@@ -21,12 +21,14 @@ fn series<'v>(found: &'v Value, what: &str) -> Vec<&'v Value> {
     found["series"].as_array().expect("series").iter().filter(|series| series["what"] == what).collect()
 }
 
-/// The sample that is the worst of a thread of this name.
+/// The series with the worst sample of a thread of this name, and that sample. A sample has the name that the thread had
+/// then, and a thread may have its worst one before it takes its name: so a series is the thread's if any sample is.
 #[track_caller]
 fn worst<'v>(found: &'v Value, what: &str, of: &str, name: &str) -> (&'v Value, &'v Value) {
     let all = series(found, what).into_iter().filter(|series| of.is_empty() || series["of"] == of);
-    let worst = all.map(|series| (series, &series["worst"][0]));
-    let mut of_thread: Vec<_> = worst.filter(|(_, worst)| worst["name"] == name).collect();
+    let is_named = |sample: &Value| sample["name"] == name;
+    let worst = |series: &'v Value| Some((series, series["worst"].as_array()?.iter().find(|sample| is_named(sample))?));
+    let mut of_thread: Vec<_> = all.filter_map(worst).collect();
     of_thread.sort_by_key(|(_, worst)| worst["value"].as_u64());
     of_thread.pop().unwrap_or_else(|| panic!("no {what} {of} of {name} in {found}"))
 }

@@ -44,7 +44,7 @@ fn stopped_collector(lab: &Lab, program: &str, args: &[&str], block: &str) -> (P
     let mut recording = lab.record("trace").args(&options).attach();
     proc.say("enabled");
     proc.until("enabled");
-    recording.proc().signal(Signal::STOP);
+    recording.proc().stop();
     (proc, recording)
 }
 

@@ -76,7 +76,7 @@ fn check(name: &str, args: &[&str], cause: &str) {
         .args(args)
         .attach();
     let pid = recording.proc().pid();
-    recording.proc().signal(Signal::STOP);
+    recording.proc().stop();
     lab.wait_for("the collector stops", || is_stopped(pid).then_some(()));
     proc.say("go");
     proc.until("done");
