@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * names.c: event types: their names, and the list of them. Unit: trace core. Where names stand is
+ * the platform's business; names only ever become more.
+ */
+#define _GNU_SOURCE
+#include "internal.h"
+
+const char *const kymop_system_names[KYMOP_SYSTEM_LAST + 1] = {
+	[KYMOP_ERROR] = "posix_trace_error",
+	[KYMOP_START] = "posix_trace_start",
+	[KYMOP_STOP] = "posix_trace_stop",
+	[KYMOP_OVERFLOW] = "posix_trace_overflow",
+	[KYMOP_RESUME] = "posix_trace_resume",
+	[KYMOP_FILTER] = "posix_trace_filter",
+	[KYMOP_FLUSH_START] = "posix_trace_flush_start",
+	[KYMOP_FLUSH_STOP] = "posix_trace_flush_stop",
+};
+
+#define UNNAMED "posix_trace_unnamed_userevent"
+
+/* The types that this build knows of; those of absent units are not listed. */
+bool kymop_system_exists(uint32_t id)
+{
+	if (!id || id > KYMOP_SYSTEM_LAST)
+		return false;
+	if (id == KYMOP_FILTER)
+		return KYMO_POSIX_FILTER;
+	return id < KYMOP_FILTER || KYMOP_WITH_LOG;
+}
+
+bool kymop_name_exists(const struct kymop_names *names, uint32_t id)
+{
+	return id >= KYMOP_USER_FIRST && id < KYMOP_EVENTS &&
+	       id - KYMOP_USER_FIRST < __atomic_load_n(&names->count, __ATOMIC_ACQUIRE);
+}
+
+#if KYMO_POSIX_USER_EVENTS || KYMO_POSIX_FILTER
+static uint32_t find(const struct kymop_names *names, const char *name, uint32_t from)
+{
+	uint32_t count = __atomic_load_n(&names->count, __ATOMIC_ACQUIRE);
+
+	if (count > KYMO_POSIX_USER_EVENT_COUNT)
+		count = KYMO_POSIX_USER_EVENT_COUNT;
+	for (uint32_t i = from; i < count; i++)
+		if (!strncmp(names->name[i], name, KYMO_POSIX_EVENT_NAME_BYTES + 1))
+			return i;
+	return 0;
+}
+
+/*
+ * kymop_name_open: the id of a name, which is added when it is new. Without room it is the unnamed
+ * event's, and that is no error. Returns: 0; ENAMETOOLONG.
+ */
+int kymop_name_open(struct kymop_names *names, const char *name, trace_event_id_t *event)
+{
+	size_t length = strnlen(name, KYMO_POSIX_EVENT_NAME_BYTES + 1);
+	uint32_t index, count;
+
+	if (length > KYMO_POSIX_EVENT_NAME_BYTES)
+		return ENAMETOOLONG;
+	if (!strcmp(name, UNNAMED)) {
+		*event = POSIX_TRACE_UNNAMED_USEREVENT;
+		return 0;
+	}
+	index = find(names, name, 1);
+	if (!index) {
+		kymop_names_lock(names);
+		count = names->count;
+		index = find(names, name, 1);
+		if (!index && count < KYMO_POSIX_USER_EVENT_COUNT) {
+			memcpy(names->name[count], name, length + 1);
+			__atomic_store_n(&names->count, count + 1, __ATOMIC_RELEASE);
+			index = count;
+		}
+		kymop_names_unlock(names);
+	}
+	*event = KYMOP_USER_FIRST + index;
+	return 0;
+}
+#endif
+
+static const char *name_of(const struct kymop_stream *stream, uint32_t id)
+{
+#if KYMO_POSIX_RETRIEVAL
+	if (stream->kind == KYMOP_OPENED)
+		return kymop_opened_name(stream, id);
+#endif
+	if (kymop_system_exists(id))
+		return kymop_system_names[id];
+	if (id == KYMOP_USER_FIRST)
+		return UNNAMED;
+#if KYMOP_ACTIVE
+	if (kymop_name_exists(stream->names, id))
+		return stream->names->name[id - KYMOP_USER_FIRST];
+#endif
+	return NULL;
+}
+
+KYMOP_EXPORT int posix_trace_eventid_equal(trace_id_t trid, trace_event_id_t a, trace_event_id_t b)
+{
+	(void)trid;
+	return a == b;
+}
+
+KYMOP_EXPORT int posix_trace_eventid_get_name(trace_id_t trid, trace_event_id_t event, char *name)
+{
+	struct kymop_stream *stream;
+	const char *found = NULL;
+
+	if (!name)
+		return EINVAL;
+	kymop_lock();
+	stream = kymop_find(trid);
+	if (stream)
+		found = name_of(stream, event);
+	if (found) {
+		size_t length = strnlen(found, KYMO_POSIX_EVENT_NAME_BYTES);
+
+		memcpy(name, found, length);
+		name[length] = 0;
+	}
+	kymop_unlock();
+	return found ? 0 : EINVAL;
+}
+
+KYMOP_EXPORT int posix_trace_eventtypelist_getnext_id(trace_id_t trid,
+						      trace_event_id_t *restrict event,
+						      int *restrict unavailable)
+{
+	struct kymop_stream *stream;
+
+	if (!event || !unavailable)
+		return EINVAL;
+	kymop_lock();
+	stream = kymop_find(trid);
+	if (stream) {
+		while (stream->type_next < KYMOP_EVENTS && !name_of(stream, stream->type_next))
+			stream->type_next++;
+		*unavailable = stream->type_next >= KYMOP_EVENTS;
+		if (!*unavailable)
+			*event = stream->type_next++;
+	}
+	kymop_unlock();
+	return stream ? 0 : EINVAL;
+}
+
+KYMOP_EXPORT int posix_trace_eventtypelist_rewind(trace_id_t trid)
+{
+	struct kymop_stream *stream;
+
+	kymop_lock();
+	stream = kymop_find(trid);
+	if (stream)
+		stream->type_next = 0;
+	kymop_unlock();
+	return stream ? 0 : EINVAL;
+}

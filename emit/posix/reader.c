@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * reader.c: the records of an active stream, merged from its lanes in the order of time, and what
+ * is reported between them: overflow and resume, the automatic stop [posix.md 4]. Under
+ * kymop_lock. Trusts nothing that a writer could have left in a lane.
+ */
+#define _GNU_SOURCE
+#include "internal.h"
+
+#if KYMOP_ACTIVE
+
+/* A stamp that is newer than the watermark is so by less than this. */
+#define NEWER_MAX (1ull << 40)
+
+/* A stamp's upper bits: it is near the watermark, or less than 2^48 older. */
+static uint64_t extend(uint64_t watermark, uint64_t word)
+{
+	uint64_t newer = ((word >> 16) - watermark) & KYMOP_STAMP_MASK;
+
+	if (newer < NEWER_MAX)
+		return watermark + newer;
+	return watermark - ((watermark - (word >> 16)) & KYMOP_STAMP_MASK);
+}
+
+/* What is published now. The time is taken before: what comes later may depend on what is missed. */
+static void look(struct kymop_stream *stream, const struct kymop_shared *shared)
+{
+	stream->watermark = kymop_clock_ordered(shared->clock);
+	for (uint32_t lane = 0; lane < shared->lane_count; lane++)
+		stream->cursors[lane].head =
+			__atomic_load_n(&stream->view.rings[lane].head, __ATOMIC_ACQUIRE);
+}
+
+/* A lane whose words make no sense is given up to its head. */
+static void skip_damaged(struct kymop_stream *stream, uint32_t lane, uint64_t tail)
+{
+	__atomic_compare_exchange_n(&stream->view.rings[lane].tail, &tail,
+				    stream->cursors[lane].head, false, __ATOMIC_SEQ_CST,
+				    __ATOMIC_RELAXED);
+}
+
+static bool is_plausible(const struct kymop_shared *shared, const struct kymop_record *record,
+			 uint32_t left)
+{
+	uint16_t id = (uint16_t)record->word;
+
+	return id && id < KYMOP_EVENTS && record->data_bytes <= left - KYMOP_RECORD_BYTES &&
+	       (id < KYMOP_USER_FIRST || record->data_bytes <= shared->data_max);
+}
+
+/*
+ * The oldest record of a lane into its cursor. Where records of the lane were overwritten since the
+ * last time, nothing of another lane that is older than this one counts any more: what is kept is
+ * the end of what was recorded, whatever CPUs it came from.
+ */
+static void load(struct kymop_stream *stream, const struct kymop_shared *shared, uint32_t lane)
+{
+	struct kymop_cursor *cursor = &stream->cursors[lane];
+	struct kymo_ring *ring = &stream->view.rings[lane];
+
+	for (;;) {
+		uint64_t tail = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
+		uint64_t lost = __atomic_load_n(&ring->lost_full, __ATOMIC_ACQUIRE);
+		uint32_t left = (uint32_t)(cursor->head - tail);
+
+		if (tail == cursor->head || left > shared->ring_bytes)
+			return; /* nothing, or overtaken: the next look tells */
+		cursor->next.record.word = 0;
+		if (left >= KYMOP_RECORD_BYTES)
+			kymop_ring_out(&stream->view, lane, shared->ring_bytes, tail,
+				       &cursor->next.record, KYMOP_RECORD_BYTES);
+		__atomic_thread_fence(__ATOMIC_ACQUIRE);
+		if (__atomic_load_n(&ring->tail, __ATOMIC_RELAXED) != tail)
+			continue;
+		if (left < KYMOP_RECORD_BYTES ||
+		    !is_plausible(shared, &cursor->next.record, left)) {
+			skip_damaged(stream, lane, tail);
+			return;
+		}
+		cursor->tail = tail;
+		cursor->next.lane = lane;
+		cursor->next.stamp = extend(stream->watermark, cursor->next.record.word);
+		cursor->has_next = true;
+		if (lost != cursor->lost) {
+			cursor->lost = lost;
+			if (cursor->next.stamp > stream->floor)
+				stream->floor = cursor->next.stamp;
+		}
+		return;
+	}
+}
+
+/* The lane of the oldest record that was published at the last look, or lane_count. */
+static uint32_t oldest(struct kymop_stream *stream, const struct kymop_shared *shared)
+{
+	uint32_t best = shared->lane_count;
+	uint64_t stamp = UINT64_MAX;
+
+	for (uint32_t lane = 0; lane < shared->lane_count; lane++) {
+		struct kymop_cursor *cursor = &stream->cursors[lane];
+
+		if (!cursor->has_next)
+			load(stream, shared, lane);
+		/* One that is newer than the look waits for the next: others may be missing. */
+		if (cursor->has_next && cursor->next.stamp < stamp &&
+		    cursor->next.stamp <= stream->watermark) {
+			stamp = cursor->next.stamp;
+			best = lane;
+		}
+	}
+	return best;
+}
+
+/* Copies the data, and frees the record. False: it was overwritten meanwhile. */
+static bool take(struct kymop_stream *stream, const struct kymop_shared *shared, uint32_t lane,
+		 void *data, uint32_t bytes)
+{
+	struct kymop_cursor *cursor = &stream->cursors[lane];
+	struct kymo_ring *ring = &stream->view.rings[lane];
+	uint64_t tail = cursor->tail;
+	uint64_t to = tail + kymop_step(cursor->next.record.data_bytes);
+
+	if (bytes > cursor->next.record.data_bytes)
+		bytes = cursor->next.record.data_bytes;
+	if (bytes)
+		kymop_ring_out(&stream->view, lane, shared->ring_bytes, tail + KYMOP_RECORD_BYTES,
+			       data, bytes);
+	cursor->has_next = false;
+	if (shared->policy != KYMOP_LOOP) {
+		__atomic_store_n(&ring->tail, to, __ATOMIC_RELEASE);
+		return true;
+	}
+	return __atomic_compare_exchange_n(&ring->tail, &tail, to, false, __ATOMIC_SEQ_CST,
+					   __ATOMIC_RELAXED);
+}
+
+/* Older than what was overwritten in another lane, or written while the stream was full. */
+static bool is_void(const struct kymop_stream *stream, const struct kymop_read *read)
+{
+	if (read->stamp < stream->floor)
+		return true;
+	return (uint16_t)read->record.word >= KYMOP_USER_FIRST && read->stamp > stream->gap_from && read->stamp < stream->gap_to;
+}
+
+/* Something that no lane has: its time is borrowed. */
+static void make(struct kymop_read *read, uint16_t id, uint64_t stamp)
+{
+	memset(read, 0, sizeof(*read));
+	read->record.word = stamp << 16 | id;
+	read->stamp = stamp;
+}
+
+/* Overflow with the time of the first record lost, resume with that of the first one behind. */
+static bool report_loss(struct kymop_stream *stream, struct kymop_shared *shared, uint64_t next_stamp,
+			struct kymop_read *read)
+{
+	bool is_resume = stream->is_resume_due;
+	uint64_t lost;
+
+	if (!KYMO_POSIX_EVENT_OVERFLOW)
+		return false;
+	if (!is_resume) {
+		if (!__atomic_load_n(&shared->lost_first, __ATOMIC_RELAXED))
+			return false;
+		lost = extend(stream->watermark,
+			      __atomic_exchange_n(&shared->lost_first, 0, __ATOMIC_RELAXED));
+		stream->is_resume_due = true;
+		if (!kymop_filters(shared, KYMOP_OVERFLOW)) {
+			make(read, KYMOP_OVERFLOW, lost < next_stamp ? lost : next_stamp);
+			return true;
+		}
+	}
+	stream->is_resume_due = false;
+	if (kymop_filters(shared, KYMOP_RESUME))
+		return false;
+	make(read, KYMOP_RESUME, next_stamp);
+	return true;
+}
+
+/*
+ * All that was recorded has been read. A stream that stopped itself reports that, and goes on: the
+ * next record stands behind its start.
+ */
+static enum kymop_got at_end(struct kymop_stream *stream, struct kymop_shared *shared,
+			     struct kymop_read *read, void *data, uint32_t bytes)
+{
+	uint64_t state = __atomic_load_n(&shared->state, __ATOMIC_ACQUIRE);
+	static const int is_automatic = 1;
+	bool is_reported = KYMO_POSIX_EVENT_START_STOP && !kymop_filters(shared, KYMOP_STOP);
+
+	if (kymop_state_of(state) != KYMOP_AUTO_STOPPED) {
+		__atomic_store_n(&shared->full, 0, __ATOMIC_RELAXED);
+		return KYMOP_NOTHING;
+	}
+	stream->gap_from = extend(stream->watermark, state >> KYMOP_STATE_BITS << 16);
+	kymop_restart(stream);
+	if (!is_reported)
+		return KYMOP_NOTHING;
+	make(read, KYMOP_STOP, stream->gap_from);
+	read->record.data_bytes = sizeof(is_automatic);
+	memcpy(data, &is_automatic, bytes < sizeof(is_automatic) ? bytes : sizeof(is_automatic));
+	return KYMOP_GOT;
+}
+
+/*
+ * kymop_reader_next: the next record, with bytes of its data at most. What was published at the
+ * last look comes without another one.
+ */
+enum kymop_got kymop_reader_next(struct kymop_stream *stream, struct kymop_read *read, void *data,
+				 uint32_t bytes)
+{
+	struct kymop_shared *shared = kymop_shared(stream->slot);
+	bool has_looked = false;
+
+	for (;;) {
+		uint32_t lane = oldest(stream, shared);
+		struct kymop_cursor *cursor = &stream->cursors[lane];
+
+		if (lane == shared->lane_count) {
+			if (has_looked)
+				return at_end(stream, shared, read, data, bytes);
+			look(stream, shared);
+			has_looked = true;
+			continue;
+		}
+		if (is_void(stream, &cursor->next)) {
+			__atomic_store_n(&shared->overrun, 1, __ATOMIC_RELAXED);
+			take(stream, shared, lane, NULL, 0);
+			continue;
+		}
+		if (report_loss(stream, shared, cursor->next.stamp, read))
+			return KYMOP_GOT;
+		*read = cursor->next;
+		if (take(stream, shared, lane, data, bytes)) {
+			__atomic_store_n(&shared->full, 0, __ATOMIC_RELAXED);
+			return KYMOP_GOT;
+		}
+	}
+}
+
+void kymop_reader_begin(struct kymop_stream *stream)
+{
+	stream->watermark = stream->base.stamp;
+	stream->floor = stream->gap_from = stream->gap_to = 0;
+}
+
+/* kymop_reader_clear: nothing of what was recorded up to now is read. */
+void kymop_reader_clear(struct kymop_stream *stream)
+{
+	struct kymop_shared *shared = kymop_shared(stream->slot);
+
+	look(stream, shared);
+	for (uint32_t lane = 0; lane < shared->lane_count; lane++) {
+		struct kymop_cursor *cursor = &stream->cursors[lane];
+		struct kymo_ring *ring = &stream->view.rings[lane];
+
+		cursor->has_next = false;
+		__atomic_store_n(&ring->tail, cursor->head, __ATOMIC_SEQ_CST);
+		cursor->lost = __atomic_load_n(&ring->lost_full, __ATOMIC_ACQUIRE);
+	}
+	stream->floor = 0;
+	stream->is_resume_due = false;
+	__atomic_store_n(&shared->lost_first, 0, __ATOMIC_RELAXED);
+}
+#endif
+
+/* kymop_report: what the caller sees of a record. Times are those of CLOCK_REALTIME, and do not go back. */
+void kymop_report(struct kymop_stream *stream, const struct kymop_read *read, size_t bytes,
+		  struct posix_trace_event_info *event)
+{
+	uint64_t ns = kymop_clock_ns(&stream->base, read->stamp, stream->kind != KYMOP_OPENED);
+	uint64_t thread = read->record.thread_low | (uint64_t)read->record.thread_high << 32;
+	uint64_t address = read->record.address_low | (uint64_t)read->record.address_high << 32;
+
+	if (ns < stream->time_last)
+		ns = stream->time_last;
+	stream->time_last = ns;
+	event->posix_event_id = (uint16_t)read->record.word;
+	event->posix_pid = (pid_t)read->record.pid;
+	event->posix_prog_address = (void *)(uintptr_t)address;
+	event->posix_thread_id = (pthread_t)(uintptr_t)thread;
+	event->posix_timestamp.tv_sec = (time_t)(ns / 1000000000u);
+	event->posix_timestamp.tv_nsec = (long)(ns % 1000000000u);
+	event->posix_truncation_status = POSIX_TRACE_NOT_TRUNCATED;
+	if (read->record.flags & KYMOP_TRUNCATED)
+		event->posix_truncation_status = POSIX_TRACE_TRUNCATED_RECORD;
+	if (bytes < read->record.data_bytes)
+		event->posix_truncation_status = POSIX_TRACE_TRUNCATED_READ;
+}

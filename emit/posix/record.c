@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * record.c: posix_trace_event(). Unit: user events. Async-signal-safe, without locks; one test when
+ * nobody listens, else one record for each stream [posix.md 3]. No system call but for a stream's
+ * first event in a process.
+ */
+#define _GNU_SOURCE
+#include "internal.h"
+
+#if KYMO_ARCH_X86_64 && KYMO_POSIX_HOSTED
+#define WITH_SEQUENCE 1
+#include "kymo/arch/x86_64/sequence.h"
+#else
+#define WITH_SEQUENCE 0
+#endif
+
+#if KYMO_POSIX_USER_EVENTS
+
+/* Restarts of one sequence before the record goes to a locked lane, as in ring.md 5.4. */
+#define RESTARTS_MAX 64
+
+#if WITH_SEQUENCE
+/* What the sequence takes for an event: the id is where the slot's id_offset, 0, says. */
+static const struct kymo_event *wanted(const struct kymop_shared *shared, uint32_t id)
+{
+	return (const struct kymo_event *)(const void *)&shared->wants[id];
+}
+
+/* One attempt to write to the lane of this CPU. words: thread, address, bytes and flags. */
+static inline __attribute__((always_inline)) int attempt(uint32_t slot, uint32_t id,
+							 const uint64_t *words, const void *data,
+							 uint32_t data_bytes)
+{
+	const struct kymo_event *event = wanted(kymop_shared(slot), id);
+	uint64_t step = kymop_step(data_bytes);
+	uint32_t four;
+
+	if (data_bytes != sizeof(four))
+		return kymo__sequence_tail(&kymop_slots.slot[slot], event, step, 3, words, 20, data,
+					   data_bytes);
+	memcpy(&four, data, sizeof(four));
+	return kymo__sequence_words(&kymop_slots.slot[slot], event, step, 3, words[0], words[1],
+				    words[2] | (uint64_t)four << 32, 0);
+}
+
+/*
+ * Why the lane of this CPU was not written to. True: another attempt may succeed. False: the stream
+ * is stopped, or this CPU has no lane.
+ */
+static bool settle(struct kymop_shared *shared, const struct kymop_view *view, uint32_t slot,
+		   uint32_t data_bytes, bool *is_lane_usable)
+{
+	uint32_t cpu = kymo__sequence_cpu(kymop_slots.slot[slot].rseq_offset);
+
+	*is_lane_usable = cpu < shared->cpu_count;
+	if (!*is_lane_usable)
+		return false;
+	if (!kymop_lane_is_full(&view->rings[cpu], kymop_step(data_bytes), shared->ring_bytes))
+		return true;
+	return kymop_make_room(shared, view, cpu, kymop_step(data_bytes));
+}
+#endif
+
+/* Whether a stream that is full would have recorded the event: then it has lost one. */
+static void count_loss(struct kymop_shared *shared, uint32_t id)
+{
+	uint64_t state = __atomic_load_n(&shared->state, __ATOMIC_ACQUIRE);
+
+	if (kymop_state_of(state) == KYMOP_AUTO_STOPPED && !kymop_filters(shared, id))
+		__atomic_store_n(&shared->overrun, 1, __ATOMIC_RELAXED);
+}
+
+/* The stream is attached. Whatever the first attempt did not do. */
+static void write_held(uint32_t slot, const struct kymop_view *view, struct kymop_event *event)
+{
+	struct kymop_shared *shared = kymop_shared(slot);
+
+#if WITH_SEQUENCE
+	uint64_t words[4] = { event->thread, event->address,
+			      event->data_bytes | (uint64_t)event->flags << 16, 0 };
+	bool is_lane_usable = kymop_slots.slot[slot].rseq_offset != 0;
+
+	for (unsigned restarts = 0; is_lane_usable && restarts < RESTARTS_MAX; restarts++) {
+		if (!__atomic_load_n(&shared->wants[event->id], __ATOMIC_RELAXED))
+			break;
+		if (attempt(slot, event->id, words, event->data, event->data_bytes))
+			return;
+		kymo__sequence_clear(kymop_slots.slot[slot].rseq_offset);
+		if (!settle(shared, view, slot, event->data_bytes, &is_lane_usable) &&
+		    is_lane_usable)
+			return;
+	}
+#endif
+	if (!__atomic_load_n(&shared->wants[event->id], __ATOMIC_RELAXED))
+		count_loss(shared, event->id);
+	else if (!kymop_locked_write(shared, view, event, event->pid))
+		__atomic_store_n(&shared->overrun, 1, __ATOMIC_RELAXED);
+}
+
+/* What the first attempt did not write: full, interrupted, not attached yet, stopped, filtered. */
+static __attribute__((noinline)) void write_slowly(uint32_t slot, uint32_t id, const void *data,
+						   size_t bytes, uint64_t address)
+{
+	struct kymop_event event = { .id = (uint16_t)id, .address = address, .data = data };
+	struct kymop_view view;
+
+	if (!kymop_attach(slot, &view))
+		return;
+	event.pid = kymop_self_pid();
+	event.thread = kymop_self_thread();
+	event.data_bytes = (uint32_t)bytes;
+	if (bytes > kymop_shared(slot)->data_max) {
+		event.data_bytes = kymop_shared(slot)->data_max;
+		event.flags = KYMOP_TRUNCATED;
+	}
+	write_held(slot, &view, &event);
+	kymop_release(slot);
+}
+
+static inline __attribute__((always_inline)) void write_one(uint32_t slot, uint32_t id,
+							    const void *data, size_t bytes,
+							    uint64_t address)
+{
+#if WITH_SEQUENCE
+	uint32_t data_max = __atomic_load_n(&kymop_shared(slot)->data_max, __ATOMIC_RELAXED);
+	uint64_t recorded = bytes <= data_max ? bytes : data_max | (uint64_t)KYMOP_TRUNCATED << 16;
+	uint64_t words[4] = { (uint64_t)(uintptr_t)kymo__thread_pointer(), address, recorded, 0 };
+	intptr_t rseq_offset;
+
+	if (KYMO__LIKELY(attempt(slot, id, words, data, (uint16_t)recorded)))
+		return;
+	rseq_offset = kymop_slots.slot[slot].rseq_offset;
+	if (rseq_offset) {
+		kymo__sequence_clear(rseq_offset);
+		/* Suspended or filtered, most likely. */
+		if (!__atomic_load_n(&kymop_shared(slot)->wants[id], __ATOMIC_RELAXED) &&
+		    kymop_state_of(__atomic_load_n(&kymop_shared(slot)->state, __ATOMIC_RELAXED)) ==
+			    KYMOP_SUSPENDED)
+			return;
+	}
+#endif
+	write_slowly(slot, id, data, bytes, address);
+}
+
+/* Of the first stream the first attempt is made here, so that one stream needs no loop. */
+static __attribute__((noinline)) void write_each(uint32_t members, uint32_t id, const void *data,
+						 size_t bytes, uint64_t address)
+{
+	if (KYMO__UNLIKELY(id < KYMOP_USER_FIRST || id >= KYMOP_EVENTS))
+		return;
+	do {
+		write_one((uint32_t)__builtin_ctz(members), id, data, bytes, address);
+		members &= members - 1;
+	} while (KYMO__UNLIKELY(members));
+}
+
+KYMOP_EXPORT void posix_trace_event(trace_event_id_t event, const void *restrict data, size_t bytes)
+{
+	uint32_t idle = __atomic_load_n(&kymop_page.idle, __ATOMIC_RELAXED);
+
+	if (KYMO__LIKELY(idle == KYMOP_ALL_IDLE))
+		return;
+	write_each(~idle & KYMOP_ALL_IDLE, event, data, bytes, (uint64_t)(uintptr_t)__builtin_return_address(0));
+}
+
+KYMOP_EXPORT int posix_trace_eventid_open(const char *restrict name,
+					  trace_event_id_t *restrict event)
+{
+	int error;
+
+	if (!name || !event)
+		return EINVAL;
+	kymop_lock();
+	error = kymop_prepare();
+	if (!error)
+		error = kymop_name_open(kymop_own_names(), name, event);
+	kymop_unlock();
+	return error;
+}
+#else
+typedef int kymop_no_user_events; /* a file must not be empty */
+#endif
