@@ -56,6 +56,11 @@ bench-read: ## kymo read beside babeltrace2 on traces of kymo and LTTng, as rati
 	@$(MAKE) -s build
 	@KYMO=$(KYMO) bench/read $(if $(QUICK),--quick) $(BENCH)
 
+lab: ## the bars of the latency laboratory: npt under tracers, cyclictest, faults, virtual machines (QUICK=1 for a short run)
+	@scripts/deps.sh lab
+	@$(MAKE) -s build
+	@KYMO=$(KYMO) QUICK=$(QUICK) lab/table $(LAB)
+
 vm: ## fetches Debian's stock and PREEMPT_RT kernels and QEMU into the cache, and says what there is (lab/README.md)
 	@lab/vm fetch
 	@lab/vm list
@@ -75,4 +80,4 @@ clean: ## removes what was built
 	@rm -rf build
 	@$(CARGO) clean -q
 
-.PHONY: help build emit host demo test stress bench bench-kernel bench-session vm lint install uninstall clean probe
+.PHONY: help build emit host demo test stress bench bench-kernel bench-session lab vm lint install uninstall clean probe

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the Debian packages that a target needs (as root), or names the command that does.
-# Usage: deps.sh demo|test|bench|bench-kernel
+# Usage: deps.sh demo|test|bench|bench-kernel|lab
 set -eu
 
 case ${1:-} in
@@ -12,7 +12,8 @@ test)
 	;;
 bench-kernel) wanted="gcc libc6-dev trace-cmd rt-tests python3" ;;
 bench) wanted="gcc libc6-dev lttng-tools liblttng-ust-dev babeltrace2 python3" ;;
-*) echo "usage: $0 demo|test|bench|bench-kernel" >&2; exit 2 ;;
+lab) wanted="gcc libc6-dev make lttng-tools liblttng-ust-dev rt-tests python3 util-linux" ;;
+*) echo "usage: $0 demo|test|bench|bench-kernel|lab" >&2; exit 2 ;;
 esac
 
 for tool in cc cargo make; do

@@ -2,15 +2,14 @@
 /*
  * npt.c: the Non-Preempt Test. A thread reads the clock in a loop; the time between two
  * readings is a sample, so nothing that takes the CPU away stays unseen. With a session that
- * wants them, each turn writes the tracepoint npt:loop, whose cost is in the next sample.
+ * wants them, each turn writes the tracepoint npt:loop, whose cost is in the next sample. Which
+ * tracer's tracepoint that is, npt_tracer.h says.
  */
 #include "probe.h"
 
-#include <kymo/tracepoint.h>
+#include "npt_tracer.h"
 
-KYMO_EVENT(npt, start, (u32, cpu))
-KYMO_EVENT(npt, loop, (u64, iteration), (u64, ticks), (f64, duration))
-KYMO_EVENT(npt, stop, (u32, cpu), (u64, loops))
+#include <kymo/tracepoint.h>
 
 static void *body(struct worker *self)
 {
@@ -24,7 +23,7 @@ static void *body(struct worker *self)
 	place(self, options->policy, options->priority);
 	kymo_thread_init();
 	wait_for_go(self);
-	kymo_trace(npt, start, (uint32_t)self->cpu);
+	npt_trace_start((uint32_t)self->cpu);
 	before = clock_cycles();
 	for (uint64_t i = 0; i < options->warmup; i++)
 		before = clock_cycles();
@@ -36,12 +35,12 @@ static void *body(struct worker *self)
 
 		before = now;
 		series_add(series, ns, now);
-		if (kymo_trace_enabled(npt, loop) && now >= next_tp) {
-			kymo_trace(npt, loop, series->count - 1, ticks, (double)ticks / clock_cycles_per_ns);
+		if (npt_loop_wanted() && now >= next_tp) {
+			npt_trace_loop(series->count - 1, ticks, (double)ticks / clock_cycles_per_ns);
 			next_tp = now + tp_cycles;
 		}
 	}
-	kymo_trace(npt, stop, (uint32_t)self->cpu, series->count);
+	npt_trace_stop((uint32_t)self->cpu, series->count);
 	unplace();
 	return NULL;
 }

@@ -1,0 +1,1 @@
+"""The bars of the latency laboratory, measured: what lab/table prints (spec/decisions/0003-the-laboratory.md)."""

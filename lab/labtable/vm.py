@@ -1,0 +1,219 @@
+"""
+What is measured in virtual machines, with Debian's stock and PREEMPT_RT kernels, in counted time (lab/README.md): each instruction takes 2 ns of
+the guest's time, so runs repeat on a busy machine. Emulation has no firmware, no frequency, no caches and one CPU here: such causes are not
+looked for.
+"""
+
+import json
+
+from . import intervals
+from .context import MeasureError
+from .rows import Row, between, ns
+
+KERNELS = ("stock", "rt")
+HOLD_US = 300       # of the load beside wakeup, under a spinlock
+FAULT_US = 500
+REPEAT_BAR = 0.05   # largest distance of two boots' means, of the mean
+RUNS_MIN = 5        # a side, below which `kymo compare` says nothing
+
+
+def _record(path):
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def _series(path):
+    return _record(path)["series"][0]
+
+
+class Wakeup:
+    """Boots of both kernels in turns, each with one run of `kymo wakeup` beside a load that holds a spinlock."""
+
+    name = "vm-wakeup"
+    about = "stock and RT kernels in counted time: runs repeat, and stock is told from RT"
+
+    def __init__(self, _ctx):
+        self.runs = {kernel: [] for kernel in KERNELS}
+        self.comparisons = {}
+
+    def seconds(self, ctx):
+        return 2 * ctx.boots * 15
+
+    def run(self, ctx, progress):
+        for number in range(ctx.boots):
+            for kernel in KERNELS if number % 2 == 0 else KERNELS[::-1]:
+                progress.say(f"boot {number + 1} of {ctx.boots}: wakeup on {kernel}")
+                out = ctx.guest(kernel, f"vm-{kernel}-{number:02}", "wakeup", 300, HOLD_US)
+                self.runs[kernel].append(out / "wakeup.json")
+        self.comparisons["stock and rt"] = self._compare(ctx, self.runs["stock"], self.runs["rt"])
+        if ctx.boots >= 2 * RUNS_MIN:
+            for kernel in KERNELS:
+                self.comparisons[kernel] = self._compare(ctx, self.runs[kernel][0::2], self.runs[kernel][1::2])
+
+    @staticmethod
+    def _compare(ctx, ours, theirs):
+        done = ctx.run_kymo(["compare", "--json", *ours, "--", *theirs], check=False)
+        if done.returncode not in (0, 1, 3):
+            raise MeasureError(f"kymo compare: {done.stderr.strip()[-300:]}")
+        return json.loads(done.stdout)["outcome"].replace("_", " ")
+
+    def rows(self, _ctx):
+        return [self._repeats(kernel) for kernel in KERNELS] + [self._told()]
+
+    def _repeats(self, kernel):
+        every = [_series(path) for path in self.runs[kernel]]
+        means = [series["mean"] for series in every]
+        distance = (max(means) - min(means)) / intervals.median(means)
+        again = self.comparisons.get(kernel)
+        notes = [f"means {ns(min(means))} to {ns(max(means))}, maxima {ns(min(s['max'] for s in every))} to {ns(max(s['max'] for s in every))}"]
+        if again:
+            notes.append(f"every other boot against the rest, as kymo compare has it: {again}")
+        return Row(f"VM, {kernel}: wakeup's mean over {len(every)} boots", f"{distance:.2%} apart", "-", f"<= {REPEAT_BAR:.0%}",
+                   distance <= REPEAT_BAR and again in (None, "no difference"), notes=notes)
+
+    def _told(self):
+        maxima = {kernel: [_series(path)["max"] for path in self.runs[kernel]] for kernel in KERNELS}
+        outcome = self.comparisons["stock and rt"]
+        note = (f"a load holds a spinlock for {HOLD_US} us again and again; max, median of the boots: stock {ns(intervals.median(maxima['stock']))}, "
+                f"RT {ns(intervals.median(maxima['rt']))}")
+        ratios = [stock / rt for stock, rt in zip(maxima["stock"], maxima["rt"])]
+        return Row("VM: RT told from stock by kymo compare", f"RT is {outcome}; max {intervals.median(ratios):.1f}x", between(intervals.of_median(ratios)),
+                   "better", outcome == "better", notes=[note])
+
+    def details(self, _ctx):
+        return []
+
+    def raw_values(self):
+        return {"runs": {kernel: [str(path) for path in paths] for kernel, paths in self.runs.items()}, "comparisons": self.comparisons}
+
+
+class Module:
+    """npt's loop inside of the kernel: interrupts on, preemption off, interrupts off; and throttling in these kernels."""
+
+    name = "vm-npt"
+    about = "npt with interrupts off, by a module, and default throttling, in both kernels"
+    modes = ("on", "preempt", "irqs")
+
+    def __init__(self, _ctx):
+        self.series = {}
+        self.throttling = {}
+
+    def seconds(self, ctx):
+        return 2 * (30 + ctx.trials)
+
+    def run(self, ctx, progress):
+        for kernel in KERNELS:
+            progress.say(f"npt inside of the kernel, {kernel}")
+            out = ctx.guest(kernel, f"vm-npt-{kernel}", "npt", 200_000)
+            for mode in self.modes:
+                record = json.loads(ctx.run_kymo(["import", out / f"npt-{mode}.txt"]).stdout)
+                self.series[kernel, mode] = record["series"][0]
+            out = ctx.guest(kernel, f"vm-throttling-{kernel}", "throttling", ctx.trials)
+            found = sum("sched_rt_runtime_us" in path.read_text(encoding="utf-8") for path in out.glob("throttling-*.txt"))
+            self.throttling[kernel] = (found, ctx.trials)
+
+    def rows(self, _ctx):
+        out = []
+        for kernel in KERNELS:
+            maxima = {mode: self.series[kernel, mode]["max"] for mode in self.modes}
+            note = f"longest gap: preemption off {ns(maxima['preempt'])}, interrupts on {ns(maxima['on'])}"
+            out.append(Row(f"VM, {kernel}: longest gap, interrupts off", ns(maxima["irqs"]), "-", "a tenth of on",
+                           maxima["irqs"] * 10 <= maxima["on"], notes=[note]))
+            found, trials = self.throttling[kernel]
+            out.append(Row(f"VM, {kernel}: default throttling found", f"{found} of {trials}", between(intervals.of_share(found, trials)),
+                           "every time", found == trials))
+        return out
+
+    def details(self, _ctx):
+        return []
+
+    def raw_values(self):
+        return {f"{kernel} {mode}": {name: series[name] for name in ("count", "min", "max", "mean", "std")}
+                for (kernel, mode), series in self.series.items()}
+
+
+class Hwlat:
+    """Delays in hard interrupts, which are to user space what firmware is: kymo hwlat finds each, and nothing where there is none."""
+
+    name = "vm-hwlat"
+    about = "kymo hwlat finds gaps of 500 us that no thread made"
+
+    def __init__(self, _ctx):
+        self.found = {}
+
+    def seconds(self, ctx):
+        return 2 * (20 + 6 * ctx.trials)
+
+    def run(self, ctx, progress):
+        for kernel in KERNELS:
+            progress.say(f"hwlat on {kernel}")
+            out = ctx.guest(kernel, f"vm-hwlat-{kernel}", "hwlat", ctx.trials, FAULT_US)
+            gaps = [one["value_ns"] for one in _series(out / "hwlat.json")["worst"]]
+            self.found[kernel] = {"found": sum(abs(gap - FAULT_US * 1000) < 50_000 for gap in gaps), "count": _series(out / "hwlat.json")["count"],
+                                  "without": _series(out / "hwlat-none.json")["count"], "trials": ctx.trials, "gaps": gaps}
+
+    def rows(self, _ctx):
+        out = []
+        for kernel, one in self.found.items():
+            note = (f"gaps above 100 us: {one['count']} with the delays, {one['without']} in as long without; emulation has no firmware: its "
+                    "interrupts are not shown here")
+            out.append(Row(f"VM, {kernel}: {FAULT_US} us gaps found by kymo hwlat", f"{one['found']} of {one['trials']}",
+                           between(intervals.of_share(one["found"], one["trials"])), ">= 19 of 20",
+                           one["found"] * 20 >= one["trials"] * 19 and one["without"] == 0, notes=[note]))
+        return out
+
+    def details(self, _ctx):
+        return []
+
+    def raw_values(self):
+        return self.found
+
+
+class Faults:
+    """Interrupts and preemption off for 500 us under `kymo wakeup --explain`: is the delay found, and its cause the right one."""
+
+    name = "vm-faults"
+    about = "injected IRQs off and preemption off are found in the VM, with the right cause"
+    # What `--explain` calls them.
+    causes = {"irqs": ("irqs_off",), "preempt": ("preemption_off",)}
+
+    def __init__(self, _ctx):
+        self.results = {}
+
+    def seconds(self, ctx):
+        return 4 * (20 + 10 * ctx.trials)
+
+    def run(self, ctx, progress):
+        if "--explain" not in ctx.run_kymo(["wakeup", "--help"]).stdout:
+            raise MeasureError("this kymo has no wakeup --explain")
+        for kernel in KERNELS:
+            for kind in self.causes:
+                progress.say(f"{kind} off on {kernel}")
+                out = ctx.guest(kernel, f"vm-faults-{kernel}-{kind}", "faults", kind, ctx.trials, FAULT_US, timeout=120 + 60 * ctx.trials)
+                named = [self._named(out / f"fault-{number}.json") for number in range(ctx.trials)]
+                self.results[kernel, kind] = named
+
+    @staticmethod
+    def _named(path):
+        """(worst sample in ns, name of the largest part of its budget) of one run; (0, why) where there is none."""
+        try:
+            worst = _series(path)["worst"][0]
+            parts = worst["budget"]["parts"]
+            return worst["value_ns"], max(parts, key=lambda part: part["ns"])["cause"]
+        except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
+            return 0, f"no budget ({type(error).__name__})"
+
+    def rows(self, ctx):
+        out = []
+        for (kernel, kind), named in self.results.items():
+            right = sum(value >= FAULT_US * 500 and cause in self.causes[kind] for value, cause in named)
+            others = sorted({cause for _, cause in named if cause not in self.causes[kind]})
+            out.append(Row(f"VM, {kernel}: {kind} off for {FAULT_US} us, named", f"{right} of {len(named)}",
+                           between(intervals.of_share(right, len(named))), ">= 19 of 20", right * 20 >= len(named) * 19,
+                           notes=[f"also named: {', '.join(others)}"] if others else []))
+        return out
+
+    def details(self, _ctx):
+        return []
+
+    def raw_values(self):
+        return {f"{kernel} {kind}": named for (kernel, kind), named in self.results.items()}

@@ -1,0 +1,98 @@
+//! `lab/table` with tiny loops, so that it cannot rot: each measure that needs no virtual machine gives its rows, or says what is missing.
+//! Its figures are not looked at: a busy machine has others.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+/// Runs the table into `out` and returns what it wrote; None where Python is missing, which is said.
+fn table(out: &Path, arguments: &[&str]) -> Option<Value> {
+    let mut command = Command::new("python3");
+    command
+        .arg(repository().join("lab/table"))
+        .args(["--quick", "--keep-throttling", "--rounds", "2", "--out"])
+        .arg(out);
+    let done = match command.args(arguments).env("KYMO", kymo_tests::paths::kymo()).output() {
+        Ok(done) => done,
+        Err(error) => {
+            println!("SKIP lab/table: python3: {error}");
+            return None;
+        }
+    };
+    assert!(
+        done.status.success(),
+        "{}\n{}",
+        String::from_utf8_lossy(&done.stdout),
+        String::from_utf8_lossy(&done.stderr)
+    );
+    let text = std::fs::read_to_string(out.join("table.json")).unwrap();
+    Some(serde_json::from_str(&text).unwrap())
+}
+
+/// Verdicts of the rows whose measure has `part` in it; prints what was skipped.
+fn verdicts(table: &Value, part: &str) -> Vec<String> {
+    let rows = table["rows"].as_array().unwrap().iter();
+    rows.filter(|row| row["measure"].as_str().unwrap().contains(part))
+        .map(|row| {
+            if row["verdict"] == "SKIP" {
+                println!("SKIP {}: {}", row["measure"], row["missing"]);
+            }
+            row["verdict"].as_str().unwrap().to_owned()
+        })
+        .collect()
+}
+
+#[test]
+fn npt_under_each_tracer_beside_the_original_loop() {
+    let out = tempfile::tempdir().unwrap();
+    let arguments = ["--loops", "20000", "--only", "floor", "--only", "npt", "--trials", "2"];
+    let Some(table) = table(out.path(), &arguments) else { return };
+    assert!(["met", "MISSED"].contains(&verdicts(&table, "floor of npt's loop")[0].as_str()));
+    assert_eq!(verdicts(&table, "LTTng's").len(), 4, "mean and max against both modes of LTTng");
+    let npt = &table["values"]["npt"];
+    for variant in ["none", "kymo"] {
+        let rounds = npt[variant]["rounds"].as_object().unwrap();
+        assert!(rounds.len() == 2 && rounds.values().all(|round| round["count"] == 20_000), "{variant}: {rounds:?}");
+    }
+    // 20000 turns, start and stop: either in the trace or counted as lost.
+    for number in ["0", "1"] {
+        let recorded = npt["kymo"]["records"][number].as_u64().unwrap() + npt["kymo"]["lost"][number].as_u64().unwrap();
+        assert_eq!(recorded, 20_002, "{npt}");
+    }
+}
+
+#[test]
+fn wakeup_and_cyclictest_are_compared() {
+    let out = tempfile::tempdir().unwrap();
+    let Some(table) = table(out.path(), &["--seconds", "0.1", "--only", "cyclictest"]) else { return };
+    let said = verdicts(&table, "cyclictest");
+    assert_eq!(said.len(), 1);
+    if said[0] != "SKIP" {
+        let medians = &table["values"]["cyclictest"]["medians_ns"];
+        assert!(["kymo", "cyclictest"].iter().all(|side| medians[side].as_array().unwrap().len() == 5), "{medians}");
+    }
+}
+
+#[test]
+fn throttling_is_looked_for_before_each_trial() {
+    let out = tempfile::tempdir().unwrap();
+    let before = std::fs::read_to_string("/proc/sys/kernel/sched_rt_runtime_us").ok();
+    let Some(table) = table(out.path(), &["--trials", "2", "--only", "throttling"]) else { return };
+    let said = verdicts(&table, "throttling");
+    assert_eq!(said.len(), 1);
+    assert!(["met", "SKIP"].contains(&said[0].as_str()), "{table}");
+    assert_eq!(std::fs::read_to_string("/proc/sys/kernel/sched_rt_runtime_us").ok(), before);
+}
+
+#[test]
+fn what_is_unknown_is_refused() {
+    let done = Command::new("python3").arg(repository().join("lab/table")).args(["--only", "everything"]).output();
+    let Ok(done) = done else { return println!("SKIP lab/table: no python3") };
+    assert_eq!(done.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&done.stderr).contains("everything"));
+}
