@@ -33,6 +33,7 @@ static uint32_t generation;
 uint32_t kymo_own_nonce;
 static int own_socket = -1;
 static bool without_thread;
+static int startup_wait_ms = KYMO_STARTUP_WAIT_MS;
 static bool attach_in_helper; /* a forked child that still writes into its parent's rings */
 
 /* Who holds it ends sessions, and must not wait for their room should it trace, in malloc say. */
@@ -101,12 +102,12 @@ static void receive_all(const struct pollfd *polls, nfds_t count)
 }
 
 /*
- * Serves all connections until each has answered the present generation, KYMO_STARTUP_WAIT_MS at
+ * Serves all connections until each has answered the present generation, startup_wait_ms at
  * most.
  */
 static void wait_for_answers(void)
 {
-	int64_t deadline = now_ms() + KYMO_STARTUP_WAIT_MS;
+	int64_t deadline = now_ms() + startup_wait_ms;
 	struct pollfd polls[KYMO_CONNS_MAX];
 
 	for (;;) {
@@ -292,10 +293,25 @@ static void after_fork_in_child(void)
 	errno = saved_errno;
 }
 
+/* What KYMO_START_WAIT asks for: milliseconds; anything else leaves the default. */
+static void choose_startup_wait(void)
+{
+	const char *wait = secure_getenv("KYMO_START_WAIT");
+	char *end;
+	long ms;
+
+	if (!wait)
+		return;
+	ms = strtol(wait, &end, 10);
+	if (end != wait && !*end && ms >= 0 && ms <= KYMO_STARTUP_WAIT_MAX_MS)
+		startup_wait_ms = (int)ms;
+}
+
 void kymo_start(void)
 {
 	int saved_errno = errno;
 
+	choose_startup_wait();
 	without_thread = secure_getenv("KYMO_NO_THREAD") != NULL;
 	choose_nonce();
 	for (int i = 0; i < (int)KYMO_CONNS_MAX; i++)

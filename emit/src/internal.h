@@ -22,6 +22,7 @@
 #define KYMO_LANES_MAX 4096u	/* more than any machine has CPUs */
 #define KYMO_CLAIMS_MAX 512u	/* portable lanes of one session */
 #define KYMO_STARTUP_WAIT_MS 100
+#define KYMO_STARTUP_WAIT_MAX_MS 10000
 #define KYMO_CONNS_MAX (2 * KYMO_SLOTS)
 
 /* This thread, as record.c and portable.c see it. The first member is what inline code reads. */

@@ -232,14 +232,16 @@ fn filters_beyond_the_programs_memory_are_told() {
     const EVENTS: usize = 400;
     let lab = Lab::new("filter_memory");
     let mut source = "#include \"common.h\"\n".to_owned();
-    let mut all = String::new();
+    let (mut all, mut enabled) = (String::new(), String::new());
     for event in 0..EVENTS {
         source += &format!("KYMO_EVENT(many, e{event}, (u64, n))\n");
+        // They are switched on one after the other.
+        enabled += &format!("\t\tuntil_enabled(many, e{event});\n");
         all += &format!("\t\tfor (uint64_t n = 0; n < 4; n++) kymo_trace(many, e{event}, 10000 * n + {event});\n");
     }
     let last = EVENTS - 1;
     source += &format!(
-        "int main(void)\n{{\n\tlive_shortly();\n\tfor (;;) {{\n\t\tuntil_enabled(many, e{last});\n{all}\t\tsay(\"ready\");\n\
+        "int main(void)\n{{\n\tlive_shortly();\n\tfor (;;) {{\n{enabled}{all}\t\tsay(\"ready\");\n\
          \t\tuntil_disabled(many, e{last});\n\t}}\n}}\n"
     );
     let proc = lab.spawn(lab.cc_text("many", &source), &[]);

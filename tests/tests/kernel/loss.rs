@@ -93,7 +93,8 @@ fn check(name: &str, args: &[&str], cause: &str) {
     if cause == "overwritten" {
         check_ends(&recorded);
     }
-    assert!(lost > produced / 2, "the test must fill the ring: {lost} lost");
+    // Two CPUs have room for two rings' worth.
+    assert!(lost > produced / 5, "the test must fill the ring: {lost} lost");
     crate::says(&recorded.outcome.stderr, &["kernel: LOST", "ring full"]);
     let read = trace::read(&lab, &recorded.dir, &[]).whole();
     assert_eq!((read.records.len() as u64, read.lost()), (seen, lost));

@@ -52,7 +52,7 @@ fn where_it_is() {
 /// Runs `tests` of this binary in a machine with `kernel`.
 fn inside(lab: &Lab, kernel: &str, tests: &[&str]) -> Outcome {
     let mut command = lab.command(paths::repository().join("lab/vm"));
-    command.args(["run", "--kernel", kernel, "--timeout", "170", "--", "env", "KYMO_TEST_INSIDE=1"]);
+    command.args(["run", "--kernel", kernel, "--timeout", "600", "--", "env", "KYMO_TEST_INSIDE=1"]);
     command.arg(format!("KYMO_TEST_CALLS={}", if stress() { 20_000 } else { 2_000 }));
     command.arg(format!("KYMO={}", paths::kymo().display())).arg(format!("KYMO_LIB={}", paths::library().display()));
     command
@@ -68,7 +68,7 @@ fn check(kernel: &str, release_ends: &str) {
         return;
     }
     let name = format!("machine_{kernel}");
-    let lab = Lab::alone(&name).within(Duration::from_secs(200));
+    let lab = Lab::alone(&name).within(Duration::from_secs(660));
     let listed = lab.run(paths::repository().join("lab/vm"), &["list"]);
     if listed.code != 0 || listed.stdout.lines().any(|line| line.starts_with(kernel) && line.contains("not cached")) {
         return skip(

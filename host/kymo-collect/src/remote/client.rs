@@ -94,7 +94,13 @@ impl Remote {
             return Err(AskError::Stranger(peer.uid));
         }
         let packet = serde_json::to_vec(request).map_err(|error| AskError::Garbled(error.to_string()))?;
-        socket::send(&socket, &packet, None)?;
+        match socket::send(&socket, &packet, None) {
+            // It ended between the two.
+            Err(error) if matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {
+                return Err(AskError::Dead);
+            }
+            sent => sent?,
+        };
         let mut room = Box::new([0; PACKET_ROOM]);
         let mut assembly = Assembly::default();
         loop {
