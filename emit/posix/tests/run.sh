@@ -1,0 +1,45 @@
+#!/bin/bash
+# Tests of libkymo-posix: sentences of the standard, for each preset and ring. Last line: N passed, N failed.
+# BLESS=1 writes spec/posix-conformance.md anew.
+set -u
+cd "$(dirname "$0")/../../.."
+out=build/posix/tests
+mkdir -p $out
+passed=0 failed=0
+runtime=$(mktemp -d)
+trap 'rm -rf "$runtime"' EXIT
+export KYMO_RUNTIME_DIR=$runtime
+
+check() {
+	local name=$1
+	shift
+	if "$@"; then
+		echo "ok $name"
+		passed=$((passed + 1))
+	else
+		echo "FAILED $name: $*"
+		failed=$((failed + 1))
+	fi
+}
+
+library() { make -s -C emit posix PRESET="$1"; }
+
+conformance() { # preset
+	gcc -std=c11 -g -O1 -Wall -Wextra -Werror -Wno-unused-function -Ibuild/posix/$1/include -Iemit/include \
+		emit/posix/tests/*.c -o $out/conformance-$1 build/posix/$1/libkymo-posix.a -pthread
+}
+
+for preset in full minimal; do
+	check "$preset: the library builds" library $preset
+	check "$preset: the tests build" conformance $preset
+	for ring in rseq portable; do
+		check "$preset, $ring" env KYMO_RING=$ring timeout 300 $out/conformance-$preset
+	done
+done
+check "full, without the TSC" env KYMO_CLOCK=monotonic timeout 300 $out/conformance-full
+
+[ -z "${BLESS:-}" ] || $out/conformance-full --list >spec/posix-conformance.md
+check "spec/posix-conformance.md is what the tests say" diff <($out/conformance-full --list) spec/posix-conformance.md
+
+echo "$passed passed, $failed failed"
+[ $failed = 0 ]
