@@ -5,7 +5,7 @@
 #	guest.sh MODULE wakeup LOOPS HOLD_US       kymo wakeup beside a load that holds a spinlock for so long, again and again
 #	guest.sh MODULE npt LOOPS                  npt's loop inside of the kernel, with interrupts on, preemption off, interrupts off
 #	guest.sh MODULE hwlat TRIALS US            delays of so long in interrupts under kymo hwlat, one a second; and as long without
-#	guest.sh MODULE faults KIND TRIALS US      delays of KIND (irqs, preempt) under kymo wakeup --explain, one run each
+#	guest.sh MODULE faults KIND TRIALS US      delays of KIND (irqs, preempt) under kymo wakeup --explain
 #	guest.sh MODULE throttling TRIALS          is the default found, trial by trial
 set -eu
 module=$1 what=$2
@@ -17,6 +17,11 @@ mkdir -p -m 700 $KYMO_RUNTIME_DIR
 # /sbin/modprobe is there in every guest: kmod's or busybox's, both of which are insmod, too, by that name.
 load_module() {
 	(exec -a insmod /sbin/modprobe "$module")
+}
+
+wait_for_probe() {
+	until grep -qsx kymo-probe /proc/[0-9]*/comm; do sleep 0.05; done
+	sleep 0.1
 }
 
 hold_in_turns() { # KIND US: until it is killed
@@ -42,31 +47,34 @@ npt() {
 	done
 }
 
-# The test sleeps for the last tenth of each second, and a delay that is ordered then comes 300 ms later.
+# The test sleeps for the last tenth of each window of 200 ms. A delay can be ordered only then, and comes 60 ms later.
 hwlat() {
-	local trial
+	local trial options="-c 0 --window 200ms --width 180ms --threshold 100us"
 	load_module
-	"$KYMO" hwlat -c 0 --width 900ms --threshold 100us --duration "$1s" -o "$VM_OUT/hwlat-none.json" >/dev/null
-	"$KYMO" hwlat -c 0 --width 900ms --threshold 100us --duration "$(($1 + 1))s" -o "$VM_OUT/hwlat.json" >/dev/null &
+	# shellcheck disable=SC2086 # options
+	"$KYMO" hwlat $options --duration "$(($1 * 200))ms" -o "$VM_OUT/hwlat-none.json" >/dev/null
+	# shellcheck disable=SC2086
+	"$KYMO" hwlat $options --duration "$((($1 + 5) * 200))ms" -o "$VM_OUT/hwlat.json" >/dev/null &
+	wait_for_probe
 	for ((trial = 0; trial < $1; trial++)); do
 		echo "later 0 $2 hardirq" >$control
-		sleep 0.9
+		sleep 0.1
 	done
 	wait
 }
 
-# One delay in the middle of each run; the tracer and the test are up when the first samples are taken.
+# The interval is shorter than the delay, so that each delay makes one sample late.
 faults() {
 	local trial
 	load_module
-	for ((trial = 0; trial < $2; trial++)); do
-		{
-			sleep "0.$((5 + trial % 4))"
-			echo "delay 0 $3 $1" >$control
-		} &
-		"$KYMO" wakeup -c 0 -l 1200 --explain 3 -o "$VM_OUT/fault-$trial.json" >"$VM_OUT/fault-$trial.txt" 2>&1 || true
-		wait
+	"$KYMO" wakeup -c 0 -i 300us --distance 0us -d "$((3 + $2 / 4))s" --explain 20 --no-check -o "$VM_OUT/faults.json" >"$VM_OUT/faults.txt" 2>&1 &
+	wait_for_probe
+	sleep 0.5
+	for ((trial = 0; trial < $2 + 5; trial++)); do
+		echo "delay 0 $3 $1" >$control
+		sleep "0.1$((trial % 7))"
 	done
+	wait $!
 }
 
 throttling() {

@@ -36,7 +36,7 @@
 #define PIECE 10000	   /* turns between two chances for interrupts */
 #define LOOPS_MAX 1000000000ULL
 #define DELAY_MAX_US 50000 /* less than what watchdogs and RCU take for a stall */
-#define LATER_MS 300
+#define LATER_MS 60
 #define WARMUP 5
 #define RULE "--------------------------\n"
 

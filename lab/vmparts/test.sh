@@ -150,6 +150,23 @@ test_tracing() {
 	expect 'modules can be loaded' "$(status "$vm" run -- sh -c '/sbin/modprobe dummy && ls -d /sys/module/dummy')" 0
 }
 
+# The module of the laboratory, in both kernels: its loop, and what it refuses.
+test_module() {
+	local kernel module
+	for kernel in stock rt; do
+		expect "$kernel: the module builds" "$(status "$vm" module $kernel "$(dirname "$vm")/npt-module")" 0
+		module=$(cat out)
+		expect "$kernel: npt in the kernel" "$(status "$vm" run --icount --kernel $kernel --out npt -- bash -c '
+			"$1" "$2" npt 20000 && ! echo "delay 0 1000000 irqs" >/sys/kernel/debug/kymo_npt/control' \
+			name "$(dirname "$vm")/labtable/guest.sh" "$module")" 0
+		expect "$kernel: all loops are there" "$(grep -h 'loops done' npt/npt-*.txt | paste -sd ' ')" \
+			'20000 loops done. 20000 loops done. 20000 loops done.'
+		expect "$kernel: a delay that is too long is refused" "$(cat err)" '*Numerical result out of range*'
+	done
+	expect 'a folder without Kbuild' "$(status "$vm" module stock "$work")" 125
+	expect 'no headers of built kernels' "$(status "$vm" module full "$(dirname "$vm")/npt-module")" 125
+}
+
 test_tree() {
 	expect 'the tree is there' "$(status "$vm" run -- cat "$vm")" 0
 	expect 'and is the same' "$(cmp out "$vm" && echo same)" same
@@ -193,7 +210,7 @@ if [ $failed = 1 ]; then
 	echo "0 passed, 1 failed, 0 skipped"
 	exit 1
 fi
-all='kernels statuses outputs large_output files ends tracing tree at_once counted_time kvm_is_remembered'
+all='kernels statuses outputs large_output files ends tracing module tree at_once counted_time kvm_is_remembered'
 for name in ${KYMO_VM_TESTS:-$all}; do
 	test_"$name"
 done
