@@ -96,3 +96,11 @@ fn what_is_unknown_is_refused() {
     assert_eq!(done.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&done.stderr).contains("everything"));
 }
+
+#[test]
+fn intervals_are_those_of_tables() {
+    let mut command = Command::new("python3");
+    command.args(["-B", "-m", "unittest", "labtable.test_intervals"]).current_dir(repository().join("lab"));
+    let Ok(done) = command.output() else { return println!("SKIP intervals: no python3") };
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+}
