@@ -19,8 +19,16 @@ load_module() {
 	(exec -a insmod /sbin/modprobe "$module")
 }
 
+# wait_for_probe PID: until kymo has started what measures, or has ended. Without other programs: a busy probe leaves them no time.
 wait_for_probe() {
-	until grep -qsx kymo-probe /proc/[0-9]*/comm; do sleep 0.05; done
+	local child= file
+	while kill -0 "$1" 2>/dev/null; do
+		for file in /proc/"$1"/task/*/children; do
+			read -r child <"$file" || true
+			[ -z "$child" ] || break 2
+		done
+		sleep 0.02
+	done
 	sleep 0.1
 }
 
@@ -55,7 +63,7 @@ hwlat() {
 	"$KYMO" hwlat $options --duration "$(($1 * 200))ms" -o "$VM_OUT/hwlat-none.json" >/dev/null
 	# shellcheck disable=SC2086
 	"$KYMO" hwlat $options --duration "$((($1 + 5) * 200))ms" -o "$VM_OUT/hwlat.json" >/dev/null &
-	wait_for_probe
+	wait_for_probe $!
 	for ((trial = 0; trial < $1; trial++)); do
 		echo "later 0 $2 hardirq" >$control
 		sleep 0.1
@@ -68,7 +76,7 @@ faults() {
 	local trial
 	load_module
 	"$KYMO" wakeup -c 0 -i 300us --distance 0us -d "$((3 + $2 / 4))s" --explain 20 --no-check -o "$VM_OUT/faults.json" >"$VM_OUT/faults.txt" 2>&1 &
-	wait_for_probe
+	wait_for_probe $!
 	sleep 0.5
 	for ((trial = 0; trial < $2 + 5; trial++)); do
 		echo "delay 0 $3 $1" >$control

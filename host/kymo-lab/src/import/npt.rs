@@ -1,4 +1,4 @@
-//! The Non-Preempt Test: what it prints, and the file that it writes (-o).
+//! The Non-Preempt Test: what it prints, and the file that it writes (-o); and what lab/npt-module prints, in the same form.
 
 use serde_json::json;
 
@@ -8,7 +8,7 @@ use super::Fault;
 use super::build::{Draft, caveat, finish, interrupted};
 use super::text::{Lines, after, first, numbers};
 
-/// Bins of npt's histogram.
+/// Bins of npt's histogram, where the file does not say.
 const BINS: u64 = 1_000_000;
 
 pub(super) fn is_mark(line: &str) -> bool {
@@ -23,18 +23,21 @@ struct Found {
     draft: Draft,
     /// Width of a bin, picoseconds.
     bin_ps: u64,
+    /// How many there are.
+    bins: u64,
     has_rows: bool,
 }
 
 pub(super) fn read(bytes: &[u8]) -> Result<Record, Fault> {
     let mut record = Record::new("npt", "npt");
     record.method = "a loop reads the TSC without end; a sample is the gap between two readings".to_owned();
-    let mut found = Found { draft: Draft::new("loop", 1), bin_ps: 1_000_000, has_rows: false };
+    let mut found = Found { draft: Draft::new("loop", 1), bin_ps: 1_000_000, bins: BINS, has_rows: false };
     let mut lines = 0;
     for (number, line) in Lines::new(bytes) {
         lines = number;
         found.line(&mut record, number, &line)?;
     }
+    found.draft.beyond_ns = found.bins.saturating_mul(found.bin_ps) / 1_000;
     let sum = found.draft.series.histogram.count().saturating_add(found.draft.overflow.unwrap_or(0));
     if !found.has_rows
         || Lines::are_cut(bytes)
@@ -64,6 +67,10 @@ impl Found {
             record.options.insert("priority".to_owned(), json!(priority));
         } else if let Some(rest) = plain.strip_prefix("Overruns").and_then(|rest| rest.split_once(':')) {
             self.draft.overflow = first(rest.1);
+            self.bins = rest.0.split(['(', '+']).nth(1).and_then(first).unwrap_or(BINS);
+        } else if let Some(off) = after(line, "kymo_npt: ").and_then(|rest| rest.strip_suffix(" off")) {
+            "kymo_npt".clone_into(&mut record.tool);
+            record.options.insert("off".to_owned(), json!(off));
         } else if let Some((name, value)) = plain.split_once(':') {
             self.statistic(name.trim(), value);
         } else if !line.starts_with('#') && plain.starts_with(|letter: char| letter.is_ascii_digit()) {
@@ -107,7 +114,6 @@ impl Found {
         };
         self.has_rows = true;
         self.draft.bucket(bin.saturating_mul(self.bin_ps) / 1_000, count);
-        self.draft.beyond_ns = BINS.saturating_mul(self.bin_ps) / 1_000;
         Ok(())
     }
 }
