@@ -71,18 +71,22 @@ hwlat() {
 	wait
 }
 
-# The interval is shorter than the delay, so that each delay makes one sample late.
+# The interval is shorter than the delay, so that each delay makes a sample late. The test runs in slots, and a delay is made when one of them
+# has begun; ten in each run, since twenty samples are explained.
 faults() {
-	local trial
+	local round trial left=$2
 	load_module
-	"$KYMO" wakeup -c 0 -i 300us --distance 0us -d "$((3 + $2 / 4))s" --explain 20 --no-check -o "$VM_OUT/faults.json" >"$VM_OUT/faults.txt" 2>&1 &
-	wait_for_probe $!
-	sleep 0.5
-	for ((trial = 0; trial < $2 + 5; trial++)); do
-		echo "delay 0 $3 $1" >$control
-		sleep "0.1$((trial % 7))"
+	for ((round = 0; left > 0; round++)); do
+		"$KYMO" wakeup -c 0 -i 300us -d 4s --explain 20 --no-check -o "$VM_OUT/faults-$round.json" >"$VM_OUT/faults-$round.txt" 2>&1 &
+		for ((trial = 0; trial < 10 && left > 0; trial++, left--)); do
+			wait_for_probe $!
+			sleep "0.1$((trial * 3 % 10))"
+			wait_for_probe $!
+			echo "delay 0 $3 $1" >$control
+		done
+		wait $! || cat "$VM_OUT/faults-$round.txt" >&2
 	done
-	wait $!
+	cat ${control%control}delays >"$VM_OUT/delays"
 }
 
 throttling() {

@@ -9,6 +9,7 @@
  *	cat result					what npt prints; kymo import reads it
  *	echo 'delay CPU US irqs|preempt|lock' >control	a busy wait of US microseconds
  *	echo 'later CPU US hardirq' >control		the same in an interrupt, LATER_MS from now
+ *	cat delays					begin and end of each `delay`, ns since 1970
  *
  * `lock` waits under a spinlock: nothing is pre-empted then on a stock kernel, whereas on
  * PREEMPT_RT it sleeps and is pre-empted like any code. The loop runs in pieces of PIECE turns:
@@ -37,6 +38,7 @@
 #define LOOPS_MAX 1000000000ULL
 #define DELAY_MAX_US 50000 /* less than what watchdogs and RCU take for a stall */
 #define LATER_MS 60
+#define DELAYS_MAX 256	   /* that are remembered */
 #define WARMUP 5
 #define RULE "--------------------------\n"
 
@@ -57,11 +59,14 @@ struct run {
 struct delay {
 	enum mode mode;
 	u32 us;
+	u64 from_ns, to_ns; /* since 1970 */
 };
 
 static DEFINE_MUTEX(lock);
 static DEFINE_SPINLOCK(held);
 static struct run run;
+static struct delay delays[DELAYS_MAX]; /* the last ones, written and read under `lock` */
+static unsigned int delay_count;
 static struct hrtimer later;
 static u32 later_us;
 static struct dentry *folder;
@@ -147,11 +152,13 @@ static void busy(u32 us)
 /* delay_here: keeps the CPU that long. */
 static long delay_here(void *argument)
 {
-	const struct delay *delay = argument;
+	struct delay *delay = argument;
 	unsigned long flags = 0;
 
 	off(delay->mode, &flags);
+	delay->from_ns = ktime_get_real_fast_ns();
 	busy(delay->us);
+	delay->to_ns = ktime_get_real_fast_ns();
 	on(delay->mode, flags);
 	return 0;
 }
@@ -210,9 +217,10 @@ static int command(char *text)
 	if (!number || number > DELAY_MAX_US)
 		return -ERANGE;
 	if (!strcmp(verb, "delay") && mode != MODE_ON && mode != MODE_HARDIRQ) {
-		struct delay delay = { mode, number };
+		struct delay *delay = &delays[delay_count++ % DELAYS_MAX];
 
-		return work_on_cpu(cpu, delay_here, &delay);
+		*delay = (struct delay){ .mode = mode, .us = number };
+		return work_on_cpu(cpu, delay_here, delay);
 	}
 	if (!strcmp(verb, "later") && mode == MODE_HARDIRQ) {
 		hrtimer_cancel(&later);
@@ -278,6 +286,22 @@ static int result_show(struct seq_file *out, void *unused)
 }
 DEFINE_SHOW_ATTRIBUTE(result);
 
+static int delays_show(struct seq_file *out, void *unused)
+{
+	unsigned int number;
+
+	mutex_lock(&lock);
+	number = delay_count > DELAYS_MAX ? delay_count - DELAYS_MAX : 0;
+	for (; number < delay_count; number++) {
+		const struct delay *delay = &delays[number % DELAYS_MAX];
+
+		seq_printf(out, "%llu %llu %s\n", delay->from_ns, delay->to_ns, mode_names[delay->mode]);
+	}
+	mutex_unlock(&lock);
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(delays);
+
 /* Ticks against the kernel's clock, over 20 ms. */
 static void calibrate(void)
 {
@@ -296,6 +320,7 @@ static int __init kymo_npt_init(void)
 	folder = debugfs_create_dir("kymo_npt", NULL);
 	debugfs_create_file("control", 0200, folder, NULL, &control_operations);
 	debugfs_create_file("result", 0400, folder, NULL, &result_fops);
+	debugfs_create_file("delays", 0400, folder, NULL, &delays_fops);
 	return PTR_ERR_OR_ZERO(folder);
 }
 
