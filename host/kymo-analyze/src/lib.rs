@@ -34,6 +34,7 @@ mod critical;
 mod distribution;
 mod doubt;
 mod event;
+pub mod explain;
 mod hash;
 mod history;
 mod latency;
@@ -46,6 +47,7 @@ mod series;
 mod span;
 mod state;
 mod stats;
+mod units;
 
 pub use budget::{Part, Piece, Share};
 pub use critical::{Act, Path, Step};
@@ -65,3 +67,4 @@ pub use span::{
 };
 pub use state::{Call, Cpu, Frame, Since, State, Thread};
 pub use stats::{LEVELS_MAX, Level, Row, Stats, Writer};
+pub use units::{duration, priority};

@@ -8,9 +8,10 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use common::{Item, Trace, parse};
+use kymo_analyze::explain::{Look, Note, Question, Scene, Symbols};
 use kymo_analyze::{
-    Act, CallId, Context, CpuSpan, Distribution, Doing, Doubt, History, Key, Latency, Level, Number, Of, Options, Part,
-    Ready, Sample, Sink, State, Stats, Thread, ThreadSpan, Until, Vocabulary, Waker, What, Writer,
+    Act, CallId, Context, CpuSpan, Distribution, Doing, Doubt, Head, History, Key, Latency, Level, Number, Of, Options,
+    Part, Ready, Sample, Sink, State, Stats, Thread, ThreadSpan, Until, Vocabulary, Waker, What, Writer,
 };
 
 #[test]
@@ -50,6 +51,7 @@ fn answer(text: &str) -> String {
             "critical" => critical(&trace, &numbers, &mut out),
             "stats" => stats(&trace, words[1], &mut out),
             "thread" => thread(&trace, numbers[0] as i32, &mut out),
+            "explain" => explain(&trace, words[1], &numbers, &mut out),
             other => panic!("no such question: {other}"),
         }
     }
@@ -189,6 +191,55 @@ fn critical(trace: &Trace, numbers: &[i64], out: &mut String) {
         };
         writeln!(out, "{}{}..{} {} {act}{}", "  ".repeat(step.depth), step.from, step.to, step.tid, marks(step.doubt))
             .unwrap();
+    }
+}
+
+/// `explain KIND`: the worst of a kind; `explain stretch TID FROM TO`; `explain at TIME`.
+fn explain(trace: &Trace, what: &str, numbers: &[i64], out: &mut String) {
+    let question = match (what, numbers) {
+        ("stretch", &[tid, from, to]) => Question::stretch(tid as i32, from, to),
+        ("at", &[at]) => Question::moment(None, at, at),
+        _ => worst(trace, what),
+    };
+    let mut scene = Scene::new(question, 1000);
+    let mut state = State::new(&trace.vocabulary);
+    for (index, item) in trace.items.iter().enumerate() {
+        if let Item::Record(line) = item {
+            let current = line.head.cpu.and_then(|cpu| state.cpu(cpu)).and_then(|cpu| cpu.thread());
+            let head = Head { tid: line.head.tid.or(current), ..line.head };
+            let class = (line.class, &trace.classes[line.class]);
+            scene.note(Note::new(head, class, trace.event(line), line));
+        }
+        trace.play(&mut state, index..index + 1, &mut scene);
+    }
+    state.finish(None, &mut scene);
+    let story = scene.story(&trace.classes, &trace.vocabulary, &Functions, 12);
+    let sum: u64 = story.budget.iter().map(|slice| slice.ns).sum();
+    assert!(story.budget.is_empty() || sum == story.to.abs_diff(story.from), "a budget sums up to its stretch");
+    out.push_str(&story.text(&Look { time: &|ns| ns.to_string() }));
+}
+
+fn worst(trace: &Trace, name: &str) -> Question {
+    let what = What::ALL.iter().find(|(_, known)| *known == name).expect("a kind").0;
+    let mut latency = Latency::new(Options { what: vec![what], ..Options::default() });
+    whole(trace, &mut latency);
+    let all = latency.series();
+    let worst = all.iter().filter_map(|(key, series)| Some((*key, series.worst.first()?)));
+    let (key, sample) = worst.max_by_key(|(_, sample)| sample.value_ns).expect("a sample");
+    let of = label(key, trace).trim_start_matches(what.name()).trim().to_owned();
+    Question::of_sample(what, of, sample)
+}
+
+/// The kernel's functions of these cases.
+struct Functions;
+
+impl Symbols for Functions {
+    fn kernel(&self, address: u64) -> Option<String> {
+        (address == 0xffff_ffff_8100_1000).then(|| "hrtimer_wakeup".to_owned())
+    }
+
+    fn user(&self, process: i32, address: u64, _: i64) -> Option<String> {
+        (address == 0x5555_0000_1234).then(|| format!("control_step at loop.c:41 of {process}"))
     }
 }
 

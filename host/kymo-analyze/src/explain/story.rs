@@ -1,0 +1,155 @@
+//! What a story consists of.
+
+use serde::Serialize;
+
+use super::cause::Cause;
+use crate::doubt::Doubt;
+use crate::latency::What;
+use crate::name::Name;
+
+/// The story of a [`super::Question`]. Times are ns of the trace's clock, durations ns.
+#[derive(Clone, Debug, Serialize)]
+pub struct Story {
+    /// Who, how long, and why, in one sentence.
+    pub headline: String,
+    /// The kind of latency.
+    pub what: Option<What>,
+    /// What it is of; may be empty.
+    pub of: String,
+    /// The thread.
+    pub tid: Option<i32>,
+    /// Its name; may be empty.
+    pub name: Name,
+    /// Its priority, the kernel's.
+    pub prio: Option<i16>,
+    /// The CPU where it ended.
+    pub cpu: Option<u32>,
+    /// It began.
+    pub from: i64,
+    /// It ended.
+    pub to: i64,
+    /// What the time went to, the largest first. The sum is `to - from`.
+    pub budget: Vec<Slice>,
+    /// The longest single piece of the largest part of the budget, where anything but the thread itself had it.
+    pub gap: Option<Gap>,
+    /// The longest time without any record on the CPU, within the stretch.
+    pub silence: Option<Gap>,
+    /// Who was waited for, thread by thread, where one was.
+    pub chain: Vec<Link>,
+    /// Of a moment: what each CPU did.
+    pub cpus: Vec<String>,
+    /// What happened, in the order of time.
+    pub rows: Vec<Row>,
+    /// What is doubtful about it.
+    pub doubt: Doubt,
+    /// The same in sentences.
+    pub doubts: Vec<String>,
+    /// What the trace cannot show, because its events are not in it.
+    pub blind: Vec<String>,
+    /// What to try next.
+    pub advice: Vec<Advice>,
+}
+
+/// A part of the budget.
+#[derive(Clone, Debug, Serialize)]
+pub struct Slice {
+    /// What it went to, for programs.
+    #[serde(skip)]
+    pub cause: Cause,
+    /// The same by name: `preempted`, `idle_exit`, ...
+    pub kind: &'static str,
+    /// The same for people.
+    pub text: String,
+    /// The thread that it went to, where it is one.
+    pub tid: Option<i32>,
+    /// ns.
+    pub ns: u64,
+    /// In so many pieces.
+    pub pieces: u64,
+    /// What is doubtful about it.
+    pub doubt: Doubt,
+}
+
+/// A stretch that matters.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Gap {
+    /// ns.
+    pub from: i64,
+    /// ns.
+    pub to: i64,
+    /// The CPU.
+    pub cpu: Option<u32>,
+    /// What it is.
+    pub text: String,
+}
+
+/// A thread that was waited for.
+#[derive(Clone, Debug, Serialize)]
+pub struct Link {
+    /// ns.
+    pub from: i64,
+    /// ns.
+    pub to: i64,
+    /// The thread.
+    pub tid: i32,
+    /// How many threads wait for it, one for the other.
+    pub depth: usize,
+    /// Who, and what it did.
+    pub text: String,
+    /// What is doubtful about it.
+    pub doubt: Doubt,
+}
+
+/// Where a record lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Place {
+    /// What led up to it.
+    Before,
+    /// In it.
+    Inside,
+    /// What came next.
+    After,
+}
+
+/// One record, told.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Moment {
+    /// ns.
+    pub time: i64,
+    /// The CPU.
+    pub cpu: Option<u32>,
+    /// The thread that wrote it.
+    pub tid: Option<i32>,
+    /// Its name and number; may be empty.
+    pub who: String,
+    /// What it says.
+    pub text: String,
+    /// The event as the trace calls it.
+    pub event: String,
+    /// Where it lies.
+    pub place: Place,
+    /// The call stack that it has, the innermost first.
+    pub stack: Vec<String>,
+}
+
+/// A row of the time line.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Row {
+    /// A record.
+    Moment(Moment),
+    /// The gap that matters.
+    Gap(Gap),
+    /// Records that are left out.
+    Skipped(u64),
+}
+
+/// What to try.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Advice {
+    /// Why: what of the story backs it.
+    pub because: String,
+    /// What.
+    pub try_this: String,
+}

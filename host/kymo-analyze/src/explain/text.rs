@@ -1,0 +1,201 @@
+//! A story put together, and as a screenful of text.
+
+use super::names::Names;
+use super::story::{Moment, Place, Row, Slice, Story};
+use super::{advice, cause, chain, evidence, headline, rows};
+use crate::doubt::Doubt;
+use crate::units::duration;
+
+/// Parts of the budget that are shown.
+const SLICES_SHOWN: usize = 7;
+/// Characters of a line, for what is broken into lines.
+const WIDTH: usize = 110;
+/// Width of the longest bar.
+const BAR: usize = 24;
+/// Frames of a call stack that are shown.
+const FRAMES_SHOWN: usize = 6;
+
+/// Everything that can be told.
+pub(super) fn tell(names: &Names<'_>, rows_max: usize) -> Story {
+    let question = &names.scene.question;
+    let stretches = cause::stretches(names.scene);
+    let budget = cause::budget(names, &stretches);
+    let gap = rows::gap(names, &stretches, budget.first().map(|slice| slice.cause));
+    let silence = rows::silence(names);
+    let chain = chain::chain(names);
+    let doubt = evidence::marks(names, &stretches);
+    let who = question.tid.and_then(|tid| names.scene.threads.get(&tid)).copied().unwrap_or_default();
+    Story {
+        headline: headline::headline(names, &budget, &chain),
+        what: question.what,
+        of: question.of.clone(),
+        tid: question.tid,
+        name: who.name,
+        prio: who.prio,
+        cpu: question.cpu,
+        from: question.from,
+        to: question.to,
+        rows: rows::rows(names, &stretches, gap.as_ref(), rows_max),
+        advice: advice::advice(names, &budget, &stretches, &chain),
+        blind: evidence::blind(names, &budget, silence.as_ref()),
+        doubts: evidence::doubts(names, doubt),
+        cpus: cpus(names),
+        budget,
+        gap,
+        silence,
+        chain,
+        doubt,
+    }
+}
+
+/// Of a moment: what each CPU was in the middle of.
+fn cpus(names: &Names<'_>) -> Vec<String> {
+    let mut spans = names.scene.cpus.clone();
+    spans.sort_by_key(|span| span.cpu);
+    let line = |span: &crate::span::CpuSpan| {
+        let since = duration(names.scene.question.from.abs_diff(span.from));
+        let under = if span.context == span.current {
+            String::new()
+        } else {
+            format!(", over {}", names.context(span.current))
+        };
+        format!("cpu {}: {}{under}, for {since}{}", span.cpu, names.context(span.context), marks(span.doubt))
+    };
+    spans.iter().map(line).collect()
+}
+
+/// How a story is shown.
+pub struct Look<'a> {
+    /// A time of the trace's clock as text.
+    pub time: &'a dyn Fn(i64) -> String,
+}
+
+impl Story {
+    /// The screenful.
+    pub fn text(&self, look: &Look<'_>) -> String {
+        let mut text = wrap(&self.headline, "") + &self.when(look);
+        for (head, part) in [
+            ("", self.cpus.iter().map(|line| format!("  {line}\n")).collect::<String>()),
+            ("where the time went", self.budget_text()),
+            ("who was waited for", self.chain_text()),
+            ("what happened", self.rows_text()),
+            ("doubtful", list(&self.doubts)),
+            ("not in the trace", list(&self.blind)),
+            ("what to try", self.advice_text()),
+        ] {
+            if !part.is_empty() {
+                text += &if head.is_empty() { format!("\n{part}") } else { format!("\n{head}:\n{part}") };
+            }
+        }
+        text
+    }
+
+    fn when(&self, look: &Look<'_>) -> String {
+        let cpu = self.cpu.map_or(String::new(), |cpu| format!(", cpu {cpu}"));
+        let to = if self.to > self.from { format!(" to {}", (look.time)(self.to)) } else { String::new() };
+        format!("{}{to}{cpu}\n", (look.time)(self.from))
+    }
+
+    fn budget_text(&self) -> String {
+        let whole = self.to.abs_diff(self.from).max(1);
+        let line = |slice: &Slice| {
+            let share = slice.ns as f64 / whole as f64;
+            let bar = "#".repeat((share * BAR as f64).ceil() as usize);
+            let pieces = if slice.pieces > 1 { format!(" ({} times)", slice.pieces) } else { String::new() };
+            let marks = marks(slice.doubt);
+            let percent = 100.0 * share;
+            format!("  {:>8} {percent:>5.1} %  {bar:<BAR$}  {}{pieces}{marks}\n", duration(slice.ns), slice.text)
+        };
+        let mut text: String = self.budget.iter().take(SLICES_SHOWN).map(line).collect();
+        let rest = self.budget.iter().skip(SLICES_SHOWN);
+        let (count, ns) = rest.fold((0, 0), |(count, ns), slice| (count + 1, ns + slice.ns));
+        if count > 0 {
+            text += &format!("  {:>8}          {:BAR$}  {count} more parts\n", duration(ns), "");
+        }
+        text
+    }
+
+    fn chain_text(&self) -> String {
+        let line = |link: &super::Link| {
+            let (at, long) = (offset(link.from, self.from), duration(link.to.abs_diff(link.from)));
+            let indent = "  ".repeat(link.depth.min(10));
+            format!("  {at:>9}  {long:>8}  {indent}{}{}\n", link.text, marks(link.doubt))
+        };
+        self.chain.iter().map(line).collect()
+    }
+
+    fn rows_text(&self) -> String {
+        let mut text = String::new();
+        let mut place = Place::Before;
+        for row in &self.rows {
+            match row {
+                Row::Moment(moment) => {
+                    if moment.place != place && moment.place == Place::After {
+                        text += "  - then -\n";
+                    } else if moment.place != place && !text.is_empty() {
+                        text += "  - it begins -\n";
+                    }
+                    place = moment.place;
+                    text += &self.moment_text(moment);
+                }
+                Row::Gap(gap) => {
+                    if place == Place::Before && !text.is_empty() {
+                        text += "  - it begins -\n";
+                    }
+                    place = if place == Place::Before { Place::Inside } else { place };
+                    let long = duration(gap.to.abs_diff(gap.from));
+                    text += &format!("  {:>9}  >>> {long}: {} <<<\n", offset(gap.from, self.from), gap.text);
+                }
+                Row::Skipped(count) => text += &format!("  {:>9}  ({count} more)\n", ""),
+            }
+        }
+        text
+    }
+
+    fn moment_text(&self, moment: &Moment) -> String {
+        let cpu = moment.cpu.map_or("  ".to_owned(), |cpu| format!("{cpu:>2}"));
+        let who = if moment.who.is_empty() { String::new() } else { format!("{}: ", moment.who) };
+        let mut text = format!("  {:>9} {cpu}  {who}{}\n", offset(moment.time, self.from), moment.text);
+        for frame in moment.stack.iter().take(FRAMES_SHOWN) {
+            text += &format!("  {:>9}       in {frame}\n", "");
+        }
+        text
+    }
+
+    fn advice_text(&self) -> String {
+        let line = |advice: &super::Advice| wrap(&advice.because, "  ") + &wrap(&advice.try_this, "    ");
+        self.advice.iter().map(line).collect()
+    }
+}
+
+fn list(lines: &[String]) -> String {
+    lines.iter().map(|line| wrap(line, "  ")).collect()
+}
+
+/// A text in lines of a screen's width, broken at blanks.
+pub(super) fn wrap(text: &str, indent: &str) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let line = lines.last().map_or(0, |line| line.chars().count());
+        if line > 0 && indent.len() + line + 1 + word.chars().count() > WIDTH {
+            lines.push(String::new());
+        }
+        if let Some(line) = lines.last_mut() {
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+    }
+    lines.iter().map(|line| format!("{indent}{line}\n")).collect()
+}
+
+fn marks(doubt: Doubt) -> String {
+    if doubt.is_none() { String::new() } else { format!("  [{doubt}]") }
+}
+
+/// `+12.3us`, `-7ns`: from the begin.
+fn offset(time: i64, from: i64) -> String {
+    let sign = if time < from { "-" } else { "+" };
+    format!("{sign}{}", duration(time.abs_diff(from)))
+}
