@@ -60,16 +60,25 @@ class Recording:
         self.log_path = str(self.output) + ".log"
         with open(self.log_path, "w", encoding="utf-8") as log:
             self.process = subprocess.Popen(self.command, env=self.env, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        try:
+            if self._starts():
+                return self
+        except BaseException:  # Ctrl-C while it starts: nothing else would end it
+            self._stop()
+            raise
+        self._stop()
+        raise KymoError(f"{' '.join(self.command)} did not start a session:\n{self.text}")
+
+    def _starts(self):
         until = time.monotonic() + START_TIMEOUT_S
         mark = f"s.{self.process.pid}."
         while time.monotonic() < until:
             if any(name.startswith(mark) for name in os.listdir(self.runtime_dir)):
-                return self
+                return True
             if self.process.poll() is not None:
                 break
             time.sleep(0.01)
-        self._stop()
-        raise KymoError(f"{' '.join(self.command)} did not start a session:\n{self.text}")
+        return False
 
     def __exit__(self, *_):
         self._stop()

@@ -21,10 +21,6 @@ SETTINGS = {
     "discard 4x1M, read timer": (False, ["--subbuf-size=1M", "--num-subbuf=4", "--read-timer=1000"], False),
     "discard 8x4M": (False, ["--subbuf-size=4M", "--num-subbuf=8"], False),
     "discard 8x4M, read timer": (False, ["--subbuf-size=4M", "--num-subbuf=8", "--read-timer=1000"], False),
-    # The two designs of the paper of 2015: the record that fills a sub-buffer wakes the consumer by a write(2) to a pipe, or the consumer
-    # looks every 200 us (the paper: 20 to 200).
-    "writer 8x4M": (False, ["--subbuf-size=4M", "--num-subbuf=8", "--read-timer=0"], False),
-    "timer 8x4M": (False, ["--subbuf-size=4M", "--num-subbuf=8", "--read-timer=200"], False),
     "overwrite 4x1M, read timer": (
         False, ["--overwrite", "--subbuf-size=1M", "--num-subbuf=4", "--read-timer=1000"], False),
     "flight recorder 4x1M": (True, ["--overwrite", "--subbuf-size=1M", "--num-subbuf=4"], False),
@@ -32,7 +28,7 @@ SETTINGS = {
     "flight recorder 4x64k, TSC plug-in": (True, ["--overwrite", "--subbuf-size=64k", "--num-subbuf=4"], True),
 }
 # Tried for the hot loops; the plug-in is our code and not a setting of LTTng, so it is shown and never chosen.
-HOT_CANDIDATES = [name for name, (_, _, plugin) in SETTINGS.items() if not plugin and name not in ("writer 8x4M", "timer 8x4M")]
+HOT_CANDIDATES = [name for name, (_, _, plugin) in SETTINGS.items() if not plugin]
 HOT_INFORMATION = "flight recorder 4x64k, TSC plug-in"
 # Where a consumer must run: a read timer, so that no record wakes the consumer, which is LTTng's advice for latency.
 STREAMING = "discard 4x1M, read timer"
@@ -70,12 +66,16 @@ class Daemon:
             self.process = subprocess.Popen(
                 ["taskset", "-c", str(self.cpu), "lttng-sessiond", "--no-kernel"],
                 env=self.env, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
-        for _ in range(200):
-            if self._run(["list"], check=False).returncode == 0:
-                return self
-            if self.process.poll() is not None:
-                break
-            time.sleep(0.05)
+        try:
+            for _ in range(200):
+                if self._run(["list"], check=False).returncode == 0:
+                    return self
+                if self.process.poll() is not None:
+                    break
+                time.sleep(0.05)
+        except BaseException:  # Ctrl-C while it starts: nothing else would end it
+            self.__exit__()
+            raise
         self.__exit__()
         raise LttngError(f"lttng-sessiond did not start; see {self.home}/sessiond.log")
 

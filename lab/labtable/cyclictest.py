@@ -12,6 +12,7 @@ from .rows import Row, between, ns
 
 INTERVAL_US = 1000
 RUNS_MIN = 5    # a side, below which `kymo compare` says nothing [spec/lab.md 5]
+RUNS_MAX = 12
 # cyclictest's largest histogram: 10^6 buckets, of a nanosecond each. What lies beyond is counted.
 BUCKETS = 1_000_000
 
@@ -28,7 +29,7 @@ class Cyclictest:
 
     @staticmethod
     def _slots(ctx):
-        return max(ctx.rounds, RUNS_MIN)
+        return min(max(ctx.rounds, RUNS_MIN), RUNS_MAX)
 
     def seconds(self, ctx):
         return self._slots(ctx) * 2 * (ctx.seconds + 0.5)

@@ -19,17 +19,25 @@ load_module() {
 	(exec -a insmod /sbin/modprobe "$module")
 }
 
-# wait_for_probe PID: until kymo has started what measures, or has ended. Without other programs: a busy probe leaves them no time.
+# wait_for_probe PID: until kymo has started what measures, or has ended; `slot` is then what measures. Without other programs: a busy probe leaves them no time.
 wait_for_probe() {
 	local child= file
+	slot=
 	while kill -0 "$1" 2>/dev/null; do
 		for file in /proc/"$1"/task/*/children; do
 			read -r child <"$file" || true
+			slot=$child
 			[ -z "$child" ] || break 2
 		done
-		sleep 0.02
+		nap 0.02
 	done
-	sleep 0.1
+	nap 0.1
+}
+
+# nap SECONDS: without another program, for which a busy probe leaves no time.
+exec 9<> <(:)
+nap() {
+	read -r -t "$1" -u 9 _ || true
 }
 
 hold_in_turns() { # KIND US: until it is killed
@@ -62,26 +70,39 @@ hwlat() {
 	# shellcheck disable=SC2086 # options
 	"$KYMO" hwlat $options --duration "$(($1 * 200))ms" -o "$VM_OUT/hwlat-none.json" >/dev/null
 	# shellcheck disable=SC2086
-	"$KYMO" hwlat $options --duration "$((($1 + 5) * 200))ms" -o "$VM_OUT/hwlat.json" >/dev/null &
+	"$KYMO" hwlat $options --duration "$((($1 * 2 + 5) * 200))ms" -o "$VM_OUT/hwlat.json" >/dev/null &
 	wait_for_probe $!
+	nap 0.4
 	for ((trial = 0; trial < $1; trial++)); do
 		echo "later 0 $2 hardirq" >$control
-		sleep 0.1
+		nap 0.1
 	done
-	wait
+	wait $!
+	cat ${control%control}delays >"$VM_OUT/delays"
 }
 
-# The interval is shorter than the delay, so that each delay makes a sample late. The test runs in slots, and a delay is made when one of them
-# has begun; ten in each run, since twenty samples are explained.
+# slot_is_on PID: the test of this kymo runs in slots; waits until one has begun 300 ms ago, which is when all its threads are in place.
+slot_is_on() {
+	local before
+	while kill -0 "$1" 2>/dev/null; do
+		before=$slot
+		wait_for_probe "$1"
+		[ "$slot" != "$before" ] || return 0
+		nap 0.3
+	done
+}
+
+# The interval is shorter than the delay, so that each delay makes a sample late. Ten in each run, since twenty samples are explained.
 faults() {
 	local round trial left=$2
+	slot=
 	load_module
 	for ((round = 0; left > 0; round++)); do
-		"$KYMO" wakeup -c 0 -i 300us -d 4s --explain 20 --no-check -o "$VM_OUT/faults-$round.json" >"$VM_OUT/faults-$round.txt" 2>&1 &
+		"$KYMO" wakeup -c 0 -i 300us -d 6s --explain 20 --no-check -o "$VM_OUT/faults-$round.json" >"$VM_OUT/faults-$round.txt" 2>&1 &
 		for ((trial = 0; trial < 10 && left > 0; trial++, left--)); do
-			wait_for_probe $!
-			sleep "0.1$((trial * 3 % 10))"
-			wait_for_probe $!
+			nap "0.1$((trial * 3 % 10))"
+			slot_is_on $!
+			kill -0 $! 2>/dev/null || break
 			echo "delay 0 $3 $1" >$control
 		done
 		wait $! || cat "$VM_OUT/faults-$round.txt" >&2

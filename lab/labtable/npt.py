@@ -13,6 +13,9 @@ from . import intervals, rows
 from .rows import Row, between, ns
 from .throttling import WITHOUT_US, Throttling
 
+RECORD_BYTES = 48       # no smaller than a record of npt:loop of either tracer
+RING_BYTES_MIN = 32 << 20
+SUBBUFFER_BYTES = 4 << 20
 # A run that lost records is made again: a reader that other programs kept from its CPU loses for a reason that is not its own. What the
 # last attempt lost stays, and is shown.
 ATTEMPTS = 3
@@ -60,14 +63,29 @@ class Variant:
         return (squares / total)**0.5
 
 
+def ring_bytes(loops):
+    """A ring that holds a whole run: the loop writes faster than any reader of a traced program copies."""
+    return max(RING_BYTES_MIN, 1 << (loops * RECORD_BYTES - 1).bit_length())
+
+
+def set_lttng(loops):
+    """
+    The two designs of the paper, with as much memory as kymo's: the record that fills a sub-buffer wakes the consumer by a write(2) to a
+    pipe, or the consumer looks every 200 us (the paper: 20 to 200).
+    """
+    size = [f"--subbuf-size={SUBBUFFER_BYTES}", f"--num-subbuf={ring_bytes(loops) // SUBBUFFER_BYTES}"]
+    lttng.SETTINGS["npt writer"] = (False, [*size, "--read-timer=0"], False)
+    lttng.SETTINGS["npt timer"] = (False, [*size, "--read-timer=200"], False)
+
+
 def variants(ctx):
     every = [Variant("none", "no tracer", "kymo-probe"), Variant("kymo", "kymo", "kymo-probe", "none")]
     if ctx.daemon:
         every += [Variant("lttng-none", "no tracer, LTTng's program", "kymo-probe-lttng"),
-                  Variant("writer", "LTTng-UST writer", "kymo-probe-lttng", "lttng-none", "writer 8x4M"),
-                  Variant("timer", "LTTng-UST timer", "kymo-probe-lttng", "lttng-none", "timer 8x4M")]
-    every += [Variant("function-none", "no tracer, a function", "kymo-probe-function", share=0.05),
-              Variant("uprobe", "uprobe (kymo -U)", "kymo-probe-function", "function-none", share=0.05)]
+                  Variant("writer", "LTTng-UST writer", "kymo-probe-lttng", "lttng-none", "npt writer"),
+                  Variant("timer", "LTTng-UST timer", "kymo-probe-lttng", "lttng-none", "npt timer")]
+    every += [Variant("function-none", "no tracer, a function", "kymo-probe-function", share=0.01),
+              Variant("uprobe", "uprobe (kymo -U)", "kymo-probe-function", "function-none", share=0.01)]
     return every
 
 
@@ -78,6 +96,7 @@ class Npt:
     about = "the table of the 2015 paper: npt under kymo, LTTng-UST and a uprobe"
 
     def __init__(self, ctx):
+        set_lttng(ctx.loops)
         self.every = variants(ctx)
         self.failed = {}
         self.throttling_us = None
@@ -124,7 +143,9 @@ class Npt:
                 yield session, ctx.environment(base=ctx.daemon.program_env(one.setting))
         elif one.base:
             events = () if one.key == "uprobe" else ("npt:*",)
-            recording = kymo.Recording(ctx.root, ctx.shm / "runtime", ctx.shm / "trace", ctx.other_cpu, kymo.RING_THROUGHPUT, events)
+            size = ring_bytes(ctx.loops)
+            recording = kymo.Recording(ctx.root, ctx.shm / "runtime", ctx.shm / "trace", ctx.other_cpu, str(size), events)
+            recording.command += ["--memory", str(4 * size)]
             if one.key == "uprobe":
                 place = f"{ctx.program(one.probe)}:npt_trace_loop iteration=%di:u64 ticks=%si:u64"
                 recording.command += ["-U", place, "--kernel-ring", "32M"]

@@ -9,7 +9,7 @@
  *	cat result					what npt prints; kymo import reads it
  *	echo 'delay CPU US irqs|preempt|lock' >control	a busy wait of US microseconds
  *	echo 'later CPU US hardirq' >control		the same in an interrupt, LATER_MS from now
- *	cat delays					begin and end of each `delay`, ns since 1970
+ *	cat delays					begin and end of each delay, ns since 1970
  *
  * `lock` waits under a spinlock: nothing is pre-empted then on a stock kernel, whereas on
  * PREEMPT_RT it sleeps and is pre-empted like any code. The loop runs in pieces of PIECE turns:
@@ -38,7 +38,7 @@
 #define LOOPS_MAX 1000000000ULL
 #define DELAY_MAX_US 50000 /* less than what watchdogs and RCU take for a stall */
 #define LATER_MS 60
-#define DELAYS_MAX 256	   /* that are remembered */
+#define DELAYS_MAX 256	   /* that are remembered; more than are ordered while one is due */
 #define WARMUP 5
 #define RULE "--------------------------\n"
 
@@ -68,7 +68,7 @@ static struct run run;
 static struct delay delays[DELAYS_MAX]; /* the last ones, written and read under `lock` */
 static unsigned int delay_count;
 static struct hrtimer later;
-static u32 later_us;
+static struct delay *later_delay;
 static struct dentry *folder;
 static u64 mult; /* ns = (ticks * mult) >> 32 */
 
@@ -166,7 +166,9 @@ static long delay_here(void *argument)
 /* Context: hard interrupt, on PREEMPT_RT, too. */
 static enum hrtimer_restart later_expires(struct hrtimer *timer)
 {
-	busy(later_us);
+	later_delay->from_ns = ktime_get_real_fast_ns();
+	busy(later_delay->us);
+	later_delay->to_ns = ktime_get_real_fast_ns();
 	return HRTIMER_NORESTART;
 }
 
@@ -198,6 +200,15 @@ static int begin(unsigned int cpu, u64 loops, enum mode mode)
 	return 0;
 }
 
+/* Context: lock is held. */
+static struct delay *next_delay(enum mode mode, u32 us)
+{
+	struct delay *delay = &delays[delay_count++ % DELAYS_MAX];
+
+	*delay = (struct delay){ .mode = mode, .us = us };
+	return delay;
+}
+
 static int command(char *text)
 {
 	char verb[8], name[8];
@@ -216,15 +227,11 @@ static int command(char *text)
 		return mode > MODE_IRQS ? -EINVAL : begin(cpu, number, mode) ?: work_on_cpu(cpu, run_here, NULL);
 	if (!number || number > DELAY_MAX_US)
 		return -ERANGE;
-	if (!strcmp(verb, "delay") && mode != MODE_ON && mode != MODE_HARDIRQ) {
-		struct delay *delay = &delays[delay_count++ % DELAYS_MAX];
-
-		*delay = (struct delay){ .mode = mode, .us = number };
-		return work_on_cpu(cpu, delay_here, delay);
-	}
+	if (!strcmp(verb, "delay") && mode != MODE_ON && mode != MODE_HARDIRQ)
+		return work_on_cpu(cpu, delay_here, next_delay(mode, number));
 	if (!strcmp(verb, "later") && mode == MODE_HARDIRQ) {
 		hrtimer_cancel(&later);
-		later_us = number;
+		later_delay = next_delay(mode, number);
 		return work_on_cpu(cpu, later_here, NULL);
 	}
 	return -EINVAL;
