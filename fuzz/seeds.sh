@@ -18,6 +18,10 @@ for file in corpus/ctf_metadata/*; do
 		printf '\2\1\11\4\2\11\3\7\7\7'
 	} > "corpus/ctf_trace/$(basename "$file")"
 done
+mkdir -p corpus/ctf_tsdl corpus/ctf_json corpus/ctf_stream
+cp corpus/ctf_metadata/*.tsdl corpus/ctf_tsdl/
+cp corpus/ctf_metadata/*.ctf2 corpus/ctf_json/
+printf '\2\1\11\4\2\11\3\7\7\7' > corpus/ctf_stream/records
 tests=../host/kymo-ftrace/tests
 mkdir -p corpus/ftrace_format corpus/ftrace_page
 cp "$tests"/formats/* corpus/ftrace_format/

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::item::{Item, Loss, Record};
+use super::item::{Extent, Item, Loss, Record};
 use super::plan::Mark;
 use super::stream::{Lost, PacketFacts};
 use super::tape::Node;
@@ -16,31 +16,32 @@ pub struct Batch<'t> {
     packets: Vec<Arc<PacketFacts<'t>>>,
     marks: Vec<Mark>,
     nodes: Vec<Node>,
+    losses: Vec<(Lost, [i128; 2])>,
+    threads: Vec<Thread>,
     /// Names of programs that the records do not have themselves.
     names: String,
 }
 
+/// Small: millions of them are written and read again.
 #[derive(Debug)]
 struct Entry {
-    trace: usize,
+    ns: i128,
+    cycles: u64,
+    bits: u64,
+    trace: u32,
     /// In [`Batch::packets`].
-    packet: usize,
-    what: What,
+    packet: u32,
+    /// Position of a record's event; [`LOSS`] for the next one of [`Batch::losses`].
+    event: u32,
+    /// Of a record: marks and nodes, behind those of the one before.
+    marks: u32,
+    nodes: u32,
+    /// One behind its place in [`Batch::threads`]; 0 for none.
+    thread: u32,
 }
 
-#[derive(Debug)]
-enum What {
-    Record {
-        event: usize,
-        /// Cycles and nanoseconds.
-        time: (u64, i128),
-        /// Ends in [`Batch::marks`] and [`Batch::nodes`].
-        marks_end: usize,
-        nodes_end: usize,
-        thread: Option<Thread>,
-    },
-    Loss(Lost, [i128; 2]),
-}
+/// Traces have fewer events: their metadata is in memory.
+const LOSS: u32 = u32::MAX;
 
 /// The thread that a record was found to be of.
 #[derive(Clone, Debug)]
@@ -68,42 +69,46 @@ impl<'t> Batch<'t> {
         self.packets.clear();
         self.marks.clear();
         self.nodes.clear();
+        self.losses.clear();
+        self.threads.clear();
         self.names.clear();
     }
 
     /// The thread of the last item, a record, as its user has found out.
     pub fn set_thread(&mut self, vpid: Option<u32>, vtid: Option<u32>, procname: &str) {
-        if let Some(Entry { what: What::Record { thread, .. }, .. }) = self.entries.last_mut() {
-            let begin = self.names.len();
-            self.names.push_str(procname);
-            *thread = Some(Thread { vpid, vtid, name: begin..self.names.len() });
-        }
+        let Some(entry) = self.entries.last_mut().filter(|entry| entry.event != LOSS) else { return };
+        let begin = self.names.len();
+        self.names.push_str(procname);
+        self.threads.push(Thread { vpid, vtid, name: begin..self.names.len() });
+        entry.thread = self.threads.len() as u32;
     }
 
     /// Calls `visit` with each item.
     pub fn for_each(&self, mut visit: impl FnMut(&Item<'_>)) {
-        let (mut marks_begin, mut nodes_begin) = (0, 0);
+        let (mut marks, mut nodes, mut losses) = (&self.marks[..], &self.nodes[..], self.losses.iter());
         let Some(first) = self.packets.first() else { return };
         let mut frame = Frame::new(first.frame.metadata, first.frame.data);
         for entry in &self.entries {
-            let facts = &*self.packets[entry.packet];
-            match &entry.what {
-                What::Loss(lost, ns) => visit(&Item::Loss(Loss::new(entry.trace, facts, *lost, *ns))),
-                What::Record { event, time, marks_end, nodes_end, thread } => {
-                    frame.look_at(&facts.frame);
-                    frame.marks.clear();
-                    frame.marks.extend_from_slice(&self.marks[marks_begin..*marks_end]);
-                    frame.nodes.clear();
-                    frame.nodes.extend_from_slice(&self.nodes[nodes_begin..*nodes_end]);
-                    (marks_begin, nodes_begin) = (*marks_end, *nodes_end);
-                    let mut record = Record::new(entry.trace, facts, &frame, *event, *time);
-                    if let Some(thread) = thread {
-                        (record.vpid, record.vtid) = (thread.vpid, thread.vtid);
-                        record.procname = &self.names[thread.name.clone()];
-                    }
-                    visit(&Item::Record(record));
+            let facts = &*self.packets[entry.packet as usize];
+            if entry.event == LOSS {
+                if let Some(&(lost, ns)) = losses.next() {
+                    visit(&Item::Loss(Loss::new(entry.trace as usize, facts, lost, ns)));
                 }
+                continue;
             }
+            frame.look_at(&facts.frame);
+            let (its_marks, its_nodes);
+            (its_marks, marks) = marks.split_at(entry.marks as usize);
+            (its_nodes, nodes) = nodes.split_at(entry.nodes as usize);
+            refill(&mut frame.marks, its_marks);
+            refill(&mut frame.nodes, its_nodes);
+            let extent = Extent { cycles: entry.cycles, ns: entry.ns, bits: entry.bits };
+            let mut record = Record::new(entry.trace as usize, facts, &frame, entry.event as usize, extent);
+            if let Some(thread) = self.threads.get((entry.thread as usize).wrapping_sub(1)) {
+                (record.vpid, record.vtid) = (thread.vpid, thread.vtid);
+                record.procname = &self.names[thread.name.clone()];
+            }
+            visit(&Item::Record(record));
         }
     }
 
@@ -114,36 +119,41 @@ impl<'t> Batch<'t> {
         facts: &Arc<PacketFacts<'t>>,
         frame: &Frame<'t>,
         event: usize,
-        time: (u64, i128),
+        Extent { cycles, ns, bits }: Extent,
     ) {
-        self.marks.extend_from_slice(&frame.marks);
-        self.nodes.extend_from_slice(&frame.nodes);
-        let (marks_end, nodes_end) = (self.marks.len(), self.nodes.len());
+        // One by one: mostly there are two or three, and none.
+        frame.marks.iter().for_each(|mark| self.marks.push(*mark));
+        frame.nodes.iter().for_each(|node| self.nodes.push(*node));
+        let (marks, nodes) = (frame.marks.len() as u32, frame.nodes.len() as u32);
         let packet = self.packet(facts);
-        self.entries.push(Entry {
-            trace,
-            packet,
-            what: What::Record { event, time, marks_end, nodes_end, thread: None },
-        });
+        let (trace, event) = (trace as u32, event as u32);
+        self.entries.push(Entry { ns, cycles, bits, trace, packet, event, marks, nodes, thread: 0 });
     }
 
     pub(super) fn push_loss(&mut self, trace: usize, facts: &Arc<PacketFacts<'t>>, lost: Lost, ns: [i128; 2]) {
         let packet = self.packet(facts);
-        self.entries.push(Entry { trace, packet, what: What::Loss(lost, ns) });
+        self.losses.push((lost, ns));
+        let (ns, cycles, trace) = (ns[0], lost.from, trace as u32);
+        self.entries.push(Entry { ns, cycles, bits: 0, trace, packet, event: LOSS, marks: 0, nodes: 0, thread: 0 });
     }
 
     /// Where the packet stands in the batch. Those of a few streams take turns.
     #[inline]
-    fn packet(&mut self, facts: &Arc<PacketFacts<'t>>) -> usize {
+    fn packet(&mut self, facts: &Arc<PacketFacts<'t>>) -> u32 {
         const LOOKED_MAX: usize = 8;
         let recent = self.packets.len().saturating_sub(LOOKED_MAX);
         let found = self.packets[recent..].iter().rposition(|known| Arc::ptr_eq(known, facts));
-        found.map_or_else(
-            || {
-                self.packets.push(Arc::clone(facts));
-                self.packets.len() - 1
-            },
-            |position| recent + position,
-        )
+        let position = found.map(|position| recent + position).unwrap_or_else(|| {
+            self.packets.push(Arc::clone(facts));
+            self.packets.len() - 1
+        });
+        position as u32
     }
+}
+
+/// Replaces what a vector has. One by one, as above.
+#[inline]
+fn refill<T: Copy>(vector: &mut Vec<T>, with: &[T]) {
+    vector.clear();
+    with.iter().for_each(|one| vector.push(*one));
 }

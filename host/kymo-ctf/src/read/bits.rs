@@ -82,6 +82,11 @@ impl<'a> Cursor<'a> {
         self.base as u64 * 8 + self.at
     }
 
+    /// The bits that may be read: in the packet, from its first.
+    pub fn end(&self) -> u64 {
+        self.end
+    }
+
     /// Whether so many bits are left.
     #[inline]
     pub fn check(&self, bits: u64) -> Result<(), Stop> {

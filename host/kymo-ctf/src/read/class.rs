@@ -74,6 +74,31 @@ pub struct Clock {
     pub precision_cycles: u64,
     /// The origin is 1970-01-01.
     pub absolute: bool,
+    /// How its times become those of another clock; not part of the metadata.
+    pub correction: Option<Correction>,
+}
+
+/// Times of a clock as those of another one [spec/hosts.md].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Correction {
+    /// The time, by the clock itself, for which `offset_ns` holds.
+    pub at_ns: i64,
+    /// To be added.
+    pub offset_ns: i64,
+    /// And for each second behind `at_ns`, 10^-12 s. Below 10^12 either way.
+    pub drift_ppt: i64,
+}
+
+impl Correction {
+    /// The other clock's time, rounded down.
+    pub fn apply(&self, ns: i128) -> i128 {
+        const PARTS: i128 = 1_000_000_000_000;
+        let drift = i128::from(self.drift_ppt.clamp(1 - PARTS as i64, PARTS as i64 - 1));
+        // Times of clocks are below 2^94, so that this fits.
+        let behind = ns - i128::from(self.at_ns);
+        let (whole, part) = (behind.div_euclid(PARTS), behind.rem_euclid(PARTS));
+        ns + i128::from(self.offset_ns) + whole * drift + (part * drift).div_euclid(PARTS)
+    }
 }
 
 impl Default for Clock {
@@ -87,6 +112,7 @@ impl Default for Clock {
             offset_cycles: 0,
             precision_cycles: 0,
             absolute: false,
+            correction: None,
         }
     }
 }
@@ -94,12 +120,17 @@ impl Default for Clock {
 impl Clock {
     /// Whether the same cycles mean the same time.
     pub(crate) fn measures_as(&self, other: &Self) -> bool {
-        let rate = |clock: &Self| (clock.frequency_hz, clock.offset_s, clock.offset_cycles);
+        let rate = |clock: &Self| (clock.frequency_hz, clock.offset_s, clock.offset_cycles, clock.correction);
         rate(self) == rate(other)
     }
 
-    /// Nanoseconds from the origin to `cycles`, rounded down, exact otherwise.
+    /// Nanoseconds from the origin to `cycles`, rounded down, exact otherwise; as those of the other clock where there is a correction.
     pub fn nanoseconds(&self, cycles: u64) -> i128 {
+        let ns = self.own_nanoseconds(cycles);
+        self.correction.map_or(ns, |correction| correction.apply(ns))
+    }
+
+    fn own_nanoseconds(&self, cycles: u64) -> i128 {
         const SECOND: i128 = 1_000_000_000;
         let total = i128::from(self.offset_cycles) + i128::from(cycles);
         let part = if self.frequency_hz == 1_000_000_000 {
@@ -145,7 +176,9 @@ impl<'t> Seconds<'t> {
         let part = (i128::from(self.clock.offset_cycles) + i128::from(cycles)).rem_euclid(hz);
         let begin = i128::from(cycles) - part;
         // Of 2^34 cycles a second at most the product has 64 bits.
-        if let (Ok(begin), true) = (u64::try_from(begin), hz < 1 << 34) {
+        // With a correction each time is reckoned by itself.
+        let is_plain = hz < 1 << 34 && self.clock.correction.is_none();
+        if let (Ok(begin), true) = (u64::try_from(begin), is_plain) {
             (self.from, self.until) = (begin, begin.saturating_add(self.clock.frequency_hz));
             self.from_ns = self.clock.nanoseconds(begin);
         }
@@ -493,6 +526,26 @@ mod tests {
         ] {
             assert_eq!(set.find(value), expect, "{value}");
         }
+    }
+
+    #[test]
+    fn corrections_are_exact_and_keep_the_order() {
+        let apply = |at_ns, offset_ns, drift_ppt, ns| Correction { at_ns, offset_ns, drift_ppt }.apply(ns);
+        assert_eq!(apply(0, 7, 0, -3), 4);
+        assert_eq!(apply(1_000, -5, 1_000_000, 1_000_001_000), 1_000_001_000 - 5 + 1_000);
+        assert_eq!(apply(1_000, 0, -1_000_000, -999_999_000), -999_999_000 + 1_000);
+        assert_eq!(apply(0, 0, 1, 10_i128.pow(27)), 10_i128.pow(27) + 10_i128.pow(15));
+        for drift_ppt in [-500_000_000, -1, 0, 3, 500_000_000] {
+            let corrected = (-5_000..5_000).map(|step| apply(17, 1 << 50, drift_ppt, step * 997));
+            assert!(corrected.is_sorted());
+        }
+        let correction = Some(Correction { at_ns: 5, offset_ns: 1_000, drift_ppt: 250_000_000 });
+        let clock = Clock { frequency_hz: 3, correction, ..Clock::default() };
+        let mut seconds = Seconds::new(&clock);
+        for cycles in [0, 1, 2, 3, 100, 50, 7_000_000] {
+            assert_eq!(seconds.nanoseconds(cycles), clock.nanoseconds(cycles));
+        }
+        assert!(!clock.measures_as(&Clock { correction: None, ..clock.clone() }));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Clocks that several traces share.
 
 use super::Trace;
-use super::class::Clock;
+use super::class::{Clock, Correction};
 
 /// A clock whose rate is further off than a thousandth is another one, whatever it is called.
 const RATE_SHARE: u64 = 1000;
@@ -18,6 +18,13 @@ pub fn unite_clocks(traces: &mut [Trace]) {
                 }
             }
         }
+    }
+}
+
+impl Trace {
+    /// From now on the times of all its clocks are given as those of another clock.
+    pub fn correct(&mut self, correction: Correction) {
+        self.metadata.clocks.iter_mut().for_each(|clock| clock.correction = Some(correction));
     }
 }
 

@@ -1,11 +1,12 @@
-//! Counting: how many records of each event there are. No order, no values: each stream for itself, on as many threads as asked for.
+//! Counting: how many records of each event there are. No order, no values: each stream for itself, and
+//! parts of long ones, on as many threads as asked for.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use super::Trace;
 use super::error::Caveat;
-use super::stream::{Next, Stream};
+use super::stream::{CAVEATS_MAX, Next, Start, Stream};
 
 /// What a trace has, counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -40,41 +41,85 @@ impl Counts {
     }
 }
 
+/// Streams are cut into parts of so many bytes, where several threads count.
+const PART_BYTES: usize = 8 << 20;
+
+/// What one thread counts at a time: a stream, or some packets of one.
+struct Part {
+    stream: usize,
+    /// Where it begins, and the number of the first packet behind it. `None` for the whole stream.
+    packets: Option<(Start, u64)>,
+}
+
 impl Trace {
     /// Counts the records, on at most `threads` threads. Damage is found as by a [`super::Reader`].
     pub fn count(&self, threads: usize) -> Counts {
-        let workers = threads.clamp(1, self.streams.len().max(1));
+        self.count_in_parts(threads, PART_BYTES)
+    }
+
+    /// The same, with parts of another size.
+    pub(super) fn count_in_parts(&self, threads: usize, part_bytes: usize) -> Counts {
+        let parts: Vec<Part> =
+            (0..self.streams.len()).flat_map(|index| self.parts(index, threads, part_bytes)).collect();
         let next = AtomicUsize::new(0);
         let work = || {
             let mut done = Vec::new();
             loop {
                 let index = next.fetch_add(1, Ordering::Relaxed);
-                if index >= self.streams.len() {
-                    return done;
-                }
-                done.push((index, self.count_stream(index)));
+                let Some(part) = parts.get(index) else { return done };
+                done.push((index, self.count_part(part)));
             }
         };
-        let mut parts = thread::scope(|scope| {
-            let others: Vec<_> = (1..workers).map(|_| scope.spawn(work)).collect();
-            let mut parts = work();
+        let mut counted = thread::scope(|scope| {
+            let others: Vec<_> = (1..threads.clamp(1, parts.len().max(1))).map(|_| scope.spawn(work)).collect();
+            let mut counted = work();
             for other in others {
                 // A panic there is a defect of ours, and goes on here.
-                parts.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+                counted.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
             }
-            parts
+            counted
         });
-        parts.sort_by_key(|&(index, _)| index);
-        let mut counts = Counts { events: vec![0; self.metadata.events.len()], ..Counts::default() };
-        parts.into_iter().for_each(|(_, part)| counts.add(part));
-        counts
+        counted.sort_by_key(|&(index, _)| index);
+        let mut by_stream: Vec<Counts> = Vec::new();
+        by_stream.resize_with(self.streams.len(), || self.nothing());
+        counted.into_iter().for_each(|(index, counts)| by_stream[parts[index].stream].add(counts));
+        let mut all = self.nothing();
+        for mut counts in by_stream {
+            counts.caveats.truncate(CAVEATS_MAX);
+            all.add(counts);
+        }
+        all
     }
 
-    fn count_stream(&self, index: usize) -> Counts {
+    /// What is counted at a time of the stream `index`.
+    fn parts(&self, index: usize, threads: usize, part_bytes: usize) -> Vec<Part> {
+        let whole = || vec![Part { stream: index, packets: None }];
+        if threads <= 1 || self.streams[index].1.len() < 2 * part_bytes {
+            return whole();
+        }
+        let Some(starts) = self.stream(index).parts(part_bytes) else { return whole() };
+        let ends = starts.iter().skip(1).map(|start| start.packet).chain([u64::MAX]);
+        let packets = starts.iter().copied().zip(ends);
+        packets.map(|packets| Part { stream: index, packets: Some(packets) }).collect()
+    }
+
+    fn nothing(&self) -> Counts {
+        Counts { events: vec![0; self.metadata.events.len()], ..Counts::default() }
+    }
+
+    fn stream(&self, index: usize) -> Stream<'_> {
         let (name, content) = &self.streams[index];
-        let mut stream = Stream::new(&self.metadata, &self.layout, name, content);
-        let mut counts = Counts { events: vec![0; self.metadata.events.len()], ..Counts::default() };
+        Stream::new(&self.metadata, &self.layout, name, content)
+    }
+
+    fn count_part(&self, part: &Part) -> Counts {
+        let mut stream = self.stream(part.stream);
+        if let Some((start, end)) = &part.packets {
+            stream.go_to(start, *end);
+        }
+        let mut counts = self.nothing();
         loop {
+            stream.count_plain(&mut counts.events);
             match stream.advance() {
                 Next::Record => counts.events[stream.event] += 1,
                 Next::Lost(lost) => {

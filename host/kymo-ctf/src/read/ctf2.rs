@@ -121,6 +121,7 @@ impl Fragments {
             offset_cycles: part("cycles"),
             precision_cycles: number(object, "precision")?.unwrap_or(0),
             absolute: object.get("origin").and_then(Value::as_str) == Some("unix-epoch"),
+            correction: None,
         };
         self.clocks.insert(id, self.metadata.clocks.len());
         self.metadata.clocks.push(clock);
@@ -228,9 +229,11 @@ impl Fragments {
             }
             "fixed-length-floating-point-number" => {
                 let bits = match number(object, "length")? {
-                    Some(bits @ (32 | 64)) => bits as u8,
+                    Some(bits @ (16 | 32 | 64)) => bits as u8,
                     Some(bits) => {
-                        return Err(format!("floating point numbers have 32 or 64 bits; {bits} are not supported"));
+                        return Err(format!(
+                            "floating point numbers of {bits} bits are not read: only 16, 32 and 64, which fit into 64 bits without loss"
+                        ));
                     }
                     None => return Err("`length` is missing".into()),
                 };

@@ -40,7 +40,7 @@ pub enum FieldKind<'m> {
     Bool,
     /// [`super::Value::F32`] or [`super::Value::F64`].
     Float {
-        /// 32 or 64.
+        /// 32 or 64, as of the values that are given.
         bits: u8,
     },
     /// [`super::Value::Text`].
@@ -91,7 +91,7 @@ impl Metadata {
                     None => FieldKind::Int { signed, bits, base: int.base },
                 }
             }
-            Kind::Float { bits, .. } => FieldKind::Float { bits: *bits },
+            Kind::Float { bits, .. } => FieldKind::Float { bits: (*bits).max(32) },
             Kind::NulText(_) | Kind::Text { .. } => FieldKind::Text,
             Kind::Bytes { .. } => FieldKind::Bytes,
             Kind::Array { len, element } => {

@@ -32,6 +32,8 @@ pub struct Record<'a> {
     pub event: &'a EventClass,
     /// Position of its type in [`super::Metadata::events`].
     pub event_position: usize,
+    /// Bits in its stream: head, contexts, payload, and what aligns them.
+    pub bits: u64,
     /// The CPU that wrote it.
     pub cpu: Option<u32>,
     /// The process, as it sees itself.
@@ -79,15 +81,23 @@ pub struct Loss<'a> {
     pub procname: &'a str,
 }
 
+/// When a record was written, and how long it is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Extent {
+    pub cycles: u64,
+    pub ns: i128,
+    pub bits: u64,
+}
+
 impl<'a> Record<'a> {
-    /// The record of the event at position `event` that lies in `frame`. `time`: cycles and nanoseconds.
+    /// The record of the event at position `event` that lies in `frame`.
     #[inline]
     pub(super) fn new(
         trace: usize,
         facts: &'a PacketFacts<'a>,
         frame: &'a Frame<'a>,
         event: usize,
-        (cycles, ns): (u64, i128),
+        Extent { cycles, ns, bits }: Extent,
     ) -> Self {
         let parts = &facts.layout.plans.events[event].parts;
         let [common_context, context, payload] = parts.each_ref().map(|part| Fields::of_record(frame, part));
@@ -99,6 +109,7 @@ impl<'a> Record<'a> {
             ns,
             event: &frame.metadata.events[event],
             event_position: event,
+            bits,
             cpu: facts.cpu,
             vpid: facts.vpid,
             procname: &facts.procname,
@@ -109,16 +120,22 @@ impl<'a> Record<'a> {
             payload,
         };
         for &(position, known) in &frame.metadata.streams[facts.class].known {
-            let Some(value) = common_context.at(position) else { continue };
-            match (known, value) {
-                (Known::Cpu, value) => record.cpu = small(&value),
-                (Known::Pid, value) => record.vpid = small(&value),
-                (Known::Tid, value) => record.vtid = small(&value),
-                (Known::Program, Value::Text(Cow::Borrowed(text))) => record.procname = text,
-                (Known::Program, _) => {}
-            }
+            record.note(position, known);
         }
         record
+    }
+
+    /// Takes what its context says of where it was written.
+    #[inline]
+    fn note(&mut self, position: usize, known: Known) {
+        let Some(value) = self.common_context.at(position) else { return };
+        match (known, value) {
+            (Known::Cpu, value) => self.cpu = small(&value),
+            (Known::Pid, value) => self.vpid = small(&value),
+            (Known::Tid, value) => self.vtid = small(&value),
+            (Known::Program, Value::Text(Cow::Borrowed(text))) => self.procname = text,
+            (Known::Program, _) => {}
+        }
     }
 }
 

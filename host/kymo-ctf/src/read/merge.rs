@@ -7,7 +7,7 @@ use super::Trace;
 use super::batch::Batch;
 use super::class::{Clock, Seconds};
 use super::error::Caveat;
-use super::item::{Item, Loss, Record};
+use super::item::{Extent, Item, Loss, Record};
 use super::stream::{Lost, Next, Stream};
 
 /// Order of what comes next: nanoseconds since the origin (0 where all streams have the same clock), then cycles, which separate
@@ -119,7 +119,8 @@ impl<'t> Reader<'t> {
         match source.lost {
             None => {
                 let ns = source.seconds.nanoseconds(stream.time);
-                batch.push_record(source.trace, &stream.facts, &stream.decoder.frame, stream.event, (stream.time, ns));
+                let extent = Extent { cycles: stream.time, ns, bits: stream.bits };
+                batch.push_record(source.trace, &stream.facts, &stream.decoder.frame, stream.event, extent);
                 ns
             }
             Some(lost) => {
@@ -176,7 +177,8 @@ impl<'t> Source<'t> {
                 let cycles = self.stream.time;
                 let ns = self.seconds.nanoseconds(cycles);
                 let stream = &self.stream;
-                Item::Record(Record::new(self.trace, &stream.facts, &stream.decoder.frame, stream.event, (cycles, ns)))
+                let extent = Extent { cycles, ns, bits: stream.bits };
+                Item::Record(Record::new(self.trace, &stream.facts, &stream.decoder.frame, stream.event, extent))
             }
             Some(lost) => Item::Loss(self.loss(lost)),
         }

@@ -8,6 +8,7 @@
 
 use super::bits::{Cursor, Stop, extended, extract, nul_text};
 use super::class::{ClassId, EventClass, Int, Kind, Len, Metadata, Order, Ranges, Role, StreamClass, within};
+use super::skip::Skip;
 use super::tape::Decoder;
 
 /// Where a field lies.
@@ -33,9 +34,9 @@ pub(crate) struct Mark {
 /// How to pass over the fields of one event class, or of a head.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
-    ops: Vec<Op>,
+    pub(super) ops: Vec<Op>,
     /// Bits behind the last mark.
-    tail_bits: u64,
+    pub(super) tail_bits: u64,
     /// Common context, specific context, payload.
     pub parts: [Part; 3],
 }
@@ -49,14 +50,14 @@ pub(crate) struct Part {
 }
 
 #[derive(Clone, Debug)]
-struct Op {
+pub(super) struct Op {
     /// Bits behind the end of the last mark.
-    delta_bits: u64,
-    kind: OpKind,
+    pub delta_bits: u64,
+    pub kind: OpKind,
 }
 
 #[derive(Clone, Debug)]
-enum OpKind {
+pub(super) enum OpKind {
     /// Keeps a constant integer for a length or a tag; leaves no mark.
     Keep {
         slot: u32,
@@ -119,11 +120,13 @@ pub(crate) struct Plans {
     pub headers: Vec<Header>,
     /// By position in [`Metadata::events`].
     pub events: Vec<Plan>,
+    /// The same events, for who only counts.
+    pub skips: Vec<Skip>,
 }
 
 impl Plans {
     pub fn new(metadata: &Metadata) -> Self {
-        let mut plans = Self { headers: Vec::new(), events: Vec::new() };
+        let mut plans = Self { headers: Vec::new(), events: Vec::new(), skips: Vec::new() };
         plans.events.resize_with(metadata.events.len(), Plan::default);
         let mut kept = vec![false; metadata.slots as usize];
         for class in &metadata.streams {
@@ -141,6 +144,7 @@ impl Plans {
             }
             plans.headers.push(header);
         }
+        plans.skips = plans.events.iter().map(|plan| Skip::new(metadata, plan)).collect();
         plans
     }
 }

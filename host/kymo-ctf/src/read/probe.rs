@@ -7,6 +7,21 @@ pub fn metadata(bytes: &[u8]) -> bool {
     parse_metadata("metadata", bytes).is_ok()
 }
 
+/// Parses `bytes` as the text of CTF 1.8's metadata; whether it made sense.
+pub fn tsdl(bytes: &[u8]) -> bool {
+    metadata(&[b"/* CTF 1.8 */\n", bytes].concat())
+}
+
+/// Parses `bytes`, which may lack what separates fragments, as CTF 2's metadata behind a preamble; whether it made sense.
+pub fn ctf2(bytes: &[u8]) -> bool {
+    metadata(&[b"\x1E{\"type\":\"preamble\",\"version\":2}\n\x1E", bytes].concat())
+}
+
+/// Takes `bytes` for a stream of a trace whose metadata has every form of head and field, of either format.
+pub fn stream(metadata: &[u8], bytes: &[u8]) -> u64 {
+    walk(&Memory { metadata: metadata.to_vec(), streams: vec![("s".into(), bytes.to_vec())] })
+}
+
 /// Takes `bytes` for two bytes of metadata length, the metadata, and a stream; how many items came out.
 pub fn trace(bytes: &[u8]) -> u64 {
     let Some((length, rest)) = bytes.split_first_chunk::<2>() else { return 0 };
@@ -16,16 +31,18 @@ pub fn trace(bytes: &[u8]) -> u64 {
 }
 
 /// Reads a trace to its end and looks at every value; how many items came out. A reader that gives more records than
-/// the streams have bits is looping, and panics here.
+/// the streams have bits is looping, and panics here, as does a count that is another than the reader's.
 pub fn walk(memory: &Memory) -> u64 {
     let Ok(opened) = Trace::from_files(memory) else { return 0 };
     let traces = [opened.value];
     let bits: u64 = memory.streams.iter().map(|(_, bytes)| bytes.len() as u64 * 8).sum();
     let mut reader = Reader::new(&traces);
     let mut items = 0;
+    let mut counts = vec![0; traces[0].metadata.events.len()];
     while let Some(item) = reader.next() {
         items += 1;
         if let Item::Record(record) = item {
+            counts[record.event_position] += 1;
             look(&record.packet_context);
             look(&record.common_context);
             look(&record.context);
@@ -34,6 +51,12 @@ pub fn walk(memory: &Memory) -> u64 {
         assert!(items <= 2 * bits + 2, "more records than bits");
     }
     assert!(reader.caveats().all(|(_, caveat)| !caveat.to_string().is_empty()));
+    let caveats: Vec<_> = reader.caveats().map(|(_, caveat)| caveat.clone()).collect();
+    for (threads, part_bytes) in [(1, 1 << 20), (2, 64)] {
+        let counted = traces[0].count_in_parts(threads, part_bytes);
+        assert_eq!((&counted.events, &counted.caveats), (&counts, &caveats), "{threads} threads count something else");
+        assert_eq!(counted.caveat_count, reader.caveat_count());
+    }
     items
 }
 

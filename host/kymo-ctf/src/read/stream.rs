@@ -14,7 +14,7 @@ use super::value::{Fields, Frame, Number, Value};
 use crate::write::PACKET_MAGIC;
 
 /// Caveats of one file that are kept one by one; the rest is counted.
-const CAVEATS_MAX: usize = 100;
+pub(super) const CAVEATS_MAX: usize = 100;
 
 /// What is the same for all packets of all files of a trace.
 #[derive(Debug)]
@@ -84,12 +84,12 @@ impl<'t> PacketFacts<'t> {
 
 /// A packet that is being read.
 #[derive(Clone, Copy, Debug)]
-struct Packet {
+pub(super) struct Packet {
     number: u64,
     /// The file ends inside it; that has been said.
     truncated: bool,
     begin: u64,
-    end: Option<u64>,
+    pub end: Option<u64>,
     said_outside: bool,
     said_backwards: bool,
 }
@@ -124,16 +124,30 @@ pub(super) struct Stream<'t> {
     /// Clock of the current record, and its event: position in `metadata.events`.
     pub time: u64,
     pub event: usize,
+    /// Bits of the current record: head, contexts, payload, and what aligns them.
+    pub bits: u64,
     pub caveats: Vec<Caveat>,
     pub caveats_beyond: u64,
     /// The packet that is open, if any, and where its next record begins.
-    packet: Option<Packet>,
-    cursor: Cursor<'t>,
+    pub(super) packet: Option<Packet>,
+    pub(super) cursor: Cursor<'t>,
     packets_met: u64,
     next: usize,
     /// Where the content of the last good packet ended: a bad place after it is searched from there.
     content_end: usize,
     previous: Option<Previous>,
+    /// Number of the packet that is another's work, as are those behind it.
+    packets_end: u64,
+}
+
+/// Where a part of a stream begins: all that the packets in front of it leave behind.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Start {
+    pub packet: u64,
+    next: usize,
+    content_end: usize,
+    previous: Option<Previous>,
+    time: u64,
 }
 
 /// The last good packet, for comparison with the next.
@@ -156,6 +170,7 @@ impl<'t> Stream<'t> {
             facts: Arc::new(PacketFacts::nothing(name, layout, Frame::new(metadata, data))),
             time: 0,
             event: 0,
+            bits: 0,
             caveats: Vec::new(),
             caveats_beyond: 0,
             packet: None,
@@ -164,7 +179,40 @@ impl<'t> Stream<'t> {
             next: 0,
             content_end: 0,
             previous: None,
+            packets_end: u64::MAX,
         }
+    }
+
+    /// Goes to a part that [`Stream::parts`] has found; the packet `end` is not of it.
+    pub fn go_to(&mut self, start: &Start, end: u64) {
+        (self.packets_met, self.packets_end) = (start.packet, end);
+        (self.next, self.content_end) = (start.next, start.content_end);
+        (self.previous, self.time) = (start.previous, start.time);
+    }
+
+    /// Reads the heads of all packets: begins of parts of at least `part_bytes`, which can be read one without the other. `None` where
+    /// packets do not say their full time, or are so small that their heads are most of the work.
+    pub fn parts(&mut self, part_bytes: usize) -> Option<Vec<Start>> {
+        const PACKET_BYTES_MIN: u64 = 8192;
+        const PACKETS_JUDGED: u64 = 64;
+        let packet_bytes_min = PACKET_BYTES_MIN.min(part_bytes as u64);
+        let mut parts: Vec<Start> = Vec::new();
+        while self.next < self.data.len() {
+            let (packet, next) = (self.packets_met, self.next);
+            let start = Start { packet, next, content_end: self.content_end, previous: self.previous, time: self.time };
+            if parts.last().is_none_or(|last| next.saturating_sub(last.next) >= part_bytes) {
+                parts.push(start);
+            }
+            self.open_packet();
+            let has_time = self.decoder.roles.get(Role::Begin).is_some() && self.decoder.roles.time_bits == 64;
+            if self.packet.take().is_some() && !has_time {
+                return None;
+            }
+            if packet + 1 == PACKETS_JUDGED && (self.next as u64) < PACKETS_JUDGED * packet_bytes_min {
+                return None;
+            }
+        }
+        Some(parts)
     }
 
     pub fn stream_class(&self) -> &'t StreamClass {
@@ -188,7 +236,7 @@ impl<'t> Stream<'t> {
                     return Next::Record;
                 }
                 self.packet = None;
-            } else if self.next >= self.data.len() {
+            } else if self.next >= self.data.len() || self.packets_met >= self.packets_end {
                 return Next::End;
             } else if let Some(lost) = self.open_packet() {
                 return Next::Lost(lost);
@@ -388,7 +436,8 @@ impl<'t> Stream<'t> {
         }
         let at = cursor.byte();
         let passed = self.pass_record(&mut cursor);
-        let has_bits = cursor.at > self.cursor.at;
+        self.bits = cursor.at - self.cursor.at;
+        let has_bits = self.bits > 0;
         self.cursor.at = cursor.at;
         match passed {
             Ok(time) if has_bits => {
@@ -491,7 +540,8 @@ fn low_mask(bits: u8) -> u64 {
 }
 
 /// The first time at or after `before` whose low `bits` are `low`.
-fn extended(before: u64, low: u64, bits: u8) -> u64 {
+#[inline]
+pub(super) fn extended(before: u64, low: u64, bits: u8) -> u64 {
     let mask = low_mask(bits);
     let time = before & !mask | low & mask;
     if bits < 64 && time < before { time.wrapping_add(mask.wrapping_add(1)) } else { time }

@@ -45,7 +45,7 @@ pub enum Value<'a> {
     Enum(Number, Option<&'a str>),
     /// True or false.
     Bool(bool),
-    /// 32 bits.
+    /// 32 bits, or 16.
     F32(f32),
     /// 64 bits.
     F64(f64),
@@ -144,6 +144,12 @@ impl<'a> Fields<'a> {
     #[inline]
     pub(crate) fn of_record(frame: &'a Frame<'a>, part: &'a Part) -> Self {
         Self(Shape::Passed(Passed { frame, part }))
+    }
+
+    /// Bytes and marks of the record that these are a part of.
+    #[inline]
+    pub(crate) fn frame(&self) -> Option<&'a Frame<'a>> {
+        if let Shape::Passed(passed) = self.0 { Some(passed.frame) } else { None }
     }
 
     /// Fields with their names, without lengths that only say how long the next field is.
@@ -382,9 +388,24 @@ impl<'t> Frame<'t> {
 
 fn float_value<'a>(length: u8, bits: u64) -> Value<'a> {
     match length {
+        16 => Value::F32(half(bits as u16)),
         32 => Value::F32(f32::from_bits(bits as u32)),
         _ => Value::F64(f64::from_bits(bits)),
     }
+}
+
+/// A float of 16 bits: 32 have all its values.
+fn half(bits: u16) -> f32 {
+    const FRACTION_BITS: u32 = 10;
+    let (sign, size) = (u32::from(bits >> 15) << 31, u32::from(bits & 0x7FFF));
+    let (exponent, fraction) = (size >> FRACTION_BITS, size & 0x3FF);
+    let number = match exponent {
+        // Below 2^-14 there are multiples of 2^-24.
+        0 => (fraction as f32 / 16_777_216.0).to_bits(),
+        0x1F => 0xFF << 23 | fraction << 13,
+        _ => (exponent + 127 - 15) << 23 | fraction << 13,
+    };
+    f32::from_bits(sign | number)
 }
 
 fn int_value(int: &Int, bits: u64) -> Value<'_> {
@@ -423,5 +444,29 @@ fn text(bytes: &[u8], encoding: Encoding) -> Cow<'_, str> {
             let units = units.take_while(|&unit| unit != 0);
             units.map(|unit| char::from_u32(unit).unwrap_or(char::REPLACEMENT_CHARACTER)).collect()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::half;
+
+    #[test]
+    fn floats_of_16_bits() {
+        for (bits, expect) in [
+            (0x0000, 0.0),
+            (0x0001, 2f32.powi(-24)),
+            (0x03FF, 1023.0 * 2f32.powi(-24)),
+            (0x0400, 2f32.powi(-14)),
+            (0x3555, 0.333_251_95),
+            (0x3C00, 1.0),
+            (0xC000, -2.0),
+            (0x7BFF, 65504.0),
+            (0x7C00, f32::INFINITY),
+            (0xFC00, f32::NEG_INFINITY),
+        ] {
+            assert_eq!(half(bits), expect, "{bits:#x}");
+        }
+        assert!(half(0x8000).is_sign_negative() && half(0x7E00).is_nan());
     }
 }

@@ -4,6 +4,7 @@
 
 pub mod babel;
 pub mod types;
+pub mod types_ctf2;
 
 use kymo_abi::desc::{EnumDesc, EventDesc, Field, FieldType, Scalar};
 use kymo_ctf::read::{Item, Loss, Memory, Reader, Record, Trace};
@@ -256,6 +257,8 @@ pub fn fields(fields: &kymo_ctf::read::Fields<'_>) -> String {
 
 /// What a reader gave, as text, one line an item.
 pub fn shown(memory: &Memory) -> (Vec<String>, Vec<String>) {
+    // Also holds counts against what is read.
+    kymo_ctf::read::probe::walk(memory);
     let trace = Trace::from_files(memory).unwrap_or_else(|error| panic!("{error}"));
     let traces = [trace.value];
     let mut reader = Reader::new(&traces);

@@ -292,11 +292,13 @@ impl Resolver {
             }
         }
         let bits = match (exponent, mantissa) {
+            (5, 11) => 16,
             (8, 24) => 32,
             (11, 53) => 64,
             _ => {
                 return Err(pos.fault(format!(
-                    "floating point numbers have exp_dig 8 and mant_dig 24, or 11 and 53; {exponent} and {mantissa} are not supported"
+                    "floating point numbers of exp_dig {exponent} and mant_dig {mantissa} are not read: only 5 and 11, 8 and 24, 11 and 53, \
+                     which fit into 64 bits without loss"
                 )));
             }
         };
