@@ -1,0 +1,126 @@
+//! Addresses to functions and source lines [spec/analyze.md 12].
+//!
+//! Of programs: [`Symbols`] takes what a trace says of a process's memory ([`Mapping`]: path, build id, addresses), finds
+//! the file or its separate debug file, and asks DWARF, else the symbol table. A file whose build id is another one is
+//! refused with the reason: better no line than a wrong one. Of the kernel: [`Kernel`], from the text of
+//! /proc/kallsyms or a System.map.
+//!
+//! Files are read through [`Files`], so that this crate opens nothing.
+
+mod demangle;
+mod image;
+mod kernel;
+mod lines;
+mod search;
+
+use std::path::Path;
+
+pub use demangle::demangle;
+pub use image::build_id_of;
+pub use kernel::Kernel;
+pub use search::Symbols;
+
+/// Where files come from.
+pub trait Files {
+    /// All of a file; `None` where it is not there, is no regular file, or is too large.
+    fn read(&self, path: &Path) -> Option<Vec<u8>>;
+}
+
+/// A file in the memory of a process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    /// First address.
+    pub start: u64,
+    /// The address behind the last one.
+    pub end: u64,
+    /// Where in the file the first byte stands.
+    pub offset: u64,
+    /// As the process saw it.
+    pub path: String,
+    /// Empty where it is not known.
+    pub build_id: Vec<u8>,
+}
+
+/// One function at an address; several where functions are inlined, the innermost first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Frame {
+    /// Its name as it was written; empty where only the line is known.
+    pub function: String,
+    /// Bytes from the begin of the function, where only the symbol table was there.
+    pub offset: Option<u64>,
+    /// Its source file; empty where there is none.
+    pub file: String,
+    /// The line in it, from 1.
+    pub line: Option<u32>,
+}
+
+impl std::fmt::Display for Frame {
+    /// `step at motor.c:41`, `step+0x12`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match (self.function.is_empty(), self.offset) {
+            (true, _) => write!(f, "?")?,
+            (false, Some(offset)) if offset > 0 => write!(f, "{}+{offset:#x}", self.function)?,
+            (false, _) => write!(f, "{}", self.function)?,
+        }
+        // The directories of whoever compiled it tell nothing here.
+        let name = self.file.rsplit('/').next().unwrap_or_default();
+        match (name.is_empty(), self.line) {
+            (true, _) => Ok(()),
+            (false, Some(line)) => write!(f, " at {name}:{line}"),
+            (false, None) => write!(f, " in {name}"),
+        }
+    }
+}
+
+/// Why there is no function for an address.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Missing {
+    /// No mapping holds the address.
+    #[error("no file was mapped at that address")]
+    NotMapped,
+    /// The file is not there, nor a debug file of it.
+    #[error(
+        "{path} is not on this machine, nor a debug file with its build id: copy it here, or install its debug package"
+    )]
+    NoFile {
+        /// As the process saw it.
+        path: String,
+    },
+    /// Another build.
+    #[error(
+        "{path} on this machine is another build ({found}) than the one that ran ({wanted}): no line of it would be right"
+    )]
+    OtherBuild {
+        /// As the process saw it.
+        path: String,
+        /// Its build id here.
+        found: String,
+        /// The build id that the trace has.
+        wanted: String,
+    },
+    /// It cannot be known whether it is the same build.
+    #[error("{path} has no build id to hold against that of the trace ({wanted}): link with --build-id")]
+    NoBuildId {
+        /// As the process saw it.
+        path: String,
+        /// The build id that the trace has.
+        wanted: String,
+    },
+    /// Not an ELF file, or a broken one.
+    #[error("{path} cannot be read as an ELF file: {why}")]
+    Broken {
+        /// As the process saw it.
+        path: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// No DWARF and no symbol there.
+    #[error("{path} has neither debug information nor a symbol for that address: it was stripped")]
+    NoSymbol {
+        /// As the process saw it.
+        path: String,
+    },
+    /// A kernel's text that cannot be used.
+    #[error("{0}")]
+    Kernel(String),
+}
