@@ -2,7 +2,7 @@
 
 mod json;
 mod text;
-mod when;
+pub mod when;
 
 use std::io::Write as _;
 use std::path::PathBuf;

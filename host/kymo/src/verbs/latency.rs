@@ -1,7 +1,7 @@
 //! `kymo latency`: opens traces, lets kymo-analyze find latencies, and prints them.
 
 mod json;
-mod span;
+pub mod span;
 mod text;
 
 use std::collections::BTreeMap;
@@ -77,7 +77,8 @@ struct Pass {
 
 impl Visit for Pass {
     fn record(&mut self, seen: &Seen<'_, '_>, state: &State) {
-        self.spans.record(seen, state, &mut self.latency);
+        let latency = &mut self.latency;
+        self.spans.record(seen, state, &mut |number, sample| latency.span(number, sample));
         if self.device_class == Some(seen.class) {
             self.learn_device(seen);
         }

@@ -5,6 +5,7 @@ pub mod compare;
 pub mod critical;
 pub mod docs;
 pub mod doctor;
+pub mod explain;
 pub mod import;
 pub mod lab;
 pub mod latency;

@@ -99,6 +99,11 @@ impl Classes {
         classes
     }
 
+    /// What a record of a class says, where the state follows it.
+    pub fn event(&self, class: usize, payload: &Payload<'_>) -> Option<Event> {
+        self.known[class].plan.as_ref()?.decode(payload)
+    }
+
     /// Which class a record is of.
     pub fn of(&self, record: &Record<'_>) -> usize {
         self.first[record.trace] + record.event_position

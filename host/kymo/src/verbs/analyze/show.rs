@@ -7,24 +7,7 @@ use jiff::tz::TimeZone;
 use kymo_analyze::{Context, Latency, Of, Sample, Vocabulary, Waker};
 use kymo_ctf::read::Trace;
 
-/// A duration: `0ns`, `999ns`, `12.3us`, `1.23ms`, `4.56s`.
-pub fn duration(ns: u64) -> String {
-    let value = ns as f64;
-    match ns {
-        0..1_000 => format!("{ns}ns"),
-        1_000..1_000_000 => format!("{}us", digits(value / 1e3)),
-        1_000_000..1_000_000_000 => format!("{}ms", digits(value / 1e6)),
-        _ => format!("{}s", digits(value / 1e9)),
-    }
-}
-
-fn digits(value: f64) -> String {
-    match value {
-        ..9.995 => format!("{value:.2}"),
-        ..99.95 => format!("{value:.1}"),
-        _ => format!("{value:.0}"),
-    }
-}
+pub use kymo_analyze::{duration, priority};
 
 /// Times as text.
 pub struct Times {
@@ -82,15 +65,6 @@ impl Names<'_> {
     }
 }
 
-/// A priority as people set it: `rt 50`, `nice 0`, `deadline`.
-pub fn priority(prio: i16) -> String {
-    match prio {
-        ..0 => "deadline".to_owned(),
-        0..100 => format!("rt {}", 99 - prio),
-        _ => format!("nice {}", prio - 120),
-    }
-}
-
 /// Thread, priority and who woke it, as far as known.
 pub fn who(sample: &Sample, latency: &Latency) -> String {
     let mut parts = Vec::new();
@@ -137,29 +111,6 @@ pub fn table(lines: &[Vec<String>]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn durations_have_three_digits() {
-        for (ns, expect) in [
-            (0, "0ns"),
-            (999, "999ns"),
-            (1_000, "1.00us"),
-            (12_345, "12.3us"),
-            (123_456, "123us"),
-            (9_999_999, "10.0ms"),
-            (4_560_000_000, "4.56s"),
-            (1_234_000_000_000, "1234s"),
-        ] {
-            assert_eq!(duration(ns), expect);
-        }
-    }
-
-    #[test]
-    fn priorities_are_those_that_people_set() {
-        for (prio, expect) in [(-1, "deadline"), (0, "rt 99"), (98, "rt 1"), (120, "nice 0"), (100, "nice -20")] {
-            assert_eq!(priority(prio), expect);
-        }
-    }
 
     #[test]
     fn tables_are_aligned() {

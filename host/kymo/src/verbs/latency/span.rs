@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use anyhow::{Context as _, bail};
-use kymo_analyze::{Class, Doubt, Kind, Latency, Record as _, Sample, State};
+use kymo_analyze::{Class, Doubt, Kind, Record as _, Sample, State};
 
 use crate::verbs::analyze::feed::{Payload, Seen};
 
@@ -88,8 +88,8 @@ impl Spans {
         Ok(())
     }
 
-    /// Takes a record. An event that is both ends its span first.
-    pub fn record(&mut self, seen: &Seen<'_, '_>, state: &State, latency: &mut Latency) {
+    /// Takes a record, and hands on the spans that end with it. An event that is both ends its span first.
+    pub fn record(&mut self, seen: &Seen<'_, '_>, state: &State, take: &mut impl FnMut(u16, Sample)) {
         let Spans { roles, open, left } = self;
         for role in &roles[seen.class] {
             let payload = Payload(seen.record.payload);
@@ -117,7 +117,7 @@ impl Spans {
                 open.remove(&key);
             }
             left.open -= u64::from(from.is_some());
-            from.into_iter().for_each(|from| latency.span(role.span, sample(from, seen, state)));
+            from.into_iter().for_each(|from| take(role.span, sample(from, seen, state)));
         }
     }
 

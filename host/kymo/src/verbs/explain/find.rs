@@ -1,0 +1,281 @@
+//! The first pass: from what is asked for to a stretch of a thread or a CPU.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context as _, bail};
+use kymo_analyze::explain::Question;
+use kymo_analyze::{
+    CallSpan, Context, CpuSpan, Doing, Event, Head, InterruptSpan, Io, Key, Latency, OffSpan, Options, Sample, Sink,
+    State, Thread, ThreadSpan, Threads, Until, What,
+};
+use kymo_ctf::read::Reader;
+
+use crate::verbs::analyze::feed::{Classes, Input, Seen, Totals, Visit, walk};
+use crate::verbs::analyze::show::Names;
+use crate::verbs::critical::when::When;
+use crate::verbs::latency::span::Spans;
+
+/// What is asked for.
+pub enum Asked {
+    /// The N-th worst of a kind.
+    Worst {
+        /// The kind.
+        what: What,
+        /// 1: the worst.
+        rank: u16,
+    },
+    /// A span of the user.
+    Span {
+        /// As it was given.
+        text: String,
+        /// 1: the longest.
+        rank: u16,
+        /// In the order of time instead, from 1.
+        nth: Option<u64>,
+    },
+    /// A moment.
+    At(When),
+    /// A stretch of a thread.
+    Stretch {
+        /// None: the begin.
+        from: Option<When>,
+        /// None: the end.
+        to: Option<When>,
+    },
+}
+
+/// What the records are searched for.
+struct Search {
+    thread: Option<String>,
+    cpu: Option<u32>,
+    /// Threads that go by the name, in the order in which they were met.
+    tids: Vec<i32>,
+    latency: Latency,
+    spans: Spans,
+    nth: Option<u64>,
+    /// The span of that number.
+    found: Option<Sample>,
+    /// ns from the begin of the trace, or of its clock.
+    at: Option<When>,
+    first: Option<i64>,
+    /// The stretches of the thread and of the CPU that the moment lies in.
+    of_thread: Option<ThreadSpan>,
+    of_cpu: Option<CpuSpan>,
+}
+
+/// From what is asked for to the question.
+pub fn question(
+    input: &Input,
+    classes: &Classes,
+    asked: &Asked,
+    thread: Option<&str>,
+    cpu: Option<u32>,
+) -> anyhow::Result<Question> {
+    let (what, rank, spans, nth) = match asked {
+        Asked::Worst { what, rank } => (vec![*what], *rank, Vec::new(), None),
+        Asked::Span { text, rank, nth } => (vec![What::Span], *rank, vec![text.clone()], *nth),
+        Asked::At(_) | Asked::Stretch { .. } => (Vec::new(), 1, Vec::new(), None),
+    };
+    let mut search = Search {
+        thread: thread.map(str::to_owned),
+        cpu,
+        tids: Vec::new(),
+        latency: Latency::new(Options { what, worst_max: rank.into(), ..Options::default() }),
+        spans: Spans::new(&spans, &classes.list)?,
+        nth,
+        found: None,
+        at: if let Asked::At(when) = asked { Some(*when) } else { None },
+        first: None,
+        of_thread: None,
+        of_cpu: None,
+    };
+    let (_, totals) = walk(&mut Reader::new(&input.traces), classes, &mut search);
+    let (first, last) = totals.span.context("the trace has no records")?;
+    match asked {
+        Asked::Worst { what, rank } => worst(classes, &search, *what, *rank),
+        Asked::Span { text, rank, .. } => span(&search, text, *rank),
+        Asked::At(when) => moment(&search, when.from(first), &totals),
+        Asked::Stretch { from, to } => {
+            let tid = search.tid()?;
+            let from = from.map_or(first, |when| when.from(first)).max(first);
+            let to = to.map_or(last, |when| when.from(first)).min(last);
+            if from >= to {
+                bail!("--from is not before --to within the trace, which goes from {first} to {last}");
+            }
+            Ok(Question::stretch(tid, from, to))
+        }
+    }
+}
+
+fn worst(classes: &Classes, search: &Search, what: What, rank: u16) -> anyhow::Result<Question> {
+    let all = search.latency.series();
+    let mut samples: Vec<(&Key, &Sample)> =
+        all.iter().flat_map(|(key, series)| series.worst.iter().map(move |sample| (*key, sample))).collect();
+    samples.sort_by_key(|(_, sample)| (std::cmp::Reverse(sample.value_ns), sample.from));
+    let Some((key, sample)) = samples.get(usize::from(rank) - 1) else {
+        let of = search.thread.as_ref().map_or(String::new(), |thread| format!(" of {thread:?}"));
+        let of_cpu = search.cpu.map_or(String::new(), |cpu| format!(" on cpu {cpu}"));
+        bail!(
+            "the trace has {} of {}{of}{of_cpu}; `kymo latency` lists what it has, and events for more are recorded by \
+             -k sched,irq,syscalls,timer,block,net",
+            samples.len(),
+            what.name()
+        );
+    };
+    let names = Names { vocabulary: &classes.vocabulary, devices: BTreeMap::new(), spans: &[] };
+    Ok(Question::of_sample(what, names.of(key.of), sample))
+}
+
+fn span(search: &Search, text: &str, rank: u16) -> anyhow::Result<Question> {
+    if search.nth.is_some() {
+        let found = search.found.context("the trace has fewer such spans; `kymo latency --span` counts them")?;
+        return Ok(Question::of_sample(What::Span, text.to_owned(), &found));
+    }
+    let all = search.latency.series();
+    let series = all.iter().find(|(key, _)| key.what == What::Span).map(|(_, series)| series);
+    let sample = series.and_then(|series| series.worst.get(usize::from(rank) - 1));
+    let sample = sample.with_context(|| {
+        format!("the trace has {} such spans (of that thread)", series.map_or(0, |series| series.count()))
+    })?;
+    Ok(Question::of_sample(What::Span, text.to_owned(), sample))
+}
+
+fn moment(search: &Search, at: i64, totals: &Totals) -> anyhow::Result<Question> {
+    let (first, last) = totals.span.unwrap_or((at, at));
+    if at < first || at > last {
+        bail!("--at lies outside of the trace, which goes from {first} to {last} (+{} ns)", last.abs_diff(first));
+    }
+    if search.thread.is_some() {
+        let tid = search.tid()?;
+        let span = search.of_thread.with_context(|| format!("nothing is known of thread {tid} at that moment"))?;
+        let from = if matches!(span.doing, Doing::Runnable { .. }) { span.ready_from } else { span.from };
+        return Ok(Question { doubt: span.doubt, ..Question::stretch(tid, from, span.to) });
+    }
+    if let Some(cpu) = search.cpu {
+        let span = search.of_cpu.with_context(|| format!("nothing is known of cpu {cpu} at that moment"))?;
+        return Ok(Question { doubt: span.doubt, ..Question::moment(Some(cpu), span.from, span.to) });
+    }
+    Ok(Question::moment(None, at, at))
+}
+
+impl Search {
+    fn is_wanted(&self, thread: &Thread) -> bool {
+        self.thread.as_ref().is_none_or(|wanted| wanted.parse() == Ok(thread.tid) || thread.name.as_str() == wanted)
+    }
+
+    fn is_wanted_cpu(&self, cpu: u32) -> bool {
+        self.cpu.is_none_or(|wanted| wanted == cpu)
+    }
+
+    /// The thread that was asked for.
+    fn tid(&self) -> anyhow::Result<i32> {
+        let name = self.thread.as_deref().unwrap_or_default();
+        match self.tids[..] {
+            [tid] => Ok(tid),
+            [] => bail!("no thread {name:?} in the trace; `kymo stats --by thread` lists them"),
+            [..] => {
+                let tids: Vec<String> = self.tids.iter().take(20).map(i32::to_string).collect();
+                bail!("{} threads are called {name:?}: choose one by its number: {}", tids.len(), tids.join(", "))
+            }
+        }
+    }
+
+    fn moment(&self) -> Option<i64> {
+        Some(self.at?.from(self.first?))
+    }
+
+    /// Of what happened on a CPU while a thread was current.
+    fn is_wanted_there(&self, current: Context, cpu: u32, threads: Threads<'_>) -> bool {
+        let thread = match current {
+            Context::Thread(tid) => threads.get(tid),
+            _ => None,
+        };
+        self.is_wanted_cpu(cpu) && (self.thread.is_none() || thread.is_some_and(|thread| self.is_wanted(thread)))
+    }
+}
+
+impl Visit for Search {
+    fn record(&mut self, seen: &Seen<'_, '_>, state: &State) {
+        self.first.get_or_insert(seen.head.time);
+        let Search { spans, latency, nth, found, thread, .. } = self;
+        spans.record(seen, state, &mut |number, sample: Sample| {
+            let is_wanted = thread.as_ref().is_none_or(|wanted| {
+                wanted.parse() == Ok(sample.tid.unwrap_or_default()) || sample.name.as_str() == wanted
+            });
+            if !is_wanted {
+                return;
+            }
+            match nth {
+                Some(left @ 1..) => {
+                    *left -= 1;
+                    *found = if *left == 0 { Some(sample) } else { *found };
+                }
+                Some(_) => {}
+                None => latency.span(number, sample),
+            }
+        });
+    }
+}
+
+impl Sink for Search {
+    fn event(&mut self, head: &Head, event: &Event, state: &State) {
+        let current = head.cpu.and_then(|cpu| state.cpu(cpu)).map_or(Context::Unknown, |cpu| cpu.current);
+        let cpu = head.cpu.unwrap_or(u32::MAX);
+        // A request is of the thread that makes it, and of the CPU where it ends.
+        let is_wanted = match event {
+            Event::TimerExpire { .. } => self.is_wanted_there(current, cpu, state.names()),
+            Event::Io { step: Io::BlockIssue | Io::NetQueue, .. } => {
+                self.thread.is_none() || self.is_wanted_there(current, self.cpu.unwrap_or(cpu), state.names())
+            }
+            Event::Io { .. } => self.is_wanted_cpu(cpu),
+            _ => true,
+        };
+        if is_wanted {
+            self.latency.event(head, event, state);
+        }
+    }
+
+    fn thread(&mut self, span: &ThreadSpan, thread: &Thread) {
+        if !self.is_wanted(thread) {
+            return;
+        }
+        if self.thread.is_some() && !self.tids.contains(&thread.tid) {
+            self.tids.push(thread.tid);
+        }
+        if self.moment().is_some_and(|at| span.from <= at && span.to > at) {
+            self.of_thread = Some(*span);
+        }
+        if matches!(span.until, Until::Runs { cpu } if self.is_wanted_cpu(cpu)) {
+            self.latency.thread(span, thread);
+        }
+    }
+
+    fn cpu(&mut self, span: &CpuSpan) {
+        let is_now = self.moment().is_some_and(|at| span.from <= at && span.to > at);
+        if is_now && self.cpu == Some(span.cpu) {
+            self.of_cpu = Some(*span);
+        }
+    }
+
+    fn interrupt(&mut self, span: &InterruptSpan, threads: Threads<'_>) {
+        if self.is_wanted_there(span.current, span.cpu, threads) {
+            self.latency.interrupt(span, threads);
+        }
+    }
+
+    fn call(&mut self, span: &CallSpan, thread: &Thread) {
+        if self.is_wanted(thread) && self.is_wanted_cpu(span.cpu) {
+            self.latency.call(span, thread);
+        }
+    }
+
+    fn off(&mut self, span: &OffSpan, threads: Threads<'_>) {
+        if self.is_wanted_there(span.current, span.cpu, threads) {
+            self.latency.off(span, threads);
+        }
+    }
+
+    fn lost(&mut self, cpu: Option<u32>, from: i64, to: i64) {
+        self.latency.lost(cpu, from, to);
+    }
+}

@@ -1,0 +1,93 @@
+//! The second pass: spans and records around the question.
+
+use kymo_analyze::explain::{Note, Scene};
+use kymo_analyze::{CpuSpan, Event, Head, InterruptSpan, OffSpan, Sink, State, Thread, ThreadSpan, Threads};
+use kymo_ctf::read::{Fields, Number, Value};
+
+use super::symbols::Known;
+use crate::verbs::analyze::feed::{Classes, Payload, Seen, Visit};
+
+/// Frames of a call stack that are kept.
+const FRAMES_MAX: usize = 32;
+
+/// A scene, and what its records mean.
+pub struct Keep<'a> {
+    scene: Scene,
+    classes: &'a Classes,
+    known: Known,
+    map_class: Option<usize>,
+}
+
+impl<'a> Keep<'a> {
+    /// Of a question.
+    pub fn new(scene: Scene, classes: &'a Classes, known: Known) -> Keep<'a> {
+        let map_class = classes.list.iter().position(|class| class.name == "lttng_statedump_vm_map");
+        Keep { scene, classes, known, map_class }
+    }
+
+    /// What was kept, and the functions of what was mapped.
+    pub fn take(self) -> (Scene, Known) {
+        (self.scene, self.known)
+    }
+}
+
+impl Visit for Keep<'_> {
+    fn record(&mut self, seen: &Seen<'_, '_>, state: &State) {
+        if self.map_class == Some(seen.class) {
+            self.known.map(seen.record.payload);
+        }
+        if !self.scene.wants(seen.head.time) || seen.record.stream.starts_with("state_") {
+            return;
+        }
+        let payload = Payload(seen.record.payload);
+        let event = self.classes.event(seen.class, &payload);
+        let head = Head { tid: seen.writer(state).tid, ..seen.head };
+        let mut note = Note::new(head, (seen.class, &self.classes.list[seen.class]), event, &payload);
+        note.flags = flags(seen.record.common_context);
+        note.stack = stack(seen.record.common_context);
+        self.scene.note(note);
+    }
+}
+
+fn flags(context: Fields<'_>) -> Option<(u8, u8)> {
+    let byte = |name: &str| match context.get(name)? {
+        Value::Int(number, _) => u8::try_from(i128::from(number)).ok(),
+        _ => None,
+    };
+    Some((byte("irq_flags")?, byte("preempt_count")?))
+}
+
+fn stack(context: Fields<'_>) -> Vec<u64> {
+    let Some(Value::Array(frames)) = context.get("callstack") else { return Vec::new() };
+    let address = |value: Value<'_>| match value {
+        Value::Int(Number::Unsigned(address), _) => Some(address),
+        _ => None,
+    };
+    frames.iter().take(FRAMES_MAX).filter_map(address).collect()
+}
+
+impl Sink for Keep<'_> {
+    fn event(&mut self, head: &Head, event: &Event, state: &State) {
+        self.scene.event(head, event, state);
+    }
+
+    fn thread(&mut self, span: &ThreadSpan, thread: &Thread) {
+        self.scene.thread(span, thread);
+    }
+
+    fn cpu(&mut self, span: &CpuSpan) {
+        self.scene.cpu(span);
+    }
+
+    fn interrupt(&mut self, span: &InterruptSpan, threads: Threads<'_>) {
+        self.scene.interrupt(span, threads);
+    }
+
+    fn off(&mut self, span: &OffSpan, threads: Threads<'_>) {
+        self.scene.off(span, threads);
+    }
+
+    fn lost(&mut self, cpu: Option<u32>, from: i64, to: i64) {
+        self.scene.lost(cpu, from, to);
+    }
+}
