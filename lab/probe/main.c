@@ -105,6 +105,10 @@ static void set(char *word)
 		{ "window_ns", &options.window_ns },
 		{ "width_ns", &options.width_ns },
 		{ "hold_ns", &options.hold_ns },
+		{ "watch_ns", &options.watch_ns },
+		{ "watch_above_ns", &options.watch_above_ns },
+		{ "fault_bytes", &options.fault_bytes },
+		{ "fault_every", &options.fault_every },
 	};
 	char *value = strchr(word, '=');
 
@@ -130,6 +134,8 @@ static void set(char *word)
 		options.lock = number_of(word, value);
 	else if (!strcmp(word, "inherit"))
 		options.inherit = number_of(word, value);
+	else if (!strcmp(word, "wait"))
+		options.wait = number_of(word, value);
 	else if (!strcmp(word, "dma_latency_us"))
 		options.dma_latency_us = (int)number_of(word, value);
 	else if (!strcmp(word, "cycles_per_ns"))

@@ -69,7 +69,10 @@ static void *body(struct worker *self)
 {
 	const struct options *options = self->options;
 
+	static const char *const names[] = { "pi-low", "pi-middle", "pi-high" };
+
 	place(self, options->policy, options->priority + (int)self->number);
+	pthread_setname_np(pthread_self(), names[self->number]);
 	kymo_thread_init();
 	wait_for_go(self);
 	if (self->number == LOW)

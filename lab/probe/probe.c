@@ -221,6 +221,68 @@ static void *start(void *argument)
 	return self->body(self);
 }
 
+/* Until somebody lets us go: a recorder may have to be started first, which knows the threads by now. */
+static void wait_to_be_let_go(const struct options *options)
+{
+	char byte;
+
+	while (options->wait && read(STDIN_FILENO, &byte, 1) < 0 && errno == EINTR && !probe_stop)
+		;
+}
+
+/* Whether a thread has come to a new worst sample since it was asked last. */
+static bool has_new_worst(struct worker *worker)
+{
+	uint64_t watched = worker->series ? __atomic_load_n(&worker->series->watched, __ATOMIC_RELAXED) : 0;
+	bool is_new = watched != worker->watched;
+
+	worker->watched = watched;
+	return is_new;
+}
+
+static void say_worst(struct worker *workers, unsigned count)
+{
+	uint64_t longest = 0;
+	bool any = false;
+
+	for (unsigned i = 0; i < count; i++)
+		if (has_new_worst(&workers[i])) {
+			uint64_t max = __atomic_load_n(&workers[i].series->max, __ATOMIC_RELAXED);
+
+			any = true;
+			longest = max > longest ? max : longest;
+		}
+	if (!any)
+		return;
+	printf("{\"say\":\"worst\",\"longest_ns\":%" PRIu64 "}\n", longest);
+	fflush(stdout);
+}
+
+/* Waits for all; meanwhile says now and then that there are new worst samples. */
+static void join_workers(const struct options *options, struct worker *workers, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++) {
+		struct timespec until;
+
+		clock_gettime(CLOCK_REALTIME, &until);
+		for (;;) {
+			uint64_t ns = (uint64_t)until.tv_nsec + options->watch_ns;
+
+			until.tv_sec += (time_t)(ns / SECOND_NS);
+			until.tv_nsec = (long)(ns % SECOND_NS);
+			if (!options->watch_ns) {
+				pthread_join(workers[i].thread, NULL);
+				break;
+			}
+			if (!pthread_timedjoin_np(workers[i].thread, NULL, &until))
+				break;
+			say_worst(workers, count);
+		}
+	}
+	if (options->watch_ns)
+		say_worst(workers, count);
+}
+
 static bool lock_memory(const struct options *options)
 {
 	if (!options->lock)
@@ -236,6 +298,10 @@ void run_workers(struct worker *workers, unsigned count)
 	bool locked = lock_memory(workers->options);
 	double clock_read_ns, loop_ns;
 	pthread_attr_t attr;
+
+	for (unsigned i = 0; i < count; i++)
+		if (workers[i].series)
+			workers[i].series->watch_above_ns = workers->options->watch_above_ns;
 
 	pthread_barrier_init(&placed, NULL, count + 1);
 	pthread_barrier_init(&go, NULL, count + 1);
@@ -260,9 +326,9 @@ void run_workers(struct worker *workers, unsigned count)
 	floor_measure(&clock_read_ns, &loop_ns);
 	printf("{\"say\":\"floor\",\"clock_read_ns\":%.2f,\"loop_ns\":%.2f}\n", clock_read_ns, loop_ns);
 	fflush(stdout);
+	wait_to_be_let_go(workers->options);
 	pthread_barrier_wait(&go);
-	for (unsigned i = 0; i < count; i++)
-		pthread_join(workers[i].thread, NULL);
+	join_workers(workers->options, workers, count);
 	for (unsigned i = 0; i < count; i++)
 		if (workers[i].series)
 			series_say(workers[i].series, workers[i].tid);

@@ -40,6 +40,10 @@ struct options {
 	const char *method; /* wakeup: clock_nanosleep, timerfd, futex, signal */
 	double cycles_per_ns; /* 0: evaluate it */
 	bool inherit;	    /* pi: with priority inheritance */
+	bool wait;	    /* begin when a byte has come on standard input, or its end */
+	uint64_t watch_ns;  /* say once in this time that there are new worst samples; 0: do not */
+	uint64_t watch_above_ns; /* of those, only samples that are longer */
+	uint64_t fault_bytes, fault_every; /* wakeup: each so many samples touch memory that is not there */
 };
 
 /* One measuring thread. */
@@ -52,6 +56,7 @@ struct worker {
 	void *(*body)(struct worker *self);
 	pthread_t thread;
 	void *own; /* of the test */
+	uint64_t watched; /* new worst samples that were said */
 };
 
 extern volatile bool probe_stop; /* set by a signal */

@@ -36,6 +36,8 @@ void series_keep(struct series *series, uint64_t value_ns, uint64_t cycles)
 				at = &series->worst[i];
 	}
 	*at = (struct series_worst){ value_ns, cycles, series->count };
+	if (value_ns > series->watch_above_ns)
+		__atomic_store_n(&series->watched, series->watched + 1, __ATOMIC_RELAXED);
 	if (series->worst_count < SERIES_WORST)
 		return;
 	for (unsigned i = 0; i < SERIES_WORST; i++)

@@ -25,6 +25,8 @@ struct series {
 	uint64_t count, lost, min, max, sum;
 	series_wide sum_squares;
 	uint64_t floor_of_worst; /* smaller samples are not among the worst */
+	uint64_t watch_above_ns; /* of those that are, longer ones count in: */
+	uint64_t watched;	 /* read while the test runs */
 	unsigned worst_count;
 	struct series_worst worst[SERIES_WORST]; /* in no order */
 	uint64_t buckets[SERIES_BUCKETS];

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -34,6 +35,46 @@ struct pair {
 	const struct options *options;
 	pthread_t wakee;
 };
+
+/* Memory that is not there before each so many samples: what a page fault costs, for tests of its being found. */
+struct fresh {
+	char *memory;
+	size_t bytes;
+	uint64_t every;
+};
+
+static void fresh_make(struct fresh *fresh, const struct options *options)
+{
+	void *memory;
+
+	*fresh = (struct fresh){ .every = options->fault_every, .bytes = options->fault_bytes };
+	if (!fresh->every || !fresh->bytes)
+		return;
+	memory = mmap(NULL, fresh->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (memory == MAP_FAILED)
+		die("memory to be touched");
+	/* Whatever the process locks, this is not; and single pages: a huge one is one fault. */
+	munlock(memory, fresh->bytes);
+	madvise(memory, fresh->bytes, MADV_NOHUGEPAGE);
+	fresh->memory = memory;
+	madvise(memory, fresh->bytes, MADV_DONTNEED);
+}
+
+/* In a sample: touches all of it. */
+static inline void fresh_touch(const struct fresh *fresh, uint64_t taken)
+{
+	if (!fresh->memory || taken % fresh->every)
+		return;
+	for (size_t at = 0; at < fresh->bytes; at += 4096)
+		*(volatile char *)(fresh->memory + at) = 1;
+}
+
+/* Between samples. */
+static inline void fresh_drop(const struct fresh *fresh, uint64_t taken)
+{
+	if (fresh->memory && !(taken % fresh->every))
+		madvise(fresh->memory, fresh->bytes, MADV_DONTNEED);
+}
 
 static struct timespec timespec_of(uint64_t ns)
 {
@@ -73,14 +114,19 @@ static void step(struct worker *self, struct schedule *schedule, uint64_t now_ns
 
 static void by_nanosleep(struct worker *self, struct schedule *schedule, uint64_t end_ns)
 {
+	struct fresh fresh;
+
+	fresh_make(&fresh, self->options);
 	for (uint64_t taken = 0; goes_on(self, taken, end_ns); taken++) {
 		const struct timespec at = timespec_of(schedule->next_ns);
 		uint64_t now;
 
 		if (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL))
 			continue; /* a signal */
+		fresh_touch(&fresh, taken);
 		now = monotonic_ns();
 		sample(self, taken, now > schedule->next_ns ? now - schedule->next_ns : 0);
+		fresh_drop(&fresh, taken);
 		step(self, schedule, now, taken);
 	}
 }

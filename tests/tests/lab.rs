@@ -17,6 +17,7 @@ fn in_buckets(series: &Value) -> u64 {
 }
 
 fn check(record: &Value, test: &str) {
+    assert_eq!(kymo_lab::schema::check(record), [""; 0]);
     assert_eq!((&record["schema"], &record["test"]), (&"kymo-lab-1".into(), &test.into()));
     for series in record["series"].as_array().expect("series") {
         let number = |key: &str| series[key].as_u64().unwrap_or_else(|| panic!("no {key} in {series:#}"));

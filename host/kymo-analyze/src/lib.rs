@@ -30,6 +30,7 @@
 //! ```
 
 mod budget;
+pub mod cause;
 mod critical;
 mod distribution;
 mod doubt;

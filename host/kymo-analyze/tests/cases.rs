@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use common::{Item, Trace, parse};
+use kymo_analyze::cause::{Asked, Cause, Evidence, Ground, Machine, Moment};
 use kymo_analyze::explain::{Look, Note, Question, Scene, Symbols};
 use kymo_analyze::{
     Act, CallId, Context, CpuSpan, Distribution, Doing, Doubt, Head, History, Key, Latency, Level, Number, Of, Options,
@@ -48,6 +49,7 @@ fn answer(text: &str) -> String {
             "threads" | "cpus" => spans(&trace, words[0] == "cpus", &mut out),
             "latency" => latency(&trace, &words[1..], &mut out),
             "budget" => budget(&trace, &numbers, &mut out),
+            "cause" => cause(&trace, &words[1..], &numbers, &mut out),
             "critical" => critical(&trace, &numbers, &mut out),
             "stats" => stats(&trace, words[1], &mut out),
             "thread" => thread(&trace, numbers[0] as i32, &mut out),
@@ -157,6 +159,38 @@ fn history(trace: &Trace, from: i64, to: i64) -> History {
     let mut history = History::new(from, to, 1000);
     whole(trace, &mut history);
     history
+}
+
+/// `cause timer|woken|busy|lock TID CPU FROM TO [guest]`.
+fn cause(trace: &Trace, words: &[&str], numbers: &[i64], out: &mut String) {
+    let &[tid, cpu, from, to] = numbers else { panic!("cause ASKED TID CPU FROM TO") };
+    let asked = match words[0] {
+        "timer" => Asked::Timer,
+        "woken" => Asked::Woken,
+        "busy" => Asked::Busy,
+        "lock" => Asked::Lock,
+        other => panic!("no such kind of sample: {other}"),
+    };
+    let machine = Machine { is_guest: words.last() == Some(&"guest") };
+    let mut evidence = Evidence::new(from, to, machine);
+    whole(trace, &mut evidence);
+    let moment = Moment { tid: tid as i32, cpu: u32::try_from(cpu).ok(), from, to, asked };
+    let explained = evidence.explain(&moment);
+    for part in &explained.parts {
+        let what = match part.cause {
+            Cause::Interrupt(interrupt) => interrupt.to_string(),
+            Cause::LockOwnerWaits { by: Some(by), .. } => format!("while {by} runs"),
+            Cause::LockOwnerWaits { by: None, .. } => "while it sleeps".into(),
+            Cause::Frequency { khz } => format!("to {khz} kHz"),
+            _ => String::new(),
+        };
+        let who = part.cause.tid().map_or(String::new(), |tid| format!(" {tid} {} {:?}", part.name, part.prio));
+        let ground = if part.ground == Ground::Inferred { ", inferred" } else { "" };
+        let word = part.cause.word();
+        writeln!(out, "{} {word}{who} {what}, {} pieces{ground}", part.ns, part.pieces).unwrap();
+    }
+    writeln!(out, "faults {}{}", explained.faults, marks(explained.doubt)).unwrap();
+    assert_eq!(explained.parts.iter().map(|part| part.ns).sum::<u64>(), to.abs_diff(from), "a budget sums up");
 }
 
 fn budget(trace: &Trace, numbers: &[i64], out: &mut String) {

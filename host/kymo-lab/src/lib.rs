@@ -3,16 +3,20 @@
 //! Who measures, and where results are, is for others. [`examine`] and [`environment`] read the machine; only
 //! [`Shield`] and [`Undo`] change it, and they take it back.
 
+pub mod causes;
 mod compare;
 mod cpus;
 mod doctor;
 mod environment;
 mod histogram;
 mod import;
+mod join;
 mod machine;
+mod meanwhile;
 mod probe;
 pub mod report;
 mod result;
+pub mod schema;
 mod shield;
 pub mod stats;
 mod undo;
@@ -26,7 +30,9 @@ pub use doctor::{Finding, State, Target, examine, is_unfit};
 pub use environment::{environment, is_realtime};
 pub use histogram::{Bucket, Histogram};
 pub use import::{FORMATS, ImportError, SERIES_MAX, import};
+pub use join::join;
 pub use machine::{Machine, Unread};
+pub use meanwhile::Meanwhile;
 pub use probe::{Reading, Said, caveat};
 pub use result::{Caveat, Ended, Floor, Overflow, Record, SCHEMA, Series, Severity, Source, Thread, WORST_MAX, Worst};
 pub use shield::{Group, Kind, Shield, ShieldError, check};

@@ -16,6 +16,8 @@ pub enum Said {
     Trouble(String, String),
     /// The test is over and everything was said.
     Done,
+    /// There are new worst samples, the longest so far of this many ns: their records should be kept.
+    Worst(u64),
     /// Part of the result.
     Part,
 }
@@ -29,6 +31,7 @@ enum Line {
     Trouble { id: String, text: String },
     Series(Box<SeriesLine>),
     Count { name: String, value: u64 },
+    Worst { longest_ns: u64 },
     Done { duration_ns: u64, ended: Ended },
 }
 
@@ -76,6 +79,11 @@ impl Reading {
         Reading { record, threads: BTreeMap::new(), is_done: false }
     }
 
+    /// The threads that measure, once they are in their places.
+    pub fn tids(&self) -> impl Iterator<Item = u32> {
+        self.threads.keys().copied()
+    }
+
     /// Takes a line. The text of an error says what is wrong with it.
     pub fn line(&mut self, line: &str) -> Result<Said, String> {
         let line: Line = serde_json::from_str(line).map_err(|error| format!("the probe said {line:?}: {error}"))?;
@@ -95,6 +103,7 @@ impl Reading {
             Line::Count { name, value } => {
                 self.record.counts.insert(name, value);
             }
+            Line::Worst { longest_ns } => return Ok(Said::Worst(longest_ns)),
             Line::Done { duration_ns, ended } => {
                 self.record.duration_s = Some(duration_ns as f64 / 1e9);
                 self.record.ended = ended;
@@ -125,6 +134,7 @@ impl Reading {
             value_ns,
             cycles: Some(cycles),
             sample: Some(sample),
+            tid: Some(tid),
             budget: None,
         };
         series.worst = worst.into_iter().take(WORST_MAX).map(of).collect();
@@ -185,6 +195,12 @@ pub fn caveat(id: &str, text: &str) -> Caveat {
         "guest-steal" => {
             (Severity::High, "the host took the CPU away: pin the virtual CPUs, or measure on the machine itself")
         }
+        "thermal-throttling" => (Severity::High, "cool the machine, or measure at a frequency that it can hold"),
+        "frequency-scaled" => {
+            (Severity::Medium, "a fixed frequency: governor `performance`, or the same bound for least and most")
+        }
+        "environment-changed" => (Severity::High, "measure again, and leave the machine alone meanwhile"),
+        "tracing-on" => (Severity::Medium, "what the test says without the recorder stands in `causes.watching`"),
         "few-samples" => (Severity::Medium, "measure longer: a maximum of few samples says little"),
         "interrupted" => (Severity::Info, "run it again if the length matters"),
         _ => (Severity::Info, "see spec/lab.md 6"),
@@ -210,6 +226,8 @@ mod tests {
         let mut reading = reading();
         assert_eq!(reading.line(READY), Ok(Said::Ready));
         assert_eq!(reading.line("{\"say\":\"floor\",\"clock_read_ns\":8.4,\"loop_ns\":11.3}"), Ok(Said::Part));
+        assert_eq!(reading.tids().collect::<Vec<_>>(), [7]);
+        assert_eq!(reading.line("{\"say\":\"worst\",\"longest_ns\":81}"), Ok(Said::Worst(81)));
         assert_eq!(reading.line(SERIES), Ok(Said::Part));
         assert_eq!(reading.line("{\"say\":\"count\",\"name\":\"out_of_order\",\"value\":3}"), Ok(Said::Part));
         assert_eq!(reading.line("{\"say\":\"done\",\"duration_ns\":1500000000,\"ended\":\"count\"}"), Ok(Said::Done));

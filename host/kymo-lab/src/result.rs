@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::Histogram;
+use crate::causes::{Budget, Causes};
 
 /// Version of the form.
 pub const SCHEMA: &str = "kymo-lab-1";
@@ -42,8 +43,14 @@ pub struct Record {
     pub floor: Option<Floor>,
     /// Where it ran: names and values, as `doctor` reads them.
     pub environment: BTreeMap<String, Value>,
+    /// What happened there while it ran: interrupts of the measured CPUs, steal time, what changed.
+    #[serde(default)]
+    pub meanwhile: BTreeMap<String, Value>,
     /// What makes the numbers doubtful.
     pub caveats: Vec<Caveat>,
+    /// Causes of the worst samples, where they were asked for.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub causes: Option<Causes>,
     /// Of a record that was made from another tool's file.
     pub source: Option<Source>,
 }
@@ -128,9 +135,12 @@ pub struct Worst {
     pub cycles: Option<u64>,
     /// Number of the sample, from 0; `None` where it is not known.
     pub sample: Option<u64>,
+    /// The thread, where it is known and may be another than that of the series.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub tid: Option<u32>,
     /// What it is made of, once it was explained.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub budget: Option<Value>,
+    pub budget: Option<Budget>,
 }
 
 /// What the tool itself costs on this machine.
@@ -222,9 +232,41 @@ impl Record {
             counts: BTreeMap::new(),
             floor: None,
             environment: BTreeMap::new(),
+            meanwhile: BTreeMap::new(),
             caveats: Vec::new(),
+            causes: None,
             source: None,
         }
+    }
+
+    /// Reads a list of records, or records one behind the other, such as a line each. `None` where it is neither: a single
+    /// record, or something else. The text of an error says which record is wrong, and how.
+    pub fn several_from_json(text: &[u8]) -> Option<Result<Vec<Record>, String>> {
+        let is_record = |value: &Value| value.get("schema").and_then(Value::as_str) == Some(SCHEMA);
+        let mut stream = serde_json::Deserializer::from_slice(text).into_iter::<Value>();
+        let first = stream.next()?.ok()?;
+        let values: Vec<Value> = match first {
+            Value::Array(list) if list.first().is_some_and(is_record) => list,
+            first if is_record(&first) => {
+                let mut values = vec![first];
+                for value in stream {
+                    match value {
+                        Ok(value) => values.push(value),
+                        Err(error) => return Some(Err(format!("record {}: {error}", values.len() + 1))),
+                    }
+                }
+                if values.len() == 1 {
+                    return None;
+                }
+                values
+            }
+            _ => return None,
+        };
+        let read = |(at, value): (usize, &Value)| {
+            let record = serde_json::to_vec(value).map_err(|error| error.to_string());
+            record.and_then(|text| Record::from_json(&text)).map_err(|error| format!("record {}: {error}", at + 1))
+        };
+        Some(values.iter().enumerate().map(read).collect())
     }
 
     /// Reads a record. The text of an error says what is wrong.
@@ -254,7 +296,7 @@ mod tests {
         series.histogram.add(5_000, 9);
         (series.count, series.overflow) = (12, Some(Overflow { count: 2, beyond_ns: 400_000, computed: true }));
         series.lost = 1;
-        series.worst.push(Worst { value_ns: 5_000, cycles: Some(1), sample: None, budget: None });
+        series.worst.push(Worst { value_ns: 5_000, cycles: Some(1), sample: None, tid: None, budget: None });
         let mut record = Record::new("cyclictest", "wakeup");
         record.series.push(series);
         record
@@ -264,6 +306,21 @@ mod tests {
     fn a_record_comes_back_as_it_was() {
         let text = serde_json::to_vec(&record()).unwrap();
         assert_eq!(Record::from_json(&text), Ok(record()));
+    }
+
+    #[test]
+    fn several_records_are_a_list_or_lines() {
+        let one = serde_json::to_string(&record()).unwrap();
+        let several = |text: &str| Record::several_from_json(text.as_bytes());
+        for text in [format!("[{one},{one}]"), format!("{one}\n{one}\n")] {
+            assert_eq!(several(&text), Some(Ok(vec![record(), record()])));
+        }
+        assert_eq!((several(&one), several("[]"), several("[1]"), several("x")), (None, None, None, None));
+        assert_eq!(several(&format!("[{one}]")), Some(Ok(vec![record()])));
+        let cut = several(&format!("{one}\n{}", &one[..one.len() / 2])).unwrap().unwrap_err();
+        assert!(cut.starts_with("record 2"), "{cut}");
+        let wrong = several(&format!("[{one},{{}}]")).unwrap().unwrap_err();
+        assert!(wrong.starts_with("record 2"), "{wrong}");
     }
 
     #[test]

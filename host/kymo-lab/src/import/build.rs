@@ -39,7 +39,7 @@ impl Draft {
         series.max = Some(series.max.map_or(value_ns, |max| max.max(value_ns)));
         let place = series.worst.partition_point(|worst| worst.value_ns >= value_ns);
         if place < WORST_MAX {
-            series.worst.insert(place, Worst { value_ns, cycles: None, sample: Some(number), budget: None });
+            series.worst.insert(place, Worst { value_ns, cycles: None, sample: Some(number), tid: None, budget: None });
             series.worst.truncate(WORST_MAX);
         }
     }

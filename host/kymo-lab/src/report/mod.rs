@@ -4,6 +4,7 @@
 //!
 //! Every text that comes from a record is made harmless before it is shown: records may be other people's.
 
+mod causes;
 mod chart;
 mod comparison;
 mod page;
@@ -13,6 +14,7 @@ mod terminal;
 mod tests;
 mod units;
 
+pub use causes::causes;
 pub use comparison::comparison;
 pub use page::{Named, comparison_html, html, svg};
 pub use terminal::histogram;

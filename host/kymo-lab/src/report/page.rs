@@ -263,6 +263,7 @@ fn about(name: &str, record: &Record) -> String {
     );
     text += &format!("<p>{}</p>\n", escape(&record.method));
     record.caveats.iter().for_each(|one| text += &caveat(one));
+    record.causes.iter().for_each(|causes| text += &super::causes::section(record, causes));
     let mut rows: Vec<(String, String)> = Vec::new();
     rows.push(("ended".to_owned(), format!("{:?}", record.ended).to_lowercase()));
     if let Some(floor) = record.floor {

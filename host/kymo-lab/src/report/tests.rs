@@ -12,7 +12,7 @@ fn record(shift: u64) -> Record {
         (0..200u64).for_each(|value| series.histogram.record(1_000 + shift + value * value));
         series.overflow = Some(Overflow { count: 4, beyond_ns: 400_000, computed: true });
         (series.count, series.max) = (207, Some(2_000_000));
-        series.worst.push(Worst { value_ns: 2_000_000, cycles: None, sample: Some(100), budget: None });
+        series.worst.push(Worst { value_ns: 2_000_000, cycles: None, sample: Some(100), tid: None, budget: None });
         record.series.push(series);
     }
     record

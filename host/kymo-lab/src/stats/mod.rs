@@ -7,6 +7,7 @@
 pub mod distance;
 mod distribution;
 pub mod extreme;
+pub mod period;
 pub mod permutation;
 mod random;
 mod shift;

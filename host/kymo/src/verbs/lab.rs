@@ -1,7 +1,8 @@
 //! The latency tests: each verb has its own options and says how the probe is called; `run` does what they share, `show` prints.
 
 mod conditions;
-mod run;
+mod explain;
+pub mod run;
 mod show;
 
 use std::collections::BTreeMap;
@@ -10,6 +11,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::ValueEnum;
+use kymo_analyze::cause::Asked;
 use serde_json::Value;
 
 pub use show::text;
@@ -48,6 +50,29 @@ struct Common {
     json: bool,
 }
 
+/// Of the tests whose worst samples can be explained.
+#[derive(Clone, Debug, Default, clap::Args)]
+struct Explaining {
+    /// Say what each of the N worst samples of a thread was made of, from the kernel's events: a flight recorder runs beside the test
+    ///
+    /// As many slots of the same length without it come in between, so that it shows whether watching changed the test.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=20))]
+    explain: Option<u32>,
+    /// With --explain: no slots without the recorder
+    #[arg(long, requires = "explain")]
+    no_check: bool,
+    /// With --explain: record where interrupts and preemption are switched off, where the kernel can tell; this costs much
+    #[arg(long, requires = "explain")]
+    irqs_off: bool,
+    /// With --explain: keep the kernel's records around the worst samples in this directory, as traces
+    #[arg(long, requires = "explain", value_name = "DIR")]
+    keep_traces: Option<PathBuf>,
+    #[arg(long, hide = true, default_value_t = 0)]
+    inject_fault_every: u64,
+    #[arg(long, hide = true, default_value_t = 1 << 20)]
+    inject_fault_bytes: u64,
+}
+
 /// Class of the measuring threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Policy {
@@ -68,12 +93,15 @@ enum Policy {
 #[derive(Clone, Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  kymo wakeup                            all CPUs, SCHED_FIFO 80, every millisecond, for 10 s\n  \
-    kymo wakeup -c 2-3 -i 200us -d 1h -o night.json\n  kymo wakeup --method futex -c 1\n\n\
+    kymo wakeup -c 2-3 -i 200us -d 1h -o night.json\n  kymo wakeup --method futex -c 1\n  \
+    kymo wakeup -c 1 -d 60s --explain 20   what the 20 worst samples were made of, and whether watching changed them\n\n\
     Exit status: 0 measured, 2 errors (no permission for the class: --best-effort measures all the same)."
 )]
 pub struct Wakeup {
     #[command(flatten)]
     common: Common,
+    #[command(flatten)]
+    explaining: Explaining,
     /// What wakes the thread
     #[arg(long, value_enum, default_value = "clock-nanosleep")]
     method: Method,
@@ -115,6 +143,8 @@ enum Method {
 pub struct Npt {
     #[command(flatten)]
     common: Common,
+    #[command(flatten)]
+    explaining: Explaining,
     /// Turns of the loop [default: 10,000,000, where no duration is given]
     #[arg(short, long, value_name = "N")]
     loops: Option<u64>,
@@ -137,6 +167,8 @@ pub struct Npt {
 pub struct Hwlat {
     #[command(flatten)]
     common: Common,
+    #[command(flatten)]
+    explaining: Explaining,
     /// Gaps that are shorter are no samples
     #[arg(short, long, value_name = "TIME", default_value = "10us", value_parser = units::duration)]
     threshold: Duration,
@@ -157,6 +189,8 @@ pub struct Hwlat {
 pub struct Preempt {
     #[command(flatten)]
     common: Common,
+    #[command(flatten)]
+    explaining: Explaining,
     /// Threads, from --prio upwards
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..=19))]
     levels: u32,
@@ -178,6 +212,8 @@ pub struct Preempt {
 pub struct Pi {
     #[command(flatten)]
     common: Common,
+    #[command(flatten)]
+    explaining: Explaining,
     /// A lock without priority inheritance
     #[arg(long)]
     no_inherit: bool,
@@ -203,6 +239,9 @@ struct Test<'a> {
     is_single: bool,
     /// Counts that should be 0: exit status 1 where one is not.
     faults: &'static [&'static str],
+    /// How a sample comes about, for its explanation.
+    asked: Asked,
+    explaining: &'a Explaining,
 }
 
 fn ns(time: Duration) -> Value {
@@ -236,6 +275,11 @@ pub fn wakeup(args: Wakeup) -> anyhow::Result<ExitCode> {
         ("interval_ns", ns(args.interval)),
         ("distance_ns", ns(args.distance)),
     ]);
+    if args.explaining.inject_fault_every > 0 {
+        options.insert("fault_every", args.explaining.inject_fault_every.into());
+        options.insert("fault_bytes", args.explaining.inject_fault_bytes.into());
+    }
+    let asked = if matches!(args.method, Method::Futex | Method::Signal) { Asked::Woken } else { Asked::Timer };
     bound(&mut options, &args.common, args.loops, None);
     run::run(&Test {
         name: "wakeup",
@@ -245,6 +289,8 @@ pub fn wakeup(args: Wakeup) -> anyhow::Result<ExitCode> {
         is_busy: false,
         is_single: false,
         faults: &[],
+        asked,
+        explaining: &args.explaining,
     })
 }
 
@@ -267,6 +313,8 @@ pub fn npt(args: Npt) -> anyhow::Result<ExitCode> {
         is_busy: true,
         is_single: false,
         faults: &[],
+        asked: Asked::Busy,
+        explaining: &args.explaining,
     })
 }
 
@@ -288,6 +336,8 @@ pub fn hwlat(args: Hwlat) -> anyhow::Result<ExitCode> {
         is_busy: args.width * 20 > args.window * 19,
         is_single: false,
         faults: &[],
+        asked: Asked::Busy,
+        explaining: &args.explaining,
     })
 }
 
@@ -311,6 +361,8 @@ pub fn preempt(args: Preempt) -> anyhow::Result<ExitCode> {
         is_busy: false,
         is_single: true,
         faults: &["out_of_order"],
+        asked: Asked::Woken,
+        explaining: &args.explaining,
     })
 }
 
@@ -327,6 +379,8 @@ pub fn pi(args: Pi) -> anyhow::Result<ExitCode> {
         is_busy: false,
         is_single: true,
         faults: if args.no_inherit { &[] } else { &["behind_middle"] },
+        asked: Asked::Lock,
+        explaining: &args.explaining,
     })
 }
 

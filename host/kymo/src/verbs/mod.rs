@@ -18,6 +18,7 @@ pub mod report;
 pub mod results;
 pub mod session;
 pub mod shield;
+pub mod slots;
 pub mod stats;
 
 /// A collector that nobody reads goes on. What it starts has the default again.

@@ -18,7 +18,7 @@ pub fn named(paths: &[PathBuf]) -> anyhow::Result<Vec<(String, Record)>> {
     let mut records = Vec::new();
     for path in paths {
         if !path.is_dir() {
-            records.push((path.clone(), file(path)?));
+            records.extend(file(path)?.into_iter().map(|record| (path.clone(), record)));
             continue;
         }
         let files = in_dir(path)?;
@@ -26,8 +26,7 @@ pub fn named(paths: &[PathBuf]) -> anyhow::Result<Vec<(String, Record)>> {
             bail!("{} has no *.json; give result files, as `kymo wakeup -o FILE` writes them", path.display());
         }
         for path in files {
-            let record = file(&path)?;
-            records.push((path, record));
+            records.extend(file(&path)?.into_iter().map(|record| (path.clone(), record)));
         }
     }
     let short: HashSet<_> = records.iter().map(|(path, _)| path.file_name()).collect();
@@ -53,8 +52,13 @@ fn in_dir(dir: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-fn file(path: &Path) -> anyhow::Result<Record> {
-    Ok(kymo_lab::import(&path.to_string_lossy(), &import::content(path)?)?)
+/// The records of a file: of ours there may be several, in a list or a line each.
+fn file(path: &Path) -> anyhow::Result<Vec<Record>> {
+    let bytes = import::content(path)?;
+    match Record::several_from_json(&bytes) {
+        Some(records) => records.map_err(|error| anyhow::anyhow!("{}: {error}", path.display())),
+        None => Ok(vec![kymo_lab::import(&path.to_string_lossy(), &bytes)?]),
+    }
 }
 
 /// Writes a file that was asked for.

@@ -100,6 +100,7 @@ fn records_give_estimates_or_reasons() {
             value_ns: *value,
             cycles: None,
             sample: numbered.then_some(*at),
+            tid: None,
             budget: None,
         };
         series.worst = values[..20].iter().map(worst).collect();

@@ -4,33 +4,6 @@ use std::fs;
 
 use kymo_lab::{Caveat, caveat};
 
-/// Read before and after a test.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Conditions {
-    /// Time that the hypervisor took from all CPUs, in ticks of USER_HZ.
-    steal: u64,
-}
-
-impl Conditions {
-    /// As they are now.
-    pub fn read() -> Conditions {
-        let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
-        let steal = stat.lines().next().and_then(|line| line.split_ascii_whitespace().nth(8)?.parse().ok());
-        Conditions { steal: steal.unwrap_or(0) }
-    }
-
-    /// What happened since `before`, on `cpus` CPUs.
-    pub fn since(&self, before: &Conditions, seconds: f64) -> Vec<Caveat> {
-        let stolen = self.steal.saturating_sub(before.steal) as f64 / 100.0;
-        let mut caveats = Vec::new();
-        if stolen > 0.0 && stolen > 0.001 * seconds {
-            let text = format!("the hypervisor took {stolen:.2} s of CPU time from this machine in {seconds:.1} s");
-            caveats.push(caveat("guest-steal", &text));
-        }
-        caveats
-    }
-}
-
 /// Real-time throttling that a busy thread of a real-time class runs into, if there is any.
 pub fn throttling() -> Option<Caveat> {
     let number = |name: &str| -> Option<i64> {

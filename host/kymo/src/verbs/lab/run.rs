@@ -1,24 +1,26 @@
 //! One run of the probe: started, listened to, and made a record.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, bail};
-use kymo_lab::{Machine, Reading, Record, Said};
+use kymo_lab::{Machine, Meanwhile, Reading, Record, Said};
 use serde_json::Value;
 
-use super::conditions::{self, Conditions};
-use super::{Test, show};
+use super::conditions;
+use super::{Test, explain, show};
 use crate::verbs::record::command::{self, Happened, Watcher};
 
 /// Troubles that a result is of no use with, unless the user says otherwise.
 const FATAL: [&str; 3] = ["not-fifo", "not-deadline", "affinity"];
 
 /// Runs the test and prints what came of it.
-pub fn run(test: &Test<'_>) -> anyhow::Result<ExitCode> {
+pub(super) fn run(test: &Test<'_>) -> anyhow::Result<ExitCode> {
     let common = test.common;
     let cpus = cpus(test)?;
     let throttling = conditions::throttling().filter(|_| test.is_busy);
@@ -26,12 +28,19 @@ pub fn run(test: &Test<'_>) -> anyhow::Result<ExitCode> {
         eprintln!("kymo: {}; {}", caveat.text, caveat.next);
     }
     let environment = kymo_lab::environment(&Machine::default());
-    let before = Conditions::read();
-    let mut record = measure(test, &cpus)?;
-    record.environment = environment;
-    let after = Conditions::read();
+    let before = Meanwhile::read(&Machine::default());
+    let probes = Probes::prepare()?;
+    let mut record = match test.explaining.explain {
+        Some(count) => explain::run(test, &cpus, count, &probes)?,
+        None => probes.measure(test, options(test, &cpus), &mut Alone)?,
+    };
+    // What the probe told of its clock stays.
+    record.environment.extend(environment);
     record.caveats.extend(throttling);
-    record.caveats.extend(after.since(&before, record.duration_s.unwrap_or(0.0)));
+    let (meanwhile, caveats) =
+        Meanwhile::read(&Machine::default()).since(&before, &cpus, record.duration_s.unwrap_or(0.0));
+    record.meanwhile = meanwhile;
+    record.caveats.extend(caveats);
     record.caveats.sort_by_key(|caveat| std::cmp::Reverse(caveat.severity));
     if let Some(path) = &common.output {
         let text = serde_json::to_string(&record).context("cannot write the result as JSON")?;
@@ -70,7 +79,7 @@ fn cpus(test: &Test<'_>) -> anyhow::Result<Vec<u32>> {
 }
 
 /// The probe's words for the options, and what of them goes into the record.
-fn options(test: &Test<'_>, cpus: &[u32]) -> BTreeMap<String, Value> {
+pub(super) fn options(test: &Test<'_>, cpus: &[u32]) -> BTreeMap<String, Value> {
     let common = test.common;
     let list: Vec<String> = cpus.iter().map(u32::to_string).collect();
     let mut options: BTreeMap<String, Value> =
@@ -85,38 +94,101 @@ fn options(test: &Test<'_>, cpus: &[u32]) -> BTreeMap<String, Value> {
     options
 }
 
-fn measure(test: &Test<'_>, cpus: &[u32]) -> anyhow::Result<Record> {
-    let options = options(test, cpus);
-    let limits = command::Limits::take();
-    // Before the probe is there: a signal ends it, and what it has by then is the result.
-    let watcher = Watcher::prepare().context("cannot watch for signals")?;
-    let started = SystemTime::now().duration_since(UNIX_EPOCH).map(|since| since.as_nanos() as u64);
-    let mut child = spawn(test.name, &options, &limits)?;
-    let pid = child.id();
-    let forward = move |happened| {
-        if let Happened::Signal { number, .. } = happened {
-            command::signal(pid, number);
+/// What goes on beside a run of the probe.
+pub trait Beside {
+    /// Its threads are in their places, and wait to be let go.
+    fn ready(&mut self, _tids: &[u32]) -> anyhow::Result<()> {
+        Ok(())
+    }
+    /// It has new worst samples; the longest so far.
+    fn worst(&mut self, _longest: Duration) {}
+    /// It has ended, in whatever way.
+    fn over(&mut self) {}
+}
+
+/// Nothing goes on beside it.
+pub struct Alone;
+
+impl Beside for Alone {}
+
+/// Runs the probe, once or several times; signals end the run that goes on, and no further one is begun.
+pub struct Probes {
+    limits: command::Limits,
+    /// The process that signals go to; 0: none.
+    current: Arc<AtomicU32>,
+    interrupted: Arc<AtomicBool>,
+}
+
+impl Probes {
+    /// Before the first probe is there: a signal ends it, and what it has by then is the result.
+    pub fn prepare() -> anyhow::Result<Probes> {
+        let limits = command::Limits::take();
+        let watcher = Watcher::prepare().context("cannot watch for signals")?;
+        let (current, interrupted) = (Arc::<AtomicU32>::default(), Arc::<AtomicBool>::default());
+        let (of, is_over) = (Arc::clone(&current), Arc::clone(&interrupted));
+        let forward = move |happened| {
+            if let Happened::Signal { number, .. } = happened {
+                is_over.store(true, Ordering::Release);
+                match of.load(Ordering::Acquire) {
+                    0 => {}
+                    pid => command::signal(pid, number),
+                }
+            }
+            true
+        };
+        watcher.start(None, forward).context("cannot start a thread")?;
+        Ok(Probes { limits, current, interrupted })
+    }
+
+    /// Whether a signal came.
+    pub fn is_interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::Acquire)
+    }
+
+    /// Runs another program to its end, as [`Command::output`] does; signals go to it meanwhile.
+    pub fn output(&self, command: &mut Command) -> std::io::Result<std::process::Output> {
+        self.limits.restore_in(command);
+        let mut child = command.spawn()?;
+        self.current.store(child.id(), Ordering::Release);
+        let mut stdout = Vec::new();
+        let read = child.stdout.take().map_or(Ok(0), |mut from| from.read_to_end(&mut stdout));
+        // No longer ours to signal once it is waited for: its number may be another's then.
+        self.current.store(0, Ordering::Release);
+        let status = child.wait()?;
+        read.map(|_| std::process::Output { status, stdout, stderr: Vec::new() })
+    }
+
+    /// One run.
+    pub(super) fn measure(
+        &self,
+        test: &Test<'_>,
+        options: BTreeMap<String, Value>,
+        beside: &mut impl Beside,
+    ) -> anyhow::Result<Record> {
+        let started = SystemTime::now().duration_since(UNIX_EPOCH).map(|since| since.as_nanos() as u64);
+        let mut child = spawn(test.name, &options, &self.limits)?;
+        self.current.store(child.id(), Ordering::Release);
+        let result = listen(test, options, &mut child, beside);
+        beside.over();
+        if result.is_err() {
+            let _ = child.kill();
         }
-        true
-    };
-    watcher.start(None, forward).context("cannot start a thread")?;
-    let result = listen(test, options, &mut child);
-    if result.is_err() {
-        let _ = child.kill();
+        // No longer ours to signal once it is waited for: its number may be another's then.
+        self.current.store(0, Ordering::Release);
+        let status = child.wait().context("cannot wait for the probe")?;
+        let mut record = result?;
+        if record.series.is_empty() {
+            bail!("the probe ended without a result ({status})");
+        }
+        record.started_ns = started.ok();
+        Ok(record)
     }
-    let status = child.wait().context("cannot wait for the probe")?;
-    let mut record = result?;
-    if record.series.is_empty() {
-        bail!("the probe ended without a result ({status})");
-    }
-    record.started_ns = started.ok();
-    Ok(record)
 }
 
 fn spawn(name: &str, options: &BTreeMap<String, Value>, limits: &command::Limits) -> anyhow::Result<Child> {
     let probe = find()?;
     let mut command = Command::new(&probe);
-    command.arg(name).stdin(Stdio::null()).stdout(Stdio::piped());
+    command.arg(name).stdin(Stdio::piped()).stdout(Stdio::piped());
     for (key, value) in options {
         let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         command.arg(format!("{key}={text}"));
@@ -125,7 +197,12 @@ fn spawn(name: &str, options: &BTreeMap<String, Value>, limits: &command::Limits
     command.spawn().with_context(|| format!("cannot run {}", probe.display()))
 }
 
-fn listen(test: &Test<'_>, options: BTreeMap<String, Value>, child: &mut Child) -> anyhow::Result<Record> {
+fn listen(
+    test: &Test<'_>,
+    options: BTreeMap<String, Value>,
+    child: &mut Child,
+    beside: &mut impl Beside,
+) -> anyhow::Result<Record> {
     let mut reading = Reading::new(test.name, &test.method, options);
     let stdout = child.stdout.take().context("the probe has no output")?;
     for line in BufReader::new(stdout).lines() {
@@ -135,7 +212,13 @@ fn listen(test: &Test<'_>, options: BTreeMap<String, Value>, child: &mut Child) 
                 bail!("{text}; --best-effort measures all the same and marks the result")
             }
             Said::Trouble(_, text) => eprintln!("kymo: note: {text}"),
-            Said::Ready | Said::Done | Said::Part => {}
+            Said::Ready => {
+                beside.ready(&reading.tids().collect::<Vec<_>>())?;
+                // The end of its input lets it go.
+                drop(child.stdin.take());
+            }
+            Said::Worst(longest_ns) => beside.worst(Duration::from_nanos(longest_ns)),
+            Said::Done | Said::Part => {}
         }
     }
     Ok(reading.finish())

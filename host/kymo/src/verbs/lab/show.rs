@@ -23,6 +23,7 @@ pub fn text(record: &Record) -> Vec<String> {
     for series in &record.series {
         lines.extend(worst(series));
     }
+    lines.extend(record.causes.iter().flat_map(|causes| report::causes(record, causes)));
     for (name, count) in &record.counts {
         lines.push(plain(&format!("{}: {count}", name.replace('_', " "))));
     }

@@ -1,0 +1,81 @@
+//! Stretches without records: did one CPU stand still, or all of them.
+
+use crate::hash::Map;
+
+/// Times that are kept of each CPU.
+const TIMES_MAX: usize = 1 << 22;
+/// So many records must have been expected in a silence that has none: chance alone leaves one so in a thousandth.
+const EXPECTED_MIN: f64 = 7.0;
+/// What goes on around a silence is looked up in so much time on each side, ns, or ten times its length.
+const AROUND_NS: i64 = 10_000_000;
+
+/// The times at which CPUs wrote records.
+#[derive(Clone, Debug)]
+pub(super) struct Times {
+    from: i64,
+    to: i64,
+    by_cpu: Map<u32, Vec<i64>>,
+}
+
+impl Times {
+    pub fn new(from: i64, to: i64) -> Times {
+        Times { from, to, by_cpu: Map::default() }
+    }
+
+    pub fn note(&mut self, cpu: u32, at: i64) {
+        let around = AROUND_NS.saturating_mul(10);
+        if at < self.from.saturating_sub(around) || at > self.to.saturating_add(around) {
+            return;
+        }
+        let times = self.by_cpu.entry(cpu).or_default();
+        // Time that goes back on a CPU is taken as of the newest before, as the state does.
+        let at = times.last().map_or(at, |last| at.max(*last));
+        if times.len() < TIMES_MAX {
+            times.push(at);
+        }
+    }
+
+    /// Whether all other CPUs were silent in [from, to), though by what they wrote around it they should not have been.
+    /// The edges do not count: CPUs do not stop at the same moment.
+    pub fn all_stood_still(&self, cpu: u32, from: i64, to: i64) -> bool {
+        let length = to.saturating_sub(from);
+        let (inner_from, inner_to) = (from.saturating_add(length / 20), to.saturating_sub(length / 20));
+        let around = length.saturating_mul(10).max(AROUND_NS);
+        let mut expected = 0.0;
+        for (_, times) in self.by_cpu.iter().filter(|(number, _)| **number != cpu) {
+            if count(times, inner_from, inner_to) > 0 {
+                return false;
+            }
+            let near = count(times, from.saturating_sub(around), from) + count(times, to, to.saturating_add(around));
+            expected += near as f64 * (inner_to - inner_from) as f64 / (2.0 * around as f64);
+        }
+        expected >= EXPECTED_MIN
+    }
+}
+
+/// Times in [from, to).
+fn count(times: &[i64], from: i64, to: i64) -> usize {
+    let first = times.partition_point(|time| *time < from);
+    times[first..].partition_point(|time| *time < to)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn silence_is_of_all_cpus_only_where_records_were_due() {
+        let mut times = Times::new(0, 100_000_000);
+        for at in (0..100_000_000).step_by(100_000) {
+            let is_gap = (50_000_000..52_000_000).contains(&at);
+            if !is_gap {
+                times.note(0, at);
+                times.note(1, at + 7);
+            }
+        }
+        assert!(times.all_stood_still(0, 49_950_000, 51_990_000));
+        assert!(!times.all_stood_still(0, 40_000_000, 42_000_000), "the other one wrote");
+        assert!(!times.all_stood_still(0, 50_100_000, 50_300_000), "two records are no expectation");
+        assert!(!Times::new(0, 10).all_stood_still(0, 0, 10), "no other CPU");
+    }
+}

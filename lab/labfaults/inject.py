@@ -1,0 +1,56 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Injects faults that a latency test must feel, and says when: a line `FROM TO` (ns since 1970) for each.
+
+    inject.py hog CPU PRIORITY MS COUNT GAP_S    a SCHED_FIFO thread keeps the CPU busy
+    inject.py stop PID MS COUNT GAP_S            SIGSTOP, and SIGCONT after that time
+"""
+import os
+import signal
+import sys
+import time
+
+
+def hog(cpu, priority, ms):
+    os.sched_setaffinity(0, {cpu})
+    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(priority))
+
+    def once():
+        end = time.monotonic() + ms / 1e3
+        while time.monotonic() < end:
+            pass
+
+    return once
+
+
+def stop(pid, ms):
+    def once():
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            time.sleep(ms / 1e3)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+
+    return once
+
+
+def main(words):
+    if words[0] == "hog":
+        # Its name in the kernel's records.
+        with open("/proc/self/comm", "w") as comm:
+            comm.write("fault-hog")
+        once, rest = hog(int(words[1]), int(words[2]), float(words[3])), words[4:]
+    elif words[0] == "stop":
+        once, rest = stop(int(words[1]), float(words[2])), words[3:]
+    else:
+        sys.exit(__doc__)
+    count, gap = int(rest[0]), float(rest[1])
+    for _ in range(count):
+        time.sleep(gap)
+        begin = time.time_ns()
+        once()
+        print(begin, time.time_ns(), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
