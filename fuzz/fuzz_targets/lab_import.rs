@@ -2,6 +2,9 @@
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    if let Some(Ok(records)) = kymo_lab::Record::several_from_json(bytes) {
+        assert!(records.iter().flat_map(|record| &record.series).all(|series| series.accounted() == series.count));
+    }
     if let Ok(record) = kymo_lab::import("fuzz", bytes) {
         assert!(record.series.iter().all(|series| series.accounted() == series.count));
     }

@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 
+use kymo_analyze::cause::{Asked, Evidence, Machine, Moment};
 use kymo_analyze::{
     CallId, CpuSpan, Event, Head, History, Interrupt, Io, Latency, Leaves, Name, Off, Options, Sink, State, Thread,
     ThreadSpan, Vocabulary, Wake,
@@ -93,6 +94,9 @@ fn device() -> impl Strategy<Value = Event> {
         (any::<bool>(), any::<bool>())
             .prop_map(|(irqs, off)| Event::Switchable { what: if irqs { Off::Irqs } else { Off::Preemption }, off }),
         proptest::option::of(0..3u32).prop_map(|state| Event::Idle { cpu: Some(0), state }),
+        any::<bool>().prop_map(|user| Event::Fault { address: 1, user }),
+        (proptest::option::of(0..3u32), any::<u32>()).prop_map(|(cpu, khz)| Event::Frequency { cpu, khz }),
+        (any::<i64>(), any::<i64>()).prop_map(|(start, duration)| Event::Noise { kind: "nmi", start, duration }),
         (step, 0..3u64).prop_map(|(step, key)| Event::Io { step, device: 1, key, name: Name::default() }),
     ]
 }
@@ -268,6 +272,26 @@ proptest! {
             at = step.to;
         }
         prop_assert_eq!(at, to);
+    }
+
+    #[test]
+    fn causes_sum_to_their_sample(
+        items in items(true),
+        asked in prop_oneof![Just(Asked::Timer), Just(Asked::Woken), Just(Asked::Busy), Just(Asked::Lock)],
+        tid in tid(),
+        cpu in proptest::option::of(0..3u32),
+        from in prop_oneof![900..4000i64, any::<i64>()],
+        ns in prop_oneof![0..3000i64, 0..10_000_000i64],
+        is_guest in any::<bool>(),
+    ) {
+        let to = from.saturating_add(ns);
+        let mut evidence = Evidence::new(from, to, Machine { is_guest });
+        let mut state = State::new(&vocabulary());
+        play(&mut state, &items, &mut evidence);
+        state.finish(None, &mut evidence);
+        let explained = evidence.explain(&Moment { tid, cpu, from, to, asked });
+        prop_assert_eq!(explained.parts.iter().map(|part| part.ns).sum::<u64>(), to.abs_diff(from));
+        prop_assert!(explained.parts.is_sorted_by_key(|part| std::cmp::Reverse(part.ns)));
     }
 
     #[test]

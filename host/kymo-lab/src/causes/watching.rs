@@ -10,7 +10,7 @@ pub fn watching(without: &[Record], with: &[Record]) -> Watching {
     let slots = [with.len() as u32, without.len() as u32];
     let p999_ns = median_p999(without).zip(median_p999(with)).map(|(without, with)| [without, with]);
     let (outcome, text) = match without {
-        [] => ("not_tested", "whether watching changed the test was not looked at (--no-check)".to_owned()),
+        [] => ("not_tested", "whether watching changed the test was not looked at: --no-check, a run too short for slots, or no recorder".to_owned()),
         _ => compared(without, with, p999_ns),
     };
     Watching { outcome: outcome.to_owned(), text, slots, p999_ns, snapshots: 0, snapshot_ns_max: 0 }

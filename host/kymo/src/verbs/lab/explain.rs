@@ -38,7 +38,7 @@ pub fn run(test: &Test<'_>, cpus: &[u32], count: u32, probes: &Probes) -> anyhow
     if let Err(why) = &kernel {
         eprintln!("kymo: the kernel's events cannot be had, so no sample can be explained: {why}");
     }
-    let plan = Plan::of(&all, test.explaining.no_check);
+    let plan = Plan::of(&all, test.explaining.no_check || kernel.is_err());
     let dir = TempDir::make(test.explaining.keep_traces.as_deref())?;
     let (mut with, mut without) = (Vec::new(), Vec::new());
     for (at, is_watched) in plan.order().into_iter().enumerate() {
@@ -48,11 +48,10 @@ pub fn run(test: &Test<'_>, cpus: &[u32], count: u32, probes: &Probes) -> anyhow
             (Ok(kernel), true) => watched(test, plan.options(&all, Some(above)), probes, (kernel, &dir, at))?,
             _ => Slot { record: probes.measure(test, plan.options(&all, None), &mut Alone)?, shots: Vec::new() },
         };
-        if is_watched {
-            with.push(slot)
-        } else {
-            without.push(slot.record)
-        };
+        match is_watched {
+            true => with.push(slot),
+            false => without.push(slot.record),
+        }
         if probes.is_interrupted() {
             break;
         }
@@ -157,7 +156,7 @@ struct Plan {
 }
 
 impl Plan {
-    /// As many slots as are long enough; one with the recorder where five are not.
+    /// Five slots of each kind, where they are long enough; else one with the recorder.
     fn of(options: &BTreeMap<String, Value>, no_check: bool) -> Plan {
         let number = |name: &str| options.get(name).and_then(Value::as_u64);
         let is_long = match (number("count"), number("duration_ns")) {

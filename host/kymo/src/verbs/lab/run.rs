@@ -165,7 +165,6 @@ impl Probes {
         options: BTreeMap<String, Value>,
         beside: &mut impl Beside,
     ) -> anyhow::Result<Record> {
-        let started = SystemTime::now().duration_since(UNIX_EPOCH).map(|since| since.as_nanos() as u64);
         let mut child = spawn(test.name, &options, &self.limits)?;
         self.current.store(child.id(), Ordering::Release);
         let result = listen(test, options, &mut child, beside);
@@ -176,11 +175,10 @@ impl Probes {
         // No longer ours to signal once it is waited for: its number may be another's then.
         self.current.store(0, Ordering::Release);
         let status = child.wait().context("cannot wait for the probe")?;
-        let mut record = result?;
+        let record = result?;
         if record.series.is_empty() {
             bail!("the probe ended without a result ({status})");
         }
-        record.started_ns = started.ok();
         Ok(record)
     }
 }
@@ -205,6 +203,7 @@ fn listen(
 ) -> anyhow::Result<Record> {
     let mut reading = Reading::new(test.name, &test.method, options);
     let stdout = child.stdout.take().context("the probe has no output")?;
+    let mut started = None;
     for line in BufReader::new(stdout).lines() {
         let said = reading.line(&line.context("cannot read what the probe says")?).map_err(anyhow::Error::msg)?;
         match said {
@@ -214,6 +213,7 @@ fn listen(
             Said::Trouble(_, text) => eprintln!("kymo: note: {text}"),
             Said::Ready => {
                 beside.ready(&reading.tids().collect::<Vec<_>>())?;
+                started = SystemTime::now().duration_since(UNIX_EPOCH).ok();
                 // The end of its input lets it go.
                 drop(child.stdin.take());
             }
@@ -221,7 +221,9 @@ fn listen(
             Said::Done | Said::Part => {}
         }
     }
-    Ok(reading.finish())
+    let mut record = reading.finish();
+    record.started_ns = started.map(|since| since.as_nanos() as u64);
+    Ok(record)
 }
 
 /// Where the probe is: as it was said, installed, or built.

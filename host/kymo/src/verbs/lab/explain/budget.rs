@@ -210,3 +210,73 @@ fn priority(prio: i16) -> String {
         _ => format!("nice {}", prio - 120),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kymo_analyze::Name;
+
+    #[test]
+    fn every_cause_is_a_word_of_the_schema() {
+        let schema: Value = serde_json::from_str(kymo_lab::schema::TEXT).unwrap();
+        let words = schema["$defs"]["part"]["properties"]["cause"]["enum"].as_array().unwrap();
+        let interrupts = [Interrupt::Irq(4), Interrupt::Softirq(3), Interrupt::Vector(0), Interrupt::Timer(0)];
+        let mut causes = vec![
+            Cause::Firmware,
+            Cause::Steal,
+            Cause::IrqsOff { by: 1 },
+            Cause::PreemptionOff { by: 1 },
+            Cause::IdleExit,
+            Cause::Nmi,
+            Cause::Thread { by: 1 },
+            Cause::LockOwner { owner: 1 },
+            Cause::LockOwnerWaits { owner: 1, by: None },
+            Cause::Fault,
+            Cause::Throttled { by: None },
+            Cause::RunQueue { by: 1 },
+            Cause::Frequency { khz: 800_000 },
+            Cause::Stopped,
+            Cause::Waker { tid: 1 },
+            Cause::Slack,
+            Cause::Switching,
+            Cause::Blocked { state: b'S' },
+            Cause::Own,
+            Cause::Remainder,
+        ];
+        causes.extend(interrupts.map(Cause::Interrupt));
+        let used: std::collections::BTreeSet<&str> = causes.iter().map(|cause| cause.word()).collect();
+        let known: std::collections::BTreeSet<&str> = words.iter().filter_map(Value::as_str).collect();
+        assert_eq!(used, known);
+    }
+
+    #[test]
+    fn names_and_priorities_are_those_that_people_use() {
+        let part = |cause, name: &str| Part {
+            cause,
+            ground: Ground::Seen,
+            ns: 1,
+            pieces: 1,
+            name: Name::new(name),
+            prio: None,
+        };
+        let rows = [
+            (part(Cause::Interrupt(Interrupt::Irq(14)), "nvme0q1"), "14 nvme0q1"),
+            (part(Cause::Interrupt(Interrupt::Irq(14)), ""), "14"),
+            (part(Cause::Interrupt(Interrupt::Softirq(3)), ""), "net_rx"),
+            (part(Cause::Interrupt(Interrupt::Vector(0)), ""), "local_timer"),
+            (part(Cause::Thread { by: 9 }, "hog"), "hog"),
+            (part(Cause::Thread { by: 9 }, ""), "thread 9"),
+            (part(Cause::Throttled { by: None }, ""), ""),
+            (part(Cause::Frequency { khz: 800_000 }, ""), "800 MHz"),
+        ];
+        rows.iter().for_each(|(part, name)| assert_eq!(name_of(part), *name));
+        assert_eq!([-1, 0, 19, 120, 139].map(priority), ["deadline", "rt 99", "rt 80", "nice 0", "nice 19"]);
+    }
+
+    #[test]
+    fn a_clock_value_is_a_time_as_the_reader_has_it() {
+        let clock = Clock { frequency_hz: 2_000_000_000, offset_s: 10, offset_cycles: -4, ..Clock::default() };
+        assert_eq!(ns_of(&clock, 2_000_000_005), Some(11_000_000_000));
+        assert_eq!(ns_of(&Clock { offset_s: i64::MAX, ..clock }, 0), None);
+    }
+}
