@@ -19,14 +19,15 @@ load_module() {
 	(exec -a insmod /sbin/modprobe "$module")
 }
 
-# wait_for_probe PID: until kymo has started what measures, or has ended; `slot` is then what measures. Without other programs: a busy probe leaves them no time.
+# wait_for_probe PID: until kymo has started what measures, or has ended; `slot` is then what measures. Without other programs: a busy
+# probe leaves them no time.
 wait_for_probe() {
 	local child= file
 	slot=
 	while kill -0 "$1" 2>/dev/null; do
 		for file in /proc/"$1"/task/*/children; do
 			read -r child <"$file" || true
-			slot=$child
+			slot=${child%% *}
 			[ -z "$child" ] || break 2
 		done
 		nap 0.02
@@ -81,21 +82,28 @@ hwlat() {
 	cat ${control%control}delays >"$VM_OUT/delays"
 }
 
-# slot_is_on PID: the test of this kymo runs in slots; waits until one has begun 300 ms ago, which is when all its threads are in place.
+# slot_is_on PID: the test of this kymo runs in slots, each with a probe of its own; waits until one measures.
 slot_is_on() {
-	local before
 	while kill -0 "$1" 2>/dev/null; do
-		before=$slot
 		wait_for_probe "$1"
-		[ "$slot" != "$before" ] || return 0
-		nap 0.3
+		! measures "$slot" || return 0
 	done
+}
+
+# measures PID: one of its threads has slept and come back a hundred times.
+measures() {
+	local file key value
+	for file in /proc/"$1"/task/*/status; do
+		while read -r key value; do
+			[ "$key" != voluntary_ctxt_switches: ] || [ "$value" -lt 100 ] || return 0
+		done 2>/dev/null <"$file"
+	done
+	return 1
 }
 
 # The interval is shorter than the delay, so that each delay makes a sample late. Ten in each run, since twenty samples are explained.
 faults() {
 	local round trial left=$2
-	slot=
 	load_module
 	for ((round = 0; left > 0; round++)); do
 		"$KYMO" wakeup -c 0 -i 300us -d 6s --explain 20 --no-check -o "$VM_OUT/faults-$round.json" >"$VM_OUT/faults-$round.txt" 2>&1 &
