@@ -36,6 +36,7 @@ mod distribution;
 mod doubt;
 mod event;
 pub mod explain;
+pub mod functions;
 mod hash;
 mod history;
 mod latency;

@@ -107,6 +107,8 @@ const RULES: &[Rule] = &[
     ),
     rule(Form::Create, &["task_newtask"], 2, &[TID, &["clone_flags"], &["comm"]]),
     rule(Form::Rename, &["task_rename"], 2, &[TID, &["newcomm"]]),
+    // The saved command lines of an imported trace.
+    rule(Form::Rename, &["kymo_statedump_thread_name"], 2, &[TID, &["name"]]),
     rule(Form::Exec, &["sched_process_exec"], 1, &[TID, &["old_tid", "old_pid"], &["filename"]]),
     rule(Form::Exit, &["sched_process_exit"], 1, &[TID]),
     rule(Form::Free, &["sched_process_free"], 1, &[TID]),

@@ -70,6 +70,7 @@ impl Metadata {
             offset_s: estimate.offset_s,
             offset_cycles: estimate.offset_cycles,
             precision_cycles: estimate.precision_cycles,
+            absolute: true,
         }
     }
 }

@@ -39,6 +39,8 @@ pub struct ClockMeta {
     pub offset_cycles: u64,
     /// Uncertainty of a reading, cycles.
     pub precision_cycles: u64,
+    /// The offset is from 1970-01-01; otherwise from an origin that nobody knows.
+    pub absolute: bool,
 }
 
 impl ClockMeta {

@@ -14,5 +14,5 @@ pub mod report;
 
 pub use compare::comparison;
 pub use decode::{Batch, Decoder, Outcome, Pending};
-pub use names::Naming;
+pub use names::{Convert, Naming};
 pub use plan::class_of;

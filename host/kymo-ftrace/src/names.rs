@@ -13,7 +13,7 @@ pub enum Naming {
 
 /// How a field's value becomes that of the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Convert {
+pub enum Convert {
     /// As it is.
     Plain,
     /// A priority: 100 less, so that 0 divides real-time priorities from the others.
@@ -94,7 +94,7 @@ impl Naming {
     }
 
     /// Name of a field in the trace and what becomes of its value; `None` where the trace has no such field.
-    pub(crate) fn field(self, system: &str, field: &str) -> Option<(String, Convert)> {
+    pub fn field(self, system: &str, field: &str) -> Option<(String, Convert)> {
         if self == Naming::Kernel {
             return Some((field.to_owned(), Convert::Plain));
         }

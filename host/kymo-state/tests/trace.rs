@@ -28,6 +28,7 @@ fn meta() -> TraceMeta {
             offset_s: 0,
             offset_cycles: 0,
             precision_cycles: 0,
+            absolute: true,
         },
         streams: vec![StreamClass { kind: StreamKind::Kernel, contexts: Vec::new(), events: classes(FIRST_ID) }],
     }

@@ -80,8 +80,8 @@ fn clock(out: &mut String, meta: &TraceMeta) {
     quoted(out, &clock.description);
     let _ = write!(
         out,
-        ";\n\tfreq = {frequency};\n\tprecision = {};\n\toffset_s = {seconds};\n\toffset = {cycles};\n\tabsolute = true;\n}};\n\n",
-        clock.precision_cycles
+        ";\n\tfreq = {frequency};\n\tprecision = {};\n\toffset_s = {seconds};\n\toffset = {cycles};\n\tabsolute = {};\n}};\n\n",
+        clock.precision_cycles, clock.absolute
     );
 }
 

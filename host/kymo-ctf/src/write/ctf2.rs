@@ -59,7 +59,7 @@ fn trace_class(meta: &TraceMeta) -> Value {
 fn clock_class(meta: &TraceMeta) -> Value {
     let clock = &meta.clock;
     let (frequency, seconds, cycles) = clock.normalised();
-    json!({
+    let mut class = json!({
         "type": "clock-class",
         "id": names::identifier(&clock.name),
         "namespace": NAMESPACE,
@@ -68,9 +68,12 @@ fn clock_class(meta: &TraceMeta) -> Value {
         "description": clock.description,
         "frequency": frequency,
         "precision": clock.precision_cycles,
-        "origin": "unix-epoch",
         "offset-from-origin": { "seconds": seconds, "cycles": cycles },
-    })
+    });
+    if clock.absolute {
+        class["origin"] = "unix-epoch".into();
+    }
+    class
 }
 
 fn stream_class(meta: &TraceMeta, class: &StreamClass) -> Value {

@@ -36,6 +36,7 @@ pub fn meta(events: Vec<(u16, EventDesc)>, enums: Vec<EnumDesc>) -> TraceMeta {
             offset_s: 1_700_000_000,
             offset_cycles: 123_456_789,
             precision_cycles: 100,
+            absolute: true,
         },
         streams: vec![StreamClass { kind: StreamKind::User, contexts: Vec::new(), events }],
     }

@@ -1,4 +1,4 @@
-//! `kymo import`: results of other tools as records of the latency laboratory.
+//! `kymo import`: results of other tools as records of the latency laboratory, and traces of other tools as traces.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -6,38 +6,42 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
+use kymo_ctf::read::Files as _;
 use kymo_lab::{Record, import};
 
 /// Largest file that is read, bytes.
 const FILE_MAX: u64 = 256 << 20;
 
-/// Turn results of cyclictest, oslat, rtla, rteval, ... into records
+/// Turn traces of trace-cmd, ftrace and perf into traces, and results of cyclictest, oslat, rtla, ... into records
 ///
-/// A record has the histogram in nanoseconds, what the file left out of it, and what makes the numbers doubtful. The format is found by
+/// A trace: trace-cmd's trace.dat (versions 6 and 7), text of ftrace (trace, trace_pipe, trace-cmd report), text of `perf script`. It
+/// becomes the trace directory DIR of -o, under the names that `kymo record -k` gives (spec/exchange.md).
+///
+/// A result: its record has the histogram in nanoseconds, what the file left out of it, and what makes the numbers doubtful. The format is found by
 /// content: cyclictest (text, JSON), oslat (text, JSON), rtla timerlat hist, rtla osnoise hist, rteval XML (summary.xml), jitterdebugger
 /// JSON, npt, latency_hist. A file that was cut keeps what it has, and its record says so.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  kymo import cyclictest.json > result.json\n  kymo import -o results/ runs/*.txt\n\n\
+    after_help = "Examples:\n  kymo import trace.dat -o t && kymo latency t\n  perf script | kymo import - -o t\n  \
+    kymo import cyclictest.json > result.json\n  kymo import -o results/ runs/*.txt\n\n\
     Exit status: 0 all were read, 1 some were not, 2 none, or errors."
 )]
 pub struct Args {
     /// Files to read; `-` is standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Write DIR/NAME.json for each file, NAME being its own without its ending; otherwise one record a line on standard output
+    /// Of a trace: make DIR (of several files DIR/NAME). Of a result: write DIR/NAME.json, NAME being the file's own without its
+    /// ending; otherwise one record a line on standard output
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
 }
 
 /// Runs the verb.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    if let Some(dir) = &args.output {
-        std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
-    }
     let mut failed = 0;
+    let are_several = args.files.len() > 1;
     for file in &args.files {
-        if let Err(error) = one(file, args.output.as_deref()) {
+        if let Err(error) = one(file, args.output.as_deref(), are_several) {
             eprintln!("kymo: {error:#}");
             failed += 1;
         }
@@ -49,8 +53,77 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }))
 }
 
-fn one(file: &Path, output: Option<&Path>) -> anyhow::Result<()> {
-    let record = import(&file.to_string_lossy(), &content(file)?)?;
+/// A trace or a result, by its content.
+fn one(file: &Path, output: Option<&Path>, are_several: bool) -> anyhow::Result<()> {
+    let bytes = Bytes::of(file)?;
+    match kymo_export::import::kind_of(&bytes) {
+        Some(_) if !is_result(&bytes) => trace(file, &bytes, output, are_several),
+        _ => result(file, &bytes, output),
+    }
+}
+
+/// Texts of the laboratory's tools may hold what looks like a line of a trace; their own marks decide.
+fn is_result(bytes: &[u8]) -> bool {
+    let head = &bytes[..bytes.len().min(1 << 16)];
+    !bytes.starts_with(b"\x17\x08\x44") && kymo_lab::import("", head).is_ok()
+}
+
+fn trace(file: &Path, bytes: &[u8], output: Option<&Path>, are_several: bool) -> anyhow::Result<()> {
+    let Some(dir) = output else {
+        bail!("{} is a trace: name the directory that it becomes with -o DIR", file.display())
+    };
+    let stem = file.file_stem().filter(|_| file != Path::new("-")).unwrap_or("stdin".as_ref());
+    let dir = if are_several { dir.join(stem) } else { dir.to_owned() };
+    let (kind, imported) = kymo_export::import::import(bytes, &file.to_string_lossy(), &dir)
+        .with_context(|| file.display().to_string())?;
+    let lost = if imported.lost > 0 { format!(", {} lost", imported.lost) } else { String::new() };
+    eprintln!("kymo: {}: {}, {} records{lost}, in {}", file.display(), kind.name(), imported.records, dir.display());
+    for (what, count) in &imported.not_taken {
+        eprintln!("kymo:   not taken: {what}: {count}");
+    }
+    imported.notes.iter().for_each(|note| eprintln!("kymo:   {note}"));
+    Ok(())
+}
+
+/// The bytes of a file: mapped, or of standard input.
+enum Bytes {
+    Owned(Vec<u8>),
+    Mapped(kymo_ctf::read::Content),
+}
+
+impl Bytes {
+    fn of(file: &Path) -> anyhow::Result<Bytes> {
+        let dir = file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let name = file.file_name().map(|name| name.to_string_lossy().into_owned());
+        match name.filter(|_| file.is_file()) {
+            Some(name) => Ok(Bytes::Mapped(kymo_ctf::read::Directory(dir).open(&name)?)),
+            None => Ok(Bytes::Owned(content(file)?)),
+        }
+    }
+}
+
+impl std::ops::Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Bytes::Owned(bytes) => bytes,
+            Bytes::Mapped(content) => content,
+        }
+    }
+}
+
+fn result(file: &Path, bytes: &[u8], output: Option<&Path>) -> anyhow::Result<()> {
+    if bytes.len() as u64 > FILE_MAX {
+        bail!("{}: larger than {} MiB; no result of a latency test is", file.display(), FILE_MAX >> 20);
+    }
+    let record = import(&file.to_string_lossy(), bytes).map_err(|error| match error {
+        kymo_lab::ImportError::Unknown { .. } => anyhow::anyhow!("{error}; traces: {}", kymo_export::import::FORMATS),
+        other => other.into(),
+    })?;
+    if let Some(dir) = output {
+        std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    }
     say(file, &record);
     let mut text = serde_json::to_vec(&record)?;
     text.push(b'\n');

@@ -6,6 +6,8 @@ pub mod critical;
 pub mod docs;
 pub mod doctor;
 pub mod explain;
+pub mod export;
+pub mod functions;
 pub mod import;
 pub mod lab;
 pub mod latency;

@@ -4,14 +4,14 @@
 mod columns;
 mod count;
 mod digits;
-mod filter;
+pub mod filter;
 mod follow;
 mod json;
 #[cfg(test)]
 mod kernel_tests;
-mod learn;
+pub mod learn;
 mod parallel;
-mod select;
+pub mod select;
 #[cfg(test)]
 mod tests;
 mod text;

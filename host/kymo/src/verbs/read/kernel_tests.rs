@@ -122,6 +122,7 @@ impl Cpu {
             offset_s: 0,
             offset_cycles: 0,
             precision_cycles: 0,
+            absolute: true,
         };
         let mut streams = vec![StreamClass { kind: StreamKind::Kernel, contexts: Vec::new(), events }];
         if program.is_some() {

@@ -26,6 +26,8 @@ const CHAINED_MIN: u32 = 8;
 enum Tells {
     Dump,
     DumpEnd,
+    /// The saved command lines of an imported trace: a name, and no process.
+    Named,
     Switch,
     Create,
     Fork,
@@ -42,6 +44,7 @@ impl Tells {
         Some(match name {
             "lttng_statedump_process_state" => Self::Dump,
             "lttng_statedump_end" => Self::DumpEnd,
+            "kymo_statedump_thread_name" => Self::Named,
             "sched_switch" => Self::Switch,
             "task_newtask" => Self::Create,
             "sched_process_fork" => Self::Fork,
@@ -168,7 +171,8 @@ impl Machine {
                 self.threads.exiting(tid);
             }
             (Tells::Free, Some(tid)) => self.threads.freed(tid),
-            (Tells::DumpEnd | Tells::WakeNew | Tells::Exec | Tells::Exit | Tells::Free, _) => {}
+            (Tells::Named, Some(tid)) => named(fields, "name", |name| self.threads.renamed(tid, name)),
+            (Tells::DumpEnd | Tells::Named | Tells::WakeNew | Tells::Exec | Tells::Exit | Tells::Free, _) => {}
         }
     }
 

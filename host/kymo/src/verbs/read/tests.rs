@@ -36,6 +36,7 @@ fn trace() -> Vec<Trace> {
             offset_s: 1_700_000_059,
             offset_cycles: 0,
             precision_cycles: 0,
+            absolute: true,
         },
         streams: vec![StreamClass {
             kind: StreamKind::User,

@@ -73,7 +73,7 @@ pub struct Options {
     /// Write CTF 2 metadata instead of CTF 1.8
     #[arg(long)]
     pub ctf2: bool,
-    /// Record calls of an unmodified program: malloc, or pthread (repeatable)
+    /// Record calls of an unmodified program: malloc, pthread, or functions (repeatable)
     #[arg(long, value_name = "WHAT", requires = "command")]
     pub with: Vec<preload::Helper>,
     #[command(flatten)]

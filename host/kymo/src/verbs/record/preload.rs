@@ -11,6 +11,8 @@ pub(crate) enum Helper {
     Malloc,
     /// mutexes, read-write locks and condition variables
     Pthread,
+    /// Entries and exits of functions, of programs compiled with -finstrument-functions
+    Functions,
 }
 
 impl Helper {
@@ -18,6 +20,7 @@ impl Helper {
         match self {
             Helper::Malloc => "libkymo-malloc.so",
             Helper::Pthread => "libkymo-pthread.so",
+            Helper::Functions => "libkymo-functions.so",
         }
     }
 }

@@ -114,7 +114,7 @@ fn of_command(summary: &Summary) -> Vec<String> {
     };
     vec![
         format!("{what}: put tracepoints into it (#include <kymo/tracepoint.h>, link with -lkymo), or record"),
-        "an unmodified program with --with malloc or --with pthread (not for static or set-user-ID programs)"
+        "an unmodified program with --with malloc, --with pthread or --with functions (not for static or set-user-ID programs)"
             .to_owned(),
     ]
 }

@@ -1,0 +1,64 @@
+//! What can go wrong on the way out and in.
+
+use std::path::{Path, PathBuf};
+
+/// Why something could not be exported or imported. Each says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file or directory.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// Which one.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// What is to be made is there already.
+    #[error("{} is there already, and is not replaced; remove it, or name another", path.display())]
+    Exists {
+        /// The path.
+        path: PathBuf,
+    },
+    /// Columns that Arrow refuses.
+    #[error("event {event}: {source}")]
+    Columns {
+        /// The event's name.
+        event: String,
+        /// What Arrow says.
+        source: arrow_schema::ArrowError,
+    },
+    /// A Parquet file that cannot be written.
+    #[error("{}: {source}", path.display())]
+    Parquet {
+        /// Which one.
+        path: PathBuf,
+        /// What the library says.
+        source: parquet::errors::ParquetError,
+    },
+    /// A file of a format that nothing here knows.
+    #[error("not a trace that kymo can import ({saw}); known: {}", crate::import::FORMATS)]
+    Unknown {
+        /// What it begins with.
+        saw: String,
+    },
+    /// A file that breaks its format where nothing can be made of the rest.
+    #[error("{format}, {place}: {what}")]
+    Malformed {
+        /// The format.
+        format: &'static str,
+        /// Section and byte, or line.
+        place: String,
+        /// What is wrong, and what to do.
+        what: String,
+    },
+    /// A trace without what the format consists of.
+    #[error("{0}")]
+    Nothing(String),
+}
+
+impl Error {
+    /// For `map_err`: an error of the system with `path`.
+    pub(crate) fn io(path: &Path) -> impl FnOnce(std::io::Error) -> Error + '_ {
+        move |source| Error::Io { path: path.to_owned(), source }
+    }
+}

@@ -1,0 +1,222 @@
+//! Text of ftrace and of `perf script` [spec/exchange.md 3]: `line` reads one line, `graph` those of function_graph,
+//! `fields` what is
+//! behind the event's name, `classes` puts records together. The text is gone through twice: first for the kinds of
+//! fields.
+
+mod classes;
+mod fields;
+mod graph;
+mod line;
+
+use std::path::Path;
+
+use kymo_ctf::write::EnvValue;
+use serde_json::json;
+
+use self::classes::{Classes, Sample};
+use self::graph::Graph;
+use self::line::Line;
+use super::dat::{Content, DatFile};
+use super::trace::{Clock, TraceWriter};
+use super::{Imported, Kind};
+use crate::Error;
+
+/// Lines in which a format is looked for.
+const LOOKED_MAX: usize = 400;
+
+/// Bytes of a line; what is longer is not one.
+const LINE_BYTES_MAX: usize = 1 << 20;
+
+/// An address on the line of the sample itself has at least so many digits: other text begins with short words.
+const INLINE_DIGITS: usize = 4;
+
+/// Frames of a call chain.
+const FRAMES_MAX: usize = 4096;
+
+/// Which text it is, by the first line that is one of theirs.
+pub fn kind_of(bytes: &[u8]) -> Option<Kind> {
+    let mut lines = lines(bytes).take(LOOKED_MAX);
+    lines.find_map(|text| {
+        if text.starts_with("# tracer:") || graph::is_line(&text) {
+            return Some(Kind::Ftrace);
+        }
+        let line = line::parse(&text)?;
+        Some(if line.is_perf { Kind::PerfScript } else { Kind::Ftrace })
+    })
+}
+
+fn lines(bytes: &[u8]) -> impl Iterator<Item = std::borrow::Cow<'_, str>> {
+    bytes.split(|byte| *byte == b'\n').map(|line| {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        String::from_utf8_lossy(if line.len() > LINE_BYTES_MAX { &[] } else { line })
+    })
+}
+
+/// Makes a trace of the text.
+pub fn import(bytes: &[u8], kind: Kind, source: &str, dir: &Path) -> Result<Imported, Error> {
+    let about = json!({ "source": source, "format": kind.name() });
+    let env = vec![("domain".to_owned(), EnvValue::Text("kernel".to_owned()))];
+    write(bytes, dir, Imported::default(), env, &about)
+}
+
+/// The same of the text of a latency tracer in a `trace.dat`.
+pub fn import_latency(file: &DatFile, source: &str, dir: &Path, imported: Imported) -> Result<Imported, Error> {
+    let about = json!({ "source": source, "format": format!("trace.dat {}, latency", file.version) });
+    let texts =
+        file.buffers.iter().map(|buffer| if let Content::Text(text) = &buffer.content { &text[..] } else { &[] });
+    let text = texts.collect::<Vec<_>>().join(&b'\n');
+    write(&text, dir, imported, super::dat::env(file), &about)
+}
+
+/// Whose layout of names the trace has, for viewers [spec/trace.md 5].
+pub fn tracer_env() -> Vec<(String, EnvValue)> {
+    let number = |key: &str, value| (key.to_owned(), EnvValue::Int(value));
+    vec![
+        ("tracer_name".to_owned(), EnvValue::Text("lttng-modules".to_owned())),
+        number("tracer_major", 2),
+        number("tracer_minor", 13),
+        number("tracer_patchlevel", 9),
+        ("imported_by".to_owned(), EnvValue::Text(format!("kymo {}", env!("CARGO_PKG_VERSION")))),
+    ]
+}
+
+fn write(
+    bytes: &[u8],
+    dir: &Path,
+    mut imported: Imported,
+    mut env: Vec<(String, EnvValue)>,
+    about: &serde_json::Value,
+) -> Result<Imported, Error> {
+    let mut classes = Classes::default();
+    walk(bytes, &mut Imported::default(), &mut |sample| {
+        classes.learn(&sample);
+        Ok(())
+    })?;
+    let mut writer = TraceWriter::create(dir, &bytes[..bytes.len().min(1 << 16)])?;
+    let mut record = Vec::new();
+    let mut names = std::collections::BTreeMap::new();
+    walk(bytes, &mut imported, &mut |sample| {
+        let key = (0, sample.line.cpu.unwrap_or(u32::MAX));
+        if sample.lost > 0 {
+            return writer.lost(key, sample.lost, sample.line.time);
+        }
+        record.clear();
+        classes.record(&sample, &mut record);
+        if sample.line.comm != "<...>" && !sample.line.comm.is_empty() && sample.line.tid > 0 {
+            names.entry(sample.line.tid as u32).or_insert_with(|| sample.line.comm.to_owned());
+        }
+        writer.records(key, &record, 1, sample.line.time, sample.line.time)
+    })?;
+    writer.events = classes.events();
+    writer.thread_names(names.iter().map(|(tid, name)| (*tid, name.as_str())))?;
+    if writer.records == 0 {
+        return Err(Error::Nothing("no line of the text is a record that kymo can read".to_owned()));
+    }
+    (imported.records, imported.lost) = (writer.records, writer.lost);
+    env.extend(tracer_env());
+    let clock = Clock { name: "text".to_owned(), frequency_hz: 1_000_000_000, offset_ns: 0, absolute: false };
+    writer.finish(&clock, env, about)?;
+    Ok(imported)
+}
+
+/// Gives each record of the text to `take`, in the order of the text; tells of what was none.
+fn walk(
+    bytes: &[u8],
+    imported: &mut Imported,
+    take: &mut dyn FnMut(Sample<'_>) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let mut graph = Graph::default();
+    let mut lines = lines(bytes).peekable();
+    let (mut lost, mut other) = (0, 0u64);
+    let mut chain: Vec<(u64, String)> = Vec::new();
+    while let Some(text) = lines.next() {
+        if is_silent(&text) {
+            continue;
+        }
+        if let Some(count) = lost_count(&text) {
+            lost += count;
+            continue;
+        }
+        if let Some(line) = line::parse(&text) {
+            chain.clear();
+            while let Some(frame) = lines.next_if(|next| line.is_perf && is_frame(next)) {
+                if let (true, Some(frame)) = (chain.len() < FRAMES_MAX, frame_of(&frame, 1)) {
+                    chain.push(frame);
+                }
+            }
+            if line.is_perf && chain.is_empty() {
+                chain.extend(frame_of(line.body, INLINE_DIGITS).filter(|_| !line.body.is_empty()));
+            }
+            if lost > 0 {
+                take(Sample {
+                    line: Line { body: "", event: "", ..line },
+                    chain: &[],
+                    lost: std::mem::take(&mut lost),
+                })?;
+            }
+            take(Sample { line, chain: &chain, lost: 0 })?;
+        } else if graph::is_line(&text) {
+            graph.line(&text, &mut |line| take(Sample { line, chain: &[], lost: 0 }))?;
+        } else {
+            if other == 0 {
+                imported
+                    .note(format!("the first line that is no record: {:?}", text.chars().take(80).collect::<String>()));
+            }
+            other += 1;
+        }
+    }
+    if graph.is_summed {
+        imported.note("function_graph without absolute times: times are sums of durations, each CPU from 0");
+    }
+    imported.leave_out("lines that are no records", other);
+    Ok(())
+}
+
+/// Lines that say nothing of what happened.
+fn is_silent(text: &str) -> bool {
+    let text = text.trim();
+    text.is_empty()
+        || text.starts_with('#')
+        || text.starts_with("cpus=")
+        || text == "-------------------"
+        || text.starts_with("version = ")
+}
+
+/// `CPU:1 [LOST 123 EVENTS]`.
+fn lost_count(text: &str) -> Option<u64> {
+    let rest = text.trim_start().strip_prefix("CPU:")?.split_once("[LOST ")?.1;
+    Some(rest.split_once(' ').and_then(|(count, _)| count.parse().ok()).unwrap_or(1))
+}
+
+/// A line of a call chain: indented, an address, a symbol.
+fn is_frame(text: &str) -> bool {
+    text.starts_with([' ', '\t']) && frame_of(text, 1).is_some()
+}
+
+/// An address of at least so many digits, its symbol, its module in brackets.
+fn frame_of(text: &str, digits: usize) -> Option<(u64, String)> {
+    let (address, rest) = text.trim().split_once(' ')?;
+    let is_address = address.len() >= digits && rest.contains(" (") && rest.ends_with(')');
+    let address = u64::from_str_radix(address, 16).ok().filter(|_| is_address)?;
+    Some((address, rest.trim().replace(';', ":")))
+}
+
+/// Both parsers over any bytes, without a file: for fuzzing and its bounded twin.
+pub fn probe(bytes: &[u8]) {
+    let mut classes = Classes::default();
+    let mut imported = Imported::default();
+    let mut record = Vec::new();
+    // No sample is refused here.
+    let _ = walk(bytes, &mut imported, &mut |sample| {
+        classes.learn(&sample);
+        Ok(())
+    });
+    let _ = walk(bytes, &mut imported, &mut |sample| {
+        record.clear();
+        if sample.lost == 0 {
+            classes.record(&sample, &mut record);
+        }
+        Ok(())
+    });
+    let _ = classes.events();
+}

@@ -1,0 +1,83 @@
+//! Values as JSON. Integers are exact; who reads numbers as doubles asks for [`Wide::Text`].
+
+use std::io::Write as _;
+
+use kymo_ctf::read::{Number, Value};
+
+/// How integers beyond 2^53 are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wide {
+    /// As the numbers that they are.
+    Number,
+    /// As text.
+    Text,
+}
+
+/// Largest integer up to which each one is a double.
+const EXACT_MAX: u128 = 1 << 53;
+
+/// A text with its quotes.
+pub fn push_text(out: &mut Vec<u8>, text: &str) {
+    // Writing to a vector cannot fail.
+    drop(serde_json::to_writer(out, text));
+}
+
+/// An object of fields.
+pub fn push_fields<'a>(out: &mut Vec<u8>, fields: impl Iterator<Item = (&'a str, Value<'a>)>, wide: Wide) {
+    out.push(b'{');
+    for (position, (name, value)) in fields.enumerate() {
+        out.extend_from_slice(if position == 0 { b"" } else { b"," });
+        push_text(out, name);
+        out.push(b':');
+        push_value(out, &value, wide);
+    }
+    out.push(b'}');
+}
+
+/// One value, of any kind: enumerations as `{"value":1,"label":"on"}`, bytes in base 16, NaN and infinities as text.
+pub fn push_value(out: &mut Vec<u8>, value: &Value<'_>, wide: Wide) {
+    match value {
+        Value::Int(number, _) => push_number(out, *number, wide),
+        Value::Enum(number, label) => {
+            out.extend_from_slice(b"{\"value\":");
+            push_number(out, *number, wide);
+            out.extend_from_slice(b",\"label\":");
+            match label {
+                Some(label) => push_text(out, label),
+                None => out.extend_from_slice(b"null"),
+            }
+            out.push(b'}');
+        }
+        Value::Bool(value) => drop(write!(out, "{value}")),
+        Value::F32(value) if value.is_finite() => drop(serde_json::to_writer(out, value)),
+        Value::F32(value) => drop(write!(out, "\"{value:?}\"")),
+        Value::F64(value) if value.is_finite() => drop(serde_json::to_writer(out, value)),
+        Value::F64(value) => drop(write!(out, "\"{value:?}\"")),
+        Value::Text(text) => push_text(out, text),
+        Value::Bytes(bytes) => {
+            out.push(b'"');
+            push_hex(out, bytes);
+            out.push(b'"');
+        }
+        Value::Array(elements) => {
+            out.push(b'[');
+            for (position, element) in elements.iter().enumerate() {
+                out.extend_from_slice(if position == 0 { b"" } else { b"," });
+                push_value(out, &element, wide);
+            }
+            out.push(b']');
+        }
+        Value::Struct(fields) => push_fields(out, fields.iter(), wide),
+        Value::Absent => out.extend_from_slice(b"null"),
+    }
+}
+
+/// Bytes in base 16.
+pub fn push_hex(out: &mut Vec<u8>, bytes: &[u8]) {
+    bytes.iter().for_each(|byte| drop(write!(out, "{byte:02x}")));
+}
+
+fn push_number(out: &mut Vec<u8>, number: Number, wide: Wide) {
+    let is_wide = i128::from(number).unsigned_abs() > EXACT_MAX && wide == Wide::Text;
+    drop(if is_wide { write!(out, "\"{number}\"") } else { write!(out, "{number}") });
+}

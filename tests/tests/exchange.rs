@@ -1,0 +1,290 @@
+//! `kymo export` and `kymo import`, held against other tools: trace-cmd's own report, perf, and readers of Perfetto,
+//! Parquet and CSV.
+
+use std::path::Path;
+
+use kymo_tests::{Kernel, Lab, Outcome, has, skip};
+use serde_json::Value;
+
+/// A trace of programs with a known number of records, each with its number in `n`.
+fn produced(lab: &Lab) -> String {
+    let program = lab.cc("produce.c");
+    let command = [program.to_str().unwrap(), "2", "300", "8", "200"];
+    let recorded = lab.record("trace").args(&["--memory", "16G"]).run(&command).expect(0).lossless();
+    recorded.dir.to_str().unwrap().to_owned()
+}
+
+fn export(lab: &Lab, trace: &str, format: &str, to: &str, more: &[&str]) -> Outcome {
+    let to = lab.path(to);
+    let args = [&["export", trace, "--to", format, "-o", to.to_str().unwrap()], more].concat();
+    lab.kymo(&args)
+}
+
+/// A Python that has these modules.
+fn python(test: &str, modules: &str) -> bool {
+    let import = format!("import {modules}");
+    let found =
+        std::process::Command::new("python3").args(["-c", &import]).output().is_ok_and(|out| out.status.success());
+    if !found {
+        skip(test, &format!("python3 has no {modules} (pip install {modules})"));
+    }
+    found
+}
+
+/// What Python says, as JSON.
+#[track_caller]
+fn ask_python(lab: &Lab, args: &[&str]) -> Value {
+    let outcome = lab.run("python3", args).expect(0);
+    serde_json::from_str(&outcome.stdout).unwrap_or_else(|error| panic!("{error}: {}", outcome.stdout))
+}
+
+#[test]
+fn csv_is_what_python_reads() {
+    let lab = Lab::new("export_csv");
+    let trace = produced(&lab);
+    let outcome = export(&lab, &trace, "csv", "t.csv", &[]).expect(0);
+    assert!(outcome.stderr.contains("600 records, 1 file"), "{}", outcome.stderr);
+    let script = "import csv, json, sys\nrows = list(csv.DictReader(open(sys.argv[1], newline='')))\n\
+        json.dump([[r['time_ns'], r['event'], json.loads(r['fields'])] for r in rows], sys.stdout)";
+    let rows = ask_python(&lab, &["-c", script, lab.path("t.csv").to_str().unwrap()]);
+    let read = kymo_tests::trace::read(&lab, Path::new(&trace), &[]).whole();
+    let rows = rows.as_array().unwrap();
+    assert_eq!(rows.len(), read.records.len());
+    for (row, record) in rows.iter().zip(&read.records) {
+        assert_eq!(row[1], record.event.as_str());
+        assert_eq!(row[2], Value::Object(record.fields.clone().into_iter().collect()));
+    }
+    // What is there is not replaced.
+    let again = export(&lab, &trace, "csv", "t.csv", &[]);
+    assert!(again.stderr.contains("is there already"), "{}", again.stderr);
+    // A file for each event, and a choice of records.
+    export(&lab, &trace, "csv", "by_event", &["--filter", "n < 10"]).expect(0);
+    let files: Vec<_> = std::fs::read_dir(lab.path("by_event")).unwrap().flatten().collect();
+    assert_eq!(files.len(), 1);
+    assert_eq!(std::fs::read_to_string(files[0].path()).unwrap().lines().count(), 1 + 20);
+}
+
+#[test]
+fn parquet_is_what_pyarrow_reads() {
+    if !python("parquet_is_what_pyarrow_reads", "pyarrow") {
+        return;
+    }
+    let lab = Lab::new("export_parquet");
+    let trace = produced(&lab);
+    export(&lab, &trace, "parquet", "tables", &[]).expect(0);
+    let event = std::fs::read_dir(lab.path("tables")).unwrap().flatten().next().expect("a data set").path();
+    let script = "import json, sys, pyarrow.dataset as d\nt = d.dataset(sys.argv[1], partitioning='hive').to_table()\n\
+        json.dump([t.num_rows, t.column_names, sorted(t['n'].to_pylist()), str(t.schema.field('time').type)], sys.stdout)";
+    let found = ask_python(&lab, &["-c", script, event.to_str().unwrap()]);
+    assert_eq!(found[0], 600);
+    assert!(found[1].as_array().unwrap().iter().any(|name| name == "host"), "{found}");
+    let numbers: Vec<u64> = (0..300).flat_map(|n| [n, n]).collect();
+    assert_eq!(found[2], serde_json::json!(numbers));
+    assert_eq!(found[3], "timestamp[ns, tz=UTC]");
+}
+
+#[test]
+fn perfetto_is_what_its_own_classes_read() {
+    if !python("perfetto_is_what_its_own_classes_read", "perfetto") {
+        return;
+    }
+    let lab = Lab::new("export_perfetto");
+    let trace = produced(&lab);
+    export(&lab, &trace, "perfetto", "t.pftrace", &[]).expect(0);
+    let script = kymo_tests::paths::repository().join("tests/tools/read_perfetto.py");
+    let found = ask_python(&lab, &[script.to_str().unwrap(), lab.path("t.pftrace").to_str().unwrap()]);
+    let read = kymo_tests::trace::read(&lab, Path::new(&trace), &[]).whole();
+    let user = found["user"].as_array().unwrap();
+    assert_eq!(user.len(), read.records.len());
+    for (event, record) in user.iter().zip(&read.records) {
+        assert_eq!(event[4]["n"], record.number("n"), "{event}");
+        assert_eq!(event[1], record.tid, "{event}");
+    }
+    assert_eq!(found["clocks"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn chrome_json_keeps_to_its_rules() {
+    let lab = Lab::new("export_chrome");
+    let trace = produced(&lab);
+    export(&lab, &trace, "chrome", "t.json", &[]).expect(0);
+    let text = std::fs::read_to_string(lab.path("t.json")).unwrap();
+    let document: Value = serde_json::from_str(&text).unwrap();
+    let events = document["traceEvents"].as_array().unwrap();
+    assert_eq!(events.iter().filter(|event| event["ph"] != "M").count(), 600);
+    for event in events {
+        assert!(event["name"].is_string() && event["pid"].is_u64() && event["tid"].is_u64(), "{event}");
+        match event["ph"].as_str().unwrap() {
+            "M" => assert!(event["args"]["name"].is_string(), "{event}"),
+            "i" => assert!(event["ts"].is_number() && event["s"] == "t", "{event}"),
+            "B" | "E" => assert!(event["ts"].is_number(), "{event}"),
+            "X" => assert!(event["dur"].is_number(), "{event}"),
+            other => panic!("phase {other}"),
+        }
+    }
+}
+
+/// What `trace-cmd report -R -t` prints, as `TIME CPU event key=value ...`.
+fn reported(text: &str) -> Vec<String> {
+    let line = |line: &str| {
+        let (head, body) = line.split_once("] ")?;
+        let cpu: u32 = head.rsplit_once('[')?.1.parse().ok()?;
+        let (time, rest) = body.trim().split_once(": ")?;
+        let (event, fields) = rest.split_once(':')?;
+        let (s, ns) = time.split_once('.')?;
+        let time = s.parse::<u64>().ok()? * 1_000_000_000 + ns.parse::<u64>().ok()?;
+        // The kernel's own format has three digits for this one.
+        let fields = match fields.trim().rsplit_once("target_cpu=") {
+            Some((before, target)) => format!("{before}target_cpu={}", target.parse::<u32>().ok()?),
+            None => fields.trim().to_owned(),
+        };
+        Some(format!("{time} {cpu} {event} {fields}"))
+    };
+    let mut lines: Vec<String> = text.lines().filter_map(line).collect();
+    lines.sort();
+    lines
+}
+
+/// Records of an import under the kernel's own names and values.
+fn as_reported(text: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        let record: Value = serde_json::from_str(line).unwrap();
+        let Some(event) = record["event"].as_str() else { continue };
+        let is_sched = event.starts_with("sched_");
+        let event = event.strip_prefix("irq_").filter(|name| name.starts_with("softirq")).unwrap_or(event);
+        let fields = record["fields"].as_object().unwrap().iter().map(|(name, value)| match value {
+            Value::String(text) => format!("{name}={text}"),
+            value if is_sched && name.ends_with("prio") => format!("{name}={}", value.as_i64().unwrap() + 100),
+            value if is_sched => format!("{}={value}", name.replace("tid", "pid")),
+            value => format!("{name}={value}"),
+        });
+        let fields: Vec<String> = fields.collect();
+        lines.push(format!("{} {} {event} {}", record["time"], record["cpu"], fields.join(" ")));
+    }
+    lines.sort();
+    lines
+}
+
+#[test]
+fn trace_dat_of_a_real_trace_cmd_becomes_the_same_records() {
+    const NAME: &str = "trace_dat_of_a_real_trace_cmd_becomes_the_same_records";
+    let Some(kernel) = Kernel::find(NAME) else { return };
+    // It has no --version.
+    if std::process::Command::new("trace-cmd").output().is_err() || !has("unshare") {
+        return skip(NAME, "no trace-cmd");
+    }
+    let lab = Lab::new("trace_dat");
+    let (out, nothing) = (lab.path("trace.dat"), lab.write("nothing", "1"));
+    let script = kymo_tests::paths::repository().join("tests/tools/trace_cmd.sh");
+    let mut args = vec![kernel.root().to_str().unwrap(), nothing.to_str().unwrap(), out.to_str().unwrap()];
+    for event in
+        ["sched:sched_switch", "sched:sched_wakeup", "sched:sched_waking", "irq:softirq_entry", "irq:softirq_exit"]
+    {
+        args.extend(["-e", event]);
+    }
+    args.extend(["sleep", "0.3"]);
+    let recorded = lab.run(&script, &args);
+    if recorded.code != 0 {
+        return skip(NAME, &format!("trace-cmd cannot record here: {}", recorded.stderr.lines().last().unwrap_or("")));
+    }
+    let report = lab.run("trace-cmd", &["report", "-R", "-t", out.to_str().unwrap()]).expect(0);
+    let expect = reported(&report.stdout);
+    assert!(expect.len() > 20, "{}", report.stdout);
+    let import = |from: &Path, name: &str| {
+        let dir = lab.path(name);
+        lab.kymo(&["import", from.to_str().unwrap(), "-o", dir.to_str().unwrap()]).expect(0);
+        as_reported(&lab.kymo(&["read", dir.to_str().unwrap(), "--json"]).expect(0).stdout)
+    };
+    compare(&import(&out, "seven"), &expect);
+    // The older version of the format, made by trace-cmd itself.
+    let six = lab.path("six.dat");
+    let convert = [
+        "convert",
+        "-i",
+        out.to_str().unwrap(),
+        "-o",
+        six.to_str().unwrap(),
+        "--file-version",
+        "6",
+        "--compression",
+        "none",
+    ];
+    lab.run("trace-cmd", &convert).expect(0);
+    compare(&import(&six, "six"), &expect);
+    // State and latency work on it, and agree with those of the text that trace-cmd prints.
+    let wakeups = |name: &str| {
+        let dir = lab.path(name);
+        let found = lab.kymo(&["latency", dir.to_str().unwrap(), "--what", "wakeup", "--json"]).expect(0).stdout;
+        let found: Value = serde_json::from_str(&found).unwrap();
+        found["series"].as_array().unwrap().iter().map(|series| series["count"].as_u64().unwrap()).sum::<u64>()
+    };
+    let text = lab.run("trace-cmd", &["report", "-t", out.to_str().unwrap()]).expect(0).stdout;
+    let text = lab.write("report.txt", &text);
+    import(&text, "text");
+    assert!(wakeups("seven") > 0);
+    assert_eq!(wakeups("seven"), wakeups("text"));
+}
+
+#[track_caller]
+fn compare(seen: &[String], expect: &[String]) {
+    for (seen, expect) in seen.iter().zip(expect) {
+        assert_eq!(seen, expect);
+    }
+    assert_eq!(seen.len(), expect.len());
+}
+
+#[test]
+fn perf_script_becomes_stacks() {
+    const NAME: &str = "perf_script_becomes_stacks";
+    if !has("perf") {
+        return skip(NAME, "no perf");
+    }
+    let lab = Lab::new("perf_script");
+    let program = lab.cc_text(
+        "burn",
+        "#include <time.h>\n__attribute__((noinline)) unsigned long burn_here(void) {\n\
+        unsigned long sum = 0; clock_t until = clock() + CLOCKS_PER_SEC / 4;\n\
+        while (clock() < until) for (int i = 0; i < 1000; i++) { sum += i; __asm__ volatile(\"\" : \"+r\"(sum)); }\n\
+        return sum; }\nint main(void) { return burn_here() == 1; }\n",
+    );
+    let data = lab.path("perf.data");
+    let record = ["record", "-q", "-e", "cpu-clock", "-g", "-o", data.to_str().unwrap(), program.to_str().unwrap()];
+    let recorded = lab.run("perf", &record);
+    let script = lab.run("perf", &["script", "-i", data.to_str().unwrap()]);
+    if recorded.code != 0 || script.code != 0 || !script.stdout.contains("burn_here") {
+        return skip(NAME, "perf cannot sample here");
+    }
+    let samples = script.stdout.lines().filter(|line| line.contains("cpu-clock")).count() as u64;
+    let file = lab.write("script.txt", &script.stdout);
+    let dir = lab.path("t");
+    lab.kymo(&["import", file.to_str().unwrap(), "-o", dir.to_str().unwrap()]).expect(0);
+    let counts = lab.kymo(&["read", dir.to_str().unwrap(), "--count", "--json"]).expect(0).stdout;
+    assert!(counts.contains(&samples.to_string()), "{samples} samples: {counts}");
+    let collapsed = export(&lab, dir.to_str().unwrap(), "collapsed", "stacks", &[]).expect(0);
+    assert!(collapsed.stderr.contains("1 file"), "{}", collapsed.stderr);
+    let text = std::fs::read_to_string(lab.path("stacks")).unwrap();
+    assert!(text.lines().any(|line| line.contains("burn_here")), "{text}");
+    export(&lab, dir.to_str().unwrap(), "speedscope", "speed.json", &[]).expect(0);
+    let document: Value = serde_json::from_str(&std::fs::read_to_string(lab.path("speed.json")).unwrap()).unwrap();
+    assert_eq!(document["$schema"], "https://www.speedscope.app/file-format-schema.json");
+    let frames = document["shared"]["frames"].as_array().unwrap().len() as u64;
+    for profile in document["profiles"].as_array().unwrap() {
+        let (samples, weights) = (profile["samples"].as_array().unwrap(), profile["weights"].as_array().unwrap());
+        assert_eq!(samples.len(), weights.len());
+        assert!(
+            samples.iter().flat_map(|stack| stack.as_array().unwrap()).all(|frame| frame.as_u64().unwrap() < frames)
+        );
+    }
+}
+
+#[test]
+fn what_is_no_trace_is_refused_with_what_is_known() {
+    let lab = Lab::new("import_other");
+    let file = lab.write("x", "nothing of the kind\n");
+    let outcome = lab.kymo(&["import", file.to_str().unwrap(), "-o", lab.path("t").to_str().unwrap()]).expect(2);
+    for part in ["trace.dat", "perf script", "cyclictest"] {
+        assert!(outcome.stderr.contains(part), "{part}: {}", outcome.stderr);
+    }
+    assert!(!lab.path("t").join("metadata").exists());
+}
