@@ -101,7 +101,8 @@ pub enum NoReport {
     Unknown,
     /// Of another tracer.
     #[error(
-        "a report of the tracer {0:?}; explained are those of irqsoff, preemptoff, preemptirqsoff, wakeup, wakeup_rt, wakeup_dl"
+        "a report of the tracer {0:?}; explained are those of irqsoff, preemptoff, preemptirqsoff, wakeup, wakeup_rt, \
+         wakeup_dl"
     )]
     OtherTracer(String),
     /// It has no entry.

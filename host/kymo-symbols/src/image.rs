@@ -117,7 +117,7 @@ fn symbols(file: &object::File<'_>) -> Vec<(u64, u64, String)> {
     let named = code.filter_map(|symbol| Some((symbol.address(), symbol.size(), symbol.name().ok()?.to_owned())));
     let mut found: Vec<_> = named.filter(|(_, _, name)| !name.is_empty()).take(SYMBOLS_MAX).collect();
     // Of several names of one address the one with a size is kept, then the first.
-    found.sort_by(|a, b| (a.0, std::cmp::Reverse(a.1)).cmp(&(b.0, std::cmp::Reverse(b.1))));
+    found.sort_by_key(|(address, size, _)| (*address, std::cmp::Reverse(*size)));
     found.dedup_by_key(|(address, _, _)| *address);
     found
 }

@@ -1,8 +1,8 @@
 //! Addresses to functions and source lines [spec/analyze.md 12].
 //!
-//! Of programs: [`Symbols`] takes what a trace says of a process's memory ([`Mapping`]: path, build id, addresses), finds
-//! the file or its separate debug file, and asks DWARF, else the symbol table. A file whose build id is another one is
-//! refused with the reason: better no line than a wrong one. Of the kernel: [`Kernel`], from the text of
+//! Of programs: [`Symbols`] takes what a trace says of a process's memory ([`Mapping`]: path, build id, addresses),
+//! finds the file or its separate debug file, and asks DWARF, else the symbol table. A file whose build id is another
+//! one is refused with the reason: better no line than a wrong one. Of the kernel: [`Kernel`], from the text of
 //! /proc/kallsyms or a System.map.
 //!
 //! Files are read through [`Files`], so that this crate opens nothing.
@@ -88,7 +88,8 @@ pub enum Missing {
     },
     /// Another build.
     #[error(
-        "{path} on this machine is another build ({found}) than the one that ran ({wanted}): no line of it would be right"
+        "{path} on this machine is another build ({found}) than the one that ran ({wanted}): no line of it would be \
+         right"
     )]
     OtherBuild {
         /// As the process saw it.

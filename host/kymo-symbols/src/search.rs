@@ -34,8 +34,8 @@ impl<F: Files> Symbols<F> {
         Symbols { files, known: RefCell::default() }
     }
 
-    /// The functions at an address, the innermost inlined one first. `is_return`: it is where a call returns to, and what
-    /// is asked for is the call in front of it.
+    /// The functions at an address, the innermost inlined one first. `is_return`: it is where a call returns to, and
+    /// what is asked for is the call in front of it.
     ///
     /// # Errors
     /// [`Missing`], with the reason.

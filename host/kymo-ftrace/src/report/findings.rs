@@ -23,6 +23,13 @@ const IDLE_PLACES: [&str; 14] = [
 /// Ranges in which a gap is looked for beyond what the kernel measured: the clock goes on while it writes, ns.
 const SLACK_NS: i64 = 20_000;
 
+/// Why nothing was written for long, where the report has next to no lines.
+const NOT_TRACED: &str =
+    "functions were not traced; with options/function-trace (or display-graph) on, the report tells what ran";
+/// The same where it has many.
+const SILENT: &str =
+    "a function without calls, an NMI or firmware (SMI), the host of a virtual machine, or the tracer itself";
+
 /// A gap between two lines of one CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gap {
@@ -146,8 +153,8 @@ impl Report {
         let is_idle = self.task.as_ref().is_some_and(|task| task.pid == 0);
         match (place, is_idle) {
             (Some(place), _) => Some(format!(
-                "{place} is where the processor idles: it wakes by an interrupt even with interrupts off, so this is no \
-                 latency"
+                "{place} is where the processor idles: it wakes by an interrupt even with interrupts off, so this is \
+                 no latency"
             )),
             (None, true) => Some(
                 "the idle thread was current: time in which the processor sleeps is no latency; see whether the gap \
@@ -166,8 +173,8 @@ impl Report {
         let length = self.latency_us.map_or(0, |us| us.saturating_mul(1000));
         (all > 50_000 && all.unsigned_abs() > length / 10).then(|| {
             format!(
-                "the tracer itself took {} us to write stacks, {} us of it at line {}: that is counted in what it measured \
-                 (options/stacktrace off avoids it)",
+                "the tracer itself took {} us to write stacks, {} us of it at line {}: that is counted in what it \
+                 measured (options/stacktrace off avoids it)",
                 all / 1000,
                 took(worst) / 1000,
                 worst.number
@@ -199,10 +206,7 @@ impl Report {
             found.push(format!(
                 "nothing was written for {} us: {}",
                 gap.ns / 1000,
-                match few {
-                    true => "functions were not traced; with options/function-trace (or display-graph) on, the report tells what ran",
-                    false => "a function without calls, an NMI or firmware (SMI), the host of a virtual machine, or the tracer itself",
-                }
+                if few { NOT_TRACED } else { SILENT }
             ));
         }
         if self.lines.iter().any(|line| line.function.starts_with("0x")) || self.started.starts_with("0x") {
