@@ -94,9 +94,9 @@ impl<'a> Check<'a> {
         let known = words.get("properties").and_then(Value::as_object);
         for (name, member) in object {
             let path = format!("{path}.{name}");
-            match known.and_then(|known| known.get(name)).or_else(|| words.get("additionalProperties")) {
-                Some(schema) => self.value(schema, member, &path),
-                None => {}
+            if let Some(schema) = known.and_then(|known| known.get(name)).or_else(|| words.get("additionalProperties"))
+            {
+                self.value(schema, member, &path);
             }
         }
     }

@@ -47,7 +47,7 @@ pub fn find(moments: &[f64], watched: &[(f64, f64)], apart: f64) -> Option<Perio
     let frequency = fundamental(&moments, first, &grid, found.1);
     let frequency = refine(&moments, first, frequency, STEPS.recip() / span);
     let period = Period { period_ns: (1.0 / frequency) as u64, p, spikes: moments.len() as u32 };
-    has_turns(&moments, first, 1.0 / frequency).then_some(period)
+    has_turns(&moments, 1.0 / frequency).then_some(period)
 }
 
 /// One of those that are closer than `apart`.
@@ -101,9 +101,8 @@ fn refine(moments: &[f64], first: f64, frequency: f64, step: f64) -> f64 {
 }
 
 /// A few crowds of moments agree at many frequencies; a period has its moments in different turns.
-fn has_turns(moments: &[f64], first: f64, period: f64) -> bool {
+fn has_turns(moments: &[f64], period: f64) -> bool {
     let mut turns: Vec<i64> = moments.iter().map(|at| ((at - moments[0]) / period).round() as i64).collect();
-    debug_assert!(first <= moments[0] || period > 0.0);
     turns.dedup();
     turns.len() >= MOMENTS_MIN.max(moments.len() / 2)
 }
