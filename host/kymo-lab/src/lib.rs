@@ -8,6 +8,8 @@ mod compare;
 mod cpus;
 mod doctor;
 mod environment;
+mod evaluation;
+mod gaps;
 mod histogram;
 mod import;
 mod join;
@@ -19,6 +21,7 @@ mod result;
 pub mod schema;
 mod shield;
 pub mod stats;
+mod throttling;
 mod undo;
 
 pub use compare::{
@@ -28,6 +31,8 @@ pub use compare::{
 pub use cpus::Cpus;
 pub use doctor::{Finding, State, Target, examine, is_unfit};
 pub use environment::{environment, is_realtime};
+pub use evaluation::{EVAL_SCHEMA, Evaluation, IDLE, Planned, Run, UnderLoad, plan};
+pub use gaps::{KernelGap, kernel_gaps, smi_counts};
 pub use histogram::{Bucket, Histogram};
 pub use import::{FORMATS, ImportError, SERIES_MAX, import};
 pub use join::join;
@@ -36,4 +41,5 @@ pub use meanwhile::Meanwhile;
 pub use probe::{Reading, Said, caveat};
 pub use result::{Caveat, Ended, Floor, Overflow, Record, SCHEMA, Series, Severity, Source, Thread, WORST_MAX, Worst};
 pub use shield::{Group, Kind, Shield, ShieldError, check};
+pub use throttling::busy_loop;
 pub use undo::{Restored, Step, Undo, restore_left};

@@ -105,6 +105,18 @@ impl Machine {
         self.path(path).exists()
     }
 
+    /// Whether this is the machine that runs, not one in files: what changes can be looked at twice.
+    pub fn is_live(&self) -> bool {
+        self.root == Path::new("/")
+    }
+
+    /// Waits, where anything can happen meanwhile.
+    pub fn pause(&self, time: std::time::Duration) {
+        if self.is_live() {
+            std::thread::sleep(time);
+        }
+    }
+
     /// The root directory.
     pub fn root(&self) -> &Path {
         &self.root

@@ -190,6 +190,10 @@ pub fn caveat(id: &str, text: &str) -> Caveat {
             Severity::High,
             "sysctl kernel.sched_rt_runtime_us=-1 for the test, or a load that leaves 5 % of the CPU free",
         ),
+        "fair-server" => (
+            Severity::Medium,
+            "leave nothing else to run on the CPUs of the test, or echo 0 > /sys/kernel/debug/sched/fair_server/cpuN/runtime",
+        ),
         "dma-latency" => (Severity::Medium, "run as root: idle states are as deep as usual"),
         "lost-samples" => (Severity::Medium, "a longer --interval, or find out what held the thread up that long"),
         "guest-steal" => {
@@ -202,6 +206,7 @@ pub fn caveat(id: &str, text: &str) -> Caveat {
         "environment-changed" => (Severity::High, "measure again, and leave the machine alone meanwhile"),
         "tracing-on" => (Severity::Medium, "what the test says without the recorder stands in `causes.watching`"),
         "few-samples" => (Severity::Medium, "measure longer: a maximum of few samples says little"),
+        "smi-unread" => (Severity::Info, "where it can be had: as root, modprobe msr, on the machine itself"),
         "interrupted" => (Severity::Info, "run it again if the length matters"),
         _ => (Severity::Info, "see spec/lab.md 6"),
     };

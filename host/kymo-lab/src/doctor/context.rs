@@ -116,6 +116,17 @@ fn partitions(machine: &Machine) -> Cpus {
     cpus.fold(Cpus::default(), |all, cpus| all.or(&cpus))
 }
 
+/// Version of the kernel that runs.
+pub(crate) fn release(machine: &Machine) -> (u32, u32) {
+    version(&machine.text("/proc/sys/kernel/osrelease").unwrap_or_default())
+}
+
+/// Whether an option of the kernel is built in; `None` where its configuration cannot be read.
+pub(crate) fn is_configured(machine: &Machine, option: &str) -> Option<bool> {
+    let config = config(machine, &machine.text("/proc/sys/kernel/osrelease").unwrap_or_default())?;
+    Some(config.get(option).is_some_and(|value| value == "y" || value == "m"))
+}
+
 /// `6.12.43+deb13-amd64`: 6 and 12; zeros for what is no version.
 fn version(release: &str) -> (u32, u32) {
     let mut parts = release.split(|letter: char| !letter.is_ascii_digit()).map(|part| part.parse().unwrap_or(0));

@@ -4,8 +4,10 @@
 
 mod clock;
 mod context;
+mod interrupts;
 mod isolation;
 mod kernel;
+mod locks;
 mod memory;
 mod power;
 mod process;
@@ -21,6 +23,7 @@ use crate::{Machine, Severity};
 
 use context::Context;
 pub use context::Target;
+pub(crate) use context::{is_configured, release};
 
 /// One question of the list, before anybody looked.
 struct Check {
@@ -108,6 +111,7 @@ pub fn examine(machine: &Machine, target: &Target) -> Vec<Finding> {
     let lists = [
         kernel::CHECKS,
         isolation::CHECKS,
+        interrupts::CHECKS,
         scheduler::CHECKS,
         threads::CHECKS,
         memory::CHECKS,
@@ -115,6 +119,7 @@ pub fn examine(machine: &Machine, target: &Target) -> Vec<Finding> {
         clock::CHECKS,
         virtualisation::CHECKS,
         if target.has_process() { process::CHECKS } else { &[] },
+        if target.has_process() { locks::CHECKS } else { &[] },
     ];
     let mut findings: Vec<Finding> = lists.into_iter().flatten().map(|check| finding(check, &context)).collect();
     findings.sort_by_key(|finding| (finding.state, std::cmp::Reverse(finding.severity)));

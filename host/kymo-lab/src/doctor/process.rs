@@ -96,16 +96,55 @@ pub(super) const CHECKS: &[Check] = &[
         now: "echo 1 > /proc/PID/timerslack_ns",
         keep: "prctl(PR_SET_TIMERSLACK, 1) in the program",
         see: "man 2 PR_SET_TIMERSLACK",
-        look: |context| match (
-            context.machine.number::<u64>(&format!("{}/timerslack_ns", context.process_dir())),
-            main_thread(context),
-        ) {
-            (_, Some(Scheduling { policy: 1 | 2 | 6, .. })) => Look::Ok("none: a real-time thread".to_owned()),
-            (Err(reason), _) => reason.into(),
-            (Ok(ns), _) => Look::when(ns > 1_000, format!("{ns} ns")),
-        },
+        look: slack,
     },
 ];
+
+/// Of each thread: /proc knows threads by their own number, too, though it does not list them.
+fn slack(context: &Context<'_>) -> Look {
+    const ENOUGH_NS: u64 = 1_000;
+    const NAMED_MAX: usize = 4;
+    let dir = context.process_dir();
+    let threads = match *context.target {
+        Target::Process(_) => context.machine.list(&format!("{dir}/task")).unwrap_or_default(),
+        _ => Vec::new(),
+    };
+    // A command begins with one thread, which has this process's slack.
+    let stat = |tid: &String| format!("{dir}/task/{tid}/stat");
+    let mut of: Vec<(String, String, String)> =
+        threads.iter().map(|tid| (tid.clone(), format!("/proc/{tid}"), stat(tid))).collect();
+    if of.is_empty() {
+        of.push(("self".to_owned(), dir.clone(), format!("{dir}/stat")));
+    }
+    let (mut ordinary, mut long) = (0, Vec::new());
+    for (tid, dir, stat) in &of {
+        let thread = scheduling(context.machine, stat);
+        if matches!(thread, Some(Scheduling { policy: 1 | 2 | 6, .. })) {
+            continue;
+        }
+        match context.machine.number::<u64>(&format!("{dir}/timerslack_ns")) {
+            Ok(ns) => {
+                ordinary += 1;
+                if ns > ENOUGH_NS {
+                    let name = thread.map_or_else(|| tid.clone(), |thread| format!("{} ({tid})", thread.name));
+                    long.push((name, ns));
+                }
+            }
+            // It ended meanwhile.
+            Err(reason) if reason.0 == "absent" && of.len() > 1 => {}
+            Err(reason) => return reason.into(),
+        }
+    }
+    let shown: Vec<String> = long.iter().take(NAMED_MAX).map(|(name, ns)| format!("{name} {ns} ns")).collect();
+    let more = if long.len() > NAMED_MAX { format!(" and {} more", long.len() - NAMED_MAX) } else { String::new() };
+    match (ordinary, long.is_empty()) {
+        (0, _) => Look::Ok("none: real-time threads".to_owned()),
+        (_, true) => Look::Ok(format!("at most {ENOUGH_NS} ns for {ordinary} ordinary threads of {}", of.len())),
+        (_, false) => {
+            Look::Problem(format!("{}{more}; {} ordinary of {} in all", shown.join(", "), ordinary, of.len()))
+        }
+    }
+}
 
 fn main_thread(context: &Context<'_>) -> Option<Scheduling> {
     scheduling(context.machine, &format!("{}/stat", context.process_dir()))

@@ -1,8 +1,9 @@
 //! Limits on real-time threads, and what the scheduler moves about.
 
 use crate::Severity;
+use crate::throttling::{self, FairServer, Share, Throttling};
 
-use super::context::Context;
+use super::context::{Context, Target};
 use super::{Check, Look};
 
 pub(super) const CHECKS: &[Check] = &[
@@ -65,47 +66,30 @@ pub(super) fn number_is(context: &Context<'_>, path: &str, wanted: i64) -> Look 
 }
 
 fn throttling(context: &Context<'_>) -> Look {
-    let of = |name: &str| context.machine.number::<i64>(&format!("/proc/sys/kernel/sched_rt_{name}_us"));
-    let (runtime, period) = match (of("runtime"), of("period")) {
-        (Ok(runtime), Ok(period)) => (runtime, period),
-        (Err(reason), _) | (_, Err(reason)) => return reason.into(),
-    };
-    if runtime < 0 || runtime >= period {
-        return Look::Ok(format!("off ({runtime})"));
+    let shown = |share: Share| format!("{} us of {} us", share.runtime_us, share.period_us);
+    let of_group = throttling::group(context.machine);
+    if let Some((path, share)) = of_group.filter(|_| matches!(*context.target, Target::Machine | Target::Command)) {
+        return Look::Problem(format!("{} for the control group {path} (cpu.rt_runtime_us)", shown(share)));
     }
-    let current = format!("{runtime} us of {period} us");
-    match (context.release >= (6, 12), context.is_configured("RT_GROUP_SCHED")) {
-        (true, Some(false)) => {
-            Look::Ok(format!("{current}, which only limits admission on this kernel; see fair-server"))
+    match throttling::throttling(context.machine) {
+        Throttling::Unread(reason) => reason.into(),
+        Throttling::Off(share) => Look::Ok(format!("off ({})", share.runtime_us)),
+        Throttling::InForce(share) => Look::Problem(shown(share)),
+        Throttling::AdmissionOnly(share) => {
+            Look::Ok(format!("{}, which only limits admission on this kernel; see fair-server", shown(share)))
         }
-        (true, None) => Look::Graded(
+        Throttling::Unsure(share) => Look::Graded(
             Severity::Medium,
-            format!("{current}; in force only where the kernel has CONFIG_RT_GROUP_SCHED, which cannot be read"),
+            format!("{}; in force only where the kernel has CONFIG_RT_GROUP_SCHED, which cannot be read", shown(share)),
         ),
-        _ => Look::Problem(current),
     }
 }
 
 fn fair_server(context: &Context<'_>) -> Look {
-    if context.release < (6, 12) {
-        return Look::Not("kernels before 6.12 have none");
-    }
-    let dir = "/sys/kernel/debug/sched/fair_server";
-    let cpus = match context.machine.list(dir) {
-        Ok(cpus) => cpus,
-        Err(_) if !context.machine.has("/sys/kernel/debug/sched") => {
-            return Look::Unread(
-                "debugfs is not mounted, locked, or not for you; the default is 50 ms of each second".to_owned(),
-            );
-        }
-        Err(reason) => return reason.into(),
-    };
-    let runtime = |cpu: &String| context.machine.number::<u64>(&format!("{dir}/{cpu}/runtime")).ok();
-    let longest = cpus.iter().filter_map(runtime).max();
-    match longest {
-        None => Look::Unread("the server's directory has no CPU that can be read".to_owned()),
-        Some(ns) => {
-            Look::when(ns > 0, if ns > 0 { format!("up to {} us a period", ns / 1_000) } else { "off".to_owned() })
-        }
+    match throttling::fair_server(context.machine, None) {
+        FairServer::None => Look::Not("kernels before 6.12 have none"),
+        FairServer::Unread(why) => Look::Unread(why),
+        FairServer::RuntimeNs(0) => Look::Ok("off".to_owned()),
+        FairServer::RuntimeNs(ns) => Look::Problem(format!("up to {} us a period", ns / 1_000)),
     }
 }

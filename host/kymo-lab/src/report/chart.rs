@@ -4,7 +4,7 @@
 //! ones a line below.
 
 use super::svg::{Anchor, Drawing, colour};
-use super::units::{count, counted, time};
+use super::units::{count, counted, short, time};
 use crate::stats::Distribution;
 use crate::{Bucket, Worst};
 
@@ -115,7 +115,7 @@ pub fn histogram(title: &str, curves: &[Curve]) -> Drawing {
     let beyond = curves.iter().map(|curve| curve.samples.overflow as f64);
     let highest = columns.iter().flatten().copied().chain(beyond).fold(1.0, f64::max);
     let y = Scale::log(0.7, highest * 1.3, bottom, top);
-    let mut chart = frame(title, x, y, &|value| count(value as u64), "latency", "samples in a column");
+    let mut chart = frame(title, x, y, &|value| short(value as u64), "latency", "samples in a column");
     for (curve, columns) in curves.iter().zip(&columns) {
         chart.curve(&outline(columns, x, y), &class(curve, curves.len()), &legend(curve));
     }

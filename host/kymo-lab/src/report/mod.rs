@@ -7,6 +7,7 @@
 mod causes;
 mod chart;
 mod comparison;
+mod evaluation;
 mod page;
 mod svg;
 mod terminal;
@@ -15,7 +16,8 @@ mod tests;
 mod units;
 
 pub use causes::causes;
-pub use comparison::comparison;
-pub use page::{Named, comparison_html, html, svg};
+pub use comparison::{comparison, extremes};
+pub use evaluation::{evaluation, problems};
+pub use page::{Named, comparison_html, evaluation_html, html, svg};
 pub use terminal::histogram;
 pub use units::{count, counted, plain, time};

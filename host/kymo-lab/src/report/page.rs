@@ -6,10 +6,11 @@ use serde_json::Value;
 
 use super::chart::{self, Curve, SIZE, Spike};
 use super::comparison::{change, extremes, in_unit, sentence, title, word};
+use super::evaluation;
 use super::svg::{Drawing, escape, style};
 use super::units::{count, counted, time};
 use crate::stats::Distribution;
-use crate::{Caveat, Comparison, Record, Series, Side};
+use crate::{Caveat, Comparison, Evaluation, Record, Series, Side};
 
 /// Runs that are drawn each for itself; more are drawn as one.
 const RUNS_DRAWN: usize = 48;
@@ -86,6 +87,52 @@ pub fn comparison_html(of: &Comparison, a: &[Record], b: &[Record]) -> String {
         body += "</table>\n";
     }
     page("kymo: comparison", &body)
+}
+
+/// An evaluation as an HTML file: what the doctor has against the machine, then each test under its loads.
+pub fn evaluation_html(of: &Evaluation) -> String {
+    let mut body = format!("<h1>{}</h1>\n", escape(&evaluation::headline(of)));
+    let paragraph = |line: &String, class: &str| format!("<p class=\"{class}\">{}</p>\n", escape(line));
+    let class = if of.grave_problems().next().is_some() { "caveat" } else { "" };
+    evaluation::problems(of).iter().for_each(|line| body += &paragraph(line, class));
+    for test in evaluation::tests(of) {
+        let _ = writeln!(body, "<h2>{}</h2>", escape(&test));
+        for name in evaluation::series_of(of, &test) {
+            let (title, curves) = (format!("{test}: {name}"), evaluation::curves(of, &test, &name));
+            body += &Group { title, curves, by_cpu: Vec::new(), rows: Vec::new() }.drawn();
+        }
+        body += &loads_table(of, &test);
+    }
+    for under in &of.comparisons {
+        let _ = writeln!(body, "<h2>{} under {}, against no load</h2>", escape(&under.test), escape(&under.load));
+        let _ =
+            writeln!(body, "<p>A: no load. B: {}. {}.</p>", escape(&under.load), sentence(under.comparison.outcome));
+        for series in &under.comparison.series {
+            body += &metrics(series, of.limit_ns);
+        }
+    }
+    evaluation::troubles(of).iter().for_each(|line| body += &paragraph(line, "caveat"));
+    of.caveats.iter().for_each(|one| body += &caveat(one));
+    body += "<h2>Runs</h2>\n";
+    for run in &of.runs {
+        if let (Some(file), Some(record)) = (&run.file, &run.record) {
+            body += &about(file, record);
+        }
+    }
+    page("kymo: evaluation", &body)
+}
+
+fn loads_table(of: &Evaluation, test: &str) -> String {
+    let cells = |cells: &mut dyn Iterator<Item = &str>, tag: &str| -> String {
+        cells.map(|cell| format!("<{tag}>{}</{tag}>", escape(cell))).collect()
+    };
+    let names = evaluation::QUANTILES.map(|(name, _)| name);
+    let head = cells(&mut evaluation::HEAD.into_iter().chain(names).chain(["max"]), "th");
+    let mut text = format!("<table class=\"numbers\"><tr>{head}</tr>\n");
+    for row in evaluation::rows(of, test) {
+        text += &format!("<tr>{}</tr>\n", cells(&mut row.iter().map(String::as_str), "td"));
+    }
+    text + "</table>\n"
 }
 
 /// Series of one name of one test, in all runs.
@@ -181,8 +228,7 @@ impl Group {
 
     fn section(&self) -> String {
         let mut text = format!("<h2>{}</h2>\n{}", escape(&self.title), self.drawn());
-        text +=
-            "<table><tr><th>run</th><th>CPU</th><th>samples</th><th>lost</th><th>beyond</th><th>min</th><th>mean</th>";
+        text += "<table class=\"numbers\"><tr><th>run</th><th>CPU</th><th>samples</th><th>lost</th><th>beyond</th><th>min</th><th>mean</th>";
         QUANTILES.iter().for_each(|(name, _)| text += &format!("<th>{name}</th>"));
         text += "<th>max</th></tr>\n";
         self.rows.iter().for_each(|(run, series)| text += &row(run, series));

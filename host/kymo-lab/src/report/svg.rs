@@ -124,7 +124,7 @@ impl Drawing {
              viewBox=\"0 0 {width:.0} \
              {height:.0}\">\n<title>{title}</title>\n<style>{}</style>\n\
              <rect class=\"ground\" width=\"100%\" height=\"100%\"/>\n{}</svg>\n",
-            style(),
+            style_of_file(),
             self.body
         )
     }
@@ -135,36 +135,64 @@ pub fn colour(number: usize) -> String {
     format!("c{}", number % COLOURS.len())
 }
 
-/// The style of drawings: colours by the reader's choice of light or dark.
+/// Colours by name, for light and dark.
+const BASE: [(&str, &str, &str); 4] = [
+    ("ground", "#fff", "#16181c"),
+    ("ink", "#1b1e23", "#e4e6ea"),
+    ("faint", "#666c76", "#8c929c"),
+    ("grid", "#e2e5ea", "#2c3038"),
+];
+
+/// All colours: name, light, dark.
+fn palette() -> Vec<(String, &'static str, &'static str)> {
+    let base = BASE.iter().map(|(name, light, dark)| ((*name).to_owned(), *light, *dark));
+    base.chain(COLOURS.iter().enumerate().map(|(at, (light, dark))| (colour(at), *light, *dark))).collect()
+}
+
+/// The style of drawings in a page: colours by the reader's choice of light or dark, as variables that the page has, too.
 pub fn style() -> String {
     let variables = |dark: bool| -> String {
-        let base = if dark {
-            "--ground:#16181c;--ink:#e4e6ea;--faint:#8c929c;--grid:#2c3038;"
-        } else {
-            "--ground:#fff;--ink:#1b1e23;--faint:#666c76;--grid:#e2e5ea;"
-        };
-        let colours = COLOURS.iter().enumerate();
-        let colours = colours.map(|(at, pair)| format!("--c{at}:{};", if dark { pair.1 } else { pair.0 }));
-        base.to_owned() + &colours.collect::<String>()
+        palette().iter().map(|(name, light, night)| format!("--{name}:{};", if dark { night } else { light })).collect()
     };
-    let mut style = format!(
-        ":root{{color-scheme:light dark;{}}}@media(prefers-color-scheme:dark){{:root{{{}}}}}\
-         svg text{{font:12px sans-serif;fill:var(--ink)}}svg .faint{{fill:var(--faint)}}\
-         svg .head{{font-weight:bold;font-size:14px}}\
-         .ground{{fill:var(--ground)}}.grid{{stroke:var(--grid)}}.axis{{stroke:var(--faint)}}\
-         .curve{{fill:none;stroke-width:1.4}}.thin{{stroke-width:.8;opacity:.7}}.beyond{{fill-opacity:.55}}",
+    format!(
+        ":root{{color-scheme:light dark;{}}}@media(prefers-color-scheme:dark){{:root{{{}}}}}{SHAPES}{}",
         variables(false),
-        variables(true)
+        variables(true),
+        colours(|name, _, _| format!("var(--{name})"))
+    )
+}
+
+/// The same for a file of its own, without variables: not all programs that draw SVG know them.
+fn style_of_file() -> String {
+    let (light, dark) = (colours(|_, light, _| light.to_owned()), colours(|_, _, dark| dark.to_owned()));
+    format!("{SHAPES}{light}@media(prefers-color-scheme:dark){{{dark}}}")
+}
+
+/// What has no colour.
+const SHAPES: &str = "svg text{font-family:sans-serif;font-size:12px}svg .head{font-weight:bold;font-size:14px}\
+     .curve{stroke-width:1.4}.thin{stroke-width:.8;opacity:.7}.beyond{fill-opacity:.55}";
+
+/// The rules with colours, each as `of` says it.
+fn colours(of: impl Fn(&str, &str, &str) -> String) -> String {
+    let all = palette();
+    let shown = |wanted: &str| {
+        all.iter()
+            .find(|(name, ..)| name == wanted)
+            .map_or_else(String::new, |(name, light, dark)| of(name, light, dark))
+    };
+    let mut rules = format!(
+        "svg text{{fill:{}}}svg .faint{{fill:{faint}}}.ground{{fill:{}}}.grid{{stroke:{}}}.axis{{stroke:{faint}}}",
+        shown("ink"),
+        shown("ground"),
+        shown("grid"),
+        faint = shown("faint")
     );
     for at in 0..COLOURS.len() {
-        let _ = write!(
-            style,
-            ".c{at}{{stroke:var(--c{at});fill:var(--c{at})}}svg text.c{at}{{stroke:none;fill:var(--c{at})}}"
-        );
+        let (class, value) = (colour(at), shown(&colour(at)));
+        let _ = write!(rules, ".{class}{{stroke:{value};fill:{value}}}svg text.{class}{{stroke:none;fill:{value}}}");
     }
     // Behind the colours, which fill.
-    style.push_str(".curve{fill:none}");
-    style
+    rules + ".curve{fill:none}"
 }
 
 #[cfg(test)]
@@ -177,6 +205,15 @@ mod tests {
         let mut drawing = Drawing::default();
         drawing.text((1.0, 2.0), Anchor::Start, "faint", "</text><script>");
         assert!(!drawing.inline((10.0, 10.0), "<b>").contains("<script>"));
+    }
+
+    #[test]
+    fn a_file_needs_no_variables() {
+        let file = Drawing::default().file((10.0, 10.0), "x");
+        assert!(
+            !file.contains("var(") && file.contains(".ground{fill:#fff}") && file.contains(".ground{fill:#16181c}")
+        );
+        assert!(style().contains(".ground{fill:var(--ground)}") && style().contains("--ground:#fff;"));
     }
 
     #[test]

@@ -33,6 +33,15 @@ pub fn count(number: u64) -> String {
     text
 }
 
+/// A round number where there is little room: `100,000`, `10M`, `2G`.
+pub fn short(number: u64) -> String {
+    match number {
+        0..1_000_000 => count(number),
+        1_000_000..1_000_000_000 => format!("{}M", count(number / 1_000_000)),
+        _ => format!("{}G", count(number / 1_000_000_000)),
+    }
+}
+
 /// A noun with its number: `1 run`, `5 runs`.
 pub fn counted(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", count(number), if number == 1 { "" } else { "s" })
@@ -68,6 +77,7 @@ mod tests {
     #[test]
     fn counts_and_texts() {
         assert_eq!((count(1), count(1_234), count(1_234_567)), ("1".into(), "1,234".into(), "1,234,567".into()));
+        assert_eq!([100_000, 10_000_000, 2_000_000_000].map(short), ["100,000", "10M", "2G"]);
         assert_eq!((counted(1, "run"), counted(2_000, "run")), ("1 run".into(), "2,000 runs".into()));
         assert_eq!(plain("a\x1b[2Jb\n"), "a\u{fffd}[2Jb\u{fffd}");
         assert_eq!(plain(&"x".repeat(500)).len(), 403);
