@@ -17,6 +17,7 @@ emit:
 
 probe: emit
 	@$(MAKE) -s -C lab/probe
+	@$(MAKE) -s -C lab/load
 
 host:
 	@$(CARGO) build --release -q -p kymo

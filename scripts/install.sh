@@ -26,7 +26,7 @@ ln -sf libkymo.so.1 "$to/lib/libkymo.so"
 for helper in build/emit/libkymo-*.so; do
 	[ ! -e "$helper" ] || install -m 755 "$helper" "$to/lib/kymo/"
 done
-install -m 755 build/lab/kymo-probe "$to/lib/kymo/"
+install -m 755 build/lab/kymo-probe build/lab/kymo-load "$to/lib/kymo/"
 # The helpers look for libkymo beside themselves.
 ln -sf ../libkymo.so.1 "$to/lib/kymo/libkymo.so.1"
 sed "s|@PREFIX@|$prefix|" build/emit/kymo.pc >"$to/lib/pkgconfig/kymo.pc"
@@ -41,7 +41,7 @@ install -m 644 "$docs"/fish/* "$to/share/fish/vendor_completions.d/"
 install -d "$to/share/kymo"
 {
 	echo bin/kymo
-	for name in libkymo.a libkymo.so libkymo.so.1 pkgconfig/kymo.pc kymo/libkymo.so.1 kymo/kymo-probe; do echo "lib/$name"; done
+	for name in libkymo.a libkymo.so libkymo.so.1 pkgconfig/kymo.pc kymo/libkymo.so.1 kymo/kymo-probe kymo/kymo-load; do echo "lib/$name"; done
 	for helper in build/emit/libkymo-*.so; do echo "lib/kymo/$(basename "$helper")"; done
 	(cd emit/include && find . -name '*.h' | sed 's|^\.|include|')
 	(cd "$docs" && ls man1/*.1) | sed 's|^|share/man/|'

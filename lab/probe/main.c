@@ -29,6 +29,7 @@ static struct options options = {
 	.dma_latency_us = -1,
 	.method = "clock_nanosleep",
 	.inherit = true,
+	.rate = 1000,
 };
 
 static volatile sig_atomic_t signalled;
@@ -109,6 +110,8 @@ static void set(char *word)
 		{ "watch_above_ns", &options.watch_above_ns },
 		{ "fault_bytes", &options.fault_bytes },
 		{ "fault_every", &options.fault_every },
+		{ "rate", &options.rate },
+		{ "payload", &options.payload },
 	};
 	char *value = strchr(word, '=');
 
@@ -154,6 +157,8 @@ static void check(void)
 		bad("width_ns", "is more than the window, or 0");
 	if (options.levels < 2 || options.levels > 64)
 		bad("levels", "is 2 to 64");
+	if (!options.rate || options.payload > PAYLOAD_MAX)
+		bad("rate or payload", "is 0, or more than can be");
 }
 
 /* While the file is open the processors' idle states are no deeper. */
@@ -177,7 +182,7 @@ int main(int argc, char **argv)
 		void (*run)(const struct options *options);
 	} tests[] = {
 		{ "npt", test_npt },	     { "wakeup", test_wakeup }, { "hwlat", test_hwlat },
-		{ "preempt", test_preempt }, { "pi", test_pi },
+		{ "preempt", test_preempt }, { "pi", test_pi },	{ "maxrate", test_maxrate },
 	};
 	struct sigaction action = { .sa_handler = on_signal };
 	uint64_t begun;
@@ -202,5 +207,5 @@ int main(int argc, char **argv)
 		       signalled ? "signal" : options.count ? "count" : "time");
 		return 0;
 	}
-	bad(options.test, "is no test: npt, wakeup, hwlat, preempt, pi");
+	bad(options.test, "is no test: npt, wakeup, hwlat, preempt, pi, maxrate");
 }

@@ -16,6 +16,7 @@
 #include "series.h"
 
 #define THREADS_MAX 1024
+#define PAYLOAD_MAX 4096
 #define SECOND_NS 1000000000ull
 
 /* As they were asked for; all have a default. */
@@ -44,6 +45,8 @@ struct options {
 	uint64_t watch_ns;  /* say once in this time that there are new worst samples; 0: do not */
 	uint64_t watch_above_ns; /* of those, only samples that are longer */
 	uint64_t fault_bytes, fault_every; /* wakeup: each so many samples touch memory that is not there */
+	uint64_t rate;	    /* maxrate: tracepoints of a thread a second */
+	uint64_t payload;   /* maxrate: bytes beside their number */
 };
 
 /* One measuring thread. */
@@ -129,5 +132,6 @@ void test_wakeup(const struct options *options);
 void test_hwlat(const struct options *options);
 void test_preempt(const struct options *options);
 void test_pi(const struct options *options);
+void test_maxrate(const struct options *options);
 
 #endif

@@ -118,7 +118,9 @@ fn what_cannot_be_had_is_said() {
     contains(&as_nobody(&[]).expect(2).stderr, "--best-effort");
     let record = record(as_nobody(&["--best-effort"]));
     assert_eq!(record["caveats"][0]["id"], "not-fifo");
-    assert_eq!((&record["caveats"][0]["severity"], &record["series"][0]["count"]), (&"fatal".into(), &5.into()));
+    assert_eq!(record["caveats"][0]["severity"], "fatal");
+    // On a busy machine an ordinary thread loses some beside them.
+    assert!(record["series"][0]["count"].as_u64() >= Some(5), "{record:#}");
 }
 
 #[test]

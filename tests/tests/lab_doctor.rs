@@ -128,3 +128,83 @@ fn a_proof_flips_compares_and_puts_back() {
         refused.stderr
     );
 }
+
+/// Two threads and a lock that one of them waits for, with inheritance where an argument says so.
+const LOCKS: &str = r#"
+#include <pthread.h>
+#include <stdio.h>
+
+static pthread_mutex_t lock;
+
+static void *wait_for_it(void *unused)
+{
+	pthread_mutex_lock(&lock);
+	return unused;
+}
+
+int main(int argc, char **argv)
+{
+	pthread_mutexattr_t attr;
+	pthread_t thread;
+
+	(void)argv;
+	pthread_mutexattr_init(&attr);
+	if (argc > 1)
+		pthread_mutexattr_setprotocol(&attr, PTHREAD_PRIO_INHERIT);
+	pthread_mutex_init(&lock, &attr);
+	pthread_mutex_lock(&lock);
+	pthread_create(&thread, NULL, wait_for_it, NULL);
+	puts("ready");
+	fflush(stdout);
+	getchar();
+	pthread_mutex_unlock(&lock);
+	pthread_join(thread, NULL);
+	return 0;
+}
+"#;
+
+#[test]
+fn a_lock_without_inheritance_is_seen_and_the_slack_of_each_thread() {
+    let lab = Lab::new("doctor_locks");
+    let program = lab.cc_text("locks", LOCKS);
+    for (args, state) in [(&[][..], "problem"), (&["inherit"][..], "ok")] {
+        let mut proc = lab.spawn(&program, args);
+        proc.until("ready");
+        let pid = proc.pid().to_string();
+        // The waiting thread sleeps in its system call.
+        lab.wait_for("the wait", || {
+            let of = |tid: &str| std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")).ok();
+            let tids = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
+            let other = tids.map(|tid| tid.file_name().to_string_lossy().into_owned()).find(|tid| *tid != pid)?;
+            of(&other)?.split(' ').nth(3).is_some().then_some(())
+        });
+        let outcome = lab.kymo(&["doctor", "--pid", &pid, "--json"]);
+        let all = checks(&outcome.stdout);
+        let check = |id: &str| all.iter().find(|check| check["id"] == id).unwrap_or_else(|| panic!("no {id}"));
+        assert_eq!(check("lock-inheritance")["state"], state, "{:#}", check("lock-inheritance"));
+        let slack = check("timer-slack")["current"].as_str().expect("text");
+        assert!(slack.contains("2 ordinary of 2 in all") || slack.contains("ordinary threads of 2"), "{slack}");
+        proc.say("");
+        proc.wait().expect(0);
+    }
+}
+
+#[test]
+fn a_proof_with_its_own_measurement() {
+    const SETTING: &str = "/proc/sys/vm/stat_interval";
+    let _alone = ALONE.lock().unwrap_or_else(|error| error.into_inner());
+    let value = || std::fs::read_to_string(SETTING).unwrap_or_default().trim().to_owned();
+    let before = value();
+    if !rustix::process::geteuid().is_root() || before.parse().is_ok_and(|seconds: u32| seconds >= 10) {
+        kymo_tests::skip("a_proof_with_its_own_measurement", "needs root, and vm.stat_interval below 10");
+        return;
+    }
+    let lab = Lab::new("doctor_own");
+    let outcome = lab.kymo(&["doctor", "--prove", "stat-interval", "--json"]);
+    // What it comes to is the machine's; that it was measured is not.
+    assert!([0, 1, 3].contains(&outcome.code), "{outcome:?}");
+    let report: Value = serde_json::from_str(&outcome.stdout).expect("JSON");
+    let comparison = &report["comparison"];
+    assert_eq!((&comparison["runs"], &comparison["series"][0]["test"]), (&serde_json::json!([5, 5]), &"wakeup".into()));
+    assert_eq!(value(), before);
+}

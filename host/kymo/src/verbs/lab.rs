@@ -2,8 +2,10 @@
 
 mod conditions;
 mod explain;
+mod hwlat_kernel;
 pub mod run;
 mod show;
+pub(crate) mod tool;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -159,7 +161,7 @@ pub struct Npt {
 /// Search for gaps that the kernel does not explain: firmware, hypervisor, hardware
 ///
 /// For a part of each window a thread reads the clock in a loop; gaps above the threshold are samples. From user space, with interrupts on:
-/// what the kernel itself does is among them.
+/// what the kernel itself does is among them, unless --kernel. System management interrupts are counted where the processor does.
 #[derive(Clone, Debug, clap::Args)]
 #[command(
     after_help = "Example: kymo hwlat -c 1 --duration 60s --threshold 10us\n\nExit status: 0 measured, 2 errors."
@@ -169,6 +171,10 @@ pub struct Hwlat {
     common: Common,
     #[command(flatten)]
     explaining: Explaining,
+    /// With the kernel's hwlat tracer: interrupts are off in --width of each --window, on one CPU after the other, so not where others work.
+    /// In an instance of our own; window, width and threshold are put back, after a SIGKILL by kymo doctor --restore
+    #[arg(long)]
+    kernel: bool,
     /// Gaps that are shorter are no samples
     #[arg(short, long, value_name = "TIME", default_value = "10us", value_parser = units::duration)]
     threshold: Duration,
@@ -327,6 +333,9 @@ pub fn hwlat(args: Hwlat) -> anyhow::Result<ExitCode> {
         ("width_ns", ns(args.width)),
     ]);
     bound(&mut options, &args.common, None, None);
+    if args.kernel {
+        return run::hwlat_kernel(&args, options);
+    }
     run::run(&Test {
         name: "hwlat",
         method: "gaps between two readings of the clock, above the threshold; from user space, interrupts on"
@@ -384,9 +393,11 @@ pub fn pi(args: Pi) -> anyhow::Result<ExitCode> {
     })
 }
 
+/// Length of a test where nothing is said.
+const USUAL: Duration = Duration::from_secs(10);
+
 /// When a test ends: by count, by time, or, where nothing is said, by `loops` or after ten seconds.
 fn bound(options: &mut BTreeMap<&'static str, Value>, common: &Common, count: Option<u64>, loops: Option<u64>) {
-    const USUAL: Duration = Duration::from_secs(10);
     let count = count.or(if common.duration.is_none() { loops } else { None });
     match count {
         Some(count) => drop(options.insert("count", count.into())),

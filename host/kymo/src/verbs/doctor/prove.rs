@@ -14,6 +14,7 @@ use kymo_lab::{
 };
 use serde_json::json;
 
+use crate::verbs::lab::tool;
 use crate::verbs::record::command::{Limits, Watcher};
 
 /// A setting that can be flipped while the machine runs.
@@ -178,6 +179,10 @@ fn measure(knob: &Knob, question: &Question<'_>, limits: &Limits) -> anyhow::Res
         None => {
             let mut own = Command::new(std::env::current_exe().context("where is kymo itself?")?);
             own.args(knob.test);
+            if knob.test == BUSY {
+                // One CPU is enough to show it; with throttling off, a busy thread on each would stop the whole machine.
+                own.args(["-c", &tool::cpus(None)?.last().context("no CPU for the test")?.to_string()]);
+            }
             own
         }
     };

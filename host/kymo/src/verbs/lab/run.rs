@@ -2,18 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, bail};
-use kymo_lab::{Machine, Meanwhile, Reading, Record, Said};
+use kymo_lab::{Ended, Machine, Meanwhile, Reading, Record, Said, caveat};
 use serde_json::Value;
 
-use super::conditions;
-use super::{Test, explain, show};
+use super::{Common, Hwlat, Test, USUAL, explain, hwlat_kernel, show, tool};
 use crate::verbs::record::command::{self, Happened, Watcher};
 
 /// Troubles that a result is of no use with, unless the user says otherwise.
@@ -23,53 +21,106 @@ const FATAL: [&str; 3] = ["not-fifo", "not-deadline", "affinity"];
 pub(super) fn run(test: &Test<'_>) -> anyhow::Result<ExitCode> {
     let common = test.common;
     let cpus = cpus(test)?;
-    let throttling = conditions::throttling().filter(|_| test.is_busy);
-    if let Some(caveat) = &throttling {
+    let throttling = if test.is_busy { kymo_lab::busy_loop(&Machine::default(), &cpus) } else { Vec::new() };
+    for caveat in &throttling {
         eprintln!("kymo: {}; {}", caveat.text, caveat.next);
     }
-    let environment = kymo_lab::environment(&Machine::default());
-    let before = Meanwhile::read(&Machine::default());
+    let around = Around::begin(test.name, &cpus);
     let probes = Probes::prepare()?;
     let mut record = match test.explaining.explain {
         Some(count) => explain::run(test, &cpus, count, &probes)?,
         None => probes.measure(test, options(test, &cpus), &mut Alone)?,
     };
-    // What the probe told of its clock stays.
-    record.environment.extend(environment);
     record.caveats.extend(throttling);
-    let (meanwhile, caveats) =
-        Meanwhile::read(&Machine::default()).since(&before, &cpus, record.duration_s.unwrap_or(0.0));
-    record.meanwhile = meanwhile;
-    record.caveats.extend(caveats);
-    record.caveats.sort_by_key(|caveat| std::cmp::Reverse(caveat.severity));
-    if let Some(path) = &common.output {
-        let text = serde_json::to_string(&record).context("cannot write the result as JSON")?;
-        std::fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))?;
-    }
-    match common.json {
-        true => println!("{}", serde_json::to_string(&record).context("cannot write the result as JSON")?),
-        false => show::text(&record).iter().for_each(|line| println!("{line}")),
-    }
+    around.end(&mut record, &cpus);
+    write(common, &record)?;
     let is_faulty = test.faults.iter().any(|name| record.counts.get(*name).is_some_and(|count| *count > 0));
     Ok(ExitCode::from(u8::from(is_faulty)))
 }
 
+/// Runs `kymo hwlat --kernel`.
+pub fn hwlat_kernel(args: &Hwlat, options: BTreeMap<&'static str, Value>) -> anyhow::Result<ExitCode> {
+    let cpus = tool::cpus(args.common.cpus.as_ref().map(|cpus| &cpus.0[..]))?;
+    let mut options: BTreeMap<String, Value> =
+        options.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+    options.insert("cpus".to_owned(), tool::list(&cpus).into());
+    options.insert("by".to_owned(), "kernel".into());
+    let search = hwlat_kernel::Search {
+        cpus: &cpus,
+        threshold: args.threshold,
+        window: args.window,
+        width: args.width,
+        duration: args.common.duration.unwrap_or(USUAL),
+    };
+    let started = SystemTime::now().duration_since(UNIX_EPOCH).map(|since| since.as_nanos() as u64);
+    let around = Around::begin("hwlat", &cpus);
+    let mut record = hwlat_kernel::search(&search, options)?;
+    record.started_ns = started.ok();
+    if record.ended == Ended::Signal {
+        record.caveats.push(caveat("interrupted", "the run was interrupted: this is what there was until then"));
+    }
+    around.end(&mut record, &cpus);
+    write(&args.common, &record)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What is read before a test and after it.
+struct Around {
+    environment: BTreeMap<String, Value>,
+    before: Meanwhile,
+    /// Of a search for gaps: system management interrupts of each CPU, or why they are not known.
+    smis: Option<Result<Vec<u64>, String>>,
+}
+
+impl Around {
+    fn begin(test: &str, cpus: &[u32]) -> Around {
+        let machine = Machine::default();
+        let smis = (test == "hwlat").then(|| kymo_lab::smi_counts(&machine, cpus));
+        Around { environment: kymo_lab::environment(&machine), before: Meanwhile::read(&machine), smis }
+    }
+
+    /// Puts into the record what was true around it.
+    fn end(self, record: &mut Record, cpus: &[u32]) {
+        // What the probe told of its clock stays.
+        record.environment.extend(self.environment);
+        let seconds = record.duration_s.unwrap_or(0.0);
+        let (meanwhile, caveats) = Meanwhile::read(&Machine::default()).since(&self.before, cpus, seconds);
+        record.meanwhile = meanwhile;
+        record.caveats.extend(caveats);
+        match self
+            .smis
+            .map(|before| before.and_then(|before| Ok((before, kymo_lab::smi_counts(&Machine::default(), cpus)?))))
+        {
+            None => {}
+            Some(Err(why)) => record
+                .caveats
+                .push(caveat("smi-unread", &format!("system management interrupts were not counted: {why}"))),
+            Some(Ok((before, after))) => {
+                for ((cpu, before), after) in cpus.iter().zip(before).zip(after) {
+                    record.counts.insert(format!("smis_cpu{cpu}"), after.wrapping_sub(before) & 0xffff_ffff);
+                }
+            }
+        }
+        record.caveats.sort_by_key(|caveat| std::cmp::Reverse(caveat.severity));
+    }
+}
+
+/// The record to its file, and to who reads it.
+fn write(common: &Common, record: &Record) -> anyhow::Result<()> {
+    if let Some(path) = &common.output {
+        let text = serde_json::to_string(record).context("cannot write the result as JSON")?;
+        std::fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    match common.json {
+        true => println!("{}", serde_json::to_string(record).context("cannot write the result as JSON")?),
+        false => show::text(record).iter().for_each(|line| println!("{line}")),
+    }
+    Ok(())
+}
+
 /// The CPUs to measure on, which must be there.
 fn cpus(test: &Test<'_>) -> anyhow::Result<Vec<u32>> {
-    let online = conditions::online();
-    let mut cpus = match &test.common.cpus {
-        Some(cpus) => cpus.0.clone(),
-        None => {
-            let own = rustix::thread::sched_getaffinity(None).context("cannot read the affinity of this process")?;
-            (0..rustix::thread::CpuSet::MAX_CPU as u32).filter(|cpu| own.is_set(*cpu as usize)).collect()
-        }
-    };
-    if let Some(online) = online
-        && let Some(missing) = cpus.iter().find(|cpu| !online.contains(cpu))
-    {
-        let all: Vec<String> = online.iter().map(u32::to_string).collect();
-        bail!("CPU {missing} does not exist or is offline; online: {}", all.join(","));
-    }
+    let mut cpus = tool::cpus(test.common.cpus.as_ref().map(|cpus| &cpus.0[..]))?;
     if test.is_single {
         // The last one: the first has most of the machine's interrupts.
         let one = if test.common.cpus.is_some() { cpus.first() } else { cpus.last() };
@@ -81,10 +132,9 @@ fn cpus(test: &Test<'_>) -> anyhow::Result<Vec<u32>> {
 /// The probe's words for the options, and what of them goes into the record.
 pub(super) fn options(test: &Test<'_>, cpus: &[u32]) -> BTreeMap<String, Value> {
     let common = test.common;
-    let list: Vec<String> = cpus.iter().map(u32::to_string).collect();
     let mut options: BTreeMap<String, Value> =
         test.options.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect();
-    options.insert("cpus".to_owned(), list.join(",").into());
+    options.insert("cpus".to_owned(), tool::list(cpus).into());
     options.insert("priority".to_owned(), common.prio.into());
     options.insert("warmup".to_owned(), common.warmup.into());
     options.insert("lock".to_owned(), u32::from(!common.no_lock).into());
@@ -184,7 +234,7 @@ impl Probes {
 }
 
 fn spawn(name: &str, options: &BTreeMap<String, Value>, limits: &command::Limits) -> anyhow::Result<Child> {
-    let probe = find()?;
+    let probe = tool::find("kymo-probe", "KYMO_PROBE")?;
     let mut command = Command::new(&probe);
     command.arg(name).stdin(Stdio::piped()).stdout(Stdio::piped());
     for (key, value) in options {
@@ -192,6 +242,7 @@ fn spawn(name: &str, options: &BTreeMap<String, Value>, limits: &command::Limits
         command.arg(format!("{key}={text}"));
     }
     limits.restore_in(&mut command);
+    command::end_with_us(&mut command);
     command.spawn().with_context(|| format!("cannot run {}", probe.display()))
 }
 
@@ -224,24 +275,4 @@ fn listen(
     let mut record = reading.finish();
     record.started_ns = started.map(|since| since.as_nanos() as u64);
     Ok(record)
-}
-
-/// Where the probe is: as it was said, installed, or built.
-fn find() -> anyhow::Result<PathBuf> {
-    const NAME: &str = "kymo-probe";
-    if let Some(path) = std::env::var_os("KYMO_PROBE") {
-        return Ok(path.into());
-    }
-    let exe = std::env::current_exe().unwrap_or_default();
-    let mut places = Vec::new();
-    places.extend(exe.parent().map(Path::to_owned));
-    places.extend(exe.parent().and_then(Path::parent).map(|above| above.join("lib/kymo")));
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let repository = exe.ancestors().nth(3).filter(|dir| dir.join("lab/probe").is_dir()).map(Path::to_owned);
-    places.extend(repository.into_iter().chain(source.canonicalize()).map(|root| root.join("build/lab")));
-    let found = places.iter().map(|place| place.join(NAME)).find(|path| path.is_file());
-    found.with_context(|| {
-        let list: Vec<_> = places.iter().map(|place| place.display().to_string()).collect();
-        format!("{NAME} is not in {}; `make install` puts it there, or KYMO_PROBE names it", list.join(", "))
-    })
 }

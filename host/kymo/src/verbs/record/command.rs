@@ -64,6 +64,21 @@ impl Limits {
     }
 }
 
+/// A process of `command` is told to end (SIGTERM) when the thread that starts it dies: call it from the main thread.
+pub(crate) fn end_with_us(command: &mut Command) {
+    let parent = std::process::id();
+    let tie = move || {
+        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))?;
+        // It may have died before that.
+        match rustix::process::getppid() {
+            Some(now) if now.as_raw_nonzero().get() as u32 == parent => Ok(()),
+            _ => Err(rustix::io::Errno::SRCH.into()),
+        }
+    };
+    // SAFETY: `tie` makes two system calls on the child itself, and allocates nothing.
+    unsafe { command.pre_exec(tie) };
+}
+
 /// What a session with the kernel gives its command.
 pub(crate) struct Extras {
     /// The file for marks, in the environment as KYMO_MARK.

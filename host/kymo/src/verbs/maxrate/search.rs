@@ -1,0 +1,177 @@
+//! The search for the highest rate without loss: doubling, bisection, confirmation. What a trial is, is for others.
+
+/// Share of the asked rate that must have been written for a trial to count.
+const REACHED: f64 = 0.9;
+/// Trials after which a search gives up.
+const TRIALS_MAX: usize = 200;
+/// A rate that was not confirmed is followed by this part of it.
+const STEP_DOWN: f64 = 0.85;
+
+/// What a trial showed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// All was written and nothing lost.
+    Lossless,
+    /// Something was lost.
+    Lossy,
+    /// The writers could not write so fast.
+    Short,
+}
+
+/// Between what the search moves.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    /// First rate, records a second.
+    pub(super) first: f64,
+    /// No higher rate is asked for.
+    pub(super) max: f64,
+    /// Two rates are one where they differ by no more than this part.
+    pub(super) precision: f64,
+    /// Trials without loss that confirm a rate.
+    pub(super) confirm: u32,
+}
+
+/// What bounds the rate above.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// Records were lost above.
+    Loss,
+    /// The writers came to their end before any loss.
+    Writers,
+    /// No more was asked for.
+    Max,
+    /// Too many trials: rates come and go on this machine.
+    GaveUp,
+}
+
+/// The interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Found {
+    /// Highest rate that was without loss in all trials that confirm.
+    pub(super) lossless: Option<f64>,
+    /// Lowest rate with loss.
+    pub(super) lossy: Option<f64>,
+    pub(super) end: End,
+}
+
+/// Whether so much of the asked rate was written that the trial counts.
+pub(super) fn verdict(asked: f64, written: f64, lost: u64) -> Verdict {
+    match (lost, written >= asked * REACHED) {
+        (1.., _) => Verdict::Lossy,
+        (0, true) => Verdict::Lossless,
+        (0, false) => Verdict::Short,
+    }
+}
+
+/// Searches with `trial`, which runs at a rate.
+///
+/// # Errors
+/// Those of `trial`.
+pub(super) fn search<E>(bounds: &Bounds, mut trial: impl FnMut(f64) -> Result<Verdict, E>) -> Result<Found, E> {
+    let mut left = TRIALS_MAX;
+    let mut lossy = None::<f64>;
+    let mut counted = |rate| {
+        left = left.saturating_sub(1);
+        let verdict = if left == 0 { None } else { Some(trial(rate)?) };
+        if verdict == Some(Verdict::Lossy) {
+            lossy = Some(lossy.map_or(rate, |lowest: f64| lowest.min(rate)));
+        }
+        Ok(verdict)
+    };
+    let (mut good, mut bad, mut end) = (None::<f64>, None::<f64>, End::Max);
+    let mut rate = bounds.first.min(bounds.max);
+    // Doubling; where the first rate already loses something, halving.
+    while end != End::GaveUp && (good.is_none() || bad.is_none()) {
+        match counted(rate)? {
+            None => end = End::GaveUp,
+            Some(Verdict::Lossless) => good = Some(rate),
+            Some(Verdict::Lossy) => (bad, end) = (Some(rate), End::Loss),
+            Some(Verdict::Short) => (bad, end) = (Some(rate), End::Writers),
+        }
+        match (good, bad) {
+            (Some(good), None) if good < bounds.max => rate = (good * 2.0).min(bounds.max),
+            (None, Some(bad)) if bad > 2.0 && end == End::Loss => rate = bad / 2.0,
+            _ => break,
+        }
+    }
+    let mut confirmed = 0;
+    while let Some(low) = good.filter(|_| end != End::GaveUp) {
+        let apart = bad.is_some_and(|bad| bad / low > 1.0 + bounds.precision);
+        if !apart && confirmed >= bounds.confirm {
+            break;
+        }
+        let next = if apart { (low * bad.unwrap_or(low)).sqrt() } else { low };
+        match (counted(next)?, apart) {
+            (None, _) => (good, end) = (None, End::GaveUp),
+            (Some(Verdict::Lossless), true) => good = Some(next),
+            (Some(Verdict::Lossless), false) => confirmed += 1,
+            (Some(found), _) => {
+                end = if found == Verdict::Lossy { End::Loss } else { End::Writers };
+                bad = Some(next);
+                confirmed = 0;
+                if !apart {
+                    // Not confirmed: lower, and no bisection back to where it failed.
+                    good = Some(low * STEP_DOWN).filter(|rate| *rate >= 1.0);
+                    bad = good.map(|rate| rate * (1.0 + bounds.precision / 2.0));
+                }
+            }
+        }
+    }
+    Ok(Found { lossless: good, lossy, end })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOUNDS: Bounds = Bounds { first: 1000.0, max: 1e9, precision: 0.05, confirm: 5 };
+
+    fn found(bounds: &Bounds, of: impl Fn(usize, f64) -> Verdict) -> Found {
+        let mut trials = 0;
+        search(bounds, |rate| {
+            trials += 1;
+            Ok::<_, ()>(of(trials, rate))
+        })
+        .unwrap()
+    }
+
+    #[test]
+    fn a_sharp_edge_is_found_within_the_precision() {
+        for edge in [3.0, 700.0, 123_456.0, 4e7] {
+            let is = |rate| if rate < edge { Verdict::Lossless } else { Verdict::Lossy };
+            let found = found(&BOUNDS, |_, rate| is(rate));
+            let (low, high) = (found.lossless.unwrap(), found.lossy.unwrap());
+            assert!(low < edge && edge <= high && high / low <= 1.06, "{edge}: {low} {high}");
+            assert_eq!(found.end, End::Loss);
+        }
+    }
+
+    #[test]
+    fn writers_and_the_highest_rate_end_it_too() {
+        let short = found(&BOUNDS, |_, rate| if rate < 5e5 { Verdict::Lossless } else { Verdict::Short });
+        assert_eq!((short.end, short.lossy), (End::Writers, None));
+        assert!(short.lossless.unwrap() > 4.7e5);
+        let all = found(&Bounds { max: 64_000.0, ..BOUNDS }, |_, _| Verdict::Lossless);
+        assert_eq!(all, Found { lossless: Some(64_000.0), lossy: None, end: End::Max });
+        assert_eq!(found(&BOUNDS, |_, _| Verdict::Lossy).lossless, None);
+        // No CPU for the writers at all: nobody is asked again and again.
+        let none = found(&BOUNDS, |trial, _| if trial > 1 { panic!("asked again") } else { Verdict::Short });
+        assert_eq!(none, Found { lossless: None, lossy: None, end: End::Writers });
+        let both = found(&BOUNDS, |_, rate| if rate > 400.0 { Verdict::Lossy } else { Verdict::Short });
+        assert_eq!(both, Found { lossless: None, lossy: Some(500.0), end: End::Writers });
+    }
+
+    #[test]
+    fn a_rate_that_loses_now_and_then_is_not_confirmed() {
+        // Above 10000 each third trial loses.
+        let of = |trial: usize, rate: f64| {
+            let is_lossy = rate > 1e6 || (rate > 1e4 && trial % 3 == 0);
+            if is_lossy { Verdict::Lossy } else { Verdict::Lossless }
+        };
+        let found = found(&BOUNDS, of);
+        assert!(found.lossless.unwrap() <= 1e4, "{found:?}");
+        assert_eq!(verdict(100.0, 95.0, 0), Verdict::Lossless);
+        assert_eq!(verdict(100.0, 50.0, 0), Verdict::Short);
+        assert_eq!(verdict(100.0, 50.0, 1), Verdict::Lossy);
+    }
+}

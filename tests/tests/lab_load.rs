@@ -1,0 +1,116 @@
+//! kymo load: it does something, on the CPUs that were said, and nothing of it is left, whoever is killed.
+
+use std::path::Path;
+
+use kymo_tests::session::contains;
+use kymo_tests::{Lab, Proc, paths, skip};
+use rustix::process::Signal;
+use serde_json::Value;
+
+/// Processes that were told of the directory of the test's loads, by their command line or their environment.
+fn of_loads(lab: &Lab) -> Vec<String> {
+    let dir = lab.path("tmp");
+    let dir = dir.to_str().expect("UTF-8").to_owned();
+    let told = |entry: std::fs::DirEntry| {
+        let text =
+            |file: &str| std::fs::read(entry.path().join(file)).map(|text| String::from_utf8_lossy(&text).into_owned());
+        let (line, environment) = (text("cmdline").ok()?.replace('\0', " "), text("environ").unwrap_or_default());
+        // kymo itself waits for them.
+        (!line.contains(" load ") && (line.contains(&dir) || environment.contains(&dir))).then_some(line)
+    };
+    std::fs::read_dir("/proc").expect("/proc").flatten().filter_map(told).filter(|line| !line.is_empty()).collect()
+}
+
+fn files(lab: &Lab) -> Vec<std::path::PathBuf> {
+    std::fs::read_dir(lab.path("tmp")).expect("a directory").flatten().map(|entry| entry.path()).collect()
+}
+
+/// Starts a load whose files are in the test's directory, and comes back when it runs.
+fn start(lab: &Lab, args: &[&str]) -> Proc {
+    std::fs::create_dir_all(lab.path("tmp")).expect("a directory");
+    let mut command = lab.command(paths::kymo());
+    command.env("TMPDIR", lab.path("tmp")).arg("load").args(args);
+    let proc = lab.start(command);
+    // A guard, and processes that it made.
+    lab.wait_for("the load runs", || (of_loads(lab).len() > 1).then_some(()));
+    proc
+}
+
+fn done(text: &str) -> Value {
+    let report: Value = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    assert_eq!(report["schema"], "kymo-load-1");
+    report
+}
+
+fn has_stress_ng(name: &str) -> bool {
+    let has = Path::new("/usr/bin/stress-ng").exists();
+    if !has {
+        skip(name, "stress-ng is not installed");
+    }
+    has
+}
+
+#[test]
+fn each_load_says_what_it_did() {
+    let lab = Lab::new("load_done");
+    let report = done(&lab.kymo(&["load", "hackbench+net", "-c", "0", "-d", "1s", "--json"]).expect(0).stdout);
+    assert_eq!((&report["ended"], &report["cpus"]), (&"time".into(), &"0".into()));
+    for (load, name) in report["loads"].as_array().expect("loads").iter().zip(["hackbench", "net"]) {
+        assert_eq!((&load["load"], &load["workers"], &load["unit"]), (&name.into(), &1.into(), &"messages".into()));
+        assert!(load["operations"].as_u64() > Some(0), "{load:#}");
+    }
+    let none = done(&lab.kymo(&["load", "none", "-d", "100ms", "--json"]).expect(0).stdout);
+    assert_eq!((&none["loads"], &none["ended"]), (&serde_json::json!([]), &"time".into()));
+    if has_stress_ng("each_load_says_what_it_did") {
+        let report = done(&lab.kymo(&["load", "timer", "-c", "0", "-d", "2s", "--json"]).expect(0).stdout);
+        let load = &report["loads"][0];
+        assert_eq!(load["stressors"], serde_json::json!(["timer", "timerfd"]));
+        assert!(load["operations"].as_u64() > Some(0) && load["by"].as_str().expect("text").starts_with("stress-ng "));
+    }
+}
+
+#[test]
+fn nothing_of_a_load_is_left() {
+    let mut kinds = vec!["hackbench", "compile+net"];
+    if has_stress_ng("nothing_of_a_load_is_left") {
+        kinds.push("io");
+    }
+    for kind in kinds {
+        for signal in [Signal::INT, Signal::TERM, Signal::KILL] {
+            let lab = Lab::new("load_left");
+            let outcome = start(&lab, &[kind, "--json"]).end(signal);
+            if signal != Signal::KILL {
+                assert_eq!(done(&outcome.expect(0).stdout)["ended"], "signal");
+                assert_eq!((of_loads(&lab), files(&lab)), (vec![], vec![]), "{kind}, {signal:?}");
+            }
+            // The guards go on for a moment when kymo was killed.
+            lab.wait_for("all of it is gone", || (of_loads(&lab).is_empty() && files(&lab).is_empty()).then_some(()));
+        }
+    }
+}
+
+#[test]
+fn a_load_whose_guard_is_killed_is_told() {
+    let lab = Lab::new("load_guard");
+    let proc = start(&lab, &["hackbench"]);
+    let guard = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", proc.pid())).expect("its children");
+    let guard: i32 = guard.trim().parse().expect("one child");
+    rustix::process::kill_process(rustix::process::Pid::from_raw(guard).expect("a process"), Signal::KILL)
+        .expect("it can be killed");
+    let outcome = proc.wait().expect(1);
+    contains(&outcome.stderr, "load hackbench ended by itself");
+    lab.wait_for("all of it is gone", || (of_loads(&lab).is_empty() && files(&lab).is_empty()).then_some(()));
+}
+
+#[test]
+fn what_cannot_be_had_is_said() {
+    let lab = Lab::new("load_errors");
+    contains(&lab.kymo(&["load", "hackbench+x"]).expect(2).stderr, "no load \"x\"; there are hackbench, compile");
+    contains(&lab.kymo(&["load", "net+net"]).expect(2).stderr, "is there twice");
+    contains(&lab.kymo(&["load", "net", "-c", "4000"]).expect(2).stderr, "does not exist or is offline; online:");
+    for (load, wanted) in [("io", "apt-get install stress-ng"), ("compile", "apt-get install gcc")] {
+        let mut command = lab.command(paths::kymo());
+        command.env("PATH", lab.path("")).args(["load", load]);
+        contains(&lab.start(command).wait().expect(2).stderr, wanted);
+    }
+}
