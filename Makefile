@@ -52,10 +52,11 @@ bench-session: ## sessions: start-up, idle cost, flight recorder, several sessio
 	@$(MAKE) -s build
 	@KYMO=$(KYMO) QUICK=$(QUICK) bench/session $(BENCH)
 
-bench-read: ## kymo read beside babeltrace2 on traces of kymo and LTTng, as ratios (QUICK=1 for a short run)
+bench-read: ## kymo read beside babeltrace2 on traces of kymo and LTTng, as ratios; kymo index on 4 GiB (QUICK=1 for a short run)
 	@scripts/deps.sh bench
 	@$(MAKE) -s build
 	@KYMO=$(KYMO) bench/read $(if $(QUICK),--quick) $(BENCH)
+	@KYMO=$(KYMO) CARGO=$(CARGO) bench/index $(if $(QUICK),--quick) $(INDEX_BENCH)
 
 lab: ## the bars of the latency laboratory: npt under tracers, cyclictest, faults, virtual machines (QUICK=1 for a short run)
 	@scripts/deps.sh lab

@@ -41,6 +41,16 @@ impl Doubt {
         (Doubt::MIXED, "mixed"),
     ];
 
+    /// As bits that do not change.
+    pub(crate) fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// Of such bits.
+    pub(crate) fn from_bits(bits: u8) -> Doubt {
+        Doubt(bits)
+    }
+
     /// Whether there are no marks.
     pub fn is_none(self) -> bool {
         self.0 == 0

@@ -31,6 +31,7 @@
 
 mod budget;
 pub mod cause;
+pub mod compact;
 mod critical;
 mod distribution;
 mod doubt;
@@ -67,6 +68,6 @@ pub use span::{
     CallSpan, Context, CpuSpan, Doing, InterruptSpan, OffSpan, Ready, Sink, ThreadSpan, Threads, Unmatched, Until,
     Waker,
 };
-pub use state::{Call, Cpu, Frame, Since, State, Thread};
+pub use state::{Call, Cpu, Frame, STATE_VERSION, Since, State, Thread};
 pub use stats::{LEVELS_MAX, Level, Row, Stats, Writer};
 pub use units::{duration, priority};

@@ -5,6 +5,7 @@
 //! it hands on the same spans as a state that saw all records.
 
 mod cpu;
+mod encode;
 mod interrupt;
 mod sched;
 mod thread;
@@ -17,6 +18,7 @@ use crate::record::Head;
 use crate::span::{Context, Doing, Sink, ThreadSpan, Threads, Until, Waker};
 
 pub use cpu::{Cpu, Frame, Since};
+pub use encode::VERSION as STATE_VERSION;
 pub(crate) use sched::futex_waits;
 pub(crate) use thread::Table;
 pub use thread::{Call, Thread};

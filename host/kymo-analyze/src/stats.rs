@@ -110,6 +110,14 @@ impl Stats {
         }
     }
 
+    /// Takes so many records of a class at once, whose writers do not matter. `span`: times of the first and the last.
+    pub fn add_counted(&mut self, class: usize, records: u64, span: (i64, i64)) {
+        let Some(index) = self.row(class, span.0, &Writer::default()) else { return };
+        let row = &mut self.rows[index];
+        row.count = row.count.saturating_add(records);
+        (row.first, row.last) = (row.first.min(span.0), row.last.max(span.1));
+    }
+
     /// Rows, sorted by key.
     pub fn rows(&self) -> Vec<(usize, &Row)> {
         let mut rows: Vec<_> = self.rows.iter().enumerate().collect();

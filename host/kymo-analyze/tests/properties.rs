@@ -248,6 +248,42 @@ proptest! {
     }
 
     #[test]
+    fn bytes_of_a_state_are_the_state(
+        items in prop_oneof![items(false), items(true)],
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let vocabulary = vocabulary();
+        let mut state = State::new(&vocabulary);
+        play(&mut state, &items, &mut ());
+        let bytes = state.encode();
+        let again = State::decode(&bytes, &vocabulary);
+        prop_assert_eq!(again.as_ref(), Some(&state));
+        let cut = State::decode(&bytes[..cut.index(bytes.len())], &vocabulary);
+        prop_assert_eq!(cut, None);
+    }
+
+    /// A state of any bytes goes on without panic.
+    #[test]
+    fn bytes_of_anyone_are_a_state_or_none(
+        items in items(true),
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+    ) {
+        let vocabulary = vocabulary();
+        let (before, behind) = items.split_at(items.len() / 2);
+        let mut state = State::new(&vocabulary);
+        play(&mut state, before, &mut ());
+        let mut bytes = state.encode();
+        for (at, byte) in changes {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        if let Some(mut state) = State::decode(&bytes, &vocabulary) {
+            play(&mut state, behind, &mut ());
+            state.finish(None, &mut ());
+        }
+    }
+
+    #[test]
     fn budgets_and_critical_paths_cover_their_stretch(
         items in items(false),
         tid in tid(),

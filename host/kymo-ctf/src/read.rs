@@ -52,6 +52,7 @@ mod metadata;
 mod plan;
 #[doc(hidden)]
 pub mod probe;
+mod scan;
 mod skip;
 mod stream;
 mod tape;
@@ -69,8 +70,10 @@ pub use error::{Caveat, Damage, Decoded, Error};
 pub use files::{Content, Directory, Files, Memory, traces_near};
 pub use item::{Item, Loss, Record};
 pub use lens::{Lens, Plain, RecordPart};
-pub use merge::{Passed, Reader};
+pub use merge::{Passed, Range, Reader, Start};
 pub use metadata::parse_metadata;
+pub use scan::{Scan, Scanned};
+pub use stream::{Inside, PacketMark, Place, PreviousPacket};
 pub use value::{Elements, Fields, Number, Value};
 
 /// An opened trace: what its metadata says, and its stream files.

@@ -6,7 +6,7 @@ use crate::name::Name;
 use crate::span::{Context, CpuSpan};
 
 /// Interrupts within interrupts that are followed. Hardware nests at most a few.
-const DEPTH_MAX: usize = 8;
+pub(super) const DEPTH_MAX: usize = 8;
 
 /// An interrupt, softirq or timer call that has not ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,10 +47,10 @@ pub struct Cpu {
     pub khz: Option<u32>,
     /// Since when the innermost of what it does lasts, ns.
     pub since: i64,
-    frames: Vec<Frame>,
+    pub(super) frames: Vec<Frame>,
     /// Interrupts, preemption.
-    off: [Option<Since>; 2],
-    raised: [Option<i64>; SOFTIRQS.len()],
+    pub(super) off: [Option<Since>; 2],
+    pub(super) raised: [Option<i64>; SOFTIRQS.len()],
     /// Of the stretch.
     pub(crate) doubt: Doubt,
     /// Of who is current.
@@ -103,10 +103,15 @@ impl Cpu {
         }
     }
 
+    /// What is doubtful about what it does.
+    pub fn doubt(&self) -> Doubt {
+        self.doubt | Doubt::LOST.when(self.since < self.lost_until)
+    }
+
     /// Ends the stretch. Gives the span, if it has a length.
     #[inline]
     pub(crate) fn cut(&mut self, at: i64) -> Option<CpuSpan> {
-        let doubt = self.doubt | Doubt::LOST.when(self.since < self.lost_until);
+        let doubt = self.doubt();
         let span = CpuSpan {
             cpu: self.number,
             from: self.since,

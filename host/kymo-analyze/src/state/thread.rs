@@ -8,7 +8,7 @@ use crate::span::{Doing, Ready, ThreadSpan, Until, Waker};
 use crate::state::cpu::Frame;
 
 /// Threads that are followed at most at a time.
-const THREADS_MAX: usize = 1 << 18;
+pub(super) const THREADS_MAX: usize = 1 << 18;
 
 /// One thread.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,7 +59,7 @@ pub struct Call {
 }
 
 impl Thread {
-    fn new(tid: i32, at: i64) -> Thread {
+    pub(super) fn new(tid: i32, at: i64) -> Thread {
         Thread {
             tid,
             process: None,
@@ -163,6 +163,16 @@ impl Table {
         self.threads.last_mut()
     }
 
+    /// Puts a whole thread. `None` where its number is none, or is there already.
+    pub fn put(&mut self, thread: Thread) -> Option<()> {
+        let index = u32::try_from(self.threads.len()).ok()?;
+        if thread.tid <= 0 || self.by_tid.insert(thread.tid, index).is_some() {
+            return None;
+        }
+        self.threads.push(thread);
+        Some(())
+    }
+
     pub fn remove(&mut self, tid: i32) -> Option<Thread> {
         let index = self.by_tid.remove(&tid)? as usize;
         let thread = self.threads.swap_remove(index);
@@ -180,8 +190,16 @@ impl Table {
         self.threads.iter_mut()
     }
 
+    pub fn len(&self) -> usize {
+        self.threads.len()
+    }
+
     pub fn left_out(&self) -> u64 {
         self.left_out
+    }
+
+    pub fn set_left_out(&mut self, left_out: u64) {
+        self.left_out = left_out;
     }
 }
 

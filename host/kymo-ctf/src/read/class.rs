@@ -143,6 +143,19 @@ impl Clock {
         };
         i128::from(self.offset_s) * SECOND + part
     }
+
+    /// The first cycles whose time is `ns` or later; `None` where no cycles are.
+    pub fn cycles_from(&self, ns: i128) -> Option<u64> {
+        let (mut low, mut high) = (0, u64::MAX);
+        if self.nanoseconds(high) < ns {
+            return None;
+        }
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.nanoseconds(middle) < ns { low = middle + 1 } else { high = middle }
+        }
+        Some(low)
+    }
 }
 
 /// [`Clock::nanoseconds`] for times that come one after the other: remembers the second, and divides 64 bits only.
@@ -503,6 +516,19 @@ impl Labels {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_first_cycles_of_a_time() {
+        let clock = Clock { frequency_hz: 2_999_999_999, offset_s: 5, offset_cycles: 12, ..Clock::default() };
+        for cycles in [0, 1, 2, 3, 1_000_000, 3_000_000_007, 1 << 60] {
+            let ns = clock.nanoseconds(cycles);
+            let first = clock.cycles_from(ns).unwrap();
+            assert!(first <= cycles && clock.nanoseconds(first) == ns, "{cycles}");
+            assert!(first == 0 || clock.nanoseconds(first - 1) < ns, "{cycles}");
+        }
+        assert_eq!(clock.cycles_from(i128::MIN), Some(0));
+        assert_eq!(clock.cycles_from(i128::MAX), None);
+    }
 
     #[test]
     fn labels_are_found_whether_or_not_ranges_overlap() {

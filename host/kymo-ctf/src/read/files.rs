@@ -1,8 +1,10 @@
 //! Where a trace's bytes come from: a directory, or memory. The only place of the crate that opens a file.
 
 use std::fs::File;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::path::{Path, PathBuf};
+
+use memmap2::UncheckedAdvice;
 
 use super::error::Error;
 
@@ -22,6 +24,19 @@ impl Deref for Content {
             Self::Owned(bytes) => bytes,
             Self::Mapped(map) => map,
         }
+    }
+}
+
+impl Content {
+    /// Gives the memory of a part that was read back, as far as it is whole pages of a mapped file. The part may be
+    /// read again, from the system's cache or the file.
+    pub(super) fn forget(&self, part: Range<usize>) {
+        let Self::Mapped(map) = self else { return };
+        // SAFETY: the map is a file's and read only: pages that are dropped come back from the file with the same
+        // bytes.
+        let done = unsafe { map.unchecked_advise_range(UncheckedAdvice::DontNeed, part.start, part.len()) };
+        // It is only memory.
+        drop(done);
     }
 }
 

@@ -8,10 +8,10 @@ use super::batch::Batch;
 use super::class::{Clock, Seconds};
 use super::error::Caveat;
 use super::item::{Extent, Item, Loss, Record};
-use super::stream::{Lost, Next, Stream};
+use super::stream::{Lost, Next, PacketMark, Place, Stream};
 
-/// Order of what comes next: nanoseconds since the origin (0 where all streams have the same clock), then cycles, which separate
-/// records within a nanosecond, then the position of the stream, so that the order is always the same.
+/// Order of what comes next: nanoseconds since the origin (0 where all streams have the same clock), then cycles, which
+/// separate records within a nanosecond, then the position of the stream, so that the order is always the same.
 type Key = (i128, u64, usize);
 
 /// Goes through the records of one or more traces in the order of time.
@@ -44,6 +44,28 @@ pub enum Passed {
     },
 }
 
+/// Which items a [`Reader`] gives: a record by its time, a loss where it touches the range. A stream is over with its
+/// first item behind the range. Of damage, only what is met in the range is told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Range {
+    /// From this time on, in nanoseconds as [`Record::ns`].
+    pub from_ns: Option<i128>,
+    /// Before this time.
+    pub to_ns: Option<i128>,
+}
+
+/// Where a [`Reader`] begins with a stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Start {
+    /// At the first item.
+    #[default]
+    Begin,
+    /// At an item.
+    At(Place),
+    /// Not at all: without its items.
+    Skip,
+}
+
 struct Source<'t> {
     stream: Stream<'t>,
     trace: usize,
@@ -52,11 +74,24 @@ struct Source<'t> {
     class: usize,
     /// A loss that is the stream's next item; otherwise that is the record in the stream's buffer.
     lost: Option<Lost>,
+    range: Range,
+    /// The range in cycles of the class's clock: the first, and the first behind.
+    from: u64,
+    to: Option<u64>,
+    is_over: bool,
 }
 
 impl<'t> Reader<'t> {
     /// At the first record of `traces`, which are merged by time.
     pub fn new(traces: &'t [Trace]) -> Self {
+        let whole = Self::between(traces, Range::default(), &[]);
+        whole.unwrap_or(Self { streams: Vec::new(), heap: BinaryHeap::new(), current: None, is_one_clock: true })
+    }
+
+    /// At the first record of `traces` in `range`. `starts`: for each stream of the first trace, then of the second,
+    /// and so on, where to begin; without one at its first item, and what lies before the range is passed over. `None`
+    /// where a stream has no such place.
+    pub fn between(traces: &'t [Trace], range: Range, starts: &[Start]) -> Option<Self> {
         let mut clocks = traces.iter().flat_map(|trace| &trace.metadata.clocks);
         let first = clocks.next();
         let is_same = |clock: &Clock| first.is_some_and(|first| clock.measures_as(first));
@@ -64,14 +99,48 @@ impl<'t> Reader<'t> {
         let mut reader = Self { streams: Vec::new(), heap: BinaryHeap::new(), current: None, is_one_clock };
         for (index, trace) in traces.iter().enumerate() {
             for (name, content) in &trace.streams {
-                let mut source = Source::new(trace, index, Stream::new(&trace.metadata, &trace.layout, name, content));
+                let start = starts.get(reader.streams.len()).copied().unwrap_or_default();
+                let mut stream = Stream::new(&trace.metadata, &trace.layout, name, content);
+                if matches!(start, Start::At(place) if !stream.go_to_place(&place)) {
+                    return None;
+                }
+                let mut source = Source::new(trace, index, stream, range);
+                source.is_over = start == Start::Skip;
                 if let Some((ns, cycles)) = source.advance(is_one_clock) {
                     reader.heap.push(Reverse((ns, cycles, reader.streams.len())));
                 }
                 reader.streams.push(source);
             }
         }
-        reader
+        Some(reader)
+    }
+
+    /// What was given or passed last.
+    #[inline]
+    pub fn current(&mut self) -> Option<Item<'_>> {
+        let index = self.current?;
+        Some(self.streams[index].item())
+    }
+
+    /// The stream of what was given or passed last: its position among all streams of all traces.
+    #[inline]
+    pub fn stream(&self) -> Option<usize> {
+        self.current
+    }
+
+    /// The packet of what was given or passed last.
+    #[inline]
+    pub fn packet_mark(&self) -> Option<&PacketMark> {
+        self.current.map(|index| self.streams[index].stream.packet_mark())
+    }
+
+    /// For each stream the place of what it gives next; what was given or passed last is given again from there.
+    pub fn places(&self) -> Vec<Place> {
+        let place = |source: &Source<'_>| match source.is_over {
+            true => source.stream.end(),
+            false => source.stream.place_of_current(),
+        };
+        self.streams.iter().map(place).collect()
     }
 
     /// The next record or loss; `None` at the end of all streams.
@@ -137,6 +206,12 @@ impl<'t> Reader<'t> {
         self.streams.iter().flat_map(|source| source.stream.caveats.iter().map(|caveat| (source.trace, caveat)))
     }
 
+    /// How much was wrong so far in one stream: of the position that [`Reader::stream`] tells.
+    pub fn caveat_count_of(&self, stream: usize) -> u64 {
+        let of = |source: &Source<'_>| source.stream.caveats.len() as u64 + source.stream.caveats_beyond;
+        self.streams.get(stream).map_or(0, of)
+    }
+
     /// How much was wrong so far, more than [`Reader::caveats`] lists where a file has very many.
     pub fn caveat_count(&self) -> u64 {
         self.streams.iter().map(|source| source.stream.caveats.len() as u64 + source.stream.caveats_beyond).sum()
@@ -144,28 +219,55 @@ impl<'t> Reader<'t> {
 }
 
 impl<'t> Source<'t> {
-    fn new(trace: &'t Trace, index: usize, stream: Stream<'t>) -> Self {
+    fn new(trace: &'t Trace, index: usize, stream: Stream<'t>, range: Range) -> Self {
         let class = stream.class;
         let seconds = Seconds::new(clock(trace, class));
-        Self { stream, trace: index, seconds, class, lost: None }
+        let mut source =
+            Self { stream, trace: index, seconds, class, lost: None, range, from: 0, to: None, is_over: false };
+        source.set_clock(clock(trace, class));
+        source
+    }
+
+    /// Counts by a clock from now on.
+    #[cold]
+    fn set_clock(&mut self, clock: &'t Clock) {
+        self.seconds = Seconds::new(clock);
+        self.from = self.range.from_ns.map_or(0, |ns| clock.cycles_from(ns).unwrap_or(u64::MAX));
+        self.to = self.range.to_ns.and_then(|ns| clock.cycles_from(ns));
+        self.stream.quiet_before = self.from;
     }
 
     /// Moves on; the time of what comes next: nanoseconds unless `is_one_clock`, and cycles.
     #[inline]
     fn advance(&mut self, is_one_clock: bool) -> Option<(i128, u64)> {
-        self.lost = None;
-        let cycles = match self.stream.advance() {
-            Next::End => return None,
-            Next::Record => self.stream.time,
-            Next::Lost(lost) => {
-                self.lost = Some(lost);
-                lost.from
+        let cycles = loop {
+            if self.is_over {
+                return None;
+            }
+            self.lost = None;
+            let (cycles, until) = match self.stream.advance() {
+                Next::End => {
+                    self.is_over = true;
+                    return None;
+                }
+                Next::Record => (self.stream.time, self.stream.time),
+                Next::Lost(lost) => {
+                    self.lost = Some(lost);
+                    (lost.from, lost.to)
+                }
+            };
+            if self.class != self.stream.class {
+                self.class = self.stream.class;
+                self.set_clock(&self.stream.metadata.clocks[self.stream.stream_class().clock]);
+            }
+            if self.to.is_some_and(|to| cycles >= to) {
+                self.is_over = true;
+                return None;
+            }
+            if until >= self.from {
+                break cycles;
             }
         };
-        if self.class != self.stream.class {
-            self.class = self.stream.class;
-            self.seconds = Seconds::new(&self.stream.metadata.clocks[self.stream.stream_class().clock]);
-        }
         let ns = if is_one_clock { 0 } else { self.seconds.nanoseconds(cycles) };
         Some((ns, cycles))
     }

@@ -3,18 +3,26 @@
 //! The rule for damage: say it once, keep every record before it, and go on at the next packet. Where a packet's size
 //! cannot be believed the next packet is the next place with the magic word and the trace's UUID.
 
+mod seek;
+
 use std::sync::Arc;
 
 use super::bits::{Cursor, Stop};
 use super::class::{Kind, Metadata, Order, Role, StreamClass};
 use super::error::{Caveat, Damage};
+use super::files::Content;
 use super::plan::{Header, Plans};
 use super::tape::Decoder;
 use super::value::{Fields, Frame, Number, Value};
 use crate::write::PACKET_MAGIC;
 
+pub use seek::{Inside, PacketMark, Place, PreviousPacket};
+
 /// Caveats of one file that are kept one by one; the rest is counted.
 pub(super) const CAVEATS_MAX: usize = 100;
+
+/// Memory of a file that was read is given back in pieces of so many bytes: whole pages of any machine.
+const FORGET_BYTES: usize = 2 << 20;
 
 /// What is the same for all packets of all files of a trace.
 #[derive(Debug)]
@@ -116,6 +124,9 @@ pub(super) struct Stream<'t> {
     pub layout: &'t Layout,
     pub name: &'t str,
     pub data: &'t [u8],
+    content: &'t Content,
+    /// Up to where the content's memory was given back.
+    forgotten: usize,
     /// Position in `metadata.streams`.
     pub class: usize,
     pub decoder: Decoder<'t>,
@@ -138,6 +149,10 @@ pub(super) struct Stream<'t> {
     previous: Option<Previous>,
     /// Number of the packet that is another's work, as are those behind it.
     packets_end: u64,
+    /// Where the packet that was opened last begins.
+    opened: PacketMark,
+    /// Damage at times before this is not told of, cycles.
+    pub quiet_before: u64,
 }
 
 /// Where a part of a stream begins: all that the packets in front of it leave behind.
@@ -159,12 +174,15 @@ struct Previous {
 }
 
 impl<'t> Stream<'t> {
-    pub fn new(metadata: &'t Metadata, layout: &'t Layout, name: &'t str, data: &'t [u8]) -> Self {
+    pub fn new(metadata: &'t Metadata, layout: &'t Layout, name: &'t str, content: &'t Content) -> Self {
+        let data: &[u8] = content;
         Self {
             metadata,
             layout,
             name,
             data,
+            content,
+            forgotten: 0,
             class: 0,
             decoder: Decoder::new(metadata, data),
             facts: Arc::new(PacketFacts::nothing(name, layout, Frame::new(metadata, data))),
@@ -180,6 +198,8 @@ impl<'t> Stream<'t> {
             content_end: 0,
             previous: None,
             packets_end: u64::MAX,
+            opened: PacketMark::default(),
+            quiet_before: 0,
         }
     }
 
@@ -188,6 +208,7 @@ impl<'t> Stream<'t> {
         (self.packets_met, self.packets_end) = (start.packet, end);
         (self.next, self.content_end) = (start.next, start.content_end);
         (self.previous, self.time) = (start.previous, start.time);
+        self.forgotten = start.next.next_multiple_of(FORGET_BYTES);
     }
 
     /// Reads the heads of all packets: begins of parts of at least `part_bytes`, which can be read one without the other. `None` where
@@ -220,6 +241,9 @@ impl<'t> Stream<'t> {
     }
 
     fn caveat(&mut self, packet: u64, at: u64, damage: Damage) {
+        if self.time < self.quiet_before {
+            return;
+        }
         if self.caveats.len() < CAVEATS_MAX {
             self.caveats.push(Caveat { file: self.name.into(), packet: Some(packet), at, damage });
         } else {
@@ -241,6 +265,15 @@ impl<'t> Stream<'t> {
             } else if let Some(lost) = self.open_packet() {
                 return Next::Lost(lost);
             }
+        }
+    }
+
+    /// Gives memory of packets that were read back: a reader of a large file keeps little of it.
+    fn forget(&mut self) {
+        let end = self.next / FORGET_BYTES * FORGET_BYTES;
+        if end > self.forgotten {
+            self.content.forget(self.forgotten..end);
+            self.forgotten = end;
         }
     }
 
@@ -276,6 +309,8 @@ impl<'t> Stream<'t> {
     fn open_packet(&mut self) -> Option<Lost> {
         let start = self.next;
         let number = self.packets_met;
+        self.opened = self.mark();
+        self.forget();
         self.packets_met += 1;
         let mut cursor = Cursor::new(self.data, start, self.data.len());
         self.decoder.clear(0);

@@ -1,7 +1,8 @@
-//! What the verbs that analyse share: traces to state and spans ([`feed`]), and how names, times and durations are shown ([`show`]).
+//! What the verbs that analyse share: traces to state and spans ([`feed`]), times on the command line ([`when`]), and how names, times and durations are shown ([`show`]).
 
 pub mod feed;
 pub mod show;
+pub mod when;
 
 use std::process::ExitCode;
 

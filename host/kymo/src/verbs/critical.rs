@@ -2,7 +2,6 @@
 
 mod json;
 mod text;
-pub mod when;
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -13,9 +12,11 @@ use kymo_analyze::{CpuSpan, Event, Head, History, Latency, Options, Path, SPANS_
 use kymo_analyze::{Thread, ThreadSpan, What};
 use kymo_ctf::read::Reader;
 
-use super::analyze::feed::{Classes, Input, Visit, walk};
+use kymo_index::{Indexes, range};
+
+use super::analyze::feed::{self, Classes, Input, Totals, Visit};
 use super::analyze::show::Times;
-use when::When;
+use super::analyze::when::{self, When};
 
 /// Show what a thread waited for, across threads and CPUs, to the root
 ///
@@ -40,11 +41,12 @@ pub struct Args {
     /// The stretch is the worst of these: wakeup, runqueue, syscall, futex
     #[arg(long, value_name = "WHAT", value_parser = ["wakeup", "runqueue", "syscall", "futex"], conflicts_with_all = ["from", "to"])]
     worst: Option<String>,
-    /// From this time on: +1.5s from the begin of the trace, or ns since 1970 as --json tells them [default: the begin]
-    #[arg(long, value_name = "TIME", value_parser = when::parse)]
+    /// From this time on: +1.5s from the begin of the trace, -1s from its end, or ns since 1970 as --json tells them [default: the
+    /// begin]. The thread is looked for from there on
+    #[arg(long, value_name = "TIME", value_parser = when::parse, allow_hyphen_values = true)]
     from: Option<When>,
     /// Up to this time [default: the end]
-    #[arg(long, value_name = "TIME", value_parser = when::parse)]
+    #[arg(long, value_name = "TIME", value_parser = when::parse, allow_hyphen_values = true)]
     to: Option<When>,
     /// One JSON document
     #[arg(long)]
@@ -132,10 +134,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if !classes.vocabulary.facts().switches {
         bail!("the trace has no sched_switch: record with -k sched,irq,syscalls");
     }
-    let stretch = find(&input, &classes, &args)?;
+    let indexes = input.indexes();
+    let asked = input.stretch(&indexes, args.from, args.to)?;
+    let stretch = find(&input, &classes, &indexes, asked, &args)?;
     let mut keep = Keep(History::new(stretch.from, stretch.to, SPANS_MAX));
-    let mut reader = Reader::new(&input.traces);
-    let (_, totals) = walk(&mut reader, &classes, &mut keep);
+    let (reader, totals) = walk_in(&input, &classes, &indexes, asked, &mut keep);
     let Stretch { tid, from, to } = stretch;
     let (path, budget) = (keep.0.critical(tid, from, to), keep.0.budget(tid, from, to));
     let found = Found { stretch, path, budget, history: &keep.0, classes: &classes, lost: totals.lost };
@@ -152,13 +155,34 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(super::analyze::damage(&input, &reader))
 }
 
-fn find(input: &Input, classes: &Classes, args: &Args) -> anyhow::Result<Stretch> {
+/// Goes through the records of a stretch, or of the whole trace.
+fn walk_in<'t>(
+    input: &'t Input,
+    classes: &Classes,
+    indexes: &Indexes,
+    asked: Option<feed::Stretch>,
+    visit: &mut impl Visit,
+) -> (Reader<'t>, Totals) {
+    let (from, to) = (asked.map(|asked| asked.from), asked.map(|asked| asked.to));
+    let (mut reader, mut walker) = range::begin(&input.traces, classes, indexes, from, to);
+    walker.go(&mut reader, &mut (), visit);
+    walker.state.finish(asked.and_then(|asked| asked.end()), visit);
+    (reader, walker.totals)
+}
+
+fn find(
+    input: &Input,
+    classes: &Classes,
+    indexes: &Indexes,
+    asked: Option<feed::Stretch>,
+    args: &Args,
+) -> anyhow::Result<Stretch> {
     let kind = |name: &String| What::ALL.iter().find(|(_, known)| known == name).map(|(what, _)| *what);
     let what: Vec<What> = args.worst.iter().filter_map(kind).collect();
     let latency = Latency::new(Options { what, worst_max: 1, ..Options::default() });
     let mut search = Search { thread: args.thread.clone(), tids: Vec::new(), latency };
-    let (_, totals) = walk(&mut Reader::new(&input.traces), classes, &mut search);
-    let (first, last) = totals.span.context("the trace has no records")?;
+    let (_, totals) = walk_in(input, classes, indexes, asked, &mut search);
+    let (first, last) = totals.span.context("the trace has no records there")?;
     if args.worst.is_some() {
         let all = search.latency.series();
         let worst: Option<&Sample> =
@@ -176,10 +200,9 @@ fn find(input: &Input, classes: &Classes, args: &Args) -> anyhow::Result<Stretch
             bail!("{} threads are called {name:?}: choose one by its number: {}", search.tids.len(), tids.join(", "))
         }
     };
-    let from = args.from.map_or(first, |when| when.from(first)).max(first);
-    let to = args.to.map_or(last, |when| when.from(first)).min(last);
+    let (from, to) = asked.map_or((first, last), |asked| (asked.from, if asked.is_to_end { last } else { asked.to }));
     if from >= to {
-        bail!("--from is not before --to within the trace, which goes from {first} to {last}");
+        bail!("the trace has records of one moment there: choose --from and --to further apart");
     }
     Ok(Stretch { tid, from, to })
 }

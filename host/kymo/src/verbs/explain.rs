@@ -17,7 +17,7 @@ use kymo_ctf::read::Reader;
 
 use super::analyze::feed::{Classes, Input, walk};
 use super::analyze::show::Times;
-use super::critical::when::{self, When};
+use super::analyze::when::{self, When};
 use find::Asked;
 
 /// Tell the story of a worst case, a span, a stretch of a thread, or a moment

@@ -14,8 +14,11 @@ use kymo_analyze::{By, CallSpan, CpuSpan, Event, Head, InterruptSpan, Latency, O
 use kymo_analyze::{ThreadSpan, Threads, Unmatched, What};
 use kymo_ctf::read::{Reader, Value};
 
-use super::analyze::feed::{Classes, Input, Seen, Totals, Visit, walk};
+use kymo_index::range;
+
+use super::analyze::feed::{Classes, Input, Seen, Totals, Visit};
 use super::analyze::show::{Names, Times};
+use super::analyze::when::{self, When};
 use span::Spans;
 
 /// Find latencies in a trace: how often, how long, and the worst of them
@@ -48,6 +51,13 @@ pub struct Args {
     /// How many of the worst are shown for each (of system calls only with --what syscall)
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(0..=1000))]
     worst: u16,
+    /// What ended from this time on: +1.5s from the begin of the trace, -1s from its end, or ns since 1970. What the machine's state tells
+    /// (wake-ups, interrupts, calls) has its whole length; requests, timers and spans must begin there too
+    #[arg(long, value_name = "TIME", value_parser = when::parse, allow_hyphen_values = true)]
+    from: Option<When>,
+    /// What ended before this time
+    #[arg(long, value_name = "TIME", value_parser = when::parse, allow_hyphen_values = true)]
+    to: Option<When>,
     /// Also the histogram, where it is not empty
     #[arg(long)]
     histogram: bool,
@@ -155,8 +165,13 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let device_class = classes.list.iter().position(|class| class.name == "lttng_statedump_block_device");
     let spans = Spans::new(&args.span, &classes.list)?;
     let mut pass = Pass { latency: Latency::new(options), spans, devices: BTreeMap::new(), device_class };
-    let mut reader = Reader::new(&input.traces);
-    let (state, totals) = walk(&mut reader, &classes, &mut pass);
+    let indexes = input.indexes();
+    let stretch = input.stretch(&indexes, args.from, args.to)?;
+    let (from, to) = (stretch.map(|stretch| stretch.from), stretch.map(|stretch| stretch.to));
+    let (mut reader, mut walker) = range::begin(&input.traces, &classes, &indexes, from, to);
+    walker.go(&mut reader, &mut (), &mut pass);
+    walker.state.finish(stretch.and_then(|stretch| stretch.end()), &mut pass);
+    let (state, totals) = (walker.state, walker.totals);
     pass.latency.finish(&state);
     let found = Found {
         names: Names { vocabulary: &classes.vocabulary, devices: pass.devices, spans: &args.span },

@@ -10,6 +10,7 @@ pub mod explain;
 pub mod export;
 pub mod functions;
 pub mod import;
+pub mod index;
 pub mod lab;
 pub mod latency;
 pub mod list;
@@ -24,6 +25,7 @@ pub mod results;
 pub mod session;
 pub mod shield;
 pub mod slots;
+pub mod state;
 pub mod stats;
 
 /// A collector that nobody reads goes on. What it starts has the default again.

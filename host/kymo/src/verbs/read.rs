@@ -19,12 +19,16 @@ mod threads;
 mod zone;
 
 use std::io::{self, IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
 use kymo_ctf::read::{Caveat, Item, Loss, Reader, Record, Trace, unite_clocks};
+use kymo_index::feed::Classes;
+use kymo_index::{Indexes, Named, range};
 
+use super::analyze::feed::{has_switches, indexes, parts_of};
+use super::analyze::when::{self, When};
 use filter::Filters;
 use learn::Learn;
 use select::{Selection, Shown};
@@ -70,6 +74,13 @@ pub struct Args {
     /// come about 0.3 s late, in the order of time; threads of kernel records have their ids only
     #[arg(long)]
     follow: bool,
+    /// Only records from this time on: +1.5s from the begin of the trace, -1s from its end, or ns since 1970 as --json tells them. With
+    /// an index (see kymo index) what is before is not read
+    #[arg(long, value_name = "TIME", value_parser = when::parse, allow_hyphen_values = true, conflicts_with = "follow")]
+    from: Option<When>,
+    /// Only records before this time
+    #[arg(long, value_name = "TIME", value_parser = when::parse, allow_hyphen_values = true, conflicts_with = "follow")]
+    to: Option<When>,
     /// Stop after this many records
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
@@ -118,12 +129,18 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let mut traces = Vec::with_capacity(args.dirs.len());
     let mut torn: Vec<Caveat> = Vec::new();
-    for dir in args.dirs.iter().flat_map(|dir| parts_of(dir)) {
-        let opened = Trace::open(&dir)?;
+    let named: Vec<Named> = args.dirs.iter().map(|dir| Named { dir: dir.clone(), parts: parts_of(dir) }).collect();
+    for dir in named.iter().flat_map(|named| &named.parts) {
+        let opened = Trace::open(dir)?;
         torn.extend(opened.caveats);
         traces.push(opened.value);
     }
     unite_clocks(&mut traces);
+    let indexes = match args.count || args.from.is_some() || args.to.is_some() {
+        true => indexes(&named, &traces),
+        false => Indexes::default(),
+    };
+    let ends = ends(&args, &traces, &indexes)?;
     let selection = Selection::new(&traces, args.fields.as_deref(), &args.event, args.state)?;
     for glob in selection.unmatched() {
         eprintln!("kymo: no event of the trace matches {glob:?}");
@@ -132,16 +149,17 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let stdout = io::stdout();
     let flush_at = if stdout.is_terminal() { 1 } else { BUFFER_BYTES };
     let shape = Shape { traces: &traces, selection: &selection, args: &args };
+    let begin = Begin { named: &named, indexes: &indexes, ends };
     if args.count {
-        let counted = count::count(shape, &mut filters);
+        let counted = count::count(shape, &begin, &mut filters);
         filters.conclude();
         counted.print(args.json, &mut stdout.lock()).context("cannot write to standard output")?;
         let damage: Vec<_> = counted.caveats.iter().map(|(trace, caveat)| (*trace, caveat)).collect();
         return Ok(conclude(&traces, &damage, counted.caveat_count, &torn, &counted.totals));
     }
-    let mut reader = Reader::new(&traces);
+    let mut reader = begin.reader(&traces);
     let workers = parallel::workers(&traces, &args, flush_at);
-    let printed = show(&mut reader, shape, &mut filters, workers, flush_at, &mut stdout.lock());
+    let printed = show(&mut reader, shape, &begin, &mut filters, workers, flush_at, &mut stdout.lock());
     filters.conclude();
     match printed {
         Ok(totals) => {
@@ -154,13 +172,64 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// A trace, or the chunks of one that was cut.
-fn parts_of(dir: &Path) -> Vec<PathBuf> {
-    let mut parts = kymo_collect::chunk_dirs(dir);
-    if parts.is_empty() || dir.join("metadata").exists() {
-        parts.push(dir.to_owned());
+/// The times that are asked for, ns. Those from an end of the trace are looked up.
+fn ends(args: &Args, traces: &[Trace], indexes: &Indexes) -> anyhow::Result<Ends> {
+    let is_absolute = |when: &Option<When>| matches!(when, None | Some(When::At(_)));
+    let bounds = match is_absolute(&args.from) && is_absolute(&args.to) {
+        true => Some((0, 0)),
+        false => range::bounds(traces, indexes),
+    };
+    let (first, last) = bounds.context("the trace has no records")?;
+    let ns = |when: Option<When>| when.map(|when| when.at(first, last));
+    let (from, to) = (ns(args.from), ns(args.to));
+    match (from, to) {
+        (Some(from), Some(to)) if from >= to => anyhow::bail!("--from ({from}) is not before --to ({to})"),
+        ends => Ok(ends),
     }
-    parts
+}
+
+/// [from, to), ns.
+type Ends = (Option<i64>, Option<i64>);
+
+/// Where reading begins and ends.
+struct Begin<'a> {
+    named: &'a [Named],
+    indexes: &'a Indexes,
+    ends: Ends,
+}
+
+impl<'a> Begin<'a> {
+    /// All records.
+    #[cfg(test)]
+    fn at_first(indexes: &'a Indexes) -> Begin<'a> {
+        Begin { named: &[], indexes, ends: (None, None) }
+    }
+
+    fn is_all(&self) -> bool {
+        self.ends == (None, None)
+    }
+
+    fn reader<'t>(&self, traces: &'t [Trace]) -> Reader<'t> {
+        let [from, to] = [self.ends.0, self.ends.1].map(|end| end.map(i128::from));
+        range::reader(traces, self.indexes, from, to)
+    }
+
+    /// What is known of threads in front of the first record that is read.
+    fn learn(&self, traces: &[Trace]) -> Option<Learn> {
+        let mut learn = Learn::new(traces)?;
+        let mut first = 0;
+        let mut of_kernels = 0;
+        for named in self.named {
+            of_kernels += usize::from(traces[first..first + named.parts.len()].iter().any(has_switches));
+            first += named.parts.len();
+        }
+        // Two machines have threads of the same numbers.
+        if let (Some(from), 1) = (self.ends.0, of_kernels) {
+            let classes = Classes::new(traces);
+            learn.begin(&range::state_before(traces, &classes, self.indexes, from).state);
+        }
+        Some(learn)
+    }
 }
 
 /// What decides how items are shown.
@@ -243,13 +312,14 @@ impl Totals {
 fn show(
     reader: &mut Reader<'_>,
     shape: Shape<'_>,
+    begin: &Begin<'_>,
     filters: &mut Filters,
     workers: Option<usize>,
     flush_at: usize,
     to: &mut dyn Write,
 ) -> io::Result<Totals> {
     let (selection, mut totals) = (shape.selection, Totals::default());
-    let learn = if selection.has_threads() || filters.have_threads() { Learn::new(shape.traces) } else { None };
+    let learn = if selection.has_threads() || filters.have_threads() { begin.learn(shape.traces) } else { None };
     let mut choice = Choice { selection, filters, learn, limit: shape.args.limit, shown: 0 };
     match workers {
         Some(workers) => parallel::print(reader, &mut choice, &mut totals, shape, workers, to)?,

@@ -10,8 +10,11 @@ use kymo_analyze::{Class, Distribution, Level, Number, Row, Sink, State, Stats};
 use kymo_ctf::read::Reader;
 use serde_json::{Value, json};
 
-use super::analyze::feed::{Classes, Input, Payload, Seen, Totals, Visit, walk};
+use kymo_index::{Indexes, range};
+
+use super::analyze::feed::{Classes, Input, Payload, Seen, Stretch, Totals, Visit, walk};
 use super::analyze::show::table;
+use super::analyze::when::{self, When};
 
 /// Count the records of a trace, and look at their fields
 ///
@@ -34,6 +37,12 @@ pub struct Args {
     /// Also statistics of each field that is a number
     #[arg(long)]
     fields: bool,
+    /// Only records from this time on: +1.5s from the begin of the trace, -1s from its end, or ns since 1970
+    #[arg(long, value_name = "TIME", value_parser = when::parse, allow_hyphen_values = true)]
+    from: Option<When>,
+    /// Only records before this time
+    #[arg(long, value_name = "TIME", value_parser = when::parse, allow_hyphen_values = true)]
+    to: Option<When>,
     /// Only the N rows with most records, the most first [default: all, by name]
     #[arg(long, value_name = "N")]
     top: Option<usize>,
@@ -72,6 +81,7 @@ struct Pass {
     /// By class.
     is_wanted: Vec<bool>,
     needs_writer: bool,
+    has_fields: bool,
 }
 
 impl Sink for Pass {}
@@ -82,6 +92,56 @@ impl Visit for Pass {
             let writer = if self.needs_writer { seen.writer(state) } else { Default::default() };
             self.stats.add(seen.class, seen.head.time, &writer, &Payload(seen.record.payload));
         }
+    }
+}
+
+impl Pass {
+    /// Counts the records of a stretch, or all.
+    fn of_records(
+        &mut self,
+        indexes: &Indexes,
+        classes: &Classes,
+        input: &Input,
+        stretch: Option<Stretch>,
+    ) -> (Totals, ExitCode) {
+        let Some(Stretch { from, to, .. }) = stretch else {
+            let mut reader = Reader::new(&input.traces);
+            let (_, totals) = walk(&mut reader, classes, self);
+            return (totals, super::analyze::damage(input, &reader));
+        };
+        let (mut reader, mut walker) = range::begin(&input.traces, classes, indexes, Some(from), Some(to));
+        walker.go(&mut reader, &mut (), self);
+        (walker.totals, super::analyze::damage(input, &reader))
+    }
+
+    /// Takes the counts of an index that has all that is asked for.
+    fn of_index(
+        &mut self,
+        indexes: &Indexes,
+        classes: &Classes,
+        input: &Input,
+        stretch: Option<Stretch>,
+    ) -> Option<Totals> {
+        if self.needs_writer || self.has_fields || stretch.is_some() {
+            return None;
+        }
+        let (whole, span) = (indexes.whole()?, indexes.bounds(&input.traces)?);
+        let mut totals = Totals { span: Some(span), ..Totals::default() };
+        for (trace, index) in whole.into_iter().enumerate() {
+            let clock = input.traces[trace].metadata.clocks.first()?;
+            for stream in &index.streams {
+                totals.records = totals.records.saturating_add(stream.records());
+                totals.lost = (totals.lost.0.saturating_add(stream.lost[0]), totals.lost.1 + stream.lost[2]);
+                for of in &stream.events {
+                    let class = classes.at(trace, of.event)?;
+                    let ns = |cycles| i64::try_from(clock.nanoseconds(cycles)).ok();
+                    if self.is_wanted[class] {
+                        self.stats.add_counted(class, of.records, (ns(of.first)?, ns(of.last)?));
+                    }
+                }
+            }
+        }
+        Some(totals)
     }
 }
 
@@ -96,6 +156,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut pass = Pass {
         stats: Stats::new(&levels, args.fields, &classes.list),
         is_wanted: classes.list.iter().map(matches).collect(),
+        has_fields: args.fields,
         needs_writer: levels.iter().any(|level| *level != Level::Event),
     };
     for glob in &args.event {
@@ -103,14 +164,18 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             eprintln!("kymo: no event of the trace matches {glob:?}");
         }
     }
-    let mut reader = Reader::new(&input.traces);
-    let (_, totals) = walk(&mut reader, &classes, &mut pass);
+    let indexes = input.indexes();
+    let stretch = input.stretch(&indexes, args.from, args.to)?;
+    let (totals, code) = match pass.of_index(&indexes, &classes, &input, stretch) {
+        Some(totals) => (totals, super::analyze::damage(&input, &Reader::new(&[]))),
+        None => pass.of_records(&indexes, &classes, &input, stretch),
+    };
     let text = match args.json {
         true => document(&pass.stats, &args, &classes.list, &totals) + "\n",
         false => report(&pass.stats, &args, &classes.list, &totals),
     };
     std::io::stdout().lock().write_all(text.as_bytes()).context("cannot write to standard output")?;
-    Ok(super::analyze::damage(&input, &reader))
+    Ok(code)
 }
 
 /// The rows that are shown, each with its place for [`Stats::fields`].

@@ -12,8 +12,9 @@ use kymo_ctf::read::Reader;
 
 use crate::verbs::analyze::feed::{Classes, Input, Seen, Totals, Visit, walk};
 use crate::verbs::analyze::show::Names;
-use crate::verbs::critical::when::When;
+use crate::verbs::analyze::when::When;
 use crate::verbs::latency::span::Spans;
+use kymo_index::range;
 
 /// What is asked for.
 pub enum Asked {
@@ -84,7 +85,7 @@ pub fn question(
         spans: Spans::new(&spans, &classes.list)?,
         nth,
         found: None,
-        at: if let Asked::At(when) = asked { Some(*when) } else { None },
+        at: if let Asked::At(when) = asked { Some(from_begin(*when, input)?) } else { None },
         first: None,
         of_thread: None,
         of_cpu: None,
@@ -94,17 +95,24 @@ pub fn question(
     match asked {
         Asked::Worst { what, rank } => worst(classes, &search, *what, *rank),
         Asked::Span { text, rank, .. } => span(&search, text, *rank),
-        Asked::At(when) => moment(&search, when.from(first), &totals),
+        Asked::At(when) => moment(&search, when.at(first, last), &totals),
         Asked::Stretch { from, to } => {
             let tid = search.tid()?;
-            let from = from.map_or(first, |when| when.from(first)).max(first);
-            let to = to.map_or(last, |when| when.from(first)).min(last);
+            let from = from.map_or(first, |when| when.at(first, last)).max(first);
+            let to = to.map_or(last, |when| when.at(first, last)).min(last);
             if from >= to {
                 bail!("--from is not before --to within the trace, which goes from {first} to {last}");
             }
             Ok(Question::stretch(tid, from, to))
         }
     }
+}
+
+/// A time before the end, as one of the trace's clock: the pass does not know the end.
+fn from_begin(when: When, input: &Input) -> anyhow::Result<When> {
+    let When::Before(_) = when else { return Ok(when) };
+    let (first, last) = range::bounds(&input.traces, &input.indexes()).context("the trace has no records")?;
+    Ok(When::At(when.at(first, last)))
 }
 
 fn worst(classes: &Classes, search: &Search, what: What, rank: u16) -> anyhow::Result<Question> {
@@ -181,7 +189,8 @@ impl Search {
     }
 
     fn moment(&self) -> Option<i64> {
-        Some(self.at?.from(self.first?))
+        let first = self.first?;
+        Some(self.at?.at(first, first))
     }
 
     /// Of what happened on a CPU while a thread was current.

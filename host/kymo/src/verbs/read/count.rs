@@ -5,12 +5,12 @@ use std::io::{self, Write};
 use std::num::NonZero;
 use std::thread;
 
-use kymo_ctf::read::{Caveat, Counts, Item, Reader, Trace};
+use kymo_ctf::read::{Caveat, Counts, Item, Trace};
+use kymo_index::TraceIndex;
 
 use super::filter::Filters;
-use super::learn::Learn;
 use super::select::{Selection, Shown};
-use super::{Choice, Shape, Totals};
+use super::{Begin, Choice, Shape, Totals};
 
 /// What was counted, and what was wrong on the way.
 pub struct Counted {
@@ -23,20 +23,22 @@ pub struct Counted {
 }
 
 /// Counts the records that are wanted.
-pub fn count(shape: Shape<'_>, filters: &mut Filters) -> Counted {
+pub fn count(shape: Shape<'_>, begin: &Begin<'_>, filters: &mut Filters) -> Counted {
     let mut counted =
         Counted { events: BTreeMap::new(), totals: Totals::default(), caveats: Vec::new(), caveat_count: 0 };
-    if shape.args.filter.is_empty() && shape.args.limit.is_none() {
+    if shape.args.filter.is_empty() && shape.args.limit.is_none() && begin.is_all() {
+        let whole = begin.indexes.whole();
         let threads = thread::available_parallelism().map_or(1, NonZero::get);
         for (index, trace) in shape.traces.iter().enumerate() {
-            counted.add(index, trace, shape.selection, trace.count(threads));
+            let known = whole.as_ref().map(|whole| of_index(trace, whole[index]));
+            counted.add(index, trace, shape.selection, known.unwrap_or_else(|| trace.count(threads)));
         }
         return counted;
     }
-    let learn = if filters.have_threads() { Learn::new(shape.traces) } else { None };
+    let learn = if filters.have_threads() { begin.learn(shape.traces) } else { None };
     let mut choice = Choice { selection: shape.selection, filters, learn, limit: shape.args.limit, shown: 0 };
     let mut counts: Vec<Vec<u64>> = shape.traces.iter().map(|trace| vec![0; trace.metadata.events.len()]).collect();
-    let mut reader = Reader::new(shape.traces);
+    let mut reader = begin.reader(shape.traces);
     while !choice.is_over() {
         let Some(mut item) = reader.next() else { break };
         let is_wanted = choice.wants(&mut item, &mut counted.totals);
@@ -50,6 +52,22 @@ pub fn count(shape: Shape<'_>, filters: &mut Filters) -> Counted {
     counted.caveats = reader.caveats().map(|(trace, caveat)| (trace, caveat.clone())).collect();
     counted.caveat_count = reader.caveat_count();
     counted
+}
+
+/// The counts that an index has of a trace without damage.
+fn of_index(trace: &Trace, index: &TraceIndex) -> Counts {
+    let mut counts = Counts { events: vec![0; trace.metadata.events.len()], ..Counts::default() };
+    for stream in &index.streams {
+        for of in &stream.events {
+            if let Some(count) = counts.events.get_mut(of.event) {
+                *count = count.saturating_add(of.records);
+            }
+        }
+        counts.lost_records = counts.lost_records.saturating_add(stream.lost[0]);
+        counts.lost_packets = counts.lost_packets.saturating_add(stream.lost[1]);
+        counts.lost_places = counts.lost_places.saturating_add(stream.lost[2]);
+    }
+    counts
 }
 
 impl Counted {

@@ -6,9 +6,11 @@ use kymo_ctf::write::{
     metadata_ctf18,
 };
 
-use super::Shape;
+use kymo_index::Indexes;
+
 use super::filter::Filters;
 use super::select::Selection;
+use super::{Begin, Shape};
 
 const I32: FieldClass = FieldClass::Number(Number::signed(32));
 const I64: FieldClass = FieldClass::Number(Number::signed(64));
@@ -175,9 +177,27 @@ fn read(traces: &[Trace], arguments: &str) -> (Vec<String>, u64) {
     let mut out = Vec::new();
     let mut filters = Filters::new(traces, &args.filter).unwrap();
     let shape = Shape { traces, selection: &selection, args: &args };
-    let totals = super::show(&mut Reader::new(traces), shape, &mut filters, None, 1, &mut out).unwrap();
+    let totals = super::show(
+        &mut Reader::new(traces),
+        shape,
+        &Begin::at_first(&Indexes::default()),
+        &mut filters,
+        None,
+        1,
+        &mut out,
+    )
+    .unwrap();
     let (mut again, mut filters) = (Vec::new(), Filters::new(traces, &args.filter).unwrap());
-    super::show(&mut Reader::new(traces), shape, &mut filters, Some(2), 1, &mut again).unwrap();
+    super::show(
+        &mut Reader::new(traces),
+        shape,
+        &Begin::at_first(&Indexes::default()),
+        &mut filters,
+        Some(2),
+        1,
+        &mut again,
+    )
+    .unwrap();
     assert!(out == again, "with threads: {}", String::from_utf8_lossy(&again));
     (String::from_utf8(out).unwrap().lines().map(str::to_owned).collect(), totals.state_records)
 }

@@ -4,6 +4,7 @@
 //! By the kernel's own names of events and fields (`sched:sched_switch`, `prev_pid`) and by LTTng's (`sched_switch`,
 //! `prev_tid`).
 
+use kymo_analyze::{Context, State};
 use kymo_ctf::read::{Fields, Item, Loss, Number, Reader, Record, Trace, Value};
 
 use super::threads::Threads;
@@ -87,6 +88,11 @@ impl Learn {
         machines.iter().any(Option::is_some).then_some(Self(machines))
     }
 
+    /// Knows what the records before have told, which are not shown.
+    pub fn begin(&mut self, state: &State) {
+        self.0.iter_mut().flatten().for_each(|machine| machine.begin(state));
+    }
+
     /// Learns from a record, and adds what is known of its thread to it.
     pub fn record<'a>(&'a mut self, record: &mut Record<'a>) {
         if let Some(machine) = self.0.get_mut(record.trace).and_then(Option::as_mut) {
@@ -114,6 +120,22 @@ impl Machine {
             machine.read_dump(trace);
         }
         is_of_use.then_some(machine)
+    }
+
+    fn begin(&mut self, state: &State) {
+        let number = |number: i32| u32::try_from(number).ok();
+        for thread in state.threads().filter(|thread| !thread.name.is_empty() || thread.process.is_some()) {
+            if let Some(tid) = number(thread.tid) {
+                self.threads.known(tid, thread.process.and_then(number), thread.name.as_str());
+            }
+        }
+        for cpu in state.cpus() {
+            match cpu.current {
+                Context::Thread(tid) => number(tid).into_iter().for_each(|tid| self.threads.runs(tid, cpu.number)),
+                Context::Idle => self.threads.runs(0, cpu.number),
+                Context::Unknown | Context::Interrupt(_) => {}
+            }
+        }
     }
 
     /// Reads up to the end of the first dump: its threads existed before it.

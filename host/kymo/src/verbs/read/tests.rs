@@ -4,9 +4,11 @@ use kymo_abi::desc::{EnumDesc, EventDesc, Field, FieldType, Scalar};
 use kymo_ctf::read::{Memory, Reader, Trace};
 use kymo_ctf::write::{ClockMeta, EventClass, PacketHead, Program, StreamClass, StreamKind, TraceMeta, metadata_ctf18};
 
-use super::Shape;
+use kymo_index::Indexes;
+
 use super::filter::Filters;
 use super::select::Selection;
+use super::{Begin, Shape};
 
 fn event(id: u16, name: &str, fields: &[(&str, FieldType)], enums: &[EnumDesc]) -> EventClass {
     let fields = fields.iter().map(|(name, ty)| Field { name: (*name).into(), ty: ty.clone() }).collect();
@@ -124,10 +126,28 @@ fn printed(arguments: &str) -> String {
     let mut out = Vec::new();
     let mut filters = Filters::new(&traces, &args.filter).unwrap();
     let shape = Shape { traces: &traces, selection: &selection, args: &args };
-    super::show(&mut Reader::new(&traces), shape, &mut filters, None, 1, &mut out).unwrap();
+    super::show(
+        &mut Reader::new(&traces),
+        shape,
+        &Begin::at_first(&Indexes::default()),
+        &mut filters,
+        None,
+        1,
+        &mut out,
+    )
+    .unwrap();
     filters.conclude();
     let (mut again, mut filters) = (Vec::new(), Filters::new(&traces, &args.filter).unwrap());
-    super::show(&mut Reader::new(&traces), shape, &mut filters, Some(2), 1, &mut again).unwrap();
+    super::show(
+        &mut Reader::new(&traces),
+        shape,
+        &Begin::at_first(&Indexes::default()),
+        &mut filters,
+        Some(2),
+        1,
+        &mut again,
+    )
+    .unwrap();
     assert!(out == again, "with threads: {}", String::from_utf8_lossy(&again));
     String::from_utf8(out).unwrap()
 }
@@ -216,7 +236,16 @@ fn filters() {
         let args = <Command as clap::Parser>::parse_from(words).args;
         let mut out = Vec::new();
         let shape = Shape { traces: &traces, selection: &selection, args: &args };
-        super::show(&mut Reader::new(&traces), shape, &mut filters, None, 1, &mut out).unwrap();
+        super::show(
+            &mut Reader::new(&traces),
+            shape,
+            &Begin::at_first(&Indexes::default()),
+            &mut filters,
+            None,
+            1,
+            &mut out,
+        )
+        .unwrap();
         filters.conclude();
         let text = String::from_utf8(out).unwrap();
         let shown = text.lines().filter(|line| !line.starts_with("---"));
@@ -259,7 +288,7 @@ fn counts_are_those_of_the_lines() {
         let mut filters = Filters::new(&traces, &args.filter).unwrap();
         let shape = Shape { traces: &traces, selection: &selection, args: &args };
         let mut out = Vec::new();
-        super::count::count(shape, &mut filters).print(false, &mut out).unwrap();
+        super::count::count(shape, &Begin::at_first(&Indexes::default()), &mut filters).print(false, &mut out).unwrap();
         let lines = printed(arguments).lines().filter(|line| !line.starts_with("---")).count();
         assert!(lines > 0, "{arguments}");
         let said = String::from_utf8(out).unwrap();

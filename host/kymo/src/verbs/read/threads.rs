@@ -63,6 +63,16 @@ impl Threads {
         self.put(tid, Some(pid), name);
     }
 
+    /// What is known of a thread, whoever told it.
+    pub fn known(&mut self, tid: u32, pid: Option<u32>, name: &str) {
+        self.put(tid, pid, name);
+    }
+
+    /// The thread `tid` runs on `cpu`.
+    pub fn runs(&mut self, tid: u32, cpu: u32) {
+        self.running.insert(cpu, tid);
+    }
+
     /// An event names a thread. A name that nothing explains may be that of another thread which got the tid since.
     pub fn named(&mut self, tid: u32, name: &str) {
         if tid == 0 || name.is_empty() {

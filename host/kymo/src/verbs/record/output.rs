@@ -68,7 +68,9 @@ fn local_time() -> String {
 
 /// Whether a file of this name belongs to a trace of kymo.
 fn is_of_a_trace(name: &str) -> bool {
-    kymo_collect::is_stream_file(name) || ["metadata", ".metadata.new", SUMMARY_FILE, ".kymo.json.new"].contains(&name)
+    let is_index = name.strip_suffix(".new").unwrap_or(name) == kymo_index::FILE_NAME;
+    let ours = ["metadata", ".metadata.new", SUMMARY_FILE, ".kymo.json.new"];
+    kymo_collect::is_stream_file(name) || is_index || ours.contains(&name)
 }
 
 /// Whether this is a snapshot of a flight recorder or a chunk of a trace, with nothing else in it.
@@ -145,6 +147,8 @@ mod tests {
         fs::write(dir.join("thesis.tex"), "").unwrap();
         assert!(message(true).contains("thesis.tex"));
         fs::remove_file(dir.join("thesis.tex")).unwrap();
+        fs::write(dir.join(".kymo-index"), "").unwrap();
+        fs::write(snapshot.join(".kymo-index.new"), "").unwrap();
         assert_eq!(message(true), "");
         assert_eq!(fs::read_dir(&dir).unwrap().count(), 0);
     }

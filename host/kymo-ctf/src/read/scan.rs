@@ -1,0 +1,72 @@
+//! One stream for itself, from its first item to its last: times and events, without a look at fields.
+
+use super::Trace;
+use super::error::Caveat;
+use super::stream::{Next, PacketMark, Stream};
+
+/// An item of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scanned {
+    /// A record.
+    Record {
+        /// Position of its type in [`super::Metadata::events`].
+        event: usize,
+        /// The full value of the clock.
+        cycles: u64,
+    },
+    /// Records that are not there.
+    Loss {
+        /// How many.
+        records: u64,
+        /// Whole packets.
+        packets: u64,
+        /// Clock: not before.
+        from_cycles: u64,
+        /// Clock: not after.
+        to_cycles: u64,
+    },
+}
+
+/// Goes through one stream.
+pub struct Scan<'t>(Stream<'t>);
+
+impl Trace {
+    /// Of the stream at position `index` of [`Trace::streams`].
+    pub fn scan(&self, index: usize) -> Scan<'_> {
+        let (name, content) = &self.streams[index];
+        Scan(Stream::new(&self.metadata, &self.layout, name, content))
+    }
+}
+
+impl Scan<'_> {
+    /// The next item.
+    #[expect(clippy::should_implement_trait, reason = "the same form as Reader")]
+    #[inline]
+    pub fn next(&mut self) -> Option<Scanned> {
+        Some(match self.0.advance() {
+            Next::Record => Scanned::Record { event: self.0.event, cycles: self.0.time },
+            Next::Lost(lost) => Scanned::Loss {
+                records: lost.records,
+                packets: lost.packets,
+                from_cycles: lost.from,
+                to_cycles: lost.to,
+            },
+            Next::End => return None,
+        })
+    }
+
+    /// The packet of the last item.
+    pub fn packet_mark(&self) -> &PacketMark {
+        self.0.packet_mark()
+    }
+
+    /// The process that the packet of the last item names.
+    pub fn vpid(&self) -> Option<u32> {
+        self.0.facts.vpid
+    }
+
+    /// What was wrong so far, and how much: more than are listed where a file has very many.
+    pub fn caveats(&self) -> (&[Caveat], u64) {
+        (&self.0.caveats, self.0.caveats.len() as u64 + self.0.caveats_beyond)
+    }
+}

@@ -1,0 +1,148 @@
+//! Places in a stream to which a reader can go without reading what is in front of them.
+
+use super::{Cursor, FORGET_BYTES, Next, Previous, Stream};
+
+/// Where a packet begins in its file, and what reading knows there of the packets before it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PacketMark {
+    /// Byte in the file.
+    pub offset: u64,
+    /// Packets before it, damaged ones counted too.
+    pub number: u64,
+    /// Position of the stream class of the packet before.
+    pub class: u32,
+    /// The clock, as of the last record before.
+    pub time: u64,
+    /// Where the content of the last good packet ended, byte in the file.
+    pub content_end: u64,
+    /// What the last good packet said; `None` where there was none.
+    pub previous: Option<PreviousPacket>,
+}
+
+/// What is compared with the next packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PreviousPacket {
+    /// Its end, cycles.
+    pub end: Option<u64>,
+    /// Its counter of lost records.
+    pub discarded: Option<u64>,
+    /// Its number, as it says.
+    pub sequence: Option<u64>,
+}
+
+/// A place in front of an item of a stream: what a reader gives next when it begins there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// The packet.
+    pub packet: PacketMark,
+    /// In front of a record in that packet; `None`: the packet is not open yet.
+    pub inside: Option<Inside>,
+}
+
+/// A place between the records of a packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Inside {
+    /// Bits from the packet's first.
+    pub bits: u64,
+    /// The clock, as of the record before.
+    pub time: u64,
+    /// Damage of times that has been said of this packet: outside of it, backwards.
+    pub said: [bool; 2],
+}
+
+impl<'t> Stream<'t> {
+    /// Goes to a place. False where the file has no such place: then the stream is of no use any more.
+    pub fn go_to_place(&mut self, place: &Place) -> bool {
+        let mark = &place.packet;
+        let fits = |at: u64| usize::try_from(at).ok().filter(|&at| at <= self.data.len());
+        let (Some(next), Some(content_end)) = (fits(mark.offset), fits(mark.content_end)) else { return false };
+        if mark.class as usize >= self.metadata.streams.len() || mark.number > mark.offset {
+            return false;
+        }
+        (self.next, self.content_end, self.class) = (next, content_end, mark.class as usize);
+        self.forgotten = next.next_multiple_of(FORGET_BYTES);
+        (self.packets_met, self.time) = (mark.number, mark.time);
+        self.previous = mark.previous.map(|previous| Previous {
+            end: previous.end,
+            discarded: previous.discarded,
+            sequence: previous.sequence,
+        });
+        place.inside.is_none_or(|inside| self.enter(&inside))
+    }
+
+    fn enter(&mut self, inside: &Inside) -> bool {
+        self.open_packet();
+        let Some(packet) = &mut self.packet else { return false };
+        [packet.said_outside, packet.said_backwards] = inside.said;
+        if inside.bits < self.cursor.at || !self.cursor.reaches(inside.bits) {
+            return false;
+        }
+        (self.cursor.at, self.time) = (inside.bits, inside.time);
+        true
+    }
+
+    /// What is known in front of the next packet.
+    pub(super) fn mark(&self) -> PacketMark {
+        PacketMark {
+            offset: self.next as u64,
+            number: self.packets_met,
+            class: self.class as u32,
+            time: self.time,
+            content_end: self.content_end as u64,
+            previous: self.previous.map(|previous| PreviousPacket {
+                end: previous.end,
+                discarded: previous.discarded,
+                sequence: previous.sequence,
+            }),
+        }
+    }
+
+    /// The packet of the current item.
+    #[inline]
+    pub fn packet_mark(&self) -> &PacketMark {
+        &self.opened
+    }
+
+    /// In front of the current item. Reads the packet again up to there.
+    pub fn place_of_current(&self) -> Place {
+        let packet = self.opened;
+        let mut again = Stream::new(self.metadata, self.layout, self.name, self.content);
+        again.go_to_place(&Place { packet, inside: None });
+        loop {
+            let place = again.place();
+            match again.advance() {
+                Next::Record if again.cursor.at < self.cursor.at && again.opened == packet => {}
+                // The first of a packet may be its loss, and then the first record.
+                Next::Lost(_) if again.cursor.at < self.cursor.at && again.opened == packet => {}
+                _ => return place,
+            }
+        }
+    }
+
+    /// In front of what [`Stream::advance`] gives next.
+    fn place(&self) -> Place {
+        match self.packet {
+            Some(packet) => Place {
+                packet: self.opened,
+                inside: Some(Inside {
+                    bits: self.cursor.at,
+                    time: self.time,
+                    said: [packet.said_outside, packet.said_backwards],
+                }),
+            },
+            None => Place { packet: self.mark(), inside: None },
+        }
+    }
+
+    /// Behind the last item.
+    pub fn end(&self) -> Place {
+        Place { packet: self.mark(), inside: None }
+    }
+}
+
+impl Cursor<'_> {
+    /// Whether so many bits from the packet's first are in it.
+    fn reaches(&self, bits: u64) -> bool {
+        self.check(bits.saturating_sub(self.at)).is_ok()
+    }
+}

@@ -1,0 +1,270 @@
+//! Building an index: streams of programs each for itself, on several threads; those of a kernel merged by time, with
+//! the state.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::thread;
+
+use kymo_analyze::compact::Put;
+use kymo_ctf::read::{Item, Passed, Range, Reader, Scanned, Start, Trace};
+
+use crate::Error;
+use crate::account::{Account, StreamCounts, put_entries};
+use crate::buckets::Buckets;
+use crate::feed::{Classes, Walker, clamp};
+use crate::file::{Piece, Writer};
+use crate::head::{StatesHead, StreamsHead};
+use crate::identity::clocks;
+use crate::states::{CpuTimes, Keeper, Spacing};
+
+/// Levels of summaries end with so few columns.
+const COLUMNS_MIN: usize = 64;
+/// The coarser levels, each a quarter of the one before.
+const FOLDS: usize = 2;
+
+/// How far a build has come; shared with who shows it, or stops it.
+#[derive(Debug, Default)]
+pub struct Progress {
+    /// Bytes of packets that were begun.
+    pub bytes: AtomicU64,
+    /// Give up.
+    pub stop: AtomicBool,
+}
+
+impl Progress {
+    /// At the begin.
+    pub const fn new() -> Progress {
+        Progress { bytes: AtomicU64::new(0), stop: AtomicBool::new(false) }
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    fn add(&self, bytes: u64) -> Result<(), Error> {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        if self.is_stopped() { Err(Error::Stopped) } else { Ok(()) }
+    }
+}
+
+/// A stream on its way.
+struct Counted {
+    account: Account,
+    damaged: u64,
+    /// Where its last packet began.
+    at: u64,
+}
+
+impl Counted {
+    fn new(trace: &Trace) -> Counted {
+        Counted { account: Account::new(trace.metadata.events.len()), damaged: 0, at: 0 }
+    }
+}
+
+/// The parts of an index as they are built.
+pub(crate) struct Builder<'b> {
+    pub traces: &'b [Trace],
+    pub classes: &'b Classes,
+    pub progress: &'b Progress,
+    pub spacing: Spacing,
+}
+
+impl Builder<'_> {
+    /// Packets, counts and states of one trace.
+    pub fn whole(&self, to: &mut Writer<'_>) -> Result<(StreamsHead, StatesHead), Error> {
+        let [trace] = self.traces else { return Err(Error::Stopped) };
+        let mut is_read: Vec<bool> = (0..trace.streams().count()).map(|stream| self.is_of_kernel(stream)).collect();
+        let mut counted: Vec<Option<Counted>> = is_read.iter().map(|_| None).collect();
+        for (of, _) in counted.iter_mut().zip(&is_read).filter(|(_, read)| **read) {
+            *of = Some(Counted::new(trace));
+        }
+        let others: Vec<usize> = (0..is_read.len()).filter(|&stream| !is_read[stream]).collect();
+        let (scanned, mut states) = thread::scope(|scope| {
+            let scanned = scope.spawn(|| self.scan(trace, &others));
+            let states = self.states(&is_read, &mut counted, to);
+            (scanned.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), states)
+        });
+        let mut was_read = true;
+        for (stream, of) in scanned? {
+            if self.concerns_state(0, &of.account) {
+                (is_read[stream], was_read) = (true, false);
+            }
+            counted[stream] = Some(of);
+        }
+        if !was_read {
+            // Streams that begin with other records, and have some of a kernel.
+            states = self.states(&is_read, &mut [], to);
+        }
+        let counted = counted.into_iter().map(|of| of.unwrap_or_else(|| Counted::new(trace))).collect();
+        Ok((streams(trace, counted, to)?, states?))
+    }
+
+    /// Packets and counts of the trace at a position.
+    pub fn part(&self, index: usize, to: &mut Writer<'_>) -> Result<StreamsHead, Error> {
+        let trace = &self.traces[index];
+        let all: Vec<usize> = (0..trace.streams().count()).collect();
+        let mut counted = self.scan(trace, &all)?;
+        counted.sort_by_key(|(stream, _)| *stream);
+        streams(trace, counted.into_iter().map(|(_, of)| of).collect(), to)
+    }
+
+    /// States of all traces together.
+    pub fn all_states(&self, to: &mut Writer<'_>) -> Result<StatesHead, Error> {
+        let streams: usize = self.traces.iter().map(|trace| trace.streams().count()).sum();
+        self.states(&vec![true; streams], &mut [], to)
+    }
+
+    /// Whether a stream begins with a record of a kernel.
+    fn is_of_kernel(&self, stream: usize) -> bool {
+        let mut scan = self.traces[0].scan(stream);
+        while let Some(item) = scan.next() {
+            if let Scanned::Record { event, .. } = item {
+                return self.classes.is_of_kernel(0, event);
+            }
+        }
+        false
+    }
+
+    /// Whether anything in a stream can move a state.
+    fn concerns_state(&self, trace: usize, account: &Account) -> bool {
+        let mut events = account.events.iter().filter(|of| of.records > 0);
+        account.has_unnamed_loss || events.any(|of| self.classes.is_of_kernel(trace, of.event))
+    }
+
+    /// Goes through streams one by one, on all CPUs.
+    fn scan(&self, trace: &Trace, streams: &[usize]) -> Result<Vec<(usize, Counted)>, Error> {
+        let workers = thread::available_parallelism().map_or(1, usize::from).min(streams.len().max(1));
+        let next = AtomicUsize::new(0);
+        let work = || {
+            let mut done = Vec::new();
+            while let Some(&stream) = streams.get(next.fetch_add(1, Ordering::Relaxed)) {
+                done.push((stream, self.scan_one(trace, stream)?));
+            }
+            Ok::<_, Error>(done)
+        };
+        thread::scope(|scope| {
+            let others: Vec<_> = (1..workers).map(|_| scope.spawn(work)).collect();
+            let mut all = work()?;
+            for other in others {
+                all.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
+            }
+            Ok(all)
+        })
+    }
+
+    fn scan_one(&self, trace: &Trace, stream: usize) -> Result<Counted, Error> {
+        let mut scan = trace.scan(stream);
+        let mut of = Counted::new(trace);
+        while let Some(item) = scan.next() {
+            let mark = scan.packet_mark();
+            if of.account.packet(mark) {
+                self.progress.add(mark.offset - of.at)?;
+                of.at = mark.offset;
+            }
+            match item {
+                Scanned::Record { event, cycles } => of.account.record(event, cycles),
+                Scanned::Loss { records, packets, from_cycles, to_cycles } => {
+                    of.account.has_unnamed_loss |= scan.vpid().is_none();
+                    of.account.loss(records, packets, (from_cycles, to_cycles));
+                }
+            }
+        }
+        of.damaged = scan.caveats().1;
+        Ok(of)
+    }
+
+    /// Goes through the streams that are read, merged by time. Counts those that have a place in `counted`.
+    fn states(
+        &self,
+        is_read: &[bool],
+        counted: &mut [Option<Counted>],
+        to: &mut Writer<'_>,
+    ) -> Result<StatesHead, Error> {
+        let starts: Vec<Start> = is_read.iter().map(|read| if *read { Start::Begin } else { Start::Skip }).collect();
+        let mut reader = Reader::between(self.traces, Range::default(), &starts).ok_or(Error::Stopped)?;
+        let mut walker = Walker::new(self.classes);
+        let mut cpus = CpuTimes(Buckets::new(0));
+        let mut keeper = Keeper::new(is_read.to_vec(), self.spacing);
+        let mut at = vec![(u64::MAX, 0); is_read.len()];
+        while let Some(passed) = reader.pass() {
+            let stream = reader.stream().unwrap_or_default();
+            let (number, offset) = reader.packet_mark().map_or((0, 0), |mark| (mark.number, mark.offset));
+            if number != at[stream].0 {
+                let bytes = offset - at[stream].1;
+                at[stream] = (number, offset);
+                keeper.note_bytes(bytes);
+                self.progress.add(bytes)?;
+            }
+            if keeper.is_due() {
+                keeper.keep(&walker, &reader, to)?;
+            }
+            if let Some(of) = counted.get_mut(stream).and_then(Option::as_mut) {
+                count(of, &mut reader, passed);
+            }
+            let time = match reader.current() {
+                Some(Item::Record(record)) => {
+                    walker.record(stream, &record, true, &mut cpus);
+                    record.ns
+                }
+                Some(Item::Loss(loss)) => {
+                    walker.loss(stream, &loss, &mut cpus);
+                    loss.to_ns
+                }
+                None => 0,
+            };
+            keeper.note(clamp(time));
+        }
+        walker.state.finish(None, &mut cpus);
+        for (stream, of) in counted.iter_mut().enumerate() {
+            of.iter_mut().for_each(|of| of.damaged = reader.caveat_count_of(stream));
+        }
+        let mut put = Put::default();
+        cpus.0.put(&mut put);
+        Ok(StatesHead { clocks: clocks(self.traces), cpus: to.piece(&put.0)?, checkpoints: keeper.checkpoints })
+    }
+}
+
+/// Counts what the reader passed last.
+#[inline]
+fn count(of: &mut Counted, reader: &mut Reader<'_>, passed: Passed) {
+    if let Some(mark) = reader.packet_mark() {
+        of.account.packet(mark);
+    }
+    match passed {
+        Passed::Record { event, cycles, .. } => of.account.record(event, cycles),
+        Passed::Loss { .. } => {
+            if let Some(Item::Loss(loss)) = reader.current() {
+                of.account.loss(loss.records, loss.packets, (loss.from_cycles, loss.to_cycles));
+            }
+        }
+    }
+}
+
+/// Writes packets and summaries of all streams of a trace.
+fn streams(trace: &Trace, counted: Vec<Counted>, to: &mut Writer<'_>) -> Result<StreamsHead, Error> {
+    let (events, count) = (trace.metadata.events.len(), counted.len());
+    let mut counts = Vec::with_capacity(count);
+    let mut all = Buckets::new(events + 2 * count);
+    for (stream, of) in counted.into_iter().enumerate() {
+        let entries = to.piece(&put_entries(&of.account.entries))?;
+        counts.push(StreamCounts::of(&of.account, of.damaged, entries));
+        all.merge(of.account.buckets, |row| match row {
+            _ if row == events => [Some(events + count + stream), None],
+            _ => [Some(row), Some(events + stream)],
+        });
+    }
+    Ok(StreamsHead { counts, levels: levels(all, to)? })
+}
+
+/// Ever coarser ones.
+fn levels(mut buckets: Buckets, to: &mut Writer<'_>) -> Result<Vec<Piece>, Error> {
+    let mut pieces = Vec::new();
+    loop {
+        let mut put = Put::default();
+        buckets.put(&mut put);
+        pieces.push(to.piece(&put.0)?);
+        if buckets.columns() <= COLUMNS_MIN {
+            return Ok(pieces);
+        }
+        (0..FOLDS).for_each(|_| buckets.fold());
+    }
+}

@@ -1,0 +1,359 @@
+//! Records of traces, as kymo-analyze takes them: classes described, times as i64, losses told. Everything that moves a
+//! state by a trace goes through [`Walker`], so that a checkpoint is the state that a reader from the start would have.
+
+use std::borrow::Cow;
+
+use kymo_analyze::compact::{Put, Take};
+use kymo_analyze::{Class, Event, Field, Head, Kind, Name, Plan, Sink, State, Vocabulary, Writer};
+use kymo_ctf::read::{FieldInfo, FieldKind, Fields, Item, Loss, Number, Reader, Record, Trace, Value};
+
+/// A class of the traces.
+struct Known {
+    plan: Option<Plan>,
+    /// Where the contexts have the kernel's number of the thread; a program's own number is no use here.
+    tid: Option<usize>,
+}
+
+/// All classes of the traces, one trace behind the other.
+pub struct Classes {
+    /// As they are described.
+    pub list: Vec<Class>,
+    /// What their names mean.
+    pub vocabulary: Vocabulary,
+    known: Vec<Known>,
+    /// By trace: its first class.
+    first: Vec<usize>,
+}
+
+impl Classes {
+    /// Of these traces.
+    pub fn new(traces: &[Trace]) -> Classes {
+        let mut classes =
+            Classes { list: Vec::new(), vocabulary: Vocabulary::new(), known: Vec::new(), first: Vec::new() };
+        for trace in traces {
+            classes.first.push(classes.list.len());
+            for (position, event) in trace.metadata.events.iter().enumerate() {
+                let fields = trace.metadata.fields(event).into_iter().filter(|field| !field.is_length);
+                let field = |field: FieldInfo<'_>| Field {
+                    name: field.name.to_owned(),
+                    kind: kind(&field.kind),
+                    position: field.position,
+                };
+                let class = Class { name: event.name.clone(), fields: fields.map(field).collect() };
+                let contexts = trace.metadata.contexts(position);
+                let tid = contexts.iter().find(|field| field.name == "tid").map(|field| field.position);
+                classes.known.push(Known { plan: classes.vocabulary.learn(&class), tid });
+                classes.list.push(class);
+            }
+        }
+        let clocks = traces.iter().flat_map(|trace| trace.metadata.clocks.iter().take(1));
+        if clocks.map(|clock| clock.uuid).collect::<std::collections::HashSet<_>>().len() > 1 {
+            classes.vocabulary.mix_clocks();
+        }
+        classes
+    }
+
+    /// What a record of a class says, where the state follows it.
+    pub fn event(&self, class: usize, payload: &Payload<'_>) -> Option<Event> {
+        self.known[class].plan.as_ref()?.decode(payload)
+    }
+
+    /// Which class a record is of.
+    pub fn of(&self, record: &Record<'_>) -> usize {
+        self.first[record.trace] + record.event_position
+    }
+
+    /// The class of an event of a trace.
+    pub fn at(&self, trace: usize, event: usize) -> Option<usize> {
+        let class = self.first.get(trace)? + event;
+        let end = self.first.get(trace + 1).copied().unwrap_or(self.list.len());
+        (class < end).then_some(class)
+    }
+
+    /// Whether records of an event of a trace can move a state.
+    pub fn is_of_kernel(&self, trace: usize, event: usize) -> bool {
+        let known = &self.known[self.first[trace] + event];
+        known.plan.is_some() || known.tid.is_some()
+    }
+}
+
+fn kind(kind: &FieldKind<'_>) -> Kind {
+    match kind {
+        FieldKind::Int { .. } | FieldKind::Enum { .. } | FieldKind::Bool => Kind::Integer,
+        FieldKind::Float { .. } => Kind::Float,
+        FieldKind::Text => Kind::Text,
+        _ => Kind::Other,
+    }
+}
+
+/// The payload of a record.
+pub struct Payload<'a>(pub Fields<'a>);
+
+impl kymo_analyze::Record for Payload<'_> {
+    #[inline]
+    fn integer(&self, position: usize) -> Option<i128> {
+        match self.0.at(position)? {
+            Value::Int(Number::Unsigned(value), _) | Value::Enum(Number::Unsigned(value), _) => Some(value.into()),
+            Value::Int(Number::Signed(value), _) | Value::Enum(Number::Signed(value), _) => Some(value.into()),
+            Value::Bool(value) => Some(value.into()),
+            _ => None,
+        }
+    }
+
+    fn float(&self, position: usize) -> Option<f64> {
+        match self.0.at(position)? {
+            Value::F32(value) => Some(value.into()),
+            Value::F64(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    fn text(&self, position: usize) -> Option<Cow<'_, str>> {
+        match self.0.at(position)? {
+            Value::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+}
+
+/// One record on its way to the findings.
+pub struct Seen<'r, 'a> {
+    /// As the reader has it.
+    pub record: &'r Record<'a>,
+    /// Position of its class.
+    pub class: usize,
+    /// Where and when.
+    pub head: Head,
+    /// It is asked for.
+    pub is_selected: bool,
+}
+
+impl Seen<'_, '_> {
+    /// Who wrote it: what it says itself, and for records of a kernel the thread that runs on its CPU.
+    pub fn writer(&self, state: &State) -> Writer {
+        let record = self.record;
+        let own = |number: Option<u32>| number.and_then(|number| i32::try_from(number).ok());
+        if self.head.tid.is_none() && (record.vpid.is_some() || record.vtid.is_some()) {
+            let name = Name::new(record.procname);
+            return Writer { process: own(record.vpid), tid: own(record.vtid), name, cpu: record.cpu };
+        }
+        let running = record.cpu.and_then(|cpu| state.cpu(cpu)).and_then(|cpu| cpu.thread());
+        let tid = self.head.tid.or(running);
+        let thread = tid.and_then(|tid| state.thread(tid));
+        let name = if tid == Some(0) { Name::new("swapper") } else { thread.map(|t| t.name).unwrap_or_default() };
+        Writer { process: thread.and_then(|thread| thread.process), tid, name, cpu: record.cpu }
+    }
+}
+
+/// Who takes records beside spans.
+pub trait Visit: Sink {
+    /// A record, before the state moves by it.
+    fn record(&mut self, _seen: &Seen<'_, '_>, _state: &State) {}
+}
+
+impl Visit for () {}
+
+/// Which records are asked for, among all that move the state.
+pub trait Choose {
+    /// Whether a record is asked for. Gets all of them, in the order of time, and leaves them as they are.
+    fn selects<'a>(&'a mut self, _record: &mut Record<'a>) -> bool {
+        true
+    }
+
+    /// Records are missing.
+    fn lost(&mut self, _loss: &Loss<'_>) {}
+}
+
+/// All of them.
+impl Choose for () {}
+
+/// What there was beside records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Records.
+    pub records: u64,
+    /// Those that are asked for.
+    pub selected: u64,
+    /// Time of the first and of the last of these, ns.
+    pub selected_span: Option<(i64, i64)>,
+    /// Lost records, and places where they were lost.
+    pub lost: (u64, u64),
+    /// Time of the first record and of the last, ns.
+    pub span: Option<(i64, i64)>,
+}
+
+/// Goes through all records in the order of time.
+pub fn walk(reader: &mut Reader<'_>, classes: &Classes, visit: &mut impl Visit) -> (State, Totals) {
+    let mut walker = Walker::new(classes);
+    walker.go(reader, &mut (), visit);
+    walker.state.finish(None, visit);
+    (walker.state, walker.totals)
+}
+
+/// A state on its way through the records of traces.
+pub struct Walker<'c> {
+    /// As of the last item.
+    pub state: State,
+    /// Of what was passed.
+    pub totals: Totals,
+    classes: &'c Classes,
+    /// By stream: which have had records of a kernel.
+    streams: Vec<Origin>,
+    /// Losses that begin before this have been told of already.
+    losses_from: i64,
+}
+
+/// Whose records a stream has: a loss in one that is not of a kernel does not touch its state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Origin {
+    #[default]
+    Unknown,
+    Kernel,
+    Other,
+}
+
+impl<'c> Walker<'c> {
+    /// In front of the first record.
+    pub fn new(classes: &'c Classes) -> Walker<'c> {
+        Walker {
+            state: State::new(&classes.vocabulary),
+            totals: Totals::default(),
+            classes,
+            streams: Vec::new(),
+            losses_from: i64::MIN,
+        }
+    }
+
+    /// Goes on with records from `from` on: totals begin anew, and losses that touch `from` are counted, but the state
+    /// has them.
+    pub fn begin_range(&mut self, from: i64) {
+        (self.totals, self.losses_from) = (Totals::default(), from);
+    }
+
+    /// Takes all that the reader has.
+    pub fn go(&mut self, reader: &mut Reader<'_>, choose: &mut impl Choose, visit: &mut impl Visit) {
+        while reader.pass().is_some() {
+            self.step(reader, choose, visit);
+        }
+    }
+
+    /// Takes what the reader passed last.
+    #[inline]
+    pub fn step(&mut self, reader: &mut Reader<'_>, choose: &mut impl Choose, visit: &mut impl Visit) {
+        let stream = reader.stream().unwrap_or_default();
+        match reader.current() {
+            Some(Item::Record(mut record)) => {
+                let is_selected = choose.selects(&mut record);
+                self.record(stream, &record, is_selected, visit);
+            }
+            Some(Item::Loss(loss)) => {
+                choose.lost(&loss);
+                self.loss(stream, &loss, visit);
+            }
+            None => {}
+        }
+    }
+
+    #[inline]
+    pub(crate) fn record(&mut self, stream: usize, record: &Record<'_>, is_selected: bool, visit: &mut impl Visit) {
+        let class = self.classes.of(record);
+        let known = &self.classes.known[class];
+        let is_dump = known.plan.is_some_and(|plan| plan.is_dump());
+        let tid = known.tid.filter(|_| !is_dump).and_then(|position| context_tid(record, position));
+        let head = Head { time: clamp(record.ns), cpu: record.cpu, tid };
+        self.totals.note(head.time, is_selected);
+        let payload = Payload(record.payload);
+        let event: Option<Event> = known.plan.as_ref().and_then(|plan| plan.decode(&payload));
+        let of_kernel = known.plan.is_some() || known.tid.is_some();
+        self.note(stream, of_kernel);
+        visit.record(&Seen { record, class, head, is_selected }, &self.state);
+        match event {
+            Some(event) => self.state.apply(&head, &event, visit),
+            None if tid.is_some() && !record.stream.starts_with(STATE_STREAM) => self.state.pass(&head, visit),
+            None => {}
+        }
+    }
+
+    pub(crate) fn loss(&mut self, stream: usize, loss: &Loss<'_>, visit: &mut impl Visit) {
+        self.totals.lost = (self.totals.lost.0.saturating_add(loss.records), self.totals.lost.1 + 1);
+        let is_of_kernel = match self.streams.get(stream).copied().unwrap_or_default() {
+            Origin::Kernel => true,
+            Origin::Other => false,
+            // Those that have had no record yet may be.
+            Origin::Unknown => loss.vpid.is_none(),
+        };
+        if is_of_kernel && clamp(loss.from_ns) >= self.losses_from {
+            self.state.lost(loss.cpu, clamp(loss.from_ns), clamp(loss.to_ns), visit);
+        }
+    }
+
+    #[inline]
+    fn note(&mut self, stream: usize, of_kernel: bool) {
+        if self.streams.len() <= stream {
+            self.streams.resize(stream + 1, Origin::Unknown);
+        }
+        match (&mut self.streams[stream], of_kernel) {
+            (Origin::Kernel, _) | (Origin::Other, false) => {}
+            (origin, true) => *origin = Origin::Kernel,
+            (origin, false) => *origin = Origin::Other,
+        }
+    }
+
+    /// What a reader needs to go on from here, but for its place.
+    pub(crate) fn encode(&self, put: &mut Put) {
+        put.number(self.streams.len() as u64);
+        self.streams.iter().for_each(|origin| put.byte(*origin as u8));
+        put.0.extend(self.state.encode());
+    }
+
+    /// The same again.
+    pub(crate) fn decode(mut take: Take<'_>, classes: &'c Classes) -> Option<Walker<'c>> {
+        let mut walker = Walker::new(classes);
+        for _ in 0..take.count()? {
+            walker.streams.push(match take.byte()? {
+                0 => Origin::Unknown,
+                1 => Origin::Kernel,
+                2 => Origin::Other,
+                _ => return None,
+            });
+        }
+        walker.state = State::decode(take.0, &classes.vocabulary)?;
+        Some(walker)
+    }
+}
+
+/// Beginning of the name of the stream that holds the state dump: its records tell of threads, they are not written by
+/// them.
+const STATE_STREAM: &str = "state_";
+
+fn context_tid(record: &Record<'_>, position: usize) -> Option<i32> {
+    match record.common_context.at(position)? {
+        Value::Int(number, _) => i32::try_from(i128::from(number)).ok(),
+        _ => None,
+    }
+}
+
+impl Totals {
+    fn note(&mut self, time: i64, is_selected: bool) {
+        let wider = |span: Option<(i64, i64)>| {
+            Some(span.map_or((time, time), |(first, last)| (first.min(time), last.max(time))))
+        };
+        self.records += 1;
+        self.span = wider(self.span);
+        if is_selected {
+            self.selected += 1;
+            self.selected_span = wider(self.selected_span);
+        }
+    }
+
+    /// Seconds from the first record to the last.
+    pub fn seconds(&self) -> f64 {
+        self.span.map_or(0.0, |(first, last)| last.abs_diff(first) as f64 / 1e9)
+    }
+}
+
+/// Times beyond 1678 to 2262 are taken as the end of that.
+pub(crate) fn clamp(ns: i128) -> i64 {
+    ns.clamp(i64::MIN.into(), i64::MAX.into()) as i64
+}

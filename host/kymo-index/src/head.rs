@@ -1,0 +1,79 @@
+//! What an index says at once: what it is of, what each stream has, and where the rest is.
+
+use kymo_analyze::STATE_VERSION;
+use kymo_analyze::compact::{Put, Take};
+
+use crate::account::StreamCounts;
+use crate::file::Piece;
+use crate::identity::TraceIdentity;
+use crate::states::{Checkpoint, put_checkpoints, take_checkpoints};
+
+/// The head of the file.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Head {
+    /// The traces that it is of: one, or the parts of one that was cut.
+    pub traces: Vec<TraceIdentity>,
+    /// Where it is of one trace.
+    pub streams: Option<StreamsHead>,
+    pub states: Option<StatesHead>,
+}
+
+/// Packets and counts.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct StreamsHead {
+    /// By stream file.
+    pub counts: Vec<StreamCounts>,
+    /// Summaries over time, the finest first.
+    pub levels: Vec<Piece>,
+}
+
+/// Checkpoints.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct StatesHead {
+    /// [`crate::identity::clocks`]: their times are ns of these.
+    pub clocks: u64,
+    pub checkpoints: Vec<Checkpoint>,
+    pub cpus: Piece,
+}
+
+impl Head {
+    pub fn encode(&self) -> Vec<u8> {
+        let mut put = Put::default();
+        put.number(STATE_VERSION.into());
+        put.number(self.traces.len() as u64);
+        self.traces.iter().for_each(|trace| trace.put(&mut put));
+        put.option(self.streams.as_ref(), |put, streams| {
+            put.number(streams.counts.len() as u64);
+            streams.counts.iter().for_each(|counts| counts.put(put));
+            put.number(streams.levels.len() as u64);
+            streams.levels.iter().for_each(|level| level.put(put));
+        });
+        put.option(self.states.as_ref(), |put, states| {
+            put.number(states.clocks);
+            put_checkpoints(put, &states.checkpoints);
+            states.cpus.put(put);
+        });
+        put.0
+    }
+
+    pub fn decode(bytes: &[u8]) -> Option<Head> {
+        let mut take = Take(bytes);
+        let is_same = take.small() == Some(STATE_VERSION);
+        let count = take.count()?;
+        let traces = (0..count).map(|_| TraceIdentity::take(&mut take)).collect::<Option<_>>()?;
+        let streams = take.option(|take| {
+            let count = take.count()?;
+            let counts = (0..count).map(|_| StreamCounts::take(take)).collect::<Option<_>>()?;
+            let count = take.count()?;
+            let levels = (0..count).map(|_| Piece::take(take)).collect::<Option<_>>()?;
+            Some(StreamsHead { counts, levels })
+        })?;
+        let states = take.option(|take| {
+            let clocks = take.number()?;
+            let checkpoints = take_checkpoints(take)?;
+            Some(StatesHead { clocks, checkpoints, cpus: Piece::take(take)? })
+        })?;
+        // Counts hold whatever a state does by a record.
+        take.is_empty().then_some(Head { traces, streams, states: states.filter(|_| is_same) })
+    }
+}

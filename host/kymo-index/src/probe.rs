@@ -1,0 +1,32 @@
+//! Entry points for fuzzing and for the tests that mutate indexes: bytes in, nothing out but the promise to return.
+
+use kymo_ctf::read::Trace;
+
+use crate::account::take_entries;
+use crate::buckets::Buckets;
+use crate::feed::Classes;
+use crate::head::Head;
+use crate::states;
+
+/// Takes bytes for each piece of an index, beside the first byte, which chooses; whether they were one.
+pub fn piece(bytes: &[u8]) -> bool {
+    let Some((&kind, rest)) = bytes.split_first() else { return false };
+    match kind % 3 {
+        0 => Head::decode(rest).is_some(),
+        1 => take_entries(rest).is_some(),
+        _ => Buckets::take(&mut kymo_analyze::compact::Take(rest)).is_some(),
+    }
+}
+
+/// Takes bytes for a checkpoint of a trace, and reads on from there to the end; whether they were one.
+pub fn checkpoint(bytes: &[u8], traces: &[Trace]) -> bool {
+    let classes = Classes::new(traces);
+    let streams = traces.iter().map(|trace| trace.streams().count()).sum();
+    let Some((starts, mut walker)) = states::decode(bytes, streams, &classes) else { return false };
+    let reader = kymo_ctf::read::Reader::between(traces, kymo_ctf::read::Range::default(), &starts);
+    if let Some(mut reader) = reader {
+        walker.go(&mut reader, &mut (), &mut ());
+        walker.state.finish(None, &mut ());
+    }
+    true
+}

@@ -1,0 +1,258 @@
+//! Traces of a machine that there is not: threads that wake each other on a few CPUs, interrupts, softirqs, system
+//! calls, and a program's own records. One seed is one trace.
+
+#![allow(dead_code, reason = "each user needs its part")]
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use kymo_ctf::write::{
+    ClockMeta, EventClass, Field, FieldClass, Number, PacketHead, Program, StreamClass, StreamKind, TraceMeta,
+    metadata_ctf18,
+};
+
+const I32: FieldClass = FieldClass::Number(Number::signed(32));
+const I64: FieldClass = FieldClass::Number(Number::signed(64));
+const U32: FieldClass = FieldClass::Number(Number::unsigned(32));
+const COMM: FieldClass = FieldClass::Chars { count: 16 };
+const UUID: [u8; 16] = [7; 16];
+
+/// What is made.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Random numbers begin with it.
+    pub seed: u64,
+    /// Streams of a kernel.
+    pub cpus: u32,
+    /// Threads of all CPUs.
+    pub threads: u32,
+    /// Records of each CPU.
+    pub records: u64,
+    /// Records of a packet.
+    pub packet: u64,
+    /// Of so many packets one tells of a loss; 0: none does.
+    pub lossy: u64,
+    /// Records of a program, on CPU 0.
+    pub user: u64,
+    /// First time of a record, cycles.
+    pub begin: u64,
+}
+
+impl Default for Plan {
+    fn default() -> Plan {
+        Plan { seed: 1, cpus: 2, threads: 20, records: 2000, packet: 100, lossy: 0, user: 300, begin: 1_000_000 }
+    }
+}
+
+/// Random numbers.
+pub struct Random(pub u64);
+
+impl Random {
+    /// The next one.
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+
+    /// Below `end`.
+    pub fn below(&mut self, end: u64) -> u64 {
+        self.next() % end.max(1)
+    }
+}
+
+fn event(id: u16, name: &str, fields: &[(&str, FieldClass)]) -> EventClass {
+    let fields = fields.iter().map(|(name, class)| Field { name: (*name).into(), class: class.clone() }).collect();
+    EventClass { id, name: name.into(), file: String::new(), line: 0, fields }
+}
+
+fn metadata() -> String {
+    let switch = [
+        ("prev_tid", I32),
+        ("prev_prio", I32),
+        ("prev_state", I64),
+        ("next_comm", COMM),
+        ("next_tid", I32),
+        ("next_prio", I32),
+    ];
+    let kernel = vec![
+        event(1, "sched_switch", &switch),
+        event(2, "sched_waking", &[("comm", COMM), ("tid", I32), ("prio", I32), ("target_cpu", I32)]),
+        event(3, "irq_handler_entry", &[("irq", I32)]),
+        event(4, "irq_handler_exit", &[("irq", I32)]),
+        event(5, "irq_softirq_raise", &[("vec", U32)]),
+        event(6, "irq_softirq_entry", &[("vec", U32)]),
+        event(7, "irq_softirq_exit", &[("vec", U32)]),
+        event(8, "syscall_entry_futex", &[("uaddr", I64), ("op", I64)]),
+        event(9, "syscall_exit_futex", &[("ret", I64)]),
+        event(10, "other_event", &[("x", I32)]),
+    ];
+    let class = |kind, events| StreamClass { kind, contexts: Vec::new(), events };
+    let clock = ClockMeta {
+        name: "tsc".into(),
+        uuid: [2; 16],
+        description: String::new(),
+        frequency_hz: 1_700_000_000,
+        offset_s: 1_700_000_000,
+        offset_cycles: 12_345,
+        precision_cycles: 0,
+    };
+    let user = vec![event(1, "motor:step", &[("axis", I32)])];
+    let streams = vec![class(StreamKind::User, user), class(StreamKind::Kernel, kernel)];
+    metadata_ctf18(&TraceMeta { uuid: UUID, env: vec![], clock, streams })
+}
+
+/// One stream file.
+struct Stream {
+    to: BufWriter<File>,
+    head: PacketHead,
+    content: Vec<u8>,
+    count: u64,
+}
+
+impl Stream {
+    fn create(path: &Path, cpu: u32, program: Option<Program>) -> io::Result<Stream> {
+        let head = PacketHead {
+            uuid: UUID,
+            stream_instance: cpu.into(),
+            begin: 0,
+            end: 0,
+            content_bytes: 0,
+            seq: 0,
+            discarded: 0,
+            cpu,
+            program,
+        };
+        Ok(Stream { to: BufWriter::with_capacity(1 << 20, File::create(path)?), head, content: Vec::new(), count: 0 })
+    }
+
+    fn record(&mut self, time: u64, id: u64, parts: &[&[u8]]) {
+        if self.count == 0 {
+            self.head.begin = time;
+        }
+        self.head.end = time;
+        self.count += 1;
+        self.content.extend_from_slice(&(id | time << 16).to_le_bytes());
+        parts.iter().for_each(|part| self.content.extend_from_slice(part));
+    }
+
+    fn end_packet(&mut self) -> io::Result<()> {
+        self.head.content_bytes = self.content.len() as u64;
+        self.to.write_all(&self.head.encode())?;
+        self.to.write_all(&self.content)?;
+        self.content.clear();
+        self.head.seq += 1;
+        self.count = 0;
+        Ok(())
+    }
+}
+
+/// A CPU and who runs there.
+struct Cpu {
+    stream: Stream,
+    time: u64,
+    current: i32,
+    /// What comes next, of a round of records.
+    step: u64,
+}
+
+fn comm(tid: i32) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    let name = format!("thread-{tid}");
+    bytes[..name.len().min(15)].copy_from_slice(&name.as_bytes()[..name.len().min(15)]);
+    bytes
+}
+
+impl Cpu {
+    fn record(&mut self, id: u64, parts: &[&[u8]]) {
+        let tid = self.current.to_le_bytes();
+        let mut all: Vec<&[u8]> = vec![&tid, &[0, 0]];
+        all.extend(parts);
+        self.stream.record(self.time, id, &all);
+    }
+
+    /// The next record of a round: a call, an interrupt that wakes a thread, the switch to it.
+    fn step(&mut self, number: u32, plan: &Plan, random: &mut Random) {
+        self.time += 1 + random.below(3000);
+        let (irq, vec) = ((random.below(3) as i32).to_le_bytes(), (random.below(3) as u32).to_le_bytes());
+        let chosen =
+            1 + number as i32 + plan.cpus as i32 * random.below((plan.threads / plan.cpus).max(1).into()) as i32;
+        let prio = 20i32.to_le_bytes();
+        self.step += 1;
+        match (self.step + random.below(8) / 7) % 10 {
+            0 => self.record(8, &[&0xF00u64.to_le_bytes(), &(random.below(2)).to_le_bytes()]),
+            1 => self.record(3, &[&irq]),
+            2 => self.record(5, &[&vec]),
+            3 => self.record(4, &[&irq]),
+            4 => self.record(6, &[&vec]),
+            5 => self.record(2, &[&comm(chosen), &chosen.to_le_bytes(), &prio, &number.to_le_bytes()]),
+            6 => self.record(7, &[&vec]),
+            7 | 8 => {
+                let state = [0i64, 1, 2, 256][random.below(4) as usize].to_le_bytes();
+                let next = if random.below(4) == 0 { 0 } else { chosen };
+                let name = comm(next);
+                let before = self.current.to_le_bytes();
+                self.record(1, &[&before, &prio, &state, &name, &next.to_le_bytes(), &prio]);
+                self.current = next;
+            }
+            _ if random.below(3) == 0 => self.record(10, &[&irq]),
+            _ => self.record(9, &[&0i64.to_le_bytes()]),
+        }
+    }
+}
+
+/// Writes a trace into a directory that exists.
+pub fn write(dir: &Path, plan: &Plan) -> io::Result<()> {
+    std::fs::write(dir.join("metadata"), metadata())?;
+    let mut random = Random(plan.seed);
+    for number in 0..plan.cpus {
+        let stream = Stream::create(&dir.join(format!("kernel_{number}_0")), number, None)?;
+        let mut cpu = Cpu { stream, time: plan.begin, current: 0, step: 0 };
+        for record in 1..=plan.records {
+            cpu.step(number, plan, &mut random);
+            if record % plan.packet == 0 || record == plan.records {
+                if plan.lossy > 0 && random.below(plan.lossy) == 0 {
+                    cpu.stream.head.discarded += 1 + random.below(5);
+                }
+                cpu.stream.end_packet()?;
+            }
+        }
+        cpu.stream.to.flush()?;
+    }
+    write_user(dir, plan, &mut random)
+}
+
+fn write_user(dir: &Path, plan: &Plan, random: &mut Random) -> io::Result<()> {
+    let program = Program { vpid: 10, lane: 0, procname: *b"program\0\0\0\0\0\0\0\0\0" };
+    let mut stream = Stream::create(&dir.join("user_0_0"), 0, Some(program))?;
+    let mut time = plan.begin;
+    for record in 1..=plan.user {
+        time += 1 + random.below(10_000);
+        stream.record(time, 1, &[&12u32.to_le_bytes(), &(record as i32).to_le_bytes()]);
+        if record % plan.packet == 0 || record == plan.user {
+            stream.end_packet()?;
+        }
+    }
+    stream.to.flush()
+}
+
+/// Changes single bytes of the streams, so that some packets are damaged.
+pub fn damage(dir: &Path, random: &mut Random, changes: u64) -> io::Result<()> {
+    let mut files: Vec<_> = std::fs::read_dir(dir)?.flatten().map(|entry| entry.path()).collect();
+    files.retain(|path| path.file_name().is_some_and(|name| !name.to_string_lossy().starts_with(['.', 'm'])));
+    files.sort();
+    for _ in 0..changes {
+        let path = &files[random.below(files.len() as u64) as usize];
+        let mut bytes = std::fs::read(path)?;
+        let at = random.below(bytes.len() as u64) as usize;
+        bytes[at] = random.next() as u8;
+        if random.below(8) == 0 {
+            bytes.truncate(at.max(1));
+        }
+        std::fs::write(path, bytes)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,142 @@
+//! `kymo index`: builds the index of a trace, and says what is in it.
+
+mod show;
+
+use std::io::{IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use kymo_index::{Built, Error, How, Indexes, Progress, build};
+
+use super::analyze::feed::Input;
+use super::analyze::show::Times;
+
+/// Build the index of a trace: then any moment of it opens at once
+///
+/// With an index, read --from, read --count, stats, state, latency --from and critical --from do not read what is in
+/// front of what they are asked for. Without one, or with one that is of an older trace, they say the same, later. It
+/// lies in the trace's directory as .kymo-index, or in $XDG_CACHE_HOME/kymo (~/.cache/kymo) where that cannot be
+/// written. The chunks of a session that was cut have one each.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:\n  kymo index t             build it, or say that it holds\n  \
+    kymo index t --check     look through it without building\n  \
+    kymo state t --at +1.5s  a moment of the trace\n\n\
+    Exit status: 0 the index holds, 1 --check found none that holds, 2 it could not be built.")]
+pub struct Args {
+    /// The trace: its directory, or that of a session that was cut into chunks
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+    /// Build nothing: say whether there is an index that holds, and is whole
+    #[arg(long, conflicts_with_all = ["rebuild", "no_write"])]
+    check: bool,
+    /// Also where there is one that holds
+    #[arg(long)]
+    rebuild: bool,
+    /// Write nothing into the trace's directory, but into the cache
+    #[arg(long)]
+    no_write: bool,
+    /// One JSON document
+    #[arg(long)]
+    json: bool,
+    /// Times of day in UTC; otherwise in the local time zone
+    #[arg(long)]
+    utc: bool,
+}
+
+/// Shared with the signal handler.
+static PROGRESS: Progress = Progress::new();
+/// Between two lines of progress.
+const STEP: Duration = Duration::from_millis(200);
+
+/// Runs the verb.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let input = Input::open(std::slice::from_ref(&args.dir))?;
+    if args.check {
+        return check(&input, &args);
+    }
+    let begin = Instant::now();
+    let how = How { anew: args.rebuild, in_cache: args.no_write, ..How::default() };
+    stop_on_signals();
+    let built = match with_progress(&input, how) {
+        Ok(built) => built,
+        Err(Error::Stopped) => {
+            eprintln!("kymo: {}", Error::Stopped);
+            return Ok(ExitCode::from(130));
+        }
+        Err(error) => return Err(error.into()),
+    };
+    if let Some(why) = &built.stale {
+        eprintln!("kymo: the index that was there is replaced: {why}");
+    }
+    let indexes = Indexes::open(&input.named, &input.traces);
+    let found = show::Found { input: &input, indexes: &indexes, built: &built, seconds: begin.elapsed().as_secs_f64() };
+    print(&found, &args)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print(found: &show::Found<'_>, args: &Args) -> anyhow::Result<()> {
+    let text = match args.json {
+        true => show::document(found) + "\n",
+        false => show::report(found, &Times::new(&found.input.traces, args.utc)),
+    };
+    std::io::stdout().lock().write_all(text.as_bytes()).context("cannot write to standard output")
+}
+
+/// Looks through all of it.
+fn check(input: &Input, args: &Args) -> anyhow::Result<ExitCode> {
+    let indexes = Indexes::open(&input.named, &input.traces);
+    for (path, why) in &indexes.stale {
+        eprintln!("kymo: {} does not hold: {why}", path.display());
+    }
+    match indexes.check(&input.traces) {
+        Ok((path, bytes)) => {
+            let built = Built { path, bytes, is_new: false, stale: None };
+            print(&show::Found { input, indexes: &indexes, built: &built, seconds: 0.0 }, args)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(why) => {
+            eprintln!("kymo: {}: {why}; kymo index {} builds one", args.dir.display(), args.dir.display());
+            Ok(ExitCode::from(1))
+        }
+    }
+}
+
+/// Builds, and shows on a terminal how far it is.
+fn with_progress(input: &Input, how: How) -> Result<Built, Error> {
+    let total: usize = input.traces.iter().flat_map(|trace| trace.streams()).map(|(_, bytes)| bytes).sum();
+    let wait = |path: &Path| eprintln!("kymo: another process builds {}; waiting for it", path.display());
+    if !std::io::stderr().is_terminal() {
+        return build(&input.named[0], &input.traces, how, &PROGRESS, &wait);
+    }
+    let (done, is_done) = channel::<()>();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            while is_done.recv_timeout(STEP) == Err(RecvTimeoutError::Timeout) {
+                let bytes = PROGRESS.bytes.load(Ordering::Relaxed);
+                let share = bytes as f64 / total.max(1) as f64 * 100.0;
+                eprint!("\r\x1b[Kkymo: index: {share:.0} % of {:.1} MiB", total as f64 / (1 << 20) as f64);
+            }
+            eprint!("\r\x1b[K");
+        });
+        let built = build(&input.named[0], &input.traces, how, &PROGRESS, &wait);
+        drop(done);
+        built
+    })
+}
+
+/// Ctrl-C and the like let the builder remove what it has begun.
+fn stop_on_signals() {
+    extern "C" fn stop(_: libc::c_int) {
+        PROGRESS.stop.store(true, Ordering::Relaxed);
+    }
+    let handler = stop as extern "C" fn(libc::c_int) as libc::sighandler_t;
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        // SAFETY: the handler only stores to an atomic, which a signal handler may.
+        unsafe { libc::signal(signal, handler) };
+    }
+}
