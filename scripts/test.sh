@@ -39,9 +39,10 @@ suite() {
 
 suite 'spec and code together' scripts/tidy.sh
 suite 'record path' emit/tests/run.sh
+suite 'POSIX Trace' emit/posix/tests/run.sh
 suite 'model of the ring' spec/models/run.sh
 suite 'host crates' "$CARGO" test -q --release --no-fail-fast -p kymo-abi -p kymo-analyze -p kymo-ctf -p kymo-export -p kymo-filter -p kymo-ftrace \
-	-p kymo-index -p kymo-lab -p kymo-state -p kymo-symbols -p kymo-tracefs -p kymo-collect -p kymo
+	-p kymo-index -p kymo-lab -p kymo-posix -p kymo-state -p kymo-symbols -p kymo-tracefs -p kymo-collect -p kymo
 suite 'whole pipe' "$CARGO" test --release --no-fail-fast -p kymo-tests -- --nocapture
 suite 'virtual machines' lab/vmparts/test.sh
 suite 'preload helpers' tests/preload/run.sh

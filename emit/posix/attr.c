@@ -82,7 +82,7 @@ KYMOP_EXPORT int posix_trace_attr_getname(const trace_attr_t *attr, char *name)
 	return 0;
 }
 
-/* At most TRACE_NAME_MAX - 1 characters are kept: a buffer of either reading of the page holds them. */
+/* TRACE_NAME_MAX - 1 characters at most: a buffer of either reading of the page holds them. */
 KYMOP_EXPORT int posix_trace_attr_setname(trace_attr_t *attr, const char *name)
 {
 	size_t length = 0;

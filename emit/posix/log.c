@@ -37,8 +37,12 @@ struct kymop_log {
 };
 
 /* Where things stand in a file: head, two copies of names and of the end by turns, blocks. */
-enum { HEAD_AT = 0, NAMES_AT = AREA_BYTES, END_AT = NAMES_AT + 2 * NAMES_BYTES,
-       BLOCKS_AT = END_AT + 2 * AREA_BYTES };
+enum place {
+	HEAD_AT = 0,
+	NAMES_AT = AREA_BYTES,
+	END_AT = NAMES_AT + 2 * NAMES_BYTES,
+	BLOCKS_AT = END_AT + 2 * AREA_BYTES,
+};
 
 static void chunk_begin(struct kymop_log *log, struct kymop_chunk *chunk, uint32_t type,
 			uint64_t sequence)

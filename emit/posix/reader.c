@@ -22,7 +22,7 @@ static uint64_t extend(uint64_t watermark, uint64_t word)
 	return watermark - ((watermark - (word >> 16)) & KYMOP_STAMP_MASK);
 }
 
-/* What is published now. The time is taken before: what comes later may depend on what is missed. */
+/* What is published now. The time is taken before: later ones may depend on what is missed. */
 static void look(struct kymop_stream *stream, const struct kymop_shared *shared)
 {
 	stream->watermark = kymop_clock_ordered(shared->clock);
@@ -139,7 +139,8 @@ static bool is_void(const struct kymop_stream *stream, const struct kymop_read *
 {
 	if (read->stamp < stream->floor)
 		return true;
-	return (uint16_t)read->record.word >= KYMOP_USER_FIRST && read->stamp > stream->gap_from && read->stamp < stream->gap_to;
+	return (uint16_t)read->record.word >= KYMOP_USER_FIRST &&
+	       read->stamp > stream->gap_from && read->stamp < stream->gap_to;
 }
 
 /* Something that no lane has: its time is borrowed. */
@@ -151,8 +152,8 @@ static void make(struct kymop_read *read, uint16_t id, uint64_t stamp)
 }
 
 /* Overflow with the time of the first record lost, resume with that of the first one behind. */
-static bool report_loss(struct kymop_stream *stream, struct kymop_shared *shared, uint64_t next_stamp,
-			struct kymop_read *read)
+static bool report_loss(struct kymop_stream *stream, struct kymop_shared *shared,
+			uint64_t next_stamp, struct kymop_read *read)
 {
 	bool is_resume = stream->is_resume_due;
 	uint64_t lost;
@@ -264,7 +265,7 @@ void kymop_reader_clear(struct kymop_stream *stream)
 }
 #endif
 
-/* kymop_report: what the caller sees of a record. Times are those of CLOCK_REALTIME, and do not go back. */
+/* kymop_report: what the caller sees of a record. Times are of the day, and do not go back. */
 void kymop_report(struct kymop_stream *stream, const struct kymop_read *read, size_t bytes,
 		  struct posix_trace_event_info *event)
 {

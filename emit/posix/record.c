@@ -160,7 +160,8 @@ KYMOP_EXPORT void posix_trace_event(trace_event_id_t event, const void *restrict
 
 	if (KYMO__LIKELY(idle == KYMOP_ALL_IDLE))
 		return;
-	write_each(~idle & KYMOP_ALL_IDLE, event, data, bytes, (uint64_t)(uintptr_t)__builtin_return_address(0));
+	write_each(~idle & KYMOP_ALL_IDLE, event, data, bytes,
+		   (uint64_t)(uintptr_t)__builtin_return_address(0));
 }
 
 KYMOP_EXPORT int posix_trace_eventid_open(const char *restrict name,

@@ -15,6 +15,7 @@
 #include "linux.h"
 
 #define FRACTION 40
+#define NEAR_NS 2000000u
 __extension__ typedef __int128 wide;
 
 /* The first pair of this process: what a new stream knows of the frequency. */
@@ -107,6 +108,13 @@ static uint64_t rate(uint64_t ns, uint64_t stamps)
 	return (uint64_t)(((wide)ns << FRACTION) / stamps);
 }
 
+static uint64_t ns_between(const struct kymop_base *base, uint64_t stamp)
+{
+	int64_t delta = (int64_t)(stamp - base->stamp);
+
+	return (uint64_t)(int64_t)(((wide)delta * (int64_t)base->ns_per_stamp) >> FRACTION);
+}
+
 void kymop_clock_init(void)
 {
 	first_stamp = pair(kymop_clock_kind(), &first_mono_ns);
@@ -142,7 +150,10 @@ void kymop_clock_update(struct kymop_base *base)
 
 	base->end_stamp = pair(base->clock, &mono_ns);
 	base->end_real_ns = base->real_ns + (mono_ns - base->mono_ns);
-	if (base->clock == KYMO_CLOCK_TSC)
+	/* Between two times that are near, the older knowledge is better. */
+	if (mono_ns - base->mono_ns < NEAR_NS)
+		base->end_real_ns = base->real_ns + ns_between(base, base->end_stamp);
+	else if (base->clock == KYMO_CLOCK_TSC)
 		base->ns_per_stamp = rate(mono_ns - base->mono_ns, base->end_stamp - base->stamp);
 }
 
@@ -157,5 +168,5 @@ uint64_t kymop_clock_ns(struct kymop_base *base, uint64_t stamp, bool is_active)
 	if (is_active && delta > 0 &&
 	    (uint64_t)delta > (base->end_stamp - base->stamp) / 8 * 9 + 1000000)
 		kymop_clock_update(base);
-	return base->real_ns + (uint64_t)(int64_t)(((wide)delta * (int64_t)base->ns_per_stamp) >> FRACTION);
+	return base->real_ns + ns_between(base, stamp);
 }

@@ -79,7 +79,7 @@ static bool is_sane(const struct kymop_shared *header, off_t file_bytes)
 	       (uint64_t)file_bytes == header->memory_bytes;
 }
 
-/* Control blocks, then each lane's bytes twice in a row: a record is contiguous wherever it begins. */
+/* Control blocks, then each lane's bytes twice in a row: every record is contiguous. */
 static bool map_lanes(int fd, const struct kymop_shared *header, struct attached *to)
 {
 	size_t control = control_bytes(header->lane_count), ring = header->ring_bytes;

@@ -30,7 +30,8 @@ TEST("attr_init", attr_defaults, "every attribute has its default after init")
 #endif
 }
 
-TEST("attr_destroy", attr_reuse, "a destroyed object can be initialized again, and is not usable before")
+TEST("attr_destroy", attr_reuse,
+	"a destroyed object can be initialized again, and is not usable before")
 {
 	trace_attr_t attr;
 
@@ -54,7 +55,8 @@ TEST("attr_getclockres", attr_clockres, "clock resolution and generation version
 	EXPECT(strlen(version) > 0 && strlen(version) < TRACE_NAME_MAX);
 }
 
-TEST("attr_setname", attr_name, "a name comes back; one that is too long is cut to TRACE_NAME_MAX - 1")
+TEST("attr_setname", attr_name,
+	"a name comes back; one that is too long is cut to TRACE_NAME_MAX - 1")
 {
 	char text[TRACE_NAME_MAX + 1], longer[4 * TRACE_NAME_MAX];
 	trace_attr_t attr;
@@ -110,7 +112,8 @@ TEST("attr_setstreamsize", attr_sizes, "sizes come back as they were set")
 }
 
 TEST("attr_getmaxusereventsize", attr_event_sizes,
-     "the size of an event grows with its data up to max-data-size, and covers the system's events")
+	"the size of an event grows with its data up to max-data-size, and covers the "
+	"system's events")
 {
 	size_t small, large, more, system;
 	trace_attr_t attr;
@@ -131,7 +134,8 @@ TEST("attr_getmaxusereventsize", attr_event_sizes,
 }
 
 #if KYMO_POSIX_ONLINE
-TEST("get_attr", attr_of_stream, "a stream tells the attributes it was made with, and its creation time")
+TEST("get_attr", attr_of_stream,
+	"a stream tells the attributes it was made with, and its creation time")
 {
 	trace_attr_t attr = attr_with(POSIX_TRACE_UNTIL_FULL, 20000, 50), told;
 	struct timespec before, created, after;
@@ -157,7 +161,8 @@ TEST("get_attr", attr_of_stream, "a stream tells the attributes it was made with
 	EXPECT(created.tv_sec >= before.tv_sec && created.tv_sec <= after.tv_sec);
 }
 
-TEST("create", attr_is_copied, "changing or destroying an attributes object leaves its streams as they are")
+TEST("create", attr_is_copied,
+	"changing or destroying an attributes object leaves its streams as they are")
 {
 	trace_attr_t attr = attr_with(POSIX_TRACE_UNTIL_FULL, 0, 0), told;
 	trace_id_t trid;

@@ -26,7 +26,8 @@ TEST("eventset_add", set_operations, "add and del succeed whether the event was 
 	EXPECT(!has(&set, POSIX_TRACE_START));
 }
 
-TEST("eventset_fill", set_fill, "SYSTEM has the system's types and no user's, ALL has all; sets can be assigned")
+TEST("eventset_fill", set_fill,
+	"SYSTEM has the system's types and no user's, ALL has all; sets can be assigned")
 {
 	trace_event_set_t set, copy;
 
@@ -53,7 +54,8 @@ TEST("create", filter_is_empty, "the filter of a new stream is empty: everything
 		EXPECT(!has(&set, event));
 }
 
-TEST("set_filter", filter_how, "SET replaces, ADD unites, SUB takes away; get_filter tells exactly that")
+TEST("set_filter", filter_how,
+	"SET replaces, ADD unites, SUB takes away; get_filter tells exactly that")
 {
 	trace_id_t trid = stream_with(0, 0, 0);
 	trace_event_set_t a, b, now;
@@ -76,7 +78,9 @@ TEST("set_filter", filter_how, "SET replaces, ADD unites, SUB takes away; get_fi
 }
 
 #if KYMO_POSIX_EVENT_FILTER && KYMO_POSIX_EVENT_START_STOP
-TEST("set_filter", filter_recorded, "a running stream records FILTER with the old and the new set; a suspended one, nothing")
+TEST("set_filter", filter_recorded,
+	"a running stream records FILTER with the old and the new set; a suspended one, "
+	"nothing")
 {
 	trace_id_t trid = stream_with(0, 0, 0);
 	trace_event_set_t a, both[2];
@@ -113,7 +117,8 @@ TEST("set_filter", filter_system, "system events can be filtered, too")
 #endif
 
 #if KYMO_POSIX_USER_EVENTS
-TEST("set_filter", filter_ignores, "what is in the filter is not recorded; another stream's filter does not matter")
+TEST("set_filter", filter_ignores,
+	"what is in the filter is not recorded; another stream's filter does not matter")
 {
 	trace_event_id_t a = event_named("a"), b = event_named("b");
 	trace_id_t trid = stream_with(0, 0, 0), other = stream_with(0, 0, 0);
@@ -139,7 +144,8 @@ TEST("set_filter", filter_ignores, "what is in the filter is not recorded; anoth
 	}
 }
 
-TEST("trid_eventid_open", trid_open, "the controller gets the ids that the process itself gets, whoever asks first")
+TEST("trid_eventid_open", trid_open,
+	"the controller gets the ids that the process itself gets, whoever asks first")
 {
 	trace_id_t trid = stream_with(0, 0, 0), other = stream_with(0, 0, 0);
 	char name[TRACE_EVENT_NAME_MAX + 2];

@@ -7,7 +7,9 @@
 #include <sched.h>
 
 #if KYMO_POSIX_ONLINE && KYMO_POSIX_USER_EVENTS
-TEST("2.11.1 loop", loop_keeps_the_end, "LOOP overwrites the oldest: what is left is the end, without holes; status RUNNING, FULL, OVERRUN")
+TEST("2.11.1 loop", loop_keeps_the_end,
+	"LOOP overwrites the oldest: what is left is the end, without holes; status RUNNING, "
+	"FULL, OVERRUN")
 {
 	trace_event_id_t event = event_named("e");
 	trace_id_t trid = stream_with(POSIX_TRACE_LOOP, 8192, 0);
@@ -86,7 +88,8 @@ TEST("2.11.1 loop", loop_over_cpus, "the end is kept without holes over all CPUs
 }
 
 TEST("2.11.1 until full", until_full_keeps_the_begin,
-     "UNTIL_FULL stops when full: what is kept is the begin; SUSPENDED and FULL; events behind set OVERRUN")
+	"UNTIL_FULL stops when full: what is kept is the begin; SUSPENDED and FULL; events "
+	"behind set OVERRUN")
 {
 	trace_event_id_t event = event_named("e");
 	trace_id_t trid = stream_with(POSIX_TRACE_UNTIL_FULL, 8192, 0);
@@ -119,7 +122,8 @@ TEST("2.11.1 until full", until_full_keeps_the_begin,
 
 #if KYMO_POSIX_EVENT_START_STOP
 TEST("2.11.1 until full", until_full_reports,
-     "the automatic stop is reported behind the last event with auto not 0, and START in front of the next")
+	"the automatic stop is reported behind the last event with auto not 0, and START in "
+	"front of the next")
 {
 	trace_event_id_t event = event_named("e");
 	trace_id_t trid = stream_with(POSIX_TRACE_UNTIL_FULL, 4096, 0);
@@ -141,7 +145,8 @@ TEST("2.11.1 until full", until_full_reports,
 }
 #endif
 
-TEST("2.11.1 until full", start_while_full, "start and stop of a stream that is full succeed and change nothing")
+TEST("2.11.1 until full", start_while_full,
+	"start and stop of a stream that is full succeed and change nothing")
 {
 	trace_event_id_t event = event_named("e");
 	trace_id_t trid = stream_with(POSIX_TRACE_UNTIL_FULL, 4096, 0);
@@ -170,7 +175,9 @@ TEST("stop", stop_full_loop, "a LOOP stream that is full stops, and stays full u
 }
 
 #if KYMO_POSIX_EVENT_OVERFLOW
-TEST("2.11.2 overflow", overflow_resume, "where events were overwritten, OVERFLOW and RESUME stand in front of the next, with borrowed times")
+TEST("2.11.2 overflow", overflow_resume,
+	"where events were overwritten, OVERFLOW and RESUME stand in front of the next, with "
+	"borrowed times")
 {
 	trace_event_id_t event = event_named("e");
 	trace_id_t trid = stream_with(POSIX_TRACE_LOOP, 4096, 0);
@@ -211,7 +218,8 @@ static void *emit_for_ever(void *nothing)
 	return nothing;
 }
 
-TEST("2.11.1 loop", loop_while_read, "a stream that is overwritten while it is read gives whole events in their order")
+TEST("2.11.1 loop", loop_while_read,
+	"a stream that is overwritten while it is read gives whole events in their order")
 {
 	trace_id_t trid = stream_with(POSIX_TRACE_LOOP, 4096, 0);
 	int last = -1, count = 0, data[3];

@@ -57,7 +57,7 @@ static bool run(struct test *test)
 	child = fork();
 	if (!child) {
 		EXPECT(!chdir(dir));
-		alarm(60);
+		alarm(300);
 		/* A directory for streams, too. The library has it from the environment at the start. */
 		test->run();
 		exit(0);
@@ -86,6 +86,13 @@ int main(int argc, char **argv)
 
 	if (argc == 2 && !strcmp(argv[1], "--list"))
 		return list();
+#if KYMO_POSIX_USER_EVENTS
+	/* The second program of a test of exec. */
+	if (argc == 3 && !strcmp(argv[1], "--again")) {
+		emit_number(event_named("after"), 2);
+		return 0;
+	}
+#endif
 	for (struct test *test = first; test; test = test->next) {
 		if (!is_chosen(test, argc, argv))
 			continue;

@@ -33,10 +33,10 @@ for preset in full minimal; do
 	check "$preset: the library builds" library $preset
 	check "$preset: the tests build" conformance $preset
 	for ring in rseq portable; do
-		check "$preset, $ring" env KYMO_RING=$ring timeout 300 $out/conformance-$preset
+		check "$preset, $ring" env KYMO_RING=$ring timeout 900 $out/conformance-$preset
 	done
 done
-check "full, without the TSC" env KYMO_CLOCK=monotonic timeout 300 $out/conformance-full
+check "full, without the TSC" env KYMO_CLOCK=monotonic timeout 900 $out/conformance-full
 
 [ -z "${BLESS:-}" ] || $out/conformance-full --list >spec/posix-conformance.md
 check "spec/posix-conformance.md is what the tests say" diff <($out/conformance-full --list) spec/posix-conformance.md

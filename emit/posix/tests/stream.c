@@ -3,6 +3,8 @@
 #define _GNU_SOURCE
 #include "test.h"
 
+#include <signal.h>
+
 #if KYMO_POSIX_ONLINE
 
 TEST("create", create_state, "a new stream is suspended, not full, and without overrun")
@@ -39,11 +41,22 @@ TEST("create", create_no_process, "ESRCH: there is no such process")
 TEST("create", create_no_permission, "EPERM: the process belongs to somebody else")
 {
 	trace_id_t trid;
+	pid_t child;
 
-	if (geteuid() == 0 && setresuid(65534, 65534, 65534))
-		_exit(1);
-	/* A directory that this user may use: the one of the environment belongs to another. */
-	EXPECT(posix_trace_create(1, NULL, &trid) != 0);
+	if (geteuid()) {
+		EQUAL(posix_trace_create(1, NULL, &trid), EPERM);
+		return;
+	}
+	child = fork();
+	if (!child) {
+		EQUAL(setresuid(65534, 65534, 65534), 0);
+		EQUAL(raise(SIGSTOP), 0);
+		_exit(0);
+	}
+	EQUAL(waitpid(child, NULL, WUNTRACED), child);
+	EQUAL(posix_trace_create(child, NULL, &trid), EPERM);
+	kill(child, SIGKILL);
+	EQUAL(waitpid(child, NULL, 0), child);
 }
 
 TEST("create", create_bad_attr, "EINVAL: the attributes object is not one")
@@ -77,7 +90,8 @@ TEST("create", create_too_many, "EAGAIN: there are TRACE_SYS_MAX streams")
 }
 
 #if KYMO_POSIX_EVENT_START_STOP
-TEST("start", start_records, "starting a suspended stream records START with the filter, and it runs")
+TEST("start", start_records,
+	"starting a suspended stream records START with the filter, and it runs")
 {
 	trace_id_t trid = stream_with(0, 0, 0);
 	struct got got;
@@ -106,7 +120,8 @@ TEST("start", start_twice, "starting a running stream records nothing and succee
 	EQUAL(status_of(trid).posix_stream_status, POSIX_TRACE_RUNNING);
 }
 
-TEST("stop", stop_records, "stopping a running stream records STOP with auto 0; of a suspended one, nothing")
+TEST("stop", stop_records,
+	"stopping a running stream records STOP with auto 0; of a suspended one, nothing")
 {
 	trace_id_t trid = stream_with(0, 0, 0);
 	struct got got;
@@ -127,7 +142,8 @@ TEST("stop", stop_records, "stopping a running stream records STOP with auto 0; 
 #endif
 
 #if KYMO_POSIX_USER_EVENTS
-TEST("stop", stop_is_at_once, "no event of the calling thread is recorded behind stop, before start, or between")
+TEST("stop", stop_is_at_once,
+	"no event of the calling thread is recorded behind stop, before start, or between")
 {
 	trace_event_id_t event = event_named("e");
 	trace_id_t trid = stream_with(0, 0, 0);
@@ -187,7 +203,8 @@ TEST("clear", clear_full, "clear leaves a full stream not full, and without over
 	EQUAL(number_of(&got), 7);
 }
 
-TEST("shutdown", shutdown_with_events, "shutdown frees a stream although events are unread, and its id is gone")
+TEST("shutdown", shutdown_with_events,
+	"shutdown frees a stream although events are unread, and its id is gone")
 {
 	trace_event_id_t event = event_named("e");
 	trace_id_t trid = stream_with(0, 0, 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * test.h: tests of libkymo-posix against sentences of the standard. TEST(section, name, sentence)
- * is a function that runs in a process of its own, for at most a minute; `conformance --list`
+ * is a function that runs in a process of its own, for at most five minutes; `conformance --list`
  * prints the table in spec/posix-conformance.md. Sections are those of IEEE 1003.1-2017, 2.11 and
  * the functions' pages.
  */

@@ -1,0 +1,149 @@
+//! What chunks contain: the stream's attributes, names, records, and how the stream stood.
+
+use std::collections::BTreeMap;
+
+use crate::chunk::{u16_at, u32_at, u64_at};
+
+/// The version of logs that is known.
+pub(crate) const VERSION: u32 = 1;
+/// Stamps are CLOCK_MONOTONIC, in nanoseconds; else 1, raw TSC.
+pub(crate) const CLOCK_MONOTONIC: u32 = 2;
+/// Of a record's stamp so many bits are written.
+pub(crate) const STAMP_MASK: u64 = (1 << 48) - 1;
+/// A record without its data.
+pub(crate) const RECORD_BYTES: usize = 32;
+
+const HEAD_BYTES: usize = 224;
+const TEXT_BYTES: usize = 64;
+const END_BYTES: usize = 48;
+
+/// What a stream or log does when it is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// The oldest goes.
+    Loop,
+    /// The newest does not come in.
+    UntilFull,
+    /// The stream is written to its log before.
+    Flush,
+    /// The log grows.
+    Append,
+    /// A number that has no meaning.
+    Unknown(i32),
+}
+
+impl From<i32> for Policy {
+    fn from(number: i32) -> Self {
+        match number {
+            1 => Self::Loop,
+            2 => Self::UntilFull,
+            3 => Self::Flush,
+            4 => Self::Append,
+            other => Self::Unknown(other),
+        }
+    }
+}
+
+/// How a stream was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {
+    pub(crate) version: u32,
+    pub(crate) clock: u32,
+    /// Identity of the log.
+    pub uuid: [u8; 16],
+    pub(crate) stamp: u64,
+    pub(crate) real_ns: u64,
+    /// Nanoseconds since 1970.
+    pub created_ns: u64,
+    /// Of the stream.
+    pub stream_policy: Policy,
+    /// Of the log.
+    pub log_policy: Policy,
+    /// Process that the stream was made for.
+    pub target: u32,
+    /// The stream's name.
+    pub name: String,
+    /// Who wrote the log.
+    pub version_text: String,
+}
+
+fn text(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
+
+impl Head {
+    pub(crate) fn decode(content: &[u8]) -> Option<Self> {
+        let content = content.get(..HEAD_BYTES)?;
+        Some(Self {
+            version: u32_at(content, 0),
+            clock: u32_at(content, 4),
+            uuid: std::array::from_fn(|i| content[8 + i]),
+            stamp: u64_at(content, 24),
+            real_ns: u64_at(content, 32),
+            created_ns: u64_at(content, 40),
+            stream_policy: (u32_at(content, 72) as i32).into(),
+            log_policy: (u32_at(content, 76) as i32).into(),
+            target: u32_at(content, 92),
+            name: text(&content[96..96 + TEXT_BYTES]),
+            version_text: text(&content[96 + TEXT_BYTES..96 + 2 * TEXT_BYTES]),
+        })
+    }
+}
+
+/// How a stream stood when its log was written last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct End {
+    pub(crate) stamp: u64,
+    pub(crate) real_ns: u64,
+    /// Events were lost in the stream.
+    pub overrun: bool,
+    /// Events were dropped from the log.
+    pub log_overrun: bool,
+    /// The stream was shut down.
+    pub is_final: bool,
+}
+
+impl End {
+    pub(crate) fn decode(content: &[u8]) -> Option<Self> {
+        let content = content.get(..END_BYTES)?;
+        Some(Self {
+            stamp: u64_at(content, 0),
+            real_ns: u64_at(content, 8),
+            overrun: u32_at(content, 24) != 0,
+            log_overrun: u32_at(content, 36) != 0,
+            is_final: u32_at(content, 44) != 0,
+        })
+    }
+}
+
+/// Names by id, up to the first entry that is not whole.
+pub(crate) fn decode_names(content: &[u8]) -> BTreeMap<u16, String> {
+    let mut names = BTreeMap::new();
+    let mut at = 0;
+    while let Some(head) = content.get(at..at + 4) {
+        let (id, length) = (u16_at(head, 0), usize::from(u16_at(head, 2)));
+        let Some(name) = content.get(at + 4..at + 4 + length) else { break };
+        names.insert(id, text(name));
+        at += 4 + length;
+    }
+    names
+}
+
+/// A record in a block.
+pub(crate) struct Record {
+    pub(crate) id: u16,
+    /// The low 48 bits.
+    pub(crate) stamp: u64,
+    /// With its data.
+    pub(crate) bytes: usize,
+}
+
+/// The record that begins at `at`, if a whole one does.
+pub(crate) fn record_at(content: &[u8], at: usize) -> Option<Record> {
+    let rest = content.get(at..)?;
+    let head = rest.get(..RECORD_BYTES)?;
+    let bytes = RECORD_BYTES + usize::from(u16_at(head, 28));
+    let word = u64_at(head, 0);
+    (bytes <= rest.len()).then_some(Record { id: word as u16, stamp: word >> 16, bytes })
+}
