@@ -24,6 +24,9 @@
 #include "errors.h"
 #endif
 
+/* Of this library alone: no table of addresses stands between its files. */
+#pragma GCC visibility push(hidden)
+
 /* Dependencies of units [posix.md 9]. */
 #if !KYMO_POSIX_ONLINE && !KYMO_POSIX_LOG
 #if KYMO_POSIX_USER_EVENTS
@@ -311,5 +314,7 @@ enum kymop_got kymop_opened_next(struct kymop_stream *stream, struct kymop_read 
 #endif
 
 #include "platform.h"
+
+#pragma GCC visibility pop
 
 #endif

@@ -27,20 +27,21 @@ static const struct kymo_event *wanted(const struct kymop_shared *shared, uint32
 }
 
 /* One attempt to write to the lane of this CPU. words: thread, address, bytes and flags. */
-static inline __attribute__((always_inline)) int attempt(uint32_t slot, uint32_t id,
-							 const uint64_t *words, const void *data,
-							 uint32_t data_bytes)
+static inline int attempt(uint32_t slot, uint32_t id, const uint64_t *words, const void *data,
+			  uint32_t data_bytes)
 {
-	const struct kymo_event *event = wanted(kymop_shared(slot), id);
-	uint64_t step = kymop_step(data_bytes);
-	uint32_t four;
+	return kymo__sequence_tail(&kymop_slots.slot[slot], wanted(kymop_shared(slot), id),
+				   kymop_step(data_bytes), 3, words, 20, data, data_bytes);
+}
 
-	if (data_bytes != sizeof(four))
-		return kymo__sequence_tail(&kymop_slots.slot[slot], event, step, 3, words, 20, data,
-					   data_bytes);
-	memcpy(&four, data, sizeof(four));
-	return kymo__sequence_words(&kymop_slots.slot[slot], event, step, 3, words[0], words[1],
-				    words[2] | (uint64_t)four << 32, 0);
+/* The same for 4 bytes of data, which are most: from registers. */
+static inline __attribute__((always_inline)) int attempt_four(uint32_t slot, uint32_t id,
+							      uint32_t four, uint64_t address)
+{
+	return kymo__sequence_words(&kymop_slots.slot[slot], wanted(kymop_shared(slot), id),
+				    kymop_step(sizeof(four)), 3,
+				    (uint64_t)(uintptr_t)kymo__thread_pointer(), address,
+				    sizeof(four) | (uint64_t)four << 32, 0);
 }
 
 /*
@@ -117,51 +118,126 @@ static __attribute__((noinline)) void write_slowly(uint32_t slot, uint32_t id, c
 	kymop_release(slot);
 }
 
-static inline __attribute__((always_inline)) void write_one(uint32_t slot, uint32_t id,
-							    const void *data, size_t bytes,
-							    uint64_t address)
+/*
+ * Whether a stream whose attempt failed does not want the event anyway: it is suspended, or filters
+ * it. One that stopped itself wants to know, and one that is gone is to be forgotten.
+ */
+static inline bool is_unwanted(uint32_t slot, uint32_t id)
+{
+	const struct kymop_shared *shared = kymop_shared(slot);
+	uint64_t state;
+
+	if (__atomic_load_n(&shared->wants[id], __ATOMIC_RELAXED))
+		return false;
+	state = kymop_state_of(__atomic_load_n(&shared->state, __ATOMIC_RELAXED));
+	return state == KYMOP_SUSPENDED || state == KYMOP_RUNNING;
+}
+
+/* An attempt has failed. */
+static __attribute__((noinline)) void write_again(uint32_t slot, uint32_t id, const void *data,
+						  size_t bytes, uint64_t address)
 {
 #if WITH_SEQUENCE
-	uint32_t data_max = __atomic_load_n(&kymop_shared(slot)->data_max, __ATOMIC_RELAXED);
-	uint64_t recorded = bytes <= data_max ? bytes : data_max | (uint64_t)KYMOP_TRUNCATED << 16;
-	uint64_t words[4] = { (uint64_t)(uintptr_t)kymo__thread_pointer(), address, recorded, 0 };
-	intptr_t rseq_offset;
+	intptr_t rseq_offset = kymop_slots.slot[slot].rseq_offset;
 
-	if (KYMO__LIKELY(attempt(slot, id, words, data, (uint16_t)recorded)))
-		return;
-	rseq_offset = kymop_slots.slot[slot].rseq_offset;
 	if (rseq_offset) {
 		kymo__sequence_clear(rseq_offset);
-		/* Suspended or filtered, most likely. */
-		if (!__atomic_load_n(&kymop_shared(slot)->wants[id], __ATOMIC_RELAXED) &&
-		    kymop_state_of(__atomic_load_n(&kymop_shared(slot)->state, __ATOMIC_RELAXED)) ==
-			    KYMOP_SUSPENDED)
+		if (is_unwanted(slot, id))
 			return;
 	}
 #endif
 	write_slowly(slot, id, data, bytes, address);
 }
 
-/* Of the first stream the first attempt is made here, so that one stream needs no loop. */
+/* Data of any length. */
+static __attribute__((noinline)) void write_any(uint32_t slot, uint32_t id, const void *data,
+						size_t bytes, uint64_t address)
+{
+#if WITH_SEQUENCE
+	uint32_t data_max = __atomic_load_n(&kymop_shared(slot)->data_max, __ATOMIC_RELAXED);
+	uint64_t recorded = bytes <= data_max ? bytes : data_max | (uint64_t)KYMOP_TRUNCATED << 16;
+	uint64_t words[4] = { (uint64_t)(uintptr_t)kymo__thread_pointer(), address, recorded, 0 };
+
+	if (KYMO__LIKELY(attempt(slot, id, words, data, (uint16_t)recorded)))
+		return;
+#endif
+	write_again(slot, id, data, bytes, address);
+}
+
+static inline __attribute__((always_inline)) void write_one(uint32_t slot, uint32_t id,
+							    const void *data, size_t bytes,
+							    uint64_t address)
+{
+#if WITH_SEQUENCE
+	if (KYMO__LIKELY(bytes == 4) && KYMO__LIKELY(kymop_shared(slot)->data_max >= 4)) {
+		uint32_t four;
+
+		memcpy(&four, data, sizeof(four));
+		if (KYMO__UNLIKELY(!attempt_four(slot, id, four, address)))
+			write_again(slot, id, data, 4, address);
+		return;
+	}
+#endif
+	write_any(slot, id, data, bytes, address);
+}
+
+#if WITH_SEQUENCE
+/* The same for several streams. */
+static __attribute__((noinline)) void write_each_four(uint32_t members, uint32_t id,
+						      const void *data, uint64_t address)
+{
+	uint32_t four;
+
+	memcpy(&four, data, sizeof(four));
+	for (; members; members &= members - 1) {
+		uint32_t slot = (uint32_t)__builtin_ctz(members);
+
+		if (KYMO__UNLIKELY(kymop_shared(slot)->data_max < 4) ||
+		    KYMO__UNLIKELY(!attempt_four(slot, id, four, address)))
+			write_again(slot, id, data, 4, address);
+	}
+}
+#endif
+
+/* For several streams, or one in whatever slot. */
 static __attribute__((noinline)) void write_each(uint32_t members, uint32_t id, const void *data,
 						 size_t bytes, uint64_t address)
 {
 	if (KYMO__UNLIKELY(id < KYMOP_USER_FIRST || id >= KYMOP_EVENTS))
 		return;
-	do {
-		write_one((uint32_t)__builtin_ctz(members), id, data, bytes, address);
-		members &= members - 1;
-	} while (KYMO__UNLIKELY(members));
+#if WITH_SEQUENCE
+	if (KYMO__LIKELY(bytes == 4)) {
+		write_each_four(members, id, data, address);
+		return;
+	}
+#endif
+	for (; members; members &= members - 1)
+		write_any((uint32_t)__builtin_ctz(members), id, data, bytes, address);
+}
+
+/*
+ * For the stream in the first slot, which is the only one of most processes: all addresses are known
+ * before the program runs, so that nothing waits for a load in front of the clock read.
+ */
+static __attribute__((noinline)) void write_first(uint32_t id, const void *data, size_t bytes,
+						  uint64_t address)
+{
+	if (KYMO__UNLIKELY(id - KYMOP_USER_FIRST >= KYMOP_EVENTS - KYMOP_USER_FIRST))
+		return;
+	write_one(0, id, data, bytes, address);
 }
 
 KYMOP_EXPORT void posix_trace_event(trace_event_id_t event, const void *restrict data, size_t bytes)
 {
 	uint32_t idle = __atomic_load_n(&kymop_page.idle, __ATOMIC_RELAXED);
+	uint64_t address = (uint64_t)(uintptr_t)__builtin_return_address(0);
 
 	if (KYMO__LIKELY(idle == KYMOP_ALL_IDLE))
 		return;
-	write_each(~idle & KYMOP_ALL_IDLE, event, data, bytes,
-		   (uint64_t)(uintptr_t)__builtin_return_address(0));
+	if (KYMO__LIKELY(idle == (KYMOP_ALL_IDLE & ~1u)))
+		write_first(event, data, bytes, address);
+	else
+		write_each(~idle & KYMOP_ALL_IDLE, event, data, bytes, address);
 }
 
 KYMOP_EXPORT int posix_trace_eventid_open(const char *restrict name,

@@ -10,6 +10,8 @@
 
 #include "../../posix/internal.h"
 
+#pragma GCC visibility push(hidden)
+
 /* clock.c */
 void kymop_clock_init(void);
 
@@ -40,5 +42,7 @@ void kymop_memory_init(void);
 void kymop_memory_after_fork(uint32_t kept);
 void kymop_join_own_streams(void);
 bool kymop_stream_is_inherited(uint32_t slot);
+
+#pragma GCC visibility pop
 
 #endif

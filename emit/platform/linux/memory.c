@@ -32,6 +32,7 @@ intptr_t kymop_rseq_offset, kymop_thread_offset;
 /* What this process has mapped of a slot's stream. */
 struct attached {
 	struct kymop_view view;
+	uint8_t *mapped;
 	size_t mapped_bytes;
 	uint32_t users; /* writers inside, out of line */
 	int file;	/* of our own stream; else -1 */
@@ -61,9 +62,17 @@ void kymop_memory_init(void)
 		attached[slot].file = -1;
 }
 
+/*
+ * Control blocks of one stream do not stand where those of another do within their pages: a load
+ * would wait for a store to the other, of which it knows the low bits only.
+ */
+#define SKEW_BYTES 256u
+#define BEGIN_BYTES 448u
+
 static size_t control_bytes(uint32_t lane_count)
 {
-	return (lane_count * sizeof(struct kymo_ring) + 4095) & ~(size_t)4095;
+	return (lane_count * sizeof(struct kymo_ring) + KYMO_POSIX_STREAMS * SKEW_BYTES + 4095) &
+	       ~(size_t)4095;
 }
 
 static bool is_sane(const struct kymop_shared *header, off_t file_bytes)
@@ -80,10 +89,11 @@ static bool is_sane(const struct kymop_shared *header, off_t file_bytes)
 }
 
 /* Control blocks, then each lane's bytes twice in a row: every record is contiguous. */
-static bool map_lanes(int fd, const struct kymop_shared *header, struct attached *to)
+static bool map_lanes(int fd, const struct kymop_shared *header, uint32_t slot)
 {
 	size_t control = control_bytes(header->lane_count), ring = header->ring_bytes;
 	size_t bytes = control + 2 * ring * header->lane_count;
+	struct attached *to = &attached[slot];
 	uint8_t *at = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	bool is_good;
 
@@ -103,7 +113,8 @@ static bool map_lanes(int fd, const struct kymop_shared *header, struct attached
 	}
 	/* A first record must not wait for the kernel to find a page. */
 	madvise(at, bytes, MADV_POPULATE_WRITE);
-	to->view.rings = (struct kymo_ring *)(void *)at;
+	to->mapped = at;
+	to->view.rings = (struct kymo_ring *)(void *)(at + slot * SKEW_BYTES);
 	to->view.data = at + control;
 	to->view.stride = 2 * ring;
 	to->mapped_bytes = bytes;
@@ -145,7 +156,7 @@ static void detach(uint32_t slot)
 		return;
 	if (!membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ) &&
 	    !__atomic_load_n(&from->users, __ATOMIC_SEQ_CST))
-		munmap(from->view.rings, from->mapped_bytes);
+		munmap(from->mapped, from->mapped_bytes);
 	from->mapped_bytes = 0;
 }
 
@@ -160,7 +171,7 @@ static bool attach_file(uint32_t slot, int fd, uint32_t generation)
 	detach(slot);
 	header = kymop_map(fd, KYMOP_HEADER_BYTES, &kymop_headers[slot]);
 	return header && header->generation == generation && is_sane(header, info.st_size) &&
-	       map_lanes(fd, header, &attached[slot]);
+	       map_lanes(fd, header, slot);
 }
 
 static void leave(uint32_t slot)
@@ -464,6 +475,9 @@ static int attach_own(struct kymop_stream *stream, const struct kymop_shared *he
 	if (stream->cursors == MAP_FAILED)
 		return ENOMEM;
 	stream->view = to->view;
+	/* Streams with the same events are written at other places of their pages, and of the cache. */
+	for (uint32_t lane = 0; lane < header->lane_count; lane++)
+		to->view.rings[lane].head = to->view.rings[lane].tail = stream->slot * BEGIN_BYTES;
 	publish(stream->slot);
 	kymop_clock_begin(&stream->base, header->clock);
 	if (header->target != getpid())
