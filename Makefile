@@ -10,10 +10,16 @@ KYMO    := $(TARGET)/release/kymo
 help:
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
-build: emit probe host ## the C library, the preload helpers and the kymo command
+build: emit posix probe host ## the C library, the preload helpers and the kymo command
 
 emit:
 	@$(MAKE) -s -C emit
+
+posix:
+	@$(MAKE) -s -C emit posix
+
+menuconfig: ## units, system events and limits of libkymo-posix (needs kconfiglib)
+	@$(MAKE) -s -C emit menuconfig
 
 probe: emit
 	@$(MAKE) -s -C lab/probe
@@ -52,6 +58,9 @@ bench-session: ## sessions: start-up, idle cost, flight recorder, several sessio
 	@$(MAKE) -s build
 	@KYMO=$(KYMO) QUICK=$(QUICK) bench/session $(BENCH)
 
+bench-posix: ## POSIX Trace: the three experiments of the paper of 2003, sizes by unit (QUICK=1 for a short run)
+	@QUICK=$(QUICK) bench/posix
+
 bench-read: ## kymo read beside babeltrace2 on traces of kymo and LTTng, as ratios; kymo index on 4 GiB (QUICK=1 for a short run)
 	@scripts/deps.sh bench
 	@$(MAKE) -s build
@@ -82,4 +91,4 @@ clean: ## removes what was built
 	@rm -rf build
 	@$(CARGO) clean -q
 
-.PHONY: help build emit host demo test stress bench bench-kernel bench-session lab vm lint install uninstall clean probe
+.PHONY: help build emit posix menuconfig bench-posix host demo test stress bench bench-kernel bench-session lab vm lint install uninstall clean probe

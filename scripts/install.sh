@@ -30,21 +30,31 @@ install -m 755 build/lab/kymo-probe build/lab/kymo-load "$to/lib/kymo/"
 # The helpers look for libkymo beside themselves.
 ln -sf ../libkymo.so.1 "$to/lib/kymo/libkymo.so.1"
 sed "s|@PREFIX@|$prefix|" build/emit/kymo.pc >"$to/lib/pkgconfig/kymo.pc"
+install -m 644 build/posix/full/libkymo-posix.a "$to/lib/"
+install -m 755 build/posix/full/libkymo-posix.so.1 "$to/lib/"
+ln -sf libkymo-posix.so.1 "$to/lib/libkymo-posix.so"
+sed "s|@PREFIX@|$prefix|" build/posix/full/kymo-posix.pc >"$to/lib/pkgconfig/kymo-posix.pc"
 (cd emit/include && find . -name '*.h' -exec install -D -m 644 {} "$to/include/{}" \;)
 docs=$(mktemp -d)
 trap 'rm -rf "$docs"' EXIT
 "$kymo" docs "$docs"
 install -m 644 "$docs"/man1/*.1 "$to/share/man/man1/"
+emit/posix/man/pages.py "$docs/man3"
+install -d "$to/share/man/man3"
+install -m 644 "$docs"/man3/*.3 "$to/share/man/man3/"
 install -m 644 "$docs"/bash/* "$to/share/bash-completion/completions/kymo"
 install -m 644 "$docs"/zsh/* "$to/share/zsh/site-functions/"
 install -m 644 "$docs"/fish/* "$to/share/fish/vendor_completions.d/"
 install -d "$to/share/kymo"
 {
 	echo bin/kymo
-	for name in libkymo.a libkymo.so libkymo.so.1 pkgconfig/kymo.pc kymo/libkymo.so.1 kymo/kymo-probe kymo/kymo-load; do echo "lib/$name"; done
+	for name in libkymo.a libkymo.so libkymo.so.1 pkgconfig/kymo.pc kymo/libkymo.so.1 kymo/kymo-probe kymo/kymo-load \
+		libkymo-posix.a libkymo-posix.so libkymo-posix.so.1 pkgconfig/kymo-posix.pc; do
+		echo "lib/$name"
+	done
 	for helper in build/emit/libkymo-*.so; do echo "lib/kymo/$(basename "$helper")"; done
 	(cd emit/include && find . -name '*.h' | sed 's|^\.|include|')
-	(cd "$docs" && ls man1/*.1) | sed 's|^|share/man/|'
+	(cd "$docs" && ls man1/*.1 man3/*.3) | sed 's|^|share/man/|'
 	echo share/bash-completion/completions/kymo
 	(cd "$docs/zsh" && ls) | sed 's|^|share/zsh/site-functions/|'
 	(cd "$docs/fish" && ls) | sed 's|^|share/fish/vendor_completions.d/|'

@@ -21,12 +21,17 @@ check() {
 
 check "make install" make -s install PREFIX="$work/kymo" >/dev/null
 for file in bin/kymo lib/libkymo.a lib/libkymo.so lib/pkgconfig/kymo.pc include/kymo/tracepoint.h share/man/man1/kymo.1 \
-	share/man/man1/kymo-record.1 share/bash-completion/completions/kymo share/zsh/site-functions/_kymo; do
+	include/trace.h lib/libkymo-posix.a lib/pkgconfig/kymo-posix.pc share/man/man3/posix_trace_event.3 share/man/man1/kymo-record.1 share/bash-completion/completions/kymo share/zsh/site-functions/_kymo; do
 	check "$file is installed" test -e "$work/kymo/$file"
 done
 export PATH=$work/kymo/bin:$PATH PKG_CONFIG_PATH=$work/kymo/lib/pkgconfig LD_LIBRARY_PATH=$work/kymo/lib
 mkdir "$work/bin"
 check "examples build" make -s -C examples OUT="$work/bin" CFLAGS='-O2 -Wall -Wextra -Wpedantic -Werror' CXXFLAGS='-O2 -Wall -Wextra -Werror'
+
+check "examples of POSIX Trace build" make -s -C examples/posix OUT="$work/bin" CFLAGS='-O2 -Wall -Wextra -Werror'
+check "POSIX Trace, first" sh -c "'$work/bin/first' | diff examples/posix/expect/first.txt -"
+check "POSIX Trace, filter" sh -c "'$work/bin/filter' | diff examples/posix/expect/filter.txt -"
+check "POSIX Trace, log" sh -c "'$work/bin/log' '$work/posix.log' && '$work/bin/log' -r '$work/posix.log' | grep -v flush | diff examples/posix/expect/log.txt -"
 
 # One program needs no pkg-config: -lkymo is all.
 if [ "$(id -u)" = 0 ]; then

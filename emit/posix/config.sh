@@ -18,6 +18,13 @@ BEGIN {
 			value[name] = given == "y" ? "1" : given == "n" ? "0" : given
 		}
 	}
+	# What a menu leaves out because something it needs is off, is off.
+	if (off("HOSTED")) { drop("INHERIT"); drop("RETRIEVAL") }
+	if (off("ONLINE") && off("LOG")) { drop("USER_EVENTS"); drop("FILTER"); drop("INHERIT") }
+	if (off("FILTER")) drop("EVENT_FILTER")
+	if (off("LOG")) drop("EVENT_FLUSH")
 }
+function off(unit) { return (("KYMO_POSIX_" unit) in value) && value["KYMO_POSIX_" unit] == "0" }
+function drop(unit) { if (!(("KYMO_POSIX_" unit) in value)) value["KYMO_POSIX_" unit] = "0" }
 /^#define KYMO_POSIX_[A-Z_]+ / && ($2 in value) { print "#define " $2 " " value[$2]; next }
 { print }' "$default"

@@ -216,10 +216,12 @@ TEST("open", open_what_it_is_for, "EINVAL: what controls an active stream, of a 
 	EQUAL(posix_trace_clear(trid), EINVAL);
 	EQUAL(posix_trace_flush(trid), EINVAL);
 	EQUAL(posix_trace_shutdown(trid), EINVAL);
+#if KYMO_POSIX_ONLINE
 	EQUAL(posix_trace_trygetnext_event(trid, &got.info, got.data, 4, &got.bytes, &got.unavailable),
 	      EINVAL);
 	EQUAL(posix_trace_timedgetnext_event(trid, &got.info, got.data, 4, &got.bytes, &got.unavailable,
 					     &until), EINVAL);
+#endif
 #if KYMO_POSIX_FILTER
 	{
 		trace_event_set_t set;
@@ -229,6 +231,8 @@ TEST("open", open_what_it_is_for, "EINVAL: what controls an active stream, of a 
 	}
 #endif
 	(void)event;
+	(void)until;
+	(void)got;
 }
 
 TEST("open", open_no_log,
@@ -251,8 +255,10 @@ TEST("getnext_event", getnext_with_log, "EINVAL: a stream with a log is not read
 	EQUAL(posix_trace_create_withlog(0, NULL, file_named("log"), &trid), 0);
 	EQUAL(posix_trace_getnext_event(trid, &got.info, got.data, 4, &got.bytes, &got.unavailable),
 	      EINVAL);
+#if KYMO_POSIX_ONLINE
 	EQUAL(posix_trace_trygetnext_event(trid, &got.info, got.data, 4, &got.bytes, &got.unavailable),
 	      EINVAL);
+#endif
 }
 
 TEST("flush", flush_frees,

@@ -38,6 +38,23 @@ for preset in full minimal; do
 done
 check "full, without the TSC" env KYMO_CLOCK=monotonic timeout 900 $out/conformance-full
 
+# The complete build without each unit, and a choice that cannot be.
+for unit in ONLINE LOG USER_EVENTS FILTER INHERIT RETRIEVAL; do
+	config=$runtime/$unit.config
+	echo "# CONFIG_KYMO_POSIX_$unit is not set" >"$config"
+	check "without $unit: the library builds" make -s -C emit posix CONFIG="$config" OUT="$PWD/build/posix/without_$unit" CFLAGS=-O1
+	check "without $unit: the tests build" conformance without_$unit
+	check "without $unit" timeout 900 $out/conformance-without_$unit constants prototypes members attr_defaults attr_sizes \
+		create_state attr_of_stream log_round_trip closed_for_child
+done
+printf 'CONFIG_KYMO_POSIX_FILTER=y\n# CONFIG_KYMO_POSIX_ONLINE is not set\n# CONFIG_KYMO_POSIX_LOG is not set\n' >"$runtime/bad.config"
+refused() {
+	! make -s -C emit posix CONFIG="$runtime/bad.config" OUT="$runtime/bad" >"$runtime/bad.txt" 2>&1 &&
+		grep -q 'KYMO_POSIX_FILTER needs KYMO_POSIX_ONLINE or KYMO_POSIX_LOG' "$runtime/bad.txt"
+}
+check "a unit without what it needs is refused, with the reason" refused
+check "man pages: every function has one" emit/posix/man/pages.py --check
+
 [ -z "${BLESS:-}" ] || $out/conformance-full --list >spec/posix-conformance.md
 check "spec/posix-conformance.md is what the tests say" diff <($out/conformance-full --list) spec/posix-conformance.md
 
