@@ -305,7 +305,6 @@ static void after_fork(void)
 /* A child is known at once where its parent was: a controller may ask for it by its number. */
 static void in_child(void)
 {
-	pthread_mutex_init(&mutex, NULL);
 #if KYMO_POSIX_LOG
 	kymop_flusher_forget();
 #endif
@@ -314,6 +313,7 @@ static void in_child(void)
 		__atomic_store_n(&kymop_slots.is_ours, UNKNOWN, __ATOMIC_RELAXED);
 		kymop_process_ready();
 	}
+	kymop_unlock();
 }
 
 static __attribute__((constructor(101))) void begin(void)

@@ -38,6 +38,17 @@ for preset in full minimal; do
 done
 check "full, without the TSC" env KYMO_CLOCK=monotonic timeout 900 $out/conformance-full
 
+# Races: where plain code writes. What sequences do, a sanitizer cannot see.
+tsan() {
+	local out=$PWD/build/posix/tsan
+	make -s -f emit/posix/Makefile OUT="$out" CFLAGS="-O1 -g -fsanitize=thread" "$out/libkymo-posix.a" &&
+		gcc -std=c11 -g -O1 -fsanitize=thread -I"$out/include" -Iemit/include emit/posix/tests/*.c -o build/posix/tests/conformance-tsan \
+			"$out/libkymo-posix.a" -pthread
+}
+check "under ThreadSanitizer, builds" tsan
+check "under ThreadSanitizer" env KYMO_RING=portable timeout 900 $out/conformance-tsan lossless blocks shutdown_wakes flush_by_itself \
+	until_full_reports log_round_trip
+
 # The complete build without each unit, and a choice that cannot be.
 for unit in ONLINE LOG USER_EVENTS FILTER INHERIT RETRIEVAL; do
 	config=$runtime/$unit.config
