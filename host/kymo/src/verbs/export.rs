@@ -12,7 +12,7 @@ use kymo_ctf::read::{Item, Reader};
 use kymo_export::export::{Done, Exporter, Format, begin};
 
 use super::analyze::feed::Input;
-use super::critical::when::{self, When};
+use super::analyze::when::{self, When};
 use super::functions::symbols::Symbols;
 use super::read::filter::Filters;
 use super::read::learn::Learn;
