@@ -32,6 +32,11 @@ check "examples of POSIX Trace build" make -s -C examples/posix OUT="$work/bin" 
 check "POSIX Trace, first" sh -c "'$work/bin/first' | diff examples/posix/expect/first.txt -"
 check "POSIX Trace, filter" sh -c "'$work/bin/filter' | diff examples/posix/expect/filter.txt -"
 check "POSIX Trace, log" sh -c "'$work/bin/log' '$work/posix.log' && '$work/bin/log' -r '$work/posix.log' | grep -v flush | diff examples/posix/expect/log.txt -"
+check "kymo read of a POSIX Trace log" sh -c "[ \$(kymo read '$work/posix.log' --event step | wc -l) = 3 ]"
+if command -v babeltrace2 >/dev/null; then
+	check "kymo read --to-ctf" kymo read "$work/posix.log" --to-ctf "$work/posix.trace"
+	check "babeltrace2 reads it" sh -c "[ \$(babeltrace2 '$work/posix.trace' | grep -c ' step:') = 3 ]"
+fi
 
 # One program needs no pkg-config: -lkymo is all.
 if [ "$(id -u)" = 0 ]; then

@@ -71,7 +71,8 @@ pub(crate) fn load(dir: &Path, now: &[TraceIdentity], stale: &mut Vec<(PathBuf, 
 /// `Err(None)`: there is none.
 fn load_file(path: &Path, now: &[TraceIdentity]) -> Result<Loaded, Option<String>> {
     let file = open_file(path).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => None,
+        // A log of a POSIX Trace stream is a file: nothing stands in it.
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => None,
         _ => Some(format!("it cannot be opened: {error}")),
     })?;
     let (pieces, head) = Pieces::open(file).map_err(Some)?;

@@ -11,6 +11,7 @@ mod json;
 mod kernel_tests;
 pub mod learn;
 mod parallel;
+mod posix;
 pub mod select;
 #[cfg(test)]
 mod tests;
@@ -45,7 +46,7 @@ use select::{Selection, Shown};
     after_help = "Exit status: 0 fine, 1 the trace was damaged (what could be read was printed), 2 it cannot be opened."
 )]
 pub struct Args {
-    /// Trace directories; several are merged by time
+    /// Trace directories, or logs of POSIX Trace streams (`docs/posix.md`); several are merged by time
     #[arg(required = true, value_name = "DIR")]
     dirs: Vec<PathBuf>,
     /// One JSON object a line: times in nanoseconds since 1970, bytes in hexadecimal, NaN and infinities as strings
@@ -81,6 +82,9 @@ pub struct Args {
     /// Only records before this time
     #[arg(long, value_name = "TIME", value_parser = when::parse, allow_hyphen_values = true, conflicts_with = "follow")]
     to: Option<When>,
+    /// Only write the log of a POSIX Trace stream as a CTF 1.8 trace into TO, which must not exist, for other readers
+    #[arg(long, value_name = "TO", conflicts_with_all = ["json", "fields", "event", "filter", "state", "count", "follow", "limit"])]
+    to_ctf: Option<PathBuf>,
     /// Stop after this many records
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
@@ -127,11 +131,15 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.follow {
         return follow::run(&args);
     }
+    if let Some(to) = &args.to_ctf {
+        return posix::write_ctf(&args.dirs, to);
+    }
     let mut traces = Vec::with_capacity(args.dirs.len());
     let mut torn: Vec<Caveat> = Vec::new();
+    let mut damaged_logs = 0;
     let named: Vec<Named> = args.dirs.iter().map(|dir| Named { dir: dir.clone(), parts: parts_of(dir) }).collect();
     for dir in named.iter().flat_map(|named| &named.parts) {
-        let opened = Trace::open(dir)?;
+        let opened = if posix::is_log(dir) { posix::open(dir, &mut damaged_logs)? } else { Trace::open(dir)? };
         torn.extend(opened.caveats);
         traces.push(opened.value);
     }
@@ -155,7 +163,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         filters.conclude();
         counted.print(args.json, &mut stdout.lock()).context("cannot write to standard output")?;
         let damage: Vec<_> = counted.caveats.iter().map(|(trace, caveat)| (*trace, caveat)).collect();
-        return Ok(conclude(&traces, &damage, counted.caveat_count, &torn, &counted.totals));
+        let code = conclude(&traces, &damage, counted.caveat_count, &torn, &counted.totals);
+        return Ok(posix::conclude(code, damaged_logs));
     }
     let mut reader = begin.reader(&traces);
     let workers = parallel::workers(&traces, &args, flush_at);
@@ -164,7 +173,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     match printed {
         Ok(totals) => {
             let damage: Vec<_> = reader.caveats().collect();
-            Ok(conclude(&traces, &damage, reader.caveat_count(), &torn, &totals))
+            let code = conclude(&traces, &damage, reader.caveat_count(), &torn, &totals);
+            Ok(posix::conclude(code, damaged_logs))
         }
         // Who reads us has seen enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
