@@ -46,10 +46,10 @@ pub struct Args {
     #[arg(long, value_name = "EXPR")]
     filter: Vec<String>,
     /// From this time on: +1.5s from the begin of the trace, or ns since 1970 [default: the begin]
-    #[arg(long, value_name = "TIME", value_parser = when::parse)]
+    #[arg(long, value_name = "TIME", value_parser = from_begin)]
     from: Option<When>,
     /// Up to this time [default: the end]
-    #[arg(long, value_name = "TIME", value_parser = when::parse)]
+    #[arg(long, value_name = "TIME", value_parser = from_begin)]
     until: Option<When>,
     /// Also the records of the state dump
     #[arg(long)]
@@ -138,6 +138,16 @@ struct Choice<'a> {
     learn: Option<Learn>,
 }
 
+/// A time that is known before the trace's end is.
+fn from_begin(text: &str) -> Result<When, String> {
+    match when::parse(text)? {
+        When::Before(_) => {
+            Err("a trace is exported in one go from its begin: give +1.5s, or a number of ns".to_owned())
+        }
+        when => Ok(when),
+    }
+}
+
 impl Choice<'_> {
     fn walk(mut self, reader: &mut Reader<'_>, exporter: &mut dyn Exporter) -> anyhow::Result<Totals> {
         let mut totals = Totals::default();
@@ -152,7 +162,9 @@ impl Choice<'_> {
                 Item::Loss(loss) => loss.from_ns,
             };
             let begin = *first.get_or_insert(ns);
-            let at = |when: When| i128::from(when.from(begin.clamp(i64::MIN.into(), i64::MAX.into()) as i64));
+            let first = begin.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
+            // No time is told from the end: `from_begin`.
+            let at = |when: When| i128::from(when.at(first, i64::MAX));
             if self.args.until.is_some_and(|until| ns > at(until)) {
                 break;
             }
