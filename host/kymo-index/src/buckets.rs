@@ -174,9 +174,7 @@ impl Buckets {
     pub fn take(take: &mut Take<'_>) -> Option<Buckets> {
         let shift = take.small().filter(|shift: &u32| *shift < 64)?;
         let (first, columns) = (take.number()?, take.small().filter(|columns: &usize| *columns <= COLUMNS_MAX)?);
-        if first.checked_add(columns as u64 + 1).is_none() {
-            return None;
-        }
+        first.checked_add(columns as u64 + 1)?;
         let mut buckets = Buckets { shift, first, columns, rows: Vec::new() };
         let mut cells = 0;
         for _ in 0..take.count()? {

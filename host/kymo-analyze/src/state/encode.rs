@@ -248,7 +248,8 @@ impl Encoder {
             self.time(at);
         }
         self.frames(&thread.frames);
-        self.put.byte(u8::from(thread.is_fresh) * IS_FRESH | u8::from(thread.told) * TOLD);
+        let flags = [(thread.is_fresh, IS_FRESH), (thread.told, TOLD)];
+        self.put.byte(flags.iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag).sum());
     }
 }
 

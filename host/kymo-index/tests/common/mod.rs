@@ -99,6 +99,7 @@ fn metadata() -> String {
         offset_s: 1_700_000_000,
         offset_cycles: 12_345,
         precision_cycles: 0,
+        absolute: true,
     };
     let user = vec![event(1, "motor:step", &[("axis", I32)])];
     let streams = vec![class(StreamKind::User, user), class(StreamKind::Kernel, kernel)];
