@@ -96,6 +96,8 @@ pub enum Of {
     Interface(Name),
     /// The user's span of that number.
     Span(u16),
+    /// The same, of one key, by the number that its giver knows it by.
+    Keyed(u16, u32),
     /// What was too much to be kept apart.
     Others,
 }
@@ -182,6 +184,8 @@ pub struct Latency {
     block: Open<(u64, u64), Begun>,
     net: Open<u64, Begun>,
     lost_until: i64,
+    /// Samples count.
+    is_taken: bool,
     left: Left,
     /// Names of threads that stand in the lists of the worst and are not those of the sample.
     names: BTreeMap<i32, Name>,
@@ -202,6 +206,7 @@ impl Latency {
             block: Open::new(),
             net: Open::new(),
             lost_until: i64::MIN,
+            is_taken: true,
             left: Left::default(),
             names: BTreeMap::new(),
             unnamed: Vec::new(),
@@ -238,10 +243,16 @@ impl Latency {
         }
     }
 
-    /// Takes a sample of a user's span.
-    pub fn span(&mut self, number: u16, mut sample: Sample) {
+    /// Whether samples that end from here on count; for who chooses among the records that end them.
+    pub fn take(&mut self, is_taken: bool) {
+        self.is_taken = is_taken;
+    }
+
+    /// Takes a sample of a user's span. `key`: where keys are kept apart.
+    pub fn span(&mut self, number: u16, key: Option<u32>, mut sample: Sample) {
         sample.doubt |= Doubt::LOST.when(sample.from < self.lost_until);
-        self.sample(What::Span, Of::Span(number), &sample);
+        let of = key.map_or(Of::Span(number), |key| Of::Keyed(number, key));
+        self.sample(What::Span, of, &sample);
     }
 
     #[inline]
@@ -250,7 +261,7 @@ impl Latency {
     }
 
     fn sample(&mut self, what: What, of: Of, sample: &Sample) {
-        if sample.from < self.options.from || sample.from >= self.options.to {
+        if !self.is_taken || sample.from < self.options.from || sample.from >= self.options.to {
             return;
         }
         let by = self.options.by;

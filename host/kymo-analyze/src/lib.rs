@@ -29,6 +29,7 @@
 //! assert_eq!(state.cpu(0).unwrap().thread(), Some(8));
 //! ```
 
+mod align;
 mod budget;
 pub mod cause;
 pub mod compact;
@@ -52,6 +53,7 @@ mod state;
 mod stats;
 mod units;
 
+pub use align::{Interval, Message, Refusal, Relation, align_common, align_messages};
 pub use budget::{Part, Piece, Share};
 pub use critical::{Act, Path, Step};
 pub use distribution::{Distribution, Number};

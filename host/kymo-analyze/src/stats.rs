@@ -25,6 +25,8 @@ pub enum Level {
     Thread,
     /// The CPU.
     Cpu,
+    /// What the caller found, such as a field: [`Writer::others`] at the same level.
+    Other,
 }
 
 /// One level of a row: a position among the classes, a process, a thread, a CPU. `None`: not known.
@@ -41,6 +43,8 @@ pub struct Writer {
     pub name: Name,
     /// The CPU.
     pub cpu: Option<u32>,
+    /// By level, where that is [`Level::Other`].
+    pub others: [Part; LEVELS_MAX],
 }
 
 /// The records of one row.
@@ -52,6 +56,10 @@ pub struct Row {
     pub name: Name,
     /// Records.
     pub count: u64,
+    /// Bits of all of them.
+    pub bits: u64,
+    /// Bits of the shortest and of the longest.
+    pub bits_range: (u64, u64),
     /// Time of the first, ns.
     pub first: i64,
     /// Time of the last, ns.
@@ -96,11 +104,13 @@ impl Stats {
         }
     }
 
-    /// Takes a record of the class at position `class`.
-    pub fn add<R: Record>(&mut self, class: usize, time: i64, writer: &Writer, record: &R) {
+    /// Takes a record of the class at position `class`: when it was written, and how many bits it has.
+    pub fn add<R: Record>(&mut self, class: usize, (time, bits): (i64, u64), writer: &Writer, record: &R) {
         let Some(index) = self.row(class, time, writer) else { return };
         let row = &mut self.rows[index];
         row.count += 1;
+        row.bits = row.bits.saturating_add(bits);
+        row.bits_range = (row.bits_range.0.min(bits), row.bits_range.1.max(bits));
         (row.first, row.last) = (row.first.min(time), row.last.max(time));
         if !writer.name.is_empty() {
             row.name = writer.name;
@@ -144,12 +154,13 @@ impl Stats {
     #[inline]
     fn row(&mut self, class: usize, time: i64, writer: &Writer) -> Option<usize> {
         let mut key = [None; LEVELS_MAX];
-        for (part, level) in key.iter_mut().zip(&self.levels) {
+        for ((part, level), other) in key.iter_mut().zip(&self.levels).zip(writer.others) {
             *part = match level {
                 Level::Event => Some(class as i64),
                 Level::Process => writer.process.map(i64::from),
                 Level::Thread => writer.tid.map(i64::from),
                 Level::Cpu => writer.cpu.map(i64::from),
+                Level::Other => other,
             };
         }
         if let Some(&index) = self.index.get(&key) {
@@ -162,7 +173,15 @@ impl Stats {
         let index = self.rows.len();
         self.index.insert(key, index);
         let key = key[..self.levels.len()].to_vec();
-        self.rows.push(Row { key, name: Name::default(), count: 0, first: time, last: time });
+        self.rows.push(Row {
+            key,
+            name: Name::default(),
+            count: 0,
+            bits: 0,
+            bits_range: (u64::MAX, 0),
+            first: time,
+            last: time,
+        });
         Some(index)
     }
 

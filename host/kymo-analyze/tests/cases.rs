@@ -292,8 +292,14 @@ fn stats(trace: &Trace, levels: &str, out: &mut String) {
             let tid = line.head.tid;
             let known = tid.and_then(|tid| state.thread(tid));
             let name = known.map(|thread| thread.name).unwrap_or_default();
-            let writer = Writer { tid, process: known.and_then(|thread| thread.process), name, cpu: line.head.cpu };
-            stats.add(line.class, line.head.time, &writer, line);
+            let writer = Writer {
+                tid,
+                process: known.and_then(|thread| thread.process),
+                name,
+                cpu: line.head.cpu,
+                ..Writer::default()
+            };
+            stats.add(line.class, (line.head.time, 64), &writer, line);
         }
         trace.play(&mut state, index..index + 1, &mut ());
     }

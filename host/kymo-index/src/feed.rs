@@ -136,13 +136,19 @@ impl Seen<'_, '_> {
         let own = |number: Option<u32>| number.and_then(|number| i32::try_from(number).ok());
         if self.head.tid.is_none() && (record.vpid.is_some() || record.vtid.is_some()) {
             let name = Name::new(record.procname);
-            return Writer { process: own(record.vpid), tid: own(record.vtid), name, cpu: record.cpu };
+            return Writer {
+                process: own(record.vpid),
+                tid: own(record.vtid),
+                name,
+                cpu: record.cpu,
+                ..Writer::default()
+            };
         }
         let running = record.cpu.and_then(|cpu| state.cpu(cpu)).and_then(|cpu| cpu.thread());
         let tid = self.head.tid.or(running);
         let thread = tid.and_then(|tid| state.thread(tid));
         let name = if tid == Some(0) { Name::new("swapper") } else { thread.map(|t| t.name).unwrap_or_default() };
-        Writer { process: thread.and_then(|thread| thread.process), tid, name, cpu: record.cpu }
+        Writer { process: thread.and_then(|thread| thread.process), tid, name, cpu: record.cpu, ..Writer::default() }
     }
 }
 

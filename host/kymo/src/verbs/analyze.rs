@@ -1,6 +1,9 @@
-//! What the verbs that analyse share: traces to state and spans ([`feed`]), times on the command line ([`when`]), and how names, times and durations are shown ([`show`]).
+//! What the verbs that analyse share: traces to state and spans ([`feed`]), which records are asked for ([`choose`]), keys of records
+//! ([`keys`]), times on the command line ([`when`]), and how names, times and durations are shown ([`show`]).
 
+pub mod choose;
 pub mod feed;
+pub mod keys;
 pub mod show;
 pub mod when;
 

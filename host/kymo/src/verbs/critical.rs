@@ -12,9 +12,11 @@ use kymo_analyze::{CpuSpan, Event, Head, History, Latency, Options, Path, SPANS_
 use kymo_analyze::{Thread, ThreadSpan, What};
 use kymo_ctf::read::Reader;
 
+use kymo_index::feed::Choose;
 use kymo_index::{Indexes, range};
 
-use super::analyze::feed::{self, Classes, Input, Totals, Visit};
+use super::analyze::choose::Chosen;
+use super::analyze::feed::{self, Classes, Input, Seen, Totals, Visit};
 use super::analyze::show::Times;
 use super::analyze::when::{self, When};
 
@@ -45,6 +47,10 @@ pub struct Args {
     /// begin]. The thread is looked for from there on
     #[arg(long, value_name = "TIME", value_parser = when::parse, allow_hyphen_values = true)]
     from: Option<When>,
+    /// With --worst: only waits that end with a record for which the condition holds; else the stretch goes from the first such record
+    /// to the last (several times: all must hold)
+    #[arg(long, value_name = "EXPR")]
+    filter: Vec<String>,
     /// Up to this time [default: the end]
     #[arg(long, value_name = "TIME", value_parser = when::parse, allow_hyphen_values = true)]
     to: Option<When>,
@@ -71,7 +77,11 @@ impl Search {
     }
 }
 
-impl Visit for Search {}
+impl Visit for Search {
+    fn record(&mut self, seen: &Seen<'_, '_>, _state: &State) {
+        self.latency.take(seen.is_selected);
+    }
+}
 
 impl Sink for Search {
     fn event(&mut self, head: &Head, event: &Event, state: &State) {
@@ -138,7 +148,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let asked = input.stretch(&indexes, args.from, args.to)?;
     let stretch = find(&input, &classes, &indexes, asked, &args)?;
     let mut keep = Keep(History::new(stretch.from, stretch.to, SPANS_MAX));
-    let (reader, totals) = walk_in(&input, &classes, &indexes, asked, &mut keep);
+    let (reader, totals) = walk_in(&input, &classes, &indexes, asked, &mut (), &mut keep);
     let Stretch { tid, from, to } = stretch;
     let (path, budget) = (keep.0.critical(tid, from, to), keep.0.budget(tid, from, to));
     let found = Found { stretch, path, budget, history: &keep.0, classes: &classes, lost: totals.lost };
@@ -161,11 +171,12 @@ fn walk_in<'t>(
     classes: &Classes,
     indexes: &Indexes,
     asked: Option<feed::Stretch>,
+    choose: &mut impl Choose,
     visit: &mut impl Visit,
 ) -> (Reader<'t>, Totals) {
     let (from, to) = (asked.map(|asked| asked.from), asked.map(|asked| asked.to));
     let (mut reader, mut walker) = range::begin(&input.traces, classes, indexes, from, to);
-    walker.go(&mut reader, &mut (), visit);
+    walker.go(&mut reader, choose, visit);
     walker.state.finish(asked.and_then(|asked| asked.end()), visit);
     (reader, walker.totals)
 }
@@ -181,8 +192,11 @@ fn find(
     let what: Vec<What> = args.worst.iter().filter_map(kind).collect();
     let latency = Latency::new(Options { what, worst_max: 1, ..Options::default() });
     let mut search = Search { thread: args.thread.clone(), tids: Vec::new(), latency };
-    let (_, totals) = walk_in(input, classes, indexes, asked, &mut search);
-    let (first, last) = totals.span.context("the trace has no records there")?;
+    let mut chosen = Chosen::new(&input.traces, &args.filter)?;
+    let (_, totals) = walk_in(input, classes, indexes, asked, &mut chosen, &mut search);
+    chosen.conclude();
+    totals.span.context("the trace has no records there")?;
+    let (first, last) = totals.selected_span.context("--filter holds for no record there")?;
     if args.worst.is_some() {
         let all = search.latency.series();
         let worst: Option<&Sample> =
@@ -200,7 +214,10 @@ fn find(
             bail!("{} threads are called {name:?}: choose one by its number: {}", search.tids.len(), tids.join(", "))
         }
     };
-    let (from, to) = asked.map_or((first, last), |asked| (asked.from, if asked.is_to_end { last } else { asked.to }));
+    let (from, to) = match asked.filter(|_| chosen.is_all()) {
+        Some(asked) => (asked.from, if asked.is_to_end { last } else { asked.to }),
+        None => (first, last),
+    };
     if from >= to {
         bail!("the trace has records of one moment there: choose --from and --to further apart");
     }

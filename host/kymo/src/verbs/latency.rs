@@ -16,9 +16,11 @@ use kymo_ctf::read::{Reader, Value};
 
 use kymo_index::range;
 
+use super::analyze::choose::Chosen;
 use super::analyze::feed::{Classes, Input, Seen, Totals, Visit};
 use super::analyze::show::{Names, Times};
 use super::analyze::when::{self, When};
+use super::hosts::{HostArgs, Told};
 use span::Spans;
 
 /// Find latencies in a trace: how often, how long, and the worst of them
@@ -45,9 +47,13 @@ pub struct Args {
     /// times). Pairs of one key nest. Alone, only spans are shown
     #[arg(long, value_name = "A,B[,by=K]")]
     span: Vec<String>,
-    /// Kept apart by: process, thread, prio, cpu
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = ["process", "thread", "prio", "cpu"])]
+    /// Kept apart by: process, thread, prio, cpu, and key, which is the values of a span's fields
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = ["process", "thread", "prio", "cpu", "key"])]
     by: Vec<String>,
+    /// Only latencies that end with a record for which the condition holds, such as `$cpu == 1`, `ret < 0`, `req:end.id > 100` (several
+    /// times: all must hold)
+    #[arg(long, value_name = "EXPR")]
+    filter: Vec<String>,
     /// How many of the worst are shown for each (of system calls only with --what syscall)
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(0..=1000))]
     worst: u16,
@@ -67,6 +73,8 @@ pub struct Args {
     /// Times of day in UTC; otherwise in the local time zone
     #[arg(long)]
     utc: bool,
+    #[command(flatten)]
+    hosts: HostArgs,
 }
 
 fn what(text: &str) -> Result<What, String> {
@@ -88,7 +96,8 @@ struct Pass {
 impl Visit for Pass {
     fn record(&mut self, seen: &Seen<'_, '_>, state: &State) {
         let latency = &mut self.latency;
-        self.spans.record(seen, state, &mut |number, sample| latency.span(number, sample));
+        latency.take(seen.is_selected);
+        self.spans.record(seen, state, &mut |number, key, sample| latency.span(number, key, sample));
         if self.device_class == Some(seen.class) {
             self.learn_device(seen);
         }
@@ -147,13 +156,14 @@ struct Found<'a> {
     latency: &'a Latency,
     names: Names<'a>,
     totals: &'a Totals,
+    told: &'a [Told],
     spans_left: span::Left,
     clock_backs: u64,
 }
 
 /// Runs the verb.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let input = Input::open(&args.dirs)?;
+    let input = Input::of_hosts(&args.dirs, &args.hosts)?;
     let classes = Classes::new(&input.traces);
     let kinds = match (args.what.is_empty(), args.span.is_empty()) {
         (true, true) => What::ALL.iter().map(|(what, _)| *what).collect(),
@@ -163,20 +173,30 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let by = By { process: has("process"), thread: has("thread"), prio: has("prio"), cpu: has("cpu") };
     let options = Options { what: kinds, by, worst_max: args.worst.into(), ..Options::default() };
     let device_class = classes.list.iter().position(|class| class.name == "lttng_statedump_block_device");
-    let spans = Spans::new(&args.span, &classes.list)?;
+    let spans = Spans::new(&args.span, &classes.list, has("key"))?;
     let mut pass = Pass { latency: Latency::new(options), spans, devices: BTreeMap::new(), device_class };
     let indexes = input.indexes();
     let stretch = input.stretch(&indexes, args.from, args.to)?;
     let (from, to) = (stretch.map(|stretch| stretch.from), stretch.map(|stretch| stretch.to));
     let (mut reader, mut walker) = range::begin(&input.traces, &classes, &indexes, from, to);
-    walker.go(&mut reader, &mut (), &mut pass);
+    let mut chosen = Chosen::new(&input.traces, &args.filter)?;
+    walker.go(&mut reader, &mut chosen, &mut pass);
+    chosen.conclude();
+    // What ends with the stretch ends with no record.
+    pass.latency.take(chosen.is_all());
     walker.state.finish(stretch.and_then(|stretch| stretch.end()), &mut pass);
     let (state, totals) = (walker.state, walker.totals);
     pass.latency.finish(&state);
     let found = Found {
-        names: Names { vocabulary: &classes.vocabulary, devices: pass.devices, spans: &args.span },
+        names: Names {
+            vocabulary: &classes.vocabulary,
+            devices: pass.devices,
+            spans: &args.span,
+            keys: pass.spans.keys(),
+        },
         latency: &pass.latency,
         totals: &totals,
+        told: &input.told,
         spans_left: pass.spans.left(),
         clock_backs: state.clock_backs(),
     };

@@ -9,6 +9,7 @@ pub mod eval;
 pub mod explain;
 pub mod export;
 pub mod functions;
+pub mod hosts;
 pub mod import;
 pub mod index;
 pub mod lab;

@@ -10,6 +10,7 @@ mod json;
 #[cfg(test)]
 mod kernel_tests;
 pub mod learn;
+mod line;
 mod parallel;
 mod posix;
 pub mod select;
@@ -24,12 +25,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use kymo_ctf::read::{Caveat, Item, Loss, Reader, Record, Trace, unite_clocks};
+use kymo_ctf::read::{Caveat, Item, Loss, Reader, Record, Trace};
 use kymo_index::feed::Classes;
 use kymo_index::{Indexes, Named, range};
 
 use super::analyze::feed::{has_switches, indexes, parts_of};
 use super::analyze::when::{self, When};
+use super::hosts::{self, HostArgs};
 use filter::Filters;
 use learn::Learn;
 use select::{Selection, Shown};
@@ -72,7 +74,7 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["follow", "fields"])]
     count: bool,
     /// Go on while the trace is being written, until its session ends: DIR may be the name of a session (of `kymo session`). Records
-    /// come about 0.3 s late, in the order of time; threads of kernel records have their ids only
+    /// come about 0.3 s late, in the order of time
     #[arg(long)]
     follow: bool,
     /// Only records from this time on: +1.5s from the begin of the trace, -1s from its end, or ns since 1970 as --json tells them. With
@@ -97,6 +99,8 @@ pub struct Args {
     /// The date in front of the time of day
     #[arg(long)]
     date: bool,
+    #[command(flatten)]
+    hosts: HostArgs,
 }
 
 /// Bytes that are collected before they are written; on a terminal each record is written at once.
@@ -129,6 +133,7 @@ trait Format {
 /// Runs the verb.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.follow {
+        anyhow::ensure!(args.hosts.is_none(), "--follow reads one trace: --shift and --align are for several");
         return follow::run(&args);
     }
     if let Some(to) = &args.to_ctf {
@@ -143,8 +148,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         torn.extend(opened.caveats);
         traces.push(opened.value);
     }
-    unite_clocks(&mut traces);
-    let indexes = match args.count || args.from.is_some() || args.to.is_some() {
+    hosts::bring_together(&mut traces, &named, &args.hosts)?;
+    // Indexes have times as each host's own clock has them.
+    let is_own = args.hosts.is_none();
+    let indexes = match is_own && (args.count || args.from.is_some() || args.to.is_some()) {
         true => indexes(&named, &traces),
         false => Indexes::default(),
     };

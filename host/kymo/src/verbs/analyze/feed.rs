@@ -4,11 +4,12 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use kymo_ctf::read::{Caveat, Trace, unite_clocks};
+use kymo_ctf::read::{Caveat, Trace};
 pub use kymo_index::feed::{Classes, Payload, Seen, Totals, Visit, walk};
 use kymo_index::{Indexes, Named, range};
 
 use super::when::When;
+use crate::verbs::hosts::{self, HostArgs, Told};
 
 /// The traces of a command line, opened.
 pub struct Input {
@@ -18,12 +19,23 @@ pub struct Input {
     pub named: Vec<Named>,
     /// What was wrong with them when they were opened.
     pub caveats: Vec<Caveat>,
+    /// What was found of their clocks.
+    pub told: Vec<Told>,
+    /// Their clocks are given as those of another host.
+    is_corrected: bool,
 }
 
 impl Input {
     /// Opens traces; the parts of one that was cut are one after the other.
     pub fn open(dirs: &[PathBuf]) -> anyhow::Result<Input> {
-        let mut input = Input { traces: Vec::new(), named: Vec::new(), caveats: Vec::new() };
+        Self::of_hosts(dirs, &HostArgs::default())
+    }
+
+    /// The same; their clocks are brought together as asked for.
+    pub fn of_hosts(dirs: &[PathBuf], hosts: &HostArgs) -> anyhow::Result<Input> {
+        let is_corrected = !hosts.is_none();
+        let mut input =
+            Input { traces: Vec::new(), named: Vec::new(), caveats: Vec::new(), told: Vec::new(), is_corrected };
         let mut of_kernels = Vec::new();
         for dir in dirs {
             let first = input.traces.len();
@@ -41,12 +53,16 @@ impl Input {
         if let [first, second, ..] = &of_kernels[..] {
             bail!("{first} and {second} both have the scheduler's events: give one trace of a kernel at a time");
         }
-        unite_clocks(&mut input.traces);
+        input.told = hosts::bring_together(&mut input.traces, &input.named, hosts)?;
         Ok(input)
     }
 
     /// Their indexes, as far as they hold. Says which do not.
     pub fn indexes(&self) -> Indexes {
+        // They have times as each host's own clock has them.
+        if self.is_corrected {
+            return Indexes::default();
+        }
         indexes(&self.named, &self.traces)
     }
 

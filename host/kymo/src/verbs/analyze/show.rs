@@ -9,6 +9,19 @@ use kymo_ctf::read::Trace;
 
 pub use kymo_analyze::{duration, priority};
 
+/// A duration with a sign, which may have parts of a nanosecond, to the nanosecond: `+1.500012ms`.
+pub fn signed_duration(ns: f64) -> String {
+    let sign = if ns < 0.0 { '-' } else { '+' };
+    let size = ns.abs();
+    let (value, places, unit) = match size {
+        ..1e3 => (size, 0, "ns"),
+        1e3..1e6 => (size / 1e3, 3, "us"),
+        1e6..1e9 => (size / 1e6, 6, "ms"),
+        _ => (size / 1e9, 9, "s"),
+    };
+    format!("{sign}{value:.places$}{unit}")
+}
+
 /// Times as text.
 pub struct Times {
     /// `None`: the clock does not tell the time of day.
@@ -41,6 +54,8 @@ pub struct Names<'a> {
     pub devices: BTreeMap<u64, String>,
     /// The user's spans.
     pub spans: &'a [String],
+    /// Keys of spans, by number.
+    pub keys: &'a [String],
 }
 
 impl Names<'_> {
@@ -55,6 +70,10 @@ impl Names<'_> {
             Of::Device(device) => self.device(device),
             Of::Interface(name) => name.to_string(),
             Of::Span(number) => self.spans.get(usize::from(number)).cloned().unwrap_or_default(),
+            Of::Keyed(number, key) => {
+                let key = self.keys.get(key as usize).map_or("?", String::as_str);
+                format!("{} {key}", self.of(Of::Span(number)))
+            }
             Of::Others => "(others)".to_owned(),
         }
     }

@@ -82,7 +82,7 @@ pub fn question(
         cpu,
         tids: Vec::new(),
         latency: Latency::new(Options { what, worst_max: rank.into(), ..Options::default() }),
-        spans: Spans::new(&spans, &classes.list)?,
+        spans: Spans::new(&spans, &classes.list, false)?,
         nth,
         found: None,
         at: if let Asked::At(when) = asked { Some(from_begin(*when, input)?) } else { None },
@@ -130,7 +130,7 @@ fn worst(classes: &Classes, search: &Search, what: What, rank: u16) -> anyhow::R
             what.name()
         );
     };
-    let names = Names { vocabulary: &classes.vocabulary, devices: BTreeMap::new(), spans: &[] };
+    let names = Names { vocabulary: &classes.vocabulary, devices: BTreeMap::new(), spans: &[], keys: &[] };
     Ok(Question::of_sample(what, names.of(key.of), sample))
 }
 
@@ -207,7 +207,7 @@ impl Visit for Search {
     fn record(&mut self, seen: &Seen<'_, '_>, state: &State) {
         self.first.get_or_insert(seen.head.time);
         let Search { spans, latency, nth, found, thread, .. } = self;
-        spans.record(seen, state, &mut |number, sample: Sample| {
+        spans.record(seen, state, &mut |number, key, sample: Sample| {
             let is_wanted = thread.as_ref().is_none_or(|wanted| {
                 wanted.parse() == Ok(sample.tid.unwrap_or_default()) || sample.name.as_str() == wanted
             });
@@ -220,7 +220,7 @@ impl Visit for Search {
                     *found = if *left == 0 { Some(sample) } else { *found };
                 }
                 Some(_) => {}
-                None => latency.span(number, sample),
+                None => latency.span(number, key, sample),
             }
         });
     }

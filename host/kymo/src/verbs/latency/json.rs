@@ -21,6 +21,7 @@ pub fn document(found: &Found<'_>) -> anyhow::Result<String> {
         "open": left.open + found.spans_left.open,
         "dropped": left.dropped + found.spans_left.dropped,
         "spans_unmatched": found.spans_left.unmatched,
+        "hosts": found.told.iter().map(crate::verbs::hosts::Told::json).collect::<Vec<_>>(),
         "series": series,
     });
     Ok(serde_json::to_string(&document)?)

@@ -3,27 +3,22 @@
 use std::collections::HashMap;
 
 use anyhow::{Context as _, bail};
-use kymo_analyze::{Class, Doubt, Kind, Record as _, Sample, State};
+use kymo_analyze::{Class, Doubt, Sample, State};
 
 use crate::verbs::analyze::feed::{Payload, Seen};
+use crate::verbs::analyze::keys::{KeyFields, Value, split};
 
 /// Beginnings that wait at most, of all spans.
 const OPEN_MAX: usize = 65_536;
-
-/// A value of a key.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Value {
-    Integer(i128),
-    Text(String),
-}
+/// Keys that are kept apart at most; the rest is one series.
+const KEYS_MAX: usize = 4096;
 
 /// What a class is to one of the spans.
 #[derive(Clone, Debug)]
 struct Role {
     span: u16,
     begins: bool,
-    /// Positions of the key's fields, and whether they are text.
-    key: Vec<(usize, bool)>,
+    key: KeyFields,
 }
 
 /// What was counted beside the samples.
@@ -43,6 +38,10 @@ pub struct Spans {
     roles: Vec<Vec<Role>>,
     open: HashMap<(u16, Vec<Value>), Vec<i64>>,
     left: Left,
+    /// Numbers of keys, where they are kept apart.
+    numbers: Option<HashMap<Vec<Value>, u32>>,
+    /// How keys are shown, by number.
+    shown: Vec<String>,
 }
 
 /// `A, B, by=K, L`.
@@ -53,9 +52,15 @@ struct Wanted<'t> {
 }
 
 impl Spans {
-    /// From their texts, held against the classes that there are.
-    pub fn new(texts: &[String], classes: &[Class]) -> anyhow::Result<Spans> {
-        let mut spans = Spans { roles: vec![Vec::new(); classes.len()], open: HashMap::new(), left: Left::default() };
+    /// From their texts, held against the classes that there are. `by_key`: keys are kept apart.
+    pub fn new(texts: &[String], classes: &[Class], by_key: bool) -> anyhow::Result<Spans> {
+        let mut spans = Spans {
+            roles: vec![Vec::new(); classes.len()],
+            open: HashMap::new(),
+            left: Left::default(),
+            numbers: by_key.then(HashMap::new),
+            shown: Vec::new(),
+        };
         for (number, text) in texts.iter().enumerate() {
             let wanted = Wanted::parse(text)?;
             let number = u16::try_from(number).context("too many spans")?;
@@ -69,17 +74,7 @@ impl Spans {
     fn find(&mut self, span: u16, event: &str, begins: bool, key: &[&str], classes: &[Class]) -> anyhow::Result<()> {
         let mut is_there = false;
         for (class, roles) in classes.iter().zip(&mut self.roles).filter(|(class, _)| class.name == event) {
-            let key = key.iter().map(|name| {
-                let field = class.field(&[name]).with_context(|| {
-                    let fields: Vec<_> = class.fields.iter().map(|field| field.name.as_str()).collect();
-                    format!("{event} has no field {name:?}; it has {}", fields.join(", "))
-                })?;
-                match field.kind {
-                    Kind::Integer | Kind::Text => Ok((field.position, field.kind == Kind::Text)),
-                    _ => bail!("{event}.{name} is neither an integer nor text, and so cannot be a key"),
-                }
-            });
-            roles.push(Role { span, begins, key: key.collect::<anyhow::Result<_>>()? });
+            roles.push(Role { span, begins, key: KeyFields::new(class, key)? });
             is_there = true;
         }
         if !is_there {
@@ -88,16 +83,13 @@ impl Spans {
         Ok(())
     }
 
-    /// Takes a record, and hands on the spans that end with it. An event that is both ends its span first.
-    pub fn record(&mut self, seen: &Seen<'_, '_>, state: &State, take: &mut impl FnMut(u16, Sample)) {
-        let Spans { roles, open, left } = self;
+    /// Takes a record, and hands on the spans that end with it: their number, that of the key where keys are kept apart, and the sample.
+    /// An event that is both ends its span first.
+    pub fn record(&mut self, seen: &Seen<'_, '_>, state: &State, take: &mut impl FnMut(u16, Option<u32>, Sample)) {
+        let Spans { roles, open, left, numbers, shown } = self;
         for role in &roles[seen.class] {
             let payload = Payload(seen.record.payload);
-            let value = |&(position, is_text): &(usize, bool)| match is_text {
-                true => payload.text(position).map(|text| Value::Text(text.into_owned())),
-                false => payload.integer(position).map(Value::Integer),
-            };
-            let Some(values) = role.key.iter().map(value).collect::<Option<Vec<_>>>() else { continue };
+            let Some(values) = role.key.of(&payload) else { continue };
             let key = (role.span, values);
             if role.begins {
                 if left.open as usize >= OPEN_MAX {
@@ -117,14 +109,38 @@ impl Spans {
                 open.remove(&key);
             }
             left.open -= u64::from(from.is_some());
-            from.into_iter().for_each(|from| take(role.span, sample(from, seen, state)));
+            let Some(from) = from else { continue };
+            let number = numbers.as_mut().and_then(|numbers| number_of(numbers, shown, key.1));
+            take(role.span, number, sample(from, seen, state));
         }
+    }
+
+    /// How keys are shown, by number.
+    pub fn keys(&self) -> &[String] {
+        &self.shown
     }
 
     /// What was counted beside the samples.
     pub fn left(&self) -> Left {
         self.left
     }
+}
+
+/// The number of a key; `None` where there are too many, or it has no fields.
+fn number_of(numbers: &mut HashMap<Vec<Value>, u32>, shown: &mut Vec<String>, key: Vec<Value>) -> Option<u32> {
+    if key.is_empty() {
+        return None;
+    }
+    if let Some(&number) = numbers.get(&key) {
+        return Some(number);
+    }
+    if shown.len() >= KEYS_MAX {
+        return None;
+    }
+    let parts: Vec<String> = key.iter().map(Value::to_string).collect();
+    shown.push(parts.join(", "));
+    numbers.insert(key, shown.len() as u32 - 1);
+    Some(shown.len() as u32 - 1)
 }
 
 fn sample(from: i64, seen: &Seen<'_, '_>, state: &State) -> Sample {
@@ -148,11 +164,7 @@ fn sample(from: i64, seen: &Seen<'_, '_>, state: &State) -> Sample {
 
 impl<'t> Wanted<'t> {
     fn parse(text: &'t str) -> anyhow::Result<Wanted<'t>> {
-        let (events, key) = match text.split_once("by=") {
-            Some((events, key)) => (events, key.split(',').map(str::trim).filter(|name| !name.is_empty()).collect()),
-            None => (text, Vec::new()),
-        };
-        let events: Vec<&str> = events.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
+        let (events, key) = split(text);
         match events[..] {
             [begin, end] => Ok(Wanted { begin, end, key }),
             _ => bail!(

@@ -1,18 +1,20 @@
 //! What lines have in common, made once: the fields that are shown of each event with their names, and the part of a line that
 //! says where a record was written.
 
-use kymo_ctf::read::{FieldInfo, Record, Trace};
+use kymo_ctf::read::{Base, FieldInfo, FieldKind, Lens, Record, RecordPart, Trace};
 
+use super::line::Label;
 use super::select::Selection;
 
 /// A field that is shown: payload, then contexts (`$prio`).
 pub struct Column {
-    /// Of the common context, not of the payload.
-    pub is_context: bool,
-    /// For `Fields::at`.
-    pub position: usize,
-    /// Its name, as it stands in a line.
-    pub label: Box<[u8]>,
+    /// Where it is.
+    pub lens: Lens,
+    /// An integer's base.
+    pub base: Base,
+    /// Its name, as it stands in a line in front of all others, and behind others.
+    pub first: Label,
+    pub later: Label,
 }
 
 /// The fields that are shown, by trace and event.
@@ -21,11 +23,13 @@ pub struct Columns(Vec<Vec<Vec<Column>>>);
 impl Columns {
     /// `write` puts a name into a line.
     pub fn new(traces: &[Trace], selection: &Selection, write: impl Fn(&mut Vec<u8>, &str)) -> Self {
-        let column = |is_context: bool, field: FieldInfo<'_>| {
-            let mut label = Vec::new();
-            label.extend_from_slice(if is_context { b"$" } else { b"" });
+        let column = |trace: &Trace, event: usize, part: RecordPart, field: FieldInfo<'_>| {
+            let mut label = b", ".to_vec();
+            label.extend_from_slice(if part == RecordPart::CommonContext { b"$" } else { b"" });
             write(&mut label, field.name);
-            Column { is_context, position: field.position, label: label.into_boxed_slice() }
+            let base = if let FieldKind::Int { base, .. } = field.kind { base } else { Base::Decimal };
+            let lens = trace.lens(event, part, field.position);
+            Column { lens, base, first: Label::new(&label[2..]), later: Label::new(&label) }
         };
         let of_event = |trace: &Trace, event: usize| {
             let metadata = &trace.metadata;
@@ -33,7 +37,8 @@ impl Columns {
             let payload = payload.filter(|field| !field.is_length && selection.has_field(field.name));
             let contexts = metadata.contexts(event).into_iter();
             let contexts = contexts.filter(|field| !field.is_length && selection.has_context(field.name));
-            payload.map(|field| column(false, field)).chain(contexts.map(|field| column(true, field))).collect()
+            let payload = payload.map(|field| column(trace, event, RecordPart::Payload, field));
+            payload.chain(contexts.map(|field| column(trace, event, RecordPart::CommonContext, field))).collect()
         };
         let of_trace = |trace: &Trace| (0..trace.metadata.events.len()).map(|event| of_event(trace, event)).collect();
         Self(traces.iter().map(of_trace).collect())
@@ -62,9 +67,9 @@ struct Head {
 }
 
 impl Heads {
-    /// Appends the record's head, which `make` makes where it is not remembered.
+    /// The record's head, which `make` makes where it is not remembered.
     #[inline]
-    pub fn push(&mut self, out: &mut Vec<u8>, record: &Record<'_>, make: impl FnOnce(&mut Vec<u8>)) {
+    pub fn of(&mut self, record: &Record<'_>, make: impl FnOnce(&mut Vec<u8>)) -> &[u8] {
         let threads = [record.cpu, record.vpid, record.vtid];
         let of = Some((record.trace, record.event_position, threads));
         let mixed = record.event_position ^ record.vtid.unwrap_or(0) as usize ^ (record.cpu.unwrap_or(0) as usize) << 2;
@@ -76,6 +81,6 @@ impl Heads {
             head.bytes.clear();
             make(&mut head.bytes);
         }
-        out.extend_from_slice(&head.bytes);
+        &head.bytes
     }
 }

@@ -106,6 +106,6 @@ impl Counted {
             let clean: String = name.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
             writeln!(to, "{count:>12} {clean}")?;
         }
-        writeln!(to, "{all:>12} records")
+        writeln!(to, "{all:>12} {}", if all == 1 { "record" } else { "records" })
     }
 }

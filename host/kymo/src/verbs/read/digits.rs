@@ -1,27 +1,50 @@
 //! Digits into a line.
 
+/// Decimal digits of the largest number, and its sign.
+pub const DIGITS_MAX: usize = 21;
+
 /// Decimal digits.
 #[inline]
 pub fn push_u64(out: &mut Vec<u8>, value: u64) {
     const WORD: u64 = 100_000_000;
     if value < WORD {
-        let word = digits(value);
-        // Zeros in front, of which the last one stands for the number 0.
-        let leading = (word.trailing_zeros() / 8).min(7);
-        let end = out.len() + 8 - leading as usize;
-        out.extend_from_slice(&((word | ZEROS) >> (8 * leading)).to_le_bytes());
+        let (word, used) = word_digits(value);
+        let end = out.len() + used;
+        out.extend_from_slice(&word);
         out.truncate(end);
     } else {
         push_u64(out, value / WORD);
-        out.extend_from_slice(&(digits(value % WORD) | ZEROS).to_le_bytes());
+        out.extend_from_slice(&eight_digits(value % WORD));
     }
+}
+
+/// The digits of a number below 10^8 at the begin of a word, and how many they are.
+#[inline]
+pub fn word_digits(value: u64) -> ([u8; 8], usize) {
+    let word = digits(value);
+    // Zeros in front, of which the last one stands for the number 0.
+    let leading = (word.trailing_zeros() / 8).min(7);
+    (((word | ZEROS) >> (8 * leading)).to_le_bytes(), 8 - leading as usize)
+}
+
+/// The number, below 10^8, as eight decimal digits.
+#[inline]
+pub fn eight_digits(value: u64) -> [u8; 8] {
+    (digits(value) | ZEROS).to_le_bytes()
 }
 
 /// The number, below 10^9, as nine decimal digits.
 #[inline]
+pub fn nine_digits(number: u32) -> [u8; 9] {
+    let mut nine = [b'0' + (number / 100_000_000) as u8; 9];
+    nine[1..].copy_from_slice(&eight_digits(u64::from(number % 100_000_000)));
+    nine
+}
+
+/// The same, into a line.
+#[inline]
 pub fn push_nine(out: &mut Vec<u8>, number: u32) {
-    out.push(b'0' + (number / 100_000_000) as u8);
-    out.extend_from_slice(&(digits(u64::from(number % 100_000_000)) | ZEROS).to_le_bytes());
+    out.extend_from_slice(&nine_digits(number));
 }
 
 /// `00000000`

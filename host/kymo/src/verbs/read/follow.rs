@@ -19,6 +19,7 @@ use kymo_ctf::write::{PACKET_MAGIC, PacketHead};
 use serde_json::Value;
 
 use super::filter::Filters;
+use super::learn::Learn;
 use super::select::{Selection, Shown};
 use super::{Args, Format, format};
 use crate::verbs::session::ask;
@@ -68,6 +69,8 @@ struct Followed {
     tails: BTreeMap<String, Tail>,
     lost: u64,
     shown: u64,
+    /// What is known of the machine's threads so far.
+    learn: Option<Learn>,
     /// Time of the line before: nanoseconds or cycles, as they are shown.
     before: Option<i128>,
 }
@@ -143,7 +146,17 @@ impl Followed {
     fn new(root: PathBuf, pid: Option<u64>) -> Followed {
         let first = chunk_dirs(&root).into_iter().next().filter(|_| !root.join("metadata").is_file());
         let dir = first.unwrap_or_else(|| root.clone());
-        Followed { root, dir, metadata: Vec::new(), pid, tails: BTreeMap::new(), lost: 0, shown: 0, before: None }
+        Followed {
+            root,
+            dir,
+            metadata: Vec::new(),
+            pid,
+            tails: BTreeMap::new(),
+            lost: 0,
+            shown: 0,
+            learn: None,
+            before: None,
+        }
     }
 
     /// Whether nothing more comes into the directory: its summary is complete, or that of the session, or the collector is gone.
@@ -229,13 +242,14 @@ impl Followed {
         let traces = [opened.value];
         let selection = Selection::new(&traces, args.fields.as_deref(), &args.event, args.state)?;
         let mut filters = Filters::new(&traces, &args.filter)?;
+        let mut learn = self.learn_of(&traces, selection.has_threads() || filters.have_threads());
         let mut format = format(&traces, &selection, args, self.before);
         let limit = self.tails.values().filter_map(|tail| tail.limit).min().unwrap_or(u64::MAX);
         let mut places: BTreeMap<String, Place> = BTreeMap::new();
         let mut out = Vec::new();
         let mut reader = Reader::new(&traces);
         let mut goes_on = true;
-        while let Some(item) = reader.next() {
+        while let Some(mut item) = reader.next() {
             let (stream, packet, ns, cycles) = match &item {
                 Item::Record(record) => (record.stream, record.packet, record.ns, record.cycles),
                 Item::Loss(loss) => (loss.stream, loss.packet, loss.from_ns, loss.from_cycles),
@@ -254,13 +268,16 @@ impl Followed {
                 place.hold(packet);
                 continue;
             }
-            let shown = show(&item, &mut *format, &selection, &mut filters, &mut out);
+            let lost = if let Item::Loss(loss) = &item { loss.records } else { 0 };
+            let is_record = matches!(item, Item::Record(_));
+            let shown = show(&mut item, learn.as_mut(), &mut *format, &selection, &mut filters, &mut out);
             self.before = if shown { Some(if args.cycles { cycles.into() } else { ns }) } else { self.before };
-            self.shown += u64::from(shown && matches!(item, Item::Record(_)));
-            self.lost += if let Item::Loss(loss) = &item { loss.records } else { 0 };
+            self.shown += u64::from(shown && is_record);
+            self.lost += lost;
             goes_on = args.limit.is_none_or(|limit| self.shown < limit);
         }
         drop((reader, format));
+        self.learn = learn;
         filters.conclude();
         for (name, tail) in self.tails.iter_mut().filter(|(_, tail)| tail.whole > 0) {
             let held = places.get(name).and_then(|place| place.held);
@@ -273,9 +290,24 @@ impl Followed {
     }
 }
 
+impl Followed {
+    /// What is known of threads, for the trace as it is now. `wanted`: whether they are shown.
+    fn learn_of(&mut self, traces: &[Trace], wanted: bool) -> Option<Learn> {
+        match self.learn.take() {
+            Some(mut learn) => {
+                learn.renew(traces);
+                Some(learn)
+            }
+            None if wanted => Learn::new(traces),
+            None => None,
+        }
+    }
+}
+
 /// Prints one item. Whether it is one that is shown.
-fn show(
-    item: &Item<'_>,
+fn show<'r>(
+    item: &mut Item<'r>,
+    learn: Option<&'r mut Learn>,
     format: &mut dyn Format,
     selection: &Selection,
     filters: &mut Filters,
@@ -284,9 +316,15 @@ fn show(
     match item {
         Item::Loss(loss) => {
             filters.lost();
+            if let Some(learn) = learn {
+                learn.loss(loss);
+            }
             format.loss(out, loss);
         }
         Item::Record(record) => {
+            if let Some(learn) = learn {
+                learn.record(record);
+            }
             let is_shown = selection.event(record.trace, record.event_position) == Shown::Yes;
             if !filters.matches(record, is_shown) || !is_shown {
                 return false;

@@ -93,6 +93,13 @@ impl Learn {
         self.0.iter_mut().flatten().for_each(|machine| machine.begin(state));
     }
 
+    /// Goes on with the same machines, whose traces may know more events now.
+    pub fn renew(&mut self, traces: &[Trace]) {
+        for (machine, trace) in self.0.iter_mut().zip(traces) {
+            machine.iter_mut().for_each(|machine| machine.tells = tells(trace));
+        }
+    }
+
     /// Learns from a record, and adds what is known of its thread to it.
     pub fn record<'a>(&'a mut self, record: &mut Record<'a>) {
         if let Some(machine) = self.0.get_mut(record.trace).and_then(Option::as_mut) {
@@ -112,7 +119,7 @@ impl Learn {
 
 impl Machine {
     fn new(trace: &Trace) -> Option<Self> {
-        let tells: Vec<_> = trace.metadata.events.iter().map(|event| Tells::by_name(&event.name)).collect();
+        let tells = tells(trace);
         let has_dump = tells.contains(&Some(Tells::Dump));
         let is_of_use = tells.iter().any(Option::is_some);
         let mut machine = Self { tells, threads: Threads::default(), switch: None, chained: Some(0) };
@@ -282,6 +289,11 @@ impl Machine {
         let Some(tid) = tid else { return };
         named(fields, "child_comm", |name| self.threads.forked(tid, pid, name));
     }
+}
+
+/// By event.
+fn tells(trace: &Trace) -> Vec<Option<Tells>> {
+    trace.metadata.events.iter().map(|event| Tells::by_name(&event.name)).collect()
 }
 
 /// The thread that an event is about.

@@ -292,6 +292,7 @@ fn counts_are_those_of_the_lines() {
         let lines = printed(arguments).lines().filter(|line| !line.starts_with("---")).count();
         assert!(lines > 0, "{arguments}");
         let said = String::from_utf8(out).unwrap();
-        assert_eq!(said.lines().last().unwrap(), format!("{lines:>12} records"), "{arguments}: {said}");
+        let unit = if lines == 1 { "record" } else { "records" };
+        assert_eq!(said.lines().last().unwrap(), format!("{lines:>12} {unit}"), "{arguments}: {said}");
     }
 }

@@ -6,10 +6,11 @@
 
 use std::io::Write as _;
 
-use kymo_ctf::read::{Base, Loss, Number, Record, Trace, Value};
+use kymo_ctf::read::{Base, Loss, Number, Plain, Record, Trace, Value};
 
-use super::columns::{Columns, Heads};
+use super::columns::{Column, Columns, Heads};
 use super::digits::{push_hex, push_nine, push_u64};
+use super::line::{Line, PIECES};
 use super::select::Selection;
 use super::zone::Zone;
 
@@ -32,6 +33,9 @@ pub struct Text<'a> {
     before: Option<i128>,
     columns: Columns,
     heads: Heads,
+    line: Line,
+    /// For pieces of a line that are not among the plain ones.
+    piece: Vec<u8>,
 }
 
 impl<'a> Text<'a> {
@@ -48,6 +52,8 @@ impl<'a> Text<'a> {
                 out.push(b'=');
             }),
             heads: Heads::default(),
+            line: Line::default(),
+            piece: Vec::new(),
         }
     }
 
@@ -81,43 +87,109 @@ impl<'a> Text<'a> {
     }
 }
 
+impl Text<'_> {
+    /// Time of day and distance from the record before, each with a space behind it.
+    #[inline]
+    fn times_of(&mut self, record: &Record<'_>) {
+        let columns = self.selection.columns;
+        if columns.time {
+            let is_dated = self.dated[record.trace] && !self.times.cycles;
+            match self.zone.same_second(record.ns).filter(|_| is_dated) {
+                Some((shown, fraction)) => {
+                    self.line.slice(shown);
+                    self.line.reserve(PIECES);
+                    self.line.nine(fraction);
+                    self.line.byte(b' ');
+                }
+                None => self.slow(|text, out| text.time(out, record.trace, record.ns, record.cycles)),
+            }
+        }
+        if columns.delta {
+            let now = if self.times.cycles { i128::from(record.cycles) } else { record.ns };
+            let delta = self.before.and_then(|before| u32::try_from(now - before).ok());
+            match delta.filter(|&delta| delta < 1_000_000_000 && !self.times.cycles) {
+                Some(delta) => {
+                    self.before = Some(now);
+                    self.line.reserve(PIECES);
+                    self.line.short(b"(+0.");
+                    self.line.nine(delta);
+                    self.line.short(b") ");
+                }
+                None => self.slow(|text, out| text.delta(out, now)),
+            }
+        }
+    }
+
+    /// Adds what `push` makes, and a space.
+    #[cold]
+    fn slow(&mut self, push: impl FnOnce(&mut Self, &mut Vec<u8>)) {
+        let mut piece = std::mem::take(&mut self.piece);
+        piece.clear();
+        push(self, &mut piece);
+        piece.push(b' ');
+        self.line.slice(&piece);
+        self.piece = piece;
+    }
+}
+
+/// Adds a field with its name, if the record has it. `piece` is scratch.
+#[inline]
+fn push_column(line: &mut Line, piece: &mut Vec<u8>, column: &Column, record: &Record<'_>, is_first: bool) -> bool {
+    let label = if is_first { &column.first } else { &column.later };
+    line.reserve(PIECES + label.len());
+    if let Some(plain) = column.lens.plain(record) {
+        line.label(label);
+        if push_plain(line, plain, column.base) {
+            return true;
+        }
+        piece.clear();
+    } else {
+        piece.clear();
+        piece.extend_from_slice(label.bytes());
+    }
+    // The value by reference: one that is moved right after it was made costs more than all else here.
+    let value = &column.lens.value(record);
+    let Some(value) = value else { return false };
+    push_value(piece, value);
+    line.slice(piece);
+    true
+}
+
+/// Adds a value that needs no allocation and no search. False where it is another one.
+#[inline]
+fn push_plain(line: &mut Line, value: Plain<'_>, base: Base) -> bool {
+    match (value, base) {
+        (Plain::Unsigned(value), Base::Decimal) => line.unsigned(value),
+        (Plain::Signed(value), Base::Decimal) => line.signed(value),
+        (Plain::Unsigned(value), Base::Hexadecimal) => line.hex(value),
+        (Plain::F64(value), _) => return line.whole(value),
+        (Plain::Text(text), _) => return line.quoted(text),
+        _ => return false,
+    }
+    true
+}
+
 impl super::Format for Text<'_> {
     fn resume(&mut self, before: Option<i128>) {
         self.before = before;
     }
 
     fn record(&mut self, out: &mut Vec<u8>, record: &Record<'_>) {
-        let columns = self.selection.columns;
-        let start = out.len();
-        if columns.time {
-            self.time(out, record.trace, record.ns, record.cycles);
-            out.push(b' ');
-        }
-        if columns.delta {
-            let now = if self.times.cycles { i128::from(record.cycles) } else { record.ns };
-            self.delta(out, now);
-            out.push(b' ');
-        }
+        self.line.clear();
+        self.times_of(record);
         let selection = self.selection;
-        self.heads.push(out, record, |out| head(out, record, selection));
+        self.line.slice(self.heads.of(record, |out| head(out, record, selection)));
         let mut is_first = true;
         for column in self.columns.of(record) {
-            // The value by reference: one that is moved right after it was made costs more than all else here.
-            let fields = if column.is_context { &record.common_context } else { &record.payload };
-            if let Some(value) = &fields.at(column.position) {
-                out.extend_from_slice(if is_first { b"" } else { b", " });
-                is_first = false;
-                out.extend_from_slice(&column.label);
-                push_value(out, value);
-            }
+            is_first &= !push_column(&mut self.line, &mut self.piece, column, record, is_first);
         }
         // No line ends in a space or in a colon.
-        while out.len() > start && matches!(out.last(), Some(b' ' | b':')) {
-            out.pop();
-        }
+        self.line.trim();
         // Nothing of what the user wants is in this record.
-        if out.len() > start {
-            out.push(b'\n');
+        if !self.line.bytes().is_empty() {
+            self.line.reserve(1);
+            self.line.byte(b'\n');
+            out.extend_from_slice(self.line.bytes());
         }
     }
 

@@ -11,13 +11,23 @@ pub struct Zone {
     second: i64,
     /// Date and time of day up to the second, as shown in front of the fraction.
     shown: String,
+    /// Where that second begins, ns, if there is one.
+    from_ns: i64,
 }
 
 impl Zone {
     /// The zone of `$TZ` or of the system; `utc` for UTC.
     pub fn new(utc: bool, date: bool) -> Self {
         let zone = if utc { TimeZone::UTC } else { TimeZone::system() };
-        Self { zone, date, second: i64::MIN, shown: String::new() }
+        Self { zone, date, second: i64::MIN, shown: String::new(), from_ns: i64::MIN }
+    }
+
+    /// The time of day up to the second, and the nanoseconds behind it, where that second was asked for last.
+    #[inline]
+    pub fn same_second(&self, ns: i128) -> Option<(&[u8], u32)> {
+        let ns = i64::try_from(ns).ok().filter(|_| !self.shown.is_empty())?;
+        let part = ns.checked_sub(self.from_ns).filter(|part| (0..1_000_000_000).contains(part))?;
+        Some((self.shown.as_bytes(), part as u32))
     }
 
     /// Appends a time of day with nine digits behind the point.
@@ -31,6 +41,7 @@ impl Zone {
         if second != self.second {
             self.second = second;
             self.shown = self.describe(second);
+            self.from_ns = second.saturating_mul(1_000_000_000);
         }
         out.extend_from_slice(self.shown.as_bytes());
         super::digits::push_nine(out, fraction as u32);
@@ -53,7 +64,7 @@ mod tests {
     #[test]
     fn times_of_day() {
         let check = |zone: TimeZone, date, ns, expect: &str| {
-            let mut zone = Zone { zone, date, second: i64::MIN, shown: String::new() };
+            let mut zone = Zone { zone, date, second: i64::MIN, shown: String::new(), from_ns: i64::MIN };
             let mut out = Vec::new();
             zone.push(&mut out, ns);
             assert_eq!(String::from_utf8(out).unwrap(), expect);
