@@ -9,6 +9,8 @@ test)
 	wanted="gcc g++ libc6-dev clang babeltrace2 spin valgrind gdb redis-server redis-tools python3 perl git pkg-config"
 	# clang's sanitizers go by a name with clang's version in it.
 	wanted="$wanted trace-cmd linux-perf stress-ng util-linux sqlite3 xz-utils strace libclang-rt-14-dev"
+	# Traces of other tracers: LTTng, barectf (which a virtual environment in the target directory gets from PyPI).
+	wanted="$wanted lttng-tools liblttng-ust-dev python3-bt2 python3-venv"
 	;;
 bench-kernel) wanted="gcc libc6-dev trace-cmd rt-tests python3" ;;
 bench) wanted="gcc libc6-dev lttng-tools liblttng-ust-dev babeltrace2 python3" ;;
