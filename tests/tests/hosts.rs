@@ -185,6 +185,8 @@ fn a_known_relation_shifts_one_trace() {
         before.records.iter().flat_map(|record| [record.time, record.time - 1_500_000]).collect();
     expect.sort_unstable();
     assert_eq!(merged.records.iter().map(|record| record.time).collect::<Vec<_>>(), expect);
+    let count = lab.kymo(&[&["read", "--count", "--shift", "two=-1.5ms"], &dirs[..]].concat()).expect(0).stdout;
+    assert!(count.contains("40 records"), "{count}");
     // Events that both saw at once: copies of one trace.
     let common = lab.kymo(&[&["stats", "--json", "--align", "common:produce:rec, by=n"], &dirs[..]].concat()).expect(0);
     let found: Value = serde_json::from_str(&common.stdout).unwrap();

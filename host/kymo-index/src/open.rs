@@ -192,11 +192,11 @@ impl Indexes {
         Ok((self.path.clone(), bytes))
     }
 
-    /// Of traces that have an index all, and no damage.
+    /// Of traces that have an index all, and no damage. `None` of no traces: nothing is known of those that there are.
     pub fn whole(&self) -> Option<Vec<&TraceIndex>> {
         let whole: Vec<&TraceIndex> = self.traces.iter().map(Option::as_ref).collect::<Option<_>>()?;
         let is_sound = |index: &&TraceIndex| index.streams.iter().all(|stream| stream.damaged == 0);
-        whole.iter().all(is_sound).then_some(whole)
+        (!whole.is_empty() && whole.iter().all(is_sound)).then_some(whole)
     }
 }
 
