@@ -86,7 +86,6 @@ impl<'f> Chunks<'f> {
     }
 
     /// The next pages. After an error there are no more.
-    #[expect(clippy::should_implement_trait, reason = "the pages of an unpacked file are borrowed from it")]
     pub fn next(&mut self) -> Option<Result<std::borrow::Cow<'f, [u8]>, String>> {
         if self.packing == Packing::None {
             let pages = std::mem::take(&mut self.rest);

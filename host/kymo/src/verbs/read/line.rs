@@ -158,13 +158,14 @@ impl Line {
         self.reserve(text.len() + CHUNK);
         let begin = self.len;
         self.byte(b'"');
-        let (words, rest) = text.as_chunks::<8>();
-        for word in words {
+        let mut rest = text;
+        while let Some((word, behind)) = rest.split_first_chunk::<8>() {
             if !is_plain(u64::from_le_bytes(*word)) {
                 self.len = begin;
                 return false;
             }
             self.store(*word, 8);
+            rest = behind;
         }
         let last = last_word(rest);
         if !is_plain(last) {
