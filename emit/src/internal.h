@@ -61,7 +61,8 @@ struct kymo_claim {
 	uint8_t *data;
 	uint32_t owner; /* thread id; 0: free */
 	uint32_t depth; /* records in progress [ring.md 6] */
-	uint32_t users; /* calls that may touch the lane; it stays mapped meanwhile */
+	uint32_t users; /* calls that may touch the lane, of any thread; it stays mapped meanwhile */
+	uint32_t inside; /* of these, the owner's */
 };
 
 /* What the kernel wipes in a child, whatever way it was made. */

@@ -127,7 +127,8 @@ static void recover(struct kymo_claim *claim)
 {
 	struct kymo_ring *ring = claim->ring;
 
-	claim->depth = claim->users = 0;
+	__atomic_sub_fetch(&claim->users, claim->inside, __ATOMIC_SEQ_CST);
+	claim->depth = claim->inside = 0;
 	kymo__add_local(&ring->lost_restart, (ring->reserve - ring->head) >> 32);
 	ring->reserve = ring->head;
 }
@@ -185,13 +186,20 @@ static struct kymo_claim *claim_lane(struct kymo_self *self, uint32_t slot,
 	return claim;
 }
 
+/* Whether a lane is this thread's, in the memory that the slot has now. */
+static bool is_ours(const struct kymo_claim *claim, const struct kymo_self *self, uint32_t slot)
+{
+	return claim->serial == kymo_process->slots[slot].serial &&
+	       __atomic_load_n(&claim->owner, __ATOMIC_RELAXED) == self->tid;
+}
+
 static struct kymo_claim *lane_of(struct kymo_self *self, uint32_t slot,
 				  enum kymo_verdict *verdict)
 {
 	if (KYMO__LIKELY(self->claim[slot])) {
 		struct kymo_claim *claim = &claims[slot][self->claim[slot] - 1];
 
-		if (KYMO__LIKELY(claim->serial == kymo_process->slots[slot].serial))
+		if (KYMO__LIKELY(is_ours(claim, self, slot)))
 			return claim;
 		self->claim[slot] = 0;
 	}
@@ -278,16 +286,25 @@ static enum kymo_verdict attempt(struct kymo_self *self, struct kymo_event *even
 
 	if (!claim)
 		return verdict;
-	__atomic_store_n(&claim->users, claim->users + 1, __ATOMIC_RELAXED);
-	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	/*
+	 * By a locked instruction: if this thread was away since it looked, the slot may have had
+	 * another memory meanwhile, and the lane may be another thread's.
+	 */
+	__atomic_add_fetch(&claim->users, 1, __ATOMIC_SEQ_CST);
 	/* Switched off since: the helper thread fences, then looks at users. */
 	verdict = KYMO_GONE;
-	if (!__atomic_load_n(&to->cpu_count, __ATOMIC_RELAXED) || claim->serial != to->serial)
+	if (!__atomic_load_n(&to->cpu_count, __ATOMIC_ACQUIRE))
 		goto out;
+	verdict = KYMO_RETRY;
+	if (!is_ours(claim, self, slot)) {
+		self->claim[slot] = 0;
+		goto out;
+	}
 	verdict = KYMO_SETTLED;
+	__atomic_store_n(&claim->inside, claim->inside + 1, __ATOMIC_RELAXED);
 	id = __atomic_load_n(&event->id[slot], __ATOMIC_RELAXED);
 	if (!id)
-		goto out;
+		goto give_back;
 	ring = claim->ring;
 	__atomic_store_n(&claim->depth, claim->depth + 1, __ATOMIC_RELAXED);
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
@@ -306,9 +323,11 @@ static enum kymo_verdict attempt(struct kymo_self *self, struct kymo_event *even
 	}
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	leave(claim);
-out:
+give_back:
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	__atomic_store_n(&claim->users, claim->users - 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&claim->inside, claim->inside - 1, __ATOMIC_RELAXED);
+out:
+	__atomic_sub_fetch(&claim->users, 1, __ATOMIC_SEQ_CST);
 	return verdict;
 }
 
@@ -324,6 +343,8 @@ enum kymo_verdict kymo_portable_write(struct kymo_self *self, struct kymo_event 
 
 		if (verdict == KYMO_SETTLED)
 			return verdict;
+		if (verdict == KYMO_RETRY)
+			continue;
 		if (verdict == KYMO_WAIT) {
 			kymo_wait(&wait);
 			/* This may be a child by now, of a handler that forked. */
