@@ -4,6 +4,9 @@ use std::io::Write as _;
 
 use kymo_ctf::read::{Number, Value};
 
+pub use crate::digits::push_hex;
+use crate::digits::push_u64;
+
 /// How integers beyond 2^53 are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wide {
@@ -18,8 +21,14 @@ const EXACT_MAX: u128 = 1 << 53;
 
 /// A text with its quotes.
 pub fn push_text(out: &mut Vec<u8>, text: &str) {
-    // Writing to a vector cannot fail.
-    drop(serde_json::to_writer(out, text));
+    if text.bytes().all(|b| (0x20..0x7F).contains(&b) && b != b'"' && b != b'\\') {
+        out.push(b'"');
+        out.extend_from_slice(text.as_bytes());
+        out.push(b'"');
+    } else {
+        // Writing to a vector cannot fail.
+        drop(serde_json::to_writer(out, text));
+    }
 }
 
 /// An object of fields.
@@ -72,12 +81,16 @@ pub fn push_value(out: &mut Vec<u8>, value: &Value<'_>, wide: Wide) {
     }
 }
 
-/// Bytes in base 16.
-pub fn push_hex(out: &mut Vec<u8>, bytes: &[u8]) {
-    bytes.iter().for_each(|byte| drop(write!(out, "{byte:02x}")));
-}
-
 fn push_number(out: &mut Vec<u8>, number: Number, wide: Wide) {
-    let is_wide = i128::from(number).unsigned_abs() > EXACT_MAX && wide == Wide::Text;
-    drop(if is_wide { write!(out, "\"{number}\"") } else { write!(out, "{number}") });
+    let is_text = wide == Wide::Text && i128::from(number).unsigned_abs() > EXACT_MAX;
+    let quote: &[u8] = if is_text { b"\"" } else { b"" };
+    out.extend_from_slice(quote);
+    match number {
+        Number::Unsigned(value) => push_u64(out, value),
+        Number::Signed(value) => {
+            out.extend_from_slice(if value < 0 { b"-" } else { b"" });
+            push_u64(out, value.unsigned_abs());
+        }
+    }
+    out.extend_from_slice(quote);
 }

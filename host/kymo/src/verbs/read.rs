@@ -3,7 +3,6 @@
 
 mod columns;
 mod count;
-mod digits;
 pub mod filter;
 mod follow;
 mod json;

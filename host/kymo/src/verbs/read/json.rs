@@ -7,9 +7,10 @@
 
 use std::io::Write as _;
 
-use kymo_ctf::read::{Fields, Loss, Number, Record, Value};
+use kymo_ctf::read::{Fields, Loss, Record};
+use kymo_export::digits::push_u64;
+use kymo_export::json::{Wide, push_text};
 
-use super::digits::{push_hex, push_u64};
 use super::select::Selection;
 
 /// The JSON form.
@@ -122,73 +123,6 @@ fn push_option(out: &mut Vec<u8>, value: Option<u32>) {
     }
 }
 
-fn push_text(out: &mut Vec<u8>, text: &str) {
-    if text.bytes().all(|b| (0x20..0x7F).contains(&b) && b != b'"' && b != b'\\') {
-        out.push(b'"');
-        out.extend_from_slice(text.as_bytes());
-        out.push(b'"');
-    } else {
-        // Writing to a vector cannot fail.
-        drop(serde_json::to_writer(out, text));
-    }
-}
-
 fn push_fields(out: &mut Vec<u8>, fields: &Fields<'_>, wanted: impl Fn(&str) -> bool) {
-    out.push(b'{');
-    let mut first = true;
-    for (name, value) in fields.iter().filter(|(name, _)| wanted(name)) {
-        out.extend_from_slice(if first { b"" } else { b"," });
-        first = false;
-        push_text(out, name);
-        out.push(b':');
-        push_value(out, &value);
-    }
-    out.push(b'}');
-}
-
-fn push_number(out: &mut Vec<u8>, number: Number) {
-    match number {
-        Number::Unsigned(value) => push_u64(out, value),
-        Number::Signed(value) => {
-            out.extend_from_slice(if value < 0 { b"-" } else { b"" });
-            push_u64(out, value.unsigned_abs());
-        }
-    }
-}
-
-fn push_value(out: &mut Vec<u8>, value: &Value<'_>) {
-    match value {
-        Value::Int(number, _) => push_number(out, *number),
-        Value::Enum(number, label) => {
-            out.extend_from_slice(b"{\"value\":");
-            push_number(out, *number);
-            out.extend_from_slice(b",\"label\":");
-            match label {
-                Some(label) => push_text(out, label),
-                None => out.extend_from_slice(b"null"),
-            }
-            out.push(b'}');
-        }
-        Value::Bool(value) => out.extend_from_slice(if *value { b"true" } else { b"false" }),
-        Value::F32(value) if value.is_finite() => drop(serde_json::to_writer(out, value)),
-        Value::F32(value) => drop(write!(out, "\"{value:?}\"")),
-        Value::F64(value) if value.is_finite() => drop(serde_json::to_writer(out, value)),
-        Value::F64(value) => drop(write!(out, "\"{value:?}\"")),
-        Value::Text(text) => push_text(out, text),
-        Value::Bytes(bytes) => {
-            out.push(b'"');
-            push_hex(out, bytes);
-            out.push(b'"');
-        }
-        Value::Array(elements) => {
-            out.push(b'[');
-            for (i, element) in elements.iter().enumerate() {
-                out.extend_from_slice(if i == 0 { b"" } else { b"," });
-                push_value(out, &element);
-            }
-            out.push(b']');
-        }
-        Value::Struct(fields) => push_fields(out, fields, |_| true),
-        Value::Absent => out.extend_from_slice(b"null"),
-    }
+    kymo_export::json::push_fields(out, fields.iter().filter(|(name, _)| wanted(name)), Wide::Number);
 }

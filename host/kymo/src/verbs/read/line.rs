@@ -1,7 +1,7 @@
 //! A line under construction: room is made once for several pieces, and short pieces are stored as whole words, of which only the bytes
 //! in use count.
 
-use super::digits::{DIGITS_MAX, nine_digits, word_digits};
+use kymo_export::digits::{DIGITS_MAX, nine_digits, word_digits};
 
 /// Bytes that are stored at a time of text.
 const CHUNK: usize = 16;
@@ -109,7 +109,7 @@ impl Line {
             self.store(word, digits);
         } else {
             self.unsigned(value / WORD);
-            self.store(super::digits::eight_digits(value % WORD), 8);
+            self.store(kymo_export::digits::eight_digits(value % WORD), 8);
         }
     }
 

@@ -9,10 +9,10 @@ use std::io::Write as _;
 use kymo_ctf::read::{Base, Loss, Number, Plain, Record, Trace, Value};
 
 use super::columns::{Column, Columns, Heads};
-use super::digits::{push_hex, push_nine, push_u64};
 use super::line::{Line, PIECES};
 use super::select::Selection;
 use super::zone::Zone;
+use kymo_export::digits::{push_hex, push_nine, push_u64};
 
 /// How times are shown.
 #[derive(Clone, Copy)]

@@ -44,7 +44,7 @@ impl Zone {
             self.from_ns = second.saturating_mul(1_000_000_000);
         }
         out.extend_from_slice(self.shown.as_bytes());
-        super::digits::push_nine(out, fraction as u32);
+        kymo_export::digits::push_nine(out, fraction as u32);
     }
 
     fn describe(&self, second: i64) -> String {
