@@ -1,10 +1,11 @@
 #!/bin/bash
 # Runs every suite and adds up. Called by `make test` (KYMO, CARGO set; KYMO_STRESS=1 for the long variants).
-# The last line counts: N passed, N failed, N skipped.
+# The last line counts: N passed, N failed, N skipped. Failed tests of the whole pipe get a second try (second_try.sh),
+# but not under KYMO_STRESS; those that pass then are counted apart, as unsteady.
 set -u
 cd "$(dirname "$0")/.."
 
-passed=0 failed=0 skipped=0
+passed=0 failed=0 skipped=0 unsteady=0
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 suites_failed=
@@ -20,6 +21,14 @@ add_up() {
 	[ $((p + f + s)) -gt 0 ]
 }
 
+# Takes what failed back where it passes at its second try.
+second_try() {
+	local f
+	[ "$1" = 'whole pipe' ] && [ -z "${KYMO_STRESS:-}" ] && scripts/second_try.sh "$log" || return 1
+	f=$(grep -oE '[0-9]+ failed' "$log" | awk '{n += $1} END {print n + 0}')
+	failed=$((failed - f)) unsteady=$((unsteady + f))
+}
+
 suite() {
 	local name=$1 start=$SECONDS status
 	shift
@@ -29,6 +38,9 @@ suite() {
 	if ! add_up; then
 		echo "$name ran no test"
 		status=1
+	fi
+	if [ "$status" != 0 ] && second_try "$name"; then
+		status=0
 	fi
 	if [ "$status" != 0 ]; then
 		suites_failed="$suites_failed '$name'"
@@ -41,13 +53,13 @@ suite 'spec and code together' scripts/tidy.sh
 suite 'record path' emit/tests/run.sh
 suite 'POSIX Trace' emit/posix/tests/run.sh
 suite 'model of the ring' spec/models/run.sh
-suite 'host crates' "$CARGO" test -q --release --no-fail-fast -p kymo-abi -p kymo-analyze -p kymo-ctf -p kymo-export -p kymo-filter -p kymo-ftrace \
-	-p kymo-index -p kymo-lab -p kymo-posix -p kymo-state -p kymo-symbols -p kymo-tracefs -p kymo-collect -p kymo
+suite 'host crates' "$CARGO" test -q --release --no-fail-fast --workspace --exclude kymo-tests
 suite 'whole pipe' "$CARGO" test --release --no-fail-fast -p kymo-tests -- --nocapture
 suite 'virtual machines' lab/vmparts/test.sh
 suite 'preload helpers' tests/preload/run.sh
 suite 'examples and installation' tests/install.sh
 
 [ -z "$suites_failed" ] || echo "failed:$suites_failed"
+[ "$unsteady" = 0 ] || echo "$unsteady unsteady: passed at the second try only (UNSTEADY above)"
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" = 0 ] && [ -z "$suites_failed" ]
