@@ -24,6 +24,9 @@
 #define KYMO_FILTERS_BYTES_MAX (8u << 20)
 #endif
 
+/* What a type says besides the type. */
+#define KYMO_FILTER_FLAGS (KYMO_FILTER_MASKED | KYMO_FILTER_BEHIND)
+
 /* How a step reads. */
 enum kymo_filter_path {
 	KYMO_PATH_STAGED, /* two staged words */
@@ -96,6 +99,11 @@ int kymo_filter_make(const struct kymo_filters *filters, const uint8_t *insns, u
 		     const uint8_t *pool, uint32_t pool_bytes, uint32_t payload_min_bytes,
 		     const struct kymo_filter **made);
 
+/* filter_range.c: pure */
+uint32_t kymo_filter_width(uint8_t type);
+bool kymo_filter_select(uint8_t op, uint64_t below, uint64_t above, uint64_t *least, uint64_t *most);
+bool kymo_filter_range(const struct kymo_filter_insn *insn, uint64_t *least, uint64_t *most);
+
 /* filter.c */
 uint32_t kymo_filters_pass(const struct kymo_filters *filters, uint32_t wanted,
 				const struct kymo_seg *segs, const struct kymo_seg *segs_end,
@@ -109,6 +117,12 @@ bool kymo_filter_run(const struct kymo_filter *filter, const struct kymo_payload
 static inline uint64_t kymo_float_key(uint64_t bits)
 {
 	return bits ^ ((uint64_t)((int64_t)bits >> 63) | 1ull << 63);
+}
+
+/* kymo_float_unkey: the inverse of kymo_float_key. */
+static inline uint64_t kymo_float_unkey(uint64_t key)
+{
+	return key ^ (key >> 63 ? 1ull << 63 : UINT64_MAX);
 }
 
 /*

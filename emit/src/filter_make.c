@@ -12,7 +12,6 @@
 #include "filter.h"
 
 #define CHUNK_BYTES (64u << 10)
-#define FLAGS (KYMO_FILTER_MASKED | KYMO_FILTER_BEHIND)
 
 /* A program as it came; the pool is in the message. */
 struct source {
@@ -128,27 +127,6 @@ void kymo_filters_free(struct kymo_filters *filters)
 	free_filters = filters;
 }
 
-/* Bytes of a number of a program. */
-static uint32_t width_of(uint8_t type)
-{
-	switch (type & ~FLAGS) {
-	case KYMO_FILTER_U16:
-	case KYMO_FILTER_I16:
-	case KYMO_FILTER_LEN:
-		return 2;
-	case KYMO_FILTER_U32:
-	case KYMO_FILTER_I32:
-	case KYMO_FILTER_F32:
-		return 4;
-	case KYMO_FILTER_U64:
-	case KYMO_FILTER_I64:
-	case KYMO_FILTER_F64:
-		return 8;
-	default:
-		return 1;
-	}
-}
-
 static bool in_pool(const struct source *source, const struct kymo_filter_insn *insn, uint64_t bytes)
 {
 	return insn->aux + bytes <= source->pool_bytes;
@@ -188,7 +166,7 @@ static bool check_walk(const struct source *source, uint32_t at)
 
 static bool check_number(const struct source *source, const struct kymo_filter_insn *insn)
 {
-	uint8_t type = insn->type & ~FLAGS;
+	uint8_t type = insn->type & ~KYMO_FILTER_FLAGS;
 
 	if (type < KYMO_FILTER_U8 || type > KYMO_FILTER_LEN)
 		return false;
@@ -212,7 +190,7 @@ static bool check_jump(const struct source *source, uint32_t at, uint8_t target)
 static bool check_one(const struct source *source, uint32_t at)
 {
 	const struct kymo_filter_insn *insn = &source->insns[at];
-	uint32_t bytes = width_of(insn->type);
+	uint32_t bytes = kymo_filter_width(insn->type);
 
 	if (!check_jump(source, at, insn->jump_true) || !check_jump(source, at, insn->jump_false))
 		return false;
@@ -254,126 +232,12 @@ static bool check(const struct source *source)
 }
 
 /*
- * The values, from least to most in an order of uint64_t, that an operation selects. below and
- * above are the constant itself, and differ for a float 0 only. Returns false where there are none.
- */
-static bool select_range(uint8_t op, uint64_t below, uint64_t above, uint64_t *least, uint64_t *most)
-{
-	switch (op) {
-	case KYMO_FILTER_LT:
-		if (below <= *least)
-			return false;
-		above = below - 1;
-		below = *least;
-		break;
-	case KYMO_FILTER_LE:
-		below = *least;
-		break;
-	case KYMO_FILTER_GT:
-		if (above >= *most)
-			return false;
-		below = above + 1;
-		above = *most;
-		break;
-	case KYMO_FILTER_GE:
-		above = *most;
-		break;
-	}
-	*least = below > *least ? below : *least;
-	*most = above < *most ? above : *most;
-	return *least <= *most;
-}
-
-static bool is_nan(uint64_t bits)
-{
-	return (bits & ~(1ull << 63)) > 0x7ffull << 52;
-}
-
-/* The bits of a float as those of a double, exactly. */
-static uint64_t widen(uint32_t bits)
-{
-	uint64_t sign = (uint64_t)(bits >> 31) << 63, fraction = bits & 0x7fffff;
-	uint64_t exponent = bits >> 23 & 0xff;
-
-	if (exponent == 0xff) {
-		exponent = 0x7ff;
-	} else if (exponent) {
-		exponent += 1023 - 127;
-	} else if (fraction) {
-		unsigned shift = (unsigned)__builtin_clzll(fraction) - 40;
-
-		fraction = fraction << shift & 0x7fffff;
-		exponent = 1023 - 127 + 1 - shift;
-	}
-	return sign | exponent << 52 | fraction << 29;
-}
-
-/* The inverse of kymo_float_key. */
-static uint64_t unkey(uint64_t key)
-{
-	return key ^ (key >> 63 ? 1ull << 63 : UINT64_MAX);
-}
-
-/* The float whose key is this, in its upper half, as the key of a double. */
-static uint64_t widened_key(uint64_t upper)
-{
-	return kymo_float_key(widen((uint32_t)(unkey(upper << 32) >> 32)));
-}
-
-/* The least upper half of a float's key that is not below (above: the least that is above) key. */
-static uint64_t first_float(uint64_t key, bool above)
-{
-	uint64_t from = kymo_float_key(0xff800000ull << 32) >> 32;
-	uint64_t to = (kymo_float_key(0x7f800000ull << 32) >> 32) + 1;
-
-	while (from < to) {
-		uint64_t middle = from + (to - from) / 2;
-		uint64_t here = widened_key(middle);
-
-		if (above ? here > key : here >= key)
-			to = middle;
-		else
-			from = middle + 1;
-	}
-	return from;
-}
-
-/* A range of keys of doubles as one of floats, at the upper end of a word. */
-static bool narrow(uint64_t *least, uint64_t *most)
-{
-	uint64_t from = first_float(*least, false), end = first_float(*most, true);
-
-	if (from >= end)
-		return false;
-	*least = kymo_float_key(unkey(from << 32) >> 32 << 32);
-	*most = kymo_float_key(unkey((end - 1) << 32) >> 32 << 32);
-	return true;
-}
-
-static bool float_range(const struct kymo_filter_insn *insn, uint8_t type, uint64_t *least,
-			uint64_t *most)
-{
-	uint64_t below = insn->imm, above = insn->imm;
-
-	if (is_nan(insn->imm))
-		return false;
-	if (!(insn->imm << 1)) {
-		below = 1ull << 63;
-		above = 0;
-	}
-	*least = kymo_float_key(0xfffull << 52);
-	*most = kymo_float_key(0x7ffull << 52);
-	return select_range(insn->op, kymo_float_key(below), kymo_float_key(above), least, most) &&
-	       (type == KYMO_FILTER_F64 || narrow(least, most));
-}
-
-/*
  * Of floats whose signs are all the same, the bits have an order too: that of integers, or its
  * reverse.
  */
 static void translate_float(struct kymo_filter_step *step, uint64_t *least, uint64_t *most)
 {
-	uint64_t from = unkey(*least) >> step->above, to = unkey(*most) >> step->above;
+	uint64_t from = kymo_float_unkey(*least) >> step->above, to = kymo_float_unkey(*most) >> step->above;
 
 	if (*least >> 63 != *most >> 63) {
 		step->form = KYMO_FORM_FLOAT;
@@ -383,38 +247,10 @@ static void translate_float(struct kymo_filter_step *step, uint64_t *least, uint
 	*most = from < to ? to : from;
 }
 
-/* A bool is 0 or 1; in memory, every other byte is 1 too. */
-static bool bool_range(const struct kymo_filter_insn *insn, uint64_t *least, uint64_t *most)
-{
-	*least = 0;
-	*most = 1;
-	if (!select_range(insn->op, insn->imm, insn->imm, least, most))
-		return false;
-	*most = *most ? UINT8_MAX : 0;
-	return true;
-}
-
-static bool integer_range(const struct kymo_filter_insn *insn, uint8_t type, uint64_t *least,
-			  uint64_t *most)
-{
-	bool is_signed = type >= KYMO_FILTER_I8 && type <= KYMO_FILTER_I64;
-	uint64_t bias = is_signed ? 1ull << 63 : 0;
-	uint64_t largest = UINT64_MAX >> (64 - 8 * width_of(type));
-	uint64_t constant = insn->imm ^ bias;
-
-	*least = is_signed ? bias - (largest >> 1) - 1 : 0;
-	*most = is_signed ? bias + (largest >> 1) : largest;
-	if (!select_range(insn->op, constant, constant, least, most))
-		return false;
-	*least ^= bias;
-	*most ^= bias;
-	return true;
-}
-
 static void translate_masked(const struct source *source, const struct kymo_filter_insn *insn,
 			     struct kymo_filter_step *step, uint64_t *least, uint64_t *most, bool *some)
 {
-	uint8_t type = insn->type & ~FLAGS;
+	uint8_t type = insn->type & ~KYMO_FILTER_FLAGS;
 	uint64_t largest = UINT64_MAX >> step->above;
 
 	memcpy(&step->mask, source->pool + insn->aux, sizeof(step->mask));
@@ -425,27 +261,23 @@ static void translate_masked(const struct source *source, const struct kymo_filt
 		step->mask &= largest;
 	*least = 0;
 	*most = UINT64_MAX;
-	*some = select_range(insn->op, insn->imm, insn->imm, least, most);
+	*some = kymo_filter_select(insn->op, insn->imm, insn->imm, least, most);
 }
 
 static void translate_number(const struct source *source, const struct kymo_filter_insn *insn,
 			     struct kymo_filter_step *step)
 {
-	uint8_t type = insn->type & ~FLAGS;
+	uint8_t type = insn->type & ~KYMO_FILTER_FLAGS;
 	uint64_t least, most;
 	bool some;
 
 	step->mask = UINT64_MAX >> step->above;
 	if (insn->type & KYMO_FILTER_MASKED) {
 		translate_masked(source, insn, step, &least, &most, &some);
-	} else if (type == KYMO_FILTER_F32 || type == KYMO_FILTER_F64) {
-		some = float_range(insn, type, &least, &most);
-		if (some)
-			translate_float(step, &least, &most);
-	} else if (type == KYMO_FILTER_BOOL) {
-		some = bool_range(insn, &least, &most);
 	} else {
-		some = integer_range(insn, type, &least, &most);
+		some = kymo_filter_range(insn, &least, &most);
+		if (some && (type == KYMO_FILTER_F32 || type == KYMO_FILTER_F64))
+			translate_float(step, &least, &most);
 	}
 	if (!some) {
 		/* Nothing is selected: the test always holds, and its outcome is the other one. */
@@ -505,7 +337,7 @@ static void translate(const struct source *source, uint32_t at, uint32_t staged_
 		step->span = insn->imm;
 		return;
 	}
-	step->width = (uint8_t)width_of(insn->type);
+	step->width = (uint8_t)kymo_filter_width(insn->type);
 	step->above = (uint8_t)(64 - 8 * step->width);
 	if (is_behind_walk) {
 		step->path = KYMO_PATH_BEHIND;

@@ -158,6 +158,18 @@ void kymo_start(void);
 void kymo_announce(struct kymo_module *module);
 void kymo_retract(struct kymo_module *module);
 
+/* slots.c: under kymo_lock; int is 0 or an errno value where a descriptor is taken */
+void kymo_fence_prepare(void);
+bool kymo_fence(void);
+int kymo_slot_take(pid_t collector, const struct kymo_msg_attach *attach, int fd, int *taken);
+int kymo_slot_change(uint32_t from, const struct kymo_msg_attach *attach, int fd, int *to);
+int kymo_slot_inherit(uint32_t from, const struct kymo_msg_attach *attach, int fd, int *to);
+int kymo_slot_of_session(pid_t collector, const char *session);
+bool kymo_slot_is_retired(uint32_t slot);
+bool kymo_slot_retry(uint32_t slot);
+void kymo_slot_off(uint32_t slot);
+void kymo_slot_forget(uint32_t slot);
+
 /* session.c */
 struct kymo_conn {
 	int fd; /* -1: free */

@@ -1,115 +1,18 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * session.c: the program's side of the protocol of session.md 4: what is said on one connection,
- * and the slot that a session occupies. Finding collectors and waiting for them is control.c. All
- * under kymo_lock.
+ * session.c: the program's side of the protocol of session.md 4: what is said on one connection.
+ * Finding collectors and waiting for them is control.c, what a session occupies slots.c. All under
+ * kymo_lock.
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
-#include <linux/membarrier.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "filter.h"
 
-/*
- * A session's end waits so long for threads that are in a record out of line: their records still
- * count.
- */
-#define OFF_LOOKS_MAX 100
-
 struct kymo_conn kymo_conns[KYMO_CONNS_MAX];
-
-/* What a slot remembers of its session, to know it again when a forked child attaches. */
-static struct {
-	pid_t collector;
-	char session[64];
-	bool busy;    /* mapped, whether or not it is switched on */
-	bool used;    /* at any time: with or without contexts is decided */
-	bool retired; /* off, but the memory could not be unmapped yet */
-	/*
-	 * The session's other slot + 1, where its rings were before a change and will be after the
-	 * next; kept for it, because a thread may still be about to write there.
-	 */
-	uint32_t other;
-} slots[KYMO_SLOTS];
-
-static int fence_command; /* 0: not registered; -1: not to be had */
-
-static long membarrier(int command)
-{
-	return syscall(SYS_membarrier, command, 0, 0);
-}
-
-static void fence_prepare(void)
-{
-	bool rseq = kymo_kind == KYMO_KIND_RSEQ;
-
-	if (fence_command)
-		return;
-	fence_command = rseq ? MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ :
-			       MEMBARRIER_CMD_PRIVATE_EXPEDITED;
-	if (membarrier(rseq ? MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ :
-			      MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED))
-		fence_command = -1;
-}
-
-/* Returns true when no sequence that began before holds what it loaded [ring.md 5.3]. */
-static bool fence(void)
-{
-	return fence_command > 0 && !membarrier(fence_command);
-}
-
-/*
- * Unmaps a slot that is switched off, once nobody is inside, waiting looks_max milliseconds for
- * that.
- */
-static void try_unmap(uint32_t slot, int looks_max)
-{
-	bool portable = kymo_kind == KYMO_KIND_PORTABLE;
-
-	if (!fence())
-		return;
-	for (int look = 0; look < looks_max; look++) {
-		const struct timespec pause = { 0, 1000000 };
-
-		if (kymo_slot_idle(slot) && (!portable || kymo_portable_idle(slot))) {
-			if (portable)
-				kymo_portable_unmap(slot);
-			kymo_counters_end(slot);
-			kymo_memory_unmap(&kymo_memories[slot]);
-			slots[slot].busy = slots[slot].retired = false;
-			return;
-		}
-		nanosleep(&pause, NULL);
-	}
-}
-
-/* The session's other slot is kept no longer. Nothing of the session is on. */
-static void forget_other(uint32_t slot)
-{
-	uint32_t other = slots[slot].other - 1;
-
-	if (!slots[slot].other)
-		return;
-	kymo_slot_disable_all(other);
-	__atomic_store_n(&kymo_moved_to[other], 0, __ATOMIC_RELEASE);
-	slots[other].other = slots[slot].other = 0;
-}
-
-/* Switches a session off. Its memory goes as soon as nobody can be inside. */
-static void slot_off(uint32_t slot)
-{
-	kymo_slot_disable_all(slot);
-	forget_other(slot);
-	kymo_slot_publish(slot, NULL);
-	slots[slot].retired = true;
-	try_unmap(slot, OFF_LOOKS_MAX);
-}
 
 static bool send_bytes(struct kymo_conn *conn, const void *bytes, size_t count)
 {
@@ -142,102 +45,11 @@ bool kymo_sessions_retry(void)
 	bool left = false;
 
 	for (uint32_t slot = 0; slot < KYMO_SLOTS; slot++) {
-		if (slots[slot].retired)
-			try_unmap(slot, 1);
-		if (!slots[slot].retired)
+		left |= kymo_slot_retry(slot);
+		if (!kymo_slot_is_retired(slot))
 			answer_for(slot);
-		/* Where there is no fence it will never be possible; trying again is idle. */
-		left |= slots[slot].retired && fence_command > 0;
 	}
 	return left;
-}
-
-/* A free slot that had such sessions before, else one that had none; see kymo_with_contexts. */
-static int find_slot(bool with_contexts)
-{
-	kymo_sessions_retry();
-	for (int slot = 0; slot < (int)KYMO_SLOTS; slot++)
-		if (!slots[slot].busy && !slots[slot].other && slots[slot].used &&
-		    kymo_with_contexts[slot] == with_contexts)
-			return slot;
-	for (int slot = 0; slot < (int)KYMO_SLOTS; slot++)
-		if (!slots[slot].used)
-			return slot;
-	return -1;
-}
-
-/*
- * In a forked child, for a session whose rings it shares with its parent so far: one store moves
- * all writers to the child's own rings, because nothing else differs.
- */
-static int slot_replace(uint32_t slot, const struct kymo_msg_attach *attach, int fd)
-{
-	struct kymo_memory old = kymo_memories[slot], new_memory;
-	struct kymo_slot value;
-	int error;
-
-	error = kymo_memory_map(&new_memory, attach, fd);
-	if (error)
-		return error;
-	if (!kymo_contexts_agree(&new_memory.contexts, &old.contexts)) {
-		kymo_memory_unmap(&new_memory);
-		return EPROTO;
-	}
-	kymo_memories[slot] = new_memory;
-	value = kymo_memory_slot(&new_memory, attach->kind);
-	kymo_slot_publish(slot, &value);
-	if (fence() && kymo_slot_idle(slot))
-		kymo_memory_unmap(&old);
-	return 0;
-}
-
-/*
- * Other rings for a session that this process serves [ring.md 5.6]: they get a slot of their own,
- * each event moves there by one store, and then the first slot goes. Takes fd.
- * Returns: 0, and the new slot in *to; an errno value, and nothing has changed.
- */
-static int slot_change(uint32_t from, const struct kymo_msg_attach *attach, int fd, int *to)
-{
-	bool with_contexts = kymo_with_contexts[from];
-	struct kymo_memory memory;
-	struct kymo_slot value;
-	int slot, error = 0;
-
-	kymo_sessions_retry();
-	slot = slots[from].other ? (int)slots[from].other - 1 : find_slot(with_contexts);
-	if (fence_command < 0)
-		error = EOPNOTSUPP;
-	else if (slot < 0)
-		error = EUSERS;
-	else if (slots[slot].busy)
-		error = EBUSY; /* somebody is still inside of the rings before these */
-	if (error) {
-		close(fd);
-		return error;
-	}
-	error = kymo_memory_map(&memory, attach, fd);
-	if (error)
-		return error;
-	if (!kymo_contexts_agree(&memory.contexts, &kymo_memories[from].contexts)) {
-		kymo_memory_unmap(&memory);
-		return EPROTO;
-	}
-	kymo_memories[slot] = memory;
-	kymo_with_contexts[slot] = with_contexts;
-	slots[slot] = slots[from];
-	slots[slot].other = from + 1;
-	slots[from].other = (uint32_t)slot + 1;
-	kymo_slot_prepare(from, (uint32_t)slot);
-	__atomic_store_n(&kymo_moved_to[slot], 0, __ATOMIC_RELEASE);
-	value = kymo_memory_slot(&kymo_memories[slot], attach->kind);
-	kymo_slot_publish((uint32_t)slot, &value);
-	kymo_slot_move(from, (uint32_t)slot);
-	__atomic_store_n(&kymo_moved_to[from], (uint32_t)slot + 1, __ATOMIC_RELEASE);
-	kymo_slot_publish(from, NULL);
-	slots[from].retired = true;
-	try_unmap(from, OFF_LOOKS_MAX);
-	*to = slot;
-	return 0;
 }
 
 static struct kymo_conn *inherited_conn_of(int slot)
@@ -248,37 +60,18 @@ static struct kymo_conn *inherited_conn_of(int slot)
 	return NULL;
 }
 
-static int slot_of_session(pid_t collector, const char *session)
-{
-	for (int slot = 0; slot < (int)KYMO_SLOTS; slot++)
-		if (slots[slot].busy && !slots[slot].retired &&
-		    slots[slot].collector == collector && !strcmp(slots[slot].session, session))
-			return slot;
-	return -1;
-}
-
-/* Whether other rings for a slot need one store only: nothing but their place differs. */
-static bool is_of_equal_size(uint32_t slot, const struct kymo_msg_attach *attach)
-{
-	const struct kymo_memory *memory = &kymo_memories[slot];
-
-	return attach->ring_bytes == memory->ring_bytes &&
-	       attach->lane_count == memory->lane_count &&
-	       attach->data_offset == memory->data_offset;
-}
-
 /* A second memory on a connection. The answer says that nobody writes to the first one any more. */
 static int attach_again(struct kymo_conn *conn, const struct kymo_msg_attach *attach, int fd)
 {
 	int from = conn->slot;
 	int error;
 
-	if (strcmp(slots[from].session, attach->session)) {
+	if (kymo_slot_of_session(conn->collector, attach->session) != from) {
 		close(fd);
 		return EPROTO;
 	}
-	error = slot_change((uint32_t)from, attach, fd, &conn->slot);
-	if (!error && slots[from].retired)
+	error = kymo_slot_change((uint32_t)from, attach, fd, &conn->slot);
+	if (!error && kymo_slot_is_retired((uint32_t)from))
 		conn->awaits = from;
 	return error;
 }
@@ -287,8 +80,6 @@ static int attach_again(struct kymo_conn *conn, const struct kymo_msg_attach *at
 static int attach_session(struct kymo_conn *conn, struct kymo_msg_attach *attach, int fd)
 {
 	struct kymo_conn *inherited;
-	struct kymo_memory memory;
-	struct kymo_slot value;
 	int slot, error;
 
 	if (fd < 0)
@@ -298,19 +89,18 @@ static int attach_session(struct kymo_conn *conn, struct kymo_msg_attach *attach
 		close(fd);
 		return conn->awaits >= 0 ? EBUSY : EPROTO;
 	}
-	fence_prepare();
+	kymo_fence_prepare();
+	kymo_sessions_retry();
 	if (conn->slot >= 0)
 		return attach_again(conn, attach, fd);
-	slot = slot_of_session(conn->collector, attach->session);
+	slot = kymo_slot_of_session(conn->collector, attach->session);
 	if (slot >= 0) {
 		inherited = inherited_conn_of(slot);
 		if (!inherited) {
 			close(fd);
 			return EALREADY;
 		}
-		error = is_of_equal_size((uint32_t)slot, attach) ?
-				slot_replace((uint32_t)slot, attach, fd) :
-				slot_change((uint32_t)slot, attach, fd, &slot);
+		error = kymo_slot_inherit((uint32_t)slot, attach, fd, &slot);
 		if (error)
 			return error;
 		close(inherited->fd);
@@ -318,24 +108,7 @@ static int attach_session(struct kymo_conn *conn, struct kymo_msg_attach *attach
 		conn->slot = slot;
 		return 0;
 	}
-	error = kymo_memory_map(&memory, attach, fd);
-	if (error)
-		return error;
-	slot = find_slot(memory.contexts.bits != 0);
-	if (slot < 0) {
-		kymo_memory_unmap(&memory);
-		return EUSERS;
-	}
-	kymo_memories[slot] = memory;
-	kymo_with_contexts[slot] = memory.contexts.bits != 0;
-	slots[slot].used = true;
-	slots[slot].collector = conn->collector;
-	memcpy(slots[slot].session, attach->session, sizeof(slots[slot].session));
-	slots[slot].busy = true;
-	conn->slot = slot;
-	value = kymo_memory_slot(&kymo_memories[slot], attach->kind);
-	kymo_slot_publish((uint32_t)slot, &value);
-	return 0;
+	return kymo_slot_take(conn->collector, attach, fd, &conn->slot);
 }
 
 static void attach(struct kymo_conn *conn, void *message, size_t bytes, int fd)
@@ -392,7 +165,7 @@ static void disable(struct kymo_conn *conn, const uint8_t *message, size_t bytes
 		if (event)
 			kymo_event_disable(event, (uint32_t)conn->slot);
 	}
-	fence();
+	kymo_fence();
 }
 
 /* Says that a filter was refused: the event is as it was. */
@@ -555,7 +328,7 @@ void kymo_conn_close(struct kymo_conn *conn)
 		return;
 	/* Off first: the collector takes the hang-up as the word that nothing more will come. */
 	if (conn->slot >= 0)
-		slot_off((uint32_t)conn->slot);
+		kymo_slot_off((uint32_t)conn->slot);
 	close(conn->fd);
 	conn->fd = -1;
 	conn->slot = -1;
@@ -579,18 +352,8 @@ void kymo_conns_after_fork(void)
 	}
 	if (!portable)
 		return;
-	for (uint32_t slot = 0; slot < KYMO_SLOTS; slot++) {
-		if (!slots[slot].busy)
-			continue;
-		kymo_portable_forget(slot);
-		kymo_slot_disable_all(slot);
-		forget_other(slot);
-		if (kymo_memories[slot].fd >= 0)
-			close(kymo_memories[slot].fd);
-		memset(&kymo_memories[slot], 0, sizeof(kymo_memories[slot]));
-		kymo_memories[slot].fd = -1;
-		slots[slot].busy = slots[slot].retired = false;
-	}
+	for (uint32_t slot = 0; slot < KYMO_SLOTS; slot++)
+		kymo_slot_forget(slot);
 }
 
 bool kymo_conn_send_generation(struct kymo_conn *conn, uint32_t generation)
