@@ -9,6 +9,8 @@ test)
 	wanted="gcc g++ libc6-dev clang babeltrace2 spin valgrind gdb redis-server redis-tools python3 perl git pkg-config"
 	# clang's sanitizers go by a name with clang's version in it.
 	wanted="$wanted trace-cmd linux-perf stress-ng util-linux sqlite3 xz-utils strace libclang-rt-14-dev"
+	# The small target: a compiler for it, and a board.
+	wanted="$wanted gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm"
 	# Traces of other tracers: LTTng, barectf (which a virtual environment in the target directory gets from PyPI).
 	wanted="$wanted lttng-tools liblttng-ust-dev python3-bt2 python3-venv"
 	;;

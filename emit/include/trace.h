@@ -68,7 +68,7 @@ typedef struct {
 typedef struct {
 	uint32_t kymo__magic;
 	int32_t kymo__stream_policy, kymo__log_policy, kymo__inherited;
-	uint64_t kymo__stream_bytes, kymo__data_bytes, kymo__log_bytes;
+	kymo__bytes_t kymo__stream_bytes, kymo__data_bytes, kymo__log_bytes;
 	struct timespec kymo__created, kymo__resolution;
 	char kymo__name[KYMO_POSIX_TRACE_NAME_BYTES + 1];
 	char kymo__version[KYMO_POSIX_TRACE_NAME_BYTES + 1];

@@ -23,7 +23,8 @@ void kymop_attr_defaults(trace_attr_t *attr)
 {
 	memset(attr, 0, sizeof(*attr));
 	attr->kymo__magic = KYMOP_ATTR_MAGIC;
-	attr->kymo__log_policy = KYMOP_LOOP;
+	/* A line to a host has no begin to go back to. */
+	attr->kymo__log_policy = KYMO_POSIX_HOSTED ? KYMOP_LOOP : KYMOP_APPEND;
 	attr->kymo__inherited = 1;
 	attr->kymo__stream_bytes = KYMO_POSIX_STREAM_BYTES;
 	attr->kymo__data_bytes = KYMO_POSIX_DATA_BYTES < KYMO_POSIX_DATA_BYTES_MAX ?
@@ -156,9 +157,9 @@ KYMOP_EXPORT int posix_trace_attr_getmaxsystemeventsize(const trace_attr_t *rest
 	if (!kymop_attr_is_valid(attr))
 		return EINVAL;
 #if KYMO_POSIX_FILTER
-	*bytes = KYMOP_RECORD_BYTES + 2 * sizeof(trace_event_set_t);
+	*bytes = kymop_record_step(2 * sizeof(trace_event_set_t));
 #else
-	*bytes = KYMOP_RECORD_BYTES + sizeof(int);
+	*bytes = kymop_record_step(sizeof(int));
 #endif
 	return 0;
 }
@@ -170,6 +171,6 @@ KYMOP_EXPORT int posix_trace_attr_getmaxusereventsize(const trace_attr_t *restri
 		return EINVAL;
 	if (data_bytes > attr->kymo__data_bytes)
 		data_bytes = (size_t)attr->kymo__data_bytes;
-	*bytes = KYMOP_RECORD_BYTES + data_bytes;
+	*bytes = kymop_record_step(data_bytes);
 	return 0;
 }

@@ -117,7 +117,7 @@ static void record_change(struct kymop_stream *stream, const trace_event_set_t *
 	trace_event_set_t both[2] = { *before, *after };
 
 	if (KYMO_POSIX_EVENT_FILTER &&
-	    kymop_state_of(__atomic_load_n(&shared->state, __ATOMIC_ACQUIRE)) == KYMOP_RUNNING)
+	    kymop_state_of(__atomic_load_n(&shared->state, KYMOP_ACQUIRE)) == KYMOP_RUNNING)
 		kymop_system_event(stream, KYMOP_FILTER, both, sizeof(both));
 }
 
@@ -141,8 +141,7 @@ KYMOP_EXPORT int posix_trace_set_filter(trace_id_t trid, const trace_event_set_t
 			for (size_t i = 0; i < sizeof(after) / 4; i++)
 				__atomic_store_n(&shared->filter[i], after.kymo__words[i],
 						 __ATOMIC_RELAXED);
-			__atomic_add_fetch(&shared->filter_version, 1, __ATOMIC_SEQ_CST);
-			kymop_wants_update(shared);
+			kymop_filter_changed(shared);
 			error = 0;
 		}
 	}

@@ -11,17 +11,19 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
 #include <trace.h>
 
-#include "kymo/abi/ring.h"
-#include "kymo/runtime.h"
-
 #if KYMO_POSIX_HOSTED
 #include <errno.h>
+#include <string.h>
+
+#include "kymo/abi/ring.h"
+#include "kymo/runtime.h"
 #else
-#include "errors.h"
+#include "../platform/freestanding/strings.h"
+#include "kymo/abi/check.h"
+#include "kymo/posix/errors.h"
 #endif
 
 /* Of this library alone: no table of addresses stands between its files. */
@@ -67,6 +69,15 @@
 /* A bit for each slot. */
 #define KYMOP_ALL_IDLE (0xffffffffu >> (32 - KYMO_POSIX_STREAMS))
 
+/* Order between processors; of one core only the compiler's matters, and calls stand between. */
+#if KYMO_POSIX_HOSTED
+#define KYMOP_ACQUIRE __ATOMIC_ACQUIRE
+#define KYMOP_SEQ_CST __ATOMIC_SEQ_CST
+#else
+#define KYMOP_ACQUIRE __ATOMIC_RELAXED
+#define KYMOP_SEQ_CST __ATOMIC_RELAXED
+#endif
+
 /* Units that make up others. */
 #define KYMOP_ACTIVE (KYMO_POSIX_ONLINE || KYMO_POSIX_LOG)
 #define KYMOP_WITH_LOG (KYMO_POSIX_LOG || KYMO_POSIX_RETRIEVAL)
@@ -97,18 +108,6 @@ enum kymop_system_event {
 /* Full policies of logs and streams; the same numbers as in <trace.h>. */
 enum kymop_policy { KYMOP_LOOP = 1, KYMOP_UNTIL_FULL = 2, KYMOP_FLUSH = 3, KYMOP_APPEND = 4 };
 
-/* A record as it stands in a lane and in a log, without the data behind it [posix.md 3.2]. */
-struct kymop_record {
-	uint64_t word; /* id | time stamp * 2^16 */
-	uint32_t pid;
-	uint32_t thread_low, thread_high;
-	uint32_t address_low, address_high;
-	uint16_t data_bytes;
-	uint16_t flags;
-} __attribute__((packed));
-KYMO_CHECK_SIZE(struct kymop_record, 32);
-KYMO_CHECK_OFFSET(struct kymop_record, data_bytes, 28);
-#define KYMOP_RECORD_BYTES 32u
 #define KYMOP_TRUNCATED 1u
 
 #define KYMOP_STAMP_MASK ((1ull << 48) - 1)
@@ -122,85 +121,11 @@ enum kymop_state {
 };
 #define KYMOP_STATE_BITS 2
 
-/*
- * The first page of a stream's memory, at a fixed address for each slot: a writer may look at it at
- * any time [posix.md 3.1]. Then the lanes' control blocks, and their bytes.
- */
-struct kymop_shared {
-	uint64_t magic;
-	uint64_t memory_bytes;
-	uint32_t generation; /* of this stream, never 0; another one in the slot has another */
-	uint32_t cpu_count;  /* lanes that belong to a CPU */
-	uint32_t lane_count; /* then those that are locked, then the system events' own */
-	uint32_t ring_bytes;
-	uint32_t data_max;
-	uint32_t clock; /* enum kymo_clock */
-	int32_t policy;
-	int32_t is_inherited;
-	uint64_t state; /* controller, and who finds it full */
-	uint32_t full;
-	uint32_t overrun;
-	uint64_t lost_first; /* writers: header word of the first record that was lost; 0: none */
-	uint32_t filter_version;
-	int32_t target;
-	uint64_t target_start; /* when the process began: a number may be given again */
-	uint32_t filter[(KYMOP_EVENTS + 31) / 32];
-	uint16_t wants[KYMOP_EVENTS]; /* id: to be recorded; 0: not. Read inside the sequence */
-};
-/* Builds with other limits have other layouts, and must not meet. */
-#define KYMOP_LAYOUT                                                                               \
-	((uint64_t)KYMOP_EVENTS << 16 | KYMO_POSIX_STREAMS << 8 | KYMO_POSIX_EVENT_NAME_BYTES)
-#define KYMOP_MAGIC (0x31585349504d594bull + KYMOP_LAYOUT)
-/* On a system with pages it is mapped by itself. */
 #if KYMO_POSIX_HOSTED
-#define KYMOP_HEADER_BYTES 4096u
+#include "hosted.h"
 #else
-#define KYMOP_HEADER_BYTES 512u
+#include "../platform/freestanding/freestanding.h"
 #endif
-KYMO_STATIC_ASSERT(sizeof(struct kymop_shared) <= KYMOP_HEADER_BYTES, "fits its page");
-
-/* One stream as a writer of this process sees it. */
-struct kymop_view {
-	struct kymo_ring *rings;
-	uint8_t *data; /* of lane 0 */
-	uint64_t stride;
-};
-
-/* What a writer brings. */
-struct kymop_event {
-	uint16_t id;
-	uint16_t flags;
-	uint32_t pid;
-	uint64_t thread, address;
-	const void *data;
-	uint32_t data_bytes;
-};
-
-/* A record that was read: its time in full. */
-struct kymop_read {
-	struct kymop_record record;
-	uint64_t stamp;
-	uint32_t lane;
-};
-
-/* A time of the clock, and what time of day it was; a later pair, between which lies the frequency. */
-struct kymop_base {
-	uint32_t clock; /* enum kymo_clock */
-	uint32_t unused;
-	uint64_t stamp, real_ns;
-	uint64_t end_stamp, end_real_ns;
-	uint64_t mono_ns; /* with stamp */
-	uint64_t ns_per_stamp; /* times 2^40 */
-};
-
-/* The reader's place in one lane. */
-struct kymop_cursor {
-	uint64_t head; /* as it was at the last look */
-	uint64_t tail; /* of next */
-	uint64_t lost; /* records of this lane that were overwritten, as known */
-	bool has_next;
-	struct kymop_read next;
-};
 
 struct kymop_log;
 struct kymop_opened;
@@ -214,9 +139,15 @@ struct kymop_stream {
 	uint32_t slot;
 	trace_attr_t attr;
 	uint32_t type_next; /* of the event type list */
+#if KYMO_POSIX_HOSTED
 	struct kymop_base base;
 	uint64_t time_last; /* ns: what is reported does not go back */
-#if KYMOP_ACTIVE
+#endif
+#if KYMOP_ACTIVE && !KYMO_POSIX_HOSTED
+	struct kymop_names *names;
+	uint64_t stamp_last; /* that was read */
+	bool is_resume_due;
+#elif KYMOP_ACTIVE
 	struct kymop_view view;
 	struct kymop_cursor *cursors;
 	struct kymop_names *names;
@@ -243,18 +174,18 @@ struct kymop_names {
 };
 
 /* stream.c */
-#define KYMOP_HANDLES (2 * KYMO_POSIX_STREAMS)
+#define KYMOP_HANDLES (KYMO_POSIX_STREAMS * (1 + KYMO_POSIX_RETRIEVAL))
 extern struct kymop_stream kymop_streams[KYMOP_HANDLES];
 struct kymop_stream *kymop_stream_new(void);
 void kymop_stream_free(struct kymop_stream *stream);
 struct kymop_stream *kymop_find(trace_id_t trid);
 struct kymop_stream *kymop_find_active(trace_id_t trid);
 void kymop_streams_forget(void);
+/* Of the word state of a stream's memory. */
 static inline enum kymop_state kymop_state_of(uint64_t word)
 {
 	return (enum kymop_state)(word & ((1u << KYMOP_STATE_BITS) - 1));
 }
-void kymop_wants_update(struct kymop_shared *shared);
 void kymop_system_event(struct kymop_stream *stream, uint16_t id, const void *data,
 			uint32_t data_bytes);
 int kymop_create(pid_t pid, const trace_attr_t *attr, bool with_log, struct kymop_stream **made);
@@ -269,10 +200,19 @@ int kymop_attr_policy(const trace_attr_t *attr, bool with_log);
 void kymop_attr_defaults(trace_attr_t *attr);
 
 /* names.c */
-extern const char *const kymop_system_names[KYMOP_SYSTEM_LAST + 1];
+#define KYMOP_NAME_PREFIX "posix_trace_" /* of what the standard names */
+const char *kymop_system_name(uint32_t id);
 int kymop_name_open(struct kymop_names *names, const char *name, trace_event_id_t *event);
 bool kymop_name_exists(const struct kymop_names *names, uint32_t id);
 bool kymop_system_exists(uint32_t id);
+
+#if KYMO_POSIX_HOSTED
+void kymop_wants_update(struct kymop_shared *shared);
+static inline void kymop_filter_changed(struct kymop_shared *shared)
+{
+	__atomic_add_fetch(&shared->filter_version, 1, __ATOMIC_SEQ_CST);
+	kymop_wants_update(shared);
+}
 
 /* ring.c: writing. Context: any, signal handlers included. */
 bool kymop_lane_is_full(const struct kymo_ring *ring, uint64_t step, uint32_t ring_bytes);
@@ -284,14 +224,13 @@ bool kymop_locked_write(struct kymop_shared *shared, const struct kymop_view *vi
 			const struct kymop_event *event, uint32_t self);
 void kymop_ring_out(const struct kymop_view *view, uint32_t lane, uint32_t ring_bytes,
 		    uint64_t from, void *to, uint32_t bytes);
-static inline uint64_t kymop_step(uint32_t data_bytes)
-{
-	return KYMO_ONE_RECORD + KYMOP_RECORD_BYTES + data_bytes;
-}
+#endif
 
 /* reader.c */
 enum kymop_got { KYMOP_NOTHING, KYMOP_GOT };
+#if KYMO_POSIX_HOSTED
 void kymop_reader_begin(struct kymop_stream *stream);
+#endif
 enum kymop_got kymop_reader_next(struct kymop_stream *stream, struct kymop_read *read, void *data,
 				 uint32_t bytes);
 void kymop_reader_clear(struct kymop_stream *stream);

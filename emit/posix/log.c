@@ -192,14 +192,16 @@ static int drain(struct kymop_stream *stream, uint64_t bytes)
 	return 0;
 }
 
-static void names_add(struct kymop_chunk *chunk, uint32_t id, const char *name)
+/* A name in two parts. */
+static void names_add(struct kymop_chunk *chunk, uint32_t id, const char *prefix, const char *name)
 {
-	struct kymop_log_name head = { (uint16_t)id,
-				       (uint16_t)strnlen(name, KYMO_POSIX_EVENT_NAME_BYTES) };
+	size_t before = strlen(prefix), length = strnlen(name, KYMO_POSIX_EVENT_NAME_BYTES - before);
+	struct kymop_log_name head = { (uint16_t)id, (uint16_t)(before + length) };
 	uint8_t *to = (uint8_t *)(chunk + 1) + chunk->used;
 
 	memcpy(to, &head, sizeof(head));
-	memcpy(to + sizeof(head), name, head.bytes);
+	memcpy(to + sizeof(head), prefix, before);
+	memcpy(to + sizeof(head) + before, name, length);
 	chunk->used += (uint32_t)sizeof(head) + head.bytes;
 	chunk->records++;
 }
@@ -217,10 +219,10 @@ static int names_write(struct kymop_stream *stream)
 	chunk_begin(log, log->names, KYMOP_NAMES, log->names_sequence);
 	for (uint32_t id = 1; id <= KYMOP_SYSTEM_LAST; id++)
 		if (kymop_system_exists(id))
-			names_add(log->names, id, kymop_system_names[id]);
-	names_add(log->names, KYMOP_USER_FIRST, "posix_trace_unnamed_userevent");
+			names_add(log->names, id, KYMOP_NAME_PREFIX, kymop_system_name(id));
+	names_add(log->names, KYMOP_USER_FIRST, KYMOP_NAME_PREFIX, "unnamed_userevent");
 	for (uint32_t i = 1; i < count && i < KYMO_POSIX_USER_EVENT_COUNT; i++)
-		names_add(log->names, KYMOP_USER_FIRST + i, stream->names->name[i]);
+		names_add(log->names, KYMOP_USER_FIRST + i, "", stream->names->name[i]);
 	error = chunk_write(log, log->names, NAMES_AT + log->names_sequence % 2 * NAMES_BYTES,
 			    NAMES_BYTES);
 	if (!error) {

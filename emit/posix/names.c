@@ -6,18 +6,20 @@
 #define _GNU_SOURCE
 #include "internal.h"
 
-const char *const kymop_system_names[KYMOP_SYSTEM_LAST + 1] = {
-	[KYMOP_ERROR] = "posix_trace_error",
-	[KYMOP_START] = "posix_trace_start",
-	[KYMOP_STOP] = "posix_trace_stop",
-	[KYMOP_OVERFLOW] = "posix_trace_overflow",
-	[KYMOP_RESUME] = "posix_trace_resume",
-	[KYMOP_FILTER] = "posix_trace_filter",
-	[KYMOP_FLUSH_START] = "posix_trace_flush_start",
-	[KYMOP_FLUSH_STOP] = "posix_trace_flush_stop",
-};
+#define UNNAMED KYMOP_NAME_PREFIX "unnamed_userevent"
 
-#define UNNAMED "posix_trace_unnamed_userevent"
+/* One behind the other, without what all begin with: a table would be as long as they are. */
+static const char system_names[] = "error\0start\0stop\0overflow\0resume\0filter\0flush_start\0flush_stop";
+
+/* The name of a system event, behind KYMOP_NAME_PREFIX. id: 1 to KYMOP_SYSTEM_LAST. */
+const char *kymop_system_name(uint32_t id)
+{
+	const char *at = system_names;
+
+	while (--id)
+		at += strlen(at) + 1;
+	return at;
+}
 
 /* The types that this build knows of; those of absent units are not listed. */
 bool kymop_system_exists(uint32_t id)
@@ -80,16 +82,18 @@ int kymop_name_open(struct kymop_names *names, const char *name, trace_event_id_
 }
 #endif
 
-static const char *name_of(const struct kymop_stream *stream, uint32_t id)
+/* Of an event's name that which stands behind *prefix; null where there is none. */
+static const char *name_of(const struct kymop_stream *stream, uint32_t id, const char **prefix)
 {
+	*prefix = "";
 #if KYMO_POSIX_RETRIEVAL
 	if (stream->kind == KYMOP_OPENED)
 		return kymop_opened_name(stream, id);
 #endif
-	if (kymop_system_exists(id))
-		return kymop_system_names[id];
-	if (id == KYMOP_USER_FIRST)
-		return UNNAMED;
+	if (kymop_system_exists(id) || id == KYMOP_USER_FIRST) {
+		*prefix = KYMOP_NAME_PREFIX;
+		return id == KYMOP_USER_FIRST ? UNNAMED + strlen(KYMOP_NAME_PREFIX) : kymop_system_name(id);
+	}
 #if KYMOP_ACTIVE
 	if (kymop_name_exists(stream->names, id))
 		return stream->names->name[id - KYMOP_USER_FIRST];
@@ -106,19 +110,20 @@ KYMOP_EXPORT int posix_trace_eventid_equal(trace_id_t trid, trace_event_id_t a, 
 KYMOP_EXPORT int posix_trace_eventid_get_name(trace_id_t trid, trace_event_id_t event, char *name)
 {
 	struct kymop_stream *stream;
-	const char *found = NULL;
+	const char *found = NULL, *prefix;
 
 	if (!name)
 		return EINVAL;
 	kymop_lock();
 	stream = kymop_find(trid);
 	if (stream)
-		found = name_of(stream, event);
+		found = name_of(stream, event, &prefix);
 	if (found) {
-		size_t length = strnlen(found, KYMO_POSIX_EVENT_NAME_BYTES);
+		size_t before = strlen(prefix), length = strnlen(found, KYMO_POSIX_EVENT_NAME_BYTES);
 
-		memcpy(name, found, length);
-		name[length] = 0;
+		memcpy(name, prefix, before);
+		memcpy(name + before, found, length);
+		name[before + length] = 0;
 	}
 	kymop_unlock();
 	return found ? 0 : EINVAL;
@@ -129,13 +134,14 @@ KYMOP_EXPORT int posix_trace_eventtypelist_getnext_id(trace_id_t trid,
 						      int *restrict unavailable)
 {
 	struct kymop_stream *stream;
+	const char *prefix;
 
 	if (!event || !unavailable)
 		return EINVAL;
 	kymop_lock();
 	stream = kymop_find(trid);
 	if (stream) {
-		while (stream->type_next < KYMOP_EVENTS && !name_of(stream, stream->type_next))
+		while (stream->type_next < KYMOP_EVENTS && !name_of(stream, stream->type_next, &prefix))
 			stream->type_next++;
 		*unavailable = stream->type_next >= KYMOP_EVENTS;
 		if (!*unavailable)

@@ -8,6 +8,7 @@
 
 #include "internal.h"
 
+#if KYMO_POSIX_HOSTED
 /*
  * What posix_trace_event() looks at first: of idle, a bit is 0 for each slot whose stream this
  * process may write into. Before the process is known to the platform all are: the first event
@@ -53,14 +54,18 @@ bool kymop_attach(uint32_t slot, struct kymop_view *view);
 void kymop_release(uint32_t slot);
 uint32_t kymop_self_pid(void);
 uint64_t kymop_self_thread(void);
+#endif
 
+#if KYMO_POSIX_HOSTED
 /*
  * kymop_prepare: the process is known: page, names. Before anything else that is asked for.
  */
 int kymop_prepare(void);
 void kymop_lock(void);
 void kymop_unlock(void);
+#endif
 
+#if KYMO_POSIX_HOSTED
 /* Time. ordered: not before anything that the thread has seen. */
 uint64_t kymop_clock_read(uint32_t clock);
 uint64_t kymop_clock_ordered(uint32_t clock);
@@ -71,17 +76,22 @@ void kymop_clock_update(struct kymop_base *base);
 void kymop_clock_rate(struct kymop_base *base);
 /* Nanoseconds since 1970 of a stamp. Of an active stream the base becomes better meanwhile. */
 uint64_t kymop_clock_ns(struct kymop_base *base, uint64_t stamp, bool is_active);
+#endif
 
 /*
  * kymop_memory_make: a stream's memory and slot, with the sizes that stream->attr asks for; the
  * view, cursors and names of the stream; the target has it, and may write when the state says so.
  */
 int kymop_memory_make(struct kymop_stream *stream, pid_t pid);
-void kymop_memory_free(struct kymop_stream *stream);
+/* kymop_stream_made: the attributes say what has become of them: size, time of creation. */
+void kymop_stream_made(struct kymop_stream *stream);
 struct kymop_names *kymop_own_names(void);
+#if KYMO_POSIX_HOSTED
+void kymop_memory_free(struct kymop_stream *stream);
 /* Others may add names meanwhile, of this process or another: one at a time. */
 void kymop_names_lock(struct kymop_names *names);
 void kymop_names_unlock(struct kymop_names *names);
+#endif
 
 #if KYMO_POSIX_ONLINE
 /*
@@ -89,13 +99,15 @@ void kymop_names_unlock(struct kymop_names *names);
  * and end no signal handler runs but in here. until_ns: CLOCK_REALTIME; UINT64_MAX: no end.
  * Returns: 0; EINTR, a handler has run; ETIMEDOUT.
  */
-#define KYMOP_MASK_SPACE 128
-void kymop_wait_begin(uint64_t *mask_space);
+#define KYMOP_MASK_SPACE (KYMO_POSIX_HOSTED ? 128 : 8)
 int kymop_wait(uint32_t *pause_us, uint64_t until_ns, const uint64_t *mask_space);
+#if KYMO_POSIX_HOSTED
+void kymop_wait_begin(uint64_t *mask_space);
 void kymop_wait_end(const uint64_t *mask_space);
 #endif
+#endif
 
-#if KYMO_POSIX_LOG
+#if KYMO_POSIX_LOG && KYMO_POSIX_HOSTED
 /*
  * kymop_file_check: whether a log with this policy can be written to file. *can_seek says how.
  * kymop_file_write: all of the bytes, at an offset, or (UINT64_MAX) where the file is.

@@ -7,7 +7,7 @@
 #define _GNU_SOURCE
 #include "internal.h"
 
-#if KYMOP_ACTIVE
+#if KYMOP_ACTIVE && KYMO_POSIX_HOSTED
 
 /* With a new tail so much is free at least: one in so many events goes out of line. */
 #define CHUNKS 16u

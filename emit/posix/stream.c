@@ -60,6 +60,7 @@ bool kymop_filters(const struct kymop_shared *shared, uint32_t id)
 	return __atomic_load_n(&shared->filter[id / 32], __ATOMIC_RELAXED) >> id % 32 & 1;
 }
 
+#if KYMO_POSIX_HOSTED
 /*
  * kymop_wants_update: what writers look at, from state and filter. Whoever changes one of them calls
  * it behind that, any number at a time: who has written something old finds a change at the end.
@@ -71,8 +72,8 @@ void kymop_wants_update(struct kymop_shared *shared)
 	uint32_t version;
 
 	do {
-		state = __atomic_load_n(&shared->state, __ATOMIC_SEQ_CST);
-		version = __atomic_load_n(&shared->filter_version, __ATOMIC_SEQ_CST);
+		state = __atomic_load_n(&shared->state, KYMOP_SEQ_CST);
+		version = __atomic_load_n(&shared->filter_version, KYMOP_SEQ_CST);
 		for (uint32_t id = 1; id < KYMOP_EVENTS; id++) {
 			bool is_wanted = kymop_state_of(state) == KYMOP_RUNNING &&
 					 !kymop_filters(shared, id);
@@ -80,9 +81,9 @@ void kymop_wants_update(struct kymop_shared *shared)
 			__atomic_store_n(&shared->wants[id], is_wanted ? (uint16_t)id : 0,
 					 __ATOMIC_RELAXED);
 		}
-		__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	} while (__atomic_load_n(&shared->state, __ATOMIC_SEQ_CST) != state ||
-		 __atomic_load_n(&shared->filter_version, __ATOMIC_SEQ_CST) != version);
+		__atomic_thread_fence(KYMOP_SEQ_CST);
+	} while (__atomic_load_n(&shared->state, KYMOP_SEQ_CST) != state ||
+		 __atomic_load_n(&shared->filter_version, KYMOP_SEQ_CST) != version);
 }
 
 /* A system event of the stream itself. Only the controller writes to this lane. */
@@ -98,6 +99,32 @@ void kymop_system_event(struct kymop_stream *stream, uint16_t id, const void *da
 	event.thread = kymop_self_thread();
 	kymop_lane_write(shared, &stream->view, shared->lane_count - 1, &event);
 }
+
+/* What the state becomes, with the time of the change. */
+static uint64_t state_word(const struct kymop_shared *shared, enum kymop_state state)
+{
+	return kymop_clock_read(shared->clock) << KYMOP_STATE_BITS | state;
+}
+typedef uint64_t state_t;
+#else
+/* One lane has all. */
+void kymop_system_event(struct kymop_stream *stream, uint16_t id, const void *data,
+			uint32_t data_bytes)
+{
+	struct kymop_shared *shared = kymop_shared(stream->slot);
+	struct kymop_event event = { .id = id, .data = data, .data_bytes = data_bytes };
+
+	if (!kymop_filters(shared, id))
+		kymop_lane_write(shared, &event);
+}
+
+static uint32_t state_word(const struct kymop_shared *shared, enum kymop_state state)
+{
+	(void)shared;
+	return state;
+}
+typedef uint32_t state_t;
+#endif
 
 static void record_start(struct kymop_stream *stream)
 {
@@ -116,12 +143,11 @@ static void record_start(struct kymop_stream *stream)
 static bool change_state(struct kymop_stream *stream, enum kymop_state from, enum kymop_state to)
 {
 	struct kymop_shared *shared = kymop_shared(stream->slot);
-	uint64_t state = __atomic_load_n(&shared->state, __ATOMIC_ACQUIRE);
-	uint64_t changed = kymop_clock_read(shared->clock) << KYMOP_STATE_BITS | to;
+	state_t state = __atomic_load_n(&shared->state, KYMOP_ACQUIRE);
+	state_t changed = state_word(shared, to);
 
 	if (kymop_state_of(state) != from ||
-	    !__atomic_compare_exchange_n(&shared->state, &state, changed, false, __ATOMIC_SEQ_CST,
-					 __ATOMIC_RELAXED))
+	    !kymop_state_change(shared, state, changed))
 		return false;
 	kymop_wants_update(shared);
 	return true;
@@ -131,7 +157,7 @@ static bool is_in(const struct kymop_stream *stream, enum kymop_state state)
 {
 	const struct kymop_shared *shared = kymop_shared(stream->slot);
 
-	return kymop_state_of(__atomic_load_n(&shared->state, __ATOMIC_ACQUIRE)) == state;
+	return kymop_state_of(__atomic_load_n(&shared->state, KYMOP_ACQUIRE)) == state;
 }
 
 /* kymop_restart: a stream that stopped itself, and was read to its end, goes on. */
@@ -141,7 +167,9 @@ void kymop_restart(struct kymop_stream *stream)
 
 	if (!is_in(stream, KYMOP_AUTO_STOPPED))
 		return;
+#if KYMO_POSIX_HOSTED
 	stream->gap_to = kymop_clock_ordered(shared->clock);
+#endif
 	__atomic_store_n(&shared->full, 0, __ATOMIC_RELAXED);
 	record_start(stream);
 	change_state(stream, KYMOP_AUTO_STOPPED, KYMOP_RUNNING);
@@ -193,8 +221,7 @@ KYMOP_EXPORT int posix_trace_clear(trace_id_t trid)
 		struct kymop_shared *shared = kymop_shared(stream->slot);
 
 		memset(shared->filter, 0, sizeof(shared->filter));
-		__atomic_add_fetch(&shared->filter_version, 1, __ATOMIC_SEQ_CST);
-		kymop_wants_update(shared);
+		kymop_filter_changed(shared);
 		kymop_reader_clear(stream);
 #if KYMO_POSIX_LOG
 		if (stream->log)
@@ -213,7 +240,6 @@ int kymop_create(pid_t pid, const trace_attr_t *attr, bool with_log, struct kymo
 {
 	struct kymop_stream *stream;
 	trace_attr_t defaults;
-	struct kymop_shared *shared;
 	int error = kymop_prepare();
 
 	if (error)
@@ -234,12 +260,8 @@ int kymop_create(pid_t pid, const trace_attr_t *attr, bool with_log, struct kymo
 		kymop_stream_free(stream);
 		return error;
 	}
-	shared = kymop_shared(stream->slot);
 	stream->kind = with_log ? KYMOP_LOGGED : KYMOP_ONLINE;
-	stream->attr.kymo__created.tv_sec = (time_t)(stream->base.real_ns / 1000000000u);
-	stream->attr.kymo__created.tv_nsec = (long)(stream->base.real_ns % 1000000000u);
-	stream->attr.kymo__stream_bytes = shared->ring_bytes - shared->ring_bytes / 16 -
-					  KYMOP_RECORD_BYTES - KYMO_STORE_PAST - shared->data_max;
+	kymop_stream_made(stream);
 	kymop_reader_begin(stream);
 	*made = stream;
 	return 0;
@@ -249,7 +271,7 @@ void kymop_destroy(struct kymop_stream *stream)
 {
 	struct kymop_shared *shared = kymop_shared(stream->slot);
 
-	__atomic_store_n(&shared->state, KYMOP_DEAD, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&shared->state, KYMOP_DEAD, KYMOP_SEQ_CST);
 	kymop_wants_update(shared);
 	kymop_memory_free(stream);
 	kymop_stream_free(stream);
@@ -283,7 +305,7 @@ static void active_status(struct kymop_stream *stream, struct posix_trace_status
 		status->posix_stream_status = POSIX_TRACE_RUNNING;
 	if (__atomic_load_n(&shared->full, __ATOMIC_RELAXED) || is_in(stream, KYMOP_AUTO_STOPPED))
 		status->posix_stream_full_status = POSIX_TRACE_FULL;
-	if (__atomic_exchange_n(&shared->overrun, 0, __ATOMIC_RELAXED))
+	if (kymop_take_flag(&shared->overrun))
 		status->posix_stream_overrun_status = POSIX_TRACE_OVERRUN;
 #if KYMO_POSIX_LOG
 	if (stream->log)

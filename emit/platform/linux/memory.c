@@ -536,6 +536,16 @@ int kymop_memory_make(struct kymop_stream *stream, pid_t pid)
 	return 0;
 }
 
+void kymop_stream_made(struct kymop_stream *stream)
+{
+	const struct kymop_shared *shared = kymop_shared(stream->slot);
+
+	stream->attr.kymo__created.tv_sec = (time_t)(stream->base.real_ns / 1000000000u);
+	stream->attr.kymo__created.tv_nsec = (long)(stream->base.real_ns % 1000000000u);
+	stream->attr.kymo__stream_bytes = shared->ring_bytes - shared->ring_bytes / 16 -
+					  KYMOP_RECORD_BYTES - KYMO_STORE_PAST - shared->data_max;
+}
+
 void kymop_memory_free(struct kymop_stream *stream)
 {
 	tell_target(kymop_shared(stream->slot), stream->slot, false);

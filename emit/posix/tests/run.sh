@@ -66,6 +66,35 @@ refused() {
 check "a unit without what it needs is refused, with the reason" refused
 check "man pages: every function has one" emit/posix/man/pages.py --check
 
+# Without an operating system: on this machine, where signals are the interrupts, under sanitizers.
+native=build/posix/target_native
+sanitize="-g -O1 -fsanitize=address,undefined -fno-sanitize-recover=all"
+target_native() {
+	make -s -C emit posix PRESET=target OUT="$PWD/$native" CFLAGS="$sanitize -Werror" &&
+		gcc -std=gnu11 -Wall -Wextra -Werror $sanitize -I$native/include -Iemit/include emit/posix/tests/target/native.c \
+			$native/libkymo-posix.a -o $native/native
+}
+check "target, on this machine: builds" target_native
+check "target, on this machine: functions" timeout 60 $native/native api
+check "target, on this machine: a million events, interrupted" timeout 300 $native/native online 1000000 1
+# Every symbol that is not the library's is one that the program brings.
+free_of_libraries() { # tool prefix, flags, folder
+	make -s -C emit posix PRESET=target OUT="$3" CC="$1gcc" AR="$1ar" CFLAGS="-Os -Werror $2" || return 1
+	local left
+	left=$("$1nm" "$3/libkymo-posix.a" | awk '$1 == "U" { needed[$2] } NF == 3 { has[$3] } END { for (name in needed)
+		if (!(name in has) && name !~ /^kymo_target_/) print name }')
+	[ -z "$left" ] || { echo "undefined: $left"; return 1; }
+}
+if command -v arm-none-eabi-gcc >/dev/null; then
+	for core in cortex-m3 cortex-m0 cortex-m4; do
+		check "target, $core: no symbol of any library" free_of_libraries arm-none-eabi- "-mcpu=$core -mthumb" "$PWD/build/posix/target_$core"
+	done
+	bytes=$(arm-none-eabi-size -t build/posix/target_cortex-m3/libkymo-posix.a | awk 'END { print $1 + $2 }')
+	check "target, cortex-m3: $bytes bytes of text and data, less than 6 KiB" [ "$bytes" -lt 6144 ]
+else
+	echo "SKIP target on Cortex-M: no arm-none-eabi-gcc (gcc-arm-none-eabi, libnewlib-arm-none-eabi)"
+fi
+
 [ -z "${BLESS:-}" ] || $out/conformance-full --list >spec/posix-conformance.md
 check "spec/posix-conformance.md is what the tests say" diff <($out/conformance-full --list) spec/posix-conformance.md
 

@@ -9,6 +9,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Sizes in an attributes object: the same for programs of 32 and of 64 bits, where both may run. */
+#if KYMO_POSIX_HOSTED
+typedef uint64_t kymo__bytes_t;
+#else
+typedef uint32_t kymo__bytes_t;
+#endif
+
 #if KYMO_POSIX_HOSTED || defined(KYMO_POSIX_SYSTEM_TYPES)
 #include <limits.h>
 #include <pthread.h> /* pthread_t, also in strict C11 */
