@@ -20,11 +20,13 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #define SECOND_NS 1000000000ull
+#define REMOVALS 10
 #define GRACE_NS (10 * SECOND_NS) /* for a command to end by itself, and to say what it did */
 
 const char *load_dir;
@@ -44,6 +46,10 @@ static const struct load loads[] = {
 };
 
 static sigset_t before; /* signals that were blocked when we were started */
+static pid_t guard; /* our number, once we are to leave nothing behind */
+static bool has_dir; /* load_dir is there, and ours */
+
+static void leave_nothing(void);
 
 static uint64_t now_ns(void)
 {
@@ -74,6 +80,8 @@ void trouble(const char *format, ...)
 	length = snprintf(line, sizeof(line), "{\"say\":\"trouble\",\"text\":\"%s\"}\n", text);
 	/* One write: workers say it at the same time. */
 	(void)!write(STDOUT_FILENO, line, (size_t)length);
+	if (getpid() == guard)
+		leave_nothing();
 	_exit(1);
 }
 
@@ -87,6 +95,7 @@ pid_t fork_tied(int signal)
 	/* It may have died before that. */
 	if (getppid() != parent)
 		_exit(1);
+	sigaction(SIGPIPE, &(struct sigaction){ .sa_handler = SIG_DFL }, NULL);
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	return 0;
 }
@@ -133,19 +142,26 @@ static void set(char *word)
 		bad(word, "is not known");
 }
 
-/* Of its own group, ordinary, on its CPUs; ends with its parent. */
+/*
+ * Of its own group, ordinary, on its CPUs; ends with its parent. The directory is made by who
+ * removes it, and only when our parent's death is sure to reach us: made by kymo it would be
+ * left where kymo is killed before.
+ */
 static void settle(void)
 {
 	const struct sched_param ordinary = { 0 };
 
+	/* What we say has no reader when kymo is gone; that must not be our end, too. */
+	sigaction(SIGPIPE, &(struct sigaction){ .sa_handler = SIG_IGN }, NULL);
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	if (options.parent && getppid() != options.parent)
 		exit(1);
 	setpgid(0, 0);
-	/* Files that a compiler leaves when it is killed go with the others. */
-	if (load_dir)
-		setenv("TMPDIR", load_dir, 1);
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	guard = getpid();
+	if (load_dir && mkdir(load_dir, 0700))
+		trouble("no directory %s for the load's files: %s", load_dir, strerror(errno));
+	has_dir = load_dir != NULL;
 	sched_setscheduler(0, SCHED_OTHER, &ordinary);
 	if (CPU_COUNT(&options.cpus) && sched_setaffinity(0, sizeof(options.cpus), &options.cpus))
 		trouble("the load cannot run on its CPUs: %s", strerror(errno));
@@ -257,12 +273,11 @@ static int remove_one(const char *path, const struct stat *stat, int kind, struc
 	return 0;
 }
 
-/* Only what kymo made for a load, whatever the option says. */
-static void remove_dir(void)
+static void leave_nothing(void)
 {
-	const char *name = load_dir ? strrchr(load_dir, '/') : NULL;
-
-	if (name && !strncmp(name, "/kymo-load-", 11))
+	end_all();
+	/* Nobody is left to write into it, so once is enough; again where descriptors ran out. */
+	for (unsigned i = 0; has_dir && i < REMOVALS && !access(load_dir, F_OK); i++)
 		nftw(load_dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
@@ -349,7 +364,7 @@ int main(int argc, char **argv)
 	told = wait_for_end(&signals, first);
 	end_all();
 	done = operations(load, counters);
-	remove_dir();
+	leave_nothing();
 	/* Where kymo is gone nobody reads this. */
 	printf("{\"say\":\"load\",\"operations\":%" PRId64 ",\"unit\":\"%s\",\"duration_ns\":%" PRIu64
 	       "}\n",

@@ -1,6 +1,7 @@
 //! kymo load: it does something, on the CPUs that were said, and nothing of it is left, whoever is killed.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use kymo_tests::session::contains;
 use kymo_tests::{Lab, Proc, paths, skip};
@@ -34,6 +35,18 @@ fn start(lab: &Lab, args: &[&str]) -> Proc {
     // A guard, and processes that it made.
     lab.wait_for("the load runs", || (of_loads(lab).len() > 1).then_some(()));
     proc
+}
+
+/// Waits until nothing is left; what there still is at the deadline is said.
+fn gone(lab: &Lab, when: &str) {
+    loop {
+        let left = (of_loads(lab), files(lab));
+        if left == (vec![], vec![]) {
+            return;
+        }
+        assert!(Instant::now() < lab.deadline(), "{when}: left are processes {:?}, files {:?}", left.0, left.1);
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 fn done(text: &str) -> Value {
@@ -84,22 +97,43 @@ fn nothing_of_a_load_is_left() {
                 assert_eq!((of_loads(&lab), files(&lab)), (vec![], vec![]), "{kind}, {signal:?}");
             }
             // The guards go on for a moment when kymo was killed.
-            lab.wait_for("all of it is gone", || (of_loads(&lab).is_empty() && files(&lab).is_empty()).then_some(()));
+            gone(&lab, &format!("{kind}, {signal:?}"));
+        }
+    }
+}
+
+/// Killed at any moment of its start: before a guard is there, before it is ready, and when all run.
+#[test]
+fn a_kymo_that_is_killed_while_it_starts_leaves_nothing() {
+    for kind in ["hackbench", "compile+net"] {
+        for after in (0..48).step_by(3).map(Duration::from_millis) {
+            let lab = Lab::new("load_starts");
+            std::fs::create_dir_all(lab.path("tmp")).expect("a directory");
+            let mut command = lab.command(paths::kymo());
+            command.env("TMPDIR", lab.path("tmp")).args(["load", kind]);
+            let proc = lab.start(command);
+            std::thread::sleep(after);
+            proc.end(Signal::KILL);
+            gone(&lab, &format!("{kind}, killed after {after:?}"));
         }
     }
 }
 
 #[test]
 fn a_load_whose_guard_is_killed_is_told() {
-    let lab = Lab::new("load_guard");
-    let proc = start(&lab, &["hackbench"]);
-    let guard = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", proc.pid())).expect("its children");
-    let guard: i32 = guard.trim().parse().expect("one child");
-    rustix::process::kill_process(rustix::process::Pid::from_raw(guard).expect("a process"), Signal::KILL)
-        .expect("it can be killed");
-    let outcome = proc.wait().expect(1);
-    contains(&outcome.stderr, "load hackbench ended by itself");
-    lab.wait_for("all of it is gone", || (of_loads(&lab).is_empty() && files(&lab).is_empty()).then_some(()));
+    for kind in ["hackbench", "compile"] {
+        let lab = Lab::new("load_guard");
+        let proc = start(&lab, &[kind]);
+        let guard = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", proc.pid())).expect("its children");
+        let guard: i32 = guard.trim().parse().expect("one child");
+        rustix::process::kill_process(rustix::process::Pid::from_raw(guard).expect("a process"), Signal::KILL)
+            .expect("it can be killed");
+        let outcome = proc.wait();
+        // 2: before all was ready.
+        assert!(outcome.code == 1 || outcome.code == 2, "{outcome:?}");
+        contains(&outcome.stderr, &format!("load {kind}"));
+        assert_eq!((of_loads(&lab), files(&lab)), (vec![], vec![]), "{kind}");
+    }
 }
 
 #[test]

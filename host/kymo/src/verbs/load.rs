@@ -1,6 +1,7 @@
 //! `kymo load`: something for the machine to do while others measure. Each load has a guard process (lab/load), which
 //! takes all of it with it; here they are started, watched and asked what they did.
 
+mod dir;
 pub(crate) mod kind;
 pub(crate) mod running;
 

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use serde::{Deserialize, Serialize};
 
+use super::dir::Dir;
 use super::kind::{Kind, Mix};
 use crate::verbs::lab::tool;
 use crate::verbs::record::command::{self, Limits};
@@ -60,8 +61,7 @@ struct Guard {
     kind: Kind,
     by: String,
     child: Child,
-    /// Ours too: a guard that was killed removes nothing.
-    _dir: tempfile::TempDir,
+    dir: Dir,
     done: Option<Line>,
     trouble: Option<String>,
     is_open: bool,
@@ -167,6 +167,9 @@ impl Guard {
             let _ = self.child.kill();
         }
         let _ = self.child.wait();
+        if self.done.is_some() {
+            self.dir.set_clean();
+        }
         let stderr = self.stderr.join().unwrap_or_default();
         let (operations, unit, ns) = match self.done {
             Some(Line::Load { operations, unit, duration_ns }) => (u64::try_from(operations).ok(), unit, duration_ns),
@@ -192,7 +195,7 @@ impl Guard {
 
 fn guard(kind: Kind, cpus: &[u32], workers: u32, limits: &Limits, to: (usize, Sender<Said>)) -> anyhow::Result<Guard> {
     let by = by(kind)?;
-    let dir = tempfile::Builder::new().prefix("kymo-load-").tempdir().context("no directory for the load's files")?;
+    let dir = Dir::new(kind.name());
     let path = tool::find("kymo-load", "KYMO_LOAD")?;
     let mut command = Command::new(&path);
     command.arg(kind.name()).arg(format!("cpus={}", tool::list(cpus))).arg(format!("workers={workers}"));
@@ -200,6 +203,8 @@ fn guard(kind: Kind, cpus: &[u32], workers: u32, limits: &Limits, to: (usize, Se
     if !kind.stressors().is_empty() {
         command.arg("--").args(kind.command(workers, dir.path()));
     }
+    let (name, value) = dir.variable();
+    command.env(name, value);
     limits.restore_in(&mut command);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().with_context(|| format!("cannot run {}", path.display()))?;
@@ -207,7 +212,7 @@ fn guard(kind: Kind, cpus: &[u32], workers: u32, limits: &Limits, to: (usize, Se
     let stderr = child.stderr.take().context("kymo-load has no output")?;
     std::thread::spawn(move || listen(stdout, &to));
     let stderr = std::thread::spawn(move || keep(stderr));
-    Ok(Guard { kind, by, child, _dir: dir, done: None, trouble: None, is_open: true, stderr })
+    Ok(Guard { kind, by, child, dir, done: None, trouble: None, is_open: true, stderr })
 }
 
 fn listen(from: impl std::io::Read, (at, to): &(usize, Sender<Said>)) {
