@@ -76,6 +76,9 @@ vm: ## fetches Debian's stock and PREEMPT_RT kernels and QEMU into the cache, an
 	@lab/vm fetch
 	@lab/vm list
 
+fuzz: ## the targets of fuzz/, FUZZ_SECONDS (60) each; TARGETS="index ctf_json" for some
+	@CARGO=$(CARGO) scripts/fuzz.sh $(TARGETS)
+
 lint: ## formatting, clippy, and the checks that hold spec and code together
 	@scripts/tidy.sh
 	@$(CARGO) fmt --all --check
@@ -91,4 +94,4 @@ clean: ## removes what was built
 	@rm -rf build
 	@$(CARGO) clean -q
 
-.PHONY: help build emit posix menuconfig bench-posix host demo test stress bench bench-kernel bench-session lab vm lint install uninstall clean probe
+.PHONY: help build emit posix menuconfig bench-posix host demo test stress bench bench-kernel bench-session lab vm fuzz lint install uninstall clean probe

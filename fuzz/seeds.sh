@@ -46,8 +46,8 @@ done
 mkdir -p corpus/ftrace_report
 cp ../host/kymo-ftrace/tests/reports/*.txt corpus/ftrace_report/
 mkdir -p corpus/symbols
-# An address, then a program with symbols (the smallest that this machine has compiled), or a kernel's text.
-{ printf '\0\020\0\0\0\0\0\0'; cat "$(command -v true)"; } > corpus/symbols/program
+# An address, then a program with symbols (any small one), or a kernel's text.
+{ printf '\0\020\0\0\0\0\0\0'; cat /bin/true; } > corpus/symbols/program
 { printf '\0\0\0\201\377\377\377\377'; printf 'ffffffff81000000 T _stext\nffffffffc0000000 t probe_it\t[e1000]\n'; } > corpus/symbols/kernel
 # Logs of POSIX Trace streams, where the library's tests have left some.
 mkdir -p corpus/posix_log

@@ -155,6 +155,24 @@ fn spoiled_metadata() {
 }
 
 #[test]
+fn metadata_without_streams_and_streams_without_metadata() {
+    let lab = Lab::new("half_traces");
+    let whole = small_trace(&lab);
+    let half = lab.path("metadata-only");
+    std::fs::create_dir(&half).unwrap();
+    std::fs::copy(whole.join("metadata"), half.join("metadata")).unwrap();
+    for args in [&["read"][..], &["read", "--count"], &["stats"]] {
+        let said = lab.kymo(&[args, &[half.to_str().unwrap()]].concat()).expect(0).stderr;
+        assert!(said.contains("metadata-only has metadata and no stream files, so no records"), "{args:?}: {said}");
+    }
+    let other = lab.path("streams-only");
+    copy(&whole, &other);
+    std::fs::remove_file(other.join("metadata")).unwrap();
+    let said = lab.kymo(&["read", other.to_str().unwrap()]).expect(2).stderr;
+    assert!(said.contains("no file `metadata` in it, so it is not a trace"), "{said}");
+}
+
+#[test]
 fn files_that_do_not_belong_there() {
     let lab = Lab::new("strangers");
     let whole = small_trace(&lab);

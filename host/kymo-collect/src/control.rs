@@ -6,6 +6,7 @@
 
 mod channel;
 mod discover;
+mod maps;
 mod offers;
 mod programs;
 mod requests;
@@ -39,6 +40,7 @@ use crate::{Error, runtime};
 
 use channel::Door;
 use discover::Discovery;
+use maps::ProgramMaps;
 use selection::Selection;
 use shared::SharedRings;
 
@@ -100,6 +102,7 @@ pub(crate) struct Control {
     doors: Vec<Door>,
     /// Socket for marks, its name, and the clock value of the newest one.
     marks: (OwnedFd, String, u64),
+    maps: ProgramMaps,
     listener_paused: Option<Instant>,
     discovery: Discovery,
     peers: HashMap<u64, Peer>,
@@ -205,6 +208,7 @@ impl Control {
             ending: false,
             doors,
             marks: (marks, marks_name, 0),
+            maps: ProgramMaps::new(),
             listener_paused: None,
             discovery,
             peers: HashMap::new(),
@@ -251,6 +255,7 @@ impl Control {
         let mut next = self.next_refinement;
         next = self.discovery.next_visit().map_or(next, |at| next.min(at));
         next = self.peers.values().filter_map(|peer| peer.deadline).fold(next, Instant::min);
+        next = self.peers.values().filter_map(|peer| Some(peer.maps_next?.0)).fold(next, Instant::min);
         next = self.listener_paused.map_or(next, |until| next.min(until));
         next.saturating_duration_since(now)
     }
@@ -412,6 +417,7 @@ impl Control {
 
     /// A connection has ended: the program's rings are looked at for the last time.
     fn forget(&mut self, mut peer: Peer) {
+        self.maps.forget(peer.id.pid);
         self.take_memory_from(&mut peer);
     }
 
@@ -467,6 +473,7 @@ impl Control {
             }
             self.forget(peer);
         }
+        self.look_at_due_maps(now);
         if self.next_refinement <= now {
             self.refined += 1;
             self.next_refinement = now + REFINEMENTS[self.refined.min(REFINEMENTS.len() - 1)];
@@ -486,6 +493,7 @@ impl Control {
     /// Says BYE to all, and waits for those that write into our memory to hang up.
     fn leave(&mut self, room: &mut [u8; PACKET_ROOM]) {
         self.take_marks();
+        self.look_at_all_maps(false);
         self.discovery.own().remove(&self.marks.1);
         self.discovery.withdraw();
         self.doors.iter_mut().for_each(|door| door.listener = None);

@@ -33,6 +33,8 @@ const LOSSES_MAX: usize = 4096;
 const FLIGHT_POLL: Duration = Duration::from_millis(100);
 /// Programs that have ended whose rings a flight recorder keeps.
 const ENDED_MAX: usize = 8;
+/// Bytes of maps of programs that a flight recorder keeps.
+const MAPS_BYTES_MAX: usize = 8 << 20;
 /// Marks that a flight recorder keeps.
 const MARKS_MAX: usize = 1000;
 /// Rings in an answer to a look.
@@ -59,6 +61,8 @@ pub(crate) enum ToDrain {
     Event(Box<(EventClass, EventDesc)>),
     /// A mark: its clock value and its record.
     Mark(u64, Vec<u8>),
+    /// Maps of a program: records of the state dump.
+    Maps(MapRecords),
     /// How full are the rings?
     Look(Sender<Vec<RingUse>>),
     /// The session has ended.
@@ -171,6 +175,9 @@ pub(crate) struct Drain {
     ended: VecDeque<Running>,
     recent_marks: VecDeque<(u64, Vec<u8>)>,
     marks: Option<Stream>,
+    /// Flight recorder: maps of the programs, those that have ended too.
+    recent_maps: VecDeque<MapRecords>,
+    maps: Option<Stream>,
     /// Records in the directories before the present one.
     records_before: u64,
     /// Flight recorder: rare records of programs that have ended.
@@ -217,6 +224,8 @@ impl Drain {
             ended: VecDeque::new(),
             recent_marks: VecDeque::new(),
             marks: None,
+            recent_maps: VecDeque::new(),
+            maps: None,
             records_before: 0,
             rare_ended: 0,
             buffers: Vec::new(),
@@ -258,7 +267,7 @@ impl Drain {
             self.end(index);
         }
         while self.forget_oldest() {}
-        if let Some(stream) = self.marks.take() {
+        for stream in [self.marks.take(), self.maps.take()].into_iter().flatten() {
             self.report.streams.release(stream);
         }
         self.end_watch();
@@ -310,6 +319,7 @@ impl Drain {
                 self.end_watch();
             }
             ToDrain::Mark(time, bytes) => self.mark(time, &bytes),
+            ToDrain::Maps(records) => self.take_maps(records),
             ToDrain::Snapshot(job) => {
                 let part = self.snapshot(&job);
                 // Who asked may have given up.
@@ -344,6 +354,20 @@ impl Drain {
             self.counters.records.fetch_add(1, Ordering::Relaxed);
         }
         self.marks = slot;
+    }
+
+    fn take_maps(&mut self, records: MapRecords) {
+        if self.flight {
+            let kept = |maps: &VecDeque<MapRecords>| maps.iter().map(|maps| maps.bytes.len()).sum::<usize>();
+            while !self.recent_maps.is_empty() && kept(&self.recent_maps) + records.bytes.len() > MAPS_BYTES_MAX {
+                self.recent_maps.pop_front();
+            }
+            self.recent_maps.push_back(records);
+            return;
+        }
+        let mut slot = self.maps.take();
+        records.write(&mut self.report.streams, &mut slot, self.source.read());
+        self.maps = slot;
     }
 
     /// Whoever waits for triggers to fire waits no longer.
@@ -414,7 +438,7 @@ impl Drain {
             }
             memory.note_trace(job.uuid);
         }
-        if let Some(stream) = self.marks.take() {
+        for stream in [self.marks.take(), self.maps.take()].into_iter().flatten() {
             streams.release(stream);
         }
         let written = streams.go_on_in(&job.dir, job.uuid);
@@ -542,6 +566,26 @@ impl Drain {
             }
         }
         self.report.processes.push((process, totals));
+    }
+}
+
+/// Maps of one program, as records of the kernel's stream class, and when they were looked at.
+#[derive(Clone, Debug)]
+pub(crate) struct MapRecords {
+    pub begin: u64,
+    pub end: u64,
+    pub bytes: Vec<u8>,
+}
+
+impl MapRecords {
+    /// Writes them as a packet of their own.
+    fn write(&self, streams: &mut Streams, slot: &mut Option<Stream>, now: u64) {
+        let piece = libc::iovec { iov_base: self.bytes.as_ptr().cast_mut().cast(), iov_len: self.bytes.len() };
+        let nothing = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
+        let packet = Packet { begin: self.begin, end: self.end, lost: 0, program: None, pieces: [piece, nothing] };
+        if let Err(error) = streams.append(slot, Class::Maps, &packet, now) {
+            tracing::warn!(?error, "maps of a program were not written");
+        }
     }
 }
 

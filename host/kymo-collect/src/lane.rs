@@ -161,7 +161,7 @@ impl Lane {
     pub(crate) fn cpu(&self) -> Option<u32> {
         match self.class {
             Class::Cpu(cpu) => Some(cpu),
-            Class::Thread | Class::Kernel(_) | Class::State | Class::Marks => None,
+            Class::Thread | Class::Kernel(_) | Class::State | Class::Marks | Class::Maps => None,
         }
     }
 

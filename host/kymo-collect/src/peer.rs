@@ -73,6 +73,8 @@ pub(crate) struct Peer {
     pub is_decided: bool,
     /// It has answered ATTACH.
     pub is_mapped: bool,
+    /// When its memory is looked at next, and how long after the look before; `None` where nobody asks for it.
+    pub maps_next: Option<(Instant, Duration)>,
     /// BYE was queued: nothing more is read from here but the end.
     pub leaving: bool,
     queue: VecDeque<(Vec<u8>, Option<OwnedFd>)>,
@@ -107,6 +109,7 @@ impl Peer {
             desc_bytes: 0,
             is_decided: false,
             is_mapped: false,
+            maps_next: None,
             leaving: false,
             queue: VecDeque::new(),
             queue_bytes: 0,

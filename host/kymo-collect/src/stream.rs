@@ -24,6 +24,8 @@ pub(crate) enum Class {
     State,
     /// Marks, of the kernel's stream class.
     Marks,
+    /// Maps of programs that run, of the kernel's stream class: a part of the state dump.
+    Maps,
 }
 
 impl Class {
@@ -31,7 +33,7 @@ impl Class {
         match self {
             Class::Cpu(cpu) | Class::Kernel(cpu) => cpu,
             Class::Thread => u32::MAX,
-            Class::State | Class::Marks => 0,
+            Class::State | Class::Marks | Class::Maps => 0,
         }
     }
 
@@ -43,6 +45,7 @@ impl Class {
             Class::Kernel(cpu) => cpu.into(),
             Class::State => 1 << 32,
             Class::Marks => 2 << 32,
+            Class::Maps => 3 << 32,
         }
     }
 
@@ -53,6 +56,7 @@ impl Class {
             Class::Kernel(cpu) => format!("kernel_{cpu}_{number}"),
             Class::State => format!("state_{number}"),
             Class::Marks => format!("marks_{number}"),
+            Class::Maps => format!("state_maps_{number}"),
         }
     }
 }
@@ -64,7 +68,7 @@ pub fn is_stream_file(name: &str) -> bool {
     match parts[..] {
         ["user", class, number] => (class == "t" || is_number(class)) && is_number(number),
         ["kernel", cpu, number] => is_number(cpu) && is_number(number),
-        ["state" | "marks", number] => is_number(number),
+        ["state" | "marks", number] | ["state", "maps", number] => is_number(number),
         _ => false,
     }
 }

@@ -200,6 +200,16 @@ fn begin_before_the_previous_end() {
 }
 
 #[test]
+fn packets_out_of_order() {
+    // The third packet stands in front of the second one.
+    check(
+        |s| s[PACKET..3 * PACKET].rotate_left(PACKET),
+        &[0, 100, 2, 102, 1, 101, 3, 103],
+        &["u, packet 2, byte 268: the packet begins at cycle 30, before the previous one ended at 60"],
+    );
+}
+
+#[test]
 fn record_beyond_the_end() {
     check(
         |s| put(s, PACKET + PacketHead::END_OFFSET, &35u64.to_le_bytes()),

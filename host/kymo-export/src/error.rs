@@ -51,6 +51,9 @@ pub enum Error {
         /// What is wrong, and what to do.
         what: String,
     },
+    /// Whoever watches has ended it.
+    #[error("interrupted; nothing was left")]
+    Interrupted,
     /// A trace without what the format consists of.
     #[error("{0}")]
     Nothing(String),

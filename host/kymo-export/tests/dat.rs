@@ -27,10 +27,10 @@ fn all_forms_become_one_trace() {
                 let bytes = Dat { version, is_big_endian, packing }.bytes();
                 let dir = tempfile::tempdir().unwrap();
                 let (kind, imported) =
-                    import(&bytes, "made", &dir.path().join("t")).unwrap_or_else(|e| panic!("{what}: {e}"));
+                    import(&bytes, "made", &dir.path().join("t"), &|_| true).unwrap_or_else(|e| panic!("{what}: {e}"));
                 assert_eq!((kind, imported.records, imported.lost), (Kind::TraceDat, 4, 12), "{what}: {imported:?}");
                 assert_eq!(imported.not_taken, Default::default(), "{what}");
-                let trace = Trace::open(&dir.path().join("t")).unwrap().value;
+                let trace = Trace::open(&dir.path().join("t"), &|_| true).unwrap().value;
                 let seen = records(&[trace]);
                 let shown: Vec<&String> = seen.iter().filter(|line| !line.contains("statedump")).collect();
                 assert_eq!(shown, EXPECT.iter().collect::<Vec<_>>(), "{what}");
@@ -50,7 +50,7 @@ fn a_file_that_is_cut_keeps_what_is_whole() {
     for (version, packing, records) in [(6, Packing::None, 4), (7, Packing::None, 4), (7, Packing::Zlib, 2)] {
         let bytes = Dat { version, is_big_endian: false, packing }.bytes();
         let dir = tempfile::tempdir().unwrap();
-        let (_, imported) = import(&bytes[..bytes.len() - 8], "made", &dir.path().join("t")).unwrap();
+        let (_, imported) = import(&bytes[..bytes.len() - 8], "made", &dir.path().join("t"), &|_| true).unwrap();
         assert!(imported.notes.iter().any(|note| note.contains("cut")), "{imported:?}");
         assert_eq!(imported.records, records, "{version} {packing:?}");
     }
@@ -61,10 +61,10 @@ fn what_is_there_is_not_replaced_and_what_fails_leaves_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let to = dir.path().join("t");
     let bytes = Dat { version: 7, is_big_endian: false, packing: Packing::None }.bytes();
-    assert!(import(&bytes[..200], "made", &to).is_err());
+    assert!(import(&bytes[..200], "made", &to, &|_| true).is_err());
     assert!(!to.exists());
-    import(&bytes, "made", &to).unwrap();
-    let error = import(&bytes, "made", &to).unwrap_err().to_string();
+    import(&bytes, "made", &to, &|_| true).unwrap();
+    let error = import(&bytes, "made", &to, &|_| true).unwrap_err().to_string();
     assert!(error.contains("is there already"), "{error}");
 }
 

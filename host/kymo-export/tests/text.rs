@@ -8,8 +8,8 @@ use support::{Random, records};
 
 fn imported(text: &str) -> (Kind, Vec<String>) {
     let dir = tempfile::tempdir().unwrap();
-    let (kind, _) = import(text.as_bytes(), "text", &dir.path().join("t")).unwrap();
-    let trace = Trace::open(&dir.path().join("t")).unwrap().value;
+    let (kind, _) = import(text.as_bytes(), "text", &dir.path().join("t"), &|_| true).unwrap();
+    let trace = Trace::open(&dir.path().join("t"), &|_| true).unwrap().value;
     let lines = records(&[trace]).into_iter().filter(|line| !line.contains("statedump"));
     (kind, lines.collect())
 }
@@ -105,4 +105,22 @@ fn any_bytes_are_taken() {
         }
         probe(&bytes);
     }
+}
+
+#[test]
+fn an_import_that_is_ended_leaves_nothing() {
+    let line = |n: u64| format!("  prog-{n} [000] {n}.000001: sched_wakeup: comm=a pid={n} prio=120 target_cpu=000\n");
+    let text: String = (1..=20_000).map(line).collect();
+    let dir = tempfile::tempdir().unwrap();
+    let to = dir.path().join("t");
+    let asked = std::cell::Cell::new(0);
+    // Ended while it looks for the kinds of fields, and while it writes.
+    for end in [0, 5, 7] {
+        asked.set(0);
+        let goes_on = |_| asked.replace(asked.get() + 1) < end;
+        let error = import(text.as_bytes(), "text", &to, &goes_on).unwrap_err();
+        assert!(error.to_string().contains("interrupted"), "{error}");
+        assert!(!to.exists(), "ended at question {end}");
+    }
+    assert_eq!(import(text.as_bytes(), "text", &to, &|_| true).unwrap().1.records, 20_000);
 }

@@ -18,6 +18,7 @@ mod device;
 mod dump;
 mod interrupt;
 mod kernel;
+mod maps;
 mod process;
 mod record;
 mod text;
@@ -25,6 +26,7 @@ mod text;
 use std::path::PathBuf;
 
 pub use class::{CLASSES, classes};
+pub use maps::Maps;
 
 /// Where the two trees of the kernel are. Others than the default are made-up trees in tests, or another mount of
 /// /proc.

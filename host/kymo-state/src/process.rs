@@ -19,6 +19,7 @@ use crate::dump::Missing;
 use crate::record::Sink;
 use crate::text::{find, number, words};
 use crate::{Options, Report};
+pub(crate) use map::Known;
 use stat::Stat;
 
 /// LTTng's code for "in which mode a thread is cannot be told".
@@ -58,7 +59,7 @@ pub(crate) struct Processes<'a, 's> {
     text: Vec<u8>,
     link: Vec<u8>,
     mapped: HashSet<(u64, u64)>,
-    build_ids: BuildIds,
+    pub(crate) build_ids: BuildIds,
 }
 
 impl<'a, 's> Processes<'a, 's> {

@@ -20,6 +20,17 @@ struct Found {
     debug: Option<Rc<Image>>,
 }
 
+impl Found {
+    /// The debug file first: it has all that the file itself has, or more.
+    fn images(&self) -> impl Iterator<Item = &Rc<Image>> {
+        [&self.debug, &self.own].into_iter().flatten()
+    }
+
+    fn symbol(&self, place: u64) -> Option<Frame> {
+        self.images().find_map(|image| image.symbol(place))
+    }
+}
+
 type Key = (String, Vec<u8>);
 
 /// Functions and lines of programs' addresses.
@@ -40,7 +51,34 @@ impl<F: Files> Symbols<F> {
     /// # Errors
     /// [`Missing`], with the reason.
     pub fn find(&self, mapping: &Mapping, address: u64, is_return: bool) -> Result<Vec<Frame>, Missing> {
-        let address = address.saturating_sub(u64::from(is_return));
+        let (found, place) = self.place(mapping, address.saturating_sub(u64::from(is_return)))?;
+        let frames = found.images().map(|image| image.frames(place)).find(|frames| !frames.is_empty());
+        let symbol = || found.symbol(place).map(|frame| vec![frame]);
+        frames.or_else(symbol).ok_or_else(|| Missing::NoSymbol { path: mapping.path.clone() })
+    }
+
+    /// The function at an address by the symbol table, with the offset in it: without what was inlined into it, and without
+    /// lines.
+    ///
+    /// # Errors
+    /// [`Missing`], with the reason.
+    pub fn function(&self, mapping: &Mapping, address: u64) -> Result<Frame, Missing> {
+        let (found, place) = self.place(mapping, address)?;
+        found.symbol(place).ok_or_else(|| Missing::NoSymbol { path: mapping.path.clone() })
+    }
+
+    /// The same of an address as the file itself counts them, where the process has told no more than what it added to them.
+    /// No build is held against another.
+    ///
+    /// # Errors
+    /// [`Missing`], with the reason.
+    pub fn function_of_file(&self, path: &str, address: u64) -> Result<Frame, Missing> {
+        let whole = Mapping { start: 0, end: u64::MAX, offset: 0, path: path.to_owned(), build_id: Vec::new() };
+        self.file(&whole)?.symbol(address).ok_or_else(|| Missing::NoSymbol { path: path.to_owned() })
+    }
+
+    /// The file behind a mapping, and the address as the file counts it.
+    fn place(&self, mapping: &Mapping, address: u64) -> Result<(Found, u64), Missing> {
         if address < mapping.start || address >= mapping.end {
             return Err(Missing::NotMapped);
         }
@@ -48,12 +86,7 @@ impl<F: Files> Symbols<F> {
         let behind = address - mapping.start;
         let own = found.own.as_ref().and_then(|image| image.address_of(behind.checked_add(mapping.offset)?));
         let place = own.or_else(|| found.debug.as_ref().and_then(|image| image.address_behind(behind)));
-        let missing = || Missing::NoSymbol { path: mapping.path.clone() };
-        let place = place.ok_or_else(missing)?;
-        let images = || [&found.debug, &found.own].into_iter().flatten();
-        let frames = images().map(|image| image.frames(place)).find(|frames| !frames.is_empty());
-        let symbol = || images().find_map(|image| image.symbol(place)).map(|frame| vec![frame]);
-        frames.or_else(symbol).ok_or_else(missing)
+        Ok((found, place.ok_or_else(|| Missing::NoSymbol { path: mapping.path.clone() })?))
     }
 
     fn file(&self, mapping: &Mapping) -> Result<Found, Missing> {

@@ -150,6 +150,7 @@ impl Control {
         }
         let undecided = std::mem::take(&mut peer.undecided);
         if self.switch_on(peer, undecided) {
+            self.begin_maps(peer);
             peer.say(&FromCollector::Go { generation }, None);
         }
         peer.is_decided = true;

@@ -162,7 +162,9 @@ impl Control {
         self.written_events = self.registry.events.len();
         let (gone, has_gone) = channel();
         let _ = self.commands.send(ToDrain::Rotate(job, gone));
-        has_gone.recv_timeout(ROTATION_TIME).map_err(|_| Error::Thread { thread: "drain" })
+        has_gone.recv_timeout(ROTATION_TIME).map_err(|_| Error::Thread { thread: "drain" })?;
+        self.look_at_all_maps(true);
+        Ok(())
     }
 
     /// Writes metadata with these events too: before the first of their records.

@@ -26,7 +26,11 @@ impl Drain {
         for (time, bytes) in self.recent_marks.iter().filter(|(time, _)| job.since.is_none_or(|since| *time >= since)) {
             part.records += u64::from(write_mark(&mut streams, &mut slot, *time, bytes, self.source.read()));
         }
-        if let Some(stream) = slot {
+        let mut maps = None;
+        for records in &self.recent_maps {
+            records.write(&mut streams, &mut maps, self.source.read());
+        }
+        for stream in [slot, maps].into_iter().flatten() {
             streams.release(stream);
         }
         streams.finish();

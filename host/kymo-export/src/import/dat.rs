@@ -17,8 +17,8 @@ use serde_json::json;
 use self::file::Buffer;
 pub use self::file::{Content, DatFile};
 use self::swap::Swap;
-use super::Imported;
 use super::trace::{Clock, OWN_IDS, StreamKey, TraceWriter};
+use super::{GoesOn, Imported, look};
 use crate::Error;
 
 /// What such a file begins with.
@@ -31,14 +31,14 @@ const EVENTS_MAX: usize = 30_000;
 const PRINTS: [&str; 2] = ["print", "raw_data"];
 
 /// Makes a trace of the file.
-pub fn import(bytes: &[u8], source: &str, dir: &Path) -> Result<Imported, Error> {
+pub fn import(bytes: &[u8], source: &str, dir: &Path, goes_on: GoesOn<'_>) -> Result<Imported, Error> {
     let mut imported = Imported::default();
     let file = file::parse(bytes, &mut imported)?;
     if file.buffers.iter().all(|buffer| matches!(buffer.content, Content::Text(_))) && !file.buffers.is_empty() {
-        return super::text::import_latency(&file, source, dir, imported);
+        return super::text::import_latency(&file, (source, dir), imported, goes_on);
     }
     let mut writer = TraceWriter::create(dir, &bytes[..bytes.len().min(1 << 16)])?;
-    let mut decoding = Decoding::new(&file, &mut writer, &mut imported)?;
+    let mut decoding = Decoding::new(&file, &mut writer, &mut imported, goes_on)?;
     for (position, buffer) in file.buffers.iter().enumerate() {
         decoding.buffer(&file, bytes, position as u32, buffer, &mut writer, &mut imported)?;
     }
@@ -57,14 +57,20 @@ pub fn import(bytes: &[u8], source: &str, dir: &Path) -> Result<Imported, Error>
 }
 
 /// From pages to records.
-struct Decoding {
+struct Decoding<'w> {
+    goes_on: GoesOn<'w>,
     decoder: Decoder,
     swap: Option<Swap>,
     batch: Batch,
 }
 
-impl Decoding {
-    fn new(file: &DatFile, writer: &mut TraceWriter, imported: &mut Imported) -> Result<Decoding, Error> {
+impl<'w> Decoding<'w> {
+    fn new(
+        file: &DatFile,
+        writer: &mut TraceWriter,
+        imported: &mut Imported,
+        goes_on: GoesOn<'w>,
+    ) -> Result<Decoding<'w>, Error> {
         let malformed = |what: String| Error::Malformed { format: "trace.dat", place: "header_page".to_owned(), what };
         let page =
             parse_page_format(&String::from_utf8_lossy(&file.header_page)).map_err(|e| malformed(e.to_string()))?;
@@ -90,7 +96,7 @@ impl Decoding {
             }
         }
         let swap = file.is_big_endian.then(|| Swap::new(page, formats));
-        Ok(Decoding { decoder, swap, batch: Batch::default() })
+        Ok(Decoding { goes_on, decoder, swap, batch: Batch::default() })
     }
 
     fn buffer(
@@ -122,6 +128,7 @@ impl Decoding {
                     }
                 };
                 for page in pages.chunks(buffer.page_bytes) {
+                    look(self.goes_on, writer.records)?;
                     self.page(page, key, writer, imported)?;
                 }
             }
@@ -136,7 +143,7 @@ impl Decoding {
         writer: &mut TraceWriter,
         imported: &mut Imported,
     ) -> Result<(), Error> {
-        let Decoding { decoder, swap, batch } = self;
+        let Decoding { decoder, swap, batch, .. } = self;
         let swapped = swap.as_ref().map(|swap| swap.page(page));
         let bytes = match &swapped {
             Some(Some(bytes)) => bytes,

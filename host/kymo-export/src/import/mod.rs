@@ -74,15 +74,22 @@ pub fn kind_of(bytes: &[u8]) -> Option<Kind> {
     text::kind_of(bytes)
 }
 
+/// Asked now and then with the number of records so far; false ends the import.
+pub type GoesOn<'w> = &'w dyn Fn(u64) -> bool;
+
+/// How many records of a text are taken between two questions.
+const WATCH_RECORDS: u64 = 4096;
+
 /// Makes a trace in `dir` of the file's bytes. `source`: what the trace says of where it came from.
 ///
 /// # Errors
-/// The content is of no known format, breaks it at its head, or the trace cannot be written.
-pub fn import(bytes: &[u8], source: &str, dir: &Path) -> Result<(Kind, Imported), Error> {
+/// The content is of no known format, breaks it at its head, the trace cannot be written, or `goes_on` has ended it. Nothing
+/// is left in `dir` then.
+pub fn import(bytes: &[u8], source: &str, dir: &Path, goes_on: GoesOn<'_>) -> Result<(Kind, Imported), Error> {
     let kind = kind_of(bytes).ok_or_else(|| unknown(bytes))?;
     let imported = match kind {
-        Kind::TraceDat => dat::import(bytes, source, dir)?,
-        Kind::Ftrace | Kind::PerfScript => text::import(bytes, kind, source, dir)?,
+        Kind::TraceDat => dat::import(bytes, source, dir, goes_on)?,
+        Kind::Ftrace | Kind::PerfScript => text::import(bytes, kind, source, dir, goes_on)?,
     };
     Ok((kind, imported))
 }
@@ -91,6 +98,11 @@ pub fn import(bytes: &[u8], source: &str, dir: &Path) -> Result<(Kind, Imported)
 pub fn probe(bytes: &[u8]) {
     dat::probe(bytes);
     text::probe(bytes);
+}
+
+/// Whether the import goes on.
+fn look(goes_on: GoesOn<'_>, records: u64) -> Result<(), Error> {
+    if goes_on(records) { Ok(()) } else { Err(Error::Interrupted) }
 }
 
 fn unknown(bytes: &[u8]) -> Error {

@@ -18,7 +18,7 @@ use self::graph::Graph;
 use self::line::Line;
 use super::dat::{Content, DatFile};
 use super::trace::{Clock, TraceWriter};
-use super::{Imported, Kind};
+use super::{GoesOn, Imported, Kind, WATCH_RECORDS, look};
 use crate::Error;
 
 /// Lines in which a format is looked for.
@@ -53,19 +53,24 @@ fn lines(bytes: &[u8]) -> impl Iterator<Item = std::borrow::Cow<'_, str>> {
 }
 
 /// Makes a trace of the text.
-pub fn import(bytes: &[u8], kind: Kind, source: &str, dir: &Path) -> Result<Imported, Error> {
+pub fn import(bytes: &[u8], kind: Kind, source: &str, dir: &Path, goes_on: GoesOn<'_>) -> Result<Imported, Error> {
     let about = json!({ "source": source, "format": kind.name() });
     let env = vec![("domain".to_owned(), EnvValue::Text("kernel".to_owned()))];
-    write(bytes, dir, Imported::default(), env, &about)
+    write(bytes, dir, Imported::default(), (env, &about), goes_on)
 }
 
 /// The same of the text of a latency tracer in a `trace.dat`.
-pub fn import_latency(file: &DatFile, source: &str, dir: &Path, imported: Imported) -> Result<Imported, Error> {
+pub fn import_latency(
+    file: &DatFile,
+    (source, dir): (&str, &Path),
+    imported: Imported,
+    goes_on: GoesOn<'_>,
+) -> Result<Imported, Error> {
     let about = json!({ "source": source, "format": format!("trace.dat {}, latency", file.version) });
     let texts =
         file.buffers.iter().map(|buffer| if let Content::Text(text) = &buffer.content { &text[..] } else { &[] });
     let text = texts.collect::<Vec<_>>().join(&b'\n');
-    write(&text, dir, imported, super::dat::env(file), &about)
+    write(&text, dir, imported, (super::dat::env(file), &about), goes_on)
 }
 
 /// Whose layout of names the trace has, for viewers [spec/trace.md 5].
@@ -84,13 +89,15 @@ fn write(
     bytes: &[u8],
     dir: &Path,
     mut imported: Imported,
-    mut env: Vec<(String, EnvValue)>,
-    about: &serde_json::Value,
+    (mut env, about): (Vec<(String, EnvValue)>, &serde_json::Value),
+    goes_on: GoesOn<'_>,
 ) -> Result<Imported, Error> {
     let mut classes = Classes::default();
+    let mut seen = 0;
     walk(bytes, &mut Imported::default(), &mut |sample| {
         classes.learn(&sample);
-        Ok(())
+        seen += 1;
+        if seen % WATCH_RECORDS == 0 { look(goes_on, 0) } else { Ok(()) }
     })?;
     let mut writer = TraceWriter::create(dir, &bytes[..bytes.len().min(1 << 16)])?;
     let mut record = Vec::new();
@@ -99,6 +106,9 @@ fn write(
         let key = (0, sample.line.cpu.unwrap_or(u32::MAX));
         if sample.lost > 0 {
             return writer.lost(key, sample.lost, sample.line.time);
+        }
+        if writer.records % WATCH_RECORDS == 0 {
+            look(goes_on, writer.records)?;
         }
         record.clear();
         classes.record(&sample, &mut record);

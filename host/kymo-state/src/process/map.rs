@@ -1,5 +1,6 @@
 //! Executable memory maps of a process: what is needed to turn addresses into functions.
 
+use std::collections::HashSet;
 use std::os::fd::{AsFd, OwnedFd};
 
 use crate::access::{self, Extent};
@@ -25,6 +26,11 @@ struct Map<'a> {
 }
 
 const EXECUTE: u64 = 4;
+
+/// Maps of a process that were told: where, device, inode.
+pub(crate) type Known = HashSet<(u64, u64, u64)>;
+/// Of one process: a program that maps without end must not fill a collector's memory.
+const KNOWN_MAX: usize = 65_536;
 
 impl<'a> Map<'a> {
     fn parse(line: &'a [u8]) -> Option<Map<'a>> {
@@ -81,12 +87,27 @@ impl super::Processes<'_, '_> {
                 continue;
             }
             if map.inode == 0 || self.mapped.insert((map.device, map.inode)) {
-                self.map(process, pid, &map);
+                self.map(process, pid, &map, &[pid]);
             }
         }
     }
 
-    fn map(&mut self, process: &OwnedFd, pid: u32, map: &Map<'_>) {
+    /// The maps of one process that `known` does not have yet, each said of all numbers of `of`.
+    pub(crate) fn new_maps(&mut self, process: &OwnedFd, of: &[u32], known: &mut Known) {
+        let mut text = std::mem::take(&mut self.text);
+        // Who sees only half of it has seen something; a process that is gone has nothing to tell.
+        if access::read(process.as_fd(), "maps", MAPS_BYTES, &mut text).is_ok() {
+            for map in lines(&text).filter_map(Map::parse).filter(|map| map.flags & EXECUTE != 0 && map.inode != 0) {
+                if known.len() < KNOWN_MAX && known.insert((map.start, map.device, map.inode)) {
+                    self.map(process, of.first().copied().unwrap_or(0), &map, of);
+                }
+            }
+        }
+        self.text = text;
+    }
+
+    /// `pid`: whose thread the record is of; the record itself says each number of `of`.
+    fn map(&mut self, process: &OwnedFd, pid: u32, map: &Map<'_>, of: &[u32]) {
         unescape_newline(map.path, &mut self.link);
         let path = &self.link;
         let build_id = if map.inode == 0 {
@@ -98,11 +119,13 @@ impl super::Processes<'_, '_> {
                 None
             })
         };
-        self.sink.emit(Kind::Map, pid, |payload| {
-            payload.i32(pid as i32).u64(map.start).u64(map.end).u64(map.flags).u64(map.inode).u64(map.offset);
-            payload.text(path).blob(build_id.as_ref().map_or(b"", |id| id.bytes()));
-        });
-        self.report.maps += 1;
+        for number in of {
+            self.sink.emit(Kind::Map, pid, |payload| {
+                payload.i32(*number as i32).u64(map.start).u64(map.end).u64(map.flags).u64(map.inode).u64(map.offset);
+                payload.text(path).blob(build_id.as_ref().map_or(b"", |id| id.bytes()));
+            });
+            self.report.maps += 1;
+        }
     }
 }
 

@@ -4,7 +4,6 @@
 mod find;
 mod keep;
 mod report;
-mod symbols;
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -114,7 +113,7 @@ impl Args {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let [path] = &args.inputs[..] {
         if let Some(bytes) = report::read(path)? {
-            let kernel = args.symbols.as_deref().map(symbols::from_file).transpose()?;
+            let kernel = args.symbols.as_deref().map(super::symbols::from_file).transpose()?;
             print(&report::told(path, &bytes, kernel.as_ref(), args.lines.into(), args.json)?)?;
             return Ok(ExitCode::SUCCESS);
         }
@@ -128,7 +127,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 /// The second pass, and the story.
 fn story(input: &Input, classes: &Classes, question: Question, args: &Args) -> anyhow::Result<ExitCode> {
-    let known = symbols::Known::new(args.symbols.as_deref(), &input.traces)?;
+    let known = super::symbols::Known::new(args.symbols.as_deref(), &input.traces)?;
     let question = Question { of: known.named(&question.of), ..question };
     let mut keep = keep::Keep::new(Scene::new(question, SPANS_MAX), classes, known);
     let mut reader = Reader::new(&input.traces);

@@ -1,22 +1,26 @@
 //! `kymo export`: records in other tools' formats. Selects and shows progress; the formats are kymo-export's work.
 
+use std::cell::RefCell;
 use std::io::IsTerminal as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use clap::ValueEnum;
-use kymo_ctf::read::{Item, Reader};
+use kymo_ctf::read::{Item, Reader, Record};
+use kymo_export::export::stacks::{Naming, Space};
 use kymo_export::export::{Done, Exporter, Format, begin};
+use kymo_index::range;
 
 use super::analyze::feed::Input;
 use super::analyze::when::{self, When};
-use super::functions::symbols::Symbols;
 use super::read::filter::Filters;
 use super::read::learn::Learn;
 use super::read::select::{Selection, Shown};
+use super::symbols::Known;
 
 /// Write a trace in another tool's format
 ///
@@ -27,6 +31,7 @@ use super::read::select::{Selection, Shown};
 #[command(after_help = "Examples:\n  kymo export t --to perfetto -o t.pftrace\n  \
     kymo export t --to csv -o t.csv --event 'motor:*'     one file; a directory instead of t.csv: a file for each event\n  \
     kymo export t --to parquet -o tables/ --from +1s --until +2s\n  \
+    kymo export t --to csv -o end.csv --from -1s --json         the last second, and what was written as JSON\n  \
     kymo export t --to collapsed -o - | flamegraph.pl > t.svg\n\n\
     Exit status: 0 fine, 1 the trace was damaged (what could be read was written), 2 errors.")]
 pub struct Args {
@@ -45,15 +50,18 @@ pub struct Args {
     /// Only records for which the condition holds, as for `kymo read`
     #[arg(long, value_name = "EXPR")]
     filter: Vec<String>,
-    /// From this time on: +1.5s from the begin of the trace, or ns since 1970 [default: the begin]
-    #[arg(long, value_name = "TIME", value_parser = from_begin)]
+    /// From this time on: +1.5s from the begin of the trace, -1s from its end, or ns since 1970 [default: the begin]
+    #[arg(long, value_name = "TIME", value_parser = when::parse, allow_hyphen_values = true)]
     from: Option<When>,
     /// Up to this time [default: the end]
-    #[arg(long, value_name = "TIME", value_parser = from_begin)]
+    #[arg(long, value_name = "TIME", value_parser = when::parse, allow_hyphen_values = true)]
     until: Option<When>,
     /// Also the records of the state dump
     #[arg(long)]
     state: bool,
+    /// What was written, and what was not, as one JSON document on standard output
+    #[arg(long)]
+    json: bool,
 }
 
 /// What can be written.
@@ -86,6 +94,33 @@ impl To {
     }
 }
 
+/// From the first time on, up to the second one and with it, ns.
+type Stretch = (Option<i64>, Option<i64>);
+
+/// The times that are asked for. The ends of the trace are looked up where one is counted from them.
+fn stretch(args: &Args, input: &Input) -> anyhow::Result<Stretch> {
+    let is_relative = |when: &When| !matches!(when, When::At(_));
+    let bounds = match args.from.iter().chain(&args.until).any(is_relative) {
+        true => {
+            range::bounds(&input.traces, &input.indexes()).context("the trace has no records: nothing to export")?
+        }
+        false => (0, 0),
+    };
+    let ns = |when: Option<When>| when.map(|when| when.at(bounds.0, bounds.1));
+    match (ns(args.from), ns(args.until)) {
+        (Some(from), Some(until)) if from > until => bail!("--from ({from}) is behind --until ({until})"),
+        stretch => Ok(stretch),
+    }
+}
+
+/// What an export that is broken off leaves.
+fn left(output: &Path) -> String {
+    match output.as_os_str() == "-" {
+        true => "what standard output has so far is not whole".to_owned(),
+        false => format!("nothing was left at {}", output.display()),
+    }
+}
+
 /// Somebody wants it to end (Ctrl-C).
 static IS_OVER: AtomicBool = AtomicBool::new(false);
 
@@ -93,8 +128,13 @@ extern "C" fn end(_signal: libc::c_int) {
     IS_OVER.store(true, Ordering::Relaxed);
 }
 
-/// From now on Ctrl-C ends the export, and what is half written goes.
-fn take_signals() {
+/// Whether somebody wants it to end.
+pub fn is_over() -> bool {
+    IS_OVER.load(Ordering::Relaxed)
+}
+
+/// From now on Ctrl-C ends an export or import, and what is half written goes.
+pub fn take_signals() {
     for signal in [libc::SIGINT, libc::SIGTERM] {
         // SAFETY: the handler only stores into an atomic, which is safe in a signal handler.
         unsafe { libc::signal(signal, end as *const () as libc::sighandler_t) };
@@ -111,64 +151,80 @@ struct Totals {
 
 /// Runs the verb.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if args.json && args.output.as_os_str() == "-" {
+        bail!("--json and -o - both want standard output: name a file with -o");
+    }
     raise_file_limit();
     let input = Input::open(&args.dirs)?;
+    let stretch = stretch(&args, &input)?;
     let selection = Selection::new(&input.traces, None, &args.event, args.state)?;
     for glob in selection.unmatched() {
         eprintln!("kymo: no event of the trace matches {glob:?}");
     }
     let mut filters = Filters::new(&input.traces, &args.filter)?;
-    let symbols = Box::new(Symbols::of(&input.traces));
+    let mut known = Known::new(None, &input.traces)?;
+    if matches!(args.to, To::Speedscope | To::Collapsed) {
+        known.learn_all(&input.traces)?;
+    }
+    let known = Rc::new(RefCell::new(known));
+    let symbols = Box::new(Names(Rc::clone(&known)));
     take_signals();
     let mut exporter = begin(args.to.format(), &input.traces, &args.output, symbols)?;
     let mut reader = Reader::new(&input.traces);
-    let choice = Choice { args: &args, selection: &selection, filters: &mut filters, learn: Learn::new(&input.traces) };
+    let learn = Learn::new(&input.traces);
+    let choice = Choice { args: &args, stretch, selection: &selection, filters: &mut filters, learn };
     let totals = choice.walk(&mut reader, &mut *exporter)?;
     filters.conclude();
     let done = exporter.finish().context("the export could not be ended")?;
-    say(&args, &totals, &done);
+    let unnamed = known.borrow().reasons();
+    match args.json {
+        true => println!("{}", document(&args, &totals, &done, &unnamed)),
+        false => {
+            unnamed.iter().for_each(|why| eprintln!("kymo: {why}"));
+            say(&args, &totals, &done);
+        }
+    }
     Ok(super::analyze::damage(&input, &reader))
+}
+
+/// What is known of addresses; who exports asks, and we tell at the end what was not known.
+struct Names(Rc<RefCell<Known>>);
+
+impl Naming for Names {
+    fn learn(&mut self, record: &Record<'_>) {
+        self.0.borrow_mut().learn(record);
+    }
+
+    fn name(&mut self, space: Space, address: u64) -> Option<String> {
+        self.0.borrow_mut().name(space, address)
+    }
 }
 
 /// Which records go out.
 struct Choice<'a> {
     args: &'a Args,
+    stretch: Stretch,
     selection: &'a Selection,
     filters: &'a mut Filters,
     learn: Option<Learn>,
-}
-
-/// A time that is known before the trace's end is.
-fn from_begin(text: &str) -> Result<When, String> {
-    match when::parse(text)? {
-        When::Before(_) => {
-            Err("a trace is exported in one go from its begin: give +1.5s, or a number of ns".to_owned())
-        }
-        when => Ok(when),
-    }
 }
 
 impl Choice<'_> {
     fn walk(mut self, reader: &mut Reader<'_>, exporter: &mut dyn Exporter) -> anyhow::Result<Totals> {
         let mut totals = Totals::default();
         let mut progress = Progress::new();
-        let mut first = None;
         while let Some(mut item) = reader.next() {
-            if IS_OVER.load(Ordering::Relaxed) {
-                bail!("interrupted; nothing was left at {}", self.args.output.display());
+            if is_over() {
+                bail!("interrupted; {}", left(&self.args.output));
             }
             let ns = match &item {
                 Item::Record(record) => record.ns,
                 Item::Loss(loss) => loss.from_ns,
             };
-            let begin = *first.get_or_insert(ns);
-            let first = begin.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
-            // No time is told from the end: `from_begin`.
-            let at = |when: When| i128::from(when.at(first, i64::MAX));
-            if self.args.until.is_some_and(|until| ns > at(until)) {
+            if self.stretch.1.is_some_and(|until| ns > i128::from(until)) {
                 break;
             }
-            let is_early = self.args.from.is_some_and(|from| ns < at(from));
+            let is_early = self.stretch.0.is_some_and(|from| ns < i128::from(from));
             match &mut item {
                 Item::Record(record) => {
                     let shown = self.selection.event(record.trace, record.event_position);
@@ -218,6 +274,16 @@ fn say(args: &Args, totals: &Totals, done: &Done) {
     }
 }
 
+/// The same as `kymo-export-1`.
+fn document(args: &Args, totals: &Totals, done: &Done, unnamed: &[String]) -> serde_json::Value {
+    let format = args.to.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned());
+    serde_json::json!({
+        "schema": "kymo-export-1", "format": format, "output": args.output.to_string_lossy(), "records": totals.records,
+        "files": done.files, "lost": totals.lost, "state_records_left_out": totals.state_records,
+        "not_in_this_format": done.left_out, "changed": done.changed, "unnamed": unnamed,
+    })
+}
+
 /// A line on a terminal.
 pub struct Progress {
     is_shown: bool,
@@ -236,7 +302,14 @@ impl Progress {
     /// So many are done.
     pub fn show(&mut self, records: u64) {
         // The clock costs more than a record.
-        if !self.is_shown || records & 0xFFF != 0 || Instant::now() < self.next {
+        if records & 0xFFF == 0 {
+            self.show_now(records);
+        }
+    }
+
+    /// The same of a number that does not come one by one.
+    pub fn show_now(&mut self, records: u64) {
+        if !self.is_shown || Instant::now() < self.next {
             return;
         }
         self.next = Instant::now() + Progress::STEP;

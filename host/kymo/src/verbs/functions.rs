@@ -3,7 +3,6 @@
 //! `kymo_analyze::functions`.
 
 mod show;
-pub mod symbols;
 
 use std::collections::HashMap;
 use std::io::Write as _;
@@ -13,12 +12,12 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail};
 use kymo_analyze::functions::Functions;
 use kymo_ctf::read::{Item, Reader};
-use kymo_export::export::stacks::{Call, Frame, Naming as _, Who, call_of, is_call, name_of, who};
+use kymo_export::export::stacks::{Call, Frame, Who, call_of, is_call, name_of, who};
 
 use super::analyze::feed::Input;
 use super::export::Progress;
 use super::read::learn::Learn;
-use symbols::Symbols;
+use super::symbols::Known;
 
 /// Show which functions called which, and how long they took
 ///
@@ -63,7 +62,7 @@ pub struct Args {
 /// All calls, and names for them.
 struct Found {
     calls: Functions<Frame, Who>,
-    symbols: Symbols,
+    symbols: Known,
     names: HashMap<Who, String>,
     cache: HashMap<Frame, String>,
     lost: u64,
@@ -91,7 +90,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         );
     }
     let mut reader = Reader::new(&input.traces);
-    let mut found = find(&input, &mut reader);
+    let mut found = find(&input, &mut reader)?;
     let wanted = args.thread.as_ref();
     if !found.calls.trees().iter().any(|tree| found.is_wanted(&tree.thread, wanted)) {
         bail!(
@@ -118,14 +117,15 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         (None, false) => show::report(&mut found, wanted, args.min, args.top),
     };
     std::io::stdout().lock().write_all(text.as_bytes()).context("cannot write to standard output")?;
+    found.symbols.reasons().iter().for_each(|why| eprintln!("kymo: {why}"));
     Ok(super::analyze::damage(&input, &reader))
 }
 
 /// Goes through all records.
-fn find(input: &Input, reader: &mut Reader<'_>) -> Found {
+fn find(input: &Input, reader: &mut Reader<'_>) -> anyhow::Result<Found> {
     let mut found = Found {
         calls: Functions::default(),
-        symbols: Symbols::of(&input.traces),
+        symbols: Known::new(None, &input.traces)?,
         names: HashMap::new(),
         cache: HashMap::new(),
         lost: 0,
@@ -162,5 +162,5 @@ fn find(input: &Input, reader: &mut Reader<'_>) -> Found {
     }
     progress.end();
     found.calls.finish();
-    found
+    Ok(found)
 }

@@ -1,5 +1,6 @@
 //! `kymo import`: results of other tools as records of the latency laboratory, and traces of other tools as traces.
 
+use std::cell::RefCell;
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -8,6 +9,9 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail};
 use kymo_ctf::read::Files as _;
 use kymo_lab::{Record, import};
+use serde_json::Value;
+
+use super::export::{Progress, is_over, take_signals};
 
 /// Largest file that is read, bytes.
 const FILE_MAX: u64 = 256 << 20;
@@ -24,6 +28,7 @@ const FILE_MAX: u64 = 256 << 20;
 #[command(
     after_help = "Examples:\n  kymo import trace.dat -o t && kymo latency t\n  perf script | kymo import - -o t\n  \
     kymo import cyclictest.json > result.json\n  kymo import -o results/ runs/*.txt\n\n\
+    Ctrl-C ends it, and leaves no trace or record that is not whole.\n\n\
     Exit status: 0 all were read, 1 some were not, 2 none, or errors."
 )]
 pub struct Args {
@@ -34,17 +39,31 @@ pub struct Args {
     /// ending; otherwise one record a line on standard output
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
+    /// What was taken of each file, and what was not, as one JSON document on standard output; needs -o
+    #[arg(long, requires = "output")]
+    json: bool,
 }
 
 /// Runs the verb.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut failed = 0;
     let are_several = args.files.len() > 1;
+    let mut told = Vec::new();
     for file in &args.files {
-        if let Err(error) = one(file, args.output.as_deref(), are_several) {
-            eprintln!("kymo: {error:#}");
-            failed += 1;
+        if is_over() {
+            bail!("interrupted; {} and what follows were not read", file.display());
         }
+        match one(file, args.output.as_deref(), are_several) {
+            Ok(one) => told.push(one),
+            Err(error) => {
+                eprintln!("kymo: {error:#}");
+                told.push(serde_json::json!({ "file": file.to_string_lossy(), "error": format!("{error:#}") }));
+                failed += 1;
+            }
+        }
+    }
+    if args.json {
+        println!("{}", serde_json::json!({ "schema": "kymo-import-1", "files": told }));
     }
     Ok(ExitCode::from(match failed {
         0 => 0,
@@ -53,8 +72,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }))
 }
 
-/// A trace or a result, by its content.
-fn one(file: &Path, output: Option<&Path>, are_several: bool) -> anyhow::Result<()> {
+/// A trace or a result, by its content. What came of it, as JSON.
+fn one(file: &Path, output: Option<&Path>, are_several: bool) -> anyhow::Result<Value> {
     let bytes = Bytes::of(file)?;
     match kymo_export::import::kind_of(&bytes) {
         Some(_) if !is_result(&bytes) => trace(file, &bytes, output, are_several),
@@ -68,21 +87,32 @@ fn is_result(bytes: &[u8]) -> bool {
     !bytes.starts_with(b"\x17\x08\x44") && kymo_lab::import("", head).is_ok()
 }
 
-fn trace(file: &Path, bytes: &[u8], output: Option<&Path>, are_several: bool) -> anyhow::Result<()> {
+fn trace(file: &Path, bytes: &[u8], output: Option<&Path>, are_several: bool) -> anyhow::Result<Value> {
     let Some(dir) = output else {
         bail!("{} is a trace: name the directory that it becomes with -o DIR", file.display())
     };
     let stem = file.file_stem().filter(|_| file != Path::new("-")).unwrap_or("stdin".as_ref());
     let dir = if are_several { dir.join(stem) } else { dir.to_owned() };
-    let (kind, imported) = kymo_export::import::import(bytes, &file.to_string_lossy(), &dir)
-        .with_context(|| file.display().to_string())?;
+    // Only now: reading standard input must end by Ctrl-C as ever.
+    take_signals();
+    let progress = RefCell::new(Progress::new());
+    let goes_on = |records| {
+        progress.borrow_mut().show_now(records);
+        !is_over()
+    };
+    let imported = kymo_export::import::import(bytes, &file.to_string_lossy(), &dir, &goes_on);
+    progress.borrow_mut().end();
+    let (kind, imported) = imported.with_context(|| file.display().to_string())?;
     let lost = if imported.lost > 0 { format!(", {} lost", imported.lost) } else { String::new() };
     eprintln!("kymo: {}: {}, {} records{lost}, in {}", file.display(), kind.name(), imported.records, dir.display());
     for (what, count) in &imported.not_taken {
         eprintln!("kymo:   not taken: {what}: {count}");
     }
     imported.notes.iter().for_each(|note| eprintln!("kymo:   {note}"));
-    Ok(())
+    Ok(serde_json::json!({
+        "file": file.to_string_lossy(), "format": kind.name(), "output": dir.to_string_lossy(),
+        "records": imported.records, "lost": imported.lost, "not_taken": imported.not_taken, "notes": imported.notes,
+    }))
 }
 
 /// The bytes of a file: mapped, or of standard input.
@@ -113,7 +143,7 @@ impl std::ops::Deref for Bytes {
     }
 }
 
-fn result(file: &Path, bytes: &[u8], output: Option<&Path>) -> anyhow::Result<()> {
+fn result(file: &Path, bytes: &[u8], output: Option<&Path>) -> anyhow::Result<Value> {
     if bytes.len() as u64 > FILE_MAX {
         bail!("{}: larger than {} MiB; no result of a latency test is", file.display(), FILE_MAX >> 20);
     }
@@ -128,14 +158,24 @@ fn result(file: &Path, bytes: &[u8], output: Option<&Path>) -> anyhow::Result<()
     let mut text = serde_json::to_vec(&record)?;
     text.push(b'\n');
     let Some(dir) = output else {
-        return std::io::stdout().write_all(&text).context("cannot write to standard output");
+        std::io::stdout().write_all(&text).context("cannot write to standard output")?;
+        return Ok(Value::Null);
     };
     let mut name = file.file_stem().filter(|_| file != Path::new("-")).unwrap_or("stdin".as_ref()).to_owned();
     name.push(".json");
     let path = dir.join(name);
     let to = File::options().write(true).create_new(true).open(&path);
     let mut to = to.with_context(|| format!("cannot make {} (an existing file is not replaced)", path.display()))?;
-    to.write_all(&text).with_context(|| format!("cannot write {}", path.display()))
+    if let Err(error) = to.write_all(&text) {
+        // Half a record is none.
+        let _ = std::fs::remove_file(&path);
+        return Err(error).with_context(|| format!("cannot write {}", path.display()));
+    }
+    let format = record.source.as_ref().map_or(kymo_lab::SCHEMA, |source| &source.format);
+    Ok(serde_json::json!({
+        "file": file.to_string_lossy(), "format": format, "output": path.to_string_lossy(), "series": record.series.len(),
+        "samples": samples(&record), "caveats": record.caveats.iter().map(|caveat| &caveat.text).collect::<Vec<_>>(),
+    }))
 }
 
 /// A whole file, or standard input.
@@ -153,11 +193,14 @@ pub(super) fn content(file: &Path) -> anyhow::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+fn samples(record: &Record) -> u64 {
+    record.series.iter().map(|series| series.count).fold(0, u64::saturating_add)
+}
+
 /// One line for the file, and one for each caveat.
 fn say(file: &Path, record: &Record) {
     let format = record.source.as_ref().map_or(kymo_lab::SCHEMA, |source| &source.format);
-    let samples: u64 = record.series.iter().map(|series| series.count).fold(0, u64::saturating_add);
-    eprintln!("kymo: {}: {format}, {} series, {samples} samples", file.display(), record.series.len());
+    eprintln!("kymo: {}: {format}, {} series, {} samples", file.display(), record.series.len(), samples(record));
     for caveat in &record.caveats {
         eprintln!("kymo:   {}: {}; {}", caveat.id, caveat.text, caveat.next);
     }

@@ -28,6 +28,7 @@ pub mod shield;
 pub mod slots;
 pub mod state;
 pub mod stats;
+pub mod symbols;
 
 /// A collector that nobody reads goes on. What it starts has the default again.
 pub fn ignore_sigpipe() {

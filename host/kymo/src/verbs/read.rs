@@ -13,6 +13,7 @@ mod line;
 mod parallel;
 mod posix;
 pub mod select;
+mod symbols;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -28,9 +29,10 @@ use kymo_ctf::read::{Caveat, Item, Loss, Reader, Record, Trace};
 use kymo_index::feed::Classes;
 use kymo_index::{Indexes, Named, range};
 
-use super::analyze::feed::{has_switches, indexes, parts_of};
+use super::analyze::feed::{has_switches, indexes, parts_of, say_if_empty};
 use super::analyze::when::{self, When};
 use super::hosts::{self, HostArgs};
+use super::symbols::Known;
 use filter::Filters;
 use learn::Learn;
 use select::{Selection, Shown};
@@ -89,6 +91,11 @@ pub struct Args {
     /// Stop after this many records
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
+    /// Below each record the functions, and where debug information has them the source lines, of its addresses: of call stacks
+    /// (`--context callstack`) and of fields such as `ip`. Files of programs are those of this machine, where they are the same build;
+    /// functions of the kernel are those of this boot, or of FILE (System.map, or a copy of /proc/kallsyms)
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, conflicts_with_all = ["follow", "count", "to_ctf"])]
+    symbols: Option<Option<PathBuf>>,
     /// Times in cycles of the trace clock
     #[arg(long)]
     cycles: bool,
@@ -144,6 +151,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let named: Vec<Named> = args.dirs.iter().map(|dir| Named { dir: dir.clone(), parts: parts_of(dir) }).collect();
     for dir in named.iter().flat_map(|named| &named.parts) {
         let opened = if posix::is_log(dir) { posix::open(dir, &mut damaged_logs)? } else { Trace::open(dir)? };
+        say_if_empty(&opened.value);
         torn.extend(opened.caveats);
         traces.push(opened.value);
     }
@@ -174,7 +182,16 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let mut reader = begin.reader(&traces);
     let workers = parallel::workers(&traces, &args, flush_at);
-    let printed = show(&mut reader, shape, &begin, &mut filters, workers, flush_at, &mut stdout.lock());
+    let printed = match &args.symbols {
+        None => show(&mut reader, shape, &begin, &mut filters, workers, flush_at, &mut stdout.lock()),
+        Some(kernel) => {
+            let mut known = Known::new(kernel.as_deref(), &traces)?;
+            known.learn_all(&traces)?;
+            let shown = show_named(&mut reader, shape, &begin, &mut filters, &known, flush_at, &mut stdout.lock());
+            known.reasons().iter().for_each(|why| eprintln!("kymo: {why}"));
+            shown
+        }
+    };
     filters.conclude();
     match printed {
         Ok(totals) => {
@@ -273,6 +290,14 @@ struct Choice<'a> {
     shown: u64,
 }
 
+impl<'a> Choice<'a> {
+    fn new(shape: Shape<'a>, begin: &Begin<'_>, filters: &'a mut Filters) -> Self {
+        let selection = shape.selection;
+        let learn = if selection.has_threads() || filters.have_threads() { begin.learn(shape.traces) } else { None };
+        Self { selection, filters, learn, limit: shape.args.limit, shown: 0 }
+    }
+}
+
 impl Choice<'_> {
     /// Whether nothing more is wanted.
     fn is_over(&self) -> bool {
@@ -334,13 +359,29 @@ fn show(
     flush_at: usize,
     to: &mut dyn Write,
 ) -> io::Result<Totals> {
-    let (selection, mut totals) = (shape.selection, Totals::default());
-    let learn = if selection.has_threads() || filters.have_threads() { begin.learn(shape.traces) } else { None };
-    let mut choice = Choice { selection, filters, learn, limit: shape.args.limit, shown: 0 };
+    let mut totals = Totals::default();
+    let mut choice = Choice::new(shape, begin, filters);
     match workers {
         Some(workers) => parallel::print(reader, &mut choice, &mut totals, shape, workers, to)?,
-        None => print(reader, &mut choice, &mut totals, shape, flush_at, to)?,
+        None => print(reader, &mut choice, &mut totals, &mut *shape.format(), flush_at, to)?,
     }
+    Ok(totals)
+}
+
+/// The same with the functions of addresses.
+fn show_named(
+    reader: &mut Reader<'_>,
+    shape: Shape<'_>,
+    begin: &Begin<'_>,
+    filters: &mut Filters,
+    known: &Known,
+    flush_at: usize,
+    to: &mut dyn Write,
+) -> io::Result<Totals> {
+    let mut totals = Totals::default();
+    let mut choice = Choice::new(shape, begin, filters);
+    let mut format = symbols::Named::new(shape.format(), known, shape.selection, shape.args.json);
+    print(reader, &mut choice, &mut totals, &mut format, flush_at, to)?;
     Ok(totals)
 }
 
@@ -349,11 +390,10 @@ fn print(
     reader: &mut Reader<'_>,
     choice: &mut Choice<'_>,
     totals: &mut Totals,
-    shape: Shape<'_>,
+    format: &mut dyn Format,
     flush_at: usize,
     to: &mut dyn Write,
 ) -> io::Result<()> {
-    let mut format = shape.format();
     let mut out = Vec::with_capacity(2 * BUFFER_BYTES);
     while !choice.is_over() {
         let Some(mut item) = reader.next() else { break };

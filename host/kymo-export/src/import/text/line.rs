@@ -38,8 +38,9 @@ pub fn parse(text: &str) -> Option<Line<'_>> {
 fn time(text: &str) -> Option<(&str, u64, &str)> {
     let mut from = 0;
     while let Some(colon) = text[from..].find(':').map(|at| from + at) {
-        let begin = text[..colon].rfind(|c: char| c.is_whitespace()).map_or(0, |at| at + 1);
-        let word = &text[begin..colon];
+        // White space may have several bytes.
+        let word = text[..colon].rsplit(char::is_whitespace).next().unwrap_or("");
+        let begin = colon - word.len();
         if let Some(ns) = seconds(word) {
             return Some((&text[..begin], ns, text[colon + 1..].trim_start()));
         }
@@ -117,8 +118,8 @@ fn who<'l>(left: &'l str, line: &mut Line<'l>) -> Option<()> {
 }
 
 fn last_word(text: &str) -> Option<(&str, &str)> {
-    let at = text.rfind(char::is_whitespace)?;
-    Some((text[..at].trim_end(), &text[at + 1..]))
+    let (before, word) = text.rsplit_once(char::is_whitespace)?;
+    Some((before.trim_end(), word))
 }
 
 /// `d..2.`, `dNh1`, `0d..2`: flags and preempt count, each one letter.
@@ -213,6 +214,20 @@ mod tests {
         let head = format!("{}|{}|{cpu}|{}|{}|{}", line.comm, line.tid, line.flags, line.preempt_count, line.time);
         let perf = if line.is_perf { "|perf" } else { "" };
         format!("{head}|{}|{}|{}{perf}", line.system.unwrap_or("-"), line.event, line.body)
+    }
+
+    /// Of inputs that fuzzing has found.
+    #[test]
+    fn white_space_of_several_bytes() {
+        for text in [
+            "4us\0\u{a0}:",
+            "0: 2us\u{fffd}\u{fffd}\u{85}\00: 0u 0\u{2}s :: ::\0:: : ",
+            "\u{2003}1.500000: foo: ",
+            "a\u{2003}b 1.5000: x: ",
+        ] {
+            let _ = said(text);
+        }
+        assert_eq!(time("x [000]\u{a0}1.500000: foo:").map(|(_, ns, _)| ns), Some(1_500_000_000));
     }
 
     #[test]

@@ -11,6 +11,14 @@ use kymo_index::{Indexes, Named, range};
 use super::when::When;
 use crate::verbs::hosts::{self, HostArgs, Told};
 
+/// Says of a trace without a file of records that it has none: half a copy looks like that.
+pub fn say_if_empty(trace: &Trace) {
+    if trace.streams().next().is_none() {
+        let label = &trace.label;
+        eprintln!("kymo: {label} has metadata and no stream files, so no records: was all of it copied?");
+    }
+}
+
 /// The traces of a command line, opened.
 pub struct Input {
     /// The traces.
@@ -42,6 +50,7 @@ impl Input {
             let parts = parts_of(dir);
             for part in &parts {
                 let opened = Trace::open(part)?;
+                say_if_empty(&opened.value);
                 input.caveats.extend(opened.caveats);
                 input.traces.push(opened.value);
             }

@@ -4,8 +4,8 @@ use kymo_analyze::explain::{Note, Scene};
 use kymo_analyze::{CpuSpan, Event, Head, InterruptSpan, OffSpan, Sink, State, Thread, ThreadSpan, Threads};
 use kymo_ctf::read::{Fields, Number, Value};
 
-use super::symbols::Known;
 use crate::verbs::analyze::feed::{Classes, Payload, Seen, Visit};
+use crate::verbs::symbols::Known;
 
 /// Frames of a call stack that are kept.
 const FRAMES_MAX: usize = 32;
@@ -15,14 +15,12 @@ pub struct Keep<'a> {
     scene: Scene,
     classes: &'a Classes,
     known: Known,
-    map_class: Option<usize>,
 }
 
 impl<'a> Keep<'a> {
     /// Of a question.
     pub fn new(scene: Scene, classes: &'a Classes, known: Known) -> Keep<'a> {
-        let map_class = classes.list.iter().position(|class| class.name == "lttng_statedump_vm_map");
-        Keep { scene, classes, known, map_class }
+        Keep { scene, classes, known }
     }
 
     /// What was kept, and the functions of what was mapped.
@@ -33,9 +31,7 @@ impl<'a> Keep<'a> {
 
 impl Visit for Keep<'_> {
     fn record(&mut self, seen: &Seen<'_, '_>, state: &State) {
-        if self.map_class == Some(seen.class) {
-            self.known.map(seen.record.payload);
-        }
+        self.known.learn(seen.record);
         if !self.scene.wants(seen.head.time) || seen.record.stream.starts_with("state_") {
             return;
         }
