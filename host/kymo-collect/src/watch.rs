@@ -360,6 +360,8 @@ impl Record for KernelSeen<'_> {
             Context::Tid => Value::Int(self.tid().into()),
             Context::Proc => self.thread_name().map_or(Value::Absent, |name| Value::Text(name.into())),
             Context::Event => Value::Text(self.event.name.as_str().into()),
+            // Refused before: `Filter::check_without_state`.
+            _ => Value::Absent,
         }
     }
 }
@@ -405,6 +407,8 @@ impl Record for Seen<'_> {
             Context::Tid => Value::Int(self.tid.into()),
             Context::Proc => Value::Text(self.origin.procname.into()),
             Context::Event => Value::Text(self.event.name.as_str().into()),
+            // Refused before: `Filter::check_without_state`.
+            _ => Value::Absent,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Expressions as they were written. Equality ignores places, so that what was printed and parsed again is equal.
 
-use crate::error::Span;
+use crate::error::{Error, Span};
 
 /// A whole filter: `[SELECTOR:] EXPRESSION`.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,6 +48,23 @@ impl Filter {
         let mut found = false;
         self.expr.walk(&mut |expr| found |= expr.kind == ExprKind::Context(context));
         found
+    }
+
+    /// Whether it asks for the machine's state at a record.
+    pub fn uses_state(&self) -> bool {
+        Context::ALL.iter().any(|&(_, context)| context.is_of_state() && self.uses(context))
+    }
+
+    /// Errors: it asks for the machine's state, which nobody knows while records are written.
+    pub fn check_without_state(&self) -> Result<(), Error> {
+        let mut found = None;
+        self.expr.walk(&mut |expr| match expr.kind {
+            ExprKind::Context(context) if context.is_of_state() => found = found.or(Some((context, expr.span))),
+            _ => {}
+        });
+        let Some((context, span)) = found else { return Ok(()) };
+        let message = format!("`${}` is of the machine's state, which is known when a trace is read", context.name());
+        Err(Error::new(&self.text.0, span, message, "record without this part, and give it to `kymo read --filter`"))
     }
 }
 
@@ -228,22 +245,47 @@ pub enum Context {
     Proc,
     /// Name of the event.
     Event,
+    /// Thread that runs on the record's CPU; 0: its idle thread.
+    Running,
+    /// Name of that thread.
+    Task,
+    /// Its priority, as the kernel counts: 0 to 98 are real-time, the least is the most urgent.
+    TaskPrio,
+    /// Name of the system call that it is in; empty: none.
+    Syscall,
+    /// What the CPU is in the middle of: `thread`, `idle`, or the interrupt: `irq 24`, `softirq timer`.
+    Doing,
 }
 
 impl Context {
     /// All, with the names that they have behind the dollar sign.
-    pub const ALL: [(&'static str, Self); 6] = [
+    pub const ALL: [(&'static str, Self); 11] = [
         ("time", Self::Time),
         ("cpu", Self::Cpu),
         ("pid", Self::Pid),
         ("tid", Self::Tid),
         ("proc", Self::Proc),
         ("event", Self::Event),
+        ("running", Self::Running),
+        ("task", Self::Task),
+        ("task_prio", Self::TaskPrio),
+        ("syscall", Self::Syscall),
+        ("doing", Self::Doing),
     ];
 
     /// The name behind the dollar sign.
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(_, context)| *context == self).map_or("", |(name, _)| name)
+    }
+
+    /// Whether it is of the machine's state at the record, which only a reader of traces knows [spec/filter.md 4.1].
+    pub fn is_of_state(self) -> bool {
+        matches!(self, Self::Running | Self::Task | Self::TaskPrio | Self::Syscall | Self::Doing)
+    }
+
+    /// Whether it is text; the others but [`Context::Event`] are integers.
+    pub(crate) fn is_text(self) -> bool {
+        matches!(self, Self::Proc | Self::Task | Self::Syscall | Self::Doing)
     }
 }
 

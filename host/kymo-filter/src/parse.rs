@@ -13,8 +13,8 @@ pub const DEPTH_MAX: usize = 64;
 pub const TEXT_BYTES_MAX: usize = 1 << 16;
 
 /// All contexts, for messages.
-pub(crate) const CONTEXTS: &str =
-    "$time, $cpu, $pid, $tid, $proc, $event, and where they were recorded $prio, $cgroup, $perf_NAME, $callstack";
+pub(crate) const CONTEXTS: &str = "$time, $cpu, $pid, $tid, $proc, $event; where they were recorded $prio, $cgroup, $perf_NAME, $callstack; of the machine's \
+     state $running, $task, $task_prio, $syscall, $doing";
 const FUNCTIONS: [&str; 4] = ["has", "len", "latency", "wakeup"];
 /// Strength of the bindings that are not arithmetic.
 const OR: u8 = 1;

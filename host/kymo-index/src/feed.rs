@@ -58,6 +58,19 @@ impl Classes {
         self.known[class].plan.as_ref()?.decode(payload)
     }
 
+    /// Moves a state by a record.
+    pub fn apply(&self, record: &Record<'_>, state: &mut State) {
+        let known = &self.known[self.of(record)];
+        let is_dump = known.plan.is_some_and(|plan| plan.is_dump());
+        let tid = known.tid.filter(|_| !is_dump).and_then(|position| context_tid(record, position));
+        let head = Head { time: clamp(record.ns), cpu: record.cpu, tid };
+        match known.plan.as_ref().and_then(|plan| plan.decode(&Payload(record.payload))) {
+            Some(event) => state.apply(&head, &event, &mut ()),
+            None if tid.is_some() && !record.stream.starts_with(STATE_STREAM) => state.pass(&head, &mut ()),
+            None => {}
+        }
+    }
+
     /// Which class a record is of.
     pub fn of(&self, record: &Record<'_>) -> usize {
         self.first[record.trace] + record.event_position
@@ -162,6 +175,9 @@ impl Visit for () {}
 
 /// Which records are asked for, among all that move the state.
 pub trait Choose {
+    /// Begins with the state in front of the first record that comes.
+    fn begin(&mut self, _state: &State) {}
+
     /// Whether a record is asked for. Gets all of them, in the order of time, and leaves them as they are.
     fn selects<'a>(&'a mut self, _record: &mut Record<'a>) -> bool {
         true
@@ -239,6 +255,7 @@ impl<'c> Walker<'c> {
 
     /// Takes all that the reader has.
     pub fn go(&mut self, reader: &mut Reader<'_>, choose: &mut impl Choose, visit: &mut impl Visit) {
+        choose.begin(&self.state);
         while reader.pass().is_some() {
             self.step(reader, choose, visit);
         }

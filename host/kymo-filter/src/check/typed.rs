@@ -190,7 +190,7 @@ impl<'a> Typer<'a, '_> {
             ExprKind::Text(text) => Typed::TextConst(text.clone()),
             ExprKind::Field(field) => self.field(field),
             ExprKind::Context(Context::Event) => Typed::EventName,
-            ExprKind::Context(Context::Proc) => Typed::Text(Source::Context(Context::Proc)),
+            ExprKind::Context(context) if context.is_text() => Typed::Text(Source::Context(*context)),
             ExprKind::Context(context) => Typed::Number(Operand::Source(Source::Context(*context))),
             ExprKind::Len(field) => self.len(field, expr.span)?,
             ExprKind::Latency(_) | ExprKind::Wakeup(_) => {

@@ -63,7 +63,7 @@ impl Record for Rec {
             Context::Cpu => number(self.cpu),
             Context::Tid => number(self.tid),
             Context::Proc => Value::Text(self.proc.as_str().into()),
-            Context::Pid | Context::Event => Value::Absent,
+            _ => Value::Absent,
         }
     }
 }

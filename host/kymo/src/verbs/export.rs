@@ -240,7 +240,7 @@ impl Choice<'_> {
                 Item::Loss(loss) => {
                     totals.lost = totals.lost.saturating_add(loss.records);
                     self.learn.iter_mut().for_each(|learn| learn.loss(loss));
-                    self.filters.lost();
+                    self.filters.lost(loss);
                     if is_early {
                         continue;
                     }

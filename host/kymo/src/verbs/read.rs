@@ -10,6 +10,7 @@ mod json;
 mod kernel_tests;
 pub mod learn;
 mod line;
+mod machines;
 mod parallel;
 mod posix;
 pub mod select;
@@ -25,6 +26,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use kymo_analyze::State;
 use kymo_ctf::read::{Caveat, Item, Loss, Reader, Record, Trace};
 use kymo_index::feed::Classes;
 use kymo_index::{Indexes, Named, range};
@@ -250,6 +252,15 @@ impl<'a> Begin<'a> {
     /// What is known of threads in front of the first record that is read.
     fn learn(&self, traces: &[Trace]) -> Option<Learn> {
         let mut learn = Learn::new(traces)?;
+        if let Some(state) = self.state(traces) {
+            learn.begin(&state);
+        }
+        Some(learn)
+    }
+
+    /// The machine's state in front of the first record that is read, where that is not the first of the trace.
+    fn state(&self, traces: &[Trace]) -> Option<State> {
+        let from = self.ends.0?;
         let mut first = 0;
         let mut of_kernels = 0;
         for named in self.named {
@@ -257,11 +268,14 @@ impl<'a> Begin<'a> {
             first += named.parts.len();
         }
         // Two machines have threads of the same numbers.
-        if let (Some(from), 1) = (self.ends.0, of_kernels) {
-            let classes = Classes::new(traces);
-            learn.begin(&range::state_before(traces, &classes, self.indexes, from).state);
+        (of_kernels == 1).then(|| range::state_before(traces, &Classes::new(traces), self.indexes, from).state)
+    }
+
+    /// Tells filters that ask for the machine's state of it.
+    fn tell(&self, traces: &[Trace], filters: &mut Filters) {
+        if let Some(state) = filters.have_state().then(|| self.state(traces)).flatten() {
+            filters.begin(&state);
         }
-        Some(learn)
     }
 }
 
@@ -294,6 +308,7 @@ impl<'a> Choice<'a> {
     fn new(shape: Shape<'a>, begin: &Begin<'_>, filters: &'a mut Filters) -> Self {
         let selection = shape.selection;
         let learn = if selection.has_threads() || filters.have_threads() { begin.learn(shape.traces) } else { None };
+        begin.tell(shape.traces, filters);
         Self { selection, filters, learn, limit: shape.args.limit, shown: 0 }
     }
 }
@@ -326,7 +341,7 @@ impl Choice<'_> {
             Item::Loss(loss) => {
                 totals.add_loss(loss.records);
                 self.learn.iter_mut().for_each(|learn| learn.loss(loss));
-                self.filters.lost();
+                self.filters.lost(loss);
                 return true;
             }
         };

@@ -1,5 +1,6 @@
 //! `--filter` of the verbs that analyse: which records are asked for, among all that move a state.
 
+use kymo_analyze::State;
 use kymo_ctf::read::{Loss, Record, Trace};
 use kymo_index::feed::Choose;
 
@@ -33,6 +34,10 @@ impl Chosen {
 }
 
 impl Choose for Chosen {
+    fn begin(&mut self, state: &State) {
+        self.filters.begin(state);
+    }
+
     fn selects<'a>(&'a mut self, record: &mut Record<'a>) -> bool {
         if self.filters.is_empty() {
             return true;
@@ -48,7 +53,7 @@ impl Choose for Chosen {
     }
 
     fn lost(&mut self, loss: &Loss<'_>) {
-        self.filters.lost();
+        self.filters.lost(loss);
         self.learn.iter_mut().for_each(|learn| learn.loss(loss));
     }
 }

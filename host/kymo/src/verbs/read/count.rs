@@ -36,6 +36,7 @@ pub fn count(shape: Shape<'_>, begin: &Begin<'_>, filters: &mut Filters) -> Coun
         return counted;
     }
     let learn = if filters.have_threads() { begin.learn(shape.traces) } else { None };
+    begin.tell(shape.traces, filters);
     let mut choice = Choice { selection: shape.selection, filters, learn, limit: shape.args.limit, shown: 0 };
     let mut counts: Vec<Vec<u64>> = shape.traces.iter().map(|trace| vec![0; trace.metadata.events.len()]).collect();
     let mut reader = begin.reader(shape.traces);

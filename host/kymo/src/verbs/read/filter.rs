@@ -2,11 +2,14 @@
 //!
 //! A trace's metadata tells names and kinds of fields, so an expression that makes no sense is refused before anything is printed.
 
-use kymo_ctf::read::{self, FieldInfo, FieldKind, Fields, Trace};
+use kymo_analyze::State;
+use kymo_ctf::read::{self, FieldInfo, FieldKind, Fields, Loss, Trace};
 use kymo_filter::{
     Checked, Context, Event, Field, Filter, Kind, Label, Matcher, OPEN_MAX, Place, Step, Value, context_field,
     is_recorded_context,
 };
+
+use super::machines::{Machines, Now};
 
 /// All filters of a run.
 #[derive(Default)]
@@ -14,6 +17,8 @@ pub struct Filters {
     filters: Vec<One>,
     /// By trace: position of its first event among those of all traces.
     first: Vec<usize>,
+    /// The machines' states, where a filter asks for them.
+    machines: Option<Machines>,
 }
 
 struct One {
@@ -47,7 +52,18 @@ impl Filters {
             one.show_notes(&checked);
             all.filters.push(one);
         }
+        all.machines = all.filters.iter().any(|one| one.filter.uses_state()).then(|| Machines::new(traces));
         Ok(all)
+    }
+
+    /// Whether the machine's state in front of the first record matters; see [`Filters::begin`].
+    pub fn have_state(&self) -> bool {
+        self.machines.is_some()
+    }
+
+    /// Begins with the state in front of the first record that comes.
+    pub fn begin(&mut self, state: &State) {
+        self.machines.iter_mut().for_each(|machines| machines.begin(state));
     }
 
     /// There are none: all records are wanted.
@@ -68,19 +84,21 @@ impl Filters {
             return true;
         }
         let event = self.first[record.trace] + record.event_position;
-        let view = View(record);
+        let view = View { record, now: self.machines.as_ref().and_then(|machines| machines.now(record)) };
         let mut holds = true;
         for one in &mut self.filters {
             if is_shown && holds || one.matcher.checked().has_latency() {
                 holds &= one.matcher.matches(event, &view);
             }
         }
+        self.machines.iter_mut().for_each(|machines| machines.record(record));
         holds
     }
 
     /// Tells that records were lost before the next one.
-    pub fn lost(&mut self) {
+    pub fn lost(&mut self, loss: &Loss<'_>) {
         self.filters.iter_mut().for_each(|one| one.matcher.lost());
+        self.machines.iter_mut().for_each(|machines| machines.lost(loss));
     }
 
     /// Says on standard error what pairs did not find.
@@ -136,13 +154,16 @@ fn kind(kind: FieldKind<'_>) -> Kind {
 }
 
 /// A record as filters see it.
-struct View<'r, 'a>(&'r read::Record<'a>);
+struct View<'r, 'a> {
+    record: &'r read::Record<'a>,
+    now: Option<Now<'r>>,
+}
 
 impl kymo_filter::Record for View<'_, '_> {
     fn field(&self, place: &Place) -> Value<'_> {
         let found = match place.name.strip_prefix('$') {
-            Some(context) => self.0.common_context.get(context),
-            None => self.0.payload.get(&place.name),
+            Some(context) => self.record.common_context.get(context),
+            None => self.record.payload.get(&place.name),
         };
         let Some(mut value) = found else { return Value::Absent };
         for step in &place.steps {
@@ -160,13 +181,14 @@ impl kymo_filter::Record for View<'_, '_> {
     fn context(&self, context: Context) -> Value<'_> {
         let number = |value: Option<u32>| value.map_or(Value::Absent, |value| Value::Int(value.into()));
         match context {
-            Context::Time => Value::Int(self.0.ns),
-            Context::Cpu => number(self.0.cpu),
-            Context::Pid => number(self.0.vpid),
-            Context::Tid => number(self.0.vtid),
-            Context::Proc if self.0.procname.is_empty() => Value::Absent,
-            Context::Proc => Value::Text(self.0.procname.into()),
-            Context::Event => Value::Text(self.0.event.name.as_str().into()),
+            Context::Time => Value::Int(self.record.ns),
+            Context::Cpu => number(self.record.cpu),
+            Context::Pid => number(self.record.vpid),
+            Context::Tid => number(self.record.vtid),
+            Context::Proc if self.record.procname.is_empty() => Value::Absent,
+            Context::Proc => Value::Text(self.record.procname.into()),
+            Context::Event => Value::Text(self.record.event.name.as_str().into()),
+            _ => self.now.as_ref().map_or(Value::Absent, |now| now.value(context)),
         }
     }
 }

@@ -242,6 +242,11 @@ impl Followed {
         let traces = [opened.value];
         let selection = Selection::new(&traces, args.fields.as_deref(), &args.event, args.state)?;
         let mut filters = Filters::new(&traces, &args.filter)?;
+        anyhow::ensure!(
+            !filters.have_state(),
+            "--filter: the machine's state ($running, $task, $task_prio, $syscall, $doing) is known of a trace that is read from its \
+             begin, not with --follow; kymo read shows the same later"
+        );
         let mut learn = self.learn_of(&traces, selection.has_threads() || filters.have_threads());
         let mut format = format(&traces, &selection, args, self.before);
         let limit = self.tails.values().filter_map(|tail| tail.limit).min().unwrap_or(u64::MAX);
@@ -315,7 +320,7 @@ fn show<'r>(
 ) -> bool {
     match item {
         Item::Loss(loss) => {
-            filters.lost();
+            filters.lost(loss);
             if let Some(learn) = learn {
                 learn.loss(loss);
             }

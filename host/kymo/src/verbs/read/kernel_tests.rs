@@ -343,3 +343,30 @@ fn the_state_dump_is_shown_when_it_is_wanted() {
     assert_eq!((lines.len(), left_out), (1, 2));
     assert!(lines[0].contains(r#""proc":"bash","pid":10,"tid":10,"#), "{}", lines[0]);
 }
+
+#[test]
+fn filters_by_the_machines_state() {
+    let mut events = lttng_events();
+    events.extend([
+        event(8, "irq_handler_exit", &[("irq", I32), ("ret", I32)]),
+        event(9, "syscall_entry_read", &[("fd", I32)]),
+        event(10, "syscall_exit_read", &[("ret", I64)]),
+    ]);
+    let mut cpu = Cpu::new(false);
+    cpu.switch((11, "init"), 1, (12, "bash"));
+    cpu.record(9, 0, &[int(3)]).irq(0);
+    // For the program's record.
+    cpu.time += 1;
+    cpu.record(8, 0, &[int(9), int(1)]).record(10, 0, &[0i64.to_le_bytes().into()]);
+    cpu.switch((12, "bash"), 1, (0, "swapper/2")).irq(0).record(8, 0, &[int(9), int(1)]).packet(0);
+    let traces = cpu.trace_with(events, Some(4));
+    let check = |filter: &str, expect: &[&str]| check(&traces, &format!("--fields event --filter {filter}"), expect);
+    check("$doing~'irq*'", &["motor:step", "irq_handler_exit", "irq_handler_exit"]);
+    check("$syscall=='read'", &["irq_handler_entry", "motor:step", "irq_handler_exit", "syscall_exit_read"]);
+    check("$syscall==''&&$task=='bash'", &["syscall_entry_read", "sched_switch"]);
+    check("$task~'swap*'", &["irq_handler_entry", "irq_handler_exit"]);
+    check("$doing=='idle'", &["irq_handler_entry"]);
+    // Who ran in front of the first switch is not known.
+    check("$running!=12", &["irq_handler_entry", "irq_handler_exit"]);
+    check("$task_prio<100", &[]);
+}

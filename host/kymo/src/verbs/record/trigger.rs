@@ -39,7 +39,11 @@ impl TriggerArgs {
 
     /// The triggers, if every condition is a filter.
     pub(super) fn triggers(&self) -> anyhow::Result<Triggers> {
-        let conditions = self.trigger.iter().map(|text| kymo_filter::parse(text)).collect::<Result<Vec<_>, _>>();
+        let condition = |text: &String| {
+            let condition = kymo_filter::parse(text)?;
+            condition.check_without_state().map(|()| condition)
+        };
+        let conditions = self.trigger.iter().map(condition).collect::<Result<Vec<_>, _>>();
         let actions = self.on_trigger.iter().map(|what| match what.as_str() {
             "snapshot" => Action::Snapshot,
             "stop" => Action::Stop,
