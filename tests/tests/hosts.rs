@@ -192,3 +192,52 @@ fn a_known_relation_shifts_one_trace() {
     let found: Value = serde_json::from_str(&common.stdout).unwrap();
     assert_eq!((&found["hosts"][0]["shift_ns"], &found["hosts"][0]["pairs"]), (&0.into(), &serde_json::json!([20, 0])));
 }
+
+/// A copy of a kernel trace of LTTng, as if another machine of this name had made it. The new text has the bytes of the old one.
+fn kernel_trace(lab: &Lab, name: &str) -> PathBuf {
+    let (from, to) = (paths::repository().join("tests/traces/lttng-kernel"), lab.path(name));
+    std::fs::create_dir(&to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap().flatten() {
+        let mut bytes = std::fs::read(entry.path()).unwrap();
+        if entry.file_name() == "metadata" {
+            for (old, new) in
+                [("kymo-vm", name), ("a7718e4b-235f-4c03", &format!("{:08x}-235f-4c03", name.as_bytes()[0]))]
+            {
+                assert_eq!(old.len(), new.len());
+                let at = bytes.windows(old.len()).position(|part| part == old.as_bytes()).expect(old);
+                bytes[at..at + new.len()].copy_from_slice(new.as_bytes());
+            }
+        }
+        std::fs::write(to.join(entry.file_name()), bytes).unwrap();
+    }
+    to
+}
+
+#[test]
+fn traces_of_two_kernels_are_told_by_host() {
+    let lab = Lab::new("hosts_kernels");
+    let traces = ["a-host1", "b-host2"].map(|name| kernel_trace(&lab, name));
+    let [one, other] = traces.each_ref().map(|dir| dir.to_str().unwrap());
+    let json = |args: &[&str]| -> Value { serde_json::from_str(&lab.kymo(args).expect(0).stdout).unwrap() };
+    for (verb, schema) in [("latency", "kymo-latency-hosts-1"), ("stats", "kymo-stats-hosts-1")] {
+        let both = json(&[verb, one, other, "--json"]);
+        assert_eq!(both["schema"], schema);
+        let by_host = both["by_host"].as_array().unwrap();
+        let names: Vec<_> = by_host.iter().map(|host| host["host"].as_str().unwrap()).collect();
+        assert_eq!(names, ["a-host1", "b-host2"]);
+        for (host, dir) in by_host.iter().zip([one, other]) {
+            // What each alone tells: neither's threads and CPUs are mixed with the other's.
+            assert_eq!(host["found"], json(&[verb, dir, "--json"]), "{verb} {dir}");
+            assert_eq!(host["traces"], serde_json::json!([dir]));
+        }
+        let text = lab.kymo(&[verb, one, other]).expect(0).stdout;
+        assert!(text.starts_with("=== host a-host1 ===\n") && text.contains("\n=== host b-host2 ===\n"), "{text}");
+        // A time from the begin of all, where one begins an hour later.
+        let shift = format!("{other}=+1h");
+        let late = lab.kymo(&[verb, one, other, "--shift", &shift, "--from", "+2h"]).expect(2).stderr;
+        assert!(late.contains("host a-host1"), "{late}");
+    }
+    // What follows one machine takes one.
+    let refused = lab.kymo(&["critical", one, other, "--worst", "syscall"]).expect(2).stderr;
+    assert!(refused.contains("kymo stats and kymo latency take several"), "{refused}");
+}

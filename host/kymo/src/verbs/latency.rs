@@ -17,7 +17,7 @@ use kymo_ctf::read::{Reader, Value};
 use kymo_index::range;
 
 use super::analyze::choose::Chosen;
-use super::analyze::feed::{Classes, Input, Seen, Totals, Visit};
+use super::analyze::feed::{Classes, Input, Seen, Totals, Visit, absolute, each};
 use super::analyze::show::{Names, Times};
 use super::analyze::when::{self, When};
 use super::hosts::{HostArgs, Told};
@@ -163,7 +163,16 @@ struct Found<'a> {
 
 /// Runs the verb.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let input = Input::of_hosts(&args.dirs, &args.hosts)?;
+    let hosts = Input::by_kernel(&args.dirs, &args.hosts)?;
+    let times = absolute(&hosts, [args.from, args.to])?;
+    let (text, code) =
+        each(&hosts, ("kymo-latency-hosts-1", args.json), &mut |host| of_host(&host.input, times, &args))?;
+    std::io::stdout().lock().write_all(text.as_bytes()).context("cannot write to standard output")?;
+    Ok(code)
+}
+
+/// What is found of the traces of one kernel.
+fn of_host(input: &Input, [from, to]: [Option<When>; 2], args: &Args) -> anyhow::Result<(String, ExitCode)> {
     let classes = Classes::new(&input.traces);
     let kinds = match (args.what.is_empty(), args.span.is_empty()) {
         (true, true) => What::ALL.iter().map(|(what, _)| *what).collect(),
@@ -176,7 +185,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let spans = Spans::new(&args.span, &classes.list, has("key"))?;
     let mut pass = Pass { latency: Latency::new(options), spans, devices: BTreeMap::new(), device_class };
     let indexes = input.indexes();
-    let stretch = input.stretch(&indexes, args.from, args.to)?;
+    let stretch = input.stretch(&indexes, from, to)?;
     let (from, to) = (stretch.map(|stretch| stretch.from), stretch.map(|stretch| stretch.to));
     let (mut reader, mut walker) = range::begin(&input.traces, &classes, &indexes, from, to);
     let mut chosen = Chosen::new(&input.traces, &args.filter)?;
@@ -202,10 +211,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     let text = match args.json {
         true => json::document(&found)? + "\n",
-        false => text::report(&found, &args, &Times::new(&input.traces, args.utc)),
+        false => text::report(&found, args, &Times::new(&input.traces, args.utc)),
     };
-    std::io::stdout().lock().write_all(text.as_bytes()).context("cannot write to standard output")?;
-    Ok(conclude(&input, &reader, &found, &args))
+    Ok((text, conclude(input, &reader, &found, args)))
 }
 
 /// Says on standard error what was missing and damaged.

@@ -15,7 +15,7 @@ use kymo_ctf::read::Reader;
 use kymo_index::{Indexes, range};
 
 use super::analyze::choose::Chosen;
-use super::analyze::feed::{Classes, Input, Payload, Seen, Stretch, Totals, Visit};
+use super::analyze::feed::{Classes, Input, Payload, Seen, Stretch, Totals, Visit, absolute, each};
 use super::analyze::when::{self, When};
 use super::hosts::HostArgs;
 use values::FieldValues;
@@ -185,7 +185,15 @@ impl Pass {
 
 /// Runs the verb.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let input = Input::of_hosts(&args.dirs, &args.hosts)?;
+    let hosts = Input::by_kernel(&args.dirs, &args.hosts)?;
+    let times = absolute(&hosts, [args.from, args.to])?;
+    let (text, code) = each(&hosts, ("kymo-stats-hosts-1", args.json), &mut |host| of_host(&host.input, times, &args))?;
+    std::io::stdout().lock().write_all(text.as_bytes()).context("cannot write to standard output")?;
+    Ok(code)
+}
+
+/// What is counted of the traces of one kernel.
+fn of_host(input: &Input, [from, to]: [Option<When>; 2], args: &Args) -> anyhow::Result<(String, ExitCode)> {
     let classes = Classes::new(&input.traces);
     let mut chosen = Chosen::new(&input.traces, &args.filter)?;
     let levels: Vec<Level> = args.by.iter().map(|by| by.level()).collect();
@@ -205,18 +213,17 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
     }
     let indexes = input.indexes();
-    let stretch = input.stretch(&indexes, args.from, args.to)?;
-    let (totals, code) = match pass.of_index(&indexes, &classes, &input, stretch) {
-        Some(totals) => (totals, super::analyze::damage(&input, &Reader::new(&[]))),
-        None => pass.of_records(&indexes, &classes, &input, stretch, &mut chosen),
+    let stretch = input.stretch(&indexes, from, to)?;
+    let (totals, code) = match pass.of_index(&indexes, &classes, input, stretch) {
+        Some(totals) => (totals, super::analyze::damage(input, &Reader::new(&[]))),
+        None => pass.of_records(&indexes, &classes, input, stretch, &mut chosen),
     };
-    let made = Made { stats: &pass.stats, args: &args, classes: &classes.list, texts: &pass.values.texts };
+    let made = Made { stats: &pass.stats, args, classes: &classes.list, texts: &pass.values.texts };
     let text = match args.json {
         true => json::document(&made, &totals, &input.told) + "\n",
         false => text::report(&made, &totals),
     };
-    std::io::stdout().lock().write_all(text.as_bytes()).context("cannot write to standard output")?;
-    Ok(code)
+    Ok((text, code))
 }
 
 /// What was counted, for those who print it.

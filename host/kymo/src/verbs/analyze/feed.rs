@@ -1,6 +1,8 @@
 //! The traces of a command line, opened, with their indexes. How their records come to kymo-analyze is
 //! `kymo_index::feed`.
 
+mod split;
+
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
@@ -10,6 +12,7 @@ use kymo_index::{Indexes, Named, range};
 
 use super::when::When;
 use crate::verbs::hosts::{self, HostArgs, Told};
+pub use split::{OfHost, absolute, each};
 
 /// Says of a trace without a file of records that it has none: half a copy looks like that.
 pub fn say_if_empty(trace: &Trace) {
@@ -41,11 +44,31 @@ impl Input {
 
     /// The same; their clocks are brought together as asked for.
     pub fn of_hosts(dirs: &[PathBuf], hosts: &HostArgs) -> anyhow::Result<Input> {
+        let (input, of_kernels) = Self::all(dirs, hosts)?;
+        if let [first, second, ..] = &of_kernels[..] {
+            let (first, second) = (dirs[*first].display(), dirs[*second].display());
+            bail!(
+                "{first} and {second} both have the scheduler's events: give one trace of a kernel at a time (kymo stats \
+                 and kymo latency take several)"
+            );
+        }
+        Ok(input)
+    }
+
+    /// Opens traces of which several may have the scheduler's events of different kernels: one input for each kernel, with
+    /// the traces of programs of the same machine; one for all where there is one kernel at most.
+    pub fn by_kernel(dirs: &[PathBuf], hosts: &HostArgs) -> anyhow::Result<Vec<OfHost>> {
+        let (input, of_kernels) = Self::all(dirs, hosts)?;
+        Ok(split::by_kernel(input, &of_kernels))
+    }
+
+    /// All traces, and which directories have the scheduler's events.
+    fn all(dirs: &[PathBuf], hosts: &HostArgs) -> anyhow::Result<(Input, Vec<usize>)> {
         let is_corrected = !hosts.is_none();
         let mut input =
             Input { traces: Vec::new(), named: Vec::new(), caveats: Vec::new(), told: Vec::new(), is_corrected };
         let mut of_kernels = Vec::new();
-        for dir in dirs {
+        for (position, dir) in dirs.iter().enumerate() {
             let first = input.traces.len();
             let parts = parts_of(dir);
             for part in &parts {
@@ -55,15 +78,12 @@ impl Input {
                 input.traces.push(opened.value);
             }
             if input.traces[first..].iter().any(has_switches) {
-                of_kernels.push(dir.display().to_string());
+                of_kernels.push(position);
             }
             input.named.push(Named { dir: dir.clone(), parts });
         }
-        if let [first, second, ..] = &of_kernels[..] {
-            bail!("{first} and {second} both have the scheduler's events: give one trace of a kernel at a time");
-        }
         input.told = hosts::bring_together(&mut input.traces, &input.named, hosts)?;
-        Ok(input)
+        Ok((input, of_kernels))
     }
 
     /// Their indexes, as far as they hold. Says which do not.
