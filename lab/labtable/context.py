@@ -1,6 +1,7 @@
 """What all measures share: paths, CPUs, the number of loops and rounds, and running `kymo` and `lab/vm`."""
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -30,6 +31,10 @@ class Context:
     boots: int = 5      # of each kernel
     daemon: object = None  # LTTng's
     lttng_missing: str = ""
+    until: float = math.inf  # on time.monotonic(): when the measure that runs makes no further round than it needs
+
+    def is_late(self):
+        return time.monotonic() >= self.until
 
     @property
     def raw(self):

@@ -18,6 +18,11 @@ def _binomial_below(n, p, k):
     return sum(math.comb(n, i) * p**i * (1 - p) ** (n - i) for i in range(k + 1))
 
 
+def at_least(found, trials, p):
+    """Probability of so many successes or more."""
+    return 1 - _binomial_below(trials, p, found - 1) if found else 1.0
+
+
 def of_median(values):
     """Order statistics that hold the median with 95 %; None where there are fewer than six values."""
     values = sorted(values)

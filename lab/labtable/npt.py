@@ -11,7 +11,7 @@ from kymobench import kymo, lttng
 
 from . import intervals, rows
 from .rows import Row, between, ns
-from .throttling import WITHOUT_US, Throttling
+from .throttling import lifted
 
 RECORD_BYTES = 48       # no smaller than a record of npt:loop of either tracer
 RING_BYTES_MIN = 32 << 20
@@ -19,6 +19,7 @@ SUBBUFFER_BYTES = 4 << 20
 # A run that lost records is made again: a reader that other programs kept from its CPU loses for a reason that is not its own. What the
 # last attempt lost stays, and is shown.
 ATTEMPTS = 3
+ROUNDS_MIN = 8          # where the time is over before all
 NS_PER_LOOP = {"none": 15, "kymo": 45, "lttng": 280, "uprobe": 18000}
 
 
@@ -79,7 +80,9 @@ def set_lttng(loops):
 
 
 def variants(ctx):
-    every = [Variant("none", "no tracer", "kymo-probe"), Variant("kymo", "kymo", "kymo-probe", "none")]
+    # Twice without a tracer: by how much two runs differ in which nothing differs.
+    every = [Variant("none", "no tracer", "kymo-probe"), Variant("again", "no tracer, again", "kymo-probe"),
+             Variant("kymo", "kymo", "kymo-probe", "none")]
     if ctx.daemon:
         every += [Variant("lttng-none", "no tracer, LTTng's program", "kymo-probe-lttng"),
                   Variant("writer", "LTTng-UST writer", "kymo-probe-lttng", "lttng-none", "npt writer"),
@@ -99,16 +102,20 @@ class Npt:
         set_lttng(ctx.loops)
         self.every = variants(ctx)
         self.failed = {}
-        self.throttling_us = None
+        self.rounds = 0
+        self.throttling = None
 
     def seconds(self, ctx):
-        cost = {"none": "none", "lttng-none": "none", "function-none": "none", "kymo": "kymo", "writer": "lttng", "timer": "lttng",
+        cost = {"none": "none", "again": "none", "lttng-none": "none", "function-none": "none", "kymo": "kymo", "writer": "lttng", "timer": "lttng",
                 "uprobe": "uprobe"}
         # Each run also starts a session and writes out what it recorded.
         return ctx.rounds * sum(2 + 2 * one.share * ctx.loops * NS_PER_LOOP[cost[one.key]] / 1e9 for one in self.every)
 
     def run(self, ctx, progress):
         for number in range(ctx.rounds):
+            if number >= ROUNDS_MIN and ctx.is_late():
+                break
+            self.rounds = number + 1
             # The order turns, so that none is always the one after another.
             turn = number % len(self.every)
             for one in self.every[turn:] + self.every[:turn]:
@@ -125,8 +132,7 @@ class Npt:
 
     def _one(self, ctx, one, number):
         loops = max(1000, int(ctx.loops * one.share))
-        with self._recording(ctx, one) as (session, env), Throttling(WITHOUT_US if ctx.lift else None) as throttling:
-            self.throttling_us = throttling.in_force
+        with self._recording(ctx, one) as (session, env), lifted(ctx) as self.throttling:
             record = ctx.npt(f"npt-{number:02}-{one.key}", loops, env, one.probe)
         one.runs[number] = record["series"][0]
         if session is None:
@@ -172,7 +178,7 @@ class Npt:
                 out += [Row(f"npt: kymo's added mean / LTTng's, {name}", bar="<= 0.33", missing=why),
                         Row(f"npt: kymo's max no larger than LTTng's, {name}", bar="each pair", missing=why)]
                 continue
-            out += [self._mean_row(key, name), self._max_row(key, name)]
+            out += [self._mean_row(key, name), self._max_row(key, name), self._beyond_row(key, name)]
         out += self._uprobe_rows()
         return out
 
@@ -198,6 +204,31 @@ class Npt:
                 f"({between(intervals.of_median(ratios))}), LTTng {intervals.median(others):.2f} ({between(intervals.of_median(others))})")
         return Row(f"npt: kymo's max no larger than LTTng's, {name}", f"{held} of {len(both)} pairs",
                    between(intervals.of_share(held, len(both))), "each pair", held == len(both), notes=[note])
+
+    def _beyond_row(self, key, name):
+        """
+        Is a larger max the tracer's, or the machine's own? Two untraced runs of a round are the control: kymo's max counts as larger where
+        it is so by more than any two of them differ, either way. That happens by chance with 1 in 2 (n + 1) a pair.
+        """
+        ours, theirs = self._by_key("kymo").column("max"), self._by_key(key).column("max")
+        control = [self._by_key("none").column("max"), self._by_key("again").column("max")]
+        pairs = sorted(ours.keys() & theirs.keys())
+        same = sorted(control[0].keys() & control[1].keys())
+        title = f"npt: max beyond the machine's own, {name}"
+        if len(same) < ROUNDS_MIN:
+            return Row(title, bar="by chance", missing=f"needs {ROUNDS_MIN} rounds as control, there are {len(same)}")
+        spread = max(max(control[0][n], control[1][n]) / min(control[0][n], control[1][n]) for n in same)
+        larger = sum(ours[n] > theirs[n] * spread for n in pairs)
+        smaller = sum(theirs[n] > ours[n] * spread for n in pairs)
+        chance = intervals.at_least(larger, len(pairs), 1 / (2 * (len(same) + 1)))
+        ratios = [ours[n] / theirs[n] for n in pairs]
+        first = sum(control[0][n] <= control[1][n] for n in same)
+        notes = [f"kymo's max / LTTng's of the same round, median {intervals.median(ratios):.2f} ({between(intervals.of_median(ratios))}); "
+                 f"LTTng's is larger so much in {smaller} of {len(pairs)}",
+                 f"control: of two untraced runs of a round the first has the smaller max in {first} of {len(same)} "
+                 f"({between(intervals.of_share(first, len(same)))}), and they differ by up to {spread:.1f}x; so many or more pairs by chance: p {chance:.2f}"]
+        return Row(title, f"{larger} of {len(pairs)} pairs", between(intervals.of_share(larger, len(pairs))), "by chance", chance > 0.05,
+                   notes=notes)
 
     def _uprobe_rows(self):
         one = self._by_key("uprobe")
@@ -225,8 +256,7 @@ class Npt:
                           self._with_interval(means), self._with_interval(list(added.values())) if added else "",
                           f"{tail[0]:,} ({tail[1]:,} .. {tail[2]:,})" if tail else "too few loops",
                           f"{max(one.column('max').values()):,}", f"{one.pooled_std():.1f}", self._lost(one.key) if one.base else ""])
-        throttling = "off" if self.throttling_us == WITHOUT_US else f"in force ({self.throttling_us} us of each second)"
-        after = [f"mean and added: median of {ctx.rounds} rounds with its interval; real-time throttling meanwhile: {throttling}"]
+        after = [f"mean and added: median of {self.rounds} rounds with its interval; meanwhile: {self.throttling}"]
         return rows.columns(lines, right=range(1, 9)) + after
 
     @staticmethod

@@ -13,6 +13,11 @@ class Intervals(unittest.TestCase):
         self.assertIsNone(intervals.of_median([1, 2, 3, 4, 5]))
         self.assertEqual(intervals.of_median([1, 2, 3, 4, 5, 6]), (1, 6))
 
+    def test_so_many_or_more(self):
+        self.assertEqual(intervals.at_least(0, 10, 0.5), 1.0)
+        self.assertAlmostEqual(intervals.at_least(8, 10, 0.5), 0.0547, 4)
+        self.assertAlmostEqual(intervals.at_least(1, 20, 1 / 42), 0.3824, 4)
+
     def test_shares_are_those_of_clopper_and_pearson(self):
         for found, trials, low, high in ((20, 20, 0.8316, 1.0), (19, 20, 0.7513, 0.9987), (0, 10, 0.0, 0.3085), (5, 10, 0.1871, 0.8129)):
             below, above = intervals.of_share(found, trials)

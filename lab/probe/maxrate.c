@@ -39,7 +39,7 @@ static void *body(struct worker *self)
 	struct writer *writer = self->own;
 	uint64_t start, length = (uint64_t)((double)options->duration_ns * clock_cycles_per_ns);
 
-	place(self, options->policy, options->policy == SCHED_OTHER ? 0 : options->priority);
+	place(self, options->policy, options->priority);
 	kymo_thread_init();
 	wait_for_go(self);
 	start = clock_cycles();

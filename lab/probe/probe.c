@@ -162,7 +162,8 @@ static const char *policy_name(int policy)
 
 void place(struct worker *self, int policy, int priority)
 {
-	const struct sched_param param = { .sched_priority = priority };
+	/* The kernel takes no priority with a class that has none. */
+	const struct sched_param param = { .sched_priority = policy == SCHED_OTHER ? 0 : priority };
 	cpu_set_t set;
 	int error;
 

@@ -157,7 +157,9 @@ static void *waker(void *argument)
 {
 	struct pair *pair = argument;
 	const struct options *options = pair->options;
-	const struct sched_param param = { .sched_priority = options->priority };
+	const struct sched_param param = {
+		.sched_priority = options->policy == SCHED_OTHER ? 0 : options->priority,
+	};
 	bool by_signal = !strcmp(options->method, "signal");
 	uint64_t next = monotonic_ns();
 

@@ -167,6 +167,39 @@ test_module() {
 	expect 'no headers of built kernels' "$(status "$vm" module full "$(dirname "$vm")/npt-module")" 125
 }
 
+# What kymo hwlat --kernel changes is the whole machine's: it is back after a SIGKILL, too, and the tracer ends.
+test_killed_hwlat() {
+	if [ ! -x "${KYMO:-}" ]; then
+		skip 'kymo hwlat --kernel that is killed: KYMO names no program'
+		return
+	fi
+	cat >killed.sh <<-'END'
+	export KYMO_RUNTIME_DIR=/run/kymo-killed
+	cd /sys/kernel/tracing
+	values() { cat hwlat_detector/window hwlat_detector/width tracing_thresh | paste -sd ' '; }
+	instances() { ls -d instances/kymo-* 2>/dev/null | wc -l; }
+	before=$(values)
+	killed() {
+		"$KYMO" hwlat --kernel --window 300ms --width 100ms --threshold 77us -d 100s >/dev/null &
+		for ((waited = 0; waited < 600; waited++)); do
+			grep -qsx hwlat instances/kymo-*/current_tracer && break
+			sleep 0.1
+		done
+		[ "$(values)" != "$before" ] && echo changed
+		kill -KILL $!
+		wait $! 2>/dev/null
+	}
+	killed
+	"$KYMO" doctor --restore
+	[ "$(values)" = "$before" ] && echo restored with "$(instances)" left
+	killed
+	"$KYMO" hwlat --kernel --window 200ms --width 50ms -d 1s >/dev/null
+	[ "$(values)" = "$before" ] && echo restored with "$(instances)" left by the next run
+	END
+	expect 'hwlat killed: status' "$(status "$vm" run --kernel rt -- bash killed.sh)" 0
+	expect 'hwlat killed: all is back' "$(paste -sd ' ' out)" 'changed restored with 0 left changed restored with 0 left by the next run'
+}
+
 test_tree() {
 	expect 'the tree is there' "$(status "$vm" run -- cat "$vm")" 0
 	expect 'and is the same' "$(cmp out "$vm" && echo same)" same
@@ -210,7 +243,7 @@ if [ $failed = 1 ]; then
 	echo "0 passed, 1 failed, 0 skipped"
 	exit 1
 fi
-all='kernels statuses outputs large_output files ends tracing module tree at_once counted_time kvm_is_remembered'
+all='kernels statuses outputs large_output files ends tracing module killed_hwlat tree at_once counted_time kvm_is_remembered'
 for name in ${KYMO_VM_TESTS:-$all}; do
 	test_"$name"
 done

@@ -46,7 +46,7 @@ fn every_test_accounts_for_its_samples() {
         return;
     }
     let lab = Lab::new("lab_accounts");
-    let rows: [(&str, &[&str], u64); 8] = [
+    let rows: [(&str, &[&str], u64); 14] = [
         ("npt", &["-c", "0", "-l", "200000"], 1),
         ("wakeup", &["-l", "50"], 1),
         ("wakeup", &["-c", "0", "-l", "50", "--method", "timerfd"], 1),
@@ -55,12 +55,31 @@ fn every_test_accounts_for_its_samples() {
         ("hwlat", &["-c", "0", "-d", "300ms", "--threshold", "1us", "--window", "100ms", "--width", "50ms"], 1),
         ("preempt", &["-l", "20"], 4),
         ("pi", &["-l", "20"], 1),
+        ("wakeup", &["-c", "0", "-l", "50", "--policy", "other"], 1),
+        ("wakeup", &["-c", "0", "-l", "50", "--policy", "other", "--method", "futex"], 1),
+        ("npt", &["-c", "0", "-l", "20000", "--policy", "rr", "-p", "7", "-e", "2000"], 1),
+        ("npt", &["-c", "0", "-l", "20000", "--policy", "other", "--no-lock", "--warmup", "100"], 1),
+        ("hwlat", &["-c", "0", "-l", "1", "--threshold", "1us", "--policy", "other"], 1),
+        ("preempt", &["-l", "20", "--policy", "rr", "-p", "20"], 4),
     ];
     for (test, args, series) in rows {
         let record = record(lab.kymo(&[&[test], args, &["--json"]].concat()));
         check(&record, test);
         assert!(record["series"].as_array().expect("series").len() as u64 >= series);
-        assert_eq!(record["series"][0]["thread"]["policy"], "SCHED_FIFO");
+        // As it is in effect, not as it was asked for.
+        let after = |option: &str| args.iter().skip_while(|word| **word != option).nth(1).copied();
+        let policy = format!("SCHED_{}", after("--policy").unwrap_or("fifo").to_uppercase());
+        let priority = if policy == "SCHED_OTHER" { "0" } else { after("-p").unwrap_or("80") };
+        let thread = &record["series"][0]["thread"];
+        assert_eq!(
+            (&thread["policy"], &thread["locked"]),
+            (&policy.into(), &(!args.contains(&"--no-lock")).into()),
+            "{args:?}"
+        );
+        assert!(
+            ["pi", "preempt"].contains(&test) || thread["priority"] == priority.parse::<i32>().expect("a number"),
+            "{args:?}: {thread}"
+        );
         assert_ne!(record["ended"], "signal");
     }
 }
@@ -90,9 +109,34 @@ fn throttling_is_said_before_a_busy_run() {
     let outcome = lab.kymo(&["npt", "-c", "0", "-l", "1000", "--best-effort", "--json"]);
     contains(&outcome.stderr, "sched_rt_runtime_us");
     let record = record(outcome);
-    let ids: Vec<&str> =
-        record["caveats"].as_array().expect("caveats").iter().filter_map(|caveat| caveat["id"].as_str()).collect();
-    assert!(ids.contains(&"rt-throttling"), "{ids:?}");
+    assert!(caveats(&record).contains(&"rt-throttling"), "{record:#}");
+    // An ordinary thread is not stopped by it.
+    let ordinary = lab.kymo(&["npt", "-c", "0", "-l", "1000", "--policy", "other"]).expect(0);
+    assert!(!ordinary.stderr.contains("sched_rt_runtime_us"), "{}", ordinary.stderr);
+}
+
+fn caveats(record: &Value) -> Vec<&str> {
+    record["caveats"].as_array().expect("caveats").iter().filter_map(|caveat| caveat["id"].as_str()).collect()
+}
+
+#[test]
+fn the_fair_server_is_said_before_a_busy_run() {
+    let lab = Lab::new("lab_fair_server");
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let runtime = read("/sys/kernel/debug/sched/fair_server/cpu0/runtime");
+    if runtime.trim().parse().is_ok_and(|ns: u64| ns == 0) {
+        return skip("the_fair_server_is_said_before_a_busy_run", "the fair server is off here");
+    }
+    let doctor: Value = serde_json::from_str(&lab.kymo(&["doctor", "--json"]).stdout).expect("JSON");
+    let check = doctor["checks"].as_array().expect("checks").iter().find(|check| check["id"] == "fair-server");
+    let state = &check.expect("the check")["state"];
+    let outcome = lab.kymo(&["npt", "-c", "0", "-l", "1000", "--best-effort", "--json"]);
+    let is_said = outcome.stderr.contains("fair server");
+    let record = record(outcome);
+    // Before Linux 6.12 there is none. One that cannot be read is there.
+    assert_eq!(is_said, *state != "not_applicable", "{state}");
+    assert_eq!(caveats(&record).contains(&"fair-server"), is_said, "{record:#}");
+    assert!(!is_said || runtime.is_empty() || *state == "problem", "{state}");
 }
 
 #[test]
@@ -101,6 +145,9 @@ fn what_cannot_be_had_is_said() {
     contains(&lab.kymo(&["wakeup", "-c", "4000"]).expect(2).stderr, "does not exist or is offline; online:");
     contains(&lab.kymo(&["wakeup", "-c", "x"]).expect(2).stderr, "give CPUs such as 0-3,6");
     contains(&lab.kymo(&["preempt", "-p", "98", "--levels", "4"]).expect(2).stderr, "99 is the highest");
+    contains(&lab.kymo(&["npt", "--policy", "deadline"]).expect(2).stderr, "a thread of npt does not sleep");
+    contains(&lab.kymo(&["pi", "--policy", "other"]).expect(2).stderr, "pi needs priorities: fifo or rr");
+    contains(&lab.kymo(&["npt", "-e", "fast"]).expect(2).stderr, "clock, system, or a number of MHz");
     contains(&lab.kymo(&["hwlat", "--window", "1ms", "--width", "2ms"]).expect(2).stderr, "part of --window");
     if !rustix::process::geteuid().is_root() {
         return skip("what_cannot_be_had_is_said", "a run without permission needs root to give it up");

@@ -126,6 +126,22 @@ fn the_rate_that_is_given_was_confirmed() {
 }
 
 #[test]
+fn the_kernel_is_recorded_beside_the_writers() {
+    if !rustix::process::geteuid().is_root() {
+        return kymo_tests::skip("the_kernel_is_recorded_beside_the_writers", "needs the kernel's events");
+    }
+    let lab = Lab::alone("maxrate_kernel");
+    let report = maxrate(&lab, &["--first", "100", "--max", "200", "-k", "sched:sched_switch", "--prio", "5"]);
+    assert_eq!((&report["kernel"], &report["prio"]), (&serde_json::json!(["sched:sched_switch"]), &5.into()));
+    let trials = report["results"][0]["trials"].as_array().expect("trials");
+    // A writer that is started, and ends, is switched to and from.
+    assert!(trials.iter().all(|trial| trial["kernel_records"].as_u64() > Some(0)), "{report:#}");
+    let without = maxrate(&lab, &["--first", "100", "--max", "100"]);
+    let trials = without["results"][0]["trials"].as_array().expect("trials");
+    assert!(trials.iter().all(|trial| trial["kernel_records"] == 0 && trial["kernel_lost"] == 0), "{without:#}");
+}
+
+#[test]
 fn loss_is_found_where_there_is_too_little_room() {
     let lab = Lab::new("maxrate_loss");
     // As fast as a thread can, whatever slice of time it gets, and the smallest rings.

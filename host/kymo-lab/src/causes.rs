@@ -125,24 +125,32 @@ pub struct Watching {
     pub snapshot_ns_max: u64,
 }
 
+impl BudgetPart {
+    /// Cause and name, by which parts belong together. Who ran while a thread was throttled is chance, and no cause.
+    fn key(&self) -> String {
+        let name = if self.cause == "throttled" { "" } else { &self.name };
+        format!("{} {name}", self.cause).trim_end().to_owned()
+    }
+}
+
 impl Budget {
     /// Its signature: cause and name that have most of the time together.
     pub fn signature_of(parts: &[BudgetPart]) -> String {
-        let mut sums: Vec<(&str, &str, u64)> = Vec::new();
+        let mut sums: Vec<(String, u64)> = Vec::new();
         for part in parts {
-            match sums.iter_mut().find(|(cause, name, _)| *cause == part.cause && *name == part.name) {
-                Some((.., ns)) => *ns = ns.saturating_add(part.ns),
-                None => sums.push((&part.cause, &part.name, part.ns)),
+            let key = part.key();
+            match sums.iter_mut().find(|(known, _)| *known == key) {
+                Some((_, ns)) => *ns = ns.saturating_add(part.ns),
+                None => sums.push((key, part.ns)),
             }
         }
         // The first of equals: parts are in the order of their size.
-        let main = sums.iter().rev().max_by_key(|(.., ns)| *ns);
-        main.map_or_else(String::new, |(cause, name, _)| format!("{cause} {name}").trim_end().to_owned())
+        let main = sums.into_iter().rev().max_by_key(|(_, ns)| *ns);
+        main.map_or_else(String::new, |(key, _)| key)
     }
 
     /// Time of the main cause.
     pub fn main_ns(&self) -> u64 {
-        let of = |part: &&BudgetPart| format!("{} {}", part.cause, part.name).trim_end() == self.signature;
-        self.parts.iter().filter(of).map(|part| part.ns).sum()
+        self.parts.iter().filter(|part| part.key() == self.signature).map(|part| part.ns).sum()
     }
 }

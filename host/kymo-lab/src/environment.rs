@@ -98,6 +98,11 @@ pub(crate) fn hypervisor(machine: &Machine) -> Option<String> {
     Some("none".to_owned())
 }
 
+/// Whether this is a virtual machine, as far as it can be told.
+pub fn is_guest(machine: &Machine) -> bool {
+    hypervisor(machine).is_some_and(|name| name != "none")
+}
+
 /// The container that we are in, as its manager marks it; `none` where nothing does.
 pub(crate) fn container(machine: &Machine) -> Option<String> {
     // The image of a container may be the root of a virtual machine: there we are in the first namespace of processes.

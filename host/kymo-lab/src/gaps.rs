@@ -1,7 +1,7 @@
 //! What is to be known of gaps that the kernel does not explain: lines of its hwlat tracer, and the processor's count
 //! of system management interrupts.
 
-use crate::environment::{cpuinfo, hypervisor};
+use crate::environment::{cpuinfo, is_guest};
 use crate::{Machine, Record, Series, WORST_MAX, Worst};
 
 /// Nanoseconds of the tracer's unit.
@@ -80,7 +80,7 @@ pub fn kernel_gaps(record: &mut Record, cpus: &[u32], gaps: &[KernelGap]) {
 /// # Errors
 /// Why they are not to be known here.
 pub fn smi_counts(machine: &Machine, cpus: &[u32]) -> Result<Vec<u64>, String> {
-    if hypervisor(machine).is_some_and(|name| name != "none") {
+    if is_guest(machine) {
         return Err("a guest cannot count them, its host can".to_owned());
     }
     if cpuinfo(machine, "vendor_id").as_deref() != Some("GenuineIntel") {

@@ -30,7 +30,7 @@ pub use compare::{
 };
 pub use cpus::Cpus;
 pub use doctor::{Finding, State, Target, examine, is_unfit};
-pub use environment::{environment, is_realtime};
+pub use environment::{environment, is_guest, is_realtime};
 pub use evaluation::{EVAL_SCHEMA, Evaluation, IDLE, Planned, Run, UnderLoad, plan};
 pub use gaps::{KernelGap, kernel_gaps, smi_counts};
 pub use histogram::{Bucket, Histogram};

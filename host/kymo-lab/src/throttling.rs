@@ -112,10 +112,15 @@ pub(crate) fn fair_server(machine: &Machine, cpus: Option<&[u32]>) -> FairServer
         let number = name.strip_prefix("cpu").and_then(|digits| digits.parse().ok());
         cpus.is_none_or(|cpus| number.is_some_and(|cpu: u32| cpus.contains(&cpu)))
     };
-    let runtime = |name: &String| machine.number::<u64>(&format!("{FAIR_SERVER_DIR}/{name}/runtime")).ok();
-    match names.iter().filter(is_wanted).filter_map(runtime).max() {
-        Some(ns) => FairServer::RuntimeNs(ns),
-        None => FairServer::Unread("the server's directory has no CPU that can be read".to_owned()),
+    let runtime = |name: &String| machine.number::<u64>(&format!("{FAIR_SERVER_DIR}/{name}/runtime"));
+    let (read, refused): (Vec<_>, Vec<_>) = names.iter().filter(is_wanted).map(runtime).partition(Result::is_ok);
+    match (read.into_iter().flatten().max(), refused.into_iter().find_map(Result::err)) {
+        (Some(ns), _) => FairServer::RuntimeNs(ns),
+        (None, Some(reason)) => FairServer::Unread(format!(
+            "{FAIR_SERVER_DIR}/cpuN/runtime: {}; the default is 50 ms of each second",
+            reason.0
+        )),
+        (None, None) => FairServer::Unread(format!("{FAIR_SERVER_DIR} has none of these CPUs")),
     }
 }
 

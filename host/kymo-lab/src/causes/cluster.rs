@@ -71,6 +71,10 @@ mod tests {
         let lock = budget(&[("own", "", 40), ("lock_owner", "low", 30), ("lock_owner", "low", 30)]);
         assert_eq!((lock.signature.as_str(), lock.main_ns()), ("lock_owner low", 60));
         assert_eq!(budget(&[("idle_exit", "", 9), ("own", "", 9)]).signature, "idle_exit");
+        // Whoever ran meanwhile.
+        let throttled =
+            budget(&[("own", "", 50), ("throttled", "cc1", 30), ("throttled", "", 20), ("throttled", "ld", 10)]);
+        assert_eq!((throttled.signature.as_str(), throttled.main_ns()), ("throttled", 60));
     }
 
     #[test]

@@ -36,8 +36,9 @@ pub fn svg(records: &[Named<'_>]) -> String {
 /// Charts, tables, caveats and environment of records, as an HTML file.
 pub fn html(records: &[Named<'_>]) -> String {
     let mut body = format!("<h1>{}</h1>\n", escape(&headline(records)));
-    for group in groups(records) {
-        body += &group.section();
+    for (test, name) in keys(records) {
+        body += &group(test, name, records).section();
+        body += &may_come(test, name, records);
     }
     body += "<h2>Runs</h2>\n";
     for (name, record) in records {
@@ -147,15 +148,28 @@ struct Group {
 }
 
 fn groups(records: &[Named<'_>]) -> Vec<Group> {
-    let mut keys: Vec<(&str, &str)> = Vec::new();
-    for (_, record) in records {
+    keys(records).into_iter().map(|(test, name)| group(test, name, records)).collect()
+}
+
+/// What may still come of a series, of all its runs together, or why that cannot be said.
+fn may_come(test: &str, name: &str, records: &[Named<'_>]) -> String {
+    let runs: Vec<&Record> = records.iter().map(|(_, run)| *run).filter(|run| run.test == test).collect();
+    let beyond = crate::stats::extreme::beyond(&runs, |series| series.name == name);
+    let lines: String = extremes(&beyond).iter().map(|line| format!("<li>{}</li>\n", escape(line))).collect();
+    format!("<h3>Extreme values, of {}</h3>\n<ul>\n{lines}</ul>\n", counted(runs.len() as u64, "run"))
+}
+
+/// Test and name of each series that is somewhere, in the order of their first.
+fn keys<'a>(records: &[Named<'a>]) -> Vec<(&'a str, &'a str)> {
+    let mut keys: Vec<(&'a str, &'a str)> = Vec::new();
+    for &(_, record) in records {
         for series in &record.series {
             if !keys.contains(&(&record.test, &series.name)) {
                 keys.push((&record.test, &series.name));
             }
         }
     }
-    keys.into_iter().map(|(test, name)| group(test, name, records)).collect()
+    keys
 }
 
 fn group(test: &str, name: &str, records: &[Named<'_>]) -> Group {

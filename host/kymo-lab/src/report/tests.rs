@@ -91,6 +91,7 @@ fn pages_are_whole_and_need_nothing_else() {
     let page = html(&[("a.json".to_owned(), &a), ("b.json".to_owned(), &b)]);
     check(&page);
     assert_eq!(page.matches("<figure>").count(), 4, "histogram, by CPU, tail, over time");
+    assert!(page.contains("Extreme values, of 2 runs") && page.contains("no estimate by maxima of runs"));
     let runs = |shift: u64| (0..6).map(|run| record(shift + run)).collect::<Vec<_>>();
     let (a, b) = (runs(0), runs(500));
     let compared = compare(&a, &b, CompareOptions { deadline_ns: Some(30_000), ..CompareOptions::default() });

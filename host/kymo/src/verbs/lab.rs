@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use clap::ValueEnum;
 use kymo_analyze::cause::Asked;
 use serde_json::Value;
@@ -29,6 +30,9 @@ struct Common {
     /// Real-time priority of the measuring threads, 1 to 99
     #[arg(short, long, value_name = "N", default_value_t = 80, value_parser = clap::value_parser!(i32).range(1..=99))]
     prio: i32,
+    /// Class of the measuring threads
+    #[arg(long, value_enum, default_value = "fifo")]
+    policy: Policy,
     /// Measure for this long: 10s, 500ms, 1h
     #[arg(short, long, value_name = "TIME", value_parser = units::duration)]
     duration: Option<Duration>,
@@ -84,8 +88,25 @@ enum Policy {
     Rr,
     /// No real-time class
     Other,
-    /// SCHED_DEADLINE: a quarter of the interval as runtime
+    /// SCHED_DEADLINE, for wakeup: a quarter of the interval as runtime
     Deadline,
+}
+
+impl Policy {
+    /// As the probe has it.
+    fn word(self) -> &'static str {
+        match self {
+            Policy::Fifo => "fifo",
+            Policy::Rr => "rr",
+            Policy::Other => "other",
+            Policy::Deadline => "deadline",
+        }
+    }
+
+    /// Has priorities.
+    fn is_real_time(self) -> bool {
+        matches!(self, Policy::Fifo | Policy::Rr)
+    }
 }
 
 /// Measure how late threads wake up
@@ -107,9 +128,6 @@ pub struct Wakeup {
     /// What wakes the thread
     #[arg(long, value_enum, default_value = "clock-nanosleep")]
     method: Method,
-    /// Class of the measuring threads
-    #[arg(long, value_enum, default_value = "fifo")]
-    policy: Policy,
     /// Time between two expirations: 1ms, 200us
     #[arg(short, long, value_name = "TIME", default_value = "1ms", value_parser = units::duration)]
     interval: Duration,
@@ -150,12 +168,56 @@ pub struct Npt {
     /// Turns of the loop [default: 10,000,000, where no duration is given]
     #[arg(short, long, value_name = "N")]
     loops: Option<u64>,
-    /// Evaluate the counter's frequency against CLOCK_MONOTONIC_RAW (the default), instead of taking this many MHz
-    #[arg(short = 'e', long, value_name = "MHZ", num_args = 0..=1, default_missing_value = "0")]
-    eval_cpu_speed: Option<f64>,
+    /// The counter's frequency: `clock` evaluates it against CLOCK_MONOTONIC_RAW, `system` takes the "cpu MHz" of /proc/cpuinfo, which is
+    /// wrong where the frequency is scaled; or a number of MHz
+    #[arg(short = 'e', long, value_name = "HOW", num_args = 0..=1, default_value = "clock", default_missing_value = "clock")]
+    #[arg(value_parser = speed)]
+    eval_cpu_speed: Speed,
     /// At most this many npt:loop tracepoints a second
     #[arg(short = 'f', long, value_name = "HZ")]
     tp_max_freq: Option<f64>,
+}
+
+/// Where the frequency of the processor's counter comes from.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Speed {
+    /// Evaluated against the kernel's clock.
+    Clock,
+    /// What the kernel says of the first CPU.
+    System,
+    /// Said by the user, MHz.
+    Mhz(f64),
+}
+
+impl Speed {
+    /// `None`: the probe evaluates it.
+    fn mhz(self) -> anyhow::Result<Option<f64>> {
+        match self {
+            Speed::Clock => Ok(None),
+            Speed::Mhz(mhz) => Ok(Some(mhz)),
+            Speed::System => {
+                let text = std::fs::read_to_string("/proc/cpuinfo").context("cannot read /proc/cpuinfo")?;
+                cpuinfo_mhz(&text)
+                    .map(Some)
+                    .context("/proc/cpuinfo has no \"cpu MHz\"; --eval-cpu-speed clock needs none")
+            }
+        }
+    }
+}
+
+fn speed(text: &str) -> Result<Speed, String> {
+    match (text, text.parse::<f64>()) {
+        ("clock", _) => Ok(Speed::Clock),
+        ("system", _) => Ok(Speed::System),
+        (_, Ok(mhz)) if mhz.is_finite() && mhz > 0.0 => Ok(Speed::Mhz(mhz)),
+        _ => Err("is clock, system, or a number of MHz".to_owned()),
+    }
+}
+
+/// Of the first CPU in such a text.
+fn cpuinfo_mhz(text: &str) -> Option<f64> {
+    let value = text.lines().find_map(|line| line.strip_prefix("cpu MHz")?.split_once(':'))?.1;
+    value.trim().parse().ok().filter(|mhz: &f64| mhz.is_finite() && *mhz > 0.0)
 }
 
 /// Search for gaps that the kernel does not explain: firmware, hypervisor, hardware
@@ -175,6 +237,9 @@ pub struct Hwlat {
     /// In an instance of our own; window, width and threshold are put back, after a SIGKILL by kymo doctor --restore
     #[arg(long)]
     kernel: bool,
+    /// End after this many gaps of a thread, however long that takes where no duration is given
+    #[arg(short, long, value_name = "N", conflicts_with = "kernel", value_parser = clap::value_parser!(u64).range(1..))]
+    loops: Option<u64>,
     /// Gaps that are shorter are no samples
     #[arg(short, long, value_name = "TIME", default_value = "10us", value_parser = units::duration)]
     threshold: Duration,
@@ -269,15 +334,8 @@ pub fn wakeup(args: Wakeup) -> anyhow::Result<ExitCode> {
             ("signal", "from the reading of the clock in front of pthread_kill to the woken thread's next one")
         }
     };
-    let policy = match args.policy {
-        Policy::Fifo => "fifo",
-        Policy::Rr => "rr",
-        Policy::Other => "other",
-        Policy::Deadline => "deadline",
-    };
     let mut options = BTreeMap::from([
         ("method", method.into()),
-        ("policy", policy.into()),
         ("interval_ns", ns(args.interval)),
         ("distance_ns", ns(args.distance)),
     ]);
@@ -302,9 +360,10 @@ pub fn wakeup(args: Wakeup) -> anyhow::Result<ExitCode> {
 
 /// Runs `kymo npt`.
 pub fn npt(args: Npt) -> anyhow::Result<ExitCode> {
+    not_deadline("npt", args.common.policy)?;
     let mut options = BTreeMap::new();
     bound(&mut options, &args.common, args.loops, Some(10_000_000));
-    if let Some(mhz) = args.eval_cpu_speed.filter(|mhz| *mhz > 0.0) {
+    if let Some(mhz) = args.eval_cpu_speed.mhz()? {
         options.insert("cycles_per_ns", (mhz / 1e3).into());
     }
     if let Some(hz) = args.tp_max_freq {
@@ -316,7 +375,7 @@ pub fn npt(args: Npt) -> anyhow::Result<ExitCode> {
         method: "from one reading of the clock to the next, in a loop that does nothing else".to_owned(),
         common: &args.common,
         options,
-        is_busy: true,
+        is_busy: args.common.policy.is_real_time(),
         is_single: false,
         faults: &[],
         asked: Asked::Busy,
@@ -326,13 +385,14 @@ pub fn npt(args: Npt) -> anyhow::Result<ExitCode> {
 
 /// Runs `kymo hwlat`.
 pub fn hwlat(args: Hwlat) -> anyhow::Result<ExitCode> {
+    not_deadline("hwlat", args.common.policy)?;
     anyhow::ensure!(args.width <= args.window, "--width is a part of --window");
     let mut options = BTreeMap::from([
         ("threshold_ns", ns(args.threshold)),
         ("window_ns", ns(args.window)),
         ("width_ns", ns(args.width)),
     ]);
-    bound(&mut options, &args.common, None, None);
+    bound(&mut options, &args.common, args.loops, None);
     if args.kernel {
         return run::hwlat_kernel(&args, options);
     }
@@ -342,7 +402,7 @@ pub fn hwlat(args: Hwlat) -> anyhow::Result<ExitCode> {
             .to_owned(),
         common: &args.common,
         options,
-        is_busy: args.width * 20 > args.window * 19,
+        is_busy: args.common.policy.is_real_time() && args.width * 20 > args.window * 19,
         is_single: false,
         faults: &[],
         asked: Asked::Busy,
@@ -352,6 +412,7 @@ pub fn hwlat(args: Hwlat) -> anyhow::Result<ExitCode> {
 
 /// Runs `kymo preempt`.
 pub fn preempt(args: Preempt) -> anyhow::Result<ExitCode> {
+    with_priorities("preempt", args.common.policy)?;
     let top = args.common.prio + args.levels as i32 - 1;
     anyhow::ensure!(
         top <= 99,
@@ -377,6 +438,7 @@ pub fn preempt(args: Preempt) -> anyhow::Result<ExitCode> {
 
 /// Runs `kymo pi`.
 pub fn pi(args: Pi) -> anyhow::Result<ExitCode> {
+    with_priorities("pi", args.common.policy)?;
     anyhow::ensure!(args.common.prio <= 97, "three priorities from {} go beyond 99", args.common.prio);
     let mut options = BTreeMap::from([("inherit", u32::from(!args.no_inherit).into()), ("hold_ns", ns(args.work))]);
     bound(&mut options, &args.common, args.loops, Some(1000));
@@ -393,6 +455,18 @@ pub fn pi(args: Pi) -> anyhow::Result<ExitCode> {
     })
 }
 
+/// A thread of SCHED_DEADLINE must sleep.
+fn not_deadline(test: &str, policy: Policy) -> anyhow::Result<()> {
+    anyhow::ensure!(policy != Policy::Deadline, "--policy deadline is for wakeup: a thread of {test} does not sleep");
+    Ok(())
+}
+
+/// Threads of different priorities are what the test is about.
+fn with_priorities(test: &str, policy: Policy) -> anyhow::Result<()> {
+    anyhow::ensure!(policy.is_real_time(), "--policy {}: {test} needs priorities: fifo or rr", policy.word());
+    Ok(())
+}
+
 /// Length of a test where nothing is said.
 const USUAL: Duration = Duration::from_secs(10);
 
@@ -405,5 +479,22 @@ fn bound(options: &mut BTreeMap<&'static str, Value>, common: &Common, count: Op
     }
     if let (Some(_), Some(duration)) = (count, common.duration) {
         options.insert("duration_ns", ns(duration));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_frequency_comes_from_where_it_is_said() {
+        for (text, expect) in [("clock", Speed::Clock), ("system", Speed::System), ("2000.5", Speed::Mhz(2000.5))] {
+            assert_eq!(speed(text), Ok(expect), "{text}");
+        }
+        for wrong in ["", "fast", "0", "-1", "inf", "nan"] {
+            assert!(speed(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(cpuinfo_mhz("processor\t: 0\ncpu MHz\t\t: 2899.960\ncpu MHz\t\t: 1.0\n"), Some(2899.96));
+        assert_eq!(cpuinfo_mhz("processor\t: 0\nBogoMIPS\t: 50.00\n"), None);
     }
 }

@@ -28,6 +28,7 @@ use trial::{Settings, Trial};
 /// to, loss from. With -k the kernel is recorded at the same time, and its losses count too.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  kymo maxrate\n  kymo maxrate -k sched -k irq --threads 1,2 --payload 0,64\n  \
+    kymo maxrate --prio 10 -c 1            writers that nothing ordinary takes the CPU from\n  \
     kymo maxrate --ring-size 16M --for 5s --dir /mnt/disk --json\n\n\
     Exit status: 0 found; 1 not even the lowest rate was without loss; 2 errors.")]
 pub struct Args {
@@ -42,6 +43,9 @@ pub struct Args {
     /// CPUs of the writers, as 0-3,6 [default: all that this process may use]
     #[arg(short, long, value_name = "LIST", value_parser = units::cpus)]
     cpus: Option<Cpus>,
+    /// Writers of SCHED_FIFO with this priority: on a busy machine ordinary ones get no CPU to write fast [default: ordinary threads]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..=99))]
+    prio: Option<i32>,
     /// Record these events of the kernel, too, as kymo record -k (repeatable)
     #[arg(short, long, value_name = "EVENTS")]
     kernel: Vec<String>,
@@ -98,6 +102,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         bail!("--precision is a number of percent from 0.1 to 100");
     }
     let cpus = tool::cpus(args.cpus.as_ref().map(|cpus| &cpus.0[..]))?;
+    if args.prio.is_some() {
+        kymo_lab::busy_loop(&Machine::default(), &cpus)
+            .iter()
+            .for_each(|caveat| eprintln!("kymo: {}; {}", caveat.text, caveat.next));
+    }
     let limits = Limits::take();
     let watched = watch()?;
     let mut builder = tempfile::Builder::new();
@@ -113,6 +122,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         for &payload in &args.payload {
             let settings = Settings {
                 cpus: &writers,
+                prio: args.prio,
                 payload,
                 ring_bytes: args.ring_size,
                 kernel: &args.kernel,
@@ -130,7 +140,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     if args.json {
         let report = json!({
-            "schema": "kymo-maxrate-1", "ring_bytes": args.ring_size, "kernel": args.kernel,
+            "schema": "kymo-maxrate-1", "ring_bytes": args.ring_size, "kernel": args.kernel, "prio": args.prio,
             "trial_s": args.length.as_secs_f64(), "cpus": tool::list(&cpus), "results": outcomes,
             "environment": environment(&Machine::default()),
         });
@@ -210,7 +220,10 @@ fn limiter(found: &Found, trials: &[Trial], settings: &Settings<'_>) -> String {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     match (found.end, lowest) {
         (End::Max, _) => "--max: no loss, and no higher rate was asked for".to_owned(),
-        (End::Writers, _) => "the writers: they have no CPU to write faster, and nothing was lost there".to_owned(),
+        (End::Writers, _) => format!(
+            "the writers: they got no CPU to write faster, and nothing was lost there{}",
+            if settings.prio.is_none() { "; --prio gives them one" } else { "" }
+        ),
         (End::GaveUp, _) => "unknown: rates are without loss at one time and with loss at another".to_owned(),
         (End::Loss, Some(trial)) => trial.limiter(busy.len() >= cpus),
         (End::Loss, None) => "unknown".to_owned(),

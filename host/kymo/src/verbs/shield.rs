@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
 use std::process::{Command, ExitCode, ExitStatus};
 
 use anyhow::{Context as _, bail};
@@ -63,10 +64,21 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(2)))
 }
 
+/// A tracer of kymo hwlat --kernel that was killed goes on in its instance, and when it ends sets the threshold that it began with: so it
+/// ends before the settings are put back.
+fn end_left_tracer(dir: &Path) {
+    let is_of_hwlat = |entry: std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with("undo-hwlat-");
+    let has_left = std::fs::read_dir(dir).is_ok_and(|entries| entries.flatten().any(is_of_hwlat));
+    if has_left && let Ok(tracefs) = kymo_tracefs::Tracefs::find() {
+        tracefs.remove_dead();
+    }
+}
+
 /// Takes back what killed processes left. Whether all of it could be.
 pub(super) fn restore(is_asked: bool) -> anyhow::Result<bool> {
     let runtime = kymo_collect::RuntimeDir::own()?;
     let dir = runtime.path();
+    end_left_tracer(dir);
     let restored = restore_left(dir).with_context(|| format!("cannot read {}", dir.display()))?;
     for Restored { purpose, pid, steps, failures } in &restored {
         eprintln!("kymo: took back {steps} changes of {purpose} (process {pid}, which was killed)");

@@ -15,7 +15,7 @@ use kymo_lab::{
 use serde_json::json;
 
 use crate::verbs::lab::tool;
-use crate::verbs::record::command::{Limits, Watcher};
+use crate::verbs::record::command::{self, Limits, Watcher};
 
 /// A setting that can be flipped while the machine runs.
 struct Knob {
@@ -187,6 +187,8 @@ fn measure(knob: &Knob, question: &Question<'_>, limits: &Limits) -> anyhow::Res
         }
     };
     limits.restore_in(&mut command);
+    // One that outlives us would measure a setting that somebody puts back meanwhile.
+    command::end_with_us(&mut command);
     let output = command.stdin(Stdio::null()).stderr(Stdio::piped()).output().context("cannot run the measurement")?;
     let record = import("the measurement", &output.stdout);
     record.with_context(|| format!("{}; it said: {}", output.status, String::from_utf8_lossy(&output.stderr).trim()))

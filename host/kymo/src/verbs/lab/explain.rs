@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use kymo_lab::causes::{Causes, Level, Spike, Watching, clusters, watching};
 use kymo_lab::stats::period;
-use kymo_lab::{RUNS_MIN, Record, caveat, join};
+use kymo_lab::{Machine, RUNS_MIN, Record, caveat, is_guest, join};
 use serde_json::Value;
 
 use super::Test;
@@ -34,7 +34,7 @@ struct Slot {
 /// Runs the test in slots and explains the `count` worst samples of each series.
 pub fn run(test: &Test<'_>, cpus: &[u32], count: u32, probes: &Probes) -> anyhow::Result<Record> {
     let all = options(test, cpus);
-    let kernel = Kernel::find(test.explaining.irqs_off);
+    let kernel = Kernel::find(test.explaining.irqs_off, is_guest(&Machine::default()));
     if let Err(why) = &kernel {
         eprintln!("kymo: the kernel's events cannot be had, so no sample can be explained: {why}");
     }

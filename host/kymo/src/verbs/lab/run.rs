@@ -40,6 +40,8 @@ pub(super) fn run(test: &Test<'_>) -> anyhow::Result<ExitCode> {
 
 /// Runs `kymo hwlat --kernel`.
 pub fn hwlat_kernel(args: &Hwlat, options: BTreeMap<&'static str, Value>) -> anyhow::Result<ExitCode> {
+    // What a run left that was killed is no setting to be put back.
+    crate::verbs::shield::restore(false)?;
     let cpus = tool::cpus(args.common.cpus.as_ref().map(|cpus| &cpus.0[..]))?;
     let mut options: BTreeMap<String, Value> =
         options.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
@@ -135,6 +137,7 @@ pub(super) fn options(test: &Test<'_>, cpus: &[u32]) -> BTreeMap<String, Value> 
     let mut options: BTreeMap<String, Value> =
         test.options.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect();
     options.insert("cpus".to_owned(), tool::list(cpus).into());
+    options.insert("policy".to_owned(), common.policy.word().into());
     options.insert("priority".to_owned(), common.prio.into());
     options.insert("warmup".to_owned(), common.warmup.into());
     options.insert("lock".to_owned(), u32::from(!common.no_lock).into());

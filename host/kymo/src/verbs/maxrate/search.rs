@@ -2,6 +2,8 @@
 
 /// Share of the asked rate that must have been written for a trial to count.
 const REACHED: f64 = 0.9;
+/// Writers that cannot reach a first rate, nor this part of it, have no CPU at all.
+const FIRST_LOWERED: f64 = 1.0 / 1024.0;
 /// Trials after which a search gives up.
 const TRIALS_MAX: usize = 200;
 /// A rate that was not confirmed is followed by this part of it.
@@ -80,7 +82,7 @@ pub(super) fn search<E>(bounds: &Bounds, mut trial: impl FnMut(f64) -> Result<Ve
     };
     let (mut good, mut bad, mut end) = (None::<f64>, None::<f64>, End::Max);
     let mut rate = bounds.first.min(bounds.max);
-    // Doubling; where the first rate already loses something, halving.
+    // Doubling; where the first rate already loses something, or is not reached, halving.
     while end != End::GaveUp && (good.is_none() || bad.is_none()) {
         match counted(rate)? {
             None => end = End::GaveUp,
@@ -90,7 +92,9 @@ pub(super) fn search<E>(bounds: &Bounds, mut trial: impl FnMut(f64) -> Result<Ve
         }
         match (good, bad) {
             (Some(good), None) if good < bounds.max => rate = (good * 2.0).min(bounds.max),
-            (None, Some(bad)) if bad > 2.0 && end == End::Loss => rate = bad / 2.0,
+            (None, Some(bad)) if bad > 2.0 && (end == End::Loss || bad > bounds.first * FIRST_LOWERED) => {
+                rate = bad / 2.0;
+            }
             _ => break,
         }
     }
@@ -154,8 +158,10 @@ mod tests {
         let all = found(&Bounds { max: 64_000.0, ..BOUNDS }, |_, _| Verdict::Lossless);
         assert_eq!(all, Found { lossless: Some(64_000.0), lossy: None, end: End::Max });
         assert_eq!(found(&BOUNDS, |_, _| Verdict::Lossy).lossless, None);
-        // No CPU for the writers at all: nobody is asked again and again.
-        let none = found(&BOUNDS, |trial, _| if trial > 1 { panic!("asked again") } else { Verdict::Short });
+        // A first rate that is too high for the writers is lowered; no CPU for them at all has an end.
+        let slow = found(&BOUNDS, |_, rate| if rate < 77.0 { Verdict::Lossless } else { Verdict::Short });
+        assert!(slow.lossless.is_some_and(|rate| (73.0..77.0).contains(&rate)) && slow.end == End::Writers, "{slow:?}");
+        let none = found(&BOUNDS, |trial, _| if trial > 12 { panic!("asked again") } else { Verdict::Short });
         assert_eq!(none, Found { lossless: None, lossy: None, end: End::Writers });
         let both = found(&BOUNDS, |_, rate| if rate > 400.0 { Verdict::Lossy } else { Verdict::Short });
         assert_eq!(both, Found { lossless: None, lossy: Some(500.0), end: End::Writers });

@@ -22,6 +22,8 @@ const LOOK: Duration = Duration::from_millis(20);
 pub(super) struct Settings<'a> {
     /// CPU of each writer.
     pub(super) cpus: &'a [u32],
+    /// Their priority of SCHED_FIFO; `None`: ordinary threads.
+    pub(super) prio: Option<i32>,
     /// Bytes beside the number of a record.
     pub(super) payload: u32,
     pub(super) ring_bytes: u64,
@@ -127,7 +129,11 @@ fn command(settings: &Settings<'_>, rate: f64, trace: &Path) -> anyhow::Result<C
         .arg(trace);
     command.args(settings.kernel.iter().flat_map(|events| ["-k", events.as_str()]));
     let each = (rate / settings.cpus.len() as f64).round().max(1.0);
-    command.arg("--").arg(tool::find("kymo-probe", "KYMO_PROBE")?).args(["maxrate", "policy=other", "lock=0"]);
+    command.arg("--").arg(tool::find("kymo-probe", "KYMO_PROBE")?).args(["maxrate", "lock=0"]);
+    match settings.prio {
+        Some(prio) => command.args(["policy=fifo".to_owned(), format!("priority={prio}")]),
+        None => command.arg("policy=other"),
+    };
     command.arg(format!("rate={each}")).arg(format!("payload={}", settings.payload));
     command.arg(format!("duration_ns={}", settings.duration.as_nanos()));
     command.arg(format!("cpus={}", tool::list(settings.cpus)));

@@ -53,7 +53,7 @@ pub struct Kernel {
 
 impl Kernel {
     /// The events that it has. The error says why they cannot be had.
-    pub fn find(irqs_off: bool) -> Result<Kernel, String> {
+    pub fn find(irqs_off: bool, is_guest: bool) -> Result<Kernel, String> {
         let list = Tracefs::find().and_then(|tracefs| tracefs.events()).map_err(|error| error.to_string())?;
         let has = |name: &&str| list.iter().any(|event| event.to_string() == **name);
         let of_system = |system: &str| {
@@ -83,6 +83,12 @@ impl Kernel {
         if !list.iter().any(|event| event.system == "irq_vectors") {
             cannot_see.push(
                 "the processor's own interrupts (timer, rescheduling): this kernel has no irq_vectors events"
+                    .to_owned(),
+            );
+        }
+        if !is_seen && is_guest {
+            cannot_see.push(
+                "interrupts off and steal apart: in a guest a CPU that its host does not run looks like one with interrupts off, so either may be called by the other's name"
                     .to_owned(),
             );
         }
