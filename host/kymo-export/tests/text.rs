@@ -9,7 +9,7 @@ use support::{Random, records};
 fn imported(text: &str) -> (Kind, Vec<String>) {
     let dir = tempfile::tempdir().unwrap();
     let (kind, _) = import(text.as_bytes(), "text", &dir.path().join("t"), &|_| true).unwrap();
-    let trace = Trace::open(&dir.path().join("t"), &|_| true).unwrap().value;
+    let trace = Trace::open(&dir.path().join("t")).unwrap().value;
     let lines = records(&[trace]).into_iter().filter(|line| !line.contains("statedump"));
     (kind, lines.collect())
 }
@@ -117,7 +117,7 @@ fn an_import_that_is_ended_leaves_nothing() {
     // Ended while it looks for the kinds of fields, and while it writes.
     for end in [0, 5, 7] {
         asked.set(0);
-        let goes_on = |_| asked.replace(asked.get() + 1) < end;
+        let goes_on = |_: u64| asked.replace(asked.get() + 1) < end;
         let error = import(text.as_bytes(), "text", &to, &goes_on).unwrap_err();
         assert!(error.to_string().contains("interrupted"), "{error}");
         assert!(!to.exists(), "ended at question {end}");

@@ -119,6 +119,10 @@ fn through_ctf(log: &Log<'_>) -> (Vec<String>, usize) {
 #[test]
 fn whole_log() {
     let bytes = log(&[0, 1, 2]);
+    // Fuzzing begins with it (fuzz/seeds.sh).
+    if let Some(dir) = std::env::var_os("KYMO_FUZZ_SEEDS") {
+        std::fs::write(std::path::Path::new(&dir).join("posix_log/whole"), &bytes).unwrap();
+    }
     let log = Log::read("whole", &bytes).unwrap();
     assert_eq!(log.records(), 150);
     assert_eq!(log.caveats, []);
