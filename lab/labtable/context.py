@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 
+GRACE_S = 10    # for a command to end when it is told to
+
+
 class MeasureError(Exception):
     """A measure cannot go on; says why."""
 
@@ -84,8 +87,19 @@ class Context:
 
 
 def run(command, env=None, timeout=1800):
-    return subprocess.run([str(one) for one in command], env=env, text=True, stdin=subprocess.DEVNULL, timeout=timeout,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+    """As subprocess.run, but a command that is not waited for any longer is told to end, not killed: it has things to put away."""
+    words = [str(one) for one in command]
+    with subprocess.Popen(words, env=env, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        try:
+            out, err = process.communicate(timeout=timeout)
+        except BaseException:
+            process.terminate()
+            try:
+                process.wait(GRACE_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+            raise
+    return subprocess.CompletedProcess(words, process.returncode, out, err)
 
 
 class Progress:

@@ -20,7 +20,7 @@ class Faults:
         self.kinds, self.elsewhere = [], []
 
     def seconds(self, ctx):
-        return 20 * ctx.trials
+        return 6 * ctx.trials
 
     def run(self, ctx, progress):
         script = ctx.root / "lab/faults"
