@@ -308,3 +308,55 @@ fn what_is_no_trace_is_refused_with_what_is_known() {
     }
     assert!(!lab.path("t").join("metadata").exists());
 }
+
+#[test]
+fn what_was_written_and_taken_as_json() {
+    let lab = Lab::new("exchange_json");
+    let trace = produced(&lab);
+    let document = |outcome: Outcome| -> Value { serde_json::from_str(&outcome.expect(0).stdout).unwrap() };
+    let all = document(export(&lab, &trace, "csv", "all.csv", &["--json"]));
+    assert_eq!((&all["schema"], &all["records"], &all["files"]), (&"kymo-export-1".into(), &600.into(), &1.into()));
+    // Times from the end: the last record is at it, and no record is behind it.
+    let last = document(export(&lab, &trace, "csv", "last.csv", &["--json", "--from", "-0s"]));
+    assert_eq!(last["records"], 1, "{last}");
+    let none = export(&lab, &trace, "csv", "none.csv", &["--from", "-0s", "--until", "+0s"]);
+    assert!(none.code == 2 && none.stderr.contains("is behind --until"), "{}", none.stderr);
+    let both = lab.kymo(&["export", &trace, "--to", "csv", "-o", "-", "--json"]).expect(2).stderr;
+    assert!(both.contains("both want standard output"), "{both}");
+    let text = lab.write("trace.txt", "  prog-7 [000] 1.000001: sched_wakeup: comm=a pid=7 prio=120\nno record\n");
+    let wrong = lab.write("wrong.txt", "nothing that is known\n");
+    let (text, wrong, to) = (text.to_str().unwrap(), wrong.to_str().unwrap(), lab.path("imported"));
+    let outcome = lab.kymo(&["import", text, wrong, "-o", to.to_str().unwrap(), "--json"]).expect(1);
+    let taken: Value = serde_json::from_str(&outcome.stdout).unwrap();
+    let [good, bad] = &taken["files"].as_array().unwrap()[..] else { panic!("{taken}") };
+    assert_eq!((&good["records"], &good["format"]), (&1.into(), &"ftrace text".into()), "{taken}");
+    assert_eq!(good["not_taken"]["lines that are no records"], 1, "{taken}");
+    assert!(bad["error"].as_str().is_some_and(|error| error.contains("wrong.txt")), "{taken}");
+}
+
+#[test]
+fn what_is_interrupted_leaves_nothing() {
+    let lab = Lab::new("exchange_interrupted");
+    let line = |n: u64| {
+        format!("  prog-{} [000] {n}.000001: sched_wakeup: comm=a pid=7 prio=120 target_cpu=000\n", n % 1000 + 1)
+    };
+    let text = lab.write("trace.txt", &(0..400_000).map(line).collect::<String>());
+    let (text, trace) = (text.to_str().unwrap().to_owned(), lab.path("imported"));
+    let trace = trace.to_str().unwrap().to_owned();
+    // Interrupted when the first of its files is there: a second's work is left then.
+    let interrupted = |args: &[&str], part: std::path::PathBuf| {
+        let proc = lab.spawn(kymo_tests::paths::kymo(), args);
+        lab.wait_for("the first file", || part.exists().then_some(()));
+        proc.signal(rustix::process::Signal::INT);
+        let outcome = proc.wait();
+        assert!(outcome.code == 2 && outcome.stderr.contains("interrupted; nothing was left"), "{}", outcome.stderr);
+        assert!(!part.exists(), "{}", part.display());
+    };
+    interrupted(&["import", &text, "-o", &trace], lab.path("imported"));
+    lab.kymo(&["import", &text, "-o", &trace]).expect(0);
+    let to = lab.path("t.json");
+    interrupted(&["export", &trace, "--to", "chrome", "-o", to.to_str().unwrap()], lab.path(".t.json.part"));
+    assert!(!to.exists());
+    let to = lab.path("tables");
+    interrupted(&["export", &trace, "--to", "parquet", "-o", to.to_str().unwrap()], to.clone());
+}
