@@ -4,18 +4,15 @@
  * of fork.
  */
 #define _GNU_SOURCE
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
 
 #include "internal.h"
+#include "tsc.h"
 
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18
@@ -40,26 +37,6 @@ struct kymo_self *kymo_self(void)
 	return &self_tls;
 }
 
-#if KYMO_ARCH_X86_64
-static bool tsc_is_clock(void)
-{
-	unsigned eax, ebx, ecx, edx;
-	char name[16] = "";
-	ssize_t got;
-	int fd;
-
-	if (!__get_cpuid(0x80000007, &eax, &ebx, &ecx, &edx) || !(edx & (1u << 8)))
-		return false;
-	fd = open("/sys/devices/system/clocksource/clocksource0/current_clocksource",
-		  O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return true; /* a sandbox without /sys: the processor's word has to do */
-	got = read(fd, name, sizeof(name) - 1);
-	close(fd);
-	return got >= 3 && !memcmp(name, "tsc", 3);
-}
-#endif
-
 uint64_t kymo_clock_read(void)
 {
 	struct timespec now;
@@ -77,9 +54,8 @@ static void choose_kind(void)
 {
 #if KYMO_ARCH_X86_64
 	const char *ring = secure_getenv("KYMO_RING");
-	const char *clock = secure_getenv("KYMO_CLOCK");
 
-	if ((!clock || strcmp(clock, "monotonic")) && tsc_is_clock())
+	if (kymo_tsc_is_clock())
 		kymo_clock_kind = KYMO_CLOCK_TSC;
 	if (kymo_clock_kind == KYMO_CLOCK_TSC && (!ring || strcmp(ring, "portable")) &&
 	    &__rseq_size && &__rseq_offset && __rseq_size) {

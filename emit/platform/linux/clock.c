@@ -4,14 +4,9 @@
  * a reader sees is reckoned when it reads.
  */
 #define _GNU_SOURCE
-#include <fcntl.h>
-#include <stdlib.h>
 #include <time.h>
-#include <unistd.h>
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
 
+#include "../../src/tsc.h"
 #include "linux.h"
 
 #define FRACTION 40
@@ -48,37 +43,12 @@ uint64_t kymop_clock_ordered(uint32_t clock)
 	return kymop_clock_read(clock);
 }
 
-static bool tsc_is_clock(void)
-{
-#if KYMO_ARCH_X86_64
-	const char *wish = secure_getenv("KYMO_CLOCK");
-	unsigned eax, ebx, ecx, edx;
-	char name[16] = "";
-	ssize_t got;
-	int fd;
-
-	if (wish && !strcmp(wish, "monotonic"))
-		return false;
-	if (!__get_cpuid(0x80000007, &eax, &ebx, &ecx, &edx) || !(edx & (1u << 8)))
-		return false;
-	fd = open("/sys/devices/system/clocksource/clocksource0/current_clocksource",
-		  O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return true; /* a sandbox without /sys: the processor's word has to do */
-	got = read(fd, name, sizeof(name) - 1);
-	close(fd);
-	return got >= 3 && !memcmp(name, "tsc", 3);
-#else
-	return false;
-#endif
-}
-
 uint32_t kymop_clock_kind(void)
 {
 	static uint32_t kind;
 
 	if (!kind)
-		kind = tsc_is_clock() ? KYMO_CLOCK_TSC : KYMO_CLOCK_MONOTONIC;
+		kind = kymo_tsc_is_clock() ? KYMO_CLOCK_TSC : KYMO_CLOCK_MONOTONIC;
 	return kind;
 }
 
