@@ -56,3 +56,6 @@ seeds=$PWD/corpus
 cp ../host/kymo-ftrace/tests/reports/*.txt corpus/import_text/
 printf '%s\n' 'prog 7/7 [000] 1.000001: sched:sched_switch: prev_comm=a prev_pid=7 ==> next_comm=b next_pid=9' \
 	'	ffffffff81000010 do_one+0x10 ([kernel.kallsyms])' '	    7f0000001234 main+0x4 (/bin/a)' '' > corpus/import_text/perf
+# Lines of a small target, made by its crate's tests.
+mkdir -p corpus/target_line
+(cd .. && KYMO_FUZZ_SEEDS=$seeds "${CARGO:-cargo}" test --release -q -p kymo-target --test line whole_stream >/dev/null)

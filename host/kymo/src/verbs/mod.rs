@@ -1,6 +1,7 @@
 //! One module per verb: its arguments (the one definition of help, man page and completion) and its `run`.
 
 pub mod analyze;
+pub mod collect;
 pub mod compare;
 pub mod critical;
 pub mod docs;

@@ -1,0 +1,148 @@
+//! Frames among bytes [spec/target.md 3, 7]: found, and checked; what belongs to none is counted.
+
+/// What a frame begins with; its type follows.
+const SYNC: [u8; 3] = [0x4B, 0x59, 0xA5];
+/// In front of the payload.
+pub(crate) const HEAD_BYTES: usize = 16;
+const CRC_BYTES: usize = 4;
+/// No payload is longer: a record's data have 16 KiB at most.
+pub const PAYLOAD_BYTES_MAX: usize = 16384 + 1024;
+
+/// What a frame tells of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Who sends, and how fast its clock runs.
+    Head,
+    /// Names of events.
+    Names,
+    /// Records.
+    Events,
+}
+
+/// A frame whose checksum is right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// What its payload is.
+    pub kind: Kind,
+    /// Of the target's start.
+    pub boot: u32,
+    /// Frames before it since then.
+    pub sequence: u32,
+    /// Its checksum: two frames that differ have different ones, most of the time.
+    pub crc: u32,
+    /// What it tells.
+    pub payload: Vec<u8>,
+}
+
+pub(crate) fn u16_at(bytes: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes([bytes[at], bytes[at + 1]])
+}
+
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]))
+}
+
+pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]))
+}
+
+/// CRC-32 as of IEEE 802.3.
+pub(crate) fn crc(bytes: &[u8]) -> u32 {
+    const TABLE: [u32; 256] = table();
+    !bytes.iter().fold(!0, |crc: u32, byte| crc >> 8 ^ TABLE[usize::from(crc as u8 ^ byte)])
+}
+
+const fn table() -> [u32; 256] {
+    let mut table = [0; 256];
+    let mut i = 0;
+    while i < 256 {
+        let (mut crc, mut bit) = (i as u32, 0);
+        while bit < 8 {
+            crc = if crc & 1 == 1 { crc >> 1 ^ 0xEDB8_8320 } else { crc >> 1 };
+            bit += 1;
+        }
+        table[i] = crc;
+        i += 1;
+    }
+    table
+}
+
+/// What stands at a place.
+enum Look {
+    Frame(Frame, usize),
+    /// It may become one with more bytes.
+    Short,
+    Nothing,
+}
+
+fn look(bytes: &[u8]) -> Look {
+    let known = bytes.len().min(SYNC.len());
+    if bytes[..known] != SYNC[..known] {
+        return Look::Nothing;
+    }
+    let Some(head) = bytes.get(..HEAD_BYTES) else { return Look::Short };
+    let (length, inverse) = (u16_at(head, 4), u16_at(head, 6));
+    let kind = match head[3] {
+        1 => Kind::Head,
+        2 => Kind::Names,
+        3 => Kind::Events,
+        _ => return Look::Nothing,
+    };
+    let payload = usize::from(length);
+    if length != !inverse || payload > PAYLOAD_BYTES_MAX || payload % 4 != 0 {
+        return Look::Nothing;
+    }
+    let end = HEAD_BYTES + payload;
+    let Some(whole) = bytes.get(..end + CRC_BYTES) else { return Look::Short };
+    let sum = u32_at(whole, end);
+    if crc(&whole[..end]) != sum {
+        return Look::Nothing;
+    }
+    let (boot, sequence) = (u32_at(head, 8), u32_at(head, 12));
+    Look::Frame(Frame { kind, boot, sequence, crc: sum, payload: whole[HEAD_BYTES..end].to_vec() }, end + CRC_BYTES)
+}
+
+/// Finds frames in bytes that come in pieces of any size. Keeps no more than a frame that is not whole yet.
+#[derive(Debug, Default)]
+pub struct Scanner {
+    bytes: Vec<u8>,
+    /// Bytes that belonged to no frame.
+    pub stray_bytes: u64,
+}
+
+impl Scanner {
+    /// Hands every frame that becomes whole with these bytes to `take`, in their order.
+    pub fn push(&mut self, bytes: &[u8], mut take: impl FnMut(Frame)) {
+        self.bytes.extend_from_slice(bytes);
+        let mut at = 0;
+        while at < self.bytes.len() {
+            match look(&self.bytes[at..]) {
+                Look::Frame(frame, length) => {
+                    take(frame);
+                    at += length;
+                }
+                Look::Short => break,
+                Look::Nothing => {
+                    self.stray_bytes += 1;
+                    at += 1;
+                }
+            }
+        }
+        self.bytes.drain(..at);
+    }
+
+    /// Nothing more comes: what looked like a frame that is not whole may have others in it.
+    pub fn finish(&mut self, mut take: impl FnMut(Frame)) {
+        while !self.bytes.is_empty() {
+            self.stray_bytes += 1;
+            let rest = self.bytes.split_off(1);
+            self.bytes.clear();
+            self.push(&rest, &mut take);
+        }
+    }
+
+    /// Bytes of a frame that is not whole yet.
+    pub fn pending_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+}
