@@ -45,7 +45,10 @@ static struct {
 int main(void);
 void pendsv(void); /* tasks.c */
 
-/* Cycles since the start. The tick may be due and not counted yet: then VALUE has begun anew. */
+/*
+ * Cycles since the start. The tick may be due and not counted yet: then VALUE has begun anew, unless
+ * it is 0, which is the end of the time before.
+ */
 uint64_t kymo_target_clock(void)
 {
 	uint32_t before, value, is_due;
@@ -57,7 +60,8 @@ uint64_t kymo_target_clock(void)
 		if (is_due)
 			value = SYSTICK_VALUE;
 	} while (before != ticks);
-	return (uint64_t)(before + (is_due ? 1 : 0)) * TICK_COUNTS + (TICK_COUNTS - 1 - value);
+	return (uint64_t)(before + (is_due && value ? 1 : 0)) * TICK_COUNTS +
+	       (TICK_COUNTS - 1 - value);
 }
 
 uint32_t kymo_target_boot(void)
@@ -132,10 +136,13 @@ void board_begin(void)
 	UART_DIVIDER = CLOCK_HZ / BAUD;
 	UART_CONTROL = UART_CONTROL_SEND_RECEIVE | UART_CONTROL_RECEIVE_INTERRUPT;
 	NVIC_ENABLE = 1; /* UART 0 received */
-	SYSTEM_PRIORITY_3 = 0x40ff0000; /* tasks are switched when no interrupt is left; the tick comes first */
+	SYSTEM_PRIORITY_3 = 0x40ff0000; /* switching tasks comes last, behind the tick */
 	SYSTICK_RELOAD = TICK_COUNTS - 1;
 	SYSTICK_VALUE = 0;
 	SYSTICK_CONTROL = SYSTICK_ON;
+	/* It begins at 0, as if a tick were over. */
+	while (!SYSTICK_VALUE)
+		;
 }
 
 void reset(void);

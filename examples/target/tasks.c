@@ -12,7 +12,7 @@
 
 static uint32_t stacks[2][STACK_WORDS] __attribute__((aligned(8)));
 static uint32_t *stopped_at[2];
-static uint32_t current, is_running;
+static volatile uint32_t current, is_running;
 
 uint32_t task_number(void)
 {
@@ -71,17 +71,25 @@ static uint32_t *prepare(uint32_t *stack, void (*task)(void))
 	return frame;
 }
 
+/* On the first task's own stack: only now may anybody be switched. */
+__attribute__((used, noreturn)) static void start(void (*first)(void))
+{
+	is_running = 1;
+	first();
+	for (;;)
+		ended();
+}
+
 void tasks_run(void (*first)(void), void (*second)(void))
 {
 	stopped_at[1] = prepare(stacks[1], second);
-	is_running = 1;
-	__asm__ __volatile__("msr psp, %0\n\t"
-			     "movs r0, #2\n\t"
-			     "msr control, r0\n\t"
-			     "isb"
+	__asm__ __volatile__("mov r0, %1\n\t"
+			     "msr psp, %0\n\t"
+			     "movs r1, #2\n\t"
+			     "msr control, r1\n\t"
+			     "isb\n\t"
+			     "bl start"
 			     :
-			     : "r"(stacks[0] + STACK_WORDS)
-			     : "r0", "memory");
-	first();
-	ended();
+			     : "r"(stacks[0] + STACK_WORDS), "r"(first)
+			     : "r0", "r1", "memory");
 }

@@ -7,6 +7,7 @@ const HEAD_BYTES: usize = 28;
 const EVENTS_BYTES: usize = 16;
 const RECORD_BYTES: usize = 20;
 const STAMP_MASK: u64 = (1 << 48) - 1;
+const AHEAD_MAX: u64 = 1 << 47;
 const FINAL: u16 = 1;
 const TRUNCATED: u16 = 1;
 
@@ -110,7 +111,9 @@ impl Events {
         let head = bytes.get(..RECORD_BYTES)?;
         let word = u64_at(head, 0);
         let length = usize::from(u16_at(head, 18));
-        *stamp = stamp.checked_add((word >> 16).wrapping_sub(*stamp) & STAMP_MASK)?;
+        // A clock that went back looks like one that is far ahead.
+        let ahead = (word >> 16).wrapping_sub(*stamp) & STAMP_MASK;
+        *stamp = stamp.checked_add(ahead).filter(|_| ahead <= AHEAD_MAX)?;
         let id = word as u16;
         let data = bytes.get(RECORD_BYTES..RECORD_BYTES + length)?.to_vec();
         (id != 0).then_some(Record {

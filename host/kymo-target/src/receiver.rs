@@ -296,8 +296,12 @@ impl Receiver {
         }
     }
 
+    /// A frame that is not taken. What it would have told of is missing to the next one.
     fn damaged(&mut self) {
         self.count(|epoch| epoch.damaged += 1);
+        if let Some(progress) = &mut self.progress {
+            progress.gap_frames += 1;
+        }
     }
 
     /// Whether the counts of a frame follow from those before. Then what is missing since: on the target, on the line.

@@ -367,6 +367,23 @@ fn right_checksums_do_not_make_wrong_content_right() {
 }
 
 #[test]
+fn records_of_a_frame_that_makes_no_sense_are_missing() {
+    let mut target = Target::new(3);
+    target.head(0).names(&NAMES).events(5, 0).events(4, 0);
+    // A clock that goes back within the frame.
+    let frame = target.frames.last_mut().unwrap();
+    let end = frame.len() - 4;
+    frame[16 + 16 + 28 + 2..][..6].fill(0);
+    let sum = crc(&frame[..end]);
+    frame[end..].copy_from_slice(&sum.to_le_bytes());
+    target.events(6, 0).head(1);
+    let (receiver, batches) = receive(&target.bytes(), 100);
+    let epoch = &receiver.epochs()[0];
+    assert_eq!((epoch.damaged, epoch.records, epoch.lost_line, epoch.frames_missing), (1, 11, 4, 0));
+    assert_eq!(through_ctf(&receiver, &batches), (11, 4, 0));
+}
+
+#[test]
 fn a_later_version_is_said() {
     let mut target = Target::new(1);
     let mut payload = vec![0; 28];
