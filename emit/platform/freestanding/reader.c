@@ -76,6 +76,9 @@ static enum kymop_got at_end(struct kymop_stream *stream, struct kymop_shared *s
 		shared->full = 0;
 		return KYMOP_NOTHING;
 	}
+	/* A record that is being written is older than the stop, and comes first. */
+	if (kymop_load(&shared->inside))
+		return KYMOP_NOTHING;
 	make(read, KYMOP_STOP, kymo_target_clock());
 	kymop_restart(stream);
 	if (!KYMO_POSIX_EVENT_START_STOP || kymop_filters(shared, KYMOP_STOP))

@@ -29,6 +29,9 @@ static trace_event_id_t events[WRITERS];
 static uint32_t next_number[WRITERS];
 static unsigned long in_clock;
 static long budget;
+static volatile bool is_looking;
+static unsigned long got;
+static uint32_t seen[WRITERS];
 static bool nests;
 static uint64_t seed = 1;
 static int line_file = -1;
@@ -62,6 +65,21 @@ static void record_one(unsigned writer)
 	posix_trace_event(events[writer], data, 4 * count - any(4) * (count > 1));
 }
 
+static unsigned long read_all(void);
+
+/* One reader at a time: of the program, or the line's. */
+static void look(void)
+{
+	if (is_looking)
+		return;
+	is_looking = true;
+	if (line_file < 0)
+		got += read_all();
+	else
+		kymo_target_idle();
+	is_looking = false;
+}
+
 /* An interrupt, which others may interrupt. */
 static void interrupt(void)
 {
@@ -93,9 +111,19 @@ uint64_t kymo_target_clock(void)
 	return ns;
 }
 
+/*
+ * Asked for inside of a record: others come in between, and now and then the one who reads, as where
+ * tasks are switched. What is not whole yet must not be seen then.
+ */
 uint32_t kymo_target_thread(void)
 {
-	return (uint32_t)depth;
+	uint32_t writer = (uint32_t)depth;
+
+	if (nests && !any(4))
+		interrupt();
+	if (nests && !any(16))
+		look();
+	return writer;
 }
 
 uint32_t kymo_target_boot(void)
@@ -157,7 +185,7 @@ static void run_log(const char *path, unsigned long count)
 	while (budget > 0) {
 		record_one(0);
 		if (!any(20))
-			kymo_target_idle();
+			look();
 		if (!any(5000))
 			kymo_target_asked('h');
 	}
@@ -168,7 +196,7 @@ static void run_log(const char *path, unsigned long count)
 }
 
 /* Each writer's numbers come in order, with the bytes that belong to them. */
-static unsigned long read_all(uint32_t *seen)
+static unsigned long read_all(void)
 {
 	struct posix_trace_event_info event;
 	unsigned long user = 0;
@@ -202,10 +230,11 @@ static unsigned long read_all(uint32_t *seen)
 
 static void run_online(unsigned long count, int policy)
 {
-	uint32_t seen[WRITERS] = { 0 };
-	unsigned long got = 0, sent = 0;
+	unsigned long sent = 0;
 	trace_attr_t attr;
 
+	got = 0;
+	memset(seen, 0, sizeof(seen));
 	memset(next_number, 0, sizeof(next_number));
 	make_attr(&attr, policy);
 	CHECK(!posix_trace_create(0, &attr, &stream));
@@ -216,10 +245,10 @@ static void run_online(unsigned long count, int policy)
 	while (budget > 0) {
 		record_one(0);
 		if (!any(30))
-			got += read_all(seen);
+			look();
 	}
 	interrupts(false);
-	got += read_all(seen);
+	look();
 	CHECK(!posix_trace_shutdown(stream));
 	for (unsigned i = 0; i < WRITERS; i++)
 		sent += next_number[i];
