@@ -22,7 +22,7 @@ fn ask(lab: &Lab, args: &[&str]) -> Value {
 fn answers(lab: &Lab, trace: &Path, rounds: u64) {
     let name = trace.to_str().unwrap();
     let records = babeltrace::agrees_on_events(lab, trace);
-    let count = ask(lab, &["read", name, "--count", "--json"]);
+    let count = ask(lab, &["read", name, "--count", "--state", "--json"]);
     let counted = count["records"].as_u64().unwrap_or_else(|| panic!("{count}"));
     assert!(records.is_none_or(|records| records as u64 == counted), "{records:?} by babeltrace2, {counted} counted");
     let stats = ask(lab, &["stats", name, "--json"]);
