@@ -67,6 +67,10 @@ bench-read: ## kymo read beside babeltrace2 on traces of kymo and LTTng, as rati
 	@KYMO=$(KYMO) bench/read $(if $(QUICK),--quick) $(BENCH)
 	@KYMO=$(KYMO) CARGO=$(CARGO) bench/index $(if $(QUICK),--quick) $(INDEX_BENCH)
 
+bench-index: ## the second part of bench-read: kymo index, memory and moments of 4 GiB (QUICK=1 for a short run)
+	@$(MAKE) -s build
+	@KYMO=$(KYMO) CARGO=$(CARGO) bench/index $(if $(QUICK),--quick) $(INDEX_BENCH)
+
 lab: ## the bars of the latency laboratory: npt under tracers, cyclictest, faults, virtual machines (QUICK=1 for a short run)
 	@scripts/deps.sh lab
 	@$(MAKE) -s build
@@ -94,4 +98,4 @@ clean: ## removes what was built
 	@rm -rf build
 	@$(CARGO) clean -q
 
-.PHONY: help build emit posix menuconfig bench-posix host demo test stress bench bench-kernel bench-session lab vm fuzz lint install uninstall clean probe
+.PHONY: help build emit posix menuconfig bench-posix bench-index host demo test stress bench bench-kernel bench-session lab vm fuzz lint install uninstall clean probe

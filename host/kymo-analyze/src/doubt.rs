@@ -57,12 +57,14 @@ impl Doubt {
     }
 
     /// Whether all marks of `other` are in it.
+    #[inline]
     pub fn has(self, other: Doubt) -> bool {
         self.0 & other.0 == other.0
     }
 
     /// These marks where `holds`, else none.
     #[must_use]
+    #[inline]
     pub fn when(self, holds: bool) -> Doubt {
         if holds { self } else { Doubt::NONE }
     }
@@ -76,12 +78,14 @@ impl Doubt {
 impl BitOr for Doubt {
     type Output = Doubt;
 
+    #[inline]
     fn bitor(self, other: Doubt) -> Doubt {
         Doubt(self.0 | other.0)
     }
 }
 
 impl BitOrAssign for Doubt {
+    #[inline]
     fn bitor_assign(&mut self, other: Doubt) {
         self.0 |= other.0;
     }

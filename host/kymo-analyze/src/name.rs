@@ -23,6 +23,28 @@ impl Name {
         Name(bytes)
     }
 
+    /// From bytes, up to the first that is 0, where all of them are ASCII and there are not too many: the same as [`Name::new`] of
+    /// their text.
+    #[inline]
+    pub fn of_ascii(text: &[u8]) -> Option<Name> {
+        let mut bytes = [0; BYTES_MAX];
+        match text.first_chunk::<BYTES_MAX>() {
+            Some(whole) if text.len() == BYTES_MAX => bytes = *whole,
+            Some(_) => return None,
+            None => bytes[..text.len()].copy_from_slice(text),
+        }
+        let word = u128::from_le_bytes(bytes);
+        const ONES: u128 = u128::MAX / 0xFF;
+        const HIGH: u128 = ONES << 7;
+        if word & HIGH != 0 {
+            return None;
+        }
+        // The lowest byte that is 0 has the lowest high bit: borrows only go upwards.
+        let zeros = word.wrapping_sub(ONES) & HIGH;
+        let used = if zeros == 0 { u128::MAX } else { (1 << (zeros.trailing_zeros() / 8 * 8)) - 1 };
+        Some(Name((word & used).to_le_bytes()))
+    }
+
     /// The text.
     pub fn as_str(&self) -> &str {
         let end = self.0.iter().position(|&byte| byte == 0).unwrap_or(BYTES_MAX);
@@ -30,6 +52,7 @@ impl Name {
     }
 
     /// Whether there is none.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.0[0] == 0
     }
@@ -56,6 +79,28 @@ impl Serialize for Name {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_bytes_are_those_of_their_text() {
+        for text in [
+            "",
+            "bash",
+            "fifteen_bytes_o",
+            "sixteen_bytes_ok",
+            "seventeen_bytes_o",
+            "\u{fc}",
+            "\u{1}a",
+            "a\0b",
+            "\0",
+            "ab\0\u{fc}",
+        ] {
+            let upto = text.split('\0').next().unwrap_or_default();
+            match Name::of_ascii(text.as_bytes()) {
+                Some(name) => assert_eq!(name, Name::new(upto), "{text:?}"),
+                None => assert!(text.len() > BYTES_MAX || !text.is_ascii(), "{text:?}"),
+            }
+        }
+    }
 
     #[test]
     fn names_are_cut_at_characters() {

@@ -187,7 +187,7 @@ impl<R: Record> View<'_, R> {
     fn name(&self, index: usize) -> Name {
         match self.plan.at[index] {
             NONE => Name::default(),
-            position => self.record.text(position.into()).map_or_else(Name::default, |text| Name::new(&text)),
+            position => self.record.name(position.into()).unwrap_or_default(),
         }
     }
 
@@ -214,6 +214,7 @@ impl<R: Record> View<'_, R> {
 }
 
 /// By the kernel's bits. The bit above the last state marks a thread that was preempted.
+#[inline]
 fn by_state(state: i128) -> Leaves {
     const ENDED: i128 = 0x30;
     match state {

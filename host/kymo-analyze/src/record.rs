@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use crate::name::Name;
+
 /// What the values of a field are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -61,4 +63,9 @@ pub trait Record {
     fn float(&self, position: usize) -> Option<f64>;
     /// Text.
     fn text(&self, position: usize) -> Option<Cow<'_, str>>;
+    /// Text as a name.
+    #[inline]
+    fn name(&self, position: usize) -> Option<Name> {
+        self.text(position).map(|text| Name::new(&text))
+    }
 }

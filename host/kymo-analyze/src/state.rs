@@ -65,6 +65,7 @@ impl State {
     }
 
     /// A CPU that has written a record.
+    #[inline]
     pub fn cpu(&self, number: u32) -> Option<&Cpu> {
         self.cpus.get(number as usize)?.as_ref()
     }
@@ -103,6 +104,7 @@ impl State {
     }
 
     /// Moves by an event.
+    #[inline]
     pub fn apply(&mut self, head: &Head, event: &Event, sink: &mut impl Sink) {
         sink.event(head, event, self);
         let (at, is_back) = self.time_of(head);
@@ -115,6 +117,7 @@ impl State {
         }
     }
 
+    #[inline]
     fn follow(&mut self, head: &Head, event: &Event, at: i64, sink: &mut impl Sink) {
         if let Event::Dumped { .. } = event {
             return self.dumped(event, at, sink);
@@ -215,12 +218,14 @@ impl State {
         }
     }
 
+    #[inline]
     fn advance(&mut self, time: i64) {
         self.now = if self.has_begun { self.now.max(time) } else { time };
         self.has_begun = true;
     }
 
     /// The CPU of a record, which is known from now on.
+    #[inline]
     fn meet(&mut self, head: &Head, at: i64) -> Option<u32> {
         let number = head.cpu.filter(|&number| number < CPUS_MAX)?;
         if self.cpus.len() <= number as usize {
@@ -273,6 +278,7 @@ impl State {
         }
     }
 
+    #[inline]
     fn mark_thread(&mut self, tid: i32, doubt: Doubt) {
         if let Some(thread) = self.threads.get_mut(tid) {
             thread.doubt |= doubt;
@@ -280,6 +286,7 @@ impl State {
     }
 
     /// A thread that is said to run here cannot be current elsewhere.
+    #[inline]
     fn leave_other_cpu(&mut self, tid: i32, here: u32, at: i64, sink: &mut impl Sink) {
         let Some(Doing::Running { cpu: other }) = self.threads.get(tid).map(|thread| thread.doing) else { return };
         if other == here {
@@ -296,6 +303,7 @@ impl State {
     }
 
     /// A thread does something else from now on.
+    #[inline]
     fn turn(&mut self, tid: i32, doing: Doing, at: i64, doubt: Doubt, sink: &mut impl Sink) {
         let lost_until = self.lost_until;
         let Some(thread) = self.threads.entry(tid, at) else { return };
@@ -307,6 +315,7 @@ impl State {
     }
 
     /// What a CPU is in the middle of, as who wakes.
+    #[inline]
     fn waker(&self, cpu: Option<u32>, tid: Option<i32>) -> Waker {
         let known = cpu.and_then(|number| self.cpu(number));
         let context = match known.map(Cpu::context) {
@@ -318,6 +327,7 @@ impl State {
 }
 
 /// Hands a span on with the thread as it was in it.
+#[inline]
 fn emit(sink: &mut impl Sink, span: &ThreadSpan, thread: &mut Thread, before: Doing) {
     let after = std::mem::replace(&mut thread.doing, before);
     sink.thread(span, thread);
@@ -325,6 +335,7 @@ fn emit(sink: &mut impl Sink, span: &ThreadSpan, thread: &mut Thread, before: Do
 }
 
 /// A thread, or idle.
+#[inline]
 fn context_of(tid: i32) -> Context {
     if tid == 0 { Context::Idle } else { Context::Thread(tid) }
 }

@@ -100,9 +100,10 @@ impl Account {
         of.records += 1;
         (of.first, of.last) = (of.first.min(cycles), of.last.max(cycles));
         self.buckets.add(event, cycles, 1);
-        self.note(cycles, cycles);
+        self.newest = self.newest.max(cycles);
         if let Some(entry) = self.entries.last_mut() {
             entry.records += 1;
+            (entry.first, entry.last, entry.newest) = (entry.first.min(cycles), entry.last.max(cycles), self.newest);
         }
     }
 
@@ -117,7 +118,6 @@ impl Account {
         }
     }
 
-    #[inline]
     fn note(&mut self, from: u64, to: u64) {
         self.newest = self.newest.max(to);
         if let Some(entry) = self.entries.last_mut() {

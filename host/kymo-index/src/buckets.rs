@@ -75,6 +75,14 @@ impl Buckets {
         if from >= to {
             return;
         }
+        // Mostly all of it falls into a column that is there.
+        let (first, last) = (from >> self.shift, (to - 1) >> self.shift);
+        let column = first.wrapping_sub(self.first) as usize;
+        let there = self.rows.get_mut(row).filter(|_| first == last).and_then(|row| row.get_mut(column));
+        if let Some(count) = there {
+            *count = count.saturating_add(to - from);
+            return;
+        }
         self.make_column(to - 1);
         self.make_column(from);
         let mut at = from;

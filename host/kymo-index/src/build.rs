@@ -187,31 +187,27 @@ impl Builder<'_> {
         let mut at = vec![(u64::MAX, 0); is_read.len()];
         while let Some(passed) = reader.pass() {
             let stream = reader.stream().unwrap_or_default();
-            let (number, offset) = reader.packet_mark().map_or((0, 0), |mark| (mark.number, mark.offset));
-            if number != at[stream].0 {
-                let bytes = offset - at[stream].1;
-                at[stream] = (number, offset);
+            let mut of = counted.get_mut(stream).and_then(Option::as_mut);
+            if let Some(mark) = reader.packet_mark().filter(|mark| mark.number != at[stream].0) {
+                let bytes = mark.offset - at[stream].1;
+                at[stream] = (mark.number, mark.offset);
+                if let Some(of) = &mut of {
+                    of.account.packet(mark);
+                }
                 keeper.note_bytes(bytes);
                 self.progress.add(bytes)?;
             }
             if keeper.is_due() {
                 keeper.keep(&walker, &reader, to)?;
             }
-            if let Some(of) = counted.get_mut(stream).and_then(Option::as_mut) {
-                count(of, &mut reader, passed);
+            if let (Some(of), Passed::Record { event, cycles, .. }) = (of, passed) {
+                of.account.record(event, cycles);
             }
-            let time = match reader.current() {
-                Some(Item::Record(record)) => {
-                    walker.record(stream, &record, true, &mut cpus);
-                    record.ns
-                }
-                Some(Item::Loss(loss)) => {
-                    walker.loss(stream, &loss, &mut cpus);
-                    loss.to_ns
-                }
-                None => 0,
+            let time = match reader.glance() {
+                Some(record) => walker.glance(stream, &record, &mut cpus),
+                None => self.lose(&mut reader, &mut walker, counted, &mut cpus),
             };
-            keeper.note(clamp(time));
+            keeper.note(time);
         }
         walker.state.finish(None, &mut cpus);
         for (stream, of) in counted.iter_mut().enumerate() {
@@ -221,21 +217,23 @@ impl Builder<'_> {
         cpus.0.put(&mut put);
         Ok(StatesHead { clocks: clocks(self.traces), cpus: to.piece(&put.0)?, checkpoints: keeper.checkpoints })
     }
-}
 
-/// Counts what the reader passed last.
-#[inline]
-fn count(of: &mut Counted, reader: &mut Reader<'_>, passed: Passed) {
-    if let Some(mark) = reader.packet_mark() {
-        of.account.packet(mark);
-    }
-    match passed {
-        Passed::Record { event, cycles, .. } => of.account.record(event, cycles),
-        Passed::Loss { .. } => {
-            if let Some(Item::Loss(loss)) = reader.current() {
-                of.account.loss(loss.records, loss.packets, (loss.from_cycles, loss.to_cycles));
-            }
+    /// Takes the loss that the reader passed last. Its end, ns.
+    #[cold]
+    fn lose(
+        &self,
+        reader: &mut Reader<'_>,
+        walker: &mut Walker<'_>,
+        counted: &mut [Option<Counted>],
+        cpus: &mut CpuTimes,
+    ) -> i64 {
+        let stream = reader.stream().unwrap_or_default();
+        let Some(Item::Loss(loss)) = reader.current() else { return 0 };
+        if let Some(of) = counted.get_mut(stream).and_then(Option::as_mut) {
+            of.account.loss(loss.records, loss.packets, (loss.from_cycles, loss.to_cycles));
         }
+        walker.loss(stream, &loss, cpus);
+        clamp(loss.to_ns)
     }
 }
 

@@ -5,13 +5,150 @@ use std::borrow::Cow;
 
 use kymo_analyze::compact::{Put, Take};
 use kymo_analyze::{Class, Event, Field, Head, Kind, Name, Plan, Sink, State, Vocabulary, Writer};
-use kymo_ctf::read::{FieldInfo, FieldKind, Fields, Item, Loss, Number, Reader, Record, Trace, Value};
+use kymo_ctf::read::{
+    Direct, FieldInfo, FieldKind, Fields, Glance, Item, Lens, Loss, Number, Reader, Record, RecordPart, Trace, Value,
+};
 
 /// A class of the traces.
 struct Known {
     plan: Option<Plan>,
     /// Where the contexts have the kernel's number of the thread; a program's own number is no use here.
-    tid: Option<usize>,
+    tid: Option<Sight>,
+    /// The payload's fields, by position; none where there is no plan.
+    fields: Vec<Sight>,
+}
+
+/// Where a field is, twice: most of them lie in the same place in all records.
+struct Sight {
+    direct: Option<Direct>,
+    lens: Lens,
+}
+
+impl Sight {
+    fn new(lens: Lens) -> Sight {
+        Sight { direct: lens.direct(), lens }
+    }
+
+    /// A plain integer. `fields`: the record's bytes.
+    #[inline]
+    fn integer(&self, fields: &[u8], record: &impl Look) -> Option<i128> {
+        let direct = self.direct.and_then(|direct| direct.read(fields)).map(i128::from);
+        if direct.is_some() { direct } else { far_integer(record, &self.lens) }
+    }
+}
+
+/// The slow way.
+#[inline(never)]
+fn far_integer(record: &impl Look, lens: &Lens) -> Option<i128> {
+    record.integer(lens).or_else(|| integer(&record.value(lens)?))
+}
+
+impl Known {
+    fn new(trace: &Trace, event: usize, plan: Option<Plan>, fields: usize) -> Known {
+        let contexts = trace.metadata.contexts(event);
+        let tid = contexts.iter().find(|field| field.name == "tid").map(|field| field.position);
+        let sight = |part, position| Sight::new(trace.lens(event, part, position));
+        let fields = if plan.is_some() { 0..fields } else { 0..0 };
+        Known {
+            plan,
+            tid: tid.map(|position| sight(RecordPart::CommonContext, position)),
+            fields: fields.map(|position| sight(RecordPart::Payload, position)).collect(),
+        }
+    }
+
+    /// The thread that a record names as the one that wrote it.
+    #[inline]
+    fn tid_of(&self, fields: &[u8], record: &impl Look) -> Option<i32> {
+        let is_dump = self.plan.is_some_and(|plan| plan.is_dump());
+        let sight = self.tid.as_ref().filter(|_| !is_dump)?;
+        if let Some(number) = sight.direct.and_then(|direct| direct.read(fields)) {
+            return i32::try_from(i128::from(number)).ok();
+        }
+        match record.value(&sight.lens)? {
+            Value::Int(number, _) => i32::try_from(i128::from(number)).ok(),
+            _ => None,
+        }
+    }
+
+    /// What a record says of the state.
+    #[inline]
+    fn event_of(&self, bytes: &[u8], record: &impl Look) -> Option<Event> {
+        self.plan.as_ref()?.decode(&Sights { record, bytes, fields: &self.fields })
+    }
+
+    fn is_of_kernel(&self) -> bool {
+        self.plan.is_some() || self.tid.is_some()
+    }
+}
+
+/// What lenses look at.
+trait Look {
+    /// A plain integer.
+    fn integer(&self, lens: &Lens) -> Option<i128>;
+    /// Bytes of plain text, and what is behind it in its field.
+    fn text(&self, lens: &Lens) -> Option<&[u8]>;
+    /// Whatever it is.
+    fn value(&self, lens: &Lens) -> Option<Value<'_>>;
+}
+
+impl Look for Record<'_> {
+    #[inline]
+    fn integer(&self, lens: &Lens) -> Option<i128> {
+        lens.integer(self)
+    }
+
+    #[inline]
+    fn text(&self, lens: &Lens) -> Option<&[u8]> {
+        lens.text(self)
+    }
+
+    fn value(&self, lens: &Lens) -> Option<Value<'_>> {
+        lens.value(self)
+    }
+}
+
+impl Look for Glance<'_> {
+    #[inline]
+    fn integer(&self, lens: &Lens) -> Option<i128> {
+        Glance::integer(self, lens)
+    }
+
+    #[inline]
+    fn text(&self, lens: &Lens) -> Option<&[u8]> {
+        Glance::text(self, lens)
+    }
+
+    fn value(&self, lens: &Lens) -> Option<Value<'_>> {
+        Glance::value(self, lens)
+    }
+}
+
+/// The payload of a record, by lenses: what is plain is read where it lies.
+struct Sights<'a, L> {
+    record: &'a L,
+    bytes: &'a [u8],
+    fields: &'a [Sight],
+}
+
+impl<L: Look> kymo_analyze::Record for Sights<'_, L> {
+    #[inline]
+    fn integer(&self, position: usize) -> Option<i128> {
+        self.fields.get(position)?.integer(self.bytes, self.record)
+    }
+
+    fn float(&self, position: usize) -> Option<f64> {
+        float(&self.record.value(&self.fields.get(position)?.lens)?)
+    }
+
+    fn text(&self, position: usize) -> Option<Cow<'_, str>> {
+        text(self.record.value(&self.fields.get(position)?.lens)?)
+    }
+
+    #[inline]
+    fn name(&self, position: usize) -> Option<Name> {
+        let plain = self.record.text(&self.fields.get(position)?.lens).and_then(Name::of_ascii);
+        plain.or_else(|| self.text(position).map(|text| Name::new(&text)))
+    }
 }
 
 /// All classes of the traces, one trace behind the other.
@@ -40,9 +177,8 @@ impl Classes {
                     position: field.position,
                 };
                 let class = Class { name: event.name.clone(), fields: fields.map(field).collect() };
-                let contexts = trace.metadata.contexts(position);
-                let tid = contexts.iter().find(|field| field.name == "tid").map(|field| field.position);
-                classes.known.push(Known { plan: classes.vocabulary.learn(&class), tid });
+                let fields = class.fields.iter().map(|field| field.position + 1).max().unwrap_or(0);
+                classes.known.push(Known::new(trace, position, classes.vocabulary.learn(&class), fields));
                 classes.list.push(class);
             }
         }
@@ -61,12 +197,11 @@ impl Classes {
     /// Moves a state by a record.
     pub fn apply(&self, record: &Record<'_>, state: &mut State) {
         let known = &self.known[self.of(record)];
-        let is_dump = known.plan.is_some_and(|plan| plan.is_dump());
-        let tid = known.tid.filter(|_| !is_dump).and_then(|position| context_tid(record, position));
-        let head = Head { time: clamp(record.ns), cpu: record.cpu, tid };
-        match known.plan.as_ref().and_then(|plan| plan.decode(&Payload(record.payload))) {
+        let fields = record.fields().unwrap_or_default();
+        let head = Head { time: clamp(record.ns), cpu: record.cpu, tid: known.tid_of(fields, record) };
+        match known.event_of(fields, record) {
             Some(event) => state.apply(&head, &event, &mut ()),
-            None if tid.is_some() && !record.stream.starts_with(STATE_STREAM) => state.pass(&head, &mut ()),
+            None if head.tid.is_some() && !record.stream.starts_with(STATE_STREAM) => state.pass(&head, &mut ()),
             None => {}
         }
     }
@@ -85,8 +220,7 @@ impl Classes {
 
     /// Whether records of an event of a trace can move a state.
     pub fn is_of_kernel(&self, trace: usize, event: usize) -> bool {
-        let known = &self.known[self.first[trace] + event];
-        known.plan.is_some() || known.tid.is_some()
+        self.known[self.first[trace] + event].is_of_kernel()
     }
 }
 
@@ -105,28 +239,41 @@ pub struct Payload<'a>(pub Fields<'a>);
 impl kymo_analyze::Record for Payload<'_> {
     #[inline]
     fn integer(&self, position: usize) -> Option<i128> {
-        match self.0.at(position)? {
-            Value::Int(Number::Unsigned(value), _) | Value::Enum(Number::Unsigned(value), _) => Some(value.into()),
-            Value::Int(Number::Signed(value), _) | Value::Enum(Number::Signed(value), _) => Some(value.into()),
-            Value::Bool(value) => Some(value.into()),
-            _ => None,
-        }
+        integer(&self.0.at(position)?)
     }
 
     fn float(&self, position: usize) -> Option<f64> {
-        match self.0.at(position)? {
-            Value::F32(value) => Some(value.into()),
-            Value::F64(value) => Some(value),
-            _ => None,
-        }
+        float(&self.0.at(position)?)
     }
 
     #[inline]
     fn text(&self, position: usize) -> Option<Cow<'_, str>> {
-        match self.0.at(position)? {
-            Value::Text(text) => Some(text),
-            _ => None,
-        }
+        text(self.0.at(position)?)
+    }
+}
+
+#[inline]
+fn integer(value: &Value<'_>) -> Option<i128> {
+    match *value {
+        Value::Int(Number::Unsigned(value), _) | Value::Enum(Number::Unsigned(value), _) => Some(value.into()),
+        Value::Int(Number::Signed(value), _) | Value::Enum(Number::Signed(value), _) => Some(value.into()),
+        Value::Bool(value) => Some(value.into()),
+        _ => None,
+    }
+}
+
+fn float(value: &Value<'_>) -> Option<f64> {
+    match *value {
+        Value::F32(value) => Some(value.into()),
+        Value::F64(value) => Some(value),
+        _ => None,
+    }
+}
+
+fn text(value: Value<'_>) -> Option<Cow<'_, str>> {
+    match value {
+        Value::Text(text) => Some(text),
+        _ => None,
     }
 }
 
@@ -282,18 +429,34 @@ impl<'c> Walker<'c> {
     pub(crate) fn record(&mut self, stream: usize, record: &Record<'_>, is_selected: bool, visit: &mut impl Visit) {
         let class = self.classes.of(record);
         let known = &self.classes.known[class];
-        let is_dump = known.plan.is_some_and(|plan| plan.is_dump());
-        let tid = known.tid.filter(|_| !is_dump).and_then(|position| context_tid(record, position));
-        let head = Head { time: clamp(record.ns), cpu: record.cpu, tid };
+        let fields = record.fields().unwrap_or_default();
+        let head = Head { time: clamp(record.ns), cpu: record.cpu, tid: known.tid_of(fields, record) };
         self.totals.note(head.time, is_selected);
-        let payload = Payload(record.payload);
-        let event: Option<Event> = known.plan.as_ref().and_then(|plan| plan.decode(&payload));
-        let of_kernel = known.plan.is_some() || known.tid.is_some();
-        self.note(stream, of_kernel);
+        let event = known.event_of(fields, record);
+        self.note(stream, known.is_of_kernel());
         visit.record(&Seen { record, class, head, is_selected }, &self.state);
+        self.apply(&head, event, record.stream, visit);
+    }
+
+    /// The same for a record that only the state looks at: no totals are kept. Its time.
+    #[inline]
+    pub(crate) fn glance(&mut self, stream: usize, record: &Glance<'_>, sink: &mut impl Sink) -> i64 {
+        let known = &self.classes.known[self.classes.first[record.trace] + record.event];
+        let time = clamp(record.ns);
+        self.note(stream, known.is_of_kernel());
+        if known.is_of_kernel() {
+            let fields = record.fields().unwrap_or_default();
+            let head = Head { time, cpu: record.cpu(), tid: known.tid_of(fields, record) };
+            self.apply(&head, known.event_of(fields, record), record.stream(), sink);
+        }
+        time
+    }
+
+    #[inline]
+    fn apply(&mut self, head: &Head, event: Option<Event>, stream: &str, sink: &mut impl Sink) {
         match event {
-            Some(event) => self.state.apply(&head, &event, visit),
-            None if tid.is_some() && !record.stream.starts_with(STATE_STREAM) => self.state.pass(&head, visit),
+            Some(event) => self.state.apply(head, &event, sink),
+            None if head.tid.is_some() && !stream.starts_with(STATE_STREAM) => self.state.pass(head, sink),
             None => {}
         }
     }
@@ -349,13 +512,6 @@ impl<'c> Walker<'c> {
 /// Beginning of the name of the stream that holds the state dump: its records tell of threads, they are not written by
 /// them.
 const STATE_STREAM: &str = "state_";
-
-fn context_tid(record: &Record<'_>, position: usize) -> Option<i32> {
-    match record.common_context.at(position)? {
-        Value::Int(number, _) => i32::try_from(i128::from(number)).ok(),
-        _ => None,
-    }
-}
 
 impl Totals {
     fn note(&mut self, time: i64, is_selected: bool) {

@@ -46,6 +46,7 @@ pub(crate) struct CpuTimes(pub Buckets);
 impl Visit for CpuTimes {}
 
 impl Sink for CpuTimes {
+    #[inline]
     fn cpu(&mut self, span: &CpuSpan) {
         let part = match span.context {
             Context::Thread(_) => 0,

@@ -3,12 +3,13 @@
 
 mod common;
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use common::{Plan, Random};
-use kymo_analyze::State;
-use kymo_ctf::read::{Item, Reader, Trace};
-use kymo_index::feed::Classes;
+use kymo_analyze::{Head, State, Vocabulary};
+use kymo_ctf::read::{Item, Range, Reader, Trace, Value};
+use kymo_index::feed::{Classes, Payload};
 use kymo_index::{How, Indexes, Named, Progress, Spacing, build, range};
 
 /// Checkpoints as often as can be.
@@ -57,6 +58,42 @@ fn state_at(traces: &[Trace], indexes: &Indexes, at: i64) -> State {
     range::state_before(traces, &classes, indexes, at).state
 }
 
+/// The state in front of `at`, by the shortest way: each record's values as [`kymo_ctf::read::Fields`] has them, no index, no lens.
+fn linear_state(traces: &[Trace], at: i64) -> State {
+    let classes = Classes::new(traces);
+    let mut vocabulary = Vocabulary::new();
+    let plans: Vec<_> = classes.list.iter().map(|class| vocabulary.learn(class)).collect();
+    let mut state = State::new(&vocabulary);
+    // By stream: whether its records are a kernel's, as soon as it has one.
+    let mut of_kernel: HashMap<String, bool> = HashMap::new();
+    let range = Range { from_ns: None, to_ns: Some(at.into()) };
+    let mut reader = Reader::between(traces, range, &[]).unwrap();
+    while let Some(item) = reader.next() {
+        match item {
+            Item::Record(of) => {
+                let tid = of
+                    .common_context
+                    .get("tid")
+                    .map(|tid| if let Value::Int(tid, _) = tid { tid.into() } else { -1i128 });
+                let tid = tid.and_then(|tid| i32::try_from(tid).ok());
+                let plan = &plans[classes.of(&of)];
+                *of_kernel.entry(of.stream.to_owned()).or_default() |= plan.is_some() || tid.is_some();
+                let head = Head { time: of.ns as i64, cpu: of.cpu, tid };
+                match plan.as_ref().and_then(|plan| plan.decode(&Payload(of.payload))) {
+                    Some(event) => state.apply(&head, &event, &mut ()),
+                    None if tid.is_some() => state.pass(&head, &mut ()),
+                    None => {}
+                }
+            }
+            Item::Loss(of) if of_kernel.get(of.stream).copied().unwrap_or(of.vpid.is_none()) => {
+                state.lost(of.cpu, of.from_ns as i64, of.to_ns as i64, &mut ());
+            }
+            Item::Loss(_) => {}
+        }
+    }
+    state
+}
+
 /// Random stretches and moments, with an index and without.
 #[track_caller]
 fn same_with_and_without(made: &Made, seed: u64, rounds: usize) {
@@ -76,7 +113,9 @@ fn same_with_and_without(made: &Made, seed: u64, rounds: usize) {
         let with = items(&mut range::reader(&traces, &indexes, from, to));
         let without = items(&mut range::reader(&traces, &none, from, to));
         assert_eq!(with, without, "seed {seed}: {a} {b}");
-        assert_eq!(state_at(&traces, &indexes, a), state_at(&traces, &none, a), "seed {seed}: state at {a}");
+        let state = state_at(&traces, &indexes, a);
+        assert_eq!(state, state_at(&traces, &none, a), "seed {seed}: state at {a}");
+        assert_eq!(state, linear_state(&traces, a), "seed {seed}: state at {a}");
     }
 }
 

@@ -86,6 +86,7 @@ impl Cpu {
     }
 
     /// Interrupts within interrupts, the outermost first.
+    #[inline]
     pub fn frames(&self) -> &[Frame] {
         &self.frames
     }
@@ -96,6 +97,7 @@ impl Cpu {
     }
 
     /// The thread that is current.
+    #[inline]
     pub fn thread(&self) -> Option<i32> {
         match self.current {
             Context::Thread(tid) => Some(tid),
@@ -104,6 +106,7 @@ impl Cpu {
     }
 
     /// What is doubtful about what it does.
+    #[inline]
     pub fn doubt(&self) -> Doubt {
         self.doubt | Doubt::LOST.when(self.since < self.lost_until)
     }
@@ -124,6 +127,7 @@ impl Cpu {
         (at > span.from).then_some(span)
     }
 
+    #[inline]
     pub(crate) fn push(&mut self, interrupt: Interrupt, name: Name, at: i64) {
         if self.frames.len() == DEPTH_MAX {
             self.frames.remove(0);
@@ -137,6 +141,7 @@ impl Cpu {
     }
 
     /// Takes the frame of an interrupt; those within it had exits that are missing. `None` where it was not entered.
+    #[inline]
     pub(crate) fn pop(&mut self, interrupt: Interrupt) -> Option<Frame> {
         let at = self.frames.iter().rposition(|frame| same(frame.interrupt, interrupt))?;
         let missing = self.frames.len() - at - 1;
@@ -148,6 +153,7 @@ impl Cpu {
 
     /// The frames that go with a thread that is switched away. Where one of hardware is left, its exit is missing:
     /// none go.
+    #[inline]
     pub(crate) fn take_frames(&mut self, at: i64) -> Vec<Frame> {
         if self.frames.iter().any(|frame| frame.interrupt.is_hard()) {
             self.frames.clear();
@@ -158,15 +164,18 @@ impl Cpu {
         std::mem::take(&mut self.frames)
     }
 
+    #[inline]
     pub(crate) fn give_frames(&mut self, mut frames: Vec<Frame>, at: i64) {
         frames.iter_mut().for_each(|frame| frame.away_ns = frame.away_ns.saturating_add(at.saturating_sub(frame.left)));
         self.frames = frames;
     }
 
+    #[inline]
     pub(crate) fn has_frames(&self) -> bool {
         !self.frames.is_empty()
     }
 
+    #[inline]
     pub(crate) fn raise(&mut self, vec: u8, at: i64) {
         if let Some(raised) = self.raised.get_mut(usize::from(vec)) {
             raised.get_or_insert(at);
@@ -185,6 +194,7 @@ impl Cpu {
     }
 
     /// Marks what is open: that the CPU idles in it.
+    #[inline]
     pub(crate) fn note_idle(&mut self) {
         self.mark_off(Doubt::IDLE);
     }
@@ -196,15 +206,18 @@ impl Cpu {
         self.mark_off(doubt);
     }
 
+    #[inline]
     fn mark_off(&mut self, doubt: Doubt) {
         self.off.iter_mut().flatten().for_each(|since| since.doubt |= doubt);
     }
 
+    #[inline]
     fn is_idle(&self) -> bool {
         self.current == Context::Idle || self.idle.is_some()
     }
 
     /// Records are missing: nothing is known any more.
+    #[inline]
     pub(crate) fn forget(&mut self) {
         (self.current, self.current_doubt) = (Context::Unknown, Doubt::NONE);
         self.idle = None;
@@ -215,6 +228,7 @@ impl Cpu {
 }
 
 /// Exits of timer calls do not say which.
+#[inline]
 fn same(entered: Interrupt, left: Interrupt) -> bool {
     match (entered, left) {
         (Interrupt::Hrtimer(_), Interrupt::Hrtimer(_)) | (Interrupt::Timer(_), Interrupt::Timer(_)) => true,

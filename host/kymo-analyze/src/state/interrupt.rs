@@ -8,6 +8,7 @@ use crate::name::Name;
 use crate::span::{CallSpan, InterruptSpan, OffSpan, Sink, Threads, Unmatched};
 
 impl State {
+    #[inline]
     pub(super) fn interrupted(&mut self, cpu: Option<u32>, event: &Event, at: i64, sink: &mut impl Sink) {
         let Some(number) = cpu else { return };
         match *event {
@@ -36,6 +37,7 @@ impl State {
         }
     }
 
+    #[inline]
     fn enter(&mut self, number: u32, interrupt: Interrupt, name: Name, at: i64, sink: &mut impl Sink) {
         let Some(cpu) = self.cpu_mut(number) else { return };
         let span = cpu.cut(at);
@@ -43,6 +45,7 @@ impl State {
         span.iter().for_each(|span| sink.cpu(span));
     }
 
+    #[inline]
     fn exit(&mut self, number: u32, interrupt: Interrupt, at: i64, sink: &mut impl Sink) {
         let Some(cpu) = self.cpus.get_mut(number as usize).and_then(Option::as_mut) else { return };
         let is_known = cpu.frames().iter().any(|frame| frame.interrupt == interrupt)
@@ -80,10 +83,12 @@ impl State {
     }
 
     /// The thread of a record: what is current on its CPU, or what its head says.
+    #[inline]
     fn thread_of(&self, cpu: Option<u32>, tid: Option<i32>) -> Option<i32> {
         tid.or_else(|| self.cpu(cpu?)?.thread()).filter(|&tid| tid != 0)
     }
 
+    #[inline]
     pub(super) fn call(&mut self, cpu: Option<u32>, tid: Option<i32>, call: CallId, args: [u64; 2], at: i64) {
         let Some(tid) = self.thread_of(cpu, tid) else { return };
         if let Some(thread) = self.threads.entry(tid, at) {

@@ -11,6 +11,7 @@ const FUTEX_WAITS: [u64; 5] = [0, 6, 9, 11, 13];
 const FUTEX_COMMAND: u64 = 0x7f;
 
 /// Whether a futex call waits, by its second argument.
+#[inline]
 pub(crate) fn futex_waits(operation: u64) -> bool {
     FUTEX_WAITS.contains(&(operation & FUTEX_COMMAND))
 }
@@ -61,6 +62,7 @@ impl State {
         }
     }
 
+    #[inline]
     fn switch(&mut self, number: u32, switch: Switch, at: i64, sink: &mut impl Sink) {
         let Switch { prev, next, .. } = switch;
         let current = self.cpu(number).map(|cpu| cpu.current);
@@ -85,6 +87,7 @@ impl State {
     }
 
     /// The first switch of a CPU tells without doubt who ran before it; only since when is not known.
+    #[inline]
     fn settle_first(&mut self, number: u32) {
         if let Some(cpu) = self.cpu_mut(number) {
             cpu.current_doubt = Doubt::NONE;
@@ -92,6 +95,7 @@ impl State {
     }
 
     /// The CPU has another thread. Gives the frames that go with the one before.
+    #[inline]
     fn change_current(&mut self, number: u32, next: i32, at: i64, sink: &mut impl Sink) -> Vec<super::Frame> {
         let Some(cpu) = self.cpu_mut(number) else { return Vec::new() };
         let span = cpu.cut(at);
@@ -108,6 +112,7 @@ impl State {
     }
 
     /// A thread leaves its CPU.
+    #[inline]
     fn leave(&mut self, switch: Switch, cpu: u32, frames: Vec<super::Frame>, at: i64, sink: &mut impl Sink) {
         let lost_until = self.lost_until;
         let Some(thread) = self.threads.get_mut(switch.prev) else { return };
@@ -143,6 +148,7 @@ impl State {
     }
 
     /// A thread runs on a CPU.
+    #[inline]
     pub(super) fn run(&mut self, tid: i32, cpu: u32, at: i64, doubt: Doubt, sink: &mut impl Sink) {
         let (lost_until, facts) = (self.lost_until, self.facts);
         let Some(thread) = self.threads.entry(tid, at) else { return };
@@ -165,6 +171,7 @@ impl State {
         thread.doubt = doubt;
     }
 
+    #[inline]
     fn wake(&mut self, cpu: Option<u32>, woken: Woken, at: i64, sink: &mut impl Sink) {
         let waker = self.waker(cpu, None);
         let owner = self.futex_owner(waker, woken.tid);
@@ -198,6 +205,7 @@ impl State {
     }
 
     /// The thread that wakes another in a futex call on the address that this one waits for.
+    #[inline]
     fn futex_owner(&self, waker: Waker, woken: i32) -> Option<i32> {
         let Context::Thread(tid) = waker.context else { return None };
         let futex = self.futex?;

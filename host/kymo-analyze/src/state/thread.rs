@@ -78,6 +78,7 @@ impl Thread {
     }
 
     /// Takes name and priority where they are told.
+    #[inline]
     pub(crate) fn learn(&mut self, name: Name, prio: Option<i16>) {
         if !name.is_empty() {
             self.name = name;
@@ -106,6 +107,7 @@ impl Thread {
     }
 
     /// The same for a wait that goes on, on another CPU.
+    #[inline]
     pub(crate) fn moves(&mut self, cpu: u32, at: i64, lost_until: i64) -> Option<ThreadSpan> {
         let Doing::Runnable { why, cpu: before } = self.doing else { return None };
         if before == Some(cpu) {
@@ -123,6 +125,7 @@ impl Thread {
     }
 
     /// Whether it waits because of a wake-up.
+    #[inline]
     pub fn is_woken(&self) -> bool {
         matches!(self.doing, Doing::Runnable { why: Ready::Woken(_) | Ready::New(_), .. })
     }
@@ -133,26 +136,64 @@ impl Thread {
 pub(crate) struct Table {
     threads: Vec<Thread>,
     by_tid: Map<i32, u32>,
+    /// Where threads were found that were asked for lately, by the low bits of their tids: may be out of date.
+    recent: Recent,
     /// Threads that were too many to be followed.
     left_out: u64,
 }
 
+/// Threads that are found again without the map: each event asks several times for the same two.
+const RECENT: usize = 512;
+
+#[derive(Clone)]
+struct Recent(Box<[u32; RECENT]>);
+
+impl std::fmt::Debug for Recent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("..")
+    }
+}
+
+impl Default for Recent {
+    fn default() -> Recent {
+        Recent(Box::new([0; RECENT]))
+    }
+}
+
 impl Table {
+    #[inline]
+    fn index(&self, tid: i32) -> Option<usize> {
+        let guess = self.recent.0[tid as usize % RECENT] as usize;
+        match self.threads.get(guess) {
+            Some(thread) if thread.tid == tid => Some(guess),
+            _ => self.by_tid.get(&tid).map(|&index| index as usize),
+        }
+    }
+
+    /// The same, and remembers it.
+    #[inline]
+    fn find(&mut self, tid: i32) -> Option<usize> {
+        let index = self.index(tid)?;
+        self.recent.0[tid as usize % RECENT] = index as u32;
+        Some(index)
+    }
+
+    #[inline]
     pub fn get(&self, tid: i32) -> Option<&Thread> {
-        self.by_tid.get(&tid).map(|&index| &self.threads[index as usize])
+        self.index(tid).map(|index| &self.threads[index])
     }
 
     #[inline]
     pub fn get_mut(&mut self, tid: i32) -> Option<&mut Thread> {
-        self.by_tid.get(&tid).map(|&index| &mut self.threads[index as usize])
+        self.find(tid).map(|index| &mut self.threads[index])
     }
 
     /// A thread, as unknown from `at` on where it was not known. None for the idle thread, and where there are too
     /// many.
     #[inline]
     pub fn entry(&mut self, tid: i32, at: i64) -> Option<&mut Thread> {
-        if let Some(&index) = self.by_tid.get(&tid) {
-            return Some(&mut self.threads[index as usize]);
+        if let Some(index) = self.find(tid) {
+            return Some(&mut self.threads[index]);
         }
         if tid <= 0 || self.threads.len() >= THREADS_MAX {
             self.left_out += u64::from(tid > 0);

@@ -1,8 +1,7 @@
 //! Bits of a packet: integers at any place, and a cursor that never leaves the packet.
 
-use std::ffi::CStr;
-
 use super::class::{Encoding, Int, Order};
+use super::skip::text_bytes;
 
 /// Why decoding stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +61,7 @@ pub(crate) struct Cursor<'a> {
 
 impl<'a> Cursor<'a> {
     /// At the first bit of a packet at byte `base` of `data`, which may have all bytes up to `end_byte`.
+    #[inline]
     pub fn new(data: &'a [u8], base: usize, end_byte: usize) -> Self {
         let end_byte = end_byte.min(data.len()).max(base.min(data.len()));
         let base = base.min(data.len());
@@ -69,20 +69,24 @@ impl<'a> Cursor<'a> {
     }
 
     /// Moves the end nearer.
+    #[inline]
     pub fn limit(&mut self, bits: u64) {
         self.end = self.end.min(bits);
     }
 
+    #[inline]
     pub fn at_end(&self) -> bool {
         self.at >= self.end
     }
 
     /// Bit in the file.
+    #[inline]
     pub fn bit(&self) -> u64 {
         self.base as u64 * 8 + self.at
     }
 
     /// The bits that may be read: in the packet, from its first.
+    #[inline]
     pub fn end(&self) -> u64 {
         self.end
     }
@@ -102,10 +106,12 @@ impl<'a> Cursor<'a> {
     }
 
     /// Byte in the file.
+    #[inline]
     pub fn byte(&self) -> u64 {
         self.base as u64 + self.at / 8
     }
 
+    #[inline]
     pub fn align(&mut self, bits: u32) -> Result<(), Stop> {
         let mask = u64::from(bits) - 1;
         self.at = (self.at + mask) & !mask;
@@ -170,8 +176,7 @@ pub(crate) fn nul_text(cursor: &mut Cursor<'_>, encoding: Encoding) -> Result<(u
     let left = ((cursor.end - cursor.at) / 8) as usize;
     let rest = &cursor.data[offset as usize..offset as usize + left];
     let nul = match unit {
-        // The library searches for one byte many bytes at a time.
-        1 => CStr::from_bytes_until_nul(rest).ok().map(CStr::count_bytes),
+        1 => text_bytes(rest),
         _ => rest.chunks_exact(unit).position(|c| c.iter().all(|&b| b == 0)),
     };
     let nul = nul.ok_or(Stop::PastEnd)?;

@@ -119,6 +119,7 @@ impl Default for Clock {
 
 impl Clock {
     /// Whether the same cycles mean the same time.
+    #[inline]
     pub(crate) fn measures_as(&self, other: &Self) -> bool {
         let rate = |clock: &Self| (clock.frequency_hz, clock.offset_s, clock.offset_cycles, clock.correction);
         rate(self) == rate(other)
@@ -165,13 +166,14 @@ pub(crate) struct Seconds<'t> {
     /// The cycles of one whole second, without the one behind it.
     from: u64,
     until: u64,
-    /// Where that second begins.
-    from_ns: i128,
+    /// Where that second begins: cycles, modulo 2^64 where it begins before the clock does, and ns.
+    begin: u64,
+    begin_ns: i128,
 }
 
 impl<'t> Seconds<'t> {
     pub fn new(clock: &'t Clock) -> Self {
-        Self { clock, from: 0, until: 0, from_ns: 0 }
+        Self { clock, from: 0, until: 0, begin: 0, begin_ns: 0 }
     }
 
     /// The same as [`Clock::nanoseconds`].
@@ -180,7 +182,7 @@ impl<'t> Seconds<'t> {
         if cycles < self.from || cycles >= self.until {
             return self.begin_second(cycles);
         }
-        self.from_ns + i128::from((cycles - self.from) * 1_000_000_000 / self.clock.frequency_hz)
+        self.begin_ns + i128::from(cycles.wrapping_sub(self.begin) * 1_000_000_000 / self.clock.frequency_hz)
     }
 
     #[cold]
@@ -190,10 +192,10 @@ impl<'t> Seconds<'t> {
         let begin = i128::from(cycles) - part;
         // Of 2^34 cycles a second at most the product has 64 bits.
         // With a correction each time is reckoned by itself.
-        let is_plain = hz < 1 << 34 && self.clock.correction.is_none();
-        if let (Ok(begin), true) = (u64::try_from(begin), is_plain) {
-            (self.from, self.until) = (begin, begin.saturating_add(self.clock.frequency_hz));
-            self.from_ns = self.clock.nanoseconds(begin);
+        let is_plain = (1..1 << 34).contains(&hz) && self.clock.correction.is_none();
+        if is_plain {
+            (self.from, self.until) = (begin.max(0) as u64, (begin + hz).min(u64::MAX.into()) as u64);
+            (self.begin, self.begin_ns) = (begin as u64, self.clock.nanoseconds(cycles) - part * 1_000_000_000 / hz);
         }
         self.clock.nanoseconds(cycles)
     }
@@ -279,6 +281,7 @@ impl EventTable {
         self.dense.iter().copied().filter(|&position| position != Self::NONE).chain(self.sparse.values().copied())
     }
 
+    #[inline]
     pub fn get(&self, id: u64) -> Option<u32> {
         match self.dense.get(usize::try_from(id).ok()?) {
             Some(&position) => (position != Self::NONE).then_some(position),
@@ -452,6 +455,7 @@ pub(crate) enum Kind {
 /// Ranges of integers, both ends included.
 pub(crate) type Ranges = Vec<(i128, i128)>;
 
+#[inline]
 pub(crate) fn within(ranges: &[(i128, i128)], value: i128) -> bool {
     ranges.iter().any(|&(low, high)| low <= value && value <= high)
 }

@@ -99,8 +99,8 @@ impl<'a> Record<'a> {
         event: usize,
         Extent { cycles, ns, bits }: Extent,
     ) -> Self {
-        let parts = &facts.layout.plans.events[event].parts;
-        let [common_context, context, payload] = parts.each_ref().map(|part| Fields::of_record(frame, part));
+        let plan = &facts.layout.plans.events[event];
+        let [common_context, context, payload] = plan.parts.each_ref().map(|part| Fields::of_record(frame, part));
         let mut record = Self {
             trace,
             stream: facts.stream,
@@ -119,14 +119,32 @@ impl<'a> Record<'a> {
             context,
             payload,
         };
-        for &(position, known) in &frame.metadata.streams[facts.class].known {
-            record.note(position, known);
+        for place in &plan.known {
+            match frame.known(place) {
+                Some(number) => record.note_number(place.known, number),
+                None => record.note(place.position, place.known),
+            }
         }
         record
     }
 
-    /// Takes what its context says of where it was written.
+    /// As [`super::Glance::fields`].
     #[inline]
+    pub fn fields(&self) -> Option<&'a [u8]> {
+        self.payload.frame()?.fields()
+    }
+
+    #[inline]
+    fn note_number(&mut self, known: Known, number: Option<u32>) {
+        match known {
+            Known::Cpu => self.cpu = number,
+            Known::Pid => self.vpid = number,
+            Known::Tid => self.vtid = number,
+            Known::Program => {}
+        }
+    }
+
+    /// Takes what its context says of where it was written.
     fn note(&mut self, position: usize, known: Known) {
         let Some(value) = self.common_context.at(position) else { return };
         match (known, value) {

@@ -1,10 +1,10 @@
 //! Fields found beforehand, for who reads the same fields of many records: no name, no class and no label is looked at again.
 
 use super::Trace;
-use super::class::{ClassId, Encoding, Int, Kind, Len, View};
+use super::class::{ClassId, Encoding, Int, Kind, Len, Order, View};
 use super::item::Record;
 use super::plan::{Part, Piece, Place};
-use super::value::Value;
+use super::value::{Frame, Number, Value};
 
 /// A part of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +38,27 @@ pub enum Plain<'a> {
     F64(f64),
     /// Text in UTF-8 or ASCII, as it was written: where it has a byte of 0 it ends there, and it may be no UTF-8 after all.
     Text(&'a [u8]),
+}
+
+/// An integer of whole bytes, little endian, at the same distance from the first field in all records.
+#[derive(Clone, Copy, Debug)]
+pub struct Direct {
+    offset: u32,
+    /// Bits that are missing to 64.
+    spare: u8,
+    signed: bool,
+}
+
+impl Direct {
+    /// The value; `fields`: [`super::Glance::fields`].
+    #[inline]
+    pub fn read(self, fields: &[u8]) -> Option<Number> {
+        let word = u64::from_le_bytes(*fields.get(self.offset as usize..)?.first_chunk()?) << self.spare;
+        Some(match self.signed {
+            true => Number::Signed(word as i64 >> self.spare),
+            false => Number::Unsigned(word >> self.spare),
+        })
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -99,7 +120,56 @@ impl Lens {
     /// The value, where it is a plain one: numbers, and text of any length.
     #[inline]
     pub fn plain<'a>(&self, record: &Record<'a>) -> Option<Plain<'a>> {
-        let frame = record.payload.frame()?;
+        self.plain_of(record.payload.frame()?)
+    }
+
+    /// The integer, where it is a plain one.
+    #[inline]
+    pub fn integer(&self, record: &Record<'_>) -> Option<i128> {
+        self.integer_of(record.payload.frame()?)
+    }
+
+    /// The bytes of the text, where it is a plain one: with what is behind a byte of 0 in its field.
+    #[inline]
+    pub fn text<'a>(&self, record: &Record<'a>) -> Option<&'a [u8]> {
+        self.text_of(record.payload.frame()?)
+    }
+
+    #[inline]
+    pub(super) fn integer_of(&self, frame: &Frame<'_>) -> Option<i128> {
+        let Sight::Number { mark, piece, float: false } = self.sight else { return None };
+        let at = frame.origin + frame.marks.get(mark as usize)?.end + u64::from(piece.delta_bits);
+        let window = frame.data.get((at / 8) as usize..).and_then(|rest| rest.first_chunk::<8>());
+        let bits = match window {
+            // Whole bytes, as nearly always.
+            Some(window) if at % 8 == 0 && piece.order == Order::Little => {
+                let spare = 64 - u32::from(piece.bits);
+                let word = u64::from_le_bytes(*window) << spare;
+                if piece.signed { (word as i64 >> spare) as u64 } else { word >> spare }
+            }
+            _ => piece.read(frame.data, at - u64::from(piece.delta_bits)),
+        };
+        Some(if piece.signed { i128::from(bits as i64) } else { i128::from(bits) })
+    }
+
+    #[inline]
+    pub(super) fn text_of<'a>(&self, frame: &'a Frame<'a>) -> Option<&'a [u8]> {
+        let (from, bytes) = match self.sight {
+            Sight::Text { mark } => {
+                let mark = frame.marks.get(mark as usize)?;
+                (frame.origin + mark.at, mark.len as usize)
+            }
+            Sight::Padded { mark, delta_bits, bytes } => {
+                (frame.origin + frame.marks.get(mark as usize)?.end + u64::from(delta_bits), bytes as usize)
+            }
+            Sight::Number { .. } | Sight::Far => return None,
+        };
+        let from = (from / 8) as usize;
+        frame.data.get(from..from.checked_add(bytes)?)
+    }
+
+    #[inline]
+    pub(super) fn plain_of<'a>(&self, frame: &'a Frame<'a>) -> Option<Plain<'a>> {
         match self.sight {
             Sight::Number { mark, piece, float } => {
                 let bits = piece.read(frame.data, frame.origin + frame.marks.get(mark as usize)?.end);
@@ -110,19 +180,30 @@ impl Lens {
                     (true, ..) => Plain::F64(f64::from_bits(bits)),
                 })
             }
-            Sight::Text { mark } => {
-                let mark = frame.marks.get(mark as usize)?;
-                let from = ((frame.origin + mark.at) / 8) as usize;
-                frame.data.get(from..from.checked_add(mark.len as usize)?).map(Plain::Text)
-            }
-            Sight::Padded { mark, delta_bits, bytes } => {
-                let at = frame.origin + frame.marks.get(mark as usize)?.end + u64::from(delta_bits);
-                let from = (at / 8) as usize;
-                let text = frame.data.get(from..from.checked_add(bytes as usize)?)?;
+            Sight::Text { .. } => self.text_of(frame).map(Plain::Text),
+            Sight::Padded { .. } => {
+                let text = self.text_of(frame)?;
                 Some(Plain::Text(text.split(|&byte| byte == 0).next().unwrap_or_default()))
             }
             Sight::Far => None,
         }
+    }
+
+    /// Where the field always lies, if it is such a one.
+    pub fn direct(&self) -> Option<Direct> {
+        match self.sight {
+            Sight::Number { mark: 0, piece, float: false }
+                if piece.order == Order::Little && piece.bits % 8 == 0 && piece.delta_bits % 8 == 0 =>
+            {
+                Some(Direct { offset: piece.delta_bits / 8, spare: 64 - piece.bits, signed: piece.signed })
+            }
+            _ => None,
+        }
+    }
+
+    /// The part, and the position in it.
+    pub(super) fn place(&self) -> (RecordPart, usize) {
+        (self.part, self.position)
     }
 
     /// The value, whatever it is.

@@ -1,24 +1,19 @@
 //! Records of all streams in the order of time.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
 use super::Trace;
 use super::batch::Batch;
 use super::class::{Clock, Seconds};
 use super::error::Caveat;
+use super::glance::Glance;
 use super::item::{Extent, Item, Loss, Record};
+use super::queue::Queue;
 use super::stream::{Lost, Next, PacketMark, Place, Stream};
-
-/// Order of what comes next: nanoseconds since the origin (0 where all streams have the same clock), then cycles, which
-/// separate records within a nanosecond, then the position of the stream, so that the order is always the same.
-type Key = (i128, u64, usize);
 
 /// Goes through the records of one or more traces in the order of time.
 pub struct Reader<'t> {
     streams: Vec<Source<'t>>,
     /// What comes next in all streams but the current one.
-    heap: BinaryHeap<Reverse<Key>>,
+    waiting: Queue,
     /// The stream whose item was given last; it moves on when the next one is asked for.
     current: Option<usize>,
     /// Cycles alone give the order.
@@ -85,7 +80,7 @@ impl<'t> Reader<'t> {
     /// At the first record of `traces`, which are merged by time.
     pub fn new(traces: &'t [Trace]) -> Self {
         let whole = Self::between(traces, Range::default(), &[]);
-        whole.unwrap_or(Self { streams: Vec::new(), heap: BinaryHeap::new(), current: None, is_one_clock: true })
+        whole.unwrap_or(Self { streams: Vec::new(), waiting: Queue::new(true), current: None, is_one_clock: true })
     }
 
     /// At the first record of `traces` in `range`. `starts`: for each stream of the first trace, then of the second,
@@ -96,7 +91,7 @@ impl<'t> Reader<'t> {
         let first = clocks.next();
         let is_same = |clock: &Clock| first.is_some_and(|first| clock.measures_as(first));
         let is_one_clock = clocks.all(is_same);
-        let mut reader = Self { streams: Vec::new(), heap: BinaryHeap::new(), current: None, is_one_clock };
+        let mut reader = Self { streams: Vec::new(), waiting: Queue::new(is_one_clock), current: None, is_one_clock };
         for (index, trace) in traces.iter().enumerate() {
             for (name, content) in &trace.streams {
                 let start = starts.get(reader.streams.len()).copied().unwrap_or_default();
@@ -107,7 +102,7 @@ impl<'t> Reader<'t> {
                 let mut source = Source::new(trace, index, stream, range);
                 source.is_over = start == Start::Skip;
                 if let Some((ns, cycles)) = source.advance(is_one_clock) {
-                    reader.heap.push(Reverse((ns, cycles, reader.streams.len())));
+                    reader.waiting.push((ns, cycles, reader.streams.len()));
                 }
                 reader.streams.push(source);
             }
@@ -120,6 +115,18 @@ impl<'t> Reader<'t> {
     pub fn current(&mut self) -> Option<Item<'_>> {
         let index = self.current?;
         Some(self.streams[index].item())
+    }
+
+    /// What was given or passed last, if it is a record, for who looks at few of its fields.
+    #[inline]
+    pub fn glance(&mut self) -> Option<Glance<'_>> {
+        let source = &mut self.streams[self.current?];
+        if source.lost.is_some() {
+            return None;
+        }
+        let ns = source.seconds.nanoseconds(source.stream.time);
+        let stream = &source.stream;
+        Some(Glance::new(source.trace, stream.event, ns, &stream.facts, &stream.decoder.frame))
     }
 
     /// The stream of what was given or passed last: its position among all streams of all traces.
@@ -167,16 +174,11 @@ impl<'t> Reader<'t> {
     fn choose(&mut self) -> Option<usize> {
         if let Some(index) = self.current.take() {
             if let Some((ns, cycles)) = self.streams[index].advance(self.is_one_clock) {
-                let key = (ns, cycles, index);
-                // Mostly one stream goes on for a while.
-                match self.heap.peek_mut() {
-                    Some(mut first) if first.0 < key => self.current = Some(std::mem::replace(&mut first.0, key).2),
-                    _ => self.current = Some(index),
-                }
+                self.current = Some(self.waiting.exchange((ns, cycles, index)));
                 return self.current;
             }
         }
-        self.current = self.heap.pop().map(|Reverse((_, _, index))| index);
+        self.current = self.waiting.pop();
         self.current
     }
 

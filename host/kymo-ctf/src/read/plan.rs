@@ -7,7 +7,9 @@
 //! whatever is nested deeper, which goes to the tape.
 
 use super::bits::{Cursor, Stop, extended, extract, nul_text};
-use super::class::{ClassId, EventClass, Int, Kind, Len, Metadata, Order, Ranges, Role, StreamClass, within};
+use super::class::{
+    self, ClassId, EventClass, Int, Kind, Len, Metadata, Order, Ranges, Role, StreamClass, View, within,
+};
 use super::skip::Skip;
 use super::tape::Decoder;
 
@@ -39,6 +41,33 @@ pub(crate) struct Plan {
     pub(super) tail_bits: u64,
     /// Common context, specific context, payload.
     pub parts: [Part; 3],
+    /// What the common context says of where a record was written, in the order of its members.
+    pub known: Vec<KnownPlace>,
+}
+
+/// Where one of those lies.
+#[derive(Debug)]
+pub(crate) struct KnownPlace {
+    pub known: class::Known,
+    /// In the common context.
+    pub position: usize,
+    /// Of a plain integer: behind the end of which mark.
+    pub piece: Option<(u32, Piece)>,
+}
+
+impl KnownPlace {
+    fn new(metadata: &Metadata, part: &Part, position: usize, known: class::Known) -> Self {
+        let member = part.class.and_then(|class| metadata.members(class).get(position));
+        let kind = member.map(|member| &metadata.classes[member.class as usize].kind);
+        let piece = match (kind, part.places.get(position)) {
+            (
+                Some(Kind::Int(Int { bits: bits @ 1.., signed, order, view: View::Number, .. })),
+                Some(&Place::Packed { mark, delta_bits }),
+            ) => Some((mark, Piece { delta_bits, bits: *bits, signed: *signed, order: *order })),
+            _ => None,
+        };
+        Self { known, position, piece }
+    }
 }
 
 /// One structure of a record.
@@ -220,7 +249,8 @@ struct Planner<'m> {
 fn event(metadata: &Metadata, stream: &StreamClass, event: &EventClass, known: Known) -> Plan {
     let mut planner = Planner { metadata, ops: Vec::new(), marks: 1, delta: 0, known };
     let parts = [stream.common_context, event.context, event.payload].map(|class| planner.part(class));
-    Plan { ops: planner.ops, tail_bits: planner.delta, parts }
+    let known = stream.known.iter().map(|&(position, known)| KnownPlace::new(metadata, &parts[0], position, known));
+    Plan { known: known.collect(), ops: planner.ops, tail_bits: planner.delta, parts }
 }
 
 impl Planner<'_> {

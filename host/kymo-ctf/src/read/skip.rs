@@ -118,7 +118,7 @@ impl Step {
 
 /// Bytes in front of the first byte of 0. Most texts are short.
 #[inline]
-fn text_bytes(data: &[u8]) -> Option<usize> {
+pub(super) fn text_bytes(data: &[u8]) -> Option<usize> {
     const SHORT_WORDS: usize = 4;
     for (index, word) in data.chunks_exact(8).take(SHORT_WORDS).enumerate() {
         let word = u64::from_le_bytes(word.try_into().ok()?);

@@ -236,6 +236,7 @@ impl<'t> Stream<'t> {
         Some(parts)
     }
 
+    #[inline]
     pub fn stream_class(&self) -> &'t StreamClass {
         &self.metadata.streams[self.class]
     }
@@ -570,6 +571,7 @@ enum HeaderProblem {
     Class(u64),
 }
 
+#[inline]
 fn low_mask(bits: u8) -> u64 {
     if bits >= 64 { u64::MAX } else { (1 << bits) - 1 }
 }
@@ -583,11 +585,17 @@ pub(super) fn extended(before: u64, low: u64, bits: u8) -> u64 {
 }
 
 /// A number that fits and is not the mark for "not known".
+#[inline]
 pub(super) fn small(value: &Value<'_>) -> Option<u32> {
     let number = match value {
         Value::Int(number, _) | Value::Enum(number, _) => *number,
         _ => return None,
     };
+    small_number(number)
+}
+
+#[inline]
+pub(super) fn small_number(number: Number) -> Option<u32> {
     match number {
         Number::Unsigned(value) => u32::try_from(value).ok().filter(|&value| value != u32::MAX),
         Number::Signed(value) => u32::try_from(value).ok(),

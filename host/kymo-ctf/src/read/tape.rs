@@ -63,6 +63,7 @@ impl<'t> Decoder<'t> {
     }
 
     /// Forgets tape and roles, before a head or a record that begins at `at`.
+    #[inline]
     pub fn clear(&mut self, at: u64) {
         self.frame.nodes.clear();
         self.roles.seen = 0;
@@ -169,6 +170,7 @@ impl<'t> Decoder<'t> {
         Ok(())
     }
 
+    #[inline]
     pub fn len(&self, len: Len) -> Result<u64, Stop> {
         match len {
             Len::Fixed(count) => Ok(count),

@@ -6,7 +6,8 @@ use std::fmt;
 
 use super::bits::{extended, extract};
 use super::class::{self, Base, ClassId, Encoding, Int, Kind, Labels, Len, Member, Metadata, Order};
-use super::plan::{Mark, Part, Place};
+use super::plan::{KnownPlace, Mark, Part, Place};
+use super::stream::small_number;
 use super::tape::Node;
 
 /// An integer of either sign.
@@ -331,6 +332,21 @@ impl<'a> Passed<'a> {
 impl<'t> Frame<'t> {
     pub fn new(metadata: &'t Metadata, data: &'t [u8]) -> Self {
         Self { metadata, data, origin: 0, nodes: Vec::new(), marks: Vec::new() }
+    }
+
+    /// The bytes from the record's first field on, those of the records behind too. `None` where it begins within a byte.
+    #[inline]
+    pub fn fields(&self) -> Option<&[u8]> {
+        let at = self.origin + self.marks.first()?.end;
+        if at % 8 == 0 { self.data.get((at / 8) as usize..) } else { None }
+    }
+
+    /// What a plain integer says of where a record was written: outer `None` where it is none.
+    #[inline]
+    pub fn known(&self, place: &KnownPlace) -> Option<Option<u32>> {
+        let (mark, piece) = place.piece?;
+        let bits = piece.read(self.data, self.origin + self.marks.get(mark as usize)?.end);
+        Some(small_number(if piece.signed { Number::Signed(bits as i64) } else { Number::Unsigned(bits) }))
     }
 
     /// Goes to the packet of another frame.

@@ -27,7 +27,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use kymo_analyze::State;
-use kymo_ctf::read::{Caveat, Item, Loss, Reader, Record, Trace};
+use kymo_ctf::read::{Caveat, Item, Loss, Passed, Reader, Record, Trace};
 use kymo_index::feed::Classes;
 use kymo_index::{Indexes, Named, range};
 
@@ -410,12 +410,23 @@ fn print(
     to: &mut dyn Write,
 ) -> io::Result<()> {
     let mut out = Vec::with_capacity(2 * BUFFER_BYTES);
+    let goes_by_event = choice.goes_by_event();
     while !choice.is_over() {
-        let Some(mut item) = reader.next() else { break };
-        if !choice.wants(&mut item, totals) {
-            continue;
+        if goes_by_event {
+            let Some(passed) = reader.pass() else { break };
+            match passed {
+                Passed::Record { trace, event, .. } if !choice.wants_event(trace, event, totals) => continue,
+                Passed::Record { .. } => {}
+                Passed::Loss { records } => totals.add_loss(records),
+            }
+            reader.current().iter().for_each(|item| format.item(&mut out, item));
+        } else {
+            let Some(mut item) = reader.next() else { break };
+            if !choice.wants(&mut item, totals) {
+                continue;
+            }
+            format.item(&mut out, &item);
         }
-        format.item(&mut out, &item);
         if out.len() >= flush_at {
             to.write_all(&out)?;
             out.clear();

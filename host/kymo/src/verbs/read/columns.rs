@@ -1,15 +1,16 @@
 //! What lines have in common, made once: the fields that are shown of each event with their names, and the part of a line that
 //! says where a record was written.
 
-use kymo_ctf::read::{Base, FieldInfo, FieldKind, Lens, Record, RecordPart, Trace};
+use kymo_ctf::read::{Base, Direct, FieldInfo, FieldKind, Lens, Record, RecordPart, Trace};
 
 use super::line::Label;
 use super::select::Selection;
 
 /// A field that is shown: payload, then contexts (`$prio`).
 pub struct Column {
-    /// Where it is.
+    /// Where it is, and the same if that is always the same place.
     pub lens: Lens,
+    pub direct: Option<Direct>,
     /// An integer's base.
     pub base: Base,
     /// Its name, as it stands in a line in front of all others, and behind others.
@@ -29,7 +30,7 @@ impl Columns {
             write(&mut label, field.name);
             let base = if let FieldKind::Int { base, .. } = field.kind { base } else { Base::Decimal };
             let lens = trace.lens(event, part, field.position);
-            Column { lens, base, first: Label::new(&label[2..]), later: Label::new(&label) }
+            Column { lens, direct: lens.direct(), base, first: Label::new(&label[2..]), later: Label::new(&label) }
         };
         let of_event = |trace: &Trace, event: usize| {
             let metadata = &trace.metadata;
@@ -60,8 +61,8 @@ const HEADS: usize = 32;
 
 #[derive(Default)]
 struct Head {
-    /// Trace, event, CPU, process, thread.
-    of: Option<(usize, usize, [Option<u32>; 3])>,
+    /// Trace and event, CPU, process, thread.
+    of: Option<[u64; 4]>,
     procname: String,
     bytes: Vec<u8>,
 }
@@ -70,17 +71,55 @@ impl Heads {
     /// The record's head, which `make` makes where it is not remembered.
     #[inline]
     pub fn of(&mut self, record: &Record<'_>, make: impl FnOnce(&mut Vec<u8>)) -> &[u8] {
-        let threads = [record.cpu, record.vpid, record.vtid];
-        let of = Some((record.trace, record.event_position, threads));
-        let mixed = record.event_position ^ record.vtid.unwrap_or(0) as usize ^ (record.cpu.unwrap_or(0) as usize) << 2;
+        const KNOWN: u64 = 1 << 32;
+        let threads = [record.cpu, record.vpid, record.vtid].map(|number| number.map_or(0, |id| KNOWN | u64::from(id)));
+        // Traces and events are counted in 32 bits.
+        let of = [(record.trace as u64) << 32 | record.event_position as u64, threads[0], threads[1], threads[2]];
+        let mixed = record.event_position ^ threads[2] as u32 as usize ^ (threads[0] as u32 as usize) << 2;
         let head = &mut self.0[mixed % HEADS];
-        // Byte by byte: names are short, and mostly there are none.
-        let is_same = head.procname.len() == record.procname.len() && head.procname.bytes().eq(record.procname.bytes());
-        if head.of != of || !is_same {
-            (head.of, head.procname) = (of, record.procname.to_owned());
+        let is_same = head.of.is_some_and(|known| (0..4).fold(0, |differs, i| differs | (known[i] ^ of[i])) == 0);
+        if !is_same || !is_same_name(head.procname.as_bytes(), record.procname.as_bytes()) {
+            (head.of, head.procname) = (Some(of), record.procname.to_owned());
             head.bytes.clear();
             make(&mut head.bytes);
         }
         &head.bytes
+    }
+}
+
+/// Names are short: by words, without a call.
+#[inline]
+fn is_same_name(a: &[u8], b: &[u8]) -> bool {
+    if a.len() != b.len() || a.len() > 16 {
+        return a == b;
+    }
+    match (a.first_chunk::<4>(), b.first_chunk::<4>(), a.last_chunk::<4>(), b.last_chunk::<4>()) {
+        (Some(a_head), Some(b_head), Some(a_tail), Some(b_tail)) if a.len() <= 8 => {
+            a_head == b_head && a_tail == b_tail
+        }
+        (Some(_), ..) => match (a.first_chunk::<8>(), b.first_chunk::<8>(), a.last_chunk::<8>(), b.last_chunk::<8>()) {
+            (Some(a_head), Some(b_head), Some(a_tail), Some(b_tail)) => a_head == b_head && a_tail == b_tail,
+            _ => a == b,
+        },
+        _ => a.iter().eq(b),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_same_name;
+
+    #[test]
+    fn names_are_compared_whole() {
+        for len in 0..24 {
+            let name: Vec<u8> = (0..len).map(|i| b'a' + i as u8).collect();
+            assert!(is_same_name(&name, &name.clone()));
+            assert!(!is_same_name(&name, b"another name that is longer"));
+            for at in 0..len {
+                let mut other = name.clone();
+                other[at] ^= 1;
+                assert!(!is_same_name(&name, &other), "{len} {at}");
+            }
+        }
     }
 }

@@ -66,6 +66,8 @@ pub struct Learn(Vec<Option<Machine>>);
 struct Machine {
     /// By event.
     tells: Vec<Option<Tells>>,
+    /// By event: where its common context has the kernel's number of the thread.
+    tids: Vec<Option<usize>>,
     threads: Threads,
     /// A switch that was shown, and holds for the records behind it.
     switch: Option<Switch>,
@@ -96,7 +98,7 @@ impl Learn {
     /// Goes on with the same machines, whose traces may know more events now.
     pub fn renew(&mut self, traces: &[Trace]) {
         for (machine, trace) in self.0.iter_mut().zip(traces) {
-            machine.iter_mut().for_each(|machine| machine.tells = tells(trace));
+            machine.iter_mut().for_each(|machine| (machine.tells, machine.tids) = (tells(trace), tids(trace)));
         }
     }
 
@@ -122,7 +124,8 @@ impl Machine {
         let tells = tells(trace);
         let has_dump = tells.contains(&Some(Tells::Dump));
         let is_of_use = tells.iter().any(Option::is_some);
-        let mut machine = Self { tells, threads: Threads::default(), switch: None, chained: Some(0) };
+        let mut machine =
+            Self { tells, tids: tids(trace), threads: Threads::default(), switch: None, chained: Some(0) };
         if has_dump {
             machine.read_dump(trace);
         }
@@ -248,7 +251,8 @@ impl Machine {
 
     /// The thread by the kernel's id, in which a record was written.
     fn tid_of(&self, record: &Record<'_>) -> Option<u32> {
-        match record.common_context.get("tid") {
+        let tid = self.tids.get(record.event_position).copied().flatten();
+        match tid.and_then(|position| record.common_context.at(position)) {
             Some(tid) => small(&tid),
             // A tid of some namespace.
             None if record.vtid.is_some() => None,
@@ -294,6 +298,13 @@ impl Machine {
 /// By event.
 fn tells(trace: &Trace) -> Vec<Option<Tells>> {
     trace.metadata.events.iter().map(|event| Tells::by_name(&event.name)).collect()
+}
+
+/// By event.
+fn tids(trace: &Trace) -> Vec<Option<usize>> {
+    let tid =
+        |event| trace.metadata.contexts(event).iter().find(|field| field.name == "tid").map(|field| field.position);
+    (0..trace.metadata.events.len()).map(tid).collect()
 }
 
 /// The thread that an event is about.

@@ -1,7 +1,10 @@
 //! A line under construction: room is made once for several pieces, and short pieces are stored as whole words, of which only the bytes
 //! in use count.
 
-use kymo_export::digits::{DIGITS_MAX, nine_digits, word_digits};
+use kymo_export::digits::{DIGITS_MAX, eight_digits, nine_digits, word_digits};
+
+/// Eight digits are made at a time.
+const WORD: u64 = 100_000_000;
 
 /// Bytes that are stored at a time of text.
 const CHUNK: usize = 16;
@@ -92,6 +95,31 @@ impl Line {
         }
     }
 
+    /// Makes room by itself. For texts that are mostly of one to four chunks: a call for each would cost more than the copy.
+    #[inline]
+    pub fn chunks(&mut self, bytes: &[u8]) {
+        self.reserve(bytes.len() + CHUNK);
+        let mut rest = bytes;
+        while let Some((chunk, behind)) = rest.split_first_chunk::<CHUNK>() {
+            self.store(*chunk, CHUNK);
+            rest = behind;
+        }
+        // What is left again as a whole chunk, with bytes that are there already in front of it.
+        match bytes.last_chunk::<CHUNK>() {
+            Some(last) => {
+                self.len -= CHUNK - rest.len();
+                self.store(*last, CHUNK);
+            }
+            None => {
+                while let Some((word, behind)) = rest.split_first_chunk::<4>() {
+                    self.store(*word, 4);
+                    rest = behind;
+                }
+                rest.iter().for_each(|&byte| self.byte(byte));
+            }
+        }
+    }
+
     /// Makes room by itself.
     #[inline]
     pub fn slice(&mut self, bytes: &[u8]) {
@@ -103,14 +131,27 @@ impl Line {
     /// Decimal digits. There must be room for [`DIGITS_MAX`] bytes and a word.
     #[inline]
     pub fn unsigned(&mut self, value: u64) {
-        const WORD: u64 = 100_000_000;
         if value < WORD {
             let (word, digits) = word_digits(value);
             self.store(word, digits);
         } else {
-            self.unsigned(value / WORD);
-            self.store(kymo_export::digits::eight_digits(value % WORD), 8);
+            self.long(value);
         }
+    }
+
+    /// More than eight digits.
+    #[inline(never)]
+    fn long(&mut self, value: u64) {
+        let high = value / WORD;
+        if high < WORD {
+            let (word, digits) = word_digits(high);
+            self.store(word, digits);
+        } else {
+            let (word, digits) = word_digits(high / WORD);
+            self.store(word, digits);
+            self.store(eight_digits(high % WORD), 8);
+        }
+        self.store(eight_digits(value % WORD), 8);
     }
 
     /// The same, with a sign where it is negative.
@@ -281,6 +322,10 @@ mod tests {
             let text = "abcdefghijklmnopqrstuvwxyz0123456789ABCD".as_bytes()[..len].to_vec();
             let shown = made(|line| line.label(&Label::new(&text)));
             assert_eq!(shown.as_bytes()[1..], text);
+        }
+        for len in 0..80 {
+            let text: Vec<u8> = (0..len).map(|i| b'A' + i as u8 % 50).collect();
+            assert_eq!(made(|line| line.chunks(&text)).as_bytes()[1..], text);
         }
         assert_eq!(made(|line| line.slice(b": x: :")), "x: x: :");
         assert_eq!(

@@ -9,7 +9,7 @@ use std::io::Write as _;
 use kymo_ctf::read::{Base, Loss, Number, Plain, Record, Trace, Value};
 
 use super::columns::{Column, Columns, Heads};
-use super::line::{Line, PIECES};
+use super::line::{Label, Line, PIECES};
 use super::select::Selection;
 use super::zone::Zone;
 use kymo_export::digits::{push_hex, push_nine, push_u64};
@@ -27,6 +27,7 @@ pub struct Text<'a> {
     selection: &'a Selection,
     times: Times,
     zone: Zone,
+    second: Second,
     /// By trace: its clock counts from 1970.
     dated: Vec<bool>,
     /// Time of the line before, in the unit that is shown.
@@ -38,6 +39,27 @@ pub struct Text<'a> {
     piece: Vec<u8>,
 }
 
+/// The second of the last time of a clock without a date, as it stands in front of the fraction.
+#[derive(Default)]
+struct Second {
+    from_ns: i64,
+    shown: Vec<u8>,
+}
+
+impl Second {
+    /// The seconds, and the nanoseconds behind them. `None` in front of the clock's origin, and beyond 292 years.
+    #[inline]
+    fn of(&mut self, ns: i128) -> Option<(&[u8], u32)> {
+        const SECOND: i64 = 1_000_000_000;
+        let ns = i64::try_from(ns).ok().filter(|ns| *ns >= 0)?;
+        if self.shown.is_empty() || !(0..SECOND).contains(&(ns - self.from_ns)) {
+            self.from_ns = ns / SECOND * SECOND;
+            self.shown = format!("{}.", ns / SECOND).into_bytes();
+        }
+        Some((&self.shown, (ns - self.from_ns) as u32))
+    }
+}
+
 impl<'a> Text<'a> {
     pub fn new(traces: &[Trace], selection: &'a Selection, times: Times, before: Option<i128>) -> Self {
         let dated = |trace: &Trace| trace.metadata.clocks.iter().all(|clock| clock.absolute || clock.offset_s != 0);
@@ -45,6 +67,7 @@ impl<'a> Text<'a> {
             selection,
             times,
             zone: Zone::new(times.utc, times.date),
+            second: Second::default(),
             dated: traces.iter().map(dated).collect(),
             before,
             columns: Columns::new(traces, selection, |out, name| {
@@ -93,10 +116,14 @@ impl Text<'_> {
     fn times_of(&mut self, record: &Record<'_>) {
         let columns = self.selection.columns;
         if columns.time {
-            let is_dated = self.dated[record.trace] && !self.times.cycles;
-            match self.zone.same_second(record.ns).filter(|_| is_dated) {
+            let known = match self.dated[record.trace] {
+                _ if self.times.cycles => None,
+                true => self.zone.same_second(record.ns),
+                false => self.second.of(record.ns),
+            };
+            match known {
                 Some((shown, fraction)) => {
-                    self.line.slice(shown);
+                    self.line.chunks(shown);
                     self.line.reserve(PIECES);
                     self.line.nine(fraction);
                     self.line.byte(b' ');
@@ -132,11 +159,37 @@ impl Text<'_> {
     }
 }
 
-/// Adds a field with its name, if the record has it. `piece` is scratch.
+/// Adds a field with its name, if the record has it; `fields`: its bytes. `piece` is scratch.
 #[inline]
-fn push_column(line: &mut Line, piece: &mut Vec<u8>, column: &Column, record: &Record<'_>, is_first: bool) -> bool {
+fn push_column(
+    line: &mut Line,
+    piece: &mut Vec<u8>,
+    column: &Column,
+    (record, fields): (&Record<'_>, &[u8]),
+    is_first: bool,
+) -> bool {
     let label = if is_first { &column.first } else { &column.later };
     line.reserve(PIECES + label.len());
+    if let Some(number) = column.direct.and_then(|direct| direct.read(fields)) {
+        match (number, column.base) {
+            (Number::Unsigned(value), Base::Decimal) => {
+                line.label(label);
+                line.unsigned(value);
+                return true;
+            }
+            (Number::Signed(value), Base::Decimal) => {
+                line.label(label);
+                line.signed(value);
+                return true;
+            }
+            _ => {}
+        }
+    }
+    push_other(line, piece, column, record, label)
+}
+
+/// The same of what is no integer of whole bytes.
+fn push_other(line: &mut Line, piece: &mut Vec<u8>, column: &Column, record: &Record<'_>, label: &Label) -> bool {
     if let Some(plain) = column.lens.plain(record) {
         line.label(label);
         if push_plain(line, plain, column.base) {
@@ -178,10 +231,11 @@ impl super::Format for Text<'_> {
         self.line.clear();
         self.times_of(record);
         let selection = self.selection;
-        self.line.slice(self.heads.of(record, |out| head(out, record, selection)));
+        self.line.chunks(self.heads.of(record, |out| head(out, record, selection)));
+        let fields = record.fields().unwrap_or_default();
         let mut is_first = true;
         for column in self.columns.of(record) {
-            is_first &= !push_column(&mut self.line, &mut self.piece, column, record, is_first);
+            is_first &= !push_column(&mut self.line, &mut self.piece, column, (record, fields), is_first);
         }
         // No line ends in a space or in a colon.
         self.line.trim();
