@@ -221,7 +221,7 @@ mod tests {
     fn white_space_of_several_bytes() {
         for text in [
             "4us\0\u{a0}:",
-            "0: 2us\u{fffd}\u{fffd}\u{85}\00: 0u 0\u{2}s :: ::\0:: : ",
+            "0: 2us\u{fffd}\u{fffd}\u{85}\u{0}0: 0u 0\u{2}s :: ::\0:: : ",
             "\u{2003}1.500000: foo: ",
             "a\u{2003}b 1.5000: x: ",
         ] {
