@@ -123,7 +123,9 @@ impl Fragments {
             absolute: object.get("origin").and_then(Value::as_str) == Some("unix-epoch"),
             correction: None,
         };
-        self.clocks.insert(id, self.metadata.clocks.len());
+        if self.clocks.insert(id.clone(), self.metadata.clocks.len()).is_some() {
+            return Err(format!("the clock class `{id}` is declared twice"));
+        }
         self.metadata.clocks.push(clock);
         Ok(())
     }

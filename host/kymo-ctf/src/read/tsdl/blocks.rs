@@ -162,6 +162,9 @@ impl Blocks {
         if clock.name.is_empty() {
             return Err(pos.fault("a clock needs its `name`"));
         }
+        if self.resolver.clocks.contains(&clock.name) {
+            return Err(pos.fault(format!("the clock `{}` is declared twice", clock.name)));
+        }
         self.resolver.clocks.push(clock.name.clone());
         self.metadata.clocks.push(clock);
         Ok(())
@@ -197,20 +200,25 @@ impl Blocks {
         class.event_header = roots[Origin::EventHeader as usize];
         class.common_context = roots[Origin::CommonContext as usize];
         let builder = &mut self.resolver.builder;
-        let mut clock = None;
+        let mut clocks = Vec::new();
         builder.for_ints(class.packet_context, false, |name, int| {
             int.role = role(&CONTEXT, name);
-            clock = clock.or(int.clock);
+            clocks.extend(int.clock);
         });
         builder.for_ints(class.event_header, true, |name, int| {
-            clock = int.clock.or(clock);
+            clocks.extend(int.clock);
             int.role = match name {
                 "id" => Some(Role::EventId),
                 "timestamp" => Some(Role::Time),
                 _ => int.clock.map(|_| Role::Time),
             };
         });
-        class.clock = clock.unwrap_or(0);
+        class.clock = clocks.first().copied().unwrap_or(0);
+        if let Some(other) = clocks.iter().find(|other| **other != class.clock) {
+            let [one, other] = [class.clock, *other].map(|clock| &self.resolver.clocks[clock]);
+            let message = format!("stream {} has times of two clocks, `{one}` and `{other}`", class.id);
+            return Err(pos.fault(message));
+        }
         if self.streams.insert(class.id, self.metadata.streams.len()).is_some() {
             return Err(pos.fault(format!("stream {} is declared twice", class.id)));
         }
