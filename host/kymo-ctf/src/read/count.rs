@@ -130,6 +130,7 @@ impl Trace {
                 Next::End => break,
             }
         }
+        stream.forget_from(part.packets.as_ref().map_or(0, |(start, _)| start.next));
         counts.caveat_count = stream.caveats.len() as u64 + stream.caveats_beyond;
         counts.caveats = stream.caveats;
         counts

@@ -159,7 +159,7 @@ pub(super) struct Stream<'t> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Start {
     pub packet: u64,
-    next: usize,
+    pub next: usize,
     content_end: usize,
     previous: Option<Previous>,
     time: u64,
@@ -276,6 +276,12 @@ impl<'t> Stream<'t> {
             self.content.forget(self.forgotten..end);
             self.forgotten = end;
         }
+    }
+
+    /// Gives all memory back that lies from `start` to where the stream is: a part that was counted is not looked at again,
+    /// and [`Stream::forget`] leaves what is at its ends.
+    pub fn forget_from(&self, start: usize) {
+        self.content.forget(start..self.next.max(start));
     }
 
     /// Passes over bytes up to the next packet; how many.
