@@ -41,28 +41,6 @@ pub(crate) fn u16_at(bytes: &[u8], at: usize) -> u16 {
     u16::from_le_bytes([bytes[at], bytes[at + 1]])
 }
 
-/// CRC-32 as of IEEE 802.3, of pieces one behind the other.
-pub(crate) fn crc(pieces: &[&[u8]]) -> u32 {
-    const TABLE: [u32; 256] = table();
-    let step = |crc: u32, byte: &u8| crc >> 8 ^ TABLE[usize::from(crc as u8 ^ byte)];
-    !pieces.iter().flat_map(|piece| piece.iter()).fold(!0, step)
-}
-
-const fn table() -> [u32; 256] {
-    let mut table = [0; 256];
-    let mut i = 0;
-    while i < 256 {
-        let (mut crc, mut bit) = (i as u32, 0);
-        while bit < 8 {
-            crc = if crc & 1 == 1 { crc >> 1 ^ 0xEDB8_8320 } else { crc >> 1 };
-            bit += 1;
-        }
-        table[i] = crc;
-        i += 1;
-    }
-    table
-}
-
 impl Chunk {
     /// The chunk that begins at `offset`, if a whole one does.
     pub(crate) fn at(bytes: &[u8], offset: usize) -> Option<Self> {
@@ -83,7 +61,9 @@ impl Chunk {
             return None;
         }
         let content = rest.get(..length)?.get(HEAD_BYTES..HEAD_BYTES + used)?;
-        if crc(&[&head[..20], &[0; 4], &head[24..], content]) != u32_at(head, 20) {
+        let mut crc = crc32fast::Hasher::new();
+        [&head[..20], &[0; 4], &head[24..], content].iter().for_each(|piece| crc.update(piece));
+        if crc.finalize() != u32_at(head, 20) {
             return None;
         }
         let (sequence, stamp, log) = (u64_at(head, 24), u64_at(head, 32), u64_at(head, 40));

@@ -46,27 +46,6 @@ pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]))
 }
 
-/// CRC-32 as of IEEE 802.3.
-pub(crate) fn crc(bytes: &[u8]) -> u32 {
-    const TABLE: [u32; 256] = table();
-    !bytes.iter().fold(!0, |crc: u32, byte| crc >> 8 ^ TABLE[usize::from(crc as u8 ^ byte)])
-}
-
-const fn table() -> [u32; 256] {
-    let mut table = [0; 256];
-    let mut i = 0;
-    while i < 256 {
-        let (mut crc, mut bit) = (i as u32, 0);
-        while bit < 8 {
-            crc = if crc & 1 == 1 { crc >> 1 ^ 0xEDB8_8320 } else { crc >> 1 };
-            bit += 1;
-        }
-        table[i] = crc;
-        i += 1;
-    }
-    table
-}
-
 /// What stands at a place.
 enum Look {
     Frame(Frame, usize),
@@ -95,7 +74,7 @@ fn look(bytes: &[u8]) -> Look {
     let end = HEAD_BYTES + payload;
     let Some(whole) = bytes.get(..end + CRC_BYTES) else { return Look::Short };
     let sum = u32_at(whole, end);
-    if crc(&whole[..end]) != sum {
+    if crc32fast::hash(&whole[..end]) != sum {
         return Look::Nothing;
     }
     let (boot, sequence) = (u32_at(head, 8), u32_at(head, 12));
