@@ -1,7 +1,7 @@
 //! The traces of a command line, opened, with their indexes. How their records come to kymo-analyze is
 //! `kymo_index::feed`.
 
-mod split;
+pub mod split;
 
 use std::path::{Path, PathBuf};
 

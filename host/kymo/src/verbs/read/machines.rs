@@ -7,7 +7,9 @@ use kymo_ctf::read::{Loss, Record, Trace};
 use kymo_filter::{Context, Value};
 use kymo_index::feed::Classes;
 
-/// A state for all traces whose clocks are the same one.
+use crate::verbs::analyze::feed::split::machine;
+
+/// A state for all traces of one machine.
 pub struct Machines {
     classes: Classes,
     states: Vec<State>,
@@ -19,17 +21,17 @@ impl Machines {
     /// In front of the first record.
     pub fn new(traces: &[Trace]) -> Machines {
         let classes = Classes::new(traces);
-        let mut clocks = Vec::new();
+        let mut machines = Vec::new();
         let mut of_trace = Vec::with_capacity(traces.len());
         for trace in traces {
-            let clock = trace.metadata.clocks.first().and_then(|clock| clock.uuid);
-            let known = clocks.iter().position(|known| *known == clock);
-            of_trace.push(known.unwrap_or(clocks.len()));
+            let own = machine(trace);
+            let known = machines.iter().position(|known| *known == own);
+            of_trace.push(known.unwrap_or(machines.len()));
             if known.is_none() {
-                clocks.push(clock);
+                machines.push(own);
             }
         }
-        let states = clocks.iter().map(|_| State::new(&classes.vocabulary)).collect();
+        let states = machines.iter().map(|_| State::new(&classes.vocabulary)).collect();
         Machines { classes, states, of_trace }
     }
 

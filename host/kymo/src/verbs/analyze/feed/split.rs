@@ -20,12 +20,15 @@ pub struct OfHost {
 
 /// How a machine is told from others: the boot, which clocks have as their id; else its name.
 #[derive(PartialEq, Eq)]
-enum Machine {
+pub enum Machine {
+    /// The boot.
     Boot([u8; 16]),
+    /// The name.
     Name(String),
 }
 
-fn machine(trace: &Trace) -> Machine {
+/// The machine that a trace is of.
+pub fn machine(trace: &Trace) -> Machine {
     let boot = trace.metadata.clocks.iter().find_map(|clock| clock.uuid);
     boot.map_or_else(|| Machine::Name(host_name(trace)), Machine::Boot)
 }
