@@ -157,14 +157,34 @@ test_module() {
 		expect "$kernel: the module builds" "$(status "$vm" module $kernel "$(dirname "$vm")/npt-module")" 0
 		module=$(cat out)
 		expect "$kernel: npt in the kernel" "$(status "$vm" run --icount --kernel $kernel --out npt -- bash -c '
-			"$1" "$2" npt 20000 && ! echo "delay 0 1000000 irqs" >/sys/kernel/debug/kymo_npt/control' \
+			control=/sys/kernel/debug/kymo_npt/control
+			"$1" "$2" npt 20000 && echo "delay 0 100 frequency" >$control &&
+			cat /sys/devices/system/cpu/cpufreq/policy0/scaling_cur_freq >"$VM_OUT/khz" &&
+			! echo "delay 0 1000000 irqs" >$control' \
 			name "$(dirname "$vm")/labtable/guest.sh" "$module")" 0
 		expect "$kernel: all loops are there" "$(grep -h 'loops done' npt/npt-*.txt | paste -sd ' ')" \
 			'20000 loops done. 20000 loops done. 20000 loops done.'
+		expect "$kernel: the frequency is another one" "$(cat npt/khz)" 800000
 		expect "$kernel: a delay that is too long is refused" "$(cat err)" '*Numerical result out of range*'
 	done
 	expect 'a folder without Kbuild' "$(status "$vm" module stock "$work")" 125
 	expect 'no headers of built kernels' "$(status "$vm" module full "$(dirname "$vm")/npt-module")" 125
+}
+
+# An emulated processor does not announce that its counter is steady: it is a clock where it is asked for.
+test_clock() {
+	if [ ! -x "${KYMO:-}" ]; then
+		skip "the clock of a guest: KYMO names no program"
+		return
+	fi
+	cat >clock.sh <<-'END'
+	export KYMO_RUNTIME_DIR=/run/kymo-clock
+	record() { "$KYMO" record -u npt -o "/run/$1" -- "$KYMO" npt -c 0 -l 1000 >/dev/null && grep -o "$2" "/run/$1/.kymo.json" | head -n 1; }
+	record one '"ring": *"[a-z]*"'
+	KYMO_CLOCK=tsc record two '"ring": *"[a-z]*"'
+	END
+	expect 'the clock of a guest: status' "$(status "$vm" run --icount -- bash clock.sh)" 0
+	expect 'the clock of a guest: rings' "$(tr -d ' ' <out | paste -sd ' ')" '"ring":"portable" "ring":"rseq"'
 }
 
 # What kymo hwlat --kernel changes is the whole machine's: it is back after a SIGKILL, too, and the tracer ends.
@@ -243,7 +263,7 @@ if [ $failed = 1 ]; then
 	echo "0 passed, 1 failed, 0 skipped"
 	exit 1
 fi
-all='kernels statuses outputs large_output files ends tracing module killed_hwlat tree at_once counted_time kvm_is_remembered'
+all='kernels statuses outputs large_output files ends tracing module clock killed_hwlat tree at_once counted_time kvm_is_remembered'
 for name in ${KYMO_VM_TESTS:-$all}; do
 	test_"$name"
 done

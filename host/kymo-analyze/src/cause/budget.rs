@@ -84,6 +84,22 @@ impl<'a> Budget<'a> {
         self.parts[at].pieces += 1;
     }
 
+    /// As `put`, for time in which the thread's CPU was not the thread's: what a change of the CPU's frequency took of it goes to that.
+    fn put_beside(&mut self, cause: Cause, ground: Ground, from: i64, to: i64) {
+        let cpu = self.cpu_at(from);
+        let mut at = from;
+        let of = self.of;
+        for change in of.changes.iter().filter(|change| Some(change.cpu) == cpu) {
+            let (begin, end) = (change.from.max(at), change.to.min(to));
+            if end - begin >= STALL_MIN_NS {
+                self.put(cause, ground, at, begin);
+                self.put(Cause::Frequency { khz: change.khz }, Ground::Inferred, begin, end);
+                at = end;
+            }
+        }
+        self.put(cause, ground, at, to);
+    }
+
     fn named(&self, cause: Cause, at: i64) -> (Name, Option<i16>) {
         if let Cause::Interrupt(interrupt) = cause {
             return (self.of.handler(interrupt), None);
@@ -101,8 +117,10 @@ impl<'a> Budget<'a> {
             Piece::Running => self.own.push((from, to)),
             Piece::Interrupt(interrupt) | Piece::WaitInterrupt(interrupt) => self.interrupt(interrupt, from, to),
             Piece::Preempted { .. } | Piece::IdleExit | Piece::Switching => {
-                let cause = self.waiting(self.moment.tid, piece);
-                self.put(cause.0, cause.1, from, to);
+                match self.waiting(self.moment.tid, piece) {
+                    (cause @ Cause::PreemptionOff { .. }, ground) => self.put_beside(cause, ground, from, to),
+                    (cause, ground) => self.put(cause, ground, from, to),
+                }
             }
             Piece::Blocked { state, waker, .. } => self.blocked(state, waker, from, to),
             Piece::Unknown => self.put(Cause::Remainder, Ground::Seen, from, to),
@@ -117,7 +135,7 @@ impl<'a> Budget<'a> {
             Interrupt::Timer(_) => Interrupt::Softirq(1),
             other => other,
         };
-        self.put(Cause::Interrupt(interrupt), Ground::Seen, from, to);
+        self.put_beside(Cause::Interrupt(interrupt), Ground::Seen, from, to);
     }
 
     /// Why a thread that can run does not.
@@ -224,10 +242,11 @@ impl<'a> Budget<'a> {
     /// The timer was due, and its interrupt had not come or had not woken the thread yet.
     fn before_timer(&mut self, from: i64, to: i64) {
         let from = self.take_slack(from, to);
-        let Some(cpu) = self.moment.cpu.or_else(|| self.cpu_before(from)) else {
+        let Some(cpu) = self.cpu_at(from) else {
             return self.put(Cause::Remainder, Ground::Seen, from, to);
         };
-        if to - from >= STALL_MIN_NS && self.of.times.all_stood_still(cpu, from, to) {
+        let is_changing = self.of.frequency(cpu, from, to).is_some();
+        if to - from >= STALL_MIN_NS && !is_changing && self.of.times.all_stood_still(cpu, from, to) {
             return self.put(Cause::Firmware, Ground::Inferred, from, to);
         }
         let mut at = from;
@@ -250,7 +269,7 @@ impl<'a> Budget<'a> {
             Context::Thread(by) => {
                 let is_seen = self.of.was_off(Off::Irqs, cpu, from, to);
                 let ground = if is_seen { Ground::Seen } else { Ground::Inferred };
-                self.put(Cause::IrqsOff { by }, ground, from, to);
+                self.put_beside(Cause::IrqsOff { by }, ground, from, to);
             }
             Context::Unknown => self.put(Cause::Remainder, Ground::Seen, from, to),
         }
@@ -261,6 +280,11 @@ impl<'a> Budget<'a> {
         self.put(Cause::Slack, Ground::Inferred, from, until);
         self.slack_ns -= until - from;
         until
+    }
+
+    /// The thread's CPU.
+    fn cpu_at(&self, at: i64) -> Option<u32> {
+        self.moment.cpu.or_else(|| self.cpu_before(at))
     }
 
     /// Where the thread ran last.
@@ -289,7 +313,7 @@ impl<'a> Budget<'a> {
 
     /// The thread ran, and no fault was the reason.
     fn ran(&mut self, from: i64, to: i64) {
-        let cpu = self.moment.cpu.or_else(|| self.cpu_before(to));
+        let cpu = self.cpu_at(to);
         let from = self.take_nmis(cpu, from, to);
         let changed = cpu.and_then(|cpu| self.of.frequency(cpu, self.moment.from, self.moment.to));
         if let Some(khz) = changed {

@@ -20,6 +20,16 @@ pub struct Machine {
     pub is_guest: bool,
 }
 
+/// A CPU came to another frequency, and wrote so itself. The kernel writes the record when the processor has changed: what lies between it and
+/// the CPU's record before it has the change in it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Change {
+    pub(super) cpu: u32,
+    pub(super) khz: u32,
+    pub(super) from: i64,
+    pub(super) to: i64,
+}
+
 /// The records around samples. A [`Sink`]: it takes what the state hands on.
 #[derive(Clone, Debug)]
 pub struct Evidence {
@@ -30,6 +40,8 @@ pub struct Evidence {
     pub(super) faults: Vec<(i64, i32)>,
     /// Frequencies: time, CPU, kHz.
     pub(super) frequencies: Vec<(i64, u32, u32)>,
+    /// CPUs that changed their own frequency.
+    pub(super) changes: Vec<Change>,
     /// Interrupts or preemption off.
     pub(super) offs: Vec<OffSpan>,
     /// Non-maskable interrupts by CPU: from, to.
@@ -47,6 +59,7 @@ impl Evidence {
             times: Times::new(from, to),
             faults: Vec::new(),
             frequencies: Vec::new(),
+            changes: Vec::new(),
             offs: Vec::new(),
             nmis: Vec::new(),
             prios: Map::default(),
@@ -107,6 +120,7 @@ impl Evidence {
 impl Sink for Evidence {
     fn event(&mut self, head: &Head, event: &Event, state: &State) {
         let at = head.time;
+        let before = head.cpu.and_then(|cpu| self.times.last(cpu));
         if let Some(cpu) = head.cpu {
             self.times.note(cpu, at);
         }
@@ -122,7 +136,10 @@ impl Sink for Evidence {
                 self.faults.extend(head.tid.or(running).map(|tid| (at, tid)));
             }
             Event::Frequency { cpu, khz } if self.frequencies.len() < KEPT_MAX => {
-                self.frequencies.extend(cpu.or(head.cpu).map(|cpu| (at, cpu, khz)));
+                let changed = cpu.or(head.cpu);
+                self.frequencies.extend(changed.map(|cpu| (at, cpu, khz)));
+                let own = changed.filter(|_| changed == head.cpu).zip(before);
+                self.changes.extend(own.map(|(cpu, from)| Change { cpu, khz, from, to: at }));
             }
             // The tracer has its own clock; the record stands at the end of the noise.
             Event::Noise { kind: "nmi", duration, .. } if self.nmis.len() < KEPT_MAX => {

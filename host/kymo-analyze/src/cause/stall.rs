@@ -35,6 +35,11 @@ impl Times {
         }
     }
 
+    /// The newest time of a CPU.
+    pub fn last(&self, cpu: u32) -> Option<i64> {
+        self.by_cpu.get(&cpu)?.last().copied()
+    }
+
     /// Whether all other CPUs were silent in [from, to), though by what they wrote around it they should not have been.
     /// The edges do not count: CPUs do not stop at the same moment.
     pub fn all_stood_still(&self, cpu: u32, from: i64, to: i64) -> bool {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0
 /*
- * kymo_npt.c: npt's loop inside of the kernel, with interrupts or preemption off, and delays to be
+ * npt.c: npt's loop inside of the kernel, with interrupts or preemption off, and delays to be
  * found by those who look for them. For the virtual machines of lab/vm.
  *
  *	modprobe kymo_npt
@@ -8,6 +8,7 @@
  *	echo 'run CPU LOOPS irqs|preempt|on' >control	the loop; returns when it is done
  *	cat result					what npt prints; kymo import reads it
  *	echo 'delay CPU US irqs|preempt|lock' >control	a busy wait of US microseconds
+ *	echo 'delay CPU US frequency' >control		a change of the CPU's frequency that takes so long
  *	echo 'later CPU US hardirq' >control		the same in an interrupt, LATER_MS from now
  *	cat delays					begin and end of each delay, ns since 1970
  *
@@ -17,6 +18,8 @@
  * interrupts come in, and the gap that they make is no sample. A module is GPL to the kernel
  * where it uses these functions, so this file alone has a second licence.
  */
+#include "kymo_npt.h"
+
 #include <linux/cpumask.h>
 #include <linux/debugfs.h>
 #include <linux/delay.h>
@@ -42,9 +45,9 @@
 #define WARMUP 5
 #define RULE "--------------------------\n"
 
-enum mode { MODE_ON, MODE_PREEMPT, MODE_IRQS, MODE_LOCK, MODE_HARDIRQ };
+enum mode { MODE_ON, MODE_PREEMPT, MODE_IRQS, MODE_LOCK, MODE_FREQUENCY, MODE_HARDIRQ };
 
-static const char *const mode_names[] = { "on", "preempt", "irqs", "lock", "hardirq" };
+static const char *const mode_names[] = { "on", "preempt", "irqs", "lock", "frequency", "hardirq" };
 
 /* The last run. Written by its work on one CPU, read and begun under `lock`. */
 struct run {
@@ -74,7 +77,7 @@ static u64 mult; /* ns = (ticks * mult) >> 32 */
 
 static void off(enum mode mode, unsigned long *flags)
 {
-	if (mode == MODE_IRQS)
+	if (mode == MODE_IRQS || mode == MODE_FREQUENCY)
 		local_irq_save(*flags);
 	else if (mode == MODE_PREEMPT)
 		preempt_disable();
@@ -84,7 +87,7 @@ static void off(enum mode mode, unsigned long *flags)
 
 static void on(enum mode mode, unsigned long flags)
 {
-	if (mode == MODE_IRQS)
+	if (mode == MODE_IRQS || mode == MODE_FREQUENCY)
 		local_irq_restore(flags);
 	else if (mode == MODE_PREEMPT)
 		preempt_enable();
@@ -141,7 +144,7 @@ static long run_here(void *unused)
 	return 0;
 }
 
-static void busy(u32 us)
+void kymo_npt_busy(u32 us)
 {
 	u64 end = rdtsc() + div64_u64((u64)us * 1000 << 32, mult);
 
@@ -157,7 +160,10 @@ static long delay_here(void *argument)
 
 	off(delay->mode, &flags);
 	delay->from_ns = ktime_get_real_fast_ns();
-	busy(delay->us);
+	if (delay->mode == MODE_FREQUENCY)
+		kymo_npt_change_frequency(delay->us);
+	else
+		kymo_npt_busy(delay->us);
 	delay->to_ns = ktime_get_real_fast_ns();
 	on(delay->mode, flags);
 	return 0;
@@ -167,7 +173,7 @@ static long delay_here(void *argument)
 static enum hrtimer_restart later_expires(struct hrtimer *timer)
 {
 	later_delay->from_ns = ktime_get_real_fast_ns();
-	busy(later_delay->us);
+	kymo_npt_busy(later_delay->us);
 	later_delay->to_ns = ktime_get_real_fast_ns();
 	return HRTIMER_NORESTART;
 }
@@ -211,12 +217,12 @@ static struct delay *next_delay(enum mode mode, u32 us)
 
 static int command(char *text)
 {
-	char verb[8], name[8];
+	char verb[8], name[12];
 	unsigned int cpu;
 	u64 number;
 	int mode;
 
-	if (sscanf(text, "%7s %u %llu %7s", verb, &cpu, &number, name) != 4)
+	if (sscanf(text, "%7s %u %llu %11s", verb, &cpu, &number, name) != 4)
 		return -EINVAL;
 	mode = mode_of(name);
 	if (mode < 0)
@@ -227,6 +233,12 @@ static int command(char *text)
 		return mode > MODE_IRQS ? -EINVAL : begin(cpu, number, mode) ?: work_on_cpu(cpu, run_here, NULL);
 	if (!number || number > DELAY_MAX_US)
 		return -ERANGE;
+	if (mode == MODE_FREQUENCY) {
+		int error = kymo_npt_frequency_begin();
+
+		if (error)
+			return error;
+	}
 	if (!strcmp(verb, "delay") && mode != MODE_ON && mode != MODE_HARDIRQ)
 		return work_on_cpu(cpu, delay_here, next_delay(mode, number));
 	if (!strcmp(verb, "later") && mode == MODE_HARDIRQ) {
@@ -335,6 +347,7 @@ static void __exit kymo_npt_exit(void)
 {
 	debugfs_remove_recursive(folder);
 	hrtimer_cancel(&later);
+	kymo_npt_frequency_end();
 	vfree(run.bins);
 }
 
