@@ -18,7 +18,10 @@
 #include <unistd.h>
 #endif
 
-/* It counts at one rate, and the kernel trusts it; KYMO_CLOCK=monotonic says that it shall not be. */
+/*
+ * It counts at one rate, and the kernel trusts it. KYMO_CLOCK=monotonic says that it shall not be;
+ * KYMO_CLOCK=tsc that the kernel's trust is enough, for guests whose host hides what the processor is.
+ */
 static inline bool kymo_tsc_is_clock(void)
 {
 #if KYMO_ARCH_X86_64
@@ -30,7 +33,8 @@ static inline bool kymo_tsc_is_clock(void)
 
 	if (wish && !strcmp(wish, "monotonic"))
 		return false;
-	if (!__get_cpuid(0x80000007, &eax, &ebx, &ecx, &edx) || !(edx & (1u << 8)))
+	if ((!wish || strcmp(wish, "tsc")) &&
+	    (!__get_cpuid(0x80000007, &eax, &ebx, &ecx, &edx) || !(edx & (1u << 8))))
 		return false;
 	fd = open("/sys/devices/system/clocksource/clocksource0/current_clocksource",
 		  O_RDONLY | O_CLOEXEC);

@@ -3,6 +3,7 @@
  * probe.c: placing threads and saying how they are placed; the clock; the tool's own floor.
  */
 #include "probe.h"
+#include "tsc.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -13,9 +14,6 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
 
 #define FLOOR_ROUNDS 1001
 
@@ -48,24 +46,6 @@ void say_trouble(const char *id, const char *format, ...)
 }
 
 #if defined(__x86_64__)
-/* As libkymo decides it: an invariant counter that the kernel uses as its clock, too. */
-static bool tsc_is_clock(void)
-{
-	unsigned eax, ebx, ecx, edx;
-	char name[16] = "";
-	FILE *file;
-
-	if (!__get_cpuid(0x80000007, &eax, &ebx, &ecx, &edx) || !(edx & (1u << 8)))
-		return false;
-	file = fopen("/sys/devices/system/clocksource/clocksource0/current_clocksource", "re");
-	if (!file)
-		return true;
-	if (!fgets(name, sizeof(name), file))
-		name[0] = 0;
-	fclose(file);
-	return !strncmp(name, "tsc", 3);
-}
-
 /* Cycles per nanosecond over 100 ms, each end read between two readings of the counter. */
 static double evaluate(void)
 {
@@ -97,7 +77,7 @@ static double evaluate(void)
 void clock_prepare(const struct options *options)
 {
 #if defined(__x86_64__)
-	clock_is_tsc = tsc_is_clock();
+	clock_is_tsc = kymo_tsc_is_clock();
 	if (clock_is_tsc)
 		clock_cycles_per_ns = options->cycles_per_ns > 0 ? options->cycles_per_ns : evaluate();
 #endif

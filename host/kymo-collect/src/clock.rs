@@ -16,8 +16,10 @@ pub(crate) const SKEW: u64 = 1 << 20;
 
 /// Which clock programs and collector use here. The C side decides by the same rules.
 pub(crate) fn choose() -> Clock {
-    let forced = std::env::var_os("KYMO_CLOCK").is_some_and(|value| value == "monotonic");
-    if !forced && tsc::is_invariant() && kernel_trusts_tsc() { Clock::Tsc } else { Clock::Monotonic }
+    let wish = std::env::var_os("KYMO_CLOCK");
+    let is_wished = |name: &str| wish.as_ref().is_some_and(|wish| wish == name);
+    let is_steady = tsc::is_invariant() || is_wished("tsc") && cfg!(target_arch = "x86_64");
+    if is_steady && !is_wished("monotonic") && kernel_trusts_tsc() { Clock::Tsc } else { Clock::Monotonic }
 }
 
 /// False only where the kernel says that it uses another clock.
