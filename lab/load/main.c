@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -162,6 +163,9 @@ static void settle(void)
 	if (load_dir && mkdir(load_dir, 0700))
 		trouble("no directory %s for the load's files: %s", load_dir, strerror(errno));
 	has_dir = load_dir != NULL;
+	/* Held by us and our workers: who finds it free finds what a killed load left. */
+	if (has_dir)
+		flock(open(load_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC), LOCK_SH);
 	sched_setscheduler(0, SCHED_OTHER, &ordinary);
 	if (CPU_COUNT(&options.cpus) && sched_setaffinity(0, sizeof(options.cpus), &options.cpus))
 		trouble("the load cannot run on its CPUs: %s", strerror(errno));

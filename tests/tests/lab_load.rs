@@ -136,6 +136,50 @@ fn a_load_whose_guard_is_killed_is_told() {
     }
 }
 
+/// Nobody is there to remove the directory of a load whose kymo and guard are killed at once: the next load does.
+#[test]
+fn what_two_killed_ones_left_is_removed_by_the_next_load() {
+    let lab = Lab::new("load_swept");
+    let proc = start(&lab, &["hackbench"]);
+    let kill = |pid: u32, signal| {
+        let pid = rustix::process::Pid::from_raw(pid as i32).expect("a process");
+        rustix::process::kill_process(pid, signal).expect("it can be killed");
+    };
+    let guard = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", proc.pid())).expect("its children");
+    let [left] = &files(&lab)[..] else { panic!("one directory: {:?}", files(&lab)) };
+    kill(proc.pid(), Signal::STOP);
+    kill(guard.trim().parse().expect("one child"), Signal::KILL);
+    let number = proc.pid();
+    proc.end(Signal::KILL);
+    lab.wait_for("its processes end", || of_loads(&lab).is_empty().then_some(()));
+    // Beside it: one that lives by its lock, one whose kymo lives, one that is not ours by its name.
+    let dir = |name: &str| {
+        let path = lab.path("tmp").join(name);
+        std::fs::create_dir(&path).expect("a new name");
+        path
+    };
+    let kept = [dir(&format!("kymo-load-net-{number}-1")), dir("kymo-load-net-1-1"), dir("kymo-load-x"), dir("load")];
+    let held = std::fs::File::open(&kept[0]).expect("a directory");
+    rustix::fs::flock(&held, rustix::fs::FlockOperation::LockShared).expect("a lock");
+    let next = || {
+        let mut command = lab.command(paths::kymo());
+        command.env("TMPDIR", lab.path("tmp")).args(["load", "none", "-d", "1ms"]);
+        lab.start(command).wait().expect(0).stderr
+    };
+    assert!(!next().contains("removed") && left.exists(), "it is too new");
+    for path in kept.iter().chain([left]) {
+        let old = std::time::SystemTime::now() - Duration::from_secs(60);
+        std::fs::File::open(path).expect("a directory").set_modified(old).expect("its time");
+    }
+    contains(&next(), &format!("{} is of a load that was killed: removed", left.display()));
+    let mut now = files(&lab);
+    now.sort();
+    let mut kept = kept.to_vec();
+    kept.sort();
+    assert_eq!(now, kept);
+    drop(held);
+}
+
 #[test]
 fn what_cannot_be_had_is_said() {
     let lab = Lab::new("load_errors");

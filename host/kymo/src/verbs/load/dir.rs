@@ -2,9 +2,11 @@
 //! and files, is ended and removed here.
 
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 /// How long what a killed guard left may take to be gone.
@@ -12,11 +14,44 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Between two looks at who is left.
 const PAUSE: Duration = Duration::from_millis(5);
 
+/// What is younger may be of a guard that has not locked it yet.
+const AGE_MIN: Duration = Duration::from_secs(10);
+
 /// A directory that is not there yet. Nothing of it is left when this is dropped, which its guard must not outlive.
 pub(super) struct Dir {
     path: PathBuf,
     /// The guard took its processes with it.
     is_clean: bool,
+}
+
+/// Removes what loads left whose kymo and guard were killed at the same moment: nobody was there to do it.
+pub(super) fn sweep() {
+    for entry in std::fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if is_left(&path) {
+            eprintln!("kymo: note: {} is of a load that was killed: removed", path.display());
+            drop(Dir { path, is_clean: false });
+        }
+    }
+}
+
+/// A directory of a load of this user, not new, whose kymo and guard are gone. The guard holds a lock on it, since it may be of other process
+/// numbers than ours (containers).
+fn is_left(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let Some((_, rest)) = name.strip_prefix("kymo-load-").and_then(|rest| rest.split_once('-')) else { return false };
+    let kymo: Option<u32> = rest.split_once('-').and_then(|(pid, _)| pid.parse().ok());
+    let is_gone =
+        kymo.is_some_and(|pid| Path::new("/proc/self").exists() && !Path::new(&format!("/proc/{pid}")).exists());
+    let is_ours = path.symlink_metadata().is_ok_and(|data| {
+        let is_old = data.modified().is_ok_and(|time| time.elapsed().is_ok_and(|age| age >= AGE_MIN));
+        data.is_dir() && data.uid() == rustix::process::geteuid().as_raw() && is_old
+    });
+    let is_free = || {
+        let dir = std::fs::File::open(path);
+        dir.is_ok_and(|dir| flock(dir, FlockOperation::NonBlockingLockExclusive).is_ok())
+    };
+    is_gone && is_ours && is_free()
 }
 
 impl Dir {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use serde::{Deserialize, Serialize};
 
-use super::dir::Dir;
+use super::dir::{self, Dir};
 use super::kind::{Kind, Mix};
 use crate::verbs::lab::tool;
 use crate::verbs::record::command::{self, Limits};
@@ -82,6 +82,7 @@ impl Running {
     /// # Errors
     /// One cannot begin; then none runs.
     pub(crate) fn start(mix: &Mix, cpus: &[u32], intensity: u32, limits: &Limits) -> anyhow::Result<Running> {
+        dir::sweep();
         let (to, said) = mpsc::channel();
         let workers = intensity * cpus.len() as u32;
         let mut running = Running { guards: Vec::new(), workers, said };
