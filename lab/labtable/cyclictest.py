@@ -22,6 +22,7 @@ class Cyclictest:
 
     name = "cyclictest"
     about = "kymo wakeup against cyclictest in alternating slots"
+    is_counted = False
 
     def __init__(self, _ctx):
         self.medians = {"kymo": [], "cyclictest": []}

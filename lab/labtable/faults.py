@@ -15,6 +15,7 @@ class Faults:
 
     name = "faults"
     about = "injected faults on this machine are found, with the right cause"
+    is_counted = False
 
     def __init__(self, _ctx):
         self.kinds, self.elsewhere = [], []

@@ -16,6 +16,7 @@ class Floor:
 
     name = "floor"
     about = "measuring floor of npt's loop against the original's"
+    is_counted = False
 
     def __init__(self, _ctx):
         self.pairs = []  # (ours, original's): {"mean": .., "p50": ..}

@@ -5,8 +5,9 @@
 #	guest.sh MODULE wakeup LOOPS HOLD_US       kymo wakeup beside a load that holds a spinlock for so long, again and again
 #	guest.sh MODULE npt LOOPS                  npt's loop inside of the kernel, with interrupts on, preemption off, interrupts off
 #	guest.sh MODULE hwlat TRIALS US            delays of so long in interrupts under kymo hwlat, one a second; and as long without
-#	guest.sh MODULE faults KIND TRIALS US      delays of KIND (irqs, preempt) under kymo wakeup --explain
+#	guest.sh MODULE faults KIND TRIALS US      delays of KIND (irqs, preempt, frequency) under kymo wakeup --explain
 #	guest.sh MODULE throttling TRIALS          is the default found, trial by trial
+#	guest.sh MODULE tracers ROUNDS LOOPS       lab/table's npt under tracers, here
 set -eu
 module=$1 what=$2
 shift 2
@@ -126,7 +127,12 @@ throttling() {
 	cat /proc/sys/kernel/sched_rt_runtime_us >"$VM_OUT/runtime_us"
 }
 
+# An emulated processor does not announce what its counter is, and in counted time it is as steady as can be.
+tracers() {
+	KYMO_CLOCK=tsc "$(dirname "$0")/../table" --only npt --rounds "$1" --loops "$2" --out "$VM_OUT/lab" >"$VM_OUT/table.txt"
+}
+
 case $what in
-wakeup | npt | hwlat | faults | throttling) "$what" "$@" ;;
+wakeup | npt | hwlat | faults | throttling | tracers) "$what" "$@" ;;
 *) echo "guest.sh: '$what' is not known" >&2; exit 2 ;;
 esac

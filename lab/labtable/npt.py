@@ -19,6 +19,7 @@ SUBBUFFER_BYTES = 4 << 20
 # A run that lost records is made again: a reader that other programs kept from its CPU loses for a reason that is not its own. What the
 # last attempt lost stays, and is shown.
 ATTEMPTS = 3
+MEMORY_RINGS = 16      # of all CPUs, and those of processes without one
 ROUNDS_MIN = 8          # where the time is over before all
 NS_PER_LOOP = {"none": 15, "kymo": 45, "lttng": 280, "uprobe": 18000}
 
@@ -97,6 +98,7 @@ class Npt:
 
     name = "npt"
     about = "the table of the 2015 paper: npt under kymo, LTTng-UST and a uprobe"
+    is_counted = False
 
     def __init__(self, ctx):
         set_lttng(ctx.loops)
@@ -151,7 +153,7 @@ class Npt:
             events = () if one.key == "uprobe" else ("npt:*",)
             size = ring_bytes(ctx.loops)
             recording = kymo.Recording(ctx.root, ctx.shm / "runtime", ctx.shm / "trace", ctx.other_cpu, str(size), events)
-            recording.command += ["--memory", str(4 * size)]
+            recording.command += ["--memory", str(MEMORY_RINGS * size)]
             if one.key == "uprobe":
                 place = f"{ctx.program(one.probe)}:npt_trace_loop iteration=%di:u64 ticks=%si:u64"
                 recording.command += ["-U", place, "--kernel-ring", "32M"]

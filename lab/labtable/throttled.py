@@ -32,6 +32,7 @@ class Throttled:
 
     name = "throttling"
     about = "default real-time throttling, and the fair server, are found before a busy-loop run"
+    is_counted = False
 
     def __init__(self, ctx):
         self.throttling = Found("default throttling", "sched_rt_runtime_us", '"rt-throttling"')

@@ -13,9 +13,10 @@ from .rows import Row, between, ns
 KERNELS = ("stock", "rt")
 HOLD_US = 300       # of the load beside wakeup, under a spinlock
 FAULT_US = 500
-WORDS = {"irqs": "interrupts", "preempt": "preemption"}
+WORDS = {"irqs": f"interrupts off for {FAULT_US} us", "preempt": f"preemption off for {FAULT_US} us", "frequency": f"frequency change of {FAULT_US} us"}
 SLACK_NS = 100_000  # of a sample's time in the trace against the kernel's clock
 REPEAT_BAR = 0.10   # largest distance of two boots' means, of the mean
+ROUNDS_MAX = 10     # of npt under tracers: they repeat
 RUNS_MIN = 5        # a side, below which `kymo compare` says nothing
 
 
@@ -32,6 +33,7 @@ class Wakeup:
 
     name = "vm-wakeup"
     about = "stock and RT kernels in counted time: runs repeat, and stock is told from RT"
+    is_counted = True
 
     def __init__(self, _ctx):
         self.runs = {kernel: [] for kernel in KERNELS}
@@ -97,6 +99,7 @@ class Module:
 
     name = "vm-npt"
     about = "npt with interrupts off, by a module, and default throttling, in both kernels"
+    is_counted = True
     modes = ("on", "preempt", "irqs")
 
     def __init__(self, _ctx):
@@ -137,11 +140,56 @@ class Module:
                 for (kernel, mode), series in self.series.items()}
 
 
+class Tracers:
+    """npt under tracers, as on the machine itself; here nothing but the tracers differs between two runs, so that a pair of maxima says something."""
+
+    name = "vm-tracers"
+    about = "the table of the 2015 paper in counted time, in both kernels"
+    is_counted = True
+    loops = 100_000
+    shown = ("npt: kymo's added mean / LTTng's", "npt: kymo's max no larger", "npt: kymo's added mean / a uprobe's")
+
+    def __init__(self, _ctx):
+        self.results, self.tables = {}, {}
+
+    @staticmethod
+    def rounds(ctx):
+        return min(ctx.rounds, ROUNDS_MAX)
+
+    def seconds(self, ctx):
+        return 2 * (20 + 20 * self.rounds(ctx))
+
+    def run(self, ctx, progress):
+        for kernel in KERNELS:
+            progress.say(f"npt under tracers on {kernel}")
+            out = ctx.guest(kernel, f"vm-tracers-{kernel}", "tracers", self.rounds(ctx), self.loops, timeout=300 + 120 * self.rounds(ctx))
+            self.results[kernel] = _record(out / "lab/table.json")
+            lines = (out / "table.txt").read_text(encoding="utf-8").splitlines()
+            begin = next(at for at, line in enumerate(lines) if line.startswith("npt, ns"))
+            self.tables[kernel] = lines[begin:lines.index("", begin)]
+
+    def rows(self, _ctx):
+        out = []
+        for kernel, found in self.results.items():
+            for one in found["rows"]:
+                if one["measure"].startswith(self.shown):
+                    fields = {name: value for name, value in one.items() if name != "verdict"}
+                    out.append(Row(**dict(fields, measure=f"VM, {kernel}: {one['measure']}")))
+        return out
+
+    def details(self, _ctx):
+        return [line for kernel, lines in self.tables.items() for line in (f"VM, {kernel}, counted time, an instruction is 2 ns:", *lines)]
+
+    def raw_values(self):
+        return {kernel: found["values"] for kernel, found in self.results.items()}
+
+
 class Hwlat:
     """Delays in hard interrupts, which are to user space what firmware is: kymo hwlat finds each, and nothing where there is none."""
 
     name = "vm-hwlat"
     about = "kymo hwlat finds gaps of 500 us that no thread made"
+    is_counted = True
 
     def __init__(self, _ctx):
         self.found = {}
@@ -178,25 +226,26 @@ class Hwlat:
 
 
 class Faults:
-    """Interrupts and preemption off for 500 us under `kymo wakeup --explain`: is the delay found, and its cause the right one."""
+    """Interrupts or preemption off, or a change of frequency, for 500 us under `kymo wakeup --explain`: is the delay found, and its cause the right one."""
 
     name = "vm-faults"
-    about = "injected IRQs off and preemption off are found in the VM, with the right cause"
+    about = "injected IRQs off, preemption off and frequency changes are found in the VM, with the right cause"
+    is_counted = True
     # What `--explain` calls them [spec/lab.md 7].
-    causes = {"irqs": ("irqs_off",), "preempt": ("preemption_off",)}
+    causes = {"irqs": ("irqs_off",), "preempt": ("preemption_off",), "frequency": ("frequency",)}
 
     def __init__(self, _ctx):
         self.results = {}
 
     def seconds(self, ctx):
-        return 4 * (30 + 2 * ctx.trials)
+        return 2 * len(self.causes) * (30 + 2 * ctx.trials)
 
     def run(self, ctx, progress):
         if "--explain" not in ctx.run_kymo(["wakeup", "--help"]).stdout:
             raise MeasureError("this kymo has no wakeup --explain")
         for kernel in KERNELS:
             for kind in self.causes:
-                progress.say(f"{kind} off on {kernel}")
+                progress.say(f"{kind} on {kernel}")
                 out = ctx.guest(kernel, f"vm-faults-{kernel}-{kind}", "faults", kind, ctx.trials, FAULT_US, timeout=300 + 60 * ctx.trials)
                 samples = [sample for path in sorted(out.glob("faults-*.json")) for sample in _series(path)["worst"] if sample.get("budget")]
                 delays = [list(map(int, line.split()[:2])) for line in (out / "delays").read_text(encoding="utf-8").splitlines()]
@@ -221,7 +270,7 @@ class Faults:
             right = sum(cause in self.causes[kind] for cause in named)
             others = {cause: named.count(cause) for cause in sorted(set(named)) if cause not in self.causes[kind]}
             note = "otherwise: " + ", ".join(f"{cause} ({count})" for cause, count in others.items())
-            out.append(Row(f"VM, {kernel}: {WORDS[kind]} off for {FAULT_US} us, named", f"{right} of {len(named)}",
+            out.append(Row(f"VM, {kernel}: {WORDS[kind]}, named", f"{right} of {len(named)}",
                            between(intervals.of_share(right, len(named))), ">= 19 of 20", right * 20 >= len(named) * 19 > 0,
                            notes=[note] if others else []))
         return out

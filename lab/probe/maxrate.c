@@ -2,7 +2,7 @@
 /*
  * maxrate.c: tracepoints at a rate: each thread writes one whenever the counter says so, and
  * busily waits in between. What a session loses of them is for who asked to find out; here is said
- * how many were written.
+ * how many were written, those of the warm-up apart.
  */
 #include "probe.h"
 
@@ -37,17 +37,22 @@ static void *body(struct worker *self)
 	double period = (double)SECOND_NS / (double)options->rate * clock_cycles_per_ns, next;
 	double late = LATE_NS * clock_cycles_per_ns;
 	struct writer *writer = self->own;
-	uint64_t start, length = (uint64_t)((double)options->duration_ns * clock_cycles_per_ns);
+	uint64_t start, length = UINT64_MAX;
 
+	if (options->duration_ns)
+		length = (uint64_t)((double)options->duration_ns * clock_cycles_per_ns);
 	place(self, options->policy, options->priority);
 	kymo_thread_init();
 	wait_for_go(self);
+	/* The first ones touch the ring's pages. */
+	for (uint64_t i = 0; i < options->warmup; i++)
+		write_one(options, i);
 	start = clock_cycles();
 	/* Times since the start: a double holds them exactly for a month. */
 	for (next = 0; !probe_stop;) {
 		double now = (double)(clock_cycles() - start);
 
-		if (now >= (double)length)
+		if (now >= (double)length || (options->count && writer->written == options->count))
 			break;
 		if (now < next)
 			continue;
@@ -83,5 +88,6 @@ void test_maxrate(const struct options *options)
 		left_out += writers[i].left_out;
 	}
 	printf("{\"say\":\"count\",\"name\":\"written\",\"value\":%" PRIu64 "}\n", written);
+	printf("{\"say\":\"count\",\"name\":\"warmup\",\"value\":%" PRIu64 "}\n", options->warmup * count);
 	printf("{\"say\":\"count\",\"name\":\"left_out\",\"value\":%" PRIu64 "}\n", left_out);
 }

@@ -126,6 +126,26 @@ fn the_rate_that_is_given_was_confirmed() {
 }
 
 #[test]
+fn writers_run_as_they_are_told() {
+    let lab = Lab::new("maxrate_writers");
+    let args = ["maxrate", "--json", "--confirm", "1", "--first", "5000", "--max", "5000", "-c", "0", "--threads", "2"];
+    let outcome = lab.kymo(&[&args[..], &["--loops", "50", "--warmup", "7", "--no-lock", "-o", "rates.json"]].concat());
+    let report: Value = serde_json::from_str(&outcome.stdout).unwrap_or_else(|_| panic!("{outcome:?}"));
+    let saved = std::fs::read(lab.path("rates.json")).expect("the file");
+    assert_eq!(serde_json::from_slice::<Value>(&saved).expect("JSON"), report);
+    let of = |key: &str| report[key].clone();
+    assert_eq!((of("policy"), of("prio"), of("locked")), ("other".into(), Value::Null, false.into()), "{report:#}");
+    assert_eq!((of("trial_records"), of("trial_s"), of("warmup")), (50.into(), Value::Null, 7.into()), "{report:#}");
+    // Those of the warm-up are in the trace, but are not counted.
+    let trials = report["results"][0]["trials"].as_array().expect("trials");
+    assert!(trials.iter().all(|trial| trial["written"] == 100), "{report:#}");
+    let outcome = lab.kymo(&[&args[..], &["--policy", "other", "--prio", "3"]].concat());
+    contains(&outcome.expect(2).stderr, "--prio is of --policy fifo or rr");
+    let outcome = lab.kymo(&[&args[..], &["--policy", "deadline"]].concat());
+    contains(&outcome.expect(2).stderr, "--policy deadline is for wakeup");
+}
+
+#[test]
 fn the_kernel_is_recorded_beside_the_writers() {
     if !rustix::process::geteuid().is_root() {
         return kymo_tests::skip("the_kernel_is_recorded_beside_the_writers", "needs the kernel's events");

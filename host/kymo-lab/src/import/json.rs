@@ -26,7 +26,9 @@ pub(super) fn format_of(bytes: &[u8]) -> Option<Format> {
     if root.get("schema").is_some() {
         return Some(Format { name: SCHEMA, read: own });
     }
-    if root.get("cpu").is_some() {
+    // Cut in front of `cpu` it has no sample, which its reader says.
+    let is_jitterdebugger = root.get("version").is_some() && root.get("sysinfo").is_some();
+    if is_jitterdebugger || root.get("cpu").is_some() {
         return Some(Format { name: "jitterdebugger", read: jitterdebugger::read });
     }
     if is_of("oslat") || has_thread_with("freq") {

@@ -116,6 +116,10 @@ fn what_breaks_a_format_is_told_with_its_line() {
     check("# Histogram\n000001 zwei\n", "line 2: a row of the histogram has only numbers");
     check("# RTLA timerlat histogram\n   IRQ-000\n", "line 2: the line of the columns does not begin with \"Index\"");
     check("{\"cpu\": {\"0\": {}}}", "jitterdebugger, line 1: there is no sample in it");
+    check(
+        "{\"version\": 3,\n \"sysinfo\": {\"sysname\": \"Linux\", ",
+        "jitterdebugger, line 2: there is no sample in it",
+    );
     check("{\"cpu\": {\n\"0\": {]}}", "JSON, line 2");
     check("{\"schema\": \"kymo-lab-9\"}", "kymo-lab-1, line 1: not a result of kymo");
     check("<html></html>\n", "not a result");

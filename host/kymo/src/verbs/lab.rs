@@ -17,9 +17,13 @@ use clap::ValueEnum;
 use kymo_analyze::cause::Asked;
 use serde_json::Value;
 
+pub(super) use run::FATAL;
 pub use show::text;
 
 use super::record::units::{self, Cpus};
+
+/// Priority of what measures, where none is said.
+pub(super) const PRIO_USUAL: i32 = 80;
 
 /// What every test has.
 #[derive(Clone, Debug, clap::Args)]
@@ -28,7 +32,7 @@ struct Common {
     #[arg(short, long, visible_alias = "cpu", value_name = "LIST", value_parser = units::cpus)]
     cpus: Option<Cpus>,
     /// Real-time priority of the measuring threads, 1 to 99
-    #[arg(short, long, value_name = "N", default_value_t = 80, value_parser = clap::value_parser!(i32).range(1..=99))]
+    #[arg(short, long, value_name = "N", default_value_t = PRIO_USUAL, value_parser = clap::value_parser!(i32).range(1..=99))]
     prio: i32,
     /// Class of the measuring threads
     #[arg(long, value_enum, default_value = "fifo")]
@@ -81,7 +85,7 @@ struct Explaining {
 
 /// Class of the measuring threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Policy {
+pub(super) enum Policy {
     /// SCHED_FIFO
     Fifo,
     /// SCHED_RR
@@ -94,7 +98,7 @@ enum Policy {
 
 impl Policy {
     /// As the probe has it.
-    fn word(self) -> &'static str {
+    pub(super) fn word(self) -> &'static str {
         match self {
             Policy::Fifo => "fifo",
             Policy::Rr => "rr",
@@ -104,7 +108,7 @@ impl Policy {
     }
 
     /// Has priorities.
-    fn is_real_time(self) -> bool {
+    pub(super) fn is_real_time(self) -> bool {
         matches!(self, Policy::Fifo | Policy::Rr)
     }
 }
@@ -456,7 +460,7 @@ pub fn pi(args: Pi) -> anyhow::Result<ExitCode> {
 }
 
 /// A thread of SCHED_DEADLINE must sleep.
-fn not_deadline(test: &str, policy: Policy) -> anyhow::Result<()> {
+pub(super) fn not_deadline(test: &str, policy: Policy) -> anyhow::Result<()> {
     anyhow::ensure!(policy != Policy::Deadline, "--policy deadline is for wakeup: a thread of {test} does not sleep");
     Ok(())
 }

@@ -15,11 +15,11 @@ use kymo_lab::{Machine, environment, report};
 use serde::Serialize;
 use serde_json::json;
 
-use super::lab::tool;
+use super::lab::{self, Policy, tool};
 use super::record::command::{self, Happened, Limits, Watcher};
 use super::record::units::{self, Cpus};
 use search::{Bounds, End, Found, Verdict};
-use trial::{Settings, Trial};
+use trial::{Length, Settings, Trial, Writers};
 
 /// Find the highest rate of records that a session takes without loss
 ///
@@ -29,7 +29,7 @@ use trial::{Settings, Trial};
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  kymo maxrate\n  kymo maxrate -k sched -k irq --threads 1,2 --payload 0,64\n  \
     kymo maxrate --prio 10 -c 1            writers that nothing ordinary takes the CPU from\n  \
-    kymo maxrate --ring-size 16M --for 5s --dir /mnt/disk --json\n\n\
+    kymo maxrate --ring-size 16M -d 5s --dir /mnt/disk --json\n\n\
     Exit status: 0 found; 1 not even the lowest rate was without loss; 2 errors.")]
 pub struct Args {
     /// Writers, each on a CPU of its own as far as there are so many; several numbers with commas
@@ -43,9 +43,24 @@ pub struct Args {
     /// CPUs of the writers, as 0-3,6 [default: all that this process may use]
     #[arg(short, long, value_name = "LIST", value_parser = units::cpus)]
     cpus: Option<Cpus>,
-    /// Writers of SCHED_FIFO with this priority: on a busy machine ordinary ones get no CPU to write fast [default: ordinary threads]
+    /// Priority of the writers: on a busy machine ordinary ones get no CPU to write fast [default: 80 with --policy fifo or rr]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..=99))]
     prio: Option<i32>,
+    /// Class of the writers [default: fifo with --prio, else other]
+    #[arg(long, value_enum)]
+    policy: Option<Policy>,
+    /// Records that each writer writes before it counts
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    warmup: u64,
+    /// Do not lock the writers' memory
+    #[arg(long)]
+    no_lock: bool,
+    /// Hold /dev/cpu_dma_latency at this many microseconds: no deeper idle states meanwhile
+    #[arg(long, value_name = "US")]
+    dma_latency: Option<u32>,
+    /// Go on where priority, CPU or locking cannot be had; the result says so
+    #[arg(long)]
+    best_effort: bool,
     /// Record these events of the kernel, too, as kymo record -k (repeatable)
     #[arg(short, long, value_name = "EVENTS")]
     kernel: Vec<String>,
@@ -53,8 +68,11 @@ pub struct Args {
     #[arg(long, value_name = "SIZE", default_value = "4M", value_parser = units::bytes)]
     ring_size: u64,
     /// Length of a trial
-    #[arg(long = "for", value_name = "TIME", default_value = "1s", value_parser = units::duration)]
-    length: Duration,
+    #[arg(short, long, visible_alias = "for", value_name = "TIME", default_value = "1s", value_parser = units::duration)]
+    duration: Duration,
+    /// Instead of a length: records of each writer in a trial
+    #[arg(short, long, value_name = "N", conflicts_with = "duration", value_parser = clap::value_parser!(u64).range(1..))]
+    loops: Option<u64>,
     /// Trials without loss that a rate needs
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     confirm: u32,
@@ -70,6 +88,9 @@ pub struct Args {
     /// Directory in which the traces are written, and removed again [default: that for temporary files]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
+    /// Write all trials as JSON (spec/lab.md 13) to this file
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
     /// Print all trials as JSON
     #[arg(long)]
     json: bool,
@@ -102,7 +123,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         bail!("--precision is a number of percent from 0.1 to 100");
     }
     let cpus = tool::cpus(args.cpus.as_ref().map(|cpus| &cpus.0[..]))?;
-    if args.prio.is_some() {
+    let writers = writers(&args)?;
+    if writers.policy.is_real_time() {
         kymo_lab::busy_loop(&Machine::default(), &cpus)
             .iter()
             .for_each(|caveat| eprintln!("kymo: {}; {}", caveat.text, caveat.next));
@@ -118,15 +140,14 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let dir = dir.context("no directory for the traces")?;
     let mut outcomes = Vec::new();
     for &threads in &args.threads {
-        let writers: Vec<u32> = cpus.iter().copied().cycle().take(threads as usize).collect();
+        let placed: Vec<u32> = cpus.iter().copied().cycle().take(threads as usize).collect();
         for &payload in &args.payload {
             let settings = Settings {
-                cpus: &writers,
-                prio: args.prio,
+                cpus: &placed,
+                writers: &writers,
                 payload,
                 ring_bytes: args.ring_size,
                 kernel: &args.kernel,
-                duration: args.length,
                 dir: dir.path(),
                 limits: &limits,
                 child: &watched.child,
@@ -138,16 +159,38 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             outcomes.push(outcome);
         }
     }
+    let report = json!({
+        "schema": "kymo-maxrate-1", "ring_bytes": args.ring_size, "kernel": args.kernel, "policy": writers.policy.word(),
+        "prio": writers.policy.is_real_time().then_some(writers.prio), "warmup": args.warmup, "locked": writers.is_locked,
+        "trial_s": args.loops.is_none().then_some(args.duration.as_secs_f64()), "trial_records": args.loops,
+        "cpus": tool::list(&cpus), "results": outcomes, "environment": environment(&Machine::default()),
+    });
+    if let Some(path) = &args.output {
+        std::fs::write(path, format!("{report}\n")).with_context(|| format!("cannot write {}", path.display()))?;
+    }
     if args.json {
-        let report = json!({
-            "schema": "kymo-maxrate-1", "ring_bytes": args.ring_size, "kernel": args.kernel, "prio": args.prio,
-            "trial_s": args.length.as_secs_f64(), "cpus": tool::list(&cpus), "results": outcomes,
-            "environment": environment(&Machine::default()),
-        });
         println!("{report}");
     }
     let is_found = outcomes.iter().all(|outcome| outcome.lossless_per_s.is_some());
     Ok(ExitCode::from(u8::from(!is_found)))
+}
+
+/// How the writers run: what was not said follows from what was.
+fn writers(args: &Args) -> anyhow::Result<Writers> {
+    let policy = args.policy.unwrap_or(if args.prio.is_some() { Policy::Fifo } else { Policy::Other });
+    lab::not_deadline("maxrate", policy)?;
+    if !policy.is_real_time() && args.prio.is_some() {
+        bail!("--prio is of --policy fifo or rr");
+    }
+    Ok(Writers {
+        policy,
+        prio: args.prio.unwrap_or(lab::PRIO_USUAL),
+        warmup: args.warmup,
+        is_locked: !args.no_lock,
+        dma_latency_us: args.dma_latency,
+        length: args.loops.map_or(Length::Time(args.duration), Length::Records),
+        best_effort: args.best_effort,
+    })
 }
 
 /// A signal ends the session that runs, and the search.
@@ -184,6 +227,9 @@ fn find(args: &Args, settings: &Settings<'_>, watched: &Watched) -> anyhow::Resu
             bail!("interrupted after {}; nothing is confirmed yet", report::counted(trials.len() as u64, "trial"));
         }
         let trial = trial?;
+        if trials.is_empty() {
+            trial.troubles.values().for_each(|text| eprintln!("kymo: note: {text}"));
+        }
         let verdict = trial.verdict();
         say(&trial, verdict);
         trials.push(trial);
@@ -222,7 +268,7 @@ fn limiter(found: &Found, trials: &[Trial], settings: &Settings<'_>) -> String {
         (End::Max, _) => "--max: no loss, and no higher rate was asked for".to_owned(),
         (End::Writers, _) => format!(
             "the writers: they got no CPU to write faster, and nothing was lost there{}",
-            if settings.prio.is_none() { "; --prio gives them one" } else { "" }
+            if settings.writers.policy == Policy::Other { "; --prio gives them one" } else { "" }
         ),
         (End::GaveUp, _) => "unknown: rates are without loss at one time and with loss at another".to_owned(),
         (End::Loss, Some(trial)) => trial.limiter(busy.len() >= cpus),

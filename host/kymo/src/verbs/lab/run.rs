@@ -15,7 +15,7 @@ use super::{Common, Hwlat, Test, USUAL, explain, hwlat_kernel, show, tool};
 use crate::verbs::record::command::{self, Happened, Watcher};
 
 /// Troubles that a result is of no use with, unless the user says otherwise.
-const FATAL: [&str; 3] = ["not-fifo", "not-deadline", "affinity"];
+pub const FATAL: [&str; 3] = ["not-fifo", "not-deadline", "affinity"];
 
 /// Runs the test and prints what came of it.
 pub(super) fn run(test: &Test<'_>) -> anyhow::Result<ExitCode> {

@@ -1,5 +1,6 @@
 //! One trial: a session, writers at a rate, and what was lost.
 
+use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -12,24 +13,44 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::search::{self, Verdict};
-use crate::verbs::lab::tool;
+use crate::verbs::lab::{FATAL, Policy, tool};
 use crate::verbs::record::command::{self, Limits};
 
 /// Between two looks at what the collector used.
 const LOOK: Duration = Duration::from_millis(20);
 
+/// How the writers run, as the probe has it.
+pub(super) struct Writers {
+    pub(super) policy: Policy,
+    /// Of a real-time class.
+    pub(super) prio: i32,
+    /// Records of each before it counts.
+    pub(super) warmup: u64,
+    pub(super) is_locked: bool,
+    pub(super) dma_latency_us: Option<u32>,
+    pub(super) length: Length,
+    /// Goes on where class, CPU or locking cannot be had.
+    pub(super) best_effort: bool,
+}
+
+/// When a trial ends.
+#[derive(Clone, Copy)]
+pub(super) enum Length {
+    Time(Duration),
+    /// Records of each writer.
+    Records(u64),
+}
+
 /// What a trial is run with.
 pub(super) struct Settings<'a> {
     /// CPU of each writer.
     pub(super) cpus: &'a [u32],
-    /// Their priority of SCHED_FIFO; `None`: ordinary threads.
-    pub(super) prio: Option<i32>,
+    pub(super) writers: &'a Writers,
     /// Bytes beside the number of a record.
     pub(super) payload: u32,
     pub(super) ring_bytes: u64,
     /// Kernel events, as kymo record -k has them.
     pub(super) kernel: &'a [String],
-    pub(super) duration: Duration,
     /// Directory for traces; each is removed after its trial.
     pub(super) dir: &'a Path,
     pub(super) limits: &'a Limits,
@@ -61,6 +82,8 @@ pub(super) struct Trial {
     pub(super) collector_cpu: f64,
     /// Time in which it waited for the disk, likewise; `None` where the kernel does not count that.
     pub(super) collector_disk: Option<f64>,
+    /// What could not be had for the writers, by id: `not-fifo`, `not-locked`, ...
+    pub(super) troubles: BTreeMap<String, String>,
 }
 
 impl Trial {
@@ -117,7 +140,14 @@ pub(super) fn run(settings: &Settings<'_>, rate: f64) -> anyhow::Result<Trial> {
     let _ = std::fs::remove_dir_all(&trace);
     let said = said.join().unwrap_or_default();
     match serde_json::from_slice::<Value>(&summary) {
-        Ok(summary) if status.code().is_some_and(|code| code < 2) => trial(rate, &stdout, &summary, used),
+        Ok(summary) if status.code().is_some_and(|code| code < 2) => {
+            let trial = trial(rate, &stdout, &summary, used)?;
+            let fatal = FATAL.iter().find_map(|id| trial.troubles.get(*id)).filter(|_| !settings.writers.best_effort);
+            match fatal {
+                Some(text) => bail!("{text}; --best-effort goes on all the same, and the result says so"),
+                None => Ok(trial),
+            }
+        }
         _ => bail!("kymo record: {status}: {}", said.trim()),
     }
 }
@@ -129,13 +159,16 @@ fn command(settings: &Settings<'_>, rate: f64, trace: &Path) -> anyhow::Result<C
         .arg(trace);
     command.args(settings.kernel.iter().flat_map(|events| ["-k", events.as_str()]));
     let each = (rate / settings.cpus.len() as f64).round().max(1.0);
-    command.arg("--").arg(tool::find("kymo-probe", "KYMO_PROBE")?).args(["maxrate", "lock=0"]);
-    match settings.prio {
-        Some(prio) => command.args(["policy=fifo".to_owned(), format!("priority={prio}")]),
-        None => command.arg("policy=other"),
-    };
+    command.arg("--").arg(tool::find("kymo-probe", "KYMO_PROBE")?).arg("maxrate");
+    let writers = settings.writers;
+    command.arg(format!("policy={}", writers.policy.word())).arg(format!("priority={}", writers.prio));
+    command.arg(format!("warmup={}", writers.warmup)).arg(format!("lock={}", u32::from(writers.is_locked)));
+    command.args(writers.dma_latency_us.map(|us| format!("dma_latency_us={us}")));
     command.arg(format!("rate={each}")).arg(format!("payload={}", settings.payload));
-    command.arg(format!("duration_ns={}", settings.duration.as_nanos()));
+    command.arg(match writers.length {
+        Length::Time(time) => format!("duration_ns={}", time.as_nanos()),
+        Length::Records(count) => format!("count={count}"),
+    });
     command.arg(format!("cpus={}", tool::list(settings.cpus)));
     settings.limits.restore_in(&mut command);
     command::end_with_us(&mut command);
@@ -168,9 +201,13 @@ fn usage(pid: u32, is_over: &AtomicBool) -> Used {
 
 fn trial(rate: f64, stdout: &str, summary: &Value, used: Used) -> anyhow::Result<Trial> {
     let lines = stdout.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let (mut written, mut left_out, mut ns) = (None, 0, 0);
+    let (mut written, mut warmup, mut left_out, mut ns) = (None, 0, 0, 0);
+    let mut troubles = BTreeMap::new();
     for line in lines {
+        let text = |key: &str| line[key].as_str().unwrap_or_default().to_owned();
         match (line["say"].as_str(), line["name"].as_str()) {
+            (Some("trouble"), _) => drop(troubles.insert(text("id"), text("text"))),
+            (Some("count"), Some("warmup")) => warmup = line["value"].as_u64().unwrap_or(0),
             (Some("count"), Some("written")) => written = line["value"].as_u64(),
             (Some("count"), Some("left_out")) => left_out = line["value"].as_u64().unwrap_or(0),
             (Some("done"), _) => ns = line["duration_ns"].as_u64().unwrap_or(0),
@@ -185,8 +222,11 @@ fn trial(rate: f64, stdout: &str, summary: &Value, used: Used) -> anyhow::Result
     let of_program: u64 = summary["processes"]
         .as_array()
         .map_or(0, |all| all.iter().filter_map(|process| process["records"].as_u64()).sum());
-    if of_program + lost < written {
-        bail!("{written} records were written, but {of_program} are in the trace and {lost} lost ({recorded} in all)");
+    if of_program + lost < written + warmup {
+        bail!(
+            "{} records were written, but {of_program} are in the trace and {lost} lost ({recorded} in all)",
+            written + warmup
+        );
     }
     let duration_s = ns as f64 / 1e9;
     Ok(Trial {
@@ -201,6 +241,7 @@ fn trial(rate: f64, stdout: &str, summary: &Value, used: Used) -> anyhow::Result
         not_written: summary["lost"]["not_written"].as_u64().unwrap_or(0),
         collector_cpu: used.cpu as f64 / 100.0 / duration_s.max(1e-9),
         collector_disk: delays_are_counted().then_some(used.disk as f64 / 100.0 / duration_s.max(1e-9)),
+        troubles,
     })
 }
 
