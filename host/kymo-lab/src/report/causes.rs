@@ -13,6 +13,17 @@ const SHOWN: usize = 5;
 const PARTS: usize = 4;
 const SHARE_MIN: f64 = 0.005;
 
+/// What the marks of doubt say [spec/analyze.md 4].
+const MARKS: [(&str, &str); 7] = [
+    ("lost", "records were lost meanwhile"),
+    ("start", "it began before the trace"),
+    ("end", "the trace ended in it"),
+    ("clock", "time went back on its CPU"),
+    ("missed", "an event that must have happened is not in the trace"),
+    ("guessed", "which thread ran is known from the head of a record only"),
+    ("mixed", "it touches two clocks"),
+];
+
 /// The lines of a screenful.
 pub fn causes(record: &Record, causes: &Causes) -> Vec<String> {
     let mut lines = vec![heading(causes)];
@@ -24,6 +35,7 @@ pub fn causes(record: &Record, causes: &Causes) -> Vec<String> {
     for (cpu, worst, budget) in explained(record).into_iter().take(SHOWN) {
         lines.push(plain(&sample_line(cpu, worst, budget)));
     }
+    lines.extend(legend(explained(record).into_iter().take(SHOWN).map(|(.., budget)| budget)));
     lines.extend(causes.unexplained.iter().map(|line| plain(&format!("not explained: {line}"))));
     lines.push(plain(&causes.watching.text));
     lines.extend(causes.cannot_see.iter().map(|line| plain(&format!("cannot see: {line}"))));
@@ -54,7 +66,8 @@ pub(super) fn section(record: &Record, causes: &Causes) -> String {
         let _ = writeln!(text, "<tr><td>{cpu}</td><td>{value}</td><td>{}</td></tr>", escape(&parts(worst, budget)));
     }
     text += "</table>\n";
-    let lines = causes.unexplained.iter().chain([&causes.watching.text]).chain(&causes.cannot_see);
+    let legend = legend(explained(record).into_iter().map(|(.., budget)| budget));
+    let lines = legend.iter().chain(&causes.unexplained).chain([&causes.watching.text]).chain(&causes.cannot_see);
     lines.for_each(|line| {
         let _ = writeln!(text, "<p class=\"faint\">{}</p>", escape(line));
     });
@@ -125,6 +138,14 @@ fn parts(worst: &Worst, budget: &Budget) -> String {
     words.join(", ")
 }
 
+/// What the marks that budgets have say, if they have any.
+fn legend<'a>(budgets: impl Iterator<Item = &'a Budget>) -> Option<String> {
+    let found: Vec<&String> = budgets.flat_map(|budget| &budget.doubt).collect();
+    let marks = MARKS.iter().filter(|(mark, _)| found.iter().any(|name| *name == mark));
+    let said: Vec<String> = marks.map(|(mark, meaning)| format!("{mark}: {meaning}")).collect();
+    (!said.is_empty()).then(|| format!("doubtful, {}", said.join("; ")))
+}
+
 fn part_text(part: &BudgetPart) -> String {
     let name = if part.name.is_empty() { String::new() } else { format!(" {}", part.name) };
     let priority = part.priority.as_ref().map_or(String::new(), |priority| format!(" ({priority})"));
@@ -181,6 +202,7 @@ mod tests {
             lines.contains("(rt 90) 900 us (inferred), own (rt 90) 100 us (inferred), 2 page faults, doubtful: lost"),
             "{lines}"
         );
+        assert!(lines.contains("\ndoubtful, lost: records were lost meanwhile\n"), "{lines}");
         assert!(!lines.contains('\u{1b}') && lines.contains("cannot see: the dark"), "{lines}");
         assert!(section(&record, &of).contains("g&lt;"));
     }

@@ -78,6 +78,9 @@ fn caveat(merged: &Merged, runs: [usize; 2]) -> String {
     format!("{severity}: {text} [{}]{which}: {next}", plain(&merged.caveat.id))
 }
 
+/// Of the table of metrics.
+const COLUMNS: usize = 6;
+
 /// What a series is, in words.
 pub fn title(of: &Compared) -> String {
     let place = of.cpu.map_or("all CPUs".to_owned(), |cpu| format!("CPU {cpu}"));
@@ -94,11 +97,14 @@ fn table(of: &Compared, deadline_ns: Option<u64>) -> Vec<String> {
     if let Some(deadline) = deadline_ns {
         lines.push(format!("  misses: samples above {}, of a million", time(deadline as f64)));
     }
-    lines.push(format!(
-        "  {:<8} {:<27} {:<27} {:<32} {:<14} {:>6}",
-        "", "A: median of runs (range)", "B", "B less A (95 %)", "outcome", "p"
-    ));
-    lines.extend(of.metrics.iter().map(row));
+    let head = ["", "A: median of runs (range)", "B", "B less A (95 %)", "outcome", "p"].map(str::to_owned);
+    let rows: Vec<_> = std::iter::once((head, String::new())).chain(of.metrics.iter().map(row)).collect();
+    let widths: [usize; COLUMNS] =
+        std::array::from_fn(|at| rows.iter().map(|(cells, _)| cells[at].chars().count()).max().unwrap_or(0));
+    for (cells, behind) in &rows {
+        let line: String = cells.iter().zip(widths).map(|(cell, width)| format!("  {cell:<width$}")).collect();
+        lines.push(format!("{line}  {behind}").trim_end().to_owned());
+    }
     for (side, beyond) in ["A", "B"].into_iter().zip(of.beyond.iter().flatten()) {
         lines.extend(extremes(beyond).into_iter().map(|line| format!("  {side}: {line}")));
     }
@@ -134,7 +140,8 @@ pub fn extremes(of: &Beyond) -> Vec<String> {
     lines
 }
 
-fn row(of: &MetricCompared) -> String {
+/// The cells of a line of the table, and what stands behind them.
+fn row(of: &MetricCompared) -> ([String; COLUMNS], String) {
     let unit = |value: f64| in_unit(of.metric, value);
     let side = |side: Option<Side>| {
         side.map_or_else(
@@ -143,21 +150,14 @@ fn row(of: &MetricCompared) -> String {
         )
     };
     let p = of.p.map_or_else(|| "-".to_owned(), |p| format!("{p:.4}"));
-    let line = format!(
-        "  {:<8} {:<27} {:<27} {:<32} {:<14} {p:>6}",
-        of.metric.name(),
-        side(of.a),
-        side(of.b),
-        change(of),
-        word(of.outcome)
-    );
+    let cells = [of.metric.name().to_owned(), side(of.a), side(of.b), change(of), word(of.outcome).to_owned(), p];
     let behind = match (&of.why, of.outcome, of.would_have_seen) {
-        (Some(why), _, _) => format!("  {why}"),
-        (None, Outcome::NoDifference, Some(size)) => format!("  {} would have been seen", unit(size)),
-        (None, Outcome::NoDifference, None) if of.metric != Metric::Tail => "  no size could have been seen".to_owned(),
+        (Some(why), _, _) => why.clone(),
+        (None, Outcome::NoDifference, Some(size)) => format!("{} would have been seen", unit(size)),
+        (None, Outcome::NoDifference, None) if of.metric != Metric::Tail => "no size could have been seen".to_owned(),
         _ => String::new(),
     };
-    (line + &behind).trim_end().to_owned()
+    (cells, behind)
 }
 
 /// How far apart, with its interval and as a share.

@@ -56,18 +56,25 @@ fn axis(width: usize, has_edge: bool) -> String {
     format!("{:>LABEL$} \u{2514}{}{edge}", "", "\u{2500}".repeat(width))
 }
 
-/// Round values where they stand, as many as have room; powers of ten before others.
+/// Round values where they stand, as many as have room; powers of ten before others. Where no two have a place, both ends.
 fn labels(from: f64, to: f64, width: usize, place: &dyn Fn(f64) -> usize) -> String {
     let factors: &[f64] = if to / from < 30.0 { &[1.0, 2.0, 5.0, 1.5, 3.0, 7.0] } else { &[1.0, 2.0, 5.0] };
     let powers = from.log10().floor() as i32..=to.log10().ceil() as i32;
     let mut row = vec![' '; width];
-    for value in factors.iter().flat_map(|factor| powers.clone().map(move |power| factor * 10f64.powi(power))) {
+    let mut put = |value: f64, at: usize| {
         let label = time(value);
-        let (at, end) = (place(value), place(value) + label.len());
+        let end = at + label.chars().count();
         let is_free = end <= width && row[at.saturating_sub(2)..(end + 2).min(width)].iter().all(|c| *c == ' ');
-        if (from..=to).contains(&value) && is_free {
+        if is_free {
             row.splice(at..end, label.chars());
         }
+        usize::from(is_free)
+    };
+    let round = factors.iter().flat_map(|factor| powers.clone().map(move |power| factor * 10f64.powi(power)));
+    let placed: usize = round.filter(|value| (from..=to).contains(value)).map(|value| put(value, place(value))).sum();
+    if placed < 2 {
+        put(from, 0);
+        put(to, width.saturating_sub(time(to).chars().count()));
     }
     format!("{:>LABEL$}  {}", "", row.into_iter().collect::<String>().trim_end())
 }
@@ -109,5 +116,15 @@ mod tests {
         assert!(text.contains("100 ns") && text.contains("1.00 us") && text.contains("LOST 7 samples"), "{text}");
         assert!(lines[0].trim_start().starts_with("5,000"), "{text}");
         assert!(histogram(&Distribution::default(), 60).is_empty());
+    }
+
+    #[test]
+    fn a_narrow_one_has_its_ends() {
+        let mut of = Distribution::default();
+        of.histogram.add(104_000, 300);
+        of.histogram.add(140_000, 1);
+        let lines = histogram(&of, 80);
+        let axis = lines.last().expect("lines").trim();
+        assert!(axis.starts_with("104 us") && axis.ends_with("140 us"), "{lines:#?}");
     }
 }

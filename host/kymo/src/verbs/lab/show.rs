@@ -41,7 +41,7 @@ pub fn text(record: &Record) -> Vec<String> {
 }
 
 fn head(record: &Record) -> String {
-    let seconds = record.duration_s.map_or(String::new(), |seconds| format!(" in {seconds:.1} s"));
+    let seconds = record.duration_s.map_or(String::new(), |seconds| format!(" in {}", report::time(seconds * 1e9)));
     let ended = if record.ended == Ended::Signal { ", interrupted" } else { "" };
     plain(&format!("{}{seconds}{ended}: {}", record.test, record.method))
 }
