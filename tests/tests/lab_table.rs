@@ -67,6 +67,14 @@ fn npt_under_each_tracer_beside_the_original_loop() {
 }
 
 #[test]
+fn wakeup_is_compared_with_itself() {
+    let out = tempfile::tempdir().unwrap();
+    let Some(table) = table(out.path(), &["--trials", "2", "--only", "same"]) else { return };
+    assert_eq!(verdicts(&table, "against itself").len(), 1);
+    assert_eq!(table["values"]["same"]["exit_codes"].as_array().map(Vec::len), Some(2), "{table}");
+}
+
+#[test]
 fn wakeup_and_cyclictest_are_compared() {
     let out = tempfile::tempdir().unwrap();
     let Some(table) = table(out.path(), &["--seconds", "0.1", "--only", "cyclictest"]) else { return };

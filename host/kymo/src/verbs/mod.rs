@@ -1,35 +1,17 @@
-//! One module per verb: its arguments (the one definition of help, man page and completion) and its `run`.
+//! One module per verb, in folders that follow the flow of the data: its arguments (the one definition of help, man page and completion) and its `run`.
 
-pub mod analyze;
-pub mod collect;
-pub mod compare;
-pub mod critical;
+mod command;
 pub mod docs;
-pub mod doctor;
-pub mod eval;
-pub mod explain;
-pub mod export;
-pub mod functions;
-pub mod hosts;
-pub mod import;
-pub mod index;
+mod exchange;
 pub mod lab;
-pub mod latency;
-pub mod list;
-pub mod load;
-pub mod mark;
-pub mod maxrate;
-pub mod read;
-pub mod record;
-pub mod recover;
-pub mod report;
-pub mod results;
-pub mod session;
-pub mod shield;
-pub mod slots;
-pub mod state;
-pub mod stats;
-pub mod symbols;
+mod reading;
+mod recording;
+mod units;
+
+pub use exchange::{export, import};
+pub use lab::{compare, doctor, eval, load, maxrate, probe, report, shield, slots};
+pub use reading::{analyze, critical, explain, functions, hosts, index, latency, read, state, stats, symbols};
+pub use recording::{collect, list, mark, record, recover, session};
 
 /// A collector that nobody reads goes on. What it starts has the default again.
 pub fn ignore_sigpipe() {

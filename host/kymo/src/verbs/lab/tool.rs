@@ -38,7 +38,7 @@ pub(crate) fn cpus(asked: Option<&[u32]>) -> anyhow::Result<Vec<u32>> {
             (0..rustix::thread::CpuSet::MAX_CPU as u32).filter(|cpu| own.is_set(*cpu as usize)).collect()
         }
     };
-    if let Some(online) = super::conditions::online()
+    if let Some(online) = online()
         && let Some(missing) = cpus.iter().find(|cpu| !online.contains(cpu))
     {
         bail!("CPU {missing} does not exist or is offline; online: {}", list(&online));
@@ -49,4 +49,10 @@ pub(crate) fn cpus(asked: Option<&[u32]>) -> anyhow::Result<Vec<u32>> {
 /// `0,2,3`.
 pub(crate) fn list(cpus: &[u32]) -> String {
     cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// CPUs that are online, as the kernel lists them.
+fn online() -> Option<Vec<u32>> {
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/online").ok()?;
+    crate::verbs::units::cpus(text.trim()).ok().map(|cpus| cpus.0)
 }

@@ -1,0 +1,80 @@
+//! `kymo report`: results as text, SVG or one HTML file. What they look like is `kymo_lab::report`'s.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use kymo_lab::{Record, report};
+
+use super::{probe, results};
+
+/// Show results of latency tests again, or draw them
+///
+/// Prints each result as the test printed it, with a histogram. With --html or --svg all of them are drawn: histograms
+/// laid over each other, by
+/// CPU, the tail, the worst samples over time. What was lost or lies beyond a tool's histogram is in the picture.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Examples:\n  kymo report night.json\n  kymo report --html night.html results/\n  kymo report --extreme results/          what may still come\n\n\
+    The HTML file needs nothing else: no network, no other file.\n\nExit status: 0 shown or written, 2 errors."
+)]
+pub struct Args {
+    /// Results: files, or directories with *.json
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Estimate what may still come, of all runs of a test together: the value that is exceeded once in ten times as many samples, and
+    /// in a day; where that cannot be said, why
+    #[arg(long)]
+    extreme: bool,
+    /// Write one HTML file with pictures and tables
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Write the pictures as SVG
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+}
+
+/// Runs the verb.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let records = results::named(&args.files)?;
+    if args.extreme {
+        extremes(&records).iter().for_each(|line| println!("{line}"));
+    }
+    let named: Vec<(String, &Record)> = records.iter().map(|(name, record)| (name.clone(), record)).collect();
+    if let Some(path) = &args.html {
+        results::write(path, &report::html(&named))?;
+        eprintln!("kymo: {} in {}", report::counted(named.len() as u64, "result"), path.display());
+    }
+    if let Some(path) = &args.svg {
+        results::write(path, &report::svg(&named))?;
+        eprintln!("kymo: {} in {}", report::counted(named.len() as u64, "result"), path.display());
+    }
+    if args.html.is_none() && args.svg.is_none() && !args.extreme {
+        for (at, (name, record)) in records.iter().enumerate() {
+            if records.len() > 1 {
+                println!("{}{}:", if at > 0 { "\n" } else { "" }, report::plain(name));
+            }
+            probe::text(record).iter().for_each(|line| println!("{line}"));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What may still come, of each test and series in all of these runs.
+fn extremes(records: &[(String, Record)]) -> Vec<String> {
+    let mut keys: Vec<(&str, &str)> = Vec::new();
+    for (_, record) in records {
+        for series in &record.series {
+            if !keys.contains(&(&record.test, &series.name)) {
+                keys.push((&record.test, &series.name));
+            }
+        }
+    }
+    let of = |(test, name): (&str, &str)| {
+        let runs: Vec<&Record> = records.iter().map(|(_, run)| run).filter(|run| run.test == test).collect();
+        let beyond = kymo_lab::stats::extreme::beyond(&runs, |series| series.name == name);
+        let head = format!("{test}, {name}: {}", report::counted(runs.len() as u64, "run"));
+        let lines = report::extremes(&beyond).into_iter().map(|line| format!("  {line}"));
+        std::iter::once(report::plain(&head)).chain(lines).collect::<Vec<_>>()
+    };
+    keys.into_iter().flat_map(of).collect()
+}

@@ -1,0 +1,166 @@
+//! `kymo functions`: calls of functions as a tree for each thread, as sums, and as a flame graph. The calls are put
+//! together by
+//! `kymo_analyze::functions`.
+
+mod show;
+
+use std::collections::HashMap;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail};
+use kymo_analyze::functions::Functions;
+use kymo_ctf::read::{Item, Reader};
+use kymo_export::export::stacks::{Call, Frame, Who, call_of, is_call, name_of, who};
+
+use super::analyze::feed::Input;
+use super::read::learn::Learn;
+use super::symbols::Known;
+use crate::verbs::export::Progress;
+
+/// Show which functions called which, and how long they took
+///
+/// Needs entries and exits of functions: of programs compiled with -finstrument-functions (kymo record --with
+/// functions, or LTTng's
+/// lttng-ust-cyg-profile), or of the kernel (an import of function_graph). Times contain what the instrumentation
+/// costs.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Examples:\n  gcc -finstrument-functions -g prog.c -o prog && kymo record --with functions -o t -- ./prog\n  \
+    kymo functions t                         tree and sums of each thread\n  \
+    kymo functions t --thread main --svg t.svg\n  \
+    kymo functions t --collapsed - | less\n\n\
+    Calls that are not whole are marked: c without exit (longjmp, exception), b begun before the trace, o open at its end,\n\
+    ~ with lost records in it.\n\n\
+    Exit status: 0 fine, 1 the trace was damaged (what could be read was used), 2 it cannot be opened, or has no such records."
+)]
+pub struct Args {
+    /// Trace directories; several are merged by time
+    #[arg(required = true, value_name = "DIR")]
+    dirs: Vec<PathBuf>,
+    /// Only this thread: its number, or its name
+    #[arg(long, value_name = "TID|NAME")]
+    thread: Option<String>,
+    /// Leave out of the tree what has less than this share of its thread's time, in percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.5)]
+    min: f64,
+    /// Only the N functions with most time of their own below each tree
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    top: usize,
+    /// Write a flame graph of all threads, one file that needs nothing else
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Write `a;b;c NS` lines, as flame graph tools read them; `-` for standard output
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    collapsed: Option<PathBuf>,
+    /// One JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+/// All calls, and names for them.
+struct Found {
+    calls: Functions<Frame, Who>,
+    symbols: Known,
+    names: HashMap<Who, String>,
+    cache: HashMap<Frame, String>,
+    lost: u64,
+}
+
+impl Found {
+    /// What a function is called.
+    fn name(&mut self, frame: &Frame) -> String {
+        name_of(&mut self.symbols, &mut self.cache, frame)
+    }
+
+    fn is_wanted(&self, who: &Who, wanted: Option<&String>) -> bool {
+        let name = self.names.get(who);
+        wanted.is_none_or(|wanted| wanted.parse() == Ok(who.tid) || name == Some(wanted))
+    }
+}
+
+/// Runs the verb.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let input = Input::open(&args.dirs)?;
+    if !input.traces.iter().flat_map(|trace| &trace.metadata.events).any(|event| is_call(&event.name)) {
+        bail!(
+            "the trace has no entries of functions: record a program that was compiled with -finstrument-functions \
+             (kymo record --with functions), or import a function_graph (kymo import)"
+        );
+    }
+    let mut reader = Reader::new(&input.traces);
+    let mut found = find(&input, &mut reader)?;
+    let wanted = args.thread.as_ref();
+    if !found.calls.trees().iter().any(|tree| found.is_wanted(&tree.thread, wanted)) {
+        bail!(
+            "no thread {:?} has called a function; `kymo stats --by thread` lists threads",
+            wanted.map_or("", |name| name)
+        );
+    }
+    if let Some(path) = &args.svg {
+        let text = show::svg(&mut found, wanted);
+        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        eprintln!("kymo: flame graph in {}", path.display());
+    }
+    let text = match (&args.collapsed, args.json) {
+        (Some(path), _) => {
+            let text = show::collapsed(&mut found, wanted);
+            if path.as_os_str() != "-" {
+                std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+                String::new()
+            } else {
+                text
+            }
+        }
+        (None, true) => show::document(&mut found, wanted) + "\n",
+        (None, false) => show::report(&mut found, wanted, args.min, args.top),
+    };
+    std::io::stdout().lock().write_all(text.as_bytes()).context("cannot write to standard output")?;
+    found.symbols.reasons().iter().for_each(|why| eprintln!("kymo: {why}"));
+    Ok(super::analyze::damage(&input, &reader))
+}
+
+/// Goes through all records.
+fn find(input: &Input, reader: &mut Reader<'_>) -> anyhow::Result<Found> {
+    let mut found = Found {
+        calls: Functions::default(),
+        symbols: Known::new(None, &input.traces)?,
+        names: HashMap::new(),
+        cache: HashMap::new(),
+        lost: 0,
+    };
+    let mut learn = Learn::new(&input.traces);
+    let mut progress = Progress::new();
+    let mut records = 0;
+    while let Some(mut item) = reader.next() {
+        match &mut item {
+            Item::Record(record) => {
+                records += 1;
+                progress.show(records);
+                if let Some(learn) = &mut learn {
+                    learn.record(record);
+                }
+                found.symbols.learn(record);
+                let Some(call) = call_of(record) else { continue };
+                let who = who(record);
+                let time = record.ns.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
+                match call {
+                    Call::Enter(function) => found.calls.enter(who, time, function),
+                    Call::Leave(function) => found.calls.leave(who, time, function),
+                }
+                if !found.names.contains_key(&who) && !record.procname.is_empty() {
+                    found.names.insert(who, record.procname.to_owned());
+                }
+            }
+            Item::Loss(loss) => {
+                found.lost = found.lost.saturating_add(loss.records);
+                let (trace, pid) = (loss.trace, loss.vpid);
+                found.calls.lost(|who| who.trace == trace && pid.is_none_or(|pid| pid == who.pid));
+            }
+        }
+    }
+    progress.end();
+    found.calls.finish();
+    Ok(found)
+}

@@ -1,0 +1,13 @@
+//! Traces that are there: as text, as sums, as explanations; and the look-ups that these share.
+
+pub mod analyze;
+pub mod critical;
+pub mod explain;
+pub mod functions;
+pub mod hosts;
+pub mod index;
+pub mod latency;
+pub mod read;
+pub mod state;
+pub mod stats;
+pub mod symbols;

@@ -1,0 +1,228 @@
+//! `kymo record`: a session around a command, or attached to programs that run.
+//!
+//! This file holds the course of a recording. `options` are those that every session has, `begin` its beginning; `kymo session`
+//! shares both. `units` reads sizes and times, `output` looks after the directory, `command` runs the command and takes signals,
+//! `preload` finds the helpers of `--with`, `text` and `why` are what people read at the end.
+
+pub(super) mod begin;
+pub(super) mod kernel;
+pub(super) mod options;
+pub(super) mod output;
+mod preload;
+pub(super) mod rotation;
+pub(super) mod text;
+mod trigger;
+pub(super) mod why;
+
+use std::io::IsTerminal as _;
+use std::process::ExitCode;
+use std::sync::mpsc::{self, Receiver};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use kymo_collect::{Patterns, Session, SnapshotDone, SnapshotRequest, Summary};
+
+use crate::verbs::command::{self, Happened};
+use begin::{Begun, CannotRun};
+use options::Options;
+use output::Output;
+use rotation::Rotating;
+
+/// A command that was told to end has this long, and is recorded meanwhile.
+const GRACE: Duration = Duration::from_secs(2);
+/// Between two progress lines.
+const PROGRESS: Duration = Duration::from_millis(250);
+
+/// Record the events of a command, or of programs that run already
+///
+/// With a command, it and all its descendants are recorded until it ends; the exit status is the command's (128 + n when
+/// signal n killed it, 127 when it was not found, 126 when it could not be run, 2 for errors of kymo itself). Without a
+/// command, all programs of this user are recorded (root: of all users) until Ctrl-C or --for; the exit status is 1 when
+/// nothing was recorded.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Examples:\n  kymo record ./program                      all events of a program and its children\n  \
+    kymo record -u 'motor:*' -x motor:tick -- ./program --its-option\n  kymo record --with malloc -- gcc -c file.c\n  \
+    kymo record --for 10s -p 1234               attach to a running program for ten seconds\n  \
+    kymo record -k sched,irq ./program           user and kernel events on one clock (needs root or access to tracefs)\n  \
+    kymo record -k syscalls --only -- ls         system calls of one program\n  \
+    kymo record -U ./program:main -- ./program   a function of a program that was never rebuilt\n  \
+    kymo record --flight --trigger 'motor:step.duration > 200us' --before 20ms ./program    only what led to it\n  \
+    kymo record --flight --trigger 'wakeup(prio < 0) > 200us' --before 50ms    why a real-time thread ran late"
+)]
+pub struct Args {
+    #[command(flatten)]
+    options: Options,
+    /// Flight recorder: keep the last moments in the rings; write them when a trigger fires, and at the end
+    #[arg(long)]
+    flight: bool,
+    /// Print the summary as JSON on standard output
+    #[arg(long)]
+    json: bool,
+    /// No progress line and no summary; errors only
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+/// How a recording ended.
+struct Ending {
+    /// Exit status of the command, in the manner of a shell.
+    status: Option<u8>,
+    /// `--for` ended it.
+    by_time: bool,
+    /// A trigger ended it.
+    by_trigger: bool,
+    /// The number of the signal that ended it.
+    signal: Option<u8>,
+    /// Process id of a command that did not end when it was told to.
+    still_running: Option<u32>,
+}
+
+/// Runs the verb.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let options = &args.options;
+    let mut checked = options.check(args.quiet)?;
+    options.check_flight(args.flight)?;
+    checked.config.flight = args.flight;
+    let patterns = checked.config.patterns.clone();
+    let output = Output::prepare(options.output.as_deref(), options.overwrite)?;
+    let (sender, watched) = mpsc::channel();
+    let tell = move |happened| sender.send(happened).is_ok();
+    let begun = match begin::begin(options, begin::prepare()?, checked, output, |_| (), tell) {
+        Ok(begun) => begun,
+        Err(error) => return cannot_begin(error),
+    };
+    let Begun { mut session, output, child } = begun;
+    if child.is_none() && !args.quiet {
+        eprintln!("kymo: recording into {}; Ctrl-C ends it", output.path().display());
+        why::unreachable(&options.pid).iter().for_each(|line| eprintln!("kymo: note: {line}"));
+    }
+    let ending = follow(&args, &mut session, &watched, child);
+    if args.flight {
+        last_moments(&session)?;
+    }
+    let summary = session.stop()?;
+    report(&args, &patterns, &summary, &ending)
+}
+
+/// A flight recorder's last snapshot.
+fn last_moments(session: &Session) -> anyhow::Result<SnapshotDone> {
+    let dir = session.snapshot_dir().context("the session is no flight recorder")?;
+    Ok(session.snapshot(&SnapshotRequest { dir, reason: "the end of the recording".to_owned(), before: None })?)
+}
+
+/// A command that cannot be run has exit statuses of its own.
+fn cannot_begin(error: anyhow::Error) -> anyhow::Result<ExitCode> {
+    let Some(cannot_run) = error.downcast_ref::<CannotRun>() else { return Err(error) };
+    eprintln!("kymo: {cannot_run}");
+    Ok(ExitCode::from(cannot_run.status()))
+}
+
+/// Waits for the end of the command, a signal, or the end of the time; shows how it goes meanwhile.
+fn follow(args: &Args, session: &mut Session, watched: &Receiver<Happened>, child: Option<u32>) -> Ending {
+    let begun = Instant::now();
+    let show = !args.quiet && std::io::stderr().is_terminal();
+    let mut progress = text::ProgressLine::new(show);
+    let mut ending = Ending { status: None, by_time: false, by_trigger: false, signal: None, still_running: None };
+    let mut deadline = args.options.time.map(|time| begun + time);
+    let mut is_told = false;
+    let mut warned = false;
+    let mut rotation = Rotating::default();
+    loop {
+        let now = Instant::now();
+        if deadline.is_some_and(|deadline| deadline <= now) {
+            match child {
+                Some(pid) if !is_told => {
+                    (is_told, ending.by_time) = (true, true);
+                    deadline = Some(now + GRACE);
+                    command::signal(pid, libc::SIGTERM);
+                }
+                _ => {
+                    ending.by_time |= !is_told;
+                    ending.still_running = child;
+                    break;
+                }
+            }
+        }
+        let tick = if show || args.flight { PROGRESS } else { Duration::from_secs(1) };
+        let tick = rotation.next_turn(session).map_or(tick, |next| tick.min(next));
+        let wait = deadline.map_or(tick, |deadline| tick.min(deadline.saturating_duration_since(now)));
+        match watched.recv_timeout(wait).ok() {
+            Some(Happened::Ended(status)) => {
+                ending.status = Some(status);
+                break;
+            }
+            Some(Happened::Signal { number, from_terminal }) => {
+                ending.signal = Some(number as u8);
+                let Some(pid) = child.filter(|_| !is_told) else {
+                    ending.still_running = child;
+                    break;
+                };
+                // The terminal sends it to the command as well.
+                if !from_terminal {
+                    command::signal(pid, number);
+                }
+                is_told = true;
+                deadline = Some(Instant::now() + GRACE);
+            }
+            None => {}
+        }
+        rotation.turn(session);
+        let now = session.progress();
+        progress.show(&now, begun.elapsed());
+        if now.triggered {
+            ending.by_trigger = true;
+            ending.still_running = child;
+            break;
+        }
+        if now.stopped && !warned && !args.quiet {
+            warned = true;
+            progress.clear();
+            crate::verbs::say("the trace can no longer be written; what follows is counted as lost");
+        }
+    }
+    progress.clear();
+    ending
+}
+
+/// Says how it went, and chooses the exit status.
+fn report(args: &Args, patterns: &Patterns, summary: &Summary, ending: &Ending) -> anyhow::Result<ExitCode> {
+    let nothing = if summary.records == 0 { why::nothing(patterns, summary, &args.options.pid) } else { Vec::new() };
+    let unmatched = why::unmatched(patterns, summary);
+    let status = match (ending.status, ending.signal) {
+        _ if ending.by_trigger || (ending.by_time && !args.options.command.is_empty()) => 0,
+        (Some(status), _) => status,
+        (None, Some(signal)) if ending.still_running.is_some() => 128 + signal,
+        (None, _) => u8::from(summary.records == 0),
+    };
+    if !args.quiet {
+        for line in text::summary(summary) {
+            eprintln!("kymo: {line}");
+        }
+        for line in nothing.iter().chain(&unmatched) {
+            eprintln!("kymo: {line}");
+        }
+        if let Some(pid) = ending.still_running.filter(|_| ending.by_trigger) {
+            eprintln!("kymo: a trigger ended the recording; the command (process {pid}) goes on, unrecorded");
+        } else if let Some(pid) = ending.still_running {
+            eprintln!(
+                "kymo: the command (process {pid}) did not end within {} s; it goes on, unrecorded",
+                GRACE.as_secs()
+            );
+        }
+        for line in summary.flight.iter().flat_map(text::snapshots) {
+            eprintln!("kymo: {line}");
+        }
+        let newest = summary.flight.as_ref().and_then(|flight| flight.snapshots.last()).map(|snapshot| &snapshot.dir);
+        if summary.records > 0 {
+            eprintln!("kymo: {}", text::next(newest.unwrap_or(&summary.trace)));
+        }
+    }
+    if args.json {
+        let mut value = serde_json::to_value(summary).context("cannot write the summary as JSON")?;
+        value["exit_status"] = status.into();
+        value["remarks"] = nothing.into_iter().chain(unmatched).collect();
+        println!("{value:#}");
+    }
+    Ok(ExitCode::from(status))
+}
