@@ -12,6 +12,7 @@
 pub mod babeltrace;
 pub mod compile;
 pub mod container;
+pub mod disk;
 pub mod kernel;
 pub mod lab;
 pub mod paths;
@@ -26,6 +27,7 @@ use std::io::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub use compile::Build;
+pub use disk::SmallDisk;
 pub use kernel::Kernel;
 pub use lab::{Lab, Ring};
 pub use process::{Outcome, Proc};

@@ -1,56 +1,10 @@
 //! No room on the disk, for every verb of a session: what is said, what is left, and that nobody else notices.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
 use kymo_tests::session::{Session, ask, runner, session};
-use kymo_tests::{Lab, skip, trace};
+use kymo_tests::{Lab, SmallDisk, trace};
 use rustix::process::Signal;
-
-/// A file system of 1 MiB, unmounted at the end.
-struct SmallDisk(PathBuf);
-
-impl SmallDisk {
-    /// None, with a visible skip, where we may not mount.
-    fn mount(lab: &Lab) -> Option<SmallDisk> {
-        let at = lab.path("small");
-        std::fs::create_dir(&at).expect("a directory");
-        let mount = Command::new("mount").args(["-t", "tmpfs", "-o", "size=1m", "none"]).arg(&at).output();
-        if !mount.is_ok_and(|output| output.status.success()) {
-            skip(lab.name(), "cannot mount a small file system (not root?)");
-            return None;
-        }
-        Some(SmallDisk(at))
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.0.join(name).to_str().expect("UTF-8").to_owned()
-    }
-
-    /// Leaves `bytes` free.
-    fn fill_but(&self, bytes: u64) {
-        let _ = std::fs::remove_file(self.0.join("filler"));
-        let disk = rustix::fs::statvfs(&self.0).expect("it is mounted");
-        let free = disk.f_bavail * disk.f_frsize;
-        std::fs::write(self.0.join("filler"), vec![1; (free - bytes) as usize]).expect("room");
-    }
-
-    fn make_room(&self) {
-        std::fs::remove_file(self.0.join("filler")).expect("it was filled");
-    }
-
-    /// Names on it, but for the filler.
-    fn names(&self) -> Vec<String> {
-        let entries = std::fs::read_dir(&self.0).expect("it is mounted").flatten();
-        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).filter(|name| name != "filler").collect()
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
-    }
-}
 
 #[track_caller]
 fn contains(text: &str, part: &str) {

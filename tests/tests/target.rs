@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use kymo_target::Receiver;
-use kymo_tests::{Lab, Outcome, Proc, Read, has, paths, skip};
+use kymo_tests::{Lab, Outcome, Proc, Read, SmallDisk, has, paths, skip, trace};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -261,4 +261,31 @@ fn connections_pipes_and_what_is_no_line() {
     assert!(summary["records"].as_u64().unwrap() > 100, "{summary}");
     assert_eq!((summary["epochs"][0]["final"].as_bool(), summary["complete"].as_bool()), (Some(false), Some(true)));
     assert!(summary["stray_bytes"].as_u64().unwrap() > 0);
+}
+
+/// No room for the trace, at its begin or later: that is said, and what was written is a trace.
+#[test]
+fn a_full_disk_ends_the_collecting_with_what_there_is() {
+    let lab = Lab::new("target-full");
+    let Some(disk) = SmallDisk::mount(&lab) else { return };
+    let file = lab.path("native.line");
+    lab.run(native(&lab), &["log", file.to_str().unwrap(), "100000", "5"]).expect(0);
+    let collect = || lab.kymo(&["collect", "--json", "--from", file.to_str().unwrap(), "-o", &disk.path("trace")]);
+    let mut records = Vec::new();
+    for free in [0, 4096, 16 << 10, 64 << 10, 256 << 10] {
+        disk.fill_but(free);
+        let outcome = collect().expect(2);
+        assert!(outcome.stderr.contains("No space left on device"), "{free} free: {}", outcome.stderr);
+        if !disk.names().is_empty() {
+            assert_eq!(disk.names(), ["trace"]);
+            let names: Vec<_> =
+                std::fs::read_dir(disk.path("trace")).unwrap().flatten().map(|e| e.file_name()).collect();
+            assert!(names.iter().all(|name| !name.to_string_lossy().ends_with(".new")), "{free} free: {names:?}");
+            let read = trace::read(&lab, Path::new(&disk.path("trace")), &[]).whole();
+            records.push(read.records.len());
+            std::fs::remove_dir_all(disk.path("trace")).unwrap();
+        }
+    }
+    assert!(records.is_sorted() && records.last().is_some_and(|last| *last > 100), "{records:?}");
+    disk.make_room();
 }

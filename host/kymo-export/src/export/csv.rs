@@ -253,3 +253,26 @@ fn push_cell(line: &mut Vec<u8>, cell: &[u8]) {
     }
     line.push(b'"');
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_are_quoted_where_they_have_to_be() {
+        let check = |value: Value<'_>, expect: &str| {
+            let (mut line, mut cell) = (Vec::new(), Vec::new());
+            push_value(&mut line, &mut cell, &value);
+            assert_eq!(String::from_utf8(line).expect("text"), expect);
+        };
+        check(Value::Text("plain".into()), "plain");
+        check(Value::Text("".into()), "\"\"");
+        check(Value::Absent, "");
+        check(Value::Text("a,b".into()), "\"a,b\"");
+        check(Value::Text("say \"it\"".into()), "\"say \"\"it\"\"\"");
+        check(Value::Text("two\nlines".into()), "\"two\nlines\"");
+        check(Value::Text("\r".into()), "\"\r\"");
+        check(Value::Bytes(&[0, 0xab]), "00ab");
+        check(Value::F64(f64::NAN), "NaN");
+    }
+}

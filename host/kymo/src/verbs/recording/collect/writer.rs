@@ -89,8 +89,7 @@ impl Writer {
                 let file = File::create_new(&path).with_context(|| format!("cannot make {}", path.display()))?;
                 self.files.push(file);
             }
-            self.files[epoch]
-                .write_all(&packets)
+            append(&mut self.files[epoch], &packets)
                 .with_context(|| format!("cannot write into {}", self.dir.display()))?;
             self.packet_bytes += packets.len() as u64;
         }
@@ -106,6 +105,9 @@ impl Writer {
     fn replace(&self, name: &str, bytes: &[u8]) -> anyhow::Result<()> {
         let new = self.dir.join(format!(".{}.new", name.trim_start_matches('.')));
         let result = fs::write(&new, bytes).and_then(|()| fs::rename(&new, self.dir.join(name)));
+        if result.is_err() {
+            let _ = fs::remove_file(&new);
+        }
         result.with_context(|| format!("cannot write {name} in {}", self.dir.display()))
     }
 
@@ -132,6 +134,14 @@ impl Writer {
         self.replace(SUMMARY_FILE, serde_json::to_string_pretty(&summary.to_json())?.as_bytes())?;
         written.map(|()| summary)
     }
+}
+
+/// Whole packets or none: what did not fit is taken back, so that a reader finds no half of one at the end.
+fn append(file: &mut File, packets: &[u8]) -> std::io::Result<()> {
+    let before = file.metadata()?.len();
+    file.write_all(packets).inspect_err(|_| {
+        let _ = file.set_len(before);
+    })
 }
 
 impl Summary {
