@@ -15,7 +15,7 @@ use kymo_lab::{Machine, environment, report};
 use serde::Serialize;
 use serde_json::json;
 
-use super::probe::{self, Policy};
+use super::probe::{self, Conditions, Policy};
 use super::tool;
 use crate::verbs::command::{self, Happened, Limits, Watcher};
 use crate::verbs::units::{self, Cpus};
@@ -50,18 +50,8 @@ pub struct Args {
     /// Class of the writers [default: fifo with --prio, else other]
     #[arg(long, value_enum)]
     policy: Option<Policy>,
-    /// Records that each writer writes before it counts
-    #[arg(long, value_name = "N", default_value_t = 5)]
-    warmup: u64,
-    /// Do not lock the writers' memory
-    #[arg(long)]
-    no_lock: bool,
-    /// Hold /dev/cpu_dma_latency at this many microseconds: no deeper idle states meanwhile
-    #[arg(long, value_name = "US")]
-    dma_latency: Option<u32>,
-    /// Go on where priority, CPU or locking cannot be had; the result says so
-    #[arg(long)]
-    best_effort: bool,
+    #[command(flatten)]
+    conditions: Conditions,
     /// Record these events of the kernel, too, as kymo record -k (repeatable)
     #[arg(short, long, value_name = "EVENTS")]
     kernel: Vec<String>,
@@ -162,7 +152,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let report = json!({
         "schema": "kymo-maxrate-1", "ring_bytes": args.ring_size, "kernel": args.kernel, "policy": writers.policy.word(),
-        "prio": writers.policy.is_real_time().then_some(writers.prio), "warmup": args.warmup, "locked": writers.is_locked,
+        "prio": writers.policy.is_real_time().then_some(writers.prio), "warmup": args.conditions.warmup, "locked": !args.conditions.no_lock,
         "trial_s": args.loops.is_none().then_some(args.duration.as_secs_f64()), "trial_records": args.loops,
         "cpus": tool::list(&cpus), "results": outcomes, "environment": environment(&Machine::default()),
     });
@@ -186,11 +176,8 @@ fn writers(args: &Args) -> anyhow::Result<Writers> {
     Ok(Writers {
         policy,
         prio: args.prio.unwrap_or(probe::PRIO_USUAL),
-        warmup: args.warmup,
-        is_locked: !args.no_lock,
-        dma_latency_us: args.dma_latency,
+        conditions: args.conditions,
         length: args.loops.map_or(Length::Time(args.duration), Length::Records),
-        best_effort: args.best_effort,
     })
 }
 

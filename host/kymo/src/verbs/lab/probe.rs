@@ -23,6 +23,31 @@ use crate::verbs::units::{self, Cpus};
 /// Priority of what measures, where none is said.
 pub(super) const PRIO_USUAL: i32 = 80;
 
+/// What is true while threads measure.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(super) struct Conditions {
+    /// What each thread does so many times at the start does not count: samples, of maxrate records
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub(super) warmup: u64,
+    /// Do not lock memory
+    #[arg(long)]
+    pub(super) no_lock: bool,
+    /// Hold /dev/cpu_dma_latency at this many microseconds: no deeper idle states meanwhile
+    #[arg(long, value_name = "US")]
+    pub(super) dma_latency: Option<u32>,
+    /// Go on where priority, CPU or locking cannot be had; the result is marked
+    #[arg(long)]
+    pub(super) best_effort: bool,
+}
+
+impl Conditions {
+    /// As words of the probe.
+    pub(super) fn words(self) -> impl Iterator<Item = (&'static str, Value)> {
+        let latency = self.dma_latency.map(|us| ("dma_latency_us", us.into()));
+        [("warmup", self.warmup.into()), ("lock", u32::from(!self.no_lock).into())].into_iter().chain(latency)
+    }
+}
+
 /// What every test has.
 #[derive(Clone, Debug, clap::Args)]
 struct Common {
@@ -38,18 +63,8 @@ struct Common {
     /// Measure for this long: 10s, 500ms, 1h
     #[arg(short, long, value_name = "TIME", value_parser = units::duration)]
     duration: Option<Duration>,
-    /// Samples of each thread that are dropped at the start
-    #[arg(long, value_name = "N", default_value_t = 5)]
-    warmup: u64,
-    /// Do not lock memory
-    #[arg(long)]
-    no_lock: bool,
-    /// Hold /dev/cpu_dma_latency at this many microseconds: no deeper idle states meanwhile
-    #[arg(long, value_name = "US")]
-    dma_latency: Option<u32>,
-    /// Go on where priority, CPU or locking cannot be had; the result is marked
-    #[arg(long)]
-    best_effort: bool,
+    #[command(flatten)]
+    conditions: Conditions,
     /// Write the result record (JSON, spec/lab.md) to this file
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,

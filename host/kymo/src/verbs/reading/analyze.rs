@@ -10,6 +10,19 @@ pub mod when;
 use std::process::ExitCode;
 
 use kymo_ctf::read::Reader;
+use kymo_index::feed::Classes;
+
+/// Who ran is known from switches only.
+///
+/// # Errors
+/// The trace has none.
+pub fn need_switches(classes: &Classes) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        classes.vocabulary.facts().switches,
+        "the trace has no sched_switch: record with -k sched,irq,syscalls"
+    );
+    Ok(())
+}
 
 /// Says on standard error what is damaged; the exit status by that.
 pub fn damage(input: &feed::Input, reader: &Reader<'_>) -> ExitCode {

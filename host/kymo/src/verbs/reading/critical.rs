@@ -141,9 +141,7 @@ struct Found<'a> {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let input = Input::open(&args.dirs)?;
     let classes = Classes::new(&input.traces);
-    if !classes.vocabulary.facts().switches {
-        bail!("the trace has no sched_switch: record with -k sched,irq,syscalls");
-    }
+    super::analyze::need_switches(&classes)?;
     let indexes = input.indexes();
     let asked = input.stretch(&indexes, args.from, args.to)?;
     let stretch = find(&input, &classes, &indexes, asked, &args)?;

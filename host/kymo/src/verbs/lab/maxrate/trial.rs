@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::search::{self, Verdict};
 use crate::verbs::command::{self, Limits};
-use crate::verbs::lab::probe::{FATAL, Policy};
+use crate::verbs::lab::probe::{Conditions, FATAL, Policy};
 use crate::verbs::lab::tool;
 
 /// Between two looks at what the collector used.
@@ -25,13 +25,8 @@ pub(super) struct Writers {
     pub(super) policy: Policy,
     /// Of a real-time class.
     pub(super) prio: i32,
-    /// Records of each before it counts.
-    pub(super) warmup: u64,
-    pub(super) is_locked: bool,
-    pub(super) dma_latency_us: Option<u32>,
+    pub(super) conditions: Conditions,
     pub(super) length: Length,
-    /// Goes on where class, CPU or locking cannot be had.
-    pub(super) best_effort: bool,
 }
 
 /// When a trial ends.
@@ -143,7 +138,10 @@ pub(super) fn run(settings: &Settings<'_>, rate: f64) -> anyhow::Result<Trial> {
     match serde_json::from_slice::<Value>(&summary) {
         Ok(summary) if status.code().is_some_and(|code| code < 2) => {
             let trial = trial(rate, &stdout, &summary, used)?;
-            let fatal = FATAL.iter().find_map(|id| trial.troubles.get(*id)).filter(|_| !settings.writers.best_effort);
+            let fatal = FATAL
+                .iter()
+                .find_map(|id| trial.troubles.get(*id))
+                .filter(|_| !settings.writers.conditions.best_effort);
             match fatal {
                 Some(text) => bail!("{text}; --best-effort goes on all the same, and the result says so"),
                 None => Ok(trial),
@@ -163,8 +161,7 @@ fn command(settings: &Settings<'_>, rate: f64, trace: &Path) -> anyhow::Result<C
     command.arg("--").arg(tool::find("kymo-probe", "KYMO_PROBE")?).arg("maxrate");
     let writers = settings.writers;
     command.arg(format!("policy={}", writers.policy.word())).arg(format!("priority={}", writers.prio));
-    command.arg(format!("warmup={}", writers.warmup)).arg(format!("lock={}", u32::from(writers.is_locked)));
-    command.args(writers.dma_latency_us.map(|us| format!("dma_latency_us={us}")));
+    command.args(writers.conditions.words().map(|(key, value)| format!("{key}={value}")));
     command.arg(format!("rate={each}")).arg(format!("payload={}", settings.payload));
     command.arg(match writers.length {
         Length::Time(time) => format!("duration_ns={}", time.as_nanos()),

@@ -140,11 +140,7 @@ pub(super) fn options(test: &Test<'_>, cpus: &[u32]) -> BTreeMap<String, Value> 
     options.insert("cpus".to_owned(), tool::list(cpus).into());
     options.insert("policy".to_owned(), common.policy.word().into());
     options.insert("priority".to_owned(), common.prio.into());
-    options.insert("warmup".to_owned(), common.warmup.into());
-    options.insert("lock".to_owned(), u32::from(!common.no_lock).into());
-    if let Some(us) = common.dma_latency {
-        options.insert("dma_latency_us".to_owned(), us.into());
-    }
+    options.extend(common.conditions.words().map(|(key, value)| (key.to_owned(), value)));
     options
 }
 
@@ -262,7 +258,7 @@ fn listen(
     for line in BufReader::new(stdout).lines() {
         let said = reading.line(&line.context("cannot read what the probe says")?).map_err(anyhow::Error::msg)?;
         match said {
-            Said::Trouble(id, text) if FATAL.contains(&id.as_str()) && !test.common.best_effort => {
+            Said::Trouble(id, text) if FATAL.contains(&id.as_str()) && !test.common.conditions.best_effort => {
                 bail!("{text}; --best-effort measures all the same and marks the result")
             }
             Said::Trouble(_, text) => eprintln!("kymo: note: {text}"),

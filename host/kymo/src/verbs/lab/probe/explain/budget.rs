@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use kymo_analyze::cause::{Asked, Cause, Evidence, Explained, Ground, Machine, Moment, Part};
 use kymo_analyze::{
     CpuSpan, Event, Head, Interrupt, InterruptSpan, OffSpan, SOFTIRQS, Sink, State, Thread, ThreadSpan, Threads,
+    priority,
 };
 use kymo_ctf::read::{Clock, Reader};
 use kymo_lab::Record;
@@ -199,15 +200,6 @@ fn name_of(part: &Part) -> String {
         (Cause::Blocked { state }, _) => char::from(state).to_string(),
         (_, Some(tid)) if part.name.is_empty() => format!("thread {tid}"),
         _ => part.name.to_string(),
-    }
-}
-
-/// A priority as people give it; the kernel counts the other way round.
-fn priority(prio: i16) -> String {
-    match prio {
-        ..0 => "deadline".to_owned(),
-        0..100 => format!("rt {}", 99 - prio),
-        _ => format!("nice {}", prio - 120),
     }
 }
 
