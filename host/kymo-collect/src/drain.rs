@@ -2,7 +2,11 @@
 //!
 //! It talks to no program and waits for none. Programs come and go through a channel from the control thread.
 
+mod asides;
 mod freeze;
+
+pub(crate) use asides::MapRecords;
+use asides::write_mark;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,7 +27,7 @@ use crate::memory::Memory;
 use crate::pace::{self, Pace};
 use crate::running::Running;
 use crate::snapshot::SnapshotJob;
-use crate::stream::{Class, Packet, Stream, Streams};
+use crate::stream::{Stream, Streams};
 use crate::summary::{Damage, Loss, Lost};
 use crate::watch::{Found, Origin, Watch};
 
@@ -566,39 +570,5 @@ impl Drain {
             }
         }
         self.report.processes.push((process, totals));
-    }
-}
-
-/// Maps of one program, as records of the kernel's stream class, and when they were looked at.
-#[derive(Clone, Debug)]
-pub(crate) struct MapRecords {
-    pub begin: u64,
-    pub end: u64,
-    pub bytes: Vec<u8>,
-}
-
-impl MapRecords {
-    /// Writes them as a packet of their own.
-    fn write(&self, streams: &mut Streams, slot: &mut Option<Stream>, now: u64) {
-        let piece = libc::iovec { iov_base: self.bytes.as_ptr().cast_mut().cast(), iov_len: self.bytes.len() };
-        let nothing = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
-        let packet = Packet { begin: self.begin, end: self.end, lost: 0, program: None, pieces: [piece, nothing] };
-        if let Err(error) = streams.append(slot, Class::Maps, &packet, now) {
-            tracing::warn!(?error, "maps of a program were not written");
-        }
-    }
-}
-
-/// Writes a mark as a packet of its own: they are rare.
-fn write_mark(streams: &mut Streams, slot: &mut Option<Stream>, time: u64, bytes: &[u8], now: u64) -> bool {
-    let piece = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
-    let nothing = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
-    let packet = Packet { begin: time, end: time, lost: 0, program: None, pieces: [piece, nothing] };
-    match streams.append(slot, Class::Marks, &packet, now) {
-        Ok(()) => true,
-        Err(error) => {
-            tracing::warn!(?error, "a mark was not written");
-            false
-        }
     }
 }

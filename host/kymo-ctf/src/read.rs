@@ -39,6 +39,7 @@ mod batch;
 mod bits;
 mod build;
 mod class;
+mod clock;
 mod clocks;
 mod count;
 mod ctf2;
@@ -64,7 +65,8 @@ mod value;
 use std::path::Path;
 
 pub use batch::Batch;
-pub use class::{Base, Clock, Correction, EventClass, Metadata};
+pub use class::{Base, EventClass, Metadata};
+pub use clock::{Clock, Correction};
 pub use clocks::unite_clocks;
 pub use count::Counts;
 pub use describe::{FieldInfo, FieldKind};

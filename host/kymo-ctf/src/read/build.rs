@@ -206,7 +206,7 @@ impl Builder {
             stream.known.sort_by_key(|&(i, _)| members[i].name.starts_with('v'));
         }
         if metadata.clocks.is_empty() {
-            metadata.clocks.push(super::class::Clock::default());
+            metadata.clocks.push(super::clock::Clock::default());
         }
         if metadata.streams.is_empty() {
             metadata.streams.push(StreamClass::default());

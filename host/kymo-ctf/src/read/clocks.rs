@@ -1,7 +1,7 @@
 //! Clocks that several traces share.
 
 use super::Trace;
-use super::class::{Clock, Correction};
+use super::clock::{Clock, Correction};
 
 /// A clock whose rate is further off than a thousandth is another one, whatever it is called.
 const RATE_SHARE: u64 = 1000;

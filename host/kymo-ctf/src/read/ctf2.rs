@@ -7,9 +7,10 @@ use serde_json::{Map, Value};
 
 use super::build::{Builder, Origin};
 use super::class::{
-    Base, Choice, ClassId, Clock, Encoding, EventClass, Int, Kind, Labels, Len, Metadata, Order, Ranges, Role,
-    StreamClass, View,
+    Base, Choice, ClassId, Encoding, EventClass, Int, Kind, Labels, Len, Metadata, Order, Ranges, Role, StreamClass,
+    View,
 };
+use super::clock::Clock;
 use super::error::Error;
 use crate::write::EnvValue;
 

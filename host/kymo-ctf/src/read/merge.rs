@@ -2,7 +2,7 @@
 
 use super::Trace;
 use super::batch::Batch;
-use super::class::{Clock, Seconds};
+use super::clock::{Clock, Seconds};
 use super::error::Caveat;
 use super::glance::Glance;
 use super::item::{Extent, Item, Loss, Record};

@@ -6,7 +6,8 @@ use super::ast::{Attr, BlockKind, Entry, Expr, Item};
 use super::resolve::{Resolver, boolean, number, word};
 use super::{Fault, Pos};
 use crate::read::build::{Builder, Origin};
-use crate::read::class::{ClassId, Clock, EventClass, Metadata, Order, Role, StreamClass};
+use crate::read::class::{ClassId, EventClass, Metadata, Order, Role, StreamClass};
+use crate::read::clock::Clock;
 use crate::write::EnvValue;
 
 /// Integers of the packet header that mean something by their name.
