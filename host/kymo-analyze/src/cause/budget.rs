@@ -115,7 +115,9 @@ impl<'a> Budget<'a> {
         let (from, to) = (piece.from, piece.to);
         match piece.part {
             Piece::Running => self.own.push((from, to)),
-            Piece::Interrupt(interrupt) | Piece::WaitInterrupt(interrupt) => self.interrupt(interrupt, from, to),
+            Piece::Interrupt(interrupt) | Piece::WaitInterrupt(interrupt) => {
+                self.put_beside(interrupted(interrupt), Ground::Seen, from, to);
+            }
             Piece::Preempted { .. } | Piece::IdleExit | Piece::Switching => {
                 match self.waiting(self.moment.tid, piece) {
                     (cause @ Cause::PreemptionOff { .. }, ground) => self.put_beside(cause, ground, from, to),
@@ -125,17 +127,6 @@ impl<'a> Budget<'a> {
             Piece::Blocked { state, waker, .. } => self.blocked(state, waker, from, to),
             Piece::Unknown => self.put(Cause::Remainder, Ground::Seen, from, to),
         }
-    }
-
-    /// A call of a high-resolution timer is part of the timer interrupt.
-    fn interrupt(&mut self, interrupt: Interrupt, from: i64, to: i64) {
-        let local_timer = VECTORS.iter().position(|name| *name == "local_timer").map_or(0, |at| at as u8);
-        let interrupt = match interrupt {
-            Interrupt::Hrtimer(_) => Interrupt::Vector(local_timer),
-            Interrupt::Timer(_) => Interrupt::Softirq(1),
-            other => other,
-        };
-        self.put_beside(Cause::Interrupt(interrupt), Ground::Seen, from, to);
     }
 
     /// Why a thread that can run does not.
@@ -209,7 +200,7 @@ impl<'a> Budget<'a> {
             self.doubt |= piece.doubt;
             let by = match piece.part {
                 Piece::Interrupt(interrupt) | Piece::WaitInterrupt(interrupt) => {
-                    self.interrupt(interrupt, piece.from, piece.to);
+                    self.put(interrupted(interrupt), Ground::Seen, piece.from, piece.to);
                     continue;
                 }
                 Piece::Running | Piece::Switching => {
@@ -229,7 +220,7 @@ impl<'a> Budget<'a> {
             self.doubt |= piece.doubt;
             let (cause, ground) = match piece.part {
                 Piece::Interrupt(interrupt) | Piece::WaitInterrupt(interrupt) => {
-                    self.interrupt(interrupt, piece.from, piece.to);
+                    self.put(interrupted(interrupt), Ground::Seen, piece.from, piece.to);
                     continue;
                 }
                 Piece::Preempted { .. } | Piece::IdleExit => self.waiting(waker, &piece),
@@ -264,7 +255,7 @@ impl<'a> Budget<'a> {
     fn late_timer(&mut self, cpu: u32, context: Context, from: i64, to: i64) {
         match context {
             Context::Idle => self.put(Cause::IdleExit, Ground::Seen, from, to),
-            Context::Interrupt(interrupt) => self.interrupt(interrupt, from, to),
+            Context::Interrupt(interrupt) => self.put_beside(interrupted(interrupt), Ground::Seen, from, to),
             Context::Thread(tid) if tid == self.moment.tid => self.put(Cause::Switching, Ground::Seen, from, to),
             Context::Thread(by) => {
                 let is_seen = self.of.was_off(Off::Irqs, cpu, from, to);
@@ -344,4 +335,14 @@ impl<'a> Budget<'a> {
         }
         at
     }
+}
+
+/// A call of a high-resolution timer is part of the timer interrupt.
+fn interrupted(interrupt: Interrupt) -> Cause {
+    let local_timer = VECTORS.iter().position(|name| *name == "local_timer").map_or(0, |at| at as u8);
+    Cause::Interrupt(match interrupt {
+        Interrupt::Hrtimer(_) => Interrupt::Vector(local_timer),
+        Interrupt::Timer(_) => Interrupt::Softirq(1),
+        other => other,
+    })
 }
