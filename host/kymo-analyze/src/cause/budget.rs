@@ -86,18 +86,20 @@ impl<'a> Budget<'a> {
 
     /// As `put`, for time in which the thread's CPU was not the thread's: what a change of the CPU's frequency took of it goes to that.
     fn put_beside(&mut self, cause: Cause, ground: Ground, from: i64, to: i64) {
-        let cpu = self.cpu_at(from);
         let mut at = from;
-        let of = self.of;
-        for change in of.changes.iter().filter(|change| Some(change.cpu) == cpu) {
-            let (begin, end) = (change.from.max(at), change.to.min(to));
-            if end - begin >= STALL_MIN_NS {
-                self.put(cause, ground, at, begin);
-                self.put(Cause::Frequency { khz: change.khz }, Ground::Inferred, begin, end);
-                at = end;
-            }
+        for (begin, end, khz) in self.changes(self.cpu_at(from), from, to) {
+            self.put(cause, ground, at, begin);
+            self.put(Cause::Frequency { khz }, Ground::Inferred, begin, end);
+            at = end;
         }
         self.put(cause, ground, at, to);
+    }
+
+    /// What changes of a CPU's frequency, made by itself, took of [from, to): from, to, kHz.
+    fn changes(&self, cpu: Option<u32>, from: i64, to: i64) -> impl Iterator<Item = (i64, i64, u32)> + 'a {
+        let own = self.of.changes.iter().filter(move |change| Some(change.cpu) == cpu);
+        own.map(move |change| (change.from.max(from), change.to.min(to), change.khz))
+            .filter(|(begin, end, _)| end - begin >= STALL_MIN_NS)
     }
 
     fn named(&self, cause: Cause, at: i64) -> (Name, Option<i16>) {
@@ -236,7 +238,7 @@ impl<'a> Budget<'a> {
         let Some(cpu) = self.cpu_at(from) else {
             return self.put(Cause::Remainder, Ground::Seen, from, to);
         };
-        let is_changing = self.of.frequency(cpu, from, to).is_some();
+        let is_changing = self.changes(Some(cpu), from, to).next().is_some();
         if to - from >= STALL_MIN_NS && !is_changing && self.of.times.all_stood_still(cpu, from, to) {
             return self.put(Cause::Firmware, Ground::Inferred, from, to);
         }
