@@ -85,8 +85,14 @@ fuzz: ## the targets of fuzz/, FUZZ_SECONDS (60) each; TARGETS="index ctf_json" 
 
 lint: ## formatting, clippy, and the checks that hold spec and code together
 	@scripts/tidy.sh
-	@$(CARGO) fmt --all --check
-	@$(CARGO) clippy -q --workspace --all-targets -- -D warnings
+	@if $(CARGO) fmt --version >/dev/null 2>&1; then $(CARGO) fmt --all --check; \
+	else echo "SKIP formatting of Rust: rustfmt is not installed"; fi
+	@if $(CARGO) clippy --version >/dev/null 2>&1; then $(CARGO) clippy -q --release --workspace --all-targets -- -D warnings; \
+	else echo "SKIP clippy: it is not installed"; fi
+
+debug-info: ## the kymo command with symbols and line numbers, for a debugger or a profile (target/release-debug/kymo)
+	@$(CARGO) build --profile release-debug -q -p kymo
+	@echo $(TARGET)/release-debug/kymo
 
 install: build ## PREFIX=/usr/local DESTDIR=
 	@scripts/install.sh "$(DESTDIR)" "$(PREFIX)" "$(KYMO)"
@@ -98,4 +104,4 @@ clean: ## removes what was built
 	@rm -rf build
 	@$(CARGO) clean -q
 
-.PHONY: help build emit posix menuconfig bench-posix bench-index host demo test stress bench bench-kernel bench-session lab vm fuzz lint install uninstall clean probe
+.PHONY: help debug-info build emit posix menuconfig bench-posix bench-index host demo test stress bench bench-kernel bench-session lab vm fuzz lint install uninstall clean probe

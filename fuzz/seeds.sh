@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT OR Apache-2.0
 # seeds.sh: fills corpus/ from the tests' metadata, pages, format texts, filters and results of other tools, so that fuzzing begins behind the first brace or head.
 # Writes nothing else.
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: MIT OR Apache-2.0
 # The demonstration: records every allocation of a gcc compilation, then looks at the trace. Called by `make demo` with KYMO set.
 set -eu
 cd "$(dirname "$0")/.."

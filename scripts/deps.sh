@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT OR Apache-2.0
 # Installs the Debian packages that a target needs (as root), or names the command that does.
 # Usage: deps.sh demo|test|bench|bench-kernel|lab
 set -eu
@@ -6,13 +7,13 @@ set -eu
 case ${1:-} in
 demo) wanted="gcc libc6-dev" ;;
 test)
-	wanted="gcc g++ libc6-dev clang babeltrace2 spin valgrind gdb redis-server redis-tools python3 perl git pkg-config"
+	wanted="gcc g++ libc6-dev man-db clang babeltrace2 spin valgrind gdb redis-server redis-tools python3 perl git pkg-config"
 	# clang's sanitizers go by a name with clang's version in it.
-	wanted="$wanted trace-cmd linux-perf stress-ng util-linux sqlite3 xz-utils strace libclang-rt-14-dev"
+	wanted="$wanted trace-cmd linux-perf rt-tests stress-ng util-linux sqlite3 xz-utils strace libclang-rt-14-dev"
 	# The small target: a compiler for it, and a board.
 	wanted="$wanted gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm"
 	# Traces of other tracers: LTTng, barectf (which a virtual environment in the target directory gets from PyPI).
-	wanted="$wanted lttng-tools liblttng-ust-dev python3-bt2 python3-venv"
+	wanted="$wanted lttng-tools liblttng-ust-dev python3-bt2 python3-venv cmake"
 	;;
 bench-kernel) wanted="gcc libc6-dev trace-cmd rt-tests python3" ;;
 bench) wanted="gcc libc6-dev lttng-tools liblttng-ust-dev babeltrace2 python3" ;;
@@ -20,20 +21,37 @@ lab) wanted="gcc libc6-dev make lttng-tools liblttng-ust-dev rt-tests python3 ut
 *) echo "usage: $0 demo|test|bench|bench-kernel|lab" >&2; exit 2 ;;
 esac
 
-for tool in cc cargo make; do
-	command -v $tool >/dev/null || { echo "kymo needs '$tool' (gcc, make, and Rust from https://rustup.rs)" >&2; exit 1; }
-done
-command -v dpkg-query >/dev/null || { echo "not a Debian system: the tests skip what is missing" >&2; exit 0; }
+# Whether there is a cargo of the version that Cargo.toml asks for.
+has_rust() {
+	${CARGO:-cargo} --version 2>/dev/null | awk '{split($2, n, "."); is_new = n[1] > 1 || n[2] >= 85} END {exit !is_new}'
+}
+
+# At the end: what no target works without.
+need_tools() {
+	for tool in cc make; do
+		command -v $tool >/dev/null || { echo "kymo needs '$tool' (Debian: apt-get install gcc make)" >&2; exit 1; }
+	done
+	has_rust || { echo "kymo needs Rust 1.85 or later: https://rustup.rs, or Debian's cargo-web and rustc-web" >&2; exit 1; }
+}
+
+command -v dpkg-query >/dev/null || {
+	need_tools
+	echo "not a Debian system: the tests skip what is missing" >&2
+	exit 0
+}
+# Debian's own Rust, where there is none, or one that is too old.
+has_rust || wanted="$wanted cargo-web rustc-web"
 
 missing=
 for package in $wanted; do
 	dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing="$missing $package"
 done
-[ -n "$missing" ] || exit 0
+[ -n "$missing" ] || { need_tools; exit 0; }
 
 command="apt-get install -y --no-install-recommends$missing"
 if [ "$(id -u)" != 0 ]; then
 	echo "For the whole run install:  sudo $command" >&2
+	need_tools
 	echo "(going on; what is missing is skipped, visibly)" >&2
 	exit 0
 fi
@@ -60,9 +78,10 @@ for package in $missing; do
 		echo "this Debian has no package $package; the tests skip what needs it" >&2
 	fi
 done
-[ -n "$known" ] || exit 0
+[ -n "$known" ] || { need_tools; exit 0; }
 if ! apt-get install -y --no-install-recommends $known >"$log" 2>&1 </dev/null; then
 	tail -n 20 "$log" >&2
 	echo "could not install:$missing" >&2
 	exit 1
 fi
+need_tools

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: MIT OR Apache-2.0
 # Checks that hold spec and code together. Last line: N passed, N failed.
 set -u
 cd "$(dirname "$0")/.."
@@ -30,6 +31,25 @@ done
 long=$(git ls-files 'emit/*.c' 'emit/*.h' 'examples/*.c' | xargs awk 'length($0) > 120 {print FILENAME ":" FNR}' | head -n 5)
 [ -z "$long" ]
 check "no line of C is longer than 120 characters" $? "$long"
+for file in $(git ls-files '*.rs' '*.sh' '*.py' | grep -v '^fuzz/'); do
+	head -n 4 "$file" | grep -q 'SPDX-License-Identifier: MIT OR Apache-2.0' || unlicensed="${unlicensed:-} $file"
+done
+[ -z "${unlicensed:-}" ]
+check "every source file names its licence" $? "${unlicensed:-}"
+# Texts in quotes cannot be broken; rustfmt holds the rest of the code.
+long=$(git ls-files '*.rs' | xargs awk 'length($0) > 120 && /^ *\/\// && !/^ *\/\/[\/!]? \|/ {print FILENAME ":" FNR}' | head -n 5)
+[ -z "$long" ]
+check "no comment of Rust is longer than 120 characters" $? "$long"
+long=$(git ls-files '*.md' | xargs awk 'FNR == 1 {code = 0} /^```/ {code = !code} length($0) > 120 && !code && !/^(\||    )/ {print FILENAME ":" FNR}' | head -n 5)
+[ -z "$long" ]
+check "no line of prose is longer than 120 characters" $? "$long"
+# Diagnostics go through tracing or the one printer of each verb; a library prints nothing.
+loud=$(git grep -nE '\b(print|println|eprint|eprintln|dbg)!' -- 'host/kymo-*/src/*.rs' | grep -vE '^host/kymo-testing/|tests\.rs:|:\s*//' | head -n 5)
+[ -z "$loud" ]
+check "no library prints" $? "$loud"
+# Who imports whom, without circles.
+circles=$(scripts/circles.py --most 0)
+check "no files import each other in a circle" $? "$circles"
 unfinished=$(git grep -nE '\b(TODO|FIXME|XXX)\b' -- '*.c' '*.h' '*.rs' '*.sh' | grep -v scripts/tidy.sh)
 [ -z "$unfinished" ]
 check "nothing is marked as unfinished" $? "$unfinished"

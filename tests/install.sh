@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: MIT OR Apache-2.0
 # Installs into a folder of its own, builds every example against that with pkg-config alone, records each, and compares
 # the trace with examples/expect/. Last line: N passed, N failed.
 set -u
@@ -21,7 +22,7 @@ check() {
 
 check "make install" make -s install PREFIX="$work/kymo" >/dev/null
 for file in bin/kymo lib/libkymo.a lib/libkymo.so lib/pkgconfig/kymo.pc include/kymo/tracepoint.h share/man/man1/kymo.1 \
-	include/trace.h lib/libkymo-posix.a lib/pkgconfig/kymo-posix.pc share/man/man3/posix_trace_event.3 share/man/man1/kymo-record.1 share/bash-completion/completions/kymo share/zsh/site-functions/_kymo; do
+	include/trace.h lib/libkymo-posix.a lib/pkgconfig/kymo-posix.pc share/man/man3/posix_trace_event.3 share/man/man0p/trace.h.0p share/man/man1/kymo-record.1 share/bash-completion/completions/kymo share/zsh/site-functions/_kymo; do
 	check "$file is installed" test -e "$work/kymo/$file"
 done
 export PATH=$work/kymo/bin:$PATH PKG_CONFIG_PATH=$work/kymo/lib/pkgconfig LD_LIBRARY_PATH=$work/kymo/lib
@@ -36,6 +37,18 @@ check "kymo read of a POSIX Trace log" sh -c "[ \$(kymo read '$work/posix.log' -
 if command -v babeltrace2 >/dev/null; then
 	check "kymo read --to-ctf" kymo read "$work/posix.log" --to-ctf "$work/posix.trace"
 	check "babeltrace2 reads it" sh -c "[ \$(babeltrace2 '$work/posix.trace' | grep -c ' step:') = 3 ]"
+fi
+
+if command -v cmake >/dev/null; then
+	check "CMake finds kymo" sh -c "cmake -S examples/cmake -B '$work/cmake' -DCMAKE_PREFIX_PATH='$work/kymo' >/dev/null && cmake --build '$work/cmake' >/dev/null"
+	check "a program that CMake built is recorded" sh -c "kymo record -q -o '$work/cmake.trace' -- '$work/cmake/hello' >/dev/null && kymo read '$work/cmake.trace' | grep -q hello"
+	check "the same, static" sh -c "kymo record -q -o '$work/cmake2.trace' -- '$work/cmake/hello-static' >/dev/null && kymo read '$work/cmake2.trace' | grep -q hello"
+	check "POSIX Trace, built by CMake" sh -c "'$work/cmake/posix' | diff examples/posix/expect/first.txt -"
+	mkdir "$work/other"
+	printf 'cmake_minimum_required(VERSION 3.13)\nproject(x NONE)\nfind_package(kymo 9 REQUIRED)\n' >"$work/other/CMakeLists.txt"
+	check "CMake refuses a later version" sh -c "! cmake -S '$work/other' -B '$work/other' -DCMAKE_PREFIX_PATH='$work/kymo' >/dev/null 2>&1"
+else
+	echo "SKIP CMake: cmake is not installed"
 fi
 
 # One program needs no pkg-config: -lkymo is all.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """What all measures share: paths, CPUs, the tracers that are there, and running one of the programs."""
 
 import os

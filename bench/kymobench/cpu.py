@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """
 Measure 9: CPU time of the collectors (user and system) for a million records, at one rate that both sustain, in turns.
 kymo: the whole `kymo record` process, start and end included. LTTng: lttng-sessiond and its consumer from before the session

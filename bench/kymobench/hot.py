@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """
 Measures 1 to 5: hot loops. Bare clock, kymo and LTTng alternate block by block in one process on one core, with both
 collectors attached; a block is below a millisecond. A round's value for a kind is the median of its blocks, a ratio is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """
 Kernel tracers under one roof: an instance of tracefs of our own, kymo, trace-cmd in a namespace where that instance is all
 the tracefs that there is, and `drain`, a reader that only copies. Each is started, is left to record, and is ended; how much

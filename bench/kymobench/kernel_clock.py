@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """
 Measure e: user and kernel records on one clock. src/kernel_clock.c reads CLOCK_MONOTONIC_RAW in front of and behind each record;
 the times of the records come from the trace. For each kind: a line through (middle of the bracket, time in the trace). The bar is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Measure f: what tracing all system calls costs one that does nothing: ns per getppid untraced, and under each tool, in turns."""
 
 import subprocess

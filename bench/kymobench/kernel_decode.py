@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """
 Measure c: how fast one core turns pages into records of a trace, in memory: real pages, captured under load, decoded again
 and again.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """
 Measures a and b: the collectors' CPU and the losses under the loads of the LTTng paper of 2006: nothing, `find`, `find` and
 gcc, these and hackbench. The tools take turns under each load. Events are counted by the kernel. The CPU of a tool is that

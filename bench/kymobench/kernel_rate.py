@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """
 Measure d: the highest rate of one user event at which nothing is lost, of user and kernel events both, while all system calls
 are traced and the other CPU makes them as fast as it can. By bisection, as measure 8 of bench/run.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """
 Measure g: a flight recorder that waits for a late thread. src/kernel_late.c makes a thread run 2 ms after its wake-up; the trigger
 `wakeup() > 1ms` sees the switch. From the switch (the kernel's stamp) to when the collector saw it, to the request, and to when the last

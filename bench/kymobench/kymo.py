@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """
 kymo's side: one collector (`kymo record`, attaching, without a command) per recording, pinned like LTTng's consumer.
 

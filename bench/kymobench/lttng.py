@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """
 The peer: a private lttng-sessiond for the time of the run, and sessions with the settings that are tried.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """What qualifies every number: processor, virtual machine, clock, other load, time that the hypervisor took."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """
 A mount namespace of our own with an empty /run and /dev/shm, and a session of our own, so that neither an LTTng of this machine nor another
 user of kymo is touched or measured.

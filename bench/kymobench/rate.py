@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """
 Measure 8: the highest rate of one paced writer at which nothing is lost, to tmpfs; kymo and LTTng take turns, probe by probe.
 

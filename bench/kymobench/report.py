@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Rows, their bars and verdicts; the table and the JSON."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Measure c: what a record costs by what sessions want of it: overwritten, recorded twice, rejected by a filter; in turns, in one process."""
 
 from contextlib import ExitStack

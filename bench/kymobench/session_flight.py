@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Measures f and t: a snapshot of full rings while four threads write, beside memcpy; and from a trigger's record to the frozen ring."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Measure i: what attached, quiet programs cost: context switches in them, and the collector's CPU beside that of bare sleeping."""
 
 import subprocess

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Measure s: how long a program with 500 events takes until main, beside the same program without libkymo, in turns."""
 
 from . import sessions, stats

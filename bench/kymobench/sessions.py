@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Named sessions of kymo in the bench's own runtime directory: started, asked, stopped."""
 
 import json

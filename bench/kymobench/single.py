@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """
 Measure 6: single records, one by one, cold and hot, with both collectors running. The floor of the timer (an empty body)
 is printed beside them and subtracted from nothing.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """
 Measure 7: what a tracepoint adds to a program's text, as `size` counts it (code, read-only data, unwind tables): files with
 1 and with 101 tracepoints are compiled with -O2, and the difference is divided by 100. Once with a new event for each

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Quantiles, ratios of interleaved rounds, and their spread. Pure functions."""
 
 import math

@@ -22,18 +22,25 @@ extern "C" {
 #undef _POSIX_TRACE_EVENT_FILTER
 #undef _POSIX_TRACE_LOG
 #undef _POSIX_TRACE_INHERIT
+/* An option is there when all that it asks for is: units, system events, and the minimums below. */
+#if KYMO_POSIX_ONLINE && KYMO_POSIX_USER_EVENTS && KYMO_POSIX_EVENT_START_STOP && KYMO_POSIX_EVENT_OVERFLOW && \
+	KYMO_POSIX_STREAMS >= 8 && KYMO_POSIX_USER_EVENT_COUNT >= 32 && KYMO_POSIX_EVENT_NAME_BYTES >= 30 && \
+	KYMO_POSIX_TRACE_NAME_BYTES >= 8
 #define _POSIX_TRACE 200809L
-#if KYMO_POSIX_FILTER
+#else
+#define _POSIX_TRACE (-1)
+#endif
+#if _POSIX_TRACE > 0 && KYMO_POSIX_FILTER && KYMO_POSIX_EVENT_FILTER
 #define _POSIX_TRACE_EVENT_FILTER 200809L
 #else
 #define _POSIX_TRACE_EVENT_FILTER (-1)
 #endif
-#if KYMO_POSIX_LOG || KYMO_POSIX_RETRIEVAL
+#if _POSIX_TRACE > 0 && KYMO_POSIX_LOG && KYMO_POSIX_RETRIEVAL && KYMO_POSIX_EVENT_FLUSH
 #define _POSIX_TRACE_LOG 200809L
 #else
 #define _POSIX_TRACE_LOG (-1)
 #endif
-#if KYMO_POSIX_INHERIT
+#if _POSIX_TRACE > 0 && KYMO_POSIX_INHERIT
 #define _POSIX_TRACE_INHERIT 200809L
 #else
 #define _POSIX_TRACE_INHERIT (-1)
@@ -67,7 +74,8 @@ typedef struct {
 /* Attributes of a stream. Only the functions look inside. */
 typedef struct {
 	uint32_t kymo__magic;
-	int32_t kymo__stream_policy, kymo__log_policy, kymo__inherited;
+	int32_t kymo__stream_policy, kymo__log_policy;
+	int16_t kymo__inherited, kymo__kernel;
 	kymo__bytes_t kymo__stream_bytes, kymo__data_bytes, kymo__log_bytes;
 	struct timespec kymo__created, kymo__resolution;
 	char kymo__name[KYMO_POSIX_TRACE_NAME_BYTES + 1];
@@ -138,8 +146,67 @@ struct posix_trace_status_info {
 #define POSIX_TRACE_FLUSH_START ((trace_event_id_t)7)
 #define POSIX_TRACE_FLUSH_STOP ((trace_event_id_t)8)
 #endif
+#if KYMO_POSIX_EVENT_CONTEXT_SWITCH
+#define POSIX_TRACE_CONTEXT_SWITCH ((trace_event_id_t)9)
+#endif
+#if KYMO_POSIX_EVENT_SYSTEM_CALL
+#define POSIX_TRACE_SYSTEM_CALL_ENTRY ((trace_event_id_t)10)
+#define POSIX_TRACE_SYSTEM_CALL_EXIT ((trace_event_id_t)11)
+#endif
+#if KYMO_POSIX_EVENT_LOCK
+#define POSIX_TRACE_LOCK_WAIT_BEGIN ((trace_event_id_t)12)
+#define POSIX_TRACE_LOCK_WAIT_END ((trace_event_id_t)13)
+#endif
 #define POSIX_TRACE_UNNAMED_USEREVENT ((trace_event_id_t)16)
 #define POSIX_TRACE_UNNAMED_USER_EVENT POSIX_TRACE_UNNAMED_USEREVENT
+
+#if KYMO_POSIX_EVENT_CONTEXT_SWITCH || KYMO_POSIX_EVENT_SYSTEM_CALL || KYMO_POSIX_EVENT_LOCK
+/*
+ * Events of the kernel, an extension: which of them a stream has. Threads are numbered as by
+ * gettid(), in posix_thread_id of these events, too; 0 is a CPU's idle thread.
+ */
+#if KYMO_POSIX_EVENT_CONTEXT_SWITCH
+#define POSIX_TRACE_KERNEL_SWITCH 1
+#endif
+#if KYMO_POSIX_EVENT_SYSTEM_CALL
+#define POSIX_TRACE_KERNEL_CALL 2
+#endif
+#if KYMO_POSIX_EVENT_LOCK
+#define POSIX_TRACE_KERNEL_LOCK 4
+#endif
+int posix_trace_attr_getkernelevents(const trace_attr_t *KYMO__RESTRICT attr,
+				     int *KYMO__RESTRICT events);
+int posix_trace_attr_setkernelevents(trace_attr_t *attr, int events);
+
+/* Data of POSIX_TRACE_CONTEXT_SWITCH. Priorities are the kernel's: 0 to 98 real-time, 120 is nice 0. */
+struct posix_trace_context_switch {
+	int32_t posix_cpu;
+	int32_t posix_from, posix_to; /* threads */
+	int32_t posix_from_priority, posix_to_priority;
+	char posix_from_state[4]; /* as ps tells it, "R": it could go on, "R+": it was preempted */
+};
+
+/* Data of POSIX_TRACE_SYSTEM_CALL_ENTRY and _EXIT. Numbers are those of <sys/syscall.h>. */
+struct posix_trace_system_call_entry {
+	int32_t posix_cpu;
+	int32_t posix_number;
+	uint64_t posix_arguments[6];
+};
+struct posix_trace_system_call_exit {
+	int32_t posix_cpu;
+	int32_t posix_number;
+	int64_t posix_result; /* an error is its number, negative */
+};
+
+/* Data of POSIX_TRACE_LOCK_WAIT_BEGIN and _END. */
+struct posix_trace_lock_wait {
+	uint64_t posix_lock;  /* its address in the kernel */
+	int32_t posix_cpu;
+	uint32_t posix_flags; /* begin: the kernel's LCB_F_SPIN 1, _READ 2, _WRITE 4, _RT 8, _PERCPU 16, _MUTEX 32 */
+	int32_t posix_result; /* end: 0, or what ended the waiting: an error's number, negative */
+	uint32_t posix_unused;
+};
+#endif
 
 /* Unit: trace core. */
 int posix_trace_attr_init(trace_attr_t *attr);

@@ -156,11 +156,7 @@ KYMOP_EXPORT int posix_trace_attr_getmaxsystemeventsize(const trace_attr_t *rest
 {
 	if (!kymop_attr_is_valid(attr))
 		return EINVAL;
-#if KYMO_POSIX_FILTER
-	*bytes = kymop_record_step(2 * sizeof(trace_event_set_t));
-#else
-	*bytes = kymop_record_step(sizeof(int));
-#endif
+	*bytes = kymop_record_step(KYMOP_SYSTEM_DATA_MAX);
 	return 0;
 }
 

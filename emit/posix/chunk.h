@@ -23,11 +23,13 @@ struct kymop_chunk {
 	uint64_t stamp;	   /* events: of the first record, in full */
 	uint64_t log;	   /* identity: other chunks are left from an earlier log in the file */
 	uint32_t records;
-	uint32_t unused[3];
+	uint32_t unused;
+	uint64_t first; /* events: records of the log before this chunk */
 };
 KYMO_CHECK_SIZE(struct kymop_chunk, 64);
 KYMO_CHECK_OFFSET(struct kymop_chunk, crc, 20);
 KYMO_CHECK_OFFSET(struct kymop_chunk, records, 48);
+KYMO_CHECK_OFFSET(struct kymop_chunk, first, 56);
 
 #define KYMOP_TEXT_BYTES 64u
 
@@ -43,8 +45,10 @@ struct kymop_log_head {
 	uint32_t event_set_bytes;
 	uint32_t target; /* process */
 	char name[KYMOP_TEXT_BYTES], version_text[KYMOP_TEXT_BYTES];
+	uint64_t ns_per_stamp; /* times 2^40, as known when the stream was made; older logs end before */
 };
-KYMO_CHECK_SIZE(struct kymop_log_head, 224);
+KYMO_CHECK_SIZE(struct kymop_log_head, 232);
+#define KYMOP_LOG_HEAD_BYTES_MIN 224u
 KYMO_CHECK_OFFSET(struct kymop_log_head, stream_policy, 72);
 KYMO_CHECK_OFFSET(struct kymop_log_head, name, 96);
 #define KYMOP_LOG_VERSION 1u
@@ -60,8 +64,18 @@ struct kymop_log_end {
 	uint64_t stamp, real_ns; /* a later pair: between the two lies the frequency */
 	int32_t status, full, overrun, flush_status, flush_error, log_overrun, log_full;
 	uint32_t is_final;
+	/* Older logs end here. */
+	uint64_t block_count; /* blocks that were written, and records in them: also those overwritten since */
+	uint64_t records;
+	uint32_t ever; /* enum kymop_log_ever */
+	uint32_t unused;
 };
-KYMO_CHECK_SIZE(struct kymop_log_end, 48);
+KYMO_CHECK_SIZE(struct kymop_log_end, 72);
+KYMO_CHECK_OFFSET(struct kymop_log_end, block_count, 48);
+#define KYMOP_LOG_END_BYTES_MIN 48u
+
+/* What happened at any time, whether posix_trace_get_status() has told it or not. */
+enum kymop_log_ever { KYMOP_EVER_STREAM = 1 /* the stream lost events */, KYMOP_EVER_LOG = 2 /* the log */ };
 
 /* chunk.c */
 uint32_t kymop_crc(uint32_t crc, const void *bytes, size_t count);

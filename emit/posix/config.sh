@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT OR Apache-2.0
 # Writes a configuration as a header, to standard output: CONFIG_KYMO_POSIX_X=y is 1, =n or "is not set" is 0, a number
 # is itself. What the configuration does not name is as in the complete build; a name that is not known is an error.
 set -eu
@@ -19,12 +20,13 @@ BEGIN {
 		}
 	}
 	# What a menu leaves out because something it needs is off, is off.
-	if (off("HOSTED")) { drop("INHERIT"); drop("RETRIEVAL") }
-	if (off("ONLINE") && off("LOG")) { drop("USER_EVENTS"); drop("FILTER"); drop("INHERIT") }
+	if (off("HOSTED")) { drop("INHERIT"); drop("RETRIEVAL"); drop_kernel() }
+	if (off("ONLINE") && off("LOG")) { drop("USER_EVENTS"); drop("FILTER"); drop("INHERIT"); drop_kernel() }
 	if (off("FILTER")) drop("EVENT_FILTER")
 	if (off("LOG")) drop("EVENT_FLUSH")
 }
 function off(unit) { return (("KYMO_POSIX_" unit) in value) && value["KYMO_POSIX_" unit] == "0" }
 function drop(unit) { if (!(("KYMO_POSIX_" unit) in value)) value["KYMO_POSIX_" unit] = "0" }
+function drop_kernel() { drop("EVENT_CONTEXT_SWITCH"); drop("EVENT_SYSTEM_CALL"); drop("EVENT_LOCK") }
 /^#define KYMO_POSIX_[A-Z_]+ / && ($2 in value) { print "#define " $2 " " value[$2]; next }
 { print }' "$default"

@@ -82,7 +82,7 @@ KYMOP_EXPORT int posix_trace_get_filter(trace_id_t trid, trace_event_set_t *set)
 	kymop_lock();
 	stream = kymop_find_active(trid);
 	if (stream)
-		memcpy(set, kymop_shared(stream->slot)->filter, sizeof(*set));
+		memcpy(set, kymop_shared_of(stream)->filter, sizeof(*set));
 	kymop_unlock();
 	return stream ? 0 : EINVAL;
 }
@@ -113,7 +113,7 @@ static bool combine(trace_event_set_t *filter, const trace_event_set_t *set, int
 static void record_change(struct kymop_stream *stream, const trace_event_set_t *before,
 			  const trace_event_set_t *after)
 {
-	const struct kymop_shared *shared = kymop_shared(stream->slot);
+	const struct kymop_shared *shared = kymop_shared_of(stream);
 	trace_event_set_t both[2] = { *before, *after };
 
 	if (KYMO_POSIX_EVENT_FILTER &&
@@ -131,12 +131,19 @@ KYMOP_EXPORT int posix_trace_set_filter(trace_id_t trid, const trace_event_set_t
 	kymop_lock();
 	stream = kymop_find_active(trid);
 	if (stream) {
-		struct kymop_shared *shared = kymop_shared(stream->slot);
+		struct kymop_shared *shared = kymop_shared_of(stream);
 		trace_event_set_t before, after;
 
 		memcpy(&before, shared->filter, sizeof(before));
 		after = before;
 		if (combine(&after, set, how)) {
+#if KYMOP_KERNEL
+			error = stream->kernel ? kymop_kernel_filter(stream->kernel, after.kymo__words) : 0;
+			if (error) {
+				kymop_unlock();
+				return error;
+			}
+#endif
 			record_change(stream, &before, &after);
 			for (size_t i = 0; i < sizeof(after) / 4; i++)
 				__atomic_store_n(&shared->filter[i], after.kymo__words[i],

@@ -52,11 +52,23 @@ struct kymop_shared {
 #define KYMOP_HEADER_BYTES 4096u
 KYMO_STATIC_ASSERT(sizeof(struct kymop_shared) <= KYMOP_HEADER_BYTES, "fits its page");
 
-/* One stream as a writer of this process sees it. */
+/*
+ * One stream as a process sees it that has mapped it: the addresses, and the numbers of the page as
+ * they were when it was mapped. Whoever uses lanes takes them from here: others can write the page.
+ */
 struct kymop_view {
+	struct kymop_shared *shared; /* good as long as the view: not the address of the slot */
 	struct kymo_ring *rings;
 	uint8_t *data; /* of lane 0 */
 	uint64_t stride;
+	uint32_t generation;
+	uint32_t cpu_count, lane_count;
+	uint32_t ring_bytes;
+	uint32_t data_max;
+	uint32_t clock;
+	int32_t policy;
+	bool is_inherited;
+	uint32_t place; /* the platform's own */
 };
 
 /* What a writer brings. */
@@ -69,11 +81,12 @@ struct kymop_event {
 	uint32_t data_bytes;
 };
 
-/* A record that was read: its time in full. */
+/* A record that was read: its time in full, and the data that it has in the lane. */
 struct kymop_read {
 	struct kymop_record record;
 	uint64_t stamp;
 	uint32_t lane;
+	uint32_t stored_bytes;
 };
 
 /* A time of the clock, and what time of day it was; a later pair, between which lies the frequency. */

@@ -9,7 +9,12 @@
 #define UNNAMED KYMOP_NAME_PREFIX "unnamed_userevent"
 
 /* One behind the other, without what all begin with: a table would be as long as they are. */
-static const char system_names[] = "error\0start\0stop\0overflow\0resume\0filter\0flush_start\0flush_stop";
+static const char system_names[] = "error\0start\0stop\0overflow\0resume\0filter\0flush_start\0flush_stop"
+#if KYMOP_KERNEL
+				   "\0context_switch\0system_call_entry\0system_call_exit"
+				   "\0lock_wait_begin\0lock_wait_end"
+#endif
+	;
 
 /* The name of a system event, behind KYMOP_NAME_PREFIX. id: 1 to KYMOP_SYSTEM_LAST. */
 const char *kymop_system_name(uint32_t id)
@@ -26,6 +31,12 @@ bool kymop_system_exists(uint32_t id)
 {
 	if (!id || id > KYMOP_SYSTEM_LAST)
 		return false;
+#if KYMOP_KERNEL
+	if (id > KYMOP_FLUSH_STOP)
+		return id == KYMOP_CONTEXT_SWITCH    ? KYMO_POSIX_EVENT_CONTEXT_SWITCH :
+		       id < KYMOP_LOCK_WAIT_BEGIN    ? KYMO_POSIX_EVENT_SYSTEM_CALL :
+						       KYMO_POSIX_EVENT_LOCK;
+#endif
 	if (id == KYMOP_FILTER)
 		return KYMO_POSIX_FILTER;
 	return id < KYMOP_FILTER || KYMOP_WITH_LOG;
@@ -52,7 +63,8 @@ static uint32_t find(const struct kymop_names *names, const char *name, uint32_t
 
 /*
  * kymop_name_open: the id of a name, which is added when it is new. Without room it is the unnamed
- * event's, and that is no error. Returns: 0; ENAMETOOLONG.
+ * event's, and that is no error. Returns: 0; ENAMETOOLONG;
+ * EAGAIN, another process keeps the names.
  */
 int kymop_name_open(struct kymop_names *names, const char *name, trace_event_id_t *event)
 {
@@ -67,7 +79,8 @@ int kymop_name_open(struct kymop_names *names, const char *name, trace_event_id_
 	}
 	index = find(names, name, 1);
 	if (!index) {
-		kymop_names_lock(names);
+		if (!kymop_names_lock(names))
+			return EAGAIN;
 		count = names->count;
 		index = find(names, name, 1);
 		if (!index && count < KYMO_POSIX_USER_EVENT_COUNT) {

@@ -125,6 +125,9 @@ KYMOP_EXPORT int posix_trace_getnext_event(trace_id_t trid,
 #endif
 
 #if KYMO_POSIX_ONLINE
+/* Of seconds: what fits into 64 bits of nanoseconds, 544 years. */
+#define UNTIL_SEC_BITS 34
+
 KYMOP_EXPORT int posix_trace_timedgetnext_event(trace_id_t trid,
 						struct posix_trace_event_info *restrict event,
 						void *restrict data, size_t bytes,
@@ -135,7 +138,7 @@ KYMOP_EXPORT int posix_trace_timedgetnext_event(trace_id_t trid,
 	struct wish wish = { event, data, bytes, data_bytes, unavailable };
 	bool has_event, is_final;
 	uint64_t until_ns = 0;
-	int error;
+	int error, beyond;
 
 	if (!is_complete(&wish))
 		return EINVAL;
@@ -145,7 +148,10 @@ KYMOP_EXPORT int posix_trace_timedgetnext_event(trace_id_t trid,
 	/* Looked at only where there is nothing to be had. */
 	if (!until || until->tv_nsec < 0 || until->tv_nsec > 999999999)
 		return EINVAL;
-	if (until->tv_sec >= 0)
+	beyond = (int)((int64_t)until->tv_sec >> UNTIL_SEC_BITS);
+	if (beyond > 0)
+		until_ns = UINT64_MAX; /* centuries from now */
+	else if (!beyond)
 		until_ns = (uint64_t)until->tv_sec * 1000000000u + (uint64_t)until->tv_nsec;
 	return wait_for(trid, 1u << KYMOP_ONLINE, &wish, until_ns, &has_event);
 }

@@ -6,7 +6,9 @@
 #ifndef KYMO_POSIX_PLATFORM_H
 #define KYMO_POSIX_PLATFORM_H
 
-#include "internal.h"
+#include "stream.h"
+
+#pragma GCC visibility push(hidden)
 
 #if KYMO_POSIX_HOSTED
 /*
@@ -23,7 +25,10 @@ struct kymop_page {
 } __attribute__((aligned(KYMOP_HEADER_BYTES)));
 extern struct kymop_page kymop_page;
 
-/* The headers of all slots; always readable. */
+/*
+ * What the first attempt of posix_trace_event() looks at: the first page of each slot's stream,
+ * at an address that is always readable. Everything else has a view.
+ */
 union kymop_header {
 	struct kymop_shared shared;
 	uint8_t bytes[KYMOP_HEADER_BYTES];
@@ -40,18 +45,17 @@ static inline struct kymop_shared *kymop_shared(uint32_t slot)
  */
 struct kymop_slots {
 	struct kymo_slot slot[KYMO_POSIX_STREAMS];
-	uint32_t generation[KYMO_POSIX_STREAMS];
 	uint32_t is_ours; /* 0 in a new child */
 } __attribute__((aligned(KYMOP_HEADER_BYTES)));
 extern struct kymop_slots kymop_slots;
 
 /*
- * kymop_attach: makes a slot's stream usable for a writer of this process, and keeps it so until
- * kymop_release. False: it is gone, or never was this process's.
+ * kymop_attach: the view of the stream that is in a slot for this process, mapped until
+ * kymop_release. False: there is none now, or it cannot be had.
  * Context: any, signal handlers included; system calls at a stream's first event in a process.
  */
 bool kymop_attach(uint32_t slot, struct kymop_view *view);
-void kymop_release(uint32_t slot);
+void kymop_release(const struct kymop_view *view);
 uint32_t kymop_self_pid(void);
 uint64_t kymop_self_thread(void);
 #endif
@@ -88,8 +92,11 @@ void kymop_stream_made(struct kymop_stream *stream);
 struct kymop_names *kymop_own_names(void);
 #if KYMO_POSIX_HOSTED
 void kymop_memory_free(struct kymop_stream *stream);
-/* Others may add names meanwhile, of this process or another: one at a time. */
-void kymop_names_lock(struct kymop_names *names);
+/*
+ * Others may add names meanwhile, of this process or another: one at a time. False: somebody has it
+ * for longer than a second; a process that is stopped inside, or that writes what it likes.
+ */
+bool kymop_names_lock(struct kymop_names *names);
 void kymop_names_unlock(struct kymop_names *names);
 #endif
 
@@ -107,24 +114,59 @@ void kymop_wait_end(const uint64_t *mask_space);
 #endif
 #endif
 
+#if KYMOP_KERNEL
+/*
+ * Events of the kernel [posix.md 10], of a stream whose attributes ask for them; under kymop_lock.
+ * kymop_kernel_make: recording is prepared, and stopped. Returns: 0; EPERM; ENOTSUP; ENOMEM; EMFILE.
+ * kymop_kernel_filter: types that are in the filter are not recorded from now on. 0 or ENOMEM.
+ * kymop_kernel_clear: nothing that was recorded up to now is given.
+ */
+int kymop_kernel_make(struct kymop_stream *stream);
+void kymop_kernel_free(struct kymop_stream *stream);
+void kymop_kernel_run(struct kymop_kernel *kernel, bool is_running);
+int kymop_kernel_filter(struct kymop_kernel *kernel, const uint32_t *filter);
+void kymop_kernel_clear(struct kymop_kernel *kernel);
+bool kymop_kernel_is_due(const struct kymop_kernel *kernel);
+/*
+ * Reading. look: there may be something again. peek: whether there is an event, and the stamp of the
+ * oldest. take: that event, or false: it was one of those that are not given. kymop_kernel_loss: what
+ * was lost since the last call: the stamps before it, and behind it; false: nothing.
+ */
+void kymop_kernel_look(struct kymop_kernel *kernel);
+bool kymop_kernel_peek(struct kymop_kernel *kernel, uint64_t *stamp);
+bool kymop_kernel_take(struct kymop_kernel *kernel, struct kymop_read *read, void *data,
+		       uint32_t bytes);
+bool kymop_kernel_loss(struct kymop_kernel *kernel, uint64_t *before, uint64_t *behind);
+#endif
+
 #if KYMO_POSIX_LOG && KYMO_POSIX_HOSTED
 /*
+ * Under kymop_lock: lets it go until it is resumed, with what pause has given; waits until another
+ * thread has woken those who wait. A thread is not cancelled in between.
+ */
+int kymop_lock_pause(void);
+void kymop_lock_resume(int before);
+void kymop_lock_wait(void);
+void kymop_lock_wake(void);
+/*
  * kymop_file_check: whether a log with this policy can be written to file. *can_seek says how.
- * kymop_file_write: all of the bytes, at an offset, or (UINT64_MAX) where the file is.
+ * kymop_file_write: all of the bytes, at an offset, or (UINT64_MAX) where the file is. *done: how many.
  */
 int kymop_file_check(int file, int policy, bool *can_seek);
-int kymop_file_write(int file, uint64_t offset, const void *bytes, size_t count);
+int kymop_file_write(int file, uint64_t offset, const void *bytes, size_t count, size_t *done);
 int kymop_file_cut(int file, uint64_t bytes);
 void *kymop_alloc(size_t bytes);
 void kymop_free(void *at, size_t bytes);
 void kymop_uuid(uint64_t uuid[2]);
-/* kymop_flusher_need: streams with the policy FLUSH are flushed from now on [posix.md 7]. */
-int kymop_flusher_need(void);
+/* kymop_flusher_start: a stream with the policy FLUSH is flushed from now on [posix.md 7]. */
+int kymop_flusher_start(trace_id_t trid);
 #endif
 #if KYMO_POSIX_RETRIEVAL
 /* kymop_file_map: the whole file for reading; null bytes when it is empty. */
 int kymop_file_map(int file, const uint8_t **at, size_t *bytes);
 void kymop_file_unmap(const uint8_t *at, size_t bytes);
 #endif
+
+#pragma GCC visibility pop
 
 #endif

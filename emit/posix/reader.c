@@ -12,6 +12,9 @@
 /* A stamp that is newer than the watermark is so by less than this. */
 #define NEWER_MAX (1ull << 40)
 
+/* A lane whose tail moves whenever we look, or never makes sense: the next look tells. */
+#define ATTEMPTS_MAX 10000u
+
 /* A stamp's upper bits: it is near the watermark, or less than 2^48 older. */
 static uint64_t extend(uint64_t watermark, uint64_t word)
 {
@@ -23,12 +26,17 @@ static uint64_t extend(uint64_t watermark, uint64_t word)
 }
 
 /* What is published now. The time is taken before: later ones may depend on what is missed. */
-static void look(struct kymop_stream *stream, const struct kymop_shared *shared)
+static void look(struct kymop_stream *stream)
 {
-	stream->watermark = kymop_clock_ordered(shared->clock);
-	for (uint32_t lane = 0; lane < shared->lane_count; lane++)
+	stream->watermark = kymop_clock_ordered(stream->view.clock);
+	for (uint32_t lane = 0; lane < stream->view.lane_count; lane++)
 		stream->cursors[lane].head =
 			__atomic_load_n(&stream->view.rings[lane].head, __ATOMIC_ACQUIRE);
+#if KYMOP_KERNEL
+	/* Behind the heads: what an event in a lane depends on has been published by now. */
+	if (stream->kernel)
+		kymop_kernel_look(stream->kernel);
+#endif
 }
 
 /* A lane whose words make no sense is given up to its head. */
@@ -39,13 +47,28 @@ static void skip_damaged(struct kymop_stream *stream, uint32_t lane, uint64_t ta
 				    __ATOMIC_RELAXED);
 }
 
-static bool is_plausible(const struct kymop_shared *shared, const struct kymop_record *record,
-			 uint32_t left)
+static bool is_plausible(const struct kymop_record *record, uint32_t left)
 {
 	uint16_t id = (uint16_t)record->word;
 
-	return id && id < KYMOP_EVENTS && record->data_bytes <= left - KYMOP_RECORD_BYTES &&
-	       (id < KYMOP_USER_FIRST || record->data_bytes <= shared->data_max);
+	if (record->data_bytes > left - KYMOP_RECORD_BYTES)
+		return false;
+	if (id >= KYMOP_USER_FIRST)
+		return id < KYMOP_EVENTS;
+	return id && id <= KYMOP_SYSTEM_LAST && record->data_bytes <= KYMOP_OWN_DATA_MAX;
+}
+
+/*
+ * A writer that was interrupted since the stream in its slot was another one may have recorded more
+ * than this one takes.
+ */
+static void cut(struct kymop_read *read, uint32_t data_max)
+{
+	read->stored_bytes = read->record.data_bytes;
+	if ((uint16_t)read->record.word < KYMOP_USER_FIRST || read->stored_bytes <= data_max)
+		return;
+	read->record.data_bytes = (uint16_t)data_max;
+	read->record.flags |= KYMOP_TRUNCATED;
 }
 
 /*
@@ -53,30 +76,30 @@ static bool is_plausible(const struct kymop_shared *shared, const struct kymop_r
  * last time, nothing of another lane that is older than this one counts any more: what is kept is
  * the end of what was recorded, whatever CPUs it came from.
  */
-static void load(struct kymop_stream *stream, const struct kymop_shared *shared, uint32_t lane)
+static void load(struct kymop_stream *stream, uint32_t lane)
 {
 	struct kymop_cursor *cursor = &stream->cursors[lane];
 	struct kymo_ring *ring = &stream->view.rings[lane];
 
-	for (;;) {
+	for (unsigned i = 0; i < ATTEMPTS_MAX; i++) {
 		uint64_t tail = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
 		uint64_t lost = __atomic_load_n(&ring->lost_full, __ATOMIC_ACQUIRE);
 		uint32_t left = (uint32_t)(cursor->head - tail);
 
-		if (tail == cursor->head || left > shared->ring_bytes)
+		if (tail == cursor->head || left > stream->view.ring_bytes)
 			return; /* nothing, or overtaken: the next look tells */
 		cursor->next.record.word = 0;
 		if (left >= KYMOP_RECORD_BYTES)
-			kymop_ring_out(&stream->view, lane, shared->ring_bytes, tail,
-				       &cursor->next.record, KYMOP_RECORD_BYTES);
+			kymop_ring_out(&stream->view, lane, tail, &cursor->next.record,
+				       KYMOP_RECORD_BYTES);
 		__atomic_thread_fence(__ATOMIC_ACQUIRE);
 		if (__atomic_load_n(&ring->tail, __ATOMIC_RELAXED) != tail)
 			continue;
-		if (left < KYMOP_RECORD_BYTES ||
-		    !is_plausible(shared, &cursor->next.record, left)) {
+		if (left < KYMOP_RECORD_BYTES || !is_plausible(&cursor->next.record, left)) {
 			skip_damaged(stream, lane, tail);
 			return;
 		}
+		cut(&cursor->next, stream->view.data_max);
 		cursor->tail = tail;
 		cursor->next.lane = lane;
 		cursor->next.stamp = extend(stream->watermark, cursor->next.record.word);
@@ -90,17 +113,54 @@ static void load(struct kymop_stream *stream, const struct kymop_shared *shared,
 	}
 }
 
-/* The lane of the oldest record that was published at the last look, or lane_count. */
-static uint32_t oldest(struct kymop_stream *stream, const struct kymop_shared *shared)
+#if KYMOP_KERNEL
+/* Behind the lanes: lane_count is none, and this are the kernel's rings. */
+static uint32_t kernel_lane(const struct kymop_stream *stream)
 {
-	uint32_t best = shared->lane_count;
+	return stream->view.lane_count + 1;
+}
+
+/*
+ * Rings of the kernel overwrite their oldest events. Of a stream that does so, too, nothing older
+ * than what is left counts any more; of any other one the hole is reported.
+ */
+static void note_kernel_loss(struct kymop_stream *stream)
+{
+	struct kymop_shared *shared = kymop_shared_of(stream);
+	uint64_t before, behind, none = 0;
+
+	if (!kymop_kernel_loss(stream->kernel, &before, &behind))
+		return;
+	__atomic_store_n(&shared->overrun, 1, __ATOMIC_RELAXED);
+	__atomic_compare_exchange_n(&shared->lost_first, &none, before << 16 | KYMOP_OVERFLOW, false,
+				    __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+	if (stream->view.policy == KYMOP_LOOP && behind > stream->floor)
+		stream->floor = behind;
+}
+
+static bool kernel_is_older(struct kymop_stream *stream, uint64_t stamp)
+{
+	uint64_t next;
+	bool is_older = stream->kernel && kymop_kernel_peek(stream->kernel, &next) && next < stamp &&
+			next <= stream->watermark;
+
+	if (stream->kernel)
+		note_kernel_loss(stream);
+	return is_older;
+}
+#endif
+
+/* The lane of the oldest record that was published at the last look, or lane_count. */
+static uint32_t oldest(struct kymop_stream *stream)
+{
+	uint32_t best = stream->view.lane_count;
 	uint64_t stamp = UINT64_MAX;
 
-	for (uint32_t lane = 0; lane < shared->lane_count; lane++) {
+	for (uint32_t lane = 0; lane < stream->view.lane_count; lane++) {
 		struct kymop_cursor *cursor = &stream->cursors[lane];
 
 		if (!cursor->has_next)
-			load(stream, shared, lane);
+			load(stream, lane);
 		/* One that is newer than the look waits for the next: others may be missing. */
 		if (cursor->has_next && cursor->next.stamp < stamp &&
 		    cursor->next.stamp <= stream->watermark) {
@@ -108,25 +168,27 @@ static uint32_t oldest(struct kymop_stream *stream, const struct kymop_shared *s
 			best = lane;
 		}
 	}
+#if KYMOP_KERNEL
+	if (kernel_is_older(stream, stamp))
+		best = kernel_lane(stream);
+#endif
 	return best;
 }
 
 /* Copies the data, and frees the record. False: it was overwritten meanwhile. */
-static bool take(struct kymop_stream *stream, const struct kymop_shared *shared, uint32_t lane,
-		 void *data, uint32_t bytes)
+static bool take(struct kymop_stream *stream, uint32_t lane, void *data, uint32_t bytes)
 {
 	struct kymop_cursor *cursor = &stream->cursors[lane];
 	struct kymo_ring *ring = &stream->view.rings[lane];
 	uint64_t tail = cursor->tail;
-	uint64_t to = tail + kymop_step(cursor->next.record.data_bytes);
+	uint64_t to = tail + kymop_step(cursor->next.stored_bytes);
 
 	if (bytes > cursor->next.record.data_bytes)
 		bytes = cursor->next.record.data_bytes;
 	if (bytes)
-		kymop_ring_out(&stream->view, lane, shared->ring_bytes, tail + KYMOP_RECORD_BYTES,
-			       data, bytes);
+		kymop_ring_out(&stream->view, lane, tail + KYMOP_RECORD_BYTES, data, bytes);
 	cursor->has_next = false;
-	if (shared->policy != KYMOP_LOOP) {
+	if (stream->view.policy != KYMOP_LOOP) {
 		__atomic_store_n(&ring->tail, to, __ATOMIC_RELEASE);
 		return true;
 	}
@@ -139,7 +201,7 @@ static bool is_void(const struct kymop_stream *stream, const struct kymop_read *
 {
 	if (read->stamp < stream->floor)
 		return true;
-	return (uint16_t)read->record.word >= KYMOP_USER_FIRST &&
+	return (uint16_t)read->record.word > KYMOP_FLUSH_STOP &&
 	       read->stamp > stream->gap_from && read->stamp < stream->gap_to;
 }
 
@@ -156,15 +218,15 @@ static bool report_loss(struct kymop_stream *stream, struct kymop_shared *shared
 			uint64_t next_stamp, struct kymop_read *read)
 {
 	bool is_resume = stream->is_resume_due;
-	uint64_t lost;
+	uint64_t lost, word;
 
 	if (!KYMO_POSIX_EVENT_OVERFLOW)
 		return false;
 	if (!is_resume) {
 		if (!__atomic_load_n(&shared->lost_first, __ATOMIC_RELAXED))
 			return false;
-		lost = extend(stream->watermark,
-			      __atomic_exchange_n(&shared->lost_first, 0, __ATOMIC_RELAXED));
+		word = __atomic_exchange_n(&shared->lost_first, 0, __ATOMIC_RELAXED);
+		lost = extend(stream->watermark, word);
 		stream->is_resume_due = true;
 		if (!kymop_filters(shared, KYMOP_OVERFLOW)) {
 			make(read, KYMOP_OVERFLOW, lost < next_stamp ? lost : next_stamp);
@@ -199,9 +261,43 @@ static enum kymop_got at_end(struct kymop_stream *stream, struct kymop_shared *s
 		return KYMOP_NOTHING;
 	make(read, KYMOP_STOP, stream->gap_from);
 	read->record.data_bytes = sizeof(is_automatic);
-	memcpy(data, &is_automatic, bytes < sizeof(is_automatic) ? bytes : sizeof(is_automatic));
+	if (bytes)
+		memcpy(data, &is_automatic, bytes < sizeof(is_automatic) ? bytes : sizeof(is_automatic));
 	return KYMOP_GOT;
 }
+
+#if KYMOP_KERNEL
+/*
+ * The kernel's oldest event. False: it is not given. One that came while the stream had stopped
+ * itself is lost, as one of a lane would be.
+ */
+static bool take_kernel(struct kymop_stream *stream, struct kymop_shared *shared,
+			struct kymop_read *read, void *data, uint32_t bytes)
+{
+	uint64_t state = __atomic_load_n(&shared->state, __ATOMIC_ACQUIRE);
+	uint64_t stopped = extend(stream->watermark, state >> KYMOP_STATE_BITS << 16);
+
+	if (!kymop_kernel_take(stream->kernel, read, data, bytes))
+		return false;
+	if (!is_void(stream, read) &&
+	    (kymop_state_of(state) != KYMOP_AUTO_STOPPED || read->stamp <= stopped))
+		return true;
+	__atomic_store_n(&shared->overrun, 1, __ATOMIC_RELAXED);
+	return false;
+}
+
+/* The next one; or nothing, and what is missing in front of it was reported. */
+static bool next_kernel(struct kymop_stream *stream, struct kymop_shared *shared,
+			struct kymop_read *read, void *data, uint32_t bytes)
+{
+	uint64_t stamp;
+
+	if (kymop_kernel_peek(stream->kernel, &stamp) && stamp >= stream->floor &&
+	    report_loss(stream, shared, stamp, read))
+		return true;
+	return take_kernel(stream, shared, read, data, bytes);
+}
+#endif
 
 /*
  * kymop_reader_next: the next record, with bytes of its data at most. What was published at the
@@ -210,29 +306,36 @@ static enum kymop_got at_end(struct kymop_stream *stream, struct kymop_shared *s
 enum kymop_got kymop_reader_next(struct kymop_stream *stream, struct kymop_read *read, void *data,
 				 uint32_t bytes)
 {
-	struct kymop_shared *shared = kymop_shared(stream->slot);
+	struct kymop_shared *shared = kymop_shared_of(stream);
 	bool has_looked = false;
 
 	for (;;) {
-		uint32_t lane = oldest(stream, shared);
+		uint32_t lane = oldest(stream);
 		struct kymop_cursor *cursor = &stream->cursors[lane];
 
-		if (lane == shared->lane_count) {
+#if KYMOP_KERNEL
+		if (lane == kernel_lane(stream)) {
+			if (next_kernel(stream, shared, read, data, bytes))
+				return KYMOP_GOT;
+			continue;
+		}
+#endif
+		if (lane == stream->view.lane_count) {
 			if (has_looked)
 				return at_end(stream, shared, read, data, bytes);
-			look(stream, shared);
+			look(stream);
 			has_looked = true;
 			continue;
 		}
 		if (is_void(stream, &cursor->next)) {
 			__atomic_store_n(&shared->overrun, 1, __ATOMIC_RELAXED);
-			take(stream, shared, lane, NULL, 0);
+			take(stream, lane, NULL, 0);
 			continue;
 		}
 		if (report_loss(stream, shared, cursor->next.stamp, read))
 			return KYMOP_GOT;
 		*read = cursor->next;
-		if (take(stream, shared, lane, data, bytes)) {
+		if (take(stream, lane, data, bytes)) {
 			__atomic_store_n(&shared->full, 0, __ATOMIC_RELAXED);
 			return KYMOP_GOT;
 		}
@@ -248,10 +351,10 @@ void kymop_reader_begin(struct kymop_stream *stream)
 /* kymop_reader_clear: nothing of what was recorded up to now is read. */
 void kymop_reader_clear(struct kymop_stream *stream)
 {
-	struct kymop_shared *shared = kymop_shared(stream->slot);
+	struct kymop_shared *shared = kymop_shared_of(stream);
 
-	look(stream, shared);
-	for (uint32_t lane = 0; lane < shared->lane_count; lane++) {
+	look(stream);
+	for (uint32_t lane = 0; lane < stream->view.lane_count; lane++) {
 		struct kymop_cursor *cursor = &stream->cursors[lane];
 		struct kymo_ring *ring = &stream->view.rings[lane];
 
@@ -259,6 +362,10 @@ void kymop_reader_clear(struct kymop_stream *stream)
 		__atomic_store_n(&ring->tail, cursor->head, __ATOMIC_SEQ_CST);
 		cursor->lost = __atomic_load_n(&ring->lost_full, __ATOMIC_ACQUIRE);
 	}
+#if KYMOP_KERNEL
+	if (stream->kernel)
+		kymop_kernel_clear(stream->kernel);
+#endif
 	stream->floor = 0;
 	stream->is_resume_due = false;
 	__atomic_store_n(&shared->lost_first, 0, __ATOMIC_RELAXED);

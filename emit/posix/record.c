@@ -48,17 +48,17 @@ static inline __attribute__((always_inline)) int attempt_four(uint32_t slot, uin
  * Why the lane of this CPU was not written to. True: another attempt may succeed. False: the stream
  * is stopped, or this CPU has no lane.
  */
-static bool settle(struct kymop_shared *shared, const struct kymop_view *view, uint32_t slot,
-		   uint32_t data_bytes, bool *is_lane_usable)
+static bool settle(const struct kymop_view *view, intptr_t rseq_offset, uint32_t data_bytes,
+		   bool *is_lane_usable)
 {
-	uint32_t cpu = kymo__sequence_cpu(kymop_slots.slot[slot].rseq_offset);
+	uint32_t cpu = kymo__sequence_cpu(rseq_offset);
 
-	*is_lane_usable = cpu < shared->cpu_count;
+	*is_lane_usable = cpu < view->cpu_count;
 	if (!*is_lane_usable)
 		return false;
-	if (!kymop_lane_is_full(&view->rings[cpu], kymop_step(data_bytes), shared->ring_bytes))
+	if (!kymop_lane_is_full(&view->rings[cpu], kymop_step(data_bytes), view->ring_bytes))
 		return true;
-	return kymop_make_room(shared, view, cpu, kymop_step(data_bytes));
+	return kymop_make_room(view, cpu, kymop_step(data_bytes));
 }
 #endif
 
@@ -71,31 +71,45 @@ static void count_loss(struct kymop_shared *shared, uint32_t id)
 		__atomic_store_n(&shared->overrun, 1, __ATOMIC_RELAXED);
 }
 
-/* The stream is attached. Whatever the first attempt did not do. */
-static void write_held(uint32_t slot, const struct kymop_view *view, struct kymop_event *event)
-{
-	struct kymop_shared *shared = kymop_shared(slot);
-
 #if WITH_SEQUENCE
+/*
+ * The lane of this CPU again. True: the event is recorded, or the stream does not take it. What is
+ * written may belong to the stream that came into the slot since: it wants the event, too.
+ */
+static bool write_sequence(uint32_t slot, const struct kymop_view *view,
+			   const struct kymop_event *event)
+{
 	uint64_t words[4] = { event->thread, event->address,
 			      event->data_bytes | (uint64_t)event->flags << 16, 0 };
-	bool is_lane_usable = kymop_slots.slot[slot].rseq_offset != 0;
+	/* Once: a slot that goes has 0, and there the thread has something else. */
+	intptr_t rseq_offset = __atomic_load_n(&kymop_slots.slot[slot].rseq_offset, __ATOMIC_RELAXED);
+	bool is_lane_usable = rseq_offset != 0;
 
 	for (unsigned restarts = 0; is_lane_usable && restarts < RESTARTS_MAX; restarts++) {
-		if (!__atomic_load_n(&shared->wants[event->id], __ATOMIC_RELAXED))
-			break;
+		if (!__atomic_load_n(&view->shared->wants[event->id], __ATOMIC_RELAXED))
+			return false;
 		if (attempt(slot, event->id, words, event->data, event->data_bytes))
-			return;
-		kymo__sequence_clear(kymop_slots.slot[slot].rseq_offset);
-		if (!settle(shared, view, slot, event->data_bytes, &is_lane_usable) &&
-		    is_lane_usable)
-			return;
+			return true;
+		kymo__sequence_clear(rseq_offset);
+		if (!settle(view, rseq_offset, event->data_bytes, &is_lane_usable) && is_lane_usable)
+			return true;
 	}
+	return false;
+}
 #endif
-	if (!__atomic_load_n(&shared->wants[event->id], __ATOMIC_RELAXED))
-		count_loss(shared, event->id);
-	else if (!kymop_locked_write(shared, view, event, event->pid))
-		__atomic_store_n(&shared->overrun, 1, __ATOMIC_RELAXED);
+
+/* The stream is attached. Whatever the first attempt did not do. */
+static void write_held(uint32_t slot, const struct kymop_view *view, const struct kymop_event *event)
+{
+#if WITH_SEQUENCE
+	if (write_sequence(slot, view, event))
+		return;
+#endif
+	(void)slot;
+	if (!__atomic_load_n(&view->shared->wants[event->id], __ATOMIC_RELAXED))
+		count_loss(view->shared, event->id);
+	else if (!kymop_locked_write(view, event, event->pid))
+		__atomic_store_n(&view->shared->overrun, 1, __ATOMIC_RELAXED);
 }
 
 /* What the first attempt did not write: full, interrupted, not attached yet, stopped, filtered. */
@@ -110,12 +124,12 @@ static __attribute__((noinline)) void write_slowly(uint32_t slot, uint32_t id, c
 	event.pid = kymop_self_pid();
 	event.thread = kymop_self_thread();
 	event.data_bytes = (uint32_t)bytes;
-	if (bytes > kymop_shared(slot)->data_max) {
-		event.data_bytes = kymop_shared(slot)->data_max;
+	if (bytes > view.data_max) {
+		event.data_bytes = view.data_max;
 		event.flags = KYMOP_TRUNCATED;
 	}
 	write_held(slot, &view, &event);
-	kymop_release(slot);
+	kymop_release(&view);
 }
 
 /*
@@ -138,7 +152,7 @@ static __attribute__((noinline)) void write_again(uint32_t slot, uint32_t id, co
 						  size_t bytes, uint64_t address)
 {
 #if WITH_SEQUENCE
-	intptr_t rseq_offset = kymop_slots.slot[slot].rseq_offset;
+	intptr_t rseq_offset = __atomic_load_n(&kymop_slots.slot[slot].rseq_offset, __ATOMIC_RELAXED);
 
 	if (rseq_offset) {
 		kymo__sequence_clear(rseq_offset);

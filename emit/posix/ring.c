@@ -12,6 +12,9 @@
 /* With a new tail so much is free at least: one in so many events goes out of line. */
 #define CHUNKS 16u
 
+/* A lane that others fill as fast as room is made in it, or whose words make no sense. */
+#define ATTEMPTS_MAX 10000u
+
 static bool fits(uint64_t head, uint64_t tail, uint64_t step, uint32_t ring_bytes)
 {
 	return (uint32_t)(head + step) - (uint32_t)tail <= ring_bytes - KYMO_STORE_PAST;
@@ -24,40 +27,42 @@ bool kymop_lane_is_full(const struct kymo_ring *ring, uint64_t step, uint32_t ri
 }
 
 /* Copies bytes of a lane, which may go on at its begin: nothing here needs the second mapping. */
-void kymop_ring_out(const struct kymop_view *view, uint32_t lane, uint32_t ring_bytes,
-		    uint64_t from, void *to, uint32_t bytes)
+void kymop_ring_out(const struct kymop_view *view, uint32_t lane, uint64_t from, void *to,
+		    uint32_t bytes)
 {
 	const uint8_t *data = view->data + lane * view->stride;
-	uint32_t at = (uint32_t)from & (ring_bytes - 1);
-	uint32_t first = ring_bytes - at < bytes ? ring_bytes - at : bytes;
+	uint32_t at = (uint32_t)from & (view->ring_bytes - 1);
+	uint32_t first = view->ring_bytes - at < bytes ? view->ring_bytes - at : bytes;
 
 	memcpy(to, data + at, first);
 	if (bytes > first)
 		memcpy((uint8_t *)to + first, data, bytes - first);
 }
 
-static void ring_in(const struct kymop_view *view, uint32_t lane, uint32_t ring_bytes,
-		    uint64_t to, const void *from, uint32_t bytes)
+static void ring_in(const struct kymop_view *view, uint32_t lane, uint64_t to, const void *from,
+		    uint32_t bytes)
 {
 	uint8_t *data = view->data + lane * view->stride;
-	uint32_t at = (uint32_t)to & (ring_bytes - 1);
-	uint32_t first = ring_bytes - at < bytes ? ring_bytes - at : bytes;
+	uint32_t at = (uint32_t)to & (view->ring_bytes - 1);
+	uint32_t first = view->ring_bytes - at < bytes ? view->ring_bytes - at : bytes;
 
+	if (!bytes)
+		return; /* from may be null */
 	memcpy(data + at, from, first);
 	if (bytes > first)
 		memcpy(data, (const uint8_t *)from + first, bytes - first);
 }
 
 /* Where the record behind the one at position begins; head where the bytes make no sense. */
-static uint64_t record_end(const struct kymop_view *view, uint32_t lane, uint32_t ring_bytes,
-			   uint64_t position, uint64_t head, uint64_t *word)
+static uint64_t record_end(const struct kymop_view *view, uint32_t lane, uint64_t position,
+			   uint64_t head, uint64_t *word)
 {
 	struct kymop_record record;
 	uint32_t left = (uint32_t)(head - position);
 
-	if (left < KYMOP_RECORD_BYTES)
+	if (left < KYMOP_RECORD_BYTES || left > view->ring_bytes)
 		return head;
-	kymop_ring_out(view, lane, ring_bytes, position, &record, sizeof(record));
+	kymop_ring_out(view, lane, position, &record, sizeof(record));
 	*word = record.word;
 	if (record.data_bytes > left - KYMOP_RECORD_BYTES)
 		return head;
@@ -68,11 +73,11 @@ static uint64_t record_end(const struct kymop_view *view, uint32_t lane, uint32_
  * A stream that overwrites: gives up its oldest records, until one that makes step fits. What is
  * read meanwhile may be overwritten by others; then tail has moved, and it is not used.
  */
-static bool overwrite(struct kymop_shared *shared, const struct kymop_view *view, uint32_t lane,
-		      uint64_t step)
+static bool overwrite(const struct kymop_view *view, uint32_t lane, uint64_t step)
 {
+	struct kymop_shared *shared = view->shared;
 	struct kymo_ring *ring = &view->rings[lane];
-	uint32_t ring_bytes = shared->ring_bytes;
+	uint32_t ring_bytes = view->ring_bytes;
 	uint64_t tail = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
 	uint64_t head = __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE);
 	uint64_t to = tail, first = 0, word = 0, none = 0;
@@ -80,7 +85,7 @@ static bool overwrite(struct kymop_shared *shared, const struct kymop_view *view
 	if (fits(head, tail, step, ring_bytes))
 		return true;
 	while ((uint32_t)to != (uint32_t)head && !fits(head, to, step + ring_bytes / CHUNKS, ring_bytes)) {
-		to = record_end(view, lane, ring_bytes, to, head, &word);
+		to = record_end(view, lane, to, head, &word);
 		if (!first)
 			first = word;
 	}
@@ -96,37 +101,35 @@ static bool overwrite(struct kymop_shared *shared, const struct kymop_view *view
 }
 
 /* The first that finds a lane full stops the stream, for all lanes: what is kept has no holes. */
-static void stop_full(struct kymop_shared *shared)
+static void stop_full(const struct kymop_view *view)
 {
+	struct kymop_shared *shared = view->shared;
 	uint64_t state = __atomic_load_n(&shared->state, __ATOMIC_ACQUIRE);
-	uint64_t stopped = kymop_clock_read(shared->clock) << KYMOP_STATE_BITS | KYMOP_AUTO_STOPPED;
+	uint64_t stopped = kymop_clock_read(view->clock) << KYMOP_STATE_BITS | KYMOP_AUTO_STOPPED;
 
 	__atomic_store_n(&shared->overrun, 1, __ATOMIC_RELAXED);
 	if (kymop_state_of(state) != KYMOP_RUNNING)
 		return;
+	/* That it is full, the state says: a flag beside it could be set when it runs again. */
 	if (__atomic_compare_exchange_n(&shared->state, &state, stopped, false, __ATOMIC_SEQ_CST,
-					__ATOMIC_RELAXED)) {
-		__atomic_store_n(&shared->full, 1, __ATOMIC_RELAXED);
+					__ATOMIC_RELAXED))
 		kymop_wants_update(shared);
-	}
 }
 
 /*
  * kymop_make_room: for a record that did not fit. False: the stream keeps what it has, and is
  * stopped; or the record is longer than the lane.
  */
-bool kymop_make_room(struct kymop_shared *shared, const struct kymop_view *view, uint32_t lane,
-		     uint64_t step)
+bool kymop_make_room(const struct kymop_view *view, uint32_t lane, uint64_t step)
 {
-	if (shared->policy == KYMOP_LOOP && (uint32_t)step < shared->ring_bytes / 2)
-		return overwrite(shared, view, lane, step);
-	stop_full(shared);
+	if (view->policy == KYMOP_LOOP && (uint32_t)step < view->ring_bytes / 2)
+		return overwrite(view, lane, step);
+	stop_full(view);
 	return false;
 }
 
 /* kymop_lane_write: into a lane that nobody else writes now. */
-void kymop_lane_write(struct kymop_shared *shared, const struct kymop_view *view, uint32_t lane,
-		      const struct kymop_event *event)
+void kymop_lane_write(const struct kymop_view *view, uint32_t lane, const struct kymop_event *event)
 {
 	struct kymo_ring *ring = &view->rings[lane];
 	uint64_t head = __atomic_load_n(&ring->head, __ATOMIC_RELAXED);
@@ -141,13 +144,15 @@ void kymop_lane_write(struct kymop_shared *shared, const struct kymop_view *view
 		.flags = event->flags,
 	};
 
-	while (kymop_lane_is_full(ring, step, shared->ring_bytes))
-		if (!kymop_make_room(shared, view, lane, step))
+	for (unsigned i = 0; kymop_lane_is_full(ring, step, view->ring_bytes); i++) {
+		if (i == ATTEMPTS_MAX)
+			__atomic_store_n(&view->shared->overrun, 1, __ATOMIC_RELAXED);
+		if (i == ATTEMPTS_MAX || !kymop_make_room(view, lane, step))
 			return;
-	record.word = kymop_clock_read(shared->clock) << 16 | event->id;
-	ring_in(view, lane, shared->ring_bytes, head, &record, sizeof(record));
-	ring_in(view, lane, shared->ring_bytes, head + sizeof(record), event->data,
-		event->data_bytes);
+	}
+	record.word = kymop_clock_read(view->clock) << 16 | event->id;
+	ring_in(view, lane, head, &record, sizeof(record));
+	ring_in(view, lane, head + sizeof(record), event->data, event->data_bytes);
 	__atomic_store_n(&ring->head, head + step, __ATOMIC_RELEASE);
 }
 
@@ -157,11 +162,11 @@ void kymop_lane_write(struct kymop_shared *shared, const struct kymop_view *view
  * killed inside costs a lane, of which nothing but the unpublished record is lost.
  * Returns: false when all are locked.
  */
-bool kymop_locked_write(struct kymop_shared *shared, const struct kymop_view *view,
-			const struct kymop_event *event, uint32_t self)
+bool kymop_locked_write(const struct kymop_view *view, const struct kymop_event *event,
+			uint32_t self)
 {
-	uint32_t first = shared->cpu_count;
-	uint32_t count = shared->lane_count - 1 - first;
+	uint32_t first = view->cpu_count;
+	uint32_t count = view->lane_count - 1 - first;
 
 	for (uint32_t i = 0; i < count; i++) {
 		uint32_t lane = first + (uint32_t)(event->thread / 64 + i) % count;
@@ -172,7 +177,7 @@ bool kymop_locked_write(struct kymop_shared *shared, const struct kymop_view *vi
 		    !__atomic_compare_exchange_n(&ring->owner, &nobody, self, false,
 						 __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 			continue;
-		kymop_lane_write(shared, view, lane, event);
+		kymop_lane_write(view, lane, event);
 		__atomic_store_n(&ring->owner, 0, __ATOMIC_RELEASE);
 		return true;
 	}

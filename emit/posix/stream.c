@@ -90,20 +90,20 @@ void kymop_wants_update(struct kymop_shared *shared)
 void kymop_system_event(struct kymop_stream *stream, uint16_t id, const void *data,
 			uint32_t data_bytes)
 {
-	struct kymop_shared *shared = kymop_shared(stream->slot);
+	struct kymop_shared *shared = kymop_shared_of(stream);
 	struct kymop_event event = { .id = id, .data = data, .data_bytes = data_bytes };
 
 	if (kymop_filters(shared, id))
 		return;
 	event.pid = kymop_self_pid();
 	event.thread = kymop_self_thread();
-	kymop_lane_write(shared, &stream->view, shared->lane_count - 1, &event);
+	kymop_lane_write(&stream->view, stream->view.lane_count - 1, &event);
 }
 
 /* What the state becomes, with the time of the change. */
-static uint64_t state_word(const struct kymop_shared *shared, enum kymop_state state)
+static uint64_t state_word(const struct kymop_stream *stream, enum kymop_state state)
 {
-	return kymop_clock_read(shared->clock) << KYMOP_STATE_BITS | state;
+	return kymop_clock_read(stream->view.clock) << KYMOP_STATE_BITS | state;
 }
 typedef uint64_t state_t;
 #else
@@ -111,16 +111,16 @@ typedef uint64_t state_t;
 void kymop_system_event(struct kymop_stream *stream, uint16_t id, const void *data,
 			uint32_t data_bytes)
 {
-	struct kymop_shared *shared = kymop_shared(stream->slot);
+	struct kymop_shared *shared = kymop_shared_of(stream);
 	struct kymop_event event = { .id = id, .data = data, .data_bytes = data_bytes };
 
 	if (!kymop_filters(shared, id))
 		kymop_lane_write(shared, &event);
 }
 
-static uint32_t state_word(const struct kymop_shared *shared, enum kymop_state state)
+static uint32_t state_word(const struct kymop_stream *stream, enum kymop_state state)
 {
-	(void)shared;
+	(void)stream;
 	return state;
 }
 typedef uint32_t state_t;
@@ -133,7 +133,7 @@ static void record_start(struct kymop_stream *stream)
 #if KYMO_POSIX_FILTER
 	trace_event_set_t filter;
 
-	memcpy(&filter, kymop_shared(stream->slot)->filter, sizeof(filter));
+	memcpy(&filter, kymop_shared_of(stream)->filter, sizeof(filter));
 	kymop_system_event(stream, KYMOP_START, &filter, sizeof(filter));
 #else
 	kymop_system_event(stream, KYMOP_START, NULL, 0);
@@ -142,9 +142,9 @@ static void record_start(struct kymop_stream *stream)
 
 static bool change_state(struct kymop_stream *stream, enum kymop_state from, enum kymop_state to)
 {
-	struct kymop_shared *shared = kymop_shared(stream->slot);
+	struct kymop_shared *shared = kymop_shared_of(stream);
 	state_t state = __atomic_load_n(&shared->state, KYMOP_ACQUIRE);
-	state_t changed = state_word(shared, to);
+	state_t changed = state_word(stream, to);
 
 	if (kymop_state_of(state) != from ||
 	    !kymop_state_change(shared, state, changed))
@@ -153,33 +153,46 @@ static bool change_state(struct kymop_stream *stream, enum kymop_state from, enu
 	return true;
 }
 
-static bool is_in(const struct kymop_stream *stream, enum kymop_state state)
+static enum kymop_state state_now(const struct kymop_stream *stream)
 {
-	const struct kymop_shared *shared = kymop_shared(stream->slot);
-
-	return kymop_state_of(__atomic_load_n(&shared->state, KYMOP_ACQUIRE)) == state;
+	return kymop_state_of(__atomic_load_n(&kymop_shared_of(stream)->state, KYMOP_ACQUIRE));
 }
 
 /* kymop_restart: a stream that stopped itself, and was read to its end, goes on. */
 void kymop_restart(struct kymop_stream *stream)
 {
-	struct kymop_shared *shared = kymop_shared(stream->slot);
+	struct kymop_shared *shared = kymop_shared_of(stream);
 
-	if (!is_in(stream, KYMOP_AUTO_STOPPED))
+	if (state_now(stream) != KYMOP_AUTO_STOPPED)
 		return;
 #if KYMO_POSIX_HOSTED
-	stream->gap_to = kymop_clock_ordered(shared->clock);
+	stream->gap_to = kymop_clock_ordered(stream->view.clock);
 #endif
 	__atomic_store_n(&shared->full, 0, __ATOMIC_RELAXED);
 	record_start(stream);
 	change_state(stream, KYMOP_AUTO_STOPPED, KYMOP_RUNNING);
 }
 
+/* Events of the kernel come behind START, and before STOP. */
+static void kernel_run(const struct kymop_stream *stream, bool is_running)
+{
+#if KYMOP_KERNEL
+	if (stream->kernel)
+		kymop_kernel_run(stream->kernel, is_running);
+#else
+	(void)stream;
+	(void)is_running;
+#endif
+}
+
 static void stop(struct kymop_stream *stream)
 {
 	static const int is_automatic = 0;
 
-	if (change_state(stream, KYMOP_RUNNING, KYMOP_SUSPENDED) && KYMO_POSIX_EVENT_START_STOP)
+	if (!change_state(stream, KYMOP_RUNNING, KYMOP_SUSPENDED))
+		return;
+	kernel_run(stream, false);
+	if (KYMO_POSIX_EVENT_START_STOP)
 		kymop_system_event(stream, KYMOP_STOP, &is_automatic, sizeof(is_automatic));
 }
 
@@ -189,9 +202,10 @@ KYMOP_EXPORT int posix_trace_start(trace_id_t trid)
 
 	kymop_lock();
 	stream = kymop_find_active(trid);
-	if (stream && is_in(stream, KYMOP_SUSPENDED)) {
+	if (stream && state_now(stream) == KYMOP_SUSPENDED) {
 		record_start(stream);
 		change_state(stream, KYMOP_SUSPENDED, KYMOP_RUNNING);
+		kernel_run(stream, true);
 	}
 	kymop_unlock();
 	return stream ? 0 : EINVAL;
@@ -216,20 +230,27 @@ KYMOP_EXPORT int posix_trace_clear(trace_id_t trid)
 	int error = 0;
 
 	kymop_lock();
-	stream = kymop_find_active(trid);
+	stream = kymop_claim(trid);
 	if (stream) {
-		struct kymop_shared *shared = kymop_shared(stream->slot);
+		struct kymop_shared *shared = kymop_shared_of(stream);
 
+#if KYMOP_KERNEL
+		static const uint32_t nothing[(KYMOP_EVENTS + 31) / 32];
+
+		if (stream->kernel)
+			error = kymop_kernel_filter(stream->kernel, nothing);
+#endif
 		memset(shared->filter, 0, sizeof(shared->filter));
 		kymop_filter_changed(shared);
 		kymop_reader_clear(stream);
 #if KYMO_POSIX_LOG
-		if (stream->log)
+		if (stream->log && !error)
 			error = kymop_log_clear(stream);
 #endif
 		kymop_restart(stream);
 		__atomic_store_n(&shared->full, 0, __ATOMIC_RELAXED);
 		__atomic_store_n(&shared->overrun, 0, __ATOMIC_RELAXED);
+		kymop_unclaim(stream);
 	}
 	kymop_unlock();
 	return stream ? error : EINVAL;
@@ -263,16 +284,25 @@ int kymop_create(pid_t pid, const trace_attr_t *attr, bool with_log, struct kymo
 	stream->kind = with_log ? KYMOP_LOGGED : KYMOP_ONLINE;
 	kymop_stream_made(stream);
 	kymop_reader_begin(stream);
+#if KYMOP_KERNEL
+	error = stream->attr.kymo__kernel ? kymop_kernel_make(stream) : 0;
+	if (error)
+		kymop_destroy(stream);
+#endif
 	*made = stream;
-	return 0;
+	return error;
 }
 
 void kymop_destroy(struct kymop_stream *stream)
 {
-	struct kymop_shared *shared = kymop_shared(stream->slot);
+	struct kymop_shared *shared = kymop_shared_of(stream);
 
 	__atomic_store_n(&shared->state, KYMOP_DEAD, KYMOP_SEQ_CST);
 	kymop_wants_update(shared);
+#if KYMOP_KERNEL
+	if (stream->kernel)
+		kymop_kernel_free(stream);
+#endif
 	kymop_memory_free(stream);
 	kymop_stream_free(stream);
 }
@@ -283,7 +313,7 @@ KYMOP_EXPORT int posix_trace_shutdown(trace_id_t trid)
 	int error = 0;
 
 	kymop_lock();
-	stream = kymop_find_active(trid);
+	stream = kymop_claim(trid);
 	if (stream) {
 		stop(stream);
 #if KYMO_POSIX_LOG
@@ -291,6 +321,7 @@ KYMOP_EXPORT int posix_trace_shutdown(trace_id_t trid)
 			error = kymop_log_end(stream);
 #endif
 		kymop_destroy(stream);
+		kymop_unclaim(stream);
 	}
 	kymop_unlock();
 	return stream ? error : EINVAL;
@@ -299,11 +330,12 @@ KYMOP_EXPORT int posix_trace_shutdown(trace_id_t trid)
 /* What an active stream says of itself, and forgets. */
 static void active_status(struct kymop_stream *stream, struct posix_trace_status_info *status)
 {
-	struct kymop_shared *shared = kymop_shared(stream->slot);
+	struct kymop_shared *shared = kymop_shared_of(stream);
+	enum kymop_state state = state_now(stream);
 
-	if (is_in(stream, KYMOP_RUNNING))
+	if (state == KYMOP_RUNNING)
 		status->posix_stream_status = POSIX_TRACE_RUNNING;
-	if (__atomic_load_n(&shared->full, __ATOMIC_RELAXED) || is_in(stream, KYMOP_AUTO_STOPPED))
+	if (kymop_is_full(stream, state))
 		status->posix_stream_full_status = POSIX_TRACE_FULL;
 	if (kymop_take_flag(&shared->overrun))
 		status->posix_stream_overrun_status = POSIX_TRACE_OVERRUN;

@@ -58,9 +58,10 @@ KYMO_EVENT(pthread, unlock_failed, (x64, lock), (i32, result), (x64, caller))
 
 #include "pthread_next.h"
 
-static bool is_kymos(const pthread_mutex_t *mutex)
+/* Of a mutex or a condition variable. */
+static bool is_kymos(const void *object)
 {
-	return ADDRESS(mutex) - kymo_begin < kymo_end - kymo_begin;
+	return ADDRESS(object) - kymo_begin < kymo_end - kymo_begin;
 }
 
 static uint64_t now_ns(void)
@@ -341,21 +342,21 @@ static int TRACED traced_cond_wait(COND, MUTEX, enum patience patience, clockid_
 
 WRAPPER int pthread_cond_wait(COND, MUTEX)
 {
-	if (EITHER(cond_wait, cond_wake))
+	if (EITHER(cond_wait, cond_wake) && !is_kymos(cond))
 		return traced_cond_wait(cond, mutex, FOR_EVER, 0, NULL, CALLER);
 	return next.cond_wait(cond, mutex);
 }
 
 WRAPPER int pthread_cond_timedwait(COND, MUTEX, deadline_t until)
 {
-	if (EITHER(cond_wait, cond_wake))
+	if (EITHER(cond_wait, cond_wake) && !is_kymos(cond))
 		return traced_cond_wait(cond, mutex, UNTIL, 0, until, CALLER);
 	return next.cond_timedwait(cond, mutex, until);
 }
 
 WRAPPER int pthread_cond_clockwait(COND, MUTEX, clockid_t clock, deadline_t until)
 {
-	if (EITHER(cond_wait, cond_wake))
+	if (EITHER(cond_wait, cond_wake) && !is_kymos(cond))
 		return traced_cond_wait(cond, mutex, UNTIL_ON_CLOCK, clock, until, CALLER);
 	return next.cond_clockwait(cond, mutex, clock, until);
 }
@@ -368,7 +369,7 @@ static int TRACED traced_cond_signal(COND, uint64_t caller)
 
 WRAPPER int pthread_cond_signal(COND)
 {
-	if (kymo_trace_enabled(pthread, cond_signal))
+	if (kymo_trace_enabled(pthread, cond_signal) && !is_kymos(cond))
 		return traced_cond_signal(cond, CALLER);
 	return next.cond_signal(cond);
 }
@@ -381,7 +382,7 @@ static int TRACED traced_cond_broadcast(COND, uint64_t caller)
 
 WRAPPER int pthread_cond_broadcast(COND)
 {
-	if (kymo_trace_enabled(pthread, cond_broadcast))
+	if (kymo_trace_enabled(pthread, cond_broadcast) && !is_kymos(cond))
 		return traced_cond_broadcast(cond, CALLER);
 	return next.cond_broadcast(cond);
 }

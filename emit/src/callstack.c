@@ -87,7 +87,8 @@ static bool is_stack_line(struct maps *maps, bool *more)
 static void find_stack(struct kymo_self *self, uintptr_t at)
 {
 	struct kymo_stack_bounds *stack = &self->stack;
-	struct maps maps = { .fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC) };
+	struct kymo_fd file = kymo_fd_note(open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
+	struct maps maps = { .fd = file.number };
 	bool more = maps.fd >= 0;
 
 	while (more) {
@@ -105,8 +106,7 @@ static void find_stack(struct kymo_self *self, uintptr_t at)
 		stack->high = high;
 		break;
 	}
-	if (maps.fd >= 0)
-		close(maps.fd);
+	kymo_fd_close(&file);
 }
 
 static bool is_on_signal_stack(uintptr_t at, uintptr_t *end)

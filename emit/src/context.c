@@ -72,13 +72,12 @@ static uint64_t inode_below(const char *root, const char *path)
 static uint64_t read_cgroup(void)
 {
 	static char text[8192]; /* under kymo_lock */
-	int fd = open("/proc/self/cgroup", O_RDONLY | O_CLOEXEC);
-	ssize_t got = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
+	struct kymo_fd file = kymo_fd_keep(open("/proc/self/cgroup", O_RDONLY | O_CLOEXEC));
+	ssize_t got = file.number < 0 ? 0 : read(file.number, text, sizeof(text) - 1);
 	char *line = text, *end;
 	uint64_t inode;
 
-	if (fd >= 0)
-		close(fd);
+	kymo_fd_close(&file);
 	text[got > 0 ? got : 0] = 0;
 	while (line && strncmp(line, "0::/", 4)) {
 		line = strchr(line, '\n');

@@ -6,13 +6,12 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/perf_event.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -21,11 +20,6 @@
 /* Threads and sessions with counters at one time; who comes later has zeros. */
 #define SETS_MAX 512u
 #define BUSY UINT32_MAX /* being opened or closed */
-/*
- * Descriptors are kept above this, where limits allow it. A program that closes what it did not
- * open gets low numbers anew: a read here must not take bytes from its files.
- */
-#define FD_LEAST 1024
 #define PAGE_BYTES 4096
 #define READ_TRIES 64
 /* glibc keeps the values of this many keys in the thread itself: setting one allocates nothing. */
@@ -35,6 +29,7 @@ struct set {
 	uint32_t owner; /* thread id; 0: free */
 	uint32_t slot;
 	int32_t fd[KYMO_PERF_MAX];				/* -1: not to be had */
+	uint64_t id[KYMO_PERF_MAX];				/* the kernel's, of the counter behind fd */
 	const struct perf_event_mmap_page *page[KYMO_PERF_MAX]; /* null: read(2) */
 };
 
@@ -48,13 +43,24 @@ static bool take(struct set *set, uint32_t from, uint32_t to)
 					   __ATOMIC_RELAXED);
 }
 
+/*
+ * A program may have closed the descriptor, and have a file of its own there by now. All counters
+ * have one inode; the kernel's id tells them apart, and no other file answers the question.
+ */
+static bool is_ours(const struct set *set, uint32_t i)
+{
+	uint64_t id;
+
+	return set->fd[i] >= 0 && !ioctl(set->fd[i], PERF_EVENT_IOC_ID, &id) && id == set->id[i];
+}
+
 /* Of one that is BUSY. */
 static void close_set(struct set *set)
 {
 	for (uint32_t i = 0; i < KYMO_PERF_MAX; i++) {
 		if (set->page[i])
 			munmap((void *)(uintptr_t)set->page[i], PAGE_BYTES);
-		if (set->fd[i] >= 0)
+		if (is_ours(set, i))
 			close(set->fd[i]);
 		set->page[i] = NULL;
 		set->fd[i] = -1;
@@ -93,8 +99,7 @@ void kymo_counters_prepare(void)
 static int open_counter(const struct kymo_perf *counter)
 {
 	struct perf_event_attr attr;
-	struct rlimit files;
-	int fd, high;
+	int fd;
 
 	memset(&attr, 0, sizeof(attr));
 	attr.size = sizeof(attr);
@@ -105,14 +110,7 @@ static int open_counter(const struct kymo_perf *counter)
 		attr.exclude_kernel = attr.exclude_hv = 1;
 		fd = (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
 	}
-	if (fd < 0 || getrlimit(RLIMIT_NOFILE, &files))
-		return fd;
-	high = fcntl(fd, F_DUPFD_CLOEXEC,
-		     files.rlim_cur / 2 < FD_LEAST ? (int)(files.rlim_cur / 2) : FD_LEAST);
-	if (high < 0)
-		return fd;
-	close(fd);
-	return high;
+	return kymo_fd_raise(fd);
 }
 
 /* The page by which the processor's counter can be read; null for counters of the kernel. */
@@ -160,6 +158,10 @@ uint16_t kymo_counters_open(struct kymo_self *self, uint32_t slot)
 	set->slot = slot;
 	for (uint32_t i = 0; i < KYMO_PERF_MAX; i++) {
 		set->fd[i] = i < contexts->perf_count ? open_counter(&contexts->perf[i]) : -1;
+		if (set->fd[i] >= 0 && ioctl(set->fd[i], PERF_EVENT_IOC_ID, &set->id[i])) {
+			close(set->fd[i]); /* a kernel before 3.12 */
+			set->fd[i] = -1;
+		}
 		set->page[i] = map_page(&contexts->perf[i], set->fd[i]);
 	}
 	__atomic_store_n(&set->owner, self->tid, __ATOMIC_RELEASE);
@@ -219,7 +221,7 @@ void kymo_counters_read(uint16_t number, uint32_t count, uint64_t *values)
 		if (!set || (set->page[i] && read_by_processor(set->page[i], &values[i])) ||
 		    set->fd[i] < 0)
 			continue;
-		if (read(set->fd[i], &values[i], sizeof(values[i])) != sizeof(values[i])) {
+		if (!is_ours(set, i) || read(set->fd[i], &values[i], sizeof(values[i])) != sizeof(values[i])) {
 			/* It is not ours any more: somebody has closed it. */
 			values[i] = 0;
 			set->fd[i] = -1;

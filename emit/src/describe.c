@@ -24,19 +24,12 @@ static struct {
 static bool batch_send(struct kymo_conn *conn)
 {
 	struct kymo_msg head = { KYMO_MSG_DESCS, (uint32_t)batch.used };
-	ssize_t sent;
 
 	if (batch.used <= sizeof(head))
 		return true;
 	memcpy(batch.bytes, &head, sizeof(head));
-	do
-		sent = send(conn->fd, batch.bytes, batch.used, MSG_NOSIGNAL);
-	while (sent < 0 && errno == EINTR);
 	batch.used = sizeof(head);
-	if (sent == (ssize_t)head.bytes)
-		return true;
-	kymo_conn_close(conn);
-	return false;
+	return kymo_conn_send(conn, batch.bytes, head.bytes);
 }
 
 static bool batch_add(struct kymo_conn *conn, uint32_t index, const struct kymo_desc *desc)
@@ -75,7 +68,7 @@ static bool send_enums(struct kymo_conn *conn, const struct kymo_module *module)
 	return true;
 }
 
-bool kymo_conn_describe(struct kymo_conn *conn, struct kymo_module *module)
+static bool describe(struct kymo_conn *conn, const struct kymo_module *module)
 {
 	batch.used = sizeof(struct kymo_msg);
 	if (!send_enums(conn, module))
@@ -89,11 +82,10 @@ bool kymo_conn_describe(struct kymo_conn *conn, struct kymo_module *module)
 /* kymo_read_comm: the name of the program, which is its first thread's; ours may be the helper thread. */
 void kymo_read_comm(char *to, size_t bytes)
 {
-	int fd = open("/proc/self/comm", O_RDONLY | O_CLOEXEC);
-	ssize_t got = fd < 0 ? 0 : read(fd, to, bytes);
+	struct kymo_fd file = kymo_fd_keep(open("/proc/self/comm", O_RDONLY | O_CLOEXEC));
+	ssize_t got = file.number < 0 ? 0 : read(file.number, to, bytes);
 
-	if (fd >= 0)
-		close(fd);
+	kymo_fd_close(&file);
 	if (got > 0)
 		to[got - 1] = 0; /* the newline */
 	else /* without /proc; the calling thread may be the helper */
@@ -117,6 +109,17 @@ static uint32_t cpu_count(void)
 	return bytes * 8 < KYMO_LANES_MAX ? (uint32_t)bytes * 8 : KYMO_LANES_MAX - 1;
 }
 
+/* kymo_conn_describe_new: the objects that came since the last time, and DESCS_END. */
+bool kymo_conn_describe_new(struct kymo_conn *conn, uint32_t generation)
+{
+	for (struct kymo_module *m = kymo_modules; m; m = m->next)
+		if (m->index_base >= conn->described_end && !describe(conn, m))
+			return false;
+	conn->described_end = kymo_events_end;
+	conn->said = generation;
+	return kymo_conn_send_generation(conn, generation);
+}
+
 /* kymo_conn_greet: HELLO, all descriptions, DESCS_END. */
 bool kymo_conn_greet(struct kymo_conn *conn, uint32_t generation)
 {
@@ -124,7 +127,6 @@ bool kymo_conn_greet(struct kymo_conn *conn, uint32_t generation)
 	struct kymo_msg_hello *hello = (struct kymo_msg_hello *)(void *)message;
 	char *exe = (char *)(hello + 1);
 	ssize_t exe_bytes = readlink("/proc/self/exe", exe, 4095);
-	ssize_t sent;
 
 	if (exe_bytes < 0)
 		exe_bytes = 0;
@@ -139,15 +141,5 @@ bool kymo_conn_greet(struct kymo_conn *conn, uint32_t generation)
 	hello->cpu_count = cpu_count();
 	hello->nonce = kymo_own_nonce;
 	kymo_read_comm(hello->comm, sizeof(hello->comm));
-	do
-		sent = send(conn->fd, message, hello->msg.bytes, MSG_NOSIGNAL);
-	while (sent < 0 && errno == EINTR);
-	if (sent != (ssize_t)hello->msg.bytes) {
-		kymo_conn_close(conn);
-		return false;
-	}
-	for (struct kymo_module *m = kymo_modules; m; m = m->next)
-		if (!kymo_conn_describe(conn, m))
-			return false;
-	return kymo_conn_send_generation(conn, generation);
+	return kymo_conn_send(conn, message, hello->msg.bytes) && kymo_conn_describe_new(conn, generation);
 }

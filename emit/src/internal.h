@@ -14,6 +14,7 @@
 #include <sys/types.h>
 
 #include "context.h"
+#include "descriptor.h"
 #include "kymo/abi/wire.h"
 #include "kymo/ring.h"
 
@@ -23,6 +24,7 @@
 #define KYMO_CLAIMS_MAX 512u	/* portable lanes of one session */
 #define KYMO_STARTUP_WAIT_MS 100
 #define KYMO_STARTUP_WAIT_MAX_MS 10000
+#define KYMO_STARTUP_WAITS_MAX 10 /* of a collector that speaks, but has not answered */
 #define KYMO_CONNS_MAX (2 * KYMO_SLOTS)
 
 /* This thread, as record.c and portable.c see it. The first member is what inline code reads. */
@@ -33,6 +35,7 @@ struct kymo_self {
 	uint16_t claim[KYMO_SLOTS]; /* index of its lane + 1; 0: none */
 	/* Records in progress out of line, and 1 more under kymo_lock: above 1 nothing waits for room. */
 	uint32_t busy;
+	bool is_clockless;	    /* its records are counted as lost: see clockless.c */
 	uint8_t held[KYMO_SLOTS];   /* of the slot's holders, those that are this thread */
 	struct kymo_stack_bounds stack;
 	struct kymo_thread_contexts contexts[KYMO_SLOTS];
@@ -40,17 +43,23 @@ struct kymo_self {
 
 /* One mapped session memory. Private to the process; the record path sees only struct kymo_slot. */
 struct kymo_memory {
-	int fd; /* portable: kept, lanes are mapped when claimed; else -1 */
-	uint8_t *base; /* header page and control blocks; rseq: then the doubled lanes */
+	/*
+	 * Header page and control blocks; then the doubled lanes, or the lanes as they stand in
+	 * the file, without access, from where each is doubled when it is claimed (portable).
+	 */
+	uint8_t *base;
 	size_t control_bytes, mapped_bytes;
 	struct kymo_ring *rings;
 	struct kymo_marks *marks; /* of lane 0; null in discard mode */
 	struct kymo_contexts contexts;
 	uint32_t lane_count, ring_bytes;
-	uint64_t data_offset; /* of lane 0 in the file */
 	uint64_t serial;
+	bool lanes_are_doubled; /* all of them; else each when it is claimed */
 	bool locked;
 	uint64_t touched_bytes;
+	/* A bit for each lane: its pages are there; it is asked for that they be. Under kymo_lock. */
+	uint8_t ready[KYMO_LANES_MAX / 8], wanted[KYMO_LANES_MAX / 8];
+	uint32_t wanted_count;
 	uint64_t block_ns; /* a record waits so long for room; 0: not at all */
 };
 
@@ -84,6 +93,10 @@ uint64_t kymo_clock_read(void);
 
 struct kymo_filter;
 
+/* clockless.c */
+extern bool kymo_any_clockless; /* at any time: events go out of line from there on */
+void kymo_clockless_look(struct kymo_self *self);
+
 /* record.c */
 extern struct kymo_rt kymo_runtime;
 extern bool kymo_with_contexts[KYMO_SLOTS];
@@ -115,7 +128,8 @@ bool kymo_may_wait(const struct kymo_self *self, struct kymo_wait *wait,
 void kymo_wait(struct kymo_wait *wait);
 
 /* overwrite.c */
-bool kymo_overwrite(const struct kymo_memory *memory, uint32_t lane, uint64_t *head, uint64_t bytes);
+bool kymo_overwrite(const struct kymo_memory *memory, uint32_t lane, uint64_t *end, uint64_t bytes);
+void kymo_unmark(const struct kymo_memory *memory, uint32_t lane);
 
 /* portable.c */
 enum kymo_verdict kymo_portable_write(struct kymo_self *self, struct kymo_event *event,
@@ -134,13 +148,19 @@ static inline struct kymo_mem *kymo_memory_header(const struct kymo_memory *memo
 {
 	return (struct kymo_mem *)(void *)memory->base;
 }
-int kymo_memory_map(struct kymo_memory *memory, const struct kymo_msg_attach *attach, int fd);
+int kymo_memory_map(struct kymo_memory *memory, const struct kymo_msg_attach *attach,
+		    struct kymo_fd *fd);
 void kymo_memory_unmap(struct kymo_memory *memory);
-int kymo_lane_map(const struct kymo_memory *memory, uint32_t lane, uint8_t *at, uint8_t **data);
+void kymo_lane_give_back(const struct kymo_memory *memory, uint8_t *data);
+int kymo_lane_claim(const struct kymo_memory *memory, uint32_t lane, uint8_t **data);
 bool kymo_touch(void *at, size_t bytes);
+void kymo_memory_want(struct kymo_memory *memory, uint32_t lane);
+bool kymo_memory_make_ready(struct kymo_memory *memory);
 
 /* register.c: under kymo_lock */
 extern struct kymo_module *kymo_modules;
+extern uint32_t kymo_events_end; /* of the indices given so far */
+void kymo_events_update(void);
 struct kymo_event *kymo_event_find(uint32_t index);
 void kymo_event_enable(struct kymo_event *event, uint32_t slot, uint16_t id);
 void kymo_event_disable(struct kymo_event *event, uint32_t slot);
@@ -155,45 +175,61 @@ extern uint32_t kymo_own_nonce; /* of our socket; 0: there is none */
 void kymo_lock(void);
 void kymo_unlock(void);
 void kymo_start(void);
-void kymo_announce(struct kymo_module *module);
-void kymo_retract(struct kymo_module *module);
+void kymo_announce(void);
+void kymo_retract(const struct kymo_module *module);
 
 /* slots.c: under kymo_lock; int is 0 or an errno value where a descriptor is taken */
 void kymo_fence_prepare(void);
 bool kymo_fence(void);
-int kymo_slot_take(pid_t collector, const struct kymo_msg_attach *attach, int fd, int *taken);
-int kymo_slot_change(uint32_t from, const struct kymo_msg_attach *attach, int fd, int *to);
-int kymo_slot_inherit(uint32_t from, const struct kymo_msg_attach *attach, int fd, int *to);
+int kymo_slot_take(pid_t collector, const struct kymo_msg_attach *attach, struct kymo_fd *fd,
+		   int *taken);
+int kymo_slot_change(uint32_t from, const struct kymo_msg_attach *attach, struct kymo_fd *fd,
+		     int *to);
+int kymo_slot_inherit(uint32_t from, const struct kymo_msg_attach *attach, struct kymo_fd *fd,
+		      int *to);
 int kymo_slot_of_session(pid_t collector, const char *session);
 bool kymo_slot_is_retired(uint32_t slot);
+const char *kymo_slot_session(uint32_t slot);
 bool kymo_slot_retry(uint32_t slot);
 void kymo_slot_off(uint32_t slot);
 void kymo_slot_forget(uint32_t slot);
 
 /* session.c */
 struct kymo_conn {
-	int fd; /* -1: free */
-	bool inherited; /* from the process that forked us: watched for the end only */
-	int32_t slot; /* -1: no memory yet */
+	struct kymo_fd socket; /* none: free */
+	int32_t slot;	       /* -1: no memory yet */
 	pid_t collector;
-	uint32_t go; /* newest generation that the collector has answered */
+	uint32_t described_end; /* of the event indices that it knows */
+	uint32_t said;		/* newest generation that it was told of */
+	uint32_t go;		/* newest one that it has answered */
 	bool bye;
 	/* A slot that must be unmapped before answer is sent; -1: no answer is due. */
 	int32_t awaits;
+	bool late; /* the session lives, and we run without having waited for it */
 	struct kymo_msg_attached answer;
 };
 extern struct kymo_conn kymo_conns[KYMO_CONNS_MAX];
+extern bool kymo_conns_were_lost; /* by the program's doing; until control.c has looked */
+static inline bool kymo_conn_is_open(const struct kymo_conn *conn)
+{
+	return conn->socket.number >= 0;
+}
 struct kymo_conn *kymo_conn_open(int fd);
 void kymo_conn_close(struct kymo_conn *conn);
+void kymo_conn_lost(struct kymo_conn *conn);
+bool kymo_conn_send(struct kymo_conn *conn, const void *bytes, size_t count);
 bool kymo_conn_greet(struct kymo_conn *conn, uint32_t generation);
-bool kymo_conn_describe(struct kymo_conn *conn, struct kymo_module *module);
+bool kymo_conn_describe_new(struct kymo_conn *conn, uint32_t generation);
 bool kymo_conn_send_generation(struct kymo_conn *conn, uint32_t generation);
+void kymo_conn_send_late(struct kymo_conn *conn, uint32_t generation);
 bool kymo_conn_send_gone(struct kymo_conn *conn, uint32_t first, uint32_t count);
-void kymo_conn_receive(struct kymo_conn *conn);
+bool kymo_conn_receive(struct kymo_conn *conn);
 void kymo_conns_after_fork(void);
 bool kymo_sessions_retry(void);
+bool kymo_sessions_make_ready(void);
+bool kymo_slot_is_served(uint32_t slot);
 
-/* describe.c: greet and describe */
+/* describe.c: greet and describe_new */
 void kymo_read_comm(char *to, size_t bytes);
 
 #endif

@@ -7,10 +7,15 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <linux/capability.h>
 #include <sched.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "internal.h"
@@ -22,13 +27,28 @@
 struct kymo_memory kymo_memories[KYMO_SLOTS];
 
 /*
- * kymo_touch: makes the pages present, locked where the limits allow it. Returns whether they are
- * locked.
+ * What a process may lock is the program's to use. So pages are locked where nothing counts: without
+ * a limit, or with the right to pass over it.
+ */
+static bool may_lock(void)
+{
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct sets[2] = { { 0 } };
+	struct rlimit limit;
+
+	if (!getrlimit(RLIMIT_MEMLOCK, &limit) && limit.rlim_cur == RLIM_INFINITY)
+		return true;
+	return !syscall(SYS_capget, &head, sets) && sets[0].effective & 1u << CAP_IPC_LOCK;
+}
+
+/*
+ * kymo_touch: makes the pages present, locked where that takes nothing from the program. Returns
+ * whether they are locked.
  * Context: helper thread or start-up; a portable lane's claim.
  */
 bool kymo_touch(void *at, size_t bytes)
 {
-	if (!mlock(at, bytes))
+	if (may_lock() && !mlock(at, bytes))
 		return true;
 	if (madvise(at, bytes, MADV_POPULATE_WRITE))
 		for (size_t i = 0; i < bytes; i += 4096)
@@ -47,7 +67,27 @@ static bool may_be_mapped(int fd, const struct stat *info)
 	if (seals >= 0 && (seals & (F_SEAL_SHRINK | F_SEAL_GROW)) == (F_SEAL_SHRINK | F_SEAL_GROW))
 		return true;
 	return S_ISREG(info->st_mode) && info->st_nlink > 0 && !(info->st_mode & 077) &&
-	       (info->st_uid == geteuid() || info->st_uid == 0);
+	       info->st_uid == geteuid();
+}
+
+/* The same for address space: a program that has a limit keeps half of what it has left. */
+static bool fits_limits(size_t mapped_bytes)
+{
+	unsigned long pages = 0;
+	struct rlimit limit;
+	uint64_t used;
+	FILE *file;
+
+	if (getrlimit(RLIMIT_AS, &limit) || limit.rlim_cur == RLIM_INFINITY)
+		return true;
+	file = fopen("/proc/self/statm", "re");
+	if (!file)
+		return false;
+	if (fscanf(file, "%lu", &pages) != 1)
+		pages = ULONG_MAX / 4096;
+	fclose(file);
+	used = (uint64_t)pages * 4096;
+	return used < limit.rlim_cur && mapped_bytes <= (limit.rlim_cur - used) / 2;
 }
 
 /* The numbers must describe a memory that lies inside the file, and the file must not shrink. */
@@ -81,42 +121,149 @@ static int check(const struct kymo_msg_attach *attach, int fd)
 	return 0;
 }
 
-/*
- * kymo_lane_map: maps lane's bytes twice in a row, at at (2 * ring_bytes, reserved) or, where that
- * is null, anywhere.
- */
-int kymo_lane_map(const struct kymo_memory *memory, uint32_t lane, uint8_t *at, uint8_t **data)
+/* A lane's bytes twice in a row, in the room that was reserved for them. */
+static int map_lane(const struct kymo_memory *memory, uint32_t lane, int fd)
 {
 	size_t bytes = memory->ring_bytes;
-	off_t offset = (off_t)(memory->data_offset + (uint64_t)lane * bytes);
-	uint8_t *to = at;
+	uint8_t *to = memory->base + memory->control_bytes + lane * 2 * bytes;
+	off_t offset = (off_t)(memory->control_bytes + lane * bytes);
+
+	for (int half = 0; half < 2; half++)
+		if (mmap(to + (size_t)half * bytes, bytes, PROT_READ | PROT_WRITE,
+			 MAP_SHARED | MAP_FIXED, fd, offset) == MAP_FAILED)
+			return errno;
+	return 0;
+}
+
+/* Whether a mapping can be doubled without its descriptor. Valgrind refuses that. */
+static bool can_double(void)
+{
+	const size_t bytes = 4096;
+	void *first = mmap(NULL, bytes, PROT_NONE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	void *second = MAP_FAILED;
+
+	if (first == MAP_FAILED)
+		return false;
+	second = mremap(first, 0, bytes, MREMAP_MAYMOVE);
+	if (second != MAP_FAILED)
+		munmap(second, bytes);
+	munmap(first, bytes);
+	return second != MAP_FAILED;
+}
+
+/* Each lane twice in a row. */
+static int map_lanes(struct kymo_memory *memory, int fd)
+{
+	for (uint32_t lane = 0; lane < memory->lane_count; lane++) {
+		int error = map_lane(memory, lane, fd);
+
+		if (error)
+			return error;
+	}
+	return 0;
+}
+
+/*
+ * kymo_lane_claim: a portable lane's bytes twice in a row, for its first owner. They are doubled from
+ * the mapping that is there: no descriptor is needed for it.
+ * Context: any; system calls. Returns: 0; an errno value.
+ */
+int kymo_lane_claim(const struct kymo_memory *memory, uint32_t lane, uint8_t **data)
+{
+	size_t bytes = memory->ring_bytes;
+	uint8_t *from = memory->base + memory->control_bytes + lane * bytes;
+	uint8_t *to;
 	int error;
 
-	if (!to)
-		to = mmap(NULL, 2 * bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-			  -1, 0);
+	if (memory->lanes_are_doubled) {
+		*data = memory->base + memory->control_bytes + lane * 2 * bytes;
+		return 0;
+	}
+	to = mmap(NULL, 2 * bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (to == MAP_FAILED)
 		return errno;
 	for (int half = 0; half < 2; half++)
-		if (mmap(to + (size_t)half * bytes, bytes, PROT_READ | PROT_WRITE,
-			 MAP_SHARED | MAP_FIXED, memory->fd, offset) == MAP_FAILED)
+		if (mremap(from, 0, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to + (size_t)half * bytes) == MAP_FAILED)
 			goto fail;
+	if (mprotect(to, 2 * bytes, PROT_READ | PROT_WRITE))
+		goto fail;
 	*data = to;
 	return 0;
 fail:
 	error = errno;
-	if (!at)
-		munmap(to, 2 * bytes);
+	munmap(to, 2 * bytes);
 	return error;
 }
 
+/* kymo_lane_give_back: what kymo_lane_claim made, when its session is over. */
+void kymo_lane_give_back(const struct kymo_memory *memory, uint8_t *data)
+{
+	if (data && !memory->lanes_are_doubled)
+		munmap(data, 2 * (size_t)memory->ring_bytes);
+}
+
 /*
- * Maps all lanes behind the control blocks, touches those of the CPUs that the program may run on.
+ * The lanes of a portable memory are without access until they are claimed: a program that locks
+ * all its memory must not pay for lanes that nobody uses.
  */
-static int map_rseq_lanes(struct kymo_memory *memory)
+static int map_portable_lanes(struct kymo_memory *memory, int fd)
+{
+	size_t lanes_bytes = (size_t)memory->lane_count * memory->ring_bytes;
+
+	if (memory->lanes_are_doubled)
+		return map_lanes(memory, fd);
+	if (mmap(memory->base + memory->control_bytes, lanes_bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, fd,
+		 (off_t)memory->control_bytes) == MAP_FAILED)
+		return errno;
+	return 0;
+}
+
+static bool has_bit(const uint8_t *bits, uint32_t lane)
+{
+	return bits[lane / 8] & 1u << lane % 8;
+}
+
+static void touch_lane(struct kymo_memory *memory, uint32_t lane)
+{
+	size_t lane_bytes = 2 * (size_t)memory->ring_bytes;
+
+	memory->locked &= kymo_touch(memory->base + memory->control_bytes + lane * lane_bytes, lane_bytes);
+	memory->touched_bytes += memory->ring_bytes;
+	memory->ready[lane / 8] |= (uint8_t)(1u << lane % 8);
+}
+
+/* kymo_memory_want: the collector asks for the pages of an rseq lane. */
+void kymo_memory_want(struct kymo_memory *memory, uint32_t lane)
+{
+	if (lane >= memory->lane_count || !memory->lanes_are_doubled || has_bit(memory->ready, lane) ||
+	    has_bit(memory->wanted, lane))
+		return;
+	memory->wanted[lane / 8] |= (uint8_t)(1u << lane % 8);
+	memory->wanted_count++;
+}
+
+/*
+ * kymo_memory_make_ready: touches one of the lanes that are asked for: the lock is not held for
+ * longer. Returns whether there are others.
+ */
+bool kymo_memory_make_ready(struct kymo_memory *memory)
+{
+	uint32_t lane = 0;
+
+	if (!memory->wanted_count)
+		return false;
+	while (!has_bit(memory->wanted, lane))
+		lane++;
+	memory->wanted[lane / 8] &= (uint8_t)~(1u << lane % 8);
+	memory->wanted_count--;
+	touch_lane(memory, lane);
+	return memory->wanted_count > 0;
+}
+
+/* Touches the lanes of the CPUs that the program may run on. Of others the collector speaks later. */
+static void touch_rseq_lanes(struct kymo_memory *memory)
 {
 	uint32_t flags = __atomic_load_n(&kymo_memory_header(memory)->flags, __ATOMIC_RELAXED);
-	size_t lane_bytes = 2 * (size_t)memory->ring_bytes;
 	bool is_shared = flags & KYMO_MEM_SHARED;
 	cpu_set_t may_run;
 
@@ -128,13 +275,6 @@ static int map_rseq_lanes(struct kymo_memory *memory)
 		memset(&may_run, 0xff, sizeof(may_run));
 	memory->locked = true;
 	for (uint32_t lane = 0; lane < memory->lane_count; lane++) {
-		uint8_t *data;
-		int error = kymo_lane_map(memory, lane,
-					  memory->base + memory->control_bytes + lane * lane_bytes,
-					  &data);
-
-		if (error)
-			return error;
 		/*
 		 * The last lane is the spill lane: used by accident only, so it costs memory only
 		 * then.
@@ -150,10 +290,8 @@ static int map_rseq_lanes(struct kymo_memory *memory)
 			memory->locked = false;
 			continue;
 		}
-		memory->locked &= kymo_touch(data, lane_bytes);
-		memory->touched_bytes += memory->ring_bytes;
+		touch_lane(memory, lane);
 	}
-	return 0;
 }
 
 /* Overwrite mode is said in the header, which the collector wrote before. */
@@ -172,34 +310,41 @@ static int find_marks(struct kymo_memory *memory, const struct kymo_msg_attach *
 }
 
 /*
- * kymo_memory_map: maps what attach describes. Takes fd in any case.
+ * kymo_memory_map: maps what attach describes, and closes fd before it takes its time to make the
+ * pages ready: the mappings need no descriptor.
  * Returns: 0; an errno value, with nothing left mapped.
  */
-int kymo_memory_map(struct kymo_memory *memory, const struct kymo_msg_attach *attach, int fd)
+int kymo_memory_map(struct kymo_memory *memory, const struct kymo_msg_attach *attach,
+		    struct kymo_fd *fd)
 {
 	bool portable = attach->kind == KYMO_KIND_PORTABLE;
-	int error = check(attach, fd);
+	int error = check(attach, fd->number);
 	void *at;
 
 	memset(memory, 0, sizeof(*memory));
-	memory->fd = fd;
 	if (error)
-		goto fail;
+		return error;
 	memory->lane_count = attach->lane_count;
 	memory->ring_bytes = attach->ring_bytes;
-	memory->data_offset = attach->data_offset;
 	memory->serial = attach->serial;
 	memory->control_bytes = attach->data_offset;
-	memory->mapped_bytes = memory->control_bytes +
-			       (portable ? 0 : 2 * (size_t)attach->ring_bytes * attach->lane_count);
+	memory->lanes_are_doubled = !portable || !can_double();
+	memory->mapped_bytes = memory->control_bytes + (memory->lanes_are_doubled ? 2 : 1) *
+			       (size_t)attach->ring_bytes * attach->lane_count;
+	if (!fits_limits(memory->mapped_bytes))
+		return ENOMEM;
 	at = mmap(NULL, memory->mapped_bytes, PROT_NONE,
 		  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (at == MAP_FAILED)
 		goto fail_errno;
 	memory->base = at;
-	if (mmap(at, memory->control_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
-		 0) == MAP_FAILED)
+	if (mmap(at, memory->control_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+		 fd->number, 0) == MAP_FAILED)
 		goto fail_errno;
+	error = portable ? map_portable_lanes(memory, fd->number) : map_lanes(memory, fd->number);
+	kymo_fd_close(fd);
+	if (error)
+		goto fail;
 	kymo_touch(at, memory->control_bytes);
 	memory->rings = (struct kymo_ring *)(void *)(memory->base + attach->rings_offset);
 	error = find_marks(memory, attach);
@@ -209,15 +354,10 @@ int kymo_memory_map(struct kymo_memory *memory, const struct kymo_msg_attach *at
 		error = kymo_block_agree(memory);
 	if (error)
 		goto fail;
-	if (portable) {
-		madvise(at, memory->control_bytes, MADV_DONTFORK);
-		return 0;
-	}
-	error = map_rseq_lanes(memory);
-	if (error)
-		goto fail;
-	close(fd);
-	memory->fd = -1;
+	if (portable)
+		madvise(at, memory->mapped_bytes, MADV_DONTFORK);
+	else
+		touch_rseq_lanes(memory);
 	return 0;
 fail_errno:
 	error = errno;
@@ -249,8 +389,5 @@ void kymo_memory_unmap(struct kymo_memory *memory)
 {
 	if (memory->base)
 		munmap(memory->base, memory->mapped_bytes);
-	if (memory->fd >= 0)
-		close(memory->fd);
 	memset(memory, 0, sizeof(*memory));
-	memory->fd = -1;
 }

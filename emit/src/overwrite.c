@@ -5,51 +5,97 @@
  */
 #include "internal.h"
 
+/* Where tests let others run: emit/tests/interrupted.c. */
+#ifndef KYMO_TEST_STOP
+#define KYMO_TEST_STOP(place)
+#endif
+
 /*
  * Marks the place of head, for its own chunk and for those in front that a long record skipped:
  * what stands there is of an earlier lap. A mark of the same chunk stays: it is the older one, and
  * the first of all is the ring's beginning.
+ *
+ * A writer that was stopped here for laps must not put its old place over newer ones. So a mark is
+ * looked at first, then whether tail is still where this writer saw it, and then it is exchanged for
+ * what was looked at. Returns false where tail has moved: somebody else has made room, and left marks.
  */
-static void leave_marks(struct kymo_marks *marks, uint32_t chunk_bytes, uint64_t head)
+static bool leave_marks(struct kymo_marks *marks, const struct kymo_ring *ring, uint64_t tail,
+			uint32_t chunk_bytes, uint64_t head)
 {
 	uint32_t chunks = UINT32_MAX / chunk_bytes; /* a power of two, less 1 */
 	uint32_t chunk = (uint32_t)head / chunk_bytes;
 
 	for (uint32_t back = 0; back < KYMO_MARKS; back++) {
 		uint64_t *mark = &marks->at[(chunk - back) % KYMO_MARKS];
-		uint32_t of = (uint32_t)__atomic_load_n(mark, __ATOMIC_RELAXED) / chunk_bytes;
+		uint64_t seen = __atomic_load_n(mark, __ATOMIC_ACQUIRE);
 
-		if (of == ((chunk - back) & chunks))
+		if ((uint32_t)seen / chunk_bytes == ((chunk - back) & chunks))
 			break;
-		__atomic_store_n(mark, head, __ATOMIC_RELAXED);
+		if (__atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE) != tail)
+			return false;
+		KYMO_TEST_STOP(MARK);
+		__atomic_compare_exchange_n(mark, &seen, head, false, __ATOMIC_RELEASE,
+					    __ATOMIC_RELAXED);
 	}
+	return true;
 }
 
 /*
- * kymo_overwrite: gives up the oldest bytes of a lane so that a record of bytes fits behind head (a
+ * kymo_overwrite: gives up the oldest bytes of a lane so that a record of bytes fits behind end (a
  * word of the lane: head, or reserve of a portable one), and a chunk more.
- * Returns: true when another attempt may succeed; false in discard mode, and for a record longer
- * than the ring.
+ * Returns: true when another attempt may succeed; false in discard mode, for a record longer than the
+ * ring, and where only what is not published yet could be given up.
  * Context: any; no system call. Callers hold the memory.
  */
-bool kymo_overwrite(const struct kymo_memory *memory, uint32_t lane, uint64_t *head, uint64_t bytes)
+bool kymo_overwrite(const struct kymo_memory *memory, uint32_t lane, uint64_t *end, uint64_t bytes)
 {
 	struct kymo_ring *ring = &memory->rings[lane];
 	uint32_t room = memory->ring_bytes - KYMO_STORE_PAST;
 	uint32_t chunk_bytes = memory->ring_bytes / KYMO_CHUNKS;
+	uint32_t least, wished, published;
 	uint64_t tail, now;
-	uint32_t ahead;
 
 	if (!memory->marks || bytes > room)
 		return false;
 	tail = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
-	now = __atomic_load_n(head, __ATOMIC_RELAXED);
-	if ((uint32_t)(now + bytes) - (uint32_t)tail <= room)
+	now = __atomic_load_n(end, __ATOMIC_RELAXED);
+	least = (uint32_t)(now + bytes) - room;
+	if ((int32_t)(least - (uint32_t)tail) <= 0)
 		return true;
-	/* Not beyond head: what is there now stays intact until it is written over. */
-	ahead = (uint32_t)bytes + chunk_bytes < room ? (uint32_t)bytes + chunk_bytes : room;
-	leave_marks(&memory->marks[lane], chunk_bytes, now);
-	__atomic_compare_exchange_n(&ring->tail, &tail, (uint64_t)(uint32_t)((uint32_t)now + ahead - room),
-				    false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+	/*
+	 * Not beyond head: a signal handler must not write over a record that it interrupted, which is
+	 * reserved and not written yet [ring.md 10].
+	 */
+	published = (uint32_t)__atomic_load_n(&ring->head, __ATOMIC_RELAXED);
+	if ((int32_t)(least - published) > 0)
+		return false;
+	wished = least + chunk_bytes;
+	if ((int32_t)(wished - published) > 0)
+		wished = published;
+	KYMO_TEST_STOP(LOOKED);
+	if (leave_marks(&memory->marks[lane], ring, tail, chunk_bytes, now)) {
+		KYMO_TEST_STOP(MARKED);
+		__atomic_compare_exchange_n(&ring->tail, &tail, (uint64_t)wished, false,
+					    __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+	}
 	return true;
+}
+
+/*
+ * kymo_unmark: a portable lane whose owner ended inside of records: marks above head are of places
+ * that were handed out and never published. The next record begins at head.
+ * Context: the lane's new owner.
+ */
+void kymo_unmark(const struct kymo_memory *memory, uint32_t lane)
+{
+	uint64_t head = memory->rings[lane].head;
+
+	if (!memory->marks)
+		return;
+	for (uint32_t i = 0; i < KYMO_MARKS; i++) {
+		uint64_t *mark = &memory->marks[lane].at[i];
+
+		if ((int32_t)((uint32_t)__atomic_load_n(mark, __ATOMIC_RELAXED) - (uint32_t)head) > 0)
+			__atomic_store_n(mark, head, __ATOMIC_RELEASE);
+	}
 }

@@ -15,6 +15,11 @@
 
 #include "internal.h"
 
+/* Where tests let a signal handler run: emit/tests/interrupted.c. */
+#ifndef KYMO_TEST_STOP
+#define KYMO_TEST_STOP(place)
+#endif
+
 /* glibc keeps the values of this many keys in the thread itself: setting one allocates nothing. */
 #define KEYS_WITHOUT_MALLOC 32
 
@@ -75,8 +80,7 @@ void kymo_portable_unmap(uint32_t slot)
 	for (uint32_t i = 0; i < KYMO_CLAIMS_MAX; i++) {
 		struct kymo_claim *claim = &claims[slot][i];
 
-		if (claim->data)
-			munmap(claim->data, 2 * (size_t)kymo_memories[slot].ring_bytes);
+		kymo_lane_give_back(&kymo_memories[slot], claim->data);
 		/*
 		 * Not users: a thread may be looking at this claim, and will see that it is stale.
 		 */
@@ -123,14 +127,25 @@ static void note_lanes_used(struct kymo_mem *mem, uint32_t count)
  * A lane from a thread that ended in the middle of a record, by siglongjmp or cancellation: what it
  * did not publish is lost, and counted. Nothing to do for any other.
  */
-static void recover(struct kymo_claim *claim)
+static void recover(struct kymo_claim *claim, const struct kymo_memory *memory)
 {
 	struct kymo_ring *ring = claim->ring;
 
 	__atomic_sub_fetch(&claim->users, claim->inside, __ATOMIC_SEQ_CST);
 	claim->depth = claim->inside = 0;
 	kymo__add_local(&ring->lost_restart, (ring->reserve - ring->head) >> 32);
+	if (ring->reserve == ring->head)
+		return;
 	ring->reserve = ring->head;
+	kymo_unmark(memory, (uint32_t)(ring - memory->rings));
+}
+
+/* Lanes that threads may claim now: what the session's memory has room for [session.md 6]. */
+static uint32_t lanes_allowed(const struct kymo_memory *memory, const struct kymo_mem *header)
+{
+	uint32_t limit = __atomic_load_n(&header->lanes_limit, __ATOMIC_RELAXED);
+
+	return limit && limit < memory->lane_count ? limit : memory->lane_count;
 }
 
 /* The first record of a thread in a session, whose memory is held. Context: any; system calls. */
@@ -142,7 +157,7 @@ static struct kymo_claim *claim_held_lane(struct kymo_self *self, uint32_t slot)
 	struct kymo_claim *claim;
 	uint32_t lane;
 
-	claim = find_lane(slot, memory->lane_count, self->tid);
+	claim = find_lane(slot, lanes_allowed(memory, header), self->tid);
 	if (!claim) {
 		__atomic_add_fetch(&header->lost_lane, 1, __ATOMIC_RELAXED);
 		return NULL;
@@ -151,7 +166,7 @@ static struct kymo_claim *claim_held_lane(struct kymo_self *self, uint32_t slot)
 	if (claim->serial != from->serial) {
 		uint8_t *data;
 
-		if (kymo_lane_map(memory, lane, NULL, &data)) {
+		if (kymo_lane_claim(memory, lane, &data)) {
 			__atomic_add_fetch(&header->lost_lane, 1, __ATOMIC_RELAXED);
 			__atomic_store_n(&claim->owner, 0, __ATOMIC_RELEASE);
 			return NULL;
@@ -162,7 +177,7 @@ static struct kymo_claim *claim_held_lane(struct kymo_self *self, uint32_t slot)
 		claim->ring = &memory->rings[lane];
 		claim->serial = from->serial;
 	}
-	recover(claim);
+	recover(claim, memory);
 	note_lanes_used(header, lane + 1);
 	__atomic_store_n(&claim->ring->owner, self->tid, __ATOMIC_RELAXED);
 	self->claim[slot] = (uint16_t)(lane + 1);
@@ -316,6 +331,7 @@ static enum kymo_verdict attempt(struct kymo_self *self, struct kymo_event *even
 		else
 			kymo__add_local(&ring->lost_full, 1);
 	} else {
+		KYMO_TEST_STOP(RESERVED);
 		at = claim->data + (position & to->mask);
 		memcpy(at, &word, sizeof(word));
 		memcpy(at + KYMO_RECORD_HEADER, &self->tid, sizeof(self->tid));

@@ -311,6 +311,24 @@ static __attribute__((noinline)) void write_with_contexts(struct kymo_self *self
 	}
 }
 
+/* A record of a thread that may not read a clock: lost for each session that wants it. */
+static __attribute__((noinline)) void lose(uint32_t wanted)
+{
+	for (; wanted; wanted &= wanted - 1) {
+		uint32_t slot = (uint32_t)__builtin_ctz(wanted);
+		const struct kymo_memory *memory = &kymo_memories[slot];
+
+		if (!kymo_hold(slot))
+			continue;
+		if (kymo_kind == KYMO_KIND_PORTABLE)
+			__atomic_add_fetch(&kymo_memory_header(memory)->lost_lane, 1, __ATOMIC_RELAXED);
+		else
+			__atomic_add_fetch(&memory->rings[memory->lane_count - 1].lost_restart, 1,
+					   __ATOMIC_RELAXED);
+		kymo_release(slot);
+	}
+}
+
 /*
  * For the sessions in wanted, a bit for each slot. frame: of the function that the tracepoint
  * called.
@@ -323,6 +341,10 @@ static __attribute__((noinline)) void write_to(uint32_t wanted, struct kymo_even
 	int saved_errno = errno;
 
 	kymo_refresh(self);
+	if (KYMO__UNLIKELY(self->is_clockless)) {
+		lose(wanted);
+		return;
+	}
 	self->busy++;
 	for (; wanted; wanted &= wanted - 1) {
 		uint32_t slot = (uint32_t)__builtin_ctz(wanted);

@@ -9,7 +9,7 @@
 #include "filter.h"
 
 struct kymo_module *kymo_modules;
-static uint32_t next_index;
+uint32_t kymo_events_end;
 
 static uint32_t event_count(const struct kymo_module *module)
 {
@@ -56,9 +56,17 @@ static void update_first(struct kymo_event *event)
 		has_contexts |= kymo_with_contexts[__builtin_ctz(left)];
 	if (enabled & (enabled - 1))
 		first = &kymo_process->several;
-	if (enabled && (kymo_kind != KYMO_KIND_RSEQ || is_filtered || has_contexts))
+	if (enabled && (kymo_kind != KYMO_KIND_RSEQ || is_filtered || has_contexts || kymo_any_clockless))
 		first = &kymo_process->out_of_line;
 	__atomic_store_n(&event->first, first, __ATOMIC_RELEASE);
+}
+
+/* kymo_events_update: after kymo_any_clockless has changed. */
+void kymo_events_update(void)
+{
+	for (struct kymo_module *m = kymo_modules; m; m = m->next)
+		for (struct kymo_event *event = m->events; event < m->events_end; event++)
+			update_first(event);
 }
 
 /*
@@ -157,8 +165,8 @@ KYMO_EXPORT void kymo__register(struct kymo_module *module)
 	if (first)
 		kymo_runtime_init();
 	module->rt = &kymo_runtime;
-	module->index_base = next_index;
-	next_index += event_count(module);
+	module->index_base = kymo_events_end;
+	kymo_events_end += event_count(module);
 	for (uint32_t i = 0; i < event_count(module); i++)
 		module->events[i].index = module->index_base + i;
 	module->next = kymo_modules;
@@ -167,7 +175,7 @@ KYMO_EXPORT void kymo__register(struct kymo_module *module)
 	if (first)
 		kymo_start();
 	else
-		kymo_announce(module);
+		kymo_announce();
 }
 
 KYMO_EXPORT void kymo__unregister(struct kymo_module *module)

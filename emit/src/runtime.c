@@ -142,6 +142,9 @@ void kymo_refresh(struct kymo_self *self)
 		child_begins();
 	if (KYMO__LIKELY(self->generation == kymo_process->generation))
 		return;
+	if (self->is_clockless)
+		return; /* nor may it make a system call, perhaps */
+	kymo_clockless_look(self);
 	self->tid = (uint32_t)syscall(SYS_gettid);
 	self->pid = (uint32_t)getpid();
 	memset(self->claim, 0, sizeof(self->claim));

@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,17 +19,24 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "descriptor.h"
 #include "runtime_dir.h"
 
 /* Leftovers that one program looks at when it binds its own socket. */
 #define STALE_LOOKS 16
+/* Sessions that were there and could not be reached; the newest are kept. */
+#define MISSED_MAX 16u
 /* A socket that refuses and is younger may not listen yet. */
 #define STALE_AGE_S 1
 
-static char own_path[sizeof(((struct sockaddr_un *)0)->sun_path)];
+static char own_path[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* empty: there is none */
 static pid_t own_pid;
+static uint32_t missed[MISSED_MAX], missed_count;
+static bool is_ending; /* the process: no name must appear any more */
+/* The end of the process beside a helper thread that binds. */
+static pthread_mutex_t own_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static bool directory(char *path, size_t bytes)
+static bool runtime_path(char *path, size_t bytes)
 {
 	const char *set = secure_getenv("KYMO_RUNTIME_DIR");
 	const char *xdg = secure_getenv("XDG_RUNTIME_DIR");
@@ -62,7 +70,7 @@ static bool address(struct sockaddr_un *to, const char *dir, const char *name)
 	return used > 0 && (size_t)used < sizeof(to->sun_path);
 }
 
-void kymo_set_blocking(int fd)
+static void set_blocking(int fd)
 {
 	int flags = fcntl(fd, F_GETFL);
 
@@ -70,51 +78,167 @@ void kymo_set_blocking(int fd)
 		fcntl(fd, F_SETFL, flags & ~O_NONBLOCK);
 }
 
+/* Closes what was opened for a moment, unless the program has its own file there by now. Leaves errno. */
+static void close_ours(int fd, struct kymo_fd *noted)
+{
+	int error = errno;
+
+	if (fd >= 0)
+		kymo_fd_close(noted);
+	errno = error;
+}
+
+struct directory {
+	DIR *stream;
+	struct kymo_fd fd;
+};
+
+static bool open_directory(const char *path, struct directory *directory)
+{
+	directory->fd = kymo_fd_keep(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+	directory->stream = directory->fd.number < 0 ? NULL : fdopendir(directory->fd.number);
+	if (!directory->stream)
+		kymo_fd_close(&directory->fd);
+	return directory->stream;
+}
+
+/* A stream whose number is the program's by now is left open: to close it would close the program's. */
+static void close_directory(struct directory *directory)
+{
+	if (kymo_fd_is_ours(&directory->fd))
+		closedir(directory->stream);
+}
+
 static int connect_to(const char *dir, const char *name)
 {
 	struct sockaddr_un to;
+	struct kymo_fd noted;
 	int fd;
 
 	if (!address(&to, dir, name))
 		return -1;
-	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	fd = kymo_fd_new(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	if (fd < 0)
 		return -1;
+	noted = kymo_fd_note(fd);
 	/* Without waiting: a collector whose queue is full will find us by our own socket. */
 	if (connect(fd, (struct sockaddr *)&to, sizeof(to))) {
-		int error = errno;
-
-		close(fd);
-		errno = error;
+		close_ours(fd, &noted);
 		return -1;
 	}
 	return fd;
+}
+
+static bool is_session(const char *name)
+{
+	return !strncmp(name, "s.", 2);
+}
+
+/* The nonce behind the last dot of a name, 0 where there is none. */
+static uint32_t nonce_of(const char *name)
+{
+	const char *dot = strrchr(name, '.');
+
+	return dot ? (uint32_t)strtoul(dot + 1, NULL, 16) : 0;
+}
+
+/* A session that lives and could not be reached: its queue is full, or we have no descriptor. */
+static void note_missed(const char *name)
+{
+	missed[missed_count++ % MISSED_MAX] = nonce_of(name);
+}
+
+/* kymo_was_missed: whether a session was there, and could not be reached, when we looked for it. */
+bool kymo_was_missed(const char *session)
+{
+	uint32_t nonce = nonce_of(session);
+
+	for (uint32_t i = 0; nonce && i < MISSED_MAX; i++)
+		if (missed[i] == nonce)
+			return true;
+	return false;
 }
 
 void kymo_each_session(void (*found)(int fd))
 {
 	char dir[sizeof(own_path)];
 	struct dirent *entry;
-	DIR *stream;
+	struct directory directory;
 
-	if (!directory(dir, sizeof(dir)))
+	if (!runtime_path(dir, sizeof(dir)))
 		return;
-	stream = opendir(dir);
-	if (!stream)
+	if (!open_directory(dir, &directory))
 		return;
-	while ((entry = readdir(stream))) {
+	while ((entry = readdir(directory.stream))) {
 		int fd;
 
-		if (strncmp(entry->d_name, "s.", 2))
+		if (!is_session(entry->d_name))
 			continue;
 		fd = connect_to(dir, entry->d_name);
-		if (fd < 0)
+		if (fd < 0) {
+			if (errno != ECONNREFUSED && errno != ENOENT)
+				note_missed(entry->d_name);
 			continue;
+		}
 		/* Sends wait, within their bound; receives say MSG_DONTWAIT. */
-		kymo_set_blocking(fd);
+		set_blocking(fd);
 		found(fd);
 	}
-	closedir(stream);
+	close_directory(&directory);
+}
+
+/* Whether it is worth waiting for the helper thread: some session's socket is there. */
+bool kymo_any_session(void)
+{
+	char dir[sizeof(own_path)];
+	struct dirent *entry = NULL;
+	struct directory directory;
+
+	if (!runtime_path(dir, sizeof(dir)))
+		return false;
+	if (!open_directory(dir, &directory))
+		return false;
+	while ((entry = readdir(directory.stream)) && !is_session(entry->d_name))
+		;
+	close_directory(&directory);
+	return entry;
+}
+
+/* A name of a session, and a socket's of its collector, end in the same nonce. */
+static bool is_of_session(const char *socket_name, const char *session)
+{
+	const char *a = strrchr(socket_name, '.'), *b = strrchr(session, '.');
+
+	return is_session(socket_name) && a && b && !strcmp(a, b);
+}
+
+/*
+ * kymo_session_has_ended: its socket is gone, or refuses. What cannot be seen has not ended.
+ */
+bool kymo_session_has_ended(const char *session)
+{
+	char dir[sizeof(own_path)];
+	struct dirent *entry;
+	bool has_ended = true;
+	struct directory directory;
+
+	if (!runtime_path(dir, sizeof(dir)))
+		return false;
+	if (!open_directory(dir, &directory))
+		return false;
+	while (has_ended && (entry = readdir(directory.stream))) {
+		struct kymo_fd noted;
+		int fd;
+
+		if (!is_of_session(entry->d_name, session))
+			continue;
+		fd = connect_to(dir, entry->d_name);
+		has_ended = fd < 0 && (errno == ECONNREFUSED || errno == ENOENT);
+		noted = kymo_fd_note(fd);
+		close_ours(fd, &noted);
+	}
+	close_directory(&directory);
+	return has_ended;
 }
 
 static bool is_old(const char *path)
@@ -129,14 +253,15 @@ static bool is_old(const char *path)
 /* Programs that ended without cleaning up leave their sockets; each newcomer removes a few. */
 static void remove_stale(const char *dir)
 {
-	DIR *stream = opendir(dir);
+	struct directory directory;
 	struct dirent *entry;
 	int looks = 0;
 
-	if (!stream)
+	if (!open_directory(dir, &directory))
 		return;
-	while (looks < STALE_LOOKS && (entry = readdir(stream))) {
+	while (looks < STALE_LOOKS && (entry = readdir(directory.stream))) {
 		struct sockaddr_un path;
+		struct kymo_fd noted;
 		long pid;
 		int fd;
 
@@ -151,43 +276,112 @@ static void remove_stale(const char *dir)
 		 * listen.
 		 */
 		fd = connect_to(dir, entry->d_name);
+		noted = kymo_fd_note(fd);
 		if (fd >= 0)
-			close(fd);
+			close_ours(fd, &noted);
 		else if (errno == ECONNREFUSED && address(&path, dir, entry->d_name) &&
 			 is_old(path.sun_path))
 			unlink(path.sun_path);
 	}
-	closedir(stream);
+	close_directory(&directory);
+}
+
+/* kymo_own_begin: in a new process, before its helper thread. */
+void kymo_own_begin(void)
+{
+	pthread_mutex_init(&own_lock, NULL);
+	own_pid = getpid();
+	own_path[0] = 0;
+	is_ending = false;
+}
+
+static int bind_at(const struct sockaddr_un *at)
+{
+	struct kymo_fd noted;
+	int fd;
+
+	fd = kymo_fd_new(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+	if (fd < 0)
+		return -1;
+	noted = kymo_fd_note(fd);
+	/* The name will have this mode, whatever the umask and the directory are. */
+	fchmod(fd, 0600);
+	if (bind(fd, (const struct sockaddr *)at, sizeof(*at)) || listen(fd, 16)) {
+		close_ours(fd, &noted);
+		return -1;
+	}
+	return fd;
 }
 
 int kymo_bind_own(uint32_t nonce)
 {
 	char dir[sizeof(own_path)], name[40];
 	struct sockaddr_un at;
-	int fd;
+	int fd = -1;
 
-	if (!directory(dir, sizeof(dir)))
+	if (!runtime_path(dir, sizeof(dir)))
 		return -1;
 	remove_stale(dir);
 	snprintf(name, sizeof(name), "p.%d.%08x", (int)getpid(), (unsigned)nonce);
 	if (!address(&at, dir, name))
 		return -1;
-	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0)
-		return -1;
-	/* The name will have this mode, whatever the umask and the directory are. */
-	fchmod(fd, 0600);
-	if (bind(fd, (struct sockaddr *)&at, sizeof(at)) || listen(fd, 16)) {
-		close(fd);
-		return -1;
-	}
-	memcpy(own_path, at.sun_path, sizeof(own_path));
-	own_pid = getpid();
+	pthread_mutex_lock(&own_lock);
+	if (!is_ending)
+		fd = bind_at(&at);
+	if (fd >= 0)
+		memcpy(own_path, at.sun_path, sizeof(own_path));
+	pthread_mutex_unlock(&own_lock);
 	return fd;
 }
 
-static void __attribute__((destructor)) unbind_own(void)
+/* kymo_unbind_own: removes the name of our socket. */
+void kymo_unbind_own(void)
 {
-	if (own_path[0] && own_pid == getpid())
+	if (own_path[0])
 		unlink(own_path);
+	own_path[0] = 0;
+}
+
+static void __attribute__((destructor)) process_ends(void)
+{
+	/* Not in a child that the C library does not know of: it has our memory, and not our name. */
+	if (own_pid != getpid())
+		return;
+	pthread_mutex_lock(&own_lock);
+	is_ending = true;
+	kymo_unbind_own();
+	pthread_mutex_unlock(&own_lock);
+}
+
+/*
+ * kymo_knock: wakes the helper thread: it sleeps in poll, with descriptors that the calling thread
+ * does not have, and its own socket is among them. Returns false where that cannot be reached.
+ */
+bool kymo_knock(void)
+{
+	struct sockaddr_un to = { .sun_family = AF_UNIX };
+	struct kymo_fd knock;
+	bool is_heard;
+	int fd;
+
+	if (!own_path[0] || own_pid != getpid())
+		return false;
+	memcpy(to.sun_path, own_path, sizeof(to.sun_path));
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return false;
+	/* Another thread may do as it likes with this number meanwhile. */
+	knock = kymo_fd_note(fd);
+	is_heard = !connect(fd, (struct sockaddr *)&to, sizeof(to)) || errno == EAGAIN;
+	kymo_fd_close(&knock);
+	return is_heard;
+}
+
+/* kymo_peer_is_us: a connection of this process with itself. */
+bool kymo_peer_is_us(int fd)
+{
+	struct ucred peer;
+	socklen_t bytes = sizeof(peer);
+
+	return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) && peer.pid == getpid();
 }

@@ -8,8 +8,14 @@
 
 /* Connects to every live session and hands each connection over. */
 void kymo_each_session(void (*found)(int fd));
+bool kymo_any_session(void);
+bool kymo_was_missed(const char *session);
+bool kymo_session_has_ended(const char *session);
 /* Binds this program's own socket. Returns it, listening and not blocking, or -1. */
 int kymo_bind_own(uint32_t nonce);
-void kymo_set_blocking(int fd);
+void kymo_unbind_own(void);
+void kymo_own_begin(void);
+bool kymo_knock(void);
+bool kymo_peer_is_us(int fd);
 
 #endif

@@ -11,18 +11,29 @@
 #include <unistd.h>
 
 #include "filter.h"
+#include "runtime_dir.h"
 
 struct kymo_conn kymo_conns[KYMO_CONNS_MAX];
+bool kymo_conns_were_lost;
 
-static bool send_bytes(struct kymo_conn *conn, const void *bytes, size_t count)
+/* kymo_conn_send: one message. Returns false, and the connection is closed, where that fails. */
+bool kymo_conn_send(struct kymo_conn *conn, const void *bytes, size_t count)
 {
 	ssize_t sent;
 
+	if (!kymo_fd_is_ours(&conn->socket)) {
+		kymo_conn_lost(conn);
+		return false;
+	}
 	do
-		sent = send(conn->fd, bytes, count, MSG_NOSIGNAL);
+		sent = send(conn->socket.number, bytes, count, MSG_NOSIGNAL);
 	while (sent < 0 && errno == EINTR);
 	if (sent == (ssize_t)count)
 		return true;
+	/* The collector does not read: it shall know that we did not end. */
+	if (conn->slot >= 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+		__atomic_store_n(&kymo_memory_header(&kymo_memories[conn->slot])->left, 1,
+				 __ATOMIC_RELAXED);
 	kymo_conn_close(conn);
 	return false;
 }
@@ -31,9 +42,9 @@ static bool send_bytes(struct kymo_conn *conn, const void *bytes, size_t count)
 static void answer_for(uint32_t slot)
 {
 	for (struct kymo_conn *c = kymo_conns; c < kymo_conns + KYMO_CONNS_MAX; c++)
-		if (c->fd >= 0 && c->awaits == (int32_t)slot) {
+		if (kymo_conn_is_open(c) && c->awaits == (int32_t)slot) {
 			c->awaits = -1;
-			send_bytes(c, &c->answer, sizeof(c->answer));
+			kymo_conn_send(c, &c->answer, sizeof(c->answer));
 		}
 }
 
@@ -52,86 +63,89 @@ bool kymo_sessions_retry(void)
 	return left;
 }
 
-static struct kymo_conn *inherited_conn_of(int slot)
+/* kymo_slot_is_served: whether a connection is there on which the session of a slot speaks. */
+bool kymo_slot_is_served(uint32_t slot)
 {
 	for (struct kymo_conn *c = kymo_conns; c < kymo_conns + KYMO_CONNS_MAX; c++)
-		if (c->fd >= 0 && c->inherited && c->slot == slot)
-			return c;
-	return NULL;
+		if (kymo_conn_is_open(c) && c->slot == (int32_t)slot)
+			return true;
+	return false;
 }
 
 /* A second memory on a connection. The answer says that nobody writes to the first one any more. */
-static int attach_again(struct kymo_conn *conn, const struct kymo_msg_attach *attach, int fd)
+static int attach_again(struct kymo_conn *conn, const struct kymo_msg_attach *attach,
+			struct kymo_fd *fd)
 {
 	int from = conn->slot;
 	int error;
 
-	if (kymo_slot_of_session(conn->collector, attach->session) != from) {
-		close(fd);
+	if (kymo_slot_of_session(conn->collector, attach->session) != from)
 		return EPROTO;
-	}
 	error = kymo_slot_change((uint32_t)from, attach, fd, &conn->slot);
 	if (!error && kymo_slot_is_retired((uint32_t)from))
 		conn->awaits = from;
 	return error;
 }
 
-/* Returns an errno value for ATTACHED. Takes fd. */
-static int attach_session(struct kymo_conn *conn, struct kymo_msg_attach *attach, int fd)
+/* Returns an errno value for ATTACHED. */
+static int attach_session(struct kymo_conn *conn, struct kymo_msg_attach *attach,
+			  struct kymo_fd *fd)
 {
-	struct kymo_conn *inherited;
 	int slot, error;
 
-	if (fd < 0)
+	if (fd->number < 0)
 		return EBADF;
 	attach->session[sizeof(attach->session) - 1] = 0;
-	if (conn->awaits >= 0 || attach->kind != kymo_kind || attach->clock != kymo_clock_kind) {
-		close(fd);
-		return conn->awaits >= 0 ? EBUSY : EPROTO;
-	}
+	if (conn->awaits >= 0)
+		return EBUSY;
+	if (attach->kind != kymo_kind || attach->clock != kymo_clock_kind)
+		return EPROTO;
 	kymo_fence_prepare();
 	kymo_sessions_retry();
 	if (conn->slot >= 0)
 		return attach_again(conn, attach, fd);
 	slot = kymo_slot_of_session(conn->collector, attach->session);
 	if (slot >= 0) {
-		inherited = inherited_conn_of(slot);
-		if (!inherited) {
-			close(fd);
+		/* Rings of the process that forked us, or of a connection that was lost. */
+		if (kymo_slot_is_served((uint32_t)slot))
 			return EALREADY;
-		}
+		/* We have recorded all the time. */
+		conn->late = false;
 		error = kymo_slot_inherit((uint32_t)slot, attach, fd, &slot);
-		if (error)
-			return error;
-		close(inherited->fd);
-		inherited->fd = -1;
-		conn->slot = slot;
-		return 0;
+		if (!error)
+			conn->slot = slot;
+		return error;
 	}
+	if (!conn->go)
+		conn->late |= kymo_was_missed(attach->session);
 	return kymo_slot_take(conn->collector, attach, fd, &conn->slot);
 }
 
-static void attach(struct kymo_conn *conn, void *message, size_t bytes, int fd)
+static void attach(struct kymo_conn *conn, void *message, size_t bytes, struct kymo_fd *fd)
 {
 	struct kymo_msg_attach *attach = message;
 	struct kymo_msg_attached answer = { .msg = { KYMO_MSG_ATTACHED, sizeof(answer) } };
 
 	if (bytes != sizeof(*attach)) {
-		if (fd >= 0)
-			close(fd);
 		kymo_conn_close(conn);
 		return;
 	}
 	answer.serial = attach->serial;
 	answer.error = (uint32_t)attach_session(conn, attach, fd);
 	if (!answer.error) {
-		answer.locked = kymo_memories[conn->slot].locked;
+		answer.flags = (kymo_memories[conn->slot].locked ? KYMO_ATTACHED_LOCKED : 0) |
+			       (conn->late ? KYMO_ATTACHED_LATE : 0);
+		conn->late = false;
 		answer.touched_bytes = kymo_memories[conn->slot].touched_bytes;
+	} else if (answer.error == EALREADY && conn->late) {
+		/* The collector came to us meanwhile: that connection knows nothing of our having gone on. */
+		answer.flags = KYMO_ATTACHED_LATE;
+		conn->late = false;
 	}
 	if (conn->awaits >= 0 && !answer.error)
 		conn->answer = answer; /* see kymo_sessions_retry */
 	else
-		send_bytes(conn, &answer, sizeof(answer));
+		kymo_conn_send(conn, &answer, sizeof(answer));
 }
 
 static void enable(struct kymo_conn *conn, const uint8_t *message, size_t bytes)
@@ -168,6 +182,29 @@ static void disable(struct kymo_conn *conn, const uint8_t *message, size_t bytes
 	kymo_fence();
 }
 
+/* Lanes whose pages the collector wants to be there: records come on their CPUs, or soon may. */
+static void want_ready(struct kymo_conn *conn, const uint8_t *message, size_t bytes)
+{
+	uint32_t lane;
+
+	if (conn->slot < 0)
+		return;
+	for (size_t at = sizeof(struct kymo_msg); at + sizeof(lane) <= bytes; at += sizeof(lane)) {
+		memcpy(&lane, message + at, sizeof(lane));
+		kymo_memory_want(&kymo_memories[conn->slot], lane);
+	}
+}
+
+/* kymo_sessions_make_ready: a part of what want_ready was asked for. Returns whether more is left. */
+bool kymo_sessions_make_ready(void)
+{
+	bool left = false;
+
+	for (uint32_t slot = 0; slot < KYMO_SLOTS; slot++)
+		left |= kymo_slot_session(slot) && kymo_memory_make_ready(&kymo_memories[slot]);
+	return left;
+}
+
 /* Says that a filter was refused: the event is as it was. */
 static void send_filtered(struct kymo_conn *conn, uint32_t index, int error)
 {
@@ -175,7 +212,7 @@ static void send_filtered(struct kymo_conn *conn, uint32_t index, int error)
 					     index,
 					     (uint32_t)error };
 
-	send_bytes(conn, &message, sizeof(message));
+	kymo_conn_send(conn, &message, sizeof(message));
 }
 
 /* Returns an errno value, 0 where the event has the filter now. */
@@ -228,23 +265,18 @@ static bool filter(struct kymo_conn *conn, const uint8_t *message, size_t bytes)
 }
 
 /* One message. fd is a descriptor that came with it, -1 if none. */
-static void handle(struct kymo_conn *conn, void *message, size_t bytes, int fd)
+static void handle(struct kymo_conn *conn, void *message, size_t bytes, struct kymo_fd *fd)
 {
 	const struct kymo_msg *msg = message;
 
 	if (bytes < sizeof(*msg) || msg->bytes != bytes) {
-		if (fd >= 0)
-			close(fd);
 		kymo_conn_close(conn);
 		return;
 	}
-	if (msg->type == KYMO_MSG_ATTACH) {
-		attach(conn, message, bytes, fd);
-		return;
-	}
-	if (fd >= 0)
-		close(fd);
 	switch (msg->type) {
+	case KYMO_MSG_ATTACH:
+		attach(conn, message, bytes, fd);
+		break;
 	case KYMO_MSG_ENABLE:
 		enable(conn, message, bytes);
 		break;
@@ -255,9 +287,13 @@ static void handle(struct kymo_conn *conn, void *message, size_t bytes, int fd)
 		if (!filter(conn, message, bytes))
 			kymo_conn_close(conn);
 		break;
+	case KYMO_MSG_READY:
+		want_ready(conn, message, bytes);
+		break;
 	case KYMO_MSG_GO:
 		if (bytes == sizeof(struct kymo_msg_generation))
 			conn->go = ((struct kymo_msg_generation *)message)->generation;
+		conn->late = false;
 		break;
 	case KYMO_MSG_BYE:
 	default: /* a collector that says what we do not know is not ours */
@@ -267,11 +303,12 @@ static void handle(struct kymo_conn *conn, void *message, size_t bytes, int fd)
 }
 
 /* kymo_conn_receive: handles what has arrived, without waiting. */
-void kymo_conn_receive(struct kymo_conn *conn)
+bool kymo_conn_receive(struct kymo_conn *conn)
 {
 	static uint64_t buffer[KYMO_MSG_BYTES_MAX / 8]; /* under kymo_lock */
+	bool heard = false;
 
-	while (conn->fd >= 0) {
+	while (kymo_conn_is_open(conn)) {
 		union {
 			struct cmsghdr align;
 			char bytes[CMSG_SPACE(sizeof(int))];
@@ -281,30 +318,41 @@ void kymo_conn_receive(struct kymo_conn *conn)
 					 .msg_iovlen = 1,
 					 .msg_control = &control,
 					 .msg_controllen = sizeof(control) };
+		struct kymo_fd came = KYMO_FD_NONE;
 		struct cmsghdr *cmsg;
 		ssize_t got;
 		int fd = -1;
 
-		got = recvmsg(conn->fd, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+		if (!kymo_fd_is_ours(&conn->socket)) {
+			kymo_conn_lost(conn);
+			return heard;
+		}
+		got = recvmsg(conn->socket.number, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 		if (got < 0 && errno == EINTR)
 			continue;
 		if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-			return;
+			return heard;
 		if (got <= 0) {
 			kymo_conn_close(conn);
-			return;
+			return heard;
 		}
 		for (cmsg = CMSG_FIRSTHDR(&header); cmsg; cmsg = CMSG_NXTHDR(&header, cmsg))
 			if (cmsg->cmsg_level == SOL_SOCKET && cmsg->cmsg_type == SCM_RIGHTS &&
 			    cmsg->cmsg_len == CMSG_LEN(sizeof(int)))
 				memcpy(&fd, CMSG_DATA(cmsg), sizeof(fd));
-		handle(conn, buffer, (size_t)got, fd);
+		if (fd >= 0)
+			came = kymo_fd_keep(fd);
+		handle(conn, buffer, (size_t)got, &came);
+		kymo_fd_close(&came);
+		heard = true;
 	}
+	return heard;
 }
 
 struct kymo_conn *kymo_conn_open(int fd)
 {
 	const struct timeval limit = { 0, KYMO_STARTUP_WAIT_MS * 1000 };
+	struct kymo_fd noted = kymo_fd_note(fd);
 	struct ucred peer;
 	socklen_t bytes = sizeof(peer);
 
@@ -313,56 +361,78 @@ struct kymo_conn *kymo_conn_open(int fd)
 		goto refuse;
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
 	for (struct kymo_conn *conn = kymo_conns; conn < kymo_conns + KYMO_CONNS_MAX; conn++)
-		if (conn->fd < 0) {
-			*conn = (struct kymo_conn){ .fd = fd, .slot = -1, .awaits = -1, .collector = peer.pid };
-			return conn;
+		if (!kymo_conn_is_open(conn)) {
+			*conn = (struct kymo_conn){
+				.socket = kymo_fd_keep(fd),
+				.slot = -1,
+				.awaits = -1,
+				.collector = peer.pid,
+			};
+			return kymo_conn_is_open(conn) ? conn : NULL;
 		}
 refuse:
-	close(fd);
+	kymo_fd_close(&noted);
 	return NULL;
 }
 
 void kymo_conn_close(struct kymo_conn *conn)
 {
-	if (conn->fd < 0)
+	if (!kymo_conn_is_open(conn))
 		return;
 	/* Off first: the collector takes the hang-up as the word that nothing more will come. */
 	if (conn->slot >= 0)
 		kymo_slot_off((uint32_t)conn->slot);
-	close(conn->fd);
-	conn->fd = -1;
+	kymo_fd_close(&conn->socket);
 	conn->slot = -1;
 }
 
-/* kymo_conns_after_fork: in the child. What was our parent's is only watched from here on. */
+/*
+ * kymo_conn_lost: the program has closed the descriptor, or put a file of its own there. The rings
+ * stay: the collector reads them as long as they are mapped, and comes again [session.md 3].
+ */
+void kymo_conn_lost(struct kymo_conn *conn)
+{
+	conn->socket = KYMO_FD_NONE;
+	conn->slot = -1;
+	kymo_conns_were_lost = true;
+}
+
+/*
+ * kymo_conns_after_fork: in the child, which has no use for its parent's connections: the rings
+ * that it goes on with are kept for it as long as it has them mapped.
+ */
 void kymo_conns_after_fork(void)
 {
-	bool portable = kymo_kind == KYMO_KIND_PORTABLE;
-
 	for (struct kymo_conn *conn = kymo_conns; conn < kymo_conns + KYMO_CONNS_MAX; conn++) {
-		if (conn->fd < 0)
-			continue;
-		conn->inherited = true;
-		conn->awaits = -1;
-		if (portable || conn->slot < 0) {
-			/* Its lanes are not mapped here; there is nothing to watch for. */
-			close(conn->fd);
-			conn->fd = -1;
-		}
+		/* From a table of the helper thread's own nothing was inherited. */
+		if (kymo_fd_table_is_own)
+			conn->socket = KYMO_FD_NONE;
+		kymo_fd_close(&conn->socket);
+		conn->slot = conn->awaits = -1;
 	}
-	if (!portable)
+	if (kymo_kind != KYMO_KIND_PORTABLE)
 		return;
 	for (uint32_t slot = 0; slot < KYMO_SLOTS; slot++)
 		kymo_slot_forget(slot);
 }
 
+static bool send_generation(struct kymo_conn *conn, uint32_t type, uint32_t generation)
+{
+	struct kymo_msg_generation message = { { type, sizeof(message) }, generation, 0 };
+
+	return kymo_conn_send(conn, &message, sizeof(message));
+}
+
 bool kymo_conn_send_generation(struct kymo_conn *conn, uint32_t generation)
 {
-	struct kymo_msg_generation message = { { KYMO_MSG_DESCS_END, sizeof(message) },
-					       generation,
-					       0 };
+	return send_generation(conn, KYMO_MSG_DESCS_END, generation);
+}
 
-	return send_bytes(conn, &message, sizeof(message));
+/* kymo_conn_send_late: the program goes on, whatever the collector has not answered yet. */
+void kymo_conn_send_late(struct kymo_conn *conn, uint32_t generation)
+{
+	conn->late |= !conn->go;
+	send_generation(conn, KYMO_MSG_LATE, generation);
 }
 
 bool kymo_conn_send_gone(struct kymo_conn *conn, uint32_t first, uint32_t count)
@@ -377,7 +447,7 @@ bool kymo_conn_send_gone(struct kymo_conn *conn, uint32_t first, uint32_t count)
 		message[1] = 8 + 4 * now;
 		for (uint32_t i = 0; i < now; i++)
 			message[2 + i] = first + i;
-		if (!send_bytes(conn, message, message[1]))
+		if (!kymo_conn_send(conn, message, message[1]))
 			return false;
 		first += now;
 		count -= now;

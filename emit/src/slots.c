@@ -135,10 +135,7 @@ void kymo_slot_forget(uint32_t slot)
 	kymo_portable_forget(slot);
 	kymo_slot_disable_all(slot);
 	forget_other(slot);
-	if (kymo_memories[slot].fd >= 0)
-		close(kymo_memories[slot].fd);
 	memset(&kymo_memories[slot], 0, sizeof(kymo_memories[slot]));
-	kymo_memories[slot].fd = -1;
 	slots[slot].busy = slots[slot].retired = false;
 }
 
@@ -156,10 +153,12 @@ static int find_slot(bool with_contexts)
 }
 
 /*
- * kymo_slot_take: a slot for a session that this process does not serve yet. Takes fd.
+ * kymo_slot_take: a slot for a session that this process does not serve yet. Closes fd as soon as
+ * it is mapped.
  * Returns: 0, and the slot in *taken; an errno value, and nothing has changed.
  */
-int kymo_slot_take(pid_t collector, const struct kymo_msg_attach *attach, int fd, int *taken)
+int kymo_slot_take(pid_t collector, const struct kymo_msg_attach *attach, struct kymo_fd *fd,
+		   int *taken)
 {
 	struct kymo_memory memory;
 	struct kymo_slot value;
@@ -187,9 +186,9 @@ int kymo_slot_take(pid_t collector, const struct kymo_msg_attach *attach, int fd
 
 /*
  * Other rings that differ in their place only: one store moves all writers of a forked child to
- * its own. Takes fd.
+ * its own.
  */
-static int slot_replace(uint32_t slot, const struct kymo_msg_attach *attach, int fd)
+static int slot_replace(uint32_t slot, const struct kymo_msg_attach *attach, struct kymo_fd *fd)
 {
 	struct kymo_memory old = kymo_memories[slot], new_memory;
 	struct kymo_slot value;
@@ -205,17 +204,26 @@ static int slot_replace(uint32_t slot, const struct kymo_msg_attach *attach, int
 	kymo_memories[slot] = new_memory;
 	value = kymo_memory_slot(&new_memory, attach->kind);
 	kymo_slot_publish(slot, &value);
-	if (kymo_fence() && kymo_slot_idle(slot))
+	if (!kymo_fence())
+		return 0;
+	for (int look = 0; look < OFF_LOOKS_MAX && !kymo_slot_idle(slot); look++) {
+		const struct timespec pause = { 0, 1000000 };
+
+		nanosleep(&pause, NULL);
+	}
+	/* Else it stays, and the collector reads it as long as it is mapped. */
+	if (kymo_slot_idle(slot))
 		kymo_memory_unmap(&old);
 	return 0;
 }
 
 /*
  * kymo_slot_change: other rings for a session that this process serves [ring.md 5.6]: they get a slot of their own,
- * each event moves there by one store, and then the first slot goes. Takes fd.
+ * each event moves there by one store, and then the first slot goes.
  * Returns: 0, and the new slot in *to; an errno value, and nothing has changed.
  */
-int kymo_slot_change(uint32_t from, const struct kymo_msg_attach *attach, int fd, int *to)
+int kymo_slot_change(uint32_t from, const struct kymo_msg_attach *attach, struct kymo_fd *fd,
+		     int *to)
 {
 	bool with_contexts = kymo_with_contexts[from];
 	struct kymo_memory memory;
@@ -229,11 +237,8 @@ int kymo_slot_change(uint32_t from, const struct kymo_msg_attach *attach, int fd
 		error = EUSERS;
 	else if (slots[slot].busy)
 		error = EBUSY; /* somebody is still inside of the rings before these */
-	if (error) {
-		close(fd);
-		return error;
-	}
-	error = kymo_memory_map(&memory, attach, fd);
+	if (!error)
+		error = kymo_memory_map(&memory, attach, fd);
 	if (error)
 		return error;
 	if (!kymo_contexts_agree(&memory.contexts, &kymo_memories[from].contexts)) {
@@ -268,6 +273,12 @@ int kymo_slot_of_session(pid_t collector, const char *session)
 	return -1;
 }
 
+/* kymo_slot_session: the name of the session that a slot serves; null where it serves none. */
+const char *kymo_slot_session(uint32_t slot)
+{
+	return slots[slot].busy && !slots[slot].retired ? slots[slot].session : NULL;
+}
+
 /* Whether other rings for a slot need one store only: nothing but their place differs. */
 static bool is_of_equal_size(uint32_t slot, const struct kymo_msg_attach *attach)
 {
@@ -275,16 +286,17 @@ static bool is_of_equal_size(uint32_t slot, const struct kymo_msg_attach *attach
 
 	return attach->ring_bytes == memory->ring_bytes &&
 	       attach->lane_count == memory->lane_count &&
-	       attach->data_offset == memory->data_offset;
+	       attach->data_offset == memory->control_bytes;
 }
 
 /*
- * kymo_slot_inherit: in a forked child, rings of its own for a session whose rings it shares with
- * its parent so far. Takes fd. Returns as kymo_slot_change.
+ * kymo_slot_inherit: rings on a new connection for a session whose rings this process has already:
+ * its parent's in a forked child, or those of a connection that was lost. Returns as kymo_slot_change.
  */
-int kymo_slot_inherit(uint32_t from, const struct kymo_msg_attach *attach, int fd, int *to)
+int kymo_slot_inherit(uint32_t from, const struct kymo_msg_attach *attach, struct kymo_fd *fd,
+		      int *to)
 {
-	if (!is_of_equal_size(from, attach))
+	if (kymo_kind == KYMO_KIND_PORTABLE || !is_of_equal_size(from, attach))
 		return kymo_slot_change(from, attach, fd, to);
 	*to = (int)from;
 	return slot_replace(from, attach, fd);

@@ -434,16 +434,16 @@ static void test_messages(void)
 	bad = message;
 	bad.head.index = 1000000;
 	tell(conn, fds[1], &bad, sizeof(bad));
-	CHECK(set[0] == good && conn->fd >= 0, "what is refused changes nothing");
+	CHECK(set[0] == good && kymo_conn_is_open(conn), "what is refused changes nothing");
 	bad = message;
 	bad.head.msg.bytes = sizeof(bad.head);
 	bad.head.insn_count = 0;
 	tell(conn, fds[1], &bad, sizeof(bad.head));
-	CHECK(!set[0] && conn->fd >= 0, "taken away");
+	CHECK(!set[0] && kymo_conn_is_open(conn), "taken away");
 	bad = message;
 	bad.head.pool_bytes = 1;
 	tell(conn, fds[1], &bad, sizeof(bad));
-	CHECK(conn->fd < 0, "a message that says more than it has ends the connection");
+	CHECK(!kymo_conn_is_open(conn), "a message that says more than it has ends the connection");
 	kymo_unlock();
 	close(fds[1]);
 }

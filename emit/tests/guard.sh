@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: MIT OR Apache-2.0
 # What the machine code of an enabled tracepoint may contain, read from a compiled one: no locked instruction, no system
 # call, no call but to libkymo's out-of-line part, and no more instructions than guard.expect says. x86-64, gcc.
 set -eu

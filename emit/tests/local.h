@@ -33,6 +33,7 @@ struct local {
 	struct kymo_memory view;
 	uint8_t *data[KYMO_CLAIMS_MAX]; /* doubled, mapped when first read */
 	uint32_t lane_count, ring_bytes;
+	int fd;
 	struct kymo_mem *mem;
 };
 
@@ -44,6 +45,7 @@ static inline int local_attach_at(struct local *local, uint32_t slot_number, uin
 	uint32_t marks_offset = KYMO_MEM_HEADER_BYTES + lane_count * (uint32_t)sizeof(struct kymo_ring);
 	struct kymo_memory *memory = &kymo_memories[slot_number];
 	struct kymo_mem mem = *header;
+	struct kymo_fd given;
 	struct kymo_slot slot;
 	int error, fd = memfd_create("kymo-test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
@@ -70,14 +72,16 @@ static inline int local_attach_at(struct local *local, uint32_t slot_number, uin
 				     (off_t)(KYMO_MEM_HEADER_BYTES + lane * sizeof(struct kymo_ring) +
 					     offsetof(struct kymo_ring, tail))) == sizeof(tail), "tail");
 	}
-	error = kymo_memory_map(memory, &attach, dup(fd));
+	given = kymo_fd_note(dup(fd));
+	error = kymo_memory_map(memory, &attach, &given);
+	kymo_fd_close(&given);
 	if (error) {
 		close(fd);
 		return error;
 	}
 	kymo_with_contexts[slot_number] = memory->contexts.bits != 0;
 	local->view = *memory;
-	local->view.fd = fd;
+	local->fd = fd;
 	local->lane_count = lane_count;
 	local->ring_bytes = ring_bytes;
 	local->mem = kymo_memory_header(&local->view);
@@ -104,6 +108,23 @@ static inline struct kymo_ring *local_ring(const struct local *local, uint32_t l
 	return &local->view.rings[lane];
 }
 
+/* The reader's own mapping of a lane, twice in a row. */
+static inline void local_map(struct local *local, uint32_t lane)
+{
+	size_t bytes = local->ring_bytes;
+	uint8_t *to;
+
+	if (local->data[lane])
+		return;
+	to = mmap(NULL, 2 * bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CHECK(to != MAP_FAILED, "room");
+	for (size_t half = 0; half < 2; half++)
+		CHECK(mmap(to + half * bytes, bytes, PROT_READ, MAP_SHARED | MAP_FIXED, local->fd,
+			   (off_t)(local->view.control_bytes + lane * bytes)) != MAP_FAILED,
+		      "reader's mapping");
+	local->data[lane] = to;
+}
+
 /*
  * Hands over what is published on a lane: the bytes from tail to head, contiguous. Returns how
  * many; local_done frees them.
@@ -117,8 +138,8 @@ static inline uint32_t local_take(struct local *local, uint32_t lane, const uint
 	*head = __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE);
 	used = (uint32_t)*head - (uint32_t)ring->tail;
 	CHECK(used <= local->ring_bytes, "lane %u holds %u bytes", lane, used);
-	if (!local->data[lane] && used)
-		CHECK(!kymo_lane_map(&local->view, lane, NULL, &local->data[lane]), "reader's mapping");
+	if (used)
+		local_map(local, lane);
 	*bytes = local->data[lane] + (ring->tail & (local->ring_bytes - 1));
 	return used;
 }
@@ -140,8 +161,7 @@ static inline uint32_t local_snapshot(struct local *local, uint32_t lane, uint8_
 	uint32_t best = 0, tail;
 
 	*head = __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE);
-	if (!local->data[lane])
-		CHECK(!kymo_lane_map(&local->view, lane, NULL, &local->data[lane]), "reader's mapping");
+	local_map(local, lane);
 	memcpy(copy, local->data[lane] + (*head & (local->ring_bytes - 1)), local->ring_bytes);
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	tail = (uint32_t)__atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);

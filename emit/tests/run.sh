@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: MIT OR Apache-2.0
 # Tests of the record path: against its pseudocode, under stress, and what its machine code may contain.
 # KYMO_STRESS=1: 10^8 records for each ring. Last line: N passed, N failed.
 set -u
@@ -48,6 +49,10 @@ done
 check "full rings, compiles" compile gcc edge -O2
 for ring in rseq portable; do
 	check "full rings, $ring" env KYMO_RING=$ring $out/edge-gcc
+done
+check "interrupted writers, compiles" compile gcc interrupted -O2
+for ring in rseq portable; do
+	check "interrupted writers, $ring" env KYMO_RING=$ring $out/interrupted-gcc
 done
 check "what filters cost, compiles" compile gcc filter_cost -O2
 check "what filters cost" $out/filter_cost-gcc

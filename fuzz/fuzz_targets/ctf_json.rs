@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The parser of CTF 2's metadata, behind a good preamble. Whatever the bytes, it returns.
 #![no_main]
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The reader: two bytes of metadata length, metadata, one stream. Whatever the bytes, it comes to an end.
 #![no_main]
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The parser of CTF 1.8's metadata, behind its first line. Whatever the bytes, it returns.
 #![no_main]
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The parsers of the kernel's format texts. Whatever the bytes, they return what they promise.
 #![no_main]
 

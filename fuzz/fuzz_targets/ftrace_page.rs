@@ -1,4 +1,6 @@
-//! The walk over a page of the kernel's ring buffer, compared with a second one: a page of the usual layout, and of any.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The walk over a page of the kernel's ring buffer, compared with a second one: a page of the usual layout, and of
+//! any.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {

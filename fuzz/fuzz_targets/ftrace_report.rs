@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reports of the latency tracers. Whatever the bytes, what is found lies within the report.
 #![no_main]
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Files of trace-cmd: head, sections, packed data, pages of both byte orders.
 #![no_main]
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Text of ftrace and of perf script.
 #![no_main]
 

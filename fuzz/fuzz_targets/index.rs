@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Indexes: the first byte chooses a piece (head, packets, summaries), or a checkpoint of a small trace, which is read
 //! on from. Whatever the bytes, it comes to an end.
 #![no_main]

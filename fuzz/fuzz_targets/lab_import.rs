@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The importers of other tools' results. Whatever the bytes, a record adds up.
 #![no_main]
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Programs and kernel symbol texts. The first eight bytes say at which address to look, the rest is the file.
 #![no_main]
 

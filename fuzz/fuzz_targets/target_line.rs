@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a small target sends over a line: whatever the bytes, what comes out is a CTF trace that can be opened.
 #![no_main]
 

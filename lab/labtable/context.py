@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """What all measures share: paths, CPUs, the number of loops and rounds, and running `kymo` and `lab/vm`."""
 
 import json

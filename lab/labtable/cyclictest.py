@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """
 `kymo wakeup` against cyclictest in alternating slots, order A B B A, with the same CPU, priority, interval, count, memory locking and idle-state
 bound; whether they differ is `kymo compare`'s to say.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """
 Injected faults on this machine itself: lab/faults makes them and says, as JSON, how many of each kind were found with the right cause:
 {"faults": [{"name", "found", "trials", "others": {cause: count}}], "elsewhere": [sentence]}.

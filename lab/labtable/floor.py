@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The measuring floor of npt's loop beside that of the original's loop (lab/npt-original), in turns on one CPU."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Intervals of 95 % for what the table states: medians of rounds, shares of trials, quantiles of histograms. Pure functions."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """
 The table of the 2015 paper: npt without tracer, with kymo, with LTTng-UST (its writer and timer modes) and with a uprobe, in rounds of one
 run each, interleaved. All are the same probe with another tracer's tracepoints (lab/probe/npt_tracer.h); what a tracer adds is against a run

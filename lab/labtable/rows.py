@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Rows of the table: measure, figure with its interval, bar, whether it is met; as text and as JSON."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """
 `kymo wakeup` against itself: nothing differs between the two sides, so `kymo compare` has to say so. Each trial is a run of `kymo slots` of its own.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Intervals against values from tables. Run by tests/tests/lab_table.rs; by hand: cd lab && python3 -m unittest labtable.test_intervals"""
 
 import unittest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """
 Is what stops a busy real-time thread by default found before such a run begins, each time, and is nothing said where there is none? There are
 two: real-time throttling, and the fair server of Linux 6.12 and later.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """
 What stops a real-time thread that never sleeps, set for a while: real-time throttling, and the fair server of Linux 6.12 and later. What
 there was before comes back whatever ends us: a small shell waits at a pipe that closes with this process, SIGKILL included, and writes the

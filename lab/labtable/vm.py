@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """
 What is measured in virtual machines, with Debian's stock and PREEMPT_RT kernels, in counted time (lab/README.md): each instruction takes 2 ns of
 the guest's time, so runs repeat on a busy machine. Emulation has no firmware, no frequency, no caches and one CPU here: such causes are not

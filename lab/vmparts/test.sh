@@ -25,9 +25,18 @@ skip() {
 }
 
 # status COMMAND...: its outputs go to `out` and `err`.
+# QEMU that fails by an assertion of its own, which an emulated processor does at times on a busy machine, is tried once more.
 status() {
+	local code log
 	"$@" >out 2>err </dev/null
-	echo $?
+	code=$?
+	log=$(sed -n 's/^lab\/vm: its console is in //p' err)
+	if [ $code = 125 ] && [ -n "$log" ] && grep -q "^qemu-system.*Assertion .* failed" "$log"; then
+		echo "QEMU failed, once more: $(head -n 1 "$log")" >&2
+		"$@" >out 2>err </dev/null
+		code=$?
+	fi
+	echo $code
 }
 
 # Processes of ours and folders that a guest left.

@@ -15,6 +15,7 @@
  * Configurations (run.sh):
  *   KILL           SIGKILL after any instruction
  *   UNMAP          the helper thread switches the session off and unmaps the memory [5.3]
+ *   OVERWRITE      a flight recorder: writers move tail and leave marks, and a snapshot is taken at any moment [10]
  *   BROKEN_*       one mistake each; Spin must find it (README.md says what each is)
  */
 
@@ -50,6 +51,9 @@ byte tail = START;
 byte reserve = START;
 byte last;
 byte lost_full;
+#ifdef OVERWRITE
+byte mark[4] = START;
+#endif
 
 /* The traced process: does the slot have lanes, records of the lane in progress, calls that may touch its memory. */
 bit cpu_count = 1;
@@ -89,9 +93,13 @@ bool exact = true;		/* produced = read + counted lost */
 
 #define CPU(statement) atomic { Current == me -> statement }	/* one instruction */
 
+#ifdef OVERWRITE
+#define MAY_STORE(end) assert(mapped)
+#else
 #define MAY_STORE(end) \
 	assert(mapped); \
 	CHECK(unread_kept, LOW((end) - Used) >= 1 && LOW((end) - Used) <= RING)
+#endif
 
 /* The header's id says which record this is (tag) and so how long; the payload repeats the tag. */
 #define STORE_HEADER \
@@ -127,6 +135,14 @@ bool exact = true;		/* produced = read + counted lost */
 #define RELEASE users--
 #else
 #define RELEASE skip
+#endif
+/* 10: the oldest cells are given up. Not beyond head: what stands there may be reserved and not written yet. */
+#define MARK(at) mark[(LOW(at) >> 2) & 3]
+#define LEAST(now, size) LOW((now) + ROUNDED(size) - RING)
+#ifdef BROKEN_BEYOND_HEAD
+#define IS_PUBLISHED(now, size) true
+#else
+#define IS_PUBLISHED(now, size) (LOW(head - LEAST(now, size)) <= RING)
 #endif
 #define RETURN \
 	Done++; \
@@ -216,6 +232,16 @@ no_room:
 #if !defined(BROKEN_CLOCK_FIRST) && !defined(BROKEN_LAST_STALE)
 	CPU(if :: reserve != r -> FORGET; goto again :: else fi);
 #endif
+#ifdef OVERWRITE
+	CPU(ts = tail);				/* a word is short: ts is free here */
+	CPU(r = reserve);
+	CPU(if :: LOW(r - ts) + ROUNDED(size) <= RING -> FORGET; goto again :: else fi);
+	CPU(if :: !IS_PUBLISHED(r, size) -> goto lose :: else fi);
+	CPU(if :: tail != ts -> FORGET; goto again :: else fi);
+	CPU(MARK(r) = r);
+	CPU(if :: tail == ts -> tail = LEAST(r, size) :: else fi; FORGET; goto again);
+lose:
+#endif
 	CPU(assert(mapped); lost_full++; FORGET);
 
 leave:
@@ -283,6 +309,49 @@ active proctype helper()
 	CHECK(published_read, read_count == Published); \
 	CHECK(exact, Settled <= read_count + lost_full && read_count + lost_full <= Begun)
 
+#ifdef OVERWRITE
+/* Copies, then asks tail what of the copy is intact, then takes what the oldest mark of that leads to. */
+active proctype snapshot()
+{
+	byte copy[RING];
+	byte h, t, d, i, from, size, tag;
+	bool found;
+
+	h = head;
+	atomic { i = 0; do :: i < RING -> copy[i] = cell[i]; i++ :: i == RING -> break od; i = 0 };
+	t = tail;
+	atomic {
+		do
+		:: i < 4 ->
+			d = (h - mark[i]) & 255;
+			if
+			:: (LOW(mark[i] - t) <= RING && LOW(d) <= RING && RECORD_COUNT(d) * 3 <= LOW(d)
+				&& RECORD_COUNT(d) * 4 >= LOW(d) && (!found || LOW(d) > LOW(h - from))) ->
+				from = mark[i];
+				found = true
+			:: else
+			fi;
+			i++
+		:: else -> break
+		od;
+		d = 0;
+		if :: found -> d = (h - from) & 255 :: else fi
+	};
+	do
+	:: atomic {
+		d != 0 ->
+		tag = copy[from & (RING - 1)] / 2;
+		size = 3 + (copy[from & (RING - 1)] & 1);
+		CHECK(whole, (tag != 0 && size <= LOW(d) && d >= 16
+			&& copy[(from + 2) & (RING - 1)] == tag
+			&& (size == 3 || copy[(from + 3) & (RING - 1)] == tag)));
+		d = d - size - 16;
+		from = ADVANCE(from, size)
+	}
+	:: d == 0 -> break
+	od
+}
+#else
 active proctype reader()
 {
 	byte h, t, d, upper, size, tag, newest, read_count, lost;
@@ -342,3 +411,4 @@ total:
 		fi
 	}
 }
+#endif

@@ -1,5 +1,6 @@
 #!/bin/sh
-# run.sh [PART OF A NAME]: verifies the models of the ring with Spin. Every good configuration must have no error in
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# run.sh [PART OF A NAME]: verifies the models with Spin. Every good configuration must have no error in
 # its full state space; every broken one must fail, and by the property that it is about.
 # Exit: 0 all as expected, 1 something is not, 77 skipped.
 set -u
@@ -43,6 +44,9 @@ configurations() {
 	good-portable-kill       |portable|ok            |-DKILL -DRECORDS_0=1 -DRECORDS_1=1
 	good-portable-unmap      |portable|ok            |-DUNMAP -DRECORDS_0=1 -DRECORDS_1=1
 	good-portable-ends       |portable|ends          |-DRECORDS_0=1 -DRECORDS_1=1
+	good-portable-overwrite  |portable|ok            |-DOVERWRITE -DRECORDS_1=1 -DRECORDS_2=0
+	good-portable-burst      |portable|ok            |-DOVERWRITE -DRECORDS_0=1 -DRECORDS_1=3 -DRECORDS_2=0
+	broken-portable-beyond   |portable|whole         |-DOVERWRITE -DRECORDS_0=1 -DRECORDS_1=3 -DRECORDS_2=0 -DBROKEN_BEYOND_HEAD
 	broken-nested-publishes  |portable|whole         |-DBROKEN_NESTED_PUBLISHES -DWATCH=whole
 	broken-clock-first       |portable|ordered       |-DBROKEN_CLOCK_FIRST -DWATCH=ordered
 	broken-no-recheck        |portable|nothing_left  |-DBROKEN_NO_RECHECK
@@ -53,6 +57,18 @@ configurations() {
 	broken-portable-last     |portable|newest_bounded|-DBROKEN_LAST_STALE
 	broken-portable-depth    |portable|mapped        |-DUNMAP -DRECORDS_0=1 -DRECORDS_1=1 -DBROKEN_DEPTH_HOLDS
 	broken-portable-off      |portable|nothing_left  |-DUNMAP -DRECORDS_0=1 -DRECORDS_1=1 -DBROKEN_OFF_SILENT
+	good-attach              |attach  |ok            |
+	good-attach-three        |attach  |ok            |-DGENERATIONS=3
+	good-attach-same         |attach  |ok            |-DSAME
+	good-attach-sequence     |attach  |ok            |-DSEQUENCE
+	good-attach-same-sequence|attach  |ok            |-DSAME -DSEQUENCE
+	broken-attach-unmap-first|attach  |is_mapped     |-DSAME -DBROKEN_UNMAP_FIRST -DBROKEN_STALE
+	broken-attach-leave      |attach  |recorded      |-DBROKEN_LEAVE
+	broken-attach-no-count   |attach  |is_mapped     |-DBROKEN_NO_COUNT
+	broken-attach-no-recheck |attach  |is_mapped     |-DBROKEN_NO_RECHECK
+	broken-attach-no-fence   |attach  |is_mapped     |-DSEQUENCE -DBROKEN_NO_FENCE
+	broken-attach-header     |attach  |one_stream    |-DSEQUENCE -DBROKEN_HEADER_FIRST
+	broken-attach-fixed      |attach  |one_stream    |-DBROKEN_FIXED_ADDRESS
 	END
 }
 

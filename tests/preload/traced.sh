@@ -12,8 +12,8 @@ traced() {
 	plain_code=$?
 	cp "$work/out" "$work/plain"
 	rm -rf "$work/trace"
-	# The libraries of $BUILD, not those that record would find.
-	timeout -k 5 "${LIMIT:-120}" "$KYMO" record -q -o "$work/trace" --ring-size "${RING:-64M}" \
+	# The libraries of $BUILD, not those that record would find. A collector that is held up is not what this is about.
+	KYMO_START_WAIT=10000 timeout -k 5 "${LIMIT:-120}" "$KYMO" record -q -o "$work/trace" --ring-size "${RING:-64M}" \
 		-u 'libc:*' -u 'pthread:*' -- env LD_PRELOAD="$malloc $pthread" "$@" \
 		>"$work/out" 2>"$work/err" </dev/null
 	code=$?
@@ -121,7 +121,7 @@ both_sessions() {
 	local name="traced by two sessions"
 	wanted "$name" || return 0
 	rm -rf "$work/trace" "$work/outer"
-	KYMO_LIBDIR=$BUILD timeout -k 5 60 "$KYMO" record -q -o "$work/outer" --ring-size 64M -u 'pthread:*' \
+	KYMO_START_WAIT=10000 KYMO_LIBDIR=$BUILD timeout -k 5 60 "$KYMO" record -q -o "$work/outer" --ring-size 64M -u 'pthread:*' \
 		--with malloc --with pthread -- \
 		"$KYMO" record -q -o "$work/trace" --ring-size 64M -u 'libc:*' -u 'pthread:*' -- "$work/cxx" \
 		>"$work/out" 2>"$work/err"

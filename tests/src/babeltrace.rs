@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What babeltrace2 reads, through its Python bindings, which give every value exactly; and whether `kymo read` agrees.
 
 use std::collections::HashSet;
@@ -22,8 +23,8 @@ fn python() -> Option<&'static str> {
     })
 }
 
-/// Fails unless babeltrace2 reads the same records and losses from `dir` as `read`. False, with a visible skip, where it is not
-/// installed.
+/// Fails unless babeltrace2 reads the same records and losses from `dir` as `read`. False, with a visible skip, where
+/// it is not installed.
 #[track_caller]
 pub fn agrees(lab: &Lab, dir: &Path, read: &Read) -> bool {
     let Some(python) = python() else {
@@ -62,8 +63,8 @@ pub fn agrees(lab: &Lab, dir: &Path, read: &Read) -> bool {
     true
 }
 
-/// Of a trace of any tracer: fails unless babeltrace2 reads the same events with the same clock and payload from `dir` as `kymo read`
-/// does. How many; `None`, with a visible skip, where babeltrace2's Python bindings are not installed.
+/// Of a trace of any tracer: fails unless babeltrace2 reads the same events with the same clock and payload from `dir`
+/// as `kymo read` does. How many; `None`, with a visible skip, where babeltrace2's Python bindings are not installed.
 #[track_caller]
 pub fn agrees_on_events(lab: &Lab, dir: &Path) -> Option<usize> {
     let Some(python) = python() else {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Compiles C and C++ programs as a user would: the headers by -I, libkymo by name.
 
 use std::path::{Path, PathBuf};

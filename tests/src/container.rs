@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Programs in namespaces of their own, made by unshare(1): what a container engine does, without the engine.
 
 use crate::{Lab, Proc};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A disk that is nearly full.
 
 use std::path::PathBuf;

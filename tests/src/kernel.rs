@@ -1,5 +1,6 @@
-//! The kernel as a source, seen by a test: tracefs through a mount of the test's own, what sessions leave there, an instance
-//! beside theirs that gives the kernel's own text, and records as the reader gives them, without JSON between.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The kernel as a source, seen by a test: tracefs through a mount of the test's own, what sessions leave there, an
+//! instance beside theirs that gives the kernel's own text, and records as the reader gives them, without JSON between.
 
 use std::path::{Path, PathBuf};
 
@@ -44,6 +45,18 @@ impl Kernel {
         let entries = std::fs::read_dir(self.root().join("instances")).expect("instances can be listed");
         let is_its = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&start));
         entries.flatten().map(|entry| entry.path()).filter(is_its).collect()
+    }
+
+    /// The guards of the session that the process `pid` is.
+    pub fn guards_of(&self, pid: u32) -> Vec<u32> {
+        let children =
+            |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
+        let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten().map(children);
+        let ids: Vec<u32> =
+            tasks.flat_map(|text| text.split_whitespace().flat_map(str::parse).collect::<Vec<_>>()).collect();
+        let is_guard =
+            |id: &u32| std::fs::read_to_string(format!("/proc/{id}/comm")).is_ok_and(|name| name == "kymo-guard\n");
+        ids.into_iter().filter(is_guard).collect()
     }
 
     /// The probes in tracefs of the session that the process `pid` is or was, line by line.
@@ -121,8 +134,8 @@ fn number(value: Option<Value<'_>>) -> Option<i64> {
     }
 }
 
-/// Goes through the trace in `dir` in the order of time; the trace must be whole. Gives the losses: file, records, from and to
-/// in clock values.
+/// Goes through the trace in `dir` in the order of time; the trace must be whole. Gives the losses: file, records, from
+/// and to in clock values.
 #[track_caller]
 pub fn each(dir: &Path, mut visit: impl FnMut(&View<'_>)) -> Vec<(String, u64, u64, u64)> {
     let trace = Trace::open(dir).unwrap_or_else(|error| panic!("{error}"));

@@ -1,5 +1,7 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A test's own place: directory, runtime directory, deadline.
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -11,13 +13,37 @@ use crate::{Build, Proc, paths, trace};
 /// A deadline that only a hanging test reaches, on a machine that does other work too.
 const DEADLINE: Duration = Duration::from_secs(120);
 
-/// Tests of one binary run at the same time, but for those that measure time.
+/// Tests run at the same time, but for those that measure time.
 static TURN: RwLock<()> = RwLock::new(());
 
+thread_local! {
+    /// Labs of this thread: who has a turn does not wait for another.
+    static LABS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// The turn of a test that has no lab: others run beside it, but none that would disturb it.
+pub fn beside_others() -> Turn {
+    Turn::shared()
+}
+
+/// Whether others may run beside a test, for as long as this lives.
 #[allow(dead_code, reason = "held, never read")]
-enum Turn {
+pub enum Turn {
+    /// They may.
     Shared(RwLockReadGuard<'static, ()>),
+    /// None may.
     Alone(RwLockWriteGuard<'static, ()>),
+    /// The thread has a turn already.
+    Held,
+}
+
+impl Turn {
+    fn shared() -> Turn {
+        match LABS.get() {
+            0 => Turn::Shared(TURN.read().unwrap_or_else(|poisoned| poisoned.into_inner())),
+            _ => Turn::Held,
+        }
+    }
 }
 
 /// Which ring a program uses.
@@ -55,7 +81,7 @@ pub struct Lab {
 impl Lab {
     /// For a test that others may run beside.
     pub fn new(name: &str) -> Lab {
-        Lab::with(name, Turn::Shared(TURN.read().unwrap_or_else(|poisoned| poisoned.into_inner())))
+        Lab::with(name, Turn::shared())
     }
 
     /// For a test that others would disturb, or that would disturb them.
@@ -68,6 +94,7 @@ impl Lab {
         // A machine that is emulated has less time in a minute.
         let slower = if std::env::var_os("KYMO_TEST_INSIDE").is_some() { 3 } else { 1 };
         let deadline = Instant::now() + DEADLINE * slower;
+        LABS.set(LABS.get() + 1);
         Lab { name: name.to_owned(), dir: Some(dir), deadline, ring: Ring::Rseq, environment: Vec::new(), _turn: turn }
     }
 
@@ -212,6 +239,7 @@ impl Lab {
 
 impl Drop for Lab {
     fn drop(&mut self) {
+        LABS.set(LABS.get() - 1);
         if std::env::var_os("KYMO_KEEP").is_some()
             && let Some(dir) = self.dir.take()
         {

@@ -1,8 +1,10 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Harness of the tests that go through the whole pipe: C macros, libkymo, `kymo record`, `kymo read` and babeltrace2.
 //!
 //! A test makes a [`Lab`]: its own directory, runtime directory and deadline. In it, C programs are compiled
 //! ([`Lab::cc`]), processes run ([`Lab::start`]), sessions are recorded ([`Lab::record`]) and traces read
-//! ([`trace::read`]). Everything that a lab started ends with it. Nothing here knows a layout of kymo's memory or files.
+//! ([`trace::read`]). Everything that a lab started ends with it. Nothing here knows a layout of kymo's memory or
+//! files.
 //!
 //! Environment: `KYMO` the command to test, `KYMO_LIB` the folder with libkymo, `KYMO_STRESS=1` for long variants,
 //! `KYMO_SEED` for random ones, `KYMO_KEEP=1` keeps the directories of the labs.
@@ -17,31 +19,19 @@ pub mod kernel;
 pub mod lab;
 pub mod paths;
 pub mod process;
-pub mod random;
 pub mod record;
 pub mod session;
 pub mod socket;
 pub mod trace;
 
-use std::io::Write as _;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 pub use compile::Build;
 pub use disk::SmallDisk;
 pub use kernel::Kernel;
+pub use kymo_testing::{Random, skip, skip_this};
 pub use lab::{Lab, Ring};
 pub use process::{Outcome, Proc};
-pub use random::Random;
 pub use record::Recorded;
 pub use trace::{Read, Record};
-
-static SKIPS: AtomicUsize = AtomicUsize::new(0);
-
-/// Says that a test, or a part of one, is not run here, and why. Past the capture of the test runner, so that it shows.
-pub fn skip(name: &str, reason: &str) {
-    let count = SKIPS.fetch_add(1, Ordering::Relaxed) + 1;
-    let _ = writeln!(std::io::stderr(), "SKIP {name}: {reason} (skips so far: {count})");
-}
 
 /// Whether the long variants are wanted.
 pub fn stress() -> bool {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where things are: the repository, libkymo and the `kymo` command. What is missing is built, once.
 
 use std::path::{Path, PathBuf};

@@ -1,5 +1,6 @@
-//! Processes with a deadline. Each is a group of its own, and the group ends with it; output is collected by threads, so that no
-//! pipe is ever full.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Processes with a deadline. Each is a group of its own, and the group ends with it; output is collected by threads,
+//! so that no pipe is ever full.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
@@ -130,6 +131,14 @@ impl Proc {
     pub fn start(mut command: Command, deadline: Instant) -> Proc {
         let what = format!("{command:?}");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        // Whoever runs the tests may ignore it (nohup), and children would do so too.
+        // SAFETY: signal() is async-signal-safe, and nothing else happens between fork and exec.
+        unsafe {
+            command.pre_exec(|| {
+                libc::signal(libc::SIGHUP, libc::SIG_DFL);
+                Ok(())
+            });
+        }
         let mut child = command.spawn().unwrap_or_else(|error| panic!("cannot run {what}: {error}"));
         let pid = Pid::from_child(&child);
         let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty()).expect("a pidfd of a child");

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `kymo record`, run around a command or attached.
 
 use std::path::PathBuf;
@@ -115,11 +116,12 @@ impl Recorded {
         Recorded { outcome: self.outcome.expect(code), ..self }
     }
 
-    /// This recording, if it lost nothing and found no damage.
+    /// This recording, if it lost nothing, found no damage, and knows it.
     #[track_caller]
     pub fn lossless(self) -> Recorded {
         assert_eq!(self.lost(), 0, "{}", self.outcome.stderr);
         assert_eq!(self.summary["damage"], serde_json::json!([]));
+        assert_eq!(self.summary["unknown"], serde_json::json!([]));
         self
     }
 
@@ -147,13 +149,14 @@ impl Recorded {
     /// Records lost for a cause, by the summary.
     #[track_caller]
     pub fn lost_by(&self, cause: &str) -> u64 {
-        self.summary["lost"][cause].as_u64().unwrap_or_else(|| panic!("no cause {cause} in {}", self.summary["lost"]))
+        let lost = &self.summary["lost_counted"];
+        lost[cause].as_u64().unwrap_or_else(|| panic!("no cause {cause} in {lost}"))
     }
 
-    /// Records lost for all causes, by the summary.
+    /// Records counted as lost for all causes, by the summary.
     #[track_caller]
     pub fn lost(&self) -> u64 {
-        let lost = self.summary["lost"].as_object();
+        let lost = self.summary["lost_counted"].as_object();
         let lost = lost.unwrap_or_else(|| panic!("no summary; kymo record said:\n{}", self.outcome.stderr));
         lost.values().map(|count| count.as_u64().expect("a count")).sum()
     }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Sessions with a name, as `kymo session` makes them; and the program that tests talk to.
 
 use rustix::process::{Pid, Signal, kill_process};

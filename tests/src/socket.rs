@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Sockets as programs and sessions have them, for tests that say on them what nobody should.
 
 use std::io;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Traces as `kymo read --json` gives them.
 
 use std::path::Path;

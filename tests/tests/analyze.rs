@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `kymo stats` and `kymo latency`, held against a program whose pattern is known and which measures itself.
 
 use kymo_tests::{Kernel, Lab, Recorded};
@@ -21,8 +22,9 @@ fn series<'v>(found: &'v Value, what: &str) -> Vec<&'v Value> {
     found["series"].as_array().expect("series").iter().filter(|series| series["what"] == what).collect()
 }
 
-/// The series with the worst sample of a thread of this name, and that sample. A sample has the name that the thread had
-/// then, and a thread may have its worst one before it takes its name: so a series is the thread's if any sample is.
+/// The series with the worst sample of a thread of this name, and that sample. A sample has the name that the thread
+/// had then, and a thread may have its worst one before it takes its name: so a series is the thread's if any sample
+/// is.
 #[track_caller]
 fn worst<'v>(found: &'v Value, what: &str, of: &str, name: &str) -> (&'v Value, &'v Value) {
     let all = series(found, what).into_iter().filter(|series| of.is_empty() || series["of"] == of);

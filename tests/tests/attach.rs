@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Sessions that come to running programs, one after the other and many at once; and collectors that are killed.
 
 use kymo_tests::session::{ask, runner};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What users get wrong, and what machines run out of: a message that helps, an exit code, and the trace so far.
 
 use std::path::Path;
@@ -68,6 +69,65 @@ fn a_directory_that_cannot_be_made() {
     lab.write("file", "");
     let recorded = lab.record("file/trace").run(&[&produce(&lab)]).expect(2);
     says(&recorded.outcome.stderr, &["file/trace"]);
+}
+
+/// What is wrong with an option is said before the command runs, and nothing is left.
+#[test]
+fn options_are_checked_before_anything_runs() {
+    let lab = Lab::new("early");
+    let program = produce(&lab);
+    for (options, parts) in [
+        (&["--flight", "--trigger", "200us"][..], &["--trigger", "a condition is wanted"][..]),
+        (&["--flight", "--trigger", "\"text\""], &["--trigger", "a condition is wanted"]),
+        (&["--flight", "--trigger", "2 > 1"], &["--trigger", "the same for every record"]),
+        (&["--flight", "--trigger", "produce:rec.n < \"a\""], &["--trigger", "compares numbers"]),
+        (&["--flight", "--trigger", "produce:rec.n >"], &["--trigger", "expected"]),
+        (&["--flight", "--trigger", "$state == 3"], &["--trigger"]),
+        (&["--flight", "--on-trigger", ""], &["--on-trigger", "snapshot"]),
+        (&["--flight", "--trigger-limit", "0"], &["--trigger-limit"]),
+        (&["--trigger", "produce:rec.n > 3"], &["--flight"]),
+        (&["--filter", "200us"], &["--filter", "a condition is wanted"]),
+        (&["--filter", "produce:rec: n < \"a\""], &["--filter", "compares numbers"]),
+        (&["--filter", "n ==="], &["--filter"]),
+        (&["--context", "colour"], &["--context"]),
+        (&["--keep", "3"], &["--keep", "--rotate-size"]),
+        (&["--memory", "4K"], &["--memory", "--ring-size"]),
+        (&["--memory", "much"], &["4M"]),
+        (&["--for", "soon"], &["500ms"]),
+        (&["--ring-size", "0"], &["out of range"]),
+        (&["-k", "sched:sched_switch[next_prio"], &["not closed"]),
+        (&["-U", "nocolon"], &["no colon"]),
+        (&["-U", "/bin/sh:main n:i128"], &["i128"]),
+        (&["--cpus", "3-1", "-k", "sched"], &["0-3,6"]),
+        (&["-o", "/dev/null/x"], &["/dev/null/x"]),
+    ] {
+        let mut command = lab.command(paths::kymo());
+        command.arg("record").args(options);
+        if !options.contains(&"-o") {
+            command.args(["-o", "trace"]);
+        }
+        command.args(["--", &program]);
+        let outcome = lab.start(command).wait();
+        assert_eq!((outcome.code, &*outcome.stdout), (2, ""), "{options:?}: {}", outcome.stderr);
+        says(&outcome.stderr, parts);
+        assert!(!lab.path("trace").exists(), "{options:?}");
+    }
+}
+
+/// A program that no library can be preloaded into is told so, and what can be done instead.
+#[test]
+fn preloading_into_a_static_program() {
+    let lab = Lab::new("static_preload");
+    let program = lab.path("static");
+    let source = lab.write("static.c", "#include <stdlib.h>\nint main(void) { free(malloc(3)); return 0; }\n");
+    lab.run("cc", &["-static", "-o", program.to_str().unwrap(), source.to_str().unwrap()]).expect(0);
+    let program = program.to_str().unwrap();
+    for options in [&["--with", "malloc"][..], &["--with", "pthread"], &["--with", "functions"], &[]] {
+        let recorded = lab.record(&format!("trace{}", options.concat())).args(options).run(&[program]).expect(0);
+        let said = &recorded.outcome.stderr;
+        says(said, &["nothing was recorded", "linked statically", "-lkymo", "kymo record -U"]);
+        assert!(!said.contains("--with malloc"), "what cannot work is not advised:\n{said}");
+    }
 }
 
 /// The trace so far, and what was lost, when the place for it ended: the program made `produced` records.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `--block`: who has agreed waits for room, within the time, and nobody else does; what is not waited for is counted.
 
 use std::time::{Duration, Instant};
@@ -36,7 +37,8 @@ fn one_writer_at_full_speed_loses_nothing() {
     }
 }
 
-/// A program of runner.c in a session with tiny rings, whose collector is stopped and takes nothing until it is let go on.
+/// A program of runner.c in a session with tiny rings, whose collector is stopped and takes nothing until it is let go
+/// on.
 fn stopped_collector(lab: &Lab, program: &str, args: &[&str], block: &str) -> (Proc, Attached) {
     let mut proc = lab.spawn(program, args);
     proc.until("ready");
@@ -157,7 +159,8 @@ fn real_time_threads_never_wait() {
     }
 }
 
-/// Main and a handler that interrupts it anywhere, at every wait too. A handler's record that interrupted another one does not wait.
+/// Main and a handler that interrupts it anywhere, at every wait too. A handler's record that interrupted another one
+/// does not wait.
 const HANDLERS: &str = r#"
 #include "common.h"
 #include <sys/time.h>

@@ -1,4 +1,6 @@
-//! Programs built in every way that users build theirs: each traces all of its records, and behaves as without a session.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Programs built in every way that users build theirs: each traces all of its records, and behaves as without a
+//! session.
 
 use kymo_tests::{Build, Lab, Ring, trace};
 use rustix::process::Signal;

@@ -1,5 +1,6 @@
-//! Programs and collectors in namespaces of their own [docs/containers.md]: who is found, by which number, and what is said where
-//! nothing can be.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Programs and collectors in namespaces of their own [docs/containers.md]: who is found, by which number, and what is
+//! said where nothing can be.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -182,9 +183,10 @@ fn what_the_dead_of_a_container_leave_is_removed() {
     assert_eq!(proc.end(Signal::KILL).code, 137);
     // Their process number, 1, is that of a process which runs outside.
     lab.wait_for("their sockets are old enough, and removed", || {
-        lab.kymo(&["list"]).expect(1);
+        lab.kymo(&["list"]);
         lab.sockets("").is_empty().then_some(())
     });
+    lab.kymo(&["list"]).expect(1);
 }
 
 /// `kymo record -p PID` of a program that cannot be found.
@@ -232,8 +234,8 @@ fn a_network_namespace_changes_nothing() {
     assert_eq!(recording.end(Signal::INT).expect(0).lossless().records(), 100);
 }
 
-/// Shell commands that make the machine's root, read-only and without /proc and /sys, that of what follows. `mode`: of the mount
-/// of the runtime directory in it.
+/// Shell commands that make the machine's root, read-only and without /proc and /sys, that of what follows. `mode`: of
+/// the mount of the runtime directory in it.
 fn bare_root(lab: &Lab, mode: &str) -> String {
     let dir = lab.runtime_dir();
     let dir = dir.display();

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Contexts of records [spec/context.md], each against the truth, through the whole pipe.
 
 use std::collections::BTreeSet;
@@ -45,6 +46,11 @@ fn ids_are_those_of_the_process_that_wrote_and_contexts_come_along() {
     }
 }
 
+/// What the context says of programs that have the nice value of this process.
+fn own_prio() -> i64 {
+    20 + i64::from(rustix::process::getpriority_process(None).expect("this process has one"))
+}
+
 #[test]
 fn a_priority_is_that_of_the_first_record_or_of_now() {
     for ring in Ring::BOTH {
@@ -63,7 +69,7 @@ fn a_realtime_priority_is_the_schedulers_number() {
     let lab = Lab::new("contexts_realtime");
     let program = program(&lab);
     let program = program.to_str().unwrap();
-    for (chrt, prio) in [("-f", -51), ("-r", -51), ("-o", 20), ("-b", 20)] {
+    for (chrt, prio) in [("-f", -51), ("-r", -51), ("-o", own_prio()), ("-b", own_prio())] {
         let level = if prio < 0 { "50" } else { "0" };
         let args = ["--context", "prio", "--overwrite"];
         let recorded = lab.record("trace").args(&args).run(&["chrt", chrt, level, program, "many", "3"]);
@@ -276,10 +282,13 @@ fn ctf2_snapshots_and_recovery_know_contexts() {
         assert_eq!(read.records.len(), 200);
         assert!(read.records.iter().all(|record| record.contexts.len() == 5), "{:?}", read.records[0]);
 
-        // A flight recorder whose rings were lapped, with a trigger that asks for a context and one for a field behind contexts.
+        // A flight recorder whose rings were lapped, with a trigger that asks for a context and one for a field behind
+        // contexts.
         let args =
             ["--context", ALL, "--flight", "--ring-size", "64K", "--trigger-pause", "1us", "--trigger-limit", "3"];
-        let triggers = ["--trigger", "ctx:mark: n == 19990 && $prio == 20 && len($callstack) >= 1", "--after", "1ms"];
+        let prio = own_prio();
+        let condition = format!("ctx:mark: n == 19990 && $prio == {prio} && len($callstack) >= 1");
+        let triggers = ["--trigger", &condition, "--after", "1ms"];
         let flight = lab.record("flight").args(&args).args(&triggers).run(&[program, "many", "20000"]).expect(0);
         let snapshots = flight.summary["flight"]["snapshots"].as_array().unwrap();
         assert_eq!(snapshots.iter().filter(|one| one["trigger"].is_object()).count(), 1, "one by the trigger");
@@ -288,7 +297,9 @@ fn ctf2_snapshots_and_recovery_know_contexts() {
             let read = trace::read(&lab, &dir, &[]).whole();
             babeltrace::agrees(&lab, &dir, &read);
             assert!(read.records.len() > 50 && read.records.len() < 40_000, "{}", read.records.len());
-            assert!(read.records.iter().all(|record| record.contexts.len() == 5 && record.context("prio") == 20));
+            assert!(
+                read.records.iter().all(|record| record.contexts.len() == 5 && record.context("prio") == own_prio())
+            );
         }
 
         let rings = lab.path("rings");

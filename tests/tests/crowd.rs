@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Very many programs on one session: all at once at the start, all at once later, and all dead at once.
 
 use std::time::{Duration, Instant};

@@ -1,8 +1,11 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Traces that were cut or spoiled: `kymo read` gives what is there, says what was wrong, and ends with 1.
 
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
-use kymo_tests::{Lab, Random, Read, times, trace};
+use kymo_tests::{Lab, Random, Read, paths, times, trace};
 
 /// A trace of several packets and streams.
 fn small_trace(lab: &Lab) -> PathBuf {
@@ -73,7 +76,7 @@ fn truncated_streams() {
 
 #[test]
 fn flipped_bytes_in_streams() {
-    let lab = Lab::new("flipped");
+    let lab = Lab::new("flipped").within(std::time::Duration::from_secs(900));
     let whole = small_trace(&lab);
     let dir = lab.path("spoiled");
     let mut random = Random::new("flipped", 4);
@@ -183,4 +186,29 @@ fn files_that_do_not_belong_there() {
     survived(&read, "strangers");
     assert_eq!((read.code, read.records.len()), (1, all));
     assert!(read.stderr.contains("notes.txt"), "{}", read.stderr);
+}
+
+/// A trace that somebody cuts short while it is read: that is damage, and no death by SIGBUS.
+#[test]
+fn a_stream_that_is_cut_short_while_it_is_read_is_damage() {
+    let lab = Lab::new("cut_short");
+    let program = lab.cc("produce.c");
+    let program = program.to_str().unwrap();
+    let recorded = lab.record("trace").args(&["--ring-size", "16M"]).run(&[program, "1", "200000"]).expect(0);
+    let files: Vec<_> = std::fs::read_dir(&recorded.dir).unwrap().flatten().map(|entry| entry.path()).collect();
+    let dir = recorded.dir.to_str().unwrap();
+    // The reader waits in the middle of the trace, because nobody takes what it prints.
+    let mut command = lab.command(paths::kymo());
+    command.args(["read", dir]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut reader = command.spawn().expect("kymo runs");
+    let mut text = BufReader::new(reader.stdout.take().expect("a pipe"));
+    text.read_line(&mut String::new()).expect("a line");
+    for file in files.iter().filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("user_")) {
+        std::fs::File::options().write(true).open(file).unwrap().set_len(4096).unwrap();
+    }
+    let records = 1 + text.lines().count();
+    let output = reader.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("the file was cut short") && records < 200_000, "{records} records; {said}");
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `kymo export` and `kymo import`, held against other tools: trace-cmd's own report, perf, and readers of Perfetto,
 //! Parquet and CSV.
 
@@ -188,7 +189,9 @@ fn as_reported(text: &str) -> Vec<String> {
 #[test]
 fn trace_dat_of_a_real_trace_cmd_becomes_the_same_records() {
     const NAME: &str = "trace_dat_of_a_real_trace_cmd_becomes_the_same_records";
-    let Some(kernel) = Kernel::find(NAME) else { return };
+    if Kernel::find(NAME).is_none() {
+        return;
+    }
     // It has no --version.
     if std::process::Command::new("trace-cmd").output().is_err() || !has("unshare") {
         return skip(NAME, "no trace-cmd");
@@ -196,7 +199,7 @@ fn trace_dat_of_a_real_trace_cmd_becomes_the_same_records() {
     let lab = Lab::new("trace_dat");
     let (out, nothing) = (lab.path("trace.dat"), lab.write("nothing", "1"));
     let script = kymo_tests::paths::repository().join("tests/tools/trace_cmd.sh");
-    let mut args = vec![kernel.root().to_str().unwrap(), nothing.to_str().unwrap(), out.to_str().unwrap()];
+    let mut args = vec![nothing.to_str().unwrap(), out.to_str().unwrap()];
     for event in
         ["sched:sched_switch", "sched:sched_wakeup", "sched:sched_waking", "irq:softirq_entry", "irq:softirq_exit"]
     {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `kymo explain`, held against programs whose delays are known and which measure themselves.
 
 use kymo_tests::{Kernel, Lab, Recorded};
@@ -40,7 +41,7 @@ fn recorded(lab: &Lab, program: &str) -> Option<Recorded> {
     let recording = lab.record("trace").args(&["-k", "sched,irq,syscalls,timer", "--kernel-ring", "32M"]);
     let recorded = recording.run(&[program.to_str().unwrap()]);
     if recorded.outcome.stderr.contains("is not allowed") {
-        println!("SKIP {}: FIFO priorities are not allowed here", lab.name());
+        kymo_tests::skip(lab.name(), "FIFO priorities are not allowed here");
         return None;
     }
     Some(recorded.expect(0))

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `kymo record --filter`: records are selected inside of the program, exactly.
 
 use kymo_tests::{Lab, Proc, Recorded, Ring};
@@ -225,8 +226,8 @@ impl Drop for Collector {
     }
 }
 
-/// More distinct filters than a program has memory for, in three sessions one after the other: what is refused is recorded whole, and
-/// told by the summary and the status.
+/// More distinct filters than a program has memory for, in three sessions one after the other: what is refused is
+/// recorded whole, and told by the summary and the status.
 #[test]
 fn filters_beyond_the_programs_memory_are_told() {
     const EVENTS: usize = 400;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The flight recorder and rings that outlive everybody [spec/flight.md, spec/session.md 6].
 
 use std::time::Duration;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `kymo read --follow` of the kernel's records: it knows their threads as `kymo read` does.
 
 use kymo_tests::{Kernel, Lab};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Traces that other tools make on the spot, read by `kymo read` and by babeltrace2: the same records.
 
 use std::path::{Path, PathBuf};
@@ -104,7 +105,8 @@ fn converted(lab: &Lab, from: &Path, to: &str, records: usize) {
     }
 }
 
-/// barectf, in a virtual environment in the target directory; made once. `None`, with a visible skip, where it cannot be had.
+/// barectf, in a virtual environment in the target directory; made once. `None`, with a visible skip, where it cannot
+/// be had.
 fn barectf(lab: &Lab) -> Option<PathBuf> {
     let home = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/barectf-3.1.2");
     let home = std::env::var_os("CARGO_TARGET_DIR").map_or(home, |target| PathBuf::from(target).join("barectf-3.1.2"));

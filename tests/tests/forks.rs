@@ -1,4 +1,6 @@
-//! Processes made in every way: each traces from its first record, with the right process and thread id, and nothing is lost.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Processes made in every way: each traces from its first record, with the right process and thread id, and nothing is
+//! lost.
 
 use std::collections::BTreeMap;
 
@@ -50,8 +52,8 @@ fn check_leaves(read: &Read, count: usize, records: u64) {
     check_forked_leaves(read, count, records);
 }
 
-/// The same of processes that are still the program that forked them: until such a child has rings of its own, it writes into its
-/// parent's, whose packets name the parent; the thread id is its own all the time [spec/session.md 3].
+/// The same of processes that are still the program that forked them: until such a child has rings of its own, it
+/// writes into its parent's, whose packets name the parent; the thread id is its own all the time [spec/session.md 3].
 fn check_forked_leaves(read: &Read, count: usize, records: u64) {
     let mut leaves: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
     for record in read.of("forks:leaf") {

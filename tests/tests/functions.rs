@@ -1,6 +1,7 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `kymo functions`: a program that was compiled with -finstrument-functions, and whose calls are known.
 
-use kymo_tests::{Lab, Outcome};
+use kymo_tests::{Build, Lab, Outcome};
 use serde_json::Value;
 
 const PROGRAM: &str = "#include <setjmp.h>\n#include <pthread.h>\n#include <stdlib.h>\n\
@@ -68,6 +69,42 @@ fn calls_of_a_program_become_its_tree() {
     assert_eq!((&other["count"], &called(other, "leaf")["count"]), (&1.into(), &5.into()));
 }
 
+/// A program of its own tracepoints, every kind of field, in C and C++: what the headers bring in is not the program's.
+#[test]
+fn the_functions_of_kymo_are_not_the_programs() {
+    const TRACED: &str = "#include <kymo/tracepoint.h>\n#include <kymo/snapshot.h>\n\
+        KYMO_EVENT(own, words, (u64, i), (f64, j), (bool, k))\n\
+        KYMO_EVENT(own, pieces, (str, text), (seq(u16), list), (bytes, blob), (array(u32, 2), two), (i8, last))\n\
+        static void __attribute__((noinline)) work(int i)\n{\n\
+        \tstatic const uint16_t list[] = { 1, 2 };\n\tstatic const uint32_t two[] = { 3, 4 };\n\
+        \tkymo_trace(own, words, (uint64_t)i, 1.5, true);\n\
+        \tkymo_trace(own, pieces, \"text\", list, 2, \"blob\", 4, two, -1);\n}\n\
+        int main(void)\n{\n\tfor (int i = 0; i < 50; i++)\n\t\twork(i);\n\treturn 0;\n}\n";
+    let lab = Lab::new("functions_of_kymo");
+    for (compiler, level, name) in [
+        ("gcc", "-O0", "a.c"),
+        ("gcc", "-O2", "b.c"),
+        ("clang", "-O0", "c.c"),
+        ("g++", "-O1", "d.cc"),
+        ("clang++", "-O0", "e.cc"),
+    ] {
+        if !kymo_tests::has(compiler) {
+            kymo_tests::skip("the_functions_of_kymo_are_not_the_programs", &format!("no {compiler}"));
+            continue;
+        }
+        let source = lab.write(name, TRACED);
+        let build = Build::new(&[source.to_str().unwrap()]).compiler(compiler);
+        let program = lab.build(&build.flag(level).flag("-finstrument-functions"), &format!("{name}.out"));
+        let record = lab.record(&format!("{name}.trace")).args(&["--with", "functions", "--memory", "16G"]);
+        let recorded = record.run(&[program.to_str().unwrap()]).expect(0).lossless();
+        let trace = recorded.dir.to_str().unwrap();
+        let entries = lab.kymo(&["read", trace, "--event", "function:entry", "--fields", "event"]).expect(0).stdout;
+        let all = functions(&lab, trace, &["--min", "0"]).stdout;
+        assert!(all.contains("work") && !all.contains("kymo_"), "{compiler} {level}: {all}");
+        assert_eq!(entries.lines().count(), 51, "{compiler} {level}: main once, work 50 times: {all}");
+    }
+}
+
 #[test]
 fn text_collapsed_and_picture_say_the_same() {
     let lab = Lab::new("functions_text");
@@ -100,6 +137,15 @@ fn function_graph_as_text_has_a_tree_too() {
     assert_eq!((&read["total_ns"], &read["self_ns"]), (&5000.into(), &3500.into()), "{found}");
     let below = called(read, "rw_verify_area");
     assert_eq!((&below["count"], &below["total_ns"]), (&2.into(), &1500.into()));
+}
+
+#[test]
+fn a_program_that_was_not_compiled_for_it_says_so() {
+    let lab = Lab::new("functions_plain");
+    let program = lab.cc_text("plain", "int main(void) { return 0; }\n");
+    let args = ["--with", "functions", "-u", "function:entry"];
+    let recorded = lab.record("trace").args(&args).run(&[program.to_str().unwrap()]).expect(0);
+    assert!(recorded.outcome.stderr.contains("-finstrument-functions"), "{}", recorded.outcome.stderr);
 }
 
 #[test]

@@ -1,5 +1,8 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Programs and collectors that break every rule: the other side lives on, and nothing of anybody else is lost.
 
+use kymo_abi::desc::{Desc, EventDesc, Field, FieldType, encode};
+use kymo_abi::wire::{DescEntry, FromProgram};
 use kymo_tests::socket::{Packets, memory, message};
 use kymo_tests::{Lab, Random, Recorded, Ring, times, trace};
 use rustix::process::Signal;
@@ -18,7 +21,9 @@ fn check_honest(lab: &Lab, recorded: &Recorded, threads: u64, records: u64) {
         trace::assert_counts_up(&numbers, records);
     }
     let processes = recorded.summary["processes"].as_array().unwrap();
-    let honest = processes.iter().find(|process| process["comm"] == "produce").unwrap();
+    // On a busy machine program and collector may find each other both ways: one entry is a duplicate then.
+    let is_it = |process: &&serde_json::Value| process["comm"] == "produce" && process["outcome"] != "duplicate";
+    let honest = processes.iter().find(is_it).unwrap();
     let lost: u64 = honest["lost"].as_object().unwrap().values().map(|count| count.as_u64().unwrap()).sum();
     assert_eq!((lost, honest["records"].as_u64()), (0, Some(threads * records)));
 }
@@ -37,8 +42,10 @@ fn rubbish_in_its_own_rings_spoils_nobody_elses_records() {
             hostile.display(),
             random.word() >> 1
         );
-        let recorded =
-            lab.record("trace").args(&["--ring-size", "4M", "--memory", "16G"]).run(&["sh", "-c", &script]).expect(0);
+        let recorded = lab.record("trace").args(&["--ring-size", "4M", "--memory", "16G"]).run(&["sh", "-c", &script]);
+        // Of a lane that was given up nobody knows what was lost.
+        let is_known = recorded.summary["unknown_count"] == 0;
+        assert_eq!(recorded.outcome.code, if is_known { 0 } else { 3 }, "{}", recorded.outcome.stderr);
         assert_eq!(recorded.outcome.number("produced"), 40_000);
         check_honest(&lab, &recorded, 2, 20_000);
         let is_said = recorded.outcome.stderr.contains("against the rules");
@@ -120,7 +127,8 @@ fn rubbish_and_floods_on_the_session_socket() {
     assert_eq!(honest.wait().expect(0).number("produced"), 40_000);
     // One that comes after all that is recorded too.
     assert_eq!(lab.run(&program, &["1", "500"]).code, 0);
-    let recorded = recording.end(Signal::INT).expect(0);
+    // Who said HELLO and then broke the rules might have had something to record.
+    let recorded = recording.end(Signal::INT).expect(3);
     let read = recorded.read(&lab);
     assert_eq!(read.of("produce:rec").count(), 40_500);
     assert_eq!(recorded.lost(), 0);
@@ -241,4 +249,88 @@ fn filters_that_break_the_rules_are_answered() {
     proc.say("burst 10");
     proc.until("done");
     assert_eq!(proc.wait().expect(0).stderr, "");
+}
+
+/// Memory of the collector at its peak, MiB.
+fn peak_mib(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a peak");
+    line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") >> 10
+}
+
+/// A description of `bytes` bytes or a little more, another one for each number.
+fn large_description(number: u64, fields: usize) -> Vec<u8> {
+    let name = |at: usize| format!("f{at}_{}", "x".repeat(200));
+    let fields = (0..fields).map(|at| Field { name: name(at), ty: FieldType::Str }).collect();
+    encode(&Desc::Event(EventDesc {
+        provider: "flood".to_owned(),
+        name: format!("event_{number}"),
+        file: String::new(),
+        line: 1,
+        fields,
+    }))
+}
+
+/// Sends descriptions until the collector has had enough; how many bytes it took.
+fn flood(connection: &Packets, who: u64, bytes_max: usize, fields: usize) -> usize {
+    let abi = kymo_abi::ABI_VERSION;
+    connection.send(&hello(abi, 1, 1, 2), None).expect("it listens");
+    // Once it has introduced itself it has all the time in the world.
+    connection.send(&FromProgram::DescsEnd { generation: 1 }.encode(), None).expect("it listens");
+    let (mut sent, mut index, mut content, mut bytes) = (0, 0u32, Vec::new(), 0);
+    while sent < bytes_max {
+        let desc = large_description(who << 32 | u64::from(index), fields);
+        if bytes + desc.len() + 16 > 32_000 {
+            let packet = FromProgram::Descs(std::mem::take(&mut content)).encode();
+            // The collector serves the others meanwhile.
+            let is_busy = |error: &std::io::Error| error.kind() == std::io::ErrorKind::WouldBlock;
+            let mut result = connection.send(&packet, None);
+            while result.as_ref().is_err_and(is_busy) {
+                result = connection.send(&packet, None);
+            }
+            if result.is_err() {
+                break;
+            }
+            sent += std::mem::take(&mut bytes);
+        }
+        bytes += desc.len() + 16;
+        content.push(DescEntry { index: Some(index), desc });
+        index += 1;
+    }
+    sent
+}
+
+/// What all programs of a user make the collector keep is bounded, however many they are, and who takes little is not
+/// sent away.
+#[test]
+fn descriptions_of_many_programs_stay_within_a_bound() {
+    // Large descriptions, and small ones, which take more beside their bytes.
+    for fields in [32, 0] {
+        let lab = Lab::new("flood_of_descriptions");
+        let program = lab.cc("runner.c");
+        // None of theirs is wanted: they are kept because somebody could want them later.
+        let mut recording = lab.record("trace").args(&["-u", "runner:*"]).attach();
+        let pid = recording.proc().pid();
+        let socket = lab.sockets("s.").pop().expect("a session");
+        let mut proc = lab.spawn(&program, &[]);
+        proc.until("ready");
+        kymo_tests::session::ask(&mut proc, "enabled", "enabled");
+        let before = peak_mib(pid);
+        let connections: Vec<Packets> = (0..40).map(|_| Packets::connect(&socket).expect("a connection")).collect();
+        let sent: usize = std::thread::scope(|scope| {
+            let each = |(who, connection)| scope.spawn(move || flood(connection, who as u64, 15 << 20, fields));
+            let all: Vec<_> = connections.iter().enumerate().map(each).collect();
+            all.into_iter().map(|one| one.join().expect("a count")).sum()
+        });
+        kymo_tests::session::ask(&mut proc, "burst 1000", "done");
+        let peak = peak_mib(pid);
+        let recorded = recording.end(Signal::INT);
+        assert!(sent > 80 << 20, "only {sent} bytes were taken: the test says nothing");
+        assert!(peak < before + 160, "{peak} MiB, {before} before, after {} MiB of descriptions", sent >> 20);
+        let read = recorded.read(&lab);
+        assert_eq!(read.of("runner:rec").count(), 1000);
+        let processes = recorded.summary["processes"].as_array().expect("a list");
+        let sent_away = processes.iter().filter(|process| process["outcome"].to_string().contains("64 MiB")).count();
+        assert!(sent_away > 0, "{processes:?}");
+    }
 }

@@ -1,5 +1,7 @@
-//! Traces of several hosts: two network namespaces whose programs send each other messages, each recorded by a session of its own. One
-//! machine has one clock, so one trace's metadata is given another offset and another rate; what is true is known by cycles.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Traces of several hosts: two network namespaces whose programs send each other messages, each recorded by a session
+//! of its own. One machine has one clock, so one trace's metadata is given another offset and another rate; what is
+//! true is known by cycles.
 
 use std::path::{Path, PathBuf};
 
@@ -193,7 +195,8 @@ fn a_known_relation_shifts_one_trace() {
     assert_eq!((&found["hosts"][0]["shift_ns"], &found["hosts"][0]["pairs"]), (&0.into(), &serde_json::json!([20, 0])));
 }
 
-/// A copy of a kernel trace of LTTng, as if another machine of this name had made it. The new text has the bytes of the old one.
+/// A copy of a kernel trace of LTTng, as if another machine of this name had made it. The new text has the bytes of the
+/// old one.
 fn kernel_trace(lab: &Lab, name: &str) -> PathBuf {
     let (from, to) = (paths::repository().join("tests/traces/lttng-kernel"), lab.path(name));
     std::fs::create_dir(&to).unwrap();

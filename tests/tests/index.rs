@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Indexes: whatever there is beside a trace, and whoever builds it, what is said of the trace is the same.
 
 #[path = "../../host/kymo-index/tests/common/mod.rs"]

@@ -1,7 +1,9 @@
-//! SIGKILL at random moments: every record that was published before it is in the trace, each one whole [spec/ring.md 1].
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! SIGKILL at random moments: every record that was published before it is in the trace, each one whole [spec/ring.md
+//! 1].
 //!
-//! Victims count in a file what they begin and what they have published. The trace of a writer must be 0, 1, 2, ... without a gap,
-//! at least as far as the one says, and at most as far as the other.
+//! Victims count in a file what they begin and what they have published. The trace of a writer must be 0, 1, 2, ...
+//! without a gap, at least as far as the one says, and at most as far as the other.
 
 use std::collections::HashMap;
 use std::os::unix::fs::FileExt as _;

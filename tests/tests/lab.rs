@@ -1,4 +1,6 @@
-//! The latency tests: what they measure is accounted for, what cannot be had is said, and nothing that they change outlives them.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The latency tests: what they measure is accounted for, what cannot be had is said, and nothing that they change
+//! outlives them.
 
 use std::process::Command;
 
@@ -17,7 +19,7 @@ fn in_buckets(series: &Value) -> u64 {
 }
 
 fn check(record: &Value, test: &str) {
-    assert_eq!(kymo_lab::schema::check(record), [""; 0]);
+    assert_eq!(kymo_testing::schema::check(record), [""; 0]);
     assert_eq!((&record["schema"], &record["test"]), (&"kymo-lab-1".into(), &test.into()));
     for series in record["series"].as_array().expect("series") {
         let number = |key: &str| series[key].as_u64().unwrap_or_else(|| panic!("no {key} in {series:#}"));

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `kymo compare` and `kymo report`: what they say of groups of which the truth is known, their exit statuses, and bad
 //! files.
 

@@ -1,4 +1,6 @@
-//! kymo doctor and kymo import as a user meets them. What is right on which machine is tested in kymo-lab, on machines in files.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! kymo doctor and kymo import as a user meets them. What is right on which machine is tested in kymo-lab, on machines
+//! in files.
 
 use std::sync::Mutex;
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! kymo eval and kymo maxrate: what was planned is run and told, also where it was interrupted.
 
 use kymo_tests::session::contains;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! kymo load: it does something, on the CPUs that were said, and nothing of it is left, whoever is killed.
 
 use std::path::Path;

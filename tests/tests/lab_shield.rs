@@ -1,4 +1,6 @@
-//! kymo shield: the command is alone, and the machine is as it was afterwards, also after SIGKILL. CPU 1 is shielded for moments only.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! kymo shield: the command is alone, and the machine is as it was afterwards, also after SIGKILL. CPU 1 is shielded
+//! for moments only.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,5 +1,6 @@
-//! `lab/table` with tiny loops, so that it cannot rot: each measure that needs no virtual machine gives its rows, or says what is missing.
-//! Its figures are not looked at: a busy machine has others.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `lab/table` with tiny loops, so that it cannot rot: each measure that needs no virtual machine gives its rows, or
+//! says what is missing. Its figures are not looked at: a busy machine has others.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,6 +13,7 @@ fn repository() -> PathBuf {
 
 /// Runs the table into `out` and returns what it wrote; None where Python is missing, which is said.
 fn table(out: &Path, arguments: &[&str]) -> Option<Value> {
+    let _turn = kymo_tests::lab::beside_others();
     let mut command = Command::new("python3");
     command
         .arg(repository().join("lab/table"))
@@ -20,7 +22,7 @@ fn table(out: &Path, arguments: &[&str]) -> Option<Value> {
     let done = match command.args(arguments).env("KYMO", kymo_tests::paths::kymo()).output() {
         Ok(done) => done,
         Err(error) => {
-            println!("SKIP lab/table: python3: {error}");
+            kymo_tests::skip("lab/table", &format!("python3: {error}"));
             return None;
         }
     };
@@ -40,7 +42,7 @@ fn verdicts(table: &Value, part: &str) -> Vec<String> {
     rows.filter(|row| row["measure"].as_str().unwrap().contains(part))
         .map(|row| {
             if row["verdict"] == "SKIP" {
-                println!("SKIP {}: {}", row["measure"], row["missing"]);
+                kymo_tests::skip(&row["measure"].to_string(), &row["missing"].to_string());
             }
             row["verdict"].as_str().unwrap().to_owned()
         })
@@ -100,7 +102,7 @@ fn throttling_is_looked_for_before_each_trial() {
 #[test]
 fn what_is_unknown_is_refused() {
     let done = Command::new("python3").arg(repository().join("lab/table")).args(["--only", "everything"]).output();
-    let Ok(done) = done else { return println!("SKIP lab/table: no python3") };
+    let Ok(done) = done else { return kymo_tests::skip("lab/table", "no python3") };
     assert_eq!(done.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&done.stderr).contains("everything"));
 }
@@ -109,6 +111,6 @@ fn what_is_unknown_is_refused() {
 fn intervals_are_those_of_tables() {
     let mut command = Command::new("python3");
     command.args(["-B", "-m", "unittest", "labtable.test_intervals"]).current_dir(repository().join("lab"));
-    let Ok(done) = command.output() else { return println!("SKIP intervals: no python3") };
+    let Ok(done) = command.output() else { return kymo_tests::skip("intervals", "no python3") };
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
 }

@@ -1,5 +1,7 @@
-//! Kernel traces of LTTng: one that lab/lttng-kernel has made (traces/lttng-kernel), and with KYMO_STRESS=1 one that it makes now, in a
-//! virtual machine. babeltrace2 reads the same records, and every verb that analyses finds what the guest did: it slept.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Kernel traces of LTTng: one that lab/lttng-kernel has made (traces/lttng-kernel), and with KYMO_STRESS=1 one that it
+//! makes now, in a virtual machine. babeltrace2 reads the same records, and every verb that analyses finds what the
+//! guest did: it slept.
 
 use std::path::Path;
 use std::time::Duration;

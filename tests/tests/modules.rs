@@ -1,6 +1,7 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Libraries that come and go: traced from their first record, in programs that know of kymo and in those that do not.
 
-use kymo_tests::{Build, Lab, Recorded, Ring, trace};
+use kymo_tests::{Build, Lab, Recorded, Ring, times, trace};
 
 /// Portable lanes of one program count for more than the usual cap on a small machine.
 const MEMORY: [&str; 2] = ["--memory", "16G"];
@@ -128,4 +129,60 @@ fn different_events_with_one_name() {
     let numbers = read.records.iter().filter(|record| record.fields.get("number") == Some(&7.into())).count();
     let texts = read.records.iter().filter(|record| record.fields.get("text") == Some(&"seven".into())).count();
     assert_eq!((numbers, texts, read.records.len()), (3, 2, 5));
+}
+
+/// Opens, uses and closes a library as often as it can for so many milliseconds.
+const STORM: &str = r#"
+#include "common.h"
+#include <dlfcn.h>
+static uint64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+int main(int argc, char **argv)
+{
+	uint64_t end = now_ms() + strtoull(argv[2], NULL, 10), opened = 0, slowest = 0;
+
+	(void)argc;
+	live_shortly();
+	while (now_ms() < end) {
+		uint64_t before = now_ms();
+		void *library = dlopen(argv[1], RTLD_NOW), *run;
+
+		if (!library)
+			die(dlerror());
+		if (now_ms() - before > slowest)
+			slowest = now_ms() - before;
+		run = dlsym(library, "plug_run");
+		((void (*)(uint64_t))run)(1);
+		dlclose(library);
+		opened++;
+	}
+	printf("opened=%" PRIu64 " slowest=%" PRIu64 "\n", opened, slowest);
+	return 0;
+}
+"#;
+
+/// Thousands of times a second: the recording goes on to the end.
+#[test]
+fn a_library_comes_and_goes_all_the_time() {
+    for ring in Ring::BOTH {
+        let lab = lab("storm", ring);
+        let storm = lab.cc_text("storm", STORM);
+        let (storm, library) = (storm.to_str().unwrap().to_owned(), lab.path("a.so").display().to_string());
+        let time = times(1500, 14_000).to_string();
+        let recorded = lab.record("trace").args(&MEMORY).run(&[&storm, &library, &time]);
+        let (opened, records) = (recorded.outcome.number("opened"), recorded.records());
+        // On a machine with no time to spare a library may not have been waited for; then that is said.
+        let is_known = recorded.summary["unknown"] == serde_json::json!([]);
+        assert_eq!(recorded.outcome.code, if is_known { 0 } else { 3 }, "{}", recorded.outcome.stderr);
+        assert!(opened > times(100, 1000) as u64, "{opened}");
+        assert!(records == opened || !is_known && records > opened * 9 / 10, "{records} of {opened}");
+        assert_eq!(recorded.lost(), 0);
+        let refused = recorded.summary["processes"].as_array().unwrap().iter().filter(|of| of["outcome"].is_object());
+        assert_eq!(refused.count(), 0, "{}", recorded.summary["processes"]);
+    }
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A CPU that goes away and comes back while programs record on it.
 
 use std::path::PathBuf;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The record path makes no system call and no page fault, in a thread that has traced once [spec/ring.md 1].
 
 use kymo_tests::{Lab, Recorded, Ring, trace};
@@ -39,7 +40,8 @@ fn a_million_records_without_a_page_fault() {
     for ring in Ring::BOTH {
         let mut lab = Lab::alone("faults");
         lab.ring(ring);
-        // A machine short of memory takes pages of code away, which is not the record path's fault: one run of five must be clean.
+        // A machine short of memory takes pages of code away, which is not the record path's fault: one run of five
+        // must be clean.
         let mut seen = Vec::new();
         for attempt in 0..5 {
             let recorded = record(&lab, &format!("trace{attempt}"), "faults", ring).expect(0).lossless();

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! When nothing listens: nothing is printed, nothing is left behind, and the exit status is the program's own.
 
 use std::collections::BTreeSet;

@@ -1,5 +1,6 @@
-//! Things that happen at the same time: attaching, forking, libraries, snapshots, cuts, starts and stops. Programs end well, nothing
-//! hangs, what was produced was read or counted as lost, and nothing is left behind.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Things that happen at the same time: attaching, forking, libraries, snapshots, cuts, starts and stops. Programs end
+//! well, nothing hangs, what was produced was read or counted as lost, and nothing is left behind.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -204,13 +205,14 @@ fn snapshots_beside_snapshots_while_programs_come_and_die() {
         }
     });
     session_.ask(&["stop"]);
+    // Before the traces are read, which takes longer than a program lives.
+    assert_eq!(steady.wait().code, 0);
     let entries = std::fs::read_dir(lab.path("box")).expect("a directory").flatten();
     let dirs: Vec<_> = entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
     assert!(dirs.len() > 3, "{} snapshots", dirs.len());
     for dir in dirs.iter().step_by(dirs.len().div_ceil(kymo_tests::times(25, 500))) {
         trace::read(&lab, dir, &[]).whole();
     }
-    assert_eq!(steady.wait().code, 0);
     assert_clean(&lab);
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Other rings for programs that run and write: no record is lost by the change, and none comes twice.
 
 use std::collections::BTreeMap;
@@ -99,7 +100,8 @@ impl Drop for Session<'_> {
     }
 }
 
-/// Each number of each writer comes once or is among the lost, in its order; `wanted` is how many of `produced` were to be recorded.
+/// Each number of each writer comes once or is among the lost, in its order; `wanted` is how many of `produced` were to
+/// be recorded.
 #[track_caller]
 fn check_once(read: &Read, wanted: u64, lost: u64) {
     let mut newest: BTreeMap<u64, u64> = BTreeMap::new();
@@ -242,7 +244,8 @@ fn who_cannot_is_counted() {
     assert_eq!(hears.wait().code, 0);
 }
 
-/// A child that is forked after a change, by a program whose rings have another size than those that it was given first.
+/// A child that is forked after a change, by a program whose rings have another size than those that it was given
+/// first.
 #[test]
 fn forked_children_after_a_change() {
     let lab = Lab::new("rings_fork");

@@ -1,5 +1,6 @@
-//! A trace that goes on in a new directory: nothing is lost or doubled at a cut, each chunk is a trace, old ones go, and what
-//! befalls disks, collectors and readers meanwhile.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A trace that goes on in a new directory: nothing is lost or doubled at a cut, each chunk is a trace, old ones go,
+//! and what befalls disks, collectors and readers meanwhile.
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -1,5 +1,7 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Every field type comes out of the pipe as it went in, extremes included: C macros, ring, collector, `kymo read`, and
-//! babeltrace2, which must agree on every field and clock cycle. The programs are generated from the table below, as C and as C++.
+//! babeltrace2, which must agree on every field and clock cycle. The programs are generated from the table below, as C
+//! and as C++.
 
 use std::fmt::Write as _;
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which events are recorded: a thousand types, and patterns.
 
 use std::collections::BTreeSet;

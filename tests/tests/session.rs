@@ -1,5 +1,6 @@
-//! `kymo session`: verbs x states, starts that fail, starts and ends at the same time, events switched while recording, hostile
-//! clients, and what dead collectors leave.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `kymo session`: verbs x states, starts that fail, starts and ends at the same time, events switched while recording,
+//! hostile clients, and what dead collectors leave.
 
 use std::path::PathBuf;
 
@@ -198,7 +199,8 @@ fn nine_sessions_on_one_event_each_have_their_own() {
     }
     ask(&mut proc, "enabled", "enabled");
     ask(&mut proc, "burst 1000", "done");
-    // The collector and the program both have obeyed when the event is off for this session: seen by another one's record.
+    // The collector and the program both have obeyed when the event is off for this session: seen by another one's
+    // record.
     sessions[0].ask(&["disable", "*"]);
     let ring_bytes = |at: usize| sessions[at].ask(&["status"])["view"]["programs"][0]["ring_bytes"].clone();
     assert_eq!((ring_bytes(1), ring_bytes(2), ring_bytes(8)), ((2 << 20).into(), (1 << 20).into(), (64 << 10).into()));

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Rings that the programs of a user share [spec/session.md 13].
 
 use std::collections::BTreeMap;

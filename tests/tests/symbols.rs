@@ -1,4 +1,6 @@
-//! Addresses to functions and lines: programs that are recorded tell what is mapped in them, libraries that they load later too.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Addresses to functions and lines: programs that are recorded tell what is mapped in them, libraries that they load
+//! later too.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The small target: a board in QEMU and a program on this machine send, `kymo collect` makes a trace of it.
 
 use std::collections::BTreeMap;
@@ -259,8 +260,66 @@ fn connections_pipes_and_what_is_no_line() {
     let outcome = collector.wait();
     let summary: Value = serde_json::from_str(&outcome.stdout).unwrap();
     assert!(summary["records"].as_u64().unwrap() > 100, "{summary}");
-    assert_eq!((summary["epochs"][0]["final"].as_bool(), summary["complete"].as_bool()), (Some(false), Some(true)));
+    assert_eq!((summary["epochs"][0]["final"].as_bool(), summary["complete"].as_bool()), (Some(false), Some(false)));
     assert!(summary["stray_bytes"].as_u64().unwrap() > 0);
+    assert_eq!((outcome.code, &summary["lost"]), (3, &Value::Null));
+    assert!(outcome.stderr.contains("the line ended within a frame"), "{}", outcome.stderr);
+}
+
+/// Where each frame of a line ends.
+fn frame_ends(line: &[u8]) -> Vec<usize> {
+    let mut ends = vec![0];
+    while let Some(head) = line.get(*ends.last().unwrap()..).filter(|rest| rest.len() > 8) {
+        assert_eq!(head[..3], *b"KY\xa5");
+        ends.push(ends.last().unwrap() + 16 + usize::from(u16::from_le_bytes([head[4], head[5]])) + 4);
+    }
+    ends
+}
+
+/// A line that ends before its stream did: how much is missing is never said to be nothing, wherever it was cut.
+#[test]
+fn a_tail_that_is_missing_is_unknown() {
+    let lab = Lab::new("target-tail");
+    let binary = native(&lab);
+    let file = lab.path("native.line");
+    lab.run(&binary, &["log", file.to_str().unwrap(), "3000", "9"]).expect(0);
+    let line = std::fs::read(&file).unwrap();
+    let ends = frame_ends(&line);
+    assert_eq!(ends.last(), Some(&line.len()));
+    let check = |name: &str, bytes: &[u8], code: i32, words: &str| {
+        let path = lab.path(name);
+        std::fs::write(&path, bytes).unwrap();
+        let (outcome, summary) = collect(&lab, &path, &format!("{name}-trace"));
+        let outcome = outcome.expect(code);
+        let is_known = words.is_empty();
+        assert_eq!((summary["complete"].as_bool(), summary["ended"].as_bool()), (Some(is_known), Some(true)), "{name}");
+        assert_eq!(summary["lost"].is_null(), !is_known, "{name}: {summary}");
+        assert!(outcome.stderr.contains(words), "{name}: {}", outcome.stderr);
+        assert_eq!(outcome.stderr.contains("UNKNOWN"), !is_known, "{name}: {}", outcome.stderr);
+        let dir = lab.path(&format!("{name}-trace"));
+        let read = trace::read(&lab, &dir, &[]);
+        assert_eq!(read.stderr.contains("UNKNOWN"), !is_known, "{name}: kymo read says {}", read.stderr);
+        // Who follows it does not wait for more.
+        lab.kymo(&["read", "--follow", dir.to_str().unwrap()]).expect(0);
+        summary
+    };
+    let (last, before) = (ends[ends.len() - 2], ends[ends.len() - 3]);
+    check("whole", &line, 1, "");
+    check("boundary", &line[..last], 3, "before the stream was shut down");
+    check("events", &line[..before], 3, "before the stream was shut down");
+    check("middle", &line[..before + 30], 3, "within a frame");
+    check("head", &line[..last + 5], 3, "within a frame");
+    check("one", &line[..ends[1]], 3, "before the stream was shut down");
+    check("empty", &[], 1, "no frame came");
+    // The target again, after a reset: its first stream was never shut down, its second was.
+    lab.run(&binary, &["log", file.to_str().unwrap(), "3000", "10"]).expect(0);
+    let other = std::fs::read(&file).unwrap();
+    let cut = [&line[..ends[ends.len() / 2]], &other[..]].concat();
+    let summary = check("reset", &cut, 3, "started again before the stream was shut down");
+    assert_eq!(summary["epochs"].as_array().unwrap().len(), 2, "{summary}");
+    // Both were.
+    let summary = check("both", &[&line[..], &other[..]].concat(), 1, "");
+    assert_eq!(summary["epochs"].as_array().unwrap().len(), 2, "{summary}");
 }
 
 /// No room for the trace, at its begin or later: that is said, and what was written is a trace.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Many threads: each record has the id of the thread that wrote it, and no thread loses any.
 
 use std::collections::{BTreeMap, BTreeSet};

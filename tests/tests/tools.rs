@@ -1,4 +1,6 @@
-//! Programs under other tools: Valgrind, gdb single-stepping through a record, and a C library that keeps rseq to itself.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Programs under other tools: Valgrind, gdb single-stepping through a record, and a C library that keeps rseq to
+//! itself.
 
 use kymo_tests::{Lab, Ring, has, skip, trace};
 
@@ -31,7 +33,8 @@ fn under_valgrind() {
     }
 }
 
-/// Every sequence that is stepped through begins again, until the record takes another way: it is there, or its loss is.
+/// Every sequence that is stepped through begins again, until the record takes another way: it is there, or its loss
+/// is.
 #[test]
 fn under_gdb_that_steps_through_records() {
     if !has("gdb") {
@@ -70,7 +73,8 @@ fn under_gdb_that_steps_through_records() {
         }
         assert!(read.records.iter().all(|record| record.tid == record.pid));
         if ring == Ring::Rseq {
-            // What was stepped through came by the spill lane, whose CPU is not known; else nothing was stepped through.
+            // What was stepped through came by the spill lane, whose CPU is not known; else nothing was stepped
+            // through.
             assert!(
                 read.records.iter().any(|record| record.cpu.is_none() || record.cpu == Some(u64::from(u32::MAX))),
                 "{:?}",

@@ -1,9 +1,13 @@
-//! What one user can see and do of what another one records [docs/security.md], with users that have no name here. As root only.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What one user can see and do of what another one records [docs/security.md], with users that have no name here. As
+//! root only.
 
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use kymo_abi::desc::{Desc, EventDesc, Field, FieldType, encode};
+use kymo_abi::wire::{DescEntry, FromProgram, Hello};
 use kymo_tests::session::ask;
 use kymo_tests::{Lab, Outcome, Proc, paths, skip};
 use rustix::fs::{Gid, Uid, chown};
@@ -253,6 +257,99 @@ fn root_records_programs_of_all_users_each_in_memory_of_its_own() {
     set_mode(&open, 0o755);
     lab.record("open").run(&["true"]);
     assert_eq!(mode(&open), 0o755);
+}
+
+/// What a program makes of the memory that it is given: it tries to change its size, in every way.
+const ATTACK: &str = "
+import array, ctypes, os, socket, sys
+path, hello, descriptions, end = sys.argv[1], *map(bytes.fromhex, sys.argv[2:5])
+os.umask(0o077)
+os.makedirs(os.path.dirname(path), exist_ok=True)
+door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+door.bind(path)
+door.listen(8)
+print('ready', flush=True)
+line, _ = door.accept()
+for message in (hello, descriptions, end):
+    line.send(message)
+descriptor = None
+while descriptor is None:
+    message, extra, _, _ = line.recvmsg(65536, socket.CMSG_SPACE(4))
+    for _, _, data in extra:
+        descriptor = array.array('i', data)[0]
+before = os.fstat(descriptor)
+for size in (0, 4096, 1 << 34):
+    try:
+        os.ftruncate(descriptor, size)
+        print('changed', size)
+    except OSError:
+        pass
+again = '/proc/self/fd/%d' % descriptor
+try:
+    os.truncate(again, 0)
+    print('changed by name')
+except OSError:
+    pass
+libc = ctypes.CDLL(None, use_errno=True)
+PUNCH = 3
+libc.fallocate(descriptor, PUNCH, ctypes.c_long(0), ctypes.c_long(before.st_size))
+print('size', os.fstat(descriptor).st_size == before.st_size, os.readlink(again).split(':')[0], flush=True)
+sys.stdin.read()
+";
+
+/// No program of another user gets a descriptor by which it could take the collector's memory away; its rings are no
+/// files, and that is said.
+#[test]
+fn a_program_of_another_user_cannot_cut_the_rings_of_root_short() {
+    let lab = Lab::alone("users_rings");
+    let Some([a, b]) = User::pair(&lab) else { return };
+    let rings = lab.path("rings");
+    let mut of_b = b.runner();
+    let pid = std::process::id();
+    let fields = vec![Field { name: "n".to_owned(), ty: FieldType::Str }];
+    let (file, line) = (String::new(), 1);
+    let desc = Desc::Event(EventDesc { provider: "runner".to_owned(), name: "evil".to_owned(), file, line, fields });
+    let hello = Hello {
+        abi: kymo_abi::ABI_VERSION,
+        pid,
+        kind: 1,
+        clock: 1,
+        cpu_count: 2,
+        nonce: 0x1234_5678,
+        comm: "evil".to_owned(),
+        exe: "/evil".to_owned(),
+    };
+    let messages = [
+        FromProgram::Hello(hello),
+        FromProgram::Descs(vec![DescEntry { index: Some(0), desc: encode(&desc) }]),
+        FromProgram::DescsEnd { generation: 1 },
+    ];
+    let hex = messages.map(|message| message.encode().iter().map(|byte| format!("{byte:02x}")).collect::<String>());
+    let socket = a.runtime_dir().join(format!("p.{pid}.12345678"));
+    let socket = socket.to_str().expect("UTF-8");
+    let evil = a.spawn("/usr/bin/python3", &["-c", ATTACK, socket, &hex[0], &hex[1], &hex[2]]);
+    evil.until("ready");
+    let mut command = lab.command(paths::kymo());
+    let dir = lab.path("trace");
+    command.env_remove("KYMO_RUNTIME_DIR").env_remove("XDG_RUNTIME_DIR").args(["record", "-u", "runner:*", "-o"]);
+    command.arg(&dir).arg("--ring-dir").arg(&rings);
+    for runner in [&evil, &of_b] {
+        command.args(["-p", &runner.pid().to_string()]);
+    }
+    let collector = lab.start(command);
+    collector.until_stderr("Ctrl-C ends it");
+    assert_eq!(evil.line(), "size True /memfd");
+    ask(&mut of_b, "enabled", "enabled");
+    ask(&mut of_b, "burst 100", "done");
+    let maps = std::fs::read_to_string(format!("/proc/{}/maps", of_b.pid())).expect("maps");
+    assert!(maps.contains("/memfd:kymo") && !maps.contains("rings."), "{maps}");
+    let outcome = collector.end(Signal::INT);
+    contains(&outcome.stderr, &format!("rings of user {A}'s programs are not kept in --ring-dir"));
+    contains(&outcome.stderr, &format!("rings of user {B}'s programs are not kept in --ring-dir"));
+    let summary = std::fs::read_to_string(dir.join(".kymo.json")).expect("a summary");
+    contains(&summary, "\"rings_not_kept\": 2");
+    assert_eq!(lab.read("trace").of("runner:rec").count(), 100);
+    drop(evil);
 }
 
 #[test]

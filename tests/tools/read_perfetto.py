@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """read_perfetto.py FILE: what a Perfetto trace holds, as JSON, read by the classes of the PyPI package `perfetto`."""
 import json
 import sys

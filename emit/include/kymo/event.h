@@ -19,6 +19,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "foreach.h"
 #include "ring.h"
 
 /* Longest part of a string that is recorded, bytes. */
@@ -141,62 +142,62 @@ KYMO__INLINE size_t kymo__seq_bytes(size_t count, size_t element_bytes)
 }
 
 /* The number types. */
-#define KYMO__T_u8 num, u8, 0
+#define KYMO__T_u8 num, u8, KYMO__INTEGER
 #define KYMO__C_u8 uint8_t
 #define KYMO__CODE_u8 KYMO_T_U8
 #define KYMO__WIDTH_u8 1
 #define KYMO__BITS_u8(v) ((uint64_t)(uint8_t)(v))
-#define KYMO__T_u16 num, u16, 0
+#define KYMO__T_u16 num, u16, KYMO__INTEGER
 #define KYMO__C_u16 uint16_t
 #define KYMO__CODE_u16 KYMO_T_U16
 #define KYMO__WIDTH_u16 2
 #define KYMO__BITS_u16(v) ((uint64_t)(uint16_t)(v))
-#define KYMO__T_u32 num, u32, 0
+#define KYMO__T_u32 num, u32, KYMO__INTEGER
 #define KYMO__C_u32 uint32_t
 #define KYMO__CODE_u32 KYMO_T_U32
 #define KYMO__WIDTH_u32 4
 #define KYMO__BITS_u32(v) ((uint64_t)(uint32_t)(v))
-#define KYMO__T_u64 num, u64, 0
+#define KYMO__T_u64 num, u64, KYMO__INTEGER
 #define KYMO__C_u64 uint64_t
 #define KYMO__CODE_u64 KYMO_T_U64
 #define KYMO__WIDTH_u64 8
 #define KYMO__BITS_u64(v) ((uint64_t)(uint64_t)(v))
-#define KYMO__T_i8 num, i8, 0
+#define KYMO__T_i8 num, i8, KYMO__INTEGER
 #define KYMO__C_i8 int8_t
 #define KYMO__CODE_i8 KYMO_T_I8
 #define KYMO__WIDTH_i8 1
 #define KYMO__BITS_i8(v) ((uint64_t)(uint8_t)(v))
-#define KYMO__T_i16 num, i16, 0
+#define KYMO__T_i16 num, i16, KYMO__INTEGER
 #define KYMO__C_i16 int16_t
 #define KYMO__CODE_i16 KYMO_T_I16
 #define KYMO__WIDTH_i16 2
 #define KYMO__BITS_i16(v) ((uint64_t)(uint16_t)(v))
-#define KYMO__T_i32 num, i32, 0
+#define KYMO__T_i32 num, i32, KYMO__INTEGER
 #define KYMO__C_i32 int32_t
 #define KYMO__CODE_i32 KYMO_T_I32
 #define KYMO__WIDTH_i32 4
 #define KYMO__BITS_i32(v) ((uint64_t)(uint32_t)(v))
-#define KYMO__T_i64 num, i64, 0
+#define KYMO__T_i64 num, i64, KYMO__INTEGER
 #define KYMO__C_i64 int64_t
 #define KYMO__CODE_i64 KYMO_T_I64
 #define KYMO__WIDTH_i64 8
 #define KYMO__BITS_i64(v) ((uint64_t)(uint64_t)(v))
-#define KYMO__T_x8 num, x8, 0
+#define KYMO__T_x8 num, x8, KYMO__INTEGER
 #define KYMO__C_x8 uint8_t
 #define KYMO__CODE_x8 KYMO_T_X8
 #define KYMO__WIDTH_x8 1
 #define KYMO__BITS_x8(v) ((uint64_t)(uint8_t)(v))
-#define KYMO__T_x16 num, x16, 0
+#define KYMO__T_x16 num, x16, KYMO__INTEGER
 #define KYMO__C_x16 uint16_t
 #define KYMO__CODE_x16 KYMO_T_X16
 #define KYMO__WIDTH_x16 2
 #define KYMO__BITS_x16(v) ((uint64_t)(uint16_t)(v))
-#define KYMO__T_x32 num, x32, 0
+#define KYMO__T_x32 num, x32, KYMO__INTEGER
 #define KYMO__C_x32 uint32_t
 #define KYMO__CODE_x32 KYMO_T_X32
 #define KYMO__WIDTH_x32 4
 #define KYMO__BITS_x32(v) ((uint64_t)(uint32_t)(v))
-#define KYMO__T_x64 num, x64, 0
+#define KYMO__T_x64 num, x64, KYMO__INTEGER
 #define KYMO__C_x64 uint64_t
 #define KYMO__CODE_x64 KYMO_T_X64
 #define KYMO__WIDTH_x64 8
@@ -222,11 +223,43 @@ KYMO__INLINE size_t kymo__seq_bytes(size_t count, size_t element_bytes)
 #define KYMO__WIDTH__Bool 1
 #define KYMO__BITS__Bool(v) ((v) ? 1u : 0u)
 
-#define KYMO__T_enum(p, e) enum, p, e
+/* Other names of number types: those of stdint.h and C, and s32 for i32 as in kernel probes. */
+#define KYMO__T_s8 num, i8, KYMO__INTEGER
+#define KYMO__T_s16 num, i16, KYMO__INTEGER
+#define KYMO__T_s32 num, i32, KYMO__INTEGER
+#define KYMO__T_s64 num, i64, KYMO__INTEGER
+#define KYMO__T_int8_t num, i8, KYMO__INTEGER
+#define KYMO__T_int16_t num, i16, KYMO__INTEGER
+#define KYMO__T_int32_t num, i32, KYMO__INTEGER
+#define KYMO__T_int64_t num, i64, KYMO__INTEGER
+#define KYMO__T_uint8_t num, u8, KYMO__INTEGER
+#define KYMO__T_uint16_t num, u16, KYMO__INTEGER
+#define KYMO__T_uint32_t num, u32, KYMO__INTEGER
+#define KYMO__T_uint64_t num, u64, KYMO__INTEGER
+#define KYMO__T_float num, f32, 0
+#define KYMO__T_double num, f64, 0
+
+#define KYMO__T_enum(...) KYMO__PARAMS(KYMO__ENUM_OF, __VA_ARGS__)
 #define KYMO__T_str str, 0, 0
 #define KYMO__T_bytes bytes, 0, 0
-#define KYMO__T_array(T, N) array, T, N
-#define KYMO__T_seq(T) seq, T, 0
+#define KYMO__T_array(...) KYMO__PARAMS(KYMO__ARRAY_OF, __VA_ARGS__)
+#define KYMO__T_seq(...) KYMO__PARAMS(KYMO__SEQ_OF, __VA_ARGS__)
+
+/*
+ * Types with parameters. A wrong number of them, or an element that is no number, leaves a macro
+ * that does not exist: one word instead of class and parameters, which KYMO__CHECK reports. The
+ * name of an element is replaced by that of its row above.
+ */
+#define KYMO__PARAMS(of, ...) KYMO__PARAMS_1(of, KYMO__COUNT(__VA_ARGS__), __VA_ARGS__)
+#define KYMO__PARAMS_1(of, count, ...) KYMO__PARAMS_2(of, count, __VA_ARGS__)
+#define KYMO__PARAMS_2(of, count, ...) of##_##count(__VA_ARGS__)
+#define KYMO__ENUM_OF_2(p, e) enum, p, e
+#define KYMO__ARRAY_OF_2(T, N) KYMO__ELEMENT(array, N, KYMO__T_##T)
+#define KYMO__SEQ_OF_1(T) KYMO__ELEMENT(seq, 0, KYMO__T_##T)
+#define KYMO__ELEMENT(class_, N, ...) KYMO__ELEMENT_1(class_, N, __VA_ARGS__, 0, 0)
+#define KYMO__ELEMENT_1(class_, N, element, T, ...) KYMO__ELEMENT_2(class_, N, element, T)
+#define KYMO__ELEMENT_2(class_, N, element, T) KYMO__ELEMENT_##element(class_, T, N)
+#define KYMO__ELEMENT_num(class_, T, N) class_, T, N
 
 /* Class num: one number of type T. */
 #define KYMO__ARG_num(n, T, _) KYMO__C_##T n,
@@ -303,5 +336,30 @@ KYMO__INLINE size_t kymo__seq_bytes(size_t count, size_t element_bytes)
 #define KYMO__FIELD_3(op, name, ...) KYMO__FIELD_4(op, name, __VA_ARGS__)
 #define KYMO__FIELD_4(op, name, class_, a, b) KYMO__##op##_##class_(name, a, b)
 #define KYMO__UNPAREN(...) __VA_ARGS__
+
+/*
+ * KYMO__CHECK(op, (type, name)): nothing for a field that is right; else KYMO__WRONG_op(its text).
+ * KYMO__ARE_RIGHT(fields): RIGHT or WRONG.
+ */
+#define KYMO__CHECK(op, field) KYMO__CHECK_1(op, KYMO__UNPAREN field)
+#define KYMO__CHECK_1(op, ...) KYMO__CHECK_2(op, KYMO__COUNT(__VA_ARGS__), __VA_ARGS__)
+#define KYMO__CHECK_2(op, count, ...) KYMO__CHECK_3(op, count, __VA_ARGS__)
+#define KYMO__CHECK_3(op, count, ...) KYMO__CHECK_PARTS_##count(op, __VA_ARGS__)
+#define KYMO__CHECK_PARTS_1(op, ...) KYMO__WRONG_##op(#__VA_ARGS__)
+#define KYMO__CHECK_PARTS_2(op, type, name) KYMO__CHECK_4(op, #type " " #name, KYMO__T_##type)
+#define KYMO__CHECK_PARTS_3(op, ...) KYMO__WRONG_##op(#__VA_ARGS__)
+#define KYMO__CHECK_PARTS_4(op, ...) KYMO__WRONG_##op(#__VA_ARGS__)
+#define KYMO__CHECK_4(op, text, ...) KYMO__CHECK_5(op, text, KYMO__COUNT(__VA_ARGS__))
+#define KYMO__CHECK_5(op, text, count) KYMO__CHECK_6(op, text, count)
+#define KYMO__CHECK_6(op, text, count) KYMO__CHECK_TYPE_##count(op, text)
+#define KYMO__CHECK_TYPE_1(op, text) KYMO__WRONG_##op(text)
+#define KYMO__CHECK_TYPE_2(op, text) KYMO__WRONG_##op(text)
+#define KYMO__CHECK_TYPE_3(op, text)
+#define KYMO__CHECK_TYPE_4(op, text) KYMO__WRONG_##op(text)
+#define KYMO__WRONG_FLAG(text) , WRONG
+#define KYMO__WRONG_TEXT(text) " (" text ")"
+#define KYMO__ARE_RIGHT(...) KYMO__SECOND(0 KYMO__EACH(KYMO__CHECK, FLAG, __VA_ARGS__), RIGHT, 0)
+#define KYMO__SECOND(...) KYMO__SECOND_1(__VA_ARGS__)
+#define KYMO__SECOND_1(a, b, ...) b
 
 #endif

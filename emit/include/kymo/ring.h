@@ -16,7 +16,7 @@
 #include "arch/x86_64/sequence.h"
 #endif
 
-#define KYMO__EMIT static __attribute__((noinline, unused)) void
+#define KYMO__EMIT static __attribute__((noinline, unused)) KYMO__UNSEEN void
 
 /* A record's thread id stands between its header and its payload. */
 #define KYMO__BEFORE_PAYLOAD (KYMO_RECORD_HEADER + 4u)

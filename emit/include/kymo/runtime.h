@@ -17,7 +17,7 @@ extern "C" {
 
 #define KYMO__LIKELY(x) __builtin_expect(!!(x), 1)
 #define KYMO__UNLIKELY(x) __builtin_expect(!!(x), 0)
-#define KYMO__INLINE static inline __attribute__((always_inline, unused))
+#define KYMO__INLINE static inline __attribute__((always_inline, unused)) KYMO__UNSEEN
 
 struct kymo_slot;
 struct kymo_filters;

@@ -56,7 +56,7 @@ extern const uint8_t __start_kymo_events[] KYMO__WEAK;
 extern const uint8_t __stop_kymo_events[] KYMO__WEAK;
 
 /* Runs once for each source file; only the first one of an object finds work. */
-static void __attribute__((constructor(101), unused)) kymo__construct(void)
+static void __attribute__((constructor(101), unused)) KYMO__UNSEEN kymo__construct(void)
 {
 	if (kymo__module.abi || &__start_kymo_state[0] == &__stop_kymo_state[0])
 		return;
@@ -68,7 +68,7 @@ static void __attribute__((constructor(101), unused)) kymo__construct(void)
 	kymo__register(&kymo__module);
 }
 
-static void __attribute__((destructor(101), unused)) kymo__destruct(void)
+static void __attribute__((destructor(101), unused)) KYMO__UNSEEN kymo__destruct(void)
 {
 	if (!kymo__module.abi)
 		return;
@@ -110,7 +110,18 @@ static void __attribute__((destructor(101), unused)) kymo__destruct(void)
 			kymo__write_##provider##_##name(kymo__slot, __VA_ARGS__);                  \
 	} while (0)
 
+/* An enumeration's type is a row of event.h that ends in KYMO__INTEGER. */
 #define KYMO__ENUM(provider, name, T, ...)                                                         \
+	KYMO__ENUM_1(provider, name, #T, (__VA_ARGS__), KYMO__T_##T, 0, 0, 0)
+#define KYMO__ENUM_1(...) KYMO__ENUM_2(__VA_ARGS__)
+#define KYMO__ENUM_2(provider, name, written, labels, class_, T, kind, ...)                           \
+	KYMO__ENUM_OF_##kind(provider, name, T, written, KYMO__UNPAREN labels)
+#define KYMO__ENUM_OF_0(provider, name, T, written, ...)                                             \
+	KYMO_STATIC_ASSERT(0, "kymo: an enumeration of type " written "; write one of these types: "  \
+			      "u8 to u64, i8 to i64 (or s8 to s64), x8 to x64");                   \
+	typedef int kymo__enum_##provider##_##name;                                                \
+	enum { kymo__enumcode_##provider##_##name = KYMO_T_I32 };
+#define KYMO__ENUM_OF_KYMO__INTEGER(provider, name, T, written, ...)                               \
 	typedef KYMO__C_##T kymo__enum_##provider##_##name;                                        \
 	enum { kymo__enumcode_##provider##_##name = KYMO__CODE_##T };                              \
 	static KYMO__CONSTANT struct {                                                             \
@@ -144,7 +155,35 @@ static void __attribute__((destructor(101), unused)) kymo__destruct(void)
 #define KYMO__FIXED_BYTES(...) (0 KYMO__FIELDS(FIXED, __VA_ARGS__))
 #define KYMO__PIECE_COUNT(...) (0 KYMO__FIELDS(PIECES, __VA_ARGS__))
 
+/*
+ * An event that is wrong is one static assertion, and what its tracepoints name, so that no further
+ * message hides it.
+ */
 #define KYMO__EVENT(provider, name, ...)                                                           \
+	KYMO__EVENT_1(KYMO__FITS(__VA_ARGS__), provider, name, __VA_ARGS__)
+#define KYMO__EVENT_1(verdict, ...) KYMO__EVENT_2(verdict, __VA_ARGS__)
+#define KYMO__EVENT_2(verdict, ...) KYMO__EVENT_##verdict(__VA_ARGS__)
+#define KYMO__EVENT_FEW(provider, name, ...)                                                       \
+	KYMO__EVENT_3(KYMO__ARE_RIGHT(__VA_ARGS__), provider, name, __VA_ARGS__)
+#define KYMO__EVENT_3(verdict, ...) KYMO__EVENT_4(verdict, __VA_ARGS__)
+#define KYMO__EVENT_4(verdict, ...) KYMO__EVENT_##verdict(__VA_ARGS__)
+#define KYMO__EVENT_MANY(provider, name, ...)                                                      \
+	KYMO_STATIC_ASSERT(0, "kymo: " #provider ":" #name " has more than 32 fields");            \
+	KYMO__EVENT_NONE(provider, name)
+#define KYMO__EVENT_WRONG(provider, name, ...)                                                     \
+	KYMO_STATIC_ASSERT(0, "kymo: fields of " #provider ":" #name " that are wrong:"            \
+			   KYMO__EACH(KYMO__CHECK, TEXT, __VA_ARGS__)                              \
+			   "; write (TYPE, NAME), with one of these types: u8 to u64, i8 to i64 (or "  \
+			   "s8 to s64), x8 to x64, f32, f64, bool, str, bytes, "                   \
+			   "enum(PROVIDER, NAME), array(T, COUNT), seq(T)");                       \
+	KYMO__EVENT_NONE(provider, name)
+#define KYMO__EVENT_NONE(provider, name)                                                           \
+	static struct kymo_event kymo__event_##provider##_##name __attribute__((unused));          \
+	static inline void kymo__write_##provider##_##name(const struct kymo_slot *kymo__slot, ...)  \
+	{                                                                                          \
+		(void)kymo__slot;                                                                  \
+	}
+#define KYMO__EVENT_RIGHT(provider, name, ...)                                                     \
 	static const struct {                                                                      \
 		struct kymo_desc head;                                                             \
 		struct kymo_field fields[KYMO__COUNT(__VA_ARGS__)];                                \
@@ -164,7 +203,7 @@ static void __attribute__((destructor(101), unused)) kymo__destruct(void)
 		__attribute__((section("kymo_state"))) = {                                         \
 			0, &kymo__desc_##provider##_##name.head, KYMO_NO_INDEX, 0, { 0 }, 0        \
 		};                                                                                 \
-	static void __attribute__((noinline, unused)) kymo__write_##provider##_##name(             \
+	static void __attribute__((noinline, unused)) KYMO__UNSEEN kymo__write_##provider##_##name( \
 		const struct kymo_slot *kymo__slot, KYMO__FIELDS(ARG, __VA_ARGS__) int kymo__end)  \
 	{                                                                                          \
 		struct kymo_event *kymo__event = &kymo__event_##provider##_##name;                 \

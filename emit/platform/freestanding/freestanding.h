@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * freestanding.h: a stream without an operating system [target.md 2]: one lane in static memory,
- * which tasks and interrupts of one core write. In the place of what internal.h has for processes.
+ * which tasks and interrupts of one core write. In the place of hosted.h.
  */
 #ifndef KYMO_POSIX_FREESTANDING_H
 #define KYMO_POSIX_FREESTANDING_H
@@ -130,7 +130,7 @@ static inline int kymop_prepare(void)
 {
 	return 0;
 }
-#define kymop_names_lock(names) ((void)(names))
+#define kymop_names_lock(names) ((void)(names), true)
 #define kymop_names_unlock(names) ((void)(names))
 /* Writers look at state and filter themselves. */
 #define kymop_wants_update(shared) ((void)(shared))

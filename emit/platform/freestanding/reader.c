@@ -84,7 +84,8 @@ static enum kymop_got at_end(struct kymop_stream *stream, struct kymop_shared *s
 	if (!KYMO_POSIX_EVENT_START_STOP || kymop_filters(shared, KYMOP_STOP))
 		return KYMOP_NOTHING;
 	read->record.data_bytes = sizeof(is_automatic);
-	memcpy(data, &is_automatic, bytes < sizeof(is_automatic) ? bytes : sizeof(is_automatic));
+	if (bytes)
+		memcpy(data, &is_automatic, bytes < sizeof(is_automatic) ? bytes : sizeof(is_automatic));
 	return KYMOP_GOT;
 }
 

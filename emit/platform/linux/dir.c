@@ -7,7 +7,6 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -17,54 +16,66 @@
 
 static char directory[KYMOP_PATH_BYTES - 32], parent[KYMOP_PATH_BYTES - 40];
 
-/* KYMO_RUNTIME_DIR must be the same for all processes of a stream. */
-bool kymop_dir_init(void)
+static uid_t owner; /* the user whose directory it is */
+
+/* KYMO_RUNTIME_DIR must be the same for all processes of a stream. Read once: getenv is not for handlers. */
+void kymop_dir_init(void)
 {
 	const char *set = secure_getenv("KYMO_RUNTIME_DIR");
-	int used;
 
 	if (set && *set && strlen(set) < sizeof(parent))
 		memcpy(parent, set, strlen(set) + 1);
-	if (set && *set)
-		used = snprintf(directory, sizeof(directory), "%s/posix", set);
-	else
-		used = snprintf(directory, sizeof(directory), "/dev/shm/kymo-posix-%u",
-				(unsigned)geteuid());
-	if (used > 0 && (size_t)used < sizeof(directory))
-		return true;
-	directory[0] = 0;
-	return false;
 }
 
-bool kymop_dir_make(void)
+/* text, and the decimal digits of a number behind it. */
+static size_t with_number(char *to, const char *text, uint32_t number)
 {
-	struct stat info;
-
-	if (parent[0])
-		mkdir(parent, 0700);
-	if (!directory[0] || (mkdir(directory, 0700) && errno != EEXIST))
-		return false;
-	/* One of somebody else's, a link to one, or one that others can write is a trap. */
-	return !lstat(directory, &info) && S_ISDIR(info.st_mode) && info.st_uid == geteuid() &&
-	       !(info.st_mode & 022);
-}
-
-void kymop_path(char *path, char kind, uint32_t number)
-{
+	size_t length = strlen(text), count = 0;
 	char digits[12];
-	size_t length = strlen(directory), count = 0;
 
-	memcpy(path, directory, length);
-	path[length++] = '/';
-	path[length++] = kind;
-	path[length++] = '.';
+	memcpy(to, text, length);
 	do {
 		digits[count++] = (char)('0' + number % 10);
 		number /= 10;
 	} while (number);
 	while (count)
-		path[length++] = digits[--count];
-	path[length] = 0;
+		to[length++] = digits[--count];
+	to[length] = 0;
+	return length;
+}
+
+/* The directory of the user that the process runs for now: a process may give up being root. */
+bool kymop_dir_make(void)
+{
+	struct stat info;
+
+	owner = geteuid();
+	if (parent[0]) {
+		mkdir(parent, 0700);
+		memcpy(directory, parent, strlen(parent));
+		memcpy(directory + strlen(parent), "/posix", 7);
+	} else {
+		with_number(directory, "/dev/shm/kymo-posix-", owner);
+	}
+	if (mkdir(directory, 0700) && errno != EEXIST)
+		return false;
+	/* One of somebody else's, a link to one, or one that others can write is a trap. */
+	return !lstat(directory, &info) && S_ISDIR(info.st_mode) && info.st_uid == owner &&
+	       !(info.st_mode & 022);
+}
+
+uint32_t kymop_dir_owner(void)
+{
+	return owner;
+}
+
+void kymop_path(char *path, char kind, uint32_t number)
+{
+	size_t length = strlen(directory);
+	const char name[] = { '/', kind, '.', 0 };
+
+	memcpy(path, directory, length);
+	with_number(path + length, name, number);
 }
 
 int kymop_dir_open(char kind, uint32_t number, int flags)

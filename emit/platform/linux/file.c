@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -32,26 +33,66 @@ int kymop_file_check(int file, int policy, bool *can_seek)
 	return *can_seek || policy == KYMOP_APPEND ? 0 : EINVAL;
 }
 
-static int write_all(int file, uint64_t offset, const uint8_t *bytes, size_t count)
-{
-	while (count) {
-		ssize_t done = offset == UINT64_MAX ? write(file, bytes, count) :
-						      pwrite(file, bytes, count, (off_t)offset);
+/* How long a process that ends waits for what its pipes do not take. */
+#define HURRY_NS 1000000000ull
+#define POLL_MS 20
+/* So many bytes a pipe takes without waiting when it is ready; Linux's PIPE_BUF. */
+#define PIECE_BYTES 4096u
 
-		if (done < 0 && errno == EINTR)
+static uint64_t hurry_until; /* CLOCK_MONOTONIC; 0: there is no hurry */
+
+void kymop_file_hurry(void)
+{
+	__atomic_store_n(&hurry_until, kymop_clock_read(KYMO_CLOCK_MONOTONIC) + HURRY_NS,
+			 __ATOMIC_RELAXED);
+}
+
+/* Until a pipe, socket or device takes something. EAGAIN: the process ends, and it does not. */
+static int wait_ready(int file)
+{
+	struct pollfd ready = { .fd = file, .events = POLLOUT };
+
+	for (;;) {
+		uint64_t until = __atomic_load_n(&hurry_until, __ATOMIC_RELAXED);
+		int got = poll(&ready, 1, POLL_MS);
+
+		if (got > 0)
+			return 0;
+		if (got < 0 && errno != EINTR)
+			return errno;
+		if (until && kymop_clock_read(KYMO_CLOCK_MONOTONIC) > until)
+			return EAGAIN;
+	}
+}
+
+/* *done counts what was written, also where it was not all. */
+static int write_all(int file, uint64_t offset, const uint8_t *bytes, size_t count, size_t *done)
+{
+	bool has_place = offset != UINT64_MAX;
+	bool waits = !has_place && !(fcntl(file, F_GETFL) & O_NONBLOCK);
+
+	while (*done < count) {
+		size_t piece = count - *done;
+		int error = waits ? wait_ready(file) : 0;
+		ssize_t got;
+
+		if (error)
+			return error;
+		if (waits && piece > PIECE_BYTES)
+			piece = PIECE_BYTES;
+		got = has_place ? pwrite(file, bytes + *done, piece, (off_t)(offset + *done)) :
+				  write(file, bytes + *done, piece);
+		if (got < 0 && errno == EINTR)
 			continue;
-		if (done <= 0)
-			return done ? errno : ENOSPC;
-		bytes += done;
-		count -= (size_t)done;
-		if (offset != UINT64_MAX)
-			offset += (uint64_t)done;
+		if (got <= 0)
+			return got ? errno : ENOSPC;
+		*done += (size_t)got;
 	}
 	return 0;
 }
 
 /* With SIGXFSZ and SIGPIPE held back: what the write has raised is taken away again. */
-int kymop_file_write(int file, uint64_t offset, const void *bytes, size_t count)
+int kymop_file_write(int file, uint64_t offset, const void *bytes, size_t count, size_t *done)
 {
 	static const struct timespec at_once;
 	sigset_t held, before, pending;
@@ -62,7 +103,8 @@ int kymop_file_write(int file, uint64_t offset, const void *bytes, size_t count)
 	sigaddset(&held, SIGPIPE);
 	pthread_sigmask(SIG_BLOCK, &held, &before);
 	sigpending(&pending);
-	error = write_all(file, offset, bytes, count);
+	*done = 0;
+	error = write_all(file, offset, bytes, count, done);
 	if (sigismember(&pending, SIGXFSZ))
 		sigdelset(&held, SIGXFSZ);
 	if (sigismember(&pending, SIGPIPE))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * linux.h: what the files of this platform share. process.c knows the process: page, names, fork;
- * memory.c the streams' memory; both meet in the directory of dir.c.
+ * memory.c makes streams, attach.c maps them; all meet in the directory of dir.c.
  */
 #ifndef KYMO_POSIX_LINUX_H
 #define KYMO_POSIX_LINUX_H
@@ -17,8 +17,9 @@ void kymop_clock_init(void);
 
 /* dir.c: files by kind ('p' page, 'n' names, 's' stream) and number. fd, or -1 and errno. */
 #define KYMOP_PATH_BYTES 192
-bool kymop_dir_init(void);
+void kymop_dir_init(void);
 bool kymop_dir_make(void);
+uint32_t kymop_dir_owner(void);
 void kymop_path(char *path, char kind, uint32_t number);
 int kymop_dir_open(char kind, uint32_t number, int flags);
 void kymop_dir_unlink(char kind, uint32_t number);
@@ -33,15 +34,37 @@ bool kymop_process_ready(void);
 int kymop_names_map(pid_t pid, uint64_t start, struct kymop_names **names);
 uint64_t kymop_own_start(void);
 
-/* flusher.c */
-void kymop_flusher_forget(void);
+/* file.c: from now on nobody waits long for a pipe. */
+void kymop_file_hurry(void);
 
-/* memory.c */
-extern intptr_t kymop_rseq_offset, kymop_thread_offset;
-void kymop_memory_init(void);
-void kymop_memory_after_fork(uint32_t kept);
+/*
+ * memory.c. Control blocks of one stream do not stand where those of another do within their pages:
+ * a load would wait for a store to the other, of which it knows the low bits only.
+ */
+#define KYMOP_SKEW_BYTES 256u
+size_t kymop_control_bytes(uint32_t lane_count);
+bool kymop_is_sane(const struct kymop_shared *header, off_t file_bytes);
+int kymop_own_file(uint32_t slot);
+void kymop_memory_after_fork(void);
 void kymop_join_own_streams(void);
 bool kymop_stream_is_inherited(uint32_t slot);
+
+#if KYMOP_KERNEL
+/* kernel.c. Threads of the library are not recorded; in a new child nothing of the kernel is ours. */
+void kymop_kernel_hide(uint32_t thread, bool is_hidden);
+void kymop_kernel_after_fork(void);
+#endif
+
+/* attach.c; what the controller calls, between begin and end. */
+extern intptr_t kymop_rseq_offset, kymop_thread_offset;
+void kymop_attach_init(void);
+bool kymop_attach_begin(void);
+void kymop_attach_end(bool has_begun);
+const struct kymop_view *kymop_current_view(uint32_t slot);
+bool kymop_map_own(uint32_t slot, int fd, uint32_t generation, struct kymop_view *view);
+bool kymop_join(uint32_t slot, int fd, const struct kymop_view *view);
+void kymop_unmap_own(uint32_t slot, const struct kymop_view *view);
+void kymop_attach_after_fork(uint32_t kept);
 
 #pragma GCC visibility pop
 

@@ -20,17 +20,8 @@
 #define PAGE_MAGIC (0x31474158494d594bull + KYMOP_LAYOUT)
 #define NAMES_MAGIC (0x314d4158494d594bull + KYMOP_LAYOUT)
 
-/* Whether the process is known: kymop_slots.is_ours, wiped in a child. */
-enum { UNKNOWN, IN_PROGRESS, KNOWN };
-
-struct kymop_page kymop_page;
-struct kymop_slots kymop_slots;
-struct kymop_names *kymop_process_names;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static int cancel_before; /* of the thread that holds mutex */
-static uint64_t own_start;
-static bool was_known; /* this process, or the one that forked it */
-static __thread struct kymo_thread thread_tls __attribute__((tls_model("initial-exec")));
 
 /* Who holds it is not cancelled: it would keep it. */
 void kymop_lock(void)
@@ -49,6 +40,49 @@ void kymop_unlock(void)
 	pthread_mutex_unlock(&mutex);
 	pthread_setcancelstate(before, NULL);
 }
+
+#if KYMO_POSIX_LOG
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+
+int kymop_lock_pause(void)
+{
+	int before = cancel_before;
+
+	pthread_mutex_unlock(&mutex);
+	return before;
+}
+
+void kymop_lock_resume(int before)
+{
+	pthread_mutex_lock(&mutex);
+	cancel_before = before;
+}
+
+void kymop_lock_wait(void)
+{
+	int before = cancel_before;
+
+	pthread_cond_wait(&changed, &mutex);
+	cancel_before = before;
+}
+
+void kymop_lock_wake(void)
+{
+	pthread_cond_broadcast(&changed);
+}
+#endif
+
+#if KYMOP_ACTIVE
+/* Whether the process is known: kymop_slots.is_ours, wiped in a child. */
+enum { UNKNOWN, IN_PROGRESS, KNOWN };
+
+struct kymop_page kymop_page;
+struct kymop_slots kymop_slots;
+struct kymop_names *kymop_process_names;
+static bool fork_has_begun;
+static uint64_t own_start;
+static bool was_known; /* this process, or the one that forked it */
+static __thread struct kymo_thread thread_tls __attribute__((tls_model("initial-exec")));
 
 uint64_t kymop_own_start(void)
 {
@@ -124,7 +158,10 @@ int kymop_names_map(pid_t pid, uint64_t start, struct kymop_names **names)
 		return ENOMEM;
 	}
 	close(fd);
-	kymop_names_lock(got);
+	if (!kymop_names_lock(got)) {
+		munmap(got, sizeof(*got));
+		return EAGAIN;
+	}
 	if (got->magic != NAMES_MAGIC || got->start != start ||
 	    got->count > KYMO_POSIX_USER_EVENT_COUNT || !got->count) {
 		memset(got, 0, sizeof(*got));
@@ -141,18 +178,27 @@ int kymop_names_map(pid_t pid, uint64_t start, struct kymop_names **names)
  * Between processes; threads of one have kymop_lock. Who is killed while adding a name is found
  * out, and had not added it.
  */
-void kymop_names_lock(struct kymop_names *names)
+#define NAMES_YIELDS 1000u
+#define NAMES_PAUSE_US 1000u
+
+bool kymop_names_lock(struct kymop_names *names)
 {
-	uint32_t self = (uint32_t)getpid(), owner = 0;
+	uint32_t self = (uint32_t)getpid(), owner = 0, waits = 0;
 
 	while (!__atomic_compare_exchange_n(&names->owner, &owner, self, false, __ATOMIC_ACQUIRE,
 					    __ATOMIC_RELAXED)) {
 		if (owner != self && (!kill((pid_t)owner, 0) || errno != ESRCH)) {
 			owner = 0;
-			sched_yield();
+			if (++waits < NAMES_YIELDS)
+				sched_yield();
+			else if (waits < 2 * NAMES_YIELDS)
+				usleep(NAMES_PAUSE_US);
+			else
+				return false;
 		}
 		/* Else: the lock of a dead process, or of an earlier program in this one. */
 	}
+	return true;
 }
 
 void kymop_names_unlock(struct kymop_names *names)
@@ -230,7 +276,8 @@ static bool begin_child(void)
 	if (!make_page(idle, generations))
 		return false;
 	names_after_fork(parent, idle != KYMOP_ALL_IDLE);
-	kymop_memory_after_fork(~idle & KYMOP_ALL_IDLE);
+	kymop_memory_after_fork();
+	kymop_attach_after_fork(~idle & KYMOP_ALL_IDLE);
 	return true;
 }
 
@@ -240,7 +287,7 @@ static bool begin_process(void)
 		return false;
 	if (kymop_names_map(getpid(), own_start, &kymop_process_names))
 		return false;
-	kymop_memory_init();
+	kymop_attach_init();
 	return true;
 }
 
@@ -287,18 +334,45 @@ bool kymop_process_ready(void)
 	return true;
 }
 
-int kymop_prepare(void)
+/*
+ * The process runs for another user than before: its page and names are in that one's directory from
+ * now on. Streams that it has go on; their controllers of before do not reach it any more.
+ */
+static bool change_user(void)
 {
-	return kymop_process_ready() ? 0 : ENOMEM;
+	struct kymop_names *before = kymop_process_names, *fresh;
+	uint32_t idle = __atomic_load_n(&kymop_page.idle, __ATOMIC_SEQ_CST);
+	uint32_t generations[KYMO_POSIX_STREAMS];
+
+	memcpy(generations, kymop_page.generation, sizeof(generations));
+	if (!kymop_dir_make() || !make_page(idle, generations) ||
+	    kymop_names_map(getpid(), own_start, &fresh))
+		return false;
+	memcpy(fresh->name, before->name, sizeof(before->name));
+	__atomic_store_n(&fresh->count, before->count, __ATOMIC_RELEASE);
+	/* At the same address: streams know it. */
+	mremap(fresh, sizeof(*fresh), sizeof(*fresh), MREMAP_MAYMOVE | MREMAP_FIXED, before);
+	kymop_join_own_streams();
+	return true;
 }
 
+int kymop_prepare(void)
+{
+	if (!kymop_process_ready())
+		return ENOMEM;
+	return geteuid() == kymop_dir_owner() || change_user() ? 0 : EPERM;
+}
+
+/* A child has nothing that another thread was about to map, or to record for the first time. */
 static void before_fork(void)
 {
 	kymop_lock();
+	fork_has_begun = kymop_attach_begin();
 }
 
 static void after_fork(void)
 {
+	kymop_attach_end(fork_has_begun);
 	kymop_unlock();
 }
 
@@ -306,9 +380,13 @@ static void after_fork(void)
 static void in_child(void)
 {
 #if KYMO_POSIX_LOG
-	kymop_flusher_forget();
+	pthread_cond_init(&changed, NULL); /* those who wait are not here */
+#endif
+#if KYMOP_KERNEL
+	kymop_kernel_after_fork();
 #endif
 	kymop_streams_forget();
+	kymop_attach_end(fork_has_begun);
 	if (was_known) {
 		__atomic_store_n(&kymop_slots.is_ours, UNKNOWN, __ATOMIC_RELAXED);
 		kymop_process_ready();
@@ -347,11 +425,19 @@ static __attribute__((destructor)) void end(void)
 {
 	if (__atomic_load_n(&kymop_slots.is_ours, __ATOMIC_ACQUIRE) != KNOWN)
 		return;
-#if KYMOP_ACTIVE
+#if KYMO_POSIX_LOG
+	kymop_file_hurry();
+#endif
 	for (uint32_t i = 0; i < KYMOP_HANDLES; i++)
 		if (kymop_streams[i].kind == KYMOP_ONLINE || kymop_streams[i].kind == KYMOP_LOGGED)
 			posix_trace_shutdown(kymop_streams[i].trid);
-#endif
 	kymop_dir_unlink('p', (uint32_t)getpid());
 	kymop_dir_unlink('n', (uint32_t)getpid());
 }
+#else
+/* Logs are read in any process, and no process is traced: only the lock has to be right in a child. */
+static __attribute__((constructor(101))) void begin(void)
+{
+	pthread_atfork(kymop_lock, kymop_unlock, kymop_unlock);
+}
+#endif

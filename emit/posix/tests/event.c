@@ -3,6 +3,9 @@
 #define _GNU_SOURCE
 #include "test.h"
 
+#include <stdint.h>
+#include <sys/time.h>
+
 #include <pthread.h>
 #include <signal.h>
 
@@ -388,6 +391,32 @@ TEST("timedgetnext_event", timed_out, "ETIMEDOUT: nothing came until then, and n
 	clock_gettime(CLOCK_REALTIME, &now);
 	EXPECT(now.tv_sec > until.tv_sec ||
 	       (now.tv_sec == until.tv_sec && now.tv_nsec >= until.tv_nsec));
+}
+
+static void wake(int signal)
+{
+	(void)signal;
+}
+
+TEST("timedgetnext_event", timed_far,
+	"a time in centuries is waited for, one before 1970 has passed; nothing overflows")
+{
+	long long far[] = { 18446744072LL, 18446744074LL, 20000000000LL, 300000000000LL, INT64_MAX };
+	long long past[] = { 0, -1, -20000000000LL, INT64_MIN };
+	struct sigaction action = { .sa_handler = wake };
+	struct itimerval soon = { { 0, 20000 }, { 0, 20000 } };
+	trace_id_t trid = stream_with(0, 0, 0);
+	struct got got;
+
+	EQUAL(sigaction(SIGALRM, &action, NULL), 0);
+	EQUAL(setitimer(ITIMER_REAL, &soon, NULL), 0);
+	for (size_t i = 0; i < sizeof(far) / sizeof(far[0]); i++)
+		for (long ns = 0; ns <= 999999999; ns += 999999999)
+			EQUAL(timed(trid, &got, &(struct timespec){ far[i], ns }), EINTR);
+	for (size_t i = 0; i < sizeof(past) / sizeof(past[0]); i++)
+		EQUAL(timed(trid, &got, &(struct timespec){ past[i], 999999999 }), ETIMEDOUT);
+	EQUAL(timed(trid, &got, &(struct timespec){ INT64_MAX, 1000000000 }), EINVAL);
+	EQUAL(timed(trid, &got, &(struct timespec){ INT64_MIN, -1 }), EINVAL);
 }
 
 TEST("timedgetnext_event", timed_available,

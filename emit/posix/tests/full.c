@@ -242,4 +242,42 @@ TEST("2.11.1 loop", loop_while_read,
 	is_over = true;
 	pthread_join(thread, NULL);
 }
+
+static volatile bool status_end;
+
+static void *emit_without_end(void *event)
+{
+	while (!status_end)
+		emit_number(*(trace_event_id_t *)event, 1);
+	return NULL;
+}
+
+TEST("get_status", status_is_one_moment,
+	"the status is that of one moment: a stream that is not LOOP never runs and is full at once")
+{
+	trace_event_id_t event = event_named("e");
+	trace_id_t trid = stream_with(POSIX_TRACE_UNTIL_FULL, 4096, 64);
+	pthread_t threads[2];
+	struct got got;
+	int full = 0;
+
+	EQUAL(posix_trace_start(trid), 0);
+	for (int i = 0; i < 2; i++)
+		EQUAL(pthread_create(&threads[i], NULL, emit_without_end, &event), 0);
+	for (int i = 0; i < 200000 || full < 20; i++) {
+		struct posix_trace_status_info status = status_of(trid);
+
+		EXPECT(status.posix_stream_status == POSIX_TRACE_SUSPENDED ||
+		       status.posix_stream_full_status == POSIX_TRACE_NOT_FULL);
+		full += status.posix_stream_full_status == POSIX_TRACE_FULL;
+		/* Emptied from time to time, so that it goes on. */
+		if (i % 16 == 0)
+			while (take(trid, &got) && got.info.posix_event_id != POSIX_TRACE_STOP)
+				;
+	}
+	status_end = true;
+	for (int i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+	EQUAL(posix_trace_shutdown(trid), 0);
+}
 #endif

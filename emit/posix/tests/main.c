@@ -11,6 +11,7 @@
 #include <signal.h>
 
 static struct test *first;
+static unsigned skipped; /* they count as passed, too, and are named */
 
 /* Sorted by page, then as they stand in their file. */
 void test_add(struct test *test)
@@ -27,10 +28,9 @@ void test_add(struct test *test)
 static int list(void)
 {
 	printf("# Conformance of POSIX Trace\n\n"
-	       "Sentences of IEEE 1003.1-2017 in our words, and the test that holds each "
-	       "(`emit/posix/tests`). Made by `conformance --list`;\n"
-	       "`emit/posix/tests/run.sh` checks that it is what the tests say. What the standard leaves open is in "
-	       "posix.md 8.\n\n| page | sentence | test |\n|---|---|---|\n");
+	       "Sentences of IEEE 1003.1-2017 in our words, and the test that holds each (`emit/posix/tests`). "
+	       "Made by\n`conformance --list`; `emit/posix/tests/run.sh` checks that it is what the tests say. "
+	       "What the standard leaves open is\nin posix.md 8.\n\n| page | sentence | test |\n|---|---|---|\n");
 	for (struct test *test = first; test; test = test->next)
 		printf("| %s | %s | %s `%s` |\n", test->page, test->sentence,
 		       strrchr(test->file, '/') ? strrchr(test->file, '/') + 1 : test->file,
@@ -66,6 +66,11 @@ static bool run(struct test *test)
 	nftw(dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 	if (WIFEXITED(status) && !WEXITSTATUS(status))
 		return true;
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 77) {
+		printf("SKIPPED %s: see above\n", test->name);
+		skipped++;
+		return true;
+	}
 	printf("FAILED %s: %s (%s %d)\n", test->name, test->sentence,
 	       WIFEXITED(status) ? "exit" : "signal",
 	       WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
@@ -101,6 +106,8 @@ int main(int argc, char **argv)
 		else
 			failed++;
 	}
-	printf("%u passed, %u failed\n", passed, failed);
+	if (skipped)
+		printf("%u of the tests were skipped\n", skipped);
+	printf("%u passed, %u failed\n", passed - skipped, failed);
 	return failed || !passed;
 }

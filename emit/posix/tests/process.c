@@ -6,6 +6,8 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
 
 #if KYMO_POSIX_ONLINE && KYMO_POSIX_USER_EVENTS
 
@@ -371,6 +373,195 @@ TEST("2.11 target killed", target_killed,
 		}
 		/* The last one may have been recorded, and not counted. */
 		EXPECT(last == step[0] - 1 || last == step[0]);
+		EQUAL(posix_trace_shutdown(trid), 0);
+		munmap((void *)(uintptr_t)step, 4096);
+	}
+}
+
+/* The stream's file in the directory of streams, mapped as a target that means harm has it. */
+static unsigned *memory_of(int slot, size_t *words)
+{
+	const char *set = getenv("KYMO_RUNTIME_DIR");
+	struct stat info;
+	char path[300];
+	void *at;
+	int fd;
+
+	if (set)
+		snprintf(path, sizeof(path), "%s/posix/s.%d", set, slot);
+	else
+		snprintf(path, sizeof(path), "/dev/shm/kymo-posix-%u/s.%d", (unsigned)geteuid(), slot);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	EXPECT(fd >= 0 && !fstat(fd, &info));
+	at = mmap(NULL, (size_t)info.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	EXPECT(at != MAP_FAILED);
+	close(fd);
+	*words = (size_t)info.st_size / sizeof(unsigned);
+	return at;
+}
+
+TEST("2.11 memory", overwritten_words,
+	"a target that overwrites the stream's memory, word for word, does not crash its controller")
+{
+	trace_attr_t attr = attr_with(POSIX_TRACE_LOOP, 4096, 64);
+	unsigned values[] = { 0, 1, 0x7fffffff, 0xffffffff, 0x1000, 0x12345678 };
+	trace_event_id_t event = event_named("e");
+	size_t words, at = 0;
+	struct got got;
+	trace_id_t trid;
+
+	/* The page's numbers, one at a time; then all of it at once, and the control blocks, at random. */
+	for (int round = 0; round < 400; round++) {
+		unsigned *memory, value = values[round % 6];
+
+		EQUAL(posix_trace_create(0, &attr, &trid), 0);
+		memory = memory_of(0, &words);
+		EQUAL(posix_trace_start(trid), 0);
+		for (int i = 0; i < 20; i++)
+			emit_number(event, i);
+		at = round < 300 ? (size_t)round / 6 : 1024 + (size_t)(round * 7919) % 400;
+		memory[at] = value;
+		if (round % 50 == 49)
+			for (size_t i = 0; i < 2048; i++)
+				memory[i] = value;
+		for (int i = 0; i < 20; i++)
+			emit_number(event, i);
+		for (int i = 0; i < 60 && take(trid, &got); i++)
+			;
+		status_of(trid);
+		EQUAL(posix_trace_stop(trid), 0);
+		EQUAL(posix_trace_clear(trid), 0);
+		EQUAL(posix_trace_shutdown(trid), 0);
+		munmap(memory, words * sizeof(unsigned));
+	}
+	/* And the next one works. */
+	EQUAL(posix_trace_create(0, &attr, &trid), 0);
+	EQUAL(posix_trace_start(trid), 0);
+	emit_number(event, 7);
+	EXPECT(take_user(trid, &got));
+	EQUAL(number_of(&got), 7);
+}
+
+TEST("create", after_setuid,
+	"a process that gives up being root traces, and is traced, whether it had traced before or not")
+{
+	struct got got;
+	char self[4096], user[64];
+	ssize_t length;
+	pid_t child;
+
+	if (geteuid()) {
+		printf("SKIP after_setuid: not root\n");
+		return;
+	}
+	/* In the directories that users have by default. */
+	if (getenv("KYMO_RUNTIME_DIR")) {
+		unsetenv("KYMO_RUNTIME_DIR");
+		length = readlink("/proc/self/exe", self, sizeof(self) - 1);
+		EXPECT(length > 0);
+		self[length] = 0;
+		execl(self, self, "after_setuid", (char *)NULL);
+		_exit(1);
+	}
+	for (int has_traced = 0; has_traced < (TRACE_SYS_MAX > 1 ? 2 : 1); has_traced++) {
+		child = fork();
+		if (!child) {
+			trace_id_t old = has_traced ? stream_of(0, 0) : 0, trid;
+			trace_event_id_t event = has_traced ? event_named("e") : 0;
+
+			EQUAL(setresuid(54321, 54321, 54321), 0);
+			if (has_traced)
+				EQUAL(event_named("e"), event);
+			event = event_named("e");
+			trid = stream_of(0, 0);
+			EQUAL(posix_trace_start(trid), 0);
+			emit_number(event, 3);
+			EXPECT(take_user(trid, &got));
+			EQUAL(number_of(&got), 3);
+			if (has_traced) {
+				EQUAL(posix_trace_start(old), 0);
+				emit_number(event, 4);
+				EXPECT(take_user(old, &got));
+				EQUAL(number_of(&got), 4);
+				EQUAL(posix_trace_shutdown(old), 0);
+			}
+			exit(0);
+		}
+		join(child);
+	}
+	snprintf(user, sizeof(user), "/dev/shm/kymo-posix-54321/l.0");
+	unlink(user);
+	rmdir("/dev/shm/kymo-posix-54321");
+}
+
+#if KYMO_POSIX_FILTER
+TEST("trid_eventid_open", names_kept,
+	"EAGAIN: a target that keeps the lock of its names does not hold up its controller for ever")
+{
+	volatile int *step = shared_words();
+	trace_event_id_t event;
+	trace_id_t trid;
+	char path[300];
+	pid_t child = fork();
+	int fd;
+
+	if (!child) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		event_named("e");
+		reach(&step[0], 1);
+		wait_step(&step[1], 1);
+		_exit(0);
+	}
+	wait_step(&step[0], 1);
+	trid = stream_of(child, 0);
+	if (getenv("KYMO_RUNTIME_DIR"))
+		snprintf(path, sizeof(path), "%s/posix/n.%d", getenv("KYMO_RUNTIME_DIR"), child);
+	else
+		snprintf(path, sizeof(path), "/dev/shm/kymo-posix-%u/n.%d", (unsigned)geteuid(), child);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	/* The owner, behind magic, start and count. */
+	EQUAL(pwrite(fd, &child, sizeof(child), 20), sizeof(child));
+	EQUAL(posix_trace_trid_eventid_open(trid, "new", &event), EAGAIN);
+	EQUAL(posix_trace_trid_eventid_open(trid, "e", &event), 0);
+	reach(&step[1], 1);
+	join(child);
+	EQUAL(posix_trace_trid_eventid_open(trid, "new", &event), 0);
+	EQUAL(posix_trace_shutdown(trid), 0);
+}
+#endif
+
+TEST("2.11 target ended", target_left,
+	"_exit of a target, with streams of its own or without: what it recorded for its controller is there")
+{
+	trace_attr_t attr = attr_with(POSIX_TRACE_UNTIL_FULL, 1 << 16, 0);
+	trace_id_t trid;
+	struct got got;
+
+	for (int round = 0; round < 20; round++) {
+		volatile int *step = shared_words();
+		pid_t child = fork();
+
+		if (!child) {
+			trace_event_id_t event = event_named("e");
+
+			if (round % 2 && TRACE_SYS_MAX > 1)
+				EQUAL(posix_trace_start(stream_of(0, 0)), 0);
+			reach(&step[0], 1);
+			wait_step(&step[1], 1);
+			for (int i = 0; i < 500; i++)
+				emit_number(event, i);
+			_exit(0);
+		}
+		wait_step(&step[0], 1);
+		EQUAL(posix_trace_create(child, &attr, &trid), 0);
+		EQUAL(posix_trace_start(trid), 0);
+		reach(&step[1], 1);
+		join(child);
+		for (int i = 0; i < 500; i++) {
+			EXPECT(take_user(trid, &got));
+			EQUAL(number_of(&got), i);
+		}
+		EXPECT(!take_user(trid, &got));
 		EQUAL(posix_trace_shutdown(trid), 0);
 		munmap((void *)(uintptr_t)step, 4096);
 	}

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reading integers and strings from bytes of unknown origin, without a panic.
 
 use crate::Error;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Descriptions of events and enumerations [spec/event.md 3]: the types. Bytes to descriptions and back: [`codec`].
 
 mod codec;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What can be wrong with bytes from outside. Every variant says which bytes and what they should have been.
 
 /// Bytes from a program, a collector or a file do not keep to `spec/`.

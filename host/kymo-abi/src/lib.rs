@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a program and a collector share: shared memory, socket messages, event descriptions.
 //!
 //! The mirror of `emit/include/kymo/abi`, and the only crate that knows a byte offset. It opens nothing, maps
@@ -7,13 +8,15 @@
 mod bytes;
 pub mod desc;
 mod error;
+mod record;
 pub mod ring;
 pub mod wire;
 
 pub use error::Error;
+pub use record::{head_word, record_head, split_head};
 
 /// The version of everything in this crate. Any change of a layout or of a meaning raises it.
-pub const ABI_VERSION: u32 = 1;
+pub const ABI_VERSION: u32 = 2;
 
 /// How a program's rings are written [spec/ring.md 5 and 6].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The shared memory of one program and one session [spec/ring.md 3]: sizes, words, and a view of a mapping.
 //!
 //! Nothing here maps or reads ring bytes; who does so brings a mapping and asks where things are.
@@ -61,7 +62,8 @@ pub struct MemHeader {
     pub contexts: AtomicU32,
     /// Counters in `perf`.
     pub perf_count: AtomicU32,
-    pub unused: AtomicU32,
+    /// Portable: lanes at and above this must not be claimed; 0: all may.
+    pub lanes_limit: AtomicU32,
     pub perf: [PerfCounter; PERF_MAX],
     /// With [`mem_flags::BLOCK`]: how long a record waits for room at most.
     pub block_ns: AtomicU64,
@@ -69,7 +71,8 @@ pub struct MemHeader {
     pub block_waits: AtomicU64,
     /// Processes that wait. Written by the program.
     pub block_agreed: AtomicU32,
-    pub unused_word: AtomicU32,
+    /// 1: the program could not talk to the collector, and records no more. Written by the program.
+    pub left: AtomicU32,
 }
 
 /// Bits of [`MemHeader::flags`].
@@ -119,8 +122,8 @@ pub struct Contexts {
     pub perf: Vec<(u32, u64)>,
 }
 
-/// What a collector notes for whoever finds the memory after its death, at [`NOTES_OFFSET`] of the header page. No program
-/// reads or writes it [spec/session.md 6].
+/// What a collector notes for whoever finds the memory after its death, at [`NOTES_OFFSET`] of the header page. No
+/// program reads or writes it [spec/session.md 6].
 #[repr(C)]
 pub struct Notes {
     /// The trace that the records belong to.
@@ -164,7 +167,9 @@ pub struct RingBlock {
     pub unused_word: AtomicU32,
     pub owner: AtomicU32,
     pub told: AtomicU64,
-    pub unused: [AtomicU64; 7],
+    pub told_before: AtomicU64,
+    pub told_at: AtomicU64,
+    pub unused: [AtomicU64; 5],
 }
 
 const _: () = {
@@ -172,6 +177,7 @@ const _: () = {
     assert!(offset_of!(MemHeader, block_ns) == 152);
     assert!(offset_of!(MemHeader, block_waits) == 160);
     assert!(offset_of!(MemHeader, block_agreed) == 168);
+    assert!(offset_of!(MemHeader, left) == 172);
     assert!(offset_of!(MemHeader, ring_bytes) == 24);
     assert!(offset_of!(MemHeader, data_offset) == 32);
     assert!(offset_of!(MemHeader, lost_lane) == 56);
@@ -179,6 +185,7 @@ const _: () = {
     assert!(offset_of!(MemHeader, marks_offset) == 68);
     assert!(offset_of!(MemHeader, flags) == 72);
     assert!(offset_of!(MemHeader, contexts) == 76);
+    assert!(offset_of!(MemHeader, lanes_limit) == 84);
     assert!(offset_of!(MemHeader, perf) == 88);
     assert!(size_of::<PerfCounter>() == 16);
     assert!(size_of::<Marks>() == 512);
@@ -191,6 +198,8 @@ const _: () = {
     assert!(offset_of!(RingBlock, reserve) == 48);
     assert!(offset_of!(RingBlock, owner) == 60);
     assert!(offset_of!(RingBlock, told) == 64);
+    assert!(offset_of!(RingBlock, told_before) == 72);
+    assert!(offset_of!(RingBlock, told_at) == 80);
 };
 
 /// A value of `head` or `tail`: bytes in the low half, records in the upper, modulo 2^64 [spec/ring.md 3.2].
@@ -245,7 +254,8 @@ pub struct Layout {
     pub ring_bytes: u32,
     /// Offset of the first control block.
     pub rings_offset: u32,
-    /// Offset of the marks of lane 0, a multiple of 128; 0 in discard mode. Not in the ATTACH message: the header says it.
+    /// Offset of the marks of lane 0, a multiple of 128; 0 in discard mode. Not in the ATTACH message: the header says
+    /// it.
     pub marks_offset: u32,
     /// Offset of the bytes of lane 0; a multiple of 4096.
     pub data_offset: u64,
@@ -344,7 +354,8 @@ pub struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// A view of the memory that begins at `base`. `layout` is the caller's own, never one that was read from the memory.
+    /// A view of the memory that begins at `base`. `layout` is the caller's own, never one that was read from the
+    /// memory.
     ///
     /// # Safety
     /// `base` begins a mapping, aligned to 4096, readable and writable for `'a` and at least `layout.data_offset`

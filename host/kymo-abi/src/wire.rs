@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Messages between a program and a collector [spec/session.md 4], one a packet, in the byte order of the machine.
 //!
 //! Decoding checks everything that a message says about itself; what the numbers mean together is for the caller.
@@ -22,12 +23,18 @@ const DESCS_END: u32 = 3;
 const GONE: u32 = 4;
 const ATTACHED: u32 = 5;
 const FILTERED: u32 = 6;
+const LATE: u32 = 7;
+
+/// Bits of the flags in ATTACHED.
+const ATTACHED_LOCKED: u32 = 1;
+const ATTACHED_LATE: u32 = 2;
 const ATTACH: u32 = 16;
 const ENABLE: u32 = 17;
 const DISABLE: u32 = 18;
 const GO: u32 = 19;
 const BYE: u32 = 20;
 const FILTER: u32 = 21;
+const READY: u32 = 22;
 
 /// Bytes of an instruction of a filter (`abi/filter.h`).
 pub const FILTER_INSN_BYTES: usize = 16;
@@ -76,6 +83,8 @@ pub struct Attached {
     pub error: u32,
     /// Whether the rings are locked into memory.
     pub locked: bool,
+    /// Whether the program ran before, though the session was there.
+    pub late: bool,
     /// Bytes that were touched in advance.
     pub touched_bytes: u64,
 }
@@ -102,6 +111,11 @@ pub enum FromProgram {
         index: u32,
         /// An errno value.
         error: u32,
+    },
+    /// The program went on without waiting for GO any longer.
+    Late {
+        /// That of DESCS_END.
+        generation: u32,
     },
 }
 
@@ -161,6 +175,8 @@ pub enum FromCollector {
     Disable(Vec<u32>),
     /// What records of an event are wanted.
     Filter(Filter),
+    /// Lanes whose pages shall be there: records come on their CPUs, or may.
+    Ready(Vec<u32>),
     /// All answers to this generation were sent; start-up may go on.
     Go {
         /// That of DESCS_END.
@@ -249,12 +265,12 @@ impl FromProgram {
             DESCS => FromProgram::Descs(decode_descs(&mut reader)?),
             DESCS_END => FromProgram::DescsEnd { generation: generation(&mut reader)? },
             GONE => FromProgram::Gone(entries(&mut reader, 4, Reader::u32)?),
-            ATTACHED => FromProgram::Attached(Attached {
-                serial: reader.u64()?,
-                error: reader.u32()?,
-                locked: reader.u32()? != 0,
-                touched_bytes: reader.u64()?,
-            }),
+            ATTACHED => {
+                let (serial, error, flags) = (reader.u64()?, reader.u32()?, reader.u32()?);
+                let (locked, late) = (flags & ATTACHED_LOCKED != 0, flags & ATTACHED_LATE != 0);
+                FromProgram::Attached(Attached { serial, error, locked, late, touched_bytes: reader.u64()? })
+            }
+            LATE => FromProgram::Late { generation: generation(&mut reader)? },
             FILTERED => FromProgram::Filtered { index: reader.u32()?, error: reader.u32()? },
             _ => return Err(Error::Value { what: "type of a program's message", value: ty.into() }),
         })
@@ -282,11 +298,12 @@ impl FromProgram {
                 writer.finish()
             }
             FromProgram::DescsEnd { generation } => Writer::new(DESCS_END).u32(*generation).u32(0).finish(),
+            FromProgram::Late { generation } => Writer::new(LATE).u32(*generation).u32(0).finish(),
             FromProgram::Gone(indices) => encode_indices(GONE, indices),
             FromProgram::Attached(attached) => Writer::new(ATTACHED)
                 .u64(attached.serial)
                 .u32(attached.error)
-                .u32(attached.locked.into())
+                .u32(u32::from(attached.locked) * ATTACHED_LOCKED + u32::from(attached.late) * ATTACHED_LATE)
                 .u64(attached.touched_bytes)
                 .finish(),
             FromProgram::Filtered { index, error } => Writer::new(FILTERED).u32(*index).u32(*error).finish(),
@@ -347,6 +364,7 @@ impl FromCollector {
             })?),
             DISABLE => FromCollector::Disable(entries(&mut reader, 4, Reader::u32)?),
             FILTER => FromCollector::Filter(Filter::decode(&mut reader)?),
+            READY => FromCollector::Ready(entries(&mut reader, 4, Reader::u32)?),
             GO => FromCollector::Go { generation: generation(&mut reader)? },
             BYE => {
                 let (code, _) = (reader.u32()?, reader.u32()?);
@@ -381,6 +399,7 @@ impl FromCollector {
                 writer.finish()
             }
             FromCollector::Disable(indices) => encode_indices(DISABLE, indices),
+            FromCollector::Ready(lanes) => encode_indices(READY, lanes),
             FromCollector::Filter(filter) => filter.encode(),
             FromCollector::Go { generation } => Writer::new(GO).u32(*generation).u32(0).finish(),
             FromCollector::Bye { reason, text } => Writer::new(BYE).u32(reason.code()).u32(0).tail_text(text).finish(),

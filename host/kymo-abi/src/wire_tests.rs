@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Messages round-trip; rubbish is refused without a panic.
 
 use super::*;
@@ -12,14 +13,16 @@ fn from_program() -> impl Strategy<Value = FromProgram> {
     let entry = (proptest::option::of(0..NO_INDEX), proptest::collection::vec(any::<u8>(), 0..100));
     let descs = proptest::collection::vec(entry, 0..20)
         .prop_map(|list| FromProgram::Descs(list.into_iter().map(|(index, desc)| DescEntry { index, desc }).collect()));
-    let attached =
-        (any::<u64>(), any::<u32>(), any::<bool>(), any::<u64>()).prop_map(|(serial, error, locked, touched_bytes)| {
-            FromProgram::Attached(Attached { serial, error, locked, touched_bytes })
-        });
+    let attached = (any::<u64>(), any::<u32>(), any::<[bool; 2]>(), any::<u64>()).prop_map(
+        |(serial, error, [locked, late], touched_bytes)| {
+            FromProgram::Attached(Attached { serial, error, locked, late, touched_bytes })
+        },
+    );
     prop_oneof![
         hello,
         descs,
         any::<u32>().prop_map(|generation| FromProgram::DescsEnd { generation }),
+        any::<u32>().prop_map(|generation| FromProgram::Late { generation }),
         proptest::collection::vec(any::<u32>(), 0..50).prop_map(FromProgram::Gone),
         attached,
         (any::<u32>(), any::<u32>()).prop_map(|(index, error)| FromProgram::Filtered { index, error }),

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The Rust side against the C compiler: sizes, offsets and constants of `emit/include/kymo/abi`.
 
 use std::mem::{offset_of, size_of};
@@ -147,7 +148,7 @@ fn messages_are_what_c_reads() {
         &[
             ("msg.type", 16),
             ("msg.bytes", 120),
-            ("abi", 1),
+            ("abi", kymo_abi::ABI_VERSION.into()),
             ("kind", 2),
             ("clock", 2),
             ("lane_count", 3),
@@ -159,7 +160,7 @@ fn messages_are_what_c_reads() {
             ("session[0]", b's'.into()),
         ],
     );
-    let attached = Attached { serial: 1 << 33, error: 12, locked: true, touched_bytes: 1 << 34 };
+    let attached = Attached { serial: 1 << 33, error: 12, locked: true, late: true, touched_bytes: 1 << 34 };
     check_packet(
         &FromProgram::Attached(attached).encode(),
         "kymo_msg_attached",
@@ -168,7 +169,7 @@ fn messages_are_what_c_reads() {
             ("msg.bytes", 32),
             ("serial", 1 << 33),
             ("error", 12),
-            ("locked", 1),
+            ("flags", 3),
             ("touched_bytes", 1 << 34),
         ],
     );

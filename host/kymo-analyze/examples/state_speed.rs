@@ -1,7 +1,9 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! How fast the state goes over records: `cargo run --release -p kymo-analyze --example state_speed [RECORDS]`.
 //!
-//! Records of two CPUs in memory: threads that wake each other, interrupts, system calls, as a busy machine writes them. Printed: records a
-//! second of one core with no sink, with latencies, and with latencies and history. Decoding by plans is part of it; a trace format is not.
+//! Records of two CPUs in memory: threads that wake each other, interrupts, system calls, as a busy machine writes
+//! them. Printed: records a second of one core with no sink, with latencies, and with latencies and history. Decoding
+//! by plans is part of it; a trace format is not.
 
 use std::borrow::Cow;
 use std::hint::black_box;

@@ -1,8 +1,9 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! How the clock of one host stands to that of another, from records that both have [spec/hosts.md].
 //!
-//! Messages bound it: none is received before it was sent. Each gives one inequality for offset and drift; what is left of the plane
-//! of (offset, drift) behind all of them is a convex polygon, and what is said is how far it reaches. Common events give a line through
-//! points instead, and how far points lie from it.
+//! Messages bound it: none is received before it was sent. Each gives one inequality for offset and drift; what is left
+//! of the plane of (offset, drift) behind all of them is a convex polygon, and what is said is how far it reaches.
+//! Common events give a line through points instead, and how far points lie from it.
 
 /// What drift two clocks may have, parts per billion: more than any that NTP would still correct.
 pub const DRIFT_MAX_PPB: f64 = 500_000.0;
@@ -56,7 +57,8 @@ pub struct Relation {
 pub enum Refusal {
     /// Nothing was seen by both.
     Nothing,
-    /// Messages went one way only: the offset, to be added to the other's times at `at`, is at least, or at most, so many ns.
+    /// Messages went one way only: the offset, to be added to the other's times at `at`, is at least, or at most, so
+    /// many ns.
     OneWay {
         /// The other host's time.
         at: i64,
@@ -188,8 +190,8 @@ fn crossing(before: &[Bound], bound: &Bound) -> usize {
     others.max_by(|a, b| depth(a.1).total_cmp(&depth(b.1))).map_or(0, |(index, _)| index)
 }
 
-/// From events that both hosts saw at the same moment: times of the reference, and of the other. Least squares; events that lie further
-/// from the line than [`OUTLIER_MEDIANS`] times the median are left out.
+/// From events that both hosts saw at the same moment: times of the reference, and of the other. Least squares; events
+/// that lie further from the line than [`OUTLIER_MEDIANS`] times the median are left out.
 pub fn align_common(events: &[(i64, i64)]) -> Result<Relation, Refusal> {
     let (Some(first), Some(last)) = (events.iter().map(|e| e.1).min(), events.iter().map(|e| e.1).max()) else {
         return Err(Refusal::Nothing);
@@ -251,19 +253,9 @@ fn fit(points: &[Point], of: &[usize]) -> Point {
 
 #[cfg(test)]
 mod tests {
+    use kymo_testing::Random;
+
     use super::*;
-
-    /// Numbers that differ.
-    struct Random(u64);
-
-    impl Random {
-        fn below(&mut self, bound: u64) -> u64 {
-            self.0 ^= self.0 << 13;
-            self.0 ^= self.0 >> 7;
-            self.0 ^= self.0 << 17;
-            (self.0 >> 11) % bound.max(1)
-        }
-    }
 
     /// Two clocks, and how the other one stands to the reference at each moment.
     struct Clocks {
@@ -275,9 +267,9 @@ mod tests {
     impl Clocks {
         fn random(random: &mut Random) -> Self {
             Self {
-                offset_ns: random.below(1 << 50) as i64 - (1 << 49),
+                offset_ns: random.below(1u64 << 50) as i64 - (1 << 49),
                 drift_ppb: random.below(400_000) as f64 - 200_000.0,
-                begin: 1_700_000_000_000_000_000 + random.below(1 << 40) as i64,
+                begin: 1_700_000_000_000_000_000 + random.below(1u64 << 40) as i64,
             }
         }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a stretch of a thread was made of [spec/analyze.md 6].
 
 use crate::CallId;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Why a sample of a latency test was as long as it was [spec/lab.md 7]: its time, to the last nanosecond, by cause.
 //!
 //! [`Evidence`] takes the records around the samples; [`Evidence::explain`] gives the budget of one. Which samples, and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Numbers and text as few bytes: what states and indexes are kept as. Whatever the bytes, taking them ends, with a
 //! value or without.
 

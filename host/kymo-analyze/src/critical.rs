@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a thread waited for, across threads and CPUs [spec/analyze.md 7].
 
 use crate::CallId;

@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the values of a field are like: exact in number, least, greatest and sum; quantiles of buckets no wider than
 //! a 128th of the value.
 
 use std::collections::BTreeMap;
 
-use kymo_lab::Histogram;
+use kymo_histogram::Histogram;
 
 /// A number as the field has it.
 #[derive(Clone, Copy, Debug, PartialEq)]

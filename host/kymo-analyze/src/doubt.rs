@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What makes a result doubtful [spec/analyze.md 4]. Marks travel with spans into every finding made of them.
 
 use std::fmt;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a record of a kernel says, whoever recorded it and whatever it is called there.
 
 use serde::Serialize;
@@ -7,6 +8,17 @@ use crate::name::Name;
 /// A system call: a number of [`crate::Vocabulary`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CallId(pub u16);
+
+impl CallId {
+    /// From this call on a number of [`CallId`] is the system call's own.
+    pub(crate) const BY_NUMBER: u16 = 0x8000;
+
+    /// By the system call's own number.
+    pub(crate) fn by_number(number: i128) -> Option<CallId> {
+        let number = u16::try_from(number).ok()?;
+        number.checked_add(Self::BY_NUMBER).map(CallId)
+    }
+}
 
 /// What takes the CPU away from a thread without a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]

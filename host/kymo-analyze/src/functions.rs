@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Calls of functions, from their entries and exits: a tree for each thread [spec/exchange.md 4].
 //!
 //! Entries and exits need not match: threads begin in the middle, `longjmp` and exceptions leave out exits, records

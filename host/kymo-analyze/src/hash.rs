@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Hash maps for small keys that the trace chooses. Multiplying and folding is several times faster than the standard
 //! hasher; whoever makes
 //! a trace to collide only slows down the reading of it, and the maps here are bounded.

@@ -1,8 +1,10 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The spans of a stretch of time, kept: budgets and critical paths are looked up in them.
 
 use crate::hash::Map;
 use crate::name::Name;
-use crate::span::{CpuSpan, Sink, ThreadSpan};
+use crate::sink::Sink;
+use crate::span::{CpuSpan, ThreadSpan};
 use crate::state::Thread;
 
 /// Spans that a history keeps, unless told otherwise: about 100 MB.

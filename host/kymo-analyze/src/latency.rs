@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Latencies [spec/analyze.md 5]: a sink that makes a series of each kind, by whatever they are of.
 
 use std::collections::BTreeMap;
@@ -12,10 +13,9 @@ use crate::name::Name;
 use crate::open::Open;
 use crate::record::Head;
 use crate::series::{Sample, Series};
-use crate::span::{
-    CallSpan, Context, Doing, InterruptSpan, OffSpan, Ready, Sink, ThreadSpan, Threads, Unmatched, Until,
-};
-use crate::state::{State, Thread, futex_waits};
+use crate::sink::Sink;
+use crate::span::{CallSpan, Context, Doing, InterruptSpan, OffSpan, Ready, ThreadSpan, Unmatched, Until};
+use crate::state::{State, Thread, Threads, futex_waits};
 
 /// Series that are kept apart at most; beyond, samples go to one without details.
 const SERIES_MAX: usize = 4096;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! From records to findings [spec/analyze.md]: the state of a machine over time, and what is found from it.
 //!
 //! Pure: no file, no clock, no trace format. A reader describes its classes to a [`Vocabulary`], decodes records by
@@ -38,6 +39,7 @@ mod distribution;
 mod doubt;
 mod event;
 pub mod explain;
+mod form;
 pub mod functions;
 mod hash;
 mod history;
@@ -48,6 +50,7 @@ mod open;
 mod plan;
 mod record;
 mod series;
+mod sink;
 mod span;
 mod state;
 mod stats;
@@ -66,10 +69,8 @@ pub use names::{Facts, Vocabulary};
 pub use plan::Plan;
 pub use record::{Class, Field, Head, Kind, Record};
 pub use series::{QUANTILES, Quantile, Sample, Series};
-pub use span::{
-    CallSpan, Context, CpuSpan, Doing, InterruptSpan, OffSpan, Ready, Sink, ThreadSpan, Threads, Unmatched, Until,
-    Waker,
-};
-pub use state::{Call, Cpu, Frame, STATE_VERSION, Since, State, Thread};
+pub use sink::Sink;
+pub use span::{CallSpan, Context, CpuSpan, Doing, InterruptSpan, OffSpan, Ready, ThreadSpan, Unmatched, Until, Waker};
+pub use state::{Call, Cpu, Frame, STATE_VERSION, Since, State, Thread, Threads};
 pub use stats::{LEVELS_MAX, Level, Row, Stats, Writer};
 pub use units::{duration, priority};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Names as the kernel keeps them: 15 bytes at most. Copied rather than shared, so that states are plain data.
 
 use std::fmt;
@@ -23,8 +24,8 @@ impl Name {
         Name(bytes)
     }
 
-    /// From bytes, up to the first that is 0, where all of them are ASCII and there are not too many: the same as [`Name::new`] of
-    /// their text.
+    /// From bytes, up to the first that is 0, where all of them are ASCII and there are not too many: the same as
+    /// [`Name::new`] of their text.
     #[inline]
     pub fn of_ascii(text: &[u8]) -> Option<Name> {
         let mut bytes = [0; BYTES_MAX];

@@ -1,64 +1,16 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The one table of names [spec/analyze.md 2]: which events of kymo, LTTng, trace-cmd and ftrace are which typed
 //! event, and which of their
 //! fields say what. Nothing else in the crate knows a name of an event.
 
 use std::borrow::Cow;
 
+use crate::CallId;
 use crate::event::VECTORS;
+use crate::form::Form;
 use crate::hash::Map;
 use crate::plan::Plan;
 use crate::record::{Class, Kind};
-use crate::{CallId, Interrupt};
-
-/// Fields that a plan looks up at most.
-pub(crate) const FIELDS_MAX: usize = 7;
-
-/// What a class says; fields in the order of its rule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
-    Switch,
-    Waking,
-    Wakeup,
-    New,
-    Migrate,
-    Priority,
-    Fork,
-    Create,
-    Rename,
-    Exec,
-    Exit,
-    Free,
-    IrqEnter,
-    IrqLeave,
-    Raise,
-    SoftirqEnter,
-    SoftirqLeave,
-    VectorEnter(u8),
-    VectorLeave(u8),
-    HrtimerStart,
-    HrtimerCancel,
-    HrtimerEnter,
-    HrtimerLeave,
-    TimerEnter,
-    TimerLeave,
-    Call(CallId),
-    Return(CallId),
-    CallByNumber,
-    ReturnByNumber,
-    IrqsOff,
-    IrqsOn,
-    PreemptOff,
-    PreemptOn,
-    Idle,
-    Frequency,
-    BlockIssue,
-    BlockComplete,
-    NetQueue,
-    NetXmit,
-    Fault { user: bool },
-    Noise(&'static str),
-    Dumped,
-}
 
 /// A row of the table. Of the fields, each with all its names, the first `needed` must be there.
 struct Rule {
@@ -105,11 +57,16 @@ const RULES: &[Rule] = &[
         2,
         &[&["parent_tid", "parent_pid"], &["child_tid", "child_pid"], &["child_comm"], &["child_pid"]],
     ),
-    rule(Form::Create, &["task_newtask"], 2, &[TID, &["clone_flags"], &["comm"]]),
-    rule(Form::Rename, &["task_rename"], 2, &[TID, &["newcomm"]]),
+    rule(Form::Create, &["task_newtask", "kymo_statedump_task_newtask"], 2, &[TID, &["clone_flags"], &["comm"]]),
+    rule(Form::Rename, &["task_rename", "kymo_statedump_task_rename"], 2, &[TID, &["newcomm"]]),
     // The saved command lines of an imported trace.
     rule(Form::Rename, &["kymo_statedump_thread_name"], 2, &[TID, &["name"]]),
-    rule(Form::Exec, &["sched_process_exec"], 1, &[TID, &["old_tid", "old_pid"], &["filename"]]),
+    rule(
+        Form::Exec,
+        &["sched_process_exec", "kymo_statedump_process_exec"],
+        1,
+        &[TID, &["old_tid", "old_pid"], &["filename"]],
+    ),
     rule(Form::Exit, &["sched_process_exit"], 1, &[TID]),
     rule(Form::Free, &["sched_process_free"], 1, &[TID]),
     rule(Form::IrqEnter, &["irq_handler_entry"], 1, &[&["irq"], &["name"]]),
@@ -174,9 +131,6 @@ const NO_ARGUMENTS: [&str; 2] = ["__syscall_nr", "nr"];
 /// Beginnings of the names of vectors' events.
 const VECTOR_STARTS: [&str; 2] = ["x86_irq_vectors_", "irq_vectors_"];
 
-/// From this call on a number of [`CallId`] is the system call's own.
-const BY_NUMBER: u16 = 0x8000;
-
 /// The classes of one or several traces, and the names of their system calls.
 #[derive(Clone, Debug, Default)]
 pub struct Vocabulary {
@@ -233,7 +187,7 @@ impl Vocabulary {
 
     /// Name of a system call.
     pub fn call_name(&self, call: CallId) -> Cow<'_, str> {
-        match call.0.checked_sub(BY_NUMBER) {
+        match call.0.checked_sub(CallId::BY_NUMBER) {
             Some(number) => format!("syscall_{number}").into(),
             None => self.calls.get(usize::from(call.0)).map_or("?".into(), |name| name.as_str().into()),
         }
@@ -261,7 +215,7 @@ impl Vocabulary {
         if let Some(call) = self.by_name.get(name) {
             return Some(*call);
         }
-        let call = u16::try_from(self.calls.len()).ok().filter(|&number| number < BY_NUMBER).map(CallId)?;
+        let call = u16::try_from(self.calls.len()).ok().filter(|&number| number < CallId::BY_NUMBER).map(CallId)?;
         self.calls.push(name.to_owned());
         self.by_name.insert(name.to_owned(), call);
         Some(call)
@@ -278,21 +232,6 @@ impl Vocabulary {
             Form::IrqsOff | Form::PreemptOff => facts.off = true,
             _ => {}
         }
-    }
-}
-
-impl CallId {
-    /// By the system call's own number.
-    pub(crate) fn by_number(number: i128) -> Option<CallId> {
-        let number = u16::try_from(number).ok()?;
-        number.checked_add(BY_NUMBER).map(CallId)
-    }
-}
-
-impl Form {
-    /// The interrupt that begins or ends, where the class alone tells it.
-    pub(crate) fn vector(vector: u8) -> Interrupt {
-        Interrupt::Vector(vector)
     }
 }
 

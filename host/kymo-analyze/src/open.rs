@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What has begun and not ended, by key, newest first: bounded.
 
 use std::collections::VecDeque;

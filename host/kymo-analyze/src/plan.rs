@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A class of a trace, looked up once: which typed event its records are, and where their fields stand.
 
 use crate::CallId;
 use crate::event::{Event, Interrupt, Io, Leaves, Off, Wake};
+use crate::form::{FIELDS_MAX, Form};
 use crate::name::Name;
-use crate::names::{FIELDS_MAX, Form};
 use crate::record::{Field, Kind, Record};
 
 const NONE: u16 = u16::MAX;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! How records come in: classes described once, then a view of each record with fields by position.
 
 use std::borrow::Cow;

@@ -1,6 +1,7 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Samples of one kind: their histogram, and the worst of them with all that is known of each.
 
-use kymo_lab::Histogram;
+use kymo_histogram::Histogram;
 use serde::Serialize;
 
 use crate::doubt::Doubt;

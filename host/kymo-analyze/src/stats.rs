@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Statistics of records and their fields, by any sequence of event, process, thread and CPU [spec/analyze.md 8].
 
 use std::collections::BTreeMap;

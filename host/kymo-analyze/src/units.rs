@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Durations and priorities as people read them.
 
 /// A duration: `0ns`, `999ns`, `12.3us`, `1.23ms`, `4.56s`.

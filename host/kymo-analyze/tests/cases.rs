@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Each `cases/NAME.case` is a trace and questions (`? QUESTION`); `cases/NAME.expect` is what must be found. The
 //! name is the assertion.
 //! `KYMO_BLESS=1` writes the expectations anew.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Whatever comes, in whatever order: time lines have no gap and no overlap, a checkpoint is as good as the whole
 //! trace, budgets and critical
 //! paths cover their stretch, and nothing panics.

@@ -1,18 +1,23 @@
-//! Rotation [spec/session.md 14]: a trace that goes on in a new directory, chunk by chunk, of which the old ones may go.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Rotation [spec/session.md 14]: a trace that goes on in a new directory, chunk by chunk, of which the old ones may
+//! go.
+
+mod rotation;
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
-
 use crate::Error;
-use crate::metadata::{copy_metadata, replace};
+use crate::metadata::copy_metadata;
 use crate::private::make_private_dir;
 use crate::stream::{Written, is_stream_file};
 use crate::summary::SUMMARY_FILE;
+use crate::trace_dir::replace;
+
+pub use rotation::{Chunk, Rotation};
+pub(crate) use rotation::{RotateJob, RotatedPart};
 
 /// Directories of chunks, below that of the session, begin with this.
 const PREFIX: &str = "chunk-";
@@ -20,82 +25,6 @@ const PREFIX: &str = "chunk-";
 const GOING_PREFIX: &str = ".going-";
 /// Chunks that the summary lists; of older ones the totals have all.
 const LISTED_MAX: usize = 1000;
-
-/// When a trace goes on in a new directory by itself, and what stays.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Rotation {
-    /// When the newest chunk has so many bytes.
-    pub bytes: Option<u64>,
-    /// When it is so old.
-    #[serde(serialize_with = "milliseconds", rename = "time_ms")]
-    pub time: Option<Duration>,
-    /// Closed chunks that are kept; all where nothing is said.
-    pub keep: Option<u32>,
-}
-
-fn milliseconds<S: serde::Serializer>(time: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
-    time.map(|time| time.as_millis() as u64).serialize(to)
-}
-
-impl Rotation {
-    /// Whether a trace is to be cut from its start.
-    pub fn is_wanted(&self) -> bool {
-        *self != Rotation::default()
-    }
-}
-
-/// A chunk that is closed.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Chunk {
-    /// From 1.
-    pub number: u32,
-    /// A trace of its own.
-    pub dir: PathBuf,
-    /// Why it was closed.
-    pub reason: String,
-    /// Clock value when it was begun: its records are not older than the newest of the chunk before, but for those that
-    /// came while the rings were looked at.
-    pub start: u64,
-    /// Clock value when it was closed.
-    pub end: u64,
-    /// Records of programs, of the kernel, and marks.
-    pub records: u64,
-    /// Bytes of its stream files.
-    pub bytes: u64,
-    /// Records that its packets say were lost.
-    pub lost: u64,
-    /// Stream files.
-    pub streams: u64,
-    /// Why it is not complete, if so.
-    pub write_error: Option<String>,
-    /// It was removed again.
-    pub removed: bool,
-}
-
-/// A rotation, as the threads that write streams are asked for it.
-#[derive(Clone, Debug)]
-pub(crate) struct RotateJob {
-    /// Directory of the new chunk, which exists.
-    pub dir: PathBuf,
-    /// Of the new chunk.
-    pub uuid: [u8; 16],
-    /// Where the answer goes.
-    pub reply: Sender<RotatedPart>,
-}
-
-/// What one thread wrote into the chunk that it closed.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct RotatedPart {
-    pub written: Written,
-    pub records: u64,
-}
-
-impl RotatedPart {
-    pub(crate) fn add(&mut self, other: &RotatedPart) {
-        self.records += other.records;
-        self.written.add(&other.written);
-    }
-}
 
 /// The chunks of a session.
 #[derive(Debug)]
@@ -176,8 +105,8 @@ impl Chunks {
         Ok(dir)
     }
 
-    /// The trace goes on in `next`, since the clock value `now` and with `bytes` of records in the session: what is behind
-    /// becomes a trace that is complete.
+    /// The trace goes on in `next`, since the clock value `now` and with `bytes` of records in the session: what is
+    /// behind becomes a trace that is complete.
     pub(crate) fn go_on(
         &mut self,
         next: PathBuf,
@@ -246,8 +175,8 @@ impl Chunks {
         chunk
     }
 
-    /// The first chunk of a session that nobody said would be cut lies in the session's directory: moves it. At every moment each
-    /// file lies in a directory with its metadata.
+    /// The first chunk of a session that nobody said would be cut lies in the session's directory: moves it. At every
+    /// moment each file lies in a directory with its metadata.
     fn move_first(&self) -> Result<PathBuf, Error> {
         let dir = chunk_dir(&self.root, self.number);
         fs::create_dir(&dir).map_err(Error::file("make directory", &dir))?;
@@ -263,7 +192,8 @@ impl Chunks {
         Ok(dir)
     }
 
-    /// Removes the oldest closed chunks, so that `keep` stay. What cannot be removed stays, and is tried again next time.
+    /// Removes the oldest closed chunks, so that `keep` stay. What cannot be removed stays, and is tried again next
+    /// time.
     fn remove_beyond(&mut self, keep: Option<usize>) {
         let Some(keep) = keep else { return };
         let there = self.closed.iter().filter(|chunk| !chunk.removed).count();

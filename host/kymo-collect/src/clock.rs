@@ -1,8 +1,10 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The clock of a session [spec/trace.md 3]: which one, reading it, and its frequency and offset from paired readings.
 //!
 //! Nothing here decides when to read; the callers bring the moments.
 
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use kymo_abi::Clock;
 use kymo_abi::ring::TIME_MASK;
@@ -38,7 +40,8 @@ mod tsc {
 
     /// Between loads before and loads after, so that it does not run ahead of the load of a head.
     pub(super) fn read() -> u64 {
-        // SAFETY: both instructions exist on every x86-64; the clock is chosen only where the TSC may be read [spec/trace.md 3].
+        // SAFETY: both instructions exist on every x86-64; the clock is chosen only where the TSC may be read
+        // [spec/trace.md 3].
         unsafe {
             _mm_lfence();
             let cycles = _rdtsc();
@@ -59,21 +62,89 @@ mod tsc {
     }
 }
 
-/// Reads a session's clock.
+/// Reads the clocks of a session: the one of its records, and those that it waits by. In the simulation of sessions all
+/// of them are one counter of nanoseconds, which only the simulation moves.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Source(pub Clock);
+pub(crate) struct Source {
+    clock: Clock,
+    simulated: Option<&'static SimulatedTime>,
+}
+
+/// Time in the simulation of sessions. Each reading takes one nanosecond.
+#[derive(Debug)]
+pub(crate) struct SimulatedTime {
+    ns: AtomicU64,
+    origin: Instant,
+}
+
+impl SimulatedTime {
+    /// Begins a second after zero.
+    #[cfg(test)]
+    pub(crate) fn new() -> &'static SimulatedTime {
+        Box::leak(Box::new(SimulatedTime { ns: AtomicU64::new(1_000_000_000), origin: Instant::now() }))
+    }
+
+    /// The present, which goes on by a nanosecond.
+    pub(crate) fn read(&self) -> u64 {
+        self.ns.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Goes on to this moment; it never goes back.
+    pub(crate) fn advance_to(&self, ns: u64) {
+        self.ns.fetch_max(ns, Ordering::Relaxed);
+    }
+}
 
 impl Source {
-    /// Full 64-bit value: cycles or nanoseconds.
+    /// The clocks of this machine.
+    pub(crate) fn new(clock: Clock) -> Source {
+        Source { clock, simulated: None }
+    }
+
+    /// Simulated ones.
+    #[cfg(test)]
+    pub(crate) fn simulated(time: &'static SimulatedTime) -> Source {
+        Source { clock: Clock::Monotonic, simulated: Some(time) }
+    }
+
+    /// The clock of records.
+    pub(crate) fn clock(self) -> Clock {
+        self.clock
+    }
+
+    /// The clock of records: full 64-bit value, cycles or nanoseconds.
     pub(crate) fn read(self) -> u64 {
-        match self.0 {
-            Clock::Tsc => tsc::read(),
-            Clock::Monotonic => nanoseconds(ClockId::Monotonic),
+        match (self.simulated, self.clock) {
+            (Some(time), _) => time.read(),
+            (None, Clock::Tsc) => tsc::read(),
+            (None, Clock::Monotonic) => nanoseconds(ClockId::Monotonic),
+        }
+    }
+
+    /// CLOCK_MONOTONIC, to wait by.
+    pub(crate) fn now(self) -> Instant {
+        match self.simulated {
+            Some(time) => time.origin + Duration::from_nanos(time.read()),
+            None => Instant::now(),
+        }
+    }
+
+    /// A clock of the system, in nanoseconds.
+    pub(crate) fn nanoseconds(self, id: ClockId) -> u64 {
+        self.simulated.map_or_else(|| nanoseconds(id), SimulatedTime::read)
+    }
+
+    /// Sleeps.
+    pub(crate) fn sleep(self, duration: Duration) {
+        match self.simulated {
+            Some(time) => time.advance_to(time.read() + duration.as_nanos() as u64),
+            None => std::thread::sleep(duration),
         }
     }
 }
 
-/// The full value of a clock of which a record holds the low 48 bits: the newest one that is not after `now`, but for [`SKEW`].
+/// The full value of a clock of which a record holds the low 48 bits: the newest one that is not after `now`, but for
+/// [`SKEW`].
 pub(crate) fn extend(low: u64, now: u64) -> u64 {
     let bound = now.wrapping_add(SKEW);
     bound.wrapping_sub(bound.wrapping_sub(low) & TIME_MASK)
@@ -99,7 +170,7 @@ impl Pair {
     fn take(source: Source, id: ClockId) -> Pair {
         let one = || {
             let before = source.read();
-            let ns = nanoseconds(id);
+            let ns = source.nanoseconds(id);
             let after = source.read();
             let error_cycles = after.saturating_sub(before) / 2 + 1;
             Pair { cycles: before + after.saturating_sub(before) / 2, ns, error_cycles }
@@ -154,7 +225,7 @@ impl Calibration {
 
     /// Time since the first pair.
     pub(crate) fn age(&self) -> Duration {
-        Duration::from_nanos(nanoseconds(ClockId::MonotonicRaw).saturating_sub(self.raw.ns))
+        Duration::from_nanos(self.source.nanoseconds(ClockId::MonotonicRaw).saturating_sub(self.raw.ns))
     }
 
     /// Clock value of the start.
@@ -172,7 +243,7 @@ impl Calibration {
     }
 
     pub(crate) fn estimate(&self) -> Estimate {
-        if self.source.0 == Clock::Monotonic {
+        if self.source.clock == Clock::Monotonic {
             let (offset_s, offset_cycles) = offset(self.real, 1_000_000_000);
             let precision_cycles = self.real.error_cycles;
             return Estimate {
@@ -244,7 +315,7 @@ mod tests {
 
     #[test]
     fn this_machines_clock_is_consistent() {
-        let source = Source(choose());
+        let source = Source::new(choose());
         let mut calibration = Calibration::start(source);
         while calibration.age() < Calibration::FIRST {
             std::hint::spin_loop();

@@ -1,5 +1,6 @@
-//! Contexts: what a session's records say besides thread and fields [spec/context.md]. What was asked for, as words of a memory's
-//! header, as members of the metadata, and as names in filters.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Contexts: what a session's records say besides thread and fields [spec/context.md]. What was asked for, as words of
+//! a memory's header, as members of the metadata, and as names in filters.
 
 use std::io;
 use std::os::fd::{FromRawFd as _, OwnedFd};
@@ -187,7 +188,7 @@ impl Contexts {
         let fields = self.fields().into_iter();
         fields.map(|field| kymo_filter::Field {
             name: context_field(&field.name),
-            kind: crate::watch::kind(&field.class),
+            kind: crate::condition_fields::kind(&field.class),
         })
     }
 }
@@ -243,7 +244,8 @@ fn open_counter(kind: u32, config: u64) -> io::Result<OwnedFd> {
     let open = |flags| {
         let bytes = size_of::<PerfAttr>() as u32;
         let attr = PerfAttr { kind, bytes, config, unused: [0; 3], flags, rest: [0; 2] };
-        // SAFETY: the structure is the first published version of perf_event_attr (64 bytes, and says so), and outlives the call.
+        // SAFETY: the structure is the first published version of perf_event_attr (64 bytes, and says so), and outlives
+        // the call.
         let fd = unsafe { libc::syscall(libc::SYS_perf_event_open, &attr, 0, -1, -1, FLAG_CLOEXEC) };
         match i32::try_from(fd) {
             // SAFETY: a descriptor that the system made just now, which nobody else has.

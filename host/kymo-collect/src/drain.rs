@@ -1,163 +1,47 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The drain thread: every poll it looks at each lane of each program [spec/session.md 7].
 //!
 //! It talks to no program and waits for none. Programs come and go through a channel from the control thread.
 
 mod asides;
 mod freeze;
+mod messages;
+mod report;
+mod sink;
 
 pub(crate) use asides::MapRecords;
 use asides::write_mark;
+pub use messages::RingUse;
+pub(crate) use messages::{Added, Counters, ToDrain};
+pub(crate) use report::{Report, Totals};
+pub(crate) use sink::{Flight, Sink};
 
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
+use std::time::Duration;
 
-use kymo_abi::desc::EventDesc;
-use kymo_ctf::write::EventClass;
 use rustix::time::ClockId;
-use serde::Serialize;
 
 use crate::chunks::{RotateJob, RotatedPart};
-use crate::clock::{Source, nanoseconds};
-use crate::kernel::Queue;
-use crate::lane::{Lane, Pass, Program};
-use crate::memory::Memory;
+use crate::clock::Source;
+use crate::lane::{Pass, Program};
+use crate::memory::Lease;
 use crate::pace::{self, Pace};
 use crate::running::Running;
-use crate::snapshot::SnapshotJob;
 use crate::stream::{Stream, Streams};
-use crate::summary::{Damage, Loss, Lost};
-use crate::watch::{Found, Origin, Watch};
+use crate::summary::{Damage, Loss};
+use crate::unknown::{Missing, Unknown, Unknowns};
+use crate::watch::{Found, Origin};
 
 /// Entries of the report's list of losses; later ones are in the totals only.
 const LOSSES_MAX: usize = 4096;
 /// Time between two looks at the rings of a flight recorder, for counts and dates only.
 const FLIGHT_POLL: Duration = Duration::from_millis(100);
-/// Programs that have ended whose rings a flight recorder keeps.
-const ENDED_MAX: usize = 8;
-/// Bytes of maps of programs that a flight recorder keeps.
-const MAPS_BYTES_MAX: usize = 8 << 20;
-/// Marks that a flight recorder keeps.
-const MARKS_MAX: usize = 1000;
 /// Rings in an answer to a look.
 const RING_USE_MAX: usize = 4096;
 /// Entries of the report's list of damage.
 const DAMAGE_MAX: usize = 100;
-
-/// What the control thread says.
-pub(crate) enum ToDrain {
-    /// A program was given memory.
-    Add(Box<Added>),
-    /// The program with this memory has ended, or has been left.
-    End {
-        /// Of the memory.
-        serial: u64,
-    },
-    /// Flight recorder: write what the rings hold.
-    Snapshot(SnapshotJob),
-    /// Go on in another directory; and tell whom when that is done.
-    Rotate(RotateJob, Sender<()>),
-    /// Triggers look once more, and no more after that.
-    Settle,
-    /// An event was given the next id.
-    Event(Box<(EventClass, EventDesc)>),
-    /// A mark: its clock value and its record.
-    Mark(u64, Vec<u8>),
-    /// Maps of a program: records of the state dump.
-    Maps(MapRecords),
-    /// How full are the rings?
-    Look(Sender<Vec<RingUse>>),
-    /// The session has ended.
-    Finish,
-}
-
-/// A program and its memory.
-pub(crate) struct Added {
-    pub memory: Memory,
-    /// Index in the list of processes.
-    pub process: usize,
-    pub vpid: u32,
-    pub procname: [u8; 16],
-    /// Bytes that the memory counts for.
-    pub charge: u64,
-    /// The clock and CLOCK_MONOTONIC before the program had the memory: no record is older.
-    pub made_cycles: u64,
-    pub made_ns: u64,
-}
-
-/// How full a ring is: of those that have been used.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct RingUse {
-    /// Identity of the program's memory.
-    #[serde(skip)]
-    pub serial: u64,
-    /// Lane of the memory.
-    pub lane: u32,
-    /// CPU of the lane, where it has one.
-    pub cpu: Option<u32>,
-    /// Bytes that wait to be taken; of a flight recorder, bytes that were written, up to a whole ring.
-    pub bytes: u32,
-    /// Size of the ring.
-    pub ring_bytes: u32,
-    /// Records that were taken; of a flight recorder, that were written.
-    pub records: u64,
-    /// Records that were lost.
-    pub lost: u64,
-}
-
-/// What others may see while the session runs.
-#[derive(Debug, Default)]
-pub(crate) struct Counters {
-    pub records: AtomicU64,
-    pub bytes: AtomicU64,
-    pub lost: AtomicU64,
-    /// 1 once the trace can no longer be written.
-    pub stopped: AtomicU64,
-    /// Bytes of memories that have been given back, and not been seen by the control thread yet.
-    pub released: Mutex<u64>,
-}
-
-/// What a program's lanes came to.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Totals {
-    pub records: u64,
-    pub bytes: u64,
-    pub lost: Lost,
-    pub first: Option<u64>,
-    pub last: Option<u64>,
-    /// Whether its writers wait for room, and records that did: the program's own word.
-    pub may_wait: bool,
-    pub waits: u64,
-}
-
-impl Totals {
-    fn add(&mut self, lane: &Lane) {
-        self.records += lane.records;
-        self.bytes += lane.bytes;
-        self.lost.add(&lane.lost);
-        self.first = [self.first, lane.first].into_iter().flatten().min();
-        self.last = self.last.max(lane.last);
-    }
-}
-
-/// The thread's result.
-pub(crate) struct Report {
-    /// Totals by index of the process.
-    pub processes: Vec<(usize, Totals)>,
-    pub losses: Vec<Loss>,
-    pub losses_left_out: u64,
-    pub damage: Vec<Damage>,
-    /// Marks written.
-    pub marks: u64,
-    /// Triggers: records that were overwritten before they were looked at, and conditions that no event fits.
-    pub unseen: u64,
-    pub unfit: Vec<String>,
-    pub streams: Streams,
-    /// Clock value when the last ring had been emptied.
-    pub end: u64,
-}
 
 /// The state of the drain thread.
 pub(crate) struct Drain {
@@ -167,29 +51,19 @@ pub(crate) struct Drain {
     pub counters: Arc<Counters>,
     /// Called when memory was given back.
     pub wake: Box<dyn Fn() + Send>,
-    /// Rings are overwritten, and read for snapshots only.
-    pub flight: bool,
-    /// Triggers, if there are any.
-    pub watch: Option<Watch>,
-    /// Records of the kernel that triggers ask for too.
-    pub kernel_records: Option<Arc<Queue>>,
+    sink: Sink,
     pace: Pace,
     running: Vec<Running>,
-    /// Flight recorder: programs that have ended, whose last moments may be wanted; and recent marks.
-    ended: VecDeque<Running>,
-    recent_marks: VecDeque<(u64, Vec<u8>)>,
     marks: Option<Stream>,
-    /// Flight recorder: maps of the programs, those that have ended too.
-    recent_maps: VecDeque<MapRecords>,
+    /// Marks that could not be written and that no packet tells of yet.
+    marks_pending: u64,
     maps: Option<Stream>,
     /// Records in the directories before the present one.
     records_before: u64,
     /// Flight recorder: rare records of programs that have ended.
     rare_ended: u64,
-    /// Memory of copies, for the next ones.
-    buffers: Vec<Vec<u8>>,
-    /// Flight recorder: real-time priority while it looks for triggers and copies rings.
-    pub priority: u8,
+    /// Nothing can be written, as was said.
+    is_stopped: bool,
     report: Report,
 }
 
@@ -201,14 +75,16 @@ impl Drain {
         counters: Arc<Counters>,
         streams: Streams,
         wake: Box<dyn Fn() + Send>,
-        (flight, watch, kernel_records): (bool, Option<Watch>, Option<Arc<Queue>>),
+        sink: Sink,
     ) -> Drain {
         let report = Report {
             processes: Vec::new(),
             losses: Vec::new(),
             losses_left_out: 0,
             damage: Vec::new(),
+            unknown: Unknowns::default(),
             marks: 0,
+            marks_lost: 0,
             unseen: 0,
             unfit: Vec::new(),
             streams,
@@ -220,32 +96,27 @@ impl Drain {
             commands,
             counters,
             wake,
-            flight,
-            watch,
-            kernel_records,
+            sink,
             pace: Pace::new(poll),
             running: Vec::new(),
-            ended: VecDeque::new(),
-            recent_marks: VecDeque::new(),
             marks: None,
-            recent_maps: VecDeque::new(),
+            marks_pending: 0,
             maps: None,
             records_before: 0,
             rare_ended: 0,
-            buffers: Vec::new(),
-            priority: 0,
+            is_stopped: false,
             report,
         }
     }
 
     /// Runs until the session ends.
     pub(crate) fn run(mut self) -> Report {
-        self.take_priority(self.watch.is_some());
-        let mut wait = Duration::ZERO;
+        self.be_urgent_for_triggers();
+        let mut wait = Some(Duration::ZERO);
         loop {
-            let command = match self.running.is_empty() && self.kernel_records.is_none() {
-                true => self.commands.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                false => self.commands.recv_timeout(wait),
+            let command = match wait {
+                None => self.commands.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                Some(wait) => self.commands.recv_timeout(wait),
             };
             let goes_on = match command {
                 Ok(command) => self.obey(command) && self.obey_waiting(),
@@ -255,22 +126,39 @@ impl Drain {
             if !goes_on {
                 break;
             }
-            let begun = Instant::now();
-            self.note_alive();
-            self.look_for_triggers();
-            let is_busy = self.pass();
-            wait = if self.flight && self.watch.is_none() {
-                FLIGHT_POLL
-            } else if is_busy {
-                Duration::ZERO
-            } else {
-                self.next_look().saturating_sub(begun.elapsed())
-            };
+            wait = self.look();
         }
+        self.conclude()
+    }
+
+    /// One look at everything. Returns how long nothing needs to be done unless there is a command; `None` where there
+    /// is nothing to look at until then.
+    pub(crate) fn look(&mut self) -> Option<Duration> {
+        let begun = self.source.now();
+        self.note_alive();
+        self.look_for_triggers();
+        let is_busy = self.pass();
+        self.close_free();
+        if self.running.is_empty() && !self.sink.has_kernel_records() {
+            return None;
+        }
+        let wait = if matches!(self.sink, Sink::Flight(_)) && !self.sink.has_triggers() {
+            FLIGHT_POLL
+        } else if is_busy {
+            Duration::ZERO
+        } else {
+            self.next_look().saturating_sub(self.source.now().saturating_duration_since(begun))
+        };
+        Some(self.next_question().map_or(wait, |question| wait.min(question)))
+    }
+
+    /// The session has ended: empties all rings for the last time.
+    pub(crate) fn conclude(mut self) -> Report {
         for index in (0..self.running.len()).rev() {
             self.end(index);
         }
         while self.forget_oldest() {}
+        self.tell_of_marks();
         for stream in [self.marks.take(), self.maps.take()].into_iter().flatten() {
             self.report.streams.release(stream);
         }
@@ -280,9 +168,17 @@ impl Drain {
         self.report
     }
 
+    /// How long nothing can change unless a program writes or a command comes: `None` for ever. So long the simulation
+    /// takes no look.
+    #[cfg(test)]
+    pub(crate) fn next_change(&self) -> Option<Duration> {
+        let is_quiet = self.running.iter().all(Running::is_quiet) && self.report.streams.is_writing();
+        if is_quiet { self.next_question() } else { Some(Duration::ZERO) }
+    }
+
     /// Time to the next look. Triggers have a latency to keep, whatever the rings do.
     fn next_look(&mut self) -> Duration {
-        let is_quiet = self.watch.is_none() && self.running.iter().all(Running::is_quiet);
+        let is_quiet = !self.sink.has_triggers() && self.running.iter().all(Running::is_quiet);
         let poll = self.poll;
         let bounds = self.running.iter().map(|running| pace::bound_of(running.added.memory.layout(), poll));
         let bound = bounds.min().unwrap_or_default();
@@ -290,7 +186,7 @@ impl Drain {
     }
 
     /// Obeys a bounded number of commands that wait already. False when the session has ended.
-    fn obey_waiting(&mut self) -> bool {
+    pub(crate) fn obey_waiting(&mut self) -> bool {
         for _ in 0..64 {
             match self.commands.try_recv() {
                 Ok(command) => {
@@ -310,11 +206,20 @@ impl Drain {
             ToDrain::Add(added) => self.running.push(Running::new(added)),
             ToDrain::End { serial } => {
                 if let Some(index) = self.running.iter().position(|running| running.added.memory.serial() == serial) {
+                    let now = self.source.now();
+                    self.running[index].leave(now);
+                    self.close_if_free(index);
+                }
+            }
+            ToDrain::Cut { serial } => {
+                if let Some(index) = self.running.iter().position(|running| running.added.memory.serial() == serial) {
+                    let memory = Arc::clone(&self.running[index].added.memory);
                     self.end(index);
+                    memory.empty();
                 }
             }
             ToDrain::Event(event) => {
-                if let Some(watch) = &mut self.watch {
+                if let Some(watch) = self.sink.flight().and_then(|flight| flight.watch.as_mut()) {
                     watch.learn(&event.0, &event.1);
                 }
             }
@@ -344,29 +249,39 @@ impl Drain {
     }
 
     fn mark(&mut self, time: u64, bytes: &[u8]) {
-        if self.flight {
-            if self.recent_marks.len() >= MARKS_MAX {
-                self.recent_marks.pop_front();
-            }
-            self.recent_marks.push_back((time, bytes.to_vec()));
+        if let Some(flight) = self.sink.flight() {
+            flight.keep_mark(time, bytes);
             self.report.marks += 1;
             return;
         }
         let mut slot = self.marks.take();
-        if write_mark(&mut self.report.streams, &mut slot, time, bytes, self.source.read()) {
+        let mark = (time, self.marks_pending);
+        if write_mark(&mut self.report.streams, &mut slot, mark, bytes, self.source.read()) {
+            self.marks_pending = 0;
             self.report.marks += 1;
             self.counters.records.fetch_add(1, Ordering::Relaxed);
+        } else {
+            self.marks_pending += 1;
+            self.report.marks_lost += 1;
+            self.counters.lost.fetch_add(1, Ordering::Relaxed);
         }
         self.marks = slot;
     }
 
+    /// Marks that could not be written, and behind which none came that could: a packet without a record tells of them.
+    fn tell_of_marks(&mut self) {
+        if self.marks_pending > 0 {
+            self.report.streams.try_again();
+            let now = self.source.read();
+            let mut slot = self.marks.take();
+            write_mark(&mut self.report.streams, &mut slot, (now, self.marks_pending), &[], now);
+            self.marks = slot;
+        }
+    }
+
     fn take_maps(&mut self, records: MapRecords) {
-        if self.flight {
-            let kept = |maps: &VecDeque<MapRecords>| maps.iter().map(|maps| maps.bytes.len()).sum::<usize>();
-            while !self.recent_maps.is_empty() && kept(&self.recent_maps) + records.bytes.len() > MAPS_BYTES_MAX {
-                self.recent_maps.pop_front();
-            }
-            self.recent_maps.push_back(records);
+        if let Some(flight) = self.sink.flight() {
+            flight.keep_maps(records);
             return;
         }
         let mut slot = self.maps.take();
@@ -376,18 +291,20 @@ impl Drain {
 
     /// Whoever waits for triggers to fire waits no longer.
     fn end_watch(&mut self) {
-        if let Some(watch) = self.watch.take() {
-            self.report.unseen = watch.unseen + self.kernel_records.as_ref().map_or(0, |queue| queue.unseen());
+        let Some(flight) = self.sink.flight() else { return };
+        if let Some(watch) = flight.watch.take() {
+            self.report.unseen = watch.unseen + flight.kernel_records.as_ref().map_or(0, |queue| queue.unseen());
             self.report.unfit = watch.unfit();
         }
     }
 
-    /// Asks the triggers of the records that came since the last poll, in the order of time over all lanes: those that are older than
-    /// the beginning of this look, because of others a lane may have more by the time it is looked at.
+    /// Asks the triggers of the records that came since the last poll, in the order of time over all lanes: those that
+    /// are older than the beginning of this look, because of others a lane may have more by the time it is looked at.
     fn look_for_triggers(&mut self) {
-        let Some(watch) = &mut self.watch else { return };
+        let Sink::Flight(flight) = &mut self.sink else { return };
+        let Some(watch) = &mut flight.watch else { return };
         let pass = Drain::pass_of(self.source, &mut self.report.streams, false);
-        let due = self.kernel_records.as_ref().map(|queue| queue.take(pass.cycles));
+        let due = flight.kernel_records.as_ref().map(|queue| queue.take(pass.cycles));
         // Older ones of the kernel may come as long as its side has not come so far.
         let until = due.as_ref().map_or(pass.cycles, |due| due.until);
         let due = due.unwrap_or_default();
@@ -437,7 +354,6 @@ impl Drain {
         for running in &mut self.running {
             let memory = &running.added.memory;
             for lane in &mut running.lanes {
-                lane.note_told(memory);
                 lane.leave_file(streams);
             }
             memory.note_trace(job.uuid);
@@ -446,7 +362,7 @@ impl Drain {
             streams.release(stream);
         }
         let written = streams.go_on_in(&job.dir, job.uuid);
-        self.counters.stopped.store(0, Ordering::Relaxed);
+        self.note_stop();
         let of_running = self.running.iter().flat_map(|running| &running.lanes).map(|lane| lane.records);
         let of_ended = self.report.processes.iter().map(|(_, totals)| totals.records);
         let all = of_running.chain(of_ended).sum::<u64>() + self.report.marks;
@@ -456,16 +372,21 @@ impl Drain {
 
     /// Gives up the rings of the program that ended first. False where there is none.
     fn forget_oldest(&mut self) -> bool {
-        let Some(running) = self.ended.pop_front() else { return false };
-        self.file(&running);
-        *self.counters.released.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) += running.added.charge;
-        drop(running);
-        (self.wake)();
+        let oldest = self.sink.flight().and_then(|flight| flight.ended.pop_front());
+        let Some(running) = oldest else { return false };
+        self.give_up(running);
         true
     }
 
     fn pass_of<'a>(source: Source, streams: &'a mut Streams, force: bool) -> Pass<'a> {
-        Pass { source, streams, ns: nanoseconds(ClockId::Monotonic), cycles: source.read(), force, stopped_at: None }
+        Pass {
+            source,
+            streams,
+            ns: source.nanoseconds(ClockId::Monotonic),
+            cycles: source.read(),
+            force,
+            stopped_at: None,
+        }
     }
 
     /// Tells whoever finds the rings after our death until when we looked.
@@ -478,6 +399,7 @@ impl Drain {
 
     /// Looks at every lane once. True when one was so full that there is no time to sleep.
     fn pass(&mut self) -> bool {
+        self.report.streams.look_again(self.source.read());
         let mut pass = Drain::pass_of(self.source, &mut self.report.streams, false);
         let mut busy = false;
         for running in &mut self.running {
@@ -488,27 +410,93 @@ impl Drain {
             }
         }
         self.note_stop();
+        self.tell_first();
+        self.end_damaged();
         busy
     }
 
-    fn note_stop(&self) {
-        if self.report.streams.stopped.is_some() {
-            self.counters.stopped.store(1, Ordering::Relaxed);
+    /// Tells the control thread of lanes with their first record.
+    fn tell_first(&mut self) {
+        let with_first = self.running.iter_mut().filter(|running| !running.first.is_empty());
+        let all: Vec<(u64, u32)> = with_first
+            .flat_map(|running| {
+                let serial = running.added.memory.serial();
+                std::mem::take(&mut running.first).into_iter().map(move |lane| (serial, lane))
+            })
+            .collect();
+        if !all.is_empty() {
+            self.counters.first.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).extend(all);
+            (self.wake)();
         }
+    }
+
+    fn note_stop(&mut self) {
+        let is_stopped = !self.report.streams.is_writing();
+        if is_stopped != std::mem::replace(&mut self.is_stopped, is_stopped) {
+            self.counters.stopped.store(is_stopped.into(), Ordering::Relaxed);
+        }
+    }
+
+    /// Programs whose ring memory was taken away under us [spec/session.md 6]: their recording ends, and nobody else's.
+    fn end_damaged(&mut self) {
+        while let Some(index) = self.running.iter().position(|running| running.added.memory.is_damaged()) {
+            let mut running = self.running.swap_remove(index);
+            let mut pass = Drain::pass_of(self.source, &mut self.report.streams, true);
+            running.finish(&mut pass);
+            self.rare_ended += running.lanes.iter().map(|lane| lane.records).sum::<u64>();
+            self.give_up(running);
+        }
+    }
+
+    /// What a program came to, and its memory back.
+    fn give_up(&mut self, running: Running) {
+        self.file(&running);
+        *self.counters.released.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) += running.charge();
+        drop(running);
+        (self.wake)();
+    }
+
+    /// Closes those memories that were left and that nobody can write into any more.
+    fn close_free(&mut self) {
+        let now = self.source.now();
+        for index in (0..self.running.len()).rev() {
+            if self.running[index].is_due(now) {
+                self.close_if_free(index);
+            }
+        }
+    }
+
+    /// Asks the kernel who still holds a memory that was left: forked children may write on [spec/session.md 7].
+    fn close_if_free(&mut self, index: usize) {
+        let running = &mut self.running[index];
+        match running.added.memory.lease() {
+            Lease::Held => return running.ask_later(self.source.now()),
+            Lease::Free => {}
+            Lease::NotKnown => {
+                let why = "whether a process that it forked goes on writing could not be found out: the kernel has no /proc here, or no locks";
+                let next = "mount /proc where kymo runs; use a file system with locks for --ring-dir";
+                let entry = Unknown::new(Missing::Rest, why, next);
+                self.report.unknown.add(Unknown { process: Some(running.added.process), ..entry });
+            }
+        }
+        self.end(index);
+    }
+
+    /// How long until a memory that was left is asked for again.
+    fn next_question(&self) -> Option<Duration> {
+        let next = self.running.iter().filter_map(|running| running.asked_again_at()).min()?;
+        Some(next.saturating_duration_since(self.source.now()))
     }
 
     /// The last look at a program. Twice: what was published during the first look is whole too.
     fn end(&mut self, index: usize) {
-        if self.flight {
-            self.look_for_triggers();
-        }
+        self.look_for_triggers();
         let mut running = self.running.swap_remove(index);
-        if running.is_overwritten() {
+        if let (true, Some(flight)) = (running.is_overwritten(), self.sink.flight()) {
             let mut pass = Drain::pass_of(self.source, &mut self.report.streams, true);
             running.watch(&mut pass, &self.counters);
-            self.ended.push_back(running);
-            while self.ended.len() > ENDED_MAX {
-                self.forget_oldest();
+            if let Some(oldest) = flight.keep_ended(running) {
+                self.give_up(oldest);
             }
             return;
         }
@@ -520,10 +508,7 @@ impl Drain {
         running.finish(&mut pass);
         self.note_stop();
         self.rare_ended += running.lanes.iter().map(|lane| lane.records).sum::<u64>();
-        self.file(&running);
-        *self.counters.released.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) += running.added.charge;
-        drop(running);
-        (self.wake)();
+        self.give_up(running);
     }
 
     /// Adds a program that has ended to the report.
@@ -569,6 +554,38 @@ impl Drain {
                 }
             }
         }
+        if running.added.memory.is_damaged() {
+            self.report.unknown.add(memory_gone(process));
+        }
         self.report.processes.push((process, totals));
+        self.admit(running);
     }
+
+    /// Lanes that were given up, and counters that made no sense: what they had to tell is not known.
+    fn admit(&mut self, running: &Running) {
+        let closed = running.lanes.iter().find_map(|lane| {
+            let damage = lane.damage.iter().find(|damage| damage.closed)?;
+            Some((Missing::Rest, format!("lane {} was given up: {}", lane.number(), damage.what)))
+        });
+        let uncounted = || {
+            let why = "it wrote over its count of records that found no lane".to_owned();
+            running.lost_lane_closed.then_some((Missing::Part, why))
+        };
+        let process = Some(running.added.process);
+        if running.added.memory.view().header().left.load(Ordering::Relaxed) != 0 {
+            let why = "it could not talk to the collector for longer than it may wait, and stopped recording";
+            let next = "give the collector CPU time";
+            self.report.unknown.add(Unknown { process, ..Unknown::new(Missing::Rest, why, next) });
+        }
+        let Some((what, why)) = closed.or_else(uncounted) else { return };
+        let next = "the program writes into memory that is not its own: look for a stray pointer in it";
+        self.report.unknown.add(Unknown { process, ..Unknown::new(what, why, next) });
+    }
+}
+
+/// What is said of a program whose ring memory was taken away.
+fn memory_gone(process: usize) -> Unknown {
+    let why = "its ring memory was taken away while it was recorded: the file was cut short, its disk is full, or the storage is broken";
+    let next = "see that nobody changes the files in --ring-dir, and that its file system has room";
+    Unknown { process: Some(process), ..Unknown::new(Missing::Rest, why, next) }
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What keeps a session from starting or ending. What goes wrong with one program or one lane is part of the summary.
 
 use std::io;

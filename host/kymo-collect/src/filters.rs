@@ -1,16 +1,18 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Filters that run inside of the programs [spec/filter.md 6]: which program an event gets, and what cannot become one.
 //!
-//! A filter is about the events that its selector names, all without one. An event of which it can select no record is not
-//! switched on. Several filters on one event must all select a record. Nothing is decided in the collector: a filter that
-//! a program cannot run is refused at the start where that shows, else the event is recorded without it and the summary says so.
+//! A filter is about the events that its selector names, all without one. An event of which it can select no record is
+//! not switched on. Several filters on one event must all select a record. Nothing is decided in the collector: a
+//! filter that a program cannot run is refused at the start where that shows, else the event is recorded without it and
+//! the summary says so.
 
 use kymo_ctf::write::EventClass;
 use kymo_filter::{
     ACCEPT, Checked, Compare, Error, Event, Expr, ExprKind, Filter, INSNS_MAX, POOL_BYTES_MAX, Program, REJECT, Span,
-    compile, glob_matches, op, ty,
+    compile, op, ty,
 };
 
-use crate::watch;
+use crate::condition_fields;
 
 /// A filter, and how it fits the events so far.
 #[derive(Debug)]
@@ -45,12 +47,13 @@ impl Filters {
         Filters { held: filters.iter().map(held).collect(), events: none }
     }
 
-    /// Holds the filters against all events with an id, of which those so far are the first. Whether one fits that did not.
+    /// Holds the filters against all events with an id, of which those so far are the first. Whether one fits that did
+    /// not.
     pub(crate) fn learn(&mut self, classes: &[EventClass]) -> bool {
         if self.held.is_empty() || classes.len() == self.events.len() {
             return false;
         }
-        self.events.extend(classes[self.events.len()..].iter().map(watch::event));
+        self.events.extend(classes[self.events.len()..].iter().map(condition_fields::event));
         let mut fits_more = false;
         for held in &mut self.held {
             let fitted = held.checked.is_ok();
@@ -67,7 +70,7 @@ impl Filters {
         let Some(event) = self.events.get(position) else { return (Decision::All, caveats) };
         let mut whole: Option<Program> = None;
         for Held { filter, checked } in &self.held {
-            if filter.selector.as_ref().is_some_and(|selector| !glob_matches(&selector.glob, &event.name)) {
+            if filter.selector.as_ref().is_some_and(|selector| !kymo_names::glob_matches(&selector.glob, &event.name)) {
                 continue;
             }
             let checked = match checked {

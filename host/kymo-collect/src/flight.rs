@@ -1,9 +1,11 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A lane of a flight recorder: what is intact in a ring that its writer goes on to overwrite [spec/ring.md 10].
 
 use std::collections::VecDeque;
 use std::sync::atomic::{Ordering, fence};
 
 use kymo_abi::ring::{CHUNKS, Mark, Span, TIME_MASK};
+use kymo_abi::split_head;
 
 use crate::clock::extend;
 use crate::memory::Memory;
@@ -74,8 +76,8 @@ impl Intact {
     }
 }
 
-/// Copies what is intact on a lane, from the last mark that is not after `since` (clock) on, into `buffer`. `None` where
-/// nothing is: an empty ring, a writer that was faster than the copy, or a program that broke the rules.
+/// Copies what is intact on a lane, from the last mark that is not after `since` (clock) on, into `buffer`. `None`
+/// where nothing is: an empty ring, a writer that was faster than the copy, or a program that broke the rules.
 pub(crate) fn copy(
     memory: &Memory,
     lane: u32,
@@ -98,7 +100,10 @@ pub(crate) fn copy(
     // The longest way back first.
     marks.sort_by_key(|mark| std::cmp::Reverse(head.since(*mark).bytes));
     marks.dedup();
-    let time_of = |mark: Mark, word: u64| (word & 0xffff != 0).then(|| extend(word >> 16, notes.bound(mark, now)));
+    let time_of = |mark: Mark, word: u64| {
+        let (id, time) = split_head(word);
+        (id != 0).then(|| extend(time, notes.bound(mark, now)))
+    };
     // The words are looked at in place, and the writer may be at them: at worst more is copied than is wanted.
     let is_early =
         |mark: &Mark, since: u64| time_of(*mark, memory.header_word(lane, *mark)).is_some_and(|time| time <= since);

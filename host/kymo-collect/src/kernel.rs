@@ -1,8 +1,12 @@
-//! The kernel as a source of a session [spec/kernel.md]: an instance of tracefs, its events, and the thread that turns its
-//! rings into packets. `ring` is one CPU's ring, `drain` the thread, `state` the state dump, `summary` what is said at the end.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The kernel as a source of a session [spec/kernel.md]: an instance of tracefs, its events, and the thread that turns
+//! its rings into packets. `ring` is one CPU's ring, `drain` the thread, `state` the state dump, `summary` what is said
+//! at the end.
 
 mod begin;
+mod child_files;
 mod conditions;
+mod config;
 mod drain;
 pub(crate) mod payload;
 mod ring;
@@ -17,21 +21,23 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::thread::{self, JoinHandle};
 
-use kymo_abi::Clock;
 use kymo_ctf::write::EventClass;
 use kymo_ftrace::{Decoder, Naming, format};
-use kymo_tracefs::{Chosen, EventName, Instance, ProbeSpec, Settings, Tracefs, Wanted};
+use kymo_tracefs::{Chosen, EventName, Instance, Settings, Tracefs};
 
 use crate::Error;
 use crate::chunks::RotateJob;
 use crate::clock::Source;
 use crate::drain::Counters;
-use crate::session::ChildFiles;
 use crate::snapshot::SnapshotJob;
 use crate::stream::Written;
 
 pub(crate) use begin::{KernelPart, prepare};
+pub use child_files::ChildFiles;
 pub(crate) use conditions::{Asked, Nameable};
+pub(crate) use config::STATE_FIRST_ID;
+pub use config::{KernelConfig, Only, kernel_ring_bytes};
+use config::{clock_of, subbuf_bytes};
 pub(crate) use drain::{Drain, Order, Report};
 pub(crate) use select::Selected;
 pub use select::{KernelChanged, KernelView};
@@ -40,87 +46,18 @@ pub use summary::{KernelCause, KernelLoss, KernelLost, KernelSummary, StateSumma
 pub(crate) use threads::ThreadNames;
 pub(crate) use watch::{KernelWatch, Needs, Queue, ReadyWatch};
 
-/// Ring memory per CPU where nothing else is said, bytes: the kernel gives it to every CPU that can exist, so it is less
-/// where there are many.
-pub fn kernel_ring_bytes() -> u64 {
-    const PER_CPU: u64 = 8 << 20;
-    const ALL: u64 = 512 << 20;
-    const LEAST: u64 = 1 << 20;
-    let possible = std::fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
-    let last = possible.trim().rsplit(['-', ',']).next().and_then(|cpu| cpu.parse::<u64>().ok()).unwrap_or(0);
-    (ALL / (last + 1)).clamp(LEAST, PER_CPU)
-}
-
-/// Bytes of a sub-buffer where nothing is said. Each is one read: fewer, larger ones take a fifth less CPU than those of
-/// 4 KiB, and still larger ones gain nothing [bench/README.md]. A small ring keeps the kernel's own: what is overwritten goes by
-/// whole sub-buffers.
-fn subbuf_bytes(ring_bytes: u64) -> Option<u32> {
-    const LARGE: u32 = 16 << 10;
-    let is_whole_pages = rustix::param::page_size() <= LARGE as usize;
-    (is_whole_pages && ring_bytes >= 64 * u64::from(LARGE)).then_some(LARGE)
-}
-
-/// Looks at the threads of a process that is to be followed: one that makes threads without end must not hold up the session.
+/// Looks at the threads of a process that is to be followed: one that makes threads without end must not hold up the
+/// session.
 const LOOKS_MAX: usize = 16;
 
-/// First id of the state dump's events; the kernel gives its ids from 1 upwards.
-pub(crate) const STATE_FIRST_ID: u16 = 65_000;
-
-/// Which threads' events are wanted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Only {
-    /// The whole system's.
-    Everything,
-    /// Those of the command and its descendants: recording begins when the command's first process says so, see
-    /// [`crate::Session::child_files`].
-    Command,
-    /// Those of these processes, and of what they start from now on.
-    Pids(Vec<u32>),
-}
-
-/// Settings of the kernel part of a session.
-#[derive(Clone, Debug)]
-pub struct KernelConfig {
-    /// Which events.
-    pub wanted: Wanted,
-    /// Places in programs that become events.
-    pub probes: Vec<ProbeSpec>,
-    /// Whose names and layout.
-    pub naming: Naming,
-    /// Bytes of each CPU's ring.
-    pub ring_bytes: u64,
-    /// Bytes of a sub-buffer, where the kernel can choose. `None`: as it suits the ring.
-    pub subbuf_bytes: Option<u32>,
-    /// A full ring loses its oldest records; else new ones are dropped.
-    pub overwrite: bool,
-    /// These CPUs only.
-    pub cpus: Option<Vec<u32>>,
-    /// Whose events.
-    pub only: Only,
-    /// The state dump, or none.
-    pub state: Option<kymo_state::Options>,
-    /// Real-time priority (SCHED_RR) of the thread that reads the rings, 0 to 99; 0: none. A ring fills fastest when there is
-    /// much to run, and that is when a thread without one waits longest.
-    pub priority: u8,
-}
-
-impl Default for KernelConfig {
-    /// No event, of the whole machine, overwritten, with a state dump.
-    fn default() -> KernelConfig {
-        KernelConfig {
-            wanted: Wanted::default(),
-            probes: Vec::new(),
-            naming: Naming::default(),
-            ring_bytes: kernel_ring_bytes(),
-            subbuf_bytes: None,
-            overwrite: true,
-            cpus: None,
-            only: Only::Everything,
-            state: Some(kymo_state::Options::default()),
-            priority: 1,
-        }
-    }
-}
+/// What keeps the names and processes of the state dump true until its end, whatever else is recorded: the kernel's
+/// system and event, and the name in the trace, where they belong to the state dump unless the user asked for the
+/// event.
+const NAMING_EVENTS: [(&str, &str, &str); 3] = [
+    ("task", "task_newtask", "kymo_statedump_task_newtask"),
+    ("task", "task_rename", "kymo_statedump_task_rename"),
+    ("sched", "sched_process_exec", "kymo_statedump_process_exec"),
+];
 
 /// The kernel part of a session, ready to record.
 #[derive(Debug)]
@@ -133,6 +70,8 @@ pub(crate) struct Kernel {
     naming: Naming,
     overwrite: bool,
     chosen: Vec<Chosen>,
+    /// Those of [`NAMING_EVENTS`] that nobody asked for.
+    beside: Vec<Chosen>,
     decoder: Decoder,
     state: Option<kymo_state::Options>,
     only: Only,
@@ -180,7 +119,9 @@ impl Kernel {
             classes.push(decoder.add(system, &format, config.naming, chosen.fields.as_deref()));
         }
         fields.check()?;
+        let mut beside = Vec::new();
         if config.state.is_some() {
+            beside = add_naming(&tracefs, &mut decoder, config.naming, &chosen, &mut classes);
             classes.extend(kymo_state::classes(STATE_FIRST_ID));
         }
         let instance = Arc::new(instance);
@@ -195,6 +136,7 @@ impl Kernel {
             naming,
             overwrite,
             chosen,
+            beside,
             decoder,
             state,
             only,
@@ -238,7 +180,7 @@ impl Kernel {
         if let Only::Pids(pids) = &self.only {
             follow(&self.instance, pids)?;
         }
-        self.instance.enable(&self.chosen)?;
+        self.instance.enable(&[&self.chosen[..], &self.beside[..]].concat())?;
         // The thread is there first: under load this one may have to wait for longer than it takes to fill a ring.
         let builder = thread::Builder::new().name("kymo-kernel".to_owned());
         let thread = builder.spawn(move || drain.run()).map_err(Error::system("start a thread"))?;
@@ -253,7 +195,7 @@ impl Kernel {
         }
         let name = |event: &EventName| format!("{}:{}", system_in_trace(&self.instance, &event.system), event.name);
         let events = self.chosen.iter().map(|chosen| name(&chosen.event)).collect();
-        let selected = Selected::new(&self.chosen);
+        let selected = Selected::new(&self.chosen, &self.beside);
         Ok(Recording {
             naming: self.naming,
             selected,
@@ -330,8 +272,8 @@ impl Recording {
         KernelSide { orders: orders.clone(), options: options.clone(), source: *source, uuid: *uuid }
     }
 
-    /// The trace goes on in the directory of `job`, with a state dump of its own; the thread answers by the job's channel. Returns what
-    /// the state dump wrote into the directory behind.
+    /// The trace goes on in the directory of `job`, with a state dump of its own; the thread answers by the job's
+    /// channel. Returns what the state dump wrote into the directory behind.
     pub(crate) fn rotate(&mut self, job: RotateJob) -> Written {
         let (dir, uuid) = (job.dir.clone(), job.uuid);
         let _ = self.orders.send(Order::Rotate(job));
@@ -363,9 +305,32 @@ impl Recording {
         let mut summary = KernelSummary::new(name, self.clock, self.events, ring_bytes, self.overwrite);
         summary.state = state_bytes;
         summary.caveats = caveats;
-        summary.take(&report);
+        report.add_to(&mut summary);
         Ok(Recorded { report, state: self.state, summary })
     }
+}
+
+/// Adds what names threads, as far as it was not chosen and the kernel has it.
+fn add_naming(
+    tracefs: &Tracefs,
+    decoder: &mut Decoder,
+    naming: Naming,
+    chosen: &[Chosen],
+    classes: &mut Vec<EventClass>,
+) -> Vec<Chosen> {
+    let mut beside = Vec::new();
+    for (system, event, name) in NAMING_EVENTS {
+        let event = EventName::new(system, event);
+        let format = tracefs.format(&event).ok().and_then(|text| format::parse_event(&text).ok());
+        let is_free = |format: &format::EventFormat| {
+            format.id < STATE_FIRST_ID && !chosen.iter().any(|chosen| chosen.event == event)
+        };
+        if let Some(format) = format.filter(is_free) {
+            classes.push(decoder.add_aside(system, &format, naming, name));
+            beside.push(Chosen { event, filter: None, fields: None });
+        }
+    }
+    beside
 }
 
 /// Fields that were chosen by name, and those that there are.
@@ -391,8 +356,8 @@ impl FieldNames {
     }
 }
 
-/// Restricts the instance to all threads of these processes. The kernel's list is one of threads, and follows what these create;
-/// those that others create while the list is written are found by another look.
+/// Restricts the instance to all threads of these processes. The kernel's list is one of threads, and follows what
+/// these create; those that others create while the list is written are found by another look.
 fn follow(instance: &Instance, pids: &[u32]) -> Result<(), Error> {
     let mut listed = Vec::new();
     for _ in 0..LOOKS_MAX {
@@ -417,14 +382,6 @@ fn threads_of(pids: &[u32]) -> Vec<u32> {
     threads.sort_unstable();
     threads.dedup();
     threads
-}
-
-/// The clock of the kernel's rings that is the session's.
-fn clock_of(source: Source) -> &'static str {
-    match source.0 {
-        Clock::Tsc => "x86-tsc",
-        Clock::Monotonic => "mono",
-    }
 }
 
 /// Probes are in a group of the instance's own, whose name means nothing to readers.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! One lane as the drain thread sees it [spec/ring.md 3.2, 3.4, 4; spec/trace.md 3, 6; spec/session.md 7].
 //!
 //! Every word that is read is checked first; what fails is damage of this lane and of nothing else. Time comes in as
@@ -5,8 +6,8 @@
 
 use std::sync::atomic::Ordering;
 
-use kymo_abi::Kind;
 use kymo_abi::ring::{Mark, RingBlock, Span, TIME_MASK};
+use kymo_abi::{Kind, split_head};
 use kymo_ctf::write;
 
 use crate::clock::{SKEW, Source, extend};
@@ -89,8 +90,13 @@ pub(crate) struct Lane {
     seen_cycles: u64,
     seen_ns: u64,
     taken_ns: u64,
-    /// Lost records that no packet tells of yet.
+    /// Lost records that no packet tells of yet, and those of them that the program counted.
     lost_pending: u64,
+    counted_pending: u64,
+    /// Records that the program counted as lost, and that packets tell of.
+    told: u64,
+    /// The records taken last could not be written.
+    is_refused: bool,
     /// No record can be older.
     floor: u64,
     stream: Option<Stream>,
@@ -128,6 +134,9 @@ impl Lane {
             seen_ns: ns,
             taken_ns: 0,
             lost_pending: 0,
+            counted_pending: 0,
+            told: 0,
+            is_refused: false,
             floor: cycles,
             stream: None,
             notes: Notes::default(),
@@ -143,12 +152,16 @@ impl Lane {
         }
     }
 
-    /// Losses up to now are known: `told` of them stand in packets that another collector wrote, the rest is for the next packet.
+    /// Losses up to now are known: `told` of them stand in packets that another collector wrote, the rest is for the
+    /// next packet.
     pub(crate) fn losses_are_told(&mut self, memory: &Memory, told: u64, (from, to): (u64, u64)) {
         let ring = &memory.view().rings()[self.number as usize];
         self.lost_seen =
             [&ring.lost_full, &ring.lost_size, &ring.lost_restart].map(|word| word.load(Ordering::Relaxed));
-        let all = self.lost_seen.iter().fold(0u64, |sum, lost| sum.saturating_add(*lost));
+        let mut all = self.lost_seen.iter().fold(0u64, |sum, lost| sum.saturating_add(*lost));
+        if self.number == 0 {
+            all = all.saturating_add(memory.view().header().lost_lane.load(Ordering::Relaxed));
+        }
         if all > told {
             self.lose(Cause::Full, all - told, from, to);
         }
@@ -165,7 +178,8 @@ impl Lane {
         }
     }
 
-    /// Bytes that wait in the ring; of a ring that is overwritten, those that it holds. 0 where its words make no sense.
+    /// Bytes that wait in the ring; of a ring that is overwritten, those that it holds. 0 where its words make no
+    /// sense.
     pub(crate) fn waiting(&self, memory: &Memory) -> u32 {
         let ring = &memory.view().rings()[self.number as usize];
         let ring_bytes = memory.layout().ring_bytes;
@@ -183,9 +197,13 @@ impl Lane {
             return 0;
         }
         let ring = &program.memory.view().rings()[self.number as usize];
-        // Pairs with the writer's release: the payload below head, and the counters before it, are visible [spec/ring.md 7].
+        // Pairs with the writer's release: the payload below head, and the counters before it, are visible
+        // [spec/ring.md 7].
         let head = Mark(ring.head.load(Ordering::Acquire));
         let last = ring.last.load(Ordering::Relaxed);
+        if program.memory.is_damaged() {
+            return 0;
+        }
         self.count_losses(ring, pass);
         let span = head.since(self.tail);
         self.is_quiet = self.closed || span == Span::default();
@@ -206,13 +224,17 @@ impl Lane {
             return 0;
         }
         self.take(program, pass, span, last);
-        if self.closed {
+        if self.closed || program.memory.is_damaged() {
             return 0;
         }
         self.tail = head;
         self.taken_ns = pass.ns;
         // Release: the bytes were used before the writer may have them again [spec/ring.md 7].
         ring.tail.store(head.0, Ordering::Release);
+        // Behind tail, and for good: records wrap, so the place alone would not say so for ever [spec/session.md 6].
+        if ring.told_before.load(Ordering::Relaxed) != self.told {
+            ring.told_before.store(self.told, Ordering::Release);
+        }
         span.bytes
     }
 
@@ -223,6 +245,9 @@ impl Lane {
         }
         let ring = &program.memory.view().rings()[self.number as usize];
         let head = Mark(ring.head.load(Ordering::Acquire));
+        if program.memory.is_damaged() {
+            return;
+        }
         let now = pass.now();
         self.count_losses(ring, pass);
         let span = head.since(self.tail);
@@ -247,6 +272,12 @@ impl Lane {
 
     /// For triggers: a copy of the records that came since they looked last, and how many were overwritten before.
     pub(crate) fn fresh(&mut self, program: &Program<'_>, pass: &Pass<'_>) -> (Vec<u8>, u64) {
+        let found = self.fresh_bytes(program, pass);
+        // Zeros may stand in the place of what is gone.
+        if program.memory.is_damaged() { (Vec::new(), 0) } else { found }
+    }
+
+    fn fresh_bytes(&mut self, program: &Program<'_>, pass: &Pass<'_>) -> (Vec<u8>, u64) {
         let nothing = (Vec::new(), 0);
         let ring = &program.memory.view().rings()[self.number as usize];
         let head = Mark(ring.head.load(Ordering::Acquire));
@@ -305,6 +336,9 @@ impl Lane {
         }
         let now = pass.now();
         let mut intact = flight::copy(program.memory, self.number, &self.notes, (since, now), buffer)?;
+        if program.memory.is_damaged() {
+            return None;
+        }
         // Read anew: a writer may have gone on until its head was read.
         intact.end = pass.now().max(intact.begin);
         Some(intact)
@@ -369,6 +403,9 @@ impl Lane {
     /// Counts lost records, to be told of by the next packet.
     pub(crate) fn lose(&mut self, cause: Cause, records: u64, from: u64, to: u64) {
         self.lost_pending = self.lost_pending.saturating_add(records);
+        if !matches!(cause, Cause::Damaged | Cause::NotWritten) {
+            self.counted_pending = self.counted_pending.saturating_add(records);
+        }
         self.note(Interval { cause, records, from, to });
     }
 
@@ -378,8 +415,8 @@ impl Lane {
         *count = count.saturating_add(new.records);
         let of_cause = self.intervals.iter().filter(|old| old.cause == new.cause).count();
         let last = self.intervals.iter_mut().rev().find(|old| old.cause == new.cause);
-        // Writing does not begin again once it has ended: that is one interval.
-        let is_one = new.cause == Cause::NotWritten || of_cause >= INTERVALS_MAX;
+        // Until writing begins again it is one interval.
+        let is_one = (new.cause == Cause::NotWritten && self.is_refused) || of_cause >= INTERVALS_MAX;
         match last {
             Some(old) if is_one || old.to >= new.from => {
                 old.records = old.records.saturating_add(new.records);
@@ -398,10 +435,14 @@ impl Lane {
     fn take(&mut self, program: &Program<'_>, pass: &mut Pass<'_>, span: Span, last: u64) {
         let now = pass.now();
         let word = program.memory.header_word(self.number, self.tail);
-        if word & 0xffff == 0 {
+        if program.memory.is_damaged() {
+            return;
+        }
+        let (id, time) = split_head(word);
+        if id == 0 {
             return self.close(now, format!("the record at {:#x} has the id 0", self.tail.0));
         }
-        let begin = extend(word >> 16, now);
+        let begin = extend(time, now);
         let end = self.bound(begin, word, last, now);
         if begin.wrapping_add(SKEW) < self.floor {
             return self.backwards(span, begin, self.floor, now);
@@ -414,20 +455,30 @@ impl Lane {
             program: Some(self.head_of(program)),
             pieces: program.memory.pieces(self.number, self.tail, span),
         };
-        match pass.streams.append(&mut self.stream, self.class, &packet, now) {
+        self.announce(program.memory, self.tail.plus(span));
+        let written = pass.streams.append(&mut self.stream, self.class, &packet, now);
+        if written.is_err() {
+            self.withdraw(program.memory);
+        }
+        match written {
             Ok(()) => {
-                self.lost_pending = 0;
+                self.tell();
+                self.is_refused = false;
                 self.records += u64::from(span.records);
                 self.bytes += u64::from(span.bytes);
                 self.first.get_or_insert(begin);
                 self.last = self.last.max(Some(end));
             }
             Err(Refusal::Backwards) => self.backwards(span, begin, begin, now),
-            Err(Refusal::Unreadable) => self.close(now, "the ring's bytes cannot be read".to_owned()),
-            Err(Refusal::Stopped | Refusal::NoFile) => {
-                self.note(Interval { cause: Cause::NotWritten, records: span.records.into(), from: begin, to: end });
-            }
+            Err(Refusal::Unreadable) => program.memory.note_damage(),
+            Err(Refusal::Stopped | Refusal::NoFile) => self.refused(span, (begin, end)),
         }
+    }
+
+    /// What was taken could not be written: the next packet tells of it.
+    fn refused(&mut self, span: Span, (from, to): (u64, u64)) {
+        self.lose(Cause::NotWritten, span.records.into(), from, to);
+        self.is_refused = true;
     }
 
     /// What a packet of this lane says of the program.
@@ -435,11 +486,27 @@ impl Lane {
         write::Program { vpid: program.vpid, lane: self.number, procname: program.procname }
     }
 
-    /// Notes for whoever finds the ring after our death how many of its losses packets tell of so far.
-    pub(crate) fn note_told(&self, memory: &Memory) {
-        let seen = self.lost_seen.iter().fold(0u64, |sum, lost| sum.saturating_add(*lost));
-        let ring = &memory.view().rings()[self.number as usize];
-        ring.told.store(seen.saturating_sub(self.lost_pending), Ordering::Relaxed);
+    /// Notes for whoever finds the ring after our death how many of its losses packets tell of, once the next one is
+    /// written and tail is at `end`. In this order: at each moment either the place says that the packet is not there
+    /// yet, or both numbers are equal.
+    fn announce(&self, memory: &Memory, end: Mark) {
+        if self.counted_pending > 0 {
+            let ring = &memory.view().rings()[self.number as usize];
+            ring.told_before.store(self.told, Ordering::Release);
+            ring.told_at.store(end.0, Ordering::Release);
+            ring.told.store(self.told.saturating_add(self.counted_pending), Ordering::Release);
+        }
+    }
+
+    /// The packet was not written.
+    fn withdraw(&self, memory: &Memory) {
+        memory.view().rings()[self.number as usize].told.store(self.told, Ordering::Release);
+    }
+
+    /// A packet tells of all losses so far.
+    fn tell(&mut self) {
+        self.told = self.told.saturating_add(std::mem::take(&mut self.counted_pending));
+        self.lost_pending = 0;
     }
 
     /// The file that it writes to and its bytes, if there are any.
@@ -456,7 +523,7 @@ impl Lane {
 
     /// A clock value that no record of the packet is behind [spec/ring.md 3.4].
     fn bound(&self, begin: u64, first: u64, last: u64, now: u64) -> u64 {
-        let ahead = (last >> 16).wrapping_sub(first >> 16) & TIME_MASK;
+        let ahead = split_head(last).1.wrapping_sub(split_head(first).1) & TIME_MASK;
         let newest = begin.wrapping_add(ahead);
         // `last` is the program's word; the present is a bound too. A loss may be newer than the newest record.
         let is_sane = newest >= begin && newest <= now.wrapping_add(SKEW);
@@ -476,10 +543,13 @@ impl Lane {
         self.lose(Cause::Damaged, span.records.into(), self.seen_cycles.min(now), now);
     }
 
-    /// The program has ended and the lane was drained: tells the trace of losses that no packet told of, gives the file back.
+    /// The program has ended and the lane was drained: tells the trace of losses that no packet told of, gives the file
+    /// back.
     pub(crate) fn finish(&mut self, program: &Program<'_>, pass: &mut Pass<'_>) {
         if self.lost_pending > 0 {
             let now = pass.now();
+            // Room for this much is kept, on a full disk too.
+            pass.streams.try_again();
             let empty = program.memory.pieces(self.number, self.tail, Span::default());
             let packet = Packet {
                 begin: now,
@@ -489,7 +559,12 @@ impl Lane {
                 pieces: empty,
             };
             if pass.streams.append(&mut self.stream, self.class, &packet, now).is_ok() {
-                self.lost_pending = 0;
+                self.tell();
+                let ring = &program.memory.view().rings()[self.number as usize];
+                ring.told.store(self.told, Ordering::Release);
+                ring.told_before.store(self.told, Ordering::Release);
+            } else {
+                pass.streams.owe(self.class, self.lost_pending, self.head_of(program));
             }
         }
         self.leave_file(pass.streams);

@@ -1,15 +1,17 @@
-//! One lane against a program that keeps to the rules, and against one that does not. Time is made up: CLOCK_MONOTONIC in
-//! nanoseconds is the clock of records, and every pass says when it is.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One lane against a program that keeps to the rules, and against one that does not. Time is made up: CLOCK_MONOTONIC
+//! in nanoseconds is the clock of records, and every pass says when it is.
 
 use std::fs;
 use std::path::Path;
 
-use kymo_abi::Clock;
 use kymo_abi::ring::{Layout, RING_BYTES_MIN};
+use kymo_abi::{Clock, head_word};
 use kymo_ctf::write::PacketHead;
 use tempfile::TempDir;
 
 use super::*;
+use crate::trace_dir::DiskDir;
 
 const RING: u32 = 65_536;
 const SECOND: u64 = 1_000_000_000;
@@ -30,13 +32,13 @@ impl Bench {
     /// Lane 0 of 2, whose head and tail begin at `start`.
     fn new(ring_bytes: u32, start: u64) -> Bench {
         let layout = Layout::new(Kind::Rseq, Clock::Monotonic, 2, ring_bytes, 4096).unwrap();
-        let (memory, _) = Memory::create(layout, 1).unwrap();
+        let memory = Memory::create(layout, 1).unwrap();
         let ring = &memory.view().rings()[0];
         ring.head.store(start, Ordering::Relaxed);
         ring.tail.store(start, Ordering::Relaxed);
         let dir = tempfile::tempdir().unwrap();
-        let streams = Streams::new(dir.path(), [7; 16]);
-        let clock = Source(Clock::Monotonic).read();
+        let streams = Streams::new(DiskDir::boxed(dir.path()), [7; 16], Source::new(Clock::Monotonic));
+        let clock = Source::new(Clock::Monotonic).read();
         // Long before the first record, so that what is due is due at the first look.
         let lane = Lane::new(&memory, 0, clock - SECOND, clock - SECOND);
         Bench { dir, lane, memory, streams, head: Mark(start), clock: clock - SECOND / 2, written: Vec::new() }
@@ -51,7 +53,8 @@ impl Bench {
         for (number, byte) in bytes.iter().enumerate() {
             let mark = Mark(at.0.wrapping_add(number as u64));
             let piece = self.memory.pieces(0, mark, Span { bytes: 1, records: 1 })[0];
-            // SAFETY: the piece is one byte of the lane, which is mapped and written by this test only [spec/ring.md 3.1].
+            // SAFETY: the piece is one byte of the lane, which is mapped and written by this test only [spec/ring.md
+            // 3.1].
             unsafe { piece.iov_base.cast::<u8>().write_volatile(*byte) };
         }
     }
@@ -63,7 +66,7 @@ impl Bench {
     }
 
     fn record_at(&mut self, bytes: u32, clock: u64) {
-        let word = clock << 16 | 5;
+        let word = head_word(5, clock);
         let mut record = word.to_le_bytes().to_vec();
         record.extend((8..bytes).map(|number| (number ^ (self.written.len() as u32)) as u8));
         self.poke(self.head, &record);
@@ -74,14 +77,14 @@ impl Bench {
     }
 
     fn look(&mut self, force: bool) -> u32 {
-        let ns = Source(Clock::Monotonic).read();
+        let ns = Source::new(Clock::Monotonic).read();
         self.look_at(ns, force)
     }
 
     fn look_at(&mut self, ns: u64, force: bool) -> u32 {
         let program = Program { memory: &self.memory, vpid: 42, procname: *b"bench\0\0\0\0\0\0\0\0\0\0\0" };
         let mut pass = Pass {
-            source: Source(Clock::Monotonic),
+            source: Source::new(Clock::Monotonic),
             streams: &mut self.streams,
             ns,
             cycles: ns,
@@ -93,9 +96,9 @@ impl Bench {
 
     fn finish(&mut self) {
         let program = Program { memory: &self.memory, vpid: 42, procname: [0; 16] };
-        let ns = Source(Clock::Monotonic).read();
+        let ns = Source::new(Clock::Monotonic).read();
         let mut pass = Pass {
-            source: Source(Clock::Monotonic),
+            source: Source::new(Clock::Monotonic),
             streams: &mut self.streams,
             ns,
             cycles: ns,
@@ -169,7 +172,7 @@ fn records_arrive_as_they_were_written_across_both_wraps() {
 #[test]
 fn little_is_taken_late_and_much_at_once() {
     let mut bench = Bench::new(RING, 0);
-    let now = Source(Clock::Monotonic).read();
+    let now = Source::new(Clock::Monotonic).read();
     bench.record(12);
     assert_eq!(bench.look_at(now, false), 12, "nothing was taken for long");
     bench.record(12);
@@ -187,7 +190,7 @@ fn a_late_end_is_lowered_to_the_next_begin() {
     bench.record(20);
     let begun = bench.clock + 5_000;
     // A record that was begun and never published: last is ahead of head.
-    bench.ring().last.store(begun << 16 | 5, Ordering::Relaxed);
+    bench.ring().last.store(head_word(5, begun), Ordering::Relaxed);
     bench.look(true);
     assert_eq!(bench.packets()[0].end, begun);
     bench.record(20);
@@ -301,7 +304,7 @@ fn a_hostile_last_cannot_put_the_end_into_the_future() {
         bench.ring().last.store(last, Ordering::Relaxed);
         bench.look(true);
         let packet = &bench.packets()[0];
-        let now = Source(Clock::Monotonic).read();
+        let now = Source::new(Clock::Monotonic).read();
         assert!(packet.begin <= packet.end && packet.end <= now + SKEW, "{last:#x}: {packet:?}");
     }
 }
@@ -318,6 +321,63 @@ fn a_full_disk_ends_writing_but_not_draining() {
     }
     assert_eq!((bench.lane.records, bench.lane.lost.not_written), (1, 3));
     assert_eq!(bench.packets().len(), 1);
+    // One stretch, however many looks it took.
+    assert_eq!(bench.lane.intervals.len(), 1);
+}
+
+#[test]
+fn what_could_not_be_written_is_told_by_the_next_packet() {
+    let mut bench = Bench::new(RING, 0);
+    let stop = |bench: &mut Bench| bench.streams.stopped = Some(("no space".to_owned(), 1));
+    bench.record(20);
+    bench.look(true);
+    for (count, pause) in [(3, true), (5, false)] {
+        stop(&mut bench);
+        for _ in 0..count {
+            bench.record(20);
+            bench.look(true);
+        }
+        if pause {
+            bench.streams.try_again();
+            assert!(!bench.streams.is_writing(), "nobody knows yet");
+            bench.record(20);
+            bench.look(true);
+            assert!(bench.streams.is_writing());
+        }
+    }
+    // The end: no record comes any more, and an empty packet tells of the rest.
+    bench.finish();
+    let discarded: Vec<_> = bench.packets().iter().map(|packet| packet.discarded).collect();
+    assert_eq!(discarded, [0, 3, 8]);
+    assert!(bench.packets()[2].content.is_empty());
+    assert_eq!((bench.lane.records, bench.lane.lost.total()), (2, 8));
+}
+
+/// A file with rings that is cut short while the collector reads it: nothing of what stands in the place of the rest is
+/// taken.
+#[test]
+fn zeros_in_the_place_of_a_ring_are_no_records() {
+    for cut in [0u64, 4096, 8192, 12_288, 20_000] {
+        let mut bench = Bench::new(RING, 0);
+        let rings = tempfile::tempdir().unwrap();
+        bench.memory = Memory::create_in(rings.path(), *bench.memory.layout(), 1).unwrap();
+        for _ in 0..1000 {
+            bench.record(20);
+        }
+        bench.look(true);
+        for _ in 0..1000 {
+            bench.record(20);
+        }
+        let path = fs::read_dir(rings.path()).unwrap().next().unwrap().unwrap().path();
+        fs::File::options().write(true).open(path).unwrap().set_len(cut).unwrap();
+        bench.look(true);
+        bench.look(true);
+        bench.finish();
+        assert!(bench.memory.is_damaged(), "{cut}");
+        assert_eq!((bench.lane.records, bench.lane.lost.total(), bench.lane.damage.len()), (1000, 0, 0), "{cut}");
+        bench.written.truncate(20_000);
+        bench.check_content();
+    }
 }
 
 mod random {

@@ -1,16 +1,20 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The collector: user rings to packets of a trace [spec/session.md, spec/trace.md].
 //!
 //! A [`Session`] finds programs, gives them ring memory, switches the wanted events on, and writes ring bytes behind
 //! packet heads into stream files. It trusts nothing that a program can write, and no program waits for it. It never
 //! decodes a record. [`running`] asks programs for their events without a session.
 //!
-//! Threads: *control* (module [`control`]) talks, *drain* (module [`drain`]) copies; a channel leads from one to the other.
-//! With the kernel as a source (module [`kernel`]) a third one turns its pages into packets.
+//! Threads: *control* (module [`control`]) talks, *drain* (module [`drain`]) copies; a channel leads from one to the
+//! other. With the kernel as a source (module [`kernel`]) a third one turns its pages into packets.
 
+mod channel;
 mod chunks;
 mod clock;
+mod condition_fields;
 mod context;
 mod control;
+mod cpus;
 mod drain;
 mod error;
 mod filters;
@@ -18,6 +22,7 @@ mod flight;
 mod ids;
 mod kernel;
 mod lane;
+mod mark_pipe;
 mod marks;
 mod memory;
 mod metadata;
@@ -28,6 +33,7 @@ mod priority;
 mod private;
 mod query;
 mod reach;
+mod ready_rings;
 mod recover;
 mod remote;
 mod report;
@@ -35,12 +41,19 @@ mod running;
 mod runtime;
 mod scope;
 mod session;
+#[cfg(test)]
+mod simulation;
 mod snapshot;
 mod socket;
 mod spares;
 mod stream;
 mod summary;
+mod texts;
+mod trace_dir;
+mod trigger;
 mod triggers;
+mod unknown;
+mod uuid;
 mod watch;
 
 pub use chunks::{Chunk, Rotation, chunk_dirs, is_chunk_dir};
@@ -50,8 +63,8 @@ pub use drain::RingUse;
 pub use error::Error;
 pub use filters::check_filters;
 pub use kernel::{
-    KernelCause, KernelChanged, KernelConfig, KernelLoss, KernelLost, KernelSummary, KernelView, Only, StateSummary,
-    kernel_ring_bytes,
+    ChildFiles, KernelCause, KernelChanged, KernelConfig, KernelLoss, KernelLost, KernelSummary, KernelView, Only,
+    StateSummary, kernel_ring_bytes,
 };
 pub use marks::{MARK_BYTES_MAX, Sent, send_mark};
 pub use pattern::{Patterns, near};
@@ -62,12 +75,12 @@ pub use recover::{Recovered, recover};
 pub use remote::{Answer, AskError, Call, Remote, Request, Server, remotes};
 pub use runtime::{RuntimeDir, SESSION_NAME_MAX, is_session_name, other_users_dirs};
 pub use scope::Scope;
-pub use session::{ChildFiles, Config, Format, Progress, Session, Taker};
+pub use session::{Config, Format, Progress, Session, Taker};
 pub use snapshot::{SnapshotDone, SnapshotRequest, TriggerSeen};
 pub use stream::is_stream_file;
 pub use summary::{
     Blocking, Cause, ClockSummary, Damage, EventSeen, Loss, Lost, Outcome, ProcessSummary, SUMMARY_FILE, Summary,
     Unfiltered,
 };
-pub use triggers::Acted;
-pub use watch::{Action, Triggers};
+pub use trigger::{Acted, Action, Triggers};
+pub use unknown::{Missing, Unknown};

@@ -1,11 +1,13 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Marks: texts that people and scripts put into running sessions [spec/session.md 9].
 //!
-//! A datagram is `kymo-mark 1 CLOCK TIME PID TID NAME`, a newline, and the text; one without that first line is text alone.
+//! A datagram is `kymo-mark 1 CLOCK TIME PID TID NAME`, a newline, and the text; one without that first line is text
+//! alone.
 
 use std::io;
 use std::path::Path;
 
-use kymo_abi::Clock;
+use kymo_abi::{Clock, record_head};
 use kymo_ctf::write::{EventClass, Field, FieldClass, Number};
 use rustix::fd::OwnedFd;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
@@ -72,9 +74,9 @@ pub(crate) fn record(packet: &[u8], source: Source, cycles_per_second: u64, newe
     let mark = Mark::decode(&packet);
     let now = source.read();
     let age_max = (u128::from(cycles_per_second) * u128::from(AGE_MAX_NS) / 1_000_000_000) as u64;
-    let told = mark.time.filter(|(clock, time)| *clock == source.0 && *time <= now && now - *time <= age_max);
+    let told = mark.time.filter(|(clock, time)| *clock == source.clock() && *time <= now && now - *time <= age_max);
     let time = told.map_or(now, |(_, time)| time).max(newest);
-    let mut bytes = (u64::from(MARK_ID) | time << 16).to_le_bytes().to_vec();
+    let mut bytes = record_head(MARK_ID, time).to_vec();
     bytes.extend_from_slice(&mark.tid.to_le_bytes());
     bytes.extend_from_slice(&[0, 0]);
     bytes.extend_from_slice(&mark.pid.to_le_bytes());
@@ -117,7 +119,7 @@ pub struct Sent {
 /// Sends a mark with the present as its time to each running session of this user (root: of all users), or to that of
 /// one `collector`. Does not wait: a session whose queue is full refuses.
 pub fn send_mark(text: &str, collector: Option<u32>) -> Result<Vec<Sent>, crate::Error> {
-    let source = Source(clock::choose());
+    let source = Source::new(clock::choose());
     let time = source.read();
     let mut cut = text.len().min(MARK_BYTES_MAX - 256);
     while !text.is_char_boundary(cut) {
@@ -129,7 +131,7 @@ pub fn send_mark(text: &str, collector: Option<u32>) -> Result<Vec<Sent>, crate:
     let (pid, tid) = (parent as i32, parent as i32);
     // A thread's name may have any character, and a newline would end the first line.
     let name = name.trim_end().replace(char::is_control, "?");
-    let packet = Mark { time: Some((source.0, time)), pid, tid, name: &name, text: &text[..cut] }.encode();
+    let packet = Mark { time: Some((source.clock(), time)), pid, tid, name: &name, text: &text[..cut] }.encode();
     let mut dirs = other_users_dirs();
     let own = RuntimeDir::own()?;
     dirs.retain(|dir| dir.path() != own.path());
@@ -178,7 +180,7 @@ mod tests {
 
     #[test]
     fn times_are_never_in_the_future_and_never_run_backwards() {
-        let source = Source(Clock::Monotonic);
+        let source = Source::new(Clock::Monotonic);
         let now = source.read();
         let told =
             |time: u64| Mark { time: Some((Clock::Monotonic, time)), pid: 1, tid: 1, name: "n", text: "t" }.encode();

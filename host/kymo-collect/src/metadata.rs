@@ -1,8 +1,9 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The metadata of a session's trace: gathered, and replaced by rename so that a reader never sees half of it.
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use kymo_abi::Clock;
 use kymo_ctf::write::{
@@ -15,11 +16,12 @@ use crate::clock::Estimate;
 use crate::context::Contexts;
 use crate::ids::Registry;
 use crate::session::Format;
+use crate::trace_dir::{TraceDir, replace};
 
 /// What does not change over a session.
 #[derive(Debug)]
 pub(crate) struct Metadata {
-    pub dir: PathBuf,
+    pub dir: Box<dyn TraceDir>,
     pub format: Format,
     pub uuid: [u8; 16],
     pub boot: [u8; 16],
@@ -34,6 +36,10 @@ pub(crate) struct Metadata {
 impl Metadata {
     /// Writes the file `metadata`, complete.
     pub(crate) fn write(&self, registry: &Registry, estimate: &Estimate) -> io::Result<()> {
+        // Whatever is in the place of a trace that is gone is not ours.
+        if let Some(reason) = self.dir.is_gone() {
+            return Err(io::Error::other(reason));
+        }
         let contexts = |kind| if kind == StreamKind::User { self.contexts.fields() } else { Vec::new() };
         let meta = TraceMeta {
             uuid: self.uuid,
@@ -50,7 +56,7 @@ impl Metadata {
             Format::Ctf18 => metadata_ctf18(&meta).into_bytes(),
             Format::Ctf2 => metadata_ctf2(&meta),
         };
-        replace(&self.dir, "metadata", &bytes)
+        self.dir.replace("metadata", &bytes)
     }
 
     fn clock(&self, estimate: &Estimate) -> ClockMeta {
@@ -75,16 +81,6 @@ impl Metadata {
     }
 }
 
-/// Replaces `name` in `dir` by a file with `bytes`; the old one stays when that fails.
-pub(crate) fn replace(dir: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
-    let new = dir.join(format!(".{}.new", name.trim_start_matches('.')));
-    let result = fs::write(&new, bytes).and_then(|()| fs::rename(&new, dir.join(name)));
-    if result.is_err() {
-        let _ = fs::remove_file(&new);
-    }
-    result
-}
-
 /// The metadata of the trace in `from` for another one in `to`: all of it, or none.
 pub(crate) fn copy_metadata(from: &Path, to: &Path) -> Result<(), Error> {
     let path = from.join("metadata");
@@ -102,7 +98,8 @@ pub(crate) fn environment(
     let text = |value: &std::ffi::CStr| EnvValue::Text(value.to_string_lossy().into_owned());
     let number = |value: &str| EnvValue::Int(value.parse().unwrap_or(0));
     let version = [env!("CARGO_PKG_VERSION_MAJOR"), env!("CARGO_PKG_VERSION_MINOR"), env!("CARGO_PKG_VERSION_PATCH")];
-    // Viewers choose their analyses and the names that they look for by the tracer's name and version [spec/trace.md 8].
+    // Viewers choose their analyses and the names that they look for by the tracer's name and version [spec/trace.md
+    // 8].
     let (domain, tracer, [major, minor, patch]) = match kernel {
         None => ("ust", "kymo", version),
         Some(Naming::Kernel) => ("kernel", "kymo", version),
@@ -138,7 +135,8 @@ pub(crate) fn datetime(ns: u64) -> String {
     format!("{year:04}{month:02}{date:02}T{hour:02}{minute:02}{second:02}+0000")
 }
 
-/// Year, month and day of a day since 1970-01-01, in the Gregorian calendar: years are counted from March, in cycles of 400.
+/// Year, month and day of a day since 1970-01-01, in the Gregorian calendar: years are counted from March, in cycles
+/// of 400.
 fn civil(day: u64) -> (u64, u64, u64) {
     let shifted = day + 719_468;
     let (era, of_era) = (shifted / 146_097, shifted % 146_097);

@@ -1,4 +1,6 @@
-//! How long the drain thread sleeps: --poll-us while anything moves, and longer while all rings stand still [spec/session.md 7].
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How long the drain thread sleeps: --poll-us while anything moves, and longer while all rings stand still
+//! [spec/session.md 7].
 
 use std::time::Duration;
 
@@ -30,8 +32,8 @@ impl Pace {
     }
 }
 
-/// How long nobody needs to look at the empty rings of a memory: until a burst from nothing has filled one, less a poll for the
-/// look to come.
+/// How long nobody needs to look at the empty rings of a memory: until a burst from nothing has filled one, less a poll
+/// for the look to come.
 pub(crate) fn bound_of(layout: &Layout, poll: Duration) -> Duration {
     let per_s = match layout.kind {
         Kind::Rseq => RSEQ_BYTES_PER_S,

@@ -1,4 +1,7 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which events are wanted: globs on `provider:name`, exclusions, and near misses for people who mistype.
+
+use kymo_names::{Containing, Near, glob_matches_with_sets};
 
 use crate::Error;
 
@@ -26,13 +29,15 @@ impl Patterns {
 
     /// Whether the event `provider:name` is wanted.
     pub fn want(&self, name: &str) -> bool {
-        self.include.iter().any(|pattern| glob(pattern, name))
-            && !self.exclude.iter().any(|pattern| glob(pattern, name))
+        self.include.iter().any(|pattern| glob_matches_with_sets(pattern, name))
+            && !self.exclude.iter().any(|pattern| glob_matches_with_sets(pattern, name))
     }
 
     /// The inclusions, normalised to `provider:name` form, each with whether it matches one of `names`.
     pub fn matches<'a>(&'a self, names: &'a [String]) -> impl Iterator<Item = (&'a str, bool)> {
-        self.include.iter().map(|pattern| (pattern.as_str(), names.iter().any(|name| glob(pattern, name))))
+        self.include
+            .iter()
+            .map(|pattern| (pattern.as_str(), names.iter().any(|name| glob_matches_with_sets(pattern, name))))
     }
 
     /// The exclusions, normalised.
@@ -75,93 +80,21 @@ fn normalise(pattern: &str) -> Result<String, Error> {
     })
 }
 
-/// Whether `text` matches `pattern`. Time at most |pattern| x |text|: the last `*` is the only one that is tried again.
-fn glob(pattern: &str, text: &str) -> bool {
-    let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
-    let (mut p, mut t) = (0, 0);
-    let mut star: Option<(usize, usize)> = None;
-    while t < text.len() {
-        if pattern.get(p) == Some(&b'*') {
-            star = Some((p, t));
-            p += 1;
-        } else if let Some(after) = one(pattern, p, text[t]) {
-            p = after;
-            t += 1;
-        } else if let Some((at, taken)) = star {
-            star = Some((at, taken + 1));
-            p = at + 1;
-            t = taken + 1;
-        } else {
-            return false;
-        }
-    }
-    pattern[p..].iter().all(|byte| *byte == b'*')
-}
-
-/// If the element of the pattern at `p` takes `byte`: the index behind the element.
-fn one(pattern: &[u8], p: usize, byte: u8) -> Option<usize> {
-    match *pattern.get(p)? {
-        b'?' => Some(p + 1),
-        b'[' => {
-            let close = p + 1 + pattern[p + 1..].iter().position(|byte| *byte == b']')?;
-            let set = &pattern[p + 1..close];
-            let (negated, set) = match set.first() {
-                Some(b'!' | b'^') => (true, &set[1..]),
-                _ => (false, set),
-            };
-            let mut found = false;
-            let mut at = 0;
-            while at < set.len() {
-                let to = if set.get(at + 1) == Some(&b'-') { set.get(at + 2) } else { None };
-                found |= (set[at]..=*to.unwrap_or(&set[at])).contains(&byte);
-                at += if to.is_some() { 3 } else { 1 };
-            }
-            (found != negated).then_some(close + 1)
-        }
-        literal => (literal == byte).then_some(p + 1),
-    }
-}
-
 /// Those of `names` that `wanted` may have been meant for, best first, at most `count`.
 ///
-/// A name is near when a third of it or less was mistyped, or when one of the two contains the other's name part.
+/// A name is near when a third of it or less was mistyped, or when it contains what was typed.
 pub fn near<'a>(wanted: &str, names: &'a [String], count: usize) -> Vec<&'a str> {
-    let wanted = wanted.to_ascii_lowercase();
-    let core: String = wanted.chars().filter(|c| !"*?[]!^".contains(*c)).collect();
+    let core = wanted.replace(['*', '?', '[', ']', '!', '^'], "");
     let core = core.trim_matches(':');
     if core.is_empty() {
         return Vec::new();
     }
-    let mut scored: Vec<(usize, &str)> = names
-        .iter()
-        .filter_map(|name| {
-            let lower = name.to_ascii_lowercase();
-            let (provider, event) = lower.split_once(':').unwrap_or(("", &lower));
-            let distance = [lower.as_str(), provider, event].into_iter().map(|part| edits(core, part)).min()?;
-            let contained = core.len() >= 3 && lower.contains(core);
-            let limit = (core.len() / 3).max(1);
-            (contained || distance <= limit).then_some((if contained { 0 } else { distance }, name.as_str()))
-        })
-        .collect();
-    scored.sort();
-    scored.dedup();
-    scored.into_iter().take(count).map(|(_, name)| name).collect()
-}
-
-/// Levenshtein distance of bytes.
-fn edits(a: &str, b: &str) -> usize {
-    let (a, b) = (a.as_bytes(), b.as_bytes());
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, left) in a.iter().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, right) in b.iter().enumerate() {
-            let substituted = diagonal + usize::from(left != right);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
+    let near = Near { edits_max: |characters| (characters / 3).max(1), containing: Containing::First, count };
+    let called = |name: &'a String| {
+        let (provider, event) = name.split_once(':').unwrap_or(("", name));
+        (name.as_str(), [name.as_str(), provider, event])
+    };
+    near.of(core, names.iter().map(called))
 }
 
 #[cfg(test)]

@@ -1,12 +1,13 @@
-//! Real-time priority of a thread for a while. A ring fills fastest when there is much to run, and that is when an equal among many waits
-//! longest. A nice value alone does not help: it ranks threads within their session's scheduling group (autogroup), and the load is in
-//! another.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Real-time priority of a thread for a while. A ring fills fastest when there is much to run, and that is when an
+//! equal among many waits longest. A nice value alone does not help: it ranks threads within their session's scheduling
+//! group (autogroup), and the load is in another.
 
 /// A thread's nice value where it may not have a real-time priority.
 const NICE: i32 = -20;
 
-/// Gives the calling thread a real-time priority (SCHED_RR, 1 to 99); 0: leaves it alone. Who may not keeps the priority of the session,
-/// or as much as a nice value gives.
+/// Gives the calling thread a real-time priority (SCHED_RR, 1 to 99); 0: leaves it alone. Who may not keeps the
+/// priority of the session, or as much as a nice value gives.
 pub(crate) fn raise(priority: u8) {
     if priority > 0 && !set(libc::SCHED_RR, priority) {
         let _ = rustix::process::setpriority_process(None, NICE);

@@ -1,12 +1,14 @@
-//! Directories that only their user can look into: what programs record is as confidential as they are [docs/security.md].
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Directories that only their user can look into: what programs record is as confidential as they are
+//! [docs/security.md].
 
 use std::fs;
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
-/// Makes `path`, and what is missing above it, unless it exists. What is made at `path` has mode 0700, whatever the umask; one that
-/// existed keeps its mode: whoever made it has decided.
+/// Makes `path`, and what is missing above it, unless it exists. What is made at `path` has mode 0700, whatever the
+/// umask; one that existed keeps its mode: whoever made it has decided.
 pub fn make_private_dir(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());

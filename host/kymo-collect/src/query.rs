@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Asking running programs for their events, without a session: `kymo list`.
 
 use std::io;
@@ -45,7 +46,17 @@ pub fn running(dirs: &[RuntimeDir], patience: Duration) -> Vec<RunningProgram> {
         dir.remove_dead_sessions();
         for name in dir.programs() {
             match dir.connect(&name) {
-                Ok(socket) => found.extend(ask(socket, name.pid(), dir.uid(), patience)),
+                Ok(socket) => {
+                    let answer = ask(socket, name.pid(), dir.uid(), patience);
+                    // What ended while it was asked is not a program that runs.
+                    let is_cut = answer.as_ref().is_some_and(|program| program.caveat.is_some());
+                    match is_cut.then(|| dir.connect(&name)) {
+                        Some(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                            dir.remove_leftover(&name);
+                        }
+                        _ => found.extend(answer),
+                    }
+                }
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                     dir.remove_leftover(&name);
                 }
@@ -109,7 +120,10 @@ fn listen(socket: &OwnedFd, program: &mut RunningProgram, deadline: Instant) -> 
                 }
             }
             FromProgram::DescsEnd { .. } => return bad.map_or(Ok(()), Err),
-            FromProgram::Gone(_) | FromProgram::Attached(_) | FromProgram::Filtered { .. } => {}
+            FromProgram::Gone(_)
+            | FromProgram::Attached(_)
+            | FromProgram::Filtered { .. }
+            | FromProgram::Late { .. } => {}
         }
     }
     Err("it did not come to an end".to_owned())

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Why a process is not found: where it looks for sessions, as /proc tells it. What cannot be seen is not guessed.
 //!
 //! Nothing here takes part in a session; the answers are for people [docs/containers.md].
@@ -27,8 +28,8 @@ pub struct Elsewhere {
     pub why: String,
 }
 
-/// Why process `pid` does not come to sessions of `dirs`, and what to do; `None` where nothing speaks against it, or nothing can be
-/// seen of it.
+/// Why process `pid` does not come to sessions of `dirs`, and what to do; `None` where nothing speaks against it, or
+/// nothing can be seen of it.
 pub fn why_not_found(pid: u32, dirs: &[RuntimeDir]) -> Option<String> {
     let environment = environment(pid).ok()?;
     let uid = inner_uid(pid)?;
@@ -77,8 +78,8 @@ fn of_a_shared_directory(pid: u32, environment: &HashMap<String, String>) -> Opt
     None
 }
 
-/// Processes that have libkymo.so loaded and are not found in `dirs`: `is_known` says which are. Programs with a static libkymo look
-/// like any other.
+/// Processes that have libkymo.so loaded and are not found in `dirs`: `is_known` says which are. Programs with a static
+/// libkymo look like any other.
 pub fn elsewhere(dirs: &[RuntimeDir], is_known: impl Fn(u32) -> bool) -> Vec<Elsewhere> {
     let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());

@@ -1,9 +1,9 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a dead session left in the files of its rings goes into its trace [spec/session.md 6].
 //!
-//! Every published record that was not taken is between a lane's tail and head. A packet that the collector was writing when it
-//! died, or had written without telling the ring, is cut off first: its records are still in the ring.
+//! Every published record that was not taken is between a lane's tail and head. A packet that the collector was writing
+//! when it died, or had written without telling the ring, is cut off first: its records are still in the ring.
 
-use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::os::unix::fs::FileExt as _;
@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use kymo_abi::ring::{MEM_HEADER_BYTES, Mark, RingBlock, TIME_MASK};
+use kymo_abi::split_head;
 use kymo_ctf::write::{PACKET_MAGIC, PacketHead};
 use rustix::time::ClockId;
 use serde::Serialize;
@@ -22,8 +23,10 @@ use crate::lane::{Lane, Pass, Program};
 use crate::memory::{FILE_PREFIX, Memory};
 use crate::snapshot::SnapshotPart;
 use crate::stream::{Streams, is_stream_file};
+use crate::trace_dir::DiskDir;
 
-/// Programs need no longer than this to see that the collector is dead and to write no more, in ticks of any clock: a minute at 5 GHz.
+/// Programs need no longer than this to see that the collector is dead and to write no more, in ticks of any clock: a
+/// minute at 5 GHz.
 const AFTERLIFE: u64 = 60 * 5_000_000_000;
 
 /// What was recovered.
@@ -43,8 +46,8 @@ pub struct Recovered {
     pub caveats: Vec<String>,
 }
 
-/// Brings the records in the ring files of `ring_dir` into `trace`, the directory of the session that made them, and removes the
-/// files. Rings of other traces are left alone, with a caveat. The session must be dead.
+/// Brings the records in the ring files of `ring_dir` into `trace`, the directory of the session that made them, and
+/// removes the files. Rings of other traces are left alone, with a caveat. The session must be dead.
 pub fn recover(ring_dir: &Path, trace: &Path) -> Result<Recovered, Error> {
     let mut recovered = Recovered { trace: trace.to_owned(), ..Recovered::default() };
     let mut paths: Vec<PathBuf> = fs::read_dir(ring_dir)
@@ -57,9 +60,10 @@ pub fn recover(ring_dir: &Path, trace: &Path) -> Result<Recovered, Error> {
     let mut left = Vec::new();
     for path in paths {
         match Memory::open(&path) {
+            // The collector died before it had made it, or had noted whose it is: no program was told of it.
+            Ok(memory) if uuid_of(&memory) == [0; 16] => remove_unborn(&path)?,
+            Err(_) if is_unborn(&path) => remove_unborn(&path)?,
             Ok(memory) => left.push((path, memory)),
-            // The collector died before it had made it, and no program was told of it.
-            Err(_) if is_unborn(&path) => fs::remove_file(&path).map_err(Error::file("remove", &path))?,
             Err(error) => recovered.caveats.push(format!("{}: {error}", path.display())),
         }
     }
@@ -99,6 +103,10 @@ fn check_room(trace: &Path, files: &[(PathBuf, Memory)]) -> Result<(), Error> {
     Ok(())
 }
 
+fn remove_unborn(path: &Path) -> Result<(), Error> {
+    fs::remove_file(path).map_err(Error::file("remove", path))
+}
+
 /// Whether this file has a ring file's name and nothing in it, not even a header.
 fn is_unborn(path: &Path) -> bool {
     let serial = path.file_name().and_then(|name| name.to_str()?.strip_prefix(FILE_PREFIX));
@@ -117,8 +125,7 @@ fn recover_into(
     recovered: &mut Recovered,
 ) -> Result<Vec<(PathBuf, Memory)>, Error> {
     let metadata = trace.join("metadata");
-    let mut told = Told::default();
-    let ends = packet_ends(trace, &mut told)?;
+    let ends = packet_ends(trace)?;
     let mut streams = None;
     let mut others = Vec::new();
     for (path, memory) in files {
@@ -129,12 +136,22 @@ fn recover_into(
             others.push((path, memory));
             continue;
         }
-        let streams = streams.get_or_insert_with(|| Streams::beside(trace, uuid, 1 << 20));
+        let streams = streams.get_or_insert_with(|| {
+            let source = Source::new(memory.layout().clock);
+            Streams::beside(DiskDir::boxed(trace), uuid, source, 1 << 20)
+        });
         if streams.stopped.is_none() {
-            take(&memory, (&ends, &mut told), streams, recovered);
+            take(&memory, &ends, streams, recovered);
         }
         if streams.stopped.is_some() {
             // What is in it is nowhere else.
+            continue;
+        }
+        if memory.is_damaged() {
+            recovered.caveats.push(format!(
+                "{}: it was cut short, or could not be read, while it was recovered; what was in it from there on is missing; the file stays",
+                path.display()
+            ));
             continue;
         }
         recovered.files += 1;
@@ -151,20 +168,20 @@ fn recover_into(
 }
 
 /// All lanes of one program.
-fn take(memory: &Memory, (ends, told): (&[PacketEnd], &mut Told), streams: &mut Streams, recovered: &mut Recovered) {
+fn take(memory: &Memory, ends: &[PacketEnd], streams: &mut Streams, recovered: &mut Recovered) {
     let notes = memory.view().notes();
     let word = |at: usize| notes.procname[at].load(Ordering::Relaxed).to_le_bytes();
     let procname: [u8; 16] = std::array::from_fn(|at| word(at / 8)[at % 8]);
     let vpid = notes.vpid.load(Ordering::Relaxed) as u32;
     let (made, alive) = (notes.made.load(Ordering::Relaxed), notes.alive.load(Ordering::Relaxed));
     let layout = *memory.layout();
-    let source = Source(layout.clock);
+    let source = Source::new(layout.clock);
     let end = alive.wrapping_add(AFTERLIFE);
     let program = Program { memory, vpid, procname };
     for number in 0..layout.lane_count {
         let ring = &memory.view().rings()[number as usize];
         let head = Mark(ring.head.load(Ordering::Relaxed));
-        if head == Mark(0) {
+        if head == Mark(0) && !has_losses(memory, number) {
             continue;
         }
         let mut lane = Lane::new(memory, number, made, nanoseconds(ClockId::Monotonic));
@@ -172,16 +189,11 @@ fn take(memory: &Memory, (ends, told): (&[PacketEnd], &mut Told), streams: &mut 
         let tail = Mark(ring.tail.load(Ordering::Relaxed));
         if layout.marks_offset == 0 {
             if head.since(tail).bytes > 0 {
-                let time = memory.header_word(number, tail) >> 16;
-                for end in ends.iter().filter(|end| end.is_of(vpid, number, time) && end.cut()) {
-                    recovered.packets_cut += 1;
-                    let of_lane = told.entry((vpid, number)).or_default();
-                    *of_lane = of_lane.saturating_sub(end.lost);
-                }
+                let (_, time) = split_head(memory.header_word(number, tail));
+                let cut = ends.iter().filter(|end| end.is_of(vpid, number, time) && end.cut());
+                recovered.packets_cut += cut.count() as u64;
             }
-            let of_lane = told.get(&(vpid, number)).copied().unwrap_or(0);
-            let of_lane = of_lane.saturating_add(ring.told.load(Ordering::Relaxed));
-            lane.losses_are_told(memory, of_lane, (made, end));
+            lane.losses_are_told(memory, told(ring, tail), (made, end));
             lane.look(&program, &mut pass);
             if pass.streams.stopped.is_some() {
                 ring.tail.store(tail.0, Ordering::Relaxed);
@@ -204,6 +216,23 @@ fn take(memory: &Memory, (ends, told): (&[PacketEnd], &mut Told), streams: &mut 
     }
 }
 
+/// Whether a lane, or for the first one the memory, counts lost records.
+fn has_losses(memory: &Memory, number: u32) -> bool {
+    let view = memory.view();
+    let ring = &view.rings()[number as usize];
+    let of_memory = (number == 0).then_some(&view.header().lost_lane);
+    let counters = [&ring.lost_full, &ring.lost_size, &ring.lost_restart].into_iter().chain(of_memory);
+    counters.into_iter().any(|count| count.load(Ordering::Relaxed) > 0)
+}
+
+/// Lost records that packets tell of which were written, as the collector noted it: the packet in front of which it
+/// died has been cut off, and tail says so [spec/session.md 6].
+fn told(ring: &RingBlock, tail: Mark) -> u64 {
+    let is_written = tail.0.wrapping_sub(ring.told_at.load(Ordering::Relaxed)) as i64 >= 0;
+    let word = if is_written { &ring.told } else { &ring.told_before };
+    word.load(Ordering::Relaxed)
+}
+
 fn uuid_of(memory: &Memory) -> [u8; 16] {
     let notes = memory.view().notes();
     let words: [[u8; 8]; 2] = std::array::from_fn(|at| notes.uuid[at].load(Ordering::Relaxed).to_le_bytes());
@@ -219,9 +248,6 @@ fn says_uuid(metadata: &Path, uuid: [u8; 16]) -> bool {
     text.replace('-', "").contains(&plain) || text.contains(&list)
 }
 
-/// Losses that packets tell of, by process and lane.
-type Told = HashMap<(u32, u32), u64>;
-
 /// The last packet of a stream file, whole or not.
 struct PacketEnd {
     path: PathBuf,
@@ -230,8 +256,6 @@ struct PacketEnd {
     begin: u64,
     vpid: u32,
     lane: u32,
-    /// Records that it says were lost.
-    lost: u64,
     /// There is a head, and it is whole.
     is_headed: bool,
     is_torn: bool,
@@ -249,7 +273,7 @@ impl PacketEnd {
 }
 
 /// The last packets of all files of programs. What is torn in the middle of its head is cut off at once.
-fn packet_ends(trace: &Path, told: &mut Told) -> Result<Vec<PacketEnd>, Error> {
+fn packet_ends(trace: &Path) -> Result<Vec<PacketEnd>, Error> {
     let mut ends = Vec::new();
     for entry in fs::read_dir(trace).map_err(Error::file("look into", trace))?.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -257,7 +281,7 @@ fn packet_ends(trace: &Path, told: &mut Told) -> Result<Vec<PacketEnd>, Error> {
             continue;
         }
         let path = entry.path();
-        let end = last_packet(&path, told).map_err(Error::file("read", &path))?;
+        let end = last_packet(&path).map_err(Error::file("read", &path))?;
         if let Some(end) = end {
             if end.is_headed {
                 ends.push(end);
@@ -269,25 +293,16 @@ fn packet_ends(trace: &Path, told: &mut Told) -> Result<Vec<PacketEnd>, Error> {
     Ok(ends)
 }
 
-fn last_packet(path: &Path, told: &mut Told) -> io::Result<Option<PacketEnd>> {
+fn last_packet(path: &Path) -> io::Result<Option<PacketEnd>> {
     let file = File::open(path)?;
     let bytes = file.metadata()?.len();
-    let (mut at, mut discarded, mut last) = (0, 0, None);
+    let (mut at, mut last) = (0, None);
     while at < bytes {
         let mut head = [0; PacketHead::USER_BYTES];
         let (path, offset) = (path.to_owned(), at);
         if file.read_exact_at(&mut head, at).is_err() || head[..4] != PACKET_MAGIC.to_le_bytes() {
-            let end = PacketEnd {
-                path,
-                offset,
-                uuid: [0; 16],
-                begin: 0,
-                vpid: 0,
-                lane: 0,
-                lost: 0,
-                is_headed: false,
-                is_torn: true,
-            };
+            let end =
+                PacketEnd { path, offset, uuid: [0; 16], begin: 0, vpid: 0, lane: 0, is_headed: false, is_torn: true };
             // The packet in front of a torn head is whole, and was told to the ring.
             return Ok(Some(end));
         }
@@ -295,20 +310,8 @@ fn last_packet(path: &Path, told: &mut Told) -> io::Result<Option<PacketEnd>> {
         let size = head.content_bytes + PacketHead::USER_BYTES as u64;
         let (vpid, lane) = head.program.map_or((0, 0), |program| (program.vpid, program.lane));
         let is_torn = at + size > bytes;
-        let lost = head.discarded.saturating_sub(discarded);
-        discarded = head.discarded;
-        *told.entry((vpid, lane)).or_default() += lost;
-        last = Some(PacketEnd {
-            path,
-            offset,
-            uuid: head.uuid,
-            begin: head.begin,
-            vpid,
-            lane,
-            lost,
-            is_headed: true,
-            is_torn,
-        });
+        last =
+            Some(PacketEnd { path, offset, uuid: head.uuid, begin: head.begin, vpid, lane, is_headed: true, is_torn });
         at += size;
     }
     Ok(last)

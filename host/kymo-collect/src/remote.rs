@@ -1,7 +1,9 @@
-//! Control of a running session by a socket [spec/session.md 10]: what is asked, how it is answered, and in how many bytes.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Control of a running session by a socket [spec/session.md 10]: what is asked, how it is answered, and in how many
+//! bytes.
 //!
-//! One connection, one request, one answer, all JSON. `server` is the collector's side, `client` that of `kymo session`.
-//! What a request means is for the owner of the session.
+//! One connection, one request, one answer, all JSON. `server` is the collector's side, `client` that of
+//! `kymo session`. What a request means is for the owner of the session.
 
 mod client;
 mod server;

@@ -1,6 +1,8 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! One program's rings as the drain thread sees them: its lanes, what they came to, and records without a lane.
 
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use kymo_abi::Kind;
 
@@ -10,20 +12,66 @@ use crate::lane::{Lane, Pass, Program, allowed_growth};
 use crate::snapshot::SnapshotPart;
 use crate::summary::Cause;
 
+/// From one question who has a memory to the next: a process that ends gives its descriptors back one after the other.
+const QUESTION_FIRST: Duration = Duration::from_micros(200);
+/// The same, where it is held for long.
+const QUESTION_LAST: Duration = Duration::from_secs(1);
+
 /// A program under observation.
 pub(crate) struct Running {
     pub added: Box<Added>,
     pub lanes: Vec<Lane>,
+    /// Lanes in which a first record was seen, until the control thread is told.
+    pub first: Vec<u32>,
     pub lost_lane_seen: u64,
     pub lost_lane_closed: bool,
     pub seen_ns: u64,
     pub seen_cycles: u64,
+    /// The program has left: when the kernel is asked next whether somebody still writes, and how long after that
+    /// again.
+    left: Option<(Instant, Duration)>,
 }
 
 impl Running {
     pub(crate) fn new(added: Box<Added>) -> Running {
         let (seen_cycles, seen_ns) = (added.made_cycles, added.made_ns);
-        Running { added, lanes: Vec::new(), lost_lane_seen: 0, lost_lane_closed: false, seen_ns, seen_cycles }
+        Running {
+            added,
+            lanes: Vec::new(),
+            first: Vec::new(),
+            lost_lane_seen: 0,
+            lost_lane_closed: false,
+            seen_ns,
+            seen_cycles,
+            left: None,
+        }
+    }
+
+    /// The program has left, or was left. Others may have its memory.
+    pub(crate) fn leave(&mut self, now: Instant) {
+        self.left.get_or_insert((now, QUESTION_FIRST));
+    }
+
+    /// Whether it is time to ask who has the memory.
+    pub(crate) fn is_due(&self, now: Instant) -> bool {
+        self.left.is_some_and(|(at, _)| at <= now)
+    }
+
+    /// Somebody has it: asks again, later each time.
+    pub(crate) fn ask_later(&mut self, now: Instant) {
+        if let Some((at, pause)) = &mut self.left {
+            *at = now + *pause;
+            *pause = (*pause * 2).min(QUESTION_LAST);
+        }
+    }
+
+    pub(crate) fn asked_again_at(&self) -> Option<Instant> {
+        self.left.map(|(at, _)| at)
+    }
+
+    /// Bytes that its memory counts for.
+    pub(crate) fn charge(&self) -> u64 {
+        self.added.charge + self.added.memory.charged_more()
     }
 
     /// Whether the writers do not wait for us, and overwrite what is old.
@@ -72,6 +120,9 @@ impl Running {
         for lane in &mut self.lanes {
             let (records, bytes, lost) = (lane.records, lane.bytes, lane.lost.total());
             lane.watch(&program, pass);
+            if records == 0 && lane.records != 0 {
+                self.first.push(lane.number());
+            }
             counters.records.fetch_add(lane.records - records, Ordering::Relaxed);
             counters.bytes.fetch_add(lane.bytes - bytes, Ordering::Relaxed);
             counters.lost.fetch_add(lane.lost.total().saturating_sub(lost), Ordering::Relaxed);
@@ -110,6 +161,9 @@ impl Running {
             let (records, bytes, lost) = (lane.records, lane.bytes, lane.lost.total());
             let taken = lane.look(&program, pass);
             busy |= taken >= memory.layout().ring_bytes / 4;
+            if records == 0 && lane.records != 0 {
+                self.first.push(lane.number());
+            }
             if lane.records != records {
                 counters.records.fetch_add(lane.records - records, Ordering::Relaxed);
                 counters.bytes.fetch_add(lane.bytes - bytes, Ordering::Relaxed);
@@ -130,6 +184,9 @@ impl Running {
     /// Threads that found no lane: told of on the first lane's stream [spec/trace.md 6].
     pub(crate) fn count_lost_lane(&mut self, pass: &Pass<'_>) {
         let value = self.added.memory.view().header().lost_lane.load(Ordering::Relaxed);
+        if self.added.memory.is_damaged() {
+            return;
+        }
         let grown = value.wrapping_sub(self.lost_lane_seen);
         let (from, from_ns) = (self.seen_cycles, self.seen_ns);
         (self.seen_ns, self.seen_cycles) = (pass.ns, pass.cycles);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The runtime directory [spec/session.md 1]: where it is, whether it is safe, and the sockets in it.
 
 use std::ffi::OsString;
@@ -26,7 +27,8 @@ pub struct RuntimeDir {
 pub(crate) struct SocketName(pub String);
 
 impl SocketName {
-    /// `name`, if it is that of a program's socket (`p`), a collector's (`s`), or a collector's for marks (`m`) or control (`c`).
+    /// `name`, if it is that of a program's socket (`p`), a collector's (`s`), or a collector's for marks (`m`) or
+    /// control (`c`).
     pub(crate) fn parse(role: char, name: &str) -> Option<SocketName> {
         let mut parts = name.splitn(4, '.');
         let matches = parts.next()? == role.to_string()
@@ -175,7 +177,8 @@ impl RuntimeDir {
 
     /// Removes the sockets of collectors that were killed. Those that seem alive are not disturbed.
     pub(crate) fn remove_dead_sessions(&self) {
-        // Whether there is a process of that number says nothing: it may be another one, or one of another pid namespace.
+        // Whether there is a process of that number says nothing: it may be another one, or one of another pid
+        // namespace.
         let early =
             self.names().filter_map(|name| SocketName::parse_early(&name)).filter(|name| self.is_owned_socket(name));
         for name in ['s', 'm', 'c'].into_iter().flat_map(|role| self.sockets(role)).chain(early) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which programs a session wants [spec/session.md 2], decided by the kernel's word on who the peer is.
 
 /// Longest chain of parents that is followed.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Sequenced-packet sockets, never blocking: listen, connect, packets in and out, and who the peer is.
 
 use std::io::{self, IoSlice};
@@ -46,7 +47,8 @@ pub(crate) fn connect(path: &Path) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// The next packet, or `None` at the end of the connection. A packet that is too long arrives longer than [`BYTES_MAX`].
+/// The next packet, or `None` at the end of the connection. A packet that is too long arrives longer than
+/// [`BYTES_MAX`].
 pub(crate) fn receive(socket: impl AsFd, room: &mut [u8; PACKET_ROOM]) -> io::Result<Option<&[u8]>> {
     let (bytes, _) = rustix::net::recv(socket, &mut room[..], RecvFlags::DONTWAIT)?;
     Ok((bytes > 0).then_some(&room[..bytes]))
@@ -75,7 +77,8 @@ pub(crate) struct PeerId {
 pub(crate) fn peer(socket: &OwnedFd) -> io::Result<PeerId> {
     let mut found = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut bytes = size_of::<libc::ucred>() as libc::socklen_t;
-    // SAFETY: `found` is a ucred of `bytes` bytes and lives through the call; the descriptor is open [spec/session.md 2].
+    // SAFETY: `found` is a ucred of `bytes` bytes and lives through the call; the descriptor is open [spec/session.md
+    // 2].
     let result = unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),

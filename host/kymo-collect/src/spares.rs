@@ -1,8 +1,8 @@
-//! A memory that is ready before a program comes for it [spec/session.md 6]: most of what a program waits for at its start is the kernel's
-//! work of finding and clearing the pages of its rings.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A memory that is ready before a program comes for it [spec/session.md 6]: most of what a program waits for at its
+//! start is the kernel's work of finding and clearing the pages of its rings.
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
@@ -14,15 +14,13 @@ use crate::memory::Memory;
 /// No more than this is kept ready.
 const BYTES_MAX: u64 = 256 << 20;
 
-type Ready = (Memory, OwnedFd);
-
 /// One memory that is ready, or being made so by a thread of its own.
 pub(crate) struct Spares {
     wanted: Sender<Layout>,
-    ready: Receiver<io::Result<Ready>>,
+    ready: Receiver<io::Result<Memory>>,
     /// What the thread was asked for and has not given yet.
     coming: Option<Layout>,
-    here: Option<Ready>,
+    here: Option<Memory>,
 }
 
 impl Spares {
@@ -32,7 +30,7 @@ impl Spares {
         let (give, ready) = channel();
         let make = move || {
             for layout in asked {
-                let made = Memory::create(layout, 0).inspect(|(memory, _)| memory.populate());
+                let made = Memory::create(layout, 0).inspect(Memory::populate);
                 if give.send(made).is_err() {
                     return;
                 }
@@ -66,11 +64,11 @@ impl Spares {
     }
 
     /// The memory that is ready, if it has this layout; another one of this layout is made for the next program.
-    pub(crate) fn take(&mut self, layout: &Layout, serial: u64) -> Option<Ready> {
+    pub(crate) fn take(&mut self, layout: &Layout, serial: u64) -> Option<Memory> {
         self.look(Duration::ZERO);
-        let found = self.here.take().filter(|(memory, _)| memory.layout() == layout);
+        let found = self.here.take().filter(|memory| memory.layout() == layout);
         self.ask(*layout);
-        found.map(|(memory, descriptor)| (memory.named(serial), descriptor))
+        found.map(|memory| memory.named(serial))
     }
 }
 
@@ -89,7 +87,7 @@ mod tests {
         spares.wait(Duration::from_secs(10));
         assert!(spares.take(&layout(4096), 1).is_none(), "another size");
         spares.wait(Duration::from_secs(10));
-        let (memory, _) = spares.take(&layout(4096), 7).expect("the size that was asked for last");
+        let memory = spares.take(&layout(4096), 7).expect("the size that was asked for last");
         assert_eq!((memory.serial(), memory.layout()), (7, &layout(4096)));
         assert_eq!(memory.view().header().serial.load(std::sync::atomic::Ordering::Relaxed), 7);
     }

@@ -1,15 +1,25 @@
-//! Stream files [spec/trace.md 1 and 2]: packets are appended whole or not at all, and files serve one lane after the other.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Stream files [spec/trace.md 1 and 2]: packets are appended whole or not at all, and files serve one lane after the
+//! other.
 //!
-//! The first write that fails for want of space ends the writing of the whole trace, at a packet boundary.
+//! A write that fails (no space, an I/O error, a directory that is gone) interrupts the writing of the whole trace, at
+//! a packet boundary. Once a second it is tried again; lanes count meanwhile what they could not write, for their next
+//! packets.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 use kymo_ctf::write::{PacketHead, Program};
+
+use crate::clock::Source;
+use crate::trace_dir::{TraceDir, TraceFile};
+
+/// Between two attempts to write again, and two looks at the directory.
+const RETRY: Duration = Duration::from_secs(1);
+/// A block of any file system has so many bytes, or a multiple of them.
+const BLOCK_BYTES: u64 = 4096;
 
 /// What a stream's lanes have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -37,8 +47,8 @@ impl Class {
         }
     }
 
-    /// Number of a file within its stream class: readers take files of one number for parts of one stream. Those of the kernel's
-    /// class are counted by several threads.
+    /// Number of a file within its stream class: readers take files of one number for parts of one stream. Those of the
+    /// kernel's class are counted by several threads.
     fn instance(self, files: u64) -> u64 {
         match self {
             Class::Cpu(_) | Class::Thread => files,
@@ -84,7 +94,7 @@ struct Newest {
 /// One file.
 #[derive(Debug)]
 pub(crate) struct Stream {
-    file: File,
+    file: Box<dyn TraceFile>,
     name: String,
     class: Class,
     instance: u64,
@@ -95,6 +105,24 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
+    /// Room for one packet without records: it tells of losses, on a disk that is full. What is in the file's last
+    /// block need not be reserved. Where the file system cannot do it, the summary alone may tell of them.
+    fn reserve(&self) {
+        const HEAD_BYTES: u64 = PacketHead::USER_BYTES as u64;
+        if self.bytes % BLOCK_BYTES == 0 || BLOCK_BYTES - self.bytes % BLOCK_BYTES < HEAD_BYTES {
+            self.file.reserve(self.bytes, HEAD_BYTES);
+        }
+    }
+
+    /// What became of the file while it was open, if it is not what was written.
+    fn is_gone(&self) -> Option<String> {
+        match self.file.links_and_bytes()? {
+            (0, _) => Some(format!("{} was removed while it was written to", self.name)),
+            (_, bytes) if bytes < self.bytes => Some(format!("{} was cut short while it was written to", self.name)),
+            _ => None,
+        }
+    }
+
     /// Name and bytes, if it has any.
     pub(crate) fn content(&self) -> Option<(String, u64)> {
         (self.bytes > 0).then(|| (self.name.clone(), self.bytes))
@@ -122,7 +150,7 @@ impl Packet {
 /// Why a packet was not written.
 #[derive(Debug)]
 pub(crate) enum Refusal {
-    /// The trace is no longer written.
+    /// The trace cannot be written at present.
     Stopped,
     /// Its begin lies before the begin of the packet before [spec/trace.md 3].
     Backwards,
@@ -157,7 +185,8 @@ impl Written {
 /// All files of a trace.
 #[derive(Debug)]
 pub(crate) struct Streams {
-    dir: PathBuf,
+    dir: Box<dyn TraceDir>,
+    source: Source,
     uuid: [u8; 16],
     free: HashMap<Class, Vec<Stream>>,
     count: HashMap<Class, u32>,
@@ -171,19 +200,28 @@ pub(crate) struct Streams {
     pub bytes: u64,
     /// Records that packets say were lost.
     pub lost: u64,
-    /// Why and when (clock) writing ended, if it did.
+    /// Why and since when (clock) nothing can be written, if so.
     pub stopped: Option<(String, u64)>,
-    /// The same of the first directory in which it did.
-    stopped_before: Option<(String, u64)>,
+    /// The same of the first time that this was so, in whatever directory, and of the present one.
+    stopped_first: Option<(String, u64)>,
+    stopped_here: Option<(String, u64)>,
+    /// The next write tells whether there is room again.
+    on_trial: bool,
+    /// When the directory was looked at last.
+    looked: Instant,
+    /// Files that are not what was written to them.
+    gone: Vec<String>,
     /// What the directories before the present one have.
     before: Written,
+    /// Losses of lanes that ended while nothing could be written: one of the programs, and how many records.
+    owed: HashMap<Class, (Program, u64)>,
 }
 
 impl Streams {
-    pub(crate) fn new(dir: &Path, uuid: [u8; 16]) -> Streams {
-        let dir = dir.to_owned();
+    pub(crate) fn new(dir: Box<dyn TraceDir>, uuid: [u8; 16], source: Source) -> Streams {
         Streams {
             dir,
+            source,
             uuid,
             free: HashMap::new(),
             count: HashMap::new(),
@@ -193,8 +231,13 @@ impl Streams {
             bytes: 0,
             lost: 0,
             stopped: None,
-            stopped_before: None,
+            stopped_first: None,
+            stopped_here: None,
+            on_trial: false,
+            looked: source.now(),
+            gone: Vec::new(),
             before: Written::default(),
+            owed: HashMap::new(),
         }
     }
 
@@ -205,32 +248,64 @@ impl Streams {
             packets: self.packets - self.before.packets,
             bytes: self.bytes - self.before.bytes,
             lost: self.lost - self.before.lost,
-            error: self.stopped.as_ref().map(|(error, _)| error.clone()),
+            error: self.stopped_here.as_ref().map(|(error, _)| error.clone()),
         }
     }
 
-    /// The trace goes on in another directory, as a trace of its own; all lanes have given their files back. Counts go on, and where
-    /// writing had ended it begins again. Returns what went into the directory behind.
+    /// The trace goes on in another directory, as a trace of its own; all lanes have given their files back. Counts go
+    /// on, and where writing had ended it begins again. Returns what went into the directory behind.
     pub(crate) fn go_on_in(&mut self, dir: &Path, uuid: [u8; 16]) -> Written {
         self.finish();
         let written = self.written();
         self.before.add(&Written { error: None, ..written.clone() });
-        (self.dir, self.uuid) = (dir.to_owned(), uuid);
+        (self.dir, self.uuid) = (self.dir.another(dir), uuid);
         self.free.clear();
         self.count.clear();
-        let stopped = self.stopped.take();
-        self.stopped_before = self.stopped_before.take().or(stopped);
+        (self.stopped, self.stopped_here) = (None, None);
         written
     }
 
-    /// Why and when writing ended first, in any directory.
-    pub(crate) fn first_stop(self) -> Option<(String, u64)> {
-        self.stopped_before.or(self.stopped)
+    /// Why and when something could not be written for the first time, in any directory.
+    pub(crate) fn first_stop(&self) -> Option<(String, u64)> {
+        self.stopped_first.clone()
     }
 
-    /// Files of the same trace in another directory: a snapshot's. Some of ours may be copied there, so theirs are others.
+    /// Whether the last that was wanted could be written.
+    pub(crate) fn is_writing(&self) -> bool {
+        self.stopped.is_none() && !self.on_trial
+    }
+
+    /// Files that were removed or cut short by somebody else, as far as that was seen.
+    pub(crate) fn gone(&self) -> &[String] {
+        &self.gone
+    }
+
+    /// Once a second: stops where the directory is gone, and tries again where nothing could be written.
+    pub(crate) fn look_again(&mut self, now: u64) {
+        let time = self.source.now();
+        if time.saturating_duration_since(self.looked) < RETRY {
+            return;
+        }
+        self.looked = time;
+        match self.dir.is_gone() {
+            Some(reason) => self.stop(&io::Error::other(reason), now),
+            None => self.try_again(),
+        }
+        self.tell_owed();
+    }
+
+    /// Where nothing could be written, the next packet is tried all the same.
+    pub(crate) fn try_again(&mut self) {
+        if self.dir.is_gone().is_none() && self.stopped.take().is_some() {
+            self.on_trial = true;
+        }
+    }
+
+    /// Files of the same trace in another directory: a snapshot's. Some of ours may be copied there, so theirs are
+    /// others.
     pub(crate) fn sibling(&self, dir: &Path) -> Streams {
-        Streams { files: self.files, count: self.count.clone(), ..Streams::new(dir, self.uuid) }
+        let new = Streams::new(self.dir.another(dir), self.uuid, self.source);
+        Streams { files: self.files, count: self.count.clone(), ..new }
     }
 
     /// Files that no lane has now: names and bytes.
@@ -239,22 +314,25 @@ impl Streams {
     }
 
     /// Files beside those that the trace has; theirs are counted from `first` on.
-    pub(crate) fn beside(dir: &Path, uuid: [u8; 16], first: u64) -> Streams {
-        Streams { beside: true, files: first, ..Streams::new(dir, uuid) }
+    pub(crate) fn beside(dir: Box<dyn TraceDir>, uuid: [u8; 16], source: Source, first: u64) -> Streams {
+        Streams { beside: true, files: first, ..Streams::new(dir, uuid, source) }
     }
 
     /// A file for a lane whose first packet begins at `begin`: one that ended before, else a new one.
     fn claim(&mut self, class: Class, begin: u64) -> io::Result<Stream> {
         let free = self.free.entry(class).or_default();
         let fits = |stream: &Stream| stream.newest.is_none_or(|newest| newest.end <= begin);
-        if let Some(at) = free.iter().rposition(fits) {
+        if let Some(at) = free.iter().rposition(|stream| fits(stream) && stream.is_gone().is_none()) {
             return Ok(free.swap_remove(at));
+        }
+        if let Some(reason) = self.dir.is_gone() {
+            return Err(io::Error::other(reason));
         }
         let number = self.count.entry(class).or_default();
         let (file, name) = loop {
             let name = class.file_name(*number);
             *number += 1;
-            match File::options().create_new(true).read(true).write(true).open(self.dir.join(&name)) {
+            match self.dir.create(&name) {
                 Ok(file) => break (file, name),
                 // Of the session that is being recovered.
                 Err(error) if self.beside && error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -271,13 +349,47 @@ impl Streams {
         self.free.entry(stream.class).or_default().push(stream);
     }
 
-    /// Removes files that nothing was written to; all lanes have given theirs back.
+    /// A lane has ended, and its last losses could not be told of: a packet does it once there is room, or at the end.
+    pub(crate) fn owe(&mut self, class: Class, lost: u64, program: Program) {
+        let (of, owed) = self.owed.entry(class).or_insert((program, 0));
+        (*of, *owed) = (program, owed.saturating_add(lost));
+    }
+
+    fn tell_owed(&mut self) {
+        const NOTHING: libc::iovec = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
+        if self.owed.is_empty() || self.stopped.is_some() {
+            return;
+        }
+        for (class, (program, lost)) in std::mem::take(&mut self.owed) {
+            let (mut slot, now) = (None, self.source.read());
+            let packet = Packet { begin: now, end: now, lost, program: Some(program), pieces: [NOTHING; 2] };
+            if self.append(&mut slot, class, &packet, now).is_err() {
+                self.owe(class, lost, program);
+            }
+            if let Some(stream) = slot {
+                self.release(stream);
+            }
+        }
+    }
+
+    /// Removes files that nothing was written to, and looks at the others; all lanes have given theirs back.
     pub(crate) fn finish(&mut self) {
-        for stream in self.free.values().flatten().filter(|stream| stream.bytes == 0) {
-            if std::fs::remove_file(self.dir.join(&stream.name)).is_ok() {
+        if !self.owed.is_empty() {
+            self.try_again();
+            self.tell_owed();
+        }
+        for stream in self.free.values().flatten() {
+            if stream.bytes > 0 {
+                match stream.is_gone() {
+                    Some(reason) => self.gone.push(reason),
+                    // Gives back what was reserved.
+                    None => stream.file.cut(stream.bytes),
+                }
+            } else if self.dir.remove(&stream.name).is_ok() {
                 self.files -= 1;
             }
         }
+        self.gone.sort();
     }
 
     /// Writes `packet` to the lane's file, which is claimed where the lane has none yet. `now` is the clock.
@@ -291,6 +403,11 @@ impl Streams {
         if self.stopped.is_some() {
             return Err(Refusal::Stopped);
         }
+        if let Some(reason) = slot.as_ref().and_then(Stream::is_gone) {
+            // What is written from here on goes into another one.
+            self.gone.push(reason);
+            *slot = None;
+        }
         let stream = match slot {
             Some(stream) => stream,
             None => slot.insert(self.claim(class, packet.begin).map_err(|error| self.cannot_open(error, now))?),
@@ -303,8 +420,7 @@ impl Streams {
             }
             newest.end = packet.begin;
             // A failure leaves an end that is too late, which readers report and survive.
-            let _ =
-                stream.file.write_all_at(&packet.begin.to_le_bytes(), newest.offset + PacketHead::END_OFFSET as u64);
+            let _ = stream.file.write_at(newest.offset + PacketHead::END_OFFSET as u64, &packet.begin.to_le_bytes());
         }
         let opens_with_loss = stream.newest.is_none() && packet.lost > 0;
         let result = if opens_with_loss { self.opening(slot, packet, now) } else { Ok(()) };
@@ -321,11 +437,18 @@ impl Streams {
     }
 
     fn stop(&mut self, error: &io::Error, now: u64) {
-        tracing::warn!(%error, "the trace can no longer be written");
-        self.stopped.get_or_insert_with(|| (error.to_string(), now));
+        let why = || (error.to_string(), now);
+        self.on_trial = false;
+        self.stopped.get_or_insert_with(why);
+        if self.stopped_here.is_none() {
+            tracing::warn!(%error, "the trace cannot be written");
+        }
+        self.stopped_here.get_or_insert_with(why);
+        self.stopped_first.get_or_insert_with(why);
     }
 
-    /// An empty packet in front of a file's first loss: readers date a loss by the packet before, and else ignore its count.
+    /// An empty packet in front of a file's first loss: readers date a loss by the packet before, and else ignore its
+    /// count.
     fn opening(&mut self, slot: &mut Option<Stream>, packet: &Packet, now: u64) -> Result<(), Refusal> {
         const NOTHING: libc::iovec = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
         let Packet { begin, program, .. } = *packet;
@@ -348,8 +471,9 @@ impl Streams {
         };
         let encoded = head.encode();
         let bytes = encoded.len() as u64 + packet.content_bytes();
-        if let Err(error) = write_pieces(&stream.file, stream.bytes, &encoded, &packet.pieces) {
-            let _ = stream.file.set_len(stream.bytes);
+        if let Err(error) = stream.file.write_packet(stream.bytes, &encoded, &packet.pieces) {
+            stream.file.cut(stream.bytes);
+            stream.reserve();
             if error.raw_os_error() == Some(libc::EFAULT) {
                 return Err(Refusal::Unreadable);
             }
@@ -360,46 +484,12 @@ impl Streams {
         stream.bytes += bytes;
         stream.seq += 1;
         stream.discarded += packet.lost;
+        stream.reserve();
+        // Room for a packet without records is kept; it says nothing of others.
+        self.on_trial &= packet.content_bytes() == 0;
         self.lost += packet.lost;
         self.packets += 1;
         self.bytes += bytes;
         Ok(())
     }
-}
-
-/// Writes a packet head and ring bytes at `offset`, however many calls that takes.
-fn write_pieces(file: &File, mut offset: u64, head: &[u8], pieces: &[libc::iovec; 2]) -> io::Result<()> {
-    let head = libc::iovec { iov_base: head.as_ptr().cast_mut().cast(), iov_len: head.len() };
-    let mut list = [head, pieces[0], pieces[1]];
-    let mut at = 0;
-    while at < list.len() {
-        if list[at].iov_len == 0 {
-            at += 1;
-            continue;
-        }
-        let rest = &list[at..];
-        // SAFETY: the head is a live slice, and the pieces lie in a mapping that the caller holds [spec/ring.md 3.1]. The
-        // system only reads them; that another process changes the bytes meanwhile is its own loss [spec/ring.md 1.7].
-        let written =
-            unsafe { libc::pwritev(file.as_raw_fd(), rest.as_ptr(), rest.len() as libc::c_int, offset as libc::off_t) };
-        let mut written = match usize::try_from(written) {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(count) => count,
-            Err(_) => {
-                let error = io::Error::last_os_error();
-                if error.kind() == io::ErrorKind::Interrupted {
-                    continue;
-                }
-                return Err(error);
-            }
-        };
-        offset += written as u64;
-        for piece in &mut list[at..] {
-            let step = written.min(piece.iov_len);
-            piece.iov_base = piece.iov_base.wrapping_byte_add(step);
-            piece.iov_len -= step;
-            written -= step;
-        }
-    }
-    Ok(())
 }

@@ -1,8 +1,11 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a session says at its end: `.kymo.json`, `--json`, and the text that people read [spec/trace.md 7].
 
 use std::path::PathBuf;
 
 use serde::Serialize;
+
+use crate::unknown::Unknown;
 
 /// Name of the summary in a trace's directory.
 pub const SUMMARY_FILE: &str = ".kymo.json";
@@ -173,8 +176,10 @@ pub struct ProcessSummary {
     pub records: Option<u64>,
     /// Bytes of records in the trace; the same holds.
     pub bytes: Option<u64>,
-    /// Records that are not.
-    pub lost: Lost,
+    /// Records that are not; `None` where not all of them could be counted [`Summary::unknown`].
+    pub lost: Option<Lost>,
+    /// Those of them that were counted.
+    pub lost_counted: Lost,
     /// The entry of the rings that it shares: an index into the list of processes.
     pub shares: Option<usize>,
     /// Whether its writers wait for room [`Blocking`].
@@ -278,14 +283,16 @@ pub struct Summary {
     pub streams: u64,
     /// Largest amount of ring memory at one time.
     pub rings_bytes_max: u64,
-    /// Records that are not in the trace, by cause.
-    pub lost: Lost,
+    /// Records that are not in the trace, by cause; `None` where not all of them could be counted, see `unknown`.
+    pub lost: Option<Lost>,
+    /// Those of them that were counted.
+    pub lost_counted: Lost,
     /// The same, by process, lane and interval; at most a few thousand, the rest is merged.
     pub losses: Vec<Loss>,
     /// Waiting for room, where that is allowed.
     pub blocking: Option<Blocking>,
     /// Triggers of a flight recorder.
-    pub flight: Option<crate::triggers::Acted>,
+    pub flight: Option<crate::trigger::Acted>,
     /// The kernel, if it was recorded.
     pub kernel: Option<crate::kernel::KernelSummary>,
     /// The directories of a trace that was cut [spec/session.md 14]; the last one ended with the session.
@@ -306,10 +313,48 @@ pub struct Summary {
     pub unfiltered: Vec<Unfiltered>,
     /// How many they were.
     pub unfiltered_count: u64,
+    /// Programs and records that could not be counted [spec/session.md 15]; at most 100.
+    pub unknown: Vec<Unknown>,
+    /// How many they were.
+    pub unknown_count: u64,
     /// What programs did against the rules; at most 100.
     pub damage: Vec<Damage>,
-    /// Why writing ended before the session did, if so.
+    /// Why and when records could not be written for the first time, if so; those are in `lost`.
     pub write_error: Option<String>,
+    /// Whether writing went on later, and until the end.
+    pub write_resumed: bool,
+    /// Why the trace is not where it should be, or could not be completed, if so.
+    pub trace_error: Option<String>,
+    /// Programs whose rings could not be files in --ring-dir: they belong to other users than the session.
+    pub rings_not_kept: u64,
     /// What else a reader of the trace should know.
     pub caveats: Vec<String>,
+}
+
+impl Summary {
+    /// Whether every record of every program that matched is in the trace or counted as lost.
+    pub fn is_accounted_for(&self) -> bool {
+        self.unknown_count == 0
+    }
+
+    /// The trace is not where it was: nothing is known to be in it.
+    pub(crate) fn admit_loss_of_trace(&mut self, reason: &str, next: &str) {
+        self.trace_error = Some(reason.to_owned());
+        self.unknown_count += 1;
+        self.unknown.insert(0, Unknown::new(crate::unknown::Missing::Part, reason, next));
+        self.lost = None;
+    }
+
+    /// Takes what could not be counted: where there is anything, no number stands for all losses any more.
+    pub(crate) fn admit(&mut self, unknown: crate::unknown::Unknowns) {
+        (self.unknown, self.unknown_count) = unknown.into_parts();
+        for entry in &mut self.unknown {
+            let Some(process) = entry.process.and_then(|at| self.processes.get_mut(at)) else { continue };
+            process.lost = None;
+            if entry.comm.is_empty() {
+                (entry.pid, entry.vpid, entry.comm) = (process.pid, process.vpid, process.comm.clone());
+            }
+        }
+        self.lost = (self.unknown_count == 0).then_some(self.lost_counted);
+    }
 }

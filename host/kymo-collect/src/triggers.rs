@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is done when a trigger fires, within its limits: a thread of its own, so that no ring waits for it.
 
 use std::path::PathBuf;
@@ -7,11 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
 use std::time::Instant;
 
-use serde::Serialize;
-
 use crate::priority;
-use crate::snapshot::{SnapshotDone, SnapshotRequest, Snapshots};
-use crate::watch::{Action, Fired, Triggers};
+use crate::snapshot::{SnapshotRequest, Snapshots};
+use crate::trigger::{Acted, Action, Fired, Triggers};
 
 /// Does the actions.
 pub(crate) struct Actor {
@@ -20,21 +19,9 @@ pub(crate) struct Actor {
     pub snapshots: Arc<Snapshots>,
     /// 1 once the session is to end.
     pub stop: Arc<AtomicU64>,
-    /// Real-time priority from the trigger to the request; 0: none. What it looks for often is a CPU that has too much to do.
+    /// Real-time priority from the trigger to the request; 0: none. What it looks for often is a CPU that has too much
+    /// to do.
     pub priority: u8,
-}
-
-/// What triggers came to.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Acted {
-    /// Times that the actions were done.
-    pub times: u64,
-    /// Times that were left out: too soon after another one, or too many.
-    pub held_back: u64,
-    /// Snapshots that were taken.
-    pub snapshots: Vec<SnapshotDone>,
-    /// What went wrong.
-    pub errors: Vec<String>,
 }
 
 impl Actor {

@@ -1,22 +1,25 @@
-//! Triggers [spec/flight.md 3]: looks into the records that came since the last poll, and says when one is what was waited for.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Triggers [spec/flight.md 3]: looks into the records that came since the last poll, and says when one is what was
+//! waited for.
 //!
-//! The only place of the collector that decodes records of programs; they are copies, and everything in them is checked. Records of the
-//! kernel are asked about in the form that they have in a trace.
+//! The only place of the collector that decodes records of programs; they are copies, and everything in them is
+//! checked. Records of the kernel are asked about in the form that they have in a trace.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TrySendError};
-use std::time::Duration;
 
 use kymo_abi::desc::EventDesc;
 use kymo_abi::desc::shape::{Fields, Raw, Shape, number};
 use kymo_abi::ring::Span;
-use kymo_ctf::write::{EventClass, FieldClass, Number};
-use kymo_filter::{Context, Event, Field, Filter, Kind, Label, Matcher, OPEN_MAX, Place, Record, Step, Value};
+use kymo_abi::split_head;
+use kymo_ctf::write::{EventClass, FieldClass};
+use kymo_filter::{Context, Event, Field, Filter, Kind, Matcher, OPEN_MAX, Place, Record, Step, Value};
 
 use crate::clock::extend;
+use crate::condition_fields::event;
 use crate::context::Contexts;
 use crate::kernel::{ThreadNames, payload};
+use crate::trigger::Fired;
 
 /// Event by which a program asks for a snapshot.
 pub(crate) const REQUEST: &str = "kymo:snapshot";
@@ -24,60 +27,6 @@ pub(crate) const REQUEST: &str = "kymo:snapshot";
 const HEAD_BYTES: usize = 12;
 /// What has fired and was not dealt with yet; more is dropped, because the limits would drop it too.
 pub(crate) const FIRED_MAX: usize = 64;
-
-/// What is done when a trigger fires.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// A snapshot into a new directory below that of the session.
-    Snapshot,
-    /// The session ends.
-    Stop,
-    /// A mark with the reason.
-    Mark,
-    /// A command of the shell, with the reason in KYMO_REASON and the newest snapshot in KYMO_SNAPSHOT.
-    Run(String),
-}
-
-/// What a session watches for, and what then.
-#[derive(Clone, Debug)]
-pub struct Triggers {
-    /// Conditions, each with its text. `kymo_snapshot` of a program is one without being named.
-    pub conditions: Vec<Filter>,
-    /// What to do, in this order.
-    pub actions: Vec<Action>,
-    /// How much of the past a snapshot has; all where nothing is said.
-    pub before: Option<Duration>,
-    /// How long a snapshot waits.
-    pub after: Duration,
-    /// Times that the actions are done.
-    pub limit: u64,
-    /// Between two times.
-    pub pause: Duration,
-}
-
-impl Default for Triggers {
-    fn default() -> Triggers {
-        Triggers {
-            conditions: Vec::new(),
-            actions: vec![Action::Snapshot],
-            before: None,
-            after: Duration::ZERO,
-            limit: 10,
-            pause: Duration::from_secs(1),
-        }
-    }
-}
-
-/// A trigger fired.
-#[derive(Clone, Debug)]
-pub(crate) struct Fired {
-    /// What was seen.
-    pub reason: String,
-    /// Clock value of the record.
-    pub record: u64,
-    /// Clock value when it was seen.
-    pub seen: u64,
-}
 
 /// What is known of a lane besides its records.
 pub(crate) struct Origin<'a> {
@@ -180,15 +129,16 @@ impl Watch {
         open.filter_map(|condition| condition.filter.check(&self.events).err()).map(|error| error.to_string()).collect()
     }
 
-    /// Finds the records in `bytes` (whole records of one lane, the oldest first) that are not younger than `until`, and notes
-    /// them under `lane`. Returns bytes and records that were taken; what is younger comes with the next poll.
+    /// Finds the records in `bytes` (whole records of one lane, the oldest first) that are not younger than `until`,
+    /// and notes them under `lane`. Returns bytes and records that were taken; what is younger comes with the next
+    /// poll.
     pub(crate) fn index(&self, bytes: &[u8], lane: usize, (now, until): (u64, u64), found: &mut Vec<Found>) -> Span {
         let mut span = Span::default();
         let mut at = 0;
         while let Some(head) = bytes.get(at..at + HEAD_BYTES) {
-            let word = u64::from_le_bytes(head[..8].try_into().unwrap_or_default());
-            let time = extend(word >> 16, now);
-            let known = self.of_programs.get(usize::from(word as u16).wrapping_sub(1));
+            let (id, time) = split_head(u64::from_le_bytes(head[..8].try_into().unwrap_or_default()));
+            let time = extend(time, now);
+            let known = self.of_programs.get(usize::from(id).wrapping_sub(1));
             let shape = known.and_then(|(_, shape)| shape.as_ref());
             let Some(contexts) = self.contexts.fields(&bytes[at + HEAD_BYTES..]) else { break };
             let payload = at + HEAD_BYTES + contexts.bytes;
@@ -236,7 +186,8 @@ impl Watch {
         ask(&mut self.conditions, &self.fired, (event, &seen.event.name), &seen, &who, (time, now));
     }
 
-    /// Bytes of the kernel record at the begin of `bytes`; `None` where it is of no event that is watched, or does not fit in.
+    /// Bytes of the kernel record at the begin of `bytes`; `None` where it is of no event that is watched, or does not
+    /// fit in.
     pub(crate) fn kernel_record_bytes(&self, bytes: &[u8]) -> Option<usize> {
         let (_, classes) = self.of_kernel.get(&u16::from_le_bytes(bytes.get(..2)?.try_into().ok()?))?;
         payload::record_bytes(classes, bytes)
@@ -262,8 +213,8 @@ impl Watch {
     }
 }
 
-/// Asks each condition of a record of the event at a position, with its name; `who` says whose it is, `times` are those of the record and
-/// of the look.
+/// Asks each condition of a record of the event at a position, with its name; `who` says whose it is, `times` are those
+/// of the record and of the look.
 fn ask<R: Record>(
     conditions: &mut [Condition],
     fired: &SyncSender<Fired>,
@@ -429,41 +380,5 @@ impl Seen<'_> {
             Raw::Bytes(bytes) => Value::Bytes(bytes),
             Raw::Array(scalar, bytes) => Value::Array(bytes.len() / scalar.bytes().max(1) as usize),
         }
-    }
-}
-
-/// An event, as filters know it.
-pub(crate) fn event(class: &EventClass) -> Event {
-    let fields = class.fields.iter().map(|field| Field { name: field.name.clone(), kind: kind(&field.class) });
-    Event { name: class.name.clone(), fields: fields.collect() }
-}
-
-/// The kind of a field, as filters know it.
-pub(crate) fn kind(class: &FieldClass) -> Kind {
-    match class {
-        FieldClass::Number(number) => kind_of(*number),
-        FieldClass::Enum { number, labels } => {
-            let Number::Int { bits, signed, .. } = *number else { return kind_of(*number) };
-            let label = |(name, value): &(String, i64)| Label {
-                name: name.clone(),
-                low: (*value).into(),
-                high: (*value).into(),
-            };
-            Kind::Enum { signed, bits, labels: Some(Arc::from_iter(labels.iter().map(label))) }
-        }
-        FieldClass::Text | FieldClass::CString | FieldClass::Chars { .. } => Kind::Text,
-        FieldClass::Blob => Kind::Bytes,
-        FieldClass::Array { element, count } => {
-            Kind::Array { element: Box::new(kind_of(*element)), count: Some(*count) }
-        }
-        FieldClass::Seq { element } => Kind::Array { element: Box::new(kind_of(*element)), count: None },
-    }
-}
-
-fn kind_of(number: Number) -> Kind {
-    match number {
-        Number::Int { bits, signed, .. } => Kind::Int { signed, bits },
-        Number::Float { bits } => Kind::Float { bits },
-        Number::Bool => Kind::Bool,
     }
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! CTF: packets to a trace, and a trace back to records [spec/trace.md].
 //!
 //! [`write`] makes metadata text and packet heads as bytes; putting them into files is the collector's work.

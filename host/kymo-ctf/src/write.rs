@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Writing: the metadata of a trace as text, and the head of a packet as bytes [spec/trace.md 2, 4, 5].
 //!
 //! Nothing here opens a file or looks at a record: records go into packets as they lie in memory.

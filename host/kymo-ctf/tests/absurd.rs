@@ -1,4 +1,6 @@
-//! Absurd sizes and clocks, one defect a trace: each has its message, and none costs memory or time beyond the file's own size.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Absurd sizes and clocks, one defect a trace: each has its message, and none costs memory or time beyond the file's
+//! own size.
 
 mod support;
 

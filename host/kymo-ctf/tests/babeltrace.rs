@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! babeltrace2 and our reader agree: on every field and clock value of what we write, and on what babeltrace2 writes.
 //!
 //! The installed babeltrace2 reads CTF 1.8. Where the folder in KYMO_BT21_ROOT holds a system with babeltrace2 2.1 or
@@ -10,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use kymo_ctf::read::{Item, Memory, Reader, Trace};
+use kymo_testing::skip_this;
 use support::babel::babel_fields;
 use support::*;
 
@@ -22,7 +24,7 @@ struct Babeltrace {
 impl Babeltrace {
     fn installed() -> Option<Self> {
         if Command::new("babeltrace2").arg("--version").output().is_err() {
-            eprintln!("SKIP: babeltrace2 is not installed");
+            skip_this("babeltrace2 is not installed");
             return None;
         }
         Some(Self { root: None, dir: tempfile::tempdir().unwrap() })
@@ -31,7 +33,7 @@ impl Babeltrace {
     fn newer() -> Option<Self> {
         let root = PathBuf::from(std::env::var_os("KYMO_BT21_ROOT").unwrap_or_default());
         if !root.join("usr/bin/babeltrace2").exists() {
-            eprintln!("SKIP: KYMO_BT21_ROOT names no system with babeltrace2 2.1");
+            skip_this("KYMO_BT21_ROOT names no system with babeltrace2 2.1 (scripts/babeltrace.sh makes one)");
             return None;
         }
         let dir = tempfile::tempdir_in(root.join("tmp")).unwrap();

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Damaged streams: what is said, and which records are kept. Each case is a change to a good stream beside the lines
 //! and caveats it must yield.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Metadata and records as other tracers write them: compact headers, variants, nesting, bits, big endian, packetised
 //! text, CTF 2's other field classes.
 

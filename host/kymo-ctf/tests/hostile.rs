@@ -1,61 +1,13 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Bytes from anyone: no input makes the reader panic, loop or unfold without bound. The same entry points are fuzzed
 //! (`fuzz/`); here a bounded number of mutations runs in every test. KYMO_SEED repeats a run, KYMO_ROUNDS lengthens it.
 
 mod support;
 
 use kymo_ctf::read::{Memory, probe};
+use kymo_testing::{Random, setting};
 use proptest::prelude::*;
 use support::*;
-
-/// A small generator, so that one printed number repeats a run.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        // splitmix64
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ z >> 31
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit.max(1) as u64) as usize
-    }
-
-    /// Changes one to four places of `bytes`.
-    fn mutate(&mut self, bytes: &mut Vec<u8>) {
-        for _ in 0..=self.below(4) {
-            if bytes.is_empty() {
-                return;
-            }
-            let at = self.below(bytes.len());
-            let other = self.below(bytes.len());
-            let count = self.below(40).min(bytes.len() - at);
-            match self.below(7) {
-                0 => bytes[at] ^= 1 << self.below(8),
-                1 => bytes[at] = self.next() as u8,
-                2 => bytes.truncate(at),
-                3 => drop(bytes.drain(at..at + count)),
-                4 => {
-                    let copy = bytes[at..at + count].to_vec();
-                    bytes.splice(other..other, copy);
-                }
-                5 => bytes.splice(at..at + count, [[0x00, 0xFF, 0x80][count % 3]].repeat(count)).for_each(drop),
-                _ => {
-                    let word = [0, 1, u64::MAX, 1 << 63, self.next()][self.below(5)].to_le_bytes();
-                    let end = (at + 8).min(bytes.len());
-                    bytes[at..end].copy_from_slice(&word[..end - at]);
-                }
-            }
-        }
-    }
-}
-
-fn setting(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-}
 
 /// Good traces to begin with: both formats, without the texts of 64 KiB.
 fn good() -> Vec<Memory> {

@@ -1,5 +1,7 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Metadata that makes no sense: each file in `tests/metadata` beside the message that it must give (`.expect`).
-//! In CTF 2 files `␞` stands for the byte 0x1E. With KYMO_BLESS=1 the messages are written anew, to be read in review.
+//! In CTF 2 files `␞` stands for the byte 0x1E. With KYMO_BLESS=1 the messages are written anew, to be
+//! read in review.
 
 use std::path::Path;
 

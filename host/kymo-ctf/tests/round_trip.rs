@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What our writer describes, our reader reads back: every type, in both metadata formats.
 
 mod support;

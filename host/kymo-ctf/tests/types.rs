@@ -1,11 +1,13 @@
-//! The whole type space of CTF 1.8: random types, random values of them, as TSDL and bits; read back equal, in both byte orders, and
-//! by babeltrace2 the same. KYMO_SEED repeats a run, KYMO_ROUNDS lengthens it.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The whole type space of CTF 1.8: random types, random values of them, as TSDL and bits; read back equal, in both
+//! byte orders, and by babeltrace2 the same. KYMO_SEED repeats a run, KYMO_ROUNDS lengthens it.
 
 mod support;
 
 use std::process::Command;
 
 use kymo_ctf::read::{Item, Memory, Reader, Trace};
+use kymo_testing::{setting, skip_this};
 use serde_json::{Value, json};
 use support::babel::babel_fields;
 use support::types::{Bits, Maker, Type, tsdl};
@@ -197,10 +199,6 @@ fn read(memory: &Memory) -> Vec<String> {
     lines
 }
 
-fn setting(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-}
-
 #[test]
 fn what_was_written_is_read() {
     let seed = setting("KYMO_SEED", 1);
@@ -234,7 +232,7 @@ fn what_was_written_is_read_as_ctf_2() {
 #[test]
 fn babeltrace2_reads_the_same() {
     if Command::new("babeltrace2").arg("--version").output().is_err() {
-        eprintln!("SKIP: babeltrace2 is not installed");
+        skip_this("babeltrace2 is not installed");
         return;
     }
     let (seed, rounds) = (setting("KYMO_SEED", 1), setting("KYMO_ROUNDS", 60).min(500));

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Records as columns [spec/exchange.md 1]: one [`Table`] for each event class, emptied as Arrow record batches.
 //!
 //! ```

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Digits into a line.
 
 /// Decimal digits of the largest number, and its sign.
@@ -50,8 +51,8 @@ pub fn push_nine(out: &mut Vec<u8>, number: u32) {
 /// `00000000`
 const ZEROS: u64 = 0x3030_3030_3030_3030;
 
-/// The eight decimal digits of a number below 10^8, the first one in the lowest byte. All at once: they are divided side by side, by
-/// multiplication, and stored as one word, which is several times as fast as one by one.
+/// The eight decimal digits of a number below 10^8, the first one in the lowest byte. All at once: they are divided
+/// side by side, by multiplication, and stored as one word, which is several times as fast as one by one.
 #[inline]
 fn digits(number: u64) -> u64 {
     let fours = (number / 10_000) | ((number % 10_000) << 32);

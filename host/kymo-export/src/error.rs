@@ -1,6 +1,9 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What can go wrong on the way out and in.
 
 use std::path::{Path, PathBuf};
+
+use crate::import::FORMATS;
 
 /// Why something could not be exported or imported. Each says what to do.
 #[derive(Debug, thiserror::Error)]
@@ -36,7 +39,7 @@ pub enum Error {
         source: parquet::errors::ParquetError,
     },
     /// A file of a format that nothing here knows.
-    #[error("not a trace that kymo can import ({saw}); known: {}", crate::import::FORMATS)]
+    #[error("not a trace that kymo can import ({saw}); known: {}", FORMATS)]
     Unknown {
         /// What it begins with.
         saw: String,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A flame graph as one SVG file, which needs nothing else: functions as boxes, the callers below, the width their
 //! time.
 //! Drawn here; a title in each box tells its numbers where the pointer stands.

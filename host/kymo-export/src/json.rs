@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Values as JSON. Integers are exact; who reads numbers as doubles asks for [`Wide::Text`].
 
 use std::io::Write as _;

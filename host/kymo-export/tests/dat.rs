@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Files of trace-cmd, made here in both versions, both byte orders and all packings: each becomes the same trace.
 
 mod support;
@@ -88,7 +89,7 @@ fn any_bytes_are_taken() {
             let mut bytes = good.clone();
             for _ in 0..1 + random.below(4) {
                 let at = random.below(bytes.len());
-                bytes[at] = random.next() as u8;
+                bytes[at] = random.word() as u8;
             }
             bytes.truncate(if random.below(4) == 0 { random.below(bytes.len()) } else { bytes.len() });
             probe(&bytes);

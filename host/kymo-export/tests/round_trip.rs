@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Random values of all kinds go out as CSV, Parquet and Chrome JSON, and come back the same.
 
 use std::path::Path;
@@ -6,6 +7,7 @@ use arrow_array::cast::AsArray as _;
 use arrow_array::types::{Float32Type, Float64Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt64Type};
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
+use kymo_abi::record_head;
 use kymo_ctf::read::{Item, Memory, Reader, Trace};
 use kymo_ctf::write::{
     ClockMeta, EventClass, Field, FieldClass, Number, PacketHead, Program, StreamClass, StreamKind, TraceMeta,
@@ -71,7 +73,7 @@ fn fields() -> Vec<Field> {
 }
 
 fn bytes_of(row: &Row, time: u64) -> Vec<u8> {
-    let mut out = (1u64 | time << 16).to_le_bytes().to_vec();
+    let mut out = record_head(1, time).to_vec();
     out.extend_from_slice(&7u32.to_le_bytes());
     out.push(row.u8);
     out.extend_from_slice(&row.i64.to_le_bytes());

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Texts of ftrace and perf as traces, and any bytes as no reason to panic.
 
 mod support;
@@ -95,7 +96,7 @@ fn any_bytes_are_taken() {
         for _ in 0..1 + random.below(8) {
             let at = random.below(bytes.len());
             match random.below(3) {
-                0 => bytes[at] = random.next() as u8,
+                0 => bytes[at] = random.word() as u8,
                 1 => drop(bytes.splice(at..at, pieces[random.below(pieces.len())].bytes())),
                 _ => drop(bytes.drain(at..(at + random.below(20)).min(bytes.len()))),
             }

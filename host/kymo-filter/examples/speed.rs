@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Nanoseconds per record of filters, evaluated and as programs: `cargo run --release -p kymo-filter --example speed`.
 //! Each line: the least of 15 rounds over 4,096 records, a quarter of which is selected; the clock is the system's.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Expressions as they were written. Equality ignores places, so that what was printed and parsed again is equal.
 
 use crate::error::{Error, Span};
@@ -217,6 +218,10 @@ pub fn is_recorded_context(member: &str) -> bool {
     RECORDED.contains(&member) || member.strip_prefix(COUNTER).is_some_and(|name| !name.is_empty())
 }
 
+/// All contexts, for messages.
+pub(crate) const CONTEXTS: &str = "$time, $cpu, $pid, $tid, $proc, $event; where they were recorded $prio, $cgroup, $perf_NAME, $callstack; of the machine's \
+     state $running, $task, $task_prio, $syscall, $doing";
+
 /// Contexts that a session records where it was asked for, and the first part of the names of counters.
 pub(crate) const RECORDED: [&str; 3] = ["prio", "cgroup", "callstack"];
 const COUNTER: &str = "perf_";
@@ -309,6 +314,13 @@ pub struct Key {
     pub from: Expr,
     /// Of the one that closes; the same where one name stands for both.
     pub to: Expr,
+}
+
+impl Key {
+    /// One name for both records.
+    pub fn same(of: Expr) -> Key {
+        Key { from: of.clone(), to: of }
+    }
 }
 
 /// Operators between numbers, from the weakest.

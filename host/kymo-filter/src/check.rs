@@ -1,17 +1,21 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Filters against events: every name is found or refused, every comparison is of things that compare. `names` finds
-//! what no event has; `typed` makes the plan of one event,
+//! what no event has; `alone` looks at a filter before there are events; `typed` makes the plan of one event,
 //! of `conditions`.
 
+mod alone;
 mod conditions;
 mod names;
 mod typed;
 
+use kymo_names::glob_matches;
+
 use crate::ast::{Expr, ExprKind, Filter};
-use crate::error::{Error, Span};
-use crate::glob::glob_matches;
-use crate::latency::Pair;
+use crate::error::Error;
+use crate::pair::{Pair, Planner};
 use crate::plan::{Cond, Record};
 use crate::schema::{Event, Schema};
+use crate::{latency, wakeup};
 
 /// A filter that was held against the events of a trace or program.
 #[derive(Clone, Debug)]
@@ -37,7 +41,7 @@ impl Filter {
         let mut condition = |when: &Expr, event: &Event| typed::plan(when, event, &events, &text, &[], &mut found);
         let pairs = latencies
             .iter()
-            .map(|latency| Pair::new(latency, &events, &text, &mut condition))
+            .map(|latency| pair_of(latency, &events, &text, &mut condition))
             .collect::<Result<_, _>>()?;
         let mut plans = Vec::with_capacity(events.len());
         for event in &events {
@@ -95,7 +99,11 @@ fn collect(expr: &Expr) -> Vec<&ExprKind> {
     found
 }
 
-/// The text of a place in the filter, for messages.
-pub(crate) fn written(text: &str, span: Span) -> &str {
-    text.get(span.start..span.end).unwrap_or_default()
+/// The pair of `latency(...)` or `wakeup(...)`.
+fn pair_of(kind: &ExprKind, events: &[Event], text: &str, plan: &mut Planner<'_>) -> Result<Pair, Error> {
+    match kind {
+        ExprKind::Latency(latency) => latency::pair(latency, events, text, plan),
+        ExprKind::Wakeup(when) => Ok(wakeup::pair(when.as_deref(), events, plan)),
+        _ => Ok(Pair { opens: Vec::new(), closes: Vec::new(), leaves: Vec::new() }),
+    }
 }

@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The plan of an event to a program [spec/filter.md 6]. What a program cannot say is refused with the part that is too
 //! much, and stays with the collector.
 
 use crate::ast::{Arith, Compare, Context};
-use crate::check::{Checked, written};
-use crate::error::{Error, Span};
+use crate::check::Checked;
+use crate::error::{Error, Span, written};
 use crate::plan::{Cond, Number, Operand, Source, Test, TestKind, Wanted};
 use crate::program::{ACCEPT, INSNS_MAX, Insn, POOL_BYTES_MAX, Program, REJECT, op, ty};
 use crate::schema::{Event, Kind, Place};

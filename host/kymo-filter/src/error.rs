@@ -1,6 +1,9 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is wrong with an expression, where, and what to write instead.
 
 use std::fmt;
+
+use kymo_names::{Containing, Near};
 
 /// A part of an expression: from and to, in bytes; both are boundaries of characters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,43 +69,17 @@ impl fmt::Display for Error {
     }
 }
 
+/// What counts as a mistyped name of a filter.
+const NEAR: Near = Near { edits_max: |characters| 1 + characters / 3, containing: Containing::AtLimit, count: 3 };
+
 /// The names of `known` that are near to `name`, best first, at most three.
 pub(crate) fn near<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     // What is longer is no slip of the finger, and would cost.
-    const LENGTH_MAX: usize = 64;
-    if name.len() > LENGTH_MAX {
+    const BYTES_MAX: usize = 64;
+    if name.len() > BYTES_MAX {
         return Vec::new();
     }
-    let bound = 1 + name.chars().count() / 3;
-    let mut found: Vec<(usize, &str)> = known
-        .into_iter()
-        .filter(|other| other.len() <= LENGTH_MAX)
-        .filter_map(|other| {
-            let far = distance(name, other);
-            let is_part = name.len() >= 3 && other.contains(name);
-            (far <= bound || is_part).then_some((if is_part { far.min(bound) } else { far }, other))
-        })
-        .collect();
-    found.sort_unstable();
-    found.dedup();
-    found.into_iter().take(3).map(|(_, other)| other).collect()
-}
-
-/// Least number of characters to insert, remove or exchange to get from one to the other; letters of either case are
-/// the same.
-fn distance(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.chars().flat_map(char::to_lowercase).collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (i, a) in one.chars().flat_map(char::to_lowercase).enumerate() {
-        let mut corner = row[0];
-        row[0] = i + 1;
-        for (j, &b) in other.iter().enumerate() {
-            let exchanged = corner + usize::from(a != b);
-            corner = row[j + 1];
-            row[j + 1] = exchanged.min(row[j] + 1).min(corner + 1);
-        }
-    }
-    row[other.len()]
+    NEAR.of(name, known.into_iter().filter(|other| other.len() <= BYTES_MAX).map(|other| (other, [other])))
 }
 
 /// "`a`, `b` or `c`".
@@ -125,6 +102,11 @@ pub(crate) fn some_of<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     names.dedup();
     let shown: Vec<String> = names.iter().take(SHOWN).map(|name| format!("`{name}`")).collect();
     format!("{}{}", shown.join(", "), if names.len() > SHOWN { ", ..." } else { "" })
+}
+
+/// The text of a place in the filter, for messages.
+pub(crate) fn written(text: &str, span: Span) -> &str {
+    text.get(span.start..span.end).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The filter language of kymo [spec/filter.md]: one language for recording, reading, triggers and views.
 //!
 //! [`parse`] gives a [`Filter`], [`Filter::check`] holds it against the events that there are, [`Checked`] and
@@ -8,9 +9,10 @@ mod ast;
 mod check;
 mod compile;
 mod error;
-mod glob;
 mod latency;
+mod matcher;
 mod necessary;
+mod pair;
 mod parse;
 mod plan;
 mod print;
@@ -29,8 +31,7 @@ pub use ast::{
 pub use check::Checked;
 pub use compile::{CompileError, compile};
 pub use error::{Error, Span};
-pub use glob::glob_matches;
-pub use latency::{Matcher, OPEN_MAX, PairCounts, PairLatency};
+pub use matcher::{Matcher, OPEN_MAX, PairCounts, PairLatency};
 pub use necessary::{Necessary, Say, necessary};
 pub use parse::{DEPTH_MAX, TEXT_BYTES_MAX, parse};
 pub use plan::{Record, Value};

@@ -1,6 +1,7 @@
-//! What every selected record of an event fulfils, said in another language [spec/flight.md 3.1]: so that somebody nearer to the source can
-//! leave out the others. Comparisons of one integer field with a constant are said; the rest is left out where that only lets more
-//! through.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What every selected record of an event fulfils, said in another language [spec/flight.md 3.1]: so that somebody
+//! nearer to the source can leave out the others. Comparisons of one integer field with a constant are said; the rest
+//! is left out where that only lets more through.
 
 use crate::ast::Compare;
 use crate::check::Checked;
@@ -20,7 +21,8 @@ pub enum Necessary {
     All,
 }
 
-/// Says a comparison: the field's name, the comparison (never of text), the constant. `None` where the other language cannot say it.
+/// Says a comparison: the field's name, the comparison (never of text), the constant. `None` where the other language
+/// cannot say it.
 pub type Say<'s> = dyn Fn(&str, Compare, i128) -> Option<String> + 's;
 
 /// What a filter needs of the event at position `event`. A filter with pairs needs all records.

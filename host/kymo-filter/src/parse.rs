@@ -1,7 +1,8 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tokens to expressions, by strength of binding [spec/filter.md 2].
 
 use crate::ast::{
-    Arith, Compare, Context, Expr, ExprKind, FieldRef, Filter, Key, Latency, Pattern, RECORDED, Source, Step,
+    Arith, CONTEXTS, Compare, Context, Expr, ExprKind, FieldRef, Filter, Key, Latency, Pattern, RECORDED, Source, Step,
     context_field, is_recorded_context,
 };
 use crate::error::{Error, Span, either, near};
@@ -12,9 +13,6 @@ pub const DEPTH_MAX: usize = 64;
 /// Bytes of an expression that are accepted.
 pub const TEXT_BYTES_MAX: usize = 1 << 16;
 
-/// All contexts, for messages.
-pub(crate) const CONTEXTS: &str = "$time, $cpu, $pid, $tid, $proc, $event; where they were recorded $prio, $cgroup, $perf_NAME, $callstack; of the machine's \
-     state $running, $task, $task_prio, $syscall, $doing";
 const FUNCTIONS: [&str; 4] = ["has", "len", "latency", "wakeup"];
 /// Strength of the bindings that are not arithmetic.
 const OR: u8 = 1;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a filter became for one event: conditions over places, without names, without a negation above a test. So a
 //! field that a record does not have makes its test false either way, which is what "not known" comes to in the end
 //! [spec/filter.md 4].
@@ -5,9 +6,10 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
+use kymo_names::glob_matches;
+
 use crate::ast::{Arith, Compare, Context};
 use crate::error::Span;
-use crate::glob::glob_matches;
 use crate::schema::Place;
 
 /// The value of a field or context in one record.
@@ -357,7 +359,8 @@ fn mixed(left: i128, right: f64) -> Option<Ordering> {
     if right.is_nan() {
         return None;
     }
-    // Beyond 2^127 the conversion saturates, and the order is still right for every integer of 64 bits and sums of them.
+    // Beyond 2^127 the conversion saturates, and the order is still right for every integer of 64 bits and sums of
+    // them.
     let whole = right.trunc();
     Some(left.cmp(&(whole as i128)).then_with(|| 0.0f64.partial_cmp(&(right - whole)).unwrap_or(Ordering::Equal)))
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The canonical form: units applied, one blank around operators, brackets only where they are needed.
 
 use std::fmt::{self, Display, Formatter, Write as _};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Entry point of the fuzzer and of the tests that mutate: text in, nothing out but the promise to return.
 
 use crate::{Context, Event, Field, Insn, Kind, Label, Matcher, Place, Record, Value, compile, parse, program};

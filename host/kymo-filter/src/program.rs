@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The filter as a small program over the packed payload of a record [spec/filter.md 6]: a list of decisions that only
 //! jump forward. Whoever runs one checks it first; then it ends, and reads nothing but the payload and its pool.
 

@@ -1,7 +1,8 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Text to tokens [spec/filter.md 1]. Every token knows its place.
 
+use crate::ast::CONTEXTS;
 use crate::error::{Error, Span, either, near};
-use crate::parse::CONTEXTS;
 use crate::units;
 
 /// One token.

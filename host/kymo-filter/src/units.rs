@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Units behind numbers: durations are nanoseconds, sizes are bytes. Exact, or refused.
 
 /// For messages.

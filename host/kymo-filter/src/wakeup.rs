@@ -1,9 +1,10 @@
-//! `wakeup()`: from the wake-up of a thread to the moment at which it runs [spec/filter.md 5.1], by the scheduler's events under the
-//! kernel's names or LTTng's.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `wakeup()`: from the wake-up of a thread to the moment at which it runs [spec/filter.md 5.1], by the scheduler's
+//! events under the kernel's names or LTTng's.
 
-use crate::ast::{Context, Expr, ExprKind, FieldRef, Key};
-use crate::latency::{Opening, Pair, Planner};
-use crate::plan::{Cond, Record, Source, Value};
+use crate::ast::{Context, Expr, ExprKind, FieldRef};
+use crate::pair::{Leaving, Opening, Pair, Planner};
+use crate::plan::{Cond, Source};
 use crate::schema::Event;
 
 /// What an event says.
@@ -36,46 +37,6 @@ pub(crate) fn role(event: &Event) -> Option<Role> {
 const WOKEN: [&str; 2] = ["tid", "pid"];
 const NEXT: [&str; 2] = ["next_tid", "next_pid"];
 const BEFORE: [&str; 2] = ["prev_tid", "prev_pid"];
-
-/// Values of `prev_state` of a thread that could go on: it gave way, or was preempted (by the number of states that kernels report).
-const RUNNABLE: [i128; 3] = [0, 0x100, 0x200];
-/// Bits of `prev_state` of a thread that ends.
-const DEAD: i128 = 0x30;
-
-/// What a switch says of the thread that ran before it.
-#[derive(Clone, Debug)]
-pub(crate) struct Leaving {
-    pub thread: Source,
-    state: Source,
-}
-
-/// How a thread ceased to run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Left {
-    Runnable,
-    Asleep,
-    Dead,
-    /// The idle thread of a CPU, which nobody wakes.
-    Idle,
-}
-
-impl Leaving {
-    pub(crate) fn how<R: Record>(&self, record: &R) -> Left {
-        let number = |source: &Source| match source {
-            Source::Place(place) => match record.field(place) {
-                Value::Int(value) | Value::Label(value, _) => Some(value),
-                _ => None,
-            },
-            Source::Context(_) => None,
-        };
-        match (number(&self.thread), number(&self.state)) {
-            (Some(0), _) => Left::Idle,
-            (_, Some(state)) if RUNNABLE.contains(&state) => Left::Runnable,
-            (_, Some(state)) if state & DEAD != 0 => Left::Dead,
-            _ => Left::Asleep,
-        }
-    }
-}
 
 /// The pair. Events without the fields are left out; that some have them is checked before.
 pub(crate) fn pair(when: Option<&Expr>, events: &[Event], plan: &mut Planner<'_>) -> Pair {
@@ -120,11 +81,4 @@ fn of_woken(expr: &Expr, tid: &str) -> Expr {
         kind => kind.clone(),
     };
     Expr { kind, span: expr.span }
-}
-
-impl Key {
-    /// One name for both records.
-    pub fn same(of: Expr) -> Key {
-        Key { from: of.clone(), to: of }
-    }
 }

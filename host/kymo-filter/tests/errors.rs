@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `errors/NAME.txt`: the three lines that an expression gives; the first one is the expression itself. The events are
 //! those of the probe. `KYMO_BLESS=1` writes the other two lines anew.
 

@@ -1,28 +1,9 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Mutations of good filters and of good programs. KYMO_SEED repeats a run, KYMO_ROUNDS lengthens it.
 
 use kymo_filter::probe::{self, events};
 use kymo_filter::{DEPTH_MAX, Insn, TEXT_BYTES_MAX, check, compile, parse, run};
-
-/// splitmix64, so that one printed number repeats a run.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ z >> 31
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit.max(1) as u64) as usize
-    }
-}
-
-fn setting(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-}
+use kymo_testing::{Random, setting};
 
 const GOOD: [&str; 12] = [
     "axis == 2 && position > 0.5",
@@ -107,7 +88,7 @@ fn mutated_programs_are_refused_or_end() {
         let mut bytes: Vec<u8> = program.insns.iter().flat_map(|insn| insn.to_bytes()).collect();
         for _ in 0..=random.below(3) {
             let at = random.below(bytes.len());
-            bytes[at] = [random.next() as u8, bytes[at] ^ 1, 0, 255, random.below(14) as u8][random.below(5)];
+            bytes[at] = [random.word() as u8, bytes[at] ^ 1, 0, 255, random.below(14) as u8][random.below(5)];
         }
         let insns: Vec<Insn> =
             bytes.chunks_exact(16).map(|chunk| Insn::from_bytes(chunk.try_into().unwrap())).collect();

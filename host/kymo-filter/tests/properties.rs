@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What holds for all filters: the canonical form means the same, programs agree with the evaluation, nothing panics.
 
 mod support;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Expression and record to outcome; where a program can say it, the program agrees.
 
 mod support;

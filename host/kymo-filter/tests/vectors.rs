@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `vectors.txt`: programs and payloads that every implementation of spec/filter.md 6 must agree on; the format is
 //! described in the file. `KYMO_BLESS=1` fills in programs that are written as `?`, and packs `?` payloads.
 

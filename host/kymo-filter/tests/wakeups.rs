@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `wakeup()`: records of the scheduler to latencies [spec/filter.md 5.1].
 
 mod support;

@@ -1,10 +1,12 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! How fast one core turns pages of the kernel into records of a trace, in memory.
 //!
 //!     decode_speed CAPTURE [SECONDS]
 //!
 //! CAPTURE is a directory as `bench/kernel` makes it: `header_page`, `page_bytes`, `SYSTEM.EVENT.format` files, and
-//! `cpuN.raw` with whole sub-buffers of that CPU. All pages are decoded again and again into packets that are thrown away;
-//! each round is timed. One JSON object on standard output: records, bytes and damage of one round, ns of each round.
+//! `cpuN.raw` with whole sub-buffers of that CPU. All pages are decoded again and again into packets that are thrown
+//! away; each round is timed. One JSON object on standard output: records, bytes and damage of one round, ns of each
+//! round.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

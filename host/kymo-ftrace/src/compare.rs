@@ -1,10 +1,12 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A comparison of a trace's field in the kernel's own filter language, where both mean the same.
 
 use crate::format::{EventFormat, Kind};
 use crate::names::{Convert, Naming};
 
-/// `field` (by its name in the trace) compared with `value` by `sign` (`==`, `!=`, `<`, `<=`, `>`, `>=`). `None` where the kernel cannot say
-/// it or would mean something else: it cuts constants to the size of the field, and knows integers only.
+/// `field` (by its name in the trace) compared with `value` by `sign` (`==`, `!=`, `<`, `<=`, `>`, `>=`). `None` where
+/// the kernel cannot say it or would mean something else: it cuts constants to the size of the field, and knows
+/// integers only.
 pub fn comparison(
     (system, format, naming): (&str, &EventFormat, Naming),
     field: &str,

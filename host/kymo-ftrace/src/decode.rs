@@ -1,5 +1,7 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Pages to CTF records [spec/trace.md 8.1]: the kernel's records, each with our header and context in front.
 
+use kymo_abi::record_head;
 use kymo_ctf::write::EventClass;
 
 use crate::format::{Common, EventFormat, PageFormat, Place};
@@ -7,7 +9,8 @@ use crate::names::Naming;
 use crate::page::{Missed, Page, PageError, RawRecord, Records};
 use crate::plan::{Plan, compile};
 
-/// A record of the trace keeps the low 48 bits of its time; a reader knows the rest as long as no gap is longer than this.
+/// A record of the trace keeps the low 48 bits of its time; a reader knows the rest as long as no gap is longer than
+/// this.
 const GAP_MAX: u64 = 1 << 47;
 
 /// Bytes in front of a payload: id and time, thread, flags, preempt count.
@@ -20,6 +23,8 @@ pub struct Batch {
     pub bytes: Vec<u8>,
     /// How many.
     pub records: u64,
+    /// How many of them are of events that were added with [`Decoder::add_aside`].
+    pub asides: u64,
     /// Clock value of the first one; means nothing while there is none.
     pub begin: u64,
     /// Clock value of the last one.
@@ -31,6 +36,7 @@ impl Batch {
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.records = 0;
+        self.asides = 0;
     }
 }
 
@@ -66,17 +72,19 @@ pub struct Decoder {
     /// By the kernel's id: position in `plans` + 1, 0 for none.
     by_id: Vec<u16>,
     plans: Vec<Plan>,
+    /// By position in `plans`: nobody asked for the event.
+    is_aside: Vec<bool>,
     least_bytes: usize,
 }
 
 impl Decoder {
     /// A decoder that knows no event yet.
     pub fn new(page: PageFormat) -> Decoder {
-        Decoder { page, common: None, by_id: Vec::new(), plans: Vec::new(), least_bytes: 0 }
+        Decoder { page, common: None, by_id: Vec::new(), plans: Vec::new(), is_aside: Vec::new(), least_bytes: 0 }
     }
 
-    /// Adds an event of `system` and gives its class in the trace; its id is the kernel's. `only`: the fields to keep, by the
-    /// kernel's names. An event that is added twice keeps its first class.
+    /// Adds an event of `system` and gives its class in the trace; its id is the kernel's. `only`: the fields to keep,
+    /// by the kernel's names. An event that is added twice keeps its first class.
     pub fn add(&mut self, system: &str, format: &EventFormat, naming: Naming, only: Option<&[String]>) -> EventClass {
         let (class, plan) = compile(system, format, naming, only);
         let common = format.common;
@@ -90,9 +98,18 @@ impl Decoder {
         }
         if self.by_id[id] == 0 {
             self.plans.push(plan);
+            self.is_aside.push(false);
             self.by_id[id] = self.plans.len() as u16;
         }
         class
+    }
+
+    /// As [`Decoder::add`], of an event that nobody asked for, under the name `name`: its records are counted apart.
+    pub fn add_aside(&mut self, system: &str, format: &EventFormat, naming: Naming, name: &str) -> EventClass {
+        let known = self.plans.len();
+        let class = self.add(system, format, naming, None);
+        self.is_aside[known..].fill(true);
+        EventClass { name: name.to_owned(), ..class }
     }
 
     /// Begins with a page.
@@ -102,8 +119,8 @@ impl Decoder {
         Ok(Pending { records, held: None, missed, data_bytes, outcome: Outcome::default() })
     }
 
-    /// Appends records of the page to `batch`. True when the page is at its end; false when the next record lies so far in
-    /// the future that it belongs into another packet: empty the batch and come again.
+    /// Appends records of the page to `batch`. True when the page is at its end; false when the next record lies so far
+    /// in the future that it belongs into another packet: empty the batch and come again.
     pub fn decode(&self, pending: &mut Pending<'_>, batch: &mut Batch) -> bool {
         let Some(common) = &self.common else {
             pending.outcome.unknown += pending.records.by_ref().count() as u64;
@@ -140,8 +157,8 @@ impl Decoder {
             return;
         }
         let id = places.id(data);
-        let plan = match self.by_id.get(usize::from(id)) {
-            Some(position @ 1..) => &self.plans[usize::from(*position) - 1],
+        let position = match self.by_id.get(usize::from(id)) {
+            Some(position @ 1..) => usize::from(*position) - 1,
             _ => {
                 outcome.unknown += 1;
                 return;
@@ -149,12 +166,12 @@ impl Decoder {
         };
         let length = batch.bytes.len();
         let mut head = [0; HEAD_BYTES];
-        head[..8].copy_from_slice(&(u64::from(id) | record.time << 16).to_le_bytes());
+        head[..8].copy_from_slice(&record_head(id, record.time));
         head[8..12].copy_from_slice(&places.word(data, places.pid).to_le_bytes());
         head[12] = places.byte(data, places.flags);
         head[13] = places.byte(data, places.preempt_count);
         batch.bytes.extend_from_slice(&head);
-        if plan.run(data, &mut batch.bytes).is_err() {
+        if self.plans[position].run(data, &mut batch.bytes).is_err() {
             batch.bytes.truncate(length);
             outcome.short += 1;
             return;
@@ -164,6 +181,7 @@ impl Decoder {
         }
         batch.end = record.time;
         batch.records += 1;
+        batch.asides += u64::from(self.is_aside[position]);
     }
 }
 

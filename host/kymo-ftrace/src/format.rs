@@ -1,14 +1,17 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The format texts of tracefs: `events/SYSTEM/NAME/format` and `events/header_page` [spec/kernel.md 4].
 //!
 //! Every field is taken by its name, offset and size as the text gives them: kernels add common fields (RT kernels have
 //! `common_preempt_lazy_count`), write arguments of system calls wider than their type, and move fields between
 //! versions. Declarations of C are read in `syntax`. The text behind `print fmt:` is kept, not understood.
 
+mod kind;
 pub mod probe;
 mod syntax;
 #[cfg(test)]
 mod tests;
 
+pub use kind::{Element, Kind};
 use syntax::Declaration;
 
 /// The largest format text that is read, in bytes. The kernel's largest are some tens of KiB (long `print fmt` tables).
@@ -79,59 +82,6 @@ impl Field {
     pub fn place(&self) -> Place {
         Place { offset: self.offset, size: self.size }
     }
-}
-
-/// How the bytes of a field are read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// An integer of 1, 2, 4 or 8 bytes, signed as the field is.
-    Number,
-    /// Integers, signed as the field is: `count * element_bytes` is the field's size.
-    Array {
-        /// How many.
-        count: u32,
-        /// 1, 2, 4 or 8.
-        element_bytes: u16,
-    },
-    /// `char x[16]`: text that ends with a zero byte, or at `count` bytes.
-    Chars {
-        /// The bytes of the field.
-        count: u32,
-    },
-    /// 4 bytes: the data's offset in the low 16 bits, its bytes in the high 16. The offset counts from `common_type`.
-    DataLoc {
-        /// What the data holds.
-        element: Element,
-    },
-    /// As [`Kind::DataLoc`], but the offset counts from the end of this field.
-    RelLoc {
-        /// What the data holds.
-        element: Element,
-    },
-    /// `char buf[]` of size 0: runs to the end of the record.
-    Rest {
-        /// What the data holds.
-        element: Element,
-    },
-    /// A structure, or a size that no number has: bytes.
-    Opaque,
-}
-
-/// The element of data whose number of bytes stands in the record. By the name of the C type; `long` and pointers have
-/// 8 bytes, as in every 64-bit kernel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Element {
-    /// Text.
-    Char,
-    /// Integers, little endian.
-    Number {
-        /// 1, 2, 4 or 8.
-        bytes: u16,
-        /// By the type's name.
-        signed: bool,
-    },
-    /// Structures, big-endian numbers, and types that we do not know.
-    Bytes,
 }
 
 /// What `events/header_page` says: how a sub-buffer begins. Its sizes are those of the top-level buffer; an instance

@@ -1,6 +1,8 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Kernel events as the kernel writes them [spec/kernel.md 4], and the way from there to CTF records.
 //!
-//! [`format`] reads format texts, [`page`] walks a sub-buffer, [`Decoder`] turns its records into those of a trace, under
+//! [`format`] reads format texts, [`page`] walks a sub-buffer, [`Decoder`] turns its records into those of a trace,
+//! under
 //! the names of [`Naming`]. [`report`] reads the reports of the latency tracers. Nothing here opens a file or reads a
 //! clock. Little endian only.
 

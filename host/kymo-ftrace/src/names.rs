@@ -1,5 +1,6 @@
-//! What the kernel's events and fields are called in a trace [spec/trace.md 8.2]: one table from the kernel's names to LTTng's,
-//! which the viewers know.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the kernel's events and fields are called in a trace [spec/trace.md 8.2]: one table from the kernel's names to
+//! LTTng's, which the viewers know.
 
 /// Whose names a trace uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,7 +60,8 @@ const FIELDS: &[(&str, &str, &str, Convert)] = &[
 /// Fields that LTTng's events do not have.
 const DROPPED: &[(&str, &str)] = &[("syscalls", "__syscall_nr"), ("ftrace", "ip")];
 
-/// Fields that LTTng's events have and the kernel's lack; readers ask for them. Their value is -1: the kernel does not say.
+/// Fields that LTTng's events have and the kernel's lack; readers ask for them. Their value is -1: the kernel does not
+/// say.
 const UNKNOWN: &[(&str, &str, &[&str])] = &[("sched", "sched_process_fork", &["parent_pid", "child_pid"])];
 
 impl Naming {

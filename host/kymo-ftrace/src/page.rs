@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The records of one sub-buffer, as `per_cpu/cpuN/trace_pipe_raw` gives it [spec/kernel.md 4].
 //!
 //! Little endian only: who opens the buffer refuses others. Nothing in a page is trusted: what does not fit ends the

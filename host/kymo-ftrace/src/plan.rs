@@ -1,6 +1,8 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! From an event's format to its class in the trace, and the steps that turn a kernel record into a CTF record.
 //!
-//! A plan is made once per event. Its steps are copies wherever the kernel's bytes are already the trace's: neighbours become one copy.
+//! A plan is made once per event. Its steps are copies wherever the kernel's bytes are already the trace's: neighbours
+//! become one copy.
 
 use kymo_ctf::write::{EventClass, Field as TraceField, FieldClass, Number};
 
@@ -44,7 +46,8 @@ pub(crate) struct Plan {
     steps: Box<[Step]>,
     /// Bytes that a kernel record has at least.
     pub least_bytes: usize,
-    /// Bytes of a payload, without those of variable number; the sum is at most this and the record's length and 3 per step.
+    /// Bytes of a payload, without those of variable number; the sum is at most this and the record's length and 3 per
+    /// step.
     fixed_bytes: usize,
 }
 

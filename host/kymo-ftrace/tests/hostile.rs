@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Bytes from anyone: no page and no format text makes the parsers panic, loop, or hand out bytes that are not of the
 //! page. The same entry points are fuzzed (`fuzz/`), and they compare each walk with a second, plain one; here a
 //! bounded number of mutations runs in every test. KYMO_SEED repeats a run, KYMO_ROUNDS lengthens it.

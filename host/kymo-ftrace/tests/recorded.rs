@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What kernels wrote: each page of `tests/pages` against the times and threads that the kernel's own text gave for it,
 //! each text of `tests/formats` against `tests/formats.expect`. With KYMO_TRACEFS, or a tracefs at its usual place,
 //! also all formats of this kernel and a capture of now.
@@ -76,7 +77,7 @@ fn tracefs() -> Option<PathBuf> {
     let usual = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"].map(PathBuf::from);
     let found = named.into_iter().chain(usual).find(|path| path.join("events/header_page").exists());
     if found.is_none() {
-        eprintln!("SKIPPED: no tracefs can be read (set KYMO_TRACEFS to where it is mounted)");
+        kymo_testing::skip_this("no tracefs can be read (set KYMO_TRACEFS to where it is mounted)");
     }
     found
 }
@@ -146,7 +147,7 @@ impl Instance {
         match std::fs::create_dir(&path) {
             Ok(()) => Some(Instance(path)),
             Err(error) => {
-                eprintln!("SKIPPED: {} cannot be made: {error}", path.display());
+                kymo_testing::skip_this(&format!("{} cannot be made: {error}", path.display()));
                 None
             }
         }

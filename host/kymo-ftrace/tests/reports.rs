@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reports of the latency tracers, one for each tracer and age of its head, and what must be told of them:
 //! `reports/NAME.txt` beside `NAME.expect` (`KYMO_BLESS=1` writes those anew). Those of 6.1 and 6.12 were made by these
 //! kernels in a virtual machine, and cut; the others were written from the format's documentation.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Writes a large trace of a machine that there is not, for measurements: `cargo run --release -p kymo-index --example
 //! make_trace DIR MIB`.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What one stream has: its packets, how many records of each event and when, losses. Made record by record.
 
 use kymo_analyze::compact::{Put, Take};

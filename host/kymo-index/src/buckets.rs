@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Counts over time: one row for each of several things, one column for each stretch of 2^shift units. Where the
 //! columns become too many, the stretches become twice as long.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Building an index: streams of programs each for itself, on several threads; those of a kernel merged by time, with
 //! the state.
 
@@ -6,11 +7,11 @@ use std::thread;
 
 use kymo_analyze::compact::Put;
 use kymo_ctf::read::{Item, Passed, Range, Reader, Scanned, Start, Trace};
+use kymo_feed::{Classes, Walker, clamp};
 
 use crate::Error;
 use crate::account::{Account, StreamCounts, put_entries};
 use crate::buckets::Buckets;
-use crate::feed::{Classes, Walker, clamp};
 use crate::file::{Piece, Writer};
 use crate::head::{StatesHead, StreamsHead};
 use crate::identity::clocks;

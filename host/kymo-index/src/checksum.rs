@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A checksum of 64 bits against torn and damaged files. It keeps nobody from writing a file with the right one.
 
 const START: u64 = 0x6b79_6d6f_2d69_6478;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The file of an index: pieces of bytes with checksums, found through a head that is written last [spec/index.md 3].
 
 use std::fs::File;

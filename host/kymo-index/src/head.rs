@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What an index says at once: what it is of, what each stream has, and where the rest is.
 
 use kymo_analyze::STATE_VERSION;

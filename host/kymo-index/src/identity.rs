@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What an index is of: the files of a trace, as they were when it was built.
 
 use std::fs;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The index of a trace: packets by time, counts, summaries over time, and checkpoints of the machine's state
 //! [spec/index.md].
 //!
@@ -8,7 +9,6 @@ mod account;
 mod buckets;
 mod build;
 mod checksum;
-pub mod feed;
 mod file;
 mod head;
 mod identity;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Indexes of traces that are there and hold: each is held against the trace before anything in it is believed.
 
 use std::fs::{File, OpenOptions};
@@ -8,11 +9,11 @@ use std::sync::Arc;
 
 use kymo_analyze::compact::Take;
 use kymo_ctf::read::{Clock, Place, Start, Trace};
+use kymo_feed::{Classes, clamp};
 use rustix::fs::OFlags;
 
 use crate::account::{Entry, StreamCounts, take_entries};
 use crate::buckets::Buckets;
-use crate::feed::{Classes, clamp};
 use crate::file::{Piece, Pieces};
 use crate::head::Head;
 use crate::identity::{TraceIdentity, beside, clocks, in_cache};

@@ -1,10 +1,11 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Entry points for fuzzing and for the tests that mutate indexes: bytes in, nothing out but the promise to return.
 
 use kymo_ctf::read::Trace;
+use kymo_feed::Classes;
 
 use crate::account::take_entries;
 use crate::buckets::Buckets;
-use crate::feed::Classes;
 use crate::head::Head;
 use crate::states;
 

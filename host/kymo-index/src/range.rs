@@ -1,11 +1,12 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A stretch of time of a trace, read as if from its begin: with indexes sooner, and never otherwise [spec/index.md 6].
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use kymo_ctf::read::{Item, Range, Reader, Scanned, Start, Trace};
+use kymo_feed::{Classes, Walker, clamp};
 
-use crate::feed::{Classes, Walker, clamp};
 use crate::open::{Indexes, only_clock};
 
 /// Times of the first record and of the last, ns; `None` where there is none. Reads all records where an index is

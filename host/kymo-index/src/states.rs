@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Checkpoints: the state of the machine at times of a trace, and where each stream goes on from there [spec/index.md
 //! 5].
 
@@ -7,10 +8,10 @@ use std::sync::Arc;
 use kymo_analyze::compact::{Put, Take};
 use kymo_analyze::{Context, CpuSpan, Interrupt, Sink};
 use kymo_ctf::read::{Inside, PacketMark, Place, Reader, Start, Trace};
+use kymo_feed::{Classes, Visit, Walker};
 
 use crate::account::{put_mark, take_mark};
 use crate::buckets::Buckets;
-use crate::feed::{Classes, Visit, Walker};
 use crate::file::{Piece, Pieces, Writer};
 
 /// How far checkpoints are apart at least.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Putting an index in its place: one builder at a time, and whole or not at all [spec/index.md 4].
 
 use std::fs::{self, File, OpenOptions};
@@ -9,10 +10,10 @@ use std::thread;
 use std::time::Duration;
 
 use kymo_ctf::read::Trace;
+use kymo_feed::Classes;
 use rustix::fs::{FlockOperation, OFlags, flock};
 
 use crate::build::{Builder, Progress};
-use crate::feed::Classes;
 use crate::file::Writer;
 use crate::head::Head;
 use crate::identity::{TraceIdentity, beside, in_cache};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! With and without an index the same: what is read of a stretch, which state there is at a moment; of whole traces and
 //! damaged ones, and whatever was done to the index.
 
@@ -9,7 +10,7 @@ use std::path::{Path, PathBuf};
 use common::{Plan, Random};
 use kymo_analyze::{Head, State, Vocabulary};
 use kymo_ctf::read::{Item, Range, Reader, Trace, Value};
-use kymo_index::feed::{Classes, Payload};
+use kymo_feed::{Classes, Payload};
 use kymo_index::{How, Indexes, Named, Progress, Spacing, build, range};
 
 /// Checkpoints as often as can be.
@@ -58,7 +59,8 @@ fn state_at(traces: &[Trace], indexes: &Indexes, at: i64) -> State {
     range::state_before(traces, &classes, indexes, at).state
 }
 
-/// The state in front of `at`, by the shortest way: each record's values as [`kymo_ctf::read::Fields`] has them, no index, no lens.
+/// The state in front of `at`, by the shortest way: each record's values as [`kymo_ctf::read::Fields`] has them, no
+/// index, no lens.
 fn linear_state(traces: &[Trace], at: i64) -> State {
     let classes = Classes::new(traces);
     let mut vocabulary = Vocabulary::new();
@@ -232,7 +234,7 @@ fn whatever_was_done_to_the_file_answers_are_the_same() {
             _ => {
                 let at = random.below(whole.len() as u64) as usize;
                 let end = (at + 100).min(bytes.len());
-                bytes[at..end].iter_mut().for_each(|byte| *byte = random.next() as u8);
+                bytes[at..end].iter_mut().for_each(|byte| *byte = random.word() as u8);
             }
         }
         std::fs::write(&path, bytes).unwrap();
@@ -260,7 +262,7 @@ fn pieces_of_anyone_end() {
         let mut part = bytes[at..(at + 1 + random.below(600) as usize).min(bytes.len())].to_vec();
         for _ in 0..random.below(3) {
             let at = random.below(part.len() as u64) as usize;
-            part[at] = random.next() as u8;
+            part[at] = random.word() as u8;
         }
         taken += u32::from(kymo_index::probe::piece(&[&[round as u8][..], &part].concat()));
         kymo_index::probe::checkpoint(&part, &traces);
@@ -270,7 +272,7 @@ fn pieces_of_anyone_end() {
     for _ in 0..400 {
         let mut part = bytes[first..].to_vec();
         let at = random.below(200.min(part.len() as u64)) as usize;
-        part[at] = random.next() as u8;
+        part[at] = random.word() as u8;
         kymo_index::probe::checkpoint(&part, &traces);
     }
     assert!(taken > 0, "nothing was taken: the test asks nothing");

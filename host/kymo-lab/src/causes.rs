@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The causes of a run's worst samples, as its record keeps them [spec/lab.md 7]: a budget of each, what they have in
 //! common, and whether watching changed the test.
 //!

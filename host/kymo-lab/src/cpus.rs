@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Sets of CPUs in the kernel's two spellings: lists (`0-2,5`) and masks (`0000000f,00000003`).
 
 use std::collections::BTreeSet;

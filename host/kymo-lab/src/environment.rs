@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where a test ran [spec/lab.md 9]: what of a machine bears on its latency, as names and values.
 
 use std::collections::BTreeMap;

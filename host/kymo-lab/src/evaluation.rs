@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! An evaluation [spec/lab.md 12]: tests without a load and under each load, in rounds of random order, and what came
 //! of them. Who runs the tests is for others.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is to be known of gaps that the kernel does not explain: lines of its hwlat tracer, and the processor's count
 //! of system management interrupts.
 

@@ -1,10 +1,12 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Several runs of one test, one after the other, as one: the slots of a run that was interrupted on purpose.
 
 use crate::{Caveat, Ended, Record, Series, WORST_MAX};
 
 /// The runs as one record: series of the same name and CPU become one, in the order of the runs. `None` of no run.
 ///
-/// Options, environment and floor are the first run's; a caveat that several runs have is there once, as the gravest says it.
+/// Options, environment and floor are the first run's; a caveat that several runs have is there once, as the gravest
+/// says it.
 pub fn join(runs: &[Record]) -> Option<Record> {
     let (first, rest) = runs.split_first()?;
     let mut whole = first.clone();

@@ -1,4 +1,6 @@
-//! The latency laboratory [spec/lab.md]: what a latency test measured, as a complete record, and what can be said of it.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The latency laboratory [spec/lab.md]: what a latency test measured, as a complete record, and what can be said of
+//! it.
 //!
 //! Who measures, and where results are, is for others. [`examine`] and [`environment`] read the machine; only
 //! [`Shield`] and [`Undo`] change it, and they take it back.
@@ -10,17 +12,17 @@ mod doctor;
 mod environment;
 mod evaluation;
 mod gaps;
-mod histogram;
 mod import;
 mod join;
+mod kernel_config;
 mod machine;
 mod meanwhile;
 mod probe;
 pub mod report;
 mod result;
-pub mod schema;
 mod shield;
 pub mod stats;
+mod threads;
 mod throttling;
 mod undo;
 
@@ -33,9 +35,9 @@ pub use doctor::{Finding, State, Target, examine, is_unfit};
 pub use environment::{environment, is_guest, is_realtime};
 pub use evaluation::{EVAL_SCHEMA, Evaluation, IDLE, Planned, Run, UnderLoad, plan};
 pub use gaps::{KernelGap, kernel_gaps, smi_counts};
-pub use histogram::{Bucket, Histogram};
 pub use import::{FORMATS, ImportError, SERIES_MAX, import};
 pub use join::join;
+pub use kymo_histogram::{Bucket, Histogram};
 pub use machine::{Machine, Unread};
 pub use meanwhile::Meanwhile;
 pub use probe::{Reading, Said, caveat};

@@ -1,4 +1,6 @@
-//! Where facts about a machine are read: a root directory above /proc, /sys and /dev, so that tests can bring a machine of their own.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Where facts about a machine are read: a root directory above /proc, /sys and /dev, so that tests can bring a machine
+//! of their own.
 
 use std::fs::File;
 use std::io::Read as _;

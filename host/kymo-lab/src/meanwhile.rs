@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What happened on a machine while a test ran [spec/lab.md 9]: two readings, and what lies between them.
 
 use std::collections::BTreeMap;
@@ -50,8 +51,8 @@ impl Meanwhile {
         }
     }
 
-    /// What happened since `before` on the CPUs that were measured on, in so many seconds: names and values, and what of it makes the
-    /// result doubtful.
+    /// What happened since `before` on the CPUs that were measured on, in so many seconds: names and values, and what
+    /// of it makes the result doubtful.
     pub fn since(&self, before: &Meanwhile, cpus: &[u32], seconds: f64) -> (BTreeMap<String, Value>, Vec<Caveat>) {
         let mut values = BTreeMap::new();
         let mut caveats = Vec::new();

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! From the lines of kymo-probe to a record [spec/lab.md 2].
 
 use std::collections::BTreeMap;

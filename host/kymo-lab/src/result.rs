@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The result record [spec/lab.md 3]: one run of one test with everything that is needed to judge it.
 
 use std::collections::BTreeMap;
@@ -92,7 +93,8 @@ pub struct Series {
     pub mean: Option<f64>,
     /// Standard deviation, nanoseconds.
     pub std: Option<f64>,
-    /// Width of the tool's own buckets, where they are wider than ours: a value may be so much larger than its bucket says.
+    /// Width of the tool's own buckets, where they are wider than ours: a value may be so much larger than its bucket
+    /// says.
     pub bucket_ns: Option<u64>,
     /// Nanoseconds.
     pub histogram: Histogram,
@@ -239,8 +241,8 @@ impl Record {
         }
     }
 
-    /// Reads a list of records, or records one behind the other, such as a line each. `None` where it is neither: a single
-    /// record, or something else. The text of an error says which record is wrong, and how.
+    /// Reads a list of records, or records one behind the other, such as a line each. `None` where it is neither: a
+    /// single record, or something else. The text of an error says which record is wrong, and how.
     pub fn several_from_json(text: &[u8]) -> Option<Result<Vec<Record>, String>> {
         let is_record = |value: &Value| value.get("schema").and_then(Value::as_str) == Some(SCHEMA);
         let mut stream = serde_json::Deserializer::from_slice(text).into_iter::<Value>();

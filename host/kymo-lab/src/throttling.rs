@@ -1,7 +1,8 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What stops a real-time thread that never sleeps [spec/lab.md 6]: throttling, of the machine or of its control group,
 //! and the fair server of Linux 6.12 and later. The doctor and the tests ask here, so that they say the same.
 
-use crate::doctor::{is_configured, release};
+use crate::kernel_config::{is_configured, release};
 use crate::probe::caveat;
 use crate::{Caveat, Machine, Unread};
 

@@ -1,20 +1,26 @@
-//! Changes of the machine that end with what made them [spec/lab.md 10]: what was before is on disk before anything is changed.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Changes of the machine that end with what made them [spec/lab.md 10]: what was before is on disk before anything is
+//! changed.
 //!
-//! A file of lines in the runtime directory. Its maker holds a lock on it for as long as it lives; a file without a lock belongs to a
-//! process that was killed, and anybody who may can take its changes back.
+//! A file of lines in the runtime directory. Its maker holds a lock on it for as long as it lives; a file without a
+//! lock belongs to a process that was killed, and anybody who may can take its changes back.
 
 use std::fs::{DirBuilder, File};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 use crate::Cpus;
+use crate::threads::{set_affinity, threads};
 
 /// Bytes of a file that are read.
 const FILE_MAX: u64 = 64 << 20;
+/// How long a child may take until it executes its program.
+const CHILD_TIME: Duration = Duration::from_secs(2);
 /// Places where a value may be put back: an undo file names no others.
 const PLACES: [&str; 4] = ["/proc/sys/", "/proc/irq/", "/sys/", "/cgroup/"];
 
@@ -131,7 +137,8 @@ impl Undo {
         put(path, new)
     }
 
-    /// Takes all changes back, the last one first, and removes the file. Returns what could not be taken back; its file stays then.
+    /// Takes all changes back, the last one first, and removes the file. Returns what could not be taken back; its file
+    /// stays then.
     pub fn restore(mut self) -> Vec<String> {
         let failures = take_back(&std::mem::take(&mut self.steps), self.since);
         if failures.is_empty() {
@@ -161,9 +168,7 @@ pub fn restore_left(dir: &Path) -> io::Result<Vec<Restored>> {
 fn restore_file(path: &Path) -> io::Result<Option<Restored>> {
     use std::io::Read as _;
     let file = File::options().read(true).custom_flags(libc_nofollow()).open(path)?;
-    if file.metadata()?.uid() != rustix::process::geteuid().as_raw()
-        || flock(&file, FlockOperation::NonBlockingLockExclusive).is_err()
-    {
+    if file.metadata()?.uid() != rustix::process::geteuid().as_raw() || !take_lock(path, &file) {
         return Ok(None);
     }
     let mut text = String::new();
@@ -188,6 +193,31 @@ fn restore_file(path: &Path) -> io::Result<Option<Restored>> {
         std::fs::remove_file(path)?;
     }
     Ok(Some(Restored { purpose: head.purpose, pid: head.pid, steps: steps.len(), failures }))
+}
+
+/// The lock of a file whose maker is dead. A child that the maker was starting when it was killed holds the lock until
+/// it executes its program, so that is waited for.
+fn take_lock(path: &Path, file: &File) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let maker: Option<u32> = name.rsplit('-').next().and_then(|pid| pid.parse().ok());
+    let deadline = Instant::now() + CHILD_TIME;
+    loop {
+        if flock(file, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            return true;
+        }
+        if maker.is_none_or(is_alive) || Instant::now() >= deadline {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Whether a process is there and has not ended.
+fn is_alive(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(')')
+        .next()
+        .is_some_and(|rest| !rest.trim_start().is_empty() && !rest.trim_start().starts_with(['Z', 'X']))
 }
 
 fn libc_nofollow() -> i32 {
@@ -270,7 +300,8 @@ fn remove_group(path: &Path) -> io::Result<()> {
     Err(io::Error::other("processes come faster than they can be moved"))
 }
 
-/// Gives threads their CPUs again: those that are noted, and those that were started by them meanwhile and have what these were given.
+/// Gives threads their CPUs again: those that are noted, and those that were started by them meanwhile and have what
+/// these were given.
 fn free_threads(steps: &[Step], since: u64) {
     let mut noted = std::collections::BTreeMap::new();
     let mut given = std::collections::BTreeMap::new();
@@ -288,7 +319,7 @@ fn free_threads(steps: &[Step], since: u64) {
     if noted.is_empty() {
         return;
     }
-    for thread in crate::shield::threads() {
+    for thread in threads() {
         let old = match noted.get(&(thread.tid, thread.start)) {
             Some((old, new)) => (thread.cpus.to_string() == **new).then_some(*old),
             // One that was there before has these CPUs by itself.
@@ -299,7 +330,7 @@ fn free_threads(steps: &[Step], since: u64) {
                 .map(|(old, _)| *old),
         };
         if let Some(cpus) = old.and_then(|old| Cpus::from_list(old)) {
-            let _ = crate::shield::set_affinity(thread.tid, &cpus);
+            let _ = set_affinity(thread.tid, &cpus);
         }
     }
 }
@@ -307,6 +338,13 @@ fn free_threads(steps: &[Step], since: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// As if a process had made it that has ended.
+    fn belongs_to_a_dead_one(undo: &Undo) {
+        let mut maker = std::process::Command::new("true").spawn().unwrap();
+        maker.wait().unwrap();
+        std::fs::rename(&undo.path, undo.path.with_file_name(format!("undo-test-{}", maker.id()))).unwrap();
+    }
 
     #[test]
     fn what_a_living_process_changes_is_left_alone_and_what_a_dead_one_left_is_taken_back() {
@@ -322,12 +360,33 @@ mod tests {
         assert!(restore_left(&runtime).unwrap().is_empty(), "it lives");
         // As SIGKILL does: the lock is gone, the file is not.
         undo.file.write_all(b"{\"write\": {\"pa").unwrap();
+        belongs_to_a_dead_one(&undo);
         drop(undo);
         let restored = restore_left(&runtime).unwrap();
         assert_eq!((restored.len(), restored[0].steps, &*restored[0].purpose), (1, 1, "test"));
         assert!(restored[0].failures.is_empty(), "{:?}", restored[0].failures);
         assert!(std::fs::read_to_string(&setting).unwrap().starts_with("madvise"));
         assert!(restore_left(&runtime).unwrap().is_empty(), "once");
+    }
+
+    #[test]
+    fn a_child_that_still_holds_the_lock_of_a_dead_maker_is_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let setting = dir.path().join("sys");
+        std::fs::create_dir(&setting).unwrap();
+        let setting = setting.join("value");
+        std::fs::write(&setting, "1\n").unwrap();
+        let runtime = dir.path().join("run");
+        let mut undo = Undo::begin(&runtime, "test").unwrap();
+        undo.write(&setting, "2").unwrap();
+        belongs_to_a_dead_one(&undo);
+        let child = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(50));
+            drop(undo);
+        });
+        assert_eq!(restore_left(&runtime).unwrap().len(), 1);
+        child.join().unwrap();
+        assert!(std::fs::read_to_string(&setting).unwrap().starts_with('1'));
     }
 
     #[test]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The pieces that a log is made of, each with a checksum.
 
 /// First word of every chunk: "KYMILOG1" in memory.
@@ -27,6 +28,8 @@ pub(crate) struct Chunk {
     pub(crate) sequence: u64,
     pub(crate) stamp: u64,
     pub(crate) log: u64,
+    /// Records of the log before this one; 0 in older logs.
+    pub(crate) first: u64,
 }
 
 pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
@@ -67,7 +70,7 @@ impl Chunk {
             return None;
         }
         let (sequence, stamp, log) = (u64_at(head, 24), u64_at(head, 32), u64_at(head, 40));
-        Some(Self { kind, offset, bytes: length, used, sequence, stamp, log })
+        Some(Self { kind, offset, bytes: length, used, sequence, stamp, log, first: u64_at(head, 56) })
     }
 
     /// What is in it.

@@ -1,6 +1,9 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What chunks contain: the stream's attributes, names, records, and how the stream stood.
 
 use std::collections::BTreeMap;
+
+use kymo_abi::split_head;
 
 use crate::chunk::{u16_at, u32_at, u64_at};
 
@@ -8,14 +11,15 @@ use crate::chunk::{u16_at, u32_at, u64_at};
 pub(crate) const VERSION: u32 = 1;
 /// Stamps are CLOCK_MONOTONIC, in nanoseconds; else 1, raw TSC.
 pub(crate) const CLOCK_MONOTONIC: u32 = 2;
-/// Of a record's stamp so many bits are written.
-pub(crate) const STAMP_MASK: u64 = (1 << 48) - 1;
 /// A record without its data.
 pub(crate) const RECORD_BYTES: usize = 32;
 
 const HEAD_BYTES: usize = 224;
 const TEXT_BYTES: usize = 64;
 const END_BYTES: usize = 48;
+/// Whether the stream or the log lost some at any time.
+const EVER_STREAM: u32 = 1;
+const EVER_LOG: u32 = 2;
 
 /// What a stream or log does when it is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +69,9 @@ pub struct Head {
     pub name: String,
     /// Who wrote the log.
     pub version_text: String,
+    pub(crate) log_bytes: u64,
+    /// Times 2^40, as known when the stream was made; 0 in older logs.
+    pub(crate) ns_per_stamp: u64,
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -74,6 +81,7 @@ fn text(bytes: &[u8]) -> String {
 
 impl Head {
     pub(crate) fn decode(content: &[u8]) -> Option<Self> {
+        let ns_per_stamp = content.get(HEAD_BYTES..HEAD_BYTES + 8).map_or(0, |bytes| u64_at(bytes, 0));
         let content = content.get(..HEAD_BYTES)?;
         Some(Self {
             version: u32_at(content, 0),
@@ -87,6 +95,8 @@ impl Head {
             target: u32_at(content, 92),
             name: text(&content[96..96 + TEXT_BYTES]),
             version_text: text(&content[96 + TEXT_BYTES..96 + 2 * TEXT_BYTES]),
+            log_bytes: u64_at(content, 64),
+            ns_per_stamp,
         })
     }
 }
@@ -102,17 +112,25 @@ pub struct End {
     pub log_overrun: bool,
     /// The stream was shut down.
     pub is_final: bool,
+    /// Blocks that were written, and records in them; 0 in older logs.
+    pub(crate) blocks: u64,
+    pub(crate) records: u64,
 }
 
 impl End {
     pub(crate) fn decode(content: &[u8]) -> Option<Self> {
+        // What older logs do not have.
+        let more = content.get(END_BYTES..END_BYTES + 24).unwrap_or(&[0; 24]);
+        let ever = u32_at(more, 16);
         let content = content.get(..END_BYTES)?;
         Some(Self {
             stamp: u64_at(content, 0),
             real_ns: u64_at(content, 8),
-            overrun: u32_at(content, 24) != 0,
-            log_overrun: u32_at(content, 36) != 0,
+            overrun: u32_at(content, 24) != 0 || ever & EVER_STREAM != 0,
+            log_overrun: u32_at(content, 36) != 0 || ever & EVER_LOG != 0,
             is_final: u32_at(content, 44) != 0,
+            blocks: u64_at(more, 0),
+            records: u64_at(more, 8),
         })
     }
 }
@@ -144,6 +162,6 @@ pub(crate) fn record_at(content: &[u8], at: usize) -> Option<Record> {
     let rest = content.get(at..)?;
     let head = rest.get(..RECORD_BYTES)?;
     let bytes = RECORD_BYTES + usize::from(u16_at(head, 28));
-    let word = u64_at(head, 0);
-    (bytes <= rest.len()).then_some(Record { id: word as u16, stamp: word >> 16, bytes })
+    let (id, stamp) = split_head(u64_at(head, 0));
+    (bytes <= rest.len()).then_some(Record { id, stamp, bytes })
 }

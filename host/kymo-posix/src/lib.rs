@@ -1,5 +1,6 @@
-//! Logs of POSIX Trace streams [spec/posix.md 7]: read, judged, and turned into a CTF 1.8 trace. The records stay as they
-//! are: a block of a log becomes a packet. Has no clock, and opens nothing.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Logs of POSIX Trace streams [spec/posix.md 7]: read, judged, and turned into a CTF 1.8 trace. The records stay as
+//! they are: a block of a log becomes a packet. Has no clock, and opens nothing.
 //!
 //! ```
 //! # fn show(bytes: &[u8]) -> Result<(), kymo_posix::Error> {
@@ -23,6 +24,7 @@ use std::ops::Range;
 pub use head::{End, Head, Policy};
 
 use chunk::{Chunk, Kind};
+use kymo_abi::ring::TIME_MASK;
 
 /// Why bytes are not a log that can be read: where, what, and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -74,6 +76,8 @@ pub enum Caveat {
         first: u64,
         /// How many.
         count: u64,
+        /// Records that were in them, where the log tells.
+        records: Option<u64>,
     },
     /// The stream was not shut down: the log ends with its last flush.
     Unfinished,
@@ -86,7 +90,15 @@ impl fmt::Display for Caveat {
         match self {
             Self::Damage { at, bytes } => write!(f, "byte {at}: {bytes} bytes belong to no whole chunk of the log"),
             Self::Block { sequence, records } => write!(f, "block {sequence}: cannot be read behind {records} records"),
-            Self::Missing { first, count } => write!(f, "{count} blocks are missing from number {first} on"),
+            Self::Missing { first, count, records: Some(records) } => {
+                write!(f, "{count} blocks with {records} records are missing from number {first} on")
+            }
+            Self::Missing { first, count, records: None } => {
+                write!(
+                    f,
+                    "{count} blocks are missing from number {first} on; how many records were in them is not known"
+                )
+            }
             Self::Unfinished => {
                 f.write_str("the stream was not shut down: what came after its last flush is not there")
             }
@@ -103,6 +115,10 @@ struct Block {
     begin: u64,
     end: u64,
     records: u32,
+    /// Records of the log before it; 0 in older logs.
+    first: u64,
+    /// Of the whole chunk.
+    chunk_bytes: u64,
     /// Bytes of the log.
     content: Range<usize>,
 }
@@ -141,7 +157,8 @@ impl<'a> Log<'a> {
         }
         let mut log = Self { head, end: None, names: BTreeMap::new(), caveats: Vec::new(), bytes, blocks: Vec::new() };
         log.read_chunks(first.log);
-        log.blocks.sort_by_key(|block| block.sequence);
+        // A block that was written again has more in it.
+        log.blocks.sort_by_key(|block| (block.sequence, std::cmp::Reverse(block.records)));
         log.blocks.dedup_by_key(|block| block.sequence);
         log.judge();
         Ok(log)
@@ -199,7 +216,7 @@ impl<'a> Log<'a> {
         let content = chunk.content(self.bytes);
         let (mut at, mut records, mut stamp) = (0, 0, chunk.stamp);
         while let Some(record) = head::record_at(content, at) {
-            stamp = stamp.wrapping_add(record.stamp.wrapping_sub(stamp) & head::STAMP_MASK);
+            stamp = stamp.wrapping_add(record.stamp.wrapping_sub(stamp) & TIME_MASK);
             if record.id == 0 || stamp < chunk.stamp {
                 break;
             }
@@ -212,26 +229,61 @@ impl<'a> Log<'a> {
         if records > 0 {
             let begin = chunk.offset + chunk::HEAD_BYTES;
             let content = begin..begin + at;
-            self.blocks.push(Block { sequence: chunk.sequence, begin: chunk.stamp, end: stamp, records, content });
+            self.blocks.push(Block {
+                sequence: chunk.sequence,
+                begin: chunk.stamp,
+                end: stamp,
+                records,
+                first: chunk.first,
+                chunk_bytes: chunk.bytes as u64,
+                content,
+            });
         }
+    }
+
+    /// Whether blocks say which records of the log they have.
+    fn is_numbered(&self) -> bool {
+        self.end.is_some_and(|end| end.blocks > 0) || self.blocks.iter().any(|block| block.first > 0)
+    }
+
+    /// The number of the first block that there should be: a log that goes round has the last ones only.
+    fn first_block(&self) -> u64 {
+        let (Policy::Loop, Some(first), Some(last)) = (self.head.log_policy, self.blocks.first(), self.blocks.last())
+        else {
+            return 0;
+        };
+        let end = self.end.map_or(0, |end| end.blocks).max(last.sequence + 1);
+        end.saturating_sub((self.head.log_bytes / first.chunk_bytes.max(1)).max(2))
+    }
+
+    /// Blocks that are missing in front of one, or with the number of blocks behind the last: first, count, records.
+    fn missing_at(&self, index: usize) -> Option<(u64, u64, Option<u64>)> {
+        let before = index.checked_sub(1).map(|index| &self.blocks[index]);
+        let from = before.map_or_else(|| self.first_block(), |block| block.sequence + 1);
+        let (to, records) = match self.blocks.get(index) {
+            Some(block) => (block.sequence, block.first),
+            None => self.end.map_or((0, 0), |end| (end.blocks, end.records)),
+        };
+        let count = to.checked_sub(from).filter(|&count| count > 0)?;
+        // What a log that goes round has overwritten is not known to be more or less than these.
+        let until = before.map_or((from == 0).then_some(0), |block| Some(block.first + u64::from(block.records)));
+        let records = until.filter(|_| self.is_numbered()).and_then(|until| records.checked_sub(until));
+        Some((from, count, records))
+    }
+
+    /// Records that are missing in front of a block, or behind the last; `None` where that is not known.
+    fn lost_at(&self, index: usize) -> Option<u64> {
+        self.missing_at(index).map_or(Some(0), |(_, _, records)| records)
     }
 
     /// What the log as a whole lacks.
     fn judge(&mut self) {
-        let mut missing = Vec::new();
-        for pair in self.blocks.windows(2) {
-            let (first, count) = (pair[0].sequence + 1, pair[1].sequence - pair[0].sequence - 1);
-            if count > 0 {
-                missing.push(Caveat::Missing { first, count });
-            }
-        }
-        // The begin is missing where nothing was to overwrite it.
-        if let Some(block) =
-            self.blocks.first().filter(|block| block.sequence > 0 && self.head.log_policy != Policy::Loop)
-        {
-            missing.insert(0, Caveat::Missing { first: 0, count: block.sequence });
-        }
-        self.caveats.append(&mut missing);
+        let first = self.first_block();
+        self.blocks.retain(|block| block.sequence >= first);
+        let missing = (0..=self.blocks.len()).filter_map(|index| self.missing_at(index));
+        let missing: Vec<_> =
+            missing.map(|(first, count, records)| Caveat::Missing { first, count, records }).collect();
+        self.caveats.extend(missing);
         if !self.end.is_some_and(|end| end.is_final) {
             self.caveats.push(Caveat::Unfinished);
         }
@@ -245,6 +297,14 @@ impl<'a> Log<'a> {
         if self.head.clock == head::CLOCK_MONOTONIC {
             return Some(1_000_000_000);
         }
+        self.measured_frequency().or_else(|| {
+            // What was known when the stream was made.
+            let hertz = (1_000_000_000_u128 << 40).checked_div(u128::from(self.head.ns_per_stamp))?;
+            u64::try_from(hertz).ok().filter(|&hertz| hertz > 1000)
+        })
+    }
+
+    fn measured_frequency(&self) -> Option<u64> {
         let end = self.end?;
         let cycles = end.stamp.checked_sub(self.head.stamp)?;
         let ns = end.real_ns.checked_sub(self.head.real_ns).filter(|&ns| ns > 0)?;

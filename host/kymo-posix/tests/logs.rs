@@ -1,7 +1,10 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Logs that are made here by the page (spec/posix.md 7), whole and damaged, and what they become.
 
+use kymo_abi::record_head;
 use kymo_ctf::read::{Memory, Reader, Trace};
 use kymo_posix::{Caveat, Error, Log, Policy};
+use kymo_testing::{Random, setting};
 
 /// CRC-32, bit by bit: not the crate's own table.
 fn crc(bytes: &[u8]) -> u32 {
@@ -63,7 +66,7 @@ fn names(entries: &[(u16, &str)]) -> Vec<u8> {
 }
 
 fn record(id: u16, stamp: u64, data: &[u8]) -> Vec<u8> {
-    let mut out = (stamp << 16 | u64::from(id)).to_le_bytes().to_vec();
+    let mut out = record_head(id, stamp).to_vec();
     out.extend(4711_u32.to_le_bytes());
     out.extend(0x7f00_1234_5678_u64.to_le_bytes());
     out.extend(0x40_1000_u64.to_le_bytes());
@@ -135,14 +138,127 @@ fn whole_log() {
     assert_eq!(damage, 0);
 }
 
+/// The data of an event of the kernel become fields. Where records have another size, they stay bytes.
+#[test]
+fn events_of_the_kernel_have_fields() {
+    let mut switch = Vec::new();
+    for word in [1, 4711, 0, 120, -100] {
+        switch.extend(i32::to_le_bytes(word));
+    }
+    switch.extend(b"R+\0\0");
+    let mut exit = 1_i32.to_le_bytes().to_vec();
+    exit.extend(39_i32.to_le_bytes());
+    exit.extend((-9_i64).to_le_bytes());
+    let check = |records: &[(u16, &[u8])], expect: &[&str], not: &[&str]| {
+        let content: Vec<u8> =
+            records.iter().enumerate().flat_map(|(i, (id, data))| record(*id, START_STAMP + i as u64, data)).collect();
+        let mut out = head(1, 1, 4);
+        out.extend(names(&[
+            (9, "posix_trace_context_switch"),
+            (10, "posix_trace_system_call_entry"),
+            (11, "posix_trace_system_call_exit"),
+            (17, "step"),
+        ]));
+        out.extend(end(1));
+        out.extend(chunk(3, 0, START_STAMP, &content, 4096));
+        let log = Log::read("kernel", &out).unwrap();
+        let memory =
+            Memory { metadata: log.metadata().into_bytes(), streams: vec![("posix_0".to_owned(), log.stream())] };
+        let traces = [Trace::from_files(&memory).expect("the metadata is CTF").value];
+        let mut reader = Reader::new(&traces);
+        let mut text = String::new();
+        while let Some(item) = reader.next() {
+            if let kymo_ctf::read::Item::Record(record) = item {
+                for (name, value) in record.payload.iter() {
+                    text += &format!("{} {name} {value:?}\n", record.event.name);
+                }
+            }
+        }
+        assert_eq!(reader.caveats().count(), 0);
+        for word in expect {
+            assert!(text.contains(word), "{word} is not in {text}");
+        }
+        for word in not {
+            assert!(!text.contains(word), "{word} is in {text}");
+        }
+    };
+    check(&[(9, &switch), (11, &exit), (17, b"data")], &["from_priority", "R+", "-100", "result", "-9", "data"], &[]);
+    check(&[(9, &switch), (9, b"short"), (11, &exit)], &["posix_trace_context_switch", "result"], &["from_priority"]);
+}
+
 #[test]
 fn blocks_of_a_loop_stand_in_any_order() {
     let bytes = log(&[3, 4, 2]);
     let log = Log::read("loop", &bytes).unwrap();
     assert_eq!(log.records(), 150);
-    assert_eq!(log.caveats, [Caveat::Missing { first: 0, count: 2 }]);
+    assert_eq!(log.caveats, [Caveat::Missing { first: 0, count: 2, records: None }]);
     let (events, damage) = through_ctf(&log);
     assert_eq!((events.len(), damage), (150, 0));
+}
+
+/// A log whose chunks say how many records are before them, and whose end says how many there are: 50 in each of
+/// `total` blocks, of which those in `blocks` are there.
+fn numbered(blocks: &[u64], total: u64) -> Vec<u8> {
+    let mut out = head(1, 1, 4);
+    out.extend(names(&[(17, "step")]));
+    for &sequence in blocks {
+        let mut block = block(sequence, sequence as u32 * 50, 50);
+        block[56..64].copy_from_slice(&(sequence * 50).to_le_bytes());
+        out.extend(block);
+    }
+    let mut content = (START_STAMP + 1_000_000_000).to_le_bytes().to_vec();
+    content.extend(1_700_000_001_000_000_000_u64.to_le_bytes());
+    for word in [2, 0, 0, 0, 0, 0, 0, 1] {
+        content.extend(u32::to_le_bytes(word));
+    }
+    for word in [total, total * 50, 0] {
+        content.extend(u64::to_le_bytes(word));
+    }
+    out.extend(chunk(4, 0, 0, &content, 0));
+    mend(&mut out);
+    out
+}
+
+/// What the CTF reader says was lost: records, packets.
+fn losses(log: &Log<'_>) -> (u64, u64) {
+    let memory = Memory { metadata: log.metadata().into_bytes(), streams: vec![("posix_0".to_owned(), log.stream())] };
+    let traces = [Trace::from_files(&memory).expect("the metadata is CTF").value];
+    let mut reader = Reader::new(&traces);
+    let mut found = (0, 0);
+    while let Some(item) = reader.next() {
+        if let kymo_ctf::read::Item::Loss(loss) = item {
+            found = (found.0 + loss.records, found.1 + loss.packets);
+        }
+    }
+    found
+}
+
+#[test]
+fn missing_records_are_counted_where_the_log_tells() {
+    for (blocks, lost, missing) in [
+        (&[0, 1, 2, 3][..], 0, vec![]),
+        (&[0, 2, 3], 50, vec![(1, 1)]),
+        (&[1, 2, 3], 50, vec![(0, 1)]),
+        (&[0, 1], 100, vec![(2, 2)]),
+        (&[1, 3, 3], 100, vec![(0, 1), (2, 1)]),
+        (&[], 200, vec![(0, 4)]),
+    ] {
+        let bytes = numbered(blocks, 4);
+        let log = Log::read("numbered", &bytes).unwrap();
+        assert_eq!(log.records(), 200 - lost, "{blocks:?}");
+        let caveats: Vec<_> =
+            missing.iter().map(|&(first, count)| Caveat::Missing { first, count, records: Some(count * 50) }).collect();
+        assert_eq!(log.caveats, caveats, "{blocks:?}");
+        assert_eq!(losses(&log), (lost, 0), "{blocks:?}");
+        let (events, damage) = through_ctf(&log);
+        assert_eq!((events.len() as u64, damage), (200 - lost, 0), "{blocks:?}");
+    }
+}
+
+#[test]
+fn records_of_missing_blocks_of_an_older_log_are_unknown() {
+    let bytes = log(&[0, 1, 3]);
+    assert_eq!(losses(&Log::read("older", &bytes).unwrap()), (0, 1));
 }
 
 #[test]
@@ -194,14 +310,8 @@ fn unfinished_log() {
 /// KYMO_SEED repeats a run, KYMO_ROUNDS lengthens it.
 #[test]
 fn any_bytes() {
-    let setting =
-        |name: &str, default: u64| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default);
-    let mut seed = setting("KYMO_SEED", 0xC0FFEE);
-    println!("KYMO_SEED={seed}");
-    let mut next = move || {
-        seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (seed >> 33) as usize
-    };
+    let mut random = Random::new("any_bytes", 0xC0FFEE);
+    let mut next = move || random.word() as usize >> 1;
     let good = log(&[0, 1, 2]);
     let mut opened = 0;
     for _ in 0..setting("KYMO_ROUNDS", 2000) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Dumps this machine's state and says how much it was and how long it took: `count [files] [maps] [ROUNDS]`.
 
 use std::time::Instant;

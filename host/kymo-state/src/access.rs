@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Opening and reading files of /proc and /sys, relative to a folder that is open: bounded, without waiting for
 //! anyone. Tells apart what is gone, what is hidden, and what is broken.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Build ids of mapped files: the note of type `NT_GNU_BUILD_ID` in an ELF file. Files are those of any program, so
 //! nothing in them is trusted: reads are bounded, and only regular files are opened.
 

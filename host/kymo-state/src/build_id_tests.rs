@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Made-up ELF files of both sizes and byte orders, whole and damaged.
 
 use proptest::prelude::*;

@@ -1,7 +1,10 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The classes of the dump's events. Names, and each class's first fields, are those of LTTng's state dump, so that
 //! viewers made for it understand ours; fields that LTTng does not have stand behind them.
 
 use kymo_ctf::write::{EventClass, Field, FieldClass, Number};
+
+use crate::setting::SETTINGS;
 
 /// How many classes, and so ids, [`classes`] makes.
 pub const CLASSES: u16 = Kind::ALL.len() as u16;
@@ -183,7 +186,7 @@ fn address() -> FieldClass {
 }
 
 fn kernel() -> Vec<Named> {
-    let texts = crate::kernel::FIELDS.iter().map(|field| (field.name, FieldClass::Text));
+    let texts = SETTINGS.iter().map(|field| (field.name, FieldClass::Text));
     texts.chain([("build_id", FieldClass::Blob)]).collect()
 }
 

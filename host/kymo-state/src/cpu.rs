@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! CPUs: what they are, where they stand, and whether the scheduler leaves them alone.
 
 use std::collections::HashMap;

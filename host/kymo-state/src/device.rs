@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Block devices and network interfaces: names for the numbers in block and network events.
 
 use std::net::Ipv4Addr;

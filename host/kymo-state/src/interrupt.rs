@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Interrupts: which device's handler an interrupt number belongs to, and how often it has come.
 //!
 //! As in LTTng's dump there is a record per handler; a number without a handler has none. The processor's own

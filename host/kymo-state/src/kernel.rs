@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The kernel: which one, and how it is set where latency depends on it. Settings that this kernel or our permissions
 //! do not show are empty texts.
 //!
@@ -7,51 +8,12 @@ use crate::access::Trees;
 use crate::build_id;
 use crate::class::Kind;
 use crate::record::Sink;
+use crate::setting::{SETTINGS, Source};
 use crate::text::tidy;
-
-/// Where a text comes from.
-enum Source {
-    /// A file of /proc.
-    Proc(&'static str),
-    /// A file of /sys.
-    Sys(&'static str),
-    /// A file of /sys that lists the choices, the one in force in brackets.
-    Choice(&'static str),
-    /// Several places, see [`preemption`].
-    Preemption,
-}
-
-/// A field of the record.
-pub(crate) struct Setting {
-    pub name: &'static str,
-    source: Source,
-}
-
-const fn setting(name: &'static str, source: Source) -> Setting {
-    Setting { name, source }
-}
-
-pub(crate) const FIELDS: [Setting; 15] = [
-    setting("release", Source::Proc("sys/kernel/osrelease")),
-    setting("version", Source::Proc("sys/kernel/version")),
-    setting("cmdline", Source::Proc("cmdline")),
-    setting("clocksource", Source::Sys("devices/system/clocksource/clocksource0/current_clocksource")),
-    setting("preempt", Source::Preemption),
-    setting("sched_rt_runtime_us", Source::Proc("sys/kernel/sched_rt_runtime_us")),
-    setting("sched_rt_period_us", Source::Proc("sys/kernel/sched_rt_period_us")),
-    setting("transparent_hugepage", Source::Choice("kernel/mm/transparent_hugepage/enabled")),
-    setting("swappiness", Source::Proc("sys/vm/swappiness")),
-    setting("numa_balancing", Source::Proc("sys/kernel/numa_balancing")),
-    setting("timer_migration", Source::Proc("sys/kernel/timer_migration")),
-    setting("nmi_watchdog", Source::Proc("sys/kernel/nmi_watchdog")),
-    setting("smt", Source::Sys("devices/system/cpu/smt/control")),
-    setting("idle_driver", Source::Sys("devices/system/cpu/cpuidle/current_driver")),
-    setting("idle_governor", Source::Sys("devices/system/cpu/cpuidle/current_governor")),
-];
 
 /// Dumps the one record of the kernel.
 pub(crate) fn dump(trees: &Trees, sink: &mut Sink<'_>) {
-    let values = FIELDS.map(|field| match field.source {
+    let values = SETTINGS.map(|field| match field.source {
         Source::Proc(path) => tidy(&trees.proc_bytes(path)),
         Source::Sys(path) => tidy(&trees.sys_bytes(path)),
         Source::Choice(path) => choice(&tidy(&trees.sys_bytes(path)), ('[', ']')),

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Executable maps of single processes while they run: what a dump of all would miss of programs that start later.
 
 use std::collections::HashMap;
@@ -5,7 +6,7 @@ use std::collections::HashMap;
 use rustix::fs::{Mode, OFlags};
 
 use crate::build_id::BuildIds;
-use crate::process::{Known, Processes};
+use crate::process::{Processes, ReportedMaps};
 use crate::record::{Payload, Sink};
 use crate::{Event, Options, Report, Root, access};
 
@@ -13,7 +14,7 @@ use crate::{Event, Options, Report, Root, access};
 #[derive(Default)]
 pub struct Maps {
     options: Options,
-    known: HashMap<u32, Known>,
+    known: HashMap<u32, ReportedMaps>,
     build_ids: BuildIds,
 }
 

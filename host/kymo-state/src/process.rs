@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Processes and their threads. Files and maps are those of the process; a thread that unshared its table of files is
 //! rare, and its own table is left out.
 
@@ -15,19 +16,17 @@ use std::path::Path;
 use crate::access::{self, Fault};
 use crate::build_id::BuildIds;
 use crate::class::Kind;
-use crate::dump::Missing;
+use crate::missing::Missing;
 use crate::record::Sink;
 use crate::text::{find, number, words};
 use crate::{Options, Report};
-pub(crate) use map::Known;
-use stat::Stat;
+pub(crate) use map::ReportedMaps;
+use stat::{STATUS_WAIT_CPU, Stat};
 
 /// LTTng's code for "in which mode a thread is cannot be told".
 const MODE_UNKNOWN: i32 = 5;
 const SUBMODE_UNKNOWN: i32 = 1;
-const STATUS_WAIT_CPU: i32 = 2;
 const KERNEL_THREAD: i32 = 1;
-const POLICY_DEADLINE: u32 = 6;
 
 /// The kernel writes at most 64 bytes of name and 52 numbers.
 const STAT_BYTES: usize = 4096;
@@ -187,7 +186,7 @@ impl<'a, 's> Processes<'a, 's> {
     /// Writes the record of the thread whose texts were read.
     fn emit_thread(&mut self, pid: u32, tid: u32) {
         let Some(stat) = Stat::parse(&self.stat) else { return };
-        let runtime = if stat.policy == POLICY_DEADLINE && self.live { deadline::of(tid) } else { None };
+        let runtime = if stat.policy == deadline::POLICY && self.live { deadline::of(tid) } else { None };
         let runtime = runtime.unwrap_or_default();
         let inner = |key| find(&self.status, key).and_then(|ids| words(ids).last()).and_then(number::<i32>);
         let (vtid, vpid) = (inner("NSpid"), inner("NStgid"));

@@ -1,9 +1,20 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! One record's payload: values one behind the other, little endian, without padding. Knows nothing of /proc.
 
 use std::net::Ipv4Addr;
 
-use crate::Event;
 use crate::class::Kind;
+
+/// One record of the dump.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event<'a> {
+    /// The id of its class.
+    pub id: u16,
+    /// The thread that it is about; the process for files and maps; 0 for what belongs to the machine.
+    pub tid: u32,
+    /// The fields of the class one behind the other, little endian, without padding.
+    pub payload: &'a [u8],
+}
 
 /// A payload that grows; its memory is used again for the next record.
 #[derive(Default)]

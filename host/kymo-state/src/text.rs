@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reading the texts of /proc and /sys. Any byte can stand anywhere: names are chosen by programs.
 
 /// A decimal number that is the whole of `bytes`; `None` if it is not one or does not fit.
@@ -60,7 +61,7 @@ pub(crate) fn unescape_newline(path: &[u8], out: &mut Vec<u8>) {
 const CPUS_MAX: u32 = 1 << 16;
 
 /// The numbers of a list such as `0-3,5`, ascending, each once. What is not a range is left out.
-pub(crate) fn cpu_list(bytes: &[u8]) -> Vec<u32> {
+pub fn cpu_list(bytes: &[u8]) -> Vec<u32> {
     let mut cpus: Vec<u32> = Vec::new();
     for part in bytes.trim_ascii().split(|&b| b == b',') {
         let mut ends = part.splitn(2, |&b| b == b'-');

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Made-up trees, and the rows that they must yield, whole and in order.
 
 mod support;

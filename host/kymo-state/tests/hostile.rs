@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Any bytes in any file: the dump ends, and every record of it decodes by its class. Programs choose their names, the
 //! names of their files and what is mapped; kernels to come choose the rest.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! This machine's own /proc and /sys. What this machine does not permit is said on standard error and not checked.
 
 mod support;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A dump as a trace in both formats, read by our reader and by babeltrace2.
 
 mod support;

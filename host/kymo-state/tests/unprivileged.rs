@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A dump without privileges: everyone's threads, and a count of those whose details are hidden. A test binary of its
 //! own, because it gives up its thread's identity.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Names of C++ and Rust as they were written.
 
 /// Longer names are left as they are: they take long, and nobody reads them.

@@ -1,7 +1,8 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! One ELF file: its build id, its segments, its symbols, its debug information.
 
 use object::read::elf::ProgramHeader as _;
-use object::{Object as _, ObjectSection as _, ObjectSegment as _, ObjectSymbol as _, SymbolKind};
+use object::{Object as _, ObjectSegment as _, ObjectSymbol as _, SymbolKind};
 
 use crate::{Frame, demangle, lines::Lines};
 
@@ -93,7 +94,7 @@ fn code_segments(file: &object::File<'_>) -> Vec<[u64; 4]> {
         object::File::Elf64(elf) => {
             let endian = elf.endian();
             for header in elf.elf_program_headers() {
-                if header.p_type(endian) == object::elf::PT_LOAD && header.p_flags(endian) & object::elf::PF_X != 0 {
+                if header.p_type(endian) == object::elf::PT_LOAD && header.p_flags(endian).contains(object::elf::PF_X) {
                     found.push([
                         header.p_offset(endian),
                         header.p_filesz(endian),
@@ -120,24 +121,4 @@ fn symbols(file: &object::File<'_>) -> Vec<(u64, u64, String)> {
     found.sort_by_key(|(address, size, _)| (*address, std::cmp::Reverse(*size)));
     found.dedup_by_key(|(address, _, _)| *address);
     found
-}
-
-/// The bytes of a section, unpacked; empty where there is none, or it cannot be.
-pub(crate) fn section(file: &object::File<'_>, name: &str) -> Vec<u8> {
-    use std::io::Read as _;
-    /// Of one section.
-    const UNPACKED_MAX: u64 = 1 << 30;
-    let Some(found) = file.section_by_name(name) else { return Vec::new() };
-    let Ok(data) = found.compressed_data() else { return Vec::new() };
-    match data.format {
-        object::CompressionFormat::None => data.data.to_vec(),
-        object::CompressionFormat::Zlib => {
-            let mut out = Vec::new();
-            let limit = data.uncompressed_size.min(UNPACKED_MAX);
-            let read = flate2::read::ZlibDecoder::new(data.data).take(limit).read_to_end(&mut out);
-            read.map_or_else(|_| Vec::new(), |_| out)
-        }
-        // Packed in a way that is not known: as if it were not there.
-        _ => Vec::new(),
-    }
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The kernel's functions: /proc/kallsyms or System.map.
 
 use crate::Missing;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Addresses to functions and source lines [spec/analyze.md 12].
 //!
 //! Of programs: [`Symbols`] takes what a trace says of a process's memory ([`Mapping`]: path, build id, addresses),
@@ -7,14 +8,17 @@
 //!
 //! Files are read through [`Files`], so that this crate opens nothing.
 
+mod arguments;
 mod demangle;
 mod image;
 mod kernel;
 mod lines;
 mod search;
+mod section;
 
 use std::path::Path;
 
+pub use arguments::{Argument, ArgumentClass, ArgumentPlace, arguments};
 pub use demangle::demangle;
 pub use image::build_id_of;
 pub use kernel::Kernel;

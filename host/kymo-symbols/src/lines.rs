@@ -1,11 +1,11 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Debug information: DWARF through addr2line.
 
 use addr2line::Context;
 use addr2line::gimli::{DwarfSections, EndianSlice, Error, RunTimeEndian, SectionId};
 use object::Object as _;
 
-use crate::image::section;
-use crate::{Frame, demangle};
+use crate::{Frame, demangle, section};
 
 /// Inlined functions of one address that are told.
 const FRAMES_MAX: usize = 32;
@@ -21,7 +21,7 @@ impl Lines {
     pub fn load(file: &object::File<'_>) -> Option<Lines> {
         file.section_by_name(".debug_info")?;
         let endian = if file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
-        let load = |id: SectionId| -> Result<Vec<u8>, Error> { Ok(section(file, id.name())) };
+        let load = |id: SectionId| -> Result<Vec<u8>, Error> { Ok(section::unpacked(file, id.name())) };
         let lines = Lines { sections: DwarfSections::load(load).ok()?, endian };
         lines.context().is_some().then_some(lines)
     }

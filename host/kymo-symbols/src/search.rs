@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! From a mapping to the file with its functions: by build id, by path, by the name of the debug file.
 
 use std::cell::RefCell;
@@ -15,12 +16,12 @@ const FILES_MAX: usize = 256;
 
 /// The file itself and its separate debug file: whichever was found.
 #[derive(Clone, Default)]
-struct Found {
+struct Images {
     own: Option<Rc<Image>>,
     debug: Option<Rc<Image>>,
 }
 
-impl Found {
+impl Images {
     /// The debug file first: it has all that the file itself has, or more.
     fn images(&self) -> impl Iterator<Item = &Rc<Image>> {
         [&self.debug, &self.own].into_iter().flatten()
@@ -36,7 +37,7 @@ type Key = (String, Vec<u8>);
 /// Functions and lines of programs' addresses.
 pub struct Symbols<F> {
     files: F,
-    known: RefCell<HashMap<Key, Result<Found, Missing>>>,
+    known: RefCell<HashMap<Key, Result<Images, Missing>>>,
 }
 
 impl<F: Files> Symbols<F> {
@@ -57,8 +58,8 @@ impl<F: Files> Symbols<F> {
         frames.or_else(symbol).ok_or_else(|| Missing::NoSymbol { path: mapping.path.clone() })
     }
 
-    /// The function at an address by the symbol table, with the offset in it: without what was inlined into it, and without
-    /// lines.
+    /// The function at an address by the symbol table, with the offset in it: without what was inlined into it, and
+    /// without lines.
     ///
     /// # Errors
     /// [`Missing`], with the reason.
@@ -67,8 +68,8 @@ impl<F: Files> Symbols<F> {
         found.symbol(place).ok_or_else(|| Missing::NoSymbol { path: mapping.path.clone() })
     }
 
-    /// The same of an address as the file itself counts them, where the process has told no more than what it added to them.
-    /// No build is held against another.
+    /// The same of an address as the file itself counts them, where the process has told no more than what it added to
+    /// them. No build is held against another.
     ///
     /// # Errors
     /// [`Missing`], with the reason.
@@ -78,7 +79,7 @@ impl<F: Files> Symbols<F> {
     }
 
     /// The file behind a mapping, and the address as the file counts it.
-    fn place(&self, mapping: &Mapping, address: u64) -> Result<(Found, u64), Missing> {
+    fn place(&self, mapping: &Mapping, address: u64) -> Result<(Images, u64), Missing> {
         if address < mapping.start || address >= mapping.end {
             return Err(Missing::NotMapped);
         }
@@ -89,7 +90,7 @@ impl<F: Files> Symbols<F> {
         Ok((found, place.ok_or_else(|| Missing::NoSymbol { path: mapping.path.clone() })?))
     }
 
-    fn file(&self, mapping: &Mapping) -> Result<Found, Missing> {
+    fn file(&self, mapping: &Mapping) -> Result<Images, Missing> {
         let key = (mapping.path.clone(), mapping.build_id.clone());
         if let Some(known) = self.known.borrow().get(&key) {
             return known.clone();
@@ -103,9 +104,9 @@ impl<F: Files> Symbols<F> {
         found
     }
 
-    fn search(&self, mapping: &Mapping) -> Result<Found, Missing> {
+    fn search(&self, mapping: &Mapping) -> Result<Images, Missing> {
         let own = self.own(mapping);
-        let mut found = Found { own: own.as_ref().ok().cloned(), debug: None };
+        let mut found = Images { own: own.as_ref().ok().cloned(), debug: None };
         let has_lines = found.own.as_ref().is_some_and(|image| image.has_lines());
         if !has_lines {
             found.debug = self.debug(mapping, found.own.as_deref());

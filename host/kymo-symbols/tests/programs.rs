@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Small programs, compiled here: with debug information, stripped beside a debug file, position independent, inlined.
 //! Skipped, visibly, where there is no compiler.
 
@@ -5,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use kymo_symbols::{Files, Frame, Mapping, Missing, Symbols, build_id_of};
+use kymo_testing::{Random, skip_this};
 
 const SOURCE: &str = "\
 static volatile int sink;
@@ -51,7 +53,7 @@ impl Built {
         let mut cc = Command::new("cc");
         cc.args(options).arg("-O1").arg("-o").arg(&program).arg(&source);
         if run(&mut cc).is_none() {
-            println!("SKIP: no C compiler");
+            skip_this("no C compiler (cc)");
             return None;
         }
         Some(Built { dir })
@@ -179,16 +181,6 @@ fn symbols_without_debug_information() {
     run(Command::new("strip").arg(built.program())).expect("strip");
     let missing = built.symbols().find(&mapping, address, false).unwrap_err();
     assert_eq!(missing, Missing::NoSymbol { path: "/step".into() });
-}
-
-/// A pseudo-random sequence: one seed repeats a run.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % limit.max(1)
-    }
 }
 
 /// Any bytes, as a file: whatever is found, nothing panics.

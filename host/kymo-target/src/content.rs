@@ -1,4 +1,8 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What frames say [spec/target.md 3]. Whatever does not add up is no content.
+
+use kymo_abi::ring::TIME_MASK;
+use kymo_abi::split_head;
 
 use crate::frame::{u16_at, u32_at, u64_at};
 
@@ -6,7 +10,6 @@ const VERSION: u32 = 1;
 const HEAD_BYTES: usize = 28;
 const EVENTS_BYTES: usize = 16;
 const RECORD_BYTES: usize = 20;
-const STAMP_MASK: u64 = (1 << 48) - 1;
 const AHEAD_MAX: u64 = 1 << 47;
 const FINAL: u16 = 1;
 const TRUNCATED: u16 = 1;
@@ -92,8 +95,8 @@ impl Events {
     pub(crate) fn decode(payload: &[u8]) -> Option<Self> {
         let fixed = payload.get(..EVENTS_BYTES)?;
         let mut stamp = u64_at(fixed, 0);
-        let begins = payload.get(EVENTS_BYTES..EVENTS_BYTES + 8).map(|word| u64_at(word, 0) >> 16);
-        if begins != Some(stamp & STAMP_MASK) {
+        let begins = payload.get(EVENTS_BYTES..EVENTS_BYTES + 8).map(|word| split_head(u64_at(word, 0)).1);
+        if begins != Some(stamp & TIME_MASK) {
             return None;
         }
         let mut records = Vec::new();
@@ -109,12 +112,11 @@ impl Events {
 
     fn record(bytes: &[u8], stamp: &mut u64) -> Option<Record> {
         let head = bytes.get(..RECORD_BYTES)?;
-        let word = u64_at(head, 0);
+        let (id, low) = split_head(u64_at(head, 0));
         let length = usize::from(u16_at(head, 18));
         // A clock that went back looks like one that is far ahead.
-        let ahead = (word >> 16).wrapping_sub(*stamp) & STAMP_MASK;
+        let ahead = low.wrapping_sub(*stamp) & TIME_MASK;
         *stamp = stamp.checked_add(ahead).filter(|_| ahead <= AHEAD_MAX)?;
-        let id = word as u16;
         let data = bytes.get(RECORD_BYTES..RECORD_BYTES + length)?.to_vec();
         (id != 0).then_some(Record {
             id,

@@ -1,7 +1,10 @@
-//! Records of a target as a CTF 1.8 trace [spec/target.md 7, trace.md]: a stream file for each epoch, one clock for all.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Records of a target as a CTF 1.8 trace [spec/target.md 7, trace.md]: a stream file for each epoch, one clock for
+//! all.
 
 use std::collections::HashMap;
 
+use kymo_abi::record_head;
 use kymo_ctf::write::{
     ClockMeta, EnvValue, EventClass, Field, FieldClass, Number, PacketHead, Program, StreamClass, StreamKind,
     TraceMeta, metadata_ctf18,
@@ -115,7 +118,7 @@ impl Trace {
         for record in records {
             last = file.ns(epoch, record.stamp).max(last);
             let id = self.id(&epoch.name_of(record.id));
-            content.extend_from_slice(&(last << 16 | u64::from(id)).to_le_bytes());
+            content.extend_from_slice(&record_head(id, last));
             content.extend_from_slice(&record.thread.to_le_bytes());
             content.extend_from_slice(&record.address.to_le_bytes());
             content.push(u8::from(record.is_truncated));

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Frames among bytes [spec/target.md 3, 7]: found, and checked; what belongs to none is counted.
 
 /// What a frame begins with; its type follows.

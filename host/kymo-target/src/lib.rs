@@ -1,5 +1,7 @@
-//! What a small target sends over a line [spec/target.md]: frames found among bytes that were lost, flipped, torn or doubled;
-//! records in their order, with what is missing, where; and the CTF trace of them. Has no clock, and opens nothing.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a small target sends over a line [spec/target.md]: frames found among bytes that were lost, flipped, torn or
+//! doubled; records in their order, with what is missing, where; and the CTF trace of them. Has no clock, and opens
+//! nothing.
 //!
 //! ```
 //! let mut receiver = kymo_target::Receiver::new();

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! From frames to records: epochs, what is missing, and what waits for its names [spec/target.md 7].
 
 use std::collections::{BTreeMap, VecDeque};
@@ -200,7 +201,8 @@ impl Receiver {
         Self::default()
     }
 
-    /// Bytes from the line, in pieces of any size. `now_ns`: the host's time since 1970, where they come as they are sent.
+    /// Bytes from the line, in pieces of any size. `now_ns`: the host's time since 1970, where they come as they are
+    /// sent.
     pub fn push(&mut self, bytes: &[u8], now_ns: Option<u64>) {
         let mut frames = Vec::new();
         self.scanner.push(bytes, |frame| frames.push(frame));
@@ -223,6 +225,11 @@ impl Receiver {
     /// What was heard so far, in the order of time.
     pub fn epochs(&self) -> &[Epoch] {
         &self.epochs
+    }
+
+    /// Bytes at the end that look like the begin of a frame; asked for before [`Self::finish`].
+    pub fn pending_bytes(&self) -> usize {
+        self.scanner.pending_bytes()
     }
 
     /// Bytes that belonged to no frame.

@@ -1,7 +1,10 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Streams of frames that are made here by the page (spec/target.md), whole and damaged, and what they become.
 
+use kymo_abi::record_head;
 use kymo_ctf::read::{Item, Memory, Reader};
 use kymo_target::{Batch, Receiver, Record, Trace, file_name};
+use kymo_testing::{Random, setting};
 
 /// CRC-32, bit by bit: not the crate's own table.
 fn crc(bytes: &[u8]) -> u32 {
@@ -74,7 +77,7 @@ impl Target {
         for i in 0..count {
             let number = self.records + i;
             let more = number as usize % 7;
-            out.extend((self.stamp << 16 | u64::from(17 + number % 2)).to_le_bytes());
+            out.extend(record_head(17 + (number % 2) as u16, self.stamp));
             out.extend((number % 3).to_le_bytes());
             out.extend(0x8000_1234_u32.to_le_bytes());
             out.extend(u16::from(number % 5 == 0).to_le_bytes());
@@ -136,7 +139,8 @@ fn is_as_sent(record: &Record) -> bool {
         && record.data[4..].iter().all(|byte| *byte == number as u8)
 }
 
-/// Holds what is shown against what was sent: each record whole, none twice, in order, and the gaps as large as is said.
+/// Holds what is shown against what was sent: each record whole, none twice, in order, and the gaps as large as is
+/// said.
 fn check(batches: &[Batch], receiver: &Receiver, sent: &[(u32, &Target)]) {
     let of = |boot: u32| sent.iter().find(|(sent, _)| *sent == boot).expect("the boot was sent").1;
     for (index, epoch) in receiver.epochs().iter().enumerate() {
@@ -393,17 +397,9 @@ fn a_later_version_is_said() {
     assert_eq!(receiver.epochs()[0].other_version, Some(9));
 }
 
-fn setting(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-}
-
 fn random() -> impl FnMut() -> usize {
-    let mut seed = setting("KYMO_SEED", 0xC0FFEE);
-    println!("KYMO_SEED={seed}");
-    move || {
-        seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (seed >> 33) as usize
-    }
+    let mut random = Random::new("line", 0xC0FFEE);
+    move || random.word() as usize >> 1
 }
 
 /// Bytes lost, flipped, overwritten, doubled, put elsewhere, and rubbish between.
@@ -434,8 +430,8 @@ fn spoil(bytes: &mut Vec<u8>, next: &mut impl FnMut() -> usize) {
     }
 }
 
-/// Whatever a line does: nothing wrong is shown as right, and what is missing is said. KYMO_SEED repeats a run, KYMO_ROUNDS
-/// lengthens it.
+/// Whatever a line does: nothing wrong is shown as right, and what is missing is said. KYMO_SEED repeats a run,
+/// KYMO_ROUNDS lengthens it.
 #[test]
 fn any_line() {
     let mut next = random();

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! An event that was chosen, and how choices of one event join.
 
 use crate::EventName;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What keeps kernel events from being recorded: where, what, and what to do.
 
 use std::io;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reading and writing single files of tracefs. A knob takes one whole write.
 
 use std::fs::{File, OpenOptions};

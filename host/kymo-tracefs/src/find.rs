@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where tracefs is, and what it offers to all [spec/kernel.md 1].
 
 use std::ffi::OsStr;
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
 
-use crate::{Error, EventName, Instance, Settings, file, leftovers};
+use crate::{Error, EventName, file, leftovers};
 
 /// The magic number of tracefs in `statfs`.
 const TRACEFS_MAGIC: u64 = 0x7472_6163;
@@ -124,11 +125,6 @@ impl Tracefs {
     /// Gives the names of what was removed. What cannot be removed is left alone, silently: it is somebody else's.
     pub fn remove_dead(&self) -> Vec<String> {
         leftovers::remove(self.root())
-    }
-
-    /// An instance of our own, locked, stopped, with its settings made. Leaves nothing behind when it fails.
-    pub fn create(&self, settings: &Settings) -> Result<Instance, Error> {
-        Instance::create(self.clone(), settings)
     }
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! An instance of our own: made, set, enabled, read, removed [spec/kernel.md 2].
 
 use std::hash::{BuildHasher, RandomState};
@@ -9,6 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
+use crate::guard::Guard;
 use crate::leftovers::{self, Name};
 use crate::refused::{self, Watch};
 use crate::settings::{self, Settings};
@@ -36,15 +38,24 @@ pub struct Instance {
     rings: usize,
     page_bytes: usize,
     removed: bool,
+    /// Removes it if we are killed.
+    guard: Option<Guard>,
     // The lock ends when this closes, so it is the last field.
     _lock: OwnedFd,
 }
 
+impl Tracefs {
+    /// An instance of our own, locked, stopped, with its settings made. Leaves nothing behind when it fails.
+    pub fn create(&self, settings: &Settings) -> Result<Instance, Error> {
+        Instance::create(self.clone(), settings)
+    }
+}
+
 impl Instance {
-    pub(crate) fn create(tracefs: Tracefs, settings: &Settings) -> Result<Instance, Error> {
-        let (name, path, lock) = make(tracefs.root())?;
-        let mut instance =
-            Instance { tracefs, name, path, cpus: Vec::new(), rings: 0, page_bytes: 0, removed: false, _lock: lock };
+    fn create(tracefs: Tracefs, settings: &Settings) -> Result<Instance, Error> {
+        let Made { name, path, lock, guard } = make(&tracefs)?;
+        let (cpus, rings, page_bytes, removed) = (Vec::new(), 0, 0, false);
+        let mut instance = Instance { tracefs, name, path, cpus, rings, page_bytes, removed, guard, _lock: lock };
         // A failure from here on removes it, as it goes.
         instance.stop()?;
         let have = settings::cpus_of(&instance.path)?;
@@ -237,7 +248,7 @@ impl Instance {
     }
 
     /// Stops, disables, removes probes and the instance. Waits up to 1 s for files that are still open, then gives
-    /// [`Error::Busy`]; what stays is removed by the next session.
+    /// [`Error::Busy`]; what stays is removed by the guard once we are gone, or by the next session.
     pub fn remove(mut self) -> Result<(), Error> {
         self.removed = true;
         leftovers::quiet(&self.path);
@@ -245,7 +256,10 @@ impl Instance {
         let begin = Instant::now();
         loop {
             match rustix::fs::rmdir(&self.path) {
-                Ok(()) | Err(Errno::NOENT) => return Ok(()),
+                Ok(()) | Err(Errno::NOENT) => {
+                    self.guard.take().into_iter().for_each(Guard::end);
+                    return Ok(());
+                }
                 Err(Errno::BUSY) if begin.elapsed() < REMOVE_TRIES => std::thread::sleep(REMOVE_PAUSE),
                 Err(Errno::BUSY) => return Err(Error::Busy { path: self.path.clone() }),
                 Err(error) => return Err(Error::file("remove the instance", &self.path, error.into())),
@@ -265,27 +279,48 @@ impl Drop for Instance {
         }
         leftovers::quiet(&self.path);
         leftovers::remove_group(self.tracefs.root(), &self.name.group());
-        // There is nobody to tell; what stays is removed by the next session.
-        let _ = rustix::fs::rmdir(&self.path);
+        // There is nobody to tell; what stays is removed by the guard.
+        if rustix::fs::rmdir(&self.path).is_ok() {
+            self.guard.take().into_iter().for_each(Guard::end);
+        }
     }
 }
 
+/// An instance's directory, with what holds it.
+struct Made {
+    name: Name,
+    path: PathBuf,
+    lock: OwnedFd,
+    guard: Option<Guard>,
+}
+
 /// Makes an instance and locks it. A cleaner may lock it in between; then it is the cleaner's, and another is made.
-fn make(root: &Path) -> Result<(Name, PathBuf, OwnedFd), Error> {
+fn make(tracefs: &Tracefs) -> Result<Made, Error> {
+    let root = tracefs.root();
     let instances = root.join("instances");
     for _ in 0..TRIALS {
         let name = Name::new(std::process::id(), nonce());
         let path = instances.join(name.instance());
+        // First, so that there is no moment without: from here on it ends with us, or goes when this returns.
+        let guard = Guard::start(&tracefs.shared(root), &name);
+        let end = |guard: Option<Guard>| guard.into_iter().for_each(Guard::end);
         match rustix::fs::mkdir(&path, Mode::RWXU) {
             Ok(()) => {}
-            Err(Errno::EXIST) => continue,
-            Err(error) => return Err(mkdir_error(root, &instances, error)),
+            Err(Errno::EXIST) => {
+                end(guard);
+                continue;
+            }
+            Err(error) => {
+                end(guard);
+                return Err(mkdir_error(root, &instances, error));
+            }
         }
         match leftovers::lock(&path) {
-            Ok(Some(lock)) => return Ok((name, path, lock)),
-            Ok(None) => {}
+            Ok(Some(lock)) => return Ok(Made { name, path, lock, guard }),
+            Ok(None) => end(guard),
             Err(error) => {
                 let _ = rustix::fs::rmdir(&path);
+                end(guard);
                 return Err(Error::file("lock the instance", &path, error.into()));
             }
         }

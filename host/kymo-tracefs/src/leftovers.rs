@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Names and locks of instances, and what dead sessions left [spec/kernel.md 2].
 
 use std::os::fd::OwnedFd;
@@ -31,7 +32,7 @@ impl Name {
     }
 
     /// From a directory's name (`mark` is `-`) or a group's (`_`); `None` for names that kymo did not make.
-    fn parse(text: &str, mark: char) -> Option<Name> {
+    pub fn parse(text: &str, mark: char) -> Option<Name> {
         let mut parts = text.split(mark);
         let (kymo, pid, nonce) = (parts.next()?, parts.next()?, parts.next()?);
         let hex = nonce.len() == 8 && nonce.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
@@ -86,7 +87,8 @@ fn instances(root: &Path) -> Vec<Name> {
     entries.filter_map(name).collect()
 }
 
-fn remove_instance(root: &Path, name: &Name) -> Option<String> {
+/// Removes an instance, and its probes, if its lock can be taken. `None` if it stays.
+pub fn remove_instance(root: &Path, name: &Name) -> Option<String> {
     let path = root.join("instances").join(name.instance());
     let _locked = lock(&path).ok()??;
     quiet(&path);

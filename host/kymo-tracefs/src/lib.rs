@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The files of tracefs: finding it, instances, choosing events, rings, probes [spec/kernel.md 1, 2, 3, 8].
 //!
 //! [`Tracefs::find`] gives tracefs, [`Tracefs::create`] an [`Instance`] of our own, [`Wanted`] says which events,
@@ -10,6 +11,7 @@ mod error;
 mod event;
 mod file;
 mod find;
+mod guard;
 mod instance;
 mod leftovers;
 mod near;
@@ -23,8 +25,9 @@ pub use chosen::Chosen;
 pub use error::Error;
 pub use event::EventName;
 pub use find::Tracefs;
+pub use guard::guard_instances;
 pub use instance::Instance;
-pub use probe::{Probe, ProbeError, ProbeSpec, parse_probe};
+pub use probe::{Places, Probe, ProbeError, ProbeSpec, UsdtPlace, parse_probe, places};
 pub use reader::{CpuReader, Stats};
 pub use settings::Settings;
 pub use wanted::Wanted;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The ring of one CPU: its pages as they are, and the kernel's own counts [spec/kernel.md 4, 5].
 
 use std::fs::File;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The kernel's own words about what it refused: `error_log`, or the filter file on kernels before 5.2.
 
 use std::path::{Path, PathBuf};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What an instance is set to before anything is recorded [spec/kernel.md 2].
 
 use std::path::Path;

@@ -1,8 +1,11 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The arguments of `-k`: which events are wanted [spec/kernel.md 3].
 
 use std::collections::BTreeMap;
 
-use crate::near::{glob, near};
+use kymo_names::glob_matches;
+
+use crate::near::NEAR;
 use crate::{Chosen, Error, EventName};
 
 /// Groups of events by a word: each has patterns `system:name`. What a kernel lacks of them is left out.
@@ -113,7 +116,7 @@ impl Item {
 fn matches(pattern: &str, event: &EventName) -> bool {
     let Some((system, name)) = pattern.split_once(':') else { return false };
     let foreign = event.system.starts_with(OWN_SYSTEM) && !system.starts_with(OWN_SYSTEM);
-    !foreign && glob(system, &event.system) && glob(name, &event.name)
+    !foreign && glob_matches(system, &event.system) && glob_matches(name, &event.name)
 }
 
 /// Events, systems and groups that `pattern` may have meant.
@@ -125,7 +128,7 @@ fn nearest(pattern: &str, events: &[EventName]) -> Vec<String> {
     });
     let systems = events.iter().map(|event| event.system.as_str());
     let words = systems.chain(GROUPS.iter().map(|(group, _)| *group)).map(|word| (word.to_owned(), vec![word]));
-    near(pattern, named.chain(words))
+    NEAR.of(pattern, named.chain(words))
 }
 
 /// Reads one argument.

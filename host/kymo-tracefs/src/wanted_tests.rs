@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which arguments choose which events.
 
 use proptest::prelude::*;

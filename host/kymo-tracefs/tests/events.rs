@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Events on a real tracefs: listed, filtered, enabled, limited to processes, counted.
 
 mod support;

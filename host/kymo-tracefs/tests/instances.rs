@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Instances on a real tracefs: made, locked, set, removed, and left behind by the dead.
 
 mod support;
@@ -6,6 +7,7 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
+use kymo_testing::skip_this;
 use kymo_tracefs::{Error, Settings, Tracefs};
 use support::{Helper, drain, exists, knob, ready_and_wait, remove_until, settings, tracefs};
 
@@ -30,7 +32,7 @@ fn made_set_and_removed() {
 fn a_mount_of_our_own() {
     let tracefs = match Tracefs::detached() {
         Ok(tracefs) => tracefs,
-        Err(error) => return eprintln!("SKIPPED: {error}"),
+        Err(error) => return skip_this(&format!("{error}")),
     };
     assert!(tracefs.root().starts_with("/proc/self/fd"));
     assert!(tracefs.clocks().unwrap().contains(&"mono".to_owned()));
@@ -226,7 +228,7 @@ fn without_rights_the_message_says_what_to_do() {
         .current_dir("/")
         .stdin(std::process::Stdio::null())
         .output();
-    let Ok(output) = output else { return eprintln!("SKIPPED: setpriv (util-linux) is missing") };
+    let Ok(output) = output else { return skip_this("setpriv (util-linux) is missing") };
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.contains("run as root"), "{text}");
 }
@@ -255,7 +257,7 @@ fn found_where_nothing_is_mounted() {
         .env("KYMO_TEST_UNMOUNTED", "1")
         .stdin(std::process::Stdio::null())
         .output();
-    let Ok(output) = output else { return eprintln!("SKIPPED: unshare (util-linux) is missing") };
+    let Ok(output) = output else { return skip_this("unshare (util-linux) is missing") };
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(
         output.status.success() && text.contains("ready done"),

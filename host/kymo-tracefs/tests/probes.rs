@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Probes in programs that are compiled here, on a real tracefs.
 
 mod support;
@@ -5,6 +6,7 @@ mod support;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use kymo_testing::skip_this;
 use kymo_tracefs::{Chosen, Error, EventName, Instance, Probe, ProbeError, Tracefs, parse_probe};
 use support::{Helper, compile, ready_and_wait, remove_until, settings, trace, tracefs};
 
@@ -133,7 +135,7 @@ fn a_probe_takes_a_filter() {
 fn usdt_sites_arguments_and_semaphore() {
     let Some(tracefs) = tracefs() else { return };
     if !cfg!(target_arch = "x86_64") {
-        return eprintln!("SKIPPED: the program's notes are for x86-64");
+        return skip_this("the program's notes are for x86-64");
     }
     let Some((_folder, program)) = built("program", USDT) else { return };
     let instance = tracefs.create(&settings()).unwrap();
@@ -174,7 +176,7 @@ fn names_that_are_not_there_have_neighbours() {
     let stripped = folder.path().join("stripped");
     match Command::new("strip").args(["-s", "-o"]).arg(&stripped).arg(&program).status() {
         Ok(status) => assert!(status.success()),
-        Err(error) => return eprintln!("SKIPPED: strip: {error}"),
+        Err(error) => return skip_this(&format!("strip: {error}")),
     }
     let message = message(&stripped, "work");
     assert!(message.contains("is stripped") && message.contains("debug symbols"), "{message}");

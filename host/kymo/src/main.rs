@@ -1,9 +1,12 @@
-//! The command line of kymo. Verbs are modules below `verbs`; this file only chooses one and turns its outcome into an exit code.
-//! It does no work of its own.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The command line of kymo. Verbs are modules below `verbs`; this file only chooses one and turns its outcome into an
+//! exit code. It does no work of its own.
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::prelude::*;
 
 mod verbs;
 
@@ -49,14 +52,30 @@ enum Verb {
     Docs(verbs::docs::Args),
 }
 
+/// What the tool says about itself: `KYMO_LOG=info`, or by module `kymo_collect=debug,warn`; errors alone without it.
+fn log_to_stderr() {
+    let wanted = std::env::var("KYMO_LOG").unwrap_or_default();
+    let (targets, error) = match wanted.parse::<Targets>() {
+        Ok(targets) => (targets, None),
+        Err(error) => (Targets::default(), Some(error)),
+    };
+    let targets = if wanted.is_empty() { Targets::new().with_default(tracing::Level::ERROR) } else { targets };
+    tracing_subscriber::registry()
+        .with(tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_filter(targets))
+        .init();
+    if let Some(error) = error {
+        eprintln!("kymo: KYMO_LOG={wanted} is not understood ({error}); such as info, or kymo_collect=debug,warn");
+    }
+}
+
 fn main() -> ExitCode {
+    // This program may have been started as the guard of an instance of tracefs.
+    kymo_tracefs::guard_instances();
     // A reader such as `head` that closes the pipe ends us quietly.
     verbs::default_sigpipe();
+    verbs::survive_file_limits();
     let cli = Cli::parse();
-    tracing_subscriber::fmt()
-        .with_env_filter(tracing_subscriber::EnvFilter::from_env("KYMO_LOG"))
-        .with_writer(std::io::stderr)
-        .init();
+    log_to_stderr();
     let outcome = match cli.verb {
         Verb::Record(args) => verbs::record::run(*args),
         Verb::Session(args) => verbs::session::run(args),

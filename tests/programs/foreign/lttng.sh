@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT OR Apache-2.0
 # lttng.sh PROGRAM RECORDS OUT CHANNEL-OPTIONS...: records PROGRAM with a session daemon of its own, into OUT.
 # Run in a mount namespace with an empty /run where the caller is root, whose daemon has fixed places there.
 set -eu

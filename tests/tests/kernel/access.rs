@@ -1,8 +1,9 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Who may, and what is said to who may not.
 
 use kymo_tests::{Kernel, Lab, Outcome, Recorded, paths, skip};
 
-use crate::says;
+use super::says;
 
 /// What runs before a command as nobody, or why it cannot.
 const NOBODY: &str = "setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all --bounding-set=-all";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What kinds of fields become, and whether the values are those that the kernel itself shows.
 
 use std::collections::BTreeMap;
@@ -37,7 +38,8 @@ fn by_thread(records: impl Iterator<Item = (u64, Shown)>) -> BTreeMap<u64, Vec<S
     threads
 }
 
-/// A line of the kernel's text: `comm-tid [cpu] flags time: event: a=1 b=x`. Commands may have spaces, their ids have none.
+/// A line of the kernel's text: `comm-tid [cpu] flags time: event: a=1 b=x`. Commands may have spaces, their ids have
+/// none.
 fn line(text: &str) -> Option<(u64, Shown)> {
     let (head, rest) = text.split_once(" [")?;
     let tid = head.trim_end().rsplit('-').next()?.parse().ok()?;

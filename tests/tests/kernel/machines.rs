@@ -1,5 +1,6 @@
-//! The same on Debian's kernels, stock and PREEMPT_RT, in virtual machines: this binary runs itself inside. The machines may be
-//! emulated, so that the numbers are smaller there; what must hold is the same.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The same on Debian's kernels, stock and PREEMPT_RT, in virtual machines: this binary runs itself inside. The
+//! machines may be emulated, so that the numbers are smaller there; what must hold is the same.
 
 use kymo_tests::{Kernel, Lab, Outcome, paths, skip, stress};
 use std::time::Duration;
@@ -9,15 +10,15 @@ const INSIDE: &str = "inside of";
 
 /// What runs inside: the heart of each theme. The first says where it is.
 const TESTS: [&str; 9] = [
-    "machines::where_it_is",
-    "order::calls_of_the_command_only",
-    "only::the_command_its_threads_and_its_descendants",
-    "loss::overwritten_records_are_counted_and_dated",
-    "loss::a_small_ring_that_overwrites",
-    "formats::arguments_and_results_of_system_calls",
-    "formats::values_are_those_of_the_kernels_text",
-    "probes::arguments_of_every_kind",
-    "state::short_and_none",
+    "kernel::machines::where_it_is",
+    "kernel::order::calls_of_the_command_only",
+    "kernel::only::the_command_its_threads_and_its_descendants",
+    "kernel::loss::overwritten_records_are_counted_and_dated",
+    "kernel::loss::a_small_ring_that_overwrites",
+    "kernel::formats::arguments_and_results_of_system_calls",
+    "kernel::formats::values_are_those_of_the_kernels_text",
+    "kernel::probes::arguments_of_every_kind",
+    "kernel::state::short_and_none",
 ];
 
 fn is_inside() -> bool {
@@ -70,7 +71,8 @@ fn check(kernel: &str, release_ends: &str) {
     let name = format!("machine_{kernel}");
     let lab = Lab::alone(&name).within(Duration::from_secs(660));
     let listed = lab.run(paths::repository().join("lab/vm"), &["list"]);
-    if listed.code != 0 || listed.stdout.lines().any(|line| line.starts_with(kernel) && line.contains("not cached")) {
+    let is_missing = |line: &str| line.split_whitespace().next() == Some(kernel) && line.contains("not cached");
+    if listed.code != 0 || listed.stdout.lines().any(is_missing) {
         return skip(
             &name,
             &format!("'lab/vm fetch {kernel}' has not been run here:\n{}{}", listed.stdout, listed.stderr),

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Marks: by `kymo mark`, by the file `$KYMO_MARK`, and by who sends what is none.
 
 use std::os::unix::net::UnixDatagram;
@@ -13,7 +14,7 @@ fn text(record: &Record) -> &str {
 fn without_a_session() {
     let lab = Lab::new("mark_none");
     let outcome = lab.kymo(&["mark", "nobody hears"]).expect(1);
-    crate::says(&outcome.stderr, &["no session", "kymo record"]);
+    super::says(&outcome.stderr, &["no session", "kymo record"]);
     lab.kymo(&["mark"]).expect(2);
 }
 
@@ -29,7 +30,7 @@ fn among_the_records_of_a_program() {
         proc.until(until);
     }
     let said = lab.kymo(&["mark", "in", "the middle: ünïcode \"quoted\""]).expect(0);
-    crate::says(&said.stderr, &["marked 1 session"]);
+    super::says(&said.stderr, &["marked 1 session"]);
     proc.say("burst 10");
     proc.until("done");
     let recorded = recording.end(Signal::INT).expect(0).lossless();
@@ -48,7 +49,7 @@ fn two_sessions_and_one_of_them() {
     let lab = Lab::new("mark_two");
     let mut sessions = ["first", "second"].map(|name| lab.record(name).attach());
     let second = sessions[1].proc().pid().to_string();
-    crate::says(&lab.kymo(&["mark", "both"]).expect(0).stderr, &["marked 2 sessions"]);
+    super::says(&lab.kymo(&["mark", "both"]).expect(0).stderr, &["marked 2 sessions"]);
     lab.kymo(&["mark", "-q", "--session", &second, "second only"]).expect(0);
     lab.kymo(&["mark", "--session", "1", "none"]).expect(1);
     let expect = [&["both"][..], &["both", "second only"]];
@@ -114,9 +115,47 @@ fn the_file_in_the_environment() {
         read.of("lttng_logger").map(|record| record.fields["msg"].as_str().unwrap().trim_end()).collect();
     assert_eq!(texts, ["mark 1", "mark 2", "mark 3", "no newline", "child"]);
     babeltrace::agrees(&lab, &recorded.dir, &read);
-    // Without a kernel there is no such file, and none is named.
-    let recorded = lab.record("plain").run(&["sh", "-c", "echo \"[$KYMO_MARK]\""]).expect(0);
-    assert_eq!(recorded.outcome.stdout, "[]\n");
+}
+
+/// Without a kernel the file leads to the collector, which stamps each line when it comes.
+#[test]
+fn the_file_without_a_kernel() {
+    let lab = Lab::new("mark_pipe");
+    let program = lab.cc("produce.c");
+    let script = format!(
+        "for n in 1 2 3; do echo \"mark $n\" >$KYMO_MARK; done; {} 1 5 8; printf 'no newline' >>$KYMO_MARK; sleep 0.2; \
+         sh -c 'printf \"a\\n\\nb\\n\" >$KYMO_MARK'",
+        program.display()
+    );
+    let recorded = lab.record("trace").run(&["sh", "-c", &script]).expect(0);
+    let read = recorded.read(&lab);
+    let texts: Vec<&str> = read.of("kymo_mark").map(text).collect();
+    assert_eq!(texts, ["mark 1", "mark 2", "mark 3", "no newline", "a", "b"]);
+    babeltrace::agrees(&lab, &recorded.dir, &read);
+    // A program that writes many is not held up, and loses none.
+    let script = "n=0; while [ $n -lt 2000 ]; do echo \"mark $n\"; n=$((n + 1)); done >$KYMO_MARK; echo written";
+    let recorded = lab.record("many").run(&["sh", "-c", script]).expect(0);
+    assert_eq!(recorded.outcome.stdout, "written\n");
+    let read = recorded.read(&lab);
+    let expect: Vec<String> = (0..2000).map(|n| format!("mark {n}")).collect();
+    assert_eq!(read.of("kymo_mark").map(text).collect::<Vec<_>>(), expect);
+}
+
+/// The collector is killed: who writes to the file is told, and does not wait for a reader that never comes.
+#[test]
+fn the_file_of_a_dead_collector() {
+    let lab = Lab::new("mark_dead");
+    let script = "echo $KYMO_MARK; read go; echo late >$KYMO_MARK || echo refused; echo goes on";
+    let mut session = lab.record("trace").start(&["sh", "-c", script]);
+    let marker = session.proc().line();
+    assert!(std::path::Path::new(&marker).exists(), "{marker}");
+    session.proc().signal(Signal::KILL);
+    lab.wait_for("the path is gone", || (!std::path::Path::new(&marker).exists()).then_some(()));
+    session.proc().say("now");
+    assert_eq!(
+        (session.proc().until("refused"), session.proc().until("goes on")),
+        ("refused".into(), "goes on".into())
+    );
 }
 
 /// Random bytes, lies about the time, and more than anyone can take: the session goes on, and each mark is a record.

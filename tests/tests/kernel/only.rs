@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `--only`: the kernel's records of the command, whatever it starts, and of nobody else.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! User and kernel records are on one clock: what a program traces before and after a system call encloses it.
 
 use std::collections::HashMap;
@@ -5,7 +6,7 @@ use std::collections::HashMap;
 use kymo_tests::kernel::each;
 use kymo_tests::{Kernel, Lab};
 
-use crate::calls;
+use super::calls;
 
 /// What a thread's records must be, over and over.
 const STEPS: [&str; 4] = ["before", "entry", "exit", "after"];

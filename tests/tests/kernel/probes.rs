@@ -1,10 +1,11 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `-U`: functions and USDT probes of programs that know nothing of kymo.
 
 use kymo_tests::{Kernel, Lab, Record, babeltrace, has, paths};
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::says;
+use super::says;
 
 /// A function with arguments of many kinds, and notes of type stapsdt, written out.
 const PROGRAM: &str = r#"

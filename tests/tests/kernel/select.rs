@@ -1,10 +1,11 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which events, records and fields `-k` chooses, and what it says when it cannot.
 
 use std::collections::BTreeSet;
 
 use kymo_tests::{Kernel, Lab, Read, Recorded, babeltrace, trace};
 
-use crate::says;
+use super::says;
 
 /// A short command under `-k` with each of `patterns`.
 fn record(lab: &Lab, name: &str, args: &[&str]) -> Recorded {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The state dump: a trace can be understood from its first record on.
 
 use kymo_tests::{Kernel, Lab, Read, Record, babeltrace, trace};

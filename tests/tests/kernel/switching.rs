@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Kernel events switched on and off while a session runs [spec/session.md 10].
 
 use std::path::Path;

@@ -90,21 +90,23 @@ struct kymo_mem {
 	uint32_t flags;        /* collector: enum kymo_mem_flags */
 	uint32_t contexts;     /* collector: enum kymo_context: what stands behind a record's thread id */
 	uint32_t perf_count;   /* collector: of perf; at most KYMO_PERF_MAX */
-	uint32_t unused;
+	uint32_t lanes_limit;  /* collector, portable: lanes at and above this must not be claimed; 0: all may */
 	struct kymo_perf perf[KYMO_PERF_MAX];
 	uint64_t block_ns;     /* collector, with KYMO_MEM_BLOCK: how long a record waits for room at most */
 	uint64_t block_waits;  /* program: records that had to wait */
 	uint32_t block_agreed; /* program: processes that wait */
-	uint32_t unused_word;
+	uint32_t left;         /* program: 1: it could not talk to the collector, and records no more */
 };
 KYMO_CHECK_SIZE(struct kymo_mem, 176);
 KYMO_CHECK_OFFSET(struct kymo_mem, block_ns, 152);
 KYMO_CHECK_OFFSET(struct kymo_mem, block_waits, 160);
 KYMO_CHECK_OFFSET(struct kymo_mem, block_agreed, 168);
+KYMO_CHECK_OFFSET(struct kymo_mem, left, 172);
 KYMO_CHECK_OFFSET(struct kymo_mem, lanes_used, 64);
 KYMO_CHECK_OFFSET(struct kymo_mem, marks_offset, 68);
 KYMO_CHECK_OFFSET(struct kymo_mem, flags, 72);
 KYMO_CHECK_OFFSET(struct kymo_mem, contexts, 76);
+KYMO_CHECK_OFFSET(struct kymo_mem, lanes_limit, 84);
 KYMO_CHECK_OFFSET(struct kymo_mem, perf, 88);
 KYMO_CHECK_OFFSET(struct kymo_mem, ring_bytes, 24);
 KYMO_CHECK_OFFSET(struct kymo_mem, data_offset, 32);
@@ -127,8 +129,10 @@ struct kymo_ring {
 	uint64_t reserve;      /* portable ring: end of the space that is handed out */
 	uint32_t unused_word;
 	uint32_t owner;	       /* portable ring: thread id of the owner; spill lane: 1 while locked */
-	uint64_t told;	       /* collector: lost records that earlier chunks of the trace tell of */
-	uint64_t unused[7];
+	uint64_t told;	       /* collector: lost records that packets tell of, once tail is told_at */
+	uint64_t told_before;  /* collector: the same until then */
+	uint64_t told_at;      /* collector: tail behind the packet that told of a loss last */
+	uint64_t unused[5];
 };
 KYMO_CHECK_SIZE(struct kymo_ring, 128);
 KYMO_CHECK_OFFSET(struct kymo_ring, last, 8);
@@ -138,6 +142,8 @@ KYMO_CHECK_OFFSET(struct kymo_ring, lost_restart, 40);
 KYMO_CHECK_OFFSET(struct kymo_ring, reserve, 48);
 KYMO_CHECK_OFFSET(struct kymo_ring, owner, 60);
 KYMO_CHECK_OFFSET(struct kymo_ring, told, 64);
+KYMO_CHECK_OFFSET(struct kymo_ring, told_before, 72);
+KYMO_CHECK_OFFSET(struct kymo_ring, told_at, 80);
 
 #define KYMO_ONE_RECORD (1ull << 32)
 

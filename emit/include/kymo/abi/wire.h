@@ -20,6 +20,7 @@ enum kymo_msg_type {
 	KYMO_MSG_GONE = 4,
 	KYMO_MSG_ATTACHED = 5,
 	KYMO_MSG_FILTERED = 6,
+	KYMO_MSG_LATE = 7,
 	/* collector to program */
 	KYMO_MSG_ATTACH = 16,
 	KYMO_MSG_ENABLE = 17,
@@ -27,6 +28,7 @@ enum kymo_msg_type {
 	KYMO_MSG_GO = 19,
 	KYMO_MSG_BYE = 20,
 	KYMO_MSG_FILTER = 21,
+	KYMO_MSG_READY = 22,
 };
 
 struct kymo_msg {
@@ -61,7 +63,7 @@ KYMO_CHECK_SIZE(struct kymo_msg_desc, 8);
 
 /*
  * KYMO_MSG_DESCS_END (program) and KYMO_MSG_GO (collector): what is said up to here is one
- * generation.
+ * generation. KYMO_MSG_LATE (program): it went on without waiting for GO any longer.
  */
 struct kymo_msg_generation {
 	struct kymo_msg msg;
@@ -70,7 +72,7 @@ struct kymo_msg_generation {
 };
 KYMO_CHECK_SIZE(struct kymo_msg_generation, 16);
 
-/* KYMO_MSG_GONE and KYMO_MSG_DISABLE: the head, then uint32_t indices. */
+/* KYMO_MSG_GONE and KYMO_MSG_DISABLE: the head, then uint32_t indices. KYMO_MSG_READY: lanes. */
 
 /* KYMO_MSG_ENABLE: the head, then pairs of these. */
 struct kymo_msg_enable {
@@ -127,12 +129,17 @@ KYMO_CHECK_SIZE(struct kymo_msg_attach, 120);
 KYMO_CHECK_OFFSET(struct kymo_msg_attach, data_offset, 32);
 KYMO_CHECK_OFFSET(struct kymo_msg_attach, session, 56);
 
+enum kymo_attached_flags {
+	KYMO_ATTACHED_LOCKED = 1, /* the rings are locked into memory; else only touched once */
+	KYMO_ATTACHED_LATE = 2,	  /* the program ran before, and the session was there already */
+};
+
 /* KYMO_MSG_ATTACHED: how it went. error is an errno value, 0 when the rings are in place. */
 struct kymo_msg_attached {
 	struct kymo_msg msg;
 	uint64_t serial;
 	uint32_t error;
-	uint32_t locked; /* 1: the rings are locked into memory; 0: only touched once */
+	uint32_t flags; /* enum kymo_attached_flags */
 	uint64_t touched_bytes;
 };
 KYMO_CHECK_SIZE(struct kymo_msg_attached, 32);

@@ -15,9 +15,15 @@
 #define KYMO_ARCH_X86_64 0
 #endif
 
+/*
+ * Our functions are not those of the program: its compiler's -finstrument-functions and -pg leave
+ * them out.
+ */
+#define KYMO__UNSEEN __attribute__((no_instrument_function))
+
 #if KYMO_ARCH_X86_64
 
-static inline uint64_t kymo__tsc(void)
+static inline KYMO__UNSEEN uint64_t kymo__tsc(void)
 {
 	uint32_t low, high;
 
@@ -26,7 +32,7 @@ static inline uint64_t kymo__tsc(void)
 }
 
 /* kymo__cas_local: one instruction, hence atomic against signals; not against other CPUs. */
-static inline int kymo__cas_local(uint64_t *word, uint64_t old_value, uint64_t new_value)
+static inline KYMO__UNSEEN int kymo__cas_local(uint64_t *word, uint64_t old_value, uint64_t new_value)
 {
 	unsigned char ok;
 
@@ -38,7 +44,7 @@ static inline int kymo__cas_local(uint64_t *word, uint64_t old_value, uint64_t n
 }
 
 /* kymo__add_local: as kymo__cas_local. */
-static inline void kymo__add_local(uint64_t *word, uint64_t value)
+static inline KYMO__UNSEEN void kymo__add_local(uint64_t *word, uint64_t value)
 {
 	__asm__ __volatile__("addq %[value], %[word]"
 			     : [word] "+m"(*word)
@@ -48,13 +54,13 @@ static inline void kymo__add_local(uint64_t *word, uint64_t value)
 
 #else
 
-static inline int kymo__cas_local(uint64_t *word, uint64_t old_value, uint64_t new_value)
+static inline KYMO__UNSEEN int kymo__cas_local(uint64_t *word, uint64_t old_value, uint64_t new_value)
 {
 	return __atomic_compare_exchange_n(word, &old_value, new_value, 0, __ATOMIC_RELAXED,
 					   __ATOMIC_RELAXED);
 }
 
-static inline void kymo__add_local(uint64_t *word, uint64_t value)
+static inline KYMO__UNSEEN void kymo__add_local(uint64_t *word, uint64_t value)
 {
 	__atomic_fetch_add(word, value, __ATOMIC_RELAXED);
 }

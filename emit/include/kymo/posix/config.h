@@ -21,6 +21,11 @@
 #define KYMO_POSIX_EVENT_OVERFLOW 1	/* and resume */
 #define KYMO_POSIX_EVENT_FLUSH 1	/* start and stop */
 
+/* System events of the kernel: for streams whose attributes ask for them. */
+#define KYMO_POSIX_EVENT_CONTEXT_SWITCH 1
+#define KYMO_POSIX_EVENT_SYSTEM_CALL 1	/* entry and exit */
+#define KYMO_POSIX_EVENT_LOCK 1		/* begin and end of waiting for a lock of the kernel */
+
 /* Limits. */
 #define KYMO_POSIX_STREAMS 16		 /* at one time; of a user */
 #define KYMO_POSIX_USER_EVENT_COUNT 128	 /* of a process, the unnamed one among them */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Bytes of descriptions [spec/event.md 3.1 and 3.2]: parse one, walk a section, encode (tests and fakes need that).
 
 use std::collections::HashSet;

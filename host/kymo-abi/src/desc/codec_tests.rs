@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Descriptions round-trip; anything else is refused with the reason and never with a panic.
 
 use super::*;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where the fields of a packed payload lie [spec/event.md 2, 3.4]: for who must look into a record without a reader.
 
 use super::{EventDesc, FieldType, Scalar};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The budget of one sample: each piece of it goes to one cause.
 
 use crate::budget::{Part as Piece, Piece as At};
@@ -9,8 +10,8 @@ use crate::hash::Map;
 use crate::name::Name;
 use crate::span::{self, Context, Doing, Until, Waker};
 
-/// The thread itself runs for so long without a record, and that is no stall, ns: it returns from a call, or it meets an
-/// interrupt that has no event.
+/// The thread itself runs for so long without a record, and that is no stall, ns: it returns from a call, or it meets
+/// an interrupt that has no event.
 const STALL_MIN_NS: i64 = 20_000;
 /// Slack of the timers of threads of normal classes, unless they ask for another, ns.
 const SLACK_NS: i64 = 50_000;
@@ -84,7 +85,8 @@ impl<'a> Budget<'a> {
         self.parts[at].pieces += 1;
     }
 
-    /// As `put`, for time in which the thread's CPU was not the thread's: what a change of the CPU's frequency took of it goes to that.
+    /// As `put`, for time in which the thread's CPU was not the thread's: what a change of the CPU's frequency took of
+    /// it goes to that.
     fn put_beside(&mut self, cause: Cause, ground: Ground, from: i64, to: i64) {
         let mut at = from;
         for (begin, end, khz) in self.changes(self.cpu_at(from), from, to) {

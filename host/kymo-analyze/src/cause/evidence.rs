@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is kept of the records around samples: spans, and the few events that no span tells of.
 
 use crate::cause::stall::Times;
@@ -7,8 +8,9 @@ use crate::hash::Map;
 use crate::history::{History, SPANS_MAX};
 use crate::name::Name;
 use crate::record::Head;
-use crate::span::{CpuSpan, InterruptSpan, OffSpan, Sink, ThreadSpan, Threads};
-use crate::state::{State, Thread};
+use crate::sink::Sink;
+use crate::span::{CpuSpan, InterruptSpan, OffSpan, ThreadSpan};
+use crate::state::{State, Thread, Threads};
 
 /// Faults, frequencies and stretches of the kernel's own that are kept of each kind.
 const KEPT_MAX: usize = 1 << 20;
@@ -20,8 +22,8 @@ pub struct Machine {
     pub is_guest: bool,
 }
 
-/// A CPU came to another frequency, and wrote so itself. The kernel writes the record when the processor has changed: what lies between it and
-/// the CPU's record before it has the change in it.
+/// A CPU came to another frequency, and wrote so itself. The kernel writes the record when the processor has changed:
+/// what lies between it and the CPU's record before it has the change in it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Change {
     pub(super) cpu: u32,
@@ -84,7 +86,8 @@ impl Evidence {
         told.get(next.saturating_sub(1)).map(|(_, prio)| *prio)
     }
 
-    /// Priority of a thread that runs at a time: no event tells of one that a thread gives itself, but when it leaves its CPU, it shows.
+    /// Priority of a thread that runs at a time: no event tells of one that a thread gives itself, but when it leaves
+    /// its CPU, it shows.
     pub(super) fn prio_running(&self, tid: i32, at: i64) -> Option<i16> {
         let span = self.history.of_thread(tid, at, at.saturating_add(1)).next();
         let when_it_left = span.and_then(|span| self.prio(tid, span.to));

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Stretches without records: did one CPU stand still, or all of them.
 
 use crate::hash::Map;

@@ -1,8 +1,10 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What to try next: only where something of the story backs it.
 
-use super::cause::{Cause, Stretch};
+use super::cause::Cause;
 use super::names::Names;
 use super::story::{Advice, Link, Slice};
+use super::stretches::Stretch;
 use crate::doubt::Doubt;
 use crate::event::{Interrupt, Off};
 use crate::span::{Context, Waker};

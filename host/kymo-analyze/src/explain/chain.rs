@@ -1,7 +1,9 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Who was waited for: the critical path of [spec/analyze.md 7] as a few links.
 
 use super::names::Names;
 use super::story::Link;
+use super::stretches::within;
 use crate::critical::{Act, Step};
 
 /// Links that are told; of more, the longest are.
@@ -36,6 +38,6 @@ fn link(names: &Names<'_>, step: &Step) -> Link {
         Act::Unknown => "did what the trace does not tell".to_owned(),
     };
     let text = format!("{} {act}", names.thread(step.tid));
-    let doubt = super::cause::within(step.doubt, step.act == Act::Unknown);
+    let doubt = within(step.doubt, step.act == Act::Unknown);
     Link { from: step.from, to: step.to, tid: step.tid, depth: step.depth, text, doubt }
 }

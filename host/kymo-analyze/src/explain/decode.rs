@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Flags and fields in words. What an event's fields mean is decided by their names: tracers give them the same ones.
 
 use super::errno::{errno, signal};
@@ -77,11 +78,17 @@ pub struct Flags {
     pub preempt_depth: u8,
     /// How often migration is off.
     pub migrate_depth: u8,
+    /// The kernel did not say: both bytes have all bits set, as records of probes have on some kernels.
+    pub is_unknown: bool,
 }
 
 impl Flags {
-    /// From the two bytes.
+    /// From the two bytes. All bits set is no state that a CPU can be in: then nothing of it is said.
     pub fn new(flags: u8, preempt_count: u8) -> Flags {
+        const NONE: u8 = 0xff;
+        if flags == NONE || preempt_count == NONE {
+            return Flags { is_unknown: true, ..Flags::default() };
+        }
         let has = |bit: u8| flags & bit != 0;
         Flags {
             irqs_off: has(0x01),
@@ -94,12 +101,14 @@ impl Flags {
             bh_off: has(0x80),
             preempt_depth: preempt_count & 0xf,
             migrate_depth: preempt_count >> 4,
+            is_unknown: false,
         }
     }
 
     /// In words; empty where nothing is set.
     pub fn text(self) -> String {
         let words = [
+            (self.is_unknown, "state of the CPU unknown"),
             (self.irqs_off, "interrupts off"),
             (self.bh_off, "softirqs off"),
             (self.need_resched, "switch wanted"),
@@ -257,6 +266,10 @@ mod tests {
         check(0, 0, "");
         check(0x0d, 0x12, "interrupts off, switch wanted, in interrupt, preemption off 2 times, migration off");
         check(0x90, 1, "softirqs off, in softirq, preemption off");
+        check(0x40, 0xf, "in NMI, preemption off 15 times");
+        check(0xff, 0xff, "state of the CPU unknown");
+        check(0xff, 0, "state of the CPU unknown");
+        check(0, 0xff, "state of the CPU unknown");
     }
 
     #[test]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Names of errors and signals by Linux's numbers, as x86 and most other processors have them.
 
 /// By number; 0 and numbers that are not used are empty.

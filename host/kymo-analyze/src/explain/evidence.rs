@@ -1,8 +1,10 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is doubtful about a story, and what its trace cannot show.
 
-use super::cause::{Cause, Stretch};
+use super::cause::Cause;
 use super::names::Names;
 use super::story::{Gap, Slice};
+use super::stretches::Stretch;
 use crate::doubt::Doubt;
 use crate::units::duration;
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Who, how long, and why, in one sentence.
 
 use super::cause::Cause;

@@ -1,8 +1,9 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What everything is called: threads, interrupts, causes.
 
-use super::Symbols;
 use super::cause::Cause;
 use super::scene::Scene;
+use super::symbols::Symbols;
 use crate::event::{CallId, Interrupt, Off};
 use crate::names::Vocabulary;
 use crate::record::Class;

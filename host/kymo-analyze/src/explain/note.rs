@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Records that a scene keeps: bounded, with copies of their values.
 
 use std::collections::VecDeque;

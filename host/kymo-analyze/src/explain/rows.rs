@@ -1,10 +1,12 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The time line: which records are told, and where the gap lies.
 
-use super::cause::{Cause, Stretch};
+use super::cause::Cause;
 use super::decode::{self, Flags};
 use super::names::Names;
 use super::note::Note;
 use super::story::{Gap, Moment, Place, Row};
+use super::stretches::Stretch;
 use crate::event::{Event, Leaves, Off, SOFTIRQS, Wake};
 use crate::units::{duration, priority};
 

@@ -1,16 +1,15 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is kept of a trace around a question: spans, records, and who everybody is.
 
 use super::note::{Note, Notes};
-use super::story::Story;
-use super::{Question, Symbols};
+use super::question::Question;
 use crate::event::{Interrupt, Off};
 use crate::hash::Map;
 use crate::history::History;
 use crate::name::Name;
-use crate::names::Vocabulary;
-use crate::record::Class;
-use crate::span::{CpuSpan, InterruptSpan, OffSpan, Sink, ThreadSpan, Threads};
-use crate::state::Thread;
+use crate::sink::Sink;
+use crate::span::{CpuSpan, InterruptSpan, OffSpan, ThreadSpan};
+use crate::state::{Thread, Threads};
 
 /// Neighbours are looked for so far before and behind a stretch at least, ns.
 const AROUND_NS: i64 = 10_000_000;
@@ -82,11 +81,6 @@ impl Scene {
     /// The spans that were kept.
     pub fn history(&self) -> &History {
         &self.history
-    }
-
-    /// The story, with at most `rows_max` records told. `classes`: those that notes are of.
-    pub fn story(&self, classes: &[Class], vocabulary: &Vocabulary, symbols: &dyn Symbols, rows_max: usize) -> Story {
-        super::text::tell(&super::names::Names { scene: self, classes, vocabulary, symbols }, rows_max)
     }
 
     fn touches(&self, from: i64, to: i64) -> bool {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a story consists of.
 
 use serde::Serialize;
@@ -7,7 +8,7 @@ use crate::doubt::Doubt;
 use crate::latency::What;
 use crate::name::Name;
 
-/// The story of a [`super::Question`]. Times are ns of the trace's clock, durations ns.
+/// The story of a [`super::question::Question`]. Times are ns of the trace's clock, durations ns.
 #[derive(Clone, Debug, Serialize)]
 pub struct Story {
     /// Who, how long, and why, in one sentence.

@@ -1,8 +1,7 @@
-//! A story put together, and as a screenful of text.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A story as a screenful of text.
 
-use super::names::Names;
-use super::story::{Moment, Place, Row, Slice, Story};
-use super::{advice, cause, chain, evidence, headline, rows};
+use super::story::{Advice, Link, Moment, Place, Row, Slice, Story};
 use crate::doubt::Doubt;
 use crate::units::duration;
 
@@ -14,55 +13,6 @@ const WIDTH: usize = 110;
 const BAR: usize = 24;
 /// Frames of a call stack that are shown.
 const FRAMES_SHOWN: usize = 6;
-
-/// Everything that can be told.
-pub(super) fn tell(names: &Names<'_>, rows_max: usize) -> Story {
-    let question = &names.scene.question;
-    let stretches = cause::stretches(names.scene);
-    let budget = cause::budget(names, &stretches);
-    let gap = rows::gap(names, &stretches, budget.first().map(|slice| slice.cause));
-    let silence = rows::silence(names);
-    let chain = chain::chain(names);
-    let doubt = evidence::marks(names, &stretches);
-    let who = question.tid.and_then(|tid| names.scene.threads.get(&tid)).copied().unwrap_or_default();
-    Story {
-        headline: headline::headline(names, &budget, &chain),
-        what: question.what,
-        of: question.of.clone(),
-        tid: question.tid,
-        name: who.name,
-        prio: who.prio,
-        cpu: question.cpu,
-        from: question.from,
-        to: question.to,
-        rows: rows::rows(names, &stretches, gap.as_ref(), rows_max),
-        advice: advice::advice(names, &budget, &stretches, &chain),
-        blind: evidence::blind(names, &budget, silence.as_ref()),
-        doubts: evidence::doubts(names, doubt),
-        cpus: cpus(names),
-        budget,
-        gap,
-        silence,
-        chain,
-        doubt,
-    }
-}
-
-/// Of a moment: what each CPU was in the middle of.
-fn cpus(names: &Names<'_>) -> Vec<String> {
-    let mut spans = names.scene.cpus.clone();
-    spans.sort_by_key(|span| span.cpu);
-    let line = |span: &crate::span::CpuSpan| {
-        let since = duration(names.scene.question.from.abs_diff(span.from));
-        let under = if span.context == span.current {
-            String::new()
-        } else {
-            format!(", over {}", names.context(span.current))
-        };
-        format!("cpu {}: {}{under}, for {since}{}", span.cpu, names.context(span.context), marks(span.doubt))
-    };
-    spans.iter().map(line).collect()
-}
 
 /// How a story is shown.
 pub struct Look<'a> {
@@ -116,7 +66,7 @@ impl Story {
     }
 
     fn chain_text(&self) -> String {
-        let line = |link: &super::Link| {
+        let line = |link: &Link| {
             let (at, long) = (offset(link.from, self.from), duration(link.to.abs_diff(link.from)));
             let indent = "  ".repeat(link.depth.min(10));
             format!("  {at:>9}  {long:>8}  {indent}{}{}\n", link.text, marks(link.doubt))
@@ -163,7 +113,7 @@ impl Story {
     }
 
     fn advice_text(&self) -> String {
-        let line = |advice: &super::Advice| wrap(&advice.because, "  ") + &wrap(&advice.try_this, "    ");
+        let line = |advice: &Advice| wrap(&advice.because, "  ") + &wrap(&advice.try_this, "    ");
         self.advice.iter().map(line).collect()
     }
 }
@@ -190,7 +140,8 @@ pub(super) fn wrap(text: &str, indent: &str) -> String {
     lines.iter().map(|line| format!("{indent}{line}\n")).collect()
 }
 
-fn marks(doubt: Doubt) -> String {
+/// What is doubtful, in brackets behind a line; empty where nothing is.
+pub(super) fn marks(doubt: Doubt) -> String {
     if doubt.is_none() { String::new() } else { format!("  [{doubt}]") }
 }
 

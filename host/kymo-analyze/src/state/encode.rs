@@ -1,11 +1,12 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A state as bytes, and back: what an index keeps as checkpoints [spec/index.md 5].
 //!
 //! Times are kept as distances from the newest one, numbers as few bytes. Facts and names of system calls are those of
 //! the vocabulary, and not in it: a state is taken back with the vocabulary of the same classes.
 
 use super::cpu::{Cpu, DEPTH_MAX, Frame, Since};
+use super::machine::{CPUS_MAX, State};
 use super::thread::{Call, THREADS_MAX, Thread};
-use super::{CPUS_MAX, State};
 use crate::compact::{Put, Take};
 use crate::doubt::Doubt;
 use crate::event::{CallId, Interrupt};

@@ -1,11 +1,14 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What interrupts, idle states and system calls do to the state.
 
-use super::{Call, State};
+use super::machine::State;
+use super::thread::{Call, Threads};
 use crate::CallId;
 use crate::doubt::Doubt;
 use crate::event::{Event, Interrupt, Off};
 use crate::name::Name;
-use crate::span::{CallSpan, InterruptSpan, OffSpan, Sink, Threads, Unmatched};
+use crate::sink::Sink;
+use crate::span::{CallSpan, InterruptSpan, OffSpan, Unmatched};
 
 impl State {
     #[inline]

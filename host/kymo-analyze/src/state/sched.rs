@@ -1,10 +1,14 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the scheduler's events do to the state.
 
-use super::{State, context_of, emit};
+use super::cpu::{Cpu, Frame};
+use super::machine::State;
+use super::step::{context_of, emit};
 use crate::doubt::Doubt;
 use crate::event::{Event, Leaves, Wake};
 use crate::name::Name;
-use crate::span::{Context, Doing, Ready, Sink, Until, Waker};
+use crate::sink::Sink;
+use crate::span::{Context, Doing, Ready, Until, Waker};
 
 /// What a futex call does, without its flags: it waits.
 const FUTEX_WAITS: [u64; 5] = [0, 6, 9, 11, 13];
@@ -96,7 +100,7 @@ impl State {
 
     /// The CPU has another thread. Gives the frames that go with the one before.
     #[inline]
-    fn change_current(&mut self, number: u32, next: i32, at: i64, sink: &mut impl Sink) -> Vec<super::Frame> {
+    fn change_current(&mut self, number: u32, next: i32, at: i64, sink: &mut impl Sink) -> Vec<Frame> {
         let Some(cpu) = self.cpu_mut(number) else { return Vec::new() };
         let span = cpu.cut(at);
         let frames = if cpu.has_frames() { cpu.take_frames(at) } else { Vec::new() };
@@ -113,7 +117,7 @@ impl State {
 
     /// A thread leaves its CPU.
     #[inline]
-    fn leave(&mut self, switch: Switch, cpu: u32, frames: Vec<super::Frame>, at: i64, sink: &mut impl Sink) {
+    fn leave(&mut self, switch: Switch, cpu: u32, frames: Vec<Frame>, at: i64, sink: &mut impl Sink) {
         let lost_until = self.lost_until;
         let Some(thread) = self.threads.get_mut(switch.prev) else { return };
         thread.frames = frames;
@@ -145,30 +149,6 @@ impl State {
         if doing == Doing::Ended {
             thread.call = None;
         }
-    }
-
-    /// A thread runs on a CPU.
-    #[inline]
-    pub(super) fn run(&mut self, tid: i32, cpu: u32, at: i64, doubt: Doubt, sink: &mut impl Sink) {
-        let (lost_until, facts) = (self.lost_until, self.facts);
-        let Some(thread) = self.threads.entry(tid, at) else { return };
-        let before = thread.doing;
-        thread.doubt |= doubt;
-        match before {
-            Doing::Blocked { .. } | Doing::Ended | Doing::Forked => thread.doubt |= Doubt::MISSED,
-            Doing::Runnable { why: Ready::Woken(waker) | Ready::New(waker), .. } => {
-                thread.doubt |= Doubt::MIXED.when(facts.mixed_clocks && waker.cpu != cpu);
-            }
-            _ => {}
-        }
-        thread.woken = None;
-        if before == (Doing::Running { cpu }) {
-            return;
-        }
-        if let Some(span) = thread.becomes(Doing::Running { cpu }, at, Until::Runs { cpu }, lost_until) {
-            emit(sink, &span, thread, before);
-        }
-        thread.doubt = doubt;
     }
 
     #[inline]
@@ -234,7 +214,7 @@ impl State {
                 thread.process = process.or(thread.process);
             }
             Event::Create { child, name, same_process } => {
-                let maker = cpu.and_then(|cpu| self.cpu(cpu)).and_then(super::Cpu::thread);
+                let maker = cpu.and_then(|cpu| self.cpu(cpu)).and_then(Cpu::thread);
                 let maker_process = maker.and_then(|tid| self.threads.get(tid)).and_then(|thread| thread.process);
                 self.begin(child, at, sink);
                 let Some(thread) = self.threads.get_mut(child) else { return };

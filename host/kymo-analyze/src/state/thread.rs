@@ -1,11 +1,12 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is known of one thread, and of all of them.
 
+use super::cpu::Frame;
 use crate::doubt::Doubt;
 use crate::event::CallId;
 use crate::hash::Map;
 use crate::name::Name;
 use crate::span::{Doing, Ready, ThreadSpan, Until, Waker};
-use crate::state::cpu::Frame;
 
 /// Threads that are followed at most at a time.
 pub(super) const THREADS_MAX: usize = 1 << 18;
@@ -248,5 +249,16 @@ impl Table {
 impl PartialEq for Table {
     fn eq(&self, other: &Table) -> bool {
         self.threads.len() == other.threads.len() && self.iter().all(|thread| other.get(thread.tid) == Some(thread))
+    }
+}
+
+/// The threads that are known, while the state moves.
+#[derive(Clone, Copy)]
+pub struct Threads<'a>(pub(super) &'a Table);
+
+impl<'a> Threads<'a> {
+    /// A thread.
+    pub fn get(&self, tid: i32) -> Option<&'a Thread> {
+        self.0.get(tid)
     }
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Records from text: `TIME CPU[:TID] EVENT FIELD=VALUE...`, `lost CPU FROM TO`; `#` begins a comment.
 
 #![allow(dead_code, reason = "each test uses its part")]

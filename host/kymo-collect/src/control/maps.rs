@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What code is mapped where in programs that are recorded, so that readers can name addresses [spec/trace.md 8.3].
 //!
 //! A program is looked at when its events are switched on, while it still waits at its start; then ever less often,
@@ -5,10 +6,11 @@
 
 use std::time::{Duration, Instant};
 
+use kymo_abi::record_head;
 use kymo_abi::ring::context;
-use kymo_state::{Maps, Root};
 
-use super::{Channel, Control};
+use super::state::Control;
+use crate::channel::Channel;
 use crate::drain::{MapRecords, ToDrain};
 use crate::kernel::STATE_FIRST_ID;
 use crate::peer::Peer;
@@ -19,32 +21,12 @@ const STEP_MAX: Duration = Duration::from_secs(2);
 /// The class of the records.
 const CLASS: &str = "lttng_statedump_vm_map";
 
-/// What was told of programs so far.
-#[derive(Debug)]
-pub(super) struct ProgramMaps {
-    maps: Maps,
-    /// Clock of the newest record.
-    newest: u64,
-    /// The metadata has the class.
-    is_described: bool,
-}
-
-impl ProgramMaps {
-    pub(super) fn new() -> ProgramMaps {
-        ProgramMaps { maps: Maps::new(Root::default()), newest: 0, is_described: false }
-    }
-
-    /// A program is gone.
-    pub(super) fn forget(&mut self, pid: u32) {
-        self.maps.forget(pid);
-    }
-}
-
 impl Control {
     /// Whether records of this program, or of the kernel about it, have addresses in it.
     fn has_addresses(&self, peer: &Peer) -> bool {
         let is_recorded = |known: &crate::peer::Known| known.id.is_some();
-        let functions = || peer.events.values().any(|known| is_recorded(known) && known.event.provider == "function");
+        let functions =
+            || peer.events.values().any(|known| is_recorded(known) && known.name().starts_with("function:"));
         let of_kernel = || self.config.kernel.as_ref().is_some_and(|kernel| kernel.state.is_some());
         let has_stacks = self.config.contexts.header().bits & context::CALLSTACK != 0;
         peer.channel == Channel::Main
@@ -56,7 +38,7 @@ impl Control {
     pub(super) fn begin_maps(&mut self, peer: &mut Peer) {
         if self.has_addresses(peer) {
             self.look_at_maps(peer);
-            peer.maps_next = Some((Instant::now() + FIRST_STEP, FIRST_STEP));
+            peer.maps_next = Some((self.now() + FIRST_STEP, FIRST_STEP));
         }
     }
 
@@ -96,7 +78,7 @@ impl Control {
         let mut bytes = Vec::new();
         self.maps.maps.look(peer.id.pid, vpid, STATE_FIRST_ID, &mut |event| {
             newest = newest.max(source.read());
-            bytes.extend_from_slice(&(u64::from(event.id) | newest << 16).to_le_bytes());
+            bytes.extend_from_slice(&record_head(event.id, newest));
             bytes.extend_from_slice(&event.tid.to_le_bytes());
             bytes.extend_from_slice(&[0, 0]);
             bytes.extend_from_slice(event.payload);
@@ -106,7 +88,7 @@ impl Control {
         }
         self.maps.newest = newest;
         self.describe_maps();
-        let _ = self.commands.send(ToDrain::Maps(MapRecords { begin, end: newest, bytes }));
+        let _ = self.wiring.commands.send(ToDrain::Maps(MapRecords { begin, end: newest, bytes }));
     }
 
     /// The class is in the metadata before its first record is in the trace.

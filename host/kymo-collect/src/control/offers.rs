@@ -1,28 +1,17 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Other rings for programs that run [spec/session.md 10, spec/ring.md 5.6].
 //!
-//! A program is offered a second memory. It answers when its writers are in that and nobody is inside of the first any more, which
-//! is emptied then for the last time. Both count for `--memory` until then.
+//! A program is offered a second memory. It answers when its writers are in that and nobody is inside of the first any
+//! more, which is emptied then for the last time. Both count for `--memory` until then.
 
 use kymo_abi::Kind;
-use serde::Serialize;
 
-use super::programs::Heard;
-use super::{Channel, Control};
+use super::requests::Offered;
+use super::state::Control;
+use super::state::Heard;
+use crate::channel::Channel;
 use crate::drain::ToDrain;
 use crate::peer::{Offer, Peer};
-
-/// What programs became of when other rings were wanted for all that run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Offered {
-    /// They were told, or will be once they have their first rings.
-    pub told: u64,
-    /// Their rings have that size, or the largest that `--memory` leaves.
-    pub same: u64,
-    /// They hear nothing any more: KYMO_NO_THREAD=1.
-    pub deaf: u64,
-    /// There is no memory for two sets of rings at a time.
-    pub no_memory: u64,
-}
 
 impl Control {
     /// Offers rings of the present size to the programs that run; those of rare events stay.
@@ -82,6 +71,7 @@ impl Control {
         let Some(offer) = peer.offer.take() else { return Ok(()) };
         let mut over = Some(offer.serial);
         if error == 0 {
+            self.make_reachable_ready(peer);
             over = peer.serial.replace(offer.serial);
             peer.ring_bytes = offer.ring_bytes;
             if let Some(entry) = self.processes.get_mut(peer.process) {
@@ -93,7 +83,7 @@ impl Control {
             self.caveat(format!("process {} keeps its rings: it could not take others: {error}", peer.id.pid));
         }
         if let Some(serial) = over {
-            let _ = self.commands.send(ToDrain::End { serial });
+            let _ = self.wiring.commands.send(ToDrain::End { serial });
         }
         self.offer_again(peer);
         Ok(())

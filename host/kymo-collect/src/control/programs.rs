@@ -1,18 +1,19 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What programs say, and what they are answered [spec/session.md 4, 5, 6].
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
 use kymo_abi::desc::{self, Desc};
-use kymo_abi::ring::Layout;
+use kymo_abi::ring::{Layout, MEM_HEADER_BYTES};
 use kymo_abi::wire::{Attached, ByeReason, DescEntry, Filter, FromCollector, FromProgram, Hello};
 use kymo_abi::{ABI_VERSION, Clock, Kind};
 
-use rustix::fd::OwnedFd;
 use rustix::time::ClockId;
 
-use super::{Channel, Control, PROCESSES_MAX};
-use crate::clock::nanoseconds;
+use super::state::{Control, Heard, PROCESSES_MAX};
+use super::usage::EXE_BYTES_MAX;
+use crate::channel::Channel;
 use crate::drain::{Added, ToDrain};
 use crate::filters::Decision;
 use crate::memory::Memory;
@@ -35,15 +36,10 @@ const UNFILTERED_MAX: usize = 100;
 /// The largest page that machines of this kind have.
 const PAGE_BYTES_MAX: u32 = if cfg!(target_arch = "x86_64") { 4096 } else { 65_536 };
 
-/// Whether a message kept to the protocol; the text says how not.
-pub(super) type Heard = Result<(), String>;
-
 impl Control {
     /// One message of a program.
     pub(super) fn hear(&mut self, peer: &mut Peer, packet: &[u8]) -> Heard {
-        if !peer.may_speak(Instant::now()) {
-            return Err("too many messages".to_owned());
-        }
+        peer.charge(packet.len());
         let message = FromProgram::decode(packet).map_err(|error| error.to_string())?;
         match (message, peer.hello.is_some()) {
             (FromProgram::Hello(hello), false) => self.greet(peer, hello),
@@ -54,17 +50,23 @@ impl Control {
             (FromProgram::Gone(indices), true) => {
                 for index in indices {
                     if let Some(known) = peer.events.remove(&index) {
-                        peer.desc_bytes = peer.desc_bytes.saturating_sub(known.bytes);
+                        self.drop_text(peer, known.text);
                     }
                 }
                 Ok(())
             }
             (FromProgram::Attached(attached), true) => self.attached(peer, attached),
+            (FromProgram::Late { generation }, true) => {
+                self.late(peer, generation);
+                Ok(())
+            }
             (FromProgram::Filtered { index, error }, true) => self.filtered(peer, index, error),
         }
     }
 
-    fn greet(&mut self, peer: &mut Peer, hello: Hello) -> Heard {
+    fn greet(&mut self, peer: &mut Peer, mut hello: Hello) -> Heard {
+        let is_end = |at: &usize| hello.exe.is_char_boundary(*at);
+        hello.exe.truncate((0..=EXE_BYTES_MAX.min(hello.exe.len())).rev().find(is_end).unwrap_or(0));
         let kind = Kind::from_code(hello.kind);
         let entry = ProcessSummary {
             pid: peer.id.pid,
@@ -78,13 +80,14 @@ impl Control {
             records: Some(0),
             bytes: Some(0),
             shares: None,
-            lost: Default::default(),
+            lost: None,
+            lost_counted: Default::default(),
             may_wait: false,
             waits: 0,
             first: None,
             last: None,
         };
-        let ours = self.calibration.source().0;
+        let ours = self.calibration.source().clock();
         let mismatch = mismatch(&hello, ours);
         let lanes_ok = (1..=CPUS_MAX).contains(&hello.cpu_count);
         peer.hello = Some(hello);
@@ -92,10 +95,16 @@ impl Control {
             Some(sibling) => sibling.process,
             None => self.list(entry),
         };
-        if let Some(text) = mismatch {
-            self.refuse(peer, ByeReason::Version, text);
-        } else if !self.config.scope.wants(peer.id.pid) {
+        let is_readable = peer.hello.as_ref().is_some_and(|hello| hello.abi == ABI_VERSION);
+        peer.is_in_scope = self.outside.is_gone(peer.id.pid) || self.in_scope(peer.id.pid);
+        if !peer.is_in_scope {
             self.refuse(peer, ByeReason::Scope, "outside of the session's scope".to_owned());
+        } else if let Some(text) = mismatch {
+            match is_readable {
+                // It is refused only if it has an event that is wanted.
+                true => peer.misfit = Some(text),
+                false => self.refuse(peer, ByeReason::Version, text),
+            }
         } else if !lanes_ok {
             return Err("HELLO with an impossible number of CPUs".to_owned());
         }
@@ -115,18 +124,19 @@ impl Control {
     fn describe(&mut self, peer: &mut Peer, list: Vec<DescEntry>) -> Heard {
         for DescEntry { index, desc: bytes } in list {
             match (desc::parse(&bytes), index) {
-                (Ok(Desc::Event(event)), Some(index)) => {
-                    let known = Known { event, bytes: bytes.len(), id: None, has_filter: false, refused: None };
+                (Ok(Desc::Event(_)), Some(index)) => {
+                    let text = self.keep_text(peer, &bytes);
+                    let known = Known { text, id: None, has_filter: false, refused: None };
                     if let Some(old) = peer.events.insert(index, known) {
-                        peer.desc_bytes = peer.desc_bytes.saturating_sub(old.bytes);
+                        self.drop_text(peer, old.text);
                     }
-                    peer.desc_bytes += bytes.len();
                     peer.undecided.push(index);
                 }
                 (Ok(Desc::Event(_)), None) => return Err("an event without an index".to_owned()),
                 (Ok(Desc::Enum(labelled)), _) => {
-                    if peer.enums.insert(labelled.full_name(), labelled).is_none() {
-                        peer.desc_bytes += bytes.len();
+                    let text = self.keep_text(peer, &bytes);
+                    if let Some(old) = peer.enums.insert(labelled.full_name(), text) {
+                        self.drop_text(peer, old);
                     }
                 }
                 // One bad description is refused, the rest goes on [spec/event.md 4].
@@ -142,11 +152,24 @@ impl Control {
         Ok(())
     }
 
+    fn keep_text(&mut self, peer: &mut Peer, bytes: &[u8]) -> Arc<[u8]> {
+        peer.desc_bytes += bytes.len();
+        self.texts.keep(peer.id.uid, bytes)
+    }
+
+    fn drop_text(&mut self, peer: &mut Peer, text: Arc<[u8]>) {
+        peer.desc_bytes = peer.desc_bytes.saturating_sub(text.len());
+        self.texts.give_back(peer.id.uid, text);
+    }
+
     /// All descriptions of a generation are here: switches the wanted events on.
     fn decide(&mut self, peer: &mut Peer, generation: u32) -> Heard {
         peer.deadline = None;
         if self.processes.get(peer.process).is_some_and(|entry| entry.outcome == Outcome::Greeted) {
             self.set_outcome(peer.process, Outcome::NothingWanted);
+        }
+        if self.is_misfit(peer) {
+            return Ok(());
         }
         let undecided = std::mem::take(&mut peer.undecided);
         if self.switch_on(peer, undecided) {
@@ -154,33 +177,56 @@ impl Control {
             peer.say(&FromCollector::Go { generation }, None);
         }
         peer.is_decided = true;
+        peer.generation.get_or_insert(generation);
         Ok(())
+    }
+
+    /// Refuses a program that does not fit, if an event of it is wanted.
+    pub(super) fn is_misfit(&mut self, peer: &mut Peer) -> bool {
+        let Some(text) = peer.misfit.take() else { return false };
+        let is_wanted = peer.events.values().any(|known| self.wants(peer.channel, &known.name()));
+        if is_wanted {
+            self.refuse(peer, ByeReason::Version, text);
+        } else {
+            peer.misfit = Some(text);
+        }
+        is_wanted
     }
 
     /// Switches those of these events on that are wanted. False when the program had to be refused.
     pub(super) fn switch_on(&mut self, peer: &mut Peer, indices: Vec<u32>) -> bool {
         let mut pairs = Vec::new();
         for index in indices {
-            let Some(known) = peer.events.get(&index) else { continue };
-            let name = known.event.full_name();
+            let Some(text) = peer.events.get(&index).map(|known| Arc::clone(&known.text)) else { continue };
+            let Ok(Desc::Event(event)) = desc::parse(&text) else { continue };
+            let name = event.full_name();
             self.registry.see(&name, self.selection.want(&name));
             if !self.wants(peer.channel, &name) {
                 continue;
             }
-            match self.registry.id(&known.event, &peer.enums) {
+            let (count, may_be_new) = (self.registry.events.len(), self.may_have_id(peer, text.len()));
+            let id = self.registry.id(&event, |name| peer.labels(name), may_be_new);
+            if self.registry.events.len() > count {
+                self.registry.charge(peer.id.uid, text.len());
+            }
+            match id {
                 Some(id) => pairs.push((index, id)),
-                None => self.caveat("there are more than 65,535 events; the rest is not recorded".to_owned()),
+                None => self.no_id_left(peer),
             }
         }
         let first = self.registry.events.len() - self.registry.fresh.len();
         for (at, desc) in std::mem::take(&mut self.registry.fresh).into_iter().enumerate() {
             let class = self.registry.events[first + at].clone();
-            let _ = self.commands.send(ToDrain::Event(Box::new((class, desc))));
+            let _ = self.wiring.commands.send(ToDrain::Event(Box::new((class, desc))));
         }
         if self.registry.events.len() > self.written_events {
             self.write_metadata();
             // An event that the metadata lacks would make the trace unreadable.
+            let count = pairs.len();
             pairs.retain(|(_, id)| usize::from(*id) <= self.written_events);
+            if pairs.len() < count {
+                self.not_in_metadata(peer);
+            }
         }
         let programs = self.filter(&mut pairs);
         if !pairs.is_empty() {
@@ -230,11 +276,9 @@ impl Control {
     }
 
     /// A memory that was made ready. Its pages count for our control group: only for programs that are in the same.
-    fn spare(&mut self, peer: &Peer, layout: &Layout, serial: u64) -> Option<(Memory, OwnedFd)> {
+    fn spare(&mut self, peer: &Peer, layout: &Layout, serial: u64) -> Option<Memory> {
         let spares = self.spares.as_mut().filter(|_| layout.kind == Kind::Rseq && peer.channel == Channel::Main)?;
-        let group = |pid: &str| std::fs::read(format!("/proc/{pid}/cgroup")).ok();
-        let is_ours = group(&peer.id.pid.to_string()).is_some_and(|theirs| group("self") == Some(theirs));
-        is_ours.then(|| spares.take(layout, serial))?
+        self.outside.is_of_our_group(peer.id.pid).then(|| spares.take(layout, serial))?
     }
 
     /// Gives a program its memory. False when it had to be refused.
@@ -247,7 +291,7 @@ impl Control {
             }
         };
         if self.sibling(peer).is_none_or(|sibling| sibling.serial.is_none()) {
-            self.programs.fetch_add(1, Ordering::Relaxed);
+            self.wiring.programs.fetch_add(1, Ordering::Relaxed);
             self.recorded_count += 1;
         }
         (peer.serial, peer.ring_bytes) = (Some(serial), layout.ring_bytes);
@@ -265,35 +309,52 @@ impl Control {
             return Ok(shared);
         }
         let Some((layout, charge)) = self.plan_memory(peer) else {
-            let cap = self.config.memory_bytes_max >> 20;
-            return Err(format!("the session's ring memory of {cap} MiB is used up (--memory)"));
+            let cap = match self.config.memory_bytes_max {
+                bytes if bytes < 1 << 20 => format!("{} KiB", bytes >> 10),
+                bytes => format!("{} MiB", bytes >> 20),
+            };
+            return Err(format!("the session's ring memory of {cap} is used up (--memory)"));
         };
         let hello = peer.hello.as_ref().ok_or("it said no HELLO")?;
         let is_shared = self.shares(peer);
         let (vpid, procname) = if is_shared { (0, procname("shared")) } else { (hello.pid, procname(&hello.comm)) };
         let serial = self.next_serial;
         self.next_serial += 1;
-        let (made_cycles, made_ns) = (self.calibration.source().read(), nanoseconds(ClockId::Monotonic));
+        let (made_cycles, made_ns) =
+            (self.calibration.source().read(), self.calibration.source().nanoseconds(ClockId::Monotonic));
         let created = match &self.config.ring_dir {
-            None => self.spare(peer, &layout, serial).map_or_else(|| Memory::create(layout, serial), Ok),
-            Some(dir) => Memory::create_in(dir, layout, serial),
+            Some(dir) if self.may_have_file(peer) => Memory::create_in(dir, layout, serial),
+            _ => self.spare(peer, &layout, serial).map_or_else(|| self.outside.make_memory(layout, serial), Ok),
         };
-        let (memory, descriptor) = created.map_err(|error| format!("its ring memory could not be made: {error}"))?;
+        let memory = Arc::new(created.map_err(|error| format!("its ring memory could not be made: {error}"))?);
+        // Before a program can have it: whoever finds it otherwise knows that nobody wrote into it.
+        note_owner(&memory, self.metadata.uuid, vpid, procname, made_cycles);
+        let descriptor =
+            memory.grant().map_err(|error| format!("its ring memory could not be handed over: {error}"))?;
+        if self.config.ring_dir.is_some() && !self.may_have_file(peer) {
+            self.rings_are_not_kept(peer);
+        }
         if let Some(time) = self.config.block {
             memory.view().let_writers_wait(time.as_nanos() as u64);
         }
         memory.view().write_contexts(self.config.contexts.header());
-        note_owner(&memory, self.metadata.uuid, vpid, procname, made_cycles);
+        let charge = if self.grows(layout.kind) { 0 } else { charge };
         self.memory_used += charge;
-        self.memory_used_max = self.memory_used_max.max(self.memory_used);
+        if self.grows(layout.kind) {
+            self.growing.add(&memory, self.calibration.source().now());
+            // Before the program has it: how many lanes it may claim.
+            self.measure();
+        }
+        self.memory_used_max = self.memory_used_max.max(self.memory_in_use());
         let mut process = peer.process;
         if is_shared {
             memory.view().share();
-            process = self.keep_shared(peer, (serial, layout), &descriptor)?;
+            process = self.keep_shared(peer, (serial, layout), &memory);
         }
+        self.watch_ready(peer, &memory);
         let added = Added { memory, process, vpid, procname, charge, made_cycles, made_ns };
-        let _ = self.commands.send(ToDrain::Add(Box::new(added)));
-        let session = self.doors[peer.channel.index()].session_name.clone();
+        let _ = self.wiring.commands.send(ToDrain::Add(Box::new(added)));
+        let session = self.channels[peer.channel.index()].1.clone();
         peer.say(&FromCollector::Attach { layout, serial, session }, Some(descriptor));
         Ok((serial, layout))
     }
@@ -303,19 +364,22 @@ impl Control {
         let hello = peer.hello.as_ref()?;
         let (kind, cpu_count) = (Kind::from_code(hello.kind).unwrap_or(Kind::Portable), hello.cpu_count);
         let (pid, channel) = (peer.id.pid, peer.channel);
-        let released =
-            std::mem::take(&mut *self.counters.released.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
-        self.memory_used = self.memory_used.saturating_sub(released);
+        self.measure();
         let wished = self.wished_ring_bytes(kind, channel);
         let mut ring_bytes = wished;
         let (lanes, charged) = match kind {
             // Others that share them may run elsewhere.
             Kind::Rseq if self.shares(peer) => (cpu_count + 1, cpu_count),
-            Kind::Rseq => (cpu_count + 1, cpus_allowed(pid).unwrap_or(cpu_count).min(cpu_count)),
-            Kind::Portable => (PORTABLE_LANES, PORTABLE_LANES),
+            Kind::Rseq => (cpu_count + 1, self.cpus_allowed(pid).unwrap_or(cpu_count).min(cpu_count)),
+            // The whole file has its space reserved.
+            Kind::Portable if self.config.ring_dir.is_some() => (PORTABLE_LANES, PORTABLE_LANES),
+            // One must have room; the others are counted when threads claim them.
+            Kind::Portable => (PORTABLE_LANES, 1),
         };
-        let free = self.config.memory_bytes_max.saturating_sub(self.memory_used);
-        while u64::from(charged) * u64::from(ring_bytes) > free {
+        let free = self.config.memory_bytes_max.saturating_sub(self.memory_in_use());
+        // Where lanes count as they are used, so does what stands before them.
+        let control_bytes = if self.grows(kind) { u64::from(MEM_HEADER_BYTES) + u64::from(lanes) * 128 } else { 0 };
+        while u64::from(charged) * u64::from(ring_bytes) + control_bytes > free {
             ring_bytes /= 2;
             if ring_bytes < RING_BYTES_LEAST.min(wished) {
                 return None;
@@ -324,11 +388,28 @@ impl Control {
         if ring_bytes < wished {
             self.caveat("rings were made smaller to fit into --memory".to_owned());
         }
-        let mut layout = Layout::new(kind, self.calibration.source().0, lanes, ring_bytes, PAGE_BYTES_MAX).ok()?;
+        let mut layout =
+            Layout::new(kind, self.calibration.source().clock(), lanes, ring_bytes, PAGE_BYTES_MAX).ok()?;
         if self.config.flight && channel == Channel::Main {
             layout = layout.overwriting(PAGE_BYTES_MAX).ok()?;
         }
         Some((layout, u64::from(charged) * u64::from(ring_bytes)))
+    }
+
+    /// CPUs that a process may run on; `None` where that cannot be seen.
+    fn cpus_allowed(&self, pid: u32) -> Option<u32> {
+        let count = self.outside.affinity(pid)?.count();
+        (count > 0).then_some(count)
+    }
+
+    /// Whether a process is one that the session wants.
+    pub(super) fn in_scope(&self, pid: u32) -> bool {
+        self.outside.is_in_scope(&self.config.scope, pid)
+    }
+
+    /// Whether memory of this kind is counted as it is used.
+    fn grows(&self, kind: Kind) -> bool {
+        kind == Kind::Portable && self.config.ring_dir.is_none()
     }
 
     /// Bytes of a ring of this kind, if there is memory.
@@ -348,7 +429,12 @@ impl Control {
             return Err("ATTACHED for a memory that it does not have".to_owned());
         }
         peer.is_mapped = true;
+        peer.late |= attached.late;
+        if attached.error == 0 || attached.error == libc::EALREADY as u32 {
+            self.begins_late(peer);
+        }
         if attached.error == 0 {
+            self.make_reachable_ready(peer);
             self.offer_again(peer);
             return Ok(());
         }
@@ -364,6 +450,7 @@ impl Control {
             return Ok(());
         }
         let error = std::io::Error::from_raw_os_error(attached.error as i32);
+        self.cannot_map(peer, &error);
         self.set_outcome(peer.process, Outcome::Refused(format!("it could not map its rings: {error}")));
         Ok(())
     }
@@ -383,7 +470,7 @@ impl Control {
         self.unfiltered_count += 1;
         if self.unfiltered.len() < UNFILTERED_MAX {
             let vpid = peer.hello.as_ref().map_or(0, |hello| hello.pid);
-            let (event, why) = (known.event.full_name(), why_unfiltered(error));
+            let (event, why) = (known.name(), why_unfiltered(error));
             self.unfiltered.push(Unfiltered { process: peer.process, vpid, event, why });
         }
         Ok(())
@@ -424,13 +511,6 @@ fn mismatch(hello: &Hello, ours: Clock) -> Option<String> {
     let is_known = Kind::from_code(hello.kind).is_some();
     (!is_known)
         .then(|| format!("the program's rings are of kind {}, this kymo knows 1 (rseq) and 2 (portable)", hello.kind))
-}
-
-/// CPUs that a process may run on; `None` where that cannot be seen.
-fn cpus_allowed(pid: u32) -> Option<u32> {
-    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).ok()?)?;
-    let count = rustix::thread::sched_getaffinity(Some(pid)).ok()?.count();
-    (count > 0).then_some(count)
 }
 
 /// The name of a program as a packet has it.

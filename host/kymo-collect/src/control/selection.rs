@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which events are wanted while a session runs: the patterns that it began with, and what was changed since.
 
 use crate::pattern::Patterns;

@@ -1,26 +1,18 @@
-//! Rings that programs share [spec/session.md 13]: one memory for all programs of a user that have the same kind of ring, as many CPUs and
-//! the same channel. It stays until the session ends.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Rings that programs share [spec/session.md 13]: one memory for all programs of a user that have the same kind of
+//! ring, as many CPUs and the same channel. It stays until the session ends.
+
+use std::sync::Arc;
 
 use kymo_abi::Kind;
 use kymo_abi::ring::Layout;
 use kymo_abi::wire::FromCollector;
-use rustix::fd::OwnedFd;
 
-use super::{Channel, Control, PROCESSES_MAX};
+use super::shared_rings::SharedRings;
+use super::state::{Control, PROCESSES_MAX};
+use crate::memory::Memory;
 use crate::peer::Peer;
 use crate::summary::{Outcome, ProcessSummary};
-
-/// A memory that is handed to every program that it fits.
-pub(super) struct SharedRings {
-    uid: u32,
-    cpu_count: u32,
-    channel: Channel,
-    pub serial: u64,
-    layout: Layout,
-    descriptor: OwnedFd,
-    /// Its entry in the list of processes.
-    process: usize,
-}
 
 impl Control {
     /// Whether a program is to have rings that others of its user have too: rseq rings only [spec/ring.md 5.2].
@@ -44,23 +36,16 @@ impl Control {
         };
         let Some(rings) = self.shared.iter().find(fits) else { return Ok(None) };
         let descriptor =
-            rings.descriptor.try_clone().map_err(|error| format!("its rings could not be handed over: {error}"))?;
+            rings.memory.grant().map_err(|error| format!("its rings could not be handed over: {error}"))?;
         let (serial, layout, process) = (rings.serial, rings.layout, rings.process);
-        let session = self.doors[peer.channel.index()].session_name.clone();
+        let session = self.channels[peer.channel.index()].1.clone();
         peer.say(&FromCollector::Attach { layout, serial, session }, Some(descriptor));
         self.note_sharing(peer, process);
         Ok(Some((serial, layout)))
     }
 
     /// Keeps a new memory for the programs that come. Returns its entry in the list of processes.
-    pub(super) fn keep_shared(
-        &mut self,
-        peer: &Peer,
-        (serial, layout): (u64, Layout),
-        descriptor: &OwnedFd,
-    ) -> Result<usize, String> {
-        let descriptor =
-            descriptor.try_clone().map_err(|error| format!("its rings could not be kept for others: {error}"))?;
+    pub(super) fn keep_shared(&mut self, peer: &Peer, (serial, layout): (u64, Layout), memory: &Arc<Memory>) -> usize {
         let cpu_count = peer.hello.as_ref().map_or(0, |hello| hello.cpu_count);
         let mut process = usize::MAX;
         if self.processes.len() < PROCESSES_MAX {
@@ -68,9 +53,9 @@ impl Control {
             self.processes.push(entry(&layout));
         }
         let (uid, channel) = (peer.id.uid, peer.channel);
-        self.shared.push(SharedRings { uid, cpu_count, channel, serial, layout, descriptor, process });
+        self.shared.push(SharedRings { uid, cpu_count, channel, serial, layout, memory: Arc::clone(memory), process });
         self.note_sharing(peer, process);
-        Ok(process)
+        process
     }
 
     fn note_sharing(&mut self, peer: &Peer, rings: usize) {
@@ -92,7 +77,8 @@ fn entry(layout: &Layout) -> ProcessSummary {
         ring_bytes: layout.ring_bytes,
         records: Some(0),
         bytes: Some(0),
-        lost: Default::default(),
+        lost: None,
+        lost_counted: Default::default(),
         shares: None,
         may_wait: false,
         waits: 0,

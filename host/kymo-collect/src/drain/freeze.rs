@@ -1,6 +1,7 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Snapshots of the programs' rings: all are copied before any copy is written [spec/flight.md 2].
 
-use super::{Drain, write_mark};
+use super::{Drain, Sink, write_mark};
 use crate::clock::Source;
 use crate::flight::Intact;
 use crate::lane::Lane;
@@ -23,12 +24,14 @@ impl Drain {
         part.records = self.rare_ended + rare.flat_map(|running| &running.lanes).map(|lane| lane.records).sum::<u64>();
         self.freeze(job.since, &mut streams, &mut part);
         let mut slot = None;
-        for (time, bytes) in self.recent_marks.iter().filter(|(time, _)| job.since.is_none_or(|since| *time >= since)) {
-            part.records += u64::from(write_mark(&mut streams, &mut slot, *time, bytes, self.source.read()));
-        }
         let mut maps = None;
-        for records in &self.recent_maps {
-            records.write(&mut streams, &mut maps, self.source.read());
+        if let Some(flight) = self.sink.flight() {
+            for (time, bytes) in flight.marks.iter().filter(|(time, _)| job.since.is_none_or(|since| *time >= since)) {
+                part.records += u64::from(write_mark(&mut streams, &mut slot, (*time, 0), bytes, self.source.read()));
+            }
+            for records in &flight.maps {
+                records.write(&mut streams, &mut maps, self.source.read());
+            }
         }
         for stream in [slot, maps].into_iter().flatten() {
             streams.release(stream);
@@ -38,21 +41,23 @@ impl Drain {
         part
     }
 
-    /// With the load that makes a moment worth keeping, a thread among equals comes too late for it.
-    pub(super) fn take_priority(&self, is_urgent: bool) {
-        match is_urgent {
-            true => priority::raise(self.priority),
-            false => priority::lower_from(self.priority),
+    /// Triggers have a latency to keep.
+    pub(super) fn be_urgent_for_triggers(&mut self) {
+        let has_triggers = self.sink.has_triggers();
+        if let Some(flight) = self.sink.flight() {
+            flight.take_priority(has_triggers);
         }
     }
 
-    /// Copies all rings, then writes the copies: a ring must not go on while another one is written. Where there is very much, in
-    /// several turns.
+    /// Copies all rings, then writes the copies: a ring must not go on while another one is written. Where there is
+    /// very much, in several turns.
     fn freeze(&mut self, since: Option<u64>, streams: &mut Streams, part: &mut SnapshotPart) {
-        self.take_priority(true);
+        let Sink::Flight(flight) = &mut self.sink else { return };
+        flight.take_priority(true);
+        let priority = flight.priority;
         let overwritten = |running: &&mut Running| running.is_overwritten();
-        let mut all: Vec<&mut Running> = self.ended.iter_mut().chain(&mut self.running).filter(overwritten).collect();
-        let (source, buffers) = (self.source, &mut self.buffers);
+        let mut all: Vec<&mut Running> = flight.ended.iter_mut().chain(&mut self.running).filter(overwritten).collect();
+        let (source, mut buffers) = (self.source, std::mem::take(&mut flight.buffers));
         let mut frozen = Vec::new();
         let mut bytes = 0;
         for at in 0..all.len() {
@@ -65,14 +70,15 @@ impl Drain {
                 bytes += intact.bytes().len();
                 frozen.push((at, lane, intact));
                 if bytes >= FROZEN_BYTES_MAX {
-                    write_frozen(&mut all, &mut frozen, source, streams, part, buffers);
+                    write_frozen(&mut all, &mut frozen, source, streams, part, &mut buffers);
                     bytes = 0;
                 }
             }
         }
-        priority::lower_from(self.priority);
-        write_frozen(&mut all, &mut frozen, source, streams, part, buffers);
-        self.take_priority(self.watch.is_some());
+        priority::lower_from(priority);
+        write_frozen(&mut all, &mut frozen, source, streams, part, &mut buffers);
+        flight.buffers = buffers;
+        self.be_urgent_for_triggers();
     }
 
     /// Flight recorder: writes what the rings of rare events hold. Returns what their files have then.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The kernel's part of a session before it starts: what was asked for by name, and what triggers bring in.
 
 use kymo_tracefs::Wanted;
@@ -16,8 +17,8 @@ pub(crate) struct KernelPart {
     pub asked: Asked,
 }
 
-/// Makes what `config` asks for. Where the kernel is optional, why it is missing goes to `caveats`. Without events of its own a session
-/// records those that its triggers name.
+/// Makes what `config` asks for. Where the kernel is optional, why it is missing goes to `caveats`. Without events of
+/// its own a session records those that its triggers name.
 pub(crate) fn prepare(config: &Config, source: Source, caveats: &mut Vec<String>) -> Result<KernelPart, Error> {
     let mut part = KernelPart::default();
     if let Some(wanted) = &config.kernel {

@@ -1,6 +1,7 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which events of the kernel the conditions of triggers name [spec/flight.md 3.1].
 
-use kymo_filter::{Filter, Named, glob_matches};
+use kymo_filter::{Filter, Named};
 use kymo_ftrace::Naming;
 use kymo_tracefs::{EventName, Tracefs};
 
@@ -47,7 +48,8 @@ impl Asked {
         self.programs.iter().chain(&self.mixed).cloned().collect()
     }
 
-    /// Sorts the conditions. `probes`: events of the session's own. Looks into tracefs only where a condition may name an event of the kernel.
+    /// Sorts the conditions. `probes`: events of the session's own. Looks into tracefs only where a condition may name
+    /// an event of the kernel.
     pub(crate) fn of(conditions: &[Filter], naming: Naming, probes: &[Nameable]) -> Result<Asked, Error> {
         let mut asked = Asked::default();
         let mut known = Known { naming, probes, tracefs: None, all: None };
@@ -118,8 +120,8 @@ impl Known<'_> {
         Ok(self.all.as_deref().unwrap_or_default())
     }
 
-    /// The events of the kernel that a pattern of a condition means; none where it is about programs. Their events are called
-    /// `provider:name`, so a name without a colon is of the kernel.
+    /// The events of the kernel that a pattern of a condition means; none where it is about programs. Their events are
+    /// called `provider:name`, so a name without a colon is of the kernel.
     fn named(&mut self, glob: &str) -> Result<Vec<Nameable>, Error> {
         let is_kernels = match (self.naming, glob.contains(':')) {
             _ if glob.starts_with(['*', '?']) => false,
@@ -133,7 +135,7 @@ impl Known<'_> {
             return Ok(Vec::new());
         }
         let all = self.all()?;
-        let found: Vec<Nameable> = all.iter().filter(|of| glob_matches(glob, &of.name)).cloned().collect();
+        let found: Vec<Nameable> = all.iter().filter(|of| kymo_names::glob_matches(glob, &of.name)).cloned().collect();
         if !found.is_empty() || glob.contains(':') {
             return Ok(found);
         }

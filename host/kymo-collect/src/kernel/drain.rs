@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The kernel thread: every few milliseconds it empties the rings of all CPUs [spec/kernel.md 4].
 
 use std::path::Path;
@@ -17,8 +18,10 @@ use crate::drain::Counters;
 use crate::priority;
 use crate::snapshot::{SnapshotJob, SnapshotPart};
 use crate::stream::Streams;
+use crate::trace_dir::DiskDir;
 
 use super::ring::{Pass, Ring, Totals};
+use super::summary::{KernelCause, KernelSummary};
 
 /// Bounds of the time between two looks.
 const POLL: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(20));
@@ -62,6 +65,25 @@ pub(crate) struct Report {
     pub end: u64,
 }
 
+impl Report {
+    /// Adds what the thread found to a summary.
+    pub(crate) fn add_to(&self, summary: &mut KernelSummary) {
+        (summary.pages, summary.cpu_s) = (self.pages, self.cpu_time.as_secs_f64());
+        for ring in &self.rings {
+            summary.records += ring.records;
+            summary.bytes += ring.bytes;
+            summary.state.iter_mut().for_each(|state| state.changes += ring.asides);
+            let mut lost = ring.lost;
+            for cause in KernelCause::ALL {
+                *summary.lost.of(cause) += *lost.of(cause);
+            }
+            summary.losses.extend(ring.losses.iter().cloned());
+            summary.damage.extend(ring.damage.iter().cloned());
+        }
+        summary.losses.sort_by_key(|loss| (loss.from, loss.cpu));
+    }
+}
+
 /// The state of the thread.
 #[derive(Debug)]
 pub(crate) struct Drain {
@@ -80,6 +102,8 @@ pub(crate) struct Drain {
     priority: u8,
     /// Records in the directories before the present one.
     records_before: u64,
+    /// Nothing can be written, as was said.
+    is_stopped: bool,
 }
 
 impl Drain {
@@ -97,7 +121,7 @@ impl Drain {
         let rings = instance.cpus().into_iter().map(ring).collect::<Result<_, Error>>()?;
         let page = vec![0; instance.page_bytes()];
         let share = (ring_bytes / page.len().max(1) / SHARE).max(1);
-        let streams = Streams::new(dir, uuid);
+        let streams = Streams::new(DiskDir::boxed(dir), uuid, source);
         Ok(Drain {
             decoder,
             source,
@@ -110,6 +134,7 @@ impl Drain {
             flight,
             priority,
             records_before: 0,
+            is_stopped: false,
         })
     }
 
@@ -194,6 +219,7 @@ impl Drain {
             ring.leave_file(&mut pass);
         }
         let written = self.streams.go_on_in(&job.dir, job.uuid);
+        self.is_stopped = false;
         self.counters.stopped.store(0, Ordering::Relaxed);
         let all = self.rings.iter().map(|ring| ring.totals.records).sum();
         let records = all - std::mem::replace(&mut self.records_before, all);
@@ -203,6 +229,7 @@ impl Drain {
     /// Looks at each ring; the largest number of pages that one had. The last look goes on until there is nothing.
     fn pass(&mut self, is_last: bool, pages: &mut u64) -> usize {
         let pages_max = if is_last { usize::MAX } else { 4 * self.share };
+        self.streams.look_again(self.source.read());
         let Drain { decoder, source, rings, streams, page, counters, .. } = self;
         let mut pass = Pass { decoder, source: *source, streams, page };
         let mut most = 0;
@@ -215,8 +242,9 @@ impl Drain {
             counters.bytes.fetch_add(ring.totals.bytes - bytes, Ordering::Relaxed);
             counters.lost.fetch_add(ring.totals.lost.total().saturating_sub(lost), Ordering::Relaxed);
         }
-        if pass.streams.stopped.is_some() {
-            counters.stopped.store(1, Ordering::Relaxed);
+        let is_stopped = !pass.streams.is_writing();
+        if is_stopped != std::mem::replace(&mut self.is_stopped, is_stopped) {
+            counters.stopped.store(is_stopped.into(), Ordering::Relaxed);
         }
         most
     }

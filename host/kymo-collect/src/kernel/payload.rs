@@ -1,5 +1,6 @@
-//! A kernel record as it goes into a trace [spec/trace.md 8.1], looked into: where its fields lie, and their values. Every length is
-//! checked against the bytes that there are.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A kernel record as it goes into a trace [spec/trace.md 8.1], looked into: where its fields lie, and their values.
+//! Every length is checked against the bytes that there are.
 
 use kymo_ctf::write::{FieldClass, Number};
 use kymo_filter::Value;

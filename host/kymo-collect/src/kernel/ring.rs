@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The ring of one CPU: its pages become batches, its losses become empty packets between them [spec/kernel.md 5].
 
 use std::collections::VecDeque;
@@ -46,7 +47,8 @@ pub(crate) struct Ring {
     last_looked: Instant,
     /// Clock value just before the last look at the kernel's counts.
     looked: u64,
-    /// Clock value just after the first look that gave the counts of `last`: nothing was dropped between then and the last look.
+    /// Clock value just after the first look that gave the counts of `last`: nothing was dropped between then and the
+    /// last look.
     quiet_since: u64,
     /// Records that never came into the ring since the newest packet; not told yet.
     dropped_pending: u64,
@@ -63,6 +65,8 @@ pub(crate) struct Ring {
 #[derive(Debug, Default)]
 pub(crate) struct Totals {
     pub records: u64,
+    /// Records of events that only keep the state dump true: not in `records`.
+    pub asides: u64,
     pub bytes: u64,
     pub lost: KernelLost,
     pub losses: Vec<KernelLoss>,
@@ -102,9 +106,9 @@ impl Ring {
         }
     }
 
-    /// Takes pages until the ring is empty or `pages_max` were taken; also until it has come to the page that the kernel
-    /// writes to, where `is_live`: the calls that take a few records from there would be the next few records. Returns
-    /// how many pages.
+    /// Takes pages until the ring is empty or `pages_max` were taken; also until it has come to the page that the
+    /// kernel writes to, where `is_live`: the calls that take a few records from there would be the next few records.
+    /// Returns how many pages.
     pub(crate) fn look(&mut self, pass: &mut Pass<'_>, pages_max: usize, is_live: bool) -> usize {
         let mut pages = 0;
         let mut is_behind = true;
@@ -174,8 +178,8 @@ impl Ring {
         data_bytes
     }
 
-    /// Records were overwritten in front of the page at hand. Where a page did not say how many, the kernel's own count decides,
-    /// from then on: it may be ahead of the pages, and the sum stays right.
+    /// Records were overwritten in front of the page at hand. Where a page did not say how many, the kernel's own count
+    /// decides, from then on: it may be ahead of the pages, and the sum stays right.
     fn missed(&mut self, told: Option<u64>, pass: &mut Pass<'_>) {
         self.flush(pass);
         let count = match told {
@@ -196,9 +200,7 @@ impl Ring {
             return;
         }
         *self.totals.lost.of(cause) += records;
-        if cause != KernelCause::NotWritten {
-            self.lost_pending += records;
-        }
+        self.lost_pending += records;
         self.list(cause, records, (self.newest, pass.source.read()));
     }
 
@@ -238,8 +240,8 @@ impl Ring {
         }
     }
 
-    /// Makes the batch a packet, if what was dropped so far was dropped before its end, and nothing since. Where records
-    /// are dropped nobody tells; two looks at the counts do. A later look may find that.
+    /// Makes the batch a packet, if what was dropped so far was dropped before its end, and nothing since. Where
+    /// records are dropped nobody tells; two looks at the counts do. A later look may find that.
     fn end_batch(&mut self, pass: &mut Pass<'_>) {
         self.count_dropped(pass);
         let end = self.batch.end.max(self.emptied);
@@ -249,7 +251,8 @@ impl Ring {
     }
 
     /// The batch becomes a packet, behind an empty one that tells of what was lost in front of it. What was dropped
-    /// meanwhile is lost between the packet in front and the end of this one, which then lasts until the ring was empty.
+    /// meanwhile is lost between the packet in front and the end of this one, which then lasts until the ring was
+    /// empty.
     fn flush(&mut self, pass: &mut Pass<'_>) {
         self.begun = None;
         if self.batch.records == 0 {
@@ -260,12 +263,13 @@ impl Ring {
             end = end.max(self.emptied);
         }
         self.tell_loss(begin, pass);
-        let records = self.batch.records;
+        let (records, asides) = (self.batch.records, self.batch.asides);
         let result = self.packet(pass, begin, end, self.dropped_pending, true);
         match result {
             Ok(()) => {
                 self.dropped_pending = 0;
-                self.totals.records += records;
+                self.totals.records += records - asides;
+                self.totals.asides += asides;
                 self.totals.bytes += self.batch.bytes.len() as u64;
                 self.newest = end;
             }
@@ -307,8 +311,8 @@ impl Ring {
         pass.streams.append(&mut self.slot, Class::Kernel(self.cpu), &packet, now)
     }
 
-    /// Flight recorder: takes what the ring holds now, and writes what is not older than `since`. What was read for an earlier
-    /// snapshot is written again where it is young enough: as much of it is kept as the ring holds.
+    /// Flight recorder: takes what the ring holds now, and writes what is not older than `since`. What was read for an
+    /// earlier snapshot is written again where it is young enough: as much of it is kept as the ring holds.
     pub(crate) fn snapshot(&mut self, pass: &mut Pass<'_>, since: Option<u64>, part: &mut SnapshotPart) {
         let overwritten = self.read_history(pass);
         part.overwritten += overwritten;
@@ -319,7 +323,7 @@ impl Ring {
                 let begin = newest.unwrap_or(batch.begin).min(batch.begin);
                 let told = lost == 0 || self.packet_of(pass, &[], begin, batch.begin, lost).is_ok();
                 if told && self.packet_of(pass, &batch.bytes, batch.begin, batch.end, 0).is_ok() {
-                    part.records += batch.records;
+                    part.records += batch.records - batch.asides;
                     part.bytes += batch.bytes.len() as u64;
                     part.reach_back_to(batch.begin);
                     newest = Some(batch.end);
@@ -352,7 +356,8 @@ impl Ring {
                     }
                     is_past = batch.end > until;
                     overwritten += lost;
-                    self.totals.records += batch.records;
+                    self.totals.records += batch.records - batch.asides;
+                    self.totals.asides += batch.asides;
                     self.totals.bytes += batch.bytes.len() as u64;
                     *self.totals.lost.of(KernelCause::Overwritten) += lost;
                     self.history_bytes += batch.bytes.len();
@@ -371,8 +376,8 @@ impl Ring {
         overwritten
     }
 
-    /// The trace goes on in another directory: what was taken is written, the file given back. Losses that no packet tells of yet
-    /// are for the next one.
+    /// The trace goes on in another directory: what was taken is written, the file given back. Losses that no packet
+    /// tells of yet are for the next one.
     pub(crate) fn leave_file(&mut self, pass: &mut Pass<'_>) {
         self.flush(pass);
         if let Some(stream) = self.slot.take() {
@@ -392,6 +397,8 @@ impl Ring {
             self.lose(KernelCause::Overwritten, rest, pass);
         }
         let now = pass.source.read();
+        // Room for this much is kept, on a full disk too.
+        pass.streams.try_again();
         self.tell_loss(now, pass);
         if let Some(stream) = self.slot.take() {
             pass.streams.release(stream);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Kernel events that are switched on and off while a session runs [spec/session.md 10].
 
 use std::collections::BTreeMap;
@@ -46,9 +47,10 @@ pub(crate) struct Selected {
 }
 
 impl Selected {
-    pub(crate) fn new(chosen: &[Chosen]) -> Selected {
+    /// `beside`: what is on and known, although nobody asked for it.
+    pub(crate) fn new(chosen: &[Chosen], beside: &[Chosen]) -> Selected {
         let on = chosen.iter().map(|chosen| (chosen.event.clone(), chosen.clone()));
-        let known = chosen.iter().map(|chosen| (chosen.event.clone(), chosen.fields.clone()));
+        let known = chosen.iter().chain(beside).map(|chosen| (chosen.event.clone(), chosen.fields.clone()));
         Selected { on: on.collect(), known: known.collect(), changes: Vec::new() }
     }
 
@@ -80,7 +82,8 @@ pub(crate) struct Plan {
 }
 
 impl Recording {
-    /// Every event that can be switched: the kernel's, and this session's probes under the name that the trace gives them.
+    /// Every event that can be switched: the kernel's, and this session's probes under the name that the trace gives
+    /// them.
     fn nameable(&self) -> Result<Vec<EventName>, Error> {
         let group = self.instance.probe_group();
         let mut all = self.instance.tracefs().events()?;

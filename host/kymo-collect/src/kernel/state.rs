@@ -1,12 +1,15 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The state dump in a file of the kernel's stream class [spec/kernel.md 6].
 
 use std::path::Path;
 
+use kymo_abi::record_head;
 use kymo_ftrace::Batch;
 use kymo_state::Options;
 
 use crate::clock::Source;
 use crate::stream::{Class, Packet, Refusal, Stream, Streams, Written};
+use crate::trace_dir::DiskDir;
 
 use super::{STATE_FIRST_ID, StateSummary};
 
@@ -23,7 +26,7 @@ pub(crate) struct StateDump {
 
 impl StateDump {
     pub(crate) fn new(options: Options, source: Source, dir: &Path, uuid: [u8; 16]) -> StateDump {
-        let streams = Streams::new(dir, uuid);
+        let streams = Streams::new(DiskDir::boxed(dir), uuid, source);
         StateDump { options, source, streams, slot: None, newest: 0, summary: StateSummary::default() }
     }
 
@@ -35,7 +38,7 @@ impl StateDump {
         let report = kymo_state::dump(&self.options, STATE_FIRST_ID, &mut |event| {
             // The thread may have moved to a CPU whose clock is a little behind.
             newest = newest.max(source.read());
-            batch.bytes.extend_from_slice(&(u64::from(event.id) | newest << 16).to_le_bytes());
+            batch.bytes.extend_from_slice(&record_head(event.id, newest));
             batch.bytes.extend_from_slice(&event.tid.to_le_bytes());
             batch.bytes.extend_from_slice(&[0, 0]);
             batch.bytes.extend_from_slice(event.payload);

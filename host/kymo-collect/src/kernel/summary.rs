@@ -1,8 +1,7 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a session says of the kernel at its end.
 
 use serde::Serialize;
-
-use super::Report;
 
 /// Why records of the kernel are not in the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -108,6 +107,8 @@ pub struct StateSummary {
     pub files: u64,
     /// Memory maps in the last dump.
     pub maps: u64,
+    /// Records of what changed the names of threads since the first dump.
+    pub changes: u64,
     /// What could not be seen.
     pub caveats: Vec<String>,
 }
@@ -169,21 +170,5 @@ impl KernelSummary {
             damage: Vec::new(),
             caveats: Vec::new(),
         }
-    }
-
-    /// Adds what the thread found.
-    pub(crate) fn take(&mut self, report: &Report) {
-        (self.pages, self.cpu_s) = (report.pages, report.cpu_time.as_secs_f64());
-        for ring in &report.rings {
-            self.records += ring.records;
-            self.bytes += ring.bytes;
-            let mut lost = ring.lost;
-            for cause in KernelCause::ALL {
-                *self.lost.of(cause) += *lost.of(cause);
-            }
-            self.losses.extend(ring.losses.iter().cloned());
-            self.damage.extend(ring.damage.iter().cloned());
-        }
-        self.losses.sort_by_key(|loss| (loss.from, loss.cpu));
     }
 }

@@ -1,4 +1,6 @@
-//! Names of threads by the kernel's ids, from /proc: remembered for a moment, because a condition may ask at every record.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Names of threads by the kernel's ids, from /proc: remembered for a moment, because a condition may ask at every
+//! record.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

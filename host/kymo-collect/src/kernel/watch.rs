@@ -1,5 +1,7 @@
-//! Conditions on kernel events [spec/flight.md 3.1]: a second instance with the events that they name, and a thread that reads it at every
-//! poll and asks the triggers. In flight mode nobody reads the session's own instance before a snapshot.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Conditions on kernel events [spec/flight.md 3.1]: a second instance with the events that they name, and a thread
+//! that reads it at every poll and asks the triggers. In flight mode nobody reads the session's own instance before a
+//! snapshot.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
@@ -7,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use kymo_abi::split_head;
 use kymo_ctf::write::EventClass;
 use kymo_filter::{Compare, Event, Filter, Necessary, necessary};
 use kymo_ftrace::format::EventFormat;
@@ -14,10 +17,12 @@ use kymo_ftrace::{Batch, Decoder, Naming, comparison, format};
 use kymo_tracefs::{Chosen, CpuReader, Instance, Settings, Tracefs};
 
 use super::conditions::{Asked, Nameable};
-use super::{KernelConfig, STATE_FIRST_ID, clock_of};
+use super::config::{KernelConfig, STATE_FIRST_ID, clock_of};
 use crate::clock::{Source, extend};
+use crate::condition_fields::event;
 use crate::context::Contexts;
-use crate::watch::{Fired, Watch, event};
+use crate::trigger::Fired;
+use crate::watch::Watch;
 use crate::{Error, priority};
 
 /// Ring of each CPU: at a poll of a millisecond, room for some million events a second.
@@ -28,7 +33,8 @@ const PAGES_MAX: usize = 128;
 const STATS_PERIOD: Duration = Duration::from_millis(100);
 /// Pages in a look that are much.
 const PAGES_MANY: usize = 16;
-/// Pairs need the order of time over all CPUs. A record gets its time before it can be read, and an interrupt may come between.
+/// Pairs need the order of time over all CPUs. A record gets its time before it can be read, and an interrupt may come
+/// between.
 const HELD_BACK: Duration = Duration::from_micros(100);
 /// Bytes of a filter for the kernel, which takes a page.
 const FILTER_BYTES_MAX: usize = 2048;
@@ -164,8 +170,8 @@ fn cycles(time: Duration, per_second: u64) -> u64 {
     (time.as_nanos() * u128::from(per_second) / 1_000_000_000) as u64
 }
 
-/// The events to switch on, each with a filter of the kernel's own where all conditions allow one: it lets through at least what they
-/// select, and they are asked again.
+/// The events to switch on, each with a filter of the kernel's own where all conditions allow one: it lets through at
+/// least what they select, and they are asked again.
 fn choose(known: &[Known<'_>], asked: &Asked, naming: Naming) -> Vec<Chosen> {
     let events: Vec<Event> = known.iter().map(|known| event(&known.class)).collect();
     let checked: Vec<_> = asked.kernel.iter().filter_map(|filter| filter.check(&events).ok()).collect();
@@ -258,7 +264,7 @@ impl Held {
         while let Some(size) = batch.bytes.get(at..).and_then(|bytes| watch.kernel_record_bytes(bytes)) {
             let word =
                 batch.bytes.get(at..at + 8).map_or(0, |word| u64::from_le_bytes(word.try_into().unwrap_or_default()));
-            self.records.push(HeldRecord { time: extend(word >> 16, now), cpu, at: from + at, size });
+            self.records.push(HeldRecord { time: extend(split_head(word).1, now), cpu, at: from + at, size });
             at += size;
             found += 1;
         }
@@ -332,7 +338,8 @@ impl Looker {
         }
     }
 
-    /// Takes pages of a ring until it is empty, or has records of after `begun`: those of the reading itself may be without end.
+    /// Takes pages of a ring until it is empty, or has records of after `begun`: those of the reading itself may be
+    /// without end.
     fn read(&mut self, at: usize, begun: u64) -> usize {
         let Looker { lanes, page, decoder, watch, held, source, unseen, .. } = self;
         let lane = &mut lanes[at];

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The asking side of control: which sessions there are, and one question to one of them.
 
 use std::io;

@@ -1,5 +1,6 @@
-//! The collector's side of control: a thread of its own that nobody can hold up. It accepts, checks who asks, reads one request
-//! a connection, and hands it to the session's owner; the owner answers when it can.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The collector's side of control: a thread of its own that nobody can hold up. It accepts, checks who asks, reads one
+//! request a connection, and hands it to the session's owner; the owner answers when it can.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -73,10 +74,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// Takes the name `session` for this process, which must be [`crate::is_session_name`], and hands requests to `deliver`,
-    /// which must not wait. Fails with [`Error::SessionExists`] where a collector that lives has the name.
+    /// Takes the name `session` for this process, which must be [`crate::is_session_name`], and hands requests to
+    /// `deliver`, which must not wait. Fails with [`Error::SessionExists`] where a collector that lives has the name.
     pub fn start(dir: RuntimeDir, session: &str, deliver: impl Fn(Call) + Send + 'static) -> Result<Server, Error> {
-        let nonce = clock::Source(clock::choose()).read().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        let nonce = clock::Source::new(clock::choose()).read().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         let file = format!("c.{}.{nonce:08x}.{session}", std::process::id());
         let path = dir.path().join(&file);
         // Two starts of one name at the same time: one of them looks after the other has bound.
@@ -122,7 +123,8 @@ impl Drop for Server {
     }
 }
 
-/// An error where the name is taken. What dead collectors left under it is removed: nobody binds while the directory is locked.
+/// An error where the name is taken. What dead collectors left under it is removed: nobody binds while the directory is
+/// locked.
 fn refuse_double(dir: &RuntimeDir, session: &str) -> Result<(), Error> {
     for name in dir.control_sockets().into_iter().filter(|name| name.session() == session) {
         match dir.connect(&name) {

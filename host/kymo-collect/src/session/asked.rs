@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is seen of a session while it runs, and what is asked of it: events, rings, snapshots, cuts.
 
 use std::fs;
@@ -6,12 +7,14 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use super::{ChildFiles, Progress, Session, Taker, random_uuid, wake_up};
+use super::{Progress, Session, Taker, wake_up};
 use crate::Error;
 use crate::chunks::{Chunk, Chunks, RotateJob, RotatedPart, Rotation};
 use crate::control::{Changed, Offered, ToControl, View};
 use crate::drain::{RingUse, ToDrain};
+use crate::kernel::ChildFiles;
 use crate::snapshot::{SnapshotDone, SnapshotRequest};
+use crate::uuid::random_uuid;
 
 /// The control thread answers within this; it never waits for a program.
 const ANSWER_TIME: Duration = Duration::from_secs(30);
@@ -32,12 +35,13 @@ impl Session {
         }
     }
 
-    /// What a command's first process writes to between `fork` and `exec`, where only the command's kernel events are wanted.
+    /// What a command's first process writes to between `fork` and `exec`, where only the command's kernel events are
+    /// wanted.
     pub fn child_files(&mut self) -> Option<ChildFiles> {
         self.child_files.take()
     }
 
-    /// The file that a program can write marks to; the kernel stamps them. `None` without the kernel.
+    /// The file that a program can write marks to: with the kernel one that it stamps, else a pipe to the collector.
     pub fn marker(&self) -> Option<&Path> {
         self.marker.as_deref()
     }
@@ -47,8 +51,8 @@ impl Session {
         self.snapshots.clone().map(Taker)
     }
 
-    /// Flight recorder: writes the last moments of all rings into a directory, as a trace. No writer waits or is stopped. Takes
-    /// as long as copying and writing take; one at a time.
+    /// Flight recorder: writes the last moments of all rings into a directory, as a trace. No writer waits or is
+    /// stopped. Takes as long as copying and writing take; one at a time.
     pub fn snapshot(&self, request: &SnapshotRequest) -> Result<SnapshotDone, Error> {
         match &self.snapshots {
             Some(snapshots) => snapshots.take(request, None),
@@ -61,8 +65,8 @@ impl Session {
         self.snapshots.as_ref().map(|snapshots| snapshots.next_dir())
     }
 
-    /// Switches the programs' events that match on or off, in those that run and those that come. When this returns, the
-    /// programs have been told; each obeys in its helper thread.
+    /// Switches the programs' events that match on or off, in those that run and those that come. When this returns,
+    /// the programs have been told; each obeys in its helper thread.
     pub fn select(&self, patterns: &[String], on: bool) -> Result<Changed, Error> {
         let (reply, answer) = mpsc::channel();
         self.ask_control(ToControl::Select { patterns: patterns.to_vec(), on, reply });
@@ -74,8 +78,8 @@ impl Session {
         self.ask_control(ToControl::RingBytes(bytes, None));
     }
 
-    /// The same, and of programs that run: they are offered such rings, and go over to them without losing a record. When this
-    /// returns they have been told; [`View::offers_open`] says how many have not answered.
+    /// The same, and of programs that run: they are offered such rings, and go over to them without losing a record.
+    /// When this returns they have been told; [`View::offers_open`] says how many have not answered.
     pub fn change_rings(&self, bytes: u32) -> Result<Offered, Error> {
         let (reply, answer) = mpsc::channel();
         self.ask_control(ToControl::RingBytes(bytes, Some(reply)));
@@ -89,15 +93,16 @@ impl Session {
         self.answer(&answer)
     }
 
-    /// How full the programs' rings are, by program (see [`crate::ProgramView::serial`]) and lane; at most 4096. `None` while the
-    /// drain thread writes something that takes longer, as a snapshot.
+    /// How full the programs' rings are, by program (see [`crate::ProgramView::serial`]) and lane; at most 4096. `None`
+    /// while the drain thread writes something that takes longer, as a snapshot.
     pub fn ring_use(&self) -> Option<Vec<RingUse>> {
         let (reply, answer) = mpsc::channel();
         self.to_drain.send(ToDrain::Look(reply)).ok()?;
         answer.recv_timeout(LOOK_TIME).ok()
     }
 
-    /// The trace goes on in a new directory; what was written so far is a complete trace of its own, the chunk that is returned.
+    /// The trace goes on in a new directory; what was written so far is a complete trace of its own, the chunk that is
+    /// returned.
     pub fn rotate(&mut self, reason: &str) -> Result<Chunk, Error> {
         let result = self.rotate_once(reason);
         // A full disk, perhaps, and something to make room.

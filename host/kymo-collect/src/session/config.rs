@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The settings of a session.
 
 use std::path::PathBuf;
@@ -10,7 +11,7 @@ use crate::context::Contexts;
 use crate::kernel::KernelConfig;
 use crate::pattern::Patterns;
 use crate::scope::Scope;
-use crate::watch::Triggers;
+use crate::trigger::Triggers;
 
 /// Format of a trace's metadata; the packets are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +61,8 @@ pub struct Config {
     pub block: Option<Duration>,
     /// Flight recorder: events with rings of their own, which are recorded and not overwritten.
     pub rare: Option<Patterns>,
-    /// Rings are files in this directory, which survive the collector [`crate::recover`]; best on tmpfs or persistent memory.
+    /// Rings are files in this directory, which survive the collector [`crate::recover`]; best on tmpfs or persistent
+    /// memory.
     pub ring_dir: Option<PathBuf>,
     /// What a flight recorder watches for.
     pub triggers: Triggers,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The kernel's events of a session that runs [spec/session.md 10]: metadata first, then the events.
 
 use std::path::PathBuf;
@@ -13,8 +14,8 @@ use crate::control::ToControl;
 use crate::kernel::{Kernel, KernelChanged, KernelConfig, KernelView, Recording};
 
 impl Session {
-    /// Switches kernel events on or off; `patterns` are those of `-k`, filters and fields included. A session without a kernel part gets
-    /// one with the first events that are switched on.
+    /// Switches kernel events on or off; `patterns` are those of `-k`, filters and fields included. A session without a
+    /// kernel part gets one with the first events that are switched on.
     pub fn select_kernel(&mut self, patterns: &[String], on: bool) -> Result<KernelChanged, Error> {
         if self.kernel.is_none() {
             return match on {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The file with a session's summary: written at its start with room for the last one.
 
 use std::fs;
@@ -5,8 +6,8 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use crate::Error;
-use crate::metadata::replace;
 use crate::summary::{SUMMARY_FILE, Summary};
+use crate::trace_dir::replace;
 
 /// Writes the first one, with room to write the last in place, should the file system be full then.
 pub(super) fn begin(dir: &Path, initial: &Summary) -> Result<(), Error> {

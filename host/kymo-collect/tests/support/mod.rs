@@ -1,5 +1,6 @@
-//! A program in the small: it connects to a session, describes one event, maps the memory and writes records by the rules
-//! of spec/ring.md. One lane, one writer; it may also break any rule.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A program in the small: it connects to a session, describes one event, maps the memory and writes records by the
+//! rules of spec/ring.md. One lane, one writer; it may also break any rule.
 #![allow(dead_code, reason = "each test program uses a part")]
 
 use std::fs;
@@ -14,7 +15,7 @@ use std::time::{Duration, Instant};
 use kymo_abi::desc::{Desc, EventDesc, Field, FieldType, Scalar, encode};
 use kymo_abi::ring::{Layout, Mark, RingBlock, Span, View};
 use kymo_abi::wire::{Attached, BYTES_MAX, ByeReason, DescEntry, FromCollector, FromProgram, Hello};
-use kymo_abi::{ABI_VERSION, Clock, Kind};
+use kymo_abi::{ABI_VERSION, Clock, Kind, head_word};
 use kymo_collect::{Config, Session};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::mm::{MapFlags, ProtFlags};
@@ -184,7 +185,8 @@ impl Fake {
         let (layout, serial, session) = attach.expect("no ATTACH");
         let descriptor = line.descriptor.take().expect("no descriptor");
         let flags = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a fresh mapping of the descriptor that the collector sent; its size is checked by the first access of a test.
+        // SAFETY: a fresh mapping of the descriptor that the collector sent; its size is checked by the first access of
+        // a test.
         let base = unsafe {
             rustix::mm::mmap(
                 std::ptr::null_mut(),
@@ -196,7 +198,10 @@ impl Fake {
             )
         };
         let base = NonNull::new(base.unwrap().cast()).unwrap();
-        line.say(&FromProgram::Attached(Attached { serial, error: 0, locked: false, touched_bytes: 0 }).encode());
+        line.say(
+            &FromProgram::Attached(Attached { serial, error: 0, locked: false, touched_bytes: 0, late: false })
+                .encode(),
+        );
         Fake { line, base, layout, id, session }
     }
 
@@ -229,7 +234,7 @@ impl Fake {
             ring.lost_full.fetch_add(1, Ordering::Relaxed);
             return false;
         }
-        let word = Self::clock() << 16 | u64::from(self.id);
+        let word = head_word(self.id, Self::clock());
         let mut bytes = [0; BYTES as usize];
         bytes[..8].copy_from_slice(&word.to_le_bytes());
         bytes[8..12].copy_from_slice(&77u32.to_le_bytes());

@@ -1,13 +1,12 @@
-//! Items that outlive the reader's next step: for another thread, or for a second look. A batch is filled again and again without
-//! allocating.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Items that outlive the reader's next step: for another thread, or for a second look. A batch is filled again and
+//! again without allocating.
 
 use std::sync::Arc;
 
+use super::frame::{Frame, Mark, Node};
 use super::item::{Extent, Item, Loss, Record};
-use super::plan::Mark;
 use super::stream::{Lost, PacketFacts};
-use super::tape::Node;
-use super::value::Frame;
 
 /// Copies of items, in order; the bytes of records stay where they are. Filled by [`super::Reader::keep`].
 #[derive(Debug, Default)]

@@ -1,7 +1,7 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Bits of a packet: integers at any place, and a cursor that never leaves the packet.
 
 use super::class::{Encoding, Int, Order};
-use super::skip::text_bytes;
 
 /// Why decoding stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,8 +10,8 @@ pub(crate) enum Stop {
     Bad(&'static str),
 }
 
-/// The integer of 1 to 64 `bits` that begins `at` bits behind the first of `data`; bits behind the last are 0. Little endian fills
-/// bytes from their low end, big endian from their high end.
+/// The integer of 1 to 64 `bits` that begins `at` bits behind the first of `data`; bits behind the last are 0. Little
+/// endian fills bytes from their low end, big endian from their high end.
 #[inline]
 pub(crate) fn extract(data: &[u8], at: u64, bits: u8, order: Order) -> u64 {
     let byte = (at / 8) as usize;
@@ -166,6 +166,21 @@ impl<'a> Cursor<'a> {
     }
 }
 
+/// Bytes in front of the first byte of 0. Most texts are short.
+#[inline]
+pub(super) fn text_bytes(data: &[u8]) -> Option<usize> {
+    const SHORT_WORDS: usize = 4;
+    for (index, word) in data.chunks_exact(8).take(SHORT_WORDS).enumerate() {
+        let word = u64::from_le_bytes(word.try_into().ok()?);
+        // The lowest byte that is 0 has the lowest high bit: borrows only go upwards.
+        let zeros = word.wrapping_sub(0x0101_0101_0101_0101) & !word & 0x8080_8080_8080_8080;
+        if zeros != 0 {
+            return Some(8 * index + zeros.trailing_zeros() as usize / 8);
+        }
+    }
+    std::ffi::CStr::from_bytes_until_nul(data).ok().map(std::ffi::CStr::count_bytes)
+}
+
 /// Offset and bytes of text up to its NUL character, which is passed too.
 pub(crate) fn nul_text(cursor: &mut Cursor<'_>, encoding: Encoding) -> Result<(u64, u64), Stop> {
     let unit = match encoding {
@@ -243,5 +258,18 @@ mod tests {
         let long = Stop::Bad("an integer of variable length has more than 64 bits");
         check(&[0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x02], false, Err(long));
         check(&[0x80, 0x80], false, Err(Stop::PastEnd));
+    }
+
+    #[test]
+    fn texts_end_at_their_first_zero() {
+        for len in 0..70usize {
+            for spare in 0..20usize {
+                let mut data = vec![0x80; len];
+                data.push(0);
+                data.extend((0..spare).map(|i| (i % 2) as u8));
+                assert_eq!(text_bytes(&data), Some(len), "{len} {spare}");
+                assert_eq!(text_bytes(&data[..len]), None);
+            }
+        }
     }
 }

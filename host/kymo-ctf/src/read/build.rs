@@ -1,8 +1,9 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Builds the arena of field classes, for both metadata formats: limits, and references from lengths and tags to the
 //! integers that give them.
 
 use super::class::{
-    Choice, Class, ClassId, Int, Kind, Known, Labels, Len, Member, Metadata, Ranges, StreamClass, constant_bits,
+    Choice, Class, ClassId, Int, Kind, Labels, Len, Member, Metadata, Ranges, StreamClass, WriterFact, constant_bits,
 };
 
 /// Nesting of field classes that is accepted; decoding recurses as deep.
@@ -200,7 +201,8 @@ impl Builder {
         for stream in &mut metadata.streams {
             let Some(context) = stream.common_context else { continue };
             let Kind::Struct { members } = &metadata.classes[context as usize].kind else { continue };
-            let known = members.iter().enumerate().filter_map(|(i, member)| Some((i, Known::by_name(&member.name)?)));
+            let known =
+                members.iter().enumerate().filter_map(|(i, member)| Some((i, WriterFact::by_name(&member.name)?)));
             stream.known = known.collect();
             // `vtid` after `tid`, so that the id that the program sees is the one that stays.
             stream.known.sort_by_key(|&(i, _)| members[i].name.starts_with('v'));

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Field classes: what a trace's metadata says about bits, whichever format it was written in.
 //!
 //! All classes of a trace lie in one arena, [`Metadata::classes`], and name each other by position. References from
@@ -78,20 +79,20 @@ pub(crate) struct StreamClass {
     pub event_header: Option<ClassId>,
     pub common_context: Option<ClassId>,
     /// Members of the common context that say where a record was written.
-    pub known: Vec<(usize, Known)>,
+    pub known: Vec<(usize, WriterFact)>,
     pub events: EventTable,
 }
 
 /// What a record's context may say about where it was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Known {
+pub(crate) enum WriterFact {
     Cpu,
     Pid,
     Tid,
     Program,
 }
 
-impl Known {
+impl WriterFact {
     /// By the name that tracers use.
     pub fn by_name(name: &str) -> Option<Self> {
         match name {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Clocks of traces: from cycles to nanoseconds and back, exactly.
 
 /// A clock.
@@ -70,7 +71,8 @@ impl Clock {
         rate(self) == rate(other)
     }
 
-    /// Nanoseconds from the origin to `cycles`, rounded down, exact otherwise; as those of the other clock where there is a correction.
+    /// Nanoseconds from the origin to `cycles`, rounded down, exact otherwise; as those of the other clock where there
+    /// is a correction.
     pub fn nanoseconds(&self, cycles: u64) -> i128 {
         let ns = self.own_nanoseconds(cycles);
         self.correction.map_or(ns, |correction| correction.apply(ns))

@@ -1,13 +1,14 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Clocks that several traces share.
 
-use super::Trace;
 use super::clock::{Clock, Correction};
+use super::trace::Trace;
 
 /// A clock whose rate is further off than a thousandth is another one, whatever it is called.
 const RATE_SHARE: u64 = 1000;
 
-/// Makes clocks of the same name and UUID one clock, as the last of the traces describes it: chunks of one session, or sessions of
-/// one boot, know its rate ever better, and would differ by nanoseconds where their records meet.
+/// Makes clocks of the same name and UUID one clock, as the last of the traces describes it: chunks of one session, or
+/// sessions of one boot, know its rate ever better, and would differ by nanoseconds where their records meet.
 pub fn unite_clocks(traces: &mut [Trace]) {
     for index in (1..traces.len()).rev() {
         let (before, from) = traces.split_at_mut(index);

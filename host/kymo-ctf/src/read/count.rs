@@ -1,12 +1,13 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Counting: how many records of each event there are. No order, no values: each stream for itself, and
 //! parts of long ones, on as many threads as asked for.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use super::Trace;
 use super::error::Caveat;
 use super::stream::{CAVEATS_MAX, Next, Start, Stream};
+use super::trace::Trace;
 
 /// What a trace has, counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! CTF 2 metadata: JSON fragments to field classes.
 
 use std::collections::HashMap;
@@ -115,7 +116,7 @@ impl Fragments {
         let part = |name: &str| offset.and_then(|offset| offset.get(name)).and_then(Value::as_i64).unwrap_or(0);
         let clock = Clock {
             name: object.get("name").and_then(Value::as_str).unwrap_or(&id).to_owned(),
-            uuid: object.get("uid").and_then(Value::as_str).and_then(super::parse_uuid),
+            uuid: object.get("uid").and_then(Value::as_str).and_then(super::uuid::parse_uuid),
             description: object.get("description").and_then(Value::as_str).unwrap_or_default().to_owned(),
             frequency_hz: number(object, "frequency")?.filter(|&hz| hz > 0).ok_or("`frequency` is missing or 0")?,
             offset_s: part("seconds"),

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the metadata says of fields, for those who look before there is a record.
 
 use super::class::{Base, ClassId, EventClass, Kind, Len, Member, Metadata, View};

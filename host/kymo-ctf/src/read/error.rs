@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What can be wrong with a trace: [`Error`] when it cannot be opened, [`Caveat`] when part of it is damaged.
 
 use std::fmt;
@@ -173,6 +174,8 @@ pub enum Damage {
     },
     /// The metadata ends in the middle; what stands before was used.
     TornMetadata,
+    /// The file was cut short, or could not be read, while it was read.
+    CutShort,
 }
 
 impl fmt::Display for Damage {
@@ -211,6 +214,9 @@ impl fmt::Display for Damage {
             Self::TimeBackwards { cycles } => write!(f, "a record lies {cycles} cycles before the one in front of it"),
             Self::LossBackwards { now, before } => {
                 write!(f, "the counter of lost records went from {before} back to {now}; taken as no loss")
+            }
+            Self::CutShort => {
+                write!(f, "the file was cut short, or could not be read, while it was read; the rest of it is missing")
             }
             Self::TornMetadata => write!(f, "the metadata ends in the middle of a packet; what stands before was used"),
         }

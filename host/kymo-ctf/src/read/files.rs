@@ -1,10 +1,11 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where a trace's bytes come from: a directory, or memory. The only place of the crate that opens a file.
 
 use std::fs::File;
 use std::ops::{Deref, Range};
 use std::path::{Path, PathBuf};
 
-use memmap2::UncheckedAdvice;
+use kymo_mapping::Mapping;
 
 use super::error::Error;
 
@@ -13,7 +14,7 @@ pub enum Content {
     /// In memory.
     Owned(Vec<u8>),
     /// Mapped.
-    Mapped(memmap2::Mmap),
+    Mapped(Mapping),
 }
 
 impl Deref for Content {
@@ -22,7 +23,10 @@ impl Deref for Content {
     fn deref(&self) -> &[u8] {
         match self {
             Self::Owned(bytes) => bytes,
-            Self::Mapped(map) => map,
+            // SAFETY: the mapping has this many bytes for as long as it lives, and the reader takes any bytes as input
+            // [spec/read.md]. Stream files are only appended to; bytes that somebody changes or cuts off meanwhile are
+            // damage like any other.
+            Self::Mapped(map) => unsafe { std::slice::from_raw_parts(map.base().as_ptr(), map.bytes()) },
         }
     }
 }
@@ -31,12 +35,15 @@ impl Content {
     /// Gives the memory of a part that was read back, as far as it is whole pages of a mapped file. The part may be
     /// read again, from the system's cache or the file.
     pub(super) fn forget(&self, part: Range<usize>) {
-        let Self::Mapped(map) = self else { return };
-        // SAFETY: the map is a file's and read only: pages that are dropped come back from the file with the same
-        // bytes.
-        let done = unsafe { map.unchecked_advise_range(UncheckedAdvice::DontNeed, part.start, part.len()) };
-        // It is only memory.
-        drop(done);
+        if let Self::Mapped(map) = self {
+            map.forget(part.start, part.end);
+        }
+    }
+
+    /// Whether the file was cut short, or could not be read, since it was opened: zeros stand in the place of what is
+    /// gone.
+    pub fn is_damaged(&self) -> bool {
+        matches!(self, Self::Mapped(map) if map.is_damaged())
     }
 }
 
@@ -101,11 +108,10 @@ impl Files for Directory<'_> {
         if bytes == 0 {
             return Ok(Content::Owned(Vec::new()));
         }
-        // SAFETY: the map is read only and the reader takes any bytes as input [spec/trace.md]. Stream files are only
-        // appended to (packets are never rewritten after they are published), so the mapped part neither changes
-        // nor goes away; who truncates a trace while it is read gets SIGBUS, as with every mapping reader.
-        match unsafe { memmap2::Mmap::map(&file) } {
-            Ok(map) => Ok(Content::Mapped(map)),
+        let mapping =
+            usize::try_from(bytes).map_err(std::io::Error::other).and_then(|bytes| Mapping::to_read(&file, bytes));
+        match mapping {
+            Ok(mapping) => Ok(Content::Mapped(mapping)),
             Err(error) => Err(self.io(name, error)),
         }
     }

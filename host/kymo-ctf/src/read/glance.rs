@@ -1,11 +1,14 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A record of which nothing is decoded but the fields that somebody asks for, by their lenses.
 
-use super::class::Known;
+use super::class::WriterFact;
+use super::frame::Frame;
 use super::lens::Lens;
-use super::stream::{PacketFacts, small};
-use super::value::{Fields, Frame, Value};
+use super::stream::PacketFacts;
+use super::value::{Fields, Value, small};
 
-/// One record, as little of it as can be: for who looks at one or two fields of very many. Lasts until the reader moves on.
+/// One record, as little of it as can be: for who looks at one or two fields of very many. Lasts until the reader moves
+/// on.
 #[derive(Clone, Copy, Debug)]
 pub struct Glance<'a> {
     /// As [`super::Record::trace`].
@@ -35,7 +38,7 @@ impl<'a> Glance<'a> {
     pub fn cpu(&self) -> Option<u32> {
         let known = &self.facts.layout.plans.events[self.event].known;
         let mut cpu = self.facts.cpu;
-        for place in known.iter().filter(|place| place.known == Known::Cpu) {
+        for place in known.iter().filter(|place| place.known == WriterFact::Cpu) {
             let value = || self.part(0).at(place.position).map(|value| small(&value));
             if let Some(known) = self.frame.known(place).or_else(value) {
                 cpu = known;
@@ -44,8 +47,8 @@ impl<'a> Glance<'a> {
         cpu
     }
 
-    /// The bytes from the record's first field on, for [`super::Direct`]: also those of the records behind. `None` where it begins
-    /// within a byte.
+    /// The bytes from the record's first field on, for [`super::Direct`]: also those of the records behind. `None`
+    /// where it begins within a byte.
     #[inline]
     pub fn fields(&self) -> Option<&'a [u8]> {
         self.frame.fields()
@@ -57,7 +60,8 @@ impl<'a> Glance<'a> {
         lens.integer_of(self.frame)
     }
 
-    /// The bytes of the text that the lens shows, where it is a plain one: with what is behind a byte of 0 in its field.
+    /// The bytes of the text that the lens shows, where it is a plain one: with what is behind a byte of 0 in its
+    /// field.
     #[inline]
     pub fn text(&self, lens: &Lens) -> Option<&'a [u8]> {
         lens.text_of(self.frame)

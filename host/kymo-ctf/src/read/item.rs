@@ -1,10 +1,12 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a reader gives: records, and losses where records are missing.
 
 use std::borrow::Cow;
 
-use super::class::{EventClass, Known};
-use super::stream::{Lost, PacketFacts, small};
-use super::value::{Fields, Frame, Value};
+use super::class::{EventClass, WriterFact};
+use super::frame::Frame;
+use super::stream::{Lost, PacketFacts};
+use super::value::{Fields, Value, small};
 
 /// The next thing that happened.
 #[derive(Debug)]
@@ -90,8 +92,9 @@ pub(super) struct Extent {
 }
 
 impl<'a> Record<'a> {
-    /// The record of the event at position `event` that lies in `frame`.
-    #[inline]
+    /// The record of the event at position `event` that lies in `frame`. Always inlined: it is large, and would
+    /// be copied once more for each record.
+    #[inline(always)]
     pub(super) fn new(
         trace: usize,
         facts: &'a PacketFacts<'a>,
@@ -135,24 +138,24 @@ impl<'a> Record<'a> {
     }
 
     #[inline]
-    fn note_number(&mut self, known: Known, number: Option<u32>) {
+    fn note_number(&mut self, known: WriterFact, number: Option<u32>) {
         match known {
-            Known::Cpu => self.cpu = number,
-            Known::Pid => self.vpid = number,
-            Known::Tid => self.vtid = number,
-            Known::Program => {}
+            WriterFact::Cpu => self.cpu = number,
+            WriterFact::Pid => self.vpid = number,
+            WriterFact::Tid => self.vtid = number,
+            WriterFact::Program => {}
         }
     }
 
     /// Takes what its context says of where it was written.
-    fn note(&mut self, position: usize, known: Known) {
+    fn note(&mut self, position: usize, known: WriterFact) {
         let Some(value) = self.common_context.at(position) else { return };
         match (known, value) {
-            (Known::Cpu, value) => self.cpu = small(&value),
-            (Known::Pid, value) => self.vpid = small(&value),
-            (Known::Tid, value) => self.vtid = small(&value),
-            (Known::Program, Value::Text(Cow::Borrowed(text))) => self.procname = text,
-            (Known::Program, _) => {}
+            (WriterFact::Cpu, value) => self.cpu = small(&value),
+            (WriterFact::Pid, value) => self.vpid = small(&value),
+            (WriterFact::Tid, value) => self.vtid = small(&value),
+            (WriterFact::Program, Value::Text(Cow::Borrowed(text))) => self.procname = text,
+            (WriterFact::Program, _) => {}
         }
     }
 }

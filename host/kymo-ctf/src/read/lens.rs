@@ -1,10 +1,13 @@
-//! Fields found beforehand, for who reads the same fields of many records: no name, no class and no label is looked at again.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Fields found beforehand, for who reads the same fields of many records: no name, no class and no label is looked at
+//! again.
 
-use super::Trace;
 use super::class::{ClassId, Encoding, Int, Kind, Len, Order, View};
+use super::frame::Frame;
 use super::item::Record;
-use super::plan::{Part, Piece, Place};
-use super::value::{Frame, Number, Value};
+use super::plan::{FieldPlace, Part, Piece};
+use super::trace::Trace;
+use super::value::{Number, Value};
 
 /// A part of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +39,8 @@ pub enum Plain<'a> {
     F32(f32),
     /// A float of 64 bits.
     F64(f64),
-    /// Text in UTF-8 or ASCII, as it was written: where it has a byte of 0 it ends there, and it may be no UTF-8 after all.
+    /// Text in UTF-8 or ASCII, as it was written: where it has a byte of 0 it ends there, and it may be no UTF-8 after
+    /// all.
     Text(&'a [u8]),
 }
 
@@ -74,8 +78,8 @@ enum Sight {
 }
 
 impl Trace {
-    /// Where the field at `position` of a part of an event's records lies; the event by its position. For other events the lens shows
-    /// nothing of sense.
+    /// Where the field at `position` of a part of an event's records lies; the event by its position. For other events
+    /// the lens shows nothing of sense.
     pub fn lens(&self, event: usize, part: RecordPart, position: usize) -> Lens {
         let planned = self.layout.plans.events.get(event).map(|plan| &plan.parts[part as usize]);
         let sight = planned.and_then(|planned| self.sight(planned, position)).unwrap_or(Sight::Far);
@@ -86,14 +90,14 @@ impl Trace {
         let member = self.metadata.members(part.class?).get(position)?;
         let kind = &self.metadata.classes[member.class as usize].kind;
         match *part.places.get(position)? {
-            Place::Packed { mark, delta_bits } => {
+            FieldPlace::Packed { mark, delta_bits } => {
                 if let Kind::Text { len: Len::Fixed(bytes), encoding: Encoding::Utf8 } = *kind {
                     return Some(Sight::Padded { mark, delta_bits, bytes: bytes.try_into().ok()? });
                 }
                 let (piece, float) = self.number(member.class)?;
                 Some(Sight::Number { mark, piece: Piece { delta_bits, ..piece }, float })
             }
-            Place::Marked(mark) => match *kind {
+            FieldPlace::Marked(mark) => match *kind {
                 Kind::NulText(Encoding::Utf8) | Kind::Text { len: Len::Saved(_), encoding: Encoding::Utf8 } => {
                     Some(Sight::Text { mark })
                 }

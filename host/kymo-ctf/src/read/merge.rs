@@ -1,6 +1,6 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Records of all streams in the order of time.
 
-use super::Trace;
 use super::batch::Batch;
 use super::clock::{Clock, Seconds};
 use super::error::Caveat;
@@ -8,6 +8,7 @@ use super::glance::Glance;
 use super::item::{Extent, Item, Loss, Record};
 use super::queue::Queue;
 use super::stream::{Lost, Next, PacketMark, Place, Stream};
+use super::trace::Trace;
 
 /// Goes through the records of one or more traces in the order of time.
 pub struct Reader<'t> {
@@ -36,6 +37,8 @@ pub enum Passed {
     Loss {
         /// Records lost.
         records: u64,
+        /// Whole packets that are missing: how many records were in them may not be known.
+        packets: u64,
     },
 }
 
@@ -165,7 +168,7 @@ impl<'t> Reader<'t> {
         let source = &self.streams[index];
         Some(match source.lost {
             None => Passed::Record { trace: source.trace, event: source.stream.event, cycles: source.stream.time },
-            Some(lost) => Passed::Loss { records: lost.records },
+            Some(lost) => Passed::Loss { records: lost.records, packets: lost.packets },
         })
     }
 

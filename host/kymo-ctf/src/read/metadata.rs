@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The file `metadata`: which format it is in, and packetised text taken out of its packets.
 
 use super::class::Metadata;

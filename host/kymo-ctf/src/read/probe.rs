@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Entry points for fuzzing and for the tests that mutate traces: bytes in, nothing out but the promise to return.
 
 use super::{Fields, Item, Memory, Reader, Trace, Value, parse_metadata};
@@ -12,7 +13,8 @@ pub fn tsdl(bytes: &[u8]) -> bool {
     metadata(&[b"/* CTF 1.8 */\n", bytes].concat())
 }
 
-/// Parses `bytes`, which may lack what separates fragments, as CTF 2's metadata behind a preamble; whether it made sense.
+/// Parses `bytes`, which may lack what separates fragments, as CTF 2's metadata behind a preamble; whether it made
+/// sense.
 pub fn ctf2(bytes: &[u8]) -> bool {
     metadata(&[b"\x1E{\"type\":\"preamble\",\"version\":2}\n\x1E", bytes].concat())
 }

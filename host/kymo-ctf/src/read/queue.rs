@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which stream comes next: the order of the next items of all streams.
 
 use std::cmp::Reverse;

@@ -1,8 +1,9 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! One stream for itself, from its first item to its last: times and events, without a look at fields.
 
-use super::Trace;
 use super::error::Caveat;
 use super::stream::{Next, PacketMark, Stream};
+use super::trace::Trace;
 
 /// An item of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

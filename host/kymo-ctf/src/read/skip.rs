@@ -1,11 +1,10 @@
-//! Passing over records of which nothing is wanted but what they are: no marks, no tape, nothing kept.
-//!
-//! Only the plain case is done here. Whatever is not plain (a head that needs the tape, a field that is nested, a record that does not
-//! fit, a time that is odd) is left to [`Stream::advance`], which comes to the same record and knows what to say of it.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Plans for passing over the fields of records of which nothing is wanted but what they are: no marks, no tape,
+//! nothing kept. What is nested has none.
 
-use super::class::{Encoding, EventTable, Kind, Metadata, Ranges};
-use super::plan::{Header, OpKind, Piece, Plan, Stamp};
-use super::stream::{Stream, extended};
+use super::bits::text_bytes;
+use super::class::{Encoding, Kind, Metadata};
+use super::plan::{OpKind, Piece, Plan};
 
 /// What is behind the last step of a record's plan, or all of it.
 #[derive(Debug)]
@@ -51,10 +50,10 @@ impl Skip {
         }
     }
 
-    /// The bit of the packet behind the record whose fields begin at bit `at` of it; the packet begins at bit `origin` of `data`.
-    /// `None` where that cannot be told here. It may lie behind the packet's end.
+    /// The bit of the packet behind the record whose fields begin at bit `at` of it; the packet begins at bit `origin`
+    /// of `data`. `None` where that cannot be told here. It may lie behind the packet's end.
     #[inline]
-    fn pass(&self, data: &[u8], origin: u64, at: u64) -> Option<u64> {
+    pub fn pass(&self, data: &[u8], origin: u64, at: u64) -> Option<u64> {
         match self {
             Self::Constant(bits) => at.checked_add(*bits),
             Self::One(step, tail) => step.pass(data, origin, at)?.checked_add(*tail),
@@ -113,113 +112,5 @@ impl Step {
             }
             StepKind::Align(bits) => begin.checked_next_multiple_of(bits),
         }
-    }
-}
-
-/// Bytes in front of the first byte of 0. Most texts are short.
-#[inline]
-pub(super) fn text_bytes(data: &[u8]) -> Option<usize> {
-    const SHORT_WORDS: usize = 4;
-    for (index, word) in data.chunks_exact(8).take(SHORT_WORDS).enumerate() {
-        let word = u64::from_le_bytes(word.try_into().ok()?);
-        // The lowest byte that is 0 has the lowest high bit: borrows only go upwards.
-        let zeros = word.wrapping_sub(0x0101_0101_0101_0101) & !word & 0x8080_8080_8080_8080;
-        if zeros != 0 {
-            return Some(8 * index + zeros.trailing_zeros() as usize / 8);
-        }
-    }
-    std::ffi::CStr::from_bytes_until_nul(data).ok().map(std::ffi::CStr::count_bytes)
-}
-
-/// A head, as far as it is plain.
-struct Head<'t> {
-    header: &'t Header,
-    events: &'t EventTable,
-}
-
-impl Head<'_> {
-    /// Layout and first bit of the head at `at`.
-    #[inline]
-    fn stamp(&self, data: &[u8], origin: u64, at: u64) -> Option<(&Stamp, u64)> {
-        match self.header {
-            Header::Fixed(stamp) => Some((stamp, aligned(at, stamp.align))),
-            Header::Tagged { align, tag, options } => {
-                let at = aligned(at, *align);
-                let value = tag.read(data, origin + at);
-                // A negative tag is none of these.
-                let has = |ranges: &Ranges| ranges.iter().any(|&(low, high)| is_between(value, low, high));
-                let option = options.iter().find(|(ranges, _)| !tag.signed && has(ranges));
-                option.map(|(_, stamp)| (stamp, at))
-            }
-            Header::Any(_) => None,
-        }
-    }
-}
-
-#[inline]
-fn is_between(value: u64, low: i128, high: i128) -> bool {
-    low <= i128::from(value) && i128::from(value) <= high
-}
-
-#[inline]
-fn aligned(at: u64, align: u32) -> u64 {
-    let mask = u64::from(align) - 1;
-    (at + mask) & !mask
-}
-
-impl Stream<'_> {
-    /// Counts plain records of the open packet, up to one that is not, or to the packet's end. By position of their event.
-    pub fn count_plain(&mut self, counts: &mut [u64]) {
-        let Some(packet) = &self.packet else { return };
-        let (origin, end) = (self.cursor.bit() - self.cursor.at, self.cursor.end());
-        // Nothing is searched for beyond the packet.
-        let data = &self.data[..self.data.len().min((origin + end).div_ceil(8) as usize)];
-        let plans = &self.layout.plans;
-        let head = Head { header: &plans.headers[self.class], events: &self.metadata.streams[self.class].events };
-        let (mut at, mut time, time_max) = (self.cursor.at, self.time, packet.end.unwrap_or(u64::MAX));
-        while at < end {
-            let Some((stamp, begin)) = head.stamp(data, origin, at) else { break };
-            let id = stamp.id.map_or(0, |id| id.read(data, origin + begin));
-            let Some(event) = head.events.get(id).map(|event| event as usize) else { break };
-            let fields = begin + u64::from(stamp.bits);
-            let Some(behind) = plans.skips[event].pass(data, origin, fields) else { break };
-            if behind > end || behind == at {
-                break;
-            }
-            if let Some(piece) = stamp.time {
-                let now = extended(time, piece.read(data, origin + begin), piece.bits);
-                if now < time || now > time_max {
-                    break;
-                }
-                time = now;
-            }
-            counts[event] += 1;
-            at = behind;
-        }
-        (self.cursor.at, self.time) = (at, time);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn texts_end_at_their_first_zero() {
-        for len in 0..70usize {
-            for spare in 0..20usize {
-                let mut data = vec![0x80; len];
-                data.push(0);
-                data.extend((0..spare).map(|i| (i % 2) as u8));
-                assert_eq!(text_bytes(&data), Some(len), "{len} {spare}");
-                assert_eq!(text_bytes(&data[..len]), None);
-            }
-        }
-    }
-
-    #[test]
-    fn tags_have_bounds() {
-        assert!(is_between(u64::MAX, 0, i128::from(u64::MAX)));
-        assert!(!is_between(5, -3, 4));
     }
 }

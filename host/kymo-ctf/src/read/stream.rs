@@ -1,9 +1,11 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! One stream file: packets, the records in them, and what to do where the file is damaged.
 //!
 //! The rule for damage: say it once, keep every record before it, and go on at the next packet. Where a packet's size
 //! cannot be believed the next packet is the next place with the magic word and the trace's UUID.
 
 mod open;
+mod plain;
 mod seek;
 
 use std::sync::Arc;
@@ -12,9 +14,11 @@ use super::bits::{Cursor, Stop};
 use super::class::{Kind, Metadata, Order, Role, StreamClass};
 use super::error::{Caveat, Damage};
 use super::files::Content;
-use super::plan::{Header, Plans};
+use super::frame::Frame;
+use super::plan::Header;
+use super::planner::Plans;
 use super::tape::Decoder;
-use super::value::{Fields, Frame, Number, Value};
+use super::value::{Fields, Value, small};
 use crate::write::PACKET_MAGIC;
 
 pub use seek::{Inside, PacketMark, Place, PreviousPacket};
@@ -154,6 +158,8 @@ pub(super) struct Stream<'t> {
     opened: PacketMark,
     /// Damage at times before this is not told of, cycles.
     pub quiet_before: u64,
+    /// The file was cut short while it was read; that has been said.
+    is_given_up: bool,
 }
 
 /// Where a part of a stream begins: all that the packets in front of it leave behind.
@@ -201,6 +207,7 @@ impl<'t> Stream<'t> {
             packets_end: u64::MAX,
             opened: PacketMark::default(),
             quiet_before: 0,
+            is_given_up: false,
         }
     }
 
@@ -212,8 +219,8 @@ impl<'t> Stream<'t> {
         self.forgotten = start.next.next_multiple_of(FORGET_BYTES);
     }
 
-    /// Reads the heads of all packets: begins of parts of at least `part_bytes`, which can be read one without the other. `None` where
-    /// packets do not say their full time, or are so small that their heads are most of the work.
+    /// Reads the heads of all packets: begins of parts of at least `part_bytes`, which can be read one without the
+    /// other. `None` where packets do not say their full time, or are so small that their heads are most of the work.
     pub fn parts(&mut self, part_bytes: usize) -> Option<Vec<Start>> {
         const PACKET_BYTES_MIN: u64 = 8192;
         const PACKETS_JUDGED: u64 = 64;
@@ -258,16 +265,33 @@ impl<'t> Stream<'t> {
     pub fn advance(&mut self) -> Next {
         loop {
             if self.packet.is_some() {
-                if self.record() {
+                let is_record = self.record();
+                // Zeros stand in the place of what is gone: a record may have been made of them.
+                if self.content.is_damaged() {
+                    return self.give_up();
+                }
+                if is_record {
                     return Next::Record;
                 }
                 self.packet = None;
+            } else if self.content.is_damaged() {
+                return self.give_up();
             } else if self.next >= self.data.len() || self.packets_met >= self.packets_end {
                 return Next::End;
             } else if let Some(lost) = self.open_packet() {
                 return Next::Lost(lost);
             }
         }
+    }
+
+    /// The file was cut short under us: says so once, and ends.
+    #[cold]
+    fn give_up(&mut self) -> Next {
+        (self.packet, self.next) = (None, self.data.len());
+        if !std::mem::replace(&mut self.is_given_up, true) {
+            self.caveat(self.packets_met.saturating_sub(1), self.cursor.byte(), Damage::CutShort);
+        }
+        Next::End
     }
 
     /// Gives memory of packets that were read back: a reader of a large file keeps little of it.
@@ -279,8 +303,8 @@ impl<'t> Stream<'t> {
         }
     }
 
-    /// Gives all memory back that lies from `start` to where the stream is: a part that was counted is not looked at again,
-    /// and [`Stream::forget`] leaves what is at its ends.
+    /// Gives all memory back that lies from `start` to where the stream is: a part that was counted is not looked at
+    /// again, and [`Stream::forget`] leaves what is at its ends.
     pub fn forget_from(&self, start: usize) {
         self.content.forget(start..self.next.max(start));
     }
@@ -408,7 +432,8 @@ impl<'t> Stream<'t> {
             self.caveat(packet.number, at, Damage::TimeOutside { time, begin: packet.begin, end });
         }
         self.packet = Some(packet);
-        // Kept in the packet: one wrong stamp must not hold back what follows in the file, which may be another program's.
+        // Kept in the packet: one wrong stamp must not hold back what follows in the file, which may be another
+        // program's.
         time.clamp(packet.begin, end)
     }
 }
@@ -424,24 +449,6 @@ pub(super) fn extended(before: u64, low: u64, bits: u8) -> u64 {
     let mask = low_mask(bits);
     let time = before & !mask | low & mask;
     if bits < 64 && time < before { time.wrapping_add(mask.wrapping_add(1)) } else { time }
-}
-
-/// A number that fits and is not the mark for "not known".
-#[inline]
-pub(super) fn small(value: &Value<'_>) -> Option<u32> {
-    let number = match value {
-        Value::Int(number, _) | Value::Enum(number, _) => *number,
-        _ => return None,
-    };
-    small_number(number)
-}
-
-#[inline]
-pub(super) fn small_number(number: Number) -> Option<u32> {
-    match number {
-        Number::Unsigned(value) => u32::try_from(value).ok().filter(|&value| value != u32::MAX),
-        Number::Signed(value) => u32::try_from(value).ok(),
-    }
 }
 
 #[cfg(test)]

@@ -1,26 +1,16 @@
-//! Heads of packets, and fields that are nested: walks a field class over the bytes of a packet and leaves a tape of nodes.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Heads of packets, and fields that are nested: walks a field class over the bytes of a packet and leaves a tape of
+//! nodes.
 //!
 //! The tape is reused from record to record. Text and bytes stay where they are; a node says where. Every loop here is
 //! bounded by the bits that are left, or by [`FREE_NODES`].
 
 use super::bits::{Cursor, Stop, nul_text};
 use super::class::{Class, ClassId, Int, Kind, Len, Metadata, Role, within};
-use super::value::Frame;
+use super::frame::{Frame, Node};
 
 /// Nodes that a record may have beyond one a bit: structures and empty arrays take no bits.
 const FREE_NODES: u64 = 256;
-
-/// A decoded field, followed on the tape by the fields inside it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Node {
-    pub class: ClassId,
-    /// Nodes of this field, itself included.
-    pub span: u32,
-    /// A number's bits, sign extended; of text and bytes the offset in the file.
-    pub bits: u64,
-    /// Bytes of text, elements of an array; of an optional or a variant 1 when it has a value.
-    pub len: u64,
-}
 
 /// Values of integers that mean something to the reader, as of the last decoding.
 #[derive(Clone, Copy, Debug, Default)]

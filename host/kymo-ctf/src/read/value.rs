@@ -1,14 +1,14 @@
-//! Fields as people and programs want them: names, typed values, labels. Views on the bytes and on what plan and tape found in
-//! them; nothing is decoded before it is asked for, and nothing is copied.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Fields as people and programs want them: names, typed values, labels. Views on the bytes and on what plan and tape
+//! found in them; nothing is decoded before it is asked for, and nothing is copied.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use super::bits::{extended, extract};
-use super::class::{self, Base, ClassId, Encoding, Int, Kind, Labels, Len, Member, Metadata, Order};
-use super::plan::{KnownPlace, Mark, Part, Place};
-use super::stream::small_number;
-use super::tape::Node;
+use super::class::{self, Base, ClassId, Encoding, Int, Kind, Labels, Len, Member, Order};
+use super::frame::{Frame, Mark, Node};
+use super::plan::{FieldPlace, Part, WriterFactPlace};
 
 /// An integer of either sign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,20 +60,6 @@ pub enum Value<'a> {
     Struct(Fields<'a>),
     /// An optional field without a value.
     Absent,
-}
-
-/// What views look into: the bytes, and what plan and tape found in them.
-#[derive(Clone, Debug)]
-pub(crate) struct Frame<'t> {
-    pub metadata: &'t Metadata,
-    /// The file.
-    pub data: &'t [u8],
-    /// First bit of the packet in the file.
-    pub origin: u64,
-    /// Fields that are nested, or of a head.
-    pub nodes: Vec<Node>,
-    /// Places of the other fields.
-    pub marks: Vec<Mark>,
 }
 
 /// A field on the tape.
@@ -232,8 +218,8 @@ impl<'a> Iterator for Walk<'a> {
             }
             Shape::Packed { frame, at, .. } => {
                 let field = &frame.metadata.classes[member.class as usize];
-                // The structure begins at a multiple of its alignment, which is the largest in it. In the file it may not:
-                // packets begin at bytes.
+                // The structure begins at a multiple of its alignment, which is the largest in it. In the file it may
+                // not: packets begin at bytes.
                 let begin = at + (self.at - at).next_multiple_of(u64::from(field.align));
                 self.at = begin + u64::from(field.bits.unwrap_or(0));
                 frame.constant(member.class, begin)
@@ -320,39 +306,22 @@ impl<'a> Passed<'a> {
         let frame = self.frame;
         let class = frame.metadata.members(self.part.class?).get(position)?.class;
         match *self.part.places.get(position)? {
-            Place::Packed { mark, delta_bits } => {
+            FieldPlace::Packed { mark, delta_bits } => {
                 let mark = frame.marks.get(mark as usize)?;
                 Some(frame.constant(class, frame.origin + mark.end + u64::from(delta_bits)))
             }
-            Place::Marked(mark) => frame.marked(class, frame.marks.get(mark as usize)?),
+            FieldPlace::Marked(mark) => frame.marked(class, frame.marks.get(mark as usize)?),
         }
     }
 }
 
-impl<'t> Frame<'t> {
-    pub fn new(metadata: &'t Metadata, data: &'t [u8]) -> Self {
-        Self { metadata, data, origin: 0, nodes: Vec::new(), marks: Vec::new() }
-    }
-
-    /// The bytes from the record's first field on, those of the records behind too. `None` where it begins within a byte.
-    #[inline]
-    pub fn fields(&self) -> Option<&[u8]> {
-        let at = self.origin + self.marks.first()?.end;
-        if at % 8 == 0 { self.data.get((at / 8) as usize..) } else { None }
-    }
-
+impl Frame<'_> {
     /// What a plain integer says of where a record was written: outer `None` where it is none.
     #[inline]
-    pub fn known(&self, place: &KnownPlace) -> Option<Option<u32>> {
+    pub fn known(&self, place: &WriterFactPlace) -> Option<Option<u32>> {
         let (mark, piece) = place.piece?;
         let bits = piece.read(self.data, self.origin + self.marks.get(mark as usize)?.end);
         Some(small_number(if piece.signed { Number::Signed(bits as i64) } else { Number::Unsigned(bits) }))
-    }
-
-    /// Goes to the packet of another frame.
-    #[inline]
-    pub fn look_at(&mut self, other: &Self) {
-        (self.metadata, self.data, self.origin) = (other.metadata, other.data, other.origin);
     }
 
     /// The value of a field that is not constant.
@@ -399,6 +368,24 @@ impl<'t> Frame<'t> {
             Kind::NulText(_) | Kind::Text { .. } | Kind::Bytes { .. } | Kind::Array { .. } => Value::Absent,
             Kind::Variant { .. } | Kind::Optional { .. } => Value::Absent,
         }
+    }
+}
+
+/// A number that fits and is not the mark for "not known".
+#[inline]
+pub(super) fn small(value: &Value<'_>) -> Option<u32> {
+    let number = match value {
+        Value::Int(number, _) | Value::Enum(number, _) => *number,
+        _ => return None,
+    };
+    small_number(number)
+}
+
+#[inline]
+fn small_number(number: Number) -> Option<u32> {
+    match number {
+        Number::Unsigned(value) => u32::try_from(value).ok().filter(|&value| value != u32::MAX),
+        Number::Signed(value) => u32::try_from(value).ok(),
     }
 }
 

@@ -1,4 +1,6 @@
-//! What records look like: streams, events, fields [spec/trace.md 4, 8]. All numbers are little endian, nothing is padded.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What records look like: streams, events, fields [spec/trace.md 4, 8]. All numbers are little endian, nothing is
+//! padded.
 
 use kymo_abi::desc::{EnumDesc, EventDesc, FieldType, Scalar};
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Metadata as CTF 1.8 text (TSDL) [spec/trace.md 4].
 //!
 //! Field names get one `_` in front, which readers take off again, so that no name meets a keyword or a type.

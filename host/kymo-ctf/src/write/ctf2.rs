@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Metadata as CTF 2 JSON fragments [spec/trace.md 4]. The packets are the same bytes as with CTF 1.8.
 
 use std::collections::HashMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The head of a packet: CTF's packet header and packet context [spec/trace.md 2].
 
 use super::class::StreamKind;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What both metadata formats share: names that cannot clash, and values as an integer stores them.
 
 use std::collections::HashSet;

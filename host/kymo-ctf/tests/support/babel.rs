@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Values as babeltrace2 prints them.
 
 use kymo_ctf::read::{Base, Fields, Value};

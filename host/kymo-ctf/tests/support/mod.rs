@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A trace with every field type at its extremes, written with our writer and encoded by hand, and what a reader must
 //! make of it.
 #![allow(dead_code, reason = "each test uses its part")]
@@ -7,6 +8,7 @@ pub mod types;
 pub mod types_ctf2;
 
 use kymo_abi::desc::{EnumDesc, EventDesc, Field, FieldType, Scalar};
+use kymo_abi::record_head;
 use kymo_ctf::read::{Item, Loss, Memory, Reader, Record, Trace};
 use kymo_ctf::write::{
     ClockMeta, EnvValue, EventClass, PacketHead, Program, StreamClass, StreamKind, TraceMeta, metadata_ctf2,
@@ -58,7 +60,7 @@ pub fn enum_of(name: &str, scalar: Scalar) -> FieldType {
 
 /// A record's bytes.
 pub fn record(id: u16, time: u64, vtid: u32, payload: &[u8]) -> Vec<u8> {
-    let mut bytes = (u64::from(id) | time << 16).to_le_bytes().to_vec();
+    let mut bytes = record_head(id, time).to_vec();
     bytes.extend(vtid.to_le_bytes());
     bytes.extend(payload);
     bytes

@@ -1,27 +1,9 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Random types of CTF 1.8, random values of them, and both as TSDL text and as bits. One seed repeats a trace.
 
+pub use kymo_testing::Random;
+
 use super::babel::percent_g;
-
-/// A small generator (splitmix64).
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ z >> 31
-    }
-
-    pub fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit.max(1)
-    }
-
-    fn pick<T: Copy>(&mut self, list: &[T]) -> T {
-        list[self.below(list.len() as u64) as usize]
-    }
-}
 
 /// A type.
 #[derive(Clone, Debug)]
@@ -184,12 +166,13 @@ impl Maker {
         Type::Variant { tag, options }
     }
 
-    /// Writes a random value of `ty` and gives it as babeltrace2 prints it. `known`: lengths and tags in front, by name.
+    /// Writes a random value of `ty` and gives it as babeltrace2 prints it. `known`: lengths and tags in front, by
+    /// name.
     pub fn value(&mut self, ty: &Type, bits: &mut Bits, known: &[(String, u64)]) -> String {
         bits.align(align(ty));
         match ty {
             Type::Int { .. } => {
-                let value = self.random.next();
+                let value = self.random.word();
                 put_int(ty, value, bits)
             }
             Type::Enum { bits: size, labels } => {
@@ -250,7 +233,7 @@ impl Maker {
     }
 
     fn float(&mut self, double: bool, bits: &mut Bits) -> String {
-        let value = self.random.next() as i32 as f64 / f64::from(1u32 << self.random.below(30));
+        let value = self.random.word() as i32 as f64 / f64::from(1u32 << self.random.below(30));
         if double {
             bits.put(value.to_bits(), 64, self.big);
             percent_g(value)

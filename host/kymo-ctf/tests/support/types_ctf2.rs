@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The types of [`super::types`] as field classes of CTF 2: the bits are the same.
 
 use serde_json::{Value, json};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The cells of one column, or of what is nested in one.
 
 use std::sync::Arc;

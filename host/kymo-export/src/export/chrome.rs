@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Chrome's JSON [spec/exchange.md 2], the object form: a record is an event, in the order of time.
 
 use std::collections::HashMap;
@@ -7,9 +8,10 @@ use std::path::Path;
 use kymo_ctf::read::{Loss, Number, Record, Trace, Value};
 
 use super::csv::leave_out_contexts;
+use super::exporter::{Done, Exporter};
+use super::facts::{ContextNames, all_fields, env_text, is_absolute, is_kernel};
 use super::output::Output;
 use super::pairs::{Pairs, Phase, Track, track_of};
-use super::{ContextNames, Done, Exporter, all_fields, env_text, is_absolute, is_kernel};
 use crate::{Error, json};
 
 /// Threads of process 0 that show who ran on each CPU: this and the CPU.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! CSV [spec/exchange.md 2]: one file with common columns, or a file for each event class with a column for each field.
 
 use std::collections::{BTreeMap, HashSet};
@@ -6,8 +7,9 @@ use std::path::{Path, PathBuf};
 
 use kymo_ctf::read::{FieldKind, Loss, Record, Trace, Value};
 
+use super::exporter::{Done, Exporter};
+use super::facts::{Classes, ContextNames, all_fields};
 use super::output::{NewDirectory, Output, is_stdout};
-use super::{Classes, ContextNames, Done, Exporter, all_fields};
 use crate::columns::is_known_context;
 use crate::{Error, json};
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A file that appears under its name when it is whole: what is interrupted leaves nothing behind that looks like a
 //! result.
 

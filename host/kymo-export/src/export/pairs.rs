@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which events begin something and which end it, by their names [spec/exchange.md 2], and which of their records are
 //! nested.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Parquet [spec/exchange.md 2]: `DIR/EVENT/host=HOST/day=YYYY-MM-DD/part-0.parquet`. A data set for each event,
 //! because each has
 //! columns of its own.
@@ -13,8 +14,9 @@ use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 
 use super::csv::{FileNames, leave_out_contexts, leave_out_loss};
+use super::exporter::{Done, Exporter};
+use super::facts::{Classes, env_text};
 use super::output::NewDirectory;
-use super::{Classes, Done, Exporter, env_text};
 use crate::Error;
 use crate::columns::Table;
 

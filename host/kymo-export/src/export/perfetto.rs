@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Perfetto's protobuf [spec/exchange.md 2]: kernel records as ftrace bundles, programs' records as track events.
 
 mod ftrace;
@@ -9,12 +10,13 @@ use std::path::Path;
 use kymo_ctf::read::{Loss, Number, Record, Trace, Value};
 
 use super::csv::leave_out_contexts;
+use super::exporter::{Done, Exporter};
+use super::facts::{ContextNames, all_fields, env_text, is_absolute, is_kernel, is_state};
 use super::output::Output;
 use super::pairs::{Pairs, Phase, Track, track_of};
-use super::{ContextNames, Done, Exporter, all_fields, env_text, is_absolute, is_kernel, is_state};
 use crate::{Error, json};
 use ftrace::Bundles;
-use wire::Message;
+use wire::{Message, time};
 
 /// Fields of TracePacket.
 mod packet {
@@ -241,11 +243,6 @@ impl<'t> Perfetto<'t> {
         }
         Ok(())
     }
-}
-
-/// Times before the origin are at it: the format has no sign.
-fn time(ns: i128) -> u64 {
-    u64::try_from(ns).unwrap_or(0)
 }
 
 /// A value under its name, or as an element of an array.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! speedscope's JSON [spec/exchange.md 2]: a sampled profile for each thread, each different stack once with its
 //! weight.
 
@@ -7,9 +8,10 @@ use std::path::Path;
 use kymo_ctf::read::{Loss, Record, Trace};
 use serde_json::json;
 
+use super::exporter::{Done, Exporter};
+use super::facts::env_text;
 use super::output::Output;
 use super::stacks::{OfThread, Stacks, Symbols};
-use super::{Done, Exporter, env_text};
 use crate::Error;
 
 /// The file.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Call stacks of a trace [spec/exchange.md 2, 4]: those that records carry, or those that entries and exits of
 //! functions make.
 //! Counted by thread; written as collapsed stacks here, and by `speedscope`.
@@ -8,8 +9,9 @@ use std::path::Path;
 use kymo_analyze::functions::Functions;
 use kymo_ctf::read::{Loss, Record, Trace, Value};
 
+use super::exporter::{Done, Exporter};
+use super::facts::is_kernel;
 use super::output::Output;
-use super::{Done, Exporter, is_kernel};
 use crate::Error;
 
 /// Different stacks at most; what is beyond is counted as left out.

@@ -1,7 +1,8 @@
-//! `trace.dat` of trace-cmd [spec/exchange.md 3]: what the file says of itself is in `file`, packed data in `unpack`,
-//! pages of the other
-//! byte order in `swap`. Records are decoded by kymo-ftrace.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `trace.dat` of trace-cmd [spec/exchange.md 3]: what the file says of itself is in `file`, packed data in `unpack`
+//! and `chunks`, pages of the other byte order in `swap`. Records are decoded by kymo-ftrace.
 
+mod chunks;
 mod file;
 mod swap;
 mod unpack;
@@ -14,15 +15,14 @@ use kymo_ftrace::page::Missed;
 use kymo_ftrace::{Batch, Decoder, Naming};
 use serde_json::json;
 
-use self::file::Buffer;
-pub use self::file::{Content, DatFile};
+use self::chunks::Chunks;
+pub use self::file::MAGIC;
+use self::file::{Buffer, Content, DatFile};
 use self::swap::Swap;
-use super::trace::{Clock, OWN_IDS, StreamKey, TraceWriter};
-use super::{GoesOn, Imported, look};
+use super::imported::{GoesOn, Imported, look};
+use super::text;
+use super::trace::{Clock, OWN_IDS, StreamKey, TraceWriter, tracer_env};
 use crate::Error;
-
-/// What such a file begins with.
-pub const MAGIC: &[u8] = b"\x17\x08\x44tracing";
 
 /// Events of a file at most.
 const EVENTS_MAX: usize = 30_000;
@@ -35,7 +35,7 @@ pub fn import(bytes: &[u8], source: &str, dir: &Path, goes_on: GoesOn<'_>) -> Re
     let mut imported = Imported::default();
     let file = file::parse(bytes, &mut imported)?;
     if file.buffers.iter().all(|buffer| matches!(buffer.content, Content::Text(_))) && !file.buffers.is_empty() {
-        return super::text::import_latency(&file, (source, dir), imported, goes_on);
+        return import_latency(&file, (source, dir), imported, goes_on);
     }
     let mut writer = TraceWriter::create(dir, &bytes[..bytes.len().min(1 << 16)])?;
     let mut decoding = Decoding::new(&file, &mut writer, &mut imported, goes_on)?;
@@ -54,6 +54,20 @@ pub fn import(bytes: &[u8], source: &str, dir: &Path, goes_on: GoesOn<'_>) -> Re
         json!({ "source": source, "format": format!("trace.dat {}", file.version), "buffers": file.buffers.len() });
     writer.finish(&file.clock(), env(&file), &about)?;
     Ok(imported)
+}
+
+/// Makes a trace of the text of a latency tracer.
+fn import_latency(
+    file: &DatFile,
+    (source, dir): (&str, &Path),
+    imported: Imported,
+    goes_on: GoesOn<'_>,
+) -> Result<Imported, Error> {
+    let about = json!({ "source": source, "format": format!("trace.dat {}, latency", file.version) });
+    let texts =
+        file.buffers.iter().map(|buffer| if let Content::Text(text) = &buffer.content { &text[..] } else { &[] });
+    let text = texts.collect::<Vec<_>>().join(&b'\n');
+    text::write(&text, dir, imported, (env(file), &about), goes_on)
 }
 
 /// From pages to records.
@@ -114,7 +128,7 @@ impl<'w> Decoding<'w> {
         };
         for cpu in cpus {
             let key = (position, cpu.cpu);
-            let mut chunks = unpack::Chunks::new(file, bytes, cpu);
+            let mut chunks = Chunks::new(file, bytes, cpu);
             while let Some(chunk) = chunks.next() {
                 let pages = match chunk {
                     Ok(pages) => pages,
@@ -204,7 +218,7 @@ fn names(file: &DatFile, writer: &mut TraceWriter) -> Result<(), Error> {
 }
 
 /// What the trace says of where it came from [spec/trace.md 5].
-pub fn env(file: &DatFile) -> Vec<(String, EnvValue)> {
+fn env(file: &DatFile) -> Vec<(String, EnvValue)> {
     let text = |key: &str, value: &str| (key.to_owned(), EnvValue::Text(value.to_owned()));
     let mut words = file.uname.split(' ');
     let (sysname, host, release) = (words.next(), words.next(), words.next());
@@ -212,7 +226,7 @@ pub fn env(file: &DatFile) -> Vec<(String, EnvValue)> {
     host.iter().for_each(|host| env.push(text("hostname", host)));
     release.iter().for_each(|release| env.push(text("kernel_release", release)));
     words.next_back().iter().for_each(|machine| env.push(text("architecture", machine)));
-    env.extend(super::text::tracer_env());
+    env.extend(tracer_env());
     env.push(text("recorded_by", &format!("trace-cmd {}", file.recorder)));
     env
 }
@@ -252,7 +266,7 @@ pub fn probe(bytes: &[u8]) {
     for buffer in &file.buffers {
         let Content::Pages(cpus) = &buffer.content else { continue };
         for cpu in cpus {
-            let mut chunks = unpack::Chunks::new(&file, bytes, cpu);
+            let mut chunks = Chunks::new(&file, bytes, cpu);
             while let Some(Ok(pages)) = chunks.next() {
                 for page in pages.chunks(buffer.page_bytes) {
                     let turned = file.is_big_endian.then(|| swap.page(page)).flatten();

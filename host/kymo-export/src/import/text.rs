@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Text of ftrace and of `perf script` [spec/exchange.md 3]: `line` reads one line, `graph` those of function_graph,
 //! `fields` what is
 //! behind the event's name, `classes` puts records together. The text is gone through twice: first for the kinds of
@@ -16,9 +17,9 @@ use serde_json::json;
 use self::classes::{Classes, Sample};
 use self::graph::Graph;
 use self::line::Line;
-use super::dat::{Content, DatFile};
-use super::trace::{Clock, TraceWriter};
-use super::{GoesOn, Imported, Kind, WATCH_RECORDS, look};
+use super::imported::{GoesOn, Imported, WATCH_RECORDS, look};
+use super::kind::Kind;
+use super::trace::{Clock, TraceWriter, tracer_env};
 use crate::Error;
 
 /// Lines in which a format is looked for.
@@ -59,33 +60,8 @@ pub fn import(bytes: &[u8], kind: Kind, source: &str, dir: &Path, goes_on: GoesO
     write(bytes, dir, Imported::default(), (env, &about), goes_on)
 }
 
-/// The same of the text of a latency tracer in a `trace.dat`.
-pub fn import_latency(
-    file: &DatFile,
-    (source, dir): (&str, &Path),
-    imported: Imported,
-    goes_on: GoesOn<'_>,
-) -> Result<Imported, Error> {
-    let about = json!({ "source": source, "format": format!("trace.dat {}, latency", file.version) });
-    let texts =
-        file.buffers.iter().map(|buffer| if let Content::Text(text) = &buffer.content { &text[..] } else { &[] });
-    let text = texts.collect::<Vec<_>>().join(&b'\n');
-    write(&text, dir, imported, (super::dat::env(file), &about), goes_on)
-}
-
-/// Whose layout of names the trace has, for viewers [spec/trace.md 5].
-pub fn tracer_env() -> Vec<(String, EnvValue)> {
-    let number = |key: &str, value| (key.to_owned(), EnvValue::Int(value));
-    vec![
-        ("tracer_name".to_owned(), EnvValue::Text("lttng-modules".to_owned())),
-        number("tracer_major", 2),
-        number("tracer_minor", 13),
-        number("tracer_patchlevel", 9),
-        ("imported_by".to_owned(), EnvValue::Text(format!("kymo {}", env!("CARGO_PKG_VERSION")))),
-    ]
-}
-
-fn write(
+/// Makes a trace of lines of text; `env` and `about` say of what.
+pub fn write(
     bytes: &[u8],
     dir: &Path,
     mut imported: Imported,

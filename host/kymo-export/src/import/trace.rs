@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The trace that an import makes: the kernel's stream class [spec/trace.md 8], a stream for each CPU.
 
 use std::collections::BTreeMap;
@@ -5,6 +6,7 @@ use std::fs::File;
 use std::io::Write as _;
 use std::path::PathBuf;
 
+use kymo_abi::record_head;
 use kymo_ctf::write::{
     ClockMeta, EnvValue, EventClass, Field, FieldClass, Number, PacketHead, StreamClass, StreamKind, TraceMeta,
     metadata_ctf18,
@@ -229,9 +231,21 @@ impl Stream {
     }
 }
 
+/// Whose layout of names the trace has, for viewers [spec/trace.md 5].
+pub fn tracer_env() -> Vec<(String, EnvValue)> {
+    let number = |key: &str, value| (key.to_owned(), EnvValue::Int(value));
+    vec![
+        ("tracer_name".to_owned(), EnvValue::Text("lttng-modules".to_owned())),
+        number("tracer_major", 2),
+        number("tracer_minor", 13),
+        number("tracer_patchlevel", 9),
+        ("imported_by".to_owned(), EnvValue::Text(format!("kymo {}", env!("CARGO_PKG_VERSION")))),
+    ]
+}
+
 /// What stands in front of a payload.
 pub fn push_head(out: &mut Vec<u8>, id: u16, time: u64, tid: i32, flags: u8, preempt_count: u8) {
-    out.extend_from_slice(&(u64::from(id) | time << 16).to_le_bytes());
+    out.extend_from_slice(&record_head(id, time));
     out.extend_from_slice(&tid.to_le_bytes());
     out.extend_from_slice(&[flags, preempt_count]);
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A file of trace-cmd, put together: two CPUs with a page each, with the kernel's own format texts.
 
 use std::io::Write as _;

@@ -1,25 +1,12 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the tests of this crate share.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 pub mod dat;
 
+pub use kymo_testing::Random;
+
 use kymo_ctf::read::{Item, Reader, Trace, Value};
-
-/// Random numbers that a test can repeat.
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    pub fn below(&mut self, end: usize) -> usize {
-        (self.next() % end.max(1) as u64) as usize
-    }
-}
 
 /// Records as lines: time, CPU, thread, event, fields.
 pub fn records(traces: &[Trace]) -> Vec<String> {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Conditions put together: constants decided, labels as ranges, many comparisons as one search.
 
 use crate::ast::{Compare, Context};

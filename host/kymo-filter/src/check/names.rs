@@ -1,8 +1,10 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Names that no event has: fields, members, events.
 
+use kymo_names::glob_matches;
+
 use crate::ast::{Compare, Expr, ExprKind, FieldRef, Filter, Key, Latency, Pattern};
-use crate::error::{Error, Span, either, near, some_of};
-use crate::glob::glob_matches;
+use crate::error::{Error, Span, either, near, some_of, written};
 use crate::schema::Event;
 use crate::wakeup;
 
@@ -72,7 +74,7 @@ impl<'a> Names<'a> {
             self.expr(left)?;
         }
         if !labels && is_bare(right) && !self.is_known(right) {
-            let glob = super::written(self.text, right.span);
+            let glob = written(self.text, right.span);
             let help = format!("globs stand between quotes: \"{glob}\"");
             return Err(self.error(right.span, format!("no event has a field `{glob}`"), help));
         }

@@ -1,11 +1,12 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The plan of one event: what each side of a comparison is, and what the comparison then means.
+
+use kymo_names::glob_matches;
 
 use super::conditions::{among_labels, fold, gather, pair, test};
 use super::names::is_bare;
-use super::written;
 use crate::ast::{Arith, Compare, Context, Expr, ExprKind, FieldRef};
-use crate::error::{Error, Span, either, near, some_of};
-use crate::glob::glob_matches;
+use crate::error::{Error, Span, either, near, some_of, written};
 use crate::plan::{Cond, Number, Operand, Source, TestKind, Wanted};
 use crate::schema::{Event, Kind, Label, Place};
 

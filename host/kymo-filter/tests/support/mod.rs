@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Records for the tests: fields by place, and packed payloads of the same values.
 #![allow(dead_code, reason = "each test uses a part")]
 

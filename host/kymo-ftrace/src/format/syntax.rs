@@ -1,10 +1,11 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Declarations of C, as the kernel prints them into format files: the name, the type, the dimensions.
 //!
 //! Not a parser of C: the text is what a macro was given, with macro names where numbers should be and types that only
 //! the kernel knows. So the size always comes from the format, and only what carries no size of its own is judged by
 //! the type's name.
 
-use super::{Element, Kind};
+use super::kind::{Element, Kind};
 
 /// A declaration, taken apart.
 pub(super) struct Declaration<'a> {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Entry points for fuzzing and for the tests that mutate pages: bytes in, and a panic where a promise is broken.
 //!
 //! The walk is compared with a second one, which is written for clearness alone and reads the page by index.

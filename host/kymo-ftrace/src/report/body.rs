@@ -1,57 +1,13 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The lines of a body.
 
-use super::{Form, LINES_MAX, Report};
+use super::content::{Form, Line, Report, Woken};
+
+/// Lines of a body that are kept.
+const LINES_MAX: usize = 1 << 20;
 
 /// Frames of a stack that are kept.
 const FRAMES_MAX: usize = 128;
-
-/// A line.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Line {
-    /// Its number in the text, from 1.
-    pub number: usize,
-    /// The current thread's name, cut to eight characters by the kernel; may be empty.
-    pub comm: String,
-    /// Its number.
-    pub pid: Option<i32>,
-    /// The CPU.
-    pub cpu: Option<u32>,
-    /// The flags, a character for each column.
-    pub flags: String,
-    /// ns: from the begin of the report, or of the clock where times are absolute.
-    pub time: i64,
-    /// The kernel's mark for the gap that follows.
-    pub mark: Option<char>,
-    /// What happened, as it stands.
-    pub text: String,
-    /// The function, where it is a call.
-    pub function: String,
-    /// Who called it; may be empty.
-    pub caller: String,
-    /// A wake-up or a switch, as the wakeup tracers write them.
-    pub woken: Option<Woken>,
-    /// Of a graph: how long the function took, ns.
-    pub took: Option<i64>,
-    /// The stack that was printed with it, the innermost first.
-    pub stack: Vec<String>,
-    /// When that stack had been taken, ns.
-    pub stack_time: Option<i64>,
-}
-
-/// `186:120:R   + [000]     196: 19:R cyclictest`: a thread wakes another, or (`==>`) is switched away for it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Woken {
-    /// The current thread, and its priority (the kernel's).
-    pub from: (i32, i16),
-    /// The other one.
-    pub to: (i32, i16),
-    /// Its name; may be empty.
-    pub comm: String,
-    /// It is a switch.
-    pub is_switch: bool,
-    /// The state of the current thread, by the kernel's letter.
-    pub state: char,
-}
 
 pub(super) fn read(text: &str, report: &mut Report) {
     for (index, line) in text.lines().enumerate() {

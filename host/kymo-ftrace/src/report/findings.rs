@@ -1,7 +1,7 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a report says, and where it cannot be right [D5 of the tuner's rules].
 
-use super::body::Line;
-use super::{Form, Measures, Report};
+use super::content::{Form, Line, Measures, Report};
 
 /// Places in which a processor idles with interrupts off: it wakes by an interrupt all the same.
 const IDLE_PLACES: [&str; 14] = [

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The columns of flags, in words.
 
 /// A column of flags.

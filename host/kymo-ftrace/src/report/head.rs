@@ -1,36 +1,11 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The head: what was measured, how long, and which columns the lines have.
 
+use super::content::{Form, HEAD_LINES, Measures, NoReport, Report, Task};
 use super::flags::Column;
-use super::{Form, HEAD_LINES, Measures, NoReport, Report, TRACERS};
 
-/// The thread of a head.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Task {
-    /// Its name; may be empty.
-    pub comm: String,
-    /// Its number.
-    pub pid: i32,
-    /// Its nice value.
-    pub nice: i32,
-    /// Its policy by the kernel's number.
-    pub policy: u32,
-    /// Its real-time priority as people set it.
-    pub rt_prio: u32,
-}
-
-impl Task {
-    /// Policy and priority in words: `FIFO 80`, `nice 0`.
-    pub fn priority(&self) -> String {
-        match self.policy {
-            1 => format!("FIFO {}", self.rt_prio),
-            2 => format!("RR {}", self.rt_prio),
-            3 => format!("batch, nice {}", self.nice),
-            5 => "idle policy".to_owned(),
-            6 => "deadline".to_owned(),
-            _ => format!("nice {}", self.nice),
-        }
-    }
-}
+/// The tracers.
+const TRACERS: [&str; 6] = ["irqsoff", "preemptoff", "preemptirqsoff", "wakeup", "wakeup_rt", "wakeup_dl"];
 
 /// The name in `# tracer: NAME`.
 pub(super) fn tracer(line: &str) -> Option<&str> {

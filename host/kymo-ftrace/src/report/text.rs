@@ -1,9 +1,9 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A report told: a sentence, the largest gaps, the lines that matter with their flags in words.
 
-use super::body::{Line, Woken};
+use super::content::{Line, Measures, Report, Woken};
 use super::findings::{Findings, Gap};
 use super::flags::in_words;
-use super::{Measures, Report};
 
 /// Gaps that are listed.
 const GAPS_SHOWN: usize = 3;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Traces of a machine that there is not: threads that wake each other on a few CPUs, interrupts, softirqs, system
 //! calls, and a program's own records. One seed is one trace.
 
@@ -7,6 +8,9 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
+pub use kymo_testing::Random;
+
+use kymo_abi::record_head;
 use kymo_ctf::write::{
     ClockMeta, EventClass, Field, FieldClass, Number, PacketHead, Program, StreamClass, StreamKind, TraceMeta,
     metadata_ctf18,
@@ -42,25 +46,6 @@ pub struct Plan {
 impl Default for Plan {
     fn default() -> Plan {
         Plan { seed: 1, cpus: 2, threads: 20, records: 2000, packet: 100, lossy: 0, user: 300, begin: 1_000_000 }
-    }
-}
-
-/// Random numbers.
-pub struct Random(pub u64);
-
-impl Random {
-    /// The next one.
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
-    }
-
-    /// Below `end`.
-    pub fn below(&mut self, end: u64) -> u64 {
-        self.next() % end.max(1)
     }
 }
 
@@ -130,13 +115,13 @@ impl Stream {
         Ok(Stream { to: BufWriter::with_capacity(1 << 20, File::create(path)?), head, content: Vec::new(), count: 0 })
     }
 
-    fn record(&mut self, time: u64, id: u64, parts: &[&[u8]]) {
+    fn record(&mut self, time: u64, id: u16, parts: &[&[u8]]) {
         if self.count == 0 {
             self.head.begin = time;
         }
         self.head.end = time;
         self.count += 1;
-        self.content.extend_from_slice(&(id | time << 16).to_le_bytes());
+        self.content.extend_from_slice(&record_head(id, time));
         parts.iter().for_each(|part| self.content.extend_from_slice(part));
     }
 
@@ -168,7 +153,7 @@ fn comm(tid: i32) -> [u8; 16] {
 }
 
 impl Cpu {
-    fn record(&mut self, id: u64, parts: &[&[u8]]) {
+    fn record(&mut self, id: u16, parts: &[&[u8]]) {
         let tid = self.current.to_le_bytes();
         let mut all: Vec<&[u8]> = vec![&tid, &[0, 0]];
         all.extend(parts);
@@ -178,13 +163,12 @@ impl Cpu {
     /// The next record of a round: a call, an interrupt that wakes a thread, the switch to it.
     fn step(&mut self, number: u32, plan: &Plan, random: &mut Random) {
         self.time += 1 + random.below(3000);
-        let (irq, vec) = ((random.below(3) as i32).to_le_bytes(), (random.below(3) as u32).to_le_bytes());
-        let chosen =
-            1 + number as i32 + plan.cpus as i32 * random.below((plan.threads / plan.cpus).max(1).into()) as i32;
+        let (irq, vec) = (random.below(3i32).to_le_bytes(), (random.below(3) as u32).to_le_bytes());
+        let chosen = 1 + number as i32 + plan.cpus as i32 * random.below((plan.threads / plan.cpus).max(1)) as i32;
         let prio = 20i32.to_le_bytes();
         self.step += 1;
         match (self.step + random.below(8) / 7) % 10 {
-            0 => self.record(8, &[&0xF00u64.to_le_bytes(), &(random.below(2)).to_le_bytes()]),
+            0 => self.record(8, &[&0xF00u64.to_le_bytes(), &(random.below(2u64)).to_le_bytes()]),
             1 => self.record(3, &[&irq]),
             2 => self.record(5, &[&vec]),
             3 => self.record(4, &[&irq]),
@@ -249,7 +233,7 @@ pub fn damage(dir: &Path, random: &mut Random, changes: u64) -> io::Result<()> {
         let path = &files[random.below(files.len() as u64) as usize];
         let mut bytes = std::fs::read(path)?;
         let at = random.below(bytes.len() as u64) as usize;
-        bytes[at] = random.next() as u8;
+        bytes[at] = random.word() as u8;
         if random.below(8) == 0 {
             bytes.truncate(at.max(1));
         }

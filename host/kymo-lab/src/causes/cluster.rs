@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What explained samples have in common: the same main cause, a period.
 
 use super::{Budget, Cluster};
@@ -16,8 +17,8 @@ pub struct Spike<'a> {
     pub budget: &'a Budget,
 }
 
-/// The clusters of samples, the one with the longest sample first. `watched` are the stretches of time in which samples could be
-/// explained; a sample is taken every `interval` ns: no shorter period can be found.
+/// The clusters of samples, the one with the longest sample first. `watched` are the stretches of time in which samples
+/// could be explained; a sample is taken every `interval` ns: no shorter period can be found.
 pub fn clusters(spikes: &[Spike<'_>], watched: &[(f64, f64)], interval: f64) -> Vec<Cluster> {
     let mut signatures: Vec<&str> = spikes.iter().map(|spike| spike.budget.signature.as_str()).collect();
     signatures.sort_unstable();

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Whether watching changed the test: the slots with the recorder, compared with those without.
 
 use super::Watching;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What else differs between two groups of runs: environment, options, floors, lengths, order; and what was doubtful in
 //! them already.
 

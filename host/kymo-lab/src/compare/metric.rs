@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is compared of a run: numbers that each run has one of, and how they are put on a scale for the test.
 
 use serde::{Serialize, Serializer};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Compares two groups of runs [spec/lab.md 5]: did something change, and how small a change would have been seen.
 //!
 //! The run is the unit. All metrics of all series of a test are one family of hypotheses, tested on the same choices of

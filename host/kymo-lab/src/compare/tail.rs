@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The tail of two groups: samples above the quantile p99 of all runs together, in cells that all runs share.
 
 use crate::Histogram;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What comparisons say of runs whose truth is known: drawn from mixtures as latency has them.
 
 use super::*;

@@ -1,10 +1,11 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Clocks, and what the firmware and the machine check do behind the kernel's back.
 
 use crate::Severity;
 use crate::environment::cpuinfo;
 
+use super::check::{Check, Look};
 use super::context::Context;
-use super::{Check, Look};
 
 const NOT_X86: &str = "only on x86";
 const GUEST: &str = "a guest does not see it: look at the host";

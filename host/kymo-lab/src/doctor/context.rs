@@ -1,13 +1,10 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What many checks ask for, read once.
 
 use std::collections::BTreeMap;
-use std::io::Read as _;
 
 use crate::environment::{container, cpus, hypervisor, is_realtime};
-use crate::{Cpus, Machine};
-
-/// Bytes of a kernel's configuration that are read.
-const CONFIG_MAX: u64 = 4 << 20;
+use crate::{Cpus, Machine, kernel_config};
 
 /// Whose fitness is asked for, besides the machine's.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,9 +57,9 @@ impl<'a> Context<'a> {
             guest: named(hypervisor(machine)),
             container: named(container(machine)),
             is_x86: machine.text("/proc/cpuinfo").is_ok_and(|text| text.contains("vendor_id")),
-            release: version(&release),
+            release: kernel_config::version(&release),
             is_realtime: is_realtime(machine),
-            config: config(machine, &release),
+            config: kernel_config::config(machine, &release),
             command_line: machine
                 .text("/proc/cmdline")
                 .unwrap_or_default()
@@ -98,7 +95,8 @@ impl<'a> Context<'a> {
     }
 }
 
-/// CPUs of isolated partitions, on kernels whose root group does not list them (before 6.9): of groups up to two levels down.
+/// CPUs of isolated partitions, on kernels whose root group does not list them (before 6.9): of groups up to two levels
+/// down.
 fn partitions(machine: &Machine) -> Cpus {
     const ROOT: &str = "/sys/fs/cgroup";
     let below = |dir: &str| -> Vec<String> {
@@ -114,37 +112,4 @@ fn partitions(machine: &Machine) -> Cpus {
         .filter(|dir| machine.text(&format!("{dir}/cpuset.cpus.partition")).as_deref() == Ok("isolated"));
     let cpus = isolated.filter_map(|dir| Cpus::from_list(&machine.text(&format!("{dir}/cpuset.cpus.effective")).ok()?));
     cpus.fold(Cpus::default(), |all, cpus| all.or(&cpus))
-}
-
-/// Version of the kernel that runs.
-pub(crate) fn release(machine: &Machine) -> (u32, u32) {
-    version(&machine.text("/proc/sys/kernel/osrelease").unwrap_or_default())
-}
-
-/// Whether an option of the kernel is built in; `None` where its configuration cannot be read.
-pub(crate) fn is_configured(machine: &Machine, option: &str) -> Option<bool> {
-    let config = config(machine, &machine.text("/proc/sys/kernel/osrelease").unwrap_or_default())?;
-    Some(config.get(option).is_some_and(|value| value == "y" || value == "m"))
-}
-
-/// `6.12.43+deb13-amd64`: 6 and 12; zeros for what is no version.
-fn version(release: &str) -> (u32, u32) {
-    let mut parts = release.split(|letter: char| !letter.is_ascii_digit()).map(|part| part.parse().unwrap_or(0));
-    (parts.next().unwrap_or(0), parts.next().unwrap_or(0))
-}
-
-/// The configuration of the kernel that runs, where it keeps one itself or the distribution does.
-fn config(machine: &Machine, release: &str) -> Option<BTreeMap<String, String>> {
-    let own = machine.bytes("/proc/config.gz").ok().and_then(|bytes| {
-        let mut text = String::new();
-        flate2::read::GzDecoder::new(&bytes[..]).take(CONFIG_MAX).read_to_string(&mut text).ok().map(|_| text)
-    });
-    let paths = [
-        format!("/boot/config-{release}"),
-        format!("/lib/modules/{release}/config"),
-        format!("/usr/lib/modules/{release}/config"),
-    ];
-    let text = own.or_else(|| paths.iter().find_map(|path| machine.text(path).ok()))?;
-    let lines = text.lines().filter_map(|line| line.strip_prefix("CONFIG_")?.split_once('='));
-    Some(lines.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
 }

@@ -1,11 +1,12 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Interrupts that come to isolated CPUs, counted twice with a pause between.
 
 use std::time::Duration;
 
 use crate::{Cpus, Severity};
 
+use super::check::{Check, Look};
 use super::context::Context;
-use super::{Check, Look};
 
 /// Between the two counts.
 const PAUSE: Duration = Duration::from_millis(200);

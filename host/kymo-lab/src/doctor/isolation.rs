@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! CPUs of one's own: what is isolated, and what still comes in.
 
 use crate::{Cpus, Severity};
 
+use super::check::{Check, Look};
 use super::context::Context;
-use super::{Check, Look};
 
 pub(super) const CHECKS: &[Check] = &[
     Check {

@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The kernel itself: real time or not, what slows it down, what is traced.
 
 use crate::Severity;
 
+use super::check::{Check, Look};
 use super::context::Context;
-use super::{Check, Look};
 
 pub(super) const CHECKS: &[Check] = &[
     Check {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Locks that threads of a process wait for, as /proc/PID/task/TID/syscall shows them in passing: with priority
 //! inheritance, or without.
 
@@ -6,9 +7,9 @@ use std::time::Duration;
 
 use crate::{Machine, Severity};
 
+use super::check::{Check, Look};
 use super::context::{Context, Target};
 use super::threads::scheduling;
-use super::{Check, Look};
 
 /// Looks at a machine that runs; what waits longer than between two of them is seen.
 const LOOKS: u32 = 40;

@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the kernel does with memory behind a program's back.
 
 use crate::Severity;
 
+use super::check::{Check, Look};
 use super::scheduler::number_is;
-use super::{Check, Look};
 
 pub(super) const CHECKS: &[Check] = &[
     Check {

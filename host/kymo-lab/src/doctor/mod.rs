@@ -1,7 +1,11 @@
-//! Is this machine fit for real time? A checklist [spec/lab.md 9]: what was found, what is wanted, why, and how to get there. Only reads.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Is this machine fit for real time? A checklist [spec/lab.md 9]: what was found, what is wanted, why, and how to get
+//! there. Only reads.
 //!
-//! A check that does not apply (a guest's frequency, a container's kernel) says so; one that cannot be read says why. Neither is an error.
+//! A check that does not apply (a guest's frequency, a container's kernel) says so; one that cannot be read says why.
+//! Neither is an error.
 
+mod check;
 mod clock;
 mod context;
 mod interrupts;
@@ -21,50 +25,9 @@ use serde::Serialize;
 
 use crate::{Machine, Severity};
 
+use check::{Check, Look};
 use context::Context;
 pub use context::Target;
-pub(crate) use context::{is_configured, release};
-
-/// One question of the list, before anybody looked.
-struct Check {
-    id: &'static str,
-    title: &'static str,
-    severity: Severity,
-    wanted: &'static str,
-    /// One sentence.
-    why: &'static str,
-    /// How to set it until the next boot.
-    now: &'static str,
-    /// How to make it last.
-    keep: &'static str,
-    /// Where to read on: a path in the kernel's Documentation, or a manual page.
-    see: &'static str,
-    look: fn(&Context<'_>) -> Look,
-}
-
-/// What a look found.
-enum Look {
-    Ok(String),
-    Problem(String),
-    /// A problem that weighs otherwise than the check says.
-    Graded(Severity, String),
-    Unread(String),
-    /// Why the question makes no sense here.
-    Not(&'static str),
-}
-
-impl Look {
-    /// A problem where it is one, else fine.
-    fn when(is_problem: bool, current: impl Into<String>) -> Look {
-        if is_problem { Look::Problem(current.into()) } else { Look::Ok(current.into()) }
-    }
-}
-
-impl From<crate::machine::Unread> for Look {
-    fn from(reason: crate::machine::Unread) -> Look {
-        Look::Unread(reason.0)
-    }
-}
 
 /// What a check came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -105,7 +68,8 @@ pub struct Finding {
     pub see: &'static str,
 }
 
-/// Goes through the list for a machine, and for a process or command where the target has one. Problems first, the gravest of them first.
+/// Goes through the list for a machine, and for a process or command where the target has one. Problems first, the
+/// gravest of them first.
 pub fn examine(machine: &Machine, target: &Target) -> Vec<Finding> {
     let context = Context::new(machine, target);
     let lists = [

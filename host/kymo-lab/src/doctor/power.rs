@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Idle states, frequencies, siblings and heat.
 
 use std::collections::BTreeMap;
@@ -5,8 +6,8 @@ use std::collections::BTreeMap;
 use crate::environment::{dma_latency_us, idle_states_of};
 use crate::{Cpus, Severity};
 
+use super::check::{Check, Look};
 use super::context::Context;
-use super::{Check, Look};
 
 /// An idle state that takes longer to leave counts as deep, microseconds.
 const DEEP_US: u64 = 10;

@@ -1,10 +1,11 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A process, or what a command would inherit: limits, policy, memory, timers.
 
 use crate::Severity;
 
+use super::check::{Check, Look};
 use super::context::{Context, Target};
 use super::threads::{Scheduling, scheduling};
-use super::{Check, Look};
 
 /// The capability to choose any policy and priority, by its bit.
 const CAP_SYS_NICE: u32 = 23;

@@ -1,10 +1,11 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Limits on real-time threads, and what the scheduler moves about.
 
 use crate::Severity;
 use crate::throttling::{self, FairServer, Share, Throttling};
 
+use super::check::{Check, Look};
 use super::context::{Context, Target};
-use super::{Check, Look};
 
 pub(super) const CHECKS: &[Check] = &[
     Check {

@@ -1,5 +1,6 @@
-//! Machines in tests/doctor, each one text, against the answers beside it. `NAME.command.tree` is examined for a command, too,
-//! `NAME.pid900.tree` for process 900. `KYMO_BLESS=1` writes the answers anew.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Machines in tests/doctor, each one text, against the answers beside it. `NAME.command.tree` is examined for a
+//! command, too, `NAME.pid900.tree` for process 900. `KYMO_BLESS=1` writes the answers anew.
 
 use std::fmt::Write as _;
 use std::path::Path;

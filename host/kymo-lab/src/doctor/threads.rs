@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Threads of others that go first, and programs that are known to disturb.
 
 use crate::{Machine, Severity, Unread};
 
+use super::check::{Check, Look};
 use super::context::{Context, Target};
-use super::{Check, Look};
 
 /// Threads that are looked at; a machine with more is told so.
 const THREADS_MAX: usize = 200_000;

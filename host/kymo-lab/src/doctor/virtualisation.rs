@@ -1,10 +1,11 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What lies below and around: hypervisors, containers, and how busy everything is.
 
 use crate::Severity;
 use crate::environment::steal;
 
+use super::check::{Check, Look};
 use super::context::Context;
-use super::{Check, Look};
 
 pub(super) const CHECKS: &[Check] = &[
     Check {

@@ -1,8 +1,9 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! From what a file says of its samples to series that add up, and what is doubtful about them.
 
 use crate::{Caveat, Overflow, Record, Series, Severity, WORST_MAX, Worst};
 
-use super::{Fault, SERIES_MAX};
+use super::format::{Fault, SERIES_MAX};
 
 /// One series as a file tells it.
 pub(super) struct Draft {
@@ -24,7 +25,8 @@ impl Draft {
         Draft { series, taken: None, overflow: None, beyond_ns: 0 }
     }
 
-    /// `times` samples of the bucket that begins at `low_ns`. A bucket without samples still tells how far the histogram goes.
+    /// `times` samples of the bucket that begins at `low_ns`. A bucket without samples still tells how far the
+    /// histogram goes.
     pub(super) fn bucket(&mut self, low_ns: u64, times: u64) {
         self.series.histogram.add(low_ns, times);
         let width = self.series.bucket_ns.unwrap_or(1);

@@ -1,5 +1,6 @@
-//! Text of cyclictest: histogram of -h and -H (2.4 with all rows and `# Total`, 2.7 and later without), samples of -v, and live
-//! `T:` lines where nothing better is there.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Text of cyclictest: histogram of -h and -H (2.4 with all rows and `# Total`, 2.7 and later without), samples of -v,
+//! and live `T:` lines where nothing better is there.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +8,8 @@ use serde_json::{Value, json};
 
 use crate::{Record, Severity};
 
-use super::Fault;
 use super::build::{Draft, caveat, check_series, finish, interrupted};
+use super::format::Fault;
 use super::text::{Lines, after, first, numbers};
 
 const US: u64 = 1_000;
@@ -22,7 +23,7 @@ pub(super) fn is_mark(line: &str) -> bool {
 
 /// What the lines said so far.
 #[derive(Default)]
-struct Found {
+struct CyclictestText {
     columns: Vec<Draft>,
     live: BTreeMap<u64, Live>,
     samples: BTreeMap<u64, Draft>,
@@ -44,7 +45,7 @@ struct Live {
 }
 
 pub(super) fn read(bytes: &[u8]) -> Result<Record, Fault> {
-    let mut found = Found::default();
+    let mut found = CyclictestText::default();
     for (number, line) in Lines::new(bytes) {
         found.lines = number;
         found.line(number, &line)?;
@@ -63,7 +64,7 @@ const LISTS: [&str; 7] = [
     "# Break value:",
 ];
 
-impl Found {
+impl CyclictestText {
     fn line(&mut self, number: usize, line: &str) -> Result<(), Fault> {
         if let Some((thread, live)) = live_line(line) {
             self.live.insert(thread, live);
@@ -221,7 +222,8 @@ impl Live {
     }
 }
 
-/// `T: 0 ( 9363) P:80 I:1000 C:   1000 Min:      5 Act:    7 Avg:    9 Max:    1257`: number of the thread, and the rest.
+/// `T: 0 ( 9363) P:80 I:1000 C:   1000 Min:      5 Act:    7 Avg:    9 Max:    1257`: number of the thread, and the
+/// rest.
 fn live_line(line: &str) -> Option<(u64, Live)> {
     let rest = line.trim_start().strip_prefix("T:")?;
     let act = &rest[rest.find("Act:")? + 4..];

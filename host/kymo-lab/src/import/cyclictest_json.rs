@@ -1,12 +1,14 @@
-//! JSON of cyclictest. It leaves out the samples that its histogram has no bucket for: they are what is missing to `cycles`.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! JSON of cyclictest. It leaves out the samples that its histogram has no bucket for: they are what is missing to
+//! `cycles`.
 
 use serde_json::Value;
 
 use crate::{Record, Severity};
 
-use super::Fault;
 use super::build::{Draft, caveat, check_series, finish};
-use super::json::{fill, members, read as read_json, rt_tests_record};
+use super::document::{fill, members, read as read_json, rt_tests_record};
+use super::format::Fault;
 
 pub(super) fn read(bytes: &[u8]) -> Result<Record, Fault> {
     let document = read_json(bytes)?;

@@ -1,12 +1,13 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! JSON of jitterdebugger, version 3.
 
 use serde_json::Value;
 
 use crate::Record;
 
-use super::Fault;
 use super::build::{Draft, check_series, finish, interrupted};
-use super::json::{fill, members, read as read_json, system};
+use super::document::{fill, members, read as read_json, system};
+use super::format::Fault;
 
 pub(super) fn read(bytes: &[u8]) -> Result<Record, Fault> {
     let document = read_json(bytes)?;

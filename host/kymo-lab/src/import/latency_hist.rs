@@ -1,9 +1,11 @@
-//! Files of the latency histograms that PREEMPT_RT kernels once had (/proc/latency_hist, later in debugfs): one CPU each.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Files of the latency histograms that PREEMPT_RT kernels once had (/proc/latency_hist, later in debugfs): one CPU
+//! each.
 
 use crate::Record;
 
-use super::Fault;
 use super::build::{Draft, finish, interrupted};
+use super::format::Fault;
 use super::text::{Lines, after, first, numbers};
 
 const US: u64 = 1_000;

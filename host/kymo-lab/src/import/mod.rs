@@ -1,10 +1,15 @@
-//! Results of other tools as records [spec/lab.md 8]: one file per format. Finds the format by content, never by the file's name.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Results of other tools as records [spec/lab.md 8]: one file per format. Finds the format by content, never by the
+//! file's name.
 //!
-//! Nothing here opens a file. Whatever the bytes, the work is linear in them, and memory is bounded by [`SERIES_MAX`] histograms.
+//! Nothing here opens a file. Whatever the bytes, the work is linear in them, and memory is bounded by [`SERIES_MAX`]
+//! histograms.
 
 mod build;
 mod cyclictest;
 mod cyclictest_json;
+mod document;
+mod format;
 mod jitterdebugger;
 mod json;
 mod latency_hist;
@@ -18,10 +23,9 @@ mod tests;
 mod text;
 mod time;
 
+use self::format::Format;
+pub use self::format::SERIES_MAX;
 use crate::{Record, Source};
-
-/// Series that a record made from a file may have: CPUs times kinds of latency.
-pub const SERIES_MAX: usize = 4096;
 
 /// Formats that are known, as a message lists them.
 pub const FORMATS: &str = "cyclictest (text, JSON), oslat (text, JSON), rtla timerlat hist, rtla osnoise hist, \
@@ -52,26 +56,6 @@ pub enum ImportError {
     },
 }
 
-/// What a format's module says of bytes that it cannot read: the line, from 1, and what is wrong with it.
-#[derive(Debug, PartialEq, Eq)]
-struct Fault {
-    line: usize,
-    what: String,
-}
-
-impl Fault {
-    fn new(line: usize, what: impl Into<String>) -> Fault {
-        Fault { line, what: what.into() }
-    }
-}
-
-/// A format: its name in [`Source::format`], and its reader.
-#[derive(Clone, Copy)]
-struct Format {
-    name: &'static str,
-    read: fn(&[u8]) -> Result<Record, Fault>,
-}
-
 /// Whether a line is of a format's own.
 type IsMark = fn(&str) -> bool;
 
@@ -88,8 +72,8 @@ const TEXTS: [(IsMark, Format); 6] = [
 /// Reads the result of another tool, or of kymo itself, from the whole content of a file; `name` is what messages and
 /// [`Record::source`] call it.
 ///
-/// A file that was cut keeps what it has, with the caveat `interrupted`. Samples that it counts and has no bucket for are in
-/// `overflow` or `lost`.
+/// A file that was cut keeps what it has, with the caveat `interrupted`. Samples that it counts and has no bucket for
+/// are in `overflow` or `lost`.
 ///
 /// # Errors
 /// No format knows it, or it breaks the format that it has.

@@ -1,11 +1,13 @@
-//! The Non-Preempt Test: what it prints, and the file that it writes (-o); and what lab/npt-module prints, in the same form.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The Non-Preempt Test: what it prints, and the file that it writes (-o); and what lab/npt-module prints, in the same
+//! form.
 
 use serde_json::json;
 
 use crate::{Record, Severity};
 
-use super::Fault;
 use super::build::{Draft, caveat, finish, interrupted};
+use super::format::Fault;
 use super::text::{Lines, after, first, numbers};
 
 /// Bins of npt's histogram, where the file does not say.
@@ -19,7 +21,7 @@ fn is_columns(line: &str) -> bool {
     line.starts_with("duration (") && line.ends_with("nb. loops")
 }
 
-struct Found {
+struct NptText {
     draft: Draft,
     /// Width of a bin, picoseconds.
     bin_ps: u64,
@@ -31,7 +33,7 @@ struct Found {
 pub(super) fn read(bytes: &[u8]) -> Result<Record, Fault> {
     let mut record = Record::new("npt", "npt");
     record.method = "a loop reads the TSC without end; a sample is the gap between two readings".to_owned();
-    let mut found = Found { draft: Draft::new("loop", 1), bin_ps: 1_000_000, bins: BINS, has_rows: false };
+    let mut found = NptText { draft: Draft::new("loop", 1), bin_ps: 1_000_000, bins: BINS, has_rows: false };
     let mut lines = 0;
     for (number, line) in Lines::new(bytes) {
         lines = number;
@@ -52,7 +54,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Record, Fault> {
     finish(record, vec![found.draft], lines)
 }
 
-impl Found {
+impl NptText {
     fn line(&mut self, record: &mut Record, number: usize, line: &str) -> Result<(), Fault> {
         let plain = line.trim_start_matches('#').trim();
         if let Some(unit) =

@@ -1,11 +1,12 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Text of oslat. Bucket `N (us)` counts gaps from N - 1 to N microseconds; the last one also counts everything beyond.
 
 use serde_json::json;
 
 use crate::{Histogram, Record, Severity};
 
-use super::Fault;
 use super::build::{Draft, caveat, check_series, finish, interrupted};
+use super::format::Fault;
 use super::text::{Lines, first, scaled};
 
 pub(super) const US: u64 = 1_000;
@@ -17,7 +18,7 @@ pub(super) fn is_mark(line: &str) -> bool {
 }
 
 #[derive(Default)]
-struct Found {
+struct OslatText {
     cores: Vec<Draft>,
     /// Of each core: its last bucket and the samples in it.
     last: Vec<Option<(u64, u64)>>,
@@ -27,7 +28,7 @@ struct Found {
 pub(super) fn read(bytes: &[u8]) -> Result<Record, Fault> {
     let mut record = Record::new("oslat", "loop");
     record.method = METHOD.to_owned();
-    let mut found = Found::default();
+    let mut found = OslatText::default();
     let mut lines = 0;
     for (number, line) in Lines::new(bytes) {
         lines = number;
@@ -47,7 +48,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Record, Fault> {
     finish(record, cores, lines)
 }
 
-impl Found {
+impl OslatText {
     fn line(&mut self, record: &mut Record, number: usize, line: &str) -> Result<(), Fault> {
         if let Some(version) = line.strip_prefix("oslat V ") {
             record.version = version.trim().to_owned();
@@ -107,8 +108,8 @@ impl Found {
     }
 }
 
-/// Moves the last bucket (`last`: its name and samples) out of the histogram where the maximum lies beyond it: how far its samples lie
-/// is not known. Returns the samples.
+/// Moves the last bucket (`last`: its name and samples) out of the histogram where the maximum lies beyond it: how far
+/// its samples lie is not known. Returns the samples.
 pub(super) fn fold(mut draft: Draft, last: Option<(u64, u64)>) -> (Draft, u64) {
     let Some((upper, count)) = last else { return (draft, 0) };
     let upper_ns = upper.saturating_mul(US);

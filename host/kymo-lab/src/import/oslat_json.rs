@@ -1,12 +1,13 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! JSON of oslat. Its last bucket also counts everything beyond, and nothing marks it: the maximum tells.
 
 use serde_json::Value;
 
 use crate::Record;
 
-use super::Fault;
 use super::build::{Draft, check_series, finish};
-use super::json::{fill, members, read as read_json, rt_tests_record};
+use super::document::{fill, members, read as read_json, rt_tests_record};
+use super::format::Fault;
 use super::oslat::{METHOD, US, fold};
 
 pub(super) fn read(bytes: &[u8]) -> Result<Record, Fault> {

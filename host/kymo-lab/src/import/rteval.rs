@@ -1,4 +1,6 @@
-//! XML of rteval (summary.xml): statistics and histogram of each core, as cyclictest or timerlat measured it, and the system.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! XML of rteval (summary.xml): statistics and histogram of each core, as cyclictest or timerlat measured it, and the
+//! system.
 
 use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
@@ -6,8 +8,8 @@ use serde_json::json;
 
 use crate::{Record, Severity};
 
-use super::Fault;
 use super::build::{Draft, caveat, check_series, finish, interrupted};
+use super::format::Fault;
 
 /// Elements within each other that are followed.
 const DEPTH_MAX: usize = 64;
@@ -19,7 +21,7 @@ pub(super) fn is_rteval(bytes: &[u8]) -> bool {
 }
 
 #[derive(Default)]
-struct Found {
+struct RtevalXml {
     path: Vec<String>,
     text: String,
     /// Name of the measurement that we are in.
@@ -32,7 +34,7 @@ struct Found {
 pub(super) fn read(bytes: &[u8]) -> Result<Record, Fault> {
     let mut record = Record::new("rteval", "eval");
     record.method = "rteval ran loads, and beside them cyclictest or rtla timerlat".to_owned();
-    let mut found = Found { unit_ns: 1_000, ..Found::default() };
+    let mut found = RtevalXml { unit_ns: 1_000, ..RtevalXml::default() };
     let mut xml = Reader::from_reader(bytes);
     let (mut seen, mut line) = (0, 1);
     let is_cut = loop {
@@ -59,7 +61,7 @@ fn newlines(bytes: &[u8]) -> usize {
     bytes.iter().filter(|byte| **byte == b'\n').count()
 }
 
-impl Found {
+impl RtevalXml {
     fn event(&mut self, record: &mut Record, event: Event<'_>, line: usize) -> Result<(), Fault> {
         match event {
             Event::Start(tag) => self.start(record, &tag, line)?,

@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Histograms of `rtla timerlat hist` and `rtla osnoise hist`: a column for each CPU and kind of latency.
 
 use crate::{Record, Severity};
 
-use super::Fault;
 use super::build::{Draft, caveat, check_series, finish, interrupted};
+use super::format::Fault;
 use super::text::{Lines, after, first, numbers};
 
 pub(super) fn is_timerlat(line: &str) -> bool {
@@ -27,7 +28,7 @@ pub(super) fn osnoise(bytes: &[u8]) -> Result<Record, Fault> {
     read(bytes, record)
 }
 
-struct Found {
+struct RtlaTable {
     unit_ns: u64,
     columns: Vec<Draft>,
     /// Greatest common divisor of the rows' values: the width of a bucket.
@@ -38,7 +39,7 @@ struct Found {
 }
 
 fn read(bytes: &[u8], mut record: Record) -> Result<Record, Fault> {
-    let mut found = Found { unit_ns: 1_000, columns: Vec::new(), width: 0, rows: 0, last: 0, has_end: false };
+    let mut found = RtlaTable { unit_ns: 1_000, columns: Vec::new(), width: 0, rows: 0, last: 0, has_end: false };
     let mut lines = 0;
     for (number, line) in Lines::new(bytes) {
         lines = number;
@@ -53,7 +54,7 @@ fn read(bytes: &[u8], mut record: Record) -> Result<Record, Fault> {
     finish(record, found.drafts(), lines)
 }
 
-impl Found {
+impl RtlaTable {
     fn line(&mut self, record: &mut Record, number: usize, line: &str) -> Result<(), Fault> {
         if let Some(unit) = line.strip_prefix("# Time unit is ") {
             self.unit_ns = if unit.starts_with("nanoseconds") { 1 } else { 1_000 };

@@ -1,7 +1,8 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Each file of tests/import against the summary beside it, cut at every place, and damaged.
 //!
-//! `KYMO_BLESS=1` writes the summaries anew. The files of cyclictest and oslat are real ones of rt-tests 2.4; the others were
-//! written after the formats of their tools.
+//! `KYMO_BLESS=1` writes the summaries anew. The files of cyclictest and oslat are real ones of rt-tests 2.4; the
+//! others were written after the formats of their tools.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

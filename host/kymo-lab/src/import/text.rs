@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Lines and numbers of text formats.
 
 use std::borrow::Cow;
 
-/// The lines of a text with their numbers, from 1, without control sequences of terminals. A last line that has no end is not
-/// given: a number in it may be cut.
+/// The lines of a text with their numbers, from 1, without control sequences of terminals. A last line that has no end
+/// is not given: a number in it may be cut.
 pub(super) struct Lines<'a> {
     rest: &'a [u8],
     number: usize,

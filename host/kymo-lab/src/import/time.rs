@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Dates of mail headers, as rt-tests writes them.
 
 /// `Sat, 21 Nov 2026 12:31:55 +0000` in nanoseconds since 1970. `None` for what is no such date.

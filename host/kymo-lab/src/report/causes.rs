@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The causes of the worst samples, for people: lines for a terminal, a section of a page.
 
 use std::fmt::Write as _;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The charts: histogram, tail, worst samples over time. Each is a drawing of [`SIZE`].
 //!
 //! A chart says in itself what it cannot show: samples beyond a tool's histogram have a bar at the right edge, lost

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A comparison as text, for a terminal.
 
 use super::units::{count, counted, plain, time};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! An evaluation as text and as one HTML file: what the doctor has against the machine first, then each test under each
 //! load.
 

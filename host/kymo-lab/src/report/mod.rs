@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Results and comparisons for people: text for a terminal, SVG, one HTML file. Pure functions of records: the same
 //! record
 //! gives the same picture.

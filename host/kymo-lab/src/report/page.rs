@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Pages: all charts of some records, as one SVG or one HTML file that needs nothing else.
 
 use std::fmt::Write as _;

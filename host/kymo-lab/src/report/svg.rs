@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Elements of SVG as text. Whoever adds a text need not think of escaping; whoever adds a number gets one digit after
 //! the point.
 
@@ -149,7 +150,8 @@ fn palette() -> Vec<(String, &'static str, &'static str)> {
     base.chain(COLOURS.iter().enumerate().map(|(at, (light, dark))| (colour(at), *light, *dark))).collect()
 }
 
-/// The style of drawings in a page: colours by the reader's choice of light or dark, as variables that the page has, too.
+/// The style of drawings in a page: colours by the reader's choice of light or dark, as variables that the page has,
+/// too.
 pub fn style() -> String {
     let variables = |dark: bool| -> String {
         palette().iter().map(|(name, light, night)| format!("--{name}:{};", if dark { night } else { light })).collect()

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A histogram for a terminal: blocks, both scales logarithmic, what lies beyond at the right edge.
 
 use super::units::{count, counted, time};
@@ -56,7 +57,8 @@ fn axis(width: usize, has_edge: bool) -> String {
     format!("{:>LABEL$} \u{2514}{}{edge}", "", "\u{2500}".repeat(width))
 }
 
-/// Round values where they stand, as many as have room; powers of ten before others. Where no two have a place, both ends.
+/// Round values where they stand, as many as have room; powers of ten before others. Where no two have a place, both
+/// ends.
 fn labels(from: f64, to: f64, width: usize, place: &dyn Fn(f64) -> usize) -> String {
     let factors: &[f64] = if to / from < 30.0 { &[1.0, 2.0, 5.0, 1.5, 3.0, 7.0] } else { &[1.0, 2.0, 5.0] };
     let powers = from.log10().floor() as i32..=to.log10().ceil() as i32;

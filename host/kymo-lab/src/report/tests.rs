@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What pictures must hold: the golden one, well-formed, nothing from outside, hostile texts harmless.
 
 use super::*;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Numbers as people read them, with their units; texts from files, made harmless.
 
 /// `830 ns`, `17.6 us`, `2.11 ms`: three digits that count. Negative times too.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The command's control group: a cpuset of version 2, as a partition where the kernel makes one, or of version 1.
 
 use std::fs;

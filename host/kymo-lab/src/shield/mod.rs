@@ -1,5 +1,6 @@
-//! CPUs for one command alone [spec/lab.md 10]: a control group for it, everything else off those CPUs as far as it goes, and all as it
-//! was in the end. What cannot be moved is said.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! CPUs for one command alone [spec/lab.md 10]: a control group for it, everything else off those CPUs as far as it
+//! goes, and all as it was in the end. What cannot be moved is said.
 
 mod group;
 mod rest;
@@ -7,10 +8,10 @@ mod rest;
 use std::io;
 use std::path::Path;
 
+use crate::threads::set_affinity;
 use crate::{Cpus, Machine, Undo};
 
 pub use group::{Group, Kind};
-pub(crate) use rest::{set_affinity, threads};
 
 /// What was done, and what could not be.
 #[derive(Debug)]

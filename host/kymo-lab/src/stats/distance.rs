@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! How different two distributions are, from counts in the same cells: Kolmogorov and Smirnov's D, Anderson and
 //! Darling's
 //! A², which weighs the tails.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! All samples of one run, or of several, in one: the histogram with what lies beyond it and what was lost; its moments
 //! and its quantiles with intervals [spec/lab.md 5].
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What can be said of samples and of runs, with how sure one can be of it [spec/lab.md 5].
 //!
 //! Quantiles and moments are of samples ([`Distribution`]); comparisons are of runs ([`permutation`], [`shift`],

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Do moments come in a period? Rayleigh's test over a grid of frequencies, held against moments without one.
 //!
 //! A period need not have a moment in each of its turns: of what comes every second only some may be among the worst.
@@ -23,8 +24,8 @@ const DRAWINGS: usize = 399;
 const AS_GOOD: f64 = 0.9;
 const SEED: u64 = 0x6b79_6d6f;
 
-/// The period of moments that fell into `watched` stretches, both ns; none where there is none to be found. Moments closer than
-/// `apart` are one, and no period shorter than twice that is found.
+/// The period of moments that fell into `watched` stretches, both ns; none where there is none to be found. Moments
+/// closer than `apart` are one, and no period shorter than twice that is found.
 pub fn find(moments: &[f64], watched: &[(f64, f64)], apart: f64) -> Option<Period> {
     let moments = separate(moments, apart);
     let (first, last) = (watched.first()?.0, watched.last()?.1);

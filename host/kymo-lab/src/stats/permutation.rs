@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Permutation tests over runs: the run is the unit, since samples of one run are not independent [spec/lab.md 5].
 //!
 //! If both groups measured the same, each choice of runs as "A" was as likely as the one that was made. Every such

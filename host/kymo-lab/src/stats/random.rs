@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A small generator of random numbers (xoshiro256++): the same numbers from the same seed on every machine.
 //!
 //! For permutations and bootstraps, whose seed is stated with the result. Not for secrets.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! How far two groups of values are apart: the Hodges-Lehmann shift with its interval, and Cliff's delta.
 
 use serde::Serialize;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Whether values rise or fall over the runs: Mann and Kendall's test, over one group of runs or several at once.
 
 use serde::Serialize;

@@ -1,4 +1,8 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The parameters of SCHED_DEADLINE, which /proc does not have.
+
+/// Its number in `sched_setattr` and in /proc.
+pub(super) const POLICY: u32 = 6;
 
 /// All zero where the thread is not of this policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,6 +32,6 @@ pub(super) fn of(tid: u32) -> Option<Deadline> {
     let size = size_of::<SchedAttr>() as libc::c_uint;
     // SAFETY: the kernel writes at most `size` bytes to `attr`, which is that large, plain integers, and ours alone.
     let result = unsafe { libc::syscall(libc::SYS_sched_getattr, tid as libc::pid_t, &raw mut attr, size, 0u32) };
-    let known = result == 0 && attr.policy == super::POLICY_DEADLINE;
+    let known = result == 0 && attr.policy == POLICY;
     known.then_some(Deadline { runtime_ns: attr.runtime_ns, deadline_ns: attr.deadline_ns, period_ns: attr.period_ns })
 }

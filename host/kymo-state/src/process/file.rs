@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Open files of a process.
 
 use std::fmt::Write as _;

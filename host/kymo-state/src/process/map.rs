@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Executable memory maps of a process: what is needed to turn addresses into functions.
 
 use std::collections::HashSet;
@@ -28,9 +29,9 @@ struct Map<'a> {
 const EXECUTE: u64 = 4;
 
 /// Maps of a process that were told: where, device, inode.
-pub(crate) type Known = HashSet<(u64, u64, u64)>;
+pub(crate) type ReportedMaps = HashSet<(u64, u64, u64)>;
 /// Of one process: a program that maps without end must not fill a collector's memory.
-const KNOWN_MAX: usize = 65_536;
+const REPORTED_MAX: usize = 65_536;
 
 impl<'a> Map<'a> {
     fn parse(line: &'a [u8]) -> Option<Map<'a>> {
@@ -93,12 +94,12 @@ impl super::Processes<'_, '_> {
     }
 
     /// The maps of one process that `known` does not have yet, each said of all numbers of `of`.
-    pub(crate) fn new_maps(&mut self, process: &OwnedFd, of: &[u32], known: &mut Known) {
+    pub(crate) fn new_maps(&mut self, process: &OwnedFd, of: &[u32], known: &mut ReportedMaps) {
         let mut text = std::mem::take(&mut self.text);
         // Who sees only half of it has seen something; a process that is gone has nothing to tell.
         if access::read(process.as_fd(), "maps", MAPS_BYTES, &mut text).is_ok() {
             for map in lines(&text).filter_map(Map::parse).filter(|map| map.flags & EXECUTE != 0 && map.inode != 0) {
-                if known.len() < KNOWN_MAX && known.insert((map.start, map.device, map.inode)) {
+                if known.len() < REPORTED_MAX && known.insert((map.start, map.device, map.inode)) {
                     self.map(process, of.first().copied().unwrap_or(0), &map, of);
                 }
             }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Whether the ids that this /proc shows, and the processes in it, are the kernel's own.
 
 use std::os::fd::{AsFd, OwnedFd};

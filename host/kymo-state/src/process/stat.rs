@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! /proc/PID/task/TID/stat and cgroup as values.
 
 use crate::text::{lines, number, words};
@@ -5,6 +6,9 @@ use crate::text::{lines, number, words};
 /// `flags`: a thread of the kernel, a worker of a workqueue.
 const PF_KTHREAD: u64 = 0x0020_0000;
 const PF_WQ_WORKER: u64 = 0x0000_0020;
+
+/// LTTng's status of a thread that waits for a CPU, or runs.
+pub(super) const STATUS_WAIT_CPU: i32 = 2;
 
 /// What of `stat` goes into a record.
 #[derive(Debug, PartialEq, Eq)]
@@ -62,7 +66,7 @@ impl<'a> Stat<'a> {
     /// LTTng's status: 2 waits for a CPU (or runs: /proc cannot tell), 4 zombie, 5 waits, 7 dead, 0 not known.
     pub(super) fn status(&self) -> i32 {
         match self.state {
-            b'R' => super::STATUS_WAIT_CPU,
+            b'R' => STATUS_WAIT_CPU,
             b'S' | b'D' | b'I' | b'T' | b't' | b'P' | b'K' | b'W' => 5,
             b'Z' => 4,
             b'X' | b'x' => 7,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! For the tests: records decoded by their classes, and made-up trees.
 #![allow(dead_code, reason = "each test file uses a part")]
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A program's file: functions, USDT notes, and where in the file an address is. Nothing in the file is trusted.
 
 use std::collections::BTreeSet;
@@ -9,6 +10,8 @@ use object::read::elf::{ElfFile64, ProgramHeader, SectionHeader};
 use object::{Endianness, FileKind, Object, ObjectSection, ObjectSymbol, ReadCache};
 
 use super::error::ProbeError;
+use super::hazard;
+use super::names::Wanted;
 use super::sdt::{self, Note};
 
 type Elf<'a> = ElfFile64<'a, Endianness, &'a ReadCache<File>>;
@@ -23,10 +26,12 @@ pub struct Binary {
 }
 
 /// A function of a program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Function {
     /// As the program headers count, not a place in the file.
     pub address: u64,
+    /// As it was written, without parameters.
+    pub name: String,
     /// 0 if the symbol does not say.
     pub bytes: u64,
     /// It only chooses another (ifunc).
@@ -35,9 +40,9 @@ pub struct Function {
 
 /// The outcome of a search for a name.
 pub struct Functions {
-    /// Those of that name, each place once.
+    /// Those that are meant, each place once.
     pub found: Vec<Function>,
-    /// All names; empty if `found` is not.
+    /// All symbols; empty if `found` is not.
     pub names: Vec<String>,
     /// Neither the program nor its debug file has a symbol table.
     pub stripped: bool,
@@ -74,19 +79,47 @@ impl Binary {
         self.elf().is_ok_and(|elf| elf.elf_header().e_machine.get(elf.endian()) == EM_X86_64)
     }
 
-    /// The functions called `name` in `.symtab`, `.dynsym`, and the debug file of the same build id.
+    /// The functions that `name` means in `.symtab`, `.dynsym`, and the debug file of the same build id.
     pub fn functions(&self, name: &str) -> Result<Functions, ProbeError> {
         let elf = self.elf()?;
-        let mut search = Search { name, found: BTreeSet::new(), names: BTreeSet::new(), has_table: false };
+        let mut search =
+            Search { wanted: Wanted::new(name), found: Vec::new(), names: BTreeSet::new(), has_table: false };
         search.look(&elf);
-        if let Some(debug) = debug_file(&elf) {
+        if let Some(debug) = debug_path(&elf).and_then(|path| File::open(path).ok()).map(ReadCache::new) {
             if let Ok(debug) = Elf::parse(&debug) {
                 search.look(&debug);
             }
         }
-        let found: Vec<Function> = search.found.into_iter().collect();
+        let mut found = search.found;
+        // One table may know the size and another not; of several names the first is kept.
+        found.sort_by(|a, b| (a.address, b.bytes, &a.name).cmp(&(b.address, a.bytes, &b.name)));
+        found.dedup_by_key(|function| function.address);
         let names = if found.is_empty() { search.names.into_iter().collect() } else { Vec::new() };
         Ok(Functions { found, names, stripped: !search.has_table })
+    }
+
+    /// Every function that a probe can be set at, by name, and how many symbols of code that is; each name once.
+    pub fn all_functions(&self) -> Result<Vec<String>, ProbeError> {
+        let functions = self.functions("*")?;
+        let mut names: Vec<String> = functions.found.into_iter().filter(|f| !f.indirect).map(|f| f.name).collect();
+        names.sort();
+        names.dedup();
+        Ok(names)
+    }
+
+    /// Why a probe at a return can crash the program.
+    pub fn return_hazard(&self) -> Result<Option<String>, ProbeError> {
+        Ok(hazard::of_returns(&self.elf()?))
+    }
+
+    /// The arguments of the function at `address`, from the file's debug information or its debug file's.
+    pub fn arguments(&self, address: u64) -> Result<Vec<kymo_symbols::Argument>, String> {
+        let read =
+            |path: &Path| std::fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()));
+        let elf = self.elf().map_err(|error| error.to_string())?;
+        let own = elf.section_by_name(".debug_info").is_some();
+        let path = debug_path(&elf).filter(|path| !own && path.is_file()).unwrap_or_else(|| self.path.clone());
+        kymo_symbols::arguments(&read(&path)?, address)
     }
 
     /// All USDT notes, with the addresses moved as prelink moved the program. None is an error.
@@ -100,7 +133,7 @@ impl Binary {
                 continue;
             };
             while let Some(note) = notes.next().map_err(damaged)? {
-                if note.name() != b"stapsdt" || note.n_type(elf.endian()) != sdt::NOTE_TYPE {
+                if note.name() != b"stapsdt" || note.n_type(elf.endian()) != object::elf::NoteType(sdt::NOTE_TYPE) {
                     continue;
                 }
                 let little = elf.endian() == Endianness::Little;
@@ -128,7 +161,7 @@ impl Binary {
         let elf = self.elf()?;
         let endian = elf.endian();
         let within = elf.elf_program_headers().iter().find_map(|header| {
-            let right = header.p_type(endian) == PT_LOAD && (header.p_flags(endian) & PF_X != 0) == code;
+            let right = header.p_type(endian) == PT_LOAD && header.p_flags(endian).contains(PF_X) == code;
             let inside = address.checked_sub(header.p_vaddr(endian))?;
             (right && inside < header.p_filesz(endian)).then(|| header.p_offset(endian).checked_add(inside))?
         });
@@ -155,8 +188,8 @@ impl Binary {
 
 /// Collects symbols from several tables.
 struct Search<'a> {
-    name: &'a str,
-    found: BTreeSet<Function>,
+    wanted: Wanted<'a>,
+    found: Vec<Function>,
     names: BTreeSet<String>,
     has_table: bool,
 }
@@ -166,7 +199,7 @@ impl Search<'_> {
         self.has_table |=
             elf.symbol_table().is_some_and(|table| object::ObjectSymbolTable::symbols(&table).count() > 0);
         for symbol in elf.symbols().chain(elf.dynamic_symbols()) {
-            let kind = symbol.elf_symbol().st_info & 0xf;
+            let kind = symbol.elf_symbol().st_type();
             // Assembly may leave the type away; whether the place is code is looked at later.
             if symbol.is_undefined() || ![STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE].contains(&kind) {
                 continue;
@@ -174,14 +207,13 @@ impl Search<'_> {
             // Names that are not UTF-8 cannot be asked for. Versions follow an at sign.
             let Ok(name) = symbol.name() else { continue };
             let name = name.split('@').next().unwrap_or_default();
-            if name == self.name {
+            // A pattern means functions only, not any mark in the code.
+            let is_sure = kind != STT_NOTYPE && !name.is_empty();
+            let meant = if is_sure || !self.wanted.is_pattern() { self.wanted.meant(name) } else { None };
+            if let Some(meant) = meant {
                 let indirect = kind == STT_GNU_IFUNC;
-                // One table may know the size and another not.
-                self.found.retain(|function| function.address != symbol.address() || function.bytes > 0);
-                if !self.found.iter().any(|function| function.address == symbol.address()) {
-                    self.found.insert(Function { address: symbol.address(), bytes: symbol.size(), indirect });
-                }
-            } else if kind != STT_NOTYPE && !name.is_empty() {
+                self.found.push(Function { address: symbol.address(), name: meant, bytes: symbol.size(), indirect });
+            } else if is_sure {
                 self.names.insert(name.to_owned());
             }
         }
@@ -189,12 +221,11 @@ impl Search<'_> {
 }
 
 /// The separate file of debug symbols, named by the build id.
-fn debug_file(elf: &Elf<'_>) -> Option<ReadCache<File>> {
+fn debug_path(elf: &Elf<'_>) -> Option<PathBuf> {
     let id = elf.build_id().ok()??;
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let (first, rest) = id.split_first()?;
-    let path = Path::new(DEBUG_ROOT).join(hex(&[*first])).join(format!("{}.debug", hex(rest)));
-    File::open(path).ok().map(ReadCache::new)
+    Some(Path::new(DEBUG_ROOT).join(hex(&[*first])).join(format!("{}.debug", hex(rest))))
 }
 
 #[cfg(test)]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What keeps a probe from being made.
 
 use std::io;
@@ -8,12 +9,55 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum ProbeError {
     /// An argument of `-U` that cannot be understood.
-    #[error("probe {argument:?}: {why}; write BINARY:FUNCTION[+OFFSET][%return] [ARGS], or BINARY:PROVIDER:NAME")]
+    #[error(
+        "probe {argument:?}: {why}; write 'BINARY:FUNCTION[+OFFSET][%return] ARGS', or BINARY:PROVIDER:NAME; \
+             an argument is NAME=%REGISTER:TYPE, the name of a parameter, or $params"
+    )]
     Syntax {
         /// As it was given.
         argument: String,
         /// What is wrong.
-        why: &'static str,
+        why: String,
+    },
+    /// A probe at a return that could crash the program.
+    #[error(
+        "a probe at the return of {function:?} can crash {}: {why}. Probe the entry of the function, or say --force-return",
+        path.display()
+    )]
+    Hazard {
+        /// The program.
+        path: PathBuf,
+        /// Asked for.
+        function: String,
+        /// What would happen.
+        why: String,
+    },
+    /// A parameter that cannot be fetched.
+    #[error("{function:?} in {}: {why}", path.display())]
+    Argument {
+        /// The program.
+        path: PathBuf,
+        /// The function.
+        function: String,
+        /// Why not.
+        why: String,
+    },
+    /// A pattern that means more functions than can be probed.
+    #[error(
+        "{function:?} means {found} functions of {} ({}, ...), and one -U has at most {limit}: use a narrower pattern",
+        path.display(), some.join(", ")
+    )]
+    TooManyFunctions {
+        /// The program.
+        path: PathBuf,
+        /// Asked for.
+        function: String,
+        /// How many it means.
+        found: usize,
+        /// How many it may.
+        limit: usize,
+        /// The first of them.
+        some: Vec<String>,
     },
     /// The program cannot be read.
     #[error("cannot read {}: {source}", path.display())]

@@ -1,31 +1,35 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Probes in programs: what `-U` asks for, and the places in files that it means [spec/kernel.md 8].
 
 mod binary;
 mod error;
+mod fetch;
+mod hazard;
+mod names;
+mod parse;
+mod places;
 mod register;
 mod sdt;
+mod spec;
 
 use std::path::{Path, PathBuf};
 
-use binary::Binary;
+use binary::{Binary, Function};
 pub use error::ProbeError;
+use fetch::Fetch;
+use kymo_names::glob_matches;
+pub use places::{Places, UsdtPlace, places};
 pub(crate) use register::add;
+pub use spec::ProbeSpec;
+use spec::ProbeTarget;
 
 use crate::Error;
-use crate::near::near;
+use crate::near::NEAR;
 
-/// What one `-U` asks for, before any file was looked at.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ProbeSpec {
-    binary: PathBuf,
-    place: Place,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Place {
-    Function { name: String, offset: u64, at_return: bool, args: Vec<String> },
-    Usdt { provider: String, name: String },
-}
+/// Functions that one `-U` may mean: each is a line for the kernel, and an event of its own.
+const FUNCTIONS_MAX: usize = 512;
+/// Names that are shown where there are too many.
+const NAMES_SHOWN: usize = 5;
 
 /// One place in one file, ready to be given to the kernel. Several may belong to one event.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,136 +70,112 @@ impl Probe {
     }
 }
 
-/// Reads `BINARY:FUNCTION[+OFFSET][%return] [ARGS]` or `BINARY:PROVIDER:NAME`. ARGS are the kernel's fetch arguments,
-/// separated by spaces. BINARY has no colon (a link can stand for one that has).
+/// Reads `BINARY:FUNCTION[+OFFSET][%return] [ARGS]` or `BINARY:PROVIDER:NAME` [spec/kernel.md 8]. BINARY has no colon
+/// (a link can stand for one that has).
 pub fn parse_probe(arg: &str) -> Result<ProbeSpec, Error> {
-    parse(arg).map_err(|why| ProbeError::Syntax { argument: arg.to_owned(), why }.into())
-}
-
-fn parse(arg: &str) -> Result<ProbeSpec, &'static str> {
-    let (binary, rest) = arg.split_once(':').ok_or("there is no colon")?;
-    if binary.is_empty() {
-        return Err("the program is missing");
-    }
-    let rest = rest.trim();
-    let (place, args) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-    let args: Vec<String> = args.split_whitespace().map(str::to_owned).collect();
-    // The kernel takes the first for a comment and the others for the end of its line.
-    if args.iter().any(|arg| arg.chars().any(|char| char == '#' || char.is_control())) {
-        return Err("an argument has a '#' or a control character");
-    }
-    let place = match place.split_once(':') {
-        Some(_) if !args.is_empty() => return Err("the arguments of a USDT probe come from the program"),
-        Some((provider, name)) => usdt(provider, name)?,
-        None => function(place, args)?,
-    };
-    Ok(ProbeSpec { binary: PathBuf::from(binary), place })
-}
-
-fn usdt(provider: &str, name: &str) -> Result<Place, &'static str> {
-    match (provider, name) {
-        ("", _) | (_, "") => Err("the provider or the name of the probe is missing"),
-        _ if name.contains(':') => Err("there is a colon too many (C++ functions are called by their mangled names)"),
-        _ if name.ends_with("%return") => Err("a USDT probe has no return"),
-        _ => Ok(Place::Usdt { provider: provider.to_owned(), name: name.to_owned() }),
-    }
-}
-
-fn function(place: &str, args: Vec<String>) -> Result<Place, &'static str> {
-    let (place, at_return) = match place.split_once('%') {
-        None => (place, false),
-        Some((place, "return")) => (place, true),
-        Some(_) => return Err("only %return may follow the function"),
-    };
-    let (name, offset) = match place.split_once('+') {
-        None => (place, 0),
-        Some((name, offset)) => (name, number(offset).ok_or("the offset is not a number")?),
-    };
-    if name.is_empty() {
-        return Err("the function is missing");
-    }
-    if at_return && offset > 0 {
-        return Err("a return has no offset");
-    }
-    Ok(Place::Function { name: name.to_owned(), offset, at_return, args })
-}
-
-/// Decimal, or hexadecimal behind `0x`.
-fn number(text: &str) -> Option<u64> {
-    match text.strip_prefix("0x") {
-        Some(hex) => u64::from_str_radix(hex, 16).ok(),
-        None => text.parse().ok(),
-    }
+    parse::parse(arg).map_err(|why| ProbeError::Syntax { argument: arg.to_owned(), why }.into())
 }
 
 impl ProbeSpec {
-    /// Finds the places in the program: one for a function (several if it has several of that name), each site of a
-    /// USDT probe. At least one, else an error with near names.
+    /// Finds the places in the program: those of each function that is meant (several if it has several of a name),
+    /// each site of a USDT probe. At least one, else an error with near names.
     pub fn resolve(&self) -> Result<Vec<Probe>, Error> {
         let binary = Binary::open(&self.binary)?;
         let probes = match &self.place {
-            Place::Function { name, offset, at_return, args } => {
-                function_probes(&binary, name, *offset, *at_return, args)?
+            ProbeTarget::Function { name, offset, at_return, args } => {
+                let found = wanted_functions(&binary, name)?;
+                self.check_return(&binary, name)?;
+                let probe = |function| function_probe(&binary, function, *offset, *at_return, args);
+                found.iter().map(probe).collect::<Result<Vec<_>, _>>()?
             }
-            Place::Usdt { provider, name } => usdt_probes(&binary, provider, name)?,
+            ProbeTarget::Usdt { provider, name } => usdt_probes(&binary, provider, name)?,
         };
         Ok(probes)
     }
+
+    fn check_return(&self, binary: &Binary, name: &str) -> Result<(), ProbeError> {
+        if self.force || !matches!(self.place, ProbeTarget::Function { at_return: true, .. }) {
+            return Ok(());
+        }
+        match binary.return_hazard()? {
+            None => Ok(()),
+            Some(why) => Err(ProbeError::Hazard { path: binary.path().to_owned(), function: name.to_owned(), why }),
+        }
+    }
 }
 
-fn function_probes(
-    binary: &Binary,
-    name: &str,
-    offset: u64,
-    at_return: bool,
-    args: &[String],
-) -> Result<Vec<Probe>, ProbeError> {
+/// The functions that `name` means: at least one, none that only chooses another, and not too many.
+fn wanted_functions(binary: &Binary, name: &str) -> Result<Vec<Function>, ProbeError> {
     let functions = binary.functions(name)?;
     let path = || binary.path().to_owned();
+    let function = name.to_owned();
     if functions.found.is_empty() {
-        let near = near(name, functions.names.iter().map(|name| (name.clone(), vec![name.as_str()])));
-        let function = name.to_owned();
+        let written: Vec<String> = functions.names.iter().map(|name| names::shown(name)).collect();
+        let called = functions.names.iter().zip(&written);
+        let near =
+            NEAR.of(name, called.map(|(symbol, written)| (written.clone(), [symbol.as_str(), written.as_str()])));
         return Err(match functions.stripped {
             true => ProbeError::Stripped { path: path(), function, exported: functions.names.len(), near },
             false => ProbeError::UnknownFunction { path: path(), function, near },
         });
     }
-    let mut probes = Vec::new();
-    for function in &functions.found {
-        let named = name.to_owned();
-        if function.indirect {
-            return Err(ProbeError::Indirect { path: path(), function: named });
-        }
-        if offset > 0 && function.bytes > 0 && offset >= function.bytes {
-            return Err(ProbeError::OffsetOutside { path: path(), function: named, bytes: function.bytes, offset });
-        }
-        let address = function.address.saturating_add(offset);
-        probes.push(Probe {
-            event: event_name(name, offset, at_return),
-            origin: format!("{}:{name}+{offset}", binary.path().display()),
-            binary: path(),
-            offset: binary.code_offset(address, name)?,
-            at_return,
-            semaphore_offset: None,
-            args: args.to_vec(),
-            caveats: Vec::new(),
-        });
+    let mut found = functions.found;
+    // Of many that a pattern means, those that do the work.
+    if found.iter().any(|function| !function.indirect) {
+        found.retain(|function| !function.indirect);
+    } else {
+        return Err(ProbeError::Indirect { path: path(), function });
     }
-    Ok(probes)
+    if found.len() > FUNCTIONS_MAX {
+        let some = found.iter().map(|function| function.name.clone()).take(NAMES_SHOWN).collect();
+        let (count, limit) = (found.len(), FUNCTIONS_MAX);
+        return Err(ProbeError::TooManyFunctions { path: path(), function, found: count, limit, some });
+    }
+    Ok(found)
+}
+
+fn function_probe(
+    binary: &Binary,
+    function: &Function,
+    offset: u64,
+    at_return: bool,
+    args: &[Fetch],
+) -> Result<Probe, ProbeError> {
+    let path = || binary.path().to_owned();
+    let name = &function.name;
+    if offset > 0 && function.bytes > 0 && offset >= function.bytes {
+        return Err(ProbeError::OffsetOutside { path: path(), function: name.clone(), bytes: function.bytes, offset });
+    }
+    let resolved = fetch::resolve(args, || binary.arguments(function.address));
+    let (args, caveats) = resolved.map_err(|why| ProbeError::Argument { path: path(), function: name.clone(), why })?;
+    Ok(Probe {
+        event: event_name(name, offset, at_return),
+        origin: format!("{}:{name}+{offset}", binary.path().display()),
+        binary: path(),
+        offset: binary.code_offset(function.address.saturating_add(offset), name)?,
+        at_return,
+        semaphore_offset: None,
+        args,
+        caveats: caveats.into_iter().map(|caveat| format!("{name}: {caveat}")).collect(),
+    })
 }
 
 fn usdt_probes(binary: &Binary, provider: &str, name: &str) -> Result<Vec<Probe>, ProbeError> {
     let notes = binary.usdt()?;
-    let full = format!("{provider}:{name}");
     let mut probes: Vec<Probe> = Vec::new();
-    for note in notes.iter().filter(|note| note.provider == provider && note.name == name) {
+    let is_meant = |note: &sdt::Note| {
+        let is = |wanted: &str, have: &str| wanted == have || glob_matches(wanted, have);
+        is(provider, &note.provider) && is(name, &note.name)
+    };
+    for note in notes.iter().filter(|note| is_meant(note)) {
+        let full = format!("{}:{}", note.provider, note.name);
         let fetched = sdt::fetch(&note.args, binary.is_x86_64());
         let semaphore_offset = match note.semaphore {
             0 => None,
             address => Some(binary.data_offset(address, &full)?),
         };
         let probe = Probe {
-            event: event_name(name, 0, false),
+            event: event_name(&note.name, 0, false),
             origin: format!("{}:{full}", binary.path().display()),
             binary: binary.path().to_owned(),
             offset: binary.code_offset(note.address, &full)?,
@@ -209,8 +189,9 @@ fn usdt_probes(binary: &Binary, provider: &str, name: &str) -> Result<Vec<Probe>
         }
     }
     if probes.is_empty() {
+        let full = format!("{provider}:{name}");
         let names: Vec<String> = notes.iter().map(|note| format!("{}:{}", note.provider, note.name)).collect();
-        let near = near(&full, names.iter().zip(&notes).map(|(full, note)| (full.clone(), vec![&**full, &note.name])));
+        let near = NEAR.of(&full, names.iter().zip(&notes).map(|(full, note)| (full.clone(), [&**full, &note.name])));
         return Err(ProbeError::UnknownUsdt { path: binary.path().to_owned(), probe: full, near });
     }
     Ok(probes)
@@ -240,60 +221,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_forms() {
-        let function = |name: &str, offset, at_return, args: &[&str]| Place::Function {
-            name: name.to_owned(),
-            offset,
-            at_return,
-            args: args.iter().map(|arg| (*arg).to_owned()).collect(),
-        };
-        let check = |arg: &str, binary: &str, place: Place| {
-            assert_eq!(parse_probe(arg).unwrap(), ProbeSpec { binary: PathBuf::from(binary), place }, "{arg}");
-        };
-        check("./x:work", "./x", function("work", 0, false, &[]));
-        check("/a b/x:work+0x10", "/a b/x", function("work", 16, false, &[]));
-        check(
-            "x:work+8 a=%di:s32  b=+8(%si):string",
-            "x",
-            function("work", 8, false, &["a=%di:s32", "b=+8(%si):string"]),
-        );
-        check("x:work%return r=$retval", "x", function("work", 0, true, &["r=$retval"]));
-        check("x:app:go", "x", Place::Usdt { provider: "app".into(), name: "go".into() });
-    }
-
-    #[test]
-    fn what_cannot_be_understood() {
-        let check = |arg: &str, part: &str| {
-            let message = parse_probe(arg).unwrap_err().to_string();
-            assert!(message.contains(part), "{arg}: {message}");
-        };
-        check("x", "no colon");
-        check(":f", "program is missing");
-        check("x:", "function is missing");
-        check("x:+3", "function is missing");
-        check("x:f+y", "offset");
-        check("x:f%exit", "%return");
-        check("x:f+1%return", "no offset");
-        check("x:p:n a=%di", "come from the program");
-        check("x:p:n%return", "no return");
-        check("x:a::b", "mangled");
-        check("x::n", "missing");
-        check("x:f a=%di#", "'#'");
-    }
-
-    #[test]
     fn names_of_events_are_identifiers() {
         assert_eq!(event_name("work", 0, false), "work");
         assert_eq!(event_name("work.part.0", 0, true), "work_part_0_return");
         assert_eq!(event_name("work", 16, false), "work_0x10");
         assert_eq!(event_name("7up", 0, false), "_7up");
+        assert_eq!(event_name("motor::step", 0, false), "motor__step");
         assert_eq!(event_name(&"x".repeat(300), u64::MAX, false).len(), EVENT_NAME_MAX);
-    }
-
-    proptest::proptest! {
-        #[test]
-        fn no_argument_panics(arg in "\\PC{0,30}", hard in "[a:+%# x0]{0,16}") {
-            let _ = (parse_probe(&arg), parse_probe(&hard));
-        }
     }
 }

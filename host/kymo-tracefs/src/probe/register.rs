@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Probes as events of the kernel: one line of `uprobe_events` each, in the group of one instance.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! USDT notes: their layout, and their arguments as the kernel fetches them.
 
 /// Of a note named `stapsdt`.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the tests on a real tracefs share: whether there is one, settings, and child processes.
 
 #![allow(dead_code, reason = "each test file uses its part")]
@@ -7,6 +8,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use kymo_testing::skip_this;
 use kymo_tracefs::{CpuReader, Instance, Settings, Tracefs};
 
 /// The tracefs to test on, or why there is none.
@@ -17,7 +19,7 @@ pub fn tracefs() -> Option<Tracefs> {
             Some(tracefs)
         }
         Err(error) => {
-            eprintln!("SKIPPED: {error}");
+            skip_this(&error.to_string());
             None
         }
     }
@@ -139,7 +141,7 @@ pub fn compile(folder: &Path, name: &str, source: &str, flags: &[&str]) -> Optio
         Ok(built) if built.status.success() => Some(output),
         Ok(built) => panic!("cc: {}", String::from_utf8_lossy(&built.stderr)),
         Err(error) => {
-            eprintln!("SKIPPED: cc: {error}");
+            skip_this(&format!("cc: {error}"));
             None
         }
     }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Running the command, and what may happen meanwhile: it ends, or a signal comes.
 //!
 //! Signals are taken by one thread with `sigwaitinfo`, because only the siginfo tells whether the terminal sent the
@@ -79,7 +80,7 @@ pub(crate) fn end_with_us(command: &mut Command) {
     unsafe { command.pre_exec(tie) };
 }
 
-/// What a session with the kernel gives its command.
+/// What a session gives its command.
 pub(crate) struct Extras {
     /// The file for marks, in the environment as KYMO_MARK.
     pub marker: Option<PathBuf>,
@@ -165,8 +166,8 @@ impl Watcher {
         Ok(Watcher { set })
     }
 
-    /// Starts to look for signals, and for the end of the command `child`. What happens goes to `tell`, which says whether it
-    /// wants more.
+    /// Starts to look for signals, and for the end of the command `child`. What happens goes to `tell`, which says
+    /// whether it wants more.
     pub(crate) fn start(
         self,
         child: Option<u32>,
@@ -182,8 +183,8 @@ impl Watcher {
     }
 }
 
-/// Whether this is SIGHUP and we were started to survive it (nohup). SIGINT counts even where a shell script's background
-/// jobs ignore it: it is how such a script ends a recording.
+/// Whether this is SIGHUP and we were started to survive it (nohup). SIGINT counts even where a shell script's
+/// background jobs ignore it: it is how such a script ends a recording.
 fn is_nohup(number: libc::c_int) -> bool {
     // SAFETY: a null new action only asks; `old` is a valid place for the answer.
     let old = unsafe {

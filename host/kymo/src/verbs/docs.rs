@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `kymo docs`: writes man pages and shell completions from the command line's own definition.
 
 use std::path::PathBuf;

@@ -1,4 +1,6 @@
-//! One module per verb, in folders that follow the flow of the data: its arguments (the one definition of help, man page and completion) and its `run`.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One module per verb, in folders that follow the flow of the data: its arguments (the one definition of help, man
+//! page and completion) and its `run`.
 
 mod command;
 pub mod docs;
@@ -25,7 +27,17 @@ pub fn default_sigpipe() {
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
 }
 
-/// A line of a collector on standard error. Where that leads to a full disk the line is lost: `eprintln!` would end the collector.
+/// A file that may not grow (`ulimit -f`) is an error of the write, as a full disk is, not the end of this program. A
+/// handler, since what is ignored would be ignored by the commands that we start, too.
+pub fn survive_file_limits() {
+    extern "C" fn nothing(_: libc::c_int) {}
+    let handler: extern "C" fn(libc::c_int) = nothing;
+    // SAFETY: called first in main, before any other thread exists; the handler does nothing.
+    unsafe { libc::signal(libc::SIGXFSZ, handler as libc::sighandler_t) };
+}
+
+/// A line of a collector on standard error. Where that leads to a full disk the line is lost: `eprintln!` would end the
+/// collector.
 pub fn say(line: &str) {
     use std::io::Write as _;
     let _ = writeln!(std::io::stderr(), "kymo: {line}");

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The head of a packet: whose it is, how long, its times, and what was lost before it.
 
 use std::sync::Arc;

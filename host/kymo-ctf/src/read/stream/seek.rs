@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Places in a stream to which a reader can go without reading what is in front of them.
 
 use super::{Cursor, FORGET_BYTES, Next, Previous, Stream};

@@ -1,8 +1,9 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What TSDL text says, before anyone asks what it means.
 
 use std::rc::Rc;
 
-use super::Pos;
+use super::fault::Pos;
 
 /// A value on the right of `=`.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,10 +1,11 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The blocks of TSDL (`trace`, `env`, `clock`, `stream`, `event`) to a trace's metadata.
 
 use std::collections::HashMap;
 
 use super::ast::{Attr, BlockKind, Entry, Expr, Item};
+use super::fault::{Fault, Pos};
 use super::resolve::{Resolver, boolean, number, word};
-use super::{Fault, Pos};
 use crate::read::build::{Builder, Origin};
 use crate::read::class::{ClassId, EventClass, Metadata, Order, Role, StreamClass};
 use crate::read::clock::Clock;
@@ -312,5 +313,5 @@ fn word_of(expr: &Expr) -> String {
 
 fn uuid(attr: &Attr) -> Result<[u8; 16], Fault> {
     let text = word(attr).unwrap_or_default();
-    crate::read::parse_uuid(&text).ok_or_else(|| attr.pos.fault(format!("{text:?} is not a UUID")))
+    crate::read::uuid::parse_uuid(&text).ok_or_else(|| attr.pos.fault(format!("{text:?} is not a UUID")))
 }

@@ -1,6 +1,7 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! TSDL text to tokens. Comments and white space end here.
 
-use super::{Fault, Pos};
+use super::fault::{Fault, Pos};
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Token<'a> {

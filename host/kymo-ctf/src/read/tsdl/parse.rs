@@ -1,10 +1,11 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! TSDL tokens to the tree, by recursive descent. Nesting is bounded, so that no text can exhaust the stack.
 
 use std::rc::Rc;
 
 use super::ast::{Attr, BlockKind, Decl, Dim, Entry, Expr, Item, Label, Spec, Type};
+use super::fault::{Fault, Pos};
 use super::lex::Token;
-use super::{Fault, Pos};
 use crate::read::build::DEPTH_MAX;
 
 struct Parser<'t, 'a> {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! TSDL types to field classes: aliases and their scopes, attributes, references.
 
 use std::collections::HashMap;
@@ -5,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::ast::{Attr, Decl, Dim, Expr, Label, Spec, Type};
-use super::{Fault, Pos};
+use super::fault::{Fault, Pos};
 use crate::read::build::{Builder, Origin};
 use crate::read::class::{Base, ClassId, Encoding, Int, Kind, Labels, Len, Order, View};
 

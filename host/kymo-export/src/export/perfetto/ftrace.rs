@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Kernel records as ftrace events, in a bundle for each CPU: what Perfetto knows as its own message, all else as a
 //! generic one.
 
@@ -5,9 +6,9 @@ use std::collections::BTreeMap;
 
 use kymo_ctf::read::{Number, Record, Value};
 
-use super::super::{ContextNames, Done, all_fields};
-use super::time;
-use super::wire::Message;
+use super::super::exporter::Done;
+use super::super::facts::{ContextNames, all_fields};
+use super::wire::{Message, time};
 use crate::json::{Wide, push_value};
 
 /// Events of a bundle: readers sort bundles of all CPUs, and want them not too long.
@@ -30,7 +31,7 @@ enum How {
 }
 
 /// An event that Perfetto knows: the last part of its name, its field of FtraceEvent, its fields with all their names.
-struct Known {
+struct PerfettoEvent {
     names: &'static [&'static str],
     field: u32,
     fields: &'static [(&'static [&'static str], u32, How)],
@@ -42,8 +43,8 @@ const WAKE: &[(&[&str], u32, How)] =
 const VEC: &[(&[&str], u32, How)] = &[(&["vec"], 1, How::Same)];
 const STATE: &[(&[&str], u32, How)] = &[(&["state"], 1, How::Same), (&["cpu_id"], 2, How::Same)];
 
-const KNOWN: &[Known] = &[
-    Known {
+const PERFETTO_EVENTS: &[PerfettoEvent] = &[
+    PerfettoEvent {
         names: &["sched_switch"],
         field: 4,
         fields: &[
@@ -56,22 +57,30 @@ const KNOWN: &[Known] = &[
             (&["next_prio"], 7, How::Priority),
         ],
     },
-    Known { names: &["sched_waking"], field: 20, fields: WAKE },
-    Known { names: &["sched_wakeup"], field: 17, fields: WAKE },
-    Known { names: &["sched_wakeup_new"], field: 114, fields: WAKE },
-    Known {
+    PerfettoEvent { names: &["sched_waking"], field: 20, fields: WAKE },
+    PerfettoEvent { names: &["sched_wakeup"], field: 17, fields: WAKE },
+    PerfettoEvent { names: &["sched_wakeup_new"], field: 114, fields: WAKE },
+    PerfettoEvent {
         names: &["sched_process_free"],
         field: 240,
         fields: &[(&["comm"], 1, How::Same), (TID, 2, How::Same), (&["prio"], 3, How::Priority)],
     },
-    Known { names: &["irq_handler_entry"], field: 36, fields: &[(&["irq"], 1, How::Same), (&["name"], 2, How::Same)] },
-    Known { names: &["irq_handler_exit"], field: 37, fields: &[(&["irq"], 1, How::Same), (&["ret"], 2, How::Same)] },
-    Known { names: &["irq_softirq_raise", "softirq_raise"], field: 26, fields: VEC },
-    Known { names: &["irq_softirq_entry", "softirq_entry"], field: 24, fields: VEC },
-    Known { names: &["irq_softirq_exit", "softirq_exit"], field: 25, fields: VEC },
-    Known { names: &["power_cpu_idle", "cpu_idle"], field: 13, fields: STATE },
-    Known { names: &["power_cpu_frequency", "cpu_frequency"], field: 11, fields: STATE },
-    Known { names: &["lttng_logger", "print"], field: 3, fields: &[(&["msg", "buf"], 2, How::Same)] },
+    PerfettoEvent {
+        names: &["irq_handler_entry"],
+        field: 36,
+        fields: &[(&["irq"], 1, How::Same), (&["name"], 2, How::Same)],
+    },
+    PerfettoEvent {
+        names: &["irq_handler_exit"],
+        field: 37,
+        fields: &[(&["irq"], 1, How::Same), (&["ret"], 2, How::Same)],
+    },
+    PerfettoEvent { names: &["irq_softirq_raise", "softirq_raise"], field: 26, fields: VEC },
+    PerfettoEvent { names: &["irq_softirq_entry", "softirq_entry"], field: 24, fields: VEC },
+    PerfettoEvent { names: &["irq_softirq_exit", "softirq_exit"], field: 25, fields: VEC },
+    PerfettoEvent { names: &["power_cpu_idle", "cpu_idle"], field: 13, fields: STATE },
+    PerfettoEvent { names: &["power_cpu_frequency", "cpu_frequency"], field: 11, fields: STATE },
+    PerfettoEvent { names: &["lttng_logger", "print"], field: 3, fields: &[(&["msg", "buf"], 2, How::Same)] },
 ];
 
 impl Bundles {
@@ -110,7 +119,7 @@ impl Bundles {
 /// The message that Perfetto has for an event, where it can hold all of the record's fields.
 fn known(record: &Record<'_>) -> Option<(u32, Message)> {
     let name = record.event.name.rsplit(':').next()?;
-    let row = KNOWN.iter().find(|row| row.names.contains(&name))?;
+    let row = PERFETTO_EVENTS.iter().find(|row| row.names.contains(&name))?;
     let has_lttng_names = !record.event.name.contains(':');
     let mut body = Message::default();
     let mut held = 0;

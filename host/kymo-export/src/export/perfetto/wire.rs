@@ -1,4 +1,6 @@
-//! Protobuf's wire format, as far as messages are written: varints, doubles, and what has a length.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Protobuf's wire format, as far as messages are written: varints, doubles, and what has a length. And times as all
+//! of Perfetto's messages have them.
 
 /// A message, being put together.
 #[derive(Clone, Debug, Default)]
@@ -58,6 +60,11 @@ impl Message {
         }
         self.0.push(value as u8);
     }
+}
+
+/// Nanoseconds as a field. Times before the origin are at it: the format has no sign.
+pub fn time(ns: i128) -> u64 {
+    u64::try_from(ns).unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -1,10 +1,13 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a `trace.dat` says of itself, versions 6 and 7. Every size is held against the file before anything is done
 //! with it.
 
-use super::super::Imported;
-use super::MAGIC;
+use super::super::imported::Imported;
 use super::unpack::Packing;
 use crate::Error;
+
+/// What such a file begins with.
+pub const MAGIC: &[u8] = b"\x17\x08\x44tracing";
 
 /// Pages of other sizes are none.
 const PAGE_BYTES_MAX: u32 = 64 << 20;

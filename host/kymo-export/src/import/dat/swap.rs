@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Pages of a big-endian machine as those of a little-endian one: heads, numbers of the head of records, fields by
 //! their format texts.
 //! What is not described stays as it is; it is not looked at either.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Event classes of a text, and its records in them: one class for each event and list of keys, with the widest kind
 //! that each key has.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is behind an event's name, as fields: by `key=value`, and for the texts that have none by what the kernel or
 //! trace-cmd prints
 //! for the event.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Lines of function_graph: ` 0)  1.234 us  |  function();`, `{` and `}`, with or without absolute time and thread.
 //! Without absolute
 //! times the durations are summed up.

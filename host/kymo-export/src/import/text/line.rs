@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! One line: who, where, when, which event, and what it says.
 //!
 //! ftrace:      `  comm-PID  (TGID) [CPU] flags TIME: event: body`, and without TGID or flags; `trace-cmd report` has

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The two laws of extremes, their fits by probability-weighted moments and by maximum likelihood.
 //!
 //! Shape as in the literature on extremes: above 0 heavy tails, below 0 a largest value that cannot be exceeded.
@@ -5,7 +6,6 @@
 use std::f64::consts::LN_2;
 
 use super::super::random::Random;
-use super::super::special::ln_gamma;
 
 /// Shapes closer to 0 are 0: the formulas lose their digits there.
 const NO_SHAPE: f64 = 1e-7;
@@ -183,7 +183,7 @@ impl Law for Maxima {
         if !(k > -1.0 && k < 10.0) {
             return None;
         }
-        let gamma = ln_gamma(1.0 + k).exp();
+        let gamma = libm::tgamma(1.0 + k);
         let scale = (2.0 * b1 - b0) * k / (gamma * (1.0 - 2f64.powf(-k)));
         let found = Maxima { location: b0 + scale * (gamma - 1.0) / k, scale, shape: -k };
         (scale > 0.0 && scale.is_finite()).then_some(found)

@@ -1,7 +1,9 @@
-//! What may still come: estimates of values beyond those that were measured [spec/lab.md 5], by peaks over a threshold and by
-//! maxima of blocks.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What may still come: estimates of values beyond those that were measured [spec/lab.md 5], by peaks over a threshold
+//! and by maxima of blocks.
 //!
-//! An estimate is refused where its conditions do not hold, with the reason. One that is given holds for the load that was run.
+//! An estimate is refused where its conditions do not hold, with the reason. One that is given holds for the load that
+//! was run.
 
 mod law;
 mod records;
@@ -161,7 +163,8 @@ pub fn declustered(peaks: &[Peak], gap: u64) -> Vec<Peak> {
 
 /// Levels by peaks over a threshold. `values`: all that exceed `threshold` among `samples`, one of each cluster.
 ///
-/// The lowest threshold is taken at which the law fits: that of the caller, or one above a quarter or a half of the values.
+/// The lowest threshold is taken at which the law fits: that of the caller, or one above a quarter or a half of the
+/// values.
 pub fn peaks(
     values: &[f64],
     threshold: f64,
@@ -271,8 +274,9 @@ fn estimate<L: Law>(
     Ok((found.law, p, levels))
 }
 
-/// The interval holds the levels whose best law is not much less likely than the best of all: no more so than the true law
-/// is in 95 of 100 samples drawn from it. (Percentiles of the drawn samples' own levels held the truth in 83 of 100 only.)
+/// The interval holds the levels whose best law is not much less likely than the best of all: no more so than the true
+/// law is in 95 of 100 samples drawn from it. (Percentiles of the drawn samples' own levels held the truth in 83 of 100
+/// only.)
 fn level<L: Law>(sorted: &[f64], found: &Look<L>, drawn: &[Look<L>], (values, at): (f64, usize), offset: f64) -> Level {
     let mut all: Vec<f64> = drawn.iter().map(|look| look.deviances[at]).collect();
     all.sort_by(f64::total_cmp);

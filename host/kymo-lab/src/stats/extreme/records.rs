@@ -1,4 +1,6 @@
-//! Extremes of records: the largest samples of each series with their numbers, declustered; the maxima of runs as blocks.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Extremes of records: the largest samples of each series with their numbers, declustered; the maxima of runs as
+//! blocks.
 
 use serde::{Serialize, Serializer};
 

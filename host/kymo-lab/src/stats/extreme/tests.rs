@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Whether intervals hold what they are for, and whether what cannot be estimated is refused.
 
 use super::*;

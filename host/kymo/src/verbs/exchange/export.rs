@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `kymo export`: records in other tools' formats. Selects and shows progress; the formats are kymo-export's work.
 
 use std::cell::RefCell;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `kymo import`: results of other tools as records of the latency laboratory, and traces of other tools as traces.
 
 use std::cell::RefCell;
@@ -18,12 +19,14 @@ const FILE_MAX: u64 = 256 << 20;
 
 /// Turn traces of trace-cmd, ftrace and perf into traces, and results of cyclictest, oslat, rtla, ... into records
 ///
-/// A trace: trace-cmd's trace.dat (versions 6 and 7), text of ftrace (trace, trace_pipe, trace-cmd report), text of `perf script`. It
-/// becomes the trace directory DIR of -o, under the names that `kymo record -k` gives (spec/exchange.md).
+/// A trace: trace-cmd's trace.dat (versions 6 and 7), text of ftrace (trace, trace_pipe, trace-cmd report), text of
+/// `perf script`. It becomes the trace directory DIR of -o, under the names that `kymo record -k` gives
+/// (spec/exchange.md).
 ///
-/// A result: its record has the histogram in nanoseconds, what the file left out of it, and what makes the numbers doubtful. The format is found by
-/// content: cyclictest (text, JSON), oslat (text, JSON), rtla timerlat hist, rtla osnoise hist, rteval XML (summary.xml), jitterdebugger
-/// JSON, npt, latency_hist. A file that was cut keeps what it has, and its record says so.
+/// A result: its record has the histogram in nanoseconds, what the file left out of it, and what makes the numbers
+/// doubtful. The format is found by content: cyclictest (text, JSON), oslat (text, JSON), rtla timerlat hist, rtla
+/// osnoise hist, rteval XML (summary.xml), jitterdebugger JSON, npt, latency_hist. A file that was cut keeps what it
+/// has, and its record says so.
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  kymo import trace.dat -o t && kymo latency t\n  perf script | kymo import - -o t\n  \
@@ -35,8 +38,8 @@ pub struct Args {
     /// Files to read; `-` is standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Of a trace: make DIR (of several files DIR/NAME). Of a result: write DIR/NAME.json, NAME being the file's own without its
-    /// ending; otherwise one record a line on standard output
+    /// Of a trace: make DIR (of several files DIR/NAME). Of a result: write DIR/NAME.json, NAME being the file's own
+    /// without its ending; otherwise one record a line on standard output
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
     /// What was taken of each file, and what was not, as one JSON document on standard output; needs -o

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Traces and results of other tools, and for them.
 
 pub mod export;

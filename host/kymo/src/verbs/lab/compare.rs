@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `kymo compare`: two groups of runs. What is said of them is `kymo_lab::compare`'s.
 
 use std::path::PathBuf;
@@ -38,10 +39,11 @@ pub struct Args {
     /// Each CPU for itself, instead of all series of a name together
     #[arg(long)]
     per_cpu: bool,
-    /// Estimate what may still come in each group: the value that is exceeded once in ten times as many samples, and in a day
+    /// Estimate what may still come in each group: the value that is exceeded once in ten times as many samples, and in
+    /// a day
     ///
-    /// From the largest samples of all runs of a group (peaks over a threshold), and from the maxima of its runs, of which it takes 30. Where
-    /// the conditions of an estimate do not hold, the reason is printed instead.
+    /// From the largest samples of all runs of a group (peaks over a threshold), and from the maxima of its runs, of
+    /// which it takes 30. Where the conditions of an estimate do not hold, the reason is printed instead.
     #[arg(long)]
     extreme: bool,
     /// Print JSON

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `kymo doctor`: is this machine, process or command fit for real time. The list is in kymo-lab; here it is printed.
 
 mod prove;
@@ -11,8 +12,8 @@ use serde_json::json;
 
 /// Tell whether this machine is fit for real time, and what to change
 ///
-/// Each check has the value found, the value wanted, why, how to set it now and how to make it last. Nothing is changed, but by --prove. What does not
-/// apply to a guest or a container, and what cannot be read, is said at the end.
+/// Each check has the value found, the value wanted, why, how to set it now and how to make it last. Nothing is
+/// changed, but by --prove. What does not apply to a guest or a container, and what cannot be read, is said at the end.
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  kymo doctor                     the machine\n  kymo doctor --pid 1234          and a process: limits, policy, locked memory\n  \
@@ -31,8 +32,8 @@ pub struct Args {
     /// Also list what is fine, what could not be read, and what does not apply
     #[arg(long)]
     all: bool,
-    /// Measure what a setting does: short runs with it as it is and as it is wanted, interleaved and compared. It is put back after each
-    /// run, after a SIGKILL by the next kymo doctor
+    /// Measure what a setting does: short runs with it as it is and as it is wanted, interleaved and compared. It is
+    /// put back after each run, after a SIGKILL by the next kymo doctor
     #[arg(long, value_name = "ID", conflicts_with_all = ["command", "all"])]
     prove: Option<String>,
     /// With --prove: a command whose output is a result (of kymo, cyclictest, oslat, ...), instead of kymo's own test

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `kymo eval`: tests without a load and under loads, in rounds of random order, with one report of all. The plan, the
 //! comparison and the report are kymo-lab's; here tests and loads are run.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `kymo load`: something for the machine to do while others measure. Each load has a guard process (lab/load), which
 //! takes all of it with it; here they are started, watched and asked what they did.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `kymo maxrate`: how many records a second a session takes without losing one. Trials are sessions of `kymo record`
 //! over writers of our own (kymo-probe maxrate); here they are chosen, and what came of them is told.
 
@@ -44,7 +45,8 @@ pub struct Args {
     /// CPUs of the writers, as 0-3,6 [default: all that this process may use]
     #[arg(short, long, value_name = "LIST", value_parser = units::cpus)]
     cpus: Option<Cpus>,
-    /// Priority of the writers: on a busy machine ordinary ones get no CPU to write fast [default: 80 with --policy fifo or rr]
+    /// Priority of the writers: on a busy machine ordinary ones get no CPU to write fast [default: 80 with --policy
+    /// fifo or rr]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..=99))]
     prio: Option<i32>,
     /// Class of the writers [default: fifo with --prio, else other]
@@ -67,7 +69,7 @@ pub struct Args {
     /// Trials without loss that a rate needs
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     confirm: u32,
-    /// Rates are told apart to this many percent
+    /// Precision of the search, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 5.0)]
     precision: f64,
     /// First rate, records a second

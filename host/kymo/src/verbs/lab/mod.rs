@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The latency laboratory: tests, loads, results, and the machine that they run on.
 
 pub mod compare;

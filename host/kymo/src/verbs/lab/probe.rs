@@ -1,12 +1,16 @@
-//! The latency tests: each verb has its own options and says how the probe is called; `run` does what they share, `show` prints.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The latency tests: each verb has its own options and says how the probe is called; `setup` has what
+//! they share, `measure` runs the probe,
+//! `explain` does so beside a recorder, `run` does what all tests share, `show` prints.
 
 mod explain;
 mod hwlat_kernel;
-pub mod run;
+pub mod measure;
+mod run;
+mod setup;
 mod show;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -15,121 +19,19 @@ use clap::ValueEnum;
 use kymo_analyze::cause::Asked;
 use serde_json::Value;
 
-pub(super) use run::FATAL;
+use hwlat_kernel::Windows;
+pub(super) use measure::FATAL;
+use setup::{Common, Explaining, Test, USUAL};
+pub(super) use setup::{Conditions, PRIO_USUAL, Policy};
 pub use show::text;
 
-use crate::verbs::units::{self, Cpus};
-
-/// Priority of what measures, where none is said.
-pub(super) const PRIO_USUAL: i32 = 80;
-
-/// What is true while threads measure.
-#[derive(Clone, Copy, Debug, clap::Args)]
-pub(super) struct Conditions {
-    /// What each thread does so many times at the start does not count: samples, of maxrate records
-    #[arg(long, value_name = "N", default_value_t = 5)]
-    pub(super) warmup: u64,
-    /// Do not lock memory
-    #[arg(long)]
-    pub(super) no_lock: bool,
-    /// Hold /dev/cpu_dma_latency at this many microseconds: no deeper idle states meanwhile
-    #[arg(long, value_name = "US")]
-    pub(super) dma_latency: Option<u32>,
-    /// Go on where priority, CPU or locking cannot be had; the result is marked
-    #[arg(long)]
-    pub(super) best_effort: bool,
-}
-
-impl Conditions {
-    /// As words of the probe.
-    pub(super) fn words(self) -> impl Iterator<Item = (&'static str, Value)> {
-        let latency = self.dma_latency.map(|us| ("dma_latency_us", us.into()));
-        [("warmup", self.warmup.into()), ("lock", u32::from(!self.no_lock).into())].into_iter().chain(latency)
-    }
-}
-
-/// What every test has.
-#[derive(Clone, Debug, clap::Args)]
-struct Common {
-    /// CPUs to measure on, one thread each, as 0-3,6 [default: all that this process may use]
-    #[arg(short, long, visible_alias = "cpu", value_name = "LIST", value_parser = units::cpus)]
-    cpus: Option<Cpus>,
-    /// Real-time priority of the measuring threads, 1 to 99
-    #[arg(short, long, value_name = "N", default_value_t = PRIO_USUAL, value_parser = clap::value_parser!(i32).range(1..=99))]
-    prio: i32,
-    /// Class of the measuring threads
-    #[arg(long, value_enum, default_value = "fifo")]
-    policy: Policy,
-    /// Measure for this long: 10s, 500ms, 1h
-    #[arg(short, long, value_name = "TIME", value_parser = units::duration)]
-    duration: Option<Duration>,
-    #[command(flatten)]
-    conditions: Conditions,
-    /// Write the result record (JSON, spec/lab.md) to this file
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
-    /// Print the result record as JSON on standard output
-    #[arg(long)]
-    json: bool,
-}
-
-/// Of the tests whose worst samples can be explained.
-#[derive(Clone, Debug, Default, clap::Args)]
-struct Explaining {
-    /// Say what each of the N worst samples of a thread was made of, from the kernel's events: a flight recorder runs beside the test
-    ///
-    /// As many slots of the same length without it come in between, so that it shows whether watching changed the test.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=20))]
-    explain: Option<u32>,
-    /// With --explain: no slots without the recorder
-    #[arg(long, requires = "explain")]
-    no_check: bool,
-    /// With --explain: record where interrupts and preemption are switched off, where the kernel can tell; this costs much
-    #[arg(long, requires = "explain")]
-    irqs_off: bool,
-    /// With --explain: keep the kernel's records around the worst samples in this directory, as traces
-    #[arg(long, requires = "explain", value_name = "DIR")]
-    keep_traces: Option<PathBuf>,
-    #[arg(long, hide = true, default_value_t = 0)]
-    inject_fault_every: u64,
-    #[arg(long, hide = true, default_value_t = 1 << 20)]
-    inject_fault_bytes: u64,
-}
-
-/// Class of the measuring threads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Policy {
-    /// SCHED_FIFO
-    Fifo,
-    /// SCHED_RR
-    Rr,
-    /// No real-time class
-    Other,
-    /// SCHED_DEADLINE, for wakeup: a quarter of the interval as runtime
-    Deadline,
-}
-
-impl Policy {
-    /// As the probe has it.
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            Policy::Fifo => "fifo",
-            Policy::Rr => "rr",
-            Policy::Other => "other",
-            Policy::Deadline => "deadline",
-        }
-    }
-
-    /// Has priorities.
-    pub(super) fn is_real_time(self) -> bool {
-        matches!(self, Policy::Fifo | Policy::Rr)
-    }
-}
+use crate::verbs::units;
 
 /// Measure how late threads wake up
 ///
-/// A thread on each CPU sleeps until a time and looks at the clock when it runs again: what cyclictest measures. Samples that had to be
-/// left out, because a thread was later than the next expiration, are counted as lost, not forgotten.
+/// A thread on each CPU sleeps until a time and looks at the clock when it runs again: what cyclictest measures.
+/// Samples that had to be left out, because a thread was later than the next expiration, are counted as lost, not
+/// forgotten.
 #[derive(Clone, Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  kymo wakeup                            all CPUs, SCHED_FIFO 80, every millisecond, for 10 s\n  \
@@ -148,7 +50,7 @@ pub struct Wakeup {
     /// Time between two expirations: 1ms, 200us
     #[arg(short, long, value_name = "TIME", default_value = "1ms", value_parser = units::duration)]
     interval: Duration,
-    /// What one thread's interval is longer than the one's before it
+    /// Add so much to the interval of each further thread
     #[arg(long, value_name = "TIME", default_value = "500us", value_parser = units::duration)]
     distance: Duration,
     /// Samples of each thread
@@ -171,8 +73,9 @@ enum Method {
 
 /// Non-Preempt Test: does anything take the CPU away from a busy thread
 ///
-/// A thread reads the clock in a loop; each gap between two readings is a sample, so nothing that holds the CPU up stays unseen. It
-/// writes the tracepoints npt:start, npt:loop and npt:stop where a session wants them: the difference is what tracing costs.
+/// A thread reads the clock in a loop; each gap between two readings is a sample, so nothing that holds the CPU up
+/// stays unseen. It writes the tracepoints npt:start, npt:loop and npt:stop where a session wants them: the difference
+/// is what tracing costs.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Examples:\n  kymo npt -c 1                          10 million turns on CPU 1\n  \
     kymo npt -c 1 --duration 10s --dma-latency 0\n  kymo record -u npt -- kymo npt -c 1     with tracepoints\n\n\
@@ -185,8 +88,8 @@ pub struct Npt {
     /// Turns of the loop [default: 10,000,000, where no duration is given]
     #[arg(short, long, value_name = "N")]
     loops: Option<u64>,
-    /// The counter's frequency: `clock` evaluates it against CLOCK_MONOTONIC_RAW, `system` takes the "cpu MHz" of /proc/cpuinfo, which is
-    /// wrong where the frequency is scaled; or a number of MHz
+    /// The counter's frequency: `clock` evaluates it against CLOCK_MONOTONIC_RAW, `system` takes the "cpu MHz" of
+    /// /proc/cpuinfo, which is wrong where the frequency is scaled; or a number of MHz
     #[arg(short = 'e', long, value_name = "HOW", num_args = 0..=1, default_value = "clock", default_missing_value = "clock")]
     #[arg(value_parser = speed)]
     eval_cpu_speed: Speed,
@@ -239,8 +142,9 @@ fn cpuinfo_mhz(text: &str) -> Option<f64> {
 
 /// Search for gaps that the kernel does not explain: firmware, hypervisor, hardware
 ///
-/// For a part of each window a thread reads the clock in a loop; gaps above the threshold are samples. From user space, with interrupts on:
-/// what the kernel itself does is among them, unless --kernel. System management interrupts are counted where the processor does.
+/// For a part of each window a thread reads the clock in a loop; gaps above the threshold are samples. From user space,
+/// with interrupts on: what the kernel itself does is among them, unless --kernel. System management interrupts are
+/// counted where the processor does.
 #[derive(Clone, Debug, clap::Args)]
 #[command(
     after_help = "Example: kymo hwlat -c 1 --duration 60s --threshold 10us\n\nExit status: 0 measured, 2 errors."
@@ -250,8 +154,9 @@ pub struct Hwlat {
     common: Common,
     #[command(flatten)]
     explaining: Explaining,
-    /// With the kernel's hwlat tracer: interrupts are off in --width of each --window, on one CPU after the other, so not where others work.
-    /// In an instance of our own; window, width and threshold are put back, after a SIGKILL by kymo doctor --restore
+    /// With the kernel's hwlat tracer: interrupts are off in --width of each --window, on one CPU after the other, so
+    /// not where others work. In an instance of our own; window, width and threshold are put back, after a SIGKILL by
+    /// kymo doctor --restore
     #[arg(long)]
     kernel: bool,
     /// End after this many gaps of a thread, however long that takes where no duration is given
@@ -270,8 +175,8 @@ pub struct Hwlat {
 
 /// Does a higher priority pre-empt a lower one, in what order, and how fast
 ///
-/// Threads of rising priority on one CPU: each works, wakes the next higher one, and works on. Samples are the times from the call to the
-/// higher thread's first instruction; cases in which the lower one went on first are counted.
+/// Threads of rising priority on one CPU: each works, wakes the next higher one, and works on. Samples are the times
+/// from the call to the higher thread's first instruction; cases in which the lower one went on first are counted.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Example: kymo preempt -c 1 --levels 8\n\nExit status: 0 in order, 1 not always, 2 errors.")]
 pub struct Preempt {
@@ -292,8 +197,8 @@ pub struct Preempt {
 
 /// Does priority inheritance work, and what does a lock cost that a lower thread holds
 ///
-/// On one CPU a low thread takes a lock, a middle one comes and works long, a high one wants the lock. Its waits are the samples; waits that
-/// lasted until the middle one was done are counted: with inheritance there are none.
+/// On one CPU a low thread takes a lock, a middle one comes and works long, a high one wants the lock. Its waits are
+/// the samples; waits that lasted until the middle one was done are counted: with inheritance there are none.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Examples:\n  kymo pi -c 1\n  kymo pi -c 1 --no-inherit     what happens without it\n\n\
     Exit status: 0 inherited every time, 1 not, 2 errors.")]
@@ -311,25 +216,6 @@ pub struct Pi {
     /// Time that the low thread works under the lock
     #[arg(long, value_name = "TIME", default_value = "200us", value_parser = units::duration)]
     work: Duration,
-}
-
-/// A call of the probe.
-struct Test<'a> {
-    name: &'static str,
-    /// How a sample comes about.
-    method: String,
-    common: &'a Common,
-    /// Beside those of `common`: for the record and for the probe.
-    options: BTreeMap<&'static str, Value>,
-    /// It keeps its CPU busy all the time.
-    is_busy: bool,
-    /// One CPU at a time.
-    is_single: bool,
-    /// Counts that should be 0: exit status 1 where one is not.
-    faults: &'static [&'static str],
-    /// How a sample comes about, for its explanation.
-    asked: Asked,
-    explaining: &'a Explaining,
 }
 
 fn ns(time: Duration) -> Value {
@@ -411,7 +297,8 @@ pub fn hwlat(args: Hwlat) -> anyhow::Result<ExitCode> {
     ]);
     bound(&mut options, &args.common, args.loops, None);
     if args.kernel {
-        return run::hwlat_kernel(&args, options);
+        let windows = Windows { threshold: args.threshold, window: args.window, width: args.width };
+        return run::hwlat_kernel(&args.common, windows, options);
     }
     run::run(&Test {
         name: "hwlat",
@@ -483,9 +370,6 @@ fn with_priorities(test: &str, policy: Policy) -> anyhow::Result<()> {
     anyhow::ensure!(policy.is_real_time(), "--policy {}: {test} needs priorities: fifo or rr", policy.word());
     Ok(())
 }
-
-/// Length of a test where nothing is said.
-const USUAL: Duration = Duration::from_secs(10);
 
 /// When a test ends: by count, by time, or, where nothing is said, by `loops` or after ten seconds.
 fn bound(options: &mut BTreeMap<&'static str, Value>, common: &Common, count: Option<u64>, loops: Option<u64>) {

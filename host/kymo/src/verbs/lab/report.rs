@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `kymo report`: results as text, SVG or one HTML file. What they look like is `kymo_lab::report`'s.
 
 use std::path::PathBuf;
@@ -21,8 +22,8 @@ pub struct Args {
     /// Results: files, or directories with *.json
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Estimate what may still come, of all runs of a test together: the value that is exceeded once in ten times as many samples, and
-    /// in a day; where that cannot be said, why
+    /// Estimate what may still come, of all runs of a test together: the value that is exceeded once in ten times as
+    /// many samples, and in a day; where that cannot be said, why
     #[arg(long)]
     extreme: bool,
     /// Write one HTML file with pictures and tables

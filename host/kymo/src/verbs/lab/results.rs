@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Result files as arguments: what `kymo compare` and `kymo report` read. Files of other tools are imported on the way.
 
 use std::collections::HashSet;

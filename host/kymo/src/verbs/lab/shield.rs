@@ -1,4 +1,6 @@
-//! `kymo shield`: CPUs for one command alone. What is moved, and how it comes back, is in kymo-lab; here the command is run.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `kymo shield`: CPUs for one command alone. What is moved, and how it comes back, is in kymo-lab; here the command is
+//! run.
 
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt as _;
@@ -13,9 +15,10 @@ use crate::verbs::units::{self, Cpus};
 
 /// Run a command on CPUs that nothing else uses
 ///
-/// The command gets a cpuset of its own (cgroup v2: an isolated partition where the kernel makes one; cgroup v1: a cpuset). Other
-/// threads, interrupts and unbound kernel work are moved to the other CPUs, as far as the kernel lets them, and what stays is said. When
-/// the command ends, everything is as it was; also after a SIGKILL of kymo, by kymo shield --restore or the next kymo shield.
+/// The command gets a cpuset of its own (cgroup v2: an isolated partition where the kernel makes one; cgroup v1: a
+/// cpuset). Other threads, interrupts and unbound kernel work are moved to the other CPUs, as far as the kernel lets
+/// them, and what stays is said. When the command ends, everything is as it was; also after a SIGKILL of kymo, by kymo
+/// shield --restore or the next kymo shield.
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  kymo shield 2-3 -- ./control-loop\n  kymo shield 3 -- kymo wakeup -c 3\n  kymo shield --restore           after a kymo that was killed\n\n\
@@ -64,8 +67,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(2)))
 }
 
-/// A tracer of kymo hwlat --kernel that was killed goes on in its instance, and when it ends sets the threshold that it began with: so it
-/// ends before the settings are put back.
+/// A tracer of kymo hwlat --kernel that was killed goes on in its instance, and when it ends sets the threshold that it
+/// began with: so it ends before the settings are put back.
 fn end_left_tracer(dir: &Path) {
     let is_of_hwlat = |entry: std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with("undo-hwlat-");
     let has_left = std::fs::read_dir(dir).is_ok_and(|entries| entries.flatten().any(is_of_hwlat));

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `kymo slots`: several tests on one CPU, in turns, so that whatever the machine does meets all of them alike.
 
 use std::ffi::OsString;
@@ -10,7 +11,7 @@ use kymo_lab::stats::{Distribution, Random};
 use kymo_lab::{CompareOptions, Comparison, Outcome, Record, compare, report};
 use serde_json::json;
 
-use super::probe::run::Probes;
+use super::probe::measure::Probes;
 use super::results;
 use crate::verbs::units;
 
@@ -19,11 +20,12 @@ const VERBS: [&str; 5] = ["wakeup", "npt", "hwlat", "preempt", "pi"];
 /// Version of the JSON.
 const SCHEMA: &str = "kymo-slots-1";
 
-/// Run several tests in turns on one CPU, and compare them
+/// Run several tests interleaved on one CPU, and compare them
 ///
-/// In each round every test has one slot, in an order that is drawn anew; each slot is a record of its own. Tests of the same kind are
-/// compared afterwards as kymo compare does. `exec 'COMMAND'` runs a program of others (cyclictest, oslat, rtla ...) whose output is
-/// imported; in its environment KYMO_CPU is the CPU and KYMO_SECONDS the length of a slot in whole seconds.
+/// In each round every test has one slot, in random order; each slot is a record of its own. Tests of the same kind
+/// are compared afterwards as kymo compare does. `exec 'COMMAND'` runs a third-party program (cyclictest, oslat,
+/// rtla ...) whose output is imported; in its environment KYMO_CPU is the CPU and KYMO_SECONDS the length of a
+/// slot in whole seconds.
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  kymo slots --cpu 1 --slot 2s --rounds 10 -- wakeup -- wakeup --method timerfd\n  \

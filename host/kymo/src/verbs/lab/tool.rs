@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where the programs of the laboratory are, and on which CPUs they may run.
 
 use std::path::{Path, PathBuf};

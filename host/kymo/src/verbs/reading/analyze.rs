@@ -1,5 +1,7 @@
-//! What the verbs that analyse share: traces to state and spans ([`feed`]), which records are asked for ([`choose`]), keys of records
-//! ([`keys`]), times on the command line ([`when`]), and how names, times and durations are shown ([`show`]).
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the verbs that analyse share: traces to state and spans ([`feed`]), which records are asked for ([`choose`]),
+//! keys of records ([`keys`]), times on the command line ([`when`]), and how names, times and durations are shown
+//! ([`show`]).
 
 pub mod choose;
 pub mod feed;
@@ -10,7 +12,10 @@ pub mod when;
 use std::process::ExitCode;
 
 use kymo_ctf::read::Reader;
-use kymo_index::feed::Classes;
+use kymo_feed::Classes;
+use kymo_index::Named;
+
+use crate::verbs::record::unknown;
 
 /// Who ran is known from switches only.
 ///
@@ -24,8 +29,15 @@ pub fn need_switches(classes: &Classes) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Says on standard error what the sessions of these traces could not count.
+pub fn say_unknown(named: &[Named]) {
+    let lines = named.iter().flat_map(|named| unknown::lines_of_trace(&named.dir));
+    lines.for_each(|line| eprintln!("kymo: {line}"));
+}
+
 /// Says on standard error what is damaged; the exit status by that.
 pub fn damage(input: &feed::Input, reader: &Reader<'_>) -> ExitCode {
+    say_unknown(&input.named);
     let caveats = input.caveats.iter().chain(reader.caveats().map(|(_, caveat)| caveat));
     let shown = caveats.map(|caveat| eprintln!("kymo: {caveat}")).count() as u64;
     let total = reader.caveat_count() + input.caveats.len() as u64;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `kymo critical`: what a thread waited for, across threads and CPUs, and what that time was made of.
 
 mod json;
@@ -12,7 +13,7 @@ use kymo_analyze::{CpuSpan, Event, Head, History, Latency, Options, Path, SPANS_
 use kymo_analyze::{Thread, ThreadSpan, What};
 use kymo_ctf::read::Reader;
 
-use kymo_index::feed::Choose;
+use kymo_feed::Choose;
 use kymo_index::{Indexes, range};
 
 use super::analyze::choose::Chosen;
@@ -20,11 +21,11 @@ use super::analyze::feed::{self, Classes, Input, Seen, Totals, Visit};
 use super::analyze::show::Times;
 use super::analyze::when::{self, When};
 
-/// Show what a thread waited for, across threads and CPUs, to the root
+/// Show the critical path of a thread: what it waited for, and what that waited for
 ///
-/// While the thread runs or waits for a CPU, the step is its own. Where it was blocked, the path goes on with the thread that woke it,
-/// and so on, until it comes to one that ran, or to an interrupt, timer or softirq. Below it stands what the time was made of. Needs the
-/// scheduler's events; with interrupts and system calls it tells more: kymo record -k sched,irq,syscalls.
+/// While the thread runs or waits for a CPU, the step is its own. Where it was blocked, the path continues with the
+/// thread that woke it, and so on, until a thread that ran, or an interrupt, timer or softirq. A summary of the time
+/// follows. Needs the scheduler's events; interrupts and system calls add detail: kymo record -k sched,irq,syscalls.
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  kymo critical t --thread waiter                all of a thread's time in the trace\n  \
@@ -43,12 +44,12 @@ pub struct Args {
     /// The stretch is the worst of these: wakeup, runqueue, syscall, futex
     #[arg(long, value_name = "WHAT", value_parser = ["wakeup", "runqueue", "syscall", "futex"], conflicts_with_all = ["from", "to"])]
     worst: Option<String>,
-    /// From this time on: +1.5s from the begin of the trace, -1s from its end, or ns since 1970 as --json tells them [default: the
-    /// begin]. The thread is looked for from there on
+    /// From this time on: +1.5s from the begin of the trace, -1s from its end, or ns since 1970 as --json tells them
+    /// [default: the begin]. The thread is looked for from there on
     #[arg(long, value_name = "TIME", value_parser = when::parse, allow_hyphen_values = true)]
     from: Option<When>,
-    /// With --worst: only waits that end with a record for which the condition holds; else the stretch goes from the first such record
-    /// to the last (several times: all must hold)
+    /// With --worst: only waits that end with a record for which the condition holds; else the stretch goes from the
+    /// first such record to the last (several times: all must hold)
     #[arg(long, value_name = "EXPR")]
     filter: Vec<String>,
     /// Up to this time [default: the end]

@@ -1,5 +1,6 @@
-//! `kymo explain`: finds the worst case, stretch or moment that is asked about, and prints the story that kymo-analyze makes of it;
-//! reports of the kernel's latency tracers likewise.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `kymo explain`: finds the worst case, stretch or moment that is asked about, and prints the story that kymo-analyze
+//! makes of it; reports of the kernel's latency tracers likewise.
 
 mod find;
 mod keep;
@@ -21,13 +22,14 @@ use find::Asked;
 
 /// Tell the story of a worst case, a span, a stretch of a thread, or a moment
 ///
-/// One screenful: who, how long and why in a sentence; what the time went to; who was waited for; the time line, with the gap that
-/// matters marked, flags and fields decoded and addresses as functions; what is doubtful, what the trace cannot show, and what to try.
-/// Without options it is the latest wake-up of the trace. What a story is made of: spec/analyze.md, section 10.
+/// One screenful: who, how long and why in a sentence; what the time went to; who was waited for; the time line, with
+/// the gap that matters marked, flags and fields decoded and addresses as functions; what is doubtful, what the trace
+/// cannot show, and what to try. Without options it is the latest wake-up of the trace. What a story is made of:
+/// spec/analyze.md, section 10.
 ///
-/// A file instead of a directory is a report of the kernel's latency tracers (irqsoff, preemptoff, preemptirqsoff, wakeup, wakeup_rt,
-/// wakeup_dl, with heads of any age): what was measured, from where to where, its largest gap with what lies on both sides, each flag
-/// in words, and what cannot be right about it.
+/// A file instead of a directory is a report of the kernel's latency tracers (irqsoff, preemptoff, preemptirqsoff,
+/// wakeup, wakeup_rt, wakeup_dl, with heads of any age): what was measured, from where to where, its largest gap with
+/// what lies on both sides, each flag in words, and what cannot be right about it.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  kymo record -k sched,irq,syscalls,timer -o t -- ./program; kymo explain t\n  \
     kymo explain t --worst futex                       the longest wait for a lock\n  \
@@ -41,17 +43,19 @@ pub struct Args {
     /// Trace directories; several are merged by time. Or one report of a latency tracer
     #[arg(required = true, value_name = "DIR|REPORT")]
     inputs: Vec<PathBuf>,
-    /// The worst of a kind of `kymo latency --what` (wakeup, irq, softirq, irqs-off, syscall, futex, ...), or WHAT:N for the N-th worst;
-    /// with --span, the N-th longest [default: wakeup]
+    /// The worst of a kind of `kymo latency --what` (wakeup, irq, softirq, irqs-off, syscall, futex, ...), or WHAT:N
+    /// for the N-th worst; with --span, the N-th longest [default: wakeup]
     #[arg(long, value_name = "WHAT[:N]|N", conflicts_with_all = ["at", "from", "to"])]
     worst: Option<String>,
-    /// A span from event A to the next event B with the same values of the fields K: 'A, B, by=K' [default: the longest]
+    /// A span from event A to the next event B with the same values of the fields K: 'A, B, by=K' [default: the
+    /// longest]
     #[arg(long, value_name = "A,B[,by=K]", conflicts_with_all = ["at", "from", "to"])]
     span: Option<String>,
     /// With --span: the N-th in the order of time
     #[arg(long, value_name = "N", requires = "span", conflicts_with = "worst", value_parser = clap::value_parser!(u64).range(1..))]
     nth: Option<u64>,
-    /// A moment: +1.5s from the begin of the trace, or ns since 1970 as --json tells them. With --thread or --cpu: the stretch it lies in
+    /// A moment: +1.5s from the begin of the trace, or ns since 1970 as --json tells them. With --thread or --cpu: the
+    /// stretch it lies in
     #[arg(long, value_name = "TIME", value_parser = when::parse, conflicts_with_all = ["from", "to"])]
     at: Option<When>,
     /// Of this thread only: its number, or its name
@@ -66,7 +70,8 @@ pub struct Args {
     /// Up to this time [default: the end]
     #[arg(long, value_name = "TIME", value_parser = when::parse, requires = "thread")]
     to: Option<When>,
-    /// Functions of the kernel: its System.map, or a copy of /proc/kallsyms [default: of this machine, where it is the same boot]
+    /// Functions of the kernel: its System.map, or a copy of /proc/kallsyms [default: of this machine, where it is the
+    /// same boot]
     #[arg(long, value_name = "FILE")]
     symbols: Option<PathBuf>,
     /// How many records the time line tells

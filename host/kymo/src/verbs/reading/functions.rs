@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `kymo functions`: calls of functions as a tree for each thread, as sums, and as a flame graph. The calls are put
 //! together by
 //! `kymo_analyze::functions`.

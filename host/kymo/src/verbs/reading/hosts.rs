@@ -1,26 +1,26 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Traces of several hosts: their clocks brought together [spec/hosts.md].
 
 mod align;
+mod group;
 mod shift;
-
-use std::ops::Range;
-use std::path::PathBuf;
 
 use kymo_ctf::read::{Trace, unite_clocks};
 use kymo_index::Named;
 
 pub use align::Told;
+use group::Group;
 
 /// How the clocks of several traces stand to each other.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct HostArgs {
-    /// The times of trace DIR are shifted by so much: `host2=+1.5ms`; DIR as it is given, or the last part of its path (may be given
-    /// several times)
+    /// The times of trace DIR are shifted by so much: `host2=+1.5ms`; DIR as it is given, or the last part of its path
+    /// (may be given several times)
     #[arg(long, value_name = "DIR=TIME", help_heading = "Several hosts", allow_hyphen_values = true)]
     pub shift: Vec<String>,
-    /// Bring the clocks of all traces to that of the first one, by messages between them, both ways: the event that is written where
-    /// one is sent, the one where it is received, and the fields that are the same of both; or by events that all traces have of the
-    /// same moments. What comes out, and how sure it is, is said on standard error
+    /// Bring the clocks of all traces to that of the first one, by messages between them, both ways: the event that is
+    /// written where one is sent, the one where it is received, and the fields that are the same of both; or by events
+    /// that all traces have of the same moments. What comes out, and how sure it is, is said on standard error
     #[arg(
         long,
         value_name = "SEND,RECEIVE,by=KEY | common:EVENT,by=KEY",
@@ -34,20 +34,6 @@ impl HostArgs {
     /// Nothing is said of clocks.
     pub fn is_none(&self) -> bool {
         self.shift.is_empty() && self.align.is_none()
-    }
-}
-
-/// The traces of one directory: one, or the chunks of one that was cut.
-struct Group {
-    /// The directory, as it is given.
-    dir: PathBuf,
-    /// Positions of its traces.
-    traces: Range<usize>,
-}
-
-impl Group {
-    fn name(&self) -> String {
-        self.dir.display().to_string()
     }
 }
 

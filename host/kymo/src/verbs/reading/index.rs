@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `kymo index`: builds the index of a trace, and says what is in it.
 
 mod show;
@@ -16,25 +17,25 @@ use kymo_index::{Built, Error, How, Indexes, Progress, build};
 use super::analyze::feed::Input;
 use super::analyze::show::Times;
 
-/// Build the index of a trace: then any moment of it opens at once
+/// Build the index of a trace, so that any moment of it opens at once
 ///
-/// With an index, read --from, read --count, stats, state, latency --from and critical --from do not read what is in
-/// front of what they are asked for. Without one, or with one that is of an older trace, they say the same, later. It
-/// lies in the trace's directory as .kymo-index, or in $XDG_CACHE_HOME/kymo (~/.cache/kymo) where that cannot be
-/// written. The chunks of a session that was cut have one each.
+/// With an index, read --from, read --count, stats, state, latency --from and critical --from skip the part of the
+/// trace before the time that they are asked for. Without an index the results are the same, but slower. The index is
+/// stored in the trace's directory as .kymo-index, or in $XDG_CACHE_HOME/kymo (~/.cache/kymo) if that directory cannot
+/// be written. Each chunk of a rotated session has its own index.
 #[derive(clap::Args)]
-#[command(after_help = "Examples:\n  kymo index t             build it, or say that it holds\n  \
+#[command(after_help = "Examples:\n  kymo index t             build it, or report that it is valid\n  \
     kymo index t --check     look through it without building\n  \
     kymo state t --at +1.5s  a moment of the trace\n\n\
-    Exit status: 0 the index holds, 1 --check found none that holds, 2 it could not be built.")]
+    Exit status: 0 the index is valid, 1 --check found no valid index, 2 it could not be built.")]
 pub struct Args {
-    /// The trace: its directory, or that of a session that was cut into chunks
+    /// The trace: its directory, or that of a rotated session
     #[arg(value_name = "DIR")]
     dir: PathBuf,
-    /// Build nothing: say whether there is an index that holds, and is whole
+    /// Build nothing; report whether the index is valid and complete
     #[arg(long, conflicts_with_all = ["rebuild", "no_write"])]
     check: bool,
-    /// Also where there is one that holds
+    /// Rebuild even if the index is valid
     #[arg(long)]
     rebuild: bool,
     /// Write nothing into the trace's directory, but into the cache

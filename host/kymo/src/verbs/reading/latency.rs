@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `kymo latency`: opens traces, lets kymo-analyze find latencies, and prints them.
 
 mod json;
@@ -25,10 +26,11 @@ use span::Spans;
 
 /// Find latencies in a trace: how often, how long, and the worst of them
 ///
-/// Wake-ups, run-queue waits, interrupts, softirqs, timers, interrupts or preemption off, system calls, futexes with owner, block and
-/// network requests come from the kernel's events (kymo record -k sched,irq,syscalls,timer,block,net); spans from any events that the
-/// user names. Results that lost records, a clock that went back, or a missing event have touched are counted as doubtful, and the worst
-/// are marked. What is measured from where to where: spec/analyze.md, section 5.
+/// Wake-ups, run-queue waits, interrupts, softirqs, timers, interrupts or preemption off, system calls, futexes with
+/// owner, block and network requests come from the kernel's events (kymo record -k sched,irq,syscalls,timer,block,net);
+/// spans from any events that the user names. Results that lost records, a clock that went back, or a missing event
+/// have touched are counted as doubtful, and the worst are marked. What is measured from where to where:
+/// spec/analyze.md, section 5.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  kymo record -k sched,irq,syscalls -o t -- ./program; kymo latency t\n  \
     kymo latency t --what wakeup --by prio,cpu --worst 20\n  \
@@ -39,26 +41,27 @@ pub struct Args {
     /// Trace directories; several are merged by time
     #[arg(required = true, value_name = "DIR")]
     dirs: Vec<PathBuf>,
-    /// Which: wakeup, runqueue, irq, vector, softirq-raise, softirq, timer, irqs-off, preempt-off, syscall, futex, block, net
-    /// [default: all that the trace has]
+    /// Which: wakeup, runqueue, irq, vector, softirq-raise, softirq, timer, irqs-off, preempt-off, syscall, futex,
+    /// block, net [default: all that the trace has]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = what)]
     what: Vec<What>,
-    /// From a record of event A to the next of event B with the same values of the fields K: 'A, B, by=K' (may be given several
-    /// times). Pairs of one key nest. Alone, only spans are shown
+    /// From a record of event A to the next of event B with the same values of the fields K: 'A, B, by=K' (may be given
+    /// several times). Pairs of one key nest. Alone, only spans are shown
     #[arg(long, value_name = "A,B[,by=K]")]
     span: Vec<String>,
-    /// Kept apart by: process, thread, prio, cpu, and key, which is the values of a span's fields
+    /// Group by process, thread, prio, cpu or key; the key is the values of a span's fields
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = ["process", "thread", "prio", "cpu", "key"])]
     by: Vec<String>,
-    /// Only latencies that end with a record for which the condition holds, such as `$cpu == 1`, `ret < 0`, `req:end.id > 100` (several
-    /// times: all must hold)
+    /// Only latencies that end with a record for which the condition holds, such as `$cpu == 1`, `ret < 0`,
+    /// `req:end.id > 100` (several times: all must hold)
     #[arg(long, value_name = "EXPR")]
     filter: Vec<String>,
     /// How many of the worst are shown for each (of system calls only with --what syscall)
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(0..=1000))]
     worst: u16,
-    /// What ended from this time on: +1.5s from the begin of the trace, -1s from its end, or ns since 1970. What the machine's state tells
-    /// (wake-ups, interrupts, calls) has its whole length; requests, timers and spans must begin there too
+    /// What ended from this time on: +1.5s from the begin of the trace, -1s from its end, or ns since 1970. What the
+    /// machine's state tells (wake-ups, interrupts, calls) has its whole length; requests, timers and spans must begin
+    /// there too
     #[arg(long, value_name = "TIME", value_parser = when::parse, allow_hyphen_values = true)]
     from: Option<When>,
     /// What ended before this time

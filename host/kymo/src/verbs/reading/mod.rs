@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Traces that are there: as text, as sums, as explanations; and the look-ups that these share.
 
 pub mod analyze;

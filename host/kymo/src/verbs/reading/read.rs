@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `kymo read`: a trace as text or JSON lines. Only opens, selects and prints; decoding is kymo-ctf's work. `learn` and
 //! `threads` find out which threads the records of a kernel belong to.
 
@@ -28,10 +29,11 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use kymo_analyze::State;
 use kymo_ctf::read::{Caveat, Item, Loss, Passed, Reader, Record, Trace};
-use kymo_index::feed::Classes;
+use kymo_feed::Classes;
 use kymo_index::{Indexes, Named, range};
 
 use super::analyze::feed::{has_switches, indexes, parts_of, say_if_empty};
+use super::analyze::say_unknown;
 use super::analyze::when::{self, When};
 use super::hosts::{self, HostArgs};
 use super::symbols::Known;
@@ -57,16 +59,16 @@ pub struct Args {
     /// One JSON object a line: times in nanoseconds since 1970, bytes in hexadecimal, NaN and infinities as strings
     #[arg(long)]
     json: bool,
-    /// What to show: time, delta, cpu, proc, pid, tid, event, names of payload fields, contexts such as `$prio`, `*` for all
-    /// fields and contexts
+    /// What to show: time, delta, cpu, proc, pid, tid, event, names of payload fields, contexts such as `$prio`, `*`
+    /// for all fields and contexts
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     fields: Option<Vec<String>>,
     /// Only events whose name matches, such as `motor:*` (may be given several times)
     #[arg(long, value_name = "GLOB")]
     event: Vec<String>,
-    /// Only records for which the condition holds, such as `axis == 2 && position > 0.5`, `motor:step.duration > 200us`,
-    /// `name ~ "ab*"`, `$tid == 7`, `latency(req:begin, req:end, by=id) > 5ms`, `wakeup() > 1ms`
-    /// (several times: all must hold)
+    /// Only records for which the condition holds, such as `axis == 2 && position > 0.5`,
+    /// `motor:step.duration > 200us`, `name ~ "ab*"`, `$tid == 7`, `latency(req:begin, req:end, by=id) > 5ms`,
+    /// `wakeup() > 1ms` (several times: all must hold)
     #[arg(long, value_name = "EXPR")]
     filter: Vec<String>,
     /// Also the records of the state dump: what processes, files and devices there were when recording began and ended.
@@ -76,12 +78,12 @@ pub struct Args {
     /// Only how many records of each event there are
     #[arg(long, conflicts_with_all = ["follow", "fields"])]
     count: bool,
-    /// Go on while the trace is being written, until its session ends: DIR may be the name of a session (of `kymo session`). Records
-    /// come about 0.3 s late, in the order of time
+    /// Go on while the trace is being written, until its session ends: DIR may be the name of a session (of
+    /// `kymo session`). Records come about 0.3 s late, in the order of time
     #[arg(long)]
     follow: bool,
-    /// Only records from this time on: +1.5s from the begin of the trace, -1s from its end, or ns since 1970 as --json tells them. With
-    /// an index (see kymo index) what is before is not read
+    /// Only records from this time on: +1.5s from the begin of the trace, -1s from its end, or ns since 1970 as --json
+    /// tells them. With an index (see kymo index) what is before is not read
     #[arg(long, value_name = "TIME", value_parser = when::parse, allow_hyphen_values = true, conflicts_with = "follow")]
     from: Option<When>,
     /// Only records before this time
@@ -93,9 +95,10 @@ pub struct Args {
     /// Stop after this many records
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
-    /// Below each record the functions, and where debug information has them the source lines, of its addresses: of call stacks
-    /// (`--context callstack`) and of fields such as `ip`. Files of programs are those of this machine, where they are the same build;
-    /// functions of the kernel are those of this boot, or of FILE (System.map, or a copy of /proc/kallsyms)
+    /// Below each record the functions, and where debug information has them the source lines, of its addresses: of
+    /// call stacks (`--context callstack`) and of fields such as `ip`. Files of programs are those of this machine,
+    /// where they are the same build; functions of the kernel are those of this boot, or of FILE (System.map, or a copy
+    /// of /proc/kallsyms)
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, conflicts_with_all = ["follow", "count", "to_ctf"])]
     symbols: Option<Option<PathBuf>>,
     /// Times in cycles of the trace clock
@@ -118,6 +121,8 @@ const BUFFER_BYTES: usize = 1 << 16;
 #[derive(Default)]
 pub struct Totals {
     lost_records: u64,
+    /// Packets that are missing: what was in them is in `lost_records`, or is not known.
+    lost_packets: u64,
     lost_places: u64,
     /// Records of the state dump that were left out.
     state_records: u64,
@@ -177,6 +182,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.count {
         let counted = count::count(shape, &begin, &mut filters);
         filters.conclude();
+        say_unknown(&named);
         counted.print(args.json, &mut stdout.lock()).context("cannot write to standard output")?;
         let damage: Vec<_> = counted.caveats.iter().map(|(trace, caveat)| (*trace, caveat)).collect();
         let code = conclude(&traces, &damage, counted.caveat_count, &torn, &counted.totals);
@@ -195,6 +201,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
     };
     filters.conclude();
+    say_unknown(&named);
     match printed {
         Ok(totals) => {
             let damage: Vec<_> = reader.caveats().collect();
@@ -339,7 +346,7 @@ impl Choice<'_> {
         let record = match item {
             Item::Record(record) => record,
             Item::Loss(loss) => {
-                totals.add_loss(loss.records);
+                totals.add_loss(loss.records, loss.packets);
                 self.learn.iter_mut().for_each(|learn| learn.loss(loss));
                 self.filters.lost(loss);
                 return true;
@@ -358,9 +365,24 @@ impl Choice<'_> {
 }
 
 impl Totals {
-    fn add_loss(&mut self, records: u64) {
+    fn add_loss(&mut self, records: u64, packets: u64) {
         self.lost_records = self.lost_records.saturating_add(records);
+        self.lost_packets = self.lost_packets.saturating_add(packets);
         self.lost_places += 1;
+    }
+
+    /// What was lost. Where packets are missing, a number of records is not the whole truth.
+    fn losses(&self) -> String {
+        let (records, places) = (self.lost_records, places(self.lost_places));
+        let packets = match self.lost_packets {
+            0 => return format!("{records} records were lost, in {places}"),
+            1 => "1 packet is missing".to_owned(),
+            many => format!("{many} packets are missing"),
+        };
+        match records {
+            0 => format!("{packets}, in {places}; how many records were in them is not known"),
+            _ => format!("{records} records were lost, and {packets}, in {places}; more may have been in them"),
+        }
     }
 }
 
@@ -417,7 +439,7 @@ fn print(
             match passed {
                 Passed::Record { trace, event, .. } if !choice.wants_event(trace, event, totals) => continue,
                 Passed::Record { .. } => {}
-                Passed::Loss { records } => totals.add_loss(records),
+                Passed::Loss { records, packets } => totals.add_loss(records, packets),
             }
             reader.current().iter().for_each(|item| format.item(&mut out, item));
         } else {
@@ -445,7 +467,8 @@ fn format<'a>(traces: &[Trace], selection: &'a Selection, args: &Args, before: O
     Box::new(text::Text::new(traces, selection, times, before))
 }
 
-/// Says on standard error what was left out, lost and damaged. `damage` lists of `damage_count` places those that were kept.
+/// Says on standard error what was left out, lost and damaged. `damage` lists of `damage_count` places those that were
+/// kept.
 fn conclude(
     traces: &[Trace],
     damage: &[(usize, &Caveat)],
@@ -459,7 +482,7 @@ fn conclude(
         records => eprintln!("kymo: {records} records of the state dump are not shown; --state shows them"),
     }
     if totals.lost_places > 0 {
-        eprintln!("kymo: {} records were lost, in {}", totals.lost_records, places(totals.lost_places));
+        eprintln!("kymo: {}", totals.losses());
     }
     let total = damage_count + torn.len() as u64;
     if total == 0 {

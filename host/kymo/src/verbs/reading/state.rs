@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `kymo state`: what a machine did at one moment of a trace.
 
 mod text;
@@ -8,7 +9,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use kymo_analyze::{Cpu, Doing, State, Thread};
-use kymo_index::feed::Classes;
+use kymo_feed::Classes;
 use kymo_index::range;
 
 use super::analyze::feed::Input;

@@ -1,5 +1,7 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `kymo stats`: counts, rates, and statistics of fields, by any sequence of event, process, thread, CPU and fields.
 
+mod by;
 mod json;
 mod text;
 mod values;
@@ -18,11 +20,13 @@ use super::analyze::choose::Chosen;
 use super::analyze::feed::{Classes, Input, Payload, Seen, Stretch, Totals, Visit, absolute, each};
 use super::analyze::when::{self, When};
 use super::hosts::HostArgs;
+use by::By;
 use values::FieldValues;
 
 /// Count the records of a trace, and look at their fields
 ///
-/// Rows by any sequence of event, process, thread, cpu and fields of the payload; records of a kernel belong to the thread that ran on their CPU.
+/// Rows by any sequence of event, process, thread, cpu and fields of the payload; records of a kernel belong to the
+/// thread that ran on their CPU.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  kymo stats t                               records and rates by event\n  \
     kymo stats t --by process,event --top 20   what each process wrote, the busiest first\n  \
@@ -33,9 +37,9 @@ pub struct Args {
     /// Trace directories; several are merged by time
     #[arg(required = true, value_name = "DIR")]
     dirs: Vec<PathBuf>,
-    /// Rows by any sequence of event, process, thread, cpu, and names of payload fields that are integers or text (`field:cpu` for a
-    /// field that is called like one of these); four at most
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "event", value_parser = by)]
+    /// Rows by any sequence of event, process, thread, cpu, and names of payload fields that are integers or text
+    /// (`field:cpu` for a field that is called like one of these); four at most
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "event", value_parser = by::parse)]
     by: Vec<By>,
     /// Only events whose name matches, such as `motor:*` (may be given several times)
     #[arg(long, value_name = "GLOB")]
@@ -64,50 +68,6 @@ pub struct Args {
     json: bool,
     #[command(flatten)]
     hosts: HostArgs,
-}
-
-/// One level of a row.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum By {
-    Event,
-    Process,
-    Thread,
-    Cpu,
-    /// A field of the payload, by its name.
-    Field(String),
-}
-
-impl By {
-    fn level(&self) -> Level {
-        match self {
-            By::Event => Level::Event,
-            By::Process => Level::Process,
-            By::Thread => Level::Thread,
-            By::Cpu => Level::Cpu,
-            By::Field(_) => Level::Other,
-        }
-    }
-
-    fn name(&self) -> &str {
-        match self {
-            By::Event => "event",
-            By::Process => "process",
-            By::Thread => "thread",
-            By::Cpu => "cpu",
-            By::Field(name) => name,
-        }
-    }
-}
-
-fn by(text: &str) -> Result<By, String> {
-    Ok(match text.trim() {
-        "" => return Err("an empty name".into()),
-        "event" => By::Event,
-        "process" => By::Process,
-        "thread" => By::Thread,
-        "cpu" => By::Cpu,
-        name => By::Field(name.strip_prefix("field:").unwrap_or(name).to_owned()),
-    })
 }
 
 /// Counts on the way.
@@ -198,7 +158,7 @@ fn of_host(input: &Input, [from, to]: [Option<When>; 2], args: &Args) -> anyhow:
     let mut chosen = Chosen::new(&input.traces, &args.filter)?;
     let levels: Vec<Level> = args.by.iter().map(|by| by.level()).collect();
     let matches = |class: &Class| {
-        args.event.is_empty() || args.event.iter().any(|glob| kymo_filter::glob_matches(glob, &class.name))
+        args.event.is_empty() || args.event.iter().any(|glob| kymo_names::glob_matches(glob, &class.name))
     };
     let mut pass = Pass {
         stats: Stats::new(&levels, args.fields, &classes.list),
@@ -208,7 +168,7 @@ fn of_host(input: &Input, [from, to]: [Option<When>; 2], args: &Args) -> anyhow:
         values: FieldValues::new(&args.by, &classes.list)?,
     };
     for glob in &args.event {
-        if !classes.list.iter().any(|class| kymo_filter::glob_matches(glob, &class.name)) {
+        if !classes.list.iter().any(|class| kymo_names::glob_matches(glob, &class.name)) {
             eprintln!("kymo: no event of the trace matches {glob:?}");
         }
     }

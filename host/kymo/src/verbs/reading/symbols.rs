@@ -1,5 +1,6 @@
-//! Where functions and lines come from: this machine's files for programs, and for the kernel a given file, `.kallsyms` beside
-//! the trace, or /proc/kallsyms [spec/analyze.md 12]. What is mapped where in a process: [`memory`].
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Where functions and lines come from: this machine's files for programs, and for the kernel a given file, `.kallsyms`
+//! beside the trace, or /proc/kallsyms [spec/analyze.md 12]. What is mapped where in a process: [`memory`].
 
 mod memory;
 
@@ -47,8 +48,8 @@ pub struct Known {
 }
 
 impl Known {
-    /// With the kernel's functions from `file`, else from beside a trace, else from this machine where it is the one that
-    /// was traced.
+    /// With the kernel's functions from `file`, else from beside a trace, else from this machine where it is the one
+    /// that was traced.
     pub fn new(file: Option<&Path>, traces: &[Trace]) -> anyhow::Result<Known> {
         let kernel = match file {
             Some(path) => Ok(from_file(path)?),

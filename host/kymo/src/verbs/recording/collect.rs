@@ -1,4 +1,6 @@
-//! `kymo collect`: takes what a small target sends over a line, and writes it as a trace while it comes [spec/target.md 7].
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `kymo collect`: takes what a small target sends over a line, and writes it as a trace while it comes [spec/target.md
+//! 7].
 
 mod source;
 mod writer;
@@ -11,22 +13,24 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use kymo_target::Receiver;
 
-use super::record::output::Output;
+use super::record::{output::Output, unknown};
 use crate::verbs::units;
 use source::{Got, Source};
-use writer::Writer;
+use writer::{Ending, Writer};
 
 /// Take the trace of a small target from a serial line, and write it as it comes
 ///
-/// The target runs POSIX Trace without an operating system (docs/target.md). What arrives becomes the trace DIR at once: kymo read
-/// --follow DIR shows it. Bytes that are lost, changed or doubled on the line cost the frames that they belong to; what is missing is
-/// counted, on the line and on the target apart. A target that starts again goes on in the same trace.
+/// The target runs POSIX Trace without an operating system (docs/target.md). What arrives becomes the trace DIR at
+/// once: kymo read --follow DIR shows it. Bytes that are lost, changed or doubled on the line cost the frames that they
+/// belong to; what is missing is counted, on the line and on the target apart. A target that starts again goes on in
+/// the same trace.
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  kymo collect --from /dev/ttyUSB0 --baud 115200 -o t\n  kymo collect --from tcp:localhost:4444 -o t\n  \
     qemu-system-arm -M mps2-an385 -nographic -serial stdio -monitor none -kernel demo.elf | kymo collect --from - -o t\n  \
     kymo collect --from saved.bin -o t && kymo read t\n\n\
-    Exit status: 0 everything came, 1 something is missing or nothing came, 2 an error."
+    Exit status: 0 everything came, up to the end of the stream; 1 something is missing and counted, or nothing came; 2 an error;\n\
+    3 the end of the stream did not come: what is missing behind the last frame is unknown."
 )]
 pub struct Args {
     /// A terminal, pipe or file; `-` is standard input; tcp:HOST:PORT, or tcp:PORT on this machine
@@ -94,11 +98,15 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let mut receiver = Receiver::new();
     let ended = listen(&args, &mut source, &mut receiver, &mut writer);
+    let ending = Ending {
+        times_are_known: !source.is_file(),
+        is_asked_for: ended.as_ref().is_ok_and(|end| *end == End::Asked),
+        torn_bytes: receiver.pending_bytes(),
+        error: ended.as_ref().err().map(|error| format!("{error:#}")),
+    };
     receiver.finish();
-    let times_are_known = !source.is_file();
     drop(source);
-    let why = ended.as_ref().err().map(|error| format!("{error:#}"));
-    let summary = match writer.end(&mut receiver, times_are_known, why) {
+    let summary = match writer.end(&mut receiver, ending) {
         Ok(summary) => summary,
         // Of two errors the first one is the cause.
         Err(error) => return Err(ended.err().unwrap_or(error)),
@@ -109,11 +117,22 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     summary.say();
     ended?;
-    Ok(ExitCode::from(u8::from(!summary.is_all())))
+    let has_come = !receiver.epochs().is_empty();
+    Ok(ExitCode::from(if has_come && !summary.is_known() { unknown::STATUS } else { u8::from(!summary.is_all()) }))
+}
+
+/// What ended the listening.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// The line, or the file.
+    Line,
+    /// Ctrl-C, or --duration.
+    Asked,
 }
 
 /// Until the line ends, the time is over, or somebody ends it.
-fn listen(args: &Args, source: &mut Source, receiver: &mut Receiver, writer: &mut Writer) -> anyhow::Result<()> {
+fn listen(args: &Args, source: &mut Source, receiver: &mut Receiver, writer: &mut Writer) -> anyhow::Result<End> {
+    let mut end = End::Asked;
     let begun = Instant::now();
     let mut progress = Progress::new();
     let mut bytes = vec![0; 1 << 16];
@@ -124,7 +143,10 @@ fn listen(args: &Args, source: &mut Source, receiver: &mut Receiver, writer: &mu
         }
         match source.read(&mut bytes, left.min(PATIENCE))? {
             Got::Nothing => {}
-            Got::End => break,
+            Got::End => {
+                end = End::Line;
+                break;
+            }
             Got::Bytes(count) => {
                 receiver.push(&bytes[..count], Some(source.file_ns().unwrap_or_else(now_ns)));
                 writer.add_bytes(count);
@@ -134,7 +156,7 @@ fn listen(args: &Args, source: &mut Source, receiver: &mut Receiver, writer: &mu
         progress.show(receiver, writer);
     }
     progress.clear();
-    Ok(())
+    Ok(end)
 }
 
 /// One line on a terminal that is written over.

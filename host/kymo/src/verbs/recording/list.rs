@@ -1,9 +1,11 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `kymo list`: programs that can be recorded now, and the events of programs and files; of the kernel in `kernel`, of
-//! the state dump in `state`.
+//! the state dump in `state`, what of a file can be probed in `places`.
 //!
 //! A file's events come from its section `kymo_events` [spec/event.md 3.1]; the file is not run.
 
 mod kernel;
+mod places;
 mod state;
 
 use std::path::{Path, PathBuf};
@@ -26,11 +28,12 @@ const ELSEWHERE_SHOWN: usize = 5;
 /// List running programs that can be recorded, or the events of a program, a file or the kernel
 ///
 /// Without arguments: the running programs. With a pattern (motor:*), the events of running programs that match it.
-/// With a file (./program, libx.so, x.o), the events in it, without running it. With -k, the events of the kernel. The
-/// exit status is 1 when there is nothing to list.
+/// With a file (./program, libx.so, x.o), the events in it, its USDT probes and its functions, without running it; the
+/// latter two are for `kymo record -U`. With -k, the events of the kernel. The exit status is 1 when there is nothing
+/// to list.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  kymo list                     programs that run and have tracepoints\n  \
-    kymo list ./program           the events in a file\n  kymo list -k                  names of all kernel events\n  \
+    kymo list ./program           events, USDT probes and functions in a file\n  kymo list -k                  names of all kernel events\n  \
     kymo list -k sched            kernel events of a group, with their fields\n  \
     kymo list -k '*:*wakeup*'     those whose names match\n  kymo list --state             events of the state dump")]
 pub struct Args {
@@ -41,8 +44,8 @@ pub struct Args {
     what: Vec<String>,
     /// Events of the kernel instead of programs: all names, or those that match a pattern, with their fields
     ///
-    /// Names, types and fields are the kernel's own. Where a trace has another name, it stands behind "in a trace"; with `kymo
-    /// record --names kernel`, traces have the kernel's.
+    /// Names, types and fields are the kernel's own. Where a trace has another name, it stands behind "in a trace";
+    /// with `kymo record --names kernel`, traces have the kernel's.
     #[arg(short = 'k', long)]
     kernel: bool,
     /// Show the fields of all kernel events
@@ -51,7 +54,7 @@ pub struct Args {
     /// The events of the state dump that is recorded beside kernel events, with their fields
     #[arg(long, conflicts_with_all = ["kernel", "what", "events"])]
     state: bool,
-    /// Show the events of each program, with their fields
+    /// Show the events of each program, with their fields; of a file, all functions
     #[arg(short = 'v', long, visible_alias = "verbose")]
     events: bool,
     /// Print JSON
@@ -76,6 +79,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         return Ok(state::run(args.json));
     }
     let (files, patterns): (Vec<_>, Vec<_>) = args.what.iter().cloned().partition(|what| is_file(what));
+    let choice = places::Choice::new(&patterns);
     let wanted = Patterns::new(&patterns, &[])?;
     if files.is_empty() {
         return list_running(&args, &wanted, !patterns.is_empty());
@@ -86,15 +90,21 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         let mut found = read_file(Path::new(file))?;
         let had_events = !found.events.is_empty();
         found.events.retain(|event| wanted.want(&event.full_name()));
-        is_empty &= found.events.is_empty();
+        let places = choice.of(Path::new(file));
+        is_empty &= found.events.is_empty() && places.is_empty();
         for reason in &found.bad {
             eprintln!("kymo: {file}: {reason}");
         }
         if args.json {
-            all.push(json!({ "file": file, "events": events_json(&found) }));
-        } else if found.events.is_empty() {
+            let mut value = json!({ "file": file, "events": events_json(&found) });
+            places.add_to(&mut value);
+            all.push(value);
+            continue;
+        }
+        if found.events.is_empty() {
             let why = match had_events {
                 true => "no event matches the pattern",
+                false if !places.is_empty() => "no tracepoints of kymo; what can be probed (kymo record -U) follows",
                 false => {
                     "no tracepoints of kymo (no section kymo_events); libraries that it loads may have some. Put tracepoints into it \
                      (#include <kymo/tracepoint.h>), or record it with `kymo record --with malloc`"
@@ -105,6 +115,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             println!("{file}: {}", count(found.events.len(), "event"));
             print_events(&found);
         }
+        places.print(file, args.events || !patterns.is_empty());
     }
     if args.json {
         println!("{:#}", Value::Array(all));

@@ -1,16 +1,16 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `kymo mark`: a text into the sessions that run.
 
 use std::process::ExitCode;
 
 /// Put a mark with a text into the running sessions
 ///
-/// The mark is a record `kymo_mark` with the present as its time, in every session of this user (root: of all users). A program can
-/// write marks without kymo: under `kymo record -k ...`, $KYMO_MARK names a file that takes texts, and the kernel stamps them.
+/// The mark is a record `kymo_mark` with the present as its time, in every session of this user (root: of all users). A
+/// program can write marks without kymo: under `kymo record`, $KYMO_MARK names a file that takes lines of text. With -k
+/// the kernel stamps them.
 #[derive(clap::Args)]
-#[command(
-    after_help = "Examples:\n  kymo mark 'load on'\n  echo 'load on' > $KYMO_MARK     inside of kymo record -k\n\n\
-    Exit status: 0 marked, 1 no session took it, 2 errors."
-)]
+#[command(after_help = "Examples:\n  kymo mark 'load on'\n  echo 'load on' > $KYMO_MARK     inside of kymo record\n\n\
+    Exit status: 0 marked, 1 no session took it, 2 errors.")]
 pub struct Args {
     /// Only the session of the collector with this process id
     #[arg(long, value_name = "PID")]

@@ -1,10 +1,13 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `kymo record`: a session around a command, or attached to programs that run.
 //!
-//! This file holds the course of a recording. `options` are those that every session has, `begin` its beginning; `kymo session`
-//! shares both. `units` reads sizes and times, `output` looks after the directory, `command` runs the command and takes signals,
-//! `preload` finds the helpers of `--with`, `text` and `why` are what people read at the end.
+//! This file holds the course of a recording. `options` are those that every session has, `begin` its beginning;
+//! `kymo session` shares both. `units` reads sizes and times, `output` looks after the directory, `command` runs the
+//! command and takes signals, `preload` finds the helpers of `--with`, `text` and `why` are what people read at the
+//! end.
 
 pub(super) mod begin;
+pub(super) mod figures;
 pub(super) mod kernel;
 pub(super) mod options;
 pub(super) mod output;
@@ -12,6 +15,7 @@ mod preload;
 pub(super) mod rotation;
 pub(super) mod text;
 mod trigger;
+pub(crate) mod unknown;
 pub(super) mod why;
 
 use std::io::IsTerminal as _;
@@ -35,10 +39,11 @@ const PROGRESS: Duration = Duration::from_millis(250);
 
 /// Record the events of a command, or of programs that run already
 ///
-/// With a command, it and all its descendants are recorded until it ends; the exit status is the command's (128 + n when
-/// signal n killed it, 127 when it was not found, 126 when it could not be run, 2 for errors of kymo itself). Without a
-/// command, all programs of this user are recorded (root: of all users) until Ctrl-C or --for; the exit status is 1 when
-/// nothing was recorded.
+/// With a command, it and all its descendants are recorded until it ends; the exit status is the command's (128 + n
+/// when signal n killed it, 127 when it was not found, 126 when it could not be run, 2 for errors of kymo itself and
+/// where the trace is gone). Without a command, all programs of this user are recorded (root: of all users) until
+/// Ctrl-C or --for; the exit status is 1 when nothing was recorded. Where it would be 0, it is 3 when records may be
+/// missing that could not be counted: the summary says of which programs, and why.
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  kymo record ./program                      all events of a program and its children\n  \
@@ -83,6 +88,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let options = &args.options;
     let mut checked = options.check(args.quiet)?;
     options.check_flight(args.flight)?;
+    anyhow::ensure!(
+        options.keep.is_none() || options.rotate_size.is_some() || options.rotate_time.is_some(),
+        "--keep is for a trace that is cut: add --rotate-size or --rotate-time"
+    );
     checked.config.flight = args.flight;
     let patterns = checked.config.patterns.clone();
     let output = Output::prepare(options.output.as_deref(), options.overwrite)?;
@@ -98,11 +107,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         why::unreachable(&options.pid).iter().for_each(|line| eprintln!("kymo: note: {line}"));
     }
     let ending = follow(&args, &mut session, &watched, child);
-    if args.flight {
-        last_moments(&session)?;
-    }
+    let last = args.flight.then(|| last_moments(&session)).transpose();
     let summary = session.stop()?;
-    report(&args, &patterns, &summary, &ending)
+    let code = report(&args, &patterns, &summary, &ending)?;
+    // Behind the summary, which says what there is all the same.
+    last.map(|_| code)
 }
 
 /// A flight recorder's last snapshot.
@@ -123,71 +132,107 @@ fn follow(args: &Args, session: &mut Session, watched: &Receiver<Happened>, chil
     let begun = Instant::now();
     let show = !args.quiet && std::io::stderr().is_terminal();
     let mut progress = text::ProgressLine::new(show);
-    let mut ending = Ending { status: None, by_time: false, by_trigger: false, signal: None, still_running: None };
-    let mut deadline = args.options.time.map(|time| begun + time);
-    let mut is_told = false;
+    let mut end = AwaitedEnd::new(child, args.options.time.map(|time| begun + time));
     let mut warned = false;
     let mut rotation = Rotating::default();
     loop {
         let now = Instant::now();
-        if deadline.is_some_and(|deadline| deadline <= now) {
-            match child {
-                Some(pid) if !is_told => {
-                    (is_told, ending.by_time) = (true, true);
-                    deadline = Some(now + GRACE);
-                    command::signal(pid, libc::SIGTERM);
-                }
-                _ => {
-                    ending.by_time |= !is_told;
-                    ending.still_running = child;
-                    break;
-                }
-            }
+        if end.is_over_by(now) {
+            break;
         }
         let tick = if show || args.flight { PROGRESS } else { Duration::from_secs(1) };
         let tick = rotation.next_turn(session).map_or(tick, |next| tick.min(next));
-        let wait = deadline.map_or(tick, |deadline| tick.min(deadline.saturating_duration_since(now)));
-        match watched.recv_timeout(wait).ok() {
-            Some(Happened::Ended(status)) => {
-                ending.status = Some(status);
-                break;
-            }
-            Some(Happened::Signal { number, from_terminal }) => {
-                ending.signal = Some(number as u8);
-                let Some(pid) = child.filter(|_| !is_told) else {
-                    ending.still_running = child;
-                    break;
-                };
-                // The terminal sends it to the command as well.
-                if !from_terminal {
-                    command::signal(pid, number);
-                }
-                is_told = true;
-                deadline = Some(Instant::now() + GRACE);
-            }
-            None => {}
+        let wait = end.deadline.map_or(tick, |deadline| tick.min(deadline.saturating_duration_since(now)));
+        if watched.recv_timeout(wait).is_ok_and(|happened| end.is_over_with(happened)) {
+            break;
         }
         rotation.turn(session);
         let now = session.progress();
+        warned &= now.stopped;
         progress.show(&now, begun.elapsed());
         if now.triggered {
-            ending.by_trigger = true;
-            ending.still_running = child;
+            end.ending.by_trigger = true;
+            end.ending.still_running = child;
             break;
         }
         if now.stopped && !warned && !args.quiet {
             warned = true;
             progress.clear();
-            crate::verbs::say("the trace can no longer be written; what follows is counted as lost");
+            crate::verbs::say("the trace cannot be written at present; what cannot be is counted as lost");
         }
     }
     progress.clear();
-    ending
+    end.ending
+}
+
+/// The end of a recording, as long as it has not come.
+struct AwaitedEnd {
+    ending: Ending,
+    child: Option<u32>,
+    /// The end of the time; of a command that was told to end, when it is no longer waited for.
+    deadline: Option<Instant>,
+    /// The command was told to end.
+    is_told: bool,
+}
+
+impl AwaitedEnd {
+    fn new(child: Option<u32>, deadline: Option<Instant>) -> AwaitedEnd {
+        let ending = Ending { status: None, by_time: false, by_trigger: false, signal: None, still_running: None };
+        AwaitedEnd { ending, child, deadline, is_told: false }
+    }
+
+    /// Whether the time is over; a command is told to end first.
+    fn is_over_by(&mut self, now: Instant) -> bool {
+        if self.deadline.is_none_or(|deadline| deadline > now) {
+            return false;
+        }
+        match self.child {
+            Some(pid) if !self.is_told => {
+                (self.is_told, self.ending.by_time) = (true, true);
+                self.deadline = Some(now + GRACE);
+                command::signal(pid, libc::SIGTERM);
+                false
+            }
+            child => {
+                self.ending.by_time |= !self.is_told;
+                self.ending.still_running = child;
+                true
+            }
+        }
+    }
+
+    /// Whether what happened is the end: the command's, or a signal where there is no command to be told of it.
+    fn is_over_with(&mut self, happened: Happened) -> bool {
+        match happened {
+            Happened::Ended(status) => {
+                self.ending.status = Some(status);
+                true
+            }
+            Happened::Signal { number, from_terminal } => {
+                self.ending.signal = Some(number as u8);
+                let Some(pid) = self.child.filter(|_| !self.is_told) else {
+                    self.ending.still_running = self.child;
+                    return true;
+                };
+                // The terminal sends it to the command as well.
+                if !from_terminal {
+                    command::signal(pid, number);
+                }
+                self.is_told = true;
+                self.deadline = Some(Instant::now() + GRACE);
+                false
+            }
+        }
+    }
 }
 
 /// Says how it went, and chooses the exit status.
 fn report(args: &Args, patterns: &Patterns, summary: &Summary, ending: &Ending) -> anyhow::Result<ExitCode> {
-    let nothing = if summary.records == 0 { why::nothing(patterns, summary, &args.options.pid) } else { Vec::new() };
+    let nothing = if summary.records == 0 {
+        why::nothing(patterns, summary, &args.options.pid, &args.options.with)
+    } else {
+        Vec::new()
+    };
     let unmatched = why::unmatched(patterns, summary);
     let status = match (ending.status, ending.signal) {
         _ if ending.by_trigger || (ending.by_time && !args.options.command.is_empty()) => 0,
@@ -195,6 +240,8 @@ fn report(args: &Args, patterns: &Patterns, summary: &Summary, ending: &Ending) 
         (None, Some(signal)) if ending.still_running.is_some() => 128 + signal,
         (None, _) => u8::from(summary.records == 0),
     };
+    // The command's own failure says more.
+    let status = if status == 0 || summary.trace_error.is_some() { unknown::status(summary) } else { status };
     if !args.quiet {
         for line in text::summary(summary) {
             eprintln!("kymo: {line}");
@@ -214,7 +261,7 @@ fn report(args: &Args, patterns: &Patterns, summary: &Summary, ending: &Ending) 
             eprintln!("kymo: {line}");
         }
         let newest = summary.flight.as_ref().and_then(|flight| flight.snapshots.last()).map(|snapshot| &snapshot.dir);
-        if summary.records > 0 {
+        if summary.records > 0 && summary.trace_error.is_none() {
             eprintln!("kymo: {}", text::next(newest.unwrap_or(&summary.trace)));
         }
     }

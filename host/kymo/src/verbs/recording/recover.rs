@@ -1,12 +1,13 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `kymo recover`: what a dead session left in the files of its rings.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Bring into a trace what its dead session left in ring files (--ring-dir)
+/// Recover the records of a killed session from its ring files (--ring-dir)
 ///
-/// When collector and programs were killed, records that were published and not yet taken are still in the files below --ring-dir. They are
-/// appended to the trace, and the files removed. The session must be dead.
+/// When collector and programs were killed, the records that were not written yet are still in the files of --ring-dir.
+/// They are appended to the trace, and the files are removed. The session must be dead.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  kymo record --ring-dir /dev/shm/rings -o trace -- ./program     (killed)\n  \
     kymo recover /dev/shm/rings trace\n\nExit status: 0 recovered, or nothing to recover; 1 not all; 2 errors.")]

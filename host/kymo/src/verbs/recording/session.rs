@@ -1,10 +1,14 @@
-//! `kymo session`: sessions that run by themselves, in a collector of their own, and are looked at, changed and ended by name.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `kymo session`: sessions that run by themselves, in a collector of their own, and are looked at, changed and ended
+//! by name.
 //!
-//! `start` makes the collector, `collector` is its life, `ask` finds sessions and asks them, `show` prints what they answer,
-//! `settings` turns options into a file and back. What goes over the socket is kymo-collect's.
+//! `definition` has the options of `start`, `settings` turns them into a file and back, `start` makes the collector,
+//! `collector` is its life, `ask` finds sessions and asks them, `show` prints what they answer. What goes over the
+//! socket is kymo-collect's.
 
 pub(crate) mod ask;
 mod collector;
+mod definition;
 mod settings;
 mod show;
 mod snapshots;
@@ -18,8 +22,8 @@ use crate::verbs::units;
 
 /// Run sessions in the background, look at them, change and end them
 ///
-/// A session is a collector process of its own, with a name that is unique for its user. It goes on until `stop`, --for, the end of
-/// its command, or SIGTERM.
+/// A session is a collector process of its own, with a name that is unique for its user. It goes on until `stop`,
+/// --for, the end of its command, or SIGTERM.
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  kymo session start motor -u 'motor:*' -o DIR    record what runs and what comes\n  \
@@ -35,7 +39,7 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum Verb {
-    Start(Box<start::Args>),
+    Start(Box<definition::Args>),
     List(ListArgs),
     Status(StatusArgs),
     Enable(SelectArgs),
@@ -70,9 +74,10 @@ struct StatusArgs {
 
 /// Switch events on or off while a session runs
 ///
-/// The last change that matches an event decides, for the programs that run and for those that come. When the verb returns, the
-/// running programs have been told; each obeys within its next turn of its helper thread. Programs with KYMO_NO_THREAD=1 obey no
-/// more after their start. Kernel events (-k) are on or off when the verb returns; a session that has none gets its rings then.
+/// The last change that matches an event decides, for the programs that run and for those that come. When the verb
+/// returns, the running programs have been told; each obeys within its next turn of its helper thread. Programs with
+/// KYMO_NO_THREAD=1 obey no more after their start. Kernel events (-k) are on or off when the verb returns; a session
+/// that has none gets its rings then.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  kymo session enable motor 'audio:*'\n  kymo session disable motor motor:tick\n  \
     kymo session enable motor -k 'irq,sched:sched_switch[prev_prio < 50]'\n\n\
@@ -91,7 +96,7 @@ struct SelectArgs {
     json: bool,
 }
 
-/// Give the programs that come from now on other rings; those that run keep theirs, but with --running
+/// Change the ring size of newly attached programs; with --running, of all programs
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  kymo session add motor --ring-size 16M\n  \
     kymo session add motor --ring-size 16M --running    no record is lost by the change\n\n\
@@ -137,8 +142,8 @@ struct SnapshotArgs {
 
 /// Close what was written so far as a trace of its own, and go on in a new directory
 ///
-/// The traces are OUTPUT/chunk-0001, chunk-0002, ...; `kymo read OUTPUT` reads them as one. With --size, --time or --keep nothing is
-/// closed now: the session does so by itself from now on.
+/// The traces are OUTPUT/chunk-0001, chunk-0002, ...; `kymo read OUTPUT` reads them as one. With --size, --time or
+/// --keep nothing is closed now: the session does so by itself from now on.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  kymo session rotate motor\n  kymo session rotate motor --size 1G --keep 10\n\n\
     Exit status: 0 done, 1 there is no such session, 2 errors.")]
@@ -163,7 +168,10 @@ struct RotateArgs {
 ///
 /// A command of the session that still runs is sent SIGTERM and recorded for two seconds more.
 #[derive(clap::Args)]
-#[command(after_help = "Exit status: 0 ended, 1 there is no such session, 2 errors.")]
+#[command(
+    after_help = "Exit status: 0 ended, 1 there is no such session, 2 errors (the trace is gone), 3 ended, but records may be missing that could not be\n\
+    counted: the summary says of which programs, and why."
+)]
 struct StopArgs {
     /// Name of the session
     name: String,

@@ -1,5 +1,7 @@
-//! `kymo doctor --prove ID`: is it this setting? Short runs with the setting as it is (A) and as it is wanted (B), interleaved, compared
-//! as spec/lab.md 5 says. Each change is in an undo file before it is made, and taken back after its run.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `kymo doctor --prove ID`: is it this setting? Short runs with the setting as it is (A) and as it is wanted (B),
+//! interleaved, compared as spec/lab.md 5 says. Each change is in an undo file before it is made, and taken back after
+//! its run.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -180,7 +182,8 @@ fn measure(knob: &Knob, question: &Question<'_>, limits: &Limits) -> anyhow::Res
             let mut own = Command::new(std::env::current_exe().context("where is kymo itself?")?);
             own.args(knob.test);
             if knob.test == BUSY {
-                // One CPU is enough to show it; with throttling off, a busy thread on each would stop the whole machine.
+                // One CPU is enough to show it; with throttling off, a busy thread on each would stop the whole
+                // machine.
                 own.args(["-c", &tool::cpus(None)?.last().context("no CPU for the test")?.to_string()]);
             }
             own

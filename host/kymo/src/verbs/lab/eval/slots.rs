@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! One run of an evaluation: its load is started, the test is run as a process of its own, the load is ended.
 
 use std::io::{IsTerminal as _, Read as _};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The directory of a load's files. The guard makes it and removes it; what a guard that was killed leaves, processes
 //! and files, is ended and removed here.
 
@@ -35,8 +36,8 @@ pub(super) fn sweep() {
     }
 }
 
-/// A directory of a load of this user, not new, whose kymo and guard are gone. The guard holds a lock on it, since it may be of other process
-/// numbers than ours (containers).
+/// A directory of a load of this user, not new, whose kymo and guard are gone. The guard holds a lock on it, since it
+/// may be of other process numbers than ours (containers).
 fn is_left(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let Some((_, rest)) = name.strip_prefix("kymo-load-").and_then(|rest| rest.split_once('-')) else { return false };

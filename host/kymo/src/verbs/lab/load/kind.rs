@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The loads by name, and what each is made of.
 
 use std::path::Path;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Loads that run: a guard process for each (kymo-load), which takes everything with it when it is told to end, or we
 //! die.
 

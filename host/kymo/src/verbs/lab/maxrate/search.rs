@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The search for the highest rate without loss: doubling, bisection, confirmation. What a trial is, is for others.
 
 /// Share of the asked rate that must have been written for a trial to count.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! One trial: a session, writers at a rate, and what was lost.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `--explain`: a flight recorder of the kernel beside a test, and what the worst samples were made of [spec/lab.md 7].
 //!
 //! The run is cut into slots, with the recorder and without; what is recorded is looked at when all have been measured.
@@ -12,8 +13,8 @@ use kymo_lab::stats::period;
 use kymo_lab::{Machine, RUNS_MIN, Record, caveat, is_guest, join};
 use serde_json::Value;
 
-use super::Test;
-use super::run::{Alone, Probes, options};
+use super::measure::{Alone, Probes, options};
+use super::setup::Test;
 use flight::{Flight, Kernel, Shot, TempDir};
 
 /// Slots with the recorder. As many without it come in between.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `kymo hwlat --kernel`: the kernel's own tracer, in an instance that is ours. It reads the clock with interrupts off,
 //! so that only firmware, hypervisor, hardware and NMIs are left as causes. Window, width and threshold are the whole
 //! machine's: they are in an undo file before they are changed.
@@ -25,12 +26,18 @@ const GAPS_MAX: usize = 1 << 20;
 /// Bytes of a line that is not finished.
 const LINE_MAX: usize = 4096;
 
-/// What is looked for.
-pub(super) struct Search<'a> {
-    pub(super) cpus: &'a [u32],
+/// In `width` of each `window` the tracer looks for gaps above the threshold.
+#[derive(Clone, Copy)]
+pub(super) struct Windows {
     pub(super) threshold: Duration,
     pub(super) window: Duration,
     pub(super) width: Duration,
+}
+
+/// What is looked for.
+pub(super) struct Search<'a> {
+    pub(super) cpus: &'a [u32],
+    pub(super) windows: Windows,
     pub(super) duration: Duration,
 }
 
@@ -39,7 +46,7 @@ pub(super) struct Search<'a> {
 /// # Errors
 /// The kernel has no such tracer, or it is in use, or tracefs is not for us.
 pub(super) fn search(search: &Search<'_>, options: BTreeMap<String, Value>) -> anyhow::Result<Record> {
-    if search.width >= search.window {
+    if search.windows.width >= search.windows.window {
         bail!("the kernel's tracer wants --width shorter than --window");
     }
     let tracefs = Tracefs::find()?;
@@ -92,12 +99,12 @@ fn set(undo: &mut Undo, root: &Path, search: &Search<'_>) -> anyhow::Result<()> 
     let us = |time: Duration| time.as_micros().max(1).to_string();
     let width = root.join("hwlat_detector/width");
     let old = std::fs::read_to_string(root.join("hwlat_detector/window")).unwrap_or_default();
-    let is_wider = search.width.as_micros() >= old.trim().parse().unwrap_or(u128::MAX);
-    let mut both = [(width, search.width), (root.join("hwlat_detector/window"), search.window)];
+    let is_wider = search.windows.width.as_micros() >= old.trim().parse().unwrap_or(u128::MAX);
+    let mut both = [(width, search.windows.width), (root.join("hwlat_detector/window"), search.windows.window)];
     if is_wider {
         both.reverse();
     }
-    let threshold = (root.join("tracing_thresh"), search.threshold);
+    let threshold = (root.join("tracing_thresh"), search.windows.threshold);
     for (path, time) in both.into_iter().chain([threshold]) {
         undo.write(&path, &us(time)).with_context(|| format!("cannot set {}", path.display()))?;
     }

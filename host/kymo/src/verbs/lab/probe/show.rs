@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A result as people read it.
 
 use kymo_lab::report::{self, count, plain};

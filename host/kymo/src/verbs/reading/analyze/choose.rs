@@ -1,8 +1,9 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `--filter` of the verbs that analyse: which records are asked for, among all that move a state.
 
 use kymo_analyze::State;
 use kymo_ctf::read::{Loss, Record, Trace};
-use kymo_index::feed::Choose;
+use kymo_feed::Choose;
 
 use crate::verbs::read::filter::Filters;
 use crate::verbs::read::learn::Learn;

@@ -1,5 +1,6 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The traces of a command line, opened, with their indexes. How their records come to kymo-analyze is
-//! `kymo_index::feed`.
+//! `kymo_feed`.
 
 pub mod split;
 
@@ -7,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use kymo_ctf::read::{Caveat, Trace};
-pub use kymo_index::feed::{Classes, Payload, Seen, Totals, Visit, walk};
+pub use kymo_feed::{Classes, Payload, Seen, Totals, Visit, walk};
 use kymo_index::{Indexes, Named, range};
 
 use super::when::When;
@@ -55,8 +56,8 @@ impl Input {
         Ok(input)
     }
 
-    /// Opens traces of which several may have the scheduler's events of different kernels: one input for each kernel, with
-    /// the traces of programs of the same machine; one for all where there is one kernel at most.
+    /// Opens traces of which several may have the scheduler's events of different kernels: one input for each kernel,
+    /// with the traces of programs of the same machine; one for all where there is one kernel at most.
     pub fn by_kernel(dirs: &[PathBuf], hosts: &HostArgs) -> anyhow::Result<Vec<OfHost>> {
         let (input, of_kernels) = Self::all(dirs, hosts)?;
         Ok(split::by_kernel(input, &of_kernels))

@@ -1,9 +1,9 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Keys that tell which records belong together: the values of fields that the user names.
 
 use anyhow::{Context as _, bail};
 use kymo_analyze::{Class, Kind, Record as _};
-
-use super::feed::Payload;
+use kymo_feed::Payload;
 
 /// A value of a key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

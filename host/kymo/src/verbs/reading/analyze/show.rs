@@ -1,4 +1,6 @@
-//! How findings are shown: durations with three digits, times of day as `kymo read` shows them, names of what latencies are of.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How findings are shown: durations with three digits, times of day as `kymo read` shows them, names of what latencies
+//! are of.
 
 use std::collections::BTreeMap;
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A time of a trace on the command line.
 
 /// What a time may be, for messages.

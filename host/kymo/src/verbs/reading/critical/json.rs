@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A critical path as one JSON document. Times are ns since 1970 (or of the trace's clock).
 
 use kymo_analyze::{Act, Share, Step};

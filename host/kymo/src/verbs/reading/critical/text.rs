@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A critical path as text: a line for each step, indented by who waits for whom; then the budget.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The first pass: from what is asked for to a stretch of a thread or a CPU.
 
 use std::collections::BTreeMap;

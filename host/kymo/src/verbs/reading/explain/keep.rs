@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The second pass: spans and records around the question.
 
 use kymo_analyze::explain::{Note, Scene};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reports of the kernel's latency tracers: text files instead of traces.
 
 use std::fs::File;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Calls as text, JSON, collapsed stacks and a flame graph.
 
 use std::collections::BTreeMap;

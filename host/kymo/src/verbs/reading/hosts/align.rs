@@ -1,5 +1,6 @@
-//! `--align`: takes out of traces what their clocks can be compared by, and brings them to the clock of the first one. The reckoning is
-//! kymo-analyze's.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `--align`: takes out of traces what their clocks can be compared by, and brings them to the clock of the first one.
+//! The reckoning is kymo-analyze's.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -7,10 +8,10 @@ use std::fmt;
 use anyhow::{Context as _, bail};
 use kymo_analyze::{Class, Interval, Message, Refusal, Relation, align_common, align_messages};
 use kymo_ctf::read::{Correction, Item, Reader, Trace};
+use kymo_feed::{Classes, Payload};
 use serde_json::{Value as Json, json};
 
-use super::Group;
-use crate::verbs::analyze::feed::{Classes, Payload};
+use super::group::Group;
 use crate::verbs::analyze::keys::{KeyFields, Value, split};
 use crate::verbs::analyze::show::signed_duration;
 

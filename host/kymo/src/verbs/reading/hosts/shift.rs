@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `--shift DIR=TIME`: clocks whose relation is known.
 
 use anyhow::{Context as _, bail};
 use kymo_ctf::read::{Correction, Trace};
 
-use super::Group;
+use super::group::Group;
 
 /// Shifts the times of traces.
 pub fn apply(traces: &mut [Trace], groups: &[Group], shifts: &[String]) -> anyhow::Result<()> {

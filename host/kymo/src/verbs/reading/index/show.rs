@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What an index has, as text and as JSON.
 
 use kymo_index::{Buckets, Built, CPU_PARTS, Indexes, StreamCounts, TraceIndex};

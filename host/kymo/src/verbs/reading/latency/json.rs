@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Latencies as one JSON document. Times are ns since 1970 (or of the trace's clock), durations ns.
 
 use kymo_analyze::{Context, Key, Sample, Series, Waker};

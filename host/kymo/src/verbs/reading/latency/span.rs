@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `--span 'A, B, by=K'`: spans between events that the user names.
 
 use std::collections::HashMap;
@@ -83,8 +84,8 @@ impl Spans {
         Ok(())
     }
 
-    /// Takes a record, and hands on the spans that end with it: their number, that of the key where keys are kept apart, and the sample.
-    /// An event that is both ends its span first.
+    /// Takes a record, and hands on the spans that end with it: their number, that of the key where keys are kept
+    /// apart, and the sample. An event that is both ends its span first.
     pub fn record(&mut self, seen: &Seen<'_, '_>, state: &State, take: &mut impl FnMut(u16, Option<u32>, Sample)) {
         let Spans { roles, open, left, numbers, shown } = self;
         for role in &roles[seen.class] {

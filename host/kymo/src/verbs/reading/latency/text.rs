@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Latencies as text: a table of all, then the worst of each.
 
 use kymo_analyze::{Doubt, Key, Series, Unmatched, What};

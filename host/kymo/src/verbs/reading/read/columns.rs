@@ -1,5 +1,6 @@
-//! What lines have in common, made once: the fields that are shown of each event with their names, and the part of a line that
-//! says where a record was written.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What lines have in common, made once: the fields that are shown of each event with their names, and the part of a
+//! line that says where a record was written.
 
 use kymo_ctf::read::{Base, Direct, FieldInfo, FieldKind, Lens, Record, RecordPart, Trace};
 
@@ -52,7 +53,8 @@ impl Columns {
     }
 }
 
-/// Parts of lines that records have in common which were written in the same thread, on the same CPU, and are of the same event.
+/// Parts of lines that records have in common which were written in the same thread, on the same CPU, and are of the
+/// same event.
 #[derive(Default)]
 pub struct Heads([Head; HEADS]);
 

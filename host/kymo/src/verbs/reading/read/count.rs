@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `kymo read --count`: how many records of each event there are. Without a filter no record is looked into.
 
 use std::collections::BTreeMap;
@@ -83,6 +84,7 @@ impl Counted {
         }
         self.add_events(trace, &counts.events);
         self.totals.lost_records = self.totals.lost_records.saturating_add(counts.lost_records);
+        self.totals.lost_packets = self.totals.lost_packets.saturating_add(counts.lost_packets);
         self.totals.lost_places += counts.lost_places;
         self.caveats.extend(counts.caveats.into_iter().map(|caveat| (index, caveat)));
         self.caveat_count += counts.caveat_count;
@@ -98,7 +100,8 @@ impl Counted {
     pub fn print(&self, is_json: bool, to: &mut dyn Write) -> io::Result<()> {
         let all: u64 = self.events.values().sum();
         if is_json {
-            let lost = self.totals.lost_records;
+            // What was in packets that are missing is not known.
+            let lost = (self.totals.lost_packets == 0).then_some(self.totals.lost_records);
             return writeln!(to, "{}", serde_json::json!({ "records": all, "lost": lost, "events": self.events }));
         }
         let mut events: Vec<_> = self.events.iter().collect();

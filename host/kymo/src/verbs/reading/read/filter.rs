@@ -1,6 +1,8 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `--filter`: the filter language [spec/filter.md] over the records of traces.
 //!
-//! A trace's metadata tells names and kinds of fields, so an expression that makes no sense is refused before anything is printed.
+//! A trace's metadata tells names and kinds of fields, so an expression that makes no sense is refused before anything
+//! is printed.
 
 use kymo_analyze::State;
 use kymo_ctf::read::{self, FieldInfo, FieldKind, Fields, Loss, Trace};

@@ -1,8 +1,10 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `kymo read --follow`: prints a trace while it is being written.
 //!
-//! Ten times a second the whole packets that were appended are taken from the stream files and read together with what was held
-//! back. What is older than [`DELAY`] is printed in the order of time; what is newer is held back, as another file may still get
-//! something that is older. What comes later than that is printed when it comes. Nothing is printed twice.
+//! Ten times a second the whole packets that were appended are taken from the stream files and read together with what
+//! was held back. What is older than [`DELAY`] is printed in the order of time; what is newer is held back, as another
+//! file may still get something that is older. What comes later than that is printed when it comes. Nothing is printed
+//! twice.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -22,6 +24,7 @@ use super::filter::Filters;
 use super::learn::Learn;
 use super::select::{Selection, Shown};
 use super::{Args, Format, format};
+use crate::verbs::record::unknown;
 use crate::verbs::session::ask;
 
 /// The collector takes a lane's bytes within 100 ms and a poll; what is older than this was written.
@@ -105,6 +108,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             std::thread::sleep(PAUSE);
         }
     }
+    unknown::lines_of_trace(&followed.root).iter().for_each(|line| eprintln!("kymo: {line}"));
     if followed.lost > 0 {
         eprintln!("kymo: {} records were lost", followed.lost);
     }
@@ -120,8 +124,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(1))
 }
 
-/// The directory of a session, or `what` itself; and the session's collector. A name without a slash is that of a session that
-/// runs, else a directory.
+/// The directory of a session, or `what` itself; and the session's collector. A name without a slash is that of a
+/// session that runs, else a directory.
 fn find(what: &Path) -> anyhow::Result<(PathBuf, Option<u64>)> {
     let is_trace = what.join("metadata").is_file() || !chunk_dirs(what).is_empty();
     let Some(name) = what.to_str().filter(|name| kymo_collect::is_session_name(name)) else {
@@ -159,11 +163,13 @@ impl Followed {
         }
     }
 
-    /// Whether nothing more comes into the directory: its summary is complete, or that of the session, or the collector is gone.
+    /// Whether nothing more comes into the directory: its summary is complete, or that of the session, or the collector
+    /// is gone.
     fn has_ended(&self) -> bool {
         let is_complete = |dir: &Path| {
             let text = std::fs::read(dir.join(SUMMARY_FILE)).unwrap_or_default();
-            serde_json::from_slice::<Value>(&text).is_ok_and(|summary| summary["complete"] == true)
+            serde_json::from_slice::<Value>(&text)
+                .is_ok_and(|summary| summary["complete"] == true || summary["ended"] == true)
         };
         let is_gone = self.pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists());
         is_gone || !self.dir.exists() || is_complete(&self.dir) || is_complete(&self.root)
@@ -435,7 +441,8 @@ impl Tail {
         [&self.anchor, &self.bytes[..self.whole]].concat()
     }
 
-    /// Lets go of the packets that were printed: all, or those before `held` (packet, and items of it that were printed).
+    /// Lets go of the packets that were printed: all, or those before `held` (packet, and items of it that were
+    /// printed).
     fn retire(&mut self, held: Option<(usize, usize)>) {
         let (packets, printed) = held.unwrap_or((usize::MAX, 0));
         let (mut at, mut last) = (0, None);

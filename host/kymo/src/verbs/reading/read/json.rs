@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! One JSON object a line. Integers are exact, also above 2^53; a reader must take them as 64 bits.
 //!
 //! A record: `{"time":NS,"cycles":N,"cpu":1,"proc":"prog","pid":1234,"tid":1240,"event":"motor:step","fields":{...}}`.

@@ -1,5 +1,7 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Small traces of a kernel, and which threads `kymo read` says their records are of.
 
+use kymo_abi::record_head;
 use kymo_ctf::read::{Memory, Reader, Trace};
 use kymo_ctf::write::{
     ClockMeta, EventClass, Field, FieldClass, Number, PacketHead, Program, StreamClass, StreamKind, TraceMeta,
@@ -70,9 +72,9 @@ impl Cpu {
         Self { has_tid, content: Vec::new(), packets: Vec::new(), time: 0, begin: 1, seq: 0 }
     }
 
-    fn record(&mut self, id: u64, tid: i32, payload: &[Vec<u8>]) -> &mut Self {
+    fn record(&mut self, id: u16, tid: i32, payload: &[Vec<u8>]) -> &mut Self {
         self.time += 1;
-        self.content.extend_from_slice(&(id | self.time << 16).to_le_bytes());
+        self.content.extend_from_slice(&record_head(id, self.time));
         if self.has_tid {
             self.content.extend_from_slice(&tid.to_le_bytes());
         }
@@ -114,7 +116,8 @@ impl Cpu {
         self.trace_with(events, None)
     }
 
-    /// `program`: a record of an event `motor:step` at a time, by the thread 12 of the process 10, which is called `bash`.
+    /// `program`: a record of an event `motor:step` at a time, by the thread 12 of the process 10, which is called
+    /// `bash`.
     fn trace_with(&mut self, events: Vec<EventClass>, program: Option<u64>) -> Vec<Trace> {
         let clock = ClockMeta {
             name: "tsc".into(),
@@ -146,7 +149,7 @@ impl Cpu {
 }
 
 fn user_packet(time: u64) -> Vec<u8> {
-    let content = [&(1 | time << 16).to_le_bytes()[..], &12u32.to_le_bytes()].concat();
+    let content = [&record_head(1, time)[..], &12u32.to_le_bytes()].concat();
     let mut procname = [0; 16];
     procname[..4].copy_from_slice(b"bash");
     let head = PacketHead {

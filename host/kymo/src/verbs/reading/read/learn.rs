@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Takes what a trace tells of threads out of its records, and adds names and processes to records that only have a
 //! tid.
 //!
@@ -47,11 +48,11 @@ impl Tells {
             "lttng_statedump_end" => Self::DumpEnd,
             "kymo_statedump_thread_name" => Self::Named,
             "sched_switch" => Self::Switch,
-            "task_newtask" => Self::Create,
+            "task_newtask" | "kymo_statedump_task_newtask" => Self::Create,
             "sched_process_fork" => Self::Fork,
             "sched_wakeup_new" => Self::WakeNew,
-            "sched_process_exec" => Self::Exec,
-            "task_rename" => Self::Rename,
+            "sched_process_exec" | "kymo_statedump_process_exec" => Self::Exec,
+            "task_rename" | "kymo_statedump_task_rename" => Self::Rename,
             "sched_process_exit" => Self::Exit,
             "sched_process_free" => Self::Free,
             _ => return None,

@@ -1,5 +1,6 @@
-//! A line under construction: room is made once for several pieces, and short pieces are stored as whole words, of which only the bytes
-//! in use count.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A line under construction: room is made once for several pieces, and short pieces are stored as whole words, of
+//! which only the bytes in use count.
 
 use kymo_export::digits::{DIGITS_MAX, eight_digits, nine_digits, word_digits};
 
@@ -95,7 +96,8 @@ impl Line {
         }
     }
 
-    /// Makes room by itself. For texts that are mostly of one to four chunks: a call for each would cost more than the copy.
+    /// Makes room by itself. For texts that are mostly of one to four chunks: a call for each would cost more than the
+    /// copy.
     #[inline]
     pub fn chunks(&mut self, bytes: &[u8]) {
         self.reserve(bytes.len() + CHUNK);
@@ -178,8 +180,8 @@ impl Line {
         }
     }
 
-    /// A float that is a whole number, with `.0` behind it: false where it is none, or so large that it is shown with an exponent. There
-    /// must be room for [`DIGITS_MAX`] bytes and a word.
+    /// A float that is a whole number, with `.0` behind it: false where it is none, or so large that it is shown with
+    /// an exponent. There must be room for [`DIGITS_MAX`] bytes and a word.
     #[inline]
     pub fn whole(&mut self, value: f64) -> bool {
         const EXACT: u64 = 1 << 53;
@@ -192,8 +194,8 @@ impl Line {
         true
     }
 
-    /// Text between quotes, as it is; false, and nothing is there, where a byte of it must be shown as something else. Makes room by
-    /// itself.
+    /// Text between quotes, as it is; false, and nothing is there, where a byte of it must be shown as something else.
+    /// Makes room by itself.
     #[inline]
     pub fn quoted(&mut self, text: &[u8]) -> bool {
         self.reserve(text.len() + CHUNK);

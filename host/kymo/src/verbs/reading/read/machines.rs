@@ -1,11 +1,12 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The state of the machines that traces are of, record by record, for filters that ask for it [spec/filter.md 4.1].
 
 use std::borrow::Cow;
 
 use kymo_analyze::{Context as Doing, State, Vocabulary};
 use kymo_ctf::read::{Loss, Record, Trace};
+use kymo_feed::Classes;
 use kymo_filter::{Context, Value};
-use kymo_index::feed::Classes;
 
 use crate::verbs::analyze::feed::split::machine;
 

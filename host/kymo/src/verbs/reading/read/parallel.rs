@@ -1,7 +1,9 @@
-//! Printing with all CPUs: one thread merges and chooses, others make lines of batches, and the lines are written in order.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Printing with all CPUs: one thread merges and chooses, others make lines of batches, and the lines are written in
+//! order.
 //!
-//! What holds across records (the threads of a machine, pairs of records, the limit) is the choosing thread's. A batch needs
-//! nothing of the one before but the time of its last record.
+//! What holds across records (the threads of a machine, pairs of records, the limit) is the choosing thread's. A batch
+//! needs nothing of the one before but the time of its last record.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -135,8 +137,8 @@ impl<'t> Filler<'_, 't, '_> {
                     self.before = Some(if self.shape.args.cycles { cycles.into() } else { ns });
                 }
             }
-            Passed::Loss { records } => {
-                self.totals.add_loss(records);
+            Passed::Loss { records, packets } => {
+                self.totals.add_loss(records, packets);
                 self.reader.keep(batch);
             }
         }

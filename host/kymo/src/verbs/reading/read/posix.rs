@@ -1,4 +1,6 @@
-//! Logs of POSIX Trace streams, given in the place of a trace's directory: turned into CTF in memory, or in a directory.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Logs of POSIX Trace streams, given in the place of a trace's directory: turned into CTF in memory, or in a
+//! directory.
 
 use std::fs::{self, File};
 use std::io::Read as _;

@@ -1,9 +1,11 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which events and which columns are shown.
 
 use std::collections::BTreeSet;
 
 use kymo_ctf::read::Trace;
-use kymo_filter::{glob_matches as matches, is_recorded_context};
+use kymo_filter::is_recorded_context;
+use kymo_names::glob_matches as matches;
 
 /// The columns around the payload.
 #[derive(Clone, Copy, Default)]

@@ -1,7 +1,10 @@
-//! `--symbols`: behind each record the functions and source lines of its addresses. Not for every reading: a name costs more than a record.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `--symbols`: behind each record the functions and source lines of its addresses. Not for every reading: a name costs
+//! more than a record.
 //!
-//! Text: a line for each frame of a call stack (`    #0 step at motor.c:41`), and for each field that is an address (`    ip: step+0x12`).
-//! JSON: a member `symbols` with the fields' names as keys: a text, an array for a call stack, `null` where nothing is known.
+//! Text: a line for each frame of a call stack (`    #0 step at motor.c:41`), and for each field that is an address
+//! (`    ip: step+0x12`). JSON: a member `symbols` with the fields' names as keys: a text, an array for a call stack,
+//! `null` where nothing is known.
 
 use std::io::Write as _;
 

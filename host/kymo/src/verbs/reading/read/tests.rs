@@ -1,6 +1,8 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! One small trace with every kind of value and a loss, and what `kymo read` prints of it.
 
 use kymo_abi::desc::{EnumDesc, EventDesc, Field, FieldType, Scalar};
+use kymo_abi::record_head;
 use kymo_ctf::read::{Memory, Reader, Trace};
 use kymo_ctf::write::{ClockMeta, EventClass, PacketHead, Program, StreamClass, StreamKind, TraceMeta, metadata_ctf18};
 
@@ -71,9 +73,8 @@ fn trace() -> Vec<Trace> {
             ],
         }],
     };
-    let record = |id: u64, time: u64, payload: &[u8]| {
-        [&(id | time << 16).to_le_bytes()[..], &1240u32.to_le_bytes(), payload].concat()
-    };
+    let record =
+        |id: u16, time: u64, payload: &[u8]| [&record_head(id, time)[..], &1240u32.to_le_bytes(), payload].concat();
     let step = |axis: u32, position: f64, state: u8, note: &[u8]| {
         [&axis.to_le_bytes()[..], &position.to_le_bytes(), &[state], &(note.len() as u16).to_le_bytes(), note].concat()
     };

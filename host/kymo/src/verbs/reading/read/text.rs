@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A line of text for each record: `14:03:12.123456789 (+0.000001234) cpu1 prog[1234/1240] motor:step: axis=3`.
 //!
 //! A thread of which only the tid is known is `[-/1240]`.

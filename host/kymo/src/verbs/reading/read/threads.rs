@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which thread is which: the names and processes of a machine's threads at one moment of a trace, kept up by facts as
 //! the trace tells them, in the order of time. Pure: `learn` takes the facts out of records.
 //!

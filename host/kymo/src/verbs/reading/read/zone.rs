@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Nanoseconds since 1970 to a time of day. The zone is asked once a second of trace time, because asking is slow.
 
 use jiff::Timestamp;

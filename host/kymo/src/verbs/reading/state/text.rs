@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A state as text and as JSON.
 
 use kymo_analyze::{Context, Cpu, Doing, Doubt, Off, Ready, State, Thread, Waker};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Statistics as one JSON document.
 
 use kymo_analyze::{Class, Distribution, Number, Row};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Statistics as text.
 
 use kymo_analyze::{Distribution, Number, Row};

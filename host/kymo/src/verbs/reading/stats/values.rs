@@ -1,10 +1,11 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Values of payload fields as parts of rows.
 
 use std::collections::HashMap;
 
 use kymo_analyze::{Class, Kind, LEVELS_MAX, Record as _};
 
-use super::By;
+use super::by::By;
 use crate::verbs::analyze::feed::{Payload, Seen};
 
 /// Values of payload fields, as parts of rows.

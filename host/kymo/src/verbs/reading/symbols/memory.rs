@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a trace says of the memory of processes: maps of the state dump, and modules that programs told of themselves.
 //!
 //! | event | who |

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where a target's bytes come from: a file, a pipe, a terminal, a TCP connection. A terminal gets its settings back.
 
 use std::fs::File;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The trace of a target on disk: packets behind packets, metadata before what needs it, and a summary at the end.
 
 use std::fs::{self, File};
@@ -6,9 +7,11 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::Context as _;
-use kymo_collect::SUMMARY_FILE;
+use kymo_collect::{Missing, SUMMARY_FILE};
 use kymo_target::{Epoch, Receiver, Trace, file_name};
 use serde_json::{Value, json};
+
+use crate::verbs::record::unknown;
 
 /// A trace that is being written.
 pub struct Writer {
@@ -31,7 +34,20 @@ pub struct Summary {
     packet_bytes: u64,
     duration_s: f64,
     times_are_known: bool,
+    unknown: Vec<Value>,
     error: Option<String>,
+}
+
+/// How the listening ended.
+pub struct Ending {
+    /// The line had its time of day: it was no file.
+    pub times_are_known: bool,
+    /// Somebody ended it (Ctrl-C, --duration), not the line.
+    pub is_asked_for: bool,
+    /// Bytes of a frame whose rest did not come.
+    pub torn_bytes: usize,
+    /// Why it did not go on.
+    pub error: Option<String>,
 }
 
 impl Writer {
@@ -111,13 +127,10 @@ impl Writer {
         result.with_context(|| format!("cannot write {name} in {}", self.dir.display()))
     }
 
-    /// Writes the rest and the summary. `error`: why it did not go on.
-    pub fn end(
-        mut self,
-        receiver: &mut Receiver,
-        times_are_known: bool,
-        error: Option<String>,
-    ) -> anyhow::Result<Summary> {
+    /// Writes the rest and the summary.
+    pub fn end(mut self, receiver: &mut Receiver, ending: Ending) -> anyhow::Result<Summary> {
+        let unknown = not_known(receiver.epochs(), &ending);
+        let Ending { times_are_known, error, .. } = ending;
         // Where the disk is full the error is that of before.
         let written = if error.is_none() { self.take(receiver) } else { Ok(()) };
         let summary = Summary {
@@ -127,6 +140,7 @@ impl Writer {
             packet_bytes: self.packet_bytes,
             duration_s: self.begun.elapsed().as_secs_f64(),
             times_are_known,
+            unknown,
             error,
             dir: self.dir.clone(),
             from: self.from.clone(),
@@ -134,6 +148,42 @@ impl Writer {
         self.replace(SUMMARY_FILE, serde_json::to_string_pretty(&summary.to_json())?.as_bytes())?;
         written.map(|()| summary)
     }
+}
+
+/// What was recorded on the target, and of which nobody can say how much it was [spec/target.md 7].
+fn not_known(epochs: &[Epoch], ending: &Ending) -> Vec<Value> {
+    let entry = |name: &str, what: Missing, why: String, next: &str| json!({ "process": null, "pid": 0, "vpid": 0, "comm": name, "what": what, "why": why, "next": next });
+    let shut_down = "let the target call posix_trace_shutdown(), and collect until the line is quiet";
+    let mut out = Vec::new();
+    if epochs.is_empty() {
+        let next = "see that this is the line of a target, at its speed (--baud)";
+        out.push(entry("", Missing::Program, "no frame came: nothing is known of the target".to_owned(), next));
+    }
+    for (index, epoch) in epochs.iter().enumerate() {
+        if epoch.hz.is_none() {
+            let why = "no head of the stream came: what was sent before is not known".to_owned();
+            out.push(entry(&epoch.name, Missing::Beginning, why, "collect for longer: heads come again and again"));
+        }
+        if epoch.is_final {
+            continue;
+        }
+        let why = if index + 1 < epochs.len() {
+            "the target started again before the stream was shut down: what it had recorded and not sent is not known"
+                .to_owned()
+        } else if ending.is_asked_for {
+            "the collecting was ended while the stream went on: what the target had recorded and not sent is not known"
+                .to_owned()
+        } else if ending.torn_bytes > 0 {
+            format!(
+                "the line ended within a frame, of which {} bytes came: what was behind is not known",
+                ending.torn_bytes
+            )
+        } else {
+            "the line ended before the stream was shut down: what was behind is not known".to_owned()
+        };
+        out.push(entry(&epoch.name, Missing::Rest, why, shut_down));
+    }
+    out
 }
 
 /// Whole packets or none: what did not fit is taken back, so that a reader finds no half of one at the end.
@@ -157,12 +207,22 @@ impl Summary {
         !self.epochs.is_empty() && self.sum(missing) == 0 && self.error.is_none()
     }
 
+    /// Whether the end of every stream was seen, so that what is missing was counted.
+    pub fn is_known(&self) -> bool {
+        self.unknown.is_empty()
+    }
+
     /// As the summary of a trace [spec/target.md 7].
     pub fn to_json(&self) -> Value {
+        let lost = json!({
+            "target": self.sum(|epoch| epoch.lost_target),
+            "line": self.sum(|epoch| epoch.lost_line),
+        });
         json!({
             "tool": "kymo",
             "version": env!("CARGO_PKG_VERSION"),
-            "complete": true,
+            "complete": self.is_known() && self.error.is_none(),
+            "ended": true,
             "from": self.from,
             "trace": self.dir,
             "format": "ctf-1.8",
@@ -171,10 +231,10 @@ impl Summary {
             "stray_bytes": self.stray_bytes,
             "bytes": self.packet_bytes,
             "records": self.sum(|epoch| epoch.records),
-            "lost": {
-                "target": self.sum(|epoch| epoch.lost_target),
-                "line": self.sum(|epoch| epoch.lost_line),
-            },
+            "lost": if self.is_known() { lost.clone() } else { Value::Null },
+            "lost_counted": lost,
+            "unknown": self.unknown,
+            "unknown_count": self.unknown.len(),
             "frames": self.sum(|epoch| epoch.frames),
             "frames_missing": self.sum(|epoch| epoch.frames_missing),
             "epochs": self.epochs.iter().map(epoch_json).collect::<Vec<_>>(),
@@ -225,6 +285,9 @@ impl Summary {
             let name = if epoch.name.is_empty() { "a stream without a name" } else { &epoch.name };
             let which = if several { format!("epoch {index} (boot {}), ", epoch.boot) } else { String::new() };
             eprintln!("kymo: {which}{name}: {} records{}", epoch.records, missing(epoch));
+        }
+        for line in unknown::lines_of(&json!({ "unknown": self.unknown })) {
+            eprintln!("kymo: {line}");
         }
         let stray = self.stray_bytes;
         if stray > 0 && !self.epochs.is_empty() {

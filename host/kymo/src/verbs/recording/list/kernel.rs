@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `kymo list -k`: the events of the running kernel, as tracefs describes them. Nothing is switched on.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `kymo list --state`: the events of the state dump and their fields. They are the same on every machine.
 
 use std::process::ExitCode;

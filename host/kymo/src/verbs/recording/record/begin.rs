@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The beginning that every session has: directory, signals, collector, command.
 
 use std::path::PathBuf;
@@ -44,8 +45,9 @@ pub fn prepare() -> anyhow::Result<Prepared> {
     Ok(Prepared { limits, watcher: Watcher::prepare().context("cannot watch for signals")? })
 }
 
-/// Begins a session of `checked` options, into `output`, and runs the command. `adjust` has the last word on the settings.
-/// What happens to command and collector goes to `tell`, which says whether it wants more. After an error nothing is left.
+/// Begins a session of `checked` options, into `output`, and runs the command. `adjust` has the last word on the
+/// settings. What happens to command and collector goes to `tell`, which says whether it wants more. After an error
+/// nothing is left.
 pub fn begin(
     options: &Options,
     Prepared { limits, watcher }: Prepared,

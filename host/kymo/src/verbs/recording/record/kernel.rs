@@ -1,10 +1,11 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The kernel's part of `kymo record`: its options, and what is said of it at the end.
 
 use kymo_collect::{KernelCause, KernelConfig, KernelLoss, KernelSummary, Only};
 use kymo_ftrace::Naming;
 use kymo_tracefs::{ProbeSpec, Wanted, parse_probe};
 
-use super::text::{bytes, count, plural};
+use super::figures::{bytes, count, plural};
 use crate::verbs::units;
 
 /// Losses that are named one by one.
@@ -23,17 +24,23 @@ enum Names {
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Kernel events")]
 pub struct KernelArgs {
-    /// Kernel events: system:event with globs, a group (sched irq syscalls timer block net power faults mark all), a filter
-    /// in brackets, fields in braces; several are separated by commas
+    /// Kernel events: system:event with globs, a group (sched irq syscalls timer block net power faults mark all), a
+    /// filter in brackets, fields in braces; several are separated by commas
     #[arg(short = 'k', long = "kernel", value_name = "PATTERN")]
     kernel: Vec<String>,
-    /// A function or USDT probe of a program as an event: BINARY:FUNCTION[+OFFSET][%return][ ARGS] or BINARY:PROVIDER:NAME
+    /// A function or USDT probe of a program as an event: 'BINARY:FUNCTION[+OFFSET][%return] ARGS' or
+    /// BINARY:PROVIDER:NAME. Names may be those of C++ (motor::step) and have * and ?. ARGS: parameters by name (n,
+    /// text:str), $params for all of them (both need -g), or NAME=%REGISTER:TYPE; `kymo list BINARY` shows what there
+    /// is
     #[arg(short = 'U', long = "probe", value_name = "PLACE")]
     probe: Vec<String>,
+    /// Set %return probes even in programs that these can crash: of Go, and with C++ exceptions or Rust panics
+    #[arg(long)]
+    force_return: bool,
     /// Kernel events of the command (or of --pid) and its descendants only, instead of the whole system
     #[arg(long)]
     only: bool,
-    /// Record without the kernel where it cannot be had, and say why
+    /// Record without the kernel if it is not available, and say why
     #[arg(long)]
     kernel_optional: bool,
     /// Kernel ring per CPU: bytes, or with K, M, G [default: 8M, less on a machine with more than 64 CPUs]
@@ -89,7 +96,8 @@ impl KernelArgs {
             (true, false) if !pids.is_empty() => Only::Pids(pids.to_vec()),
             (true, false) => anyhow::bail!("--only needs a command or --pid"),
         };
-        let probes = self.probe.iter().map(|place| parse_probe(place)).collect::<Result<Vec<ProbeSpec>, _>>()?;
+        let probe = |place: &String| parse_probe(place).map(|probe| probe.force(self.force_return));
+        let probes = self.probe.iter().map(probe).collect::<Result<Vec<ProbeSpec>, _>>()?;
         let details = self.state == State::Full;
         let of = if only == Only::Everything || has_command { None } else { Some(pids.to_vec()) };
         let options = kymo_state::Options { files: details, maps: details, pids: of, ..kymo_state::Options::default() };

@@ -1,5 +1,6 @@
-//! The options that every session has: of `kymo record`, and of `kymo session start`. What they ask for is checked before
-//! anything is made.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The options that every session has: of `kymo record`, and of `kymo session start`. What they ask for is checked
+//! before anything is made.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -9,8 +10,11 @@ use anyhow::Context as _;
 use kymo_collect::{Config, Contexts, Format, Patterns, Rotation, Scope};
 use kymo_filter::Filter;
 
-use super::{kernel, preload, text, trigger};
+use super::{figures, kernel, preload, trigger};
 use crate::verbs::units;
+
+/// Rings are made smaller to fit into `--memory`, down to this [spec/session.md 6].
+const RING_BYTES_LEAST: u32 = 64 << 10;
 
 /// What to record, of whom, and where to.
 #[derive(Clone, Debug, clap::Args)]
@@ -24,11 +28,13 @@ pub struct Options {
     /// Records to record, as in 'motor:*: axis == 2 && position > 0.5' (docs: spec/filter.md); of several all must hold
     #[arg(long, value_name = "EXPR")]
     pub filter: Vec<String>,
-    /// What every record says besides its fields: prio, prio:now, cgroup, callstack, perf:NAME such as perf:page-faults, separated
-    /// by commas (repeatable); prio:now and perf: may cost a system call a record (docs: spec/context.md)
+    /// What every record says besides its fields: prio, prio:now, cgroup, callstack, perf:NAME such as
+    /// perf:page-faults, separated by commas (repeatable); prio:now and perf: may cost a system call a record (docs:
+    /// spec/context.md)
     #[arg(long, value_name = "LIST")]
     pub context: Vec<String>,
-    /// One set of rings for all programs of a user, instead of one for each: for many short-lived programs (docs: spec/session.md 13)
+    /// One set of rings for all programs of a user, instead of one for each: for many short-lived programs (docs:
+    /// spec/session.md 13)
     #[arg(long)]
     pub shared_rings: bool,
     /// Directory of the trace; must be absent or empty [default: kymo-trace-DATE-TIME]
@@ -43,14 +49,16 @@ pub struct Options {
     /// Ring memory of all programs together [default: 1G, or a quarter of the machine's memory if that is less]
     #[arg(long, value_name = "SIZE", value_parser = units::bytes)]
     pub memory: Option<u64>,
-    /// Rings as files in this directory (best on tmpfs or persistent memory): they survive kymo and the program, see kymo recover
+    /// Rings as files in this directory (best on tmpfs or persistent memory): they survive kymo and the program, see
+    /// kymo recover
     #[arg(long, value_name = "DIR")]
     pub ring_dir: Option<PathBuf>,
-    /// Programs with KYMO_ALLOW_BLOCKING=1 wait up to this long for room in a full ring before a record is lost: 50ms, at most 10s
+    /// Programs with KYMO_ALLOW_BLOCKING=1 wait up to this long for room in a full ring before a record is lost: 50ms,
+    /// at most 10s
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     pub block: Option<Duration>,
-    /// With --flight: events with rings of their own (256 KiB at most), so that busy ones cannot push them out; each snapshot has all
-    /// of them (repeatable)
+    /// With --flight: events with rings of their own (256 KiB at most), so that busy ones cannot push them out; each
+    /// snapshot has all of them (repeatable)
     #[arg(long, value_name = "PATTERN")]
     pub rare: Vec<String>,
     /// Go on in a new directory (DIR/chunk-0002, ...) when the trace has this size; each chunk is a trace of its own
@@ -117,6 +125,11 @@ impl Options {
         config.contexts.probe()?;
         config.shared_rings = self.shared_rings;
         config.memory_bytes_max = self.memory.unwrap_or_else(units::default_memory);
+        anyhow::ensure!(
+            config.memory_bytes_max >= u64::from(config.ring_bytes.min(RING_BYTES_LEAST)),
+            "--memory {} is less than one ring, of --ring-size or of 64 KiB: no program could be recorded",
+            figures::bytes(config.memory_bytes_max)
+        );
         config.ring_dir = self.ring_dir.as_deref().map(ring_dir).transpose()?;
         config.block = self.block.map(block_time).transpose()?;
         config.rare = (!self.rare.is_empty()).then(|| Patterns::new(&self.rare, &[])).transpose()?;
@@ -167,7 +180,10 @@ pub fn rotation(bytes: Option<u64>, time: Option<Duration>, keep: Option<u32>) -
 
 /// Filters that the traced programs can decide.
 fn filters(texts: &[String]) -> anyhow::Result<Vec<Filter>> {
-    let parse = |text: &String| kymo_filter::parse(text).map_err(|error| anyhow::anyhow!("--filter:\n{error}"));
+    let parse = |text: &String| {
+        let filter = kymo_filter::parse(text).and_then(|filter| filter.check_alone().map(|()| filter));
+        filter.map_err(|error| anyhow::anyhow!("--filter:\n{error}"))
+    };
     let filters = texts.iter().map(parse).collect::<anyhow::Result<Vec<_>>>()?;
     kymo_collect::check_filters(&filters)?;
     Ok(filters)
@@ -199,7 +215,7 @@ pub fn ring_bytes(wanted: u64, quiet: bool) -> anyhow::Result<u32> {
     );
     let rounded = (wanted as u32).max(RING_BYTES_MIN).next_power_of_two();
     if u64::from(rounded) != wanted && !quiet {
-        eprintln!("kymo: --ring-size is a power of two, at least 4K: {} is used", text::bytes(rounded.into()));
+        eprintln!("kymo: --ring-size is a power of two, at least 4K: {} is used", figures::bytes(rounded.into()));
     }
     Ok(rounded)
 }

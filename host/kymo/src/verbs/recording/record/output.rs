@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The directory of a trace: chosen, checked, and removed again when nothing came of it.
 
 use std::fs;

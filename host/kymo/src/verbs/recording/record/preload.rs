@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `--with`: the preload helpers that give unmodified programs events.
 
 use std::path::{Path, PathBuf};

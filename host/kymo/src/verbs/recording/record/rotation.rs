@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A trace that goes on in a new directory by itself: the turn of whoever waits for a session's end.
 
 use std::time::{Duration, Instant};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What people read of a recording: the progress line and the summary, on standard error.
 
 use std::io::Write as _;
@@ -5,7 +6,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use kymo_collect::{Acted, Blocking, Cause, Loss, Outcome, Progress, Summary};
+
 use serde_json::Value;
+
+use super::figures::{bytes, count, plural, quoted, short};
+use super::{kernel, unknown};
 
 /// Losses that are named one by one.
 const LOSSES_SHOWN: usize = 8;
@@ -50,57 +55,6 @@ impl ProgressLine {
     }
 }
 
-/// `1,234,567`.
-pub(crate) fn count(value: u64) -> String {
-    let digits = value.to_string();
-    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at) % 3 == 0 {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
-
-/// `1.2 M`: three digits or so.
-pub(crate) fn short(value: f64) -> String {
-    match value {
-        _ if value >= 1e9 => format!("{:.2} G", value / 1e9),
-        _ if value >= 1e6 => format!("{:.2} M", value / 1e6),
-        _ if value >= 1e4 => format!("{:.1} k", value / 1e3),
-        _ => format!("{value:.0}"),
-    }
-}
-
-/// `4 MiB`, `1.5 GiB`.
-pub(crate) fn bytes(value: u64) -> String {
-    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
-    let unit = (0..UNITS.len() - 1).find(|unit| value < 1 << (10 * (unit + 1))).unwrap_or(UNITS.len() - 1);
-    let scaled = value as f64 / (1u64 << (10 * unit)) as f64;
-    let digits = if scaled.fract() == 0.0 || scaled >= 100.0 { 0 } else { 1 };
-    format!("{scaled:.digits$} {}", UNITS[unit])
-}
-
-/// `4M`, `64K`: as options take it.
-pub(crate) fn size(value: u64) -> String {
-    let unit = [(30, "G"), (20, "M"), (10, "K")].into_iter().find(|(shift, _)| value > 0 && value % (1 << shift) == 0);
-    unit.map_or_else(|| value.to_string(), |(shift, letter)| format!("{}{letter}", value >> shift))
-}
-
-/// `1 program`, `2 programs`, `2 processes`.
-pub(crate) fn plural(value: u64, noun: &str) -> String {
-    let ending = if noun.ends_with('s') { "es" } else { "s" };
-    format!("{} {noun}{}", count(value), if value == 1 { "" } else { ending })
-}
-
-/// A path as a shell takes it.
-pub(crate) fn quoted(path: &Path) -> String {
-    let text = path.display().to_string();
-    let is_plain = text.chars().all(|c| c.is_alphanumeric() || "/._-+=:@,".contains(c));
-    if is_plain { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
-}
-
 /// The lines of a summary, all but the reasons why nothing was recorded.
 pub(crate) fn summary(summary: &Summary) -> Vec<String> {
     let mut lines = Vec::new();
@@ -117,9 +71,7 @@ pub(crate) fn summary(summary: &Summary) -> Vec<String> {
     losses(summary, &mut lines);
     lines.extend(summary.blocking.as_ref().map(|blocking| waiting(blocking, summary.recorded_count)));
     processes(summary, &mut lines);
-    if let Some(error) = &summary.write_error {
-        lines.push(format!("writing ended: {error}; the trace is whole up to there"));
-    }
+    lines.extend(writing(summary));
     for damage in summary.damage.iter().take(LOSSES_SHOWN) {
         let closed = if damage.lane_closed { "; the lane was given up" } else { "" };
         lines.push(format!(
@@ -133,7 +85,21 @@ pub(crate) fn summary(summary: &Summary) -> Vec<String> {
     for caveat in &summary.caveats {
         lines.push(format!("note: {caveat}"));
     }
-    lines.extend(summary.kernel.iter().flat_map(super::kernel::summary));
+    lines.extend(summary.kernel.iter().flat_map(kernel::summary));
+    lines
+}
+
+/// What became of the trace's files, where that is worth a word.
+fn writing(summary: &Summary) -> Vec<String> {
+    let mut lines = Vec::new();
+    match &summary.write_error {
+        Some(error) if summary.write_resumed => lines.push(format!(
+            "writing was interrupted: {error}; it went on later, and the trace tells where records are missing"
+        )),
+        Some(error) => lines.push(format!("writing ended: {error}; the trace is whole up to there")),
+        None => {}
+    }
+    lines.extend(summary.trace_error.as_ref().map(|error| format!("THE TRACE IS GONE, or is not complete: {error}")));
     lines
 }
 
@@ -247,26 +213,24 @@ fn processes(summary: &Summary, lines: &mut Vec<String>) {
     ));
 }
 
-/// A process id, and the one by which the process knows itself where that differs: 0 is one that is not seen from here.
-pub(crate) fn ids(pid: u64, vpid: u64) -> String {
-    match pid {
-        0 => format!("{vpid} inside"),
-        _ if pid == vpid => pid.to_string(),
-        _ => format!("{pid}, {vpid} inside"),
-    }
-}
-
 fn process(summary: &Summary, index: usize, vpid: u32) -> String {
     let comm = summary.processes.get(index).map_or("?", |process| process.comm.as_str());
     format!("{comm}[{vpid}]")
 }
 
 fn losses(summary: &Summary, lines: &mut Vec<String>) {
-    let mut lost = summary.lost;
+    let mut lost = summary.lost_counted;
     let total = lost.total();
-    if total == 0 {
+    let is_known = summary.is_accounted_for();
+    if total == 0 && is_known {
         let is_all = summary.kernel.as_ref().is_none_or(|kernel| kernel.lost.total() == 0);
         lines.push(format!("nothing was lost{}", if is_all { "" } else { " of the programs' records" }));
+        return;
+    }
+    if !is_known {
+        lines.extend(unknown::lines(summary));
+    }
+    if total == 0 {
         return;
     }
     let causes: Vec<String> = Cause::ALL
@@ -276,7 +240,8 @@ fn losses(summary: &Summary, lines: &mut Vec<String>) {
         .map(|(records, text)| format!("{text}: {}", count(records)))
         .collect();
     let share = 100.0 * total as f64 / (total.saturating_add(summary.records)) as f64;
-    lines.push(format!("LOST {} ({share:.2} % of all): {}", plural(total, "record"), causes.join(", ")));
+    let share = if is_known { format!("{share:.2} % of all") } else { "and what is unknown".to_owned() };
+    lines.push(format!("LOST {} ({share}): {}", plural(total, "record"), causes.join(", ")));
     let mut largest: Vec<&Loss> = summary.losses.iter().collect();
     largest.sort_by_key(|loss| std::cmp::Reverse(loss.records));
     let more = largest.len().saturating_sub(LOSSES_SHOWN);
@@ -299,28 +264,14 @@ fn losses(summary: &Summary, lines: &mut Vec<String>) {
             summary.trace.join(kymo_collect::SUMMARY_FILE).display()
         ));
     }
+    if lost.lane > 0 {
+        lines.push(
+            "  threads without a lane are helped by more memory (--memory) or smaller rings (--ring-size)".to_owned(),
+        );
+    }
     if lost.full > 0 {
         lines.push(
             "  a full ring is helped by a larger --ring-size, a shorter --poll-us, or fewer events (-x)".to_owned(),
         );
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers() {
-        assert_eq!(count(0), "0");
-        assert_eq!(count(999), "999");
-        assert_eq!(count(1_234_567), "1,234,567");
-        assert_eq!(["0", "4095", "4K", "64M", "1G"], [0, 4095, 4096, 64 << 20, 1 << 30].map(size)[..]);
-        assert_eq!(bytes(4 << 20), "4 MiB");
-        assert_eq!(bytes(1536), "1.5 KiB");
-        assert_eq!(bytes(0), "0 B");
-        assert_eq!(bytes(u64::MAX), "16777216 TiB");
-        assert_eq!(plural(2, "process"), "2 processes");
-        assert_eq!(quoted(Path::new("a b")), "'a b'");
     }
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Triggers of a flight recorder: their options.
 
 use std::time::Duration;
@@ -10,8 +11,9 @@ use crate::verbs::units;
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Triggers (with --flight)")]
 pub struct TriggerArgs {
-    /// Fires when a record matches this filter: 'motor:step.duration > 200us', 'latency(req:begin, req:end, by=id) > 5ms',
-    /// of the kernel 'sched_switch: next_prio < 0', 'wakeup() > 200us' (repeatable); kymo_snapshot("why") in a program always does
+    /// Fires when a record matches this filter: 'motor:step.duration > 200us', 'latency(req:begin, req:end, by=id) >
+    /// 5ms', of the kernel 'sched_switch: next_prio < 0', 'wakeup() > 200us' (repeatable); kymo_snapshot("why") in a
+    /// program always does
     #[arg(long, value_name = "FILTER")]
     trigger: Vec<String>,
     /// What a trigger does: snapshot, stop, mark, or a command of the shell (repeatable) [default: snapshot]
@@ -23,10 +25,10 @@ pub struct TriggerArgs {
     /// How long a snapshot waits after the trigger
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     after: Option<Duration>,
-    /// Times that triggers are obeyed
-    #[arg(long, value_name = "N", default_value_t = 10)]
+    /// Stop after N triggers
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
     trigger_limit: u64,
-    /// Least time between two
+    /// Minimum time between two triggers
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = units::duration)]
     trigger_pause: Duration,
 }
@@ -41,9 +43,12 @@ impl TriggerArgs {
     pub(super) fn triggers(&self) -> anyhow::Result<Triggers> {
         let condition = |text: &String| {
             let condition = kymo_filter::parse(text)?;
-            condition.check_without_state().map(|()| condition)
+            condition.check_without_state()?;
+            condition.check_alone().map(|()| condition)
         };
         let conditions = self.trigger.iter().map(condition).collect::<Result<Vec<_>, _>>();
+        let is_empty = self.on_trigger.iter().any(|what| what.trim().is_empty());
+        anyhow::ensure!(!is_empty, "--on-trigger: it is empty; write snapshot, stop, mark, or a command of the shell");
         let actions = self.on_trigger.iter().map(|what| match what.as_str() {
             "snapshot" => Action::Snapshot,
             "stop" => Action::Stop,
@@ -51,7 +56,7 @@ impl TriggerArgs {
             command => Action::Run(command.to_owned()),
         });
         let mut triggers = Triggers {
-            conditions: conditions.map_err(|error| anyhow::anyhow!("--trigger: {error}"))?,
+            conditions: conditions.map_err(|error| anyhow::anyhow!("--trigger:\n{error}"))?,
             actions: actions.collect(),
             before: self.before,
             after: self.after.unwrap_or_default(),

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Finding a session by its name and asking it: the verbs that change or end one.
 
 use std::io::Write as _;
@@ -10,7 +11,7 @@ use serde_json::Value;
 
 use super::{RotateArgs, SelectArgs, SnapshotArgs, StopArgs};
 use crate::verbs::record::options::ring_bytes;
-use crate::verbs::record::text;
+use crate::verbs::record::{figures, text, unknown};
 
 /// A session answers what it knows within this.
 pub const QUICK: Duration = Duration::from_secs(5);
@@ -90,7 +91,7 @@ pub(super) fn select(args: &SelectArgs, on: bool) -> anyhow::Result<ExitCode> {
         if let Some(events) = answer["kernel"]["events"].as_array() {
             let what = if on { "on" } else { "off" };
             let new = if answer["kernel"]["is_new"] == true { "; the session has kernel rings now" } else { "" };
-            eprintln!("kymo: {} {what}{new}", text::plural(events.len() as u64, "kernel event"));
+            eprintln!("kymo: {} {what}{new}", figures::plural(events.len() as u64, "kernel event"));
         }
         if args.patterns.is_empty() {
             return ExitCode::SUCCESS;
@@ -104,8 +105,8 @@ pub(super) fn select(args: &SelectArgs, on: bool) -> anyhow::Result<ExitCode> {
             ),
             (count, _) => eprintln!(
                 "kymo: {} {what}, in {}",
-                text::plural(count as u64, "event"),
-                text::plural(answer["programs"].as_u64().unwrap_or(0), "program")
+                figures::plural(count as u64, "event"),
+                figures::plural(answer["programs"].as_u64().unwrap_or(0), "program")
             ),
         }
         ExitCode::SUCCESS
@@ -121,8 +122,8 @@ pub fn add(name: &str, ring_size: u64, running: bool, json: bool) -> anyhow::Res
             false if running => eprintln!("kymo: {}", rings_changed(&answer, ring_bytes)),
             false => eprintln!(
                 "kymo: programs that come get rings of {}; the {} attached now keep theirs",
-                text::bytes(ring_bytes.into()),
-                text::plural(answer["keep"].as_u64().unwrap_or(0), "program")
+                figures::bytes(ring_bytes.into()),
+                figures::plural(answer["keep"].as_u64().unwrap_or(0), "program")
             ),
         }
         ExitCode::SUCCESS
@@ -134,7 +135,7 @@ fn rings_changed(answer: &Value, ring_bytes: u32) -> String {
     let number = |key: &str| answer[key].as_u64().unwrap_or(0);
     let mut text = format!(
         "programs that come get rings of {}; of those that run {} changed to them",
-        text::bytes(ring_bytes.into()),
+        figures::bytes(ring_bytes.into()),
         number("changed")
     );
     for (key, what) in [
@@ -167,11 +168,11 @@ pub(super) fn snapshot(args: SnapshotArgs) -> anyhow::Result<ExitCode> {
             false => eprintln!("kymo: a snapshot is being written into {dir}"),
             true => eprintln!(
                 "kymo: {} in {}, {} overwritten since the snapshot before, taken in {:.3} s; next: kymo read {}",
-                text::plural(number("records"), "record"),
-                text::bytes(number("bytes")),
-                text::plural(number("overwritten"), "record"),
+                figures::plural(number("records"), "record"),
+                figures::bytes(number("bytes")),
+                figures::plural(number("overwritten"), "record"),
                 answer["took"].as_f64().unwrap_or(0.0),
-                text::quoted(dir.as_ref())
+                figures::quoted(dir.as_ref())
             ),
         }
         let write_error = answer["write_error"].as_str();
@@ -203,10 +204,10 @@ pub(super) fn rotate(args: &RotateArgs) -> anyhow::Result<ExitCode> {
         eprintln!(
             "kymo: chunk {} is closed: {}, {}, {} lost; next: kymo read {}",
             number("number"),
-            text::plural(number("records"), "record"),
-            text::bytes(number("bytes")),
-            text::count(number("lost")),
-            text::quoted(dir.as_ref())
+            figures::plural(number("records"), "record"),
+            figures::bytes(number("bytes")),
+            figures::count(number("lost")),
+            figures::quoted(dir.as_ref())
         );
         if let Some(error) = chunk["write_error"].as_str() {
             eprintln!("kymo: note: it is not complete: {error}");
@@ -226,6 +227,14 @@ pub(super) fn stop(args: &StopArgs) -> anyhow::Result<ExitCode> {
             eprintln!("kymo: {line}");
         }
         let _ = std::io::stdout().flush();
-        ExitCode::SUCCESS
+        let is_known = answer["summary"]["unknown_count"].as_u64().unwrap_or(0) == 0;
+        let has_trace = answer["summary"]["trace_error"].is_null();
+        ExitCode::from(if !has_trace {
+            2
+        } else if is_known {
+            0
+        } else {
+            unknown::STATUS
+        })
     }))
 }

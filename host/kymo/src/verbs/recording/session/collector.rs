@@ -1,5 +1,6 @@
-//! The collector of a session that runs by itself: its own process and terminal session, from the start that somebody waits for to
-//! the summary that nobody may be there to read. One loop over what happens and what is asked.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The collector of a session that runs by itself: its own process and terminal session, from the start that somebody
+//! waits for to the summary that nobody may be there to read. One loop over what happens and what is asked.
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
@@ -17,15 +18,15 @@ use kymo_collect::{
 };
 use serde_json::{Value, json};
 
+use super::definition::Args;
 use super::settings;
 use super::snapshots::Snapshots;
-use super::start::Args;
 use crate::verbs::command::{self, Happened};
 use crate::verbs::record::begin::{self, Begun, CannotRun};
 use crate::verbs::record::options::rotation;
 use crate::verbs::record::output::Output;
 use crate::verbs::record::rotation::Rotating;
-use crate::verbs::record::{text, why};
+use crate::verbs::record::{figures, text, unknown, why};
 
 /// Programs that run have this long to be attached before the start returns.
 const SETTLING: Duration = Duration::from_secs(1);
@@ -234,7 +235,7 @@ impl Running {
                 }
                 let mut value = serde_json::to_value(&summary).unwrap_or_default();
                 value["log"] = json!(absolute(&log));
-                (Ok(json!({ "summary": value, "text": lines })), 0)
+                (Ok(json!({ "summary": value, "text": lines })), unknown::status(&summary))
             }
             Err(error) => {
                 crate::verbs::say(&error.to_string());
@@ -337,7 +338,7 @@ impl Running {
 
     fn settings(&self) -> Answer {
         let view = self.session.view().map_err(|error| error.to_string())?;
-        let ring_size = text::size(self.ring_bytes.into());
+        let ring_size = figures::size(self.ring_bytes.into());
         let kernel = self.session.kernel_view().unwrap_or_default();
         settings::of_this_process(&ring_size, (&view.changes, &kernel.changes), self.session.rotation())
             .map_err(|error| error.to_string())
@@ -441,7 +442,8 @@ fn lines(patterns: &Patterns, summary: &Summary, pids: &[u32]) -> Vec<String> {
     let mut lines = text::summary(summary);
     lines.extend(summary.flight.iter().flat_map(text::snapshots));
     match (summary.records, &summary.flight) {
-        (0, _) => lines.extend(why::nothing(patterns, summary, pids)),
+        _ if summary.trace_error.is_some() => {}
+        (0, _) => lines.extend(why::nothing(patterns, summary, pids, &[])),
         (_, None) => lines.push(text::next(&summary.trace)),
         (_, Some(flight)) => lines.extend(flight.snapshots.last().map(|done| text::next(&done.dir))),
     }

@@ -1,5 +1,6 @@
-//! The options of a session as words of a command line and as a TOML file. The definition of `kymo session start` is the only
-//! one: a key of the file is the long name of an option, a value what stands behind it.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The options of a session as words of a command line and as a TOML file. The definition of `kymo session start` is
+//! the only one: a key of the file is the long name of an option, a value what stands behind it.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -13,7 +14,7 @@ use kymo_collect::{Answer, Request, Rotation};
 use serde_json::{Value, json};
 
 use super::ask;
-use super::start::{Args, OF_THE_START};
+use super::definition::{Args, OF_THE_START};
 
 /// Options by their long names; `name` and `command` are the positional ones.
 type Table = BTreeMap<String, Value>;

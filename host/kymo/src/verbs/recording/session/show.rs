@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `kymo session list` and `status`: what sessions say of themselves, as a table, as text, or as JSON.
 
 use std::process::ExitCode;
@@ -7,7 +8,9 @@ use kymo_collect::{AskError, Remote, Request, remotes};
 use serde_json::{Value, json};
 
 use super::ask;
-use crate::verbs::record::text::{bytes, count, ids, plural, rotation as rotation_text, short};
+use crate::verbs::record::figures::{bytes, count, ids, plural, short};
+use crate::verbs::record::text::rotation as rotation_text;
+use crate::verbs::record::unknown;
 
 /// One session that does not answer must not hold up the list for long.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -92,6 +95,8 @@ pub fn status(name: &str, is_json: bool) -> anyhow::Result<ExitCode> {
 
 fn lines(status: &Value) -> Vec<String> {
     let view = &status["view"];
+    let unknown = unknown::lines_of(view);
+    let is_known = unknown.is_empty();
     let mode = match text(status, "mode") {
         "flight" => format!("flight recorder, {}", plural(number(status, "snapshots"), "snapshot")),
         mode => mode.to_owned(),
@@ -107,7 +112,7 @@ fn lines(status: &Value) -> Vec<String> {
             bytes(real(status, "bytes_per_s") as u64),
             real(status, "rates_over_s")
         ),
-        format!("  lost: {}", count(number(status, "lost"))),
+        format!("  lost: {}{}", count(number(status, "lost")), if is_known { "" } else { " that are known" }),
         format!(
             "  rings: {} of {} for {}; {} a ring for those that come",
             bytes(number(view, "memory_bytes")),
@@ -116,6 +121,7 @@ fn lines(status: &Value) -> Vec<String> {
             bytes(number(view, "ring_bytes"))
         ),
     ];
+    lines.extend(unknown.into_iter().map(|line| format!("  {line}")));
     let list = |key: &str| view[key].as_array().cloned().unwrap_or_default();
     let changes: Vec<String> = list("changes").iter().filter_map(|change| Some(change.as_str()?.to_owned())).collect();
     if !changes.is_empty() {

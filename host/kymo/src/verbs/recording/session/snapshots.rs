@@ -1,5 +1,6 @@
-//! Snapshots that somebody asks a session for: taken one after another by a thread of their own, so that other requests are answered
-//! meanwhile.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Snapshots that somebody asks a session for: taken one after another by a thread of their own, so that other requests
+//! are answered meanwhile.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};

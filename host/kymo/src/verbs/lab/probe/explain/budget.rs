@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! From snapshots to the budgets of a record's worst samples.
 
 use std::collections::BTreeMap;
@@ -210,7 +211,7 @@ mod tests {
 
     #[test]
     fn every_cause_is_a_word_of_the_schema() {
-        let schema: Value = serde_json::from_str(kymo_lab::schema::TEXT).unwrap();
+        let schema: Value = serde_json::from_str(kymo_testing::schema::TEXT).unwrap();
         let words = schema["$defs"]["part"]["properties"]["cause"]["enum"].as_array().unwrap();
         let interrupts = [Interrupt::Irq(4), Interrupt::Softirq(3), Interrupt::Vector(0), Interrupt::Timer(0)];
         let mut causes = vec![

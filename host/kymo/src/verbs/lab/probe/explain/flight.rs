@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The recorder beside one slot: which events, when a snapshot is taken, where it lies.
 
 use std::path::{Path, PathBuf};
@@ -8,9 +9,10 @@ use kymo_collect::{Config, KernelConfig, Patterns, Scope, Session, SnapshotReque
 use kymo_lab::causes::Level;
 use kymo_tracefs::{EventName, Tracefs, Wanted};
 
-use super::super::run::Beside;
+use super::super::measure::Beside;
 
-/// Events that say where time went; what a kernel lacks of them is left out. Of timers only what expires: starts are many.
+/// Events that say where time went; what a kernel lacks of them is left out. Of timers only what expires: starts are
+/// many.
 const EVENTS: [&str; 20] = [
     "sched:sched_switch",
     "sched:sched_waking",

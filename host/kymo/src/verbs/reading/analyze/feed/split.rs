@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Traces of several kernels: a state is one machine's, so that each host is analysed for itself [spec/hosts.md 6].
 
 use std::process::ExitCode;
@@ -41,8 +42,8 @@ fn host_name(trace: &Trace) -> String {
     }
 }
 
-/// Divides traces among the kernels of which they are; `of_kernels`: directories with the scheduler's events. A trace of programs
-/// goes to the kernel of its machine, else to the first one.
+/// Divides traces among the kernels of which they are; `of_kernels`: directories with the scheduler's events. A trace
+/// of programs goes to the kernel of its machine, else to the first one.
 pub fn by_kernel(input: Input, of_kernels: &[usize]) -> Vec<OfHost> {
     if of_kernels.len() < 2 {
         return vec![OfHost { name: input.traces.first().map_or_else(String::new, host_name), input }];
@@ -110,8 +111,8 @@ pub fn absolute(hosts: &[OfHost], times: [Option<When>; 2]) -> anyhow::Result<[O
     Ok(times.map(|when| when.map(|when| When::At(when.at(bounds.0, bounds.1)))))
 }
 
-/// What a verb finds of each host, as text with a line above each, or as JSON: of one host its own document, else one of `schema`
-/// with all.
+/// What a verb finds of each host, as text with a line above each, or as JSON: of one host its own document, else one
+/// of `schema` with all.
 pub fn each(
     hosts: &[OfHost],
     (schema, is_json): (&str, bool),

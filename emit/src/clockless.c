@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * clockless.c: threads that may not read a clock any more. prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT)
+ * and prctl(PR_SET_TSC, PR_TSC_SIGSEGV) take the time stamp counter away, and with it the vDSO's
+ * clocks: the next record would end the program by SIGSEGV. libkymo hears of it because prctl and
+ * syscall are its own here; before the kernel does it, all events go out of line, where the thread's
+ * records are counted as lost. Not seen: system calls by the program's own assembly.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <linux/seccomp.h>
+#include <stdarg.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+bool kymo_any_clockless;
+
+#ifdef __x86_64__
+
+/* Straight to the kernel: libc's syscall is replaced below. Returns as the kernel does. */
+static long call(long number, const long *args)
+{
+	register long r10 __asm__("r10") = args[3];
+	register long r8 __asm__("r8") = args[4];
+	register long r9 __asm__("r9") = args[5];
+	long result = number;
+
+	__asm__ __volatile__("syscall"
+			     : "+a"(result)
+			     : "D"(args[0]), "S"(args[1]), "d"(args[2]), "r"(r10), "r"(r8), "r"(r9)
+			     : "rcx", "r11", "memory");
+	return result;
+}
+
+static bool takes_clock_away(long number, const long *args)
+{
+	if (number == SYS_seccomp)
+		return args[0] == SECCOMP_SET_MODE_STRICT;
+	if (number != SYS_prctl)
+		return false;
+	return (args[0] == PR_SET_SECCOMP && args[1] == SECCOMP_MODE_STRICT) ||
+	       (args[0] == PR_SET_TSC && args[1] == PR_TSC_SIGSEGV);
+}
+
+static bool gives_clock_back(long number, const long *args)
+{
+	return number == SYS_prctl && args[0] == PR_SET_TSC && args[1] == PR_TSC_ENABLE;
+}
+
+/* From here on this thread's records are counted only. */
+static void begin(struct kymo_self *self)
+{
+	self->is_clockless = true;
+	kymo_lock();
+	if (!kymo_any_clockless) {
+		kymo_any_clockless = true;
+		kymo_events_update();
+	}
+	kymo_unlock();
+}
+
+static long call_with_care(long number, const long *args)
+{
+	struct kymo_self *self = kymo_self();
+	bool was_clockless = self->is_clockless;
+	bool is_taken = takes_clock_away(number, args);
+	long result;
+
+	if (is_taken && !was_clockless)
+		begin(self);
+	result = call(number, args);
+	if (is_taken && result < 0)
+		self->is_clockless = was_clockless;
+	else if (gives_clock_back(number, args) && !result)
+		self->is_clockless = false;
+	if (result < 0 && result >= -4095) {
+		errno = (int)-result;
+		return -1;
+	}
+	return result;
+}
+
+/*
+ * kymo_clockless_look: whether a new thread has inherited that from the one that made it.
+ * Context: its first record; a system call.
+ */
+void kymo_clockless_look(struct kymo_self *self)
+{
+	int mode = 0;
+	const long args[6] = { PR_GET_TSC, (long)&mode };
+
+	if (kymo_any_clockless && !call(SYS_prctl, args) && mode == PR_TSC_SIGSEGV)
+		self->is_clockless = true;
+}
+
+/* The C library's functions, as it has them, but for the calls above. Weak: a program may have its own. */
+KYMO_EXPORT __attribute__((weak)) int prctl(int option, ...)
+{
+	long args[6] = { option };
+	va_list list;
+
+	va_start(list, option);
+	for (int i = 1; i < 5; i++)
+		args[i] = va_arg(list, long);
+	va_end(list);
+	return (int)call_with_care(SYS_prctl, args);
+}
+
+KYMO_EXPORT __attribute__((weak)) long syscall(long number, ...)
+{
+	long args[6];
+	va_list list;
+
+	va_start(list, number);
+	for (int i = 0; i < 6; i++)
+		args[i] = va_arg(list, long);
+	va_end(list);
+	return call_with_care(number, args);
+}
+#else
+void kymo_clockless_look(struct kymo_self *self)
+{
+	(void)self;
+}
+#endif

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is known of a machine at one moment: its CPUs and threads. How that moves is in `apply` and the files that it
+//! uses.
+
+use super::cpu::Cpu;
+use super::thread::{Table, Thread, Threads};
+use crate::CallId;
+use crate::names::{Facts, Vocabulary};
+
+/// CPUs that are followed at most; Linux has fewer.
+pub(super) const CPUS_MAX: u32 = 8192;
+
+/// The state of a machine at one moment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct State {
+    pub(super) facts: Facts,
+    pub(super) futex: Option<CallId>,
+    pub(super) sched_yield: Option<CallId>,
+    /// Newest time, ns.
+    pub(super) now: i64,
+    pub(super) has_begun: bool,
+    /// By number.
+    pub(super) cpus: Vec<Option<Cpu>>,
+    pub(super) threads: Table,
+    /// Up to when records of any CPU were lost.
+    pub(super) lost_until: i64,
+    pub(super) clock_backs: u64,
+}
+
+impl State {
+    /// Nothing is known.
+    pub fn new(vocabulary: &Vocabulary) -> State {
+        State {
+            facts: vocabulary.facts(),
+            futex: vocabulary.call_id("futex"),
+            sched_yield: vocabulary.call_id("sched_yield"),
+            now: i64::MIN,
+            has_begun: false,
+            cpus: Vec::new(),
+            threads: Table::default(),
+            lost_until: i64::MIN,
+            clock_backs: 0,
+        }
+    }
+
+    /// The newest time that a record had; none before the first.
+    pub fn now(&self) -> Option<i64> {
+        self.has_begun.then_some(self.now)
+    }
+
+    /// A CPU that has written a record.
+    #[inline]
+    pub fn cpu(&self, number: u32) -> Option<&Cpu> {
+        self.cpus.get(number as usize)?.as_ref()
+    }
+
+    /// The CPUs that have written records.
+    pub fn cpus(&self) -> impl Iterator<Item = &Cpu> {
+        self.cpus.iter().flatten()
+    }
+
+    /// A thread that was spoken of.
+    pub fn thread(&self, tid: i32) -> Option<&Thread> {
+        self.threads.get(tid)
+    }
+
+    /// The threads that were spoken of, in no particular order.
+    pub fn threads(&self) -> impl Iterator<Item = &Thread> {
+        self.threads.iter()
+    }
+
+    /// How often threads were too many to be followed.
+    pub fn threads_left_out(&self) -> u64 {
+        self.threads.left_out()
+    }
+
+    /// Records whose time was before that of an earlier record of the same CPU.
+    pub fn clock_backs(&self) -> u64 {
+        self.clock_backs
+    }
+
+    /// The threads, for a sink.
+    pub fn names(&self) -> Threads<'_> {
+        Threads(&self.threads)
+    }
+
+    /// A CPU that was met.
+    #[inline]
+    pub(super) fn cpu_mut(&mut self, number: u32) -> Option<&mut Cpu> {
+        self.cpus.get_mut(number as usize)?.as_mut()
+    }
+}

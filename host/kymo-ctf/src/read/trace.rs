@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! An opened trace. How its records are read is in `merge`, `scan` and `count`.
+
+use std::path::Path;
+
+use super::class::Metadata;
+use super::error::{Decoded, Error};
+use super::files::{Content, Directory, Files};
+use super::metadata::parse_metadata;
+use super::stream::Layout;
+
+/// An opened trace: what its metadata says, and its stream files.
+pub struct Trace {
+    /// What messages call it.
+    pub label: String,
+    /// What its metadata says.
+    pub metadata: Metadata,
+    pub(super) layout: Layout,
+    pub(super) streams: Vec<(String, Content)>,
+}
+
+impl Trace {
+    /// Opens the trace in `dir`.
+    pub fn open(dir: &Path) -> Result<Decoded<Self>, Error> {
+        Self::from_files(&Directory(dir))
+    }
+
+    /// Opens a trace wherever its files are.
+    pub fn from_files(files: &dyn Files) -> Result<Decoded<Self>, Error> {
+        let label = files.label();
+        let bytes = files.metadata()?;
+        let Decoded { value: metadata, caveats } = parse_metadata(&format!("{label}/metadata"), &bytes)?;
+        let names = files.streams()?;
+        let streams = names.into_iter().map(|name| files.open(&name).map(|content| (name, content)));
+        let streams = streams.collect::<Result<_, _>>()?;
+        Ok(Decoded { value: Self { label, layout: Layout::new(&metadata), metadata, streams }, caveats })
+    }
+
+    /// Names and sizes in bytes of the stream files.
+    pub fn streams(&self) -> impl Iterator<Item = (&str, usize)> {
+        self.streams.iter().map(|(name, content)| (name.as_str(), content.len()))
+    }
+}

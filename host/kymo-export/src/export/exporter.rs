@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What writes one format, and what it says at its end.
+
+use std::collections::BTreeMap;
+
+use kymo_ctf::read::{Item, Loss, Record};
+
+use crate::Error;
+
+/// One format, being written.
+pub trait Exporter {
+    /// Takes a record. Its thread is the one that is to be shown.
+    fn record(&mut self, record: &Record<'_>) -> Result<(), Error>;
+
+    /// Takes a loss.
+    fn loss(&mut self, loss: &Loss<'_>) -> Result<(), Error>;
+
+    /// Writes what is left, and makes the output appear under its name.
+    fn finish(self: Box<Self>) -> Result<Done, Error>;
+
+    /// Takes what the reader gives.
+    fn item(&mut self, item: &Item<'_>) -> Result<(), Error> {
+        match item {
+            Item::Record(record) => self.record(record),
+            Item::Loss(loss) => self.loss(loss),
+        }
+    }
+}
+
+/// What was written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Done {
+    /// Files.
+    pub files: u64,
+    /// What the format does not hold, with how often that was met.
+    pub left_out: BTreeMap<String, u64>,
+    /// What is in the output otherwise than in the trace, with how often that was met.
+    pub changed: BTreeMap<String, u64>,
+}
+
+impl Done {
+    pub(crate) fn leave_out(&mut self, what: &str, count: u64) {
+        count_in(&mut self.left_out, what, count);
+    }
+
+    pub(crate) fn change(&mut self, what: &str, count: u64) {
+        count_in(&mut self.changed, what, count);
+    }
+}
+
+fn count_in(counts: &mut BTreeMap<String, u64>, what: &str, count: u64) {
+    if count > 0 {
+        *counts.entry(what.to_owned()).or_default() += count;
+    }
+}

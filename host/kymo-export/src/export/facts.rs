@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What several formats ask of traces and records.
+
+use std::collections::HashMap;
+
+use kymo_ctf::read::{EventClass, Record, Trace, Value};
+use kymo_ctf::write::EnvValue;
+
+use crate::columns::is_known_context;
+
+/// A text of the environment.
+pub(super) fn env_text<'t>(trace: &'t Trace, key: &str) -> Option<&'t str> {
+    trace.metadata.env.iter().find(|(known, _)| known == key).and_then(|(_, value)| match value {
+        EnvValue::Text(text) => Some(text.as_str()),
+        EnvValue::Int(_) => None,
+    })
+}
+
+/// Whether all times are since 1970.
+pub(super) fn is_absolute(traces: &[Trace]) -> bool {
+    traces.iter().flat_map(|trace| &trace.metadata.clocks).all(|clock| clock.absolute)
+}
+
+/// Whether records of a class were written by a kernel: its stream has a tid, or no process.
+pub(super) fn is_kernel(record: &Record<'_>) -> bool {
+    let has = |name| record.packet_context.get(name).is_some() || record.common_context.get(name).is_some();
+    !has("vpid") && !has("vtid")
+}
+
+/// Whether an event is one of a state dump.
+pub(super) fn is_state(event: &EventClass) -> bool {
+    event.name.starts_with("lttng_statedump_") || event.name.starts_with("kymo_statedump_")
+}
+
+/// Fields of a payload, and behind them the contexts that are not shown elsewhere, as `$NAME`.
+pub(super) fn all_fields<'a>(
+    record: &Record<'a>,
+    names: &'a ContextNames,
+) -> impl Iterator<Item = (&'a str, Value<'a>)> {
+    let contexts = record.common_context.iter().filter_map(|(name, value)| names.get(name).map(|name| (name, value)));
+    record.payload.iter().chain(contexts)
+}
+
+/// Event classes, each by the first of all traces that is the same: chunks of one session have theirs in common.
+pub(super) struct Classes(Vec<Vec<(usize, usize)>>);
+
+impl Classes {
+    pub(super) fn new(traces: &[Trace]) -> Classes {
+        let mut classes: Vec<Vec<(usize, usize)>> = Vec::new();
+        let mut by_name: HashMap<&str, Vec<(usize, usize)>> = HashMap::new();
+        for (trace, opened) in traces.iter().enumerate() {
+            let metadata = &opened.metadata;
+            let mut own = Vec::new();
+            for (event, class) in metadata.events.iter().enumerate() {
+                let known = by_name.entry(&class.name).or_default();
+                let is_same = |&&(other, position): &&(usize, usize)| {
+                    let other = &traces[other].metadata;
+                    other.fields(&other.events[position]) == metadata.fields(class)
+                        && other.contexts(position) == metadata.contexts(event)
+                };
+                let first = known.iter().find(is_same).copied().unwrap_or((trace, event));
+                if first == (trace, event) {
+                    known.push(first);
+                }
+                own.push(first);
+            }
+            classes.push(own);
+        }
+        Classes(classes)
+    }
+
+    pub(super) fn of(&self, record: &Record<'_>) -> (usize, usize) {
+        self.0[record.trace][record.event_position]
+    }
+}
+
+/// Contexts of traces with `$` in front, made once.
+pub(super) struct ContextNames(HashMap<String, String>);
+
+impl ContextNames {
+    pub(super) fn new(traces: &[Trace]) -> ContextNames {
+        let infos = traces
+            .iter()
+            .flat_map(|trace| (0..trace.metadata.events.len()).flat_map(|event| trace.metadata.contexts(event)));
+        let named = infos.filter(|info| !info.is_length && !is_known_context(info.name));
+        ContextNames(named.map(|info| (info.name.to_owned(), format!("${}", info.name))).collect())
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+}

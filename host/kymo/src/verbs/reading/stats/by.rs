@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What rows are made by: event, process, thread, CPU, or a field.
+
+use kymo_analyze::Level;
+
+/// One level of a row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum By {
+    Event,
+    Process,
+    Thread,
+    Cpu,
+    /// A field of the payload, by its name.
+    Field(String),
+}
+
+impl By {
+    pub fn level(&self) -> Level {
+        match self {
+            By::Event => Level::Event,
+            By::Process => Level::Process,
+            By::Thread => Level::Thread,
+            By::Cpu => Level::Cpu,
+            By::Field(_) => Level::Other,
+        }
+    }
+
+    pub fn name(&self) -> &str {
+        match self {
+            By::Event => "event",
+            By::Process => "process",
+            By::Thread => "thread",
+            By::Cpu => "cpu",
+            By::Field(name) => name,
+        }
+    }
+}
+
+/// Of a part of --by.
+pub fn parse(text: &str) -> Result<By, String> {
+    Ok(match text.trim() {
+        "" => return Err("an empty name".into()),
+        "event" => By::Event,
+        "process" => By::Process,
+        "thread" => By::Thread,
+        "cpu" => By::Cpu,
+        name => By::Field(name.strip_prefix("field:").unwrap_or(name).to_owned()),
+    })
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The options of `kymo session start`, of which the files of `--load` and the words of the collector are made, too.
+
+use std::path::PathBuf;
+
+use crate::verbs::record::options::Options;
+
+/// Start a session in the background; returns when the programs that run are attached and kernel events are on
+///
+/// What goes wrong before that is shown here, and nothing is left. Later remarks, the summary and the output of the
+/// command go to the file DIR.log beside the trace.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  kymo session start motor -u 'motor:*' -o DIR\n  \
+    kymo session start web -k sched --for 1h -- ./server --its-option\n  \
+    kymo session start box --flight --ring-size 16M\n  kymo session start --load motor.toml\n\n\
+    Exit status: 0 it runs, 2 errors, 126 and 127 the command cannot be run or was not found.")]
+pub struct Args {
+    /// Name of the session: letters, digits, _ . and -, at most 40; unique among the user's sessions
+    #[arg(value_name = "NAME", value_parser = session_name, required_unless_present = "load")]
+    pub name: Option<String>,
+    #[command(flatten)]
+    pub options: Options,
+    /// Flight recorder: full rings are overwritten, and written out by `kymo session snapshot` only
+    #[arg(long)]
+    pub flight: bool,
+    /// Switch events on (+PATTERN) or off (-PATTERN) from the beginning, as `enable` and `disable` would, in this order
+    #[arg(long, value_name = "+|-PATTERN", allow_hyphen_values = true, value_parser = change)]
+    pub change: Vec<Change>,
+    /// Switch kernel events on (+PATTERN, as of -k) or off (-PATTERN) from the beginning, in this order
+    #[arg(long, value_name = "+|-PATTERN", allow_hyphen_values = true, value_parser = kernel_change)]
+    pub kernel_change: Vec<Change>,
+    /// Options from a file that `kymo session save` wrote; those of the command line come before them
+    #[arg(long, value_name = "FILE")]
+    pub load: Option<PathBuf>,
+    /// Print what was started as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// No message
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// This is the collector: standard output leads to who started it.
+    #[arg(long, hide = true)]
+    detached: bool,
+}
+
+/// Options that are about the start and not about the session: not in files.
+pub const OF_THE_START: [&str; 5] = ["load", "json", "quiet", "detached", "help"];
+
+/// A change of the selection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    pub pattern: String,
+    pub on: bool,
+}
+
+impl Args {
+    pub fn is_detached(&self) -> bool {
+        self.detached
+    }
+}
+
+fn session_name(text: &str) -> Result<String, String> {
+    match kymo_collect::is_session_name(text) {
+        true => Ok(text.to_owned()),
+        false => Err("a name has 1 to 40 letters, digits, '_', '.' and '-'".to_owned()),
+    }
+}
+
+fn change(text: &str) -> Result<Change, String> {
+    let change = signed(text)?;
+    kymo_collect::Patterns::new(std::slice::from_ref(&change.pattern), &[]).map_err(|error| error.to_string())?;
+    Ok(change)
+}
+
+fn kernel_change(text: &str) -> Result<Change, String> {
+    let change = signed(text)?;
+    kymo_tracefs::Wanted::parse(std::slice::from_ref(&change.pattern)).map_err(|error| error.to_string())?;
+    Ok(change)
+}
+
+fn signed(text: &str) -> Result<Change, String> {
+    let (on, pattern) = match text.split_at_checked(1) {
+        Some(("+", pattern)) => (true, pattern),
+        Some(("-", pattern)) => (false, pattern),
+        _ => return Err("give +PATTERN or -PATTERN".to_owned()),
+    };
+    Ok(Change { pattern: pattern.to_owned(), on })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes() {
+        assert_eq!(change("+motor:*"), Ok(Change { pattern: "motor:*".into(), on: true }));
+        assert_eq!(change("-motor"), Ok(Change { pattern: "motor".into(), on: false }));
+        for bad in ["", "motor", "+", "-a b", "é"] {
+            assert!(change(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn names() {
+        assert!(session_name("a.b-c_9").is_ok());
+        assert!(session_name("").unwrap_err().contains("letters"));
+        assert!(session_name("a/b").is_err());
+    }
+}

@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Circles of files that import each other, in the crates of host/ and in the C of emit/: a group of files of which each reaches each
+other one by what it names (`use` and paths of Rust, declarations that a C file defines and another one calls are not looked at: headers).
+Usage: circles.py [--most N] [--largest N] [-v]. Ends with 1 where there are more or larger ones than allowed."""
+
+import argparse
+import os
+import re
+import sys
+
+REPOSITORY = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+class Crate:
+    """Files of a crate by module path, and what they name."""
+
+    def __init__(self, source):
+        self.files, self.texts, self.reexports = {}, {}, {}
+        for folder, _, names in os.walk(source):
+            for name in sorted(names):
+                if not name.endswith(".rs"):
+                    continue
+                path = os.path.join(folder, name)
+                parts = os.path.relpath(path, source)[:-3].split(os.sep)
+                if parts[-1] in ("mod", "lib", "main"):
+                    parts.pop()
+                module = tuple(parts)
+                with open(path, encoding="utf-8") as file:
+                    text = file.read()
+                # Unit tests may look anywhere.
+                text = re.sub(r"#\[cfg\(test\)\]\s*mod \w+ \{.*", "", text, flags=re.S)
+                text = re.sub(r"//[^\n]*", "", text)
+                self.files[module], self.texts[module] = path, text
+        for module in self.files:
+            self.reexports[module] = dict(self.named(module, r"^\s*pub(?:\([^)]*\))? use ([^;]+);"))
+
+    def absolute(self, module, path):
+        """A path as it is written in a module, from the crate's root; None: of another crate."""
+        parts = [part for part in path.split("::") if part]
+        if parts[0] == "crate":
+            return tuple(parts[1:])
+        if parts[0] == "self":
+            return module + tuple(parts[1:])
+        at = module
+        while parts and parts[0] == "super":
+            at, parts = at[:-1], parts[1:]
+            if not parts or parts[0] != "super":
+                return at + tuple(parts)
+        return module + tuple(parts) if module + (parts[0],) in self.files else None
+
+    def expand(self, tree):
+        """`a::{b, c::{d, e as f}}` as (path, name) of each leaf."""
+        tree = " ".join(tree.split())
+        match = re.match(r"^((?:\w+::)*)\{(.*)\}$", tree)
+        if not match:
+            path, _, name = tree.partition(" as ")
+            yield path, name or path.split("::")[-1]
+            return
+        prefix, depth, begin, inner = match.group(1), 0, 0, match.group(2)
+        for at, letter in enumerate(inner + ","):
+            depth += {"{": 1, "}": -1}.get(letter, 0)
+            if letter == "," and not depth:
+                part = inner[begin:at].strip()
+                begin = at + 1
+                if part:
+                    for path, name in self.expand(part):
+                        yield prefix + path, name
+
+    def named(self, module, pattern):
+        for tree in re.findall(pattern, self.texts[module], flags=re.M):
+            for path, name in self.expand(tree):
+                target = self.absolute(module, path)
+                if target is not None:
+                    yield name, target
+
+    def file_of(self, target, seen=()):
+        """The module whose file has what an absolute path names; through `pub use`."""
+        for length in range(len(target), -1, -1):
+            module = target[:length]
+            if module not in self.files:
+                continue
+            if length < len(target):
+                onward = self.reexports[module].get(target[length])
+                if onward is not None and onward not in seen:
+                    return self.file_of(onward + target[length + 1:], (*seen, onward))
+            return module
+        return ()
+
+    def edges(self):
+        graph = {}
+        for module in self.files:
+            targets = {self.file_of(target) for _, target in self.named(module, r"^\s*(?:pub(?:\([^)]*\))? )?use ([^;]+);")}
+            beside_use = re.sub(r"^\s*(?:pub(?:\([^)]*\))? )?use [^;]+;", "", self.texts[module], flags=re.M)
+            for path in re.findall(r"\b((?:crate|super)(?:::\w+)+)", beside_use):
+                target = self.absolute(module, path)
+                targets.add(self.file_of(target))
+            # A module that only declares and hands on its parts does not import them.
+            hands_on = set(self.reexports[module].values())
+            own = {self.file_of(target) for target in hands_on} - {
+                self.file_of(target) for _, target in self.named(module, r"^\s*use ([^;]+);")}
+            graph[module] = {target for target in targets - own if target != module}
+        return graph
+
+
+def c_edges(folder):
+    """C files by the headers that they include, headers by theirs."""
+    graph = {}
+    for name in sorted(os.listdir(folder)):
+        if name.endswith((".c", ".h")):
+            with open(os.path.join(folder, name), encoding="utf-8") as file:
+                graph[name] = {header for header in re.findall(r'#include "([^"]+)"', file.read())}
+    return {name: {to for to in targets if to in graph and to != name} for name, targets in graph.items()}
+
+
+def circles(graph):
+    """Strongly connected groups of more than one (Tarjan)."""
+    index, low, stack, found = {}, {}, [], []
+
+    def visit(node):
+        index[node] = low[node] = len(index)
+        stack.append(node)
+        for to in graph[node]:
+            if to not in index:
+                visit(to)
+                low[node] = min(low[node], low[to])
+            elif to in stack:
+                low[node] = min(low[node], index[to])
+        if low[node] == index[node]:
+            group = []
+            while not group or group[-1] != node:
+                group.append(stack.pop())
+            if len(group) > 1:
+                found.append(sorted(group))
+
+    sys.setrecursionlimit(10000)
+    for node in graph:
+        if node not in index:
+            visit(node)
+    return found
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--most", type=int, default=1000)
+    arguments.add_argument("--largest", type=int, default=1000)
+    arguments.add_argument("-v", action="store_true", dest="verbose")
+    options = arguments.parse_args()
+    found = []
+    for name in sorted(os.listdir(f"{REPOSITORY}/host")):
+        source = f"{REPOSITORY}/host/{name}/src"
+        if os.path.isdir(source):
+            found += [(name, ["::".join(module) or "lib" for module in group]) for group in circles(Crate(source).edges())]
+    for name in ("emit/src", "emit/posix", "emit/platform/linux", "emit/platform/freestanding"):
+        found += [(name, group) for group in circles(c_edges(f"{REPOSITORY}/{name}"))]
+    found.sort(key=lambda circle: -len(circle[1]))
+    for name, group in found:
+        if options.verbose or len(group) > options.largest:
+            print(f"{name}: {len(group)} files: {', '.join(group)}")
+    largest = max((len(group) for _, group in found), default=0)
+    print(f"{len(found)} circles, the largest of {largest} files")
+    return 1 if len(found) > options.most or largest > options.largest else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

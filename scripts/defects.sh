@@ -1,0 +1,35 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# Shows what the simulation of sessions is worth: puts defects that kymo-collect once had back, one at a time, into a copy
+# of the tree, and runs the simulation. Fails if it finds fewer than three, or if a defect can no longer be put back.
+# Usage: defects.sh (KYMO_SIMULATED_S for each, 200000)
+set -u
+cd "$(dirname "$0")/.."
+copy=$(mktemp -d)
+trap 'rm -rf "$copy"' EXIT
+git ls-files -z --cached --others --exclude-standard | xargs -0 cp --parents -t "$copy"
+export KYMO_SIMULATED_S=${KYMO_SIMULATED_S:-200000} CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target}/defects
+found=0 broken=0
+for patch in "$PWD"/host/kymo-collect/src/simulation/defects/*.patch; do
+	name=$(basename "$patch" .patch)
+	if ! (cd "$copy" && patch -sp1 --no-backup-if-mismatch <"$patch"); then
+		echo "FAILED $name: the defect cannot be put back; make the patch anew"
+		broken=$((broken + 1))
+		continue
+	fi
+	said=$(cd "$copy" && ${CARGO:-cargo} test -q --release -p kymo-collect --lib simulation 2>&1)
+	status=$?
+	if [ $status = 0 ]; then
+		echo "not found: $name"
+	elif seed=$(grep -o 'KYMO_SEED=[0-9]* repeats it' <<<"$said"); then
+		found=$((found + 1))
+		echo "found: $name: $(grep -m 1 '^session [0-9]\|^assertion' <<<"$said" | cut -c 1-160) ($seed)"
+	else
+		printf '%s\n' "$said" | tail -n 20
+		echo "FAILED $name: it does not build"
+		broken=$((broken + 1))
+	fi
+	(cd "$copy" && patch -sRp1 --no-backup-if-mismatch <"$patch")
+done
+echo "$found found"
+if [ $broken = 0 ] && [ $found -ge 3 ]; then echo "1 passed, 0 failed"; else echo "0 passed, 1 failed"; exit 1; fi

@@ -1,0 +1,190 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Runs the commands of README.md and of the pages in docs/, as a new user would type them: every line that begins with four spaces, a
+dollar sign and a space. They run in the order of PAGES, in one folder, against an installation of its own. RULES change what a test cannot
+do: durations become a second, and what waits for a user ends by itself. A command without a rule runs as it is written.
+Usage: readme.py [--list] (KYMO: the command to install). Last line: N passed, N failed."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+
+REPOSITORY = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+TIME_LIMIT_S = 120
+# In this order, because later commands read what earlier ones recorded.
+PAGES = ["README.md", "docs/read.md", "docs/record.md", "docs/flight-recorder.md", "docs/laboratory.md"]
+
+# The rest of the program whose first lines are the snippet of the README. The later commands need what it does: spans of requests, a lock
+# that two threads want, and a few seconds of both.
+PROGRAM_END = r"""
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+KYMO_EVENT(req, begin, (u32, id))
+KYMO_EVENT(req, end, (u32, id))
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void *other(void *unused)
+{
+	for (int i = 0; i < 40; i++) {
+		pthread_mutex_lock(&lock);
+		usleep(5000);
+		pthread_mutex_unlock(&lock);
+		usleep(2000);
+	}
+	return unused;
+}
+
+int main(int argc, char **argv)
+{
+	int rounds = argc > 1 ? atoi(argv[1]) : 300;
+	pthread_t thread;
+
+	pthread_create(&thread, NULL, other, NULL);
+	for (int i = 0; i < rounds; i++) {
+		unsigned axis = i % 3;
+		double position = i / 2.0;
+
+		kymo_trace(req, begin, i);
+@TRACE@
+		pthread_mutex_lock(&lock);
+		pthread_mutex_unlock(&lock);
+		kymo_trace(req, end, i);
+		usleep(7000);
+	}
+	pthread_join(thread, NULL);
+	return 0;
+}
+"""
+
+# A pattern of a command, what it becomes, and which exit statuses besides 0 are right: 130 is Ctrl-C, 1 of a comparison means that there
+# is a difference. The first pattern that fits decides.
+RULES = [
+    (r"^sudo make install$", "make -s -C @REPOSITORY@ install PREFIX=@PREFIX@"),
+    (r"^cc program.c -lkymo -o program$",
+     "cc program.c -I@PREFIX@/include -L@PREFIX@/lib -Wl,-rpath,@PREFIX@/lib -lkymo -pthread -o program"),
+    (r"^kymo read --follow motor$", "timeout --preserve-status -s INT 2 kymo read --follow motor", {130}),
+    (r"^kymo session start motor (.*) -o trace$", r"kymo session start motor \1 -o trace-of-motor"),
+    (r"^kymo wakeup -c 1 -d 60s$", "kymo wakeup -c 1 -d 1s -o night.json"),
+    (r"^kymo npt -c 1$", "kymo npt -c 1 -d 1s"),
+    (r"^kymo slots (.*) -- exec 'cyclictest ...'$",
+     r"kymo slots --slot 500ms --rounds 5 \1 -- exec 'cyclictest -q -m -a $KYMO_CPU -t 1 -p 80 -i 1000 -D $KYMO_SECONDS -h 100000'", {1}),
+    (r"^kymo load (.*) -d 5m$", r"kymo load \1 -d 1s"),
+    (r"^kymo eval -d 1h (.*)$", r"kymo eval -d 10s --rounds 1 \1"),
+    (r"^kymo compare .*$", r"\g<0>", {1}),
+    (r"^kymo maxrate (.*)$", r"kymo maxrate -d 200ms \1"),
+    (r"^kymo preempt; kymo pi$", "kymo preempt -d 1s && kymo pi -d 1s"),
+    (r"^(.*) -d 60s(.*)$", r"\1 -d 1s\2"),
+]
+
+
+def commands(text):
+    """The commands of a page, without their remarks."""
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.startswith("    $ "):
+            yield number, re.sub(r"\s+# .*$", "", line[6:]).strip()
+
+
+def snippet(text):
+    """The first block of C, made a program: the lines for file scope, and the tracepoint in the loop."""
+    lines = []
+    for line in text[text.index("    #include"):].splitlines():
+        if line.startswith("    $ ") or line and not line.startswith("    "):
+            break
+        lines.append(line[4:])
+    head = [line for line in lines if not line.startswith("kymo_trace(")]
+    trace = ["\t\t" + line for line in lines if line.startswith("kymo_trace(")]
+    return "\n".join(head) + PROGRAM_END.replace("@TRACE@", "\n".join(trace))
+
+
+def prepare(work, text):
+    with open(f"{work}/program.c", "w", encoding="utf-8") as file:
+        file.write(snippet(text))
+    os.mkdir(f"{work}/stubs")
+    with open(f"{work}/stubs/sudo", "w", encoding="utf-8") as file:
+        file.write('#!/bin/sh\nexec "$@"\n')
+    os.chmod(f"{work}/stubs/sudo", 0o755)
+    shutil.copy(f"{REPOSITORY}/host/kymo-ftrace/tests/reports/irqsoff_6_12_rt_of_a_module.txt", f"{work}/irqsoff.txt")
+
+
+def results(work, environment):
+    """The two groups of results that `kymo compare` is given."""
+    for group in ("before", "after"):
+        os.makedirs(f"{work}/{group}", exist_ok=True)
+        for number in range(5):
+            path = f"{work}/{group}/{number}.json"
+            done = subprocess.run(["kymo", "wakeup", "-c", "1", "-d", "300ms", "-o", path], cwd=work, env=environment, capture_output=True,
+                                  check=False)
+            if done.returncode:
+                sys.exit(f"kymo wakeup: {done.stderr.decode()}")
+
+
+def adapted(command, work):
+    """The command as it is run, and the exit statuses that are right."""
+    allowed = set()
+    for pattern, to, *statuses in RULES:
+        if re.search(pattern, command):
+            command = re.sub(pattern, to, command)
+            allowed = statuses[0] if statuses else set()
+            break
+    return command.replace("@PREFIX@", f"{work}/kymo").replace("@REPOSITORY@", REPOSITORY), allowed | {0}
+
+
+def run(command, work, environment):
+    with subprocess.Popen(["sh", "-c", command], cwd=work, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, start_new_session=True) as process:
+        try:
+            output, _ = process.communicate(timeout=TIME_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            return "did not end", process.communicate()[0]
+    return process.returncode, output
+
+
+def main():
+    texts = {}
+    for page in PAGES:
+        with open(f"{REPOSITORY}/{page}", encoding="utf-8") as file:
+            texts[page] = file.read()
+    found = [(f"{page}:{number}", command) for page, text in texts.items() for number, command in commands(text)]
+    if "--list" in sys.argv:
+        for place, command in found:
+            print(f"{place}: {command}\n\t{adapted(command, 'WORK')[0]}")
+        return 0
+    if os.geteuid() != 0 or (os.cpu_count() or 1) < 2:
+        print("SKIP commands of the README: they need root, and CPU 1")
+        print("0 passed, 0 failed")
+        return 0
+    passed = failed = 0
+    with tempfile.TemporaryDirectory(prefix="kymo-readme-") as work:
+        prepare(work, texts["README.md"])
+        environment = {**os.environ, "KYMO_RUNTIME_DIR": f"{work}/run", "PATH": f"{work}/stubs:{work}/kymo/bin:{os.environ['PATH']}"}
+        environment.pop("KYMO", None)
+        for place, command in found:
+            if command.startswith("kymo compare"):
+                results(work, environment)
+            # Several commands record into `trace`. A user would remove it, or kymo would ask for that.
+            if re.search(r"record .*-o trace ", command):
+                shutil.rmtree(f"{work}/trace", ignore_errors=True)
+            line, allowed = adapted(command, work)
+            status, output = run(line, work, environment)
+            if status in allowed:
+                passed += 1
+                continue
+            failed += 1
+            print(f"FAILED {place}: {command}\n(as: {line})\nexit status {status}\n"
+                  f"{output.decode(errors='replace')[-3000:]}")
+        subprocess.run(["kymo", "session", "stop", "motor"], cwd=work, env=environment, capture_output=True, check=False)
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
