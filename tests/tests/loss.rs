@@ -153,5 +153,5 @@ fn a_session_within_its_memory() {
     lab.ring(Ring::Portable);
     let refused = lab.record("refused").args(&["--memory", "64K"]).run(&[program.to_str().unwrap(), "1", "100"]);
     assert_eq!((refused.outcome.code, refused.outcome.number("produced")), (3, 100));
-    assert!(refused.outcome.stderr.contains("memory of 0 MiB is used up (--memory)"), "{}", refused.outcome.stderr);
+    assert!(refused.outcome.stderr.contains("memory of 64 KiB is used up (--memory)"), "{}", refused.outcome.stderr);
 }
