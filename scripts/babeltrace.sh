@@ -1,9 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# A babeltrace2 that reads CTF 2 (2.1 or later), which Debian 12 does not have: packages of a later Debian, downloaded and verified by
-# apt with lists of its own, unpacked into a cache, and run by chroot. Nothing is installed. Prints the folder.
+# A babeltrace2 that reads CTF 2 (2.1 or later), which Debian 12 does not have: packages of a later Debian, unpacked into
+# a cache and run by chroot. Nothing is installed. Prints the folder.
 # Usage: babeltrace.sh (KYMO_CACHE: where, default ~/.cache/kymo)
 set -eu
+. "$(dirname "$0")/private_apt.sh"
 suites='trixie sid'
 cache=${KYMO_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/kymo}
 root=$cache/babeltrace
@@ -23,42 +24,20 @@ flock 9
 new=$cache/babeltrace.new
 trap 'rm -rf "$new"' EXIT
 rm -rf "$new"
-mkdir -p "$new/apt/state/lists/partial" "$new/apt/cache/archives/partial" "$new/tmp"
-# The archive that this machine uses, a mirror perhaps.
-uri=$(apt-get indextargets --format '$(ORIGIN) $(REPO_URI) $(RELEASE)' 'Created-By: Packages' 'Component: main' 2>/dev/null |
-	awk '$1 == "Debian" && $3 !~ /-/ {print $2; exit}')
-cat >"$new/apt/apt.conf" <<-'END'
-	#clear APT::Update::Post-Invoke;
-	#clear APT::Update::Post-Invoke-Success;
-	#clear DPkg::Post-Invoke;
-	Debug::NoLocking "1";
-	APT::Sandbox::User "root";
-	APT::Install-Recommends "0";
-	Acquire::Languages "none";
-	Acquire::Retries "3";
-	Acquire::http::Timeout "30";
-END
-
-# With an empty status every dependency counts as missing: the unpacked program has a C library of its own.
-private_apt() {
-	local command=$1
-	shift
-	"$command" -q -c "$new/apt/apt.conf" -o Dir::State="$new/apt/state" -o Dir::State::status=/dev/null \
-		-o Dir::Cache="$new/apt/cache" -o Dir::Etc::SourceList="$new/apt/sources.list" -o Dir::Etc::SourceParts=/dev/null \
-		-o Dir::Etc::Preferences=/dev/null -o Dir::Etc::PreferencesParts=/dev/null "$@"
-}
+mkdir -p "$new/tmp"
+private_apt_folder "$new/apt"
+uri=$(private_apt_archives | awk '$2 !~ /-/ {print $1; exit}')
 
 version=
 for suite in $suites; do
-	echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] ${uri:-http://deb.debian.org/debian/} $suite main" \
-		>"$new/apt/sources.list"
-	private_apt apt-get update -o APT::Update::Error-Mode=any >"$new/apt/log" 2>&1 || continue
-	version=$(private_apt apt-cache show babeltrace2 2>/dev/null | sed -n 's/^Version: //p' | head -n 1)
+	private_apt_source "${uri:-http://deb.debian.org/debian/}" "$suite" >"$new/apt/sources.list"
+	private_apt "$new/apt" apt-get update -o APT::Update::Error-Mode=any >"$new/apt/log" 2>&1 || continue
+	version=$(private_apt "$new/apt" apt-cache show babeltrace2 2>/dev/null | sed -n 's/^Version: //p' | head -n 1)
 	case $version in 2.0.* | '') version= ;; *) break ;; esac
 done
 [ -n "$version" ] || fail "no Debian archive has babeltrace2 2.1: $(tail -n 1 "$new/apt/log")"
 echo "babeltrace.sh: downloading babeltrace2 $version of $suite" >&2
-private_apt apt-get install -y --download-only babeltrace2 >"$new/apt/log" 2>&1 </dev/null || fail "$(tail -n 1 "$new/apt/log")"
+private_apt "$new/apt" apt-get install -y --download-only babeltrace2 >"$new/apt/log" 2>&1 </dev/null || fail "$(tail -n 1 "$new/apt/log")"
 for link in bin lib lib64 sbin; do
 	mkdir -p "$new/usr/$link"
 	ln -s "usr/$link" "$new/$link"

@@ -1,20 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Debian packages, downloaded and verified by apt with lists of its own, and unpacked. The machine's apt and dpkg stay
-# as they are.
+# Debian packages, downloaded by an apt of its own (scripts/private_apt.sh) and unpacked.
 
 # What `tools` holds besides QEMU: busybox for the guest's first steps, the rest to take kernel packages apart.
 tool_packages='qemu-system-x86 busybox-static kmod xz-utils zstd'
-
-# Options that keep apt inside of the cache. The empty status makes every dependency count as missing, so that the tools
-# go on working when the machine's own libraries change.
-private_apt() {
-	local command=$1 root=$cache/packages
-	shift
-	"$command" -q -c "$root/apt.conf" -o Dir::State="$root/state" -o Dir::State::status=/dev/null \
-		-o Dir::Cache="$root/cache" \
-		-o Dir::Etc::SourceList="$root/sources.list" -o Dir::Etc::SourceParts=/dev/null -o Dir::Etc::Preferences=/dev/null \
-		-o Dir::Etc::PreferencesParts=/dev/null "$@"
-}
 
 debian_codename() {
 	. /etc/os-release
@@ -24,8 +12,7 @@ debian_codename() {
 # The Debian archives that this machine uses (a mirror, perhaps), as lines "URI SUITE"; else those of deb.debian.org.
 debian_archives() {
 	local codename=$1 archives
-	archives=$(apt-get indextargets --format '$(ORIGIN) $(REPO_URI) $(RELEASE)' 'Created-By: Packages' 'Component: main' |
-		awk '$1 == "Debian" {print $2, $3}' | sort -u)
+	archives=$(private_apt_archives)
 	if ! grep -q " $codename\$" <<<"$archives"; then
 		archives="http://deb.debian.org/debian/ $codename
 http://deb.debian.org/debian-security/ $codename-security"
@@ -36,24 +23,8 @@ http://deb.debian.org/debian-security/ $codename-security"
 
 write_apt_configuration() {
 	local root=$1 codename=$2 uri suite
-	mkdir -p "$root/state/lists/partial" "$root/cache/archives/partial" || return
-	# A container's hooks after an update or an installation would act on the machine's own cache.
-	cat >"$root/apt.conf" <<-'END'
-	#clear APT::Update::Post-Invoke;
-	#clear APT::Update::Post-Invoke-Success;
-	#clear DPkg::Post-Invoke;
-	Debug::NoLocking "1";
-	APT::Sandbox::User "root";
-	APT::Install-Recommends "0";
-	Acquire::Languages "none";
-	Acquire::Retries "3";
-	Acquire::http::Timeout "30";
-	Acquire::IndexTargets::deb::DEP-11::DefaultEnabled "false";
-	Acquire::IndexTargets::deb::CNF::DefaultEnabled "false";
-	END
-	debian_archives "$codename" | while read -r uri suite; do
-		echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $uri $suite main"
-	done >"$root/sources.list"
+	private_apt_folder "$root" || return
+	debian_archives "$codename" | while read -r uri suite; do private_apt_source "$uri" "$suite"; done >"$root/sources.list"
 }
 
 # Brings the lists up to date once an hour. Without the backports it goes on: their QEMU is better, not necessary.
@@ -64,9 +35,9 @@ lists_refresh() {
 	write_apt_configuration "$root" "$codename" || fail "cannot write to $root"
 	log=$root/update.log
 	say "reading the lists of Debian's packages"
-	if ! private_apt apt-get update -o APT::Update::Error-Mode=any >"$log" 2>&1; then
+	if ! private_apt "$cache/packages" apt-get update -o APT::Update::Error-Mode=any >"$log" 2>&1; then
 		sed -i '/-backports /d' "$root/sources.list"
-		private_apt apt-get update -o APT::Update::Error-Mode=any >"$log" 2>&1 ||
+		private_apt "$cache/packages" apt-get update -o APT::Update::Error-Mode=any >"$log" 2>&1 ||
 			fail "no Debian archive answers: $(tail -n 1 "$log")"
 		say "the backports of $codename do not answer: going on without them"
 	fi
@@ -89,7 +60,7 @@ with_packages() {
 
 # download_package PACKAGE FOLDER
 download_package() {
-	(cd "$2" && private_apt apt-get download "$1" >download.log 2>&1) ||
+	(cd "$2" && private_apt "$cache/packages" apt-get download "$1" >download.log 2>&1) ||
 		fail "apt cannot download $1: $(tail -n 1 "$2/download.log")"
 }
 
@@ -98,7 +69,7 @@ download_tools() {
 	if have_backports; then release=(-t "$(debian_codename)-backports"); fi
 	mkdir -p "$folder/partial" || return
 	# shellcheck disable=SC2086 # a list of names
-	private_apt apt-get install -y --download-only -o Dir::Cache::archives="$folder" "${release[@]}" $tool_packages \
+	private_apt "$cache/packages" apt-get install -y --download-only -o Dir::Cache::archives="$folder" "${release[@]}" $tool_packages \
 		>"$folder/install.log" 2>&1 </dev/null ||
 		fail "apt cannot download $tool_packages: $(tail -n 1 "$folder/install.log")"
 }
