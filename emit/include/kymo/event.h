@@ -181,6 +181,9 @@ KYMO__INLINE size_t kymo__seq_bytes(size_t count, size_t element_bytes)
 #define KYMO__T_x64 num, x64, KYMO__INTEGER
 #define KYMO__C_x64 uint64_t
 #define KYMO__BITS_x64(v) ((uint64_t)(uint64_t)(v))
+#define KYMO__T_o32 num, o32, KYMO__INTEGER
+#define KYMO__C_o32 uint32_t
+#define KYMO__BITS_o32(v) ((uint64_t)(uint32_t)(v))
 #define KYMO__T_f32 num, f32, 0
 #define KYMO__C_f32 float
 #define KYMO__BITS_f32(v) kymo__f32_bits(v)

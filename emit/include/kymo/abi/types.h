@@ -7,7 +7,7 @@
 #ifndef KYMO_ABI_TYPES_H
 #define KYMO_ABI_TYPES_H
 
-/* row(name in a declaration, name in KYMO_T_name, code, bytes) */
+/* row(name in a declaration, name in KYMO_T_name, code up to 31, bytes) */
 #define KYMO_SCALARS(row)                                                                          \
 	row(u8, U8, 1, 1)                                                                          \
 	row(u16, U16, 2, 2)                                                                        \
@@ -23,10 +23,8 @@
 	row(x64, X64, 12, 8)                                                                       \
 	row(f32, F32, 13, 4)                                                                       \
 	row(f64, F64, 14, 8)                                                                       \
-	row(bool, BOOL, 15, 1)
-
-/* Codes up to this are numbers. */
-#define KYMO_SCALAR_MAX 31
+	row(bool, BOOL, 15, 1)                                                                     \
+	row(o32, O32, 16, 4)
 
 /* KYMO_T_U8 and so on; KYMO__CODE_u8 is the same, KYMO__WIDTH_u8 the bytes, for macros that have the name of a type. */
 #define KYMO__SCALAR_CODE(name, upper, code, bytes) KYMO_T_##upper = code, KYMO__CODE_##name = code,

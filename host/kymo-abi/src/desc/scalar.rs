@@ -44,6 +44,7 @@ impl Base {
 
 const UNSIGNED: Form = Form::Int { signed: false, base: Base::Decimal };
 const SIGNED: Form = Form::Int { signed: true, base: Base::Decimal };
+const OCTAL: Form = Form::Int { signed: false, base: Base::Octal };
 const HEX: Form = Form::Int { signed: false, base: Base::Hexadecimal };
 
 macro_rules! scalars {
@@ -100,6 +101,7 @@ scalars! {
     F32 "f32" 13 4 Form::Float;
     F64 "f64" 14 8 Form::Float;
     Bool "bool" 15 1 Form::Bool;
+    O32 "o32" 16 4 OCTAL;
 }
 
 impl Scalar {
