@@ -9,6 +9,7 @@ use kymo_export::import::{FORMATS, format_of, probe};
 /// A file of each format, by the format's name.
 const EXAMPLES: &[(&str, &str)] = &[
     ("trace.dat", "\x17\x08\x44tracing6\0"),
+    ("kernel log", "[    0.000000] Linux version 6.1\n"),
     ("ftrace text", "           a b-7       [000] d..2.    10.000001: sched_wakeup: comm=a pid=7\n"),
     ("perf script", "a b  7/8 [001]  5.123456789:     250000 cpu-clock:pppH: \n"),
 ];

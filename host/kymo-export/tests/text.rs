@@ -61,6 +61,22 @@ fn text_of_perf() {
 }
 
 #[test]
+fn the_kernels_log() {
+    let log = "<6>[    0.000000] Linux version 6.1\n[   12.345678][  T123] usb 1-1: new device\n continued\n\
+        [   12.400000][    C1] hrtimer: interrupt took 5 ns\n";
+    let (format, lines) = imported(log);
+    assert_eq!(format, "kernel log");
+    assert_eq!(
+        lines,
+        [
+            "0 cpu - tid - printk_console msg=Linux version 6.1",
+            "12345678000 cpu - tid 123 printk_console msg=usb 1-1: new device",
+            "12400000000 cpu 1 tid - printk_console msg=hrtimer: interrupt took 5 ns",
+        ]
+    );
+}
+
+#[test]
 fn other_texts_are_no_traces() {
     for text in ["", "hello\n", "T: 0 ( 1) P:95 I:1000 C: 100 Min: 1 Act: 2 Avg: 3 Max: 4\n", "{\"a\": 1}", "\0\0\0"] {
         assert_eq!(format_of(text.as_bytes()), None, "{text:?}");

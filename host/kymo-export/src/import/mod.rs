@@ -7,6 +7,7 @@
 mod dat;
 mod format;
 mod imported;
+mod klog;
 mod text;
 mod trace;
 
@@ -18,7 +19,7 @@ pub use self::imported::{GoesOn, Imported};
 use crate::Error;
 
 /// All formats. The first one that knows a file has it.
-pub const FORMATS: &[Format] = &[dat::FORMAT, text::FTRACE, text::PERF_SCRIPT];
+pub const FORMATS: &[Format] = &[dat::FORMAT, klog::FORMAT, text::FTRACE, text::PERF_SCRIPT];
 
 /// The formats, as a message lists them.
 pub fn list() -> String {
