@@ -41,6 +41,8 @@ kinds! {
     Wakeup "wakeup";
     /// From when a thread can run until it runs.
     Runqueue "runqueue";
+    /// From when a thread is preempted until it runs again.
+    Preempted "preempted";
     /// An interrupt of a device.
     Irq "irq";
     /// An interrupt of the processor's own.
@@ -388,6 +390,9 @@ impl Sink for Latency {
         let sample = Sample { waker, doubt, ..sample(span.ready_from, span.to, Some(thread), Some(cpu)) };
         if waker.is_some() && self.wants(What::Wakeup) {
             self.sample(What::Wakeup, Of::All, &sample);
+        }
+        if matches!(why, Ready::Preempted { .. }) && self.wants(What::Preempted) {
+            self.sample(What::Preempted, Of::All, &sample);
         }
         if self.wants(What::Runqueue) {
             self.sample(What::Runqueue, Of::All, &sample);
