@@ -14,8 +14,9 @@ check() {
 	fi
 }
 
-# A changed ABI header needs a look at spec/ring.md, event.md and session.md; the digest says it was taken.
-digest=$(cat emit/include/kymo/abi/*.h | sha256sum | cut -c1-16)
+# A changed ABI header needs a look at spec/ring.md, event.md and session.md; the digest says it was taken. types.h has a
+# test of its own (host/kymo-abi/tests/field_types.rs).
+digest=$(cat $(ls emit/include/kymo/abi/*.h | grep -v /types.h) | sha256sum | cut -c1-16)
 if [ "${1:-}" = --bless ]; then
 	sed -i "s/^ABI headers digest: \`[^\`]*\`/ABI headers digest: \`$digest\`/" spec/ring.md
 fi

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 
 #include "filter.h"
+#include "kymo/event.h"
 
 #define CHUNK_BYTES (64u << 10)
 
@@ -53,33 +54,12 @@ static void *take(size_t bytes)
 	return taken;
 }
 
-/* Bytes of a scalar of a description; 0 of what is none. */
-static uint32_t scalar_bytes(uint8_t type)
-{
-	switch (type) {
-	case KYMO_T_U8:
-	case KYMO_T_I8:
-	case KYMO_T_X8:
-	case KYMO_T_BOOL:
-		return 1;
-	case KYMO_T_U16:
-	case KYMO_T_I16:
-	case KYMO_T_X16:
-		return 2;
-	case KYMO_T_U32:
-	case KYMO_T_I32:
-	case KYMO_T_X32:
-	case KYMO_T_F32:
-		return 4;
-	case KYMO_T_U64:
-	case KYMO_T_I64:
-	case KYMO_T_X64:
-	case KYMO_T_F64:
-		return 8;
-	default:
-		return 0;
-	}
-}
+/* Bytes of a scalar by its code; 0 of what is none. Each type of abi/types.h has a C type of that size in event.h. */
+#define BYTES_OF(name, upper, code, bytes) [code] = bytes,
+#define IS_IN_EVENT_H(name, upper, code, bytes)                                                      \
+	KYMO_STATIC_ASSERT(sizeof(KYMO__C_##name) == (bytes), "event.h has another size of " #name);
+static const uint8_t scalar_bytes[UINT8_MAX + 1] = { KYMO_SCALARS(BYTES_OF) };
+KYMO_SCALARS(IS_IN_EVENT_H)
 
 /* What the payloads of an event have in common, by its description. */
 static void measure(struct kymo_filters *filters, const struct kymo_desc *desc)
@@ -90,12 +70,12 @@ static void measure(struct kymo_filters *filters, const struct kymo_desc *desc)
 
 	for (uint32_t i = 0; i < desc->count; i++) {
 		bool is_array = fields[i].type == KYMO_T_ARRAY;
-		uint32_t bytes = scalar_bytes(fields[i].type);
+		uint32_t bytes = scalar_bytes[fields[i].type];
 		bool is_scalar = bytes != 0;
 
 		if (!is_scalar)
 			bytes = 2; /* the length */
-		least += is_array ? (uint64_t)fields[i].count * scalar_bytes(fields[i].element) : bytes;
+		least += is_array ? (uint64_t)fields[i].count * scalar_bytes[fields[i].element] : bytes;
 		if (in_run && !is_array)
 			staged += bytes;
 		in_run &= is_scalar;

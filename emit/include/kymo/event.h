@@ -141,81 +141,57 @@ KYMO__INLINE size_t kymo__seq_bytes(size_t count, size_t element_bytes)
 	return count > 65535 ? KYMO_RECORD_MAX : count * element_bytes;
 }
 
-/* The number types. */
+/*
+ * The number types of abi/types.h, which has their codes and bytes: class and name, C type, and the
+ * bits of a value.
+ */
 #define KYMO__T_u8 num, u8, KYMO__INTEGER
 #define KYMO__C_u8 uint8_t
-#define KYMO__CODE_u8 KYMO_T_U8
-#define KYMO__WIDTH_u8 1
 #define KYMO__BITS_u8(v) ((uint64_t)(uint8_t)(v))
 #define KYMO__T_u16 num, u16, KYMO__INTEGER
 #define KYMO__C_u16 uint16_t
-#define KYMO__CODE_u16 KYMO_T_U16
-#define KYMO__WIDTH_u16 2
 #define KYMO__BITS_u16(v) ((uint64_t)(uint16_t)(v))
 #define KYMO__T_u32 num, u32, KYMO__INTEGER
 #define KYMO__C_u32 uint32_t
-#define KYMO__CODE_u32 KYMO_T_U32
-#define KYMO__WIDTH_u32 4
 #define KYMO__BITS_u32(v) ((uint64_t)(uint32_t)(v))
 #define KYMO__T_u64 num, u64, KYMO__INTEGER
 #define KYMO__C_u64 uint64_t
-#define KYMO__CODE_u64 KYMO_T_U64
-#define KYMO__WIDTH_u64 8
 #define KYMO__BITS_u64(v) ((uint64_t)(uint64_t)(v))
 #define KYMO__T_i8 num, i8, KYMO__INTEGER
 #define KYMO__C_i8 int8_t
-#define KYMO__CODE_i8 KYMO_T_I8
-#define KYMO__WIDTH_i8 1
 #define KYMO__BITS_i8(v) ((uint64_t)(uint8_t)(v))
 #define KYMO__T_i16 num, i16, KYMO__INTEGER
 #define KYMO__C_i16 int16_t
-#define KYMO__CODE_i16 KYMO_T_I16
-#define KYMO__WIDTH_i16 2
 #define KYMO__BITS_i16(v) ((uint64_t)(uint16_t)(v))
 #define KYMO__T_i32 num, i32, KYMO__INTEGER
 #define KYMO__C_i32 int32_t
-#define KYMO__CODE_i32 KYMO_T_I32
-#define KYMO__WIDTH_i32 4
 #define KYMO__BITS_i32(v) ((uint64_t)(uint32_t)(v))
 #define KYMO__T_i64 num, i64, KYMO__INTEGER
 #define KYMO__C_i64 int64_t
-#define KYMO__CODE_i64 KYMO_T_I64
-#define KYMO__WIDTH_i64 8
 #define KYMO__BITS_i64(v) ((uint64_t)(uint64_t)(v))
 #define KYMO__T_x8 num, x8, KYMO__INTEGER
 #define KYMO__C_x8 uint8_t
-#define KYMO__CODE_x8 KYMO_T_X8
-#define KYMO__WIDTH_x8 1
 #define KYMO__BITS_x8(v) ((uint64_t)(uint8_t)(v))
 #define KYMO__T_x16 num, x16, KYMO__INTEGER
 #define KYMO__C_x16 uint16_t
-#define KYMO__CODE_x16 KYMO_T_X16
-#define KYMO__WIDTH_x16 2
 #define KYMO__BITS_x16(v) ((uint64_t)(uint16_t)(v))
 #define KYMO__T_x32 num, x32, KYMO__INTEGER
 #define KYMO__C_x32 uint32_t
-#define KYMO__CODE_x32 KYMO_T_X32
-#define KYMO__WIDTH_x32 4
 #define KYMO__BITS_x32(v) ((uint64_t)(uint32_t)(v))
 #define KYMO__T_x64 num, x64, KYMO__INTEGER
 #define KYMO__C_x64 uint64_t
-#define KYMO__CODE_x64 KYMO_T_X64
-#define KYMO__WIDTH_x64 8
 #define KYMO__BITS_x64(v) ((uint64_t)(uint64_t)(v))
+#define KYMO__T_o32 num, o32, KYMO__INTEGER
+#define KYMO__C_o32 uint32_t
+#define KYMO__BITS_o32(v) ((uint64_t)(uint32_t)(v))
 #define KYMO__T_f32 num, f32, 0
 #define KYMO__C_f32 float
-#define KYMO__CODE_f32 KYMO_T_F32
-#define KYMO__WIDTH_f32 4
 #define KYMO__BITS_f32(v) kymo__f32_bits(v)
 #define KYMO__T_f64 num, f64, 0
 #define KYMO__C_f64 double
-#define KYMO__CODE_f64 KYMO_T_F64
-#define KYMO__WIDTH_f64 8
 #define KYMO__BITS_f64(v) kymo__f64_bits(v)
 #define KYMO__T_bool num, bool, 0
 #define KYMO__C_bool bool
-#define KYMO__CODE_bool KYMO_T_BOOL
-#define KYMO__WIDTH_bool 1
 #define KYMO__BITS_bool(v) ((v) ? 1u : 0u)
 #define KYMO__T__Bool num, _Bool, 0
 #define KYMO__C__Bool bool

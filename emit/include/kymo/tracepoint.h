@@ -118,7 +118,7 @@ static void __attribute__((destructor(101), unused)) KYMO__UNSEEN kymo__destruct
 	KYMO__ENUM_OF_##kind(provider, name, T, written, KYMO__UNPAREN labels)
 #define KYMO__ENUM_OF_0(provider, name, T, written, ...)                                             \
 	KYMO_STATIC_ASSERT(0, "kymo: an enumeration of type " written "; write one of these types: "  \
-			      "u8 to u64, i8 to i64 (or s8 to s64), x8 to x64");                   \
+			      "u8 to u64, i8 to i64 (or s8 to s64), x8 to x64, o32");              \
 	typedef int kymo__enum_##provider##_##name;                                                \
 	enum { kymo__enumcode_##provider##_##name = KYMO_T_I32 };
 #define KYMO__ENUM_OF_KYMO__INTEGER(provider, name, T, written, ...)                               \
@@ -173,10 +173,11 @@ static void __attribute__((destructor(101), unused)) KYMO__UNSEEN kymo__destruct
 #define KYMO__EVENT_WRONG(provider, name, ...)                                                     \
 	KYMO_STATIC_ASSERT(0, "kymo: fields of " #provider ":" #name " that are wrong:"            \
 			   KYMO__EACH(KYMO__CHECK, TEXT, __VA_ARGS__)                              \
-			   "; write (TYPE, NAME), with one of these types: u8 to u64, i8 to i64 (or "  \
-			   "s8 to s64), x8 to x64, f32, f64, bool, str, bytes, "                   \
-			   "enum(PROVIDER, NAME), array(T, COUNT), seq(T)");                       \
+			   "; write (TYPE, NAME), with one of these types: "                       \
+			   KYMO_SCALARS(KYMO__SCALAR_TEXT)                                         \
+			   "str, bytes, enum(PROVIDER, NAME), array(T, COUNT), seq(T)");           \
 	KYMO__EVENT_NONE(provider, name)
+#define KYMO__SCALAR_TEXT(name, upper, code, bytes) #name ", "
 #define KYMO__EVENT_NONE(provider, name)                                                           \
 	static struct kymo_event kymo__event_##provider##_##name __attribute__((unused));          \
 	static inline void kymo__write_##provider##_##name(const struct kymo_slot *kymo__slot, ...)  \

@@ -2,68 +2,11 @@
 //! Descriptions of events and enumerations [spec/event.md 3]: the types. Bytes to descriptions and back: [`codec`].
 
 mod codec;
+mod scalar;
 pub mod shape;
 
 pub use codec::{BYTES_MAX, Walk, encode, parse};
-
-/// The type of one number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "the names are the field types of spec/event.md 1")]
-pub enum Scalar {
-    U8,
-    U16,
-    U32,
-    U64,
-    I8,
-    I16,
-    I32,
-    I64,
-    X8,
-    X16,
-    X32,
-    X64,
-    F32,
-    F64,
-    Bool,
-}
-
-impl Scalar {
-    /// Bytes of one number [spec/event.md 3.4].
-    pub const fn bytes(self) -> u32 {
-        match self {
-            Scalar::U8 | Scalar::I8 | Scalar::X8 | Scalar::Bool => 1,
-            Scalar::U16 | Scalar::I16 | Scalar::X16 => 2,
-            Scalar::U32 | Scalar::I32 | Scalar::X32 | Scalar::F32 => 4,
-            Scalar::U64 | Scalar::I64 | Scalar::X64 | Scalar::F64 => 8,
-        }
-    }
-
-    /// Whether an enumeration may have this integer.
-    pub const fn is_integer(self) -> bool {
-        !matches!(self, Scalar::F32 | Scalar::F64 | Scalar::Bool)
-    }
-
-    /// Its name in a declaration.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Scalar::U8 => "u8",
-            Scalar::U16 => "u16",
-            Scalar::U32 => "u32",
-            Scalar::U64 => "u64",
-            Scalar::I8 => "i8",
-            Scalar::I16 => "i16",
-            Scalar::I32 => "i32",
-            Scalar::I64 => "i64",
-            Scalar::X8 => "x8",
-            Scalar::X16 => "x16",
-            Scalar::X32 => "x32",
-            Scalar::X64 => "x64",
-            Scalar::F32 => "f32",
-            Scalar::F64 => "f64",
-            Scalar::Bool => "bool",
-        }
-    }
-}
+pub use scalar::{Base, Form, Scalar};
 
 /// The type of one field of an event.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -207,30 +207,14 @@ fn messages_are_what_c_reads() {
 
 #[test]
 fn descriptions_are_what_c_reads() {
-    let c_types = [
-        ("KYMO_T_U8", Scalar::U8),
-        ("KYMO_T_U16", Scalar::U16),
-        ("KYMO_T_U32", Scalar::U32),
-        ("KYMO_T_U64", Scalar::U64),
-        ("KYMO_T_I8", Scalar::I8),
-        ("KYMO_T_I16", Scalar::I16),
-        ("KYMO_T_I32", Scalar::I32),
-        ("KYMO_T_I64", Scalar::I64),
-        ("KYMO_T_X8", Scalar::X8),
-        ("KYMO_T_X16", Scalar::X16),
-        ("KYMO_T_X32", Scalar::X32),
-        ("KYMO_T_X64", Scalar::X64),
-        ("KYMO_T_F32", Scalar::F32),
-        ("KYMO_T_F64", Scalar::F64),
-        ("KYMO_T_BOOL", Scalar::Bool),
-    ];
     let mut types: Vec<(&str, FieldType)> =
-        c_types.into_iter().map(|(c, scalar)| (c, FieldType::Scalar(scalar))).collect();
-    types.push(("KYMO_T_STR", FieldType::Str));
-    types.push(("KYMO_T_BYTES", FieldType::Bytes));
-    types.push(("KYMO_T_ARRAY", FieldType::Array { element: Scalar::U16, count: 77 }));
-    types.push(("KYMO_T_SEQ", FieldType::Seq { element: Scalar::U16 }));
-    let codes = in_c(&types.iter().map(|(c, _)| *c).collect::<Vec<_>>());
+        Scalar::ALL.iter().map(|scalar| (scalar.name(), FieldType::Scalar(*scalar))).collect();
+    types.push(("STR", FieldType::Str));
+    types.push(("BYTES", FieldType::Bytes));
+    types.push(("ARRAY", FieldType::Array { element: Scalar::U16, count: 77 }));
+    types.push(("SEQ", FieldType::Seq { element: Scalar::U16 }));
+    let codes = types.iter().map(|(name, _)| format!("KYMO_T_{}", name.to_uppercase())).collect::<Vec<_>>();
+    let codes = in_c(&codes.iter().map(String::as_str).collect::<Vec<_>>());
     let fields = types.iter().map(|(c, ty)| Field { name: (*c).into(), ty: ty.clone() }).collect();
     let event = EventDesc { provider: "p".into(), name: "n".into(), file: "f".into(), line: 5, fields };
     let bytes = kymo_abi::desc::encode(&Desc::Event(event));
@@ -242,16 +226,16 @@ fn descriptions_are_what_c_reads() {
             ("magic", magic),
             ("bytes", bytes.len() as u64),
             ("kind", kinds[0]),
-            ("count", 19),
+            ("count", types.len() as u64),
             ("line", 5),
-            ("text_bytes", (bytes.len() - 24 - 20 * 8) as u64),
+            ("text_bytes", (bytes.len() - 24 - (types.len() + 1) * 8) as u64),
             ("type", 0),
         ],
     );
     for (number, code) in codes.iter().enumerate() {
         assert_eq!(u64::from(bytes[24 + number * 8]), *code, "{}", types[number].0);
     }
-    let array = 24 + 17 * 8;
+    let array = 24 + (types.len() - 2) * 8;
     check_packet(&bytes[array..array + 8], "kymo_field", &[("element", codes[1]), ("is_enum", 0), ("count", 77)]);
     let labels = vec![("one".into(), -1)];
     let labelled =

@@ -20,59 +20,56 @@ use crate::state::{State, Thread, Threads, futex_waits};
 /// Series that are kept apart at most; beyond, samples go to one without details.
 const SERIES_MAX: usize = 4096;
 
-/// A kind of latency.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum What {
+macro_rules! kinds {
+    ($(#[doc = $doc:literal] $what:ident $name:literal;)*) => {
+        /// A kind of latency.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+        pub enum What {
+            $(#[doc = $doc] #[serde(rename = $name)] $what,)*
+        }
+
+        impl What {
+            /// All kinds, with their names.
+            pub const ALL: &[(What, &'static str)] = &[$((What::$what, $name)),*];
+        }
+    };
+}
+
+// A row of spec/analyze.md 5 each.
+kinds! {
     /// From the wake-up of a thread until it runs.
-    Wakeup,
+    Wakeup "wakeup";
     /// From when a thread can run until it runs.
-    Runqueue,
+    Runqueue "runqueue";
+    /// From when a thread is preempted until it runs again.
+    Preempted "preempted";
     /// An interrupt of a device.
-    Irq,
+    Irq "irq";
     /// An interrupt of the processor's own.
-    Vector,
+    Vector "vector";
     /// From when a softirq is raised until it begins.
-    SoftirqRaise,
+    SoftirqRaise "softirq-raise";
     /// A softirq.
-    Softirq,
+    Softirq "softirq";
     /// From when a timer should expire until it does.
-    Timer,
+    Timer "timer";
     /// Interrupts off.
-    IrqsOff,
+    IrqsOff "irqs-off";
     /// Preemption off.
-    PreemptOff,
+    PreemptOff "preempt-off";
     /// A system call.
-    Syscall,
+    Syscall "syscall";
     /// A futex call in which a thread was blocked.
-    Futex,
+    Futex "futex";
     /// A block request.
-    Block,
+    Block "block";
     /// A packet, from the queue to the driver.
-    Net,
+    Net "net";
     /// What the user names: begin and end.
-    Span,
+    Span "span";
 }
 
 impl What {
-    /// All kinds, with their names.
-    pub const ALL: [(What, &'static str); 14] = [
-        (What::Wakeup, "wakeup"),
-        (What::Runqueue, "runqueue"),
-        (What::Irq, "irq"),
-        (What::Vector, "vector"),
-        (What::SoftirqRaise, "softirq-raise"),
-        (What::Softirq, "softirq"),
-        (What::Timer, "timer"),
-        (What::IrqsOff, "irqs-off"),
-        (What::PreemptOff, "preempt-off"),
-        (What::Syscall, "syscall"),
-        (What::Futex, "futex"),
-        (What::Block, "block"),
-        (What::Net, "net"),
-        (What::Span, "span"),
-    ];
-
     /// Its name.
     pub fn name(self) -> &'static str {
         What::ALL[self as usize].1
@@ -393,6 +390,9 @@ impl Sink for Latency {
         let sample = Sample { waker, doubt, ..sample(span.ready_from, span.to, Some(thread), Some(cpu)) };
         if waker.is_some() && self.wants(What::Wakeup) {
             self.sample(What::Wakeup, Of::All, &sample);
+        }
+        if matches!(why, Ready::Preempted { .. }) && self.wants(What::Preempted) {
+            self.sample(What::Preempted, Of::All, &sample);
         }
         if self.wants(What::Runqueue) {
             self.sample(What::Runqueue, Of::All, &sample);

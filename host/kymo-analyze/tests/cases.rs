@@ -38,6 +38,34 @@ fn cases() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+#[test]
+fn no_step_of_a_latency_is_forgotten() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let spec = std::fs::read_to_string(root.join("../../spec/analyze.md")).unwrap();
+    let table = spec.split("\n## ").find(|section| section.starts_with("5. Latencies")).unwrap();
+    let files = std::fs::read_dir(root.join("tests/cases")).unwrap().map(|entry| entry.unwrap().path());
+    let expects = files.filter(|path| path.extension().is_some_and(|extension| extension == "expect"));
+    let answers: String = expects.map(|path| std::fs::read_to_string(path).unwrap()).collect();
+    let mut missing = Vec::new();
+    // Spans are the user's; they are tested with their parser.
+    for (_, name) in What::ALL.iter().filter(|(what, _)| *what != What::Span) {
+        let mut step =
+            |number, what| missing.push(format!("{name}: docs/extending.md, a latency, step {number}: {what}"));
+        let cells = table.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next());
+        if !cells.flat_map(|cell| cell.split('`')).any(|word| word == *name) {
+            step(3, "the table in spec/analyze.md 5 has no row of it");
+        }
+        let is_answer = |line: &str| {
+            let of = line.strip_prefix(name).and_then(|rest| rest.split_once(':'));
+            of.is_some_and(|(of, rest)| (of.is_empty() || of.starts_with(' ')) && rest.contains(" samples, "))
+        };
+        if !answers.lines().any(is_answer) {
+            step(4, "no case in host/kymo-analyze/tests/cases has a sample of it");
+        }
+    }
+    assert!(missing.is_empty(), "\n{}", missing.join("\n"));
+}
+
 fn answer(text: &str) -> String {
     let (questions, records): (Vec<_>, Vec<_>) = text.lines().partition(|line| line.starts_with("? "));
     let trace = parse(&records.join("\n"));

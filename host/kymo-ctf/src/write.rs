@@ -9,7 +9,7 @@ mod ctf2;
 mod head;
 mod names;
 
-pub use class::{EventClass, Field, FieldClass, Number, StreamClass, StreamKind};
+pub use class::{Base, EventClass, Field, FieldClass, Number, StreamClass, StreamKind};
 pub use ctf2::metadata_ctf2;
 pub use ctf18::metadata_ctf18;
 pub use head::{PACKET_MAGIC, PacketHead, Program};

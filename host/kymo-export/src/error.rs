@@ -3,8 +3,6 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::import::FORMATS;
-
 /// Why something could not be exported or imported. Each says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -39,10 +37,12 @@ pub enum Error {
         source: parquet::errors::ParquetError,
     },
     /// A file of a format that nothing here knows.
-    #[error("not a trace that kymo can import ({saw}); known: {}", FORMATS)]
+    #[error("not a trace that kymo can import ({saw}); known: {known}")]
     Unknown {
         /// What it begins with.
         saw: String,
+        /// The formats that are known.
+        known: String,
     },
     /// A file that breaks its format where nothing can be made of the rest.
     #[error("{format}, {place}: {what}")]

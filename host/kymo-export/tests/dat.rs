@@ -4,7 +4,7 @@
 mod support;
 
 use kymo_ctf::read::Trace;
-use kymo_export::import::{Kind, import, probe};
+use kymo_export::import::{import, probe};
 use support::dat::{Dat, Packing};
 use support::records;
 
@@ -35,9 +35,13 @@ fn all_forms_become_one_trace() {
                 let bytes = Dat { version, is_big_endian, packing }.bytes();
                 seed(&format!("{version}_{is_big_endian}_{packing:?}"), &bytes);
                 let dir = tempfile::tempdir().unwrap();
-                let (kind, imported) =
+                let (format, imported) =
                     import(&bytes, "made", &dir.path().join("t"), &|_| true).unwrap_or_else(|e| panic!("{what}: {e}"));
-                assert_eq!((kind, imported.records, imported.lost), (Kind::TraceDat, 4, 12), "{what}: {imported:?}");
+                assert_eq!(
+                    (format.name, imported.records, imported.lost),
+                    ("trace.dat", 4, 12),
+                    "{what}: {imported:?}"
+                );
                 assert_eq!(imported.not_taken, Default::default(), "{what}");
                 let trace = Trace::open(&dir.path().join("t")).unwrap().value;
                 let seen = records(&[trace]);

@@ -4,15 +4,15 @@
 mod support;
 
 use kymo_ctf::read::Trace;
-use kymo_export::import::{Kind, import, kind_of, probe};
+use kymo_export::import::{format_of, import, probe};
 use support::{Random, records};
 
-fn imported(text: &str) -> (Kind, Vec<String>) {
+fn imported(text: &str) -> (&'static str, Vec<String>) {
     let dir = tempfile::tempdir().unwrap();
-    let (kind, _) = import(text.as_bytes(), "text", &dir.path().join("t"), &|_| true).unwrap();
+    let (format, _) = import(text.as_bytes(), "text", &dir.path().join("t"), &|_| true).unwrap();
     let trace = Trace::open(&dir.path().join("t")).unwrap().value;
     let lines = records(&[trace]).into_iter().filter(|line| !line.contains("statedump"));
-    (kind, lines.collect())
+    (format.name, lines.collect())
 }
 
 const FTRACE: &str = "# tracer: nop\n#\n#           TASK-PID     CPU#  |||||  TIMESTAMP  FUNCTION\n\
@@ -28,8 +28,8 @@ const FTRACE: &str = "# tracer: nop\n#\n#           TASK-PID     CPU#  |||||  TI
 
 #[test]
 fn text_of_ftrace() {
-    let (kind, lines) = imported(FTRACE);
-    assert_eq!(kind, Kind::Ftrace);
+    let (format, lines) = imported(FTRACE);
+    assert_eq!(format, "ftrace text");
     assert_eq!(
         lines,
         [
@@ -51,8 +51,8 @@ fn text_of_perf() {
         \t    55d0c0de1234 main+0x10 (/bin/a; b)\n\n\
         a b  7/8 [001]  6.000001: sched:sched_wakeup: comm=x pid=3 prio=120 target_cpu=001\n\
         a b  7/8 [001]  7.000001: syscalls:sys_exit_read: 0x10\n";
-    let (kind, lines) = imported(text);
-    assert_eq!(kind, Kind::PerfScript);
+    let (format, lines) = imported(text);
+    assert_eq!(format, "perf script");
     assert_eq!(lines.len(), 3, "{lines:?}");
     assert!(lines[0].starts_with("5123456789 cpu 1 tid 8 cpu-clock period=250000 callstack="), "{}", lines[0]);
     assert!(lines[0].ends_with("frames=native_halt+0xa ([kernel.kallsyms]);main+0x10 (/bin/a: b)"), "{}", lines[0]);
@@ -61,9 +61,25 @@ fn text_of_perf() {
 }
 
 #[test]
+fn the_kernels_log() {
+    let log = "<6>[    0.000000] Linux version 6.1\n[   12.345678][  T123] usb 1-1: new device\n continued\n\
+        [   12.400000][    C1] hrtimer: interrupt took 5 ns\n";
+    let (format, lines) = imported(log);
+    assert_eq!(format, "kernel log");
+    assert_eq!(
+        lines,
+        [
+            "0 cpu - tid - printk_console msg=Linux version 6.1",
+            "12345678000 cpu - tid 123 printk_console msg=usb 1-1: new device",
+            "12400000000 cpu 1 tid - printk_console msg=hrtimer: interrupt took 5 ns",
+        ]
+    );
+}
+
+#[test]
 fn other_texts_are_no_traces() {
     for text in ["", "hello\n", "T: 0 ( 1) P:95 I:1000 C: 100 Min: 1 Act: 2 Avg: 3 Max: 4\n", "{\"a\": 1}", "\0\0\0"] {
-        assert_eq!(kind_of(text.as_bytes()), None, "{text:?}");
+        assert_eq!(format_of(text.as_bytes()), None, "{text:?}");
     }
 }
 

@@ -4,7 +4,7 @@
 //! A plan is made once per event. Its steps are copies wherever the kernel's bytes are already the trace's: neighbours
 //! become one copy.
 
-use kymo_ctf::write::{EventClass, Field as TraceField, FieldClass, Number};
+use kymo_ctf::write::{Base, EventClass, Field as TraceField, FieldClass, Number};
 
 use crate::format::{Element, EventFormat, Field, Kind};
 use crate::names::{Convert, Naming, rwbs_bits};
@@ -120,7 +120,7 @@ fn one(field: &Field, convert: Convert) -> (FieldClass, Step) {
         (Kind::Chars { .. }, Convert::Rwbs) => (FieldClass::Number(Number::hex(32)), Step::Rwbs { from, bytes }),
         (Kind::Chars { count }, _) => (FieldClass::Chars { count: *count }, copy),
         (Kind::Array { count, element_bytes }, _) => {
-            let element = Number::Int { bits: (*element_bytes * 8) as u8, signed: field.signed, hex: false };
+            let element = Number::Int { bits: (*element_bytes * 8) as u8, signed: field.signed, base: Base::Decimal };
             (FieldClass::Array { element, count: *count }, copy)
         }
         (Kind::Opaque, _) => (FieldClass::Array { element: Number::hex(8), count: bytes.into() }, copy),
@@ -135,7 +135,7 @@ fn variable(element: Element, span: Span) -> (FieldClass, Step) {
         Element::Char => (FieldClass::CString, Step::CString(span)),
         Element::Bytes => (FieldClass::Blob, Step::Seq { span, element_bytes: 1 }),
         Element::Number { bytes, signed } => {
-            let element = Number::Int { bits: (bytes * 8) as u8, signed, hex: false };
+            let element = Number::Int { bits: (bytes * 8) as u8, signed, base: Base::Decimal };
             (FieldClass::Seq { element }, Step::Seq { span, element_bytes: bytes.max(1) })
         }
     }
@@ -144,7 +144,8 @@ fn variable(element: Element, span: Span) -> (FieldClass, Step) {
 /// A number as its C type shows it best.
 fn number(field: &Field) -> Number {
     let hex = !field.signed && (field.is_pointer() || (field.size == 8 && field.ty == "unsigned long"));
-    Number::Int { bits: (field.size * 8) as u8, signed: field.signed, hex }
+    let base = if hex { Base::Hexadecimal } else { Base::Decimal };
+    Number::Int { bits: (field.size * 8) as u8, signed: field.signed, base }
 }
 
 /// The own type of a system call's argument and its bytes: the low ones of the long that the kernel keeps.
@@ -156,7 +157,8 @@ fn argument(field: &Field) -> (Number, u16) {
         "umode_t" => (Number::unsigned(16), 2),
         "long" | "off_t" | "loff_t" | "ssize_t" => (Number::signed(64), 8),
         "size_t" => (Number::unsigned(64), 8),
-        _ => (Number::Int { bits: 64, signed: field.signed, hex: !field.signed }, 8),
+        _ if field.signed => (Number::signed(64), 8),
+        _ => (Number::hex(64), 8),
     }
 }
 

@@ -8,6 +8,7 @@
 #define KYMO_ABI_DESC_H
 
 #include "check.h"
+#include "types.h"
 
 #define KYMO_DESC_MAGIC 0x4f4d594bu /* "KYMO", little endian */
 #define KYMO_DESC_ALIGN 8u
@@ -19,32 +20,6 @@
 enum kymo_desc_kind {
 	KYMO_DESC_EVENT = 1,
 	KYMO_DESC_ENUM = 2,
-};
-
-/*
- * Types of fields. The low four bits of a scalar's code are not its size; desc_size in event.md 3.3
- * is.
- */
-enum kymo_type {
-	KYMO_T_U8 = 1,
-	KYMO_T_U16 = 2,
-	KYMO_T_U32 = 3,
-	KYMO_T_U64 = 4,
-	KYMO_T_I8 = 5,
-	KYMO_T_I16 = 6,
-	KYMO_T_I32 = 7,
-	KYMO_T_I64 = 8,
-	KYMO_T_X8 = 9,
-	KYMO_T_X16 = 10,
-	KYMO_T_X32 = 11,
-	KYMO_T_X64 = 12,
-	KYMO_T_F32 = 13,
-	KYMO_T_F64 = 14,
-	KYMO_T_BOOL = 15,
-	KYMO_T_STR = 32,   /* u16 bytes, then that many bytes of UTF-8, no terminator */
-	KYMO_T_BYTES = 33, /* u16 bytes, then that many bytes */
-	KYMO_T_ARRAY = 34, /* count elements */
-	KYMO_T_SEQ = 35,   /* u16 elements, then that many elements */
 };
 
 /*

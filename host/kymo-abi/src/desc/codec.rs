@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use super::{Desc, EnumDesc, EventDesc, Field, FieldType, Scalar};
+use super::{Desc, EnumDesc, EventDesc, Field, FieldType, Form, Scalar};
 use crate::Error;
 use crate::bytes::Reader;
 use crate::ring::{RECORD_MAX, RECORD_MIN};
@@ -32,33 +32,9 @@ const T_BYTES: u8 = 33;
 const T_ARRAY: u8 = 34;
 const T_SEQ: u8 = 35;
 
-const SCALARS: [Scalar; 15] = [
-    Scalar::U8,
-    Scalar::U16,
-    Scalar::U32,
-    Scalar::U64,
-    Scalar::I8,
-    Scalar::I16,
-    Scalar::I32,
-    Scalar::I64,
-    Scalar::X8,
-    Scalar::X16,
-    Scalar::X32,
-    Scalar::X64,
-    Scalar::F32,
-    Scalar::F64,
-    Scalar::Bool,
-];
-
 /// The scalar with this `enum kymo_type` code.
 fn scalar(code: u8) -> Result<Scalar, Error> {
-    let index = usize::from(code).wrapping_sub(1);
-    SCALARS.get(index).copied().ok_or(Error::Value { what: "scalar type", value: code.into() })
-}
-
-/// The `enum kymo_type` code of a scalar.
-fn scalar_code(scalar: Scalar) -> u8 {
-    SCALARS.iter().position(|known| *known == scalar).map_or(0, |index| index as u8 + 1)
+    Scalar::by_code(code).ok_or(Error::Value { what: "scalar type", value: code.into() })
 }
 
 fn is_identifier(name: &str) -> bool {
@@ -198,7 +174,7 @@ fn parse_labels(
     scalar: Scalar,
 ) -> Result<Vec<(String, i64)>, Error> {
     if !scalar.is_integer() {
-        return Err(Error::Value { what: "integer type of an enumeration", value: scalar_code(scalar).into() });
+        return Err(Error::Value { what: "integer type of an enumeration", value: scalar.code().into() });
     }
     if count > LABELS_MAX {
         return Err(Error::TooMany { what: "labels of an enumeration", value: count as u64, max: LABELS_MAX as u64 });
@@ -218,10 +194,8 @@ fn parse_labels(
 /// Whether an integer of this type can hold `value`; for 64 unsigned bits the value is the same bits.
 fn fits(scalar: Scalar, value: i64) -> bool {
     let bits = scalar.bytes() * 8;
-    match scalar {
-        Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64 => {
-            bits == 64 || (-(1i64 << (bits - 1))..1i64 << (bits - 1)).contains(&value)
-        }
+    match scalar.form() {
+        Form::Int { signed: true, .. } => bits == 64 || (-(1i64 << (bits - 1))..1i64 << (bits - 1)).contains(&value),
         _ => bits == 64 || (0..1i64 << bits).contains(&value),
     }
 }
@@ -291,7 +265,7 @@ pub fn encode(desc: &Desc) -> Vec<u8> {
                 entries.extend_from_slice(&value.to_ne_bytes());
                 string(label);
             }
-            (KIND_ENUM, labelled.labels.len(), labelled.line, scalar_code(labelled.scalar))
+            (KIND_ENUM, labelled.labels.len(), labelled.line, labelled.scalar.code())
         }
     };
     entries.extend_from_slice(&[0; ENTRY_BYTES]);
@@ -311,12 +285,12 @@ pub fn encode(desc: &Desc) -> Vec<u8> {
 
 fn field_codes(ty: &FieldType) -> (u8, u8, u8, u32, &str) {
     match ty {
-        FieldType::Scalar(scalar) => (scalar_code(*scalar), 0, 0, 0, ""),
-        FieldType::Enum { scalar, name } => (scalar_code(*scalar), 0, 1, 0, name),
+        FieldType::Scalar(scalar) => (scalar.code(), 0, 0, 0, ""),
+        FieldType::Enum { scalar, name } => (scalar.code(), 0, 1, 0, name),
         FieldType::Str => (T_STR, 0, 0, 0, ""),
         FieldType::Bytes => (T_BYTES, 0, 0, 0, ""),
-        FieldType::Array { element, count } => (T_ARRAY, scalar_code(*element), 0, *count, ""),
-        FieldType::Seq { element } => (T_SEQ, scalar_code(*element), 0, 0, ""),
+        FieldType::Array { element, count } => (T_ARRAY, element.code(), 0, *count, ""),
+        FieldType::Seq { element } => (T_SEQ, element.code(), 0, 0, ""),
     }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where the fields of a packed payload lie [spec/event.md 2, 3.4]: for who must look into a record without a reader.
 
-use super::{EventDesc, FieldType, Scalar};
+use super::{EventDesc, FieldType, Form, Scalar};
 
 /// Most fields that an event has.
 const FIELDS_MAX: usize = 32;
@@ -101,13 +101,12 @@ pub fn number(scalar: Scalar, bytes: &[u8]) -> Option<Raw<'static>> {
     word[..size].copy_from_slice(bytes.get(..size)?);
     let unsigned = u64::from_le_bytes(word);
     let unused = 64 - 8 * size as u32;
-    use Scalar as S;
-    Some(match scalar {
-        S::F32 => Raw::Float(f32::from_bits(unsigned as u32).into()),
-        S::F64 => Raw::Float(f64::from_bits(unsigned)),
-        S::Bool => Raw::Bool(unsigned != 0),
-        S::I8 | S::I16 | S::I32 | S::I64 => Raw::Int(((unsigned << unused) as i64 >> unused).into()),
-        S::U8 | S::U16 | S::U32 | S::U64 | S::X8 | S::X16 | S::X32 | S::X64 => Raw::Int(unsigned.into()),
+    Some(match (scalar.form(), size) {
+        (Form::Float, 4) => Raw::Float(f32::from_bits(unsigned as u32).into()),
+        (Form::Float, _) => Raw::Float(f64::from_bits(unsigned)),
+        (Form::Bool, _) => Raw::Bool(unsigned != 0),
+        (Form::Int { signed: true, .. }, _) => Raw::Int(((unsigned << unused) as i64 >> unused).into()),
+        (Form::Int { signed: false, .. }, _) => Raw::Int(unsigned.into()),
     })
 }
 

@@ -43,6 +43,7 @@ fn subject(names: &Names<'_>, whole: u64) -> String {
             format!("{who} ran {long} after it was woken{by}")
         }
         Some(What::Runqueue) => format!("{who} could run, and waited {long} for a CPU"),
+        Some(What::Preempted) => format!("{who} was preempted for {long}"),
         Some(What::Irq | What::Vector | What::Softirq) => format!("{of} took {long}{on}"),
         Some(What::SoftirqRaise) => format!("{of} began {long} after it was raised{on}"),
         Some(What::Timer) => format!("the timer of {of} expired {long} late{on}"),

@@ -4,6 +4,7 @@
 //! All classes of a trace lie in one arena, [`Metadata::classes`], and name each other by position. References from
 //! a length or a tag to its user are slots: the integer stores its value there while it is decoded.
 
+pub use kymo_abi::desc::Base;
 use std::sync::Arc;
 
 use super::clock::Clock;
@@ -150,19 +151,6 @@ impl EventTable {
 pub(crate) enum Order {
     Little,
     Big,
-}
-
-/// The base in which people want to see an integer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Base {
-    /// 2.
-    Binary,
-    /// 8.
-    Octal,
-    /// 10.
-    Decimal,
-    /// 16.
-    Hexadecimal,
 }
 
 /// What an integer in a head means to the reader.

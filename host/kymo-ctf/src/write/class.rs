@@ -2,7 +2,8 @@
 //! What records look like: streams, events, fields [spec/trace.md 4, 8]. All numbers are little endian, nothing is
 //! padded.
 
-use kymo_abi::desc::{EnumDesc, EventDesc, FieldType, Scalar};
+pub use kymo_abi::desc::Base;
+use kymo_abi::desc::{EnumDesc, EventDesc, FieldType, Form, Scalar};
 
 /// The two kinds of streams. They differ in the contexts of packets and records [spec/trace.md 2, 8].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -67,8 +68,8 @@ pub enum Number {
         bits: u8,
         /// Two's complement.
         signed: bool,
-        /// Shown in base 16.
-        hex: bool,
+        /// Shown in it.
+        base: Base,
     },
     /// IEEE 754, 32 or 64 bits.
     Float {
@@ -82,17 +83,22 @@ pub enum Number {
 impl Number {
     /// An unsigned integer in base 10.
     pub const fn unsigned(bits: u8) -> Number {
-        Number::Int { bits, signed: false, hex: false }
+        Number::Int { bits, signed: false, base: Base::Decimal }
     }
 
     /// A signed integer in base 10.
     pub const fn signed(bits: u8) -> Number {
-        Number::Int { bits, signed: true, hex: false }
+        Number::Int { bits, signed: true, base: Base::Decimal }
     }
 
     /// An unsigned integer in base 16.
     pub const fn hex(bits: u8) -> Number {
-        Number::Int { bits, signed: false, hex: true }
+        Number::Int { bits, signed: false, base: Base::Hexadecimal }
+    }
+
+    /// The name that a declaration has for such numbers: `u32`, `x64`, `bool`.
+    pub fn name(self) -> Option<&'static str> {
+        Scalar::ALL.iter().find(|scalar| Number::from(**scalar) == self).map(|scalar| scalar.name())
     }
 
     /// Bytes of one.
@@ -106,14 +112,11 @@ impl Number {
 
 impl From<Scalar> for Number {
     fn from(scalar: Scalar) -> Number {
-        use Scalar as S;
         let bits = (scalar.bytes() * 8) as u8;
-        match scalar {
-            S::U8 | S::U16 | S::U32 | S::U64 => Number::unsigned(bits),
-            S::I8 | S::I16 | S::I32 | S::I64 => Number::signed(bits),
-            S::X8 | S::X16 | S::X32 | S::X64 => Number::hex(bits),
-            S::F32 | S::F64 => Number::Float { bits },
-            S::Bool => Number::Bool,
+        match scalar.form() {
+            Form::Int { signed, base } => Number::Int { bits, signed, base },
+            Form::Float => Number::Float { bits },
+            Form::Bool => Number::Bool,
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use super::class::{EventClass, FieldClass, Number, StreamClass, StreamKind};
+use super::class::{Base, EventClass, FieldClass, Number, StreamClass, StreamKind};
 use super::names::{self, Named};
 use super::{EnvValue, TraceMeta};
 
@@ -148,9 +148,12 @@ fn field(out: &mut String, named: &Named<'_>) {
 
 fn type_name(number: Number) -> String {
     match number {
-        Number::Int { bits, hex: true, .. } => format!("xint{bits}_t"),
-        Number::Int { bits, signed: true, .. } => format!("int{bits}_t"),
-        Number::Int { bits, .. } => format!("uint{bits}_t"),
+        Number::Int { bits, signed: false, base: Base::Hexadecimal } => format!("xint{bits}_t"),
+        Number::Int { bits, signed: true, base: Base::Decimal } => format!("int{bits}_t"),
+        Number::Int { bits, signed: false, base: Base::Decimal } => format!("uint{bits}_t"),
+        Number::Int { bits, signed, base } => {
+            format!("integer {{ size = {bits}; align = 8; signed = {signed}; base = {}; }}", base.radix())
+        }
         Number::Float { bits } => format!("float{bits}_t"),
         Number::Bool => "enum kymo_bool".to_owned(),
     }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value, json};
 
-use super::class::{EventClass, FieldClass, Number, StreamClass, StreamKind};
+use super::class::{Base, EventClass, FieldClass, Number, StreamClass, StreamKind};
 use super::names::{self, Named};
 use super::{EnvValue, TraceMeta};
 
@@ -194,21 +194,21 @@ fn role(mut class: Value, role: &str) -> Value {
 }
 
 fn unsigned(bits: u8) -> Value {
-    integer(bits, false, false)
+    integer(bits, false, Base::Decimal)
 }
 
-fn integer(bits: u8, signed: bool, hex: bool) -> Value {
+fn integer(bits: u8, signed: bool, base: Base) -> Value {
     let kind = if signed { "fixed-length-signed-integer" } else { "fixed-length-unsigned-integer" };
     let mut class = json!({ "type": kind, "length": bits, "byte-order": "little-endian", "alignment": 8 });
-    if hex {
-        class["preferred-display-base"] = json!(16);
+    if base != Base::Decimal {
+        class["preferred-display-base"] = json!(base.radix());
     }
     class
 }
 
 fn number(number: Number) -> Value {
     match number {
-        Number::Int { bits, signed, hex } => integer(bits, signed, hex),
+        Number::Int { bits, signed, base } => integer(bits, signed, base),
         Number::Float { bits } => json!({
             "type": "fixed-length-floating-point-number", "length": bits, "byte-order": "little-endian", "alignment": 8,
         }),

@@ -28,6 +28,7 @@ pub fn babel_value(value: &Value<'_>) -> String {
     };
     match value {
         Value::Int(number, Base::Hexadecimal) => format!("0x{:X}", i128::from(*number)),
+        Value::Int(number, Base::Octal) => format!("0{:o}", i128::from(*number)),
         Value::Int(number, _) => number.to_string(),
         Value::Enum(number, Some(label)) => format!("( \"{label}\" : container = {number} )"),
         Value::Enum(number, None) => format!("( <unknown> : container = {number} )"),

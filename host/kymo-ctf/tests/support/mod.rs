@@ -7,7 +7,7 @@ pub mod babel;
 pub mod types;
 pub mod types_ctf2;
 
-use kymo_abi::desc::{EnumDesc, EventDesc, Field, FieldType, Scalar};
+use kymo_abi::desc::{Base, EnumDesc, EventDesc, Field, FieldType, Form, Scalar};
 use kymo_abi::record_head;
 use kymo_ctf::read::{Item, Loss, Memory, Reader, Record, Trace};
 use kymo_ctf::write::{
@@ -96,29 +96,40 @@ pub fn packet(begin: u64, end: u64, records: &[Vec<u8>], seq: u64, discarded: u6
     bytes
 }
 
+/// The bytes of a number and what is shown of it.
+type Extreme = (Vec<u8>, String);
+
+/// The lowest and the highest number of a type.
+fn extremes(scalar: Scalar) -> (Extreme, Extreme) {
+    let bits = scalar.bytes() * 8;
+    let integer = |value: i128, shown: String| (value.to_le_bytes()[..scalar.bytes() as usize].to_vec(), shown);
+    let (low, high) = (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1);
+    let most = (1i128 << bits) - 1;
+    match (scalar.form(), bits) {
+        (Form::Int { signed: true, .. }, _) => (integer(low, low.to_string()), integer(high, high.to_string())),
+        (Form::Int { base, .. }, _) => match base {
+            Base::Binary => (integer(0, "0b0".into()), integer(most, format!("{most:#b}"))),
+            Base::Octal => (integer(0, "0o0".into()), integer(most, format!("{most:#o}"))),
+            Base::Decimal => (integer(0, "0".into()), integer(most, most.to_string())),
+            Base::Hexadecimal => (integer(0, "0x0".into()), integer(most, format!("{most:#x}"))),
+        },
+        (Form::Float, 32) => (
+            (f32::MIN.to_le_bytes().into(), "-3.4028235e38".into()),
+            (f32::INFINITY.to_le_bytes().into(), "inf".into()),
+        ),
+        (Form::Float, _) => {
+            ((f64::NEG_INFINITY.to_le_bytes().into(), "-inf".into()), (f64::NAN.to_le_bytes().into(), "NaN".into()))
+        }
+        (Form::Bool, _) => (integer(0, "false".into()), integer(1, "true".into())),
+    }
+}
+
 /// Every type once, and what each record's payload looks like, in [`shown`]'s form.
 pub fn every_type() -> (TraceMeta, Vec<(u16, Vec<u8>, String)>) {
     use FieldType as F;
     use Scalar as S;
     let scalar = |s| F::Scalar(s);
-    let all = [
-        ("u8", S::U8),
-        ("u16", S::U16),
-        ("u32", S::U32),
-        ("u64", S::U64),
-        ("i8", S::I8),
-        ("i16", S::I16),
-        ("i32", S::I32),
-        ("i64", S::I64),
-        ("x8", S::X8),
-        ("x16", S::X16),
-        ("x32", S::X32),
-        ("x64", S::X64),
-        ("f32", S::F32),
-        ("f64", S::F64),
-        ("flag", S::Bool),
-    ];
-    let scalars: Vec<(&str, F)> = all.iter().map(|&(name, s)| (name, scalar(s))).collect();
+    let scalars: Vec<(&str, F)> = S::ALL.iter().map(|&s| (s.name(), scalar(s))).collect();
     let many_names: Vec<String> = (0..32).map(|i| format!("f{i}")).collect();
     let many: Vec<(&str, F)> = many_names.iter().map(|name| (name.as_str(), scalar(S::U8))).collect();
     let enums = vec![
@@ -166,40 +177,17 @@ pub fn every_type() -> (TraceMeta, Vec<(u16, Vec<u8>, String)>) {
         ),
         event(65535, "last", &[]),
     ];
-    let (mut low, mut high) = (Vec::new(), Vec::new());
-    for s in all.map(|entry| entry.1) {
-        let bytes = match s {
-            S::U8 | S::I8 | S::X8 | S::Bool => 1,
-            S::U16 | S::I16 | S::X16 => 2,
-            S::U32 | S::I32 | S::X32 | S::F32 => 4,
-            _ => 8,
-        };
-        let (mut min, mut max) = (vec![0u8; bytes], vec![0xFFu8; bytes]);
-        match s {
-            S::I8 | S::I16 | S::I32 | S::I64 => {
-                min[bytes - 1] = 0x80;
-                max[bytes - 1] = 0x7F;
-            }
-            S::F32 => {
-                min = f32::MIN.to_le_bytes().into();
-                max = f32::INFINITY.to_le_bytes().into();
-            }
-            S::F64 => {
-                min = f64::NEG_INFINITY.to_le_bytes().into();
-                max = f64::NAN.to_le_bytes().into();
-            }
-            S::Bool => max = vec![1],
-            _ => {}
-        }
-        low.extend(min);
-        high.extend(max);
-    }
+    let (low, high): (Vec<Extreme>, Vec<Extreme>) = S::ALL.iter().map(|&s| extremes(s)).unzip();
+    let all = |extremes: &[Extreme]| {
+        let shown = S::ALL.iter().zip(extremes).map(|(s, (_, shown))| format!("{}={shown}", s.name()));
+        (1, extremes.iter().flat_map(|(bytes, _)| bytes.clone()).collect(), shown.collect::<Vec<_>>().join(" "))
+    };
     let long = "ü".repeat(32767) + "x";
     let text = |parts: &[&[u8]]| parts.iter().flat_map(|p| counted(p)).collect::<Vec<u8>>();
     let f64s: Vec<u8> = [1.5f64, f64::MAX, f64::MIN_POSITIVE, -0.0].iter().flat_map(|f| f.to_le_bytes()).collect();
     let records = vec![
-        (1, low, "u8=0 u16=0 u32=0 u64=0 i8=-128 i16=-32768 i32=-2147483648 i64=-9223372036854775808 x8=0x0 x16=0x0 x32=0x0 x64=0x0 f32=-3.4028235e38 f64=-inf flag=false".into()),
-        (1, high, "u8=255 u16=65535 u32=4294967295 u64=18446744073709551615 i8=127 i16=32767 i32=2147483647 i64=9223372036854775807 x8=0xff x16=0xffff x32=0xffffffff x64=0xffffffffffffffff f32=inf f64=NaN flag=true".into()),
+        all(&low),
+        all(&high),
         (2, vec![], String::new()),
         (3, [vec![1], i64::MIN.to_le_bytes().to_vec(), u64::MAX.to_le_bytes().to_vec(), vec![7, 0]].concat(), "state=moving(1) wide=lowest(-9223372036854775808) top=all(18446744073709551615) lost=7".into()),
         (3, [vec![255], i64::MAX.to_le_bytes().to_vec(), vec![0; 8], vec![0, 1]].concat(), "state=minus(255) wide=highest(9223372036854775807) top=zero(0) lost=256".into()),
@@ -238,9 +226,10 @@ pub fn memory(meta: &TraceMeta, ctf2: bool, streams: Vec<(&str, Vec<u8>)>) -> Me
 
 /// A value as text.
 pub fn value(value: &kymo_ctf::read::Value<'_>) -> String {
-    use kymo_ctf::read::{Base, Value as V};
+    use kymo_ctf::read::Value as V;
     match value {
         V::Int(number, Base::Hexadecimal) => format!("{:#x}", i128::from(*number)),
+        V::Int(number, Base::Octal) => format!("{:#o}", i128::from(*number)),
         V::Int(number, _) => number.to_string(),
         V::Enum(number, label) => format!("{}({number})", label.unwrap_or("?")),
         V::Bool(value) => value.to_string(),

@@ -7,8 +7,6 @@ mod file;
 mod swap;
 mod unpack;
 
-use std::path::Path;
-
 use kymo_ctf::write::EnvValue;
 use kymo_ftrace::format::{EventFormat, parse_event, parse_page_format};
 use kymo_ftrace::page::Missed;
@@ -16,9 +14,9 @@ use kymo_ftrace::{Batch, Decoder, Naming};
 use serde_json::json;
 
 use self::chunks::Chunks;
-pub use self::file::MAGIC;
-use self::file::{Buffer, Content, DatFile};
+use self::file::{Buffer, Content, DatFile, MAGIC};
 use self::swap::Swap;
+use super::format::{Format, Task};
 use super::imported::{GoesOn, Imported, look};
 use super::text;
 use super::trace::{Clock, OWN_IDS, StreamKey, TraceWriter, tracer_env};
@@ -30,15 +28,26 @@ const EVENTS_MAX: usize = 30_000;
 /// ftrace's own events that are prints; the others keep the kernel's names, because LTTng has none for them.
 const PRINTS: [&str; 2] = ["print", "raw_data"];
 
+/// `trace.dat` of trace-cmd.
+pub const FORMAT: Format = Format {
+    name: "trace.dat",
+    about: "trace-cmd, versions 6 and 7",
+    is_marked: true,
+    is: |bytes| bytes.starts_with(MAGIC),
+    import,
+    probe,
+};
+
 /// Makes a trace of the file.
-pub fn import(bytes: &[u8], source: &str, dir: &Path, goes_on: GoesOn<'_>) -> Result<Imported, Error> {
+fn import(task: &Task<'_>) -> Result<Imported, Error> {
+    let bytes = task.bytes;
     let mut imported = Imported::default();
     let file = file::parse(bytes, &mut imported)?;
     if file.buffers.iter().all(|buffer| matches!(buffer.content, Content::Text(_))) && !file.buffers.is_empty() {
-        return import_latency(&file, (source, dir), imported, goes_on);
+        return import_latency(&file, task, imported);
     }
-    let mut writer = TraceWriter::create(dir, &bytes[..bytes.len().min(1 << 16)])?;
-    let mut decoding = Decoding::new(&file, &mut writer, &mut imported, goes_on)?;
+    let mut writer = TraceWriter::create(task.dir, &bytes[..bytes.len().min(1 << 16)])?;
+    let mut decoding = Decoding::new(&file, &mut writer, &mut imported, task.goes_on)?;
     for (position, buffer) in file.buffers.iter().enumerate() {
         decoding.buffer(&file, bytes, position as u32, buffer, &mut writer, &mut imported)?;
     }
@@ -50,24 +59,18 @@ pub fn import(bytes: &[u8], source: &str, dir: &Path, goes_on: GoesOn<'_>) -> Re
         writer.beside(".printk_formats", &file.printk)?;
     }
     (imported.records, imported.lost) = (writer.records, writer.lost);
-    let about =
-        json!({ "source": source, "format": format!("trace.dat {}", file.version), "buffers": file.buffers.len() });
+    let about = json!({ "source": task.source, "format": format!("trace.dat {}", file.version), "buffers": file.buffers.len() });
     writer.finish(&file.clock(), env(&file), &about)?;
     Ok(imported)
 }
 
 /// Makes a trace of the text of a latency tracer.
-fn import_latency(
-    file: &DatFile,
-    (source, dir): (&str, &Path),
-    imported: Imported,
-    goes_on: GoesOn<'_>,
-) -> Result<Imported, Error> {
-    let about = json!({ "source": source, "format": format!("trace.dat {}, latency", file.version) });
+fn import_latency(file: &DatFile, task: &Task<'_>, imported: Imported) -> Result<Imported, Error> {
+    let about = json!({ "source": task.source, "format": format!("trace.dat {}, latency", file.version) });
     let texts =
         file.buffers.iter().map(|buffer| if let Content::Text(text) = &buffer.content { &text[..] } else { &[] });
     let text = texts.collect::<Vec<_>>().join(&b'\n');
-    text::write(&text, dir, imported, (env(file), &about), goes_on)
+    text::write(task, &text, imported, text::Origin { env: env(file), about })
 }
 
 /// From pages to records.
@@ -250,7 +253,7 @@ impl DatFile {
 }
 
 /// The parser, the unpacking, the turning and the decoding of all pages of any bytes: for fuzzing and its bounded twin.
-pub fn probe(bytes: &[u8]) {
+fn probe(bytes: &[u8]) {
     let mut imported = Imported::default();
     let Ok(file) = file::parse(bytes, &mut imported) else { return };
     let Ok(page) = parse_page_format(&String::from_utf8_lossy(&file.header_page)) else { return };

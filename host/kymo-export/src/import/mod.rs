@@ -5,23 +5,30 @@
 //! Nothing in a file is trusted: sizes are held against the file, and what is unpacked has a bound.
 
 mod dat;
+mod format;
 mod imported;
-mod kind;
+mod klog;
 mod text;
 mod trace;
 
 use std::path::Path;
 
+pub use self::format::Format;
+use self::format::Task;
 pub use self::imported::{GoesOn, Imported};
-pub use self::kind::{FORMATS, Kind};
 use crate::Error;
 
-/// What a file is, by its content.
-pub fn kind_of(bytes: &[u8]) -> Option<Kind> {
-    if bytes.starts_with(dat::MAGIC) {
-        return Some(Kind::TraceDat);
-    }
-    text::kind_of(bytes)
+/// All formats. The first one that knows a file has it.
+pub const FORMATS: &[Format] = &[dat::FORMAT, klog::FORMAT, text::FTRACE, text::PERF_SCRIPT];
+
+/// The formats, as a message lists them.
+pub fn list() -> String {
+    FORMATS.iter().map(|format| format!("{} ({})", format.name, format.about)).collect::<Vec<_>>().join(", ")
+}
+
+/// The format of a file, by its content.
+pub fn format_of(bytes: &[u8]) -> Option<&'static Format> {
+    FORMATS.iter().find(|format| (format.is)(bytes))
 }
 
 /// Makes a trace in `dir` of the file's bytes. `source`: what the trace says of where it came from.
@@ -29,19 +36,20 @@ pub fn kind_of(bytes: &[u8]) -> Option<Kind> {
 /// # Errors
 /// The content is of no known format, breaks it at its head, the trace cannot be written, or `goes_on` has ended it.
 /// Nothing is left in `dir` then.
-pub fn import(bytes: &[u8], source: &str, dir: &Path, goes_on: GoesOn<'_>) -> Result<(Kind, Imported), Error> {
-    let kind = kind_of(bytes).ok_or_else(|| unknown(bytes))?;
-    let imported = match kind {
-        Kind::TraceDat => dat::import(bytes, source, dir, goes_on)?,
-        Kind::Ftrace | Kind::PerfScript => text::import(bytes, kind, source, dir, goes_on)?,
-    };
-    Ok((kind, imported))
+pub fn import(
+    bytes: &[u8],
+    source: &str,
+    dir: &Path,
+    goes_on: GoesOn<'_>,
+) -> Result<(&'static Format, Imported), Error> {
+    let format = format_of(bytes).ok_or_else(|| unknown(bytes))?;
+    let imported = (format.import)(&Task { bytes, source, dir, goes_on, format: format.name })?;
+    Ok((format, imported))
 }
 
-/// The parsers over any bytes, without a file: for fuzzing and its bounded twin.
+/// All parsers over any bytes, without a file: for fuzzing and its bounded twin.
 pub fn probe(bytes: &[u8]) {
-    dat::probe(bytes);
-    text::probe(bytes);
+    FORMATS.iter().for_each(|format| (format.probe)(bytes));
 }
 
 fn unknown(bytes: &[u8]) -> Error {
@@ -51,5 +59,5 @@ fn unknown(bytes: &[u8]) -> Error {
         None => "it is empty".to_owned(),
         Some(line) => format!("it begins with {:?}", line.chars().take(40).collect::<String>()),
     };
-    Error::Unknown { saw }
+    Error::Unknown { saw, known: list() }
 }

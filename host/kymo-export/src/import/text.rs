@@ -9,16 +9,14 @@ mod fields;
 mod graph;
 mod line;
 
-use std::path::Path;
-
 use kymo_ctf::write::EnvValue;
 use serde_json::json;
 
 use self::classes::{Classes, Sample};
 use self::graph::Graph;
 use self::line::Line;
-use super::imported::{GoesOn, Imported, WATCH_RECORDS, look};
-use super::kind::Kind;
+use super::format::{Format, Task};
+use super::imported::{Imported, WATCH_RECORDS, look};
 use super::trace::{Clock, TraceWriter, tracer_env};
 use crate::Error;
 
@@ -34,15 +32,35 @@ const INLINE_DIGITS: usize = 4;
 /// Frames of a call chain.
 const FRAMES_MAX: usize = 4096;
 
-/// Which text it is, by the first line that is one of theirs.
-pub fn kind_of(bytes: &[u8]) -> Option<Kind> {
+/// Text of ftrace, or of `trace-cmd report`.
+pub const FTRACE: Format = Format {
+    name: "ftrace text",
+    about: "trace, trace_pipe, trace-cmd report",
+    is_marked: false,
+    is: |bytes| is_perf(bytes) == Some(false),
+    import,
+    probe,
+};
+
+/// Text of `perf script`.
+pub const PERF_SCRIPT: Format = Format {
+    name: "perf script",
+    about: "text",
+    is_marked: false,
+    is: |bytes| is_perf(bytes) == Some(true),
+    import,
+    // The same parser: once is enough.
+    probe: |_| {},
+};
+
+/// Which of both texts it is, by the first line that is one of theirs.
+fn is_perf(bytes: &[u8]) -> Option<bool> {
     let mut lines = lines(bytes).take(LOOKED_MAX);
     lines.find_map(|text| {
         if text.starts_with("# tracer:") || graph::is_line(&text) {
-            return Some(Kind::Ftrace);
+            return Some(false);
         }
-        let line = line::parse(&text)?;
-        Some(if line.is_perf { Kind::PerfScript } else { Kind::Ftrace })
+        line::parse(&text).map(|line| line.is_perf)
     })
 }
 
@@ -54,37 +72,37 @@ fn lines(bytes: &[u8]) -> impl Iterator<Item = std::borrow::Cow<'_, str>> {
 }
 
 /// Makes a trace of the text.
-pub fn import(bytes: &[u8], kind: Kind, source: &str, dir: &Path, goes_on: GoesOn<'_>) -> Result<Imported, Error> {
-    let about = json!({ "source": source, "format": kind.name() });
+fn import(task: &Task<'_>) -> Result<Imported, Error> {
+    let about = json!({ "source": task.source, "format": task.format });
     let env = vec![("domain".to_owned(), EnvValue::Text("kernel".to_owned()))];
-    write(bytes, dir, Imported::default(), (env, &about), goes_on)
+    write(task, task.bytes, Imported::default(), Origin { env, about })
 }
 
-/// Makes a trace of lines of text; `env` and `about` say of what.
-pub fn write(
-    bytes: &[u8],
-    dir: &Path,
-    mut imported: Imported,
-    (mut env, about): (Vec<(String, EnvValue)>, &serde_json::Value),
-    goes_on: GoesOn<'_>,
-) -> Result<Imported, Error> {
+/// What a trace says of where it came from.
+pub struct Origin {
+    pub env: Vec<(String, EnvValue)>,
+    pub about: serde_json::Value,
+}
+
+/// Makes the trace of a task of lines of text.
+pub fn write(task: &Task<'_>, text: &[u8], mut imported: Imported, origin: Origin) -> Result<Imported, Error> {
     let mut classes = Classes::default();
     let mut seen = 0;
-    walk(bytes, &mut Imported::default(), &mut |sample| {
+    walk(text, &mut Imported::default(), &mut |sample| {
         classes.learn(&sample);
         seen += 1;
-        if seen % WATCH_RECORDS == 0 { look(goes_on, 0) } else { Ok(()) }
+        if seen % WATCH_RECORDS == 0 { look(task.goes_on, 0) } else { Ok(()) }
     })?;
-    let mut writer = TraceWriter::create(dir, &bytes[..bytes.len().min(1 << 16)])?;
+    let mut writer = TraceWriter::create(task.dir, &text[..text.len().min(1 << 16)])?;
     let mut record = Vec::new();
     let mut names = std::collections::BTreeMap::new();
-    walk(bytes, &mut imported, &mut |sample| {
+    walk(text, &mut imported, &mut |sample| {
         let key = (0, sample.line.cpu.unwrap_or(u32::MAX));
         if sample.lost > 0 {
             return writer.lost(key, sample.lost, sample.line.time);
         }
         if writer.records % WATCH_RECORDS == 0 {
-            look(goes_on, writer.records)?;
+            look(task.goes_on, writer.records)?;
         }
         record.clear();
         classes.record(&sample, &mut record);
@@ -99,9 +117,10 @@ pub fn write(
         return Err(Error::Nothing("no line of the text is a record that kymo can read".to_owned()));
     }
     (imported.records, imported.lost) = (writer.records, writer.lost);
+    let mut env = origin.env;
     env.extend(tracer_env());
     let clock = Clock { name: "text".to_owned(), frequency_hz: 1_000_000_000, offset_ns: 0, absolute: false };
-    writer.finish(&clock, env, about)?;
+    writer.finish(&clock, env, &origin.about)?;
     Ok(imported)
 }
 
@@ -188,7 +207,7 @@ fn frame_of(text: &str, digits: usize) -> Option<(u64, String)> {
 }
 
 /// Both parsers over any bytes, without a file: for fuzzing and its bounded twin.
-pub fn probe(bytes: &[u8]) {
+fn probe(bytes: &[u8]) {
     let mut classes = Classes::default();
     let mut imported = Imported::default();
     let mut record = Vec::new();

@@ -42,6 +42,17 @@ pub(super) const CHECKS: &[Check] = &[
         look: |context| number_is(context, "/proc/sys/kernel/timer_migration", 0),
     },
     Check {
+        id: "split-lock",
+        title: "threads that are slowed down for a split lock",
+        severity: Severity::Medium,
+        wanted: "kernel.split_lock_mitigate = 0, or no program with split locks",
+        why: "A thread whose atomic operation crosses a cache line sleeps for 10 ms, and then runs alone with it.",
+        now: "sysctl kernel.split_lock_mitigate=0",
+        keep: "kernel.split_lock_mitigate = 0 in /etc/sysctl.d/90-realtime.conf",
+        see: "Documentation/admin-guide/sysctl/kernel.rst",
+        look: |context| number_is(context, "/proc/sys/kernel/split_lock_mitigate", 0),
+    },
+    Check {
         id: "numa-balancing",
         title: "pages that move between nodes",
         severity: Severity::Medium,

@@ -2,6 +2,7 @@
 //! Machines in tests/doctor, each one text, against the answers beside it. `NAME.command.tree` is examined for a
 //! command, too, `NAME.pid900.tree` for process 900. `KYMO_BLESS=1` writes the answers anew.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -29,10 +30,19 @@ fn target(name: &str) -> Target {
     }
 }
 
+/// Checks of what no text can be: registers of a processor, a device that answers four bytes.
+const UNANSWERED: [&str; 2] = ["firmware-interrupts", "dma-latency-held"];
+
+fn ids() -> Vec<&'static str> {
+    let root = tempfile::tempdir().unwrap();
+    examine(&Machine::at(root.path()), &Target::Command).iter().map(|finding| finding.id).collect()
+}
+
 #[test]
 fn machines_get_the_answers_beside_them() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/doctor");
     let mut seen = 0;
+    let mut unanswered: BTreeSet<&str> = ids().into_iter().filter(|id| !UNANSWERED.contains(id)).collect();
     for entry in std::fs::read_dir(&dir).unwrap() {
         let path = entry.unwrap().path();
         let Some(name) = path.file_name().unwrap().to_string_lossy().strip_suffix(".tree").map(str::to_owned) else {
@@ -44,15 +54,21 @@ fn machines_get_the_answers_beside_them() {
         let findings = examine(&Machine::at(root.path()), &target(&name));
         let mut got = format!("fit: {}\n", !is_unfit(&findings));
         for finding in &findings {
+            if matches!(finding.state, State::Ok | State::Problem) {
+                unanswered.remove(finding.id);
+            }
             writeln!(got, "{:?} {:?} {}: {}", finding.state, finding.severity, finding.id, finding.current).unwrap();
         }
         let beside = path.with_extension("expect");
         if std::env::var_os("KYMO_BLESS").is_some() {
             std::fs::write(&beside, &got).unwrap();
         }
-        assert_eq!(got, std::fs::read_to_string(&beside).unwrap_or_default(), "{name}");
+        let want = std::fs::read_to_string(&beside).unwrap_or_default();
+        assert_eq!(got, want, "{name}: KYMO_BLESS=1 writes the answers of a new check (docs/extending.md)");
     }
     assert!(seen >= 7, "{seen} machines");
+    let missing = "docs/extending.md, a doctor check, step 2: no machine in tests/doctor has what these checks read";
+    assert!(unanswered.is_empty(), "{missing}: {unanswered:?}");
 }
 
 #[test]

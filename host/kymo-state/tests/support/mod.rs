@@ -9,7 +9,7 @@ use std::fmt;
 use std::fs;
 use std::path::Path;
 
-use kymo_ctf::write::{EventClass, FieldClass, Number};
+use kymo_ctf::write::{Base, EventClass, FieldClass, Number};
 use kymo_state::{Event, Options, Report, Root, classes, dump};
 use tempfile::TempDir;
 
@@ -86,9 +86,9 @@ fn unsigned(rest: &mut &[u8], bytes: usize) -> u64 {
 }
 
 fn number(rest: &mut &[u8], number: Number) -> Value {
-    let Number::Int { bits, signed, hex } = number else { panic!("no class has a {number:?}") };
+    let Number::Int { bits, signed, base } = number else { panic!("no class has a {number:?}") };
     let value = unsigned(rest, usize::from(bits) / 8);
-    if hex {
+    if base == Base::Hexadecimal {
         Value::Hex(value)
     } else if signed {
         let shift = 64 - u32::from(bits);

@@ -78,8 +78,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 /// A trace or a result, by its content. What came of it, as JSON.
 fn one(file: &Path, output: Option<&Path>, are_several: bool) -> anyhow::Result<Value> {
     let bytes = Bytes::of(file)?;
-    match kymo_export::import::kind_of(&bytes) {
-        Some(_) if !is_result(&bytes) => trace(file, &bytes, output, are_several),
+    match kymo_export::import::format_of(&bytes) {
+        Some(format) if format.is_marked || !is_result(&bytes) => trace(file, &bytes, output, are_several),
         _ => result(file, &bytes, output),
     }
 }
@@ -87,7 +87,7 @@ fn one(file: &Path, output: Option<&Path>, are_several: bool) -> anyhow::Result<
 /// Texts of the laboratory's tools may hold what looks like a line of a trace; their own marks decide.
 fn is_result(bytes: &[u8]) -> bool {
     let head = &bytes[..bytes.len().min(1 << 16)];
-    !bytes.starts_with(b"\x17\x08\x44") && kymo_lab::import("", head).is_ok()
+    kymo_lab::import("", head).is_ok()
 }
 
 fn trace(file: &Path, bytes: &[u8], output: Option<&Path>, are_several: bool) -> anyhow::Result<Value> {
@@ -105,15 +105,15 @@ fn trace(file: &Path, bytes: &[u8], output: Option<&Path>, are_several: bool) ->
     };
     let imported = kymo_export::import::import(bytes, &file.to_string_lossy(), &dir, &goes_on);
     progress.borrow_mut().end();
-    let (kind, imported) = imported.with_context(|| file.display().to_string())?;
+    let (format, imported) = imported.with_context(|| file.display().to_string())?;
     let lost = if imported.lost > 0 { format!(", {} lost", imported.lost) } else { String::new() };
-    eprintln!("kymo: {}: {}, {} records{lost}, in {}", file.display(), kind.name(), imported.records, dir.display());
+    eprintln!("kymo: {}: {}, {} records{lost}, in {}", file.display(), format.name, imported.records, dir.display());
     for (what, count) in &imported.not_taken {
         eprintln!("kymo:   not taken: {what}: {count}");
     }
     imported.notes.iter().for_each(|note| eprintln!("kymo:   {note}"));
     Ok(serde_json::json!({
-        "file": file.to_string_lossy(), "format": kind.name(), "output": dir.to_string_lossy(),
+        "file": file.to_string_lossy(), "format": format.name, "output": dir.to_string_lossy(),
         "records": imported.records, "lost": imported.lost, "not_taken": imported.not_taken, "notes": imported.notes,
     }))
 }
@@ -151,7 +151,7 @@ fn result(file: &Path, bytes: &[u8], output: Option<&Path>) -> anyhow::Result<Va
         bail!("{}: larger than {} MiB; no result of a latency test is", file.display(), FILE_MAX >> 20);
     }
     let record = import(&file.to_string_lossy(), bytes).map_err(|error| match error {
-        kymo_lab::ImportError::Unknown { .. } => anyhow::anyhow!("{error}; traces: {}", kymo_export::import::FORMATS),
+        kymo_lab::ImportError::Unknown { .. } => anyhow::anyhow!("{error}; traces: {}", kymo_export::import::list()),
         other => other.into(),
     })?;
     if let Some(dir) = output {

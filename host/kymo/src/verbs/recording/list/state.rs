@@ -49,7 +49,7 @@ fn labels_text(class: &FieldClass) -> String {
 
 fn type_text(class: &FieldClass) -> String {
     match class {
-        FieldClass::Number(number) | FieldClass::Enum { number, .. } => number_text(*number),
+        FieldClass::Number(number) | FieldClass::Enum { number, .. } => number_text(*number).to_owned(),
         FieldClass::Text | FieldClass::CString => "text".to_owned(),
         FieldClass::Chars { count } => format!("text[{count}]"),
         FieldClass::Blob => "bytes".to_owned(),
@@ -59,14 +59,8 @@ fn type_text(class: &FieldClass) -> String {
 }
 
 /// As in the names of our own types: `u32`, `i64`, `x64` in base 16, `f64`, `bool`.
-fn number_text(number: Number) -> String {
-    match number {
-        Number::Int { bits, hex: true, .. } => format!("x{bits}"),
-        Number::Int { bits, signed: true, .. } => format!("i{bits}"),
-        Number::Int { bits, .. } => format!("u{bits}"),
-        Number::Float { bits } => format!("f{bits}"),
-        Number::Bool => "bool".to_owned(),
-    }
+fn number_text(number: Number) -> &'static str {
+    number.name().unwrap_or("number")
 }
 
 #[cfg(test)]
