@@ -90,10 +90,7 @@ fn who<'l>(left: &'l str, line: &mut Line<'l>) -> Option<()> {
         }
         left = before;
     }
-    if let Some((before, word)) = last_word(left)
-        && let Some(cpu) = word.strip_prefix('[').and_then(|word| word.strip_suffix(']'))
-        && let Ok(cpu) = cpu.trim().parse()
-    {
+    if let Some((before, cpu)) = last_word(left).and_then(|(before, word)| Some((before, cpu_of(word)?))) {
         (line.cpu, left) = (Some(cpu), before);
     }
     // `(1234)`, `( 1234)` or `(-----)`.
@@ -107,15 +104,24 @@ fn who<'l>(left: &'l str, line: &mut Line<'l>) -> Option<()> {
         (line.is_perf, line.tid, line.comm) = (true, tid, left[..left.len() - word.len()].trim());
         return Some(());
     }
-    if let Some((comm, pid)) = left.rsplit_once('-')
-        && let Ok(tid) = pid.trim().parse()
-    {
+    if let Some((comm, tid)) = comm_and_tid(left) {
         (line.tid, line.comm) = (tid, comm.trim());
         return Some(());
     }
     // `perf script -F comm,time,event`.
     (line.is_perf, line.tid, line.comm) = (true, -1, left);
     (!left.is_empty() && left.len() <= 16).then_some(())
+}
+
+/// `[003]`
+fn cpu_of(word: &str) -> Option<u32> {
+    word.strip_prefix('[')?.strip_suffix(']')?.trim().parse().ok()
+}
+
+/// `COMM-TID`
+pub fn comm_and_tid(text: &str) -> Option<(&str, i32)> {
+    let (comm, tid) = text.rsplit_once('-')?;
+    Some((comm, tid.trim().parse().ok()?))
 }
 
 fn last_word(text: &str) -> Option<(&str, &str)> {
