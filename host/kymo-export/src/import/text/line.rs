@@ -75,11 +75,11 @@ fn seconds(word: &str) -> Option<u64> {
 /// What stands in front of the time.
 fn who<'l>(left: &'l str, line: &mut Line<'l>) -> Option<()> {
     let mut left = left.trim();
-    if let Some((before, word)) = last_word(left)
-        && !word.ends_with(']')
-        && is_flags(word)
-        && (before.ends_with(']') || word.starts_with(|c: char| c.is_ascii_digit()))
-    {
+    let flags_at = last_word(left).filter(|(before, word)| {
+        let has_cpu = before.ends_with(']') || word.starts_with(|c: char| c.is_ascii_digit());
+        !word.ends_with(']') && is_flags(word) && has_cpu
+    });
+    if let Some((before, word)) = flags_at {
         let cpu = word.bytes().take_while(u8::is_ascii_digit).count();
         // Latency tracers have the CPU in front of the flags.
         if !before.ends_with(']') {
@@ -157,10 +157,9 @@ fn flags(word: &str, line: &mut Line<'_>) {
 /// Period, event, and what the event says.
 fn what<'l>(right: &'l str, line: &mut Line<'l>) -> Option<()> {
     let mut right = right;
-    if let Some((period, rest)) = right.split_once(char::is_whitespace)
-        && !period.is_empty()
-        && period.bytes().all(|byte| byte.is_ascii_digit())
-    {
+    let first = right.split_once(char::is_whitespace);
+    let is_number = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
+    if let Some((period, rest)) = first.filter(|(word, _)| is_number(word)) {
         (line.period, line.is_perf) = (period.parse().ok(), true);
         right = rest.trim_start();
     }
