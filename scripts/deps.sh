@@ -14,6 +14,8 @@ test)
 	wanted="$wanted gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm"
 	# Traces of other tracers: LTTng, barectf (which a virtual environment in the target directory gets from PyPI).
 	wanted="$wanted lttng-tools liblttng-ust-dev python3-bt2 python3-venv cmake"
+	# A Debian in which nothing is installed (make stress).
+	wanted="$wanted debootstrap"
 	;;
 bench-kernel) wanted="gcc libc6-dev trace-cmd rt-tests python3" ;;
 bench) wanted="gcc libc6-dev lttng-tools liblttng-ust-dev babeltrace2 python3" ;;
@@ -40,7 +42,7 @@ command -v dpkg-query >/dev/null || {
 	exit 0
 }
 # Debian's own Rust, where there is none, or one that is too old.
-has_rust || wanted="$wanted cargo-web rustc-web"
+has_rust || wanted="$wanted cargo-web rustc-web ca-certificates"
 
 missing=
 for package in $wanted; do

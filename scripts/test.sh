@@ -92,6 +92,7 @@ suite 'whole pipe' "$CARGO" test --release --no-fail-fast -p kymo-tests -- --noc
 suite 'preload helpers' tests/preload/run.sh
 suite 'examples and installation' tests/install.sh
 suite 'commands of the README' tests/readme.py
+[ -z "${KYMO_STRESS:-}" ] || suite 'an empty Debian' tests/fresh_root.sh
 
 [ -z "$suites_failed" ] || echo "failed:$suites_failed"
 [ "$unsteady" = 0 ] || echo "$unsteady unsteady: passed at the second try only (UNSTEADY above)"

@@ -55,5 +55,19 @@ unfinished=$(git grep -nE '\b(TODO|FIXME|XXX)\b' -- '*.c' '*.h' '*.rs' '*.sh' | 
 [ -z "$unfinished" ]
 check "nothing is marked as unfinished" $? "$unfinished"
 
+# Cargo.toml promises a version of Rust; no dependency may ask for a later one.
+if command -v cargo >/dev/null && promised=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml) && [ -n "$promised" ]; then
+	late=$(cargo metadata --format-version 1 --locked 2>/dev/null |
+		python3 -c 'import json, sys
+version = lambda text: [int(part) for part in text.split(".")[:2]]
+for package in json.load(sys.stdin)["packages"]:
+    if version(package["rust_version"] or "1.0") > version(sys.argv[1]):
+        print(package["name"], package["version"], "needs Rust", package["rust_version"])' "$promised" 2>&1)
+	[ -z "$late" ]
+	check "every dependency builds with Rust $promised" $? "$late"
+else
+	echo "SKIP versions of Rust that dependencies need: no cargo"
+fi
+
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]

@@ -240,9 +240,8 @@ impl Lab {
 impl Drop for Lab {
     fn drop(&mut self) {
         LABS.set(LABS.get() - 1);
-        if std::env::var_os("KYMO_KEEP").is_some()
-            && let Some(dir) = self.dir.take()
-        {
+        let is_kept = std::env::var_os("KYMO_KEEP").is_some();
+        if let Some(dir) = self.dir.take_if(|_| is_kept) {
             eprintln!("{}: kept {}", self.name, dir.keep().display());
         }
     }

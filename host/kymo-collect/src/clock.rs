@@ -35,7 +35,12 @@ mod tsc {
     use std::arch::x86_64::{__cpuid, _mm_lfence, _rdtsc};
 
     pub(super) fn is_invariant() -> bool {
-        __cpuid(0x8000_0000).eax >= 0x8000_0007 && __cpuid(0x8000_0007).edx & 1 << 8 != 0
+        // Later versions of Rust call it safe.
+        #[allow(unused_unsafe)]
+        // SAFETY: every x86-64 has the instruction, and each leaf is asked for where it exists.
+        unsafe {
+            __cpuid(0x8000_0000).eax >= 0x8000_0007 && __cpuid(0x8000_0007).edx & 1 << 8 != 0
+        }
     }
 
     /// Between loads before and loads after, so that it does not run ahead of the load of a head.

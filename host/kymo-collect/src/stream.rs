@@ -412,9 +412,7 @@ impl Streams {
             Some(stream) => stream,
             None => slot.insert(self.claim(class, packet.begin).map_err(|error| self.cannot_open(error, now))?),
         };
-        if let Some(newest) = &mut stream.newest
-            && packet.begin < newest.end
-        {
+        if let Some(newest) = stream.newest.as_mut().filter(|newest| packet.begin < newest.end) {
             if packet.begin < newest.begin {
                 return Err(Refusal::Backwards);
             }

@@ -38,18 +38,11 @@ use arrow_array::types::{Int32Type, TimestampNanosecondType, UInt32Type};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
 use kymo_ctf::read::{FieldInfo, FieldKind, Metadata, Record};
 
+use crate::export::is_known_context;
 use cells::Cells;
 
 /// Rows of a batch: who pushes looks at [`Table::is_full`].
 pub const BATCH_ROWS: usize = 8192;
-
-/// Contexts that are columns of all records already.
-const KNOWN: [&str; 6] = ["cpu_id", "vpid", "pid", "vtid", "tid", "procname"];
-
-/// Whether a context of records is one of the columns that all tables have (`cpu`, `pid`, `tid`, `proc`).
-pub fn is_known_context(name: &str) -> bool {
-    KNOWN.contains(&name)
-}
 
 /// Records of one event class, not yet taken as a batch.
 pub struct Table {

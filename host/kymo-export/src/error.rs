@@ -21,6 +21,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// Columns that Arrow refuses.
+    #[cfg(feature = "parquet")]
     #[error("event {event}: {source}")]
     Columns {
         /// The event's name.
@@ -29,6 +30,7 @@ pub enum Error {
         source: arrow_schema::ArrowError,
     },
     /// A Parquet file that cannot be written.
+    #[cfg(feature = "parquet")]
     #[error("{}: {source}", path.display())]
     Parquet {
         /// Which one.
@@ -36,6 +38,10 @@ pub enum Error {
         /// What the library says.
         source: parquet::errors::ParquetError,
     },
+    /// The feature `parquet` is off.
+    #[cfg(not(feature = "parquet"))]
+    #[error("this kymo was built without Parquet (for make demo): make build")]
+    WithoutParquet,
     /// A file of a format that nothing here knows.
     #[error("not a trace that kymo can import ({saw}); known: {known}")]
     Unknown {

@@ -6,6 +6,7 @@
 //! trace of other tools' files, [`flame`] draws stacks, [`json`] and [`digits`] write values. Which records, from
 //! where, and what is said to the user is for others.
 
+#[cfg(feature = "parquet")]
 pub mod columns;
 pub mod digits;
 mod error;

@@ -515,9 +515,11 @@ impl Parser<'_> {
 
     /// One name for both records, or `FROM:TO`.
     fn key(&mut self) -> Result<Key, Error> {
-        if let Token::Pattern(pattern) = &self.peek().token
-            && let Some((from, to)) = pattern.split_once(':')
-        {
+        let pattern = match &self.peek().token {
+            Token::Pattern(pattern) => pattern.split_once(':'),
+            _ => None,
+        };
+        if let Some((from, to)) = pattern {
             let is_name = |name: &str| !name.is_empty() && !name.contains(['*', '?', ':']);
             let span = self.peek().span;
             if is_name(from) && is_name(to) {

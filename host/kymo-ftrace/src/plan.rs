@@ -94,12 +94,12 @@ pub fn class_of(system: &str, format: &EventFormat, naming: Naming, only: Option
 
 /// Appends a step; a copy that goes on where the one before ended becomes part of it.
 fn push(steps: &mut Vec<Step>, step: Step) {
-    if let (Some(Step::Copy { from, bytes }), Step::Copy { from: next, bytes: more }) = (steps.last_mut(), step)
-        && u32::from(*from) + u32::from(*bytes) == u32::from(next)
-        && let Some(sum) = bytes.checked_add(more)
-    {
-        *bytes = sum;
-        return;
+    if let (Some(Step::Copy { from, bytes }), Step::Copy { from: next, bytes: more }) = (steps.last_mut(), step) {
+        let goes_on = u32::from(*from) + u32::from(*bytes) == u32::from(next);
+        if let Some(sum) = bytes.checked_add(more).filter(|_| goes_on) {
+            *bytes = sum;
+            return;
+        }
     }
     steps.push(step);
 }

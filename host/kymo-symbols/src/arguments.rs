@@ -8,8 +8,8 @@
 use std::rc::Rc;
 
 use addr2line::gimli::{
-    self, AttributeValue, DebuggingInformationEntry, Dwarf, DwarfSections, EndianSlice, Operation, RunTimeEndian,
-    SectionId, Unit, constants as dw,
+    self, AttributeValue, Dwarf, DwarfSections, EndianSlice, Operation, RunTimeEndian, SectionId, Unit, UnitOffset,
+    constants as dw,
 };
 use object::Object as _;
 
@@ -93,7 +93,22 @@ fn damaged(error: gimli::Error) -> String {
 #[derive(Clone)]
 struct Die<'a> {
     unit: Rc<Unit<Bytes<'a>>>,
-    entry: DebuggingInformationEntry<Bytes<'a>>,
+    at: UnitOffset,
+}
+
+impl<'a> Die<'a> {
+    /// An attribute of its own. One that is damaged is none.
+    fn value(&self, name: dw::DwAt) -> Option<AttributeValue<Bytes<'a>>> {
+        self.unit.entry(self.at).ok()?.attr_value(name).ok()?
+    }
+
+    fn tag(&self) -> dw::DwTag {
+        self.unit.entry(self.at).map_or(dw::DW_TAG_null, |entry| entry.tag())
+    }
+
+    fn bytes(&self) -> Option<u64> {
+        self.value(dw::DW_AT_byte_size)?.udata_value()
+    }
 }
 
 struct Search<'d, 'a> {
@@ -111,9 +126,12 @@ impl<'a> Search<'_, 'a> {
                 continue;
             }
             let mut entries = unit.entries();
-            while let Some(entry) = entries.next_dfs()? {
-                if entry.tag() == dw::DW_TAG_subprogram && self.begins_here(&unit, entry)? {
-                    let function = Die { unit: Rc::clone(&unit), entry: entry.clone() };
+            while let Some((_, entry)) = entries.next_dfs()? {
+                if entry.tag() != dw::DW_TAG_subprogram {
+                    continue;
+                }
+                let function = Die { unit: Rc::clone(&unit), at: entry.offset() };
+                if self.begins_here(&function)? {
                     return self.function(&function).map(Some);
                 }
             }
@@ -134,12 +152,12 @@ impl<'a> Search<'_, 'a> {
         Ok(is_empty)
     }
 
-    fn begins_here(&self, unit: &Unit<Bytes<'a>>, entry: &DebuggingInformationEntry<Bytes<'a>>) -> gimli::Result<bool> {
-        if let Some(low) = entry.attr_value(dw::DW_AT_low_pc) {
-            return Ok(self.dwarf.attr_address(unit, low)? == Some(self.address));
+    fn begins_here(&self, function: &Die<'a>) -> gimli::Result<bool> {
+        if let Some(low) = function.value(dw::DW_AT_low_pc) {
+            return Ok(self.dwarf.attr_address(&function.unit, low)? == Some(self.address));
         }
-        let Some(ranges) = entry.attr_value(dw::DW_AT_ranges) else { return Ok(false) };
-        let Some(mut ranges) = self.dwarf.attr_ranges(unit, ranges)? else { return Ok(false) };
+        let Some(ranges) = function.value(dw::DW_AT_ranges) else { return Ok(false) };
+        let Some(mut ranges) = self.dwarf.attr_ranges(&function.unit, ranges)? else { return Ok(false) };
         // Its cold part is another range, and is not its entry.
         Ok(ranges.next()?.is_some_and(|range| range.begin == self.address))
     }
@@ -152,13 +170,13 @@ impl<'a> Search<'_, 'a> {
         }
         let mut registers = Registers { used: self.hidden(function), is_lost: !self.is_of_c(&function.unit) };
         let mut found = Vec::new();
-        let mut tree = function.unit.entries_tree(Some(function.entry.offset()))?;
+        let mut tree = function.unit.entries_tree(Some(function.at))?;
         let mut children = tree.root()?.children();
         while let Some(child) = children.next()? {
             if child.entry().tag() != dw::DW_TAG_formal_parameter {
                 continue;
             }
-            let die = Die { unit: Rc::clone(&function.unit), entry: child.entry().clone() };
+            let die = Die { unit: Rc::clone(&function.unit), at: child.entry().offset() };
             let name = self.name(&die)?;
             let class = self.class(&die);
             let by_convention = registers.take(class);
@@ -175,12 +193,9 @@ impl<'a> Search<'_, 'a> {
     /// 1 where the caller passes the place for the result in front of the arguments.
     fn hidden(&self, function: &Die<'a>) -> usize {
         let Some(result) = self.referred(function, dw::DW_AT_type).map(|die| self.bare(die)) else { return 0 };
-        let is_large = || {
-            let bytes = result.entry.attr_value(dw::DW_AT_byte_size).and_then(|value| value.udata_value());
-            bytes.is_some_and(|bytes| bytes > 16)
-        };
+        let is_large = || result.bytes().is_some_and(|bytes| bytes > 16);
         let is_structure =
-            [dw::DW_TAG_structure_type, dw::DW_TAG_class_type, dw::DW_TAG_union_type].contains(&result.entry.tag());
+            [dw::DW_TAG_structure_type, dw::DW_TAG_class_type, dw::DW_TAG_union_type].contains(&result.tag());
         usize::from(is_structure && (is_by_reference(&result) || is_large()))
     }
 
@@ -188,7 +203,7 @@ impl<'a> Search<'_, 'a> {
     fn is_of_c(&self, unit: &Unit<Bytes<'a>>) -> bool {
         let mut entries = unit.entries();
         let root = entries.next_dfs().ok().flatten();
-        let language = root.and_then(|root| match root.attr_value(dw::DW_AT_language) {
+        let language = root.and_then(|(_, root)| match root.attr_value(dw::DW_AT_language).ok()? {
             Some(AttributeValue::Language(language)) => Some(language),
             _ => None,
         });
@@ -200,7 +215,7 @@ impl<'a> Search<'_, 'a> {
 
     fn place(&self, function: &Die<'a>, argument: &Die<'a>) -> gimli::Result<Told> {
         const GONE: Told = Told::Missing("the compiler optimised it away");
-        let Some(value) = argument.entry.attr_value(dw::DW_AT_location) else { return Ok(GONE) };
+        let Some(value) = argument.value(dw::DW_AT_location) else { return Ok(GONE) };
         let unit = &argument.unit;
         let expression = match value {
             AttributeValue::Exprloc(expression) => expression,
@@ -234,7 +249,7 @@ impl<'a> Search<'_, 'a> {
 
     /// A place in the function's frame: above its return address it was stored by the caller, below it will be.
     fn framed(&self, function: &Die<'a>, offset: i64) -> gimli::Result<Told> {
-        let Some(AttributeValue::Exprloc(base)) = function.entry.attr_value(dw::DW_AT_frame_base) else {
+        let Some(AttributeValue::Exprloc(base)) = function.value(dw::DW_AT_frame_base) else {
             return Ok(Told::Stored);
         };
         let above_entry = match base.operations(function.unit.encoding()).next()? {
@@ -255,9 +270,9 @@ impl<'a> Search<'_, 'a> {
         let Some(of) = self.referred(die, dw::DW_AT_type).map(|die| self.bare(die)) else {
             return ArgumentClass::Other;
         };
-        let bytes = of.entry.attr_value(dw::DW_AT_byte_size).and_then(|value| value.udata_value()).unwrap_or(0);
+        let bytes = of.bytes().unwrap_or(0);
         let small = u8::try_from(bytes).ok().filter(|bytes| [1, 2, 4, 8].contains(bytes));
-        match (of.entry.tag(), small) {
+        match (of.tag(), small) {
             (dw::DW_TAG_base_type, _) if encoding(&of) == Some(dw::DW_ATE_float) => ArgumentClass::Float,
             (dw::DW_TAG_base_type, Some(bytes)) => match encoding(&of) {
                 Some(dw::DW_ATE_signed | dw::DW_ATE_signed_char) => ArgumentClass::Signed(bytes),
@@ -284,7 +299,7 @@ impl<'a> Search<'_, 'a> {
                 dw::DW_TAG_restrict_type,
                 dw::DW_TAG_atomic_type,
             ];
-            if !is_name.contains(&die.entry.tag()) {
+            if !is_name.contains(&die.tag()) {
                 break;
             }
             let Some(next) = self.referred(&die, dw::DW_AT_type) else { break };
@@ -297,11 +312,11 @@ impl<'a> Search<'_, 'a> {
     fn find(&self, die: &Die<'a>, name: dw::DwAt) -> Option<(Die<'a>, AttributeValue<Bytes<'a>>)> {
         let mut at = die.clone();
         for _ in 0..CHAIN_MAX {
-            if let Some(value) = at.entry.attr_value(name) {
+            if let Some(value) = at.value(name) {
                 return Some((at, value));
             }
-            let origin = at.entry.attr_value(dw::DW_AT_abstract_origin);
-            let origin = origin.or_else(|| at.entry.attr_value(dw::DW_AT_specification))?;
+            let origin = at.value(dw::DW_AT_abstract_origin);
+            let origin = origin.or_else(|| at.value(dw::DW_AT_specification))?;
             at = self.follow(&at, origin)?;
         }
         None
@@ -315,15 +330,15 @@ impl<'a> Search<'_, 'a> {
     fn follow(&self, from: &Die<'a>, value: AttributeValue<Bytes<'a>>) -> Option<Die<'a>> {
         match value {
             AttributeValue::UnitRef(offset) => {
-                Some(Die { unit: Rc::clone(&from.unit), entry: from.unit.entry(offset).ok()? })
+                Some(Die { unit: Rc::clone(&from.unit), at: from.unit.entry(offset).ok()?.offset() })
             }
             AttributeValue::DebugInfoRef(offset) => {
                 let mut headers = self.dwarf.units();
                 while let Ok(Some(header)) = headers.next() {
                     if let Some(inside) = offset.to_unit_offset(&header) {
                         let unit = Rc::new(self.dwarf.unit(header).ok()?);
-                        let entry = unit.entry(inside).ok()?;
-                        return Some(Die { unit, entry });
+                        let at = unit.entry(inside).ok()?.offset();
+                        return Some(Die { unit, at });
                     }
                 }
                 None
@@ -369,22 +384,21 @@ impl Registers {
 }
 
 fn encoding(die: &Die<'_>) -> Option<dw::DwAte> {
-    match die.entry.attr_value(dw::DW_AT_encoding) {
+    match die.value(dw::DW_AT_encoding) {
         Some(AttributeValue::Encoding(encoding)) => Some(encoding),
         _ => None,
     }
 }
 
 fn is_character(die: &Die<'_>) -> bool {
-    let bytes = die.entry.attr_value(dw::DW_AT_byte_size).and_then(|value| value.udata_value());
     // A pointer to unsigned bytes is one to data.
     let is_one = matches!(encoding(die), Some(dw::DW_ATE_signed_char | dw::DW_ATE_UTF));
-    die.entry.tag() == dw::DW_TAG_base_type && bytes == Some(1) && is_one
+    die.tag() == dw::DW_TAG_base_type && die.bytes() == Some(1) && is_one
 }
 
 /// A structure that C++ passes by a pointer.
 fn is_by_reference(die: &Die<'_>) -> bool {
-    match die.entry.attr_value(dw::DW_AT_calling_convention) {
+    match die.value(dw::DW_AT_calling_convention) {
         Some(AttributeValue::CallingConvention(convention)) => convention == dw::DW_CC_pass_by_reference,
         _ => false,
     }

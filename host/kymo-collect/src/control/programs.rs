@@ -295,9 +295,8 @@ impl Control {
             self.recorded_count += 1;
         }
         (peer.serial, peer.ring_bytes) = (Some(serial), layout.ring_bytes);
-        if let Some(entry) = self.processes.get_mut(peer.process)
-            && (peer.channel == Channel::Main || entry.lanes == 0)
-        {
+        let entry = self.processes.get_mut(peer.process);
+        if let Some(entry) = entry.filter(|entry| peer.channel == Channel::Main || entry.lanes == 0) {
             (entry.outcome, entry.lanes, entry.ring_bytes) = (Outcome::Attached, layout.lane_count, layout.ring_bytes);
         }
         true

@@ -8,9 +8,8 @@ use std::path::{Path, PathBuf};
 use kymo_ctf::read::{FieldKind, Loss, Record, Trace, Value};
 
 use super::exporter::{Done, Exporter};
-use super::facts::{Classes, ContextNames, all_fields};
+use super::facts::{Classes, ContextNames, all_fields, is_known_context};
 use super::output::{NewDirectory, Output, is_stdout};
-use crate::columns::is_known_context;
 use crate::{Error, json};
 
 /// One file for `-` and names that end with `.csv`, else a directory.

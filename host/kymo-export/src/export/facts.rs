@@ -6,7 +6,13 @@ use std::collections::HashMap;
 use kymo_ctf::read::{EventClass, Record, Trace, Value};
 use kymo_ctf::write::EnvValue;
 
-use crate::columns::is_known_context;
+/// Contexts that are columns of all records already.
+const KNOWN: [&str; 6] = ["cpu_id", "vpid", "pid", "vtid", "tid", "procname"];
+
+/// Whether a context of records is one of the columns that all tables have (`cpu`, `pid`, `tid`, `proc`).
+pub fn is_known_context(name: &str) -> bool {
+    KNOWN.contains(&name)
+}
 
 /// A text of the environment.
 pub(super) fn env_text<'t>(trace: &'t Trace, key: &str) -> Option<&'t str> {

@@ -9,6 +9,7 @@ mod exporter;
 mod facts;
 mod output;
 mod pairs;
+#[cfg(feature = "parquet")]
 mod parquet;
 mod perfetto;
 mod speedscope;
@@ -20,6 +21,7 @@ use kymo_ctf::read::Trace;
 
 use crate::Error;
 pub use exporter::{Done, Exporter};
+pub use facts::is_known_context;
 pub(crate) use output::NewDirectory;
 pub use stacks::Symbols;
 
@@ -52,6 +54,9 @@ pub fn begin<'t>(
 ) -> Result<Box<dyn Exporter + 't>, Error> {
     Ok(match format {
         Format::Csv => csv::begin(traces, path)?,
+        #[cfg(not(feature = "parquet"))]
+        Format::Parquet => return Err(Error::WithoutParquet),
+        #[cfg(feature = "parquet")]
         Format::Parquet => Box::new(parquet::Tables::new(traces, path)?),
         Format::Chrome => Box::new(chrome::Chrome::new(traces, path)?),
         Format::Perfetto => Box::new(perfetto::Perfetto::new(traces, path)?),

@@ -165,9 +165,8 @@ impl<'t> Perfetto<'t> {
 
     /// The track of a thread, described where it is new or has another name.
     fn thread(&mut self, pid: u32, tid: u32, name: &str) -> Result<u64, Error> {
-        if let Some((uuid, known)) = self.threads.get(&(pid, tid))
-            && (known == name || name.is_empty())
-        {
+        let known = self.threads.get(&(pid, tid));
+        if let Some((uuid, _)) = known.filter(|(_, known)| known == name || name.is_empty()) {
             return Ok(*uuid);
         }
         if !self.processes.contains_key(&pid) {

@@ -42,8 +42,8 @@ pub fn is_line(text: &str) -> bool {
 fn parts(text: &str) -> Option<Parts<'_>> {
     let mut rest = text.trim_start();
     let mut time = None;
-    if let Some((first, behind)) = rest.split_once('|')
-        && let Some(ns) = super::line::seconds_of(first.trim())
+    let begin = rest.split_once('|');
+    if let Some((ns, behind)) = begin.and_then(|(first, behind)| Some((super::line::seconds_of(first.trim())?, behind)))
     {
         (time, rest) = (Some(ns), behind.trim_start());
     }
@@ -58,9 +58,7 @@ fn parts(text: &str) -> Option<Parts<'_>> {
         let number = column.trim_start_matches(['+', '!', '#', '*', '@', '$', ' ']).strip_suffix("us").map(str::trim);
         if let Some(ns) = number.and_then(us) {
             duration = Some(ns);
-        } else if let Some((comm, tid)) = column.rsplit_once('-')
-            && let Ok(tid) = tid.trim().parse()
-        {
+        } else if let Some((comm, tid)) = super::line::comm_and_tid(column) {
             thread = Some((comm, tid));
         }
     }

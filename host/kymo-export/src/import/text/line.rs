@@ -75,11 +75,11 @@ fn seconds(word: &str) -> Option<u64> {
 /// What stands in front of the time.
 fn who<'l>(left: &'l str, line: &mut Line<'l>) -> Option<()> {
     let mut left = left.trim();
-    if let Some((before, word)) = last_word(left)
-        && !word.ends_with(']')
-        && is_flags(word)
-        && (before.ends_with(']') || word.starts_with(|c: char| c.is_ascii_digit()))
-    {
+    let flags_at = last_word(left).filter(|(before, word)| {
+        let has_cpu = before.ends_with(']') || word.starts_with(|c: char| c.is_ascii_digit());
+        !word.ends_with(']') && is_flags(word) && has_cpu
+    });
+    if let Some((before, word)) = flags_at {
         let cpu = word.bytes().take_while(u8::is_ascii_digit).count();
         // Latency tracers have the CPU in front of the flags.
         if !before.ends_with(']') {
@@ -90,10 +90,7 @@ fn who<'l>(left: &'l str, line: &mut Line<'l>) -> Option<()> {
         }
         left = before;
     }
-    if let Some((before, word)) = last_word(left)
-        && let Some(cpu) = word.strip_prefix('[').and_then(|word| word.strip_suffix(']'))
-        && let Ok(cpu) = cpu.trim().parse()
-    {
+    if let Some((before, cpu)) = last_word(left).and_then(|(before, word)| Some((before, cpu_of(word)?))) {
         (line.cpu, left) = (Some(cpu), before);
     }
     // `(1234)`, `( 1234)` or `(-----)`.
@@ -107,15 +104,24 @@ fn who<'l>(left: &'l str, line: &mut Line<'l>) -> Option<()> {
         (line.is_perf, line.tid, line.comm) = (true, tid, left[..left.len() - word.len()].trim());
         return Some(());
     }
-    if let Some((comm, pid)) = left.rsplit_once('-')
-        && let Ok(tid) = pid.trim().parse()
-    {
+    if let Some((comm, tid)) = comm_and_tid(left) {
         (line.tid, line.comm) = (tid, comm.trim());
         return Some(());
     }
     // `perf script -F comm,time,event`.
     (line.is_perf, line.tid, line.comm) = (true, -1, left);
     (!left.is_empty() && left.len() <= 16).then_some(())
+}
+
+/// `[003]`
+fn cpu_of(word: &str) -> Option<u32> {
+    word.strip_prefix('[')?.strip_suffix(']')?.trim().parse().ok()
+}
+
+/// `COMM-TID`
+pub fn comm_and_tid(text: &str) -> Option<(&str, i32)> {
+    let (comm, tid) = text.rsplit_once('-')?;
+    Some((comm, tid.trim().parse().ok()?))
 }
 
 fn last_word(text: &str) -> Option<(&str, &str)> {
@@ -151,10 +157,9 @@ fn flags(word: &str, line: &mut Line<'_>) {
 /// Period, event, and what the event says.
 fn what<'l>(right: &'l str, line: &mut Line<'l>) -> Option<()> {
     let mut right = right;
-    if let Some((period, rest)) = right.split_once(char::is_whitespace)
-        && !period.is_empty()
-        && period.bytes().all(|byte| byte.is_ascii_digit())
-    {
+    let first = right.split_once(char::is_whitespace);
+    let is_number = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
+    if let Some((period, rest)) = first.filter(|(word, _)| is_number(word)) {
         (line.period, line.is_perf) = (period.parse().ok(), true);
         right = rest.trim_start();
     }

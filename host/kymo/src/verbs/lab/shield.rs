@@ -72,8 +72,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 fn end_left_tracer(dir: &Path) {
     let is_of_hwlat = |entry: std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with("undo-hwlat-");
     let has_left = std::fs::read_dir(dir).is_ok_and(|entries| entries.flatten().any(is_of_hwlat));
-    if has_left && let Ok(tracefs) = kymo_tracefs::Tracefs::find() {
-        tracefs.remove_dead();
+    if has_left {
+        if let Ok(tracefs) = kymo_tracefs::Tracefs::find() {
+            tracefs.remove_dead();
+        }
     }
 }
 

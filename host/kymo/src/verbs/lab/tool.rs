@@ -39,10 +39,10 @@ pub(crate) fn cpus(asked: Option<&[u32]>) -> anyhow::Result<Vec<u32>> {
             (0..rustix::thread::CpuSet::MAX_CPU as u32).filter(|cpu| own.is_set(*cpu as usize)).collect()
         }
     };
-    if let Some(online) = online()
-        && let Some(missing) = cpus.iter().find(|cpu| !online.contains(cpu))
-    {
-        bail!("CPU {missing} does not exist or is offline; online: {}", list(&online));
+    if let Some(online) = online() {
+        if let Some(missing) = cpus.iter().find(|cpu| !online.contains(cpu)) {
+            bail!("CPU {missing} does not exist or is offline; online: {}", list(&online));
+        }
     }
     Ok(cpus)
 }

@@ -187,10 +187,10 @@ impl Followed {
 
     /// The first cut moves what lies in the session's own directory: the files are the same.
     fn find_moved(&mut self) {
-        if self.dir == self.root
-            && !self.root.join("metadata").exists()
-            && let Some(first) = chunk_dirs(&self.root).into_iter().next()
-        {
+        if self.dir != self.root || self.root.join("metadata").exists() {
+            return;
+        }
+        if let Some(first) = chunk_dirs(&self.root).into_iter().next() {
             self.dir = first;
         }
     }

@@ -33,8 +33,9 @@ fn places() -> Vec<PathBuf> {
     if let Some(above) = exe.parent().and_then(Path::parent) {
         places.extend([above.join("lib/kymo"), above.join("lib")]);
     }
-    // Run from the build tree: target/{debug,release}/kymo, wherever target is.
-    let is_built = exe.parent().and_then(Path::file_name).is_some_and(|name| name == "debug" || name == "release");
+    // Run from the build tree: target/PROFILE/kymo, wherever target is.
+    let profile = exe.parent().and_then(Path::file_name);
+    let is_built = profile.is_some_and(|name| name == "debug" || name == "release" || name == "demo");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let repository = exe.ancestors().nth(3).filter(|dir| dir.join("emit").is_dir()).map(Path::to_owned);
     if is_built {

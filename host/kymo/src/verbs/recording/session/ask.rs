@@ -44,11 +44,10 @@ pub fn ask(name: &str, request: &Request, patience: Duration) -> anyhow::Result<
     let own = rustix_uid();
     let mut found: Vec<Remote> = remotes()?.into_iter().filter(|remote| remote.name() == name).collect();
     found.sort_by_key(|remote| remote.uid() != own);
-    if let [first, second, ..] = &found[..]
-        && first.uid() != own
-    {
+    if let [first, second, ..] = &found[..] {
         let (first, second) = (first.uid(), second.uid());
-        anyhow::bail!(
+        anyhow::ensure!(
+            first == own,
             "users {first} and {second} both have a session {name}; set KYMO_RUNTIME_DIR to the directory of one"
         );
     }

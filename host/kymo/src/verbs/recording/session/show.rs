@@ -127,9 +127,8 @@ fn lines(status: &Value) -> Vec<String> {
     if !changes.is_empty() {
         lines.push(format!("  changed since the start: {}", changes.join(" ")));
     }
-    if let rotation @ serde_json::Value::Object(_) = &status["rotation"]
-        && rotation.as_object().is_some_and(|rotation| rotation.values().any(|value| !value.is_null()))
-    {
+    let rotation = &status["rotation"];
+    if rotation.as_object().is_some_and(|rotation| rotation.values().any(|value| !value.is_null())) {
         lines.push(format!("  cut {}; now in {}", rotation_text(rotation), text(status, "chunk")));
     }
     lines.extend(kernel_lines(&status["kernel_view"]));
