@@ -17,6 +17,7 @@ mod outside;
 mod program_maps;
 mod programs;
 mod ready;
+mod refusals;
 mod requests;
 mod selection;
 mod shared;
@@ -49,10 +50,12 @@ use crate::unknown::Unknowns;
 use discover::Discovery;
 use growing_memories::GrowingMemories;
 use program_maps::ProgramMaps;
+use refusals::Refusals;
 use selection::Selection;
 use state::{CAVEATS_MAX, Phase};
 use usage::{Bounds, CONNECTIONS_MAX};
 
+pub(crate) use bounds::Limits;
 #[cfg(test)]
 pub(crate) use outside::ProgramSocket;
 pub(crate) use outside::{Happened, Link, Outside};
@@ -121,6 +124,8 @@ impl Control {
             next_token: FIRST_PEER,
             texts: Texts::default(),
             bounds: Bounds::default(),
+            limits: Limits::default(),
+            refusals: Refusals::default(),
             rings_not_kept: 0,
             registry: Registry::default(),
             written_events: 0,
@@ -142,6 +147,12 @@ impl Control {
         // First in the directory: who finds the other finds this one too, or is visited.
         channels.extend(config.rare.is_some().then_some((Channel::Rare, nonce ^ 1)));
         channels
+    }
+
+    /// Memories that were made so far.
+    #[cfg(test)]
+    pub(crate) fn memories_made(&self) -> u64 {
+        (self.next_serial & u64::from(u32::MAX)) - 1
     }
 
     fn now(&self) -> Instant {
@@ -326,7 +337,7 @@ impl Control {
             let channels: Vec<Channel> = self.channels.iter().map(|(channel, _)| *channel).collect();
             for channel in channels {
                 let is_here = |peer: &Peer| peer.channel == channel && peer.hello.as_ref().is_some_and(is_visited);
-                if self.peers.values().any(is_here) {
+                if self.peers.values().any(is_here) || self.is_still_refused(&visit, channel) {
                     continue;
                 }
                 let found = self.discovery.visit(&mut *self.outside, visit.clone(), now);
@@ -424,6 +435,7 @@ impl Control {
             self.caveat(format!("process {} {text}", peer.id.pid));
         }
         self.admit_refusal(peer, reason, &text, next);
+        self.keep_refusal(peer, reason);
         peer.late &= reason == ByeReason::End;
         let outcome = if reason == ByeReason::Scope { Outcome::OutOfScope } else { Outcome::Refused(text) };
         self.set_outcome(peer.process, outcome);

@@ -7,10 +7,12 @@ use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Instant;
 
+use super::bounds::Limits;
 use super::discover::Discovery;
 use super::growing_memories::GrowingMemories;
 use super::outside::Outside;
 use super::program_maps::ProgramMaps;
+use super::refusals::Refusals;
 use super::requests::ToControl;
 use super::selection::Selection;
 use super::shared_rings::SharedRings;
@@ -99,6 +101,9 @@ pub(crate) struct Control {
     pub(super) next_token: u64,
     pub(super) texts: Texts,
     pub(super) bounds: Bounds,
+    pub limits: Limits,
+    /// Programs that were refused.
+    pub(super) refusals: Refusals,
     /// Programs of other users, whose rings are no files.
     pub(super) rings_not_kept: u64,
     pub(super) registry: Registry,
