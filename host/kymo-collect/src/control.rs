@@ -236,7 +236,7 @@ impl Control {
                     self.discovery.read(&mut *self.outside, &self.config.scope, now);
                 }
                 Happened::Wake => {}
-                Happened::Program { token, has_hung_up } => self.serve((token, has_hung_up), room),
+                Happened::Program { token, has_hung_up } => self.serve(token, has_hung_up, room),
             }
         }
         !happened.is_empty()
@@ -348,7 +348,7 @@ impl Control {
     }
 
     /// Reads what a program says, within its turn, and sends what waits for it.
-    fn serve(&mut self, (token, has_hung_up): (u64, bool), room: &mut [u8; PACKET_ROOM]) {
+    fn serve(&mut self, token: u64, has_hung_up: bool, room: &mut [u8; PACKET_ROOM]) {
         let Some(mut peer) = self.peers.remove(&token) else { return };
         let mut is_open = true;
         let now = self.now();

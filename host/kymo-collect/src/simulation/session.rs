@@ -27,7 +27,7 @@ use crate::snapshot::{SnapshotJob, SnapshotPart};
 use crate::socket::PACKET_ROOM;
 use crate::stream::Streams;
 use crate::trigger::Fired;
-use crate::watch::Watch;
+use crate::watch::{ConditionClock, Watch};
 
 const SECOND: u64 = 1_000_000_000;
 /// A session that looks for a trigger drops what fires beyond this; a simulated one has room for all.
@@ -155,7 +155,8 @@ impl Simulated {
             false => Sink::Stream,
             true => {
                 let conditions = [kymo_filter::parse("sim:e3: n & 255 == 0").expect("a condition")];
-                let watch = Watch::new(&conditions, &config.contexts, fire, (SECOND, 0));
+                let clock = ConditionClock { frequency_hz: SECOND, origin_ns: 0 };
+                let watch = Watch::new(&conditions, &config.contexts, fire, clock);
                 Sink::Flight(Box::new(Flight::new(Some(watch), None, 0)))
             }
         };
