@@ -18,6 +18,7 @@ mod program_maps;
 mod programs;
 mod ready;
 mod refusals;
+mod refused_programs;
 mod requests;
 mod selection;
 mod shared;
@@ -50,12 +51,12 @@ use crate::unknown::Unknowns;
 use discover::Discovery;
 use growing_memories::GrowingMemories;
 use program_maps::ProgramMaps;
-use refusals::Refusals;
+use refused_programs::RefusedPrograms;
 use selection::Selection;
 use state::{CAVEATS_MAX, Phase};
+pub(crate) use usage::Limits;
 use usage::{Bounds, CONNECTIONS_MAX};
 
-pub(crate) use bounds::Limits;
 #[cfg(test)]
 pub(crate) use outside::ProgramSocket;
 pub(crate) use outside::{Happened, Link, Outside};
@@ -125,7 +126,7 @@ impl Control {
             texts: Texts::default(),
             bounds: Bounds::default(),
             limits: Limits::default(),
-            refusals: Refusals::default(),
+            refused: RefusedPrograms::default(),
             rings_not_kept: 0,
             registry: Registry::default(),
             written_events: 0,

@@ -8,23 +8,9 @@
 use kymo_abi::wire::ByeReason;
 
 use super::state::Control;
+use super::usage::Limits;
 use crate::channel::Channel;
 use crate::peer::Peer;
-
-/// How much memory programs can make the collector use. The simulation of sessions has smaller limits.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    /// Bytes of one user's programs.
-    pub user_bytes: usize,
-    /// Bytes of all users' programs.
-    pub all_bytes: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits { user_bytes: 64 << 20, all_bytes: 256 << 20 }
-    }
-}
 
 impl Control {
     /// Users that have programs, and the bytes that these take.

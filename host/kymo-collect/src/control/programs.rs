@@ -92,7 +92,7 @@ impl Control {
         let lanes_ok = (1..=CPUS_MAX).contains(&hello.cpu_count);
         peer.hello = Some(hello);
         let known = self.sibling(peer).map(|sibling| sibling.process);
-        let refused = || self.refusals.place_of(peer);
+        let refused = || self.refused.place_of(peer);
         peer.process = match known.or_else(refused) {
             Some(process) => process,
             None => self.list(entry),

@@ -7,16 +7,15 @@ use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Instant;
 
-use super::bounds::Limits;
 use super::discover::Discovery;
 use super::growing_memories::GrowingMemories;
 use super::outside::Outside;
 use super::program_maps::ProgramMaps;
-use super::refusals::Refusals;
+use super::refused_programs::RefusedPrograms;
 use super::requests::ToControl;
 use super::selection::Selection;
 use super::shared_rings::SharedRings;
-use super::usage::Bounds;
+use super::usage::{Bounds, Limits};
 use crate::channel::Channel;
 use crate::clock::{Calibration, Estimate};
 use crate::drain::{Counters, ToDrain};
@@ -103,7 +102,7 @@ pub(crate) struct Control {
     pub(super) bounds: Bounds,
     pub limits: Limits,
     /// Programs that were refused.
-    pub(super) refusals: Refusals,
+    pub(super) refused: RefusedPrograms,
     /// Programs of other users, whose rings are no files.
     pub(super) rings_not_kept: u64,
     pub(super) registry: Registry,

@@ -5,8 +5,8 @@ use kymo_abi::Kind;
 use kymo_abi::wire::ByeReason;
 
 use super::outside::SharedLine;
-use super::program::{Character, Program, Refused, SessionBooks};
-use super::run::{MS, MissedProgram, Run, SECOND, socket_of};
+use super::program::{Character, MissedProgram, Program, Refused, SessionBooks};
+use super::run::{MS, Run, SECOND, socket_of};
 
 /// What a program needs at least, and takes at most, of rings of 64 KiB: for two CPUs, or three threads.
 const FIRST_RINGS: u64 = 4 * (64 << 10) + (512 << 10);

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use super::packets::{self, Found, Written};
+use super::program::MissedProgram;
 use super::rings::Books;
-use super::run::MissedProgram;
 use crate::summary::{Lost, Outcome, ProcessSummary, Summary};
 
 /// A session, its trace, its summary, and the truth.

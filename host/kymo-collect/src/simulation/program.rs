@@ -79,6 +79,17 @@ pub(super) enum Character {
     Greedy,
 }
 
+/// A program that was to be recorded by a session and was not, or not from its beginning.
+pub(super) struct MissedProgram {
+    pub session: usize,
+    pub pid: u32,
+    pub comm: String,
+    /// Who forked it, who forked that one, and so on.
+    pub parents: Vec<String>,
+    /// How often its event 0 was not recorded.
+    pub hits: u64,
+}
+
 /// A refusal that a program heard.
 #[derive(Debug)]
 pub(super) struct Refused {

@@ -8,12 +8,11 @@ use std::sync::atomic::Ordering;
 use kymo_testing::{Random, tell};
 
 use super::check;
-use super::program::Program;
+use super::program::{MissedProgram, Program};
 use super::recovery::Dead;
 use super::rings::{Books, Rings};
-use super::session::Simulated;
+use super::session::{Fault, Simulated};
 use super::totals::Totals;
-use super::trouble::Fault;
 use crate::clock::SimulatedTime;
 use crate::runtime::SocketName;
 use crate::socket::PACKET_ROOM;
@@ -24,17 +23,6 @@ pub(super) const SECOND: u64 = 1000 * MS;
 
 /// Users beside the sessions' own.
 const USERS: [u32; 2] = [100_001, 100_002];
-
-/// A program that was to be recorded by a session and was not, or not from its beginning.
-pub(super) struct MissedProgram {
-    pub session: usize,
-    pub pid: u32,
-    pub comm: String,
-    /// Who forked it, who forked that one, and so on.
-    pub parents: Vec<String>,
-    /// How often its event 0 was not recorded.
-    pub hits: u64,
-}
 
 /// The whole run.
 pub(super) struct Run {

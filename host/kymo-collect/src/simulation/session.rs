@@ -36,6 +36,18 @@ const FIRED_ROOM: usize = 100_000;
 /// others have does.
 const LIMITS: Limits = Limits { user_bytes: 512 << 10, all_bytes: 900 << 10 };
 
+/// What goes wrong with a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    ControlStalls,
+    DrainStalls,
+    DiskFull,
+    DiskWithoutDescriptors,
+    DiskGone,
+    NoDescriptors,
+    NoMemory,
+}
+
 /// What kind of session it is.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Traits {

@@ -103,8 +103,8 @@ impl Taken {
     }
 }
 
-/// Records that a ring holds at least: a chunk is given up at a time, a mark may lie a chunk further on, and records lie
-/// across their ends.
+/// Records that a ring holds at least: a chunk is given up at a time, a mark may lie a chunk further on, and records
+/// lie across their ends.
 fn held_at_least(ring_bytes: u32) -> u32 {
     (ring_bytes - 3 * (ring_bytes / CHUNKS) - RECORD_BYTES) / RECORD_BYTES
 }

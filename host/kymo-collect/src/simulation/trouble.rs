@@ -4,20 +4,9 @@
 use std::sync::mpsc::{Receiver, channel};
 
 use super::run::{MS, Run, SECOND};
-use super::session::Simulated;
+use super::session::{Fault, Simulated};
 use crate::chunks::RotateJob;
 use crate::control::ToControl;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
-    ControlStalls,
-    DrainStalls,
-    DiskFull,
-    DiskWithoutDescriptors,
-    DiskGone,
-    NoDescriptors,
-    NoMemory,
-}
 
 impl Run {
     /// Something goes wrong for a while.
