@@ -81,6 +81,73 @@ struct Asked {
     since: Option<u64>,
 }
 
+/// What runs, and what it runs on.
+struct Threads {
+    control: Control,
+    drain: Arc<Mutex<Option<Drain>>>,
+    hall: Arc<Mutex<Hall>>,
+    disk: Disk,
+    to_control: Sender<ToControl>,
+    to_drain: Sender<ToDrain>,
+    stop: Arc<AtomicU64>,
+    start: Start,
+    fires: Receiver<Fired>,
+}
+
+impl Threads {
+    fn new(config: Config, number: usize, users: &[u32], time: &'static SimulatedTime) -> Threads {
+        let source = Source::simulated(time);
+        let mut calibration = Calibration::start(source);
+        source.sleep(Calibration::FIRST);
+        calibration.refine();
+        let dir = config.output.clone();
+        let disk = Disk::default();
+        let uuid = [number as u8 + 1; 16];
+        let metadata = Metadata {
+            dir: disk.dir(&dir),
+            format: Format::Ctf2,
+            uuid,
+            boot: [0; 16],
+            clock: Clock::Monotonic,
+            contexts: config.contexts.clone(),
+            env: Vec::new(),
+            kernel: None,
+        };
+        metadata.write(&Default::default(), &calibration.estimate()).expect("a good disk");
+        let hall = Arc::new(Mutex::new(Hall::new(users)));
+        let (to_drain, from_control) = channel();
+        let (to_control, requests) = channel();
+        let counters = Arc::new(Counters::default());
+        let streams = Streams::new(disk.dir(&dir), uuid, source);
+        let waking = Arc::clone(&hall);
+        let wake = Box::new(move || waking.lock().unwrap().woken = true);
+        let (sink, fires) = sink(&config);
+        let drain = Drain::new(source, config.poll, from_control, Arc::clone(&counters), streams, wake, sink);
+        let drain = Arc::new(Mutex::new(Some(drain)));
+        let stop = Arc::new(AtomicU64::new(0));
+        let commands = to_drain.clone();
+        let wiring = Wiring { commands, requests, stop: Arc::clone(&stop), counters, programs: Arc::default() };
+        let start = Start::new(&config, dir, &calibration);
+        let channels = Control::channels(&config, &calibration);
+        let outside = SimulatedOutside { hall: Arc::clone(&hall), drain: Arc::clone(&drain) };
+        let mut control = Control::new(config, Box::new(outside), &channels, metadata, calibration, wiring);
+        control.limits = LIMITS;
+        Threads { control, drain, hall, disk, to_control, to_drain, stop, start, fires }
+    }
+}
+
+/// Where records go, and what triggers fire.
+fn sink(config: &Config) -> (Sink, Receiver<Fired>) {
+    let (fire, fires) = sync_channel(FIRED_ROOM);
+    if !config.flight {
+        return (Sink::Stream, fires);
+    }
+    let conditions = [kymo_filter::parse("sim:e3: n & 255 == 0").expect("a condition")];
+    let clock = ConditionClock { frequency_hz: SECOND, origin_ns: 0 };
+    let watch = Watch::new(&conditions, &config.contexts, fire, clock);
+    (Sink::Flight(Box::new(Flight::new(Some(watch), None, 0))), fires)
+}
+
 /// A session under simulation.
 pub(super) struct Simulated {
     pub number: usize,
@@ -133,56 +200,13 @@ pub(super) struct Simulated {
 
 impl Simulated {
     pub(super) fn begin(number: usize, users: &[u32], time: &'static SimulatedTime, random: &mut Random) -> Simulated {
-        let source = Source::simulated(time);
-        let mut calibration = Calibration::start(source);
-        source.sleep(Calibration::FIRST);
-        calibration.refine();
         let traits = Traits::random(random);
         let rings = traits.has_files.then(RingDir::new);
         let config = config(number, traits, rings.as_ref(), random);
-        let dir = config.output.clone();
-        let disk = Disk::default();
-        let uuid = [number as u8 + 1; 16];
-        let metadata = Metadata {
-            dir: disk.dir(&dir),
-            format: Format::Ctf2,
-            uuid,
-            boot: [0; 16],
-            clock: Clock::Monotonic,
-            contexts: config.contexts.clone(),
-            env: Vec::new(),
-            kernel: None,
-        };
-        metadata.write(&Default::default(), &calibration.estimate()).expect("a good disk");
         let users = if traits.with_others { users } else { &users[..1] };
-        let hall = Arc::new(Mutex::new(Hall::new(users)));
-        let (to_drain, from_control) = channel();
-        let (to_control, requests) = channel();
-        let counters = Arc::new(Counters::default());
-        let streams = Streams::new(disk.dir(&dir), uuid, source);
-        let waking = Arc::clone(&hall);
-        let wake = Box::new(move || waking.lock().unwrap().woken = true);
-        let (fire, fires) = sync_channel(FIRED_ROOM);
-        let sink = match traits.is_flight {
-            false => Sink::Stream,
-            true => {
-                let conditions = [kymo_filter::parse("sim:e3: n & 255 == 0").expect("a condition")];
-                let clock = ConditionClock { frequency_hz: SECOND, origin_ns: 0 };
-                let watch = Watch::new(&conditions, &config.contexts, fire, clock);
-                Sink::Flight(Box::new(Flight::new(Some(watch), None, 0)))
-            }
-        };
-        let drain = Drain::new(source, config.poll, from_control, Arc::clone(&counters), streams, wake, sink);
-        let drain = Arc::new(Mutex::new(Some(drain)));
-        let stop = Arc::new(AtomicU64::new(0));
-        let commands = to_drain.clone();
-        let wiring = Wiring { commands, requests, stop: Arc::clone(&stop), counters, programs: Arc::default() };
-        let start = Start::new(&config, dir.clone(), &calibration);
-        let channels = Control::channels(&config, &calibration);
-        let outside = SimulatedOutside { hall: Arc::clone(&hall), drain: Arc::clone(&drain) };
-        let memory_bytes_max = config.memory_bytes_max;
-        let mut control = Control::new(config, Box::new(outside), &channels, metadata, calibration, wiring);
-        control.limits = LIMITS;
+        let (dir, memory_bytes_max) = (config.output.clone(), config.memory_bytes_max);
+        let threads = Threads::new(config, number, users, time);
+        let Threads { control, drain, hall, disk, to_control, to_drain, stop, start, fires } = threads;
         let now = time.read();
         Simulated {
             number,
