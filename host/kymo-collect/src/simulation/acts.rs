@@ -152,9 +152,7 @@ impl Run {
     fn memory_at_most(&mut self, session: usize, now: u64) -> u64 {
         let mut bytes = 0;
         for book in self.books[session].values_mut() {
-            if book.is_held() {
-                bytes += book.bytes_at_most;
-            } else if *book.free_since.get_or_insert(now) + 20 * SECOND > now {
+            if book.is_held() || *book.free_since.get_or_insert(now) + 20 * SECOND > now {
                 bytes += book.bytes_at_most;
             }
         }

@@ -133,7 +133,7 @@ impl Run {
                     session.step_control(room, time);
                     false
                 }
-                Some(_) => session.to_death(|session| session.step_control(room, time)),
+                Some(_) => session.step_until_death(|session| session.step_control(room, time)),
             };
             self.deliver(number);
         }
@@ -144,7 +144,7 @@ impl Run {
                     session.step_drain(time);
                     false
                 }
-                Some(_) => session.to_death(|session| session.step_drain(time)),
+                Some(_) => session.step_until_death(|session| session.step_drain(time)),
             };
             session.check_snapshots(&mut self.books[number], now);
             if !has_died {

@@ -317,7 +317,7 @@ impl Simulated {
     }
 
     /// Does something with a collector that dies while it writes, perhaps. Whether it has.
-    pub(super) fn to_death(&mut self, step: impl FnOnce(&mut Simulated)) -> bool {
+    pub(super) fn step_until_death(&mut self, step: impl FnOnce(&mut Simulated)) -> bool {
         self.rings.iter().for_each(RingDir::keep);
         match catch_unwind(AssertUnwindSafe(|| step(self))) {
             Ok(()) => {
