@@ -1,12 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Runs every suite and adds up. Called by `make test` (KYMO, CARGO set; KYMO_STRESS=1 for the long variants).
-# The last line counts: N passed, N failed, N skipped. Failed tests of the whole pipe get a second try (second_try.sh),
-# but not under KYMO_STRESS; those that pass then are counted apart, as unsteady.
+# The last line counts: N passed, N failed, N skipped.
 set -u
 cd "$(dirname "$0")/.."
 
-passed=0 failed=0 skipped=0 unsteady=0
+passed=0 failed=0 skipped=0
 log=$(mktemp)
 skips=$(mktemp)
 trap 'rm -f "$log" "$skips"' EXIT
@@ -25,35 +24,15 @@ add_up() {
 	[ $((p + f + s)) -gt 0 ]
 }
 
-# Takes what failed back where it passes at its second try.
-second_try() {
-	local f
-	[ "$1" = 'whole pipe' ] && [ -z "${KYMO_STRESS:-}" ] && scripts/second_try.sh "$log" || return 1
-	f=$(grep -oE '[0-9]+ failed' "$log" | awk '{n += $1} END {print n + 0}')
-	failed=$((failed - f)) unsteady=$((unsteady + f))
-}
-
-# What is shown of a suite. A test that gets a second try has not failed yet: it is named FAILED or UNSTEADY after that.
-shown_of() {
-	if [ "$1" = 'whole pipe' ] && [ -z "${KYMO_STRESS:-}" ]; then
-		sed -uE 's/ \.\.\. FAILED$/ ... failed, and is tried once more at the end/; s/^test result: FAILED\./first try:/'
-	else
-		cat
-	fi
-}
-
 suite() {
 	local name=$1 start=$SECONDS status
 	shift
 	printf '== %s\n' "$name"
-	"$@" 2>&1 | tee "$log" | shown_of "$name"
+	"$@" 2>&1 | tee "$log"
 	status=${PIPESTATUS[0]}
 	if ! add_up; then
 		echo "$name ran no test"
 		status=1
-	fi
-	if [ "$status" != 0 ] && second_try "$name"; then
-		status=0
 	fi
 	if [ "$status" != 0 ]; then
 		suites_failed="$suites_failed '$name'"
@@ -95,7 +74,6 @@ suite 'commands of the README' tests/readme.py
 [ -z "${KYMO_STRESS:-}" ] || suite 'an empty Debian' tests/fresh_root.sh
 
 [ -z "$suites_failed" ] || echo "failed:$suites_failed"
-[ "$unsteady" = 0 ] || echo "$unsteady unsteady: passed at the second try only (UNSTEADY above)"
 if [ -s "$skips" ]; then
 	echo "skipped:"
 	sed -E 's/^(SKIP(PED)?|skipped:) /  /' "$skips"

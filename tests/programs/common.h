@@ -28,7 +28,7 @@
 #include <kymo/tracepoint.h>
 
 /* Seconds after which a program ends by SIGALRM, whatever it does. */
-#define LIFE_S 150
+#define LIFE_S 400
 
 static inline void live_shortly(void)
 {

@@ -11,7 +11,7 @@ use crate::record::Recording;
 use crate::{Build, Proc, paths, trace};
 
 /// A deadline that only a hanging test reaches, on a machine that does other work too.
-const DEADLINE: Duration = Duration::from_secs(120);
+const DEADLINE: Duration = Duration::from_secs(300);
 
 /// Tests run at the same time, but for those that measure time.
 static TURN: RwLock<()> = RwLock::new(());

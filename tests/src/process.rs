@@ -208,7 +208,7 @@ impl Proc {
             let stat = std::fs::read_to_string(task.join("stat")).unwrap_or_default();
             stat.rsplit_once(") ").is_none_or(|(_, state)| state.starts_with(['T', 't', 'Z', 'X']))
         };
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + Duration::from_secs(120);
         loop {
             let mut all = std::fs::read_dir(&tasks).expect("its threads").flatten();
             if all.all(|task| is_stopped(&task.path())) {

@@ -110,8 +110,8 @@ fn who_waits_goes_on_when_the_collector_dies() {
         until_it_waits(&lab, &proc);
         recording.end(Signal::KILL);
         proc.until("done");
-        // At once; on a busy machine at any rate long before the time is over.
-        assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+        // At once; each of those that wait would take ten seconds, and nearly all would.
+        assert!(begun.elapsed() < Duration::from_secs(90), "{:?}", begun.elapsed());
         proc.say("disabled");
         proc.until("disabled");
         assert_eq!(proc.wait().expect(0).stderr, "");

@@ -139,7 +139,7 @@ fn numbers(read: &Read) -> (u64, u64) {
 fn ring_files_give_back_what_collector_and_program_took_to_their_graves() {
     let mut random = Random::new("recover", 20_261_122);
     let mut recovered = 0;
-    for round in 0..times(12, 200) {
+    for round in 0..times(4, 200) {
         let mut lab = Lab::alone(&format!("recover_{round}"));
         lab.ring(Ring::BOTH[round % 2]);
         let program = lab.cc_text("counter", COUNTER);

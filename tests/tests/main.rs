@@ -49,7 +49,6 @@ mod portable_memory;
 mod purity;
 mod quiet;
 mod races;
-mod recover;
 mod rings;
 mod rotation;
 mod round_trip;

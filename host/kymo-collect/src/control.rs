@@ -17,6 +17,8 @@ mod outside;
 mod program_maps;
 mod programs;
 mod ready;
+mod refusals;
+mod refused_programs;
 mod requests;
 mod selection;
 mod shared;
@@ -49,8 +51,10 @@ use crate::unknown::Unknowns;
 use discover::Discovery;
 use growing_memories::GrowingMemories;
 use program_maps::ProgramMaps;
+use refused_programs::RefusedPrograms;
 use selection::Selection;
 use state::{CAVEATS_MAX, Phase};
+pub(crate) use usage::Limits;
 use usage::{Bounds, CONNECTIONS_MAX};
 
 #[cfg(test)]
@@ -121,6 +125,8 @@ impl Control {
             next_token: FIRST_PEER,
             texts: Texts::default(),
             bounds: Bounds::default(),
+            limits: Limits::default(),
+            refused: RefusedPrograms::default(),
             rings_not_kept: 0,
             registry: Registry::default(),
             written_events: 0,
@@ -142,6 +148,12 @@ impl Control {
         // First in the directory: who finds the other finds this one too, or is visited.
         channels.extend(config.rare.is_some().then_some((Channel::Rare, nonce ^ 1)));
         channels
+    }
+
+    /// Memories that were made so far.
+    #[cfg(test)]
+    pub(crate) fn memories_made(&self) -> u64 {
+        (self.next_serial & u64::from(u32::MAX)) - 1
     }
 
     fn now(&self) -> Instant {
@@ -225,7 +237,7 @@ impl Control {
                     self.discovery.read(&mut *self.outside, &self.config.scope, now);
                 }
                 Happened::Wake => {}
-                Happened::Program { token, has_hung_up } => self.serve((token, has_hung_up), room),
+                Happened::Program { token, has_hung_up } => self.serve(token, has_hung_up, room),
             }
         }
         !happened.is_empty()
@@ -326,7 +338,7 @@ impl Control {
             let channels: Vec<Channel> = self.channels.iter().map(|(channel, _)| *channel).collect();
             for channel in channels {
                 let is_here = |peer: &Peer| peer.channel == channel && peer.hello.as_ref().is_some_and(is_visited);
-                if self.peers.values().any(is_here) {
+                if self.peers.values().any(is_here) || self.is_still_refused(&visit, channel) {
                     continue;
                 }
                 let found = self.discovery.visit(&mut *self.outside, visit.clone(), now);
@@ -337,7 +349,7 @@ impl Control {
     }
 
     /// Reads what a program says, within its turn, and sends what waits for it.
-    fn serve(&mut self, (token, has_hung_up): (u64, bool), room: &mut [u8; PACKET_ROOM]) {
+    fn serve(&mut self, token: u64, has_hung_up: bool, room: &mut [u8; PACKET_ROOM]) {
         let Some(mut peer) = self.peers.remove(&token) else { return };
         let mut is_open = true;
         let now = self.now();
@@ -424,6 +436,7 @@ impl Control {
             self.caveat(format!("process {} {text}", peer.id.pid));
         }
         self.admit_refusal(peer, reason, &text, next);
+        self.keep_refusal(peer, reason);
         peer.late &= reason == ByeReason::End;
         let outcome = if reason == ByeReason::Scope { Outcome::OutOfScope } else { Outcome::Refused(text) };
         self.set_outcome(peer.process, outcome);

@@ -10,7 +10,7 @@ mod report;
 mod sink;
 
 pub(crate) use asides::MapRecords;
-use asides::write_mark;
+use asides::MarkRecord;
 pub use messages::RingUse;
 pub(crate) use messages::{Added, Counters, ToDrain};
 pub(crate) use report::{Report, Totals};
@@ -255,8 +255,8 @@ impl Drain {
             return;
         }
         let mut slot = self.marks.take();
-        let mark = (time, self.marks_pending);
-        if write_mark(&mut self.report.streams, &mut slot, mark, bytes, self.source.read()) {
+        let mark = MarkRecord { time, lost: self.marks_pending, bytes };
+        if mark.write(&mut self.report.streams, &mut slot, self.source.read()) {
             self.marks_pending = 0;
             self.report.marks += 1;
             self.counters.records.fetch_add(1, Ordering::Relaxed);
@@ -274,7 +274,8 @@ impl Drain {
             self.report.streams.try_again();
             let now = self.source.read();
             let mut slot = self.marks.take();
-            write_mark(&mut self.report.streams, &mut slot, (now, self.marks_pending), &[], now);
+            let mark = MarkRecord { time: now, lost: self.marks_pending, bytes: &[] };
+            mark.write(&mut self.report.streams, &mut slot, now);
             self.marks = slot;
         }
     }

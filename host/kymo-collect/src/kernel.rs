@@ -38,7 +38,8 @@ pub(crate) use conditions::{Asked, Nameable};
 pub(crate) use config::STATE_FIRST_ID;
 pub use config::{KernelConfig, Only, kernel_ring_bytes};
 use config::{clock_of, subbuf_bytes};
-pub(crate) use drain::{Drain, Order, Report};
+use drain::Duty;
+pub(crate) use drain::{Drain, Order, Report, TracePlace};
 pub(crate) use select::Selected;
 pub use select::{KernelChanged, KernelView};
 pub(crate) use state::StateDump;
@@ -49,6 +50,41 @@ pub(crate) use watch::{KernelWatch, Needs, Queue, ReadyWatch};
 /// Looks at the threads of a process that is to be followed: one that makes threads without end must not hold up the
 /// session.
 const LOOKS_MAX: usize = 16;
+
+/// Events as a trace has them: what decodes their records, and their classes.
+struct Described {
+    decoder: Decoder,
+    classes: Vec<EventClass>,
+}
+
+/// Reads the formats of the chosen events, and of marks.
+fn describe(
+    tracefs: &Tracefs,
+    instance: &Instance,
+    chosen: &[Chosen],
+    naming: Naming,
+    caveats: &mut Vec<String>,
+) -> Result<Described, Error> {
+    let page = format::parse_page_format(&tracefs.header_page()?).map_err(Error::format("events/header_page"))?;
+    let mut decoder = Decoder::new(page);
+    let mut classes = Vec::with_capacity(chosen.len() + 1);
+    let mut fields = FieldNames::default();
+    let mark = Chosen { event: EventName::new("ftrace", "print"), filter: None, fields: None };
+    for chosen in chosen.iter().chain([&mark]) {
+        let name = &chosen.event;
+        let text = tracefs.format(name)?;
+        let format = format::parse_event(&text).map_err(Error::format(&name.to_string()))?;
+        if format.id >= STATE_FIRST_ID {
+            caveats.push(format!("{name} was left out: its id {} is too large for a trace", format.id));
+            continue;
+        }
+        fields.note(chosen, &format);
+        let system = system_in_trace(instance, &name.system);
+        classes.push(decoder.add(system, &format, naming, chosen.fields.as_deref()));
+    }
+    fields.check()?;
+    Ok(Described { decoder, classes })
+}
 
 /// What keeps the names and processes of the state dump true until its end, whatever else is recorded: the kernel's
 /// system and event, and the name in the trace, where they belong to the state dump unless the user asked for the
@@ -101,24 +137,8 @@ impl Kernel {
         instance.stop()?;
         let added = instance.add_probes(&probes)?;
         chosen.extend(added.into_iter().map(|event| Chosen { event, filter: None, fields: None }));
-        let page = format::parse_page_format(&tracefs.header_page()?).map_err(Error::format("events/header_page"))?;
-        let mut decoder = Decoder::new(page);
-        let mut classes = Vec::with_capacity(chosen.len() + 1);
-        let mut fields = FieldNames::default();
-        let mark = Chosen { event: EventName::new("ftrace", "print"), filter: None, fields: None };
-        for chosen in chosen.iter().chain([&mark]) {
-            let name = &chosen.event;
-            let text = tracefs.format(name)?;
-            let format = format::parse_event(&text).map_err(Error::format(&name.to_string()))?;
-            if format.id >= STATE_FIRST_ID {
-                caveats.push(format!("{name} was left out: its id {} is too large for a trace", format.id));
-                continue;
-            }
-            fields.note(chosen, &format);
-            let system = system_in_trace(&instance, &name.system);
-            classes.push(decoder.add(system, &format, config.naming, chosen.fields.as_deref()));
-        }
-        fields.check()?;
+        let Described { mut decoder, mut classes } =
+            describe(&tracefs, &instance, &chosen, config.naming, &mut caveats)?;
         let mut beside = Vec::new();
         if config.state.is_some() {
             beside = add_naming(&tracefs, &mut decoder, config.naming, &chosen, &mut classes);
@@ -171,12 +191,13 @@ impl Kernel {
         self,
         source: Source,
         counters: Arc<Counters>,
-        (dir, uuid): (&std::path::Path, [u8; 16]),
+        into: TracePlace<'_>,
         flight: bool,
     ) -> Result<Recording, Error> {
         let (orders, received) = mpsc::channel();
-        let drain =
-            Drain::new(&self.instance, self.decoder, source, counters, (dir, uuid), (received, flight, self.priority))?;
+        let TracePlace { dir, uuid } = into;
+        let duty = Duty { orders: received, flight, priority: self.priority };
+        let drain = Drain::new(&self.instance, self.decoder, source, counters, into, duty)?;
         if let Only::Pids(pids) = &self.only {
             follow(&self.instance, pids)?;
         }

@@ -7,11 +7,19 @@
 //!
 //! The ring memory is real: the lease that says who still has it is the kernel's.
 
+mod acts;
 mod check;
 mod disk;
 mod outside;
+mod packets;
 mod program;
+mod recovery;
+mod rings;
 mod run;
+mod session;
+mod snapshots;
+mod totals;
+mod trouble;
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,7 +41,7 @@ fn sessions_tell_what_they_lost() {
     let wanted = setting("KYMO_SIMULATED_S", SECONDS);
     tell(&format!("simulation of sessions: KYMO_FIRST_SEED={first} KYMO_SIMULATED_S={wanted}"));
     let next = AtomicU64::new(first);
-    let totals = Mutex::new(run::Totals::default());
+    let totals = Mutex::new(totals::Totals::default());
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
             scope.spawn(|| {

@@ -35,6 +35,22 @@ pub(crate) struct Origin<'a> {
     pub procname: &'a str,
 }
 
+/// The clock of records, as conditions see it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ConditionClock {
+    /// Cycles per second.
+    pub frequency_hz: u64,
+    /// Nanoseconds of cycle 0 since 1970.
+    pub origin_ns: i128,
+}
+
+/// When a record was written, and when it was looked at.
+#[derive(Clone, Copy)]
+struct LookTimes {
+    record: u64,
+    seen: u64,
+}
+
 /// One condition, and what it became for the events so far.
 #[derive(Debug)]
 struct Condition {
@@ -59,20 +75,17 @@ pub(crate) struct Watch {
     context_fields: Vec<Field>,
     request_ids: Vec<u16>,
     fired: SyncSender<Fired>,
-    /// Clock: cycles per second, and nanoseconds of cycle 0 since 1970.
-    frequency_hz: u64,
-    origin_ns: i128,
+    clock: ConditionClock,
     /// Records that were overwritten before they could be looked at.
     pub unseen: u64,
 }
 
 impl Watch {
-    /// `clock`: cycles per second, and nanoseconds of cycle 0 since 1970.
     pub(crate) fn new(
         conditions: &[Filter],
         contexts: &Contexts,
         fired: SyncSender<Fired>,
-        (frequency_hz, origin_ns): (u64, i128),
+        clock: ConditionClock,
     ) -> Watch {
         let condition = |filter: &Filter| Condition { filter: filter.clone(), text: filter.to_string(), matcher: None };
         let conditions = conditions.iter().map(condition).collect();
@@ -86,8 +99,7 @@ impl Watch {
             context_fields: contexts.filter_fields().collect(),
             request_ids: Vec::new(),
             fired,
-            frequency_hz,
-            origin_ns,
+            clock,
             unseen: 0,
         }
     }
@@ -180,10 +192,21 @@ impl Watch {
                 Some(Raw::Text(text)) => String::from_utf8_lossy(text).into_owned(),
                 _ => String::new(),
             };
-            report(&self.fired, format!("{}[{}] asked: {why}", origin.procname, origin.vpid), time, now);
+            report(
+                &self.fired,
+                format!("{}[{}] asked: {why}", origin.procname, origin.vpid),
+                LookTimes { record: time, seen: now },
+            );
         }
         let who = || format!("{}[{}/{tid}]", origin.procname, origin.vpid);
-        ask(&mut self.conditions, &self.fired, (event, &seen.event.name), &seen, &who, (time, now));
+        ask(
+            &mut self.conditions,
+            &self.fired,
+            (event, &seen.event.name),
+            &seen,
+            &who,
+            LookTimes { record: time, seen: now },
+        );
     }
 
     /// Bytes of the kernel record at the begin of `bytes`; `None` where it is of no event that is watched, or does not
@@ -200,7 +223,14 @@ impl Watch {
         let (event, ns, threads) = (*event, self.ns(time), &self.threads);
         let seen = KernelSeen { classes, bytes, event: &self.events[event], ns, cpu, threads };
         let who = || seen.who();
-        ask(&mut self.conditions, &self.fired, (event, &seen.event.name), &seen, &who, (time, now));
+        ask(
+            &mut self.conditions,
+            &self.fired,
+            (event, &seen.event.name),
+            &seen,
+            &who,
+            LookTimes { record: time, seen: now },
+        );
     }
 
     /// Kernel records were lost in front of the next one.
@@ -209,25 +239,25 @@ impl Watch {
     }
 
     fn ns(&self, time: u64) -> i128 {
-        self.origin_ns + i128::from(time) * 1_000_000_000 / i128::from(self.frequency_hz.max(1))
+        let ConditionClock { frequency_hz, origin_ns } = self.clock;
+        origin_ns + i128::from(time) * 1_000_000_000 / i128::from(frequency_hz.max(1))
     }
 }
 
-/// Asks each condition of a record of the event at a position, with its name; `who` says whose it is, `times` are those
-/// of the record and of the look.
+/// Asks each condition of a record of the event at a position, with its name; `who` says whose it is.
 fn ask<R: Record>(
     conditions: &mut [Condition],
     fired: &SyncSender<Fired>,
     (event, name): (usize, &str),
     record: &R,
     who: &dyn Fn() -> String,
-    (time, now): (u64, u64),
+    times: LookTimes,
 ) {
     for Condition { text, matcher, .. } in conditions {
         let Some(matcher) = matcher.as_mut() else { continue };
         if matcher.matches(event, record) {
             let after = matcher.latency_ns().map_or_else(String::new, |ns| format!(", {:.3} ms", ns as f64 / 1e6));
-            report(fired, format!("{text}: {name} of {}{after}", who()), time, now);
+            report(fired, format!("{text}: {name} of {}{after}", who()), times);
         }
     }
 }
@@ -243,7 +273,7 @@ pub(crate) struct Found {
     pub at: usize,
 }
 
-fn report(fired: &SyncSender<Fired>, reason: String, record: u64, seen: u64) {
+fn report(fired: &SyncSender<Fired>, reason: String, LookTimes { record, seen }: LookTimes) {
     match fired.try_send(Fired { reason, record, seen }) {
         Ok(()) | Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {}
     }

@@ -8,15 +8,17 @@
 use kymo_abi::wire::ByeReason;
 
 use super::state::Control;
+use super::usage::Limits;
 use crate::channel::Channel;
 use crate::peer::Peer;
 
-/// Bytes of one user's programs.
-const USER_BYTES_MAX: usize = 64 << 20;
-/// Bytes of all users' programs.
-const ALL_BYTES_MAX: usize = 256 << 20;
-
 impl Control {
+    /// Users that have programs, and the bytes that these take.
+    #[cfg(test)]
+    pub(crate) fn bytes_by_user(&self) -> Vec<(u32, usize)> {
+        self.bounds.users().into_iter().map(|uid| (uid, self.bytes_of(uid))).collect()
+    }
+
     fn bytes_of(&self, uid: u32) -> usize {
         self.bounds.bytes_of(uid) + self.texts.bytes(uid)
     }
@@ -42,8 +44,9 @@ impl Control {
         let Some(peer) = self.peers.get_mut(&token) else { return };
         let uid = peer.id.uid;
         self.bounds.update(peer);
-        while self.bytes_of(uid) > USER_BYTES_MAX {
-            let limit = USER_BYTES_MAX >> 20;
+        let Limits { user_bytes, all_bytes } = self.limits;
+        while self.bytes_of(uid) > user_bytes {
+            let limit = user_bytes >> 20;
             if !self.send_largest_away(
                 uid,
                 &format!("the programs of user {uid} take more than {limit} MiB of the collector's memory"),
@@ -52,8 +55,8 @@ impl Control {
             }
         }
         let users: Vec<u32> = self.bounds.users();
-        while users.iter().map(|uid| self.bytes_of(*uid)).sum::<usize>() > ALL_BYTES_MAX {
-            let limit = ALL_BYTES_MAX >> 20;
+        while users.iter().map(|uid| self.bytes_of(*uid)).sum::<usize>() > all_bytes {
+            let limit = all_bytes >> 20;
             let Some(most) = users.iter().copied().max_by_key(|uid| self.bytes_of(*uid)) else { break };
             if !self.send_largest_away(
                 most,

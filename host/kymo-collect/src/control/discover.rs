@@ -25,6 +25,11 @@ pub(super) struct Visit {
 }
 
 impl Visit {
+    /// Index of the directory of its socket.
+    pub(super) fn dir(&self) -> usize {
+        self.socket.0
+    }
+
     /// The number by which the program knows itself, and the nonce of its socket: both are in its HELLO too.
     pub(super) fn identity(&self) -> (u32, u32) {
         (self.socket.1.pid(), self.socket.1.nonce())

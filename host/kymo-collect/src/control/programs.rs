@@ -91,8 +91,10 @@ impl Control {
         let mismatch = mismatch(&hello, ours);
         let lanes_ok = (1..=CPUS_MAX).contains(&hello.cpu_count);
         peer.hello = Some(hello);
-        peer.process = match self.sibling(peer) {
-            Some(sibling) => sibling.process,
+        let known = self.sibling(peer).map(|sibling| sibling.process);
+        let refused = || self.refused.place_of(peer);
+        peer.process = match known.or_else(refused) {
+            Some(process) => process,
             None => self.list(entry),
         };
         let is_readable = peer.hello.as_ref().is_some_and(|hello| hello.abi == ABI_VERSION);
@@ -450,6 +452,7 @@ impl Control {
         }
         let error = std::io::Error::from_raw_os_error(attached.error as i32);
         self.cannot_map(peer, &error);
+        self.keep_refusal(peer, ByeReason::Memory);
         self.set_outcome(peer.process, Outcome::Refused(format!("it could not map its rings: {error}")));
         Ok(())
     }

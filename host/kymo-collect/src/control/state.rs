@@ -11,10 +11,11 @@ use super::discover::Discovery;
 use super::growing_memories::GrowingMemories;
 use super::outside::Outside;
 use super::program_maps::ProgramMaps;
+use super::refused_programs::RefusedPrograms;
 use super::requests::ToControl;
 use super::selection::Selection;
 use super::shared_rings::SharedRings;
-use super::usage::Bounds;
+use super::usage::{Bounds, Limits};
 use crate::channel::Channel;
 use crate::clock::{Calibration, Estimate};
 use crate::drain::{Counters, ToDrain};
@@ -99,6 +100,9 @@ pub(crate) struct Control {
     pub(super) next_token: u64,
     pub(super) texts: Texts,
     pub(super) bounds: Bounds,
+    pub limits: Limits,
+    /// Programs that were refused.
+    pub(super) refused: RefusedPrograms,
     /// Programs of other users, whose rings are no files.
     pub(super) rings_not_kept: u64,
     pub(super) registry: Registry,

@@ -11,6 +11,21 @@ pub(super) const CONNECTIONS_MAX: usize = 4096;
 /// An executable's path is kept up to here.
 pub(super) const EXE_BYTES_MAX: usize = 1024;
 
+/// How much memory programs can make the collector use. The simulation of sessions has smaller limits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Bytes of one user's programs.
+    pub user_bytes: usize,
+    /// Bytes of all users' programs.
+    pub all_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { user_bytes: 64 << 20, all_bytes: 256 << 20 }
+    }
+}
+
 /// What the programs of one user take, but for the texts.
 #[derive(Clone, Copy, Debug, Default)]
 struct Usage {

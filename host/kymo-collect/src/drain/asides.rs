@@ -13,34 +13,36 @@ pub(crate) struct MapRecords {
 
 impl MapRecords {
     pub(super) fn write(&self, streams: &mut Streams, slot: &mut Option<Stream>, now: u64) {
-        append(streams, slot, Class::Maps, (self.begin, self.end), 0, &self.bytes, now);
+        let pieces = [piece_of(&self.bytes), piece_of(&[])];
+        let packet = Packet { begin: self.begin, end: self.end, lost: 0, program: None, pieces };
+        append(streams, slot, Class::Maps, &packet, now);
     }
 }
 
-/// Writes a mark, which tells of `lost` marks in front of it. Whether it was written.
-pub(super) fn write_mark(
-    streams: &mut Streams,
-    slot: &mut Option<Stream>,
-    (time, lost): (u64, u64),
-    bytes: &[u8],
-    now: u64,
-) -> bool {
-    append(streams, slot, Class::Marks, (time, time), lost, bytes, now)
+/// A mark, as it is written.
+pub(super) struct MarkRecord<'a> {
+    pub time: u64,
+    /// Marks in front of it that were lost.
+    pub lost: u64,
+    /// Empty where it tells of lost ones only.
+    pub bytes: &'a [u8],
 }
 
-fn append(
-    streams: &mut Streams,
-    slot: &mut Option<Stream>,
-    class: Class,
-    (begin, end): (u64, u64),
-    lost: u64,
-    bytes: &[u8],
-    now: u64,
-) -> bool {
-    let piece = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
-    let nothing = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
-    let packet = Packet { begin, end, lost, program: None, pieces: [piece, nothing] };
-    let appended = streams.append(slot, class, &packet, now);
+impl MarkRecord<'_> {
+    /// Writes it. Whether that went well.
+    pub(super) fn write(&self, streams: &mut Streams, slot: &mut Option<Stream>, now: u64) -> bool {
+        let pieces = [piece_of(self.bytes), piece_of(&[])];
+        let packet = Packet { begin: self.time, end: self.time, lost: self.lost, program: None, pieces };
+        append(streams, slot, Class::Marks, &packet, now)
+    }
+}
+
+fn piece_of(bytes: &[u8]) -> libc::iovec {
+    libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() }
+}
+
+fn append(streams: &mut Streams, slot: &mut Option<Stream>, class: Class, packet: &Packet, now: u64) -> bool {
+    let appended = streams.append(slot, class, packet, now);
     if let Err(error) = &appended {
         tracing::warn!(?error, "a mark, or the maps of a program, were not written");
     }

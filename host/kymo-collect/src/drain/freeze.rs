@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Snapshots of the programs' rings: all are copied before any copy is written [spec/flight.md 2].
 
-use super::{Drain, Sink, write_mark};
+use super::{Drain, MarkRecord, Sink};
 use crate::clock::Source;
 use crate::flight::Intact;
 use crate::lane::Lane;
@@ -27,7 +27,8 @@ impl Drain {
         let mut maps = None;
         if let Some(flight) = self.sink.flight() {
             for (time, bytes) in flight.marks.iter().filter(|(time, _)| job.since.is_none_or(|since| *time >= since)) {
-                part.records += u64::from(write_mark(&mut streams, &mut slot, (*time, 0), bytes, self.source.read()));
+                let mark = MarkRecord { time: *time, lost: 0, bytes };
+                part.records += u64::from(mark.write(&mut streams, &mut slot, self.source.read()));
             }
             for records in &flight.maps {
                 records.write(&mut streams, &mut maps, self.source.read());

@@ -84,6 +84,22 @@ impl Report {
     }
 }
 
+/// The directory that a trace is written to at first, and the trace's name.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TracePlace<'a> {
+    pub dir: &'a Path,
+    pub uuid: [u8; 16],
+}
+
+/// What the thread is there for.
+pub(crate) struct Duty {
+    pub orders: Receiver<Order>,
+    /// A flight recorder reads its rings for snapshots only.
+    pub flight: bool,
+    /// Real-time priority of the thread; 0: that of the session.
+    pub priority: u8,
+}
+
 /// The state of the thread.
 #[derive(Debug)]
 pub(crate) struct Drain {
@@ -112,8 +128,8 @@ impl Drain {
         decoder: Decoder,
         source: Source,
         counters: Arc<Counters>,
-        (dir, uuid): (&Path, [u8; 16]),
-        (orders, flight, priority): (Receiver<Order>, bool, u8),
+        into: TracePlace<'_>,
+        duty: Duty,
     ) -> Result<Drain, Error> {
         let now = source.read();
         let ring_bytes = instance.ring_bytes()? as usize;
@@ -121,7 +137,8 @@ impl Drain {
         let rings = instance.cpus().into_iter().map(ring).collect::<Result<_, Error>>()?;
         let page = vec![0; instance.page_bytes()];
         let share = (ring_bytes / page.len().max(1) / SHARE).max(1);
-        let streams = Streams::new(DiskDir::boxed(dir), uuid, source);
+        let streams = Streams::new(DiskDir::boxed(into.dir), into.uuid, source);
+        let Duty { orders, flight, priority } = duty;
         Ok(Drain {
             decoder,
             source,

@@ -22,7 +22,7 @@ use crate::clock::{Source, extend};
 use crate::condition_fields::event;
 use crate::context::Contexts;
 use crate::trigger::Fired;
-use crate::watch::Watch;
+use crate::watch::{ConditionClock, Watch};
 use crate::{Error, priority};
 
 /// Ring of each CPU: at a poll of a millisecond, room for some million events a second.
@@ -48,8 +48,7 @@ pub(crate) struct Needs<'a> {
     pub config: &'a KernelConfig,
     pub source: Source,
     pub poll: Duration,
-    /// Clock: cycles per second, and nanoseconds of cycle 0 since 1970.
-    pub clock: (u64, i128),
+    pub clock: ConditionClock,
     pub fired: SyncSender<Fired>,
 }
 
@@ -110,7 +109,7 @@ impl ReadyWatch {
             watch,
             queue: queue.clone(),
             held: Held::default(),
-            hold_back: if has_pairs { cycles(HELD_BACK, needs.clock.0) } else { 0 },
+            hold_back: if has_pairs { cycles(HELD_BACK, needs.clock.frequency_hz) } else { 0 },
             looked: Instant::now(),
             source: needs.source,
             unseen: 0,

@@ -11,7 +11,7 @@ use kymo_tracefs::Wanted;
 use super::Session;
 use crate::Error;
 use crate::control::ToControl;
-use crate::kernel::{Kernel, KernelChanged, KernelConfig, KernelView, Recording};
+use crate::kernel::{Kernel, KernelChanged, KernelConfig, KernelView, Recording, TracePlace};
 
 impl Session {
     /// Switches kernel events on or off; `patterns` are those of `-k`, filters and fields included. A session without a
@@ -42,7 +42,8 @@ impl Session {
         let kernel = Kernel::prepare(&config, self.source)?;
         let (dir, uuid) = self.tell_of_kernel_events(kernel.classes.clone(), Some(kernel.naming()))?;
         let flight = self.snapshots.is_some();
-        let mut recording = kernel.start(self.source, Arc::clone(&self.counters), (&dir, uuid), flight)?;
+        let mut recording =
+            kernel.start(self.source, Arc::clone(&self.counters), TracePlace { dir: &dir, uuid }, flight)?;
         recording.selected.note(patterns, true)?;
         if let Some(snapshots) = &self.snapshots {
             *snapshots.kernel.lock().unwrap_or_else(PoisonError::into_inner) = Some(recording.side());

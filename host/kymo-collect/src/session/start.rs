@@ -21,7 +21,7 @@ use crate::clock::{Calibration, Source, choose};
 use crate::control::{self, Control, System, ToControl, Wiring};
 use crate::drain::{Counters, Drain, Flight, Sink, ToDrain};
 use crate::ids::Registry;
-use crate::kernel::{self, Asked, Kernel, KernelPart, Needs, ReadyWatch, Recording};
+use crate::kernel::{self, Asked, Kernel, KernelPart, Needs, ReadyWatch, Recording, TracePlace};
 use crate::mark_pipe::MarkPipe;
 use crate::metadata::{Metadata, datetime, environment};
 use crate::private::make_private_dir;
@@ -33,7 +33,7 @@ use crate::trace_dir::{DiskDir, TraceDir as _};
 use crate::trigger::{Fired, Triggers};
 use crate::triggers::Actor;
 use crate::uuid::random_uuid;
-use crate::watch::{FIRED_MAX, Watch};
+use crate::watch::{ConditionClock, FIRED_MAX, Watch};
 use crate::{Error, report};
 
 /// Of a flight recorder's thread, where nothing is said of the kernel's.
@@ -122,7 +122,8 @@ impl Session {
             session.marker = Some(kernel.instance.marker());
             session.child_files = kernel.child_files()?;
             let counters = Arc::clone(&session.counters);
-            session.kernel = Some(kernel.start(session.source, counters, (&trace_dir, uuid), actor.is_some())?);
+            session.kernel =
+                Some(kernel.start(session.source, counters, TracePlace { dir: &trace_dir, uuid }, actor.is_some())?);
         }
         if let Some((triggers, fired, kernel_watch)) = actor {
             session.watch_for(triggers, fired, kernel_watch, frequency_hz)?;
@@ -301,15 +302,16 @@ fn spawn<T: Send + 'static>(name: &str, run: impl FnOnce() -> T + Send + 'static
 fn watches(begun: &Begun, fired: &SyncSender<Fired>) -> Result<(Watch, Option<ReadyWatch>), Error> {
     let (config, asked, source) = (&begun.config, &begun.asked, begun.source);
     let estimate = begun.calibration.estimate();
-    let hz = estimate.frequency_hz;
-    let origin = i128::from(estimate.offset_s) * 1_000_000_000
-        + i128::from(estimate.offset_cycles) * 1_000_000_000 / i128::from(hz);
-    let mut of_programs = Watch::new(&asked.of_programs(), &config.contexts, fired.clone(), (hz, origin));
+    let frequency_hz = estimate.frequency_hz;
+    let origin_ns = i128::from(estimate.offset_s) * 1_000_000_000
+        + i128::from(estimate.offset_cycles) * 1_000_000_000 / i128::from(frequency_hz);
+    let clock = ConditionClock { frequency_hz, origin_ns };
+    let mut of_programs = Watch::new(&asked.of_programs(), &config.contexts, fired.clone(), clock);
     if asked.events.is_empty() {
         return Ok((of_programs, None));
     }
     let of_kernel = config.kernel.as_ref().unwrap_or(&config.kernel_base);
-    let needs = Needs { config: of_kernel, source, poll: config.poll, clock: (hz, origin), fired: fired.clone() };
+    let needs = Needs { config: of_kernel, source, poll: config.poll, clock, fired: fired.clone() };
     let ready = ReadyWatch::prepare(asked, needs)?;
     if ready.queue.is_some() {
         of_programs.learn_kernel(ready.classes.iter());

@@ -17,7 +17,12 @@ pub(super) struct Faults {
     pub no_descriptors: bool,
     /// The directories were removed.
     pub is_gone: bool,
+    /// The process that writes dies when it has written so many bytes more.
+    pub dies_after: Option<usize>,
 }
+
+/// What a process unwinds with that dies while it writes.
+pub(super) struct Died;
 
 #[derive(Debug, Default)]
 struct Content {
@@ -50,8 +55,30 @@ impl Disk {
 
     /// Whether anything is wrong with it.
     pub(super) fn fails(&self) -> bool {
-        let Faults { is_full, no_descriptors, is_gone } = self.content().faults;
+        let Faults { is_full, no_descriptors, is_gone, .. } = self.content().faults;
         is_full || no_descriptors || is_gone
+    }
+
+    /// The directories were removed.
+    pub(super) fn is_gone(&self) -> bool {
+        self.content().faults.is_gone
+    }
+
+    /// Takes the files of one directory away: names and bytes.
+    pub(super) fn take(&self, dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+        let files = &mut self.content().files;
+        let paths: Vec<PathBuf> = files.keys().filter(|path| path.parent() == Some(dir)).cloned().collect();
+        paths.into_iter().filter_map(|path| files.remove_entry(&path)).map(|(path, file)| (path, file.bytes)).collect()
+    }
+
+    /// Brings the files below `from` onto a real disk.
+    pub(super) fn bring(&self, from: &Path, to: &Path) -> io::Result<()> {
+        for (path, file) in &self.content().files {
+            let path = to.join(path.strip_prefix(from).expect("all is below the session's directory"));
+            std::fs::create_dir_all(path.parent().expect("it has one"))?;
+            std::fs::write(path, &file.bytes)?;
+        }
+        Ok(())
     }
 
     /// Stream files: path and bytes.
@@ -135,7 +162,19 @@ impl TraceFile for Open {
         }
         let is_short = bytes.len() > room;
         bytes.truncate(room);
-        file.bytes.extend(bytes);
+        let dies_after = content.faults.dies_after;
+        let file = content.files.get_mut(&self.path).ok_or(io::ErrorKind::NotFound)?;
+        if let Some(left) = dies_after {
+            let written = left.min(bytes.len());
+            file.bytes.extend(&bytes[..written]);
+            content.faults.dies_after = Some(left - written);
+            drop(content);
+            if left <= bytes.len() {
+                std::panic::resume_unwind(Box::new(Died));
+            }
+        } else {
+            file.bytes.extend(bytes);
+        }
         if is_short { Err(no_space()) } else { Ok(()) }
     }
 

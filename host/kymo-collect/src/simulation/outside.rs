@@ -28,6 +28,7 @@ const BACKLOG: usize = 16;
 #[derive(Debug)]
 pub(super) struct Line {
     pub pid: u32,
+    pub uid: u32,
     pub to_collector: VecDeque<Vec<u8>>,
     pub to_program: VecDeque<(Vec<u8>, Option<OwnedFd>)>,
     pub program_has_closed: bool,
@@ -39,9 +40,10 @@ pub(super) struct Line {
 pub(super) struct SharedLine(Arc<Mutex<Line>>);
 
 impl SharedLine {
-    pub(super) fn new(pid: u32) -> SharedLine {
+    pub(super) fn new(pid: u32, uid: u32) -> SharedLine {
         SharedLine(Arc::new(Mutex::new(Line {
             pid,
+            uid,
             to_collector: VecDeque::new(),
             to_program: VecDeque::new(),
             program_has_closed: false,
@@ -59,7 +61,8 @@ struct CollectorsEnd(SharedLine);
 
 impl Link for CollectorsEnd {
     fn peer(&self) -> io::Result<PeerId> {
-        Ok(PeerId { pid: self.0.get().pid, uid: 0 })
+        let line = self.0.get();
+        Ok(PeerId { pid: line.pid, uid: line.uid })
     }
 
     fn receive<'a>(&self, room: &'a mut [u8; PACKET_ROOM]) -> io::Result<Option<&'a [u8]>> {
@@ -137,12 +140,31 @@ pub(super) struct Hall {
     pub no_descriptors: bool,
     /// No memory can be had.
     pub no_memory: bool,
+    /// Users whose programs are found; the session's own is the first.
+    pub users: Vec<u32>,
+    /// Marks that wait.
+    pub marks: VecDeque<Vec<u8>>,
 }
 
 impl Hall {
     /// Of a session that programs can find.
-    pub(super) fn new() -> Hall {
-        Hall { is_open: true, minds_connections: true, ..Hall::default() }
+    pub(super) fn new(users: &[u32]) -> Hall {
+        Hall { is_open: true, minds_connections: true, users: users.to_vec(), ..Hall::default() }
+    }
+
+    /// The collector is dead.
+    pub(super) fn die(&mut self) {
+        let visits = std::mem::take(&mut self.visits).into_iter().map(|(_, line)| line);
+        for line in std::mem::take(&mut self.waiting).into_iter().chain(visits) {
+            line.get().collector_has_closed = true;
+        }
+        *self = Hall::default();
+    }
+
+    /// Descriptors that wait for programs.
+    pub(super) fn descriptors(&self) -> usize {
+        let of = |minded: &Minded| minded.line.get().to_program.iter().filter(|(_, of)| of.is_some()).count();
+        self.minded.values().map(of).sum()
     }
 
     /// A program connects. False where too many wait.
@@ -162,6 +184,9 @@ impl Hall {
         if !self.new_sockets.is_empty() || self.has_missed {
             happened.push(Happened::Directory);
         }
+        if !self.marks.is_empty() {
+            happened.push(Happened::Mark);
+        }
         for (token, minded) in &self.minded {
             if let Some(has_hung_up) = minded.is_ready() {
                 happened.push(Happened::Program { token: *token, has_hung_up });
@@ -178,6 +203,7 @@ impl Hall {
         (self.minds_connections && !self.waiting.is_empty())
             || !self.new_sockets.is_empty()
             || self.has_missed
+            || !self.marks.is_empty()
             || self.woken
             || self.minded.values().any(|minded| minded.is_ready().is_some())
     }
@@ -240,7 +266,7 @@ impl Outside for SimulatedOutside {
     }
 
     fn next_mark(&mut self) -> Option<Vec<u8>> {
-        None
+        self.hall().marks.pop_front()
     }
 
     fn has_marks(&self) -> bool {
@@ -261,7 +287,7 @@ impl Outside for SimulatedOutside {
         if !hall.sockets.contains(to) {
             return Err(io::ErrorKind::ConnectionRefused.into());
         }
-        let line = SharedLine::new(to.1.pid());
+        let line = SharedLine::new(to.1.pid(), hall.users[to.0]);
         hall.visits.push((to.1.nonce(), line.clone()));
         hall.entering = Some(line.clone());
         Ok(Box::new(CollectorsEnd(line)))
@@ -271,8 +297,8 @@ impl Outside for SimulatedOutside {
         false
     }
 
-    fn owner(&self, _: usize) -> u32 {
-        0
+    fn owner(&self, dir: usize) -> u32 {
+        self.hall().users.get(dir).copied().unwrap_or(u32::MAX)
     }
 
     fn wait_for_drain(&mut self, gone: &Receiver<()>, _: Duration) -> bool {

@@ -1,22 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A simulated program: what libkymo says to a session and writes into its rings, by spec/session.md 3 to 8 and
-//! spec/ring.md 4. It keeps the books of what it wrote.
+//! A simulated program: what libkymo says to a session and writes into its rings, by spec/session.md 3 to 8.
+//! What it writes is in `rings`.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use kymo_abi::desc::{Desc, EventDesc, Field, FieldType, Scalar, encode};
-use kymo_abi::ring::{Layout, Mark, Span, View};
-use kymo_abi::wire::{Attached, DescEntry, FromCollector, FromProgram, Hello};
-use kymo_abi::{ABI_VERSION, Clock, Kind, head_word};
-use kymo_mapping::Mapping;
+use kymo_abi::ring::Layout;
+use kymo_abi::wire::{Attached, ByeReason, DescEntry, Filter, FromCollector, FromProgram, Hello};
+use kymo_abi::{ABI_VERSION, Clock, Kind};
+use kymo_filter::Insn;
 
 use super::outside::SharedLine;
-
-/// Bytes of a record: header, thread, one number.
-pub(super) const RECORD_BYTES: u32 = 20;
+use super::rings::{Book, Books, Recording, Rings, Told};
 
 /// A program goes on when nothing was answered for so long.
 const START_WAIT: u64 = 100_000_000;
@@ -24,85 +21,48 @@ const START_WAIT: u64 = 100_000_000;
 const LATE_BEFORE: u64 = START_WAIT / 8;
 /// It waits no longer than this in all.
 const START_WAIT_MAX: u64 = 10 * START_WAIT;
+/// Event that a session's filter is about, by its number among eight.
+pub(super) const FILTERED: u32 = 1;
+/// Event that a trigger waits for.
+pub(super) const TRIGGERING: u32 = 3;
 
-/// What was written into the rings of one memory, lane by lane, and what its writers counted as lost.
-#[derive(Debug, Default)]
-pub(super) struct Book {
-    /// Name of the program that was given the memory.
-    pub comm: String,
-    pub published: BTreeMap<u32, Vec<u64>>,
-    pub lost_full: u64,
+/// Whether the filter of the simulated sessions selects this record.
+pub(super) fn is_selected(token: u64) -> bool {
+    token & 1 == 0
 }
 
-/// The books of a session, by serial.
-pub(super) type Books = BTreeMap<u64, Book>;
-
-/// Mapped ring memory. Forked children have it, too.
-#[derive(Debug)]
-pub(super) struct Rings {
-    mapping: Mapping,
-    layout: Layout,
-    pub serial: u64,
-}
-
-impl Rings {
-    fn map(descriptor: &OwnedFd, layout: Layout, serial: u64) -> Rings {
-        let mapping = Mapping::to_write(descriptor, layout.mem_bytes as usize).expect("the memory can be mapped");
-        Rings { mapping, layout, serial }
-    }
-
-    fn view(&self) -> View<'_> {
-        // SAFETY: [spec/ring.md 3.1] the mapping has mem_bytes bytes and lives as long as this value.
-        unsafe { View::new(self.mapping.base(), &self.layout) }.expect("the collector's layout")
-    }
-
-    /// Writes a record; it is counted when the ring is full.
-    pub(super) fn record(&self, wish: u32, id: u16, token: u64, now: u64, book: &mut Book) {
-        let lane = match self.layout.kind {
-            Kind::Rseq => wish % (self.layout.lane_count - 1),
-            Kind::Portable => wish % 3,
-        };
-        self.view().header().lanes_used.fetch_max(lane + 1, Ordering::Relaxed);
-        let ring = &self.view().rings()[lane as usize];
-        let head = Mark(ring.head.load(Ordering::Relaxed));
-        let used = head.since(Mark(ring.tail.load(Ordering::Acquire))).bytes;
-        if used + RECORD_BYTES.next_multiple_of(8) > self.layout.ring_bytes {
-            ring.lost_full.fetch_add(1, Ordering::Relaxed);
-            book.lost_full += 1;
-            return;
-        }
-        let word = head_word(id, now);
-        let mut bytes = [0; RECORD_BYTES as usize];
-        bytes[..8].copy_from_slice(&word.to_le_bytes());
-        bytes[12..].copy_from_slice(&token.to_le_bytes());
-        for (number, byte) in bytes.into_iter().enumerate() {
-            let index = head.0.wrapping_add(number as u64) as u32 & (self.layout.ring_bytes - 1);
-            let offset = (self.layout.lane_offset(lane) + u64::from(index)) as usize;
-            let at = self.mapping.base().as_ptr().wrapping_add(offset);
-            // SAFETY: [spec/ring.md 3.1] the index is masked to the lane, which is mapped.
-            unsafe { at.write_volatile(byte) };
-        }
-        ring.last.store(word, Ordering::Relaxed);
-        ring.head.store(head.plus(Span { bytes: RECORD_BYTES, records: 1 }).0, Ordering::Release);
-        book.published.entry(lane).or_default().push(token);
-    }
+/// Whether their trigger fires for it.
+pub(super) fn fires(token: u64) -> bool {
+    token & 255 == 0
 }
 
 /// One session, as a program sees it.
 #[derive(Debug)]
 pub(super) struct Attachment {
     pub line: SharedLine,
-    pub rings: Option<Arc<Rings>>,
+    pub recording: Option<Recording>,
     /// Name of the session in ATTACH.
     name: String,
-    /// Ids by index.
-    pub on: BTreeMap<u32, u16>,
     generation: u32,
     answered: u32,
     /// LATE was said of a generation that is not answered.
     has_said_late: bool,
     /// The session could not be reached when the program started.
     found_late: bool,
+    /// It went on before the first answer, and no ATTACHED says so yet.
+    late: bool,
+}
+
+impl Attachment {
+    pub(super) fn new(line: SharedLine, found_late: bool) -> Attachment {
+        let name = String::new();
+        let (generation, answered, has_said_late, late) = (1, 0, false, false);
+        Attachment { line, recording: None, name, generation, answered, has_said_late, found_late, late }
+    }
+
+    fn say(&self, message: &FromProgram) {
+        self.line.get().to_collector.push_back(message.encode());
+    }
 }
 
 /// How a program behaves.
@@ -113,6 +73,42 @@ pub(super) enum Character {
     CannotMap,
     /// It is of another version.
     OtherAbi,
+    /// It refuses filters.
+    NoFilters,
+    /// It has more descriptions than its user may have.
+    Greedy,
+}
+
+/// A program that was to be recorded by a session and was not, or not from its beginning.
+pub(super) struct MissedProgram {
+    pub session: usize,
+    pub pid: u32,
+    pub comm: String,
+    /// Who forked it, who forked that one, and so on.
+    pub parents: Vec<String>,
+    /// How often its event 0 was not recorded.
+    pub hits: u64,
+}
+
+/// A refusal that a program heard.
+#[derive(Debug)]
+pub(super) struct Refused {
+    pub session: usize,
+    pub reason: ByeReason,
+    pub text: String,
+}
+
+/// Books of all sessions, and which have a filter.
+pub(super) struct SessionBooks<'a> {
+    pub books: &'a mut [Books],
+    pub filtered: Vec<bool>,
+}
+
+/// A filter that a program refused, and when.
+#[derive(Debug)]
+pub(super) struct RefusedFilter {
+    pub session: usize,
+    pub at: u64,
 }
 
 /// A program.
@@ -120,6 +116,9 @@ pub(super) enum Character {
 pub(super) struct Program {
     pub pid: u32,
     pub nonce: u32,
+    /// User, and its place among the users' directories.
+    pub uid: u32,
+    pub dir: usize,
     pub comm: String,
     pub kind: Kind,
     pub character: Character,
@@ -127,7 +126,7 @@ pub(super) struct Program {
     /// Sessions by number. A session may have two connections for a moment.
     pub attachments: Vec<(usize, Attachment)>,
     /// Rings of the parent, until the child has its own, by session.
-    pub inherited: BTreeMap<usize, (Arc<Rings>, BTreeMap<u32, u16>)>,
+    pub inherited: BTreeMap<usize, Recording>,
     /// `main` runs.
     pub runs: bool,
     waits_since: u64,
@@ -150,6 +149,9 @@ pub(super) struct Program {
     pub parents: Vec<String>,
     /// Sessions that it is to be recorded by from its `main` on.
     pub owed_by: Vec<usize>,
+    /// What it was refused, and what it refused, until somebody looks.
+    pub refused: Vec<Refused>,
+    pub refused_filters: Vec<RefusedFilter>,
 }
 
 impl Program {
@@ -157,6 +159,8 @@ impl Program {
         Program {
             pid,
             nonce,
+            uid: 0,
+            dir: 0,
             comm: format!("s{nonce}"),
             kind,
             character: Character::Good,
@@ -176,14 +180,19 @@ impl Program {
             met: Vec::new(),
             parents: Vec::new(),
             owed_by: Vec::new(),
+            refused: Vec::new(),
+            refused_filters: Vec::new(),
         }
     }
 
     /// A description of this program's event `index`.
     fn event(&self, index: u32) -> DescEntry {
         let fields = vec![Field { name: "n".into(), ty: FieldType::Scalar(Scalar::U64) }];
-        let (provider, name, file) = ("sim".into(), format!("e{}", index % 8), "sim.c".into());
-        let desc = encode(&Desc::Event(EventDesc { provider, name, file, line: 1, fields }));
+        // Long texts, which nobody else has.
+        let is_greedy = self.character == Character::Greedy && index >= 8;
+        let file = if is_greedy { format!("{index}{}.c", "greedy".repeat(2000)) } else { "sim.c".into() };
+        let name = if is_greedy { format!("g{}_{index}", self.nonce) } else { format!("e{}", index % 8) };
+        let desc = encode(&Desc::Event(EventDesc { provider: "sim".into(), name, file, line: 1, fields }));
         DescEntry { index: Some(index), desc }
     }
 
@@ -199,19 +208,13 @@ impl Program {
             comm: self.comm.clone(),
             exe: "/bin/sim".into(),
         };
-        let descs = (0..self.events).map(|index| self.event(index)).collect();
-        let packets = [FromProgram::Hello(hello), FromProgram::Descs(descs), FromProgram::DescsEnd { generation: 1 }];
-        line.get().to_collector.extend(packets.iter().map(FromProgram::encode));
-        let attachment = Attachment {
-            line,
-            rings: None,
-            name: String::new(),
-            on: BTreeMap::new(),
-            generation: 1,
-            answered: 0,
-            has_said_late: false,
-            found_late,
-        };
+        let attachment = Attachment::new(line, found_late);
+        attachment.say(&FromProgram::Hello(hello));
+        for first in (0..self.events).step_by(2) {
+            let descs = (first..self.events.min(first + 2)).map(|index| self.event(index)).collect();
+            attachment.say(&FromProgram::Descs(descs));
+        }
+        attachment.say(&FromProgram::DescsEnd { generation: 1 });
         self.attachments.push((session, attachment));
     }
 
@@ -221,9 +224,8 @@ impl Program {
         self.events += 1;
         for (_, attachment) in &mut self.attachments {
             attachment.generation += 1;
-            let packets =
-                [FromProgram::Descs(vec![entry.clone()]), FromProgram::DescsEnd { generation: attachment.generation }];
-            attachment.line.get().to_collector.extend(packets.iter().map(FromProgram::encode));
+            attachment.say(&FromProgram::Descs(vec![entry.clone()]));
+            attachment.say(&FromProgram::DescsEnd { generation: attachment.generation });
         }
         (self.runs, self.waits_since, self.heard_at) = (false, now, now);
     }
@@ -235,8 +237,11 @@ impl Program {
         }
         self.events -= 1;
         for (_, attachment) in &mut self.attachments {
-            attachment.on.remove(&self.events);
-            attachment.line.get().to_collector.push_back(FromProgram::Gone(vec![self.events]).encode());
+            if let Some(recording) = &mut attachment.recording {
+                recording.on.remove(&self.events);
+                recording.filters.remove(&self.events);
+            }
+            attachment.say(&FromProgram::Gone(vec![self.events]));
         }
     }
 
@@ -256,7 +261,7 @@ impl Program {
                 let Some((packet, descriptor)) = mail else { break };
                 self.heard_at = now;
                 let message = FromCollector::decode(&packet).expect("the collector keeps to the protocol");
-                self.hear(at, message, descriptor, books);
+                self.hear(at, message, descriptor, now, books);
             }
             let attachment = &mut self.attachments[at].1;
             if attachment.line.get().collector_has_closed {
@@ -266,48 +271,93 @@ impl Program {
         self.attachments.retain(|(_, attachment)| !attachment.line.get().program_has_closed);
     }
 
-    fn hear(&mut self, at: usize, message: FromCollector, descriptor: Option<OwnedFd>, books: &mut [Books]) {
+    fn hear(&mut self, at: usize, message: FromCollector, descriptor: Option<OwnedFd>, now: u64, books: &mut [Books]) {
+        let (session, attachment) = &mut self.attachments[at];
         match message {
             FromCollector::Attach { layout, serial, session } => {
-                let is_served = self.attachments.iter().enumerate().any(|(other, (_, attachment))| {
-                    other != at && attachment.rings.is_some() && attachment.name == session
-                });
-                let (number, attachment) = &mut self.attachments[at];
-                let error = match self.character {
-                    _ if is_served => libc::EALREADY as u32,
-                    Character::CannotMap => libc::ENOMEM as u32,
-                    Character::Good | Character::OtherAbi => 0,
-                };
-                if error == 0 {
-                    let descriptor = descriptor.expect("a descriptor comes with ATTACH");
-                    attachment.rings = Some(Arc::new(Rings::map(&descriptor, layout, serial)));
-                    attachment.name = session;
-                    books[*number].insert(serial, Book { comm: self.comm.clone(), ..Book::default() });
-                    self.inherited.remove(number);
-                    self.met.push(*number);
-                }
-                let late = attachment.found_late;
-                let answer = Attached { serial, error, locked: false, late, touched_bytes: 0 };
-                attachment.line.get().to_collector.push_back(FromProgram::Attached(answer).encode());
+                let descriptor = descriptor.expect("a descriptor comes with ATTACH");
+                self.attach(at, session, &descriptor, layout, serial, books);
             }
             FromCollector::Enable(pairs) => {
                 let events = self.events;
-                let attachment = &mut self.attachments[at].1;
-                attachment.on.extend(pairs.into_iter().filter(|(index, _)| *index < events));
+                if let Some(recording) = &mut attachment.recording {
+                    recording.on.extend(pairs.into_iter().filter(|(index, _)| *index < events));
+                }
             }
             FromCollector::Disable(indices) => {
-                self.attachments[at].1.on.retain(|index, _| !indices.contains(index));
+                if let Some(recording) = &mut attachment.recording {
+                    recording.on.retain(|index, _| !indices.contains(index));
+                }
             }
             FromCollector::Go { generation } => {
-                let attachment = &mut self.attachments[at].1;
                 attachment.answered = generation;
+                attachment.late = false;
                 attachment.has_said_late &= generation < attachment.generation;
             }
-            FromCollector::Bye { .. } => {
-                self.met.push(self.attachments[at].0);
-                self.attachments[at].1.close();
+            FromCollector::Bye { reason, text } => {
+                self.met.push(*session);
+                self.refused.push(Refused { session: *session, reason, text });
+                attachment.close();
             }
-            FromCollector::Filter(_) | FromCollector::Ready(_) => {}
+            FromCollector::Filter(filter) => self.take_filter(at, filter, now),
+            FromCollector::Ready(_) => {}
+        }
+    }
+
+    /// Takes the rings that a session offers, and says how that went, as `attach` of emit/src/session.c does.
+    fn attach(
+        &mut self,
+        at: usize,
+        name: String,
+        descriptor: &OwnedFd,
+        layout: Layout,
+        serial: u64,
+        books: &mut [Books],
+    ) {
+        let is_served =
+            self.attachments.iter().enumerate().any(|(other, (_, attachment))| {
+                other != at && attachment.recording.is_some() && attachment.name == name
+            });
+        let (number, attachment) = &mut self.attachments[at];
+        let error = match self.character {
+            _ if is_served => libc::EALREADY as u32,
+            Character::CannotMap => libc::ENOMEM as u32,
+            _ => 0,
+        };
+        if error == 0 {
+            let rings = Arc::new(Rings::map(descriptor, layout, serial));
+            let (comm, uid) = (if rings.is_shared() { "shared".to_owned() } else { self.comm.clone() }, self.uid);
+            let book = books[*number].entry(serial).or_insert_with(|| Book::of(comm, uid));
+            book.lend(&rings);
+            // It has recorded all the time where it has its parent's.
+            match self.inherited.remove(number) {
+                Some(_) => attachment.late = false,
+                None if attachment.answered == 0 => attachment.late |= attachment.found_late,
+                None => {}
+            }
+            match &mut attachment.recording {
+                Some(recording) => recording.rings = rings,
+                None => {
+                    attachment.recording = Some(Recording { rings, on: BTreeMap::new(), filters: BTreeMap::new() });
+                }
+            }
+            attachment.name = name;
+            self.met.push(*number);
+        }
+        let is_told = error == 0 || error == libc::EALREADY as u32;
+        let late = is_told && std::mem::take(&mut attachment.late);
+        attachment.say(&FromProgram::Attached(Attached { serial, error, locked: false, late, touched_bytes: 0 }));
+    }
+
+    fn take_filter(&mut self, at: usize, filter: Filter, now: u64) {
+        let (session, attachment) = &mut self.attachments[at];
+        if self.character == Character::NoFilters {
+            self.refused_filters.push(RefusedFilter { session: *session, at: now });
+            return attachment.say(&FromProgram::Filtered { index: filter.index, error: libc::ENOMEM as u32 });
+        }
+        let insns = filter.insns.iter().map(Insn::from_bytes).collect();
+        if let Some(recording) = &mut attachment.recording {
+            recording.filters.insert(filter.index, Told { insns, pool: filter.pool });
         }
     }
 
@@ -321,30 +371,37 @@ impl Program {
         for (_, attachment) in self.attachments.iter_mut().filter(|(_, attachment)| is_owed(attachment)) {
             if is_near && !attachment.has_said_late {
                 attachment.has_said_late = true;
-                let late = FromProgram::Late { generation: attachment.generation };
-                attachment.line.get().to_collector.push_back(late.encode());
+                attachment.late |= attachment.answered == 0;
+                attachment.say(&FromProgram::Late { generation: attachment.generation });
             }
         }
         self.runs = is_over || !self.attachments.iter().any(|(_, attachment)| is_owed(attachment));
     }
 
     /// One event happens: a record in each session that has it on. What a session has missed is counted.
-    pub(super) fn hit(&mut self, index: u32, lane: u32, token: &mut u64, now: u64, books: &mut [Books]) {
+    pub(super) fn hit(&mut self, index: u32, lane: u32, token: &mut u64, now: u64, sessions: &mut SessionBooks<'_>) {
         let mut seen = Vec::new();
-        for (session, attachment) in &self.attachments {
-            if let (Some(rings), Some(id)) = (&attachment.rings, attachment.on.get(&index)) {
-                *token += 1;
-                let book = books[*session].entry(rings.serial).or_default();
-                rings.record(lane, *id, *token, now, book);
-                seen.push(*session);
+        let own = self.attachments.iter().filter_map(|(session, of)| Some((session, of.recording.as_ref()?)));
+        for (session, recording) in own.chain(&self.inherited) {
+            let Some(id) = recording.on.get(&index).filter(|_| !seen.contains(session)) else { continue };
+            seen.push(*session);
+            *token += 1;
+            let is_filtered = sessions.filtered[*session] && index == FILTERED;
+            if is_filtered && self.character != Character::NoFilters {
+                let selects = recording.filters.get(&index).is_none_or(|filter| filter.selects(*token));
+                assert_eq!(
+                    selects,
+                    is_selected(*token),
+                    "session {session}: its filter of {} decides otherwise",
+                    self.comm
+                );
+                if !selects {
+                    continue;
+                }
             }
-        }
-        for (session, (rings, on)) in &self.inherited {
-            if let (Some(id), false) = (on.get(&index), seen.contains(session)) {
-                *token += 1;
-                rings.record(lane, *id, *token, now, books[*session].entry(rings.serial).or_default());
-                seen.push(*session);
-            }
+            let book = sessions.books[*session].entry(recording.rings.serial).or_default();
+            book.triggering += u64::from(index == TRIGGERING && fires(*token));
+            recording.rings.record(lane, *id, *token, now, book);
         }
         if index == 0 {
             for session in self.owed_by.iter().filter(|session| !seen.contains(session)) {
@@ -370,9 +427,9 @@ impl Program {
     /// undone a moment later.
     pub(super) fn end(&mut self) -> Vec<Arc<Rings>> {
         self.is_alive = false;
-        let mut rings: Vec<_> = std::mem::take(&mut self.inherited).into_values().map(|(rings, _)| rings).collect();
+        let mut rings: Vec<_> = std::mem::take(&mut self.inherited).into_values().map(|of| of.rings).collect();
         for (_, mut attachment) in std::mem::take(&mut self.attachments) {
-            rings.extend(attachment.rings.take());
+            rings.extend(attachment.recording.take().map(|of| of.rings));
             attachment.close();
         }
         rings
@@ -382,6 +439,6 @@ impl Program {
 impl Attachment {
     fn close(&mut self) {
         self.line.get().program_has_closed = true;
-        (self.rings, self.on) = (None, BTreeMap::new());
+        self.recording = None;
     }
 }
