@@ -209,7 +209,7 @@ fn big_endian_and_bits() {
     stream.extend(payload);
     let (lines, caveats) = read(metadata.as_bytes(), &stream);
     assert_eq!(caveats, Vec::<String>::new());
-    assert_eq!(lines, ["0 bits 0 a=-1 b=5 c=2748 d=9 e=4660 f=1.5 x=[[1,2],[3,4]] g=1"]);
+    assert_eq!(lines, ["0 bits 0 a=-1 b=0o5 c=2748 d=9 e=4660 f=1.5 x=[[1,2],[3,4]] g=1"]);
 }
 
 #[test]

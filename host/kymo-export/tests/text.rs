@@ -63,15 +63,16 @@ fn text_of_perf() {
 #[test]
 fn the_kernels_log() {
     let log = "<6>[    0.000000] Linux version 6.1\n[   12.345678][  T123] usb 1-1: new device\n continued\n\
-        [   12.400000][    C1] hrtimer: interrupt took 5 ns\n";
+        [   12.400000][    C1] hrtimer: interrupt took 5 ns\n[   12.399999][  T123] written later\n";
     let (format, lines) = imported(log);
     assert_eq!(format, "kernel log");
     assert_eq!(
         lines,
         [
-            "0 cpu - tid - printk_console msg=Linux version 6.1",
+            "0 cpu - tid -1 printk_console msg=Linux version 6.1",
             "12345678000 cpu - tid 123 printk_console msg=usb 1-1: new device",
-            "12400000000 cpu 1 tid - printk_console msg=hrtimer: interrupt took 5 ns",
+            "12399999000 cpu - tid 123 printk_console msg=written later",
+            "12400000000 cpu 1 tid -1 printk_console msg=hrtimer: interrupt took 5 ns",
         ]
     );
 }

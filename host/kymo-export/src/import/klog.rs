@@ -16,7 +16,9 @@ pub const FORMAT: Format = Format {
     is_marked: false,
     is: |bytes| lines(bytes).find(|text| !text.trim().is_empty()).is_some_and(|text| parse(&text).is_some()),
     import,
-    probe: |bytes| lines(bytes).for_each(|text| drop(parse(&text))),
+    probe: |bytes| {
+        lines(bytes).filter(|text| parse(text).is_some()).count();
+    },
 };
 
 /// Id of the only event.
@@ -65,12 +67,13 @@ fn parse(text: &str) -> Option<Line<'_>> {
 fn import(task: &Task<'_>) -> Result<Imported, Error> {
     let mut imported = Imported::default();
     let mut writer = TraceWriter::create(task.dir, &task.bytes[..task.bytes.len().min(1 << 16)])?;
-    let (mut record, mut other) = (Vec::new(), 0);
-    for text in lines(task.bytes) {
-        let Some(line) = parse(&text) else {
-            other += u64::from(!text.trim().is_empty());
-            continue;
-        };
+    let texts: Vec<_> = lines(task.bytes).filter(|text| !text.trim().is_empty()).collect();
+    let mut parsed: Vec<Line<'_>> = texts.iter().filter_map(|text| parse(text)).collect();
+    imported.leave_out("lines without a time", (texts.len() - parsed.len()) as u64);
+    // CPUs take their time before they write their line: the order of the log is not always that of time.
+    parsed.sort_by_key(|line| line.time);
+    let mut record = Vec::new();
+    for line in parsed {
         if writer.records % WATCH_RECORDS == 0 {
             look(task.goes_on, writer.records)?;
         }
@@ -83,7 +86,6 @@ fn import(task: &Task<'_>) -> Result<Imported, Error> {
     if writer.records == 0 {
         return Err(Error::Nothing("no line of the log has a time".to_owned()));
     }
-    imported.leave_out("lines without a time", other);
     let msg = Field { name: "msg".to_owned(), class: FieldClass::CString };
     let name = "printk_console".to_owned();
     writer.events.push(EventClass { id: CONSOLE, name, file: String::new(), line: 0, fields: vec![msg] });

@@ -76,6 +76,29 @@ impl Typed<'_> {
     }
 }
 
+/// A comparison, as it was written.
+#[derive(Clone, Copy)]
+struct Comparison<'e> {
+    op: Compare,
+    left: &'e Expr,
+    right: &'e Expr,
+    span: Span,
+}
+
+/// Both sides as numbers, where both may be and one of them is known to be.
+fn numbers(one: &Typed<'_>, other: &Typed<'_>) -> Option<(Operand, Operand)> {
+    let number = |side: &Typed<'_>| match side {
+        Typed::Const(number) => Some(Operand::Const(*number)),
+        Typed::Number(operand) => Some(operand.clone()),
+        Typed::Enum(place, _) | Typed::Any(place) => Some(Operand::Source(Source::Place(place.clone()))),
+        _ => None,
+    };
+    match (one, other) {
+        (Typed::Any(_), Typed::Any(_)) => None,
+        _ => Some((number(one)?, number(other)?)),
+    }
+}
+
 /// The plan of `expr` for `event`; an error goes to `found`, and the event is left out.
 pub(super) fn plan(
     expr: &Expr,
@@ -330,7 +353,7 @@ impl<'a> Typer<'a, '_> {
             Compare::NoMatch => (Compare::Match, !negate),
             op => (op, negate),
         };
-        let cond = match self.sides(op, (one, left), (other, right), span)? {
+        let cond = match self.sides(Comparison { op, left, right, span }, one, other)? {
             None => return Ok(Cond::Const(false)),
             Some(cond) => cond,
         };
@@ -339,37 +362,27 @@ impl<'a> Typer<'a, '_> {
     }
 
     /// What a comparison means; `None` where this event has not got what it takes.
-    fn sides(
-        &mut self,
-        op: Compare,
-        (one, left): (Typed<'a>, &Expr),
-        (other, right): (Typed<'a>, &Expr),
-        span: Span,
-    ) -> Result<Option<Cond>, Error> {
+    fn sides(&mut self, whole: Comparison<'_>, one: Typed<'a>, other: Typed<'a>) -> Result<Option<Cond>, Error> {
+        let Comparison { op, left, right, span } = whole;
         // What is constant stands on the right.
         let is_const = |typed: &Typed<'_>| {
             matches!(typed, Typed::Const(_) | Typed::BoolConst(_) | Typed::TextConst(_) | Typed::Name(_))
         };
         if is_const(&one) && !is_const(&other) && op != Compare::Match {
-            return self.sides(op.exchanged(), (other, right), (one, left), span);
+            let exchanged = Comparison { op: op.exchanged(), left: right, right: left, span };
+            return self.sides(exchanged, other, one);
         }
         if op == Compare::Match {
-            return self.glob((one, left), (other, right), span);
+            return self.glob(whole, one, other);
         }
-        let number = |left, right| Some(test(TestKind::Number { left, op, right }, false, span));
-        let at = |place| Operand::Source(Source::Place(place));
+        if let Some((left, right)) = numbers(&one, &other) {
+            let cond = test(TestKind::Number { left, op, right }, false, span);
+            return Ok(Some(if is_const(&one) { fold(cond) } else { cond }));
+        }
         Ok(match (one, other) {
             (Typed::Missing, _) | (_, Typed::Missing) | (Typed::Name(_), _) => None,
-            (Typed::Const(one), Typed::Const(other)) => number(Operand::Const(one), Operand::Const(other)).map(fold),
-            (Typed::Number(one), Typed::Const(other)) => number(one, Operand::Const(other)),
-            (Typed::Enum(one, _) | Typed::Any(one), Typed::Const(other)) => number(at(one), Operand::Const(other)),
-            (Typed::Number(one), Typed::Number(other)) => number(one, other),
-            (Typed::Number(one), Typed::Enum(other, _) | Typed::Any(other)) => number(one, at(other)),
-            (Typed::Enum(one, _) | Typed::Any(one), Typed::Number(other)) => number(at(one), other),
-            (Typed::Enum(one, _), Typed::Enum(other, _) | Typed::Any(other)) => number(at(one), at(other)),
-            (Typed::Any(one), Typed::Enum(other, _)) => number(at(one), at(other)),
             (Typed::Enum(place, labels), Typed::Name(word) | Typed::TextConst(word)) => {
-                self.label(op, place, labels, &word, (left, right), span)?
+                self.label(whole, place, labels, &word)?
             }
             (Typed::Any(place), Typed::Any(other)) => {
                 let (left, right) = (Source::Place(place), Source::Place(other));
@@ -410,12 +423,8 @@ impl<'a> Typer<'a, '_> {
         self.events.iter().any(|event| event.resolve(name, &[]).is_some())
     }
 
-    fn glob(
-        &mut self,
-        (one, left): (Typed<'a>, &Expr),
-        (other, right): (Typed<'a>, &Expr),
-        span: Span,
-    ) -> Result<Option<Cond>, Error> {
+    fn glob(&mut self, whole: Comparison<'_>, one: Typed<'a>, other: Typed<'a>) -> Result<Option<Cond>, Error> {
+        let Comparison { left, right, span, .. } = whole;
         let glob = match other {
             Typed::TextConst(glob) => glob,
             Typed::Missing => return Ok(None),
@@ -461,13 +470,12 @@ impl<'a> Typer<'a, '_> {
     /// An enumeration beside a word.
     fn label(
         &self,
-        op: Compare,
+        whole: Comparison<'_>,
         place: Place,
         labels: Option<&[Label]>,
         word: &str,
-        (left, right): (&Expr, &Expr),
-        span: Span,
     ) -> Result<Option<Cond>, Error> {
+        let Comparison { op, left, right, span } = whole;
         let Some(labels) = labels else {
             return match op {
                 // No label is known before there is a record, and none has an order.

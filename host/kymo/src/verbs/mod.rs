@@ -3,6 +3,8 @@
 //! page and completion) and its `run`.
 
 mod command;
+#[cfg(test)]
+mod complete_tests;
 pub mod docs;
 mod exchange;
 pub mod lab;

@@ -19,8 +19,8 @@ const FILE_MAX: u64 = 256 << 20;
 
 /// Turn traces of trace-cmd, ftrace and perf into traces, and results of cyclictest, oslat, rtla, ... into records
 ///
-/// A trace: trace-cmd's trace.dat (versions 6 and 7), text of ftrace (trace, trace_pipe, trace-cmd report), text of
-/// `perf script`. It becomes the trace directory DIR of -o, under the names that `kymo record -k` gives
+/// A trace: trace.dat of trace-cmd (versions 6 and 7), ftrace text (trace, trace_pipe, trace-cmd report), perf script
+/// text, kernel log (dmesg). It becomes the trace directory DIR of -o, under the names that `kymo record -k` gives
 /// (spec/exchange.md).
 ///
 /// A result: its record has the histogram in nanoseconds, what the file left out of it, and what makes the numbers

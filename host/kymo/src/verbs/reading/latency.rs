@@ -41,8 +41,8 @@ pub struct Args {
     /// Trace directories; several are merged by time
     #[arg(required = true, value_name = "DIR")]
     dirs: Vec<PathBuf>,
-    /// Which: wakeup, runqueue, irq, vector, softirq-raise, softirq, timer, irqs-off, preempt-off, syscall, futex,
-    /// block, net [default: all that the trace has]
+    /// Which: wakeup, runqueue, preempted, irq, vector, softirq-raise, softirq, timer, irqs-off, preempt-off, syscall,
+    /// futex, block, net [default: all that the trace has]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = what)]
     what: Vec<What>,
     /// From a record of event A to the next of event B with the same values of the fields K: 'A, B, by=K' (may be given
