@@ -11,17 +11,26 @@ use crate::verbs::symbols::Known;
 /// Frames of a call stack that are kept.
 const FRAMES_MAX: usize = 32;
 
+/// Event of the state dump that tells of a thread.
+const THREAD_STATE: &str = "lttng_statedump_process_state";
+
 /// A scene, and what its records mean.
 pub struct Keep<'a> {
     scene: Scene,
     classes: &'a Classes,
     known: Known,
+    has_records: bool,
 }
 
 impl<'a> Keep<'a> {
     /// Of a question.
     pub fn new(scene: Scene, classes: &'a Classes, known: Known) -> Keep<'a> {
-        Keep { scene, classes, known }
+        Keep { scene, classes, known, has_records: true }
+    }
+
+    /// The same without the records of a time line.
+    pub fn without_records(self) -> Keep<'a> {
+        Keep { has_records: false, ..self }
     }
 
     /// What was kept, and the functions of what was mapped.
@@ -33,7 +42,10 @@ impl<'a> Keep<'a> {
 impl Visit for Keep<'_> {
     fn record(&mut self, seen: &Seen<'_, '_>, state: &State) {
         self.known.learn(seen.record);
-        if !self.scene.wants(seen.head.time) || seen.record.stream.starts_with("state_") {
+        if self.classes.list[seen.class].name == THREAD_STATE {
+            learn_group(&mut self.scene, seen.record.payload);
+        }
+        if !self.has_records || !self.scene.wants(seen.head.time) || seen.record.stream.starts_with("state_") {
             return;
         }
         let payload = Payload(seen.record.payload);
@@ -43,6 +55,17 @@ impl Visit for Keep<'_> {
         note.flags = flags(seen.record.common_context);
         note.stack = stack(seen.record.common_context);
         self.scene.note(note);
+    }
+}
+
+/// The control group of a thread, as the state dump has it.
+fn learn_group(scene: &mut Scene, payload: Fields<'_>) {
+    let tid = match payload.get("tid") {
+        Some(Value::Int(number, _)) => i32::try_from(i128::from(number)).ok(),
+        _ => None,
+    };
+    if let (Some(tid), Some(Value::Text(group))) = (tid, payload.get("cgroup")) {
+        scene.group(tid, group.into_owned());
     }
 }
 
