@@ -264,6 +264,7 @@ fn explain(trace: &Trace, words: &[&str], numbers: &[i64], out: &mut String) {
 
 fn scene(trace: &Trace, question: Question, machine: Machine) -> Scene {
     let mut scene = Scene::new(question, 1_000_000, machine);
+    scene.set_quota_timer(0xffff_ffff_8100_2000);
     let mut state = State::new(&trace.vocabulary);
     for (index, item) in trace.items.iter().enumerate() {
         if let Item::Record(line) = item {

@@ -98,6 +98,9 @@ pub struct Evidence {
     /// When a timer that woke a thread was due; by the time at which it did.
     dues: Told<i64>,
     timers: Dues,
+    /// The kernel's function that gives groups their CPU quota anew, where it is known; and when it was called.
+    quota_timer: Option<u64>,
+    quotas: Vec<i64>,
     handlers: Map<Interrupt, Name>,
     pub(crate) losses: Vec<(Option<u32>, i64, i64)>,
 }
@@ -129,9 +132,22 @@ impl Evidence {
             futex: None,
             dues: Told::default(),
             timers: Dues::default(),
+            quota_timer: None,
+            quotas: Vec::new(),
             handlers: Map::default(),
             losses: Vec::new(),
         }
+    }
+
+    /// The address of `sched_cfs_period_timer`, for what comes.
+    pub fn set_quota_timer(&mut self, function: u64) {
+        self.quota_timer = Some(function);
+    }
+
+    /// The last time in [from, to] at which groups got their quota anew.
+    pub(super) fn quota_given(&self, from: i64, to: i64) -> Option<i64> {
+        let last = self.quotas.partition_point(|time| *time <= to).checked_sub(1)?;
+        Some(self.quotas[last]).filter(|time| *time >= from)
     }
 
     /// The spans.
@@ -376,6 +392,12 @@ impl Sink for Evidence {
             Event::Frequency { .. } => self.clocked(head, event, before),
             Event::TimerStart { .. } | Event::TimerCancel { .. } | Event::TimerExpire { .. } => {
                 self.timers.event(head, event);
+                if matches!(*event, Event::TimerExpire { function, .. } if Some(function) == self.quota_timer)
+                    && self.is_near(at)
+                    && self.quotas.len() < KEPT_MAX
+                {
+                    self.quotas.push(at);
+                }
             }
             Event::Signal { tid, number } if STOPS.contains(&number) => {
                 running().into_iter().for_each(|by| add(&mut self.stops, tid, at, by));

@@ -12,6 +12,12 @@ use crate::span::{self, Context, Doing, Until};
 /// it, ns.
 const UNKNOWN_QUEUE_NS: i64 = 1_000_000;
 
+/// Threads of normal classes share a CPU: one that waits for longer may be kept from running, ns.
+const UNFAIR_NS: i64 = 20_000_000;
+
+/// A wait until groups get their quota anew is of that for so long at least, ns.
+const QUOTA_WAIT_NS: i64 = 10_000_000;
+
 /// What a thread that can run waits for.
 struct Ready {
     cpu: u32,
@@ -70,9 +76,12 @@ impl Evidence {
         }
         let was_passed_over = self.was_passed_over(ready, at);
         if own >= REAL_TIME {
-            let is_throttled = was_passed_over && self.idled(ready);
+            let is_throttled = was_passed_over && (self.idled(ready) || self.waits_for_quota(ready, at));
             let throttled = (Cause::Throttled { by: Some(by), limit: Limit::Quota }, Ground::Inferred);
-            let shared = off_by.unwrap_or((Cause::RunQueue { by }, Ground::Seen));
+            // Others were chosen for so long that it may not have been in the queue at all: a quota looks the same.
+            let is_long = was_passed_over && ready.until.saturating_sub(ready.arrived) >= UNFAIR_NS;
+            let ground = if is_long { Ground::Inferred } else { Ground::Seen };
+            let shared = off_by.unwrap_or((Cause::RunQueue { by }, ground));
             return if is_throttled { throttled } else { shared };
         }
         if was_passed_over {
@@ -103,6 +112,13 @@ impl Evidence {
     fn idled(&self, ready: &Ready) -> bool {
         let mut spans = self.history.of_cpu(ready.cpu, ready.arrived, ready.until);
         spans.any(|span| span.context == Context::Idle && span.from >= ready.arrived && span.to - span.from >= 1)
+    }
+
+    /// Whether a thread of a normal class was passed over until groups got their quota anew, and then soon ran.
+    fn waits_for_quota(&self, ready: &Ready, at: i64) -> bool {
+        let Some(given) = self.quota_given(ready.arrived, ready.until) else { return false };
+        let (before, after) = (given.saturating_sub(ready.arrived), ready.until.saturating_sub(given));
+        at < given && before >= QUOTA_WAIT_NS && after <= before / 2
     }
 
     /// Which limit stops a thread of that priority.

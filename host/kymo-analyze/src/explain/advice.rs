@@ -115,6 +115,10 @@ impl Advisor<'_> {
                 priority(other),
                 priority(own)
             ),
+            (Some(own), Some(_)) if own >= 100 && self.slice.ground == Ground::Inferred => format!(
+                "either both share the CPU ({shield} gives it one of its own), or {}",
+                self.throttled(Limit::Quota)
+            ),
             (Some(own), Some(_)) if own >= 100 => format!(
                 "both share the CPU by time slices: a real-time priority (`chrt -f PRIO COMMAND`) or a CPU of its own \
                  ({shield}) ends that"

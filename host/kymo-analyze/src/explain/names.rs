@@ -109,6 +109,9 @@ impl Names<'_> {
             Cause::Own => "running".to_owned(),
             Cause::Interrupt(interrupt) => format!("{} had {on}", self.interrupt(interrupt)),
             Cause::Nmi => format!("non-maskable interrupts had {on}"),
+            Cause::RunQueue { by } if part.ground == Ground::Inferred => {
+                format!("{} had {on} (inferred: a CPU quota of its control group looks the same)", who(by))
+            }
             Cause::Thread { by } | Cause::RunQueue { by } => format!("{} had {on}", who(by)),
             Cause::IrqsOff { by } => format!("{} had {on}, with interrupts off{guess}", who(by)),
             Cause::PreemptionOff { by } => format!("{} had {on}, with preemption off{guess}", who(by)),

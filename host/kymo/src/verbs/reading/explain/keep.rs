@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The second pass: spans and records around the question.
 
+use std::collections::BTreeSet;
+
 use kymo_analyze::explain::{Note, Scene};
 use kymo_analyze::{CpuSpan, Event, Head, InterruptSpan, OffSpan, Sink, State, Thread, ThreadSpan, Threads};
 use kymo_ctf::read::{Fields, Number, Value};
@@ -14,18 +16,23 @@ const FRAMES_MAX: usize = 32;
 /// Event of the state dump that tells of a thread.
 const THREAD_STATE: &str = "lttng_statedump_process_state";
 
+/// The kernel's function that gives control groups their CPU quota anew.
+const QUOTA_TIMER: &str = "sched_cfs_period_timer";
+
 /// A scene, and what its records mean.
 pub struct Keep<'a> {
     scene: Scene,
     classes: &'a Classes,
     known: Known,
     has_records: bool,
+    /// Functions of timers that were looked up.
+    functions: BTreeSet<u64>,
 }
 
 impl<'a> Keep<'a> {
     /// Of a question.
     pub fn new(scene: Scene, classes: &'a Classes, known: Known) -> Keep<'a> {
-        Keep { scene, classes, known, has_records: true }
+        Keep { scene, classes, known, has_records: true, functions: BTreeSet::new() }
     }
 
     /// The same without the records of a time line.
@@ -88,6 +95,12 @@ fn stack(context: Fields<'_>) -> Vec<u64> {
 
 impl Sink for Keep<'_> {
     fn event(&mut self, head: &Head, event: &Event, state: &State) {
+        if let Event::TimerExpire { function, .. } = *event {
+            if self.functions.insert(function) && self.known.of_kernel(function).is_some_and(|name| name == QUOTA_TIMER)
+            {
+                self.scene.set_quota_timer(function);
+            }
+        }
         self.scene.event(head, event, state);
     }
 
