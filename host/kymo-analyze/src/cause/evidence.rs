@@ -95,6 +95,11 @@ pub struct Evidence {
     /// What threads do in futex calls.
     futexes: Told<u64>,
     futex: Option<CallId>,
+    /// Calls that lock with priority inheritance, by when they end: since when, and who got the priority. While the
+    /// owner runs, the kernel spins in them.
+    spins: Told<(i64, i32)>,
+    /// Such calls that have not ended.
+    locking: Map<i32, (i64, Option<i32>)>,
     /// When a timer that woke a thread was due; by the time at which it did.
     dues: Told<i64>,
     timers: Dues,
@@ -130,6 +135,8 @@ impl Evidence {
             queued: Told::default(),
             futexes: Told::default(),
             futex: None,
+            spins: Told::default(),
+            locking: Map::default(),
             dues: Told::default(),
             timers: Dues::default(),
             quota_timer: None,
@@ -286,6 +293,31 @@ impl Evidence {
         }
     }
 
+    /// Where a thread that runs in [from, to) waits for a lock all the same: from, to, and the owner.
+    pub(super) fn spins_of(&self, tid: i32, from: i64, to: i64) -> impl Iterator<Item = (i64, i64, i32)> {
+        let all = self.spins.get(&tid).map_or(&[][..], Vec::as_slice);
+        let first = all.partition_point(|(end, _)| *end <= from);
+        let near = all[first..].iter().take_while(move |(_, (begin, _))| *begin < to);
+        near.map(move |(end, (begin, owner))| ((*begin).max(from), (*end).min(to), *owner))
+    }
+
+    /// A call begins or ends that may spin for a lock.
+    fn locks(&mut self, tid: i32, event: &Event, at: i64) {
+        match *event {
+            Event::Call { call, args }
+                if Some(call) == self.futex && INHERITING.contains(&(args[1] & FUTEX_COMMAND)) =>
+            {
+                self.locking.insert(tid, (at, None));
+            }
+            Event::Call { .. } | Event::Return { .. } => {
+                if let Some((since, Some(owner))) = self.locking.remove(&tid) {
+                    add(&mut self.spins, tid, at, (since, owner));
+                }
+            }
+            _ => {}
+        }
+    }
+
     fn note_prio(&mut self, tid: i32, at: i64, prio: Option<i16>) {
         let Some(prio) = prio else { return };
         let told = self.prios.entry(tid).or_default();
@@ -302,6 +334,7 @@ impl Evidence {
     fn began(&mut self, tid: i32, event: &Event, at: i64) {
         let Event::Fault { address, .. } = *event else {
             self.in_fault.remove(&tid);
+            self.locks(tid, event, at);
             if let Event::Call { call, args } = *event {
                 if Some(call) == self.futex && self.is_near(at) {
                     add(&mut self.futexes, tid, at, args[1]);
@@ -385,6 +418,9 @@ impl Sink for Evidence {
             Event::Priority { tid, prio } => {
                 self.note_prio(tid, at, Some(prio));
                 add(&mut self.boosts, tid, at, prio);
+                if let Some((_, owner)) = running().and_then(|waiter| self.locking.get_mut(&waiter)) {
+                    owner.get_or_insert(tid);
+                }
             }
             Event::Fault { .. } | Event::Call { .. } | Event::Return { .. } => {
                 running().into_iter().for_each(|tid| self.began(tid, event, at));

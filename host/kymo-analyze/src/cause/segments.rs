@@ -181,7 +181,13 @@ impl<'a> Walk<'a> {
         let cpu = self.cpu_at(to);
         let from = self.take_nmis(cpu, from, to);
         if self.moment.asked == Asked::Stretch {
-            return self.ran_freely(cpu, from, to);
+            let mut at = from;
+            for (begin, end, owner) in self.of.spins_of(self.moment.tid, from, to) {
+                self.ran_freely(cpu, at, begin);
+                self.put(Cause::LockOwner { owner }, Ground::Inferred, begin, end);
+                at = end.max(at);
+            }
+            return self.ran_freely(cpu, at, to);
         }
         let changed = cpu.and_then(|cpu| self.of.frequency(cpu, self.moment.from, self.moment.to));
         if let Some(khz) = changed {
@@ -200,6 +206,9 @@ impl<'a> Walk<'a> {
 
     /// A thread with work of its own may run without a record for as long as it likes.
     fn ran_freely(&mut self, cpu: Option<u32>, from: i64, to: i64) {
+        if to <= from {
+            return;
+        }
         let is_stall = to - from >= STALL_MIN_NS
             && cpu.is_some_and(|cpu| {
                 self.of.times.is_silent(cpu, from, to) && self.of.times.all_stood_still(cpu, from, to)

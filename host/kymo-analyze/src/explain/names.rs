@@ -148,6 +148,9 @@ impl Names<'_> {
             call.map_or("slept".to_owned(), |call| format!("was blocked in {}", self.call(call)))
         };
         match part.cause {
+            Cause::LockOwner { owner } if part.ground == Ground::Inferred => {
+                format!("{} held the lock, and ran, while the kernel spun for it (inferred)", who(owner))
+            }
             Cause::LockOwner { owner } => format!("{} held the lock, and ran", who(owner)),
             Cause::LockOwnerWaits { owner, by: Some(by) } => {
                 format!("{} held the lock, and waited while {} had {on}", who(owner), self.thread(by))

@@ -25,8 +25,9 @@ use find::Asked;
 ///
 /// One screenful: who, how long and why in a sentence; what the time went to; who was waited for; the time line, with
 /// the gap that matters marked, flags and fields decoded and addresses as functions; what is doubtful, what the trace
-/// cannot show, and what to try. Without options it is the latest wake-up of the recorded command and its children, of real-time threads
-/// first, measured from when its timer was due. What a story is made of: spec/analyze.md, section 10.
+/// cannot show, and what to try. Without options it is the latest wake-up of the recorded command and its children:
+/// real-time threads come first, and a wake-up by a timer begins when that was due. What a story is made of:
+/// spec/analyze.md, section 10.
 ///
 /// A file instead of a directory is a report of the kernel's latency tracers (irqsoff, preemptoff, preemptirqsoff,
 /// wakeup, wakeup_rt, wakeup_dl, with heads of any age): what was measured, from where to where, its largest gap with
