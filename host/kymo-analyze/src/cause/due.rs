@@ -23,10 +23,8 @@ impl Dues {
     /// Takes an event, before the state moves by it.
     pub fn event(&mut self, head: &Head, event: &Event) {
         match *event {
-            Event::TimerStart { timer, expires } => {
-                if self.started.len() < TIMERS_MAX {
-                    self.started.insert(timer, expires);
-                }
+            Event::TimerStart { timer, expires } if self.started.len() < TIMERS_MAX => {
+                self.started.insert(timer, expires);
             }
             Event::TimerCancel { timer } => {
                 self.started.remove(&timer);

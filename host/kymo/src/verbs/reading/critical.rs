@@ -70,6 +70,9 @@ pub struct Args {
     utc: bool,
 }
 
+/// Records so long before and after a stretch are looked at, ns.
+const AROUND_NS: i64 = 10_000_000_000;
+
 /// The first pass: which thread, and where its stretch is.
 struct Search {
     /// Threads that go by that name, in the order in which they were met, and whether they were real-time ones.
@@ -141,7 +144,13 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Stretch { tid, from, to } = stretch;
     let scene = Scene::new(Question::stretch(tid, from, to), SPANS_MAX, machine_of(&input.traces));
     let mut keep = Keep::new(scene, &classes, Known::new(None, &input.traces)?).without_records();
-    let (reader, totals) = walk_in(&input, &classes, &indexes, asked, &mut (), &mut keep);
+    // What came before says when timers were due, and who has which priority.
+    let wider = asked.map(|asked| feed::Stretch {
+        from: asked.from.saturating_sub(AROUND_NS),
+        to: asked.to.saturating_add(AROUND_NS),
+        is_to_end: true,
+    });
+    let (reader, totals) = walk_in(&input, &classes, &indexes, wider, &mut (), &mut keep);
     let (scene, known) = keep.take();
     let evidence = scene.evidence();
     let path = evidence.history().critical(tid, from, to);
