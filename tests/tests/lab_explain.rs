@@ -108,6 +108,64 @@ fn a_hog_of_higher_priority_is_named() {
     assert!(clusters.iter().any(|cluster| cluster["signature"] == "higher_priority fault-hog"), "{clusters:#?}");
 }
 
+/// The largest cause of a list of parts, and its time: `kind` is the member that has the word.
+fn largest(parts: &Value, kind: &str) -> (String, u64) {
+    let mut sums = std::collections::BTreeMap::<String, u64>::new();
+    for part in parts.as_array().expect("parts") {
+        *sums.entry(part[kind].as_str().expect("a word").to_owned()).or_default() += part["ns"].as_u64().expect("ns");
+    }
+    sums.into_iter().max_by_key(|(_, ns)| *ns).expect("a part")
+}
+
+#[test]
+fn explain_and_the_laboratory_agree_about_one_trace() {
+    if !may_explain("explain_and_the_laboratory_agree_about_one_trace") {
+        return;
+    }
+    let (lab, cpu) = (Lab::alone("explain_agree"), cpu());
+    let kept = lab.path("kept");
+    let mut command = lab.command(paths::kymo());
+    command.args(["wakeup", "-c", &cpu, "-d", "3s", "--explain", "8", "--no-check", "--json", "--keep-traces"]);
+    command.arg(&kept);
+    let run = lab.start(command);
+    wait_for_samples(&lab, run.pid());
+    inject(&lab, &["hog", &cpu, "95", "50", "3", "0.4"]);
+    let record = record(&run.wait().expect(0).stdout);
+    let slots = std::fs::read_dir(&kept).expect("kept traces").flatten().map(|entry| entry.path());
+    let inside =
+        |dir: std::path::PathBuf| std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
+    let traces: Vec<_> = slots.flat_map(inside).filter(|dir| dir.join("metadata").exists()).collect();
+    assert!(!traces.is_empty(), "{}", kept.display());
+    let mut compared = 0;
+    for worst in explained(&record) {
+        let to = worst["budget"]["at_ns"].as_i64().expect("a time");
+        let from = to - worst["value_ns"].as_i64().expect("ns");
+        let (kind, ns) = largest(&worst["budget"]["parts"], "cause");
+        // What the probe does by itself is no work of its own to the laboratory, but to whoever only knows the trace.
+        if ["steal", "remainder", "own"].contains(&kind.as_str()) {
+            continue;
+        }
+        let (tid, from, to) = (worst["tid"].to_string(), from.to_string(), to.to_string());
+        let ask = |verb: &str, trace: &std::path::PathBuf| {
+            let dir = trace.to_str().expect("UTF-8");
+            let outcome = lab.kymo(&[verb, dir, "--thread", &tid, "--from", &from, "--to", &to, "--json"]);
+            serde_json::from_str::<Value>(&outcome.stdout)
+                .ok()
+                .filter(|story| story["from"].to_string() == from && story["to"].to_string() == to)
+        };
+        let Some((trace, story)) = traces.iter().find_map(|trace| Some((trace, ask("explain", trace)?))) else {
+            continue;
+        };
+        let told = largest(&story["budget"], "kind");
+        assert_eq!(told.0, kind, "{story:#} {worst:#}");
+        assert!(told.1.abs_diff(ns) * 50 <= ns, "{} ns and {ns} ns of {kind}: {story:#} {worst:#}", told.1);
+        let path = ask("critical", trace).expect("a path");
+        assert_eq!(largest(&path["budget"], "kind"), told, "{path:#} {story:#}");
+        compared += 1;
+    }
+    assert!(compared > 0, "{record:#}");
+}
+
 #[test]
 fn a_locks_owner_is_named_and_who_kept_it_from_running() {
     if !may_explain("a_locks_owner_is_named_and_who_kept_it_from_running") {

@@ -1,18 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Why a sample of a latency test was as long as it was [spec/lab.md 7]: its time, to the last nanosecond, by cause.
+//! What happened to a thread, or on a CPU, in a stretch of time, and why: the one set of rules for causes
+//! [spec/analyze.md 6]. `kymo explain`, `kymo critical` and `--explain` of the laboratory use it alike.
 //!
-//! [`Evidence`] takes the records around the samples; [`Evidence::explain`] gives the budget of one. Which samples, and
-//! what their budgets have in common, is for others.
+//! [`Evidence`] takes the records around the stretch; [`Evidence::segments`] divides it into pieces with a cause each,
+//! [`Evidence::explain`] sums them up. Which stretches, and how causes are told, is for others.
 
-mod budget;
+mod blocked;
+mod cpu;
+mod due;
 mod evidence;
+mod ready;
+mod segments;
 mod stall;
+mod sum;
 
 use crate::doubt::Doubt;
-use crate::event::Interrupt;
+use crate::event::{CallId, Interrupt};
 use crate::name::Name;
+use crate::span::Waker;
 
+pub(crate) use due::Dues;
 pub use evidence::{Evidence, Machine};
+pub use segments::Segment;
 
 /// How a sample comes about, as far as its budget depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +34,23 @@ pub enum Asked {
     Busy,
     /// From in front of a lock to behind it.
     Lock,
+    /// Any stretch of a thread's time: what it waited for is what its system calls and timers say.
+    Stretch,
+}
+
+/// What may stop a thread that has used up its share of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Limit {
+    /// Real-time throttling of the CPU, or of the thread's control group.
+    RealTime,
+    /// That of the control group: another real-time thread ran meanwhile.
+    RealTimeGroup,
+    /// Real-time throttling, or the server that gives normal threads their share (Linux 6.12 and later).
+    FairServer,
+    /// The budget of a thread of SCHED_DEADLINE.
+    Deadline,
+    /// The CPU quota of a control group.
+    Quota,
 }
 
 /// A sample: a stretch of a thread's time.
@@ -79,8 +105,15 @@ pub enum Cause {
     LockOwnerWaits {
         /// The owner.
         owner: i32,
-        /// The thread that had the CPU meanwhile; none: the owner slept.
+        /// The thread that had the CPU meanwhile; none: not known.
         by: Option<i32>,
+    },
+    /// A lock was held, and its owner slept.
+    LockOwnerSleeps {
+        /// The owner.
+        owner: i32,
+        /// In this system call.
+        call: Option<CallId>,
     },
     /// A page fault.
     Fault,
@@ -88,6 +121,8 @@ pub enum Cause {
     Throttled {
         /// That thread.
         by: Option<i32>,
+        /// What stopped it.
+        limit: Limit,
     },
     /// Threads of normal classes share a CPU.
     RunQueue {
@@ -99,12 +134,24 @@ pub enum Cause {
         /// To this, kHz.
         khz: u32,
     },
-    /// It was stopped by a signal or a debugger.
-    Stopped,
-    /// The thread that wakes had not done it yet.
+    /// It was stopped.
+    Stopped {
+        /// Who did that.
+        by: Option<i32>,
+        /// By a debugger; else by a signal.
+        traced: bool,
+    },
+    /// The thread that wakes ran, and had not done it yet.
     Waker {
         /// That thread.
         tid: i32,
+    },
+    /// The thread that wakes slept.
+    WakerSleeps {
+        /// That thread.
+        tid: i32,
+        /// In this system call.
+        call: Option<CallId>,
     },
     /// Timers of normal classes may be late by their slack.
     Slack,
@@ -114,9 +161,20 @@ pub enum Cause {
     Blocked {
         /// The kernel's letter for how.
         state: u8,
+        /// The system call it was in.
+        call: Option<CallId>,
+        /// Who ended that.
+        waker: Option<Waker>,
     },
-    /// It ran: what it does between its readings of the clock.
+    /// It ran: what it does by itself.
     Own,
+    /// Of a CPU: this thread ran.
+    Ran {
+        /// The thread.
+        tid: i32,
+    },
+    /// Of a CPU: it idled.
+    Idle,
     /// Not known.
     Remainder,
 }
@@ -145,6 +203,10 @@ pub struct Part {
     pub name: Name,
     /// The thread's priority then, as the kernel counts.
     pub prio: Option<i16>,
+    /// The CPU of its first piece.
+    pub cpu: Option<u32>,
+    /// What is doubtful about any of its pieces.
+    pub doubt: Doubt,
 }
 
 /// A sample's budget.
@@ -167,23 +229,42 @@ impl Cause {
             Cause::IrqsOff { .. } => "irqs_off",
             Cause::PreemptionOff { .. } => "preemption_off",
             Cause::IdleExit => "idle_exit",
-            Cause::Interrupt(Interrupt::Softirq(_) | Interrupt::Timer(_)) => "softirq",
+            Cause::Interrupt(Interrupt::Softirq(_) | Interrupt::Timer(_) | Interrupt::Soft) => "softirq",
             Cause::Interrupt(_) => "irq",
             Cause::Nmi => "nmi",
             Cause::Thread { .. } => "higher_priority",
-            Cause::LockOwner { .. } | Cause::LockOwnerWaits { .. } => "lock_owner",
+            Cause::LockOwner { .. } | Cause::LockOwnerWaits { .. } | Cause::LockOwnerSleeps { .. } => "lock_owner",
             Cause::Fault => "page_fault",
             Cause::Throttled { .. } => "throttled",
             Cause::RunQueue { .. } => "run_queue",
             Cause::Frequency { .. } => "frequency",
-            Cause::Stopped => "stopped",
-            Cause::Waker { .. } => "waker",
+            Cause::Stopped { .. } => "stopped",
+            Cause::Waker { .. } | Cause::WakerSleeps { .. } => "waker",
             Cause::Slack => "timer_slack",
             Cause::Switching => "switching",
             Cause::Blocked { .. } => "blocked",
             Cause::Own => "own",
+            Cause::Ran { .. } => "thread",
+            Cause::Idle => "idle",
             Cause::Remainder => "remainder",
         }
+    }
+
+    /// Whether it is told of a CPU: the same on two CPUs is two things.
+    pub(crate) fn is_of_cpu(self) -> bool {
+        !matches!(
+            self,
+            Cause::Own
+                | Cause::Blocked { .. }
+                | Cause::Fault
+                | Cause::LockOwner { .. }
+                | Cause::LockOwnerSleeps { .. }
+                | Cause::Waker { .. }
+                | Cause::WakerSleeps { .. }
+                | Cause::Stopped { .. }
+                | Cause::Slack
+                | Cause::Firmware
+        )
     }
 
     /// The thread that it names.
@@ -192,9 +273,11 @@ impl Cause {
             Cause::IrqsOff { by } | Cause::PreemptionOff { by } | Cause::Thread { by } | Cause::RunQueue { by } => {
                 Some(by)
             }
-            Cause::LockOwner { owner } | Cause::LockOwnerWaits { owner, .. } => Some(owner),
-            Cause::Waker { tid } => Some(tid),
-            Cause::Throttled { by } => by,
+            Cause::LockOwner { owner } | Cause::LockOwnerWaits { owner, .. } | Cause::LockOwnerSleeps { owner, .. } => {
+                Some(owner)
+            }
+            Cause::Waker { tid } | Cause::WakerSleeps { tid, .. } | Cause::Ran { tid } => Some(tid),
+            Cause::Throttled { by, .. } | Cause::Stopped { by, .. } => by,
             _ => None,
         }
     }

@@ -70,6 +70,12 @@ impl Doubt {
         if holds { self } else { Doubt::NONE }
     }
 
+    /// All but these marks.
+    #[must_use]
+    pub fn without(self, other: Doubt) -> Doubt {
+        Doubt(self.0 & !other.0)
+    }
+
     /// Names of the marks.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         Doubt::ALL.into_iter().filter(move |(mark, _)| self.has(*mark)).map(|(_, name)| name)

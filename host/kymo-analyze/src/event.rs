@@ -34,6 +34,10 @@ pub enum Interrupt {
     Hrtimer(u64),
     /// The call of a timer of the wheel, by the address of its function.
     Timer(u64),
+    /// An interrupt of which only that is known.
+    Hard,
+    /// A softirq of which only that is known.
+    Soft,
 }
 
 /// Softirqs by vector.
@@ -58,7 +62,7 @@ pub const VECTORS: [&str; 11] = [
 impl Interrupt {
     /// Whether it comes from hardware: nothing can be switched while it lasts.
     pub fn is_hard(self) -> bool {
-        matches!(self, Interrupt::Irq(_) | Interrupt::Vector(_))
+        matches!(self, Interrupt::Irq(_) | Interrupt::Vector(_) | Interrupt::Hard)
     }
 }
 
@@ -74,6 +78,8 @@ impl std::fmt::Display for Interrupt {
             Interrupt::Vector(vector) => write!(f, "{}", known(&VECTORS, vector).unwrap_or("vector")),
             Interrupt::Hrtimer(function) => write!(f, "hrtimer {function:#x}"),
             Interrupt::Timer(function) => write!(f, "timer {function:#x}"),
+            Interrupt::Hard => f.write_str("an interrupt"),
+            Interrupt::Soft => f.write_str("a softirq"),
         }
     }
 }
@@ -155,6 +161,8 @@ pub enum Event {
         prio: Option<i16>,
         /// Where it shall run, as far as it is decided.
         cpu: Option<u32>,
+        /// The record's own flags say that it was written in this, and not by the thread that ran.
+        within: Option<Interrupt>,
     },
     /// A thread gets another CPU.
     Migrate {
@@ -306,6 +314,13 @@ pub enum Event {
         address: u64,
         /// From user space.
         user: bool,
+    },
+    /// A signal is sent.
+    Signal {
+        /// To this thread, or to the process of that number.
+        tid: i32,
+        /// Its number.
+        number: i32,
     },
     /// Noise as the kernel's osnoise tracer finds it.
     Noise {

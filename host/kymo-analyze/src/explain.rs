@@ -6,7 +6,6 @@
 //! [`Story::text`] is the screenful.
 
 mod advice;
-mod cause;
 mod chain;
 mod decode;
 mod errno;
@@ -18,12 +17,10 @@ mod question;
 mod rows;
 mod scene;
 mod story;
-mod stretches;
 mod symbols;
 mod tell;
 mod text;
 
-pub use cause::Cause;
 pub use decode::Flags;
 pub use errno::{errno, signal};
 pub use note::{Note, Value};

@@ -49,6 +49,7 @@ pub(crate) enum Form {
     NetQueue,
     NetXmit,
     Fault { user: bool },
+    Signal,
     Noise(&'static str),
     Dumped,
 }

@@ -6,15 +6,16 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::CallId;
+use crate::cause::Dues;
 use crate::doubt::Doubt;
-use crate::event::{Event, Interrupt, Io, Off};
+use crate::event::{Event, Interrupt, Io, Off, Wake};
 use crate::hash::Map;
 use crate::name::Name;
 use crate::open::Open;
 use crate::record::Head;
 use crate::series::{Sample, Series};
 use crate::sink::Sink;
-use crate::span::{CallSpan, Context, Doing, InterruptSpan, OffSpan, Ready, ThreadSpan, Unmatched, Until};
+use crate::span::{CallSpan, Context, Doing, InterruptSpan, OffSpan, Ready, ThreadSpan, Unmatched, Until, Waker};
 use crate::state::{State, Thread, Threads, futex_waits};
 
 /// Series that are kept apart at most; beyond, samples go to one without details.
@@ -180,6 +181,10 @@ pub struct Latency {
     timers: Open<u64, i64>,
     block: Open<(u64, u64), Begun>,
     net: Open<u64, Begun>,
+    /// Timers that wake threads.
+    dues: Dues,
+    /// By thread: when the timer was due that woke it last.
+    due: Map<i32, i64>,
     lost_until: i64,
     /// Samples count.
     is_taken: bool,
@@ -202,6 +207,8 @@ impl Latency {
             timers: Open::new(),
             block: Open::new(),
             net: Open::new(),
+            dues: Dues::default(),
+            due: Map::default(),
             lost_until: i64::MIN,
             is_taken: true,
             left: Left::default(),
@@ -295,6 +302,36 @@ impl Latency {
         index
     }
 
+    /// How late the timer was that woke a thread, ns; 0 if no timer did, or its start is not in the trace. To be asked
+    /// while the thread waits.
+    pub fn late_ns(&self, span: &ThreadSpan) -> u64 {
+        let by_timer = matches!(
+            span.doing,
+            Doing::Runnable { why: Ready::Woken(Waker { context: Context::Interrupt(Interrupt::Hrtimer(_)), .. }), .. }
+        );
+        let due = self.due.get(&span.tid).filter(|_| by_timer);
+        due.map_or(0, |due| span.ready_from.saturating_sub(*due).max(0) as u64)
+    }
+
+    /// A timer expires that is not asked for: it is followed, but no sample.
+    pub fn pass_timer(&mut self, head: &Head, event: &Event) {
+        if let Event::TimerExpire { timer, .. } = *event {
+            self.timers.pop(&timer);
+        }
+        self.dues.event(head, event);
+    }
+
+    fn note_wake(&mut self, head: &Head, event: &Event, state: &State) {
+        let Event::Wake { step, tid, .. } = *event else { return };
+        if step == Wake::Wakeup && state.facts().waking {
+            return;
+        }
+        match self.dues.of_wake(head, state) {
+            Some(due) => self.due.insert(tid, due),
+            None => self.due.remove(&tid),
+        };
+    }
+
     fn io(&mut self, head: &Head, event: &Event, state: &State) {
         let Event::Io { step, device, key, name } = *event else { return };
         let tid = head.cpu.and_then(|cpu| state.cpu(cpu)).and_then(|cpu| cpu.thread()).or(head.tid);
@@ -361,6 +398,7 @@ fn sample(from: i64, to: i64, thread: Option<&Thread>, cpu: Option<u32>) -> Samp
         waker: None,
         owner: None,
         doubt: Doubt::NONE,
+        late_ns: 0,
     }
 }
 
@@ -371,10 +409,12 @@ impl Sink for Latency {
         }
         match event {
             Event::Io { .. } => self.io(head, event, state),
-            Event::TimerStart { .. } | Event::TimerCancel { .. } | Event::TimerExpire { .. }
-                if self.wants(What::Timer) =>
-            {
-                self.timer(head, event, state);
+            Event::Wake { .. } => self.note_wake(head, event, state),
+            Event::TimerStart { .. } | Event::TimerCancel { .. } | Event::TimerExpire { .. } => {
+                if self.wants(What::Timer) {
+                    self.timer(head, event, state);
+                }
+                self.dues.event(head, event);
             }
             _ => {}
         }
@@ -389,7 +429,10 @@ impl Sink for Latency {
         let doubt = span.doubt;
         let sample = Sample { waker, doubt, ..sample(span.ready_from, span.to, Some(thread), Some(cpu)) };
         if waker.is_some() && self.wants(What::Wakeup) {
-            self.sample(What::Wakeup, Of::All, &sample);
+            let late_ns = self.late_ns(span);
+            let (from, value_ns) = (sample.from.saturating_sub_unsigned(late_ns), sample.value_ns + late_ns);
+            let from_due = Sample { late_ns, from, value_ns, ..sample };
+            self.sample(What::Wakeup, Of::All, &from_due);
         }
         if matches!(why, Ready::Preempted { .. }) && self.wants(What::Preempted) {
             self.sample(What::Preempted, Of::All, &sample);
@@ -404,7 +447,7 @@ impl Sink for Latency {
             Interrupt::Irq(_) => What::Irq,
             Interrupt::Vector(_) => What::Vector,
             Interrupt::Softirq(_) => What::Softirq,
-            Interrupt::Hrtimer(_) | Interrupt::Timer(_) => return,
+            Interrupt::Hrtimer(_) | Interrupt::Timer(_) | Interrupt::Hard | Interrupt::Soft => return,
         };
         let thread = thread_of(span.current, threads);
         let mut whole = sample(span.from, span.to, thread, Some(span.cpu));

@@ -109,6 +109,7 @@ const RULES: &[Rule] = &[
         1,
         &[&["address"]],
     ),
+    rule(Form::Signal, &["signal_generate"], 2, &[TID, &["sig"]]),
     rule(Form::Noise("irq"), &["irq_noise", "osnoise_irq_noise"], 2, NOISE),
     rule(Form::Noise("softirq"), &["softirq_noise", "osnoise_softirq_noise"], 2, NOISE),
     rule(Form::Noise("nmi"), &["nmi_noise", "osnoise_nmi_noise"], 2, NOISE),
@@ -154,6 +155,14 @@ pub struct Facts {
     pub calls: bool,
     /// Interrupts off or preemption off.
     pub off: bool,
+    /// High-resolution timers that are started.
+    pub timers: bool,
+    /// Page faults.
+    pub faults: bool,
+    /// Signals.
+    pub signals: bool,
+    /// Moves of threads from CPU to CPU.
+    pub migrations: bool,
     /// The clocks of several machines, or traces, that are not one clock.
     pub mixed_clocks: bool,
 }
@@ -230,6 +239,10 @@ impl Vocabulary {
             Form::IrqEnter | Form::SoftirqEnter | Form::VectorEnter(_) => facts.interrupts = true,
             Form::Call(_) | Form::CallByNumber => facts.calls = true,
             Form::IrqsOff | Form::PreemptOff => facts.off = true,
+            Form::HrtimerStart => facts.timers = true,
+            Form::Fault { .. } => facts.faults = true,
+            Form::Signal => facts.signals = true,
+            Form::Migrate => facts.migrations = true,
             _ => {}
         }
     }

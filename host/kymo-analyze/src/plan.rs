@@ -140,6 +140,7 @@ impl Plan {
             Form::NetQueue => net(Io::NetQueue),
             Form::NetXmit => net(Io::NetXmit),
             Form::Fault { user } => Event::Fault { address: fields.word(0), user },
+            Form::Signal => Event::Signal { tid: fields.tid(0)?, number: fields.int(1)? },
             Form::Noise(kind) => Event::Noise { kind, start: fields.word(0) as i64, duration: fields.word(1) as i64 },
             _ => return None,
         })
@@ -202,7 +203,14 @@ impl<R: Record> View<'_, R> {
 
     #[inline]
     fn wake(&self, step: Wake) -> Option<Event> {
-        Some(Event::Wake { step, tid: self.tid(0)?, name: self.name(1), prio: self.prio(2), cpu: self.int(3) })
+        Some(Event::Wake {
+            step,
+            tid: self.tid(0)?,
+            name: self.name(1),
+            prio: self.prio(2),
+            cpu: self.int(3),
+            within: None,
+        })
     }
 
     #[inline]

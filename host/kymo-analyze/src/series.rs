@@ -33,6 +33,8 @@ pub struct Sample {
     pub owner: Option<i32>,
     /// What is doubtful about it.
     pub doubt: Doubt,
+    /// Of a wake-up: how late the timer was that woke the thread, ns; `from` is when it was due.
+    pub late_ns: u64,
 }
 
 /// A quantile, as bounds of the bucket that it is in.
@@ -144,6 +146,7 @@ mod tests {
             waker: None,
             owner: None,
             doubt,
+            late_ns: 0,
         }
     }
 

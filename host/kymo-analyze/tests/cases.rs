@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use common::{Item, Trace, parse};
-use kymo_analyze::cause::{Asked, Cause, Evidence, Ground, Machine, Moment};
+use kymo_analyze::cause::{Asked, Cause, Evidence, Explained, Ground, Machine, Moment};
 use kymo_analyze::explain::{Look, Note, Question, Scene, Symbols};
 use kymo_analyze::{
     Act, CallId, Context, CpuSpan, Distribution, Doing, Doubt, Head, History, Key, Latency, Level, Number, Of, Options,
@@ -82,7 +82,7 @@ fn answer(text: &str) -> String {
             "critical" => critical(&trace, &numbers, &mut out),
             "stats" => stats(&trace, words[1], &mut out),
             "thread" => thread(&trace, numbers[0] as i32, &mut out),
-            "explain" => explain(&trace, words[1], &numbers, &mut out),
+            "explain" => explain(&trace, &words[1..], &numbers, &mut out),
             other => panic!("no such question: {other}"),
         }
     }
@@ -198,10 +198,11 @@ fn cause(trace: &Trace, words: &[&str], numbers: &[i64], out: &mut String) {
         "woken" => Asked::Woken,
         "busy" => Asked::Busy,
         "lock" => Asked::Lock,
+        "stretch" => Asked::Stretch,
         other => panic!("no such kind of sample: {other}"),
     };
-    let machine = Machine { is_guest: words.last() == Some(&"guest") };
-    let mut evidence = Evidence::new(from, to, machine);
+    let machine = Machine { is_guest: words.last() == Some(&"guest"), ..Machine::default() };
+    let mut evidence = Evidence::new(from, to, 100_000, machine);
     whole(trace, &mut evidence);
     let moment = Moment { tid: tid as i32, cpu: u32::try_from(cpu).ok(), from, to, asked };
     let explained = evidence.explain(&moment);
@@ -209,7 +210,9 @@ fn cause(trace: &Trace, words: &[&str], numbers: &[i64], out: &mut String) {
         let what = match part.cause {
             Cause::Interrupt(interrupt) => interrupt.to_string(),
             Cause::LockOwnerWaits { by: Some(by), .. } => format!("while {by} runs"),
-            Cause::LockOwnerWaits { by: None, .. } => "while it sleeps".into(),
+            Cause::LockOwnerWaits { by: None, .. } => "while its CPU comes".into(),
+            Cause::LockOwnerSleeps { .. } => "while it sleeps".into(),
+            Cause::Throttled { limit, .. } => format!("{limit:?}"),
             Cause::Frequency { khz } => format!("to {khz} kHz"),
             _ => String::new(),
         };
@@ -219,7 +222,20 @@ fn cause(trace: &Trace, words: &[&str], numbers: &[i64], out: &mut String) {
         writeln!(out, "{} {word}{who} {what}, {} pieces{ground}", part.ns, part.pieces).unwrap();
     }
     writeln!(out, "faults {}{}", explained.faults, marks(explained.doubt)).unwrap();
+    assert_explain_agrees(trace, &moment, &explained, machine);
     assert_eq!(explained.parts.iter().map(|part| part.ns).sum::<u64>(), to.abs_diff(from), "a budget sums up");
+}
+
+/// `kymo explain` of the same stretch has the same causes as the laboratory's `--explain`.
+fn assert_explain_agrees(trace: &Trace, moment: &Moment, explained: &Explained, machine: Machine) {
+    let Moment { tid, cpu, from, to, asked } = *moment;
+    let scene = scene(trace, Question { asked, cpu, ..Question::stretch(tid, from, to) }, machine);
+    let story = scene.story(&trace.classes, &trace.vocabulary, &Functions, 12);
+    let told: Vec<_> = story.budget.iter().map(|slice| (slice.kind, slice.tid, slice.seen, slice.ns)).collect();
+    let parts = explained.parts.iter();
+    let found: Vec<_> =
+        parts.map(|part| (part.cause.word(), part.cause.tid(), part.ground == Ground::Seen, part.ns)).collect();
+    assert_eq!(told, found, "kymo explain and the laboratory, {from} to {to}");
 }
 
 fn budget(trace: &Trace, numbers: &[i64], out: &mut String) {
@@ -257,14 +273,26 @@ fn critical(trace: &Trace, numbers: &[i64], out: &mut String) {
     }
 }
 
-/// `explain KIND`: the worst of a kind; `explain stretch TID FROM TO`; `explain at TIME`.
-fn explain(trace: &Trace, what: &str, numbers: &[i64], out: &mut String) {
-    let question = match (what, numbers) {
+/// `explain KIND`: the worst of a kind; `explain stretch TID FROM TO`; `explain at TIME`. `rt`: of a PREEMPT_RT kernel;
+/// `old`: of one before Linux 6.12.
+fn explain(trace: &Trace, words: &[&str], numbers: &[i64], out: &mut String) {
+    let question = match (words[0], numbers) {
         ("stretch", &[tid, from, to]) => Question::stretch(tid as i32, from, to),
         ("at", &[at]) => Question::moment(None, at, at),
-        _ => worst(trace, what),
+        _ => worst(trace, words[0]),
     };
-    let mut scene = Scene::new(question, 1000);
+    let release = if words.contains(&"old") { "6.1.0-28-amd64" } else { "6.18.44" };
+    let version = if words.contains(&"rt") { "#1 SMP PREEMPT_RT" } else { "#1 SMP PREEMPT_DYNAMIC" };
+    let scene = scene(trace, question, Machine::of_uname(release, version));
+    let story = scene.story(&trace.classes, &trace.vocabulary, &Functions, 12);
+    let sum: u64 = story.budget.iter().map(|slice| slice.ns).sum();
+    assert!(story.budget.is_empty() || sum == story.to.abs_diff(story.from), "a budget sums up to its stretch");
+    out.push_str(&story.text(&Look { time: &|ns| ns.to_string() }));
+}
+
+fn scene(trace: &Trace, question: Question, machine: Machine) -> Scene {
+    let mut scene = Scene::new(question, 1_000_000, machine);
+    scene.set_quota_timer(0xffff_ffff_8100_2000);
     let mut state = State::new(&trace.vocabulary);
     for (index, item) in trace.items.iter().enumerate() {
         if let Item::Record(line) = item {
@@ -276,10 +304,7 @@ fn explain(trace: &Trace, what: &str, numbers: &[i64], out: &mut String) {
         trace.play(&mut state, index..index + 1, &mut scene);
     }
     state.finish(None, &mut scene);
-    let story = scene.story(&trace.classes, &trace.vocabulary, &Functions, 12);
-    let sum: u64 = story.budget.iter().map(|slice| slice.ns).sum();
-    assert!(story.budget.is_empty() || sum == story.to.abs_diff(story.from), "a budget sums up to its stretch");
-    out.push_str(&story.text(&Look { time: &|ns| ns.to_string() }));
+    scene
 }
 
 fn worst(trace: &Trace, name: &str) -> Question {

@@ -57,6 +57,7 @@ fn wake() -> impl Strategy<Value = Event> {
         name: Name::default(),
         prio: None,
         cpu,
+        within: (tid == 2).then_some(Interrupt::Hard),
     })
 }
 
@@ -314,7 +315,7 @@ proptest! {
     #[test]
     fn causes_sum_to_their_sample(
         items in items(true),
-        asked in prop_oneof![Just(Asked::Timer), Just(Asked::Woken), Just(Asked::Busy), Just(Asked::Lock)],
+        asked in prop_oneof![Just(Asked::Timer), Just(Asked::Woken), Just(Asked::Busy), Just(Asked::Lock), Just(Asked::Stretch)],
         tid in tid(),
         cpu in proptest::option::of(0..3u32),
         from in prop_oneof![900..4000i64, any::<i64>()],
@@ -322,7 +323,7 @@ proptest! {
         is_guest in any::<bool>(),
     ) {
         let to = from.saturating_add(ns);
-        let mut evidence = Evidence::new(from, to, Machine { is_guest });
+        let mut evidence = Evidence::new(from, to, 10_000, Machine { is_guest, ..Machine::default() });
         let mut state = State::new(&vocabulary());
         play(&mut state, &items, &mut evidence);
         state.finish(None, &mut evidence);

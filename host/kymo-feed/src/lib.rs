@@ -7,16 +7,22 @@
 use std::borrow::Cow;
 
 use kymo_analyze::compact::{Put, Take};
-use kymo_analyze::{Class, Event, Field, Head, Kind, Name, Plan, Sink, State, Vocabulary, Writer};
+use kymo_analyze::{Class, Event, Field, Head, Interrupt, Kind, Name, Plan, Sink, State, Vocabulary, Writer};
 use kymo_ctf::read::{
     Direct, FieldInfo, FieldKind, Fields, Glance, Item, Lens, Loss, Number, Reader, Record, RecordPart, Trace, Value,
 };
+
+/// Flags of the kernel's header of a record: in an interrupt or NMI, in a softirq.
+const IN_HARD_IRQ: i128 = 0x48;
+const IN_SOFTIRQ: i128 = 0x10;
 
 /// A class of the traces.
 struct Known {
     plan: Option<Plan>,
     /// Where the contexts have the kernel's number of the thread; a program's own number is no use here.
     tid: Option<Sight>,
+    /// The flags of the kernel's header of a record.
+    flags: Option<Sight>,
     /// The payload's fields, by position; none where there is no plan.
     fields: Vec<Sight>,
 }
@@ -49,12 +55,14 @@ fn far_integer(record: &impl Look, lens: &Lens) -> Option<i128> {
 impl Known {
     fn new(trace: &Trace, event: usize, plan: Option<Plan>, fields: usize) -> Known {
         let contexts = trace.metadata.contexts(event);
-        let tid = contexts.iter().find(|field| field.name == "tid").map(|field| field.position);
+        let of_name = |name: &str| contexts.iter().find(|field| field.name == name).map(|field| field.position);
+        let (tid, flags) = (of_name("tid"), of_name("irq_flags"));
         let sight = |part, position| Sight::new(trace.lens(event, part, position));
         let fields = if plan.is_some() { 0..fields } else { 0..0 };
         Known {
             plan,
             tid: tid.map(|position| sight(RecordPart::CommonContext, position)),
+            flags: flags.map(|position| sight(RecordPart::CommonContext, position)),
             fields: fields.map(|position| sight(RecordPart::Payload, position)).collect(),
         }
     }
@@ -76,7 +84,20 @@ impl Known {
     /// What a record says of the state.
     #[inline]
     fn event_of(&self, bytes: &[u8], record: &impl Look) -> Option<Event> {
-        self.plan.as_ref()?.decode(&Sights { record, bytes, fields: &self.fields })
+        let event = self.plan.as_ref()?.decode(&Sights { record, bytes, fields: &self.fields })?;
+        let Event::Wake { step, tid, name, prio, cpu, .. } = event else { return Some(event) };
+        Some(Event::Wake { step, tid, name, prio, cpu, within: self.within(bytes, record) })
+    }
+
+    /// In what a record says that it was written.
+    #[inline]
+    fn within(&self, bytes: &[u8], record: &impl Look) -> Option<Interrupt> {
+        let flags = self.flags.as_ref()?.integer(bytes, record)?;
+        match (flags & IN_HARD_IRQ != 0, flags & IN_SOFTIRQ != 0) {
+            (true, _) => Some(Interrupt::Hard),
+            (false, true) => Some(Interrupt::Soft),
+            (false, false) => None,
+        }
     }
 
     fn is_of_kernel(&self) -> bool {

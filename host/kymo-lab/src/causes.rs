@@ -127,9 +127,10 @@ pub struct Watching {
 }
 
 impl BudgetPart {
-    /// Cause and name, by which parts belong together. Who ran while a thread was throttled is chance, and no cause.
+    /// Cause and name, by which parts belong together. Who ran while a thread was throttled is chance, and no cause; of
+    /// who stopped it the name is in the part.
     fn key(&self) -> String {
-        let name = if self.cause == "throttled" { "" } else { &self.name };
+        let name = if ["throttled", "stopped"].contains(&self.cause.as_str()) { "" } else { &self.name };
         format!("{} {name}", self.cause).trim_end().to_owned()
     }
 }

@@ -1,25 +1,50 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is kept of the records around samples: spans, and the few events that no span tells of.
+//! What is kept of the records around a stretch: spans, and what no span tells of.
 
+use crate::cause::due::Dues;
 use crate::cause::stall::Times;
 use crate::doubt::Doubt;
-use crate::event::{Event, Interrupt, Off};
+use crate::event::{CallId, Event, Interrupt, Leaves, Off, Wake};
 use crate::hash::Map;
-use crate::history::{History, SPANS_MAX};
+use crate::history::History;
 use crate::name::Name;
 use crate::record::Head;
 use crate::sink::Sink;
-use crate::span::{CpuSpan, InterruptSpan, OffSpan, ThreadSpan};
+use crate::span::{Context, CpuSpan, Doing, InterruptSpan, OffSpan, Ready, ThreadSpan};
 use crate::state::{State, Thread, Threads};
 
-/// Faults, frequencies and stretches of the kernel's own that are kept of each kind.
+/// Records of one kind that are kept at most.
 const KEPT_MAX: usize = 1 << 20;
+/// Signals that stop a thread: SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU.
+const STOPS: std::ops::RangeInclusive<i32> = 19..=22;
+/// What a futex call does, without its flags, for a lock: waits, locks with priority inheritance.
+const LOCKS: [u64; 3] = [0, 6, 13];
+/// Those with priority inheritance.
+const INHERITING: [u64; 2] = [6, 13];
+const FUTEX_COMMAND: u64 = 0x7f;
 
 /// What the records do not say of the machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Machine {
     /// It runs under a hypervisor: a CPU that stands still may be one that its host does not run.
     pub is_guest: bool,
+    /// Version of its kernel, where it is known.
+    pub kernel: Option<(u32, u32)>,
+    /// Its kernel is a PREEMPT_RT one.
+    pub is_preempt_rt: bool,
+}
+
+impl Machine {
+    /// By what `uname` says, as a trace's environment has it: release and version.
+    pub fn of_uname(release: &str, version: &str) -> Machine {
+        let mut numbers = release.split(['.', '-']).map(|part| part.parse().ok());
+        let kernel = numbers.next().flatten().zip(numbers.next().flatten());
+        Machine {
+            is_guest: false,
+            kernel,
+            is_preempt_rt: version.contains("PREEMPT_RT") || version.contains("PREEMPT RT"),
+        }
+    }
 }
 
 /// A CPU came to another frequency, and wrote so itself. The kernel writes the record when the processor has changed:
@@ -32,41 +57,104 @@ pub(super) struct Change {
     pub(super) to: i64,
 }
 
-/// The records around samples. A [`Sink`]: it takes what the state hands on.
+/// Things of threads, each with its time, in the order of time.
+type Told<T> = Map<i32, Vec<(i64, T)>>;
+
+/// The records around stretches. A [`Sink`]: it takes what the state hands on.
 #[derive(Clone, Debug)]
 pub struct Evidence {
-    pub(super) machine: Machine,
-    pub(super) history: History,
-    pub(super) times: Times,
-    /// Page faults: time and thread.
-    pub(super) faults: Vec<(i64, i32)>,
+    pub(crate) machine: Machine,
+    pub(crate) history: History,
+    pub(crate) times: Times,
+    from: i64,
+    to: i64,
+    /// Page faults, and their addresses.
+    faults: Told<u64>,
+    /// The last thing that a thread began by itself is a page fault.
+    in_fault: Map<i32, ()>,
+    /// When threads went to sleep in a page fault.
+    slept_in_fault: Told<()>,
     /// Frequencies: time, CPU, kHz.
-    pub(super) frequencies: Vec<(i64, u32, u32)>,
+    frequencies: Vec<(i64, u32, u32)>,
     /// CPUs that changed their own frequency.
     pub(super) changes: Vec<Change>,
-    /// Interrupts or preemption off.
-    pub(super) offs: Vec<OffSpan>,
+    /// Interrupts or preemption off, by CPU.
+    offs: Map<(u32, Off), Vec<OffSpan>>,
+    off_count: usize,
     /// Non-maskable interrupts by CPU: from, to.
     pub(super) nmis: Vec<(u32, i64, i64)>,
-    prios: Map<i32, Vec<(i64, i16)>>,
+    prios: Told<i16>,
+    names: Told<Name>,
+    processes: Map<i32, i32>,
+    /// Priorities that locks lent.
+    boosts: Told<i16>,
+    /// Who sent a signal that stops.
+    stops: Told<i32>,
+    /// When threads were put to the queue of a CPU.
+    queued: Told<()>,
+    /// What threads do in futex calls.
+    futexes: Told<u64>,
+    futex: Option<CallId>,
+    /// Calls that lock with priority inheritance, by when they end: since when, and who got the priority. While the
+    /// owner runs, the kernel spins in them.
+    spins: Told<(i64, i32)>,
+    /// Such calls that have not ended.
+    locking: Map<i32, (i64, Option<i32>)>,
+    /// When a timer that woke a thread was due; by the time at which it did.
+    dues: Told<i64>,
+    timers: Dues,
+    /// The kernel's function that gives groups their CPU quota anew, where it is known; and when it was called.
+    quota_timer: Option<u64>,
+    quotas: Vec<i64>,
     handlers: Map<Interrupt, Name>,
+    pub(crate) losses: Vec<(Option<u32>, i64, i64)>,
 }
 
 impl Evidence {
-    /// Will keep what touches [from, to).
-    pub fn new(from: i64, to: i64, machine: Machine) -> Evidence {
+    /// Will keep at most `spans_max` spans that touch [from, to).
+    pub fn new(from: i64, to: i64, spans_max: usize, machine: Machine) -> Evidence {
         Evidence {
             machine,
-            history: History::new(from, to, SPANS_MAX),
+            history: History::new(from, to, spans_max),
             times: Times::new(from, to),
-            faults: Vec::new(),
+            from,
+            to,
+            faults: Told::default(),
+            in_fault: Map::default(),
+            slept_in_fault: Told::default(),
             frequencies: Vec::new(),
             changes: Vec::new(),
-            offs: Vec::new(),
+            offs: Map::default(),
+            off_count: 0,
             nmis: Vec::new(),
-            prios: Map::default(),
+            prios: Told::default(),
+            names: Told::default(),
+            processes: Map::default(),
+            boosts: Told::default(),
+            stops: Told::default(),
+            queued: Told::default(),
+            futexes: Told::default(),
+            futex: None,
+            spins: Told::default(),
+            locking: Map::default(),
+            dues: Told::default(),
+            timers: Dues::default(),
+            quota_timer: None,
+            quotas: Vec::new(),
             handlers: Map::default(),
+            losses: Vec::new(),
         }
+    }
+
+    /// The address of `sched_cfs_period_timer`, for what comes.
+    pub fn set_quota_timer(&mut self, function: u64) {
+        self.quota_timer = Some(function);
+    }
+
+    /// The last time in [from, to] at which groups got their quota anew.
+    pub(super) fn quota_given(&self, from: i64, to: i64) -> Option<i64> {
+        let last = self.quotas.partition_point(|time| *time <= to).checked_sub(1)?;
+        Some(self.quotas[last]).filter(|time| *time >= from)
     }
 
     /// The spans.
@@ -80,22 +168,37 @@ impl Evidence {
     }
 
     /// Priority of a thread at a time: the newest that was told until then, else the first that was told.
-    pub(super) fn prio(&self, tid: i32, at: i64) -> Option<i16> {
-        let told = self.prios.get(&tid)?;
-        let next = told.partition_point(|(time, _)| *time <= at);
-        told.get(next.saturating_sub(1)).map(|(_, prio)| *prio)
+    pub fn prio(&self, tid: i32, at: i64) -> Option<i16> {
+        newest(self.prios.get(&tid)?, at)
+    }
+
+    /// Name of a thread at a time; may be empty.
+    pub fn name(&self, tid: i32, at: i64) -> Name {
+        self.names.get(&tid).and_then(|told| newest(told, at)).unwrap_or_default()
+    }
+
+    /// The process of a thread.
+    pub fn process(&self, tid: i32) -> Option<i32> {
+        self.processes.get(&tid).copied()
     }
 
     /// Priority of a thread that runs at a time: no event tells of one that a thread gives itself, but when it leaves
     /// its CPU, it shows.
-    pub(super) fn prio_running(&self, tid: i32, at: i64) -> Option<i16> {
+    pub(crate) fn prio_running(&self, tid: i32, at: i64) -> Option<i16> {
         let span = self.history.of_thread(tid, at, at.saturating_add(1)).next();
-        let when_it_left = span.and_then(|span| self.prio(tid, span.to));
+        let running = span.filter(|span| matches!(span.doing, Doing::Running { .. }));
+        let when_it_left = running.and_then(|span| self.prio(tid, span.to));
         self.prio(tid, at).into_iter().chain(when_it_left).min()
     }
 
+    /// The priority that a lock lent to a thread in [from, to).
+    pub(crate) fn boost(&self, tid: i32, from: i64, to: i64) -> Option<i16> {
+        let told = within(self.boosts.get(&tid)?, from, to);
+        told.iter().map(|(_, prio)| *prio).min()
+    }
+
     /// What the trace calls an interrupt; may be empty.
-    pub(super) fn handler(&self, interrupt: Interrupt) -> Name {
+    pub(crate) fn handler(&self, interrupt: Interrupt) -> Name {
         self.handlers.get(&interrupt).copied().unwrap_or_default()
     }
 
@@ -105,10 +208,114 @@ impl Evidence {
         self.frequencies.iter().rev().find(of).map(|(_, _, khz)| *khz)
     }
 
-    /// Whether interrupts or preemption were off on a CPU all through the middle of [from, to), as records say.
-    pub(super) fn was_off(&self, what: Off, cpu: u32, from: i64, to: i64) -> bool {
-        let middle = from + (to - from) / 2;
-        self.offs.iter().any(|off| off.what == what && off.cpu == cpu && (off.from..off.to).contains(&middle))
+    /// Stretches of a CPU with interrupts or preemption off that touch [from, to).
+    pub(crate) fn offs_of(&self, cpu: u32, from: i64, to: i64) -> impl Iterator<Item = &OffSpan> {
+        let of = move |what| {
+            let all = self.offs.get(&(cpu, what)).map_or(&[][..], Vec::as_slice);
+            let first = all.partition_point(|span| span.to <= from);
+            all[first..].iter().take_while(move |span| span.from < to)
+        };
+        of(Off::Irqs).chain(of(Off::Preemption))
+    }
+
+    /// Page faults of a thread in [from, to): time, address.
+    pub(crate) fn faults_of(&self, tid: i32, from: i64, to: i64) -> impl Iterator<Item = (i64, u64)> {
+        let all = self.faults.get(&tid).map_or(&[][..], Vec::as_slice);
+        within(all, from, to).iter().copied()
+    }
+
+    /// Whether a thread that went to sleep at that time did so in a page fault.
+    pub(super) fn slept_in_fault(&self, tid: i32, at: i64) -> bool {
+        self.slept_in_fault.get(&tid).is_some_and(|told| told.binary_search_by_key(&at, |(time, ())| *time).is_ok())
+    }
+
+    /// When a thread was put to a queue within [from, to].
+    pub(super) fn queued(&self, tid: i32, from: i64, to: i64) -> Option<i64> {
+        within(self.queued.get(&tid)?, from, to.saturating_add(1)).first().map(|(at, ())| *at)
+    }
+
+    /// When the timer that woke a thread at that time was due.
+    pub(super) fn due(&self, tid: i32, woken: i64) -> Option<i64> {
+        let told = self.dues.get(&tid)?;
+        let at = told.binary_search_by_key(&woken, |(time, _)| *time).ok()?;
+        Some(told[at].1)
+    }
+
+    /// What a thread does in the futex call that it sleeps in from that time on.
+    fn futex_of(&self, tid: i32, call: Option<CallId>, at: i64) -> Option<u64> {
+        let told = self.futexes.get(&tid).filter(|_| call.is_some() && call == self.futex)?;
+        newest(told, at).map(|operation| operation & FUTEX_COMMAND)
+    }
+
+    /// Whether it is a lock that a thread waits for; a condition variable is none.
+    pub(super) fn waits_for_lock(&self, tid: i32, call: Option<CallId>, at: i64) -> bool {
+        self.futex_of(tid, call, at).is_some_and(|operation| LOCKS.contains(&operation))
+    }
+
+    /// Whether that lock lends its owner the priority of who waits for it.
+    pub(crate) fn inherits(&self, tid: i32, call: Option<CallId>, at: i64) -> bool {
+        self.futex_of(tid, call, at).is_some_and(|operation| INHERITING.contains(&operation))
+    }
+
+    /// Who stopped a thread, as far as it can be known: who sent the signal; who woke it so that it could stop; the
+    /// debugger that let it go on.
+    pub(super) fn stopper(
+        &self,
+        tid: i32,
+        at: i64,
+        (traced, continued_by): (bool, Option<i32>),
+    ) -> (Option<i32>, crate::cause::Ground) {
+        use crate::cause::Ground;
+        let of_process = self.process(tid).filter(|process| *process != tid);
+        let targets = || [Some(tid), of_process].into_iter().flatten();
+        let sent = targets().filter_map(|target| {
+            let told = self.stops.get(&target)?;
+            let before = told.partition_point(|(time, _)| *time <= at).checked_sub(1)?;
+            Some(told[before])
+        });
+        if let Some((_, by)) = sent.max_by_key(|(time, _)| *time).filter(|_| !traced) {
+            return (Some(by), Ground::Seen);
+        }
+        let spans = self.history.thread(tid);
+        let before = spans.partition_point(|span| span.from < at);
+        let ready = spans[..before].iter().rev().take(2).find_map(|span| match span.doing {
+            Doing::Runnable { why: Ready::Woken(waker), .. } => Some(waker),
+            _ => None,
+        });
+        let woken_by = match ready.map(|waker| waker.context) {
+            Some(Context::Thread(by)) if !traced => Some(by),
+            _ => None,
+        };
+        match woken_by.or(continued_by) {
+            // That it was stopped is certain.
+            None => (None, Ground::Seen),
+            by => (by, Ground::Inferred),
+        }
+    }
+
+    /// Where a thread that runs in [from, to) waits for a lock all the same: from, to, and the owner.
+    pub(super) fn spins_of(&self, tid: i32, from: i64, to: i64) -> impl Iterator<Item = (i64, i64, i32)> {
+        let all = self.spins.get(&tid).map_or(&[][..], Vec::as_slice);
+        let first = all.partition_point(|(end, _)| *end <= from);
+        let near = all[first..].iter().take_while(move |(_, (begin, _))| *begin < to);
+        near.map(move |(end, (begin, owner))| ((*begin).max(from), (*end).min(to), *owner))
+    }
+
+    /// A call begins or ends that may spin for a lock.
+    fn locks(&mut self, tid: i32, event: &Event, at: i64) {
+        match *event {
+            Event::Call { call, args }
+                if Some(call) == self.futex && INHERITING.contains(&(args[1] & FUTEX_COMMAND)) =>
+            {
+                self.locking.insert(tid, (at, None));
+            }
+            Event::Call { .. } | Event::Return { .. } => {
+                if let Some((since, Some(owner))) = self.locking.remove(&tid) {
+                    add(&mut self.spins, tid, at, (since, owner));
+                }
+            }
+            _ => {}
+        }
     }
 
     fn note_prio(&mut self, tid: i32, at: i64, prio: Option<i16>) {
@@ -118,6 +325,82 @@ impl Evidence {
             told.push((at, prio));
         }
     }
+
+    fn is_near(&self, at: i64) -> bool {
+        (self.from..=self.to).contains(&at)
+    }
+
+    /// What a thread does by itself: faults and calls.
+    fn began(&mut self, tid: i32, event: &Event, at: i64) {
+        let Event::Fault { address, .. } = *event else {
+            self.in_fault.remove(&tid);
+            self.locks(tid, event, at);
+            if let Event::Call { call, args } = *event {
+                if Some(call) == self.futex && self.is_near(at) {
+                    add(&mut self.futexes, tid, at, args[1]);
+                }
+            }
+            return;
+        };
+        if self.is_near(at) {
+            self.in_fault.insert(tid, ());
+            add(&mut self.faults, tid, at, address);
+        }
+    }
+
+    fn switched(&mut self, event: &Event, at: i64) {
+        let Event::Switch { prev, prev_prio, leaves, next, next_prio, .. } = *event else { return };
+        self.note_prio(prev, at, prev_prio);
+        self.note_prio(next, at, next_prio);
+        self.in_fault.remove(&next);
+        if matches!(leaves, Leaves::Asleep(_)) && self.in_fault.remove(&prev).is_some() {
+            add(&mut self.slept_in_fault, prev, at, ());
+        }
+    }
+
+    fn woken(&mut self, head: &Head, event: &Event, state: &State) {
+        let Event::Wake { step, tid, prio, .. } = *event else { return };
+        let at = head.time;
+        self.note_prio(tid, at, prio);
+        if !self.is_near(at) {
+            return;
+        }
+        if step == Wake::Wakeup {
+            add(&mut self.queued, tid, at, ());
+        }
+        let due = self.timers.of_wake(head, state);
+        due.into_iter().for_each(|due| add(&mut self.dues, tid, at, due));
+    }
+
+    fn clocked(&mut self, head: &Head, event: &Event, before: Option<i64>) {
+        let Event::Frequency { cpu, khz } = *event else { return };
+        if self.frequencies.len() < KEPT_MAX {
+            let changed = cpu.or(head.cpu);
+            self.frequencies.extend(changed.map(|cpu| (head.time, cpu, khz)));
+            let own = changed.filter(|_| changed == head.cpu).zip(before);
+            self.changes.extend(own.map(|(cpu, from)| Change { cpu, khz, from, to: head.time }));
+        }
+    }
+}
+
+fn add<T>(told: &mut Told<T>, tid: i32, at: i64, what: T) {
+    let list = told.entry(tid).or_default();
+    if list.len() < KEPT_MAX {
+        list.push((at, what));
+    }
+}
+
+/// The newest until a time, else the first.
+fn newest<T: Copy>(told: &[(i64, T)], at: i64) -> Option<T> {
+    let next = told.partition_point(|(time, _)| *time <= at);
+    told.get(next.saturating_sub(1)).map(|(_, what)| *what)
+}
+
+/// Those of [from, to).
+fn within<T>(told: &[(i64, T)], from: i64, to: i64) -> &[(i64, T)] {
+    let first = told.partition_point(|(time, _)| *time < from);
+    let told = &told[first..];
+    &told[..told.partition_point(|(time, _)| *time < to)]
 }
 
 impl Sink for Evidence {
@@ -127,22 +410,33 @@ impl Sink for Evidence {
         if let Some(cpu) = head.cpu {
             self.times.note(cpu, at);
         }
+        self.futex = state.futex();
+        let running = || head.tid.or(head.cpu.and_then(|cpu| state.cpu(cpu)).and_then(|cpu| cpu.thread()));
         match *event {
-            Event::Switch { prev, prev_prio, next, next_prio, .. } => {
-                self.note_prio(prev, at, prev_prio);
-                self.note_prio(next, at, next_prio);
+            Event::Switch { .. } => self.switched(event, at),
+            Event::Wake { .. } => self.woken(head, event, state),
+            Event::Priority { tid, prio } => {
+                self.note_prio(tid, at, Some(prio));
+                add(&mut self.boosts, tid, at, prio);
+                if let Some((_, owner)) = running().and_then(|waiter| self.locking.get_mut(&waiter)) {
+                    owner.get_or_insert(tid);
+                }
             }
-            Event::Wake { tid, prio, .. } => self.note_prio(tid, at, prio),
-            Event::Priority { tid, prio } => self.note_prio(tid, at, Some(prio)),
-            Event::Fault { .. } if self.faults.len() < KEPT_MAX => {
-                let running = head.cpu.and_then(|cpu| state.cpu(cpu)).and_then(|cpu| cpu.thread());
-                self.faults.extend(head.tid.or(running).map(|tid| (at, tid)));
+            Event::Fault { .. } | Event::Call { .. } | Event::Return { .. } => {
+                running().into_iter().for_each(|tid| self.began(tid, event, at));
             }
-            Event::Frequency { cpu, khz } if self.frequencies.len() < KEPT_MAX => {
-                let changed = cpu.or(head.cpu);
-                self.frequencies.extend(changed.map(|cpu| (at, cpu, khz)));
-                let own = changed.filter(|_| changed == head.cpu).zip(before);
-                self.changes.extend(own.map(|(cpu, from)| Change { cpu, khz, from, to: at }));
+            Event::Frequency { .. } => self.clocked(head, event, before),
+            Event::TimerStart { .. } | Event::TimerCancel { .. } | Event::TimerExpire { .. } => {
+                self.timers.event(head, event);
+                if matches!(*event, Event::TimerExpire { function, .. } if Some(function) == self.quota_timer)
+                    && self.is_near(at)
+                    && self.quotas.len() < KEPT_MAX
+                {
+                    self.quotas.push(at);
+                }
+            }
+            Event::Signal { tid, number } if STOPS.contains(&number) => {
+                running().into_iter().for_each(|by| add(&mut self.stops, tid, at, by));
             }
             // The tracer has its own clock; the record stands at the end of the noise.
             Event::Noise { kind: "nmi", duration, .. } if self.nmis.len() < KEPT_MAX => {
@@ -153,6 +447,17 @@ impl Sink for Evidence {
     }
 
     fn thread(&mut self, span: &ThreadSpan, thread: &Thread) {
+        let told = self.names.entry(span.tid).or_default();
+        let is_news = !thread.name.is_empty() && told.last().is_none_or(|(_, last)| *last != thread.name);
+        if is_news && told.len() < KEPT_MAX {
+            told.push((span.from, thread.name));
+        }
+        if self.prios.get(&span.tid).is_none_or(Vec::is_empty) {
+            self.note_prio(span.tid, span.from, thread.prio);
+        }
+        thread.process.into_iter().for_each(|process| {
+            self.processes.insert(span.tid, process);
+        });
         Sink::thread(&mut self.history, span, thread);
     }
 
@@ -167,8 +472,16 @@ impl Sink for Evidence {
     }
 
     fn off(&mut self, span: &OffSpan, _: Threads<'_>) {
-        if !span.doubt.has(Doubt::IDLE) && self.offs.len() < KEPT_MAX {
-            self.offs.push(*span);
+        let is_near = span.from <= self.to && span.to >= self.from;
+        if is_near && !span.doubt.has(Doubt::IDLE) && self.off_count < KEPT_MAX {
+            self.off_count += 1;
+            self.offs.entry((span.cpu, span.what)).or_default().push(*span);
+        }
+    }
+
+    fn lost(&mut self, cpu: Option<u32>, from: i64, to: i64) {
+        if from <= self.to && to >= self.from && self.losses.len() < KEPT_MAX {
+            self.losses.push((cpu, from, to));
         }
     }
 }

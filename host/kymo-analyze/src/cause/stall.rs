@@ -12,7 +12,7 @@ const AROUND_NS: i64 = 10_000_000;
 
 /// The times at which CPUs wrote records.
 #[derive(Clone, Debug)]
-pub(super) struct Times {
+pub(crate) struct Times {
     from: i64,
     to: i64,
     by_cpu: Map<u32, Vec<i64>>,
@@ -39,6 +39,34 @@ impl Times {
     /// The newest time of a CPU.
     pub fn last(&self, cpu: u32) -> Option<i64> {
         self.by_cpu.get(&cpu)?.last().copied()
+    }
+
+    /// Whether a CPU has written any record, as far as they are kept.
+    pub fn knows(&self, cpu: u32) -> bool {
+        self.by_cpu.contains_key(&cpu)
+    }
+
+    /// Whether a CPU wrote nothing between two times. Not known where there were too many to keep.
+    pub fn is_silent(&self, cpu: u32, from: i64, to: i64) -> bool {
+        self.by_cpu
+            .get(&cpu)
+            .is_some_and(|times| times.len() < TIMES_MAX && count(times, from.saturating_add(1), to) == 0)
+    }
+
+    /// The longest time without a record of a CPU in [from, to]; none where there were too many to keep.
+    pub fn longest_silence(&self, cpu: u32, from: i64, to: i64) -> Option<(i64, i64)> {
+        let times = self.by_cpu.get(&cpu).filter(|times| times.len() < TIMES_MAX)?;
+        let first = times.partition_point(|time| *time < from);
+        let inside = times[first..].iter().copied().take_while(|time| *time <= to);
+        let mut longest = (from, from);
+        let mut last = from;
+        for time in inside.chain([to]) {
+            if time.abs_diff(last) > longest.1.abs_diff(longest.0) {
+                longest = (last, time);
+            }
+            last = time;
+        }
+        (longest.1 > longest.0).then_some(longest)
     }
 
     /// Whether all other CPUs were silent in [from, to), though by what they wrote around it they should not have been.

@@ -3,24 +3,38 @@
 
 use super::names::Names;
 use super::story::Link;
-use super::stretches::within;
 use crate::critical::{Act, Step};
+use crate::doubt::Doubt;
 
 /// Links that are told; of more, the longest are.
 const LINKS_MAX: usize = 8;
 
+/// The links of a story, and how many are left out, with their time.
+#[derive(Default)]
+pub(super) struct Chain {
+    pub links: Vec<Link>,
+    pub left_out: u64,
+    pub left_out_ns: u64,
+}
+
 /// The links, in the order of time; none where the thread waited for nobody.
-pub(super) fn chain(names: &Names<'_>) -> Vec<Link> {
+pub(super) fn chain(names: &Names<'_>) -> Chain {
     let question = &names.scene.question;
-    let Some(tid) = question.thread().filter(|_| question.to > question.from) else { return Vec::new() };
-    let path = names.scene.history.critical(tid, question.from, question.to);
+    let Some(tid) = question.thread().filter(|_| question.to > question.from) else { return Chain::default() };
+    let path = names.scene.evidence.history().critical(tid, question.from, question.to);
     if path.steps.iter().all(|step| step.depth == 0) {
-        return Vec::new();
+        return Chain::default();
     }
-    let mut lengths: Vec<u64> = path.steps.iter().map(length).collect();
-    lengths.sort_unstable_by_key(|length| std::cmp::Reverse(*length));
-    let least = lengths.get(LINKS_MAX).map_or(0, |length| length + 1);
-    path.steps.iter().filter(|step| length(step) >= least).map(|step| link(names, step)).collect()
+    let mut order: Vec<usize> = (0..path.steps.len()).collect();
+    order.sort_by_key(|&index| (std::cmp::Reverse(length(&path.steps[index])), index));
+    let (mut kept, left_out) = order.split_at(LINKS_MAX.min(order.len()));
+    let mut shown = std::mem::take(&mut kept).to_vec();
+    shown.sort_unstable();
+    Chain {
+        links: shown.iter().map(|&index| link(names, &path.steps[index])).collect(),
+        left_out: left_out.len() as u64,
+        left_out_ns: left_out.iter().map(|&index| length(&path.steps[index])).sum(),
+    }
 }
 
 fn length(step: &Step) -> u64 {
@@ -34,10 +48,10 @@ fn link(names: &Names<'_>, step: &Step) -> Link {
             let on = cpu.map_or(String::new(), |cpu| format!(" {cpu}"));
             format!("waited for cpu{on}, {}", names.ready(why))
         }
-        Act::Blocked { state, call, waker } => format!("was {}", names.blocked(state, call, waker, None)),
+        Act::Blocked { state, call, waker } => format!("was {}", names.blocked(state, call, waker)),
         Act::Unknown => "did what the trace does not tell".to_owned(),
     };
     let text = format!("{} {act}", names.thread(step.tid));
-    let doubt = within(step.doubt, step.act == Act::Unknown);
+    let doubt = if step.act == Act::Unknown { step.doubt } else { step.doubt.without(Doubt::END) };
     Link { from: step.from, to: step.to, tid: step.tid, depth: step.depth, text, doubt }
 }

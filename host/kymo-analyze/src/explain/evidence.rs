@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is doubtful about a story, and what its trace cannot show.
 
-use super::cause::Cause;
 use super::names::Names;
 use super::story::{Gap, Slice};
-use super::stretches::Stretch;
+use crate::cause::{Cause, Ground, Segment};
 use crate::doubt::Doubt;
+use crate::span::Context;
 use crate::units::duration;
 
 /// A mark in a sentence.
@@ -27,7 +27,7 @@ pub(super) fn doubts(names: &Names<'_>, doubt: Doubt) -> Vec<String> {
     let marks = Doubt::ALL.iter().filter(|(mark, _)| doubt.has(*mark));
     let mut lines: Vec<String> = marks.map(|(mark, name)| format!("{}  [{name}]", sentence(*mark))).collect();
     let question = &names.scene.question;
-    for (cpu, from, to) in names.scene.losses.iter().take(3) {
+    for (cpu, from, to) in names.scene.evidence.losses.iter().take(3) {
         let place = cpu.map_or("all CPUs".to_owned(), |cpu| format!("cpu {cpu}"));
         let at = from.saturating_sub(question.from);
         let sign = if at < 0 { "-" } else { "+" };
@@ -42,19 +42,22 @@ pub(super) fn doubts(names: &Names<'_>, doubt: Doubt) -> Vec<String> {
         lines.push(format!("more spans than can be kept: from +{at} on it is not known"));
     }
     if names.scene.notes.left_out > 0 {
-        lines.push(format!("{} records in its middle were not looked at", names.scene.notes.left_out));
+        lines.push(format!(
+            "the time line leaves out {} records in its middle; where the time went counts them",
+            names.scene.notes.left_out
+        ));
     }
     lines
 }
 
 /// What is not in the trace, and would be needed to say more.
-pub(super) fn blind(names: &Names<'_>, budget: &[Slice], silence: Option<&Gap>) -> Vec<String> {
+pub(super) fn blind(names: &Names<'_>, budget: &[Slice], segments: &[Segment], silence: Option<&Gap>) -> Vec<String> {
     let facts = names.vocabulary.facts();
     let question = &names.scene.question;
     let whole = question.to.abs_diff(question.from);
     // What a twentieth of the time went to, or less, does not ask for more events.
     let matters = |slice: &&Slice| slice.ns > 0 && slice.ns >= whole / 20;
-    let has = |cause: fn(&Cause) -> bool| budget.iter().filter(matters).any(|slice| cause(&slice.cause));
+    let has = |is_it: &dyn Fn(&Slice) -> bool| budget.iter().filter(matters).any(is_it);
     let mut lines = Vec::new();
     let mut missing = |is: bool, text: &str| {
         if is {
@@ -67,19 +70,50 @@ pub(super) fn blind(names: &Names<'_>, budget: &[Slice], silence: Option<&Gap>) 
         "no wake-ups in the trace: who woke whom is not known; record with -k sched",
     );
     missing(!facts.interrupts, "no interrupts in the trace: their time counts as the thread's; record with -k irq");
-    let waits = has(|cause| matches!(cause, Cause::Preempted { off: None, .. } | Cause::Thread { off: None, .. }));
+    let by_other = |slice: &Slice| {
+        matches!(slice.cause, Cause::Thread { .. } | Cause::RunQueue { .. } | Cause::Ran { .. })
+            || (slice.ground == Ground::Inferred
+                && matches!(slice.cause, Cause::IrqsOff { .. } | Cause::PreemptionOff { .. }))
+    };
     missing(
-        waits && !facts.off,
+        has(&by_other) && !facts.off,
         "whether interrupts or preemption were off is not in the trace: record with -k 'preemptirq:*' where the kernel has it",
     );
+    let sleeps = |slice: &Slice| {
+        matches!(
+            slice.cause,
+            Cause::Blocked { call: None, .. }
+                | Cause::WakerSleeps { call: None, .. }
+                | Cause::LockOwnerSleeps { call: None, .. }
+        )
+    };
     missing(
-        has(|cause| matches!(cause, Cause::Blocked { call: None, fault: None, .. })) && !facts.calls,
+        has(&sleeps) && !facts.calls,
         "which system call it was blocked in is not in the trace: record with -k syscalls",
     );
+    let is_own = budget.first().is_some_and(|slice| slice.cause == Cause::Own);
+    let in_kernel = |slice: &Slice| matches!(slice.cause, Cause::Blocked { state: b'D', .. });
+    missing((is_own || has(&in_kernel)) && !facts.faults, "page faults are not in the trace: record with -k faults");
+    let by_timer = question.waker.is_some_and(|waker| matches!(waker.context, Context::Interrupt(_)));
+    missing(
+        by_timer && !facts.timers,
+        "when its timer was due is not in the trace: it is measured from the wake-up; record with -k timer",
+    );
+    lines.extend(missing_cpus(names, segments));
     let quiet = silence.filter(|gap| whole > 0 && gap.to.abs_diff(gap.from) >= whole / 2);
     // An idle CPU is quiet, and so may be one that a blocked thread has left.
     let is_busy = budget.first().is_some_and(|slice| {
-        !matches!(slice.cause, Cause::IdleExit | Cause::Idle | Cause::Blocked { .. } | Cause::Switching)
+        matches!(
+            slice.cause,
+            Cause::Own
+                | Cause::Thread { .. }
+                | Cause::RunQueue { .. }
+                | Cause::Ran { .. }
+                | Cause::IrqsOff { .. }
+                | Cause::PreemptionOff { .. }
+                | Cause::Interrupt(_)
+                | Cause::Remainder
+        )
     });
     if let Some(gap) = quiet.filter(|_| is_busy) {
         lines.push(format!(
@@ -92,8 +126,20 @@ pub(super) fn blind(names: &Names<'_>, budget: &[Slice], silence: Option<&Gap>) 
     lines
 }
 
+/// CPUs that the story speaks of and that have no records.
+fn missing_cpus(names: &Names<'_>, segments: &[Segment]) -> Option<String> {
+    let mut cpus: Vec<u32> = segments.iter().filter_map(|segment| segment.cpu).collect();
+    cpus.extend(names.scene.question.waker.map(|waker| waker.cpu).filter(|cpu| *cpu != u32::MAX));
+    cpus.sort_unstable();
+    cpus.dedup();
+    cpus.retain(|cpu| !names.scene.evidence.times.knows(*cpu));
+    let list: Vec<String> = cpus.iter().map(u32::to_string).collect();
+    (!list.is_empty())
+        .then(|| format!("no records of cpu {} around that time: who ran there is not known", list.join(", ")))
+}
+
 /// All marks of the pieces and of the question.
-pub(super) fn marks(names: &Names<'_>, stretches: &[Stretch]) -> Doubt {
-    let lost = Doubt::LOST.when(!names.scene.losses.is_empty());
-    stretches.iter().fold(names.scene.question.doubt | lost, |all, stretch| all | stretch.doubt)
+pub(super) fn marks(names: &Names<'_>, segments: &[Segment]) -> Doubt {
+    let lost = Doubt::LOST.when(!names.scene.evidence.losses.is_empty());
+    segments.iter().fold(names.scene.question.doubt | lost, |all, segment| all | segment.doubt)
 }

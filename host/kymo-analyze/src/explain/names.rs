@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What everything is called: threads, interrupts, causes.
+//! What everything is called: threads, interrupts, causes. Names and priorities are those of the moment.
 
-use super::cause::Cause;
 use super::scene::Scene;
 use super::symbols::Symbols;
-use crate::event::{CallId, Interrupt, Off};
+use crate::cause::{Cause, Ground, Limit, Part};
+use crate::event::{CallId, Interrupt};
 use crate::names::Vocabulary;
 use crate::record::Class;
 use crate::span::{Context, Ready, Waker};
@@ -19,10 +19,20 @@ pub(super) struct Names<'a> {
 }
 
 impl Names<'_> {
-    /// `hog[9]`.
+    /// `hog[9]`, by the name that it has when what is asked about ends.
     pub fn thread(&self, tid: i32) -> String {
-        let known = self.scene.threads.get(&tid).map(|who| who.name).filter(|name| !name.is_empty());
-        let name = known.unwrap_or_else(|| self.scene.history.name(tid));
+        self.thread_at(tid, self.moment())
+    }
+
+    /// The last moment of what is asked about.
+    pub fn moment(&self) -> i64 {
+        let question = &self.scene.question;
+        question.to.saturating_sub(1).max(question.from)
+    }
+
+    /// `hog[9]`.
+    pub fn thread_at(&self, tid: i32, at: i64) -> String {
+        let name = self.scene.evidence.name(tid, at);
         match tid {
             0 => "idle".to_owned(),
             _ if name.is_empty() => format!("thread {tid}"),
@@ -31,19 +41,23 @@ impl Names<'_> {
     }
 
     /// `hog[9] (rt 90)`.
-    pub fn thread_prio(&self, tid: i32) -> String {
-        match self.prio(tid) {
+    pub fn with_prio(&self, tid: i32, prio: Option<i16>) -> String {
+        match prio {
             Some(prio) => format!("{} ({})", self.thread(tid), priority(prio)),
             None => self.thread(tid),
         }
     }
 
-    pub fn prio(&self, tid: i32) -> Option<i16> {
-        self.scene.threads.get(&tid)?.prio
+    /// Of the thread that is asked about: where the stretch begins.
+    pub fn own_prio(&self) -> Option<i16> {
+        let question = &self.scene.question;
+        // Of what ends with running, the wake-up says it.
+        let at = if question.thread().is_some() { question.waking() } else { question.to };
+        self.scene.evidence.prio(question.tid?, at)
     }
 
     pub fn process(&self, tid: i32) -> Option<i32> {
-        self.scene.threads.get(&tid)?.process
+        self.scene.evidence.process(tid)
     }
 
     pub fn call(&self, call: CallId) -> String {
@@ -55,10 +69,7 @@ impl Names<'_> {
         match interrupt {
             Interrupt::Hrtimer(function) => format!("hrtimer {}", self.kernel(function)),
             Interrupt::Timer(function) => format!("timer {}", self.kernel(function)),
-            _ => match self.scene.interrupts.get(&interrupt) {
-                Some(name) => format!("{interrupt} {name}"),
-                None => interrupt.to_string(),
-            },
+            _ => format!("{interrupt} {}", self.scene.evidence.handler(interrupt)).trim_end().to_owned(),
         }
     }
 
@@ -90,43 +101,95 @@ impl Names<'_> {
     }
 
     /// What a part of the budget is.
-    pub fn cause(&self, cause: Cause, cpu: Option<u32>) -> String {
-        let on = cpu.map_or("its CPU".to_owned(), |cpu| format!("cpu {cpu}"));
-        match cause {
-            Cause::Running => "running".to_owned(),
-            Cause::Interrupt(interrupt) => self.interrupt(interrupt),
-            Cause::Preempted { by, off } => {
-                let by = by.map_or("another thread".to_owned(), |by| self.thread_prio(by));
-                format!("{by} had {on}{}", with(off))
+    pub fn cause(&self, part: &Part) -> String {
+        let on = part.cpu.map_or("its CPU".to_owned(), |cpu| format!("cpu {cpu}"));
+        let who = |tid: i32| self.with_prio(tid, part.prio);
+        let guess = if part.ground == Ground::Inferred { " (inferred)" } else { "" };
+        match part.cause {
+            Cause::Own => "running".to_owned(),
+            Cause::Interrupt(interrupt) => format!("{} had {on}", self.interrupt(interrupt)),
+            Cause::Nmi => format!("non-maskable interrupts had {on}"),
+            Cause::RunQueue { by } if part.ground == Ground::Inferred => {
+                format!("{} had {on} (inferred: a CPU quota of its control group looks the same)", who(by))
             }
-            Cause::WaitInterrupt(interrupt) => format!("{} had {on}", self.interrupt(interrupt)),
+            Cause::Thread { by } | Cause::RunQueue { by } => format!("{} had {on}", who(by)),
+            Cause::IrqsOff { by } => format!("{} had {on}, with interrupts off{guess}", who(by)),
+            Cause::PreemptionOff { by } => format!("{} had {on}, with preemption off{guess}", who(by)),
             Cause::IdleExit => format!("{on} was coming out of idle"),
             Cause::Switching => format!("{on} was switching to it"),
-            Cause::Blocked { state, call, waker, fault } => self.blocked(state, call, waker, fault),
-            Cause::Thread { tid, off } => format!("{} ran{}", self.thread_prio(tid), with(off)),
+            Cause::Throttled { by, limit } => {
+                let meanwhile = by.map_or(format!("{on} idled"), |by| format!("{} had {on}", who(by)));
+                format!("throttled{guess} by {}, while {meanwhile}", limit_text(limit))
+            }
+            Cause::Stopped { by, traced } => {
+                let by = by.map_or(String::new(), |by| format!(" by {}{guess}", self.thread(by)));
+                format!("stopped{by}, {}", if traced { "under a debugger" } else { "by a signal" })
+            }
+            Cause::Fault => match part.ground {
+                Ground::Seen => "page faults that it slept in (major)".to_owned(),
+                Ground::Inferred => "page faults that it ran in (minor)".to_owned(),
+            },
+            Cause::Frequency { khz } => format!("{on} changed to {} MHz", khz / 1000),
+            Cause::Firmware => "all CPUs stood still: firmware, or the host of a virtual machine".to_owned(),
+            Cause::Steal => format!("{on} stood still: its host did not run it (inferred)"),
+            Cause::Slack => "slack of its timer".to_owned(),
+            Cause::Blocked { state, call, waker } => self.blocked(state, call, waker),
+            Cause::Ran { tid } => format!("{} ran", who(tid)),
             Cause::Idle => "idle".to_owned(),
-            Cause::Unknown => "not known".to_owned(),
+            Cause::Remainder => self.unknown(part.cpu),
+            _ => self.waited_for(part, &on),
+        }
+    }
+
+    /// What somebody did who was waited for.
+    fn waited_for(&self, part: &Part, on: &str) -> String {
+        let who = |tid: i32| self.with_prio(tid, part.prio);
+        let sleeps = |call: Option<CallId>| {
+            call.map_or("slept".to_owned(), |call| format!("was blocked in {}", self.call(call)))
+        };
+        match part.cause {
+            Cause::LockOwner { owner } if part.ground == Ground::Inferred => {
+                format!("{} held the lock, and ran, while the kernel spun for it (inferred)", who(owner))
+            }
+            Cause::LockOwner { owner } => format!("{} held the lock, and ran", who(owner)),
+            Cause::LockOwnerWaits { owner, by: Some(by) } => {
+                format!("{} held the lock, and waited while {} had {on}", who(owner), self.thread(by))
+            }
+            Cause::LockOwnerWaits { owner, by: None } => format!("{} held the lock, and waited for {on}", who(owner)),
+            Cause::LockOwnerSleeps { owner, call } => format!("{} held the lock, and {}", who(owner), sleeps(call)),
+            Cause::Waker { tid } => format!("{} ran, and had not woken it yet", who(tid)),
+            Cause::WakerSleeps { tid, call } => format!("{} had not woken it yet, and {}", who(tid), sleeps(call)),
+            _ => "not known".to_owned(),
+        }
+    }
+
+    fn unknown(&self, cpu: Option<u32>) -> String {
+        match cpu.filter(|cpu| !self.scene.evidence.times.knows(*cpu)) {
+            Some(cpu) => format!("not known: the trace has no records of cpu {cpu}"),
+            None => "not known".to_owned(),
         }
     }
 
     /// `blocked in futex, woken by owner[8] on cpu 1`.
-    pub fn blocked(&self, state: u8, call: Option<CallId>, waker: Option<Waker>, fault: Option<u64>) -> String {
+    pub fn blocked(&self, state: u8, call: Option<CallId>, waker: Option<Waker>) -> String {
         let how = if state == b'D' { " uninterruptibly" } else { "" };
-        let place = match (fault, call) {
-            (Some(address), Some(call)) => format!(" in a page fault at {address:#x} within {}", self.call(call)),
-            (Some(address), None) => format!(" in a page fault at {address:#x}"),
-            (None, Some(call)) => format!(" in {}", self.call(call)),
-            (None, None) => String::new(),
-        };
+        let place = call.map_or(String::new(), |call| format!(" in {}", self.call(call)));
         let by = waker.map_or(String::new(), |by| format!(", woken by {}", self.waker(&by)));
-        format!("blocked{how}{place}{by}")
+        match state {
+            b'T' => format!("stopped by a signal{by}"),
+            b't' => format!("stopped under a debugger{by}"),
+            _ => format!("blocked{how}{place}{by}"),
+        }
     }
 }
 
-fn with(off: Option<Off>) -> &'static str {
-    match off {
-        Some(Off::Irqs) => ", with interrupts off",
-        Some(Off::Preemption) => ", with preemption off",
-        None => "",
+/// A limit in words.
+pub(super) fn limit_text(limit: Limit) -> &'static str {
+    match limit {
+        Limit::RealTime => "real-time throttling",
+        Limit::RealTimeGroup => "real-time throttling of its control group",
+        Limit::FairServer => "the fair server or real-time throttling",
+        Limit::Deadline => "its SCHED_DEADLINE budget",
+        Limit::Quota => "the CPU quota of its control group",
     }
 }

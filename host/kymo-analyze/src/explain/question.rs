@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a story is asked about.
 
+use crate::cause::Asked;
 use crate::doubt::Doubt;
 use crate::latency::What;
 use crate::series::Sample;
@@ -27,6 +28,10 @@ pub struct Question {
     pub owner: Option<i32>,
     /// What is doubtful about it already.
     pub doubt: Doubt,
+    /// Of a wake-up: how late the timer was that woke the thread; `from` is when it was due.
+    pub late_ns: u64,
+    /// How the stretch came about.
+    pub asked: Asked,
 }
 
 impl Question {
@@ -42,6 +47,8 @@ impl Question {
             waker: sample.waker,
             owner: sample.owner,
             doubt: sample.doubt,
+            late_ns: sample.late_ns,
+            asked: Asked::Stretch,
         }
     }
 
@@ -53,7 +60,13 @@ impl Question {
     /// A stretch or a moment of a CPU; of all where there is none.
     pub fn moment(cpu: Option<u32>, from: i64, to: i64) -> Question {
         let (of, doubt) = (String::new(), Doubt::NONE);
-        Question { what: None, of, tid: None, cpu, from, to, waker: None, owner: None, doubt }
+        let asked = Asked::Stretch;
+        Question { what: None, of, tid: None, cpu, from, to, waker: None, owner: None, doubt, late_ns: 0, asked }
+    }
+
+    /// When the thread was woken; else when it begins.
+    pub(super) fn waking(&self) -> i64 {
+        self.from.saturating_add_unsigned(self.late_ns)
     }
 
     /// The thread whose time is spent; none: it is a CPU's.

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The time line: which records are told, and where the gap lies.
 
-use super::cause::Cause;
 use super::decode::{self, Flags};
 use super::names::Names;
 use super::note::Note;
-use super::story::{Gap, Moment, Place, Row};
-use super::stretches::Stretch;
+use super::story::{Gap, Moment, Place, Row, Slice};
+use crate::cause::{Cause, Segment};
 use crate::event::{Event, Leaves, Off, SOFTIRQS, Wake};
 use crate::units::{duration, priority};
 
@@ -14,7 +13,7 @@ use crate::units::{duration, priority};
 const NEIGHBOURS: usize = 2;
 
 /// The rows: at most `rows_max` records.
-pub(super) fn rows(names: &Names<'_>, stretches: &[Stretch], gap: Option<&Gap>, rows_max: usize) -> Vec<Row> {
+pub(super) fn rows(names: &Names<'_>, stretches: &[Segment], gap: Option<&Gap>, rows_max: usize) -> Vec<Row> {
     let notes: Vec<&Note> = names.scene.notes.iter().filter(|note| is_near(names, stretches, note)).collect();
     let weights = weigh(names, &notes, stretches, gap);
     let mut order: Vec<usize> = (0..notes.len()).collect();
@@ -40,7 +39,7 @@ pub(super) fn rows(names: &Names<'_>, stretches: &[Stretch], gap: Option<&Gap>, 
 }
 
 /// Whether a record has to do with the question: of its thread, about it, or of the CPU that it waited for then.
-fn is_near(names: &Names<'_>, stretches: &[Stretch], note: &Note) -> bool {
+fn is_near(names: &Names<'_>, stretches: &[Segment], note: &Note) -> bool {
     let question = &names.scene.question;
     if matches!(note.event, Some(Event::Dumped { .. })) {
         return false;
@@ -64,7 +63,7 @@ fn names_thread(note: &Note, wanted: i32) -> bool {
 }
 
 /// How much each record matters.
-fn weigh(names: &Names<'_>, notes: &[&Note], stretches: &[Stretch], gap: Option<&Gap>) -> Vec<u32> {
+fn weigh(names: &Names<'_>, notes: &[&Note], stretches: &[Segment], gap: Option<&Gap>) -> Vec<u32> {
     let question = &names.scene.question;
     let mut weights: Vec<u32> = notes.iter().map(|note| by_kind(names, note)).collect();
     let mut at_least = |index: Option<usize>, weight: u32| {
@@ -85,7 +84,7 @@ fn weigh(names: &Names<'_>, notes: &[&Note], stretches: &[Stretch], gap: Option<
         at_least(opens.checked_sub(1), 99);
         at_least(Some(notes.partition_point(|note| note.head.time < gap.to)), 98);
     }
-    let mut longest: Vec<&Stretch> = stretches.iter().collect();
+    let mut longest: Vec<&Segment> = stretches.iter().collect();
     longest.sort_by_key(|stretch| std::cmp::Reverse(stretch.ns()));
     for (rank, stretch) in longest.iter().take(6).enumerate() {
         let opens = notes.partition_point(|note| note.head.time <= stretch.from);
@@ -132,7 +131,7 @@ fn moment(names: &Names<'_>, note: &Note) -> Moment {
         // A switch names both threads itself.
         who: match note.event {
             Some(Event::Switch { .. }) => String::new(),
-            _ => note.head.tid.map_or(String::new(), |tid| names.thread(tid)),
+            _ => note.head.tid.map_or(String::new(), |tid| names.thread_at(tid, time)),
         },
         text,
         event: names.classes[note.class].name.clone(),
@@ -216,24 +215,17 @@ fn named(names: &Names<'_>, tid: i32, prio: Option<i16>) -> String {
 }
 
 /// The longest piece of the cause that most of the time went to; none where the thread had it itself.
-pub(super) fn gap(names: &Names<'_>, stretches: &[Stretch], largest: Option<Cause>) -> Option<Gap> {
-    let cause = largest.filter(|cause| *cause != Cause::Running)?;
-    let longest = stretches.iter().filter(|stretch| stretch.cause == cause).max_by_key(|stretch| stretch.ns())?;
-    let text = names.cause(cause, longest.cpu);
+pub(super) fn gap(names: &Names<'_>, segments: &[Segment], largest: Option<&Slice>) -> Option<Gap> {
+    let slice = largest.filter(|slice| slice.cause != Cause::Own)?;
+    let longest = segments.iter().filter(|segment| segment.cause == slice.cause).max_by_key(|segment| segment.ns())?;
+    let text = names.scene.evidence.sum(&[*longest]).first().map(|part| names.cause(part))?;
     Some(Gap { from: longest.from, to: longest.to, cpu: longest.cpu, text })
 }
 
-/// The longest time without a record on the CPU of the question.
+/// The longest time without a record on the CPU of the question: of all records, also those that no row tells.
 pub(super) fn silence(names: &Names<'_>) -> Option<Gap> {
     let question = &names.scene.question;
     let cpu = question.cpu?;
-    let inside =
-        names.scene.notes.iter().filter(|note| {
-            note.head.cpu == Some(cpu) && note.head.time >= question.from && note.head.time <= question.to
-        });
-    let mut times: Vec<i64> = [question.from].into_iter().chain(inside.map(|note| note.head.time)).collect();
-    times.push(question.to);
-    let longest = times.windows(2).max_by_key(|pair| pair[1].abs_diff(pair[0]))?;
-    let (from, to) = (longest[0], longest[1]);
-    (to > from).then(|| Gap { from, to, cpu: Some(cpu), text: format!("no record on cpu {cpu}") })
+    let (from, to) = names.scene.evidence.times.longest_silence(cpu, question.from, question.to)?;
+    Some(Gap { from, to, cpu: Some(cpu), text: format!("no record on cpu {cpu}") })
 }

@@ -1,58 +1,41 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is kept of a trace around a question: spans, records, and who everybody is.
+//! What is kept of a trace around a question: the evidence for its causes, records, and who everybody is.
 
 use super::note::{Note, Notes};
 use super::question::Question;
-use crate::event::{Interrupt, Off};
+use crate::cause::{Evidence, Machine, Moment, Segment};
+use crate::event::Event;
 use crate::hash::Map;
-use crate::history::History;
-use crate::name::Name;
+use crate::record::Head;
 use crate::sink::Sink;
 use crate::span::{CpuSpan, InterruptSpan, OffSpan, ThreadSpan};
-use crate::state::{Thread, Threads};
+use crate::state::{State, Thread, Threads};
 
 /// Neighbours are looked for so far before and behind a stretch at least, ns.
 const AROUND_NS: i64 = 10_000_000;
-/// Stretches with interrupts or preemption off, and losses, that are kept.
-const STRETCHES_MAX: usize = 65_536;
-
-/// Who a thread is.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Who {
-    pub name: Name,
-    pub prio: Option<i16>,
-    pub process: Option<i32>,
-}
 
 /// Takes spans and records around a question.
 #[derive(Clone, Debug)]
 pub struct Scene {
     pub(super) question: Question,
-    pub(super) history: History,
+    pub(super) evidence: Evidence,
     pub(super) notes: Notes,
-    /// By CPU and what was off, in the order of time.
-    offs: Map<(u32, Off), Vec<OffSpan>>,
-    off_count: usize,
-    pub(super) losses: Vec<(Option<u32>, i64, i64)>,
-    pub(super) threads: Map<i32, Who>,
-    pub(super) interrupts: Map<Interrupt, Name>,
+    /// Control groups of threads.
+    pub(super) groups: Map<i32, String>,
     pub(super) cpus: Vec<CpuSpan>,
     around_ns: i64,
 }
 
 impl Scene {
     /// Nothing yet; keeps at most `spans_max` spans.
-    pub fn new(question: Question, spans_max: usize) -> Scene {
+    pub fn new(question: Question, spans_max: usize, machine: Machine) -> Scene {
         let (from, to) = (question.from, question.to.max(question.from));
         let around_ns = to.saturating_sub(from).clamp(AROUND_NS, i64::MAX / 4);
+        let end = to.max(from.saturating_add(1));
         Scene {
-            history: History::new(from, to.max(from.saturating_add(1)), spans_max),
+            evidence: Evidence::new(from.saturating_sub(AROUND_NS), end, spans_max, machine),
             notes: Notes::default(),
-            offs: Map::default(),
-            off_count: 0,
-            losses: Vec::new(),
-            threads: Map::default(),
-            interrupts: Map::default(),
+            groups: Map::default(),
             cpus: Vec::new(),
             around_ns,
             question: Question { from, to, ..question },
@@ -73,79 +56,65 @@ impl Scene {
         }
     }
 
+    /// The control group of a thread.
+    pub fn group(&mut self, tid: i32, group: String) {
+        self.groups.insert(tid, group);
+    }
+
+    /// See [`Evidence::set_quota_timer`].
+    pub fn set_quota_timer(&mut self, function: u64) {
+        self.evidence.set_quota_timer(function);
+    }
+
     /// From when on spans are missing, because there were too many.
     pub fn full_from(&self) -> Option<i64> {
-        self.history.full_from()
+        self.evidence.full_from()
     }
 
-    /// The spans that were kept.
-    pub fn history(&self) -> &History {
-        &self.history
+    /// What the causes are found from.
+    pub fn evidence(&self) -> &Evidence {
+        &self.evidence
     }
 
-    fn touches(&self, from: i64, to: i64) -> bool {
-        self.wants(from) || self.wants(to) || (from < self.question.from && to > self.question.to)
+    /// The pieces of the stretch that is asked about, in the order of time, without gap.
+    pub fn segments(&self) -> Vec<Segment> {
+        let Question { from, to, asked, cpu, .. } = self.question;
+        match (self.question.thread(), cpu) {
+            (Some(tid), _) => self.evidence.segments(&Moment { tid, cpu, from, to, asked }),
+            (None, Some(cpu)) => self.evidence.segments_of_cpu(cpu, from, to),
+            (None, None) => Vec::new(),
+        }
     }
 }
 
 impl Sink for Scene {
+    fn event(&mut self, head: &Head, event: &Event, state: &State) {
+        self.evidence.event(head, event, state);
+    }
+
     fn thread(&mut self, span: &ThreadSpan, thread: &Thread) {
-        if self.touches(span.from, span.to) {
-            let who = self.threads.entry(span.tid).or_default();
-            who.name = if thread.name.is_empty() { who.name } else { thread.name };
-            // The priority that it had in the stretch; a later one only where there is no other.
-            if who.prio.is_none() || span.from <= self.question.to {
-                who.prio = thread.prio.or(who.prio);
-            }
-            who.process = thread.process.or(who.process);
-        }
-        Sink::thread(&mut self.history, span, thread);
+        self.evidence.thread(span, thread);
     }
 
     fn cpu(&mut self, span: &CpuSpan) {
-        Sink::cpu(&mut self.history, span);
+        self.evidence.cpu(span);
         let at = self.question.from;
         if self.question.to == at && span.from <= at && span.to > at {
             self.cpus.push(*span);
         }
     }
 
-    fn interrupt(&mut self, span: &InterruptSpan, _threads: Threads<'_>) {
-        if !span.name.is_empty() && self.touches(span.from, span.to) {
-            self.interrupts.insert(span.interrupt, span.name);
-        }
+    fn interrupt(&mut self, span: &InterruptSpan, threads: Threads<'_>) {
+        self.evidence.interrupt(span, threads);
     }
 
-    fn off(&mut self, span: &OffSpan, _threads: Threads<'_>) {
-        let is_near = span.from < self.question.to && span.to > self.question.from;
-        if is_near && self.off_count < STRETCHES_MAX {
-            self.off_count += 1;
-            self.offs.entry((span.cpu, span.what)).or_default().push(*span);
-        }
+    fn off(&mut self, span: &OffSpan, threads: Threads<'_>) {
+        self.evidence.off(span, threads);
     }
 
     fn lost(&mut self, cpu: Option<u32>, from: i64, to: i64) {
-        if from <= self.question.to && to >= self.question.from && self.losses.len() < STRETCHES_MAX {
-            self.losses.push((cpu, from, to));
+        if from <= self.question.to && to >= self.question.from {
+            self.evidence.lost(cpu, from, to);
         }
-    }
-}
-
-impl Scene {
-    /// What was off on a CPU within [from, to): stretches of interrupts off, else of preemption off, in the order of
-    /// time.
-    pub(super) fn off(&self, cpu: u32, from: i64, to: i64) -> Vec<(i64, i64, Off)> {
-        let within = |what: Off| {
-            let all = self.offs.get(&(cpu, what)).map_or(&[][..], Vec::as_slice);
-            let first = all.partition_point(|span| span.to <= from);
-            let near = all[first..].iter().take_while(move |span| span.from < to);
-            near.map(move |span| (span.from.max(from), span.to.min(to), what)).filter(|(from, to, _)| from < to)
-        };
-        let mut found: Vec<_> = within(Off::Irqs).collect();
-        if found.is_empty() {
-            found = within(Off::Preemption).collect();
-        }
-        found.sort_unstable();
-        found
     }
 }

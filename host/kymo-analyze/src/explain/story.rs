@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use super::cause::Cause;
+use crate::cause::{Cause, Ground};
 use crate::doubt::Doubt;
 use crate::latency::What;
 use crate::name::Name;
@@ -29,6 +29,10 @@ pub struct Story {
     pub from: i64,
     /// It ended.
     pub to: i64,
+    /// Of a wake-up: how late the timer was that woke the thread; it begins when that was due.
+    pub late_ns: u64,
+    /// Page faults of the thread in it.
+    pub faults: u64,
     /// What the time went to, the largest first. The sum is `to - from`.
     pub budget: Vec<Slice>,
     /// The longest single piece of the largest part of the budget, where anything but the thread itself had it.
@@ -37,6 +41,10 @@ pub struct Story {
     pub silence: Option<Gap>,
     /// Who was waited for, thread by thread, where one was.
     pub chain: Vec<Link>,
+    /// Links that are not among these, because they are shorter.
+    pub chain_left_out: u64,
+    /// Their time, ns.
+    pub chain_left_out_ns: u64,
     /// Of a moment: what each CPU did.
     pub cpus: Vec<String>,
     /// What happened, in the order of time.
@@ -57,12 +65,17 @@ pub struct Slice {
     /// What it went to, for programs.
     #[serde(skip)]
     pub cause: Cause,
-    /// The same by name: `preempted`, `idle_exit`, ...
+    /// How that is known.
+    #[serde(skip)]
+    pub ground: Ground,
+    /// The same by name: `higher_priority`, `idle_exit`, ... [spec/analyze.md 6].
     pub kind: &'static str,
     /// The same for people.
     pub text: String,
     /// The thread that it went to, where it is one.
     pub tid: Option<i32>,
+    /// Records say so; else it follows from the absence of records.
+    pub seen: bool,
     /// ns.
     pub ns: u64,
     /// In so many pieces.

@@ -3,10 +3,11 @@
 
 use super::names::Names;
 use super::scene::Scene;
-use super::story::Story;
+use super::story::{Slice, Story};
 use super::symbols::Symbols;
 use super::text::marks;
-use super::{advice, chain, evidence, headline, rows, stretches};
+use super::{advice, chain, evidence, headline, rows};
+use crate::cause::{Ground, Part, Segment};
 use crate::names::Vocabulary;
 use crate::record::Class;
 use crate::span::CpuSpan;
@@ -17,39 +18,65 @@ impl Scene {
     pub fn story(&self, classes: &[Class], vocabulary: &Vocabulary, symbols: &dyn Symbols, rows_max: usize) -> Story {
         tell(&Names { scene: self, classes, vocabulary, symbols }, rows_max)
     }
+
+    /// What the time went to, the largest part first.
+    pub fn budget(&self, vocabulary: &Vocabulary, symbols: &dyn Symbols) -> Vec<Slice> {
+        budget(&Names { scene: self, classes: &[], vocabulary, symbols }, &self.segments())
+    }
 }
 
 /// Everything that can be told.
 fn tell(names: &Names<'_>, rows_max: usize) -> Story {
     let question = &names.scene.question;
-    let stretches = stretches::stretches(names.scene);
-    let budget = stretches::budget(names, &stretches);
-    let gap = rows::gap(names, &stretches, budget.first().map(|slice| slice.cause));
+    let segments = names.scene.segments();
+    let budget = budget(names, &segments);
+    let gap = rows::gap(names, &segments, budget.first());
     let silence = rows::silence(names);
     let chain = chain::chain(names);
-    let doubt = evidence::marks(names, &stretches);
-    let who = question.tid.and_then(|tid| names.scene.threads.get(&tid)).copied().unwrap_or_default();
+    let doubt = evidence::marks(names, &segments);
+    let evidence = &names.scene.evidence;
+    let of_thread = |tid: i32| evidence.faults_of(tid, question.from, question.to).count() as u64;
     Story {
-        headline: headline::headline(names, &budget, &chain),
+        headline: headline::headline(names, &budget),
         what: question.what,
         of: question.of.clone(),
         tid: question.tid,
-        name: who.name,
-        prio: who.prio,
+        name: question.tid.map(|tid| evidence.name(tid, names.moment())).unwrap_or_default(),
+        prio: names.own_prio(),
         cpu: question.cpu,
         from: question.from,
         to: question.to,
-        rows: rows::rows(names, &stretches, gap.as_ref(), rows_max),
-        advice: advice::advice(names, &budget, &stretches, &chain),
-        blind: evidence::blind(names, &budget, silence.as_ref()),
+        late_ns: question.late_ns,
+        faults: question.thread().map_or(0, of_thread),
+        rows: rows::rows(names, &segments, gap.as_ref(), rows_max),
+        advice: advice::advice(names, &budget, &segments),
+        blind: evidence::blind(names, &budget, &segments, silence.as_ref()),
         doubts: evidence::doubts(names, doubt),
         cpus: cpus(names),
         budget,
         gap,
         silence,
-        chain,
+        chain: chain.links,
+        chain_left_out: chain.left_out,
+        chain_left_out_ns: chain.left_out_ns,
         doubt,
     }
+}
+
+/// The pieces summed up by cause, the largest first.
+pub(super) fn budget(names: &Names<'_>, segments: &[Segment]) -> Vec<Slice> {
+    let slice = |part: &Part| Slice {
+        cause: part.cause,
+        ground: part.ground,
+        kind: part.cause.word(),
+        text: names.cause(part),
+        tid: part.cause.tid(),
+        seen: part.ground == Ground::Seen,
+        ns: part.ns,
+        pieces: part.pieces,
+        doubt: part.doubt,
+    };
+    names.scene.evidence.sum(segments).iter().map(slice).collect()
 }
 
 /// Of a moment: what each CPU was in the middle of.

@@ -71,7 +71,12 @@ impl Story {
             let indent = "  ".repeat(link.depth.min(10));
             format!("  {at:>9}  {long:>8}  {indent}{}{}\n", link.text, marks(link.doubt))
         };
-        self.chain.iter().map(line).collect()
+        let mut text: String = self.chain.iter().map(line).collect();
+        if self.chain_left_out > 0 {
+            let (count, long) = (self.chain_left_out, duration(self.chain_left_out_ns));
+            text += &format!("  {:>9}  {long:>8}  {count} shorter links are not shown\n", "");
+        }
+        text
     }
 
     fn rows_text(&self) -> String {

@@ -15,7 +15,7 @@ use crate::names::Vocabulary;
 use crate::span::{Context, Doing, Ready, Waker};
 
 /// Changes with the bytes, and with what a state does by a record: checkpoints of another version are of no use.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Bits of a thread's flags.
 const IS_FRESH: u8 = 1;
@@ -120,6 +120,8 @@ impl Encoder {
                 self.put.byte(4);
                 self.put.number(function);
             }
+            Interrupt::Hard => self.put.byte(5),
+            Interrupt::Soft => self.put.byte(6),
         }
     }
 
@@ -299,6 +301,8 @@ impl Decoder<'_> {
             2 => Interrupt::Vector(self.take.byte()?),
             3 => Interrupt::Hrtimer(self.take.number()?),
             4 => Interrupt::Timer(self.take.number()?),
+            5 => Interrupt::Hard,
+            6 => Interrupt::Soft,
             _ => return None,
         })
     }

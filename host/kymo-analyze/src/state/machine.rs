@@ -79,6 +79,16 @@ impl State {
         self.clock_backs
     }
 
+    /// The futex call, where the trace has it.
+    pub(crate) fn futex(&self) -> Option<CallId> {
+        self.futex
+    }
+
+    /// Which events the trace has.
+    pub(crate) fn facts(&self) -> Facts {
+        self.facts
+    }
+
     /// The threads, for a sink.
     pub fn names(&self) -> Threads<'_> {
         Threads(&self.threads)

@@ -5,7 +5,7 @@ use super::cpu::{Cpu, Frame};
 use super::machine::State;
 use super::step::{context_of, emit};
 use crate::doubt::Doubt;
-use crate::event::{Event, Leaves, Wake};
+use crate::event::{Event, Interrupt, Leaves, Wake};
 use crate::name::Name;
 use crate::sink::Sink;
 use crate::span::{Context, Doing, Ready, Until, Waker};
@@ -34,6 +34,7 @@ struct Woken {
     step: Wake,
     tid: i32,
     cpu: Option<u32>,
+    within: Option<Interrupt>,
 }
 
 impl State {
@@ -50,11 +51,11 @@ impl State {
                     self.switch(cpu, Switch { prev, leaves, next }, at, sink);
                 }
             }
-            Event::Wake { step, tid, name, prio, cpu: target } => {
+            Event::Wake { step, tid, name, prio, cpu: target, within } => {
                 if let Some(thread) = self.threads.entry(tid, at) {
                     thread.learn(name, prio);
                 }
-                self.wake(cpu, Woken { step, tid, cpu: target }, at, sink);
+                self.wake(cpu, Woken { step, tid, cpu: target, within }, at, sink);
             }
             Event::Migrate { tid, cpu } => self.migrate(tid, cpu, at, sink),
             Event::Priority { tid, prio } => {
@@ -153,7 +154,7 @@ impl State {
 
     #[inline]
     fn wake(&mut self, cpu: Option<u32>, woken: Woken, at: i64, sink: &mut impl Sink) {
-        let waker = self.waker(cpu, None);
+        let waker = self.waker_within(cpu, woken.within);
         let owner = self.futex_owner(waker, woken.tid);
         let (lost_until, facts) = (self.lost_until, self.facts);
         let Some(thread) = self.threads.get_mut(woken.tid) else { return };

@@ -6,6 +6,7 @@ use super::cpu::Cpu;
 use super::machine::State;
 use super::thread::Thread;
 use crate::doubt::Doubt;
+use crate::event::Interrupt;
 use crate::sink::Sink;
 use crate::span::{Context, Doing, Ready, ThreadSpan, Until, Waker};
 
@@ -55,6 +56,18 @@ impl State {
             Some(context) => context,
         };
         Waker { cpu: cpu.unwrap_or(u32::MAX), context }
+    }
+
+    /// The same, where the record of the wake-up says itself that it was written in an interrupt: its events may not be
+    /// in the trace. Softirqs of PREEMPT_RT run in threads, which the state follows if it has their events.
+    #[inline]
+    pub(super) fn waker_within(&self, cpu: Option<u32>, within: Option<Interrupt>) -> Waker {
+        let waker = self.waker(cpu, None);
+        let is_seen = matches!(waker.context, Context::Interrupt(_));
+        match within.filter(|within| !is_seen && (within.is_hard() || !self.facts.interrupts)) {
+            Some(within) => Waker { context: Context::Interrupt(within), ..waker },
+            None => waker,
+        }
     }
 
     /// A thread runs on a CPU.

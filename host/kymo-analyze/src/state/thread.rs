@@ -60,6 +60,11 @@ pub struct Call {
 }
 
 impl Thread {
+    /// A thread of which nothing is known.
+    pub fn unknown(tid: i32, at: i64) -> Thread {
+        Thread::new(tid, at)
+    }
+
     pub(super) fn new(tid: i32, at: i64) -> Thread {
         Thread {
             tid,

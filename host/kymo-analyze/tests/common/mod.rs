@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use kymo_analyze::{Class, Event, Field, Head, Kind, Plan, Record, Sink, State, Vocabulary};
+use kymo_analyze::{Class, Event, Field, Head, Interrupt, Kind, Plan, Record, Sink, State, Vocabulary};
 
 /// A record as its text says.
 pub struct Line {
@@ -109,7 +109,16 @@ fn kind(value: &str) -> Kind {
 impl Trace {
     /// The event of a record.
     pub fn event(&self, line: &Line) -> Option<Event> {
-        self.plans[line.class].as_ref()?.decode(line)
+        let event = self.plans[line.class].as_ref()?.decode(line)?;
+        let Event::Wake { step, tid, name, prio, cpu, .. } = event else { return Some(event) };
+        // As kymo-feed takes them from the header of a kernel's record.
+        let flags = self.classes[line.class].field(&["common_flags"]).and_then(|field| line.integer(field.position));
+        let within = match flags {
+            Some(8) => Some(Interrupt::Hard),
+            Some(16) => Some(Interrupt::Soft),
+            _ => None,
+        };
+        Some(Event::Wake { step, tid, name, prio, cpu, within })
     }
 
     /// Moves a state by some of the items.

@@ -8,10 +8,13 @@ pub mod feed;
 pub mod keys;
 pub mod show;
 pub mod when;
+pub mod who;
 
 use std::process::ExitCode;
 
-use kymo_ctf::read::Reader;
+use kymo_analyze::cause::Machine;
+use kymo_ctf::read::{Reader, Trace};
+use kymo_ctf::write::EnvValue;
 use kymo_feed::Classes;
 use kymo_index::Named;
 
@@ -27,6 +30,18 @@ pub fn need_switches(classes: &Classes) -> anyhow::Result<()> {
         "the trace has no sched_switch: record with -k sched,irq,syscalls"
     );
     Ok(())
+}
+
+/// What the environments of traces say of the machine.
+pub fn machine_of(traces: &[Trace]) -> Machine {
+    let of = |name: &str| {
+        let env = traces.iter().flat_map(|trace| &trace.metadata.env);
+        env.filter(|(key, _)| key == name).find_map(|(_, value)| match value {
+            EnvValue::Text(text) => Some(text.as_str()),
+            _ => None,
+        })
+    };
+    Machine::of_uname(of("kernel_release").unwrap_or_default(), of("kernel_version").unwrap_or_default())
 }
 
 /// Says on standard error what the sessions of these traces could not count.

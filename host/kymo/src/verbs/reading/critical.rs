@@ -9,8 +9,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
-use kymo_analyze::{CpuSpan, Event, Head, History, Latency, Options, Path, SPANS_MAX, Sample, Share, Sink, State};
-use kymo_analyze::{Thread, ThreadSpan, What};
+use kymo_analyze::cause::Evidence;
+use kymo_analyze::explain::{Question, Scene, Slice};
+use kymo_analyze::{By, Event, Head, Latency, Options, Path, SPANS_MAX, Sample, Sink, State, Thread, ThreadSpan, What};
 use kymo_ctf::read::Reader;
 
 use kymo_feed::Choose;
@@ -18,8 +19,12 @@ use kymo_index::{Indexes, range};
 
 use super::analyze::choose::Chosen;
 use super::analyze::feed::{self, Classes, Input, Seen, Totals, Visit};
+use super::analyze::machine_of;
 use super::analyze::show::Times;
 use super::analyze::when::{self, When};
+use super::analyze::who::{Who, WhoArgs, is_real_time, one};
+use super::explain::keep::Keep;
+use super::symbols::Known;
 
 /// Show the critical path of a thread: what it waited for, and what that waited for
 ///
@@ -41,6 +46,8 @@ pub struct Args {
     /// The thread: its number, or its name
     #[arg(long, value_name = "TID|NAME", required_unless_present = "worst")]
     thread: Option<String>,
+    #[command(flatten)]
+    who: WhoArgs,
     /// The stretch is the worst of these: wakeup, runqueue, syscall, futex
     #[arg(long, value_name = "WHAT", value_parser = ["wakeup", "runqueue", "syscall", "futex"], conflicts_with_all = ["from", "to"])]
     worst: Option<String>,
@@ -63,60 +70,48 @@ pub struct Args {
     utc: bool,
 }
 
+/// Records so long before and after a stretch are looked at, ns.
+const AROUND_NS: i64 = 10_000_000_000;
+
 /// The first pass: which thread, and where its stretch is.
 struct Search {
-    thread: Option<String>,
-    /// Threads that go by that name, in the order in which they were met.
-    tids: Vec<i32>,
+    /// Threads that go by that name, in the order in which they were met, and whether they were real-time ones.
+    tids: Vec<(i32, bool)>,
+    who: Who,
     latency: Latency,
-}
-
-impl Search {
-    fn is_wanted(&self, thread: &Thread) -> bool {
-        let Some(wanted) = &self.thread else { return true };
-        wanted.parse() == Ok(thread.tid) || thread.name.as_str() == wanted
-    }
 }
 
 impl Visit for Search {
     fn record(&mut self, seen: &Seen<'_, '_>, _state: &State) {
         self.latency.take(seen.is_selected);
+        if seen.record.stream.starts_with("state_") {
+            self.who.dumped(&seen.record.event.name, seen.record);
+        }
     }
 }
 
 impl Sink for Search {
     fn event(&mut self, head: &Head, event: &Event, state: &State) {
+        self.who.event(event);
         self.latency.event(head, event, state);
     }
 
     fn thread(&mut self, span: &ThreadSpan, thread: &Thread) {
-        if self.is_wanted(thread) {
-            if self.thread.is_some() && !self.tids.contains(&thread.tid) {
-                self.tids.push(thread.tid);
+        if self.who.wants(thread) {
+            let is_real_time = is_real_time(thread.prio);
+            match self.tids.iter_mut().find(|(tid, _)| *tid == thread.tid) {
+                Some((_, known)) => *known |= is_real_time,
+                None if self.who.names_thread() => self.tids.push((thread.tid, is_real_time)),
+                None => {}
             }
             self.latency.thread(span, thread);
         }
     }
 
     fn call(&mut self, span: &kymo_analyze::CallSpan, thread: &Thread) {
-        if self.is_wanted(thread) {
+        if self.who.wants(thread) {
             self.latency.call(span, thread);
         }
-    }
-}
-
-/// The second pass: all spans of the stretch.
-struct Keep(History);
-
-impl Visit for Keep {}
-
-impl Sink for Keep {
-    fn thread(&mut self, span: &ThreadSpan, thread: &Thread) {
-        Sink::thread(&mut self.0, span, thread);
-    }
-
-    fn cpu(&mut self, span: &CpuSpan) {
-        Sink::cpu(&mut self.0, span);
     }
 }
 
@@ -132,8 +127,8 @@ struct Stretch {
 struct Found<'a> {
     stretch: Stretch,
     path: Path,
-    budget: Vec<Share>,
-    history: &'a History,
+    budget: Vec<Slice>,
+    evidence: &'a Evidence,
     classes: &'a Classes,
     lost: (u64, u64),
 }
@@ -146,17 +141,27 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let indexes = input.indexes();
     let asked = input.stretch(&indexes, args.from, args.to)?;
     let stretch = find(&input, &classes, &indexes, asked, &args)?;
-    let mut keep = Keep(History::new(stretch.from, stretch.to, SPANS_MAX));
-    let (reader, totals) = walk_in(&input, &classes, &indexes, asked, &mut (), &mut keep);
     let Stretch { tid, from, to } = stretch;
-    let (path, budget) = (keep.0.critical(tid, from, to), keep.0.budget(tid, from, to));
-    let found = Found { stretch, path, budget, history: &keep.0, classes: &classes, lost: totals.lost };
+    let scene = Scene::new(Question::stretch(tid, from, to), SPANS_MAX, machine_of(&input.traces));
+    let mut keep = Keep::new(scene, &classes, Known::new(None, &input.traces)?).without_records();
+    // What came before says when timers were due, and who has which priority.
+    let wider = asked.map(|asked| feed::Stretch {
+        from: asked.from.saturating_sub(AROUND_NS),
+        to: asked.to.saturating_add(AROUND_NS),
+        is_to_end: true,
+    });
+    let (reader, totals) = walk_in(&input, &classes, &indexes, wider, &mut (), &mut keep);
+    let (scene, known) = keep.take();
+    let evidence = scene.evidence();
+    let path = evidence.history().critical(tid, from, to);
+    let budget = scene.budget(&classes.vocabulary, &known);
+    let found = Found { stretch, path, budget, evidence, classes: &classes, lost: totals.lost };
     let text = match args.json {
         true => json::document(&found) + "\n",
         false => text::report(&found, &Times::new(&input.traces, args.utc)),
     };
     std::io::stdout().lock().write_all(text.as_bytes()).context("cannot write to standard output")?;
-    if let Some(full) = keep.0.full_from() {
+    if let Some(full) = scene.full_from() {
         eprintln!(
             "kymo: more than {SPANS_MAX} spans in that stretch: from {full} on the path is not known; choose a shorter one"
         );
@@ -189,8 +194,10 @@ fn find(
 ) -> anyhow::Result<Stretch> {
     let kind = |name: &String| What::ALL.iter().find(|(_, known)| known == name).map(|(what, _)| *what);
     let what: Vec<What> = args.worst.iter().filter_map(kind).collect();
-    let latency = Latency::new(Options { what, worst_max: 1, ..Options::default() });
-    let mut search = Search { thread: args.thread.clone(), tids: Vec::new(), latency };
+    let by = By { prio: true, ..By::default() };
+    let latency = Latency::new(Options { what, worst_max: 1, by, ..Options::default() });
+    let who = Who::new(input, &args.who, args.thread.as_deref());
+    let mut search = Search { tids: Vec::new(), who, latency };
     let mut chosen = Chosen::new(&input.traces, &args.filter)?;
     let (_, totals) = walk_in(input, classes, indexes, asked, &mut chosen, &mut search);
     chosen.conclude();
@@ -198,21 +205,15 @@ fn find(
     let (first, last) = totals.selected_span.context("--filter holds for no record there")?;
     if args.worst.is_some() {
         let all = search.latency.series();
-        let worst: Option<&Sample> =
-            all.iter().filter_map(|(_, series)| series.worst.first()).max_by_key(|s| s.value_ns);
-        let worst = worst.context("there is no such wait in the trace (of that thread)")?;
+        let worst: Option<&Sample> = all
+            .iter()
+            .filter_map(|(_, series)| series.worst.first())
+            .max_by_key(|s| (is_real_time(s.prio), s.value_ns));
+        let worst = worst.with_context(|| format!("there is no such wait in the trace{}", search.who.text()))?;
         let tid = worst.tid.context("the thread of the worst one is not known")?;
         return Ok(Stretch { tid, from: worst.from, to: worst.to });
     }
-    let name = args.thread.as_deref().unwrap_or_default();
-    let tid = match search.tids[..] {
-        [tid] => tid,
-        [] => bail!("no thread {name:?} in the trace; `kymo stats --by thread` lists them"),
-        [..] => {
-            let tids: Vec<String> = search.tids.iter().take(20).map(i32::to_string).collect();
-            bail!("{} threads are called {name:?}: choose one by its number: {}", search.tids.len(), tids.join(", "))
-        }
-    };
+    let tid = one(args.thread.as_deref().unwrap_or_default(), &search.tids)?;
     let (from, to) = match asked.filter(|_| chosen.is_all()) {
         Some(asked) => (asked.from, if asked.is_to_end { last } else { asked.to }),
         None => (first, last),

@@ -3,7 +3,7 @@
 //! makes of it; reports of the kernel's latency tracers likewise.
 
 mod find;
-mod keep;
+pub mod keep;
 mod report;
 
 use std::io::Write as _;
@@ -18,13 +18,15 @@ use kymo_ctf::read::Reader;
 use super::analyze::feed::{Classes, Input, walk};
 use super::analyze::show::Times;
 use super::analyze::when::{self, When};
+use super::analyze::who::WhoArgs;
 use find::Asked;
 
 /// Tell the story of a worst case, a span, a stretch of a thread, or a moment
 ///
 /// One screenful: who, how long and why in a sentence; what the time went to; who was waited for; the time line, with
 /// the gap that matters marked, flags and fields decoded and addresses as functions; what is doubtful, what the trace
-/// cannot show, and what to try. Without options it is the latest wake-up of the trace. What a story is made of:
+/// cannot show, and what to try. Without options it is the latest wake-up of the recorded command and its children:
+/// real-time threads come first, and a wake-up by a timer begins when that was due. What a story is made of:
 /// spec/analyze.md, section 10.
 ///
 /// A file instead of a directory is a report of the kernel's latency tracers (irqsoff, preemptoff, preemptirqsoff,
@@ -58,9 +60,14 @@ pub struct Args {
     /// stretch it lies in
     #[arg(long, value_name = "TIME", value_parser = when::parse, conflicts_with_all = ["from", "to"])]
     at: Option<When>,
-    /// Of this thread only: its number, or its name
+    /// Of this thread only: its number, or its name. Of several with one name the one with a real-time priority
     #[arg(long, value_name = "TID|NAME")]
     thread: Option<String>,
+    #[command(flatten)]
+    who: WhoArgs,
+    /// Only latencies that end with a record for which the condition holds (several times: all must hold)
+    #[arg(long, value_name = "EXPR")]
+    filter: Vec<String>,
     /// Of this CPU only
     #[arg(long, value_name = "N")]
     cpu: Option<u32>,
@@ -126,7 +133,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let input = Input::open(&args.inputs)?;
     let classes = Classes::new(&input.traces);
     let asked = args.asked()?;
-    let question = find::question(&input, &classes, &asked, args.thread.as_deref(), args.cpu)?;
+    let scope = find::Scope { thread: args.thread.as_deref(), cpu: args.cpu, who: &args.who, filter: &args.filter };
+    let question = find::question(&input, &classes, &asked, &scope)?;
     story(&input, &classes, question, &args)
 }
 
@@ -134,7 +142,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 fn story(input: &Input, classes: &Classes, question: Question, args: &Args) -> anyhow::Result<ExitCode> {
     let known = super::symbols::Known::new(args.symbols.as_deref(), &input.traces)?;
     let question = Question { of: known.named(&question.of), ..question };
-    let mut keep = keep::Keep::new(Scene::new(question, SPANS_MAX), classes, known);
+    let mut keep =
+        keep::Keep::new(Scene::new(question, SPANS_MAX, super::analyze::machine_of(&input.traces)), classes, known);
     let mut reader = Reader::new(&input.traces);
     walk(&mut reader, classes, &mut keep);
     let (scene, known) = keep.take();

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A critical path as one JSON document. Times are ns since 1970 (or of the trace's clock).
 
-use kymo_analyze::{Act, Share, Step};
+use kymo_analyze::explain::Slice;
+use kymo_analyze::{Act, Step};
 use serde_json::{Value, json};
 
 use super::Found;
-use super::text::{act, part};
+use super::text::act;
 
 /// The document.
 pub fn document(found: &Found<'_>) -> String {
@@ -13,13 +14,13 @@ pub fn document(found: &Found<'_>) -> String {
     let document = json!({
         "schema": "kymo-critical-1",
         "tid": stretch.tid,
-        "name": found.history.name(stretch.tid),
+        "name": found.evidence.name(stretch.tid, stretch.to),
         "from": stretch.from,
         "to": stretch.to,
         "cut": found.path.is_cut,
         "lost": { "records": found.lost.0, "places": found.lost.1 },
         "steps": found.path.steps.iter().map(|item| step(found, item)).collect::<Vec<_>>(),
-        "budget": found.budget.iter().map(|item| share(found, item)).collect::<Vec<_>>(),
+        "budget": found.budget.iter().map(share).collect::<Vec<_>>(),
     });
     document.to_string()
 }
@@ -35,7 +36,7 @@ fn step(found: &Found<'_>, step: &Step) -> Value {
         "from": step.from,
         "to": step.to,
         "tid": step.tid,
-        "name": found.history.name(step.tid),
+        "name": found.evidence.name(step.tid, step.to),
         "depth": step.depth,
         "act": kind,
         "text": act(found, step.act),
@@ -43,6 +44,14 @@ fn step(found: &Found<'_>, step: &Step) -> Value {
     })
 }
 
-fn share(found: &Found<'_>, share: &Share) -> Value {
-    json!({ "ns": share.ns, "pieces": share.pieces, "part": part(found, share.part), "doubt": share.doubt })
+fn share(slice: &Slice) -> Value {
+    json!({
+        "ns": slice.ns,
+        "pieces": slice.pieces,
+        "kind": slice.kind,
+        "tid": slice.tid,
+        "part": slice.text,
+        "seen": slice.seen,
+        "doubt": slice.doubt,
+    })
 }

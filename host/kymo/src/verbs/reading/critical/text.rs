@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use kymo_analyze::{Act, CallId, Context, Part, Ready, Step, Waker};
+use kymo_analyze::{Act, CallId, Context, Ready, Step, Waker};
 
 use super::Found;
 use crate::verbs::analyze::show::{Times, duration};
@@ -34,7 +34,7 @@ pub fn report(found: &Found<'_>, times: &Times) -> String {
     for share in &found.budget {
         let marks = if share.doubt.is_none() { String::new() } else { format!("  [{}]", share.doubt) };
         let percent = 100.0 * share.ns as f64 / stretch.to.abs_diff(stretch.from).max(1) as f64;
-        text += &format!("  {:>8} {percent:>5.1} %  {}{marks}\n", duration(share.ns), part(found, share.part));
+        text += &format!("  {:>8} {percent:>5.1} %  {}{marks}\n", duration(share.ns), share.text);
     }
     if found.lost.1 > 0 {
         text +=
@@ -95,26 +95,15 @@ pub fn act(found: &Found<'_>, act: Act) -> String {
     }
 }
 
-/// What a part of a budget is.
-pub fn part(found: &Found<'_>, part: Part) -> String {
-    match part {
-        Part::Running => "running".to_owned(),
-        Part::Interrupt(interrupt) => format!("interrupted by {interrupt}"),
-        Part::Preempted { by: Some(by) } => format!("waiting while {} had the CPU", thread(found, by)),
-        Part::Preempted { by: None } => "waiting for a CPU".to_owned(),
-        Part::WaitInterrupt(interrupt) => format!("waiting while {interrupt} had the CPU"),
-        Part::IdleExit => "waiting for the CPU to come out of idle".to_owned(),
-        Part::Switching => "waiting for the switch".to_owned(),
-        Part::Blocked { state, call, waker } => blocked(found, state, call, waker),
-        Part::Unknown => "not known".to_owned(),
-    }
-}
-
 fn blocked(found: &Found<'_>, state: u8, call: Option<CallId>, by: Option<Waker>) -> String {
     let call = call.map_or(String::new(), |call| format!(" in {}", found.classes.vocabulary.call_name(call)));
     let by = by.map_or(String::new(), |by| format!(", woken by {}", waker(found, &by)));
-    let how = if state == b'D' { " uninterruptibly" } else { "" };
-    format!("blocked{how}{call}{by}")
+    match state {
+        b'D' => format!("blocked uninterruptibly{call}{by}"),
+        b'T' => format!("stopped by a signal{by}"),
+        b't' => format!("stopped under a debugger{by}"),
+        _ => format!("blocked{call}{by}"),
+    }
 }
 
 fn waker(found: &Found<'_>, waker: &Waker) -> String {
@@ -129,7 +118,7 @@ fn waker(found: &Found<'_>, waker: &Waker) -> String {
 
 /// Name and number of a thread.
 pub fn thread(found: &Found<'_>, tid: i32) -> String {
-    let name = found.history.name(tid);
+    let name = found.evidence.name(tid, found.stretch.to);
     match tid {
         0 => "idle".to_owned(),
         _ if name.is_empty() => format!("thread {tid}"),

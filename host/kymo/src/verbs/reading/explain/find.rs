@@ -6,15 +6,18 @@ use std::collections::BTreeMap;
 use anyhow::{Context as _, bail};
 use kymo_analyze::explain::Question;
 use kymo_analyze::{
-    CallSpan, Context, CpuSpan, Doing, Event, Head, InterruptSpan, Io, Key, Latency, OffSpan, Options, Sample, Sink,
-    State, Thread, ThreadSpan, Threads, Until, What,
+    By, CallSpan, Context, CpuSpan, Doing, Event, Head, InterruptSpan, Io, Key, Latency, OffSpan, Options, Sample,
+    Sink, State, Thread, ThreadSpan, Threads, Until, What,
 };
 use kymo_ctf::read::Reader;
 
-use crate::verbs::analyze::feed::{Classes, Input, Seen, Totals, Visit, walk};
+use crate::verbs::analyze::choose::Chosen;
+use crate::verbs::analyze::feed::{Classes, Input, Seen, Totals, Visit};
 use crate::verbs::analyze::show::Names;
 use crate::verbs::analyze::when::When;
+use crate::verbs::analyze::who::{Who, WhoArgs, is_real_time, one};
 use crate::verbs::latency::span::Spans;
+use kymo_feed::Walker;
 use kymo_index::range;
 
 /// What is asked for.
@@ -46,12 +49,27 @@ pub enum Asked {
     },
 }
 
+/// Of what it is asked.
+pub struct Scope<'a> {
+    /// The thread: its number, or its name.
+    pub thread: Option<&'a str>,
+    /// The CPU.
+    pub cpu: Option<u32>,
+    /// Which threads besides.
+    pub who: &'a WhoArgs,
+    /// Only what ends with a record for which these conditions hold.
+    pub filter: &'a [String],
+}
+
 /// What the records are searched for.
 struct Search {
+    who: Who,
     thread: Option<String>,
     cpu: Option<u32>,
-    /// Threads that go by the name, in the order in which they were met.
-    tids: Vec<i32>,
+    /// Threads that go by the name, in the order in which they were met, and whether they were real-time ones.
+    tids: Vec<(i32, bool)>,
+    /// Who started a timer.
+    starters: BTreeMap<u64, i32>,
     latency: Latency,
     spans: Spans,
     nth: Option<u64>,
@@ -62,36 +80,47 @@ struct Search {
     first: Option<i64>,
     /// The stretches of the thread and of the CPU that the moment lies in.
     of_thread: Option<ThreadSpan>,
+    /// How late the timer was that woke it.
+    late_ns: u64,
     of_cpu: Option<CpuSpan>,
 }
 
 /// From what is asked for to the question.
-pub fn question(
-    input: &Input,
-    classes: &Classes,
-    asked: &Asked,
-    thread: Option<&str>,
-    cpu: Option<u32>,
-) -> anyhow::Result<Question> {
+pub fn question(input: &Input, classes: &Classes, asked: &Asked, scope: &Scope<'_>) -> anyhow::Result<Question> {
     let (what, rank, spans, nth) = match asked {
         Asked::Worst { what, rank } => (vec![*what], *rank, Vec::new(), None),
         Asked::Span { text, rank, nth } => (vec![What::Span], *rank, vec![text.clone()], *nth),
         Asked::At(_) | Asked::Stretch { .. } => (Vec::new(), 1, Vec::new(), None),
     };
     let mut search = Search {
-        thread: thread.map(str::to_owned),
-        cpu,
+        who: Who::new(input, scope.who, scope.thread),
+        thread: scope.thread.map(str::to_owned),
+        cpu: scope.cpu,
         tids: Vec::new(),
-        latency: Latency::new(Options { what, worst_max: rank.into(), ..Options::default() }),
+        starters: BTreeMap::new(),
+        // By priority: those of real-time threads come first.
+        latency: Latency::new(Options {
+            what,
+            worst_max: rank.into(),
+            by: By { prio: true, ..By::default() },
+            ..Options::default()
+        }),
         spans: Spans::new(&spans, &classes.list, false)?,
         nth,
         found: None,
         at: if let Asked::At(when) = asked { Some(from_begin(*when, input)?) } else { None },
         first: None,
         of_thread: None,
+        late_ns: 0,
         of_cpu: None,
     };
-    let (_, totals) = walk(&mut Reader::new(&input.traces), classes, &mut search);
+    let mut chosen = Chosen::new(&input.traces, scope.filter)?;
+    let mut walker = Walker::new(classes);
+    walker.go(&mut Reader::new(&input.traces), &mut chosen, &mut search);
+    chosen.conclude();
+    search.latency.take(chosen.is_all());
+    walker.state.finish(None, &mut search);
+    let totals = walker.totals;
     let (first, last) = totals.span.context("the trace has no records")?;
     match asked {
         Asked::Worst { what, rank } => worst(classes, &search, *what, *rank),
@@ -120,9 +149,10 @@ fn worst(classes: &Classes, search: &Search, what: What, rank: u16) -> anyhow::R
     let all = search.latency.series();
     let mut samples: Vec<(&Key, &Sample)> =
         all.iter().flat_map(|(key, series)| series.worst.iter().map(move |sample| (*key, sample))).collect();
-    samples.sort_by_key(|(_, sample)| (std::cmp::Reverse(sample.value_ns), sample.from));
+    let is_late = |sample: &Sample| !is_real_time(sample.prio);
+    samples.sort_by_key(|(_, sample)| (is_late(sample), std::cmp::Reverse(sample.value_ns), sample.from));
     let Some((key, sample)) = samples.get(usize::from(rank) - 1) else {
-        let of = search.thread.as_ref().map_or(String::new(), |thread| format!(" of {thread:?}"));
+        let of = search.who.text();
         let of_cpu = search.cpu.map_or(String::new(), |cpu| format!(" on cpu {cpu}"));
         bail!(
             "the trace has {} of {}{of}{of_cpu}; `kymo latency` lists what it has, and events for more are recorded by \
@@ -141,10 +171,11 @@ fn span(search: &Search, text: &str, rank: u16) -> anyhow::Result<Question> {
         return Ok(Question::of_sample(What::Span, text.to_owned(), &found));
     }
     let all = search.latency.series();
-    let series = all.iter().find(|(key, _)| key.what == What::Span).map(|(_, series)| series);
-    let sample = series.and_then(|series| series.worst.get(usize::from(rank) - 1));
-    let sample = sample.with_context(|| {
-        format!("the trace has {} such spans (of that thread)", series.map_or(0, |series| series.count()))
+    let spans = || all.iter().filter(|(key, _)| key.what == What::Span).map(|(_, series)| series);
+    let mut samples: Vec<&Sample> = spans().flat_map(|series| &series.worst).collect();
+    samples.sort_by_key(|sample| (std::cmp::Reverse(sample.value_ns), sample.from));
+    let sample = samples.get(usize::from(rank) - 1).with_context(|| {
+        format!("the trace has {} such spans{}", spans().map(|series| series.count()).sum::<u64>(), search.who.text())
     })?;
     Ok(Question::of_sample(What::Span, text.to_owned(), sample))
 }
@@ -157,7 +188,10 @@ fn moment(search: &Search, at: i64, totals: &Totals) -> anyhow::Result<Question>
     if search.thread.is_some() {
         let tid = search.tid()?;
         let span = search.of_thread.with_context(|| format!("nothing is known of thread {tid} at that moment"))?;
-        let from = if matches!(span.doing, Doing::Runnable { .. }) { span.ready_from } else { span.from };
+        let from = match span.doing {
+            Doing::Runnable { .. } => span.ready_from.saturating_sub_unsigned(search.late_ns),
+            _ => span.from,
+        };
         return Ok(Question { doubt: span.doubt, ..Question::stretch(tid, from, span.to) });
     }
     if let Some(cpu) = search.cpu {
@@ -169,7 +203,7 @@ fn moment(search: &Search, at: i64, totals: &Totals) -> anyhow::Result<Question>
 
 impl Search {
     fn is_wanted(&self, thread: &Thread) -> bool {
-        self.thread.as_ref().is_none_or(|wanted| wanted.parse() == Ok(thread.tid) || thread.name.as_str() == wanted)
+        self.who.wants(thread)
     }
 
     fn is_wanted_cpu(&self, cpu: u32) -> bool {
@@ -178,14 +212,22 @@ impl Search {
 
     /// The thread that was asked for.
     fn tid(&self) -> anyhow::Result<i32> {
-        let name = self.thread.as_deref().unwrap_or_default();
-        match self.tids[..] {
-            [tid] => Ok(tid),
-            [] => bail!("no thread {name:?} in the trace; `kymo stats --by thread` lists them"),
-            [..] => {
-                let tids: Vec<String> = self.tids.iter().take(20).map(i32::to_string).collect();
-                bail!("{} threads are called {name:?}: choose one by its number: {}", tids.len(), tids.join(", "))
-            }
+        one(self.thread.as_deref().unwrap_or_default(), &self.tids)
+    }
+
+    /// A timer is of the thread that starts it, unless an interrupt does.
+    fn started(&mut self, timer: u64, head: &Head, state: &State) {
+        match head.cpu.and_then(|cpu| state.cpu(cpu)).map(|cpu| cpu.context()) {
+            Some(Context::Thread(tid)) => self.starters.insert(timer, tid),
+            _ => self.starters.remove(&timer),
+        };
+    }
+
+    fn meet(&mut self, thread: &Thread) {
+        let is_real_time = is_real_time(thread.prio);
+        match self.tids.iter_mut().find(|(tid, _)| *tid == thread.tid) {
+            Some((_, known)) => *known |= is_real_time,
+            None => self.tids.push((thread.tid, is_real_time)),
         }
     }
 
@@ -200,13 +242,17 @@ impl Search {
             Context::Thread(tid) => threads.get(tid),
             _ => None,
         };
-        self.is_wanted_cpu(cpu) && (self.thread.is_none() || thread.is_some_and(|thread| self.is_wanted(thread)))
+        self.is_wanted_cpu(cpu) && (!self.who.names_thread() || thread.is_some_and(|thread| self.is_wanted(thread)))
     }
 }
 
 impl Visit for Search {
     fn record(&mut self, seen: &Seen<'_, '_>, state: &State) {
         self.first.get_or_insert(seen.head.time);
+        self.latency.take(seen.is_selected);
+        if seen.record.stream.starts_with("state_") {
+            self.who.dumped(&seen.record.event.name, seen.record);
+        }
         let Search { spans, latency, nth, found, thread, .. } = self;
         spans.record(seen, state, &mut |number, key, sample: Sample| {
             let is_wanted = thread.as_ref().is_none_or(|wanted| {
@@ -229,11 +275,23 @@ impl Visit for Search {
 
 impl Sink for Search {
     fn event(&mut self, head: &Head, event: &Event, state: &State) {
+        self.who.event(event);
         let current = head.cpu.and_then(|cpu| state.cpu(cpu)).map_or(Context::Unknown, |cpu| cpu.current);
         let cpu = head.cpu.unwrap_or(u32::MAX);
         // A request is of the thread that makes it, and of the CPU where it ends.
         let is_wanted = match event {
-            Event::TimerExpire { .. } => self.is_wanted_there(current, cpu, state.names()),
+            Event::TimerStart { timer, .. } => {
+                self.started(*timer, head, state);
+                true
+            }
+            Event::TimerExpire { timer, .. } => {
+                let starter = self.starters.remove(timer).map_or(Context::Unknown, Context::Thread);
+                let is_there = self.is_wanted_there(starter, cpu, state.names());
+                if !is_there {
+                    self.latency.pass_timer(head, event);
+                }
+                is_there
+            }
             Event::Io { step: Io::BlockIssue | Io::NetQueue, .. } => {
                 self.thread.is_none() || self.is_wanted_there(current, self.cpu.unwrap_or(cpu), state.names())
             }
@@ -249,11 +307,12 @@ impl Sink for Search {
         if !self.is_wanted(thread) {
             return;
         }
-        if self.thread.is_some() && !self.tids.contains(&thread.tid) {
-            self.tids.push(thread.tid);
+        if self.thread.is_some() {
+            self.meet(thread);
         }
         if self.moment().is_some_and(|at| span.from <= at && span.to > at) {
             self.of_thread = Some(*span);
+            self.late_ns = self.latency.late_ns(span);
         }
         if matches!(span.until, Until::Runs { cpu } if self.is_wanted_cpu(cpu)) {
             self.latency.thread(span, thread);

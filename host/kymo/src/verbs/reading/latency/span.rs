@@ -149,6 +149,7 @@ fn sample(from: i64, seen: &Seen<'_, '_>, state: &State) -> Sample {
     let prio = writer.tid.and_then(|tid| state.thread(tid)).and_then(|thread| thread.prio);
     let to = seen.head.time;
     Sample {
+        late_ns: 0,
         value_ns: to.saturating_sub(from).max(0) as u64,
         from,
         to,

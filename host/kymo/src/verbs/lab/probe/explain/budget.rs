@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use kymo_analyze::cause::{Asked, Cause, Evidence, Explained, Ground, Machine, Moment, Part};
 use kymo_analyze::{
-    CpuSpan, Event, Head, Interrupt, InterruptSpan, OffSpan, SOFTIRQS, Sink, State, Thread, ThreadSpan, Threads,
-    priority,
+    CpuSpan, Event, Head, Interrupt, InterruptSpan, OffSpan, SOFTIRQS, SPANS_MAX, Sink, State, Thread, ThreadSpan,
+    Threads, priority,
 };
 use kymo_ctf::read::{Clock, Reader};
 use kymo_lab::Record;
@@ -16,6 +16,7 @@ use serde_json::Value;
 
 use super::flight::Shot;
 use crate::verbs::analyze::feed::{Classes, Input, Visit, walk};
+use crate::verbs::analyze::machine_of;
 
 /// Records this long before and after samples are kept, ns: who runs is told by switches, which may be rare.
 const AROUND_NS: i64 = 2_000_000_000;
@@ -36,7 +37,7 @@ pub fn explain(
     shots: &[Shot],
     (asked, count): (Asked, usize),
 ) -> anyhow::Result<()> {
-    let machine = Machine { is_guest: is_guest(record) };
+    let is_guest = is_guest(record);
     let mut wanted = wanted(record, count);
     for shot in shots {
         if wanted.is_empty() {
@@ -46,13 +47,14 @@ pub fn explain(
         let Some(clock) = input.traces.first().and_then(|trace| trace.metadata.clocks.first()) else { continue };
         let moments = |sample: &Wanted| moment(record, sample, clock, asked);
         let all: Vec<(Wanted, Moment)> = wanted.iter().filter_map(|sample| Some((*sample, moments(sample)?))).collect();
+        let machine = Machine { is_guest, ..machine_of(&input.traces) };
         let keep = gather(&input, &all, machine);
         for (sample, moment) in all {
             if !keep.reaches(&moment) {
                 continue;
             }
             let explained = keep.evidence.explain(&moment);
-            let budget = budget_of(&explained, &keep.evidence, clock.absolute.then_some(moment.to));
+            let budget = budget_of(&explained, (&keep.evidence, moment.to), clock.absolute.then_some(moment.to));
             record.series[sample.series].worst[sample.at].budget = Some(budget);
             causes.explained += 1;
             wanted.retain(|other| (other.series, other.at) != (sample.series, sample.at));
@@ -105,7 +107,7 @@ fn moment(record: &Record, sample: &Wanted, clock: &Clock, asked: Asked) -> Opti
 fn gather(input: &Input, all: &[(Wanted, Moment)], machine: Machine) -> Keep {
     let from = all.iter().map(|(_, moment)| moment.from).min().unwrap_or(0);
     let to = all.iter().map(|(_, moment)| moment.to).max().unwrap_or(0);
-    let evidence = Evidence::new(from.saturating_sub(AROUND_NS), to.saturating_add(AROUND_NS), machine);
+    let evidence = Evidence::new(from.saturating_sub(AROUND_NS), to.saturating_add(AROUND_NS), SPANS_MAX, machine);
     let mut keep = Keep { evidence, reach: BTreeMap::new() };
     let classes = Classes::new(&input.traces);
     walk(&mut Reader::new(&input.traces), &classes, &mut keep);
@@ -158,8 +160,8 @@ impl Sink for Keep {
     }
 }
 
-fn budget_of(explained: &Explained, evidence: &Evidence, at_ns: Option<i64>) -> Budget {
-    let parts: Vec<BudgetPart> = explained.parts.iter().map(|part| part_of(part, evidence)).collect();
+fn budget_of(explained: &Explained, (evidence, to): (&Evidence, i64), at_ns: Option<i64>) -> Budget {
+    let parts: Vec<BudgetPart> = explained.parts.iter().map(|part| part_of(part, evidence, to)).collect();
     Budget {
         at_ns,
         signature: Budget::signature_of(&parts),
@@ -169,13 +171,14 @@ fn budget_of(explained: &Explained, evidence: &Evidence, at_ns: Option<i64>) -> 
     }
 }
 
-fn part_of(part: &Part, evidence: &Evidence) -> BudgetPart {
+fn part_of(part: &Part, evidence: &Evidence, at: i64) -> BudgetPart {
     let behind = match part.cause {
         Cause::LockOwnerWaits { by: Some(by), .. } => {
-            let name = evidence.history().name(by);
+            let name = evidence.name(by, at);
             Some(if name.is_empty() { format!("thread {by}") } else { name.to_string() })
         }
-        Cause::LockOwnerWaits { by: None, .. } => Some("nobody: it slept".to_owned()),
+        Cause::LockOwnerWaits { by: None, .. } => Some("nobody: its CPU was not there yet".to_owned()),
+        Cause::LockOwnerSleeps { .. } => Some("nobody: it slept".to_owned()),
         _ => None,
     };
     BudgetPart {
@@ -198,7 +201,7 @@ fn name_of(part: &Part) -> String {
         (Cause::Interrupt(Interrupt::Irq(number)), _) => format!("{number} {}", part.name).trim_end().to_owned(),
         (Cause::Interrupt(interrupt), _) => interrupt.to_string(),
         (Cause::Frequency { khz }, _) => format!("{} MHz", khz / 1000),
-        (Cause::Blocked { state }, _) => char::from(state).to_string(),
+        (Cause::Blocked { state, .. }, _) => char::from(state).to_string(),
         (_, Some(tid)) if part.name.is_empty() => format!("thread {tid}"),
         _ => part.name.to_string(),
     }
@@ -207,7 +210,8 @@ fn name_of(part: &Part) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kymo_analyze::Name;
+    use kymo_analyze::cause::Limit;
+    use kymo_analyze::{Doubt, Name};
 
     #[test]
     fn every_cause_is_a_word_of_the_schema() {
@@ -225,14 +229,14 @@ mod tests {
             Cause::LockOwner { owner: 1 },
             Cause::LockOwnerWaits { owner: 1, by: None },
             Cause::Fault,
-            Cause::Throttled { by: None },
+            Cause::Throttled { by: None, limit: Limit::RealTime },
             Cause::RunQueue { by: 1 },
             Cause::Frequency { khz: 800_000 },
-            Cause::Stopped,
+            Cause::Stopped { by: None, traced: false },
             Cause::Waker { tid: 1 },
             Cause::Slack,
             Cause::Switching,
-            Cause::Blocked { state: b'S' },
+            Cause::Blocked { state: b'S', call: None, waker: None },
             Cause::Own,
             Cause::Remainder,
         ];
@@ -251,6 +255,8 @@ mod tests {
             pieces: 1,
             name: Name::new(name),
             prio: None,
+            cpu: None,
+            doubt: Doubt::NONE,
         };
         let rows = [
             (part(Cause::Interrupt(Interrupt::Irq(14)), "nvme0q1"), "14 nvme0q1"),
@@ -259,7 +265,7 @@ mod tests {
             (part(Cause::Interrupt(Interrupt::Vector(0)), ""), "local_timer"),
             (part(Cause::Thread { by: 9 }, "hog"), "hog"),
             (part(Cause::Thread { by: 9 }, ""), "thread 9"),
-            (part(Cause::Throttled { by: None }, ""), ""),
+            (part(Cause::Throttled { by: None, limit: Limit::Quota }, ""), ""),
             (part(Cause::Frequency { khz: 800_000 }, ""), "800 MHz"),
         ];
         rows.iter().for_each(|(part, name)| assert_eq!(name_of(part), *name));

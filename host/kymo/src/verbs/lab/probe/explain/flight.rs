@@ -37,9 +37,15 @@ const EVENTS: [&str; 20] = [
 ];
 /// All of the processor's own interrupts.
 const VECTORS: &str = "irq_vectors:";
-/// Of the probe's threads only.
-const OF_PROBE: [&str; 4] =
-    ["exceptions:page_fault_user", "exceptions:page_fault_kernel", "raw_syscalls:sys_enter", "raw_syscalls:sys_exit"];
+/// Of the probe's threads only. The starts of their timers: whoever reads a trace that was kept knows when they were
+/// due.
+const OF_PROBE: [&str; 5] = [
+    "exceptions:page_fault_user",
+    "exceptions:page_fault_kernel",
+    "raw_syscalls:sys_enter",
+    "raw_syscalls:sys_exit",
+    "timer:hrtimer_start",
+];
 /// Where interrupts and preemption go off and on.
 const OFF: &str = "preemptirq:";
 /// A snapshot reaches further back than the time since the last look, by this and the longest sample.

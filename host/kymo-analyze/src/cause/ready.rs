@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Why a thread that can run does not run.
+
+use crate::budget::{Part as Piece, Piece as At};
+use crate::cause::evidence::Evidence;
+use crate::cause::segments::{REAL_TIME, Walk};
+use crate::cause::{Cause, Ground, Limit};
+use crate::event::Off;
+use crate::span::{self, Context, Doing, Until};
+
+/// Where the trace does not say when a thread was put to its queue, a CPU that idles for less may not have known of
+/// it, ns.
+const UNKNOWN_QUEUE_NS: i64 = 1_000_000;
+
+/// Threads of normal classes share a CPU: one that waits for longer may be kept from running, ns.
+const UNFAIR_NS: i64 = 20_000_000;
+
+/// A wait until groups get their quota anew is of that for so long at least, ns.
+const QUOTA_WAIT_NS: i64 = 10_000_000;
+
+/// What a thread that can run waits for.
+struct Ready {
+    cpu: u32,
+    /// Since when it is in the queue of that CPU.
+    arrived: i64,
+    /// When it runs, or does something else.
+    until: i64,
+    /// It ran there, and had to leave.
+    has_left: bool,
+    /// Whether `arrived` is what a record says.
+    is_exact: bool,
+}
+
+impl Walk<'_> {
+    /// A piece in which a thread could have run.
+    pub(super) fn waits(&mut self, tid: i32, piece: &At) {
+        let (from, to) = (piece.from, piece.to);
+        let Some(ready) = self.of.readiness(tid, from, to) else {
+            return self.put(Cause::Remainder, Ground::Seen, from, to);
+        };
+        match piece.part {
+            Piece::Switching => self.put(Cause::Switching, Ground::Seen, from, to),
+            Piece::IdleExit => {
+                let (cause, ground) = self.of.beside_idle(tid, &ready, from, to);
+                self.put(cause, ground, from, to);
+            }
+            Piece::Preempted { by: Some(by) } => {
+                for (begin, end, off) in self.of.by_off(ready.cpu, from, to) {
+                    match self.of.behind(tid, by, &ready, (begin, off)) {
+                        (cause @ (Cause::PreemptionOff { .. } | Cause::IrqsOff { .. }), ground) => {
+                            self.put_beside(cause, ground, begin, end);
+                        }
+                        (cause, ground) => self.put(cause, ground, begin, end),
+                    }
+                }
+            }
+            _ => self.put(Cause::Remainder, Ground::Seen, from, to),
+        }
+    }
+}
+
+impl Evidence {
+    /// Why a thread waits while another one runs.
+    fn behind(&self, tid: i32, by: i32, ready: &Ready, (at, off): (i64, Option<Off>)) -> (Cause, Ground) {
+        let (own, other) = (self.prio(tid, at), self.prio_running(by, at));
+        let off_by = match off {
+            Some(Off::Irqs) => Some((Cause::IrqsOff { by }, Ground::Seen)),
+            Some(Off::Preemption) => Some((Cause::PreemptionOff { by }, Ground::Seen)),
+            None => None,
+        };
+        let (Some(own), Some(other)) = (own, other) else {
+            return off_by.unwrap_or((Cause::Thread { by }, Ground::Inferred));
+        };
+        if other <= own.min(REAL_TIME - 1) {
+            return (Cause::Thread { by }, Ground::Seen);
+        }
+        let was_passed_over = self.was_passed_over(ready, at);
+        if own >= REAL_TIME {
+            let is_throttled = was_passed_over && (self.idled(ready) || self.waits_for_quota(ready, at));
+            let throttled = (Cause::Throttled { by: Some(by), limit: Limit::Quota }, Ground::Inferred);
+            // Others were chosen for so long that it may not have been in the queue at all: a quota looks the same.
+            let is_long = was_passed_over && ready.until.saturating_sub(ready.arrived) >= UNFAIR_NS;
+            let ground = if is_long { Ground::Inferred } else { Ground::Seen };
+            let shared = off_by.unwrap_or((Cause::RunQueue { by }, ground));
+            return if is_throttled { throttled } else { shared };
+        }
+        if was_passed_over {
+            return (Cause::Throttled { by: Some(by), limit: self.limit(own, ready) }, Ground::Seen);
+        }
+        off_by.unwrap_or((Cause::PreemptionOff { by }, Ground::Inferred))
+    }
+
+    /// Why a thread waits for a CPU that idles: either it has not come out of that, or it may not run the thread.
+    fn beside_idle(&self, tid: i32, ready: &Ready, from: i64, to: i64) -> (Cause, Ground) {
+        let is_long = ready.is_exact || to - from >= UNKNOWN_QUEUE_NS;
+        if !(is_long && self.was_passed_over(ready, from)) {
+            return (Cause::IdleExit, Ground::Seen);
+        }
+        let limit = self.prio(tid, from).map_or(Limit::Quota, |own| self.limit(own, ready));
+        let ground = if ready.is_exact { Ground::Seen } else { Ground::Inferred };
+        (Cause::Throttled { by: None, limit }, ground)
+    }
+
+    /// Whoever has the CPU came to it when the thread could run: the scheduler chose another one, or none.
+    fn was_passed_over(&self, ready: &Ready, at: i64) -> bool {
+        // Of a thread that ran and had to leave, who came in its place was chosen then.
+        let since = self.current_since(ready.cpu, at).unwrap_or(i64::MIN);
+        since > ready.arrived || (ready.has_left && since == ready.arrived)
+    }
+
+    /// Whether the CPU chose to idle while the thread was in its queue.
+    fn idled(&self, ready: &Ready) -> bool {
+        let mut spans = self.history.of_cpu(ready.cpu, ready.arrived, ready.until);
+        spans.any(|span| span.context == Context::Idle && span.from >= ready.arrived && span.to - span.from >= 1)
+    }
+
+    /// Whether a thread of a normal class was passed over until groups got their quota anew, and then soon ran.
+    fn waits_for_quota(&self, ready: &Ready, at: i64) -> bool {
+        let Some(given) = self.quota_given(ready.arrived, ready.until) else { return false };
+        let (before, after) = (given.saturating_sub(ready.arrived), ready.until.saturating_sub(given));
+        at < given && before >= QUOTA_WAIT_NS && after <= before / 2
+    }
+
+    /// Which limit stops a thread of that priority.
+    fn limit(&self, own: i16, ready: &Ready) -> Limit {
+        let others = || {
+            let spans = self.history.of_cpu(ready.cpu, ready.arrived, ready.until);
+            spans.filter_map(|span| match span.current {
+                Context::Thread(tid) => self.prio_running(tid, span.from.max(ready.arrived)),
+                _ => None,
+            })
+        };
+        match own {
+            REAL_TIME.. => Limit::Quota,
+            ..0 => Limit::Deadline,
+            _ if others().any(|prio| prio > own && prio < REAL_TIME) => Limit::RealTimeGroup,
+            _ if self.idled(ready) => Limit::RealTime,
+            _ => match self.machine.kernel {
+                Some(version) if version < (6, 12) => Limit::RealTime,
+                _ => Limit::FairServer,
+            },
+        }
+    }
+
+    /// For what a thread that can run waits.
+    fn readiness(&self, tid: i32, from: i64, to: i64) -> Option<Ready> {
+        let span = self.history.of_thread(tid, from, to).next()?;
+        let ran_on = match span.until {
+            Until::Runs { cpu } => Some(cpu),
+            _ => None,
+        };
+        let Doing::Runnable { cpu, why } = span.doing else { return None };
+        let cpu = cpu.or(ran_on)?;
+        // It may have left this CPU for another one at any time, if the trace does not say when.
+        let is_here = ran_on.is_none_or(|ran_on| ran_on == cpu);
+        let came = if self.moved_here(tid, span) { span.from } else { span.ready_from };
+        let has_left =
+            came == span.ready_from && matches!(why, span::Ready::Preempted { .. } | span::Ready::GaveWay { .. });
+        let queued = self.queued(tid, came, span.to);
+        Some(Ready {
+            cpu,
+            arrived: if has_left { came } else { queued.unwrap_or(came) },
+            until: span.to,
+            has_left,
+            is_exact: is_here && (has_left || queued.is_some()),
+        })
+    }
+
+    /// Whether it was in the queue of another CPU before.
+    fn moved_here(&self, tid: i32, span: &crate::span::ThreadSpan) -> bool {
+        let spans = self.history.thread(tid);
+        let before = spans.partition_point(|other| other.from < span.from);
+        let last = before.checked_sub(1).and_then(|at| spans.get(at));
+        last.is_some_and(|last| matches!(last.doing, Doing::Runnable { .. }) && last.to == span.from)
+    }
+
+    /// Since when a CPU has the thread (or none) that it has at a time.
+    fn current_since(&self, cpu: u32, at: i64) -> Option<i64> {
+        let spans = self.history.cpu(cpu);
+        let last = spans.partition_point(|span| span.from <= at).checked_sub(1)?;
+        let current = spans[last].current;
+        let same = spans[..=last].iter().rev().take_while(|span| span.current == current);
+        same.last().map(|span| span.from)
+    }
+
+    /// [from, to) of a CPU divided by what was off on it, as records say.
+    pub(super) fn by_off(&self, cpu: u32, from: i64, to: i64) -> Vec<(i64, i64, Option<Off>)> {
+        let near: Vec<_> = self.offs_of(cpu, from, to).collect();
+        let mut edges: Vec<i64> = near.iter().flat_map(|off| [off.from, off.to]).collect();
+        edges.extend([from, to]);
+        edges.retain(|edge| (from..=to).contains(edge));
+        edges.sort_unstable();
+        edges.dedup();
+        let what =
+            |begin: i64, what: Off| near.iter().any(|off| off.what == what && (off.from..off.to).contains(&begin));
+        let off = |begin| match (what(begin, Off::Irqs), what(begin, Off::Preemption)) {
+            (true, _) => Some(Off::Irqs),
+            (false, true) => Some(Off::Preemption),
+            (false, false) => None,
+        };
+        edges.windows(2).map(|pair| (pair[0], pair[1], off(pair[0]))).collect()
+    }
+}
