@@ -117,8 +117,8 @@ static void __attribute__((destructor(101), unused)) KYMO__UNSEEN kymo__destruct
 #define KYMO__ENUM_2(provider, name, written, labels, class_, T, kind, ...)                           \
 	KYMO__ENUM_OF_##kind(provider, name, T, written, KYMO__UNPAREN labels)
 #define KYMO__ENUM_OF_0(provider, name, T, written, ...)                                             \
-	KYMO_STATIC_ASSERT(0, "kymo: an enumeration of type " written "; write one of these types: "  \
-			      "u8 to u64, i8 to i64 (or s8 to s64), x8 to x64, o32");              \
+	KYMO_STATIC_ASSERT(0, "kymo: an enumeration of type " written "; write an integer type, such " \
+			      "as u8 or i32 (event.md 1)");                                        \
 	typedef int kymo__enum_##provider##_##name;                                                \
 	enum { kymo__enumcode_##provider##_##name = KYMO_T_I32 };
 #define KYMO__ENUM_OF_KYMO__INTEGER(provider, name, T, written, ...)                               \
