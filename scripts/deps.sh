@@ -14,6 +14,8 @@ test)
 	wanted="$wanted gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm"
 	# Traces of other tracers: LTTng, barectf (which a virtual environment in the target directory gets from PyPI).
 	wanted="$wanted lttng-tools liblttng-ust-dev python3-bt2 python3-venv cmake"
+	# Formatters of man pages, and the shells whose completion is tested.
+	wanted="$wanted groff mandoc zsh fish"
 	;;
 bench-kernel) wanted="gcc libc6-dev trace-cmd rt-tests python3" ;;
 bench) wanted="gcc libc6-dev lttng-tools liblttng-ust-dev babeltrace2 python3" ;;

@@ -4,8 +4,6 @@
 mod json;
 mod text;
 
-use std::io::Write as _;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
@@ -19,15 +17,21 @@ use kymo_index::{Indexes, range};
 use super::analyze::choose::Chosen;
 use super::analyze::feed::{self, Classes, Input, Seen, Totals, Visit};
 use super::analyze::show::Times;
-use super::analyze::when::{self, When};
+use crate::verbs::args::{FilterArgs, OutputArgs, RangeArgs, ThreadArgs, TraceArgs, ZoneArgs};
 
-/// Show the critical path of a thread: what it waited for, and what that waited for
+/// Critical path of a thread: what it waited for, and what that waited for
 ///
 /// While the thread runs or waits for a CPU, the step is its own. Where it was blocked, the path continues with the
 /// thread that woke it, and so on, until a thread that ran, or an interrupt, timer or softirq. A summary of the time
 /// follows. Needs the scheduler's events; interrupts and system calls add detail: kymo record -k sched,irq,syscalls.
 #[derive(clap::Args)]
 #[command(
+    mut_arg("thread", |arg| arg.required_unless_present("worst").help("The thread: its number, or its name")),
+    mut_arg("filter", |arg| arg.help("With --worst: only waits that end with a record for which the condition is true; else the stretch \
+        goes from the first such record to the last (repeatable: all must be true)")),
+    mut_arg("from", |arg| arg.help("From this time on: +1.5s from the begin of the trace, -1s from its end, or ns since 1970 as --json \
+        prints them [default: the begin]. The thread is looked for from there on")),
+    mut_arg("to", |arg| arg.help("Up to this time [default: the end]")),
     after_help = "Examples:\n  kymo critical t --thread waiter                all of a thread's time in the trace\n  \
     kymo critical t --worst futex                  the longest futex wait of all threads\n  \
     kymo critical t --thread audio --worst wakeup  the latest wake-up of one\n  \
@@ -35,32 +39,21 @@ use super::analyze::when::{self, When};
     Exit status: 0 fine, 1 the trace was damaged (what could be read was used), 2 it cannot be opened, or has no such thread."
 )]
 pub struct Args {
-    /// Trace directories; several are merged by time
-    #[arg(required = true, value_name = "DIR")]
-    dirs: Vec<PathBuf>,
-    /// The thread: its number, or its name
-    #[arg(long, value_name = "TID|NAME", required_unless_present = "worst")]
-    thread: Option<String>,
+    #[command(flatten)]
+    traces: TraceArgs,
+    #[command(flatten)]
+    threads: ThreadArgs,
     /// The stretch is the worst of these: wakeup, runqueue, syscall, futex
     #[arg(long, value_name = "WHAT", value_parser = ["wakeup", "runqueue", "syscall", "futex"], conflicts_with_all = ["from", "to"])]
     worst: Option<String>,
-    /// From this time on: +1.5s from the begin of the trace, -1s from its end, or ns since 1970 as --json tells them
-    /// [default: the begin]. The thread is looked for from there on
-    #[arg(long, value_name = "TIME", value_parser = when::parse, allow_hyphen_values = true)]
-    from: Option<When>,
-    /// With --worst: only waits that end with a record for which the condition holds; else the stretch goes from the
-    /// first such record to the last (several times: all must hold)
-    #[arg(long, value_name = "EXPR")]
-    filter: Vec<String>,
-    /// Up to this time [default: the end]
-    #[arg(long, value_name = "TIME", value_parser = when::parse, allow_hyphen_values = true)]
-    to: Option<When>,
-    /// One JSON document
-    #[arg(long)]
-    json: bool,
-    /// Times of day in UTC; otherwise in the local time zone
-    #[arg(long)]
-    utc: bool,
+    #[command(flatten)]
+    filters: FilterArgs,
+    #[command(flatten)]
+    range: RangeArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+    #[command(flatten)]
+    zone: ZoneArgs,
 }
 
 /// The first pass: which thread, and where its stretch is.
@@ -140,22 +133,23 @@ struct Found<'a> {
 
 /// Runs the verb.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let input = Input::open(&args.dirs)?;
+    args.output.begin();
+    let input = Input::open(&args.traces.dirs)?;
     let classes = Classes::new(&input.traces);
     super::analyze::need_switches(&classes)?;
     let indexes = input.indexes();
-    let asked = input.stretch(&indexes, args.from, args.to)?;
+    let asked = input.stretch(&indexes, args.range.from, args.range.to)?;
     let stretch = find(&input, &classes, &indexes, asked, &args)?;
     let mut keep = Keep(History::new(stretch.from, stretch.to, SPANS_MAX));
     let (reader, totals) = walk_in(&input, &classes, &indexes, asked, &mut (), &mut keep);
     let Stretch { tid, from, to } = stretch;
     let (path, budget) = (keep.0.critical(tid, from, to), keep.0.budget(tid, from, to));
     let found = Found { stretch, path, budget, history: &keep.0, classes: &classes, lost: totals.lost };
-    let text = match args.json {
+    let text = match args.output.json() {
         true => json::document(&found) + "\n",
-        false => text::report(&found, &Times::new(&input.traces, args.utc)),
+        false => text::report(&found, &Times::new(&input.traces, args.zone.utc)),
     };
-    std::io::stdout().lock().write_all(text.as_bytes()).context("cannot write to standard output")?;
+    args.output.print(&text)?;
     if let Some(full) = keep.0.full_from() {
         eprintln!(
             "kymo: more than {SPANS_MAX} spans in that stretch: from {full} on the path is not known; choose a shorter one"
@@ -190,8 +184,8 @@ fn find(
     let kind = |name: &String| What::ALL.iter().find(|(_, known)| known == name).map(|(what, _)| *what);
     let what: Vec<What> = args.worst.iter().filter_map(kind).collect();
     let latency = Latency::new(Options { what, worst_max: 1, ..Options::default() });
-    let mut search = Search { thread: args.thread.clone(), tids: Vec::new(), latency };
-    let mut chosen = Chosen::new(&input.traces, &args.filter)?;
+    let mut search = Search { thread: args.threads.thread.clone(), tids: Vec::new(), latency };
+    let mut chosen = Chosen::new(&input.traces, &args.filters.filter)?;
     let (_, totals) = walk_in(input, classes, indexes, asked, &mut chosen, &mut search);
     chosen.conclude();
     totals.span.context("the trace has no records there")?;
@@ -204,7 +198,7 @@ fn find(
         let tid = worst.tid.context("the thread of the worst one is not known")?;
         return Ok(Stretch { tid, from: worst.from, to: worst.to });
     }
-    let name = args.thread.as_deref().unwrap_or_default();
+    let name = args.threads.thread.as_deref().unwrap_or_default();
     let tid = match search.tids[..] {
         [tid] => tid,
         [] => bail!("no thread {name:?} in the trace; `kymo stats --by thread` lists them"),
