@@ -106,6 +106,7 @@ fn cpu_us(lab: &Lab, line: &str) -> u64 {
     let usage = unsafe {
         let (mut status, mut usage) = (0, std::mem::zeroed::<libc::rusage>());
         assert_eq!(libc::wait4(child.id() as i32, &mut status, 0, &mut usage), child.id() as i32);
+        assert_eq!(status, 0, "{line}");
         usage
     };
     let us = |time: libc::timeval| time.tv_sec as u64 * 1_000_000 + time.tv_usec as u64;

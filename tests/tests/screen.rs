@@ -97,6 +97,7 @@ fn a_pager_that_quits_ends_kymo_without_an_error() {
         let shown = on_terminal(&lab, &line, &[("KYMO_PAGER", "head -n 1")]);
         // Where tracefs cannot be read, `list -k` has its own error.
         assert!(shown.code == 0 || verb == "list -k", "{verb}: {} {}", shown.code, shown.stdout);
+        assert!(shown.stdout.lines().count() <= 1, "{verb}: {}", shown.stdout);
         assert!(!shown.stdout.contains("Broken pipe") && !shown.stdout.contains("panicked"), "{}", shown.stdout);
     }
 }

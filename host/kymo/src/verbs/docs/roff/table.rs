@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tables. A narrow one is shown as a table; of a wide one each row becomes a paragraph with the first cell as its head,
-//! because roff without a preprocessor cannot break lines inside of cells.
+//! Tables. A narrow one is shown as a table; of a wide one each row becomes a paragraph with the first cell as its
+//! head, because roff without a preprocessor cannot break lines inside of cells.
 
 use std::fmt::Write as _;
 
