@@ -111,7 +111,8 @@ fn pages_and_completions_are_made() {
     let docs = lab.path("docs");
     let sources = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
     lab.kymo(&["docs", docs.to_str().unwrap(), "--sources", sources]).expect(0);
-    let pages = ["man1/kymo.1", "man1/kymo-record.1", "man1/kymo-list.1", "man3/kymo-tracepoint.3", "man7/kymo-filter.7"];
+    let pages =
+        ["man1/kymo.1", "man1/kymo-record.1", "man1/kymo-list.1", "man3/kymo-tracepoint.3", "man7/kymo-filter.7"];
     for page in pages {
         let path = docs.join(page);
         let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{page}: {error}"));
