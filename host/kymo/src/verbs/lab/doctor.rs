@@ -95,7 +95,7 @@ fn print(findings: &[Finding], all: bool) {
     for finding in of(State::Problem) {
         let style = if finding.severity > Severity::Medium { Style::Alarm } else { Style::Heading };
         let word = paint(style, &format!("{:<7}", word(finding.severity)));
-        println!("{word} {}: {}", paint(Style::Heading, &finding.id.to_string()), finding.title);
+        println!("{word} {}: {}", paint(Style::Heading, finding.id), finding.title);
         println!("        found   {}", finding.current);
         println!("        wanted  {}", finding.wanted);
         println!("        why     {}", finding.why);

@@ -130,8 +130,8 @@ fn marked(markdown: &str, at: usize) -> Option<(Piece<'_>, usize)> {
     if rest.starts_with('`') {
         return between("`").map(|(inner, end)| (Piece::Code(inner), end));
     }
-    if rest.starts_with('[') {
-        let (title, behind) = rest[1..].split_once("](")?;
+    if let Some(inner) = rest.strip_prefix('[') {
+        let (title, behind) = inner.split_once("](")?;
         let target = behind.split(')').next().filter(|_| !title.contains(']'))?;
         return Some((Piece::Link(title, target), at + title.len() + target.len() + "[](".len() + ")".len()));
     }
