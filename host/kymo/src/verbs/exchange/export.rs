@@ -167,7 +167,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut exporter = begin(args.format.exporter(), &input.traces, &args.output, symbols)?;
     let mut reader = Reader::new(&input.traces);
     let learn = Learn::new(&input.traces);
-    let bounds = range::bounds(&input.traces, &input.indexes());
+    // Without an index all records would have to be read first.
+    let bounds = input.indexes().bounds(&input.traces);
     let bounds = bounds.map(|(first, last)| (stretch.0.unwrap_or(first), stretch.1.unwrap_or(last)));
     let choice = ExportChoice { args: &args, stretch, bounds, selection: &selection, filters: &mut filters, learn };
     let totals = choice.walk(&mut reader, &mut *exporter)?;
