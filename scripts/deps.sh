@@ -16,6 +16,8 @@ test)
 	wanted="$wanted lttng-tools liblttng-ust-dev python3-bt2 python3-venv cmake"
 	# A Debian in which nothing is installed (make stress).
 	wanted="$wanted debootstrap"
+	# Formatters of man pages, and the shells whose completion is tested.
+	wanted="$wanted groff mandoc zsh fish"
 	;;
 bench-kernel) wanted="gcc libc6-dev trace-cmd rt-tests python3" ;;
 bench) wanted="gcc libc6-dev lttng-tools liblttng-ust-dev babeltrace2 python3" ;;

@@ -18,7 +18,7 @@ fi
 destdir=$1 prefix=$2 kymo=$3
 to=$destdir$prefix
 
-install -d "$to/bin" "$to/lib/pkgconfig" "$to/lib/kymo" "$to/include" "$to/share/man/man1" \
+install -d "$to/bin" "$to/lib/pkgconfig" "$to/lib/kymo" "$to/include" "$to/share/man/man1" "$to/share/man/man3" "$to/share/man/man7" \
 	"$to/share/bash-completion/completions" "$to/share/zsh/site-functions" "$to/share/fish/vendor_completions.d"
 # Without its symbols it is a quarter smaller; `make debug-info` has them, and lines.
 if command -v strip >/dev/null; then
@@ -45,10 +45,10 @@ install -m 644 build/emit/kymoConfig.cmake build/emit/kymoConfigVersion.cmake "$
 (cd emit/include && find . -name '*.h' -exec install -D -m 644 {} "$to/include/{}" \;)
 docs=$(mktemp -d)
 trap 'rm -rf "$docs"' EXIT
-"$kymo" docs "$docs"
+"$kymo" docs "$docs" --sources .
 install -m 644 "$docs"/man1/*.1 "$to/share/man/man1/"
+install -m 644 "$docs"/man7/*.7 "$to/share/man/man7/"
 emit/posix/man/pages.py "$docs/man3"
-install -d "$to/share/man/man3"
 install -m 644 "$docs"/man3/*.3 "$to/share/man/man3/"
 install -d "$docs/man0p" "$to/share/man/man0p"
 mv "$docs/man3/trace.h.0p" "$docs/man0p/"
@@ -66,7 +66,7 @@ install -d "$to/share/kymo"
 	done
 	for helper in build/emit/libkymo-*.so; do echo "lib/kymo/$(basename "$helper")"; done
 	(cd emit/include && find . -name '*.h' | sed 's|^\.|include|')
-	(cd "$docs" && ls man0p/*.0p man1/*.1 man3/*.3) | sed 's|^|share/man/|'
+	(cd "$docs" && ls man0p/*.0p man1/*.1 man3/*.3 man7/*.7) | sed 's|^|share/man/|'
 	echo share/bash-completion/completions/kymo
 	(cd "$docs/zsh" && ls) | sed 's|^|share/zsh/site-functions/|'
 	(cd "$docs/fish" && ls) | sed 's|^|share/fish/vendor_completions.d/|'

@@ -25,6 +25,32 @@ for file in bin/kymo lib/libkymo.a lib/libkymo.so lib/pkgconfig/kymo.pc include/
 	include/trace.h lib/libkymo-posix.a lib/pkgconfig/kymo-posix.pc share/man/man3/posix_trace_event.3 share/man/man0p/trace.h.0p share/man/man1/kymo-record.1 share/bash-completion/completions/kymo share/zsh/site-functions/_kymo; do
 	check "$file is installed" test -e "$work/kymo/$file"
 done
+# Every page that a help text refers to is installed, and every page of kymo is accepted by a formatter.
+man=$work/kymo/share/man
+references=$("$work/kymo/bin/kymo" docs "$work/pages" && cat "$work"/pages/man1/*.1 | sed 's/\\-/-/g' | grep -o 'kymo-[a-z]*([37])' | sort -u)
+check "help texts refer to pages" test -n "$references"
+for page in $references; do
+	section=${page##*(} name=${page%%(*}
+	check "$page is installed" test -e "$man/man${section%)}/$name.${section%)}"
+done
+accepted() { # page: a formatter has nothing to say about it
+	local said
+	said=$(groff -man -K utf8 -T utf8 -ww -z "$1" 2>&1) || return 1
+	[ -z "$said" ] || { echo "$said" | head -3; return 1; }
+	! command -v mandoc >/dev/null || {
+		# Pages have no date, so that a build can be repeated.
+		said=$(mandoc -T lint -W warning "$1" 2>&1 | grep -v 'missing date')
+		[ -z "$said" ] || { echo "$said" | head -3; return 1; }
+	}
+}
+if command -v groff >/dev/null; then
+	for page in "$man"/man1/kymo*.1 "$man"/man3/kymo*.3 "$man"/man7/kymo*.7; do
+		check "groff accepts $(basename "$page")" accepted "$page"
+	done
+else
+	echo "SKIP man pages: groff is not installed"
+fi
+check "man shows kymo-filter(7)" sh -c "MANPATH='$man' man 7 kymo-filter | grep -q 'filter language'"
 export PATH=$work/kymo/bin:$PATH PKG_CONFIG_PATH=$work/kymo/lib/pkgconfig LD_LIBRARY_PATH=$work/kymo/lib
 mkdir "$work/bin"
 check "examples build" make -s -C examples OUT="$work/bin" CFLAGS='-O2 -Wall -Wextra -Wpedantic -Werror' CXXFLAGS='-O2 -Wall -Wextra -Werror'

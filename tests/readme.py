@@ -75,7 +75,7 @@ RULES = [
     (r"^kymo wakeup -c 1 -d 60s$", "kymo wakeup -c 1 -d 1s -o night.json"),
     (r"^kymo npt -c 1$", "kymo npt -c 1 -d 1s"),
     (r"^kymo slots (.*) -- exec 'cyclictest ...'$",
-     r"kymo slots --slot 500ms --rounds 5 \1 -- exec 'cyclictest -q -m -a $KYMO_CPU -t 1 -p 80 -i 1000 -D $KYMO_SECONDS -h 100000'", {1}),
+     r"kymo slots --duration 500ms --rounds 5 \1 -- exec 'cyclictest -q -m -a $KYMO_CPU -t 1 -p 80 -i 1000 -D $KYMO_SECONDS -h 100000'", {1}),
     (r"^kymo load (.*) -d 5m$", r"kymo load \1 -d 1s"),
     (r"^kymo eval -d 1h (.*)$", r"kymo eval -d 10s --rounds 1 \1"),
     (r"^kymo compare .*$", r"\g<0>", {1}),

@@ -323,7 +323,7 @@ fn what_was_written_and_taken_as_json() {
     let last = document(export(&lab, &trace, "csv", "last.csv", &["--json", "--from", "-0s"]));
     assert_eq!(last["records"], 1, "{last}");
     let none = export(&lab, &trace, "csv", "none.csv", &["--from", "-0s", "--until", "+0s"]);
-    assert!(none.code == 2 && none.stderr.contains("is behind --until"), "{}", none.stderr);
+    assert!(none.code == 2 && none.stderr.contains("is behind --to"), "{}", none.stderr);
     let both = lab.kymo(&["export", &trace, "--to", "csv", "-o", "-", "--json"]).expect(2).stderr;
     assert!(both.contains("both want standard output"), "{both}");
     let text = lab.write("trace.txt", "  prog-7 [000] 1.000001: sched_wakeup: comm=a pid=7 prio=120\nno record\n");

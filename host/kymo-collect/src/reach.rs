@@ -52,7 +52,7 @@ pub fn why_not_found(pid: u32, dirs: &[RuntimeDir]) -> Option<String> {
     Some(match is_same_namespace(pid, "mnt") {
         Some(false) => format!(
             "process {pid} is in a mount namespace where {path}, in which it looks for sessions, {state}: it is in a container that does \
-             not share {own}; mount that directory there, at the same place (docs/containers.md)"
+             not share {own}; mount that directory there, at the same place (kymo-containers(7))"
         ),
         _ if is_same_path => format!("process {pid} looks in {path} for sessions, which {state}"),
         _ => format!(

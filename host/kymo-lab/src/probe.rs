@@ -209,7 +209,7 @@ pub fn caveat(id: &str, text: &str) -> Caveat {
         "few-samples" => (Severity::Medium, "measure longer: a maximum of few samples says little"),
         "smi-unread" => (Severity::Info, "where it can be had: as root, modprobe msr, on the machine itself"),
         "interrupted" => (Severity::Info, "run it again if the length matters"),
-        _ => (Severity::Info, "see spec/lab.md 6"),
+        _ => (Severity::Info, "see kymo-lab(7), section 6"),
     };
     Caveat { id: id.to_owned(), severity, text: text.to_owned(), next: next.to_owned() }
 }

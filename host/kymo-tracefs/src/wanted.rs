@@ -43,6 +43,11 @@ struct Item {
 }
 
 impl Wanted {
+    /// The words that stand for groups of events.
+    pub fn groups() -> impl Iterator<Item = &'static str> {
+        GROUPS.iter().map(|(group, _)| *group)
+    }
+
     /// Arguments of `-k`, each with one or more `PATTERN[FILTER]{FIELD,FIELD}` separated by commas.
     pub fn parse(args: &[String]) -> Result<Wanted, Error> {
         let mut items = Vec::new();

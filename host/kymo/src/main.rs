@@ -4,10 +4,14 @@
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{FromArgMatches as _, Parser, Subcommand};
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::prelude::*;
 
+mod completion;
+mod help;
+mod old_spellings;
+mod terminal;
 mod verbs;
 
 /// Tracer and latency laboratory for Linux.
@@ -50,6 +54,8 @@ enum Verb {
     Doctor(verbs::doctor::Args),
     Shield(verbs::shield::Args),
     Docs(verbs::docs::Args),
+    #[command(name = "__complete")]
+    Complete(completion::Args),
 }
 
 /// What the tool says about itself: `KYMO_LOG=info`, or by module `kymo_collect=debug,warn`; errors alone without it.
@@ -74,7 +80,9 @@ fn main() -> ExitCode {
     // A reader such as `head` that closes the pipe ends us quietly.
     verbs::default_sigpipe();
     verbs::survive_file_limits();
-    let cli = Cli::parse();
+    let words = old_spellings::current(std::env::args_os());
+    let matches = help::command().get_matches_from(words);
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     log_to_stderr();
     let outcome = match cli.verb {
         Verb::Record(args) => verbs::record::run(*args),
@@ -107,7 +115,10 @@ fn main() -> ExitCode {
         Verb::Compare(args) => verbs::compare::run(args),
         Verb::Report(args) => verbs::report::run(args),
         Verb::Docs(args) => verbs::docs::run(args),
+        Verb::Complete(args) => Ok(completion::run(args)),
     };
+    // What was printed is read before what went wrong is said.
+    terminal::finish_pager();
     outcome.unwrap_or_else(|error| {
         eprintln!("kymo: {}", message(&error));
         ExitCode::from(2)

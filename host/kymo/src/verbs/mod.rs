@@ -2,9 +2,12 @@
 //! One module per verb, in folders that follow the flow of the data: its arguments (the one definition of help, man
 //! page and completion) and its `run`.
 
-mod command;
+pub mod args;
+pub(crate) mod command;
 #[cfg(test)]
 mod complete_tests;
+#[cfg(test)]
+mod definition_tests;
 pub mod docs;
 mod exchange;
 pub mod lab;
@@ -16,6 +19,7 @@ pub use exchange::{export, import};
 pub use lab::{compare, doctor, eval, load, maxrate, probe, report, shield, slots};
 pub use reading::{analyze, critical, explain, functions, hosts, index, latency, read, state, stats, symbols};
 pub use recording::{collect, list, mark, record, recover, session};
+pub(crate) use units::cpus;
 
 /// A collector that nobody reads goes on. What it starts has the default again.
 pub fn ignore_sigpipe() {

@@ -2,12 +2,10 @@
 //! `kymo export`: records in other tools' formats. Selects and shows progress; the formats are kymo-export's work.
 
 use std::cell::RefCell;
-use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use clap::ValueEnum;
@@ -16,58 +14,54 @@ use kymo_export::export::stacks::{Naming, Space};
 use kymo_export::export::{Done, Exporter, Format, begin};
 use kymo_index::range;
 
+use crate::terminal::Progress;
 use crate::verbs::analyze::feed::Input;
-use crate::verbs::analyze::when::{self, When};
+use crate::verbs::analyze::when::When;
+use crate::verbs::args::{EventArgs, JsonArgs, RangeArgs, ScopeArgs, TraceArgs};
 use crate::verbs::read::filter::Filters;
 use crate::verbs::read::learn::Learn;
 use crate::verbs::read::select::{Selection, Shown};
-use crate::verbs::symbols::Known;
+use crate::verbs::symbols::Symbolizer;
 
-/// Write a trace in another tool's format
+/// Export a trace: Perfetto, Chrome, CSV, Parquet, speedscope, flame graphs
 ///
 /// perfetto for ui.perfetto.dev, chrome for chrome://tracing and others, csv, parquet (a data set for each event,
-/// partitioned by host and
-/// day), speedscope and collapsed for stacks and flame graphs. What the format does not hold is said at the end.
+/// partitioned by host and day), speedscope and collapsed for stacks and flame graphs. What the format does not hold is
+/// said at the end.
 #[derive(clap::Args)]
-#[command(after_help = "Examples:\n  kymo export t --to perfetto -o t.pftrace\n  \
-    kymo export t --to csv -o t.csv --event 'motor:*'     one file; a directory instead of t.csv: a file for each event\n  \
-    kymo export t --to parquet -o tables/ --from +1s --until +2s\n  \
-    kymo export t --to csv -o end.csv --from -1s --json         the last second, and what was written as JSON\n  \
-    kymo export t --to collapsed -o - | flamegraph.pl > t.svg\n\n\
+#[command(mut_arg("to", |arg| arg.alias("until").help("Up to this time, and with it [default: the end]")))]
+#[command(mut_arg("json", |arg| arg.help("Print what was written, and what was not, as one JSON document")))]
+#[command(after_help = "Examples:\n  kymo export t --format perfetto -o t.pftrace\n  \
+    kymo export t --format csv -o t.csv --event 'motor:*'     one file; a directory instead of t.csv: a file for each event\n  \
+    kymo export t --format parquet -o tables/ --from +1s --to +2s\n  \
+    kymo export t --format csv -o end.csv --from -1s --json         the last second, and what was written as JSON\n  \
+    kymo export t --format collapsed -o - | flamegraph.pl > t.svg\n\n\
     Exit status: 0 fine, 1 the trace was damaged (what could be read was written), 2 errors.")]
 pub struct Args {
-    /// Trace directories; several are merged by time
-    #[arg(required = true, value_name = "DIR")]
-    dirs: Vec<PathBuf>,
+    #[command(flatten)]
+    traces: TraceArgs,
     /// The format
     #[arg(long, value_enum, value_name = "FORMAT")]
-    to: To,
-    /// Where to: a file, a directory (parquet, csv), or `-` for standard output
+    format: ExportFormat,
+    /// Write to this file or directory (parquet, csv); `-` is standard output
     #[arg(short, long, value_name = "FILE|DIR")]
     output: PathBuf,
-    /// Only events whose name matches, such as `motor:*` (may be given several times)
-    #[arg(long, value_name = "GLOB")]
-    event: Vec<String>,
-    /// Only records for which the condition holds, as for `kymo read`
-    #[arg(long, value_name = "EXPR")]
-    filter: Vec<String>,
-    /// From this time on: +1.5s from the begin of the trace, -1s from its end, or ns since 1970 [default: the begin]
-    #[arg(long, value_name = "TIME", value_parser = when::parse, allow_hyphen_values = true)]
-    from: Option<When>,
-    /// Up to this time [default: the end]
-    #[arg(long, value_name = "TIME", value_parser = when::parse, allow_hyphen_values = true)]
-    until: Option<When>,
-    /// Also the records of the state dump
+    #[command(flatten)]
+    events: EventArgs,
+    #[command(flatten)]
+    scope: ScopeArgs,
+    #[command(flatten)]
+    range: RangeArgs,
+    /// Also export the records of the state dump
     #[arg(long)]
     state: bool,
-    /// What was written, and what was not, as one JSON document on standard output
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    out: JsonArgs,
 }
 
 /// What can be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum To {
+pub enum ExportFormat {
     /// Perfetto's protobuf
     Perfetto,
     /// Chrome's JSON
@@ -82,15 +76,15 @@ enum To {
     Collapsed,
 }
 
-impl To {
-    fn format(self) -> Format {
+impl ExportFormat {
+    fn exporter(self) -> Format {
         match self {
-            To::Perfetto => Format::Perfetto,
-            To::Chrome => Format::Chrome,
-            To::Csv => Format::Csv,
-            To::Parquet => Format::Parquet,
-            To::Speedscope => Format::Speedscope,
-            To::Collapsed => Format::Collapsed,
+            ExportFormat::Perfetto => Format::Perfetto,
+            ExportFormat::Chrome => Format::Chrome,
+            ExportFormat::Csv => Format::Csv,
+            ExportFormat::Parquet => Format::Parquet,
+            ExportFormat::Speedscope => Format::Speedscope,
+            ExportFormat::Collapsed => Format::Collapsed,
         }
     }
 }
@@ -101,15 +95,15 @@ type Stretch = (Option<i64>, Option<i64>);
 /// The times that are asked for. The ends of the trace are looked up where one is counted from them.
 fn stretch(args: &Args, input: &Input) -> anyhow::Result<Stretch> {
     let is_relative = |when: &When| !matches!(when, When::At(_));
-    let bounds = match args.from.iter().chain(&args.until).any(is_relative) {
+    let bounds = match args.range.from.iter().chain(&args.range.to).any(is_relative) {
         true => {
             range::bounds(&input.traces, &input.indexes()).context("the trace has no records: nothing to export")?
         }
         false => (0, 0),
     };
     let ns = |when: Option<When>| when.map(|when| when.at(bounds.0, bounds.1));
-    match (ns(args.from), ns(args.until)) {
-        (Some(from), Some(until)) if from > until => bail!("--from ({from}) is behind --until ({until})"),
+    match (ns(args.range.from), ns(args.range.to)) {
+        (Some(from), Some(to)) if from > to => bail!("--from ({from}) is behind --to ({to})"),
         stretch => Ok(stretch),
     }
 }
@@ -144,7 +138,7 @@ pub fn take_signals() {
 
 /// What was seen on the way.
 #[derive(Default)]
-struct Totals {
+struct ExportTotals {
     records: u64,
     state_records: u64,
     lost: u64,
@@ -152,33 +146,36 @@ struct Totals {
 
 /// Runs the verb.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    if args.json && args.output.as_os_str() == "-" {
+    if args.out.json && args.output.as_os_str() == "-" {
         bail!("--json and -o - both want standard output: name a file with -o");
     }
     raise_file_limit();
-    let input = Input::open(&args.dirs)?;
+    let input = Input::open(&args.traces.dirs)?;
     let stretch = stretch(&args, &input)?;
-    let selection = Selection::new(&input.traces, None, &args.event, args.state)?;
+    let selection = Selection::new(&input.traces, None, &args.events.event, args.state)?;
     for glob in selection.unmatched() {
         eprintln!("kymo: no event of the trace matches {glob:?}");
     }
-    let mut filters = Filters::new(&input.traces, &args.filter)?;
-    let mut known = Known::new(None, &input.traces)?;
-    if matches!(args.to, To::Speedscope | To::Collapsed) {
+    let mut filters = Filters::new(&input.traces, &args.scope.expressions())?;
+    let mut known = Symbolizer::new(None, &input.traces)?;
+    if matches!(args.format, ExportFormat::Speedscope | ExportFormat::Collapsed) {
         known.learn_all(&input.traces)?;
     }
     let known = Rc::new(RefCell::new(known));
     let symbols = Box::new(Names(Rc::clone(&known)));
     take_signals();
-    let mut exporter = begin(args.to.format(), &input.traces, &args.output, symbols)?;
+    let mut exporter = begin(args.format.exporter(), &input.traces, &args.output, symbols)?;
     let mut reader = Reader::new(&input.traces);
     let learn = Learn::new(&input.traces);
-    let choice = Choice { args: &args, stretch, selection: &selection, filters: &mut filters, learn };
+    // Without an index all records would have to be read first.
+    let bounds = input.indexes().bounds(&input.traces);
+    let bounds = bounds.map(|(first, last)| (stretch.0.unwrap_or(first), stretch.1.unwrap_or(last)));
+    let choice = ExportChoice { args: &args, stretch, bounds, selection: &selection, filters: &mut filters, learn };
     let totals = choice.walk(&mut reader, &mut *exporter)?;
     filters.conclude();
     let done = exporter.finish().context("the export could not be ended")?;
     let unnamed = known.borrow().reasons();
-    match args.json {
+    match args.out.json {
         true => println!("{}", document(&args, &totals, &done, &unnamed)),
         false => {
             unnamed.iter().for_each(|why| eprintln!("kymo: {why}"));
@@ -189,7 +186,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 /// What is known of addresses; who exports asks, and we tell at the end what was not known.
-struct Names(Rc<RefCell<Known>>);
+struct Names(Rc<RefCell<Symbolizer>>);
 
 impl Naming for Names {
     fn learn(&mut self, record: &Record<'_>) {
@@ -202,18 +199,33 @@ impl Naming for Names {
 }
 
 /// Which records go out.
-struct Choice<'a> {
+struct ExportChoice<'a> {
     args: &'a Args,
     stretch: Stretch,
+    /// Of the progress.
+    bounds: Option<(i64, i64)>,
     selection: &'a Selection,
     filters: &'a mut Filters,
     learn: Option<Learn>,
 }
 
-impl Choice<'_> {
-    fn walk(mut self, reader: &mut Reader<'_>, exporter: &mut dyn Exporter) -> anyhow::Result<Totals> {
-        let mut totals = Totals::default();
+impl ExportChoice<'_> {
+    /// How far it is: by time, where the times of the trace are known.
+    fn show(&self, progress: &mut Progress, ns: i128, records: u64) {
+        let text = || format!("{:.1} million records", records as f64 / 1e6);
+        match self.bounds {
+            Some((first, last)) if last > first => {
+                let passed = ns.saturating_sub(first.into());
+                progress.show_share(passed as f64 / (last - first) as f64, text);
+            }
+            _ => progress.show(text),
+        }
+    }
+
+    fn walk(mut self, reader: &mut Reader<'_>, exporter: &mut dyn Exporter) -> anyhow::Result<ExportTotals> {
+        let mut totals = ExportTotals::default();
         let mut progress = Progress::new();
+        let mut seen = 0u64;
         while let Some(mut item) = reader.next() {
             if is_over() {
                 bail!("interrupted; {}", left(&self.args.output));
@@ -248,7 +260,11 @@ impl Choice<'_> {
                 }
             }
             exporter.item(&item)?;
-            progress.show(totals.records);
+            seen += 1;
+            // The clock costs more than a record.
+            if seen & 0xFFF == 0 {
+                self.show(&mut progress, ns, totals.records);
+            }
         }
         progress.end();
         Ok(totals)
@@ -256,7 +272,7 @@ impl Choice<'_> {
 }
 
 /// The last lines, on standard error.
-fn say(args: &Args, totals: &Totals, done: &Done) {
+fn say(args: &Args, totals: &ExportTotals, done: &Done) {
     let files = if done.files == 1 { "1 file".to_owned() } else { format!("{} files", done.files) };
     eprintln!(
         "kymo: {} records, {files} in {}; {} were lost in the trace",
@@ -276,54 +292,13 @@ fn say(args: &Args, totals: &Totals, done: &Done) {
 }
 
 /// The same as `kymo-export-1`.
-fn document(args: &Args, totals: &Totals, done: &Done, unnamed: &[String]) -> serde_json::Value {
-    let format = args.to.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned());
+fn document(args: &Args, totals: &ExportTotals, done: &Done, unnamed: &[String]) -> serde_json::Value {
+    let format = args.format.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned());
     serde_json::json!({
         "schema": "kymo-export-1", "format": format, "output": args.output.to_string_lossy(), "records": totals.records,
         "files": done.files, "lost": totals.lost, "state_records_left_out": totals.state_records,
         "not_in_this_format": done.left_out, "changed": done.changed, "unnamed": unnamed,
     })
-}
-
-/// A line on a terminal.
-pub struct Progress {
-    is_shown: bool,
-    next: Instant,
-    has_line: bool,
-}
-
-impl Progress {
-    /// Shown where standard error is a terminal.
-    pub fn new() -> Progress {
-        Progress { is_shown: std::io::stderr().is_terminal(), next: Instant::now() + Progress::STEP, has_line: false }
-    }
-
-    const STEP: Duration = Duration::from_millis(300);
-
-    /// So many are done.
-    pub fn show(&mut self, records: u64) {
-        // The clock costs more than a record.
-        if records & 0xFFF == 0 {
-            self.show_now(records);
-        }
-    }
-
-    /// The same of a number that does not come one by one.
-    pub fn show_now(&mut self, records: u64) {
-        if !self.is_shown || Instant::now() < self.next {
-            return;
-        }
-        self.next = Instant::now() + Progress::STEP;
-        self.has_line = true;
-        eprint!("\rkymo: {:.1} million records", records as f64 / 1e6);
-    }
-
-    /// Takes the line away.
-    pub fn end(&mut self) {
-        if std::mem::take(&mut self.has_line) {
-            eprint!("\r\x1b[K");
-        }
-    }
 }
 
 /// A file for each event may be more than a shell allows by default.

@@ -12,16 +12,18 @@ use kymo_ctf::read::Files as _;
 use kymo_lab::{Record, import};
 use serde_json::Value;
 
-use super::export::{Progress, is_over, take_signals};
+use super::export::{is_over, take_signals};
+use crate::terminal::Progress;
+use crate::verbs::args::JsonArgs;
 
 /// Largest file that is read, bytes.
 const FILE_MAX: u64 = 256 << 20;
 
-/// Turn traces of trace-cmd, ftrace and perf into traces, and results of cyclictest, oslat, rtla, ... into records
+/// Import traces of trace-cmd, ftrace, perf, and results of cyclictest, oslat, rtla
 ///
 /// A trace: trace.dat of trace-cmd (versions 6 and 7), ftrace text (trace, trace_pipe, trace-cmd report), perf script
 /// text, kernel log (dmesg). It becomes the trace directory DIR of -o, under the names that `kymo record -k` gives
-/// (spec/exchange.md).
+/// (kymo-exchange(7)).
 ///
 /// A result: its record has the histogram in nanoseconds, what the file left out of it, and what makes the numbers
 /// doubtful. The format is found by content: cyclictest (text, JSON), oslat (text, JSON), rtla timerlat hist, rtla
@@ -29,6 +31,7 @@ const FILE_MAX: u64 = 256 << 20;
 /// has, and its record says so.
 #[derive(clap::Args)]
 #[command(
+    mut_arg("json", |arg| arg.requires("output").help("Print what was taken of each file, and what was not, as one JSON document; needs -o")),
     after_help = "Examples:\n  kymo import trace.dat -o t && kymo latency t\n  perf script | kymo import - -o t\n  \
     kymo import cyclictest.json > result.json\n  kymo import -o results/ runs/*.txt\n\n\
     Ctrl-C ends it, and leaves no trace or record that is not whole.\n\n\
@@ -42,9 +45,8 @@ pub struct Args {
     /// without its ending; otherwise one record a line on standard output
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// What was taken of each file, and what was not, as one JSON document on standard output; needs -o
-    #[arg(long, requires = "output")]
-    json: bool,
+    #[command(flatten)]
+    out: JsonArgs,
 }
 
 /// Runs the verb.
@@ -65,7 +67,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             }
         }
     }
-    if args.json {
+    if args.out.json {
         println!("{}", serde_json::json!({ "schema": "kymo-import-1", "files": told }));
     }
     Ok(ExitCode::from(match failed {
@@ -100,7 +102,7 @@ fn trace(file: &Path, bytes: &[u8], output: Option<&Path>, are_several: bool) ->
     take_signals();
     let progress = RefCell::new(Progress::new());
     let goes_on = |records| {
-        progress.borrow_mut().show_now(records);
+        progress.borrow_mut().show(|| format!("{:.1} million records", records as f64 / 1e6));
         !is_over()
     };
     let imported = kymo_export::import::import(bytes, &file.to_string_lossy(), &dir, &goes_on);

@@ -9,13 +9,14 @@ use anyhow::{Context as _, bail};
 use kymo_lab::{CompareOptions, Outcome, compare, report};
 
 use super::results;
+use crate::verbs::args::OutputArgs;
 use crate::verbs::units;
 
-/// Compare two groups of runs: did something change, and how small a change would have been seen
+/// Comparison of two groups of results: is there a difference, and how large
 ///
-/// Each run is one result file of a test (kymo wakeup -o FILE); at least 5 runs a side, made alternately: A B B A. All
-/// metrics are tested
-/// together, over choices of runs, so that one false difference among all of them has a probability of 5 % at most.
+/// Each run is one result file of a test (kymo wakeup -o FILE). Make at least 5 runs of each group, alternately:
+/// A B B A. It also prints how small a change would have been found. All metrics are tested together, by permutation of
+/// the runs: the probability of one false difference among all of them is 5 % at most.
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  kymo compare before/*.json -- after/*.json\n  \
@@ -36,20 +37,22 @@ pub struct Args {
     /// Samples above this are misses, and misses are compared: 100us, 2ms
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     deadline: Option<Duration>,
-    /// Each CPU for itself, instead of all series of a name together
-    #[arg(long)]
+    /// Group by cpu: compare each CPU separately, instead of all series of a name together
+    #[arg(long, value_name = "LIST", value_parser = ["cpu"])]
+    by: Option<String>,
+    /// The same as --by cpu
+    #[arg(long, hide = true)]
     per_cpu: bool,
-    /// Estimate what may still come in each group: the value that is exceeded once in ten times as many samples, and in
-    /// a day
+    /// Estimate the extremes of each group: the value that is exceeded once in ten times as many samples, and once in a
+    /// day
     ///
-    /// From the largest samples of all runs of a group (peaks over a threshold), and from the maxima of its runs, of
-    /// which it takes 30. Where the conditions of an estimate do not hold, the reason is printed instead.
+    /// Uses the largest samples of all runs of a group (peaks over a threshold), and the maxima of its runs (at least
+    /// 30 runs). If the conditions of an estimate are not met, the reason is printed instead.
     #[arg(long)]
     extreme: bool,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-    /// Write one HTML file: both groups in one picture, and all that is said of them
+    #[command(flatten)]
+    show: OutputArgs,
+    /// Write one HTML file with both groups in one picture and the result of the comparison
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }
@@ -64,14 +67,20 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let (a, b) = (results::read(&args.a)?, results::read(&args.b)?);
     let deadline_ns = args.deadline.map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
-    let comparison = compare(&a, &b, CompareOptions { deadline_ns, per_cpu: args.per_cpu, extreme: args.extreme });
+    let comparison = compare(
+        &a,
+        &b,
+        CompareOptions { deadline_ns, per_cpu: args.per_cpu || args.by.is_some(), extreme: args.extreme },
+    );
     if let Some(path) = &args.html {
         results::write(path, &report::comparison_html(&comparison, &a, &b))?;
     }
-    match args.json {
-        true => println!("{}", serde_json::to_string(&comparison).context("cannot write the comparison as JSON")?),
-        false => report::comparison(&comparison).iter().for_each(|line| println!("{line}")),
-    }
+    args.show.begin();
+    let text = match args.show.json() {
+        true => serde_json::to_string(&comparison).context("cannot write the comparison as JSON")? + "\n",
+        false => report::comparison(&comparison).iter().map(|line| format!("{line}\n")).collect(),
+    };
+    args.show.print(&text)?;
     Ok(ExitCode::from(match comparison.outcome {
         Outcome::NoDifference => 0,
         Outcome::Better | Outcome::Worse | Outcome::Mixed => 1,

@@ -10,10 +10,14 @@ use anyhow::bail;
 use kymo_lab::{Finding, Machine, Severity, State, Target, examine, is_unfit};
 use serde_json::json;
 
-/// Tell whether this machine is fit for real time, and what to change
+use crate::terminal::{Style, paint};
+use crate::verbs::args::OutputArgs;
+
+/// Real-time check of this machine, a process or a command: what to change
 ///
-/// Each check has the value found, the value wanted, why, how to set it now and how to make it last. Nothing is
-/// changed, but by --prove. What does not apply to a guest or a container, and what cannot be read, is said at the end.
+/// Each check has the value found, the value wanted, why, how to set it now and how to make it permanent. Changes
+/// nothing unless --prove is given. What does not apply to a guest or a container, and what cannot be read, is listed
+/// at the end.
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  kymo doctor                     the machine\n  kymo doctor --pid 1234          and a process: limits, policy, locked memory\n  \
@@ -23,13 +27,12 @@ use serde_json::json;
     of --prove: 0 no difference, 1 a difference, 3 not enough data."
 )]
 pub struct Args {
-    /// Also look at this process
+    /// Also check this process
     #[arg(long, value_name = "PID", conflicts_with_all = ["command", "prove"])]
     pid: Option<u32>,
-    /// All checks as JSON on standard output
-    #[arg(long)]
-    json: bool,
-    /// Also list what is fine, what could not be read, and what does not apply
+    #[command(flatten)]
+    show: OutputArgs,
+    /// Also list checks that passed, that could not be read, and that do not apply
     #[arg(long)]
     all: bool,
     /// Measure what a setting does: short runs with it as it is and as it is wanted, interleaved and compared. It is
@@ -39,13 +42,13 @@ pub struct Args {
     /// With --prove: a command whose output is a result (of kymo, cyclictest, oslat, ...), instead of kymo's own test
     #[arg(long, value_name = "COMMAND", requires = "prove")]
     measure: Option<String>,
-    /// With --prove: runs a side
-    #[arg(long, value_name = "N", default_value_t = 5, requires = "prove", value_parser = clap::value_parser!(u16).range(5..=1000))]
-    runs: u16,
-    /// Only take back what a kymo doctor --prove or kymo shield left that was killed
+    /// With --prove: number of runs with each value
+    #[arg(long, alias = "runs", value_name = "N", default_value_t = 5, requires = "prove", value_parser = clap::value_parser!(u16).range(5..=1000))]
+    rounds: u16,
+    /// Only restore what a killed kymo doctor --prove or kymo shield has changed
     #[arg(long, conflicts_with_all = ["command", "prove", "pid", "all", "json"])]
     restore: bool,
-    /// Also look at what this command would inherit; it is not run
+    /// Also check what this command would inherit; it is not run
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
@@ -60,14 +63,16 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(id) = &args.prove {
         left?;
         let question =
-            prove::Question { id, measure: args.measure.as_deref(), runs: args.runs.into(), json: args.json };
+            prove::Question { id, measure: args.measure.as_deref(), runs: args.rounds.into(), json: args.show.json() };
         return prove::run(&question);
     }
     let machine = Machine::default();
     let target = target(&args, &machine)?;
     let findings = examine(&machine, &target);
     let status = u8::from(is_unfit(&findings));
-    if args.json {
+    args.show.begin();
+    args.show.page();
+    if args.show.json() {
         let text = json!({ "schema": "kymo-doctor-1", "fit": status == 0, "checks": findings });
         println!("{}", serde_json::to_string_pretty(&text)?);
     } else {
@@ -88,7 +93,9 @@ fn target(args: &Args, machine: &Machine) -> anyhow::Result<Target> {
 fn print(findings: &[Finding], all: bool) {
     let of = |state| findings.iter().filter(move |finding| finding.state == state);
     for finding in of(State::Problem) {
-        println!("{:<7} {}: {}", word(finding.severity), finding.id, finding.title);
+        let style = if finding.severity > Severity::Medium { Style::Alarm } else { Style::Heading };
+        let word = paint(style, &format!("{:<7}", word(finding.severity)));
+        println!("{word} {}: {}", paint(Style::Heading, finding.id), finding.title);
         println!("        found   {}", finding.current);
         println!("        wanted  {}", finding.wanted);
         println!("        why     {}", finding.why);

@@ -15,6 +15,7 @@ use kymo_lab::{EVAL_SCHEMA, Ended, Evaluation, Machine, State, Target, environme
 use super::load::kind::{self, Mix};
 use super::results;
 use super::tool;
+use crate::verbs::args::{CpuArgs, JsonArgs};
 use crate::verbs::units::{self, Cpus};
 use slots::Slots;
 
@@ -23,16 +24,18 @@ const BESIDE: Duration = Duration::from_millis(700);
 /// Shortest test.
 const TEST_MIN: Duration = Duration::from_millis(300);
 
-/// Qualify this machine: tests without a load and under loads, one report
+/// Evaluation of this machine: latency tests idle and under loads, one report
 ///
 /// Each test runs without a load and under each load, once a round; each round has an order of its own (its seed is in
-/// the report). What was measured under a load is compared with the same test without one. What kymo doctor has against
-/// the machine stands at the head. With Ctrl-C the report has what there was until then.
+/// the report). What was measured under a load is compared with the same test without one. The problems that kymo
+/// doctor finds are listed first. With Ctrl-C the report has what there was until then.
 #[derive(clap::Args)]
+#[command(mut_arg("cpu", |arg| arg.help("CPUs to measure on, as 0-3,6 [default: all that this process may use]")))]
+#[command(mut_arg("json", |arg| arg.help("Print the report as JSON: what is written to report.json")))]
 #[command(after_help = "Examples:\n  kymo eval -d 10m -o evaluation\n  \
-    kymo eval -d 8h --load none,hackbench+io,compile --test wakeup -c 2-3 --limit 100us -o night\n\n\
+    kymo eval -d 8h --load none,hackbench+io,compile --test wakeup -c 2-3 --deadline 100us -o night\n\n\
     Writes report.html, report.txt, report.json, and each result in results/.\n\n\
-    Exit status: 0 all was run; 1 a sample above --limit; 2 errors; 3 interrupted, or a run failed.")]
+    Exit status: 0 all was run; 1 a sample above --deadline; 2 errors; 3 interrupted, or a run failed.")]
 pub struct Args {
     /// How long, all together: 10m, 8h
     #[arg(short, long, value_name = "TIME", default_value = "10m", value_parser = units::duration)]
@@ -44,30 +47,31 @@ pub struct Args {
     /// Tests, with commas between
     #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',', default_value = "wakeup,npt")]
     test: Vec<Test>,
-    /// CPUs to measure on, as 0-3,6 [default: all that this process may use]
-    #[arg(short, long, visible_alias = "cpus", value_name = "LIST", value_parser = units::cpus)]
-    cpu: Option<Cpus>,
+    #[command(flatten)]
+    cpus: CpuArgs,
     /// CPUs of the loads [default: all that this process may use]
-    #[arg(long, value_name = "LIST", value_parser = units::cpus)]
-    load_cpus: Option<Cpus>,
+    #[arg(long, alias = "load-cpus", value_name = "CPUS", value_parser = units::cpus)]
+    load_cpu: Option<Cpus>,
     /// Workers of a load for each of its CPUs
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16))]
     intensity: u32,
     /// Runs of each test under each load; a comparison needs 5
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=10_000))]
     rounds: u16,
-    /// Samples above this are too long: 100us
-    #[arg(long, value_name = "TIME", value_parser = units::duration)]
-    limit: Option<Duration>,
-    /// Seed of the order [default: of the clock]
+    /// Samples above this are misses: 100us
+    #[arg(long, alias = "limit", value_name = "TIME", value_parser = units::duration)]
+    deadline: Option<Duration>,
+    /// Seed of the random order [default: from the clock]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Go on where priority, CPU or locking cannot be had; the results are marked
+    /// Continue if priority, CPU or memory locking is not available; the results are marked
     #[arg(long)]
     best_effort: bool,
-    /// Directory for the report, which is made and must be empty
+    /// Directory of the report; it must be absent or empty
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
+    #[command(flatten)]
+    out: JsonArgs,
 }
 
 /// Tests that an evaluation can have.
@@ -93,8 +97,8 @@ impl Test {
 
 /// Runs the verb.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let cpus = tool::cpus(args.cpu.as_ref().map(|cpus| &cpus.0[..]))?;
-    let load_cpus = tool::cpus(args.load_cpus.as_ref().map(|cpus| &cpus.0[..]))?;
+    let cpus = tool::cpus(args.cpus.list())?;
+    let load_cpus = tool::cpus(args.load_cpu.as_ref().map(|cpus| &cpus.0[..]))?;
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).map(|since| since.as_nanos() as u64);
     let seed = args.seed.unwrap_or_else(|| since_1970.as_ref().copied().unwrap_or(0));
     let tests: Vec<String> = args.test.iter().map(|test| test.name()).collect();
@@ -110,7 +114,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         ended: Ended::Time,
         seed,
         planned: planned.len(),
-        limit_ns: args.limit.map(|limit| u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX)),
+        limit_ns: args.deadline.map(|limit| u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX)),
         environment: environment(&machine),
         problems: examine(&machine, &Target::Machine),
         runs: Vec::new(),
@@ -128,7 +132,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         test: slot - BESIDE,
         best_effort: args.best_effort,
     };
-    let slots = Slots::prepare(settings)?;
+    let mut slots = Slots::prepare(settings)?;
     for (at, planned) in planned.into_iter().enumerate() {
         slots.say(at, evaluation.planned, &planned, begun.elapsed());
         let mix = args.load.iter().find(|mix| mix.name() == planned.load).context("a load without a name")?;
@@ -142,7 +146,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     slots.clear_line();
     evaluation.duration_s = begun.elapsed().as_secs_f64();
     evaluation.conclude();
-    write(&args.output, &evaluation)?;
+    write(&args.output, &evaluation, args.out.json)?;
     Ok(ExitCode::from(status(&evaluation)))
 }
 
@@ -170,13 +174,16 @@ fn make_dirs(output: &Path) -> anyhow::Result<PathBuf> {
     Ok(results)
 }
 
-fn write(output: &Path, evaluation: &Evaluation) -> anyhow::Result<()> {
+fn write(output: &Path, evaluation: &Evaluation, is_json: bool) -> anyhow::Result<()> {
     let lines = report::evaluation(evaluation);
     let json = serde_json::to_string(evaluation).context("cannot write the report as JSON")?;
-    results::write(&output.join("report.json"), &(json + "\n"))?;
+    results::write(&output.join("report.json"), &format!("{json}\n"))?;
     results::write(&output.join("report.txt"), &(lines.join("\n") + "\n"))?;
     results::write(&output.join("report.html"), &report::evaluation_html(evaluation))?;
-    lines.iter().for_each(|line| println!("{line}"));
+    match is_json {
+        true => println!("{json}"),
+        false => lines.iter().for_each(|line| println!("{line}")),
+    }
     eprintln!("kymo: report in {}", output.join("report.html").display());
     Ok(())
 }

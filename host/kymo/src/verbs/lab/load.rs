@@ -6,7 +6,6 @@ mod dir;
 pub(crate) mod kind;
 pub(crate) mod running;
 
-use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -17,21 +16,25 @@ use kymo_lab::report;
 use serde_json::json;
 
 use super::tool;
+use crate::terminal::Progress;
+use crate::verbs::args::{CpuArgs, JsonArgs};
 use crate::verbs::command::{Happened, Limits, Watcher};
-use crate::verbs::units::{self, Cpus};
+use crate::verbs::units;
 use kind::Mix;
 use running::{Done, Running};
 
 /// How often the line on a terminal is written anew, and signals are looked at.
 const STEP: Duration = Duration::from_millis(100);
 
-/// Give the machine something to do while others measure
+/// Background load for measurements: scheduler, compiler, memory, I/O, network
 ///
 /// hackbench: messages between 16 processes a worker. compile: a C compiler, again and again. memory: stress-ng's vm
 /// and stream. io: its hdd and iomix, in the directory for temporary files. timer: its timer and timerfd. net: UDP and
 /// TCP messages over the loopback interface. none: nothing. Several at once: hackbench+io. All run as ordinary threads.
 /// When kymo ends, however it ends, nothing of a load is left: no process, no file.
 #[derive(Clone, Debug, clap::Args)]
+#[command(mut_arg("cpu", |arg| arg.help("CPUs to run on, as 0-3,6 [default: all that this process may use]")))]
+#[command(mut_arg("json", |arg| arg.help("Print what the loads did as JSON")))]
 #[command(after_help = "Examples:\n  kymo load hackbench                       until Ctrl-C\n  \
     kymo load hackbench+io -d 1m --json\n  kymo load compile -c 0 & kymo wakeup -c 1\n\n\
     Exit status: 0 it ran as long as was wanted, or until a signal; 1 a load ended by itself; 2 errors.")]
@@ -39,23 +42,21 @@ pub struct Args {
     /// Loads: hackbench, compile, memory, io, timer, net, none; several with +
     #[arg(value_name = "LOAD", value_parser = kind::mix)]
     load: Mix,
-    /// CPUs to run on, as 0-3,6 [default: all that this process may use]
-    #[arg(short, long, value_name = "LIST", value_parser = units::cpus)]
-    cpus: Option<Cpus>,
+    #[command(flatten)]
+    cpus: CpuArgs,
     /// End after this long: 10s, 5m [default: with Ctrl-C]
     #[arg(short, long, value_name = "TIME", value_parser = units::duration)]
     duration: Option<Duration>,
     /// Workers for each CPU
     #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16))]
     intensity: u32,
-    /// Print what the loads did as JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    out: JsonArgs,
 }
 
 /// Runs the verb.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let cpus = tool::cpus(args.cpus.as_ref().map(|cpus| &cpus.0[..]))?;
+    let cpus = tool::cpus(args.cpus.list())?;
     let limits = Limits::take();
     // Before a load is there: a signal ends it.
     let watcher = Watcher::prepare().context("cannot watch for signals")?;
@@ -81,7 +82,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         (None, _) => "signal",
     };
     let seconds = begun.elapsed().as_secs_f64();
-    if args.json {
+    if args.out.json {
         let report = json!({
             "schema": "kymo-load-1", "duration_s": seconds, "ended": ended, "cpus": tool::list(&cpus), "loads": done,
         });
@@ -94,25 +95,25 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 /// Until the time is over, a signal came, or a load ended by itself: then why.
 fn wait(running: &mut Running, args: &Args, begun: Instant, signal: &AtomicI32) -> Option<String> {
-    let is_terminal = std::io::stderr().is_terminal();
+    let mut progress = Progress::new();
     let name = args.load.name();
     let trouble = loop {
         let left = args.duration.map(|duration| duration.saturating_sub(begun.elapsed()));
         if signal.load(Ordering::Relaxed) != 0 || left.is_some_and(|left| left.is_zero()) {
             break None;
         }
-        if is_terminal {
-            let left = left.map_or("Ctrl-C ends it".to_owned(), |left| format!("{} s left", left.as_secs()));
-            eprint!("\r\x1b[Kkymo: load {name}: {} s, {left}", begun.elapsed().as_secs());
+        let elapsed = begun.elapsed();
+        let text = || format!("load {name}, {} s", elapsed.as_secs());
+        match args.duration {
+            Some(duration) => progress.show_share(elapsed.as_secs_f64() / duration.as_secs_f64(), text),
+            None => progress.show(|| text() + ", Ctrl-C ends it"),
         }
         let trouble = running.watch(Instant::now() + left.unwrap_or(STEP).min(STEP));
         if trouble.is_some() {
             break trouble;
         }
     };
-    if is_terminal {
-        eprint!("\r\x1b[K");
-    }
+    progress.end();
     trouble
 }
 

@@ -18,23 +18,26 @@ use serde_json::json;
 
 use super::probe::{self, Conditions, Policy};
 use super::tool;
+use crate::verbs::args::{CpuArgs, JsonArgs};
 use crate::verbs::command::{self, Happened, Limits, Watcher};
-use crate::verbs::units::{self, Cpus};
-use search::{Bounds, End, Found, Verdict};
+use crate::verbs::units;
+use search::{Bounds, End, RateInterval, Verdict};
 use trial::{Length, Settings, Trial, Writers};
 
-/// Find the highest rate of records that a session takes without loss
+/// Maximum event rate that a session records without loss
 ///
 /// Threads write records at a rate, paced by the CPU's counter. The rate is doubled until records are lost, then
 /// bisected; the rate that is found must be without loss in every one of the repeats. Given is the interval: no loss up
 /// to, loss from. With -k the kernel is recorded at the same time, and its losses count too.
 #[derive(clap::Args)]
+#[command(mut_arg("cpu", |arg| arg.help("CPUs of the writers, as 0-3,6 [default: all that this process may use]")))]
+#[command(mut_arg("json", |arg| arg.help("Print all trials as JSON")))]
 #[command(after_help = "Examples:\n  kymo maxrate\n  kymo maxrate -k sched -k irq --threads 1,2 --payload 0,64\n  \
     kymo maxrate --prio 10 -c 1            writers that nothing ordinary takes the CPU from\n  \
     kymo maxrate --ring-size 16M -d 5s --dir /mnt/disk --json\n\n\
     Exit status: 0 found; 1 not even the lowest rate was without loss; 2 errors.")]
 pub struct Args {
-    /// Writers, each on a CPU of its own as far as there are so many; several numbers with commas
+    /// Number of writers, each on its own CPU if there are enough; several numbers are separated by commas
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: Vec<u32>,
@@ -42,9 +45,8 @@ pub struct Args {
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "0")]
     #[arg(value_parser = clap::value_parser!(u32).range(0..=4096))]
     payload: Vec<u32>,
-    /// CPUs of the writers, as 0-3,6 [default: all that this process may use]
-    #[arg(short, long, value_name = "LIST", value_parser = units::cpus)]
-    cpus: Option<Cpus>,
+    #[command(flatten)]
+    cpus: CpuArgs,
     /// Priority of the writers: on a busy machine ordinary ones get no CPU to write fast [default: 80 with --policy
     /// fifo or rr]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..=99))]
@@ -61,12 +63,12 @@ pub struct Args {
     #[arg(long, value_name = "SIZE", default_value = "4M", value_parser = units::bytes)]
     ring_size: u64,
     /// Length of a trial
-    #[arg(short, long, visible_alias = "for", value_name = "TIME", default_value = "1s", value_parser = units::duration)]
+    #[arg(short, long, alias = "for", value_name = "TIME", default_value = "1s", value_parser = units::duration)]
     duration: Duration,
     /// Instead of a length: records of each writer in a trial
     #[arg(short, long, value_name = "N", conflicts_with = "duration", value_parser = clap::value_parser!(u64).range(1..))]
     loops: Option<u64>,
-    /// Trials without loss that a rate needs
+    /// Number of trials without loss that confirm a rate
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     confirm: u32,
     /// Precision of the search, in percent
@@ -81,12 +83,11 @@ pub struct Args {
     /// Directory in which the traces are written, and removed again [default: that for temporary files]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Write all trials as JSON (spec/lab.md 13) to this file
+    /// Write all trials as JSON (kymo-lab(7)) to this file
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Print all trials as JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    out: JsonArgs,
 }
 
 /// Of one number of writers and one payload.
@@ -115,7 +116,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if !(0.1..=100.0).contains(&args.precision) {
         bail!("--precision is a number of percent from 0.1 to 100");
     }
-    let cpus = tool::cpus(args.cpus.as_ref().map(|cpus| &cpus.0[..]))?;
+    let cpus = tool::cpus(args.cpus.list())?;
     let writers = writers(&args)?;
     if writers.policy.is_real_time() {
         kymo_lab::busy_loop(&Machine::default(), &cpus)
@@ -146,7 +147,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
                 child: &watched.child,
             };
             let outcome = find(&args, &settings, &watched)?;
-            if !args.json {
+            if !args.out.json {
                 lines(&outcome).iter().for_each(|line| println!("{line}"));
             }
             outcomes.push(outcome);
@@ -161,7 +162,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(path) = &args.output {
         std::fs::write(path, format!("{report}\n")).with_context(|| format!("cannot write {}", path.display()))?;
     }
-    if args.json {
+    if args.out.json {
         println!("{report}");
     }
     let is_found = outcomes.iter().all(|outcome| outcome.lossless_per_s.is_some());
@@ -247,7 +248,7 @@ fn say(trial: &Trial, verdict: Verdict) {
 }
 
 /// What bounds the rate: of the lowest rate that lost something.
-fn limiter(found: &Found, trials: &[Trial], settings: &Settings<'_>) -> String {
+fn limiter(found: &RateInterval, trials: &[Trial], settings: &Settings<'_>) -> String {
     let lossy = trials.iter().filter(|trial| trial.verdict() == Verdict::Lossy);
     let lowest = lossy.min_by(|a, b| a.asked_per_s.total_cmp(&b.asked_per_s));
     let mut busy: Vec<u32> = settings.cpus.to_vec();

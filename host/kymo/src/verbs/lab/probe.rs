@@ -27,7 +27,7 @@ pub use show::text;
 
 use crate::verbs::units;
 
-/// Measure how late threads wake up
+/// Wake-up latency: how late threads wake up, as cyclictest measures it
 ///
 /// A thread on each CPU sleeps until a time and looks at the clock when it runs again: what cyclictest measures.
 /// Samples that had to be left out, because a thread was later than the next expiration, are counted as lost, not
@@ -50,10 +50,10 @@ pub struct Wakeup {
     /// Time between two expirations: 1ms, 200us
     #[arg(short, long, value_name = "TIME", default_value = "1ms", value_parser = units::duration)]
     interval: Duration,
-    /// Add so much to the interval of each further thread
+    /// Add this time to the interval of each further thread
     #[arg(long, value_name = "TIME", default_value = "500us", value_parser = units::duration)]
     distance: Duration,
-    /// Samples of each thread
+    /// Number of samples of each thread
     #[arg(short, long, value_name = "N")]
     loops: Option<u64>,
 }
@@ -71,7 +71,7 @@ enum Method {
     Signal,
 }
 
-/// Non-Preempt Test: does anything take the CPU away from a busy thread
+/// Non-preemption test: what takes the CPU away from a busy thread
 ///
 /// A thread reads the clock in a loop; each gap between two readings is a sample, so nothing that holds the CPU up
 /// stays unseen. It writes the tracepoints npt:start, npt:loop and npt:stop where a session wants them: the difference
@@ -140,14 +140,14 @@ fn cpuinfo_mhz(text: &str) -> Option<f64> {
     value.trim().parse().ok().filter(|mhz: &f64| mhz.is_finite() && *mhz > 0.0)
 }
 
-/// Search for gaps that the kernel does not explain: firmware, hypervisor, hardware
+/// Hardware latency: gaps caused by firmware, hypervisor or hardware
 ///
 /// For a part of each window a thread reads the clock in a loop; gaps above the threshold are samples. From user space,
-/// with interrupts on: what the kernel itself does is among them, unless --kernel. System management interrupts are
-/// counted where the processor does.
+/// with interrupts on: what the kernel itself does is among them, unless --kernel-tracer. System management interrupts
+/// are counted if the processor counts them.
 #[derive(Clone, Debug, clap::Args)]
 #[command(
-    after_help = "Example: kymo hwlat -c 1 --duration 60s --threshold 10us\n\nExit status: 0 measured, 2 errors."
+    after_help = "Examples:\n  kymo hwlat -c 1 --duration 60s --threshold 10us\n  kymo hwlat --kernel-tracer -d 60s     by the kernel's own tracer\n\nExit status: 0 measured, 2 errors."
 )]
 pub struct Hwlat {
     #[command(flatten)]
@@ -157,28 +157,28 @@ pub struct Hwlat {
     /// With the kernel's hwlat tracer: interrupts are off in --width of each --window, on one CPU after the other, so
     /// not where others work. In an instance of our own; window, width and threshold are put back, after a SIGKILL by
     /// kymo doctor --restore
-    #[arg(long)]
-    kernel: bool,
+    #[arg(long, alias = "kernel")]
+    kernel_tracer: bool,
     /// End after this many gaps of a thread, however long that takes where no duration is given
-    #[arg(short, long, value_name = "N", conflicts_with = "kernel", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(short, long, value_name = "N", conflicts_with = "kernel_tracer", value_parser = clap::value_parser!(u64).range(1..))]
     loops: Option<u64>,
-    /// Gaps that are shorter are no samples
+    /// Ignore gaps shorter than this
     #[arg(short, long, value_name = "TIME", default_value = "10us", value_parser = units::duration)]
     threshold: Duration,
     /// Length of a window
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = units::duration)]
     window: Duration,
-    /// Part of it that is looked at
+    /// Measured part of each window
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = units::duration)]
     width: Duration,
 }
 
-/// Does a higher priority pre-empt a lower one, in what order, and how fast
+/// Preemption latency: how fast a higher priority preempts a lower one
 ///
 /// Threads of rising priority on one CPU: each works, wakes the next higher one, and works on. Samples are the times
 /// from the call to the higher thread's first instruction; cases in which the lower one went on first are counted.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = "Example: kymo preempt -c 1 --levels 8\n\nExit status: 0 in order, 1 not always, 2 errors.")]
+#[command(after_help = "Examples:\n  kymo preempt -c 1 --levels 8\n\nExit status: 0 in order, 1 not always, 2 errors.")]
 pub struct Preempt {
     #[command(flatten)]
     common: Common,
@@ -195,7 +195,7 @@ pub struct Preempt {
     work: Duration,
 }
 
-/// Does priority inheritance work, and what does a lock cost that a lower thread holds
+/// Priority inheritance: whether it works, and how long the high thread waits
 ///
 /// On one CPU a low thread takes a lock, a middle one comes and works long, a high one wants the lock. Its waits are
 /// the samples; waits that lasted until the middle one was done are counted: with inheritance there are none.
@@ -296,7 +296,7 @@ pub fn hwlat(args: Hwlat) -> anyhow::Result<ExitCode> {
         ("width_ns", ns(args.width)),
     ]);
     bound(&mut options, &args.common, args.loops, None);
-    if args.kernel {
+    if args.kernel_tracer {
         let windows = Windows { threshold: args.threshold, window: args.window, width: args.width };
         return run::hwlat_kernel(&args.common, windows, options);
     }

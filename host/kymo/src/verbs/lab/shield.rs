@@ -13,7 +13,7 @@ use kymo_lab::{Kind, Machine, Restored, Shield, restore_left};
 use crate::verbs::command::{self, Happened, Limits, Watcher};
 use crate::verbs::units::{self, Cpus};
 
-/// Run a command on CPUs that nothing else uses
+/// CPU shielding: run a command on CPUs that nothing else uses
 ///
 /// The command gets a cpuset of its own (cgroup v2: an isolated partition where the kernel makes one; cgroup v1: a
 /// cpuset). Other threads, interrupts and unbound kernel work are moved to the other CPUs, as far as the kernel lets
@@ -30,10 +30,10 @@ pub struct Args {
     /// CPUs to shield, as 2-3,6
     #[arg(value_name = "CPUS", value_parser = units::cpus, required_unless_present = "restore")]
     cpus: Option<Cpus>,
-    /// Take back what a kymo shield or kymo doctor --prove left that was killed
+    /// Restore what a killed kymo shield or kymo doctor --prove has changed
     #[arg(long, conflicts_with_all = ["cpus", "command"])]
     restore: bool,
-    /// No messages about what was moved
+    /// Print no messages about what was moved
     #[arg(short, long)]
     quiet: bool,
     /// The command

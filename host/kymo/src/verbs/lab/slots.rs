@@ -13,6 +13,8 @@ use serde_json::json;
 
 use super::probe::measure::Probes;
 use super::results;
+use crate::terminal::Progress;
+use crate::verbs::args::{CpuArgs, JsonArgs};
 use crate::verbs::units;
 
 /// Verbs of kymo that measure.
@@ -20,7 +22,7 @@ const VERBS: [&str; 5] = ["wakeup", "npt", "hwlat", "preempt", "pi"];
 /// Version of the JSON.
 const SCHEMA: &str = "kymo-slots-1";
 
-/// Run several tests interleaved on one CPU, and compare them
+/// Interleaved tests on one CPU: run several tests in turns and compare them
 ///
 /// In each round every test has one slot, in random order; each slot is a record of its own. Tests of the same kind
 /// are compared afterwards as kymo compare does. `exec 'COMMAND'` runs a third-party program (cyclictest, oslat,
@@ -28,19 +30,20 @@ const SCHEMA: &str = "kymo-slots-1";
 /// slot in whole seconds.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  kymo slots --cpu 1 --slot 2s --rounds 10 -- wakeup -- wakeup --method timerfd\n  \
-    kymo slots --cpu 1 --slot 2s --rounds 10 -o results -- wakeup --dma-latency 0 -- \\\n      \
+    mut_arg("cpu", |arg| arg.required(true).help("The CPU that all measure on: one")),
+    mut_arg("json", |arg| arg.help("Print JSON: all records, and the comparisons")),
+    after_help = "Examples:\n  kymo slots --cpu 1 --duration 2s --rounds 10 -- wakeup -- wakeup --method timerfd\n  \
+    kymo slots --cpu 1 --duration 2s --rounds 10 -o results -- wakeup --dma-latency 0 -- \\\n      \
     exec 'cyclictest -q -m -a $KYMO_CPU -t 1 -p 80 -i 1000 -D $KYMO_SECONDS -h 100000'\n\n\
     Exit status: 0 no difference, or nothing to compare; 1 a difference; 2 errors; 3 not enough data.",
     override_usage = "kymo slots [OPTIONS] -- TEST [ITS OPTIONS] -- TEST [ITS OPTIONS] ..."
 )]
 pub struct Args {
-    /// The CPU that all measure on
-    #[arg(short, long, value_name = "N")]
-    cpu: u32,
+    #[command(flatten)]
+    cpus: CpuArgs,
     /// Length of a slot
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = units::duration)]
-    slot: Duration,
+    #[arg(short, long, alias = "slot", value_name = "TIME", default_value = "2s", value_parser = units::duration)]
+    duration: Duration,
     /// Slots of each test
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     rounds: u32,
@@ -50,9 +53,8 @@ pub struct Args {
     /// Write the record of each slot into this directory
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Print JSON: all records, and the comparisons
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    out: JsonArgs,
     /// The tests, each behind --
     #[arg(last = true, required = true, value_name = "TEST")]
     tests: Vec<OsString>,
@@ -69,7 +71,8 @@ struct Test {
 /// Runs the verb.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut tests = tests(&args.tests)?;
-    anyhow::ensure!(args.slot >= Duration::from_millis(100), "a slot lasts 100 ms at least");
+    let cpu = args.cpus.single("slots")?.context("--cpu is missing")?;
+    anyhow::ensure!(args.duration >= Duration::from_millis(100), "a slot lasts 100 ms at least");
     if let Some(dir) = &args.output {
         std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
     }
@@ -80,13 +83,18 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     eprintln!("kymo: order of rounds from seed {seed}");
     let mut random = Random::new(seed);
     let probes = Probes::prepare()?;
+    let mut progress = Progress::new();
+    let (mut done, total) = (0u64, u64::from(args.rounds) * tests.len() as u64);
     for round in 0..args.rounds {
         for at in order(tests.len(), &mut random) {
             if probes.is_interrupted() {
                 break;
             }
-            show(round, &args, &tests[at]);
-            let mut record = slot(&args, &tests[at], &probes)?;
+            let name = report::plain(&tests[at].name);
+            progress
+                .show_share_now(done as f64 / total as f64, &format!("round {} of {}, {name}", round + 1, args.rounds));
+            done += 1;
+            let mut record = slot(cpu, &args, &tests[at], &probes)?;
             // What was cut short by a signal is no slot like the others.
             if probes.is_interrupted() {
                 break;
@@ -97,6 +105,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             tests[at].records.push(record);
         }
     }
+    progress.end();
     conclude(&args, seed, &tests)
 }
 
@@ -128,26 +137,18 @@ fn order(count: usize, random: &mut Random) -> Vec<usize> {
     order
 }
 
-fn show(round: u32, args: &Args, test: &Test) {
-    use std::io::{IsTerminal as _, Write as _};
-    if std::io::stderr().is_terminal() {
-        let line = report::plain(&format!("round {} of {}: {}", round + 1, args.rounds, test.name));
-        let _ = write!(std::io::stderr(), "\r\x1b[K{line}");
-    }
-}
-
 /// One slot: the program runs to its end, and what it said is the record.
-fn slot(args: &Args, test: &Test, probes: &Probes) -> anyhow::Result<Record> {
-    let cpu = args.cpu.to_string();
+fn slot(cpu: u32, args: &Args, test: &Test, probes: &Probes) -> anyhow::Result<Record> {
+    let cpu = cpu.to_string();
     let is_foreign = test.words[0] == "exec";
     let mut command = if is_foreign {
         let mut command = Command::new("/bin/sh");
-        let seconds = args.slot.as_secs_f64().ceil().max(1.0) as u64;
+        let seconds = args.duration.as_secs_f64().ceil().max(1.0) as u64;
         command.arg("-c").arg(&test.words[1]).env("KYMO_CPU", &cpu).env("KYMO_SECONDS", seconds.to_string());
         command
     } else {
         let mut command = Command::new("/proc/self/exe");
-        let slot = format!("{}us", args.slot.as_micros());
+        let slot = format!("{}us", args.duration.as_micros());
         command.args(&test.words).args(["--cpu", &cpu, "--duration", &slot, "--json"]);
         command
     };
@@ -171,16 +172,12 @@ fn keep(dir: Option<&Path>, round: u32, at: usize, record: &Record) -> anyhow::R
 
 /// Tables and comparisons.
 fn conclude(args: &Args, seed: u64, tests: &[Test]) -> anyhow::Result<ExitCode> {
-    use std::io::{IsTerminal as _, Write as _};
-    if std::io::stderr().is_terminal() {
-        let _ = write!(std::io::stderr(), "\r\x1b[K");
-    }
     let pairs = (0..tests.len()).flat_map(|a| (a + 1..tests.len()).map(move |b| (a, b)));
     let compared: Vec<(usize, usize, Comparison)> = pairs
         .filter(|(a, b)| have_common(&tests[*a], &tests[*b]))
         .map(|(a, b)| (a, b, compare(&tests[a].records, &tests[b].records, CompareOptions::default())))
         .collect();
-    if args.json {
+    if args.out.json {
         let list: Vec<_> = tests.iter().map(|test| json!({ "test": test.name, "records": test.records })).collect();
         let pairs: Vec<_> = compared
             .iter()

@@ -4,8 +4,6 @@
 mod json;
 mod text;
 
-use std::io::Write as _;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
@@ -21,18 +19,24 @@ use super::analyze::choose::Chosen;
 use super::analyze::feed::{self, Classes, Input, Seen, Totals, Visit};
 use super::analyze::machine_of;
 use super::analyze::show::Times;
-use super::analyze::when::{self, When};
 use super::analyze::who::{Who, WhoArgs, is_real_time, one};
 use super::explain::keep::Keep;
-use super::symbols::Known;
+use super::symbols::Symbolizer;
+use crate::verbs::args::{FilterArgs, OutputArgs, RangeArgs, ThreadArgs, TraceArgs, ZoneArgs};
 
-/// Show the critical path of a thread: what it waited for, and what that waited for
+/// Critical path of a thread: what it waited for, and what that waited for
 ///
 /// While the thread runs or waits for a CPU, the step is its own. Where it was blocked, the path continues with the
 /// thread that woke it, and so on, until a thread that ran, or an interrupt, timer or softirq. A summary of the time
 /// follows. Needs the scheduler's events; interrupts and system calls add detail: kymo record -k sched,irq,syscalls.
 #[derive(clap::Args)]
 #[command(
+    mut_arg("thread", |arg| arg.required_unless_present("worst").help("The thread: its number, or its name")),
+    mut_arg("filter", |arg| arg.help("With --worst: only waits that end with a record for which the condition is true; else the stretch \
+        goes from the first such record to the last (repeatable: all must be true)")),
+    mut_arg("from", |arg| arg.help("From this time on: +1.5s from the begin of the trace, -1s from its end, or ns since 1970 as --json \
+        prints them [default: the begin]. The thread is looked for from there on")),
+    mut_arg("to", |arg| arg.help("Up to this time [default: the end]")),
     after_help = "Examples:\n  kymo critical t --thread waiter                all of a thread's time in the trace\n  \
     kymo critical t --worst futex                  the longest futex wait of all threads\n  \
     kymo critical t --thread audio --worst wakeup  the latest wake-up of one\n  \
@@ -40,34 +44,23 @@ use super::symbols::Known;
     Exit status: 0 fine, 1 the trace was damaged (what could be read was used), 2 it cannot be opened, or has no such thread."
 )]
 pub struct Args {
-    /// Trace directories; several are merged by time
-    #[arg(required = true, value_name = "DIR")]
-    dirs: Vec<PathBuf>,
-    /// The thread: its number, or its name
-    #[arg(long, value_name = "TID|NAME", required_unless_present = "worst")]
-    thread: Option<String>,
+    #[command(flatten)]
+    traces: TraceArgs,
+    #[command(flatten)]
+    threads: ThreadArgs,
     #[command(flatten)]
     who: WhoArgs,
     /// The stretch is the worst of these: wakeup, runqueue, syscall, futex
     #[arg(long, value_name = "WHAT", value_parser = ["wakeup", "runqueue", "syscall", "futex"], conflicts_with_all = ["from", "to"])]
     worst: Option<String>,
-    /// From this time on: +1.5s from the begin of the trace, -1s from its end, or ns since 1970 as --json tells them
-    /// [default: the begin]. The thread is looked for from there on
-    #[arg(long, value_name = "TIME", value_parser = when::parse, allow_hyphen_values = true)]
-    from: Option<When>,
-    /// With --worst: only waits that end with a record for which the condition holds; else the stretch goes from the
-    /// first such record to the last (several times: all must hold)
-    #[arg(long, value_name = "EXPR")]
-    filter: Vec<String>,
-    /// Up to this time [default: the end]
-    #[arg(long, value_name = "TIME", value_parser = when::parse, allow_hyphen_values = true)]
-    to: Option<When>,
-    /// One JSON document
-    #[arg(long)]
-    json: bool,
-    /// Times of day in UTC; otherwise in the local time zone
-    #[arg(long)]
-    utc: bool,
+    #[command(flatten)]
+    filters: FilterArgs,
+    #[command(flatten)]
+    range: RangeArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+    #[command(flatten)]
+    zone: ZoneArgs,
 }
 
 /// Records so long before and after a stretch are looked at, ns.
@@ -135,15 +128,16 @@ struct Found<'a> {
 
 /// Runs the verb.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let input = Input::open(&args.dirs)?;
+    args.output.begin();
+    let input = Input::open(&args.traces.dirs)?;
     let classes = Classes::new(&input.traces);
     super::analyze::need_switches(&classes)?;
     let indexes = input.indexes();
-    let asked = input.stretch(&indexes, args.from, args.to)?;
+    let asked = input.stretch(&indexes, args.range.from, args.range.to)?;
     let stretch = find(&input, &classes, &indexes, asked, &args)?;
     let Stretch { tid, from, to } = stretch;
     let scene = Scene::new(Question::stretch(tid, from, to), SPANS_MAX, machine_of(&input.traces));
-    let mut keep = Keep::new(scene, &classes, Known::new(None, &input.traces)?).without_records();
+    let mut keep = Keep::new(scene, &classes, Symbolizer::new(None, &input.traces)?).without_records();
     // What came before says when timers were due, and who has which priority.
     let wider = asked.map(|asked| feed::Stretch {
         from: asked.from.saturating_sub(AROUND_NS),
@@ -156,11 +150,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let path = evidence.history().critical(tid, from, to);
     let budget = scene.budget(&classes.vocabulary, &known);
     let found = Found { stretch, path, budget, evidence, classes: &classes, lost: totals.lost };
-    let text = match args.json {
+    let text = match args.output.json() {
         true => json::document(&found) + "\n",
-        false => text::report(&found, &Times::new(&input.traces, args.utc)),
+        false => text::report(&found, &Times::new(&input.traces, args.zone.utc)),
     };
-    std::io::stdout().lock().write_all(text.as_bytes()).context("cannot write to standard output")?;
+    args.output.print(&text)?;
     if let Some(full) = scene.full_from() {
         eprintln!(
             "kymo: more than {SPANS_MAX} spans in that stretch: from {full} on the path is not known; choose a shorter one"
@@ -196,9 +190,9 @@ fn find(
     let what: Vec<What> = args.worst.iter().filter_map(kind).collect();
     let by = By { prio: true, ..By::default() };
     let latency = Latency::new(Options { what, worst_max: 1, by, ..Options::default() });
-    let who = Who::new(input, &args.who, args.thread.as_deref());
+    let who = Who::new(input, &args.who, args.threads.thread.as_deref());
     let mut search = Search { tids: Vec::new(), who, latency };
-    let mut chosen = Chosen::new(&input.traces, &args.filter)?;
+    let mut chosen = Chosen::new(&input.traces, &args.filters.filter)?;
     let (_, totals) = walk_in(input, classes, indexes, asked, &mut chosen, &mut search);
     chosen.conclude();
     totals.span.context("the trace has no records there")?;
@@ -213,7 +207,7 @@ fn find(
         let tid = worst.tid.context("the thread of the worst one is not known")?;
         return Ok(Stretch { tid, from: worst.from, to: worst.to });
     }
-    let tid = one(args.thread.as_deref().unwrap_or_default(), &search.tids)?;
+    let tid = one(args.threads.thread.as_deref().unwrap_or_default(), &search.tids)?;
     let (from, to) = match asked.filter(|_| chosen.is_all()) {
         Some(asked) => (asked.from, if asked.is_to_end { last } else { asked.to }),
         None => (first, last),

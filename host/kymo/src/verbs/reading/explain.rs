@@ -6,7 +6,6 @@ mod find;
 pub mod keep;
 mod report;
 
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -19,20 +18,27 @@ use super::analyze::feed::{Classes, Input, walk};
 use super::analyze::show::Times;
 use super::analyze::when::{self, When};
 use super::analyze::who::WhoArgs;
+use crate::verbs::args::{CpuArgs, FilterArgs, OutputArgs, RangeArgs, ThreadArgs, TraceArgs, ZoneArgs};
 use find::Asked;
 
-/// Tell the story of a worst case, a span, a stretch of a thread, or a moment
+/// Causes of a latency: what happened in a worst case, a span, or at one moment
 ///
 /// One screenful: who, how long and why in a sentence; what the time went to; who was waited for; the time line, with
 /// the gap that matters marked, flags and fields decoded and addresses as functions; what is doubtful, what the trace
 /// cannot show, and what to try. Without options it is the latest wake-up of the recorded command and its children:
 /// real-time threads come first, and a wake-up by a timer begins when that was due. What a story is made of:
-/// spec/analyze.md, section 10.
+/// kymo-analyze(7), section 10.
 ///
 /// A file instead of a directory is a report of the kernel's latency tracers (irqsoff, preemptoff, preemptirqsoff,
 /// wakeup, wakeup_rt, wakeup_dl, with heads of any age): what was measured, from where to where, its largest gap with
 /// what lies on both sides, each flag in words, and what cannot be right about it.
 #[derive(clap::Args)]
+#[command(mut_arg("dirs", |arg| arg.value_name("DIR|REPORT").help("Trace directories; several are merged by time. Or one report of a latency tracer")))]
+#[command(mut_arg("cpu", |arg| arg.help("Only this CPU")))]
+#[command(mut_arg("thread", |arg| arg.help("Only this thread: its number, or its name. Of several with one name the one with a real-time priority")))]
+#[command(mut_arg("filter", |arg| arg.help("Only latencies that end with a record for which the condition is true (repeatable: all must be true)")))]
+#[command(mut_arg("from", |arg| arg.requires("thread").help("A stretch of --thread: from this time on [default: the begin]")))]
+#[command(mut_arg("to", |arg| arg.requires("thread").help("A stretch of --thread: up to this time [default: the end]")))]
 #[command(after_help = "Examples:\n  kymo record -k sched,irq,syscalls,timer -o t -- ./program; kymo explain t\n  \
     kymo explain t --worst futex                       the longest wait for a lock\n  \
     kymo explain t --worst wakeup:3 --thread audio     the third latest wake-up of one thread\n  \
@@ -42,9 +48,8 @@ use find::Asked;
     kymo explain /sys/kernel/tracing/trace             the report of a latency tracer, or a copy of it\n\n\
     Exit status: 0 fine, 1 the trace was damaged (what could be read was used), 2 it cannot be opened, or has no such thing.")]
 pub struct Args {
-    /// Trace directories; several are merged by time. Or one report of a latency tracer
-    #[arg(required = true, value_name = "DIR|REPORT")]
-    inputs: Vec<PathBuf>,
+    #[command(flatten)]
+    traces: TraceArgs,
     /// The worst of a kind of `kymo latency --what` (wakeup, irq, softirq, irqs-off, syscall, futex, ...), or WHAT:N
     /// for the N-th worst; with --span, the N-th longest [default: wakeup]
     #[arg(long, value_name = "WHAT[:N]|N", conflicts_with_all = ["at", "from", "to"])]
@@ -56,40 +61,31 @@ pub struct Args {
     /// With --span: the N-th in the order of time
     #[arg(long, value_name = "N", requires = "span", conflicts_with = "worst", value_parser = clap::value_parser!(u64).range(1..))]
     nth: Option<u64>,
-    /// A moment: +1.5s from the begin of the trace, or ns since 1970 as --json tells them. With --thread or --cpu: the
-    /// stretch it lies in
+    /// A moment: +1.5s from the begin of the trace, or ns since 1970 as --json prints them. With --thread or --cpu: the
+    /// stretch that contains it
     #[arg(long, value_name = "TIME", value_parser = when::parse, conflicts_with_all = ["from", "to"])]
     at: Option<When>,
-    /// Of this thread only: its number, or its name. Of several with one name the one with a real-time priority
-    #[arg(long, value_name = "TID|NAME")]
-    thread: Option<String>,
+    #[command(flatten)]
+    threads: ThreadArgs,
     #[command(flatten)]
     who: WhoArgs,
-    /// Only latencies that end with a record for which the condition holds (several times: all must hold)
-    #[arg(long, value_name = "EXPR")]
-    filter: Vec<String>,
-    /// Of this CPU only
-    #[arg(long, value_name = "N")]
-    cpu: Option<u32>,
-    /// A stretch of --thread: from this time on [default: the begin]
-    #[arg(long, value_name = "TIME", value_parser = when::parse, requires = "thread")]
-    from: Option<When>,
-    /// Up to this time [default: the end]
-    #[arg(long, value_name = "TIME", value_parser = when::parse, requires = "thread")]
-    to: Option<When>,
+    #[command(flatten)]
+    filters: FilterArgs,
+    #[command(flatten)]
+    cpus: CpuArgs,
+    #[command(flatten)]
+    range: RangeArgs,
     /// Functions of the kernel: its System.map, or a copy of /proc/kallsyms [default: of this machine, where it is the
     /// same boot]
     #[arg(long, value_name = "FILE")]
     symbols: Option<PathBuf>,
-    /// How many records the time line tells
-    #[arg(long, value_name = "N", default_value_t = 14, value_parser = clap::value_parser!(u16).range(4..=1000))]
-    lines: u16,
-    /// One JSON document
-    #[arg(long)]
-    json: bool,
-    /// Times of day in UTC; otherwise in the local time zone
-    #[arg(long)]
-    utc: bool,
+    /// Show N records in the time line
+    #[arg(long, alias = "lines", value_name = "N", default_value_t = 14, value_parser = clap::value_parser!(u16).range(4..=1000))]
+    limit: u16,
+    #[command(flatten)]
+    output: OutputArgs,
+    #[command(flatten)]
+    zone: ZoneArgs,
 }
 
 impl Args {
@@ -98,8 +94,8 @@ impl Args {
         if let Some(at) = self.at {
             return Ok(Asked::At(at));
         }
-        if self.from.is_some() || self.to.is_some() {
-            return Ok(Asked::Stretch { from: self.from, to: self.to });
+        if self.range.from.is_some() || self.range.to.is_some() {
+            return Ok(Asked::Stretch { from: self.range.from, to: self.range.to });
         }
         let worst = self.worst.as_deref();
         if let Some(span) = &self.span {
@@ -123,47 +119,49 @@ impl Args {
 
 /// Runs the verb.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    if let [path] = &args.inputs[..] {
+    args.output.begin();
+    if let [path] = &args.traces.dirs[..] {
         if let Some(bytes) = report::read(path)? {
             let kernel = args.symbols.as_deref().map(super::symbols::from_file).transpose()?;
-            print(&report::told(path, &bytes, kernel.as_ref(), args.lines.into(), args.json)?)?;
+            args.output.print(&report::told(path, &bytes, kernel.as_ref(), args.limit.into(), args.output.json())?)?;
             return Ok(ExitCode::SUCCESS);
         }
     }
-    let input = Input::open(&args.inputs)?;
+    let input = Input::open(&args.traces.dirs)?;
     let classes = Classes::new(&input.traces);
     let asked = args.asked()?;
-    let scope = find::Scope { thread: args.thread.as_deref(), cpu: args.cpu, who: &args.who, filter: &args.filter };
+    let scope = find::Scope {
+        thread: args.threads.thread.as_deref(),
+        cpu: args.cpus.single("explain")?,
+        who: &args.who,
+        filter: &args.filters.filter,
+    };
     let question = find::question(&input, &classes, &asked, &scope)?;
     story(&input, &classes, question, &args)
 }
 
 /// The second pass, and the story.
 fn story(input: &Input, classes: &Classes, question: Question, args: &Args) -> anyhow::Result<ExitCode> {
-    let known = super::symbols::Known::new(args.symbols.as_deref(), &input.traces)?;
+    let known = super::symbols::Symbolizer::new(args.symbols.as_deref(), &input.traces)?;
     let question = Question { of: known.named(&question.of), ..question };
     let mut keep =
         keep::Keep::new(Scene::new(question, SPANS_MAX, super::analyze::machine_of(&input.traces)), classes, known);
     let mut reader = Reader::new(&input.traces);
     walk(&mut reader, classes, &mut keep);
     let (scene, known) = keep.take();
-    let mut story = scene.story(&classes.list, &classes.vocabulary, &known, args.lines.into());
+    let mut story = scene.story(&classes.list, &classes.vocabulary, &known, args.limit.into());
     story.blind.extend(known.reasons());
-    let text = match args.json {
+    let text = match args.output.json() {
         true => {
             let mut document = serde_json::to_value(&story).context("cannot write the story as JSON")?;
             document["schema"] = "kymo-explain-1".into();
             document.to_string() + "\n"
         }
         false => {
-            let times = Times::new(&input.traces, args.utc);
+            let times = Times::new(&input.traces, args.zone.utc);
             story.text(&Look { time: &|ns| times.text(ns) })
         }
     };
-    print(&text)?;
+    args.output.print(&text)?;
     Ok(super::analyze::damage(input, &reader))
-}
-
-fn print(text: &str) -> anyhow::Result<()> {
-    std::io::stdout().lock().write_all(text.as_bytes()).context("cannot write to standard output")
 }

@@ -6,7 +6,6 @@
 mod show;
 
 use std::collections::HashMap;
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -17,15 +16,15 @@ use kymo_export::export::stacks::{Call, Frame, Who, call_of, is_call, name_of, w
 
 use super::analyze::feed::Input;
 use super::read::learn::Learn;
-use super::symbols::Known;
-use crate::verbs::export::Progress;
+use super::symbols::Symbolizer;
+use crate::terminal::Progress;
+use crate::verbs::args::{OutputArgs, ThreadArgs, TraceArgs};
 
-/// Show which functions called which, and how long they took
+/// Call tree of functions: who called whom, how long it took, flame graph
 ///
 /// Needs entries and exits of functions: of programs compiled with -finstrument-functions (kymo record --with
-/// functions, or LTTng's
-/// lttng-ust-cyg-profile), or of the kernel (an import of function_graph). Times contain what the instrumentation
-/// costs.
+/// functions, or LTTng's lttng-ust-cyg-profile), or of the kernel (an import of function_graph). Times contain what the
+/// instrumentation costs.
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  gcc -finstrument-functions -g prog.c -o prog && kymo record --with functions -o t -- ./prog\n  \
@@ -37,39 +36,36 @@ use crate::verbs::export::Progress;
     Exit status: 0 fine, 1 the trace was damaged (what could be read was used), 2 it cannot be opened, or has no such records."
 )]
 pub struct Args {
-    /// Trace directories; several are merged by time
-    #[arg(required = true, value_name = "DIR")]
-    dirs: Vec<PathBuf>,
-    /// Only this thread: its number, or its name
-    #[arg(long, value_name = "TID|NAME")]
-    thread: Option<String>,
+    #[command(flatten)]
+    traces: TraceArgs,
+    #[command(flatten)]
+    threads: ThreadArgs,
     /// Leave out of the tree what has less than this share of its thread's time, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 0.5)]
     min: f64,
-    /// Only the N functions with most time of their own below each tree
-    #[arg(long, value_name = "N", default_value_t = 20)]
-    top: usize,
+    /// Show only the N functions with most time of their own below each tree
+    #[arg(long, alias = "top", value_name = "N", default_value_t = 20)]
+    limit: usize,
     /// Write a flame graph of all threads, one file that needs nothing else
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
     /// Write `a;b;c NS` lines, as flame graph tools read them; `-` for standard output
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
     collapsed: Option<PathBuf>,
-    /// One JSON document
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 /// All calls, and names for them.
-struct Found {
+struct FunctionCalls {
     calls: Functions<Frame, Who>,
-    symbols: Known,
+    symbols: Symbolizer,
     names: HashMap<Who, String>,
     cache: HashMap<Frame, String>,
     lost: u64,
 }
 
-impl Found {
+impl FunctionCalls {
     /// What a function is called.
     fn name(&mut self, frame: &Frame) -> String {
         name_of(&mut self.symbols, &mut self.cache, frame)
@@ -83,7 +79,8 @@ impl Found {
 
 /// Runs the verb.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let input = Input::open(&args.dirs)?;
+    args.output.begin();
+    let input = Input::open(&args.traces.dirs)?;
     if !input.traces.iter().flat_map(|trace| &trace.metadata.events).any(|event| is_call(&event.name)) {
         bail!(
             "the trace has no entries of functions: record a program that was compiled with -finstrument-functions \
@@ -92,7 +89,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let mut reader = Reader::new(&input.traces);
     let mut found = find(&input, &mut reader)?;
-    let wanted = args.thread.as_ref();
+    let wanted = args.threads.thread.as_ref();
     if !found.calls.trees().iter().any(|tree| found.is_wanted(&tree.thread, wanted)) {
         bail!(
             "no thread {:?} has called a function; `kymo stats --by thread` lists threads",
@@ -104,7 +101,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
         eprintln!("kymo: flame graph in {}", path.display());
     }
-    let text = match (&args.collapsed, args.json) {
+    let text = match (&args.collapsed, args.output.json()) {
         (Some(path), _) => {
             let text = show::collapsed(&mut found, wanted);
             if path.as_os_str() != "-" {
@@ -115,18 +112,18 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             }
         }
         (None, true) => show::document(&mut found, wanted) + "\n",
-        (None, false) => show::report(&mut found, wanted, args.min, args.top),
+        (None, false) => show::report(&mut found, wanted, args.min, args.limit),
     };
-    std::io::stdout().lock().write_all(text.as_bytes()).context("cannot write to standard output")?;
+    args.output.print(&text)?;
     found.symbols.reasons().iter().for_each(|why| eprintln!("kymo: {why}"));
     Ok(super::analyze::damage(&input, &reader))
 }
 
 /// Goes through all records.
-fn find(input: &Input, reader: &mut Reader<'_>) -> anyhow::Result<Found> {
-    let mut found = Found {
+fn find(input: &Input, reader: &mut Reader<'_>) -> anyhow::Result<FunctionCalls> {
+    let mut found = FunctionCalls {
         calls: Functions::default(),
-        symbols: Known::new(None, &input.traces)?,
+        symbols: Symbolizer::new(None, &input.traces)?,
         names: HashMap::new(),
         cache: HashMap::new(),
         lost: 0,
@@ -138,7 +135,9 @@ fn find(input: &Input, reader: &mut Reader<'_>) -> anyhow::Result<Found> {
         match &mut item {
             Item::Record(record) => {
                 records += 1;
-                progress.show(records);
+                if records & 0xFFF == 0 {
+                    progress.show(|| format!("{:.1} million records", records as f64 / 1e6));
+                }
                 if let Some(learn) = &mut learn {
                     learn.record(record);
                 }

@@ -8,19 +8,18 @@ mod shift;
 use kymo_ctf::read::{Trace, unite_clocks};
 use kymo_index::Named;
 
-pub use align::Told;
+pub use align::ClockAlignment;
 use group::Group;
 
 /// How the clocks of several traces stand to each other.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct HostArgs {
-    /// The times of trace DIR are shifted by so much: `host2=+1.5ms`; DIR as it is given, or the last part of its path
-    /// (may be given several times)
+    /// Shift the times of trace DIR: `host2=+1.5ms`. DIR is the argument, or the last part of its path (repeatable)
     #[arg(long, value_name = "DIR=TIME", help_heading = "Several hosts", allow_hyphen_values = true)]
     pub shift: Vec<String>,
-    /// Bring the clocks of all traces to that of the first one, by messages between them, both ways: the event that is
-    /// written where one is sent, the one where it is received, and the fields that are the same of both; or by events
-    /// that all traces have of the same moments. What comes out, and how sure it is, is said on standard error
+    /// Convert the clocks of all traces to that of the first trace. Uses messages in both directions: the event of
+    /// sending, the event of receiving, and the fields that identify a message; or one event that all traces have of
+    /// the same moments. The result and its uncertainty are printed on standard error
     #[arg(
         long,
         value_name = "SEND,RECEIVE,by=KEY | common:EVENT,by=KEY",
@@ -38,7 +37,7 @@ impl HostArgs {
 }
 
 /// Brings the clocks of traces together, which are those of `named`, in that order. Says on standard error how.
-pub fn bring_together(traces: &mut [Trace], named: &[Named], args: &HostArgs) -> anyhow::Result<Vec<Told>> {
+pub fn bring_together(traces: &mut [Trace], named: &[Named], args: &HostArgs) -> anyhow::Result<Vec<ClockAlignment>> {
     if args.is_none() {
         unite_clocks(traces);
         return Ok(Vec::new());

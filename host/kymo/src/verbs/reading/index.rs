@@ -3,7 +3,6 @@
 
 mod show;
 
-use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
@@ -11,13 +10,13 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
 use kymo_index::{Built, Error, How, Indexes, Progress, build};
 
 use super::analyze::feed::Input;
 use super::analyze::show::Times;
+use crate::verbs::args::{OutputArgs, ZoneArgs};
 
-/// Build the index of a trace, so that any moment of it opens at once
+/// Index of a trace: build or check it; with it any moment opens at once
 ///
 /// With an index, read --from, read --count, stats, state, latency --from and critical --from skip the part of the
 /// trace before the time that they are asked for. Without an index the results are the same, but slower. The index is
@@ -38,15 +37,13 @@ pub struct Args {
     /// Rebuild even if the index is valid
     #[arg(long)]
     rebuild: bool,
-    /// Write nothing into the trace's directory, but into the cache
+    /// Write into the cache instead of the trace's directory
     #[arg(long)]
     no_write: bool,
-    /// One JSON document
-    #[arg(long)]
-    json: bool,
-    /// Times of day in UTC; otherwise in the local time zone
-    #[arg(long)]
-    utc: bool,
+    #[command(flatten)]
+    output: OutputArgs,
+    #[command(flatten)]
+    zone: ZoneArgs,
 }
 
 /// Shared with the signal handler.
@@ -56,6 +53,7 @@ const STEP: Duration = Duration::from_millis(200);
 
 /// Runs the verb.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    args.output.begin();
     let input = Input::open(std::slice::from_ref(&args.dir))?;
     if args.check {
         return check(&input, &args);
@@ -75,17 +73,18 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         eprintln!("kymo: the index that was there is replaced: {why}");
     }
     let indexes = Indexes::open(&input.named, &input.traces);
-    let found = show::Found { input: &input, indexes: &indexes, built: &built, seconds: begin.elapsed().as_secs_f64() };
+    let found =
+        show::IndexReport { input: &input, indexes: &indexes, built: &built, seconds: begin.elapsed().as_secs_f64() };
     print(&found, &args)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn print(found: &show::Found<'_>, args: &Args) -> anyhow::Result<()> {
-    let text = match args.json {
+fn print(found: &show::IndexReport<'_>, args: &Args) -> anyhow::Result<()> {
+    let text = match args.output.json() {
         true => show::document(found) + "\n",
-        false => show::report(found, &Times::new(&found.input.traces, args.utc)),
+        false => show::report(found, &Times::new(&found.input.traces, args.zone.utc)),
     };
-    std::io::stdout().lock().write_all(text.as_bytes()).context("cannot write to standard output")
+    args.output.print(&text)
 }
 
 /// Looks through all of it.
@@ -97,7 +96,7 @@ fn check(input: &Input, args: &Args) -> anyhow::Result<ExitCode> {
     match indexes.check(&input.traces) {
         Ok((path, bytes)) => {
             let built = Built { path, bytes, is_new: false, stale: None };
-            print(&show::Found { input, indexes: &indexes, built: &built, seconds: 0.0 }, args)?;
+            print(&show::IndexReport { input, indexes: &indexes, built: &built, seconds: 0.0 }, args)?;
             Ok(ExitCode::SUCCESS)
         }
         Err(why) => {
@@ -111,7 +110,8 @@ fn check(input: &Input, args: &Args) -> anyhow::Result<ExitCode> {
 fn with_progress(input: &Input, how: How) -> Result<Built, Error> {
     let total: usize = input.traces.iter().flat_map(|trace| trace.streams()).map(|(_, bytes)| bytes).sum();
     let wait = |path: &Path| eprintln!("kymo: another process builds {}; waiting for it", path.display());
-    if !std::io::stderr().is_terminal() {
+    let mut line = crate::terminal::Progress::new();
+    if !line.is_shown() {
         return build(&input.named[0], &input.traces, how, &PROGRESS, &wait);
     }
     let (done, is_done) = channel::<()>();
@@ -119,10 +119,9 @@ fn with_progress(input: &Input, how: How) -> Result<Built, Error> {
         scope.spawn(move || {
             while is_done.recv_timeout(STEP) == Err(RecvTimeoutError::Timeout) {
                 let bytes = PROGRESS.bytes.load(Ordering::Relaxed);
-                let share = bytes as f64 / total.max(1) as f64 * 100.0;
-                eprint!("\r\x1b[Kkymo: index: {share:.0} % of {:.1} MiB", total as f64 / (1 << 20) as f64);
+                let share = bytes as f64 / total.max(1) as f64;
+                line.show_share_now(share, &format!("index of {:.1} MiB", total as f64 / (1 << 20) as f64));
             }
-            eprint!("\r\x1b[K");
         });
         let built = build(&input.named[0], &input.traces, how, &PROGRESS, &wait);
         drop(done);

@@ -6,11 +6,8 @@ pub mod span;
 mod text;
 
 use std::collections::BTreeMap;
-use std::io::Write as _;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Context as _;
 use kymo_analyze::{By, CallSpan, CpuSpan, Event, Head, InterruptSpan, Latency, OffSpan, Options, Sink, State, Thread};
 use kymo_analyze::{ThreadSpan, Threads, Unmatched, What};
 use kymo_ctf::read::{Reader, Value};
@@ -20,27 +17,35 @@ use kymo_index::range;
 use super::analyze::choose::Chosen;
 use super::analyze::feed::{Classes, Input, Seen, Totals, Visit, absolute, each};
 use super::analyze::show::{Names, Times};
-use super::analyze::when::{self, When};
-use super::hosts::{HostArgs, Told};
+use super::analyze::when::When;
+use super::hosts::{ClockAlignment, HostArgs};
+use crate::verbs::args::{OutputArgs, RangeArgs, ScopeArgs, TraceArgs, ZoneArgs};
 use span::Spans;
 
-/// Find latencies in a trace: how often, how long, and the worst of them
+/// Latencies in a trace: how many, quantiles, histogram, and the worst of each kind
 ///
 /// Wake-ups, run-queue waits, interrupts, softirqs, timers, interrupts or preemption off, system calls, futexes with
 /// owner, block and network requests come from the kernel's events (kymo record -k sched,irq,syscalls,timer,block,net);
 /// spans from any events that the user names. Results that lost records, a clock that went back, or a missing event
 /// have touched are counted as doubtful, and the worst are marked. What is measured from where to where:
-/// spec/analyze.md, section 5.
+/// kymo-analyze(7), section 5.
 #[derive(clap::Args)]
+#[command(mut_arg("filter", |arg| arg.help("Only latencies that end with a record for which the condition is true, such as `$cpu == 1`, \
+    `ret < 0`, `req:end.id > 100` (repeatable: all must be true); the language is in kymo-filter(7)")))]
+#[command(mut_arg("cpu", |arg| arg.help("Only latencies that end on these CPUs, as 0-3,6")))]
+#[command(mut_arg("thread", |arg| arg.help("Only latencies that end with a record of this thread: its number, or its name")))]
+#[command(mut_arg("process", |arg| arg.help("Only latencies that end with a record of this process: its number, or its name")))]
+#[command(mut_arg("from", |arg| arg.help("Only what ended from this time on: +1.5s from the begin of the trace, -1s from its end, or ns since \
+    1970. Wake-ups, interrupts and calls have their whole length; requests, timers and spans must begin there too")))]
+#[command(mut_arg("to", |arg| arg.help("Only what ended before this time [default: the end]")))]
 #[command(after_help = "Examples:\n  kymo record -k sched,irq,syscalls -o t -- ./program; kymo latency t\n  \
-    kymo latency t --what wakeup --by prio,cpu --worst 20\n  \
+    kymo latency t --what wakeup --by prio,cpu --limit 20\n  \
     kymo latency t --what syscall,futex --by thread\n  \
     kymo latency t --span 'req:begin, req:end, by=id'\n\n\
     Exit status: 0 fine, 1 the trace was damaged (what could be read was used), 2 it cannot be opened, or has no such events.")]
 pub struct Args {
-    /// Trace directories; several are merged by time
-    #[arg(required = true, value_name = "DIR")]
-    dirs: Vec<PathBuf>,
+    #[command(flatten)]
+    traces: TraceArgs,
     /// Which: wakeup, runqueue, preempted, irq, vector, softirq-raise, softirq, timer, irqs-off, preempt-off, syscall,
     /// futex, block, net [default: all that the trace has]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = what)]
@@ -52,30 +57,20 @@ pub struct Args {
     /// Group by process, thread, prio, cpu or key; the key is the values of a span's fields
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = ["process", "thread", "prio", "cpu", "key"])]
     by: Vec<String>,
-    /// Only latencies that end with a record for which the condition holds, such as `$cpu == 1`, `ret < 0`,
-    /// `req:end.id > 100` (several times: all must hold)
-    #[arg(long, value_name = "EXPR")]
-    filter: Vec<String>,
-    /// How many of the worst are shown for each (of system calls only with --what syscall)
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(0..=1000))]
-    worst: u16,
-    /// What ended from this time on: +1.5s from the begin of the trace, -1s from its end, or ns since 1970. What the
-    /// machine's state tells (wake-ups, interrupts, calls) has its whole length; requests, timers and spans must begin
-    /// there too
-    #[arg(long, value_name = "TIME", value_parser = when::parse, allow_hyphen_values = true)]
-    from: Option<When>,
-    /// What ended before this time
-    #[arg(long, value_name = "TIME", value_parser = when::parse, allow_hyphen_values = true)]
-    to: Option<When>,
-    /// Also the histogram, where it is not empty
+    #[command(flatten)]
+    scope: ScopeArgs,
+    /// Show the N worst of each kind (of system calls only with --what syscall)
+    #[arg(long, alias = "worst", value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(0..=1000))]
+    limit: u16,
+    #[command(flatten)]
+    range: RangeArgs,
+    /// Also show the histogram, where it is not empty
     #[arg(long)]
     histogram: bool,
-    /// One JSON document: histograms, quantiles, the worst
-    #[arg(long)]
-    json: bool,
-    /// Times of day in UTC; otherwise in the local time zone
-    #[arg(long)]
-    utc: bool,
+    #[command(flatten)]
+    output: OutputArgs,
+    #[command(flatten)]
+    zone: ZoneArgs,
     #[command(flatten)]
     hosts: HostArgs,
 }
@@ -88,7 +83,7 @@ fn what(text: &str) -> Result<What, String> {
 }
 
 /// All that is asked of one pass over the records.
-struct Pass {
+struct LatencyPass {
     latency: Latency,
     spans: Spans,
     /// Names of block devices, from the state dump.
@@ -96,7 +91,7 @@ struct Pass {
     device_class: Option<usize>,
 }
 
-impl Visit for Pass {
+impl Visit for LatencyPass {
     fn record(&mut self, seen: &Seen<'_, '_>, state: &State) {
         let latency = &mut self.latency;
         latency.take(seen.is_selected);
@@ -107,7 +102,7 @@ impl Visit for Pass {
     }
 }
 
-impl Pass {
+impl LatencyPass {
     fn learn_device(&mut self, seen: &Seen<'_, '_>) {
         let payload = seen.record.payload;
         let number = match payload.get("dev") {
@@ -120,7 +115,7 @@ impl Pass {
     }
 }
 
-impl Sink for Pass {
+impl Sink for LatencyPass {
     fn event(&mut self, head: &Head, event: &Event, state: &State) {
         self.latency.event(head, event, state);
     }
@@ -155,22 +150,23 @@ impl Sink for Pass {
 }
 
 /// What was found, for those who print it.
-struct Found<'a> {
+struct LatencyReport<'a> {
     latency: &'a Latency,
     names: Names<'a>,
     totals: &'a Totals,
-    told: &'a [Told],
+    told: &'a [ClockAlignment],
     spans_left: span::Left,
     clock_backs: u64,
 }
 
 /// Runs the verb.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let hosts = Input::by_kernel(&args.dirs, &args.hosts)?;
-    let times = absolute(&hosts, [args.from, args.to])?;
+    args.output.begin();
+    let hosts = Input::by_kernel(&args.traces.dirs, &args.hosts)?;
+    let times = absolute(&hosts, [args.range.from, args.range.to])?;
     let (text, code) =
-        each(&hosts, ("kymo-latency-hosts-1", args.json), &mut |host| of_host(&host.input, times, &args))?;
-    std::io::stdout().lock().write_all(text.as_bytes()).context("cannot write to standard output")?;
+        each(&hosts, ("kymo-latency-hosts-1", args.output.json()), &mut |host| of_host(&host.input, times, &args))?;
+    args.output.print(&text)?;
     Ok(code)
 }
 
@@ -183,15 +179,15 @@ fn of_host(input: &Input, [from, to]: [Option<When>; 2], args: &Args) -> anyhow:
     };
     let has = |name: &str| args.by.iter().any(|by| by == name);
     let by = By { process: has("process"), thread: has("thread"), prio: has("prio"), cpu: has("cpu") };
-    let options = Options { what: kinds, by, worst_max: args.worst.into(), ..Options::default() };
+    let options = Options { what: kinds, by, worst_max: args.limit.into(), ..Options::default() };
     let device_class = classes.list.iter().position(|class| class.name == "lttng_statedump_block_device");
     let spans = Spans::new(&args.span, &classes.list, has("key"))?;
-    let mut pass = Pass { latency: Latency::new(options), spans, devices: BTreeMap::new(), device_class };
+    let mut pass = LatencyPass { latency: Latency::new(options), spans, devices: BTreeMap::new(), device_class };
     let indexes = input.indexes();
     let stretch = input.stretch(&indexes, from, to)?;
     let (from, to) = (stretch.map(|stretch| stretch.from), stretch.map(|stretch| stretch.to));
     let (mut reader, mut walker) = range::begin(&input.traces, &classes, &indexes, from, to);
-    let mut chosen = Chosen::new(&input.traces, &args.filter)?;
+    let mut chosen = Chosen::new(&input.traces, &args.scope.expressions())?;
     walker.go(&mut reader, &mut chosen, &mut pass);
     chosen.conclude();
     // What ends with the stretch ends with no record.
@@ -199,7 +195,7 @@ fn of_host(input: &Input, [from, to]: [Option<When>; 2], args: &Args) -> anyhow:
     walker.state.finish(stretch.and_then(|stretch| stretch.end()), &mut pass);
     let (state, totals) = (walker.state, walker.totals);
     pass.latency.finish(&state);
-    let found = Found {
+    let found = LatencyReport {
         names: Names {
             vocabulary: &classes.vocabulary,
             devices: pass.devices,
@@ -212,15 +208,15 @@ fn of_host(input: &Input, [from, to]: [Option<When>; 2], args: &Args) -> anyhow:
         spans_left: pass.spans.left(),
         clock_backs: state.clock_backs(),
     };
-    let text = match args.json {
+    let text = match args.output.json() {
         true => json::document(&found)? + "\n",
-        false => text::report(&found, args, &Times::new(&input.traces, args.utc)),
+        false => text::report(&found, args, &Times::new(&input.traces, args.zone.utc)),
     };
     Ok((text, conclude(input, &reader, &found, args)))
 }
 
 /// Says on standard error what was missing and damaged.
-fn conclude(input: &Input, reader: &Reader<'_>, found: &Found<'_>, args: &Args) -> ExitCode {
+fn conclude(input: &Input, reader: &Reader<'_>, found: &LatencyReport<'_>, args: &Args) -> ExitCode {
     if found.latency.series().is_empty() {
         eprintln!(
             "kymo: nothing of that is in the trace; record with -k sched,irq,syscalls,timer,block,net, or see kymo stats"

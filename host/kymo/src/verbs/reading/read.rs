@@ -34,14 +34,15 @@ use kymo_index::{Indexes, Named, range};
 
 use super::analyze::feed::{has_switches, indexes, parts_of, say_if_empty};
 use super::analyze::say_unknown;
-use super::analyze::when::{self, When};
+use super::analyze::when::When;
 use super::hosts::{self, HostArgs};
-use super::symbols::Known;
+use super::symbols::Symbolizer;
+use crate::verbs::args::{EventArgs, OutputArgs, RangeArgs, ScopeArgs, TraceArgs, ZoneArgs};
 use filter::Filters;
 use learn::Learn;
 use select::{Selection, Shown};
 
-/// Print a trace in the order of time
+/// Print a trace as text or JSON, in the order of time
 ///
 /// Any CTF 1.8 or CTF 2 trace can be read, not only those of kymo. Lost records are shown where they are missing.
 /// What is damaged is listed on standard error at the end.
@@ -50,66 +51,64 @@ use select::{Selection, Shown};
 /// process are what the trace has told of it so far (state dump, switches, forks, execs), and `-` where it has not.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Exit status: 0 fine, 1 the trace was damaged (what could be read was printed), 2 it cannot be opened."
+    mut_arg("dirs", |arg| arg.help("Trace directories, or logs of POSIX Trace streams (kymo-posix(7)); several are merged by time")),
+    mut_arg("from", |arg| arg.conflicts_with("follow").help("Only records from this time on: +1.5s from the begin of the trace, -1s from \
+        its end, or ns since 1970 as --json prints them. With an index (kymo index) what is before is not read")),
+    mut_arg("to", |arg| arg.conflicts_with("follow").help("Only records before this time")),
+    mut_arg("json", |arg| arg.help("Print one JSON object a line: times in nanoseconds since 1970, bytes in hexadecimal, NaN and \
+        infinities as strings")),
+    after_help = "Examples:\n  kymo read t                                         all records\n  \
+    kymo read t --from -1s --event 'motor:*'            the last second of some events\n  \
+    kymo read t --filter 'motor:step.duration > 200us'   records for which a condition is true\n  \
+    kymo read t --cpu 0-1 --thread audio --json          of one thread on two CPUs, as JSON\n  \
+    kymo read --follow motor                             a running session\n\n\
+    Exit status: 0 fine, 1 the trace was damaged (what could be read was printed), 2 it cannot be opened."
 )]
 pub struct Args {
-    /// Trace directories, or logs of POSIX Trace streams (`docs/posix.md`); several are merged by time
-    #[arg(required = true, value_name = "DIR")]
-    dirs: Vec<PathBuf>,
-    /// One JSON object a line: times in nanoseconds since 1970, bytes in hexadecimal, NaN and infinities as strings
-    #[arg(long)]
-    json: bool,
-    /// What to show: time, delta, cpu, proc, pid, tid, event, names of payload fields, contexts such as `$prio`, `*`
-    /// for all fields and contexts
+    #[command(flatten)]
+    traces: TraceArgs,
+    /// Show only these columns: time, delta, cpu, proc, pid, tid, event, names of payload fields, contexts such as
+    /// `$prio`, `*` for all fields and contexts
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     fields: Option<Vec<String>>,
-    /// Only events whose name matches, such as `motor:*` (may be given several times)
-    #[arg(long, value_name = "GLOB")]
-    event: Vec<String>,
-    /// Only records for which the condition holds, such as `axis == 2 && position > 0.5`,
-    /// `motor:step.duration > 200us`, `name ~ "ab*"`, `$tid == 7`, `latency(req:begin, req:end, by=id) > 5ms`,
-    /// `wakeup() > 1ms` (several times: all must hold)
-    #[arg(long, value_name = "EXPR")]
-    filter: Vec<String>,
-    /// Also the records of the state dump: what processes, files and devices there were when recording began and ended.
-    /// Otherwise they are shown only when --event matches them
+    #[command(flatten)]
+    events: EventArgs,
+    #[command(flatten)]
+    scope: ScopeArgs,
+    /// Also show the records of the state dump: processes, files and devices at the start and the end of the recording.
+    /// Without this option they are shown only if --event matches them
     #[arg(long)]
     state: bool,
-    /// Only how many records of each event there are
+    /// Print only the number of records of each event
     #[arg(long, conflicts_with_all = ["follow", "fields"])]
     count: bool,
-    /// Go on while the trace is being written, until its session ends: DIR may be the name of a session (of
-    /// `kymo session`). Records come about 0.3 s late, in the order of time
+    /// Continue while the trace is being written, until its session ends. DIR may be the name of a session (of
+    /// `kymo session`). Records are shown about 0.3 s late, in the order of time
     #[arg(long)]
     follow: bool,
-    /// Only records from this time on: +1.5s from the begin of the trace, -1s from its end, or ns since 1970 as --json
-    /// tells them. With an index (see kymo index) what is before is not read
-    #[arg(long, value_name = "TIME", value_parser = when::parse, allow_hyphen_values = true, conflicts_with = "follow")]
-    from: Option<When>,
-    /// Only records before this time
-    #[arg(long, value_name = "TIME", value_parser = when::parse, allow_hyphen_values = true, conflicts_with = "follow")]
-    to: Option<When>,
-    /// Only write the log of a POSIX Trace stream as a CTF 1.8 trace into TO, which must not exist, for other readers
-    #[arg(long, value_name = "TO", conflicts_with_all = ["json", "fields", "event", "filter", "state", "count", "follow", "limit"])]
+    #[command(flatten)]
+    range: RangeArgs,
+    /// Convert the log of a POSIX Trace stream into the CTF 1.8 trace TO, which must not exist
+    #[arg(long, value_name = "TO", conflicts_with_all = ["json", "fields", "event", "filter", "cpu", "thread", "process", "state", "count", "follow", "limit"])]
     to_ctf: Option<PathBuf>,
     /// Stop after this many records
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
-    /// Below each record the functions, and where debug information has them the source lines, of its addresses: of
-    /// call stacks (`--context callstack`) and of fields such as `ip`. Files of programs are those of this machine,
-    /// where they are the same build; functions of the kernel are those of this boot, or of FILE (System.map, or a copy
-    /// of /proc/kallsyms)
+    /// Show the functions of a record's addresses below it, with source lines if there is debug information: of call
+    /// stacks (`--context callstack`) and of fields such as `ip`. Program files are those of this machine, if they are
+    /// the same build. Kernel functions are those of this boot, or of FILE (System.map, or a copy of /proc/kallsyms)
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, conflicts_with_all = ["follow", "count", "to_ctf"])]
     symbols: Option<Option<PathBuf>>,
-    /// Times in cycles of the trace clock
+    /// Show times in cycles of the trace clock
     #[arg(long)]
     cycles: bool,
-    /// Times of day in UTC; otherwise in the local time zone (of $TZ, or of the system)
-    #[arg(long)]
-    utc: bool,
-    /// The date in front of the time of day
+    #[command(flatten)]
+    zone: ZoneArgs,
+    /// Show the date before the time of day
     #[arg(long)]
     date: bool,
+    #[command(flatten)]
+    output: OutputArgs,
     #[command(flatten)]
     hosts: HostArgs,
 }
@@ -145,17 +144,19 @@ trait Format {
 
 /// Runs the verb.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    args.output.begin();
     if args.follow {
         anyhow::ensure!(args.hosts.is_none(), "--follow reads one trace: --shift and --align are for several");
         return follow::run(&args);
     }
     if let Some(to) = &args.to_ctf {
-        return posix::write_ctf(&args.dirs, to);
+        return posix::write_ctf(&args.traces.dirs, to);
     }
-    let mut traces = Vec::with_capacity(args.dirs.len());
+    let mut traces = Vec::with_capacity(args.traces.dirs.len());
     let mut torn: Vec<Caveat> = Vec::new();
     let mut damaged_logs = 0;
-    let named: Vec<Named> = args.dirs.iter().map(|dir| Named { dir: dir.clone(), parts: parts_of(dir) }).collect();
+    let named: Vec<Named> =
+        args.traces.dirs.iter().map(|dir| Named { dir: dir.clone(), parts: parts_of(dir) }).collect();
     for dir in named.iter().flat_map(|named| &named.parts) {
         let opened = if posix::is_log(dir) { posix::open(dir, &mut damaged_logs)? } else { Trace::open(dir)? };
         say_if_empty(&opened.value);
@@ -165,16 +166,17 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     hosts::bring_together(&mut traces, &named, &args.hosts)?;
     // Indexes have times as each host's own clock has them.
     let is_own = args.hosts.is_none();
-    let indexes = match is_own && (args.count || args.from.is_some() || args.to.is_some()) {
+    let indexes = match is_own && (args.count || args.range.from.is_some() || args.range.to.is_some()) {
         true => indexes(&named, &traces),
         false => Indexes::default(),
     };
     let ends = ends(&args, &traces, &indexes)?;
-    let selection = Selection::new(&traces, args.fields.as_deref(), &args.event, args.state)?;
+    let selection = Selection::new(&traces, args.fields.as_deref(), &args.events.event, args.state)?;
     for glob in selection.unmatched() {
         eprintln!("kymo: no event of the trace matches {glob:?}");
     }
-    let mut filters = Filters::new(&traces, &args.filter)?;
+    let mut filters = Filters::new(&traces, &args.scope.expressions())?;
+    args.output.page();
     let stdout = io::stdout();
     let flush_at = if stdout.is_terminal() { 1 } else { BUFFER_BYTES };
     let shape = Shape { traces: &traces, selection: &selection, args: &args };
@@ -183,7 +185,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         let counted = count::count(shape, &begin, &mut filters);
         filters.conclude();
         say_unknown(&named);
-        counted.print(args.json, &mut stdout.lock()).context("cannot write to standard output")?;
+        counted.print(args.output.json(), &mut stdout.lock()).context("cannot write to standard output")?;
         let damage: Vec<_> = counted.caveats.iter().map(|(trace, caveat)| (*trace, caveat)).collect();
         let code = conclude(&traces, &damage, counted.caveat_count, &torn, &counted.totals);
         return Ok(posix::conclude(code, damaged_logs));
@@ -193,7 +195,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let printed = match &args.symbols {
         None => show(&mut reader, shape, &begin, &mut filters, workers, flush_at, &mut stdout.lock()),
         Some(kernel) => {
-            let mut known = Known::new(kernel.as_deref(), &traces)?;
+            let mut known = Symbolizer::new(kernel.as_deref(), &traces)?;
             known.learn_all(&traces)?;
             let shown = show_named(&mut reader, shape, &begin, &mut filters, &known, flush_at, &mut stdout.lock());
             known.reasons().iter().for_each(|why| eprintln!("kymo: {why}"));
@@ -217,13 +219,13 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 /// The times that are asked for, ns. Those from an end of the trace are looked up.
 fn ends(args: &Args, traces: &[Trace], indexes: &Indexes) -> anyhow::Result<Ends> {
     let is_absolute = |when: &Option<When>| matches!(when, None | Some(When::At(_)));
-    let bounds = match is_absolute(&args.from) && is_absolute(&args.to) {
+    let bounds = match is_absolute(&args.range.from) && is_absolute(&args.range.to) {
         true => Some((0, 0)),
         false => range::bounds(traces, indexes),
     };
     let (first, last) = bounds.context("the trace has no records")?;
     let ns = |when: Option<When>| when.map(|when| when.at(first, last));
-    let (from, to) = (ns(args.from), ns(args.to));
+    let (from, to) = (ns(args.range.from), ns(args.range.to));
     match (from, to) {
         (Some(from), Some(to)) if from >= to => anyhow::bail!("--from ({from}) is not before --to ({to})"),
         ends => Ok(ends),
@@ -411,13 +413,13 @@ fn show_named(
     shape: Shape<'_>,
     begin: &Begin<'_>,
     filters: &mut Filters,
-    known: &Known,
+    known: &Symbolizer,
     flush_at: usize,
     to: &mut dyn Write,
 ) -> io::Result<Totals> {
     let mut totals = Totals::default();
     let mut choice = Choice::new(shape, begin, filters);
-    let mut format = symbols::Named::new(shape.format(), known, shape.selection, shape.args.json);
+    let mut format = symbols::Named::new(shape.format(), known, shape.selection, shape.args.output.json());
     print(reader, &mut choice, &mut totals, &mut format, flush_at, to)?;
     Ok(totals)
 }
@@ -460,10 +462,10 @@ fn print(
 
 /// The form that is asked for. `before`: time of the line before, as times are shown.
 fn format<'a>(traces: &[Trace], selection: &'a Selection, args: &Args, before: Option<i128>) -> Box<dyn Format + 'a> {
-    if args.json {
+    if args.output.json() {
         return Box::new(json::Json::new(selection));
     }
-    let times = text::Times { cycles: args.cycles, utc: args.utc, date: args.date };
+    let times = text::Times { cycles: args.cycles, utc: args.zone.utc, date: args.date };
     Box::new(text::Text::new(traces, selection, times, before))
 }
 

@@ -6,11 +6,8 @@ mod json;
 mod text;
 mod values;
 
-use std::io::Write as _;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Context as _;
 use kymo_analyze::{Class, Level, Row, Sink, State, Stats};
 use kymo_ctf::read::Reader;
 
@@ -18,60 +15,52 @@ use kymo_index::{Indexes, range};
 
 use super::analyze::choose::Chosen;
 use super::analyze::feed::{Classes, Input, Payload, Seen, Stretch, Totals, Visit, absolute, each};
-use super::analyze::when::{self, When};
+use super::analyze::when::When;
 use super::hosts::HostArgs;
+use crate::verbs::args::{EventArgs, OutputArgs, RangeArgs, ScopeArgs, TraceArgs};
 use by::By;
 use values::FieldValues;
 
-/// Count the records of a trace, and look at their fields
+/// Statistics of a trace: counts, rates and values by event, thread, CPU or field
 ///
 /// Rows by any sequence of event, process, thread, cpu and fields of the payload; records of a kernel belong to the
 /// thread that ran on their CPU.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  kymo stats t                               records and rates by event\n  \
-    kymo stats t --by process,event --top 20   what each process wrote, the busiest first\n  \
+    kymo stats t --by process,event --limit 20   what each process wrote, the busiest first\n  \
     kymo stats t --by axis,event               what was written of each axis\n  \
-    kymo stats t --event 'motor:*' --fields    min, mean, max, deviation and quantiles of each field\n\n\
+    kymo stats t --event 'motor:*' --values    min, mean, max, deviation and quantiles of each field\n\n\
     Exit status: 0 fine, 1 the trace was damaged (what could be read was counted), 2 it cannot be opened.")]
 pub struct Args {
-    /// Trace directories; several are merged by time
-    #[arg(required = true, value_name = "DIR")]
-    dirs: Vec<PathBuf>,
-    /// Rows by any sequence of event, process, thread, cpu, and names of payload fields that are integers or text
-    /// (`field:cpu` for a field that is called like one of these); four at most
+    #[command(flatten)]
+    traces: TraceArgs,
+    /// Group by event, process, thread, cpu, and names of payload fields that are integers or text (`field:cpu` for a
+    /// field with one of these names); at most four, in any order
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "event", value_parser = by::parse)]
     by: Vec<By>,
-    /// Only events whose name matches, such as `motor:*` (may be given several times)
-    #[arg(long, value_name = "GLOB")]
-    event: Vec<String>,
-    /// Only records for which the condition holds, such as `axis == 2 && position > 0.5`, `$tid == 7`,
-    /// `latency(req:begin, req:end, by=id) > 5ms` (several times: all must hold)
-    #[arg(long, value_name = "EXPR")]
-    filter: Vec<String>,
-    /// Also statistics of each field that is a number
-    #[arg(long)]
-    fields: bool,
-    /// Also bytes: of all records, of one, in a second. Records without the heads of packets
+    #[command(flatten)]
+    events: EventArgs,
+    #[command(flatten)]
+    scope: ScopeArgs,
+    /// Also show statistics of each field that is a number
+    #[arg(long, alias = "fields")]
+    values: bool,
+    /// Also show bytes: of all records, of one record, per second. Packet headers are not counted
     #[arg(long)]
     sizes: bool,
-    /// Only records from this time on: +1.5s from the begin of the trace, -1s from its end, or ns since 1970
-    #[arg(long, value_name = "TIME", value_parser = when::parse, allow_hyphen_values = true)]
-    from: Option<When>,
-    /// Only records before this time
-    #[arg(long, value_name = "TIME", value_parser = when::parse, allow_hyphen_values = true)]
-    to: Option<When>,
-    /// Only the N rows with most records, the most first [default: all, by name]
-    #[arg(long, value_name = "N")]
-    top: Option<usize>,
-    /// One JSON document
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    range: RangeArgs,
+    /// Show only the N rows with most records, the most first [default: all, by name]
+    #[arg(long, alias = "top", value_name = "N")]
+    limit: Option<usize>,
+    #[command(flatten)]
+    output: OutputArgs,
     #[command(flatten)]
     hosts: HostArgs,
 }
 
 /// Counts on the way.
-struct Pass {
+struct StatsPass {
     stats: Stats,
     /// By class.
     is_wanted: Vec<bool>,
@@ -81,9 +70,9 @@ struct Pass {
     values: FieldValues,
 }
 
-impl Sink for Pass {}
+impl Sink for StatsPass {}
 
-impl Visit for Pass {
+impl Visit for StatsPass {
     fn record(&mut self, seen: &Seen<'_, '_>, state: &State) {
         if seen.is_selected && self.is_wanted[seen.class] {
             let mut writer = if self.needs_writer { seen.writer(state) } else { Default::default() };
@@ -94,7 +83,7 @@ impl Visit for Pass {
     }
 }
 
-impl Pass {
+impl StatsPass {
     /// Counts the records of a stretch, or all.
     fn of_records(
         &mut self,
@@ -145,29 +134,31 @@ impl Pass {
 
 /// Runs the verb.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let hosts = Input::by_kernel(&args.dirs, &args.hosts)?;
-    let times = absolute(&hosts, [args.from, args.to])?;
-    let (text, code) = each(&hosts, ("kymo-stats-hosts-1", args.json), &mut |host| of_host(&host.input, times, &args))?;
-    std::io::stdout().lock().write_all(text.as_bytes()).context("cannot write to standard output")?;
+    args.output.begin();
+    let hosts = Input::by_kernel(&args.traces.dirs, &args.hosts)?;
+    let times = absolute(&hosts, [args.range.from, args.range.to])?;
+    let (text, code) =
+        each(&hosts, ("kymo-stats-hosts-1", args.output.json()), &mut |host| of_host(&host.input, times, &args))?;
+    args.output.print(&text)?;
     Ok(code)
 }
 
 /// What is counted of the traces of one kernel.
 fn of_host(input: &Input, [from, to]: [Option<When>; 2], args: &Args) -> anyhow::Result<(String, ExitCode)> {
     let classes = Classes::new(&input.traces);
-    let mut chosen = Chosen::new(&input.traces, &args.filter)?;
+    let mut chosen = Chosen::new(&input.traces, &args.scope.expressions())?;
     let levels: Vec<Level> = args.by.iter().map(|by| by.level()).collect();
     let matches = |class: &Class| {
-        args.event.is_empty() || args.event.iter().any(|glob| kymo_names::glob_matches(glob, &class.name))
+        args.events.event.is_empty() || args.events.event.iter().any(|glob| kymo_names::glob_matches(glob, &class.name))
     };
-    let mut pass = Pass {
-        stats: Stats::new(&levels, args.fields, &classes.list),
+    let mut pass = StatsPass {
+        stats: Stats::new(&levels, args.values, &classes.list),
         is_wanted: classes.list.iter().map(matches).collect(),
         needs_writer: levels.iter().any(|level| !matches!(level, Level::Event | Level::Other)),
-        needs_records: args.fields || args.sizes || !chosen.is_all() || levels.contains(&Level::Other),
+        needs_records: args.values || args.sizes || !chosen.is_all() || levels.contains(&Level::Other),
         values: FieldValues::new(&args.by, &classes.list)?,
     };
-    for glob in &args.event {
+    for glob in &args.events.event {
         if !classes.list.iter().any(|class| kymo_names::glob_matches(glob, &class.name)) {
             eprintln!("kymo: no event of the trace matches {glob:?}");
         }
@@ -178,8 +169,8 @@ fn of_host(input: &Input, [from, to]: [Option<When>; 2], args: &Args) -> anyhow:
         Some(totals) => (totals, super::analyze::damage(input, &Reader::new(&[]))),
         None => pass.of_records(&indexes, &classes, input, stretch, &mut chosen),
     };
-    let made = Made { stats: &pass.stats, args, classes: &classes.list, texts: &pass.values.texts };
-    let text = match args.json {
+    let made = StatsReport { stats: &pass.stats, args, classes: &classes.list, texts: &pass.values.texts };
+    let text = match args.output.json() {
         true => json::document(&made, &totals, &input.told) + "\n",
         false => text::report(&made, &totals),
     };
@@ -187,7 +178,7 @@ fn of_host(input: &Input, [from, to]: [Option<When>; 2], args: &Args) -> anyhow:
 }
 
 /// What was counted, for those who print it.
-struct Made<'a> {
+struct StatsReport<'a> {
     stats: &'a Stats,
     args: &'a Args,
     classes: &'a [Class],
@@ -195,11 +186,11 @@ struct Made<'a> {
     texts: &'a [String],
 }
 
-impl Made<'_> {
+impl StatsReport<'_> {
     /// The rows that are shown, each with its place for [`Stats::fields`].
     fn chosen(&self) -> Vec<(usize, &Row)> {
         let mut rows = self.stats.rows();
-        match self.args.top {
+        match self.args.limit {
             Some(top) => {
                 rows.sort_by_key(|(_, row)| std::cmp::Reverse(row.count));
                 rows.truncate(top);

@@ -14,7 +14,7 @@ use kymo_ctf::read::{Record, Trace};
 use kymo_export::export::stacks::{Naming, Space};
 use kymo_symbols::{Files, Kernel, Missing};
 
-use memory::{Memory, Place};
+use memory::{AddressOrigin, Memory};
 
 /// Bytes of a program's file, or of the kernel's text, that are read at most.
 const FILE_MAX: u64 = 1 << 30;
@@ -38,7 +38,7 @@ impl Files for Disk {
 }
 
 /// All functions that can be known.
-pub struct Known {
+pub struct Symbolizer {
     programs: kymo_symbols::Symbols<Disk>,
     /// Or why there are none.
     kernel: Result<Kernel, String>,
@@ -47,16 +47,16 @@ pub struct Known {
     reasons: RefCell<Vec<String>>,
 }
 
-impl Known {
+impl Symbolizer {
     /// With the kernel's functions from `file`, else from beside a trace, else from this machine where it is the one
     /// that was traced.
-    pub fn new(file: Option<&Path>, traces: &[Trace]) -> anyhow::Result<Known> {
+    pub fn new(file: Option<&Path>, traces: &[Trace]) -> anyhow::Result<Symbolizer> {
         let kernel = match file {
             Some(path) => Ok(from_file(path)?),
             None => beside(traces).map_or_else(|| running(traces), Ok),
         };
         let programs = kymo_symbols::Symbols::new(Disk);
-        Ok(Known { programs, kernel, memory: Memory::default(), reasons: RefCell::default() })
+        Ok(Symbolizer { programs, kernel, memory: Memory::default(), reasons: RefCell::default() })
     }
 
     /// A text that is an address of the kernel as its function, where that is known; any other as it is.
@@ -103,12 +103,12 @@ impl Known {
     /// `is_return`: where a call returns to.
     pub fn of_program(&self, trace: Option<usize>, process: u32, address: u64, is_return: bool) -> Option<String> {
         let named = self.memory.find(trace, process, address).and_then(|place| match place {
-            Place::Mapped(mapping) => {
+            AddressOrigin::Mapped(mapping) => {
                 let frames = self.programs.find(mapping, address, is_return)?;
                 let frames: Vec<String> = frames.iter().map(kymo_symbols::Frame::to_string).collect();
                 Ok(frames.join(", inlined into "))
             }
-            Place::Module { path, address } => Ok(self.programs.function_of_file(path, address)?.to_string()),
+            AddressOrigin::Module { path, address } => Ok(self.programs.function_of_file(path, address)?.to_string()),
         });
         self.told(process, named)
     }
@@ -116,8 +116,8 @@ impl Known {
     /// The function alone, with the offset in it.
     fn function(&self, trace: usize, process: u32, address: u64) -> Option<String> {
         let named = self.memory.find(Some(trace), process, address).and_then(|place| match place {
-            Place::Mapped(mapping) => self.programs.function(mapping, address),
-            Place::Module { path, address } => self.programs.function_of_file(path, address),
+            AddressOrigin::Mapped(mapping) => self.programs.function(mapping, address),
+            AddressOrigin::Module { path, address } => self.programs.function_of_file(path, address),
         });
         self.told(process, named.map(|frame| frame.to_string()))
     }
@@ -136,7 +136,7 @@ impl Known {
     }
 }
 
-impl kymo_analyze::explain::Symbols for Known {
+impl kymo_analyze::explain::Symbols for Symbolizer {
     fn kernel(&self, address: u64) -> Option<String> {
         self.of_kernel(address)
     }
@@ -151,7 +151,7 @@ impl kymo_analyze::explain::Symbols for Known {
     }
 }
 
-impl Naming for Known {
+impl Naming for Symbolizer {
     fn learn(&mut self, record: &Record<'_>) {
         self.memory.learn(record);
     }

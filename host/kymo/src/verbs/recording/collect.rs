@@ -5,7 +5,7 @@
 mod source;
 mod writer;
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,28 +14,30 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use kymo_target::Receiver;
 
 use super::record::{output::Output, unknown};
+use crate::terminal::Progress;
+use crate::verbs::args::JsonArgs;
 use crate::verbs::units;
 use source::{Got, Source};
 use writer::{Ending, Writer};
 
-/// Take the trace of a small target from a serial line, and write it as it comes
+/// Collection from a small target: over a serial line or TCP, or from a file
 ///
-/// The target runs POSIX Trace without an operating system (docs/target.md). What arrives becomes the trace DIR at
+/// The target runs POSIX Trace without an operating system (kymo-target(7)). What arrives becomes the trace DIR at
 /// once: kymo read --follow DIR shows it. Bytes that are lost, changed or doubled on the line cost the frames that they
 /// belong to; what is missing is counted, on the line and on the target apart. A target that starts again goes on in
 /// the same trace.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  kymo collect --from /dev/ttyUSB0 --baud 115200 -o t\n  kymo collect --from tcp:localhost:4444 -o t\n  \
-    qemu-system-arm -M mps2-an385 -nographic -serial stdio -monitor none -kernel demo.elf | kymo collect --from - -o t\n  \
-    kymo collect --from saved.bin -o t && kymo read t\n\n\
+    after_help = "Examples:\n  kymo collect --source /dev/ttyUSB0 --baud 115200 -o t\n  kymo collect --source tcp:localhost:4444 -o t\n  \
+    qemu-system-arm -M mps2-an385 -nographic -serial stdio -monitor none -kernel demo.elf | kymo collect --source - -o t\n  \
+    kymo collect --source saved.bin -o t && kymo read t\n\n\
     Exit status: 0 everything came, up to the end of the stream; 1 something is missing and counted, or nothing came; 2 an error;\n\
     3 the end of the stream did not come: what is missing behind the last frame is unknown."
 )]
 pub struct Args {
     /// A terminal, pipe or file; `-` is standard input; tcp:HOST:PORT, or tcp:PORT on this machine
-    #[arg(long, value_name = "FROM")]
-    from: String,
+    #[arg(long, alias = "from", value_name = "SOURCE")]
+    source: String,
     /// Directory of the trace [default: kymo-trace-DATE-TIME]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
@@ -46,17 +48,14 @@ pub struct Args {
     #[arg(long, value_name = "N")]
     baud: Option<u32>,
     /// End after this long: 10s, 5m [default: when the line ends, or with Ctrl-C]
-    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    #[arg(short, long, value_name = "TIME", value_parser = units::duration)]
     duration: Option<Duration>,
-    /// Print the summary as JSON on standard output
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    out: JsonArgs,
 }
 
 /// Somebody wants it to end (Ctrl-C).
 static IS_OVER: AtomicBool = AtomicBool::new(false);
-/// Between two lines of progress.
-const STEP: Duration = Duration::from_millis(500);
 /// Between two looks whether it shall end.
 const PATIENCE: Duration = Duration::from_millis(100);
 
@@ -81,9 +80,9 @@ fn now_ns() -> u64 {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     // A target whose connection ends must not end us.
     crate::verbs::ignore_sigpipe();
-    let mut source = Source::open(&args.from, args.baud)?;
+    let mut source = Source::open(&args.source, args.baud)?;
     let output = Output::prepare(args.output.as_deref(), args.overwrite)?;
-    let mut writer = match Writer::begin(output.path(), &args.from) {
+    let mut writer = match Writer::begin(output.path(), &args.source) {
         Ok(writer) => writer,
         Err(error) => {
             output.discard();
@@ -111,7 +110,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         // Of two errors the first one is the cause.
         Err(error) => return Err(ended.err().unwrap_or(error)),
     };
-    if args.json {
+    if args.out.json {
         let mut stdout = std::io::stdout().lock();
         writeln!(stdout, "{}", serde_json::to_string_pretty(&summary.to_json())?)?;
     }
@@ -135,6 +134,7 @@ fn listen(args: &Args, source: &mut Source, receiver: &mut Receiver, writer: &mu
     let mut end = End::Asked;
     let begun = Instant::now();
     let mut progress = Progress::new();
+    let size = source.bytes();
     let mut bytes = vec![0; 1 << 16];
     while !IS_OVER.load(Ordering::Relaxed) {
         let left = args.duration.map_or(PATIENCE, |duration| duration.saturating_sub(begun.elapsed()));
@@ -153,41 +153,25 @@ fn listen(args: &Args, source: &mut Source, receiver: &mut Receiver, writer: &mu
                 writer.take(receiver)?;
             }
         }
-        progress.show(receiver, writer);
+        let text = || status(receiver, writer);
+        match (args.duration, size) {
+            (Some(duration), _) => progress.show_share(begun.elapsed().as_secs_f64() / duration.as_secs_f64(), text),
+            (None, Some(size)) => progress.show_share(writer.bytes() as f64 / size.max(1) as f64, text),
+            (None, None) => progress.show(text),
+        }
     }
-    progress.clear();
+    progress.end();
     Ok(end)
 }
 
-/// One line on a terminal that is written over.
-struct Progress {
-    is_shown: bool,
-    last: Instant,
-}
-
-impl Progress {
-    fn new() -> Progress {
-        Progress { is_shown: std::io::stderr().is_terminal(), last: Instant::now() }
-    }
-
-    fn show(&mut self, receiver: &Receiver, writer: &Writer) {
-        if !self.is_shown || self.last.elapsed() < STEP {
-            return;
-        }
-        self.last = Instant::now();
-        let sum = |of: fn(&kymo_target::Epoch) -> u64| receiver.epochs().iter().map(of).sum::<u64>();
-        eprint!(
-            "\r\x1b[Kkymo: {:.1} KiB, {} records, {} lost on the target, {} on the line",
-            writer.bytes() as f64 / 1024.0,
-            sum(|epoch| epoch.records),
-            sum(|epoch| epoch.lost_target),
-            sum(|epoch| epoch.lost_line)
-        );
-    }
-
-    fn clear(&self) {
-        if self.is_shown {
-            eprint!("\r\x1b[K");
-        }
-    }
+/// What has arrived, for the progress line.
+fn status(receiver: &Receiver, writer: &Writer) -> String {
+    let sum = |of: fn(&kymo_target::Epoch) -> u64| receiver.epochs().iter().map(of).sum::<u64>();
+    format!(
+        "{:.1} KiB, {} records, {} lost on the target, {} on the line",
+        writer.bytes() as f64 / 1024.0,
+        sum(|epoch| epoch.records),
+        sum(|epoch| epoch.lost_target),
+        sum(|epoch| epoch.lost_line)
+    )
 }

@@ -8,7 +8,7 @@ mod kernel;
 mod places;
 mod state;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -19,13 +19,16 @@ use kymo_collect::{Patterns, RunningProgram, RuntimeDir, elsewhere, near, other_
 use object::{Object as _, ObjectSection as _};
 use serde_json::{Value, json};
 
+use crate::terminal::{Style, paint};
+use crate::verbs::args::OutputArgs;
+
 /// How long one program may take to answer.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Programs that are named although they cannot be listed.
 const ELSEWHERE_SHOWN: usize = 5;
 
-/// List running programs that can be recorded, or the events of a program, a file or the kernel
+/// Available events: of running programs, of a file, or of the kernel
 ///
 /// Without arguments: the running programs. With a pattern (motor:*), the events of running programs that match it.
 /// With a file (./program, libx.so, x.o), the events in it, its USDT probes and its functions, without running it; the
@@ -35,7 +38,8 @@ const ELSEWHERE_SHOWN: usize = 5;
 #[command(after_help = "Examples:\n  kymo list                     programs that run and have tracepoints\n  \
     kymo list ./program           events, USDT probes and functions in a file\n  kymo list -k                  names of all kernel events\n  \
     kymo list -k sched            kernel events of a group, with their fields\n  \
-    kymo list -k '*:*wakeup*'     those whose names match\n  kymo list --state             events of the state dump")]
+    kymo list -k '*:*wakeup*'     those whose names match\n  kymo list --state             events of the state dump\n\n\
+    Exit status: 0 something was listed, 1 nothing, 2 errors.")]
 pub struct Args {
     /// Executables, libraries or object files; or patterns of events, as provider:name with * ? [a-z]. With -k:
     /// patterns of kernel events, as system:event with * ?, a system, or a group (sched irq syscalls timer block net
@@ -44,26 +48,22 @@ pub struct Args {
     what: Vec<String>,
     /// Events of the kernel instead of programs: all names, or those that match a pattern, with their fields
     ///
-    /// Names, types and fields are the kernel's own. Where a trace has another name, it stands behind "in a trace";
-    /// with `kymo record --names kernel`, traces have the kernel's.
+    /// Names, types and fields are the kernel's own. If a trace has another name, it is shown behind "in a trace"; with
+    /// `kymo record --names kernel`, traces have the kernel's names.
     #[arg(short = 'k', long)]
     kernel: bool,
-    /// Show the fields of all kernel events
-    #[arg(long, requires = "kernel")]
-    fields: bool,
     /// The events of the state dump that is recorded beside kernel events, with their fields
-    #[arg(long, conflicts_with_all = ["kernel", "what", "events"])]
+    #[arg(long, conflicts_with_all = ["kernel", "what", "verbose"])]
     state: bool,
-    /// Show the events of each program, with their fields; of a file, all functions
-    #[arg(short = 'v', long, visible_alias = "verbose")]
-    events: bool,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    /// Show the events of each program, with their fields; of a file, all functions; with -k, the fields of all events
+    #[arg(short, long, aliases = ["events", "fields"])]
+    verbose: bool,
+    #[command(flatten)]
+    show: OutputArgs,
 }
 
 /// Events of one program or file.
-struct Found {
+struct DescribedEvents {
     events: Vec<EventDesc>,
     enums: Vec<EnumDesc>,
     /// What was refused.
@@ -72,11 +72,13 @@ struct Found {
 
 /// Runs the verb.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    args.show.begin();
     if args.kernel {
+        args.show.page();
         return kernel::run(&args);
     }
     if args.state {
-        return Ok(state::run(args.json));
+        return Ok(state::run(args.show.json()));
     }
     let (files, patterns): (Vec<_>, Vec<_>) = args.what.iter().cloned().partition(|what| is_file(what));
     let choice = places::Choice::new(&patterns);
@@ -86,6 +88,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let mut all = Vec::new();
     let mut is_empty = true;
+    args.show.page();
     for file in &files {
         let mut found = read_file(Path::new(file))?;
         let had_events = !found.events.is_empty();
@@ -95,7 +98,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         for reason in &found.bad {
             eprintln!("kymo: {file}: {reason}");
         }
-        if args.json {
+        if args.show.json() {
             let mut value = json!({ "file": file, "events": events_json(&found) });
             places.add_to(&mut value);
             all.push(value);
@@ -115,9 +118,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             println!("{file}: {}", count(found.events.len(), "event"));
             print_events(&found);
         }
-        places.print(file, args.events || !patterns.is_empty());
+        places.print(file, args.verbose || !patterns.is_empty());
     }
-    if args.json {
+    if args.show.json() {
         println!("{:#}", Value::Array(all));
     }
     Ok(ExitCode::from(u8::from(is_empty)))
@@ -146,12 +149,13 @@ fn list_running(args: &Args, wanted: &Patterns, by_pattern: bool) -> anyhow::Res
     let mut all = Vec::new();
     for program in programs.iter() {
         let events = program.events.iter().filter(|event| wanted.want(&event.full_name())).cloned().collect();
-        let found = Found { events, enums: program.enums.clone(), bad: program.caveat.clone().into_iter().collect() };
+        let found =
+            DescribedEvents { events, enums: program.enums.clone(), bad: program.caveat.clone().into_iter().collect() };
         if by_pattern && found.events.is_empty() {
             continue;
         }
         shown += 1;
-        if args.json {
+        if args.show.json() {
             all.push(program_json(program, &found));
             continue;
         }
@@ -166,11 +170,11 @@ fn list_running(args: &Args, wanted: &Patterns, by_pattern: bool) -> anyhow::Res
         if let Some(caveat) = &program.caveat {
             println!("{:>8}  not complete: {caveat}", "");
         }
-        if args.events || by_pattern {
+        if args.verbose || by_pattern {
             print_events(&found);
         }
     }
-    if args.json {
+    if args.show.json() {
         println!("{:#}", Value::Array(all));
         return Ok(ExitCode::from(u8::from(shown == 0)));
     }
@@ -216,10 +220,10 @@ fn tell_elsewhere(programs: &[RunningProgram], dirs: &[RuntimeDir]) {
     }
 }
 
-fn print_events(found: &Found) {
+fn print_events(found: &DescribedEvents) {
     for event in &found.events {
         let place = if event.file.is_empty() { String::new() } else { format!("  ({}:{})", event.file, event.line) };
-        println!("    {}{place}", event.full_name());
+        println!("    {}{place}", paint(Style::Name, &event.full_name()));
         for field in &event.fields {
             println!("        {} {}{}", field.ty, field.name, labels(&field.ty, &found.enums));
         }
@@ -238,7 +242,7 @@ fn labels(ty: &FieldType, enums: &[EnumDesc]) -> String {
     format!(" = {}", list.join(", "))
 }
 
-fn events_json(found: &Found) -> Value {
+fn events_json(found: &DescribedEvents) -> Value {
     let fields = |event: &EventDesc| -> Vec<Value> {
         event.fields.iter().map(|field| json!({ "name": field.name, "type": field.ty.to_string() })).collect()
     };
@@ -246,7 +250,7 @@ fn events_json(found: &Found) -> Value {
     found.events.iter().map(event).collect()
 }
 
-fn program_json(program: &RunningProgram, found: &Found) -> Value {
+fn program_json(program: &RunningProgram, found: &DescribedEvents) -> Value {
     json!({
         "pid": program.pid,
         "vpid": program.vpid,
@@ -260,12 +264,12 @@ fn program_json(program: &RunningProgram, found: &Found) -> Value {
 }
 
 /// Events, enumerations and refusals of an ELF file.
-fn read_file(path: &Path) -> anyhow::Result<Found> {
+fn read_file(path: &Path) -> anyhow::Result<DescribedEvents> {
     let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
     let file = object::File::parse(&*bytes).map_err(|error| {
         anyhow::anyhow!("{} is not an executable, library or object file (ELF): {error}", path.display())
     })?;
-    let mut found = Found { events: Vec::new(), enums: Vec::new(), bad: Vec::new() };
+    let mut found = DescribedEvents { events: Vec::new(), enums: Vec::new(), bad: Vec::new() };
     let mut seen = std::collections::HashSet::new();
     for section in file.sections().filter(|section| section.name() == Ok("kymo_events")) {
         let data = section.uncompressed_data().with_context(|| format!("{}: section kymo_events", path.display()))?;
@@ -290,13 +294,4 @@ fn read_file(path: &Path) -> anyhow::Result<Found> {
 /// Names of the events in a file.
 pub(super) fn events_in_file(path: &Path) -> anyhow::Result<Vec<String>> {
     Ok(read_file(path)?.events.iter().map(EventDesc::full_name).collect())
-}
-
-/// The file that a shell would run for `command`.
-pub(super) fn find_in_path(command: &str) -> Option<PathBuf> {
-    if command.contains('/') {
-        return Some(PathBuf::from(command)).filter(|path| path.is_file());
-    }
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|dir| dir.join(command)).find(|path| path.is_file())
 }

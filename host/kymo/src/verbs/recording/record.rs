@@ -18,7 +18,6 @@ mod trigger;
 pub(crate) mod unknown;
 pub(super) mod why;
 
-use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
@@ -26,6 +25,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use kymo_collect::{Patterns, Session, SnapshotDone, SnapshotRequest, Summary};
 
+use crate::verbs::args::JsonArgs;
 use crate::verbs::command::{self, Happened};
 use begin::{Begun, CannotRun};
 use options::Options;
@@ -37,23 +37,24 @@ const GRACE: Duration = Duration::from_secs(2);
 /// Between two progress lines.
 const PROGRESS: Duration = Duration::from_millis(250);
 
-/// Record the events of a command, or of programs that run already
+/// Record a trace: events of a command, of running programs, and of the kernel
 ///
 /// With a command, it and all its descendants are recorded until it ends; the exit status is the command's (128 + n
 /// when signal n killed it, 127 when it was not found, 126 when it could not be run, 2 for errors of kymo itself and
 /// where the trace is gone). Without a command, all programs of this user are recorded (root: of all users) until
-/// Ctrl-C or --for; the exit status is 1 when nothing was recorded. Where it would be 0, it is 3 when records may be
-/// missing that could not be counted: the summary says of which programs, and why.
+/// Ctrl-C or --duration; the exit status is 1 when nothing was recorded. Where it would be 0, it is 3 when records may
+/// be missing that could not be counted: the summary says of which programs, and why.
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  kymo record ./program                      all events of a program and its children\n  \
     kymo record -u 'motor:*' -x motor:tick -- ./program --its-option\n  kymo record --with malloc -- gcc -c file.c\n  \
-    kymo record --for 10s -p 1234               attach to a running program for ten seconds\n  \
+    kymo record --duration 10s -p 1234               attach to a running program for ten seconds\n  \
     kymo record -k sched,irq ./program           user and kernel events on one clock (needs root or access to tracefs)\n  \
     kymo record -k syscalls --only -- ls         system calls of one program\n  \
     kymo record -U ./program:main -- ./program   a function of a program that was never rebuilt\n  \
     kymo record --flight --trigger 'motor:step.duration > 200us' --before 20ms ./program    only what led to it\n  \
-    kymo record --flight --trigger 'wakeup(prio < 0) > 200us' --before 50ms    why a real-time thread ran late"
+    kymo record --flight --trigger 'wakeup(prio < 0) > 200us' --before 50ms    why a real-time thread ran late\n\n\
+    Tracepoints of programs: kymo-tracepoint(3). Events of the kernel: kymo-kernel(7)."
 )]
 pub struct Args {
     #[command(flatten)]
@@ -61,9 +62,8 @@ pub struct Args {
     /// Flight recorder: keep the last moments in the rings; write them when a trigger fires, and at the end
     #[arg(long)]
     flight: bool,
-    /// Print the summary as JSON on standard output
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    out: JsonArgs,
     /// No progress line and no summary; errors only
     #[arg(short, long)]
     quiet: bool,
@@ -130,9 +130,9 @@ fn cannot_begin(error: anyhow::Error) -> anyhow::Result<ExitCode> {
 /// Waits for the end of the command, a signal, or the end of the time; shows how it goes meanwhile.
 fn follow(args: &Args, session: &mut Session, watched: &Receiver<Happened>, child: Option<u32>) -> Ending {
     let begun = Instant::now();
-    let show = !args.quiet && std::io::stderr().is_terminal();
-    let mut progress = text::ProgressLine::new(show);
-    let mut end = AwaitedEnd::new(child, args.options.time.map(|time| begun + time));
+    let mut progress = text::ProgressLine::new(!args.quiet, args.options.duration);
+    let show = progress.is_shown();
+    let mut end = AwaitedEnd::new(child, args.options.duration.map(|time| begun + time));
     let mut warned = false;
     let mut rotation = Rotating::default();
     loop {
@@ -265,7 +265,7 @@ fn report(args: &Args, patterns: &Patterns, summary: &Summary, ending: &Ending) 
             eprintln!("kymo: {}", text::next(newest.unwrap_or(&summary.trace)));
         }
     }
-    if args.json {
+    if args.out.json {
         let mut value = serde_json::to_value(summary).context("cannot write the summary as JSON")?;
         value["exit_status"] = status.into();
         value["remarks"] = nothing.into_iter().chain(unmatched).collect();

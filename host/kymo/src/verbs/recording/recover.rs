@@ -4,21 +4,22 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Recover the records of a killed session from its ring files (--ring-dir)
+use crate::verbs::args::JsonArgs;
+
+/// Crash recovery: the records of a killed session from its ring files (--ring-dir)
 ///
 /// When collector and programs were killed, the records that were not written yet are still in the files of --ring-dir.
 /// They are appended to the trace, and the files are removed. The session must be dead.
 #[derive(clap::Args)]
-#[command(after_help = "Example:\n  kymo record --ring-dir /dev/shm/rings -o trace -- ./program     (killed)\n  \
+#[command(after_help = "Examples:\n  kymo record --ring-dir /dev/shm/rings -o trace -- ./program     (killed)\n  \
     kymo recover /dev/shm/rings trace\n\nExit status: 0 recovered, or nothing to recover; 1 not all; 2 errors.")]
 pub struct Args {
     /// Directory with ring files
     ring_dir: PathBuf,
     /// Trace of the session that made them
     trace: PathBuf,
-    /// Print what was recovered as JSON on standard output
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    out: JsonArgs,
 }
 
 /// Runs the verb.
@@ -35,7 +36,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         if recovered.files == 1 { "" } else { "s" },
         args.trace.display()
     );
-    if args.json {
+    if args.out.json {
         println!("{}", serde_json::to_string_pretty(&recovered)?);
     }
     Ok(ExitCode::from(u8::from(!recovered.caveats.is_empty())))

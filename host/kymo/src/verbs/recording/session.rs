@@ -18,12 +18,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use crate::verbs::args::{JsonArgs, OutputArgs};
 use crate::verbs::units;
 
-/// Run sessions in the background, look at them, change and end them
+/// Background sessions: start, list, change, snapshot, rotate and stop them
 ///
 /// A session is a collector process of its own, with a name that is unique for its user. It goes on until `stop`,
-/// --for, the end of its command, or SIGTERM.
+/// --duration, the end of its command, or SIGTERM.
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  kymo session start motor -u 'motor:*' -o DIR    record what runs and what comes\n  \
@@ -53,11 +54,11 @@ enum Verb {
 
 /// List the sessions that run: this user's, for root those of all users
 #[derive(clap::Args)]
-#[command(after_help = "Exit status: 0 there are some, 1 there are none, 2 errors.")]
+#[command(after_help = "Examples:\n  kymo session list\n  kymo session list --json\n\n\
+    Exit status: 0 there are some, 1 there are none, 2 errors.")]
 struct ListArgs {
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    show: OutputArgs,
 }
 
 /// Show how a session goes: rates, losses, programs, events, memory
@@ -67,9 +68,8 @@ struct ListArgs {
 struct StatusArgs {
     /// Name of the session
     name: String,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    show: OutputArgs,
 }
 
 /// Switch events on or off while a session runs
@@ -91,9 +91,8 @@ struct SelectArgs {
     /// Kernel events, as -k of kymo record: system:event with globs, groups, filters in brackets, fields in braces
     #[arg(short = 'k', long = "kernel", value_name = "PATTERN")]
     kernel: Vec<String>,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    out: JsonArgs,
 }
 
 /// Change the ring size of newly attached programs; with --running, of all programs
@@ -107,12 +106,11 @@ struct AddArgs {
     /// Ring memory per CPU and program: bytes, or with K, M, G; a power of two
     #[arg(long, value_name = "SIZE", value_parser = units::bytes)]
     ring_size: u64,
-    /// The programs that run get such rings too, while they write
+    /// Also change the rings of running programs, while they write
     #[arg(long)]
     running: bool,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    out: JsonArgs,
 }
 
 /// Write out the last moments of a flight recorder, as a trace; nothing is stopped
@@ -126,18 +124,17 @@ struct SnapshotArgs {
     /// Directory of the snapshot; must be absent or empty [default: snapshot-NNNN in the session's directory]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Why, written into the snapshot
+    /// Reason, written into the snapshot
     #[arg(long, value_name = "TEXT", default_value = "asked for")]
     reason: String,
-    /// Only this much of the past: 20ms, 1s
+    /// Length of the past in the snapshot: 20ms, 1s [default: all that is in the rings]
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     before: Option<Duration>,
-    /// Return when it is written, and say what is in it
+    /// Return when the snapshot is written, and print what is in it
     #[arg(long)]
     wait: bool,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    out: JsonArgs,
 }
 
 /// Close what was written so far as a trace of its own, and go on in a new directory
@@ -145,53 +142,57 @@ struct SnapshotArgs {
 /// The traces are OUTPUT/chunk-0001, chunk-0002, ...; `kymo read OUTPUT` reads them as one. With --size, --time or
 /// --keep nothing is closed now: the session does so by itself from now on.
 #[derive(clap::Args)]
-#[command(after_help = "Examples:\n  kymo session rotate motor\n  kymo session rotate motor --size 1G --keep 10\n\n\
-    Exit status: 0 done, 1 there is no such session, 2 errors.")]
+#[command(
+    after_help = "Examples:\n  kymo session rotate motor\n  kymo session rotate motor --rotate-size 1G --keep 10\n\n\
+    Exit status: 0 done, 1 there is no such session, 2 errors."
+)]
 struct RotateArgs {
     /// Name of the session
     name: String,
-    /// From now on, when a chunk has this size
-    #[arg(long, value_name = "SIZE", value_parser = units::bytes)]
-    size: Option<u64>,
-    /// From now on, when it is this old: 10s, 5m, 1h
-    #[arg(long, value_name = "TIME", value_parser = units::duration)]
-    time: Option<Duration>,
-    /// From now on, keep this many closed chunks and remove older ones
+    /// Continue in a new directory when the trace has this size
+    #[arg(long, alias = "size", value_name = "SIZE", value_parser = units::bytes)]
+    rotate_size: Option<u64>,
+    /// Continue in a new directory when the trace has this age: 10s, 5m, 1h
+    #[arg(long, alias = "time", value_name = "TIME", value_parser = units::duration)]
+    rotate_time: Option<Duration>,
+    /// Keep this many closed chunks and remove older ones
     #[arg(long, value_name = "N")]
     keep: Option<u32>,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    out: JsonArgs,
 }
 
 /// End a session and print its summary
 ///
 /// A command of the session that still runs is sent SIGTERM and recorded for two seconds more.
 #[derive(clap::Args)]
-#[command(
-    after_help = "Exit status: 0 ended, 1 there is no such session, 2 errors (the trace is gone), 3 ended, but records may be missing that could not be\n\
-    counted: the summary says of which programs, and why."
-)]
+#[command(after_help = "Examples:\n  kymo session stop motor\n  kymo session stop motor --json\n\n\
+    Exit status: 0 ended, 1 there is no such session, 2 errors (the trace is gone), 3 ended, but records may be missing that could not be\n\
+    counted: the summary says of which programs, and why.")]
 struct StopArgs {
     /// Name of the session
     name: String,
-    /// Print the summary as JSON
-    #[arg(long)]
-    json: bool,
-    /// No summary
+    #[command(flatten)]
+    out: JsonArgs,
+    /// Print no summary
     #[arg(short, long)]
     quiet: bool,
 }
 
 /// Write the options of a running session into a file, with what was changed since its start
 #[derive(clap::Args)]
-#[command(after_help = "Examples:\n  kymo session save motor motor.toml\n  kymo session start --load motor.toml\n\n\
-    Exit status: 0 written, 1 there is no such session, 2 errors.")]
+#[command(mut_arg("json", |arg| arg.help("Write JSON instead of TOML; --definition reads TOML only")))]
+#[command(
+    after_help = "Examples:\n  kymo session save motor motor.toml\n  kymo session start --definition motor.toml\n\n\
+    Exit status: 0 written, 1 there is no such session, 2 errors."
+)]
 struct SaveArgs {
     /// Name of the session
     name: String,
-    /// TOML file; standard output where it is left out
+    /// File to write [default: standard output]
     file: Option<PathBuf>,
+    #[command(flatten)]
+    out: JsonArgs,
 }
 
 /// Runs the verb.
@@ -199,14 +200,14 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.verb {
         Verb::Start(args) if args.is_detached() => collector::run(*args),
         Verb::Start(args) => start::run(&args),
-        Verb::List(args) => show::list(args.json),
-        Verb::Status(args) => show::status(&args.name, args.json),
+        Verb::List(args) => show::list(&args.show),
+        Verb::Status(args) => show::status(&args.name, &args.show),
         Verb::Enable(args) => ask::select(&args, true),
         Verb::Disable(args) => ask::select(&args, false),
-        Verb::Add(args) => ask::add(&args.name, args.ring_size, args.running, args.json),
+        Verb::Add(args) => ask::add(&args.name, args.ring_size, args.running, args.out.json),
         Verb::Snapshot(args) => ask::snapshot(args),
         Verb::Rotate(args) => ask::rotate(&args),
         Verb::Stop(args) => ask::stop(&args),
-        Verb::Save(args) => settings::save(&args.name, args.file.as_deref()),
+        Verb::Save(args) => settings::save(&args.name, args.file.as_deref(), args.out.json),
     }
 }

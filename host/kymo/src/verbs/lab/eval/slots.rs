@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One run of an evaluation: its load is started, the test is run as a process of its own, the load is ended.
 
-use std::io::{IsTerminal as _, Read as _};
+use std::io::Read as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -12,6 +12,7 @@ use anyhow::{Context as _, bail};
 use kymo_lab::{Planned, Record, Run};
 use serde_json::json;
 
+use crate::terminal::Progress;
 use crate::verbs::command::{self, Happened, Limits, Watcher};
 use crate::verbs::lab::tool;
 use crate::verbs::load::kind::Mix;
@@ -39,7 +40,7 @@ pub(super) struct Slots<'a> {
     stop: Arc<AtomicBool>,
     /// The test that runs; 0 for none.
     child: Arc<AtomicU32>,
-    is_terminal: bool,
+    progress: Progress,
 }
 
 impl<'a> Slots<'a> {
@@ -61,7 +62,7 @@ impl<'a> Slots<'a> {
             true
         };
         watcher.start(None, tell).context("cannot start a thread")?;
-        Ok(Slots { settings, limits, stop, child, is_terminal: std::io::stderr().is_terminal() })
+        Ok(Slots { settings, limits, stop, child, progress: Progress::new() })
     }
 
     pub(super) fn is_stopped(&self) -> bool {
@@ -69,23 +70,26 @@ impl<'a> Slots<'a> {
     }
 
     /// A line of progress: one that is written anew on a terminal.
-    pub(super) fn say(&self, at: usize, of: usize, planned: &Planned, elapsed: Duration) {
+    pub(super) fn say(&mut self, at: usize, of: usize, planned: &Planned, elapsed: Duration) {
         // Of the runs that were made; before the first one, what they are to take.
         let each = if at == 0 { self.settings.test } else { elapsed / at as u32 };
         let left = (each * (of - at) as u32).as_secs();
         let Planned { round, test, load } = planned;
-        let text =
-            format!("run {} of {of}: {test} under {load}, round {round}; {}:{:02} left", at + 1, left / 60, left % 60);
-        match self.is_terminal {
-            true => eprint!("\r\x1b[Kkymo: {text}"),
+        let share = at * 100 / of.max(1);
+        let text = format!(
+            "run {} of {of}: {test} under {load}, round {round}: {share} %, {}:{:02} left",
+            at + 1,
+            left / 60,
+            left % 60
+        );
+        match self.progress.is_shown() {
+            true => self.progress.show_now(&text),
             false => eprintln!("kymo: {text}"),
         }
     }
 
-    pub(super) fn clear_line(&self) {
-        if self.is_terminal {
-            eprint!("\r\x1b[K");
-        }
+    pub(super) fn clear_line(&mut self) {
+        self.progress.end();
     }
 
     /// Makes a run. What goes wrong is in it.

@@ -49,7 +49,7 @@ pub(super) enum End {
 
 /// The interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Found {
+pub(super) struct RateInterval {
     /// Highest rate that was without loss in all trials that confirm.
     pub(super) lossless: Option<f64>,
     /// Lowest rate with loss.
@@ -70,7 +70,7 @@ pub(super) fn verdict(asked: f64, written: f64, lost: u64) -> Verdict {
 ///
 /// # Errors
 /// Those of `trial`.
-pub(super) fn search<E>(bounds: &Bounds, mut trial: impl FnMut(f64) -> Result<Verdict, E>) -> Result<Found, E> {
+pub(super) fn search<E>(bounds: &Bounds, mut trial: impl FnMut(f64) -> Result<Verdict, E>) -> Result<RateInterval, E> {
     let mut left = TRIALS_MAX;
     let mut lossy = None::<f64>;
     let mut counted = |rate| {
@@ -122,7 +122,7 @@ pub(super) fn search<E>(bounds: &Bounds, mut trial: impl FnMut(f64) -> Result<Ve
             }
         }
     }
-    Ok(Found { lossless: good, lossy, end })
+    Ok(RateInterval { lossless: good, lossy, end })
 }
 
 #[cfg(test)]
@@ -131,7 +131,7 @@ mod tests {
 
     const BOUNDS: Bounds = Bounds { first: 1000.0, max: 1e9, precision: 0.05, confirm: 5 };
 
-    fn found(bounds: &Bounds, of: impl Fn(usize, f64) -> Verdict) -> Found {
+    fn found(bounds: &Bounds, of: impl Fn(usize, f64) -> Verdict) -> RateInterval {
         let mut trials = 0;
         search(bounds, |rate| {
             trials += 1;
@@ -157,15 +157,15 @@ mod tests {
         assert_eq!((short.end, short.lossy), (End::Writers, None));
         assert!(short.lossless.unwrap() > 4.7e5);
         let all = found(&Bounds { max: 64_000.0, ..BOUNDS }, |_, _| Verdict::Lossless);
-        assert_eq!(all, Found { lossless: Some(64_000.0), lossy: None, end: End::Max });
+        assert_eq!(all, RateInterval { lossless: Some(64_000.0), lossy: None, end: End::Max });
         assert_eq!(found(&BOUNDS, |_, _| Verdict::Lossy).lossless, None);
         // A first rate that is too high for the writers is lowered; no CPU for them at all has an end.
         let slow = found(&BOUNDS, |_, rate| if rate < 77.0 { Verdict::Lossless } else { Verdict::Short });
         assert!(slow.lossless.is_some_and(|rate| (73.0..77.0).contains(&rate)) && slow.end == End::Writers, "{slow:?}");
         let none = found(&BOUNDS, |trial, _| if trial > 12 { panic!("asked again") } else { Verdict::Short });
-        assert_eq!(none, Found { lossless: None, lossy: None, end: End::Writers });
+        assert_eq!(none, RateInterval { lossless: None, lossy: None, end: End::Writers });
         let both = found(&BOUNDS, |_, rate| if rate > 400.0 { Verdict::Lossy } else { Verdict::Short });
-        assert_eq!(both, Found { lossless: None, lossy: Some(500.0), end: End::Writers });
+        assert_eq!(both, RateInterval { lossless: None, lossy: Some(500.0), end: End::Writers });
     }
 
     #[test]

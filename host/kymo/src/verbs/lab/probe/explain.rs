@@ -13,6 +13,8 @@ use kymo_lab::stats::period;
 use kymo_lab::{Machine, RUNS_MIN, Record, caveat, is_guest, join};
 use serde_json::Value;
 
+use crate::terminal::Progress;
+
 use super::measure::{Alone, Probes, options};
 use super::setup::Test;
 use flight::{Flight, Kernel, Shot, TempDir};
@@ -42,8 +44,9 @@ pub fn run(test: &Test<'_>, cpus: &[u32], count: u32, probes: &Probes) -> anyhow
     let plan = Plan::of(&all, test.explaining.no_check || kernel.is_err());
     let dir = TempDir::make(test.explaining.keep_traces.as_deref())?;
     let (mut with, mut without) = (Vec::new(), Vec::new());
+    let mut progress = Progress::wanted(plan.is_checked && !test.common.out.json);
     for (at, is_watched) in plan.order().into_iter().enumerate() {
-        plan.show(at, test.common.json);
+        plan.show(at, &mut progress);
         let above = floor_of_worst(&with, count);
         let slot = match (&kernel, is_watched) {
             (Ok(kernel), true) => watched(test, plan.options(&all, Some(above)), probes, (kernel, &dir, at))?,
@@ -57,7 +60,7 @@ pub fn run(test: &Test<'_>, cpus: &[u32], count: u32, probes: &Probes) -> anyhow
             break;
         }
     }
-    plan.clear();
+    progress.end();
     anyhow::ensure!(!with.is_empty(), "the run was interrupted before its first slot with the recorder");
     assemble(test, &all, count, kernel.as_ref(), (with, without))
 }
@@ -192,17 +195,9 @@ impl Plan {
         options
     }
 
-    fn show(&self, at: usize, json: bool) {
-        use std::io::{IsTerminal as _, Write as _};
-        if self.is_checked && !json && std::io::stderr().is_terminal() {
-            let _ = write!(std::io::stderr(), "\r\x1b[Kslot {} of {}", at + 1, 2 * self.slots);
-        }
-    }
-
-    fn clear(&self) {
-        use std::io::{IsTerminal as _, Write as _};
-        if self.is_checked && std::io::stderr().is_terminal() {
-            let _ = write!(std::io::stderr(), "\r\x1b[K");
-        }
+    /// The slot that begins.
+    fn show(&self, at: usize, progress: &mut Progress) {
+        let all = 2 * self.slots;
+        progress.show_share_now(at as f64 / all as f64, &format!("slot {} of {all}", at + 1));
     }
 }

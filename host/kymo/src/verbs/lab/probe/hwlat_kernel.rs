@@ -35,7 +35,7 @@ pub(super) struct Windows {
 }
 
 /// What is looked for.
-pub(super) struct Search<'a> {
+pub(super) struct GapSearch<'a> {
     pub(super) cpus: &'a [u32],
     pub(super) windows: Windows,
     pub(super) duration: Duration,
@@ -45,7 +45,7 @@ pub(super) struct Search<'a> {
 ///
 /// # Errors
 /// The kernel has no such tracer, or it is in use, or tracefs is not for us.
-pub(super) fn search(search: &Search<'_>, options: BTreeMap<String, Value>) -> anyhow::Result<Record> {
+pub(super) fn search(search: &GapSearch<'_>, options: BTreeMap<String, Value>) -> anyhow::Result<Record> {
     if search.windows.width >= search.windows.window {
         bail!("the kernel's tracer wants --width shorter than --window");
     }
@@ -95,7 +95,7 @@ pub(super) fn search(search: &Search<'_>, options: BTreeMap<String, Value>) -> a
 }
 
 /// Window and width never cross, whatever they were.
-fn set(undo: &mut Undo, root: &Path, search: &Search<'_>) -> anyhow::Result<()> {
+fn set(undo: &mut Undo, root: &Path, search: &GapSearch<'_>) -> anyhow::Result<()> {
     let us = |time: Duration| time.as_micros().max(1).to_string();
     let width = root.join("hwlat_detector/width");
     let old = std::fs::read_to_string(root.join("hwlat_detector/window")).unwrap_or_default();

@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use kymo_lab::{Ended, Machine, Meanwhile, Record, caveat};
 use serde_json::Value;
 
-use super::hwlat_kernel::{Search, Windows};
+use super::hwlat_kernel::{GapSearch, Windows};
 use super::measure::{Alone, Probes, options};
 use super::setup::{Common, Test, USUAL};
 use super::{explain, hwlat_kernel, show};
@@ -44,12 +44,12 @@ pub(super) fn hwlat_kernel(
 ) -> anyhow::Result<ExitCode> {
     // What a run left that was killed is no setting to be put back.
     crate::verbs::shield::restore(false)?;
-    let cpus = tool::cpus(common.cpus.as_ref().map(|cpus| &cpus.0[..]))?;
+    let cpus = tool::cpus(common.cpus.list())?;
     let mut options: BTreeMap<String, Value> =
         options.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
     options.insert("cpus".to_owned(), tool::list(&cpus).into());
     options.insert("by".to_owned(), "kernel".into());
-    let search = Search { cpus: &cpus, windows, duration: common.duration.unwrap_or(USUAL) };
+    let search = GapSearch { cpus: &cpus, windows, duration: common.duration.unwrap_or(USUAL) };
     let started = SystemTime::now().duration_since(UNIX_EPOCH).map(|since| since.as_nanos() as u64);
     let around = Around::begin("hwlat", &cpus);
     let mut record = hwlat_kernel::search(&search, options)?;
@@ -109,7 +109,7 @@ fn write(common: &Common, record: &Record) -> anyhow::Result<()> {
         let text = serde_json::to_string(record).context("cannot write the result as JSON")?;
         std::fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))?;
     }
-    match common.json {
+    match common.out.json {
         true => println!("{}", serde_json::to_string(record).context("cannot write the result as JSON")?),
         false => show::text(record).iter().for_each(|line| println!("{line}")),
     }
@@ -118,10 +118,10 @@ fn write(common: &Common, record: &Record) -> anyhow::Result<()> {
 
 /// The CPUs to measure on, which must be there.
 fn cpus(test: &Test<'_>) -> anyhow::Result<Vec<u32>> {
-    let mut cpus = tool::cpus(test.common.cpus.as_ref().map(|cpus| &cpus.0[..]))?;
+    let mut cpus = tool::cpus(test.common.cpus.list())?;
     if test.is_single {
         // The last one: the first has most of the machine's interrupts.
-        let one = if test.common.cpus.is_some() { cpus.first() } else { cpus.last() };
+        let one = if test.common.cpus.list().is_some() { cpus.first() } else { cpus.last() };
         cpus = one.copied().into_iter().collect();
     }
     Ok(cpus)

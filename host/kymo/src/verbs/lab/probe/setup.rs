@@ -10,7 +10,8 @@ use clap::ValueEnum;
 use kymo_analyze::cause::Asked;
 use serde_json::Value;
 
-use crate::verbs::units::{self, Cpus};
+use crate::verbs::args::{CpuArgs, JsonArgs};
+use crate::verbs::units;
 
 /// Length of a test where nothing is said.
 pub(super) const USUAL: Duration = Duration::from_secs(10);
@@ -27,10 +28,10 @@ pub(in crate::verbs::lab) struct Conditions {
     /// Do not lock memory
     #[arg(long)]
     pub(in crate::verbs::lab) no_lock: bool,
-    /// Hold /dev/cpu_dma_latency at this many microseconds: no deeper idle states meanwhile
+    /// Hold /dev/cpu_dma_latency at this many microseconds, which disables deeper idle states
     #[arg(long, value_name = "US")]
     pub(in crate::verbs::lab) dma_latency: Option<u32>,
-    /// Go on where priority, CPU or locking cannot be had; the result is marked
+    /// Continue if priority, CPU or memory locking is not available; the result is marked
     #[arg(long)]
     pub(in crate::verbs::lab) best_effort: bool,
 }
@@ -45,10 +46,10 @@ impl Conditions {
 
 /// What every test has.
 #[derive(Clone, Debug, clap::Args)]
+#[command(mut_arg("cpu", |arg| arg.help("CPUs to measure on, one thread each, as 0-3,6 [default: all that this process may use]")))]
 pub(super) struct Common {
-    /// CPUs to measure on, one thread each, as 0-3,6 [default: all that this process may use]
-    #[arg(short, long, visible_alias = "cpu", value_name = "LIST", value_parser = units::cpus)]
-    pub(super) cpus: Option<Cpus>,
+    #[command(flatten)]
+    pub(super) cpus: CpuArgs,
     /// Real-time priority of the measuring threads, 1 to 99
     #[arg(short, long, value_name = "N", default_value_t = PRIO_USUAL, value_parser = clap::value_parser!(i32).range(1..=99))]
     pub(super) prio: i32,
@@ -60,28 +61,27 @@ pub(super) struct Common {
     pub(super) duration: Option<Duration>,
     #[command(flatten)]
     pub(super) conditions: Conditions,
-    /// Write the result record (JSON, spec/lab.md) to this file
+    /// Write the result record (JSON, kymo-lab(7)) to this file
     #[arg(short, long, value_name = "FILE")]
     pub(super) output: Option<PathBuf>,
-    /// Print the result record as JSON on standard output
-    #[arg(long)]
-    pub(super) json: bool,
+    #[command(flatten)]
+    pub(super) out: JsonArgs,
 }
 
 /// Of the tests whose worst samples can be explained.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(super) struct Explaining {
-    /// Say what each of the N worst samples of a thread was made of, from the kernel's events: a flight recorder runs
-    /// beside the test
+    /// Explain the N worst samples of each thread by the kernel's events: a flight recorder runs beside the test
     ///
-    /// As many slots of the same length without it come in between, so that it shows whether watching changed the test.
+    /// Slots with the recorder alternate with slots of the same length without it, to show whether recording changes
+    /// the result.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=20))]
     pub(super) explain: Option<u32>,
-    /// With --explain: no slots without the recorder
+    /// With --explain: run no slots without the recorder
     #[arg(long, requires = "explain")]
     pub(super) no_check: bool,
-    /// With --explain: record where interrupts and preemption are switched off, where the kernel can tell; this costs
-    /// much
+    /// With --explain: record where interrupts and preemption are disabled, if the kernel has these events; this is
+    /// expensive
     #[arg(long, requires = "explain")]
     pub(super) irqs_off: bool,
     /// With --explain: keep the kernel's records around the worst samples in this directory, as traces

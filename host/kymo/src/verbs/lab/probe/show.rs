@@ -67,7 +67,7 @@ fn row(series: &Series) -> String {
 
 /// A histogram of each name, of all its CPUs together.
 fn pictures(record: &Record) -> Vec<String> {
-    let width = terminal_size::terminal_size().map_or(WIDTH, |(width, _)| usize::from(width.0));
+    let width = terminal_size::terminal_size_of(std::io::stderr()).map_or(WIDTH, |(width, _)| usize::from(width.0));
     let mut names: Vec<&str> = Vec::new();
     let mut lines = Vec::new();
     for series in &record.series {

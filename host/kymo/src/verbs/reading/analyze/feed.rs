@@ -12,7 +12,7 @@ pub use kymo_feed::{Classes, Payload, Seen, Totals, Visit, walk};
 use kymo_index::{Indexes, Named, range};
 
 use super::when::When;
-use crate::verbs::hosts::{self, HostArgs, Told};
+use crate::verbs::hosts::{self, ClockAlignment, HostArgs};
 pub use split::{OfHost, absolute, each};
 
 /// Says of a trace without a file of records that it has none: half a copy looks like that.
@@ -32,7 +32,7 @@ pub struct Input {
     /// What was wrong with them when they were opened.
     pub caveats: Vec<Caveat>,
     /// What was found of their clocks.
-    pub told: Vec<Told>,
+    pub told: Vec<ClockAlignment>,
     /// Their clocks are given as those of another host.
     is_corrected: bool,
 }

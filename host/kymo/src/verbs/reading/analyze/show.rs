@@ -2,6 +2,7 @@
 //! How findings are shown: durations with three digits, times of day as `kymo read` shows them, names of what latencies
 //! are of.
 
+use crate::terminal::{Style, paint};
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
@@ -111,19 +112,21 @@ pub fn waker(waker: &Waker, latency: &Latency) -> String {
     if waker.cpu == u32::MAX { what } else { format!("{what} on cpu {}", waker.cpu) }
 }
 
-/// Lines of cells: the first column to the left, the others to the right; two blanks between.
+/// Lines of cells, of which the first is the head: the first column to the left, the others to the right; two blanks
+/// between.
 pub fn table(lines: &[Vec<String>]) -> String {
     let columns = lines.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| lines.iter().filter_map(|line| line.get(column)).map(|cell| cell.chars().count()).max();
     let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
     let mut text = String::new();
-    for line in lines {
+    for (at, line) in lines.iter().enumerate() {
         let cell = |(column, cell): (usize, &String)| match column {
             0 => format!("{cell:<0$}", widths[0]),
             _ => format!("{cell:>0$}", widths[column]),
         };
         let cells: Vec<String> = line.iter().enumerate().map(cell).collect();
-        text += cells.join("  ").trim_end();
+        let cells = cells.join("  ");
+        text += &if at == 0 { paint(Style::Heading, cells.trim_end()) } else { cells.trim_end().to_owned() };
         text.push('\n');
     }
     text

@@ -8,7 +8,7 @@ use kymo_analyze::{CpuSpan, Event, Head, InterruptSpan, OffSpan, Sink, State, Th
 use kymo_ctf::read::{Fields, Number, Value};
 
 use crate::verbs::analyze::feed::{Classes, Payload, Seen, Visit};
-use crate::verbs::symbols::Known;
+use crate::verbs::symbols::Symbolizer as Known;
 
 /// Frames of a call stack that are kept.
 const FRAMES_MAX: usize = 32;

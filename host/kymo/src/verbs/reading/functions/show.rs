@@ -8,21 +8,21 @@ use kymo_export::export::stacks::{Frame, Who};
 use kymo_export::flame::{Part, svg as draw};
 use serde_json::{Value, json};
 
-use super::Found;
+use super::FunctionCalls;
 use crate::verbs::analyze::show::{duration, table};
 
 /// A node of a tree, with what is shown of it.
-struct Shown {
+struct ShownCall {
     name: String,
     count: u64,
     total_ns: u64,
     self_ns: u64,
     faults: Faults,
-    below: Vec<Shown>,
+    below: Vec<ShownCall>,
 }
 
 /// The trees of the wanted threads, each with its thread's name.
-fn trees(found: &mut Found, wanted: Option<&String>) -> Vec<(Who, String, Vec<Shown>, u64)> {
+fn trees(found: &mut FunctionCalls, wanted: Option<&String>) -> Vec<(Who, String, Vec<ShownCall>, u64)> {
     let frames: Vec<Frame> =
         found.calls.trees().iter().flat_map(|tree| &tree.nodes).filter_map(|node| node.function.clone()).collect();
     frames.iter().for_each(|frame| drop(found.name(frame)));
@@ -35,15 +35,15 @@ fn trees(found: &mut Found, wanted: Option<&String>) -> Vec<(Who, String, Vec<Sh
     shown
 }
 
-fn node_of(found: &Found, tree: &Tree<Frame, Who>, called: &[Vec<usize>], at: usize) -> Shown {
+fn node_of(found: &FunctionCalls, tree: &Tree<Frame, Who>, called: &[Vec<usize>], at: usize) -> ShownCall {
     let node = &tree.nodes[at];
     let name = node.function.as_ref().and_then(|frame| found.cache.get(frame)).cloned().unwrap_or_default();
     let below = called[at].iter().map(|&node| node_of(found, tree, called, node)).collect();
     let (count, total_ns, self_ns, faults) = (node.count, node.total_ns, node.self_ns, node.faults);
-    Shown { name, count, total_ns, self_ns, faults, below }
+    ShownCall { name, count, total_ns, self_ns, faults, below }
 }
 
-fn thread_name(found: &Found, who: Who) -> String {
+fn thread_name(found: &FunctionCalls, who: Who) -> String {
     let name = found.names.get(&who).map_or("", String::as_str);
     let tid = if who.tid > u32::MAX - 4096 { format!("cpu {}", u32::MAX - who.tid) } else { who.tid.to_string() };
     format!("{name}[{}/{tid}]", who.pid)
@@ -59,7 +59,7 @@ fn marks(faults: Faults) -> String {
 }
 
 /// The text.
-pub fn report(found: &mut Found, wanted: Option<&String>, min_percent: f64, top: usize) -> String {
+pub fn report(found: &mut FunctionCalls, wanted: Option<&String>, min_percent: f64, top: usize) -> String {
     let mut text = String::new();
     for (_, name, nodes, skipped) in trees(found, wanted) {
         let all: u64 = nodes.iter().map(|node| node.total_ns).sum();
@@ -83,7 +83,7 @@ pub fn report(found: &mut Found, wanted: Option<&String>, min_percent: f64, top:
     text
 }
 
-fn lines_of(node: &Shown, depth: usize, least: u64, lines: &mut Vec<Vec<String>>, left_out: &mut u64) {
+fn lines_of(node: &ShownCall, depth: usize, least: u64, lines: &mut Vec<Vec<String>>, left_out: &mut u64) {
     if node.total_ns < least {
         *left_out += 1;
         return;
@@ -93,7 +93,7 @@ fn lines_of(node: &Shown, depth: usize, least: u64, lines: &mut Vec<Vec<String>>
     node.below.iter().for_each(|below| lines_of(below, depth + 1, least, lines, left_out));
 }
 
-fn sums_text(found: &mut Found, wanted: Option<&String>, top: usize) -> String {
+fn sums_text(found: &mut FunctionCalls, wanted: Option<&String>, top: usize) -> String {
     let mut sums = sums(found.calls.trees().iter().filter(|tree| found.is_wanted(&tree.thread, wanted)));
     sums.sort_by_key(|sum| std::cmp::Reverse(sum.self_ns));
     let all: u64 = sums.iter().map(|sum| sum.self_ns).sum();
@@ -111,12 +111,12 @@ fn sums_text(found: &mut Found, wanted: Option<&String>, top: usize) -> String {
         ]);
     }
     let beyond = sums.len().saturating_sub(top);
-    let beyond = if beyond > 0 { format!("{beyond} more (--top)\n") } else { String::new() };
+    let beyond = if beyond > 0 { format!("{beyond} more (--limit)\n") } else { String::new() };
     format!("\n{}{beyond}", table(&lines))
 }
 
 /// `a;b;c NS`: self time, threads of one program added up.
-pub fn collapsed(found: &mut Found, wanted: Option<&String>) -> String {
+pub fn collapsed(found: &mut FunctionCalls, wanted: Option<&String>) -> String {
     let mut lines: BTreeMap<String, u64> = BTreeMap::new();
     for (who, _, nodes, _) in trees(found, wanted) {
         let program = found.names.get(&who).map_or("-", String::as_str).replace([';', '\n'], " ");
@@ -125,7 +125,7 @@ pub fn collapsed(found: &mut Found, wanted: Option<&String>) -> String {
     lines.into_iter().map(|(stack, ns)| format!("{stack} {ns}\n")).collect()
 }
 
-fn collapse(node: &Shown, above: &str, lines: &mut BTreeMap<String, u64>) {
+fn collapse(node: &ShownCall, above: &str, lines: &mut BTreeMap<String, u64>) {
     let stack = format!("{above};{}", node.name.replace(';', ":").replace('\n', " "));
     if node.self_ns > 0 {
         *lines.entry(stack.clone()).or_default() += node.self_ns;
@@ -134,7 +134,7 @@ fn collapse(node: &Shown, above: &str, lines: &mut BTreeMap<String, u64>) {
 }
 
 /// The flame graph.
-pub fn svg(found: &mut Found, wanted: Option<&String>) -> String {
+pub fn svg(found: &mut FunctionCalls, wanted: Option<&String>) -> String {
     let part = |name: String, below: Vec<Part>| {
         let weight = below.iter().map(|part| part.weight).sum();
         Part { name, weight, below, ..Part::default() }
@@ -144,7 +144,7 @@ pub fn svg(found: &mut Found, wanted: Option<&String>) -> String {
     draw("kymo functions: the callers below, the width is time", "ns", &part("all".to_owned(), threads.collect()))
 }
 
-fn part_of(node: &Shown) -> Part {
+fn part_of(node: &ShownCall) -> Part {
     let note = match marks(node.faults) {
         marks if marks.is_empty() => format!(", {} calls, {} of its own", node.count, duration(node.self_ns)),
         marks => format!(", {} calls, {} of its own, {marks}", node.count, duration(node.self_ns)),
@@ -159,7 +159,7 @@ fn part_of(node: &Shown) -> Part {
 }
 
 /// The JSON document.
-pub fn document(found: &mut Found, wanted: Option<&String>) -> String {
+pub fn document(found: &mut FunctionCalls, wanted: Option<&String>) -> String {
     let threads: Vec<Value> = trees(found, wanted)
         .into_iter()
         .map(|(who, _, nodes, skipped)| {
@@ -175,7 +175,7 @@ pub fn document(found: &mut Found, wanted: Option<&String>) -> String {
     json!({ "schema": "kymo-functions-1", "lost": found.lost, "threads": threads }).to_string()
 }
 
-fn node_json(node: &Shown) -> Value {
+fn node_json(node: &ShownCall) -> Value {
     json!({
         "function": node.name,
         "count": node.count,

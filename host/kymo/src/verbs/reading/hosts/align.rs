@@ -28,7 +28,7 @@ enum Mode {
 }
 
 /// What the user asks for.
-struct Wanted<'t> {
+struct AlignRequest<'t> {
     mode: Mode,
     /// One or two.
     events: Vec<&'t str>,
@@ -44,11 +44,11 @@ struct Sightings {
     left_out: u64,
 }
 
-/// Of one host, by event of [`Wanted::events`].
+/// Of one host, by event of [`AlignRequest::events`].
 type Seen = Vec<Sightings>;
 
 /// What was found of the clock of one trace.
-pub struct Told {
+pub struct ClockAlignment {
     name: String,
     /// The trace whose clock its own was compared with.
     by_way_of: String,
@@ -63,8 +63,8 @@ pub struct Told {
 }
 
 /// Brings all groups to the clock of the first one.
-pub fn apply(traces: &mut [Trace], groups: &[Group], text: &str) -> anyhow::Result<Vec<Told>> {
-    let wanted = Wanted::parse(text)?;
+pub fn apply(traces: &mut [Trace], groups: &[Group], text: &str) -> anyhow::Result<Vec<ClockAlignment>> {
+    let wanted = AlignRequest::parse(text)?;
     if groups.len() < 2 {
         bail!("--align: there is one trace only; name the traces of all hosts");
     }
@@ -75,7 +75,7 @@ pub fn apply(traces: &mut [Trace], groups: &[Group], text: &str) -> anyhow::Resu
             bail!("--align: none of the traces has a record of {event:?}; `kymo read --count DIR` lists what there is");
         }
     }
-    let mut told: Vec<Option<Told>> = groups.iter().map(|_| None).collect();
+    let mut told: Vec<Option<ClockAlignment>> = groups.iter().map(|_| None).collect();
     let mut done = vec![0];
     while done.len() < groups.len() {
         let (one, found) = next(&seen, &done, &told, groups, wanted.mode)?;
@@ -90,10 +90,10 @@ pub fn apply(traces: &mut [Trace], groups: &[Group], text: &str) -> anyhow::Resu
 fn next(
     seen: &[Seen],
     done: &[usize],
-    told: &[Option<Told>],
+    told: &[Option<ClockAlignment>],
     groups: &[Group],
     mode: Mode,
-) -> anyhow::Result<(usize, Told)> {
+) -> anyhow::Result<(usize, ClockAlignment)> {
     let mut refused = None;
     for one in (0..groups.len()).filter(|one| !done.contains(one)) {
         for &to in done {
@@ -106,7 +106,7 @@ fn next(
     Err(refused.unwrap_or_else(|| anyhow::anyhow!("--align: nothing to compare")))
 }
 
-impl<'t> Wanted<'t> {
+impl<'t> AlignRequest<'t> {
     fn parse(text: &'t str) -> anyhow::Result<Self> {
         let (mode, rest) = match text.strip_prefix("common:") {
             Some(rest) => (Mode::Common, rest),
@@ -125,7 +125,7 @@ impl<'t> Wanted<'t> {
 }
 
 /// Goes through the traces of one host.
-fn look(traces: &[Trace], wanted: &Wanted<'_>) -> anyhow::Result<Seen> {
+fn look(traces: &[Trace], wanted: &AlignRequest<'_>) -> anyhow::Result<Seen> {
     let classes = Classes::new(traces);
     let roles = classes.list.iter().map(|class| role(class, wanted)).collect::<anyhow::Result<Vec<_>>>()?;
     let mut seen: Seen = wanted.events.iter().map(|_| Sightings::default()).collect();
@@ -144,7 +144,7 @@ fn look(traces: &[Trace], wanted: &Wanted<'_>) -> anyhow::Result<Seen> {
 }
 
 /// Which of the events a class is, and where its key lies.
-fn role(class: &Class, wanted: &Wanted<'_>) -> anyhow::Result<Option<(usize, KeyFields)>> {
+fn role(class: &Class, wanted: &AlignRequest<'_>) -> anyhow::Result<Option<(usize, KeyFields)>> {
     let Some(number) = wanted.events.iter().position(|event| *event == class.name) else { return Ok(None) };
     Ok(Some((number, KeyFields::new(class, &wanted.key).context("--align")?)))
 }
@@ -173,10 +173,10 @@ fn relate(
     seen: &[Seen],
     one: usize,
     to: usize,
-    known: Option<&Told>,
+    known: Option<&ClockAlignment>,
     groups: &[Group],
     mode: Mode,
-) -> anyhow::Result<Told> {
+) -> anyhow::Result<ClockAlignment> {
     let reference = |ns: i64| known.map_or(ns, |known| clamp(known.correction.apply(ns.into())));
     let mut pairs: Vec<(&Key, Message)> = Vec::new();
     let (send, last) = (0, seen[one].len() - 1);
@@ -199,7 +199,7 @@ fn relate(
     let relation = found.map_err(|refusal| refused(&refusal, &pairs, &name, &by_way_of))?;
     let all: u64 = seen[one].iter().map(|sightings| sightings.by_key.len() as u64).sum();
     let again = [one, to].iter().flat_map(|&host| &seen[host]).map(Sightings::again).sum();
-    Ok(Told {
+    Ok(ClockAlignment {
         correction: correction(&relation),
         inherited_ns: known.map_or(0.0, |known| known.inherited_ns + known.relation.spread_ns),
         alone: all.saturating_sub(pairs.len() as u64),
@@ -246,7 +246,7 @@ fn refused(refusal: &Refusal, pairs: &[(&Key, Message)], one: &str, to: &str) ->
     }
 }
 
-impl fmt::Display for Told {
+impl fmt::Display for ClockAlignment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Relation { offset_ns, drift_ppb, whole_ns, spread_ns, used, left_out, .. } = &self.relation;
         let whole = |ns: f64| signed_duration(ns + *whole_ns as f64);
@@ -274,7 +274,7 @@ impl fmt::Display for Told {
     }
 }
 
-impl Told {
+impl ClockAlignment {
     /// The same for a program.
     pub fn json(&self) -> Json {
         let relation = &self.relation;
@@ -316,7 +316,7 @@ mod tests {
             ("common:a, b, by=id", None),
             ("", None),
         ] {
-            let found = Wanted::parse(text).ok().map(|wanted| (wanted.mode, wanted.events, wanted.key));
+            let found = AlignRequest::parse(text).ok().map(|wanted| (wanted.mode, wanted.events, wanted.key));
             assert_eq!(found, expect, "{text}");
         }
     }

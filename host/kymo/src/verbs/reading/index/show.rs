@@ -13,7 +13,7 @@ const COLUMNS: usize = 64;
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// What is shown.
-pub struct Found<'a> {
+pub struct IndexReport<'a> {
     pub input: &'a Input,
     pub indexes: &'a Indexes,
     pub built: &'a Built,
@@ -32,7 +32,7 @@ struct Sums {
     damaged: u64,
 }
 
-impl Found<'_> {
+impl IndexReport<'_> {
     fn known(&self) -> impl Iterator<Item = &TraceIndex> {
         self.indexes.traces.iter().flatten()
     }
@@ -100,7 +100,7 @@ fn columns(level: &Buckets, events: usize, streams: usize, ns: &dyn Fn(u64) -> i
 }
 
 /// For people.
-pub fn report(found: &Found<'_>, times: &Times) -> String {
+pub fn report(found: &IndexReport<'_>, times: &Times) -> String {
     let (sums, built) = (found.sums(), found.built);
     let mib = |bytes: u64| bytes as f64 / (1 << 20) as f64;
     let mut text = format!("index     {}, {:.2} MiB", built.path.display(), mib(built.bytes));
@@ -154,7 +154,7 @@ fn bars(picture: &[Column]) -> String {
 }
 
 /// For programs.
-pub fn document(found: &Found<'_>) -> String {
+pub fn document(found: &IndexReport<'_>) -> String {
     let (sums, built) = (found.sums(), found.built);
     let bounds = found.indexes.bounds(&found.input.traces);
     let stream = |(counts, (name, bytes)): (&StreamCounts, (&str, usize))| {

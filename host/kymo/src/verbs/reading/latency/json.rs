@@ -4,10 +4,10 @@
 use kymo_analyze::{Context, Key, Sample, Series, Waker};
 use serde_json::{Map, Value, json};
 
-use super::Found;
+use super::LatencyReport;
 
 /// The document.
-pub fn document(found: &Found<'_>) -> anyhow::Result<String> {
+pub fn document(found: &LatencyReport<'_>) -> anyhow::Result<String> {
     let series: Vec<Value> = found.latency.series().iter().map(|(key, series)| one(found, key, series)).collect();
     let left = found.latency.left();
     let (lost, places) = found.totals.lost;
@@ -22,13 +22,13 @@ pub fn document(found: &Found<'_>) -> anyhow::Result<String> {
         "open": left.open + found.spans_left.open,
         "dropped": left.dropped + found.spans_left.dropped,
         "spans_unmatched": found.spans_left.unmatched,
-        "hosts": found.told.iter().map(crate::verbs::hosts::Told::json).collect::<Vec<_>>(),
+        "hosts": found.told.iter().map(crate::verbs::hosts::ClockAlignment::json).collect::<Vec<_>>(),
         "series": series,
     });
     Ok(serde_json::to_string(&document)?)
 }
 
-fn one(found: &Found<'_>, key: &Key, series: &Series) -> Value {
+fn one(found: &LatencyReport<'_>, key: &Key, series: &Series) -> Value {
     let is_empty = series.count() == 0;
     let marks = kymo_analyze::Doubt::ALL.iter().zip(series.by_doubt).filter(|(_, count)| *count > 0);
     let marks: Map<String, Value> = marks.map(|((_, name), count)| ((*name).to_owned(), count.into())).collect();
@@ -52,7 +52,7 @@ fn one(found: &Found<'_>, key: &Key, series: &Series) -> Value {
     })
 }
 
-fn worst(found: &Found<'_>, sample: &Sample) -> Value {
+fn worst(found: &LatencyReport<'_>, sample: &Sample) -> Value {
     json!({
         "value": sample.value_ns,
         "from": sample.from,
@@ -68,7 +68,7 @@ fn worst(found: &Found<'_>, sample: &Sample) -> Value {
     })
 }
 
-fn waker(found: &Found<'_>, waker: &Waker) -> Value {
+fn waker(found: &LatencyReport<'_>, waker: &Waker) -> Value {
     let cpu = (waker.cpu != u32::MAX).then_some(waker.cpu);
     match waker.context {
         Context::Thread(tid) => json!({ "cpu": cpu, "tid": tid, "name": found.latency.name_of(tid) }),

@@ -46,7 +46,7 @@ pub struct Spans {
 }
 
 /// `A, B, by=K, L`.
-struct Wanted<'t> {
+struct WantedSpan<'t> {
     begin: &'t str,
     end: &'t str,
     key: Vec<&'t str>,
@@ -63,7 +63,7 @@ impl Spans {
             shown: Vec::new(),
         };
         for (number, text) in texts.iter().enumerate() {
-            let wanted = Wanted::parse(text)?;
+            let wanted = WantedSpan::parse(text)?;
             let number = u16::try_from(number).context("too many spans")?;
             for (event, begins) in [(wanted.end, false), (wanted.begin, true)] {
                 spans.find(number, event, begins, &wanted.key, classes).with_context(|| format!("--span {text:?}"))?;
@@ -164,11 +164,11 @@ fn sample(from: i64, seen: &Seen<'_, '_>, state: &State) -> Sample {
     }
 }
 
-impl<'t> Wanted<'t> {
-    fn parse(text: &'t str) -> anyhow::Result<Wanted<'t>> {
+impl<'t> WantedSpan<'t> {
+    fn parse(text: &'t str) -> anyhow::Result<WantedSpan<'t>> {
         let (events, key) = split(text);
         match events[..] {
-            [begin, end] => Ok(Wanted { begin, end, key }),
+            [begin, end] => Ok(WantedSpan { begin, end, key }),
             _ => bail!(
                 "--span {text:?}: write it as 'BEGIN, END' or 'BEGIN, END, by=FIELD', as in 'req:begin, req:end, by=id'"
             ),
@@ -189,7 +189,7 @@ mod tests {
             ("a", None),
             ("a,b,c", None),
         ] {
-            let found = Wanted::parse(text).ok().map(|wanted| (wanted.begin, wanted.end, wanted.key));
+            let found = WantedSpan::parse(text).ok().map(|wanted| (wanted.begin, wanted.end, wanted.key));
             assert_eq!(found, expect, "{text}");
         }
     }

@@ -3,11 +3,11 @@
 
 use kymo_analyze::{Doubt, Key, Series, Unmatched, What};
 
-use super::{Args, Found};
+use super::{Args, LatencyReport};
 use crate::verbs::analyze::show::{Times, duration, table, who};
 
 /// The whole report.
-pub fn report(found: &Found<'_>, args: &Args, times: &Times) -> String {
+pub fn report(found: &LatencyReport<'_>, args: &Args, times: &Times) -> String {
     let all = found.latency.series();
     if all.is_empty() {
         return String::new();
@@ -26,7 +26,7 @@ pub fn report(found: &Found<'_>, args: &Args, times: &Times) -> String {
     text + &notes(found)
 }
 
-fn label(found: &Found<'_>, key: &Key) -> String {
+fn label(found: &LatencyReport<'_>, key: &Key) -> String {
     let of = found.names.of(key.of);
     // An interrupt says itself what kind it is.
     let mut parts = match key.what {
@@ -42,7 +42,7 @@ fn label(found: &Found<'_>, key: &Key) -> String {
     parts.join(" ")
 }
 
-fn line(found: &Found<'_>, key: &Key, series: &Series) -> Vec<String> {
+fn line(found: &LatencyReport<'_>, key: &Key, series: &Series) -> Vec<String> {
     let quantiles = series.quantiles();
     let quantile = |q: f64| {
         let found = quantiles.iter().find(|quantile| quantile.q == q);
@@ -62,7 +62,7 @@ fn line(found: &Found<'_>, key: &Key, series: &Series) -> Vec<String> {
     ]
 }
 
-fn worst(found: &Found<'_>, key: &Key, series: &Series, times: &Times) -> String {
+fn worst(found: &LatencyReport<'_>, key: &Key, series: &Series, times: &Times) -> String {
     if series.worst.is_empty() {
         return String::new();
     }
@@ -79,7 +79,7 @@ fn worst(found: &Found<'_>, key: &Key, series: &Series, times: &Times) -> String
 }
 
 /// A line for each power of two.
-fn histogram(found: &Found<'_>, key: &Key, series: &Series) -> String {
+fn histogram(found: &LatencyReport<'_>, key: &Key, series: &Series) -> String {
     let mut octaves = [0u64; 65];
     for bucket in series.histogram.buckets() {
         octaves[64 - bucket.low.leading_zeros() as usize] += bucket.count;
@@ -95,7 +95,7 @@ fn histogram(found: &Found<'_>, key: &Key, series: &Series) -> String {
 }
 
 /// What qualifies the numbers.
-fn notes(found: &Found<'_>) -> String {
+fn notes(found: &LatencyReport<'_>) -> String {
     let mut lines = Vec::new();
     let (lost, places) = found.totals.lost;
     if places > 0 {
@@ -134,7 +134,7 @@ fn notes(found: &Found<'_>) -> String {
     if lines.is_empty() { String::new() } else { format!("\n{}\n", lines.join("\n")) }
 }
 
-fn marks(found: &Found<'_>) -> Vec<(&'static str, u64)> {
+fn marks(found: &LatencyReport<'_>) -> Vec<(&'static str, u64)> {
     let sum = |index: usize| found.latency.series().iter().map(|(_, series)| series.by_doubt[index]).sum();
     let named = Doubt::ALL.iter().enumerate().map(|(index, (_, name))| (*name, sum(index)));
     named.filter(|(name, count)| *count > 0 && *name != "idle").collect()

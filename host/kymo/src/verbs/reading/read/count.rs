@@ -27,7 +27,7 @@ pub struct Counted {
 pub fn count(shape: Shape<'_>, begin: &Begin<'_>, filters: &mut Filters) -> Counted {
     let mut counted =
         Counted { events: BTreeMap::new(), totals: Totals::default(), caveats: Vec::new(), caveat_count: 0 };
-    if shape.args.filter.is_empty() && shape.args.limit.is_none() && begin.is_all() {
+    if shape.args.scope.expressions().is_empty() && shape.args.limit.is_none() && begin.is_all() {
         let whole = begin.indexes.whole();
         let threads = thread::available_parallelism().map_or(1, NonZero::get);
         for (index, trace) in shape.traces.iter().enumerate() {

@@ -80,8 +80,8 @@ struct Followed {
 
 /// Runs `kymo read --follow`.
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let [what] = &args.dirs[..] else { anyhow::bail!("--follow takes one session or one directory") };
-    let pairs = args.filter.iter().any(|filter| filter.contains("latency("));
+    let [what] = &args.traces.dirs[..] else { anyhow::bail!("--follow takes one session or one directory") };
+    let pairs = args.scope.filters.filter.iter().any(|filter| filter.contains("latency("));
     anyhow::ensure!(!pairs, "--follow cannot look at pairs of records (latency); kymo read without --follow can");
     let mut followed = match find(what) {
         Ok((root, pid)) => Followed::new(root, pid),
@@ -246,8 +246,8 @@ impl Followed {
         let metadata = self.metadata.clone();
         let opened = Trace::from_files(&Memory { metadata, streams })?;
         let traces = [opened.value];
-        let selection = Selection::new(&traces, args.fields.as_deref(), &args.event, args.state)?;
-        let mut filters = Filters::new(&traces, &args.filter)?;
+        let selection = Selection::new(&traces, args.fields.as_deref(), &args.events.event, args.state)?;
+        let mut filters = Filters::new(&traces, &args.scope.expressions())?;
         anyhow::ensure!(
             !filters.have_state(),
             "--filter: the machine's state ($running, $task, $task_prio, $syscall, $doing) is known of a trace that is read from its \
@@ -256,7 +256,7 @@ impl Followed {
         let mut learn = self.learn_of(&traces, selection.has_threads() || filters.have_threads());
         let mut format = format(&traces, &selection, args, self.before);
         let limit = self.tails.values().filter_map(|tail| tail.limit).min().unwrap_or(u64::MAX);
-        let mut places: BTreeMap<String, Place> = BTreeMap::new();
+        let mut places: BTreeMap<String, StreamPosition> = BTreeMap::new();
         let mut out = Vec::new();
         let mut reader = Reader::new(&traces);
         let mut goes_on = true;
@@ -267,7 +267,7 @@ impl Followed {
             };
             let Some(tail) = self.tails.get(stream) else { continue };
             if !places.contains_key(stream) {
-                places.insert(stream.to_owned(), Place::default());
+                places.insert(stream.to_owned(), StreamPosition::default());
             }
             let Some(place) = places.get_mut(stream) else { continue };
             let packet = packet as usize - usize::from(!tail.anchor.is_empty());
@@ -348,7 +348,7 @@ fn show<'r>(
 
 /// How far the reader is in one stream.
 #[derive(Default)]
-struct Place {
+struct StreamPosition {
     packet: usize,
     /// Items of this packet so far.
     items: usize,
@@ -356,7 +356,7 @@ struct Place {
     held: Option<(usize, usize)>,
 }
 
-impl Place {
+impl StreamPosition {
     /// One more item; its number within its packet, from 1.
     fn step(&mut self, packet: usize) -> usize {
         if packet != self.packet {

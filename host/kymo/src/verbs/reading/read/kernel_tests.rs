@@ -176,9 +176,9 @@ struct Command {
 fn read(traces: &[Trace], arguments: &str) -> (Vec<String>, u64) {
     let words = ["read", "DIR", "--utc"].into_iter().chain(arguments.split_whitespace());
     let args = <Command as clap::Parser>::parse_from(words).args;
-    let selection = Selection::new(traces, args.fields.as_deref(), &args.event, args.state).unwrap();
+    let selection = Selection::new(traces, args.fields.as_deref(), &args.events.event, args.state).unwrap();
     let mut out = Vec::new();
-    let mut filters = Filters::new(traces, &args.filter).unwrap();
+    let mut filters = Filters::new(traces, &args.scope.expressions()).unwrap();
     let shape = Shape { traces, selection: &selection, args: &args };
     let totals = super::show(
         &mut Reader::new(traces),
@@ -190,7 +190,7 @@ fn read(traces: &[Trace], arguments: &str) -> (Vec<String>, u64) {
         &mut out,
     )
     .unwrap();
-    let (mut again, mut filters) = (Vec::new(), Filters::new(traces, &args.filter).unwrap());
+    let (mut again, mut filters) = (Vec::new(), Filters::new(traces, &args.scope.expressions()).unwrap());
     super::show(
         &mut Reader::new(traces),
         shape,

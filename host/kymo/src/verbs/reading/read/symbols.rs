@@ -13,7 +13,7 @@ use kymo_export::json::push_text;
 
 use super::Format;
 use super::select::Selection;
-use crate::verbs::symbols::Known;
+use crate::verbs::symbols::Symbolizer;
 
 /// Fields that are addresses of code; `true`: of where a call returns to.
 const ADDRESSES: [(&str, bool); 11] = [
@@ -37,19 +37,19 @@ const KERNEL_BEGIN: u64 = 0xffff_8000_0000_0000;
 /// Another form, with names.
 pub struct Named<'a> {
     inner: Box<dyn Format + 'a>,
-    known: &'a Known,
+    known: &'a Symbolizer,
     selection: &'a Selection,
     is_json: bool,
 }
 
 /// What is known of one field or context.
-enum Found {
+enum NamedAddresses {
     One(Option<String>),
     Stack(Vec<(u64, Option<String>)>),
 }
 
 impl<'a> Named<'a> {
-    pub fn new(inner: Box<dyn Format + 'a>, known: &'a Known, selection: &'a Selection, is_json: bool) -> Self {
+    pub fn new(inner: Box<dyn Format + 'a>, known: &'a Symbolizer, selection: &'a Selection, is_json: bool) -> Self {
         Self { inner, known, selection, is_json }
     }
 
@@ -62,23 +62,23 @@ impl<'a> Named<'a> {
         self.known.of_program(Some(record.trace), process, address, is_return)
     }
 
-    fn of_value(&self, record: &Record<'_>, name: &str, value: &Value<'_>) -> Option<Found> {
+    fn of_value(&self, record: &Record<'_>, name: &str, value: &Value<'_>) -> Option<NamedAddresses> {
         match value {
             Value::Array(elements) if STACKS.contains(&name) => {
                 let addresses: Vec<u64> = elements.iter().filter_map(|element| address(&element)).collect();
                 let stack = addresses.into_iter().map(|address| (address, self.name(record, address, true)));
-                Some(Found::Stack(stack.collect()))
+                Some(NamedAddresses::Stack(stack.collect()))
             }
             value => {
                 let (_, is_return) = ADDRESSES.iter().find(|(known, _)| *known == name)?;
                 let address = address(value).filter(|address| *address != 0)?;
-                Some(Found::One(self.name(record, address, *is_return)))
+                Some(NamedAddresses::One(self.name(record, address, *is_return)))
             }
         }
     }
 
     /// All of a record that is shown.
-    fn found(&self, record: &Record<'_>) -> Vec<(String, Found)> {
+    fn found(&self, record: &Record<'_>) -> Vec<(String, NamedAddresses)> {
         let fields = record.payload.iter().filter(|(name, _)| self.selection.has_field(name));
         let contexts = record.common_context.iter().filter(|(name, _)| self.selection.has_context(name));
         let named = |(name, value): (&str, Value<'_>)| Some((name.to_owned(), self.of_value(record, name, &value)?));
@@ -119,13 +119,13 @@ impl Format for Named<'_> {
 }
 
 /// Lines below that of the record. A stack of which nothing is known stays the numbers that it is.
-fn text(out: &mut Vec<u8>, found: &[(String, Found)]) {
+fn text(out: &mut Vec<u8>, found: &[(String, NamedAddresses)]) {
     for (name, found) in found {
         match found {
-            Found::One(Some(function)) => drop(writeln!(out, "    {name}: {function}")),
-            Found::One(None) => {}
-            Found::Stack(frames) if frames.iter().all(|(_, function)| function.is_none()) => {}
-            Found::Stack(frames) => {
+            NamedAddresses::One(Some(function)) => drop(writeln!(out, "    {name}: {function}")),
+            NamedAddresses::One(None) => {}
+            NamedAddresses::Stack(frames) if frames.iter().all(|(_, function)| function.is_none()) => {}
+            NamedAddresses::Stack(frames) => {
                 for (number, (address, function)) in frames.iter().enumerate() {
                     // Writing to a vector cannot fail.
                     drop(match function {
@@ -139,7 +139,7 @@ fn text(out: &mut Vec<u8>, found: &[(String, Found)]) {
 }
 
 /// Puts a member into the object that ends here.
-fn json(out: &mut Vec<u8>, found: &[(String, Found)]) {
+fn json(out: &mut Vec<u8>, found: &[(String, NamedAddresses)]) {
     if found.is_empty() || !out.ends_with(b"}\n") {
         return;
     }
@@ -154,8 +154,8 @@ fn json(out: &mut Vec<u8>, found: &[(String, Found)]) {
         push_text(out, name);
         out.push(b':');
         match found {
-            Found::One(function) => push(out, function),
-            Found::Stack(frames) => {
+            NamedAddresses::One(function) => push(out, function),
+            NamedAddresses::Stack(frames) => {
                 out.push(b'[');
                 for (number, (_, function)) in frames.iter().enumerate() {
                     out.extend_from_slice(if number == 0 { b"" } else { b"," });

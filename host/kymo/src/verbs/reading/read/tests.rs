@@ -123,9 +123,9 @@ fn printed(arguments: &str) -> String {
     let traces = trace();
     let words = ["read", "DIR", "--utc"].into_iter().chain(arguments.split_whitespace());
     let args = <Command as clap::Parser>::parse_from(words).args;
-    let selection = Selection::new(&traces, args.fields.as_deref(), &args.event, args.state).unwrap();
+    let selection = Selection::new(&traces, args.fields.as_deref(), &args.events.event, args.state).unwrap();
     let mut out = Vec::new();
-    let mut filters = Filters::new(&traces, &args.filter).unwrap();
+    let mut filters = Filters::new(&traces, &args.scope.expressions()).unwrap();
     let shape = Shape { traces: &traces, selection: &selection, args: &args };
     super::show(
         &mut Reader::new(&traces),
@@ -138,7 +138,7 @@ fn printed(arguments: &str) -> String {
     )
     .unwrap();
     filters.conclude();
-    let (mut again, mut filters) = (Vec::new(), Filters::new(&traces, &args.filter).unwrap());
+    let (mut again, mut filters) = (Vec::new(), Filters::new(&traces, &args.scope.expressions()).unwrap());
     super::show(
         &mut Reader::new(&traces),
         shape,
@@ -285,8 +285,8 @@ fn counts_are_those_of_the_lines() {
     for arguments in ["", "--event motor:*", "--filter axis==3", "--limit 1"] {
         let words = ["read", "DIR", "--count"].into_iter().chain(arguments.split_whitespace());
         let args = <Command as clap::Parser>::parse_from(words).args;
-        let selection = Selection::new(&traces, None, &args.event, args.state).unwrap();
-        let mut filters = Filters::new(&traces, &args.filter).unwrap();
+        let selection = Selection::new(&traces, None, &args.events.event, args.state).unwrap();
+        let mut filters = Filters::new(&traces, &args.scope.expressions()).unwrap();
         let shape = Shape { traces: &traces, selection: &selection, args: &args };
         let mut out = Vec::new();
         super::count::count(shape, &Begin::at_first(&Indexes::default()), &mut filters).print(false, &mut out).unwrap();

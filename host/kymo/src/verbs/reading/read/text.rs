@@ -13,6 +13,7 @@ use super::columns::{Column, Columns, Heads};
 use super::line::{Label, Line, PIECES};
 use super::select::Selection;
 use super::zone::Zone;
+use crate::terminal::{END, Style, has_color};
 use kymo_export::digits::{push_hex, push_nine, push_u64};
 
 /// How times are shown.
@@ -249,6 +250,7 @@ impl super::Format for Text<'_> {
     }
 
     fn loss(&mut self, out: &mut Vec<u8>, loss: &Loss<'_>) {
+        begin(out, Style::Alarm);
         out.extend_from_slice(b"--- lost ");
         if loss.records > 0 || loss.packets == 0 {
             push_u64(out, loss.records);
@@ -287,7 +289,21 @@ impl super::Format for Text<'_> {
         self.time(out, loss.trace, loss.from_ns, loss.from_cycles);
         out.extend_from_slice(b" and ");
         self.time(out, loss.trace, loss.to_ns, loss.to_cycles);
+        end(out);
         out.push(b'\n');
+    }
+}
+
+/// What follows has this style, where there are colours.
+fn begin(out: &mut Vec<u8>, style: Style) {
+    if has_color() {
+        out.extend_from_slice(style.code().as_bytes());
+    }
+}
+
+fn end(out: &mut Vec<u8>) {
+    if has_color() {
+        out.extend_from_slice(END.as_bytes());
     }
 }
 
@@ -301,7 +317,9 @@ fn head(out: &mut Vec<u8>, record: &Record<'_>, selection: &Selection) {
     }
     program(out, record, selection);
     if columns.event {
+        begin(out, Style::Name);
         push_clean(out, &record.event.name);
+        end(out);
         out.extend_from_slice(b": ");
     }
 }

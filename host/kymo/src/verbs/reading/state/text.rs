@@ -4,11 +4,11 @@
 use kymo_analyze::{Context, Cpu, Doing, Doubt, Off, Ready, State, Thread, Waker};
 use serde_json::{Value, json};
 
-use super::Found;
+use super::MachineMoment;
 use crate::verbs::analyze::show::{Times, duration, priority, table};
 
 /// For people.
-pub fn report(found: &Found<'_>, times: &Times) -> String {
+pub fn report(found: &MachineMoment<'_>, times: &Times) -> String {
     let mut text = format!("state at {} ({} ns)\n", times.text(found.at), found.at);
     if !found.cpus.is_empty() {
         text.push('\n');
@@ -32,7 +32,7 @@ fn left_at_end(lines: &[Vec<String>]) -> String {
     table(&front).lines().zip(last).map(|(front, last)| format!("{front}  {last}\n")).collect()
 }
 
-impl Found<'_> {
+impl MachineMoment<'_> {
     fn ago(&self, since: i64) -> String {
         duration(u64::try_from(self.at.saturating_sub(since)).unwrap_or(0))
     }
@@ -127,7 +127,7 @@ fn marks(doubt: Doubt) -> String {
 }
 
 /// For programs.
-pub fn document(found: &Found<'_>) -> String {
+pub fn document(found: &MachineMoment<'_>) -> String {
     json!({
         "schema": "kymo-state-1",
         "at": found.at,
@@ -150,7 +150,7 @@ fn name(state: &State, tid: i32) -> Value {
     state.thread(tid).map_or(Value::Null, |thread| thread.name.as_str().into())
 }
 
-fn json_cpu(found: &Found<'_>, cpu: &Cpu) -> Value {
+fn json_cpu(found: &MachineMoment<'_>, cpu: &Cpu) -> Value {
     let frame = |frame: &kymo_analyze::Frame| json!({ "interrupt": frame.interrupt.to_string(), "name": frame.name.as_str(), "since": frame.since });
     json!({
         "cpu": cpu.number,
@@ -166,7 +166,7 @@ fn json_cpu(found: &Found<'_>, cpu: &Cpu) -> Value {
     })
 }
 
-fn json_thread(found: &Found<'_>, thread: &Thread) -> Value {
+fn json_thread(found: &MachineMoment<'_>, thread: &Thread) -> Value {
     let waker = |waker: Waker| {
         let cpu = (waker.cpu != u32::MAX).then_some(waker.cpu);
         json!({ "cpu": cpu, "context": json_context(found.state, waker.context) })

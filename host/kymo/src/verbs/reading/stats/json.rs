@@ -4,12 +4,12 @@
 use kymo_analyze::{Class, Distribution, Number, Row};
 use serde_json::{Value, json};
 
-use super::{By, Made};
+use super::{By, StatsReport};
 use crate::verbs::analyze::feed::Totals;
-use crate::verbs::hosts::Told;
+use crate::verbs::hosts::ClockAlignment;
 
 /// The document.
-pub fn document(made: &Made<'_>, totals: &Totals, told: &[Told]) -> String {
+pub fn document(made: &StatsReport<'_>, totals: &Totals, told: &[ClockAlignment]) -> String {
     let rows: Vec<Value> = made.chosen().into_iter().map(|row| json_row(made, row)).collect();
     let document = json!({
         "schema": "kymo-stats-1",
@@ -18,7 +18,7 @@ pub fn document(made: &Made<'_>, totals: &Totals, told: &[Told]) -> String {
         "lost": { "records": totals.lost.0, "places": totals.lost.1 },
         "from": totals.span.map(|span| span.0),
         "to": totals.span.map(|span| span.1),
-        "hosts": told.iter().map(Told::json).collect::<Vec<_>>(),
+        "hosts": told.iter().map(ClockAlignment::json).collect::<Vec<_>>(),
         "rows_left_out": made.stats.rows_left_out(),
         "values_left_out": made.stats.fields_left_out(),
         "rows": rows,
@@ -26,7 +26,7 @@ pub fn document(made: &Made<'_>, totals: &Totals, told: &[Told]) -> String {
     document.to_string()
 }
 
-fn json_row(made: &Made<'_>, (index, row): (usize, &Row)) -> Value {
+fn json_row(made: &StatsReport<'_>, (index, row): (usize, &Row)) -> Value {
     let mut object = serde_json::Map::new();
     for (by, part) in made.args.by.iter().zip(&row.key) {
         let value = match (by, part) {
@@ -45,7 +45,7 @@ fn json_row(made: &Made<'_>, (index, row): (usize, &Row)) -> Value {
     }
     object.insert("first".to_owned(), row.first.into());
     object.insert("last".to_owned(), row.last.into());
-    if made.args.fields {
+    if made.args.values {
         let fields = made.stats.fields(index);
         let fields = fields.map(|(class, field, values)| json_field(&made.classes[class], field, values));
         object.insert("fields".to_owned(), fields.collect());

@@ -3,12 +3,13 @@
 
 use kymo_analyze::{Distribution, Number, Row};
 
-use super::{By, Made};
+use super::{By, StatsReport};
+use crate::terminal::{Style, paint};
 use crate::verbs::analyze::feed::Totals;
 use crate::verbs::analyze::show::table;
 
 /// The whole report.
-pub fn report(made: &Made<'_>, totals: &Totals) -> String {
+pub fn report(made: &StatsReport<'_>, totals: &Totals) -> String {
     let seconds = totals.seconds();
     let per_second = |count: u64| count as f64 / seconds;
     let rate = |count: u64| if seconds > 0.0 { format!("{:.1}", per_second(count)) } else { "-".to_owned() };
@@ -25,13 +26,15 @@ pub fn report(made: &Made<'_>, totals: &Totals) -> String {
         lines.push(counts.into_iter().chain(sizes).take(columns).collect());
     }
     let mut text = table(&lines);
-    if made.args.fields {
+    if made.args.values {
         text += &fields(made, &rows);
     }
-    let of_all = if made.args.filter.is_empty() { String::new() } else { format!("{} of ", totals.selected) };
+    let of_all =
+        if made.args.scope.expressions().is_empty() { String::new() } else { format!("{} of ", totals.selected) };
     text += &format!("\n{of_all}{} records in {seconds:.3} s", totals.records);
     if totals.lost.1 > 0 {
-        text += &format!("; {} lost in {} places", totals.lost.0, totals.lost.1);
+        text += "; ";
+        text += &paint(Style::Alarm, &format!("{} lost in {} places", totals.lost.0, totals.lost.1));
     }
     let (rows, fields) = (made.stats.rows_left_out(), made.stats.fields_left_out());
     if rows + fields > 0 {
@@ -64,7 +67,7 @@ fn sizes(row: &Row) -> String {
     if least == most { least.to_string() } else { format!("{least}-{most}") }
 }
 
-fn fields(made: &Made<'_>, rows: &[(usize, &Row)]) -> String {
+fn fields(made: &StatsReport<'_>, rows: &[(usize, &Row)]) -> String {
     let head = ["field", "values", "min", "mean", "p50", "p99", "max", "deviation"];
     let mut text = String::new();
     for (index, row) in rows {

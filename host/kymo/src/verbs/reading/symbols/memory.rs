@@ -43,7 +43,7 @@ struct Module {
 }
 
 /// Where an address lies.
-pub enum Place<'a> {
+pub enum AddressOrigin<'a> {
     /// In this mapping.
     Mapped(&'a Mapping),
     /// In a file, at this address as the file counts them.
@@ -132,7 +132,7 @@ impl Memory {
     }
 
     /// Where an address lies in a process of one trace, or of any.
-    pub fn find(&self, trace: Option<usize>, process: u32, address: u64) -> Result<Place<'_>, Missing> {
+    pub fn find(&self, trace: Option<usize>, process: u32, address: u64) -> Result<AddressOrigin<'_>, Missing> {
         let is_it = |key: &(usize, u32)| key.1 == process && trace.is_none_or(|trace| trace == key.0);
         let mut processes: Vec<_> = match trace {
             Some(trace) => self.processes.get_key_value(&(trace, process)).into_iter().collect(),
@@ -151,8 +151,8 @@ impl Memory {
         };
         let in_module = |module: &'_ Module| address - module.base;
         mapped
-            .map(Place::Mapped)
-            .or_else(|| module().map(|found| Place::Module { address: in_module(found), path: &found.path }))
+            .map(AddressOrigin::Mapped)
+            .or_else(|| module().map(|found| AddressOrigin::Module { address: in_module(found), path: &found.path }))
             .ok_or(Missing::NotMapped)
     }
 }

@@ -102,6 +102,12 @@ impl Source {
         self.file_ns.is_some()
     }
 
+    /// Bytes of a file; of all else it is not known how many come.
+    pub fn bytes(&self) -> Option<u64> {
+        let stat = rustix::fs::fstat(&self.fd).ok()?;
+        self.file_ns.and(u64::try_from(stat.st_size).ok())
+    }
+
     /// Of a file the one time that is known: when it was changed.
     pub fn file_ns(&self) -> Option<u64> {
         self.file_ns

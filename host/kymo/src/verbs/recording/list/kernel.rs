@@ -36,14 +36,14 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let events = tracefs.events()?;
     let wanted = if args.what.is_empty() { Wanted::parse(&["all".to_owned()])? } else { Wanted::parse(&args.what)? };
     let chosen: Vec<EventName> = wanted.choose(&events)?.into_iter().map(|chosen| chosen.event).collect();
-    let with_fields = args.fields || args.events || !args.what.is_empty();
+    let with_fields = args.verbose || !args.what.is_empty();
     if with_fields {
         let described = describe_all(&tracefs, &chosen);
-        match args.json {
+        match args.show.json() {
             true => print_json(described.iter().map(to_json)),
             false => described.iter().for_each(print),
         }
-    } else if args.json {
+    } else if args.show.json() {
         print_json(chosen.iter().map(name_json));
     } else {
         print_names(&chosen);

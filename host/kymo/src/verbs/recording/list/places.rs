@@ -17,26 +17,26 @@ pub(super) struct Choice {
 }
 
 /// The places of a file that are wanted. None where no probe can be set in it.
-pub(super) struct Found(Places);
+pub(super) struct ProbePlaces(Places);
 
 impl Choice {
     pub(super) fn new(patterns: &[String]) -> Choice {
         Choice { patterns: patterns.to_vec() }
     }
 
-    pub(super) fn of(&self, path: &Path) -> Found {
-        let Ok(mut found) = places(path) else { return Found(Places::default()) };
+    pub(super) fn of(&self, path: &Path) -> ProbePlaces {
+        let Ok(mut found) = places(path) else { return ProbePlaces(Places::default()) };
         if !self.patterns.is_empty() {
             let wants = |name: &str| self.patterns.iter().any(|pattern| kymo_names::glob_matches(pattern, name));
             let provider = |name: &str| name.split(':').next().unwrap_or_default().to_owned();
             found.usdt.retain(|probe| wants(&probe.name) || wants(&provider(&probe.name)));
             found.functions.retain(|name| wants(name));
         }
-        Found(found)
+        ProbePlaces(found)
     }
 }
 
-impl Found {
+impl ProbePlaces {
     pub(super) fn is_empty(&self) -> bool {
         self.0.usdt.is_empty() && self.0.functions.is_empty()
     }

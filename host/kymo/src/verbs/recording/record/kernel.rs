@@ -6,6 +6,7 @@ use kymo_ftrace::Naming;
 use kymo_tracefs::{ProbeSpec, Wanted, parse_probe};
 
 use super::figures::{bytes, count, plural};
+use crate::verbs::args::CpuArgs;
 use crate::verbs::units;
 
 /// Losses that are named one by one.
@@ -23,6 +24,7 @@ enum Names {
 /// Options of the kernel part.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Kernel events")]
+#[command(mut_arg("cpu", |arg| arg.help("Kernel events of these CPUs only, as 0-3,6")))]
 pub struct KernelArgs {
     /// Kernel events: system:event with globs, a group (sched irq syscalls timer block net power faults mark all), a
     /// filter in brackets, fields in braces; several are separated by commas
@@ -49,9 +51,8 @@ pub struct KernelArgs {
     /// A full kernel ring drops new records instead of overwriting its oldest
     #[arg(long)]
     kernel_discard: bool,
-    /// Kernel events of these CPUs only: 0-3,6
-    #[arg(long, value_name = "LIST", value_parser = units::cpus)]
-    cpus: Option<units::Cpus>,
+    #[command(flatten)]
+    cpus: CpuArgs,
     /// Real-time priority (SCHED_RR) of the thread that reads the kernel's rings; 0: none
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(0..=99))]
     kernel_priority: u8,
@@ -59,13 +60,13 @@ pub struct KernelArgs {
     #[arg(long, value_enum, default_value_t = Names::Lttng)]
     names: Names,
     /// State dump at start and end: processes and threads only, with files and maps, or none
-    #[arg(long, value_enum, value_name = "WHAT", default_value_t = State::Full)]
-    state: State,
+    #[arg(long, alias = "state", value_enum, value_name = "WHAT", default_value_t = StateDump::Full)]
+    state_dump: StateDump,
 }
 
 /// How much the state dump says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum State {
+enum StateDump {
     /// Processes, threads, open files, memory maps, interrupts, CPUs
     Full,
     /// The same without open files and memory maps
@@ -98,7 +99,7 @@ impl KernelArgs {
         };
         let probe = |place: &String| parse_probe(place).map(|probe| probe.force(self.force_return));
         let probes = self.probe.iter().map(probe).collect::<Result<Vec<ProbeSpec>, _>>()?;
-        let details = self.state == State::Full;
+        let details = self.state_dump == StateDump::Full;
         let of = if only == Only::Everything || has_command { None } else { Some(pids.to_vec()) };
         let options = kymo_state::Options { files: details, maps: details, pids: of, ..kymo_state::Options::default() };
         Ok(KernelConfig {
@@ -111,10 +112,10 @@ impl KernelArgs {
             ring_bytes: self.kernel_ring.unwrap_or_else(kymo_collect::kernel_ring_bytes),
             subbuf_bytes: None,
             overwrite: !self.kernel_discard,
-            cpus: self.cpus.as_ref().map(|cpus| cpus.0.clone()),
+            cpus: self.cpus.list().map(<[u32]>::to_vec),
             only,
             priority: self.kernel_priority,
-            state: (self.state != State::None).then_some(options),
+            state: (self.state_dump != StateDump::None).then_some(options),
         })
     }
 }

@@ -16,6 +16,17 @@ use crate::verbs::units;
 /// Rings are made smaller to fit into `--memory`, down to this [spec/session.md 6].
 const RING_BYTES_LEAST: u32 = 64 << 10;
 
+/// Formats of traces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum TraceFormat {
+    /// CTF with metadata of version 1.8
+    #[value(name = "ctf1.8", alias = "ctf1")]
+    Ctf18,
+    /// CTF with metadata of version 2
+    #[value(name = "ctf2")]
+    Ctf2,
+}
+
 /// What to record, of whom, and where to.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Options {
@@ -25,16 +36,15 @@ pub struct Options {
     /// Events not to record, of those that --user names
     #[arg(short = 'x', long, value_name = "PATTERN")]
     pub exclude: Vec<String>,
-    /// Records to record, as in 'motor:*: axis == 2 && position > 0.5' (docs: spec/filter.md); of several all must hold
+    /// Record only records for which the condition is true: 'motor:*: axis == 2 && position > 0.5' (repeatable: all
+    /// must be true); the language is in kymo-filter(7)
     #[arg(long, value_name = "EXPR")]
     pub filter: Vec<String>,
-    /// What every record says besides its fields: prio, prio:now, cgroup, callstack, perf:NAME such as
-    /// perf:page-faults, separated by commas (repeatable); prio:now and perf: may cost a system call a record (docs:
-    /// spec/context.md)
+    /// Add contexts to every record: prio, prio:now, cgroup, callstack, perf:NAME such as perf:page-faults, separated
+    /// by commas (repeatable). prio:now and perf: may cost a system call per record; see kymo-context(7)
     #[arg(long, value_name = "LIST")]
     pub context: Vec<String>,
-    /// One set of rings for all programs of a user, instead of one for each: for many short-lived programs (docs:
-    /// spec/session.md 13)
+    /// Use one set of rings for all programs of a user, for many short-lived programs; see kymo-session(7), section 13
     #[arg(long)]
     pub shared_rings: bool,
     /// Directory of the trace; must be absent or empty [default: kymo-trace-DATE-TIME]
@@ -49,38 +59,41 @@ pub struct Options {
     /// Ring memory of all programs together [default: 1G, or a quarter of the machine's memory if that is less]
     #[arg(long, value_name = "SIZE", value_parser = units::bytes)]
     pub memory: Option<u64>,
-    /// Rings as files in this directory (best on tmpfs or persistent memory): they survive kymo and the program, see
-    /// kymo recover
+    /// Keep the rings as files in this directory (best on tmpfs or persistent memory). They survive kymo and the
+    /// program; see kymo recover
     #[arg(long, value_name = "DIR")]
     pub ring_dir: Option<PathBuf>,
-    /// Programs with KYMO_ALLOW_BLOCKING=1 wait up to this long for room in a full ring before a record is lost: 50ms,
-    /// at most 10s
+    /// Let programs with KYMO_ALLOW_BLOCKING=1 wait this long for room in a full ring before a record is lost: 50ms, at
+    /// most 10s
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     pub block: Option<Duration>,
-    /// With --flight: events with rings of their own (256 KiB at most), so that busy ones cannot push them out; each
-    /// snapshot has all of them (repeatable)
+    /// With --flight: record these events in separate rings (256 KiB at most), so that frequent events cannot overwrite
+    /// them; each snapshot has all of them (repeatable)
     #[arg(long, value_name = "PATTERN")]
     pub rare: Vec<String>,
-    /// Go on in a new directory (DIR/chunk-0002, ...) when the trace has this size; each chunk is a trace of its own
+    /// Continue in a new directory (DIR/chunk-0002, ...) when the trace has this size; each chunk is a trace of its own
     #[arg(long, value_name = "SIZE", value_parser = units::bytes)]
     pub rotate_size: Option<u64>,
-    /// The same when it is this old: 10s, 5m, 1h
+    /// Continue in a new directory when the trace has this age: 10s, 5m, 1h
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     pub rotate_time: Option<Duration>,
     /// Keep this many closed chunks and remove older ones
     #[arg(long, value_name = "N")]
     pub keep: Option<u32>,
-    /// Microseconds between two looks at the rings
+    /// Interval at which the rings are read, in microseconds
     #[arg(long, value_name = "US", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(50..=1_000_000))]
     pub poll_us: u64,
     /// End after this time: 10s, 500ms, 2m. A command that still runs is sent SIGTERM, and the exit status is then 0
-    #[arg(long = "for", value_name = "TIME", value_parser = units::duration)]
-    pub time: Option<Duration>,
+    #[arg(short, long, alias = "for", value_name = "TIME", value_parser = units::duration)]
+    pub duration: Option<Duration>,
     /// Record this process and its descendants only (repeatable; without a command)
     #[arg(short, long, value_name = "PID", conflicts_with = "command")]
     pub pid: Vec<u32>,
-    /// Write CTF 2 metadata instead of CTF 1.8
-    #[arg(long)]
+    /// Format of the trace
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t = TraceFormat::Ctf18)]
+    pub format: TraceFormat,
+    /// The same as --format ctf2
+    #[arg(long, hide = true, conflicts_with = "format")]
     pub ctf2: bool,
     /// Record calls of an unmodified program: malloc, pthread, or functions (repeatable)
     #[arg(long, value_name = "WHAT", requires = "command")]
@@ -135,7 +148,11 @@ impl Options {
         config.rare = (!self.rare.is_empty()).then(|| Patterns::new(&self.rare, &[])).transpose()?;
         config.rotation = rotation(self.rotate_size, self.rotate_time, self.keep)?;
         config.poll = Duration::from_micros(self.poll_us);
-        config.format = if self.ctf2 { Format::Ctf2 } else { Format::Ctf18 };
+        config.format = match self.format {
+            TraceFormat::Ctf2 => Format::Ctf2,
+            TraceFormat::Ctf18 if self.ctf2 => Format::Ctf2,
+            TraceFormat::Ctf18 => Format::Ctf18,
+        };
         config.command = self.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
         config.with_other_users = !has_command;
         config.scope = match (has_command, self.pid.is_empty()) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What people read of a recording: the progress line and the summary, on standard error.
 
-use std::io::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -11,47 +10,53 @@ use serde_json::Value;
 
 use super::figures::{bytes, count, plural, quoted, short};
 use super::{kernel, unknown};
+use crate::terminal::Progress as Line;
 
 /// Losses that are named one by one.
 const LOSSES_SHOWN: usize = 8;
 
-/// One line that is written over, on a terminal only.
+/// The progress line of a recording, with the share of its time where that is limited.
 pub(crate) struct ProgressLine {
-    show: bool,
+    line: Line,
+    duration: Option<Duration>,
     last: (u64, Duration),
 }
 
 impl ProgressLine {
-    pub(crate) fn new(show: bool) -> ProgressLine {
-        ProgressLine { show, last: (0, Duration::ZERO) }
+    pub(crate) fn new(is_wanted: bool, duration: Option<Duration>) -> ProgressLine {
+        ProgressLine { line: Line::wanted(is_wanted), duration, last: (0, Duration::ZERO) }
+    }
+
+    /// Whether there is anybody to show it to.
+    pub(crate) fn is_shown(&self) -> bool {
+        self.line.is_shown()
     }
 
     /// Shows the counts at `at`, time since the start.
     pub(crate) fn show(&mut self, now: &Progress, at: Duration) {
-        let passed = at.saturating_sub(self.last.1);
-        if !self.show || passed < Duration::from_millis(100) {
-            return;
+        let last = &mut self.last;
+        let text = || {
+            let rate = (now.records - last.0) as f64 / at.saturating_sub(last.1).as_secs_f64().max(1e-3);
+            *last = (now.records, at);
+            format!(
+                "{:.0} s, {} records ({}/s), {}, {} lost, {}",
+                at.as_secs_f64(),
+                count(now.records),
+                short(rate),
+                bytes(now.bytes),
+                count(now.lost),
+                plural(now.programs, "program")
+            )
+        };
+        match self.duration {
+            Some(duration) => self.line.show_share(at.as_secs_f64() / duration.as_secs_f64(), text),
+            None => self.line.show(text),
         }
-        let rate = (now.records - self.last.0) as f64 / passed.as_secs_f64();
-        self.last = (now.records, at);
-        eprint!(
-            "\r\x1b[Kkymo: {:.0} s, {} records ({}/s), {}, {} lost, {}",
-            at.as_secs_f64(),
-            count(now.records),
-            short(rate),
-            bytes(now.bytes),
-            count(now.lost),
-            plural(now.programs, "program")
-        );
-        let _ = std::io::stderr().flush();
     }
 
-    /// Takes the line away.
+    /// Removes the line.
     pub(crate) fn clear(&mut self) {
-        if self.show {
-            eprint!("\r\x1b[K");
-            let _ = std::io::stderr().flush();
-        }
+        self.line.end();
     }
 }
 

@@ -19,10 +19,10 @@ pub struct TriggerArgs {
     /// What a trigger does: snapshot, stop, mark, or a command of the shell (repeatable) [default: snapshot]
     #[arg(long, value_name = "WHAT")]
     on_trigger: Vec<String>,
-    /// How much of the past a snapshot has [default: all that the rings hold]
+    /// Length of the past in a snapshot [default: all that is in the rings]
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     before: Option<Duration>,
-    /// How long a snapshot waits after the trigger
+    /// Take the snapshot this long after the trigger
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     after: Option<Duration>,
     /// Stop after N triggers

@@ -83,7 +83,7 @@ pub(super) fn select(args: &SelectArgs, on: bool) -> anyhow::Result<ExitCode> {
     let patience = if kernel.is_empty() { QUICK } else { SLOW };
     let request = if on { Request::Enable { patterns, kernel } } else { Request::Disable { patterns, kernel } };
     or_absent(ask(&args.name, &request, patience).map(|answer| {
-        if args.json {
+        if args.out.json {
             println!("{answer:#}");
             return ExitCode::SUCCESS;
         }
@@ -157,7 +157,7 @@ pub(super) fn snapshot(args: SnapshotArgs) -> anyhow::Result<ExitCode> {
     let before_ns = args.before.map(|before| u64::try_from(before.as_nanos()).unwrap_or(u64::MAX));
     let request = Request::Snapshot { dir, reason: args.reason, before_ns, wait: args.wait };
     or_absent(ask(&args.name, &request, SLOW).map(|answer| {
-        if args.json {
+        if args.out.json {
             println!("{answer:#}");
             return ExitCode::SUCCESS;
         }
@@ -187,10 +187,10 @@ pub(super) fn snapshot(args: SnapshotArgs) -> anyhow::Result<ExitCode> {
 
 /// `rotate`.
 pub(super) fn rotate(args: &RotateArgs) -> anyhow::Result<ExitCode> {
-    let time_ms = args.time.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
-    let request = Request::Rotate { bytes: args.size, time_ms, keep: args.keep };
+    let time_ms = args.rotate_time.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+    let request = Request::Rotate { bytes: args.rotate_size, time_ms, keep: args.keep };
     or_absent(ask(&args.name, &request, SLOW).map(|answer| {
-        if args.json {
+        if args.out.json {
             println!("{answer:#}");
             return ExitCode::SUCCESS;
         }
@@ -218,7 +218,7 @@ pub(super) fn rotate(args: &RotateArgs) -> anyhow::Result<ExitCode> {
 /// `stop`.
 pub(super) fn stop(args: &StopArgs) -> anyhow::Result<ExitCode> {
     or_absent(ask(&args.name, &Request::Stop, SLOW).map(|answer| {
-        if args.json {
+        if args.out.json {
             println!("{:#}", answer["summary"]);
         }
         let lines = answer["text"].as_array().into_iter().flatten().filter_map(Value::as_str);

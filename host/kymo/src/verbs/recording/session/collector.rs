@@ -188,7 +188,7 @@ impl Running {
 
     /// The loop, and the end.
     fn live(mut self) -> ExitCode {
-        let mut deadline = self.args.options.time.map(|time| self.begun + time);
+        let mut deadline = self.args.options.duration.map(|time| self.begun + time);
         let mut is_told = false;
         loop {
             let now = Instant::now();

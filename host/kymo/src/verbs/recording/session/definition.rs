@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The options of `kymo session start`, of which the files of `--load` and the words of the collector are made, too.
+//! The options of `kymo session start`, of which the files of `--definition` and the words of the collector are made,
+//! too.
 
 use std::path::PathBuf;
 
+use crate::verbs::args::JsonArgs;
 use crate::verbs::record::options::Options;
 
 /// Start a session in the background; returns when the programs that run are attached and kernel events are on
@@ -11,12 +13,12 @@ use crate::verbs::record::options::Options;
 /// command go to the file DIR.log beside the trace.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  kymo session start motor -u 'motor:*' -o DIR\n  \
-    kymo session start web -k sched --for 1h -- ./server --its-option\n  \
-    kymo session start box --flight --ring-size 16M\n  kymo session start --load motor.toml\n\n\
+    kymo session start web -k sched --duration 1h -- ./server --its-option\n  \
+    kymo session start box --flight --ring-size 16M\n  kymo session start --definition motor.toml\n\n\
     Exit status: 0 it runs, 2 errors, 126 and 127 the command cannot be run or was not found.")]
 pub struct Args {
     /// Name of the session: letters, digits, _ . and -, at most 40; unique among the user's sessions
-    #[arg(value_name = "NAME", value_parser = session_name, required_unless_present = "load")]
+    #[arg(value_name = "NAME", value_parser = session_name, required_unless_present = "definition")]
     pub name: Option<String>,
     #[command(flatten)]
     pub options: Options,
@@ -29,13 +31,12 @@ pub struct Args {
     /// Switch kernel events on (+PATTERN, as of -k) or off (-PATTERN) from the beginning, in this order
     #[arg(long, value_name = "+|-PATTERN", allow_hyphen_values = true, value_parser = kernel_change)]
     pub kernel_change: Vec<Change>,
-    /// Options from a file that `kymo session save` wrote; those of the command line come before them
-    #[arg(long, value_name = "FILE")]
-    pub load: Option<PathBuf>,
-    /// Print what was started as JSON
-    #[arg(long)]
-    pub json: bool,
-    /// No message
+    /// Read options from a file that `kymo session save` wrote; the command line takes precedence
+    #[arg(long, alias = "load", value_name = "FILE")]
+    pub definition: Option<PathBuf>,
+    #[command(flatten)]
+    pub out: JsonArgs,
+    /// Print no message
     #[arg(short, long)]
     pub quiet: bool,
     /// This is the collector: standard output leads to who started it.
@@ -44,7 +45,7 @@ pub struct Args {
 }
 
 /// Options that are about the start and not about the session: not in files.
-pub const OF_THE_START: [&str; 5] = ["load", "json", "quiet", "detached", "help"];
+pub const OF_THE_START: [&str; 5] = ["definition", "json", "quiet", "detached", "help"];
 
 /// A change of the selection.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -19,10 +19,11 @@ use super::definition::{Args, OF_THE_START};
 /// Options by their long names; `name` and `command` are the positional ones.
 type Table = BTreeMap<String, Value>;
 
-/// The command line of the collector: what was said to `start`, and what is said in the file of --load and not there.
+/// The command line of the collector: what was said to `start`, and what is said in the file of --definition and not
+/// there.
 pub fn words_of_the_collector(args: &Args) -> anyhow::Result<Vec<OsString>> {
     let definition = definition()?;
-    let mut table = match &args.load {
+    let mut table = match &args.definition {
         Some(file) => read_file(file, &definition)?,
         None => Table::new(),
     };
@@ -99,11 +100,13 @@ fn given(definition: &Command, matches: &ArgMatches) -> anyhow::Result<Table> {
 fn read_file(file: &Path, definition: &Command) -> anyhow::Result<Table> {
     let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
     let table: Table = toml::from_str(&text).with_context(|| format!("{} is no TOML", file.display()))?;
-    let mut known: Vec<&str> = definition.get_arguments().filter_map(clap::Arg::get_long).collect();
-    known.retain(|key| !OF_THE_START.contains(key));
+    let is_of_session = |arg: &&clap::Arg| arg.get_long().is_some_and(|long| !OF_THE_START.contains(&long));
+    let options: Vec<&clap::Arg> = definition.get_arguments().filter(is_of_session).collect();
+    let earlier: Vec<&str> = options.iter().filter_map(|arg| arg.get_all_aliases()).flatten().collect();
+    let mut known: Vec<&str> = options.iter().filter_map(|arg| arg.get_long()).collect();
     known.extend(["name", "command"]);
     for (key, value) in &table {
-        if !known.contains(&key.as_str()) {
+        if !known.contains(&key.as_str()) && !earlier.contains(&key.as_str()) {
             bail!("{}: there is no option {key:?}; options are {}", file.display(), known.join(", "));
         }
         let is_plain = |value: &Value| !value.is_array() && !value.is_object();
@@ -116,7 +119,14 @@ fn read_file(file: &Path, definition: &Command) -> anyhow::Result<Table> {
         };
         anyhow::ensure!(is_right, "{}: name is a text, and command a list of texts", file.display());
     }
-    Ok(table)
+    Ok(table.into_iter().map(|(key, value)| (name_now(key, definition), value)).collect())
+}
+
+/// The name of an option that a file may have under an earlier one.
+fn name_now(key: String, definition: &Command) -> String {
+    let had_name = |arg: &&clap::Arg| arg.get_all_aliases().is_some_and(|aliases| aliases.contains(&key.as_str()));
+    let long = definition.get_arguments().find(had_name).and_then(clap::Arg::get_long);
+    long.map_or(key.clone(), str::to_owned)
 }
 
 /// The options with which this process was started, and what was changed since.
@@ -157,18 +167,21 @@ fn replace(file: &Path, text: &str) -> std::io::Result<()> {
 }
 
 /// `kymo session save`.
-pub fn save(name: &str, file: Option<&Path>) -> anyhow::Result<ExitCode> {
+pub fn save(name: &str, file: Option<&Path>, is_json: bool) -> anyhow::Result<ExitCode> {
     let answer: Answer = match ask::ask(name, &Request::Settings, ask::QUICK) {
         Ok(answer) => Ok(answer),
         Err(error) => return ask::or_absent(Err(error)),
     };
     let table = answer.map_err(anyhow::Error::msg)?;
-    let text = toml::to_string(&table).context("the options cannot be written as TOML")?;
+    let text = match is_json {
+        true => format!("{table:#}\n"),
+        false => toml::to_string(&table).context("the options cannot be written as TOML")?,
+    };
     match file {
         None => print!("{text}"),
         Some(file) => {
             replace(file, &text).with_context(|| format!("cannot write {}", file.display()))?;
-            eprintln!("kymo: written; next: kymo session start --load {}", file.display());
+            eprintln!("kymo: written; next: kymo session start --definition {}", file.display());
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -198,7 +211,7 @@ mod tests {
             "--flight",
             "--change=-motor:tick",
             "-q",
-            "--cpus",
+            "--cpu",
             "0-1",
             "-k",
             "sched:sched_switch[prev_prio < 50]",
@@ -224,6 +237,16 @@ mod tests {
     }
 
     #[test]
+    fn files_with_earlier_names_of_options_are_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("old.toml");
+        std::fs::write(&file, "for = '1h'\ncpus = '0-1'\nctf2 = true\nstate = 'none'\n").unwrap();
+        let table = read_file(&file, &definition().unwrap()).unwrap();
+        let words: Vec<OsString> = table.iter().flat_map(|(key, value)| words_of(key, value)).collect();
+        assert_eq!(words, ["--cpu=0-1", "--ctf2", "--duration=1h", "--state-dump=none"]);
+    }
+
+    #[test]
     fn files_that_are_wrong_say_where() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("bad.toml");
@@ -233,7 +256,7 @@ mod tests {
             assert!(error.contains(part), "{text}: {error}");
         };
         check("ring-sise = 4", "ring-sise");
-        check("load = 'x'", "load");
+        check("load = 'x'", "no option \"load\"");
         check("name = ", "TOML");
         check("name = 3", "name is a text");
         check("command = 'a b'", "command a list");

@@ -8,6 +8,8 @@ use kymo_collect::{AskError, Remote, Request, remotes};
 use serde_json::{Value, json};
 
 use super::ask;
+use crate::terminal::{Style, paint};
+use crate::verbs::args::OutputArgs;
 use crate::verbs::record::figures::{bytes, count, ids, plural, short};
 use crate::verbs::record::text::rotation as rotation_text;
 use crate::verbs::record::unknown;
@@ -27,19 +29,21 @@ const RINGS_SHOWN: usize = 8;
 type Asked = (Remote, Result<Value, AskError>);
 
 /// `list`.
-pub fn list(is_json: bool) -> anyhow::Result<ExitCode> {
+pub fn list(output: &OutputArgs) -> anyhow::Result<ExitCode> {
     let found = ask_all(remotes()?);
-    if is_json {
+    output.begin();
+    if output.json() {
         let all: Vec<Value> = found.iter().map(entry).collect();
-        println!("{:#}", Value::Array(all));
+        output.print(&format!("{:#}\n", Value::Array(all)))?;
     } else if found.is_empty() {
         eprintln!("kymo: no session is running; kymo session start NAME starts one");
     } else {
-        println!(
+        let head = format!(
             "{:20} {:>8} {:>6}  {:7} {:>9} {:>10} {:>10} {:>8}  OUTPUT",
             "NAME", "PID", "USER", "MODE", "SECONDS", "RECORDS/S", "RECORDS", "LOST"
         );
-        found.iter().for_each(|asked| println!("{}", line(asked)));
+        let rows: String = found.iter().map(|asked| line(asked) + "\n").collect();
+        output.print(&format!("{}\n{rows}", paint(Style::Heading, &head)))?;
     }
     Ok(ExitCode::from(u8::from(found.is_empty())))
 }
@@ -83,14 +87,18 @@ fn line((remote, answer): &Asked) -> String {
 }
 
 /// `status`.
-pub fn status(name: &str, is_json: bool) -> anyhow::Result<ExitCode> {
-    ask::or_absent(ask::ask(name, &Request::Status, ask::QUICK).map(|status| {
-        match is_json {
-            true => println!("{status:#}"),
-            false => lines(&status).iter().for_each(|line| println!("{line}")),
-        }
-        ExitCode::SUCCESS
-    }))
+pub fn status(name: &str, output: &OutputArgs) -> anyhow::Result<ExitCode> {
+    output.begin();
+    let status = match ask::ask(name, &Request::Status, ask::QUICK) {
+        Ok(status) => status,
+        Err(error) => return ask::or_absent(Err(error)),
+    };
+    let text = match output.json() {
+        true => format!("{status:#}\n"),
+        false => lines(&status).iter().map(|line| format!("{line}\n")).collect(),
+    };
+    output.print(&text)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn lines(status: &Value) -> Vec<String> {

@@ -20,7 +20,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let status = answer["status"].as_u64().and_then(|status| u8::try_from(status).ok());
         return Ok(ExitCode::from(status.unwrap_or(2)));
     }
-    if args.json {
+    if args.out.json {
         println!("{answer:#}");
     } else if !args.quiet {
         let text = |key: &str| answer[key].as_str().unwrap_or_default().to_owned();

@@ -23,7 +23,7 @@ const AROUND_NS: i64 = 2_000_000_000;
 
 /// A sample that is to be explained.
 #[derive(Clone, Copy)]
-struct Wanted {
+struct WorstSample {
     series: usize,
     at: usize,
     cycles: u64,
@@ -45,8 +45,9 @@ pub fn explain(
         }
         let input = Input::open(&[PathBuf::from(&shot.dir)])?;
         let Some(clock) = input.traces.first().and_then(|trace| trace.metadata.clocks.first()) else { continue };
-        let moments = |sample: &Wanted| moment(record, sample, clock, asked);
-        let all: Vec<(Wanted, Moment)> = wanted.iter().filter_map(|sample| Some((*sample, moments(sample)?))).collect();
+        let moments = |sample: &WorstSample| moment(record, sample, clock, asked);
+        let all: Vec<(WorstSample, Moment)> =
+            wanted.iter().filter_map(|sample| Some((*sample, moments(sample)?))).collect();
         let machine = Machine { is_guest, ..machine_of(&input.traces) };
         let keep = gather(&input, &all, machine);
         for (sample, moment) in all {
@@ -70,11 +71,11 @@ pub fn explain(
     Ok(())
 }
 
-fn wanted(record: &Record, count: usize) -> Vec<Wanted> {
+fn wanted(record: &Record, count: usize) -> Vec<WorstSample> {
     let of = |(series, one): (usize, &kymo_lab::Series)| {
         let worst = one.worst.iter().take(count).enumerate();
         worst
-            .filter_map(|(at, worst)| Some(Wanted { series, at, cycles: worst.cycles?, value_ns: worst.value_ns }))
+            .filter_map(|(at, worst)| Some(WorstSample { series, at, cycles: worst.cycles?, value_ns: worst.value_ns }))
             .collect::<Vec<_>>()
     };
     record.series.iter().enumerate().flat_map(of).collect()
@@ -94,7 +95,7 @@ fn ns_of(clock: &Clock, cycles: u64) -> Option<i64> {
     i64::try_from(ns).ok()
 }
 
-fn moment(record: &Record, sample: &Wanted, clock: &Clock, asked: Asked) -> Option<Moment> {
+fn moment(record: &Record, sample: &WorstSample, clock: &Clock, asked: Asked) -> Option<Moment> {
     let series = &record.series[sample.series];
     let to = ns_of(clock, sample.cycles)?;
     // Slots have threads of their own; the sample says which.
@@ -104,24 +105,24 @@ fn moment(record: &Record, sample: &Wanted, clock: &Clock, asked: Asked) -> Opti
 }
 
 /// The records around the samples.
-fn gather(input: &Input, all: &[(Wanted, Moment)], machine: Machine) -> Keep {
+fn gather(input: &Input, all: &[(WorstSample, Moment)], machine: Machine) -> SpansAround {
     let from = all.iter().map(|(_, moment)| moment.from).min().unwrap_or(0);
     let to = all.iter().map(|(_, moment)| moment.to).max().unwrap_or(0);
     let evidence = Evidence::new(from.saturating_sub(AROUND_NS), to.saturating_add(AROUND_NS), SPANS_MAX, machine);
-    let mut keep = Keep { evidence, reach: BTreeMap::new() };
+    let mut keep = SpansAround { evidence, reach: BTreeMap::new() };
     let classes = Classes::new(&input.traces);
     walk(&mut Reader::new(&input.traces), &classes, &mut keep);
     keep
 }
 
 /// All spans around the samples.
-struct Keep {
+struct SpansAround {
     evidence: Evidence,
     /// By CPU: first and last record.
     reach: BTreeMap<u32, (i64, i64)>,
 }
 
-impl Keep {
+impl SpansAround {
     /// Whether the records of the sample's CPU begin before it, and any end behind it.
     fn reaches(&self, moment: &Moment) -> bool {
         let first = match moment.cpu {
@@ -133,9 +134,9 @@ impl Keep {
     }
 }
 
-impl Visit for Keep {}
+impl Visit for SpansAround {}
 
-impl Sink for Keep {
+impl Sink for SpansAround {
     fn event(&mut self, head: &Head, event: &Event, state: &State) {
         if let Some(cpu) = head.cpu {
             self.reach.entry(cpu).or_insert((head.time, head.time)).1 = head.time;

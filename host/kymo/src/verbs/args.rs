@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Options that several verbs have. Each is defined here, once, so that it has the same name, form and meaning in all
+//! of them: a verb flattens the structs that it needs and, where its help says more, replaces the text with `mut_arg`.
+//! `verbs/definition_tests.rs` checks all verbs for options that go by one of these names and are something else.
+
+use std::path::PathBuf;
+
+use super::analyze::when::{self, When};
+use super::units::{self, Cpus};
+
+/// Which traces.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct TraceArgs {
+    /// Trace directories; several are merged by time
+    #[arg(required = true, value_name = "DIR")]
+    pub dirs: Vec<PathBuf>,
+}
+
+/// Which part of their time.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub struct RangeArgs {
+    /// Only from this time on: +1.5s from the begin of the trace, -1s from its end, or ns since 1970 as --json prints
+    /// them [default: the begin]
+    #[arg(long, value_name = "TIME", value_parser = when::parse, allow_hyphen_values = true)]
+    pub from: Option<When>,
+    /// Only before this time [default: the end]
+    #[arg(long, value_name = "TIME", value_parser = when::parse, allow_hyphen_values = true)]
+    pub to: Option<When>,
+}
+
+/// Which events, by their names.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct EventArgs {
+    /// Only events whose name matches, such as `motor:*` (repeatable)
+    #[arg(long, value_name = "GLOB")]
+    pub event: Vec<String>,
+}
+
+/// Which records, by a condition.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct FilterArgs {
+    /// Only records for which the condition is true, such as `axis == 2 && position > 0.5`,
+    /// `motor:step.duration > 200us`, `name ~ "ab*"`, `$tid == 7`, `latency(req:begin, req:end, by=id) > 5ms`,
+    /// `wakeup() > 1ms` (repeatable: all must be true); the language is in kymo-filter(7)
+    #[arg(long, value_name = "EXPR")]
+    pub filter: Vec<String>,
+}
+
+/// Which CPUs.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct CpuArgs {
+    /// Only these CPUs, as 0-3,6
+    #[arg(short, long, alias = "cpus", value_name = "CPUS", value_parser = units::cpus)]
+    pub cpu: Option<Cpus>,
+}
+
+impl CpuArgs {
+    /// Whether the CPU is one of them; without the option every CPU is.
+    pub fn has(&self, cpu: u32) -> bool {
+        self.cpu.as_ref().is_none_or(|cpus| cpus.0.contains(&cpu))
+    }
+
+    /// The numbers, where some were given.
+    pub fn list(&self) -> Option<&[u32]> {
+        self.cpu.as_ref().map(|cpus| &cpus.0[..])
+    }
+
+    /// The only one. An error where several were given: `verb` can take one.
+    pub fn single(&self, verb: &str) -> anyhow::Result<Option<u32>> {
+        match self.list() {
+            None => Ok(None),
+            Some([cpu]) => Ok(Some(*cpu)),
+            Some(cpus) => anyhow::bail!("--cpu lists {} CPUs; kymo {verb} takes one", cpus.len()),
+        }
+    }
+}
+
+/// Which thread.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct ThreadArgs {
+    /// Only this thread: its number, or its name
+    #[arg(long, value_name = "TID|NAME")]
+    pub thread: Option<String>,
+}
+
+/// Which records, by who wrote them and by a condition.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct ScopeArgs {
+    #[command(flatten)]
+    pub filters: FilterArgs,
+    #[command(flatten)]
+    pub cpus: CpuArgs,
+    #[command(flatten)]
+    pub threads: ThreadArgs,
+    /// Only this process: its number, or its name
+    #[arg(long, value_name = "PID|NAME")]
+    pub process: Option<String>,
+}
+
+impl ScopeArgs {
+    /// All of it as filters [spec/filter.md].
+    pub fn expressions(&self) -> Vec<String> {
+        let by_number = |context: &str, who: &String| match who.parse::<i64>() {
+            Ok(number) => format!("{context} == {number}"),
+            Err(_) => format!("$proc == {}", quoted(who)),
+        };
+        let any_cpu = |cpus: &[u32]| {
+            let one: Vec<String> = cpus.iter().map(|cpu| format!("$cpu == {cpu}")).collect();
+            one.join(" || ")
+        };
+        let mut all = self.filters.filter.clone();
+        all.extend(self.cpus.list().map(any_cpu));
+        all.extend(self.threads.thread.as_ref().map(|thread| by_number("$tid", thread)));
+        all.extend(self.process.as_ref().map(|process| by_number("$pid", process)));
+        all
+    }
+}
+
+/// A text of the filter language.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for c in text.chars() {
+        if matches!(c, '"' | '\\') {
+            quoted.push('\\');
+        }
+        quoted.push(c);
+    }
+    quoted + "\""
+}
+
+/// JSON instead of text.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub struct JsonArgs {
+    /// Print JSON on standard output
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// When text has colours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum ColorWhen {
+    /// If standard output is a terminal and NO_COLOR is not set
+    #[default]
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+/// How text and JSON are shown.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Output")]
+pub struct OutputArgs {
+    #[command(flatten)]
+    pub format: JsonArgs,
+    /// Colours in the text
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = ColorWhen::Auto, hide_possible_values = true)]
+    #[arg(help = "Use colours: auto (if standard output is a terminal and NO_COLOR is not set), always, never")]
+    pub color: ColorWhen,
+    /// Do not show the output in a pager. On a terminal it is $KYMO_PAGER, else $PAGER, else less
+    #[arg(long)]
+    pub no_pager: bool,
+}
+
+impl OutputArgs {
+    /// Whether JSON is asked for.
+    pub fn json(&self) -> bool {
+        self.format.json
+    }
+
+    /// Decides about colours. Called before the text is made.
+    pub fn begin(&self) {
+        crate::terminal::set_color(match self.color {
+            ColorWhen::Auto => None,
+            ColorWhen::Always => Some(true),
+            ColorWhen::Never => Some(false),
+        });
+    }
+
+    /// Starts the pager, where there is to be one. Called when the first output is ready.
+    pub fn page(&self) {
+        if !self.no_pager {
+            crate::terminal::start_pager();
+        }
+    }
+
+    /// Prints all of a text, in the pager where there is to be one.
+    pub fn print(&self, text: &str) -> anyhow::Result<()> {
+        use anyhow::Context as _;
+        use std::io::Write as _;
+        self.page();
+        std::io::stdout().lock().write_all(text.as_bytes()).context("cannot write to standard output")
+    }
+}
+
+/// In which time zone times of day are shown.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub struct ZoneArgs {
+    /// Show times of day in UTC; otherwise in the local time zone (of $TZ, or of the system)
+    #[arg(long, help_heading = "Output")]
+    pub utc: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scopes_are_filters() {
+        let scope = ScopeArgs {
+            filters: FilterArgs { filter: vec!["a == 1".into()] },
+            cpus: CpuArgs { cpu: Some(Cpus(vec![0, 2])) },
+            threads: ThreadArgs { thread: Some("au\"dio".into()) },
+            process: Some("12".into()),
+        };
+        let expressions = scope.expressions();
+        assert_eq!(expressions, ["a == 1", "$cpu == 0 || $cpu == 2", r#"$proc == "au\"dio""#, "$pid == 12"]);
+        for text in &expressions {
+            kymo_filter::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        }
+        assert!(ScopeArgs::default().expressions().is_empty());
+    }
+
+    #[test]
+    fn one_cpu_where_one_is_taken() {
+        let of = |list: &[u32]| CpuArgs { cpu: Some(Cpus(list.to_vec())) };
+        assert_eq!(CpuArgs::default().single("state").unwrap(), None);
+        assert_eq!(of(&[3]).single("state").unwrap(), Some(3));
+        assert!(of(&[1, 2]).single("slots").unwrap_err().to_string().contains("kymo slots takes one"));
+    }
+}
