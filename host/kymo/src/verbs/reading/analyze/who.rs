@@ -65,6 +65,8 @@ pub struct Who {
     all: bool,
     /// The process of `kymo record`, where the trace tells.
     recorder: Option<i32>,
+    /// It recorded a command: before that runs, nobody is meant.
+    has_command: bool,
     /// Threads of the recorder, and its children until they run another program.
     own: BTreeSet<i32>,
     /// The recorded command and its children.
@@ -76,16 +78,20 @@ pub struct Who {
 impl Who {
     /// From the command line, and from what the traces say of their recording.
     pub fn new(input: &Input, args: &WhoArgs, thread: Option<&str>) -> Who {
-        let recorder = input.named.iter().flat_map(|named| &named.parts).find_map(|dir| {
+        let summary = input.named.iter().flat_map(|named| &named.parts).find_map(|dir| {
             let text = std::fs::read_to_string(dir.join(".kymo.json")).ok()?;
-            recorder_of(&serde_json::from_str(&text).ok()?)
+            let summary: Json = serde_json::from_str(&text).ok()?;
+            recorder_of(&summary).map(|recorder| (recorder, summary))
         });
+        let recorder = summary.as_ref().map(|(recorder, _)| *recorder);
+        let command = summary.as_ref().and_then(|(_, summary)| summary["command"].as_array());
         Who {
             thread: thread.map(str::to_owned),
             process: args.process.clone(),
             prio: args.prio,
             all: args.all,
             recorder,
+            has_command: command.is_some_and(|command| !command.is_empty()),
             own: recorder.into_iter().collect(),
             ..Who::default()
         }
@@ -107,7 +113,7 @@ impl Who {
 
     /// Only threads of the command count.
     fn is_limited(&self) -> bool {
-        !self.all && self.thread.is_none() && self.process.is_none() && !self.family.is_empty()
+        !self.all && self.thread.is_none() && self.process.is_none() && (self.has_command || !self.family.is_empty())
     }
 
     /// Whether a thread is asked for, as it is now.
@@ -116,8 +122,12 @@ impl Who {
         if is_number {
             return true;
         }
-        let is_own =
-            self.own.contains(&thread.tid) || thread.process.is_some_and(|process| self.own.contains(&process));
+        // The dump that has their numbers may come late.
+        let name = thread.name.as_str();
+        let is_helper = self.recorder.is_some() && name.starts_with("kymo") && !name.starts_with("kymo-probe");
+        let is_own = (is_helper && !self.family.contains(&thread.tid))
+            || self.own.contains(&thread.tid)
+            || thread.process.is_some_and(|process| self.own.contains(&process));
         let is_named = self.thread.as_ref().is_none_or(|wanted| thread.name.as_str() == wanted);
         let is_member = self.process.is_none()
             || self.members.contains(&thread.tid)
@@ -249,7 +259,9 @@ mod tests {
     #[test]
     fn without_a_thread_it_is_the_command_and_its_children() {
         let mut who = who();
-        assert!(who.wants(&thread(9, "other", 120)), "no command is known yet");
+        assert!(who.wants(&thread(9, "other", 120)), "no command was recorded, as far as the trace tells");
+        who.has_command = true;
+        assert!(!who.wants(&thread(9, "other", 120)), "the command has not begun yet");
         [fork(50, 51), fork(50, 60), exec(60, "app"), fork(60, 61), fork(9, 10)]
             .iter()
             .for_each(|event| who.event(event));
@@ -258,6 +270,7 @@ mod tests {
         who.all = true;
         let wanted = [60, 9, 50, 51].map(|tid| who.wants(&thread(tid, "x", 19)));
         assert_eq!(wanted, [true, true, false, false], "kymo's own threads are none of the system");
+        assert!(!who.wants(&thread(70, "kymo-kernel", 98)), "also before the dump has told whose they are");
     }
 
     #[test]
