@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Shows what the simulation of sessions is worth: puts defects that kymo-collect once had back, one at a time, into a copy
 # of the tree, and runs the simulation. Fails if it finds fewer than three, or if a defect can no longer be put back.
-# Usage: defects.sh (KYMO_SIMULATED_S for each, 200000)
+# Usage: defects.sh (KYMO_DEFECT_S: simulated seconds for each, 200000)
 set -u
 cd "$(dirname "$0")/.."
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
 git ls-files -z --cached --others --exclude-standard | xargs -0 cp --parents -t "$copy"
-export KYMO_SIMULATED_S=${KYMO_SIMULATED_S:-200000} CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target}/defects
+export KYMO_SIMULATED_S=${KYMO_DEFECT_S:-200000} CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target}/defects
 found=0 broken=0
 for patch in "$PWD"/host/kymo-collect/src/simulation/defects/*.patch; do
 	name=$(basename "$patch" .patch)
