@@ -62,7 +62,7 @@ mod tests {
             cli.get_subcommands().filter(|verb| !verb.is_hide_set()).map(Command::get_name).collect();
         listed.sort_unstable();
         there.sort_unstable();
-        assert_eq!(listed, there);
+        assert_eq!(listed, there, "docs/extending.md, a command, step 3: each visible verb is in one of GROUPS");
     }
 
     #[test]
