@@ -24,11 +24,10 @@ fn formats_of_export(words: &mut [OsString]) {
         if words[at] == "--" {
             return;
         }
+        let value = words[at].to_str().and_then(|word| word.strip_prefix("--to="));
         if words[at] == "--to" && words.get(at + 1).is_some_and(|value| is_format(value)) {
             words[at] = "--format".into();
-        } else if let Some(value) = words[at].to_str().and_then(|word| word.strip_prefix("--to="))
-            && is_format(OsStr::new(value))
-        {
+        } else if let Some(value) = value.filter(|value| is_format(OsStr::new(value))) {
             words[at] = format!("--format={value}").into();
         }
     }

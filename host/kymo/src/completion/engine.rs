@@ -173,9 +173,7 @@ impl<'a> Progress<'a> {
 
     /// What a word that is no option is.
     fn arg_of_position(&self) -> Option<&'a Arg> {
-        if self.is_behind_dashes
-            && let Some(arg) = self.arg_behind_dashes()
-        {
+        if let Some(arg) = self.arg_behind_dashes().filter(|_| self.is_behind_dashes) {
             return Some(arg);
         }
         let mut all: Vec<&Arg> = self.command.get_positionals().filter(|arg| !arg.is_last_set()).collect();
