@@ -265,28 +265,21 @@ static void accept_collectors(void)
 static void settle_down(void)
 {
 	const struct sched_param normal = { 0 };
-	unsigned first, last;
+	char text[4096], *at = text;
 	cpu_set_t allowed;
-	FILE *file;
 
 	prctl(PR_SET_NAME, "kymo");
 	sched_setscheduler(0, SCHED_OTHER, &normal);
-	file = fopen("/sys/devices/system/cpu/isolated", "re");
-	if (!file)
-		return;
+	/* A list such as 1-3,6; empty where no CPU is isolated. */
+	kymo_fd_read_text("/sys/devices/system/cpu/isolated", text, sizeof(text));
 	memset(&allowed, 0xff, sizeof(allowed));
-	while (fscanf(file, "%u", &first) == 1) {
-		int next = getc(file);
+	while (*at >= '0' && *at <= '9') {
+		unsigned long first = strtoul(at, &at, 10), last = *at == '-' ? strtoul(at + 1, &at, 10) : first;
 
-		last = first;
-		if (next == '-' && fscanf(file, "%u", &last) == 1)
-			next = getc(file);
-		for (unsigned cpu = first; cpu <= last && cpu < CPU_SETSIZE; cpu++)
+		for (unsigned long cpu = first; cpu <= last && cpu < CPU_SETSIZE; cpu++)
 			CPU_CLR(cpu, &allowed);
-		if (next != ',')
-			break;
+		at += *at == ',';
 	}
-	fclose(file);
 	sched_setaffinity(0, sizeof(allowed), &allowed);
 }
 

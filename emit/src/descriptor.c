@@ -151,3 +151,18 @@ void kymo_fd_close(struct kymo_fd *kept)
 		close(kept->number);
 	*kept = KYMO_FD_NONE;
 }
+
+/*
+ * kymo_fd_read_text: the begin of a file of the kernel; "" where it cannot be read. Without stdio, here
+ * and in all of libkymo: a stream that is open while another thread forks is one of the child's streams
+ * too, and the child's exit() moves the position of whatever file has the stream's number there.
+ */
+void kymo_fd_read_text(const char *path, char *text, size_t bytes)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t got = fd < 0 ? 0 : read(fd, text, bytes - 1);
+
+	if (fd >= 0)
+		close(fd);
+	text[got > 0 ? got : 0] = '\0';
+}

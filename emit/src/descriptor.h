@@ -4,6 +4,7 @@
 #define KYMO_DESCRIPTOR_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <sys/types.h>
 
 /* A descriptor that stays open, and what it refers to. */
@@ -25,5 +26,6 @@ struct kymo_fd kymo_fd_note(int fd);
 struct kymo_fd kymo_fd_keep(int fd);
 bool kymo_fd_is_ours(const struct kymo_fd *kept);
 void kymo_fd_close(struct kymo_fd *kept);
+void kymo_fd_read_text(const char *path, char *text, size_t bytes);
 
 #endif

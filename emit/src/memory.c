@@ -10,7 +10,7 @@
 #include <limits.h>
 #include <linux/capability.h>
 #include <sched.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -73,19 +73,17 @@ static bool may_be_mapped(int fd, const struct stat *info)
 /* The same for address space: a program that has a limit keeps half of what it has left. */
 static bool fits_limits(size_t mapped_bytes)
 {
-	unsigned long pages = 0;
+	unsigned long pages;
 	struct rlimit limit;
+	char text[128];
 	uint64_t used;
-	FILE *file;
 
 	if (getrlimit(RLIMIT_AS, &limit) || limit.rlim_cur == RLIM_INFINITY)
 		return true;
-	file = fopen("/proc/self/statm", "re");
-	if (!file)
+	kymo_fd_read_text("/proc/self/statm", text, sizeof(text));
+	pages = strtoul(text, NULL, 10);
+	if (!pages)
 		return false;
-	if (fscanf(file, "%lu", &pages) != 1)
-		pages = ULONG_MAX / 4096;
-	fclose(file);
 	used = (uint64_t)pages * 4096;
 	return used < limit.rlim_cur && mapped_bytes <= (limit.rlim_cur - used) / 2;
 }

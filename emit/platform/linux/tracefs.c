@@ -7,7 +7,6 @@
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <fcntl.h>
-#include <mntent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
@@ -65,19 +64,64 @@ static int open_tracefs(const char *path)
 	return fd;
 }
 
-/* Wherever else it is mounted. */
+/* Blanks and the like are written \040 there. */
+static void unescape(char *text)
+{
+	char *to = text;
+
+	while (*text)
+		if (text[0] == '\\' && text[1] >= '0' && text[1] <= '3' && text[2] && text[3]) {
+			*to++ = (char)((text[1] - '0') * 64 + (text[2] - '0') * 8 + (text[3] - '0'));
+			text += 4;
+		} else {
+			*to++ = *text++;
+		}
+	*to = '\0';
+}
+
+/* Opens what a line of /proc/self/mounts is about, if it is a tracefs: "DEVICE DIRECTORY TYPE ...". */
+static int open_mount(char *line)
+{
+	char *rest, *directory, *type;
+
+	if (!strtok_r(line, " ", &rest) || !(directory = strtok_r(NULL, " ", &rest)) ||
+	    !(type = strtok_r(NULL, " ", &rest)) || strcmp(type, "tracefs"))
+		return -1;
+	unescape(directory);
+	return open_tracefs(directory);
+}
+
+/*
+ * Wherever else it is mounted. Without stdio: a stream that is open while another thread forks is one
+ * of the child's streams too, and the child's exit() moves the position of this file.
+ */
 static int open_mounted(void)
 {
-	FILE *mounts = setmntent("/proc/self/mounts", "re");
-	struct mntent *mount;
-	int fd = -1;
+	int file = open("/proc/self/mounts", O_RDONLY | O_CLOEXEC), fd = -1;
+	char text[2 * PATH_MAX];
+	size_t have = 0;
 
-	if (!mounts)
+	if (file < 0)
 		return -1;
-	while (fd < 0 && (mount = getmntent(mounts)))
-		if (!strcmp(mount->mnt_type, "tracefs"))
-			fd = open_tracefs(mount->mnt_dir);
-	endmntent(mounts);
+	while (fd < 0) {
+		ssize_t got = read(file, text + have, sizeof(text) - 1 - have);
+		char *line = text, *end;
+
+		if (got <= 0)
+			break;
+		text[have += (size_t)got] = '\0';
+		while (fd < 0 && (end = strchr(line, '\n'))) {
+			*end = '\0';
+			fd = open_mount(line);
+			line = end + 1;
+		}
+		have -= (size_t)(line - text);
+		memmove(text, line, have);
+		/* A line that is longer than any path is none of a tracefs. */
+		if (have == sizeof(text) - 1)
+			have = 0;
+	}
+	close(file);
 	return fd;
 }
 
