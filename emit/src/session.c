@@ -328,7 +328,8 @@ bool kymo_conn_receive(struct kymo_conn *conn)
 			return heard;
 		}
 		got = recvmsg(conn->socket.number, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-		if (got < 0 && errno == EINTR)
+		/* A collector that ended before it read all of ours: what it said at last comes after the error. */
+		if (got < 0 && (errno == EINTR || errno == ECONNRESET))
 			continue;
 		if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
 			return heard;

@@ -30,7 +30,7 @@ kernel_provide() {
 
 # The package that a metapackage such as linux-image-amd64 stands for.
 kernel_package() {
-	private_apt apt-cache depends "$1" | awk '/Depends: linux-image-/ {print $2; exit}'
+	private_apt "$cache/packages" apt-cache depends "$1" | awk '/Depends: linux-image-/ {print $2; exit}'
 }
 
 download_kernel() {

@@ -18,7 +18,7 @@ headers_provide() {
 download_headers() {
 	local release=$1 folder=$2 package
 	say "downloading the headers of $release (12 MB)"
-	for package in "linux-headers-$release" $(private_apt apt-cache depends "linux-headers-$release" |
+	for package in "linux-headers-$release" $(private_apt "$cache/packages" apt-cache depends "linux-headers-$release" |
 		awk '$1 == "Depends:" && $2 ~ /^linux-(headers|kbuild)-/ {print $2}'); do
 		download_package "$package" "$folder" || return
 	done

@@ -109,6 +109,8 @@ impl Line {
             }
         }
         match got {
+            // It ended before it read all of ours: what it said at last comes after the error.
+            Err(rustix::io::Errno::CONNRESET) => self.hear_for(patience),
             Ok(got) if got.bytes > 0 => Some(Some(FromCollector::decode(&bytes[..got.bytes]).unwrap())),
             _ => Some(None),
         }
