@@ -145,13 +145,15 @@ fn explain_and_the_laboratory_agree_about_one_trace() {
         if ["steal", "remainder", "own"].contains(&kind.as_str()) {
             continue;
         }
-        let (tid, from, to) = (worst["tid"].to_string(), from.to_string(), to.to_string());
+        let tid = worst["tid"].to_string();
         let ask = |verb: &str, trace: &std::path::PathBuf| {
             let dir = trace.to_str().expect("UTF-8");
-            let outcome = lab.kymo(&[verb, dir, "--thread", &tid, "--from", &from, "--to", &to, "--json"]);
+            let (from_text, to_text) = (from.to_string(), to.to_string());
+            let range = ["--from", &from_text, "--to", &to_text];
+            let outcome = lab.kymo(&[&[verb, dir, "--thread", &tid], &range[..], &["--json"]].concat());
             serde_json::from_str::<Value>(&outcome.stdout)
                 .ok()
-                .filter(|story| story["from"].to_string() == from && story["to"].to_string() == to)
+                .filter(|story| story["from"] == from && story["to"] == to)
         };
         let Some((trace, story)) = traces.iter().find_map(|trace| Some((trace, ask("explain", trace)?))) else {
             continue;

@@ -97,6 +97,14 @@ impl Body<'_> {
         let _ = writeln!(self.roff, ".{macro_name} \"{}\"", text(&title).replace('"', "\\(dq"));
     }
 
+    /// Formatters ignore a paragraph's begin behind a heading, and warn.
+    fn new_paragraph(&mut self) {
+        let last = self.roff.lines().last().unwrap_or_default();
+        if !last.starts_with(".SH") && !last.starts_with(".SS") {
+            self.roff += ".PP\n";
+        }
+    }
+
     fn item(&mut self, indent: usize, (mark, content): (&str, &str)) {
         self.end_paragraph();
         while self.lists.last().is_some_and(|list| *list > indent) {
@@ -123,7 +131,10 @@ impl Body<'_> {
         while count > 0 && lines[count - 1].trim().is_empty() {
             count -= 1;
         }
-        self.roff += if self.lists.is_empty() { ".PP\n.RS 4\n.nf\n" } else { ".RS 4\n.nf\n" };
+        if self.lists.is_empty() {
+            self.new_paragraph();
+        }
+        self.roff += ".RS 4\n.nf\n";
         for line in &lines[..count] {
             let code = inline::code(line.get(indent..).unwrap_or_default());
             let _ = writeln!(self.roff, "{}{code}", if code.starts_with(['.', '\'']) { "\\&" } else { "" });
@@ -138,6 +149,7 @@ impl Body<'_> {
             self.end_lists();
         }
         let count = lines.iter().take_while(|line| line.trim_start().starts_with('|')).count();
+        self.new_paragraph();
         self.roff += &table::table(&lines[..count], self.link);
         count
     }
@@ -148,7 +160,10 @@ impl Body<'_> {
             return;
         }
         if !std::mem::take(&mut self.is_after_item) {
-            self.roff += if self.lists.is_empty() { ".PP\n" } else { ".IP \"\" 2\n" };
+            match self.lists.is_empty() {
+                true => self.new_paragraph(),
+                false => self.roff += ".IP \"\" 2\n",
+            }
         }
         self.roff += &protected(&inline(&paragraph, self.link));
     }
@@ -199,10 +214,10 @@ mod tests {
 
     #[test]
     fn parts_and_paragraphs() {
-        check("# Title\nOne\ntwo.\n\nThree.\n", ".SH DESCRIPTION\n.PP\nOne\ntwo.\n.PP\nThree.\n");
-        check("# Title\n\n## 1. First `x`\n### Sub\nText\n", ".SH \"1. First x\"\n.SS \"Sub\"\n.PP\nText\n");
-        check("# T\n.dot\n'quote\n", ".SH DESCRIPTION\n.PP\n\\&.dot\n\\&'quote\n");
-        check("# T\n![a\npicture](x.svg)\n\nText\n", ".SH DESCRIPTION\n.PP\nText\n");
+        check("# Title\nOne\ntwo.\n\nThree.\n", ".SH DESCRIPTION\nOne\ntwo.\n.PP\nThree.\n");
+        check("# Title\n\n## 1. First `x`\n### Sub\nText\n", ".SH \"1. First x\"\n.SS \"Sub\"\nText\n");
+        check("# T\n.dot\n'quote\n", ".SH DESCRIPTION\n\\&.dot\n\\&'quote\n");
+        check("# T\n![a\npicture](x.svg)\n\nText\n", ".SH DESCRIPTION\nText\n");
     }
 
     #[test]
@@ -218,7 +233,7 @@ mod tests {
     fn code_is_as_it_was() {
         check(
             "# T\nText\n\n    a \\n 'b'\n\n    .c-d\n\nafter\n",
-            ".SH DESCRIPTION\n.PP\nText\n.PP\n.RS 4\n.nf\na \\en \\(aqb\\(aq\n\n\\&.c\\-d\n.fi\n.RE\n.PP\nafter\n",
+            ".SH DESCRIPTION\nText\n.PP\n.RS 4\n.nf\na \\en \\(aqb\\(aq\n\n\\&.c\\-d\n.fi\n.RE\n.PP\nafter\n",
         );
     }
 
@@ -226,7 +241,7 @@ mod tests {
     fn files_become_pages() {
         check(
             "# T\n[Rings](../spec/ring.md), ring.md 3, other.md\n",
-            ".SH DESCRIPTION\n.PP\nRings (\\fBkymo\\-ring\\fR(7)), \\fBkymo\\-ring\\fR(7) 3, other.md\n",
+            ".SH DESCRIPTION\nRings (\\fBkymo\\-ring\\fR(7)), \\fBkymo\\-ring\\fR(7) 3, other.md\n",
         );
     }
 }

@@ -27,7 +27,7 @@ pub fn table(lines: &[&str], link: &Link) -> String {
 }
 
 fn narrow(rows: &[Vec<String>], widths: &[usize], link: &Link) -> String {
-    let mut roff = String::from(".PP\n.nf\n");
+    let mut roff = String::from(".nf\n");
     for row in rows {
         let mut line = String::new();
         for (cell, width) in row.iter().zip(widths) {
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn narrow_tables_stay_tables() {
         let made = table(&["| a | long |", "|---|---|", "| `b-c` | x\\|y |"], &|_| None);
-        assert_eq!(made, ".PP\n.nf\na    long\n\\fBb\\-c\\fR  x|y\n.fi\n");
+        assert_eq!(made, ".nf\na    long\n\\fBb\\-c\\fR  x|y\n.fi\n");
     }
 
     #[test]
