@@ -97,11 +97,11 @@ impl Body<'_> {
         let _ = writeln!(self.roff, ".{macro_name} \"{}\"", text(&title).replace('"', "\\(dq"));
     }
 
-    /// Formatters ignore a paragraph's begin behind a heading, and warn.
-    fn new_paragraph(&mut self) {
+    /// Begins a paragraph (`.PP`), or an indented block (`.sp`). Formatters warn of either behind a heading.
+    fn space(&mut self, macro_name: &str) {
         let last = self.roff.lines().last().unwrap_or_default();
         if !last.starts_with(".SH") && !last.starts_with(".SS") {
-            self.roff += ".PP\n";
+            let _ = writeln!(self.roff, "{macro_name}");
         }
     }
 
@@ -132,7 +132,7 @@ impl Body<'_> {
             count -= 1;
         }
         if self.lists.is_empty() {
-            self.new_paragraph();
+            self.space(".sp");
         }
         self.roff += ".RS 4\n.nf\n";
         for line in &lines[..count] {
@@ -149,7 +149,7 @@ impl Body<'_> {
             self.end_lists();
         }
         let count = lines.iter().take_while(|line| line.trim_start().starts_with('|')).count();
-        self.new_paragraph();
+        self.space(".sp");
         self.roff += &table::table(&lines[..count], self.link);
         count
     }
@@ -161,7 +161,7 @@ impl Body<'_> {
         }
         if !std::mem::take(&mut self.is_after_item) {
             match self.lists.is_empty() {
-                true => self.new_paragraph(),
+                true => self.space(".PP"),
                 false => self.roff += ".IP \"\" 2\n",
             }
         }
@@ -233,7 +233,7 @@ mod tests {
     fn code_is_as_it_was() {
         check(
             "# T\nText\n\n    a \\n 'b'\n\n    .c-d\n\nafter\n",
-            ".SH DESCRIPTION\nText\n.PP\n.RS 4\n.nf\na \\en \\(aqb\\(aq\n\n\\&.c\\-d\n.fi\n.RE\n.PP\nafter\n",
+            ".SH DESCRIPTION\nText\n.sp\n.RS 4\n.nf\na \\en \\(aqb\\(aq\n\n\\&.c\\-d\n.fi\n.RE\n.PP\nafter\n",
         );
     }
 
