@@ -270,8 +270,10 @@ static void settle_down(void)
 
 	prctl(PR_SET_NAME, "kymo");
 	sched_setscheduler(0, SCHED_OTHER, &normal);
-	/* A list such as 1-3,6; empty where no CPU is isolated. */
+	/* A list such as 1-3,6, and a line's end: only that where no CPU is isolated. */
 	kymo_fd_read_text("/sys/devices/system/cpu/isolated", text, sizeof(text));
+	if (!*text)
+		return;
 	memset(&allowed, 0xff, sizeof(allowed));
 	while (*at >= '0' && *at <= '9') {
 		unsigned long first = strtoul(at, &at, 10), last = *at == '-' ? strtoul(at + 1, &at, 10) : first;
