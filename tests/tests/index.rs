@@ -257,6 +257,8 @@ fn state_is_right_where_the_program_is_known() {
     let waiter = &state["threads"][0];
     assert_eq!((&waiter["state"], &waiter["call"]["name"]), (&"blocked".into(), &"futex".into()), "{state}");
     let (all, text) = (ask(&["--json"]), ask(&["--utc"]));
+    let beyond = lab.kymo(&["state", trace, "--at", "+1h"]).expect(2).stderr;
+    assert!(beyond.contains("--at lies outside of the trace"), "{beyond}");
     assert!(text.contains("waiter[") && text.contains(", in futex for "), "{text}");
     lab.kymo(&["index", trace]).expect(0);
     assert_eq!((ask(&["--json"]), ask(&["--utc"])), (all, text));

@@ -46,7 +46,8 @@ fn nothing_is_lost_or_doubled_at_a_cut() {
     let with_kernel = Kernel::find("nothing_is_lost_or_doubled_at_a_cut").is_some();
     let kernel: &[&str] = if with_kernel { &["-k", "sched:sched_switch"] } else { &[] };
     let session_ = Session::start(&lab, "r", &[&["--ring-size", "16M"], kernel].concat());
-    let records = times(60_000, 1_000_000);
+    // All of them are read into memory, twice, beside what the kernel recorded.
+    let records = times(60_000, 250_000);
     let cuts = times(12, 100);
     let proc = lab.spawn(&program, &["2", &records.to_string(), "20", "100"]);
     session_.until("records", |status| status["records"].as_u64() > Some(0));

@@ -25,11 +25,13 @@ pub struct Plan {
     pub(crate) has_lttng_names: bool,
     /// The state of a switch is text.
     has_letters: bool,
+    /// Priorities of wake-ups are the kernel's, whatever the names.
+    has_raw_wakeups: bool,
 }
 
 impl Plan {
     pub(crate) fn new(form: Form) -> Plan {
-        Plan { form, at: [NONE; FIELDS_MAX], has_lttng_names: false, has_letters: false }
+        Plan { form, at: [NONE; FIELDS_MAX], has_lttng_names: false, has_letters: false, has_raw_wakeups: false }
     }
 
     pub(crate) fn set(&mut self, index: usize, field: &Field) {
@@ -41,6 +43,11 @@ impl Plan {
 
     pub(crate) fn unset(&mut self, index: usize) {
         self.at[index] = NONE;
+    }
+
+    /// The same for a trace of LTTng before 2.7, whose wake-ups have priorities as the kernel has them.
+    pub fn of_old_lttng(self) -> Plan {
+        Plan { has_raw_wakeups: true, ..self }
     }
 
     /// Whether its events are of the state dump: written about a thread, not by it.
@@ -207,7 +214,7 @@ impl<R: Record> View<'_, R> {
             step,
             tid: self.tid(0)?,
             name: self.name(1),
-            prio: self.prio(2),
+            prio: if self.plan.has_raw_wakeups { self.int(2) } else { self.prio(2) },
             cpu: self.int(3),
             within: None,
         })

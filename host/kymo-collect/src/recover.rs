@@ -75,6 +75,7 @@ pub fn recover(ring_dir: &Path, trace: &Path) -> Result<Recovered, Error> {
         dirs.push(trace.to_owned());
     }
     check_room(trace, &left)?;
+    cut_untold(&dirs, &left, &mut recovered)?;
     for dir in dirs.iter().rev() {
         left = recover_into(dir, left, &mut recovered)?;
     }
@@ -141,7 +142,7 @@ fn recover_into(
             Streams::beside(DiskDir::boxed(trace), uuid, source, 1 << 20)
         });
         if streams.stopped.is_none() {
-            take(&memory, &ends, streams, recovered);
+            take(&memory, streams, recovered);
         }
         if streams.stopped.is_some() {
             // What is in it is nowhere else.
@@ -184,7 +185,7 @@ fn cut_torn(ends: &[PacketEnd], recovered: &mut Recovered) {
 }
 
 /// All lanes of one program.
-fn take(memory: &Memory, ends: &[PacketEnd], streams: &mut Streams, recovered: &mut Recovered) {
+fn take(memory: &Memory, streams: &mut Streams, recovered: &mut Recovered) {
     let notes = memory.view().notes();
     let word = |at: usize| notes.procname[at].load(Ordering::Relaxed).to_le_bytes();
     let procname: [u8; 16] = std::array::from_fn(|at| word(at / 8)[at % 8]);
@@ -204,11 +205,6 @@ fn take(memory: &Memory, ends: &[PacketEnd], streams: &mut Streams, recovered: &
         let mut pass = Pass { source, streams, ns: u64::MAX, cycles: end, force: true, stopped_at: Some(end) };
         let tail = Mark(ring.tail.load(Ordering::Relaxed));
         if layout.marks_offset == 0 {
-            if head.since(tail).bytes > 0 {
-                let (_, time) = split_head(memory.header_word(number, tail));
-                let cut = ends.iter().filter(|end| end.is_of(vpid, number, time) && end.cut());
-                recovered.packets_cut += cut.count() as u64;
-            }
             lane.losses_are_told(memory, told(ring, tail), (made, end));
             lane.look(&program, &mut pass);
             if pass.streams.stopped.is_some() {
@@ -230,6 +226,28 @@ fn take(memory: &Memory, ends: &[PacketEnd], streams: &mut Streams, recovered: &
             .caveats
             .extend(lane.damage.iter().map(|damage| format!("process {vpid}, lane {number}: {}", damage.what)));
     }
+}
+
+/// Cuts off packets, half or whole, of which their ring was not told: their records are still in the ring. In any chunk:
+/// the collector may have died before it had noted that a ring goes on in a newer one.
+fn cut_untold(chunks: &[PathBuf], files: &[(PathBuf, Memory)], recovered: &mut Recovered) -> Result<(), Error> {
+    let ends: Vec<Vec<PacketEnd>> = chunks.iter().map(|dir| packet_ends(dir)).collect::<Result<_, _>>()?;
+    let has = |(dir, ends): (&PathBuf, &Vec<PacketEnd>), uuid| {
+        ends.iter().any(|end| end.uuid == uuid) || says_uuid(&dir.join("metadata"), uuid)
+    };
+    let is_ours = |memory: &Memory| chunks.iter().zip(&ends).any(|chunk| has(chunk, uuid_of(memory)));
+    for (_, memory) in files.iter().filter(|(_, memory)| memory.layout().marks_offset == 0 && is_ours(memory)) {
+        let vpid = memory.view().notes().vpid.load(Ordering::Relaxed) as u32;
+        for (number, ring) in (0..).zip(memory.view().rings()) {
+            let tail = Mark(ring.tail.load(Ordering::Relaxed));
+            if Mark(ring.head.load(Ordering::Relaxed)).since(tail).bytes > 0 {
+                let (_, time) = split_head(memory.header_word(number, tail));
+                let untold = ends.iter().flatten().filter(|end| end.is_of(vpid, number, time));
+                recovered.packets_cut += untold.filter(|end| end.cut()).count() as u64;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Whether a lane, or for the first one the memory, counts lost records.

@@ -215,8 +215,44 @@ fn record_beyond_the_end() {
     check(
         |s| put(s, PACKET + PacketHead::END_OFFSET, &35u64.to_le_bytes()),
         &ALL,
-        &["u, packet 1, byte 255: a record at cycle 40 lies outside its packet, 30 to 35, and is shown at that bound"],
+        &["u, packet 1, byte 255: a record at cycle 40 lies outside its packet, 30 to 35"],
     );
+}
+
+/// Cycles and values of all records of two streams: `u`, changed, and `w` with one record.
+fn merged(change: impl Fn(&mut Vec<u8>), time_of_w: u64) -> Vec<(u64, u8)> {
+    let u8_type = kymo_abi::desc::FieldType::Scalar(kymo_abi::desc::Scalar::U8);
+    let meta = meta(vec![event(1, "e", &[("v", u8_type)])], vec![]);
+    let mut stream = good();
+    change(&mut stream);
+    let other = packet(time_of_w, time_of_w, &[record(1, time_of_w, 9, &[200])], 0, 0);
+    let memory = memory(&meta, false, vec![("u", stream), ("w", other)]);
+    let traces = [kymo_ctf::read::Trace::from_files(&memory).unwrap().value];
+    let mut reader = kymo_ctf::read::Reader::new(&traces);
+    let mut all = Vec::new();
+    while let Some(item) = reader.next() {
+        let kymo_ctf::read::Item::Record(record) = item else { continue };
+        let Some(kymo_ctf::read::Value::Int(kymo_ctf::read::Number::Unsigned(value), _)) = record.payload.at(0) else {
+            panic!("no value")
+        };
+        all.push((record.cycles, value as u8));
+    }
+    assert_eq!((reader.caveat_count(), reader.damage_count()), (1, 0));
+    all
+}
+
+#[test]
+fn a_time_behind_the_end_is_kept_and_stands_where_it_says() {
+    // The packet of the records at 30 and 40 says that it ends at 35; the next one begins at 50.
+    let all = merged(|s| put(s, PACKET + PacketHead::END_OFFSET, &35u64.to_le_bytes()), 37);
+    assert_eq!(all[2..5], [(30, 1), (37, 200), (40, 101)]);
+}
+
+#[test]
+fn a_time_that_cannot_be_is_kept_and_holds_nothing_back() {
+    // The record at 40 says 5000: far behind the begin of the next packet.
+    let all = merged(|s| put(s, PACKET + 108 + 13 + 2, &5000u16.to_le_bytes()), 55);
+    assert_eq!(all[2..7], [(30, 1), (5000, 101), (50, 2), (55, 200), (60, 102)]);
 }
 
 #[test]

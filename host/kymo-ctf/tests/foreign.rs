@@ -226,7 +226,7 @@ fn ctf2_field_classes_that_we_do_not_write() {
             {"name":"v","field-class":{"type":"variant","selector-field-location":{"path":["n"]},"options":[
                 {"selector-field-ranges":[[0,0]],"field-class":"u8"},
                 {"selector-field-ranges":[[1,1],[3,9]],"field-class":{"type":"null-terminated-string","encoding":"utf-16le"}}]}},
-            {"name":"o","field-class":{"type":"optional","selector-field-location":{"origin":"event-record-payload","path":["n"]},"field-class":"u8"}},
+            {"name":"o","field-class":{"type":"optional","selector-field-location":{"origin":"event-record-payload","path":["n"]},"selector-field-ranges":[[1,255]],"field-class":"u8"}},
             {"name":"b","field-class":{"type":"static-length-blob","length":2}},
             {"name":"l","field-class":{"type":"variable-length-signed-integer","mappings":{"low":[[-2,-1]]}}},
             {"name":"s","field-class":{"type":"dynamic-length-string","length-field-location":{"path":["n"]}}},

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Metadata that makes no sense: each file in `tests/metadata` beside the message that it must give (`.expect`).
-//! In CTF 2 files `␞` stands for the byte 0x1E. With KYMO_BLESS=1 the messages are written anew, to be
+//! Metadata by the rules of the two specifications [spec/conformance-ctf.md]: each file in `tests/metadata` breaks one
+//! and gives the message beside it (`.expect`); each in `tests/metadata_valid` keeps them, and gives the remarks beside
+//! it, mostly none. In CTF 2 files `␞` stands for the byte 0x1E. With KYMO_BLESS=1 what is given is written anew, to be
 //! read in review.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
-use kymo_ctf::read::parse_metadata;
+use kymo_ctf::read::{Decoded, Error, Metadata, parse_metadata};
 
-#[test]
-fn every_case_gives_its_message() {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/metadata");
+/// Compares what `said` makes of each file of a directory with what is beside it.
+fn check(dir: &str, least: usize, said: impl Fn(Result<Decoded<Metadata>, Error>) -> String) {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(dir);
     let mut cases = 0;
     let mut wrong = Vec::new();
     for entry in std::fs::read_dir(&dir).unwrap() {
@@ -19,10 +21,7 @@ fn every_case_gives_its_message() {
         }
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         let text = std::fs::read_to_string(&path).unwrap().replace('␞', "\u{1E}");
-        let message = match parse_metadata("metadata", text.as_bytes()) {
-            Ok(_) => "no error".to_owned(),
-            Err(error) => error.to_string(),
-        };
+        let message = said(parse_metadata("metadata", text.as_bytes()));
         let expect = dir.join(format!("{name}.expect"));
         if std::env::var_os("KYMO_BLESS").is_some() {
             std::fs::write(&expect, format!("{message}\n")).unwrap();
@@ -34,5 +33,38 @@ fn every_case_gives_its_message() {
         cases += 1;
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert!(cases >= 50, "only {cases} cases were found");
+    assert!(cases >= least, "only {cases} cases were found");
+}
+
+#[test]
+fn what_breaks_a_rule_is_refused_with_its_place() {
+    check("metadata", 100, |parsed| match parsed {
+        Ok(_) => "no error".to_owned(),
+        Err(error) => error.to_string(),
+    });
+}
+
+#[test]
+fn what_keeps_the_rules_is_read() {
+    check("metadata_valid", 14, |parsed| match parsed {
+        Ok(parsed) if parsed.caveats.is_empty() => "fine".to_owned(),
+        Ok(parsed) => parsed.caveats.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"),
+        Err(error) => format!("refused: {error}"),
+    });
+}
+
+#[test]
+fn the_table_of_rules_names_every_case() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let table = std::fs::read_to_string(root.join("../../spec/conformance-ctf.md")).unwrap();
+    let is_case = |word: &&str| word.ends_with(".tsdl") || word.ends_with(".ctf2");
+    let named: BTreeSet<String> = table.split('`').filter(is_case).map(str::to_owned).collect();
+    let files = ["metadata", "metadata_valid"].into_iter().flat_map(|dir| {
+        let entries = std::fs::read_dir(root.join("tests").join(dir)).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+    });
+    let files: BTreeSet<String> = files.filter(|name| is_case(&name.as_str())).collect();
+    let only = |a: &BTreeSet<String>, b: &BTreeSet<String>| a.difference(b).cloned().collect::<Vec<_>>();
+    assert_eq!(only(&files, &named), Vec::<String>::new(), "cases that spec/conformance-ctf.md does not name");
+    assert_eq!(only(&named, &files), Vec::<String>::new(), "names in spec/conformance-ctf.md without a case");
 }

@@ -4,6 +4,8 @@
 //!
 //! Opens no file: who walks brings a reader. What is done with the state is for the visitor.
 
+mod missing;
+
 use std::borrow::Cow;
 
 use kymo_analyze::compact::{Put, Take};
@@ -11,6 +13,9 @@ use kymo_analyze::{Class, Event, Field, Head, Interrupt, Kind, Name, Plan, Sink,
 use kymo_ctf::read::{
     Direct, FieldInfo, FieldKind, Fields, Glance, Item, Lens, Loss, Number, Reader, Record, RecordPart, Trace, Value,
 };
+use kymo_ctf::write::EnvValue;
+
+pub use missing::Missing;
 
 /// Flags of the kernel's header of a record: in an interrupt or NMI, in a softirq.
 const IN_HARD_IRQ: i128 = 0x48;
@@ -59,9 +64,15 @@ impl Known {
         let (tid, flags) = (of_name("tid"), of_name("irq_flags"));
         let sight = |part, position| Sight::new(trace.lens(event, part, position));
         let fields = if plan.is_some() { 0..fields } else { 0..0 };
+        // perf's own field in front of those of the event.
+        let of_perf = || {
+            let members = trace.metadata.fields(&trace.metadata.events[event]);
+            let position = members.iter().find(|field| field.name == "perf_tid")?.position;
+            Some(sight(RecordPart::Payload, position))
+        };
         Known {
             plan,
-            tid: tid.map(|position| sight(RecordPart::CommonContext, position)),
+            tid: tid.map(|position| sight(RecordPart::CommonContext, position)).or_else(of_perf),
             flags: flags.map(|position| sight(RecordPart::CommonContext, position)),
             fields: fields.map(|position| sight(RecordPart::Payload, position)).collect(),
         }
@@ -193,6 +204,7 @@ impl Classes {
             Classes { list: Vec::new(), vocabulary: Vocabulary::new(), known: Vec::new(), first: Vec::new() };
         for trace in traces {
             classes.first.push(classes.list.len());
+            let is_old = is_old_lttng(&trace.metadata.env);
             for (position, event) in trace.metadata.events.iter().enumerate() {
                 let fields = trace.metadata.fields(event).into_iter().filter(|field| !field.is_length);
                 let field = |field: FieldInfo<'_>| Field {
@@ -202,7 +214,9 @@ impl Classes {
                 };
                 let class = Class { name: event.name.clone(), fields: fields.map(field).collect() };
                 let fields = class.fields.iter().map(|field| field.position + 1).max().unwrap_or(0);
-                classes.known.push(Known::new(trace, position, classes.vocabulary.learn(&class), fields));
+                let plan = classes.vocabulary.learn(&class);
+                let plan = plan.map(|plan| if is_old { plan.of_old_lttng() } else { plan });
+                classes.known.push(Known::new(trace, position, plan, fields));
                 classes.list.push(class);
             }
         }
@@ -246,6 +260,17 @@ impl Classes {
     pub fn is_of_kernel(&self, trace: usize, event: usize) -> bool {
         self.known[self.first[trace] + event].is_of_kernel()
     }
+}
+
+/// Whether an environment is one of LTTng's kernel tracer before 2.7.
+fn is_old_lttng(env: &[(String, EnvValue)]) -> bool {
+    let of = |name: &str| env.iter().find(|(key, _)| key == name).map(|(_, value)| value);
+    let number = |name| match of(name) {
+        Some(EnvValue::Int(number)) => Some(*number),
+        _ => None,
+    };
+    let is_modules = matches!(of("tracer_name"), Some(EnvValue::Text(name)) if name == "lttng-modules");
+    is_modules && number("tracer_major").zip(number("tracer_minor")).is_some_and(|version| version < (2, 7))
 }
 
 fn kind(kind: &FieldKind<'_>) -> Kind {
@@ -370,8 +395,8 @@ pub struct Totals {
     pub selected: u64,
     /// Time of the first and of the last of these, ns.
     pub selected_span: Option<(i64, i64)>,
-    /// Lost records, and places where they were lost.
-    pub lost: (u64, u64),
+    /// What was lost.
+    pub lost: Missing,
     /// Time of the first record and of the last, ns.
     pub span: Option<(i64, i64)>,
 }
@@ -488,7 +513,7 @@ impl<'c> Walker<'c> {
 
     /// Counts lost records of this stream, and moves the state over those of the kernel.
     pub fn loss(&mut self, stream: usize, loss: &Loss<'_>, visit: &mut impl Visit) {
-        self.totals.lost = (self.totals.lost.0.saturating_add(loss.records), self.totals.lost.1 + 1);
+        self.totals.lost.add_loss(loss);
         let is_of_kernel = match self.streams.get(stream).copied().unwrap_or_default() {
             Origin::Kernel => true,
             Origin::Other => false,
@@ -561,4 +586,52 @@ impl Totals {
 /// Times beyond 1678 to 2262 are taken as the end of that.
 pub fn clamp(ns: i128) -> i64 {
     ns.clamp(i64::MIN.into(), i64::MAX.into()) as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn old_lttng_is_known_by_its_version() {
+        let is_old = |name: &str, major: i64, minor: i64| {
+            is_old_lttng(&[
+                ("tracer_name".into(), EnvValue::Text(name.into())),
+                ("tracer_major".into(), EnvValue::Int(major)),
+                ("tracer_minor".into(), EnvValue::Int(minor)),
+            ])
+        };
+        assert!(is_old("lttng-modules", 2, 6) && is_old("lttng-modules", 1, 9));
+        assert!(!is_old("lttng-modules", 2, 7) && !is_old("lttng-modules", 3, 0) && !is_old("lttng-ust", 2, 6));
+        assert!(!is_old_lttng(&[]));
+    }
+
+    #[test]
+    fn wake_ups_of_old_lttng_have_the_kernels_priorities() {
+        let field = |(position, name): (usize, &str)| Field { name: name.into(), kind: Kind::Integer, position };
+        let fields = ["tid", "prio", "target_cpu"].into_iter().enumerate().map(field).collect();
+        let class = Class { name: "sched_wakeup".into(), fields };
+        let plan = Vocabulary::new().learn(&class).unwrap();
+        let prio = |plan: &Plan, written: i64| match plan.decode(&Numbers([7, written, 0])) {
+            Some(Event::Wake { prio, .. }) => prio,
+            _ => None,
+        };
+        assert_eq!((prio(&plan, -11), prio(&plan.of_old_lttng(), 89)), (Some(89), Some(89)));
+    }
+
+    struct Numbers([i64; 3]);
+
+    impl kymo_analyze::Record for Numbers {
+        fn integer(&self, position: usize) -> Option<i128> {
+            self.0.get(position).map(|&number| number.into())
+        }
+
+        fn float(&self, _: usize) -> Option<f64> {
+            None
+        }
+
+        fn text(&self, _: usize) -> Option<Cow<'_, str>> {
+            None
+        }
+    }
 }

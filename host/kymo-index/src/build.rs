@@ -2,11 +2,11 @@
 //! Building an index: streams of programs each for itself, on several threads; those of a kernel merged by time, with
 //! the state.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use kymo_analyze::compact::Put;
-use kymo_ctf::read::{Item, Passed, Range, Reader, Scanned, Start, Trace};
+use kymo_ctf::read::{Item, Passed, Range, Reader, Scanned, Scans, Start, Trace};
 use kymo_feed::{Classes, Walker, clamp};
 
 use crate::Error;
@@ -22,28 +22,24 @@ const COLUMNS_MIN: usize = 64;
 /// The coarser levels, each a quarter of the one before.
 const FOLDS: usize = 2;
 
-/// How far a build has come; shared with who shows it, or stops it.
+/// Ends a build before it is done; shared with who wants that.
 #[derive(Debug, Default)]
-pub struct Progress {
-    /// Bytes of packets that were begun.
-    pub bytes: AtomicU64,
-    /// Give up.
-    pub stop: AtomicBool,
-}
+pub struct Stop(AtomicBool);
 
-impl Progress {
-    /// At the begin.
-    pub const fn new() -> Progress {
-        Progress { bytes: AtomicU64::new(0), stop: AtomicBool::new(false) }
+impl Stop {
+    /// Not wanted yet.
+    pub const fn new() -> Stop {
+        Stop(AtomicBool::new(false))
     }
 
-    pub(crate) fn is_stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
+    /// Wanted from now on. May be called by a signal handler.
+    pub fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 
-    fn add(&self, bytes: u64) -> Result<(), Error> {
-        self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        if self.is_stopped() { Err(Error::Stopped) } else { Ok(()) }
+    /// An error where it is wanted.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        if self.0.load(Ordering::Relaxed) { Err(Error::Stopped) } else { Ok(()) }
     }
 }
 
@@ -51,13 +47,11 @@ impl Progress {
 struct Counted {
     account: Account,
     damaged: u64,
-    /// Where its last packet began.
-    at: u64,
 }
 
 impl Counted {
     fn new(trace: &Trace) -> Counted {
-        Counted { account: Account::new(trace.metadata.events.len()), damaged: 0, at: 0 }
+        Counted { account: Account::new(trace.metadata.events.len()), damaged: 0 }
     }
 }
 
@@ -65,7 +59,7 @@ impl Counted {
 pub(crate) struct Builder<'b> {
     pub traces: &'b [Trace],
     pub classes: &'b Classes,
-    pub progress: &'b Progress,
+    pub stop: &'b Stop,
     pub spacing: Spacing,
 }
 
@@ -133,6 +127,8 @@ impl Builder<'_> {
 
     /// Goes through streams one by one, on all CPUs.
     fn scan(&self, trace: &Trace, streams: &[usize]) -> Result<Vec<(usize, Counted)>, Error> {
+        let all: Vec<(&Trace, usize)> = streams.iter().map(|stream| (trace, *stream)).collect();
+        let _pass = Scans::of(&all);
         let workers = thread::available_parallelism().map_or(1, usize::from).min(streams.len().max(1));
         let next = AtomicUsize::new(0);
         let work = || {
@@ -158,8 +154,7 @@ impl Builder<'_> {
         while let Some(item) = scan.next() {
             let mark = scan.packet_mark();
             if of.account.packet(mark) {
-                self.progress.add(mark.offset - of.at)?;
-                of.at = mark.offset;
+                self.stop.check()?;
             }
             match item {
                 Scanned::Record { event, cycles } => of.account.record(event, cycles),
@@ -196,7 +191,7 @@ impl Builder<'_> {
                     of.account.packet(mark);
                 }
                 keeper.note_bytes(bytes);
-                self.progress.add(bytes)?;
+                self.stop.check()?;
             }
             if keeper.is_due() {
                 keeper.keep(&walker, &reader, to)?;

@@ -24,7 +24,7 @@ use std::path::PathBuf;
 
 pub use account::{Entry, EventCount, StreamCounts};
 pub use buckets::{Buckets, COLUMNS_MAX};
-pub use build::Progress;
+pub use build::Stop;
 pub use identity::FILE_NAME;
 pub(crate) use open::Loaded;
 pub use open::{Indexes, Named, TraceIndex};
@@ -53,7 +53,7 @@ pub enum Error {
     /// No directory for it.
     #[error("the trace's directory is not written, and there is no cache: set XDG_CACHE_HOME or HOME")]
     NoCache,
-    /// [`Progress::stop`].
+    /// [`Stop::set`].
     #[error("stopped; no index was written")]
     Stopped,
 }

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use kymo_ctf::read::{Item, Range, Reader, Scanned, Start, Trace};
+use kymo_ctf::read::{Item, Range, Reader, Scanned, Scans, Start, Trace};
 use kymo_feed::{Classes, Walker, clamp};
 
 use crate::open::{Indexes, only_clock};
@@ -26,6 +26,7 @@ fn wider(bounds: Option<(i64, i64)>, (first, last): (i64, i64)) -> Option<(i64, 
 fn scanned_bounds(traces: &[Trace]) -> Option<(i64, i64)> {
     let streams: Vec<(&Trace, usize)> =
         traces.iter().flat_map(|trace| (0..trace.streams().count()).map(move |stream| (trace, stream))).collect();
+    let _pass = Scans::of(&streams);
     let next = AtomicUsize::new(0);
     let work = || {
         let mut bounds = None;

@@ -5,7 +5,6 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use kymo_ctf::read::Trace;
 use kymo_feed::Classes;
 use rustix::fs::{FlockOperation, OFlags, flock};
 
-use crate::build::{Builder, Progress};
+use crate::build::{Builder, Stop};
 use crate::file::Writer;
 use crate::head::Head;
 use crate::identity::{TraceIdentity, beside, in_cache};
@@ -49,28 +48,21 @@ pub struct Built {
 }
 
 /// Builds the index of a trace, where there is none that holds. `wait` is told that another process builds it.
-pub fn build(
-    named: &Named,
-    traces: &[Trace],
-    how: How,
-    progress: &Progress,
-    wait: &dyn Fn(&Path),
-) -> Result<Built, Error> {
+pub fn build(named: &Named, traces: &[Trace], how: How, stop: &Stop, wait: &dyn Fn(&Path)) -> Result<Built, Error> {
     let identity = |(dir, trace): (&PathBuf, &Trace)| TraceIdentity::of(dir, trace).ok_or(Error::Changing);
     let now = named.parts.iter().zip(traces).map(identity).collect::<Result<Vec<_>, _>>()?;
     let classes = Classes::new(traces);
-    let builder = Builder { traces, classes: &classes, progress, spacing: how.spacing };
+    let builder = Builder { traces, classes: &classes, stop, spacing: how.spacing };
     let is_one = named.parts.len() == 1 && named.parts[0] == named.dir;
     let mut bytes = 0;
     if !is_one {
         for (index, dir) in named.parts.iter().enumerate() {
-            let target = Target { dir, now: &now[index..=index], how, needs: Needs::Streams, progress, wait };
+            let target = Target { dir, now: &now[index..=index], how, needs: Needs::Streams, stop, wait };
             bytes += target.put(|to| Ok((Some(builder.part(index, to)?), None)))?.bytes;
-            progress.bytes.store(0, Ordering::Relaxed);
         }
     }
     let needs = if is_one { Needs::Both } else { Needs::States };
-    let target = Target { dir: &named.dir, now: &now, how, needs, progress, wait };
+    let target = Target { dir: &named.dir, now: &now, how, needs, stop, wait };
     let built = target.put(|to| match is_one {
         true => builder.whole(to).map(|(streams, states)| (Some(streams), Some(states))),
         false => Ok((None, Some(builder.all_states(to)?))),
@@ -92,7 +84,7 @@ struct Target<'t> {
     now: &'t [TraceIdentity],
     how: How,
     needs: Needs,
-    progress: &'t Progress,
+    stop: &'t Stop,
     wait: &'t dyn Fn(&Path),
 }
 
@@ -178,7 +170,7 @@ impl New {
                     (target.wait)(path);
                 }
                 waited = true;
-                wait_for(&file, target.progress)?;
+                wait_for(&file, target.stop)?;
             }
             // The one before us may have renamed or removed what we have locked.
             let is_there = fs::symlink_metadata(&new_path).is_ok_and(|there| {
@@ -204,10 +196,10 @@ impl New {
 }
 
 /// Waits until nobody else has it. Looks now and then whether it shall go on with that.
-fn wait_for(file: &File, progress: &Progress) -> io::Result<()> {
+fn wait_for(file: &File, stop: &Stop) -> io::Result<()> {
     const LOOK: Duration = Duration::from_millis(20);
     while flock(file, FlockOperation::NonBlockingLockExclusive).is_err() {
-        if progress.is_stopped() {
+        if stop.check().is_err() {
             return Err(io::Error::other("stopped while another process builds it"));
         }
         thread::sleep(LOOK);

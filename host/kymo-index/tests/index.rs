@@ -11,7 +11,7 @@ use common::{Plan, Random};
 use kymo_analyze::{Head, State, Vocabulary};
 use kymo_ctf::read::{Item, Range, Reader, Trace, Value};
 use kymo_feed::{Classes, Payload};
-use kymo_index::{How, Indexes, Named, Progress, Spacing, build, range};
+use kymo_index::{How, Indexes, Named, Spacing, Stop, build, range};
 
 /// Checkpoints as often as can be.
 const HOW: How = How { anew: true, in_cache: false, spacing: Spacing { records: 50, share: 0 } };
@@ -36,7 +36,7 @@ impl Made {
     }
 
     fn index(&self) -> PathBuf {
-        build(&self.named(), &self.open(), HOW, &Progress::new(), &|_| panic!("nobody else builds")).unwrap().path
+        build(&self.named(), &self.open(), HOW, &Stop::new(), &|_| panic!("nobody else builds")).unwrap().path
     }
 }
 
@@ -281,9 +281,9 @@ fn pieces_of_anyone_end() {
 #[test]
 fn builders_stop_and_leave_nothing() {
     let made = Made::new(&Plan::default());
-    let progress = Progress::new();
-    progress.stop.store(true, std::sync::atomic::Ordering::Relaxed);
-    let stopped = build(&made.named(), &made.open(), HOW, &progress, &|_| {}).unwrap_err();
+    let stop = Stop::new();
+    stop.set();
+    let stopped = build(&made.named(), &made.open(), HOW, &stop, &|_| {}).unwrap_err();
     assert_eq!(stopped.to_string(), "stopped; no index was written");
     assert_eq!(left(made.dir.path()), Vec::<String>::new());
     // What a killed one left.
@@ -291,7 +291,7 @@ fn builders_stop_and_leave_nothing() {
     made.index();
     assert_eq!(left(made.dir.path()), [".kymo-index"]);
     same_with_and_without(&made, 3, 2);
-    let again = build(&made.named(), &made.open(), How::default(), &Progress::new(), &|_| {}).unwrap();
+    let again = build(&made.named(), &made.open(), How::default(), &Stop::new(), &|_| {}).unwrap();
     assert!(!again.is_new && again.stale.is_none());
 }
 
@@ -316,7 +316,7 @@ fn chunks_have_an_index_each_and_states_together() {
     let named = Named { dir: dir.path().to_owned(), parts };
     let open = || named.parts.iter().map(|part| Trace::open(part).unwrap().value).collect::<Vec<_>>();
     let traces = open();
-    let build = |how| build(&named, &traces, how, &Progress::new(), &|_| {}).unwrap();
+    let build = |how| build(&named, &traces, how, &Stop::new(), &|_| {}).unwrap();
     assert!(build(HOW).is_new && !build(How { anew: false, ..HOW }).is_new);
     let (indexes, none) = (Indexes::open(std::slice::from_ref(&named), &traces), Indexes::default());
     assert!(indexes.traces.iter().all(Option::is_some) && indexes.states.as_ref().unwrap().checkpoints.len() > 10);

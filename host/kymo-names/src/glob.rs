@@ -15,6 +15,14 @@ pub fn glob_matches_with_sets(pattern: &str, text: &str) -> bool {
     matches::<true>(pattern, text)
 }
 
+/// Whether the event `name` is meant by `pattern`: a glob with sets of its whole name, or, without a colon, of what stands
+/// before the colon in the name. `motor` is all events of a provider, and the event of a kernel that is called so.
+pub fn event_matches(pattern: &str, name: &str) -> bool {
+    let of_provider =
+        || !pattern.contains(':') && name.split_once(':').is_some_and(|(of, _)| glob_matches_with_sets(pattern, of));
+    glob_matches_with_sets(pattern, name) || of_provider()
+}
+
 fn matches<const SETS: bool>(pattern: &str, text: &str) -> bool {
     let (mut p, mut t) = (pattern.chars(), text.chars());
     // Where to go on when what follows the last `*` does not fit: behind the `*`, and how far it reached. One is
@@ -104,6 +112,24 @@ mod tests {
         ] {
             assert_eq!(glob_matches(pattern, text), expect, "{pattern} {text}");
             assert_eq!(glob_matches_with_sets(pattern, text), expect, "{pattern} {text} with sets");
+        }
+    }
+
+    #[test]
+    fn events() {
+        for (pattern, name, expect) in [
+            ("motor:*", "motor:step", true),
+            ("motor", "motor:step", true),
+            ("motor", "motors:step", false),
+            ("m[o]tor", "motor:step", true),
+            ("m[o]tor:s*", "motor:step", true),
+            ("step", "motor:step", false),
+            ("sched_switch", "sched_switch", true),
+            ("sched*", "sched:sched_switch", true),
+            ("sched_*", "sched:sched_switch", false),
+            ("*", "motor:step", true),
+        ] {
+            assert_eq!(event_matches(pattern, name), expect, "{pattern} {name}");
         }
     }
 

@@ -6,5 +6,5 @@
 mod glob;
 mod near;
 
-pub use glob::{glob_matches, glob_matches_with_sets};
+pub use glob::{event_matches, glob_matches, glob_matches_with_sets};
 pub use near::{Containing, Near};

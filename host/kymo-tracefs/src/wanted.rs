@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use kymo_names::glob_matches;
+use kymo_names::glob_matches_with_sets as glob_matches;
 
 use crate::near::NEAR;
 use crate::{Chosen, Error, EventName};

@@ -15,7 +15,7 @@ use crate::names::Vocabulary;
 use crate::span::{Context, Doing, Ready, Waker};
 
 /// Changes with the bytes, and with what a state does by a record: checkpoints of another version are of no use.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Bits of a thread's flags.
 const IS_FRESH: u8 = 1;
@@ -42,6 +42,7 @@ impl State {
         encoder.put.signed(self.now);
         encoder.time(self.lost_until);
         encoder.put.number(self.clock_backs);
+        encoder.put.option(self.chained, |put, chained| put.number(chained));
         encoder.put.number(self.cpus().count() as u64);
         self.cpus().for_each(|cpu| encoder.cpu(cpu));
         encoder.put.number(self.threads.left_out());
@@ -62,6 +63,7 @@ impl State {
         decoder.now = state.now;
         state.lost_until = decoder.time()?;
         state.clock_backs = decoder.take.number()?;
+        state.chained = decoder.take.option(Take::number)?;
         for _ in 0..decoder.take.count()? {
             let cpu = decoder.cpu()?;
             let index = cpu.number as usize;

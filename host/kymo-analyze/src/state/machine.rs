@@ -25,6 +25,8 @@ pub struct State {
     /// Up to when records of any CPU were lost.
     pub(super) lost_until: i64,
     pub(super) clock_backs: u64,
+    /// See [`State::chained_switches`].
+    pub(super) chained: Option<u64>,
 }
 
 impl State {
@@ -40,6 +42,7 @@ impl State {
             threads: Table::default(),
             lost_until: i64::MIN,
             clock_backs: 0,
+            chained: Some(0),
         }
     }
 
@@ -72,6 +75,12 @@ impl State {
     /// How often threads were too many to be followed.
     pub fn threads_left_out(&self) -> u64 {
         self.threads.left_out()
+    }
+
+    /// How many switches began with the thread that the one before on their CPU had ended with. `None` when one did not:
+    /// where switches are left out (a trace of chosen processes only), what runs on a CPU is not known.
+    pub fn chained_switches(&self) -> Option<u64> {
+        self.chained
     }
 
     /// Records whose time was before that of an earlier record of the same CPU.

@@ -71,6 +71,10 @@ impl State {
     fn switch(&mut self, number: u32, switch: Switch, at: i64, sink: &mut impl Sink) {
         let Switch { prev, next, .. } = switch;
         let current = self.cpu(number).map(|cpu| cpu.current);
+        if self.cpu(number).is_some_and(|cpu| cpu.current != Context::Unknown && cpu.current_doubt.is_none()) {
+            let is_next = current == Some(context_of(prev));
+            self.chained = self.chained.filter(|_| is_next).map(|chained| chained.saturating_add(1));
+        }
         if current != Some(context_of(prev)) {
             self.put(number, prev, at, sink);
             self.settle_first(number);

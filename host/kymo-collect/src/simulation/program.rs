@@ -351,6 +351,10 @@ impl Program {
 
     fn take_filter(&mut self, at: usize, filter: Filter, now: u64) {
         let (session, attachment) = &mut self.attachments[at];
+        // What has no rings, or no such event any more, does not answer, as `filter` of emit/src/session.c.
+        if attachment.recording.is_none() || filter.index >= self.events {
+            return;
+        }
         if self.character == Character::NoFilters {
             self.refused_filters.push(RefusedFilter { session: *session, at: now });
             return attachment.say(&FromProgram::Filtered { index: filter.index, error: libc::ENOMEM as u32 });

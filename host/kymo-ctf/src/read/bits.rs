@@ -136,7 +136,7 @@ impl<'a> Cursor<'a> {
         Ok(value)
     }
 
-    /// LEB128 of any length; what does not fit into 64 bits is refused.
+    /// LEB128 of at most 10 bytes; what does not fit into 64 bits is refused.
     pub fn variable(&mut self, signed: bool) -> Result<u64, Stop> {
         let (mut value, mut shift) = (0u64, 0u32);
         loop {
@@ -150,10 +150,13 @@ impl<'a> Cursor<'a> {
             if shift < 64 {
                 value |= part << shift;
             }
-            shift = (shift + 7).min(70);
+            shift += 7;
             if byte & 0x80 == 0 {
                 let negative = signed && shift < 64 && part & 0x40 != 0;
                 return Ok(if negative { value | u64::MAX << shift } else { value });
+            }
+            if shift >= 70 {
+                return Err(Stop::Bad("an integer of variable length has more than 10 bytes"));
             }
         }
     }

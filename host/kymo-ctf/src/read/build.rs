@@ -2,12 +2,12 @@
 //! Builds the arena of field classes, for both metadata formats: limits, and references from lengths and tags to the
 //! integers that give them.
 
-use super::class::{
-    Choice, Class, ClassId, Int, Kind, Labels, Len, Member, Metadata, Ranges, StreamClass, WriterFact, constant_bits,
-};
+use std::collections::HashMap;
+
+use super::class::{Class, ClassId, Int, Kind, Len, Member, Metadata, StreamClass, WriterFact, constant_bits};
 
 /// Nesting of field classes that is accepted; decoding recurses as deep.
-pub(super) const DEPTH_MAX: usize = 64;
+pub(super) const DEPTH_MAX: usize = 256;
 
 /// The parts of a packet in the order of decoding; a reference may name one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,13 +20,21 @@ pub(super) enum Origin {
     Payload,
 }
 
+/// A structure that is being built.
+#[derive(Default)]
+struct Frame {
+    members: Vec<Member>,
+    /// Of its members, by name.
+    classes: HashMap<Box<str>, ClassId>,
+}
+
 /// The arena under construction.
 pub(super) struct Builder {
     pub classes: Vec<Class>,
     pub slots: u32,
     limit: usize,
     /// Members so far of each structure that is being built, outermost first.
-    frames: Vec<Vec<Member>>,
+    frames: Vec<Frame>,
     /// Finished parts that come before the one being built.
     roots: [Option<ClassId>; 6],
     current: Origin,
@@ -75,21 +83,20 @@ impl Builder {
     }
 
     pub fn open_struct(&mut self) {
-        self.frames.push(Vec::new());
+        self.frames.push(Frame::default());
     }
 
     pub fn member(&mut self, raw: &str, name: &str, class: ClassId) -> Result<(), String> {
         let Some(frame) = self.frames.last_mut() else { return Ok(()) };
-        // Quadratic only in one structure, and cheap; a thousand members are rare.
-        if frame.iter().any(|member| &*member.raw == raw) {
+        if frame.classes.insert(raw.into(), class).is_some() {
             return Err(format!("the structure has two members `{raw}`"));
         }
-        frame.push(Member { name: name.into(), raw: raw.into(), hidden: false, class });
+        frame.members.push(Member { name: name.into(), raw: raw.into(), hidden: false, class });
         Ok(())
     }
 
     pub fn close_struct(&mut self, minimum_align: u32) -> Result<ClassId, String> {
-        let mut members = self.frames.pop().unwrap_or_default();
+        let mut members = self.frames.pop().unwrap_or_default().members;
         let align = members.iter().map(|m| self.classes[m.class as usize].align).max().unwrap_or(1);
         for index in 1..members.len() {
             members[index - 1].hidden = self.only_a_length(&members[index - 1], &members[index]);
@@ -115,15 +122,17 @@ impl Builder {
         let shown = || path.join(".");
         let (first, rest) = path.split_first().ok_or("an empty reference")?;
         let start = match origin {
-            Some(origin) if origin == self.current => {
-                self.frames.first().and_then(|frame| find_member(frame, first)).ok_or_else(|| missing(&shown()))?
-            }
+            Some(origin) if origin == self.current => self
+                .frames
+                .first()
+                .and_then(|frame| frame.classes.get(first.as_str()).copied())
+                .ok_or_else(|| missing(&shown()))?,
             Some(origin) => {
                 let root = self.roots[origin as usize].ok_or_else(|| missing(&shown()))?;
                 self.child(root, first).ok_or_else(|| missing(&shown()))?
             }
             None => {
-                let inner = self.frames.iter().rev().find_map(|frame| find_member(frame, first));
+                let inner = self.frames.iter().rev().find_map(|frame| frame.classes.get(first.as_str()).copied());
                 let outer =
                     || self.roots[..self.current as usize].iter().rev().flatten().find_map(|&r| self.child(r, first));
                 inner.or_else(outer).ok_or_else(|| missing(&shown()))?
@@ -183,15 +192,6 @@ impl Builder {
             Kind::Struct { members } => members.iter().position(|member| &*member.raw == name),
             _ => None,
         }
-    }
-
-    /// An option of a CTF 1.8 variant: its ranges are those of the label in the tag.
-    pub fn choice(labels: &Labels, label: &str, class: ClassId) -> Result<Choice, String> {
-        let ranges: Ranges = labels.ranges(label);
-        if ranges.is_empty() {
-            return Err(format!("the tag's enumeration has no label `{label}`"));
-        }
-        Ok(Choice { ranges, class })
     }
 
     /// Hands the arena to `metadata`.

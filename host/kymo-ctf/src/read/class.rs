@@ -5,6 +5,7 @@
 //! a length or a tag to its user are slots: the integer stores its value there while it is decoded.
 
 pub use kymo_abi::desc::Base;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::clock::Clock;
@@ -101,6 +102,16 @@ impl WriterFact {
             "pid" | "vpid" => Some(Self::Pid),
             "tid" | "vtid" => Some(Self::Tid),
             "procname" => Some(Self::Program),
+            _ => None,
+        }
+    }
+
+    /// By the names that perf gives to fields of the payload.
+    pub fn by_name_of_perf(name: &str) -> Option<Self> {
+        match name {
+            "perf_cpu" => Some(Self::Cpu),
+            "perf_pid" => Some(Self::Pid),
+            "perf_tid" => Some(Self::Tid),
             _ => None,
         }
     }
@@ -355,9 +366,13 @@ impl Labels {
         self.list.iter().map(|(label, low, high)| (&**label, *low, *high))
     }
 
-    /// All ranges of `label`.
-    pub fn ranges(&self, label: &str) -> Ranges {
-        self.list.iter().filter(|entry| &*entry.0 == label).map(|entry| (entry.1, entry.2)).collect()
+    /// All ranges of each label.
+    pub fn by_name(&self) -> HashMap<&str, Ranges> {
+        let mut all: HashMap<&str, Ranges> = HashMap::new();
+        for (label, low, high) in self.iter() {
+            all.entry(label).or_default().push((low, high));
+        }
+        all
     }
 }
 

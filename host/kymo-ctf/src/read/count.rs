@@ -8,6 +8,7 @@ use std::thread;
 use super::error::Caveat;
 use super::stream::{CAVEATS_MAX, Next, Start, Stream};
 use super::trace::Trace;
+use super::watch::Scans;
 
 /// What a trace has, counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,6 +25,8 @@ pub struct Counts {
     pub caveats: Vec<Caveat>,
     /// How much was wrong: more than `caveats` lists where a file has very many.
     pub caveat_count: u64,
+    /// How much of it is damage, as [`super::Reader::damage_count`] has it.
+    pub damage_count: u64,
 }
 
 impl Counts {
@@ -39,6 +42,7 @@ impl Counts {
         self.lost_places += other.lost_places;
         self.caveats.extend(other.caveats);
         self.caveat_count += other.caveat_count;
+        self.damage_count += other.damage_count;
     }
 }
 
@@ -62,6 +66,8 @@ impl Trace {
     pub(super) fn count_in_parts(&self, threads: usize, part_bytes: usize) -> Counts {
         let parts: Vec<Part> =
             (0..self.streams.len()).flat_map(|index| self.parts(index, threads, part_bytes)).collect();
+        let all_streams: Vec<(&Trace, usize)> = (0..self.streams.len()).map(|stream| (self, stream)).collect();
+        let _pass = Scans::of(&all_streams);
         let next = AtomicUsize::new(0);
         let work = || {
             let mut done = Vec::new();
@@ -115,6 +121,7 @@ impl Trace {
 
     fn count_part(&self, part: &Part) -> Counts {
         let mut stream = self.stream(part.stream);
+        stream.watch = self.watcher();
         if let Some((start, end)) = &part.packets {
             stream.go_to(start, *end);
         }
@@ -133,6 +140,7 @@ impl Trace {
         }
         stream.forget_from(part.packets.as_ref().map_or(0, |(start, _)| start.next));
         counts.caveat_count = stream.caveats.len() as u64 + stream.caveats_beyond;
+        counts.damage_count = stream.damaged;
         counts.caveats = stream.caveats;
         counts
     }

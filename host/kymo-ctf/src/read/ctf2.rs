@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! CTF 2 metadata: JSON fragments to field classes.
 
+mod shape;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -14,6 +16,7 @@ use super::class::{
 use super::clock::Clock;
 use super::error::Error;
 use crate::write::EnvValue;
+use shape::Shape;
 
 type Object = Map<String, Value>;
 
@@ -25,6 +28,7 @@ pub(super) fn metadata(file: &str, bytes: &[u8]) -> Result<Metadata, Error> {
         aliases: HashMap::new(),
         clocks: HashMap::new(),
         streams: HashMap::new(),
+        has_trace: false,
         uuid_role: None,
     };
     let parts = bytes.split(|&b| b == 0x1E).map(<[u8]>::trim_ascii).filter(|part| !part.is_empty());
@@ -52,6 +56,7 @@ struct Fragments {
     aliases: HashMap<String, Value>,
     clocks: HashMap<String, usize>,
     streams: HashMap<u64, usize>,
+    has_trace: bool,
     /// The class that has the role `metadata-stream-uuid`.
     uuid_role: Option<ClassId>,
 }
@@ -62,11 +67,13 @@ impl Fragments {
         if first != (kind == "preamble") {
             return Err("the first fragment, and no other, must be the preamble".into());
         }
+        Shape::Fragment(kind).check(object)?;
         match kind {
             "preamble" => match object.get("version") {
                 Some(version) if version.as_u64() == Some(2) => {
                     no_extensions(object)?;
-                    self.metadata.uuid = object.get("uuid").and_then(uuid);
+                    let is_one = "`uuid` must be 16 numbers from 0 to 255";
+                    self.metadata.uuid = object.get("uuid").map(|value| uuid(value).ok_or(is_one)).transpose()?;
                     Ok(())
                 }
                 Some(version) => Err(format!("CTF version {version} is not supported, only 2 (and 1.8 as text)")),
@@ -74,8 +81,11 @@ impl Fragments {
             },
             "field-class-alias" => {
                 let class = object.get("field-class").ok_or("`field-class` is missing")?;
-                self.aliases.insert(text(object, "name")?.to_owned(), class.clone());
-                Ok(())
+                let name = text(object, "name")?;
+                match self.aliases.insert(name.to_owned(), class.clone()) {
+                    Some(_) => Err(format!("the field class alias `{name}` is declared twice")),
+                    None => Ok(()),
+                }
             }
             "trace-class" => self.trace(object),
             "clock-class" => self.clock(object),
@@ -86,12 +96,15 @@ impl Fragments {
     }
 
     fn trace(&mut self, object: &Object) -> Result<(), String> {
+        if std::mem::replace(&mut self.has_trace, true) {
+            return Err("the trace class is declared twice".into());
+        }
         if let Some(environment) = object.get("environment").and_then(Value::as_object) {
             for (key, value) in environment {
                 let value = match (value.as_i64(), value.as_str()) {
                     (Some(number), _) => EnvValue::Int(number),
                     (_, Some(text)) => EnvValue::Text(text.to_owned()),
-                    _ => EnvValue::Text(value.to_string()),
+                    _ => return Err(format!("`{key}` of the environment must be a text or a number")),
                 };
                 self.metadata.env.push((key.clone(), value));
             }
@@ -113,6 +126,7 @@ impl Fragments {
             _ => return Err("`id` is missing".into()),
         };
         let offset = object.get("offset-from-origin").and_then(Value::as_object);
+        offset.map_or(Ok(()), |offset| Shape::Offset.check(offset))?;
         let part = |name: &str| offset.and_then(|offset| offset.get(name)).and_then(Value::as_i64).unwrap_or(0);
         let clock = Clock {
             name: object.get("name").and_then(Value::as_str).unwrap_or(&id).to_owned(),
@@ -222,6 +236,7 @@ impl Fragments {
 
     fn object(&mut self, object: &Object) -> Result<ClassId, String> {
         let kind = text(object, "type")?;
+        Shape::Class(kind).check(object)?;
         match kind {
             "fixed-length-unsigned-integer" | "fixed-length-bit-array" | "fixed-length-bit-map" => {
                 self.int(object, false, View::Number)
@@ -246,7 +261,13 @@ impl Fragments {
             }
             "null-terminated-string" => self.builder.push(8, Kind::NulText(encoding(object)?)),
             "static-length-string" | "dynamic-length-string" => {
-                let kind = Kind::Text { len: self.len(object)?, encoding: encoding(object)? };
+                let (len, encoding) = (self.len(object)?, encoding(object)?);
+                if let (Len::Fixed(bytes), Encoding::Wide { bytes: unit, .. }) = (&len, encoding) {
+                    if bytes % u64::from(unit) != 0 {
+                        return Err(format!("a text of {bytes} bytes in units of {unit} bytes ends inside of one"));
+                    }
+                }
+                let kind = Kind::Text { len, encoding };
                 self.builder.push(8, kind)
             }
             "static-length-blob" | "dynamic-length-blob" => {
@@ -259,11 +280,13 @@ impl Fragments {
             "structure" => self.structure(object),
             "variant" => self.variant(object),
             "optional" => {
-                let (slot, _) = self.selector(object)?;
+                let (slot, selector) = self.selector(object)?;
+                let is_boolean = self.builder.int(selector).is_some_and(|int| int.view != View::Number);
                 let ranges = match object.get("selector-field-ranges") {
-                    Some(value) => ranges(value)?,
-                    // A boolean selector: anything but 0.
-                    None => vec![(i128::MIN, -1), (1, i128::MAX)],
+                    Some(value) if !is_boolean => ranges(value)?,
+                    None if is_boolean => vec![(i128::MIN, -1), (1, i128::MAX)],
+                    Some(_) => return Err("an optional with a boolean selector has no `selector-field-ranges`".into()),
+                    None => return Err("`selector-field-ranges` is missing, and the selector is no boolean".into()),
                 };
                 let element = self.class(object.get("field-class").ok_or("`field-class` is missing")?)?;
                 self.builder.push(1, Kind::Optional { slot, ranges, element })
@@ -284,7 +307,8 @@ impl Fragments {
             Some(2) => Base::Binary,
             Some(8) => Base::Octal,
             Some(16) => Base::Hexadecimal,
-            _ => Base::Decimal,
+            None | Some(10) => Base::Decimal,
+            Some(other) => return Err(format!("`preferred-display-base` is 2, 8, 10 or 16, not {other}")),
         };
         let order = if variable { Order::Little } else { order(object)? };
         let labels = match object.get("mappings").and_then(Value::as_object) {
@@ -340,6 +364,7 @@ impl Fragments {
         let none = Vec::new();
         for member in object.get("member-classes").and_then(Value::as_array).unwrap_or(&none) {
             let member = member.as_object().ok_or("a member must be an object")?;
+            Shape::Member.check(member)?;
             let name = text(member, "name")?;
             let class = self.class(member.get("field-class").ok_or("`field-class` of a member is missing")?)?;
             self.builder.member(name, name, class)?;
@@ -353,6 +378,7 @@ impl Fragments {
         let none = Vec::new();
         for option in object.get("options").and_then(Value::as_array).unwrap_or(&none) {
             let option = option.as_object().ok_or("an option must be an object")?;
+            Shape::Option.check(option)?;
             let ranges = ranges(option.get("selector-field-ranges").ok_or("`selector-field-ranges` is missing")?)?;
             let class = self.class(option.get("field-class").ok_or("`field-class` of an option is missing")?)?;
             options.push(Choice { ranges, class });
@@ -375,6 +401,7 @@ impl Fragments {
 
     fn location(&self, object: &Object, key: &str) -> Result<(ClassId, Vec<String>), String> {
         let location = object.get(key).and_then(Value::as_object).ok_or_else(|| format!("`{key}` is missing"))?;
+        Shape::Location.check(location)?;
         let origin = match location.get("origin").and_then(Value::as_str) {
             None => None,
             Some("packet-header") => Some(Origin::PacketHeader),

@@ -81,6 +81,9 @@ pub struct Caveat {
 
 impl fmt::Display for Caveat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Damage::Remark { line, column, what } = &self.damage {
+            return write!(f, "{}:{line}:{column}: {what}", self.file);
+        }
         write!(f, "{}, ", self.file)?;
         if let Some(packet) = self.packet {
             write!(f, "packet {packet}, ")?;
@@ -172,10 +175,44 @@ pub enum Damage {
         /// In the previous packet.
         before: u64,
     },
+    /// Something in the metadata's text was passed over.
+    Remark {
+        /// Counted from 1.
+        line: u32,
+        /// Characters, counted from 1.
+        column: u32,
+        /// What, and what was done about it.
+        what: String,
+    },
     /// The metadata ends in the middle; what stands before was used.
     TornMetadata,
     /// The file was cut short, or could not be read, while it was read.
     CutShort,
+}
+
+/// What a caveat means for who reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Severity {
+    /// Something could not be read.
+    Unread,
+    /// Times do not fit each other: all was read, and has the times that were written.
+    OddTime,
+    /// Something was not understood, and what was read does not depend on it.
+    Remark,
+}
+
+impl Damage {
+    /// What it means.
+    pub fn severity(&self) -> Severity {
+        match self {
+            Self::EndBeforeBegin { .. }
+            | Self::Overlap { .. }
+            | Self::TimeOutside { .. }
+            | Self::TimeBackwards { .. } => Severity::OddTime,
+            Self::Remark { .. } => Severity::Remark,
+            _ => Severity::Unread,
+        }
+    }
 }
 
 impl fmt::Display for Damage {
@@ -206,15 +243,13 @@ impl fmt::Display for Damage {
                 write!(f, "the packet begins at cycle {begin}, before the previous one ended at {previous_end}")
             }
             Self::TimeOutside { time, begin, end } => {
-                write!(
-                    f,
-                    "a record at cycle {time} lies outside its packet, {begin} to {end}, and is shown at that bound"
-                )
+                write!(f, "a record at cycle {time} lies outside its packet, {begin} to {end}")
             }
             Self::TimeBackwards { cycles } => write!(f, "a record lies {cycles} cycles before the one in front of it"),
             Self::LossBackwards { now, before } => {
                 write!(f, "the counter of lost records went from {before} back to {now}; taken as no loss")
             }
+            Self::Remark { what, .. } => f.write_str(what),
             Self::CutShort => {
                 write!(f, "the file was cut short, or could not be read, while it was read; the rest of it is missing")
             }

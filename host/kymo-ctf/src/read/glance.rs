@@ -39,7 +39,7 @@ impl<'a> Glance<'a> {
         let known = &self.facts.layout.plans.events[self.event].known;
         let mut cpu = self.facts.cpu;
         for place in known.iter().filter(|place| place.known == WriterFact::Cpu) {
-            let value = || self.part(0).at(place.position).map(|value| small(&value));
+            let value = || self.part(place.part).at(place.position).map(|value| small(&value));
             if let Some(known) = self.frame.known(place).or_else(value) {
                 cpu = known;
             }

@@ -125,7 +125,7 @@ impl<'a> Record<'a> {
         for place in &plan.known {
             match frame.known(place) {
                 Some(number) => record.note_number(place.known, number),
-                None => record.note(place.position, place.known),
+                None => record.note(place.part, place.position, place.known),
             }
         }
         record
@@ -147,9 +147,10 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Takes what its context says of where it was written.
-    fn note(&mut self, position: usize, known: WriterFact) {
-        let Some(value) = self.common_context.at(position) else { return };
+    /// Takes what a field says of where it was written.
+    fn note(&mut self, part: usize, position: usize, known: WriterFact) {
+        let fields = [&self.common_context, &self.context, &self.payload][part];
+        let Some(value) = fields.at(position) else { return };
         match (known, value) {
             (WriterFact::Cpu, value) => self.cpu = small(&value),
             (WriterFact::Pid, value) => self.vpid = small(&value),

@@ -9,6 +9,7 @@ use super::item::{Extent, Item, Loss, Record};
 use super::queue::Queue;
 use super::stream::{Lost, Next, PacketMark, Place, Stream};
 use super::trace::Trace;
+use super::watch::Watch;
 
 /// Goes through the records of one or more traces in the order of time.
 pub struct Reader<'t> {
@@ -19,6 +20,8 @@ pub struct Reader<'t> {
     current: Option<usize>,
     /// Cycles alone give the order.
     is_one_clock: bool,
+    /// Is told of the pass.
+    watch: Option<&'t dyn Watch>,
 }
 
 /// What [`Reader::pass`] passed.
@@ -83,7 +86,7 @@ impl<'t> Reader<'t> {
     /// At the first record of `traces`, which are merged by time.
     pub fn new(traces: &'t [Trace]) -> Self {
         let whole = Self::between(traces, Range::default(), &[]);
-        whole.unwrap_or(Self { streams: Vec::new(), waiting: Queue::new(true), current: None, is_one_clock: true })
+        whole.unwrap_or(Self::of_nothing(true))
     }
 
     /// At the first record of `traces` in `range`. `starts`: for each stream of the first trace, then of the second,
@@ -94,11 +97,13 @@ impl<'t> Reader<'t> {
         let first = clocks.next();
         let is_same = |clock: &Clock| first.is_some_and(|first| clock.measures_as(first));
         let is_one_clock = clocks.all(is_same);
-        let mut reader = Self { streams: Vec::new(), waiting: Queue::new(is_one_clock), current: None, is_one_clock };
+        let mut reader = Self::of_nothing(is_one_clock);
+        reader.begin_pass(traces, range, starts);
         for (index, trace) in traces.iter().enumerate() {
             for (name, content) in &trace.streams {
                 let start = starts.get(reader.streams.len()).copied().unwrap_or_default();
                 let mut stream = Stream::new(&trace.metadata, &trace.layout, name, content);
+                stream.watch = trace.watcher();
                 if matches!(start, Start::At(place) if !stream.go_to_place(&place)) {
                     return None;
                 }
@@ -111,6 +116,24 @@ impl<'t> Reader<'t> {
             }
         }
         Some(reader)
+    }
+
+    fn of_nothing(is_one_clock: bool) -> Self {
+        Self { streams: Vec::new(), waiting: Queue::new(is_one_clock), current: None, is_one_clock, watch: None }
+    }
+
+    /// Tells who watches what is to be read. Where a range ends in a stream is not known before.
+    fn begin_pass(&mut self, traces: &'t [Trace], range: Range, starts: &[Start]) {
+        self.watch = traces.iter().find_map(Trace::watcher);
+        let Some(watch) = self.watch else { return };
+        let sizes = traces.iter().flat_map(|trace| &trace.streams).map(|(_, content)| content.len() as u64);
+        let starts = starts.iter().copied().chain(std::iter::repeat(Start::Begin));
+        let left = sizes.zip(starts).map(|(size, start)| match start {
+            Start::Begin => size,
+            Start::At(place) => size.saturating_sub(place.packet.offset),
+            Start::Skip => 0,
+        });
+        watch.begin(range.to_ns.is_none().then(|| left.sum()));
     }
 
     /// What was given or passed last.
@@ -182,7 +205,16 @@ impl<'t> Reader<'t> {
             }
         }
         self.current = self.waiting.pop();
+        if self.current.is_none() {
+            self.end_pass();
+        }
         self.current
+    }
+
+    /// Tells who watches that no more is read; at the end of all streams it is told without this.
+    #[cold]
+    pub fn end_pass(&self) {
+        self.watch.iter().for_each(|watch| watch.end());
     }
 
     /// Puts a copy of what was given or passed last at the end of `batch`. Its time, in nanoseconds.
@@ -215,6 +247,11 @@ impl<'t> Reader<'t> {
     pub fn caveat_count_of(&self, stream: usize) -> u64 {
         let of = |source: &Source<'_>| source.stream.caveats.len() as u64 + source.stream.caveats_beyond;
         self.streams.get(stream).map_or(0, of)
+    }
+
+    /// How much of it is damage: something could not be read. The rest are times that do not fit each other.
+    pub fn damage_count(&self) -> u64 {
+        self.streams.iter().map(|source| source.stream.damaged).sum()
     }
 
     /// How much was wrong so far, more than [`Reader::caveats`] lists where a file has very many.
@@ -250,15 +287,15 @@ impl<'t> Source<'t> {
                 return None;
             }
             self.lost = None;
-            let (cycles, until) = match self.stream.advance() {
+            let (cycles, times) = match self.stream.advance() {
                 Next::End => {
                     self.is_over = true;
                     return None;
                 }
-                Next::Record => (self.stream.time, self.stream.time),
+                Next::Record => (self.stream.order, [self.stream.time; 2]),
                 Next::Lost(lost) => {
                     self.lost = Some(lost);
-                    (lost.from, lost.to)
+                    (lost.from, [lost.from, lost.to])
                 }
             };
             if self.class != self.stream.class {
@@ -269,7 +306,8 @@ impl<'t> Source<'t> {
                 self.is_over = true;
                 return None;
             }
-            if until >= self.from {
+            let [from, until] = times;
+            if until >= self.from && self.to.is_none_or(|to| from < to) {
                 break cycles;
             }
         };

@@ -2,8 +2,9 @@
 //! The file `metadata`: which format it is in, and packetised text taken out of its packets.
 
 use super::class::Metadata;
+use super::ctf2;
 use super::error::{Caveat, Damage, Decoded, Error};
-use super::{ctf2, tsdl};
+use super::tsdl::{self, Fault};
 
 /// First word of each packet of packetised metadata.
 const PACKET_MAGIC: u32 = 0x75D1_1D57;
@@ -32,16 +33,27 @@ pub fn parse_metadata(file: &str, bytes: &[u8]) -> Result<Decoded<Metadata>, Err
                 what: "a fragment of CTF 2 begins with the byte 0x1E".into(),
             });
         }
-        Some(_) => tsdl::metadata(&String::from_utf8_lossy(&text)).map_err(|fault| {
-            let (line, column, what) = (fault.pos.line, fault.pos.column, fault.what);
-            if fault.torn {
-                torn(format!("the text stops at line {line}, column {column}: {what}"))
-            } else {
-                Error::Text { file: file.into(), line, column, what }
-            }
-        })?,
+        Some(_) => of_text(file, &String::from_utf8_lossy(&text), &mut caveats)?,
     };
     Ok(Decoded { value, caveats })
+}
+
+/// CTF 1.8. What was passed over is among the caveats.
+fn of_text(file: &str, text: &str, caveats: &mut Vec<Caveat>) -> Result<Metadata, Error> {
+    let (metadata, remarks) = tsdl::metadata(text).map_err(|fault| {
+        let (line, column, what) = (fault.pos.line, fault.pos.column, fault.what);
+        match fault.torn {
+            true => {
+                let what = format!("the text stops at line {line}, column {column}: {what}");
+                Error::Torn { file: file.into(), what }
+            }
+            false => Error::Text { file: file.into(), line, column, what },
+        }
+    })?;
+    let remark = |of: Fault| Damage::Remark { line: of.pos.line, column: of.pos.column, what: of.what };
+    let caveat = |damage| Caveat { file: file.into(), packet: None, at: 0, damage };
+    caveats.extend(remarks.into_iter().map(remark).map(caveat));
+    Ok(metadata)
 }
 
 /// The text of packetised metadata, and the damage that ended it early. `None` when it is not packetised.

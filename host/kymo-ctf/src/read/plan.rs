@@ -26,7 +26,8 @@ pub(crate) struct Plan {
     pub(super) tail_bits: u64,
     /// Common context, specific context, payload.
     pub parts: [Part; 3],
-    /// What the common context says of where a record was written, in the order of its members.
+    /// What fields say of where a record was written: those of the payload, of the specific context, of the common one.
+    /// The last one that knows counts.
     pub known: Vec<WriterFactPlace>,
 }
 
@@ -34,7 +35,9 @@ pub(crate) struct Plan {
 #[derive(Debug)]
 pub(crate) struct WriterFactPlace {
     pub known: WriterFact,
-    /// In the common context.
+    /// Position among [`Plan::parts`].
+    pub part: usize,
+    /// Position in the part.
     pub position: usize,
     /// Of a plain integer: behind the end of which mark.
     pub piece: Option<(u32, Piece)>,

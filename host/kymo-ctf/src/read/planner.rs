@@ -17,7 +17,8 @@ pub(crate) struct Plans {
 }
 
 impl WriterFactPlace {
-    fn new(metadata: &Metadata, part: &Part, position: usize, known: WriterFact) -> Self {
+    fn new(metadata: &Metadata, parts: &[Part; 3], of: usize, position: usize, known: WriterFact) -> Self {
+        let part = &parts[of];
         let member = part.class.and_then(|class| metadata.members(class).get(position));
         let kind = member.map(|member| &metadata.classes[member.class as usize].kind);
         let piece = match (kind, part.places.get(position)) {
@@ -27,7 +28,7 @@ impl WriterFactPlace {
             ) => Some((mark, Piece { delta_bits, bits: *bits, signed: *signed, order: *order })),
             _ => None,
         };
-        Self { known, position, piece }
+        Self { known, part: of, position, piece }
     }
 }
 
@@ -127,9 +128,20 @@ struct Planner<'m> {
 fn event(metadata: &Metadata, stream: &StreamClass, event: &EventClass, known: Alignment) -> Plan {
     let mut planner = Planner { metadata, ops: Vec::new(), marks: 1, delta: 0, known };
     let parts = [stream.common_context, event.context, event.payload].map(|class| planner.part(class));
+    let facts = |class: Option<ClassId>, by_name: fn(&str) -> Option<WriterFact>| {
+        let members = class.map_or(&[][..], |class| metadata.members(class));
+        let facts =
+            members.iter().enumerate().filter_map(move |(position, member)| Some((position, by_name(&member.name)?)));
+        facts.collect::<Vec<_>>()
+    };
+    let of_payload = facts(event.payload, WriterFact::by_name_of_perf);
+    let of_context = facts(event.context, WriterFact::by_name);
+    let known = [(2, &of_payload), (1, &of_context), (0, &stream.known)];
     let known =
-        stream.known.iter().map(|&(position, known)| WriterFactPlace::new(metadata, &parts[0], position, known));
-    Plan { known: known.collect(), ops: planner.ops, tail_bits: planner.delta, parts }
+        known.into_iter().flat_map(|(part, facts)| facts.iter().map(move |&(position, known)| (part, position, known)));
+    let known = known.map(|(part, position, known)| WriterFactPlace::new(metadata, &parts, part, position, known));
+    let known = known.collect();
+    Plan { known, ops: planner.ops, tail_bits: planner.delta, parts }
 }
 
 impl Planner<'_> {

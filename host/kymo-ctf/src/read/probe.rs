@@ -57,7 +57,7 @@ pub fn walk(memory: &Memory) -> u64 {
     for (threads, part_bytes) in [(1, 1 << 20), (2, 64)] {
         let counted = traces[0].count_in_parts(threads, part_bytes);
         assert_eq!((&counted.events, &counted.caveats), (&counts, &caveats), "{threads} threads count something else");
-        assert_eq!(counted.caveat_count, reader.caveat_count());
+        assert_eq!((counted.caveat_count, counted.damage_count), (reader.caveat_count(), reader.damage_count()));
     }
     items
 }

@@ -35,7 +35,9 @@ impl Trace {
     /// Of the stream at position `index` of [`Trace::streams`].
     pub fn scan(&self, index: usize) -> Scan<'_> {
         let (name, content) = &self.streams[index];
-        Scan(Stream::new(&self.metadata, &self.layout, name, content))
+        let mut stream = Stream::new(&self.metadata, &self.layout, name, content);
+        stream.watch = self.watcher();
+        Scan(stream)
     }
 }
 

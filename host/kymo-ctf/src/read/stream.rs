@@ -12,14 +12,15 @@ use std::sync::Arc;
 
 use super::bits::{Cursor, Stop};
 use super::class::{Kind, Metadata, Order, Role, StreamClass};
-use super::error::{Caveat, Damage};
+use super::error::{Caveat, Damage, Severity};
 use super::files::Content;
 use super::frame::Frame;
 use super::plan::Header;
 use super::planner::Plans;
 use super::tape::Decoder;
 use super::value::{Fields, Value, small};
-use crate::write::PACKET_MAGIC;
+use super::watch::Watch;
+use crate::write::{EnvValue, PACKET_MAGIC};
 
 pub use seek::{Inside, PacketMark, Place, PreviousPacket};
 
@@ -90,8 +91,22 @@ impl<'t> PacketFacts<'t> {
                 _ => {}
             }
         }
+        facts.take_environment(frame.metadata);
         (facts.class, facts.number, facts.frame) = (class, number, frame);
         facts
+    }
+}
+
+impl PacketFacts<'_> {
+    /// Traces of one process each may say in their environment which it is.
+    fn take_environment(&mut self, metadata: &Metadata) {
+        for (name, value) in &metadata.env {
+            match (name.as_str(), value) {
+                ("vpid", EnvValue::Int(pid)) if self.vpid.is_none() => self.vpid = u32::try_from(*pid).ok(),
+                ("procname", EnvValue::Text(text)) if self.procname.is_empty() => self.procname.clone_from(text),
+                _ => {}
+            }
+        }
     }
 }
 
@@ -105,6 +120,8 @@ pub(super) struct Packet {
     pub end: Option<u64>,
     said_outside: bool,
     said_backwards: bool,
+    /// When the next packet begins, once somebody asked; at the last one `u64::MAX`.
+    next_begin: Option<u64>,
 }
 
 /// Records that were lost, between two times.
@@ -137,13 +154,19 @@ pub(super) struct Stream<'t> {
     pub decoder: Decoder<'t>,
     /// The current packet: shared with those who keep its records.
     pub facts: Arc<PacketFacts<'t>>,
-    /// Clock of the current record, and its event: position in `metadata.events`.
+    /// Clock of the current record, as it was written, and its event: position in `metadata.events`.
     pub time: u64,
     pub event: usize,
+    /// Where the record stands among others: its time, unless its packets say otherwise.
+    pub order: u64,
+    /// What the next time stamp is extended from.
+    reference: u64,
     /// Bits of the current record: head, contexts, payload, and what aligns them.
     pub bits: u64,
     pub caveats: Vec<Caveat>,
     pub caveats_beyond: u64,
+    /// Caveats that are damage, not odd times.
+    pub damaged: u64,
     /// The packet that is open, if any, and where its next record begins.
     pub(super) packet: Option<Packet>,
     pub(super) cursor: Cursor<'t>,
@@ -160,6 +183,9 @@ pub(super) struct Stream<'t> {
     pub quiet_before: u64,
     /// The file was cut short while it was read; that has been said.
     is_given_up: bool,
+    /// Is told how far the stream has come, and up to where it has been.
+    pub watch: Option<&'t dyn Watch>,
+    told: usize,
 }
 
 /// Where a part of a stream begins: all that the packets in front of it leave behind.
@@ -195,9 +221,12 @@ impl<'t> Stream<'t> {
             facts: Arc::new(PacketFacts::nothing(name, layout, Frame::new(metadata, data))),
             time: 0,
             event: 0,
+            order: 0,
+            reference: 0,
             bits: 0,
             caveats: Vec::new(),
             caveats_beyond: 0,
+            damaged: 0,
             packet: None,
             cursor: Cursor::new(data, 0, 0),
             packets_met: 0,
@@ -208,6 +237,8 @@ impl<'t> Stream<'t> {
             opened: PacketMark::default(),
             quiet_before: 0,
             is_given_up: false,
+            watch: None,
+            told: 0,
         }
     }
 
@@ -215,8 +246,9 @@ impl<'t> Stream<'t> {
     pub fn go_to(&mut self, start: &Start, end: u64) {
         (self.packets_met, self.packets_end) = (start.packet, end);
         (self.next, self.content_end) = (start.next, start.content_end);
-        (self.previous, self.time) = (start.previous, start.time);
+        (self.previous, self.reference) = (start.previous, start.time);
         self.forgotten = start.next.next_multiple_of(FORGET_BYTES);
+        self.told = start.next;
     }
 
     /// Reads the heads of all packets: begins of parts of at least `part_bytes`, which can be read one without the
@@ -228,7 +260,8 @@ impl<'t> Stream<'t> {
         let mut parts: Vec<Start> = Vec::new();
         while self.next < self.data.len() {
             let (packet, next) = (self.packets_met, self.next);
-            let start = Start { packet, next, content_end: self.content_end, previous: self.previous, time: self.time };
+            let start =
+                Start { packet, next, content_end: self.content_end, previous: self.previous, time: self.reference };
             if parts.last().is_none_or(|last| next.saturating_sub(last.next) >= part_bytes) {
                 parts.push(start);
             }
@@ -250,9 +283,10 @@ impl<'t> Stream<'t> {
     }
 
     fn caveat(&mut self, packet: u64, at: u64, damage: Damage) {
-        if self.time < self.quiet_before {
+        if self.reference < self.quiet_before {
             return;
         }
+        self.damaged += u64::from(damage.severity() == Severity::Unread);
         if self.caveats.len() < CAVEATS_MAX {
             self.caveats.push(Caveat { file: self.name.into(), packet: Some(packet), at, damage });
         } else {
@@ -300,6 +334,14 @@ impl<'t> Stream<'t> {
         if end > self.forgotten {
             self.content.forget(self.forgotten..end);
             self.forgotten = end;
+        }
+    }
+
+    /// Tells who watches that all lies behind that the last packets had.
+    fn tell(&mut self) {
+        if let Some(watch) = self.watch {
+            watch.passed(self.next.saturating_sub(self.told) as u64);
+            self.told = self.told.max(self.next);
         }
     }
 
@@ -405,15 +447,18 @@ impl<'t> Stream<'t> {
     #[inline]
     fn record_time(&mut self, at: u64, stamp: u64, bits: u8) {
         let Some(packet) = &self.packet else { return };
-        let (before, end) = (self.time, packet.end.unwrap_or(u64::MAX));
+        let (before, end) = (self.reference, packet.end.unwrap_or(u64::MAX));
         let time = extended(before, stamp, bits);
-        self.time = if time >= before && time <= end { time } else { self.odd_time(*packet, at, stamp, bits) };
+        match time >= before && time <= end {
+            true => (self.time, self.order, self.reference) = (time, time, time),
+            false => self.odd_time(*packet, at, stamp, bits),
+        }
     }
 
-    /// A time that goes back, or lies outside of the packet: says so once a packet.
+    /// A time that goes back, or lies outside of the packet: says so once a packet. The record keeps it.
     #[cold]
-    fn odd_time(&mut self, mut packet: Packet, at: u64, stamp: u64, bits: u8) -> u64 {
-        let before = self.time;
+    fn odd_time(&mut self, mut packet: Packet, at: u64, stamp: u64, bits: u8) {
+        let before = self.reference;
         let mut time = extended(before, stamp, bits);
         // A step back looks like a wrap. It is one only when the packet lasts that long.
         if let Some(end) = packet.end.filter(|&end| time > end && bits < 64) {
@@ -431,10 +476,28 @@ impl<'t> Stream<'t> {
             packet.said_outside = true;
             self.caveat(packet.number, at, Damage::TimeOutside { time, begin: packet.begin, end });
         }
+        // One wrong stamp must not hold back what follows in the file, which may be another program's; but where the
+        // next packet begins later, it is this packet's end that is wrong.
+        (self.time, self.reference) = (time, time.clamp(packet.begin, end));
+        self.order = self.reference;
+        if time > end {
+            let next_begin = packet.next_begin.get_or_insert_with(|| self.next_begin());
+            self.order = time.min(*next_begin).max(self.reference);
+        }
         self.packet = Some(packet);
-        // Kept in the packet: one wrong stamp must not hold back what follows in the file, which may be another
-        // program's.
-        time.clamp(packet.begin, end)
+    }
+
+    /// When the next packet begins; `u64::MAX` where there is none.
+    fn next_begin(&self) -> u64 {
+        let mut next = Stream::new(self.metadata, self.layout, self.name, self.content);
+        next.go_to_place(&Place { packet: self.mark(), inside: None });
+        while next.next < next.data.len() {
+            next.open_packet();
+            if let Some(packet) = next.packet {
+                return packet.begin;
+            }
+        }
+        u64::MAX
     }
 }
 

@@ -2,12 +2,14 @@
 //! An opened trace. How its records are read is in `merge`, `scan` and `count`.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use super::class::Metadata;
 use super::error::{Decoded, Error};
 use super::files::{Content, Directory, Files};
 use super::metadata::parse_metadata;
 use super::stream::Layout;
+use super::watch::Watch;
 
 /// An opened trace: what its metadata says, and its stream files.
 pub struct Trace {
@@ -17,6 +19,8 @@ pub struct Trace {
     pub metadata: Metadata,
     pub(super) layout: Layout,
     pub(super) streams: Vec<(String, Content)>,
+    /// Is told how far readers have come.
+    pub(super) watch: Option<Arc<dyn Watch>>,
 }
 
 impl Trace {
@@ -33,7 +37,8 @@ impl Trace {
         let names = files.streams()?;
         let streams = names.into_iter().map(|name| files.open(&name).map(|content| (name, content)));
         let streams = streams.collect::<Result<_, _>>()?;
-        Ok(Decoded { value: Self { label, layout: Layout::new(&metadata), metadata, streams }, caveats })
+        let layout = Layout::new(&metadata);
+        Ok(Decoded { value: Self { label, layout, metadata, streams, watch: None }, caveats })
     }
 
     /// Names and sizes in bytes of the stream files.

@@ -6,6 +6,7 @@
 
 mod ast;
 mod blocks;
+mod check;
 mod fault;
 mod lex;
 mod parse;
@@ -14,8 +15,8 @@ mod resolve;
 use super::class::Metadata;
 pub(super) use fault::Fault;
 
-/// Understands the text of a `metadata` file.
-pub(super) fn metadata(text: &str) -> Result<Metadata, Fault> {
+/// Understands the text of a `metadata` file. The second part is what was passed over in it.
+pub(super) fn metadata(text: &str) -> Result<(Metadata, Vec<Fault>), Fault> {
     let tokens = lex::tokens(text)?;
     let document = parse::document(&tokens)?;
     blocks::resolve(&document, text.len())

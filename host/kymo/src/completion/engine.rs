@@ -15,6 +15,10 @@ pub trait World {
     fn program_events(&self) -> Vec<Candidate>;
     /// Events in traces.
     fn trace_events(&self, dirs: &[String]) -> Vec<Candidate>;
+    /// Threads that traces tell of: numbers and names.
+    fn trace_threads(&self, dirs: &[String]) -> Vec<Candidate>;
+    /// Processes that traces tell of: numbers and names.
+    fn trace_processes(&self, dirs: &[String]) -> Vec<Candidate>;
     /// Groups, systems and events of the kernel.
     fn kernel_events(&self) -> Vec<Candidate>;
     /// Process ids.
@@ -250,6 +254,8 @@ impl<'a> Progress<'a> {
             (Some("kernel"), _) => (world.kernel_events(), Rest::Nothing),
             (Some("user" | "exclude" | "rare"), _) => (world.program_events(), Rest::Nothing),
             (Some("event"), _) => (world.trace_events(&self.positional), Rest::Nothing),
+            (Some("thread"), _) => (world.trace_threads(&self.positional), Rest::Nothing),
+            (Some("process"), _) => (world.trace_processes(&self.positional), Rest::Nothing),
             (Some("session"), _) => (world.sessions(), Rest::Nothing),
             (Some("pid"), _) => (world.processes(), Rest::Nothing),
             (_, "CPUS") => (world.cpus(), Rest::Nothing),
@@ -294,6 +300,12 @@ mod tests {
         }
         fn trace_events(&self, dirs: &[String]) -> Vec<Candidate> {
             dirs.iter().map(|dir| (format!("of-{dir}"), String::new())).collect()
+        }
+        fn trace_threads(&self, dirs: &[String]) -> Vec<Candidate> {
+            dirs.iter().map(|dir| (format!("thread-of-{dir}"), String::new())).collect()
+        }
+        fn trace_processes(&self, dirs: &[String]) -> Vec<Candidate> {
+            dirs.iter().map(|dir| (format!("process-of-{dir}"), String::new())).collect()
         }
         fn kernel_events(&self) -> Vec<Candidate> {
             list(&["sched", "irq", "sched:sched_switch"])
@@ -343,6 +355,8 @@ mod tests {
         check("kymo mark --session n", &["night"], Rest::Nothing);
         check("kymo wakeup --cpus ", &["0", "1"], Rest::Nothing);
         check("kymo stats a b --event of-", &["of-a", "of-b"], Rest::Nothing);
+        check("kymo stats a b --thread th", &["thread-of-a", "thread-of-b"], Rest::Nothing);
+        check("kymo explain a --process=p", &["--process=process-of-a"], Rest::Nothing);
         check("kymo list -k ir", &["irq"], Rest::Nothing);
         check("kymo list mo", &["motor:step", "motor:tick"], Rest::Files);
     }

@@ -1,21 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! This machine, asked for a completion. What takes too long or cannot be read is left out.
 
-use std::path::Path;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::sync::mpsc::channel;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kymo_collect::{RuntimeDir, other_users_dirs, remotes, running};
-use kymo_ctf::read::Trace;
+use kymo_ctf::read::{Item, Reader, Trace};
 use kymo_tracefs::{Tracefs, Wanted};
 
 use super::engine::{Candidate, World};
-use crate::verbs::analyze::feed::parts_of;
+use crate::verbs::analyze::named::named_silently;
+use crate::verbs::read::learn::Learn;
 
 /// One program may take this long to tell its events.
 const PATIENCE: Duration = Duration::from_millis(15);
 /// All of them together.
 const PATIENCE_ALL: Duration = Duration::from_millis(35);
+/// So long a trace is read for its threads: state dumps and what begins with the recording are at its begin.
+const PATIENCE_TRACE: Duration = Duration::from_millis(25);
+/// Records between two looks at the clock.
+const RECORDS_A_LOOK: usize = 256;
 
 /// The machine.
 pub struct System;
@@ -47,21 +54,29 @@ impl World for System {
                 }
             }
         });
-        let until = std::time::Instant::now() + PATIENCE_ALL;
+        let until = Instant::now() + PATIENCE_ALL;
         let mut all: Vec<Candidate> = Vec::new();
-        while let Ok(events) = told.recv_timeout(until.saturating_duration_since(std::time::Instant::now())) {
+        while let Ok(events) = told.recv_timeout(until.saturating_duration_since(Instant::now())) {
             all.extend(events);
         }
         sorted(all)
     }
 
     fn trace_events(&self, dirs: &[String]) -> Vec<Candidate> {
-        let parts = dirs.iter().flat_map(|dir| parts_of(Path::new(dir)));
+        let parts = named_silently(&paths(dirs)).into_iter().flat_map(|named| named.parts);
         // The chunks of a session have the same events.
         let traces = parts.filter_map(|dir| Trace::open(&dir).ok()).take(dirs.len().max(1));
         let names = traces
             .flat_map(|trace| trace.value.metadata.events.iter().map(|event| event.name.clone()).collect::<Vec<_>>());
         sorted(names.map(|name| (name, String::new())).collect())
+    }
+
+    fn trace_threads(&self, dirs: &[String]) -> Vec<Candidate> {
+        numbers_and_names(threads_of(dirs).into_iter().map(|(_, tid, name)| (tid, name)))
+    }
+
+    fn trace_processes(&self, dirs: &[String]) -> Vec<Candidate> {
+        numbers_and_names(threads_of(dirs).into_iter().map(|(pid, _, name)| (pid, name)))
     }
 
     fn kernel_events(&self) -> Vec<Candidate> {
@@ -93,8 +108,79 @@ impl World for System {
     }
 }
 
+fn paths(dirs: &[String]) -> Vec<PathBuf> {
+    dirs.iter().map(PathBuf::from).collect()
+}
+
+/// A thread: process, number and name.
+type Thread = (Option<u32>, Option<u32>, String);
+
+/// Threads that the first records of traces tell of.
+fn threads_of(dirs: &[String]) -> BTreeSet<Thread> {
+    let parts = named_silently(&paths(dirs)).into_iter().flat_map(|named| named.parts);
+    let traces: Vec<Trace> = parts.filter_map(|dir| Some(Trace::open(&dir).ok()?.value)).collect();
+    let mut learn = Learn::new(&traces);
+    let mut all = written(&traces, learn.as_mut());
+    let told = learn.iter().flat_map(Learn::all);
+    all.extend(told.map(|(tid, who)| (who.pid, Some(tid), who.name.to_owned())));
+    all
+}
+
+/// Who has written the records at the begin of traces.
+fn written(traces: &[Trace], mut learn: Option<&mut Learn>) -> BTreeSet<Thread> {
+    let mut reader = Reader::new(traces);
+    let mut all = BTreeSet::new();
+    let begun = Instant::now();
+    while begun.elapsed() < PATIENCE_TRACE {
+        for _ in 0..RECORDS_A_LOOK {
+            let Some(item) = reader.next() else { return all };
+            let Item::Record(mut record) = item else { continue };
+            if let Some(learn) = &mut learn {
+                learn.record(&mut record);
+            }
+            if record.vpid.is_some() || record.vtid.is_some() {
+                all.insert((record.vpid, record.vtid, record.procname.to_owned()));
+            }
+        }
+    }
+    all
+}
+
+/// Each number, which is of what has the name, and each name that a shell takes as one word.
+fn numbers_and_names(all: impl Iterator<Item = (Option<u32>, String)>) -> Vec<Candidate> {
+    let (mut numbers, mut names) = (BTreeMap::<u32, String>::new(), BTreeMap::<String, usize>::new());
+    for (number, name) in all {
+        let Some(number) = number else { continue };
+        if let Entry::Vacant(free) = numbers.entry(number) {
+            free.insert(name.clone());
+            *names.entry(name).or_default() += 1;
+        }
+    }
+    let is_word = |name: &str| !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || "-_./:+@%".contains(c));
+    let numbers = numbers.into_iter().map(|(number, name)| (number.to_string(), name));
+    let names = names.into_iter().filter(|(name, _)| is_word(name)).map(|(name, count)| match count {
+        1 => (name, String::new()),
+        _ => (name, format!("{count} of this name")),
+    });
+    numbers.chain(names).collect()
+}
+
 fn sorted(mut all: Vec<Candidate>) -> Vec<Candidate> {
     all.sort_unstable();
     all.dedup_by(|a, b| a.0 == b.0);
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_are_numbers_and_names() {
+        let all =
+            [(Some(7), "audio"), (Some(9), "two words"), (Some(8), "audio"), (Some(7), "audio"), (None, "nobody")];
+        let found = numbers_and_names(all.into_iter().map(|(number, name)| (number, name.to_owned())));
+        let expect = [("7", "audio"), ("8", "audio"), ("9", "two words"), ("audio", "2 of this name")];
+        assert_eq!(found, expect.map(|(word, about)| (word.to_owned(), about.to_owned())));
+    }
 }

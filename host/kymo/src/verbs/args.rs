@@ -3,7 +3,10 @@
 //! of them: a verb flattens the structs that it needs and, where its help says more, replaces the text with `mut_arg`.
 //! `verbs/definition_tests.rs` checks all verbs for options that go by one of these names and are something else.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
+
+use kymo_ctf::read::Trace;
 
 use super::analyze::when::{self, When};
 use super::units::{self, Cpus};
@@ -11,7 +14,7 @@ use super::units::{self, Cpus};
 /// Which traces.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct TraceArgs {
-    /// Trace directories; several are merged by time
+    /// Trace directories, or directories with traces below; several are merged by time
     #[arg(required = true, value_name = "DIR")]
     pub dirs: Vec<PathBuf>,
 }
@@ -31,9 +34,41 @@ pub struct RangeArgs {
 /// Which events, by their names.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct EventArgs {
-    /// Only events whose name matches, such as `motor:*` (repeatable)
+    /// Only events whose name matches, such as `motor:*`, `motor` (all of it) or `sched_[sw]*` (repeatable)
     #[arg(long, value_name = "GLOB")]
     pub event: Vec<String>,
+}
+
+impl EventArgs {
+    /// Whether an event is wanted; without the option every event is.
+    pub fn wants(&self, name: &str) -> bool {
+        self.event.is_empty() || self.event.iter().any(|pattern| kymo_names::event_matches(pattern, name))
+    }
+
+    /// Says which patterns no event of these traces matches, and what they may have been meant for.
+    ///
+    /// # Errors
+    /// None of them matches: there would be nothing to show.
+    pub fn check<'t>(&self, traces: impl IntoIterator<Item = &'t Trace>) -> anyhow::Result<()> {
+        let events = traces.into_iter().flat_map(|trace| &trace.metadata.events);
+        let names: BTreeSet<&str> = events.map(|event| event.name.as_str()).collect();
+        let is_unknown = |pattern: &&String| !names.iter().any(|name| kymo_names::event_matches(pattern, name));
+        let unknown: Vec<&String> = self.event.iter().filter(is_unknown).collect();
+        let all: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let message = |pattern: &str| {
+            let near = kymo_collect::near(pattern, &all, 3);
+            let hint = match near.is_empty() {
+                true => "`kymo stats` lists those that it has".to_owned(),
+                false => format!("near it: {}", near.join(", ")),
+            };
+            format!("no event of the trace matches {pattern:?}; {hint}")
+        };
+        match unknown.first() {
+            Some(pattern) if unknown.len() == self.event.len() => anyhow::bail!(message(pattern)),
+            _ => unknown.iter().for_each(|pattern| eprintln!("kymo: {}", message(pattern))),
+        }
+        Ok(())
+    }
 }
 
 /// Which records, by a condition.

@@ -25,6 +25,7 @@ impl<'t> Stream<'t> {
         let number = self.packets_met;
         self.opened = self.mark();
         self.forget();
+        self.tell();
         self.packets_met += 1;
         let mut cursor = Cursor::new(self.data, start, self.data.len());
         self.decoder.clear(0);
@@ -138,9 +139,9 @@ impl<'t> Stream<'t> {
         let at = start as u64;
         let previous_end = self.previous.and_then(|previous| previous.end);
         let begin = match roles.get(Role::Begin) {
-            Some(begin) if roles.time_bits < 64 => extended(self.time, begin, roles.time_bits),
+            Some(begin) if roles.time_bits < 64 => extended(self.reference, begin, roles.time_bits),
             Some(begin) => begin,
-            None => self.time,
+            None => self.reference,
         };
         // A crashed tracer leaves 0 for an end that it did not come to.
         let mut end = roles.get(Role::End).filter(|&end| end != 0 || begin == 0);
@@ -168,9 +169,17 @@ impl<'t> Stream<'t> {
             (Some(before), Some(now)) => now.saturating_sub(before).saturating_sub(1),
             _ => 0,
         };
-        self.time = begin;
+        (self.time, self.order, self.reference) = (begin, begin, begin);
         self.previous = Some(Previous { end: end.or(Some(begin)), discarded: discarded.or(Some(before)), sequence });
-        self.packet = Some(Packet { number, truncated, begin, end, said_outside: false, said_backwards: false });
+        self.packet = Some(Packet {
+            number,
+            truncated,
+            begin,
+            end,
+            said_outside: false,
+            said_backwards: false,
+            next_begin: None,
+        });
         self.cursor = cursor;
         let from = previous_end.unwrap_or(begin).min(begin);
         (records > 0 || packets > 0).then(|| Lost { records, packets, from, to: end.unwrap_or(begin) })

@@ -55,7 +55,7 @@ impl Stream<'_> {
         let data = &self.data[..self.data.len().min((origin + end).div_ceil(8) as usize)];
         let plans = &self.layout.plans;
         let head = Head { header: &plans.headers[self.class], events: &self.metadata.streams[self.class].events };
-        let (mut at, mut time, time_max) = (self.cursor.at, self.time, packet.end.unwrap_or(u64::MAX));
+        let (mut at, mut time, time_max) = (self.cursor.at, self.reference, packet.end.unwrap_or(u64::MAX));
         while at < end {
             let Some((stamp, begin)) = head.stamp(data, origin, at) else { break };
             let id = stamp.id.map_or(0, |id| id.read(data, origin + begin));
@@ -75,7 +75,7 @@ impl Stream<'_> {
             counts[event] += 1;
             at = behind;
         }
-        (self.cursor.at, self.time) = (at, time);
+        (self.cursor.at, self.time, self.order, self.reference) = (at, time, time, time);
     }
 }
 

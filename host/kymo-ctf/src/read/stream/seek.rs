@@ -62,7 +62,8 @@ impl<'t> Stream<'t> {
         }
         (self.next, self.content_end, self.class) = (next, content_end, mark.class as usize);
         self.forgotten = next.next_multiple_of(FORGET_BYTES);
-        (self.packets_met, self.time) = (mark.number, mark.time);
+        self.told = next;
+        (self.packets_met, self.reference) = (mark.number, mark.time);
         self.previous = mark.previous.map(|previous| Previous {
             end: previous.end,
             discarded: previous.discarded,
@@ -78,7 +79,7 @@ impl<'t> Stream<'t> {
         if inside.bits < self.cursor.at || !self.cursor.reaches(inside.bits) {
             return false;
         }
-        (self.cursor.at, self.time) = (inside.bits, inside.time);
+        (self.cursor.at, self.reference) = (inside.bits, inside.time);
         true
     }
 
@@ -88,7 +89,7 @@ impl<'t> Stream<'t> {
             offset: self.next as u64,
             number: self.packets_met,
             class: self.class as u32,
-            time: self.time,
+            time: self.reference,
             content_end: self.content_end as u64,
             previous: self.previous.map(|previous| PreviousPacket {
                 end: previous.end,
@@ -127,7 +128,7 @@ impl<'t> Stream<'t> {
                 packet: self.opened,
                 inside: Some(Inside {
                     bits: self.cursor.at,
-                    time: self.time,
+                    time: self.reference,
                     said: [packet.said_outside, packet.said_backwards],
                 }),
             },

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use super::ast::{Attr, BlockKind, Entry, Expr, Item};
 use super::fault::{Fault, Pos};
-use super::resolve::{Resolver, boolean, number, word};
+use super::resolve::{Resolver, boolean, keyword, number, word};
 use crate::read::build::{Builder, Origin};
 use crate::read::class::{ClassId, EventClass, Metadata, Order, Role, StreamClass};
 use crate::read::clock::Clock;
@@ -26,7 +26,7 @@ const CONTEXT: [(&str, Role); 6] = [
 ];
 
 /// What the document means. `source_bytes` is the size of its text.
-pub(super) fn resolve(document: &[Item], source_bytes: usize) -> Result<Metadata, Fault> {
+pub(super) fn resolve(document: &[Item], source_bytes: usize) -> Result<(Metadata, Vec<Fault>), Fault> {
     let mut blocks = Blocks {
         resolver: Resolver::new(Builder::new(source_bytes), native_order(document)?),
         metadata: Metadata::default(),
@@ -62,7 +62,7 @@ pub(super) fn resolve(document: &[Item], source_bytes: usize) -> Result<Metadata
     }
     let Blocks { resolver, mut metadata, .. } = blocks;
     resolver.builder.finish(&mut metadata);
-    Ok(metadata)
+    Ok((metadata, resolver.remarks.into_inner().into_values().collect()))
 }
 
 fn blocks_of(document: &[Item]) -> impl Iterator<Item = (BlockKind, &[Entry], Pos)> {
@@ -77,7 +77,7 @@ fn native_order(document: &[Item]) -> Result<Order, Fault> {
     for (kind, entries, _) in blocks_of(document) {
         for entry in entries {
             if let (BlockKind::Trace, Entry::Attr(attr)) = (kind, entry) {
-                match (attr.name.as_str(), word(attr).as_deref()) {
+                match (attr.name.as_str(), keyword(attr).as_deref()) {
                     ("byte_order", Some("le")) => return Ok(Order::Little),
                     ("byte_order", Some("be" | "network")) => return Ok(Order::Big),
                     ("byte_order", _) => return Err(attr.pos.fault("the byte order of a trace is `le` or `be`")),

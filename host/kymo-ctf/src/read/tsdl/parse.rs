@@ -8,6 +8,45 @@ use super::fault::{Fault, Pos};
 use super::lex::Token;
 use crate::read::build::DEPTH_MAX;
 
+/// Words that name nothing.
+const KEYWORDS: [&str; 28] = [
+    "align",
+    "callsite",
+    "char",
+    "clock",
+    "const",
+    "double",
+    "enum",
+    "env",
+    "event",
+    "float",
+    "floating_point",
+    "int",
+    "integer",
+    "long",
+    "short",
+    "signed",
+    "stream",
+    "string",
+    "struct",
+    "trace",
+    "typealias",
+    "typedef",
+    "unsigned",
+    "variant",
+    "void",
+    "_Bool",
+    "_Complex",
+    "_Imaginary",
+];
+
+fn no_keyword(name: &str, pos: Pos) -> Result<&str, Fault> {
+    match KEYWORDS.contains(&name) {
+        true => Err(pos.fault(format!("`{name}` is a keyword and no name; tracers put a `_` in front of such a name"))),
+        false => Ok(name),
+    }
+}
+
 struct Parser<'t, 'a> {
     tokens: &'t [(Token<'a>, Pos)],
     at: usize,
@@ -67,6 +106,19 @@ impl<'a> Parser<'_, 'a> {
             Some(word) => Ok(word),
             None => self.expected(what),
         }
+    }
+
+    /// A name that the text gives to something.
+    fn need_name(&mut self, what: &str) -> Result<&'a str, Fault> {
+        let pos = self.pos();
+        let name = self.need_word(what)?;
+        no_keyword(name, pos)
+    }
+
+    /// The name of a type that has one.
+    fn take_name(&mut self) -> Result<Option<String>, Fault> {
+        let pos = self.pos();
+        self.take_word().map(|name| no_keyword(name, pos).map(str::to_owned)).transpose()
     }
 
     fn item(&mut self, items: &mut Vec<Item>) -> Result<(), Fault> {
@@ -140,6 +192,9 @@ impl<'a> Parser<'_, 'a> {
 
     fn int(&mut self) -> Result<i128, Fault> {
         let minus = self.take("-");
+        if !minus {
+            self.take("+");
+        }
         let Token::Int(value) = *self.peek() else { return self.expected("a number") };
         self.at += 1;
         Ok(if minus { -value } else { value })
@@ -157,7 +212,7 @@ impl<'a> Parser<'_, 'a> {
                 Ok(Expr::Text(text))
             }
             Token::Word(_) => self.path().map(Expr::Path),
-            Token::Int(_) | Token::Punct("-") => self.int().map(Expr::Int),
+            Token::Int(_) | Token::Punct("-" | "+") => self.int().map(Expr::Int),
             _ => self.expected("a value"),
         }
     }
@@ -218,7 +273,7 @@ impl<'a> Parser<'_, 'a> {
             let name_pos = self.pos();
             let name = match name.take() {
                 Some(name) => name,
-                None => self.need_word("a name")?.to_owned(),
+                None => self.need_name("a name")?.to_owned(),
             };
             let dims = self.dims()?;
             decls.push(make(Rc::clone(&ty), name, dims, if decls.is_empty() { pos } else { name_pos }));
@@ -288,8 +343,11 @@ impl<'a> Parser<'_, 'a> {
         }
         let mut words = vec![self.need_word("a type, a block or a field")?];
         let mut stars = 0;
+        let mut last = pos;
         loop {
+            let at = self.pos();
             if let Some(word) = self.take_word() {
+                last = at;
                 words.push(word);
             } else if self.take("*") {
                 stars += 1;
@@ -300,7 +358,7 @@ impl<'a> Parser<'_, 'a> {
         if words.len() < 2 {
             return self.expected("a name");
         }
-        let name = words.pop().map(str::to_owned);
+        let name = words.pop().map(|name| no_keyword(name, last).map(str::to_owned)).transpose()?;
         Ok((Type { spec: Spec::Named(words.join(" ") + &" *".repeat(stars)), pos }, name))
     }
 
@@ -332,7 +390,7 @@ impl<'a> Parser<'_, 'a> {
     }
 
     fn enumeration(&mut self) -> Result<Spec, Fault> {
-        let name = self.take_word().map(str::to_owned);
+        let name = self.take_name()?;
         let container = if self.take(":") { Some(Rc::new(self.ty()?)) } else { None };
         if !self.take("{") {
             return if name.is_some() && container.is_none() {
@@ -346,7 +404,7 @@ impl<'a> Parser<'_, 'a> {
             let pos = self.pos();
             let name = match self.expr()? {
                 Expr::Text(text) => text,
-                Expr::Path(path) if path.len() == 1 => path.concat(),
+                Expr::Path(path) if path.len() == 1 => no_keyword(&path[0], pos)?.to_owned(),
                 _ => return Err(pos.fault("a label must be a word or a string")),
             };
             let range = if self.take("=") {
@@ -379,7 +437,7 @@ impl<'a> Parser<'_, 'a> {
 
     fn structure(&mut self) -> Result<Spec, Fault> {
         // `struct align(8) {}` is not TSDL: the word after `struct` is always the name.
-        let name = self.take_word().map(str::to_owned);
+        let name = self.take_name()?;
         let body = self.body()?;
         if body.is_none() && name.is_none() {
             return self.expected("a name or `{`");
@@ -395,7 +453,7 @@ impl<'a> Parser<'_, 'a> {
     }
 
     fn variant(&mut self) -> Result<Spec, Fault> {
-        let name = self.take_word().map(str::to_owned);
+        let name = self.take_name()?;
         let tag = if self.take("<") {
             let path = self.path()?;
             self.need(">")?;

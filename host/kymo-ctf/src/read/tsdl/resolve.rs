@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! TSDL types to field classes: aliases and their scopes, attributes, references.
 
-use std::collections::HashMap;
+use std::cell::RefCell;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
 use super::ast::{Attr, Decl, Dim, Expr, Label, Spec, Type};
 use super::fault::{Fault, Pos};
 use crate::read::build::{Builder, Origin};
-use crate::read::class::{Base, ClassId, Encoding, Int, Kind, Labels, Len, Order, View};
+use crate::read::class::{Base, Choice, ClassId, Encoding, Int, Kind, Labels, Len, Order, View};
 
 /// A name of a type, and what it stands for.
 #[derive(Clone)]
-struct Alias {
-    ty: Rc<Type>,
-    dims: Vec<Dim>,
+pub(super) struct Alias {
+    pub ty: Rc<Type>,
+    pub dims: Vec<Dim>,
 }
 
 pub(super) struct Resolver {
@@ -23,13 +25,16 @@ pub(super) struct Resolver {
     /// Names of the clocks.
     pub clocks: Vec<String>,
     scopes: Vec<HashMap<String, Alias>>,
+    /// What was passed over, by line and column: a type is made anew for each use.
+    pub remarks: RefCell<BTreeMap<(u32, u32), Fault>>,
     /// Labels by the address of their type, which the document keeps alive: an enumeration may be used often.
     labels: HashMap<*const Type, Arc<Labels>>,
 }
 
 impl Resolver {
     pub fn new(builder: Builder, native: Order) -> Self {
-        Self { builder, native, clocks: Vec::new(), scopes: vec![HashMap::new()], labels: HashMap::new() }
+        let (clocks, scopes) = (Vec::new(), vec![HashMap::new()]);
+        Self { builder, native, clocks, scopes, remarks: RefCell::default(), labels: HashMap::new() }
     }
 
     /// Enters a block, whose names end with it.
@@ -45,36 +50,45 @@ impl Resolver {
     pub fn declare(&mut self, decl: &Decl) -> Result<(), Fault> {
         match decl {
             Decl::Alias { ty, name, dims } => {
-                self.declare_name(ty);
-                self.define(name.clone(), ty, dims);
-                Ok(())
+                self.check(ty)?;
+                self.declare_name(ty)?;
+                self.define(name.clone(), ty, dims)
             }
             Decl::Bare(ty) => {
-                self.declare_name(ty);
-                Ok(())
+                self.check(ty)?;
+                self.declare_name(ty)
             }
             Decl::Field { name, pos, .. } => Err(pos.fault(format!("the field `{name}` is not inside a structure"))),
         }
     }
 
-    fn define(&mut self, name: String, ty: &Rc<Type>, dims: &[Dim]) {
-        if let Some(scope) = self.scopes.last_mut() {
-            scope.insert(name, Alias { ty: Rc::clone(ty), dims: dims.to_vec() });
+    fn define(&mut self, name: String, ty: &Rc<Type>, dims: &[Dim]) -> Result<(), Fault> {
+        let Some(scope) = self.scopes.last_mut() else { return Ok(()) };
+        match scope.entry(name) {
+            // A type is made anew for each use, and names itself each time.
+            Entry::Occupied(known) if !Rc::ptr_eq(&known.get().ty, ty) => {
+                Err(ty.pos.fault(format!("the type `{}` is declared twice", known.key())))
+            }
+            Entry::Occupied(_) => Ok(()),
+            Entry::Vacant(free) => {
+                free.insert(Alias { ty: Rc::clone(ty), dims: dims.to_vec() });
+                Ok(())
+            }
         }
     }
 
     /// `struct x { ... }` makes `struct x` known from there on.
-    fn declare_name(&mut self, ty: &Rc<Type>) {
+    pub fn declare_name(&mut self, ty: &Rc<Type>) -> Result<(), Fault> {
         let name = match &ty.spec {
             Spec::Enum { name: Some(name), labels: Some(_), .. } => format!("enum {name}"),
             Spec::Struct { name: Some(name), body: Some(_), .. } => format!("struct {name}"),
             Spec::Variant { name: Some(name), body: Some(_), .. } => format!("variant {name}"),
-            _ => return,
+            _ => return Ok(()),
         };
-        self.define(name, ty, &[]);
+        self.define(name, ty, &[])
     }
 
-    fn lookup(&self, name: &str, pos: Pos) -> Result<Alias, Fault> {
+    pub fn lookup(&self, name: &str, pos: Pos) -> Result<Alias, Fault> {
         let found = self.scopes.iter().rev().find_map(|scope| scope.get(name));
         found.cloned().ok_or_else(|| pos.fault(format!("the type `{name}` is not declared")))
     }
@@ -88,23 +102,17 @@ impl Resolver {
                 let (int, align) = self.int(attrs, ty.pos)?;
                 self.builder.push(align, Kind::Int(int)).map_err(at)?
             }
-            Spec::Float(attrs) => self.float(attrs, ty.pos)?,
+            Spec::Float(attrs) => {
+                let (kind, align) = self.float(attrs, ty.pos)?;
+                self.builder.push(align, kind).map_err(at)?
+            }
             Spec::Text(attrs) => {
-                let mut encoding = Encoding::Utf8;
-                for attr in attrs {
-                    match attr.name.as_str() {
-                        "encoding" => encoding = text_encoding(attr)?.unwrap_or(Encoding::Utf8),
-                        _ => return Err(unknown(attr, "a string")),
-                    }
-                }
+                let encoding = self.text(attrs)?;
                 self.builder.push(8, Kind::NulText(encoding)).map_err(at)?
             }
             Spec::Enum { .. } => self.enumeration(ty)?,
             Spec::Struct { name: Some(name), body: None, .. } => self.named(&format!("struct {name}"), ty.pos)?,
-            Spec::Struct { body, align, .. } => {
-                self.declare_name(ty);
-                self.structure(body.as_deref().unwrap_or_default(), *align, ty.pos)?
-            }
+            Spec::Struct { body, align, .. } => self.structure(body.as_deref().unwrap_or_default(), *align, ty.pos)?,
             Spec::Variant { tag, .. } => self.variant(ty, tag.as_deref())?,
             Spec::Named(name) => self.named(name, ty.pos)?,
         };
@@ -172,7 +180,7 @@ impl Resolver {
             match decl {
                 Decl::Field { ty, name, dims, pos } => {
                     let class = self.with_dims(ty, dims, *pos)?;
-                    self.declare_name(ty);
+                    self.declare_name(ty)?;
                     self.builder.member(name, stripped(name), class).map_err(|what| pos.fault(what))?;
                 }
                 other => self.declare(other)?,
@@ -190,24 +198,31 @@ impl Resolver {
         if let Spec::Variant { name: Some(name), body: None, .. } = &ty.spec {
             body = self.lookup(&format!("variant {name}"), pos)?.ty;
         }
-        self.declare_name(&body);
         let Spec::Variant { body: Some(decls), .. } = &body.spec else {
             return Err(pos.fault("a variant without options"));
         };
+        if decls.is_empty() {
+            return Err(pos.fault("a variant without options"));
+        }
         let target = self.reference(tag).map_err(at)?;
         let labels = self.builder.int(target).and_then(|int| int.labels.clone());
         let labels = labels.ok_or_else(|| pos.fault(format!("the tag `{}` is not an enumeration", tag.join("."))))?;
         let slot = self.builder.slot(target, tag).map_err(at)?;
         self.open_scope();
+        let ranges = labels.by_name();
+        let mut names = HashSet::new();
         let mut options = Vec::with_capacity(decls.len());
         for decl in decls {
             match decl {
                 Decl::Field { ty, name, dims, pos } => {
                     let class = self.with_dims(ty, dims, *pos)?;
-                    let choice = Builder::choice(&labels, name, class);
-                    let choice =
-                        choice.or_else(|what| Builder::choice(&labels, stripped(name), class).map_err(|_| what));
-                    options.push(choice.map_err(|what| pos.fault(what))?);
+                    self.declare_name(ty)?;
+                    if !names.insert(name) {
+                        return Err(pos.fault(format!("the variant has two members `{name}`")));
+                    }
+                    let of_label = ranges.get(name.as_str()).or_else(|| ranges.get(stripped(name)));
+                    let none = || pos.fault(format!("the tag's enumeration has no label `{name}`"));
+                    options.push(Choice { ranges: of_label.ok_or_else(none)?.clone(), class });
                 }
                 other => self.declare(other)?,
             }
@@ -219,10 +234,9 @@ impl Resolver {
     fn enumeration(&mut self, ty: &Rc<Type>) -> Result<ClassId, Fault> {
         let pos = ty.pos;
         let Spec::Enum { name, container, labels } = &ty.spec else { return Err(pos.fault("not an enumeration")) };
-        let Some(labels) = labels else {
+        if labels.is_none() {
             return self.named(&format!("enum {}", name.as_deref().unwrap_or_default()), pos);
-        };
-        self.declare_name(ty);
+        }
         let container = match container {
             Some(container) => self.class(container)?,
             // The specification's default.
@@ -233,7 +247,7 @@ impl Resolver {
         let set = match self.labels.get(&Rc::as_ptr(ty)) {
             Some(set) => Arc::clone(set),
             None => {
-                let set = Arc::new(label_set(labels)?);
+                let set = Arc::new(self.labels_of(ty)?);
                 self.labels.insert(Rc::as_ptr(ty), Arc::clone(&set));
                 set
             }
@@ -248,7 +262,26 @@ impl Resolver {
         Ok(container)
     }
 
-    fn int(&self, attrs: &[Attr], pos: Pos) -> Result<(Int, u32), Fault> {
+    /// An attribute that the specification does not have: it cannot change what bits mean.
+    fn pass_over(&self, attr: &Attr, owner: &str) {
+        let what = format!("{owner} has no attribute `{}`; it was passed over", attr.name);
+        self.remarks.borrow_mut().insert((attr.pos.line, attr.pos.column), attr.pos.fault(what));
+    }
+
+    /// The encoding of a `string`.
+    pub fn text(&self, attrs: &[Attr]) -> Result<Encoding, Fault> {
+        let mut encoding = Encoding::Utf8;
+        for attr in attrs {
+            match attr.name.as_str() {
+                "encoding" => encoding = text_encoding(attr)?.unwrap_or(Encoding::Utf8),
+                _ => self.pass_over(attr, "a string"),
+            }
+        }
+        Ok(encoding)
+    }
+
+    /// An `integer`, and its alignment.
+    pub fn int(&self, attrs: &[Attr], pos: Pos) -> Result<(Int, u32), Fault> {
         let mut int = Int {
             bits: 0,
             signed: false,
@@ -271,7 +304,7 @@ impl Resolver {
                 "base" => int.base = base(attr)?,
                 "encoding" => int.encoding = text_encoding(attr)?,
                 "map" => int.clock = Some(self.clock(attr)?),
-                _ => return Err(unknown(attr, "an integer")),
+                _ => self.pass_over(attr, "an integer"),
             }
         }
         if int.bits == 0 {
@@ -281,7 +314,8 @@ impl Resolver {
         Ok((int, align.unwrap_or(natural)))
     }
 
-    fn float(&mut self, attrs: &[Attr], pos: Pos) -> Result<ClassId, Fault> {
+    /// A `floating_point`, and its alignment.
+    pub fn float(&self, attrs: &[Attr], pos: Pos) -> Result<(Kind, u32), Fault> {
         let (mut exponent, mut mantissa, mut order, mut align) = (0, 0, self.native, 8);
         for attr in attrs {
             match attr.name.as_str() {
@@ -289,7 +323,7 @@ impl Resolver {
                 "mant_dig" => mantissa = number(attr)?,
                 "byte_order" => order = self.order(attr)?,
                 "align" => align = alignment(number(attr)?, attr.pos)?,
-                _ => return Err(unknown(attr, "a floating point number")),
+                _ => self.pass_over(attr, "a floating point number"),
             }
         }
         let bits = match (exponent, mantissa) {
@@ -303,12 +337,12 @@ impl Resolver {
                 )));
             }
         };
-        self.builder.push(align, Kind::Float { bits, order }).map_err(|what| pos.fault(what))
+        Ok((Kind::Float { bits, order }, align))
     }
 
     /// Value of a `byte_order` attribute.
     pub fn order(&self, attr: &Attr) -> Result<Order, Fault> {
-        match word(attr).as_deref() {
+        match keyword(attr).as_deref() {
             Some("le") => Ok(Order::Little),
             Some("be" | "network") => Ok(Order::Big),
             Some("native") => Ok(self.native),
@@ -333,7 +367,7 @@ fn stripped(name: &str) -> &str {
     name.strip_prefix('_').unwrap_or(name)
 }
 
-fn label_set(labels: &[Label]) -> Result<Labels, Fault> {
+pub(super) fn label_set(labels: &[Label]) -> Result<Labels, Fault> {
     let mut next = 0;
     let mut list = Vec::with_capacity(labels.len());
     for label in labels {
@@ -356,6 +390,14 @@ pub(super) fn word(attr: &Attr) -> Option<String> {
     }
 }
 
+/// A word that stands without quotes.
+pub(super) fn keyword(attr: &Attr) -> Option<String> {
+    match &attr.value {
+        Expr::Path(path) => Some(path.join(".")),
+        Expr::Text(_) | Expr::Int(_) => None,
+    }
+}
+
 pub(super) fn number(attr: &Attr) -> Result<i128, Fault> {
     match attr.value {
         Expr::Int(value) => Ok(value),
@@ -364,16 +406,12 @@ pub(super) fn number(attr: &Attr) -> Result<i128, Fault> {
 }
 
 pub(super) fn boolean(attr: &Attr) -> Result<bool, Fault> {
-    match (&attr.value, word(attr).as_deref()) {
-        (Expr::Int(value), _) => Ok(*value != 0),
+    match (&attr.value, keyword(attr).as_deref()) {
+        (Expr::Int(value @ (0 | 1)), _) => Ok(*value == 1),
         (_, Some("true" | "TRUE")) => Ok(true),
         (_, Some("false" | "FALSE")) => Ok(false),
         _ => Err(attr.pos.fault(format!("`{}` takes `true` or `false`", attr.name))),
     }
-}
-
-fn unknown(attr: &Attr, owner: &str) -> Fault {
-    attr.pos.fault(format!("{owner} has no attribute `{}`", attr.name))
 }
 
 fn int_size(attr: &Attr) -> Result<u8, Fault> {
@@ -383,7 +421,7 @@ fn int_size(attr: &Attr) -> Result<u8, Fault> {
     }
 }
 
-fn alignment(bits: i128, pos: Pos) -> Result<u32, Fault> {
+pub(super) fn alignment(bits: i128, pos: Pos) -> Result<u32, Fault> {
     match u32::try_from(bits) {
         Ok(bits) if bits.is_power_of_two() && bits <= 1 << 20 => Ok(bits),
         _ => Err(pos.fault(format!("an alignment is a power of two, in bits; {bits} is none"))),
@@ -400,7 +438,7 @@ fn base(attr: &Attr) -> Result<Base, Fault> {
             _ => {}
         }
     }
-    match word(attr).as_deref() {
+    match keyword(attr).as_deref() {
         Some("decimal" | "dec" | "d" | "i" | "u") => Ok(Base::Decimal),
         Some("hexadecimal" | "hex" | "x" | "X" | "p") => Ok(Base::Hexadecimal),
         Some("octal" | "oct" | "o") => Ok(Base::Octal),
@@ -410,7 +448,7 @@ fn base(attr: &Attr) -> Result<Base, Fault> {
 }
 
 fn text_encoding(attr: &Attr) -> Result<Option<Encoding>, Fault> {
-    match word(attr).as_deref() {
+    match keyword(attr).as_deref() {
         Some("none") => Ok(None),
         Some("UTF8" | "utf8" | "UTF-8" | "utf-8" | "ASCII" | "ascii") => Ok(Some(Encoding::Utf8)),
         _ => Err(attr.pos.fault("an encoding is UTF8, ASCII or none")),

@@ -14,7 +14,6 @@ use kymo_export::export::stacks::{Naming, Space};
 use kymo_export::export::{Done, Exporter, Format, begin};
 use kymo_index::range;
 
-use crate::terminal::Progress;
 use crate::verbs::analyze::feed::Input;
 use crate::verbs::analyze::when::When;
 use crate::verbs::args::{EventArgs, JsonArgs, RangeArgs, ScopeArgs, TraceArgs};
@@ -153,9 +152,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let input = Input::open(&args.traces.dirs)?;
     let stretch = stretch(&args, &input)?;
     let selection = Selection::new(&input.traces, None, &args.events.event, args.state)?;
-    for glob in selection.unmatched() {
-        eprintln!("kymo: no event of the trace matches {glob:?}");
-    }
+    args.events.check(&input.traces)?;
     let mut filters = Filters::new(&input.traces, &args.scope.expressions())?;
     let mut known = Symbolizer::new(None, &input.traces)?;
     if matches!(args.format, ExportFormat::Speedscope | ExportFormat::Collapsed) {
@@ -167,10 +164,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut exporter = begin(args.format.exporter(), &input.traces, &args.output, symbols)?;
     let mut reader = Reader::new(&input.traces);
     let learn = Learn::new(&input.traces);
-    // Without an index all records would have to be read first.
-    let bounds = input.indexes().bounds(&input.traces);
-    let bounds = bounds.map(|(first, last)| (stretch.0.unwrap_or(first), stretch.1.unwrap_or(last)));
-    let choice = ExportChoice { args: &args, stretch, bounds, selection: &selection, filters: &mut filters, learn };
+    let choice = ExportChoice { args: &args, stretch, selection: &selection, filters: &mut filters, learn };
     let totals = choice.walk(&mut reader, &mut *exporter)?;
     filters.conclude();
     let done = exporter.finish().context("the export could not be ended")?;
@@ -202,30 +196,14 @@ impl Naming for Names {
 struct ExportChoice<'a> {
     args: &'a Args,
     stretch: Stretch,
-    /// Of the progress.
-    bounds: Option<(i64, i64)>,
     selection: &'a Selection,
     filters: &'a mut Filters,
     learn: Option<Learn>,
 }
 
 impl ExportChoice<'_> {
-    /// How far it is: by time, where the times of the trace are known.
-    fn show(&self, progress: &mut Progress, ns: i128, records: u64) {
-        let text = || format!("{:.1} million records", records as f64 / 1e6);
-        match self.bounds {
-            Some((first, last)) if last > first => {
-                let passed = ns.saturating_sub(first.into());
-                progress.show_share(passed as f64 / (last - first) as f64, text);
-            }
-            _ => progress.show(text),
-        }
-    }
-
     fn walk(mut self, reader: &mut Reader<'_>, exporter: &mut dyn Exporter) -> anyhow::Result<ExportTotals> {
         let mut totals = ExportTotals::default();
-        let mut progress = Progress::new();
-        let mut seen = 0u64;
         while let Some(mut item) = reader.next() {
             if is_over() {
                 bail!("interrupted; {}", left(&self.args.output));
@@ -260,13 +238,8 @@ impl ExportChoice<'_> {
                 }
             }
             exporter.item(&item)?;
-            seen += 1;
-            // The clock costs more than a record.
-            if seen & 0xFFF == 0 {
-                self.show(&mut progress, ns, totals.records);
-            }
         }
-        progress.end();
+        reader.end_pass();
         Ok(totals)
     }
 }

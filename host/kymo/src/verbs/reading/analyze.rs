@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the verbs that analyse share: traces to state and spans ([`feed`]), which records are asked for ([`choose`]),
 //! keys of records ([`keys`]), times on the command line ([`when`]), and how names, times and durations are shown
-//! ([`show`]).
+//! ([`show`]), and what is wrong with a trace ([`caveats`]).
 
+pub mod caveats;
 pub mod choose;
 pub mod feed;
 pub mod keys;
+pub mod named;
 pub mod show;
 pub mod when;
 pub mod who;
@@ -53,15 +55,7 @@ pub fn say_unknown(named: &[Named]) {
 /// Says on standard error what is damaged; the exit status by that.
 pub fn damage(input: &feed::Input, reader: &Reader<'_>) -> ExitCode {
     say_unknown(&input.named);
-    let caveats = input.caveats.iter().chain(reader.caveats().map(|(_, caveat)| caveat));
-    let shown = caveats.map(|caveat| eprintln!("kymo: {caveat}")).count() as u64;
-    let total = reader.caveat_count() + input.caveats.len() as u64;
-    match total {
-        0 => ExitCode::SUCCESS,
-        _ => {
-            let beyond = if total > shown { format!(", {} of them not listed", total - shown) } else { String::new() };
-            eprintln!("kymo: the trace is damaged in {total} places{beyond}: findings are of what could be read");
-            ExitCode::from(1)
-        }
-    }
+    let counts = caveats::CaveatCounts { all: reader.caveat_count(), damage: reader.damage_count() };
+    let of_streams = reader.caveats().map(|(_, caveat)| (String::new(), caveat));
+    caveats::say(&input.caveats, of_streams, counts, ": findings are of what could be read")
 }

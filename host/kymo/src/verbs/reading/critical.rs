@@ -12,7 +12,7 @@ use kymo_analyze::explain::{Question, Scene, Slice};
 use kymo_analyze::{By, Event, Head, Latency, Options, Path, SPANS_MAX, Sample, Sink, State, Thread, ThreadSpan, What};
 use kymo_ctf::read::Reader;
 
-use kymo_feed::Choose;
+use kymo_feed::{Choose, Missing};
 use kymo_index::{Indexes, range};
 
 use super::analyze::choose::Chosen;
@@ -123,7 +123,7 @@ struct Found<'a> {
     budget: Vec<Slice>,
     evidence: &'a Evidence,
     classes: &'a Classes,
-    lost: (u64, u64),
+    lost: Missing,
 }
 
 /// Runs the verb.

@@ -17,7 +17,6 @@ use kymo_export::export::stacks::{Call, Frame, Who, call_of, is_call, name_of, w
 use super::analyze::feed::Input;
 use super::read::learn::Learn;
 use super::symbols::Symbolizer;
-use crate::terminal::Progress;
 use crate::verbs::args::{OutputArgs, ThreadArgs, TraceArgs};
 
 /// Call tree of functions: who called whom, how long it took, flame graph
@@ -129,15 +128,9 @@ fn find(input: &Input, reader: &mut Reader<'_>) -> anyhow::Result<FunctionCalls>
         lost: 0,
     };
     let mut learn = Learn::new(&input.traces);
-    let mut progress = Progress::new();
-    let mut records = 0;
     while let Some(mut item) = reader.next() {
         match &mut item {
             Item::Record(record) => {
-                records += 1;
-                if records & 0xFFF == 0 {
-                    progress.show(|| format!("{:.1} million records", records as f64 / 1e6));
-                }
                 if let Some(learn) = &mut learn {
                     learn.record(record);
                 }
@@ -160,7 +153,6 @@ fn find(input: &Input, reader: &mut Reader<'_>) -> anyhow::Result<FunctionCalls>
             }
         }
     }
-    progress.end();
     found.calls.finish();
     Ok(found)
 }

@@ -5,12 +5,9 @@ mod show;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::Ordering;
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use kymo_index::{Built, Error, How, Indexes, Progress, build};
+use kymo_index::{Built, Error, How, Indexes, Stop, build};
 
 use super::analyze::feed::Input;
 use super::analyze::show::Times;
@@ -47,9 +44,7 @@ pub struct Args {
 }
 
 /// Shared with the signal handler.
-static PROGRESS: Progress = Progress::new();
-/// Between two lines of progress.
-const STEP: Duration = Duration::from_millis(200);
+static STOP: Stop = Stop::new();
 
 /// Runs the verb.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
@@ -61,7 +56,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let begin = Instant::now();
     let how = How { anew: args.rebuild, in_cache: args.no_write, ..How::default() };
     stop_on_signals();
-    let built = match with_progress(&input, how) {
+    let wait = |path: &Path| eprintln!("kymo: another process builds {}; waiting for it", path.display());
+    let built = match build(&input.named[0], &input.traces, how, &STOP, &wait) {
         Ok(built) => built,
         Err(Error::Stopped) => {
             eprintln!("kymo: {}", Error::Stopped);
@@ -106,33 +102,10 @@ fn check(input: &Input, args: &Args) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Builds, and shows on a terminal how far it is.
-fn with_progress(input: &Input, how: How) -> Result<Built, Error> {
-    let total: usize = input.traces.iter().flat_map(|trace| trace.streams()).map(|(_, bytes)| bytes).sum();
-    let wait = |path: &Path| eprintln!("kymo: another process builds {}; waiting for it", path.display());
-    let mut line = crate::terminal::Progress::new();
-    if !line.is_shown() {
-        return build(&input.named[0], &input.traces, how, &PROGRESS, &wait);
-    }
-    let (done, is_done) = channel::<()>();
-    thread::scope(|scope| {
-        scope.spawn(move || {
-            while is_done.recv_timeout(STEP) == Err(RecvTimeoutError::Timeout) {
-                let bytes = PROGRESS.bytes.load(Ordering::Relaxed);
-                let share = bytes as f64 / total.max(1) as f64;
-                line.show_share_now(share, &format!("index of {:.1} MiB", total as f64 / (1 << 20) as f64));
-            }
-        });
-        let built = build(&input.named[0], &input.traces, how, &PROGRESS, &wait);
-        drop(done);
-        built
-    })
-}
-
 /// Ctrl-C and the like let the builder remove what it has begun.
 fn stop_on_signals() {
     extern "C" fn stop(_: libc::c_int) {
-        PROGRESS.stop.store(true, Ordering::Relaxed);
+        STOP.set();
     }
     let handler = stop as extern "C" fn(libc::c_int) as libc::sighandler_t;
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {

@@ -22,21 +22,28 @@ mod text;
 mod threads;
 mod zone;
 
+use std::fs::File;
 use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use kymo_analyze::State;
 use kymo_ctf::read::{Caveat, Item, Loss, Passed, Reader, Record, Trace};
-use kymo_feed::Classes;
+use kymo_feed::{Classes, Missing};
 use kymo_index::{Indexes, Named, range};
 
-use super::analyze::feed::{has_switches, indexes, parts_of, say_if_empty};
+use super::analyze::caveats::{self, CaveatCounts};
+use super::analyze::feed::{has_switches, indexes, say_if_empty};
+use super::analyze::named::named;
 use super::analyze::say_unknown;
 use super::analyze::when::When;
 use super::hosts::{self, HostArgs};
 use super::symbols::Symbolizer;
+use crate::terminal::ReadingProgress;
 use crate::verbs::args::{EventArgs, OutputArgs, RangeArgs, ScopeArgs, TraceArgs, ZoneArgs};
 use filter::Filters;
 use learn::Learn;
@@ -51,7 +58,8 @@ use select::{Selection, Shown};
 /// process are what the trace has told of it so far (state dump, switches, forks, execs), and `-` where it has not.
 #[derive(clap::Args)]
 #[command(
-    mut_arg("dirs", |arg| arg.help("Trace directories, or logs of POSIX Trace streams (kymo-posix(7)); several are merged by time")),
+    mut_arg("dirs", |arg| arg.help("Trace directories, directories with traces below, or logs of POSIX Trace streams (kymo-posix(7)); several are \
+        merged by time")),
     mut_arg("from", |arg| arg.conflicts_with("follow").help("Only records from this time on: +1.5s from the begin of the trace, -1s from \
         its end, or ns since 1970 as --json prints them. With an index (kymo index) what is before is not read")),
     mut_arg("to", |arg| arg.conflicts_with("follow").help("Only records before this time")),
@@ -119,10 +127,7 @@ const BUFFER_BYTES: usize = 1 << 16;
 /// What was read and is not on the lines of records.
 #[derive(Default)]
 pub struct Totals {
-    lost_records: u64,
-    /// Packets that are missing: what was in them is in `lost_records`, or is not known.
-    lost_packets: u64,
-    lost_places: u64,
+    lost: Missing,
     /// Records of the state dump that were left out.
     state_records: u64,
 }
@@ -152,18 +157,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(to) = &args.to_ctf {
         return posix::write_ctf(&args.traces.dirs, to);
     }
-    let mut traces = Vec::with_capacity(args.traces.dirs.len());
-    let mut torn: Vec<Caveat> = Vec::new();
-    let mut damaged_logs = 0;
-    let named: Vec<Named> =
-        args.traces.dirs.iter().map(|dir| Named { dir: dir.clone(), parts: parts_of(dir) }).collect();
-    for dir in named.iter().flat_map(|named| &named.parts) {
-        let opened = if posix::is_log(dir) { posix::open(dir, &mut damaged_logs)? } else { Trace::open(dir)? };
-        say_if_empty(&opened.value);
-        torn.extend(opened.caveats);
-        traces.push(opened.value);
-    }
-    hosts::bring_together(&mut traces, &named, &args.hosts)?;
+    let Opened { traces, named, torn, damaged_logs } = open(&args)?;
     // Indexes have times as each host's own clock has them.
     let is_own = args.hosts.is_none();
     let indexes = match is_own && (args.count || args.range.from.is_some() || args.range.to.is_some()) {
@@ -172,9 +166,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     let ends = ends(&args, &traces, &indexes)?;
     let selection = Selection::new(&traces, args.fields.as_deref(), &args.events.event, args.state)?;
-    for glob in selection.unmatched() {
-        eprintln!("kymo: no event of the trace matches {glob:?}");
-    }
+    args.events.check(&traces)?;
     let mut filters = Filters::new(&traces, &args.scope.expressions())?;
     args.output.page();
     let stdout = io::stdout();
@@ -187,7 +179,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         say_unknown(&named);
         counted.print(args.output.json(), &mut stdout.lock()).context("cannot write to standard output")?;
         let damage: Vec<_> = counted.caveats.iter().map(|(trace, caveat)| (*trace, caveat)).collect();
-        let code = conclude(&traces, &damage, counted.caveat_count, &torn, &counted.totals);
+        let code = conclude(&traces, &damage, counted.caveat_counts, &torn, &counted.totals);
         return Ok(posix::conclude(code, damaged_logs));
     }
     let mut reader = begin.reader(&traces);
@@ -202,18 +194,55 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             shown
         }
     };
+    reader.end_pass();
     filters.conclude();
     say_unknown(&named);
     match printed {
         Ok(totals) => {
             let damage: Vec<_> = reader.caveats().collect();
-            let code = conclude(&traces, &damage, reader.caveat_count(), &torn, &totals);
+            let counts = CaveatCounts { all: reader.caveat_count(), damage: reader.damage_count() };
+            let code = conclude(&traces, &damage, counts, &torn, &totals);
             Ok(posix::conclude(code, damaged_logs))
         }
         // Who reads us has seen enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
         Err(error) => Err(anyhow::Error::new(error).context("cannot write to standard output")),
     }
+}
+
+/// The traces of the command line.
+struct Opened {
+    traces: Vec<Trace>,
+    named: Vec<Named>,
+    /// What is wrong with their metadata.
+    torn: Vec<Caveat>,
+    /// Logs of POSIX Trace that are not whole.
+    damaged_logs: u64,
+}
+
+fn open(args: &Args) -> anyhow::Result<Opened> {
+    let named = named(&args.traces.dirs);
+    let mut all = Opened { traces: Vec::new(), named, torn: Vec::new(), damaged_logs: 0 };
+    let progress = shows_progress(args).then(|| Arc::new(ReadingProgress::new()));
+    for dir in all.named.iter().flat_map(|named| &named.parts) {
+        let mut opened = if posix::is_log(dir) { posix::open(dir, &mut all.damaged_logs)? } else { Trace::open(dir)? };
+        say_if_empty(&opened.value);
+        if let Some(progress) = &progress {
+            opened.value.watch(progress.clone());
+        }
+        all.torn.extend(opened.caveats);
+        all.traces.push(opened.value);
+    }
+    hosts::bring_together(&mut all.traces, &all.named, &args.hosts)?;
+    Ok(all)
+}
+
+/// Whether how far it is can be shown on standard error: not while records come on the same terminal, or go to a program
+/// that may have it, such as less.
+fn shows_progress(args: &Args) -> bool {
+    let stdout = io::stdout();
+    let kind = stdout.as_fd().try_clone_to_owned().and_then(|stdout| File::from(stdout).metadata());
+    args.count || kind.is_ok_and(|kind| kind.is_file() || kind.file_type().is_char_device() && !stdout.is_terminal())
 }
 
 /// The times that are asked for, ns. Those from an end of the trace are looked up.
@@ -348,7 +377,7 @@ impl Choice<'_> {
         let record = match item {
             Item::Record(record) => record,
             Item::Loss(loss) => {
-                totals.add_loss(loss.records, loss.packets);
+                totals.lost.add_loss(loss);
                 self.learn.iter_mut().for_each(|learn| learn.loss(loss));
                 self.filters.lost(loss);
                 return true;
@@ -363,28 +392,6 @@ impl Choice<'_> {
         totals.state_records += u64::from(shown == Shown::OnlyWithState);
         self.shown += u64::from(is_shown);
         is_shown
-    }
-}
-
-impl Totals {
-    fn add_loss(&mut self, records: u64, packets: u64) {
-        self.lost_records = self.lost_records.saturating_add(records);
-        self.lost_packets = self.lost_packets.saturating_add(packets);
-        self.lost_places += 1;
-    }
-
-    /// What was lost. Where packets are missing, a number of records is not the whole truth.
-    fn losses(&self) -> String {
-        let (records, places) = (self.lost_records, places(self.lost_places));
-        let packets = match self.lost_packets {
-            0 => return format!("{records} records were lost, in {places}"),
-            1 => "1 packet is missing".to_owned(),
-            many => format!("{many} packets are missing"),
-        };
-        match records {
-            0 => format!("{packets}, in {places}; how many records were in them is not known"),
-            _ => format!("{records} records were lost, and {packets}, in {places}; more may have been in them"),
-        }
     }
 }
 
@@ -441,7 +448,7 @@ fn print(
             match passed {
                 Passed::Record { trace, event, .. } if !choice.wants_event(trace, event, totals) => continue,
                 Passed::Record { .. } => {}
-                Passed::Loss { records, packets } => totals.add_loss(records, packets),
+                Passed::Loss { records, packets } => totals.lost.add(records, packets),
             }
             reader.current().iter().for_each(|item| format.item(&mut out, item));
         } else {
@@ -469,12 +476,11 @@ fn format<'a>(traces: &[Trace], selection: &'a Selection, args: &Args, before: O
     Box::new(text::Text::new(traces, selection, times, before))
 }
 
-/// Says on standard error what was left out, lost and damaged. `damage` lists of `damage_count` places those that were
-/// kept.
+/// Says on standard error what was left out, lost and damaged. `listed` are those of all caveats that were kept.
 fn conclude(
     traces: &[Trace],
-    damage: &[(usize, &Caveat)],
-    damage_count: u64,
+    listed: &[(usize, &Caveat)],
+    counts: CaveatCounts,
     torn: &[Caveat],
     totals: &Totals,
 ) -> ExitCode {
@@ -483,30 +489,13 @@ fn conclude(
         1 => eprintln!("kymo: 1 record of the state dump is not shown; --state shows it"),
         records => eprintln!("kymo: {records} records of the state dump are not shown; --state shows them"),
     }
-    if totals.lost_places > 0 {
-        eprintln!("kymo: {}", totals.losses());
+    if !totals.lost.is_none() {
+        eprintln!("kymo: {}", totals.lost.text());
     }
-    let total = damage_count + torn.len() as u64;
-    if total == 0 {
-        return ExitCode::SUCCESS;
-    }
-    let mut listed = 0;
-    for caveat in torn {
-        eprintln!("kymo: {caveat}");
-        listed += 1;
-    }
-    for &(trace, caveat) in damage {
-        match traces.len() {
-            1 => eprintln!("kymo: {caveat}"),
-            _ => eprintln!("kymo: {}/{caveat}", traces[trace].label),
-        }
-        listed += 1;
-    }
-    let beyond = if total > listed { format!(", {} of them not listed", total - listed) } else { String::new() };
-    eprintln!("kymo: the trace is damaged in {}{beyond}", places(total));
-    ExitCode::from(1)
-}
-
-fn places(count: u64) -> String {
-    if count == 1 { "1 place".into() } else { format!("{count} places") }
+    let front = |trace: usize| match traces.len() {
+        1 => String::new(),
+        _ => format!("{}/", traces[trace].label),
+    };
+    let of_streams = listed.iter().map(|(trace, caveat)| (front(*trace), *caveat));
+    caveats::say(torn, of_streams, counts, "")
 }

@@ -11,6 +11,7 @@ use std::process::ExitCode;
 use kymo_analyze::{Class, Level, Row, Sink, State, Stats};
 use kymo_ctf::read::Reader;
 
+use kymo_feed::Missing;
 use kymo_index::{Indexes, range};
 
 use super::analyze::choose::Chosen;
@@ -117,7 +118,8 @@ impl StatsPass {
             let clock = input.traces[trace].metadata.clocks.first()?;
             for stream in &index.streams {
                 totals.records = totals.records.saturating_add(stream.records());
-                totals.lost = (totals.lost.0.saturating_add(stream.lost[0]), totals.lost.1 + stream.lost[2]);
+                let [records, packets, places] = stream.lost;
+                totals.lost.add_all(&Missing { records, packets, places });
                 for of in &stream.events {
                     let class = classes.at(trace, of.event)?;
                     let ns = |cycles| i64::try_from(clock.nanoseconds(cycles)).ok();
@@ -136,6 +138,7 @@ impl StatsPass {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     args.output.begin();
     let hosts = Input::by_kernel(&args.traces.dirs, &args.hosts)?;
+    args.events.check(hosts.iter().flat_map(|host| &host.input.traces))?;
     let times = absolute(&hosts, [args.range.from, args.range.to])?;
     let (text, code) =
         each(&hosts, ("kymo-stats-hosts-1", args.output.json()), &mut |host| of_host(&host.input, times, &args))?;
@@ -148,9 +151,7 @@ fn of_host(input: &Input, [from, to]: [Option<When>; 2], args: &Args) -> anyhow:
     let classes = Classes::new(&input.traces);
     let mut chosen = Chosen::new(&input.traces, &args.scope.expressions())?;
     let levels: Vec<Level> = args.by.iter().map(|by| by.level()).collect();
-    let matches = |class: &Class| {
-        args.events.event.is_empty() || args.events.event.iter().any(|glob| kymo_names::glob_matches(glob, &class.name))
-    };
+    let matches = |class: &Class| args.events.wants(&class.name);
     let mut pass = StatsPass {
         stats: Stats::new(&levels, args.values, &classes.list),
         is_wanted: classes.list.iter().map(matches).collect(),
@@ -158,11 +159,6 @@ fn of_host(input: &Input, [from, to]: [Option<When>; 2], args: &Args) -> anyhow:
         needs_records: args.values || args.sizes || !chosen.is_all() || levels.contains(&Level::Other),
         values: FieldValues::new(&args.by, &classes.list)?,
     };
-    for glob in &args.events.event {
-        if !classes.list.iter().any(|class| kymo_names::glob_matches(glob, &class.name)) {
-            eprintln!("kymo: no event of the trace matches {glob:?}");
-        }
-    }
     let indexes = input.indexes();
     let stretch = input.stretch(&indexes, from, to)?;
     let (totals, code) = match pass.of_index(&indexes, &classes, input, stretch) {

@@ -4,14 +4,17 @@
 
 pub mod split;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use kymo_ctf::read::{Caveat, Trace};
 pub use kymo_feed::{Classes, Payload, Seen, Totals, Visit, walk};
 use kymo_index::{Indexes, Named, range};
 
+use super::named::named;
 use super::when::When;
+use crate::terminal::ReadingProgress;
 use crate::verbs::hosts::{self, ClockAlignment, HostArgs};
 pub use split::{OfHost, absolute, each};
 
@@ -47,7 +50,8 @@ impl Input {
     pub fn of_hosts(dirs: &[PathBuf], hosts: &HostArgs) -> anyhow::Result<Input> {
         let (input, of_kernels) = Self::all(dirs, hosts)?;
         if let [first, second, ..] = &of_kernels[..] {
-            let (first, second) = (dirs[*first].display(), dirs[*second].display());
+            let of = |position: &usize| input.named[*position].dir.display();
+            let (first, second) = (of(first), of(second));
             bail!(
                 "{first} and {second} both have the scheduler's events: give one trace of a kernel at a time (kymo stats \
                  and kymo latency take several)"
@@ -68,12 +72,13 @@ impl Input {
         let is_corrected = !hosts.is_none();
         let mut input =
             Input { traces: Vec::new(), named: Vec::new(), caveats: Vec::new(), told: Vec::new(), is_corrected };
+        let progress = Arc::new(ReadingProgress::new());
         let mut of_kernels = Vec::new();
-        for (position, dir) in dirs.iter().enumerate() {
+        for (position, named) in named(dirs).into_iter().enumerate() {
             let first = input.traces.len();
-            let parts = parts_of(dir);
-            for part in &parts {
-                let opened = Trace::open(part)?;
+            for part in &named.parts {
+                let mut opened = Trace::open(part)?;
+                opened.value.watch(progress.clone());
                 say_if_empty(&opened.value);
                 input.caveats.extend(opened.caveats);
                 input.traces.push(opened.value);
@@ -81,7 +86,7 @@ impl Input {
             if input.traces[first..].iter().any(has_switches) {
                 of_kernels.push(position);
             }
-            input.named.push(Named { dir: dir.clone(), parts });
+            input.named.push(named);
         }
         input.told = hosts::bring_together(&mut input.traces, &input.named, hosts)?;
         Ok((input, of_kernels))
@@ -134,15 +139,6 @@ pub fn indexes(named: &[Named], traces: &[Trace]) -> Indexes {
         eprintln!("kymo: {} is not used: {why}; kymo index renews it", path.display());
     }
     indexes
-}
-
-/// A trace, or the chunks of one that was cut.
-pub fn parts_of(dir: &Path) -> Vec<PathBuf> {
-    let mut parts = kymo_collect::chunk_dirs(dir);
-    if parts.is_empty() || dir.join("metadata").exists() {
-        parts.push(dir.to_owned());
-    }
-    parts
 }
 
 /// Whether a trace has the scheduler's events.

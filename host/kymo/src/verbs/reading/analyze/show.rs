@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use kymo_analyze::{Context, Latency, Of, Sample, Vocabulary, Waker};
 use kymo_ctf::read::Trace;
+use kymo_feed::Missing;
 
 pub use kymo_analyze::{duration, priority};
 
@@ -110,6 +111,11 @@ pub fn waker(waker: &Waker, latency: &Latency) -> String {
         Context::Interrupt(interrupt) => interrupt.to_string(),
     };
     if waker.cpu == u32::MAX { what } else { format!("{what} on cpu {}", waker.cpu) }
+}
+
+/// What was lost, as JSON.
+pub fn missing(lost: &Missing) -> serde_json::Value {
+    serde_json::json!({ "records": lost.records, "packets": lost.packets, "places": lost.places })
 }
 
 /// Lines of cells, of which the first is the head: the first column to the left, the others to the right; two blanks

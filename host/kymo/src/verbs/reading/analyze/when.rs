@@ -24,6 +24,20 @@ impl When {
             When::At(ns) => ns,
         }
     }
+
+    /// The same, for an option that takes a moment of the trace.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn within(self, option: &str, first: i64, last: i64) -> anyhow::Result<i64> {
+        let at = self.at(first, last);
+        let span = last.abs_diff(first);
+        anyhow::ensure!(
+            (first..=last).contains(&at),
+            "{option} lies outside of the trace, which goes from {first} to {last} (+{span} ns)"
+        );
+        Ok(at)
+    }
 }
 
 /// `+1.5s`, `+200us`, `+7` (ns), `-1s`, or a number of ns.
@@ -78,5 +92,11 @@ mod tests {
     fn times_of_a_trace() {
         let at = |text| parse(text).unwrap().at(1000, 5000);
         assert_eq!((at("+1us"), at("-1us"), at("77")), (2000, 4000, 77));
+        let within = |text| parse(text).unwrap().within("--at", 1000, 5000);
+        assert_eq!((within("+0").unwrap(), within("-0").unwrap()), (1000, 5000));
+        for text in ["+4001", "-4001", "77", "5001"] {
+            let expect = "--at lies outside of the trace, which goes from 1000 to 5000 (+4000 ns)";
+            assert_eq!(within(text).unwrap_err().to_string(), expect, "{text}");
+        }
     }
 }

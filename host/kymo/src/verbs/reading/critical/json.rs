@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::Found;
 use super::text::act;
+use crate::verbs::analyze::show;
 
 /// The document.
 pub fn document(found: &Found<'_>) -> String {
@@ -18,7 +19,7 @@ pub fn document(found: &Found<'_>) -> String {
         "from": stretch.from,
         "to": stretch.to,
         "cut": found.path.is_cut,
-        "lost": { "records": found.lost.0, "places": found.lost.1 },
+        "lost": show::missing(&found.lost),
         "steps": found.path.steps.iter().map(|item| step(found, item)).collect::<Vec<_>>(),
         "budget": found.budget.iter().map(share).collect::<Vec<_>>(),
     });

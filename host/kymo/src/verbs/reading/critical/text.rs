@@ -36,9 +36,8 @@ pub fn report(found: &Found<'_>, times: &Times) -> String {
         let percent = 100.0 * share.ns as f64 / stretch.to.abs_diff(stretch.from).max(1) as f64;
         text += &format!("  {:>8} {percent:>5.1} %  {}{marks}\n", duration(share.ns), share.text);
     }
-    if found.lost.1 > 0 {
-        text +=
-            &format!("\n{} records were lost in {} places: what they touch is marked\n", found.lost.0, found.lost.1);
+    if !found.lost.is_none() {
+        text += &format!("\n{}: what they touch is marked\n", found.lost.text());
     }
     text
 }

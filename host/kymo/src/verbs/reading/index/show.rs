@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What an index has, as text and as JSON.
 
+use kymo_feed::Missing;
 use kymo_index::{Buckets, Built, CPU_PARTS, Indexes, StreamCounts, TraceIndex};
 use serde_json::{Value, json};
 
@@ -117,8 +118,10 @@ pub fn report(found: &IndexReport<'_>, times: &Times) -> String {
         text += &format!(", {} to {}", times.text(first), times.text(last));
     }
     text.push('\n');
-    if sums.lost[2] > 0 {
-        text += &format!("lost      {} records in {} places\n", sums.lost[0], sums.lost[2]);
+    let [records, packets, places] = sums.lost;
+    let lost = Missing { records, packets, places };
+    if !lost.is_none() {
+        text += &format!("lost      {}\n", lost.text());
     }
     if sums.damaged > 0 {
         text += &format!("damaged   in {} places\n", sums.damaged);

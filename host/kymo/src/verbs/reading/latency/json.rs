@@ -5,16 +5,16 @@ use kymo_analyze::{Context, Key, Sample, Series, Waker};
 use serde_json::{Map, Value, json};
 
 use super::LatencyReport;
+use crate::verbs::analyze::show;
 
 /// The document.
 pub fn document(found: &LatencyReport<'_>) -> anyhow::Result<String> {
     let series: Vec<Value> = found.latency.series().iter().map(|(key, series)| one(found, key, series)).collect();
     let left = found.latency.left();
-    let (lost, places) = found.totals.lost;
     let document = json!({
         "schema": "kymo-latency-1",
         "records": found.totals.records,
-        "lost": { "records": lost, "places": places },
+        "lost": show::missing(&found.totals.lost),
         "from": found.totals.span.map(|span| span.0),
         "to": found.totals.span.map(|span| span.1),
         "clock_backs": found.clock_backs,

@@ -97,9 +97,8 @@ fn histogram(found: &LatencyReport<'_>, key: &Key, series: &Series) -> String {
 /// What qualifies the numbers.
 fn notes(found: &LatencyReport<'_>) -> String {
     let mut lines = Vec::new();
-    let (lost, places) = found.totals.lost;
-    if places > 0 {
-        lines.push(format!("{lost} records were lost in {places} places: what they touch is marked lost"));
+    if !found.totals.lost.is_none() {
+        lines.push(format!("{}: what they touch is marked lost", found.totals.lost.text()));
     }
     if found.clock_backs > 0 {
         lines.push(format!("time went back at {} records: what they touch is marked clock", found.clock_backs));

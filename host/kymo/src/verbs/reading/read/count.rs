@@ -7,11 +7,13 @@ use std::num::NonZero;
 use std::thread;
 
 use kymo_ctf::read::{Caveat, Counts, Item, Trace};
+use kymo_feed::Missing;
 use kymo_index::TraceIndex;
 
 use super::filter::Filters;
 use super::select::{Selection, Shown};
 use super::{Begin, Choice, Shape, Totals};
+use crate::verbs::analyze::caveats::CaveatCounts;
 
 /// What was counted, and what was wrong on the way.
 pub struct Counted {
@@ -20,13 +22,17 @@ pub struct Counted {
     pub totals: Totals,
     /// Position of the trace, and what is wrong with it.
     pub caveats: Vec<(usize, Caveat)>,
-    pub caveat_count: u64,
+    pub caveat_counts: CaveatCounts,
 }
 
 /// Counts the records that are wanted.
 pub fn count(shape: Shape<'_>, begin: &Begin<'_>, filters: &mut Filters) -> Counted {
-    let mut counted =
-        Counted { events: BTreeMap::new(), totals: Totals::default(), caveats: Vec::new(), caveat_count: 0 };
+    let mut counted = Counted {
+        events: BTreeMap::new(),
+        totals: Totals::default(),
+        caveats: Vec::new(),
+        caveat_counts: CaveatCounts::default(),
+    };
     if shape.args.scope.expressions().is_empty() && shape.args.limit.is_none() && begin.is_all() {
         let whole = begin.indexes.whole();
         let threads = thread::available_parallelism().map_or(1, NonZero::get);
@@ -48,11 +54,12 @@ pub fn count(shape: Shape<'_>, begin: &Begin<'_>, filters: &mut Filters) -> Coun
             counts[record.trace][record.event_position] += 1;
         }
     }
+    reader.end_pass();
     for (trace, counts) in shape.traces.iter().zip(counts) {
         counted.add_events(trace, &counts);
     }
     counted.caveats = reader.caveats().map(|(trace, caveat)| (trace, caveat.clone())).collect();
-    counted.caveat_count = reader.caveat_count();
+    counted.caveat_counts = CaveatCounts { all: reader.caveat_count(), damage: reader.damage_count() };
     counted
 }
 
@@ -83,11 +90,11 @@ impl Counted {
             *count = 0;
         }
         self.add_events(trace, &counts.events);
-        self.totals.lost_records = self.totals.lost_records.saturating_add(counts.lost_records);
-        self.totals.lost_packets = self.totals.lost_packets.saturating_add(counts.lost_packets);
-        self.totals.lost_places += counts.lost_places;
+        let (records, packets, places) = (counts.lost_records, counts.lost_packets, counts.lost_places);
+        self.totals.lost.add_all(&Missing { records, packets, places });
         self.caveats.extend(counts.caveats.into_iter().map(|caveat| (index, caveat)));
-        self.caveat_count += counts.caveat_count;
+        self.caveat_counts.all += counts.caveat_count;
+        self.caveat_counts.damage += counts.damage_count;
     }
 
     fn add_events(&mut self, trace: &Trace, counts: &[u64]) {
@@ -101,7 +108,7 @@ impl Counted {
         let all: u64 = self.events.values().sum();
         if is_json {
             // What was in packets that are missing is not known.
-            let lost = (self.totals.lost_packets == 0).then_some(self.totals.lost_records);
+            let lost = (self.totals.lost.packets == 0).then_some(self.totals.lost.records);
             return writeln!(to, "{}", serde_json::json!({ "records": all, "lost": lost, "events": self.events }));
         }
         let mut events: Vec<_> = self.events.iter().collect();

@@ -8,7 +8,7 @@ use kymo_ctf::write::{
     metadata_ctf18,
 };
 
-use kymo_index::Indexes;
+use kymo_index::{Indexes, Named};
 
 use super::filter::Filters;
 use super::select::Selection;
@@ -308,6 +308,38 @@ fn without_a_tid_the_switches_of_the_cpu_say_what_runs() {
     assert_eq!(lines[16..18], ["a[-/10] sched_switch", "b[-/11] irq_handler_entry"]);
     assert!(lines[18].starts_with("--- lost 3 records on cpu2 (stream kernel_2_0) between "), "{}", lines[18]);
     assert_eq!(lines[19..], ["irq_handler_entry"], "a switch may be among what was lost");
+}
+
+/// Lines of `kymo read --from`, in ns.
+fn read_from(traces: &[Trace], from: i64) -> Vec<String> {
+    let args = <Command as clap::Parser>::parse_from(["read", "DIR", "--utc"].into_iter().chain(WHO.split(' '))).args;
+    let selection = Selection::new(traces, args.fields.as_deref(), &[], false).unwrap();
+    let named = [Named { dir: "DIR".into(), parts: vec!["DIR".into()] }];
+    let indexes = Indexes::default();
+    let begin = Begin { named: &named, indexes: &indexes, ends: (Some(from), None) };
+    let shape = Shape { traces, selection: &selection, args: &args };
+    let (mut out, mut filters) = (Vec::new(), Filters::new(traces, &[]).unwrap());
+    super::show(&mut begin.reader(traces), shape, &begin, &mut filters, None, 1, &mut out).unwrap();
+    String::from_utf8(out).unwrap().lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn from_any_time_on_the_threads_are_the_same() {
+    for breaks in [false, true] {
+        let mut cpu = Cpu::new(false);
+        turns(&mut cpu, 6);
+        if breaks {
+            cpu.switch((12, "c"), 0, (10, "a")).irq(10);
+        }
+        turns(&mut cpu, 6);
+        let end = cpu.time;
+        let traces = cpu.packet(0).trace(lttng_events());
+        let (all, _) = read(&traces, WHO);
+        assert_eq!(all.last().unwrap().contains("a[-/10]"), !breaks, "{all:?}");
+        for from in 1..=end {
+            assert_eq!(read_from(&traces, from as i64), all[from as usize - 1..], "from {from}, breaks {breaks}");
+        }
+    }
 }
 
 #[test]

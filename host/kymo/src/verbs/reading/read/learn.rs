@@ -8,7 +8,7 @@
 use kymo_analyze::{Context, State};
 use kymo_ctf::read::{Fields, Item, Loss, Number, Reader, Record, Trace, Value};
 
-use super::threads::Threads;
+use super::threads::{Threads, Who};
 
 /// The state dump stands at the beginning of a trace. After so many records it is not looked for any more.
 const DUMP_RECORDS_MAX: u64 = 4_000_000;
@@ -111,6 +111,11 @@ impl Learn {
         }
     }
 
+    /// All threads that are known now: number, and what is known of it.
+    pub fn all(&self) -> impl Iterator<Item = (u32, Who<'_>)> {
+        self.0.iter().flatten().flat_map(|machine| machine.threads.all())
+    }
+
     /// Forgets what a loss makes doubtful.
     pub fn loss(&mut self, loss: &Loss<'_>) {
         if let Some(machine) = self.0.get_mut(loss.trace).and_then(Option::as_mut) {
@@ -140,6 +145,7 @@ impl Machine {
                 self.threads.known(tid, thread.process.and_then(number), thread.name.as_str());
             }
         }
+        self.chained = state.chained_switches().map(|chained| chained.try_into().unwrap_or(u32::MAX));
         for cpu in state.cpus() {
             match cpu.current {
                 Context::Thread(tid) => number(tid).into_iter().for_each(|tid| self.threads.runs(tid, cpu.number)),

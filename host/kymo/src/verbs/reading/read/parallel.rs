@@ -138,7 +138,7 @@ impl<'t> Filler<'_, 't, '_> {
                 }
             }
             Passed::Loss { records, packets } => {
-                self.totals.add_loss(records, packets);
+                self.totals.lost.add(records, packets);
                 self.reader.keep(batch);
             }
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use kymo_ctf::read::Trace;
 use kymo_filter::is_recorded_context;
-use kymo_names::glob_matches as matches;
+use kymo_names::event_matches as matches;
 
 /// The columns around the payload.
 #[derive(Clone, Copy, Default)]
@@ -38,7 +38,6 @@ pub struct Selection {
     contexts: bool,
     /// By trace and event.
     events: Vec<Vec<Shown>>,
-    unmatched: Vec<String>,
 }
 
 impl Selection {
@@ -54,7 +53,6 @@ impl Selection {
         };
         let events =
             traces.iter().map(|t| t.metadata.events.iter().map(|event| shown(&event.name)).collect()).collect();
-        let known = |glob: &str| traces.iter().flat_map(|t| &t.metadata.events).any(|event| matches(glob, &event.name));
         let mut selection = Self {
             columns: Columns { time: true, delta: true, cpu: true, proc: true, pid: true, tid: true, event: true },
             explicit: fields.is_some(),
@@ -62,7 +60,6 @@ impl Selection {
             fields: Vec::new(),
             contexts: contexts_of(traces).next().is_some(),
             events,
-            unmatched: globs.iter().filter(|glob| !known(glob)).cloned().collect(),
         };
         if let Some(names) = fields {
             selection.choose(traces, names)?;
@@ -104,11 +101,6 @@ impl Selection {
             );
         }
         Ok(())
-    }
-
-    /// Globs that no event of the traces matches.
-    pub fn unmatched(&self) -> &[String] {
-        &self.unmatched
     }
 
     /// Whether records of an event are shown.

@@ -11,6 +11,7 @@ use kymo_index::Indexes;
 use super::filter::Filters;
 use super::select::Selection;
 use super::{Begin, Shape};
+use crate::verbs::args::EventArgs;
 
 fn event(id: u16, name: &str, fields: &[(&str, FieldType)], enums: &[EnumDesc]) -> EventClass {
     let fields = fields.iter().map(|(name, ty)| Field { name: (*name).into(), ty: ty.clone() }).collect();
@@ -222,8 +223,15 @@ fn unknown_names() {
     let traces = trace();
     let error = Selection::new(&traces, Some(&["axes".into()]), &[], false).err().unwrap().to_string();
     assert!(error.contains("\"axes\"") && error.contains("axis, big, data"), "{error}");
-    let selection = Selection::new(&traces, None, &["motor:*".into(), "pump:*".into()], false).unwrap();
-    assert_eq!(selection.unmatched(), ["pump:*"]);
+    let check = |events: &[&str]| {
+        let events = EventArgs { event: events.iter().map(|&event| event.to_owned()).collect() };
+        events.check(&traces).map_err(|error| error.to_string())
+    };
+    assert_eq!((check(&[]), check(&["m[o]tor"]), check(&["motor:*", "pump:*"])), (Ok(()), Ok(()), Ok(())));
+    let error = check(&["moter:*"]).unwrap_err();
+    assert!(error.starts_with("no event of the trace matches \"moter:*\"; near it: motor:"), "{error}");
+    let error = check(&["pump:*"]).unwrap_err();
+    assert_eq!(error, "no event of the trace matches \"pump:*\"; `kymo stats` lists those that it has");
 }
 
 #[test]

@@ -54,6 +54,11 @@ impl Threads {
         Who { pid: Some(0), name }
     }
 
+    /// All that are known now, but for idle threads.
+    pub fn all(&self) -> impl Iterator<Item = (u32, Who<'_>)> {
+        self.by_tid.iter().map(|(tid, thread)| (*tid, Who { pid: thread.pid, name: &thread.name }))
+    }
+
     /// The thread that runs on `cpu`, as its last switch said.
     pub fn running(&self, cpu: u32) -> Option<u32> {
         self.running.get(&cpu).copied()

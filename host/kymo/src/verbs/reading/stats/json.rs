@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::{By, StatsReport};
 use crate::verbs::analyze::feed::Totals;
+use crate::verbs::analyze::show;
 use crate::verbs::hosts::ClockAlignment;
 
 /// The document.
@@ -15,7 +16,7 @@ pub fn document(made: &StatsReport<'_>, totals: &Totals, told: &[ClockAlignment]
         "schema": "kymo-stats-1",
         "records": totals.records,
         "selected": totals.selected,
-        "lost": { "records": totals.lost.0, "places": totals.lost.1 },
+        "lost": show::missing(&totals.lost),
         "from": totals.span.map(|span| span.0),
         "to": totals.span.map(|span| span.1),
         "hosts": told.iter().map(ClockAlignment::json).collect::<Vec<_>>(),

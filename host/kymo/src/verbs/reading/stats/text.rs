@@ -32,9 +32,9 @@ pub fn report(made: &StatsReport<'_>, totals: &Totals) -> String {
     let of_all =
         if made.args.scope.expressions().is_empty() { String::new() } else { format!("{} of ", totals.selected) };
     text += &format!("\n{of_all}{} records in {seconds:.3} s", totals.records);
-    if totals.lost.1 > 0 {
+    if !totals.lost.is_none() {
         text += "; ";
-        text += &paint(Style::Alarm, &format!("{} lost in {} places", totals.lost.0, totals.lost.1));
+        text += &paint(Style::Alarm, &totals.lost.text());
     }
     let (rows, fields) = (made.stats.rows_left_out(), made.stats.fields_left_out());
     if rows + fields > 0 {

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is wrong with traces, on standard error, and the exit status by that: 1 where something could not be read. Times
+//! that do not fit each other are told, and are no damage: all records were read.
+
+use std::process::ExitCode;
+
+use kymo_ctf::read::{Caveat, Severity};
+
+/// Odd times, and remarks, that are told one by one; old tracers write thousands.
+const LISTED_MAX: u64 = 3;
+
+/// How much is wrong with streams, more than is listed where a file has very many caveats.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CaveatCounts {
+    /// All of it.
+    pub all: u64,
+    /// Where something could not be read.
+    pub damage: u64,
+}
+
+/// How many there are, and how many of them were listed.
+#[derive(Default)]
+struct Told {
+    all: u64,
+    listed: u64,
+}
+
+impl Told {
+    /// Whether one more is listed.
+    fn take(&mut self, most: u64) -> bool {
+        let is_listed = self.listed < most;
+        self.listed += u64::from(is_listed);
+        is_listed
+    }
+
+    /// `7 places, 4 of them not listed`.
+    fn places(&self) -> String {
+        let places = if self.all == 1 { "1 place".into() } else { format!("{} places", self.all) };
+        match self.all.saturating_sub(self.listed) {
+            0 => places,
+            left => format!("{places}, {left} of them not listed"),
+        }
+    }
+}
+
+/// Says it: of metadata, then of streams, each caveat with what is put before the name of its file. `counts`: of
+/// streams. `end`: of the sentence about damage.
+pub fn say<'c>(
+    metadata: &'c [Caveat],
+    streams: impl Iterator<Item = (String, &'c Caveat)>,
+    counts: CaveatCounts,
+    end: &str,
+) -> ExitCode {
+    let of_metadata = |severity| metadata.iter().filter(|caveat| caveat.damage.severity() == severity).count() as u64;
+    let mut damage = Told { all: counts.damage + of_metadata(Severity::Unread), listed: 0 };
+    let mut odd = Told { all: counts.all.saturating_sub(counts.damage), listed: 0 };
+    let mut remarks = Told { all: of_metadata(Severity::Remark), listed: 0 };
+    for (front, caveat) in metadata.iter().map(|caveat| (String::new(), caveat)).chain(streams) {
+        let is_listed = match caveat.damage.severity() {
+            Severity::Unread => damage.take(u64::MAX),
+            Severity::OddTime => odd.take(LISTED_MAX),
+            Severity::Remark => remarks.take(LISTED_MAX),
+        };
+        if is_listed {
+            eprintln!("kymo: {front}{caveat}");
+        }
+    }
+    if remarks.all > remarks.listed {
+        eprintln!("kymo: something was passed over in the metadata in {}", remarks.places());
+    }
+    if odd.all > 0 {
+        eprintln!("kymo: times do not fit each other in {}: records have the times that were written", odd.places());
+    }
+    if damage.all == 0 {
+        return ExitCode::SUCCESS;
+    }
+    eprintln!("kymo: the trace is damaged in {}{end}", damage.places());
+    ExitCode::from(1)
+}
