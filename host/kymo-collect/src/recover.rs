@@ -228,8 +228,8 @@ fn take(memory: &Memory, streams: &mut Streams, recovered: &mut Recovered) {
     }
 }
 
-/// Cuts off packets, half or whole, of which their ring was not told: their records are still in the ring. In any chunk:
-/// the collector may have died before it had noted that a ring goes on in a newer one.
+/// Cuts off packets, half or whole, of which their ring was not told: their records are still in the ring. In any
+/// chunk: the collector may have died before it had noted that a ring goes on in a newer one.
 fn cut_untold(chunks: &[PathBuf], files: &[(PathBuf, Memory)], recovered: &mut Recovered) -> Result<(), Error> {
     let ends: Vec<Vec<PacketEnd>> = chunks.iter().map(|dir| packet_ends(dir)).collect::<Result<_, _>>()?;
     let has = |(dir, ends): (&PathBuf, &Vec<PacketEnd>), uuid| {

@@ -15,8 +15,9 @@ pub fn glob_matches_with_sets(pattern: &str, text: &str) -> bool {
     matches::<true>(pattern, text)
 }
 
-/// Whether the event `name` is meant by `pattern`: a glob with sets of its whole name, or, without a colon, of what stands
-/// before the colon in the name. `motor` is all events of a provider, and the event of a kernel that is called so.
+/// Whether the event `name` is meant by `pattern`: a glob with sets of its whole name, or, without a colon, of what
+/// stands before the colon in the name. `motor` is all events of a provider, and the event of a kernel that is called
+/// so.
 pub fn event_matches(pattern: &str, name: &str) -> bool {
     let of_provider =
         || !pattern.contains(':') && name.split_once(':').is_some_and(|(of, _)| glob_matches_with_sets(pattern, of));

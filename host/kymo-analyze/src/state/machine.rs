@@ -77,8 +77,8 @@ impl State {
         self.threads.left_out()
     }
 
-    /// How many switches began with the thread that the one before on their CPU had ended with. `None` when one did not:
-    /// where switches are left out (a trace of chosen processes only), what runs on a CPU is not known.
+    /// How many switches began with the thread that the one before on their CPU had ended with. `None` when one did
+    /// not: where switches are left out (a trace of chosen processes only), what runs on a CPU is not known.
     pub fn chained_switches(&self) -> Option<u64> {
         self.chained
     }

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use super::error::Caveat;
+use super::scan::Scans;
 use super::stream::{CAVEATS_MAX, Next, Start, Stream};
 use super::trace::Trace;
-use super::watch::Scans;
 
 /// What a trace has, counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

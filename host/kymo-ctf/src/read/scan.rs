@@ -4,6 +4,7 @@
 use super::error::Caveat;
 use super::stream::{Next, PacketMark, Stream};
 use super::trace::Trace;
+use super::watch::Watch;
 
 /// An item of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,5 +72,29 @@ impl Scan<'_> {
     /// What was wrong so far, and how much: more than are listed where a file has very many.
     pub fn caveats(&self) -> (&[Caveat], u64) {
         (&self.0.caveats, self.0.caveats.len() as u64 + self.0.caveats_beyond)
+    }
+}
+
+/// A pass that scans streams one by one; it is over when this is dropped.
+pub struct Scans<'t>(Option<&'t dyn Watch>);
+
+impl<'t> Scans<'t> {
+    /// Of these: each a trace and a position in [`Trace::streams`].
+    pub fn of(streams: &[(&'t Trace, usize)]) -> Scans<'t> {
+        let watch = streams.first().and_then(|(trace, _)| trace.watcher());
+        if let Some(watch) = watch {
+            let bytes =
+                |(trace, stream): &(&Trace, usize)| trace.streams.get(*stream).map_or(0, |(_, of)| of.len() as u64);
+            watch.begin(Some(streams.iter().map(bytes).sum()));
+        }
+        Scans(watch)
+    }
+}
+
+impl Drop for Scans<'_> {
+    fn drop(&mut self) {
+        if let Some(watch) = self.0 {
+            watch.end();
+        }
     }
 }

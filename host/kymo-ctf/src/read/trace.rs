@@ -45,4 +45,14 @@ impl Trace {
     pub fn streams(&self) -> impl Iterator<Item = (&str, usize)> {
         self.streams.iter().map(|(name, content)| (name.as_str(), content.len()))
     }
+
+    /// Readers, scans and counts of this trace tell `watch` from now on. Of traces that are read together, it is the
+    /// same.
+    pub fn watch(&mut self, watch: Arc<dyn Watch>) {
+        self.watch = Some(watch);
+    }
+
+    pub(super) fn watcher(&self) -> Option<&dyn Watch> {
+        self.watch.as_deref()
+    }
 }

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How far readers have come, for who shows it.
 
-use std::sync::Arc;
-
-use super::trace::Trace;
-
 /// Is told how far readers of a trace have come: at each packet, by the thread that reads.
 pub trait Watch: Send + Sync {
     /// A pass over the trace begins, of so many bytes where that is known before.
@@ -15,46 +11,11 @@ pub trait Watch: Send + Sync {
     fn end(&self);
 }
 
-impl Trace {
-    /// Readers, scans and counts of this trace tell `watch` from now on. Of traces that are read together, it is the same.
-    pub fn watch(&mut self, watch: Arc<dyn Watch>) {
-        self.watch = Some(watch);
-    }
-
-    pub(super) fn watcher(&self) -> Option<&dyn Watch> {
-        self.watch.as_deref()
-    }
-}
-
-/// A pass that scans streams one by one; it is over when this is dropped.
-pub struct Scans<'t>(Option<&'t dyn Watch>);
-
-impl<'t> Scans<'t> {
-    /// Of these: each a trace and a position in [`Trace::streams`].
-    pub fn of(streams: &[(&'t Trace, usize)]) -> Scans<'t> {
-        let watch = streams.first().and_then(|(trace, _)| trace.watcher());
-        if let Some(watch) = watch {
-            let bytes =
-                |(trace, stream): &(&Trace, usize)| trace.streams.get(*stream).map_or(0, |(_, of)| of.len() as u64);
-            watch.begin(Some(streams.iter().map(bytes).sum()));
-        }
-        Scans(watch)
-    }
-}
-
-impl Drop for Scans<'_> {
-    fn drop(&mut self) {
-        if let Some(watch) = self.0 {
-            watch.end();
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::sync::{Mutex, PoisonError};
+    use std::sync::{Arc, Mutex, PoisonError};
 
-    use super::super::{Memory, Range, Reader};
+    use super::super::{Memory, Range, Reader, Scans, Trace};
     use super::*;
 
     /// What was told.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which properties the objects of CTF 2 have, and of which JSON type. What is unknown or of another type is refused: it
-//! may change what bits mean.
+//! Which properties the objects of CTF 2 have, and of which JSON type. What is unknown or of another type is refused:
+//! it may change what bits mean.
 
 use serde_json::{Map, Value};
 

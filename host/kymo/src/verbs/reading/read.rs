@@ -237,8 +237,8 @@ fn open(args: &Args) -> anyhow::Result<Opened> {
     Ok(all)
 }
 
-/// Whether how far it is can be shown on standard error: not while records come on the same terminal, or go to a program
-/// that may have it, such as less.
+/// Whether how far it is can be shown on standard error: not while records come on the same terminal, or go to a
+/// program that may have it, such as less.
 fn shows_progress(args: &Args) -> bool {
     let stdout = io::stdout();
     let kind = stdout.as_fd().try_clone_to_owned().and_then(|stdout| File::from(stdout).metadata());

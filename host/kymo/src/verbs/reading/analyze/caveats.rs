@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is wrong with traces, on standard error, and the exit status by that: 1 where something could not be read. Times
-//! that do not fit each other are told, and are no damage: all records were read.
+//! What is wrong with traces, on standard error, and the exit status by that: 1 where something could not be read.
+//! Times that do not fit each other are told, and are no damage: all records were read.
 
 use std::process::ExitCode;
 
