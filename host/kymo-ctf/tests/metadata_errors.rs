@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Metadata by the rules of the two specifications [spec/conformance-ctf.md]: each file in `tests/metadata` breaks one
 //! and gives the message beside it (`.expect`); each in `tests/metadata_valid` keeps them, and gives the remarks beside
-//! it, mostly none. In CTF 2 files `␞` stands for the byte 0x1E. With KYMO_BLESS=1 what is given is written anew, to be
-//! read in review.
+//! it, mostly none. In CTF 2 files `␞` stands for the byte 0x1E. With KYMO_BLESS=1 what is given is written anew, to
+//! be read in review.
 
 use std::collections::BTreeSet;
 use std::path::Path;
