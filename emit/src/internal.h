@@ -2,8 +2,8 @@
 /*
  * internal.h: what the files of libkymo share. The flow: register.c (modules) -> control.c
  * (sockets, helper thread) -> session.c (messages, slots) -> memory.c (mappings), filter_make.c;
- * record.c, filter.c, portable.c, context.c, counters.c, callstack.c and stack.c are the record path's
- * out-of-line part and know nothing of sockets. block.c is where a record waits, if it may. unwind.c
+ * record.c, filter.c, portable.c, context.c, counters.c, callstack.c, stack.c and loader.c are the record
+ * path's out-of-line part and know nothing of sockets. block.c is where a record waits, if it may. unwind.c
  * (tables of call stacks) -> eh_frame.c run in the helper thread.
  */
 #ifndef KYMO_INTERNAL_H
