@@ -6,14 +6,19 @@
  */
 #include "../../emit/tests/local.h"
 
+#include <execinfo.h>
 #include <linux/perf_event.h>
 #include <sched.h>
 #include <sys/syscall.h>
 #include <time.h>
 
+#include "../../emit/src/unwind.h"
+
 #define CALLS 4000
 #define ROUNDS 101
-#define DEPTH 8
+/* Addresses of a call stack by frame pointers; by tables there are those of libc, too. */
+#define FLAT 8
+#define DEEP 24
 #define FAULTS { PERF_TYPE_SOFTWARE, 0, PERF_COUNT_SW_PAGE_FAULTS }
 #define CYCLES { PERF_TYPE_HARDWARE, 0, PERF_COUNT_HW_CPU_CYCLES }
 
@@ -25,6 +30,10 @@ KYMO_EVENT(cost, prio, (u64, value))
 KYMO_EVENT(cost, cgroup, (u64, value))
 KYMO_EVENT(cost, shared, (u64, value))
 KYMO_EVENT(cost, stack, (u64, value))
+KYMO_EVENT(cost, deep, (u64, value))
+KYMO_EVENT(cost, tables, (u64, value))
+KYMO_EVENT(cost, tables_deep, (u64, value))
+KYMO_EVENT(cost, backtrace, (u64, value))
 KYMO_EVENT(cost, read, (u64, value))
 KYMO_EVENT(cost, rdpmc, (u64, value))
 KYMO_EVENT(cost, now, (u64, value))
@@ -37,9 +46,20 @@ CASE(prio)
 CASE(cgroup)
 CASE(shared)
 CASE(stack)
+CASE(deep)
+CASE(tables)
+CASE(tables_deep)
 CASE(read)
 CASE(rdpmc)
 CASE(now)
+
+/* What a program would do itself. */
+static void trace_backtrace(uint64_t value)
+{
+	void *addresses[KYMO_STACK_MAX];
+
+	kymo_trace(cost, backtrace, value + (uint64_t)backtrace(addresses, KYMO_STACK_MAX));
+}
 
 static const struct {
 	const char *name;
@@ -54,7 +74,15 @@ static const struct {
 	{ "cgroup", &kymo__event_cost_cgroup, trace_cgroup, { .contexts = KYMO_CONTEXT_CGROUP } },
 	{ "vpid and procname (shared rings)", &kymo__event_cost_shared, trace_shared,
 	  { .contexts = KYMO_CONTEXT_VPID | KYMO_CONTEXT_PROCNAME } },
-	{ "callstack, 8 deep", &kymo__event_cost_stack, trace_stack, { .contexts = KYMO_CONTEXT_CALLSTACK } },
+	{ "callstack by frame pointers", &kymo__event_cost_stack, trace_stack,
+	  { .contexts = KYMO_CONTEXT_CALLSTACK } },
+	{ "callstack by frame pointers, deep", &kymo__event_cost_deep, trace_deep,
+	  { .contexts = KYMO_CONTEXT_CALLSTACK } },
+	{ "callstack by tables", &kymo__event_cost_tables, trace_tables,
+	  { .contexts = KYMO_CONTEXT_CALLSTACK } },
+	{ "callstack by tables, deep", &kymo__event_cost_tables_deep, trace_tables_deep,
+	  { .contexts = KYMO_CONTEXT_CALLSTACK } },
+	{ "backtrace() of libc, not recorded", &kymo__event_cost_backtrace, trace_backtrace, { 0 } },
 	{ "perf:page-faults, by read", &kymo__event_cost_read, trace_read,
 	  { .contexts = KYMO_CONTEXT_PERF, .perf_count = 1, .perf = { FAULTS } } },
 	{ "perf:cpu-cycles, by rdpmc", &kymo__event_cost_rdpmc, trace_rdpmc,
@@ -66,6 +94,7 @@ static const struct {
 static struct local locals[CASES];
 static bool is_missing[CASES];
 static double took[CASES][ROUNDS];
+static uint16_t frames[CASES]; /* addresses of a record's call stack; 0: it has none */
 
 static uint64_t now_ns(void)
 {
@@ -73,6 +102,29 @@ static uint64_t now_ns(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static bool has_tables(size_t i)
+{
+	return cases[i].trace == trace_tables || cases[i].trace == trace_tables_deep;
+}
+
+static bool is_deep(size_t i)
+{
+	return cases[i].trace == trace_deep || cases[i].trace == trace_tables_deep;
+}
+
+/* How many addresses the records of a case have. */
+static void count_frames(size_t i)
+{
+	for (uint32_t lane = 0; cases[i].header.contexts & KYMO_CONTEXT_CALLSTACK && lane < locals[i].lane_count;
+	     lane++) {
+		const uint8_t *bytes;
+		uint64_t head;
+
+		if (local_take(&locals[i], lane, &bytes, &head))
+			memcpy(&frames[i], bytes + KYMO_RECORD_HEADER + sizeof(uint32_t), sizeof(frames[i]));
+	}
 }
 
 static void drop(void)
@@ -121,8 +173,37 @@ static bool has_counter(const struct kymo_mem *header)
 	return fd >= 0;
 }
 
+/* The tables of this program, which the helper thread makes else. */
+static const struct kymo_unwind_set *make_tables(void)
+{
+	uint64_t begin = now_ns(), rows = 0;
+	const struct kymo_unwind_set *set;
+
+	kymo_lock();
+	kymo_unwind_begin();
+	kymo_unwind_prepare(60000000000ll);
+	kymo_unlock();
+	set = kymo_unwind_set;
+	for (uint32_t i = 0; set && i < set->count; i++)
+		rows += set->files[i].count;
+	printf("tables of %u files: %lu rows, %lu KiB, made in %.1f ms\n", set ? set->count : 0, (unsigned long)rows,
+	       (unsigned long)(rows * sizeof(struct kymo_unwind_row) / 1024), (double)(now_ns() - begin) / 1e6);
+	return set;
+}
+
+/* What each address more costs, by the blocks that others interrupted least. */
+static void print_per_frame(void)
+{
+	for (size_t i = 0; i + 1 < CASES; i++)
+		if (frames[i] && is_deep(i + 1))
+			printf("%-40s %8.2f ns per address more (of p10)\n", cases[i].name,
+			       (took[i + 1][ROUNDS / 10] - took[i][ROUNDS / 10]) / (frames[i + 1] - frames[i]));
+}
+
 int main(void)
 {
+	const struct kymo_unwind_set *set = make_tables();
+	void *first[2];
 	uint32_t lanes = 1 + (kymo_kind == KYMO_KIND_RSEQ ? (uint32_t)sysconf(_SC_NPROCESSORS_CONF) : 1);
 
 	for (uint32_t i = 0; i < CASES; i++) {
@@ -133,13 +214,17 @@ int main(void)
 		kymo_event_enable(cases[i].event, i, 1);
 	}
 	kymo_event_enable(&kymo__event_cost_twice, 0, 2);
+	/* It loads a library when it is called for the first time. */
+	backtrace(first, 2);
 	for (int round = 0; round < ROUNDS; round++)
 		for (size_t i = 0; i < CASES; i++) {
 			if (is_missing[i])
 				continue;
 			drop();
-			/* main and block itself are two of the eight. */
-			took[i][round] = block(DEPTH - 3, cases[i].trace);
+			kymo_unwind_set = has_tables(i) ? set : NULL;
+			/* Besides those of block there are three, and one of libc. */
+			took[i][round] = block((is_deep(i) ? DEEP : FLAT) - 5, cases[i].trace);
+			count_frames(i);
 			CHECK(!local_lost(&locals[i]), "%s: records were lost", cases[i].name);
 		}
 	printf("%s ring, %d rounds of %d records\n", kymo_kind == KYMO_KIND_RSEQ ? "rseq" : "portable", ROUNDS,
@@ -149,12 +234,16 @@ int main(void)
 	for (size_t i = 0; i < CASES; i++) {
 		const double *of = took[i];
 
-		if (is_missing[i])
+		if (is_missing[i]) {
 			printf("%-40s not measured: this machine has no such counter\n", cases[i].name);
-		else
-			printf("%-40s %8.2f ns  %6.2f of no context  (p10 %.2f, p90 %.2f)\n", cases[i].name,
-			       of[ROUNDS / 2], of[ROUNDS / 2] / took[0][ROUNDS / 2],
-			       of[ROUNDS / 10], of[ROUNDS * 9 / 10]);
+			continue;
+		}
+		printf("%-40s %8.2f ns  %6.2f of no context  (p10 %.2f, p90 %.2f)", cases[i].name, of[ROUNDS / 2],
+		       of[ROUNDS / 2] / took[0][ROUNDS / 2], of[ROUNDS / 10], of[ROUNDS * 9 / 10]);
+		if (frames[i])
+			printf("  %u addresses", frames[i]);
+		printf("\n");
 	}
+	print_per_frame();
 	return 0;
 }

@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * callstack.c: the return addresses of the calling thread's stack, by frame pointers [context.md].
- * Reads nothing but the stack that it runs on, from its own frame upwards: code without frame
+ * callstack.c: the return addresses of the calling thread's stack [context.md 4]: by the tables of
+ * unwind.c, and where a piece of code has none, by frame pointers. Reads nothing but these tables and
+ * the stack that it runs on, from its own frame upwards: tables may be wrong, and code without frame
  * pointers may leave anything in the chain.
  */
-#define _GNU_SOURCE
-#include <fcntl.h>
-#include <signal.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "internal.h"
+#include "unwind.h"
 
-/* A thread looks at its mappings so often: a stack that grows, or one that is nobody's. */
-#define LOOKS_MAX 256u
-/* Of /proc/self/maps, bytes. */
-#define MAPS_MAX (8u << 20)
+/* A walk whose tables were changed meanwhile begins anew, so often. */
+#define WALKS_MAX 2
+/* Offsets of the kernel's ucontext: registers of what a signal interrupted. */
+#define UCONTEXT_FP 120u
+#define UCONTEXT_SP 160u
+#define UCONTEXT_PC 168u
 
 /* A saved frame pointer, and the return address behind it. */
 struct frame {
@@ -23,139 +21,26 @@ struct frame {
 	uintptr_t address;
 };
 
-/* /proc/self/maps, byte by byte. */
-struct maps {
-	int fd;
-	uint32_t at, have, total;
-	char bytes[512];
+/* A frame, and what of the stack may be read. */
+struct walk {
+	struct kymo_self *self;
+	const struct kymo_unwind_set *set;
+	struct kymo_unwind_file file; /* that of the newest address */
+	uintptr_t pc, sp, fp;
+	uintptr_t end; /* of the stack that sp is on */
+	bool fp_is_known;
+	bool is_interrupted; /* pc is an instruction, not behind a call */
+	bool left_signal_stack;
+	bool is_listed; /* no file was loaded since the tables' files were listed */
+	uint32_t count;
+	uint64_t *to;
 };
 
-/* The next byte; 0 at the end. */
-static unsigned char next_byte(struct maps *maps)
+/* By frame pointers alone. */
+static uint32_t by_frame_pointers(const struct frame *at, uintptr_t end, uint64_t *to)
 {
-	if (maps->at == maps->have) {
-		ssize_t got = maps->total < MAPS_MAX ? read(maps->fd, maps->bytes, sizeof(maps->bytes)) : 0;
+	uint32_t count = 1;
 
-		if (got <= 0)
-			return 0;
-		maps->at = 0;
-		maps->have = (uint32_t)got;
-		maps->total += maps->have;
-	}
-	return (unsigned char)maps->bytes[maps->at++];
-}
-
-/* A number in base 16, and the byte behind it. */
-static uintptr_t next_number(struct maps *maps)
-{
-	uintptr_t value = 0;
-
-	for (;;) {
-		unsigned char byte = next_byte(maps);
-
-		if (byte >= '0' && byte <= '9')
-			value = value << 4 | (uintptr_t)(byte - '0');
-		else if (byte >= 'a' && byte <= 'f')
-			value = value << 4 | (uintptr_t)(byte - 'a' + 10);
-		else
-			return value;
-	}
-}
-
-/* Whether the rest of a line ends in "[stack]". Clears *more at the end of the file. */
-static bool is_stack_line(struct maps *maps, bool *more)
-{
-	uint64_t newest = 0, name = 0;
-
-	for (const char *at = "[stack]"; *at; at++)
-		name = name << 8 | (unsigned char)*at;
-	for (;;) {
-		unsigned char byte = next_byte(maps);
-
-		*more = byte != 0;
-		if (!byte || byte == '\n')
-			return (newest & ((1ull << 56) - 1)) == name;
-		newest = newest << 8 | byte;
-	}
-}
-
-/*
- * The stack that at is in, if it is the thread's own: that of a process's first thread has a name;
- * that of any other ends with its thread-local storage, where we stand ourselves, and what is
- * mapped behind that is not ours.
- */
-static void find_stack(struct kymo_self *self, uintptr_t at)
-{
-	struct kymo_stack_bounds *stack = &self->stack;
-	struct kymo_fd file = kymo_fd_note(open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
-	struct maps maps = { .fd = file.number };
-	bool more = maps.fd >= 0;
-
-	while (more) {
-		uintptr_t low = next_number(&maps), high = next_number(&maps), own = (uintptr_t)self;
-		bool is_first = is_stack_line(&maps, &more);
-
-		if (at < low || at >= high)
-			continue;
-		if (own > at && own < high)
-			high = own;
-		else if (!is_first)
-			break;
-		stack->low = low;
-		__atomic_signal_fence(__ATOMIC_SEQ_CST);
-		stack->high = high;
-		break;
-	}
-	kymo_fd_close(&file);
-}
-
-static bool is_on_signal_stack(uintptr_t at, uintptr_t *end)
-{
-	stack_t stack;
-	uintptr_t low;
-
-	if (sigaltstack(NULL, &stack) || !(stack.ss_flags & SS_ONSTACK))
-		return false;
-	low = (uintptr_t)stack.ss_sp;
-	*end = low + stack.ss_size;
-	return at >= low && at < *end;
-}
-
-/* Up to where the stack that at is in may be read. Returns false where that is not known. */
-static bool find_end(struct kymo_self *self, uintptr_t at, uintptr_t *end)
-{
-	struct kymo_stack_bounds *stack = &self->stack;
-
-	for (;;) {
-		*end = stack->high;
-		if (at >= stack->low && at < stack->high)
-			return true;
-		if (is_on_signal_stack(at, end))
-			return true;
-		if (stack->looks >= LOOKS_MAX)
-			return false;
-		stack->looks++;
-		find_stack(self, at);
-		if (at < stack->low || at >= stack->high)
-			return false;
-	}
-}
-
-/*
- * kymo_callstack: at most KYMO_STACK_MAX addresses to to, the innermost first: where the function of
- * frame was called from. Code without frame pointers ends it early.
- * Context: any; system calls where the thread's stack is not known yet, and on a signal stack.
- * Returns: how many, 1 at least.
- */
-uint32_t kymo_callstack(struct kymo_self *self, const void *frame, uint64_t *to)
-{
-	const struct frame *at = frame;
-	uint32_t count = 0;
-	uintptr_t end;
-
-	to[count++] = at->address;
-	if (!find_end(self, (uintptr_t)at, &end))
-		return count;
 	while (count < KYMO_STACK_MAX) {
 		uintptr_t next = at->next;
 
@@ -168,4 +53,266 @@ uint32_t kymo_callstack(struct kymo_self *self, const void *frame, uint64_t *to)
 		to[count++] = at->address;
 	}
 	return count;
+}
+
+#if KYMO_ARCH_X86_64
+/* A word of the stack, between the frame that was reached and the stack's end. */
+static bool read_word(const struct walk *walk, uintptr_t at, uintptr_t *word)
+{
+	if (at < walk->sp || at % sizeof(*word) || walk->end < sizeof(*word) || at > walk->end - sizeof(*word))
+		return false;
+	*word = *(const uintptr_t *)at;
+	return true;
+}
+
+/*
+ * Whether the file of a table is still what is loaded there: between dlclose and the table's end,
+ * another one may be, which was loaded meanwhile. Where the loader cannot be asked, it is believed.
+ */
+static bool is_loaded(const struct walk *walk, uintptr_t pc)
+{
+	uintptr_t search_table;
+
+	if (!walk->is_listed && !walk->file.is_first)
+		return false;
+	return !kymo_loader_find(pc, &search_table) || search_table == walk->file.search_table;
+}
+
+/* Whether code without a table is of a file that the loader knows: its table is not made yet. */
+static bool is_awaited(uintptr_t pc)
+{
+	uintptr_t search_table;
+
+	return kymo_loader_find(pc, &search_table) && search_table;
+}
+
+/* The file whose code pc is in. */
+static bool find_file(struct walk *walk, uintptr_t pc)
+{
+	uint32_t low = 0, high = __atomic_load_n(&walk->set->count, __ATOMIC_RELAXED);
+	const struct kymo_unwind_file *file;
+
+	high = high < KYMO_UNWIND_FILES_MAX ? high : KYMO_UNWIND_FILES_MAX;
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (__atomic_load_n(&walk->set->files[middle].begin, __ATOMIC_RELAXED) <= pc)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (!low)
+		return false;
+	file = &walk->set->files[low - 1];
+	walk->file.begin = __atomic_load_n(&file->begin, __ATOMIC_RELAXED);
+	walk->file.end = __atomic_load_n(&file->end, __ATOMIC_RELAXED);
+	walk->file.search_table = __atomic_load_n(&file->search_table, __ATOMIC_RELAXED);
+	walk->file.block = __atomic_load_n(&file->block, __ATOMIC_RELAXED);
+	walk->file.count = __atomic_load_n(&file->count, __ATOMIC_RELAXED);
+	walk->file.is_first = __atomic_load_n(&file->is_first, __ATOMIC_RELAXED);
+	return pc >= walk->file.begin && pc < walk->file.end;
+}
+
+/* The rule for the instruction at pc. */
+static uint32_t find_rule(struct walk *walk, uintptr_t pc)
+{
+	const struct kymo_unwind_block *block;
+	uint32_t low = 0, high;
+	uintptr_t offset;
+
+	if (pc < walk->file.begin || pc >= walk->file.end) {
+		if (!find_file(walk, pc)) {
+			walk->file.begin = walk->file.end = 0;
+			return is_awaited(pc) ? KYMO_RULE_STOP : KYMO_RULE_NONE;
+		}
+		if (!is_loaded(walk, pc)) {
+			walk->file.begin = walk->file.end = 0;
+			return KYMO_RULE_STOP;
+		}
+	}
+	block = walk->file.block;
+	if (!block)
+		return KYMO_RULE_NONE;
+	/* Not more than there is memory for, whatever the two say together. */
+	high = walk->file.count < block->capacity ? walk->file.count : block->capacity;
+	offset = pc - walk->file.begin;
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (__atomic_load_n(&block->rows[middle].at, __ATOMIC_RELAXED) <= offset)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low ? __atomic_load_n(&block->rows[low - 1].rule, __ATOMIC_RELAXED) : KYMO_RULE_NONE;
+}
+
+/* To the caller, whose frame begins at cfa; its frame pointer is fp. */
+static bool step_to(struct walk *walk, uintptr_t cfa, uintptr_t fp, bool fp_is_known)
+{
+	uintptr_t pc;
+
+	if (cfa <= walk->sp || !read_word(walk, cfa - sizeof(pc), &pc) || !pc)
+		return false;
+	walk->pc = pc;
+	walk->sp = cfa;
+	walk->fp = fp;
+	walk->fp_is_known = fp_is_known;
+	walk->is_interrupted = false;
+	return true;
+}
+
+/* To what a signal interrupted, which may be on another stack: from the signal stack to the thread's own. */
+static bool step_over_signal(struct walk *walk)
+{
+	uintptr_t pc, sp, fp, end = walk->end;
+
+	if (!read_word(walk, walk->sp + UCONTEXT_PC, &pc) || !read_word(walk, walk->sp + UCONTEXT_SP, &sp) ||
+	    !read_word(walk, walk->sp + UCONTEXT_FP, &fp) || !pc)
+		return false;
+	if (sp <= walk->sp || sp >= end) {
+		if (walk->left_signal_stack || !kymo_stack_is_own(walk->self, sp, &end))
+			return false;
+		walk->left_signal_stack = true;
+	}
+	walk->pc = pc;
+	walk->sp = sp;
+	walk->fp = fp;
+	walk->end = end;
+	walk->fp_is_known = walk->is_interrupted = true;
+	return true;
+}
+
+/* By the frame pointer, which is below its own frame's return address. */
+static bool step_by_frame_pointer(struct walk *walk)
+{
+	uintptr_t next;
+
+	if (!walk->fp_is_known || !read_word(walk, walk->fp, &next) || walk->fp > UINTPTR_MAX - sizeof(struct frame))
+		return false;
+	return step_to(walk, walk->fp + sizeof(struct frame), next, true);
+}
+
+/* A rule whose CFA is not found in a register. */
+static bool step_realigned(struct walk *walk, uint32_t rule)
+{
+	uintptr_t cfa, fp;
+
+	if (!walk->fp_is_known || walk->fp < KYMO_RULE_OFFSET(rule) ||
+	    !read_word(walk, walk->fp - KYMO_RULE_OFFSET(rule), &cfa) || !read_word(walk, walk->fp, &fp))
+		return false;
+	return step_to(walk, cfa, fp, true);
+}
+
+/* By a rule whose CFA is a register and an offset. */
+static bool step_by_rule(struct walk *walk, uint32_t rule, uintptr_t base)
+{
+	uintptr_t cfa = base + KYMO_RULE_OFFSET(rule), fp = walk->fp;
+	bool fp_is_known = walk->fp_is_known;
+	uint32_t saved = KYMO_RULE_SAVED(rule);
+
+	if (cfa < base)
+		return false;
+	if (saved == KYMO_SAVED_LOST)
+		fp_is_known = false;
+	else if (saved != KYMO_SAVED_NOT)
+		fp_is_known = read_word(walk, cfa - saved * sizeof(fp), &fp);
+	return step_to(walk, cfa, fp, fp_is_known);
+}
+
+static bool step(struct walk *walk, uint32_t rule)
+{
+	switch (KYMO_RULE_KIND(rule)) {
+	case KYMO_RULE_NONE:
+		return step_by_frame_pointer(walk);
+	case KYMO_RULE_SP:
+		return step_by_rule(walk, rule, walk->sp);
+	case KYMO_RULE_FP:
+		return walk->fp_is_known && step_by_rule(walk, rule, walk->fp);
+	case KYMO_RULE_REALIGNED:
+		return step_realigned(walk, rule);
+	case KYMO_RULE_SIGNAL:
+		return step_over_signal(walk);
+	default:
+		return false;
+	}
+}
+
+/* Whether the newest address is in code of a file: described by its table, or of a file that has none. */
+static bool is_in_file(const struct walk *walk, uint32_t rule)
+{
+	return KYMO_RULE_KIND(rule) > KYMO_RULE_STOP || (walk->file.end && !walk->file.block);
+}
+
+/*
+ * By tables. What frame pointers find counts only if they lead to code of a file: a chain that is none
+ * ends elsewhere.
+ */
+static uint32_t by_tables(struct walk *walk)
+{
+	uint32_t sure = walk->count;
+
+	while (walk->count < KYMO_STACK_MAX) {
+		uint32_t rule = find_rule(walk, walk->is_interrupted ? walk->pc : walk->pc - 1);
+
+		if (is_in_file(walk, rule))
+			sure = walk->count;
+		if (!step(walk, rule))
+			return sure;
+		/* An interrupted instruction's own, so that the address before is in it, as it is for a call. */
+		walk->to[walk->count++] = walk->is_interrupted ? walk->pc + 1 : walk->pc;
+		if (KYMO_RULE_KIND(rule) != KYMO_RULE_NONE)
+			sure = walk->count;
+	}
+	return walk->count;
+}
+
+static uint32_t walk_stack(struct kymo_self *self, const struct frame *at, uintptr_t end, uint64_t *to)
+{
+	for (int tries = 0; tries < WALKS_MAX; tries++) {
+		uint64_t generation = __atomic_load_n(&kymo_unwind_generation, __ATOMIC_ACQUIRE);
+		struct walk walk = { .self = self,
+				     .set = __atomic_load_n(&kymo_unwind_set, __ATOMIC_ACQUIRE),
+				     .pc = at->address,
+				     .sp = (uintptr_t)(at + 1),
+				     .fp = at->next,
+				     .fp_is_known = true,
+				     .end = end,
+				     .count = 1,
+				     .to = to };
+		uint32_t count;
+
+		if (!walk.set)
+			return by_frame_pointers(at, end, to);
+		walk.is_listed = kymo_loader_is_unchanged(__atomic_load_n(&walk.set->loaded, __ATOMIC_RELAXED));
+		count = by_tables(&walk);
+		__atomic_thread_fence(__ATOMIC_ACQUIRE);
+		if (__atomic_load_n(&kymo_unwind_generation, __ATOMIC_RELAXED) == generation)
+			return count;
+	}
+	return 1;
+}
+#else
+static uint32_t walk_stack(struct kymo_self *self, const struct frame *at, uintptr_t end, uint64_t *to)
+{
+	(void)self;
+	return by_frame_pointers(at, end, to);
+}
+#endif
+
+/*
+ * kymo_callstack: at most KYMO_STACK_MAX addresses to to, the innermost first: where the function of
+ * frame was called from. What cannot be followed ends it early.
+ * Context: any; system calls where kymo_stack_end makes them.
+ * Returns: how many, 1 at least.
+ */
+uint32_t kymo_callstack(struct kymo_self *self, const void *frame, uint64_t *to)
+{
+	const struct frame *at = frame;
+	uintptr_t end;
+
+	to[0] = at->address;
+	if (!kymo_stack_end(self, (uintptr_t)at, &end))
+		return 1;
+	return walk_stack(self, at, end, to);
 }

@@ -31,7 +31,7 @@ struct kymo_thread_contexts {
 	int32_t prio; /* as in the trace */
 };
 
-/* Where a thread's stack ends; found once. */
+/* Where a thread's stack is, by its mapping; found once. */
 struct kymo_stack_bounds {
 	uintptr_t low, high; /* high 0: not known */
 	uint32_t looks;	     /* at /proc/self/maps */
@@ -52,6 +52,11 @@ void kymo_counters_close(uint16_t number, uint32_t tid);
 void kymo_counters_read(uint16_t number, uint32_t count, uint64_t *values);
 void kymo_counters_end(uint32_t slot);
 void kymo_counters_forget(void);
+
+/* stack.c */
+void kymo_stack_learn(void);
+bool kymo_stack_is_own(struct kymo_self *self, uintptr_t at, uintptr_t *end);
+bool kymo_stack_end(struct kymo_self *self, uintptr_t at, uintptr_t *end);
 
 /* callstack.c */
 uint32_t kymo_callstack(struct kymo_self *self, const void *frame, uint64_t *to);

@@ -22,6 +22,7 @@
 
 #include "internal.h"
 #include "runtime_dir.h"
+#include "unwind.h"
 
 #define HELPER_STACK_BYTES (128 * 1024)
 /* How often the helper thread tries again to unmap what a thread was still inside of. */
@@ -341,7 +342,7 @@ static bool look_for_orphans(void)
 static bool serve(void)
 {
 	struct pollfd polls[KYMO_CONNS_MAX + 1];
-	int timeout = -1, ready;
+	int timeout = -1, ready, unwind_ms;
 	nfds_t count;
 
 	repair();
@@ -357,6 +358,9 @@ static bool serve(void)
 		timeout = RETRY_MS;
 	if (kymo_sessions_make_ready())
 		timeout = 0;
+	unwind_ms = kymo_unwind_serve();
+	if (unwind_ms >= 0 && (timeout < 0 || unwind_ms < timeout))
+		timeout = unwind_ms;
 	if (wait_began_ms) {
 		int64_t left = late_due_ms() - now_ms();
 
@@ -380,7 +384,9 @@ static void *helper(void *unused)
 {
 	kymo_fd_own_table();
 	settle_down();
+	kymo_stack_learn();
 	kymo_lock();
+	kymo_unwind_begin();
 	kymo_each_session(session_found);
 	helper_began = true;
 	child_goes_on = false;
@@ -554,8 +560,10 @@ void kymo_start(void)
 	for (int i = 0; i < (int)KYMO_CONNS_MAX; i++)
 		kymo_conns[i].socket = KYMO_FD_NONE;
 	pthread_atfork(kymo_lock, kymo_unlock, after_fork_in_child);
-	if (!without_thread)
+	if (!without_thread) {
 		stay_loaded();
+		kymo_loader_begin();
+	}
 	begin(true);
 	errno = saved_errno;
 }

@@ -2,8 +2,9 @@
 /*
  * internal.h: what the files of libkymo share. The flow: register.c (modules) -> control.c
  * (sockets, helper thread) -> session.c (messages, slots) -> memory.c (mappings), filter_make.c;
- * record.c, filter.c, portable.c, context.c, counters.c and callstack.c are the record path's
- * out-of-line part and know nothing of sockets. block.c is where a record waits, if it may.
+ * record.c, filter.c, portable.c, context.c, counters.c, callstack.c, stack.c and loader.c are the record
+ * path's out-of-line part and know nothing of sockets. block.c is where a record waits, if it may. unwind.c
+ * (tables of call stacks) -> eh_frame.c run in the helper thread.
  */
 #ifndef KYMO_INTERNAL_H
 #define KYMO_INTERNAL_H
@@ -154,6 +155,7 @@ void kymo_memory_unmap(struct kymo_memory *memory);
 void kymo_lane_give_back(const struct kymo_memory *memory, uint8_t *data);
 int kymo_lane_claim(const struct kymo_memory *memory, uint32_t lane, uint8_t **data);
 bool kymo_touch(void *at, size_t bytes);
+bool kymo_memory_fits(size_t mapped_bytes);
 void kymo_memory_want(struct kymo_memory *memory, uint32_t lane);
 bool kymo_memory_make_ready(struct kymo_memory *memory);
 

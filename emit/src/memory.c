@@ -70,8 +70,8 @@ static bool may_be_mapped(int fd, const struct stat *info)
 	       info->st_uid == geteuid();
 }
 
-/* The same for address space: a program that has a limit keeps half of what it has left. */
-static bool fits_limits(size_t mapped_bytes)
+/* kymo_memory_fits: the same for address space: a program that has a limit keeps half of what it has left. */
+bool kymo_memory_fits(size_t mapped_bytes)
 {
 	unsigned long pages;
 	struct rlimit limit;
@@ -329,7 +329,7 @@ int kymo_memory_map(struct kymo_memory *memory, const struct kymo_msg_attach *at
 	memory->lanes_are_doubled = !portable || !can_double();
 	memory->mapped_bytes = memory->control_bytes + (memory->lanes_are_doubled ? 2 : 1) *
 			       (size_t)attach->ring_bytes * attach->lane_count;
-	if (!fits_limits(memory->mapped_bytes))
+	if (!kymo_memory_fits(memory->mapped_bytes))
 		return ENOMEM;
 	at = mmap(NULL, memory->mapped_bytes, PROT_NONE,
 		  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

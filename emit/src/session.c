@@ -12,6 +12,10 @@
 
 #include "filter.h"
 #include "runtime_dir.h"
+#include "unwind.h"
+
+/* A session that wants call stacks is answered so much later: its first records have them, of most programs. */
+#define UNWIND_NS 20000000
 
 struct kymo_conn kymo_conns[KYMO_CONNS_MAX];
 bool kymo_conns_were_lost;
@@ -132,6 +136,8 @@ static void attach(struct kymo_conn *conn, void *message, size_t bytes, struct k
 	}
 	answer.serial = attach->serial;
 	answer.error = (uint32_t)attach_session(conn, attach, fd);
+	if (!answer.error && kymo_memories[conn->slot].contexts.bits & KYMO_CONTEXT_CALLSTACK)
+		kymo_unwind_prepare(UNWIND_NS);
 	if (!answer.error) {
 		answer.flags = (kymo_memories[conn->slot].locked ? KYMO_ATTACHED_LOCKED : 0) |
 			       (conn->late ? KYMO_ATTACHED_LATE : 0);
@@ -411,6 +417,7 @@ void kymo_conns_after_fork(void)
 		kymo_fd_close(&conn->socket);
 		conn->slot = conn->awaits = -1;
 	}
+	kymo_unwind_after_fork();
 	if (kymo_kind != KYMO_KIND_PORTABLE)
 		return;
 	for (uint32_t slot = 0; slot < KYMO_SLOTS; slot++)

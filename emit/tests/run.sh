@@ -53,6 +53,30 @@ check "contexts, compiles" compile gcc context -O2
 for ring in rseq portable; do
 	check "contexts, $ring" env KYMO_RING=$ring $out/context-gcc
 done
+
+# Call stacks of code that is compiled in each way that matters; x86-64 has tables.
+if [ "$(uname -m)" = x86_64 ]; then
+	checks="-fsanitize=address,undefined -fno-sanitize-recover=all"
+	# shellcheck disable=SC2086 # a list of options
+	compile gcc eh_frame -O1 $checks 2>$out/log || {
+		echo "SKIP checks of addresses in the reader of .eh_frame: $(head -n 1 $out/log)"
+		check "reader of .eh_frame, compiles" compile gcc eh_frame -O1
+	}
+	check "reader of .eh_frame, wrong tables" $out/eh_frame-gcc
+	gcc -O2 -fPIC -shared -DPLUGIN=40 emit/tests/unwind_plugin.c -o $out/unwind_one.so || exit 1
+	gcc -O2 -fPIC -shared -DPLUGIN=400 -DPLUGIN_MORE emit/tests/unwind_plugin.c -o $out/unwind_other.so || exit 1
+	for flags in "gcc -O2 -fomit-frame-pointer" "gcc -O2 -fno-omit-frame-pointer" "gcc -O0" "gcc -O3" \
+		"clang -O2 -fomit-frame-pointer" "clang -O2 -fno-omit-frame-pointer"; do
+		command -v ${flags%% *} >/dev/null || continue
+		# shellcheck disable=SC2086 # a compiler and its options
+		check "call stacks, $flags, compiles" compile ${flags%% *} unwind ${flags#* }
+		check "call stacks, $flags" $out/unwind-${flags%% *} $out/unwind_one.so $out/unwind_other.so
+	done
+	check "call stacks by wrong tables, compiles" compile gcc unwind_wrong -O2
+	check "call stacks by wrong tables" $out/unwind_wrong-gcc
+else
+	echo "SKIP call stacks by tables: not x86-64"
+fi
 check "full rings, compiles" compile gcc edge -O2
 for ring in rseq portable; do
 	check "full rings, $ring" env KYMO_RING=$ring $out/edge-gcc

@@ -216,8 +216,9 @@ fn call_stacks_are_those_of_the_program() {
 }
 
 #[test]
-fn code_without_frame_pointers_ends_a_stack_early_and_breaks_nothing() {
-    let lab = Lab::new("contexts_no_frames");
+fn code_without_frame_pointers_and_tables_ends_a_stack_early_and_breaks_nothing() {
+    let mut lab = Lab::new("contexts_no_frames");
+    lab.env("KYMO_NO_THREAD", "1");
     let build = Build::new(&["contexts.c"]).flag("-fomit-frame-pointer").flag("-O3");
     let program = lab.build(&build, "contexts");
     let recorded = lab.record("trace").args(&["--context", "callstack"]).run(&[program.to_str().unwrap(), "stacks"]);

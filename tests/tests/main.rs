@@ -7,6 +7,7 @@ mod attach;
 mod bad_input;
 mod block;
 mod builds;
+mod callstacks;
 mod clockless;
 mod completion;
 mod containers;

@@ -20,7 +20,8 @@ fn library(lab: &Lab) -> String {
     lab.build(&build, "libaddresses.so").to_str().unwrap().to_owned()
 }
 
-/// Records the program; it goes on into the library when the collector has looked at what is mapped.
+/// Records the program; it goes on into the library when the collector has looked at what is mapped, and ends when a
+/// record has a call stack through the library, whose table is made a moment after it was loaded.
 fn recorded(lab: &Lab, program: &str, library: &str, args: &[&str]) -> String {
     let args = [&["--context", "callstack", "--memory", "16G"], args].concat();
     let mut recording = lab.record("trace").args(&args).start(&[program, library]);
@@ -32,13 +33,21 @@ fn recorded(lab: &Lab, program: &str, library: &str, args: &[&str]) -> String {
     };
     lab.wait_for("the library in the trace", has_library);
     recording.proc().say("go");
+    let trace = lab.path("trace");
+    let is_whole = || {
+        let text = lab.kymo(&["read", trace.to_str().unwrap(), "--json", "--event", "addr:back"]).stdout;
+        let newest: Value = serde_json::from_str(text.lines().last()?).ok()?;
+        (newest["contexts"]["callstack"].as_array()?.len() > 4).then_some(())
+    };
+    lab.wait_for("a call stack through the library", is_whole);
+    recording.proc().say("end");
     recording.wait().expect(0).lossless().dir.to_str().unwrap().to_owned()
 }
 
-/// The named call stack of the first record of an event, without kymo's own part.
+/// The named call stack of the last record of an event, without kymo's own part.
 #[track_caller]
 fn stack(records: &[Value], event: &str) -> Vec<String> {
-    let record = records.iter().find(|record| record["event"] == event);
+    let record = records.iter().rfind(|record| record["event"] == event);
     let record = record.unwrap_or_else(|| panic!("no {event} in {records:?}"));
     let names = record["symbols"]["callstack"].as_array().unwrap_or_else(|| panic!("{record}")).iter();
     let names = names.map(|name| name.as_str().unwrap_or("?").to_owned());
@@ -127,6 +136,7 @@ fn snapshots_know_what_is_mapped() {
     let mut attached = recording.start(&[&program, &library]);
     attached.proc().until("loaded");
     attached.proc().say("go");
+    attached.proc().say("end");
     let recorded = attached.wait().expect(0);
     let snapshot = snapshot_below(&recorded.dir);
     let (records, _) = named(&lab, snapshot.as_deref().and_then(Path::to_str).expect("a snapshot"));
