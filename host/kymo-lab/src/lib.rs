@@ -36,7 +36,7 @@ pub use compare::{
 pub use cpus::Cpus;
 pub use doctor::{Finding, State, Target, examine, is_fit};
 pub use environment::{environment, is_guest};
-pub use evaluation::{EVAL_SCHEMA, Evaluation, IDLE, Planned, Run, UnderLoad, plan};
+pub use evaluation::{CpuResult, EVAL_SCHEMA, Evaluation, IDLE, LongSample, Planned, Run, UnderLoad, plan};
 pub use gaps::{KernelGap, kernel_gaps, smi_counts};
 pub use import::{FORMATS, ImportError, SERIES_MAX, import};
 pub use join::join;
