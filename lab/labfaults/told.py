@@ -16,7 +16,7 @@ HERE = Path(__file__).resolve().parent
 INJECT = HERE / "inject.py"
 EVENTS = "sched,irq,syscalls,timer,faults,signal:signal_generate"
 V1, V2 = Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup")
-NAME = "kymo-faults"
+NAME = f"kymo-faults-{os.getpid()}"
 PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH = 0x4206, 0x4207, 17
 
 
@@ -79,8 +79,8 @@ def record(kymo, directory, victim, words, more=(), during=None):
     shutil.rmtree(trace, ignore_errors=True)
     command = [kymo, "record", "-k", EVENTS, "--kernel-ring", "32M", "-o", str(trace), *more, "--", str(victim), *map(str, words)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    windows = pid = None
     try:
-        windows = None
         if during:
             pid = find("victim", process.pid)
             windows = during(pid)
@@ -88,6 +88,8 @@ def record(kymo, directory, victim, words, more=(), during=None):
             os.kill(pid, signal.SIGTERM)
         text = process.communicate(timeout=300)[0]
     except BaseException:
+        if pid and process.poll() is None:
+            os.kill(pid, signal.SIGKILL)
         process.terminate()
         process.wait(timeout=60)
         raise

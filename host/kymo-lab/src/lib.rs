@@ -40,8 +40,8 @@ pub use evaluation::{CpuResult, EVAL_SCHEMA, Evaluation, IDLE, LongSample, Plann
 pub use gaps::{KernelGap, kernel_gaps, smi_counts};
 pub use import::{FORMATS, ImportError, SERIES_MAX, import};
 pub use join::join;
-pub use kymo_histogram::{Bucket, Histogram};
 pub use kernel_config::is_realtime;
+pub use kymo_histogram::{Bucket, Histogram};
 pub use machine::{Machine, Unread};
 pub use meanwhile::Meanwhile;
 pub use probe::{Reading, Said, caveat};
