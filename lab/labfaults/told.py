@@ -6,14 +6,17 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+INJECT = HERE / "inject.py"
 EVENTS = "sched,irq,syscalls,timer,faults,signal:signal_generate"
-GROUPS = Path("/sys/fs/cgroup/cpu")  # cgroup v1
-GROUP = GROUPS / "kymo-faults"
+V1, V2 = Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup")
+NAME = f"kymo-faults-{os.getpid()}"
 PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH = 0x4206, 0x4207, 17
 
 
@@ -31,17 +34,23 @@ class Wanted:
     words: list
 
     def wrong_in_json(self, verb, document):
-        # What one thread did, and how, is one cause.
-        sums = {}
-        for part in document["budget"]:
-            key = (part["kind"], part["tid"] if part["kind"] in ("lock_owner", "waker", "stopped") else None)
-            sums[key] = sums.get(key, 0) + part["ns"]
-        kind = max(sums, key=sums.get)[0]
+        kind = largest(document)[0]
         return None if kind == self.kind else f"{verb} --json: {kind}"
 
     def wrong_in_text(self, verb, text):
         missing = [word for word in self.words if word not in text]
         return f"{verb}: no {missing[0]!r}" if missing else None
+
+
+def largest(document):
+    """The largest cause of an answer, and the slices of its budget that it is made of."""
+    slices = {}
+    for part in document["budget"]:
+        # What one thread did, and how, is one cause.
+        key = (part["kind"], part["tid"] if part["kind"] in ("lock_owner", "waker", "stopped") else None)
+        slices.setdefault(key, []).append(part)
+    kind, parts = max(slices.items(), key=lambda item: sum(part["ns"] for part in item[1]))
+    return kind[0], parts
 
 
 def ask(kymo, words):
@@ -70,8 +79,20 @@ def record(kymo, directory, victim, words, more=(), during=None):
     shutil.rmtree(trace, ignore_errors=True)
     command = [kymo, "record", "-k", EVENTS, "--kernel-ring", "32M", "-o", str(trace), *more, "--", str(victim), *map(str, words)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    windows = during(find("victim", process.pid)) if during else None
-    text = process.communicate(timeout=300)[0]
+    windows = pid = None
+    try:
+        if during:
+            pid = find("victim", process.pid)
+            windows = during(pid)
+            # It goes on for longer than anybody may need: a busy machine is slow.
+            os.kill(pid, signal.SIGTERM)
+        text = process.communicate(timeout=300)[0]
+    except BaseException:
+        if pid and process.poll() is None:
+            os.kill(pid, signal.SIGKILL)
+        process.terminate()
+        process.wait(timeout=60)
+        raise
     told = [tuple(map(int, line.split())) for line in text.splitlines() if line[:1].isdigit()]
     return trace, windows or told
 
@@ -89,14 +110,14 @@ def find(name, parent):
     raise RuntimeError("the victim did not come up")
 
 
-def stops(count):
+def stops(count, ms=50):
     def during(pid):
         windows = []
         for _ in range(count):
             time.sleep(0.2)
             os.kill(pid, signal.SIGSTOP)
             begin = time.time_ns() + 2_000_000
-            time.sleep(0.05)
+            time.sleep(ms / 1e3)
             windows.append((begin, time.time_ns() - 2_000_000, pid))
             os.kill(pid, signal.SIGCONT)
         return windows
@@ -104,7 +125,7 @@ def stops(count):
     return during
 
 
-def traces(count):
+def traces(count, ms=50):
     libc = ctypes.CDLL(None, use_errno=True)
 
     def during(pid):
@@ -115,7 +136,7 @@ def traces(count):
             libc.ptrace(PTRACE_INTERRUPT, pid, None, None)
             os.waitpid(pid, 0x40000000)
             begin = time.time_ns() + 2_000_000
-            time.sleep(0.05)
+            time.sleep(ms / 1e3)
             windows.append((begin, time.time_ns() - 2_000_000, pid))
             libc.ptrace(7, pid, None, None)  # PTRACE_CONT
         libc.ptrace(PTRACE_INTERRUPT, pid, None, None)
@@ -126,59 +147,163 @@ def traces(count):
     return during
 
 
-def in_group(settings, count, work):
-    """Puts the victim into a control group of its own, with these settings."""
+def hogs(count, ms=50):
+    """A thread of a higher priority on the victim's CPU, which must be one."""
     def during(pid):
-        GROUP.mkdir(exist_ok=True)
-        for name, value in settings:
-            (GROUP / name).write_text(str(value))
-        (GROUP / "cgroup.procs").write_text(str(pid))
-        time.sleep(0.3)
-        windows = []
-        for _ in range(count):
-            begin = time.time_ns()
-            time.sleep(work)
-            windows.append((begin, time.time_ns(), pid))
-        return windows
+        cpu = min(os.sched_getaffinity(pid))
+        words = [sys.executable, INJECT, "hog", cpu, 95, ms, count, 0.3]
+        text = subprocess.run(list(map(str, words)), stdout=subprocess.PIPE, text=True, check=True).stdout
+        return [(*map(int, line.split()), pid) for line in text.splitlines()]
 
     return during
 
 
+def in_group(settings, count, ms):
+    """Puts the victim into a control group of its own, with these settings."""
+    group, values = settings()
+
+    def during(pid):
+        group.mkdir(exist_ok=True)
+        for name, value in values:
+            (group / name).write_text(str(value))
+        (group / "cgroup.procs").write_text(str(pid))
+        time.sleep(0.3)
+        windows = []
+        for _ in range(count * WINDOWS_EACH):
+            begin, before = time.time_ns(), throttled_ns(group)
+            time.sleep(ms / 1e3)
+            end, after = time.time_ns(), throttled_ns(group)
+            # Where many others want the CPU the quota is never used up, and is not the cause.
+            if before is None or after - before > HOLDS * (end - begin):
+                windows.append((begin, end, pid))
+            if len(windows) == count:
+                return windows
+        raise NotInjected(f"the group was throttled in less than {HOLDS:.0%} of the time: too many others want the CPU")
+
+    return during
+
+
+class NotInjected(RuntimeError):
+    """The cause did not take hold, as the kernel itself counts it: there is nothing to be asked about."""
+
+
+# Stretches that are tried for each that is wanted, and how much of one the cause must have.
+WINDOWS_EACH = 4
+HOLDS = 0.6
+
+
+def throttled_ns(group):
+    """How long the kernel held the group back by its quota; None if it does not count that."""
+    if not any((group / name).exists() for name in ("cpu.cfs_quota_us", "cpu.max")) or is_real_time(group):
+        return None
+    stat = dict(line.split() for line in (group / "cpu.stat").read_text().splitlines())
+    if "throttled_time" in stat:
+        return int(stat["throttled_time"])
+    return int(stat["throttled_usec"]) * 1000 if "throttled_usec" in stat else None
+
+
+def is_real_time(group):
+    """Whether it has real-time runtime: then that is what it is about."""
+    runtime_us = group / "cpu.rt_runtime_us"
+    return runtime_us.exists() and runtime_us.read_text().strip() not in ("0", "-1")
+
+
+def quota():
+    """The group, and what makes its quota a tenth of a CPU."""
+    if (V1 / "cpu.cfs_quota_us").exists():
+        return V1 / NAME, [("cpu.cfs_period_us", 100000), ("cpu.cfs_quota_us", 10000)]
+    return V2 / NAME, [("cpu.max", "10000 100000")]
+
+
+def no_quota():
+    if (V1 / "cpu.cfs_quota_us").exists():
+        return None
+    controllers = V2 / "cgroup.subtree_control"
+    if controllers.exists() and "cpu" in controllers.read_text().split():
+        return None
+    return f"neither {V1}/cpu.cfs_quota_us nor the controller cpu in {controllers}"
+
+
+def runtime():
+    return V1 / NAME, [("cpu.rt_period_us", 200000), ("cpu.rt_runtime_us", 20000)]
+
+
+def no_runtime():
+    if not (V1 / "cpu.rt_runtime_us").exists():
+        return f"no {V1}/cpu.rt_runtime_us (cgroup v1, CONFIG_RT_GROUP_SCHED)"
+    setting = Path("/proc/sys/kernel/sched_rt_runtime_us").read_text().strip()
+    return "kernel.sched_rt_runtime_us is -1: no group is looked at" if setting == "-1" else None
+
+
 def remove_group():
-    for _ in range(100):
-        try:
-            GROUP.rmdir()
-            return
-        except FileNotFoundError:
-            return
-        except OSError:
-            time.sleep(0.05)
+    for group in (V1 / NAME, V2 / NAME):
+        for _ in range(100):
+            try:
+                group.rmdir()
+                break
+            except FileNotFoundError:
+                break
+            except OSError:
+                time.sleep(0.05)
+
+
+@dataclass
+class Kind:
+    """A cause that can be injected into the victim: its words, what must be named, who does it."""
+    name: str
+    words: list
+    wanted: Wanted
+    during: Callable | None = None
+    # As long as lab/faults takes, and from where to where lab/blind draws (of faults MiB).
+    ms: int = 50
+    drawn: tuple = (15, 60)
+    # It needs the victim on one CPU.
+    is_pinned: bool = False
+    # Why this machine cannot do it.
+    missing: Callable = lambda: None
 
 
 KINDS = [
-    ("SIGSTOP", ["sleep", "{ms}"], Wanted("stopped", ["stopped by", "by a signal"]), stops),
-    ("ptrace stop", ["sleep", "{ms}"], Wanted("stopped", ["stopped", "under a debugger"]), traces),
-    ("minor page faults", ["faults", "{count}"], Wanted("page_fault", ["page faults"]), None),
-    ("owner of an owner of a lock", ["owners", "{count}"], Wanted("lock_owner", ["v-inner"]), None),
-    ("lock with inheritance", ["inherit", "{count}"], Wanted("lock_owner", ["v-owner"]), None),
-    ("chain of three pipes", ["pipes", "{count}"], Wanted("waker", ["v-first"]), None),
-    ("CPU quota of a group", ["work", "{ms}"], Wanted("throttled", ["CPU quota"]),
-     lambda count: in_group([("cpu.cfs_period_us", 100000), ("cpu.cfs_quota_us", 10000)], count, 0.3)),
-    ("real-time throttling of a group", ["burn", "{ms}"], Wanted("throttled", ["real-time throttling"]),
-     lambda count: in_group([("cpu.rt_period_us", 200000), ("cpu.rt_runtime_us", 20000)], count, 0.4)),
+    Kind("SIGSTOP", ["sleep", "{total}"], Wanted("stopped", ["stopped by", "by a signal"]), stops),
+    Kind("ptrace stop", ["sleep", "{total}"], Wanted("stopped", ["stopped", "under a debugger"]), traces),
+    Kind("hog of a higher priority", ["sleep", "{total}"], Wanted("higher_priority", ["fault-hog"]), hogs, drawn=(25, 60), is_pinned=True),
+    Kind("minor page faults", ["faults", "{count}", "{ms}"], Wanted("page_fault", ["page faults"]), ms=16, drawn=(12, 40)),
+    Kind("owner of an owner of a lock", ["owners", "{count}", "{ms}"], Wanted("lock_owner", ["v-inner"]), ms=15, drawn=(10, 40)),
+    Kind("lock with inheritance", ["inherit", "{count}", "{ms}"], Wanted("lock_owner", ["v-owner"]), ms=15, drawn=(10, 40)),
+    Kind("lock without inheritance", ["plain", "{count}", "{ms}"], Wanted("lock_owner", ["v-owner"]), ms=15, drawn=(10, 40),
+         is_pinned=True),
+    Kind("chain of three pipes", ["pipes", "{count}", "{ms}"], Wanted("waker", ["v-first"]), ms=15, drawn=(10, 30)),
+    Kind("own computation", ["compute", "{count}", "{ms}"], Wanted("own", []), ms=15, drawn=(10, 40)),
+    Kind("CPU quota of a group", ["work", "{total}"], Wanted("throttled", ["CPU quota"]),
+         lambda count, ms: in_group(quota, count, ms), ms=300, drawn=(250, 500), missing=no_quota),
+    Kind("real-time throttling of a group", ["burn", "{total}"], Wanted("throttled", ["real-time throttling"]),
+         lambda count, ms: in_group(runtime, count, ms), ms=400, drawn=(400, 600), missing=no_runtime),
 ]
+
+
+def recorded(kymo, kind, directory, count, ms=None, cpu=None):
+    """Records `count` delays of a kind; the trace and the delays. On one CPU, if one is given or the kind needs it."""
+    ms = ms or kind.ms
+    words = [word.format(total=120_000, count=count, ms=ms) for word in kind.words]
+    if cpu is None and kind.is_pinned:
+        cpu = max(os.sched_getaffinity(0))
+    victim = build(directory)
+    if cpu is not None:
+        words, victim = ["-c", cpu, victim, *words], "taskset"
+    try:
+        return record(kymo, directory, victim, words, during=kind.during(count, ms) if kind.during else None)
+    finally:
+        remove_group()
 
 
 def named(kymo, kind, directory, count):
     """For each delay the wanted kind, or what was wrong."""
-    _, words, wanted, how = kind
-    ms = 1000 + 700 * count
-    words = [word.format(ms=ms, count=count) for word in words]
+    missing = kind.missing()
     try:
-        trace, windows = record(kymo, directory, build(directory), words, during=how(count) if how else None)
+        if missing:
+            raise RuntimeError(missing)
+        trace, windows = recorded(kymo, kind, directory, count)
     except (OSError, RuntimeError, subprocess.SubprocessError) as error:
         return [f"not possible here: {error}"] * count
-    finally:
-        remove_group()
-    got = [wrong(kymo, trace, window, wanted) or wanted.kind for window in windows]
+    got = [wrong(kymo, trace, window, kind.wanted) or kind.wanted.kind for window in windows]
     return got + ["not found"] * (count - len(got))

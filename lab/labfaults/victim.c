@@ -3,13 +3,15 @@
  * A program with delays of known causes, to be recorded and explained. Prints for each delay when it was, and whose:
  * `FROM TO TID` (ns since 1970).
  *
- *     victim sleep MS          a real-time thread that sleeps 2 ms at a time; others do something to it
- *     victim burn MS           runs for that time, real-time
- *     victim work MS           the same, of a normal class
- *     victim faults COUNT      touches 16 MiB that are not there
- *     victim owners COUNT      a lock whose owner waits for a lock, whose owner works for 15 ms
- *     victim inherit COUNT     a lock with priority inheritance, whose owner works for 15 ms
- *     victim pipes COUNT       a reader at the end of three pipes; the first writer works 15 ms in pieces
+ *     victim sleep MS              a real-time thread that sleeps 2 ms at a time; others do something to it
+ *     victim burn MS               runs for that time, real-time
+ *     victim work MS               the same, of a normal class
+ *     victim faults COUNT [MIB]    touches so much memory that is not there (16 MiB)
+ *     victim owners COUNT [MS]     a lock whose owner waits for a lock, whose owner works for that time (15 ms)
+ *     victim inherit COUNT [MS]    a lock with priority inheritance, whose owner works for that time
+ *     victim plain COUNT [MS]      a lock without, whose owner cannot run while a third thread works; on one CPU
+ *     victim pipes COUNT [MS]      a reader at the end of three pipes; the first writer works that long in pieces
+ *     victim compute COUNT [MS]    works itself
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -26,7 +28,6 @@
 #include <unistd.h>
 
 #define MS 1000000LL
-#define FAULT_BYTES (16 << 20)
 
 static int64_t now(clockid_t clock)
 {
@@ -71,7 +72,7 @@ static void told(int64_t from)
 
 static pthread_mutex_t first = PTHREAD_MUTEX_INITIALIZER, second = PTHREAD_MUTEX_INITIALIZER;
 static pthread_barrier_t begin, held, inner, end;
-static int rounds;
+static int rounds, size;
 
 static void *outer_owner(void *unused)
 {
@@ -99,7 +100,7 @@ static void *inner_owner(void *unused)
 		pthread_mutex_lock(&second);
 		pthread_barrier_wait(&inner);
 		pthread_barrier_wait(&held);
-		work(15 * MS);
+		work(size * MS);
 		pthread_mutex_unlock(&second);
 		pthread_barrier_wait(&end);
 	}
@@ -140,11 +141,73 @@ static void *owner(void *unused)
 	for (int i = 0; i < rounds; i++) {
 		pthread_mutex_lock(&first);
 		pthread_barrier_wait(&held);
-		work(15 * MS);
+		work(size * MS);
 		pthread_mutex_unlock(&first);
 		pthread_barrier_wait(&end);
 	}
 	return NULL;
+}
+
+/* The same, with the lock of a middle thread's round. */
+static void *short_owner(void *unused)
+{
+	(void)unused;
+	become("v-owner", 10);
+	for (int i = 0; i < rounds; i++) {
+		pthread_mutex_lock(&first);
+		pthread_barrier_wait(&held);
+		work(MS);
+		pthread_mutex_unlock(&first);
+		pthread_barrier_wait(&end);
+	}
+	return NULL;
+}
+
+static void *middle(void *unused)
+{
+	(void)unused;
+	become("v-middle", 40);
+	for (int i = 0; i < rounds; i++) {
+		pthread_barrier_wait(&held);
+		work(size * MS);
+		pthread_barrier_wait(&end);
+	}
+	return NULL;
+}
+
+static void plain(void)
+{
+	pthread_t threads[2];
+
+	pthread_barrier_init(&held, NULL, 3);
+	pthread_barrier_init(&end, NULL, 3);
+	pthread_create(&threads[0], NULL, short_owner, NULL);
+	pthread_create(&threads[1], NULL, middle, NULL);
+	for (int i = 0; i < rounds; i++) {
+		int64_t from;
+
+		rest(50 * MS);
+		pthread_barrier_wait(&held);
+		from = now(CLOCK_REALTIME);
+		pthread_mutex_lock(&first);
+		pthread_mutex_unlock(&first);
+		told(from);
+		pthread_barrier_wait(&end);
+	}
+	pthread_join(threads[0], NULL);
+	pthread_join(threads[1], NULL);
+}
+
+static void compute(void)
+{
+	for (int i = 0; i < rounds; i++) {
+		int64_t from;
+
+		rest(50 * MS);
+		from = now(CLOCK_REALTIME);
+		work(size * MS);
+		told(from);
+	}
 }
 
 static void inherit(void)
@@ -196,7 +259,7 @@ static void pipes(void)
 		become("v-first", 50);
 		close(ask[1]);
 		while (read(ask[0], &byte, 1) == 1) {
-			for (int piece = 0; piece < 15; piece++) {
+			for (int piece = 0; piece < size; piece++) {
 				work(MS);
 				rest(50000);
 			}
@@ -228,49 +291,63 @@ static void pipes(void)
 
 static void faults(void)
 {
+	size_t bytes = (size_t)size << 20;
+
 	for (int i = 0; i < rounds; i++) {
 		int64_t from;
-		char *memory = mmap(NULL, FAULT_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		char *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 		if (memory == MAP_FAILED)
 			exit(2);
-		madvise(memory, FAULT_BYTES, MADV_NOHUGEPAGE);
+		madvise(memory, bytes, MADV_NOHUGEPAGE);
 		rest(50 * MS);
 		from = now(CLOCK_REALTIME);
-		for (size_t at = 0; at < FAULT_BYTES; at += 4096)
+		for (size_t at = 0; at < bytes; at += 4096)
 			((volatile char *)memory)[at] = 1;
 		told(from);
-		munmap(memory, FAULT_BYTES);
+		munmap(memory, bytes);
 	}
+}
+
+/* Runs for that time of the clock. */
+static void run_for(int64_t ns)
+{
+	for (int64_t until = now(CLOCK_MONOTONIC) + ns; now(CLOCK_MONOTONIC) < until;)
+		;
 }
 
 int main(int argc, char **argv)
 {
-	const char *what = argc == 3 ? argv[1] : "";
+	static const struct {
+		const char *name;
+		void (*run)(void);
+	} all[] = {
+		{ "faults", faults }, { "owners", owners }, { "inherit", inherit },
+		{ "plain", plain },   { "pipes", pipes },   { "compute", compute },
+	};
+	const char *what = argc >= 3 ? argv[1] : "";
 	int64_t from;
 
-	rounds = argc == 3 ? atoi(argv[2]) : 0;
+	rounds = argc >= 3 ? atoi(argv[2]) : 0;
+	size = argc >= 4 ? atoi(argv[3]) : strcmp(what, "faults") ? 15 : 16;
 	become("victim", strcmp(what, "work") ? 80 : 0);
 	from = now(CLOCK_REALTIME);
 	if (!strcmp(what, "sleep")) {
 		for (int64_t until = now(CLOCK_MONOTONIC) + rounds * MS; now(CLOCK_MONOTONIC) < until;)
 			rest(2 * MS);
 		told(from);
-	} else if (!strcmp(what, "burn") || !strcmp(what, "work")) {
-		for (int64_t until = now(CLOCK_MONOTONIC) + rounds * MS; now(CLOCK_MONOTONIC) < until;)
-			;
-		told(from);
-	} else if (!strcmp(what, "faults")) {
-		faults();
-	} else if (!strcmp(what, "owners")) {
-		owners();
-	} else if (!strcmp(what, "inherit")) {
-		inherit();
-	} else if (!strcmp(what, "pipes")) {
-		pipes();
-	} else {
-		fprintf(stderr, "victim sleep|burn|work MS, or faults|owners|inherit|pipes COUNT\n");
-		return 2;
+		return 0;
 	}
-	return 0;
+	if (!strcmp(what, "burn") || !strcmp(what, "work")) {
+		run_for(rounds * MS);
+		told(from);
+		return 0;
+	}
+	for (unsigned i = 0; i < sizeof(all) / sizeof(*all); i++)
+		if (!strcmp(what, all[i].name)) {
+			all[i].run();
+			return 0;
+		}
+	fprintf(stderr, "victim sleep|burn|work MS, or faults|owners|inherit|plain|pipes|compute COUNT [SIZE]\n");
+	return 2;
 }

@@ -22,7 +22,7 @@ class Faults:
         self.kinds, self.elsewhere = [], []
 
     def seconds(self, ctx):
-        return 6 * ctx.trials
+        return 9 * ctx.trials
 
     def run(self, ctx, progress):
         script = ctx.root / "lab/faults"

@@ -232,7 +232,7 @@ class Faults:
     name = "vm-faults"
     about = "injected IRQs off, preemption off and frequency changes are found in the VM, with the right cause"
     is_counted = True
-    # What `--explain` calls them [spec/lab.md 7].
+    # What `--explain` calls them [spec/analyze.md 6].
     causes = {"irqs": ("irqs_off",), "preempt": ("preemption_off",), "frequency": ("frequency",)}
 
     def __init__(self, _ctx):

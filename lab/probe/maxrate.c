@@ -8,6 +8,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <time.h>
 
 #include <kymo/tracepoint.h>
 
@@ -17,9 +18,18 @@ KYMO_EVENT(lab, tock, (u64, number), (bytes, payload))
 /* A thread that is later than this leaves out what it did not write: no burst follows. */
 #define LATE_NS 1000000
 
+/* What it wrote and left out; CPU time that it had, and time that passed. */
 struct writer {
-	uint64_t written, left_out;
+	uint64_t written, left_out, cpu_ns, wall_ns;
 };
+
+static uint64_t cpu_ns(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+	return (uint64_t)time.tv_sec * SECOND_NS + (uint64_t)time.tv_nsec;
+}
 
 static void write_one(const struct options *options, uint64_t number)
 {
@@ -37,7 +47,7 @@ static void *body(struct worker *self)
 	double period = (double)SECOND_NS / (double)options->rate * clock_cycles_per_ns, next;
 	double late = LATE_NS * clock_cycles_per_ns;
 	struct writer *writer = self->own;
-	uint64_t start, length = UINT64_MAX;
+	uint64_t start, used, length = UINT64_MAX;
 
 	if (options->duration_ns)
 		length = (uint64_t)((double)options->duration_ns * clock_cycles_per_ns);
@@ -47,6 +57,7 @@ static void *body(struct worker *self)
 	/* The first ones touch the ring's pages. */
 	for (uint64_t i = 0; i < options->warmup; i++)
 		write_one(options, i);
+	used = cpu_ns();
 	start = clock_cycles();
 	/* Times since the start: a double holds them exactly for a month. */
 	for (next = 0; !probe_stop;) {
@@ -65,6 +76,8 @@ static void *body(struct worker *self)
 		write_one(options, writer->written++);
 		next += period;
 	}
+	writer->wall_ns = (uint64_t)((double)(clock_cycles() - start) / clock_cycles_per_ns);
+	writer->cpu_ns = cpu_ns() - used;
 	unplace();
 	return NULL;
 }
@@ -74,7 +87,7 @@ void test_maxrate(const struct options *options)
 	static struct worker workers[THREADS_MAX];
 	static struct writer writers[THREADS_MAX];
 	unsigned count = options->cpu_count ? options->cpu_count : 1;
-	uint64_t written = 0, left_out = 0;
+	uint64_t written = 0, left_out = 0, cpu = 0, wall = 0;
 
 	for (unsigned i = 0; i < count; i++)
 		workers[i] = (struct worker){ .options = options,
@@ -86,8 +99,12 @@ void test_maxrate(const struct options *options)
 	for (unsigned i = 0; i < count; i++) {
 		written += writers[i].written;
 		left_out += writers[i].left_out;
+		cpu += writers[i].cpu_ns;
+		wall += writers[i].wall_ns;
 	}
 	printf("{\"say\":\"count\",\"name\":\"written\",\"value\":%" PRIu64 "}\n", written);
 	printf("{\"say\":\"count\",\"name\":\"warmup\",\"value\":%" PRIu64 "}\n", options->warmup * count);
 	printf("{\"say\":\"count\",\"name\":\"left_out\",\"value\":%" PRIu64 "}\n", left_out);
+	printf("{\"say\":\"count\",\"name\":\"cpu_ns\",\"value\":%" PRIu64 "}\n", cpu);
+	printf("{\"say\":\"count\",\"name\":\"wall_ns\",\"value\":%" PRIu64 "}\n", wall);
 }

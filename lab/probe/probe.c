@@ -157,8 +157,8 @@ void place(struct worker *self, int policy, int priority)
 	}
 	error = pthread_setschedparam(pthread_self(), policy, &param);
 	if (error)
-		say_trouble("not-fifo", "thread %u cannot have %s priority %d: %s (ulimit -r, CAP_SYS_NICE)",
-			    self->number, policy_name(policy), priority, strerror(error));
+		say_trouble("not-fifo", "thread %u cannot have %s priority %d: %s", self->number,
+			    policy_name(policy), priority, strerror(error));
 }
 
 void unplace(void)

@@ -146,6 +146,8 @@ fn what_cannot_be_had_is_said() {
     let lab = Lab::new("lab_errors");
     contains(&lab.kymo(&["wakeup", "-c", "4000"]).expect(2).stderr, "does not exist or is offline; online:");
     contains(&lab.kymo(&["wakeup", "-c", "x"]).expect(2).stderr, "give CPUs such as 0-3,6");
+    contains(&lab.kymo(&["wakeup", "--breaktrace=100"]).expect(2).stderr, "--breaktrace of cyclictest: the run is not");
+    contains(&lab.kymo(&["npt", "--bias"]).expect(2).stderr, "--bias of oslat: nothing is subtracted");
     contains(&lab.kymo(&["preempt", "-p", "98", "--levels", "4"]).expect(2).stderr, "99 is the highest");
     contains(&lab.kymo(&["npt", "--policy", "deadline"]).expect(2).stderr, "a thread of npt does not sleep");
     contains(&lab.kymo(&["pi", "--policy", "other"]).expect(2).stderr, "pi needs priorities: fifo or rr");

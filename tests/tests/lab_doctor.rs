@@ -2,6 +2,7 @@
 //! kymo doctor and kymo import as a user meets them. What is right on which machine is tested in kymo-lab, on machines
 //! in files.
 
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use kymo_tests::{Lab, paths};
@@ -51,6 +52,13 @@ fn a_process_and_a_command_have_checks_of_their_own() {
     assert!(gone.stderr.contains("there is no process 4194305"), "{}", gone.stderr);
 }
 
+/// Two lines of /sys/kernel/tracing/trace.
+const FTRACE: &str = "# tracer: nop\n#\n\
+    #           TASK-PID     CPU#  |||||  TIMESTAMP  FUNCTION\n\
+          <idle>-0       [000] d..2.   100.000001: sched_waking: comm=x pid=7 prio=120 target_cpu=000\n\
+          <idle>-0       [000] d..2.   100.000002: sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 \
+prev_state=R ==> next_comm=x next_pid=7 next_prio=120\n";
+
 #[test]
 fn a_file_of_another_tool_becomes_a_record() {
     let lab = Lab::new("import");
@@ -71,6 +79,109 @@ fn a_file_of_another_tool_becomes_a_record() {
     );
     assert!(out.join("oslat-2.4.json").is_file());
     lab.kymo(&["import", bad]).expect(2);
+    // A name of a file is one: the record itself, once, and nothing of another format.
+    let file = lab.path("result.json");
+    let name = file.to_str().expect("a path");
+    lab.kymo(&["import", sample, "-o", name]).expect(0);
+    let written: Value = serde_json::from_slice(&std::fs::read(&file).expect("a file")).expect("a record");
+    assert_eq!(written, record);
+    let again = lab.kymo(&["import", sample, "-o", name]).expect(2);
+    assert!(again.stderr.contains("an existing file is not replaced"), "{}", again.stderr);
+    let several = lab.kymo(&["import", sample, sample, "-o", "both.json"]).expect(2);
+    assert!(several.stderr.contains("name a directory"), "{}", several.stderr);
+    let other = lab.kymo(&["import", sample, "-o", "result.html"]).expect(2);
+    assert!(other.stderr.contains("writes no .html file"), "{}", other.stderr);
+    let trace = lab.write("trace.txt", FTRACE);
+    let refused = lab.kymo(&["import", trace.to_str().expect("a path"), "-o", "trace.json"]).expect(2);
+    assert!(refused.stderr.contains("is a trace, which becomes a directory"), "{}", refused.stderr);
+    for name in ["both.json", "result.html", "trace.json"] {
+        assert!(!lab.path(name).exists(), "{name}");
+    }
+}
+
+/// A directory of the kernel's, a control group or a trace instance, that goes with the test.
+struct Made(PathBuf);
+
+impl Made {
+    fn new(dir: PathBuf) -> Made {
+        std::fs::create_dir(&dir).unwrap_or_else(|error| panic!("{}: {error}", dir.display()));
+        Made(dir)
+    }
+
+    fn write(&self, name: &str, value: &str) {
+        let path = self.0.join(name);
+        std::fs::write(&path, value).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+fn find<'a>(checks: &'a [Value], id: &str) -> &'a Value {
+    checks.iter().find(|check| check["id"] == id).unwrap_or_else(|| panic!("no check {id}"))
+}
+
+#[test]
+fn the_control_group_is_looked_at_and_named_as_the_cause() {
+    let root = Path::new("/sys/fs/cgroup/cpu");
+    let setting = std::fs::read_to_string("/proc/sys/kernel/sched_rt_runtime_us").unwrap_or_default();
+    let has_both = ["cpu.cfs_quota_us", "cpu.rt_runtime_us"].iter().all(|name| root.join(name).exists());
+    if !has_both || !rustix::process::geteuid().is_root() || setting.trim() == "-1" {
+        let why = "needs root, cgroup v1 with CONFIG_RT_GROUP_SCHED, and real-time throttling";
+        return kymo_tests::skip("the_control_group_is_looked_at_and_named_as_the_cause", why);
+    }
+    let lab = Lab::new("doctor_group");
+    // A new group has no real-time runtime at all.
+    let name = format!("kymo-test-{}", std::process::id());
+    let group = Made::new(root.join(&name));
+    group.write("cpu.cfs_quota_us", "90000");
+    let run = |args: &str| {
+        let line = format!("echo $$ > {}/cgroup.procs && exec {} {args}", group.0.display(), paths::kymo().display());
+        lab.run("sh", &["-c", &line])
+    };
+    let inside = run("doctor --json").expect(1);
+    let all = checks(&inside.stdout);
+    let (quota, runtime) = (find(&all, "cpu-quota"), find(&all, "rt-throttling"));
+    let text = |check: &Value| check["current"].as_str().expect("text").to_owned();
+    assert_eq!((&quota["state"], &runtime["state"]), (&"problem".into(), &"problem".into()), "{quota:#} {runtime:#}");
+    assert!(text(quota).contains(&format!("90000 us of every 100000 us in /{name}")), "{quota:#}");
+    assert!(text(runtime).starts_with("0 us of") && runtime["severity"] == "fatal", "{runtime:#}");
+    let command = checks(&run("doctor --json -- true").stdout);
+    assert!(text(find(&command, "limit-priority")).contains("refuses root, too"), "{command:#?}");
+    // From outside, it is one of the groups of the machine.
+    let outside = checks(&lab.kymo(&["doctor", "--json"]).stdout);
+    assert!(text(find(&outside, "other-quotas")).contains(&name), "{outside:#?}");
+    let refused = run("wakeup -c 0 -l 5").expect(2).stderr;
+    assert!(refused.contains(&format!("control group /{name} has no real-time runtime")), "{refused}");
+    assert!(!refused.contains("ulimit"), "{refused}");
+    let marked = run("wakeup -c 0 -l 5 --best-effort --json").expect(0).stdout;
+    let record: Value = serde_json::from_str(&marked).expect("a record");
+    let caveat = &record["caveats"][0];
+    let next = caveat["next"].as_str().expect("text");
+    assert!(caveat["id"] == "not-fifo" && next.contains("cpu.rt_runtime_us"), "{caveat:#}");
+}
+
+#[test]
+fn tracing_in_an_instance_is_seen() {
+    let tracefs = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"].map(Path::new);
+    let root = tracefs.into_iter().find(|dir| dir.join("instances").is_dir());
+    let Some(root) = root.filter(|_| rustix::process::geteuid().is_root()) else {
+        return kymo_tests::skip("tracing_in_an_instance_is_seen", "needs root and tracefs");
+    };
+    let lab = Lab::new("doctor_tracing");
+    let name = format!("of-a-test-{}", std::process::id());
+    let instance = Made::new(root.join("instances").join(&name));
+    let current = || text_of(&lab.kymo(&["doctor", "--json"]).stdout, "tracing-on");
+    assert!(!current().contains(&name), "{}", current());
+    instance.write("events/sched/sched_switch/enable", "1");
+    assert!(current().contains(&format!("events are on in instance {name}")), "{}", current());
+}
+
+fn text_of(doctor: &str, id: &str) -> String {
+    find(&checks(doctor), id)["current"].as_str().expect("text").to_owned()
 }
 
 #[test]

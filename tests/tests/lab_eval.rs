@@ -39,7 +39,21 @@ fn an_evaluation_runs_each_test_under_each_load() {
     let comparisons = report["comparisons"].as_array().expect("comparisons");
     assert_eq!(comparisons.len(), 2);
     assert!(comparisons.iter().all(|one| one["comparison"]["outcome"] == "not_enough_data"));
-    contains(&text(&lab, "e/report.txt"), "wakeup under hackbench+net, against no load: Not enough data");
+    let told = text(&lab, "e/report.txt");
+    contains(&told, "wakeup under hackbench+net, against no load: Not enough data");
+    for part in ["Begun 20", "from seed 7", "Machine: ", "worst samples of wakeup, in the order of time:"] {
+        contains(&told, part);
+    }
+    let cpus = report["cpus"].as_array().expect("results of CPUs");
+    assert!(cpus.len() >= 4 && cpus.iter().all(|one| one["cpu"] == 0 && one["runs"] == 2), "{cpus:#?}");
+    let worst = report["worst"].as_array().expect("worst samples");
+    let is_dated = |one: &Value| one["into_s"].as_f64().is_some_and(|seconds| (0.0..60.0).contains(&seconds));
+    assert!(!worst.is_empty() && worst.iter().all(is_dated), "{worst:#?}");
+    // Each has its cause, or why there is none.
+    assert!(worst.iter().all(|one| one["budget"].is_object() != one["why"].is_string()), "{worst:#?}");
+    if rustix::process::geteuid().is_root() {
+        assert!(worst.iter().any(|one| one["budget"]["signature"].is_string()), "{worst:#?}");
+    }
     let html = text(&lab, "e/report.html");
     assert!(html.contains("kymo doctor") && html.contains("<svg") && !html.contains("http-equiv"), "{html}");
     // Another evaluation would mix with this one.
@@ -124,6 +138,25 @@ fn the_rate_that_is_given_was_confirmed() {
     assert_eq!(sizes, [0, 32]);
     let rates = report["results"].as_array().expect("results").iter().filter_map(|one| one["lossless_per_s"].as_f64());
     assert!(rates.into_iter().all(|rate| rate <= 200.0), "{report:#}");
+}
+
+#[test]
+fn a_machine_that_is_too_busy_is_reported_as_such() {
+    let lab = Lab::new("maxrate_busy");
+    // Eight that never sleep share the writer's CPU: it gets a ninth of it, or a little more while it is new.
+    let hogs: Vec<_> = (0..8).map(|_| lab.spawn("taskset", &["-c", "0", "sh", "-c", "while :; do :; done"])).collect();
+    let outcome = lab.kymo(&["maxrate", "--json", "--for", "1s", "-c", "0"]).expect(1);
+    let text = lab.kymo(&["maxrate", "--for", "1s", "-c", "0"]).expect(1).stdout;
+    hogs.into_iter().for_each(|hog| drop(hog.end(Signal::KILL)));
+    let report: Value = serde_json::from_str(&outcome.stdout).expect("JSON");
+    let result = &report["results"][0];
+    assert_eq!((&result["too_busy"], &result["lossless_per_s"]), (&true.into(), &Value::Null), "{report:#}");
+    let trials = result["trials"].as_array().expect("trials");
+    assert!((3..20).contains(&trials.len()), "{report:#}");
+    assert!(trials.iter().any(|trial| trial["writers_cpu"].as_f64() < Some(0.9)), "{report:#}");
+    for part in ["the machine is too busy to tell", "had a CPU in", "--prio 10"] {
+        contains(&text, part);
+    }
 }
 
 #[test]

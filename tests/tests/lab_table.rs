@@ -100,6 +100,33 @@ fn throttling_is_looked_for_before_each_trial() {
 }
 
 #[test]
+fn the_blind_test_draws_asks_and_scores() {
+    let may = rustix::process::geteuid().is_root() && kymo_tracefs::Tracefs::find().is_ok_and(|fs| fs.events().is_ok());
+    if !may {
+        return kymo_tests::skip("the_blind_test_draws_asks_and_scores", "needs root and the kernel's events");
+    }
+    let _turn = kymo_tests::lab::beside_others();
+    let mut command = Command::new("python3");
+    command.arg(repository().join("lab/blind")).args(["--traces", "2", "--seed", "5", "--json", "--kymo"]);
+    let Ok(done) = command.arg(kymo_tests::paths::kymo()).output() else {
+        return kymo_tests::skip("lab/blind", "no python3");
+    };
+    let told = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(told.starts_with("seed 5\n"), "{told}");
+    let found: Value = serde_json::from_slice(&done.stdout).unwrap_or_else(|error| panic!("{error}: {told}"));
+    let traces = found["traces"].as_array().expect("traces");
+    let count = |score: &str| traces.iter().filter(|trace| trace["score"] == score).count();
+    assert_eq!((traces.len(), &found["schema"], &found["seed"]), (2, &"kymo-blind-1".into(), &5.into()));
+    for score in ["right", "doubtful", "wrong"] {
+        assert_eq!(found[score], count(score), "{found:#}");
+    }
+    // Each was made and asked about, by both commands.
+    let is_asked = |trace: &Value| trace["told"]["explain"].is_string() && trace["told"]["critical"].is_string();
+    assert!(traces.iter().all(is_asked), "{found:#}");
+    assert_eq!(done.status.code(), Some(i32::from(count("right") < 2)), "{told}");
+}
+
+#[test]
 fn what_is_unknown_is_refused() {
     let done = Command::new("python3").arg(repository().join("lab/table")).args(["--only", "everything"]).output();
     let Ok(done) = done else { return kymo_tests::skip("lab/table", "no python3") };
@@ -108,9 +135,11 @@ fn what_is_unknown_is_refused() {
 }
 
 #[test]
-fn intervals_are_those_of_tables() {
+fn intervals_and_scores_are_right() {
     let mut command = Command::new("python3");
-    command.args(["-B", "-m", "unittest", "labtable.test_intervals"]).current_dir(repository().join("lab"));
-    let Ok(done) = command.output() else { return kymo_tests::skip("intervals", "no python3") };
+    command.args(["-B", "-m", "unittest", "labtable.test_intervals", "labblind.test_score"]);
+    let Ok(done) = command.current_dir(repository().join("lab")).output() else {
+        return kymo_tests::skip("intervals", "no python3");
+    };
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
 }

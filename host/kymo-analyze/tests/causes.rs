@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The words for causes of a sample: those of the cases are those of spec/lab-result.schema.json, and each has its row
-//! in spec/lab.md 7. docs/extending.md says what a new cause needs.
+//! in the one table of spec/analyze.md 6. docs/extending.md says what a new cause needs.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -44,9 +44,9 @@ fn words_of_cases() -> BTreeSet<String> {
 #[test]
 fn no_step_of_a_cause_is_forgotten() {
     let (schema, cases) = (words_of_schema(), words_of_cases());
-    let spec = text("../../spec/lab.md");
-    let table = spec.split("\n## ").find(|section| section.starts_with("7. ")).unwrap();
-    let cells = table.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next());
+    let spec = text("../../spec/analyze.md");
+    let table = spec.split("\n## ").find(|section| section.starts_with("6. ")).unwrap();
+    let cells = table.lines().filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |")?.rsplit(" | ").next());
     let rows: BTreeSet<&str> = cells.flat_map(|cell| cell.split('`')).collect();
     let mut missing = Vec::new();
     let mut step =
@@ -56,7 +56,7 @@ fn no_step_of_a_cause_is_forgotten() {
     }
     for word in &schema {
         if !rows.contains(word.as_str()) {
-            step(4, word, "the table in spec/lab.md 7 has no row of it");
+            step(4, word, "the table in spec/analyze.md 6 has no row of it");
         }
         if !cases.contains(word) && !WITHOUT_CASE.contains(&word.as_str()) {
             step(5, word, "no case in host/kymo-analyze/tests/cases has it");

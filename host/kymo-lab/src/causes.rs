@@ -63,7 +63,7 @@ pub struct Budget {
 /// A part of a sample.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BudgetPart {
-    /// One of the words of spec/lab.md 7.
+    /// One of the words of spec/analyze.md 6.
     pub cause: String,
     /// Name of the thread, interrupt or frequency; may be empty.
     pub name: String,

@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use crate::Machine;
+use crate::kernel_config::is_realtime;
+use crate::preemption::preemption;
 
 /// Files whose text is a value as it stands: name, path.
 const TEXTS: [(&str, &str); 24] = [
@@ -48,8 +50,9 @@ pub fn environment(machine: &Machine) -> BTreeMap<String, Value> {
             Err(reason) => drop(unread.insert(name.to_owned(), json!(reason.0))),
         }
     }
-    let computed: [(&str, Compute); 9] = [
+    let computed: [(&str, Compute); 10] = [
         ("kernel.realtime", |machine| Some(json!(is_realtime(machine)))),
+        ("kernel.preemption", |machine| preemption(machine).ok().map(|found| json!(found.model))),
         ("cpu.model", |machine| cpuinfo(machine, "model name").map(Value::from)),
         ("hypervisor", |machine| hypervisor(machine).map(Value::from)),
         ("container", |machine| container(machine).map(Value::from)),
@@ -67,12 +70,6 @@ pub fn environment(machine: &Machine) -> BTreeMap<String, Value> {
     }
     values.insert("unread".to_owned(), json!(unread));
     values
-}
-
-/// Whether the kernel is a PREEMPT_RT one.
-pub fn is_realtime(machine: &Machine) -> bool {
-    machine.number("/sys/kernel/realtime") == Ok(1)
-        || machine.text("/proc/sys/kernel/version").is_ok_and(|version| version.contains("PREEMPT_RT"))
 }
 
 /// The first value of a key in /proc/cpuinfo.
@@ -121,7 +118,9 @@ pub(crate) fn container(machine: &Machine) -> Option<String> {
     }
     let groups = machine.text("/proc/1/cgroup").ok()?;
     let mark = ["docker", "lxc", "kubepods", "libpod", "containerd"].iter().find(|mark| groups.contains(**mark));
-    Some(mark.map_or_else(|| "none".to_owned(), |mark| (*mark).to_owned()))
+    // Without a mark, another namespace of processes than the first one is a container all the same.
+    let other = if machine.link("/proc/self/ns/pid").is_some() { "unknown" } else { "none" };
+    Some(mark.map_or_else(|| other.to_owned(), |mark| (*mark).to_owned()))
 }
 
 /// CPUs as the directories of sysfs name them.

@@ -7,8 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::stats::Random;
-use crate::{Caveat, CompareOptions, Comparison, Ended, Finding, Record, Severity, compare};
+use crate::causes::{Budget, Level};
+use crate::stats::{Distribution, Random};
+use crate::{Caveat, CompareOptions, Comparison, Ended, Finding, Record, Series, Severity, Worst, compare};
 
 /// Version of the form.
 pub const EVAL_SCHEMA: &str = "kymo-eval-1";
@@ -85,6 +86,8 @@ pub struct Evaluation {
     pub ended: Ended,
     /// Of the plan's order.
     pub seed: u64,
+    /// Worst samples of each series of a run that were to be explained; 0: none.
+    pub explain: u32,
     /// Runs that were planned.
     pub planned: usize,
     /// Samples above this are too long, nanoseconds.
@@ -93,17 +96,78 @@ pub struct Evaluation {
     pub environment: BTreeMap<String, Value>,
     /// What `kymo doctor` had to say against this machine.
     pub problems: Vec<Finding>,
+    /// Its checks above medium that could not look, and why.
+    pub not_looked: Vec<Finding>,
     /// In the order in which they were made.
     pub runs: Vec<Run>,
+    /// Of each series of each test under each load: all CPUs together, where there are several, then each of them.
+    pub cpus: Vec<CpuResult>,
+    /// The longest samples of each test, with their causes, the longest first.
+    pub worst: Vec<LongSample>,
     /// Of each test under each load, where it was run without one, too.
     pub comparisons: Vec<UnderLoad>,
     /// What makes the numbers doubtful: of all runs, each once, the gravest first.
     pub caveats: Vec<Caveat>,
 }
 
+/// Samples of a series on one CPU, of all runs of a test under a load together.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CpuResult {
+    /// Which test.
+    pub test: String,
+    /// Which load.
+    pub load: String,
+    /// Name of the series.
+    pub series: String,
+    /// Where; `None`: all CPUs together.
+    pub cpu: Option<u32>,
+    /// Runs that have it.
+    pub runs: usize,
+    /// Samples that were taken.
+    pub samples: u64,
+    /// Samples of them that have no value.
+    pub lost: u64,
+    /// Quantiles; `None` where there are too few samples.
+    pub median_ns: Option<f64>,
+    /// See `median_ns`.
+    pub p99_ns: Option<f64>,
+    /// See `median_ns`.
+    pub p9999_ns: Option<f64>,
+    /// The largest.
+    pub max_ns: Option<u64>,
+}
+
+/// One of the longest samples of a test.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LongSample {
+    /// Which test.
+    pub test: String,
+    /// Under which load.
+    pub load: String,
+    /// In which round.
+    pub round: usize,
+    /// Name of the series.
+    pub series: String,
+    /// Where.
+    pub cpu: Option<u32>,
+    /// How long.
+    pub value_ns: u64,
+    /// When it ended, seconds since the evaluation began: from its record, else by its number in its run.
+    pub into_s: Option<f64>,
+    /// What it was made of.
+    pub budget: Option<Budget>,
+    /// Why that is not known.
+    pub why: Option<String>,
+}
+
+/// Longest samples of a test that an evaluation names.
+const LONGEST: usize = 20;
+
 impl Evaluation {
     /// Compares what was measured, and gathers what is to be said of it.
     pub fn conclude(&mut self) {
+        self.cpus = self.cells().iter().flat_map(|(test, load)| self.by_cpu(test, load)).collect();
+        self.worst = self.longest();
         let options = CompareOptions { deadline_ns: self.limit_ns, ..CompareOptions::default() };
         let of = |(test, load): (String, String)| {
             let [a, b] = [IDLE, &load].map(|load| self.records(&test, load).cloned().collect::<Vec<_>>());
@@ -115,6 +179,95 @@ impl Evaluation {
         let all = self.runs.iter().filter_map(|run| run.record.as_ref()).flat_map(|record| &record.caveats);
         self.caveats = all.filter(|caveat| seen.insert(caveat.id.clone())).cloned().collect();
         self.caveats.sort_by_key(|caveat| std::cmp::Reverse(caveat.severity));
+    }
+
+    /// All samples of a series in all runs of a test under a load; of one CPU, or of all.
+    pub fn pooled(&self, test: &str, load: &str, name: &str, cpu: Option<u32>) -> Distribution {
+        let has = |series: &&Series| series.name == name && (cpu.is_none() || series.cpu == cpu);
+        Distribution::of(self.records(test, load).flat_map(|record| &record.series).filter(has))
+    }
+
+    fn by_cpu(&self, test: &str, load: &str) -> Vec<CpuResult> {
+        let mut keys: BTreeMap<&str, BTreeSet<Option<u32>>> = BTreeMap::new();
+        for series in self.records(test, load).flat_map(|record| &record.series) {
+            keys.entry(&series.name).or_default().insert(series.cpu);
+        }
+        let mut results = Vec::new();
+        for (name, cpus) in keys {
+            // `None` sorts first: all together, where that is not one CPU alone.
+            let all = (cpus.len() > 1).then_some(None).filter(|all| !cpus.contains(all));
+            for cpu in all.into_iter().chain(cpus.iter().copied()) {
+                results.push(self.result((test, load), name, cpu));
+            }
+        }
+        results
+    }
+
+    fn result(&self, (test, load): (&str, &str), name: &str, cpu: Option<u32>) -> CpuResult {
+        let samples = self.pooled(test, load, name, cpu);
+        let has =
+            |record: &&Record| record.series.iter().any(|one| one.name == name && (cpu.is_none() || one.cpu == cpu));
+        let quantile = |q| samples.quantile(q).ok().map(|found| found.value);
+        CpuResult {
+            test: test.to_owned(),
+            load: load.to_owned(),
+            series: name.to_owned(),
+            cpu,
+            runs: self.records(test, load).filter(has).count(),
+            samples: samples.count(),
+            lost: samples.lost,
+            median_ns: quantile(0.5),
+            p99_ns: quantile(0.99),
+            p9999_ns: quantile(0.9999),
+            max_ns: samples.max,
+        }
+    }
+
+    /// The longest samples of each test.
+    fn longest(&self) -> Vec<LongSample> {
+        let mut by_test: BTreeMap<&str, Vec<LongSample>> = BTreeMap::new();
+        for run in &self.runs {
+            let Some(record) = &run.record else { continue };
+            for series in &record.series {
+                let of = |worst: &Worst| self.long_sample(run, record, series, worst);
+                by_test.entry(&run.planned.test).or_default().extend(series.worst.iter().map(of));
+            }
+        }
+        let longest = |mut all: Vec<LongSample>| {
+            all.sort_by_key(|one| std::cmp::Reverse(one.value_ns));
+            all.truncate(LONGEST);
+            all
+        };
+        by_test.into_values().flat_map(longest).collect()
+    }
+
+    fn long_sample(&self, run: &Run, record: &Record, series: &Series, worst: &Worst) -> LongSample {
+        let at_ns = worst.budget.as_ref().and_then(|budget| budget.at_ns).and_then(|ns| u64::try_from(ns).ok());
+        let by_number = || {
+            let share = worst.sample? as f64 / series.count.max(1) as f64;
+            Some(record.started_ns? + (share.min(1.0) * record.duration_s? * 1e9) as u64)
+        };
+        let since = |ns: u64| Some(ns.saturating_sub(self.started_ns?) as f64 / 1e9);
+        let why = match &record.causes {
+            _ if worst.budget.is_some() => None,
+            None => Some("it was not asked for".to_owned()),
+            Some(causes) => Some(match (causes.level, causes.unexplained.first()) {
+                (Level::UserSpace, _) => "the kernel's events cannot be had".to_owned(),
+                (_, Some(reason)) => reason.clone(),
+                (_, None) => format!("only the {} longest of each run and CPU are explained", causes.asked),
+            }),
+        };
+        LongSample {
+            test: run.planned.test.clone(),
+            load: run.planned.load.clone(),
+            round: run.planned.round,
+            series: series.name.clone(),
+            cpu: series.cpu,
+            value_ns: worst.value_ns,
+            into_s: at_ns.or_else(by_number).and_then(since),
+            budget: worst.budget.clone(),
+            why,
+        }
     }
 
     /// Tests and loads that have a record, in the order in which they came first, [`IDLE`] before others.

@@ -14,6 +14,12 @@ pub(crate) fn release(machine: &Machine) -> (u32, u32) {
     version(&machine.text("/proc/sys/kernel/osrelease").unwrap_or_default())
 }
 
+/// Whether the kernel is a PREEMPT_RT one.
+pub fn is_realtime(machine: &Machine) -> bool {
+    machine.number("/sys/kernel/realtime") == Ok(1)
+        || machine.text("/proc/sys/kernel/version").is_ok_and(|version| version.contains("PREEMPT_RT"))
+}
+
 /// Whether an option of the kernel is built in; `None` where its configuration cannot be read.
 pub(crate) fn is_configured(machine: &Machine, option: &str) -> Option<bool> {
     let config = config(machine, &machine.text("/proc/sys/kernel/osrelease").unwrap_or_default())?;

@@ -6,6 +6,7 @@
 //! [`Shield`] and [`Undo`] change it, and they take it back.
 
 pub mod causes;
+mod cgroup;
 mod compare;
 mod cpus;
 mod doctor;
@@ -17,7 +18,9 @@ mod join;
 mod kernel_config;
 mod machine;
 mod meanwhile;
+mod preemption;
 mod probe;
+mod refusal;
 pub mod report;
 mod result;
 mod shield;
@@ -31,16 +34,18 @@ pub use compare::{
     NoValue, Outcome, RUNS_MIN, Side, Unmatched, compare,
 };
 pub use cpus::Cpus;
-pub use doctor::{Finding, State, Target, examine, is_unfit};
-pub use environment::{environment, is_guest, is_realtime};
-pub use evaluation::{EVAL_SCHEMA, Evaluation, IDLE, Planned, Run, UnderLoad, plan};
+pub use doctor::{Finding, State, Target, examine, is_fit};
+pub use environment::{environment, is_guest};
+pub use evaluation::{CpuResult, EVAL_SCHEMA, Evaluation, IDLE, LongSample, Planned, Run, UnderLoad, plan};
 pub use gaps::{KernelGap, kernel_gaps, smi_counts};
 pub use import::{FORMATS, ImportError, SERIES_MAX, import};
 pub use join::join;
+pub use kernel_config::is_realtime;
 pub use kymo_histogram::{Bucket, Histogram};
 pub use machine::{Machine, Unread};
 pub use meanwhile::Meanwhile;
 pub use probe::{Reading, Said, caveat};
+pub use refusal::{Refusal, refusal};
 pub use result::{Caveat, Ended, Floor, Overflow, Record, SCHEMA, Series, Severity, Source, Thread, WORST_MAX, Worst};
 pub use shield::{Group, Kind, Shield, ShieldError, check};
 pub use throttling::busy_loop;

@@ -20,6 +20,18 @@ pub struct Machine {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unread(pub String);
 
+impl Unread {
+    /// There is no such file. That it is missing for certain, [`Machine::lacks`] says.
+    pub fn is_absent(&self) -> bool {
+        self.0 == "absent"
+    }
+
+    /// The same with the file in front.
+    pub fn of(self, path: &str) -> Unread {
+        Unread(format!("{path}: {}", self.0))
+    }
+}
+
 impl From<std::io::Error> for Unread {
     fn from(error: std::io::Error) -> Unread {
         Unread(match error.kind() {
@@ -107,6 +119,20 @@ impl Machine {
         self.path(path).exists()
     }
 
+    /// Whether a file is missing for certain: the nearest directory above it that is there can be listed, and does not
+    /// have it. An empty directory says nothing: it is the place of a file system that is not mounted.
+    pub fn lacks(&self, path: &str) -> bool {
+        let mut path = path.trim_end_matches('/');
+        while let Some((above, name)) = path.rsplit_once('/').filter(|(above, _)| !above.is_empty()) {
+            match self.list(above) {
+                Ok(names) => return !names.is_empty() && !names.iter().any(|known| known == name),
+                Err(reason) if reason.is_absent() => path = above,
+                Err(_) => return false,
+            }
+        }
+        false
+    }
+
     /// Whether this is the machine that runs, not one in files: what changes can be looked at twice.
     pub fn is_live(&self) -> bool {
         self.root == Path::new("/")
@@ -122,5 +148,32 @@ impl Machine {
     /// The root directory.
     pub fn root(&self) -> &Path {
         &self.root
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_told_from_what_is_not_mounted() {
+        let root = tempfile::tempdir().unwrap();
+        for dir in ["sys/kernel/mm/ksm", "sys/kernel/debug", "proc"] {
+            std::fs::create_dir_all(root.path().join(dir)).unwrap();
+        }
+        std::fs::write(root.path().join("proc/stat"), "").unwrap();
+        let machine = Machine::at(root.path());
+        for (path, expect) in [
+            ("/sys/kernel/mm/transparent_hugepage/enabled", true),
+            ("/proc/swaps", true),
+            ("/proc/stat", false),
+            // Empty: nothing is mounted there. Nothing above: not even sysfs is.
+            ("/sys/kernel/debug/sched/preempt", false),
+            ("/sys/kernel/mm/ksm/run", false),
+            ("/dev/cpu/0/msr", false),
+            ("/dev", false),
+        ] {
+            assert_eq!(machine.lacks(path), expect, "{path}");
+        }
     }
 }

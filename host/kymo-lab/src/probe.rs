@@ -143,6 +143,14 @@ impl Reading {
         Ok(())
     }
 
+    /// Of a trouble that was just said: why it came about, and what to do.
+    pub fn because(&mut self, cause: &str, next: &str) {
+        if let Some(caveat) = self.record.caveats.last_mut() {
+            caveat.text = format!("{}: {cause}", caveat.text);
+            next.clone_into(&mut caveat.next);
+        }
+    }
+
     /// Everything that was said; what was cut off is marked.
     pub fn finish(mut self) -> Record {
         let lost: u64 = self.record.series.iter().map(|series| series.lost).sum();

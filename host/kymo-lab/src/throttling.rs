@@ -2,6 +2,7 @@
 //! What stops a real-time thread that never sleeps [spec/lab.md 6]: throttling, of the machine or of its control group,
 //! and the fair server of Linux 6.12 and later. The doctor and the tests ask here, so that they say the same.
 
+use crate::cgroup;
 use crate::kernel_config::{is_configured, release};
 use crate::probe::caveat;
 use crate::{Caveat, Machine, Unread};
@@ -18,6 +19,11 @@ pub(crate) struct Share {
 }
 
 impl Share {
+    /// Its threads cannot become real-time ones at all.
+    pub(crate) fn is_nothing(self) -> bool {
+        self.runtime_us == 0
+    }
+
     fn part(self) -> f64 {
         self.runtime_us as f64 / self.period_us.max(1) as f64
     }
@@ -69,37 +75,50 @@ pub(crate) fn throttling(machine: &Machine) -> Throttling {
     }
 }
 
-/// The share of the group that this process is in, where groups have one (cgroup v1, CONFIG_RT_GROUP_SCHED) and it is
-/// less than what the machine's setting leaves. Where that is -1 the kernel looks at no group.
-pub(crate) fn group(machine: &Machine) -> Option<(String, Share)> {
-    let text = machine.text("/proc/self/cgroup").ok()?;
-    let mut lines = text.lines().filter_map(|line| {
-        let mut parts = line.splitn(3, ':').skip(1);
-        Some((parts.next()?, parts.next()?))
-    });
-    let (controllers, path) = lines.find(|(controllers, _)| controllers.split(',').any(|one| one == "cpu"))?;
-    let dirs = [format!("/sys/fs/cgroup/{controllers}{path}"), format!("/sys/fs/cgroup/cpu{path}")];
-    let of = |dir: &String| {
-        let number =
-            |name: &str| machine.number::<i64>(&format!("{}/cpu.rt_{name}_us", dir.trim_end_matches('/'))).ok();
-        Some(Share { runtime_us: number("runtime")?, period_us: number("period")? })
+/// The real-time share of the group that a process is in, where groups have one (cgroup v1, CONFIG_RT_GROUP_SCHED).
+///
+/// # Errors
+/// There may be one, and it cannot be read.
+pub(crate) fn share_of_group(machine: &Machine, process_dir: &str) -> Result<Option<(String, Share)>, Unread> {
+    let groups = cgroup::of_process(machine, process_dir)?;
+    let Some(group) = groups.iter().find(|group| group.is_v1()) else { return Ok(None) };
+    let dir = group.file("");
+    machine.list(&dir).map_err(|reason| reason.of(dir.trim_end_matches('/')))?;
+    let of = |name: &str| {
+        let path = group.file(&format!("cpu.rt_{name}_us"));
+        match machine.number::<i64>(&path) {
+            Ok(number) => Ok(Some(number)),
+            Err(reason) if reason.is_absent() => Ok(None),
+            Err(reason) => Err(reason.of(&path)),
+        }
     };
-    let share = dirs.iter().find_map(of)?;
-    let machine = match throttling(machine) {
-        Throttling::Off(share) if share.runtime_us < 0 => return None,
+    let (Some(runtime_us), Some(period_us)) = (of("runtime")?, of("period")?) else { return Ok(None) };
+    Ok(Some((group.name().to_owned(), Share { runtime_us, period_us })))
+}
+
+/// The same where it is less than what the machine's setting leaves. Where that is -1 the kernel looks at no group.
+///
+/// # Errors
+/// As [`share_of_group`].
+pub(crate) fn group(machine: &Machine, process_dir: &str) -> Result<Option<(String, Share)>, Unread> {
+    let of_machine = match throttling(machine) {
+        Throttling::Off(share) if share.runtime_us < 0 => return Ok(None),
         Throttling::Unread(_) => Share { runtime_us: -1, period_us: 1 },
         Throttling::Off(share) | Throttling::InForce(share) => share,
-        Throttling::AdmissionOnly(_) => return None,
+        Throttling::AdmissionOnly(_) => return Ok(None),
         Throttling::Unsure(share) => share,
     };
-    let is_less = machine.is_all() || share.part() < machine.part();
-    (!share.is_all() && is_less).then(|| (path.to_owned(), share))
+    let of_group = share_of_group(machine, process_dir)?;
+    let is_less = |share: Share| !share.is_all() && (of_machine.is_all() || share.part() < of_machine.part());
+    Ok(of_group.filter(|(_, share)| is_less(*share)))
 }
 
 /// Of these CPUs, or of all.
 pub(crate) fn fair_server(machine: &Machine, cpus: Option<&[u32]>) -> FairServer {
-    if release(machine) < FAIR_SERVER_SINCE {
-        return FairServer::None;
+    match release(machine) {
+        (0, _) => return FairServer::Unread("the kernel does not tell its version".to_owned()),
+        release if release < FAIR_SERVER_SINCE => return FairServer::None,
+        _ => {}
     }
     let names = match machine.list(FAIR_SERVER_DIR) {
         Ok(names) => names,
@@ -116,12 +135,13 @@ pub(crate) fn fair_server(machine: &Machine, cpus: Option<&[u32]>) -> FairServer
     let runtime = |name: &String| machine.number::<u64>(&format!("{FAIR_SERVER_DIR}/{name}/runtime"));
     let (read, refused): (Vec<_>, Vec<_>) = names.iter().filter(is_wanted).map(runtime).partition(Result::is_ok);
     match (read.into_iter().flatten().max(), refused.into_iter().find_map(Result::err)) {
-        (Some(ns), _) => FairServer::RuntimeNs(ns),
-        (None, Some(reason)) => FairServer::Unread(format!(
+        // Those that cannot be read may be on where the others are off.
+        (Some(ns), unread) if ns > 0 || unread.is_none() => FairServer::RuntimeNs(ns),
+        (_, Some(reason)) => FairServer::Unread(format!(
             "{FAIR_SERVER_DIR}/cpuN/runtime: {}; the default is 50 ms of each second",
             reason.0
         )),
-        (None, None) => FairServer::Unread(format!("{FAIR_SERVER_DIR} has none of these CPUs")),
+        (_, None) => FairServer::Unread(format!("{FAIR_SERVER_DIR} has none of these CPUs")),
     }
 }
 
@@ -134,7 +154,7 @@ pub fn busy_loop(machine: &Machine, cpus: &[u32]) -> Vec<Caveat> {
         format!("{part:.1} of every {of:.1} ms at most, so a busy one is stopped for {gap:.1} ms")
     };
     let setting = |share: Share| format!("sched_rt_runtime_us {}", share.runtime_us);
-    let group = group(machine);
+    let group = group(machine, "/proc/self").unwrap_or_default();
     match throttling(machine) {
         // What is said of the group is stricter.
         _ if group.is_some() => {}

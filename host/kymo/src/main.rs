@@ -2,6 +2,7 @@
 //! The command line of kymo. Verbs are modules below `verbs`; this file only chooses one and turns its outcome into an
 //! exit code. It does no work of its own.
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{FromArgMatches as _, Parser, Subcommand};
@@ -9,6 +10,7 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::prelude::*;
 
 mod completion;
+mod foreign_options;
 mod help;
 mod old_spellings;
 mod terminal;
@@ -81,7 +83,10 @@ fn main() -> ExitCode {
     verbs::default_sigpipe();
     verbs::survive_file_limits();
     let words = old_spellings::current(std::env::args_os());
-    let matches = help::command().get_matches_from(words);
+    let matches = match help::command().try_get_matches_from(&words) {
+        Ok(matches) => matches,
+        Err(error) => return refused(&error, &words),
+    };
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     log_to_stderr();
     let outcome = match cli.verb {
@@ -123,6 +128,17 @@ fn main() -> ExitCode {
         eprintln!("kymo: {}", message(&error));
         ExitCode::from(2)
     })
+}
+
+/// A command line that is not understood, or that asks for help. Options of other tools get a hint.
+fn refused(error: &clap::Error, words: &[OsString]) -> ExitCode {
+    let hints = foreign_options::hints(error, words);
+    if hints.is_empty() {
+        error.exit();
+    }
+    let _ = error.print();
+    hints.iter().for_each(|hint| eprintln!("\n  {hint}"));
+    ExitCode::from(2)
 }
 
 /// An error and its causes, each said once: many of ours name their cause themselves.

@@ -82,6 +82,23 @@ impl Metric {
         }
     }
 
+    /// Between which values it is, whatever the lost samples were; `None`: no such bound.
+    pub(super) fn bounds(self, run: &Distribution, deadline_ns: Option<u64>) -> (Option<f64>, Option<f64>) {
+        let Ok(seen) = self.of(run, deadline_ns) else { return (None, None) };
+        if run.lost == 0 {
+            return (Some(seen), Some(seen));
+        }
+        let share = run.lost as f64 / run.count().max(1) as f64;
+        match self {
+            Metric::Misses => (Some(seen), Some(seen + share * 1e6)),
+            Metric::Max => (Some(seen), None),
+            Metric::Min => (Some(0.0), Some(seen)),
+            Metric::Mean => (Some(seen * (1.0 - share)), None),
+            Metric::Quantile(millionths) => run.quantile_within(f64::from(millionths) / 1e6),
+            Metric::Tail => (None, None),
+        }
+    }
+
     /// On the scale of the test, where spread does not grow with the value: roots of rates, logarithms of times.
     pub(super) fn to_scale(self, value: f64) -> f64 {
         match self {

@@ -5,6 +5,7 @@
 //! runs; with several tests, each has its share of the probability of a false difference.
 
 mod context;
+mod lost;
 mod metric;
 mod tail;
 #[cfg(test)]
@@ -100,6 +101,8 @@ pub struct Compared {
     pub samples: [u64; 2],
     /// Samples lost or beyond the tool's histogram, of A and of B.
     pub unseen: [u64; 2],
+    /// One group lost more of its samples than the other: only differences that do not depend on these are stated.
+    pub lost_unequal: bool,
     /// Choices of runs that the test looked at; `None` where it was not made.
     pub choices: Option<Choices>,
     /// In the order of their weight.
@@ -194,7 +197,11 @@ pub fn compare(a: &[Record], b: &[Record], options: CompareOptions) -> Compariso
         compare_test(test, a, b, level, options, &mut comparison);
     }
     let outcomes = comparison.series.iter().flat_map(|series| &series.metrics).map(|metric| metric.outcome);
-    comparison.outcome = together(outcomes.collect());
+    comparison.outcome = match together(outcomes.collect()) {
+        // Whether there is none depends on what was lost.
+        Outcome::NoDifference if comparison.series.iter().any(|series| series.lost_unequal) => Outcome::NotEnoughData,
+        outcome => outcome,
+    };
     comparison.caveats.sort_by_key(|merged| std::cmp::Reverse(merged.caveat.severity));
     comparison
 }
@@ -257,9 +264,21 @@ fn compare_test(test: &str, a: &[&Record], b: &[&Record], level: f64, options: C
     let mut metrics = Vec::new();
     for runs in &series {
         metrics.extend(runs.questions(choices.as_ref(), options.deadline_ns));
+        if runs.is_unequal(choices.as_ref()) {
+            let text = format!(
+                "{test} {}: {}: what was lost may have been the longest",
+                runs.name,
+                lost::shares(&runs.groups)
+            );
+            let next =
+                "find out why samples are lost (a longer --interval, a machine that is less busy), and measure again";
+            let caveat = caveat("lost-unequal", Severity::High, text, next);
+            to.caveats.push(Merged { caveat, a: a.len(), b: b.len() });
+        }
     }
     if let Some(choices) = &choices {
         decide(&mut metrics, choices, level);
+        hold_against_losses(&mut metrics, choices, level);
         let trends = drifts(&mut metrics, a, b, blocked == Some(true));
         to.caveats.extend(trends.into_iter().map(|caveat| Merged { caveat, a: a.len(), b: b.len() }));
     }
@@ -313,13 +332,25 @@ impl Runs {
         Metric::ALL.into_iter().filter(move |metric| *metric != Metric::Misses || deadline_ns.is_some())
     }
 
+    /// One group lost more samples than the other.
+    fn is_unequal(&self, choices: Option<&Choices>) -> bool {
+        choices.is_some_and(|choices| lost::is_unequal(&self.groups, &self.runs, choices))
+    }
+
     /// A question for each metric. Without `choices` there are too few runs for an answer.
     fn questions(&self, choices: Option<&Choices>, deadline_ns: Option<u64>) -> Vec<Question> {
         let ask = |metric| match metric {
             Metric::Tail => self.tail(choices),
             _ => self.number(metric, choices.is_some(), deadline_ns),
         };
-        self.metrics(deadline_ns).map(ask).collect()
+        let mut questions: Vec<Question> = self.metrics(deadline_ns).map(ask).collect();
+        if self.is_unequal(choices) {
+            for question in &mut questions {
+                question.open = Some(lost::Bounds::of(question.answer.metric, &self.runs, deadline_ns));
+                question.lost = lost::shares(&self.groups);
+            }
+        }
+        questions
     }
 
     fn number(&self, metric: Metric, enough: bool, deadline_ns: Option<u64>) -> Question {
@@ -371,6 +402,7 @@ impl Runs {
     }
 
     fn into_compared(self, test: &str, choices: Option<Choices>, metrics: Vec<MetricCompared>) -> Compared {
+        let lost_unequal = self.is_unequal(choices.as_ref());
         let samples = [0, 1].map(|side| self.groups[side].count());
         let unseen = [0, 1].map(|side| self.groups[side].lost + self.groups[side].overflow);
         Compared {
@@ -379,6 +411,7 @@ impl Runs {
             cpu: self.cpu,
             samples,
             unseen,
+            lost_unequal,
             choices,
             metrics,
             beyond: None,
@@ -406,6 +439,9 @@ struct Question {
     b_is_less: bool,
     /// Of a run of A, on an average.
     samples: u64,
+    /// One group lost more samples than the other: what that leaves open, and how much it is.
+    open: Option<lost::Bounds>,
+    lost: String,
 }
 
 impl Question {
@@ -423,7 +459,7 @@ impl Question {
             distance: None,
             why: None,
         };
-        Question { answer, asked: None, resolution, b_is_less: false, samples: 0 }
+        Question { answer, asked: None, resolution, b_is_less: false, samples: 0, open: None, lost: String::new() }
     }
 
     fn into_answer(self) -> MetricCompared {
@@ -481,6 +517,31 @@ fn decide(questions: &mut [Question], choices: &Choices, level: f64) {
             (true, true) => Outcome::Better,
             (true, false) => Outcome::Worse,
         };
+    }
+}
+
+/// Where one group lost more samples than the other, only what holds whatever they were is an answer.
+fn hold_against_losses(questions: &mut [Question], choices: &Choices, level: f64) {
+    for question in questions {
+        let Some(open) = &question.open else { continue };
+        let holds = match question.answer.outcome {
+            Outcome::Better => open.probability(true, choices, level),
+            Outcome::Worse => open.probability(false, choices, level),
+            // None would have been seen that is smaller than what is open.
+            Outcome::NoDifference => {
+                let seen = question.answer.would_have_seen.zip(open.width());
+                question.answer.p.filter(|_| seen.is_some_and(|(seen, width)| width <= seen))
+            }
+            Outcome::Mixed | Outcome::NotEnoughData => continue,
+        };
+        match holds {
+            Some(p) => question.answer.p = question.answer.p.map(|known| known.max(p)),
+            None => {
+                question.answer.outcome = Outcome::NotEnoughData;
+                (question.answer.p, question.answer.p_alone, question.answer.would_have_seen) = (None, None, None);
+                question.answer.why = Some(format!("{}: what was lost may change the answer", question.lost));
+            }
+        }
     }
 }
 

@@ -252,3 +252,76 @@ fn series_are_matched_by_name_and_cpu() {
     assert_eq!((apart.series.len(), apart.unmatched.len()), (1, 1));
     assert_eq!((apart.unmatched[0].cpu, apart.unmatched[0].runs), (Some(1), [5, 4]));
 }
+
+/// Both sides are the same, but B lost these samples of each run: those that are among the `share` largest, or any.
+fn with_losses(share: f64, of_largest: bool, random: &mut Random) -> [Vec<Record>; 2] {
+    let [a, mut b] = runs(QUIET, QUIET, 6, random);
+    for run in &mut b {
+        let series = &mut run.series[0];
+        let keep = series.count - (series.count as f64 * share) as u64;
+        let (mut kept, mut seen) = (crate::Histogram::default(), 0);
+        for bucket in series.histogram.buckets() {
+            for _ in 0..bucket.count {
+                let is_kept = if of_largest { seen < keep } else { random.uniform() >= share };
+                seen += 1;
+                if is_kept {
+                    kept.record(bucket.low);
+                }
+            }
+        }
+        series.lost = series.count - kept.count();
+        series.max = kept.buckets().next_back().map(|bucket| bucket.high);
+        (series.mean, series.std) = (None, None);
+        series.histogram = kept;
+    }
+    [a, b]
+}
+
+#[test]
+fn unequal_losses_are_no_difference_and_no_sameness() {
+    let mut random = Random::new(16);
+    for (share, of_largest) in [(0.05, true), (0.3, true), (0.3, false)] {
+        let [a, b] = with_losses(share, of_largest, &mut random);
+        for (a, b) in [(&a, &b), (&b, &a)] {
+            let compared = compare(a, b, CompareOptions { deadline_ns: Some(60_000), ..CompareOptions::default() });
+            assert_eq!(compared.outcome, Outcome::NotEnoughData, "{share} {of_largest}: {compared:#?}");
+            for one in &compared.series[0].metrics {
+                // A quantile in the middle of many samples is known well enough to say that it did not change.
+                if matches!(one.metric, Metric::Quantile(500_000)) && one.outcome == Outcome::NoDifference {
+                    continue;
+                }
+                assert_eq!((one.outcome, one.p, one.p_alone), (Outcome::NotEnoughData, None, None), "{one:?}");
+                assert!(one.why.is_some(), "{one:?}");
+            }
+            assert!(compared.caveats.iter().any(|merged| merged.caveat.id == "lost-unequal"));
+        }
+    }
+}
+
+#[test]
+fn what_holds_whatever_was_lost_is_still_said() {
+    let mut random = Random::new(17);
+    // One sample in a thousand is lost, and all others are three times as long.
+    let [a, mut b] = runs(QUIET, Source { median: 3.0 * QUIET.median, ..QUIET }, 6, &mut random);
+    for run in &mut b {
+        run.series[0].lost = 12;
+        run.series[0].count += 12;
+    }
+    let compared = compare(&a, &b, CompareOptions::default());
+    let median = metric(&compared, Metric::Quantile(500_000));
+    assert_eq!((compared.outcome, median.outcome), (Outcome::Worse, Outcome::Worse), "{median:?}");
+    assert!(median.p.is_some_and(|p| p <= 0.05));
+    // That B has a smaller maximum cannot be said, that it has a larger one can.
+    let back = compare(&b, &a, CompareOptions::default());
+    assert_eq!(metric(&back, Metric::Quantile(500_000)).outcome, Outcome::Better);
+    assert!(compared.caveats.iter().any(|merged| merged.caveat.id == "lost-unequal"));
+    // The same losses on both sides are no reason.
+    let [mut a, mut b] = runs(QUIET, QUIET, 6, &mut random);
+    for run in a.iter_mut().chain(&mut b) {
+        run.series[0].lost = 12;
+        run.series[0].count += 12;
+    }
+    let compared = compare(&a, &b, CompareOptions::default());
+    assert_eq!(compared.outcome, Outcome::NoDifference);
+    assert!(!compared.caveats.iter().any(|merged| merged.caveat.id == "lost-unequal"));
+}

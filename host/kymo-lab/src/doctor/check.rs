@@ -19,7 +19,8 @@ pub(super) struct Check {
     pub(super) keep: &'static str,
     /// Where to read on: a path in the kernel's Documentation, or a manual page.
     pub(super) see: &'static str,
-    pub(super) look: fn(&Context<'_>) -> Look,
+    /// The error says why nobody could look: a file that cannot be read is never an answer.
+    pub(super) look: fn(&Context<'_>) -> Result<Look, Unread>,
 }
 
 /// What a look found.
@@ -28,7 +29,6 @@ pub(super) enum Look {
     Problem(String),
     /// A problem that weighs otherwise than the check says.
     Graded(Severity, String),
-    Unread(String),
     /// Why the question makes no sense here.
     Not(&'static str),
 }
@@ -37,11 +37,5 @@ impl Look {
     /// A problem where it is one, else fine.
     pub(super) fn when(is_problem: bool, current: impl Into<String>) -> Look {
         if is_problem { Look::Problem(current.into()) } else { Look::Ok(current.into()) }
-    }
-}
-
-impl From<Unread> for Look {
-    fn from(reason: Unread) -> Look {
-        Look::Unread(reason.0)
     }
 }

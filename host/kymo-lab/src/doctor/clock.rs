@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Clocks, and what the firmware and the machine check do behind the kernel's back.
 
-use crate::Severity;
 use crate::environment::cpuinfo;
+use crate::{Severity, Unread};
 
 use super::check::{Check, Look};
 use super::context::Context;
 
 const NOT_X86: &str = "only on x86";
+const CLOCK: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 const GUEST: &str = "a guest does not see it: look at the host";
 
 pub(super) const CHECKS: &[Check] = &[
@@ -20,11 +21,10 @@ pub(super) const CHECKS: &[Check] = &[
         now: "echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource, if it is available",
         keep: "tsc=reliable on the kernel's command line, if the TSC is; dmesg | grep -i tsc says why it was given up",
         see: "Documentation/admin-guide/kernel-parameters.txt",
-        look: |context| match context.machine.text("/sys/devices/system/clocksource/clocksource0/current_clocksource") {
-            Err(reason) => reason.into(),
-            Ok(name) => {
-                Look::when(matches!(name.as_str(), "hpet" | "acpi_pm" | "pit" | "jiffies" | "refined-jiffies"), name)
-            }
+        look: |context| {
+            let name = context.text(CLOCK)?;
+            let is_slow = matches!(name.as_str(), "hpet" | "acpi_pm" | "pit" | "jiffies" | "refined-jiffies");
+            Ok(Look::when(is_slow, name))
         },
     },
     Check {
@@ -58,51 +58,51 @@ pub(super) const CHECKS: &[Check] = &[
         now: "echo 0 > /sys/devices/system/machinecheck/machinecheck0/check_interval",
         keep: "mce=ignore_ce on the kernel's command line",
         see: "Documentation/arch/x86/x86_64/machinecheck.rst",
-        look: |context| match context
-            .machine
-            .number::<u64>("/sys/devices/system/machinecheck/machinecheck0/check_interval")
-        {
-            Err(_) => Look::Not("this kernel does not poll"),
-            Ok(seconds) => Look::when(seconds > 0, format!("every {seconds} s")),
+        look: |context| {
+            let path = "/sys/devices/system/machinecheck/machinecheck0/check_interval";
+            Ok(match context.optional_number::<u64>(path)? {
+                None => Look::Not("this kernel does not poll"),
+                Some(seconds) => Look::when(seconds > 0, format!("every {seconds} s")),
+            })
         },
     },
 ];
 
-fn tsc_watchdog(context: &Context<'_>) -> Look {
-    if !context.is_x86 {
-        return Look::Not(NOT_X86);
+fn tsc_watchdog(context: &Context<'_>) -> Result<Look, Unread> {
+    if !context.is_x86()? {
+        return Ok(Look::Not(NOT_X86));
     }
-    let clock = context.machine.text("/sys/devices/system/clocksource/clocksource0/current_clocksource");
-    if clock.as_deref() != Ok("tsc") {
-        return Look::Not("the clock is not the TSC");
+    if context.text(CLOCK)? != "tsc" {
+        return Ok(Look::Not("the clock is not the TSC"));
     }
-    if matches!(context.parameter("tsc"), Some("reliable" | "nowatchdog")) {
-        return Look::Ok("off by the command line".to_owned());
+    if matches!(context.parameter("tsc")?, Some("reliable" | "nowatchdog")) {
+        return Ok(Look::Ok("off by the command line".to_owned()));
     }
     let flags = cpuinfo(context.machine, "flags").unwrap_or_default();
     let has = |name: &str| flags.split_whitespace().any(|flag| flag == name);
     // Since 5.16 the kernel trusts such a TSC by itself, on machines with few sockets.
-    if has("tsc_known_freq") && context.guest.is_some() {
-        return Look::Not(GUEST);
+    if has("tsc_known_freq") && context.is_guest() {
+        return Ok(Look::Not(GUEST));
     }
-    let is_trusted = context.release >= (5, 16) && has("constant_tsc") && has("nonstop_tsc") && has("tsc_adjust");
-    Look::when(!is_trusted, if is_trusted { "off: the kernel trusts this TSC" } else { "on" })
+    let is_trusted = context.release()? >= (5, 16) && has("constant_tsc") && has("nonstop_tsc") && has("tsc_adjust");
+    Ok(Look::when(!is_trusted, if is_trusted { "off: the kernel trusts this TSC" } else { "on" }))
 }
 
-fn smi(context: &Context<'_>) -> Look {
+fn smi(context: &Context<'_>) -> Result<Look, Unread> {
     /// MSR_SMI_COUNT.
     const COUNT: u64 = 0x34;
-    if !context.is_x86 {
-        return Look::Not(NOT_X86);
+    if !context.is_x86()? {
+        return Ok(Look::Not(NOT_X86));
     }
-    if context.guest.is_some() {
-        return Look::Not(GUEST);
+    if context.is_guest() {
+        return Ok(Look::Not(GUEST));
     }
     if cpuinfo(context.machine, "vendor_id").as_deref() != Some("GenuineIntel") {
-        return Look::Unread("only Intel's processors count them".to_owned());
+        return Err(Unread("only Intel's processors count them".to_owned()));
     }
-    match context.machine.register("/dev/cpu/0/msr", COUNT) {
-        Err(reason) => Look::Unread(format!("/dev/cpu/0/msr: {} (modprobe msr)", reason.0)),
-        Ok(value) => Look::when(value & 0xffff_ffff != 0, (value & 0xffff_ffff).to_string()),
-    }
+    let value = context
+        .machine
+        .register("/dev/cpu/0/msr", COUNT)
+        .map_err(|reason| Unread(format!("/dev/cpu/0/msr: {} (modprobe msr)", reason.0)))?;
+    Ok(Look::when(value & 0xffff_ffff != 0, (value & 0xffff_ffff).to_string()))
 }

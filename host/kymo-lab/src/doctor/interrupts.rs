@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
-use crate::{Cpus, Severity};
+use crate::{Cpus, Severity, Unread};
 
 use super::check::{Check, Look};
 use super::context::Context;
+use super::isolation::NONE_ISOLATED;
 
 /// Between the two counts.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -75,16 +76,18 @@ fn came(before: &str, after: &str, cpus: &Cpus) -> Vec<Came> {
     list
 }
 
-fn seen(context: &Context<'_>) -> Look {
-    if context.isolated.is_empty() {
-        return Look::Not("no CPU is isolated");
+fn seen(context: &Context<'_>) -> Result<Look, Unread> {
+    let Some(isolated) = context.isolated()? else { return Ok(Look::Not(NONE_ISOLATED)) };
+    let read = || context.text("/proc/interrupts");
+    let before = read()?;
+    context.machine.pause(PAUSE);
+    let after = read()?;
+    let head = before.lines().next().unwrap_or_default();
+    let has_column = |cpu: u32| head.split_whitespace().any(|word| word == format!("CPU{cpu}"));
+    if let Some(cpu) = isolated.and(context.online()?).iter().find(|cpu| !has_column(*cpu)) {
+        return Err(Unread(format!("/proc/interrupts has no column of CPU {cpu}")));
     }
-    let read = || context.machine.text("/proc/interrupts");
-    let (before, after) = match (read(), context.machine.pause(PAUSE), read()) {
-        (Ok(before), (), Ok(after)) => (before, after),
-        (Err(reason), ..) | (.., Err(reason)) => return reason.into(),
-    };
-    let list = came(&before, &after, &context.isolated);
+    let list = came(&before, &after, isolated);
     let shown: Vec<String> = list
         .iter()
         .take(NAMED_MAX)
@@ -94,12 +97,12 @@ fn seen(context: &Context<'_>) -> Look {
         })
         .collect();
     let has_device = list.iter().any(|came| came.kind.parse::<u32>().is_ok());
-    let during = format!("on CPUs {} in {} ms", context.isolated, PAUSE.as_millis());
-    match (list.is_empty(), has_device) {
+    let during = format!("on CPUs {isolated} in {} ms", PAUSE.as_millis());
+    Ok(match (list.is_empty(), has_device) {
         (true, _) => Look::Ok(format!("none {during}")),
         (false, false) => Look::Ok(format!("only the kernel's own {during}: {}", shown.join(", "))),
         (false, true) => Look::Problem(format!("{} {during}", shown.join(", "))),
-    }
+    })
 }
 
 #[cfg(test)]

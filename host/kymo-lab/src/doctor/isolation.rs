@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! CPUs of one's own: what is isolated, and what still comes in.
 
-use crate::{Cpus, Severity};
+use crate::{Cpus, Severity, Unread};
 
 use super::check::{Check, Look};
 use super::context::Context;
+
+pub(super) const NONE_ISOLATED: &str = "no CPU is isolated";
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
@@ -16,10 +18,10 @@ pub(super) const CHECKS: &[Check] = &[
         now: "kymo shield CPUS -- COMMAND",
         keep: "isolcpus=managed_irq,domain,CPUS on the kernel's command line, or AllowedCPUs= of systemd",
         see: "Documentation/admin-guide/cpu-isolation.rst",
-        look: |context| match (context.isolated.is_empty(), context.online.len()) {
-            (_, 0 | 1) => Look::Not("a machine with one CPU has none to spare"),
-            (false, _) => Look::Ok(context.isolated.to_string()),
-            (true, _) => Look::Problem("none".to_owned()),
+        look: |context| match (context.isolated()?, context.online()?.len()) {
+            (_, 0 | 1) => Ok(Look::Not("a machine with one CPU has none to spare")),
+            (Some(isolated), _) => Ok(Look::Ok(isolated.to_string())),
+            (None, _) => Ok(Look::Problem("none".to_owned())),
         },
     },
     Check {
@@ -42,17 +44,15 @@ pub(super) const CHECKS: &[Check] = &[
         now: "cannot be set while the kernel runs",
         keep: "nohz_full=CPUS on the kernel's command line (CONFIG_NO_HZ_FULL)",
         see: "Documentation/timers/no_hz.rst",
-        look: |context| match (context.isolated.is_empty(), context.machine.text("/sys/devices/system/cpu/nohz_full")) {
-            (true, _) => Look::Not("no CPU is isolated"),
-            (_, Err(_)) => Look::Problem("kernel without CONFIG_NO_HZ_FULL".to_owned()),
-            (_, Ok(text)) => {
-                let without = Cpus::from_list(&text).unwrap_or_default();
-                let rest = context.isolated.without(&without);
-                Look::when(
-                    !rest.is_empty(),
-                    if rest.is_empty() { format!("off on {without}") } else { format!("runs on {rest}") },
-                )
-            }
+        look: |context| {
+            let Some(isolated) = context.isolated()? else { return Ok(Look::Not(NONE_ISOLATED)) };
+            let Some(text) = context.optional("/sys/devices/system/cpu/nohz_full")? else {
+                return Ok(Look::Problem("kernel without CONFIG_NO_HZ_FULL".to_owned()));
+            };
+            let without = Cpus::from_list(&text).unwrap_or_default();
+            let rest = isolated.without(&without);
+            let current = if rest.is_empty() { format!("off on {without}") } else { format!("runs on {rest}") };
+            Ok(Look::when(!rest.is_empty(), current))
         },
     },
     Check {
@@ -86,13 +86,13 @@ pub(super) const CHECKS: &[Check] = &[
         now: "systemctl stop irqbalance",
         keep: "IRQBALANCE_BANNED_CPULIST=CPUS in /etc/default/irqbalance (it leaves isolcpus= and nohz_full= alone by itself)",
         see: "man irqbalance",
-        look: |context| match super::threads::find(context.machine, "irqbalance") {
-            Err(reason) => reason.into(),
-            Ok(None) => Look::Ok("not running".to_owned()),
-            Ok(Some(pid)) if context.isolated.is_empty() => Look::Problem(format!("runs (process {pid})")),
-            Ok(Some(pid)) => {
-                Look::Graded(Severity::Info, format!("runs (process {pid}); it leaves isolcpus= alone, not cpusets"))
+        look: |context| match (super::threads::find(context, "irqbalance")?, context.isolated()) {
+            (None, _) => Ok(Look::Ok("not running".to_owned())),
+            (Some(pid), Ok(Some(_))) => {
+                let text = format!("runs (process {pid}); it leaves isolcpus= alone, not cpusets");
+                Ok(Look::Graded(Severity::Info, text))
             }
+            (Some(pid), _) => Ok(Look::Problem(format!("runs (process {pid})"))),
         },
     },
     Check {
@@ -104,16 +104,13 @@ pub(super) const CHECKS: &[Check] = &[
         now: "echo MASK > /sys/devices/virtual/workqueue/cpumask",
         keep: "workqueue.unbound_cpus=OTHER_CPUS on the kernel's command line, or a unit that writes it at boot",
         see: "Documentation/core-api/workqueue.rst",
-        look: |context| match (
-            context.isolated.is_empty(),
-            context.machine.text("/sys/devices/virtual/workqueue/cpumask"),
-        ) {
-            (true, _) => Look::Not("no CPU is isolated"),
-            (_, Err(reason)) => reason.into(),
-            (_, Ok(mask)) => {
-                let on = Cpus::from_mask(&mask).unwrap_or_default().and(&context.isolated);
-                Look::when(!on.is_empty(), if on.is_empty() { "none".to_owned() } else { format!("on CPUs {on}") })
-            }
+        look: |context| {
+            let Some(isolated) = context.isolated()? else { return Ok(Look::Not(NONE_ISOLATED)) };
+            let path = "/sys/devices/virtual/workqueue/cpumask";
+            let mask = context.text(path)?;
+            let on = Cpus::from_mask(&mask).ok_or_else(|| Unread(format!("{path}: {mask:?} is no mask of CPUs")))?;
+            let on = on.and(isolated);
+            Ok(Look::when(!on.is_empty(), if on.is_empty() { "none".to_owned() } else { format!("on CPUs {on}") }))
         },
     },
     Check {
@@ -136,10 +133,12 @@ pub(super) const CHECKS: &[Check] = &[
         now: "cannot be set while the kernel runs",
         keep: "skew_tick=1 on the kernel's command line",
         see: "Documentation/admin-guide/kernel-parameters.txt",
-        look: |context| match (context.online.len(), context.parameter("skew_tick")) {
-            (0..=3, _) => Look::Not("with so few CPUs it does not matter"),
-            (_, Some("1")) => Look::Ok("skewed".to_owned()),
-            _ => Look::Problem("at the same moment".to_owned()),
+        look: |context| match context.online()?.len() {
+            0..=3 => Ok(Look::Not("with so few CPUs it does not matter")),
+            _ => match context.parameter("skew_tick")? {
+                Some("1") => Ok(Look::Ok("skewed".to_owned())),
+                _ => Ok(Look::Problem("at the same moment".to_owned())),
+            },
         },
     },
 ];
@@ -151,105 +150,114 @@ fn asked(value: &str) -> Option<Cpus> {
     Cpus::from_list(&list.join(","))
 }
 
-fn in_effect(context: &Context<'_>) -> Look {
+fn in_effect(context: &Context<'_>) -> Result<Look, Unread> {
     let mut missing = Vec::new();
     let mut fine = Vec::new();
     for (parameter, path) in
         [("isolcpus", "/sys/devices/system/cpu/isolated"), ("nohz_full", "/sys/devices/system/cpu/nohz_full")]
     {
-        let Some(value) = context.parameter(parameter) else { continue };
+        let Some(value) = context.parameter(parameter)? else { continue };
         // With managed_irq or nohz alone the CPUs stay in the scheduler's domains.
         let is_hidden =
             parameter == "isolcpus" && value.starts_with(['m', 'n']) && !value.split(',').any(|part| part == "domain");
         if is_hidden {
             continue;
         }
-        let real = context.machine.text(path).ok().and_then(|text| Cpus::from_list(&text)).unwrap_or_default();
-        match asked(value) {
-            None => missing.push(format!("{parameter}={value} cannot be read as a list")),
-            Some(wanted) if wanted.and(&context.online).without(&real).is_empty() => {
-                fine.push(format!("{parameter}={value}"))
-            }
-            Some(wanted) => {
-                missing.push(format!("{parameter}={value}, but not in effect for {}", wanted.without(&real)))
-            }
+        let Some(wanted) = asked(value) else {
+            missing.push(format!("{parameter}={value} cannot be read as a list"));
+            continue;
+        };
+        let real = context.optional(path)?.and_then(|text| Cpus::from_list(&text)).unwrap_or_default();
+        let rest = wanted.and(context.online()?).without(&real);
+        match rest.is_empty() {
+            true => fine.push(format!("{parameter}={value}")),
+            false => missing.push(format!("{parameter}={value}, but not in effect for {}", wanted.without(&real))),
         }
     }
-    match (missing.is_empty(), fine.is_empty()) {
+    Ok(match (missing.is_empty(), fine.is_empty()) {
         (false, _) => Look::Problem(missing.join("; ")),
         (true, false) => Look::Ok(fine.join(" ")),
         (true, true) => Look::Not("the command line isolates no CPU"),
-    }
+    })
 }
 
-fn rcu(context: &Context<'_>) -> Look {
-    if context.isolated.is_empty() {
-        return Look::Not("no CPU is isolated");
-    }
-    let list = |name: &str| match context.parameter(name) {
-        Some("all") => context.online.clone(),
-        other => other.and_then(asked).unwrap_or_default(),
-    };
-    let rest = context.isolated.without(&list("rcu_nocbs").or(&list("nohz_full")));
+fn rcu(context: &Context<'_>) -> Result<Look, Unread> {
+    let Some(isolated) = context.isolated()? else { return Ok(Look::Not(NONE_ISOLATED)) };
     if context.is_configured("RCU_NOCB_CPU_DEFAULT_ALL") == Some(true) {
-        return Look::Ok("off all CPUs".to_owned());
+        return Ok(Look::Ok("off all CPUs".to_owned()));
     }
-    Look::when(!rest.is_empty(), if rest.is_empty() { "off them".to_owned() } else { format!("on CPUs {rest}") })
+    let list = |name: &str| -> Result<Cpus, Unread> {
+        Ok(match context.parameter(name)? {
+            Some("all") => context.online()?.clone(),
+            other => other.and_then(asked).unwrap_or_default(),
+        })
+    };
+    let rest = isolated.without(&list("rcu_nocbs")?.or(&list("nohz_full")?));
+    Ok(Look::when(!rest.is_empty(), if rest.is_empty() { "off them".to_owned() } else { format!("on CPUs {rest}") }))
 }
 
-fn cache(context: &Context<'_>) -> Look {
+fn cache(context: &Context<'_>) -> Result<Look, Unread> {
     const ROOT: &str = "/sys/fs/resctrl";
-    if context.isolated.is_empty() {
-        return Look::Not("no CPU is isolated");
-    }
+    let Some(isolated) = context.isolated()? else { return Ok(Look::Not(NONE_ISOLATED)) };
+    context.text("/proc/cpuinfo")?;
     let flags = crate::environment::cpuinfo(context.machine, "flags").unwrap_or_default();
     if !flags.split_whitespace().any(|flag| flag == "cat_l3" || flag == "cat_l2") {
-        return Look::Not("the processor cannot divide its cache, or does not say so");
+        return Ok(Look::Not("the processor cannot divide its cache, or does not say so"));
     }
     if context.is_configured("X86_CPU_RESCTRL") == Some(false) {
-        return Look::Problem("the processor can, but the kernel was built without CONFIG_X86_CPU_RESCTRL".to_owned());
+        let text = "the processor can, but the kernel was built without CONFIG_X86_CPU_RESCTRL";
+        return Ok(Look::Problem(text.to_owned()));
     }
     let names = match context.machine.list(ROOT) {
         Ok(names) if names.iter().any(|name| name == "schemata") => names,
-        _ => return Look::Problem("the processor can, but resctrl is not mounted".to_owned()),
+        Err(reason) if !reason.is_absent() => return Err(reason.of(ROOT)),
+        _ => return Ok(Look::Problem("the processor can, but resctrl is not mounted".to_owned())),
     };
     let text = |group: &str, file: &str| context.machine.text(&format!("{ROOT}/{group}/{file}")).ok();
     let has_ours = |group: &&String| {
         let cpus = text(group, "cpus_list").and_then(|list| Cpus::from_list(&list)).unwrap_or_default();
-        !cpus.and(&context.isolated).is_empty()
+        !cpus.and(isolated).is_empty()
     };
     let groups: Vec<String> = names
         .iter()
         .filter(has_ours)
         .map(|group| format!("{group}: {}", text(group, "schemata").unwrap_or_default().replace('\n', " ")))
         .collect();
-    if groups.is_empty() {
-        return Look::Problem(format!("no group of resctrl has a CPU of {}", context.isolated));
-    }
-    Look::Ok(groups.join("; "))
+    Ok(match groups.is_empty() {
+        true => Look::Problem(format!("no group of resctrl has a CPU of {isolated}")),
+        false => Look::Ok(groups.join("; ")),
+    })
 }
 
-fn interrupts(context: &Context<'_>) -> Look {
-    if context.isolated.is_empty() {
-        return Look::Not("no CPU is isolated");
-    }
-    let names = match context.machine.list("/proc/irq") {
-        Ok(names) => names,
-        Err(reason) => return reason.into(),
-    };
-    let is_on = |name: &&String| {
+fn interrupts(context: &Context<'_>) -> Result<Look, Unread> {
+    let Some(isolated) = context.isolated()? else { return Ok(Look::Not(NONE_ISOLATED)) };
+    let names = context.machine.list("/proc/irq").map_err(|reason| reason.of("/proc/irq"))?;
+    let (mut on, mut unread) = (Vec::new(), None);
+    for name in names.iter().filter(|name| name.parse::<u32>().is_ok()) {
         let dir = format!("/proc/irq/{name}");
         let is_here = |what: &str| {
             let text = context.machine.text(&format!("{dir}/{what}")).ok().filter(|text| !text.is_empty());
-            text.and_then(|text| Cpus::from_list(&text)).is_none_or(|cpus| !cpus.and(&context.isolated).is_empty())
+            text.and_then(|text| Cpus::from_list(&text)).is_none_or(|cpus| !cpus.and(isolated).is_empty())
+        };
+        let entries = match context.machine.list(&dir) {
+            Ok(entries) => entries,
+            // Its driver was unloaded meanwhile.
+            Err(reason) if reason.is_absent() => continue,
+            Err(reason) => {
+                unread = Some(reason.of(&dir));
+                continue;
+            }
         };
         // An interrupt without a handler never comes.
-        let entries = context.machine.list(&dir).unwrap_or_default();
         let has_handler = entries.iter().any(|entry| context.machine.path(&format!("{dir}/{entry}")).is_dir());
         // Where it goes now changes only when it comes the next time: both must be here.
-        has_handler && is_here("smp_affinity_list") && is_here("effective_affinity_list")
-    };
-    let on: Vec<&str> =
-        names.iter().filter(|name| name.parse::<u32>().is_ok()).filter(is_on).map(String::as_str).collect();
-    Look::when(!on.is_empty(), if on.is_empty() { "none".to_owned() } else { format!("interrupts {}", on.join(" ")) })
+        if has_handler && is_here("smp_affinity_list") && is_here("effective_affinity_list") {
+            on.push(name.as_str());
+        }
+    }
+    match (on.is_empty(), unread) {
+        (false, _) => Ok(Look::Problem(format!("interrupts {}", on.join(" ")))),
+        (true, Some(reason)) => Err(reason),
+        (true, None) => Ok(Look::Ok("none".to_owned())),
+    }
 }

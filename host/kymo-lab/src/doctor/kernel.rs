@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The kernel itself: real time or not, what slows it down, what is traced.
 
-use crate::Severity;
+use crate::preemption::preemption;
+use crate::{Severity, Unread};
 
 use super::check::{Check, Look};
 use super::context::Context;
+use super::tracing::tracing;
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
@@ -19,10 +21,24 @@ pub(super) const CHECKS: &[Check] = &[
         look: |context| {
             let version = context.machine.text("/proc/sys/kernel/version").unwrap_or_default();
             match (context.is_realtime, version.is_empty()) {
-                (true, _) => Look::Ok("PREEMPT_RT".to_owned()),
-                (false, true) => Look::Unread("neither /sys/kernel/realtime nor the kernel's version".to_owned()),
-                (false, false) => Look::Problem(version),
+                (true, _) => Ok(Look::Ok("PREEMPT_RT".to_owned())),
+                (false, true) => Err(Unread("neither /sys/kernel/realtime nor the kernel's version".to_owned())),
+                (false, false) => Ok(Look::Problem(version)),
             }
+        },
+    },
+    Check {
+        id: "preemption-model",
+        title: "where the kernel can be preempted (preempt=)",
+        severity: Severity::High,
+        wanted: "full, lazy, or PREEMPT_RT",
+        why: "With none and voluntary the kernel works on for others, up to milliseconds, before it lets a real-time thread run.",
+        now: "echo full > /sys/kernel/debug/sched/preempt (PREEMPT_DYNAMIC kernels)",
+        keep: "preempt=full on the kernel's command line, or a kernel with CONFIG_PREEMPT=y",
+        see: "Documentation/admin-guide/kernel-parameters.txt",
+        look: |context| {
+            let found = preemption(context.machine)?;
+            Ok(Look::when(found.is_late(), found.to_string()))
         },
     },
     Check {
@@ -34,16 +50,7 @@ pub(super) const CHECKS: &[Check] = &[
         now: "boot without highres=off",
         keep: "a kernel with CONFIG_HIGH_RES_TIMERS=y",
         see: "Documentation/timers/highres.rst",
-        look: |context| match (context.parameter("highres"), context.is_configured("HIGH_RES_TIMERS")) {
-            (Some("off"), _) => Look::Problem("highres=off".to_owned()),
-            (_, Some(is_on)) => Look::when(!is_on, if is_on { "on" } else { "CONFIG_HIGH_RES_TIMERS is not set" }),
-            // Where the configuration cannot be read, the timers tell, to root.
-            (_, None) => match context.machine.text("/proc/timer_list") {
-                Ok(text) if text.contains(".resolution: 1 nsecs") => Look::Ok("on".to_owned()),
-                Ok(_) => Look::Problem("coarse timers in /proc/timer_list".to_owned()),
-                Err(_) => Look::Unread("no configuration of the kernel (/proc/config.gz, /boot)".to_owned()),
-            },
-        },
+        look: high_resolution,
     },
     Check {
         id: "debug-kernel",
@@ -71,9 +78,9 @@ pub(super) const CHECKS: &[Check] = &[
         id: "tracing-on",
         title: "tracing in force",
         severity: Severity::Medium,
-        wanted: "no tracer, no events, in the kernel's own trace buffer",
+        wanted: "no tracer and no events, in the kernel's own trace buffer and in its instances",
         why: "Each event costs some 100 ns and more where it happens; the function tracer costs that at every function.",
-        now: "echo nop > /sys/kernel/tracing/current_tracer; echo 0 > /sys/kernel/tracing/events/enable",
+        now: "echo nop > /sys/kernel/tracing/current_tracer; echo 0 > /sys/kernel/tracing/events/enable; rmdir /sys/kernel/tracing/instances/NAME, if nobody uses it",
         keep: "no ftrace= or trace_event= on the kernel's command line",
         see: "Documentation/trace/ftrace.rst",
         look: tracing,
@@ -102,7 +109,26 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-fn debugging(context: &Context<'_>) -> Look {
+/// No configuration of the kernel is to be had.
+fn no_config() -> Unread {
+    Unread("no configuration of the kernel (/proc/config.gz, /boot)".to_owned())
+}
+
+fn high_resolution(context: &Context<'_>) -> Result<Look, Unread> {
+    match (context.parameter("highres"), context.is_configured("HIGH_RES_TIMERS")) {
+        (Ok(Some("off")), _) => Ok(Look::Problem("highres=off".to_owned())),
+        (_, Some(false)) => Ok(Look::Problem("CONFIG_HIGH_RES_TIMERS is not set".to_owned())),
+        (Ok(_), Some(true)) => Ok(Look::Ok("on".to_owned())),
+        // Where the configuration or the command line cannot be read, the timers tell, to root.
+        (of_boot, _) => match context.machine.text("/proc/timer_list") {
+            Ok(text) if text.contains(".resolution: 1 nsecs") => Ok(Look::Ok("on".to_owned())),
+            Ok(_) => Ok(Look::Problem("coarse timers in /proc/timer_list".to_owned())),
+            Err(_) => Err(of_boot.err().unwrap_or_else(no_config)),
+        },
+    }
+}
+
+fn debugging(context: &Context<'_>) -> Result<Look, Unread> {
     const OPTIONS: [&str; 9] = [
         "PROVE_LOCKING",
         "KASAN",
@@ -120,78 +146,69 @@ fn debugging(context: &Context<'_>) -> Look {
         .filter(|name| context.is_configured(name) == Some(true))
         .map(|name| (*name).to_owned())
         .collect();
-    found.extend(context.command_line.iter().filter(|word| words.iter().any(|name| word.starts_with(name))).cloned());
-    match (context.config.is_some(), found.is_empty()) {
-        (_, false) => Look::Problem(found.join(" ")),
-        (true, true) => Look::Ok("none".to_owned()),
-        (false, true) => Look::Unread("no configuration of the kernel (/proc/config.gz, /boot)".to_owned()),
+    let command_line = context.command_line();
+    let of_boot = command_line.as_ref().copied().unwrap_or_default();
+    found.extend(of_boot.iter().filter(|word| words.iter().any(|name| word.starts_with(name))).cloned());
+    if !found.is_empty() {
+        return Ok(Look::Problem(found.join(" ")));
     }
+    if context.config.is_none() {
+        return Err(no_config());
+    }
+    command_line.map(|_| Look::Ok("none".to_owned()))
 }
 
-fn watchdogs(context: &Context<'_>) -> Look {
-    let of = |name: &str| context.machine.text(&format!("/proc/sys/kernel/{name}"));
-    let (nmi, soft) = match (of("nmi_watchdog"), of("soft_watchdog")) {
-        (Err(_), Err(_)) => return Look::Ok("the kernel has none".to_owned()),
-        (nmi, soft) => (nmi.as_deref() == Ok("1"), soft.as_deref() == Ok("1")),
+fn watchdogs(context: &Context<'_>) -> Result<Look, Unread> {
+    let of = |name: &str| context.optional(&format!("/proc/sys/kernel/{name}"));
+    let (nmi, soft) = match (of("nmi_watchdog")?, of("soft_watchdog")?) {
+        (None, None) => return Ok(Look::Ok("the kernel has none".to_owned())),
+        (nmi, soft) => (nmi.as_deref() == Some("1"), soft.as_deref() == Some("1")),
     };
-    let on = of("watchdog_cpumask")
-        .ok()
-        .and_then(|text| crate::Cpus::from_list(&text))
-        .unwrap_or_else(|| context.online.clone());
-    let is_kept_off = !context.isolated.is_empty() && context.isolated.and(&on).is_empty();
     let kinds = match (nmi, soft) {
-        (false, false) => return Look::Ok("off".to_owned()),
+        (false, false) => return Ok(Look::Ok("off".to_owned())),
         (true, false) => "NMI",
         (false, true) => "soft",
         (true, true) => "NMI and soft",
     };
-    Look::when(!is_kept_off, format!("{kinds} watchdog on CPUs {on}"))
+    let mask = of("watchdog_cpumask")?.and_then(|text| crate::Cpus::from_list(&text));
+    let on = match &mask {
+        Some(mask) => mask,
+        None => context.online()?,
+    };
+    let is_kept_off = context.isolated()?.is_some_and(|isolated| isolated.and(on).is_empty());
+    Ok(Look::when(!is_kept_off, format!("{kinds} watchdog on CPUs {on}")))
 }
 
-fn tracing(context: &Context<'_>) -> Look {
-    let dir = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"]
-        .into_iter()
-        .find(|dir| context.machine.has(&format!("{dir}/current_tracer")));
-    let Some(dir) = dir else { return Look::Unread("tracefs is not mounted".to_owned()) };
-    let (tracer, events) =
-        (context.machine.text(&format!("{dir}/current_tracer")), context.machine.text(&format!("{dir}/events/enable")));
-    match (tracer, events) {
-        (Err(reason), _) => reason.into(),
-        (Ok(tracer), _) if tracer != "nop" => Look::Graded(Severity::High, format!("tracer {tracer}")),
-        (_, Ok(events)) if events != "0" => Look::Problem("events are on".to_owned()),
-        _ => Look::Ok("none".to_owned()),
+fn mitigations(context: &Context<'_>) -> Result<Look, Unread> {
+    let dir = "/sys/devices/system/cpu/vulnerabilities";
+    let Some(names) = context.optional_list(dir)? else { return Ok(Look::Not("the kernel does not list them")) };
+    let (mut mitigated, mut unread) = (Vec::new(), None);
+    for name in &names {
+        match context.text(&format!("{dir}/{name}")) {
+            Ok(text) if text.starts_with("Mitigation") => mitigated.push(name.as_str()),
+            Ok(_) => {}
+            Err(reason) => unread = Some(reason),
+        }
+    }
+    match (mitigated.is_empty(), unread) {
+        (false, _) => Ok(Look::Problem(mitigated.join(" "))),
+        (true, Some(reason)) => Err(reason),
+        (true, None) => Ok(Look::Ok("none".to_owned())),
     }
 }
 
-fn mitigations(context: &Context<'_>) -> Look {
-    let dir = "/sys/devices/system/cpu/vulnerabilities";
-    let names = match context.machine.list(dir) {
-        Ok(names) => names,
-        Err(reason) => return reason.into(),
-    };
-    let is_mitigated = |name: &&String| {
-        context.machine.text(&format!("{dir}/{name}")).is_ok_and(|text| text.starts_with("Mitigation"))
-    };
-    let mitigated: Vec<&str> = names.iter().filter(is_mitigated).map(String::as_str).collect();
-    let current = if mitigated.is_empty() { "none".to_owned() } else { mitigated.join(" ") };
-    Look::when(!mitigated.is_empty(), current)
-}
-
-fn console(context: &Context<'_>) -> Look {
+fn console(context: &Context<'_>) -> Result<Look, Unread> {
     let serial: Vec<&str> = context
-        .command_line
+        .command_line()?
         .iter()
         .filter_map(|word| word.strip_prefix("console="))
         .filter(|name| !name.starts_with("tty0"))
         .collect();
     if serial.is_empty() {
-        return Look::Not("no serial console on the kernel's command line");
+        return Ok(Look::Not("no serial console on the kernel's command line"));
     }
-    match context.machine.text("/proc/sys/kernel/printk") {
-        Err(reason) => reason.into(),
-        Ok(text) => {
-            let level: u32 = text.split_whitespace().next().and_then(|word| word.parse().ok()).unwrap_or(7);
-            Look::when(level > 4, format!("level {level} on {}", serial.join(" ")))
-        }
-    }
+    let text = context.text("/proc/sys/kernel/printk")?;
+    let level: Option<u32> = text.split_whitespace().next().and_then(|word| word.parse().ok());
+    let level = level.ok_or_else(|| Unread(format!("/proc/sys/kernel/printk: {text:?} has no level")))?;
+    Ok(Look::when(level > 4, format!("level {level} on {}", serial.join(" "))))
 }

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::{Machine, Severity};
+use crate::{Machine, Severity, Unread};
 
 use super::check::{Check, Look};
 use super::context::{Context, Target};
@@ -70,7 +70,7 @@ struct Seen {
     looks: u32,
 }
 
-fn look_at(machine: &Machine, pid: u32, is_x86: bool) -> Result<Seen, crate::Unread> {
+fn look_at(machine: &Machine, pid: u32, is_x86: bool) -> Result<Seen, Unread> {
     let mut seen = Seen::default();
     let looks = if machine.is_live() { LOOKS } else { 1 };
     while seen.looks < looks {
@@ -78,7 +78,7 @@ fn look_at(machine: &Machine, pid: u32, is_x86: bool) -> Result<Seen, crate::Unr
             let line = match machine.text(&format!("/proc/{pid}/task/{tid}/syscall")) {
                 Ok(line) => line,
                 // It ended meanwhile.
-                Err(reason) if reason.0 == "absent" && machine.is_live() => continue,
+                Err(reason) if reason.is_absent() && machine.is_live() => continue,
                 Err(reason) => return Err(reason),
             };
             match wait(&line, is_x86) {
@@ -95,16 +95,13 @@ fn look_at(machine: &Machine, pid: u32, is_x86: bool) -> Result<Seen, crate::Unr
     Ok(seen)
 }
 
-fn inheritance(context: &Context<'_>) -> Look {
-    let Target::Process(pid) = *context.target else { return Look::Not("a command sets it itself") };
-    let seen = match look_at(context.machine, pid, context.is_x86) {
-        Ok(seen) => seen,
-        Err(reason) => return reason.into(),
-    };
+fn inheritance(context: &Context<'_>) -> Result<Look, Unread> {
+    let Target::Process(pid) = *context.target else { return Ok(Look::Not("a command sets it itself")) };
+    let seen = look_at(context.machine, pid, context.is_x86()?)?;
     let looks = format!("{} {}", seen.looks, if seen.looks == 1 { "look" } else { "looks" });
     if seen.plain.is_empty() {
         let inherits = if seen.inherits > 0 { "; threads waited for locks with it" } else { "" };
-        return Look::Ok(format!("no wait for a lock without it in {looks}{inherits}"));
+        return Ok(Look::Ok(format!("no wait for a lock without it in {looks}{inherits}")));
     }
     let thread = |tid: &str| scheduling(context.machine, &format!("/proc/{pid}/task/{tid}/stat"));
     let is_real_time = seen.plain.keys().any(|(tid, _)| thread(tid).is_some_and(|of| matches!(of.policy, 1 | 2 | 6)));
@@ -118,7 +115,7 @@ fn inheritance(context: &Context<'_>) -> Look {
     let more = if more > 0 { format!(", and {more} more") } else { String::new() };
     let text = list.join(", ") + &more;
     // Where a real-time thread waits, it is the very case.
-    if is_real_time { Look::Graded(Severity::High, text) } else { Look::Problem(text) }
+    Ok(if is_real_time { Look::Graded(Severity::High, text) } else { Look::Problem(text) })
 }
 
 #[cfg(test)]

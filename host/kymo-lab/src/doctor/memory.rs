@@ -4,7 +4,7 @@
 use crate::Severity;
 
 use super::check::{Check, Look};
-use super::scheduler::number_is;
+use super::scheduler::{NO_SETTING, number_is};
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
@@ -16,12 +16,12 @@ pub(super) const CHECKS: &[Check] = &[
         now: "swapoff -a",
         keep: "no swap in /etc/fstab; mlockall() in the program",
         see: "man mlockall",
-        look: |context| match context.machine.text("/proc/swaps") {
-            Err(reason) => reason.into(),
-            Ok(text) => {
-                let areas: Vec<&str> = text.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect();
-                Look::when(!areas.is_empty(), if areas.is_empty() { "none".to_owned() } else { areas.join(" ") })
-            }
+        look: |context| {
+            let Some(text) = context.optional("/proc/swaps")? else {
+                return Ok(Look::Ok("none: the kernel cannot swap".to_owned()));
+            };
+            let areas: Vec<&str> = text.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect();
+            Ok(Look::when(!areas.is_empty(), if areas.is_empty() { "none".to_owned() } else { areas.join(" ") }))
         },
     },
     Check {
@@ -33,12 +33,12 @@ pub(super) const CHECKS: &[Check] = &[
         now: "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled",
         keep: "transparent_hugepage=madvise on the kernel's command line",
         see: "Documentation/admin-guide/mm/transhuge.rst",
-        look: |context| match context.machine.text("/sys/kernel/mm/transparent_hugepage/enabled") {
-            Err(_) => Look::Ok("the kernel has none".to_owned()),
-            Ok(text) => {
-                let chosen = text.split(['[', ']']).nth(1).unwrap_or(&text).to_owned();
-                Look::when(chosen == "always", chosen)
-            }
+        look: |context| {
+            let Some(text) = context.optional("/sys/kernel/mm/transparent_hugepage/enabled")? else {
+                return Ok(Look::Ok("the kernel has none".to_owned()));
+            };
+            let chosen = text.split(['[', ']']).nth(1).unwrap_or(&text).to_owned();
+            Ok(Look::when(chosen == "always", chosen))
         },
     },
     Check {
@@ -72,9 +72,9 @@ pub(super) const CHECKS: &[Check] = &[
         now: "sysctl vm.stat_interval=10",
         keep: "vm.stat_interval = 10 in /etc/sysctl.d/90-realtime.conf",
         see: "Documentation/admin-guide/sysctl/vm.rst",
-        look: |context| match context.machine.number::<u64>("/proc/sys/vm/stat_interval") {
-            Err(reason) => reason.into(),
-            Ok(seconds) => Look::when(seconds < 10, format!("{seconds} s")),
+        look: |context| match context.optional_number::<u64>("/proc/sys/vm/stat_interval")? {
+            None => Ok(Look::Not(NO_SETTING)),
+            Some(seconds) => Ok(Look::when(seconds < 10, format!("{seconds} s"))),
         },
     },
 ];

@@ -2,8 +2,9 @@
 //! Is this machine fit for real time? A checklist [spec/lab.md 9]: what was found, what is wanted, why, and how to get
 //! there. Only reads.
 //!
-//! A check that does not apply (a guest's frequency, a container's kernel) says so; one that cannot be read says why.
-//! Neither is an error.
+//! A check that does not apply (a guest's frequency, a container's kernel) says so; one that could not look says why.
+//! Neither is an error, and neither is fine: a file that is missing is an answer only if the directory that would have
+//! it can be listed.
 
 mod check;
 mod clock;
@@ -19,6 +20,7 @@ mod scheduler;
 #[cfg(test)]
 mod tests;
 mod threads;
+mod tracing;
 mod virtualisation;
 
 use serde::Serialize;
@@ -93,16 +95,22 @@ pub fn examine(machine: &Machine, target: &Target) -> Vec<Finding> {
 fn finding(check: &Check, context: &Context<'_>) -> Finding {
     let Check { id, title, wanted, why, now, keep, see, .. } = *check;
     let (state, severity, current) = match (check.look)(context) {
-        Look::Ok(current) => (State::Ok, check.severity, current),
-        Look::Problem(current) => (State::Problem, check.severity, current),
-        Look::Graded(severity, current) => (State::Problem, severity, current),
-        Look::Unread(reason) => (State::Unread, check.severity, reason),
-        Look::Not(reason) => (State::NotApplicable, check.severity, reason.to_owned()),
+        Ok(Look::Ok(current)) => (State::Ok, check.severity, current),
+        Ok(Look::Problem(current)) => (State::Problem, check.severity, current),
+        Ok(Look::Graded(severity, current)) => (State::Problem, severity, current),
+        Ok(Look::Not(reason)) => (State::NotApplicable, check.severity, reason.to_owned()),
+        Err(reason) => (State::Unread, check.severity, reason.0),
     };
     Finding { id, title, severity, state, current, wanted, why, now, keep, see }
 }
 
-/// Whether any problem is above medium.
-pub fn is_unfit(findings: &[Finding]) -> bool {
-    findings.iter().any(|finding| finding.state == State::Problem && finding.severity > Severity::Medium)
+/// Whether the machine is fit: no problem above medium. `None`: none was found, but a check above medium could not
+/// look.
+pub fn is_fit(findings: &[Finding]) -> Option<bool> {
+    let has = |state| findings.iter().any(|finding| finding.state == state && finding.severity > Severity::Medium);
+    match (has(State::Problem), has(State::Unread)) {
+        (true, _) => Some(false),
+        (false, true) => None,
+        (false, false) => Some(true),
+    }
 }

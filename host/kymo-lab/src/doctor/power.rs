@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::environment::{dma_latency_us, idle_states_of};
-use crate::{Cpus, Severity};
+use crate::environment::dma_latency_us;
+use crate::{Cpus, Severity, Unread};
 
 use super::check::{Check, Look};
 use super::context::Context;
@@ -37,11 +37,11 @@ pub(super) const CHECKS: &[Check] = &[
         now: "fuser /dev/cpu_dma_latency names the program",
         keep: "let the real-time program hold it",
         see: "Documentation/power/pm_qos_interface.rst",
-        look: |context| match dma_latency_us(context.machine) {
-            None => Look::Unread("/dev/cpu_dma_latency is absent, or not for you".to_owned()),
-            Some(us) => {
-                Look::when(us < NO_BOUND_US, if us < NO_BOUND_US { format!("at {us} us") } else { "nobody".to_owned() })
-            }
+        look: |context| {
+            let us = dma_latency_us(context.machine);
+            let us = us.ok_or_else(|| Unread("/dev/cpu_dma_latency is absent, or not for you".to_owned()))?;
+            let current = if us < NO_BOUND_US { format!("at {us} us") } else { "nobody".to_owned() };
+            Ok(Look::when(us < NO_BOUND_US, current))
         },
     },
     Check {
@@ -76,13 +76,17 @@ pub(super) const CHECKS: &[Check] = &[
         keep: "a unit that writes it at boot, or the firmware's setup",
         see: "Documentation/admin-guide/pm/intel_pstate.rst",
         look: |context| {
-            let of = |path: &str| context.machine.number::<u32>(&format!("/sys/devices/system/cpu/{path}"));
-            match (of("intel_pstate/no_turbo"), of("cpufreq/boost")) {
-                _ if context.guest.is_some() => Look::Not(GUEST),
-                (Ok(off), _) => Look::when(off == 0, if off == 0 { "on" } else { "off" }),
-                (_, Ok(on)) => Look::when(on != 0, if on != 0 { "on" } else { "off" }),
-                _ => Look::Not("no such frequencies, or no say in them"),
+            if context.is_guest() {
+                return Ok(Look::Not(GUEST));
             }
+            let of = |path: &str| context.optional_number::<u32>(&format!("/sys/devices/system/cpu/{path}"));
+            let is_on = match of("intel_pstate/no_turbo")? {
+                Some(off) => Some(off == 0),
+                None => of("cpufreq/boost")?.map(|on| on != 0),
+            };
+            Ok(is_on.map_or(Look::Not("no such frequencies, or no say in them"), |is_on| {
+                Look::when(is_on, if is_on { "on" } else { "off" })
+            }))
         },
     },
     Check {
@@ -95,17 +99,15 @@ pub(super) const CHECKS: &[Check] = &[
         keep: "cooling for the load that you run",
         see: "Documentation/arch/x86/x86_64/machinecheck.rst",
         look: |context| {
-            let of = |cpu| {
-                context
-                    .machine
-                    .number::<u64>(&format!("/sys/devices/system/cpu/cpu{cpu}/thermal_throttle/core_throttle_count"))
-                    .ok()
-            };
-            let counts: Vec<u64> = context.online.iter().filter_map(of).collect();
-            match counts.iter().max() {
-                None => Look::Not("this processor does not tell"),
-                Some(most) => Look::when(*most > 0, format!("{most} times")),
+            let mut most = None;
+            for cpu in context.online()?.iter() {
+                let path = format!("/sys/devices/system/cpu/cpu{cpu}/thermal_throttle/core_throttle_count");
+                most = most.max(context.optional_number::<u64>(&path)?);
             }
+            Ok(match most {
+                None => Look::Not("this processor does not tell"),
+                Some(most) => Look::when(most > 0, format!("{most} times")),
+            })
         },
     },
     Check {
@@ -119,16 +121,21 @@ pub(super) const CHECKS: &[Check] = &[
         see: "Documentation/core-api/real-time/hardware.rst",
         look: |context| {
             let dir = "/sys/bus/pci/drivers/i915";
-            let devices = context.machine.list(dir).unwrap_or_default();
-            let is_managed = |name: &&String| {
-                context.machine.text(&format!("{dir}/{name}/power/control")).is_ok_and(|text| text == "auto")
-            };
-            let managed: Vec<&str> = devices.iter().filter(is_managed).map(String::as_str).collect();
-            match (devices.is_empty(), managed.is_empty()) {
-                (true, _) => Look::Not("no i915 graphics"),
-                (_, true) => Look::Ok("on".to_owned()),
-                (_, false) => Look::Problem(format!("auto for {}", managed.join(" "))),
+            let devices = context.optional_list(dir)?.unwrap_or_default();
+            let (mut managed, mut steady) = (Vec::new(), 0);
+            for name in &devices {
+                // Beside devices there are the driver's own files.
+                match context.optional(&format!("{dir}/{name}/power/control"))?.as_deref() {
+                    Some("auto") => managed.push(name.as_str()),
+                    Some(_) => steady += 1,
+                    None => {}
+                }
             }
+            Ok(match (managed.is_empty(), steady) {
+                (false, _) => Look::Problem(format!("auto for {}", managed.join(" "))),
+                (true, 0) => Look::Not("no i915 graphics"),
+                (true, _) => Look::Ok("on".to_owned()),
+            })
         },
     },
     Check {
@@ -140,45 +147,56 @@ pub(super) const CHECKS: &[Check] = &[
         now: "echo performance > /sys/module/pcie_aspm/parameters/policy",
         keep: "pcie_aspm.policy=performance on the kernel's command line",
         see: "Documentation/admin-guide/kernel-parameters.txt",
-        look: |context| match context.machine.text("/sys/module/pcie_aspm/parameters/policy") {
-            _ if context.guest.is_some() => Look::Not(GUEST),
-            Err(_) => Look::Not("no such links, or no say in them"),
-            Ok(text) => {
-                let chosen = text.split(['[', ']']).nth(1).unwrap_or(&text).to_owned();
-                Look::when(chosen != "performance", chosen)
+        look: |context| {
+            if context.is_guest() {
+                return Ok(Look::Not(GUEST));
             }
+            let Some(text) = context.optional("/sys/module/pcie_aspm/parameters/policy")? else {
+                return Ok(Look::Not("no such links, or no say in them"));
+            };
+            let chosen = text.split(['[', ']']).nth(1).unwrap_or(&text).to_owned();
+            Ok(Look::when(chosen != "performance", chosen))
         },
     },
 ];
 
-fn idle(context: &Context<'_>) -> Look {
-    if !context.machine.has("/sys/devices/system/cpu/cpuidle") {
-        return Look::Not(if context.guest.is_some() { GUEST } else { "the kernel has no idle states" });
+fn idle(context: &Context<'_>) -> Result<Look, Unread> {
+    const DIR: &str = "/sys/devices/system/cpu/cpuidle";
+    if context.optional_list(DIR)?.is_none() {
+        return Ok(Look::Not(if context.is_guest() { GUEST } else { "the kernel has no idle states" }));
     }
     let bound = dma_latency_us(context.machine).unwrap_or(NO_BOUND_US);
     let mut deepest: Option<(u64, String, u32)> = None;
     let mut states = 0;
-    for cpu in context.online.iter() {
-        for state in idle_states_of(context.machine, cpu) {
+    for cpu in context.online()?.iter() {
+        let dir = format!("/sys/devices/system/cpu/cpu{cpu}/cpuidle");
+        for state in context.optional_list(&dir)?.unwrap_or_default().iter().filter(|name| name.starts_with("state")) {
             states += 1;
-            let is_reached = !state.is_disabled && i128::from(state.latency_us) <= i128::from(bound);
-            if is_reached && deepest.as_ref().is_none_or(|(latency, ..)| state.latency_us > *latency) {
-                deepest = Some((state.latency_us, state.name, cpu));
+            let path = format!("{dir}/{state}/latency");
+            let latency: u64 = context.machine.number(&path).map_err(|reason| reason.of(&path))?;
+            let is_disabled = context.optional(&format!("{dir}/{state}/disable"))?.is_some_and(|text| text != "0");
+            let is_reached = !is_disabled && i128::from(latency) <= i128::from(bound);
+            if is_reached && deepest.as_ref().is_none_or(|(deep, ..)| latency > *deep) {
+                deepest = Some((latency, context.text(&format!("{dir}/{state}/name"))?, cpu));
             }
         }
     }
     match deepest {
-        _ if states == 0 && context.guest.is_some() => Look::Not(GUEST),
-        None => Look::Ok("none in use".to_owned()),
-        Some((latency, name, cpu)) => Look::when(latency > DEEP_US, format!("{name}: {latency} us on CPU {cpu}")),
+        None if states > 0 => Ok(Look::Ok("none in use".to_owned())),
+        None if context.is_guest() => Ok(Look::Not(GUEST)),
+        None => match context.text(&format!("{DIR}/current_driver"))?.as_str() {
+            "none" => Ok(Look::Ok("none: no driver for them".to_owned())),
+            driver => Err(Unread(format!("no CPU lists the idle states of {driver}"))),
+        },
+        Some((latency, name, cpu)) => Ok(Look::when(latency > DEEP_US, format!("{name}: {latency} us on CPU {cpu}"))),
     }
 }
 
-fn governors(context: &Context<'_>) -> Look {
-    let of = |cpu| context.machine.text(&format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor")).ok();
+fn governors(context: &Context<'_>) -> Result<Look, Unread> {
     let mut by_name = BTreeMap::<String, Vec<u32>>::new();
-    for cpu in context.online.iter() {
-        if let Some(governor) = of(cpu) {
+    for cpu in context.online()?.iter() {
+        let path = format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor");
+        if let Some(governor) = context.optional(&path)? {
             by_name.entry(governor).or_default().push(cpu);
         }
     }
@@ -187,34 +205,37 @@ fn governors(context: &Context<'_>) -> Look {
         .filter(|(name, _)| *name != "performance")
         .map(|(name, cpus)| format!("{name} on CPUs {}", cpus.iter().copied().collect::<Cpus>()))
         .collect();
-    match (by_name.is_empty(), slow.is_empty()) {
-        (true, _) => Look::Not(if context.guest.is_some() { GUEST } else { "the kernel does not scale the frequency" }),
+    Ok(match (by_name.is_empty(), slow.is_empty()) {
+        (true, _) => Look::Not(if context.is_guest() { GUEST } else { "the kernel does not scale the frequency" }),
         (_, true) => Look::Ok("performance".to_owned()),
         (_, false) => Look::Problem(slow.join(", ")),
-    }
+    })
 }
 
-fn siblings(context: &Context<'_>) -> Look {
-    let of =
-        |cpu| context.machine.text(&format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")).ok();
-    let shared: Vec<(u32, Cpus)> = context
-        .online
-        .iter()
-        .filter_map(|cpu| Some((cpu, Cpus::from_list(&of(cpu)?)?.and(&context.online))))
-        .filter(|(_, cpus)| cpus.len() > 1)
-        .collect();
+fn siblings(context: &Context<'_>) -> Result<Look, Unread> {
+    let online = context.online()?;
+    if online.len() == 1 {
+        return Ok(Look::Not("a machine with one CPU"));
+    }
+    let mut shared: Vec<(u32, Cpus)> = Vec::new();
+    for cpu in online.iter() {
+        let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
+        let text = context.text(&path)?;
+        let cpus = Cpus::from_list(&text).ok_or_else(|| Unread(format!("{path}: {text:?} is no list of CPUs")))?;
+        shared.extend(Some((cpu, cpus.and(online))).filter(|(_, cpus)| cpus.len() > 1));
+    }
     if shared.is_empty() {
-        return Look::Ok("one thread a core".to_owned());
+        return Ok(Look::Ok("one thread a core".to_owned()));
     }
-    if context.isolated.is_empty() {
-        return Look::Problem(format!("{} CPUs share their cores", shared.len()));
-    }
-    let noisy = |(cpu, cpus): &&(u32, Cpus)| context.isolated.has(*cpu) && !cpus.without(&context.isolated).is_empty();
-    match shared.iter().find(noisy) {
+    let Some(isolated) = context.isolated()? else {
+        return Ok(Look::Problem(format!("{} CPUs share their cores", shared.len())));
+    };
+    let noisy = |(cpu, cpus): &&(u32, Cpus)| isolated.has(*cpu) && !cpus.without(isolated).is_empty();
+    Ok(match shared.iter().find(noisy) {
         None => Look::Ok("isolated CPUs share cores only with each other".to_owned()),
         Some((cpu, cpus)) => Look::Graded(
             Severity::High,
-            format!("isolated CPU {cpu} shares its core with CPU {}", cpus.without(&context.isolated)),
+            format!("isolated CPU {cpu} shares its core with CPU {}", cpus.without(isolated)),
         ),
-    }
+    })
 }

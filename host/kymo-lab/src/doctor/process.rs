@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A process, or what a command would inherit: limits, policy, memory, timers.
 
-use crate::Severity;
+use crate::{Severity, Unread, throttling};
 
 use super::check::{Check, Look};
 use super::context::{Context, Target};
@@ -19,12 +19,12 @@ pub(super) const CHECKS: &[Check] = &[
         id: "limit-priority",
         title: "real-time priority allowed",
         severity: Severity::High,
-        wanted: "limit of rtprio 99, or CAP_SYS_NICE",
+        wanted: "limit of rtprio 99, or CAP_SYS_NICE; and a control group with real-time runtime",
         why: "Without it sched_setscheduler() fails, and programs that do not look go on without real time.",
         now: "prlimit --rtprio=99 --pid PID, as root",
         keep: "NAME - rtprio 99 in /etc/security/limits.d/realtime.conf, or LimitRTPRIO=99 in the unit",
         see: "man 5 limits.conf",
-        look: |context| limit(context, "Max realtime priority", CAP_SYS_NICE, |limit| limit > 0),
+        look: priority,
     },
     Check {
         id: "limit-locked-memory",
@@ -79,13 +79,13 @@ pub(super) const CHECKS: &[Check] = &[
         now: "see whether the number grows: run kymo doctor --pid again",
         keep: "mlockall(), and read files before the work begins",
         see: "man 5 proc_pid_stat",
-        look: |context| match main_thread(context) {
-            _ if *context.target == Target::Command => Look::Not(INHERITED),
-            None => Look::Unread("the process is gone".to_owned()),
-            Some(thread) => Look::when(
-                thread.major_faults > 0,
-                format!("{} since its start ({} others)", thread.major_faults, thread.minor_faults),
-            ),
+        look: |context| {
+            if *context.target == Target::Command {
+                return Ok(Look::Not(INHERITED));
+            }
+            let thread = main_thread(context).ok_or_else(|| Unread("the process is gone".to_owned()))?;
+            let Scheduling { major_faults, minor_faults, .. } = thread;
+            Ok(Look::when(major_faults > 0, format!("{major_faults} since its start ({minor_faults} others)")))
         },
     },
     Check {
@@ -102,12 +102,12 @@ pub(super) const CHECKS: &[Check] = &[
 ];
 
 /// Of each thread: /proc knows threads by their own number, too, though it does not list them.
-fn slack(context: &Context<'_>) -> Look {
+fn slack(context: &Context<'_>) -> Result<Look, Unread> {
     const ENOUGH_NS: u64 = 1_000;
     const NAMED_MAX: usize = 4;
     let dir = context.process_dir();
     let threads = match *context.target {
-        Target::Process(_) => context.machine.list(&format!("{dir}/task")).unwrap_or_default(),
+        Target::Process(_) => context.machine.list(&format!("{dir}/task")).map_err(|reason| reason.of(&dir))?,
         _ => Vec::new(),
     };
     // A command begins with one thread, which has this process's slack.
@@ -132,19 +132,19 @@ fn slack(context: &Context<'_>) -> Look {
                 }
             }
             // It ended meanwhile.
-            Err(reason) if reason.0 == "absent" && of.len() > 1 => {}
-            Err(reason) => return reason.into(),
+            Err(reason) if reason.is_absent() && of.len() > 1 => {}
+            Err(reason) => return Err(reason.of(&format!("{dir}/timerslack_ns"))),
         }
     }
     let shown: Vec<String> = long.iter().take(NAMED_MAX).map(|(name, ns)| format!("{name} {ns} ns")).collect();
     let more = if long.len() > NAMED_MAX { format!(" and {} more", long.len() - NAMED_MAX) } else { String::new() };
-    match (ordinary, long.is_empty()) {
+    Ok(match (ordinary, long.is_empty()) {
         (0, _) => Look::Ok("none: real-time threads".to_owned()),
         (_, true) => Look::Ok(format!("at most {ENOUGH_NS} ns for {ordinary} ordinary threads of {}", of.len())),
         (_, false) => {
             Look::Problem(format!("{}{more}; {} ordinary of {} in all", shown.join(", "), ordinary, of.len()))
         }
-    }
+    })
 }
 
 fn main_thread(context: &Context<'_>) -> Option<Scheduling> {
@@ -157,59 +157,71 @@ fn has_capability(context: &Context<'_>, bit: u32) -> bool {
 }
 
 /// A soft limit of /proc/PID/limits; a capability makes up for it.
-fn limit(context: &Context<'_>, name: &str, capability: u32, is_enough: fn(u64) -> bool) -> Look {
-    let text = match context.machine.text(&format!("{}/limits", context.process_dir())) {
-        Ok(text) => text,
-        Err(reason) => return reason.into(),
-    };
-    let Some(line) = text.lines().find_map(|line| line.strip_prefix(name)) else {
-        return Look::Unread(format!("no line {name:?} in its limits"));
-    };
+fn limit(context: &Context<'_>, name: &str, capability: u32, is_enough: fn(u64) -> bool) -> Result<Look, Unread> {
+    let text = context.text(&format!("{}/limits", context.process_dir()))?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name));
+    let line = line.ok_or_else(|| Unread(format!("no line {name:?} in its limits")))?;
     let soft = line.split_whitespace().next().unwrap_or_default();
     let value = if soft == "unlimited" { u64::MAX } else { soft.parse().unwrap_or(0) };
     if has_capability(context, capability) {
-        return Look::Ok(format!("limit {soft}, and the capability, for which limits do not count"));
+        return Ok(Look::Ok(format!("limit {soft}, and the capability, for which limits do not count")));
     }
-    Look::when(!is_enough(value), format!("limit {soft}"))
+    Ok(Look::when(!is_enough(value), format!("limit {soft}")))
 }
 
-fn policy(context: &Context<'_>) -> Look {
+/// The limit counts only where the control group lets its threads be real-time ones at all.
+fn priority(context: &Context<'_>) -> Result<Look, Unread> {
+    let group = throttling::group(context.machine, &context.process_dir());
+    if let Ok(Some((name, share))) = &group {
+        if share.is_nothing() {
+            let text = format!("the control group {name} has none (cpu.rt_runtime_us is 0), which refuses root, too");
+            return Ok(Look::Graded(Severity::Fatal, text));
+        }
+    }
+    let found = limit(context, "Max realtime priority", CAP_SYS_NICE, |limit| limit > 0)?;
+    match (&found, group) {
+        (Look::Ok(_), Err(reason)) if context.is_configured("RT_GROUP_SCHED") == Some(true) => Err(reason),
+        _ => Ok(found),
+    }
+}
+
+fn policy(context: &Context<'_>) -> Result<Look, Unread> {
     if *context.target == Target::Command {
-        return Look::Not(INHERITED);
+        return Ok(Look::Not(INHERITED));
     }
     let dir = format!("{}/task", context.process_dir());
-    let threads = match context.machine.list(&dir) {
-        Ok(threads) => threads,
-        Err(reason) => return reason.into(),
-    };
+    let threads = context.machine.list(&dir).map_err(|reason| reason.of(&dir))?;
     let of = |tid: &String| scheduling(context.machine, &format!("{dir}/{tid}/stat"));
     let real: Vec<Scheduling> =
         threads.iter().filter_map(of).filter(|thread| matches!(thread.policy, 1 | 2 | 6)).collect();
     let highest = real.iter().map(|thread| thread.priority).max().unwrap_or(0);
     let count = format!("{} of {} threads", real.len(), threads.len());
-    Look::when(real.is_empty(), if real.is_empty() { count } else { format!("{count}, up to priority {highest}") })
+    let current = if real.is_empty() { count } else { format!("{count}, up to priority {highest}") };
+    Ok(Look::when(real.is_empty(), current))
 }
 
-fn affinity(context: &Context<'_>) -> Look {
-    let Some(allowed) = context.status("Cpus_allowed_list").and_then(|text| crate::Cpus::from_list(&text)) else {
-        return Look::Unread("its status names no CPUs".to_owned());
-    };
-    if context.online.len() < 2 {
-        return Look::Not("a machine with one CPU");
+fn affinity(context: &Context<'_>) -> Result<Look, Unread> {
+    let allowed = context.status("Cpus_allowed_list").and_then(|text| crate::Cpus::from_list(&text));
+    let allowed = allowed.ok_or_else(|| Unread("its status names no CPUs".to_owned()))?;
+    let online = context.online()?;
+    if online.len() < 2 {
+        return Ok(Look::Not("a machine with one CPU"));
     }
-    let on = allowed.and(&context.online);
-    let is_apart = !context.isolated.is_empty() && on.without(&context.isolated).is_empty();
-    let is_bound = on.len() < context.online.len() && (context.isolated.is_empty() || is_apart);
-    Look::when(!is_bound, format!("CPUs {on} of {}", context.online))
+    let on = allowed.and(online);
+    let is_bound = match context.isolated()? {
+        None => on.len() < online.len(),
+        Some(isolated) => on.len() < online.len() && on.without(isolated).is_empty(),
+    };
+    Ok(Look::when(!is_bound, format!("CPUs {on} of {online}")))
 }
 
-fn locked(context: &Context<'_>) -> Look {
+fn locked(context: &Context<'_>) -> Result<Look, Unread> {
     if *context.target == Target::Command {
-        return Look::Not(INHERITED);
+        return Ok(Look::Not(INHERITED));
     }
     let kib = |name: &str| context.status(name).and_then(|text| text.split_whitespace().next()?.parse::<u64>().ok());
     match (kib("VmLck"), kib("VmRSS")) {
-        (Some(locked), Some(resident)) => Look::when(locked < resident, format!("{locked} KiB of {resident} KiB")),
-        _ => Look::Unread("its status has no VmLck and VmRSS".to_owned()),
+        (Some(locked), Some(resident)) => Ok(Look::when(locked < resident, format!("{locked} KiB of {resident} KiB"))),
+        _ => Err(Unread("its status has no VmLck and VmRSS".to_owned())),
     }
 }

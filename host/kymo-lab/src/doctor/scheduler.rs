@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Limits on real-time threads, and what the scheduler moves about.
 
-use crate::Severity;
 use crate::throttling::{self, FairServer, Share, Throttling};
+use crate::{Severity, Unread};
 
 use super::check::{Check, Look};
-use super::context::{Context, Target};
+use super::context::Context;
+
+pub(super) const NO_SETTING: &str = "this kernel has no such setting";
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "rt-throttling",
         title: "real-time throttling",
         severity: Severity::High,
-        wanted: "kernel.sched_rt_runtime_us = -1",
+        wanted: "kernel.sched_rt_runtime_us = -1; in a control group of cgroup v1, all of its period",
         why: "Real-time threads that use 95 % of a second are stopped for its rest, 50 ms by default.",
-        now: "sysctl kernel.sched_rt_runtime_us=-1",
+        now: "sysctl kernel.sched_rt_runtime_us=-1; for a group: echo 950000 > cpu.rt_runtime_us in it and in those above",
         keep: "kernel.sched_rt_runtime_us = -1 in /etc/sysctl.d/90-realtime.conf",
         see: "Documentation/scheduler/sched-rt-group.rst",
         look: throttling,
@@ -61,47 +63,51 @@ pub(super) const CHECKS: &[Check] = &[
         now: "sysctl kernel.numa_balancing=0",
         keep: "kernel.numa_balancing = 0 in /etc/sysctl.d/90-realtime.conf",
         see: "Documentation/admin-guide/sysctl/kernel.rst",
-        look: |context| match context.machine.has("/sys/devices/system/node/node1") {
-            false => Look::Not("a machine with one memory node"),
-            true => number_is(context, "/proc/sys/kernel/numa_balancing", 0),
+        look: |context| match context.optional_list("/sys/devices/system/node/node1")? {
+            None => Ok(Look::Not("a machine with one memory node")),
+            Some(_) => number_is(context, "/proc/sys/kernel/numa_balancing", 0),
         },
     },
 ];
 
 /// A number of a file that should have one value.
-pub(super) fn number_is(context: &Context<'_>, path: &str, wanted: i64) -> Look {
-    match context.machine.number::<i64>(path) {
-        Ok(value) => Look::when(value != wanted, value.to_string()),
-        Err(reason) if reason.0 == "absent" => Look::Not("this kernel has no such setting"),
-        Err(reason) => reason.into(),
-    }
+pub(super) fn number_is(context: &Context<'_>, path: &str, wanted: i64) -> Result<Look, Unread> {
+    Ok(match context.optional_number::<i64>(path)? {
+        Some(value) => Look::when(value != wanted, value.to_string()),
+        None => Look::Not(NO_SETTING),
+    })
 }
 
-fn throttling(context: &Context<'_>) -> Look {
+fn throttling(context: &Context<'_>) -> Result<Look, Unread> {
     let shown = |share: Share| format!("{} us of {} us", share.runtime_us, share.period_us);
-    let of_group = throttling::group(context.machine);
-    if let Some((path, share)) = of_group.filter(|_| matches!(*context.target, Target::Machine | Target::Command)) {
-        return Look::Problem(format!("{} for the control group {path} (cpu.rt_runtime_us)", shown(share)));
+    let of_group = throttling::group(context.machine, &context.process_dir());
+    if let Ok(Some((path, share))) = &of_group {
+        let text = format!("{} for the control group {path} (cpu.rt_runtime_us)", shown(*share));
+        return Ok(match share.is_nothing() {
+            true => Look::Graded(Severity::Fatal, format!("{text}: no thread in it can become a real-time one")),
+            false => Look::Problem(text),
+        });
     }
     match throttling::throttling(context.machine) {
-        Throttling::Unread(reason) => reason.into(),
-        Throttling::Off(share) => Look::Ok(format!("off ({})", share.runtime_us)),
-        Throttling::InForce(share) => Look::Problem(shown(share)),
+        Throttling::Unread(reason) => Err(reason.of("kernel.sched_rt_runtime_us")),
+        // A group may have less, and may not be readable.
+        Throttling::Off(share) => of_group.map(|_| Look::Ok(format!("off ({})", share.runtime_us))),
+        Throttling::InForce(share) => Ok(Look::Problem(shown(share))),
         Throttling::AdmissionOnly(share) => {
-            Look::Ok(format!("{}, which only limits admission on this kernel; see fair-server", shown(share)))
+            Ok(Look::Ok(format!("{}, which only limits admission on this kernel; see fair-server", shown(share))))
         }
-        Throttling::Unsure(share) => Look::Graded(
+        Throttling::Unsure(share) => Ok(Look::Graded(
             Severity::Medium,
             format!("{}; in force only where the kernel has CONFIG_RT_GROUP_SCHED, which cannot be read", shown(share)),
-        ),
+        )),
     }
 }
 
-fn fair_server(context: &Context<'_>) -> Look {
-    match throttling::fair_server(context.machine, None) {
+fn fair_server(context: &Context<'_>) -> Result<Look, Unread> {
+    Ok(match throttling::fair_server(context.machine, None) {
         FairServer::None => Look::Not("kernels before 6.12 have none"),
-        FairServer::Unread(why) => Look::Unread(why),
+        FairServer::Unread(why) => return Err(Unread(why)),
         FairServer::RuntimeNs(0) => Look::Ok("off".to_owned()),
         FairServer::RuntimeNs(ns) => Look::Problem(format!("up to {} us a period", ns / 1_000)),
-    }
+    })
 }

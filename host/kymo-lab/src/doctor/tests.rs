@@ -52,7 +52,7 @@ fn machines_get_the_answers_beside_them() {
         let root = tempfile::tempdir().unwrap();
         unpack(&std::fs::read_to_string(&path).unwrap(), root.path());
         let findings = examine(&Machine::at(root.path()), &target(&name));
-        let mut got = format!("fit: {}\n", !is_unfit(&findings));
+        let mut got = format!("fit: {}\n", is_fit(&findings).map_or("unknown".to_owned(), |is_fit| is_fit.to_string()));
         for finding in &findings {
             if matches!(finding.state, State::Ok | State::Problem) {
                 unanswered.remove(finding.id);
@@ -69,6 +69,59 @@ fn machines_get_the_answers_beside_them() {
     assert!(seen >= 7, "{seen} machines");
     let missing = "docs/extending.md, a doctor check, step 2: no machine in tests/doctor has what these checks read";
     assert!(unanswered.is_empty(), "{missing}: {unanswered:?}");
+}
+
+/// Paths of the files below a directory.
+fn files(dir: &Path) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+}
+
+#[test]
+fn nothing_is_fine_on_a_machine_that_shows_nothing() {
+    for target in [Target::Machine, Target::Command, Target::Process(900)] {
+        let root = tempfile::tempdir().unwrap();
+        let findings = examine(&Machine::at(root.path()), &target);
+        let fine: Vec<_> = findings.iter().filter(|finding| finding.state == State::Ok).collect();
+        assert!(fine.is_empty(), "{target:?}: {fine:#?}");
+        assert_eq!(is_fit(&findings), None, "{target:?}");
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_read_makes_nothing_fine() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/doctor");
+    let mut tried = 0;
+    for entry in std::fs::read_dir(&dir).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        let Some(name) = name.strip_suffix(".tree") else { continue };
+        let root = tempfile::tempdir().unwrap();
+        unpack(&std::fs::read_to_string(&path).unwrap(), root.path());
+        let look = || examine(&Machine::at(root.path()), &target(name));
+        let before = look();
+        for file in files(root.path()) {
+            // Reading a directory fails, whoever tries.
+            let content = std::fs::read(&file).unwrap();
+            std::fs::remove_file(&file).unwrap();
+            std::fs::create_dir(&file).unwrap();
+            for finding in look() {
+                let was = before.iter().find(|other| other.id == finding.id).unwrap();
+                let is_new = |state| finding.state == state && was.state != state;
+                let text = format!("{name} without {}: {}: {}", file.display(), finding.id, finding.current);
+                assert!(
+                    !is_new(State::Ok) && !is_new(State::NotApplicable),
+                    "{text}, was {:?} {}",
+                    was.state,
+                    was.current
+                );
+            }
+            std::fs::remove_dir(&file).unwrap();
+            std::fs::write(&file, content).unwrap();
+            tried += 1;
+        }
+    }
+    assert!(tried > 300, "{tried} files");
 }
 
 #[test]

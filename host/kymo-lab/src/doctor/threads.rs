@@ -32,15 +32,14 @@ pub(super) const CHECKS: &[Check] = &[
         now: "systemctl stop multipathd",
         keep: "systemctl disable multipathd, where no multipath storage is used",
         see: "man multipathd",
-        look: |context| match find(context.machine, "multipathd") {
-            Err(reason) => reason.into(),
-            Ok(None) => Look::Ok("not running".to_owned()),
-            Ok(Some(pid)) => match scheduling(context.machine, &format!("/proc/{pid}/stat")) {
+        look: |context| match find(context, "multipathd")? {
+            None => Ok(Look::Ok("not running".to_owned())),
+            Some(pid) => match scheduling(context.machine, &format!("/proc/{pid}/stat")) {
                 Some(Scheduling { policy: 1 | 2, priority, .. }) => {
-                    Look::Problem(format!("process {pid} at priority {priority}"))
+                    Ok(Look::Problem(format!("process {pid} at priority {priority}")))
                 }
-                Some(_) => Look::Ok(format!("process {pid}, without real-time priority")),
-                None => Look::Unread(format!("process {pid} went away")),
+                Some(_) => Ok(Look::Ok(format!("process {pid}, without real-time priority"))),
+                None => Err(Unread(format!("process {pid} went away"))),
             },
         },
     },
@@ -76,10 +75,24 @@ pub(super) fn scheduling(machine: &Machine, path: &str) -> Option<Scheduling> {
     })
 }
 
-/// The process with this name, where one runs.
-pub(super) fn find(machine: &Machine, name: &str) -> Result<Option<u32>, Unread> {
-    let mut pids = machine.list("/proc")?.into_iter().filter_map(|entry| entry.parse::<u32>().ok()).take(THREADS_MAX);
-    Ok(pids.find(|pid| machine.text(&format!("/proc/{pid}/comm")).is_ok_and(|comm| comm == name)))
+/// The process with this name, where one runs. An error where only some processes are to be seen, and it is none of
+/// them.
+pub(super) fn find(context: &Context<'_>, name: &str) -> Result<Option<u32>, Unread> {
+    let mut unread = None;
+    for pid in context.processes()?.into_iter().take(THREADS_MAX) {
+        let path = format!("/proc/{pid}/comm");
+        match context.machine.text(&path) {
+            Ok(comm) if comm == name => return Ok(Some(pid)),
+            // It ended meanwhile.
+            Ok(_) => {}
+            Err(reason) if reason.is_absent() => {}
+            Err(reason) => unread = Some(reason.of(&path)),
+        }
+    }
+    if context.is_contained() {
+        return Err(Unread("not in this container; the processes of the host cannot be seen from here".to_owned()));
+    }
+    unread.map_or(Ok(None), Err)
 }
 
 /// The highest real-time priority of the target; that of cyclictest's usual -p where there is none.
@@ -93,43 +106,52 @@ fn own_priority(context: &Context<'_>) -> u32 {
     threads.iter().filter_map(priority).max().filter(|priority| *priority > 0).unwrap_or(USUAL)
 }
 
-fn higher(context: &Context<'_>) -> Look {
+fn higher(context: &Context<'_>) -> Result<Look, Unread> {
     let own = own_priority(context);
-    let pids = match context.machine.list("/proc") {
-        Ok(names) => names.into_iter().filter(|name| name.parse::<u32>().is_ok()),
-        Err(reason) => return reason.into(),
-    };
     let me = match context.target {
-        Target::Process(pid) => pid.to_string(),
-        _ => String::new(),
+        Target::Process(pid) => Some(*pid),
+        _ => None,
     };
-    let mut found = Vec::new();
-    let mut looked_at = 0;
-    for pid in pids.filter(|pid| *pid != me) {
-        for tid in context.machine.list(&format!("/proc/{pid}/task")).unwrap_or_default() {
+    let (mut found, mut unread, mut looked_at) = (Vec::new(), None, 0);
+    for pid in context.processes()?.into_iter().filter(|pid| Some(*pid) != me) {
+        let dir = format!("/proc/{pid}/task");
+        let threads = match context.machine.list(&dir) {
+            Ok(threads) => threads,
+            // It ended meanwhile.
+            Err(reason) if reason.is_absent() => continue,
+            Err(reason) => {
+                unread = Some(reason.of(&dir));
+                continue;
+            }
+        };
+        for tid in threads {
             looked_at += 1;
-            let Some(thread) = scheduling(context.machine, &format!("/proc/{pid}/task/{tid}/stat")) else { continue };
+            let path = format!("{dir}/{tid}/stat");
+            let Some(thread) = scheduling(context.machine, &path) else {
+                // One that ended meanwhile is no answer that is missing.
+                unread = context.machine.text(&path).err().filter(|reason| !reason.is_absent()).or(unread);
+                continue;
+            };
             let is_above = thread.policy == 6 || (matches!(thread.policy, 1 | 2) && thread.priority >= own);
             // The kernel's own (migration, watchdog) belong there, and can hardly be changed.
             if is_above && !thread.is_kernel {
-                found.push(format!(
-                    "{} ({tid}, {})",
-                    thread.name,
-                    if thread.policy == 6 { "deadline".to_owned() } else { thread.priority.to_string() }
-                ));
+                let priority = if thread.policy == 6 { "deadline".to_owned() } else { thread.priority.to_string() };
+                found.push(format!("{} ({tid}, {priority})", thread.name));
             }
         }
         if looked_at > THREADS_MAX {
-            return Look::Unread(format!("more than {THREADS_MAX} threads"));
+            return Err(Unread(format!("more than {THREADS_MAX} threads")));
         }
     }
     let more = found.len().saturating_sub(NAMED_MAX);
     found.truncate(NAMED_MAX);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    let seen = if context.container.is_some() { ", of those to be seen in here" } else { "" };
-    if found.is_empty() {
-        Look::Ok(format!("none at {own} or above{seen}"))
-    } else {
-        Look::Problem(format!("{}{more}", found.join(", ")))
+    match (found.is_empty(), unread) {
+        (false, _) => Ok(Look::Problem(format!("{}{more}", found.join(", ")))),
+        (true, Some(reason)) => Err(reason),
+        (true, None) if context.is_contained() => Err(Unread(format!(
+            "none at {own} or above in this container; the threads of the host cannot be seen from here"
+        ))),
+        (true, None) => Ok(Look::Ok(format!("none at {own} or above"))),
     }
 }

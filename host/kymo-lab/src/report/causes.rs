@@ -64,7 +64,11 @@ pub(super) fn section(record: &Record, causes: &Causes) -> String {
     for (cpu, worst, budget) in explained(record) {
         let cpu = cpu.map_or_else(|| "any".to_owned(), |cpu| cpu.to_string());
         let value = time(worst.value_ns as f64);
-        let _ = writeln!(text, "<tr><td>{cpu}</td><td>{value}</td><td>{}</td></tr>", escape(&parts(worst, budget)));
+        let _ = writeln!(
+            text,
+            "<tr><td>{cpu}</td><td>{value}</td><td>{}</td></tr>",
+            escape(&parts(worst.value_ns, budget))
+        );
     }
     text += "</table>\n";
     let legend = legend(explained(record).into_iter().map(|(.., budget)| budget));
@@ -119,14 +123,15 @@ fn explained(record: &Record) -> Vec<(Option<u32>, &Worst, &Budget)> {
 
 fn sample_line(cpu: Option<u32>, worst: &Worst, budget: &Budget) -> String {
     let cpu = cpu.map_or(String::new(), |cpu| format!(" on CPU {cpu}"));
-    format!("{}{cpu}: {}", time(worst.value_ns as f64), parts(worst, budget))
+    format!("{}{cpu}: {}", time(worst.value_ns as f64), parts(worst.value_ns, budget))
 }
 
-fn parts(worst: &Worst, budget: &Budget) -> String {
-    let is_large = |part: &&BudgetPart| part.ns as f64 >= SHARE_MIN * worst.value_ns as f64;
+/// What a sample of this length was made of, in a line.
+pub(super) fn parts(value_ns: u64, budget: &Budget) -> String {
+    let is_large = |part: &&BudgetPart| part.ns as f64 >= SHARE_MIN * value_ns as f64;
     let shown: Vec<&BudgetPart> = budget.parts.iter().filter(is_large).take(PARTS).collect();
     let mut words: Vec<String> = shown.iter().map(|part| part_text(part)).collect();
-    let rest = worst.value_ns.saturating_sub(shown.iter().map(|part| part.ns).sum());
+    let rest = value_ns.saturating_sub(shown.iter().map(|part| part.ns).sum());
     if rest > 0 {
         words.push(format!("rest {}", time(rest as f64)));
     }

@@ -213,8 +213,11 @@ pub fn tail(title: &str, curves: &[Curve]) -> Drawing {
     chart
 }
 
-/// The worst samples of each curve over the time of their run; `None` where no record says when they were.
-pub fn spikes(title: &str, curves: &[Curve]) -> Option<Drawing> {
+/// What the time of worst samples is, where it is that of their run.
+pub const IN_THE_RUN: &str = "time in the run, by the number of the sample";
+
+/// The worst samples of each curve over a time, which `x_name` names; `None` where no record says when they were.
+pub fn spikes(title: &str, curves: &[Curve], x_name: &str) -> Option<Drawing> {
     let all = || curves.iter().flat_map(|curve| &curve.worst);
     let (left, top, right, bottom) = FIELD;
     let low = all().map(|spike| spike.value_ns).min()?.max(1) as f64;
@@ -222,8 +225,7 @@ pub fn spikes(title: &str, curves: &[Curve]) -> Option<Drawing> {
     let end = all().map(|spike| spike.at_s).fold(0.0, f64::max);
     let x = Scale::linear(0.0, end * 1.02, left, right);
     let y = Scale::log(low * 0.8, high * 1.2, bottom, top);
-    let mut chart =
-        frame(title, x, y, &|value| time(value), "time in the run, by the number of the sample", "worst samples");
+    let mut chart = frame(title, x, y, &|value| time(value), x_name, "worst samples");
     for curve in curves {
         for spike in &curve.worst {
             let (at, of) = (x.at(spike.at_s), y.at(spike.value_ns as f64));

@@ -95,6 +95,7 @@ pub fn comparison_html(of: &Comparison, a: &[Record], b: &[Record]) -> String {
 pub fn evaluation_html(of: &Evaluation) -> String {
     let mut body = format!("<h1>{}</h1>\n", escape(&evaluation::headline(of)));
     let paragraph = |line: &String, class: &str| format!("<p class=\"{class}\">{}</p>\n", escape(line));
+    evaluation::about(of).iter().for_each(|line| body += &paragraph(line, ""));
     let class = if of.grave_problems().next().is_some() { "caveat" } else { "" };
     evaluation::problems(of).iter().for_each(|line| body += &paragraph(line, class));
     for test in evaluation::tests(of) {
@@ -104,6 +105,12 @@ pub fn evaluation_html(of: &Evaluation) -> String {
             body += &Group { title, curves, by_cpu: Vec::new(), rows: Vec::new() }.drawn();
         }
         body += &loads_table(of, &test);
+        if let Some(chart) =
+            chart::spikes(&format!("{test}, over time"), &evaluation::over_time(of, &test), evaluation::TIME)
+        {
+            body += &format!("<figure>{}</figure>\n", chart.inline(SIZE, &test));
+        }
+        body += &worst_table(of, &test);
     }
     for under in &of.comparisons {
         let _ = writeln!(body, "<h2>{} under {}, against no load</h2>", escape(&under.test), escape(&under.load));
@@ -128,11 +135,26 @@ fn loads_table(of: &Evaluation, test: &str) -> String {
     let cells = |cells: &mut dyn Iterator<Item = &str>, tag: &str| -> String {
         cells.map(|cell| format!("<{tag}>{}</{tag}>", escape(cell))).collect()
     };
-    let names = evaluation::QUANTILES.map(|(name, _)| name);
-    let head = cells(&mut evaluation::HEAD.into_iter().chain(names).chain(["max"]), "th");
+    let head = cells(&mut evaluation::HEAD.into_iter().chain(evaluation::QUANTILES).chain(["max"]), "th");
     let mut text = format!("<table class=\"numbers\"><tr>{head}</tr>\n");
     for row in evaluation::rows(of, test) {
         text += &format!("<tr>{}</tr>\n", cells(&mut row.iter().map(String::as_str), "td"));
+    }
+    text + "</table>\n"
+}
+
+/// The worst samples of a test, in the order of time, with their causes.
+fn worst_table(of: &Evaluation, test: &str) -> String {
+    let rows = evaluation::worst(of, test);
+    if rows.is_empty() {
+        return String::new();
+    }
+    let cells = |cells: &[&str], tag: &str| -> String {
+        cells.iter().map(|cell| format!("<{tag}>{}</{tag}>", escape(cell))).collect()
+    };
+    let mut text = format!("<table><tr>{}</tr>\n", cells(&evaluation::WORST_HEAD, "th"));
+    for row in rows {
+        text += &format!("<tr>{}</tr>\n", cells(&row.each_ref().map(String::as_str), "td"));
     }
     text + "</table>\n"
 }
@@ -233,7 +255,7 @@ impl Group {
             charts.push(chart::histogram(&format!("{}, by CPU", self.title), &self.by_cpu));
         }
         charts.push(chart::tail(&format!("{}, tail", self.title), &self.curves));
-        charts.extend(chart::spikes(&format!("{}, over time", self.title), &self.curves));
+        charts.extend(chart::spikes(&format!("{}, over time", self.title), &self.curves, chart::IN_THE_RUN));
         charts
     }
 

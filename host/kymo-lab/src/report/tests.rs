@@ -2,7 +2,8 @@
 //! What pictures must hold: the golden one, well-formed, nothing from outside, hostile texts harmless.
 
 use super::*;
-use crate::{CompareOptions, Overflow, Record, Series, Worst, compare};
+use crate::causes::{Budget, BudgetPart};
+use crate::{CompareOptions, EVAL_SCHEMA, Ended, Evaluation, Overflow, Planned, Record, Run, Series, Worst, compare};
 
 fn record(shift: u64) -> Record {
     let mut record = Record::new("cyclictest", "wakeup");
@@ -130,4 +131,87 @@ fn many_runs_and_empty_ones_are_drawn() {
     empty.series.push(Series::new("loop"));
     check(&html(&[("e".to_owned(), &empty)]));
     check(&svg(&[("e".to_owned(), &empty)]));
+}
+
+/// Of one test without a load and under one, twice each, with a long sample of a known cause in the last run.
+fn evaluated() -> Evaluation {
+    const BEGIN: u64 = 1_795_264_315_000_000_000;
+    let mut runs = Vec::new();
+    for (at, load) in ["none", "net", "none", "net"].into_iter().enumerate() {
+        let mut record = record(at as u64 * 100);
+        record.test = "wakeup".to_owned();
+        record.started_ns = Some(BEGIN + at as u64 * 10_000_000_000);
+        let planned = Planned { round: at / 2 + 1, test: "wakeup".to_owned(), load: load.to_owned() };
+        runs.push(Run { planned, file: None, did: serde_json::json!([]), trouble: None, record: Some(record) });
+    }
+    let part = BudgetPart {
+        cause: "higher_priority".to_owned(),
+        name: "h<g".to_owned(),
+        tid: Some(7),
+        priority: Some("rt 95".to_owned()),
+        behind: None,
+        ns: 3_000_000,
+        pieces: 1,
+        seen: true,
+    };
+    let budget = Budget {
+        at_ns: Some((BEGIN + 31_500_000_000) as i64),
+        signature: "higher_priority h<g".to_owned(),
+        parts: vec![part],
+        faults: 0,
+        doubt: Vec::new(),
+    };
+    let worst = Worst { value_ns: 3_000_000, cycles: None, sample: Some(3), tid: None, budget: Some(budget) };
+    runs[3].record.as_mut().unwrap().series[1].worst.insert(0, worst);
+    let environment = [("host", "board"), ("cpu.model", "A Processor"), ("kernel.release", "6.12.1")];
+    let mut evaluation = Evaluation {
+        schema: EVAL_SCHEMA,
+        started_ns: Some(BEGIN),
+        duration_s: 40.0,
+        ended: Ended::Time,
+        seed: 7,
+        explain: 3,
+        planned: 4,
+        limit_ns: None,
+        environment: environment.map(|(key, value)| (key.to_owned(), value.into())).into(),
+        problems: Vec::new(),
+        not_looked: Vec::new(),
+        runs,
+        cpus: Vec::new(),
+        worst: Vec::new(),
+        comparisons: Vec::new(),
+        caveats: Vec::new(),
+    };
+    evaluation.conclude();
+    evaluation
+}
+
+#[test]
+fn an_evaluation_says_when_where_and_why() {
+    let of = evaluated();
+    let text = evaluation(&of).join("\n");
+    for part in [
+        "Begun 2026-11-21 12:31:55 UTC, order of runs from seed 7",
+        "Machine: board, A Processor, Linux 6.12.1",
+        "worst samples of wakeup, in the order of time:",
+        "+31.500 s   3.00 ms  net, round 2, CPU 1: higher_priority h<g (rt 95) 3.00 ms",
+    ] {
+        assert!(text.contains(part), "no {part:?} in\n{text}");
+    }
+    // All CPUs together, and each.
+    let cpus: Vec<_> = of.cpus.iter().map(|one| (one.load.as_str(), one.cpu, one.runs, one.samples)).collect();
+    let row = |load, cpu, samples| (load, cpu, 2, samples);
+    assert_eq!(cpus[..3], [row("none", None, 828), row("none", Some(0), 414), row("none", Some(1), 414)]);
+    assert_eq!((cpus.len(), of.cpus[3].load.as_str(), of.cpus[3].max_ns), (6, "net", Some(2_000_000)));
+    let longest = &of.worst[0];
+    assert_eq!((longest.value_ns, longest.into_s, &longest.why), (3_000_000, Some(31.5), &None));
+    // By its number: the 100th of 207, in a run of two seconds.
+    let other = of.worst.iter().find(|one| one.round == 1 && one.load == "net").unwrap();
+    assert!(other.into_s.is_some_and(|seconds| (10.9..11.0).contains(&seconds)), "{other:?}");
+    assert_eq!(other.why.as_deref(), Some("it was not asked for"));
+    let page = evaluation_html(&of);
+    check(&page);
+    for part in ["2026-11-21", "seed 7", "wakeup, over time", "h&lt;g (rt 95)", "A Processor"] {
+        assert!(page.contains(part), "no {part:?}");
+    }
 }

@@ -14,6 +14,22 @@ pub fn time(ns: f64) -> String {
     }
 }
 
+/// A moment, ns since 1970: `2026-11-23 00:40:36 UTC`.
+pub fn date(ns: u64) -> String {
+    let seconds = ns / 1_000_000_000;
+    let (days, rest) = (seconds / 86_400, seconds % 86_400);
+    // Years begin in March, and 400 of them are a cycle: a leap day is the last day of its year.
+    let shifted = days + 719_468;
+    let (cycle, day) = (shifted / 146_097, shifted % 146_097);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let (month, next) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    let year = year + cycle * 400 + next;
+    format!("{year}-{month:02}-{day:02} {:02}:{:02}:{:02} UTC", rest / 3_600, rest / 60 % 60, rest % 60)
+}
+
 /// Three digits that count, at most.
 fn digits(value: f64) -> String {
     let size = value.abs();
@@ -73,6 +89,21 @@ mod tests {
         check(2_110_000.0, "2.11 ms");
         check(123_456_789.0, "123 ms");
         check(12_345_678_901.0, "12.3 s");
+    }
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        for (seconds, expect) in [
+            (0, "1970-01-01 00:00:00 UTC"),
+            (951_782_399, "2000-02-28 23:59:59 UTC"),
+            (951_782_400, "2000-02-29 00:00:00 UTC"),
+            (1_709_182_800, "2024-02-29 05:00:00 UTC"),
+            (1_795_264_315, "2026-11-21 12:31:55 UTC"),
+            (4_107_542_399, "2100-02-28 23:59:59 UTC"),
+            (4_107_542_400, "2100-03-01 00:00:00 UTC"),
+        ] {
+            assert_eq!(date(seconds * 1_000_000_000 + 999_999_999), expect);
+        }
     }
 
     #[test]

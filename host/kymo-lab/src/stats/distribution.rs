@@ -191,6 +191,15 @@ impl Distribution {
         })
     }
 
+    /// The quantile `q` if all lost samples were below all others, and if they were above; `None`: it is not among the
+    /// samples that have a value.
+    pub fn quantile_within(&self, q: f64) -> (Option<f64>, Option<f64>) {
+        let rank = (self.count() as f64 * q).ceil().max(1.0) as u64 - 1;
+        let value = |rank| self.histogram.at_rank(rank).map(middle);
+        let low = rank.checked_sub(self.lost).map_or(Some(0.0), value);
+        (low, value(rank))
+    }
+
     /// Samples above `value` nanoseconds: at least, at most. They differ by the bucket that holds it, and by lost ones.
     pub fn above(&self, value: u64) -> (u64, u64) {
         let mut least = self.histogram.above(value);

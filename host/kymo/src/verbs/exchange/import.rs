@@ -33,7 +33,7 @@ const FILE_MAX: u64 = 256 << 20;
 #[command(
     mut_arg("json", |arg| arg.requires("output").help("Print what was taken of each file, and what was not, as one JSON document; needs -o")),
     after_help = "Examples:\n  kymo import trace.dat -o t && kymo latency t\n  perf script | kymo import - -o t\n  \
-    kymo import cyclictest.json > result.json\n  kymo import -o results/ runs/*.txt\n\n\
+    kymo import cyclictest.txt -o result.json\n  kymo import -o results/ runs/*.txt\n\n\
     Ctrl-C ends it, and leaves no trace or record that is not whole.\n\n\
     Exit status: 0 all were read, 1 some were not, 2 none, or errors."
 )]
@@ -41,9 +41,9 @@ pub struct Args {
     /// Files to read; `-` is standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Of a trace: make DIR (of several files DIR/NAME). Of a result: write DIR/NAME.json, NAME being the file's own
-    /// without its ending; otherwise one record a line on standard output
-    #[arg(short, long, value_name = "DIR")]
+    /// Of a trace: make DIR (of several files DIR/NAME). Of a result: write FILE.json, or DIR/NAME.json, NAME being the
+    /// file's own without its ending; otherwise one record a line on standard output
+    #[arg(short, long, value_name = "DIR|FILE.json")]
     output: Option<PathBuf>,
     #[command(flatten)]
     out: JsonArgs,
@@ -53,12 +53,13 @@ pub struct Args {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut failed = 0;
     let are_several = args.files.len() > 1;
+    let output = args.output.as_deref().map(|path| Output::named(path, are_several)).transpose()?;
     let mut told = Vec::new();
     for file in &args.files {
         if is_over() {
             bail!("interrupted; {} and what follows were not read", file.display());
         }
-        match one(file, args.output.as_deref(), are_several) {
+        match one(file, output, are_several) {
             Ok(one) => told.push(one),
             Err(error) => {
                 eprintln!("kymo: {error:#}");
@@ -77,8 +78,44 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }))
 }
 
+/// What `-o` names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Output<'a> {
+    Dir(&'a Path),
+    /// Of a record, as JSON.
+    File(&'a Path),
+}
+
+/// Endings by which a name is that of a file. Those of JSON can be written.
+const JSON: [&str; 3] = ["json", "jsonl", "ndjson"];
+const OTHERS: [&str; 22] = [
+    "csv", "tsv", "txt", "text", "log", "dat", "hist", "html", "htm", "svg", "png", "pdf", "md", "xml", "yaml", "yml",
+    "pftrace", "parquet", "gz", "xz", "zst", "zip",
+];
+
+impl Output<'_> {
+    /// By its ending, unless there is such a directory already.
+    fn named(path: &Path, are_several: bool) -> anyhow::Result<Output<'_>> {
+        let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase()).unwrap_or_default();
+        let is_file = !path.as_os_str().as_encoded_bytes().ends_with(b"/") && !path.is_dir();
+        match is_file {
+            true if JSON.contains(&ending.as_str()) && are_several => bail!(
+                "-o {} names one file, and there are several to read: name a directory, in which each has its own",
+                path.display()
+            ),
+            true if JSON.contains(&ending.as_str()) => Ok(Output::File(path)),
+            true if OTHERS.contains(&ending.as_str()) => bail!(
+                "-o {}: kymo import writes no .{ending} file. A result becomes a file NAME.json, a trace a directory; \
+                 other formats are made of these by kymo report (HTML, SVG) and kymo export (CSV and others)",
+                path.display()
+            ),
+            _ => Ok(Output::Dir(path)),
+        }
+    }
+}
+
 /// A trace or a result, by its content. What came of it, as JSON.
-fn one(file: &Path, output: Option<&Path>, are_several: bool) -> anyhow::Result<Value> {
+fn one(file: &Path, output: Option<Output<'_>>, are_several: bool) -> anyhow::Result<Value> {
     let bytes = Bytes::of(file)?;
     match kymo_export::import::format_of(&bytes) {
         Some(format) if format.is_marked || !is_result(&bytes) => trace(file, &bytes, output, are_several),
@@ -92,9 +129,16 @@ fn is_result(bytes: &[u8]) -> bool {
     kymo_lab::import("", head).is_ok()
 }
 
-fn trace(file: &Path, bytes: &[u8], output: Option<&Path>, are_several: bool) -> anyhow::Result<Value> {
-    let Some(dir) = output else {
-        bail!("{} is a trace: name the directory that it becomes with -o DIR", file.display())
+fn trace(file: &Path, bytes: &[u8], output: Option<Output<'_>>, are_several: bool) -> anyhow::Result<Value> {
+    let dir = match output {
+        Some(Output::Dir(dir)) => dir,
+        None => bail!("{} is a trace: name the directory that it becomes with -o DIR", file.display()),
+        Some(Output::File(path)) => bail!(
+            "{} is a trace, which becomes a directory, and {} is the name of a JSON file: -o DIR; then kymo read DIR --json, \
+             or kymo export DIR --format chrome",
+            file.display(),
+            path.display()
+        ),
     };
     let stem = file.file_stem().filter(|_| file != Path::new("-")).unwrap_or("stdin".as_ref());
     let dir = if are_several { dir.join(stem) } else { dir.to_owned() };
@@ -148,7 +192,7 @@ impl std::ops::Deref for Bytes {
     }
 }
 
-fn result(file: &Path, bytes: &[u8], output: Option<&Path>) -> anyhow::Result<Value> {
+fn result(file: &Path, bytes: &[u8], output: Option<Output<'_>>) -> anyhow::Result<Value> {
     if bytes.len() as u64 > FILE_MAX {
         bail!("{}: larger than {} MiB; no result of a latency test is", file.display(), FILE_MAX >> 20);
     }
@@ -156,19 +200,24 @@ fn result(file: &Path, bytes: &[u8], output: Option<&Path>) -> anyhow::Result<Va
         kymo_lab::ImportError::Unknown { .. } => anyhow::anyhow!("{error}; traces: {}", kymo_export::import::list()),
         other => other.into(),
     })?;
-    if let Some(dir) = output {
+    if let Some(Output::Dir(dir)) = output {
         std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
     }
     say(file, &record);
     let mut text = serde_json::to_vec(&record)?;
     text.push(b'\n');
-    let Some(dir) = output else {
-        std::io::stdout().write_all(&text).context("cannot write to standard output")?;
-        return Ok(Value::Null);
+    let path = match output {
+        None => {
+            std::io::stdout().write_all(&text).context("cannot write to standard output")?;
+            return Ok(Value::Null);
+        }
+        Some(Output::File(path)) => path.to_owned(),
+        Some(Output::Dir(dir)) => {
+            let mut name = file.file_stem().filter(|_| file != Path::new("-")).unwrap_or("stdin".as_ref()).to_owned();
+            name.push(".json");
+            dir.join(name)
+        }
     };
-    let mut name = file.file_stem().filter(|_| file != Path::new("-")).unwrap_or("stdin".as_ref()).to_owned();
-    name.push(".json");
-    let path = dir.join(name);
     let to = File::options().write(true).create_new(true).open(&path);
     let mut to = to.with_context(|| format!("cannot make {} (an existing file is not replaced)", path.display()))?;
     if let Err(error) = to.write_all(&text) {
@@ -208,5 +257,30 @@ fn say(file: &Path, record: &Record) {
     eprintln!("kymo: {}: {format}, {} series, {} samples", file.display(), record.series.len(), samples(record));
     for caveat in &record.caveats {
         eprintln!("kymo:   {}: {}; {}", caveat.id, caveat.text, caveat.next);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_output_is_what_its_name_says() {
+        let dir = tempfile::tempdir().unwrap();
+        let known = dir.path().join("runs.json");
+        std::fs::create_dir(&known).unwrap();
+        let known = known.to_str().unwrap();
+        for (name, expect) in
+            [("x.json", "file"), ("a/x.JSONL", "file"), ("runs", "dir"), ("x.json/", "dir"), (known, "dir")]
+        {
+            let found = Output::named(Path::new(name), false).unwrap();
+            assert_eq!(matches!(found, Output::File(_)), expect == "file", "{name}: {found:?}");
+        }
+        // A trace that is called by the time it was made at.
+        assert!(matches!(Output::named(Path::new("t.2026-11-23"), true), Ok(Output::Dir(_))));
+        for name in ["x.csv", "x.html", "a/x.PFTRACE"] {
+            assert!(Output::named(Path::new(name), false).unwrap_err().to_string().contains("writes no ."), "{name}");
+        }
+        assert!(Output::named(Path::new("x.json"), true).unwrap_err().to_string().contains("name a directory"));
     }
 }

@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use anyhow::bail;
-use kymo_lab::{Finding, Machine, Severity, State, Target, examine, is_unfit};
+use kymo_lab::{Finding, Machine, Severity, State, Target, examine, is_fit};
 use serde_json::json;
 
 use crate::terminal::{Style, paint};
@@ -15,15 +15,14 @@ use crate::verbs::args::OutputArgs;
 
 /// Real-time check of this machine, a process or a command: what to change
 ///
-/// Each check has the value found, the value wanted, why, how to set it now and how to make it permanent. Changes
-/// nothing unless --prove is given. What does not apply to a guest or a container, and what cannot be read, is listed
-/// at the end.
+/// Each check has the value found, the value wanted, why, how to set it now and how to make it permanent. A check that
+/// could not look says so, with the reason, and is not fine. Changes nothing unless --prove is given.
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  kymo doctor                     the machine\n  kymo doctor --pid 1234          and a process: limits, policy, locked memory\n  \
     kymo doctor -- ./control        and what a command would inherit\n  kymo doctor --prove rt-throttling      what it does here, measured\n  \
     kymo doctor --prove stat-interval --measure 'cyclictest -q -p80 -l5000 -h400 --json=/dev/fd/3 3>&1 >/dev/null'\n\n\
-    Exit status: 0 no problem above medium, 1 problems, 2 errors;\n\
+    Exit status: 0 no problem above medium was found, 1 problems, 2 errors;\n\
     of --prove: 0 no difference, 1 a difference, 3 not enough data."
 )]
 pub struct Args {
@@ -32,7 +31,7 @@ pub struct Args {
     pid: Option<u32>,
     #[command(flatten)]
     show: OutputArgs,
-    /// Also list checks that passed, that could not be read, and that do not apply
+    /// Also list checks that passed, and that do not apply to this machine
     #[arg(long)]
     all: bool,
     /// Measure what a setting does: short runs with it as it is and as it is wanted, interleaved and compared. It is
@@ -69,16 +68,16 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let machine = Machine::default();
     let target = target(&args, &machine)?;
     let findings = examine(&machine, &target);
-    let status = u8::from(is_unfit(&findings));
+    let is_fit = is_fit(&findings);
     args.show.begin();
     args.show.page();
     if args.show.json() {
-        let text = json!({ "schema": "kymo-doctor-1", "fit": status == 0, "checks": findings });
+        let text = json!({ "schema": "kymo-doctor-1", "fit": is_fit, "checks": findings });
         println!("{}", serde_json::to_string_pretty(&text)?);
     } else {
         print(&findings, args.all);
     }
-    Ok(ExitCode::from(status))
+    Ok(ExitCode::from(u8::from(is_fit == Some(false))))
 }
 
 fn target(args: &Args, machine: &Machine) -> anyhow::Result<Target> {
@@ -104,19 +103,25 @@ fn print(findings: &[Finding], all: bool) {
         println!("        see     {}", finding.see);
         println!();
     }
-    let kinds = [(State::Ok, "fine"), (State::Unread, "could not be read"), (State::NotApplicable, "does not apply")];
+    let kinds = [(State::Ok, "fine"), (State::NotApplicable, "does not apply")];
     for (state, title) in kinds.into_iter().filter(|_| all) {
         for finding in of(state) {
             println!("{title}: {} ({}): {}", finding.id, finding.title, finding.current);
         }
     }
+    for finding in of(State::Unread) {
+        let word = paint(Style::Heading, "not looked");
+        println!("{word}: {} ({}): {}", finding.id, finding.title, finding.current);
+    }
     let count = |state| of(state).count();
-    let above = of(State::Problem).filter(|finding| finding.severity > Severity::Medium).count();
+    let above = |state| of(state).filter(|finding| finding.severity > Severity::Medium).count();
     println!(
-        "{} problems, {above} of them above medium; {} fine, {} could not be read, {} do not apply{}",
+        "{} problems, {} of them above medium; {} fine, {} not looked ({} of them above medium), {} do not apply{}",
         count(State::Problem),
+        above(State::Problem),
         count(State::Ok),
         count(State::Unread),
+        above(State::Unread),
         count(State::NotApplicable),
         if all { "" } else { " (--all lists them)" }
     );

@@ -10,7 +10,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, bail};
 use clap::ValueEnum;
-use kymo_lab::{EVAL_SCHEMA, Ended, Evaluation, Machine, State, Target, environment, examine, plan, report};
+use kymo_lab::{
+    EVAL_SCHEMA, Ended, Evaluation, Finding, Machine, Severity, State, Target, environment, examine, plan, report,
+};
 
 use super::load::kind::{self, Mix};
 use super::results;
@@ -21,14 +23,18 @@ use slots::Slots;
 
 /// What a slot has beside its test: the load's begin and end, and the test's own.
 const BESIDE: Duration = Duration::from_millis(700);
+/// What is needed on top where samples are explained: a recorder is started, and its records are read. Where there is
+/// no room for it, the evaluation takes longer.
+const EXPLAINING: Duration = Duration::from_millis(600);
 /// Shortest test.
 const TEST_MIN: Duration = Duration::from_millis(300);
 
 /// Evaluation of this machine: latency tests idle and under loads, one report
 ///
 /// Each test runs without a load and under each load, once a round; each round has an order of its own (its seed is in
-/// the report). What was measured under a load is compared with the same test without one. The problems that kymo
-/// doctor finds are listed first. With Ctrl-C the report has what there was until then.
+/// the report). What was measured under a load is compared with the same test without one. The report has date,
+/// machine and seed, the problems that kymo doctor finds, the results of each CPU, and the worst samples over time
+/// with their causes. With Ctrl-C it has what there was until then.
 #[derive(clap::Args)]
 #[command(mut_arg("cpu", |arg| arg.help("CPUs to measure on, as 0-3,6 [default: all that this process may use]")))]
 #[command(mut_arg("json", |arg| arg.help("Print the report as JSON: what is written to report.json")))]
@@ -61,6 +67,10 @@ pub struct Args {
     /// Samples above this are misses: 100us
     #[arg(long, alias = "limit", value_name = "TIME", value_parser = units::duration)]
     deadline: Option<Duration>,
+    /// Explain the N worst samples of each CPU in each run by the kernel's events, recorded beside it; 0: record
+    /// nothing
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=20))]
+    explain: u32,
     /// Seed of the random order [default: from the clock]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -105,23 +115,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let loads: Vec<String> = args.load.iter().map(Mix::name).collect();
     let planned = plan(&tests, &loads, args.rounds.into(), seed);
     let slot = slot(args.duration, planned.len())?;
+    let explaining = if args.explain > 0 { EXPLAINING } else { Duration::ZERO };
     let results = make_dirs(&args.output)?;
-    let machine = Machine::default();
-    let mut evaluation = Evaluation {
-        schema: EVAL_SCHEMA,
-        started_ns: since_1970.ok(),
-        duration_s: 0.0,
-        ended: Ended::Time,
-        seed,
-        planned: planned.len(),
-        limit_ns: args.deadline.map(|limit| u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX)),
-        environment: environment(&machine),
-        problems: examine(&machine, &Target::Machine),
-        runs: Vec::new(),
-        comparisons: Vec::new(),
-        caveats: Vec::new(),
-    };
-    evaluation.problems.retain(|finding| finding.state == State::Problem);
+    let mut evaluation = beginning(&args, since_1970.ok(), seed, planned.len());
     report::problems(&evaluation).iter().for_each(|line| eprintln!("kymo: {line}"));
     let begun = Instant::now();
     let settings = slots::Settings {
@@ -129,7 +125,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         cpus: &cpus,
         load_cpus: &load_cpus,
         intensity: args.intensity,
-        test: slot - BESIDE,
+        test: (slot - BESIDE).saturating_sub(explaining).max(TEST_MIN),
+        explain: args.explain,
         best_effort: args.best_effort,
     };
     let mut slots = Slots::prepare(settings)?;
@@ -148,6 +145,32 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     evaluation.conclude();
     write(&args.output, &evaluation, args.out.json)?;
     Ok(ExitCode::from(status(&evaluation)))
+}
+
+/// What is known before the first run.
+fn beginning(args: &Args, started_ns: Option<u64>, seed: u64, planned: usize) -> Evaluation {
+    let machine = Machine::default();
+    let findings = examine(&machine, &Target::Machine);
+    let is_blind = |finding: &&Finding| finding.state == State::Unread && finding.severity > Severity::Medium;
+    let is_problem = |finding: &&Finding| finding.state == State::Problem;
+    Evaluation {
+        schema: EVAL_SCHEMA,
+        started_ns,
+        duration_s: 0.0,
+        ended: Ended::Time,
+        seed,
+        explain: args.explain,
+        planned,
+        limit_ns: args.deadline.map(|limit| u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX)),
+        environment: environment(&machine),
+        problems: findings.iter().filter(is_problem).cloned().collect(),
+        not_looked: findings.iter().filter(is_blind).cloned().collect(),
+        runs: Vec::new(),
+        cpus: Vec::new(),
+        worst: Vec::new(),
+        comparisons: Vec::new(),
+        caveats: Vec::new(),
+    }
 }
 
 /// Time of a run, its load's begin and end among it.

@@ -28,14 +28,15 @@ use trial::{Length, Settings, Trial, Writers};
 ///
 /// Threads write records at a rate, paced by the CPU's counter. The rate is doubled until records are lost, then
 /// bisected; the rate that is found must be without loss in every one of the repeats. Given is the interval: no loss up
-/// to, loss from. With -k the kernel is recorded at the same time, and its losses count too.
+/// to, loss from. With -k the kernel is recorded at the same time, and its losses count too. If others have the CPUs of
+/// the writers, the search ends and says so: no rate would say anything about the session.
 #[derive(clap::Args)]
 #[command(mut_arg("cpu", |arg| arg.help("CPUs of the writers, as 0-3,6 [default: all that this process may use]")))]
 #[command(mut_arg("json", |arg| arg.help("Print all trials as JSON")))]
 #[command(after_help = "Examples:\n  kymo maxrate\n  kymo maxrate -k sched -k irq --threads 1,2 --payload 0,64\n  \
     kymo maxrate --prio 10 -c 1            writers that nothing ordinary takes the CPU from\n  \
     kymo maxrate --ring-size 16M -d 5s --dir /mnt/disk --json\n\n\
-    Exit status: 0 found; 1 not even the lowest rate was without loss; 2 errors.")]
+    Exit status: 0 found; 1 not even the lowest rate was without loss, or the machine was too busy to tell; 2 errors.")]
 pub struct Args {
     /// Number of writers, each on its own CPU if there are enough; several numbers are separated by commas
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1")]
@@ -102,6 +103,8 @@ struct Outcome {
     /// Trials that confirm the former.
     confirmed: u32,
     limiter: String,
+    /// Others had the CPUs of the writers: nothing was found.
+    too_busy: bool,
     trials: Vec<Trial>,
 }
 
@@ -233,6 +236,7 @@ fn find(args: &Args, settings: &Settings<'_>, watched: &Watched) -> anyhow::Resu
         lossy_per_s: found.lossy,
         confirmed: args.confirm,
         limiter: limiter(&found, &trials, settings),
+        too_busy: found.end == End::Busy,
         trials,
     })
 }
@@ -242,9 +246,42 @@ fn say(trial: &Trial, verdict: Verdict) {
     let what = match verdict {
         Verdict::Lossless => "no loss".to_owned(),
         Verdict::Short => format!("only {} written", report::count(trial.written)),
+        Verdict::Starved => format!(
+            "only {} written: the writers had a CPU in {} of their time",
+            report::count(trial.written),
+            share(trial.writers_cpu)
+        ),
         Verdict::Lossy => format!("{} lost", report::count(trial.lost + trial.kernel_lost)),
     };
     eprintln!("kymo: {} a second for {:.1} s: {what}", report::count(trial.asked_per_s as u64), trial.duration_s);
+}
+
+fn share(part: Option<f64>) -> String {
+    part.map_or_else(|| "an unknown share".to_owned(), |part| format!("{:.0} %", part * 100.0))
+}
+
+/// How it was seen that the machine is too busy, and what to do.
+fn too_busy(trials: &[Trial], settings: &Settings<'_>) -> String {
+    let starved: Vec<&Trial> = trials.iter().filter(|trial| trial.verdict() == Verdict::Starved).collect();
+    let most = starved.iter().filter_map(|trial| trial.writers_cpu).reduce(f64::max);
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load = load.split(' ').next().map_or(String::new(), |load| format!(", load average {load}"));
+    let lossless = trials.iter().filter(|trial| trial.verdict() == Verdict::Lossless);
+    let seen = lossless.map(|trial| trial.asked_per_s).reduce(f64::max);
+    let seen = seen.map_or(String::new(), |rate| {
+        format!(" (without loss in some trials, but not confirmed: {} a second)", report::count(rate as u64))
+    });
+    let next = match settings.writers.policy.is_real_time() {
+        false => {
+            "--prio 10 gives the writers the CPU before all ordinary threads; else stop what runs on these CPUs, or name others with --cpu"
+        }
+        true => "a thread of a higher priority, throttling (kymo doctor) or the hypervisor takes the rest",
+    };
+    format!(
+        "others: the machine is too busy. The writers never sleep, but had a CPU in {} of their time at most, in {}{load}{seen}; {next}",
+        share(most),
+        report::counted(starved.len() as u64, "trial")
+    )
 }
 
 /// What bounds the rate: of the lowest rate that lost something.
@@ -257,10 +294,8 @@ fn limiter(found: &RateInterval, trials: &[Trial], settings: &Settings<'_>) -> S
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     match (found.end, lowest) {
         (End::Max, _) => "--max: no loss, and no higher rate was asked for".to_owned(),
-        (End::Writers, _) => format!(
-            "the writers: they got no CPU to write faster, and nothing was lost there{}",
-            if settings.writers.policy == Policy::Other { "; --prio gives them one" } else { "" }
-        ),
+        (End::Busy, _) => too_busy(trials, settings),
+        (End::Writers, _) => "the writers: they write no faster, and nothing was lost there".to_owned(),
         (End::GaveUp, _) => "unknown: rates are without loss at one time and with loss at another".to_owned(),
         (End::Loss, Some(trial)) => trial.limiter(busy.len() >= cpus),
         (End::Loss, None) => "unknown".to_owned(),
@@ -274,8 +309,9 @@ fn lines(outcome: &Outcome) -> Vec<String> {
         report::counted(outcome.threads.into(), "writer"),
         outcome.payload_bytes
     );
+    let none = if outcome.too_busy { "the machine is too busy to tell" } else { "no rate was without loss" };
     let low = rate(outcome.lossless_per_s).map_or_else(
-        || "no rate was without loss".to_owned(),
+        || none.to_owned(),
         |low| format!("no loss up to {low} records a second (in {0} of {0} trials)", outcome.confirmed),
     );
     let high =

@@ -20,7 +20,7 @@ use kymo_analyze::cause::Asked;
 use serde_json::Value;
 
 use hwlat_kernel::Windows;
-pub(super) use measure::FATAL;
+pub(super) use measure::{FATAL, with_cause};
 use setup::{Common, Explaining, Test, USUAL};
 pub(super) use setup::{Conditions, PRIO_USUAL, Policy};
 pub use show::text;

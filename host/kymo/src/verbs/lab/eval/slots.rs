@@ -30,6 +30,8 @@ pub(super) struct Settings<'a> {
     pub(super) intensity: u32,
     /// Length of a test.
     pub(super) test: Duration,
+    /// Worst samples of each series that are explained.
+    pub(super) explain: u32,
     pub(super) best_effort: bool,
 }
 
@@ -125,9 +127,13 @@ impl<'a> Slots<'a> {
 
     /// The test as `kymo TEST --json`, which ends with us.
     fn measure(&self, planned: &Planned) -> anyhow::Result<Record> {
-        let Settings { cpus, test, best_effort, .. } = self.settings;
+        let Settings { cpus, test, explain, best_effort, .. } = self.settings;
         let mut command = Command::new(std::env::current_exe().context("where is kymo itself?")?);
         command.args([&planned.test, "--json", "-d", &format!("{}ms", test.as_millis()), "-c", &tool::list(cpus)]);
+        if explain > 0 {
+            // Loads are compared with each other, all with the recorder: slots without it would halve the samples.
+            command.args(["--explain", &explain.to_string(), "--no-check"]);
+        }
         if best_effort {
             command.arg("--best-effort");
         }

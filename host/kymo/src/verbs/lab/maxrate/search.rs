@@ -7,6 +7,8 @@ const REACHED: f64 = 0.9;
 const FIRST_LOWERED: f64 = 1.0 / 1024.0;
 /// Trials after which a search gives up.
 const TRIALS_MAX: usize = 200;
+/// Trials at one rate, one after the other, in which the writers got too little CPU: then no rate says anything.
+const STARVED_MAX: usize = 3;
 /// A rate that was not confirmed is followed by this part of it.
 const STEP_DOWN: f64 = 0.85;
 
@@ -19,6 +21,8 @@ pub(super) enum Verdict {
     Lossy,
     /// The writers could not write so fast.
     Short,
+    /// The writers could not write so fast, because others had the CPU.
+    Starved,
 }
 
 /// Between what the search moves.
@@ -43,6 +47,8 @@ pub(super) enum End {
     Writers,
     /// No more was asked for.
     Max,
+    /// Others have the CPUs of the writers: nothing can be found.
+    Busy,
     /// Too many trials: rates come and go on this machine.
     GaveUp,
 }
@@ -57,11 +63,13 @@ pub(super) struct RateInterval {
     pub(super) end: End,
 }
 
-/// Whether so much of the asked rate was written that the trial counts.
-pub(super) fn verdict(asked: f64, written: f64, lost: u64) -> Verdict {
+/// Whether so much of the asked rate was written that the trial counts. `cpu`: the share of their time in which the
+/// writers, which never sleep, had a CPU; `None` if it is not known.
+pub(super) fn verdict(asked: f64, written: f64, lost: u64, cpu: Option<f64>) -> Verdict {
     match (lost, written >= asked * REACHED) {
         (1.., _) => Verdict::Lossy,
         (0, true) => Verdict::Lossless,
+        (0, false) if cpu.is_some_and(|share| share < REACHED) => Verdict::Starved,
         (0, false) => Verdict::Short,
     }
 }
@@ -73,20 +81,37 @@ pub(super) fn verdict(asked: f64, written: f64, lost: u64) -> Verdict {
 pub(super) fn search<E>(bounds: &Bounds, mut trial: impl FnMut(f64) -> Result<Verdict, E>) -> Result<RateInterval, E> {
     let mut left = TRIALS_MAX;
     let mut lossy = None::<f64>;
-    let mut counted = |rate| {
-        left = left.saturating_sub(1);
-        let verdict = if left == 0 { None } else { Some(trial(rate)?) };
-        if verdict == Some(Verdict::Lossy) {
-            lossy = Some(lossy.map_or(rate, |lowest: f64| lowest.min(rate)));
+    // Others may be busy for a moment: a trial without CPU is repeated.
+    let mut counted = |rate: f64| -> Result<Option<Verdict>, E> {
+        let mut starved = 0;
+        loop {
+            left = left.saturating_sub(1);
+            if left == 0 {
+                return Ok(None);
+            }
+            let verdict = trial(rate)?;
+            if verdict == Verdict::Lossy {
+                lossy = Some(lossy.map_or(rate, |lowest: f64| lowest.min(rate)));
+            }
+            starved += 1;
+            if verdict != Verdict::Starved || starved == STARVED_MAX {
+                return Ok(Some(verdict));
+            }
         }
-        Ok(verdict)
     };
     let (mut good, mut bad, mut end) = (None::<f64>, None::<f64>, End::Max);
     let mut rate = bounds.first.min(bounds.max);
     // Doubling; where the first rate already loses something, or is not reached, halving.
-    while end != End::GaveUp && (good.is_none() || bad.is_none()) {
+    while good.is_none() || bad.is_none() {
         match counted(rate)? {
-            None => end = End::GaveUp,
+            None => {
+                end = End::GaveUp;
+                break;
+            }
+            Some(Verdict::Starved) => {
+                end = End::Busy;
+                break;
+            }
             Some(Verdict::Lossless) => good = Some(rate),
             Some(Verdict::Lossy) => (bad, end) = (Some(rate), End::Loss),
             Some(Verdict::Short) => (bad, end) = (Some(rate), End::Writers),
@@ -99,8 +124,11 @@ pub(super) fn search<E>(bounds: &Bounds, mut trial: impl FnMut(f64) -> Result<Ve
             _ => break,
         }
     }
+    if matches!(end, End::GaveUp | End::Busy) {
+        return Ok(RateInterval { lossless: None, lossy, end });
+    }
     let mut confirmed = 0;
-    while let Some(low) = good.filter(|_| end != End::GaveUp) {
+    while let Some(low) = good.filter(|_| !matches!(end, End::GaveUp | End::Busy)) {
         let apart = bad.is_some_and(|bad| bad / low > 1.0 + bounds.precision);
         if !apart && confirmed >= bounds.confirm {
             break;
@@ -108,6 +136,7 @@ pub(super) fn search<E>(bounds: &Bounds, mut trial: impl FnMut(f64) -> Result<Ve
         let next = if apart { (low * bad.unwrap_or(low)).sqrt() } else { low };
         match (counted(next)?, apart) {
             (None, _) => (good, end) = (None, End::GaveUp),
+            (Some(Verdict::Starved), _) => (good, end) = (None, End::Busy),
             (Some(Verdict::Lossless), true) => good = Some(next),
             (Some(Verdict::Lossless), false) => confirmed += 1,
             (Some(found), _) => {
@@ -177,8 +206,34 @@ mod tests {
         };
         let found = found(&BOUNDS, of);
         assert!(found.lossless.unwrap() <= 1e4, "{found:?}");
-        assert_eq!(verdict(100.0, 95.0, 0), Verdict::Lossless);
-        assert_eq!(verdict(100.0, 50.0, 0), Verdict::Short);
-        assert_eq!(verdict(100.0, 50.0, 1), Verdict::Lossy);
+        assert_eq!(verdict(100.0, 95.0, 0, Some(0.5)), Verdict::Lossless);
+        assert_eq!(verdict(100.0, 50.0, 0, Some(0.99)), Verdict::Short);
+        assert_eq!(verdict(100.0, 50.0, 0, None), Verdict::Short);
+        assert_eq!(verdict(100.0, 50.0, 0, Some(0.5)), Verdict::Starved);
+        assert_eq!(verdict(100.0, 50.0, 1, Some(0.5)), Verdict::Lossy);
+    }
+
+    #[test]
+    fn a_busy_machine_ends_the_search_at_once() {
+        let busy = RateInterval { lossless: None, lossy: None, end: End::Busy };
+        let always = found(&BOUNDS, |trial, _| if trial > 3 { panic!("asked again") } else { Verdict::Starved });
+        assert_eq!(always, busy);
+        // Also where it becomes busy later: a rate that was not confirmed is none.
+        let later = found(&BOUNDS, |trial, _| if trial > 8 { Verdict::Starved } else { Verdict::Lossless });
+        assert_eq!(later, busy);
+        let confirming = |trial: usize, rate: f64| match trial {
+            50.. => Verdict::Starved,
+            _ if rate < 9000.0 => Verdict::Lossless,
+            _ => Verdict::Lossy,
+        };
+        let late = found(&Bounds { confirm: 1000, ..BOUNDS }, confirming);
+        assert_eq!((late.lossless, late.end), (None, End::Busy));
+        // One bad moment is none.
+        let moment = |trial: usize, rate: f64| match (trial % 3, rate < 5e5) {
+            (0, _) => Verdict::Starved,
+            (_, true) => Verdict::Lossless,
+            (_, false) => Verdict::Lossy,
+        };
+        assert!(found(&BOUNDS, moment).lossless.is_some_and(|rate| rate > 4.7e5));
     }
 }

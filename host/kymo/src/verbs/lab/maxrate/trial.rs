@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::search::{self, Verdict};
 use crate::verbs::command::{self, Limits};
-use crate::verbs::lab::probe::{Conditions, FATAL, Policy};
+use crate::verbs::lab::probe::{Conditions, FATAL, Policy, with_cause};
 use crate::verbs::lab::tool;
 
 /// Between two looks at what the collector used.
@@ -71,6 +71,8 @@ pub(super) struct Trial {
     /// Records of the kernel, and those of them that were lost.
     pub(super) kernel_records: u64,
     pub(super) kernel_lost: u64,
+    /// Share of their time in which the writers, which never sleep, had a CPU.
+    pub(super) writers_cpu: Option<f64>,
     /// Bytes of the trace.
     pub(super) bytes: u64,
     /// Lost because the trace could not be written.
@@ -86,7 +88,7 @@ pub(super) struct Trial {
 impl Trial {
     pub(super) fn verdict(&self) -> Verdict {
         let written = self.written as f64 / self.duration_s.max(1e-9);
-        search::verdict(self.asked_per_s, written, self.lost + self.kernel_lost)
+        search::verdict(self.asked_per_s, written, self.lost + self.kernel_lost, self.writers_cpu)
     }
 
     /// What most likely bounds the rate, of a trial with loss.
@@ -138,7 +140,10 @@ pub(super) fn run(settings: &Settings<'_>, rate: f64) -> anyhow::Result<Trial> {
     let said = said.join().unwrap_or_default();
     match serde_json::from_slice::<Value>(&summary) {
         Ok(summary) if status.code().is_some_and(|code| code < 2) => {
-            let trial = trial(rate, &stdout, &summary, used)?;
+            let mut trial = trial(rate, &stdout, &summary, used)?;
+            for (id, text) in &mut trial.troubles {
+                *text = with_cause(id, std::mem::take(text), settings.writers.prio).0;
+            }
             let fatal = FATAL
                 .iter()
                 .find_map(|id| trial.troubles.get(*id))
@@ -201,6 +206,7 @@ fn usage(pid: u32, is_over: &AtomicBool) -> Used {
 fn trial(rate: f64, stdout: &str, summary: &Value, used: Used) -> anyhow::Result<Trial> {
     let lines = stdout.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let (mut written, mut warmup, mut left_out, mut ns) = (None, 0, 0, 0);
+    let (mut cpu_ns, mut wall_ns) = (None, None);
     let mut troubles = BTreeMap::new();
     for line in lines {
         let text = |key: &str| line[key].as_str().unwrap_or_default().to_owned();
@@ -209,6 +215,8 @@ fn trial(rate: f64, stdout: &str, summary: &Value, used: Used) -> anyhow::Result
             (Some("count"), Some("warmup")) => warmup = line["value"].as_u64().unwrap_or(0),
             (Some("count"), Some("written")) => written = line["value"].as_u64(),
             (Some("count"), Some("left_out")) => left_out = line["value"].as_u64().unwrap_or(0),
+            (Some("count"), Some("cpu_ns")) => cpu_ns = line["value"].as_u64(),
+            (Some("count"), Some("wall_ns")) => wall_ns = line["value"].as_u64().filter(|ns| *ns > 0),
             (Some("done"), _) => ns = line["duration_ns"].as_u64().unwrap_or(0),
             _ => {}
         }
@@ -236,6 +244,7 @@ fn trial(rate: f64, stdout: &str, summary: &Value, used: Used) -> anyhow::Result
         lost,
         kernel_records,
         kernel_lost: sum(&kernel["lost"]),
+        writers_cpu: cpu_ns.zip(wall_ns).map(|(cpu, wall)| cpu as f64 / wall as f64),
         bytes: summary["bytes"].as_u64().unwrap_or(0) + kernel["bytes"].as_u64().unwrap_or(0),
         not_written: summary["lost"]["not_written"].as_u64().unwrap_or(0),
         collector_cpu: used.cpu as f64 / 100.0 / duration_s.max(1e-9),

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, bail};
-use kymo_lab::{Reading, Record, Said};
+use kymo_lab::{Machine, Reading, Record, Refusal, Said, refusal};
 use serde_json::Value;
 
 use super::setup::Test;
@@ -120,6 +120,16 @@ impl Probes {
     }
 }
 
+/// A trouble of the probe with its cause, where it is one that the kernel does not give: which of its rules refuses a
+/// real-time class. Then also the cause alone, and what to do.
+pub(in crate::verbs::lab) fn with_cause(id: &str, text: String, prio: i32) -> (String, Option<(String, String)>) {
+    if id != "not-fifo" {
+        return (text, None);
+    }
+    let Refusal { cause, next } = refusal(&Machine::default(), prio.unsigned_abs());
+    (format!("{text}: {cause}"), Some((cause, next)))
+}
+
 fn spawn(name: &str, options: &BTreeMap<String, Value>, limits: &command::Limits) -> anyhow::Result<Child> {
     let probe = tool::find("kymo-probe", "KYMO_PROBE")?;
     let mut command = Command::new(&probe);
@@ -145,10 +155,17 @@ fn listen(
     for line in BufReader::new(stdout).lines() {
         let said = reading.line(&line.context("cannot read what the probe says")?).map_err(anyhow::Error::msg)?;
         match said {
-            Said::Trouble(id, text) if FATAL.contains(&id.as_str()) && !test.common.conditions.best_effort => {
-                bail!("{text}; --best-effort measures all the same and marks the result")
+            Said::Trouble(id, text) => {
+                let (text, next) = with_cause(&id, text, test.common.prio);
+                if let Some((cause, next)) = &next {
+                    reading.because(cause, next);
+                }
+                if FATAL.contains(&id.as_str()) && !test.common.conditions.best_effort {
+                    let next = next.map_or(String::new(), |(_, next)| format!("; {next}"));
+                    bail!("{text}{next}; --best-effort measures all the same and marks the result");
+                }
+                eprintln!("kymo: note: {text}");
             }
-            Said::Trouble(_, text) => eprintln!("kymo: note: {text}"),
             Said::Ready => {
                 beside.ready(&reading.tids().collect::<Vec<_>>())?;
                 started = SystemTime::now().duration_since(UNIX_EPOCH).ok();

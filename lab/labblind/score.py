@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""
+Scores of answers [spec/lab.md 7]: right; doubtful, that is wrong or none, but saying that it is not sure; wrong, that is another cause
+without any doubt.
+"""
+RIGHT, DOUBTFUL, WRONG = "right", "doubtful", "wrong"
+
+
+def is_doubtful(kind, parts):
+    """Whether an answer says that its largest cause is not sure: all of it is marked, or inferred, or it is no cause at all."""
+    return kind == "remainder" or all(part.get("doubt") or not part.get("seen", True) for part in parts)
+
+
+def of_answer(wanted, largest, text):
+    """The score of one answer: its largest cause with its slices (`None`: there was no answer), and the same as text. And what it said."""
+    if largest is None:
+        return DOUBTFUL, "no answer"
+    kind, parts = largest
+    missing = [word for word in wanted.words if word not in text]
+    if kind == wanted.kind and not missing:
+        return RIGHT, kind
+    said = kind if kind != wanted.kind else f"{kind} without {missing[0]!r}"
+    return (DOUBTFUL if is_doubtful(kind, parts) else WRONG), said
+
+
+def together(scores):
+    """Of several answers about one trace: as good as the worst."""
+    return max(scores, key=[RIGHT, DOUBTFUL, WRONG].index)
+
+
+def bars(scores):
+    """How many are right, doubtful and wrong, and whether the bars are met: 57 of 60 right, none wrong."""
+    counts = {score: scores.count(score) for score in (RIGHT, DOUBTFUL, WRONG)}
+    is_met = bool(scores) and counts[WRONG] == 0 and counts[RIGHT] * 60 >= 57 * len(scores)
+    return counts, is_met
