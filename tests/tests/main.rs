@@ -63,5 +63,6 @@ mod symbols;
 mod target;
 mod threads;
 mod tools;
+mod top;
 mod unknown;
 mod users;

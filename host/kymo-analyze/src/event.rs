@@ -307,6 +307,10 @@ pub enum Event {
         key: u64,
         /// Of net: the device.
         name: Name,
+        /// Of block: its bytes, where the event tells; else 0.
+        bytes: u64,
+        /// Of block: it writes, or it reads; `None`: neither, as a flush, or the event does not tell.
+        writes: Option<bool>,
     },
     /// A page fault.
     Fault {

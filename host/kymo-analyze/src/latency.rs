@@ -370,7 +370,7 @@ impl Latency {
     }
 
     fn io(&mut self, head: &Head, event: &Event, state: &State) {
-        let Event::Io { step, device, key, name } = *event else { return };
+        let Event::Io { step, device, key, name, .. } = *event else { return };
         let tid = head.cpu.and_then(|cpu| state.cpu(cpu)).and_then(|cpu| cpu.thread()).or(head.tid);
         let begun = Begun { at: head.time, tid, name };
         match step {

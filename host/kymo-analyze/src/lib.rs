@@ -54,6 +54,7 @@ mod span;
 mod state;
 mod stats;
 mod units;
+pub mod usage;
 
 pub use align::{Interval, Message, Refusal, Relation, align_common, align_messages};
 pub use budget::{Part, Piece, Share};

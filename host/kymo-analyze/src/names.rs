@@ -93,8 +93,8 @@ const RULES: &[Rule] = &[
     rule(Form::PreemptOn, &["preempt_enable", "preemptirq_preempt_enable"], 0, &[]),
     rule(Form::Idle, &["cpu_idle", "power_cpu_idle"], 1, &[&["state"], &["cpu_id"]]),
     rule(Form::Frequency, &["cpu_frequency", "power_cpu_frequency"], 1, &[&["state"], &["cpu_id"]]),
-    rule(Form::BlockIssue, &["block_rq_issue"], 2, &[&["dev"], &["sector"]]),
-    rule(Form::BlockComplete, &["block_rq_complete"], 2, &[&["dev"], &["sector"]]),
+    rule(Form::BlockIssue, &["block_rq_issue"], 2, BLOCK),
+    rule(Form::BlockComplete, &["block_rq_complete"], 2, BLOCK),
     rule(Form::NetQueue, &["net_dev_queue"], 1, &[&["skbaddr"], &["name"]]),
     rule(Form::NetXmit, &["net_dev_xmit"], 1, &[&["skbaddr"], &["name"]]),
     rule(
@@ -117,6 +117,7 @@ const RULES: &[Rule] = &[
     rule(Form::Dumped, &["lttng_statedump_process_state"], 2, &[&["tid"], &["pid"], &["name"], &["status"], &["prio"]]),
 ];
 
+const BLOCK: &[&[&str]] = &[&["dev"], &["sector"], &["nr_sector"], &["rwbs"], &["bytes"]];
 const NOISE: &[&[&str]] = &[&["start"], &["duration"]];
 
 /// Beginnings of the names of system calls' events: at entry, at exit.
@@ -151,6 +152,12 @@ pub struct Facts {
     pub wakeup: bool,
     /// Interrupts, softirqs or vectors.
     pub interrupts: bool,
+    /// Interrupts of devices, or of the processor's own.
+    pub hard_interrupts: bool,
+    /// Softirqs.
+    pub softirqs: bool,
+    /// Block requests that are done.
+    pub requests: bool,
     /// System calls.
     pub calls: bool,
     /// Interrupts off or preemption off.
@@ -236,7 +243,9 @@ impl Vocabulary {
             Form::Switch => facts.switches = true,
             Form::Waking => facts.waking = true,
             Form::Wakeup => facts.wakeup = true,
-            Form::IrqEnter | Form::SoftirqEnter | Form::VectorEnter(_) => facts.interrupts = true,
+            Form::IrqEnter | Form::VectorEnter(_) => (facts.interrupts, facts.hard_interrupts) = (true, true),
+            Form::SoftirqEnter => (facts.interrupts, facts.softirqs) = (true, true),
+            Form::BlockComplete => facts.requests = true,
             Form::Call(_) | Form::CallByNumber => facts.calls = true,
             Form::IrqsOff | Form::PreemptOff => facts.off = true,
             Form::HrtimerStart => facts.timers = true,
@@ -244,6 +253,36 @@ impl Vocabulary {
             Form::Signal => facts.signals = true,
             Form::Migrate => facts.migrations = true,
             _ => {}
+        }
+    }
+}
+
+/// What a record says that moves no state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Statement {
+    /// A system call that opens a file begins.
+    Opening,
+    /// The state dump has found a descriptor.
+    Descriptor,
+    /// The machine has a CPU.
+    Cpu,
+    /// The machine has a block device.
+    Device,
+}
+
+/// System calls that open a file by its path.
+const OPENS: [&str; 4] = ["open", "openat", "openat2", "creat"];
+
+/// What records of a class say beside what [`Vocabulary::learn`] knows.
+pub(crate) fn statement_of(name: &str) -> Option<Statement> {
+    let (_, bare) = split(name);
+    match bare {
+        "lttng_statedump_file_descriptor" => Some(Statement::Descriptor),
+        "lttng_statedump_cpu_topology" => Some(Statement::Cpu),
+        "lttng_statedump_block_device" => Some(Statement::Device),
+        _ => {
+            let is_opening = call_of(bare).is_some_and(|(call, is_entry)| is_entry && OPENS.contains(&call));
+            is_opening.then_some(Statement::Opening)
         }
     }
 }

@@ -12,6 +12,10 @@ const NONE: u16 = u16::MAX;
 const CLONE_THREAD: u64 = 0x1_0000;
 /// The state of a CPU that comes out of idle.
 const NOT_IDLE: u32 = u32::MAX;
+/// The unit of `nr_sector`.
+const SECTOR_BYTES: u64 = 512;
+/// A thread's name has at most so many bytes, also that of a program with a longer one.
+const COMM_BYTES: usize = 15;
 /// Tids are below this on every Linux.
 const TID_END: i32 = 1 << 22;
 
@@ -126,8 +130,16 @@ impl Plan {
     }
 
     fn decode_device<R: Record>(&self, fields: &View<'_, R>) -> Option<Event> {
-        let block = |step| Event::Io { step, device: fields.word(0), key: fields.word(1), name: Name::default() };
-        let net = |step| Event::Io { step, device: 0, key: fields.word(0), name: fields.name(1) };
+        let block = |step| Event::Io {
+            step,
+            device: fields.word(0),
+            key: fields.word(1),
+            name: Name::default(),
+            bytes: fields.request_bytes(),
+            writes: fields.request_writes(),
+        };
+        let net =
+            |step| Event::Io { step, device: 0, key: fields.word(0), name: fields.name(1), bytes: 0, writes: None };
         Some(match self.form {
             Form::HrtimerStart => Event::TimerStart { timer: fields.word(0), expires: fields.word(1) as i64 },
             Form::HrtimerCancel => Event::TimerCancel { timer: fields.word(0) },
@@ -205,7 +217,28 @@ impl<R: Record> View<'_, R> {
             NONE => None,
             position => self.record.text(position.into()),
         };
-        text.map_or_else(Name::default, |path| Name::new(path.rsplit('/').next().unwrap_or_default()))
+        text.map_or_else(Name::default, |path| {
+            let file = path.rsplit('/').next().unwrap_or_default();
+            let end = (0..=COMM_BYTES.min(file.len())).rev().find(|&end| file.is_char_boundary(end));
+            Name::new(&file[..end.unwrap_or(0)])
+        })
+    }
+
+    /// Bytes of a block request: its sectors, which have 512 bytes on every device; without sectors what it says
+    /// itself.
+    fn request_bytes(&self) -> u64 {
+        match self.word(2) {
+            0 => self.word(4),
+            sectors => sectors.saturating_mul(SECTOR_BYTES),
+        }
+    }
+
+    /// Whether a block request writes or reads: by LTTng's bits, or by the kernel's letters.
+    fn request_writes(&self) -> Option<bool> {
+        match self.integer(3) {
+            Some(bits) => by_bits(bits),
+            None => by_request(self.name(3).as_str()),
+        }
     }
 
     #[inline]
@@ -247,6 +280,26 @@ fn by_state(state: i128) -> Leaves {
     }
 }
 
+/// LTTng's bits of a block request.
+fn by_bits(bits: i128) -> Option<bool> {
+    const WRITE: i128 = 1;
+    const READ: i128 = 4;
+    match bits & (WRITE | READ) {
+        WRITE => Some(true),
+        READ => Some(false),
+        _ => None,
+    }
+}
+
+/// The kernel's letters of a block request: flushes in front of it come first.
+fn by_request(letters: &str) -> Option<bool> {
+    match letters.trim_start_matches('F').as_bytes().first() {
+        Some(b'W') => Some(true),
+        Some(b'R') => Some(false),
+        _ => None,
+    }
+}
+
 /// By the letters of ftrace's text.
 fn by_letters(text: &str) -> Leaves {
     match text.as_bytes().first() {
@@ -280,6 +333,23 @@ mod tests {
         }
         for (text, expect) in [("R+", Leaves::Preempted), ("R", Leaves::GaveWay), ("D", Leaves::Asleep(b'D'))] {
             assert_eq!(by_letters(text), expect, "{text}");
+        }
+    }
+
+    #[test]
+    fn requests_write_or_read() {
+        for (letters, bits, expect) in [
+            ("W", 1, Some(true)),
+            ("WS", 33, Some(true)),
+            ("FWFS", 0x621, Some(true)),
+            ("R", 4, Some(false)),
+            ("RA", 12, Some(false)),
+            ("FF", 0x300, None),
+            ("DS", 34, None),
+            ("N", 0, None),
+            ("", 5, None),
+        ] {
+            assert_eq!((by_request(letters), by_bits(bits)), (expect, expect), "{letters}");
         }
     }
 }

@@ -15,6 +15,7 @@ mod thread;
 
 pub use cpu::{Cpu, Frame, Since};
 pub use encode::VERSION as STATE_VERSION;
+pub(crate) use machine::CPUS_MAX;
 pub use machine::State;
 pub(crate) use sched::futex_waits;
 pub use thread::{Call, Thread, Threads};

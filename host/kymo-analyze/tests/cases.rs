@@ -82,6 +82,7 @@ fn answer(text: &str) -> String {
             "critical" => critical(&trace, &numbers, &mut out),
             "stats" => stats(&trace, words[1], &mut out),
             "thread" => thread(&trace, numbers[0] as i32, &mut out),
+            "usage" => out.push_str(&common::usage::text(&trace, &words[1..])),
             "explain" => explain(&trace, &words[1..], &numbers, &mut out),
             other => panic!("no such question: {other}"),
         }

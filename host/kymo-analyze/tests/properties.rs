@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 
 use kymo_analyze::cause::{Asked, Evidence, Machine, Moment};
+use kymo_analyze::usage::{Usage, UsageScope};
 use kymo_analyze::{
     CallId, CpuSpan, Event, Head, History, Interrupt, Io, Latency, Leaves, Name, Off, Options, Sink, State, Thread,
     ThreadSpan, Vocabulary, Wake,
@@ -99,7 +100,14 @@ fn device() -> impl Strategy<Value = Event> {
         any::<bool>().prop_map(|user| Event::Fault { address: 1, user }),
         (proptest::option::of(0..3u32), any::<u32>()).prop_map(|(cpu, khz)| Event::Frequency { cpu, khz }),
         (any::<i64>(), any::<i64>()).prop_map(|(start, duration)| Event::Noise { kind: "nmi", start, duration }),
-        (step, 0..3u64).prop_map(|(step, key)| Event::Io { step, device: 1, key, name: Name::default() }),
+        (step, 0..3u64).prop_map(|(step, key)| Event::Io {
+            step,
+            device: 1,
+            key,
+            name: Name::default(),
+            bytes: 4096,
+            writes: Some(true)
+        }),
     ]
 }
 
@@ -330,6 +338,32 @@ proptest! {
         let explained = evidence.explain(&Moment { tid, cpu, from, to, asked });
         prop_assert_eq!(explained.parts.iter().map(|part| part.ns).sum::<u64>(), to.abs_diff(from));
         prop_assert!(explained.parts.is_sorted_by_key(|part| std::cmp::Reverse(part.ns)));
+    }
+
+    #[test]
+    fn what_was_used_sums_up_to_the_stretch(
+        items in prop_oneof![items(false), items(true)],
+        from in prop_oneof![Just(i64::MIN), 900..3000i64],
+        ns in prop_oneof![0..3000i64, Just(i64::MAX)],
+    ) {
+        let scope = UsageScope { from, to: from.max(0).saturating_add(ns), ..UsageScope::default() };
+        let (mut state, mut usage) = (State::new(&vocabulary()), Usage::new(scope, &vocabulary()));
+        for item in &items {
+            if let Item::Pass(head) = item {
+                usage.check(head, &state);
+            }
+            play(&mut state, std::slice::from_ref(item), &mut usage);
+        }
+        state.finish(None, &mut usage);
+        usage.finish(&state);
+        let Some((begin, end)) = usage.stretch() else { return Ok(()) };
+        for (number, used) in usage.cpus() {
+            let parts = [used.thread_ns, used.interrupt_ns, used.other_ns, used.idle_ns, used.unknown_ns];
+            let sum: u128 = parts.into_iter().map(u128::from).sum();
+            prop_assert_eq!(sum, u128::from(end.abs_diff(begin)), "cpu {}", number);
+        }
+        let own: u128 = usage.threads().map(|(_, used)| u128::from(used.cpu.ns - used.cpu.interrupted_ns)).sum();
+        prop_assert_eq!(own, usage.cpus().map(|(_, used)| u128::from(used.thread_ns)).sum::<u128>());
     }
 
     #[test]

@@ -172,7 +172,8 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    fn take(source: Source, id: ClockId) -> Pair {
+    /// Reads both, the closest of several times.
+    pub(crate) fn take(source: Source, id: ClockId) -> Pair {
         let one = || {
             let before = source.read();
             let ns = source.nanoseconds(id);

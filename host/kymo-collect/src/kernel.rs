@@ -29,6 +29,7 @@ use crate::Error;
 use crate::chunks::RotateJob;
 use crate::clock::Source;
 use crate::drain::Counters;
+use crate::samples::{self, Sampling};
 use crate::snapshot::SnapshotJob;
 use crate::stream::Written;
 
@@ -111,6 +112,8 @@ pub(crate) struct Kernel {
     decoder: Decoder,
     state: Option<kymo_state::Options>,
     only: Only,
+    /// Samples a second, if there are to be any.
+    frequency: Option<u32>,
     priority: u8,
 }
 
@@ -137,12 +140,21 @@ impl Kernel {
         instance.stop()?;
         let added = instance.add_probes(&probes)?;
         chosen.extend(added.into_iter().map(|event| Chosen { event, filter: None, fields: None }));
+        if config.wanted.sample_frequency().is_some() && config.only != Only::Everything {
+            return Err(Error::Refused(
+                "perf:cpu-clock samples the whole system: record without --only, and let kymo top --process choose"
+                    .to_owned(),
+            ));
+        }
         let Described { mut decoder, mut classes } =
             describe(&tracefs, &instance, &chosen, config.naming, &mut caveats)?;
         let mut beside = Vec::new();
         if config.state.is_some() {
             beside = add_naming(&tracefs, &mut decoder, config.naming, &chosen, &mut classes);
             classes.extend(kymo_state::classes(STATE_FIRST_ID));
+        }
+        if config.wanted.sample_frequency().is_some() {
+            classes.extend(samples::classes(&classes));
         }
         let instance = Arc::new(instance);
         let (naming, overwrite) = (config.naming, config.overwrite);
@@ -160,6 +172,7 @@ impl Kernel {
             decoder,
             state,
             only,
+            frequency: config.wanted.sample_frequency(),
             priority: config.priority,
         })
     }
@@ -196,6 +209,7 @@ impl Kernel {
     ) -> Result<Recording, Error> {
         let (orders, received) = mpsc::channel();
         let TracePlace { dir, uuid } = into;
+        let samples = self.samples(source, into, flight)?;
         let duty = Duty { orders: received, flight, priority: self.priority };
         let drain = Drain::new(&self.instance, self.decoder, source, counters, into, duty)?;
         if let Only::Pids(pids) = &self.only {
@@ -218,6 +232,8 @@ impl Kernel {
         let events = self.chosen.iter().map(|chosen| name(&chosen.event)).collect();
         let selected = Selected::new(&self.chosen, &self.beside);
         Ok(Recording {
+            is_restricted: self.only != Only::Everything,
+            samples,
             naming: self.naming,
             selected,
             instance: self.instance,
@@ -235,6 +251,19 @@ impl Kernel {
     }
 }
 
+impl Kernel {
+    /// Begins to take samples, if there are to be any.
+    fn samples(&self, source: Source, into: TracePlace<'_>, flight: bool) -> Result<Option<Sampling>, Error> {
+        let Some(frequency) = self.frequency else { return Ok(None) };
+        if flight {
+            return Err(Error::Refused(
+                "a flight recorder takes no samples: record perf:cpu-clock in another session".to_owned(),
+            ));
+        }
+        Sampling::start((frequency, self.priority), &self.instance.cpus(), source, (into.dir, into.uuid)).map(Some)
+    }
+}
+
 /// A kernel that is being recorded.
 #[derive(Debug)]
 pub(crate) struct Recording {
@@ -247,6 +276,9 @@ pub(crate) struct Recording {
     uuid: [u8; 16],
     clock: String,
     overwrite: bool,
+    /// To the threads of chosen processes.
+    is_restricted: bool,
+    samples: Option<Sampling>,
     naming: Naming,
     /// Every event that was on for a while.
     events: Vec<String>,
@@ -283,6 +315,8 @@ impl KernelSide {
 pub(crate) struct Recorded {
     pub report: Report,
     pub state: Option<StateDump>,
+    /// What samples wrote into the present directory.
+    pub of_samples: Written,
     pub summary: KernelSummary,
 }
 
@@ -297,6 +331,7 @@ impl Recording {
     /// channel. Returns what the state dump wrote into the directory behind.
     pub(crate) fn rotate(&mut self, job: RotateJob) -> Written {
         let (dir, uuid) = (job.dir.clone(), job.uuid);
+        self.samples.iter().for_each(|samples| samples.rotate(job.clone()));
         let _ = self.orders.send(Order::Rotate(job));
         self.state.as_mut().map_or_else(Written::default, |state| state.go_on_in(&dir, uuid))
     }
@@ -307,6 +342,7 @@ impl Recording {
             state.dump();
             state.finish();
         }
+        let samples = self.samples.take().map(Sampling::finish).transpose()?;
         let mut caveats = std::mem::take(&mut self.caveats);
         let mut note = |result: Result<(), kymo_tracefs::Error>| {
             caveats.extend(result.err().map(|error| error.to_string()));
@@ -324,10 +360,12 @@ impl Recording {
         }
         let state_bytes = self.state.as_ref().map(StateDump::summary);
         let mut summary = KernelSummary::new(name, self.clock, self.events, ring_bytes, self.overwrite);
-        summary.state = state_bytes;
+        (summary.state, summary.only) = (state_bytes, self.is_restricted);
         summary.caveats = caveats;
         report.add_to(&mut summary);
-        Ok(Recorded { report, state: self.state, summary })
+        let (samples, of_samples) = samples.unzip();
+        summary.add_samples(samples);
+        Ok(Recorded { report, state: self.state, of_samples: of_samples.unwrap_or_default(), summary })
     }
 }
 

@@ -175,6 +175,7 @@ impl Lane {
         match self.class {
             Class::Cpu(cpu) => Some(cpu),
             Class::Thread | Class::Kernel(_) | Class::State | Class::Marks | Class::Maps => None,
+            Class::Samples(_) | Class::SampleMaps => None,
         }
     }
 

@@ -39,6 +39,7 @@ mod remote;
 mod report;
 mod running;
 mod runtime;
+mod samples;
 mod scope;
 mod session;
 #[cfg(test)]
@@ -74,6 +75,7 @@ pub use reach::{Elsewhere, elsewhere, why_not_found};
 pub use recover::{Recovered, recover};
 pub use remote::{Answer, AskError, Call, Remote, Request, Server, remotes};
 pub use runtime::{RuntimeDir, SESSION_NAME_MAX, is_session_name, other_users_dirs};
+pub use samples::SampleSummary;
 pub use scope::Scope;
 pub use session::{Config, Format, Progress, Session, Taker};
 pub use snapshot::{SnapshotDone, SnapshotRequest, TriggerSeen};

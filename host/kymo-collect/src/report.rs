@@ -126,7 +126,7 @@ impl Start {
         summary.caveats.extend(of_triggers(report.unseen, &report.unfit));
         summary.caveats.extend(found.caveats);
         let mut all_streams = vec![report.streams];
-        if let Some(Recorded { report, state, summary: mut of_kernel }) = kernel {
+        if let Some(Recorded { report, state, summary: mut of_kernel, .. }) = kernel {
             for loss in &mut of_kernel.losses {
                 (loss.from_s, loss.to_s) = (seconds(loss.from), seconds(loss.to));
             }

@@ -90,6 +90,7 @@ impl Session {
         if let Some(kernel) = &kernel {
             written.add(&kernel.report.streams.written());
             kernel.state.iter().for_each(|state| written.add(&state.streams.written()));
+            written.add(&kernel.of_samples);
         }
         let mut summary = self.start.summary(found, report, kernel);
         if let Some(chunks) = self.chunks.take() {

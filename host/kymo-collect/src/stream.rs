@@ -36,14 +36,18 @@ pub(crate) enum Class {
     Marks,
     /// Maps of programs that run, of the kernel's stream class: a part of the state dump.
     Maps,
+    /// Samples of this CPU, of the kernel's stream class.
+    Samples(u32),
+    /// Maps of processes that appear while samples are taken: a part of the state dump.
+    SampleMaps,
 }
 
 impl Class {
     fn cpu_field(self) -> u32 {
         match self {
-            Class::Cpu(cpu) | Class::Kernel(cpu) => cpu,
+            Class::Cpu(cpu) | Class::Kernel(cpu) | Class::Samples(cpu) => cpu,
             Class::Thread => u32::MAX,
-            Class::State | Class::Marks | Class::Maps => 0,
+            Class::State | Class::Marks | Class::Maps | Class::SampleMaps => 0,
         }
     }
 
@@ -56,6 +60,8 @@ impl Class {
             Class::State => 1 << 32,
             Class::Marks => 2 << 32,
             Class::Maps => 3 << 32,
+            Class::Samples(cpu) => 4 << 32 | u64::from(cpu),
+            Class::SampleMaps => 5 << 32,
         }
     }
 
@@ -67,6 +73,8 @@ impl Class {
             Class::State => format!("state_{number}"),
             Class::Marks => format!("marks_{number}"),
             Class::Maps => format!("state_maps_{number}"),
+            Class::Samples(cpu) => format!("samples_{cpu}_{number}"),
+            Class::SampleMaps => format!("state_samples_{number}"),
         }
     }
 }
@@ -77,8 +85,8 @@ pub fn is_stream_file(name: &str) -> bool {
     let parts: Vec<&str> = name.split('_').collect();
     match parts[..] {
         ["user", class, number] => (class == "t" || is_number(class)) && is_number(number),
-        ["kernel", cpu, number] => is_number(cpu) && is_number(number),
-        ["state" | "marks", number] | ["state", "maps", number] => is_number(number),
+        ["kernel" | "samples", cpu, number] => is_number(cpu) && is_number(number),
+        ["state" | "marks", number] | ["state", "maps" | "samples", number] => is_number(number),
         _ => false,
     }
 }

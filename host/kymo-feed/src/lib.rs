@@ -30,6 +30,8 @@ struct Known {
     flags: Option<Sight>,
     /// The payload's fields, by position; none where there is no plan.
     fields: Vec<Sight>,
+    /// A sample: its time is not as exact as that of records, and its losses are of no others.
+    is_sample: bool,
 }
 
 /// Where a field is, twice: most of them lie in the same place in all records.
@@ -75,6 +77,7 @@ impl Known {
             tid: tid.map(|position| sight(RecordPart::CommonContext, position)).or_else(of_perf),
             flags: flags.map(|position| sight(RecordPart::CommonContext, position)),
             fields: fields.map(|position| sight(RecordPart::Payload, position)).collect(),
+            is_sample: trace.metadata.events.get(event).is_some_and(|event| event.name == SAMPLE),
         }
     }
 
@@ -112,7 +115,7 @@ impl Known {
     }
 
     fn is_of_kernel(&self) -> bool {
-        self.plan.is_some() || self.tid.is_some()
+        self.plan.is_some() || (self.tid.is_some() && !self.is_sample)
     }
 }
 
@@ -239,7 +242,7 @@ impl Classes {
         let head = Head { time: clamp(record.ns), cpu: record.cpu, tid: known.tid_of(fields, record) };
         match known.event_of(fields, record) {
             Some(event) => state.apply(&head, &event, &mut ()),
-            None if head.tid.is_some() && !record.stream.starts_with(STATE_STREAM) => state.pass(&head, &mut ()),
+            None if head.tid.is_some() && is_by_writer(record.stream) => state.pass(&head, &mut ()),
             None => {}
         }
     }
@@ -506,7 +509,7 @@ impl<'c> Walker<'c> {
     fn apply(&mut self, head: &Head, event: Option<Event>, stream: &str, sink: &mut impl Sink) {
         match event {
             Some(event) => self.state.apply(head, &event, sink),
-            None if head.tid.is_some() && !stream.starts_with(STATE_STREAM) => self.state.pass(head, sink),
+            None if head.tid.is_some() && is_by_writer(stream) => self.state.pass(head, sink),
             None => {}
         }
     }
@@ -560,9 +563,17 @@ impl<'c> Walker<'c> {
     }
 }
 
-/// Beginning of the name of the stream that holds the state dump: its records tell of threads, they are not written by
-/// them.
-const STATE_STREAM: &str = "state_";
+/// Beginnings of the names of streams with the state dump and with samples: their records tell of threads, they are not
+/// written by them.
+const ABOUT_THREADS: [&str; 2] = ["state_", "samples_"];
+
+/// The event of samples.
+pub const SAMPLE: &str = "perf:cpu-clock";
+
+/// Whether records of a stream were written by the thread that they name, when it ran.
+pub fn is_by_writer(stream: &str) -> bool {
+    !ABOUT_THREADS.iter().any(|begin| stream.starts_with(begin))
+}
 
 impl Totals {
     fn note(&mut self, time: i64, is_selected: bool) {

@@ -28,10 +28,20 @@ const MARK: &str = "mark";
 /// Systems of probes that kymo made: those of other sessions are not part of "all events".
 const OWN_SYSTEM: &str = "kymo_";
 
+/// The system of samples, which tracefs does not have.
+const SAMPLES: &str = "perf:";
+/// The only kind of them.
+const CPU_CLOCK: &str = "perf:cpu-clock";
+/// Samples a second: unless told otherwise (no divisor of what programs do periodically), and at most.
+const FREQUENCY: u32 = 997;
+const FREQUENCY_MAX: u32 = 10_000;
+
 /// What `-k` asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     items: Vec<Item>,
+    /// Samples a second of what each CPU runs.
+    sample_frequency: Option<u32>,
 }
 
 /// One pattern and what narrows it.
@@ -50,22 +60,34 @@ impl Wanted {
 
     /// Arguments of `-k`, each with one or more `PATTERN[FILTER]{FIELD,FIELD}` separated by commas.
     pub fn parse(args: &[String]) -> Result<Wanted, Error> {
-        let mut items = Vec::new();
+        let (mut items, mut sample_frequency) = (Vec::new(), None);
         for argument in args {
-            Parser::new(argument).items(&mut items)?;
+            let mut of_argument = Vec::new();
+            Parser::new(argument).items(&mut of_argument)?;
+            let (samples, events): (Vec<Item>, Vec<Item>) =
+                of_argument.into_iter().partition(|item| item.pattern.starts_with(SAMPLES));
+            items.extend(events);
+            for item in samples {
+                sample_frequency = Some(frequency(&item).map_err(|why| selection(argument, why))?);
+            }
         }
-        Ok(Wanted { items })
+        Ok(Wanted { items, sample_frequency })
+    }
+
+    /// How many samples a second `perf:cpu-clock` asks for.
+    pub fn sample_frequency(&self) -> Option<u32> {
+        self.sample_frequency
     }
 
     /// The same without filters and choices of fields.
     pub fn whole(&self) -> Wanted {
         let whole = |item: &Item| Item { pattern: item.pattern.clone(), filter: None, fields: None };
-        Wanted { items: self.items.iter().map(whole).collect() }
+        Wanted { items: self.items.iter().map(whole).collect(), ..self.clone() }
     }
 
     /// Whether nothing at all is asked for.
     pub fn is_empty(&self) -> bool {
-        self.items.is_empty()
+        self.items.is_empty() && self.sample_frequency.is_none()
     }
 
     /// Whether the marker file is asked for, and no event.
@@ -90,6 +112,29 @@ impl Wanted {
         }
         Ok(chosen.into_values().collect())
     }
+}
+
+/// `perf:cpu-clock`, `perf:cpu-clock@FREQUENCY`.
+fn frequency(item: &Item) -> Result<u32, &'static str> {
+    if item.filter.is_some() || item.fields.is_some() {
+        return Err(
+            "samples have no filter and no choice of fields; kymo top and kymo read --filter choose among them",
+        );
+    }
+    let (name, text) = item.pattern.split_once('@').unwrap_or((&item.pattern, ""));
+    if name != CPU_CLOCK {
+        return Err("samples are perf:cpu-clock, or perf:cpu-clock@FREQUENCY");
+    }
+    match text.parse() {
+        Ok(frequency) if (1..=FREQUENCY_MAX).contains(&frequency) => Ok(frequency),
+        _ if !item.pattern.contains('@') => Ok(FREQUENCY),
+        _ => Err("a frequency of samples is 1 to 10000 a second, as in perf:cpu-clock@997"),
+    }
+}
+
+fn selection(argument: &str, why: &'static str) -> Error {
+    let at = argument.find(SAMPLES).map_or(1, |at| argument[..at].chars().count() + 1);
+    Error::Selection { argument: argument.to_owned(), at, why }
 }
 
 impl Item {
@@ -185,7 +230,9 @@ impl<'a> Parser<'a> {
         let begin = self.at;
         while self.peek().is_some_and(|char| !",[{".contains(char)) {
             let char = self.chars[self.at];
-            let part = char.is_ascii_alphanumeric() || "_-.*?:".contains(char);
+            let is_frequency =
+                char == '@' && self.chars[begin..self.at].iter().collect::<String>().starts_with(SAMPLES);
+            let part = char.is_ascii_alphanumeric() || "_-.*?:".contains(char) || is_frequency;
             if !part && !char.is_whitespace() {
                 return Err(self.error("events are called system:name; '*' and '?' are the wildcards"));
             }

@@ -145,3 +145,25 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn samples_are_no_events() {
+    let parse = |arg: &str| Wanted::parse(&[arg.to_owned()]);
+    let frequency = |arg: &str| parse(arg).unwrap().sample_frequency();
+    assert_eq!(frequency("sched"), None);
+    assert_eq!(frequency("sched,perf:cpu-clock"), Some(997));
+    assert_eq!(frequency("perf:cpu-clock@99, sched:*"), Some(99));
+    check(&["sched_switch,perf:cpu-clock@1"], &["sched:sched_switch"]);
+    assert!(!parse("perf:cpu-clock").unwrap().is_empty());
+    for (arg, part) in [
+        ("perf:cpu-clock@0", "1 to 10000"),
+        ("perf:cpu-clock@", "1 to 10000"),
+        ("perf:cpu-clock@99999", "1 to 10000"),
+        ("perf:cycles", "samples are perf:cpu-clock"),
+        ("perf:cpu-clock[pid > 3]", "no filter"),
+        ("sched@3", "system:name"),
+    ] {
+        let error = parse(arg).unwrap_err().to_string();
+        assert!(error.contains(part), "{arg}: {error}");
+    }
+}

@@ -8,7 +8,7 @@ use crate::CallId;
 use crate::names::{Facts, Vocabulary};
 
 /// CPUs that are followed at most; Linux has fewer.
-pub(super) const CPUS_MAX: u32 = 8192;
+pub(crate) const CPUS_MAX: u32 = 8192;
 
 /// The state of a machine at one moment.
 #[derive(Clone, Debug, PartialEq)]

@@ -3,6 +3,8 @@
 
 #![allow(dead_code, reason = "each test uses its part")]
 
+pub mod usage;
+
 use std::borrow::Cow;
 use std::collections::HashMap;
 

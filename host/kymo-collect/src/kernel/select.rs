@@ -98,6 +98,12 @@ impl Recording {
     /// What `patterns` of `-k` mean here. Nothing is changed.
     pub(crate) fn plan(&self, patterns: &[String], on: bool) -> Result<Plan, Error> {
         let wanted = Wanted::parse(patterns)?;
+        if wanted.sample_frequency().is_some() {
+            return Err(Error::Refused(
+                "samples are taken from the start of a session to its end: give -k perf:cpu-clock when it starts"
+                    .to_owned(),
+            ));
+        }
         let group = self.instance.probe_group();
         let mut chosen = if on { wanted } else { wanted.whole() }.choose(&self.nameable()?)?;
         for chosen in chosen.iter_mut().filter(|chosen| chosen.event.system == "uprobe") {

@@ -3,6 +3,8 @@
 
 use serde::Serialize;
 
+use crate::samples::SampleSummary;
+
 /// Why records of the kernel are not in the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -126,6 +128,8 @@ pub struct KernelSummary {
     pub ring_bytes: u64,
     /// Whether a full ring overwrote its oldest records.
     pub overwrite: bool,
+    /// Whether only chosen processes were recorded.
+    pub only: bool,
     /// Records in the trace.
     pub records: u64,
     /// Bytes of records.
@@ -138,6 +142,8 @@ pub struct KernelSummary {
     pub lost: KernelLost,
     /// The same, by CPU and interval; at most about a thousand a CPU.
     pub losses: Vec<KernelLoss>,
+    /// Samples, if there were any; their records and losses are part of those above.
+    pub samples: Option<SampleSummary>,
     /// State dumps, if there were any.
     pub state: Option<StateSummary>,
     /// What was wrong with pages of the rings.
@@ -160,15 +166,28 @@ impl KernelSummary {
             events,
             ring_bytes,
             overwrite,
+            only: false,
             records: 0,
             bytes: 0,
             pages: 0,
             cpu_s: 0.0,
             lost: KernelLost::default(),
             losses: Vec::new(),
+            samples: None,
             state: None,
             damage: Vec::new(),
             caveats: Vec::new(),
         }
+    }
+
+    /// Adds what came of samples. What did not fit into their rings was dropped.
+    pub(crate) fn add_samples(&mut self, samples: Option<SampleSummary>) {
+        if let Some(samples) = &samples {
+            self.records += samples.records;
+            self.bytes += samples.bytes;
+            *self.lost.of(KernelCause::Dropped) += samples.lost;
+            self.caveats.extend(samples.caveats.iter().cloned());
+        }
+        self.samples = samples;
     }
 }

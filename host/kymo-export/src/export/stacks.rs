@@ -14,6 +14,8 @@ use super::facts::is_kernel;
 use super::output::Output;
 use crate::Error;
 
+/// The event of samples of the kernel.
+const SAMPLE: &str = "perf:cpu-clock";
 /// Different stacks at most; what is beyond is counted as left out.
 const STACKS_MAX: usize = 1 << 20;
 
@@ -110,6 +112,19 @@ fn frame_of(value: &Value<'_>, space: Space) -> Option<Frame> {
     }
 }
 
+/// The process that a sample is of: its stack goes from the kernel into it.
+fn sampled_process(record: &Record<'_>) -> Option<u32> {
+    match record.payload.get("pid") {
+        Some(Value::Int(number, _)) if record.event.name == SAMPLE => u32::try_from(i128::from(number)).ok(),
+        _ => None,
+    }
+}
+
+/// Whether an address is in the upper half, which is the kernel's.
+fn is_in_kernel(address: &Value<'_>) -> bool {
+    matches!(address, Value::Int(number, _) if (i128::from(*number) as u64) >> 63 == 1)
+}
+
 fn process(record: &Record<'_>) -> u32 {
     record.vpid.or(record.vtid).unwrap_or(0)
 }
@@ -138,8 +153,14 @@ fn stack_of(record: &Record<'_>) -> Option<(Vec<Frame>, u64)> {
     }
     let carried = record.common_context.get("callstack").or_else(|| record.payload.get("callstack"));
     let Some(Value::Array(addresses)) = carried else { return None };
-    let space = if is_kernel(record) { Space::Kernel } else { Space::Process(record.trace, process(record)) };
-    let mut stack: Vec<Frame> = addresses.iter().filter_map(|address| frame_of(&address, space)).collect();
+    let of_process = Space::Process(record.trace, sampled_process(record).unwrap_or_else(|| process(record)));
+    let is_of_kernel = is_kernel(record);
+    let space = |address: &Value<'_>| match (is_of_kernel, is_in_kernel(address)) {
+        (true, true) => Space::Kernel,
+        (true, false) if sampled_process(record).is_none() => Space::Kernel,
+        _ => of_process,
+    };
+    let mut stack: Vec<Frame> = addresses.iter().filter_map(|address| frame_of(&address, space(&address))).collect();
     stack.reverse();
     Some((stack, weight)).filter(|(stack, _)| !stack.is_empty())
 }

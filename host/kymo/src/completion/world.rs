@@ -84,6 +84,7 @@ impl World for System {
         let events = Tracefs::find().and_then(|tracefs| tracefs.events()).unwrap_or_default();
         let events = events.into_iter().map(|event| (format!("{}:{}", event.system, event.name), String::new()));
         let mut all: Vec<Candidate> = groups.collect();
+        all.push((kymo_feed::SAMPLE.to_owned(), "samples of what CPUs run".to_owned()));
         all.extend(sorted(events.collect()));
         all
     }

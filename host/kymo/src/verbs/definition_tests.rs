@@ -91,12 +91,14 @@ fn values_of_common_options_have_one_form() {
         let result = help::command().try_get_matches_from(words);
         assert_eq!(result.is_ok(), is_right, "{line}: {:?}", result.err().map(|error| error.to_string()));
     };
-    for verb in ["read t", "stats t", "latency t", "critical t --thread 1", "explain t --thread 1"] {
+    for verb in ["read t", "stats t", "top t", "latency t", "critical t --thread 1", "explain t --thread 1"] {
         check(&format!("kymo {verb} --from +1s --to -1ms"), true);
         check(&format!("kymo {verb} --to perfetto"), false);
     }
     check("kymo export t --format csv -o x --from +1s --to -1s", true);
-    for verb in ["read t", "state t --at 1", "explain t", "wakeup", "load none", "maxrate", "record", "eval -o x"] {
+    for verb in
+        ["read t", "top t", "state t --at 1", "explain t", "wakeup", "load none", "maxrate", "record", "eval -o x"]
+    {
         check(&format!("kymo {verb} --cpu 0,2-3"), true);
         check(&format!("kymo {verb} --cpu one"), false);
     }

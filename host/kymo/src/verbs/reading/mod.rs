@@ -12,3 +12,4 @@ pub mod read;
 pub mod state;
 pub mod stats;
 pub mod symbols;
+pub mod top;

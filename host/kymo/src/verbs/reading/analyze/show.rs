@@ -118,6 +118,24 @@ pub fn missing(lost: &Missing) -> serde_json::Value {
     serde_json::json!({ "records": lost.records, "packets": lost.packets, "places": lost.places })
 }
 
+/// `512`, `1.50K`, `20.0M`: bytes with three digits.
+pub fn size(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["", "K", "M", "G", "T"];
+    let mut value = bytes as f64;
+    let mut unit = 0;
+    while value >= 999.5 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    let places = match value {
+        _ if unit == 0 => 0,
+        ..9.995 => 2,
+        ..99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.places$}{}", UNITS[unit])
+}
+
 /// Lines of cells, of which the first is the head: the first column to the left, the others to the right; two blanks
 /// between.
 pub fn table(lines: &[Vec<String>]) -> String {

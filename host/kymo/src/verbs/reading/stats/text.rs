@@ -6,7 +6,7 @@ use kymo_analyze::{Distribution, Number, Row};
 use super::{By, StatsReport};
 use crate::terminal::{Style, paint};
 use crate::verbs::analyze::feed::Totals;
-use crate::verbs::analyze::show::table;
+use crate::verbs::analyze::show::{size, table};
 
 /// The whole report.
 pub fn report(made: &StatsReport<'_>, totals: &Totals) -> String {
@@ -41,24 +41,6 @@ pub fn report(made: &StatsReport<'_>, totals: &Totals) -> String {
         text += &format!("; rows were too many: {rows} records and {fields} values are in none");
     }
     text + "\n"
-}
-
-/// `512`, `1.50K`, `20.0M`: bytes with three digits.
-fn size(bytes: u64) -> String {
-    const UNITS: [&str; 5] = ["", "K", "M", "G", "T"];
-    let mut value = bytes as f64;
-    let mut unit = 0;
-    while value >= 999.5 && unit + 1 < UNITS.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
-    let places = match value {
-        _ if unit == 0 => 0,
-        ..9.995 => 2,
-        ..99.95 => 1,
-        _ => 0,
-    };
-    format!("{value:.places$}{}", UNITS[unit])
 }
 
 /// Bytes of a record: `24`, or from the shortest to the longest, in whole bytes, upwards.

@@ -27,7 +27,8 @@ enum Names {
 #[command(mut_arg("cpu", |arg| arg.help("Kernel events of these CPUs only, as 0-3,6")))]
 pub struct KernelArgs {
     /// Kernel events: system:event with globs, a group (sched irq syscalls timer block net power faults mark all), a
-    /// filter in brackets, fields in braces; several are separated by commas
+    /// filter in brackets, fields in braces; perf:cpu-clock@997 samples what each CPU runs, 997 times a second; several
+    /// are separated by commas
     #[arg(short = 'k', long = "kernel", value_name = "PATTERN")]
     kernel: Vec<String>,
     /// A function or USDT probe of a program as an event: 'BINARY:FUNCTION[+OFFSET][%return] ARGS' or

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The time of one CPU, run by run. A run is the time between two switches; it is added up when it ends, because only
+//! the switch behind it says whether it was what it seemed to be.
+
+use super::actor::Stretch;
+use super::amounts::{CpuTime, marks};
+use crate::doubt::Doubt;
+use crate::span::{Context, CpuSpan};
+
+/// What a CPU did. The parts sum up to the stretch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuUse {
+    /// In threads that are asked for, without interrupts, ns.
+    pub thread_ns: u64,
+    /// In interrupts, softirqs and timer calls; those that came while others ran than who is asked for are in
+    /// `other_ns`, ns.
+    pub interrupt_ns: u64,
+    /// For others than who is asked for, ns.
+    pub other_ns: u64,
+    /// Idle, ns.
+    pub idle_ns: u64,
+    /// Not known, ns.
+    pub unknown_ns: u64,
+    /// Of the known time: it was before the CPU's first record, which tells who ran until then, ns.
+    pub inferred_ns: u64,
+    /// Runs of threads that are asked for.
+    pub runs: u64,
+    /// The CPU has written records.
+    pub has_records: bool,
+}
+
+impl CpuUse {
+    /// Not idle, for who is asked for, ns.
+    pub fn busy_ns(&self) -> u64 {
+        self.thread_ns.saturating_add(self.interrupt_ns)
+    }
+
+    /// All parts, ns.
+    pub(super) fn total_ns(&self) -> u64 {
+        let parts = [self.thread_ns, self.interrupt_ns, self.other_ns, self.idle_ns, self.unknown_ns];
+        parts.into_iter().fold(0, u64::saturating_add)
+    }
+}
+
+/// A run that is over.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Run {
+    /// A thread, idle, or not known.
+    pub current: Context,
+    pub time: CpuTime,
+    /// Of that before the CPU's first record, ns.
+    pub inferred_ns: u64,
+    /// Another thread left the CPU than had entered it: a switch is missing, so the run was shorter than it seems.
+    pub is_contested: bool,
+}
+
+impl Run {
+    fn of(current: Context) -> Run {
+        Run { current, time: CpuTime::default(), inferred_ns: 0, is_contested: false }
+    }
+
+    fn add(&mut self, ns: u64, is_interrupt: bool, doubt: Doubt) {
+        let doubt = marks(doubt);
+        let time = &mut self.time;
+        time.ns = time.ns.saturating_add(ns);
+        time.interrupted_ns += if is_interrupt { ns } else { 0 };
+        time.doubtful_ns += if doubt.is_none() { 0 } else { ns };
+        time.doubt |= doubt;
+    }
+}
+
+/// One CPU on its way through the stretch.
+#[derive(Clone, Debug)]
+pub(super) struct Lane {
+    pub used: CpuUse,
+    run: Run,
+    /// When its first span begins, or its first switch was.
+    first: Option<i64>,
+    /// All before is added up.
+    counted_to: i64,
+    /// Who ran while that was not known; the first switch tells.
+    before_switch: Option<Context>,
+    /// What the next span is of, if records contradict each other about it.
+    contested: Option<Context>,
+    /// Records were lost before the first one.
+    is_lost: bool,
+}
+
+impl Default for Lane {
+    fn default() -> Lane {
+        Lane {
+            used: CpuUse::default(),
+            run: Run::of(Context::Unknown),
+            first: None,
+            counted_to: i64::MIN,
+            before_switch: None,
+            contested: None,
+            is_lost: false,
+        }
+    }
+}
+
+impl Lane {
+    /// Takes a span. `begin`: when recording began. Gives the run that is over by that.
+    pub fn span(&mut self, span: &CpuSpan, begin: i64, stretch: Stretch) -> Option<Run> {
+        self.used.has_records = true;
+        let current = match span.current {
+            Context::Unknown => self.before_switch.unwrap_or(Context::Unknown),
+            known => {
+                self.before_switch = Some(Context::Unknown);
+                known
+            }
+        };
+        let over = if current == self.run.current { None } else { self.end() };
+        self.run.current = current;
+        self.run.is_contested |= self.contested.take() == Some(current);
+        if self.first.is_none() && current != Context::Unknown {
+            self.infer(begin, span.from, stretch);
+        }
+        self.first.get_or_insert(span.from);
+        let from = span.from.max(self.counted_to).max(begin);
+        self.counted_to = self.counted_to.max(span.to);
+        if let Some((from, to)) = stretch.cut(from, span.to) {
+            self.run.add(to.abs_diff(from), matches!(span.context, Context::Interrupt(_)), span.doubt);
+        }
+        over
+    }
+
+    /// The first switch of the CPU, at `at`: who leaves has run until then, because no switch came before.
+    pub fn first_switch(&mut self, leaves: Context, at: i64, begin: i64, stretch: Stretch) {
+        if self.is_lost || self.before_switch.is_some() || self.run.current != Context::Unknown {
+            return;
+        }
+        (self.run.current, self.before_switch) = (leaves, Some(leaves));
+        // Of what the CPU has recorded before its first switch, only who ran was not known.
+        let known = *self.first.get_or_insert(at);
+        self.infer(begin, known, stretch);
+        self.counted_to = self.counted_to.max(known);
+        self.used.has_records = true;
+    }
+
+    /// The CPU's first record says who runs. No switch came before, so it has run since recording began.
+    fn infer(&mut self, begin: i64, until: i64, stretch: Stretch) {
+        if self.is_lost {
+            return;
+        }
+        if let Some((from, to)) = stretch.cut(begin, until) {
+            let ns = to.abs_diff(from);
+            self.run.add(ns, false, Doubt::NONE);
+            self.run.inferred_ns = self.run.inferred_ns.saturating_add(ns);
+            self.run.time.doubtful_ns = self.run.time.doubtful_ns.saturating_add(ns);
+            self.run.time.doubt |= Doubt::START;
+        }
+    }
+
+    /// Ends the run; another one of the same thread follows.
+    pub fn end(&mut self) -> Option<Run> {
+        let current = self.run.current;
+        let run = std::mem::replace(&mut self.run, Run::of(current));
+        (run.time.ns > 0).then_some(run)
+    }
+
+    /// Who runs.
+    pub fn current(&self) -> Context {
+        self.run.current
+    }
+
+    /// Records agree, or contradict each other, about who ran until now.
+    pub fn contest(&mut self, current: Option<Context>) {
+        self.run.is_contested |= self.run.time.ns > 0 && current == Some(self.run.current);
+        self.contested = current;
+    }
+
+    /// Records were lost.
+    pub fn lose(&mut self) {
+        self.is_lost |= self.first.is_none();
+        self.before_switch = Some(Context::Unknown);
+    }
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which system calls move bytes, and which change what a descriptor leads to.
+
+use crate::CallId;
+use crate::hash::Map;
+use crate::names::Vocabulary;
+
+/// What a system call does with descriptors. Numbers are positions among its first two arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// Reads from its first argument as many bytes as it returns.
+    Reads,
+    /// Writes them to its first argument.
+    Writes,
+    /// Reads them from its second argument, and writes them to its first.
+    Sends,
+    /// Reads them from its first argument, and writes them to one that is not looked at.
+    Moves,
+    /// Returns a descriptor of a file, whose path was told before.
+    Opens,
+    /// Returns a descriptor of something without a path.
+    Makes,
+    /// Returns another descriptor of its first argument.
+    Copies,
+    /// The same, if its second argument says so.
+    Controls,
+    /// Closes its first argument.
+    Closes,
+    /// Closes from its first argument to its second.
+    ClosesRange,
+}
+
+impl Role {
+    /// Whether it moves bytes.
+    pub fn is_transfer(self) -> bool {
+        matches!(self, Role::Reads | Role::Writes | Role::Sends | Role::Moves)
+    }
+}
+
+const ROLES: &[(Role, &[&str])] = &[
+    (Role::Reads, &["read", "pread64", "readv", "preadv", "preadv2", "recv", "recvfrom", "recvmsg"]),
+    (Role::Writes, &["write", "pwrite64", "writev", "pwritev", "pwritev2", "send", "sendto", "sendmsg"]),
+    (Role::Sends, &["sendfile", "sendfile64"]),
+    (Role::Moves, &["splice", "copy_file_range"]),
+    (Role::Opens, &["open", "openat", "openat2", "creat"]),
+    (
+        Role::Makes,
+        &[
+            "socket",
+            "accept",
+            "accept4",
+            "epoll_create",
+            "epoll_create1",
+            "eventfd",
+            "eventfd2",
+            "timerfd_create",
+            "signalfd",
+            "signalfd4",
+            "memfd_create",
+            "memfd_secret",
+            "inotify_init",
+            "inotify_init1",
+            "fanotify_init",
+            "perf_event_open",
+            "pidfd_open",
+            "pidfd_getfd",
+            "userfaultfd",
+            "io_uring_setup",
+            "mq_open",
+            "open_by_handle_at",
+            "open_tree",
+            "fsopen",
+            "fsmount",
+            "fspick",
+            "landlock_create_ruleset",
+        ],
+    ),
+    (Role::Copies, &["dup", "dup2", "dup3"]),
+    (Role::Controls, &["fcntl", "fcntl64"]),
+    (Role::Closes, &["close"]),
+    (Role::ClosesRange, &["close_range"]),
+];
+
+/// The roles of a trace's system calls.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Roles(Map<CallId, (Role, &'static str)>);
+
+impl Roles {
+    pub fn new(vocabulary: &Vocabulary) -> Roles {
+        let all = ROLES.iter().flat_map(|(role, names)| names.iter().map(|name| (*role, *name)));
+        let known = all.filter_map(|(role, name)| Some((vocabulary.call_id(name)?, (role, name))));
+        Roles(known.collect())
+    }
+
+    /// The role of a system call, and its name.
+    pub fn of(&self, call: CallId) -> Option<(Role, &'static str)> {
+        self.0.get(&call).copied()
+    }
+
+    /// The trace has system calls that move bytes.
+    pub fn has_transfers(&self) -> bool {
+        self.0.values().any(|(role, _)| role.is_transfer())
+    }
+}
