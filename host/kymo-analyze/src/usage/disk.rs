@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::actor::{Actor, UsageScope};
 use super::amounts::{Durations, Transfers};
 use crate::doubt::Doubt;
-use crate::open::Open;
+use crate::hash::Open;
 
 /// What a block device did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub(super) struct Disks {
 
 impl Default for Disks {
     fn default() -> Disks {
-        Disks { begun: Open::new(), devices: BTreeMap::new(), lost_until: i64::MIN }
+        Disks { begun: Open::default(), devices: BTreeMap::new(), lost_until: i64::MIN }
     }
 }
 

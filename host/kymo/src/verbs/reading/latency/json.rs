@@ -5,22 +5,15 @@ use kymo_analyze::{Context, Key, Sample, Series, Waker};
 use serde_json::{Map, Value, json};
 
 use super::LatencyReport;
-<<<<<<< HEAD
-use crate::verbs::analyze::show;
-=======
 use super::span::SpanCounts;
->>>>>>> df570c8 (One pairing of begins and ends, by thread unless asked otherwise: latency, explain, filters, triggers, exports)
+use crate::verbs::analyze::show;
 
 /// The document.
 pub fn document(found: &LatencyReport<'_>) -> anyhow::Result<String> {
     let series = found.latency.series();
     let series: Vec<Value> = series.iter().enumerate().map(|(row, of)| one(found, row, *of)).collect();
     let left = found.latency.left();
-<<<<<<< HEAD
-=======
-    let (lost, places) = found.totals.lost;
     let sum = |count: fn(&SpanCounts) -> u64| found.spans.iter().map(count).sum::<u64>();
->>>>>>> df570c8 (One pairing of begins and ends, by thread unless asked otherwise: latency, explain, filters, triggers, exports)
     let document = json!({
         "schema": "kymo-latency-1",
         "records": found.totals.records,
@@ -59,7 +52,7 @@ fn one(found: &LatencyReport<'_>, row: usize, (key, series): (&Key, &Series)) ->
         "min": (!is_empty).then_some(series.min_ns),
         "mean": (!is_empty).then(|| series.mean_ns()),
         "max": (!is_empty).then_some(series.max_ns),
-        "quantiles": series.quantiles(found.totals.lost.0),
+        "quantiles": series.quantiles(found.totals.lost.records),
         "histogram": series.histogram,
         "worst": series.worst.iter().enumerate().map(|(at, sample)| worst(found, sample, (row, at))).collect::<Vec<_>>(),
     })

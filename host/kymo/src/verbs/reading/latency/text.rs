@@ -48,7 +48,7 @@ fn label(found: &LatencyReport<'_>, key: &Key) -> String {
 }
 
 fn line(found: &LatencyReport<'_>, key: &Key, series: &Series) -> Vec<String> {
-    let missing = found.totals.lost.0;
+    let missing = found.totals.lost.records;
     let quantiles = series.quantiles(missing);
     let quantile = |q: f64| match quantiles.iter().find(|quantile| quantile.q == q) {
         None => "-".to_owned(),
@@ -108,19 +108,13 @@ fn histogram(found: &LatencyReport<'_>, key: &Key, series: &Series) -> String {
 /// What qualifies the numbers.
 fn notes(found: &LatencyReport<'_>) -> String {
     let mut lines = Vec::new();
-<<<<<<< HEAD
     if !found.totals.lost.is_none() {
         lines.push(format!("{}: what they touch is marked lost", found.totals.lost.text()));
-=======
-    let (lost, places) = found.totals.lost;
-    if places > 0 {
-        lines.push(format!("{lost} records were lost in {places} places: what they touch is marked lost"));
         lines.push(
             "quantiles are bounds: each lost record may have ended one more sample of a row, all of them shorter (left) \
              or longer (right; ?: not bounded)"
                 .to_owned(),
         );
->>>>>>> df570c8 (One pairing of begins and ends, by thread unless asked otherwise: latency, explain, filters, triggers, exports)
     }
     if found.clock_backs > 0 {
         lines.push(format!("time went back at {} records: what they touch is marked clock", found.clock_backs));
