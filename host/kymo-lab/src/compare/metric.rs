@@ -38,13 +38,15 @@ pub enum NoValue {
 
 impl Metric {
     /// All in the order of their weight; misses only where there is a deadline.
-    pub const ALL: [Metric; 10] = [
+    pub const ALL: [Metric; 12] = [
         Metric::Misses,
         Metric::Max,
         Metric::Quantile(999_990),
         Metric::Quantile(999_900),
         Metric::Quantile(999_000),
         Metric::Quantile(990_000),
+        Metric::Quantile(950_000),
+        Metric::Quantile(900_000),
         Metric::Quantile(500_000),
         Metric::Mean,
         Metric::Min,

@@ -192,6 +192,19 @@ fn a_drift_is_not_taken_for_a_difference_where_groups_follow_each_other() {
 }
 
 #[test]
+fn p90_and_p95_are_compared() {
+    let mut random = Random::new(16);
+    let compared = outcome(QUIET, Source { median: QUIET.median * 2.0, ..QUIET }, 6, &mut random);
+    let names: Vec<String> = compared.series[0].metrics.iter().map(|metric| metric.metric.name()).collect();
+    let at = names.iter().position(|name| name == "p99").expect("p99");
+    assert_eq!(names[at..at + 4], ["p99", "p95", "p90", "median"], "{names:?}");
+    for of in [Metric::Quantile(950_000), Metric::Quantile(900_000)] {
+        let found = metric(&compared, of);
+        assert!(found.outcome == Outcome::Worse && found.b.unwrap().pooled.is_some(), "{found:?}");
+    }
+}
+
+#[test]
 fn overflow_and_loss_take_quantiles_away_and_say_so() {
     let mut random = Random::new(13);
     let [mut a, b] = runs(QUIET, QUIET, 5, &mut random);

@@ -4,7 +4,7 @@
 
 use super::chart::Curve;
 use super::comparison::{change, sentence, word};
-use super::units::{count, counted, plain, time};
+use super::units::{count, counted, plain, quantile, time};
 use crate::stats::Distribution;
 use crate::{Comparison, Ended, Evaluation, IDLE, Metric, Record, Series};
 
@@ -111,9 +111,7 @@ pub(super) fn rows(of: &Evaluation, test: &str) -> Vec<Vec<String>> {
             let samples = pooled(of, test, &load, &name);
             let runs = of.records(test, &load).count();
             let mut row = vec![name.clone(), load, runs.to_string(), count(samples.count()), count(samples.lost)];
-            let of_quantile =
-                |(_, q): (&str, f64)| samples.quantile(q).map_or_else(|_| "-".to_owned(), |found| time(found.value));
-            row.extend(QUANTILES.map(of_quantile));
+            row.extend(QUANTILES.map(|(_, q)| quantile(&samples, q)));
             row.push(samples.max.map_or_else(|| "-".to_owned(), |max| time(max as f64)));
             rows.push(row);
         }

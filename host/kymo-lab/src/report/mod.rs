@@ -21,4 +21,4 @@ pub use comparison::{comparison, extremes};
 pub use evaluation::{evaluation, problems};
 pub use page::{Named, comparison_html, evaluation_html, html, svg};
 pub use terminal::histogram;
-pub use units::{count, counted, plain, time};
+pub use units::{bounds, count, counted, plain, quantile, time};

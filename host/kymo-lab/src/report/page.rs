@@ -9,7 +9,7 @@ use super::chart::{self, Curve, SIZE, Spike};
 use super::comparison::{change, extremes, in_unit, sentence, title, word};
 use super::evaluation;
 use super::svg::{Drawing, escape, style};
-use super::units::{count, counted, time};
+use super::units::{bounds, count, counted, time};
 use crate::stats::Distribution;
 use crate::{Caveat, Comparison, Evaluation, Record, Series, Side};
 
@@ -247,9 +247,9 @@ impl Group {
         QUANTILES.iter().for_each(|(name, _)| text += &format!("<th>{name}</th>"));
         text += "<th>max</th></tr>\n";
         self.rows.iter().for_each(|(run, series)| text += &row(run, series));
-        text + "</table>\n<p class=\"faint\">Quantiles: value (95 % interval, if samples are independent). A dash: too few samples, or \
-                it \
-                cannot be known; point at it for the reason.</p>\n"
+        text + "</table>\n<p class=\"faint\">Quantiles: value (95 % interval, if samples are independent). Lost samples are \
+                not in the value, and may all lie below or above it: the interval says so, with ? where nothing bounds \
+                it. A dash: too few samples, or it cannot be known; point at it for the reason.</p>\n"
     }
 }
 
@@ -266,11 +266,8 @@ fn row(run: &str, series: &Series) -> String {
     let mean = of.moments.map_or_else(|| "-".to_owned(), |moments| time(moments.mean));
     text += &format!("<td>{}</td><td>{mean}</td>", ns(of.min));
     for (_, q) in QUANTILES {
-        text += &match of.quantile(q) {
-            Ok(found) => {
-                let high = found.high.map_or_else(|| "?".to_owned(), |high| time(high as f64));
-                format!("<td>{} <small>({}..{high})</small></td>", time(found.value), time(found.low as f64))
-            }
+        text += &match of.quantile_of_known(q) {
+            Ok(found) => format!("<td>{} <small>({})</small></td>", time(found.value), bounds(&found)),
             Err(why) => format!("<td title=\"{}\">-</td>", escape(&why.to_string())),
         };
     }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Numbers as people read them, with their units; texts from files, made harmless.
 
+use crate::stats::{Distribution, Quantile};
+
 /// `830 ns`, `17.6 us`, `2.11 ms`: three digits that count. Negative times too.
 pub fn time(ns: f64) -> String {
     let size = ns.abs();
@@ -19,6 +21,21 @@ fn digits(value: f64) -> String {
     let size = value.abs();
     let places = if size < 9.995 { 2 } else { usize::from(size < 99.95) };
     format!("{value:.places$}")
+}
+
+/// A quantile of the samples that are not lost; where some are, with its bounds. A dash where there is none.
+pub fn quantile(of: &Distribution, q: f64) -> String {
+    match of.quantile_of_known(q) {
+        Err(_) => "-".to_owned(),
+        Ok(found) if of.lost == 0 => time(found.value),
+        Ok(found) => format!("{} ({})", time(found.value), bounds(&found)),
+    }
+}
+
+/// `1.20 ms..4.70 ms`: the bounds of a quantile; `?` where nothing bounds it.
+pub fn bounds(of: &Quantile) -> String {
+    let high = of.high.map_or_else(|| "?".to_owned(), |high| time(high as f64));
+    format!("{}..{high}", time(of.low as f64))
 }
 
 /// `12,345`.

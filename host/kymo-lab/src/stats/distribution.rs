@@ -142,6 +142,11 @@ impl Distribution {
         self.histogram.count().saturating_add(self.overflow).saturating_add(self.lost)
     }
 
+    /// Samples of which the value is known, exactly or to be beyond the histogram.
+    fn known(&self) -> u64 {
+        self.histogram.count().saturating_add(self.overflow)
+    }
+
     /// Skewness and kurtosis; `None` for fewer than 4 samples, or equal ones.
     pub fn shape(&self) -> Option<Shape> {
         let moments = moments_of(&self.histogram).filter(|moments| moments.count >= 4 && moments.std > 0.0)?;
@@ -156,7 +161,19 @@ impl Distribution {
     }
 
     /// The quantile `q`, between 0 and 1, with an interval that holds it in 95 of 100 cases if samples are independent.
+    /// It is for comparisons: where lost samples may move it to anywhere, there is none.
     pub fn quantile(&self, q: f64) -> Result<Quantile, NoQuantile> {
+        match self.quantile_of_known(q) {
+            Err(NoQuantile::TooFew { have, need }) => Err(NoQuantile::TooFew { have, need }),
+            // What is known of the lost ones is nothing: they may all lie below, or all above.
+            _ if self.lost > 0 && ranks(self.count(), q).1 >= self.known() => Err(NoQuantile::Lost { lost: self.lost }),
+            found => found,
+        }
+    }
+
+    /// The same, to be shown: its value is that of the samples that are not lost. The interval is as wide as the lost
+    /// ones may make it: all below it, or all above it, which nothing may bound.
+    pub fn quantile_of_known(&self, q: f64) -> Result<Quantile, NoQuantile> {
         let n = self.count();
         let beside = n as f64 * q.min(1.0 - q);
         // The tolerance keeps 50 of 50 at q = 0.9, where 1 - q is not a tenth exactly.
@@ -167,26 +184,26 @@ impl Distribution {
             });
         }
         let (below, above) = ranks(n, q);
-        let in_buckets = self.histogram.count();
-        let known = in_buckets + self.overflow;
-        // What is known of the lost ones is nothing: they may all lie below, or all above.
-        if self.lost > 0 && above >= known {
+        let known = self.known();
+        if known == 0 {
             return Err(NoQuantile::Lost { lost: self.lost });
         }
         let rank = (known as f64 * q).ceil().max(1.0) as u64 - 1;
         let Some(bucket) = self.histogram.at_rank(rank) else {
             return Err(NoQuantile::Beyond { beyond_ns: self.beyond_ns.unwrap_or(u64::MAX) });
         };
-        let low = self.histogram.at_rank(below.saturating_sub(self.lost)).map_or(bucket.low, |bucket| bucket.low);
+        // With fewer samples below it than are lost, it may be one of those, of which nothing is known.
+        let least = below.checked_sub(self.lost).map(|rank| self.histogram.at_rank(rank).unwrap_or(bucket));
         let high = match self.histogram.at_rank(above) {
             Some(bucket) => Some(bucket.high.saturating_add(self.bucket_ns)),
+            None if self.lost > 0 && above >= known => None,
             None => self.max,
         };
         let within = |bound: Option<u64>, or: u64| bound.unwrap_or(or);
         Ok(Quantile {
             q,
             value: middle(bucket).min(within(self.max, u64::MAX) as f64).max(within(self.min, 0) as f64),
-            low: low.max(within(self.min, 0)),
+            low: least.map_or(0, |bucket| bucket.low.max(within(self.min, 0))),
             high: high.map(|high| high.min(within(self.max, u64::MAX))),
         })
     }
@@ -325,6 +342,33 @@ mod tests {
         assert_eq!(of.quantile(0.99), Err(NoQuantile::Lost { lost: 20 }));
         // Were the lost ones all below, the median would be 20 ranks lower: 2 values, beside the 3 of the interval.
         assert_eq!(of.quantile(0.5).unwrap().low, 46);
+    }
+
+    #[test]
+    fn lost_samples_widen_the_bounds_of_what_is_shown() {
+        let mut run = series(1..=1000);
+        (run.min, run.max) = (Some(1), Some(1000));
+        let bounds = |run: &Series, q| {
+            let found = Distribution::of([run]).quantile_of_known(q).unwrap();
+            (found.value.round() as u64, found.low, found.high)
+        };
+        let (value, low, high) = bounds(&run, 0.99);
+        assert!((986..=994).contains(&value), "{value}");
+        assert!(low > 970 && high.is_some_and(|high| high <= 1000), "{low}..{high:?}");
+        // With five lost ones it may be one of these.
+        (run.lost, run.count) = (5, 1005);
+        let (with_lost, lower, higher) = bounds(&run, 0.99);
+        assert_eq!((with_lost, higher), (value, None));
+        assert!(lower <= low && lower > 960, "{lower} {low}");
+        assert_eq!(Distribution::of([&run]).quantile(0.99), Err(NoQuantile::Lost { lost: 5 }));
+        // The median is bounded on both sides.
+        assert!(bounds(&run, 0.5).2.is_some());
+        // More lost than taken: nothing bounds it.
+        (run.lost, run.count) = (2000, 3000);
+        assert_eq!((bounds(&run, 0.99).1, bounds(&run, 0.99).2), (0, None));
+        let mut none = Series::new("wakeup");
+        (none.lost, none.count) = (2000, 2000);
+        assert_eq!(Distribution::of([&none]).quantile_of_known(0.99), Err(NoQuantile::Lost { lost: 2000 }));
     }
 
     #[test]

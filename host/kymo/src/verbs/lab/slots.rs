@@ -213,7 +213,7 @@ fn table(test: &Test) -> Vec<String> {
     for one in &first.series {
         let all = test.records.iter().flat_map(|record| &record.series).filter(|series| series.name == one.name);
         let of = Distribution::of(all);
-        let quantile = |q: f64| of.quantile(q).map_or_else(|_| "-".to_owned(), |found| report::time(found.value));
+        let quantile = |q: f64| report::quantile(&of, q);
         let max = of.max.map_or_else(|| "-".to_owned(), |max| report::time(max as f64));
         lines.push(format!(
             "  {:14} {} slots, {} samples: p50 {}, p99 {}, p99.9 {}, max {max}",

@@ -6,7 +6,7 @@ use kymo_lab::stats::Distribution;
 use kymo_lab::{Ended, Record, Series};
 
 /// Quantiles that are shown.
-const QUANTILES: [f64; 3] = [0.5, 0.99, 0.999];
+const QUANTILES: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)];
 /// Width of the picture where the terminal's is not known.
 const WIDTH: usize = 100;
 /// Worst samples of each series that are shown.
@@ -20,6 +20,7 @@ pub fn text(record: &Record) -> Vec<String> {
         "", "cpu", "samples", "min", "mean", "p50", "p99", "p99.9", "max", "lost"
     ));
     lines.extend(record.series.iter().map(row));
+    lines.extend(record.series.iter().filter_map(with_lost));
     lines.extend(pictures(record));
     for series in &record.series {
         lines.extend(worst(series));
@@ -51,8 +52,8 @@ fn row(series: &Series) -> String {
     let cpu = series.cpu.map_or_else(|| "any".to_owned(), |cpu| cpu.to_string());
     let shown = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), time);
     let of = Distribution::of([series]);
-    let quantiles =
-        QUANTILES.map(|q| of.quantile(q).map_or_else(|_| "-".to_owned(), |found| report::time(found.value)));
+    let shown_quantile = |q| of.quantile_of_known(q).map_or_else(|_| "-".to_owned(), |found| report::time(found.value));
+    let quantiles = QUANTILES.map(|(_, q)| shown_quantile(q));
     let [p50, p99, p999] = quantiles;
     format!(
         "{:14} {cpu:>4} {:>11} {:>9} {:>9} {p50:>9} {p99:>9} {p999:>9} {:>10} {:>8}",
@@ -63,6 +64,21 @@ fn row(series: &Series) -> String {
         shown(series.max),
         series.lost
     )
+}
+
+/// The bounds of quantiles where samples are lost, which may be of any length.
+fn with_lost(series: &Series) -> Option<String> {
+    let of = Distribution::of([series]);
+    let bounds = |(name, q): (&str, f64)| {
+        let found = of.quantile_of_known(q).ok()?;
+        Some(format!("{name} {}", report::bounds(&found)))
+    };
+    let bounds: Vec<String> = QUANTILES.into_iter().filter(|_| of.lost > 0).filter_map(bounds).collect();
+    let cpu = series.cpu.map_or_else(String::new, |cpu| format!(", CPU {cpu}"));
+    let name = plain(&series.name);
+    let lost = report::counted(of.lost, "lost sample");
+    (!bounds.is_empty())
+        .then(|| format!("{name}{cpu}: with {lost} of unknown length (?: not bounded): {}", bounds.join(", ")))
 }
 
 /// A histogram of each name, of all its CPUs together.
@@ -103,6 +119,19 @@ fn time(ns: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lost_samples_leave_quantiles_with_wider_bounds() {
+        let mut record = Record::new("kymo", "wakeup");
+        let mut series = Series::new("a");
+        (0..1000u64).for_each(|value| series.histogram.record(value));
+        (series.count, series.lost, series.min, series.max) = (1020, 20, Some(0), Some(999));
+        record.series.push(series);
+        let lines = text(&record);
+        assert!(lines[2].contains("990 ns") && !lines[2].contains('?'), "{lines:#?}");
+        let bounds = lines.iter().find(|line| line.contains("20 lost samples")).expect("a line with bounds");
+        assert!(bounds.contains("p50 ") && bounds.contains("..?") && bounds.contains("p99 "), "{bounds}");
+    }
 
     #[test]
     fn quantiles_need_samples_beyond_them() {
