@@ -75,6 +75,22 @@ fn a_late_wakeup_names_the_thread_that_outranked_it() {
     assert!(text(&story["gap"], "text").contains("hog["), "{story}");
     screenful(&lab, trace);
     moments(&lab, trace, &story);
+    same_causes(&lab, trace, &story);
+}
+
+/// `latency --explain` has the same causes for the same wake-up.
+#[track_caller]
+fn same_causes(lab: &Lab, trace: &str, story: &Value) {
+    let args = ["latency", trace, "--what", "wakeup", "--explain", "--limit", "1", "--by", "thread"];
+    let found = ask(lab, &[&args[..], &["--json"]].concat());
+    let worst = found["series"].as_array().unwrap().iter().map(|series| &series["worst"][0]);
+    let sample = worst.into_iter().find(|sample| sample["name"] == "victim").expect("the victim's worst");
+    assert_eq!((&sample["from"], &sample["to"]), (&story["from"], &story["to"]), "{sample}");
+    assert_eq!(sample["causes"], story["budget"], "{sample}");
+    let told = lab.kymo(&args).expect(0).stdout;
+    assert!(told.lines().any(|line| line.contains(" %) ") && line.contains("hog[")), "{told}");
+    let plain = ask(lab, &["latency", trace, "--what", "wakeup", "--json"]);
+    assert!(plain["series"][0]["worst"][0]["causes"].is_null(), "{plain}");
 }
 
 /// The text fits a screen, and has all its parts.
@@ -143,12 +159,32 @@ fn a_wait_for_a_lock_names_what_its_owner_did() {
     let long = |story: &Value| story["to"].as_u64().unwrap() - story["from"].as_u64().unwrap();
     assert!(long(&longest) >= long(&nth) && long(&nth) > 0, "{longest} {nth}");
     assert_sums_up(&nth);
+    timers_of_a_thread(&lab, trace);
     // The kernel's functions have names: the trace is of this boot. Where they are hidden it says so.
     let timers = lab.kymo(&["explain", trace, "--worst", "timer"]).expect(0).stdout;
     assert!(
         timers.contains("hrtimer_wakeup") || timers.contains("are not named") || timers.contains("timer of"),
         "{timers}"
     );
+}
+
+/// A timer is of the thread that started it: the latest one of the sleeper, by its number, lies in one of its sleeps.
+#[track_caller]
+fn timers_of_a_thread(lab: &Lab, trace: &str) {
+    let found = ask(lab, &["latency", trace, "--what", "syscall", "--by", "thread", "--limit", "1000", "--json"]);
+    let all = found["series"].as_array().unwrap().iter();
+    let is_sleep = |series: &&Value| series["of"] == "clock_nanosleep" && series["worst"][0]["name"] == "sleeper";
+    let sleeps = all.clone().find(is_sleep).unwrap_or_else(|| panic!("no sleeper in {found}"));
+    let tid = sleeps["tid"].to_string();
+    let story = ask(lab, &["explain", trace, "--worst", "timer", "--thread", &tid, "--json"]);
+    assert_eq!(story["what"], "timer", "{story}");
+    let is_in =
+        |sleep: &Value| sleep["from"].as_i64() <= story["to"].as_i64() && story["to"].as_i64() <= sleep["to"].as_i64();
+    assert!(sleeps["worst"].as_array().unwrap().iter().any(is_in), "{story} in {sleeps}");
+    let named = ask(lab, &["explain", trace, "--worst", "timer", "--thread", "sleeper", "--json"]);
+    assert_eq!((&named["from"], &named["to"]), (&story["from"], &story["to"]), "{named}");
+    let nobody = lab.kymo(&["explain", trace, "--worst", "timer", "--thread", "nobody"]).expect(2).stderr;
+    assert!(nobody.contains("has 0 of timer"), "{nobody}");
 }
 
 #[test]

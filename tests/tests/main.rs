@@ -57,6 +57,7 @@ mod screen;
 mod selection;
 mod session;
 mod shared;
+mod spans;
 mod symbols;
 mod target;
 mod threads;

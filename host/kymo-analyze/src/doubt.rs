@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 
 /// A set of marks.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub struct Doubt(u8);
+pub struct Doubt(u16);
 
 impl Doubt {
     /// Nothing is doubtful.
@@ -29,9 +29,12 @@ impl Doubt {
     pub const IDLE: Doubt = Doubt(64);
     /// Two clocks that are not one.
     pub const MIXED: Doubt = Doubt(128);
+    /// Another span with the same key began in it: which begin is of its end follows from nesting alone. Of samples
+    /// only.
+    pub const NESTED: Doubt = Doubt(256);
 
     /// All marks, with their names.
-    pub const ALL: [(Doubt, &'static str); 8] = [
+    pub const ALL: [(Doubt, &'static str); 9] = [
         (Doubt::LOST, "lost"),
         (Doubt::START, "start"),
         (Doubt::END, "end"),
@@ -40,16 +43,17 @@ impl Doubt {
         (Doubt::GUESSED, "guessed"),
         (Doubt::IDLE, "idle"),
         (Doubt::MIXED, "mixed"),
+        (Doubt::NESTED, "nested"),
     ];
 
-    /// As bits that do not change.
+    /// As bits that do not change. A state has none of the marks of samples.
     pub(crate) fn bits(self) -> u8 {
-        self.0
+        self.0 as u8
     }
 
     /// Of such bits.
     pub(crate) fn from_bits(bits: u8) -> Doubt {
-        Doubt(bits)
+        Doubt(bits.into())
     }
 
     /// Whether there are no marks.

@@ -9,6 +9,9 @@ use std::hash::{BuildHasherDefault, Hasher};
 /// A map with [`FoldHasher`].
 pub(crate) type Map<K, V> = HashMap<K, V, BuildHasherDefault<FoldHasher>>;
 
+/// Begins that wait for their ends, in such a map.
+pub(crate) type Open<K, V> = kymo_filter::Open<K, V, BuildHasherDefault<FoldHasher>>;
+
 /// Multiplies each word into the state and folds the halves.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct FoldHasher(u64);

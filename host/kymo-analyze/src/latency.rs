@@ -9,9 +9,8 @@ use crate::CallId;
 use crate::cause::Dues;
 use crate::doubt::Doubt;
 use crate::event::{Event, Interrupt, Io, Off, Wake};
-use crate::hash::Map;
+use crate::hash::{Map, Open};
 use crate::name::Name;
-use crate::open::Open;
 use crate::record::Head;
 use crate::series::{Sample, Series};
 use crate::sink::Sink;
@@ -192,6 +191,9 @@ pub struct Latency {
     /// Names of threads that stand in the lists of the worst and are not those of the sample.
     names: BTreeMap<i32, Name>,
     unnamed: Vec<i32>,
+    /// Names of processes and of threads that are kept apart.
+    processes: BTreeMap<i32, Name>,
+    threads: BTreeMap<i32, Name>,
 }
 
 impl Latency {
@@ -204,9 +206,9 @@ impl Latency {
             is_wanted,
             index: Map::default(),
             series: Vec::new(),
-            timers: Open::new(),
-            block: Open::new(),
-            net: Open::new(),
+            timers: Open::default(),
+            block: Open::default(),
+            net: Open::default(),
             dues: Dues::default(),
             due: Map::default(),
             lost_until: i64::MIN,
@@ -214,6 +216,8 @@ impl Latency {
             left: Left::default(),
             names: BTreeMap::new(),
             unnamed: Vec::new(),
+            processes: BTreeMap::new(),
+            threads: BTreeMap::new(),
         }
     }
 
@@ -227,6 +231,25 @@ impl Latency {
     /// Name of a thread that woke one of the worst, or held its futex.
     pub fn name_of(&self, tid: i32) -> Name {
         self.names.get(&tid).copied().unwrap_or_default()
+    }
+
+    /// Name of a process that is kept apart: that of its first thread, else that of the first of its threads with a
+    /// sample. May be empty.
+    pub fn process_name(&self, process: i32) -> Name {
+        self.processes.get(&process).copied().unwrap_or_default()
+    }
+
+    /// Newest name of a thread that is kept apart; may be empty.
+    pub fn thread_name(&self, tid: i32) -> Name {
+        self.threads.get(&tid).copied().unwrap_or_default()
+    }
+
+    /// Takes the names of processes that the state knows at the end.
+    pub fn name_processes(&mut self, state: &State) {
+        for (process, name) in &mut self.processes {
+            let first = state.thread(*process).map(|thread| thread.name).filter(|name| !name.is_empty());
+            *name = first.unwrap_or(*name);
+        }
     }
 
     /// What was counted beside the series.
@@ -277,6 +300,7 @@ impl Latency {
             prio: sample.prio.filter(|_| by.prio),
             cpu: sample.cpu.filter(|_| by.cpu),
         };
+        self.name(&key, sample);
         let index = self.place(key);
         if self.series[index].1.add(sample, self.options.worst_max) {
             let waker = sample.waker.and_then(|waker| match waker.context {
@@ -284,6 +308,19 @@ impl Latency {
                 _ => None,
             });
             self.unnamed.extend(waker.into_iter().chain(sample.owner));
+        }
+    }
+
+    fn name(&mut self, key: &Key, sample: &Sample) {
+        if sample.name.is_empty() {
+            return;
+        }
+        if let Some(process) = key.process {
+            let known = self.processes.entry(process).or_insert(sample.name);
+            *known = if sample.tid == Some(process) { sample.name } else { *known };
+        }
+        if let Some(tid) = key.tid {
+            self.threads.insert(tid, sample.name);
         }
     }
 

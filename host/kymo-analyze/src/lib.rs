@@ -46,7 +46,6 @@ mod history;
 mod latency;
 mod name;
 mod names;
-mod open;
 mod plan;
 mod record;
 mod series;

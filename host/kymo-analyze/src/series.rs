@@ -46,6 +46,10 @@ pub struct Quantile {
     pub low_ns: u64,
     /// ns, at most.
     pub high_ns: u64,
+    /// ns, at least, if samples are missing that were all shorter.
+    pub least_ns: u64,
+    /// ns, at most, if they were all longer; `None`: so many are missing that nothing bounds it.
+    pub most_ns: Option<u64>,
 }
 
 /// The quantiles that are shown.
@@ -116,14 +120,21 @@ impl Series {
         true
     }
 
-    /// Those of [`QUANTILES`] that the number of samples carries: beyond each there are five at least.
-    pub fn quantiles(&self) -> Vec<Quantile> {
+    /// Those of [`QUANTILES`] that the number of samples carries: beyond each there are five at least. `missing`:
+    /// samples that may be missing, because the records that ended them were lost.
+    pub fn quantiles(&self, missing: u64) -> Vec<Quantile> {
         let count = self.count();
         let enough = |q: &f64| *q <= 0.5 || count as f64 * (1.0 - q) >= 5.0 - 1e-9;
+        let rank_of = |count: u64, q: f64| ((count as f64 * q).ceil() as u64).clamp(1, count) - 1;
         let at = |q: f64| {
-            let rank = ((count as f64 * q).ceil() as u64).clamp(1, count) - 1;
-            let bucket = self.histogram.at_rank(rank)?;
-            Some(Quantile { q, low_ns: bucket.low.max(self.min_ns), high_ns: bucket.high.min(self.max_ns) })
+            let bucket = self.histogram.at_rank(rank_of(count, q))?;
+            // The rank among all: with the missing ones below all others, or above them.
+            let rank = rank_of(count.saturating_add(missing), q);
+            let least = rank.checked_sub(missing).and_then(|rank| self.histogram.at_rank(rank));
+            let most = self.histogram.at_rank(rank).map(|bucket| bucket.high.min(self.max_ns));
+            let least_ns = least.map_or(0, |bucket| bucket.low.max(self.min_ns));
+            let (low_ns, high_ns) = (bucket.low.max(self.min_ns), bucket.high.min(self.max_ns));
+            Some(Quantile { q, low_ns, high_ns, least_ns, most_ns: most })
         };
         if count == 0 { Vec::new() } else { QUANTILES.into_iter().filter(enough).filter_map(at).collect() }
     }
@@ -169,8 +180,26 @@ mod tests {
         (1..=100).for_each(|value| {
             series.add(&sample(value, 0, Doubt::NONE), 0);
         });
-        let quantiles: Vec<_> = series.quantiles().iter().map(|quantile| (quantile.q, quantile.low_ns)).collect();
+        let quantiles: Vec<_> = series.quantiles(0).iter().map(|quantile| (quantile.q, quantile.low_ns)).collect();
         assert_eq!(quantiles, [(0.5, 50), (0.9, 90)]);
-        assert_eq!(Series::new().quantiles(), []);
+        assert_eq!(Series::new().quantiles(0), []);
+    }
+
+    #[test]
+    fn what_is_missing_widens_the_bounds_of_quantiles() {
+        let mut series = Series::new();
+        (1..=100).for_each(|value| {
+            series.add(&sample(value, 0, Doubt::NONE), 0);
+        });
+        let bounds = |missing| {
+            let quantiles = series.quantiles(missing);
+            quantiles.iter().map(|quantile| (quantile.low_ns, quantile.least_ns, quantile.most_ns)).collect::<Vec<_>>()
+        };
+        assert_eq!(bounds(0), [(50, 50, Some(50)), (90, 90, Some(90))]);
+        // Of 110 the 55th and the 99th; the ten that are missing may be the shortest or the longest.
+        assert_eq!(bounds(10), [(50, 45, Some(55)), (90, 89, Some(99))]);
+        assert_eq!(bounds(12), [(50, 44, Some(56)), (90, 89, None)]);
+        assert_eq!(bounds(200)[0], (50, 0, None));
+        assert_eq!(bounds(u64::MAX)[0], (50, 0, None));
     }
 }

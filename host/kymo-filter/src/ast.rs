@@ -44,10 +44,17 @@ impl Filter {
         found
     }
 
-    /// Whether it asks for a context.
+    /// Whether it asks for a context; a pair without keys is of one thread.
     pub fn uses(&self, context: Context) -> bool {
+        let is_of_thread = matches!(context, Context::Tid | Context::Pid);
         let mut found = false;
-        self.expr.walk(&mut |expr| found |= expr.kind == ExprKind::Context(context));
+        self.expr.walk(&mut |expr| {
+            found |= match &expr.kind {
+                ExprKind::Context(used) => *used == context,
+                ExprKind::Latency(latency) => is_of_thread && latency.is_of_thread(),
+                _ => false,
+            }
+        });
         found
     }
 
@@ -278,6 +285,23 @@ impl Context {
         ("doing", Self::Doing),
     ];
 
+    /// Other names that traces and tools have for some of them.
+    const ALIASES: [(&'static str, Self); 7] = [
+        ("cpu_id", Self::Cpu),
+        ("vpid", Self::Pid),
+        ("process", Self::Pid),
+        ("vtid", Self::Tid),
+        ("thread", Self::Tid),
+        ("procname", Self::Proc),
+        ("comm", Self::Proc),
+    ];
+
+    /// By its name behind the dollar sign, or another one of it.
+    pub fn by_name(name: &str) -> Option<Self> {
+        let mut names = Self::ALL.iter().chain(&Self::ALIASES);
+        names.find(|(known, _)| *known == name).map(|(_, context)| *context)
+    }
+
     /// The name behind the dollar sign.
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(_, context)| *context == self).map_or("", |(name, _)| name)
@@ -301,10 +325,19 @@ pub struct Latency {
     pub from: Pattern,
     /// The event that closes.
     pub to: Pattern,
-    /// Fields and contexts that must agree; none: the last opening counts.
+    /// Fields and contexts that must agree; none: the thread.
     pub by: Vec<Key>,
+    /// `by=*`: records of any threads are a pair. Only without keys.
+    pub of_any: bool,
     /// Holds for the records that open.
     pub when: Option<Box<Expr>>,
+}
+
+impl Latency {
+    /// Whether both records must be of one thread, and nothing else is asked for.
+    pub fn is_of_thread(&self) -> bool {
+        self.by.is_empty() && !self.of_any
+    }
 }
 
 /// What two records must agree in: a field or context of each.

@@ -13,6 +13,7 @@ use kymo_names::glob_matches;
 use crate::ast::{Expr, ExprKind, Filter};
 use crate::error::Error;
 use crate::pair::{Pair, Planner};
+use crate::parse::pair::parse_pair;
 use crate::plan::{Cond, Record};
 use crate::schema::{Event, Schema};
 use crate::{latency, wakeup};
@@ -54,6 +55,18 @@ impl Filter {
         let notes = found.conclude()?;
         Ok(Checked { text, events, plans, pairs, notes })
     }
+}
+
+/// A pair by its arguments alone, held against events.
+pub(crate) fn pair_alone(text: &str, schema: &(impl Schema + ?Sized)) -> Result<Pair, Error> {
+    let filter = parse_pair(text)?;
+    let events: Vec<Event> = (0..schema.count()).map(|event| schema.event(event).clone()).collect();
+    names::check(&filter, text, &events)?;
+    let mut found = typed::Findings::default();
+    let mut condition = |when: &Expr, event: &Event| typed::plan(when, event, &events, text, &[], &mut found);
+    let pair = pair_of(&filter.expr.kind, &events, text, &mut condition)?;
+    found.conclude()?;
+    Ok(pair)
 }
 
 impl Checked {
@@ -104,6 +117,6 @@ fn pair_of(kind: &ExprKind, events: &[Event], text: &str, plan: &mut Planner<'_>
     match kind {
         ExprKind::Latency(latency) => latency::pair(latency, events, text, plan),
         ExprKind::Wakeup(when) => Ok(wakeup::pair(when.as_deref(), events, plan)),
-        _ => Ok(Pair { opens: Vec::new(), closes: Vec::new(), leaves: Vec::new() }),
+        _ => Ok(Pair { opens: Vec::new(), closes: Vec::new(), is_of_thread: false, leaves: Vec::new() }),
     }
 }

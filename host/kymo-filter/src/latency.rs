@@ -17,8 +17,16 @@ pub(crate) fn pair(latency: &Latency, events: &[Event], text: &str, plan: &mut P
         let when = latency.when.as_deref().map_or(Cond::Const(true), |when| plan(when, event));
         keys.map(|keys| Opening { keys, when, replaces: true })
     };
-    let opens = side(&latency.from, &from, events, text)?.into_iter().zip(events).map(&mut opening).collect();
-    Ok(Pair { opens, closes: side(&latency.to, &to, events, text)?, leaves: Vec::new() })
+    let is_of_thread = latency.is_of_thread();
+    let thread = |mut sources: Vec<Option<Vec<Source>>>| {
+        let of_pair = sources.iter_mut().flatten().filter(|_| is_of_thread);
+        of_pair.for_each(|keys| keys.push(Source::Context(Context::Tid)));
+        sources
+    };
+    let opens = thread(side(&latency.from, &from, events, text)?);
+    let opens = opens.into_iter().zip(events).map(&mut opening).collect();
+    let closes = thread(side(&latency.to, &to, events, text)?);
+    Ok(Pair { opens, closes, is_of_thread, leaves: Vec::new() })
 }
 
 fn side(pattern: &Pattern, by: &[&Expr], events: &[Event], text: &str) -> Result<Vec<Option<Vec<Source>>>, Error> {

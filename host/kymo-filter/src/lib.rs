@@ -12,6 +12,7 @@ mod error;
 mod latency;
 mod matcher;
 mod necessary;
+mod open;
 mod pair;
 mod parse;
 mod plan;
@@ -31,8 +32,9 @@ pub use ast::{
 pub use check::Checked;
 pub use compile::{CompileError, compile};
 pub use error::{Error, Span};
-pub use matcher::{Matcher, OPEN_MAX, PairCounts, PairLatency};
+pub use matcher::{Closed, Matcher, PairCounts, PairLatency};
 pub use necessary::{Necessary, Say, necessary};
+pub use open::{OPEN_MAX, Open};
 pub use parse::{DEPTH_MAX, TEXT_BYTES_MAX, parse};
 pub use plan::{Record, Value};
 pub use program::{ACCEPT, INSNS_MAX, Insn, POOL_BYTES_MAX, Program, ProgramError, REJECT, check, op, run, ty};

@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Filters that ask for the time between two records, decided record by record.
+//! Pairs of records, found record by record [spec/analyze.md 5.1], and filters that ask for the time between them.
 //!
 //! What is open is kept in a table of bounded size: the oldest is dropped, and counted.
 
-use std::collections::{HashMap, VecDeque};
-
 use crate::ast::Context;
-use crate::check::Checked;
+use crate::check::{Checked, pair_alone};
+use crate::error::Error;
+use crate::open::Open;
 use crate::pair::{Left, Pair};
 use crate::plan::{Record, Source, Value};
-
-/// Openings that a [`Matcher`] keeps for each pair.
-pub const OPEN_MAX: usize = 1 << 16;
+use crate::schema::Schema;
 
 /// What one pair did so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PairCounts {
-    /// Latencies that were found.
+    /// Begins that were closed by an end.
     pub closed: u64,
-    /// Openings that were dropped because the table was full.
+    /// Begins that were dropped because the table was full.
     pub dropped: u64,
-    /// Openings that were followed by another one with the same keys, which counts instead.
+    /// Begins inside of a pair with the same key that has been closed since.
+    pub nested: u64,
+    /// Wake-ups: followed by another one of the same thread, which counts instead.
     pub replaced: u64,
-    /// Closings without an opening.
+    /// Ends without a begin.
     pub unopened: u64,
     /// Records of these events without a key or a time.
     pub without_key: u64,
@@ -30,48 +30,77 @@ pub struct PairCounts {
     pub preempted: u64,
 }
 
+/// A pair that a record closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Closed {
+    /// Nanoseconds from begin to end.
+    pub ns: i128,
+    /// Another one with the same key began in it: which begin is of this end follows from nesting alone.
+    pub is_outer: bool,
+}
+
 /// Finds the latencies of one pair in records that are given in the order of time.
 #[derive(Debug)]
 pub struct PairLatency {
     pair: Pair,
-    open_max: usize,
-    open: HashMap<Box<[u8]>, Open>,
-    /// Openings in order, with those that were closed since.
-    order: VecDeque<(u64, Box<[u8]>)>,
-    next: u64,
+    open: Open<Box<[u8]>, Begun>,
     key: Vec<u8>,
-    /// What happened so far.
-    pub counts: PairCounts,
+    counts: PairCounts,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Open {
-    number: u64,
-    /// When; `None` where a thread can run without having been woken.
+struct Begun {
+    /// When; `None` where it is no latency: a thread can run without having been woken, a begin does not have what
+    /// `where=` asks for.
     ns: Option<i128>,
+    /// The process, where pairs are of one thread and the record tells it.
+    process: Option<i128>,
+    /// Begins with the same key directly in it.
+    inner: u64,
+}
+
+impl Begun {
+    /// Whether it may be of this process; `None`: not known.
+    fn is_of(&self, process: Option<i128>) -> bool {
+        self.process.is_none() || process.is_none() || self.process == process
+    }
 }
 
 impl PairLatency {
-    fn new(pair: Pair, open_max: usize) -> Self {
-        Self {
-            pair,
-            open_max: open_max.max(1),
-            open: HashMap::new(),
-            order: VecDeque::new(),
-            next: 0,
-            key: Vec::new(),
-            counts: PairCounts::default(),
-        }
+    /// A pair by its arguments alone, `req:begin, req:end, by=id`, held against events. At most `open_max` begins wait.
+    ///
+    /// Refused are names that no event has.
+    pub fn parse(text: &str, schema: &(impl Schema + ?Sized), open_max: usize) -> Result<Self, Error> {
+        Ok(Self::new(pair_alone(text, schema)?, open_max))
     }
 
-    /// Openings that wait for their closing.
+    fn new(pair: Pair, open_max: usize) -> Self {
+        Self { pair, open: Open::with_max(open_max), key: Vec::new(), counts: PairCounts::default() }
+    }
+
+    /// Whether records of the event at this position begin or end it.
+    pub fn takes(&self, event: usize) -> bool {
+        let closes = self.pair.closes.get(event).is_some_and(Option::is_some);
+        closes || self.pair.opens.get(event).is_some_and(Option::is_some)
+    }
+
+    /// Begins that wait for their end.
     pub fn open(&self) -> usize {
         self.open.len()
     }
 
-    /// Takes a record of the event at position `event`; nanoseconds since the opening where it closes one. Allocates
-    /// only for an opening.
-    pub fn feed<R: Record>(&mut self, event: usize, record: &R) -> Option<i128> {
+    /// Begins behind one with the same key that has not been closed: it, or its end, may be missing.
+    pub fn repeated(&self) -> u64 {
+        self.open.values().map(|begun| begun.inner).sum()
+    }
+
+    /// What happened so far.
+    pub fn counts(&self) -> PairCounts {
+        PairCounts { dropped: self.open.dropped(), ..self.counts }
+    }
+
+    /// Takes a record of the event at position `event`; what it closes. Allocates only for a begin.
+    pub fn feed<R: Record>(&mut self, event: usize, record: &R) -> Option<Closed> {
         let closes = self.pair.closes.get(event).is_some_and(Option::is_some);
         let opens = self.pair.opens.get(event).is_some_and(Option::is_some);
         let leaves = self.pair.leaves.get(event).is_some_and(Option::is_some);
@@ -92,11 +121,21 @@ impl PairLatency {
         latency
     }
 
+    /// The key of the record that was fed last, as text: its parts separated by commas.
+    pub fn key(&self) -> String {
+        let mut parts = Vec::new();
+        let mut rest = self.key.as_slice();
+        while let Some((part, behind)) = shown(rest) {
+            parts.push(part);
+            rest = behind;
+        }
+        parts.join(", ")
+    }
+
     /// Records were lost: which threads wait after a wake-up is not known any more.
     fn lost(&mut self) {
         if self.pair.is_of_wakeups() {
             self.open.clear();
-            self.order.clear();
         }
     }
 
@@ -107,75 +146,85 @@ impl PairLatency {
             return;
         }
         match leaving.how(record) {
-            Left::Runnable => self.insert(None),
-            Left::Dead => drop(self.open.remove(self.key.as_slice())),
+            Left::Runnable => self.replace(None),
+            Left::Dead => drop(self.open.pop(self.key.as_slice())),
             // It was preempted before, and that is over. A wake-up may be older than the switch: it came while the
             // thread went to sleep.
-            Left::Asleep => {
-                if self.open.get(self.key.as_slice()).is_some_and(|open| open.ns.is_none()) {
-                    self.open.remove(self.key.as_slice());
-                }
-            }
+            Left::Asleep => drop(self.open.pop_where(self.key.as_slice(), |begun| begun.ns.is_none())),
             Left::Idle => {}
         }
     }
 
-    fn close<R: Record>(&mut self, event: usize, record: &R, ns: i128) -> Option<i128> {
-        if !write_key(&mut self.key, self.pair.closes[event].as_deref()?, record) {
+    fn close<R: Record>(&mut self, event: usize, record: &R, ns: i128) -> Option<Closed> {
+        if !self.write_key_of(record, |pair| pair.closes[event].as_deref()) {
             self.counts.without_key += 1;
             return None;
         }
-        let Some(open) = self.open.remove(self.key.as_slice()) else {
+        let process = self.process(record);
+        let Some(begun) = self.open.pop_where(self.key.as_slice(), |begun| begun.is_of(process)) else {
             self.counts.unopened += 1;
             return None;
         };
-        match open.ns {
+        match begun.ns {
             Some(begin) => {
                 self.counts.closed += 1;
-                Some(ns - begin)
+                self.counts.nested += begun.inner;
+                Some(Closed { ns: ns - begin, is_outer: begun.inner > 0 })
             }
             None => {
-                self.counts.preempted += 1;
+                self.counts.preempted += u64::from(self.pair.is_of_wakeups());
                 None
             }
         }
     }
 
     fn begin<R: Record>(&mut self, event: usize, record: &R, ns: i128) {
-        let Some(opening) = self.pair.opens[event].as_ref() else { return };
-        if !write_key(&mut self.key, &opening.keys, record) {
+        if !self.write_key_of(record, |pair| Some(pair.opens[event].as_ref()?.keys.as_slice())) {
             self.counts.without_key += 1;
             return;
         }
-        let before = self.open.get(self.key.as_slice());
-        let can_run = before.is_some_and(|open| open.ns.is_none());
+        let Some(opening) = self.pair.opens[event].as_ref() else { return };
+        let is_wanted = opening.when.holds(record, &[]);
+        if !self.pair.is_of_wakeups() {
+            let process = self.process(record);
+            if let Some(outer) = self.open.newest_where(self.key.as_slice(), |begun| begun.is_of(process)) {
+                outer.inner += 1;
+            }
+            let begun = Begun { ns: is_wanted.then_some(ns), process, inner: 0 };
+            return self.open.push(self.key.as_slice().into(), begun);
+        }
+        let before = self.open.newest_where(self.key.as_slice(), |_| true);
+        let can_run = before.as_ref().is_some_and(|begun| begun.ns.is_none());
         if can_run || (before.is_some() && !opening.replaces) {
             return;
         }
         self.counts.replaced += u64::from(before.is_some());
-        match opening.when.holds(record, &[]) {
-            true => self.insert(Some(ns)),
-            false => drop(self.open.remove(self.key.as_slice())),
+        match is_wanted {
+            true => self.replace(Some(ns)),
+            false => drop(self.open.pop(self.key.as_slice())),
         }
     }
 
-    /// Puts an opening at `self.key`; the oldest ones go where there is no room.
-    fn insert(&mut self, ns: Option<i128>) {
-        let key: Box<[u8]> = self.key.as_slice().into();
-        self.next += 1;
-        let number = self.next;
-        self.open.insert(key.clone(), Open { number, ns });
-        self.order.push_back((number, key));
-        while self.open.len() > self.open_max {
-            let Some((number, key)) = self.order.pop_front() else { break };
-            if self.open.get(&key).is_some_and(|open| open.number == number) {
-                self.open.remove(&key);
-                self.counts.dropped += 1;
-            }
+    fn replace(&mut self, ns: Option<i128>) {
+        self.open.replace(self.key.as_slice().into(), Begun { ns, process: None, inner: 0 });
+    }
+
+    /// Makes the key of a record; false where it lacks a part of it.
+    fn write_key_of<R: Record>(&mut self, record: &R, keys: impl Fn(&Pair) -> Option<&[Source]>) -> bool {
+        let Some(keys) = keys(&self.pair) else { return false };
+        if !write_key(&mut self.key, keys, record) {
+            return false;
         }
-        if self.order.len() > 2 * self.open_max {
-            let open = &self.open;
-            self.order.retain(|(number, key)| open.get(key).is_some_and(|open| open.number == *number));
+        // The idle threads of all CPUs have one number.
+        let of_idle = self.pair.is_of_thread && record.context(Context::Tid) == Value::Int(0);
+        !of_idle || append(&mut self.key, record.context(Context::Cpu))
+    }
+
+    /// The process of a record. Numbers of threads of several programs are the same in containers.
+    fn process<R: Record>(&self, record: &R) -> Option<i128> {
+        match record.context(Context::Pid) {
+            Value::Int(process) if self.pair.is_of_thread => Some(process),
+            _ => None,
         }
     }
 }
@@ -183,26 +232,54 @@ impl PairLatency {
 /// The keys of a record, one after another, each with its kind; false where one is missing.
 fn write_key<R: Record>(key: &mut Vec<u8>, sources: &[Source], record: &R) -> bool {
     key.clear();
-    for source in sources {
+    sources.iter().all(|source| {
         let value = match source {
             Source::Place(place) => record.field(place),
             Source::Context(context) => record.context(*context),
         };
-        match value {
-            Value::Int(value) | Value::Label(value, _) => {
-                key.push(0);
-                key.extend_from_slice(&value.to_le_bytes());
-            }
-            Value::Bool(value) => key.extend_from_slice(&[1, value.into()]),
-            Value::Text(text) => {
-                key.push(2);
-                key.extend_from_slice(&(text.len() as u64).to_le_bytes());
-                key.extend_from_slice(text.as_bytes());
-            }
-            _ => return false,
+        append(key, value)
+    })
+}
+
+const INTEGER: u8 = 0;
+const BOOL: u8 = 1;
+const TEXT: u8 = 2;
+
+fn append(key: &mut Vec<u8>, value: Value<'_>) -> bool {
+    match value {
+        Value::Int(value) | Value::Label(value, _) => {
+            key.push(INTEGER);
+            key.extend_from_slice(&value.to_le_bytes());
         }
+        Value::Bool(value) => key.extend_from_slice(&[BOOL, value.into()]),
+        Value::Text(text) => {
+            key.push(TEXT);
+            key.extend_from_slice(&(text.len() as u64).to_le_bytes());
+            key.extend_from_slice(text.as_bytes());
+        }
+        _ => return false,
     }
     true
+}
+
+/// The first part of a key, and what is behind it.
+fn shown(key: &[u8]) -> Option<(String, &[u8])> {
+    let (kind, rest) = key.split_first()?;
+    Some(match *kind {
+        INTEGER => {
+            let (bytes, behind) = rest.split_first_chunk::<16>()?;
+            (i128::from_le_bytes(*bytes).to_string(), behind)
+        }
+        BOOL => {
+            let (value, behind) = rest.split_first()?;
+            (value.to_string(), behind)
+        }
+        _ => {
+            let (length, behind) = rest.split_first_chunk::<8>()?;
+            let (text, behind) = behind.split_at_checked(u64::from_le_bytes(*length) as usize)?;
+            (format!("{:?}", String::from_utf8_lossy(text)), behind)
+        }
+    })
 }
 
 /// A filter with the state that its latencies need. All records must be given to it, in the order of time.
@@ -214,7 +291,7 @@ pub struct Matcher {
 }
 
 impl Matcher {
-    /// With at most `open_max` openings for each pair; [`OPEN_MAX`] where nothing is known.
+    /// With at most `open_max` begins for each pair; [`crate::OPEN_MAX`] where nothing is known.
     pub fn new(checked: Checked, open_max: usize) -> Self {
         let pairs: Vec<_> = checked.pairs.iter().map(|pair| PairLatency::new(pair.clone(), open_max)).collect();
         Self { latencies: vec![None; pairs.len()], pairs, checked }
@@ -224,7 +301,7 @@ impl Matcher {
     #[inline]
     pub fn matches<R: Record>(&mut self, event: usize, record: &R) -> bool {
         for (pair, latency) in self.pairs.iter_mut().zip(&mut self.latencies) {
-            *latency = pair.feed(event, record);
+            *latency = pair.feed(event, record).map(|closed| closed.ns);
         }
         self.checked.plans.get(event).is_some_and(|plan| plan.holds(record, &self.latencies))
     }

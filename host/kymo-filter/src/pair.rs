@@ -11,6 +11,8 @@ use crate::schema::Event;
 pub(crate) struct Pair {
     pub opens: Vec<Option<Opening>>,
     pub closes: Vec<Option<Vec<Source>>>,
+    /// Both are of one thread: the key is its number.
+    pub is_of_thread: bool,
     /// Wake-ups: a thread ceases to run.
     pub leaves: Vec<Option<Leaving>>,
 }

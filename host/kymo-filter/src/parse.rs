@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tokens to expressions, by strength of binding [spec/filter.md 2].
 
+pub(crate) mod pair;
+
 use crate::ast::{
-    Arith, CONTEXTS, Compare, Context, Expr, ExprKind, FieldRef, Filter, Key, Latency, Pattern, RECORDED, Source, Step,
+    Arith, CONTEXTS, Compare, Context, Expr, ExprKind, FieldRef, Filter, Pattern, RECORDED, Source, Step,
     context_field, is_recorded_context,
 };
 use crate::error::{Error, Span, either, near};
@@ -374,7 +376,7 @@ impl Parser<'_> {
     }
 
     fn context(&self, name: &str, span: Span) -> Result<Context, Error> {
-        Context::ALL.iter().find(|(known, _)| *known == name).map(|&(_, context)| context).ok_or_else(|| {
+        Context::by_name(name).ok_or_else(|| {
             let near = near(name, Context::ALL.iter().map(|(known, _)| *known).chain(RECORDED));
             let list = format!("contexts are {CONTEXTS}");
             let help = match near.first() {
@@ -452,113 +454,6 @@ impl Parser<'_> {
             _ => {
                 let help = format!("write `{function}(FIELD)`");
                 Err(self.error(span, "expected the name of a field", help))
-            }
-        }
-    }
-
-    fn latency(&mut self) -> Result<(ExprKind, usize), Error> {
-        const HELP: &str = "write `latency(FROM, TO, by=FIELD)`";
-        let from = self.event_argument()?;
-        self.expect(",", HELP)?;
-        let to = self.event_argument()?;
-        let (mut by, mut when, mut depth) = (Vec::new(), None, 1);
-        while when.is_none() && self.accept(",") {
-            if self.is_named("where") {
-                self.at += 2;
-                let (condition, deeper) = self.opening_condition()?;
-                (when, depth) = (Some(Box::new(condition)), deeper);
-                continue;
-            }
-            if by.is_empty() {
-                let Placed { token, span } = self.next();
-                if token != Token::Word("by".into()) {
-                    let message = format!("expected `by=`, found {}", self.shown(&token));
-                    return Err(self.error(span, message, HELP));
-                }
-                self.expect("=", HELP)?;
-            }
-            by.push(self.key()?);
-        }
-        Ok((ExprKind::Latency(Latency { from, to, by, when }), depth))
-    }
-
-    fn wakeup(&mut self) -> Result<(ExprKind, usize), Error> {
-        if self.is_sign(")") {
-            return Ok((ExprKind::Wakeup(None), 1));
-        }
-        let (condition, depth) = self.opening_condition()?;
-        Ok((ExprKind::Wakeup(Some(condition.into())), depth))
-    }
-
-    /// Whether `NAME=` comes next.
-    fn is_named(&self, name: &str) -> bool {
-        let follows = self.tokens.get(self.at + 1).map(|placed| &placed.token);
-        self.peek().token == Token::Word(name.into()) && follows == Some(&Token::Sign("="))
-    }
-
-    /// A condition on records that open a pair, and how deep the pair is with it.
-    fn opening_condition(&mut self) -> Result<Deep, Error> {
-        let (condition, depth) = self.expr(OR)?;
-        let mut inner = None;
-        condition.walk(&mut |expr| {
-            if matches!(expr.kind, ExprKind::Latency(_) | ExprKind::Wakeup(_)) {
-                inner = Some(expr.span);
-            }
-        });
-        if let Some(span) = inner {
-            let help = "say it beside the other one: `latency(...) > 5ms && latency(...) > 1ms`";
-            return Err(self.error(span, "a record that opens a pair has no latency yet", help));
-        }
-        self.bound(depth + 1)?;
-        Ok((condition, depth + 1))
-    }
-
-    /// One name for both records, or `FROM:TO`.
-    fn key(&mut self) -> Result<Key, Error> {
-        let pattern = match &self.peek().token {
-            Token::Pattern(pattern) => pattern.split_once(':'),
-            _ => None,
-        };
-        if let Some((from, to)) = pattern {
-            let is_name = |name: &str| !name.is_empty() && !name.contains(['*', '?', ':']);
-            let span = self.peek().span;
-            if is_name(from) && is_name(to) {
-                let field = |name: &str, start: usize| Expr {
-                    kind: ExprKind::Field(FieldRef { event: None, name: name.to_owned(), steps: Vec::new() }),
-                    span: Span::new(start, start + name.len()),
-                };
-                let key = Key { from: field(from, span.start), to: field(to, span.end - to.len()) };
-                self.at += 1;
-                return Ok(key);
-            }
-        }
-        let from = self.half_key()?;
-        let to = if self.accept(":") { self.half_key()? } else { from.clone() };
-        Ok(Key { from, to })
-    }
-
-    fn half_key(&mut self) -> Result<Expr, Error> {
-        let span = self.peek().span;
-        let (key, _) = self.operand()?;
-        match key.kind {
-            ExprKind::Field(FieldRef { event: None, .. }) | ExprKind::Context(_) => Ok(key),
-            _ => Err(self.error(span, "records are paired by fields and contexts", "write `by=id` or `by=$tid, id`")),
-        }
-    }
-
-    fn event_argument(&mut self) -> Result<Pattern, Error> {
-        let Placed { token, span } = self.next();
-        match token {
-            Token::Word(_) if self.is_sign("*") => {
-                let help = "a name with a glob and without a colon stands between quotes: \"sys_*\"";
-                Err(self.error(span.to(self.peek().span), "this is not the name of an event", help))
-            }
-            Token::Word(glob) | Token::Pattern(glob) | Token::Text(glob) | Token::Quoted(glob) => {
-                Ok(Pattern { glob, span })
-            }
-            other => {
-                let message = format!("expected the name of an event, found {}", self.shown(&other));
-                Err(self.error(span, message, "write `latency(FROM, TO, by=FIELD)`"))
             }
         }
     }

@@ -117,6 +117,9 @@ impl Display for Latency {
             f.write_str(", by=")?;
             separated(f, self.by.iter(), ", ")?;
         }
+        if self.of_any {
+            f.write_str(", by=*")?;
+        }
         if let Some(when) = &self.when {
             write!(f, ", where={when}")?;
         }

@@ -41,7 +41,7 @@ const BEFORE: [&str; 2] = ["prev_tid", "prev_pid"];
 /// The pair. Events without the fields are left out; that some have them is checked before.
 pub(crate) fn pair(when: Option<&Expr>, events: &[Event], plan: &mut Planner<'_>) -> Pair {
     let has_waking = events.iter().any(|event| role(event) == Some(Role::Waking));
-    let mut pair = Pair { opens: Vec::new(), closes: Vec::new(), leaves: Vec::new() };
+    let mut pair = Pair { opens: Vec::new(), closes: Vec::new(), is_of_thread: false, leaves: Vec::new() };
     for event in events {
         let role = role(event);
         let is_switch = role == Some(Role::Switch);

@@ -36,8 +36,10 @@ fn latency() -> impl Strategy<Value = ExprKind> {
     let key = key.prop_map(Expr::from).boxed();
     let different = (key.clone(), key.clone()).prop_map(|(from, to)| Key { from, to });
     let by = prop::collection::vec(prop_oneof![key.prop_map(Key::same), different], 0..3);
-    (pattern(), pattern(), by, opening())
-        .prop_map(|(from, to, by, when)| ExprKind::Latency(Latency { from, to, by, when }))
+    (pattern(), pattern(), by, any::<bool>(), opening()).prop_map(|(from, to, by, of_any, when)| {
+        let of_any = of_any && by.is_empty();
+        ExprKind::Latency(Latency { from, to, by, of_any, when })
+    })
 }
 
 /// A condition on what opens a pair.

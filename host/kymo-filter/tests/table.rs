@@ -4,7 +4,7 @@
 mod support;
 
 use kymo_filter::probe::events;
-use kymo_filter::{Matcher, compile, parse};
+use kymo_filter::{Context, Matcher, PairLatency, Place, Record, Value, compile, parse};
 use support::*;
 
 /// What each expression says of `step()`, which is record of event 0.
@@ -180,7 +180,7 @@ fn latencies(text: &str, open_max: usize, records: &[(usize, i128, i128)]) -> (V
     let mut matcher = Matcher::new(checked, open_max);
     let mut times = Vec::new();
     for &(event, id, time) in records {
-        let record = Rec { fields: vec![V::Int(id), V::Int(0)], time, ..Rec::default() };
+        let record = Rec { fields: vec![V::Int(id), V::Int(0)], time, tid: Some(7), ..Rec::default() };
         if matcher.matches(event, &record) {
             times.push(time);
         }
@@ -195,9 +195,10 @@ fn pairs() {
         [(1, 1, 0), (1, 2, MS), (2, 1, 6 * MS), (2, 2, 6 * MS), (2, 3, 7 * MS), (1, 1, 8 * MS), (1, 1, 9 * MS)];
     let (times, matcher) = latencies("latency(req:begin, req:end, by=id) > 5ms", 16, &records);
     assert_eq!(times, [6 * MS]);
-    let counts = matcher.pairs()[0].counts;
-    assert_eq!((counts.closed, counts.unopened, counts.replaced, counts.dropped), (2, 1, 1, 0));
-    assert_eq!(matcher.pairs()[0].open(), 1);
+    let counts = matcher.pairs()[0].counts();
+    assert_eq!((counts.closed, counts.unopened, counts.nested, counts.dropped), (2, 1, 0, 0));
+    // The second one of id 1 nests in the first, and neither ended.
+    assert_eq!((matcher.pairs()[0].open(), matcher.pairs()[0].repeated()), (2, 1));
     let (times, _) = latencies("latency(req:begin, req:end, by=id) >= 5ms && status == 0", 16, &records);
     assert_eq!(times.len(), 2);
     let (times, _) = latencies("latency(req:begin, req:end) < 1us || id == 3", 16, &records);
@@ -211,7 +212,7 @@ fn the_oldest_opening_is_dropped_and_counted() {
     let records: Vec<_> = (0..10).map(|id| (1, id, id)).chain((0..10).map(|id| (2, id, 100))).collect();
     let (times, matcher) = latencies("latency(req:begin, req:end, by=id) > 0", 4, &records);
     assert_eq!(times.len(), 4);
-    assert_eq!((matcher.pairs()[0].counts.dropped, matcher.pairs()[0].counts.unopened), (6, 6));
+    assert_eq!((matcher.pairs()[0].counts().dropped, matcher.pairs()[0].counts().unopened), (6, 6));
     let records: Vec<_> = (0..100_000).map(|at| (1 + at % 2, 1, at as i128)).collect();
     let (times, matcher) = latencies("latency(req:begin, req:end, by=id) == 1", 4, &records);
     assert_eq!((times.len(), matcher.pairs()[0].open()), (50_000, 0));
@@ -226,7 +227,101 @@ fn keys_of_two_names_and_openings_on_a_condition() {
     // The names of two fields that never agree: `status` is 0.
     assert_eq!(times("latency(req:begin, req:end, by=id:status) > 0"), [0i128; 0]);
     assert_eq!(times("latency(req:begin, req:end, where=id == 3) > 0"), [30]);
-    // What opens without the condition takes away what was open.
+    // What begins without the condition has its end, too.
     let records = [(1, 3, 0), (1, 7, 10), (2, 7, 20)];
     assert_eq!(latencies("latency(req:begin, req:end, where=id == 3) > 0", 16, &records).0, [0i128; 0]);
+}
+
+/// ns and whether it is an outer one, for each end in records of `req:begin` (1) and `req:end` (2): event, thread,
+/// process, CPU, time.
+fn closed(pair: &str, records: &[(usize, Option<u32>, Option<i128>, u32, i128)]) -> (Vec<(i128, bool)>, PairLatency) {
+    let mut pair = PairLatency::parse(pair, &events(), 16).unwrap_or_else(|e| panic!("{e}"));
+    let mut found = Vec::new();
+    for &(event, tid, pid, cpu, time) in records {
+        let fields = vec![V::Int(1), V::Int(0)];
+        let record = OfProcess(Rec { fields, time, tid, cpu: Some(cpu), ..Rec::default() }, pid);
+        found.extend(pair.feed(event, &record).map(|closed| (closed.ns, closed.is_outer)));
+    }
+    (found, pair)
+}
+
+/// A record that tells its process, or does not.
+struct OfProcess(Rec, Option<i128>);
+
+impl Record for OfProcess {
+    fn field(&self, place: &Place) -> Value<'_> {
+        self.0.field(place)
+    }
+
+    fn context(&self, context: Context) -> Value<'_> {
+        match context {
+            Context::Pid => self.1.map_or(Value::Absent, Value::Int),
+            _ => self.0.context(context),
+        }
+    }
+}
+
+#[test]
+fn a_pair_is_of_one_thread_unless_keys_are_given() {
+    let of = |event, tid, time| (event, Some(tid), None, 0, time);
+    // Two threads, one in the other's time.
+    let records = [of(1, 7, 0), of(1, 8, 10), of(2, 8, 15), of(1, 8, 20), of(2, 7, 50), of(2, 8, 26)];
+    let lengths = |pair: &str| closed(pair, &records).0.iter().map(|(ns, _)| *ns).collect::<Vec<_>>();
+    assert_eq!(lengths("req:begin, req:end"), [5, 50, 6]);
+    assert_eq!(lengths("req:begin, req:end, by=$tid"), [5, 50, 6]);
+    assert_eq!(lengths("req:begin, req:end, by=$vtid"), [5, 50, 6]);
+    assert_eq!(lengths("req:begin,req:end,by=*"), [5, 30, 26]);
+    assert_eq!(lengths("req:begin, req:end, by=id"), [5, 30, 26]);
+    assert_eq!(lengths("\"req:b*\", req:end, by=$tid, id"), [5, 50, 6]);
+}
+
+#[test]
+fn threads_of_one_number_are_told_apart_by_process_and_cpu() {
+    let records = [(1, Some(1), Some(1), 0, 0), (1, Some(1), Some(2), 0, 10), (2, Some(1), Some(1), 0, 30)];
+    let (found, pair) = closed("req:begin, req:end", &records);
+    assert_eq!((found, pair.open(), pair.repeated()), (vec![(30, false)], 1, 0));
+    // A record that does not tell its process may be of any.
+    let records = [(1, Some(1), Some(1), 0, 0), (2, Some(1), None, 0, 30)];
+    assert_eq!(closed("req:begin, req:end", &records).0, [(30, false)]);
+    // Idle threads have the number 0 on all CPUs.
+    let records =
+        [(1, Some(0), None, 0, 0), (1, Some(0), None, 1, 10), (2, Some(0), None, 0, 20), (2, Some(0), None, 1, 50)];
+    assert_eq!(closed("req:begin, req:end", &records).0, [(20, false), (40, false)]);
+    // Without a thread there is no pair.
+    let (found, pair) = closed("req:begin, req:end", &[(1, None, None, 0, 0), (2, None, None, 0, 9)]);
+    assert_eq!((found, pair.counts().without_key), (vec![], 2));
+}
+
+#[test]
+fn nested_and_repeated_begins_are_counted() {
+    let of = |event, time| (event, Some(7), None, 0, time);
+    let records = [of(2, 1), of(1, 10), of(1, 20), of(2, 25), of(1, 30), of(2, 37), of(2, 50), of(1, 60), of(1, 70)];
+    let (found, pair) = closed("req:begin, req:end", &records);
+    assert_eq!(found, [(5, false), (7, false), (40, true)]);
+    let counts = pair.counts();
+    assert_eq!((counts.closed, counts.nested, counts.unopened, pair.open(), pair.repeated()), (3, 2, 1, 2, 1));
+    assert_eq!(pair.key(), "7");
+}
+
+#[test]
+fn arguments_of_a_pair_alone() {
+    for (text, part) in [
+        ("req:begin", "expected `,`"),
+        ("req:begin, req:end, id", "expected `by=`, found `id`"),
+        ("req:begin, req:end, by=tid", "did you mean the context `$tid`"),
+        ("req:begin, req:end, by=$procnam", "there is no context `$procnam`"),
+        ("req:begin, req:end, by=ids", "did you mean `id`?"),
+        ("req:begin, req-end", "no event is called `req-end`"),
+        ("req:begin, req:end) > 5", "that this closes"),
+        ("", ""),
+    ] {
+        let error = PairLatency::parse(text, &events(), 16).unwrap_err().to_string();
+        assert!(error.contains(part), "{text}: {error}");
+    }
+    let key = |text: &str, fields: Vec<V>| {
+        let mut pair = PairLatency::parse(text, &events(), 16).unwrap_or_else(|e| panic!("{e}"));
+        pair.feed(1, &Rec { fields, tid: Some(3), proc: "a".into(), ..Rec::default() });
+        pair.key()
+    };
+    assert_eq!(key("req:begin, req:end, by=id, $proc, $tid", vec![V::Int(-2)]), "-2, \"a\", 3");
 }

@@ -18,6 +18,7 @@ fn sentence(mark: Doubt) -> &'static str {
         Doubt::MISSED => "an event that must have happened is not in the trace",
         Doubt::GUESSED => "who ran is known from the heads of records only, not from switches",
         Doubt::IDLE => "the CPU idled in it, and an idle processor can be woken: this is no latency",
+        Doubt::NESTED => "another span with its key began in it: that this end is of this begin follows from nesting",
         _ => "it touches CPUs whose clocks are not one",
     }
 }

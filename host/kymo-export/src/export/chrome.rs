@@ -109,6 +109,14 @@ impl<'t> Chrome<'t> {
         }
     }
 
+    /// Ends or goes on with a slice that is shown in parts.
+    fn part(&mut self, ns: i128, place: (u64, u64), pair: u32, phase: &str) {
+        let name = self.pairs.begin_name(pair).to_owned();
+        self.begin(&name, phase);
+        self.place(ns, place);
+        self.line.extend_from_slice(b",\"cat\":\"part\",\"args\":{}}");
+    }
+
     /// Who ran up to a switch, as an event of its own.
     fn switch(&mut self, record: &Record<'_>) {
         let (Some(cpu), true) = (record.cpu, record.event.name.ends_with("sched_switch")) else { return };
@@ -150,11 +158,12 @@ impl Exporter for Chrome<'_> {
         let of_kernel = is_kernel(record);
         let track = track_of(record, of_kernel);
         let place = self.place_of(track, record);
-        let phase = match self.pairs.phase(record, track) {
-            Phase::Begin => "B",
-            Phase::End => "E",
-            Phase::Instant => "i",
+        let (phase, inner) = match self.pairs.phase(record, track) {
+            Phase::Begin => ("B", Vec::new()),
+            Phase::End(inner) => ("E", inner),
+            Phase::Instant => ("i", Vec::new()),
         };
+        inner.iter().for_each(|pair| self.part(record.ns, place, *pair, "E"));
         self.begin(&record.event.name, phase);
         self.place(record.ns, place);
         drop(write!(self.line, ",\"cat\":\"{}\"", if of_kernel { "kernel" } else { "user" }));
@@ -173,6 +182,7 @@ impl Exporter for Chrome<'_> {
             drop(write!(self.line, "{comma}\"$cpu\":{cpu}}}"));
         }
         self.line.push(b'}');
+        inner.iter().rev().for_each(|pair| self.part(record.ns, place, *pair, "B"));
         if of_kernel {
             self.switch(record);
         }
@@ -204,11 +214,7 @@ impl Exporter for Chrome<'_> {
         tail.extend_from_slice(b"}}\n");
         self.output.write(&tail)?;
         self.output.finish()?;
-        self.done.change(
-            "ends without the begin that is innermost in their thread, shown as instants",
-            self.pairs.unmatched,
-        );
-        self.done.change("begins without end, shown up to the end of the file", self.pairs.open_count());
+        self.pairs.finish(&mut self.done);
         Ok(self.done)
     }
 }

@@ -44,6 +44,9 @@ const SLICE_BEGIN: u64 = 1;
 const SLICE_END: u64 = 2;
 const INSTANT: u64 = 3;
 
+/// Category of what ends and goes on where a slice is shown in parts.
+const PART: &str = "part";
+
 /// The track of losses.
 const LOSSES: u64 = 1;
 
@@ -134,18 +137,18 @@ impl<'t> Perfetto<'t> {
         let track = track_of(record, false);
         let (pid, tid) = if let Track::Thread(pid, tid) = track { (pid, tid) } else { (0, 0) };
         let uuid = self.thread(pid, tid, record.procname)?;
-        let phase = self.pairs.phase(record, track);
+        let (phase, inner) = match self.pairs.phase(record, track) {
+            Phase::Begin => (SLICE_BEGIN, Vec::new()),
+            Phase::End(inner) => (SLICE_END, inner),
+            Phase::Instant => (INSTANT, Vec::new()),
+        };
+        for pair in &inner {
+            self.part(record.ns, uuid, *pair, SLICE_END)?;
+        }
         let mut event = Message::default();
-        event.uint(
-            9,
-            match phase {
-                Phase::Begin => SLICE_BEGIN,
-                Phase::End => SLICE_END,
-                Phase::Instant => INSTANT,
-            },
-        );
+        event.uint(9, phase);
         event.uint(11, uuid);
-        let name = if phase == Phase::Instant { None } else { self.pairs.name(record) };
+        let name = if phase == INSTANT { None } else { self.pairs.name(record) };
         event.text(23, name.unwrap_or(&record.event.name));
         // The whole name of the event, which a slice's name is only a part of.
         event.text(22, &record.event.name);
@@ -159,6 +162,19 @@ impl<'t> Perfetto<'t> {
             event.message(4, &message);
         }
         let mut packet = self.timed(record.ns);
+        packet.message(packet::TRACK_EVENT, &event);
+        self.packet(packet)?;
+        inner.iter().rev().try_for_each(|pair| self.part(record.ns, uuid, *pair, SLICE_BEGIN))
+    }
+
+    /// Ends or goes on with a slice that is shown in parts.
+    fn part(&mut self, ns: i128, track: u64, pair: u32, phase: u64) -> Result<(), Error> {
+        let mut event = Message::default();
+        event.uint(9, phase);
+        event.uint(11, track);
+        event.text(23, self.pairs.slice_name(pair));
+        event.text(22, PART);
+        let mut packet = self.timed(ns);
         packet.message(packet::TRACK_EVENT, &event);
         self.packet(packet)
     }
@@ -288,7 +304,10 @@ impl Exporter for Perfetto<'_> {
             self.dumped(record)?;
         }
         self.bundles.push(record, &self.contexts, &mut self.done);
-        self.write_bundles(false)
+        self.write_bundles(false)?;
+        // A call of a probed function is a slice, too: ftrace events are none.
+        let is_of_thread = matches!(track_of(record, true), Track::Thread(..));
+        if is_of_thread && self.pairs.is_probe(record) { self.user(record) } else { Ok(()) }
     }
 
     fn loss(&mut self, loss: &Loss<'_>) -> Result<(), Error> {
@@ -317,11 +336,7 @@ impl Exporter for Perfetto<'_> {
     fn finish(mut self: Box<Self>) -> Result<Done, Error> {
         self.write_bundles(true)?;
         self.output.finish()?;
-        self.done.change(
-            "ends without the begin that is innermost in their thread, shown as instants",
-            self.pairs.unmatched,
-        );
-        self.done.change("begins without end, shown up to the end of the file", self.pairs.open_count());
+        self.pairs.finish(&mut self.done);
         Ok(self.done)
     }
 }

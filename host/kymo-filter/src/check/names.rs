@@ -3,7 +3,7 @@
 
 use kymo_names::glob_matches;
 
-use crate::ast::{Compare, Expr, ExprKind, FieldRef, Filter, Key, Latency, Pattern};
+use crate::ast::{Compare, Context, Expr, ExprKind, FieldRef, Filter, Key, Latency, Pattern};
 use crate::error::{Error, Span, either, near, some_of, written};
 use crate::schema::Event;
 use crate::wakeup;
@@ -145,6 +145,9 @@ impl<'a> Names<'a> {
         let fields = || scope.iter().flat_map(|event| event.fields.iter().map(|field| field.name.as_str()));
         if self.events.iter().any(|event| event.name == field.name) {
             return format!("`{0}` is an event: write `{0}: CONDITION`", field.name);
+        }
+        if let Some(context) = Context::by_name(&field.name) {
+            return format!("did you mean the context `${}`?", context.name());
         }
         let elsewhere = self.events.iter().find(|event| event.resolve(&field.name, &[]).is_some());
         let near = near(&field.name, fields());

@@ -42,7 +42,7 @@ use find::Asked;
 #[command(after_help = "Examples:\n  kymo record -k sched,irq,syscalls,timer -o t -- ./program; kymo explain t\n  \
     kymo explain t --worst futex                       the longest wait for a lock\n  \
     kymo explain t --worst wakeup:3 --thread audio     the third latest wake-up of one thread\n  \
-    kymo explain t --span 'req:begin, req:end, by=id'  the longest request; --nth 12: the twelfth\n  \
+    kymo explain t --span 'req:begin, req:end'         the longest request; --nth 12: the twelfth\n  \
     kymo explain t --at +1.5s --cpu 1                  what CPU 1 was doing, and what came before and after\n  \
     kymo explain t --thread audio --from +1.5s --to +1.51s\n  \
     kymo explain /sys/kernel/tracing/trace             the report of a latency tracer, or a copy of it\n\n\
@@ -54,8 +54,8 @@ pub struct Args {
     /// for the N-th worst; with --span, the N-th longest [default: wakeup]
     #[arg(long, value_name = "WHAT[:N]|N", conflicts_with_all = ["at", "from", "to"])]
     worst: Option<String>,
-    /// A span from event A to the next event B with the same values of the fields K: 'A, B, by=K' [default: the
-    /// longest]
+    /// A span from event A to the next event B of the same thread; with by=K of the same values of K instead, of any
+    /// thread, as in kymo latency --span [default: the longest]
     #[arg(long, value_name = "A,B[,by=K]", conflicts_with_all = ["at", "from", "to"])]
     span: Option<String>,
     /// With --span: the N-th in the order of time
@@ -136,12 +136,18 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         who: &args.who,
         filter: &args.filters.filter,
     };
-    let question = find::question(&input, &classes, &asked, &scope)?;
-    story(&input, &classes, question, &args)
+    let (question, odd) = find::question(&input, &classes, &asked, &scope)?;
+    story(&input, &classes, question, odd, &args)
 }
 
-/// The second pass, and the story.
-fn story(input: &Input, classes: &Classes, question: Question, args: &Args) -> anyhow::Result<ExitCode> {
+/// The second pass, and the story. `odd`: of begins and ends of spans, which makes the question doubtful.
+fn story(
+    input: &Input,
+    classes: &Classes,
+    question: Question,
+    odd: Vec<String>,
+    args: &Args,
+) -> anyhow::Result<ExitCode> {
     let known = super::symbols::Symbolizer::new(args.symbols.as_deref(), &input.traces)?;
     let question = Question { of: known.named(&question.of), ..question };
     let mut keep =
@@ -151,6 +157,7 @@ fn story(input: &Input, classes: &Classes, question: Question, args: &Args) -> a
     let (scene, known) = keep.take();
     let mut story = scene.story(&classes.list, &classes.vocabulary, &known, args.limit.into());
     story.blind.extend(known.reasons());
+    story.doubts.extend(odd);
     let text = match args.output.json() {
         true => {
             let mut document = serde_json::to_value(&story).context("cannot write the story as JSON")?;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `kymo latency`: opens traces, lets kymo-analyze find latencies, and prints them.
 
+mod causes;
 mod json;
 pub mod span;
 mod text;
@@ -8,8 +9,9 @@ mod text;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use kymo_analyze::{By, CallSpan, CpuSpan, Event, Head, InterruptSpan, Latency, OffSpan, Options, Sink, State, Thread};
-use kymo_analyze::{ThreadSpan, Threads, Unmatched, What};
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use kymo_analyze::{By, CallSpan, CpuSpan, Event, Head, InterruptSpan, Key, Latency, OffSpan, Options, Sink, State};
+use kymo_analyze::{Thread, ThreadSpan, Threads, Unmatched, What};
 use kymo_ctf::read::{Reader, Value};
 
 use kymo_index::range;
@@ -20,7 +22,8 @@ use super::analyze::show::{Names, Times};
 use super::analyze::when::When;
 use super::hosts::{ClockAlignment, HostArgs};
 use crate::verbs::args::{OutputArgs, RangeArgs, ScopeArgs, TraceArgs, ZoneArgs};
-use span::Spans;
+use causes::Causes;
+use span::{SpanCounts, Spans};
 
 /// Latencies in a trace: how many, quantiles, histogram, and the worst of each kind
 ///
@@ -41,7 +44,10 @@ use span::Spans;
 #[command(after_help = "Examples:\n  kymo record -k sched,irq,syscalls -o t -- ./program; kymo latency t\n  \
     kymo latency t --what wakeup --by prio,cpu --limit 20\n  \
     kymo latency t --what syscall,futex --by thread\n  \
-    kymo latency t --span 'req:begin, req:end, by=id'\n\n\
+    kymo latency t --what wakeup --explain              the worst, and what their time went to\n  \
+    kymo latency t --span 'req:begin, req:end'          begin and end in one thread\n  \
+    kymo latency t --span 'req:begin, req:end, by=id'   in any threads, with the same id\n  \
+    kymo latency t --span 'work, work_return' --by process   entry and return of a probed function\n\n\
     Exit status: 0 fine, 1 the trace was damaged (what could be read was used), 2 it cannot be opened, or has no such events.")]
 pub struct Args {
     #[command(flatten)]
@@ -50,12 +56,14 @@ pub struct Args {
     /// futex, block, net [default: all that the trace has]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = what)]
     what: Vec<What>,
-    /// From a record of event A to the next of event B with the same values of the fields K: 'A, B, by=K' (may be given
-    /// several times). Pairs of one key nest. Alone, only spans are shown
+    /// From a record of event A to the next of event B of the same thread; with by=K of the same values of K instead, of
+    /// any thread: fields, and contexts such as $pid, $cpu; by=*: of any thread (may be given several times). They nest:
+    /// an end belongs to the newest begin. Alone, only spans are shown
     #[arg(long, value_name = "A,B[,by=K]")]
     span: Vec<String>,
-    /// Group by process, thread, prio, cpu or key; the key is the values of a span's fields
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = ["process", "thread", "prio", "cpu", "key"])]
+    /// Group by process, thread, prio, cpu or key; the key is the values of a span's fields. $pid, $tid, $prio, $cpu are
+    /// the same
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = grouping())]
     by: Vec<String>,
     #[command(flatten)]
     scope: ScopeArgs,
@@ -64,6 +72,9 @@ pub struct Args {
     limit: u16,
     #[command(flatten)]
     range: RangeArgs,
+    /// Also name the causes of the worst that are shown, as kymo explain does (of the 32 longest). Reads the trace again
+    #[arg(long)]
+    explain: bool,
     /// Also show the histogram, where it is not empty
     #[arg(long)]
     histogram: bool,
@@ -75,6 +86,19 @@ pub struct Args {
     hosts: HostArgs,
 }
 
+/// How filters write what latencies are grouped by.
+const CONTEXTS: [(&str, &str); 4] = [("$pid", "process"), ("$tid", "thread"), ("$prio", "prio"), ("$cpu", "cpu")];
+
+/// The words of --by.
+fn grouping() -> PossibleValuesParser {
+    let words = ["process", "thread", "prio", "cpu", "key"].into_iter();
+    let word = |word: &'static str| {
+        let context = CONTEXTS.into_iter().filter(move |(_, known)| *known == word).map(|(context, _)| context);
+        PossibleValue::new(word).aliases(context)
+    };
+    PossibleValuesParser::new(words.map(word))
+}
+
 fn what(text: &str) -> Result<What, String> {
     let names =
         || What::ALL.iter().map(|(_, name)| *name).filter(|name| *name != "span").collect::<Vec<_>>().join(", ");
@@ -83,15 +107,15 @@ fn what(text: &str) -> Result<What, String> {
 }
 
 /// All that is asked of one pass over the records.
-struct LatencyPass {
+struct LatencyPass<'v> {
     latency: Latency,
-    spans: Spans,
+    spans: Spans<'v>,
     /// Names of block devices, from the state dump.
     devices: BTreeMap<u64, String>,
     device_class: Option<usize>,
 }
 
-impl Visit for LatencyPass {
+impl Visit for LatencyPass<'_> {
     fn record(&mut self, seen: &Seen<'_, '_>, state: &State) {
         let latency = &mut self.latency;
         latency.take(seen.is_selected);
@@ -102,7 +126,7 @@ impl Visit for LatencyPass {
     }
 }
 
-impl LatencyPass {
+impl LatencyPass<'_> {
     fn learn_device(&mut self, seen: &Seen<'_, '_>) {
         let payload = seen.record.payload;
         let number = match payload.get("dev") {
@@ -115,7 +139,7 @@ impl LatencyPass {
     }
 }
 
-impl Sink for LatencyPass {
+impl Sink for LatencyPass<'_> {
     fn event(&mut self, head: &Head, event: &Event, state: &State) {
         self.latency.event(head, event, state);
     }
@@ -155,8 +179,17 @@ struct LatencyReport<'a> {
     names: Names<'a>,
     totals: &'a Totals,
     told: &'a [ClockAlignment],
-    spans_left: span::Left,
+    spans: Vec<SpanCounts>,
     clock_backs: u64,
+    causes: Causes,
+}
+
+impl LatencyReport<'_> {
+    /// Samples that may be missing from a row: each lost record may have ended one. Of lost packets it is not known how
+    /// many records they had.
+    fn missing(&self) -> u64 {
+        if self.totals.lost.packets > 0 { u64::MAX } else { self.totals.lost.records }
+    }
 }
 
 /// Runs the verb.
@@ -177,11 +210,11 @@ fn of_host(input: &Input, [from, to]: [Option<When>; 2], args: &Args) -> anyhow:
         (true, true) => What::ALL.iter().map(|(what, _)| *what).collect(),
         _ => args.what.iter().copied().chain([What::Span]).collect(),
     };
-    let has = |name: &str| args.by.iter().any(|by| by == name);
+    let has = |name: &str| args.by.iter().any(|by| by == name || CONTEXTS.contains(&(by.as_str(), name)));
     let by = By { process: has("process"), thread: has("thread"), prio: has("prio"), cpu: has("cpu") };
     let options = Options { what: kinds, by, worst_max: args.limit.into(), ..Options::default() };
     let device_class = classes.list.iter().position(|class| class.name == "lttng_statedump_block_device");
-    let spans = Spans::new(&args.span, &classes.list, has("key"))?;
+    let spans = Spans::new(&args.span, &input.traces, &classes.vocabulary, has("key"))?;
     let mut pass = LatencyPass { latency: Latency::new(options), spans, devices: BTreeMap::new(), device_class };
     let indexes = input.indexes();
     let stretch = input.stretch(&indexes, from, to)?;
@@ -195,17 +228,20 @@ fn of_host(input: &Input, [from, to]: [Option<When>; 2], args: &Args) -> anyhow:
     walker.state.finish(stretch.and_then(|stretch| stretch.end()), &mut pass);
     let (state, totals) = (walker.state, walker.totals);
     pass.latency.finish(&state);
+    pass.latency.name_processes(&state);
+    let names =
+        Names { vocabulary: &classes.vocabulary, devices: pass.devices, spans: &args.span, keys: pass.spans.keys() };
+    let causes = match args.explain {
+        true => Causes::find(input, &classes, &pass.latency, &names, |key| shows_worst(key, args))?,
+        false => Causes::default(),
+    };
     let found = LatencyReport {
-        names: Names {
-            vocabulary: &classes.vocabulary,
-            devices: pass.devices,
-            spans: &args.span,
-            keys: pass.spans.keys(),
-        },
+        names,
+        causes,
         latency: &pass.latency,
         totals: &totals,
         told: &input.told,
-        spans_left: pass.spans.left(),
+        spans: pass.spans.counts(),
         clock_backs: state.clock_backs(),
     };
     let text = match args.output.json() {
@@ -213,6 +249,11 @@ fn of_host(input: &Input, [from, to]: [Option<When>; 2], args: &Args) -> anyhow:
         false => text::report(&found, args, &Times::new(&input.traces, args.zone.utc)),
     };
     Ok((text, conclude(input, &reader, &found, args)))
+}
+
+/// Whether the worst of a row are shown: there may be a hundred system calls; whoever wants their worst asks for them.
+fn shows_worst(key: &Key, args: &Args) -> bool {
+    key.what != What::Syscall || !args.what.is_empty()
 }
 
 /// Says on standard error what was missing and damaged.

@@ -11,7 +11,7 @@ mod json;
 mod kernel_tests;
 pub mod learn;
 mod line;
-mod machines;
+pub mod machines;
 mod parallel;
 mod posix;
 pub mod select;

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Keys that tell which records belong together: the values of fields that the user names.
+//! Keys that tell which records of several hosts belong together: the values of fields that the user names. Keys within
+//! a host are kymo-filter's.
 
 use anyhow::{Context as _, bail};
 use kymo_analyze::{Class, Kind, Record as _};
 use kymo_feed::Payload;
+use kymo_names::{Containing, Near};
+
+/// What counts as a mistyped name of a field.
+const NEAR: Near = Near { edits_max: |characters| 1 + characters / 3, containing: Containing::AtLimit, count: 1 };
 
 /// A value of a key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -33,7 +38,7 @@ impl KeyFields {
         let place = |name: &&str| {
             let field = class.field(&[name]).with_context(|| {
                 let fields: Vec<_> = class.fields.iter().map(|field| field.name.as_str()).collect();
-                format!("{} has no field {name:?}; it has {}", class.name, fields.join(", "))
+                format!("{} has no field {name:?}{}; it has {}", class.name, meant(name, &fields), fields.join(", "))
             })?;
             match field.kind {
                 Kind::Integer | Kind::Text => Ok((field.position, field.kind == Kind::Text)),
@@ -51,6 +56,12 @@ impl KeyFields {
         };
         self.0.iter().map(value).collect()
     }
+}
+
+/// `; did you mean axis?`: of the known names the one that a mistyped one is near to; nothing where there is none.
+pub fn meant(name: &str, known: &[&str]) -> String {
+    let near = NEAR.of(name, known.iter().map(|known| (*known, [*known])));
+    near.first().map_or_else(String::new, |near| format!("; did you mean {near}?"))
 }
 
 /// Names separated by commas, and behind `by=` those of fields: `A, B, by=K, L`.

@@ -16,7 +16,7 @@ use crate::verbs::analyze::feed::{Classes, Input, Seen, Totals, Visit};
 use crate::verbs::analyze::show::Names;
 use crate::verbs::analyze::when::When;
 use crate::verbs::analyze::who::{Who, WhoArgs, is_real_time, one};
-use crate::verbs::latency::span::Spans;
+use crate::verbs::latency::span::{SpanCounts, Spans};
 use kymo_feed::Walker;
 use kymo_index::range;
 
@@ -62,7 +62,7 @@ pub struct Scope<'a> {
 }
 
 /// What the records are searched for.
-struct Search {
+struct Search<'v> {
     who: Who,
     thread: Option<String>,
     cpu: Option<u32>,
@@ -71,7 +71,7 @@ struct Search {
     /// Who started a timer.
     starters: BTreeMap<u64, i32>,
     latency: Latency,
-    spans: Spans,
+    spans: Spans<'v>,
     nth: Option<u64>,
     /// The span of that number.
     found: Option<Sample>,
@@ -85,8 +85,13 @@ struct Search {
     of_cpu: Option<CpuSpan>,
 }
 
-/// From what is asked for to the question.
-pub fn question(input: &Input, classes: &Classes, asked: &Asked, scope: &Scope<'_>) -> anyhow::Result<Question> {
+/// From what is asked for to the question, and to what is odd about begins and ends of spans.
+pub fn question(
+    input: &Input,
+    classes: &Classes,
+    asked: &Asked,
+    scope: &Scope<'_>,
+) -> anyhow::Result<(Question, Vec<String>)> {
     let (what, rank, spans, nth) = match asked {
         Asked::Worst { what, rank } => (vec![*what], *rank, Vec::new(), None),
         Asked::Span { text, rank, nth } => (vec![What::Span], *rank, vec![text.clone()], *nth),
@@ -105,7 +110,7 @@ pub fn question(input: &Input, classes: &Classes, asked: &Asked, scope: &Scope<'
             by: By { prio: true, ..By::default() },
             ..Options::default()
         }),
-        spans: Spans::new(&spans, &classes.list, false)?,
+        spans: Spans::new(&spans, &input.traces, &classes.vocabulary, false)?,
         nth,
         found: None,
         at: if let Asked::At(when) = asked { Some(from_begin(*when, input)?) } else { None },
@@ -122,10 +127,10 @@ pub fn question(input: &Input, classes: &Classes, asked: &Asked, scope: &Scope<'
     walker.state.finish(None, &mut search);
     let totals = walker.totals;
     let (first, last) = totals.span.context("the trace has no records")?;
-    match asked {
-        Asked::Worst { what, rank } => worst(classes, &search, *what, *rank),
-        Asked::Span { text, rank, .. } => span(&search, text, *rank),
-        Asked::At(when) => moment(&search, when.at(first, last), &totals),
+    let question = match asked {
+        Asked::Worst { what, rank } => worst(classes, &search, *what, *rank)?,
+        Asked::Span { text, rank, .. } => span(&search, text, *rank)?,
+        Asked::At(when) => moment(&search, when.at(first, last), &totals)?,
         Asked::Stretch { from, to } => {
             let tid = search.tid()?;
             let from = from.map_or(first, |when| when.at(first, last)).max(first);
@@ -133,9 +138,10 @@ pub fn question(input: &Input, classes: &Classes, asked: &Asked, scope: &Scope<'
             if from >= to {
                 bail!("--from is not before --to within the trace, which goes from {first} to {last}");
             }
-            Ok(Question::stretch(tid, from, to))
+            Question::stretch(tid, from, to)
         }
-    }
+    };
+    Ok((question, search.spans.counts().iter().filter_map(SpanCounts::odd).collect()))
 }
 
 /// A time before the end, as one of the trace's clock: the pass does not know the end.
@@ -145,7 +151,7 @@ fn from_begin(when: When, input: &Input) -> anyhow::Result<When> {
     Ok(When::At(when.at(first, last)))
 }
 
-fn worst(classes: &Classes, search: &Search, what: What, rank: u16) -> anyhow::Result<Question> {
+fn worst(classes: &Classes, search: &Search<'_>, what: What, rank: u16) -> anyhow::Result<Question> {
     let all = search.latency.series();
     let mut samples: Vec<(&Key, &Sample)> =
         all.iter().flat_map(|(key, series)| series.worst.iter().map(move |sample| (*key, sample))).collect();
@@ -165,7 +171,7 @@ fn worst(classes: &Classes, search: &Search, what: What, rank: u16) -> anyhow::R
     Ok(Question::of_sample(what, names.of(key.of), sample))
 }
 
-fn span(search: &Search, text: &str, rank: u16) -> anyhow::Result<Question> {
+fn span(search: &Search<'_>, text: &str, rank: u16) -> anyhow::Result<Question> {
     if search.nth.is_some() {
         let found = search.found.context("the trace has fewer such spans; `kymo latency --span` counts them")?;
         return Ok(Question::of_sample(What::Span, text.to_owned(), &found));
@@ -180,7 +186,7 @@ fn span(search: &Search, text: &str, rank: u16) -> anyhow::Result<Question> {
     Ok(Question::of_sample(What::Span, text.to_owned(), sample))
 }
 
-fn moment(search: &Search, at: i64, totals: &Totals) -> anyhow::Result<Question> {
+fn moment(search: &Search<'_>, at: i64, totals: &Totals) -> anyhow::Result<Question> {
     let (first, last) = totals.span.unwrap_or((at, at));
     if at < first || at > last {
         bail!("--at lies outside of the trace, which goes from {first} to {last} (+{} ns)", last.abs_diff(first));
@@ -201,7 +207,7 @@ fn moment(search: &Search, at: i64, totals: &Totals) -> anyhow::Result<Question>
     Ok(Question::moment(None, at, at))
 }
 
-impl Search {
+impl Search<'_> {
     fn is_wanted(&self, thread: &Thread) -> bool {
         self.who.wants(thread)
     }
@@ -246,7 +252,7 @@ impl Search {
     }
 }
 
-impl Visit for Search {
+impl Visit for Search<'_> {
     fn record(&mut self, seen: &Seen<'_, '_>, state: &State) {
         self.first.get_or_insert(seen.head.time);
         self.latency.take(seen.is_selected);
@@ -273,7 +279,7 @@ impl Visit for Search {
     }
 }
 
-impl Sink for Search {
+impl Sink for Search<'_> {
     fn event(&mut self, head: &Head, event: &Event, state: &State) {
         self.who.event(event);
         let current = head.cpu.and_then(|cpu| state.cpu(cpu)).map_or(Context::Unknown, |cpu| cpu.current);

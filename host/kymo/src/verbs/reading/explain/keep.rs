@@ -17,7 +17,7 @@ const FRAMES_MAX: usize = 32;
 const THREAD_STATE: &str = "lttng_statedump_process_state";
 
 /// The kernel's function that gives control groups their CPU quota anew.
-const QUOTA_TIMER: &str = "sched_cfs_period_timer";
+pub const QUOTA_TIMER: &str = "sched_cfs_period_timer";
 
 /// A scene, and what its records mean.
 pub struct Keep<'a> {

@@ -5,12 +5,15 @@ use kymo_analyze::{Context, Key, Sample, Series, Waker};
 use serde_json::{Map, Value, json};
 
 use super::LatencyReport;
+use super::span::SpanCounts;
 use crate::verbs::analyze::show;
 
 /// The document.
 pub fn document(found: &LatencyReport<'_>) -> anyhow::Result<String> {
-    let series: Vec<Value> = found.latency.series().iter().map(|(key, series)| one(found, key, series)).collect();
+    let series = found.latency.series();
+    let series: Vec<Value> = series.iter().enumerate().map(|(row, of)| one(found, row, *of)).collect();
     let left = found.latency.left();
+    let sum = |count: fn(&SpanCounts) -> u64| found.spans.iter().map(count).sum::<u64>();
     let document = json!({
         "schema": "kymo-latency-1",
         "records": found.totals.records,
@@ -19,16 +22,17 @@ pub fn document(found: &LatencyReport<'_>) -> anyhow::Result<String> {
         "to": found.totals.span.map(|span| span.1),
         "clock_backs": found.clock_backs,
         "unmatched": left.unmatched.iter().map(|(of, count)| json!({ "of": of, "count": count })).collect::<Vec<_>>(),
-        "open": left.open + found.spans_left.open,
-        "dropped": left.dropped + found.spans_left.dropped,
-        "spans_unmatched": found.spans_left.unmatched,
+        "open": left.open + sum(|span| span.unended),
+        "dropped": left.dropped + sum(|span| span.dropped),
+        "spans_unmatched": sum(|span| span.unbegun),
+        "spans": found.spans,
         "hosts": found.told.iter().map(crate::verbs::hosts::ClockAlignment::json).collect::<Vec<_>>(),
         "series": series,
     });
     Ok(serde_json::to_string(&document)?)
 }
 
-fn one(found: &LatencyReport<'_>, key: &Key, series: &Series) -> Value {
+fn one(found: &LatencyReport<'_>, row: usize, (key, series): (&Key, &Series)) -> Value {
     let is_empty = series.count() == 0;
     let marks = kymo_analyze::Doubt::ALL.iter().zip(series.by_doubt).filter(|(_, count)| *count > 0);
     let marks: Map<String, Value> = marks.map(|((_, name), count)| ((*name).to_owned(), count.into())).collect();
@@ -36,7 +40,9 @@ fn one(found: &LatencyReport<'_>, key: &Key, series: &Series) -> Value {
         "what": key.what,
         "of": found.names.of(key.of),
         "process": key.process,
+        "process_name": key.process.map(|process| found.latency.process_name(process)),
         "tid": key.tid,
+        "thread_name": key.tid.map(|tid| found.latency.thread_name(tid)),
         "prio": key.prio,
         "cpu": key.cpu,
         "count": series.count(),
@@ -46,13 +52,13 @@ fn one(found: &LatencyReport<'_>, key: &Key, series: &Series) -> Value {
         "min": (!is_empty).then_some(series.min_ns),
         "mean": (!is_empty).then(|| series.mean_ns()),
         "max": (!is_empty).then_some(series.max_ns),
-        "quantiles": series.quantiles(),
+        "quantiles": series.quantiles(found.missing()),
         "histogram": series.histogram,
-        "worst": series.worst.iter().map(|sample| worst(found, sample)).collect::<Vec<_>>(),
+        "worst": series.worst.iter().enumerate().map(|(at, sample)| worst(found, sample, (row, at))).collect::<Vec<_>>(),
     })
 }
 
-fn worst(found: &LatencyReport<'_>, sample: &Sample) -> Value {
+fn worst(found: &LatencyReport<'_>, sample: &Sample, (row, at): (usize, usize)) -> Value {
     json!({
         "value": sample.value_ns,
         "from": sample.from,
@@ -65,6 +71,7 @@ fn worst(found: &LatencyReport<'_>, sample: &Sample) -> Value {
         "waker": sample.waker.map(|by| waker(found, &by)),
         "owner": sample.owner.map(|tid| json!({ "tid": tid, "name": found.latency.name_of(tid) })),
         "doubt": sample.doubt,
+        "causes": found.causes.of(row, at),
     })
 }
 

@@ -1,118 +1,103 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `--span 'A, B, by=K'`: spans between events that the user names.
+//! `--span 'A, B, by=K'`: spans between events that the user names. Which begin is of which end is decided by
+//! kymo-filter, as for filters, triggers and exports [spec/analyze.md 5.1].
 
 use std::collections::HashMap;
 
 use anyhow::{Context as _, bail};
-use kymo_analyze::{Class, Doubt, Sample, State};
+use kymo_analyze::{Doubt, Sample, State, Vocabulary, Writer};
+use kymo_ctf::read::Trace;
+use kymo_filter::{Closed, Context, Event, OPEN_MAX, PairLatency, Place, Record, Value};
+use serde::Serialize;
 
-use crate::verbs::analyze::feed::{Payload, Seen};
-use crate::verbs::analyze::keys::{KeyFields, Value, split};
+use crate::verbs::analyze::feed::Seen;
+use crate::verbs::read::filter::{View, events_of};
+use crate::verbs::read::machines::Now;
 
-/// Beginnings that wait at most, of all spans.
-const OPEN_MAX: usize = 65_536;
 /// Keys that are kept apart at most; the rest is one series.
 const KEYS_MAX: usize = 4096;
 
-/// What a class is to one of the spans.
-#[derive(Clone, Debug)]
-struct Role {
-    span: u16,
-    begins: bool,
-    key: KeyFields,
+/// What was counted of one span.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SpanCounts {
+    /// As it was given.
+    pub of: String,
+    /// Begins with their end.
+    pub spans: u64,
+    /// Begins inside of a span with the same key.
+    pub nested: u64,
+    /// Begins behind one with the same key that has no end.
+    pub repeated: u64,
+    /// Begins without end.
+    pub unended: u64,
+    /// Ends without begin.
+    pub unbegun: u64,
+    /// Begins that were too many at a time.
+    pub dropped: u64,
+    /// Records of which the trace does not have the key: by default, the thread.
+    pub without_key: u64,
 }
 
-/// What was counted beside the samples.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Left {
-    /// Ends without beginning.
-    pub unmatched: u64,
-    /// Beginnings without end.
-    pub open: u64,
-    /// Beginnings that were too many.
-    pub dropped: u64,
+impl SpanCounts {
+    /// What is odd about its begins and ends; `None` where each begin has its end, and none is in another.
+    pub fn odd(&self) -> Option<String> {
+        let parts = [
+            (self.nested, "begins inside of a span with the same key (nested)"),
+            (self.repeated, "begins behind one without end (repeated)"),
+            (self.unended, "begins without end"),
+            (self.unbegun, "ends without begin"),
+            (self.dropped, "begins dropped, too many at a time"),
+            (self.without_key, "records of which the trace does not have the key or the thread"),
+        ];
+        let parts = parts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}"));
+        let parts: Vec<String> = parts.collect();
+        (!parts.is_empty()).then(|| format!("'{}': {}", self.of, parts.join(", ")))
+    }
 }
 
 /// All spans of a run.
-pub struct Spans {
-    /// By class.
-    roles: Vec<Vec<Role>>,
-    open: HashMap<(u16, Vec<Value>), Vec<i64>>,
-    left: Left,
+pub struct Spans<'v> {
+    texts: Vec<String>,
+    pairs: Vec<PairLatency>,
+    /// By class: it is of one of them.
+    is_of_any: Vec<bool>,
+    vocabulary: &'v Vocabulary,
     /// Numbers of keys, where they are kept apart.
-    numbers: Option<HashMap<Vec<Value>, u32>>,
+    numbers: Option<HashMap<String, u32>>,
     /// How keys are shown, by number.
     shown: Vec<String>,
 }
 
-/// `A, B, by=K, L`.
-struct WantedSpan<'t> {
-    begin: &'t str,
-    end: &'t str,
-    key: Vec<&'t str>,
-}
-
-impl Spans {
-    /// From their texts, held against the classes that there are. `by_key`: keys are kept apart.
-    pub fn new(texts: &[String], classes: &[Class], by_key: bool) -> anyhow::Result<Spans> {
-        let mut spans = Spans {
-            roles: vec![Vec::new(); classes.len()],
-            open: HashMap::new(),
-            left: Left::default(),
-            numbers: by_key.then(HashMap::new),
-            shown: Vec::new(),
-        };
-        for (number, text) in texts.iter().enumerate() {
-            let wanted = WantedSpan::parse(text)?;
-            let number = u16::try_from(number).context("too many spans")?;
-            for (event, begins) in [(wanted.end, false), (wanted.begin, true)] {
-                spans.find(number, event, begins, &wanted.key, classes).with_context(|| format!("--span {text:?}"))?;
-            }
-        }
-        Ok(spans)
-    }
-
-    fn find(&mut self, span: u16, event: &str, begins: bool, key: &[&str], classes: &[Class]) -> anyhow::Result<()> {
-        let mut is_there = false;
-        for (class, roles) in classes.iter().zip(&mut self.roles).filter(|(class, _)| class.name == event) {
-            roles.push(Role { span, begins, key: KeyFields::new(class, key)? });
-            is_there = true;
-        }
-        if !is_there {
-            bail!("no event {event:?} in the trace; `kymo read --count` lists those that are");
-        }
-        Ok(())
+impl<'v> Spans<'v> {
+    /// From their texts, held against the events that there are. `by_key`: keys are kept apart.
+    pub fn new(
+        texts: &[String],
+        traces: &[Trace],
+        vocabulary: &'v Vocabulary,
+        by_key: bool,
+    ) -> anyhow::Result<Spans<'v>> {
+        u16::try_from(texts.len()).context("too many spans")?;
+        let events: Vec<Event> =
+            if texts.is_empty() { Vec::new() } else { traces.iter().flat_map(events_of).collect() };
+        let pairs = texts.iter().map(|text| parse(text, &events)).collect::<anyhow::Result<Vec<_>>>()?;
+        let is_of_any = (0..events.len()).map(|class| pairs.iter().any(|pair| pair.takes(class))).collect();
+        let numbers = by_key.then(HashMap::new);
+        Ok(Spans { texts: texts.to_vec(), pairs, is_of_any, vocabulary, numbers, shown: Vec::new() })
     }
 
     /// Takes a record, and hands on the spans that end with it: their number, that of the key where keys are kept
     /// apart, and the sample. An event that is both ends its span first.
     pub fn record(&mut self, seen: &Seen<'_, '_>, state: &State, take: &mut impl FnMut(u16, Option<u32>, Sample)) {
-        let Spans { roles, open, left, numbers, shown } = self;
-        for role in &roles[seen.class] {
-            let payload = Payload(seen.record.payload);
-            let Some(values) = role.key.of(&payload) else { continue };
-            let key = (role.span, values);
-            if role.begins {
-                if left.open as usize >= OPEN_MAX {
-                    left.dropped += 1;
-                    continue;
-                }
-                left.open += 1;
-                open.entry(key).or_default().push(seen.head.time);
-                continue;
-            }
-            let Some(stack) = open.get_mut(&key) else {
-                left.unmatched += 1;
-                continue;
-            };
-            let from = stack.pop();
-            if stack.is_empty() {
-                open.remove(&key);
-            }
-            left.open -= u64::from(from.is_some());
-            let Some(from) = from else { continue };
-            let number = numbers.as_mut().and_then(|numbers| number_of(numbers, shown, key.1));
-            take(role.span, number, sample(from, seen, state));
+        if !self.is_of_any.get(seen.class).copied().unwrap_or(false) {
+            return;
+        }
+        let now = Now::new(state, self.vocabulary, seen.record.cpu);
+        let of_span =
+            OfSpan { view: View { record: seen.record, now }, writer: seen.writer(state), time: seen.head.time };
+        for (number, pair) in self.pairs.iter_mut().enumerate() {
+            let Some(closed) = pair.feed(seen.class, &of_span) else { continue };
+            let key = self.numbers.as_mut().and_then(|numbers| number_of(numbers, &mut self.shown, pair.key()));
+            take(number as u16, key, sample(closed, &of_span, state));
         }
     }
 
@@ -121,14 +106,35 @@ impl Spans {
         &self.shown
     }
 
-    /// What was counted beside the samples.
-    pub fn left(&self) -> Left {
-        self.left
+    /// What was counted of each.
+    pub fn counts(&self) -> Vec<SpanCounts> {
+        let of = |(text, pair): (&String, &PairLatency)| {
+            let counts = pair.counts();
+            SpanCounts {
+                of: text.clone(),
+                spans: counts.closed,
+                nested: counts.nested,
+                repeated: pair.repeated(),
+                unended: pair.open() as u64,
+                unbegun: counts.unopened,
+                dropped: counts.dropped,
+                without_key: counts.without_key,
+            }
+        };
+        self.texts.iter().zip(&self.pairs).map(of).collect()
     }
 }
 
-/// The number of a key; `None` where there are too many, or it has no fields.
-fn number_of(numbers: &mut HashMap<Vec<Value>, u32>, shown: &mut Vec<String>, key: Vec<Value>) -> Option<u32> {
+fn parse(text: &str, events: &[Event]) -> anyhow::Result<PairLatency> {
+    let events_of_text = text.split("by=").next().unwrap_or_default();
+    if events_of_text.split(',').filter(|name| !name.trim().is_empty()).count() < 2 {
+        bail!("--span {text:?}: write it as 'BEGIN, END' or 'BEGIN, END, by=FIELD', as in 'req:begin, req:end, by=id'");
+    }
+    PairLatency::parse(text, events, OPEN_MAX).map_err(|error| anyhow::anyhow!("--span:\n{error}"))
+}
+
+/// The number of a key; `None` where there are too many, or it has no parts.
+fn number_of(numbers: &mut HashMap<String, u32>, shown: &mut Vec<String>, key: String) -> Option<u32> {
     if key.is_empty() {
         return None;
     }
@@ -138,21 +144,45 @@ fn number_of(numbers: &mut HashMap<Vec<Value>, u32>, shown: &mut Vec<String>, ke
     if shown.len() >= KEYS_MAX {
         return None;
     }
-    let parts: Vec<String> = key.iter().map(Value::to_string).collect();
-    shown.push(parts.join(", "));
+    shown.push(key.clone());
     numbers.insert(key, shown.len() as u32 - 1);
     Some(shown.len() as u32 - 1)
 }
 
-fn sample(from: i64, seen: &Seen<'_, '_>, state: &State) -> Sample {
-    let writer = seen.writer(state);
+/// A record as spans see it: its thread is who wrote it, of a kernel's records the one that runs.
+struct OfSpan<'r, 'a> {
+    view: View<'r, 'a>,
+    writer: Writer,
+    time: i64,
+}
+
+impl Record for OfSpan<'_, '_> {
+    fn field(&self, place: &Place) -> Value<'_> {
+        self.view.field(place)
+    }
+
+    fn context(&self, context: Context) -> Value<'_> {
+        let number = |value: Option<i32>| value.map_or(Value::Absent, |value| Value::Int(value.into()));
+        match context {
+            Context::Time => Value::Int(self.time.into()),
+            Context::Tid => number(self.writer.tid),
+            Context::Pid => number(self.writer.process),
+            Context::Proc if self.writer.name.is_empty() => Value::Absent,
+            Context::Proc => Value::Text(self.writer.name.as_str().into()),
+            _ => self.view.context(context),
+        }
+    }
+}
+
+fn sample(closed: Closed, end: &OfSpan<'_, '_>, state: &State) -> Sample {
+    let writer = end.writer;
     let prio = writer.tid.and_then(|tid| state.thread(tid)).and_then(|thread| thread.prio);
-    let to = seen.head.time;
+    let from = i64::try_from(i128::from(end.time) - closed.ns).unwrap_or(i64::MIN);
     Sample {
         late_ns: 0,
-        value_ns: to.saturating_sub(from).max(0) as u64,
+        value_ns: end.time.saturating_sub(from).max(0) as u64,
         from,
-        to,
+        to: end.time,
         tid: writer.tid,
         process: writer.process,
         name: writer.name,
@@ -160,37 +190,45 @@ fn sample(from: i64, seen: &Seen<'_, '_>, state: &State) -> Sample {
         cpu: writer.cpu,
         waker: None,
         owner: None,
-        doubt: Doubt::CLOCK.when(to < from),
-    }
-}
-
-impl<'t> WantedSpan<'t> {
-    fn parse(text: &'t str) -> anyhow::Result<WantedSpan<'t>> {
-        let (events, key) = split(text);
-        match events[..] {
-            [begin, end] => Ok(WantedSpan { begin, end, key }),
-            _ => bail!(
-                "--span {text:?}: write it as 'BEGIN, END' or 'BEGIN, END, by=FIELD', as in 'req:begin, req:end, by=id'"
-            ),
-        }
+        doubt: Doubt::CLOCK.when(closed.ns < 0) | Doubt::NESTED.when(closed.is_outer),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kymo_filter::{Field, Kind};
 
     #[test]
-    fn spans_are_two_events_and_keys() {
+    fn what_is_no_span_is_refused_with_what_to_write() {
+        let id = Field { name: "id".into(), kind: Kind::Int { signed: false, bits: 32 } };
+        let event = |name: &str| Event { name: name.into(), fields: vec![id.clone()] };
+        let events = [event("a"), event("b")];
         for (text, expect) in [
-            ("a:b,a:c", Some(("a:b", "a:c", vec![]))),
-            (" a , b , by=id", Some(("a", "b", vec!["id"]))),
-            ("a, b, by=id, name", Some(("a", "b", vec!["id", "name"]))),
-            ("a", None),
-            ("a,b,c", None),
+            ("a,b", None),
+            (" a , b , by=id", None),
+            ("a, b, by=id, $tid", None),
+            ("a, b, by=*", None),
+            ("a", Some("'BEGIN, END, by=FIELD'")),
+            ("a, by=id", Some("'BEGIN, END, by=FIELD'")),
+            ("a,b,c", Some("expected `by=`")),
+            ("a, b, by=tid", Some("did you mean the context `$tid`?")),
+            ("a, c", Some("no event is called `c`")),
         ] {
-            let found = WantedSpan::parse(text).ok().map(|wanted| (wanted.begin, wanted.end, wanted.key));
-            assert_eq!(found, expect, "{text}");
+            match (parse(text, &events), expect) {
+                (Ok(_), None) => {}
+                (Err(error), Some(part)) => assert!(error.to_string().contains(part), "{error}"),
+                (found, _) => panic!("{text}: {:?}", found.map(|_| ())),
+            }
         }
+    }
+
+    #[test]
+    fn keys_have_numbers_up_to_a_bound() {
+        let (mut numbers, mut shown) = (HashMap::new(), Vec::new());
+        let mut number = |key: &str| number_of(&mut numbers, &mut shown, key.to_owned());
+        assert_eq!((number("7"), number("8"), number("7"), number("")), (Some(0), Some(1), Some(0), None));
+        (0..KEYS_MAX).for_each(|key| drop(number(&format!("k{key}"))));
+        assert_eq!((number("new"), number("8")), (None, Some(1)));
     }
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Latencies as text: a table of all, then the worst of each.
 
-use kymo_analyze::{Doubt, Key, Series, Unmatched, What};
+use kymo_analyze::{Doubt, Key, Name, Series, Unmatched, What};
 
-use super::{Args, LatencyReport};
+use super::span::SpanCounts;
+use super::{Args, LatencyReport, shows_worst};
 use crate::verbs::analyze::show::{Times, duration, table, who};
 
 /// The whole report.
@@ -16,12 +17,11 @@ pub fn report(found: &LatencyReport<'_>, args: &Args, times: &Times) -> String {
     let mut lines = vec![head.map(str::to_owned).to_vec()];
     lines.extend(all.iter().map(|(key, series)| line(found, key, series)));
     let mut text = table(&lines);
-    // There may be a hundred system calls; whoever wants their worst asks for them.
-    for (key, series) in all.iter().filter(|(key, _)| key.what != What::Syscall || !args.what.is_empty()) {
+    for (row, (key, series)) in all.iter().enumerate().filter(|(_, (key, _))| shows_worst(key, args)) {
         if args.histogram {
             text += &histogram(found, key, series);
         }
-        text += &worst(found, key, series, times);
+        text += &worst(found, (row, key, series), times);
     }
     text + &notes(found)
 }
@@ -34,8 +34,13 @@ fn label(found: &LatencyReport<'_>, key: &Key) -> String {
         What::SoftirqRaise => vec![key.what.name().to_owned(), of.trim_start_matches("softirq ").to_owned()],
         _ => vec![key.what.name().to_owned(), of],
     };
-    parts.extend(key.process.map(|process| format!("process {process}")));
-    parts.extend(key.tid.map(|tid| format!("thread {tid}")));
+    let named = |name: Name, number: i32| match name.is_empty() {
+        true => number.to_string(),
+        false => format!("{name}[{number}]"),
+    };
+    let process = |process| format!("process {}", named(found.latency.process_name(process), process));
+    parts.extend(key.process.map(process));
+    parts.extend(key.tid.map(|tid| format!("thread {}", named(found.latency.thread_name(tid), tid))));
     parts.extend(key.prio.map(crate::verbs::analyze::show::priority));
     parts.extend(key.cpu.map(|cpu| format!("cpu {cpu}")));
     parts.retain(|part| !part.is_empty());
@@ -43,10 +48,15 @@ fn label(found: &LatencyReport<'_>, key: &Key) -> String {
 }
 
 fn line(found: &LatencyReport<'_>, key: &Key, series: &Series) -> Vec<String> {
-    let quantiles = series.quantiles();
-    let quantile = |q: f64| {
-        let found = quantiles.iter().find(|quantile| quantile.q == q);
-        found.map_or("-".to_owned(), |quantile| duration(quantile.high_ns))
+    let missing = found.missing();
+    let quantiles = series.quantiles(missing);
+    let quantile = |q: f64| match quantiles.iter().find(|quantile| quantile.q == q) {
+        None => "-".to_owned(),
+        Some(quantile) if missing == 0 => duration(quantile.high_ns),
+        Some(quantile) => {
+            let most = quantile.most_ns.map_or("?".to_owned(), duration);
+            format!("{}..{most}", duration(quantile.least_ns))
+        }
     };
     let one = |ns: u64| if series.count() == 0 { "-".to_owned() } else { duration(ns) };
     vec![
@@ -62,18 +72,19 @@ fn line(found: &LatencyReport<'_>, key: &Key, series: &Series) -> Vec<String> {
     ]
 }
 
-fn worst(found: &LatencyReport<'_>, key: &Key, series: &Series, times: &Times) -> String {
+fn worst(found: &LatencyReport<'_>, (row, key, series): (usize, &Key, &Series), times: &Times) -> String {
     if series.worst.is_empty() {
         return String::new();
     }
     let mut text = format!("\nworst {}:\n", label(found, key));
-    for sample in &series.worst {
+    for (at, sample) in series.worst.iter().enumerate() {
         let cpu = sample.cpu.map_or(String::new(), |cpu| format!("  cpu {cpu}"));
         let marks = if sample.doubt.is_none() { String::new() } else { format!("  [{}]", sample.doubt) };
         let who = who(sample, found.latency);
         let line = format!("  {:>8}  {}{cpu}  {who}{marks}", duration(sample.value_ns), times.text(sample.from));
         text += line.trim_end();
         text.push('\n');
+        text += &found.causes.text(row, at).map_or_else(String::new, |causes| format!("            {causes}\n"));
     }
     text
 }
@@ -99,6 +110,11 @@ fn notes(found: &LatencyReport<'_>) -> String {
     let mut lines = Vec::new();
     if !found.totals.lost.is_none() {
         lines.push(format!("{}: what they touch is marked lost", found.totals.lost.text()));
+        lines.push(
+            "quantiles are bounds: each lost record may have ended one more sample of a row, all of them shorter (left) \
+             or longer (right; ?: not bounded)"
+                .to_owned(),
+        );
     }
     if found.clock_backs > 0 {
         lines.push(format!("time went back at {} records: what they touch is marked clock", found.clock_backs));
@@ -115,16 +131,13 @@ fn notes(found: &LatencyReport<'_>) -> String {
         };
         lines.push(format!("{count} {what} without beginning (some were under way when the trace began)"));
     }
-    let (left, spans) = (found.latency.left(), found.spans_left);
-    if spans.unmatched + spans.open + spans.dropped > 0 {
-        let dropped = if spans.dropped > 0 { format!(", {} too many at a time", spans.dropped) } else { String::new() };
-        lines.push(format!(
-            "spans: {} ends without beginning, {} beginnings without end{dropped}",
-            spans.unmatched, spans.open
-        ));
-    }
+    lines.extend(found.spans.iter().filter_map(SpanCounts::odd));
+    let left = found.latency.left();
     if left.dropped > 0 {
         lines.push(format!("{} requests or timers were too many at a time", left.dropped));
+    }
+    if found.causes.left_out > 0 {
+        lines.push(format!("{} shorter ones of the worst are not explained", found.causes.left_out));
     }
     let marks: Vec<String> = marks(found).into_iter().map(|(name, count)| format!("{name} {count}")).collect();
     if !marks.is_empty() {

@@ -39,13 +39,7 @@ impl Filters {
         let (mut all, mut events) = (Self::default(), Vec::new());
         for trace in traces {
             all.first.push(events.len());
-            for (position, event) in trace.metadata.events.iter().enumerate() {
-                let mut fields = fields(trace.metadata.fields(event));
-                let contexts = self::fields(trace.metadata.contexts(position)).into_iter();
-                let asked_for = contexts.filter(|context| is_recorded_context(&context.name));
-                fields.extend(asked_for.map(|Field { name, kind }| Field { name: context_field(&name), kind }));
-                events.push(Event { name: event.name.clone(), fields });
-            }
+            events.extend(events_of(trace));
         }
         for text in texts {
             let filter = kymo_filter::parse(text).map_err(refused)?;
@@ -106,9 +100,14 @@ impl Filters {
     /// Says on standard error what pairs did not find.
     pub fn conclude(&self) {
         for pair in self.filters.iter().flat_map(|one| one.matcher.pairs()) {
-            if pair.counts.dropped > 0 {
-                let dropped = pair.counts.dropped;
-                eprintln!("kymo: --filter: {dropped} openings of a pair were dropped: more than {OPEN_MAX} were open");
+            let counts = pair.counts();
+            if counts.dropped > 0 {
+                let dropped = counts.dropped;
+                eprintln!("kymo: --filter: {dropped} begins of a pair were dropped: more than {OPEN_MAX} were open");
+            }
+            if counts.without_key > 0 {
+                let count = counts.without_key;
+                eprintln!("kymo: --filter: {count} records of a pair are in none: the trace does not have their key");
             }
         }
     }
@@ -123,6 +122,18 @@ impl One {
             }
         }
     }
+}
+
+/// The events of a trace, as filters see them, in its order.
+pub fn events_of(trace: &Trace) -> Vec<Event> {
+    let event = |(position, event): (usize, &read::EventClass)| {
+        let mut fields = fields(trace.metadata.fields(event));
+        let contexts = self::fields(trace.metadata.contexts(position)).into_iter();
+        let asked_for = contexts.filter(|context| is_recorded_context(&context.name));
+        fields.extend(asked_for.map(|Field { name, kind }| Field { name: context_field(&name), kind }));
+        Event { name: event.name.clone(), fields }
+    };
+    trace.metadata.events.iter().enumerate().map(event).collect()
 }
 
 fn refused(error: kymo_filter::Error) -> anyhow::Error {
@@ -156,9 +167,11 @@ fn kind(kind: FieldKind<'_>) -> Kind {
 }
 
 /// A record as filters see it.
-struct View<'r, 'a> {
-    record: &'r read::Record<'a>,
-    now: Option<Now<'r>>,
+pub struct View<'r, 'a> {
+    /// The record; its thread is the one that is to be seen.
+    pub record: &'r read::Record<'a>,
+    /// The state of its machine, where that is asked for.
+    pub now: Option<Now<'r>>,
 }
 
 impl kymo_filter::Record for View<'_, '_> {

@@ -45,8 +45,7 @@ impl Machines {
 
     /// What is known in front of a record; `None` where it was written on no CPU.
     pub fn now(&self, record: &Record<'_>) -> Option<Now<'_>> {
-        let state = &self.states[self.of_trace[record.trace]];
-        Some(Now { state, vocabulary: &self.classes.vocabulary, cpu: state.cpu(record.cpu?)? })
+        Now::new(&self.states[self.of_trace[record.trace]], &self.classes.vocabulary, record.cpu)
     }
 
     /// Moves by a record.
@@ -72,6 +71,11 @@ pub struct Now<'m> {
 }
 
 impl<'m> Now<'m> {
+    /// On a CPU; `None` where it is not known.
+    pub fn new(state: &'m State, vocabulary: &'m Vocabulary, cpu: Option<u32>) -> Option<Now<'m>> {
+        Some(Now { state, vocabulary, cpu: state.cpu(cpu?)? })
+    }
+
     /// The value of a context of the state.
     pub fn value(&self, context: Context) -> Value<'m> {
         let found = match context {

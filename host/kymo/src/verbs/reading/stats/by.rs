@@ -2,6 +2,7 @@
 //! What rows are made by: event, process, thread, CPU, or a field.
 
 use kymo_analyze::Level;
+use kymo_filter::Context;
 
 /// One level of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +45,13 @@ pub fn parse(text: &str) -> Result<By, String> {
         "process" => By::Process,
         "thread" => By::Thread,
         "cpu" => By::Cpu,
+        name if name.starts_with('$') => match Context::by_name(&name[1..]) {
+            Some(Context::Event) => By::Event,
+            Some(Context::Pid) => By::Process,
+            Some(Context::Tid) => By::Thread,
+            Some(Context::Cpu) => By::Cpu,
+            _ => return Err("of contexts there are $event, $pid, $tid and $cpu".into()),
+        },
         name => By::Field(name.strip_prefix("field:").unwrap_or(name).to_owned()),
     })
 }

@@ -7,6 +7,7 @@ use kymo_analyze::{Class, Kind, LEVELS_MAX, Record as _};
 
 use super::by::By;
 use crate::verbs::analyze::feed::{Payload, Seen};
+use crate::verbs::analyze::keys::meant;
 
 /// Values of payload fields, as parts of rows.
 pub struct FieldValues {
@@ -35,7 +36,8 @@ impl FieldValues {
             anyhow::ensure!(
                 is_there,
                 "--by: {name:?} is not event, process, thread or cpu, and no event of the trace has a field of that name that is an \
-                 integer or text"
+                 integer or text{}",
+                near(name, classes)
             );
         }
         let are_wanted = by.iter().any(|by| matches!(by, By::Field(_)));
@@ -70,6 +72,13 @@ impl FieldValues {
         self.numbers.insert(text.to_owned(), number);
         Some(number)
     }
+}
+
+/// What a name may have been meant for.
+fn near(name: &str, classes: &[Class]) -> String {
+    let fields = classes.iter().flat_map(|class| &class.fields).map(|field| field.name.as_str());
+    let known: Vec<&str> = ["event", "process", "thread", "cpu"].into_iter().chain(fields).collect();
+    meant(name, &known)
 }
 
 /// Texts of fields that are kept apart at most.
