@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What happened to a thread, or on a CPU, in a stretch of time, and why: the one set of rules for causes
-//! [spec/analyze.md 6]. `kymo explain`, `kymo critical`, `kymo latency --explain` and `--explain` of the laboratory use it
-//! alike.
+//! [spec/analyze.md 6]. `kymo explain`, `kymo critical`, `kymo latency --explain` and `--explain` of the laboratory
+//! use it alike.
 //!
 //! [`Evidence`] takes the records around the stretch; [`Evidence::segments`] divides it into pieces with a cause each,
 //! [`Evidence::explain`] sums them up. Which stretches, and how causes are told, is for others.

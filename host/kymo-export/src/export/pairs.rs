@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which events begin something and which end it, by their names [spec/exchange.md 2], and slices made of their records.
-//! Which begin is of which end is kymo-filter's answer, as for `kymo latency --span` [spec/analyze.md 5.1].
+//! Which events begin something and which end it, by their names [spec/exchange.md 2], and slices made of their
+//! records. Which begin is of which end is kymo-filter's answer, as for `kymo latency --span` [spec/analyze.md 5.1].
 
 use std::collections::HashMap;
 

@@ -363,9 +363,9 @@ mod tests {
         assert_eq!(Distribution::of([&run]).quantile(0.99), Err(NoQuantile::Lost { lost: 5 }));
         // The median is bounded on both sides.
         assert!(bounds(&run, 0.5).2.is_some());
-        // More lost than taken: nothing bounds it.
+        // More lost than taken: nothing bounds the median, and p99 is bounded from below at most.
         (run.lost, run.count) = (2000, 3000);
-        assert_eq!((bounds(&run, 0.99).1, bounds(&run, 0.99).2), (0, None));
+        assert_eq!((bounds(&run, 0.5).1, bounds(&run, 0.5).2, bounds(&run, 0.99).2), (0, None, None));
         let mut none = Series::new("wakeup");
         (none.lost, none.count) = (2000, 2000);
         assert_eq!(Distribution::of([&none]).quantile_of_known(0.99), Err(NoQuantile::Lost { lost: 2000 }));

@@ -56,13 +56,13 @@ pub struct Args {
     /// futex, block, net [default: all that the trace has]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = what)]
     what: Vec<What>,
-    /// From a record of event A to the next of event B of the same thread; with by=K of the same values of K instead, of
-    /// any thread: fields, and contexts such as $pid, $cpu; by=*: of any thread (may be given several times). They nest:
-    /// an end belongs to the newest begin. Alone, only spans are shown
+    /// From a record of event A to the next of event B of the same thread; with by=K of the same values of K instead,
+    /// of any thread: fields, and contexts such as $pid, $cpu; by=*: of any thread (may be given several times). They
+    /// nest: an end belongs to the newest begin. Alone, only spans are shown
     #[arg(long, value_name = "A,B[,by=K]")]
     span: Vec<String>,
-    /// Group by process, thread, prio, cpu or key; the key is the values of a span's fields. $pid, $tid, $prio, $cpu are
-    /// the same
+    /// Group by process, thread, prio, cpu or key; the key is the values of a span's fields. $pid, $tid, $prio, $cpu
+    /// are the same
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = grouping())]
     by: Vec<String>,
     #[command(flatten)]
@@ -72,7 +72,8 @@ pub struct Args {
     limit: u16,
     #[command(flatten)]
     range: RangeArgs,
-    /// Also name the causes of the worst that are shown, as kymo explain does (of the 32 longest). Reads the trace again
+    /// Also name the causes of the worst that are shown, as kymo explain does (of the 32 longest). Reads the trace
+    /// again
     #[arg(long)]
     explain: bool,
     /// Also show the histogram, where it is not empty

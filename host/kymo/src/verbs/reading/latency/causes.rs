@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `--explain`: causes of the worst samples. A second pass keeps what is around each of them, as `kymo explain` does, and
-//! the same engine [spec/analyze.md 6] says what their time went to.
+//! `--explain`: causes of the worst samples. A second pass keeps what is around each of them, as `kymo explain` does,
+//! and the same engine [spec/analyze.md 6] says what their time went to.
 
 use std::collections::{BTreeSet, HashMap};
 
