@@ -185,6 +185,14 @@ struct LatencyReport<'a> {
     causes: Causes,
 }
 
+impl LatencyReport<'_> {
+    /// Samples that may be missing from a row: each lost record may have ended one. Of lost packets it is not known how
+    /// many records they had.
+    fn missing(&self) -> u64 {
+        if self.totals.lost.packets > 0 { u64::MAX } else { self.totals.lost.records }
+    }
+}
+
 /// Runs the verb.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     args.output.begin();

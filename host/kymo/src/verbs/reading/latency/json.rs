@@ -52,7 +52,7 @@ fn one(found: &LatencyReport<'_>, row: usize, (key, series): (&Key, &Series)) ->
         "min": (!is_empty).then_some(series.min_ns),
         "mean": (!is_empty).then(|| series.mean_ns()),
         "max": (!is_empty).then_some(series.max_ns),
-        "quantiles": series.quantiles(found.totals.lost.records),
+        "quantiles": series.quantiles(found.missing()),
         "histogram": series.histogram,
         "worst": series.worst.iter().enumerate().map(|(at, sample)| worst(found, sample, (row, at))).collect::<Vec<_>>(),
     })

@@ -48,7 +48,7 @@ fn label(found: &LatencyReport<'_>, key: &Key) -> String {
 }
 
 fn line(found: &LatencyReport<'_>, key: &Key, series: &Series) -> Vec<String> {
-    let missing = found.totals.lost.records;
+    let missing = found.missing();
     let quantiles = series.quantiles(missing);
     let quantile = |q: f64| match quantiles.iter().find(|quantile| quantile.q == q) {
         None => "-".to_owned(),
