@@ -112,6 +112,24 @@ pub fn waker(waker: &Waker, latency: &Latency) -> String {
     if waker.cpu == u32::MAX { what } else { format!("{what} on cpu {}", waker.cpu) }
 }
 
+/// `512`, `1.50K`, `20.0M`: bytes with three digits.
+pub fn size(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["", "K", "M", "G", "T"];
+    let mut value = bytes as f64;
+    let mut unit = 0;
+    while value >= 999.5 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    let places = match value {
+        _ if unit == 0 => 0,
+        ..9.995 => 2,
+        ..99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.places$}{}", UNITS[unit])
+}
+
 /// Lines of cells, of which the first is the head: the first column to the left, the others to the right; two blanks
 /// between.
 pub fn table(lines: &[Vec<String>]) -> String {

@@ -6,7 +6,7 @@ use kymo_analyze::{Distribution, Number, Row};
 use super::{By, StatsReport};
 use crate::terminal::{Style, paint};
 use crate::verbs::analyze::feed::Totals;
-use crate::verbs::analyze::show::table;
+use crate::verbs::analyze::show::{size, table};
 
 /// The whole report.
 pub fn report(made: &StatsReport<'_>, totals: &Totals) -> String {
@@ -15,15 +15,18 @@ pub fn report(made: &StatsReport<'_>, totals: &Totals) -> String {
     let rate = |count: u64| if seconds > 0.0 { format!("{:.1}", per_second(count)) } else { "-".to_owned() };
     let byte_rate = |bytes: u64| if seconds > 0.0 { size(per_second(bytes) as u64) } else { "-".to_owned() };
     let title = made.args.by.iter().map(By::name).collect::<Vec<_>>().join(" / ");
-    let columns = if made.args.sizes { 6 } else { 3 };
-    let head = [&title, "records", "per s", "bytes", "a record", "a s"].map(str::to_owned);
-    let mut lines = vec![head[..columns].to_vec()];
+    let columns = if made.args.sizes { 5 } else { 2 };
+    let sum = made.args.sum.as_ref().map(|field| format!("sum of {field}"));
+    let head = ["records", "per s", "bytes", "a record", "a s"].map(str::to_owned);
+    let line_of = |name: String, sum: Option<String>, others: &[String]| {
+        std::iter::once(name).chain(sum).chain(others.iter().cloned()).collect::<Vec<_>>()
+    };
+    let mut lines = vec![line_of(title, sum.clone(), &head[..columns])];
     let rows = made.chosen();
     for (_, row) in &rows {
         let bytes = row.bits / 8;
-        let sizes = [size(bytes), sizes(row), byte_rate(bytes)];
-        let counts = [made.label(row), row.count.to_string(), rate(row.count)];
-        lines.push(counts.into_iter().chain(sizes).take(columns).collect());
+        let others = [row.count.to_string(), rate(row.count), size(bytes), sizes(row), byte_rate(bytes)];
+        lines.push(line_of(made.label(row), sum.as_ref().map(|_| exact(row.sum)), &others[..columns]));
     }
     let mut text = table(&lines);
     if made.args.values {
@@ -41,24 +44,6 @@ pub fn report(made: &StatsReport<'_>, totals: &Totals) -> String {
         text += &format!("; rows were too many: {rows} records and {fields} values are in none");
     }
     text + "\n"
-}
-
-/// `512`, `1.50K`, `20.0M`: bytes with three digits.
-fn size(bytes: u64) -> String {
-    const UNITS: [&str; 5] = ["", "K", "M", "G", "T"];
-    let mut value = bytes as f64;
-    let mut unit = 0;
-    while value >= 999.5 && unit + 1 < UNITS.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
-    let places = match value {
-        _ if unit == 0 => 0,
-        ..9.995 => 2,
-        ..99.95 => 1,
-        _ => 0,
-    };
-    format!("{value:.places$}{}", UNITS[unit])
 }
 
 /// Bytes of a record: `24`, or from the shortest to the longest, in whole bytes, upwards.
@@ -87,11 +72,6 @@ fn fields(made: &StatsReport<'_>, rows: &[(usize, &Row)]) -> String {
 }
 
 fn line(name: String, values: &Distribution) -> Vec<String> {
-    let exact = |number: Option<Number>| match number {
-        Some(Number::Integer(value)) => value.to_string(),
-        Some(Number::Float(value)) => short(value),
-        None => "-".to_owned(),
-    };
     let float = |value: Option<f64>| value.map_or("-".to_owned(), short);
     vec![
         name,
@@ -103,6 +83,15 @@ fn line(name: String, values: &Distribution) -> Vec<String> {
         exact(values.max()),
         float(values.deviation()),
     ]
+}
+
+/// An integer with all its digits.
+fn exact(number: Option<Number>) -> String {
+    match number {
+        Some(Number::Integer(value)) => value.to_string(),
+        Some(Number::Float(value)) => short(value),
+        None => "-".to_owned(),
+    }
 }
 
 /// Five digits, without what says nothing.
