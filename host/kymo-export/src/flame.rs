@@ -125,8 +125,12 @@ mod tests {
     #[test]
     fn boxes_are_as_wide_as_their_share() {
         let leaf = |name: &str, weight| Part { name: name.into(), weight, ..Part::default() };
-        let root =
-            Part { name: "all".into(), weight: 100, below: vec![leaf("a<b>", 75), leaf("c\u{1}\u{ffff}", 25)], ..Part::default() };
+        let root = Part {
+            name: "all".into(),
+            weight: 100,
+            below: vec![leaf("a<b>", 75), leaf("c\u{1}\u{ffff}", 25)],
+            ..Part::default()
+        };
         let text = svg("t & u", "ns", &root);
         assert!(text.contains("t &amp; u") && text.contains("a&lt;b&gt; 75 ns (75.00 %)"), "{text}");
         assert!(text.contains("x=\"0.0\" y=\"54.0\"") || text.contains("width=\"900.0\""), "{text}");

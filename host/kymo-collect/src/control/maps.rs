@@ -93,8 +93,8 @@ impl Control {
         of_parent.map_or(0, number_of)
     }
 
-    /// A connection has ended, and so may its program have. An `exec` ends a connection as well, and a program that goes
-    /// on without one has not ended. After the session's end nothing is known of programs.
+    /// A connection has ended, and so may its program have. An `exec` ends a connection as well, and a program that
+    /// goes on without one has not ended. After the session's end nothing is known of programs.
     pub(super) fn end_maps(&mut self, peer: &Peer) {
         let pid = peer.id.pid;
         if self.peers.values().any(|other| other.id.pid == pid) {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::verbs::args::{OutputArgs, RangeArgs, ScopeArgs, TraceArgs};
 
-/// Heap of programs: live, peak and leaked bytes by call stack, growth over time, flame graph
+/// Heap of programs: live, peak and leaked bytes by call stack, growth, flame graph
 ///
 /// Needs the calls of malloc and its kin: `kymo record --with malloc`. With `--context callstack` each block belongs to
 /// its whole call stack, else to the function that called the allocator. Bytes are those that the program asked for,

@@ -238,7 +238,7 @@ mod tests {
         assert!(!process.map((0x1000, 0x2000), 0, &all, 2, true), "told twice");
         process.program(Program { time: 1000 * MS, phase: Phase::Look { since_ns: 500 * MS } });
         assert!(process.map((0x1000, 0x2000), 1, &all, 1000 * MS, true));
-        assert_eq!(at(&process, &all, Some(499 * MS)), Ok(0));
+        assert_eq!(at(&process, &all, Some(498 * MS)), Ok(0));
         assert_eq!(at(&process, &all, Some(700 * MS)), Err(true), "either may have been there");
         assert_eq!(at(&process, &all, Some(1000 * MS)), Ok(1));
         assert_eq!(at(&process, &all, None), Err(true));
