@@ -26,6 +26,7 @@ mod forks;
 mod full_disk;
 mod functions;
 mod goldens;
+mod heap;
 mod hostile;
 mod hosts;
 mod index;

@@ -147,3 +147,96 @@ fn snapshot_below(dir: &Path) -> Option<std::path::PathBuf> {
     let entries = std::fs::read_dir(dir).ok()?.flatten().map(|entry| entry.path());
     entries.filter(|path| path.join("metadata").is_file()).min()
 }
+
+/// handlers.c, whose function has this name.
+fn handlers(lab: &Lab, handler: &str, build: Build) -> String {
+    let name = format!("prog_{handler}");
+    lab.build(&build.flag(&format!("-DHANDLER={handler}")).flag("-Wl,--build-id"), &name).to_str().unwrap().to_owned()
+}
+
+/// The functions of the field `handler`, by whose address it is.
+fn named_handlers(lab: &Lab, trace: &str) -> Vec<(String, Value)> {
+    let (records, _) = named(lab, trace);
+    let records = records.iter().filter(|record| record["event"] == "addr:code");
+    records
+        .map(|record| {
+            let whose = record["fields"]["whose"].as_str().unwrap_or_else(|| panic!("{record}")).to_owned();
+            (whose, record["symbols"]["handler"].clone())
+        })
+        .collect()
+}
+
+#[test]
+fn addresses_in_any_field_of_programs_that_are_moved_or_not_or_static() {
+    // Without a call stack and without the kernel: the field alone is the reason to tell what is mapped.
+    for (kind, build) in [
+        ("pie", Build::new(&["handlers.c"]).flag("-fPIE").flag("-pie")),
+        ("fixed", Build::new(&["handlers.c"]).flag("-fno-pie").flag("-no-pie")),
+        ("static", Build::new(&["handlers.c"]).fully_static()),
+    ] {
+        let lab = Lab::new(&format!("symbols_{kind}"));
+        let program = handlers(&lab, "on_timer", build);
+        let recorded = lab.record("trace").args(&["--memory", "16G"]).run(&[&program]).expect(0).lossless();
+        let trace = recorded.dir.to_str().unwrap();
+        let args = ["stats", trace, "--by", "handler", "--json"];
+        let found: Value = serde_json::from_str(&lab.kymo(&args).expect(0).stdout).unwrap();
+        let names: Vec<&str> =
+            found["rows"].as_array().unwrap().iter().filter_map(|row| row["handler"].as_str()).collect();
+        assert!(names.len() == 1 && names[0].starts_with("on_timer at handlers.c:"), "{kind}: {found}");
+        let handlers = named_handlers(&lab, trace);
+        assert!(handlers[0].1.as_str().is_some_and(|name| name.starts_with("on_timer")), "{kind}: {handlers:?}");
+    }
+}
+
+#[test]
+fn an_address_is_of_the_program_that_ran_then() {
+    let lab = Lab::new("symbols_exec");
+    let fixed = || Build::new(&["handlers.c"]).flag("-fno-pie").flag("-no-pie");
+    let (first, second) = (handlers(&lab, "first_handler", fixed()), handlers(&lab, "other_handler", fixed()));
+    let recording = lab.record("trace").args(&["--memory", "16G"]);
+    let recorded = recording.run(&[&first, "exec", &second]).expect(0).lossless();
+    let trace = recorded.dir.to_str().unwrap();
+    let addresses: Vec<Value> = named(&lab, trace).0.iter().map(|record| record["fields"]["handler"].clone()).collect();
+    assert!(addresses.len() == 2 && addresses[0] == addresses[1], "they are not in one place: {addresses:?}");
+    let names: Vec<Value> = named_handlers(&lab, trace).into_iter().map(|(_, name)| name).collect();
+    assert!(names[0].as_str().is_some_and(|name| name.starts_with("first_handler at")), "{names:?}");
+    assert!(names[1].as_str().is_some_and(|name| name.starts_with("other_handler at")), "{names:?}");
+}
+
+#[test]
+fn a_library_in_the_place_of_one_that_is_gone() {
+    let lab = Lab::new("symbols_unloaded");
+    let library = |name: &str, function: &str| {
+        let text = format!(
+            "__attribute__((noinline)) void {function}(void) {{ __asm__ volatile(\"\"); }}\n\
+             extern void entry(void) __attribute__((alias(\"{function}\")));\n"
+        );
+        let source = lab.write(&format!("{name}.c"), &text);
+        let build = Build::new(&[source.to_str().unwrap()]).library().flag("-Wl,--build-id");
+        lab.build(&build, &format!("{name}.so")).to_str().unwrap().to_owned()
+    };
+    let (one, two) = (library("lib_one", "function_one"), library("lib_two", "function_two"));
+    let program = handlers(&lab, "own_handler", Build::new(&["handlers.c"]));
+    let mut recording = lab.record("trace").args(&["--memory", "16G"]).start(&[&program, "load", &one, &two]);
+    let maps = lab.path("trace").join("state_maps_0");
+    for path in [&one, &two] {
+        recording.proc().until(path);
+        let has_it = || {
+            let bytes = std::fs::read(&maps).unwrap_or_default();
+            bytes.windows(path.len()).any(|part| part == path.as_bytes()).then_some(())
+        };
+        lab.wait_for("the library in the trace", has_it);
+        recording.proc().say("go");
+    }
+    let recorded = recording.wait().expect(0).lossless();
+    let found = named_handlers(&lab, recorded.dir.to_str().unwrap());
+    let name_of = |whose: &str| {
+        let found = found.iter().find(|(known, _)| known == whose);
+        found.unwrap_or_else(|| panic!("no {whose} in {found:?}")).1.as_str().map(str::to_owned)
+    };
+    assert!(name_of("own").is_some_and(|name| name.starts_with("own_handler")), "{found:?}");
+    // Between two looks at what is mapped it may have been either: then it has no name, and never a wrong one.
+    assert!(name_of(&one).is_none_or(|name| name.starts_with("function_one")), "{found:?}");
+    let last = name_of(&two);
+    assert!(last.is_some_and(|name| name.starts_with("function_two")), "{found:?}");
+}

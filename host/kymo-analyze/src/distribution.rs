@@ -23,6 +23,25 @@ impl Number {
             Number::Float(value) => value,
         }
     }
+
+    /// A sum with one value more; integers exactly, values that are no numbers (NaN) not at all.
+    pub fn plus(sum: Option<Number>, value: Number) -> Number {
+        match (sum, value) {
+            (None, Number::Float(value)) if value.is_nan() => Number::Float(0.0),
+            (None, value) => value,
+            (Some(Number::Integer(a)), Number::Integer(b)) => Number::Integer(a.saturating_add(b)),
+            (Some(sum), Number::Float(value)) if value.is_nan() => sum,
+            (Some(sum), value) => Number::Float(sum.as_f64() + value.as_f64()),
+        }
+    }
+
+    /// Which of two numbers is greater; integers exactly.
+    pub fn order(self, other: Number) -> std::cmp::Ordering {
+        match (self, other) {
+            (Number::Integer(a), Number::Integer(b)) => a.cmp(&b),
+            (a, b) => a.as_f64().total_cmp(&b.as_f64()),
+        }
+    }
 }
 
 /// Bits of a float's order that its bucket does not have: of the mantissa all but seven.

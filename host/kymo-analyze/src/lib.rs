@@ -42,6 +42,7 @@ pub mod explain;
 mod form;
 pub mod functions;
 mod hash;
+pub mod heap;
 mod history;
 mod latency;
 mod name;

@@ -65,6 +65,8 @@ pub struct Row {
     pub first: i64,
     /// Time of the last, ns.
     pub last: i64,
+    /// Sum of the field that is asked for; integers exactly. `None`: no record has had it.
+    pub sum: Option<Number>,
 }
 
 /// Counts records and follows their fields.
@@ -74,6 +76,8 @@ pub struct Stats {
     with_fields: bool,
     /// By class: position among the records' fields, and kind.
     numbers: Vec<Vec<(usize, usize, Kind)>>,
+    /// By class: position and kind of the field whose values are added up.
+    sums: Vec<Option<(usize, Kind)>>,
     index: Map<[Part; LEVELS_MAX], usize>,
     rows: Vec<Row>,
     /// By row, class, and place of the field in the class.
@@ -97,12 +101,23 @@ impl Stats {
             levels: levels.iter().copied().take(LEVELS_MAX).collect(),
             with_fields,
             numbers: classes.iter().map(numbers).collect(),
+            sums: Vec::new(),
             index: Map::default(),
             rows: Vec::new(),
             fields: BTreeMap::new(),
             rows_left_out: 0,
             fields_left_out: 0,
         }
+    }
+
+    /// Also adds up the values of a field by row. `None` where no class has a field of that name that is a number.
+    pub fn with_sum(mut self, field: &str, classes: &[Class]) -> Option<Stats> {
+        let of_class = |class: &Class| {
+            let field = class.field(&[field])?;
+            matches!(field.kind, Kind::Integer | Kind::Float).then_some((field.position, field.kind))
+        };
+        self.sums = classes.iter().map(of_class).collect();
+        self.sums.iter().any(Option::is_some).then_some(self)
     }
 
     /// Takes a record of the class at position `class`: when it was written, and how many bits it has.
@@ -115,6 +130,9 @@ impl Stats {
         (row.first, row.last) = (row.first.min(time), row.last.max(time));
         if !writer.name.is_empty() {
             row.name = writer.name;
+        }
+        if let Some(Some((position, kind))) = self.sums.get(class) {
+            row.sum = value_of(record, *position, *kind).map_or(row.sum, |value| Some(Number::plus(row.sum, value)));
         }
         if self.with_fields {
             self.add_fields(index, class, record);
@@ -182,6 +200,7 @@ impl Stats {
             bits_range: (u64::MAX, 0),
             first: time,
             last: time,
+            sum: None,
         });
         Some(index)
     }
@@ -189,11 +208,7 @@ impl Stats {
     fn add_fields<R: Record>(&mut self, row: usize, class: usize, record: &R) {
         let Some(numbers) = self.numbers.get(class) else { return };
         for &(field, position, kind) in numbers {
-            let value = match kind {
-                Kind::Float => record.float(position).map(Number::Float),
-                _ => record.integer(position).map(Number::Integer),
-            };
-            let Some(value) = value else { continue };
+            let Some(value) = value_of(record, position, kind) else { continue };
             let key = (row, class, field);
             if self.fields.len() >= FIELDS_MAX && !self.fields.contains_key(&key) {
                 self.fields_left_out += 1;
@@ -201,5 +216,65 @@ impl Stats {
             }
             self.fields.entry(key).or_default().add(value);
         }
+    }
+}
+
+fn value_of<R: Record>(record: &R, position: usize, kind: Kind) -> Option<Number> {
+    match kind {
+        Kind::Float => record.float(position).map(Number::Float),
+        _ => record.integer(position).map(Number::Integer),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+
+    use super::*;
+    use crate::record::Field;
+
+    struct One(Number);
+
+    impl Record for One {
+        fn integer(&self, _: usize) -> Option<i128> {
+            if let Number::Integer(value) = self.0 { Some(value) } else { None }
+        }
+
+        fn float(&self, _: usize) -> Option<f64> {
+            if let Number::Float(value) = self.0 { Some(value) } else { None }
+        }
+
+        fn text(&self, _: usize) -> Option<Cow<'_, str>> {
+            None
+        }
+    }
+
+    #[test]
+    fn sums_of_a_field_by_row() {
+        let class = |name: &str, field: &str, kind| Class {
+            name: name.into(),
+            fields: vec![Field { name: field.into(), kind, position: 0 }],
+        };
+        let classes = [
+            class("a", "size", Kind::Integer),
+            class("b", "other", Kind::Integer),
+            class("c", "size", Kind::Float),
+            class("d", "size", Kind::Text),
+        ];
+        assert!(Stats::new(&[Level::Event], false, &classes).with_sum("none", &classes).is_none());
+        assert!(Stats::new(&[Level::Event], false, &classes[3..]).with_sum("size", &classes[3..]).is_none());
+        let mut stats = Stats::new(&[Level::Event], false, &classes).with_sum("size", &classes).unwrap();
+        for (class, value) in [
+            (0, Number::Integer(u64::MAX.into())),
+            (0, Number::Integer(-1)),
+            (1, Number::Integer(7)),
+            (2, Number::Float(0.5)),
+            (2, Number::Float(f64::NAN)),
+        ] {
+            stats.add(class, (0, 8), &Writer::default(), &One(value));
+        }
+        let sums: Vec<_> = stats.rows().into_iter().map(|(_, row)| row.sum).collect();
+        let expect = [Some(Number::Integer(i128::from(u64::MAX) - 1)), None, Some(Number::Float(0.5))];
+        assert_eq!(sums, expect);
     }
 }

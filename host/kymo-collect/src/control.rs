@@ -403,7 +403,7 @@ impl Control {
 
     /// A connection has ended: the program's rings are looked at for the last time.
     fn forget(&mut self, mut peer: Peer) {
-        self.maps.forget(peer.id.pid);
+        self.end_maps(&peer);
         self.ends_late(&mut peer);
         self.release(&mut peer);
         self.take_memory_from(&mut peer);

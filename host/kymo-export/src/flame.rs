@@ -111,7 +111,7 @@ fn escaped(text: &str) -> String {
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             // XML has no place for them.
-            c if c.is_control() => out.push(char::REPLACEMENT_CHARACTER),
+            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => out.push(char::REPLACEMENT_CHARACTER),
             c => out.push(c),
         }
     }
@@ -125,12 +125,17 @@ mod tests {
     #[test]
     fn boxes_are_as_wide_as_their_share() {
         let leaf = |name: &str, weight| Part { name: name.into(), weight, ..Part::default() };
-        let root =
-            Part { name: "all".into(), weight: 100, below: vec![leaf("a<b>", 75), leaf("c", 25)], ..Part::default() };
+        let root = Part {
+            name: "all".into(),
+            weight: 100,
+            below: vec![leaf("a<b>", 75), leaf("c\u{1}\u{ffff}", 25)],
+            ..Part::default()
+        };
         let text = svg("t & u", "ns", &root);
         assert!(text.contains("t &amp; u") && text.contains("a&lt;b&gt; 75 ns (75.00 %)"), "{text}");
         assert!(text.contains("x=\"0.0\" y=\"54.0\"") || text.contains("width=\"900.0\""), "{text}");
         assert!(text.contains("x=\"900.0\"") && text.contains("width=\"300.0\""), "{text}");
+        assert!(text.contains("c\u{fffd}\u{fffd} 25 ns"), "{text}");
         assert_eq!(text.matches("<rect").count(), 4);
     }
 

@@ -22,10 +22,11 @@ pub(crate) enum Kind {
     Network,
     Block,
     Kernel,
+    Program,
 }
 
 impl Kind {
-    const ALL: [Kind; 10] = [
+    const ALL: [Kind; 11] = [
         Kind::Start,
         Kind::End,
         Kind::Process,
@@ -36,6 +37,7 @@ impl Kind {
         Kind::Network,
         Kind::Block,
         Kind::Kernel,
+        Kind::Program,
     ];
 
     pub(crate) fn id(self, first_id: u16) -> u16 {
@@ -54,6 +56,7 @@ impl Kind {
             Kind::Network => "lttng_statedump_network_interface",
             Kind::Block => "lttng_statedump_block_device",
             Kind::Kernel => "kymo_statedump_kernel",
+            Kind::Program => "kymo_statedump_program",
         }
     }
 
@@ -68,6 +71,7 @@ impl Kind {
             Kind::Network => vec![("name", FieldClass::Text), ("address_ipv4", address())],
             Kind::Block => vec![("dev", U32), ("diskname", FieldClass::Text)],
             Kind::Kernel => kernel(),
+            Kind::Program => program(),
         };
         fields.into_iter().map(|(name, class)| Field { name: name.to_owned(), class }).collect()
     }
@@ -86,7 +90,7 @@ const X64: FieldClass = FieldClass::Number(Number::hex(64));
 ///
 /// Units: `runtime`, `deadline`, `period` in ns; `start_time` in clock ticks (`sysconf(_SC_CLK_TCK)`) since boot;
 /// `prio` is the kernel's priority minus 100 (FIFO 99: -100, nice 0: 20), as in sched events; `dev` is `major << 20 |
-/// minor`; `pgoff` in bytes; `count` is the sum over the CPUs since boot.
+/// minor`; `pgoff` in bytes; `count` is the sum over the CPUs since boot; `since_ns` in ns.
 pub fn classes(first_id: u16) -> Vec<EventClass> {
     let class = |kind: Kind| EventClass {
         id: kind.id(first_id),
@@ -188,6 +192,12 @@ fn address() -> FieldClass {
 fn kernel() -> Vec<Named> {
     let texts = SETTINGS.iter().map(|field| (field.name, FieldClass::Text));
     texts.chain([("build_id", FieldClass::Blob)]).collect()
+}
+
+fn program() -> Vec<Named> {
+    let labels = [("begin", 0), ("look", 1), ("end", 2)].map(|(label, value)| (label.to_owned(), value)).to_vec();
+    let phase = FieldClass::Enum { number: Number::unsigned(8), labels };
+    vec![("pid", I32), ("ppid", I32), ("phase", phase), ("since_ns", U64)]
 }
 
 #[cfg(test)]

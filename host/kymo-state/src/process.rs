@@ -21,7 +21,8 @@ use crate::record::Sink;
 use crate::text::{find, number, words};
 use crate::{Options, Report};
 pub(crate) use map::ReportedMaps;
-use stat::{STATUS_WAIT_CPU, Stat};
+use stat::STATUS_WAIT_CPU;
+pub(crate) use stat::Stat;
 
 /// LTTng's code for "in which mode a thread is cannot be told".
 const MODE_UNKNOWN: i32 = 5;
@@ -29,7 +30,7 @@ const SUBMODE_UNKNOWN: i32 = 1;
 const KERNEL_THREAD: i32 = 1;
 
 /// The kernel writes at most 64 bytes of name and 52 numbers.
-const STAT_BYTES: usize = 4096;
+pub(crate) const STAT_BYTES: usize = 4096;
 /// A process can be in 65536 groups, which are in here.
 const STATUS_BYTES: usize = 1 << 20;
 const CGROUP_BYTES: usize = 64 << 10;

@@ -82,6 +82,18 @@ pub enum Missing {
     /// No mapping holds the address.
     #[error("no file was mapped at that address")]
     NotMapped,
+    /// Two files were mapped there, one after the other.
+    #[error(
+        "two files were mapped at one address of a process, one after the other, and the trace does not tell in which of \
+         them some addresses were: they stay numbers"
+    )]
+    Remapped,
+    /// The file was deleted while it was mapped, and cannot be recognized.
+    #[error("{path} was deleted while the program ran, and has no build id to find it by: link with --build-id")]
+    Deleted {
+        /// As the process saw it.
+        path: String,
+    },
     /// The file is not there, nor a debug file of it.
     #[error(
         "{path} is not on this machine, nor a debug file with its build id: copy it here, or install its debug package"

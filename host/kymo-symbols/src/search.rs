@@ -120,6 +120,10 @@ impl<F: Files> Symbols<F> {
     /// The file at its path, if it is the one that was mapped.
     fn own(&self, mapping: &Mapping) -> Result<Rc<Image>, Missing> {
         let path = mapping.path.strip_suffix(" (deleted)").unwrap_or(&mapping.path).to_owned();
+        if path != mapping.path && mapping.build_id.is_empty() {
+            // What has the path now is another file.
+            return Err(Missing::Deleted { path });
+        }
         let bytes = if path.starts_with('/') { self.files.read(Path::new(&path)) } else { None };
         let Some(bytes) = bytes else { return Err(Missing::NoFile { path }) };
         let image = Image::parse(&bytes).map_err(|why| Missing::Broken { path: path.clone(), why })?;

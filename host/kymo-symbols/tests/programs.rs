@@ -168,6 +168,18 @@ fn another_build_is_refused() {
 }
 
 #[test]
+fn a_deleted_file_is_found_by_its_build_id_only() {
+    let Some(built) = Built::new(&["-g", "-Wl,--build-id"]) else { return };
+    let (mut mapping, address) = built.mapped("outer");
+    mapping.path = "/step (deleted)".into();
+    // The same build is there again.
+    assert!(built.symbols().find(&mapping, address, false).is_ok());
+    mapping.build_id.clear();
+    let missing = built.symbols().find(&mapping, address, false).unwrap_err();
+    assert_eq!(missing, Missing::Deleted { path: "/step".into() });
+}
+
+#[test]
 fn symbols_without_debug_information() {
     let Some(built) = Built::new(&["-g0", "-Wl,--build-id"]) else { return };
     let (mapping, address) = built.mapped("outer");

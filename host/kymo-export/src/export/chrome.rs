@@ -12,6 +12,7 @@ use super::exporter::{Done, Exporter};
 use super::facts::{ContextNames, all_fields, env_text, is_absolute, is_kernel};
 use super::output::Output;
 use super::pairs::{Pairs, Phase, Track, track_of};
+use super::stacks::Symbols;
 use crate::{Error, json};
 
 /// Threads of process 0 that show who ran on each CPU: this and the CPU.
@@ -32,6 +33,7 @@ pub struct Chrome<'t> {
     begin_ns: Option<i128>,
     pairs: Pairs,
     contexts: ContextNames,
+    symbols: Symbols,
     /// By process and thread, as the file numbers them: the name that was written last.
     names: HashMap<(u64, u64), String>,
     running: HashMap<(usize, u32), Running>,
@@ -41,7 +43,7 @@ pub struct Chrome<'t> {
 }
 
 impl<'t> Chrome<'t> {
-    pub fn new(traces: &'t [Trace], path: &Path) -> Result<Chrome<'t>, Error> {
+    pub fn new(traces: &'t [Trace], path: &Path, symbols: Symbols) -> Result<Chrome<'t>, Error> {
         let mut output = Output::create(path)?;
         output.write(b"{\"traceEvents\":[")?;
         Ok(Chrome {
@@ -50,6 +52,7 @@ impl<'t> Chrome<'t> {
             begin_ns: None,
             pairs: Pairs::new(traces),
             contexts: ContextNames::new(traces),
+            symbols,
             names: HashMap::new(),
             running: HashMap::new(),
             line: Vec::new(),
@@ -174,6 +177,15 @@ impl Exporter for Chrome<'_> {
         let from = self.line.len();
         let mut line = std::mem::take(&mut self.line);
         json::push_fields(&mut line, all_fields(record, &self.contexts), json::Wide::Text);
+        for (name, function) in self.symbols.of_fields(record) {
+            // Behind the field that it is of.
+            line.truncate(line.len() - 1);
+            line.push(b',');
+            json::push_text(&mut line, &name);
+            line.push(b':');
+            json::push_text(&mut line, &function);
+            line.push(b'}');
+        }
         self.line = line;
         // The CPU is nowhere else where the place is a thread.
         if let (Some(cpu), Track::Thread(..)) = (record.cpu, track) {

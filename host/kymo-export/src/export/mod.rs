@@ -58,8 +58,8 @@ pub fn begin<'t>(
         Format::Parquet => return Err(Error::WithoutParquet),
         #[cfg(feature = "parquet")]
         Format::Parquet => Box::new(parquet::Tables::new(traces, path)?),
-        Format::Chrome => Box::new(chrome::Chrome::new(traces, path)?),
-        Format::Perfetto => Box::new(perfetto::Perfetto::new(traces, path)?),
+        Format::Chrome => Box::new(chrome::Chrome::new(traces, path, symbols)?),
+        Format::Perfetto => Box::new(perfetto::Perfetto::new(traces, path, symbols)?),
         Format::Speedscope => Box::new(speedscope::Speedscope::new(traces, path, symbols)?),
         Format::Collapsed => Box::new(stacks::Collapsed::new(traces, path, symbols)?),
     })

@@ -14,6 +14,7 @@ use super::exporter::{Done, Exporter};
 use super::facts::{ContextNames, all_fields, env_text, is_absolute, is_kernel, is_state};
 use super::output::Output;
 use super::pairs::{Pairs, Phase, Track, track_of};
+use super::stacks::Symbols;
 use crate::{Error, json};
 use ftrace::Bundles;
 use wire::{Message, time};
@@ -56,6 +57,7 @@ pub struct Perfetto<'t> {
     output: Output,
     pairs: Pairs,
     contexts: ContextNames,
+    symbols: Symbols,
     bundles: Bundles,
     /// By process and thread: its track, and the name that was written last.
     threads: HashMap<(u32, u32), (u64, String)>,
@@ -68,12 +70,13 @@ pub struct Perfetto<'t> {
 }
 
 impl<'t> Perfetto<'t> {
-    pub fn new(traces: &'t [Trace], path: &Path) -> Result<Perfetto<'t>, Error> {
+    pub fn new(traces: &'t [Trace], path: &Path, symbols: Symbols) -> Result<Perfetto<'t>, Error> {
         Ok(Perfetto {
             traces,
             output: Output::create(path)?,
             pairs: Pairs::new(traces),
             contexts: ContextNames::new(traces),
+            symbols,
             bundles: Bundles::default(),
             threads: HashMap::new(),
             processes: HashMap::new(),
@@ -154,6 +157,9 @@ impl<'t> Perfetto<'t> {
         event.text(22, &record.event.name);
         for (name, value) in all_fields(record, &self.contexts) {
             event.message(4, &annotation(Some(name), &value));
+        }
+        for (name, function) in self.symbols.of_fields(record) {
+            event.message(4, &annotation(Some(&name), &Value::Text(function.into())));
         }
         if let Some(cpu) = record.cpu {
             let mut message = Message::default();

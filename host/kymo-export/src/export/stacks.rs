@@ -54,6 +54,10 @@ pub trait Naming {
     fn learn(&mut self, record: &Record<'_>);
     /// The function at an address, with `+0x12` where it is not its begin.
     fn name(&mut self, space: Space, address: u64) -> Option<String>;
+    /// Functions at the addresses in a record's fields: `caller.function` and the function.
+    fn of_fields(&mut self, _record: &Record<'_>) -> Vec<(String, String)> {
+        Vec::new()
+    }
 }
 
 /// Names of addresses, from wherever.

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use crate::access::{self, Extent};
 use crate::build_id::Search;
 use crate::class::Kind;
+use crate::program::Phase;
 use crate::text::{lines, number, number_in, unescape_newline};
 
 /// The kernel's default limit of maps per process is 65530; raised ones are cut, with a caveat.
@@ -93,18 +94,37 @@ impl super::Processes<'_, '_> {
         }
     }
 
-    /// The maps of one process that `known` does not have yet, each said of all numbers of `of`.
-    pub(crate) fn new_maps(&mut self, process: &OwnedFd, of: &[u32], known: &mut ReportedMaps) {
+    /// The maps of one process that `known` does not have yet, each said of all numbers of `of`; in front of them, that
+    /// it was looked at once more.
+    pub(crate) fn new_maps(&mut self, process: &OwnedFd, of: &[u32], known: &mut ReportedMaps, phase: Phase) {
         let mut text = std::mem::take(&mut self.text);
+        let mut is_told = !matches!(phase, Phase::Look { .. });
         // Who sees only half of it has seen something; a process that is gone has nothing to tell.
         if access::read(process.as_fd(), "maps", MAPS_BYTES, &mut text).is_ok() {
             for map in lines(&text).filter_map(Map::parse).filter(|map| map.flags & EXECUTE != 0 && map.inode != 0) {
                 if known.len() < REPORTED_MAX && known.insert((map.start, map.device, map.inode)) {
+                    if !std::mem::replace(&mut is_told, true) {
+                        self.program(of, 0, phase);
+                    }
                     self.map(process, of.first().copied().unwrap_or(0), &map, of);
                 }
             }
         }
         self.text = text;
+    }
+
+    /// A record of what became of a program, said of all numbers of `of`.
+    pub(crate) fn program(&mut self, of: &[u32], parent: u32, phase: Phase) {
+        let (code, since_ns) = match phase {
+            Phase::Begin => (0, 0),
+            Phase::Look { since_ns } => (1, since_ns),
+            Phase::End => (2, 0),
+        };
+        for number in of {
+            self.sink.emit(Kind::Program, of.first().copied().unwrap_or(0), |payload| {
+                payload.i32(*number as i32).i32(parent as i32).u8(code).u64(since_ns);
+            });
+        }
     }
 
     /// `pid`: whose thread the record is of; the record itself says each number of `of`.

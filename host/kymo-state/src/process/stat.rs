@@ -12,7 +12,7 @@ pub(super) const STATUS_WAIT_CPU: i32 = 2;
 
 /// What of `stat` goes into a record.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Stat<'a> {
+pub(crate) struct Stat<'a> {
     pub name: &'a [u8],
     pub state: u8,
     pub ppid: i32,
@@ -29,7 +29,7 @@ pub(super) struct Stat<'a> {
 
 impl<'a> Stat<'a> {
     /// `None` where a field is absent or not a number.
-    pub(super) fn parse(text: &'a [u8]) -> Option<Stat<'a>> {
+    pub(crate) fn parse(text: &'a [u8]) -> Option<Stat<'a>> {
         // The name may hold parentheses and blanks; behind it are only numbers, so the last parenthesis is its end.
         let open = text.iter().position(|&b| b == b'(')?;
         let close = text.iter().rposition(|&b| b == b')')?;

@@ -10,7 +10,7 @@ use std::fs;
 use std::path::Path;
 
 use kymo_ctf::write::{Base, EventClass, FieldClass, Number};
-use kymo_state::{Event, Options, Report, Root, classes, dump};
+use kymo_state::{Event, Maps, Options, Phase, Program, Report, Root, classes, dump};
 use tempfile::TempDir;
 
 pub const FIRST_ID: u16 = 40;
@@ -151,6 +151,14 @@ pub fn rows(options: &Options) -> (Vec<Row>, Report) {
     let is = |row: Option<&Row>, name| row.is_some_and(|row| row.name == name);
     assert!(is(rows.first(), "lttng_statedump_start") && is(rows.last(), "lttng_statedump_end"));
     (rows, report)
+}
+
+/// What a look at one program tells, every record of it decoded.
+pub fn look(maps: &mut Maps, program: &Program, phase: Phase) -> Vec<String> {
+    let classes = classes(FIRST_ID).into_iter().map(|class| (class.id, class)).collect();
+    let mut rows = Vec::new();
+    maps.look(program, phase, FIRST_ID, &mut |event| rows.push(row(&classes, event).to_string()));
+    rows
 }
 
 /// The rows of one class.

@@ -17,7 +17,9 @@ mod units;
 
 pub use exchange::{export, import};
 pub use lab::{compare, doctor, eval, load, maxrate, probe, report, shield, slots};
-pub use reading::{analyze, critical, explain, functions, hosts, index, latency, read, state, stats, symbols, top};
+pub use reading::{
+    analyze, critical, explain, functions, heap, hosts, index, latency, read, state, stats, symbols, top,
+};
 pub use recording::{collect, list, mark, record, recover, session};
 pub(crate) use units::cpus;
 

@@ -190,6 +190,10 @@ impl Naming for Names {
     fn name(&mut self, space: Space, address: u64) -> Option<String> {
         self.0.borrow_mut().name(space, address)
     }
+
+    fn of_fields(&mut self, record: &Record<'_>) -> Vec<(String, String)> {
+        self.0.borrow_mut().of_fields(record)
+    }
 }
 
 /// Which records go out.

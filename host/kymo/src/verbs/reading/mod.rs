@@ -5,6 +5,7 @@ pub mod analyze;
 pub mod critical;
 pub mod explain;
 pub mod functions;
+pub mod heap;
 pub mod hosts;
 pub mod index;
 pub mod latency;

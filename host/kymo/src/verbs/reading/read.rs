@@ -426,7 +426,8 @@ fn show_named(
 ) -> io::Result<Totals> {
     let mut totals = Totals::default();
     let mut choice = Choice::new(shape, begin, filters);
-    let mut format = symbols::Named::new(shape.format(), known, shape.selection, shape.args.output.json());
+    let mut format =
+        symbols::Named::new(shape.format(), known, (shape.traces, shape.selection), shape.args.output.json());
     print(reader, &mut choice, &mut totals, &mut format, flush_at, to)?;
     Ok(totals)
 }

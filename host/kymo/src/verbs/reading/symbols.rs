@@ -1,25 +1,38 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where functions and lines come from: this machine's files for programs, and for the kernel a given file, `.kallsyms`
-//! beside the trace, or /proc/kallsyms [spec/analyze.md 12]. What is mapped where in a process: [`memory`].
+//! beside the trace, or /proc/kallsyms [spec/analyze.md 12]. What is mapped where in a process: [`memory`]. Which
+//! fields are addresses: [`fields`].
 
+pub mod fields;
 mod memory;
+mod place;
+mod process;
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
 use anyhow::Context as _;
-use kymo_ctf::read::{Record, Trace};
+use kymo_ctf::read::{Metadata, Record, Trace};
 use kymo_export::export::stacks::{Naming, Space};
 use kymo_symbols::{Files, Kernel, Missing};
 
-use memory::{AddressOrigin, Memory};
+use fields::Meaning;
+use memory::Memory;
+pub use place::{Place, time_of};
+pub use process::{Phase, Program, program_of};
 
 /// Bytes of a program's file, or of the kernel's text, that are read at most.
 const FILE_MAX: u64 = 1 << 30;
-/// Reasons that are told at most.
-const REASONS_MAX: usize = 5;
+/// Reasons that are told one by one, and that are counted.
+const REASONS_SHOWN: usize = 5;
+const REASONS_MAX: usize = 1000;
+/// Names that are remembered.
+const NAMED_MAX: usize = 1 << 20;
+/// Above it is the kernel, in all of Linux' 64-bit address spaces that kymo records.
+const KERNEL_BEGIN: u64 = 0xffff_8000_0000_0000;
 
 /// This machine's files.
 struct Disk;
@@ -43,6 +56,10 @@ pub struct Symbolizer {
     /// Or why there are none.
     kernel: Result<Kernel, String>,
     memory: Memory,
+    /// By trace and event: fields of the payload that can be addresses.
+    fields: Vec<Vec<Vec<(usize, String, Meaning)>>>,
+    /// Names that were asked for, and whether it was where a call returns to.
+    named: RefCell<HashMap<(Place, bool), Option<String>>>,
     /// Why some could not be found: each reason once.
     reasons: RefCell<Vec<String>>,
 }
@@ -56,7 +73,11 @@ impl Symbolizer {
             None => beside(traces).map_or_else(|| running(traces), Ok),
         };
         let programs = kymo_symbols::Symbols::new(Disk);
-        Ok(Symbolizer { programs, kernel, memory: Memory::default(), reasons: RefCell::default() })
+        let mut memory = Memory::default();
+        memory.learn_dumps(traces)?;
+        let fields = traces.iter().map(|trace| fields_of(&trace.metadata)).collect();
+        let (named, reasons) = Default::default();
+        Ok(Symbolizer { programs, kernel, memory, fields, named, reasons })
     }
 
     /// A text that is an address of the kernel as its function, where that is known; any other as it is.
@@ -76,9 +97,37 @@ impl Symbolizer {
         self.memory.learn_all(traces)
     }
 
-    /// Why some functions could not be found.
+    /// What the traces say of a program, in the order of time.
+    pub fn programs(&self, trace: usize, process: u32) -> &[Program] {
+        self.memory.programs(trace, process)
+    }
+
+    /// Whether a program that began then is a copy of another one, by `fork`.
+    pub fn is_copy(&self, trace: usize, child: u32, parent: u32, begin: i64) -> bool {
+        self.memory.is_copy(trace, child, parent, begin)
+    }
+
+    /// The file of a place, as the process saw it, and the byte of it.
+    pub fn file_of(&self, place: Place) -> Option<(&str, u64)> {
+        let Place::Mapped { mapping, address } = place else { return None };
+        let mapping = self.memory.mapping(mapping)?;
+        Some((&mapping.path, address.checked_sub(mapping.start)?.checked_add(mapping.offset)?))
+    }
+
+    /// Between two times with the same number an address of a process is in one place.
+    pub fn epoch(&self, trace: usize, process: u32, time: i64) -> usize {
+        self.memory.epoch(trace, process, time)
+    }
+
+    /// Why some functions could not be found: each reason once.
     pub fn reasons(&self) -> Vec<String> {
-        self.reasons.borrow().clone()
+        let reasons = self.reasons.borrow();
+        let mut shown: Vec<String> = reasons.iter().take(REASONS_SHOWN).cloned().collect();
+        let beyond = reasons.len() - shown.len();
+        if beyond > 0 {
+            shown.push(format!("{beyond} more reasons why addresses stay numbers are not listed"));
+        }
+        shown
     }
 
     fn missing(&self, why: String) {
@@ -99,37 +148,112 @@ impl Symbolizer {
         }
     }
 
-    /// Function and line at an address of a process of one trace (`None`: of whichever knows the process).
-    /// `is_return`: where a call returns to.
-    pub fn of_program(&self, trace: Option<usize>, process: u32, address: u64, is_return: bool) -> Option<String> {
-        let named = self.memory.find(trace, process, address).and_then(|place| match place {
-            AddressOrigin::Mapped(mapping) => {
-                let frames = self.programs.find(mapping, address, is_return)?;
-                let frames: Vec<String> = frames.iter().map(kymo_symbols::Frame::to_string).collect();
-                Ok(frames.join(", inlined into "))
-            }
-            AddressOrigin::Module { path, address } => Ok(self.programs.function_of_file(path, address)?.to_string()),
-        });
-        self.told(process, named)
+    /// Where an address of a process lay then; `None` as a time: at any.
+    pub fn locate(&self, trace: usize, process: u32, time: Option<i64>, address: u64) -> Place {
+        self.memory.find(Some(trace), process, time, address)
+    }
+
+    /// Function and line at a place, with what is inlined there. `is_return`: where a call returns to.
+    pub fn name_at(&self, place: Place, is_return: bool) -> Option<String> {
+        if let Some(known) = self.named.borrow().get(&(place, is_return)) {
+            return known.clone();
+        }
+        let name = self.found(place, is_return);
+        let mut named = self.named.borrow_mut();
+        if named.len() < NAMED_MAX {
+            named.insert((place, is_return), name.clone());
+        }
+        name
+    }
+
+    fn found(&self, place: Place, is_return: bool) -> Option<String> {
+        let text = |frames: Vec<kymo_symbols::Frame>| {
+            let frames: Vec<String> = frames.iter().map(kymo_symbols::Frame::to_string).collect();
+            frames.join(", inlined into ")
+        };
+        self.told(place, self.frames(place, is_return).map(text))
     }
 
     /// The function alone, with the offset in it.
-    fn function(&self, trace: usize, process: u32, address: u64) -> Option<String> {
-        let named = self.memory.find(Some(trace), process, address).and_then(|place| match place {
-            AddressOrigin::Mapped(mapping) => self.programs.function(mapping, address),
-            AddressOrigin::Module { path, address } => self.programs.function_of_file(path, address),
-        });
-        self.told(process, named.map(|frame| frame.to_string()))
+    pub fn function(&self, place: Place) -> Option<String> {
+        self.told(place, self.symbol(place).map(|frame| frame.to_string()))
     }
 
-    fn told(&self, process: u32, named: Result<String, Missing>) -> Option<String> {
-        let why = match named {
-            Ok(name) => return Some(name),
-            Err(Missing::NotMapped) if !self.memory.has(process) => format!(
+    /// The function that a call returns to, without the offset: what frames of flame graphs are called.
+    pub fn caller(&self, place: Place) -> Option<String> {
+        let back = |address: u64| address.saturating_sub(1);
+        let before = match place {
+            Place::Mapped { mapping, address } => Place::Mapped { mapping, address: back(address) },
+            Place::Module { module, address } => Place::Module { module, address: back(address) },
+            nowhere => nowhere,
+        };
+        self.told(place, self.symbol(before).map(|frame| frame.function))
+    }
+
+    /// The function at an address of a field, of the kernel or of a process at that time. Nothing is missing where the
+    /// value may be a mere number.
+    pub fn of_address(
+        &self,
+        trace: usize,
+        process: Option<u32>,
+        time: i64,
+        address: u64,
+        meaning: Meaning,
+    ) -> Option<String> {
+        match (address >= KERNEL_BEGIN, meaning) {
+            (true, Meaning::Maybe) => return None,
+            (true, _) => return self.of_kernel(address),
+            (false, _) => {}
+        }
+        let Some(process) = process else {
+            if meaning != Meaning::Maybe {
+                self.missing(
+                    "of some records the trace does not tell the process: their addresses stay numbers".into(),
+                );
+            }
+            return None;
+        };
+        match (self.locate(trace, process, Some(time), address), meaning) {
+            (place, Meaning::Return | Meaning::Code) => self.name_at(place, meaning == Meaning::Return),
+            (place @ Place::Mapped { .. }, Meaning::Maybe) => self.name_at(place, false),
+            (_, Meaning::Maybe) => None,
+        }
+    }
+
+    fn frames(&self, place: Place, is_return: bool) -> Result<Vec<kymo_symbols::Frame>, Missing> {
+        match place {
+            Place::Mapped { mapping, address } => {
+                let mapping = self.memory.mapping(mapping).ok_or(Missing::NotMapped)?;
+                self.programs.find(mapping, address, is_return)
+            }
+            other => Ok(vec![self.symbol(other)?]),
+        }
+    }
+
+    /// By the symbol table.
+    fn symbol(&self, place: Place) -> Result<kymo_symbols::Frame, Missing> {
+        match place {
+            Place::Mapped { mapping, address } => {
+                let mapping = self.memory.mapping(mapping).ok_or(Missing::NotMapped)?;
+                self.programs.function(mapping, address)
+            }
+            Place::Module { module, address } => {
+                let path = self.memory.module(module).ok_or(Missing::NotMapped)?;
+                self.programs.function_of_file(path, address)
+            }
+            Place::Nowhere { is_remapped: true, .. } => Err(Missing::Remapped),
+            Place::Nowhere { .. } => Err(Missing::NotMapped),
+        }
+    }
+
+    fn told(&self, place: Place, named: Result<String, Missing>) -> Option<String> {
+        let why = match (named, place) {
+            (Ok(name), _) => return Some(name),
+            (Err(Missing::NotMapped), Place::Nowhere { process, .. }) if !self.memory.has(process) => format!(
                 "the trace does not have the memory of process {process}: addresses of it stay numbers (it is recorded of \
-                 programs with kymo's tracepoints, and by --state full of those that run when recording begins or ends)"
+                 programs whose events have addresses, and by --state-dump full of those that run when recording begins or ends)"
             ),
-            Err(why) => why.to_string(),
+            (Err(why), _) => why.to_string(),
         };
         self.missing(why);
         None
@@ -146,8 +270,9 @@ impl kymo_analyze::explain::Symbols for Symbolizer {
         kernel.find(kernel.text_begin()?.checked_add_signed(offset)?)
     }
 
-    fn user(&self, process: i32, address: u64, _: i64) -> Option<String> {
-        self.of_program(None, u32::try_from(process).ok()?, address, true)
+    fn user(&self, process: i32, address: u64, time: i64) -> Option<String> {
+        let place = self.memory.find(None, u32::try_from(process).ok()?, Some(time), address);
+        self.name_at(place, true)
     }
 }
 
@@ -159,9 +284,32 @@ impl Naming for Symbolizer {
     fn name(&mut self, space: Space, address: u64) -> Option<String> {
         match space {
             Space::Kernel => self.of_kernel(address),
-            Space::Process(trace, process) => self.function(trace, process, address),
+            Space::Process(trace, process) => self.function(self.locate(trace, process, None, address)),
         }
     }
+
+    fn of_fields(&mut self, record: &Record<'_>) -> Vec<(String, String)> {
+        let fields = self.fields.get(record.trace).and_then(|events| events.get(record.event_position));
+        let process = record.vpid.or(record.vtid);
+        let named = |(position, name, meaning): &(usize, String, Meaning)| {
+            let address = fields::address(&record.payload.at(*position)?).filter(|address| *address != 0)?;
+            let function = self.of_address(record.trace, process, time_of(record), address, *meaning)?;
+            Some((format!("{name}.function"), function))
+        };
+        fields.into_iter().flatten().filter_map(named).collect()
+    }
+}
+
+/// By event: fields of the payload that can be addresses.
+fn fields_of(metadata: &Metadata) -> Vec<Vec<(usize, String, Meaning)>> {
+    let of_event = |event| {
+        let fields = metadata.fields(event).into_iter().filter(|field| !field.is_length);
+        let named = fields.filter_map(|field| {
+            Some((field.position, field.name.to_owned(), fields::meaning(field.name, &field.kind)?))
+        });
+        named.collect()
+    };
+    metadata.events.iter().map(of_event).collect()
 }
 
 /// A System.map, or a copy of /proc/kallsyms.

@@ -8,38 +8,24 @@
 
 use std::io::Write as _;
 
-use kymo_ctf::read::{Loss, Number, Record, Value};
+use kymo_ctf::read::{Loss, Record, Trace, Value};
 use kymo_export::json::push_text;
 
 use super::Format;
 use super::select::Selection;
-use crate::verbs::symbols::Symbolizer;
+use crate::verbs::symbols::fields::{self, Meaning};
+use crate::verbs::symbols::{Symbolizer, time_of};
 
-/// Fields that are addresses of code; `true`: of where a call returns to.
-const ADDRESSES: [(&str, bool); 11] = [
-    ("ip", false),
-    ("parent_ip", true),
-    ("function", false),
-    ("func", false),
-    ("addr", false),
-    ("caller", true),
-    ("call_site", true),
-    ("callsite", true),
-    ("__probe_ip", false),
-    ("__probe_func", false),
-    ("__probe_ret_ip", true),
-];
 /// Fields and contexts that are call stacks.
 const STACKS: [&str; 3] = ["callstack", "callstack_user", "callstack_kernel"];
-/// Above it is the kernel, in all of Linux' 64-bit address spaces that kymo records.
-const KERNEL_BEGIN: u64 = 0xffff_8000_0000_0000;
-
 /// Another form, with names.
 pub struct Named<'a> {
     inner: Box<dyn Format + 'a>,
     known: &'a Symbolizer,
     selection: &'a Selection,
     is_json: bool,
+    /// By trace and event: the fields that can be addresses, of the payload and of the contexts.
+    fields: Vec<Vec<[Vec<(usize, Meaning)>; 2]>>,
 }
 
 /// What is known of one field or context.
@@ -49,49 +35,67 @@ enum NamedAddresses {
 }
 
 impl<'a> Named<'a> {
-    pub fn new(inner: Box<dyn Format + 'a>, known: &'a Symbolizer, selection: &'a Selection, is_json: bool) -> Self {
-        Self { inner, known, selection, is_json }
+    pub fn new(
+        inner: Box<dyn Format + 'a>,
+        known: &'a Symbolizer,
+        (traces, selection): (&[Trace], &'a Selection),
+        is_json: bool,
+    ) -> Self {
+        let of_trace = |trace: &Trace| {
+            let metadata = &trace.metadata;
+            let of_event = |(position, event)| {
+                [fields::addresses(metadata.fields(event)), fields::addresses(metadata.contexts(position))]
+            };
+            metadata.events.iter().enumerate().map(of_event).collect()
+        };
+        Self { inner, known, selection, is_json, fields: traces.iter().map(of_trace).collect() }
     }
 
     /// The function at an address of the record's process, or of the kernel.
-    fn name(&self, record: &Record<'_>, address: u64, is_return: bool) -> Option<String> {
-        if address >= KERNEL_BEGIN {
-            return self.known.of_kernel(address);
-        }
-        let process = record.vpid.or(record.vtid)?;
-        self.known.of_program(Some(record.trace), process, address, is_return)
+    fn name(&self, record: &Record<'_>, address: u64, meaning: Meaning) -> Option<String> {
+        let process = record.vpid.or(record.vtid);
+        self.known.of_address(record.trace, process, time_of(record), address, meaning)
     }
 
-    fn of_value(&self, record: &Record<'_>, name: &str, value: &Value<'_>) -> Option<NamedAddresses> {
-        match value {
-            Value::Array(elements) if STACKS.contains(&name) => {
-                let addresses: Vec<u64> = elements.iter().filter_map(|element| address(&element)).collect();
-                let stack = addresses.into_iter().map(|address| (address, self.name(record, address, true)));
-                Some(NamedAddresses::Stack(stack.collect()))
-            }
-            value => {
-                let (_, is_return) = ADDRESSES.iter().find(|(known, _)| *known == name)?;
-                let address = address(value).filter(|address| *address != 0)?;
-                Some(NamedAddresses::One(self.name(record, address, *is_return)))
-            }
+    fn stack(&self, record: &Record<'_>, name: &str, value: &Value<'_>) -> Option<NamedAddresses> {
+        let Value::Array(elements) = value else { return None };
+        if !STACKS.contains(&name) {
+            return None;
         }
+        let addresses: Vec<u64> = elements.iter().filter_map(|element| fields::address(&element)).collect();
+        let named = |address| (address, self.name(record, address, Meaning::Return));
+        Some(NamedAddresses::Stack(addresses.into_iter().map(named).collect()))
+    }
+
+    fn field(&self, record: &Record<'_>, meaning: Meaning, value: &Value<'_>) -> Option<NamedAddresses> {
+        let address = fields::address(value).filter(|address| *address != 0)?;
+        let name = self.name(record, address, meaning);
+        // What may be a number only is none that is missing.
+        (meaning != Meaning::Maybe || name.is_some()).then_some(NamedAddresses::One(name))
     }
 
     /// All of a record that is shown.
     fn found(&self, record: &Record<'_>) -> Vec<(String, NamedAddresses)> {
-        let fields = record.payload.iter().filter(|(name, _)| self.selection.has_field(name));
-        let contexts = record.common_context.iter().filter(|(name, _)| self.selection.has_context(name));
-        let named = |(name, value): (&str, Value<'_>)| Some((name.to_owned(), self.of_value(record, name, &value)?));
-        fields.chain(contexts).filter_map(named).collect()
-    }
-}
-
-fn address(value: &Value<'_>) -> Option<u64> {
-    match value {
-        Value::Int(Number::Unsigned(address), _) => Some(*address),
-        // Of a class without a sign the reader's number has none; others have the kernel's half below zero.
-        Value::Int(Number::Signed(address), _) => Some(*address as u64),
-        _ => None,
+        let known = self.fields.get(record.trace).and_then(|events| events.get(record.event_position));
+        let Some([of_payload, of_contexts]) = known else { return Vec::new() };
+        let mut found = Vec::new();
+        let mut take = |known: &[(usize, Meaning)], position: usize, name: &str, value: &Value<'_>| {
+            let meaning = known.iter().find(|(known, _)| *known == position).map(|(_, meaning)| *meaning);
+            let stack = self.stack(record, name, value);
+            let named = stack.or_else(|| self.field(record, meaning?, value));
+            found.extend(named.map(|named| (name.to_owned(), named)));
+        };
+        for (position, (name, is_length, value)) in record.payload.all().enumerate() {
+            if !is_length && self.selection.has_field(name) {
+                take(of_payload, position, name, &value);
+            }
+        }
+        for (position, (name, is_length, value)) in record.common_context.all().enumerate() {
+            if !is_length && self.selection.has_context(name) {
+                take(of_contexts, position, name, &value);
+            }
+        }
+        found
     }
 }
 

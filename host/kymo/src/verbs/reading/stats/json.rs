@@ -22,6 +22,7 @@ pub fn document(made: &StatsReport<'_>, totals: &Totals, told: &[ClockAlignment]
         "hosts": told.iter().map(ClockAlignment::json).collect::<Vec<_>>(),
         "rows_left_out": made.stats.rows_left_out(),
         "values_left_out": made.stats.fields_left_out(),
+        "sum_of": made.args.sum,
         "rows": rows,
     });
     document.to_string()
@@ -39,6 +40,9 @@ fn json_row(made: &StatsReport<'_>, (index, row): (usize, &Row)) -> Value {
     }
     object.insert("name".to_owned(), row.name.as_str().into());
     object.insert("records".to_owned(), row.count.into());
+    if made.args.sum.is_some() {
+        object.insert("sum".to_owned(), exact(row.sum));
+    }
     if made.args.sizes {
         object.insert("bits".to_owned(), row.bits.into());
         object.insert("bits_min".to_owned(), row.bits_range.0.into());
@@ -55,15 +59,6 @@ fn json_row(made: &StatsReport<'_>, (index, row): (usize, &Row)) -> Value {
 }
 
 fn json_field(class: &Class, field: usize, values: &Distribution) -> Value {
-    let exact = |number: Option<Number>| match number {
-        // JSON's integers end at 64 bits.
-        Some(Number::Integer(value)) => i64::try_from(value)
-            .map(Value::from)
-            .or_else(|_| u64::try_from(value).map(Value::from))
-            .unwrap_or(Value::Null),
-        Some(Number::Float(value)) => value.into(),
-        None => Value::Null,
-    };
     json!({
         "event": class.name,
         "field": class.fields[field].name,
@@ -78,4 +73,16 @@ fn json_field(class: &Class, field: usize, values: &Distribution) -> Value {
         "p99": values.quantile(0.99),
         "p99.9": values.quantile(0.999),
     })
+}
+
+/// JSON's integers end at 64 bits.
+fn exact(number: Option<Number>) -> Value {
+    match number {
+        Some(Number::Integer(value)) => i64::try_from(value)
+            .map(Value::from)
+            .or_else(|_| u64::try_from(value).map(Value::from))
+            .unwrap_or_else(|_| (value as f64).into()),
+        Some(Number::Float(value)) => value.into(),
+        None => Value::Null,
+    }
 }

@@ -15,15 +15,18 @@ pub fn report(made: &StatsReport<'_>, totals: &Totals) -> String {
     let rate = |count: u64| if seconds > 0.0 { format!("{:.1}", per_second(count)) } else { "-".to_owned() };
     let byte_rate = |bytes: u64| if seconds > 0.0 { size(per_second(bytes) as u64) } else { "-".to_owned() };
     let title = made.args.by.iter().map(By::name).collect::<Vec<_>>().join(" / ");
-    let columns = if made.args.sizes { 6 } else { 3 };
-    let head = [&title, "records", "per s", "bytes", "a record", "a s"].map(str::to_owned);
-    let mut lines = vec![head[..columns].to_vec()];
+    let columns = if made.args.sizes { 5 } else { 2 };
+    let sum = made.args.sum.as_ref().map(|field| format!("sum of {field}"));
+    let head = ["records", "per s", "bytes", "a record", "a s"].map(str::to_owned);
+    let line_of = |name: String, sum: Option<String>, others: &[String]| {
+        std::iter::once(name).chain(sum).chain(others.iter().cloned()).collect::<Vec<_>>()
+    };
+    let mut lines = vec![line_of(title, sum.clone(), &head[..columns])];
     let rows = made.chosen();
     for (_, row) in &rows {
         let bytes = row.bits / 8;
-        let sizes = [size(bytes), sizes(row), byte_rate(bytes)];
-        let counts = [made.label(row), row.count.to_string(), rate(row.count)];
-        lines.push(counts.into_iter().chain(sizes).take(columns).collect());
+        let others = [row.count.to_string(), rate(row.count), size(bytes), sizes(row), byte_rate(bytes)];
+        lines.push(line_of(made.label(row), sum.as_ref().map(|_| exact(row.sum)), &others[..columns]));
     }
     let mut text = table(&lines);
     if made.args.values {
@@ -69,11 +72,6 @@ fn fields(made: &StatsReport<'_>, rows: &[(usize, &Row)]) -> String {
 }
 
 fn line(name: String, values: &Distribution) -> Vec<String> {
-    let exact = |number: Option<Number>| match number {
-        Some(Number::Integer(value)) => value.to_string(),
-        Some(Number::Float(value)) => short(value),
-        None => "-".to_owned(),
-    };
     let float = |value: Option<f64>| value.map_or("-".to_owned(), short);
     vec![
         name,
@@ -85,6 +83,15 @@ fn line(name: String, values: &Distribution) -> Vec<String> {
         exact(values.max()),
         float(values.deviation()),
     ]
+}
+
+/// An integer with all its digits.
+fn exact(number: Option<Number>) -> String {
+    match number {
+        Some(Number::Integer(value)) => value.to_string(),
+        Some(Number::Float(value)) => short(value),
+        None => "-".to_owned(),
+    }
 }
 
 /// Five digits, without what says nothing.

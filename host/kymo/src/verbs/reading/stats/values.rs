@@ -1,37 +1,72 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Values of payload fields as parts of rows.
+//! Values of payload fields as parts of rows. Addresses of code are the functions there.
 
 use std::collections::HashMap;
 
-use kymo_analyze::{Class, Kind, LEVELS_MAX, Record as _};
+use kymo_analyze::{Class, Kind, LEVELS_MAX, Record as _, Writer};
+use kymo_ctf::read::{Base, FieldInfo, FieldKind, Trace};
 
 use super::by::By;
 use crate::verbs::analyze::feed::{Payload, Seen};
 use crate::verbs::analyze::keys::meant;
+use crate::verbs::symbols::Symbolizer;
+use crate::verbs::symbols::fields::{self, Meaning};
+
+/// Texts of fields that are kept apart at most.
+const TEXTS_MAX: usize = 1 << 18;
+/// Addresses whose functions are remembered.
+const NAMED_MAX: usize = 1 << 20;
+
+/// How the values of a field are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Text,
+    Number,
+    Address(Meaning),
+}
 
 /// Values of payload fields, as parts of rows.
 pub struct FieldValues {
-    /// By class and level: position of the field, and whether it is text.
-    places: Vec<[Option<(usize, bool)>; LEVELS_MAX]>,
+    /// By class and level: position of the field.
+    places: Vec<[Option<(usize, Form)>; LEVELS_MAX]>,
     /// Whether there are any.
     are_wanted: bool,
+    /// By level: numbers are shown in base 16.
+    is_hex: [bool; LEVELS_MAX],
     /// Texts that were met, each standing for a number: `i64::MIN` for the first, and so on.
     pub texts: Vec<String>,
     numbers: HashMap<String, i64>,
+    /// Where there are addresses.
+    symbols: Option<Symbolizer>,
+    /// By trace, process, state of its memory, address.
+    named: HashMap<(usize, Option<u32>, usize, u64, Meaning), Option<i64>>,
 }
 
 impl FieldValues {
-    /// An error where no class has a field that rows are made by.
-    pub fn new(by: &[By], classes: &[Class]) -> anyhow::Result<Self> {
+    /// An error where no class has a field that rows are made by. `classes`: those of `traces`, in order.
+    pub fn new(by: &[By], classes: &[Class], traces: &[Trace]) -> anyhow::Result<Self> {
         anyhow::ensure!(by.len() <= LEVELS_MAX, "--by: there are {LEVELS_MAX} levels at most");
         let mut places = vec![[None; LEVELS_MAX]; classes.len()];
+        let mut is_hex = [false; LEVELS_MAX];
+        let mut fields: Vec<Vec<FieldInfo<'_>>> = Vec::with_capacity(classes.len());
+        for trace in traces {
+            fields.extend(trace.metadata.events.iter().map(|event| trace.metadata.fields(event)));
+        }
         for (level, by) in by.iter().enumerate() {
             let By::Field(name) = by else { continue };
             let mut is_there = false;
-            for (class, places) in classes.iter().zip(&mut places) {
+            for ((class, places), fields) in classes.iter().zip(&mut places).zip(&fields) {
                 let field = class.field(&[name]).filter(|field| matches!(field.kind, Kind::Integer | Kind::Text));
-                places[level] = field.map(|field| (field.position, field.kind == Kind::Text));
-                is_there |= field.is_some();
+                let Some(field) = field else { continue };
+                let kind = fields.iter().find(|info| info.position == field.position).map(|info| &info.kind);
+                is_hex[level] |= matches!(kind, Some(FieldKind::Int { base: Base::Hexadecimal, .. }));
+                let form = match (field.kind, kind.and_then(|kind| fields::meaning(name, kind))) {
+                    (Kind::Text, _) => Form::Text,
+                    (_, Some(meaning)) => Form::Address(meaning),
+                    (_, None) => Form::Number,
+                };
+                places[level] = Some((field.position, form));
+                is_there = true;
             }
             anyhow::ensure!(
                 is_there,
@@ -41,22 +76,79 @@ impl FieldValues {
             );
         }
         let are_wanted = by.iter().any(|by| matches!(by, By::Field(_)));
-        Ok(Self { places, are_wanted, texts: Vec::new(), numbers: HashMap::new() })
+        let is_address = |place: &Option<(usize, Form)>| matches!(place, Some((_, Form::Address(_))));
+        let symbols = match places.iter().flatten().any(is_address) {
+            true => {
+                let mut symbols = Symbolizer::new(None, traces)?;
+                symbols.learn_all(traces)?;
+                Some(symbols)
+            }
+            false => None,
+        };
+        let (texts, numbers, named) = (Vec::new(), HashMap::new(), HashMap::new());
+        Ok(Self { places, are_wanted, is_hex, texts, numbers, symbols, named })
     }
 
-    /// The values of a record.
-    pub fn of(&mut self, seen: &Seen<'_, '_>, parts: &mut [Option<i64>; LEVELS_MAX]) {
+    /// Whether it matters who wrote a record: the memory of that process has its addresses.
+    pub fn need_writer(&self) -> bool {
+        self.symbols.is_some()
+    }
+
+    /// Whether the numbers of a level are shown in base 16.
+    pub fn is_hex(&self, level: usize) -> bool {
+        self.is_hex.get(level).copied().unwrap_or(false)
+    }
+
+    /// Why some functions could not be found.
+    pub fn reasons(&self) -> Vec<String> {
+        self.symbols.as_ref().map_or_else(Vec::new, Symbolizer::reasons)
+    }
+
+    /// Takes the values of a record.
+    pub fn of(&mut self, seen: &Seen<'_, '_>, writer: &mut Writer) {
         if !self.are_wanted {
             return;
         }
         let payload = Payload(seen.record.payload);
-        for (part, place) in parts.iter_mut().zip(self.places[seen.class]) {
-            *part = match place {
-                Some((position, true)) => payload.text(position).and_then(|text| self.number(&text)),
-                Some((position, false)) => payload.integer(position).and_then(|value| i64::try_from(value).ok()),
+        for (level, place) in self.places[seen.class].into_iter().enumerate() {
+            writer.others[level] = match place {
+                Some((position, Form::Text)) => payload.text(position).and_then(|text| self.number(&text)),
+                Some((position, Form::Number)) => payload.integer(position).and_then(|value| self.integer(value)),
+                Some((position, Form::Address(meaning))) => {
+                    // What has a sign has the kernel's half below zero.
+                    payload.integer(position).and_then(|value| self.address(seen, writer, value as u64, meaning))
+                }
                 None => None,
             };
         }
+    }
+
+    /// What stands for a number: itself, or a text where it is too large.
+    fn integer(&mut self, value: i128) -> Option<i64> {
+        i64::try_from(value).ok().or_else(|| self.number(&format!("{value:#x}")))
+    }
+
+    /// What stands for the function at an address: its name, else the number in base 16.
+    fn address(&mut self, seen: &Seen<'_, '_>, writer: &Writer, address: u64, meaning: Meaning) -> Option<i64> {
+        let number = |number: Option<i32>| number.and_then(|number| u32::try_from(number).ok());
+        let process = number(writer.process).or(number(writer.tid));
+        let symbols = self.symbols.as_ref()?;
+        let (trace, time) = (seen.record.trace, seen.head.time);
+        let epoch = process.map_or(0, |process| symbols.epoch(trace, process, time));
+        let key = (trace, process, epoch, address, meaning);
+        if let Some(&known) = self.named.get(&key) {
+            return known;
+        }
+        let name = symbols.of_address(trace, process, time, address, meaning);
+        let found = match (name, meaning) {
+            (Some(name), _) => self.number(&name),
+            (None, Meaning::Maybe) => self.integer(address.into()),
+            (None, _) => self.number(&format!("{address:#x}")),
+        };
+        if self.named.len() < NAMED_MAX {
+            self.named.insert(key, found);
+        }
+        found
     }
 
     /// What stands for a text; `None` where there are too many.
@@ -80,6 +172,3 @@ fn near(name: &str, classes: &[Class]) -> String {
     let known: Vec<&str> = ["event", "process", "thread", "cpu"].into_iter().chain(fields).collect();
     meant(name, &known)
 }
-
-/// Texts of fields that are kept apart at most.
-const TEXTS_MAX: usize = 1 << 18;

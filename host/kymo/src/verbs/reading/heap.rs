@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `kymo heap`: who allocated what, from the calls of malloc and its kin that `kymo record --with malloc` records. The
+//! blocks are followed by `kymo_analyze::heap`; here records become its calls ([`pass`]), stacks are kept ([`stacks`])
+//! and named ([`found`]), and the results are shown.
+
+mod args;
+mod found;
+mod json;
+mod pass;
+mod picture;
+mod stacks;
+mod text;
+
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail};
+use kymo_ctf::read::{Item, Loss, Reader, Record};
+use kymo_feed::{Choose, Walker};
+
+use super::analyze::choose::Chosen;
+use super::analyze::feed::{Classes, Input};
+use crate::verbs::record::unknown;
+pub use args::Args;
+use found::HeapReport;
+use pass::HeapPass;
+
+/// Which blocks are asked for; counts the records that are missing.
+struct Choice {
+    chosen: Chosen,
+    /// Records of programs, and places.
+    lost: (u64, u64),
+}
+
+impl Choose for Choice {
+    fn begin(&mut self, state: &kymo_analyze::State) {
+        self.chosen.begin(state);
+    }
+
+    fn selects<'a>(&'a mut self, record: &mut Record<'a>) -> bool {
+        self.chosen.selects(record)
+    }
+
+    fn lost(&mut self, loss: &Loss<'_>) {
+        // Those of the kernel have no process, and no allocations.
+        if loss.vpid.is_some() {
+            self.lost = (self.lost.0.saturating_add(loss.records), self.lost.1 + 1);
+        }
+        self.chosen.lost(loss);
+    }
+}
+
+/// Runs the verb.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    args.output.begin();
+    let input = Input::open(&args.traces.dirs)?;
+    let classes = Classes::new(&input.traces);
+    let plans = pass::plans(&classes.list);
+    if plans.iter().all(Option::is_none) {
+        bail!("the trace has no calls of malloc: record with kymo record --with malloc -- COMMAND");
+    }
+    let indexes = input.indexes();
+    let bounds = kymo_index::range::bounds(&input.traces, &indexes).context("the trace has no records")?;
+    let stretch = input.stretch(&indexes, args.range.from, args.range.to)?;
+    let whole = (first_call(&input, &classes, &plans).unwrap_or(bounds.0), bounds.1.saturating_add(1));
+    let range = stretch.map_or(whole, |stretch| (stretch.from, stretch.to));
+    let mut pass = HeapPass::new(&input, plans, range, args.steps)?;
+    let mut choice = Choice { chosen: Chosen::new(&input.traces, &args.scope.expressions())?, lost: (0, 0) };
+    // From the first record on: what is freed later was allocated earlier.
+    let mut reader = Reader::new(&input.traces);
+    let mut walker = Walker::new(&classes);
+    walker.go(&mut reader, &mut choice, &mut pass);
+    choice.chosen.conclude();
+    pass.heap.finish();
+    let code = super::analyze::damage(&input, &reader);
+    let caveats = caveats(&input, &classes.list, &choice, &pass, reader.caveat_count());
+    let mut found = HeapReport::new(&args, pass, range, choice.lost, caveats);
+    if let Some(path) = &args.svg {
+        std::fs::write(path, picture::svg(&mut found)).with_context(|| format!("cannot write {}", path.display()))?;
+        eprintln!("kymo: flame graph in {}", path.display());
+    }
+    let text = if args.output.json() { json::document(&mut found) + "\n" } else { text::report(&mut found) };
+    args.output.print(&text)?;
+    found.reasons().iter().for_each(|why| eprintln!("kymo: {why}"));
+    Ok(code)
+}
+
+/// When the allocator was called first: what is in front of that is a program's start.
+fn first_call(input: &Input, classes: &Classes, plans: &[Option<pass::Plan>]) -> Option<i64> {
+    let mut reader = Reader::new(&input.traces);
+    while let Some(item) = reader.next() {
+        let Item::Record(record) = item else { continue };
+        if plans.get(classes.of(&record)).is_some_and(Option::is_some) {
+            return Some(kymo_feed::clamp(record.ns));
+        }
+    }
+    None
+}
+
+/// Why the numbers are not exact.
+fn caveats(
+    input: &Input,
+    classes: &[kymo_analyze::Class],
+    choice: &Choice,
+    pass: &HeapPass,
+    damaged: u64,
+) -> Vec<String> {
+    let mut caveats = Vec::new();
+    let (records, places) = choice.lost;
+    if places > 0 {
+        caveats.push(format!(
+            "{records} records were lost in {places} places: live and leaked bytes are too high where a free is missing, \
+             and too low where an allocation is"
+        ));
+    }
+    if input.named.iter().any(|named| !unknown::lines_of_trace(&named.dir).is_empty()) {
+        caveats
+            .push("records may be missing that could not be counted: live and leaked bytes are estimates".to_owned());
+    }
+    if damaged > 0 || !input.caveats.is_empty() {
+        caveats.push("the trace is damaged: live and leaked bytes are estimates".to_owned());
+    }
+    for name in pass::ENDS.into_iter().filter(|name| !classes.iter().any(|class| class.name == *name)) {
+        caveats.push(format!(
+            "no record of {name} is in the trace: if it was not recorded, what it let go counts as live"
+        ));
+    }
+    let replaced = pass.heap.total().replaced;
+    if replaced > 0 {
+        caveats.push(format!(
+            "{replaced} blocks were handed out again without a free in the trace: it is missing, or the allocator itself \
+             let go of them, or they are of a forked child that ended before the session had seen it"
+        ));
+    }
+    caveats
+}
