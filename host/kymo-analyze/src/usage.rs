@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who used what in a stretch of time [spec/analyze.md 13]: CPU time by thread, process and CPU; interrupts by number;
+//! Who used what in a stretch of time [spec/analyze.md 14]: CPU time by thread, process and CPU; interrupts by number;
 //! I/O by thread, device and file.
 //!
 //! A [`Usage`] is a sink that adds up what a state hands on; it guesses nothing. What it needs beside events (paths of

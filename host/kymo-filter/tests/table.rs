@@ -232,9 +232,12 @@ fn keys_of_two_names_and_openings_on_a_condition() {
     assert_eq!(latencies("latency(req:begin, req:end, where=id == 3) > 0", 16, &records).0, [0i128; 0]);
 }
 
+/// Event, thread, key, CPU, time.
+type PairRecord = (usize, Option<u32>, Option<i128>, u32, i128);
+
 /// ns and whether it is an outer one, for each end in records of `req:begin` (1) and `req:end` (2): event, thread,
 /// process, CPU, time.
-fn closed(pair: &str, records: &[(usize, Option<u32>, Option<i128>, u32, i128)]) -> (Vec<(i128, bool)>, PairLatency) {
+fn closed(pair: &str, records: &[PairRecord]) -> (Vec<(i128, bool)>, PairLatency) {
     let mut pair = PairLatency::parse(pair, &events(), 16).unwrap_or_else(|e| panic!("{e}"));
     let mut found = Vec::new();
     for &(event, tid, pid, cpu, time) in records {

@@ -297,11 +297,14 @@ fn scope(args: &Args, stretch: Option<Stretch>) -> UsageScope {
     }
 }
 
+/// A part that cannot be shown, and why.
+type MissingPart = (Part, &'static str);
+
 /// Parts that are shown, and those that the trace says nothing of.
 ///
 /// # Errors
 /// It says nothing of any that is asked for.
-fn parts(by: &[Part], recorded: &RecordedEvents) -> anyhow::Result<(Vec<Part>, Vec<(Part, &'static str)>)> {
+fn parts(by: &[Part], recorded: &RecordedEvents) -> anyhow::Result<(Vec<Part>, Vec<MissingPart>)> {
     let is_asked = |part: &Part| by.is_empty() || by.contains(part);
     let asked = || Part::ALL.into_iter().filter(is_asked);
     let missing: Vec<_> = asked().filter_map(|part| Some((part, part.missing(recorded)?))).collect();

@@ -26,13 +26,16 @@ pub struct Where {
     pub time: i64,
 }
 
+/// Numbers of stacks by their addresses.
+type StackNumbers = HashMap<Box<[u64]>, u32>;
+
 /// All stacks.
 pub struct Stacks {
     /// By number: frames, the innermost first; return addresses.
     list: Vec<Vec<Place>>,
     numbers: HashMap<Vec<Place>, u32>,
     /// By process and state of its memory: addresses, and the number of their stack.
-    remembered: HashMap<(usize, usize), HashMap<Box<[u64]>, u32>>,
+    remembered: HashMap<(usize, usize), StackNumbers>,
     remembered_count: usize,
     scratch: Vec<u64>,
     /// Records had a call stack, and not only a caller.

@@ -16,6 +16,9 @@ use super::select::Selection;
 use crate::verbs::symbols::fields::{self, Meaning};
 use crate::verbs::symbols::{Symbolizer, time_of};
 
+/// Fields that are addresses: position, and what an address there is.
+type AddressFields = Vec<(usize, Meaning)>;
+
 /// Fields and contexts that are call stacks.
 const STACKS: [&str; 3] = ["callstack", "callstack_user", "callstack_kernel"];
 /// Another form, with names.
@@ -25,7 +28,7 @@ pub struct Named<'a> {
     selection: &'a Selection,
     is_json: bool,
     /// By trace and event: the fields that can be addresses, of the payload and of the contexts.
-    fields: Vec<Vec<[Vec<(usize, Meaning)>; 2]>>,
+    fields: Vec<Vec<[AddressFields; 2]>>,
 }
 
 /// What is known of one field or context.

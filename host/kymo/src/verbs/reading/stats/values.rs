@@ -25,6 +25,9 @@ enum Form {
     Address(Meaning),
 }
 
+/// Where an address is: trace, process, state of its memory, address, and what it is.
+type Place = (usize, Option<u32>, usize, u64, Meaning);
+
 /// Values of payload fields, as parts of rows.
 pub struct FieldValues {
     /// By class and level: position of the field.
@@ -39,7 +42,7 @@ pub struct FieldValues {
     /// Where there are addresses.
     symbols: Option<Symbolizer>,
     /// By trace, process, state of its memory, address.
-    named: HashMap<(usize, Option<u32>, usize, u64, Meaning), Option<i64>>,
+    named: HashMap<Place, Option<i64>>,
 }
 
 impl FieldValues {

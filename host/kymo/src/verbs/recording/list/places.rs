@@ -27,7 +27,8 @@ impl Choice {
     pub(super) fn of(&self, path: &Path) -> ProbePlaces {
         let Ok(mut found) = places(path) else { return ProbePlaces(Places::default()) };
         if !self.patterns.is_empty() {
-            let wants = |name: &str| self.patterns.iter().any(|pattern| kymo_names::glob_matches_with_sets(pattern, name));
+            let wants =
+                |name: &str| self.patterns.iter().any(|pattern| kymo_names::glob_matches_with_sets(pattern, name));
             let provider = |name: &str| name.split(':').next().unwrap_or_default().to_owned();
             found.usdt.retain(|probe| wants(&probe.name) || wants(&provider(&probe.name)));
             found.functions.retain(|name| wants(name));
