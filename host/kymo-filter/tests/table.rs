@@ -232,7 +232,7 @@ fn keys_of_two_names_and_openings_on_a_condition() {
     assert_eq!(latencies("latency(req:begin, req:end, where=id == 3) > 0", 16, &records).0, [0i128; 0]);
 }
 
-/// Event, thread, key, CPU, time.
+/// A record: event, thread, process, CPU, time.
 type PairRecord = (usize, Option<u32>, Option<i128>, u32, i128);
 
 /// ns and whether it is an outer one, for each end in records of `req:begin` (1) and `req:end` (2): event, thread,
