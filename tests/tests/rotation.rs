@@ -211,8 +211,8 @@ fn a_full_disk_is_survived_by_what_is_not_kept() {
     let result = std::panic::catch_unwind(|| {
         let program = lab.cc("produce.c");
         let output = disk.join("t");
-        // About 3 MB in 200 ms: the disk is full again and again, and has room again with each chunk that goes. How fast
-        // the program is, the machine decides: with another time there are chunks of both kinds.
+        // About 3 MB in 200 ms: the disk is full again and again, and has room again with each chunk that goes. The
+        // machine decides how fast the program is: with another time there are chunks of both kinds.
         let try_with = |millis: u32| {
             let _ = std::fs::remove_dir_all(&output);
             let mut command = lab.command(kymo_tests::paths::kymo());
