@@ -14,8 +14,8 @@ mod text;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
-use kymo_ctf::read::{Item, Loss, Reader, Record};
-use kymo_feed::{Choose, Walker};
+use kymo_ctf::read::{Caveat, Item, Loss, Reader, Record, Severity};
+use kymo_feed::{Choose, Missing, Walker};
 
 use super::analyze::choose::Chosen;
 use super::analyze::feed::{Classes, Input};
@@ -28,7 +28,7 @@ use pass::HeapPass;
 struct Choice {
     chosen: Chosen,
     /// Records of programs, and places.
-    lost: (u64, u64),
+    lost: Missing,
 }
 
 impl Choose for Choice {
@@ -43,7 +43,7 @@ impl Choose for Choice {
     fn lost(&mut self, loss: &Loss<'_>) {
         // Those of the kernel have no process, and no allocations.
         if loss.vpid.is_some() {
-            self.lost = (self.lost.0.saturating_add(loss.records), self.lost.1 + 1);
+            self.lost.add_loss(loss);
         }
         self.chosen.lost(loss);
     }
@@ -64,7 +64,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let whole = (first_call(&input, &classes, &plans).unwrap_or(bounds.0), bounds.1.saturating_add(1));
     let range = stretch.map_or(whole, |stretch| (stretch.from, stretch.to));
     let mut pass = HeapPass::new(&input, plans, range, args.steps)?;
-    let mut choice = Choice { chosen: Chosen::new(&input.traces, &args.scope.expressions())?, lost: (0, 0) };
+    let mut choice =
+        Choice { chosen: Chosen::new(&input.traces, &args.scope.expressions())?, lost: Missing::default() };
     // From the first record on: what is freed later was allocated earlier.
     let mut reader = Reader::new(&input.traces);
     let mut walker = Walker::new(&classes);
@@ -72,7 +73,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     choice.chosen.conclude();
     pass.heap.finish();
     let code = super::analyze::damage(&input, &reader);
-    let caveats = caveats(&input, &classes.list, &choice, &pass, reader.caveat_count());
+    let caveats = caveats(&input, &classes.list, &choice, &pass, reader.damage_count());
     let mut found = HeapReport::new(&args, pass, range, choice.lost, caveats);
     if let Some(path) = &args.svg {
         std::fs::write(path, picture::svg(&mut found)).with_context(|| format!("cannot write {}", path.display()))?;
@@ -105,10 +106,10 @@ fn caveats(
     damaged: u64,
 ) -> Vec<String> {
     let mut caveats = Vec::new();
-    let (records, places) = choice.lost;
-    if places > 0 {
+    if !choice.lost.is_none() {
+        let lost = choice.lost.text();
         caveats.push(format!(
-            "{records} records were lost in {places} places: live and leaked bytes are too high where a free is missing, \
+            "{lost}: live and leaked bytes are too high where a free is missing, \
              and too low where an allocation is"
         ));
     }
@@ -116,7 +117,8 @@ fn caveats(
         caveats
             .push("records may be missing that could not be counted: live and leaked bytes are estimates".to_owned());
     }
-    if damaged > 0 || !input.caveats.is_empty() {
+    let is_unread = |caveat: &Caveat| caveat.damage.severity() == Severity::Unread;
+    if damaged > 0 || input.caveats.iter().any(is_unread) {
         caveats.push("the trace is damaged: live and leaked bytes are estimates".to_owned());
     }
     for name in pass::ENDS.into_iter().filter(|name| !classes.iter().any(|class| class.name == *name)) {

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 
 use kymo_analyze::heap::{Amount, StackSums};
+use kymo_feed::Missing;
 
 use super::args::{Args, Bytes};
 use super::pass::HeapPass;
@@ -16,8 +17,8 @@ pub struct HeapReport<'a> {
     pub pass: HeapPass,
     /// [from, to), ns.
     pub range: (i64, i64),
-    /// Records of programs that were lost, and places.
-    pub lost: (u64, u64),
+    /// What was lost of programs.
+    pub lost: Missing,
     /// Why the numbers are not exact.
     pub caveats: Vec<String>,
     functions: HashMap<Place, String>,
@@ -29,7 +30,7 @@ impl<'a> HeapReport<'a> {
         args: &'a Args,
         pass: HeapPass,
         range: (i64, i64),
-        lost: (u64, u64),
+        lost: Missing,
         caveats: Vec<String>,
     ) -> HeapReport<'a> {
         HeapReport { args, pass, range, lost, caveats, functions: HashMap::new() }

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::found::{HeapReport, number};
 use super::pass::ProgramOf;
+use crate::verbs::analyze::show;
 use crate::verbs::symbols::Place;
 
 /// The document.
@@ -33,7 +34,7 @@ pub fn document(found: &mut HeapReport<'_>) -> String {
         "schema": "kymo-heap-1",
         "from": found.range.0,
         "to": found.range.1,
-        "lost": { "records": found.lost.0, "places": found.lost.1 },
+        "lost": show::missing(&found.lost),
         "is_exact": found.caveats.is_empty(),
         "caveats": found.caveats,
         "peak": with_time(total.peak, total.peak_time),
