@@ -227,8 +227,9 @@ fn a_proof_flips_compares_and_puts_back() {
         return;
     }
     let lab = Lab::new("doctor_compares");
-    // A tool whose samples are many times as long where the setting is flipped; no two runs are the same.
-    let sample = r#"{"cpu": {"0": {"histogram": {"%d": 1000}, "count": 1000, "min": 1, "max": 900, "avg": %d.%d}}}"#;
+    // A tool whose samples are many times as long where the setting is flipped; no two runs are the same. The
+    // nanoseconds go as text: as a number, those that begin with 08 are octal, and 0.
+    let sample = r#"{"cpu": {"0": {"histogram": {"%d": 1000}, "count": 1000, "min": 1, "max": 900, "avg": %d.%s}}}"#;
     let measure = format!("v=$(cat {SETTING}); printf '{sample}' $((v * 20)) $((v * 20)) $(date +%N)");
     let outcome = lab.kymo(&["doctor", "--prove", "stat-interval", "--measure", &measure, "--json"]).expect(1);
     let report: Value = serde_json::from_str(&outcome.stdout).expect("JSON");
