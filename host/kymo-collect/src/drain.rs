@@ -119,7 +119,7 @@ impl Drain {
                 Some(wait) => self.commands.recv_timeout(wait),
             };
             let goes_on = match command {
-                Ok(command) => self.obey(command) && self.obey_waiting(),
+                Ok(command) => self.obey(command) && self.obey_waiting().is_some(),
                 Err(RecvTimeoutError::Timeout) => true,
                 Err(RecvTimeoutError::Disconnected) => false,
             };
@@ -185,20 +185,21 @@ impl Drain {
         self.pace.next(is_quiet, bound)
     }
 
-    /// Obeys a bounded number of commands that wait already. False when the session has ended.
-    pub(crate) fn obey_waiting(&mut self) -> bool {
+    /// Obeys a bounded number of commands that wait already. Whether there may be more of them; `None` when the session
+    /// has ended.
+    pub(crate) fn obey_waiting(&mut self) -> Option<bool> {
         for _ in 0..64 {
             match self.commands.try_recv() {
                 Ok(command) => {
                     if !self.obey(command) {
-                        return false;
+                        return None;
                     }
                 }
-                Err(TryRecvError::Disconnected) => return false,
-                Err(TryRecvError::Empty) => break,
+                Err(TryRecvError::Disconnected) => return None,
+                Err(TryRecvError::Empty) => return Some(false),
             }
         }
-        true
+        Some(true)
     }
 
     fn obey(&mut self, command: ToDrain) -> bool {

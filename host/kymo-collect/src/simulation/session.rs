@@ -288,22 +288,22 @@ impl Simulated {
     }
 
     pub(super) fn step_drain(&mut self, time: &SimulatedTime) {
-        let is_over = {
+        let obeyed = {
             let mut slot = self.drain();
             let Some(drain) = slot.as_mut() else {
                 drop(slot);
                 self.drain_at = None;
                 return;
             };
-            !drain.obey_waiting()
+            drain.obey_waiting()
         };
-        if is_over {
+        let Some(has_more) = obeyed else {
             self.disk_failed = self.disk.fails();
             let report = self.drain().take().map(Drain::conclude);
             self.report = report;
             self.drain_at = None;
             return;
-        }
+        };
         let (wait, change) = {
             let mut slot = self.drain();
             let drain = slot.as_mut().expect("as above");
@@ -311,6 +311,8 @@ impl Simulated {
         };
         let now = time.read();
         self.drain_at = match (wait, change) {
+            // The thread waits for a command then, and there is one.
+            _ if has_more => Some(now),
             (Some(wait), Some(change)) => Some(now + wait.max(change).as_nanos() as u64),
             _ => None,
         };
