@@ -89,11 +89,7 @@ fuzz: ## the targets of fuzz/, FUZZ_SECONDS (60) each; TARGETS="index ctf_json" 
 	@CARGO=$(CARGO) scripts/fuzz.sh $(TARGETS)
 
 lint: ## formatting, clippy, and the checks that hold spec and code together
-	@scripts/tidy.sh
-	@if $(CARGO) fmt --version >/dev/null 2>&1; then $(CARGO) fmt --all --check; \
-	else echo "SKIP formatting of Rust: rustfmt is not installed"; fi
-	@if $(CARGO) clippy --version >/dev/null 2>&1; then $(CARGO) clippy -q --release --workspace --all-targets -- -D warnings; \
-	else echo "SKIP clippy: it is not installed"; fi
+	@CARGO=$(CARGO) scripts/lint.sh
 
 debug-info: ## the kymo command with symbols and line numbers, for a debugger or a profile (target/release-debug/kymo)
 	@$(CARGO) build --profile release-debug -q -p kymo
