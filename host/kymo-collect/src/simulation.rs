@@ -10,6 +10,7 @@
 mod acts;
 mod check;
 mod disk;
+mod objects;
 mod outside;
 mod packets;
 mod program;
@@ -20,6 +21,7 @@ mod session;
 mod snapshots;
 mod totals;
 mod trouble;
+mod verbs;
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};

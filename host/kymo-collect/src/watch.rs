@@ -144,7 +144,7 @@ impl Watch {
     /// Finds the records in `bytes` (whole records of one lane, the oldest first) that are not younger than `until`,
     /// and notes them under `lane`. Returns bytes and records that were taken; what is younger comes with the next
     /// poll.
-    pub(crate) fn index(&self, bytes: &[u8], lane: usize, (now, until): (u64, u64), found: &mut Vec<Found>) -> Span {
+    pub(crate) fn index(&self, bytes: &[u8], lane: usize, (now, until): (u64, u64), found: &mut Vec<ConditionRecord>) -> Span {
         let mut span = Span::default();
         let mut at = 0;
         while let Some(head) = bytes.get(at..at + HEAD_BYTES) {
@@ -158,7 +158,7 @@ impl Watch {
             if time > until {
                 break;
             }
-            found.push(Found { time, lane, at });
+            found.push(ConditionRecord { time, lane, at });
             at = payload + fields.bytes;
             span = Span { bytes: at as u32, records: span.records + 1 };
         }
@@ -264,7 +264,7 @@ fn ask<R: Record>(
 
 /// A record that came since the last poll.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Found {
+pub(crate) struct ConditionRecord {
     /// Clock value.
     pub time: u64,
     /// Position in the list of lanes of this poll.

@@ -81,6 +81,19 @@ impl Disk {
         Ok(())
     }
 
+    /// A text; nothing where the file is not there.
+    pub(super) fn text(&self, path: &Path) -> String {
+        self.content()
+            .files
+            .get(path)
+            .map_or_else(String::new, |file| String::from_utf8_lossy(&file.bytes).into_owned())
+    }
+
+    /// The first bytes of a file, if it has so many.
+    pub(super) fn front(&self, path: &Path, bytes: u64) -> Option<Vec<u8>> {
+        Some(self.content().files.get(path)?.bytes.get(..bytes as usize)?.to_vec())
+    }
+
     /// Stream files: path and bytes.
     pub(super) fn streams(&self) -> Vec<(PathBuf, Vec<u8>)> {
         let is_stream = |path: &Path| path.file_name().is_some_and(|name| name != "metadata");

@@ -33,6 +33,8 @@ pub(super) struct Book {
     pub triggering: u64,
     /// Of each ring.
     pub ring_bytes: u32,
+    /// What is old in them is overwritten.
+    pub is_overwritten: bool,
     /// Whoever has the memory mapped.
     mappings: Vec<Weak<Rings>>,
     /// What it counts for at most.
@@ -55,7 +57,7 @@ impl Book {
     /// Somebody has mapped the memory.
     pub(super) fn lend(&mut self, rings: &Arc<Rings>) {
         self.mappings.push(Arc::downgrade(rings));
-        self.ring_bytes = rings.layout.ring_bytes;
+        (self.ring_bytes, self.is_overwritten) = (rings.layout.ring_bytes, rings.is_overwritten());
         let layout = &rings.layout;
         self.bytes_at_most = match layout.kind {
             Kind::Rseq => u64::from(layout.lane_count) * u64::from(layout.ring_bytes),
@@ -170,12 +172,12 @@ impl Rings {
 
 /// A filter that a program was told.
 #[derive(Clone, Debug)]
-pub(super) struct Told {
+pub(super) struct ToldFilter {
     pub insns: Vec<Insn>,
     pub pool: Vec<u8>,
 }
 
-impl Told {
+impl ToldFilter {
     /// Whether it selects the record with this number.
     pub(super) fn selects(&self, token: u64) -> bool {
         kymo_filter::run(&self.insns, &self.pool, &token.to_le_bytes())
@@ -188,5 +190,5 @@ pub(super) struct Recording {
     pub rings: Arc<Rings>,
     /// Ids by index.
     pub on: BTreeMap<u32, u16>,
-    pub filters: BTreeMap<u32, Told>,
+    pub filters: BTreeMap<u32, ToldFilter>,
 }
