@@ -9,6 +9,7 @@
 
 mod acts;
 mod check;
+mod conformance;
 mod disk;
 mod objects;
 mod outside;

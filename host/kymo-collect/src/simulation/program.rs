@@ -337,8 +337,9 @@ impl Program {
             let (comm, uid) = (if rings.is_shared() { "shared".to_owned() } else { self.comm.clone() }, self.uid);
             let book = books[*number].entry(serial).or_insert_with(|| Book::of(comm, uid));
             book.lend(&rings);
-            // It has recorded all the time where it has its parent's.
-            match self.inherited.remove(&(*number, name.clone())) {
+            // It has recorded all the time where it has its parent's, and goes on with the same events.
+            let inherited = self.inherited.remove(&(*number, name.clone()));
+            match &inherited {
                 Some(_) => attachment.late = false,
                 None if attachment.answered == 0 => attachment.late |= attachment.found_late,
                 None => {}
@@ -346,7 +347,8 @@ impl Program {
             match &mut attachment.recording {
                 Some(recording) => recording.rings = rings,
                 None => {
-                    attachment.recording = Some(Recording { rings, on: BTreeMap::new(), filters: BTreeMap::new() });
+                    let (on, filters) = inherited.map_or_else(Default::default, |of| (of.on, of.filters));
+                    attachment.recording = Some(Recording { rings, on, filters });
                 }
             }
             attachment.name = name;

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use kymo_abi::ring::{CHUNKS, Layout, MARKS, Mark, RingBlock, STORE_PAST, Span, View, mem_flags};
-use kymo_abi::{Kind, head_word};
+use kymo_abi::{Kind, head_word, split_head};
 use kymo_filter::Insn;
 use kymo_mapping::Mapping;
 
@@ -143,6 +143,27 @@ impl Rings {
         if self.is_overwritten() {
             book.times.entry(lane).or_default().push(now);
         }
+    }
+
+    /// Ids and numbers of the records in all rings, from which nothing was taken, in the order of the numbers.
+    pub(super) fn contents(&self) -> Vec<(u16, u64)> {
+        let mut records = Vec::new();
+        for (lane, ring) in self.view().rings().iter().enumerate() {
+            let head = Mark(ring.head.load(Ordering::Acquire));
+            for record in 0..head.since(Mark(0)).bytes / RECORD_BYTES {
+                let byte = |number: u32| {
+                    let index = (record * RECORD_BYTES + number) & (self.layout.ring_bytes - 1);
+                    let offset = (self.layout.lane_offset(lane as u32) + u64::from(index)) as usize;
+                    let at = self.mapping.base().as_ptr().wrapping_add(offset);
+                    // SAFETY: [spec/ring.md 3.1] the index is masked to the lane, which is mapped.
+                    unsafe { at.read_volatile() }
+                };
+                let word = |at: u32| u64::from_le_bytes(std::array::from_fn(|number| byte(at + number as u32)));
+                records.push((split_head(word(0)).0, word(12)));
+            }
+        }
+        records.sort_by_key(|(_, number)| *number);
+        records
     }
 
     /// Overwrite mode: gives up the oldest bytes, and a chunk more, where a record has no room.
