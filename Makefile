@@ -63,6 +63,9 @@ bench-session: ## sessions: start-up, idle cost, flight recorder, several sessio
 	@$(MAKE) -s build
 	@KYMO=$(KYMO) QUICK=$(QUICK) bench/session $(BENCH)
 
+bench-descriptors: build ## lines that shell scripts lose, untraced, under kymo and under LTTng-UST (ROUNDS=5)
+	@KYMO=$(KYMO) bench/descriptors $(ROUNDS)
+
 bench-posix: ## POSIX Trace: the three experiments of the paper of 2003, sizes by unit (QUICK=1 for a short run)
 	@QUICK=$(QUICK) bench/posix
 
@@ -105,4 +108,4 @@ clean: ## removes what was built
 	@rm -rf build
 	@$(CARGO) clean -q
 
-.PHONY: help debug-info build emit posix menuconfig bench-posix bench-index host demo demo-host test stress bench bench-kernel bench-session lab vm fuzz lint install uninstall clean probe
+.PHONY: help debug-info build emit posix menuconfig bench-descriptors bench-posix bench-index host demo demo-host test stress bench bench-kernel bench-session lab vm fuzz lint install uninstall clean probe

@@ -37,6 +37,8 @@ totals! {
     missed,
     verbs,
     faults,
+    /// Disks that said something else than that they are full.
+    disk_errors,
     marks,
     snapshots,
     /// Records in snapshots.

@@ -47,11 +47,14 @@ impl Run {
     }
 
     fn set_fault(&mut self, number: usize, fault: Fault, is_on: bool) {
+        // A disk that is full, a quota that is used up, and a disk that breaks.
+        let says = self.random.pick(&[0, libc::EDQUOT, libc::EIO]);
+        self.totals.disk_errors += u64::from(says != 0 && is_on && fault == Fault::DiskFull);
         let session = &mut self.sessions[number];
         session.disk_was_bad |= matches!(fault, Fault::DiskFull | Fault::DiskWithoutDescriptors | Fault::DiskGone);
         match fault {
             Fault::ControlStalls | Fault::DrainStalls => {}
-            Fault::DiskFull => session.disk.set_faults(|faults| faults.is_full = is_on),
+            Fault::DiskFull => session.disk.set_faults(|faults| (faults.is_full, faults.says) = (is_on, says)),
             Fault::DiskWithoutDescriptors => session.disk.set_faults(|faults| faults.no_descriptors = is_on),
             Fault::DiskGone => session.disk.set_faults(|faults| faults.is_gone = is_on),
             Fault::NoDescriptors => session.hall.lock().unwrap().no_descriptors = is_on,
