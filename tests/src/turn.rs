@@ -107,3 +107,40 @@ impl Drop for Turn {
         CHANGED.notify_all();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    /// While the first has a turn, the third gets one and the second does not.
+    #[track_caller]
+    fn comes_before(first: Option<&'static str>, second: fn() -> Turn, third: fn() -> Turn) {
+        let turn = Turn::shared(first);
+        let (tell, told) = channel();
+        std::thread::scope(|scope| {
+            for (name, take) in [("second", second), ("third", third)] {
+                let tell = tell.clone();
+                scope.spawn(move || {
+                    let turn = take();
+                    tell.send(name).expect("somebody listens");
+                    drop(turn);
+                });
+            }
+            assert_eq!(told.recv(), Ok("third"));
+            drop(turn);
+            assert_eq!(told.recv(), Ok("second"));
+        });
+    }
+
+    #[test]
+    fn who_disturbs_others_waits_for_them() {
+        comes_before(None, Turn::alone, || Turn::shared(None));
+        comes_before(Some("a user"), || Turn::shared(Some("a user")), || Turn::shared(Some("another")));
+        comes_before(Some("a user"), || Turn::shared(Some("a user")), || Turn::shared(None));
+        // A thread that has a turn needs no other.
+        let turn = Turn::alone();
+        drop((Turn::shared(None), turn));
+    }
+}

@@ -261,9 +261,7 @@ impl Program {
 
     /// Reads what sessions say.
     pub(super) fn read(&mut self, now: u64, books: &mut [Books]) {
-        if self.has_mail() {
-            self.say_gone();
-        }
+        let had_mail = self.has_mail();
         for at in 0..self.attachments.len() {
             loop {
                 let mail = self.attachments[at].1.line.get().to_program.pop_front();
@@ -278,6 +276,9 @@ impl Program {
             }
         }
         self.attachments.retain(|(_, attachment)| !attachment.line.get().program_has_closed);
+        if had_mail {
+            self.say_gone();
+        }
     }
 
     fn hear(&mut self, at: usize, message: FromCollector, descriptor: Option<OwnedFd>, now: u64, books: &mut [Books]) {
