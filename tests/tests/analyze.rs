@@ -105,7 +105,7 @@ fn statistics_count_what_is_read() {
     if Kernel::find("statistics_count_what_is_read").is_none() {
         return;
     }
-    let lab = Lab::new("stats");
+    let lab = Lab::alone("stats");
     let recorded = recorded(&lab);
     let trace = recorded.dir.to_str().unwrap();
     let stats = ask(&lab, &["stats", trace, "--by", "event,thread", "--fields", "--json"]);
@@ -129,7 +129,7 @@ fn spans_of_the_user_and_what_is_no_span() {
     if Kernel::find("spans_of_the_user_and_what_is_no_span").is_none() {
         return;
     }
-    let lab = Lab::new("spans");
+    let lab = Lab::alone("spans");
     let recorded = recorded(&lab);
     let trace = recorded.dir.to_str().unwrap();
     let span = "sched_process_fork, sched_process_exit, by=child_tid";

@@ -8,7 +8,7 @@ fn threads_of_kernel_records_have_names() {
     if Kernel::find("threads_of_kernel_records_have_names").is_none() {
         return;
     }
-    let lab = Lab::new("follow");
+    let lab = Lab::alone("follow");
     let program = lab.cc("pattern.c");
     lab.record("trace").args(&["-k", "sched", "--kernel-ring", "16M"]).run(&[program.to_str().unwrap()]).expect(0);
     let trace = lab.path("trace");
