@@ -29,7 +29,13 @@ add_up() {
 	[ $((p + f + s)) -gt 0 ]
 }
 
-# What a suite came to: name, log, status, seconds.
+# User and system time of the processes that this shell has waited for, in seconds, into `used`.
+measure() {
+	times >"$1"
+	used=$(awk 'NR == 2 {for (i = 1; i <= 2; i++) {split($i, t, /[ms]/); n += t[1] * 60 + t[2]}} END {printf "%d", n}' "$1")
+}
+
+# What a suite came to: name, log, status, seconds, seconds of user and system time.
 conclude() {
 	local name=$1 log=$2 status=$3 seconds=$4
 	if ! add_up "$log"; then
@@ -40,15 +46,19 @@ conclude() {
 		suites_failed="$suites_failed '$name'"
 		[ "$(grep -cE '(^|[^0-9])[1-9][0-9]* failed' "$log")" -gt 0 ] || failed=$((failed + 1))
 	fi
-	printf -- '-- %s: %d s\n' "$name" "$seconds"
+	printf -- '-- %s: %d s (user and system time: %d s)\n' "$name" "$seconds" "$5"
 }
 
 suite() {
-	local name=$1 start=$SECONDS
+	local name=$1 start=$SECONDS status before
 	shift
 	printf '== %s\n' "$name"
+	measure "$work/times"
+	before=$used
 	"$@" 2>&1 | tee "$work/log"
-	conclude "$name" "$work/log" "${PIPESTATUS[0]}" $((SECONDS - start))
+	status=${PIPESTATUS[0]}
+	measure "$work/times"
+	conclude "$name" "$work/log" "$status" $((SECONDS - start)) $((used - before))
 }
 
 # A suite that goes on while others run.
@@ -59,7 +69,9 @@ beside() {
 		start=$SECONDS
 		# A shell lets what runs in the background ignore Ctrl-C, which tests send.
 		env --default-signal=INT,QUIT "$@" >"$log" 2>&1 </dev/null
-		echo "$? $((SECONDS - start))" >"$log.end"
+		status=$?
+		measure "$log.times"
+		echo "$status $((SECONDS - start)) $used" >"$log.end"
 	) &
 	names+=("$name") workers+=($!)
 }
@@ -71,8 +83,8 @@ gather() {
 		printf '== %s\n' "${names[number]}"
 		wait "${workers[number]}"
 		cat "$work/$number"
-		read -r status seconds <"$work/$number.end" || { status=1 seconds=0; }
-		conclude "${names[number]}" "$work/$number" "$status" "$seconds"
+		read -r status seconds used <"$work/$number.end" || { status=1 seconds=0 used=0; }
+		conclude "${names[number]}" "$work/$number" "$status" "$seconds" "$used"
 	done
 	names=() workers=()
 }
