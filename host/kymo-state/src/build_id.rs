@@ -125,7 +125,7 @@ impl Order {
 }
 
 /// Where the fields of a program header and of the file's header are: ELF of 32 or of 64 bits.
-struct Shape {
+struct ElfLayout {
     word: usize,
     table_offset_at: usize,
     entry_bytes_at: usize,
@@ -135,7 +135,7 @@ struct Shape {
     align_at: usize,
 }
 
-const ELF32: Shape = Shape {
+const ELF32: ElfLayout = ElfLayout {
     word: 4,
     table_offset_at: 28,
     entry_bytes_at: 42,
@@ -144,7 +144,7 @@ const ELF32: Shape = Shape {
     file_size_at: 16,
     align_at: 28,
 };
-const ELF64: Shape = Shape {
+const ELF64: ElfLayout = ElfLayout {
     word: 8,
     table_offset_at: 32,
     entry_bytes_at: 54,
@@ -190,7 +190,7 @@ fn of_elf(read: &mut ReadAt<'_>) -> Option<BuildId> {
 }
 
 /// The build id in the segment of this program header.
-fn of_segment(read: &mut ReadAt<'_>, shape: &Shape, order: Order, header: &[u8]) -> Option<BuildId> {
+fn of_segment(read: &mut ReadAt<'_>, shape: &ElfLayout, order: Order, header: &[u8]) -> Option<BuildId> {
     if order.unsigned(header, 0, 4)? != PT_NOTE {
         return None;
     }
