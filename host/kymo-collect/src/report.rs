@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::clock::{Calibration, Estimate};
-use crate::control::Found;
+use crate::control::ControlEnd;
 use crate::drain::{Report, Totals};
 use crate::kernel::Recorded;
 use crate::session::Config;

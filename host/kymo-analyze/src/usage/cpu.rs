@@ -2,7 +2,7 @@
 //! The time of one CPU, run by run. A run is the time between two switches; it is added up when it ends, because only
 //! the switch behind it says whether it was what it seemed to be.
 
-use super::actor::Stretch;
+use super::actor::ActorStretch;
 use super::amounts::{CpuTime, marks};
 use crate::doubt::Doubt;
 use crate::span::{Context, CpuSpan};

@@ -366,7 +366,7 @@ impl RealLife {
         let name = format!("s.{}.{NONCE:08x}", std::process::id());
         let listener = socket::listen(&runtime.through_fd(&name)).expect("a socket");
         let mut command = Command::new(dir.join("sim"));
-        command.env("KYMO_RUNTIME_DIR", runtime.path()).env("KYMO_START_WAIT", "60000");
+        command.env("KYMO_RUNTIME_DIR", runtime.path()).env("KYMO_START_WAIT", "10000");
         command.env("KYMO_RING", if kind == Kind::Portable { "portable" } else { "rseq" });
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it can be run");
         let (stdin, stdout) = (child.stdin.take().expect("a pipe"), child.stdout.take().expect("a pipe"));

@@ -19,7 +19,7 @@ use super::analyze::show::Times;
 use super::analyze::when::{self, When};
 use super::analyze::who::WhoArgs;
 use crate::verbs::args::{CpuArgs, FilterArgs, OutputArgs, RangeArgs, ThreadArgs, TraceArgs, ZoneArgs};
-use find::Asked;
+use find::ExplainRequest;
 
 /// Causes of a latency: what happened in a worst case, a span, or at one moment
 ///

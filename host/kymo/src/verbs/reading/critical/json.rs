@@ -5,7 +5,7 @@ use kymo_analyze::explain::Slice;
 use kymo_analyze::{Act, Step};
 use serde_json::{Value, json};
 
-use super::Found;
+use super::CriticalPathAnswer;
 use super::text::act;
 use crate::verbs::analyze::show;
 

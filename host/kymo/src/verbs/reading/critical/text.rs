@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use kymo_analyze::{Act, CallId, Context, Ready, Step, Waker};
 
-use super::Found;
+use super::CriticalPathAnswer;
 use crate::verbs::analyze::show::{Times, duration};
 
 /// Steps that are shown; of more, the longest are.
