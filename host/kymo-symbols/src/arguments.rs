@@ -258,7 +258,9 @@ impl<'a> ArgumentSearch<'_, 'a> {
             Some(Operation::Register { register }) if register.0 == BASE_POINTER => offset.checked_sub(8),
             _ => None,
         };
-        Ok(above_entry.filter(|above| *above >= 8).map_or(ToldPlace::Stored, |above| ToldPlace::Is(ArgumentPlace::Stack(above))))
+        Ok(above_entry
+            .filter(|above| *above >= 8)
+            .map_or(ToldPlace::Stored, |above| ToldPlace::Is(ArgumentPlace::Stack(above))))
     }
 
     fn name(&self, die: &Die<'a>) -> gimli::Result<String> {

@@ -3,7 +3,7 @@
 
 use kymo_tracefs::Wanted;
 
-use super::{KernelConditions, Kernel, KernelConfig};
+use super::{Kernel, KernelConditions, KernelConfig};
 use crate::Error;
 use crate::clock::Source;
 use crate::session::Config;

@@ -21,7 +21,7 @@ use crate::clock::{Calibration, Source, choose};
 use crate::control::{self, Control, System, ToControl, Wiring};
 use crate::drain::{Counters, Drain, Flight, Sink, ToDrain};
 use crate::ids::Registry;
-use crate::kernel::{self, KernelConditions, Kernel, KernelPart, Needs, ReadyWatch, Recording, TracePlace};
+use crate::kernel::{self, Kernel, KernelConditions, KernelPart, Needs, ReadyWatch, Recording, TracePlace};
 use crate::mark_pipe::MarkPipe;
 use crate::metadata::{Metadata, datetime, environment};
 use crate::private::make_private_dir;

@@ -3,7 +3,7 @@
 //! same messages, field by field, and write the same records.
 //!
 //! Not compared, because the machine decides them: numbers of processes and nonces (which of them are equal is), the
-//! clock, how many CPUs there are, and pages that were touched in advance.
+//! clock, how many CPUs there are, and which pages were touched in advance or locked.
 
 use std::collections::VecDeque;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -68,8 +68,7 @@ impl Story<'_> {
             Some(FromProgram::Hello(hello)) => self.greeting(hello),
             Some(FromProgram::Descs(entries)) => descriptions(entries),
             Some(FromProgram::Attached(attached)) => {
-                let (serial, error) = (attached.serial, attached.error);
-                format!("ATTACHED {serial} error {error} locked {} late {}", attached.locked, attached.late)
+                format!("ATTACHED {} error {} late {}", attached.serial, attached.error, attached.late)
             }
             Some(other) => format!("{other:?}"),
         };
@@ -438,7 +437,13 @@ fn compile(dir: &Path) -> bool {
     let library = root.join("build/emit");
     let cc = |args: &[&str], source: &Path, to: &str| {
         let mut command = Command::new("cc");
-        command.args(["-O1", "-g", "-I"]).arg(root.join("emit/include")).args(args).arg(source).arg("-o");
+        // Events stand in the order in which they are declared.
+        command
+            .args(["-O1", "-g", "-fno-toplevel-reorder", "-I"])
+            .arg(root.join("emit/include"))
+            .args(args)
+            .arg(source)
+            .arg("-o");
         command.arg(dir.join(to)).arg("-L").arg(&library).args(["-lkymo", "-ldl", "-pthread"]);
         let output = command.arg(format!("-Wl,-rpath,{}", library.display())).output().expect("cc runs");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

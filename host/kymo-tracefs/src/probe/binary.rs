@@ -82,8 +82,12 @@ impl Binary {
     /// The functions that `name` means in `.symtab`, `.dynsym`, and the debug file of the same build id.
     pub fn functions(&self, name: &str) -> Result<Functions, ProbeError> {
         let elf = self.elf()?;
-        let mut search =
-            SymbolTableSearch { wanted: Wanted::new(name), found: Vec::new(), names: BTreeSet::new(), has_table: false };
+        let mut search = SymbolTableSearch {
+            wanted: Wanted::new(name),
+            found: Vec::new(),
+            names: BTreeSet::new(),
+            has_table: false,
+        };
         search.look(&elf);
         if let Some(debug) = debug_path(&elf).and_then(|path| File::open(path).ok()).map(ReadCache::new) {
             if let Ok(debug) = Elf::parse(&debug) {

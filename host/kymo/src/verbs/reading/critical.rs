@@ -139,7 +139,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let scene = Scene::new(Question::stretch(tid, from, to), SPANS_MAX, machine_of(&input.traces));
     let mut keep = Keep::new(scene, &classes, Symbolizer::new(None, &input.traces)?).without_records();
     // What came before says when timers were due, and who has which priority.
-    let wider = asked.map(|asked| feed::Stretch {
+    let wider = asked.map(|asked| feed::ReadRange {
         from: asked.from.saturating_sub(AROUND_NS),
         to: asked.to.saturating_add(AROUND_NS),
         is_to_end: true,
@@ -168,7 +168,7 @@ fn walk_in<'t>(
     input: &'t Input,
     classes: &Classes,
     indexes: &Indexes,
-    asked: Option<feed::Stretch>,
+    asked: Option<feed::ReadRange>,
     choose: &mut impl Choose,
     visit: &mut impl Visit,
 ) -> (Reader<'t>, Totals) {
@@ -183,7 +183,7 @@ fn find(
     input: &Input,
     classes: &Classes,
     indexes: &Indexes,
-    asked: Option<feed::Stretch>,
+    asked: Option<feed::ReadRange>,
     args: &Args,
 ) -> anyhow::Result<ThreadStretch> {
     let kind = |name: &String| What::ALL.iter().find(|(_, known)| known == name).map(|(what, _)| *what);

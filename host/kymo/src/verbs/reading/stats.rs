@@ -17,7 +17,7 @@ use kymo_feed::Missing;
 use kymo_index::{Indexes, range};
 
 use super::analyze::choose::Chosen;
-use super::analyze::feed::{Classes, Input, Payload, Seen, ReadRange, Totals, Visit, absolute, each};
+use super::analyze::feed::{Classes, Input, Payload, ReadRange, Seen, Totals, Visit, absolute, each};
 use super::analyze::when::When;
 use super::hosts::HostArgs;
 use crate::verbs::args::{EventArgs, OutputArgs, RangeArgs, ScopeArgs, TraceArgs};

@@ -15,7 +15,7 @@ use kymo_ctf::read::Reader;
 use kymo_feed::{Walker, is_by_writer};
 use kymo_index::{Indexes, range};
 
-use super::analyze::feed::{Classes, Input, Payload, Seen, ReadRange, Totals, Visit};
+use super::analyze::feed::{Classes, Input, Payload, ReadRange, Seen, Totals, Visit};
 use super::analyze::show::{Names, Times};
 use super::symbols::Symbolizer;
 use crate::verbs::args::{CpuArgs, OutputArgs, RangeArgs, ThreadArgs, TraceArgs, ZoneArgs};

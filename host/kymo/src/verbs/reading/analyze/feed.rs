@@ -102,7 +102,12 @@ impl Input {
     }
 
     /// A stretch of their time, ns; `None` where no end of it is given.
-    pub fn stretch(&self, indexes: &Indexes, from: Option<When>, to: Option<When>) -> anyhow::Result<Option<ReadRange>> {
+    pub fn stretch(
+        &self,
+        indexes: &Indexes,
+        from: Option<When>,
+        to: Option<When>,
+    ) -> anyhow::Result<Option<ReadRange>> {
         if from.is_none() && to.is_none() {
             return Ok(None);
         }
