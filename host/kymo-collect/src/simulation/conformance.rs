@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether simulated programs are like real ones: a program with libkymo and a simulated one live the same life, say the
-//! same messages, field by field, and write the same records.
+//! Whether simulated programs are like real ones: a program with libkymo and a simulated one live the same life, say
+//! the same messages, field by field, and write the same records.
 //!
 //! Not compared, because the machine decides them: numbers of processes and nonces (which of them are equal is), the
 //! clock, how many CPUs there are, and which pages were touched in advance or locked.
@@ -38,7 +38,8 @@ const STEPS: u32 = 5000;
 
 /// A program, its children, and what it executes.
 trait Living {
-    /// Tells whoever listens to do something: `record INDEX NUMBER`, `load LIBRARY`, `unload`, `fork`, `exec MS`, `exit`.
+    /// Tells whoever listens to do something: `record INDEX NUMBER`, `load LIBRARY`, `unload`, `fork`, `exec MS`,
+    /// `exit`.
     fn tell(&mut self, what: &str);
     /// Waits until it is done, or until a program runs.
     fn wait(&mut self);
