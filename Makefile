@@ -63,6 +63,9 @@ bench-session: ## sessions: start-up, idle cost, flight recorder, several sessio
 	@$(MAKE) -s build
 	@KYMO=$(KYMO) QUICK=$(QUICK) bench/session $(BENCH)
 
+bench-descriptors: build ## lines that shell scripts lose, untraced, under kymo and under LTTng-UST (ROUNDS=5)
+	@KYMO=$(KYMO) bench/descriptors $(ROUNDS)
+
 bench-posix: ## POSIX Trace: the three experiments of the paper of 2003, sizes by unit (QUICK=1 for a short run)
 	@QUICK=$(QUICK) bench/posix
 
@@ -89,11 +92,7 @@ fuzz: ## the targets of fuzz/, FUZZ_SECONDS (60) each; TARGETS="index ctf_json" 
 	@CARGO=$(CARGO) scripts/fuzz.sh $(TARGETS)
 
 lint: ## formatting, clippy, and the checks that hold spec and code together
-	@scripts/tidy.sh
-	@if $(CARGO) fmt --version >/dev/null 2>&1; then $(CARGO) fmt --all --check; \
-	else echo "SKIP formatting of Rust: rustfmt is not installed"; fi
-	@if $(CARGO) clippy --version >/dev/null 2>&1; then $(CARGO) clippy -q --release --workspace --all-targets -- -D warnings; \
-	else echo "SKIP clippy: it is not installed"; fi
+	@CARGO=$(CARGO) scripts/lint.sh
 
 debug-info: ## the kymo command with symbols and line numbers, for a debugger or a profile (target/release-debug/kymo)
 	@$(CARGO) build --profile release-debug -q -p kymo
@@ -109,4 +108,4 @@ clean: ## removes what was built
 	@rm -rf build
 	@$(CARGO) clean -q
 
-.PHONY: help debug-info build emit posix menuconfig bench-posix bench-index host demo demo-host test stress bench bench-kernel bench-session lab vm fuzz lint install uninstall clean probe
+.PHONY: help debug-info build emit posix menuconfig bench-descriptors bench-posix bench-index host demo demo-host test stress bench bench-kernel bench-session lab vm fuzz lint install uninstall clean probe

@@ -41,6 +41,10 @@ check "every source file names its licence" $? "${unlicensed:-}"
 long=$(git ls-files '*.rs' | xargs awk 'length($0) > 120 && /^ *\/\// && !/^ *\/\/[\/!]? \|/ {print FILENAME ":" FNR}' | head -n 5)
 [ -z "$long" ]
 check "no comment of Rust is longer than 120 characters" $? "$long"
+# A longer one has a second subject.
+large=$(git ls-files '*.rs' '*.c' '*.h' '*.cc' '*.S' '*.py' '*.sh' | xargs wc -l | awk '$1 > 600 && $2 != "total" {print $2 ":" $1}' | head -n 5)
+[ -z "$large" ]
+check "no source file has more than 600 lines" $? "$large"
 long=$(git ls-files '*.md' | xargs awk 'FNR == 1 {code = 0} /^```/ {code = !code} length($0) > 120 && !code && !/^(\||    )/ {print FILENAME ":" FNR}' | head -n 5)
 [ -z "$long" ]
 check "no line of prose is longer than 120 characters" $? "$long"

@@ -172,8 +172,10 @@ void kymo_slot_prepare(uint32_t from, uint32_t to);
 void kymo_slot_move(uint32_t from, uint32_t to);
 void kymo_slot_disable_all(uint32_t slot);
 
-/* control.c */
+/* helper.c */
 extern uint32_t kymo_own_nonce; /* of our socket; 0: there is none */
+
+/* control.c; kymo_retract: answers.c */
 void kymo_lock(void);
 void kymo_unlock(void);
 void kymo_start(void);
@@ -211,7 +213,7 @@ struct kymo_conn {
 	struct kymo_msg_attached answer;
 };
 extern struct kymo_conn kymo_conns[KYMO_CONNS_MAX];
-extern bool kymo_conns_were_lost; /* by the program's doing; until control.c has looked */
+extern bool kymo_conns_were_lost; /* by the program's doing; until helper.c has looked */
 static inline bool kymo_conn_is_open(const struct kymo_conn *conn)
 {
 	return conn->socket.number >= 0;

@@ -69,9 +69,9 @@ test_outputs() {
 	expect 'stdout' "$(head -n 1 out)" "\[x  y]\[\*] a  b $work 3"
 	expect 'stderr' "$(cat err)" wrong
 	expect 'nothing is left' "$(leftovers | paste -sd ' ')" '0 0'
-	"$vm" run -- sh -c 'echo early; sleep 30' >live 2>/dev/null &
+	"$vm" run -- sh -c 'echo early; sleep 100' >live 2>/dev/null &
 	local guest=$! waited
-	for ((waited = 0; waited < 200; waited++)); do
+	for ((waited = 0; waited < 900; waited++)); do
 		[ -s live ] && break
 		sleep 0.1
 	done

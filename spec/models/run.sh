@@ -80,7 +80,7 @@ count=$(echo "$list" | wc -l)
 
 for tool in spin gcc; do
 	command -v $tool >/dev/null 2>&1 || {
-		echo "SKIP: $tool is not installed (apt-get install $tool)"
+		echo "$list" | sed "s/ *|.*/: $tool is not installed (apt-get install $tool)/; s/^/skipped: /"
 		echo "0 passed, 0 failed, $count skipped"
 		exit 77
 	}

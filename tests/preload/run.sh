@@ -64,7 +64,7 @@ run() {
 	shift
 	# The braces take what the shell says of a command that a signal ended.
 	{
-		timeout -k 5 "${LIMIT:-120}" env ${preload:+LD_PRELOAD="$preload"} "$@" \
+		timeout -k 5 "${LIMIT:-300}" env ${preload:+LD_PRELOAD="$preload"} "$@" \
 			>"$work/out" 2>"$work/err" </dev/null
 	} 2>"$work/null"
 }

@@ -70,8 +70,8 @@ have sqlite3 sqlite3 && compare "sqlite3" sqlite3 :memory: '
 	with recursive n(i) as (select 1 union all select i + 1 from n where i < 100000)
 	select count(*), sum(i), max(length(hex(i))) from n;'
 have xz xz && compare "xz, threads" bash -c 'seq 2000000 | xz -T2 --block-size=1MiB -1 | sha256sum'
-have valgrind valgrind && LIMIT=300 compare "valgrind" valgrind -q --error-exitcode=9 "$work/locks"
-have valgrind valgrind && LIMIT=300 compare "valgrind, allocations" valgrind -q "$work/own_malloc"
+have valgrind valgrind && LIMIT=600 compare "valgrind" valgrind -q --error-exitcode=9 "$work/locks"
+have valgrind valgrind && LIMIT=600 compare "valgrind, allocations" valgrind -q "$work/own_malloc"
 have strace strace && compare "strace" strace -f -o "$work/strace" "$work/locks"
 
 # A server with an allocator of its own and threads, spoken to over loopback; ended by its pid.
@@ -86,7 +86,7 @@ redis() {
 		[ $tries -lt 100 ] || break
 		sleep 0.1
 	done
-	timeout -k 5 60 env LD_PRELOAD="$preload" redis-benchmark -p $port -n 10000 -q -t set,get,lpush \
+	timeout -k 5 180 env LD_PRELOAD="$preload" redis-benchmark -p $port -n 10000 -q -t set,get,lpush \
 		--threads 2 >"$work/bench" 2>>"$work/err" &&
 		[ "$(redis-cli -p $port set k v)" = OK ] && [ "$(redis-cli -p $port get k)" = v ]
 	code=$?

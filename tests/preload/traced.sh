@@ -13,7 +13,7 @@ traced() {
 	cp "$work/out" "$work/plain"
 	rm -rf "$work/trace"
 	# The libraries of $BUILD, not those that record would find. A collector that is held up is not what this is about.
-	KYMO_START_WAIT=10000 timeout -k 5 "${LIMIT:-120}" "$KYMO" record -q -o "$work/trace" --ring-size "${RING:-64M}" \
+	KYMO_START_WAIT=10000 timeout -k 5 "${LIMIT:-300}" "$KYMO" record -q -o "$work/trace" --ring-size "${RING:-64M}" \
 		-u 'libc:*' -u 'pthread:*' -- env LD_PRELOAD="$malloc $pthread" "$@" \
 		>"$work/out" 2>"$work/err" </dev/null
 	code=$?
@@ -100,7 +100,7 @@ late() {
 	sleep 0.2
 	for time in 1 2; do
 		rm -rf "$work/trace"
-		timeout -k 5 60 "$KYMO" record -q --for 300ms -p $pid -o "$work/trace" --ring-size 16M \
+		timeout -k 5 180 "$KYMO" record -q --for 300ms -p $pid -o "$work/trace" --ring-size 16M \
 			-u 'libc:*' -u 'pthread:*' >"$work/out" 2>"$work/err" || code=$?
 		if [ $code -ne 0 ]; then
 			failed "$name" "record: exit code $code"
@@ -121,7 +121,7 @@ both_sessions() {
 	local name="traced by two sessions"
 	wanted "$name" || return 0
 	rm -rf "$work/trace" "$work/outer"
-	KYMO_START_WAIT=10000 KYMO_LIBDIR=$BUILD timeout -k 5 60 "$KYMO" record -q -o "$work/outer" --ring-size 64M -u 'pthread:*' \
+	KYMO_START_WAIT=10000 KYMO_LIBDIR=$BUILD timeout -k 5 180 "$KYMO" record -q -o "$work/outer" --ring-size 64M -u 'pthread:*' \
 		--with malloc --with pthread -- \
 		"$KYMO" record -q -o "$work/trace" --ring-size 64M -u 'libc:*' -u 'pthread:*' -- "$work/cxx" \
 		>"$work/out" 2>"$work/err"

@@ -1,50 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A test's own place: directory, runtime directory, deadline.
 
-use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 use crate::record::Recording;
+use crate::turn::Turn;
 use crate::{Build, Proc, paths, trace};
 
 /// A deadline that only a hanging test reaches, on a machine that does other work too.
 const DEADLINE: Duration = Duration::from_secs(300);
-
-/// Tests run at the same time, but for those that measure time.
-static TURN: RwLock<()> = RwLock::new(());
-
-thread_local! {
-    /// Labs of this thread: who has a turn does not wait for another.
-    static LABS: Cell<u32> = const { Cell::new(0) };
-}
-
-/// The turn of a test that has no lab: others run beside it, but none that would disturb it.
-pub fn beside_others() -> Turn {
-    Turn::shared()
-}
-
-/// Whether others may run beside a test, for as long as this lives.
-#[allow(dead_code, reason = "held, never read")]
-pub enum Turn {
-    /// They may.
-    Shared(RwLockReadGuard<'static, ()>),
-    /// None may.
-    Alone(RwLockWriteGuard<'static, ()>),
-    /// The thread has a turn already.
-    Held,
-}
-
-impl Turn {
-    fn shared() -> Turn {
-        match LABS.get() {
-            0 => Turn::Shared(TURN.read().unwrap_or_else(|poisoned| poisoned.into_inner())),
-            _ => Turn::Held,
-        }
-    }
-}
 
 /// Which ring a program uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,12 +47,17 @@ pub struct Lab {
 impl Lab {
     /// For a test that others may run beside.
     pub fn new(name: &str) -> Lab {
-        Lab::with(name, Turn::shared())
+        Lab::with(name, Turn::shared(None))
     }
 
-    /// For a test that others would disturb, or that would disturb them.
+    /// For a test that measures time or counts what the machine does: others would disturb it, or it them.
     pub fn alone(name: &str) -> Lab {
-        Lab::with(name, Turn::Alone(TURN.write().unwrap_or_else(|poisoned| poisoned.into_inner())))
+        Lab::with(name, Turn::alone())
+    }
+
+    /// For a test that others may run beside, but none that uses the same `thing` of the machine: a user, say.
+    pub fn with_the_only(thing: &'static str, name: &str) -> Lab {
+        Lab::with(name, Turn::shared(Some(thing)))
     }
 
     fn with(name: &str, turn: Turn) -> Lab {
@@ -94,7 +65,6 @@ impl Lab {
         // A machine that is emulated has less time in a minute.
         let slower = if std::env::var_os("KYMO_TEST_INSIDE").is_some() { 3 } else { 1 };
         let deadline = Instant::now() + DEADLINE * slower;
-        LABS.set(LABS.get() + 1);
         Lab { name: name.to_owned(), dir: Some(dir), deadline, ring: Ring::Rseq, environment: Vec::new(), _turn: turn }
     }
 
@@ -239,7 +209,6 @@ impl Lab {
 
 impl Drop for Lab {
     fn drop(&mut self) {
-        LABS.set(LABS.get() - 1);
         let is_kept = std::env::var_os("KYMO_KEEP").is_some();
         if let Some(dir) = self.dir.take_if(|_| is_kept) {
             eprintln!("{}: kept {}", self.name, dir.keep().display());

@@ -23,6 +23,7 @@ pub mod record;
 pub mod session;
 pub mod socket;
 pub mod trace;
+pub mod turn;
 
 pub use compile::Build;
 pub use disk::SmallDisk;

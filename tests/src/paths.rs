@@ -7,7 +7,12 @@ use std::sync::OnceLock;
 
 /// The top of the repository.
 pub fn repository() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ is in the repository")
+    tests().parent().expect("tests/ is in the repository")
+}
+
+/// The folder with the tests.
+fn tests() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the harness is in tests/")
 }
 
 /// The folder with kymo's headers.
@@ -15,9 +20,9 @@ pub fn include() -> PathBuf {
     repository().join("emit/include")
 }
 
-/// The folder of this crate with C programs.
+/// The folder with C programs.
 pub fn programs() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("programs")
+    tests().join("programs")
 }
 
 /// The folder with libkymo.a and libkymo.so.

@@ -58,7 +58,7 @@ fn a_session_without_a_command_records_what_runs_and_what_comes() {
 /// Each of `count` sessions on the same event gets every record.
 fn sessions_at_once(name: &str, count: usize) {
     for ring in Ring::BOTH {
-        let mut lab = Lab::alone(name);
+        let mut lab = Lab::new(name);
         lab.ring(ring);
         let mut proc = runner(&lab);
         let pid = proc.pid().to_string();

@@ -274,7 +274,7 @@ fn several_sessions_each_have_their_own_contexts() {
 #[test]
 fn ctf2_snapshots_and_recovery_know_contexts() {
     for ring in Ring::BOTH {
-        let mut lab = Lab::alone("contexts_places");
+        let mut lab = Lab::new("contexts_places");
         lab.ring(ring);
         let program = program(&lab);
         let program = program.to_str().unwrap();

@@ -48,7 +48,7 @@ fn status_kb(pid: i32, line: &str) -> u64 {
 
 #[test]
 fn all_of_a_crowd_are_recorded_early_late_and_dying() {
-    let lab = Lab::alone("crowd").within(Duration::from_secs(if stress() { 1200 } else { 600 }));
+    let lab = Lab::new("crowd").within(Duration::from_secs(if stress() { 1200 } else { 900 }));
     lab.cc("runner.c");
     let count = programs();
     let mut early = crowd(&lab);

@@ -171,7 +171,7 @@ fn dies_at(lab: &Lab, step: &Step, args: &[&str]) -> bool {
 }
 
 fn deaths(name: &str, args: &[&str]) {
-    let lab = Lab::alone(name).within(std::time::Duration::from_secs(if stress() { 6000 } else { 900 }));
+    let lab = Lab::new(name).within(std::time::Duration::from_secs(if stress() { 6000 } else { 1500 }));
     if !kymo_tests::has("strace") {
         return skip(name, "no strace");
     }

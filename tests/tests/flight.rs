@@ -140,7 +140,7 @@ fn ring_files_give_back_what_collector_and_program_took_to_their_graves() {
     let mut random = Random::new("recover", 20_261_122);
     let mut recovered = 0;
     for round in 0..times(4, 200) {
-        let mut lab = Lab::alone(&format!("recover_{round}"));
+        let mut lab = Lab::new(&format!("recover_{round}"));
         lab.ring(Ring::BOTH[round % 2]);
         let program = lab.cc_text("counter", COUNTER);
         let rings = lab.path("rings");

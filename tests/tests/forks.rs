@@ -9,7 +9,7 @@ use rustix::process::Signal;
 
 /// Runs forks.c in a mode, and gives the trace, in which nothing may be missing.
 fn record(name: &str, ring: Ring, mode: &str, count: u64) -> (Lab, Outcome, Read) {
-    let mut lab = Lab::alone(name);
+    let mut lab = Lab::new(name);
     lab.ring(ring);
     let program = lab.cc("forks.c");
     let count = count.to_string();

@@ -160,6 +160,41 @@ fn a_disk_that_has_room_again_goes_on_with_the_trace_and_tells_of_the_gap() {
     ask(&mut proc, "disabled", "disabled");
 }
 
+/// Writes that fail for another reason than a full disk end the trace in the same way: strace(1) lets them.
+#[test]
+fn a_quota_and_a_broken_disk_end_the_trace_and_are_told() {
+    let lab = Lab::new("full_errors");
+    if !kymo_tests::has("strace") {
+        return kymo_tests::skip(lab.name(), "no strace");
+    }
+    for (error, said) in [("EDQUOT", "Disk quota exceeded"), ("EIO", "Input/output error")] {
+        let mut command = lab.command("strace");
+        command.args(["-f", "-qq", "-o", "/dev/null", "-e", "trace=pwritev", "-e"]);
+        command.arg(format!("inject=pwritev:error={error}:when=5+")).arg(kymo_tests::paths::kymo());
+        command.args(["session", "start", "bad", "--detached", "-u", "runner:*", "-o"]).arg(lab.path(error));
+        let collector = lab.start(command);
+        collector.until("");
+        let mut proc = runner(&lab);
+        ask(&mut proc, "enabled", "enabled");
+        let mut produced = 0;
+        lab.wait_for("the end of writing", || {
+            ask(&mut proc, "burst 100", "done");
+            produced += 100;
+            let status = session(&lab, &["status", "bad"]).expect(0).stdout;
+            status.contains("CAN NO LONGER BE WRITTEN").then_some(())
+        });
+        let stopped = session(&lab, &["stop", "bad"]).expect(0).stderr;
+        contains(&stopped, said);
+        contains(&stopped, "writing ended");
+        let numbers = lab.read(error).numbers("runner:rec", "n");
+        let lost = kymo_tests::process::count_behind(&stopped, "LOST ");
+        assert_eq!((numbers.is_empty(), numbers.len() as u64 + lost), (false, produced), "{stopped}");
+        trace::assert_counts_up(&numbers, numbers.len() as u64);
+        collector.wait();
+        assert_eq!(proc.wait().code, 0);
+    }
+}
+
 /// What becomes of a trace whose place goes while it is recorded.
 #[test]
 fn a_trace_that_is_taken_away_is_said_to_be_gone() {

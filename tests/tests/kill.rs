@@ -66,7 +66,7 @@ fn check(read: &Read, counts: &[u64]) -> u64 {
 
 /// One session; its victims die one after the other.
 fn batch(random: &mut Random, number: usize, victims: usize) -> u64 {
-    let mut lab = Lab::alone(&format!("kill_{number}"));
+    let mut lab = Lab::new(&format!("kill_{number}"));
     let program = lab.cc("victim.c");
     let counts = lab.write("counts", &"\0".repeat(1 << 16));
     let recording = lab.record("trace").args(&["-u", "kill", "--ring-size", "8M", "--memory", "8G"]).attach();

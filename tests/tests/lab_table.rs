@@ -13,7 +13,7 @@ fn repository() -> PathBuf {
 
 /// Runs the table into `out` and returns what it wrote; None where Python is missing, which is said.
 fn table(out: &Path, arguments: &[&str]) -> Option<Value> {
-    let _turn = kymo_tests::lab::beside_others();
+    let _turn = kymo_tests::turn::beside_others();
     let mut command = Command::new("python3");
     command
         .arg(repository().join("lab/table"))
@@ -105,7 +105,7 @@ fn the_blind_test_draws_asks_and_scores() {
     if !may {
         return kymo_tests::skip("the_blind_test_draws_asks_and_scores", "needs root and the kernel's events");
     }
-    let _turn = kymo_tests::lab::beside_others();
+    let _turn = kymo_tests::turn::beside_others();
     let mut command = Command::new("python3");
     command.arg(repository().join("lab/blind")).args(["--traces", "2", "--seed", "5", "--json", "--kymo"]);
     let Ok(done) = command.arg(kymo_tests::paths::kymo()).output() else {

@@ -181,7 +181,7 @@ fn of_starts_at_the_same_time_one_wins() {
 
 #[test]
 fn nine_sessions_on_one_event_each_have_their_own() {
-    let lab = Lab::alone("session_nine");
+    let lab = Lab::new("session_nine");
     let mut proc = runner(&lab);
     let names: Vec<String> = (0..9).map(|at| format!("s{at}")).collect();
     let sessions: Vec<Session> = names

@@ -30,7 +30,7 @@ fn record(lab: &Lab, args: &[&str], script: &str) -> Recorded {
 
 #[test]
 fn many_short_programs_lose_nothing_and_each_record_says_whose_it_is() {
-    let lab = Lab::alone("shared_many");
+    let lab = Lab::new("shared_many");
     lab.cc("short.c");
     let count = times(300, 3000);
     let recorded = record(&lab, &[], &format!("seq {count} | xargs -P8 -I{{}} ./short 10")).lossless();
@@ -51,7 +51,7 @@ fn many_short_programs_lose_nothing_and_each_record_says_whose_it_is() {
 
 #[test]
 fn killed_programs_spoil_nothing() {
-    let lab = Lab::alone("shared_killed");
+    let lab = Lab::new("shared_killed");
     lab.cc("short.c");
     let script =
         "seq 100 | xargs -P8 -I{} sh -c 'if [ $(({} % 2)) = 0 ]; then ./short 50; else ./short 50 kill; fi; true'";
@@ -82,7 +82,7 @@ fn forks_threads_and_portable_programs_have_their_own_ids() {
 
 #[test]
 fn full_rings_count_and_flight_recorders_keep_the_newest() {
-    let lab = Lab::alone("shared_full");
+    let lab = Lab::new("shared_full");
     lab.cc("short.c");
     let script = "for i in 1 2 3 4; do ./short 200000 & done; wait";
     let full = record(&lab, &["--ring-size", "4K", "--poll-us", "100000"], script);
@@ -103,7 +103,7 @@ fn full_rings_count_and_flight_recorders_keep_the_newest() {
 
 #[test]
 fn ring_files_are_shared_and_recovered() {
-    let lab = Lab::alone("shared_recover");
+    let lab = Lab::new("shared_recover");
     let short = lab.cc("short.c");
     let rings = lab.path("rings");
     let args = ["--shared-rings", "--ring-dir", rings.to_str().unwrap(), "--poll-us", "1000000"];

@@ -8,7 +8,7 @@ use kymo_tests::{Lab, Ring, babeltrace, trace};
 #[test]
 fn threads_256() {
     for ring in Ring::BOTH {
-        let mut lab = Lab::alone("threads_256");
+        let mut lab = Lab::new("threads_256");
         lab.ring(ring);
         let program = lab.cc("produce.c");
         let args = ["--ring-size", "16M", "--memory", "4G"];

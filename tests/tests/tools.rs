@@ -9,7 +9,7 @@ fn under_valgrind() {
     if !has("valgrind") {
         return skip("under_valgrind", "no valgrind");
     }
-    let lab = Lab::alone("valgrind");
+    let lab = Lab::new("valgrind");
     let program = lab.cc("produce.c");
     let args = ["--ring-size", "4M", "--memory", "16G"];
     let command = [
@@ -41,7 +41,7 @@ fn under_gdb_that_steps_through_records() {
         return skip("under_gdb", "no gdb");
     }
     for ring in Ring::BOTH {
-        let mut lab = Lab::alone("gdb");
+        let mut lab = Lab::new("gdb");
         lab.ring(ring);
         let program = lab.cc_text("stepped", "#include \"common.h\"\n\
             KYMO_EVENT(stepped, word, (u64, n))\nKYMO_EVENT(stepped, text, (u64, n), (str, text), (seq(u32), numbers))\n\

@@ -16,6 +16,8 @@ use rustix::process::Signal;
 /// Two users; nobody has these numbers.
 const A: u32 = 54_321;
 const B: u32 = 54_322;
+/// The thing of the machine that they are.
+const USERS: &str = "users 54321 and 54322";
 
 /// A user with the default runtime directory, /tmp/kymo-UID, which must not exist before the test.
 struct User<'a> {
@@ -149,7 +151,7 @@ else:
 
 #[test]
 fn one_user_neither_sees_nor_disturbs_what_another_records() {
-    let lab = Lab::alone("users_apart");
+    let lab = Lab::with_the_only(USERS, "users_apart");
     let Some([a, b]) = User::pair(&lab) else { return };
     let mut program = a.runner();
     a.kymo(&["session", "start", "secret", "-o", "trace", "--ring-dir", "rings"]).expect(0);
@@ -201,7 +203,7 @@ fn one_user_neither_sees_nor_disturbs_what_another_records() {
 
 #[test]
 fn a_directory_that_somebody_prepared_is_not_used() {
-    let lab = Lab::alone("users_squat");
+    let lab = Lab::with_the_only(USERS, "users_squat");
     let Some([a, b]) = User::pair(&lab) else { return };
     let check = |what: &str, message: &str| {
         let mut program = a.runner();
@@ -233,7 +235,7 @@ fn a_directory_that_somebody_prepared_is_not_used() {
 
 #[test]
 fn root_records_programs_of_all_users_each_in_memory_of_its_own() {
-    let lab = Lab::alone("users_root");
+    let lab = Lab::with_the_only(USERS, "users_root");
     let Some([a, b]) = User::pair(&lab) else { return };
     let (mut of_a, mut of_b) = (a.runner(), b.runner());
     let mut command = lab.command(paths::kymo());
@@ -301,7 +303,7 @@ sys.stdin.read()
 /// files, and that is said.
 #[test]
 fn a_program_of_another_user_cannot_cut_the_rings_of_root_short() {
-    let lab = Lab::alone("users_rings");
+    let lab = Lab::with_the_only(USERS, "users_rings");
     let Some([a, b]) = User::pair(&lab) else { return };
     let rings = lab.path("rings");
     let mut of_b = b.runner();
@@ -354,7 +356,7 @@ fn a_program_of_another_user_cannot_cut_the_rings_of_root_short() {
 
 #[test]
 fn rings_are_shared_with_programs_of_the_same_user_only() {
-    let lab = Lab::alone("users_shared");
+    let lab = Lab::with_the_only(USERS, "users_shared");
     let Some([a, b]) = User::pair(&lab) else { return };
     let mut runners = [a.runner(), a.runner(), b.runner()];
     let mut command = lab.command(paths::kymo());
@@ -392,7 +394,7 @@ fn rings_are_shared_with_programs_of_the_same_user_only() {
 
 #[test]
 fn a_set_user_id_program_is_not_traced_into_the_directory_of_who_runs_it() {
-    let lab = Lab::alone("users_setuid");
+    let lab = Lab::with_the_only(USERS, "users_setuid");
     let Some([a, b]) = User::pair(&lab) else { return };
     let program = lab.cc("runner.c");
     own(&program, A);

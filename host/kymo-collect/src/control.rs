@@ -63,7 +63,7 @@ pub(crate) use outside::{Happened, Link, Outside};
 pub(crate) use programs::spare_layout;
 pub(crate) use requests::ToControl;
 pub use requests::{Changed, Offered, ProgramView, View};
-pub(crate) use state::{Control, Found, Wiring};
+pub(crate) use state::{Control, ControlEnd, Wiring};
 pub(crate) use system::System;
 
 /// All programs together have this long to leave [spec/session.md 8].
@@ -161,7 +161,7 @@ impl Control {
     }
 
     /// Runs until the session is stopped.
-    pub(crate) fn run(mut self) -> Found {
+    pub(crate) fn run(mut self) -> ControlEnd {
         let mut room = Box::new([0; PACKET_ROOM]);
         let mut timeout = Some(Duration::ZERO);
         while let Some(patience) = timeout {
@@ -535,7 +535,7 @@ impl Control {
     }
 
     /// What is left when the session is over.
-    pub(crate) fn found(mut self) -> Found {
+    pub(crate) fn found(mut self) -> ControlEnd {
         let end = self.calibration.source().read();
         self.calibration.source().sleep(Calibration::LAST.saturating_sub(self.calibration.age()));
         self.calibration.refine();
@@ -543,7 +543,7 @@ impl Control {
         for text in self.filters.unfit() {
             self.caveat(text);
         }
-        Found {
+        ControlEnd {
             estimate: self.calibration.estimate(),
             end,
             processes: self.processes,

@@ -32,7 +32,7 @@ use crate::running::Running;
 use crate::stream::{Stream, Streams};
 use crate::summary::{Damage, Loss};
 use crate::unknown::{Missing, Unknown, Unknowns};
-use crate::watch::{Found, Origin};
+use crate::watch::{ConditionRecord, Origin};
 
 /// Entries of the report's list of losses; later ones are in the totals only.
 const LOSSES_MAX: usize = 4096;
@@ -330,9 +330,9 @@ impl Drain {
                 lanes.push((bytes, lane.cpu(), vpid, procname));
             }
         }
-        found.sort_by_key(|found: &Found| found.time);
+        found.sort_by_key(|found: &ConditionRecord| found.time);
         let mut of_kernel = due.records.into_iter().peekable();
-        for Found { time, lane, at } in found {
+        for ConditionRecord { time, lane, at } in found {
             while let Some(record) = of_kernel.next_if(|record| record.time <= time) {
                 watch.look_kernel(&record.bytes, record.time, record.cpu, self.source.read());
             }

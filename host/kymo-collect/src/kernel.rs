@@ -35,7 +35,7 @@ use crate::stream::Written;
 
 pub(crate) use begin::{KernelPart, prepare};
 pub use child_files::ChildFiles;
-pub(crate) use conditions::{Asked, Nameable};
+pub(crate) use conditions::{KernelConditions, Nameable};
 pub(crate) use config::STATE_FIRST_ID;
 pub use config::{KernelConfig, Only, kernel_ring_bytes};
 use config::{clock_of, subbuf_bytes};

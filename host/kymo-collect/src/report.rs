@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::clock::{Calibration, Estimate};
-use crate::control::Found;
+use crate::control::ControlEnd;
 use crate::drain::{Report, Totals};
 use crate::kernel::Recorded;
 use crate::session::Config;
@@ -99,8 +99,8 @@ impl Start {
     }
 
     /// The summary of a session that has ended.
-    pub(crate) fn summary(&self, found: Found, report: Report, kernel: Option<Recorded>) -> Summary {
-        let Found { estimate, end, mut unknown, processes, .. } = found;
+    pub(crate) fn summary(&self, found: ControlEnd, report: Report, kernel: Option<Recorded>) -> Summary {
+        let ControlEnd { estimate, end, mut unknown, processes, .. } = found;
         unknown.extend(report.unknown);
         let mut summary = self.initial(&estimate);
         let seconds = |cycles: u64| cycles.wrapping_sub(self.cycles) as i64 as f64 / estimate.frequency_hz as f64;

@@ -17,7 +17,7 @@ use rustix::fd::OwnedFd;
 
 use crate::chunks::Chunks;
 use crate::clock::Source;
-use crate::control::{Found, ToControl};
+use crate::control::{ControlEnd, ToControl};
 use crate::drain::{Counters, Report, ToDrain};
 use crate::kernel::{ChildFiles, KernelConfig, KernelWatch, Recording};
 use crate::snapshot::{SnapshotDone, SnapshotRequest, Snapshots};
@@ -48,7 +48,7 @@ pub struct Progress {
 /// A running session. Dropping it without [`Session::stop`] ends it as if the collector had died.
 #[derive(Debug)]
 pub struct Session {
-    control: Option<JoinHandle<Found>>,
+    control: Option<JoinHandle<ControlEnd>>,
     drain: Option<JoinHandle<Report>>,
     kernel: Option<Recording>,
     kernel_watch: Option<KernelWatch>,

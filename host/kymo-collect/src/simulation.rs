@@ -9,7 +9,9 @@
 
 mod acts;
 mod check;
+mod conformance;
 mod disk;
+mod objects;
 mod outside;
 mod packets;
 mod program;
@@ -20,6 +22,7 @@ mod session;
 mod snapshots;
 mod totals;
 mod trouble;
+mod verbs;
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -144,7 +144,13 @@ impl Watch {
     /// Finds the records in `bytes` (whole records of one lane, the oldest first) that are not younger than `until`,
     /// and notes them under `lane`. Returns bytes and records that were taken; what is younger comes with the next
     /// poll.
-    pub(crate) fn index(&self, bytes: &[u8], lane: usize, (now, until): (u64, u64), found: &mut Vec<Found>) -> Span {
+    pub(crate) fn index(
+        &self,
+        bytes: &[u8],
+        lane: usize,
+        (now, until): (u64, u64),
+        found: &mut Vec<ConditionRecord>,
+    ) -> Span {
         let mut span = Span::default();
         let mut at = 0;
         while let Some(head) = bytes.get(at..at + HEAD_BYTES) {
@@ -158,7 +164,7 @@ impl Watch {
             if time > until {
                 break;
             }
-            found.push(Found { time, lane, at });
+            found.push(ConditionRecord { time, lane, at });
             at = payload + fields.bytes;
             span = Span { bytes: at as u32, records: span.records + 1 };
         }
@@ -186,7 +192,7 @@ impl Watch {
         };
         let origin = &Origin { cpu: origin.cpu, vpid: own_vpid, procname: &own_name };
         let ns = self.ns(time);
-        let seen = Seen { fields: &fields, contexts: &contexts, event: &self.events[event], ns, tid, origin };
+        let seen = WatchedRecord { fields: &fields, contexts: &contexts, event: &self.events[event], ns, tid, origin };
         if self.request_ids.contains(&id) {
             let why = match fields.get(0) {
                 Some(Raw::Text(text)) => String::from_utf8_lossy(text).into_owned(),
@@ -264,7 +270,7 @@ fn ask<R: Record>(
 
 /// A record that came since the last poll.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Found {
+pub(crate) struct ConditionRecord {
     /// Clock value.
     pub time: u64,
     /// Position in the list of lanes of this poll.
@@ -348,7 +354,7 @@ impl Record for KernelSeen<'_> {
 }
 
 /// A record as a filter sees it.
-struct Seen<'a> {
+struct WatchedRecord<'a> {
     fields: &'a Fields<'a>,
     /// As fields, they come behind those.
     contexts: &'a Fields<'a>,
@@ -358,7 +364,7 @@ struct Seen<'a> {
     origin: &'a Origin<'a>,
 }
 
-impl Record for Seen<'_> {
+impl Record for WatchedRecord<'_> {
     fn field(&self, place: &Place) -> Value<'_> {
         let of_payload = self.fields.len();
         let raw = match place.field.checked_sub(of_payload) {
@@ -394,7 +400,7 @@ impl Record for Seen<'_> {
     }
 }
 
-impl Seen<'_> {
+impl WatchedRecord<'_> {
     fn value<'a>(&'a self, raw: Raw<'a>, place: &Place) -> Value<'a> {
         match raw {
             Raw::Int(value) => match self.event.fields.get(place.field).map(|field| &field.kind) {

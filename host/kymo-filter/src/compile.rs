@@ -42,7 +42,7 @@ enum Target {
     Label(usize),
 }
 
-struct Step {
+struct InsnStep {
     insn: Insn,
     yes: Target,
     no: Target,
@@ -126,7 +126,7 @@ struct Compiler<'a> {
     checked: &'a Checked,
     event: &'a Event,
     layout: Layout,
-    steps: Vec<Step>,
+    steps: Vec<InsnStep>,
     labels: Vec<Option<usize>>,
     pool: Vec<u8>,
 }
@@ -171,7 +171,7 @@ impl Compiler<'_> {
     }
 
     fn always(&mut self, to: Target) -> Done {
-        self.steps.push(Step { insn: Insn { op: op::ALWAYS, ..Insn::default() }, yes: to, no: to });
+        self.steps.push(InsnStep { insn: Insn { op: op::ALWAYS, ..Insn::default() }, yes: to, no: to });
         Ok(())
     }
 
@@ -322,10 +322,10 @@ impl Compiler<'_> {
             let aux = self.constant(&table, span)?;
             let next = self.label();
             let walk = Insn { op: op::WALK, offset: load.walks as u16, aux, ..Insn::default() };
-            self.steps.push(Step { insn: walk, yes: Target::Label(next), no: Target::Label(next) });
+            self.steps.push(InsnStep { insn: walk, yes: Target::Label(next), no: Target::Label(next) });
             self.labels[next] = Some(self.steps.len());
         }
-        self.steps.push(Step { insn, yes, no });
+        self.steps.push(InsnStep { insn, yes, no });
         Ok(())
     }
 

@@ -234,11 +234,11 @@ impl<'a> Iterator for Records<'a> {
 
 impl std::iter::FusedIterator for Records<'_> {}
 
-type Step<'a> = ControlFlow<Option<Result<RawRecord<'a>, PageError>>>;
+type PageStep<'a> = ControlFlow<Option<Result<RawRecord<'a>, PageError>>>;
 
 impl<'a> Records<'a> {
     /// Heads with a second word: long records, padding, times.
-    fn other(&mut self, offset: usize, type_len: u8, delta: u32, behind: &'a [u8]) -> Step<'a> {
+    fn other(&mut self, offset: usize, type_len: u8, delta: u32, behind: &'a [u8]) -> PageStep<'a> {
         if type_len == PADDING && delta == 0 {
             self.rest = &[];
             return ControlFlow::Break(None);
@@ -269,7 +269,7 @@ impl<'a> Records<'a> {
     }
 
     /// A head that only carries time.
-    fn step_time(&mut self, offset: usize, type_len: u8, ticks: u64, rest: &'a [u8]) -> Step<'a> {
+    fn step_time(&mut self, offset: usize, type_len: u8, ticks: u64, rest: &'a [u8]) -> PageStep<'a> {
         let time =
             if type_len == TIME_STAMP { Some(full_time(ticks, self.time)) } else { self.time.checked_add(ticks) };
         let Some(time) = time else { return self.fail(PageError::Time { offset: clip(offset) }) };
@@ -277,7 +277,7 @@ impl<'a> Records<'a> {
         ControlFlow::Continue(())
     }
 
-    fn fail(&mut self, error: PageError) -> Step<'a> {
+    fn fail(&mut self, error: PageError) -> PageStep<'a> {
         self.rest = &[];
         ControlFlow::Break(Some(Err(error)))
     }

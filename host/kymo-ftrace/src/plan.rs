@@ -14,7 +14,7 @@ const COUNT_MAX: usize = u16::MAX as usize;
 
 /// One step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum CopyStep {
     /// `bytes` at `from`, as they are.
     Copy { from: u16, bytes: u16 },
     /// An `i32` at `from`, less 100.
@@ -43,7 +43,7 @@ enum Span {
 /// How records of one event become records of the trace.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    steps: Box<[Step]>,
+    steps: Box<[CopyStep]>,
     /// Bytes that a kernel record has at least.
     pub least_bytes: usize,
     /// Bytes of a payload, without those of variable number; the sum is at most this and the record's length and 3 per
@@ -63,7 +63,7 @@ pub(crate) fn compile(
     only: Option<&[String]>,
 ) -> (EventClass, Plan) {
     let mut fields = Vec::with_capacity(format.fields.len());
-    let mut steps: Vec<Step> = Vec::with_capacity(format.fields.len());
+    let mut steps: Vec<CopyStep> = Vec::with_capacity(format.fields.len());
     let mut least_bytes = 0;
     for field in &format.fields {
         if only.is_some_and(|only| !only.contains(&field.name)) {
@@ -78,12 +78,12 @@ pub(crate) fn compile(
     for name in naming.unknown_fields(system, &format.name) {
         if only.is_none() {
             fields.push(TraceField { name: (*name).to_owned(), class: FieldClass::Number(Number::signed(32)) });
-            push(&mut steps, Step::Unknown);
+            push(&mut steps, CopyStep::Unknown);
         }
     }
     let class =
         EventClass { id: format.id, name: naming.event(system, &format.name), file: String::new(), line: 0, fields };
-    let fixed_bytes = steps.iter().map(Step::fixed_bytes).sum();
+    let fixed_bytes = steps.iter().map(CopyStep::fixed_bytes).sum();
     (class, Plan { steps: steps.into(), least_bytes, fixed_bytes })
 }
 
@@ -93,8 +93,9 @@ pub fn class_of(system: &str, format: &EventFormat, naming: Naming, only: Option
 }
 
 /// Appends a step; a copy that goes on where the one before ended becomes part of it.
-fn push(steps: &mut Vec<Step>, step: Step) {
-    if let (Some(Step::Copy { from, bytes }), Step::Copy { from: next, bytes: more }) = (steps.last_mut(), step) {
+fn push(steps: &mut Vec<CopyStep>, step: CopyStep) {
+    if let (Some(CopyStep::Copy { from, bytes }), CopyStep::Copy { from: next, bytes: more }) = (steps.last_mut(), step)
+    {
         let goes_on = u32::from(*from) + u32::from(*bytes) == u32::from(next);
         if let Some(sum) = bytes.checked_add(more).filter(|_| goes_on) {
             *bytes = sum;
@@ -105,19 +106,19 @@ fn push(steps: &mut Vec<Step>, step: Step) {
 }
 
 /// Class and step of one field.
-fn one(field: &Field, convert: Convert) -> (FieldClass, Step) {
+fn one(field: &Field, convert: Convert) -> (FieldClass, CopyStep) {
     let (from, bytes) = (field.offset, field.size);
-    let copy = Step::Copy { from, bytes };
+    let copy = CopyStep::Copy { from, bytes };
     match (&field.kind, convert) {
         (Kind::Number, Convert::Priority) if bytes == 4 => {
-            (FieldClass::Number(Number::signed(32)), Step::Priority { from })
+            (FieldClass::Number(Number::signed(32)), CopyStep::Priority { from })
         }
         (Kind::Number, Convert::Argument) if bytes == 8 => {
             let (number, bytes) = argument(field);
-            (FieldClass::Number(number), Step::Copy { from, bytes })
+            (FieldClass::Number(number), CopyStep::Copy { from, bytes })
         }
         (Kind::Number, _) => (FieldClass::Number(number(field)), copy),
-        (Kind::Chars { .. }, Convert::Rwbs) => (FieldClass::Number(Number::hex(32)), Step::Rwbs { from, bytes }),
+        (Kind::Chars { .. }, Convert::Rwbs) => (FieldClass::Number(Number::hex(32)), CopyStep::Rwbs { from, bytes }),
         (Kind::Chars { count }, _) => (FieldClass::Chars { count: *count }, copy),
         (Kind::Array { count, element_bytes }, _) => {
             let element = Number::Int { bits: (*element_bytes * 8) as u8, signed: field.signed, base: Base::Decimal };
@@ -130,13 +131,13 @@ fn one(field: &Field, convert: Convert) -> (FieldClass, Step) {
     }
 }
 
-fn variable(element: Element, span: Span) -> (FieldClass, Step) {
+fn variable(element: Element, span: Span) -> (FieldClass, CopyStep) {
     match element {
-        Element::Char => (FieldClass::CString, Step::CString(span)),
-        Element::Bytes => (FieldClass::Blob, Step::Seq { span, element_bytes: 1 }),
+        Element::Char => (FieldClass::CString, CopyStep::CString(span)),
+        Element::Bytes => (FieldClass::Blob, CopyStep::Seq { span, element_bytes: 1 }),
         Element::Number { bytes, signed } => {
             let element = Number::Int { bits: (bytes * 8) as u8, signed, base: Base::Decimal };
-            (FieldClass::Seq { element }, Step::Seq { span, element_bytes: bytes.max(1) })
+            (FieldClass::Seq { element }, CopyStep::Seq { span, element_bytes: bytes.max(1) })
         }
     }
 }
@@ -162,13 +163,13 @@ fn argument(field: &Field) -> (Number, u16) {
     }
 }
 
-impl Step {
+impl CopyStep {
     fn fixed_bytes(&self) -> usize {
         match self {
-            Step::Copy { bytes, .. } => usize::from(*bytes),
-            Step::Priority { .. } | Step::Rwbs { .. } | Step::Unknown => 4,
+            CopyStep::Copy { bytes, .. } => usize::from(*bytes),
+            CopyStep::Priority { .. } | CopyStep::Rwbs { .. } | CopyStep::Unknown => 4,
             // The NUL, or the count.
-            Step::CString(_) | Step::Seq { .. } => 2,
+            CopyStep::CString(_) | CopyStep::Seq { .. } => 2,
         }
     }
 }
@@ -207,23 +208,23 @@ impl Plan {
         out.reserve(self.fixed_bytes);
         for step in &self.steps {
             match *step {
-                Step::Copy { from, bytes } => {
+                CopyStep::Copy { from, bytes } => {
                     let from = usize::from(from);
                     out.extend_from_slice(record.get(from..from + usize::from(bytes)).ok_or(BadRecord)?);
                 }
-                Step::Priority { from } => {
+                CopyStep::Priority { from } => {
                     let from = usize::from(from);
                     let bytes = record.get(from..from + 4).ok_or(BadRecord)?;
                     let value = i32::from_le_bytes(bytes.try_into().map_err(|_| BadRecord)?);
                     out.extend_from_slice(&value.wrapping_sub(100).to_le_bytes());
                 }
-                Step::Unknown => out.extend_from_slice(&(-1i32).to_le_bytes()),
-                Step::Rwbs { from, bytes } => {
+                CopyStep::Unknown => out.extend_from_slice(&(-1i32).to_le_bytes()),
+                CopyStep::Rwbs { from, bytes } => {
                     let from = usize::from(from);
                     let letters = record.get(from..from + usize::from(bytes)).ok_or(BadRecord)?;
                     out.extend_from_slice(&rwbs_bits(letters).to_le_bytes());
                 }
-                Step::CString(span) => {
+                CopyStep::CString(span) => {
                     let bytes = span.of(record)?;
                     let text = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
                     // The kernel ends a mark with a newline.
@@ -232,7 +233,7 @@ impl Plan {
                     out.extend_from_slice(text);
                     out.push(0);
                 }
-                Step::Seq { span, element_bytes } => {
+                CopyStep::Seq { span, element_bytes } => {
                     let bytes = span.of(record)?;
                     let size = usize::from(element_bytes);
                     let count = (bytes.len() / size).min(COUNT_MAX);

@@ -26,7 +26,7 @@ pub enum Said {
 /// A line, by the word in `say`.
 #[derive(Deserialize)]
 #[serde(tag = "say", rename_all = "snake_case")]
-enum Line {
+enum ProbeLine {
     Ready { clock: String, cycles_per_ns: f64, threads: Vec<ThreadLine> },
     Floor { clock_read_ns: f64, loop_ns: f64 },
     Trouble { id: String, text: String },
@@ -87,25 +87,26 @@ impl Reading {
 
     /// Takes a line. The text of an error says what is wrong with it.
     pub fn line(&mut self, line: &str) -> Result<Said, String> {
-        let line: Line = serde_json::from_str(line).map_err(|error| format!("the probe said {line:?}: {error}"))?;
+        let line: ProbeLine =
+            serde_json::from_str(line).map_err(|error| format!("the probe said {line:?}: {error}"))?;
         match line {
-            Line::Ready { clock, cycles_per_ns, threads } => {
+            ProbeLine::Ready { clock, cycles_per_ns, threads } => {
                 self.record.environment.insert("clock".to_owned(), clock.into());
                 self.record.environment.insert("cycles_per_ns".to_owned(), cycles_per_ns.into());
                 self.threads = threads.into_iter().map(|thread| (thread.tid, thread.into())).collect();
                 return Ok(Said::Ready);
             }
-            Line::Floor { clock_read_ns, loop_ns } => self.record.floor = Some(Floor { clock_read_ns, loop_ns }),
-            Line::Trouble { id, text } => {
+            ProbeLine::Floor { clock_read_ns, loop_ns } => self.record.floor = Some(Floor { clock_read_ns, loop_ns }),
+            ProbeLine::Trouble { id, text } => {
                 self.record.caveats.push(caveat(&id, &text));
                 return Ok(Said::Trouble(id, text));
             }
-            Line::Series(said) => self.series(*said)?,
-            Line::Count { name, value } => {
+            ProbeLine::Series(said) => self.series(*said)?,
+            ProbeLine::Count { name, value } => {
                 self.record.counts.insert(name, value);
             }
-            Line::Worst { longest_ns } => return Ok(Said::Worst(longest_ns)),
-            Line::Done { duration_ns, ended } => {
+            ProbeLine::Worst { longest_ns } => return Ok(Said::Worst(longest_ns)),
+            ProbeLine::Done { duration_ns, ended } => {
                 self.record.duration_s = Some(duration_ns as f64 / 1e9);
                 self.record.ended = ended;
                 self.is_done = true;

@@ -36,7 +36,7 @@ impl BuildId {
 }
 
 /// A mapped file to look into.
-pub(crate) struct Search<'a> {
+pub(crate) struct BuildIdSearch<'a> {
     /// The process's folder in /proc.
     pub process: BorrowedFd<'a>,
     pub start: u64,
@@ -53,7 +53,7 @@ pub(crate) struct BuildIds(HashMap<(u64, u64), Option<BuildId>>);
 
 impl BuildIds {
     /// The build id of a mapped file; `None` if it has none. Fails if the file cannot be opened.
-    pub(crate) fn find(&mut self, search: &Search<'_>) -> Result<Option<BuildId>, Fault> {
+    pub(crate) fn find(&mut self, search: &BuildIdSearch<'_>) -> Result<Option<BuildId>, Fault> {
         let place = match open_mapped(search) {
             Ok(place) => place,
             Err(_) => open_by_path(search)?,
@@ -73,13 +73,13 @@ impl BuildIds {
 }
 
 /// The file itself, even if it was deleted or lies in another mount namespace. Needs privileges.
-fn open_mapped(search: &Search<'_>) -> Result<OwnedFd, Fault> {
+fn open_mapped(search: &BuildIdSearch<'_>) -> Result<OwnedFd, Fault> {
     let name = format!("map_files/{:x}-{:x}", search.start, search.end);
     Ok(rustix::fs::openat(search.process, name, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)
 }
 
 /// The file that has this path now, if it still is the mapped one.
-fn open_by_path(search: &Search<'_>) -> Result<OwnedFd, Fault> {
+fn open_by_path(search: &BuildIdSearch<'_>) -> Result<OwnedFd, Fault> {
     let root = rustix::fs::openat(search.process, "root", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
     // A process may replace its files by links while we look: they must not lead out of its root.
     let flags = OFlags::PATH | OFlags::CLOEXEC;
@@ -125,7 +125,7 @@ impl Order {
 }
 
 /// Where the fields of a program header and of the file's header are: ELF of 32 or of 64 bits.
-struct Shape {
+struct ElfLayout {
     word: usize,
     table_offset_at: usize,
     entry_bytes_at: usize,
@@ -135,7 +135,7 @@ struct Shape {
     align_at: usize,
 }
 
-const ELF32: Shape = Shape {
+const ELF32: ElfLayout = ElfLayout {
     word: 4,
     table_offset_at: 28,
     entry_bytes_at: 42,
@@ -144,7 +144,7 @@ const ELF32: Shape = Shape {
     file_size_at: 16,
     align_at: 28,
 };
-const ELF64: Shape = Shape {
+const ELF64: ElfLayout = ElfLayout {
     word: 8,
     table_offset_at: 32,
     entry_bytes_at: 54,
@@ -190,7 +190,7 @@ fn of_elf(read: &mut ReadAt<'_>) -> Option<BuildId> {
 }
 
 /// The build id in the segment of this program header.
-fn of_segment(read: &mut ReadAt<'_>, shape: &Shape, order: Order, header: &[u8]) -> Option<BuildId> {
+fn of_segment(read: &mut ReadAt<'_>, shape: &ElfLayout, order: Order, header: &[u8]) -> Option<BuildId> {
     if order.unsigned(header, 0, 4)? != PT_NOTE {
         return None;
     }

@@ -17,7 +17,7 @@ const COMM_BYTES: usize = 15;
 
 /// What /proc/interrupts says of one number.
 #[derive(Default)]
-struct Row<'a> {
+struct InterruptRow<'a> {
     count: u64,
     /// Chip, kind and handlers.
     rest: &'a [u8],
@@ -28,7 +28,7 @@ pub(crate) fn dump(trees: &Trees, threads: &[Handler], sink: &mut Sink<'_>) {
     let text = trees.proc_bytes("interrupts");
     let mut rows = rows(&text);
     for irq in trees.sys_names("kernel/irq").iter().filter_map(|name| number::<u32>(name.as_bytes())) {
-        rows.entry(irq).or_insert_with(|| Row { count: count(trees, irq), rest: b"" });
+        rows.entry(irq).or_insert_with(|| InterruptRow { count: count(trees, irq), rest: b"" });
     }
     for (irq, row) in rows {
         let (shown_chip, shown_actions) = describe(row.rest);
@@ -45,17 +45,17 @@ pub(crate) fn dump(trees: &Trees, threads: &[Handler], sink: &mut Sink<'_>) {
 }
 
 /// The rows of /proc/interrupts that have a number.
-fn rows(text: &[u8]) -> BTreeMap<u32, Row<'_>> {
+fn rows(text: &[u8]) -> BTreeMap<u32, InterruptRow<'_>> {
     let mut lines = lines(text);
     let columns = lines.next().map_or(0, |head| words(head).filter(|word| word.starts_with(b"CPU")).count());
     lines.filter_map(|line| row(line, columns)).collect()
 }
 
 /// `24:  1  0  IO-APIC  5-edge  name`, with a number for each of the `columns`.
-fn row(line: &[u8], columns: usize) -> Option<(u32, Row<'_>)> {
+fn row(line: &[u8], columns: usize) -> Option<(u32, InterruptRow<'_>)> {
     let colon = line.iter().position(|&b| b == b':')?;
     let irq = number(line[..colon].trim_ascii())?;
-    let mut row = Row { count: 0, rest: line[colon + 1..].trim_ascii() };
+    let mut row = InterruptRow { count: 0, rest: line[colon + 1..].trim_ascii() };
     for _ in 0..columns {
         let end = row.rest.iter().position(u8::is_ascii_whitespace).unwrap_or(row.rest.len());
         let Some(count) = number::<u64>(&row.rest[..end]) else { break };

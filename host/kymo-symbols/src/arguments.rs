@@ -80,7 +80,7 @@ pub fn arguments(bytes: &[u8], address: u64) -> Result<Vec<Argument>, String> {
     let load = |id: SectionId| -> Result<Vec<u8>, gimli::Error> { Ok(section::unpacked(&file, id.name())) };
     let sections = DwarfSections::load(load).map_err(damaged)?;
     let dwarf = sections.borrow(|bytes| EndianSlice::new(bytes, endian));
-    Search { dwarf: &dwarf, address }.run().map_err(damaged)?.ok_or_else(|| {
+    ArgumentSearch { dwarf: &dwarf, address }.run().map_err(damaged)?.ok_or_else(|| {
         "the debug information does not describe the function: was its file compiled without -g?".to_owned()
     })?
 }
@@ -111,12 +111,12 @@ impl<'a> Die<'a> {
     }
 }
 
-struct Search<'d, 'a> {
+struct ArgumentSearch<'d, 'a> {
     dwarf: &'d Dwarf<Bytes<'a>>,
     address: u64,
 }
 
-impl<'a> Search<'_, 'a> {
+impl<'a> ArgumentSearch<'_, 'a> {
     /// `None` where no unit describes the function.
     fn run(&self) -> gimli::Result<Option<Result<Vec<Argument>, String>>> {
         let mut headers = self.dwarf.units();
@@ -181,9 +181,9 @@ impl<'a> Search<'_, 'a> {
             let class = self.class(&die);
             let by_convention = registers.take(class);
             let place = match self.place(function, &die)? {
-                Told::Is(place) => Ok(place),
-                Told::Missing(why) => Err(why),
-                Told::Stored => by_convention,
+                ToldPlace::Is(place) => Ok(place),
+                ToldPlace::Missing(why) => Err(why),
+                ToldPlace::Stored => by_convention,
             };
             found.push(Argument { name, class, place });
         }
@@ -213,8 +213,8 @@ impl<'a> Search<'_, 'a> {
         })
     }
 
-    fn place(&self, function: &Die<'a>, argument: &Die<'a>) -> gimli::Result<Told> {
-        const GONE: Told = Told::Missing("the compiler optimised it away");
+    fn place(&self, function: &Die<'a>, argument: &Die<'a>) -> gimli::Result<ToldPlace> {
+        const GONE: ToldPlace = ToldPlace::Missing("the compiler optimised it away");
         let Some(value) = argument.value(dw::DW_AT_location) else { return Ok(GONE) };
         let unit = &argument.unit;
         let expression = match value {
@@ -235,22 +235,22 @@ impl<'a> Search<'_, 'a> {
         let first = operations.next()?;
         // What follows makes something else of it: a piece, a value that is computed.
         if operations.next()?.is_some() {
-            return Ok(Told::Missing("it is in several pieces, or is computed"));
+            return Ok(ToldPlace::Missing("it is in several pieces, or is computed"));
         }
         Ok(match first {
-            Some(Operation::Register { register }) => Told::Is(ArgumentPlace::Register(register.0)),
+            Some(Operation::Register { register }) => ToldPlace::Is(ArgumentPlace::Register(register.0)),
             Some(Operation::RegisterOffset { register, offset, .. }) if register.0 == STACK_POINTER => {
-                Told::Is(ArgumentPlace::Stack(offset))
+                ToldPlace::Is(ArgumentPlace::Stack(offset))
             }
             Some(Operation::FrameOffset { offset }) => self.framed(function, offset)?,
-            _ => Told::Missing("it is not in a register or on the stack"),
+            _ => ToldPlace::Missing("it is not in a register or on the stack"),
         })
     }
 
     /// A place in the function's frame: above its return address it was stored by the caller, below it will be.
-    fn framed(&self, function: &Die<'a>, offset: i64) -> gimli::Result<Told> {
+    fn framed(&self, function: &Die<'a>, offset: i64) -> gimli::Result<ToldPlace> {
         let Some(AttributeValue::Exprloc(base)) = function.value(dw::DW_AT_frame_base) else {
-            return Ok(Told::Stored);
+            return Ok(ToldPlace::Stored);
         };
         let above_entry = match base.operations(function.unit.encoding()).next()? {
             Some(Operation::CallFrameCFA) => offset.checked_add(8),
@@ -258,7 +258,9 @@ impl<'a> Search<'_, 'a> {
             Some(Operation::Register { register }) if register.0 == BASE_POINTER => offset.checked_sub(8),
             _ => None,
         };
-        Ok(above_entry.filter(|above| *above >= 8).map_or(Told::Stored, |above| Told::Is(ArgumentPlace::Stack(above))))
+        Ok(above_entry
+            .filter(|above| *above >= 8)
+            .map_or(ToldPlace::Stored, |above| ToldPlace::Is(ArgumentPlace::Stack(above))))
     }
 
     fn name(&self, die: &Die<'a>) -> gimli::Result<String> {
@@ -349,7 +351,7 @@ impl<'a> Search<'_, 'a> {
 }
 
 /// What the debug information says of a place.
-enum Told {
+enum ToldPlace {
     Is(ArgumentPlace),
     Missing(&'static str),
     /// Where the function stores it, which it has not done yet.

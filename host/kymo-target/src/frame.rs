@@ -48,38 +48,41 @@ pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
 }
 
 /// What stands at a place.
-enum Look {
+enum FrameLook {
     Frame(Frame, usize),
     /// It may become one with more bytes.
     Short,
     Nothing,
 }
 
-fn look(bytes: &[u8]) -> Look {
+fn look(bytes: &[u8]) -> FrameLook {
     let known = bytes.len().min(SYNC.len());
     if bytes[..known] != SYNC[..known] {
-        return Look::Nothing;
+        return FrameLook::Nothing;
     }
-    let Some(head) = bytes.get(..HEAD_BYTES) else { return Look::Short };
+    let Some(head) = bytes.get(..HEAD_BYTES) else { return FrameLook::Short };
     let (length, inverse) = (u16_at(head, 4), u16_at(head, 6));
     let kind = match head[3] {
         1 => Kind::Head,
         2 => Kind::Names,
         3 => Kind::Events,
-        _ => return Look::Nothing,
+        _ => return FrameLook::Nothing,
     };
     let payload = usize::from(length);
     if length != !inverse || payload > PAYLOAD_BYTES_MAX || payload % 4 != 0 {
-        return Look::Nothing;
+        return FrameLook::Nothing;
     }
     let end = HEAD_BYTES + payload;
-    let Some(whole) = bytes.get(..end + CRC_BYTES) else { return Look::Short };
+    let Some(whole) = bytes.get(..end + CRC_BYTES) else { return FrameLook::Short };
     let sum = u32_at(whole, end);
     if crc32fast::hash(&whole[..end]) != sum {
-        return Look::Nothing;
+        return FrameLook::Nothing;
     }
     let (boot, sequence) = (u32_at(head, 8), u32_at(head, 12));
-    Look::Frame(Frame { kind, boot, sequence, crc: sum, payload: whole[HEAD_BYTES..end].to_vec() }, end + CRC_BYTES)
+    FrameLook::Frame(
+        Frame { kind, boot, sequence, crc: sum, payload: whole[HEAD_BYTES..end].to_vec() },
+        end + CRC_BYTES,
+    )
 }
 
 /// Finds frames in bytes that come in pieces of any size. Keeps no more than a frame that is not whole yet.
@@ -97,12 +100,12 @@ impl Scanner {
         let mut at = 0;
         while at < self.bytes.len() {
             match look(&self.bytes[at..]) {
-                Look::Frame(frame, length) => {
+                FrameLook::Frame(frame, length) => {
                     take(frame);
                     at += length;
                 }
-                Look::Short => break,
-                Look::Nothing => {
+                FrameLook::Short => break,
+                FrameLook::Nothing => {
                     self.stray_bytes += 1;
                     at += 1;
                 }

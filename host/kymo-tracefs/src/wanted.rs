@@ -39,14 +39,14 @@ const FREQUENCY_MAX: u32 = 10_000;
 /// What `-k` asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
-    items: Vec<Item>,
+    items: Vec<WantedItem>,
     /// Samples a second of what each CPU runs.
     sample_frequency: Option<u32>,
 }
 
 /// One pattern and what narrows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Item {
+struct WantedItem {
     pattern: String,
     filter: Option<String>,
     fields: Option<Vec<String>>,
@@ -64,7 +64,7 @@ impl Wanted {
         for argument in args {
             let mut of_argument = Vec::new();
             Parser::new(argument).items(&mut of_argument)?;
-            let (samples, events): (Vec<Item>, Vec<Item>) =
+            let (samples, events): (Vec<WantedItem>, Vec<WantedItem>) =
                 of_argument.into_iter().partition(|item| item.pattern.starts_with(SAMPLES));
             items.extend(events);
             for item in samples {
@@ -81,7 +81,7 @@ impl Wanted {
 
     /// The same without filters and choices of fields.
     pub fn whole(&self) -> Wanted {
-        let whole = |item: &Item| Item { pattern: item.pattern.clone(), filter: None, fields: None };
+        let whole = |item: &WantedItem| WantedItem { pattern: item.pattern.clone(), filter: None, fields: None };
         Wanted { items: self.items.iter().map(whole).collect(), ..self.clone() }
     }
 
@@ -115,7 +115,7 @@ impl Wanted {
 }
 
 /// `perf:cpu-clock`, `perf:cpu-clock@FREQUENCY`.
-fn frequency(item: &Item) -> Result<u32, &'static str> {
+fn frequency(item: &WantedItem) -> Result<u32, &'static str> {
     if item.filter.is_some() || item.fields.is_some() {
         return Err(
             "samples have no filter and no choice of fields; kymo top and kymo read --filter choose among them",
@@ -137,7 +137,7 @@ fn selection(argument: &str, why: &'static str) -> Error {
     Error::Selection { argument: argument.to_owned(), at, why }
 }
 
-impl Item {
+impl WantedItem {
     fn matches<'a>(&self, events: &'a [EventName]) -> Result<Vec<&'a EventName>, Error> {
         if let Some((_, patterns)) = GROUPS.iter().find(|(group, _)| *group == self.pattern) {
             return Ok(events.iter().filter(|event| patterns.iter().any(|pattern| matches(pattern, event))).collect());
@@ -193,7 +193,7 @@ impl<'a> Parser<'a> {
         Parser { argument, chars: argument.chars().collect(), at: 0 }
     }
 
-    fn items(mut self, items: &mut Vec<Item>) -> Result<(), Error> {
+    fn items(mut self, items: &mut Vec<WantedItem>) -> Result<(), Error> {
         loop {
             items.push(self.item()?);
             match self.peek() {
@@ -204,10 +204,10 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn item(&mut self) -> Result<Item, Error> {
+    fn item(&mut self) -> Result<WantedItem, Error> {
         let begin = self.at;
         let pattern = self.pattern()?;
-        let mut item = Item { pattern, filter: None, fields: None };
+        let mut item = WantedItem { pattern, filter: None, fields: None };
         loop {
             self.spaces();
             match self.peek() {

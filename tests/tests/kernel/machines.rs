@@ -2,7 +2,7 @@
 //! The same on Debian's kernels, stock and PREEMPT_RT, in virtual machines: this binary runs itself inside. The
 //! machines may be emulated, so that the numbers are smaller there; what must hold is the same.
 
-use kymo_tests::{Kernel, Lab, Outcome, paths, skip, stress};
+use kymo_tests::{Build, Kernel, Lab, Outcome, compile, paths, skip, stress};
 use std::time::Duration;
 
 /// Said by the test inside, on standard output.
@@ -53,9 +53,13 @@ fn where_it_is() {
 /// Runs `tests` of this binary in a machine with `kernel`.
 fn inside(lab: &Lab, kernel: &str, tests: &[&str]) -> Outcome {
     let mut command = lab.command(paths::repository().join("lab/vm"));
-    command.args(["run", "--kernel", kernel, "--timeout", "600", "--", "env", "KYMO_TEST_INSIDE=1"]);
+    command.args(["run", "--kernel", kernel, "--timeout", "1200", "--", "env", "KYMO_TEST_INSIDE=1"]);
     command.arg(format!("KYMO_TEST_CALLS={}", if stress() { 20_000 } else { 2_000 }));
     command.arg(format!("KYMO={}", paths::kymo().display())).arg(format!("KYMO_LIB={}", paths::library().display()));
+    // An emulated compiler is slow.
+    if Build::new(&["calls.c"]).built_once().is_some() {
+        command.arg(format!("KYMO_TEST_PROGRAMS={}", compile::programs_dir().display()));
+    }
     command
         .arg(std::env::current_exe().unwrap())
         .args(["--exact", "--include-ignored", "--nocapture", "--test-threads", "2"])
@@ -69,7 +73,7 @@ fn check(kernel: &str, release_ends: &str) {
         return;
     }
     let name = format!("machine_{kernel}");
-    let lab = Lab::alone(&name).within(Duration::from_secs(660));
+    let lab = Lab::new(&name).within(Duration::from_secs(1300));
     let listed = lab.run(paths::repository().join("lab/vm"), &["list"]);
     let is_missing = |line: &str| line.split_whitespace().next() == Some(kernel) && line.contains("not cached");
     if listed.code != 0 || listed.stdout.lines().any(is_missing) {

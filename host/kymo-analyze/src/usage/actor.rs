@@ -67,12 +67,12 @@ impl Choice {
 
 /// A stretch of time: [from, to), ns.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Stretch {
+pub(super) struct ActorStretch {
     from: i64,
     to: i64,
 }
 
-impl Stretch {
+impl ActorStretch {
     /// The part of [from, to) that is in it.
     pub fn cut(self, from: i64, to: i64) -> Option<(i64, i64)> {
         let (from, to) = (from.max(self.from), to.min(self.to));
@@ -119,8 +119,8 @@ impl UsageScope {
     }
 
     /// The stretch of time.
-    pub(super) fn stretch(&self) -> Stretch {
-        Stretch { from: self.from, to: self.to }
+    pub(super) fn stretch(&self) -> ActorStretch {
+        ActorStretch { from: self.from, to: self.to }
     }
 
     /// Whether a moment is asked for.

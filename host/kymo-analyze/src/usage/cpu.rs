@@ -2,7 +2,7 @@
 //! The time of one CPU, run by run. A run is the time between two switches; it is added up when it ends, because only
 //! the switch behind it says whether it was what it seemed to be.
 
-use super::actor::Stretch;
+use super::actor::ActorStretch;
 use super::amounts::{CpuTime, marks};
 use crate::doubt::Doubt;
 use crate::span::{Context, CpuSpan};
@@ -102,7 +102,7 @@ impl Default for Lane {
 
 impl Lane {
     /// Takes a span. `begin`: when recording began. Gives the run that is over by that.
-    pub fn span(&mut self, span: &CpuSpan, begin: i64, stretch: Stretch) -> Option<Run> {
+    pub fn span(&mut self, span: &CpuSpan, begin: i64, stretch: ActorStretch) -> Option<Run> {
         self.used.has_records = true;
         let current = match span.current {
             Context::Unknown => self.before_switch.unwrap_or(Context::Unknown),
@@ -127,7 +127,7 @@ impl Lane {
     }
 
     /// The first switch of the CPU, at `at`: who leaves has run until then, because no switch came before.
-    pub fn first_switch(&mut self, leaves: Context, at: i64, begin: i64, stretch: Stretch) {
+    pub fn first_switch(&mut self, leaves: Context, at: i64, begin: i64, stretch: ActorStretch) {
         if self.is_lost || self.before_switch.is_some() || self.run.current != Context::Unknown {
             return;
         }
@@ -140,7 +140,7 @@ impl Lane {
     }
 
     /// The CPU's first record says who runs. No switch came before, so it has run since recording began.
-    fn infer(&mut self, begin: i64, until: i64, stretch: Stretch) {
+    fn infer(&mut self, begin: i64, until: i64, stretch: ActorStretch) {
         if self.is_lost {
             return;
         }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::channel::Channel;
 use crate::peer::Peer;
 
 /// Programs that are kept in mind.
@@ -65,7 +66,10 @@ impl RefusedPrograms {
 
     /// The place of a program that was refused before in the list of processes.
     pub(super) fn place_of(&self, peer: &Peer) -> Option<usize> {
-        let refusal = self.find(ProgramIdentity::of(peer)?)?;
+        let own = ProgramIdentity::of(peer)?;
+        // On either channel: it is one program.
+        let on = |channel: Channel| self.find(ProgramIdentity { channel: channel.index(), ..own });
+        let refusal = on(Channel::Main).or_else(|| on(Channel::Rare))?;
         (refusal.pid == peer.id.pid).then_some(refusal.process)
     }
 }

@@ -36,7 +36,7 @@ pub(super) const PROCESSES_MAX: usize = 10_000;
 pub(super) const CAVEATS_MAX: usize = 50;
 
 /// What the control thread leaves behind.
-pub(crate) struct Found {
+pub(crate) struct ControlEnd {
     pub estimate: Estimate,
     pub end: u64,
     pub processes: Vec<ProcessSummary>,

@@ -3,7 +3,7 @@
 
 use kymo_tracefs::Wanted;
 
-use super::{Asked, Kernel, KernelConfig};
+use super::{Kernel, KernelConditions, KernelConfig};
 use crate::Error;
 use crate::clock::Source;
 use crate::session::Config;
@@ -14,7 +14,7 @@ pub(crate) struct KernelPart {
     /// What is recorded.
     pub kernel: Option<Kernel>,
     /// What triggers ask for.
-    pub asked: Asked,
+    pub asked: KernelConditions,
 }
 
 /// Makes what `config` asks for. Where the kernel is optional, why it is missing goes to `caveats`. Without events of
@@ -29,7 +29,7 @@ pub(crate) fn prepare(config: &Config, source: Source, caveats: &mut Vec<String>
     }
     let base = config.kernel.as_ref().unwrap_or(&config.kernel_base);
     let probes = part.kernel.as_ref().map(Kernel::probes).unwrap_or_default();
-    let asked = Asked::of(&config.triggers.conditions, base.naming, &probes);
+    let asked = KernelConditions::of(&config.triggers.conditions, base.naming, &probes);
     part.asked = match optional(config, caveats, asked)? {
         Some(asked) => asked,
         None => return Ok(part),

@@ -32,7 +32,7 @@ impl Nameable {
 
 /// The conditions by whose records they ask for, and the kernel events that they name.
 #[derive(Debug, Default)]
-pub(crate) struct Asked {
+pub(crate) struct KernelConditions {
     /// Records of programs only; also where no event is named.
     pub programs: Vec<Filter>,
     /// Records of the kernel only.
@@ -42,7 +42,7 @@ pub(crate) struct Asked {
     pub events: Vec<Nameable>,
 }
 
-impl Asked {
+impl KernelConditions {
     /// The conditions that the thread with the programs' records asks.
     pub(crate) fn of_programs(&self) -> Vec<Filter> {
         self.programs.iter().chain(&self.mixed).cloned().collect()
@@ -50,8 +50,8 @@ impl Asked {
 
     /// Sorts the conditions. `probes`: events of the session's own. Looks into tracefs only where a condition may name
     /// an event of the kernel.
-    pub(crate) fn of(conditions: &[Filter], naming: Naming, probes: &[Nameable]) -> Result<Asked, Error> {
-        let mut asked = Asked::default();
+    pub(crate) fn of(conditions: &[Filter], naming: Naming, probes: &[Nameable]) -> Result<KernelConditions, Error> {
+        let mut asked = KernelConditions::default();
         let mut known = Known { naming, probes, tracefs: None, all: None };
         for filter in conditions {
             let (mut of_kernel, mut of_programs) = (Vec::new(), false);

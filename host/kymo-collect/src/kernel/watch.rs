@@ -16,7 +16,7 @@ use kymo_ftrace::format::EventFormat;
 use kymo_ftrace::{Batch, Decoder, Naming, comparison, format};
 use kymo_tracefs::{Chosen, CpuReader, Instance, Settings, Tracefs};
 
-use super::conditions::{Asked, Nameable};
+use super::conditions::{KernelConditions, Nameable};
 use super::config::{KernelConfig, STATE_FIRST_ID, clock_of};
 use crate::clock::{Source, extend};
 use crate::condition_fields::event;
@@ -79,7 +79,7 @@ pub(crate) struct ReadyWatch {
 
 impl ReadyWatch {
     /// Makes the instance, and sees that the conditions fit its events.
-    pub(crate) fn prepare(asked: &Asked, needs: Needs<'_>) -> Result<ReadyWatch, Error> {
+    pub(crate) fn prepare(asked: &KernelConditions, needs: Needs<'_>) -> Result<ReadyWatch, Error> {
         let tracefs = Tracefs::find()?;
         let page = format::parse_page_format(&tracefs.header_page()?).map_err(Error::format("events/header_page"))?;
         let mut decoder = Decoder::new(page);
@@ -171,7 +171,7 @@ fn cycles(time: Duration, per_second: u64) -> u64 {
 
 /// The events to switch on, each with a filter of the kernel's own where all conditions allow one: it lets through at
 /// least what they select, and they are asked again.
-fn choose(known: &[Known<'_>], asked: &Asked, naming: Naming) -> Vec<Chosen> {
+fn choose(known: &[Known<'_>], asked: &KernelConditions, naming: Naming) -> Vec<Chosen> {
     let events: Vec<Event> = known.iter().map(|known| event(&known.class)).collect();
     let checked: Vec<_> = asked.kernel.iter().filter_map(|filter| filter.check(&events).ok()).collect();
     let filter_of = |at: usize, known: &Known<'_>| {

@@ -21,7 +21,7 @@ use crate::clock::{Calibration, Source, choose};
 use crate::control::{self, Control, System, ToControl, Wiring};
 use crate::drain::{Counters, Drain, Flight, Sink, ToDrain};
 use crate::ids::Registry;
-use crate::kernel::{self, Asked, Kernel, KernelPart, Needs, ReadyWatch, Recording, TracePlace};
+use crate::kernel::{self, Kernel, KernelConditions, KernelPart, Needs, ReadyWatch, Recording, TracePlace};
 use crate::mark_pipe::MarkPipe;
 use crate::metadata::{Metadata, datetime, environment};
 use crate::private::make_private_dir;
@@ -50,7 +50,7 @@ struct Begun {
     dir: DiskDir,
     kernel: Option<Kernel>,
     /// What triggers ask of the kernel.
-    asked: Asked,
+    asked: KernelConditions,
     calibration: Calibration,
     chunks: Chunks,
     /// Where the trace is written to at first.

@@ -4,9 +4,11 @@
 use kymo_abi::Kind;
 use kymo_abi::wire::ByeReason;
 
+use super::objects::{NAMES, Objects};
 use super::outside::SharedLine;
 use super::program::{Character, MissedProgram, Program, Refused, SessionBooks};
 use super::run::{MS, Run, SECOND, socket_of};
+use crate::channel::Channel;
 
 /// What a program needs at least, and takes at most, of rings of 64 KiB: for two CPUs, or three threads.
 const FIRST_RINGS: u64 = 4 * (64 << 10) + (512 << 10);
@@ -28,14 +30,15 @@ impl Run {
             4 => Character::Greedy,
             _ => Character::Good,
         };
-        program.events = 2 + self.random.below(4u32);
+        let mut events = 2 + self.random.below(4u32);
         let is_greedy = program.character == Character::Greedy;
         program.dir = if is_greedy { 1 } else { self.random.pick(&[0, 0, 0, 0, 2]) };
         program.uid = self.users[program.dir];
         if is_greedy {
-            program.events += 10 + self.random.below(60u32);
+            events += 10 + self.random.below(60u32);
             self.greedy.push(program.uid);
         }
+        program.objects = Objects::new(nonce, events, is_greedy);
         let life = self.random.pick(&[MS, 50 * MS, SECOND, 60 * SECOND, 200 * SECOND]);
         program.ends_at = now + self.random.below(life);
         self.totals.programs += 1;
@@ -65,10 +68,16 @@ impl Run {
             if session.asked.is_none() && program.parents.is_empty() {
                 program.owed_by.push(number);
             }
-            if hall.come(line.clone()) {
+            if hall.come(line.clone(), Channel::Main) {
                 program.introduce(number, line, program.unreached.contains(&number));
             } else {
                 program.unreached.push(number);
+            }
+            if session.traits.has_rare {
+                let line = SharedLine::new(program.pid, program.uid);
+                if hall.come(line.clone(), Channel::Rare) {
+                    program.introduce(number, line, program.unreached.contains(&number));
+                }
             }
             let name = socket_of(program);
             hall.sockets.push((0, name.clone()));
@@ -194,7 +203,7 @@ impl Run {
             if is_moving {
                 lane = self.random.below(2u32);
             }
-            let index = self.random.below(program.events.min(8));
+            let index = self.random.below(program.objects.end().min(NAMES));
             program.hit(index, lane, &mut self.token, self.time.read(), &mut sessions);
         }
         for session in &mut self.sessions {
@@ -208,23 +217,8 @@ impl Run {
         self.programs_left -= 1;
         let (pid, nonce) = self.new_ids();
         let parent = &self.programs[at];
-        let mut child = Program::new(pid, nonce, parent.kind, now);
-        child.events = parent.events;
-        if parent.character == Character::NoFilters {
-            // It has its parent's filters, which are none.
-            child.character = Character::NoFilters;
-        }
-        (child.uid, child.dir) = (parent.uid, parent.dir);
-        child.parents = [vec![parent.comm.clone()], parent.parents.clone()].concat();
+        let mut child = parent.fork(pid, nonce, now);
         child.is_unknown_child = self.random.below(3) == 0 && parent.kind == Kind::Rseq;
-        if parent.kind == Kind::Rseq {
-            child.inherited = parent.inherited.clone();
-            for (session, attachment) in &parent.attachments {
-                if let Some(recording) = &attachment.recording {
-                    child.inherited.insert(*session, recording.clone());
-                }
-            }
-        }
         child.owed_by = parent.owed_by.clone();
         child.unreached = parent.late_for();
         let life = self.random.pick(&[MS, SECOND, 30 * SECOND]);
@@ -237,9 +231,6 @@ impl Run {
         } else {
             self.connect(&mut child, now);
         }
-        // Its first thread goes on beside the helper thread, if it has its parent's rings.
-        child.runs = child.kind == Kind::Rseq;
-        child.acts_at = now + 10_000;
         self.programs.push(child);
     }
 

@@ -13,6 +13,8 @@ use crate::trace_dir::{TraceDir, TraceFile};
 pub(super) struct Faults {
     /// No byte more has room, but for what was reserved.
     pub is_full: bool,
+    /// What a full disk says: that there is no space where this is 0, else this errno value.
+    pub says: i32,
     /// No file can be opened.
     pub no_descriptors: bool,
     /// The directories were removed.
@@ -81,6 +83,19 @@ impl Disk {
         Ok(())
     }
 
+    /// A text; nothing where the file is not there.
+    pub(super) fn text(&self, path: &Path) -> String {
+        self.content()
+            .files
+            .get(path)
+            .map_or_else(String::new, |file| String::from_utf8_lossy(&file.bytes).into_owned())
+    }
+
+    /// The first bytes of a file, if it has so many.
+    pub(super) fn front(&self, path: &Path, bytes: u64) -> Option<Vec<u8>> {
+        Some(self.content().files.get(path)?.bytes.get(..bytes as usize)?.to_vec())
+    }
+
     /// Stream files: path and bytes.
     pub(super) fn streams(&self) -> Vec<(PathBuf, Vec<u8>)> {
         let is_stream = |path: &Path| path.file_name().is_some_and(|name| name != "metadata");
@@ -102,8 +117,9 @@ struct Open {
     path: PathBuf,
 }
 
-fn no_space() -> io::Error {
-    io::Error::from_raw_os_error(libc::ENOSPC)
+/// Why nothing has room.
+fn refusal(faults: &Faults) -> io::Error {
+    io::Error::from_raw_os_error(if faults.says == 0 { libc::ENOSPC } else { faults.says })
 }
 
 impl TraceDir for Dir {
@@ -119,6 +135,10 @@ impl TraceDir for Dir {
         let mut content = self.disk.content();
         if content.faults.no_descriptors {
             return Err(io::Error::from_raw_os_error(libc::EMFILE));
+        }
+        // A quota counts files, and a broken disk has none.
+        if content.faults.is_full && content.faults.says != 0 {
+            return Err(refusal(&content.faults));
         }
         let path = self.path.join(name);
         if content.files.contains_key(&path) {
@@ -137,7 +157,7 @@ impl TraceDir for Dir {
     fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let mut content = self.disk.content();
         if content.faults.is_full {
-            return Err(no_space());
+            return Err(refusal(&content.faults));
         }
         content.files.insert(self.path.join(name), File { bytes: bytes.to_vec(), reserved: 0 });
         Ok(())
@@ -151,7 +171,7 @@ impl TraceDir for Dir {
 impl TraceFile for Open {
     fn write_packet(&self, offset: u64, head: &[u8], pieces: &[libc::iovec; 2]) -> io::Result<()> {
         let mut content = self.disk.content();
-        let is_full = content.faults.is_full;
+        let (is_full, refused) = (content.faults.is_full, refusal(&content.faults));
         let file = content.files.get_mut(&self.path).ok_or(io::ErrorKind::NotFound)?;
         assert_eq!(offset, file.bytes.len() as u64, "a packet begins where the one before ended");
         let room = if is_full { file.reserved.saturating_sub(file.bytes.len()) } else { usize::MAX };
@@ -175,7 +195,7 @@ impl TraceFile for Open {
         } else {
             file.bytes.extend(bytes);
         }
-        if is_short { Err(no_space()) } else { Ok(()) }
+        if is_short { Err(refused) } else { Ok(()) }
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {

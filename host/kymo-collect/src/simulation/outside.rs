@@ -26,7 +26,7 @@ const BACKLOG: usize = 16;
 
 /// A connection between a program and a session.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct SimulatedLine {
     pub pid: u32,
     pub uid: u32,
     pub to_collector: VecDeque<Vec<u8>>,
@@ -37,11 +37,11 @@ pub(super) struct Line {
 
 /// Both ends have it.
 #[derive(Clone, Debug)]
-pub(super) struct SharedLine(Arc<Mutex<Line>>);
+pub(super) struct SharedLine(Arc<Mutex<SimulatedLine>>);
 
 impl SharedLine {
     pub(super) fn new(pid: u32, uid: u32) -> SharedLine {
-        SharedLine(Arc::new(Mutex::new(Line {
+        SharedLine(Arc::new(Mutex::new(SimulatedLine {
             pid,
             uid,
             to_collector: VecDeque::new(),
@@ -51,7 +51,7 @@ impl SharedLine {
         })))
     }
 
-    pub(super) fn get(&self) -> MutexGuard<'_, Line> {
+    pub(super) fn get(&self) -> MutexGuard<'_, SimulatedLine> {
         self.0.lock().unwrap()
     }
 }
@@ -123,7 +123,8 @@ impl Minded {
 pub(super) struct Hall {
     /// Programs can find the session.
     pub is_open: bool,
-    waiting: VecDeque<SharedLine>,
+    /// By channel.
+    waiting: [VecDeque<SharedLine>; 2],
     minded: BTreeMap<u64, Minded>,
     minds_connections: bool,
     /// The link of the next [`Outside::watch`]: traits cannot be asked which line they are.
@@ -155,7 +156,7 @@ impl Hall {
     /// The collector is dead.
     pub(super) fn die(&mut self) {
         let visits = std::mem::take(&mut self.visits).into_iter().map(|(_, line)| line);
-        for line in std::mem::take(&mut self.waiting).into_iter().chain(visits) {
+        for line in std::mem::take(&mut self.waiting).into_iter().flatten().chain(visits) {
             line.get().collector_has_closed = true;
         }
         *self = Hall::default();
@@ -168,19 +169,24 @@ impl Hall {
     }
 
     /// A program connects. False where too many wait.
-    pub(super) fn come(&mut self, line: SharedLine) -> bool {
-        let has_room = self.waiting.len() < BACKLOG;
+    pub(super) fn come(&mut self, line: SharedLine, channel: Channel) -> bool {
+        let waiting = &mut self.waiting[channel.index()];
+        let has_room = waiting.len() < BACKLOG;
         if has_room {
-            self.waiting.push_back(line);
+            waiting.push_back(line);
         }
         has_room
     }
 
+    /// Connections that the session is to be told of.
+    fn has_come(&self, channel: Channel) -> bool {
+        self.minds_connections && !self.waiting[channel.index()].is_empty()
+    }
+
     fn happened(&self) -> Vec<Happened> {
         let mut happened = Vec::new();
-        if self.minds_connections && !self.waiting.is_empty() {
-            happened.push(Happened::Connection(Channel::Main));
-        }
+        let channels = [Channel::Main, Channel::Rare].into_iter().filter(|channel| self.has_come(*channel));
+        happened.extend(channels.map(Happened::Connection));
         if !self.new_sockets.is_empty() || self.has_missed {
             happened.push(Happened::Directory);
         }
@@ -200,7 +206,8 @@ impl Hall {
 
     /// Whether the session has something to do.
     pub(super) fn is_busy(&self) -> bool {
-        (self.minds_connections && !self.waiting.is_empty())
+        self.has_come(Channel::Main)
+            || self.has_come(Channel::Rare)
             || !self.new_sockets.is_empty()
             || self.has_missed
             || !self.marks.is_empty()
@@ -230,12 +237,12 @@ impl Outside for SimulatedOutside {
         happened
     }
 
-    fn accept(&mut self, _: Channel) -> io::Result<Box<dyn Link>> {
+    fn accept(&mut self, channel: Channel) -> io::Result<Box<dyn Link>> {
         let mut hall = self.hall();
         if hall.no_descriptors {
             return Err(io::Error::from_raw_os_error(libc::EMFILE));
         }
-        let line = hall.waiting.pop_front().ok_or(io::ErrorKind::WouldBlock)?;
+        let line = hall.waiting[channel.index()].pop_front().ok_or(io::ErrorKind::WouldBlock)?;
         hall.entering = Some(line.clone());
         Ok(Box::new(CollectorsEnd(line)))
     }
@@ -260,7 +267,7 @@ impl Outside for SimulatedOutside {
     fn withdraw(&mut self) {
         let mut hall = self.hall();
         hall.is_open = false;
-        for line in hall.waiting.drain(..) {
+        for line in hall.waiting.iter_mut().flat_map(|waiting| waiting.drain(..)) {
             line.get().collector_has_closed = true;
         }
     }

@@ -32,19 +32,19 @@ impl Written {
     }
 
     /// Nothing found yet.
-    pub(super) fn found(&self) -> Found {
-        Found { seen: vec![false; self.0.len()], counts: BTreeMap::new() }
+    pub(super) fn found(&self) -> FoundRecords {
+        FoundRecords { seen: vec![false; self.0.len()], counts: BTreeMap::new() }
     }
 }
 
 /// What was found in the trace.
-pub(super) struct Found {
+pub(super) struct FoundRecords {
     /// Records, by their numbers, that were found.
     seen: Vec<bool>,
     pub counts: BTreeMap<Origin, u64>,
 }
 
-impl Found {
+impl FoundRecords {
     /// Records of one memory.
     pub(super) fn of_memory(&self, serial: u64) -> u64 {
         self.counts.range((serial, 0)..=(serial, u32::MAX)).map(|(_, count)| count).sum()
@@ -74,7 +74,7 @@ pub(super) struct FileContent {
 }
 
 /// Reads a stream file.
-pub(super) fn read(path: &Path, bytes: &[u8], written: &Written, found: &mut Found, who: &str) -> FileContent {
+pub(super) fn read(path: &Path, bytes: &[u8], written: &Written, found: &mut FoundRecords, who: &str) -> FileContent {
     let who = format!("{who}, {}", path.display());
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let mut content = FileContent { is_of_programs: name.starts_with("user_"), ..FileContent::default() };
@@ -120,7 +120,7 @@ fn read_records(
     head: &PacketHead,
     lost: u64,
     written: &Written,
-    found: &mut Found,
+    found: &mut FoundRecords,
     who: &str,
 ) -> Option<FoundPacket> {
     let mut packet: Option<FoundPacket> = None;

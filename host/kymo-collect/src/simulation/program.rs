@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use kymo_abi::desc::{Desc, EventDesc, Field, FieldType, Scalar, encode};
 use kymo_abi::ring::Layout;
-use kymo_abi::wire::{Attached, ByeReason, DescEntry, Filter, FromCollector, FromProgram, Hello};
+use kymo_abi::wire::{Attached, ByeReason, Filter, FromCollector, FromProgram, Hello};
 use kymo_abi::{ABI_VERSION, Clock, Kind};
 use kymo_filter::Insn;
 
+use super::objects::Objects;
 use super::outside::SharedLine;
-use super::rings::{Book, Books, Recording, Rings, Told};
+use super::rings::{Book, Books, Recording, Rings, ToldFilter};
 
 /// A program goes on when nothing was answered for so long.
 const START_WAIT: u64 = 100_000_000;
@@ -43,7 +43,6 @@ pub(super) struct Attachment {
     pub recording: Option<Recording>,
     /// Name of the session in ATTACH.
     name: String,
-    generation: u32,
     answered: u32,
     /// LATE was said of a generation that is not answered.
     has_said_late: bool,
@@ -56,8 +55,8 @@ pub(super) struct Attachment {
 impl Attachment {
     pub(super) fn new(line: SharedLine, found_late: bool) -> Attachment {
         let name = String::new();
-        let (generation, answered, has_said_late, late) = (1, 0, false, false);
-        Attachment { line, recording: None, name, generation, answered, has_said_late, found_late, late }
+        let (answered, has_said_late, late) = (0, false, false);
+        Attachment { line, recording: None, name, answered, has_said_late, found_late, late }
     }
 
     fn say(&self, message: &FromProgram) {
@@ -122,11 +121,11 @@ pub(super) struct Program {
     pub comm: String,
     pub kind: Kind,
     pub character: Character,
-    pub events: u32,
+    pub objects: Objects,
     /// Sessions by number. A session may have two connections for a moment.
     pub attachments: Vec<(usize, Attachment)>,
-    /// Rings of the parent, until the child has its own, by session.
-    pub inherited: BTreeMap<usize, Recording>,
+    /// Rings of the parent, until the child has its own, by session and the name that it goes by.
+    pub inherited: BTreeMap<(usize, String), Recording>,
     /// `main` runs.
     pub runs: bool,
     waits_since: u64,
@@ -164,7 +163,7 @@ impl Program {
             comm: format!("s{nonce}"),
             kind,
             character: Character::Good,
-            events: 2,
+            objects: Objects::new(nonce, 2, false),
             attachments: Vec::new(),
             inherited: BTreeMap::new(),
             runs: false,
@@ -185,15 +184,28 @@ impl Program {
         }
     }
 
-    /// A description of this program's event `index`.
-    fn event(&self, index: u32) -> DescEntry {
-        let fields = vec![Field { name: "n".into(), ty: FieldType::Scalar(Scalar::U64) }];
-        // Long texts, which nobody else has.
-        let is_greedy = self.character == Character::Greedy && index >= 8;
-        let file = if is_greedy { format!("{index}{}.c", "greedy".repeat(2000)) } else { "sim.c".into() };
-        let name = if is_greedy { format!("g{}_{index}", self.nonce) } else { format!("e{}", index % 8) };
-        let desc = encode(&Desc::Event(EventDesc { provider: "sim".into(), name, file, line: 1, fields }));
-        DescEntry { index: Some(index), desc }
+    /// The child of a fork. It has its parent's rings, unless each thread has rings of its own.
+    pub(super) fn fork(&self, pid: u32, nonce: u32, now: u64) -> Program {
+        let mut child = Program::new(pid, nonce, self.kind, now);
+        child.objects = self.objects.forked();
+        if self.character == Character::NoFilters {
+            // It has its parent's filters, which are none.
+            child.character = Character::NoFilters;
+        }
+        (child.uid, child.dir) = (self.uid, self.dir);
+        child.parents = [vec![self.comm.clone()], self.parents.clone()].concat();
+        if self.kind == Kind::Rseq {
+            child.inherited = self.inherited.clone();
+            for (session, attachment) in &self.attachments {
+                if let Some(recording) = &attachment.recording {
+                    child.inherited.insert((*session, attachment.name.clone()), recording.clone());
+                }
+            }
+        }
+        // Its first thread goes on beside the helper thread, if it has its parent's rings.
+        child.runs = child.kind == Kind::Rseq;
+        child.acts_at = now + 10_000;
+        child
     }
 
     /// Introduces itself on a new connection.
@@ -210,38 +222,32 @@ impl Program {
         };
         let attachment = Attachment::new(line, found_late);
         attachment.say(&FromProgram::Hello(hello));
-        for first in (0..self.events).step_by(2) {
-            let descs = (first..self.events.min(first + 2)).map(|index| self.event(index)).collect();
-            attachment.say(&FromProgram::Descs(descs));
-        }
-        attachment.say(&FromProgram::DescsEnd { generation: 1 });
+        self.objects.say_all().iter().for_each(|message| attachment.say(message));
         self.attachments.push((session, attachment));
     }
 
     /// A library with one more event is loaded: the thread waits as at the start.
     pub(super) fn load_library(&mut self, now: u64) {
-        let entry = self.event(self.events);
-        self.events += 1;
-        for (_, attachment) in &mut self.attachments {
-            attachment.generation += 1;
-            attachment.say(&FromProgram::Descs(vec![entry.clone()]));
-            attachment.say(&FromProgram::DescsEnd { generation: attachment.generation });
+        self.say_gone();
+        for message in self.objects.load() {
+            self.attachments.iter().for_each(|(_, attachment)| attachment.say(&message));
         }
         (self.runs, self.waits_since, self.heard_at) = (false, now, now);
     }
 
-    /// The newest library goes.
+    /// The newest library goes. Sessions hear of it with the next news.
     pub(super) fn unload_library(&mut self) {
-        if self.events <= 2 {
-            return;
+        let gone = self.objects.unload();
+        let own = self.attachments.iter_mut().filter_map(|(_, attachment)| attachment.recording.as_mut());
+        for recording in own.chain(self.inherited.values_mut()) {
+            recording.on.retain(|index, _| !gone.contains(index));
+            recording.filters.retain(|index, _| !gone.contains(index));
         }
-        self.events -= 1;
-        for (_, attachment) in &mut self.attachments {
-            if let Some(recording) = &mut attachment.recording {
-                recording.on.remove(&self.events);
-                recording.filters.remove(&self.events);
-            }
-            attachment.say(&FromProgram::Gone(vec![self.events]));
+    }
+
+    fn say_gone(&mut self) {
+        if let Some(gone) = self.objects.say_gone() {
+            self.attachments.iter().for_each(|(_, attachment)| attachment.say(&gone));
         }
     }
 
@@ -255,6 +261,7 @@ impl Program {
 
     /// Reads what sessions say.
     pub(super) fn read(&mut self, now: u64, books: &mut [Books]) {
+        let had_mail = self.has_mail();
         for at in 0..self.attachments.len() {
             loop {
                 let mail = self.attachments[at].1.line.get().to_program.pop_front();
@@ -269,6 +276,9 @@ impl Program {
             }
         }
         self.attachments.retain(|(_, attachment)| !attachment.line.get().program_has_closed);
+        if had_mail {
+            self.say_gone();
+        }
     }
 
     fn hear(&mut self, at: usize, message: FromCollector, descriptor: Option<OwnedFd>, now: u64, books: &mut [Books]) {
@@ -279,9 +289,8 @@ impl Program {
                 self.attach(at, session, &descriptor, layout, serial, books);
             }
             FromCollector::Enable(pairs) => {
-                let events = self.events;
                 if let Some(recording) = &mut attachment.recording {
-                    recording.on.extend(pairs.into_iter().filter(|(index, _)| *index < events));
+                    recording.on.extend(pairs.into_iter().filter(|(index, _)| self.objects.has(*index)));
                 }
             }
             FromCollector::Disable(indices) => {
@@ -292,7 +301,7 @@ impl Program {
             FromCollector::Go { generation } => {
                 attachment.answered = generation;
                 attachment.late = false;
-                attachment.has_said_late &= generation < attachment.generation;
+                attachment.has_said_late &= generation < self.objects.generation;
             }
             FromCollector::Bye { reason, text } => {
                 self.met.push(*session);
@@ -329,8 +338,9 @@ impl Program {
             let (comm, uid) = (if rings.is_shared() { "shared".to_owned() } else { self.comm.clone() }, self.uid);
             let book = books[*number].entry(serial).or_insert_with(|| Book::of(comm, uid));
             book.lend(&rings);
-            // It has recorded all the time where it has its parent's.
-            match self.inherited.remove(number) {
+            // It has recorded all the time where it has its parent's, and goes on with the same events.
+            let inherited = self.inherited.remove(&(*number, name.clone()));
+            match &inherited {
                 Some(_) => attachment.late = false,
                 None if attachment.answered == 0 => attachment.late |= attachment.found_late,
                 None => {}
@@ -338,7 +348,8 @@ impl Program {
             match &mut attachment.recording {
                 Some(recording) => recording.rings = rings,
                 None => {
-                    attachment.recording = Some(Recording { rings, on: BTreeMap::new(), filters: BTreeMap::new() });
+                    let (on, filters) = inherited.map_or_else(Default::default, |of| (of.on, of.filters));
+                    attachment.recording = Some(Recording { rings, on, filters });
                 }
             }
             attachment.name = name;
@@ -352,7 +363,7 @@ impl Program {
     fn take_filter(&mut self, at: usize, filter: Filter, now: u64) {
         let (session, attachment) = &mut self.attachments[at];
         // What has no rings, or no such event any more, does not answer, as `filter` of emit/src/session.c.
-        if attachment.recording.is_none() || filter.index >= self.events {
+        if attachment.recording.is_none() || !self.objects.has(filter.index) {
             return;
         }
         if self.character == Character::NoFilters {
@@ -361,7 +372,7 @@ impl Program {
         }
         let insns = filter.insns.iter().map(Insn::from_bytes).collect();
         if let Some(recording) = &mut attachment.recording {
-            recording.filters.insert(filter.index, Told { insns, pool: filter.pool });
+            recording.filters.insert(filter.index, ToldFilter { insns, pool: filter.pool });
         }
     }
 
@@ -369,14 +380,15 @@ impl Program {
     pub(super) fn wait(&mut self, now: u64) {
         let silent = now.saturating_sub(self.heard_at);
         let waited = now.saturating_sub(self.waits_since);
-        let is_owed = |attachment: &Attachment| attachment.answered < attachment.generation;
+        let generation = self.objects.generation;
+        let is_owed = |attachment: &Attachment| attachment.answered < generation;
         let is_near = silent >= START_WAIT - LATE_BEFORE || waited >= START_WAIT_MAX - LATE_BEFORE;
         let is_over = silent >= START_WAIT || waited >= START_WAIT_MAX;
         for (_, attachment) in self.attachments.iter_mut().filter(|(_, attachment)| is_owed(attachment)) {
             if is_near && !attachment.has_said_late {
                 attachment.has_said_late = true;
                 attachment.late |= attachment.answered == 0;
-                attachment.say(&FromProgram::Late { generation: attachment.generation });
+                attachment.say(&FromProgram::Late { generation });
             }
         }
         self.runs = is_over || !self.attachments.iter().any(|(_, attachment)| is_owed(attachment));
@@ -386,7 +398,8 @@ impl Program {
     pub(super) fn hit(&mut self, index: u32, lane: u32, token: &mut u64, now: u64, sessions: &mut SessionBooks<'_>) {
         let mut seen = Vec::new();
         let own = self.attachments.iter().filter_map(|(session, of)| Some((session, of.recording.as_ref()?)));
-        for (session, recording) in own.chain(&self.inherited) {
+        let inherited = self.inherited.iter().map(|((session, _), recording)| (session, recording));
+        for (session, recording) in own.chain(inherited) {
             let Some(id) = recording.on.get(&index).filter(|_| !seen.contains(session)) else { continue };
             seen.push(*session);
             *token += 1;

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use kymo_abi::ring::{CHUNKS, Layout, MARKS, Mark, RingBlock, STORE_PAST, Span, View, mem_flags};
-use kymo_abi::{Kind, head_word};
+use kymo_abi::{Kind, head_word, split_head};
 use kymo_filter::Insn;
 use kymo_mapping::Mapping;
 
@@ -33,6 +33,8 @@ pub(super) struct Book {
     pub triggering: u64,
     /// Of each ring.
     pub ring_bytes: u32,
+    /// What is old in them is overwritten.
+    pub is_overwritten: bool,
     /// Whoever has the memory mapped.
     mappings: Vec<Weak<Rings>>,
     /// What it counts for at most.
@@ -55,7 +57,7 @@ impl Book {
     /// Somebody has mapped the memory.
     pub(super) fn lend(&mut self, rings: &Arc<Rings>) {
         self.mappings.push(Arc::downgrade(rings));
-        self.ring_bytes = rings.layout.ring_bytes;
+        (self.ring_bytes, self.is_overwritten) = (rings.layout.ring_bytes, rings.is_overwritten());
         let layout = &rings.layout;
         self.bytes_at_most = match layout.kind {
             Kind::Rseq => u64::from(layout.lane_count) * u64::from(layout.ring_bytes),
@@ -143,6 +145,27 @@ impl Rings {
         }
     }
 
+    /// Ids and numbers of the records in all rings, from which nothing was taken, in the order of the numbers.
+    pub(super) fn contents(&self) -> Vec<(u16, u64)> {
+        let mut records = Vec::new();
+        for (lane, ring) in self.view().rings().iter().enumerate() {
+            let head = Mark(ring.head.load(Ordering::Acquire));
+            for record in 0..head.since(Mark(0)).bytes / RECORD_BYTES {
+                let byte = |number: u32| {
+                    let index = (record * RECORD_BYTES + number) & (self.layout.ring_bytes - 1);
+                    let offset = (self.layout.lane_offset(lane as u32) + u64::from(index)) as usize;
+                    let at = self.mapping.base().as_ptr().wrapping_add(offset);
+                    // SAFETY: [spec/ring.md 3.1] the index is masked to the lane, which is mapped.
+                    unsafe { at.read_volatile() }
+                };
+                let word = |at: u32| u64::from_le_bytes(std::array::from_fn(|number| byte(at + number as u32)));
+                records.push((split_head(word(0)).0, word(12)));
+            }
+        }
+        records.sort_by_key(|(_, number)| *number);
+        records
+    }
+
     /// Overwrite mode: gives up the oldest bytes, and a chunk more, where a record has no room.
     fn make_room(&self, lane: u32, ring: &RingBlock, head: Mark) -> bool {
         let (room, chunk_bytes) = (self.layout.ring_bytes - STORE_PAST, self.layout.ring_bytes / CHUNKS);
@@ -170,12 +193,12 @@ impl Rings {
 
 /// A filter that a program was told.
 #[derive(Clone, Debug)]
-pub(super) struct Told {
+pub(super) struct ToldFilter {
     pub insns: Vec<Insn>,
     pub pool: Vec<u8>,
 }
 
-impl Told {
+impl ToldFilter {
     /// Whether it selects the record with this number.
     pub(super) fn selects(&self, token: u64) -> bool {
         kymo_filter::run(&self.insns, &self.pool, &token.to_le_bytes())
@@ -188,5 +211,5 @@ pub(super) struct Recording {
     pub rings: Arc<Rings>,
     /// Ids by index.
     pub on: BTreeMap<u32, u16>,
-    pub filters: BTreeMap<u32, Told>,
+    pub filters: BTreeMap<u32, ToldFilter>,
 }

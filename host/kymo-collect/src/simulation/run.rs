@@ -147,6 +147,7 @@ impl Run {
                 Some(_) => session.step_until_death(|session| session.step_drain(time)),
             };
             session.check_snapshots(&mut self.books[number], now);
+            session.check_answers(&self.books[number]);
             if !has_died {
                 self.close_books(number);
             }
@@ -253,6 +254,11 @@ impl Run {
             session.stops_at = now + self.random.below(10 * SECOND);
             return;
         }
+        if session.traits.is_flight && session.settled.is_none() {
+            session.settle(&self.books[number], now);
+            session.stops_at = now + self.random.below(SECOND);
+            return;
+        }
         session.asked = Some(now);
         session.stop.store(1, Ordering::Release);
         session.hall.lock().unwrap().woken = true;
@@ -272,6 +278,8 @@ impl Run {
             self.totals.snapshots += u64::from(self.sessions[number].snapshots);
             self.totals.frozen += self.sessions[number].frozen;
             self.totals.fired += self.sessions[number].fired;
+            self.totals.rings += self.sessions[number].questions.rings;
+            self.totals.kernel_events += self.sessions[number].questions.known.len() as u64;
             self.totals.unfiltered += self.sessions[number].refused_filters.len() as u64;
             match self.sessions[number].is_dead {
                 true => self.finish_dead(number),
@@ -314,6 +322,9 @@ impl Run {
         self.totals.lost += summary.lost_counted.total();
         self.totals.unknown += summary.unknown_count;
         self.totals.missed += missed.len() as u64;
+        let rare = books.values().filter(|book| session.traits.has_rare && !book.is_overwritten);
+        self.totals.rare +=
+            rare.flat_map(|book| book.published.values()).map(|tokens| tokens.len() as u64).sum::<u64>();
         self.totals.shared += books.values().filter(|book| book.comm == "shared").count() as u64;
         let case = check::Case {
             number,
@@ -330,6 +341,7 @@ impl Run {
             refused_filters: session.refused_filters.iter().filter(|at| **at + 20 * SECOND < asked).count() as u64,
             fired: session.fired,
             unseen,
+            settled: session.settled,
         };
         case.check(Path::new(&session.dir));
     }

@@ -17,10 +17,12 @@ use super::outside::{Hall, SimulatedOutside};
 use super::recovery::RingDir;
 use super::rings::Books;
 use super::snapshots::{Snapshot, Taken};
+use super::verbs::Questions;
 use crate::clock::{Calibration, SimulatedTime, Source};
-use crate::control::{Control, Found, Limits, ToControl, Wiring};
+use crate::control::{Control, ControlEnd, Limits, ToControl, Wiring};
 use crate::drain::{Counters, Drain, Flight, Report, Sink, ToDrain};
 use crate::metadata::Metadata;
+use crate::pattern::Patterns;
 use crate::report::Start;
 use crate::session::{Config, Format};
 use crate::snapshot::{SnapshotJob, SnapshotPart};
@@ -30,6 +32,8 @@ use crate::trigger::Fired;
 use crate::watch::{ConditionClock, Watch};
 
 const SECOND: u64 = 1_000_000_000;
+/// Events with rings of their own, where a session has such.
+const RARE: &str = "sim:e5";
 /// A session that looks for a trigger drops what fires beyond this; a simulated one has room for all.
 const FIRED_ROOM: usize = 100_000;
 /// Memory that programs can make a simulated collector use: what one greedy program has does not fit, and what a run's
@@ -52,6 +56,8 @@ pub(super) enum Fault {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Traits {
     pub is_flight: bool,
+    /// A flight recorder with rings of their own for rare events.
+    pub has_rare: bool,
     pub is_shared: bool,
     pub is_filtered: bool,
     pub with_others: bool,
@@ -63,8 +69,10 @@ pub(super) struct Traits {
 impl Traits {
     fn random(random: &mut Random) -> Traits {
         let has_files = random.below(12) == 0;
+        let is_flight = random.below(4) == 0;
         Traits {
-            is_flight: random.below(4) == 0,
+            is_flight,
+            has_rare: is_flight && !has_files && random.below(3) == 0,
             is_shared: random.below(6) == 0,
             is_filtered: random.below(4) == 0,
             with_others: random.below(3) == 0,
@@ -75,7 +83,7 @@ impl Traits {
 }
 
 /// A snapshot that was asked for.
-struct Asked {
+struct AskedSnapshot {
     answer: Receiver<SnapshotPart>,
     dir: PathBuf,
     since: Option<u64>,
@@ -171,7 +179,7 @@ pub(super) struct Simulated {
     pub stalled: (u64, u64),
     pub stops_at: u64,
     pub begun: u64,
-    pub found: Option<Found>,
+    pub found: Option<ControlEnd>,
     pub report: Option<Report>,
     /// Its collector died.
     pub is_dead: bool,
@@ -192,10 +200,13 @@ pub(super) struct Simulated {
     pub refused_filters: Vec<u64>,
     fires: Receiver<Fired>,
     pub fired: u64,
-    asked_for: Vec<Asked>,
+    asked_for: Vec<AskedSnapshot>,
     taken: Taken,
     pub snapshots: u32,
     pub frozen: u64,
+    /// Records that a trigger waits for, when it was told to look for the last time.
+    pub settled: Option<u64>,
+    pub questions: Questions,
 }
 
 impl Simulated {
@@ -246,6 +257,8 @@ impl Simulated {
             taken: Taken::default(),
             snapshots: 0,
             frozen: 0,
+            settled: None,
+            questions: Questions::default(),
         }
     }
 
@@ -362,9 +375,40 @@ impl Simulated {
         let (reply, answer) = channel();
         let job = SnapshotJob { dir: dir.clone(), since, reply };
         if self.to_drain.send(ToDrain::Snapshot(job)).is_ok() {
-            self.asked_for.push(Asked { answer, dir, since });
+            self.asked_for.push(AskedSnapshot { answer, dir, since });
             self.poke_drain(now + 1000);
         }
+    }
+
+    /// Its triggers look for the last time.
+    pub(super) fn settle(&mut self, books: &Books, now: u64) {
+        self.settled = Some(books.values().map(|book| book.triggering).sum());
+        let _ = self.to_drain.send(ToDrain::Settle);
+        self.poke_drain(now + 1000);
+    }
+
+    /// The owner asks how full the rings are.
+    pub(super) fn ask_for_rings(&mut self, now: u64) {
+        let look = self.questions.look();
+        if self.to_drain.send(look).is_ok() {
+            self.poke_drain(now + 1000);
+        }
+    }
+
+    /// Looks at the answers to what the owner asked.
+    pub(super) fn check_answers(&mut self, books: &Books) {
+        if self.questions.are_answered() {
+            return;
+        }
+        let dirs: Vec<PathBuf> =
+            std::iter::once(self.dir.clone()).chain((2..=self.chunks).map(|at| self.chunk(at))).collect();
+        let who = format!("session {}", self.number);
+        self.questions.check(books, &self.disk, &dirs, self.disk_was_bad, &who);
+    }
+
+    /// Directory of a chunk.
+    pub(super) fn chunk(&self, number: u32) -> PathBuf {
+        self.dir.join(format!("chunk-{number:04}"))
     }
 
     /// Looks at the snapshots that were taken since the step before, and at the triggers that fired.
@@ -374,15 +418,16 @@ impl Simulated {
             self.ask_for_snapshot(None, now);
         }
         self.fired += fired;
-        for Asked { answer, dir, since } in std::mem::take(&mut self.asked_for) {
+        for AskedSnapshot { answer, dir, since } in std::mem::take(&mut self.asked_for) {
             let Ok(part) = answer.try_recv() else {
-                self.asked_for.push(Asked { answer, dir, since });
+                self.asked_for.push(AskedSnapshot { answer, dir, since });
                 continue;
             };
             let files = self.disk.take(&dir);
             let who = format!("session {}, {}", self.number, dir.display());
             let made = self.control.as_ref().map_or(u64::MAX, Control::memories_made);
-            let snapshot = Snapshot { books, files, part, since, disk_fails: self.disk.fails(), made };
+            let (disk, dir) = (&self.disk, self.dir.as_path());
+            let snapshot = Snapshot { books, files, part, since, disk, dir, disk_was_bad: self.disk_was_bad, made };
             self.frozen += self.taken.check(snapshot, now, &who);
         }
     }
@@ -393,6 +438,7 @@ fn config(number: usize, traits: Traits, rings: Option<&RingDir>, random: &mut R
     config.ring_bytes = random.pick(&[4096, 16 << 10, 64 << 10]);
     config.memory_bytes_max = random.pick(&[64 << 20, 4 << 20, 512 << 10]);
     config.flight = traits.is_flight;
+    config.rare = traits.has_rare.then(|| Patterns::new(&[RARE.to_owned()], &[]).expect("a pattern"));
     config.shared_rings = traits.is_shared;
     config.with_other_users = traits.with_others;
     if traits.is_filtered {

@@ -3,10 +3,11 @@
 //! for two chunks, and the exact number of those that no snapshot has [spec/ring.md 10, spec/flight.md 2].
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use kymo_abi::ring::CHUNKS;
 
+use super::disk::Disk;
 use super::packets::{self, FoundPacket, Origin, Written};
 use super::rings::{Book, Books, RECORD_BYTES};
 use crate::snapshot::SnapshotPart;
@@ -27,10 +28,34 @@ pub(super) struct Snapshot<'a> {
     pub files: Vec<(PathBuf, Vec<u8>)>,
     pub part: SnapshotPart,
     pub since: Option<u64>,
-    /// Something could not be written.
-    pub disk_fails: bool,
+    /// The session's own directory, in which rare events are.
+    pub disk: &'a Disk,
+    pub dir: &'a Path,
+    /// Something could not be written at some time.
+    pub disk_was_bad: bool,
     /// Memories that the session has made so far.
     pub made: u64,
+}
+
+impl Snapshot<'_> {
+    /// Rare events are in files of the session's directory, of which the snapshot has what was there.
+    fn check_rare(&self, rare: u64, written: &Written, who: &str) {
+        let of_rare = self.books.values().filter(|book| !book.is_overwritten);
+        let published: u64 = of_rare.flat_map(|book| book.published.values()).map(|tokens| tokens.len() as u64).sum();
+        assert!(rare <= published, "{who}: {rare} rare records, {published} were written");
+        let mut found = written.found();
+        let mut in_files = 0;
+        for (name, bytes) in &self.part.rare {
+            let path = self.dir.join(name);
+            let front = self.disk.front(&path, *bytes);
+            let front = front.unwrap_or_else(|| panic!("{who}: {name} has less than {bytes} bytes"));
+            in_files +=
+                packets::read(&path, &front, written, &mut found, who).packets.iter().map(|of| of.records).sum::<u64>();
+        }
+        if !self.disk_was_bad && !self.disk.fails() {
+            assert_eq!(in_files, rare, "{who}: rare records in {:?}", self.part.rare);
+        }
+    }
 }
 
 impl Taken {
@@ -49,14 +74,16 @@ impl Taken {
             }
         }
         let records: u64 = lanes.values().map(|packet| packet.records).sum();
-        assert_eq!(snapshot.part.records, records + marks, "{who}: {records} records, {marks} marks");
+        let rare = snapshot.part.records.checked_sub(records + marks);
+        let rare = rare.unwrap_or_else(|| panic!("{who}: {records} records, {marks} marks, {:?}", snapshot.part));
+        snapshot.check_rare(rare, &written, who);
         let gone: u64 = lanes.values().map(|packet| packet.lost).sum();
         assert_eq!(snapshot.part.overwritten, gone, "{who}: overwritten records");
-        let is_complete = !snapshot.disk_fails && snapshot.part.error.is_none();
+        let is_complete = !snapshot.disk.fails() && snapshot.part.error.is_none();
         // Some were never mapped.
         let held = snapshot.books.values().filter(|book| book.is_held()).count() as u64;
         let ended = snapshot.made - held;
-        for (serial, book) in snapshot.books.iter_mut() {
+        for (serial, book) in snapshot.books.iter_mut().filter(|(_, book)| book.is_overwritten) {
             if !book.is_held() {
                 book.free_since.get_or_insert(now);
             }

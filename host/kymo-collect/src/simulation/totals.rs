@@ -37,10 +37,18 @@ totals! {
     missed,
     verbs,
     faults,
+    /// Disks that said something else than that they are full.
+    disk_errors,
     marks,
     snapshots,
     /// Records in snapshots.
     frozen,
+    /// Rings that were looked at.
+    rings,
+    /// Records of rare events.
+    rare,
+    /// Events of the kernel that were switched on.
+    kernel_events,
     /// Times that triggers fired.
     fired,
     /// Collectors that died, and records in their traces after recovery.

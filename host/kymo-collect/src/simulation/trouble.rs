@@ -47,11 +47,14 @@ impl Run {
     }
 
     fn set_fault(&mut self, number: usize, fault: Fault, is_on: bool) {
+        // A disk that is full, a quota that is used up, and a disk that breaks.
+        let says = self.random.pick(&[0, libc::EDQUOT, libc::EIO]);
+        self.totals.disk_errors += u64::from(says != 0 && is_on && fault == Fault::DiskFull);
         let session = &mut self.sessions[number];
         session.disk_was_bad |= matches!(fault, Fault::DiskFull | Fault::DiskWithoutDescriptors | Fault::DiskGone);
         match fault {
             Fault::ControlStalls | Fault::DrainStalls => {}
-            Fault::DiskFull => session.disk.set_faults(|faults| faults.is_full = is_on),
+            Fault::DiskFull => session.disk.set_faults(|faults| (faults.is_full, faults.says) = (is_on, says)),
             Fault::DiskWithoutDescriptors => session.disk.set_faults(|faults| faults.no_descriptors = is_on),
             Fault::DiskGone => session.disk.set_faults(|faults| faults.is_gone = is_on),
             Fault::NoDescriptors => session.hall.lock().unwrap().no_descriptors = is_on,
@@ -79,7 +82,7 @@ impl Run {
             return;
         }
         let number = self.random.pick(&running);
-        let what = self.random.below(9);
+        let what = self.random.below(12);
         self.totals.verbs += 1;
         self.say(|| format!("session {number}: verb {what}"));
         let now = self.now();
@@ -101,6 +104,8 @@ impl Run {
             4 | 5 => return session.mark(count),
             6 | 7 if session.traits.is_flight => return session.ask_for_snapshot((what == 6).then(|| now - back), now),
             8 if !session.traits.is_flight => rotation(session),
+            9 => return session.ask_for_rings(now),
+            10 => session.questions.kernel_event(),
             _ => {
                 let (reply, answer) = channel();
                 session.replies.push(Box::new(answer));
@@ -119,7 +124,7 @@ fn rotation(session: &mut Simulated) -> ToControl {
     let (done, parts) = channel();
     let (reply, answer): (_, Receiver<_>) = channel();
     session.replies.push(Box::new((parts, answer)));
-    let dir = session.dir.join(format!("chunk-{:04}", session.chunks));
+    let dir = session.chunk(session.chunks);
     let mut uuid = [session.number as u8 + 1; 16];
     uuid[15] = session.chunks as u8;
     ToControl::Rotate { job: RotateJob { dir, uuid, reply: done }, reply }

@@ -78,10 +78,10 @@ struct Passed<'a> {
 
 /// The fields of a structure, in order.
 #[derive(Clone, Copy)]
-pub struct Fields<'a>(Shape<'a>);
+pub struct Fields<'a>(FieldsAt<'a>);
 
 #[derive(Clone, Copy)]
-enum Shape<'a> {
+enum FieldsAt<'a> {
     Empty,
     Tape(Tape<'a>),
     /// Constant, from a bit of the file on.
@@ -95,10 +95,10 @@ enum Shape<'a> {
 
 /// The elements of an array, in order.
 #[derive(Clone, Copy)]
-pub struct Elements<'a>(Row<'a>);
+pub struct Elements<'a>(ElementsAt<'a>);
 
 #[derive(Clone, Copy)]
-enum Row<'a> {
+enum ElementsAt<'a> {
     Tape(Tape<'a>),
     /// Constant elements, from a bit of the file on.
     Packed {
@@ -124,19 +124,19 @@ impl fmt::Debug for Elements<'_> {
 impl<'a> Fields<'a> {
     /// The structure that is the first node of the tape, if there is one.
     pub(crate) fn of_tape(frame: &'a Frame<'a>) -> Self {
-        Self(if frame.nodes.is_empty() { Shape::Empty } else { Shape::Tape(Tape { frame, node: 0 }) })
+        Self(if frame.nodes.is_empty() { FieldsAt::Empty } else { FieldsAt::Tape(Tape { frame, node: 0 }) })
     }
 
     /// A part of the record that was passed over last.
     #[inline]
     pub(crate) fn of_record(frame: &'a Frame<'a>, part: &'a Part) -> Self {
-        Self(Shape::Passed(Passed { frame, part }))
+        Self(FieldsAt::Passed(Passed { frame, part }))
     }
 
     /// Bytes and marks of the record that these are a part of.
     #[inline]
     pub(crate) fn frame(&self) -> Option<&'a Frame<'a>> {
-        if let Shape::Passed(passed) = self.0 { Some(passed.frame) } else { None }
+        if let FieldsAt::Passed(passed) = self.0 { Some(passed.frame) } else { None }
     }
 
     /// Fields with their names, without lengths that only say how long the next field is.
@@ -153,9 +153,9 @@ impl<'a> Fields<'a> {
     #[inline]
     fn walk(&self) -> Walk<'a> {
         let at = match self.0 {
-            Shape::Tape(tape) => tape.node as u64 + 1,
-            Shape::Packed { at, .. } => at,
-            Shape::Passed(_) | Shape::Empty => 0,
+            FieldsAt::Tape(tape) => tape.node as u64 + 1,
+            FieldsAt::Packed { at, .. } => at,
+            FieldsAt::Passed(_) | FieldsAt::Empty => 0,
         };
         Walk { shape: self.0, members: self.members().iter(), at }
     }
@@ -163,10 +163,10 @@ impl<'a> Fields<'a> {
     #[inline]
     fn members(&self) -> &'a [Member] {
         let (frame, class) = match self.0 {
-            Shape::Empty => return &[],
-            Shape::Tape(tape) => (tape.frame, Some(tape.node().class)),
-            Shape::Packed { frame, class, .. } => (frame, Some(class)),
-            Shape::Passed(passed) => (passed.frame, passed.part.class),
+            FieldsAt::Empty => return &[],
+            FieldsAt::Tape(tape) => (tape.frame, Some(tape.node().class)),
+            FieldsAt::Packed { frame, class, .. } => (frame, Some(class)),
+            FieldsAt::Passed(passed) => (passed.frame, passed.part.class),
         };
         class.map_or(&[], |class| frame.metadata.members(class))
     }
@@ -185,7 +185,7 @@ impl<'a> Fields<'a> {
     #[inline]
     pub fn at(&self, position: usize) -> Option<Value<'a>> {
         match self.0 {
-            Shape::Passed(passed) => passed.value(position),
+            FieldsAt::Passed(passed) => passed.value(position),
             _ => self.walk().nth(position).map(|(_, value)| value),
         }
     }
@@ -193,7 +193,7 @@ impl<'a> Fields<'a> {
 
 /// Members of a structure, each with its value.
 struct Walk<'a> {
-    shape: Shape<'a>,
+    shape: FieldsAt<'a>,
     members: std::slice::Iter<'a, Member>,
     /// Node, bit in the file, or position: by the shape.
     at: u64,
@@ -206,17 +206,17 @@ impl<'a> Iterator for Walk<'a> {
     fn next(&mut self) -> Option<Self::Item> {
         let member = self.members.next()?;
         let value = match self.shape {
-            Shape::Tape(tape) => {
+            FieldsAt::Tape(tape) => {
                 let field = tape.inner(self.at as usize)?;
                 self.at += u64::from(field.node().span);
                 field.value()
             }
-            Shape::Empty => return None,
-            Shape::Passed(passed) => {
+            FieldsAt::Empty => return None,
+            FieldsAt::Passed(passed) => {
                 self.at += 1;
                 passed.value(self.at as usize - 1)?
             }
-            Shape::Packed { frame, at, .. } => {
+            FieldsAt::Packed { frame, at, .. } => {
                 let field = &frame.metadata.classes[member.class as usize];
                 // The structure begins at a multiple of its alignment, which is the largest in it. In the file it may
                 // not: packets begin at bytes.
@@ -233,8 +233,8 @@ impl<'a> Elements<'a> {
     /// Number of elements.
     pub fn len(&self) -> usize {
         match self.0 {
-            Row::Tape(tape) => tape.node().len as usize,
-            Row::Packed { len, .. } => len as usize,
+            ElementsAt::Tape(tape) => tape.node().len as usize,
+            ElementsAt::Packed { len, .. } => len as usize,
         }
     }
 
@@ -247,19 +247,19 @@ impl<'a> Elements<'a> {
     pub fn iter(&self) -> impl Iterator<Item = Value<'a>> + use<'a> {
         let (row, len) = (self.0, self.len());
         let mut done = 0;
-        let mut node = if let Row::Tape(tape) = row { tape.node + 1 } else { 0 };
+        let mut node = if let ElementsAt::Tape(tape) = row { tape.node + 1 } else { 0 };
         std::iter::from_fn(move || {
             if done == len {
                 return None;
             }
             done += 1;
             match row {
-                Row::Tape(tape) => {
+                ElementsAt::Tape(tape) => {
                     let element = tape.inner(node)?;
                     node += element.node().span as usize;
                     Some(element.value())
                 }
-                Row::Packed { frame, class, at, .. } => {
+                ElementsAt::Packed { frame, class, at, .. } => {
                     let stride = frame.metadata.classes[class as usize].stride_bits()?;
                     Some(frame.constant(class, at + stride * (done as u64 - 1)))
                 }
@@ -290,8 +290,8 @@ impl<'a> Tape<'a> {
                 Value::Text(text(frame.bytes(node.bits, node.len), *encoding))
             }
             Kind::Bytes { .. } => Value::Bytes(frame.bytes(node.bits, node.len)),
-            Kind::Array { .. } => Value::Array(Elements(Row::Tape(self))),
-            Kind::Struct { .. } => Value::Struct(Fields(Shape::Tape(self))),
+            Kind::Array { .. } => Value::Array(Elements(ElementsAt::Tape(self))),
+            Kind::Struct { .. } => Value::Struct(Fields(FieldsAt::Tape(self))),
             Kind::Variant { .. } | Kind::Optional { .. } => {
                 self.inner(self.node + 1).map_or(Value::Absent, Self::value)
             }
@@ -337,7 +337,7 @@ impl Frame<'_> {
             }
             Kind::Bytes { len: Len::Saved(_) } => Value::Bytes(bytes()),
             Kind::Array { len: Len::Saved(_), element } if is_counted(*element) => {
-                Value::Array(Elements(Row::Packed { frame: self, class: *element, at, len: mark.len }))
+                Value::Array(Elements(ElementsAt::Packed { frame: self, class: *element, at, len: mark.len }))
             }
             _ if (mark.at as usize) < self.nodes.len() => Tape { frame: self, node: mark.at as usize }.value(),
             _ => return None,
@@ -361,9 +361,9 @@ impl Frame<'_> {
             Kind::Text { len: Len::Fixed(len), encoding } => Value::Text(text(self.bytes(at / 8, *len), *encoding)),
             Kind::Bytes { len: Len::Fixed(len) } => Value::Bytes(self.bytes(at / 8, *len)),
             Kind::Array { len: Len::Fixed(len), element } => {
-                Value::Array(Elements(Row::Packed { frame: self, class: *element, at, len: *len }))
+                Value::Array(Elements(ElementsAt::Packed { frame: self, class: *element, at, len: *len }))
             }
-            Kind::Struct { .. } => Value::Struct(Fields(Shape::Packed { frame: self, class: id, at })),
+            Kind::Struct { .. } => Value::Struct(Fields(FieldsAt::Packed { frame: self, class: id, at })),
             // None of these is constant.
             Kind::NulText(_) | Kind::Text { .. } | Kind::Bytes { .. } | Kind::Array { .. } => Value::Absent,
             Kind::Variant { .. } | Kind::Optional { .. } => Value::Absent,

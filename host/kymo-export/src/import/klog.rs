@@ -26,7 +26,7 @@ const CONSOLE: u16 = 1;
 
 /// A line of the log.
 #[derive(Debug, PartialEq)]
-struct Line<'t> {
+struct KlogLine<'t> {
     /// Nanoseconds since boot.
     time: u64,
     /// Who printed it, where the kernel tells (CONFIG_PRINTK_CALLER).
@@ -40,7 +40,7 @@ fn lines(bytes: &[u8]) -> impl Iterator<Item = std::borrow::Cow<'_, str>> {
 }
 
 /// `<6>[   12.345678][  T123] message`; the level and the caller may be missing.
-fn parse(text: &str) -> Option<Line<'_>> {
+fn parse(text: &str) -> Option<KlogLine<'_>> {
     let unleveled = match text.strip_prefix('<').and_then(|rest| rest.split_once('>')) {
         Some((level, rest)) if level.parse::<u16>().is_ok() => rest,
         _ => text,
@@ -61,14 +61,14 @@ fn parse(text: &str) -> Option<Line<'_>> {
             rest = behind;
         }
     }
-    Some(Line { time, tid, cpu, message: rest.strip_prefix(' ').unwrap_or(rest) })
+    Some(KlogLine { time, tid, cpu, message: rest.strip_prefix(' ').unwrap_or(rest) })
 }
 
 fn import(task: &Task<'_>) -> Result<Imported, Error> {
     let mut imported = Imported::default();
     let mut writer = TraceWriter::create(task.dir, &task.bytes[..task.bytes.len().min(1 << 16)])?;
     let texts: Vec<_> = lines(task.bytes).filter(|text| !text.trim().is_empty()).collect();
-    let mut parsed: Vec<Line<'_>> = texts.iter().filter_map(|text| parse(text)).collect();
+    let mut parsed: Vec<KlogLine<'_>> = texts.iter().filter_map(|text| parse(text)).collect();
     imported.leave_out("lines without a time", (texts.len() - parsed.len()) as u64);
     // CPUs take their time before they write their line: the order of the log is not always that of time.
     parsed.sort_by_key(|line| line.time);
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn lines_with_and_without_level_and_caller() {
-        let line = |time, tid, cpu, message| Some(Line { time, tid, cpu, message });
+        let line = |time, tid, cpu, message| Some(KlogLine { time, tid, cpu, message });
         for (text, expect) in [
             ("[    0.000000] Linux version 6.1", line(0, None, None, "Linux version 6.1")),
             ("<6>[   12.345678] usb 1-1: new", line(12_345_678_000, None, None, "usb 1-1: new")),

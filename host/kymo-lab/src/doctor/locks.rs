@@ -63,15 +63,15 @@ fn wait(line: &str, is_x86: bool) -> Option<Wait> {
 
 /// What was seen of a process.
 #[derive(Default)]
-struct Seen {
+struct SeenLocks {
     /// Thread and address, and in how many looks.
     plain: BTreeMap<(String, u64), u32>,
     inherits: u32,
     looks: u32,
 }
 
-fn look_at(machine: &Machine, pid: u32, is_x86: bool) -> Result<Seen, Unread> {
-    let mut seen = Seen::default();
+fn look_at(machine: &Machine, pid: u32, is_x86: bool) -> Result<SeenLocks, Unread> {
+    let mut seen = SeenLocks::default();
     let looks = if machine.is_live() { LOOKS } else { 1 };
     while seen.looks < looks {
         for tid in machine.list(&format!("/proc/{pid}/task"))? {

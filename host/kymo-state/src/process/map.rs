@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::os::fd::{AsFd, OwnedFd};
 
 use crate::access::{self, Extent};
-use crate::build_id::Search;
+use crate::build_id::BuildIdSearch;
 use crate::class::Kind;
 use crate::program::Phase;
 use crate::text::{lines, number, number_in, unescape_newline};
@@ -134,7 +134,8 @@ impl super::Processes<'_, '_> {
         let build_id = if map.inode == 0 {
             None
         } else {
-            let search = Search { process: process.as_fd(), start: map.start, end: map.end, inode: map.inode, path };
+            let search =
+                BuildIdSearch { process: process.as_fd(), start: map.start, end: map.end, inode: map.inode, path };
             self.build_ids.find(&search).unwrap_or_else(|_| {
                 self.missing.build_ids += 1;
                 None

@@ -82,8 +82,12 @@ impl Binary {
     /// The functions that `name` means in `.symtab`, `.dynsym`, and the debug file of the same build id.
     pub fn functions(&self, name: &str) -> Result<Functions, ProbeError> {
         let elf = self.elf()?;
-        let mut search =
-            Search { wanted: Wanted::new(name), found: Vec::new(), names: BTreeSet::new(), has_table: false };
+        let mut search = SymbolTableSearch {
+            wanted: Wanted::new(name),
+            found: Vec::new(),
+            names: BTreeSet::new(),
+            has_table: false,
+        };
         search.look(&elf);
         if let Some(debug) = debug_path(&elf).and_then(|path| File::open(path).ok()).map(ReadCache::new) {
             if let Ok(debug) = Elf::parse(&debug) {
@@ -187,14 +191,14 @@ impl Binary {
 }
 
 /// Collects symbols from several tables.
-struct Search<'a> {
+struct SymbolTableSearch<'a> {
     wanted: Wanted<'a>,
     found: Vec<Function>,
     names: BTreeSet<String>,
     has_table: bool,
 }
 
-impl Search<'_> {
+impl SymbolTableSearch<'_> {
     fn look(&mut self, elf: &Elf<'_>) {
         self.has_table |=
             elf.symbol_table().is_some_and(|table| object::ObjectSymbolTable::symbols(&table).count() > 0);

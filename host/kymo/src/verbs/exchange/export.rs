@@ -89,10 +89,10 @@ impl ExportFormat {
 }
 
 /// From the first time on, up to the second one and with it, ns.
-type Stretch = (Option<i64>, Option<i64>);
+type ExportRange = (Option<i64>, Option<i64>);
 
 /// The times that are asked for. The ends of the trace are looked up where one is counted from them.
-fn stretch(args: &Args, input: &Input) -> anyhow::Result<Stretch> {
+fn stretch(args: &Args, input: &Input) -> anyhow::Result<ExportRange> {
     let is_relative = |when: &When| !matches!(when, When::At(_));
     let bounds = match args.range.from.iter().chain(&args.range.to).any(is_relative) {
         true => {
@@ -199,7 +199,7 @@ impl Naming for Names {
 /// Which records go out.
 struct ExportChoice<'a> {
     args: &'a Args,
-    stretch: Stretch,
+    stretch: ExportRange,
     selection: &'a Selection,
     filters: &'a mut Filters,
     learn: Option<Learn>,

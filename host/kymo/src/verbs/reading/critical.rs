@@ -67,14 +67,14 @@ pub struct Args {
 const AROUND_NS: i64 = 10_000_000_000;
 
 /// The first pass: which thread, and where its stretch is.
-struct Search {
+struct PathSearch {
     /// Threads that go by that name, in the order in which they were met, and whether they were real-time ones.
     tids: Vec<(i32, bool)>,
     who: Who,
     latency: Latency,
 }
 
-impl Visit for Search {
+impl Visit for PathSearch {
     fn record(&mut self, seen: &Seen<'_, '_>, _state: &State) {
         self.latency.take(seen.is_selected);
         if seen.record.stream.starts_with("state_") {
@@ -83,7 +83,7 @@ impl Visit for Search {
     }
 }
 
-impl Sink for Search {
+impl Sink for PathSearch {
     fn event(&mut self, head: &Head, event: &Event, state: &State) {
         self.who.event(event);
         self.latency.event(head, event, state);
@@ -110,15 +110,15 @@ impl Sink for Search {
 
 /// A thread, and a stretch of its time.
 #[derive(Clone, Copy)]
-struct Stretch {
+struct ThreadStretch {
     tid: i32,
     from: i64,
     to: i64,
 }
 
 /// What was found.
-struct Found<'a> {
-    stretch: Stretch,
+struct CriticalPathAnswer<'a> {
+    stretch: ThreadStretch,
     path: Path,
     budget: Vec<Slice>,
     evidence: &'a Evidence,
@@ -135,11 +135,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let indexes = input.indexes();
     let asked = input.stretch(&indexes, args.range.from, args.range.to)?;
     let stretch = find(&input, &classes, &indexes, asked, &args)?;
-    let Stretch { tid, from, to } = stretch;
+    let ThreadStretch { tid, from, to } = stretch;
     let scene = Scene::new(Question::stretch(tid, from, to), SPANS_MAX, machine_of(&input.traces));
     let mut keep = Keep::new(scene, &classes, Symbolizer::new(None, &input.traces)?).without_records();
     // What came before says when timers were due, and who has which priority.
-    let wider = asked.map(|asked| feed::Stretch {
+    let wider = asked.map(|asked| feed::ReadRange {
         from: asked.from.saturating_sub(AROUND_NS),
         to: asked.to.saturating_add(AROUND_NS),
         is_to_end: true,
@@ -149,7 +149,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let evidence = scene.evidence();
     let path = evidence.history().critical(tid, from, to);
     let budget = scene.budget(&classes.vocabulary, &known);
-    let found = Found { stretch, path, budget, evidence, classes: &classes, lost: totals.lost };
+    let found = CriticalPathAnswer { stretch, path, budget, evidence, classes: &classes, lost: totals.lost };
     let text = match args.output.json() {
         true => json::document(&found) + "\n",
         false => text::report(&found, &Times::new(&input.traces, args.zone.utc)),
@@ -168,7 +168,7 @@ fn walk_in<'t>(
     input: &'t Input,
     classes: &Classes,
     indexes: &Indexes,
-    asked: Option<feed::Stretch>,
+    asked: Option<feed::ReadRange>,
     choose: &mut impl Choose,
     visit: &mut impl Visit,
 ) -> (Reader<'t>, Totals) {
@@ -183,15 +183,15 @@ fn find(
     input: &Input,
     classes: &Classes,
     indexes: &Indexes,
-    asked: Option<feed::Stretch>,
+    asked: Option<feed::ReadRange>,
     args: &Args,
-) -> anyhow::Result<Stretch> {
+) -> anyhow::Result<ThreadStretch> {
     let kind = |name: &String| What::ALL.iter().find(|(_, known)| known == name).map(|(what, _)| *what);
     let what: Vec<What> = args.worst.iter().filter_map(kind).collect();
     let by = By { prio: true, ..By::default() };
     let latency = Latency::new(Options { what, worst_max: 1, by, ..Options::default() });
     let who = Who::new(input, &args.who, args.threads.thread.as_deref());
-    let mut search = Search { tids: Vec::new(), who, latency };
+    let mut search = PathSearch { tids: Vec::new(), who, latency };
     let mut chosen = Chosen::new(&input.traces, &args.filters.filter)?;
     let (_, totals) = walk_in(input, classes, indexes, asked, &mut chosen, &mut search);
     chosen.conclude();
@@ -205,7 +205,7 @@ fn find(
             .max_by_key(|s| (is_real_time(s.prio), s.value_ns));
         let worst = worst.with_context(|| format!("there is no such wait in the trace{}", search.who.text()))?;
         let tid = worst.tid.context("the thread of the worst one is not known")?;
-        return Ok(Stretch { tid, from: worst.from, to: worst.to });
+        return Ok(ThreadStretch { tid, from: worst.from, to: worst.to });
     }
     let tid = one(args.threads.thread.as_deref().unwrap_or_default(), &search.tids)?;
     let (from, to) = match asked.filter(|_| chosen.is_all()) {
@@ -215,5 +215,5 @@ fn find(
     if from >= to {
         bail!("the trace has records of one moment there: choose --from and --to further apart");
     }
-    Ok(Stretch { tid, from, to })
+    Ok(ThreadStretch { tid, from, to })
 }

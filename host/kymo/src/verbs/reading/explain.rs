@@ -19,7 +19,7 @@ use super::analyze::show::Times;
 use super::analyze::when::{self, When};
 use super::analyze::who::WhoArgs;
 use crate::verbs::args::{CpuArgs, FilterArgs, OutputArgs, RangeArgs, ThreadArgs, TraceArgs, ZoneArgs};
-use find::Asked;
+use find::ExplainRequest;
 
 /// Causes of a latency: what happened in a worst case, a span, or at one moment
 ///
@@ -90,12 +90,12 @@ pub struct Args {
 
 impl Args {
     /// What is asked for.
-    fn asked(&self) -> anyhow::Result<Asked> {
+    fn asked(&self) -> anyhow::Result<ExplainRequest> {
         if let Some(at) = self.at {
-            return Ok(Asked::At(at));
+            return Ok(ExplainRequest::At(at));
         }
         if self.range.from.is_some() || self.range.to.is_some() {
-            return Ok(Asked::Stretch { from: self.range.from, to: self.range.to });
+            return Ok(ExplainRequest::Stretch { from: self.range.from, to: self.range.to });
         }
         let worst = self.worst.as_deref();
         if let Some(span) = &self.span {
@@ -103,7 +103,7 @@ impl Args {
             let Some(rank) = rank.unwrap_or(Some(1)) else {
                 bail!("--worst {:?}: with --span it is a number, 1 for the longest", worst.unwrap_or_default());
             };
-            return Ok(Asked::Span { text: span.clone(), rank, nth: self.nth });
+            return Ok(ExplainRequest::Span { text: span.clone(), rank, nth: self.nth });
         }
         let (name, rank) = worst.unwrap_or("wakeup").split_once(':').unwrap_or((worst.unwrap_or("wakeup"), "1"));
         let names = || What::ALL.iter().map(|(_, name)| *name).filter(|name| *name != "span").collect::<Vec<_>>();
@@ -113,7 +113,7 @@ impl Args {
         };
         let rank = rank.parse::<u16>().ok().filter(|rank| (1..=1000).contains(rank));
         let rank = rank.with_context(|| format!("--worst {name}:N: N is 1 (the worst) to 1000"))?;
-        Ok(Asked::Worst { what: *what, rank })
+        Ok(ExplainRequest::Worst { what: *what, rank })
     }
 }
 

@@ -25,13 +25,13 @@ use found::HeapReport;
 use pass::HeapPass;
 
 /// Which blocks are asked for; counts the records that are missing.
-struct Choice {
+struct HeapChoice {
     chosen: Chosen,
     /// Records of programs, and places.
     lost: Missing,
 }
 
-impl Choose for Choice {
+impl Choose for HeapChoice {
     fn begin(&mut self, state: &kymo_analyze::State) {
         self.chosen.begin(state);
     }
@@ -65,7 +65,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let range = stretch.map_or(whole, |stretch| (stretch.from, stretch.to));
     let mut pass = HeapPass::new(&input, plans, range, args.steps)?;
     let mut choice =
-        Choice { chosen: Chosen::new(&input.traces, &args.scope.expressions())?, lost: Missing::default() };
+        HeapChoice { chosen: Chosen::new(&input.traces, &args.scope.expressions())?, lost: Missing::default() };
     // From the first record on: what is freed later was allocated earlier.
     let mut reader = Reader::new(&input.traces);
     let mut walker = Walker::new(&classes);
@@ -101,7 +101,7 @@ fn first_call(input: &Input, classes: &Classes, plans: &[Option<pass::Plan>]) ->
 fn caveats(
     input: &Input,
     classes: &[kymo_analyze::Class],
-    choice: &Choice,
+    choice: &HeapChoice,
     pass: &HeapPass,
     damaged: u64,
 ) -> Vec<String> {

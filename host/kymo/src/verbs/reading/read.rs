@@ -171,7 +171,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     args.output.page();
     let stdout = io::stdout();
     let flush_at = if stdout.is_terminal() { 1 } else { BUFFER_BYTES };
-    let shape = Shape { traces: &traces, selection: &selection, args: &args };
+    let shape = PrintShape { traces: &traces, selection: &selection, args: &args };
     let begin = Begin { named: &named, indexes: &indexes, ends };
     if args.count {
         let counted = count::count(shape, &begin, &mut filters);
@@ -319,13 +319,13 @@ impl<'a> Begin<'a> {
 
 /// What decides how items are shown.
 #[derive(Clone, Copy)]
-struct Shape<'a> {
+struct PrintShape<'a> {
     traces: &'a [Trace],
     selection: &'a Selection,
     args: &'a Args,
 }
 
-impl<'a> Shape<'a> {
+impl<'a> PrintShape<'a> {
     /// The form that is asked for.
     fn format(self) -> Box<dyn Format + 'a> {
         format(self.traces, self.selection, self.args, None)
@@ -333,7 +333,7 @@ impl<'a> Shape<'a> {
 }
 
 /// Which items are shown: sees all of them, in the order of time.
-struct Choice<'a> {
+struct PrintChoice<'a> {
     selection: &'a Selection,
     filters: &'a mut Filters,
     learn: Option<Learn>,
@@ -342,8 +342,8 @@ struct Choice<'a> {
     shown: u64,
 }
 
-impl<'a> Choice<'a> {
-    fn new(shape: Shape<'a>, begin: &Begin<'_>, filters: &'a mut Filters) -> Self {
+impl<'a> PrintChoice<'a> {
+    fn new(shape: PrintShape<'a>, begin: &Begin<'_>, filters: &'a mut Filters) -> Self {
         let selection = shape.selection;
         let learn = if selection.has_threads() || filters.have_threads() { begin.learn(shape.traces) } else { None };
         begin.tell(shape.traces, filters);
@@ -351,7 +351,7 @@ impl<'a> Choice<'a> {
     }
 }
 
-impl Choice<'_> {
+impl PrintChoice<'_> {
     /// Whether nothing more is wanted.
     fn is_over(&self) -> bool {
         self.limit.is_some_and(|limit| self.shown >= limit)
@@ -398,7 +398,7 @@ impl Choice<'_> {
 /// Prints all items that are wanted, with `workers` threads more, or in pieces of at least `flush_at` bytes.
 fn show(
     reader: &mut Reader<'_>,
-    shape: Shape<'_>,
+    shape: PrintShape<'_>,
     begin: &Begin<'_>,
     filters: &mut Filters,
     workers: Option<usize>,
@@ -406,7 +406,7 @@ fn show(
     to: &mut dyn Write,
 ) -> io::Result<Totals> {
     let mut totals = Totals::default();
-    let mut choice = Choice::new(shape, begin, filters);
+    let mut choice = PrintChoice::new(shape, begin, filters);
     match workers {
         Some(workers) => parallel::print(reader, &mut choice, &mut totals, shape, workers, to)?,
         None => print(reader, &mut choice, &mut totals, &mut *shape.format(), flush_at, to)?,
@@ -417,7 +417,7 @@ fn show(
 /// The same with the functions of addresses.
 fn show_named(
     reader: &mut Reader<'_>,
-    shape: Shape<'_>,
+    shape: PrintShape<'_>,
     begin: &Begin<'_>,
     filters: &mut Filters,
     known: &Symbolizer,
@@ -425,7 +425,7 @@ fn show_named(
     to: &mut dyn Write,
 ) -> io::Result<Totals> {
     let mut totals = Totals::default();
-    let mut choice = Choice::new(shape, begin, filters);
+    let mut choice = PrintChoice::new(shape, begin, filters);
     let mut format =
         symbols::Named::new(shape.format(), known, (shape.traces, shape.selection), shape.args.output.json());
     print(reader, &mut choice, &mut totals, &mut format, flush_at, to)?;
@@ -435,7 +435,7 @@ fn show_named(
 /// Prints all items in pieces of at least `flush_at` bytes.
 fn print(
     reader: &mut Reader<'_>,
-    choice: &mut Choice<'_>,
+    choice: &mut PrintChoice<'_>,
     totals: &mut Totals,
     format: &mut dyn Format,
     flush_at: usize,

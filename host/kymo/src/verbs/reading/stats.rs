@@ -17,7 +17,7 @@ use kymo_feed::Missing;
 use kymo_index::{Indexes, range};
 
 use super::analyze::choose::Chosen;
-use super::analyze::feed::{Classes, Input, Payload, Seen, Stretch, Totals, Visit, absolute, each};
+use super::analyze::feed::{Classes, Input, Payload, ReadRange, Seen, Totals, Visit, absolute, each};
 use super::analyze::when::When;
 use super::hosts::HostArgs;
 use crate::verbs::args::{EventArgs, OutputArgs, RangeArgs, ScopeArgs, TraceArgs};
@@ -99,7 +99,7 @@ impl StatsPass {
         indexes: &Indexes,
         classes: &Classes,
         input: &Input,
-        stretch: Option<Stretch>,
+        stretch: Option<ReadRange>,
         chosen: &mut Chosen,
     ) -> (Totals, ExitCode) {
         let (from, to) = (stretch.map(|stretch| stretch.from), stretch.map(|stretch| stretch.to));
@@ -115,7 +115,7 @@ impl StatsPass {
         indexes: &Indexes,
         classes: &Classes,
         input: &Input,
-        stretch: Option<Stretch>,
+        stretch: Option<ReadRange>,
     ) -> Option<Totals> {
         if self.needs_writer || self.needs_records || stretch.is_some() {
             return None;

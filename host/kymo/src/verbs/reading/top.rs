@@ -15,7 +15,7 @@ use kymo_ctf::read::Reader;
 use kymo_feed::{Walker, is_by_writer};
 use kymo_index::{Indexes, range};
 
-use super::analyze::feed::{Classes, Input, Payload, Seen, Stretch, Totals, Visit};
+use super::analyze::feed::{Classes, Input, Payload, ReadRange, Seen, Totals, Visit};
 use super::analyze::show::{Names, Times};
 use super::symbols::Symbolizer;
 use crate::verbs::args::{CpuArgs, OutputArgs, RangeArgs, ThreadArgs, TraceArgs, ZoneArgs};
@@ -258,7 +258,7 @@ fn walk<'t>(
     input: &'t Input,
     classes: &Classes,
     indexes: &Indexes,
-    stretch: Option<Stretch>,
+    stretch: Option<ReadRange>,
     pass: &mut TopPass,
 ) -> (State, Totals, Reader<'t>) {
     let mut walker = Walker::new(classes);
@@ -286,7 +286,7 @@ fn functions_of(sampled: &SampledFunctions, input: &Input) -> anyhow::Result<Vec
     Ok(functions)
 }
 
-fn scope(args: &Args, stretch: Option<Stretch>) -> UsageScope {
+fn scope(args: &Args, stretch: Option<ReadRange>) -> UsageScope {
     let choice = |text: &Option<String>| text.as_deref().map(Choice::parse);
     UsageScope {
         from: stretch.map_or(i64::MIN, |stretch| stretch.from),

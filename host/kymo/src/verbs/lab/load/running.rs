@@ -49,21 +49,21 @@ pub(crate) struct Done {
 /// A line of kymo-load.
 #[derive(Deserialize)]
 #[serde(tag = "say", rename_all = "snake_case")]
-enum Line {
+enum LoadLine {
     Ready {},
     Trouble { text: String },
     Load { operations: i64, unit: String, duration_ns: u64 },
 }
 
 /// A line of the guard with this number, or `None` at the end of its output.
-type Said = (usize, Option<Line>);
+type Said = (usize, Option<LoadLine>);
 
 struct Guard {
     kind: Kind,
     by: String,
     child: Child,
     dir: Dir,
-    done: Option<Line>,
+    done: Option<LoadLine>,
     trouble: Option<String>,
     is_open: bool,
     stderr: std::thread::JoinHandle<String>,
@@ -128,8 +128,8 @@ impl Running {
         };
         let guard = &mut self.guards[at];
         match line {
-            Some(Line::Ready {}) => {}
-            Some(Line::Trouble { text }) => guard.trouble = Some(text),
+            Some(LoadLine::Ready {}) => {}
+            Some(LoadLine::Trouble { text }) => guard.trouble = Some(text),
             Some(done) => guard.done = Some(done),
             None => guard.is_open = false,
         }
@@ -174,7 +174,9 @@ impl Guard {
         }
         let stderr = self.stderr.join().unwrap_or_default();
         let (operations, unit, ns) = match self.done {
-            Some(Line::Load { operations, unit, duration_ns }) => (u64::try_from(operations).ok(), unit, duration_ns),
+            Some(LoadLine::Load { operations, unit, duration_ns }) => {
+                (u64::try_from(operations).ok(), unit, duration_ns)
+            }
             _ => (None, String::new(), 0),
         };
         let duration_s = ns as f64 / 1e9;

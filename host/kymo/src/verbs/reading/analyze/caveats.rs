@@ -20,12 +20,12 @@ pub struct CaveatCounts {
 
 /// How many there are, and how many of them were listed.
 #[derive(Default)]
-struct Told {
+struct ListedOf {
     all: u64,
     listed: u64,
 }
 
-impl Told {
+impl ListedOf {
     /// Whether one more is listed.
     fn take(&mut self, most: u64) -> bool {
         let is_listed = self.listed < most;
@@ -52,9 +52,9 @@ pub fn say<'c>(
     end: &str,
 ) -> ExitCode {
     let of_metadata = |severity| metadata.iter().filter(|caveat| caveat.damage.severity() == severity).count() as u64;
-    let mut damage = Told { all: counts.damage + of_metadata(Severity::Unread), listed: 0 };
-    let mut odd = Told { all: counts.all.saturating_sub(counts.damage), listed: 0 };
-    let mut remarks = Told { all: of_metadata(Severity::Remark), listed: 0 };
+    let mut damage = ListedOf { all: counts.damage + of_metadata(Severity::Unread), listed: 0 };
+    let mut odd = ListedOf { all: counts.all.saturating_sub(counts.damage), listed: 0 };
+    let mut remarks = ListedOf { all: of_metadata(Severity::Remark), listed: 0 };
     for (front, caveat) in metadata.iter().map(|caveat| (String::new(), caveat)).chain(streams) {
         let is_listed = match caveat.damage.severity() {
             Severity::Unread => damage.take(u64::MAX),

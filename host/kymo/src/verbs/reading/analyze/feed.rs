@@ -102,7 +102,12 @@ impl Input {
     }
 
     /// A stretch of their time, ns; `None` where no end of it is given.
-    pub fn stretch(&self, indexes: &Indexes, from: Option<When>, to: Option<When>) -> anyhow::Result<Option<Stretch>> {
+    pub fn stretch(
+        &self,
+        indexes: &Indexes,
+        from: Option<When>,
+        to: Option<When>,
+    ) -> anyhow::Result<Option<ReadRange>> {
         if from.is_none() && to.is_none() {
             return Ok(None);
         }
@@ -112,20 +117,20 @@ impl Input {
         if from >= to {
             bail!("--from is not before --to within the trace, which goes from {first} to {last}");
         }
-        Ok(Some(Stretch { from, to, is_to_end: to > last }))
+        Ok(Some(ReadRange { from, to, is_to_end: to > last }))
     }
 }
 
 /// A stretch of the time of a trace: [from, to), ns.
 #[derive(Clone, Copy, Debug)]
-pub struct Stretch {
+pub struct ReadRange {
     pub from: i64,
     pub to: i64,
     /// To the last record.
     pub is_to_end: bool,
 }
 
-impl Stretch {
+impl ReadRange {
     /// When what is open in it ends, where that is before the trace does.
     pub fn end(&self) -> Option<i64> {
         (!self.is_to_end).then_some(self.to)

@@ -5,12 +5,12 @@ use kymo_analyze::explain::Slice;
 use kymo_analyze::{Act, Step};
 use serde_json::{Value, json};
 
-use super::Found;
+use super::CriticalPathAnswer;
 use super::text::act;
 use crate::verbs::analyze::show;
 
 /// The document.
-pub fn document(found: &Found<'_>) -> String {
+pub fn document(found: &CriticalPathAnswer<'_>) -> String {
     let stretch = found.stretch;
     let document = json!({
         "schema": "kymo-critical-1",
@@ -26,7 +26,7 @@ pub fn document(found: &Found<'_>) -> String {
     document.to_string()
 }
 
-fn step(found: &Found<'_>, step: &Step) -> Value {
+fn step(found: &CriticalPathAnswer<'_>, step: &Step) -> Value {
     let kind = match step.act {
         Act::Runs { .. } => "runs",
         Act::Waits { .. } => "waits",

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use kymo_analyze::{Act, CallId, Context, Ready, Step, Waker};
 
-use super::Found;
+use super::CriticalPathAnswer;
 use crate::verbs::analyze::show::{Times, duration};
 
 /// Steps that are shown; of more, the longest are.
@@ -16,7 +16,7 @@ const SUMMED_FROM: usize = 10;
 const SUMS_SHOWN: usize = 15;
 
 /// The whole report.
-pub fn report(found: &Found<'_>, times: &Times) -> String {
+pub fn report(found: &CriticalPathAnswer<'_>, times: &Times) -> String {
     let stretch = found.stretch;
     let whole = duration(stretch.to.abs_diff(stretch.from));
     let mut text = format!("{}: {whole} from {}\n\n", thread(found, stretch.tid), times.text(stretch.from));
@@ -43,7 +43,7 @@ pub fn report(found: &Found<'_>, times: &Times) -> String {
 }
 
 /// The path summed up, where it is long: who, and what.
-fn summary(found: &Found<'_>) -> String {
+fn summary(found: &CriticalPathAnswer<'_>) -> String {
     if found.path.steps.len() <= SUMMED_FROM {
         return String::new();
     }
@@ -68,7 +68,7 @@ fn summary(found: &Found<'_>) -> String {
     if rest > 0 { text + &format!("  (and {rest} more)\n") } else { text }
 }
 
-fn line(found: &Found<'_>, step: &Step, times: &Times) -> String {
+fn line(found: &CriticalPathAnswer<'_>, step: &Step, times: &Times) -> String {
     let marks = if step.doubt.is_none() { String::new() } else { format!("  [{}]", step.doubt) };
     let length = duration(step.to.abs_diff(step.from));
     let indent = "  ".repeat(step.depth.min(20));
@@ -77,7 +77,7 @@ fn line(found: &Found<'_>, step: &Step, times: &Times) -> String {
 }
 
 /// What a step is.
-pub fn act(found: &Found<'_>, act: Act) -> String {
+pub fn act(found: &CriticalPathAnswer<'_>, act: Act) -> String {
     match act {
         Act::Runs { cpu } => format!("runs on cpu {cpu}"),
         Act::Waits { why, cpu } => {
@@ -94,7 +94,7 @@ pub fn act(found: &Found<'_>, act: Act) -> String {
     }
 }
 
-fn blocked(found: &Found<'_>, state: u8, call: Option<CallId>, by: Option<Waker>) -> String {
+fn blocked(found: &CriticalPathAnswer<'_>, state: u8, call: Option<CallId>, by: Option<Waker>) -> String {
     let call = call.map_or(String::new(), |call| format!(" in {}", found.classes.vocabulary.call_name(call)));
     let by = by.map_or(String::new(), |by| format!(", woken by {}", waker(found, &by)));
     match state {
@@ -105,7 +105,7 @@ fn blocked(found: &Found<'_>, state: u8, call: Option<CallId>, by: Option<Waker>
     }
 }
 
-fn waker(found: &Found<'_>, waker: &Waker) -> String {
+fn waker(found: &CriticalPathAnswer<'_>, waker: &Waker) -> String {
     let what = match waker.context {
         Context::Unknown => "somebody".to_owned(),
         Context::Idle => "the idle CPU".to_owned(),
@@ -116,7 +116,7 @@ fn waker(found: &Found<'_>, waker: &Waker) -> String {
 }
 
 /// Name and number of a thread.
-pub fn thread(found: &Found<'_>, tid: i32) -> String {
+pub fn thread(found: &CriticalPathAnswer<'_>, tid: i32) -> String {
     let name = found.evidence.name(tid, found.stretch.to);
     match tid {
         0 => "idle".to_owned(),

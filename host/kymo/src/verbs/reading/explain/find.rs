@@ -21,7 +21,7 @@ use kymo_feed::Walker;
 use kymo_index::range;
 
 /// What is asked for.
-pub enum Asked {
+pub enum ExplainRequest {
     /// The N-th worst of a kind.
     Worst {
         /// The kind.
@@ -62,7 +62,7 @@ pub struct Scope<'a> {
 }
 
 /// What the records are searched for.
-struct Search<'v> {
+struct QuestionSearch<'v> {
     who: Who,
     thread: Option<String>,
     cpu: Option<u32>,
@@ -89,15 +89,15 @@ struct Search<'v> {
 pub fn question(
     input: &Input,
     classes: &Classes,
-    asked: &Asked,
+    asked: &ExplainRequest,
     scope: &Scope<'_>,
 ) -> anyhow::Result<(Question, Vec<String>)> {
     let (what, rank, spans, nth) = match asked {
-        Asked::Worst { what, rank } => (vec![*what], *rank, Vec::new(), None),
-        Asked::Span { text, rank, nth } => (vec![What::Span], *rank, vec![text.clone()], *nth),
-        Asked::At(_) | Asked::Stretch { .. } => (Vec::new(), 1, Vec::new(), None),
+        ExplainRequest::Worst { what, rank } => (vec![*what], *rank, Vec::new(), None),
+        ExplainRequest::Span { text, rank, nth } => (vec![What::Span], *rank, vec![text.clone()], *nth),
+        ExplainRequest::At(_) | ExplainRequest::Stretch { .. } => (Vec::new(), 1, Vec::new(), None),
     };
-    let mut search = Search {
+    let mut search = QuestionSearch {
         who: Who::new(input, scope.who, scope.thread),
         thread: scope.thread.map(str::to_owned),
         cpu: scope.cpu,
@@ -113,7 +113,7 @@ pub fn question(
         spans: Spans::new(&spans, &input.traces, &classes.vocabulary, false)?,
         nth,
         found: None,
-        at: if let Asked::At(when) = asked { Some(from_begin(*when, input)?) } else { None },
+        at: if let ExplainRequest::At(when) = asked { Some(from_begin(*when, input)?) } else { None },
         first: None,
         of_thread: None,
         late_ns: 0,
@@ -128,10 +128,10 @@ pub fn question(
     let totals = walker.totals;
     let (first, last) = totals.span.context("the trace has no records")?;
     let question = match asked {
-        Asked::Worst { what, rank } => worst(classes, &search, *what, *rank)?,
-        Asked::Span { text, rank, .. } => span(&search, text, *rank)?,
-        Asked::At(when) => moment(&search, when.at(first, last), &totals)?,
-        Asked::Stretch { from, to } => {
+        ExplainRequest::Worst { what, rank } => worst(classes, &search, *what, *rank)?,
+        ExplainRequest::Span { text, rank, .. } => span(&search, text, *rank)?,
+        ExplainRequest::At(when) => moment(&search, when.at(first, last), &totals)?,
+        ExplainRequest::Stretch { from, to } => {
             let tid = search.tid()?;
             let from = from.map_or(first, |when| when.at(first, last)).max(first);
             let to = to.map_or(last, |when| when.at(first, last)).min(last);
@@ -151,7 +151,7 @@ fn from_begin(when: When, input: &Input) -> anyhow::Result<When> {
     Ok(When::At(when.at(first, last)))
 }
 
-fn worst(classes: &Classes, search: &Search<'_>, what: What, rank: u16) -> anyhow::Result<Question> {
+fn worst(classes: &Classes, search: &QuestionSearch<'_>, what: What, rank: u16) -> anyhow::Result<Question> {
     let all = search.latency.series();
     let mut samples: Vec<(&Key, &Sample)> =
         all.iter().flat_map(|(key, series)| series.worst.iter().map(move |sample| (*key, sample))).collect();
@@ -171,7 +171,7 @@ fn worst(classes: &Classes, search: &Search<'_>, what: What, rank: u16) -> anyho
     Ok(Question::of_sample(what, names.of(key.of), sample))
 }
 
-fn span(search: &Search<'_>, text: &str, rank: u16) -> anyhow::Result<Question> {
+fn span(search: &QuestionSearch<'_>, text: &str, rank: u16) -> anyhow::Result<Question> {
     if search.nth.is_some() {
         let found = search.found.context("the trace has fewer such spans; `kymo latency --span` counts them")?;
         return Ok(Question::of_sample(What::Span, text.to_owned(), &found));
@@ -186,7 +186,7 @@ fn span(search: &Search<'_>, text: &str, rank: u16) -> anyhow::Result<Question> 
     Ok(Question::of_sample(What::Span, text.to_owned(), sample))
 }
 
-fn moment(search: &Search<'_>, at: i64, totals: &Totals) -> anyhow::Result<Question> {
+fn moment(search: &QuestionSearch<'_>, at: i64, totals: &Totals) -> anyhow::Result<Question> {
     let (first, last) = totals.span.unwrap_or((at, at));
     if at < first || at > last {
         bail!("--at lies outside of the trace, which goes from {first} to {last} (+{} ns)", last.abs_diff(first));
@@ -207,7 +207,7 @@ fn moment(search: &Search<'_>, at: i64, totals: &Totals) -> anyhow::Result<Quest
     Ok(Question::moment(None, at, at))
 }
 
-impl Search<'_> {
+impl QuestionSearch<'_> {
     fn is_wanted(&self, thread: &Thread) -> bool {
         self.who.wants(thread)
     }
@@ -252,14 +252,14 @@ impl Search<'_> {
     }
 }
 
-impl Visit for Search<'_> {
+impl Visit for QuestionSearch<'_> {
     fn record(&mut self, seen: &Seen<'_, '_>, state: &State) {
         self.first.get_or_insert(seen.head.time);
         self.latency.take(seen.is_selected);
         if seen.record.stream.starts_with("state_") {
             self.who.dumped(&seen.record.event.name, seen.record);
         }
-        let Search { spans, latency, nth, found, thread, .. } = self;
+        let QuestionSearch { spans, latency, nth, found, thread, .. } = self;
         spans.record(seen, state, &mut |number, key, sample: Sample| {
             let is_wanted = thread.as_ref().is_none_or(|wanted| {
                 wanted.parse() == Ok(sample.tid.unwrap_or_default()) || sample.name.as_str() == wanted
@@ -279,7 +279,7 @@ impl Visit for Search<'_> {
     }
 }
 
-impl Sink for Search<'_> {
+impl Sink for QuestionSearch<'_> {
     fn event(&mut self, head: &Head, event: &Event, state: &State) {
         self.who.event(event);
         let current = head.cpu.and_then(|cpu| state.cpu(cpu)).map_or(Context::Unknown, |cpu| cpu.current);

@@ -12,7 +12,7 @@ use kymo_index::TraceIndex;
 
 use super::filter::Filters;
 use super::select::{Selection, Shown};
-use super::{Begin, Choice, Shape, Totals};
+use super::{Begin, PrintChoice, PrintShape, Totals};
 use crate::verbs::analyze::caveats::CaveatCounts;
 
 /// What was counted, and what was wrong on the way.
@@ -26,7 +26,7 @@ pub struct Counted {
 }
 
 /// Counts the records that are wanted.
-pub fn count(shape: Shape<'_>, begin: &Begin<'_>, filters: &mut Filters) -> Counted {
+pub fn count(shape: PrintShape<'_>, begin: &Begin<'_>, filters: &mut Filters) -> Counted {
     let mut counted = Counted {
         events: BTreeMap::new(),
         totals: Totals::default(),
@@ -44,7 +44,7 @@ pub fn count(shape: Shape<'_>, begin: &Begin<'_>, filters: &mut Filters) -> Coun
     }
     let learn = if filters.have_threads() { begin.learn(shape.traces) } else { None };
     begin.tell(shape.traces, filters);
-    let mut choice = Choice { selection: shape.selection, filters, learn, limit: shape.args.limit, shown: 0 };
+    let mut choice = PrintChoice { selection: shape.selection, filters, learn, limit: shape.args.limit, shown: 0 };
     let mut counts: Vec<Vec<u64>> = shape.traces.iter().map(|trace| vec![0; trace.metadata.events.len()]).collect();
     let mut reader = begin.reader(shape.traces);
     while !choice.is_over() {

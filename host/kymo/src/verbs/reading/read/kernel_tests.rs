@@ -12,7 +12,7 @@ use kymo_index::{Indexes, Named};
 
 use super::filter::Filters;
 use super::select::Selection;
-use super::{Begin, Shape};
+use super::{Begin, PrintShape};
 
 const I32: FieldClass = FieldClass::Number(Number::signed(32));
 const I64: FieldClass = FieldClass::Number(Number::signed(64));
@@ -179,7 +179,7 @@ fn read(traces: &[Trace], arguments: &str) -> (Vec<String>, u64) {
     let selection = Selection::new(traces, args.fields.as_deref(), &args.events.event, args.state).unwrap();
     let mut out = Vec::new();
     let mut filters = Filters::new(traces, &args.scope.expressions()).unwrap();
-    let shape = Shape { traces, selection: &selection, args: &args };
+    let shape = PrintShape { traces, selection: &selection, args: &args };
     let totals = super::show(
         &mut Reader::new(traces),
         shape,
@@ -317,7 +317,7 @@ fn read_from(traces: &[Trace], from: i64) -> Vec<String> {
     let named = [Named { dir: "DIR".into(), parts: vec!["DIR".into()] }];
     let indexes = Indexes::default();
     let begin = Begin { named: &named, indexes: &indexes, ends: (Some(from), None) };
-    let shape = Shape { traces, selection: &selection, args: &args };
+    let shape = PrintShape { traces, selection: &selection, args: &args };
     let (mut out, mut filters) = (Vec::new(), Filters::new(traces, &[]).unwrap());
     super::show(&mut begin.reader(traces), shape, &begin, &mut filters, None, 1, &mut out).unwrap();
     String::from_utf8(out).unwrap().lines().map(str::to_owned).collect()

@@ -14,7 +14,7 @@ use std::thread;
 
 use kymo_ctf::read::{Batch, Item, Passed, Reader, Trace};
 
-use super::{Args, BUFFER_BYTES, Choice, Shape, Totals};
+use super::{Args, BUFFER_BYTES, PrintChoice, PrintShape, Totals};
 
 /// Items of a batch.
 const BATCH_ITEMS: usize = 4096;
@@ -43,9 +43,9 @@ pub fn workers(traces: &[Trace], args: &Args, flush_at: usize) -> Option<usize> 
 /// Like [`super::print`], with `workers` threads more.
 pub fn print<'t>(
     reader: &mut Reader<'t>,
-    choice: &mut Choice<'_>,
+    choice: &mut PrintChoice<'_>,
     totals: &mut Totals,
-    shape: Shape<'_>,
+    shape: PrintShape<'_>,
     workers: usize,
     to: &mut dyn Write,
 ) -> io::Result<()> {
@@ -86,7 +86,7 @@ fn write_first<'t>(open: &mut VecDeque<Receiver<Done<'t>>>, to: &mut dyn Write) 
 }
 
 /// Makes lines until there are no more batches.
-fn work(queue: &Mutex<Receiver<Job<'_>>>, shape: Shape<'_>) {
+fn work(queue: &Mutex<Receiver<Job<'_>>>, shape: PrintShape<'_>) {
     let mut format = shape.format();
     loop {
         let job = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
@@ -102,9 +102,9 @@ fn work(queue: &Mutex<Receiver<Job<'_>>>, shape: Shape<'_>) {
 /// Merges and chooses.
 struct Filler<'f, 't, 'c> {
     reader: &'f mut Reader<'t>,
-    choice: &'f mut Choice<'c>,
+    choice: &'f mut PrintChoice<'c>,
     totals: &'f mut Totals,
-    shape: Shape<'f>,
+    shape: PrintShape<'f>,
     /// Time of the last record that was chosen, as it is shown.
     before: Option<i128>,
     /// Name of the thread of a record.

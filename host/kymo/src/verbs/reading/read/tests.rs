@@ -10,7 +10,7 @@ use kymo_index::Indexes;
 
 use super::filter::Filters;
 use super::select::Selection;
-use super::{Begin, Shape};
+use super::{Begin, PrintShape};
 use crate::verbs::args::EventArgs;
 
 fn event(id: u16, name: &str, fields: &[(&str, FieldType)], enums: &[EnumDesc]) -> EventClass {
@@ -127,7 +127,7 @@ fn printed(arguments: &str) -> String {
     let selection = Selection::new(&traces, args.fields.as_deref(), &args.events.event, args.state).unwrap();
     let mut out = Vec::new();
     let mut filters = Filters::new(&traces, &args.scope.expressions()).unwrap();
-    let shape = Shape { traces: &traces, selection: &selection, args: &args };
+    let shape = PrintShape { traces: &traces, selection: &selection, args: &args };
     super::show(
         &mut Reader::new(&traces),
         shape,
@@ -244,7 +244,7 @@ fn filters() {
         let words = ["read", "DIR", "--fields", "axis,mask"];
         let args = <Command as clap::Parser>::parse_from(words).args;
         let mut out = Vec::new();
-        let shape = Shape { traces: &traces, selection: &selection, args: &args };
+        let shape = PrintShape { traces: &traces, selection: &selection, args: &args };
         super::show(
             &mut Reader::new(&traces),
             shape,
@@ -295,7 +295,7 @@ fn counts_are_those_of_the_lines() {
         let args = <Command as clap::Parser>::parse_from(words).args;
         let selection = Selection::new(&traces, None, &args.events.event, args.state).unwrap();
         let mut filters = Filters::new(&traces, &args.scope.expressions()).unwrap();
-        let shape = Shape { traces: &traces, selection: &selection, args: &args };
+        let shape = PrintShape { traces: &traces, selection: &selection, args: &args };
         let mut out = Vec::new();
         super::count::count(shape, &Begin::at_first(&Indexes::default()), &mut filters).print(false, &mut out).unwrap();
         let lines = printed(arguments).lines().filter(|line| !line.starts_with("---")).count();

@@ -26,7 +26,7 @@ enum Form {
 }
 
 /// Where an address is: trace, process, state of its memory, address, and what it is.
-type Place = (usize, Option<u32>, usize, u64, Meaning);
+type ValuePlace = (usize, Option<u32>, usize, u64, Meaning);
 
 /// Values of payload fields, as parts of rows.
 pub struct FieldValues {
@@ -42,7 +42,7 @@ pub struct FieldValues {
     /// Where there are addresses.
     symbols: Option<Symbolizer>,
     /// By trace, process, state of its memory, address.
-    named: HashMap<Place, Option<i64>>,
+    named: HashMap<ValuePlace, Option<i64>>,
 }
 
 impl FieldValues {

@@ -26,7 +26,7 @@ const KERNEL_EVENTS_SHOWN: usize = 12;
 const RINGS_SHOWN: usize = 8;
 
 /// A session, and what it says or why it does not.
-type Asked = (Remote, Result<Value, AskError>);
+type SessionAnswer = (Remote, Result<Value, AskError>);
 
 /// `list`.
 pub fn list(output: &OutputArgs) -> anyhow::Result<ExitCode> {
@@ -49,7 +49,7 @@ pub fn list(output: &OutputArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Asks all at once; the dead are left out, and their sockets removed.
-fn ask_all(all: Vec<Remote>) -> Vec<Asked> {
+fn ask_all(all: Vec<Remote>) -> Vec<SessionAnswer> {
     let ask = |remote: &Remote| remote.ask(&Request::Status, PATIENCE);
     let answers: Vec<Result<Value, AskError>> = std::thread::scope(|scope| {
         let threads: Vec<_> = all.iter().map(|remote| scope.spawn(move || ask(remote))).collect();
@@ -61,7 +61,7 @@ fn ask_all(all: Vec<Remote>) -> Vec<Asked> {
     all.into_iter().zip(answers).filter(|(_, answer)| !matches!(answer, Err(AskError::Dead))).collect()
 }
 
-fn entry((remote, answer): &Asked) -> Value {
+fn entry((remote, answer): &SessionAnswer) -> Value {
     match answer {
         Ok(status) => status.clone(),
         Err(error) => json!({
@@ -70,7 +70,7 @@ fn entry((remote, answer): &Asked) -> Value {
     }
 }
 
-fn line((remote, answer): &Asked) -> String {
+fn line((remote, answer): &SessionAnswer) -> String {
     let head = format!("{:20} {:>8} {:>6}", remote.name(), remote.pid(), remote.uid());
     match answer {
         Err(error) => format!("{head}  {error}"),

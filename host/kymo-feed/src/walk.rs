@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The walk through all records in the order of time, which moves a state.
+
+use kymo_analyze::compact::{Put, Take};
+use kymo_analyze::{Event, Head, Name, Sink, State, Writer};
+use kymo_ctf::read::{Glance, Item, Loss, Reader, Record};
+
+use crate::classes::{Classes, clamp, is_by_writer};
+use crate::missing::Missing;
+
+/// One record on its way to the findings.
+pub struct Seen<'r, 'a> {
+    /// As the reader has it.
+    pub record: &'r Record<'a>,
+    /// Position of its class.
+    pub class: usize,
+    /// Where and when.
+    pub head: Head,
+    /// It is asked for.
+    pub is_selected: bool,
+}
+
+impl Seen<'_, '_> {
+    /// Who wrote it: what it says itself, and for records of a kernel the thread that runs on its CPU.
+    pub fn writer(&self, state: &State) -> Writer {
+        let record = self.record;
+        let own = |number: Option<u32>| number.and_then(|number| i32::try_from(number).ok());
+        if self.head.tid.is_none() && (record.vpid.is_some() || record.vtid.is_some()) {
+            let name = Name::new(record.procname);
+            return Writer {
+                process: own(record.vpid),
+                tid: own(record.vtid),
+                name,
+                cpu: record.cpu,
+                ..Writer::default()
+            };
+        }
+        let running = record.cpu.and_then(|cpu| state.cpu(cpu)).and_then(|cpu| cpu.thread());
+        let tid = self.head.tid.or(running);
+        let thread = tid.and_then(|tid| state.thread(tid));
+        let name = if tid == Some(0) { Name::new("swapper") } else { thread.map(|t| t.name).unwrap_or_default() };
+        Writer { process: thread.and_then(|thread| thread.process), tid, name, cpu: record.cpu, ..Writer::default() }
+    }
+}
+
+/// Who takes records beside spans.
+pub trait Visit: Sink {
+    /// A record, before the state moves by it.
+    fn record(&mut self, _seen: &Seen<'_, '_>, _state: &State) {}
+}
+
+impl Visit for () {}
+
+/// Which records are asked for, among all that move the state.
+pub trait Choose {
+    /// Begins with the state in front of the first record that comes.
+    fn begin(&mut self, _state: &State) {}
+
+    /// Whether a record is asked for. Gets all of them, in the order of time, and leaves them as they are.
+    fn selects<'a>(&'a mut self, _record: &mut Record<'a>) -> bool {
+        true
+    }
+
+    /// Records are missing.
+    fn lost(&mut self, _loss: &Loss<'_>) {}
+}
+
+/// All of them.
+impl Choose for () {}
+
+/// What there was beside records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Records.
+    pub records: u64,
+    /// Those that are asked for.
+    pub selected: u64,
+    /// Time of the first and of the last of these, ns.
+    pub selected_span: Option<(i64, i64)>,
+    /// What was lost.
+    pub lost: Missing,
+    /// Time of the first record and of the last, ns.
+    pub span: Option<(i64, i64)>,
+}
+
+/// Goes through all records in the order of time.
+pub fn walk(reader: &mut Reader<'_>, classes: &Classes, visit: &mut impl Visit) -> (State, Totals) {
+    let mut walker = Walker::new(classes);
+    walker.go(reader, &mut (), visit);
+    walker.state.finish(None, visit);
+    (walker.state, walker.totals)
+}
+
+/// A state on its way through the records of traces.
+pub struct Walker<'c> {
+    /// As of the last item.
+    pub state: State,
+    /// Of what was passed.
+    pub totals: Totals,
+    classes: &'c Classes,
+    /// By stream: which have had records of a kernel.
+    streams: Vec<Origin>,
+    /// Losses that begin before this have been told of already.
+    losses_from: i64,
+}
+
+/// Whose records a stream has: a loss in one that is not of a kernel does not touch its state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Origin {
+    #[default]
+    Unknown,
+    Kernel,
+    Other,
+}
+
+impl<'c> Walker<'c> {
+    /// In front of the first record.
+    pub fn new(classes: &'c Classes) -> Walker<'c> {
+        Walker {
+            state: State::new(&classes.vocabulary),
+            totals: Totals::default(),
+            classes,
+            streams: Vec::new(),
+            losses_from: i64::MIN,
+        }
+    }
+
+    /// Goes on with records from `from` on: totals begin anew, and losses that touch `from` are counted, but the state
+    /// has them.
+    pub fn begin_range(&mut self, from: i64) {
+        (self.totals, self.losses_from) = (Totals::default(), from);
+    }
+
+    /// Takes all that the reader has.
+    pub fn go(&mut self, reader: &mut Reader<'_>, choose: &mut impl Choose, visit: &mut impl Visit) {
+        choose.begin(&self.state);
+        while reader.pass().is_some() {
+            self.step(reader, choose, visit);
+        }
+    }
+
+    /// Takes what the reader passed last.
+    #[inline]
+    pub fn step(&mut self, reader: &mut Reader<'_>, choose: &mut impl Choose, visit: &mut impl Visit) {
+        let stream = reader.stream().unwrap_or_default();
+        match reader.current() {
+            Some(Item::Record(mut record)) => {
+                let is_selected = choose.selects(&mut record);
+                self.record(stream, &record, is_selected, visit);
+            }
+            Some(Item::Loss(loss)) => {
+                choose.lost(&loss);
+                self.loss(stream, &loss, visit);
+            }
+            None => {}
+        }
+    }
+
+    /// Moves the state by a record of this stream, and shows it to the visitor first.
+    #[inline]
+    pub fn record(&mut self, stream: usize, record: &Record<'_>, is_selected: bool, visit: &mut impl Visit) {
+        let class = self.classes.of(record);
+        let known = &self.classes.known[class];
+        let fields = record.fields().unwrap_or_default();
+        let head = Head { time: clamp(record.ns), cpu: record.cpu, tid: known.tid_of(fields, record) };
+        self.totals.note(head.time, is_selected);
+        let event = known.event_of(fields, record);
+        self.note(stream, known.is_of_kernel());
+        visit.record(&Seen { record, class, head, is_selected }, &self.state);
+        self.apply(&head, event, record.stream, visit);
+    }
+
+    /// The same for a record that only the state looks at: no totals are kept. Its time.
+    #[inline]
+    pub fn glance(&mut self, stream: usize, record: &Glance<'_>, sink: &mut impl Sink) -> i64 {
+        let known = &self.classes.known[self.classes.first[record.trace] + record.event];
+        let time = clamp(record.ns);
+        self.note(stream, known.is_of_kernel());
+        if known.is_of_kernel() {
+            let fields = record.fields().unwrap_or_default();
+            let head = Head { time, cpu: record.cpu(), tid: known.tid_of(fields, record) };
+            self.apply(&head, known.event_of(fields, record), record.stream(), sink);
+        }
+        time
+    }
+
+    #[inline]
+    fn apply(&mut self, head: &Head, event: Option<Event>, stream: &str, sink: &mut impl Sink) {
+        match event {
+            Some(event) => self.state.apply(head, &event, sink),
+            None if head.tid.is_some() && is_by_writer(stream) => self.state.pass(head, sink),
+            None => {}
+        }
+    }
+
+    /// Counts lost records of this stream, and moves the state over those of the kernel.
+    pub fn loss(&mut self, stream: usize, loss: &Loss<'_>, visit: &mut impl Visit) {
+        self.totals.lost.add_loss(loss);
+        let is_of_kernel = match self.streams.get(stream).copied().unwrap_or_default() {
+            Origin::Kernel => true,
+            Origin::Other => false,
+            // Those that have had no record yet may be.
+            Origin::Unknown => loss.vpid.is_none(),
+        };
+        if is_of_kernel && clamp(loss.from_ns) >= self.losses_from {
+            self.state.lost(loss.cpu, clamp(loss.from_ns), clamp(loss.to_ns), visit);
+        }
+    }
+
+    #[inline]
+    fn note(&mut self, stream: usize, of_kernel: bool) {
+        if self.streams.len() <= stream {
+            self.streams.resize(stream + 1, Origin::Unknown);
+        }
+        match (&mut self.streams[stream], of_kernel) {
+            (Origin::Kernel, _) | (Origin::Other, false) => {}
+            (origin, true) => *origin = Origin::Kernel,
+            (origin, false) => *origin = Origin::Other,
+        }
+    }
+
+    /// What a reader needs to go on from here, but for its place.
+    pub fn encode(&self, put: &mut Put) {
+        put.number(self.streams.len() as u64);
+        self.streams.iter().for_each(|origin| put.byte(*origin as u8));
+        put.0.extend(self.state.encode());
+    }
+
+    /// The same again.
+    pub fn decode(mut take: Take<'_>, classes: &'c Classes) -> Option<Walker<'c>> {
+        let mut walker = Walker::new(classes);
+        for _ in 0..take.count()? {
+            walker.streams.push(match take.byte()? {
+                0 => Origin::Unknown,
+                1 => Origin::Kernel,
+                2 => Origin::Other,
+                _ => return None,
+            });
+        }
+        walker.state = State::decode(take.0, &classes.vocabulary)?;
+        Some(walker)
+    }
+}
+
+impl Totals {
+    fn note(&mut self, time: i64, is_selected: bool) {
+        let wider = |span: Option<(i64, i64)>| {
+            Some(span.map_or((time, time), |(first, last)| (first.min(time), last.max(time))))
+        };
+        self.records += 1;
+        self.span = wider(self.span);
+        if is_selected {
+            self.selected += 1;
+            self.selected_span = wider(self.selected_span);
+        }
+    }
+
+    /// Seconds from the first record to the last.
+    pub fn seconds(&self) -> f64 {
+        self.span.map_or(0.0, |(first, last)| last.abs_diff(first) as f64 / 1e9)
+    }
+}
