@@ -4,9 +4,12 @@
 
     inject.py hog CPU PRIORITY MS COUNT GAP_S    a SCHED_FIFO thread keeps the CPU busy
     inject.py stop PID MS COUNT GAP_S            SIGSTOP, and SIGCONT after that time
+    inject.py packets CPU SOCKETS COUNT GAP_S    a packet on loopback that so many sockets get: a softirq that takes long
 """
 import os
+import resource
 import signal
+import socket
 import sys
 import time
 
@@ -34,6 +37,27 @@ def stop(pid, ms):
     return once
 
 
+def packets(cpu, count):
+    os.sched_setaffinity(0, {cpu})
+    room = count + 100
+    resource.setrlimit(resource.RLIMIT_NOFILE, (room, max(room, resource.getrlimit(resource.RLIMIT_NOFILE)[1])))
+    sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sender.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
+    receivers, port = [], 0
+    for _ in range(count):
+        receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        receiver.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        receiver.bind(("", port))
+        port = receiver.getsockname()[1]
+        receivers.append(receiver)
+
+    def once():
+        # A broadcast goes to each of them, one after the other, in one softirq on this CPU.
+        return sender.sendto(b"kymo", ("127.255.255.255", port)) and receivers
+
+    return once
+
+
 def main(words):
     if words[0] == "hog":
         # Its name in the kernel's records.
@@ -42,6 +66,8 @@ def main(words):
         once, rest = hog(int(words[1]), int(words[2]), float(words[3])), words[4:]
     elif words[0] == "stop":
         once, rest = stop(int(words[1]), float(words[2])), words[3:]
+    elif words[0] == "packets":
+        once, rest = packets(int(words[1]), int(words[2])), words[3:]
     else:
         sys.exit(__doc__)
     count, gap = int(rest[0]), float(rest[1])
