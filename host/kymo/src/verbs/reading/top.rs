@@ -16,6 +16,7 @@ use kymo_feed::{Walker, is_by_writer};
 use kymo_index::{Indexes, range};
 
 use super::analyze::feed::{Classes, Input, Payload, Seen, Stretch, Totals, Visit};
+use super::analyze::kernel_functions::KernelFunctions;
 use super::analyze::show::{Names, Times};
 use super::symbols::Symbolizer;
 use crate::verbs::args::{CpuArgs, OutputArgs, RangeArgs, ThreadArgs, TraceArgs, ZoneArgs};
@@ -231,9 +232,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         true => functions_of(&pass.functions, &input)?,
         false => Vec::new(),
     };
+    let kernel = KernelFunctions::of(&input.traces);
     let found = TopReport {
         usage: &pass.usage,
-        names: Names { vocabulary: &classes.vocabulary, devices, spans: &[], keys: &[] },
+        names: Names { vocabulary: &classes.vocabulary, devices, spans: &[], keys: &[], functions: &kernel },
         functions,
         samples_left_out: pass.functions.left_out(),
         recorded: &recorded,
