@@ -110,6 +110,9 @@ impl KeyNames {
         let plain = value.to_string();
         let KeyValue::Integer(number) = *value else { return (plain.clone(), plain) };
         let shown = match part {
+            Some(KeyPart::Context(Context::Tid)) if writer.tid.is_some_and(|tid| i128::from(tid) == number) => {
+                return (plain, named(writer.name.as_str(), number));
+            }
             Some(KeyPart::Context(Context::Tid | Context::Pid)) => return (plain, thread(state, number)),
             Some(KeyPart::Field(place)) if place.steps.is_empty() => {
                 match self.forms.get(seen.class).and_then(|forms| forms.get(&place.name)) {
@@ -162,13 +165,15 @@ fn is_thread(event: &str, field: &str) -> bool {
     event.starts_with("sched_") && THREADS.contains(&field)
 }
 
-/// `worker[17]`; the number alone where the name is not known.
+/// A thread, or a process by its first thread.
 fn thread(state: &State, number: i128) -> String {
     let known = i32::try_from(number).ok().and_then(|tid| state.thread(tid));
-    match known.filter(|thread| !thread.name.is_empty()) {
-        Some(thread) => format!("{}[{number}]", thread.name),
-        None => number.to_string(),
-    }
+    named(known.map_or("", |thread| thread.name.as_str()), number)
+}
+
+/// `worker[17]`; the number alone where the name is not known.
+fn named(name: &str, number: i128) -> String {
+    if name.is_empty() { number.to_string() } else { format!("{name}[{number}]") }
 }
 
 fn hexadecimal(number: i128) -> String {
