@@ -170,7 +170,7 @@ fn calls_by_number_have_the_names_of_their_architecture() {
         let is_there = stats["rows"].as_array().unwrap().iter().any(|row| row["id"] == id);
         assert!(is_there, "{machine}: {stats}");
         let to = lab.path(machine);
-        lab.kymo(&["export", trace, "--to", "chrome", "-o", to.to_str().unwrap()]).expect(0);
+        lab.kymo(&["export", trace, "--format", "chrome", "-o", to.to_str().unwrap()]).expect(0);
         let events: Value = serde_json::from_str(&std::fs::read_to_string(&to).unwrap()).unwrap();
         let slice = if machine == "riscv64" { "sys_enter" } else { sleep };
         let is_call = |event: &Value| event["name"] == slice && event["ph"] == "B";
