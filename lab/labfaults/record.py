@@ -5,8 +5,10 @@
     record.py KYMO OUT TRIALS    OUT/NUMBER/trace, and OUT/delays.json: {kind: [{"trace", "windows"} or {"missing"}]}
 """
 import json
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import told
@@ -19,12 +21,14 @@ LENGTHS = {"interrupts off": None, "preemption off": None, "long hard interrupt"
 
 
 def recorded(kymo, kind, out, count):
-    """One recording, with its delays."""
-    try:
-        trace, windows = told.recorded(kymo, kind, out, count, LENGTHS[kind.name])
-    except (OSError, RuntimeError, subprocess.SubprocessError) as error:
-        return {"missing": f"{type(error).__name__}: {error}"}
-    return {"trace": str(trace.relative_to(out.parent)), "windows": windows}
+    """One recording, with its delays. Made in the guest's own memory, and then put where the machine finds it."""
+    with tempfile.TemporaryDirectory() as directory:
+        try:
+            trace, windows = told.recorded(kymo, kind, directory, count, LENGTHS[kind.name])
+        except (OSError, RuntimeError, subprocess.SubprocessError) as error:
+            return {"missing": f"{type(error).__name__}: {error}"}
+        shutil.copytree(trace, out / "trace")
+    return {"trace": f"{out.name}/trace", "windows": windows}
 
 
 def main(kymo, out, trials):
