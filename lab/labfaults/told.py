@@ -97,10 +97,10 @@ def from_when_it_was_due(kymo, trace, window, wanted):
     begin, end, tid = window
     # The timer was due at some time of the first interval of the victim.
     least_ns = end - begin - 3 * SLEEP_NS
-    question = [trace, "--what", "wakeup", "--thread", tid, "--from", begin, "--to", end + SLEEP_NS, "--explain", "--limit", 1]
+    question = [trace, "--what", "wakeup", "--thread", tid, "--explain", "--limit", 20]
     try:
-        worst = max((sample for series in json.loads(ask(kymo, ["latency", *question, "--json"]))["series"] for sample in series["worst"]),
-                    key=lambda sample: sample["value"])
+        samples = [sample for series in json.loads(ask(kymo, ["latency", *question, "--json"]))["series"] for sample in series["worst"]]
+        worst = max((sample for sample in samples if sample["from"] < end and sample["to"] > begin), key=lambda sample: sample["value"])
     except (ValueError, KeyError):
         return "latency: no answer"
     if worst["value"] < least_ns:
