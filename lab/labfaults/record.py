@@ -16,7 +16,7 @@ import told
 # Injected in each recording: a real-time victim that never sleeps gives the collector little time.
 PER_RUN = 5
 # What is injected, and how long, if not as long as elsewhere: code takes longer in a guest.
-LENGTHS = {"interrupts off": None, "preemption off": None, "long hard interrupt": None, "late timer": None, "long softirq of packets": 5,
+LENGTHS = {"interrupts off": None, "preemption off": None, "long hard interrupt": None, "late timer": None, "long softirq of packets": 4,
            "real-time throttling of the CPU": None, "CPU quota of a group": None}
 
 

@@ -406,7 +406,7 @@ KINDS = [
          ms=15, drawn=(15, 25), is_pinned=True, missing=no_throttling),
     Kind("fair server", ["served", "{count}", "{ms}"], Wanted("throttled", ["fair server"]), ms=15, drawn=(15, 25), is_pinned=True,
          missing=no_fair_server),
-    Kind("long softirq of packets", ["sleep", "{total}", "200"], Wanted("softirq", ["softirq"]), packets, ms=20, drawn=(15, 25),
+    Kind("long softirq of packets", ["sleep", "{total}", "200"], Wanted("softirq", ["softirq"]), packets, ms=6, drawn=(4, 8),
          is_pinned=True, missing=no_softirq),
     Kind("interrupts off", ["sleep", "{total}"], Wanted("irqs_off", ["interrupts off"]), by_module("irqs"), ms=15, is_pinned=True,
          missing=no_module, wrong=by_default),
