@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """
 Scores of answers [spec/lab.md 7]: right; doubtful, that is wrong or none, but saying that it is not sure; wrong, that is another cause
-without any doubt.
+without any doubt. A trace that could not be made, or did not end in time, has failed: nothing was asked about it.
 """
-RIGHT, DOUBTFUL, WRONG = "right", "doubtful", "wrong"
+RIGHT, DOUBTFUL, FAILED, WRONG = "right", "doubtful", "failed", "wrong"
 
 
 def is_doubtful(kind, parts):
@@ -25,11 +25,11 @@ def of_answer(wanted, largest, text):
 
 def together(scores):
     """Of several answers about one trace: as good as the worst."""
-    return max(scores, key=[RIGHT, DOUBTFUL, WRONG].index)
+    return max(scores, key=[RIGHT, DOUBTFUL, FAILED, WRONG].index)
 
 
 def bars(scores):
-    """How many are right, doubtful and wrong, and whether the bars are met: 57 of 60 right, none wrong."""
-    counts = {score: scores.count(score) for score in (RIGHT, DOUBTFUL, WRONG)}
+    """How many are right, doubtful, failed and wrong, and whether the bars are met: 57 of 60 right, none wrong."""
+    counts = {score: scores.count(score) for score in (RIGHT, DOUBTFUL, FAILED, WRONG)}
     is_met = bool(scores) and counts[WRONG] == 0 and counts[RIGHT] * 60 >= 57 * len(scores)
     return counts, is_met

@@ -47,8 +47,9 @@ class Score(unittest.TestCase):
         self.assertEqual(score.together([score.RIGHT, score.RIGHT]), score.RIGHT)
 
     def test_bars(self):
-        def met(right, doubtful, wrong):
-            return score.bars([score.RIGHT] * right + [score.DOUBTFUL] * doubtful + [score.WRONG] * wrong)[1]
+        def met(right, doubtful, wrong, failed=0):
+            scores = [score.RIGHT] * right + [score.DOUBTFUL] * doubtful + [score.WRONG] * wrong + [score.FAILED] * failed
+            return score.bars(scores)[1]
 
         self.assertTrue(met(57, 3, 0))
         self.assertFalse(met(56, 4, 0))
@@ -56,6 +57,9 @@ class Score(unittest.TestCase):
         self.assertTrue(met(6, 0, 0))
         self.assertFalse(met(5, 1, 0))
         self.assertFalse(met(0, 0, 0))
+        # A trace that could not be made counts as one that is not right.
+        self.assertTrue(met(57, 1, 0, failed=2))
+        self.assertFalse(met(56, 0, 0, failed=4))
 
 
 class Draw(unittest.TestCase):

@@ -4,11 +4,17 @@
 
     inject.py hog CPU PRIORITY MS COUNT GAP_S    a SCHED_FIFO thread keeps the CPU busy
     inject.py stop PID MS COUNT GAP_S            SIGSTOP, and SIGCONT after that time
+    inject.py packets CPU SOCKETS COUNT GAP_S    a packet on loopback that so many sockets get: a softirq that takes long
 """
+import ctypes
 import os
+import resource
 import signal
+import socket
 import sys
 import time
+
+PR_SET_PDEATHSIG = 1
 
 
 def hog(cpu, priority, ms):
@@ -34,6 +40,48 @@ def stop(pid, ms):
     return once
 
 
+def receivers(count, port):
+    """So many sockets of one port (0: any), which is returned, too."""
+    found = []
+    for _ in range(count):
+        one = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        one.bind(("", port))
+        port = one.getsockname()[1]
+        found.append(one)
+    return found, port
+
+
+def packets(cpu, count):
+    os.sched_setaffinity(0, {cpu})
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sender.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
+    own, port = receivers(min(count, most // 2), 0)
+    left = count - len(own)
+    while left > 0:
+        # More than one process may have open: others have the rest, until this one ends.
+        ready, wait = os.pipe()
+        if os.fork() == 0:
+            os.close(ready)
+            for one in own:
+                one.close()
+            ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+            own, _ = receivers(min(left, most // 2), port)
+            os.write(wait, b"x")
+            signal.pause()
+        os.close(wait)
+        os.read(ready, 1)
+        left -= most // 2
+
+    def once():
+        # A broadcast goes to each of them, one after the other, in one softirq on this CPU.
+        return sender.sendto(b"kymo", ("127.255.255.255", port)) and own
+
+    return once
+
+
 def main(words):
     if words[0] == "hog":
         # Its name in the kernel's records.
@@ -42,6 +90,8 @@ def main(words):
         once, rest = hog(int(words[1]), int(words[2]), float(words[3])), words[4:]
     elif words[0] == "stop":
         once, rest = stop(int(words[1]), float(words[2])), words[3:]
+    elif words[0] == "packets":
+        once, rest = packets(int(words[1]), int(words[2])), words[3:]
     else:
         sys.exit(__doc__)
     count, gap = int(rest[0]), float(rest[1])

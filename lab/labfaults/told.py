@@ -14,14 +14,25 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 INJECT = HERE / "inject.py"
+MODULE = Path("/sys/kernel/debug/kymo_npt")  # lab/npt-module, in a virtual machine
 EVENTS = "sched,irq,syscalls,timer,faults,signal:signal_generate"
 V1, V2 = Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup")
-NAME = f"kymo-faults-{os.getpid()}"
+
+
+def name_of_group(pid):
+    """The control group of whoever injects."""
+    return f"kymo-faults-{pid}"
+
+
+NAME = name_of_group(os.getpid())
 PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH = 0x4206, 0x4207, 17
 
 
 def build(directory):
-    out = Path(directory) / "victim"
+    """The victim; as $KYMO_VICTIM says, built before. Its file has another name than its thread, which has that once it is ready."""
+    if os.environ.get("KYMO_VICTIM"):
+        return Path(os.environ["KYMO_VICTIM"])
+    out = Path(directory) / "victim-program"
     command = [os.environ.get("CC", "cc"), "-O2", "-pthread", "-o", str(out), str(HERE / "victim.c")]
     subprocess.run(command, check=True)
     return out
@@ -58,19 +69,44 @@ def ask(kymo, words):
     return done.stdout if done.returncode in (0, 1) else done.stderr
 
 
-def wrong(kymo, trace, window, wanted):
-    """What of the four answers about a stretch of the victim is wrong."""
+def wrong_answer(kymo, verb, question, wanted):
+    """What is wrong with the answer to a question, as JSON and as text; None: nothing."""
+    try:
+        found = wanted.wrong_in_json(verb, json.loads(ask(kymo, [verb, *question, "--json"])))
+    except (ValueError, KeyError):
+        found = f"{verb}: no answer"
+    return found or wanted.wrong_in_text(verb, ask(kymo, [verb, *question]))
+
+
+def about_the_stretch(kymo, trace, window, wanted):
+    """`explain` and `critical` about a stretch of the victim."""
     begin, end, tid = window
     question = [trace, "--thread", tid, "--from", begin, "--to", end]
-    for verb in ("explain", "critical"):
-        try:
-            found = wanted.wrong_in_json(verb, json.loads(ask(kymo, [verb, *question, "--json"])))
-        except ValueError:
-            found = f"{verb}: no answer"
-        found = found or wanted.wrong_in_text(verb, ask(kymo, [verb, *question]))
-        if found:
-            return found
-    return None
+    return wrong_answer(kymo, "explain", question, wanted) or wrong_answer(kymo, "critical", question, wanted)
+
+
+def by_default(kymo, trace, window, wanted):
+    """The same, and `explain` without any question: the worst of the recorded command is the delay."""
+    found = about_the_stretch(kymo, trace, window, wanted)
+    by_itself = None if found else wrong_answer(kymo, "explain", [trace], wanted)
+    return f"by default: {by_itself}" if by_itself else found
+
+
+def from_when_it_was_due(kymo, trace, window, wanted):
+    """`latency`: the worst wake-up is as long as the delay, from when its timer was due; and its cause."""
+    begin, end, tid = window
+    # The timer was due at some time of the first interval of the victim.
+    least_ns = end - begin - 3 * SLEEP_NS
+    question = [trace, "--what", "wakeup", "--thread", tid, "--explain", "--limit", 20]
+    try:
+        samples = [sample for series in json.loads(ask(kymo, ["latency", *question, "--json"]))["series"] for sample in series["worst"]]
+        worst = max((sample for sample in samples if sample["from"] < end and sample["to"] > begin), key=lambda sample: sample["value"])
+    except (ValueError, KeyError):
+        return "latency: no answer"
+    if worst["value"] < least_ns:
+        return f"latency: {worst['value'] / 1e6:.2f} ms"
+    found = wanted.wrong_in_json("latency --explain", {"budget": worst["causes"]})
+    return found or wanted.wrong_in_text("latency --explain", ask(kymo, ["latency", *question]))
 
 
 def record(kymo, directory, victim, words, more=(), during=None):
@@ -86,7 +122,7 @@ def record(kymo, directory, victim, words, more=(), during=None):
             windows = during(pid)
             # It goes on for longer than anybody may need: a busy machine is slow.
             os.kill(pid, signal.SIGTERM)
-        text = process.communicate(timeout=300)[0]
+        text = process.communicate(timeout=120)[0]
     except BaseException:
         if pid and process.poll() is None:
             os.kill(pid, signal.SIGKILL)
@@ -97,8 +133,17 @@ def record(kymo, directory, victim, words, more=(), during=None):
     return trace, windows or told
 
 
+def wait_for_name(pid, name):
+    """Until the first thread of a process has that name."""
+    for _ in range(600):
+        if Path(f"/proc/{pid}/comm").read_text().strip() == name:
+            return
+        time.sleep(0.02)
+    raise RuntimeError(f"{pid} is not called {name}")
+
+
 def find(name, parent):
-    """The child of that name, once it has it."""
+    """The child of that name, once it has it: the victim takes its name when it is ready."""
     for _ in range(600):
         for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text().split():
             try:
@@ -158,15 +203,69 @@ def hogs(count, ms=50):
     return during
 
 
+def by_module(mode, verb="delay"):
+    """Delays in the kernel, by lab/npt-module on the victim's CPU."""
+    def kind(count, ms):
+        def during(pid):
+            cpu = min(os.sched_getaffinity(pid))
+            windows = []
+            for _ in range(count):
+                time.sleep(0.2)
+                (MODULE / "control").write_text(f"{verb} {cpu} {round(ms * 1000)} {mode}")
+                if verb == "later":
+                    time.sleep(0.06 + 2 * ms / 1e3)
+                begin, end, _mode = (MODULE / "delays").read_text().splitlines()[-1].split()
+                windows.append((int(begin), int(end), pid))
+            return windows
+
+        return during
+
+    return kind
+
+
+def no_module():
+    return None if MODULE.exists() else "needs lab/npt-module in a virtual machine: lab/table --only vm-causes"
+
+
+def no_softirq():
+    return "softirqs can be preempted on a PREEMPT_RT kernel" if "PREEMPT_RT" in os.uname().version else None
+
+
+def packets(count, thousands):
+    """Packets for so many thousand sockets each: a softirq on the victim's CPU that takes long."""
+    def during(pid):
+        cpu = min(os.sched_getaffinity(pid))
+        windows = [(*window, pid) for window in flood(cpu, thousands, count) if window[1] - window[0] >= SOFTIRQ_NS_MIN]
+        if not windows:
+            raise NotInjected(f"no packet kept the softirq busy for {SOFTIRQ_NS_MIN / 1e6} ms")
+        return windows
+
+    return during
+
+
+def flood(cpu, thousands, count):
+    """Has `inject.py packets` send them; when each was on its way."""
+    words = [sys.executable, INJECT, "packets", cpu, thousands * 1000, count, 0.2]
+    text = subprocess.run(list(map(str, words)), stdout=subprocess.PIPE, text=True, check=True).stdout
+    return [tuple(map(int, line.split())) for line in text.splitlines()]
+
+
+def enter(group, values, pids):
+    """Puts processes into a control group that is made for that."""
+    group.mkdir(exist_ok=True)
+    for name, value in values:
+        (group / name).write_text(str(value))
+    for pid in pids:
+        (group / "cgroup.procs").write_text(str(pid))
+
+
 def in_group(settings, count, ms):
-    """Puts the victim into a control group of its own, with these settings."""
+    """Puts the victim into a control group of its own, with these settings, and lets it begin."""
     group, values = settings()
 
     def during(pid):
-        group.mkdir(exist_ok=True)
-        for name, value in values:
-            (group / name).write_text(str(value))
-        (group / "cgroup.procs").write_text(str(pid))
+        enter(group, values, [pid])
+        os.kill(pid, signal.SIGUSR1)
         time.sleep(0.3)
         windows = []
         for _ in range(count * WINDOWS_EACH):
@@ -190,6 +289,12 @@ class NotInjected(RuntimeError):
 # Stretches that are tried for each that is wanted, and how much of one the cause must have.
 WINDOWS_EACH = 4
 HOLDS = 0.6
+# The victim sleeps for so long at a time.
+SLEEP_NS = 2_000_000
+# A softirq that is shorter is no delay to speak of.
+SOFTIRQ_NS_MIN = 1_000_000
+# Linux version that brought the fair server, and left throttling of CPUs to kernels with real-time group scheduling.
+FAIR_SERVER = (6, 12)
 
 
 def throttled_ns(group):
@@ -224,6 +329,23 @@ def no_quota():
     return f"neither {V1}/cpu.cfs_quota_us nor the controller cpu in {controllers}"
 
 
+def linux():
+    """The kernel's version."""
+    return tuple(map(int, os.uname().release.split("-")[0].split(".")[:2]))
+
+
+def no_throttling():
+    if Path("/proc/sys/kernel/sched_rt_runtime_us").read_text().strip() == "-1":
+        return "kernel.sched_rt_runtime_us is -1"
+    if linux() >= FAIR_SERVER and not (V1 / "cpu.rt_runtime_us").exists():
+        return "from Linux 6.12 on only kernels with CONFIG_RT_GROUP_SCHED throttle a CPU"
+    return None
+
+
+def no_fair_server():
+    return None if linux() >= FAIR_SERVER else "needs Linux 6.12"
+
+
 def runtime():
     return V1 / NAME, [("cpu.rt_period_us", 200000), ("cpu.rt_runtime_us", 20000)]
 
@@ -235,8 +357,8 @@ def no_runtime():
     return "kernel.sched_rt_runtime_us is -1: no group is looked at" if setting == "-1" else None
 
 
-def remove_group():
-    for group in (V1 / NAME, V2 / NAME):
+def remove_group(name):
+    for group in (V1 / name, V2 / name):
         for _ in range(100):
             try:
                 group.rmdir()
@@ -254,13 +376,15 @@ class Kind:
     words: list
     wanted: Wanted
     during: Callable | None = None
-    # As long as lab/faults takes, and from where to where lab/blind draws (of faults MiB).
+    # As long as lab/faults takes, and from where to where lab/blind draws (of faults MiB, of packets thousands of sockets).
     ms: int = 50
     drawn: tuple = (15, 60)
     # It needs the victim on one CPU.
     is_pinned: bool = False
     # Why this machine cannot do it.
     missing: Callable = lambda: None
+    # What of the answers about a delay is wrong.
+    wrong: Callable = about_the_stretch
 
 
 KINDS = [
@@ -278,6 +402,20 @@ KINDS = [
          lambda count, ms: in_group(quota, count, ms), ms=300, drawn=(250, 500), missing=no_quota),
     Kind("real-time throttling of a group", ["burn", "{total}"], Wanted("throttled", ["real-time throttling"]),
          lambda count, ms: in_group(runtime, count, ms), ms=400, drawn=(400, 600), missing=no_runtime),
+    Kind("real-time throttling of the CPU", ["throttled", "{count}", "{ms}"], Wanted("throttled", ["real-time throttling"]),
+         ms=15, drawn=(15, 25), is_pinned=True, missing=no_throttling),
+    Kind("fair server", ["served", "{count}", "{ms}"], Wanted("throttled", ["fair server"]), ms=15, drawn=(15, 25), is_pinned=True,
+         missing=no_fair_server),
+    Kind("long softirq of packets", ["sleep", "{total}", "200"], Wanted("softirq", ["softirq"]), packets, ms=6, drawn=(4, 8),
+         is_pinned=True, missing=no_softirq),
+    Kind("interrupts off", ["sleep", "{total}"], Wanted("irqs_off", ["interrupts off"]), by_module("irqs"), ms=15, is_pinned=True,
+         missing=no_module, wrong=by_default),
+    Kind("long hard interrupt", ["sleep", "{total}"], Wanted("irq", ["timer"]), by_module("hardirq", "later"), ms=15, is_pinned=True,
+         missing=no_module, wrong=by_default),
+    Kind("preemption off", ["sleep", "{total}"], Wanted("preemption_off", ["preemption off"]), by_module("preempt"), ms=15,
+         is_pinned=True, missing=no_module, wrong=by_default),
+    Kind("late timer", ["sleep", "{total}"], Wanted("irqs_off", ["interrupts off"]), by_module("irqs"), ms=15, is_pinned=True,
+         missing=no_module, wrong=from_when_it_was_due),
 ]
 
 
@@ -291,19 +429,19 @@ def recorded(kymo, kind, directory, count, ms=None, cpu=None):
     if cpu is not None:
         words, victim = ["-c", cpu, victim, *words], "taskset"
     try:
-        return record(kymo, directory, victim, words, during=kind.during(count, ms) if kind.during else None)
+        trace, windows = record(kymo, directory, victim, words, during=kind.during(count, ms) if kind.during else None)
     finally:
-        remove_group()
+        remove_group(NAME)
+    if not windows:
+        raise NotInjected("the victim ended without such a delay")
+    return trace, windows
 
 
 def named(kymo, kind, directory, count):
     """For each delay the wanted kind, or what was wrong."""
-    missing = kind.missing()
     try:
-        if missing:
-            raise RuntimeError(missing)
         trace, windows = recorded(kymo, kind, directory, count)
     except (OSError, RuntimeError, subprocess.SubprocessError) as error:
         return [f"not possible here: {error}"] * count
-    got = [wrong(kymo, trace, window, kind.wanted) or kind.wanted.kind for window in windows]
+    got = [kind.wrong(kymo, trace, window, kind.wanted) or kind.wanted.kind for window in windows]
     return got + ["not found"] * (count - len(got))

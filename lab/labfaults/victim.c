@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * A program with delays of known causes, to be recorded and explained. Prints for each delay when it was, and whose:
+ * A program with delays of known causes, to be recorded and explained. Prints when each delay was, and whose:
  * `FROM TO TID` (ns since 1970).
  *
- *     victim sleep MS              a real-time thread that sleeps 2 ms at a time; others do something to it
- *     victim burn MS               runs for that time, real-time
+ *     victim sleep MS [US]         a real-time thread that sleeps so long at a time (2000 us); others do something to it
+ *     victim burn MS               runs for that time, real-time, from SIGUSR1 on
  *     victim work MS               the same, of a normal class
+ *     victim throttled COUNT [MS [PRIORITY]]
+ *                                  runs, real-time, until it was kept from that so often for so long; 10 s at most
+ *     victim served COUNT [MS [PRIORITY]]
+ *                                  the same, beside a thread of a normal class on its CPU
  *     victim faults COUNT [MIB]    touches so much memory that is not there (16 MiB)
  *     victim owners COUNT [MS]     a lock whose owner waits for a lock, whose owner works for that time (15 ms)
  *     victim inherit COUNT [MS]    a lock with priority inheritance, whose owner works for that time
@@ -23,11 +27,13 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #define MS 1000000LL
+#define GAPS_NS_MAX 10000000000LL
 
 static int64_t now(clockid_t clock)
 {
@@ -57,11 +63,12 @@ static void become(const char *name, int priority)
 {
 	struct sched_param param = { .sched_priority = priority };
 
-	prctl(PR_SET_NAME, name);
 	if (priority && pthread_setschedparam(pthread_self(), SCHED_FIFO, &param)) {
 		fprintf(stderr, "SCHED_FIFO is not allowed here\n");
 		exit(3);
 	}
+	/* Last: who waits for a thread of this name finds it ready. */
+	prctl(PR_SET_NAME, name);
 }
 
 static void told(int64_t from)
@@ -309,6 +316,55 @@ static void faults(void)
 	}
 }
 
+/* Switches that this thread did not want: it was kept from running. */
+static long switches(void)
+{
+	struct rusage usage;
+
+	getrusage(RUSAGE_THREAD, &usage);
+	return usage.ru_nivcsw;
+}
+
+/* Nothing else shows when a limit of the kernel takes the CPU from a thread that never sleeps. */
+static void throttled(void)
+{
+	int64_t end = now(CLOCK_MONOTONIC) + GAPS_NS_MAX, last = now(CLOCK_REALTIME), at;
+	long before, after = switches();
+
+	for (int found = 0; found < rounds && now(CLOCK_MONOTONIC) < end; last = at) {
+		at = now(CLOCK_REALTIME);
+		if (at - last < size * MS)
+			continue;
+		before = after;
+		after = switches();
+		/* Of a machine whose host does not run it, a clock jumps, too. */
+		if (after > before) {
+			told(last);
+			found++;
+		}
+		at = now(CLOCK_REALTIME);
+	}
+}
+
+static void served(void)
+{
+	struct sched_param param = { 0 };
+	pid_t parent = getpid(), child = fork();
+
+	if (!child) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		prctl(PR_SET_NAME, "v-normal");
+		while (getppid() == parent)
+			;
+		_exit(0);
+	}
+	if (child < 0 || sched_setscheduler(child, SCHED_OTHER, &param))
+		exit(3);
+	throttled();
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+}
+
 /* Runs for that time of the clock. */
 static void run_for(int64_t ns)
 {
@@ -324,21 +380,29 @@ int main(int argc, char **argv)
 	} all[] = {
 		{ "faults", faults }, { "owners", owners }, { "inherit", inherit },
 		{ "plain", plain },   { "pipes", pipes },   { "compute", compute },
+		{ "throttled", throttled }, { "served", served },
 	};
 	const char *what = argc >= 3 ? argv[1] : "";
 	int64_t from;
+	sigset_t begin_set;
+	int number;
 
+	sigemptyset(&begin_set);
+	sigaddset(&begin_set, SIGUSR1);
+	sigprocmask(SIG_BLOCK, &begin_set, NULL);
 	rounds = argc >= 3 ? atoi(argv[2]) : 0;
-	size = argc >= 4 ? atoi(argv[3]) : strcmp(what, "faults") ? 15 : 16;
-	become("victim", strcmp(what, "work") ? 80 : 0);
+	size = argc >= 4 ? atoi(argv[3]) : !strcmp(what, "sleep") ? 2000 : !strcmp(what, "faults") ? 16 : 15;
+	become("victim", strcmp(what, "work") ? (argc >= 5 ? atoi(argv[4]) : 80) : 0);
 	from = now(CLOCK_REALTIME);
 	if (!strcmp(what, "sleep")) {
 		for (int64_t until = now(CLOCK_MONOTONIC) + rounds * MS; now(CLOCK_MONOTONIC) < until;)
-			rest(2 * MS);
+			rest(size * 1000LL);
 		told(from);
 		return 0;
 	}
 	if (!strcmp(what, "burn") || !strcmp(what, "work")) {
+		/* It is put somewhere first: a real-time thread that runs may keep whoever does that from the CPU. */
+		sigwait(&begin_set, &number);
 		run_for(rounds * MS);
 		told(from);
 		return 0;
@@ -348,6 +412,7 @@ int main(int argc, char **argv)
 			all[i].run();
 			return 0;
 		}
-	fprintf(stderr, "victim sleep|burn|work MS, or faults|owners|inherit|plain|pipes|compute COUNT [SIZE]\n");
+	fprintf(stderr, "victim sleep MS [US], burn|work MS, or faults|owners|inherit|plain|pipes|compute|throttled|served "
+			"COUNT [SIZE]\n");
 	return 2;
 }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """
 The blind test: lab/blind draws causes and loads from a seed, asks for the causes, and says as JSON how many answers are right, how many are
-doubtful, and how many are wrong without a mark of doubt.
+doubtful, how many failed, and how many are wrong without a mark of doubt.
 """
 
 import json

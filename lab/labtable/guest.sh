@@ -5,7 +5,8 @@
 #	guest.sh MODULE wakeup LOOPS HOLD_US       kymo wakeup beside a load that holds a spinlock for so long, again and again
 #	guest.sh MODULE npt LOOPS                  npt's loop inside of the kernel, with interrupts on, preemption off, interrupts off
 #	guest.sh MODULE hwlat TRIALS US            delays of so long in interrupts under kymo hwlat, one a second; and as long without
-#	guest.sh MODULE faults KIND TRIALS US      delays of KIND (irqs, preempt, frequency) under kymo wakeup --explain
+#	guest.sh MODULE faults KIND TRIALS US      delays of KIND (irqs, preempt, hardirq, frequency) under kymo wakeup --explain
+#	guest.sh MODULE causes TRIALS VICTIM       delays of lab/labfaults/told.py that need a guest, recorded by kymo record
 #	guest.sh MODULE throttling TRIALS          is the default found, trial by trial
 #	guest.sh MODULE tracers ROUNDS LOOPS       lab/table's npt under tracers, here
 set -eu
@@ -104,19 +105,28 @@ measures() {
 
 # The interval is shorter than the delay, so that each delay makes a sample late. Ten in each run, since twenty samples are explained.
 faults() {
-	local round trial left=$2
+	local round trial left=$2 verb=delay
 	load_module
+	[ "$1" != hardirq ] || verb=later
 	for ((round = 0; left > 0; round++)); do
 		"$KYMO" wakeup -c 0 -i 300us -d 6s --explain 20 --no-check -o "$VM_OUT/faults-$round.json" >"$VM_OUT/faults-$round.txt" 2>&1 &
 		for ((trial = 0; trial < 10 && left > 0; trial++, left--)); do
 			nap "0.1$((trial * 3 % 10))"
 			slot_is_on $!
 			kill -0 $! 2>/dev/null || break
-			echo "delay 0 $3 $1" >$control
+			echo "$verb 0 $3 $1" >$control
+			[ $verb = delay ] || nap 0.1
 		done
 		wait $! || cat "$VM_OUT/faults-$round.txt" >&2
 	done
 	cat ${control%control}delays >"$VM_OUT/delays"
+}
+
+# The questions are asked outside, where it is faster.
+causes() {
+	load_module
+	echo +cpu >/sys/fs/cgroup/cgroup.subtree_control
+	KYMO_VICTIM=$2 python3 -B "$(dirname "$0")/../labfaults/record.py" "$KYMO" "$VM_OUT" "$1"
 }
 
 throttling() {
@@ -133,6 +143,6 @@ tracers() {
 }
 
 case $what in
-wakeup | npt | hwlat | faults | throttling | tracers) "$what" "$@" ;;
+wakeup | npt | hwlat | faults | causes | throttling | tracers) "$what" "$@" ;;
 *) echo "guest.sh: '$what' is not known" >&2; exit 2 ;;
 esac

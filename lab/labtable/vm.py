@@ -6,6 +6,7 @@ looked for.
 """
 
 import json
+import sys
 
 from . import intervals
 from .context import MeasureError
@@ -14,7 +15,8 @@ from .rows import Row, between, ns
 KERNELS = ("stock", "rt")
 HOLD_US = 300       # of the load beside wakeup, under a spinlock
 FAULT_US = 500
-WORDS = {"irqs": f"interrupts off for {FAULT_US} us", "preempt": f"preemption off for {FAULT_US} us", "frequency": f"frequency change of {FAULT_US} us"}
+WORDS = {"irqs": f"interrupts off for {FAULT_US} us", "preempt": f"preemption off for {FAULT_US} us", "hardirq": f"hard interrupt of {FAULT_US} us",
+         "frequency": f"frequency change of {FAULT_US} us"}
 SLACK_NS = 100_000  # of a sample's time in the trace against the kernel's clock
 REPEAT_BAR = 0.10   # largest distance of two boots' means, of the mean
 ROUNDS_MAX = 10     # of npt under tracers: they repeat
@@ -227,13 +229,16 @@ class Hwlat:
 
 
 class Faults:
-    """Interrupts or preemption off, or a change of frequency, for 500 us under `kymo wakeup --explain`: is the delay found, and its cause the right one."""
+    """
+    Interrupts or preemption off, a hard interrupt, or a change of frequency, for 500 us under `kymo wakeup --explain`: is the delay found, and its
+    cause the right one, in JSON and in text.
+    """
 
     name = "vm-faults"
-    about = "injected IRQs off, preemption off and frequency changes are found in the VM, with the right cause"
+    about = "injected IRQs off, preemption off, hard interrupts and frequency changes are found in the VM, with the right cause"
     is_counted = True
     # What `--explain` calls them [spec/analyze.md 6].
-    causes = {"irqs": ("irqs_off",), "preempt": ("preemption_off",), "frequency": ("frequency",)}
+    causes = {"irqs": ("irqs_off",), "preempt": ("preemption_off",), "hardirq": ("irq",), "frequency": ("frequency",)}
 
     def __init__(self, _ctx):
         self.results = {}
@@ -248,9 +253,16 @@ class Faults:
             for kind in self.causes:
                 progress.say(f"{kind} on {kernel}")
                 out = ctx.guest(kernel, f"vm-faults-{kernel}-{kind}", "faults", kind, ctx.trials, FAULT_US, timeout=300 + 60 * ctx.trials)
-                samples = [sample for path in sorted(out.glob("faults-*.json")) for sample in _series(path)["worst"] if sample.get("budget")]
+                samples = [sample for path in sorted(out.glob("faults-*.json")) for sample in self._samples(path)]
                 delays = [list(map(int, line.split()[:2])) for line in (out / "delays").read_text(encoding="utf-8").splitlines()]
                 self.results[kernel, kind] = [self._named(delay, samples) for delay in delays]
+
+    @staticmethod
+    def _samples(path):
+        """The explained samples of a run, each with whether the text names its cause, too."""
+        text = path.with_suffix(".txt").read_text(encoding="utf-8")
+        found = [sample for sample in _series(path)["worst"] if sample.get("budget")]
+        return [dict(sample, is_in_text=sample["budget"]["signature"] in text) for sample in found]
 
     @staticmethod
     def _named(delay, samples):
@@ -262,7 +274,10 @@ class Faults:
         found = [sample for sample in samples if hit(sample)]
         if not found:
             return "not among the worst samples"
-        parts = max(found, key=lambda sample: sample["value_ns"])["budget"]["parts"]
+        longest = max(found, key=lambda sample: sample["value_ns"])
+        parts = longest["budget"]["parts"]
+        if not longest["is_in_text"]:
+            return "not in the text"
         return max(parts, key=lambda part: part["ns"])["cause"] if parts else "no parts"
 
     def rows(self, ctx):
@@ -281,3 +296,73 @@ class Faults:
 
     def raw_values(self):
         return {f"{kernel} {kind}": named for (kernel, kind), named in self.results.items()}
+
+
+class Causes:
+    """Delays that need a guest, in programs that `kymo record` records there: `explain`, `critical` and `latency` name them, as text and JSON."""
+
+    name = "vm-causes"
+    about = "15 ms of interrupts off, preemption off and hard interrupts, late timers, softirqs, throttling and cpu.max in the VM are named in recordings"
+    is_counted = True
+
+    def __init__(self, _ctx):
+        self.results, self.missing = {}, {}
+
+    def seconds(self, ctx):
+        return 2 * (60 + 20 * ctx.trials)
+
+    def run(self, ctx, progress):
+        told = _told(ctx)
+        kinds = {kind.name: kind for kind in told.KINDS}
+        victim = told.build(ctx.shm)
+        shared = ctx.raw / victim.name
+        shared.write_bytes(victim.read_bytes())
+        shared.chmod(0o755)
+        for kernel in KERNELS:
+            progress.say(f"causes on {kernel}")
+            out = ctx.guest(kernel, f"vm-causes-{kernel}", "causes", ctx.trials, shared, timeout=600 + 120 * ctx.trials)
+            for name, runs in _record(out / "delays.json").items():
+                progress.say(f"causes on {kernel}: {name}")
+                self.results[kernel, name] = [found for run in runs for found in self._named(ctx, kinds[name], out, run)]
+                missing = [run["missing"] for run in runs if "missing" in run]
+                if missing:
+                    self.missing[kernel, name] = missing[0]
+
+    @staticmethod
+    def _named(ctx, kind, out, run):
+        """For each delay of a recording the wanted cause, or what was wrong."""
+        windows = run.get("windows", [])
+        return [kind.wrong(str(ctx.kymo), out / run["trace"], window, kind.wanted) or kind.wanted.kind for window in windows]
+
+    def rows(self, ctx):
+        kinds = {kind.name: kind for kind in _told(ctx).KINDS}
+        out = []
+        for (kernel, name), named in self.results.items():
+            title = f"VM, {kernel}: {name}, recorded, named"
+            if not named:
+                out.append(Row(title, bar=">= 19 of 20", missing=self.missing.get((kernel, name), "no delay")))
+                continue
+            expected = kinds[name].wanted.kind
+            right = named.count(expected)
+            others = {other: named.count(other) for other in sorted(set(named)) if other != expected}
+            notes = ["otherwise: " + ", ".join(f"{other} ({count})" for other, count in others.items())] if others else []
+            notes += [f"some recordings failed: {self.missing[kernel, name]}"] if (kernel, name) in self.missing else []
+            out.append(Row(title, f"{right} of {len(named)}", between(intervals.of_share(right, len(named))), ">= 19 of 20",
+                           right * 20 >= len(named) * 19 > 0, notes=notes))
+        return out
+
+    def details(self, _ctx):
+        return []
+
+    def raw_values(self):
+        return {f"{kernel} {name}": named for (kernel, name), named in self.results.items()}
+
+
+def _told(ctx):
+    """The module of lab/labfaults that injects delays and asks about them."""
+    folder = str(ctx.root / "lab/labfaults")
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    import told  # noqa: E402  pylint: disable=import-outside-toplevel,import-error
+
+    return told

@@ -87,11 +87,8 @@ fn critical(lab: &Lab, trace: &str, wait_ns: u64) {
         |step: &&Value| step["name"] == "owner" && step["text"].as_str().unwrap().contains("in clock_nanosleep");
     let sleep = steps.iter().find(slept).unwrap_or_else(|| panic!("no sleep of the owner in {path}"));
     assert!(ns(sleep) >= 30 * MS && sleep["depth"] == 1 && sleep["act"] == "blocked", "{path}");
-    assert!(
-        sleep["text"].as_str().unwrap().contains("woken by hrtimer")
-            || sleep["text"].as_str().unwrap().contains("local_timer"),
-        "{path}"
-    );
+    let woken = sleep["text"].as_str().unwrap();
+    assert!(woken.contains("woken by hrtimer hrtimer_wakeup") || woken.contains("local_timer"), "{path}");
     let parts = path["budget"].as_array().unwrap();
     assert_eq!(parts.iter().map(|part| part["ns"].as_u64().unwrap()).sum::<u64>(), wait_ns, "{path}");
     // The cause is what the owner did meanwhile: it slept with the lock.
@@ -145,4 +142,38 @@ fn spans_of_the_user_and_what_is_no_span() {
     assert_eq!(all[0]["of"], span);
     let wrong = lab.kymo(&["latency", trace, "--what", "wakup"]).expect(2).stderr;
     assert!(wrong.contains("wakeup, runqueue"), "{wrong}");
+}
+
+/// Events that tell a system call by its number: the architecture of the trace decides what it is called.
+#[test]
+fn calls_by_number_have_the_names_of_their_architecture() {
+    let name = "calls_by_number_have_the_names_of_their_architecture";
+    if Kernel::find(name).is_none() {
+        return;
+    }
+    if std::env::consts::ARCH != "x86_64" {
+        return kymo_tests::skip(name, "its numbers are those of x86_64");
+    }
+    let lab = Lab::alone("numbers");
+    let events = "sched,raw_syscalls:sys_enter,raw_syscalls:sys_exit";
+    let recorded = lab.record("trace").args(&["-k", events]).run(&["sleep", "0.01"]).expect(0);
+    let trace = recorded.dir.to_str().unwrap();
+    let metadata = recorded.dir.join("metadata");
+    let text = std::fs::read_to_string(&metadata).unwrap();
+    assert!(text.contains("\"x86_64\""), "{text}");
+    for (machine, sleep) in [("x86_64", "clock_nanosleep"), ("aarch64", "mlockall"), ("riscv64", "syscall_230")] {
+        std::fs::write(&metadata, text.replace("\"x86_64\"", &format!("{machine:?}"))).unwrap();
+        let found = ask(&lab, &["latency", trace, "--what", "syscall", "--json"]);
+        assert_eq!(worst(&found, "syscall", sleep, "sleep").0["count"], 1, "{machine}: {found}");
+        let stats = ask(&lab, &["stats", trace, "--event", "sys_enter", "--by", "id", "--json"]);
+        let id: Value = if machine == "riscv64" { 230.into() } else { sleep.into() };
+        let is_there = stats["rows"].as_array().unwrap().iter().any(|row| row["id"] == id);
+        assert!(is_there, "{machine}: {stats}");
+        let to = lab.path(machine);
+        lab.kymo(&["export", trace, "--format", "chrome", "-o", to.to_str().unwrap()]).expect(0);
+        let events: Value = serde_json::from_str(&std::fs::read_to_string(&to).unwrap()).unwrap();
+        let slice = if machine == "riscv64" { "sys_enter" } else { sleep };
+        let is_call = |event: &Value| event["name"] == slice && event["ph"] == "B";
+        assert!(events["traceEvents"].as_array().unwrap().iter().any(is_call), "{machine}: no {slice}");
+    }
 }

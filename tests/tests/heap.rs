@@ -114,8 +114,21 @@ fn text_flame_graph_and_sums_of_statistics() {
     }
     let text = lab.kymo(&["stats", trace, "--by", "caller", "--sum", "size"]).expect(0).stdout;
     assert!(text.contains("sum of size") && text.contains("caller=leaks at heap.c:"), "{text}");
+    // The same as the keys of spans: functions; and addresses of data in base 16.
+    let keys_of = |field: &str| {
+        let span = format!("libc:malloc, libc:malloc, by={field}");
+        let found = lab.kymo(&["latency", trace, "--span", &span, "--by", "key", "--json"]);
+        let found: Value = serde_json::from_str(&found.expect(0).stdout).unwrap();
+        let series = found["series"].as_array().unwrap().iter();
+        let of = series.filter_map(|series| Some(series["of"].as_str()?.strip_prefix(&*span)?.trim_start().to_owned()));
+        of.collect::<Vec<_>>()
+    };
+    let (callers, sizes) = (keys_of("caller"), keys_of("size"));
+    assert!(callers.iter().any(|key| key.starts_with("grows at heap.c:")), "{callers:?}");
+    assert!(sizes.iter().all(|key| key.parse::<u64>().is_ok()), "{sizes:?}");
     // Without the file: numbers in base 16, and why.
     std::fs::remove_file(&path).unwrap();
+    assert!(keys_of("caller").iter().any(|key| key.starts_with("0x")), "{:?}", keys_of("caller"));
     let outcome = lab.kymo(&["stats", trace, "--by", "caller", "--sum", "size", "--limit", "1"]).expect(0);
     assert!(outcome.stdout.contains("caller=0x"), "{}", outcome.stdout);
     assert_eq!(outcome.stderr.matches("is not on this machine").count(), 1, "{}", outcome.stderr);

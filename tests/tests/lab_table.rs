@@ -117,13 +117,36 @@ fn the_blind_test_draws_asks_and_scores() {
     let traces = found["traces"].as_array().expect("traces");
     let count = |score: &str| traces.iter().filter(|trace| trace["score"] == score).count();
     assert_eq!((traces.len(), &found["schema"], &found["seed"]), (2, &"kymo-blind-1".into(), &5.into()));
-    for score in ["right", "doubtful", "wrong"] {
+    for score in ["right", "doubtful", "failed", "wrong"] {
         assert_eq!(found[score], count(score), "{found:#}");
     }
     // Each was made and asked about, by both commands.
     let is_asked = |trace: &Value| trace["told"]["explain"].is_string() && trace["told"]["critical"].is_string();
     assert!(traces.iter().all(is_asked), "{found:#}");
     assert_eq!(done.status.code(), Some(i32::from(count("right") < 2)), "{told}");
+}
+
+#[test]
+fn a_trace_of_the_blind_test_that_does_not_end_is_ended_and_has_failed() {
+    let may = rustix::process::geteuid().is_root() && kymo_tracefs::Tracefs::find().is_ok_and(|fs| fs.events().is_ok());
+    if !may {
+        return kymo_tests::skip("a_trace_of_the_blind_test_that_does_not_end", "needs root and the kernel's events");
+    }
+    let _turn = kymo_tests::lab::beside_others();
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut command = Command::new("python3");
+    command.arg(repository().join("lab/blind")).args(["--traces", "1", "--seed", "5", "--deadline", "0.7", "--json"]);
+    command.arg("--kymo").arg(kymo_tests::paths::kymo()).env("TMPDIR", dir.path());
+    let Ok(done) = command.output() else { return kymo_tests::skip("lab/blind", "no python3") };
+    let told = String::from_utf8_lossy(&done.stderr).into_owned();
+    let found: Value = serde_json::from_slice(&done.stdout).unwrap_or_else(|error| panic!("{error}: {told}"));
+    assert_eq!((done.status.code(), &found["failed"], &found["right"]), (Some(1), &1.into(), &0.into()), "{found:#}");
+    let why = found["traces"][0]["told"]["record"].as_str().unwrap_or_default();
+    assert!(why.starts_with("no end within 0.7 s, at "), "{why}");
+    // Nothing that was started runs any more: all of it is below the directory.
+    let of = |entry: std::fs::DirEntry| std::fs::read_link(entry.path().join("exe")).ok();
+    let running = std::fs::read_dir("/proc").expect("/proc").flatten().filter_map(of);
+    assert_eq!(running.filter(|exe| exe.starts_with(dir.path())).count(), 0, "{told}");
 }
 
 #[test]

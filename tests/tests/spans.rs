@@ -221,6 +221,11 @@ fn nested_repeated_and_missing_ones_are_counted() {
     let keys: Vec<&str> =
         found["series"].as_array().unwrap().iter().filter_map(|series| series["of"].as_str()).collect();
     assert_eq!(keys.len(), 3, "{keys:?}");
+    // Threads as keys have their names.
+    let found = ask(&lab, &["latency", trace, "--span", WORK, "--by", "key", "--json"]);
+    let keys: Vec<&str> =
+        found["series"].as_array().unwrap().iter().filter_map(|series| series["of"].as_str()).collect();
+    assert!(!keys.is_empty() && keys.iter().all(|key| key.ends_with(']') && key.contains('[')), "{keys:?}");
     // The same in exports: the begin without end lasts, the end without begin is an instant.
     assert_eq!(slices(&lab, trace, "call:begin", "odd.json").len(), 3);
     let to = lab.path("odd.pftrace");

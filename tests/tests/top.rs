@@ -66,6 +66,18 @@ fn usage_is_what_the_kernel_counts() {
         let timer = rows(&found, "irqs").iter().find(|row| row["what"] == "local_timer").expect("timer interrupts");
         assert!(timer["count"].as_u64() > Some(0) && timer["total_ns"].as_u64() > Some(0), "{timer}");
     }
+    // By a condition on the record that ends it: calls that failed moved nothing; of the other CPUs nothing is left.
+    let failed = ask(&lab, &["top", trace, "--by", "file", "--filter", "ret < 0", "--json"]);
+    let moved = |row: &Value| row["read_bytes"].as_u64().unwrap() + row["written_bytes"].as_u64().unwrap();
+    assert!(rows(&failed, "files").iter().all(|row| moved(row) == 0 && row["failed"].as_u64() > Some(0)), "{failed}");
+    assert!(rows(&found, "files").iter().any(|row| moved(row) > 0), "{found}");
+    let of_cpu = ask(&lab, &["top", trace, "--filter", "$cpu == 0", "--json"]);
+    every_cpu_sums_up(&of_cpu);
+    let threads_of = |found: &Value, number: u64| {
+        let cpu = rows(found, "cpus").iter().find(|cpu| cpu["cpu"] == number).map(|cpu| cpu["thread_ns"].as_u64());
+        cpu.flatten().unwrap_or_default()
+    };
+    assert!(threads_of(&of_cpu, 0) > 0 && threads_of(&of_cpu, 1) == 0, "{of_cpu}");
     let text = lab.kymo(&["top", trace, "--by", "cpu,thread,device"]).expect(0).stdout;
     assert!(text.contains("spinner[") && text.contains("\ndevice: no block events: record with -k block\n"), "{text}");
     let refused = lab.kymo(&["top", trace, "--by", "device"]).expect(2).stderr;
@@ -142,6 +154,8 @@ fn samples_say_which_function_used_the_cpu() {
     // Samples and switches measure one time, apart from what a hypervisor took.
     let ns = of_thread(&found, tid, "cpu", "ns");
     assert!(all <= ns + ns / 10 && all + ns / 4 >= ns, "{all} ns by samples, {ns} ns by switches");
+    let refused = lab.kymo(&["functions", trace]).expect(2).stderr;
+    assert!(refused.contains("`kymo top --by function` says which functions used the CPU"), "{refused}");
     // The same stacks for flame graphs.
     let collapsed = lab.path("collapsed");
     lab.kymo(&["export", trace, "--format", "collapsed", "-o", collapsed.to_str().unwrap()]).expect(0);

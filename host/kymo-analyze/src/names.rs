@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 
 use crate::CallId;
+use crate::calls::Architecture;
 use crate::event::VECTORS;
 use crate::form::Form;
 use crate::hash::Map;
@@ -138,6 +139,8 @@ const VECTOR_STARTS: [&str; 2] = ["x86_irq_vectors_", "irq_vectors_"];
 pub struct Vocabulary {
     calls: Vec<String>,
     by_name: Map<String, CallId>,
+    /// Whose numbers system calls have.
+    architecture: Option<Architecture>,
     facts: Facts,
 }
 
@@ -196,6 +199,11 @@ impl Vocabulary {
         self.facts.mixed_clocks = true;
     }
 
+    /// Says whose numbers system calls have that events tell by number; `None`: they stay numbers.
+    pub fn set_architecture(&mut self, architecture: Option<Architecture>) {
+        self.architecture = architecture;
+    }
+
     /// Which events there are.
     pub fn facts(&self) -> Facts {
         self.facts
@@ -204,7 +212,10 @@ impl Vocabulary {
     /// Name of a system call.
     pub fn call_name(&self, call: CallId) -> Cow<'_, str> {
         match call.0.checked_sub(CallId::BY_NUMBER) {
-            Some(number) => format!("syscall_{number}").into(),
+            Some(number) => match self.architecture.and_then(|architecture| architecture.call(number.into())) {
+                Some(name) => name.into(),
+                None => format!("syscall_{number}").into(),
+            },
             None => self.calls.get(usize::from(call.0)).map_or("?".into(), |name| name.as_str().into()),
         }
     }

@@ -3,8 +3,8 @@
 
 use kymo_analyze::{Class, Event, Field, Head, Interrupt, Kind, Plan, State, Vocabulary};
 use kymo_ctf::read::{FieldInfo, FieldKind, Record, RecordPart, Trace, Value};
-use kymo_ctf::write::EnvValue;
 
+use crate::environment::{architecture_of, is_old_lttng};
 use crate::fields::{Look, Payload, Sight, Sights};
 
 /// Flags of the kernel's header of a record: in an interrupt or NMI, in a softirq.
@@ -122,6 +122,7 @@ impl Classes {
         if clocks.map(|clock| clock.uuid).collect::<std::collections::HashSet<_>>().len() > 1 {
             classes.vocabulary.mix_clocks();
         }
+        classes.vocabulary.set_architecture(architecture_of(traces));
         classes
     }
 
@@ -160,17 +161,6 @@ impl Classes {
     }
 }
 
-/// Whether an environment is one of LTTng's kernel tracer before 2.7.
-fn is_old_lttng(env: &[(String, EnvValue)]) -> bool {
-    let of = |name: &str| env.iter().find(|(key, _)| key == name).map(|(_, value)| value);
-    let number = |name| match of(name) {
-        Some(EnvValue::Int(number)) => Some(*number),
-        _ => None,
-    };
-    let is_modules = matches!(of("tracer_name"), Some(EnvValue::Text(name)) if name == "lttng-modules");
-    is_modules && number("tracer_major").zip(number("tracer_minor")).is_some_and(|version| version < (2, 7))
-}
-
 fn kind(kind: &FieldKind<'_>) -> Kind {
     match kind {
         FieldKind::Int { .. } | FieldKind::Enum { .. } | FieldKind::Bool => Kind::Integer,
@@ -202,20 +192,6 @@ mod tests {
     use std::borrow::Cow;
 
     use super::*;
-
-    #[test]
-    fn old_lttng_is_known_by_its_version() {
-        let is_old = |name: &str, major: i64, minor: i64| {
-            is_old_lttng(&[
-                ("tracer_name".into(), EnvValue::Text(name.into())),
-                ("tracer_major".into(), EnvValue::Int(major)),
-                ("tracer_minor".into(), EnvValue::Int(minor)),
-            ])
-        };
-        assert!(is_old("lttng-modules", 2, 6) && is_old("lttng-modules", 1, 9));
-        assert!(!is_old("lttng-modules", 2, 7) && !is_old("lttng-modules", 3, 0) && !is_old("lttng-ust", 2, 6));
-        assert!(!is_old_lttng(&[]));
-    }
 
     #[test]
     fn wake_ups_of_old_lttng_have_the_kernels_priorities() {

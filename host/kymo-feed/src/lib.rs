@@ -5,11 +5,13 @@
 //! Opens no file: who walks brings a reader. What is done with the state is for the visitor.
 
 mod classes;
+mod environment;
 mod fields;
 mod missing;
 mod walk;
 
 pub use classes::{Classes, SAMPLE, clamp, is_by_writer};
+pub use environment::architecture;
 pub use fields::Payload;
 pub use missing::Missing;
 pub use walk::{Choose, Seen, Totals, Visit, Walker, walk};

@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::open::Open;
 use crate::pair::{Left, Pair};
 use crate::plan::{Record, Source, Value};
-use crate::schema::Schema;
+use crate::schema::{Place, Schema};
 
 /// What one pair did so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,6 +28,36 @@ pub struct PairCounts {
     pub without_key: u64,
     /// Wake-ups: threads that ran again without one, because they had been preempted.
     pub preempted: u64,
+}
+
+/// What a part of a key is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyPart<'p> {
+    /// A field of the event, or what is in one.
+    Field(&'p Place),
+    /// What the trace tells of a record besides its fields.
+    Context(Context),
+}
+
+/// The value of a part of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeyValue {
+    /// Also of an enumeration.
+    Integer(i128),
+    /// True or false.
+    Bool(bool),
+    /// Text.
+    Text(String),
+}
+
+impl std::fmt::Display for KeyValue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            KeyValue::Integer(value) => value.fmt(f),
+            KeyValue::Bool(value) => u8::from(*value).fmt(f),
+            KeyValue::Text(text) => write!(f, "{text:?}"),
+        }
+    }
 }
 
 /// A pair that a record closed.
@@ -121,15 +151,31 @@ impl PairLatency {
         latency
     }
 
+    /// What the parts of the key are of an event that ends it.
+    pub fn key_parts(&self, event: usize) -> Vec<KeyPart<'_>> {
+        let sources = self.pair.closes.get(event).and_then(Option::as_deref).unwrap_or_default();
+        sources
+            .iter()
+            .map(|source| match source {
+                Source::Context(context) => KeyPart::Context(*context),
+                Source::Place(place) => KeyPart::Field(place),
+            })
+            .collect()
+    }
+
+    /// The key of the record that was fed last: its parts. Of an idle thread the last one is its CPU.
+    pub fn key_values(&self) -> impl Iterator<Item = KeyValue> {
+        let mut rest = self.key.as_slice();
+        std::iter::from_fn(move || {
+            let (part, behind) = value(rest)?;
+            rest = behind;
+            Some(part)
+        })
+    }
+
     /// The key of the record that was fed last, as text: its parts separated by commas.
     pub fn key(&self) -> String {
-        let mut parts = Vec::new();
-        let mut rest = self.key.as_slice();
-        while let Some((part, behind)) = shown(rest) {
-            parts.push(part);
-            rest = behind;
-        }
-        parts.join(", ")
+        self.key_values().map(|value| value.to_string()).collect::<Vec<_>>().join(", ")
     }
 
     /// Records were lost: which threads wait after a wake-up is not known any more.
@@ -263,21 +309,21 @@ fn append(key: &mut Vec<u8>, value: Value<'_>) -> bool {
 }
 
 /// The first part of a key, and what is behind it.
-fn shown(key: &[u8]) -> Option<(String, &[u8])> {
+fn value(key: &[u8]) -> Option<(KeyValue, &[u8])> {
     let (kind, rest) = key.split_first()?;
     Some(match *kind {
         INTEGER => {
             let (bytes, behind) = rest.split_first_chunk::<16>()?;
-            (i128::from_le_bytes(*bytes).to_string(), behind)
+            (KeyValue::Integer(i128::from_le_bytes(*bytes)), behind)
         }
         BOOL => {
             let (value, behind) = rest.split_first()?;
-            (value.to_string(), behind)
+            (KeyValue::Bool(*value != 0), behind)
         }
         _ => {
             let (length, behind) = rest.split_first_chunk::<8>()?;
             let (text, behind) = behind.split_at_checked(u64::from_le_bytes(*length) as usize)?;
-            (format!("{:?}", String::from_utf8_lossy(text)), behind)
+            (KeyValue::Text(String::from_utf8_lossy(text).into_owned()), behind)
         }
     })
 }

@@ -4,7 +4,7 @@
 mod support;
 
 use kymo_filter::probe::events;
-use kymo_filter::{Context, Matcher, PairLatency, Place, Record, Value, compile, parse};
+use kymo_filter::{Context, KeyPart, Matcher, PairLatency, Place, Record, Value, compile, parse};
 use support::*;
 
 /// What each expression says of `step()`, which is record of event 0.
@@ -327,4 +327,12 @@ fn arguments_of_a_pair_alone() {
         pair.key()
     };
     assert_eq!(key("req:begin, req:end, by=id, $proc, $tid", vec![V::Int(-2)]), "-2, \"a\", 3");
+    // What the parts are of: of the event that ends it.
+    let pair = PairLatency::parse("req:begin, req:end, by=id, $tid", &events(), 16).unwrap_or_else(|e| panic!("{e}"));
+    let named = |part: &KeyPart<'_>| match part {
+        KeyPart::Field(place) => place.name.clone(),
+        KeyPart::Context(context) => format!("{context:?}"),
+    };
+    assert_eq!(pair.key_parts(2).iter().map(named).collect::<Vec<_>>(), ["id", "Tid"]);
+    assert!(pair.key_parts(1).is_empty() && pair.key_parts(99).is_empty() && pair.key_values().next().is_none());
 }

@@ -50,7 +50,7 @@ const TABLE: &[Counterpart] = &[
     row(
         &["--bias", "-B"],
         "oslat",
-        "nothing is subtracted from samples: what the tool itself costs is measured before each run and printed (\"the tool itself\", in JSON `floor`)",
+        "nothing is subtracted from samples: what the tool itself costs is measured before each run and printed as \"the tool itself\"; `kymo npt -d 10s --json` has it as `floor`",
     ),
     row(&["--affinity", "-a"], "cyclictest", "--cpu 0-3 names the CPUs, with one thread on each"),
     row(&["--cpu-list"], "oslat, hwlatdetect", "--cpu 0-3 names the CPUs, with one thread on each"),
@@ -206,6 +206,11 @@ mod tests {
             ("kymo npt --workload=memmove", "kymo load memory"),
             ("kymo npt --workload memmove", "kymo load memory"),
             ("kymo npt -B", "nothing is subtracted"),
+            ("kymo npt --bias", "kymo npt -d 10s --json"),
+            ("kymo npt --bias=1", "nothing is subtracted"),
+            ("kymo wakeup --spike 100", "kymo report FILE --html PAGE"),
+            ("kymo npt -w memmove", "kymo load memory"),
+            ("kymo npt --workload-mem=1M", "kymo eval --test npt --load none,memory"),
             ("kymo hwlat --hardlimit=100", "--deadline 100us"),
             ("kymo wakeup --user-threads", "user space"),
         ] {

@@ -37,7 +37,10 @@ impl Walk<'_> {
 
     /// It slept until an interrupt woke it. If that was a timer which was late, it should have been woken before.
     fn slept(&mut self, (plain, waker): (Cause, Option<Waker>), from: i64, to: i64) {
-        let due = self.of.due(self.moment.tid, to).map_or(to, |due| due.clamp(from, to));
+        // It may have been woken behind what is asked about.
+        let span = self.of.history.of_thread(self.moment.tid, from, to).next();
+        let woken = span.map_or(to, |span| span.to);
+        let due = self.of.due(self.moment.tid, woken).map_or(to, |due| due.clamp(from, to));
         self.put(plain, Ground::Seen, from, due);
         if due < to {
             self.before_timer(waker.map(|waker| waker.cpu), due, to);

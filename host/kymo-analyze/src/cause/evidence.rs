@@ -362,14 +362,16 @@ impl Evidence {
         let Event::Wake { step, tid, prio, .. } = *event else { return };
         let at = head.time;
         self.note_prio(tid, at, prio);
-        if !self.is_near(at) {
-            return;
-        }
-        if step == Wake::Wakeup {
+        if self.is_near(at) && step == Wake::Wakeup {
             add(&mut self.queued, tid, at, ());
         }
-        let due = self.timers.of_wake(head, state);
-        due.into_iter().for_each(|due| add(&mut self.dues, tid, at, due));
+        // A thread that sleeps at the end of the stretch is woken behind it.
+        let last = self.dues.get(&tid).and_then(|told| told.last());
+        let is_first_behind = at > self.to && last.is_none_or(|(last, _)| *last <= self.to);
+        if self.is_near(at) || is_first_behind {
+            let due = self.timers.of_wake(head, state);
+            due.into_iter().for_each(|due| add(&mut self.dues, tid, at, due));
+        }
     }
 
     fn clocked(&mut self, head: &Head, event: &Event, before: Option<i64>) {

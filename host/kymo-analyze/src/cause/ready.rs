@@ -9,7 +9,7 @@ use crate::event::Off;
 use crate::span::{self, Context, Doing, Until};
 
 /// Where the trace does not say when a thread was put to its queue, a CPU that idles for less may not have known of
-/// it, ns.
+/// it, ns. And so long must a wait be where only others show that it was throttling.
 const UNKNOWN_QUEUE_NS: i64 = 1_000_000;
 
 /// Threads of normal classes share a CPU: one that waits for longer may be kept from running, ns.
@@ -29,6 +29,8 @@ struct Ready {
     has_left: bool,
     /// Whether `arrived` is what a record says.
     is_exact: bool,
+    /// Its CPU itself woke it: it was not in an idle state then.
+    is_woken_here: bool,
 }
 
 impl Walk<'_> {
@@ -85,7 +87,12 @@ impl Evidence {
             return if is_throttled { throttled } else { shared };
         }
         if was_passed_over {
-            return (Cause::Throttled { by: Some(by), limit: self.limit(own, ready) }, Ground::Seen);
+            let limit = self.limit(own, ready, self.idled(ready));
+            return (Cause::Throttled { by: Some(by), limit }, Ground::Seen);
+        }
+        if off_by.is_none() && self.keeps_real_time_back(tid, ready, at) {
+            let limit = self.limit(own, ready, self.idled(ready));
+            return (Cause::Throttled { by: Some(by), limit }, Ground::Inferred);
         }
         off_by.unwrap_or((Cause::PreemptionOff { by }, Ground::Inferred))
     }
@@ -93,12 +100,40 @@ impl Evidence {
     /// Why a thread waits for a CPU that idles: either it has not come out of that, or it may not run the thread.
     fn beside_idle(&self, tid: i32, ready: &Ready, from: i64, to: i64) -> (Cause, Ground) {
         let is_long = ready.is_exact || to - from >= UNKNOWN_QUEUE_NS;
-        if !(is_long && self.was_passed_over(ready, from)) {
+        let is_seen = is_long && self.was_passed_over(ready, from);
+        if !is_seen && !self.idled_on(ready) && !self.keeps_real_time_back(tid, ready, from) {
             return (Cause::IdleExit, Ground::Seen);
         }
-        let limit = self.prio(tid, from).map_or(Limit::Quota, |own| self.limit(own, ready));
-        let ground = if ready.is_exact { Ground::Seen } else { Ground::Inferred };
+        let limit = self.prio(tid, from).map_or(Limit::Quota, |own| self.limit(own, ready, true));
+        let ground = if is_seen && ready.is_exact { Ground::Seen } else { Ground::Inferred };
         (Cause::Throttled { by: None, limit }, ground)
+    }
+
+    /// Whether a CPU that idled already when the thread came to its queue was awake meanwhile, and idled on.
+    fn idled_on(&self, ready: &Ready) -> bool {
+        let until = ready.until.saturating_sub(UNKNOWN_QUEUE_NS);
+        let is_awake = || ready.is_woken_here || self.times.wrote(ready.cpu, ready.arrived, until);
+        ready.is_exact && until >= ready.arrived && is_awake()
+    }
+
+    /// Whether another real-time thread had to leave that CPU to a thread of a normal class, or to none, and waits for
+    /// it, too: the CPU keeps all of them back.
+    fn keeps_real_time_back(&self, tid: i32, ready: &Ready, at: i64) -> bool {
+        let is_real_time = |tid: i32, at| self.prio(tid, at).is_some_and(|prio| prio < REAL_TIME);
+        let waits = |other: i32| {
+            let mut spans = self.history.of_thread(other, at, at.saturating_add(1));
+            spans.any(|span| match span.doing {
+                Doing::Runnable { why: span::Ready::Preempted { by }, cpu } => {
+                    cpu.is_none_or(|cpu| cpu == ready.cpu)
+                        && is_real_time(other, span.from)
+                        && (by == 0 || self.prio_running(by, span.from).is_some_and(|prio| prio >= REAL_TIME))
+                }
+                _ => false,
+            })
+        };
+        ready.until.saturating_sub(ready.arrived) >= UNKNOWN_QUEUE_NS
+            && is_real_time(tid, at)
+            && self.history.tids().into_iter().any(|other| other != tid && waits(other))
     }
 
     /// Whoever has the CPU came to it when the thread could run: the scheduler chose another one, or none.
@@ -121,8 +156,8 @@ impl Evidence {
         at < given && before >= QUOTA_WAIT_NS && after <= before / 2
     }
 
-    /// Which limit stops a thread of that priority.
-    fn limit(&self, own: i16, ready: &Ready) -> Limit {
+    /// Which limit stops a thread of that priority. `has_idled`: its CPU, in that wait.
+    fn limit(&self, own: i16, ready: &Ready, has_idled: bool) -> Limit {
         let others = || {
             let spans = self.history.of_cpu(ready.cpu, ready.arrived, ready.until);
             spans.filter_map(|span| match span.current {
@@ -134,7 +169,7 @@ impl Evidence {
             REAL_TIME.. => Limit::Quota,
             ..0 => Limit::Deadline,
             _ if others().any(|prio| prio > own && prio < REAL_TIME) => Limit::RealTimeGroup,
-            _ if self.idled(ready) => Limit::RealTime,
+            _ if has_idled => Limit::RealTime,
             _ => match self.machine.kernel {
                 Some(version) if version < (6, 12) => Limit::RealTime,
                 _ => Limit::FairServer,
@@ -163,6 +198,7 @@ impl Evidence {
             until: span.to,
             has_left,
             is_exact: is_here && (has_left || queued.is_some()),
+            is_woken_here: matches!(why, span::Ready::Woken(waker) if waker.cpu == cpu) && came == span.ready_from,
         })
     }
 

@@ -53,6 +53,12 @@ impl Times {
             .is_some_and(|times| times.len() < TIMES_MAX && count(times, from.saturating_add(1), to) == 0)
     }
 
+    /// Whether a CPU wrote a record behind `from`, up to `to`.
+    pub fn wrote(&self, cpu: u32, from: i64, to: i64) -> bool {
+        let (from, to) = (from.saturating_add(1), to.saturating_add(1));
+        self.by_cpu.get(&cpu).is_some_and(|times| count(times, from, to.max(from)) > 0)
+    }
+
     /// The longest time without a record of a CPU in [from, to]; none where there were too many to keep.
     pub fn longest_silence(&self, cpu: u32, from: i64, to: i64) -> Option<(i64, i64)> {
         let times = self.by_cpu.get(&cpu).filter(|times| times.len() < TIMES_MAX)?;

@@ -48,10 +48,16 @@ impl Disks {
         self.begun.replace(key, (request, actor));
     }
 
-    /// A device has done a request. Gives what the thread that issued it has to its account.
-    pub fn complete(&mut self, key: (u64, u64), done: Request, scope: &UsageScope) -> Option<(Actor, Transfers)> {
+    /// A device has done a request, which is asked for if `is_taken`. Gives what the thread that issued it has to its
+    /// account.
+    pub fn complete(
+        &mut self,
+        key: (u64, u64),
+        done: Request,
+        (scope, is_taken): (&UsageScope, bool),
+    ) -> Option<(Actor, Transfers)> {
         let begun = self.begun.pop(&key);
-        if !scope.has(done.at) || !is_asked(begun.as_ref(), scope) {
+        if !is_taken || !scope.has(done.at) || !is_asked(begun.as_ref(), scope) {
             return None;
         }
         let device = self.devices.entry(key.0).or_default();

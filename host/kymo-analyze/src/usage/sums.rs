@@ -50,6 +50,8 @@ impl ThreadUse {
 #[derive(Clone, Debug)]
 pub struct Usage {
     scope: UsageScope,
+    /// What ends with the record that comes is asked for.
+    is_taken: bool,
     roles: Roles,
     /// The stretch, as far as recording covers it.
     begin: Option<i64>,
@@ -74,6 +76,7 @@ impl Usage {
     pub fn new(scope: UsageScope, vocabulary: &Vocabulary) -> Usage {
         Usage {
             scope,
+            is_taken: true,
             roles: Roles::new(vocabulary),
             begin: None,
             end: i64::MIN,
@@ -94,6 +97,12 @@ impl Usage {
     /// is not concluded from that.
     pub fn without_begin(self) -> Usage {
         Usage { is_lost: true, ..self }
+    }
+
+    /// Says whether what ends with the next record is asked for, by a condition on that record: runs of threads,
+    /// interrupts, requests, system calls. All of it, unless this was called.
+    pub fn take(&mut self, is_taken: bool) {
+        self.is_taken = is_taken;
     }
 
     /// Says that the machine has a CPU: one without records is listed, too.
@@ -123,7 +132,7 @@ impl Usage {
 
     /// Whether what a thread does at a moment on a CPU is asked for.
     pub fn wants(&self, head: &Head, state: &State) -> bool {
-        let is_there = self.scope.has(head.time) && head.cpu.is_none_or(|cpu| self.scope.has_cpu(cpu));
+        let is_there = self.is_taken && self.scope.has(head.time) && head.cpu.is_none_or(|cpu| self.scope.has_cpu(cpu));
         is_there && (self.scope.is_everybody() || self.scope.wants(&Actor::of(state, head.tid.unwrap_or(-1))))
     }
 
@@ -243,7 +252,8 @@ impl Usage {
             }
             _ => None,
         };
-        let is_wanted = actor.map_or(self.scope.is_everybody(), |actor| self.scope.wants(&actor));
+        let is_asked = actor.map_or(self.scope.is_everybody(), |actor| self.scope.wants(&actor));
+        let is_wanted = is_asked && self.is_taken;
         let Some(lane) = self.lane(number) else { return };
         let used = &mut lane.used;
         let interrupts = if is_wanted { &mut used.interrupt_ns } else { &mut used.other_ns };
@@ -332,7 +342,7 @@ impl Usage {
                 self.disks.issue((device, key), request, actor);
             }
             Io::BlockComplete => {
-                if let Some((actor, one)) = self.disks.complete((device, key), request, &self.scope) {
+                if let Some((actor, one)) = self.disks.complete((device, key), request, (&self.scope, self.is_taken)) {
                     self.thread_row(actor).disk.plus(&one);
                 }
             }
@@ -373,7 +383,8 @@ impl Usage {
 
     /// A system call that moved bytes.
     fn transfer(&mut self, role: Role, span: &CallSpan, actor: Actor, process: (i32, Name)) {
-        if !self.scope.has(span.to) || !self.scope.has_cpu(span.cpu) || !self.scope.wants(&actor) {
+        let is_there = self.is_taken && self.scope.has(span.to) && self.scope.has_cpu(span.cpu);
+        if !is_there || !self.scope.wants(&actor) {
             return;
         }
         let [first, second] = span.args.map(|arg| Some(arg as i32));
@@ -448,7 +459,7 @@ impl Sink for Usage {
             let name = thread.process.and_then(|process| self.process_names.get(&process).copied());
             self.scope.wants(&Actor::new(thread, name.unwrap_or_default()))
         });
-        if !is_listed || !is_wanted || !self.scope.has_cpu(span.cpu) {
+        if !is_listed || !is_wanted || !self.is_taken || !self.scope.has_cpu(span.cpu) {
             return;
         }
         let ns = match self.scope.stretch().cut(span.from, span.to) {

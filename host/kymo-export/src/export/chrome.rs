@@ -167,7 +167,7 @@ impl Exporter for Chrome<'_> {
             Phase::Instant => ("i", Vec::new()),
         };
         inner.iter().for_each(|pair| self.part(record.ns, place, *pair, "E"));
-        self.begin(&record.event.name, phase);
+        self.begin(self.pairs.call_name(record).unwrap_or(&record.event.name), phase);
         self.place(record.ns, place);
         drop(write!(self.line, ",\"cat\":\"{}\"", if of_kernel { "kernel" } else { "user" }));
         if phase == "i" {

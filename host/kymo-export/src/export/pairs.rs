@@ -4,7 +4,8 @@
 
 use std::collections::HashMap;
 
-use kymo_ctf::read::{Record, Trace};
+use kymo_analyze::calls::{self, Architecture};
+use kymo_ctf::read::{Record, Trace, Value};
 use kymo_ctf::write::EnvValue;
 use kymo_filter::Open;
 
@@ -79,6 +80,8 @@ pub struct Pairs {
     roles: Vec<Vec<Option<Role>>>,
     /// By pair.
     names: Vec<PairNames>,
+    /// By trace: whose numbers its system calls have.
+    architectures: Vec<Option<Architecture>>,
     /// By trace: the first one of the same machine. A slice may begin in one part of a trace and end in the next.
     machines: Vec<usize>,
     /// Numbers of slices.
@@ -104,7 +107,10 @@ impl Pairs {
         let names: Vec<Vec<&str>> = names.collect();
         let machines: Vec<_> = traces.iter().map(machine).collect();
         let first = |of: &Machine| machines.iter().position(|machine| machine == of).unwrap_or_default();
-        Pairs::of_names(&names, machines.iter().map(first).collect())
+        let mut pairs = Pairs::of_names(&names, machines.iter().map(first).collect());
+        let architecture = |trace| text_of(trace, "architecture").and_then(Architecture::of_machine);
+        pairs.architectures = traces.iter().map(architecture).collect();
+        pairs
     }
 
     /// By the names of the events of each trace.
@@ -112,6 +118,7 @@ impl Pairs {
         let mut pairs = Pairs {
             roles: Vec::new(),
             names: Vec::new(),
+            architectures: Vec::new(),
             machines,
             open: Open::default(),
             shown: HashMap::new(),
@@ -157,7 +164,19 @@ impl Pairs {
 
     /// The name of the slice that an event begins or ends.
     pub fn name(&self, record: &Record<'_>) -> Option<&str> {
-        self.role(record).map(|role| self.slice_name(role.pair))
+        self.role(record).map(|role| self.call_name(record).unwrap_or_else(|| self.slice_name(role.pair)))
+    }
+
+    /// The system call of an event that tells it by its number.
+    pub fn call_name(&self, record: &Record<'_>) -> Option<&'static str> {
+        let architecture = (*self.architectures.get(record.trace)?)?;
+        if !calls::is_by_number(&record.event.name) {
+            return None;
+        }
+        match record.payload.get(calls::NUMBER)? {
+            Value::Int(number, _) => architecture.call(number.into()),
+            _ => None,
+        }
     }
 
     /// The name of the slices of a pair.
@@ -232,12 +251,16 @@ type Machine = (Option<[u8; 16]>, Option<String>);
 /// What tells the machine of a trace: the boot that its clock names, else its name.
 fn machine(trace: &Trace) -> Machine {
     let boot = trace.metadata.clocks.iter().find_map(|clock| clock.uuid);
-    let name = trace.metadata.env.iter().find_map(|(key, value)| match value {
-        EnvValue::Text(name) if key == "hostname" => Some(name.clone()),
-        _ => None,
-    });
-    let name = name.unwrap_or_else(|| trace.label.clone());
+    let name = text_of(trace, "hostname").map_or_else(|| trace.label.clone(), str::to_owned);
     (boot, boot.is_none().then_some(name))
+}
+
+/// A text of the environment of a trace.
+fn text_of<'t>(trace: &'t Trace, name: &str) -> Option<&'t str> {
+    trace.metadata.env.iter().find_map(|(key, value)| match value {
+        EnvValue::Text(text) if key == name => Some(text.as_str()),
+        _ => None,
+    })
 }
 
 /// Names that an event's end may have, each with what the pair is called.

@@ -69,7 +69,7 @@ pub struct Args {
     deadline: Option<Duration>,
     /// Explain the N worst samples of each CPU in each run by the kernel's events, recorded beside it; 0: record
     /// nothing
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=20))]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(0..=20))]
     explain: u32,
     /// Seed of the random order [default: from the clock]
     #[arg(long, value_name = "N")]

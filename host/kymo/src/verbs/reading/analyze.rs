@@ -6,6 +6,7 @@
 pub mod caveats;
 pub mod choose;
 pub mod feed;
+pub mod kernel_functions;
 pub mod keys;
 pub mod named;
 pub mod show;

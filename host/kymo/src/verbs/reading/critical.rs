@@ -17,6 +17,7 @@ use kymo_index::{Indexes, range};
 
 use super::analyze::choose::Chosen;
 use super::analyze::feed::{self, Classes, Input, Seen, Totals, Visit};
+use super::analyze::kernel_functions::KernelFunctions;
 use super::analyze::machine_of;
 use super::analyze::show::Times;
 use super::analyze::who::{Who, WhoArgs, is_real_time, one};
@@ -123,6 +124,7 @@ struct CriticalPathAnswer<'a> {
     budget: Vec<Slice>,
     evidence: &'a Evidence,
     classes: &'a Classes,
+    functions: KernelFunctions<'a>,
     lost: Missing,
 }
 
@@ -149,7 +151,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let evidence = scene.evidence();
     let path = evidence.history().critical(tid, from, to);
     let budget = scene.budget(&classes.vocabulary, &known);
-    let found = CriticalPathAnswer { stretch, path, budget, evidence, classes: &classes, lost: totals.lost };
+    let functions = KernelFunctions::of(&input.traces);
+    let found = CriticalPathAnswer { stretch, path, budget, evidence, classes: &classes, functions, lost: totals.lost };
     let text = match args.output.json() {
         true => json::document(&found) + "\n",
         false => text::report(&found, &Times::new(&input.traces, args.zone.utc)),

@@ -23,7 +23,8 @@ use crate::verbs::args::{OutputArgs, ThreadArgs, TraceArgs};
 ///
 /// Needs entries and exits of functions: of programs compiled with -finstrument-functions (kymo record --with
 /// functions, or LTTng's lttng-ust-cyg-profile), or of the kernel (an import of function_graph). Times contain what the
-/// instrumentation costs.
+/// instrumentation costs. Which code used the CPU, by samples and without instrumentation: kymo record -k
+/// sched,perf:cpu-clock, and kymo top --by function; a flame graph of samples: kymo export --format collapsed.
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  gcc -finstrument-functions -g prog.c -o prog && kymo record --with functions -o t -- ./prog\n  \
@@ -80,10 +81,17 @@ impl FunctionCalls {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     args.output.begin();
     let input = Input::open(&args.traces.dirs)?;
-    if !input.traces.iter().flat_map(|trace| &trace.metadata.events).any(|event| is_call(&event.name)) {
+    let has = |of: fn(&str) -> bool| {
+        input.traces.iter().flat_map(|trace| &trace.metadata.events).any(|event| of(&event.name))
+    };
+    if !has(is_call) {
+        let samples = match has(|name| name == kymo_feed::SAMPLE) {
+            true => "; it has samples: `kymo top --by function` says which functions used the CPU",
+            false => "",
+        };
         bail!(
             "the trace has no entries of functions: record a program that was compiled with -finstrument-functions \
-             (kymo record --with functions), or import a function_graph (kymo import)"
+             (kymo record --with functions), or import a function_graph (kymo import){samples}"
         );
     }
     let mut reader = Reader::new(&input.traces);

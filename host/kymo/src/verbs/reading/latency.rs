@@ -3,6 +3,7 @@
 
 mod causes;
 mod json;
+mod keys;
 pub mod span;
 mod text;
 
@@ -18,6 +19,7 @@ use kymo_index::range;
 
 use super::analyze::choose::Chosen;
 use super::analyze::feed::{Classes, Input, Seen, Totals, Visit, absolute, each};
+use super::analyze::kernel_functions::KernelFunctions;
 use super::analyze::show::{Names, Times};
 use super::analyze::when::When;
 use super::hosts::{ClockAlignment, HostArgs};
@@ -61,8 +63,8 @@ pub struct Args {
     /// nest: an end belongs to the newest begin. Alone, only spans are shown
     #[arg(long, value_name = "A,B[,by=K]")]
     span: Vec<String>,
-    /// Group by process, thread, prio, cpu or key; the key is the values of a span's fields. $pid, $tid, $prio, $cpu
-    /// are the same
+    /// Group by process, thread, prio, cpu or key; the key is the values of a span's fields. Addresses in keys are
+    /// shown as functions, threads with their names. $pid, $tid, $prio, $cpu are the same
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = grouping())]
     by: Vec<String>,
     #[command(flatten)]
@@ -230,8 +232,14 @@ fn of_host(input: &Input, [from, to]: [Option<When>; 2], args: &Args) -> anyhow:
     let (state, totals) = (walker.state, walker.totals);
     pass.latency.finish(&state);
     pass.latency.name_processes(&state);
-    let names =
-        Names { vocabulary: &classes.vocabulary, devices: pass.devices, spans: &args.span, keys: pass.spans.keys() };
+    let functions = KernelFunctions::of(&input.traces);
+    let names = Names {
+        vocabulary: &classes.vocabulary,
+        devices: pass.devices,
+        spans: &args.span,
+        keys: pass.spans.keys(),
+        functions: &functions,
+    };
     let causes = match args.explain {
         true => Causes::find(input, &classes, &pass.latency, &names, |key| shows_worst(key, args))?,
         false => Causes::default(),
@@ -249,6 +257,7 @@ fn of_host(input: &Input, [from, to]: [Option<When>; 2], args: &Args) -> anyhow:
         true => json::document(&found)? + "\n",
         false => text::report(&found, args, &Times::new(&input.traces, args.zone.utc)),
     };
+    pass.spans.reasons().iter().chain(&functions.reasons()).for_each(|why| eprintln!("kymo: {why}"));
     Ok((text, conclude(input, &reader, &found, args)))
 }
 

@@ -11,6 +11,7 @@ use kymo_feed::Classes;
 use kymo_index::range;
 
 use super::analyze::feed::Input;
+use super::analyze::kernel_functions::KernelFunctions;
 use super::analyze::show::Times;
 use super::analyze::when::{self, When};
 use crate::verbs::args::{CpuArgs, OutputArgs, ThreadArgs, TraceArgs, ZoneArgs};
@@ -48,6 +49,7 @@ struct MachineMoment<'a> {
     at: i64,
     state: &'a State,
     classes: &'a Classes,
+    functions: KernelFunctions<'a>,
     cpus: Vec<&'a Cpu>,
     /// By number.
     threads: Vec<&'a Thread>,
@@ -67,8 +69,14 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if state.now().is_none() {
         bail!("the trace has no record of a kernel up to {at}: its first is later");
     }
-    let found =
-        MachineMoment { at, state, classes: &classes, cpus: cpus(state, &args)?, threads: threads(state, &args)? };
+    let found = MachineMoment {
+        at,
+        state,
+        classes: &classes,
+        functions: KernelFunctions::of(&input.traces),
+        cpus: cpus(state, &args)?,
+        threads: threads(state, &args)?,
+    };
     let text = match args.output.json() {
         true => text::document(&found) + "\n",
         false => text::report(&found, &Times::new(&input.traces, args.zone.utc)),

@@ -15,10 +15,12 @@ use kymo_ctf::read::Reader;
 use kymo_feed::{Walker, is_by_writer};
 use kymo_index::{Indexes, range};
 
-use super::analyze::feed::{Classes, Input, Payload, ReadRange, Seen, Totals, Visit};
+use super::analyze::choose::Chosen;
+use super::analyze::feed::{Classes, Input, Payload, Seen, ReadRange, Totals, Visit};
+use super::analyze::kernel_functions::KernelFunctions;
 use super::analyze::show::{Names, Times};
 use super::symbols::Symbolizer;
-use crate::verbs::args::{CpuArgs, OutputArgs, RangeArgs, ThreadArgs, TraceArgs, ZoneArgs};
+use crate::verbs::args::{CpuArgs, FilterArgs, OutputArgs, RangeArgs, ThreadArgs, TraceArgs, ZoneArgs};
 use functions::{FunctionUse, SampledFunctions};
 
 /// Usage: CPU time by thread, process and function; interrupts; I/O by device and file
@@ -27,8 +29,11 @@ use functions::{FunctionUse, SampledFunctions};
 /// samples: kymo record -k sched,irq,block,syscalls,perf:cpu-clock. Percent are of one CPU. What ran over the begin or
 /// end of the stretch is cut to it. Time in which it is not known who ran is unknown, and belongs to nobody: times of
 /// threads are then lower bounds. Threads and processes have the name that they had at that time: one that changes its
-/// name has several rows. What is counted how: kymo-analyze(7), section 13.
+/// name has several rows. What is counted how: kymo-analyze(7), section 14.
 #[derive(clap::Args)]
+#[command(mut_arg("filter", |arg| arg.help("Only what ends with a record for which the condition is true: runs of threads with the switch behind them, \
+    interrupts, requests and system calls with the record of their end, samples (`ret > 4096`, `$prio < 100`; repeatable: all must be true); \
+    the language is in kymo-filter(7)")))]
 #[command(mut_arg("cpu", |arg| arg.help("Only what these CPUs did, as 0-3,6. A block request belongs to the CPU that issued it")))]
 #[command(mut_arg("thread", |arg| arg.help("Only what this thread used: its number, or its name")))]
 #[command(mut_arg("from", |arg| arg.help("Only from this time on: +1.5s from the begin of the trace, -1s from its end, or ns since 1970 as --json prints \
@@ -36,6 +41,7 @@ use functions::{FunctionUse, SampledFunctions};
 #[command(after_help = "Examples:\n  kymo record -k sched,irq,block,syscalls -o t -- ./program; kymo top t\n  \
     kymo top t --by thread --limit 20             the 20 threads with most CPU time\n  \
     kymo top t --by thread,file --sort io         who read and wrote most, and which files\n  \
+    kymo top t --by thread,file --filter 'ret > 65536'   by large reads and writes alone\n  \
     kymo top t --by cpu,irq --from +1s --to +2s   one second of it\n  \
     kymo record -k sched,perf:cpu-clock -o t -- ./program; kymo top t --by function\n  \
     kymo top t --by function --process postgres --json\n\n\
@@ -51,6 +57,8 @@ pub struct Args {
     /// the trace has no CPU time]
     #[arg(long, value_name = "WHAT", value_enum, hide_possible_values = true)]
     sort: Option<Sort>,
+    #[command(flatten)]
+    filters: FilterArgs,
     #[command(flatten)]
     cpus: CpuArgs,
     #[command(flatten)]
@@ -152,6 +160,7 @@ struct TopPass {
 
 impl Visit for TopPass {
     fn record(&mut self, seen: &Seen<'_, '_>, state: &State) {
+        self.usage.take(seen.is_selected);
         self.told.record(seen.class, &seen.head, &Payload(seen.record.payload), state, &mut self.usage);
         if is_by_writer(seen.record.stream) {
             self.usage.check(&seen.head, state);
@@ -213,7 +222,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let indexes = input.indexes();
     let stretch = input.stretch(&indexes, args.range.from, args.range.to)?;
     let scope = scope(&args, stretch);
-    let is_everybody = scope.is_everybody();
+    let mut chosen = Chosen::new(&input.traces, &args.filters.filter)?;
+    let is_everybody = scope.is_everybody() && chosen.is_all();
     let usage = Usage::new(scope, &classes.vocabulary);
     let recorded = RecordedEvents {
         facts: classes.vocabulary.facts(),
@@ -224,16 +234,17 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let (parts, missing) = parts(&args.by, &recorded)?;
     let usage = if recorded.is_restricted { usage.without_begin() } else { usage };
     let mut pass = TopPass { usage, told: Told::new(&classes.list), functions: SampledFunctions::default() };
-    let (state, totals, reader) = walk(&input, &classes, &indexes, stretch, &mut pass);
+    let (state, totals, reader) = walk((&input, &classes, &indexes), stretch, &mut chosen, &mut pass);
     let default_sort = if recorded.facts.switches { Sort::Cpu } else { Sort::Io };
     let devices = pass.told.devices().clone();
     let functions = match parts.contains(&Part::Function) {
         true => functions_of(&pass.functions, &input)?,
         false => Vec::new(),
     };
+    let kernel = KernelFunctions::of(&input.traces);
     let found = TopReport {
         usage: &pass.usage,
-        names: Names { vocabulary: &classes.vocabulary, devices, spans: &[], keys: &[] },
+        names: Names { vocabulary: &classes.vocabulary, devices, spans: &[], keys: &[], functions: &kernel },
         functions,
         samples_left_out: pass.functions.left_out(),
         recorded: &recorded,
@@ -255,22 +266,24 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 /// Goes through the records up to the end of the stretch. Totals are those of the stretch.
 fn walk<'t>(
-    input: &'t Input,
-    classes: &Classes,
-    indexes: &Indexes,
+    (input, classes, indexes): (&'t Input, &Classes, &Indexes),
     stretch: Option<ReadRange>,
+    chosen: &mut Chosen,
     pass: &mut TopPass,
 ) -> (State, Totals, Reader<'t>) {
     let mut walker = Walker::new(classes);
     if let Some(stretch) = stretch {
         // Which files are open is known only from the begin on.
         let mut before = range::reader(&input.traces, indexes, None, Some(stretch.from.into()));
-        walker.go(&mut before, &mut (), pass);
+        walker.go(&mut before, chosen, pass);
         walker.begin_range(stretch.from);
     }
     let (from, to) = (stretch.map(|stretch| stretch.from.into()), stretch.map(|stretch| stretch.to.into()));
     let mut reader = range::reader(&input.traces, indexes, from, to);
-    walker.go(&mut reader, &mut (), pass);
+    walker.go(&mut reader, chosen, pass);
+    chosen.conclude();
+    // What ends with the stretch ends with no record.
+    pass.usage.take(chosen.is_all());
     let (mut state, totals) = (walker.state, walker.totals);
     state.finish(stretch.and_then(|stretch| stretch.end()), pass);
     pass.usage.finish(&state);

@@ -11,6 +11,8 @@ use kymo_analyze::{Context, Latency, Of, Sample, Vocabulary, Waker};
 use kymo_ctf::read::Trace;
 use kymo_feed::Missing;
 
+use super::kernel_functions::KernelFunctions;
+
 pub use kymo_analyze::{duration, priority};
 
 /// A duration with a sign, which may have parts of a nanosecond, to the nanosecond: `+1.500012ms`.
@@ -60,6 +62,8 @@ pub struct Names<'a> {
     pub spans: &'a [String],
     /// Keys of spans, by number.
     pub keys: &'a [String],
+    /// Functions of timers.
+    pub functions: &'a KernelFunctions<'a>,
 }
 
 impl Names<'_> {
@@ -67,9 +71,9 @@ impl Names<'_> {
     pub fn of(&self, of: Of) -> String {
         match of {
             Of::All => String::new(),
-            Of::Interrupt(interrupt, name) if name.is_empty() => interrupt.to_string(),
+            Of::Interrupt(interrupt, name) if name.is_empty() => self.functions.interrupt(interrupt),
             Of::Interrupt(interrupt, name) => format!("{interrupt} {name}"),
-            Of::Function(function) => format!("{function:#x}"),
+            Of::Function(function) => self.functions.name(function),
             Of::Call(call) => self.vocabulary.call_name(call).into_owned(),
             Of::Device(device) => self.device(device),
             Of::Interface(name) => name.to_string(),
@@ -89,7 +93,7 @@ impl Names<'_> {
 }
 
 /// Thread, priority and who woke it, as far as known.
-pub fn who(sample: &Sample, latency: &Latency) -> String {
+pub fn who(sample: &Sample, latency: &Latency, functions: &KernelFunctions<'_>) -> String {
     let mut parts = Vec::new();
     match sample.tid {
         Some(0) | None => {}
@@ -97,18 +101,18 @@ pub fn who(sample: &Sample, latency: &Latency) -> String {
         Some(tid) => parts.push(format!("{}[{tid}]", sample.name)),
     }
     parts.extend(sample.prio.map(priority));
-    parts.extend(sample.waker.map(|by| format!("woken by {}", waker(&by, latency))));
+    parts.extend(sample.waker.map(|by| format!("woken by {}", waker(&by, latency, functions))));
     parts.extend(sample.owner.map(|owner| format!("released by {}[{owner}]", latency.name_of(owner))));
     parts.join(", ")
 }
 
 /// Who wakes.
-pub fn waker(waker: &Waker, latency: &Latency) -> String {
+pub fn waker(waker: &Waker, latency: &Latency, functions: &KernelFunctions<'_>) -> String {
     let what = match waker.context {
         Context::Unknown => "somebody".to_owned(),
         Context::Idle => "the idle CPU".to_owned(),
         Context::Thread(tid) => format!("{}[{tid}]", latency.name_of(tid)),
-        Context::Interrupt(interrupt) => interrupt.to_string(),
+        Context::Interrupt(interrupt) => functions.interrupt(interrupt),
     };
     if waker.cpu == u32::MAX { what } else { format!("{what} on cpu {}", waker.cpu) }
 }

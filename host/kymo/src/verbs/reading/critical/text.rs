@@ -110,7 +110,7 @@ fn waker(found: &CriticalPathAnswer<'_>, waker: &Waker) -> String {
         Context::Unknown => "somebody".to_owned(),
         Context::Idle => "the idle CPU".to_owned(),
         Context::Thread(tid) => thread(found, tid),
-        Context::Interrupt(interrupt) => interrupt.to_string(),
+        Context::Interrupt(interrupt) => found.functions.interrupt(interrupt),
     };
     if waker.cpu == u32::MAX { what } else { format!("{what} on cpu {}", waker.cpu) }
 }

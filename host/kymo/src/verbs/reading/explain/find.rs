@@ -13,6 +13,7 @@ use kymo_ctf::read::Reader;
 
 use crate::verbs::analyze::choose::Chosen;
 use crate::verbs::analyze::feed::{Classes, Input, Seen, Totals, Visit};
+use crate::verbs::analyze::kernel_functions::KernelFunctions;
 use crate::verbs::analyze::show::Names;
 use crate::verbs::analyze::when::When;
 use crate::verbs::analyze::who::{Who, WhoArgs, is_real_time, one};
@@ -128,7 +129,9 @@ pub fn question(
     let totals = walker.totals;
     let (first, last) = totals.span.context("the trace has no records")?;
     let question = match asked {
-        ExplainRequest::Worst { what, rank } => worst(classes, &search, *what, *rank)?,
+        ExplainRequest::Worst { what, rank } => {
+            worst((classes, &KernelFunctions::of(&input.traces)), &search, *what, *rank)?
+        }
         ExplainRequest::Span { text, rank, .. } => span(&search, text, *rank)?,
         ExplainRequest::At(when) => moment(&search, when.at(first, last), &totals)?,
         ExplainRequest::Stretch { from, to } => {
@@ -151,7 +154,12 @@ fn from_begin(when: When, input: &Input) -> anyhow::Result<When> {
     Ok(When::At(when.at(first, last)))
 }
 
-fn worst(classes: &Classes, search: &QuestionSearch<'_>, what: What, rank: u16) -> anyhow::Result<Question> {
+fn worst(
+    (classes, functions): (&Classes, &KernelFunctions<'_>),
+    search: &QuestionSearch<'_>,
+    what: What,
+    rank: u16,
+) -> anyhow::Result<Question> {
     let all = search.latency.series();
     let mut samples: Vec<(&Key, &Sample)> =
         all.iter().flat_map(|(key, series)| series.worst.iter().map(move |sample| (*key, sample))).collect();
@@ -167,7 +175,8 @@ fn worst(classes: &Classes, search: &QuestionSearch<'_>, what: What, rank: u16) 
             what.name()
         );
     };
-    let names = Names { vocabulary: &classes.vocabulary, devices: BTreeMap::new(), spans: &[], keys: &[] };
+    let vocabulary = &classes.vocabulary;
+    let names = Names { vocabulary, devices: BTreeMap::new(), spans: &[], keys: &[], functions };
     Ok(Question::of_sample(what, names.of(key.of), sample))
 }
 

@@ -79,7 +79,9 @@ fn waker(found: &LatencyReport<'_>, waker: &Waker) -> Value {
     let cpu = (waker.cpu != u32::MAX).then_some(waker.cpu);
     match waker.context {
         Context::Thread(tid) => json!({ "cpu": cpu, "tid": tid, "name": found.latency.name_of(tid) }),
-        Context::Interrupt(interrupt) => json!({ "cpu": cpu, "interrupt": interrupt.to_string() }),
+        Context::Interrupt(interrupt) => {
+            json!({ "cpu": cpu, "interrupt": found.names.functions.interrupt(interrupt) })
+        },
         Context::Idle => json!({ "cpu": cpu, "tid": 0 }),
         Context::Unknown => json!({ "cpu": cpu }),
     }

@@ -2,8 +2,6 @@
 //! `--span 'A, B, by=K'`: spans between events that the user names. Which begin is of which end is decided by
 //! kymo-filter, as for filters, triggers and exports [spec/analyze.md 5.1].
 
-use std::collections::HashMap;
-
 use anyhow::{Context as _, bail};
 use kymo_analyze::{Doubt, Sample, State, Vocabulary, Writer};
 use kymo_ctf::read::Trace;
@@ -14,8 +12,7 @@ use crate::verbs::analyze::feed::Seen;
 use crate::verbs::read::filter::{View, events_of};
 use crate::verbs::read::machines::Now;
 
-/// Keys that are kept apart at most; the rest is one series.
-const KEYS_MAX: usize = 4096;
+use super::keys::KeyNames;
 
 /// What was counted of one span.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -62,10 +59,8 @@ pub struct Spans<'v> {
     /// By class: it is of one of them.
     is_of_any: Vec<bool>,
     vocabulary: &'v Vocabulary,
-    /// Numbers of keys, where they are kept apart.
-    numbers: Option<HashMap<String, u32>>,
-    /// How keys are shown, by number.
-    shown: Vec<String>,
+    /// Where keys are kept apart.
+    keys: Option<KeyNames>,
 }
 
 impl<'v> Spans<'v> {
@@ -81,8 +76,8 @@ impl<'v> Spans<'v> {
             if texts.is_empty() { Vec::new() } else { traces.iter().flat_map(events_of).collect() };
         let pairs = texts.iter().map(|text| parse(text, &events)).collect::<anyhow::Result<Vec<_>>>()?;
         let is_of_any = (0..events.len()).map(|class| pairs.iter().any(|pair| pair.takes(class))).collect();
-        let numbers = by_key.then(HashMap::new);
-        Ok(Spans { texts: texts.to_vec(), pairs, is_of_any, vocabulary, numbers, shown: Vec::new() })
+        let keys = if by_key { Some(KeyNames::new(&pairs, traces)?) } else { None };
+        Ok(Spans { texts: texts.to_vec(), pairs, is_of_any, vocabulary, keys })
     }
 
     /// Takes a record, and hands on the spans that end with it: their number, that of the key where keys are kept
@@ -96,14 +91,19 @@ impl<'v> Spans<'v> {
             OfSpan { view: View { record: seen.record, now }, writer: seen.writer(state), time: seen.head.time };
         for (number, pair) in self.pairs.iter_mut().enumerate() {
             let Some(closed) = pair.feed(seen.class, &of_span) else { continue };
-            let key = self.numbers.as_mut().and_then(|numbers| number_of(numbers, &mut self.shown, pair.key()));
+            let key = self.keys.as_mut().and_then(|keys| keys.number(pair, seen, &of_span.writer, state));
             take(number as u16, key, sample(closed, &of_span, state));
         }
     }
 
     /// How keys are shown, by number.
     pub fn keys(&self) -> &[String] {
-        &self.shown
+        self.keys.as_ref().map_or(&[], KeyNames::shown)
+    }
+
+    /// Why some addresses in keys have no name.
+    pub fn reasons(&self) -> Vec<String> {
+        self.keys.as_ref().map_or_else(Vec::new, KeyNames::reasons)
     }
 
     /// What was counted of each.
@@ -131,22 +131,6 @@ fn parse(text: &str, events: &[Event]) -> anyhow::Result<PairLatency> {
         bail!("--span {text:?}: write it as 'BEGIN, END' or 'BEGIN, END, by=FIELD', as in 'req:begin, req:end, by=id'");
     }
     PairLatency::parse(text, events, OPEN_MAX).map_err(|error| anyhow::anyhow!("--span:\n{error}"))
-}
-
-/// The number of a key; `None` where there are too many, or it has no parts.
-fn number_of(numbers: &mut HashMap<String, u32>, shown: &mut Vec<String>, key: String) -> Option<u32> {
-    if key.is_empty() {
-        return None;
-    }
-    if let Some(&number) = numbers.get(&key) {
-        return Some(number);
-    }
-    if shown.len() >= KEYS_MAX {
-        return None;
-    }
-    shown.push(key.clone());
-    numbers.insert(key, shown.len() as u32 - 1);
-    Some(shown.len() as u32 - 1)
 }
 
 /// A record as spans see it: its thread is who wrote it, of a kernel's records the one that runs.
@@ -221,16 +205,5 @@ mod tests {
                 (found, _) => panic!("{text}: {:?}", found.map(|_| ())),
             }
         }
-    }
-
-    #[test]
-    fn keys_have_numbers_up_to_a_bound() {
-        let (mut numbers, mut shown) = (HashMap::new(), Vec::new());
-        let mut number = |key: &str| number_of(&mut numbers, &mut shown, key.to_owned());
-        assert_eq!((number("7"), number("8"), number("7"), number("")), (Some(0), Some(1), Some(0), None));
-        (0..KEYS_MAX).for_each(|key| {
-            number(&format!("k{key}"));
-        });
-        assert_eq!((number("new"), number("8")), (None, Some(1)));
     }
 }

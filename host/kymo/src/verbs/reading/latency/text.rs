@@ -80,7 +80,7 @@ fn worst(found: &LatencyReport<'_>, (row, key, series): (usize, &Key, &Series), 
     for (at, sample) in series.worst.iter().enumerate() {
         let cpu = sample.cpu.map_or(String::new(), |cpu| format!("  cpu {cpu}"));
         let marks = if sample.doubt.is_none() { String::new() } else { format!("  [{}]", sample.doubt) };
-        let who = who(sample, found.latency);
+        let who = who(sample, found.latency, found.names.functions);
         let line = format!("  {:>8}  {}{cpu}  {who}{marks}", duration(sample.value_ns), times.text(sample.from));
         text += line.trim_end();
         text.push('\n');

@@ -50,7 +50,7 @@ impl MachineMoment<'_> {
             Context::Unknown => "unknown".to_owned(),
             Context::Idle => "idle".to_owned(),
             Context::Thread(tid) => self.who(tid),
-            Context::Interrupt(interrupt) => interrupt.to_string(),
+            Context::Interrupt(interrupt) => self.functions.interrupt(interrupt),
         }
     }
 
@@ -66,7 +66,8 @@ impl MachineMoment<'_> {
         }
         for frame in cpu.frames() {
             let name = if frame.name.is_empty() { String::new() } else { format!(" {}", frame.name) };
-            text += &format!(", in {}{name} for {}", frame.interrupt, self.ago(frame.since));
+            let interrupt = self.functions.interrupt(frame.interrupt);
+            text += &format!(", in {interrupt}{name} for {}", self.ago(frame.since));
         }
         if cpu.frames().is_empty() {
             text += &format!(" for {}", self.ago(cpu.since));
@@ -137,12 +138,14 @@ pub fn document(found: &MachineMoment<'_>) -> String {
     .to_string()
 }
 
-fn json_context(state: &State, context: Context) -> Value {
+fn json_context(found: &MachineMoment<'_>, context: Context) -> Value {
     match context {
         Context::Unknown => json!({ "kind": "unknown" }),
         Context::Idle => json!({ "kind": "idle" }),
-        Context::Thread(tid) => json!({ "kind": "thread", "tid": tid, "name": name(state, tid) }),
-        Context::Interrupt(interrupt) => json!({ "kind": "interrupt", "interrupt": interrupt.to_string() }),
+        Context::Thread(tid) => json!({ "kind": "thread", "tid": tid, "name": name(found.state, tid) }),
+        Context::Interrupt(interrupt) => {
+            json!({ "kind": "interrupt", "interrupt": found.functions.interrupt(interrupt) })
+        }
     }
 }
 
@@ -151,11 +154,14 @@ fn name(state: &State, tid: i32) -> Value {
 }
 
 fn json_cpu(found: &MachineMoment<'_>, cpu: &Cpu) -> Value {
-    let frame = |frame: &kymo_analyze::Frame| json!({ "interrupt": frame.interrupt.to_string(), "name": frame.name.as_str(), "since": frame.since });
+    let frame = |frame: &kymo_analyze::Frame| {
+        let interrupt = found.functions.interrupt(frame.interrupt);
+        json!({ "interrupt": interrupt, "name": frame.name.as_str(), "since": frame.since })
+    };
     json!({
         "cpu": cpu.number,
-        "context": json_context(found.state, cpu.context()),
-        "current": json_context(found.state, cpu.current),
+        "context": json_context(found, cpu.context()),
+        "current": json_context(found, cpu.current),
         "since": cpu.since,
         "frames": cpu.frames().iter().map(frame).collect::<Vec<_>>(),
         "interrupts_off_since": cpu.off(Off::Irqs).map(|off| off.at),
@@ -169,7 +175,7 @@ fn json_cpu(found: &MachineMoment<'_>, cpu: &Cpu) -> Value {
 fn json_thread(found: &MachineMoment<'_>, thread: &Thread) -> Value {
     let waker = |waker: Waker| {
         let cpu = (waker.cpu != u32::MAX).then_some(waker.cpu);
-        json!({ "cpu": cpu, "context": json_context(found.state, waker.context) })
+        json!({ "cpu": cpu, "context": json_context(found, waker.context) })
     };
     let by = |tid: i32| json!({ "tid": tid, "name": name(found.state, tid) });
     let (state, detail) = match thread.doing {

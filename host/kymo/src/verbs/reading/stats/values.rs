@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use kymo_analyze::calls::{self, Architecture};
 use kymo_analyze::{Class, Kind, LEVELS_MAX, Record as _, Writer};
 use kymo_ctf::read::{Base, FieldInfo, FieldKind, Trace};
 
@@ -23,6 +24,8 @@ enum Form {
     Text,
     Number,
     Address(Meaning),
+    /// A system call by its number.
+    Call(Architecture),
 }
 
 /// Where an address is: trace, process, state of its memory, address, and what it is.
@@ -52,19 +55,23 @@ impl FieldValues {
         let mut places = vec![[None; LEVELS_MAX]; classes.len()];
         let mut is_hex = [false; LEVELS_MAX];
         let mut fields: Vec<Vec<FieldInfo<'_>>> = Vec::with_capacity(classes.len());
+        let mut architectures = Vec::with_capacity(classes.len());
         for trace in traces {
             fields.extend(trace.metadata.events.iter().map(|event| trace.metadata.fields(event)));
+            architectures.resize(fields.len(), kymo_feed::architecture(&trace.metadata.env));
         }
         for (level, by) in by.iter().enumerate() {
             let By::Field(name) = by else { continue };
             let mut is_there = false;
-            for ((class, places), fields) in classes.iter().zip(&mut places).zip(&fields) {
+            for (((class, places), fields), of) in classes.iter().zip(&mut places).zip(&fields).zip(&architectures) {
                 let field = class.field(&[name]).filter(|field| matches!(field.kind, Kind::Integer | Kind::Text));
                 let Some(field) = field else { continue };
                 let kind = fields.iter().find(|info| info.position == field.position).map(|info| &info.kind);
                 is_hex[level] |= matches!(kind, Some(FieldKind::Int { base: Base::Hexadecimal, .. }));
+                let call = of.filter(|_| name == calls::NUMBER && calls::is_by_number(&class.name));
                 let form = match (field.kind, kind.and_then(|kind| fields::meaning(name, kind))) {
                     (Kind::Text, _) => Form::Text,
+                    _ if call.is_some() => call.map_or(Form::Number, Form::Call),
                     (_, Some(meaning)) => Form::Address(meaning),
                     (_, None) => Form::Number,
                 };
@@ -117,6 +124,12 @@ impl FieldValues {
             writer.others[level] = match place {
                 Some((position, Form::Text)) => payload.text(position).and_then(|text| self.number(&text)),
                 Some((position, Form::Number)) => payload.integer(position).and_then(|value| self.integer(value)),
+                Some((position, Form::Call(architecture))) => {
+                    payload.integer(position).and_then(|value| match architecture.call(value) {
+                        Some(name) => self.number(name),
+                        None => self.integer(value),
+                    })
+                }
                 Some((position, Form::Address(meaning))) => {
                     // What has a sign has the kernel's half below zero.
                     payload.integer(position).and_then(|value| self.address(seen, writer, value as u64, meaning))

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Names of the kernel's functions, such as those of timers, in findings. They are looked up as `kymo explain` does,
+//! and only if a finding has one.
+
+use std::cell::OnceCell;
+
+use kymo_analyze::Interrupt;
+use kymo_ctf::read::Trace;
+
+use crate::verbs::symbols::Symbolizer;
+
+/// The functions of the kernel of these traces.
+pub struct KernelFunctions<'a> {
+    traces: &'a [Trace],
+    /// `None` inside: they cannot be read.
+    symbols: OnceCell<Option<Symbolizer>>,
+}
+
+impl<'a> KernelFunctions<'a> {
+    /// Reads nothing yet.
+    pub fn of(traces: &'a [Trace]) -> KernelFunctions<'a> {
+        KernelFunctions { traces, symbols: OnceCell::new() }
+    }
+
+    /// A function by its address; the address in base 16 if it is not known.
+    pub fn name(&self, address: u64) -> String {
+        let symbols = self.symbols.get_or_init(|| Symbolizer::new(None, self.traces).ok());
+        let name = symbols.as_ref().and_then(|symbols| symbols.of_kernel(address));
+        name.unwrap_or_else(|| format!("{address:#x}"))
+    }
+
+    /// An interrupt, with the function of a timer.
+    pub fn interrupt(&self, interrupt: Interrupt) -> String {
+        match interrupt {
+            Interrupt::Hrtimer(function) => format!("hrtimer {}", self.name(function)),
+            Interrupt::Timer(function) => format!("timer {}", self.name(function)),
+            other => other.to_string(),
+        }
+    }
+
+    /// Why some that were asked for have no name.
+    pub fn reasons(&self) -> Vec<String> {
+        self.symbols.get().and_then(Option::as_ref).map_or_else(Vec::new, Symbolizer::reasons)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_that_are_not_known_are_addresses() {
+        let functions = KernelFunctions::of(&[]);
+        assert!(functions.reasons().is_empty(), "nothing was asked for");
+        assert_eq!(functions.interrupt(Interrupt::Softirq(3)), "softirq net_rx");
+        assert!(functions.symbols.get().is_none(), "and nothing was read");
+        assert_eq!(functions.interrupt(Interrupt::Hrtimer(0xffff_0001)), "hrtimer 0xffff0001");
+        assert_eq!(functions.interrupt(Interrupt::Timer(0xffff_0001)), "timer 0xffff0001");
+    }
+}
