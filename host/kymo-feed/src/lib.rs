@@ -280,7 +280,8 @@ fn kind(kind: &FieldKind<'_>) -> Kind {
     match kind {
         FieldKind::Int { .. } | FieldKind::Enum { .. } | FieldKind::Bool => Kind::Integer,
         FieldKind::Float { .. } => Kind::Float,
-        FieldKind::Text => Kind::Text,
+        // The digits of an integer of more than 64 bits: rows by it are exact, sums of it are not made.
+        FieldKind::Text | FieldKind::Wide { .. } => Kind::Text,
         _ => Kind::Other,
     }
 }
@@ -325,6 +326,7 @@ fn float(value: &Value<'_>) -> Option<f64> {
 fn text(value: Value<'_>) -> Option<Cow<'_, str>> {
     match value {
         Value::Text(text) => Some(text),
+        Value::Wide(number) => Some(number.to_string().into()),
         _ => None,
     }
 }

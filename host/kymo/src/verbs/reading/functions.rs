@@ -79,7 +79,7 @@ impl FunctionCalls {
 /// Runs the verb.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     args.output.begin();
-    let input = Input::open(&args.traces.dirs)?;
+    let input = Input::open(&args.traces)?;
     if !input.traces.iter().flat_map(|trace| &trace.metadata.events).any(|event| is_call(&event.name)) {
         bail!(
             "the trace has no entries of functions: record a program that was compiled with -finstrument-functions \
