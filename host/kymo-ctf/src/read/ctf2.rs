@@ -332,7 +332,10 @@ impl Fragments {
                 let bits = u32::try_from(bits).ok().filter(|&bits| exponent_bits(bits).is_some()).ok_or_else(|| {
                     format!("floating point numbers have 16, 32, 64, 128 bits, or more in steps of 32; {bits} are none")
                 })?;
-                self.remarks.push(format!("floats of {bits} bits are shown as the nearest one of 64 bits"));
+                let what = format!("floats of {bits} bits are shown as the nearest one of 64 bits");
+                if !self.remarks.contains(&what) {
+                    self.remarks.push(what);
+                }
                 Kind::WideFloat { bits, order }
             }
             None => return Err("`length` is missing".into()),
