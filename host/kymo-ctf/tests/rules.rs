@@ -145,6 +145,17 @@ fn a_length_that_the_record_does_not_have() {
     ];
     let (lines, caveats) = read(&of_payload(&members, &[0, 2, b'a', b'b', 1, 0, b'c', b'd']));
     assert_eq!((lines, caveats), (vec!["sel=0 v={l=2} s=\"ab\"".to_owned()], vec![told.to_owned()]));
+    // What a path only passes by does not matter: `l` is in front of the variant.
+    let members = [
+        member("l", int(8)),
+        member("sel", int(8)),
+        member("v", variant(&[structure(&[member("x", int(8))]), nul_text()])),
+        member("s", text(json!(["v", null, "l"]))),
+    ];
+    check(
+        &of_payload(&members, &[1, 0, 9, b'a', 2, 1, 0, b'b', b'c']),
+        &["l=1 sel=0 v={x=9} s=\"a\"", "l=2 sel=1 v=\"\" s=\"bc\""],
+    );
     let has = json!({ "type": "fixed-length-boolean", "length": 8, "byte-order": "little-endian" });
     let optional =
         json!({ "type": "optional", "selector-field-location": { "path": ["has"] }, "field-class": with_length });

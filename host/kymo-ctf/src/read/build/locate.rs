@@ -26,17 +26,24 @@ impl Builder {
         let (last, before) = path.split_last().ok_or("a `path` of a field location is empty")?;
         let Some(last) = last else { return Err(format!("`{}` ends with `null`", shown())) };
         let mut located = Located::default();
-        let mut way = self.begin_of(origin, &shown())?;
+        // Each structure on the way, and how many variants and optionals are around it.
+        let mut way: Vec<(Place, usize)> =
+            self.begin_of(origin, &shown())?.into_iter().map(|place| (place, 0)).collect();
         for step in before {
             self.charge(1)?;
-            let Some(name) = step else {
-                way.pop();
-                continue;
-            };
-            let place = way.last().cloned().ok_or_else(|| no_parent(&shown()))?;
-            way.push(self.inner(&place, name, &mut located, &shown())?);
+            match step {
+                Some(name) => {
+                    let (place, _) = way.last().cloned().ok_or_else(|| no_parent(&shown()))?;
+                    let inner = self.inner(&place, name, &mut located, &shown())?;
+                    way.push((inner, located.around.len()));
+                }
+                None => {
+                    way.pop();
+                    located.around.truncate(way.last().map_or(0, |(_, around)| *around));
+                }
+            }
         }
-        let place = way.pop().ok_or_else(|| no_parent(&shown()))?;
+        let (place, _) = way.pop().ok_or_else(|| no_parent(&shown()))?;
         located.fields = self.member_of(&place, last, &mut located.around).ok_or_else(|| missing(&shown()))?;
         Ok(located)
     }

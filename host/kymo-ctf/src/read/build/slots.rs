@@ -30,8 +30,9 @@ impl Slots {
     }
 
     pub fn add(&mut self) -> u32 {
-        self.united.push(self.count());
-        self.count() - 1
+        let slot = self.count();
+        self.united.push(slot);
+        slot
     }
 
     /// Makes one slot of two: `first` stands for both.
