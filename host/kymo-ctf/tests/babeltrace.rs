@@ -180,29 +180,38 @@ fn read_theirs(babeltrace: &Babeltrace, ctf2: bool, sink: &[&str]) {
     assert_eq!((lines.len(), lost), (expect.len(), 5));
 }
 
-/// Payloads of records, by ours and by theirs.
-fn payloads_agree(babeltrace: &Babeltrace, memory: &Memory, what: &str) {
+/// Payloads of records, by ours and by theirs, in a form in which they can be compared.
+fn payloads_agree(babeltrace: &Babeltrace, memory: &Memory, what: &str, form: fn(&str) -> String) {
     babeltrace.write(memory);
     let theirs = babeltrace.run(&["--clock-cycles", "--no-delta", "DIR/in"]);
-    let payload = |line: &str| line.split_once("e: ").map(|(_, payload)| neutral(payload));
+    let payload = |line: &str| line.split_once("e: ").map(|(_, payload)| form(payload));
     let theirs: Vec<String> = theirs.lines().filter_map(payload).collect();
     let traces = [Trace::from_files(memory).unwrap().value];
     let mut reader = Reader::new(&traces);
     let mut ours = Vec::new();
     while let Some(item) = reader.next() {
         if let Item::Record(record) = item {
-            ours.push(neutral(&babel_fields(&record.payload)));
+            ours.push(form(&babel_fields(&record.payload)));
         }
     }
     assert!(!ours.is_empty() && reader.caveat_count() == 0, "{what}");
     assert_eq!(ours, theirs, "{what}");
 }
 
+/// Newer ones put braces around variants.
+fn without_braces(line: &str) -> String {
+    line.split(' ')
+        .filter(|word| !matches!(*word, "" | "{" | "}" | "},"))
+        .collect::<Vec<_>>()
+        .join(" ")
+        .replace(',', "")
+}
+
 #[test]
 fn locations_are_followed_the_same_by_newer() {
     for (what, memory, _) in located() {
         let Some(babeltrace) = Babeltrace::newer() else { return };
-        payloads_agree(&babeltrace, &memory, what);
+        payloads_agree(&babeltrace, &memory, what, without_braces);
     }
 }
 
@@ -221,17 +230,25 @@ fn bit_orders_are_read_the_same_by_newer() {
     ];
     let stream: Vec<u8> = (0..54u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 9) as u8).collect();
     if let Some(babeltrace) = Babeltrace::newer() {
-        payloads_agree(&babeltrace, &of_payload(&members, &stream), "bit orders");
+        payloads_agree(&babeltrace, &of_payload(&members, &stream), "bit orders", neutral);
     }
 }
 
 #[test]
 fn all_labels_are_told_the_same() {
-    let metadata = "/* CTF 1.8 */ event { name = e; fields := struct {
-        enum : integer { size = 8; } { low = 0 ... 9, five = 5, odd = 5, odd = 7, high = 9 ... 12 } e; }; };";
-    let memory = Memory { metadata: metadata.into(), streams: vec![("s".into(), vec![1, 5, 9, 13])] };
+    let metadata = "/* CTF 1.8 */ trace { major = 1; minor = 8; byte_order = le; };
+        stream { event.header := struct { integer { size = 8; } id; }; };
+        event { id = 0; name = e; fields := struct {
+            enum : integer { size = 8; } { low = 0 ... 9, five = 5, odd = 5, odd = 7, high = 9 ... 12 } e; }; };";
+    let memory = Memory { metadata: metadata.into(), streams: vec![("s".into(), vec![0, 1, 0, 5, 0, 9, 0, 13])] };
+    // Each version has an order of labels of its own.
+    let labels = |line: &str| {
+        let mut words: Vec<&str> = line.split([' ', ',']).filter(|word| !matches!(*word, "" | "{" | "}")).collect();
+        words.sort_unstable();
+        words.join(" ")
+    };
     for babeltrace in [Babeltrace::installed(), Babeltrace::newer()].into_iter().flatten() {
-        payloads_agree(&babeltrace, &memory, "labels");
+        payloads_agree(&babeltrace, &memory, "labels", labels);
     }
 }
 

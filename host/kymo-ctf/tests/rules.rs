@@ -130,6 +130,8 @@ fn locations_of_lengths_and_selectors() {
         let expect: Vec<String> = expect.into_iter().map(str::to_owned).collect();
         assert_eq!(read(&memory), (expect, Vec::new()), "{what}");
     }
+    let (memory, expect) = through_parents();
+    check(&memory, &expect);
 }
 
 #[test]

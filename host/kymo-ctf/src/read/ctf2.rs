@@ -238,7 +238,8 @@ impl Fragments {
         let id = match class {
             Value::String(name) => {
                 let class = self.aliases.get(name).map(Rc::clone);
-                self.class(&class.ok_or_else(|| format!("the field class alias `{name}` is not declared"))?)?
+                let class = class.ok_or_else(|| format!("the field class alias `{name}` is not declared"))?;
+                self.class(&class)?
             }
             Value::Object(object) => self.object(object)?,
             _ => return Err("a field class must be an object or the name of an alias".into()),

@@ -4,7 +4,6 @@
 
 pub mod split;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
