@@ -44,8 +44,8 @@ pub fn push_fields<'a>(out: &mut Vec<u8>, fields: impl Iterator<Item = (&'a str,
     out.push(b'}');
 }
 
-/// One value, of any kind: enumerations as `{"value":1,"label":"on"}`, with `labels` where ranges of several labels have
-/// the value; bytes in base 16, NaN and infinities as text.
+/// One value, of any kind: enumerations as `{"value":1,"label":"on"}`, with `labels` where ranges of several labels
+/// have the value; bytes in base 16, NaN and infinities as text.
 pub fn push_value(out: &mut Vec<u8>, value: &Value<'_>, wide: Wide) {
     match value {
         Value::Int(number, _) => push_number(out, *number, wide),

@@ -11,8 +11,8 @@ pub(crate) enum Stop {
 }
 
 /// The integer of 1 to 64 `bits` that begins `at` bits behind the first of `data`; bits behind the last are 0. Little
-/// endian fills bytes from their low end, big endian from their high end; the reversed ones are the same with their bits
-/// in the opposite order.
+/// endian fills bytes from their low end, big endian from their high end; the reversed ones are the same with their
+/// bits in the opposite order.
 #[inline]
 pub(crate) fn extract(data: &[u8], at: u64, bits: u8, order: Order) -> u64 {
     let byte = (at / 8) as usize;

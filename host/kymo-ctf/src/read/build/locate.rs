@@ -19,8 +19,8 @@ enum Place {
 }
 
 impl Builder {
-    /// The fields that a location leads to; `None` in the path goes to the parent structure. Without an origin it begins
-    /// at the structure that is being built.
+    /// The fields that a location leads to; `None` in the path goes to the parent structure. Without an origin it
+    /// begins at the structure that is being built.
     pub fn locate(&mut self, origin: Option<Origin>, path: &[Option<&str>]) -> Result<Located, String> {
         let shown = || shown(path);
         let (last, before) = path.split_last().ok_or("a `path` of a field location is empty")?;
