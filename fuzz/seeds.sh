@@ -7,6 +7,13 @@ cd "$(dirname "$0")"
 tests=../host/kymo-ctf/tests
 mkdir -p corpus/ctf_metadata corpus/ctf_trace
 cp "$tests"/hostile.tsdl "$tests"/metadata/*.tsdl corpus/ctf_metadata/
+# Good and bad cases have the same names.
+for file in "$tests"/metadata_valid/*.tsdl; do
+	cp "$file" "corpus/ctf_metadata/valid_$(basename "$file")"
+done
+for file in "$tests"/metadata_valid/*.ctf2; do
+	sed 's/␞/\x1e/g' "$file" > "corpus/ctf_metadata/valid_$(basename "$file")"
+done
 for file in "$tests"/metadata/*.ctf2; do
 	sed 's/␞/\x1e/g' "$file" > "corpus/ctf_metadata/$(basename "$file")"
 done

@@ -13,6 +13,7 @@ mod completion;
 mod containers;
 mod contexts;
 mod crowd;
+mod ctf_values;
 mod damage;
 mod deaths;
 mod descriptors;

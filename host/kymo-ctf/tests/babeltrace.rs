@@ -12,7 +12,9 @@ use std::process::Command;
 
 use kymo_ctf::read::{Item, Memory, Reader, Trace};
 use kymo_testing::skip_this;
+use serde_json::json;
 use support::babel::babel_fields;
+use support::located::{located, member, of_payload};
 use support::*;
 
 /// A babeltrace2 that can be run, and a folder that it can see.
@@ -176,6 +178,78 @@ fn read_theirs(babeltrace: &Babeltrace, ctf2: bool, sink: &[&str]) {
         assert_eq!(plain(line), plain(expect));
     }
     assert_eq!((lines.len(), lost), (expect.len(), 5));
+}
+
+/// Payloads of records, by ours and by theirs, in a form in which they can be compared.
+fn payloads_agree(babeltrace: &Babeltrace, memory: &Memory, what: &str, form: fn(&str) -> String) {
+    babeltrace.write(memory);
+    let theirs = babeltrace.run(&["--clock-cycles", "--no-delta", "DIR/in"]);
+    let payload = |line: &str| line.split_once("e: ").map(|(_, payload)| form(payload));
+    let theirs: Vec<String> = theirs.lines().filter_map(payload).collect();
+    let traces = [Trace::from_files(memory).unwrap().value];
+    let mut reader = Reader::new(&traces);
+    let mut ours = Vec::new();
+    while let Some(item) = reader.next() {
+        if let Item::Record(record) = item {
+            ours.push(form(&babel_fields(&record.payload)));
+        }
+    }
+    assert!(!ours.is_empty() && reader.caveat_count() == 0, "{what}");
+    assert_eq!(ours, theirs, "{what}");
+}
+
+/// Newer ones put braces around variants.
+fn without_braces(line: &str) -> String {
+    line.split(' ')
+        .filter(|word| !matches!(*word, "" | "{" | "}" | "},"))
+        .collect::<Vec<_>>()
+        .join(" ")
+        .replace(',', "")
+}
+
+#[test]
+fn locations_are_followed_the_same_by_newer() {
+    for (what, memory, _) in located() {
+        let Some(babeltrace) = Babeltrace::newer() else { return };
+        payloads_agree(&babeltrace, &memory, what, without_braces);
+    }
+}
+
+#[test]
+fn bit_orders_are_read_the_same_by_newer() {
+    let int = |bits: u32, bytes: &str, order: &str| json!({ "type": "fixed-length-unsigned-integer", "length": bits, "byte-order": bytes, "bit-order": order });
+    let members = [
+        member("a", int(3, "little-endian", "last-to-first")),
+        member("b", int(5, "little-endian", "first-to-last")),
+        member("c", int(16, "big-endian", "first-to-last")),
+        member("d", int(12, "big-endian", "last-to-first")),
+        member("e", int(4, "big-endian", "first-to-last")),
+        member("f", int(64, "little-endian", "last-to-first")),
+        member("g", int(33, "big-endian", "first-to-last")),
+        member("h", int(7, "big-endian", "first-to-last")),
+    ];
+    let stream: Vec<u8> = (0..54u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 9) as u8).collect();
+    if let Some(babeltrace) = Babeltrace::newer() {
+        payloads_agree(&babeltrace, &of_payload(&members, &stream), "bit orders", neutral);
+    }
+}
+
+#[test]
+fn all_labels_are_told_the_same() {
+    let metadata = "/* CTF 1.8 */ trace { major = 1; minor = 8; byte_order = le; };
+        stream { event.header := struct { integer { size = 8; } id; }; };
+        event { id = 0; name = e; fields := struct {
+            enum : integer { size = 8; } { low = 0 ... 9, five = 5, odd = 5, odd = 7, high = 9 ... 12 } e; }; };";
+    let memory = Memory { metadata: metadata.into(), streams: vec![("s".into(), vec![0, 1, 0, 5, 0, 9, 0, 13])] };
+    // Each version has an order of labels of its own.
+    let labels = |line: &str| {
+        let mut words: Vec<&str> = line.split([' ', ',']).filter(|word| !matches!(*word, "" | "{" | "}")).collect();
+        words.sort_unstable();
+        words.join(" ")
+    };
+    for babeltrace in [Babeltrace::installed(), Babeltrace::newer()].into_iter().flatten() {
+        payloads_agree(&babeltrace, &memory, "labels", labels);
+    }
 }
 
 #[test]

@@ -26,14 +26,27 @@ fn good() -> Vec<Memory> {
         &[0x01, 5, 9, 5, 250, 0xAB, 0xFF, 0x80, 1, 2, 3, 4, 0, 0, 0, 0, 0x7F, 0x80, 0, 1],
     ];
     good.push(Memory { metadata, streams: vec![("a".into(), records.concat().repeat(20))] });
+    // Field locations, numbers of many bits, bits in every order.
+    let metadata = include_bytes!("hostile.ctf2").to_vec();
+    let records = [
+        &[1, 1, 5, 2, b'a', b'b', 0x80, b'c', 0x22, b'x', b'y', b'1', b'2', b'3', b'4', 1, 1, b'e'][..],
+        &[1, 2, 220, 7, 1, b'o', b't', 0, 0, 1, 0],
+    ];
+    good.push(Memory { metadata, streams: vec![("a".into(), [records.concat(), wide_record()].concat().repeat(10))] });
     good
+}
+
+/// Bits of two fields, 128 bits, a float of 128 bits, two integers of 80 bits.
+fn wide_record() -> Vec<u8> {
+    let float = (0x3FFF_8000u128 << 96).to_be_bytes();
+    [&[2, 3][..], &[0x5A; 10], &5u128.to_le_bytes(), &float, &[2], &[0xC3; 20]].concat()
 }
 
 #[test]
 fn good_traces_are_read() {
     let counts: Vec<u64> = good().iter().map(probe::walk).collect();
-    // Twelve records and a loss in each of two streams; five records twenty times.
-    assert_eq!(counts, [26, 26, 100]);
+    // Twelve records and a loss in each of two streams; five records twenty times; three records ten times.
+    assert_eq!(counts, [26, 26, 100, 30]);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use std::io::Write as _;
 
-use kymo_ctf::read::{Number, Value};
+use kymo_ctf::read::{Number, Value, WideInt};
 
 pub use crate::digits::push_hex;
 use crate::digits::push_u64;
@@ -44,20 +44,26 @@ pub fn push_fields<'a>(out: &mut Vec<u8>, fields: impl Iterator<Item = (&'a str,
     out.push(b'}');
 }
 
-/// One value, of any kind: enumerations as `{"value":1,"label":"on"}`, bytes in base 16, NaN and infinities as text.
+/// One value, of any kind: enumerations as `{"value":1,"label":"on"}`, with `labels` where ranges of several labels
+/// have the value; bytes in base 16, NaN and infinities as text.
 pub fn push_value(out: &mut Vec<u8>, value: &Value<'_>, wide: Wide) {
     match value {
         Value::Int(number, _) => push_number(out, *number, wide),
-        Value::Enum(number, label) => {
+        Value::Enum(number, labels) => {
             out.extend_from_slice(b"{\"value\":");
             push_number(out, *number, wide);
-            out.extend_from_slice(b",\"label\":");
-            match label {
-                Some(label) => push_text(out, label),
-                None => out.extend_from_slice(b"null"),
-            }
+            push_labels(out, &labels.all(*number));
             out.push(b'}');
         }
+        Value::Wide(number) => match number.labels() {
+            None => push_wide(out, number, wide),
+            Some(labels) => {
+                out.extend_from_slice(b"{\"value\":");
+                push_wide(out, number, wide);
+                push_labels(out, &labels);
+                out.push(b'}');
+            }
+        },
         Value::Bool(value) => drop(write!(out, "{value}")),
         Value::F32(value) if value.is_finite() => drop(serde_json::to_writer(out, value)),
         Value::F32(value) => drop(write!(out, "\"{value:?}\"")),
@@ -80,6 +86,30 @@ pub fn push_value(out: &mut Vec<u8>, value: &Value<'_>, wide: Wide) {
         Value::Struct(fields) => push_fields(out, fields.iter(), wide),
         Value::Absent => out.extend_from_slice(b"null"),
     }
+}
+
+/// The first label, and all of them where there are several.
+fn push_labels(out: &mut Vec<u8>, labels: &[&str]) {
+    out.extend_from_slice(b",\"label\":");
+    match labels.first() {
+        Some(label) => push_text(out, label),
+        None => out.extend_from_slice(b"null"),
+    }
+    if labels.len() > 1 {
+        out.extend_from_slice(b",\"labels\":[");
+        for (position, label) in labels.iter().enumerate() {
+            out.extend_from_slice(if position == 0 { b"" } else { b"," });
+            push_text(out, label);
+        }
+        out.push(b']');
+    }
+}
+
+/// An integer of more than 64 bits: all of its digits.
+fn push_wide(out: &mut Vec<u8>, number: &WideInt<'_>, wide: Wide) {
+    let is_text = wide == Wide::Text && number.to_i128().is_none_or(|number| number.unsigned_abs() > EXACT_MAX);
+    let quote = if is_text { "\"" } else { "" };
+    drop(write!(out, "{quote}{number}{quote}"));
 }
 
 fn push_number(out: &mut Vec<u8>, number: Number, wide: Wide) {

@@ -165,7 +165,8 @@ fn kind(kind: &FieldKind<'_>) -> Kind {
     match kind {
         FieldKind::Int { .. } | FieldKind::Enum { .. } | FieldKind::Bool => Kind::Integer,
         FieldKind::Float { .. } => Kind::Float,
-        FieldKind::Text => Kind::Text,
+        // The digits of an integer of more than 64 bits: rows by it are exact, sums of it are not made.
+        FieldKind::Text | FieldKind::Wide { .. } => Kind::Text,
         _ => Kind::Other,
     }
 }

@@ -141,6 +141,7 @@ fn float(value: &Value<'_>) -> Option<f64> {
 fn text(value: Value<'_>) -> Option<Cow<'_, str>> {
     match value {
         Value::Text(text) => Some(text),
+        Value::Wide(number) => Some(number.to_string().into()),
         _ => None,
     }
 }

@@ -55,9 +55,10 @@ fn source(key: &Expr, event: &Event, text: &str) -> Result<Option<Source>, Error
         ExprKind::Context(context) => Ok(Some(Source::Context(*context))),
         ExprKind::Field(field) => match event.resolve(&field.name, &field.steps) {
             None => Ok(None),
-            Some((_, kind @ (Kind::Float { .. } | Kind::Bytes | Kind::Array { .. } | Kind::Struct(_)))) => {
-                refused(key.span, &kind.to_string())
-            }
+            Some((
+                _,
+                kind @ (Kind::Float { .. } | Kind::Wide { .. } | Kind::Bytes | Kind::Array { .. } | Kind::Struct(_)),
+            )) => refused(key.span, &kind.to_string()),
             Some((place, _)) => Ok(Some(Source::Place(place))),
         },
         _ => refused(key.span, "this"),

@@ -17,7 +17,7 @@ use crate::schema::Place;
 pub enum Value<'a> {
     /// The record does not have it.
     Absent,
-    /// An integer of either sign, up to 64 bits.
+    /// An integer of either sign.
     Int(i128),
     /// A float.
     Float(f64),

@@ -13,8 +13,13 @@ pub enum Kind {
     Int {
         /// With a sign.
         signed: bool,
-        /// 1 to 64.
+        /// 1 to 127, or 128 with a sign. Programs decide on 64 at most.
         bits: u8,
+    },
+    /// An integer that 128 bits with a sign cannot hold. Filters see only whether a record has it.
+    Wide {
+        /// 128 and more.
+        bits: u32,
     },
     /// An integer with labels.
     Enum {
@@ -53,6 +58,7 @@ impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Int { .. } => "an integer",
+            Self::Wide { .. } => "an integer of more bits than filters calculate with, which is 128 with a sign",
             Self::Enum { .. } => "an enumeration",
             Self::Float { .. } => "a float",
             Self::Bool => "a bool",

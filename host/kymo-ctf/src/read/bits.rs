@@ -11,7 +11,8 @@ pub(crate) enum Stop {
 }
 
 /// The integer of 1 to 64 `bits` that begins `at` bits behind the first of `data`; bits behind the last are 0. Little
-/// endian fills bytes from their low end, big endian from their high end.
+/// endian fills bytes from their low end, big endian from their high end; the reversed ones are the same with their
+/// bits in the opposite order.
 #[inline]
 pub(crate) fn extract(data: &[u8], at: u64, bits: u8, order: Order) -> u64 {
     let byte = (at / 8) as usize;
@@ -20,21 +21,28 @@ pub(crate) fn extract(data: &[u8], at: u64, bits: u8, order: Order) -> u64 {
         Some(window) if shift + bits <= 64 => match order {
             Order::Little => u64::from_le_bytes(*window) >> shift & (u64::MAX >> (64 - bits)),
             Order::Big => u64::from_be_bytes(*window) << shift >> (64 - bits),
+            Order::LittleReversed | Order::BigReversed => extract_wide(data, byte, shift, bits, order),
         },
         _ => extract_wide(data, byte, shift, bits, order),
     }
 }
 
-/// The same of nine bytes, or where fewer than eight are left.
+/// The same of nine bytes, or where fewer than eight are left, or with bits in the opposite order.
 #[cold]
 fn extract_wide(data: &[u8], byte: usize, shift: u32, bits: u32, order: Order) -> u64 {
     let mut window = [0; 16];
     let rest = data.get(byte..).unwrap_or_default();
     let there = rest.len().min(16);
     window[..there].copy_from_slice(&rest[..there]);
+    let value = match order {
+        Order::Little | Order::LittleReversed => {
+            (u128::from_le_bytes(window) >> shift) as u64 & (u64::MAX >> (64 - bits))
+        }
+        Order::Big | Order::BigReversed => (u128::from_be_bytes(window) << shift >> (128 - bits)) as u64,
+    };
     match order {
-        Order::Little => (u128::from_le_bytes(window) >> shift) as u64 & (u64::MAX >> (64 - bits)),
-        Order::Big => (u128::from_be_bytes(window) << shift >> (128 - bits)) as u64,
+        Order::Little | Order::Big => value,
+        Order::LittleReversed | Order::BigReversed => value.reverse_bits() >> (64 - bits),
     }
 }
 
@@ -243,6 +251,10 @@ mod tests {
             let big = (0..u64::from(bits)).fold(0, |value, i| value << 1 | bit(i, true));
             assert_eq!(extract(&data, at, bits, Order::Little), little, "{at} {bits}");
             assert_eq!(extract(&data, at, bits, Order::Big), big, "{at} {bits}");
+            let last_first = (0..u64::from(bits)).fold(0, |value, i| value << 1 | bit(i, false));
+            let first_last = (0..u64::from(bits)).fold(0, |value, i| value | bit(i, true) << i);
+            assert_eq!(extract(&data, at, bits, Order::LittleReversed), last_first, "{at} {bits}");
+            assert_eq!(extract(&data, at, bits, Order::BigReversed), first_last, "{at} {bits}");
         }
     }
 
@@ -260,6 +272,11 @@ mod tests {
         check(&[0x80, 0x80, 0x00], false, Ok(0));
         let long = Stop::Bad("an integer of variable length has more than 64 bits");
         check(&[0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x02], false, Err(long));
+        // Eleven bytes, even where they have no more bits than zeros.
+        let eleven = Stop::Bad("an integer of variable length has more than 10 bytes");
+        check(&[0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x00], false, Err(eleven));
+        check(&[0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x7F], true, Err(eleven));
+        check(&[0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x00], false, Ok(0));
         check(&[0x80, 0x80], false, Err(Stop::PastEnd));
     }
 

@@ -2,12 +2,28 @@
 //! Builds the arena of field classes, for both metadata formats: limits, and references from lengths and tags to the
 //! integers that give them.
 
-use std::collections::HashMap;
+mod locate;
+mod share;
+mod slots;
 
-use super::class::{Class, ClassId, Int, Kind, Len, Member, Metadata, StreamClass, WriterFact, constant_bits};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::class::{
+    Class, ClassId, EventTable, Int, Kind, Len, Member, Metadata, StreamClass, WriterFact, constant_bits,
+};
+use super::labels::Labels;
+pub(super) use slots::Located;
+use slots::Slots;
 
 /// Nesting of field classes that is accepted; decoding recurses as deep.
 pub(super) const DEPTH_MAX: usize = 256;
+
+/// Steps of work for each byte of metadata, and for metadata of no bytes: what a small text may unfold into.
+const STEPS_PER_BYTE: u64 = 64;
+const STEPS_MIN: u64 = 1 << 20;
+/// Steps that planning a member costs.
+const MEMBER_STEPS: usize = 8;
 
 /// The parts of a packet in the order of decoding; a reference may name one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,19 +36,33 @@ pub(super) enum Origin {
     Payload,
 }
 
+/// What integers of heads are for.
+pub(super) const TAKEN_FOR: &str = "an id, a time, a size or a count";
+
 /// A structure that is being built.
 #[derive(Default)]
 struct Frame {
     members: Vec<Member>,
     /// Of its members, by name.
     classes: HashMap<Box<str>, ClassId>,
+    /// The member whose class is being built: a structure above this one in `frames` lies in it.
+    open: Option<Box<str>>,
 }
 
 /// The arena under construction.
 pub(super) struct Builder {
     pub classes: Vec<Class>,
-    pub slots: u32,
+    /// Entries that tables of event ids may still have.
+    pub table_room: usize,
+    slots: Slots,
     limit: usize,
+    /// How deep each class goes, itself included; by position in `classes`.
+    depths: Vec<u16>,
+    /// Members by name of each structure that is finished.
+    names: HashMap<ClassId, HashMap<Box<str>, ClassId>>,
+    /// Steps of work that are done, and that may be done.
+    steps: u64,
+    steps_max: u64,
     /// Members so far of each structure that is being built, outermost first.
     frames: Vec<Frame>,
     /// Finished parts that come before the one being built.
@@ -46,8 +76,13 @@ impl Builder {
     pub fn new(source_bytes: usize) -> Self {
         Self {
             classes: Vec::new(),
-            slots: 0,
+            table_room: EventTable::DENSE_MAX,
+            slots: Slots::default(),
             limit: source_bytes.saturating_mul(4).saturating_add(1 << 16),
+            depths: Vec::new(),
+            names: HashMap::new(),
+            steps: 0,
+            steps_max: (source_bytes as u64).saturating_mul(STEPS_PER_BYTE).saturating_add(STEPS_MIN),
             frames: Vec::new(),
             roots: [None; 6],
             current: Origin::PacketHeader,
@@ -67,9 +102,55 @@ impl Builder {
         if self.classes.len() >= self.limit {
             return Err("the types unfold into too many fields for metadata of this size".into());
         }
+        let depth = 1 + self.depth_below(&kind)?;
+        if usize::from(depth) > DEPTH_MAX {
+            return Err(format!("types are nested more than {DEPTH_MAX} deep"));
+        }
         let bits = constant_bits(&self.classes, &kind);
         self.classes.push(Class { kind, align: align.max(1), bits });
+        self.depths.push(depth);
         Ok((self.classes.len() - 1) as ClassId)
+    }
+
+    /// The depth of the deepest class inside of `kind`.
+    fn depth_below(&mut self, kind: &Kind) -> Result<u16, String> {
+        let depth = |class: &ClassId| self.depths[*class as usize];
+        let (deepest, looked_at) = match kind {
+            Kind::Array { element, .. } | Kind::Optional { element, .. } => (depth(element), 1),
+            Kind::Struct { members } => {
+                (members.iter().map(|member| depth(&member.class)).max().unwrap_or(0), members.len())
+            }
+            Kind::Variant { options, .. } => {
+                (options.iter().map(|option| depth(&option.class)).max().unwrap_or(0), options.len())
+            }
+            _ => (0, 1),
+        };
+        self.charge(looked_at)?;
+        Ok(deepest)
+    }
+
+    /// Counts steps of work. An error where they are too many for metadata of its size, so that none takes longer than
+    /// its bytes allow.
+    pub fn charge(&mut self, steps: usize) -> Result<(), String> {
+        self.steps = self.steps.saturating_add(steps as u64);
+        match self.steps > self.steps_max {
+            true => Err("the types unfold into too much work for metadata of this size".into()),
+            false => Ok(()),
+        }
+    }
+
+    /// Steps of work so far.
+    pub fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// An event: the common context of its stream is planned for each one.
+    pub fn charge_event(&mut self, common_context: Option<ClassId>) -> Result<(), String> {
+        let members = match common_context.map(|class| &self.classes[class as usize].kind) {
+            Some(Kind::Struct { members }) => members.len(),
+            _ => 0,
+        };
+        self.charge(1 + MEMBER_STEPS * members)
     }
 
     /// Enters one level of nesting; [`Builder::leave`] must follow.
@@ -86,8 +167,16 @@ impl Builder {
         self.frames.push(Frame::default());
     }
 
+    /// The class of the member `raw` is made next.
+    pub fn begin_member(&mut self, raw: &str) {
+        if let Some(frame) = self.frames.last_mut() {
+            frame.open = Some(raw.into());
+        }
+    }
+
     pub fn member(&mut self, raw: &str, name: &str, class: ClassId) -> Result<(), String> {
         let Some(frame) = self.frames.last_mut() else { return Ok(()) };
+        frame.open = None;
         if frame.classes.insert(raw.into(), class).is_some() {
             return Err(format!("the structure has two members `{raw}`"));
         }
@@ -96,12 +185,14 @@ impl Builder {
     }
 
     pub fn close_struct(&mut self, minimum_align: u32) -> Result<ClassId, String> {
-        let mut members = self.frames.pop().unwrap_or_default().members;
+        let Frame { mut members, classes, .. } = self.frames.pop().unwrap_or_default();
         let align = members.iter().map(|m| self.classes[m.class as usize].align).max().unwrap_or(1);
         for index in 1..members.len() {
             members[index - 1].hidden = self.only_a_length(&members[index - 1], &members[index]);
         }
-        self.push(align.max(minimum_align), Kind::Struct { members })
+        let class = self.push(align.max(minimum_align), Kind::Struct { members })?;
+        self.names.insert(class, classes);
+        Ok(class)
     }
 
     /// `_x_length` in front of `x`, by the convention of LTTng that we follow.
@@ -142,21 +233,7 @@ impl Builder {
     }
 
     fn child(&self, class: ClassId, name: &str) -> Option<ClassId> {
-        match &self.classes[class as usize].kind {
-            Kind::Struct { members } => find_member(members, name),
-            _ => None,
-        }
-    }
-
-    /// The slot in which the integer `class` leaves its value.
-    pub fn slot(&mut self, class: ClassId, path: &[String]) -> Result<u32, String> {
-        let slots = self.slots;
-        let Kind::Int(int) = &mut self.classes[class as usize].kind else {
-            return Err(format!("`{}` is not an integer", path.join(".")));
-        };
-        let slot = *int.save.get_or_insert(slots);
-        self.slots = slots.max(slot + 1);
-        Ok(slot)
+        self.names.get(&class)?.get(name).copied()
     }
 
     pub fn int(&self, class: ClassId) -> Option<&Int> {
@@ -166,10 +243,20 @@ impl Builder {
         }
     }
 
-    /// Calls `visit` with each integer member of the structure `part` and its name; with `deep` also in structures and
-    /// variants inside it.
-    pub fn for_ints(&mut self, part: Option<ClassId>, deep: bool, mut visit: impl FnMut(&str, &mut Int)) {
+    /// The labels of an integer of any width.
+    pub fn labels(&self, class: ClassId) -> Option<Arc<Labels>> {
+        match &self.classes[class as usize].kind {
+            Kind::Int(int) => int.labels.clone(),
+            Kind::Wide(wide) => wide.labels.clone(),
+            _ => None,
+        }
+    }
+
+    /// Members of the structure `part` that have no others inside, with their names; with `deep` also those of
+    /// structures and variants inside it.
+    fn leaves(&self, part: Option<ClassId>, deep: bool) -> Vec<(ClassId, Box<str>)> {
         let mut open: Vec<ClassId> = part.into_iter().collect();
+        let mut leaves = Vec::new();
         while let Some(class) = open.pop() {
             let inner: Vec<(ClassId, Box<str>)> = match &self.classes[class as usize].kind {
                 Kind::Struct { members } => members.iter().map(|m| (m.class, m.raw.clone())).collect(),
@@ -177,13 +264,30 @@ impl Builder {
                 _ => continue,
             };
             for (class, name) in inner {
-                match &mut self.classes[class as usize].kind {
-                    Kind::Int(int) => visit(&name, int),
-                    _ if deep => open.push(class),
-                    _ => {}
+                match &self.classes[class as usize].kind {
+                    Kind::Struct { .. } | Kind::Variant { .. } if deep => open.push(class),
+                    _ => leaves.push((class, name)),
                 }
             }
         }
+        leaves
+    }
+
+    /// Calls `visit` with each integer member of the structure `part` and its name; with `deep` also in structures and
+    /// variants inside it.
+    pub fn for_ints(&mut self, part: Option<ClassId>, deep: bool, mut visit: impl FnMut(&str, &mut Int)) {
+        for (class, name) in self.leaves(part, deep) {
+            if let Kind::Int(int) = &mut self.classes[class as usize].kind {
+                visit(&name, int);
+            }
+        }
+    }
+
+    /// Of the same members one that means something to the reader, and is too wide for it.
+    pub fn wide_with_role(&self, part: Option<ClassId>, deep: bool, has_role: impl Fn(&str) -> bool) -> Option<String> {
+        let is_wide = |class: ClassId| matches!(self.classes[class as usize].kind, Kind::Wide(_));
+        let found = self.leaves(part, deep).into_iter().find(|(class, name)| is_wide(*class) && has_role(name));
+        found.map(|(_, name)| format!("`{name}` has more than 64 bits, which the reader cannot take for {TAKEN_FOR}"))
     }
 
     /// Position of the member `name` of the structure `part`.
@@ -195,9 +299,10 @@ impl Builder {
     }
 
     /// Hands the arena to `metadata`.
-    pub fn finish(self, metadata: &mut Metadata) {
+    pub fn finish(mut self, metadata: &mut Metadata) {
+        self.unite_slots();
+        metadata.slots = self.slots.count();
         metadata.classes = self.classes;
-        metadata.slots = self.slots;
         for stream in &mut metadata.streams {
             let Some(context) = stream.common_context else { continue };
             let Kind::Struct { members } = &metadata.classes[context as usize].kind else { continue };
@@ -214,10 +319,6 @@ impl Builder {
             metadata.streams.push(StreamClass::default());
         }
     }
-}
-
-fn find_member(members: &[Member], name: &str) -> Option<ClassId> {
-    members.iter().rev().find(|member| &*member.raw == name).map(|member| member.class)
 }
 
 fn missing(path: &str) -> String {

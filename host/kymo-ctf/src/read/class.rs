@@ -5,10 +5,10 @@
 //! a length or a tag to its user are slots: the integer stores its value there while it is decoded.
 
 pub use kymo_abi::desc::Base;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::clock::Clock;
+pub(crate) use super::labels::{Labels, Ranges, within};
 use crate::write::EnvValue;
 
 /// Position in [`Metadata::classes`].
@@ -43,10 +43,8 @@ impl Metadata {
 
     /// The structure that all records of an event's stream have in front of the payload; the event by its position.
     pub(crate) fn context_members(&self, event: usize) -> &[Member] {
-        let id = self.events.get(event).map(|event| event.id);
-        let holds = |stream: &&StreamClass| id.and_then(|id| stream.events.get(id)) == u32::try_from(event).ok();
-        let context = self.streams.iter().find(holds).and_then(|stream| stream.common_context);
-        context.map_or(&[], |class| self.members(class))
+        let stream = self.events.get(event).and_then(|event| self.streams.get(event.stream));
+        stream.and_then(|stream| stream.common_context).map_or(&[], |class| self.members(class))
     }
 
     /// Members of a structure.
@@ -68,6 +66,8 @@ pub struct EventClass {
     pub name: String,
     /// Log level, where the tracer writes one.
     pub loglevel: Option<i64>,
+    /// Position in [`Metadata::streams`].
+    pub(crate) stream: usize,
     pub(crate) context: Option<ClassId>,
     pub(crate) payload: Option<ClassId>,
 }
@@ -127,17 +127,20 @@ pub(crate) struct EventTable {
 impl EventTable {
     const NONE: u32 = u32::MAX;
 
-    /// False when the id is there already.
-    pub fn insert(&mut self, id: u64, position: u32) -> bool {
+    /// Entries of the dense tables of all streams of a trace at most: an id that is large costs no memory for itself.
+    pub const DENSE_MAX: usize = 1 << 21;
+
+    /// False when the id is there already. `room`: entries that dense tables may still have.
+    pub fn insert(&mut self, id: u64, position: u32, room: &mut usize) -> bool {
         if self.get(id).is_some() {
             return false;
         }
-        if id < 1 << 16 {
-            let id = id as usize;
-            if self.dense.len() <= id {
-                self.dense.resize(id + 1, Self::NONE);
-            }
-            self.dense[id] = position;
+        let entries = usize::try_from(id).unwrap_or(usize::MAX).saturating_add(1);
+        let grown = entries.saturating_sub(self.dense.len());
+        if id < 1 << 16 && grown <= *room {
+            *room -= grown;
+            self.dense.resize(self.dense.len().max(entries), Self::NONE);
+            self.dense[id as usize] = position;
         } else {
             self.sparse.insert(id, position);
         }
@@ -152,16 +155,24 @@ impl EventTable {
     #[inline]
     pub fn get(&self, id: u64) -> Option<u32> {
         match self.dense.get(usize::try_from(id).ok()?) {
-            Some(&position) => (position != Self::NONE).then_some(position),
-            None => self.sparse.get(&id).copied(),
+            Some(&position) if position != Self::NONE => Some(position),
+            _ if self.sparse.is_empty() => None,
+            _ => self.sparse.get(&id).copied(),
         }
     }
 }
 
+/// In which direction the bits of a byte are read, and where the first one that is read goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
+    /// From the low end of a byte; the first bit is the lowest of the number.
     Little,
+    /// From the high end of a byte; the first bit is the highest of the number.
     Big,
+    /// Bytes as little endian; the first bit is the highest (CTF 2, `last-to-first`).
+    LittleReversed,
+    /// Bytes as big endian; the first bit is the lowest (CTF 2, `first-to-last`).
+    BigReversed,
 }
 
 /// What an integer in a head means to the reader.
@@ -187,7 +198,7 @@ impl Role {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Int {
-    /// 1 to 64; 0 is LEB128, of any length.
+    /// 1 to 64; 0 is LEB128. Wider ones are a [`WideClass`].
     pub bits: u8,
     pub signed: bool,
     pub order: Order,
@@ -201,6 +212,17 @@ pub(crate) struct Int {
     pub encoding: Option<Encoding>,
     /// Clock that the integer is mapped to, CTF 1.8: position in `Metadata::clocks`.
     pub clock: Option<usize>,
+}
+
+/// An integer of more than 64 bits.
+#[derive(Clone, Debug)]
+pub(crate) struct WideClass {
+    pub bits: u32,
+    pub signed: bool,
+    pub order: Order,
+    pub base: Base,
+    pub view: View,
+    pub labels: Option<Arc<Labels>>,
 }
 
 /// How an integer is shown.
@@ -248,6 +270,7 @@ pub(crate) fn constant_bits(classes: &[Class], kind: &Kind) -> Option<u32> {
     let bits = match kind {
         Kind::Int(int) => u64::from(int.bits),
         Kind::Float { bits, .. } => u64::from(*bits),
+        Kind::Wide(WideClass { bits, .. }) | Kind::WideFloat { bits, .. } => u64::from(*bits),
         Kind::Text { len: Len::Fixed(bytes), .. } | Kind::Bytes { len: Len::Fixed(bytes) } => bytes.checked_mul(8)?,
         Kind::Array { len: Len::Fixed(0), .. } => 0,
         Kind::Array { len: Len::Fixed(count), element } => {
@@ -279,6 +302,13 @@ pub(crate) enum Kind {
         bits: u8,
         order: Order,
     },
+    /// An integer of more than 64 bits.
+    Wide(WideClass),
+    /// A float of more than 64 bits, whose nearest one of 64 is given.
+    WideFloat {
+        bits: u32,
+        order: Order,
+    },
     /// Up to a NUL character, from a byte boundary.
     NulText(Encoding),
     /// A number of bytes, up to the first NUL character in them.
@@ -299,20 +329,16 @@ pub(crate) enum Kind {
     Variant {
         slot: u32,
         options: Vec<Choice>,
+        /// Slots that fields in the options fill: not every option does.
+        clears: Vec<u32>,
     },
     Optional {
         slot: u32,
         ranges: Ranges,
         element: ClassId,
+        /// Slots that fields in the element fill, where it is there.
+        clears: Vec<u32>,
     },
-}
-
-/// Ranges of integers, both ends included.
-pub(crate) type Ranges = Vec<(i128, i128)>;
-
-#[inline]
-pub(crate) fn within(ranges: &[(i128, i128)], value: i128) -> bool {
-    ranges.iter().any(|&(low, high)| low <= value && value <= high)
 }
 
 #[derive(Clone, Debug)]
@@ -330,77 +356,4 @@ pub(crate) struct Member {
     /// A length that only says what the next member shows anyway.
     pub hidden: bool,
     pub class: ClassId,
-}
-
-/// Labels of an enumeration.
-#[derive(Debug)]
-pub(crate) struct Labels {
-    list: Vec<(Box<str>, i128, i128)>,
-    /// Positions in `list` by lower end, where no two ranges overlap.
-    sorted: Option<Vec<u32>>,
-}
-
-impl Labels {
-    pub fn new(list: Vec<(Box<str>, i128, i128)>) -> Self {
-        let mut order: Vec<u32> = (0..list.len() as u32).collect();
-        order.sort_by_key(|&i| list[i as usize].1);
-        let apart = order.windows(2).all(|w| list[w[0] as usize].2 < list[w[1] as usize].1);
-        Self { sorted: apart.then_some(order), list }
-    }
-
-    /// The first label whose range has `value`.
-    pub fn find(&self, value: i128) -> Option<&str> {
-        let index = match &self.sorted {
-            Some(order) => {
-                let after = order.partition_point(|&i| self.list[i as usize].1 <= value);
-                *order.get(after.checked_sub(1)?)? as usize
-            }
-            None => self.list.iter().position(|&(_, low, high)| low <= value && value <= high)?,
-        };
-        let (label, low, high) = &self.list[index];
-        (*low <= value && value <= *high).then_some(label)
-    }
-
-    /// Each label with a range of its values.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, i128, i128)> {
-        self.list.iter().map(|(label, low, high)| (&**label, *low, *high))
-    }
-
-    /// All ranges of each label.
-    pub fn by_name(&self) -> HashMap<&str, Ranges> {
-        let mut all: HashMap<&str, Ranges> = HashMap::new();
-        for (label, low, high) in self.iter() {
-            all.entry(label).or_default().push((low, high));
-        }
-        all
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn labels_are_found_whether_or_not_ranges_overlap() {
-        let labels = |list: &[(&str, i128, i128)]| {
-            Labels::new(list.iter().map(|&(label, low, high)| (label.into(), low, high)).collect())
-        };
-        let apart = labels(&[("b", 5, 9), ("a", -3, 0), ("c", i128::from(u64::MAX), i128::from(u64::MAX))]);
-        assert!(apart.sorted.is_some());
-        let over = labels(&[("wide", 0, 9), ("narrow", 3, 4)]);
-        assert!(over.sorted.is_none());
-        for (set, value, expect) in [
-            (&apart, -4, None),
-            (&apart, -3, Some("a")),
-            (&apart, 0, Some("a")),
-            (&apart, 1, None),
-            (&apart, 9, Some("b")),
-            (&apart, 10, None),
-            (&apart, i128::from(u64::MAX), Some("c")),
-            (&over, 3, Some("wide")),
-            (&over, 10, None),
-        ] {
-            assert_eq!(set.find(value), expect, "{value}");
-        }
-    }
 }

@@ -1,27 +1,32 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! CTF 2 metadata: JSON fragments to field classes.
 
+mod json;
+mod location;
 mod shape;
 
 use std::collections::HashMap;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::build::{Builder, Origin};
+use super::build::{Builder, Origin, TAKEN_FOR};
 use super::class::{
-    Base, Choice, ClassId, Encoding, EventClass, Int, Kind, Labels, Len, Metadata, Order, Ranges, Role, StreamClass,
-    View,
+    Base, ClassId, Encoding, EventClass, Int, Kind, Labels, Len, Metadata, Order, Role, StreamClass, View, WideClass,
 };
 use super::clock::Clock;
-use super::error::Error;
+use super::error::{Caveat, Damage, Error};
+use super::parsed::Parsed;
+use super::wide::{WIDE_BITS_MAX, exponent_bits};
 use crate::write::EnvValue;
-use shape::Shape;
+use json::Problem;
+use shape::{DRAFTS, Shape};
 
 type Object = Map<String, Value>;
 
 /// Understands the bytes of a `metadata` file that begins with a record separator.
-pub(super) fn metadata(file: &str, bytes: &[u8]) -> Result<Metadata, Error> {
+pub(super) fn metadata(file: &str, bytes: &[u8]) -> Result<Parsed, Error> {
     let mut reader = Fragments {
         builder: Builder::new(bytes.len()),
         metadata: Metadata::default(),
@@ -30,35 +35,46 @@ pub(super) fn metadata(file: &str, bytes: &[u8]) -> Result<Metadata, Error> {
         streams: HashMap::new(),
         has_trace: false,
         uuid_role: None,
+        remarks: Vec::new(),
     };
+    let mut caveats = Vec::new();
     let parts = bytes.split(|&b| b == 0x1E).map(<[u8]>::trim_ascii).filter(|part| !part.is_empty());
     for (index, part) in parts.enumerate() {
         let fragment = index + 1;
         let at = |what: String| Error::Fragment { file: file.into(), fragment, what };
-        let value: Value = serde_json::from_slice(part).map_err(|error| {
-            if error.is_eof() {
+        let (value, commas) = json::parse(part).map_err(|problem| match problem {
+            Problem::Torn => {
                 Error::Torn { file: file.into(), what: format!("fragment {fragment} stops in the middle") }
-            } else {
-                at(format!("not JSON: {error}"))
             }
+            Problem::Bad(what) => at(what),
         })?;
         let object = value.as_object().ok_or_else(|| at("not an object".into()))?;
+        if commas > 0 {
+            let what = "a comma behind the last element of an array or object is no JSON; it was passed over";
+            reader.remarks.push(what.into());
+        }
         reader.fragment(index == 0, object).map_err(at)?;
+        let remark = |what| Damage::FragmentRemark { fragment, what };
+        let caveat = |damage| Caveat { file: file.into(), packet: None, at: 0, damage };
+        caveats.extend(reader.remarks.drain(..).map(remark).map(caveat));
     }
+    let steps = reader.builder.steps();
     reader.builder.finish(&mut reader.metadata);
-    Ok(reader.metadata)
+    Ok(Parsed { metadata: reader.metadata, caveats, steps })
 }
 
 struct Fragments {
     builder: Builder,
     metadata: Metadata,
     /// Field classes by the name of their alias.
-    aliases: HashMap<String, Value>,
+    aliases: HashMap<String, Rc<Value>>,
     clocks: HashMap<String, usize>,
     streams: HashMap<u64, usize>,
     has_trace: bool,
     /// The class that has the role `metadata-stream-uuid`.
     uuid_role: Option<ClassId>,
+    /// What was passed over in the fragment that is read.
+    remarks: Vec<String>,
 }
 
 impl Fragments {
@@ -82,7 +98,7 @@ impl Fragments {
             "field-class-alias" => {
                 let class = object.get("field-class").ok_or("`field-class` is missing")?;
                 let name = text(object, "name")?;
-                match self.aliases.insert(name.to_owned(), class.clone()) {
+                match self.aliases.insert(name.to_owned(), Rc::new(class.clone())) {
                     Some(_) => Err(format!("the field class alias `{name}` is declared twice")),
                     None => Ok(()),
                 }
@@ -191,12 +207,13 @@ impl Fragments {
         roots[Origin::SpecificContext as usize] = context;
         let payload = self.part(object, "payload-field-class", Origin::Payload, roots)?;
         let position = self.metadata.events.len() as u32;
-        if !self.metadata.streams[index].events.insert(id, position) {
+        self.builder.charge_event(self.metadata.streams[index].common_context)?;
+        if !self.metadata.streams[index].events.insert(id, position, &mut self.builder.table_room) {
             return Err(format!("event record class {id} of data stream class {stream} is declared twice"));
         }
         let name = object.get("name").and_then(Value::as_str);
         let name = name.map_or_else(|| format!("event {id}"), str::to_owned);
-        self.metadata.events.push(EventClass { id, name, loglevel: None, context, payload });
+        self.metadata.events.push(EventClass { id, name, loglevel: None, stream: index, context, payload });
         Ok(())
     }
 
@@ -220,11 +237,8 @@ impl Fragments {
         self.builder.enter()?;
         let id = match class {
             Value::String(name) => {
-                let class = self
-                    .aliases
-                    .get(name)
-                    .cloned()
-                    .ok_or_else(|| format!("the field class alias `{name}` is not declared"))?;
+                let class = self.aliases.get(name).map(Rc::clone);
+                let class = class.ok_or_else(|| format!("the field class alias `{name}` is not declared"))?;
                 self.class(&class)?
             }
             Value::Object(object) => self.object(object)?,
@@ -246,19 +260,7 @@ impl Fragments {
             "variable-length-unsigned-integer" | "variable-length-signed-integer" => {
                 self.int(object, kind.contains("-signed"), View::Number)
             }
-            "fixed-length-floating-point-number" => {
-                let bits = match number(object, "length")? {
-                    Some(bits @ (16 | 32 | 64)) => bits as u8,
-                    Some(bits) => {
-                        return Err(format!(
-                            "floating point numbers of {bits} bits are not read: only 16, 32 and 64, which fit into 64 bits without loss"
-                        ));
-                    }
-                    None => return Err("`length` is missing".into()),
-                };
-                let kind = Kind::Float { bits, order: order(object)? };
-                self.builder.push(alignment(object, "alignment")?, kind)
-            }
+            "fixed-length-floating-point-number" => self.float(object),
             "null-terminated-string" => self.builder.push(8, Kind::NulText(encoding(object)?)),
             "static-length-string" | "dynamic-length-string" => {
                 let (len, encoding) = (self.len(object)?, encoding(object)?);
@@ -279,19 +281,11 @@ impl Fragments {
             "static-length-array" | "dynamic-length-array" => self.array(object),
             "structure" => self.structure(object),
             "variant" => self.variant(object),
-            "optional" => {
-                let (slot, selector) = self.selector(object)?;
-                let is_boolean = self.builder.int(selector).is_some_and(|int| int.view != View::Number);
-                let ranges = match object.get("selector-field-ranges") {
-                    Some(value) if !is_boolean => ranges(value)?,
-                    None if is_boolean => vec![(i128::MIN, -1), (1, i128::MAX)],
-                    Some(_) => return Err("an optional with a boolean selector has no `selector-field-ranges`".into()),
-                    None => return Err("`selector-field-ranges` is missing, and the selector is no boolean".into()),
-                };
-                let element = self.class(object.get("field-class").ok_or("`field-class` is missing")?)?;
-                self.builder.push(1, Kind::Optional { slot, ranges, element })
-            }
-            other => Err(format!("field classes of type `{other}` are not supported")),
+            "optional" => self.optional(object),
+            other => Err(match shape::is_of_drafts(other) {
+                true => format!("field classes of type `{other}` are of {DRAFTS}"),
+                false => format!("field classes of type `{other}` are not supported"),
+            }),
         }
     }
 
@@ -299,42 +293,55 @@ impl Fragments {
         let variable = text(object, "type")?.starts_with("variable");
         let bits = match (variable, number(object, "length")?) {
             (true, _) => 0,
-            (false, Some(bits @ 1..=64)) => bits as u8,
-            (false, Some(bits)) => return Err(format!("integers have 1 to 64 bits; {bits} are not supported")),
+            (false, Some(bits @ 1..)) if bits <= u64::from(WIDE_BITS_MAX) => bits as u32,
+            (false, Some(bits)) => {
+                return Err(format!("integers have 1 to {WIDE_BITS_MAX} bits; {bits} are not supported"));
+            }
             (false, None) => return Err("`length` is missing".into()),
         };
-        let base = match number(object, "preferred-display-base")? {
-            Some(2) => Base::Binary,
-            Some(8) => Base::Octal,
-            Some(16) => Base::Hexadecimal,
-            None | Some(10) => Base::Decimal,
-            Some(other) => return Err(format!("`preferred-display-base` is 2, 8, 10 or 16, not {other}")),
-        };
+        let base = base(object)?;
         let order = if variable { Order::Little } else { order(object)? };
-        let labels = match object.get("mappings").and_then(Value::as_object) {
-            Some(mappings) => {
-                let mut list = Vec::new();
-                for (label, value) in mappings {
-                    list.extend(ranges(value)?.into_iter().map(|(low, high)| (label.as_str().into(), low, high)));
-                }
-                Some(Arc::new(Labels::new(list)))
-            }
-            None => None,
-        };
-        let int = Int {
-            bits,
-            signed,
-            order,
-            base,
-            view,
-            save: None,
-            role: role(object),
-            labels,
-            encoding: None,
-            clock: None,
-        };
+        let labels =
+            object.get("mappings").and_then(Value::as_object).map(|mappings| self.labels(mappings)).transpose()?;
         let align = if variable { 8 } else { alignment(object, "alignment")? };
+        let role = role(object);
+        if bits > 64 {
+            if role.is_some() {
+                return Err(format!("an integer of {bits} bits has a role: the reader takes 64 for {TAKEN_FOR}"));
+            }
+            return self.builder.push(align, Kind::Wide(WideClass { bits, signed, order, base, view, labels }));
+        }
+        let bits = bits as u8;
+        let int = Int { bits, signed, order, base, view, save: None, role, labels, encoding: None, clock: None };
         self.builder.push(align, Kind::Int(int))
+    }
+
+    fn labels(&mut self, mappings: &Object) -> Result<Arc<Labels>, String> {
+        let mut list = Vec::new();
+        for (label, value) in mappings {
+            list.extend(ranges(value)?.into_iter().map(|(low, high)| (label.as_str().into(), low, high)));
+        }
+        self.builder.charge(list.len())?;
+        Ok(Arc::new(Labels::new(list)))
+    }
+
+    fn float(&mut self, object: &Object) -> Result<ClassId, String> {
+        let (order, align) = (order(object)?, alignment(object, "alignment")?);
+        let kind = match number(object, "length")? {
+            Some(bits @ (16 | 32 | 64)) => Kind::Float { bits: bits as u8, order },
+            Some(bits) => {
+                let bits = u32::try_from(bits).ok().filter(|&bits| exponent_bits(bits).is_some()).ok_or_else(|| {
+                    format!("floating point numbers have 16, 32, 64, 128 bits, or more in steps of 32; {bits} are none")
+                })?;
+                let what = format!("floats of {bits} bits are shown as the nearest one of 64 bits");
+                if !self.remarks.contains(&what) {
+                    self.remarks.push(what);
+                }
+                Kind::WideFloat { bits, order }
+            }
+            None => return Err("`length` is missing".into()),
+        };
+        self.builder.push(align, kind)
     }
 
     fn array(&mut self, object: &Object) -> Result<ClassId, String> {
@@ -366,59 +373,11 @@ impl Fragments {
             let member = member.as_object().ok_or("a member must be an object")?;
             Shape::Member.check(member)?;
             let name = text(member, "name")?;
+            self.builder.begin_member(name);
             let class = self.class(member.get("field-class").ok_or("`field-class` of a member is missing")?)?;
             self.builder.member(name, name, class)?;
         }
         self.builder.close_struct(alignment(object, "minimum-alignment")?)
-    }
-
-    fn variant(&mut self, object: &Object) -> Result<ClassId, String> {
-        let (slot, _) = self.selector(object)?;
-        let mut options = Vec::new();
-        let none = Vec::new();
-        for option in object.get("options").and_then(Value::as_array).unwrap_or(&none) {
-            let option = option.as_object().ok_or("an option must be an object")?;
-            Shape::Option.check(option)?;
-            let ranges = ranges(option.get("selector-field-ranges").ok_or("`selector-field-ranges` is missing")?)?;
-            let class = self.class(option.get("field-class").ok_or("`field-class` of an option is missing")?)?;
-            options.push(Choice { ranges, class });
-        }
-        self.builder.push(1, Kind::Variant { slot, options })
-    }
-
-    fn selector(&mut self, object: &Object) -> Result<(u32, ClassId), String> {
-        let (class, path) = self.location(object, "selector-field-location")?;
-        Ok((self.builder.slot(class, &path)?, class))
-    }
-
-    fn len(&mut self, object: &Object) -> Result<Len, String> {
-        if text(object, "type")?.starts_with("static") {
-            return Ok(Len::Fixed(number(object, "length")?.ok_or("`length` is missing")?));
-        }
-        let (class, path) = self.location(object, "length-field-location")?;
-        Ok(Len::Saved(self.builder.slot(class, &path)?))
-    }
-
-    fn location(&self, object: &Object, key: &str) -> Result<(ClassId, Vec<String>), String> {
-        let location = object.get(key).and_then(Value::as_object).ok_or_else(|| format!("`{key}` is missing"))?;
-        Shape::Location.check(location)?;
-        let origin = match location.get("origin").and_then(Value::as_str) {
-            None => None,
-            Some("packet-header") => Some(Origin::PacketHeader),
-            Some("packet-context") => Some(Origin::PacketContext),
-            Some("event-record-header") => Some(Origin::EventHeader),
-            Some("event-record-common-context") => Some(Origin::CommonContext),
-            Some("event-record-specific-context") => Some(Origin::SpecificContext),
-            Some("event-record-payload") => Some(Origin::Payload),
-            Some(other) => return Err(format!("the origin `{other}` does not exist")),
-        };
-        let path =
-            location.get("path").and_then(Value::as_array).ok_or_else(|| format!("`path` of `{key}` is missing"))?;
-        // `null` goes one structure outwards, which the search does by itself.
-        let steps = path.iter().skip_while(|step| step.is_null());
-        let path: Option<Vec<String>> = steps.map(|step| step.as_str().map(str::to_owned)).collect();
-        let path = path.ok_or_else(|| format!("`null` inside the `path` of `{key}` is not supported"))?;
-        Ok((self.builder.find(origin, &path)?, path))
     }
 }
 
@@ -446,14 +405,27 @@ fn number(object: &Object, key: &str) -> Result<Option<u64>, String> {
 }
 
 fn order(object: &Object) -> Result<Order, String> {
-    let order = match text(object, "byte-order")? {
-        "little-endian" => Order::Little,
-        "big-endian" => Order::Big,
+    let is_little = match text(object, "byte-order")? {
+        "little-endian" => true,
+        "big-endian" => false,
         other => return Err(format!("the byte order `{other}` does not exist")),
     };
-    match (order, object.get("bit-order").and_then(Value::as_str)) {
-        (_, None) | (Order::Little, Some("first-to-last")) | (Order::Big, Some("last-to-first")) => Ok(order),
-        (_, Some(other)) => Err(format!("the bit order `{other}` with this byte order is not supported")),
+    match (is_little, object.get("bit-order").and_then(Value::as_str)) {
+        (true, None | Some("first-to-last")) => Ok(Order::Little),
+        (true, Some("last-to-first")) => Ok(Order::LittleReversed),
+        (false, None | Some("last-to-first")) => Ok(Order::Big),
+        (false, Some("first-to-last")) => Ok(Order::BigReversed),
+        (_, Some(other)) => Err(format!("the bit order `{other}` does not exist")),
+    }
+}
+
+fn base(object: &Object) -> Result<Base, String> {
+    match number(object, "preferred-display-base")? {
+        Some(2) => Ok(Base::Binary),
+        Some(8) => Ok(Base::Octal),
+        Some(16) => Ok(Base::Hexadecimal),
+        None | Some(10) => Ok(Base::Decimal),
+        Some(other) => Err(format!("`preferred-display-base` is 2, 8, 10 or 16, not {other}")),
     }
 }
 
@@ -499,12 +471,12 @@ fn integer(value: &Value) -> Option<i128> {
     value.as_i64().map(i128::from).or_else(|| value.as_u64().map(i128::from))
 }
 
-fn ranges(value: &Value) -> Result<Ranges, String> {
+fn ranges(value: &Value) -> Result<Vec<(i128, i128)>, String> {
     let pair = |value: &Value| match value.as_array()?.as_slice() {
         [low, high] => Some((integer(low)?, integer(high)?)).filter(|(low, high)| low <= high),
         _ => None,
     };
-    let list: Option<Ranges> = value.as_array().and_then(|list| list.iter().map(pair).collect());
+    let list: Option<Vec<(i128, i128)>> = value.as_array().and_then(|list| list.iter().map(pair).collect());
     list.ok_or_else(|| "ranges must be pairs of integers, the lower one first".into())
 }
 

@@ -28,6 +28,15 @@ pub enum FieldKind<'m> {
         /// To show it in.
         base: Base,
     },
+    /// [`super::Value::Wide`].
+    Wide {
+        /// With a sign.
+        signed: bool,
+        /// More than 64.
+        bits: u32,
+        /// To show it in.
+        base: Base,
+    },
     /// [`super::Value::Enum`].
     Enum {
         /// With a sign.
@@ -92,7 +101,10 @@ impl Metadata {
                     None => FieldKind::Int { signed, bits, base: int.base },
                 }
             }
+            Kind::Wide(wide) if wide.view == View::Bool => FieldKind::Bool,
+            Kind::Wide(wide) => FieldKind::Wide { signed: wide.signed, bits: wide.bits, base: wide.base },
             Kind::Float { bits, .. } => FieldKind::Float { bits: (*bits).max(32) },
+            Kind::WideFloat { .. } => FieldKind::Float { bits: 64 },
             Kind::NulText(_) | Kind::Text { .. } => FieldKind::Text,
             Kind::Bytes { .. } => FieldKind::Bytes,
             Kind::Array { len, element } => {

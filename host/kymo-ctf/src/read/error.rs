@@ -45,6 +45,16 @@ pub enum Error {
         /// What is wrong there.
         what: String,
     },
+    /// The metadata is in packets, and one of them cannot be read.
+    #[error("{file}: packet {packet}: {what}")]
+    Packet {
+        /// The metadata file.
+        file: String,
+        /// From 0.
+        packet: u64,
+        /// What is wrong with it.
+        what: String,
+    },
     /// The metadata is CTF 2 and one fragment makes no sense, or is not supported.
     #[error("{file}: fragment {fragment}: {what}")]
     Fragment {
@@ -83,6 +93,9 @@ impl fmt::Display for Caveat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Damage::Remark { line, column, what } = &self.damage {
             return write!(f, "{}:{line}:{column}: {what}", self.file);
+        }
+        if let Damage::FragmentRemark { fragment, what } = &self.damage {
+            return write!(f, "{}: fragment {fragment}: {what}", self.file);
         }
         write!(f, "{}, ", self.file)?;
         if let Some(packet) = self.packet {
@@ -184,6 +197,13 @@ pub enum Damage {
         /// What, and what was done about it.
         what: String,
     },
+    /// Something in a fragment of CTF 2's metadata was passed over.
+    FragmentRemark {
+        /// Counted from 1.
+        fragment: usize,
+        /// What, and what was done about it.
+        what: String,
+    },
     /// The metadata ends in the middle; what stands before was used.
     TornMetadata,
     /// The file was cut short, or could not be read, while it was read.
@@ -209,7 +229,7 @@ impl Damage {
             | Self::Overlap { .. }
             | Self::TimeOutside { .. }
             | Self::TimeBackwards { .. } => Severity::OddTime,
-            Self::Remark { .. } => Severity::Remark,
+            Self::Remark { .. } | Self::FragmentRemark { .. } => Severity::Remark,
             _ => Severity::Unread,
         }
     }
@@ -219,7 +239,11 @@ impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::BadMagic { skipped } => write!(f, "no packet begins here; {skipped} bytes skipped"),
-            Self::WrongUuid { skipped } => write!(f, "the packet belongs to another trace; {skipped} bytes skipped"),
+            Self::WrongUuid { skipped } => write!(
+                f,
+                "the packet's UUID is not that of the metadata, so it may belong to another trace; {skipped} bytes skipped \
+                 (--ignore-uuid reads it)"
+            ),
             Self::UnknownStream { id, skipped } => {
                 write!(f, "stream class {id} is not in the metadata; {skipped} bytes skipped")
             }
@@ -249,7 +273,7 @@ impl fmt::Display for Damage {
             Self::LossBackwards { now, before } => {
                 write!(f, "the counter of lost records went from {before} back to {now}; taken as no loss")
             }
-            Self::Remark { what, .. } => f.write_str(what),
+            Self::Remark { what, .. } | Self::FragmentRemark { what, .. } => f.write_str(what),
             Self::CutShort => {
                 write!(f, "the file was cut short, or could not be read, while it was read; the rest of it is missing")
             }

@@ -1,30 +1,37 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The file `metadata`: which format it is in, and packetised text taken out of its packets.
+//! The file `metadata`: which format it is in, and packetised text or JSON taken out of its packets.
 
 use super::class::Metadata;
 use super::ctf2;
 use super::error::{Caveat, Damage, Decoded, Error};
+use super::parsed::Parsed;
 use super::tsdl::{self, Fault};
 
 /// First word of each packet of packetised metadata.
 const PACKET_MAGIC: u32 = 0x75D1_1D57;
 /// Bytes of such a packet's header: magic, uuid, checksum, content and packet size, four single bytes, two of version.
 const PACKET_HEADER: usize = 37;
+/// Where the sizes are in it, bits; and the single bytes: compression, encryption, checksum, version.
+const CONTENT_SIZE: usize = 24;
+const PACKET_SIZE: usize = 28;
+const SCHEMES: usize = 32;
 
 /// Understands the bytes of the metadata file, which messages call `file`.
 pub fn parse_metadata(file: &str, bytes: &[u8]) -> Result<Decoded<Metadata>, Error> {
-    let mut caveats = Vec::new();
-    let text = match unpacked(file, bytes) {
-        None => bytes.to_vec(),
-        Some((text, torn)) => {
-            caveats.extend(torn);
-            text
-        }
+    let Parsed { metadata, caveats, .. } = parse(file, bytes)?;
+    Ok(Decoded { value: metadata, caveats })
+}
+
+/// The same, with the work that it took.
+pub(super) fn parse(file: &str, bytes: &[u8]) -> Result<Parsed, Error> {
+    let (text, torn) = match Packets::of(bytes) {
+        None => (bytes.to_vec(), None),
+        Some(packets) => packets.unpack(file)?,
     };
-    let torn = |what: String| Error::Torn { file: file.into(), what };
+    let torn_here = |what: String| Error::Torn { file: file.into(), what };
     let content = text.trim_ascii_start();
-    let value = match content.first() {
-        None => return Err(torn("it is empty".into())),
+    let mut parsed = match content.first() {
+        None => return Err(torn_here("it is empty".into())),
         Some(0x1E) => ctf2::metadata(file, content)?,
         Some(b'{') => {
             return Err(Error::Fragment {
@@ -33,14 +40,15 @@ pub fn parse_metadata(file: &str, bytes: &[u8]) -> Result<Decoded<Metadata>, Err
                 what: "a fragment of CTF 2 begins with the byte 0x1E".into(),
             });
         }
-        Some(_) => of_text(file, &String::from_utf8_lossy(&text), &mut caveats)?,
+        Some(_) => of_text(file, &String::from_utf8_lossy(&text))?,
     };
-    Ok(Decoded { value, caveats })
+    drop(parsed.caveats.splice(0..0, torn));
+    Ok(parsed)
 }
 
 /// CTF 1.8. What was passed over is among the caveats.
-fn of_text(file: &str, text: &str, caveats: &mut Vec<Caveat>) -> Result<Metadata, Error> {
-    let (metadata, remarks) = tsdl::metadata(text).map_err(|fault| {
+fn of_text(file: &str, text: &str) -> Result<Parsed, Error> {
+    let (metadata, remarks, steps) = tsdl::metadata(text).map_err(|fault| {
         let (line, column, what) = (fault.pos.line, fault.pos.column, fault.what);
         match fault.torn {
             true => {
@@ -52,38 +60,60 @@ fn of_text(file: &str, text: &str, caveats: &mut Vec<Caveat>) -> Result<Metadata
     })?;
     let remark = |of: Fault| Damage::Remark { line: of.pos.line, column: of.pos.column, what: of.what };
     let caveat = |damage| Caveat { file: file.into(), packet: None, at: 0, damage };
-    caveats.extend(remarks.into_iter().map(remark).map(caveat));
-    Ok(metadata)
+    Ok(Parsed { metadata, caveats: remarks.into_iter().map(remark).map(caveat).collect(), steps })
 }
 
-/// The text of packetised metadata, and the damage that ended it early. `None` when it is not packetised.
-fn unpacked(file: &str, bytes: &[u8]) -> Option<(Vec<u8>, Option<Caveat>)> {
-    let little = bytes.starts_with(&PACKET_MAGIC.to_le_bytes());
-    if !little && !bytes.starts_with(&PACKET_MAGIC.to_be_bytes()) {
-        return None;
+/// Packetised metadata.
+struct Packets<'a> {
+    bytes: &'a [u8],
+    is_little: bool,
+}
+
+impl<'a> Packets<'a> {
+    /// `None` when it is not packetised.
+    fn of(bytes: &'a [u8]) -> Option<Self> {
+        let is_little = bytes.starts_with(&PACKET_MAGIC.to_le_bytes());
+        (is_little || bytes.starts_with(&PACKET_MAGIC.to_be_bytes())).then_some(Self { bytes, is_little })
     }
-    let magic = if little { PACKET_MAGIC.to_le_bytes() } else { PACKET_MAGIC.to_be_bytes() };
-    let word = |at: usize| -> Option<usize> {
-        let field = bytes.get(at..at + 4)?.try_into().ok()?;
-        let value = if little { u32::from_le_bytes(field) } else { u32::from_be_bytes(field) };
-        Some(value as usize)
-    };
-    let (mut text, mut at, mut packet) = (Vec::new(), 0, 0);
-    while at < bytes.len() {
-        let whole = (|| {
-            let (content, size) = (word(at + 24)? / 8, word(at + 28)? / 8);
-            let sane = bytes[at..].starts_with(&magic) && content >= PACKET_HEADER && content <= size;
-            let part = sane.then(|| bytes.get(at + PACKET_HEADER..at + content)).flatten()?;
-            (at + size <= bytes.len()).then_some((part, size))
-        })();
-        let Some((part, size)) = whole else {
-            let caveat =
-                Caveat { file: file.into(), packet: Some(packet), at: at as u64, damage: Damage::TornMetadata };
-            return Some((text, Some(caveat)));
-        };
-        text.extend_from_slice(part);
-        at += size;
-        packet += 1;
+
+    fn word(&self, at: usize) -> Option<u32> {
+        let field = self.bytes.get(at..at + 4)?.try_into().ok()?;
+        Some(if self.is_little { u32::from_le_bytes(field) } else { u32::from_be_bytes(field) })
     }
-    Some((text, None))
+
+    /// Content of the packet at `at`, and its size in bytes. `None` where it is not all there.
+    fn packet(&self, at: usize) -> Option<(&'a [u8], usize)> {
+        let (content, size) = (self.word(at + CONTENT_SIZE)? / 8, self.word(at + PACKET_SIZE)? / 8);
+        let (content, size) = (content as usize, size as usize);
+        let is_sane = self.word(at) == Some(PACKET_MAGIC) && content >= PACKET_HEADER && content <= size;
+        let part = is_sane.then(|| self.bytes.get(at + PACKET_HEADER..at + content)).flatten()?;
+        (at + size <= self.bytes.len()).then_some((part, size))
+    }
+
+    /// Contents of all packets, and the damage that ended them early.
+    fn unpack(&self, file: &str) -> Result<(Vec<u8>, Option<Caveat>), Error> {
+        let (mut text, mut at, mut packet) = (Vec::new(), 0, 0u64);
+        while at < self.bytes.len() {
+            let Some((part, size)) = self.packet(at) else {
+                let damage = Damage::TornMetadata;
+                return Ok((text, Some(Caveat { file: file.into(), packet: Some(packet), at: at as u64, damage })));
+            };
+            self.check_schemes(at).map_err(|what| Error::Packet { file: file.into(), packet, what })?;
+            text.extend_from_slice(part);
+            at += size;
+            packet += 1;
+        }
+        Ok((text, None))
+    }
+
+    /// What is compressed or encrypted cannot be read; a version that is not known may have another header.
+    fn check_schemes(&self, at: usize) -> Result<(), String> {
+        match self.bytes[at + SCHEMES..at + PACKET_HEADER] {
+            [0, 0, _, 1 | 2, _] => Ok(()),
+            [0, 0, _, major, minor] => Err(format!("version {major}.{minor} of CTF is not known")),
+            [compression, ..] if compression != 0 => Err(format!("it is compressed (scheme {compression}), which is not supported")),
+            [_, encryption, ..] => Err(format!("it is encrypted (scheme {encryption}), which is not supported")),
+            _ => Ok(()),
+        }
+    }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Plans of a trace, worked out once from its field classes.
 
-use super::class::{ClassId, EventClass, Int, Kind, Len, Metadata, Role, StreamClass, View, WriterFact};
+use super::class::{ClassId, Encoding, EventClass, Int, Kind, Len, Metadata, Role, StreamClass, View, WriterFact};
 use super::plan::{FieldPlace, Header, Op, OpKind, Part, Piece, Plan, Stamp, WriterFactPlace};
 use super::skip::Skip;
 
@@ -68,7 +68,7 @@ fn note_used(metadata: &Metadata, class: ClassId, used: &mut [bool]) {
             note_used(metadata, *element, used);
         }
         Kind::Struct { members } => members.iter().for_each(|member| note_used(metadata, member.class, used)),
-        Kind::Variant { slot, options } => {
+        Kind::Variant { slot, options, .. } => {
             used[*slot as usize] = true;
             options.iter().for_each(|option| note_used(metadata, option.class, used));
         }
@@ -76,7 +76,8 @@ fn note_used(metadata: &Metadata, class: ClassId, used: &mut [bool]) {
             used[*slot as usize] = true;
             note_used(metadata, *element, used);
         }
-        Kind::Int(_) | Kind::Float { .. } | Kind::NulText(_) | Kind::Text { .. } | Kind::Bytes { .. } => {}
+        Kind::Int(_) | Kind::Float { .. } | Kind::Wide(_) | Kind::WideFloat { .. } => {}
+        Kind::NulText(_) | Kind::Text { .. } | Kind::Bytes { .. } => {}
     }
 }
 
@@ -191,7 +192,8 @@ impl Planner<'_> {
         let bytes = self.known.after_some(8);
         match &class.kind {
             Kind::NulText(_) => self.mark(OpKind::NulText(id), bytes),
-            Kind::Text { len: Len::Saved(slot), .. } | Kind::Bytes { len: Len::Saved(slot) } => {
+            // Of wider units the tape has to see where it ends.
+            Kind::Text { len: Len::Saved(slot), encoding: Encoding::Utf8 } | Kind::Bytes { len: Len::Saved(slot) } => {
                 self.mark(OpKind::Counted { slot: *slot, stride_bits: 8, element_bits: 8 }, bytes)
             }
             Kind::Array { len: Len::Saved(slot), element } => match self.constant_element(*element) {
@@ -249,7 +251,7 @@ fn planned_header(metadata: &Metadata, id: ClassId, kept: &[bool]) -> Option<(He
     let start = Alignment { modulus: u64::from(class.align), residue: 0 };
     let mut stamp = Stamp { align: class.align, id: None, time: None, bits: 0 };
     for (position, member) in members.iter().enumerate() {
-        if let Kind::Variant { slot, options } = &metadata.classes[member.class as usize].kind {
+        if let Kind::Variant { slot, options, .. } = &metadata.classes[member.class as usize].kind {
             let tag = stamp.tag(metadata, id, *slot)?;
             let is_last = position + 1 == members.len();
             let mut planned = Vec::new();

@@ -8,6 +8,11 @@ pub fn metadata(bytes: &[u8]) -> bool {
     parse_metadata("metadata", bytes).is_ok()
 }
 
+/// Parses `bytes` as a metadata file of either format; the steps of work that it took, where it made sense.
+pub fn metadata_steps(bytes: &[u8]) -> Option<u64> {
+    super::metadata::parse("metadata", bytes).ok().map(|parsed| parsed.steps)
+}
+
 /// Parses `bytes` as the text of CTF 1.8's metadata; whether it made sense.
 pub fn tsdl(bytes: &[u8]) -> bool {
     metadata(&[b"/* CTF 1.8 */\n", bytes].concat())
@@ -72,7 +77,8 @@ fn look_at(value: &Value<'_>) -> usize {
         Value::Bytes(bytes) => bytes.len(),
         Value::Array(elements) => elements.iter().map(|element| look_at(&element)).sum(),
         Value::Struct(fields) => look(fields),
-        Value::Enum(_, label) => label.map_or(0, str::len),
+        Value::Enum(number, labels) => labels.joined(*number).map_or(0, |text| text.len()),
+        Value::Wide(number) => number.in_base().len() + number.labels().map_or(0, |labels| labels.len()),
         Value::Int(..) | Value::Bool(_) | Value::F32(_) | Value::F64(_) | Value::Absent => 1,
     }
 }

@@ -35,6 +35,8 @@ const FORGET_BYTES: usize = 2 << 20;
 pub(super) struct Layout {
     /// Bytes that begin every packet; empty where packets have no such mark.
     pattern: Vec<u8>,
+    /// Packets are read whatever UUID they have.
+    pub ignores_uuid: bool,
     pub plans: Plans,
 }
 
@@ -49,13 +51,21 @@ impl Layout {
                         pattern.extend(match int.order {
                             Order::Little => PACKET_MAGIC.to_le_bytes(),
                             Order::Big => PACKET_MAGIC.to_be_bytes(),
+                            Order::LittleReversed => PACKET_MAGIC.reverse_bits().to_le_bytes(),
+                            Order::BigReversed => PACKET_MAGIC.reverse_bits().to_be_bytes(),
                         });
                         pattern.extend(metadata.uuid.iter().flatten().filter(|_| metadata.uuid_member == Some(1)));
                     }
                 }
             }
         }
-        Self { pattern, plans: Plans::new(metadata) }
+        Self { pattern, ignores_uuid: false, plans: Plans::new(metadata) }
+    }
+
+    /// From now on packets are read whatever UUID they have.
+    pub fn ignore_uuid(&mut self) {
+        self.ignores_uuid = true;
+        self.pattern.truncate(size_of_val(&PACKET_MAGIC));
     }
 }
 

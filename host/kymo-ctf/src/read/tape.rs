@@ -6,11 +6,15 @@
 //! bounded by the bits that are left, or by [`FREE_NODES`].
 
 use super::bits::{Cursor, Stop, nul_text};
-use super::class::{Class, ClassId, Int, Kind, Len, Metadata, Role, within};
+use super::class::{Class, ClassId, Encoding, Int, Kind, Len, Metadata, Role, within};
 use super::frame::{Frame, Node};
 
 /// Nodes that a record may have beyond one a bit: structures and empty arrays take no bits.
 const FREE_NODES: u64 = 256;
+
+/// In a slot: the field that fills it lies in an option or an optional that the record does not have. No integer of a
+/// trace has this value.
+const NOT_THERE: i128 = i128::MIN;
 
 /// Values of integers that mean something to the reader, as of the last decoding.
 #[derive(Clone, Copy, Debug, Default)]
@@ -77,8 +81,19 @@ impl<'t> Decoder<'t> {
                 let bits = cursor.fixed(*bits, *order)?;
                 self.leaf(id, bits, 0);
             }
+            Kind::Wide(_) | Kind::WideFloat { .. } => {
+                let at = cursor.bit();
+                cursor.skip(u64::from(class.bits.unwrap_or(0)))?;
+                self.leaf(id, at, 0);
+            }
             Kind::NulText(encoding) => {
                 let (offset, len) = nul_text(cursor, *encoding)?;
+                self.leaf(id, offset, len);
+            }
+            Kind::Text { len, encoding: Encoding::Wide { bytes, .. } } => {
+                let len = self.len(*len)?;
+                let offset = cursor.bytes(len)?;
+                check_units(&self.frame.data[offset as usize..(offset + len) as usize], usize::from(*bytes))?;
                 self.leaf(id, offset, len);
             }
             Kind::Text { len, .. } | Kind::Bytes { len } => {
@@ -99,14 +114,16 @@ impl<'t> Decoder<'t> {
             Kind::Struct { members } => self.compound(id, members.len() as u64, cursor, |this, cursor| {
                 members.iter().try_for_each(|member| this.decode(classes, member.class, cursor))
             })?,
-            Kind::Variant { slot, options } => {
-                let tag = self.saved[*slot as usize];
+            Kind::Variant { slot, options, clears } => {
+                let tag = self.tag(*slot)?;
+                self.clear_slots(clears);
                 let option = options.iter().find(|option| within(&option.ranges, tag));
                 let option = option.ok_or(Stop::Bad("a variant has no option for its tag"))?;
                 self.compound(id, 1, cursor, |this, cursor| this.decode(classes, option.class, cursor))?;
             }
-            Kind::Optional { slot, ranges, element } => {
-                let there = within(ranges, self.saved[*slot as usize]);
+            Kind::Optional { slot, ranges, element, clears } => {
+                let there = within(ranges, self.tag(*slot)?);
+                self.clear_slots(clears);
                 self.compound(id, u64::from(there), cursor, |this, cursor| {
                     if there { this.decode(classes, *element, cursor) } else { Ok(()) }
                 })?;
@@ -165,8 +182,37 @@ impl<'t> Decoder<'t> {
         match len {
             Len::Fixed(count) => Ok(count),
             Len::Saved(slot) => {
-                u64::try_from(self.saved[slot as usize]).map_err(|_| Stop::Bad("an array has a negative length"))
+                let len = self.saved[slot as usize];
+                u64::try_from(len).map_err(|_| if len == NOT_THERE { MISSING } else { NEGATIVE })
             }
         }
+    }
+
+    /// The value that chooses an option.
+    fn tag(&self, slot: u32) -> Result<i128, Stop> {
+        match self.saved[slot as usize] {
+            NOT_THERE => Err(MISSING),
+            tag => Ok(tag),
+        }
+    }
+
+    fn clear_slots(&mut self, slots: &[u32]) {
+        for slot in slots {
+            self.saved[*slot as usize] = NOT_THERE;
+        }
+    }
+}
+
+const MISSING: Stop =
+    Stop::Bad("a length or a selector lies in an option or an optional that the record does not have");
+const NEGATIVE: Stop = Stop::Bad("an array has a negative length");
+
+/// Text of units of several bytes ends at a unit of zeros, or with a whole unit.
+fn check_units(text: &[u8], unit: usize) -> Result<(), Stop> {
+    let has_end = || text.chunks_exact(unit).any(|chunk| chunk.iter().all(|byte| *byte == 0));
+    match text.len() % unit {
+        0 => Ok(()),
+        _ if has_end() => Ok(()),
+        _ => Err(Stop::Bad("a text ends inside of a unit of its encoding")),
     }
 }

@@ -52,6 +52,16 @@ impl Trace {
         self.watch = Some(watch);
     }
 
+    /// Packets are read from now on whatever UUID they have: they may be of another trace.
+    pub fn ignore_uuid(&mut self) {
+        self.layout.ignore_uuid();
+    }
+
+    /// Whether packets are read whatever UUID they have.
+    pub fn ignores_uuid(&self) -> bool {
+        self.layout.ignores_uuid
+    }
+
     pub(super) fn watcher(&self) -> Option<&dyn Watch> {
         self.watch.as_deref()
     }

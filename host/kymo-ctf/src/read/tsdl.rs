@@ -15,8 +15,9 @@ mod resolve;
 use super::class::Metadata;
 pub(super) use fault::Fault;
 
-/// Understands the text of a `metadata` file. The second part is what was passed over in it.
-pub(super) fn metadata(text: &str) -> Result<(Metadata, Vec<Fault>), Fault> {
+/// Understands the text of a `metadata` file. The second part is what was passed over in it, the third the steps of
+/// work that it took.
+pub(super) fn metadata(text: &str) -> Result<(Metadata, Vec<Fault>, u64), Fault> {
     let tokens = lex::tokens(text)?;
     let document = parse::document(&tokens)?;
     blocks::resolve(&document, text.len())

@@ -6,9 +6,11 @@ use std::borrow::Cow;
 use std::fmt;
 
 use super::bits::{extended, extract};
-use super::class::{self, Base, ClassId, Encoding, Int, Kind, Labels, Len, Member, Order};
+use super::class::{self, Base, ClassId, Encoding, Int, Kind, Len, Member, Order, WideClass};
 use super::frame::{Frame, Mark, Node};
+use super::labels::EnumLabels;
 use super::plan::{FieldPlace, Part, WriterFactPlace};
+use super::wide::{WideInt, limbs, nearest_f64};
 
 /// An integer of either sign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,13 +44,15 @@ impl fmt::Display for Number {
 pub enum Value<'a> {
     /// An integer, and the base to show it in.
     Int(Number, Base),
-    /// An integer with labels, and the first label that it has.
-    Enum(Number, Option<&'a str>),
+    /// An integer with labels, and those that it has.
+    Enum(Number, EnumLabels<'a>),
+    /// An integer of more than 64 bits, with labels or without.
+    Wide(WideInt<'a>),
     /// True or false.
     Bool(bool),
     /// 32 bits, or 16.
     F32(f32),
-    /// 64 bits.
+    /// 64 bits; of a wider one the nearest of 64.
     F64(f64),
     /// Text; bytes that are not text are replaced by U+FFFD.
     Text(Cow<'a, str>),
@@ -286,6 +290,7 @@ impl<'a> Tape<'a> {
         match &frame.metadata.classes[node.class as usize].kind {
             Kind::Int(int) => int_value(int, node.bits),
             Kind::Float { bits, .. } => float_value(*bits, node.bits),
+            Kind::Wide(_) | Kind::WideFloat { .. } => frame.constant(node.class, node.bits),
             Kind::NulText(encoding) | Kind::Text { encoding, .. } => {
                 Value::Text(text(frame.bytes(node.bits, node.len), *encoding))
             }
@@ -332,9 +337,9 @@ impl Frame<'_> {
         Some(match &self.metadata.classes[id as usize].kind {
             // The only integers with marks are those of variable length, which are in them.
             Kind::Int(int) => int_value(int, mark.at),
-            Kind::NulText(encoding) | Kind::Text { len: Len::Saved(_), encoding } => {
-                Value::Text(text(bytes(), *encoding))
-            }
+            Kind::NulText(encoding) => Value::Text(text(bytes(), *encoding)),
+            // Text in wider units is on the tape: a length may end inside of a unit.
+            Kind::Text { len: Len::Saved(_), encoding: Encoding::Utf8 } => Value::Text(text(bytes(), Encoding::Utf8)),
             Kind::Bytes { len: Len::Saved(_) } => Value::Bytes(bytes()),
             Kind::Array { len: Len::Saved(_), element } if is_counted(*element) => {
                 Value::Array(Elements(ElementsAt::Packed { frame: self, class: *element, at, len: mark.len }))
@@ -358,6 +363,8 @@ impl Frame<'_> {
                 extended(extract(self.data, at, int.bits.max(1), int.order), int.bits.max(1), int.signed),
             ),
             Kind::Float { bits, order } => float_value(*bits, extract(self.data, at, *bits, *order)),
+            Kind::Wide(class) => wide_value(WideInt::new(self.data, at, class), class),
+            Kind::WideFloat { bits, order } => Value::F64(nearest_f64(&limbs(self.data, at, *bits, *order), *bits)),
             Kind::Text { len: Len::Fixed(len), encoding } => Value::Text(text(self.bytes(at / 8, *len), *encoding)),
             Kind::Bytes { len: Len::Fixed(len) } => Value::Bytes(self.bytes(at / 8, *len)),
             Kind::Array { len: Len::Fixed(len), element } => {
@@ -419,8 +426,15 @@ fn int_value(int: &Int, bits: u64) -> Value<'_> {
     }
     let number = if int.signed { Number::Signed(bits as i64) } else { Number::Unsigned(bits) };
     match &int.labels {
-        Some(labels) => Value::Enum(number, Labels::find(labels, number.into())),
+        Some(labels) => Value::Enum(number, labels.find(number.into())),
         None => Value::Int(number, int.base),
+    }
+}
+
+fn wide_value<'a>(value: WideInt<'a>, class: &WideClass) -> Value<'a> {
+    match class.view {
+        class::View::Bool => Value::Bool(!value.is_zero()),
+        class::View::StrictBool | class::View::Number => Value::Wide(value),
     }
 }
 
@@ -433,16 +447,16 @@ fn text(bytes: &[u8], encoding: Encoding) -> Cow<'_, str> {
         }
         Encoding::Wide { bytes: 2, order } => {
             let units = bytes.chunks_exact(2).map(|c| match order {
-                Order::Little => u16::from_le_bytes([c[0], c[1]]),
                 Order::Big => u16::from_be_bytes([c[0], c[1]]),
+                _ => u16::from_le_bytes([c[0], c[1]]),
             });
             let units = units.take_while(|&unit| unit != 0);
             char::decode_utf16(units).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect()
         }
         Encoding::Wide { order, .. } => {
             let units = bytes.chunks_exact(4).map(|c| match order {
-                Order::Little => u32::from_le_bytes([c[0], c[1], c[2], c[3]]),
                 Order::Big => u32::from_be_bytes([c[0], c[1], c[2], c[3]]),
+                _ => u32::from_le_bytes([c[0], c[1], c[2], c[3]]),
             });
             let units = units.take_while(|&unit| unit != 0);
             units.map(|unit| char::from_u32(unit).unwrap_or(char::REPLACEMENT_CHARACTER)).collect()

@@ -30,8 +30,16 @@ pub fn babel_value(value: &Value<'_>) -> String {
         Value::Int(number, Base::Hexadecimal) => format!("0x{:X}", i128::from(*number)),
         Value::Int(number, Base::Octal) => format!("0{:o}", i128::from(*number)),
         Value::Int(number, _) => number.to_string(),
-        Value::Enum(number, Some(label)) => format!("( \"{label}\" : container = {number} )"),
-        Value::Enum(number, None) => format!("( <unknown> : container = {number} )"),
+        Value::Enum(number, labels) => {
+            let names: Vec<String> = labels.all(*number).iter().map(|label| format!("{label:?}")).collect();
+            let names = match &names[..] {
+                [] => "<unknown>".to_owned(),
+                [one] => one.clone(),
+                several => format!("{{ {} }}", several.join(", ")),
+            };
+            format!("( {names} : container = {number} )")
+        }
+        Value::Wide(number) => number.to_string(),
         Value::Bool(value) => value.to_string(),
         Value::F32(value) => percent_g(f64::from(*value)),
         Value::F64(value) => percent_g(*value),

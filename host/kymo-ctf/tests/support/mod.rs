@@ -4,6 +4,7 @@
 #![allow(dead_code, reason = "each test uses its part")]
 
 pub mod babel;
+pub mod located;
 pub mod types;
 pub mod types_ctf2;
 
@@ -231,7 +232,11 @@ pub fn value(value: &kymo_ctf::read::Value<'_>) -> String {
         V::Int(number, Base::Hexadecimal) => format!("{:#x}", i128::from(*number)),
         V::Int(number, Base::Octal) => format!("{:#o}", i128::from(*number)),
         V::Int(number, _) => number.to_string(),
-        V::Enum(number, label) => format!("{}({number})", label.unwrap_or("?")),
+        V::Enum(number, labels) => format!("{}({number})", labels.joined(*number).as_deref().unwrap_or("?")),
+        V::Wide(number) => match number.labels() {
+            Some(labels) => format!("{}({number})", labels.join("|")),
+            None => number.in_base(),
+        },
         V::Bool(value) => value.to_string(),
         V::F32(value) => format!("{value:?}"),
         V::F64(value) => format!("{value:?}"),

@@ -60,7 +60,8 @@ impl Cells {
             FieldKind::Bool => Cells::Bool(BooleanBuilder::new()),
             FieldKind::Float { bits: 32 } => Cells::F32(Float32Builder::new()),
             FieldKind::Float { .. } => Cells::F64(Float64Builder::new()),
-            FieldKind::Text => Cells::Text(StringBuilder::new()),
+            // Arrow has no integer of any width: the digits.
+            FieldKind::Text | FieldKind::Wide { .. } => Cells::Text(StringBuilder::new()),
             FieldKind::Bytes => Cells::Bytes(BinaryBuilder::new()),
             FieldKind::Array { element, .. } => {
                 Cells::List { ends: vec![0], there: Vec::new(), element: Box::new(Cells::of(element)) }
@@ -115,7 +116,9 @@ impl Cells {
                 values.push(Some((*number).into()));
             }
             (Cells::Int { values, .. }, _) => values.push(None),
-            (Cells::Labels(cells), Some(Value::Enum(_, label))) => cells.append_option(*label),
+            (Cells::Labels(cells), Some(Value::Enum(number, labels))) => {
+                cells.append_option(labels.joined(*number).as_deref());
+            }
             (Cells::Labels(cells), _) => cells.append_null(),
             (Cells::Bool(cells), Some(Value::Bool(value))) => cells.append_value(*value),
             // `enum kymo_bool` with another value than 0 and 1.
@@ -125,6 +128,7 @@ impl Cells {
             (Cells::F64(cells), Some(Value::F64(value))) => cells.append_value(*value),
             (Cells::F64(cells), _) => cells.append_null(),
             (Cells::Text(cells), Some(Value::Text(text))) => cells.append_value(text),
+            (Cells::Text(cells), Some(Value::Wide(number))) => cells.append_value(number.to_string()),
             (Cells::Text(cells), _) => cells.append_null(),
             (Cells::Bytes(cells), Some(Value::Bytes(bytes))) => cells.append_value(bytes),
             (Cells::Bytes(cells), _) => cells.append_null(),

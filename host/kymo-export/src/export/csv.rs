@@ -143,8 +143,8 @@ impl Exporter for ByEvent<'_> {
             let value = fields.at(column.position).unwrap_or(Value::Absent);
             self.line.push(b',');
             match (&value, column.is_enum) {
-                (Value::Enum(number, label), true) => {
-                    label.iter().for_each(|label| push_text(&mut self.line, label));
+                (Value::Enum(number, labels), true) => {
+                    labels.joined(*number).iter().for_each(|label| push_text(&mut self.line, label));
                     drop(write!(self.line, ",{number}"));
                 }
                 (_, true) => self.line.push(b','),

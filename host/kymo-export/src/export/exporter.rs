@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use kymo_ctf::read::{Item, Loss, Record};
+use kymo_ctf::read::{EventClass, FieldInfo, FieldKind, Item, Loss, Record, Trace};
 
 use crate::Error;
 
@@ -24,6 +24,28 @@ pub trait Exporter {
             Item::Record(record) => self.record(record),
             Item::Loss(loss) => self.loss(loss),
         }
+    }
+}
+
+/// Says of how many fields the values are text, because the format has no integers of so many bits.
+pub(crate) fn note_wide(done: &mut Done, traces: &[Trace]) {
+    fn wide(infos: &[FieldInfo<'_>]) -> u64 {
+        infos.iter().map(|info| of_kind(&info.kind)).sum()
+    }
+    fn of_kind(kind: &FieldKind<'_>) -> u64 {
+        match kind {
+            FieldKind::Wide { .. } => 1,
+            FieldKind::Array { element, .. } => of_kind(element),
+            FieldKind::Struct(infos) => wide(infos),
+            _ => 0,
+        }
+    }
+    for trace in traces {
+        let events = trace.metadata.events.iter().enumerate();
+        let fields = |(position, event): (usize, &EventClass)| {
+            wide(&trace.metadata.fields(event)) + wide(&trace.metadata.contexts(position))
+        };
+        done.change("integers of more than 64 bits, written as text: fields of events", events.map(fields).sum());
     }
 }
 

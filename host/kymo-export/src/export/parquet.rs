@@ -14,7 +14,7 @@ use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 
 use super::csv::{FileNames, leave_out_contexts, leave_out_loss};
-use super::exporter::{Done, Exporter};
+use super::exporter::{Done, Exporter, note_wide};
 use super::facts::{Classes, env_text};
 use super::output::NewDirectory;
 use crate::Error;
@@ -140,6 +140,7 @@ impl Exporter for Tables<'_> {
         for of_event in self.tables.values_mut() {
             self.done.files += of_event.close(self.lost)?;
         }
+        note_wide(&mut self.done, self.traces);
         self.dir.keep();
         Ok(self.done)
     }

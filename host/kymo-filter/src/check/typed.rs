@@ -257,7 +257,7 @@ impl<'a> Typer<'a, '_> {
             Kind::Bool => Typed::Bool(place),
             Kind::Text => Typed::Text(Source::Place(place)),
             Kind::Any => Typed::Any(place),
-            kind @ (Kind::Bytes | Kind::Array { .. } | Kind::Struct(_)) => Typed::Whole(kind),
+            kind @ (Kind::Wide { .. } | Kind::Bytes | Kind::Array { .. } | Kind::Struct(_)) => Typed::Whole(kind),
         }
     }
 

@@ -17,6 +17,25 @@ pub struct TraceArgs {
     /// Trace directories, or directories with traces below; several are merged by time
     #[arg(required = true, value_name = "DIR")]
     pub dirs: Vec<PathBuf>,
+    /// Read also packets whose UUID is not that of the metadata: they may belong to another trace. Without it they are
+    /// skipped and reported
+    #[arg(long)]
+    pub ignore_uuid: bool,
+}
+
+impl TraceArgs {
+    /// These directories, without options.
+    pub fn of(dirs: &[PathBuf]) -> Self {
+        Self { dirs: dirs.to_vec(), ignore_uuid: false }
+    }
+
+    /// Does with an opened trace what the options say.
+    pub fn apply(&self, trace: &mut Trace) {
+        if self.ignore_uuid {
+            trace.ignore_uuid();
+            eprintln!("kymo: {}: packets are read whatever their UUID; they may belong to another trace", trace.label);
+        }
+    }
 }
 
 /// Which part of their time.

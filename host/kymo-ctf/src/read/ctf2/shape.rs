@@ -140,6 +140,33 @@ const OPTION: &[Properties] = &[MEMBER[0], &[("selector-field-ranges", Is::Array
 const LOCATION: &[Properties] = &[&[("origin", Is::Text), ("path", Is::Array)]];
 const OFFSET: &[Properties] = &[&[("seconds", Is::Signed), ("cycles", Is::Unsigned)]];
 
+/// What a word that the specification does not have any more is of.
+pub(super) const DRAFTS: &str = "a draft of CTF 2, which is another format: write the trace again with a tool that keeps \
+                                 to the specification of 2024";
+
+/// Words of drafts of the specification, which tools wrote while they were drafts: LTTng, yactfr and Trace Compass from
+/// 2022 to 2023.
+const OF_DRAFTS: &[&str] = &[
+    "fixed-length-unsigned-enumeration",
+    "fixed-length-signed-enumeration",
+    "variable-length-unsigned-enumeration",
+    "variable-length-signed-enumeration",
+    "user-attributes",
+    "origin-is-unix-epoch",
+    "offset",
+    "uuid",
+];
+
+/// Whether a property or a type is known from drafts of the specification only.
+pub(super) fn is_of_drafts(word: &str) -> bool {
+    OF_DRAFTS.contains(&word)
+}
+
+/// Drafts had a field location as an array, with the origin in front.
+fn is_location_of_drafts(name: &str, value: &Value) -> bool {
+    name.ends_with("-field-location") && value.is_array()
+}
+
 /// What is looked at.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Shape<'k> {
@@ -182,7 +209,15 @@ impl Shape<'_> {
         }
         for (name, value) in object {
             let known = properties.iter().flat_map(|some| some.iter()).find(|(known, _)| known == name);
-            let Some((_, is)) = known else { return Err(format!("{} has no property `{name}`", self.text())) };
+            let Some((_, is)) = known else {
+                return Err(match is_of_drafts(name) {
+                    true => format!("`{name}` of {} is of {}", self.text(), DRAFTS),
+                    false => format!("{} has no property `{name}`", self.text()),
+                });
+            };
+            if is_location_of_drafts(name, value) {
+                return Err(format!("`{name}` of {} as an array is of {}", self.text(), DRAFTS));
+            }
             if !is.fits(value) {
                 return Err(format!("`{name}` of {} must be {}", self.text(), is.text()));
             }

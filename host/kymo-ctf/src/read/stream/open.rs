@@ -82,7 +82,8 @@ impl<'t> Stream<'t> {
             if self.decoder.roles.get(Role::Magic).is_some_and(|magic| magic != u64::from(PACKET_MAGIC)) {
                 return Some(HeaderProblem::Magic);
             }
-            if let (Some(expected), Some(member)) = (&metadata.uuid, metadata.uuid_member) {
+            let expected = metadata.uuid.as_ref().filter(|_| !self.layout.ignores_uuid);
+            if let (Some(expected), Some(member)) = (expected, metadata.uuid_member) {
                 let fields = Fields::of_tape(&self.decoder.frame);
                 if !fields.at(member).is_some_and(|value| same_bytes(&value, expected)) {
                     return Some(HeaderProblem::Uuid);

@@ -26,7 +26,7 @@ const CONTEXT: [(&str, Role); 6] = [
 ];
 
 /// What the document means. `source_bytes` is the size of its text.
-pub(super) fn resolve(document: &[Item], source_bytes: usize) -> Result<(Metadata, Vec<Fault>), Fault> {
+pub(super) fn resolve(document: &[Item], source_bytes: usize) -> Result<(Metadata, Vec<Fault>, u64), Fault> {
     let mut blocks = Blocks {
         resolver: Resolver::new(Builder::new(source_bytes), native_order(document)?),
         metadata: Metadata::default(),
@@ -61,8 +61,9 @@ pub(super) fn resolve(document: &[Item], source_bytes: usize) -> Result<(Metadat
         }
     }
     let Blocks { resolver, mut metadata, .. } = blocks;
+    let steps = resolver.builder.steps();
     resolver.builder.finish(&mut metadata);
-    Ok((metadata, resolver.remarks.into_inner().into_values().collect()))
+    Ok((metadata, resolver.remarks.into_inner().into_values().collect(), steps))
 }
 
 fn blocks_of(document: &[Item]) -> impl Iterator<Item = (BlockKind, &[Entry], Pos)> {
@@ -109,6 +110,7 @@ impl Blocks {
                     self.resolver.builder.begin(Origin::PacketHeader, [None; 6]);
                     let class = Some(self.part(ty, *pos)?);
                     let builder = &mut self.resolver.builder;
+                    refuse_wide(builder, class, false, *pos, |name| role(&HEADER, name).is_some())?;
                     builder.for_ints(class, false, |name, int| int.role = role(&HEADER, name));
                     self.metadata.uuid_member = builder.position(class, "uuid");
                     self.metadata.packet_header = class;
@@ -164,10 +166,10 @@ impl Blocks {
         if clock.name.is_empty() {
             return Err(pos.fault("a clock needs its `name`"));
         }
-        if self.resolver.clocks.contains(&clock.name) {
+        let position = self.metadata.clocks.len();
+        if self.resolver.clocks.insert(clock.name.clone(), position).is_some() {
             return Err(pos.fault(format!("the clock `{}` is declared twice", clock.name)));
         }
-        self.resolver.clocks.push(clock.name.clone());
         self.metadata.clocks.push(clock);
         Ok(())
     }
@@ -202,6 +204,8 @@ impl Blocks {
         class.event_header = roots[Origin::EventHeader as usize];
         class.common_context = roots[Origin::CommonContext as usize];
         let builder = &mut self.resolver.builder;
+        refuse_wide(builder, class.packet_context, false, pos, |name| role(&CONTEXT, name).is_some())?;
+        refuse_wide(builder, class.event_header, true, pos, |name| matches!(name, "id" | "timestamp"))?;
         let mut clocks = Vec::new();
         builder.for_ints(class.packet_context, false, |name, int| {
             int.role = role(&CONTEXT, name);
@@ -217,7 +221,7 @@ impl Blocks {
         });
         class.clock = clocks.first().copied().unwrap_or(0);
         if let Some(other) = clocks.iter().find(|other| **other != class.clock) {
-            let [one, other] = [class.clock, *other].map(|clock| &self.resolver.clocks[clock]);
+            let [one, other] = [class.clock, *other].map(|clock| &self.metadata.clocks[clock].name);
             let message = format!("stream {} has times of two clocks, `{one}` and `{other}`", class.id);
             return Err(pos.fault(message));
         }
@@ -273,18 +277,32 @@ impl Blocks {
         }
         let id = id(entries, "id")?.unwrap_or(0);
         let position = self.metadata.events.len() as u32;
-        if !self.metadata.streams[index].events.insert(id, position) {
+        let builder = &mut self.resolver.builder;
+        builder.charge_event(self.metadata.streams[index].common_context).map_err(|what| pos.fault(what))?;
+        if !self.metadata.streams[index].events.insert(id, position, &mut builder.table_room) {
             return Err(pos.fault(format!("event {id} of stream {stream} is declared twice")));
         }
         self.metadata.events.push(EventClass {
             id,
             name: name.unwrap_or_else(|| format!("event {id}")),
             loglevel,
+            stream: index,
             context: roots[Origin::SpecificContext as usize],
             payload: roots[Origin::Payload as usize],
         });
         Ok(())
     }
+}
+
+/// Refuses an integer that means something to the reader, and is too wide for it.
+fn refuse_wide(
+    builder: &Builder,
+    part: Option<ClassId>,
+    deep: bool,
+    pos: Pos,
+    has_role: impl Fn(&str) -> bool,
+) -> Result<(), Fault> {
+    builder.wide_with_role(part, deep, has_role).map_or(Ok(()), |what| Err(pos.fault(what)))
 }
 
 fn role(table: &[(&str, Role)], name: &str) -> Option<Role> {

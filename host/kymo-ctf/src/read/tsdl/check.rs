@@ -7,9 +7,9 @@ use std::rc::Rc;
 
 use super::ast::{Decl, Label, Spec, Type};
 use super::fault::{Fault, Pos};
-use super::resolve::{Resolver, alignment, label_set};
+use super::resolve::{Resolver, TsdlInt, alignment, label_set};
 use crate::read::build::DEPTH_MAX;
-use crate::read::class::{Int, Labels};
+use crate::read::labels::Labels;
 
 impl Resolver {
     /// A type at its declaration. Names that it declares within itself are known to what follows in it.
@@ -19,14 +19,18 @@ impl Resolver {
             Spec::Float(attrs) => self.float(attrs, ty.pos).map(drop),
             Spec::Text(attrs) => self.text(attrs).map(drop),
             Spec::Enum { labels: None, name: Some(name), .. } => self.known(&format!("enum {name}"), ty.pos),
-            Spec::Enum { .. } => self.labels_of(ty).map(drop),
+            Spec::Enum { .. } => self.labels_once(ty).map(drop),
             Spec::Struct { body: Some(body), align, .. } => {
                 alignment((*align).into(), ty.pos)?;
+                self.charge(body.len(), ty.pos)?;
                 self.check_body(body, "structure")
             }
             Spec::Struct { name, .. } => self.known(&format!("struct {}", name.as_deref().unwrap_or_default()), ty.pos),
             Spec::Variant { body: Some(body), .. } if body.is_empty() => Err(ty.pos.fault("a variant without options")),
-            Spec::Variant { body: Some(body), .. } => self.check_body(body, "variant"),
+            Spec::Variant { body: Some(body), .. } => {
+                self.charge(body.len(), ty.pos)?;
+                self.check_body(body, "variant")
+            }
             Spec::Variant { name, .. } => {
                 self.known(&format!("variant {}", name.as_deref().unwrap_or_default()), ty.pos)
             }
@@ -77,9 +81,9 @@ impl Resolver {
     }
 
     /// The integer that a type stands for.
-    fn integer_of(&self, ty: &Type, depth: usize) -> Result<Option<Int>, Fault> {
+    fn integer_of(&self, ty: &Type, depth: usize) -> Result<Option<TsdlInt>, Fault> {
         match &ty.spec {
-            Spec::Integer(attrs) => self.int(attrs, ty.pos).map(|(int, _)| Some(int)),
+            Spec::Integer(attrs) => self.int(attrs, ty.pos).map(Some),
             Spec::Named(name) if depth < DEPTH_MAX => {
                 let alias = self.lookup(name, ty.pos)?;
                 match alias.dims.is_empty() {
@@ -93,14 +97,16 @@ impl Resolver {
 }
 
 /// Each label has values that the integer can have. Those without a value follow the one before.
-fn in_range(labels: &[Label], int: &Int, pos: Pos) -> Result<(), Fault> {
+fn in_range(labels: &[Label], of: &TsdlInt, pos: Pos) -> Result<(), Fault> {
     if labels.is_empty() {
         return Err(pos.fault("an enumeration without labels"));
     }
-    let bits = u32::from(int.bits).min(64);
+    let (int, bits) = (&of.int, of.bits);
+    // Numbers of the text have 65 bits at most, sign included.
+    let bits_of_text = bits.min(66);
     let (least, most) = match int.signed {
-        true => (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1),
-        false => (0, (1i128 << bits) - 1),
+        true => (-(1i128 << (bits_of_text - 1)), (1i128 << (bits_of_text - 1)) - 1),
+        false => (0, (1i128 << bits_of_text) - 1),
     };
     let mut next = 0;
     for label in labels {

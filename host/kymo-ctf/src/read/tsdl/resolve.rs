@@ -10,7 +10,11 @@ use std::sync::Arc;
 use super::ast::{Attr, Decl, Dim, Expr, Label, Spec, Type};
 use super::fault::{Fault, Pos};
 use crate::read::build::{Builder, Origin};
-use crate::read::class::{Base, Choice, ClassId, Encoding, Int, Kind, Labels, Len, Order, View};
+use crate::read::class::{Base, Choice, ClassId, Encoding, Int, Kind, Labels, Len, Order, View, WideClass};
+use crate::read::wide::{WIDE_BITS_MAX, exponent_bits};
+
+/// Steps that a declaration costs: a name is copied and looked up.
+const DECLARATION_STEPS: usize = 16;
 
 /// A name of a type, and what it stands for.
 #[derive(Clone)]
@@ -22,8 +26,8 @@ pub(super) struct Alias {
 pub(super) struct Resolver {
     pub builder: Builder,
     pub native: Order,
-    /// Names of the clocks.
-    pub clocks: Vec<String>,
+    /// Positions of the clocks by name.
+    pub clocks: HashMap<String, usize>,
     scopes: Vec<HashMap<String, Alias>>,
     /// What was passed over, by line and column: a type is made anew for each use.
     pub remarks: RefCell<BTreeMap<(u32, u32), Fault>>,
@@ -33,7 +37,7 @@ pub(super) struct Resolver {
 
 impl Resolver {
     pub fn new(builder: Builder, native: Order) -> Self {
-        let (clocks, scopes) = (Vec::new(), vec![HashMap::new()]);
+        let (clocks, scopes) = (HashMap::new(), vec![HashMap::new()]);
         Self { builder, native, clocks, scopes, remarks: RefCell::default(), labels: HashMap::new() }
     }
 
@@ -50,16 +54,23 @@ impl Resolver {
     pub fn declare(&mut self, decl: &Decl) -> Result<(), Fault> {
         match decl {
             Decl::Alias { ty, name, dims } => {
+                self.charge(DECLARATION_STEPS + dims.len(), ty.pos)?;
                 self.check(ty)?;
                 self.declare_name(ty)?;
                 self.define(name.clone(), ty, dims)
             }
             Decl::Bare(ty) => {
+                self.charge(DECLARATION_STEPS, ty.pos)?;
                 self.check(ty)?;
                 self.declare_name(ty)
             }
             Decl::Field { name, pos, .. } => Err(pos.fault(format!("the field `{name}` is not inside a structure"))),
         }
+    }
+
+    /// Counts steps of work: what is declared within a type is declared anew for each use of it.
+    pub fn charge(&mut self, steps: usize, pos: Pos) -> Result<(), Fault> {
+        self.builder.charge(steps).map_err(|what| pos.fault(what))
     }
 
     fn define(&mut self, name: String, ty: &Rc<Type>, dims: &[Dim]) -> Result<(), Fault> {
@@ -99,8 +110,8 @@ impl Resolver {
         self.builder.enter().map_err(at)?;
         let class = match &ty.spec {
             Spec::Integer(attrs) => {
-                let (int, align) = self.int(attrs, ty.pos)?;
-                self.builder.push(align, Kind::Int(int)).map_err(at)?
+                let TsdlInt { int, bits, align } = self.int(attrs, ty.pos)?;
+                self.builder.push(align, int_kind(int, bits)).map_err(at)?
             }
             Spec::Float(attrs) => {
                 let (kind, align) = self.float(attrs, ty.pos)?;
@@ -205,11 +216,10 @@ impl Resolver {
             return Err(pos.fault("a variant without options"));
         }
         let target = self.reference(tag).map_err(at)?;
-        let labels = self.builder.int(target).and_then(|int| int.labels.clone());
+        let labels = self.builder.labels(target);
         let labels = labels.ok_or_else(|| pos.fault(format!("the tag `{}` is not an enumeration", tag.join("."))))?;
         let slot = self.builder.slot(target, tag).map_err(at)?;
         self.open_scope();
-        let ranges = labels.by_name();
         let mut names = HashSet::new();
         let mut options = Vec::with_capacity(decls.len());
         for decl in decls {
@@ -220,15 +230,15 @@ impl Resolver {
                     if !names.insert(name) {
                         return Err(pos.fault(format!("the variant has two members `{name}`")));
                     }
-                    let of_label = ranges.get(name.as_str()).or_else(|| ranges.get(stripped(name)));
+                    let of_label = labels.ranges(name).or_else(|| labels.ranges(stripped(name)));
                     let none = || pos.fault(format!("the tag's enumeration has no label `{name}`"));
-                    options.push(Choice { ranges: of_label.ok_or_else(none)?.clone(), class });
+                    options.push(Choice { ranges: of_label.ok_or_else(none)?, class });
                 }
                 other => self.declare(other)?,
             }
         }
         self.close_scope();
-        self.builder.push(1, Kind::Variant { slot, options }).map_err(at)
+        self.builder.push(1, Kind::Variant { slot, options, clears: Vec::new() }).map_err(at)
     }
 
     fn enumeration(&mut self, ty: &Rc<Type>) -> Result<ClassId, Fault> {
@@ -244,22 +254,28 @@ impl Resolver {
                 self.named("int", pos).map_err(|_| pos.fault("an enumeration without a type needs the type `int`"))?
             }
         };
-        let set = match self.labels.get(&Rc::as_ptr(ty)) {
-            Some(set) => Arc::clone(set),
-            None => {
-                let set = Arc::new(self.labels_of(ty)?);
-                self.labels.insert(Rc::as_ptr(ty), Arc::clone(&set));
-                set
+        let set = Some(self.labels_once(ty)?);
+        match &mut self.builder.classes[container as usize].kind {
+            Kind::Int(int) => {
+                int.labels = set;
+                if name.as_deref() == Some("kymo_bool") {
+                    int.view = View::StrictBool;
+                }
             }
-        };
-        let Kind::Int(int) = &mut self.builder.classes[container as usize].kind else {
-            return Err(pos.fault("the type of an enumeration must be an integer"));
-        };
-        int.labels = Some(set);
-        if name.as_deref() == Some("kymo_bool") {
-            int.view = View::StrictBool;
+            Kind::Wide(wide) => wide.labels = set,
+            _ => return Err(pos.fault("the type of an enumeration must be an integer")),
         }
         Ok(container)
+    }
+
+    /// The labels of an enumeration that has a body, made at its first use.
+    pub fn labels_once(&mut self, ty: &Rc<Type>) -> Result<Arc<Labels>, Fault> {
+        if let Some(set) = self.labels.get(&Rc::as_ptr(ty)) {
+            return Ok(Arc::clone(set));
+        }
+        let set = Arc::new(self.labels_of(ty)?);
+        self.labels.insert(Rc::as_ptr(ty), Arc::clone(&set));
+        Ok(set)
     }
 
     /// An attribute that the specification does not have: it cannot change what bits mean.
@@ -281,7 +297,7 @@ impl Resolver {
     }
 
     /// An `integer`, and its alignment.
-    pub fn int(&self, attrs: &[Attr], pos: Pos) -> Result<(Int, u32), Fault> {
+    pub fn int(&self, attrs: &[Attr], pos: Pos) -> Result<TsdlInt, Fault> {
         let mut int = Int {
             bits: 0,
             signed: false,
@@ -294,10 +310,10 @@ impl Resolver {
             encoding: None,
             clock: None,
         };
-        let mut align = None;
+        let (mut align, mut bits) = (None, 0);
         for attr in attrs {
             match attr.name.as_str() {
-                "size" => int.bits = int_size(attr)?,
+                "size" => bits = int_size(attr)?,
                 "align" => align = Some(alignment(number(attr)?, attr.pos)?),
                 "signed" => int.signed = boolean(attr)?,
                 "byte_order" => int.order = self.order(attr)?,
@@ -307,11 +323,17 @@ impl Resolver {
                 _ => self.pass_over(attr, "an integer"),
             }
         }
-        if int.bits == 0 {
+        if bits == 0 {
             return Err(pos.fault("an integer needs its `size`"));
         }
-        let natural = if int.bits % 8 == 0 { 8 } else { 1 };
-        Ok((int, align.unwrap_or(natural)))
+        if bits > 64 && int.clock.is_some() {
+            return Err(
+                pos.fault(format!("an integer of {bits} bits is no time of a clock: the reader takes 64 for it"))
+            );
+        }
+        int.bits = bits.min(64) as u8;
+        let natural = if bits % 8 == 0 { 8 } else { 1 };
+        Ok(TsdlInt { int, bits, align: align.unwrap_or(natural) })
     }
 
     /// A `floating_point`, and its alignment.
@@ -330,14 +352,23 @@ impl Resolver {
             (5, 11) => 16,
             (8, 24) => 32,
             (11, 53) => 64,
-            _ => {
-                return Err(pos.fault(format!(
-                    "floating point numbers of exp_dig {exponent} and mant_dig {mantissa} are not read: only 5 and 11, 8 and 24, 11 and 53, \
-                     which fit into 64 bits without loss"
-                )));
-            }
+            _ => return Ok((self.wide_float(exponent, mantissa, order, pos)?, align)),
         };
         Ok((Kind::Float { bits, order }, align))
+    }
+
+    /// One of 128 bits or more, which are exponent and mantissa: the sign takes the place of the mantissa's first bit.
+    fn wide_float(&self, exponent: i128, mantissa: i128, order: Order, pos: Pos) -> Result<Kind, Fault> {
+        let bits = exponent.checked_add(mantissa).and_then(|bits| u32::try_from(bits).ok());
+        let bits = bits.filter(|&bits| exponent_bits(bits).map(i128::from) == Some(exponent)).ok_or_else(|| {
+            pos.fault(format!(
+                "floating point numbers of exp_dig {exponent} and mant_dig {mantissa} are not of IEEE 754: 5 and 11, 8 and 24, 11 and \
+                 53, 15 and 113 are"
+            ))
+        })?;
+        let what = format!("floats of {bits} bits are shown as the nearest one of 64 bits");
+        self.remarks.borrow_mut().insert((pos.line, pos.column), pos.fault(what));
+        Ok(Kind::WideFloat { bits, order })
     }
 
     /// Value of a `byte_order` attribute.
@@ -354,7 +385,7 @@ impl Resolver {
         let Expr::Path(path) = &attr.value else { return Err(attr.pos.fault("`map` takes `clock.NAME.value`")) };
         match path.iter().map(String::as_str).collect::<Vec<_>>()[..] {
             ["clock", name, "value"] | ["clock", name] => {
-                let found = self.clocks.iter().position(|clock| clock == name);
+                let found = self.clocks.get(name).copied();
                 found.ok_or_else(|| attr.pos.fault(format!("the clock `{name}` is not declared")))
             }
             _ => Err(attr.pos.fault("`map` takes `clock.NAME.value`")),
@@ -414,11 +445,25 @@ pub(super) fn boolean(attr: &Attr) -> Result<bool, Fault> {
     }
 }
 
-fn int_size(attr: &Attr) -> Result<u8, Fault> {
-    match number(attr)? {
-        bits @ 1..=64 => Ok(bits as u8),
-        bits => Err(attr.pos.fault(format!("integers have 1 to 64 bits; {bits} are not supported"))),
+/// An `integer`: what it is, if it has 64 bits at most, its bits, and its alignment.
+pub(super) struct TsdlInt {
+    pub int: Int,
+    pub bits: u32,
+    align: u32,
+}
+
+fn int_kind(int: Int, bits: u32) -> Kind {
+    let Int { signed, order, base, view, .. } = int;
+    match bits {
+        0..=64 => Kind::Int(int),
+        _ => Kind::Wide(WideClass { bits, signed, order, base, view, labels: None }),
     }
+}
+
+fn int_size(attr: &Attr) -> Result<u32, Fault> {
+    let bits = number(attr)?;
+    let size = u32::try_from(bits).ok().filter(|size| (1..=WIDE_BITS_MAX).contains(size));
+    size.ok_or_else(|| attr.pos.fault(format!("integers have 1 to {WIDE_BITS_MAX} bits; {bits} are not supported")))
 }
 
 pub(super) fn alignment(bits: i128, pos: Pos) -> Result<u32, Fault> {

@@ -149,7 +149,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         bail!("--json and -o - both want standard output: name a file with -o");
     }
     raise_file_limit();
-    let input = Input::open(&args.traces.dirs)?;
+    let input = Input::open(&args.traces)?;
     let stretch = stretch(&args, &input)?;
     let selection = Selection::new(&input.traces, None, &args.events.event, args.state)?;
     args.events.check(&input.traces)?;

@@ -80,7 +80,7 @@ impl FunctionCalls {
 /// Runs the verb.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     args.output.begin();
-    let input = Input::open(&args.traces.dirs)?;
+    let input = Input::open(&args.traces)?;
     let has = |of: fn(&str) -> bool| {
         input.traces.iter().flat_map(|trace| &trace.metadata.events).any(|event| of(&event.name))
     };

@@ -198,7 +198,7 @@ impl LatencyReport<'_> {
 /// Runs the verb.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     args.output.begin();
-    let hosts = Input::by_kernel(&args.traces.dirs, &args.hosts)?;
+    let hosts = Input::by_kernel(&args.traces, &args.hosts)?;
     let times = absolute(&hosts, [args.range.from, args.range.to])?;
     let (text, code) =
         each(&hosts, ("kymo-latency-hosts-1", args.output.json()), &mut |host| of_host(&host.input, times, &args))?;

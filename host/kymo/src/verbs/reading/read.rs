@@ -158,8 +158,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         return posix::write_ctf(&args.traces.dirs, to);
     }
     let Opened { traces, named, torn, damaged_logs } = open(&args)?;
-    // Indexes have times as each host's own clock has them.
-    let is_own = args.hosts.is_none();
+    // Indexes have times as each host's own clock has them, and only packets of the trace's UUID.
+    let is_own = args.hosts.is_none() && !args.traces.ignore_uuid;
     let indexes = match is_own && (args.count || args.range.from.is_some() || args.range.to.is_some()) {
         true => indexes(&named, &traces),
         false => Indexes::default(),
@@ -227,6 +227,7 @@ fn open(args: &Args) -> anyhow::Result<Opened> {
     for dir in all.named.iter().flat_map(|named| &named.parts) {
         let mut opened = if posix::is_log(dir) { posix::open(dir, &mut all.damaged_logs)? } else { Trace::open(dir)? };
         say_if_empty(&opened.value);
+        args.traces.apply(&mut opened.value);
         if let Some(progress) = &progress {
             opened.value.watch(progress.clone());
         }

@@ -58,7 +58,7 @@ struct MachineMoment<'a> {
 /// Runs the verb.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     args.output.begin();
-    let input = Input::open(&args.traces.dirs)?;
+    let input = Input::open(&args.traces)?;
     let classes = Classes::new(&input.traces);
     super::analyze::need_switches(&classes)?;
     let indexes = input.indexes();

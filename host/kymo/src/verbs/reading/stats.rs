@@ -145,7 +145,7 @@ impl StatsPass {
 /// Runs the verb.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     args.output.begin();
-    let hosts = Input::by_kernel(&args.traces.dirs, &args.hosts)?;
+    let hosts = Input::by_kernel(&args.traces, &args.hosts)?;
     args.events.check(hosts.iter().flat_map(|host| &host.input.traces))?;
     let times = absolute(&hosts, [args.range.from, args.range.to])?;
     let (text, code) =

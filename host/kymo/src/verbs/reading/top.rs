@@ -217,7 +217,7 @@ struct TopReport<'a> {
 /// Runs the verb.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     args.output.begin();
-    let input = Input::open(&args.traces.dirs)?;
+    let input = Input::open(&args.traces)?;
     let classes = Classes::new(&input.traces);
     let indexes = input.indexes();
     let stretch = input.stretch(&indexes, args.range.from, args.range.to)?;

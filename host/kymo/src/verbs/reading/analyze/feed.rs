@@ -4,7 +4,6 @@
 
 pub mod split;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
@@ -15,6 +14,7 @@ use kymo_index::{Indexes, Named, range};
 use super::named::named;
 use super::when::When;
 use crate::terminal::ReadingProgress;
+use crate::verbs::args::TraceArgs;
 use crate::verbs::hosts::{self, ClockAlignment, HostArgs};
 pub use split::{OfHost, absolute, each};
 
@@ -42,13 +42,13 @@ pub struct Input {
 
 impl Input {
     /// Opens traces; the parts of one that was cut are one after the other.
-    pub fn open(dirs: &[PathBuf]) -> anyhow::Result<Input> {
-        Self::of_hosts(dirs, &HostArgs::default())
+    pub fn open(traces: &TraceArgs) -> anyhow::Result<Input> {
+        Self::of_hosts(traces, &HostArgs::default())
     }
 
     /// The same; their clocks are brought together as asked for.
-    pub fn of_hosts(dirs: &[PathBuf], hosts: &HostArgs) -> anyhow::Result<Input> {
-        let (input, of_kernels) = Self::all(dirs, hosts)?;
+    pub fn of_hosts(traces: &TraceArgs, hosts: &HostArgs) -> anyhow::Result<Input> {
+        let (input, of_kernels) = Self::all(traces, hosts)?;
         if let [first, second, ..] = &of_kernels[..] {
             let of = |position: &usize| input.named[*position].dir.display();
             let (first, second) = (of(first), of(second));
@@ -62,22 +62,23 @@ impl Input {
 
     /// Opens traces of which several may have the scheduler's events of different kernels: one input for each kernel,
     /// with the traces of programs of the same machine; one for all where there is one kernel at most.
-    pub fn by_kernel(dirs: &[PathBuf], hosts: &HostArgs) -> anyhow::Result<Vec<OfHost>> {
-        let (input, of_kernels) = Self::all(dirs, hosts)?;
+    pub fn by_kernel(traces: &TraceArgs, hosts: &HostArgs) -> anyhow::Result<Vec<OfHost>> {
+        let (input, of_kernels) = Self::all(traces, hosts)?;
         Ok(split::by_kernel(input, &of_kernels))
     }
 
     /// All traces, and which directories have the scheduler's events.
-    fn all(dirs: &[PathBuf], hosts: &HostArgs) -> anyhow::Result<(Input, Vec<usize>)> {
+    fn all(traces: &TraceArgs, hosts: &HostArgs) -> anyhow::Result<(Input, Vec<usize>)> {
         let is_corrected = !hosts.is_none();
         let mut input =
             Input { traces: Vec::new(), named: Vec::new(), caveats: Vec::new(), told: Vec::new(), is_corrected };
         let progress = Arc::new(ReadingProgress::new());
         let mut of_kernels = Vec::new();
-        for (position, named) in named(dirs).into_iter().enumerate() {
+        for (position, named) in named(&traces.dirs).into_iter().enumerate() {
             let first = input.traces.len();
             for part in &named.parts {
                 let mut opened = Trace::open(part)?;
+                traces.apply(&mut opened.value);
                 opened.value.watch(progress.clone());
                 say_if_empty(&opened.value);
                 input.caveats.extend(opened.caveats);
@@ -94,8 +95,8 @@ impl Input {
 
     /// Their indexes, as far as they hold. Says which do not.
     pub fn indexes(&self) -> Indexes {
-        // They have times as each host's own clock has them.
-        if self.is_corrected {
+        // They have times as each host's own clock has them, and only packets of the trace's UUID.
+        if self.is_corrected || self.traces.iter().any(Trace::ignores_uuid) {
             return Indexes::default();
         }
         indexes(&self.named, &self.traces)

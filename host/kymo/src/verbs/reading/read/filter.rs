@@ -153,6 +153,11 @@ fn kind(kind: FieldKind<'_>) -> Kind {
             let label = |(name, low, high): (&str, i128, i128)| Label { name: name.into(), low, high };
             Kind::Enum { signed, bits, labels: Some(labels.into_iter().map(label).collect()) }
         }
+        // Filters calculate with 128 bits and a sign.
+        FieldKind::Wide { signed, bits, .. } => match u8::try_from(bits) {
+            Ok(bits) if bits < 128 || bits == 128 && signed => Kind::Int { signed, bits },
+            _ => Kind::Wide { bits },
+        },
         FieldKind::Bool => Kind::Bool,
         FieldKind::Float { bits } => Kind::Float { bits },
         FieldKind::Text => Kind::Text,
@@ -211,7 +216,8 @@ impl kymo_filter::Record for View<'_, '_> {
 fn seen(value: read::Value<'_>) -> Value<'_> {
     match value {
         read::Value::Int(number, _) => Value::Int(number.into()),
-        read::Value::Enum(number, label) => Value::Label(number.into(), label),
+        read::Value::Enum(number, labels) => Value::Label(number.into(), labels.first()),
+        read::Value::Wide(number) => Value::Int(number.saturated()),
         read::Value::Bool(value) => Value::Bool(value),
         read::Value::F32(value) => Value::Float(value.into()),
         read::Value::F64(value) => Value::Float(value),

@@ -244,8 +244,11 @@ impl Followed {
             Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
         }
         let metadata = self.metadata.clone();
-        let opened = Trace::from_files(&Memory { metadata, streams })?;
-        let traces = [opened.value];
+        let mut trace = Trace::from_files(&Memory { metadata, streams })?.value;
+        if args.traces.ignore_uuid {
+            trace.ignore_uuid();
+        }
+        let traces = [trace];
         let selection = Selection::new(&traces, args.fields.as_deref(), &args.events.event, args.state)?;
         let mut filters = Filters::new(&traces, &args.scope.expressions())?;
         anyhow::ensure!(

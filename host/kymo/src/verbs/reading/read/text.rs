@@ -7,7 +7,7 @@
 
 use std::io::Write as _;
 
-use kymo_ctf::read::{Base, Loss, Number, Plain, Record, Trace, Value};
+use kymo_ctf::read::{Base, Loss, Number, Plain, Record, Trace, Value, WideInt};
 
 use super::columns::{Column, Columns, Heads};
 use super::line::{Label, Line, PIECES};
@@ -356,8 +356,9 @@ fn push_named(out: &mut Vec<u8>, name: &str, value: &Value<'_>) {
 fn push_value(out: &mut Vec<u8>, value: &Value<'_>) {
     match value {
         Value::Int(number, base) => push_int(out, *number, *base),
-        Value::Enum(number, label) => {
-            if let Some(label) = label {
+        Value::Enum(number, labels) => {
+            let label = labels.joined(*number);
+            if let Some(label) = &label {
                 push_clean(out, label);
                 out.push(b'(');
             }
@@ -366,6 +367,7 @@ fn push_value(out: &mut Vec<u8>, value: &Value<'_>) {
                 out.push(b')');
             }
         }
+        Value::Wide(number) => push_wide(out, number),
         Value::Bool(value) => out.extend_from_slice(if *value { b"true" } else { b"false" }),
         // Writing to a vector cannot fail. The JSON writer is the faster one, and shows the same digits.
         Value::F32(value) if value.is_finite() => drop(serde_json::to_writer(out, value)),
@@ -395,6 +397,17 @@ fn push_value(out: &mut Vec<u8>, value: &Value<'_>) {
             out.push(b'}');
         }
         Value::Absent => out.push(b'-'),
+    }
+}
+
+/// An integer of more than 64 bits, in its base; beside labels in decimal, as narrower ones.
+fn push_wide(out: &mut Vec<u8>, number: &WideInt<'_>) {
+    match number.labels().filter(|labels| !labels.is_empty()) {
+        None => out.extend_from_slice(number.in_base().as_bytes()),
+        Some(labels) => {
+            push_clean(out, &labels.join("|"));
+            drop(write!(out, "({number})"));
+        }
     }
 }
 

@@ -69,6 +69,9 @@ impl Memory {
                 continue;
             }
             let mut dump = Trace::from_files(&Dump(Directory(Path::new(&trace.label))))?.value;
+            if trace.ignores_uuid() {
+                dump.ignore_uuid();
+            }
             // Times as the trace has them that is asked about.
             dump.metadata.clocks.clone_from(&trace.metadata.clocks);
             self.take_trace(&[dump], position);
