@@ -32,6 +32,7 @@
 
 mod align;
 mod budget;
+pub mod calls;
 pub mod cause;
 pub mod compact;
 mod critical;
