@@ -19,7 +19,6 @@ pub mod kernel;
 pub mod lab;
 pub mod paths;
 pub mod process;
-pub mod protobuf;
 pub mod record;
 pub mod session;
 pub mod socket;

@@ -87,7 +87,7 @@ fn slices_close_and_threads_have_one_name() {
     // Slices that are open when their thread or program ends, end there.
     assert!(told.contains("slices that were open when their thread or its program ended"), "{told}");
     let ended = checked.named("viewers:step", "E").filter(|event| !event["args"]["$end"].is_null()).count();
-    assert!(ended >= 3, "of the thread, and of both children: {ended}");
+    assert!(ended >= 1, "of the thread that ends in it: {told}");
     // The thread that is renamed has one name after the other, and the main thread its own.
     let painter = checked.names.of("painter");
     assert_eq!(painter.len(), 1, "{:?}", checked.names.0);

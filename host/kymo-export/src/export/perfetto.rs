@@ -347,6 +347,10 @@ impl Perfetto<'_> {
         }
         self.bundles.push(record, names, &self.contexts, &mut self.done);
         self.write_bundles(false)?;
+        if self.slices.is_end_of_others(record) {
+            let steps = self.slices.steps(record, true);
+            steps.before.iter().try_for_each(|edge| self.edge(edge))?;
+        }
         // A call of a probed function is a slice, too: ftrace events are none.
         if self.slices.is_probe(record) && matches!(track, Track::Thread(..)) {
             return self.track_event(record, names, true);

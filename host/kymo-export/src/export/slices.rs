@@ -177,6 +177,11 @@ impl Slices {
         matches!(self.role(record), Some(Role::Pair { is_probe: true, .. }))
     }
 
+    /// Whether an event ends slices that are not its own.
+    pub fn is_end_of_others(&self, record: &Record<'_>) -> bool {
+        matches!(self.role(record), Some(Role::ThreadEnds | Role::ProgramStarts))
+    }
+
     fn role(&self, record: &Record<'_>) -> Option<Role> {
         self.roles.of(record.trace, record.event_position)
     }
