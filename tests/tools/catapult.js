@@ -1,48 +1,44 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // catapult.js VIEWER.html TRACE.json: what the importer of Chrome's trace viewer (catapult) makes of a file, as JSON:
-// its warnings, the number of slices, those that did not finish, and the threads with their names. Runs the scripts of a
-// viewer's page as far as they need no window.
+// its warnings, and the threads with their names, slices and those of them that did not finish. VIEWER.html is the
+// viewer in one page; of its scripts, those that only draw fail here, and are left out.
 'use strict';
 const fs = require('fs');
 const vm = require('vm');
 
 const page = fs.readFileSync(process.argv[2], 'utf8');
-const anything = () => new Proxy(function () {}, {
-  get: (_, name) => (name === Symbol.toPrimitive ? () => '' : name === 'length' ? 0 : anything()),
-  apply: () => anything(),
-  construct: () => anything(),
-});
-const context = {
-  console: { log() {}, warn() {}, error() {}, info() {}, time() {}, timeEnd() {} },
-  performance, setTimeout, clearTimeout, TextDecoder, TextEncoder, URL,
-  document: anything(), navigator: { userAgent: '', platform: '' }, location: { search: '', hash: '' },
-  requestAnimationFrame: () => 0, HTMLElement: function () {}, Polymer: anything(),
+const quiet = () => {};
+const scope = {
+  console: { log: quiet, warn: quiet, error: quiet, info: quiet, time: quiet, timeEnd: quiet }, performance, setTimeout,
 };
-context.window = context.self = context.global = context;
-vm.createContext(context);
-for (const [, attributes, text] of page.matchAll(/<script([^>]*)>([\s\S]*?)<\/script>/g)) {
-  if (attributes.includes('src=')) continue;
+scope.global = scope.self = scope;
+vm.createContext(scope);
+const scripts = [...page.matchAll(/<script[^>]*>([\s\S]*?)<\/script>/g)].map(([, text]) => text);
+// The page's modules are one behind the other in one script.
+for (const module of scripts.flatMap((text) => text.split("'use strict';"))) {
   try {
-    vm.runInContext(text, context);
+    vm.runInContext(`'use strict';${module}`, scope);
   } catch {
-    // A part that draws.
+    // Draws.
   }
+  if (scope.tr) scope.tr.isHeadless = true;
+  // A library for long texts puts itself into the window that it is given.
+  if (scope.window && scope.window.oboe) scope.oboe = scope.window.oboe;
+  delete scope.window;
 }
-context.trace = fs.readFileSync(process.argv[3], 'utf8');
-const found = vm.runInContext(`(() => {
+scope.text = fs.readFileSync(process.argv[3], 'utf8');
+process.stdout.write(vm.runInContext(`(() => {
   const model = new tr.Model();
   const options = new tr.importer.ImportOptions();
   options.shiftWorldToZero = false;
   options.showImportWarnings = false;
-  new tr.importer.Import(model, options).importTraces([trace]);
+  new tr.importer.Import(model, options).importTraces([text]);
   const threads = model.getAllThreads().map((thread) => {
     const slices = thread.sliceGroup.slices;
     return {
       pid: thread.parent.pid, tid: thread.tid, name: thread.name || '', process: thread.parent.name || '',
-      slices: slices.length, unfinished: slices.filter((slice) => slice.didNotFinish).length,
-      names: [...new Set(slices.map((slice) => slice.title))],
+      unfinished: slices.filter((slice) => slice.didNotFinish).length, slices: slices.map((slice) => slice.title),
     };
   });
   return JSON.stringify({ warnings: model.importWarnings.map((warning) => warning.message), threads });
-})()`, context);
-process.stdout.write(found);
+})()`, scope));

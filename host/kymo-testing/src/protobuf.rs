@@ -45,7 +45,7 @@ impl<'a> Fields<'a> {
 
     /// The messages in a field.
     pub fn messages(&self, number: u32) -> impl Iterator<Item = Fields<'a>> {
-        self.all(number).map(|value| match value {
+        self.all(number).map(move |value| match value {
             Wire::Bytes(bytes) => Fields::of(bytes),
             value => panic!("field {number} is no message: {value:?}"),
         })

@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
-use kymo_tests::Lab;
 use kymo_testing::protobuf::{Fields, Wire};
+use kymo_tests::Lab;
 
 use super::{Names, Nesting, export, of_lttng, recorded};
 

@@ -141,6 +141,8 @@ fn put(tree: &mut Message, (pid, tid): (u32, u32), name: &str) {
         process.int(1, pid.into());
         if !name.is_empty() {
             process.text(3, name);
+            // It is a name, not a command line.
+            process.uint(9, 1);
         }
         tree.message(1, &process);
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Ftrace events that Perfetto has a message of its own for: numbers and names as its public `.proto` files define
-//! them (protos/perfetto/trace/ftrace: ftrace_event, sched, task, irq, power, signal, workqueue, ipi, ftrace)
+//! them (protos/perfetto/trace/ftrace: ftrace_event, sched, task, irq, irq_vectors, timer, power, signal, workqueue,
+//! net, ipi, ftrace)
 //! [spec/exchange.md 2].
 
 /// Field of FtraceEvent for all events that have none of their own.
@@ -75,6 +76,9 @@ const VEC: &[Field] = &[needed(&["vec"], 1, Number)];
 const STATE: &[Field] = &[needed(&["state"], 1, Number), needed(&["cpu_id"], 2, Number)];
 const REASON: &[Field] = &[needed(&["reason"], 1, Text)];
 const WORK: &[Field] = &[needed(&["work"], 1, Number), needed(&["function"], 2, Number)];
+
+const HRTIMER: &[Field] = &[needed(&["hrtimer"], 1, Number)];
+const TIMER: &[Field] = &[needed(&["timer"], 1, Number)];
 
 const SWITCH: &[Field] = &[
     other(&["prev_comm"], 1, Text),
@@ -206,10 +210,70 @@ pub const EVENTS: &[Known] = &[
         &[
             needed(&["work"], 1, Number),
             needed(&["function"], 2, Number),
-            other(&["workqueue"], 3, Text),
+            other(&["workqueue"], 6, Text),
             other(&["req_cpu"], 4, Number),
             other(&["cpu"], 5, Number),
         ],
+    ),
+    shown(
+        &["timer_hrtimer_start", "hrtimer_start"],
+        551,
+        &[
+            needed(&["hrtimer"], 1, Number),
+            other(&["function"], 2, Number),
+            other(&["expires"], 3, Number),
+            other(&["softexpires"], 4, Number),
+            other(&["mode"], 5, Number),
+        ],
+    ),
+    shown(&["timer_hrtimer_cancel", "hrtimer_cancel"], 552, HRTIMER),
+    shown(
+        &["timer_hrtimer_expire_entry", "hrtimer_expire_entry"],
+        553,
+        &[needed(&["hrtimer"], 1, Number), other(&["now"], 2, Number), other(&["function"], 3, Number)],
+    ),
+    shown(&["timer_hrtimer_expire_exit", "hrtimer_expire_exit"], 554, HRTIMER),
+    shown(
+        &["timer_start"],
+        555,
+        &[
+            needed(&["timer"], 1, Number),
+            other(&["function"], 2, Number),
+            other(&["expires"], 3, Number),
+            other(&["now"], 4, Number),
+            other(&["deferrable"], 5, Number),
+            other(&["flags"], 6, Number),
+            other(&["bucket_expiry"], 7, Number),
+        ],
+    ),
+    shown(&["timer_cancel"], 556, TIMER),
+    shown(
+        &["timer_expire_entry"],
+        557,
+        &[
+            needed(&["timer"], 1, Number),
+            other(&["now"], 2, Number),
+            other(&["function"], 3, Number),
+            other(&["baseclk"], 4, Number),
+        ],
+    ),
+    shown(&["timer_expire_exit"], 558, TIMER),
+    shown(&["x86_irq_vectors_local_timer_entry", "local_timer_entry"], 559, &[needed(&["vector"], 1, Number)]),
+    shown(&["x86_irq_vectors_local_timer_exit", "local_timer_exit"], 560, &[needed(&["vector"], 1, Number)]),
+    shown(
+        &["net_dev_xmit"],
+        361,
+        &[
+            needed(&["len"], 1, Number),
+            needed(&["name"], 2, Text),
+            other(&["rc"], 3, Number),
+            other(&["skbaddr"], 4, Number),
+        ],
+    ),
+    shown(
+        &["net_if_receive_skb", "netif_receive_skb"],
+        360,
+        &[needed(&["len"], 1, Number), needed(&["name"], 2, Text), other(&["skbaddr"], 3, Number)],
     ),
     understood(&["lttng_logger", "print"], 3, &[other(&["ip"], 1, Number), needed(&["msg", "buf"], 2, Text)]),
 ];
@@ -237,6 +301,6 @@ mod tests {
             assert_eq!(fields.len(), known.fields.len(), "{known:?}");
         }
         assert_eq!(known("sched:sched_switch").map(|known| known.number), Some(4));
-        assert!(known("timer_hrtimer_start").is_none());
+        assert!(known("kmem_kmalloc").is_none());
     }
 }
