@@ -68,3 +68,4 @@ mod tools;
 mod top;
 mod unknown;
 mod users;
+mod viewers;

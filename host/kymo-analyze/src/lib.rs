@@ -55,6 +55,7 @@ mod sink;
 mod span;
 mod state;
 mod stats;
+pub mod syscall;
 mod units;
 pub mod usage;
 

@@ -12,6 +12,7 @@ use crate::form::Form;
 use crate::hash::Map;
 use crate::plan::Plan;
 use crate::record::{Class, Kind};
+use crate::syscall::{self, CallEvent, CallName};
 
 /// A row of the table. Of the fields, each with all its names, the first `needed` must be there.
 struct Rule {
@@ -86,8 +87,8 @@ const RULES: &[Rule] = &[
     rule(Form::HrtimerLeave, &["hrtimer_expire_exit", "timer_hrtimer_expire_exit"], 0, &[]),
     rule(Form::TimerEnter, &["timer_expire_entry"], 1, &[&["timer"], &["function"]]),
     rule(Form::TimerLeave, &["timer_expire_exit"], 0, &[]),
-    rule(Form::CallByNumber, &["sys_enter"], 1, &[&["id"]]),
-    rule(Form::ReturnByNumber, &["sys_exit"], 1, &[&["id"], &["ret"]]),
+    rule(Form::CallByNumber, &[syscall::BY_NUMBER[0].0, syscall::BY_NUMBER[1].0], 1, &[&["id"]]),
+    rule(Form::ReturnByNumber, &[syscall::BY_NUMBER[0].1, syscall::BY_NUMBER[1].1], 1, &[&["id"], &["ret"]]),
     rule(Form::IrqsOff, &["irq_disable", "preemptirq_irq_disable"], 0, &[]),
     rule(Form::IrqsOn, &["irq_enable", "preemptirq_irq_enable"], 0, &[]),
     rule(Form::PreemptOff, &["preempt_disable", "preemptirq_preempt_disable"], 0, &[]),
@@ -120,13 +121,6 @@ const RULES: &[Rule] = &[
 
 const BLOCK: &[&[&str]] = &[&["dev"], &["sector"], &["nr_sector"], &["rwbs"], &["bytes"]];
 const NOISE: &[&[&str]] = &[&["start"], &["duration"]];
-
-/// Beginnings of the names of system calls' events: at entry, at exit.
-const CALLS: [(&str, &str); 3] = [
-    ("syscall_entry_", "syscall_exit_"),
-    ("compat_syscall_entry_", "compat_syscall_exit_"),
-    ("sys_enter_", "sys_exit_"),
-];
 
 /// Fields that stand in front of the arguments of a system call.
 const NO_ARGUMENTS: [&str; 2] = ["__syscall_nr", "nr"];
@@ -226,7 +220,7 @@ impl Vocabulary {
     }
 
     fn by_pattern(&mut self, system: &str, bare: &str, class: &Class) -> Option<Plan> {
-        if let Some((name, is_entry)) = call_of(bare) {
+        if let Some((name, is_entry)) = call_of(&class.name) {
             let call = self.call(name)?;
             return Some(if is_entry { call_plan(call, class) } else { return_plan(call, class) });
         }
@@ -292,7 +286,7 @@ pub(crate) fn statement_of(name: &str) -> Option<Statement> {
         "lttng_statedump_cpu_topology" => Some(Statement::Cpu),
         "lttng_statedump_block_device" => Some(Statement::Device),
         _ => {
-            let is_opening = call_of(bare).is_some_and(|(call, is_entry)| is_entry && OPENS.contains(&call));
+            let is_opening = call_of(name).is_some_and(|(call, is_entry)| is_entry && OPENS.contains(&call));
             is_opening.then_some(Statement::Opening)
         }
     }
@@ -303,12 +297,12 @@ fn split(name: &str) -> (&str, &str) {
     name.split_once(':').unwrap_or(("", name))
 }
 
-/// The system call of an event, and whether it is the entry.
-fn call_of(bare: &str) -> Option<(&str, bool)> {
-    CALLS.iter().find_map(|(entry, exit)| {
-        let at_entry = bare.strip_prefix(entry).map(|name| (name, true));
-        at_entry.or_else(|| bare.strip_prefix(exit).map(|name| (name, false)))
-    })
+/// The system call that an event is of alone, and whether it is the entry.
+fn call_of(event: &str) -> Option<(&str, bool)> {
+    match CallEvent::of(event)? {
+        CallEvent { call: CallName::Named(name), is_entry, .. } => Some((name, is_entry)),
+        _ => None,
+    }
 }
 
 fn by_rule(rule: &Rule, class: &Class) -> Option<Plan> {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the tests of all crates share: numbers that a seed repeats, mutations of good input, skips that are seen, and
-//! a check of results against their schema.
+//! a check of results against their schema, a reader of protobuf messages.
 //! For tests only.
 
+pub mod protobuf;
 pub mod schema;
 
 use std::io::Write as _;

@@ -9,14 +9,18 @@ use kymo_ctf::read::{Loss, Number, Record, Trace, Value};
 
 use super::csv::leave_out_contexts;
 use super::exporter::{Done, Exporter};
-use super::facts::{ContextNames, all_fields, env_text, is_absolute, is_kernel};
+use super::facts::{ContextNames, Domains, TimeOrder, all_fields, env_text, is_absolute};
+use super::names::{NameBook, NamedBy, Naming, ThreadNames, text};
 use super::output::Output;
-use super::pairs::{Pairs, Phase, Track, track_of};
+use super::slices::{Edge, Own, Slices, Steps, Track, UNKNOWN_THREAD, Why};
 use super::stacks::Symbols;
 use crate::{Error, json};
 
 /// Threads of process 0 that show who ran on each CPU: this and the CPU.
-const RUNS: u64 = 100_000_000;
+const RUNS: u32 = 100_000_000;
+
+/// The process that the CPUs are threads of.
+const KERNEL: &str = "kernel";
 
 /// Who runs on a CPU.
 struct Running {
@@ -31,12 +35,15 @@ pub struct Chrome<'t> {
     output: Output,
     /// Time of the first record.
     begin_ns: Option<i128>,
-    pairs: Pairs,
+    slices: Slices,
     contexts: ContextNames,
+    domains: Domains,
     symbols: Symbols,
-    /// By process and thread, as the file numbers them: the name that was written last.
-    names: HashMap<(u64, u64), String>,
+    names: NameBook,
     running: HashMap<(usize, u32), Running>,
+    order: TimeOrder,
+    /// What is told of the traces as a whole.
+    doubts: Vec<(String, u64)>,
     line: Vec<u8>,
     is_first: bool,
     done: Done,
@@ -50,11 +57,14 @@ impl<'t> Chrome<'t> {
             traces,
             output,
             begin_ns: None,
-            pairs: Pairs::new(traces),
+            slices: Slices::new(traces),
             contexts: ContextNames::new(traces),
+            domains: Domains::new(traces),
             symbols,
-            names: HashMap::new(),
+            names: NameBook::default(),
             running: HashMap::new(),
+            order: TimeOrder::default(),
+            doubts: Vec::new(),
             line: Vec::new(),
             is_first: true,
             done: Done { files: 1, ..Done::default() },
@@ -71,53 +81,113 @@ impl<'t> Chrome<'t> {
         drop(write!(self.line, ",\"ph\":\"{phase}\""));
     }
 
-    fn place(&mut self, ns: i128, (pid, tid): (u64, u64)) {
+    fn place(&mut self, ns: i128, (pid, tid): (u32, u32)) {
         let since = ns - self.begin_ns.unwrap_or(ns);
         drop(write!(self.line, ",\"pid\":{pid},\"tid\":{tid},\"ts\":"));
         push_us(&mut self.line, since);
     }
 
-    /// Names a process and a thread where they have another name than before.
-    fn name(&mut self, place: (u64, u64), process: &str, thread: &str) {
-        if self.names.get(&place).is_some_and(|known| known == thread) || thread.is_empty() {
-            return;
+    /// An event that names a process or a thread.
+    fn metadata(&mut self, what: &str, (pid, tid): (u32, u32), name: &str) {
+        self.begin(what, "M");
+        drop(write!(self.line, ",\"pid\":{pid},\"tid\":{tid},\"args\":{{\"name\":"));
+        json::push_text(&mut self.line, name);
+        self.line.extend_from_slice(b"}}");
+    }
+
+    /// Names a process and a thread where they have another name than before. A new name is told on the thread.
+    fn name(&mut self, place: (u32, u32), names: &ThreadNames<'_>, ns: i128) {
+        if self.names.process(place.0, names.process, names.by) != Naming::Same {
+            self.metadata("process_name", (place.0, place.0), names.process);
         }
-        for (what, name) in [("process_name", process), ("thread_name", thread)] {
-            let is_known =
-                what == "process_name" && self.names.keys().any(|(pid, _)| *pid == place.0) && place.0 != place.1;
-            if name.is_empty() || is_known {
-                continue;
-            }
-            self.begin(what, "M");
-            drop(write!(self.line, ",\"pid\":{},\"tid\":{},\"args\":{{\"name\":", place.0, place.1));
-            json::push_text(&mut self.line, name);
+        let naming = self.names.thread(place, names.thread, names.by);
+        if naming != Naming::Same {
+            self.metadata("thread_name", place, names.thread);
+        }
+        if let Naming::Renamed(before) = naming {
+            self.begin("renamed", "i");
+            self.place(ns, place);
+            self.line.extend_from_slice(b",\"cat\":\"name\",\"s\":\"t\",\"args\":{\"from\":");
+            json::push_text(&mut self.line, &before);
+            self.line.extend_from_slice(b",\"to\":");
+            json::push_text(&mut self.line, names.thread);
             self.line.extend_from_slice(b"}}");
         }
-        self.names.insert(place, thread.to_owned());
     }
 
-    fn place_of(&mut self, track: Track, record: &Record<'_>) -> (u64, u64) {
+    /// Process and thread that a track is in the file.
+    fn place_of(&mut self, track: Track, names: &ThreadNames<'_>, ns: i128) -> (u32, u32) {
         match track {
             Track::Cpu(cpu) => {
-                let place = (0, u64::from(cpu));
-                self.name(place, "kernel", &format!("cpu {cpu}"));
-                place
+                self.name((0, cpu), &of_kernel(&format!("cpu {cpu}")), ns);
+                (0, cpu)
+            }
+            Track::Thread(0, UNKNOWN_THREAD) => {
+                self.name((0, UNKNOWN_THREAD), &of_kernel("unknown threads"), ns);
+                (0, UNKNOWN_THREAD)
             }
             Track::Thread(pid, tid) => {
-                let place = (u64::from(pid), u64::from(tid));
-                let process = if pid == 0 { "kernel" } else { record.procname };
-                self.name(place, process, record.procname);
-                place
+                self.name((pid, tid), names, ns);
+                (pid, tid)
             }
         }
     }
 
-    /// Ends or goes on with a slice that is shown in parts.
-    fn part(&mut self, ns: i128, place: (u64, u64), pair: u32, phase: &str) {
-        let name = self.pairs.begin_name(pair).to_owned();
+    /// A begin or end without a record of its own.
+    fn edge(&mut self, edge: &Edge) {
+        let name = self.slices.title(edge.title).to_owned();
+        self.begin(&name, if edge.begins { "B" } else { "E" });
+        let place = match edge.track {
+            Track::Cpu(cpu) => (0, cpu),
+            Track::Thread(pid, tid) => (pid, tid),
+        };
+        self.place(edge.ns, place);
+        self.line.extend_from_slice(if edge.why == Why::Part { b",\"cat\":\"part\"" } else { b",\"cat\":\"end\"" });
+        self.line.extend_from_slice(b",\"args\":{");
+        if let Some(why) = edge.why.text() {
+            self.line.extend_from_slice(b"\"$end\":");
+            json::push_text(&mut self.line, why);
+        }
+        self.line.extend_from_slice(b"}}");
+    }
+
+    /// The record's own event, whose place is known.
+    fn own(&mut self, record: &Record<'_>, steps: &Steps, place: (u32, u32), of_kernel: bool) {
+        let (phase, title) = match steps.own {
+            Own::Begin(title) => ("B", Some(title)),
+            Own::End(title) => ("E", Some(title)),
+            Own::Instant => ("i", None),
+        };
+        let name = title.map_or_else(|| record.event.name.clone(), |title| self.slices.title(title).to_owned());
         self.begin(&name, phase);
-        self.place(ns, place);
-        self.line.extend_from_slice(b",\"cat\":\"part\",\"args\":{}}");
+        self.place(steps.ns, place);
+        drop(write!(self.line, ",\"cat\":\"{}\"", if of_kernel { "kernel" } else { "user" }));
+        if title.is_none() {
+            self.line.extend_from_slice(b",\"s\":\"t\"");
+        }
+        self.line.extend_from_slice(b",\"args\":");
+        let mut line = std::mem::take(&mut self.line);
+        json::push_fields(&mut line, all_fields(record, &self.contexts), json::Wide::Text);
+        for (name, function) in self.symbols.of_fields(record) {
+            // Behind the field that it is of.
+            push_arg(&mut line, &name, |line| json::push_text(line, &function));
+        }
+        if title.is_some() {
+            push_arg(&mut line, "$event", |line| json::push_text(line, &record.event.name));
+        }
+        // The CPU is nowhere else where the place is a thread.
+        if let (Some(cpu), Track::Thread(..)) = (record.cpu, steps.track) {
+            push_arg(&mut line, "$cpu", |line| drop(write!(line, "{cpu}")));
+        }
+        if self.order.goes_back(record.ns) {
+            self.done.change("records with a time before that of the record in front of them ($doubt)", 1);
+            push_arg(&mut line, "$doubt", |line| json::push_text(line, "the time lies before an earlier record's"));
+        }
+        if steps.ns != record.ns {
+            push_arg(&mut line, "$time", |line| drop(write!(line, "\"{}\"", record.ns)));
+        }
+        self.line = line;
+        self.line.push(b'}');
     }
 
     /// Who ran up to a switch, as an event of its own.
@@ -125,19 +195,51 @@ impl<'t> Chrome<'t> {
         let (Some(cpu), true) = (record.cpu, record.event.name.ends_with("sched_switch")) else { return };
         let number =
             |names: [&str; 2]| names.iter().find_map(|name| record.payload.get(name)).as_ref().and_then(integer);
-        let next = record.payload.get("next_comm");
-        let name = if let Some(Value::Text(name)) = next { name.into_owned() } else { String::new() };
+        let name = text(record, "next_comm").map_or_else(String::new, |name| name.into_owned());
         let Some(tid) = number(["next_tid", "next_pid"]) else { return };
         let before = self.running.insert((record.trace, cpu), Running { from_ns: record.ns, name, tid });
-        let Some(before) = before.filter(|before| before.tid != 0) else { return };
-        let place = (0, RUNS + u64::from(cpu));
-        self.name(place, "kernel", &format!("cpu {cpu} runs"));
+        let Some(before) = before.filter(|before| before.tid != 0 && before.from_ns <= record.ns) else { return };
+        let place = (0, RUNS + cpu);
+        self.name(place, &of_kernel(&format!("cpu {cpu} runs")), record.ns);
         self.begin(&before.name, "X");
         self.place(before.from_ns, place);
         self.line.extend_from_slice(b",\"dur\":");
         push_us(&mut self.line, record.ns - before.from_ns);
         drop(write!(self.line, ",\"cat\":\"running\",\"args\":{{\"tid\":{}}}}}", before.tid));
     }
+
+    fn tail(&self) -> Vec<u8> {
+        let mut tail = b"\n],\"displayTimeUnit\":\"ns\",\"otherData\":{\"writer\":\"kymo\",\"begin_ns\":".to_vec();
+        drop(write!(tail, "\"{}\",\"absolute\":{}", self.begin_ns.unwrap_or(0), is_absolute(self.traces)));
+        if let Some(host) = self.traces.first().and_then(|trace| env_text(trace, "hostname")) {
+            tail.extend_from_slice(b",\"hostname\":");
+            json::push_text(&mut tail, host);
+        }
+        for (what, count) in &self.doubts {
+            tail.push(b',');
+            json::push_text(&mut tail, what);
+            drop(write!(tail, ":{count}"));
+        }
+        tail.extend_from_slice(b"}}\n");
+        tail
+    }
+}
+
+/// Names of a thread of the process that stands for the kernel.
+fn of_kernel(thread: &str) -> ThreadNames<'_> {
+    ThreadNames { thread, process: KERNEL, by: NamedBy::Kernel }
+}
+
+/// One more member of the object at the end of a line.
+fn push_arg(line: &mut Vec<u8>, name: &str, value: impl FnOnce(&mut Vec<u8>)) {
+    line.truncate(line.len() - 1);
+    if line.last() != Some(&b'{') {
+        line.push(b',');
+    }
+    json::push_text(line, name);
+    line.push(b':');
+    value(line);
+    line.push(b'}');
 }
 
 fn integer(value: &Value<'_>) -> Option<i128> {
@@ -155,46 +257,28 @@ fn push_us(line: &mut Vec<u8>, ns: i128) {
 
 impl Exporter for Chrome<'_> {
     fn record(&mut self, record: &Record<'_>) -> Result<(), Error> {
+        let names = ThreadNames::of(record, self.domains.is_kernel(record));
+        self.named_record(record, &names)
+    }
+
+    fn named_record(&mut self, record: &Record<'_>, names: &ThreadNames<'_>) -> Result<(), Error> {
         self.line.clear();
         self.begin_ns.get_or_insert(record.ns);
         leave_out_contexts(&mut self.done, record);
-        let of_kernel = is_kernel(record);
-        let track = track_of(record, of_kernel);
-        let place = self.place_of(track, record);
-        let (phase, inner) = match self.pairs.phase(record, track) {
-            Phase::Begin => ("B", Vec::new()),
-            Phase::End(inner) => ("E", inner),
-            Phase::Instant => ("i", Vec::new()),
-        };
-        inner.iter().for_each(|pair| self.part(record.ns, place, *pair, "E"));
-        self.begin(self.pairs.call_name(record).unwrap_or(&record.event.name), phase);
-        self.place(record.ns, place);
-        drop(write!(self.line, ",\"cat\":\"{}\"", if of_kernel { "kernel" } else { "user" }));
-        if phase == "i" {
-            self.line.extend_from_slice(b",\"s\":\"t\"");
+        let of_kernel = self.domains.is_kernel(record);
+        let track = self.slices.track(record, of_kernel);
+        let steps = self.slices.steps(record, of_kernel);
+        let mut place = self.place_of(track, names, record.ns);
+        if steps.track != track {
+            // A slice ends where it began: the thread has moved to its process since.
+            place = match steps.track {
+                Track::Cpu(cpu) => (0, cpu),
+                Track::Thread(pid, tid) => (pid, tid),
+            };
         }
-        self.line.extend_from_slice(b",\"args\":");
-        let from = self.line.len();
-        let mut line = std::mem::take(&mut self.line);
-        json::push_fields(&mut line, all_fields(record, &self.contexts), json::Wide::Text);
-        for (name, function) in self.symbols.of_fields(record) {
-            // Behind the field that it is of.
-            line.truncate(line.len() - 1);
-            line.push(b',');
-            json::push_text(&mut line, &name);
-            line.push(b':');
-            json::push_text(&mut line, &function);
-            line.push(b'}');
-        }
-        self.line = line;
-        // The CPU is nowhere else where the place is a thread.
-        if let (Some(cpu), Track::Thread(..)) = (record.cpu, track) {
-            self.line.truncate(self.line.len() - 1);
-            let comma = if self.line.len() > from + 1 { "," } else { "" };
-            drop(write!(self.line, "{comma}\"$cpu\":{cpu}}}"));
-        }
-        self.line.push(b'}');
-        inner.iter().rev().for_each(|pair| self.part(record.ns, place, *pair, "B"));
+        steps.before.iter().for_each(|edge| self.edge(edge));
+        self.own(record, &steps, place, of_kernel);
+        steps.after.iter().for_each(|edge| self.edge(edge));
         if of_kernel {
             self.switch(record);
         }
@@ -204,29 +288,35 @@ impl Exporter for Chrome<'_> {
     fn loss(&mut self, loss: &Loss<'_>) -> Result<(), Error> {
         self.line.clear();
         self.begin_ns.get_or_insert(loss.from_ns);
-        self.begin("lost", "i");
-        let place = (u64::from(loss.vpid.unwrap_or(0)), u64::from(loss.vpid.or(loss.cpu).unwrap_or(0)));
+        let place = match (loss.vpid, loss.cpu) {
+            (Some(pid), _) => (pid, pid),
+            (None, Some(cpu)) => self.place_of(Track::Cpu(cpu), &ThreadNames::default(), loss.from_ns),
+            (None, None) => self.place_of(Track::Thread(0, UNKNOWN_THREAD), &ThreadNames::default(), loss.from_ns),
+        };
+        self.begin(if loss.records == 0 { "packets missing" } else { "lost" }, "i");
         self.place(loss.from_ns, place);
-        let to = loss.to_ns;
-        drop(write!(
-            self.line,
-            ",\"cat\":\"lost\",\"s\":\"p\",\"args\":{{\"records\":{},\"to_ns\":\"{to}\"}}}}",
-            loss.records
-        ));
+        let (records, packets, to) = (loss.records, loss.packets, loss.to_ns);
+        self.line.extend_from_slice(b",\"cat\":\"lost\",\"s\":\"p\",\"args\":{");
+        drop(write!(self.line, "\"records\":{records},\"packets\":{packets},\"to_ns\":\"{to}\",\"stream\":"));
+        json::push_text(&mut self.line, loss.stream);
+        self.line.extend_from_slice(b"}}");
         self.output.write(&self.line)
     }
 
+    fn doubts(&mut self, doubts: &[(&str, u64)]) -> Result<(), Error> {
+        self.doubts = doubts.iter().map(|(what, count)| ((*what).to_owned(), *count)).collect();
+        Ok(())
+    }
+
     fn finish(mut self: Box<Self>) -> Result<Done, Error> {
-        let mut tail = b"\n],\"displayTimeUnit\":\"ns\",\"otherData\":{\"writer\":\"kymo\",\"begin_ns\":".to_vec();
-        drop(write!(tail, "\"{}\",\"absolute\":{}", self.begin_ns.unwrap_or(0), is_absolute(self.traces)));
-        if let Some(host) = self.traces.first().and_then(|trace| env_text(trace, "hostname")) {
-            tail.extend_from_slice(b",\"hostname\":");
-            json::push_text(&mut tail, host);
-        }
-        tail.extend_from_slice(b"}}\n");
+        self.line.clear();
+        let last = self.order.latest().or(self.begin_ns).unwrap_or(0);
+        let open = self.slices.finish(last, &mut self.done);
+        open.iter().for_each(|edge| self.edge(edge));
+        self.output.write(&self.line)?;
+        let tail = self.tail();
         self.output.write(&tail)?;
         self.output.finish()?;
-        self.pairs.finish(&mut self.done);
         Ok(self.done)
     }
 }

@@ -5,12 +5,28 @@ use std::collections::BTreeMap;
 
 use kymo_ctf::read::{EventClass, FieldInfo, FieldKind, Item, Loss, Record, Trace};
 
+use super::names::{KnownThread, ThreadNames};
 use crate::Error;
 
 /// One format, being written.
 pub trait Exporter {
     /// Takes a record. Its thread is the one that is to be shown.
     fn record(&mut self, record: &Record<'_>) -> Result<(), Error>;
+
+    /// The same, of a thread whose names are known from more than the record.
+    fn named_record(&mut self, record: &Record<'_>, _names: &ThreadNames<'_>) -> Result<(), Error> {
+        self.record(record)
+    }
+
+    /// Takes the threads that exist when the trace begins, before all records.
+    fn threads(&mut self, _threads: &[KnownThread]) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Takes what is wrong with the traces as a whole, each with how often that was met, behind all records.
+    fn doubts(&mut self, _doubts: &[(&str, u64)]) -> Result<(), Error> {
+        Ok(())
+    }
 
     /// Takes a loss.
     fn loss(&mut self, loss: &Loss<'_>) -> Result<(), Error>;
@@ -71,7 +87,11 @@ impl Done {
 }
 
 fn count_in(counts: &mut BTreeMap<String, u64>, what: &str, count: u64) {
-    if count > 0 {
-        *counts.entry(what.to_owned()).or_default() += count;
+    if count == 0 {
+        return;
+    }
+    match counts.get_mut(what) {
+        Some(known) => *known += count,
+        None => drop(counts.insert(what.to_owned(), count)),
     }
 }

@@ -33,6 +33,47 @@ pub(super) fn is_kernel(record: &Record<'_>) -> bool {
     !has("vpid") && !has("vtid")
 }
 
+/// Which records were written by a kernel: by what a trace says of itself, else as [`is_kernel`] has it.
+pub(super) struct Domains(Vec<Option<bool>>);
+
+impl Domains {
+    pub(super) fn new(traces: &[Trace]) -> Domains {
+        let domain = |trace: &Trace| match env_text(trace, "domain") {
+            // A trace of kymo has both kinds of streams.
+            _ if env_text(trace, "recorded_by").is_some_and(|by| by.starts_with("kymo")) => None,
+            Some("kernel") => Some(true),
+            Some("ust" | "bare") => Some(false),
+            _ => None,
+        };
+        Domains(traces.iter().map(domain).collect())
+    }
+
+    pub(super) fn is_kernel(&self, record: &Record<'_>) -> bool {
+        self.0.get(record.trace).copied().flatten().unwrap_or_else(|| is_kernel(record))
+    }
+}
+
+/// Finds records whose time lies before that of the one in front of them: the reader gives them in the order of time,
+/// but for those whose time cannot be right.
+#[derive(Default)]
+pub(super) struct TimeOrder {
+    latest: Option<i128>,
+}
+
+impl TimeOrder {
+    /// Whether a record's time goes back.
+    pub(super) fn goes_back(&mut self, ns: i128) -> bool {
+        let latest = *self.latest.get_or_insert(ns);
+        self.latest = Some(latest.max(ns));
+        ns < latest
+    }
+
+    /// The latest time of all.
+    pub(super) fn latest(&self) -> Option<i128> {
+        self.latest
+    }
+}
+
 /// Whether an event is one of a state dump.
 pub(super) fn is_state(event: &EventClass) -> bool {
     event.name.starts_with("lttng_statedump_") || event.name.starts_with("kymo_statedump_")

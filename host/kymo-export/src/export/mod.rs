@@ -7,11 +7,13 @@ mod chrome;
 mod csv;
 mod exporter;
 mod facts;
+mod names;
 mod output;
 mod pairs;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod perfetto;
+mod slices;
 mod speedscope;
 pub mod stacks;
 
@@ -22,6 +24,7 @@ use kymo_ctf::read::Trace;
 use crate::Error;
 pub use exporter::{Done, Exporter};
 pub use facts::is_known_context;
+pub use names::{KnownThread, NamedBy, ThreadNames};
 pub(crate) use output::NewDirectory;
 pub use stacks::Symbols;
 

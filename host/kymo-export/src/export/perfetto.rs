@@ -2,21 +2,23 @@
 //! Perfetto's protobuf [spec/exchange.md 2]: kernel records as ftrace bundles, programs' records as track events.
 
 mod ftrace;
+mod people;
 mod wire;
 
-use std::collections::HashMap;
 use std::path::Path;
 
 use kymo_ctf::read::{Loss, Number, Record, Trace, Value};
 
 use super::csv::leave_out_contexts;
-use super::exporter::{Done, Exporter, note_wide};
-use super::facts::{ContextNames, all_fields, env_text, is_absolute, is_kernel, is_state};
+use super::exporter::{Done, Exporter};
+use super::facts::{ContextNames, Domains, TimeOrder, all_fields, env_text, is_absolute, is_state};
+use super::names::{KnownThread, ThreadNames};
 use super::output::Output;
-use super::pairs::{Pairs, Phase, Track, track_of};
+use super::slices::{Edge, Own, Slices, Track, UNKNOWN_THREAD, Why};
 use super::stacks::Symbols;
 use crate::{Error, json};
 use ftrace::Bundles;
+use people::{People, Told};
 use wire::{Message, time};
 
 /// Fields of TracePacket.
@@ -48,22 +50,25 @@ const INSTANT: u64 = 3;
 /// Category of what ends and goes on where a slice is shown in parts.
 const PART: &str = "part";
 
-/// The track of losses.
+/// Category of ends that are not in the trace.
+const END: &str = "end";
+
+/// The track of losses and of all that makes records doubtful.
 const LOSSES: u64 = 1;
 
 /// The file: a `Trace` message, which is packets one behind the other.
 pub struct Perfetto<'t> {
     traces: &'t [Trace],
     output: Output,
-    pairs: Pairs,
+    slices: Slices,
     contexts: ContextNames,
+    domains: Domains,
     symbols: Symbols,
     bundles: Bundles,
-    /// By process and thread: its track, and the name that was written last.
-    threads: HashMap<(u32, u32), (u64, String)>,
-    /// By process: its track.
-    processes: HashMap<u32, u64>,
-    tracks: u64,
+    people: People,
+    /// Threads that exist when the trace begins, until the first record is there.
+    known: Vec<KnownThread>,
+    order: TimeOrder,
     is_begun: bool,
     has_losses: bool,
     done: Done,
@@ -74,13 +79,14 @@ impl<'t> Perfetto<'t> {
         Ok(Perfetto {
             traces,
             output: Output::create(path)?,
-            pairs: Pairs::new(traces),
+            slices: Slices::new(traces),
             contexts: ContextNames::new(traces),
+            domains: Domains::new(traces),
             symbols,
-            bundles: Bundles::default(),
-            threads: HashMap::new(),
-            processes: HashMap::new(),
-            tracks: LOSSES,
+            bundles: Bundles::new(traces),
+            people: People::new(LOSSES),
+            known: Vec::new(),
+            order: TimeOrder::default(),
             is_begun: false,
             has_losses: false,
             done: Done { files: 1, ..Done::default() },
@@ -117,15 +123,26 @@ impl<'t> Perfetto<'t> {
         self.packet(first)?;
         let Some(trace) = self.traces.first() else { return Ok(()) };
         let mut utsname = Message::default();
-        for (field, key) in [(1, "sysname"), (2, "kernel_version"), (3, "kernel_release"), (4, "architecture")] {
+        for (field, key) in [(1, "sysname"), (2, "kernel_version"), (3, "kernel_release")] {
             env_text(trace, key).iter().for_each(|text| utsname.text(field, text));
         }
+        // By which Perfetto names system calls.
+        let machine = env_text(trace, "architecture").or_else(|| self.bundles.machine());
+        machine.iter().for_each(|machine| utsname.text(4, machine));
         let mut system = Message::default();
         system.message(1, &utsname);
         env_text(trace, "hostname").iter().for_each(|host| system.text(17, host));
         let mut second = Message::default();
         second.message(packet::SYSTEM_INFO, &system);
-        self.packet(second)
+        self.packet(second)?;
+        let known = std::mem::take(&mut self.known);
+        self.people.begin(&known).into_iter().try_for_each(|tree| self.tree(ns, &tree))
+    }
+
+    fn tree(&mut self, ns: i128, tree: &Message) -> Result<(), Error> {
+        let mut packet = self.timed(ns);
+        packet.message(packet::PROCESS_TREE, tree);
+        self.packet(packet)
     }
 
     /// A packet with its time.
@@ -136,23 +153,20 @@ impl<'t> Perfetto<'t> {
         packet
     }
 
-    fn user(&mut self, record: &Record<'_>) -> Result<(), Error> {
-        let track = track_of(record, false);
-        let (pid, tid) = if let Track::Thread(pid, tid) = track { (pid, tid) } else { (0, 0) };
-        let uuid = self.thread(pid, tid, record.procname)?;
-        let (phase, inner) = match self.pairs.phase(record, track) {
-            Phase::Begin => (SLICE_BEGIN, Vec::new()),
-            Phase::End(inner) => (SLICE_END, inner),
-            Phase::Instant => (INSTANT, Vec::new()),
+    fn track_event(&mut self, record: &Record<'_>, names: &ThreadNames<'_>, is_kernel: bool) -> Result<(), Error> {
+        let seen = self.slices.track(record, is_kernel);
+        self.track(seen, names, record.ns)?;
+        let steps = self.slices.steps(record, is_kernel);
+        steps.before.iter().try_for_each(|edge| self.edge(edge))?;
+        let (phase, title) = match steps.own {
+            Own::Begin(title) => (SLICE_BEGIN, Some(title)),
+            Own::End(title) => (SLICE_END, Some(title)),
+            Own::Instant => (INSTANT, None),
         };
-        for pair in &inner {
-            self.part(record.ns, uuid, *pair, SLICE_END)?;
-        }
         let mut event = Message::default();
         event.uint(9, phase);
-        event.uint(11, uuid);
-        let name = if phase == INSTANT { None } else { self.pairs.name(record) };
-        event.text(23, name.unwrap_or(&record.event.name));
+        event.uint(11, self.people.uuid(steps.track));
+        event.text(23, title.map_or(record.event.name.as_str(), |title| self.slices.title(title)));
         // The whole name of the event, which a slice's name is only a part of.
         event.text(22, &record.event.name);
         for (name, value) in all_fields(record, &self.contexts) {
@@ -162,69 +176,82 @@ impl<'t> Perfetto<'t> {
             event.message(4, &annotation(Some(&name), &Value::Text(function.into())));
         }
         if let Some(cpu) = record.cpu {
-            let mut message = Message::default();
-            message.text(10, "$cpu");
-            message.uint(3, cpu.into());
-            event.message(4, &message);
+            event.message(4, &annotation(Some("$cpu"), &unsigned(cpu.into())));
         }
-        let mut packet = self.timed(record.ns);
+        if steps.ns != record.ns {
+            event.message(4, &annotation(Some("$time"), &signed(record.ns)));
+        }
+        let mut packet = self.timed(steps.ns);
         packet.message(packet::TRACK_EVENT, &event);
         self.packet(packet)?;
-        inner.iter().rev().try_for_each(|pair| self.part(record.ns, uuid, *pair, SLICE_BEGIN))
+        steps.after.iter().try_for_each(|edge| self.edge(edge))
     }
 
-    /// Ends or goes on with a slice that is shown in parts.
-    fn part(&mut self, ns: i128, track: u64, pair: u32, phase: u64) -> Result<(), Error> {
+    /// A begin or end without a record of its own.
+    fn edge(&mut self, edge: &Edge) -> Result<(), Error> {
         let mut event = Message::default();
-        event.uint(9, phase);
-        event.uint(11, track);
-        event.text(23, self.pairs.slice_name(pair));
-        event.text(22, PART);
+        event.uint(9, if edge.begins { SLICE_BEGIN } else { SLICE_END });
+        event.uint(11, self.people.uuid(edge.track));
+        event.text(23, self.slices.title(edge.title));
+        event.text(22, if edge.why == Why::Part { PART } else { END });
+        if let Some(why) = edge.why.text() {
+            event.message(4, &annotation(Some("$end"), &Value::Text(why.into())));
+        }
+        let mut packet = self.timed(edge.ns);
+        packet.message(packet::TRACK_EVENT, &event);
+        self.packet(packet)
+    }
+
+    /// Describes the track of a thread where it is new or has another name. A new name is told on it.
+    fn track(&mut self, track: Track, names: &ThreadNames<'_>, ns: i128) -> Result<(), Error> {
+        let told = match track {
+            Track::Thread(0, UNKNOWN_THREAD) => {
+                self.people.describe(track, &ThreadNames { thread: "unknown threads", ..ThreadNames::default() })
+            }
+            _ => self.people.describe(track, names),
+        };
+        let Told { descriptors, renamed } = told;
+        for descriptor in descriptors {
+            self.describe(descriptor)?;
+        }
+        let Some(before) = renamed else { return Ok(()) };
+        let mut event = Message::default();
+        event.uint(9, INSTANT);
+        event.uint(11, self.people.uuid(track));
+        event.text(23, "renamed");
+        event.text(22, "name");
+        for (name, text) in [("from", before.as_str()), ("to", names.thread)] {
+            event.message(4, &annotation(Some(name), &Value::Text(text.into())));
+        }
         let mut packet = self.timed(ns);
         packet.message(packet::TRACK_EVENT, &event);
         self.packet(packet)
     }
 
-    /// The track of a thread, described where it is new or has another name.
-    fn thread(&mut self, pid: u32, tid: u32, name: &str) -> Result<u64, Error> {
-        let known = self.threads.get(&(pid, tid));
-        if let Some((uuid, _)) = known.filter(|(_, known)| known == name || name.is_empty()) {
-            return Ok(*uuid);
-        }
-        if !self.processes.contains_key(&pid) {
-            self.tracks += 1;
-            self.processes.insert(pid, self.tracks);
-            let mut process = Message::default();
-            process.int(1, pid.into());
-            process.text(6, name);
-            let mut descriptor = Message::default();
-            descriptor.uint(1, self.tracks);
-            descriptor.message(3, &process);
-            self.describe(descriptor)?;
-        }
-        let uuid = match self.threads.get(&(pid, tid)) {
-            Some((uuid, _)) => *uuid,
-            None => {
-                self.tracks += 1;
-                self.tracks
-            }
-        };
-        self.threads.insert((pid, tid), (uuid, name.to_owned()));
-        let mut thread = Message::default();
-        thread.int(1, pid.into());
-        thread.int(2, tid.into());
-        thread.text(5, name);
-        let mut descriptor = Message::default();
-        descriptor.uint(1, uuid);
-        descriptor.uint(5, self.processes[&pid]);
-        descriptor.message(4, &thread);
-        self.describe(descriptor)?;
-        Ok(uuid)
-    }
-
     fn describe(&mut self, descriptor: Message) -> Result<(), Error> {
         let mut packet = Message::default();
         packet.message(packet::TRACK_DESCRIPTOR, &descriptor);
+        self.packet(packet)
+    }
+
+    /// An instant on the track of losses.
+    fn doubt(&mut self, ns: i128, name: &str, numbers: &[(&str, i128)], stream: Option<&str>) -> Result<(), Error> {
+        if !std::mem::replace(&mut self.has_losses, true) {
+            let mut descriptor = Message::default();
+            descriptor.uint(1, LOSSES);
+            descriptor.text(2, "lost records");
+            self.describe(descriptor)?;
+        }
+        let mut event = Message::default();
+        event.uint(9, INSTANT);
+        event.uint(11, LOSSES);
+        event.text(23, name);
+        for &(name, value) in numbers {
+            event.message(4, &annotation(Some(name), &signed(value)));
+        }
+        stream.iter().for_each(|stream| event.message(4, &annotation(Some("stream"), &Value::Text((*stream).into()))));
+        let mut packet = self.timed(ns);
+        packet.message(packet::TRACK_EVENT, &event);
         self.packet(packet)
     }
 
@@ -251,9 +278,7 @@ impl<'t> Perfetto<'t> {
             entry.int(3, pid);
             tree.message(2, &entry);
         }
-        let mut packet = self.timed(record.ns);
-        packet.message(packet::PROCESS_TREE, &tree);
-        self.packet(packet)
+        self.tree(record.ns, &tree)
     }
 
     fn write_bundles(&mut self, all: bool) -> Result<(), Error> {
@@ -274,12 +299,10 @@ fn annotation(name: Option<&str>, value: &Value<'_>) -> Message {
         Value::Int(Number::Unsigned(number), kymo_ctf::read::Base::Hexadecimal) => out.uint(7, *number),
         Value::Int(Number::Unsigned(number), _) => out.uint(3, *number),
         Value::Int(Number::Signed(number), _) => out.int(4, *number),
-        Value::Enum(number, labels) => {
+        Value::Enum(number, label) => {
             out.message(11, &annotation(Some("value"), &Value::Int(*number, kymo_ctf::read::Base::Decimal)));
-            let label = labels.joined(*number).map(Value::Text);
-            label.iter().for_each(|label| out.message(11, &annotation(Some("label"), label)));
+            label.iter().for_each(|label| out.message(11, &annotation(Some("label"), &Value::Text((*label).into()))));
         }
-        Value::Wide(number) => out.text(6, &number.in_base()),
         Value::Bool(value) => out.uint(2, u64::from(*value)),
         Value::F32(value) => out.double(5, f64::from(*value)),
         Value::F64(value) => out.double(5, *value),
@@ -298,54 +321,101 @@ fn annotation(name: Option<&str>, value: &Value<'_>) -> Message {
     out
 }
 
+fn unsigned(value: u64) -> Value<'static> {
+    Value::Int(Number::Unsigned(value), kymo_ctf::read::Base::Decimal)
+}
+
+fn signed(value: i128) -> Value<'static> {
+    let value = i64::try_from(value).unwrap_or(if value < 0 { i64::MIN } else { i64::MAX });
+    Value::Int(Number::Signed(value), kymo_ctf::read::Base::Decimal)
+}
+
+impl Perfetto<'_> {
+    /// A kernel record: an ftrace event, and what it says of threads.
+    fn kernel(&mut self, record: &Record<'_>, names: &ThreadNames<'_>) -> Result<(), Error> {
+        if is_state(record.event) {
+            self.dumped(record)?;
+        }
+        let track = self.slices.track(record, true);
+        // A thread whose process is not known has only the names that its events give it.
+        let tree = match (track, record.vpid) {
+            (Track::Thread(pid, tid), Some(_)) => self.people.of_kernel((pid, tid), names),
+            _ => None,
+        };
+        if let Some(tree) = tree {
+            self.tree(record.ns, &tree)?;
+        }
+        self.bundles.push(record, names, &self.contexts, &mut self.done);
+        self.write_bundles(false)?;
+        if self.slices.is_end_of_others(record) {
+            let steps = self.slices.steps(record, true);
+            steps.before.iter().try_for_each(|edge| self.edge(edge))?;
+        }
+        // A call of a probed function is a slice, too: ftrace events are none.
+        if self.slices.is_probe(record) && matches!(track, Track::Thread(..)) {
+            return self.track_event(record, names, true);
+        }
+        Ok(())
+    }
+}
+
 impl Exporter for Perfetto<'_> {
     fn record(&mut self, record: &Record<'_>) -> Result<(), Error> {
+        let names = ThreadNames::of(record, self.domains.is_kernel(record));
+        self.named_record(record, &names)
+    }
+
+    fn named_record(&mut self, record: &Record<'_>, names: &ThreadNames<'_>) -> Result<(), Error> {
         self.begin(record.ns)?;
         leave_out_contexts(&mut self.done, record);
         if record.ns < 0 {
             self.done.leave_out("times before the clock's origin: records that are shown at it", 1);
         }
-        if !is_kernel(record) {
-            return self.user(record);
+        if self.order.goes_back(record.ns) {
+            self.done.change("records with a time before that of the record in front of them (track of losses)", 1);
+            let number = |number: Option<u32>| number.map_or(-1, i128::from);
+            let numbers = [("cpu", number(record.cpu)), ("tid", number(record.vtid))];
+            self.doubt(record.ns, "time before an earlier record", &numbers, Some(record.stream))?;
         }
-        if is_state(record.event) {
-            self.dumped(record)?;
+        match self.domains.is_kernel(record) {
+            true => self.kernel(record, names),
+            false => self.track_event(record, names, false),
         }
-        self.bundles.push(record, &self.contexts, &mut self.done);
-        self.write_bundles(false)?;
-        // A call of a probed function is a slice, too: ftrace events are none.
-        let is_of_thread = matches!(track_of(record, true), Track::Thread(..));
-        if is_of_thread && self.pairs.is_probe(record) { self.user(record) } else { Ok(()) }
+    }
+
+    fn threads(&mut self, threads: &[KnownThread]) -> Result<(), Error> {
+        self.known = threads.to_vec();
+        Ok(())
     }
 
     fn loss(&mut self, loss: &Loss<'_>) -> Result<(), Error> {
         self.begin(loss.from_ns)?;
-        if !std::mem::replace(&mut self.has_losses, true) {
-            let mut descriptor = Message::default();
-            descriptor.uint(1, LOSSES);
-            descriptor.text(2, "lost records");
-            self.describe(descriptor)?;
+        let name = if loss.records == 0 { "packets missing" } else { "lost" };
+        let number = |number: Option<u32>| number.map_or(-1, i128::from);
+        let numbers = [
+            ("records", i128::from(loss.records)),
+            ("packets", i128::from(loss.packets)),
+            ("to_ns", loss.to_ns),
+            ("cpu", number(loss.cpu)),
+            ("pid", number(loss.vpid)),
+        ];
+        self.doubt(loss.from_ns, name, &numbers, Some(loss.stream))
+    }
+
+    fn doubts(&mut self, doubts: &[(&str, u64)]) -> Result<(), Error> {
+        let numbers: Vec<(&str, i128)> = doubts.iter().map(|(what, count)| (*what, i128::from(*count))).collect();
+        match self.order.latest().filter(|_| numbers.iter().any(|(_, count)| *count > 0)) {
+            Some(ns) => self.doubt(ns, "the whole trace", &numbers, None),
+            None => Ok(()),
         }
-        let mut event = Message::default();
-        event.uint(9, INSTANT);
-        event.uint(11, LOSSES);
-        event.text(23, "lost");
-        let to = i64::try_from(loss.to_ns).unwrap_or(i64::MAX);
-        let numbers = [("records", i64::try_from(loss.records).unwrap_or(i64::MAX)), ("to_ns", to)];
-        for (name, value) in numbers {
-            let value = Value::Int(Number::Signed(value), kymo_ctf::read::Base::Decimal);
-            event.message(4, &annotation(Some(name), &value));
-        }
-        let mut packet = self.timed(loss.from_ns);
-        packet.message(packet::TRACK_EVENT, &event);
-        self.packet(packet)
     }
 
     fn finish(mut self: Box<Self>) -> Result<Done, Error> {
         self.write_bundles(true)?;
+        let last = self.order.latest().unwrap_or(0);
+        let open = self.slices.finish(last, &mut self.done);
+        open.iter().try_for_each(|edge| self.edge(edge))?;
         self.output.finish()?;
-        self.pairs.finish(&mut self.done);
-        note_wide(&mut self.done, self.traces);
         Ok(self.done)
     }
 }

@@ -2,105 +2,66 @@
 //! Kernel records as ftrace events, in a bundle for each CPU: what Perfetto knows as its own message, all else as a
 //! generic one.
 
+mod calls;
+mod table;
+
 use std::collections::BTreeMap;
 
-use kymo_ctf::read::{Number, Record, Value};
+use kymo_ctf::read::{Number, Record, Trace, Value};
 
 use super::super::exporter::Done;
 use super::super::facts::{ContextNames, all_fields};
+use super::super::names::ThreadNames;
 use super::wire::{Message, time};
 use crate::json::{Wide, push_value};
+use calls::Calls;
+use table::{GENERIC, How, Known};
 
 /// Events of a bundle: readers sort bundles of all CPUs, and want them not too long.
 const EVENTS_MAX: u32 = 512;
 
-/// Field of FtraceEvent for all events that have none of their own.
-const GENERIC: u32 = 327;
-
 /// Bundles that are not yet written.
-#[derive(Default)]
-pub struct Bundles(BTreeMap<u32, (Message, u32)>);
-
-/// How a field of ours becomes one of Perfetto's message.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum How {
-    /// A number, or text.
-    Same,
-    /// A priority: LTTng's name for it is 100 less than the kernel's.
-    Priority,
+pub struct Bundles {
+    calls: Calls,
+    by_cpu: BTreeMap<u32, (Message, u32)>,
 }
 
-/// An event that Perfetto knows: the last part of its name, its field of FtraceEvent, its fields with all their names.
-struct PerfettoEvent {
-    names: &'static [&'static str],
-    field: u32,
-    fields: &'static [(&'static [&'static str], u32, How)],
+/// What one event becomes, and which of its fields have no place there.
+struct OwnMessage {
+    number: u32,
+    body: Message,
+    left: Vec<String>,
 }
-
-const TID: &[&str] = &["tid", "pid"];
-const WAKE: &[(&[&str], u32, How)] =
-    &[(&["comm"], 1, How::Same), (TID, 2, How::Same), (&["prio"], 3, How::Priority), (&["target_cpu"], 5, How::Same)];
-const VEC: &[(&[&str], u32, How)] = &[(&["vec"], 1, How::Same)];
-const STATE: &[(&[&str], u32, How)] = &[(&["state"], 1, How::Same), (&["cpu_id"], 2, How::Same)];
-
-const PERFETTO_EVENTS: &[PerfettoEvent] = &[
-    PerfettoEvent {
-        names: &["sched_switch"],
-        field: 4,
-        fields: &[
-            (&["prev_comm"], 1, How::Same),
-            (&["prev_tid", "prev_pid"], 2, How::Same),
-            (&["prev_prio"], 3, How::Priority),
-            (&["prev_state"], 4, How::Same),
-            (&["next_comm"], 5, How::Same),
-            (&["next_tid", "next_pid"], 6, How::Same),
-            (&["next_prio"], 7, How::Priority),
-        ],
-    },
-    PerfettoEvent { names: &["sched_waking"], field: 20, fields: WAKE },
-    PerfettoEvent { names: &["sched_wakeup"], field: 17, fields: WAKE },
-    PerfettoEvent { names: &["sched_wakeup_new"], field: 114, fields: WAKE },
-    PerfettoEvent {
-        names: &["sched_process_free"],
-        field: 240,
-        fields: &[(&["comm"], 1, How::Same), (TID, 2, How::Same), (&["prio"], 3, How::Priority)],
-    },
-    PerfettoEvent {
-        names: &["irq_handler_entry"],
-        field: 36,
-        fields: &[(&["irq"], 1, How::Same), (&["name"], 2, How::Same)],
-    },
-    PerfettoEvent {
-        names: &["irq_handler_exit"],
-        field: 37,
-        fields: &[(&["irq"], 1, How::Same), (&["ret"], 2, How::Same)],
-    },
-    PerfettoEvent { names: &["irq_softirq_raise", "softirq_raise"], field: 26, fields: VEC },
-    PerfettoEvent { names: &["irq_softirq_entry", "softirq_entry"], field: 24, fields: VEC },
-    PerfettoEvent { names: &["irq_softirq_exit", "softirq_exit"], field: 25, fields: VEC },
-    PerfettoEvent { names: &["power_cpu_idle", "cpu_idle"], field: 13, fields: STATE },
-    PerfettoEvent { names: &["power_cpu_frequency", "cpu_frequency"], field: 11, fields: STATE },
-    PerfettoEvent { names: &["lttng_logger", "print"], field: 3, fields: &[(&["msg", "buf"], 2, How::Same)] },
-];
 
 impl Bundles {
+    pub fn new(traces: &[Trace]) -> Bundles {
+        Bundles { calls: Calls::new(traces), by_cpu: BTreeMap::new() }
+    }
+
+    /// The machine whose numbers system calls have.
+    pub fn machine(&self) -> Option<&str> {
+        self.calls.machine()
+    }
+
     /// Appends a record to the bundle of its CPU.
-    pub fn push(&mut self, record: &Record<'_>, contexts: &ContextNames, done: &mut Done) {
+    pub fn push(&mut self, record: &Record<'_>, names: &ThreadNames<'_>, contexts: &ContextNames, done: &mut Done) {
         let mut event = Message::default();
         event.uint(1, time(record.ns));
         event.uint(2, record.vtid.unwrap_or(0).into());
-        let (field, body) = match known(record) {
-            Some(known) => {
-                done.leave_out("irq_flags and preempt_count of records that Perfetto has a message of its own for", 1);
-                known
+        if record.vtid.is_none() {
+            done.change("kernel records of unknown threads, shown as of thread 0", 1);
+        }
+        match self.calls.message(record, done).or_else(|| of_table(record, names)) {
+            Some(own) => {
+                leave_out(record, &own.left, contexts, done);
+                event.message(own.number, &own.body);
             }
-            None => (GENERIC, generic(record, contexts)),
-        };
-        event.message(field, &body);
+            None => event.message(GENERIC, &generic(record, contexts)),
+        }
         if record.cpu.is_none() {
             done.change("kernel records without a CPU, shown on CPU 0", 1);
         }
-        let (bundle, count) = self.0.entry(record.cpu.unwrap_or(0)).or_insert_with_key(|cpu| {
+        let (bundle, count) = self.by_cpu.entry(record.cpu.unwrap_or(0)).or_insert_with_key(|cpu| {
             let mut bundle = Message::default();
             bundle.uint(1, (*cpu).into());
             (bundle, 0)
@@ -111,31 +72,85 @@ impl Bundles {
 
     /// A bundle that is long enough, or any.
     pub fn take(&mut self, all: bool) -> Option<Message> {
-        let cpu = *self.0.iter().find(|(_, (_, count))| all || *count >= EVENTS_MAX)?.0;
-        self.0.remove(&cpu).map(|(bundle, _)| bundle)
+        let cpu = *self.by_cpu.iter().find(|(_, (_, count))| all || *count >= EVENTS_MAX)?.0;
+        self.by_cpu.remove(&cpu).map(|(bundle, _)| bundle)
     }
 }
 
-/// The message that Perfetto has for an event, where it can hold all of the record's fields.
-fn known(record: &Record<'_>) -> Option<(u32, Message)> {
-    let name = record.event.name.rsplit(':').next()?;
-    let row = PERFETTO_EVENTS.iter().find(|row| row.names.contains(&name))?;
-    let has_lttng_names = !record.event.name.contains(':');
-    let mut body = Message::default();
-    let mut held = 0;
-    for (names, number, how) in row.fields {
-        let Some(value) = names.iter().find_map(|name| record.payload.get(name)) else { continue };
-        match value {
-            Value::Int(value, _) | Value::Enum(value, _) => {
-                let value = i128::from(value) + if *how == How::Priority && has_lttng_names { 100 } else { 0 };
-                body.int(*number, value as i64);
-            }
-            Value::Text(text) => body.text(*number, &text),
-            _ => return None,
-        }
-        held += 1;
+/// Tells what a message of Perfetto's own does not hold of a record that has it.
+fn leave_out(record: &Record<'_>, left: &[String], contexts: &ContextNames, done: &mut Done) {
+    for field in left {
+        done.leave_out(&format!("the field {field} of {}", record.event.name), 1);
     }
-    (held == record.payload.iter().count()).then_some((row.field, body))
+    for (name, _) in record.common_context.iter() {
+        if contexts.get(name).is_some() {
+            done.leave_out(&format!("the context {name} of records that Perfetto has a message of its own for"), 1);
+        }
+    }
+}
+
+/// The message that Perfetto has for an event, where the record has what it is about.
+fn of_table(record: &Record<'_>, names: &ThreadNames<'_>) -> Option<OwnMessage> {
+    let known = table::known(&record.event.name)?;
+    let mut body = Message::default();
+    let mut taken: Vec<&str> = Vec::with_capacity(known.fields.len());
+    for field in known.fields {
+        let found = field.names.iter().find_map(|name| record.payload.get(name).map(|value| (*name, value)));
+        let has = match (found, field.how) {
+            (Some((name, value)), how) => {
+                let is_held = put(&mut body, field.number, &value, how, has_lttng_names(record));
+                if is_held {
+                    taken.push(name);
+                }
+                is_held
+            }
+            (None, How::OwnThread) => put_own_thread(&mut body, field.number, record, names),
+            (None, _) => false,
+        };
+        if !has && field.is_needed {
+            return None;
+        }
+    }
+    let left = left_of(record, known, &taken);
+    (known.is_understood || left.is_empty()).then_some(OwnMessage { number: known.number, body, left })
+}
+
+/// Whether a record has LTTng's names, and so its priorities.
+fn has_lttng_names(record: &Record<'_>) -> bool {
+    !record.event.name.contains(':')
+}
+
+/// A thread renames itself: newer kernels do not tell whom the event is about.
+fn put_own_thread(body: &mut Message, number: u32, record: &Record<'_>, names: &ThreadNames<'_>) -> bool {
+    let Some(Value::Text(new)) = record.payload.get("newcomm") else { return false };
+    let Some(tid) = record.vtid.filter(|_| names.thread == new) else { return false };
+    body.int(number, tid.into());
+    true
+}
+
+/// Puts a value where it has the kind that the message wants.
+fn put(body: &mut Message, number: u32, value: &Value<'_>, how: How, has_lttng_names: bool) -> bool {
+    match (value, how) {
+        (Value::Text(text), How::Text) => body.text(number, text),
+        (Value::Int(value, _) | Value::Enum(value, _), How::Number | How::OwnThread) => {
+            body.int(number, i128::from(*value) as i64);
+        }
+        (Value::Int(value, _) | Value::Enum(value, _), How::Priority) => {
+            let offset = if has_lttng_names { 100 } else { 0 };
+            body.int(number, (i128::from(*value) + offset) as i64);
+        }
+        (Value::Bool(value), How::Number) => body.uint(number, u64::from(*value)),
+        _ => return false,
+    }
+    true
+}
+
+/// Fields that have no place in a message. What says that it is not known is not missed.
+fn left_of(record: &Record<'_>, known: &Known, taken: &[&str]) -> Vec<String> {
+    let is_unknown = |value: &Value<'_>| matches!(value, Value::Int(number, _) if i128::from(*number) == -1);
+    let is_fork = known.names.contains(&"sched_process_fork");
+    let left = record.payload.iter().filter(|(name, value)| !taken.contains(name) && !(is_fork && is_unknown(value)));
+    left.filter(|(_, value)| !matches!(value, Value::Absent)).map(|(name, _)| name.to_owned()).collect()
 }
 
 fn generic(record: &Record<'_>, contexts: &ContextNames) -> Message {

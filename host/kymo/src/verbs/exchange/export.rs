@@ -11,7 +11,8 @@ use anyhow::{Context as _, bail};
 use clap::ValueEnum;
 use kymo_ctf::read::{Item, Reader, Record};
 use kymo_export::export::stacks::{Naming, Space};
-use kymo_export::export::{Done, Exporter, Format, begin};
+use kymo_export::export::{Done, Exporter, Format, KnownThread, NamedBy, ThreadNames, begin};
+use kymo_feed::Missing;
 use kymo_index::range;
 
 use crate::verbs::analyze::feed::Input;
@@ -140,7 +141,7 @@ pub fn take_signals() {
 struct ExportTotals {
     records: u64,
     state_records: u64,
-    lost: u64,
+    missing: Missing,
 }
 
 /// Runs the verb.
@@ -208,6 +209,7 @@ struct ExportChoice<'a> {
 impl ExportChoice<'_> {
     fn walk(mut self, reader: &mut Reader<'_>, exporter: &mut dyn Exporter) -> anyhow::Result<ExportTotals> {
         let mut totals = ExportTotals::default();
+        exporter.threads(&self.known_threads())?;
         while let Some(mut item) = reader.next() {
             if is_over() {
                 bail!("interrupted; {}", left(&self.args.output));
@@ -224,39 +226,61 @@ impl ExportChoice<'_> {
                 Item::Record(record) => {
                     let shown = self.selection.event(record.trace, record.event_position);
                     totals.state_records += u64::from(shown == Shown::OnlyWithState);
-                    if let Some(learn) = &mut self.learn {
-                        learn.record(record);
-                    }
+                    let names = self.learn.as_mut().and_then(|learn| learn.named_record(record));
                     if !self.filters.matches(record, shown == Shown::Yes) || shown != Shown::Yes || is_early {
                         continue;
                     }
                     totals.records += 1;
+                    match &names {
+                        Some((thread, process)) => {
+                            exporter.named_record(record, &ThreadNames { thread, process, by: NamedBy::Kernel })?;
+                        }
+                        None => exporter.record(record)?,
+                    }
                 }
                 Item::Loss(loss) => {
-                    totals.lost = totals.lost.saturating_add(loss.records);
+                    totals.missing.add_loss(loss);
                     self.learn.iter_mut().for_each(|learn| learn.loss(loss));
                     self.filters.lost(loss);
-                    if is_early {
-                        continue;
+                    if !is_early {
+                        exporter.loss(loss)?;
                     }
                 }
             }
-            exporter.item(&item)?;
         }
         reader.end_pass();
+        exporter.doubts(&doubts(&totals.missing, reader))?;
         Ok(totals)
     }
+
+    /// The threads that exist when the trace begins, as the state dump has them: with `--state` or without it.
+    fn known_threads(&self) -> Vec<KnownThread> {
+        let all = self.learn.iter().flat_map(|learn| learn.all());
+        let known = all.filter_map(|(tid, who)| Some(KnownThread { tid, pid: who.pid?, name: who.name.to_owned() }));
+        known.collect()
+    }
+}
+
+/// What is wrong with a trace as a whole, for formats that can hold it.
+fn doubts(missing: &Missing, reader: &Reader<'_>) -> [(&'static str, u64); 5] {
+    let (all, damage) = (reader.caveat_count(), reader.damage_count());
+    [
+        ("lost_records", missing.records),
+        ("missing_packets", missing.packets),
+        ("places_of_losses", missing.places),
+        ("damaged_places", damage),
+        ("odd_times_and_remarks", all.saturating_sub(damage)),
+    ]
 }
 
 /// The last lines, on standard error.
 fn say(args: &Args, totals: &ExportTotals, done: &Done) {
     let files = if done.files == 1 { "1 file".to_owned() } else { format!("{} files", done.files) };
-    eprintln!(
-        "kymo: {} records, {files} in {}; {} were lost in the trace",
-        totals.records,
-        args.output.display(),
-        totals.lost
-    );
+    let lost = match totals.missing.is_none() {
+        true => "0 were lost in the trace".to_owned(),
+        false => format!("in the trace {}", totals.missing.text()),
+    };
+    eprintln!("kymo: {} records, {files} in {}; {lost}", totals.records, args.output.display());
     for (what, count) in &done.left_out {
         eprintln!("kymo: not in this format: {what}: {count}");
     }
@@ -273,7 +297,8 @@ fn document(args: &Args, totals: &ExportTotals, done: &Done, unnamed: &[String])
     let format = args.format.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned());
     serde_json::json!({
         "schema": "kymo-export-1", "format": format, "output": args.output.to_string_lossy(), "records": totals.records,
-        "files": done.files, "lost": totals.lost, "state_records_left_out": totals.state_records,
+        "files": done.files, "lost": totals.missing.records, "missing_packets": totals.missing.packets,
+        "state_records_left_out": totals.state_records,
         "not_in_this_format": done.left_out, "changed": done.changed, "unnamed": unnamed,
     })
 }

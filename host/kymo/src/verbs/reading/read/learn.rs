@@ -111,6 +111,17 @@ impl Learn {
         }
     }
 
+    /// As [`Learn::record`]. What the record's thread and its process are called, as far as the kernel's records or a
+    /// state dump have told it: a program's own records have the name that the program had at first.
+    pub fn named_record<'a>(&'a mut self, record: &mut Record<'a>) -> Option<(String, String)> {
+        let machine = self.0.get_mut(record.trace).and_then(Option::as_mut)?;
+        machine.learn(record);
+        let (own, of_program) = (machine.tid_of(record), record.vpid.zip(record.vtid));
+        let names = machine.names(own, of_program);
+        machine.complete(record);
+        names
+    }
+
     /// All threads that are known now: number, and what is known of it.
     pub fn all(&self) -> impl Iterator<Item = (u32, Who<'_>)> {
         self.0.iter().flatten().flat_map(|machine| machine.threads.all())
@@ -268,6 +279,16 @@ impl Machine {
             }
             None => None,
         }
+    }
+
+    /// Names of a thread and of its process, by the kernel's number, or by what a program says of itself where that is
+    /// the same thread.
+    fn names(&self, own: Option<u32>, of_program: Option<(u32, u32)>) -> Option<(String, String)> {
+        let is_same = |(pid, tid): &(u32, u32)| self.threads.look(*tid).pid == Some(*pid);
+        let tid = own.or(of_program.filter(is_same).map(|(_, tid)| tid)).filter(|tid| *tid != 0)?;
+        let thread = self.threads.look(tid);
+        let process = thread.pid.map_or("", |pid| self.threads.look(pid).name);
+        (!thread.name.is_empty()).then(|| (thread.name.to_owned(), process.to_owned()))
     }
 
     fn rename(&mut self, record: &Record<'_>) {

@@ -44,14 +44,19 @@ impl Threads {
     /// What is known of the thread `tid`, which ran on `cpu`.
     pub fn who(&mut self, tid: u32, cpu: Option<u32>) -> Who<'_> {
         if tid != 0 {
-            let known = self.by_tid.get(&tid);
-            return known.map_or(Who { pid: None, name: "" }, |thread| Who { pid: thread.pid, name: &thread.name });
+            return self.look(tid);
         }
         let name = match cpu {
             Some(cpu) => self.idle.entry(cpu).or_insert_with(|| format!("swapper/{cpu}")).as_str(),
             None => "swapper",
         };
         Who { pid: Some(0), name }
+    }
+
+    /// What is known of a thread that is not an idle one.
+    pub fn look(&self, tid: u32) -> Who<'_> {
+        let known = self.by_tid.get(&tid);
+        known.map_or(Who { pid: None, name: "" }, |thread| Who { pid: thread.pid, name: &thread.name })
     }
 
     /// All that are known now, but for idle threads.
