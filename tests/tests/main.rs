@@ -18,6 +18,7 @@ mod deaths;
 mod descriptors;
 mod exchange;
 mod explain;
+mod export_ctf;
 mod filter;
 mod flight;
 mod follow;

@@ -12,6 +12,12 @@ pub trait Exporter {
     /// Takes a record. Its thread is the one that is to be shown.
     fn record(&mut self, record: &Record<'_>) -> Result<(), Error>;
 
+    /// Is told, before the first record, that the output is a part of the traces. Who writes a trace says so in it.
+    fn trim(&mut self, _trim: &Trim) {}
+
+    /// Is told of a record that the conditions of a trim left out.
+    fn left_out(&mut self, _record: &Record<'_>) {}
+
     /// Takes a loss.
     fn loss(&mut self, loss: &Loss<'_>) -> Result<(), Error>;
 
@@ -25,6 +31,17 @@ pub trait Exporter {
             Item::Loss(loss) => self.loss(loss),
         }
     }
+}
+
+/// Which part of the traces is exported.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trim {
+    /// The options, as they were given.
+    pub options: String,
+    /// From this time on, ns.
+    pub from_ns: Option<i64>,
+    /// Before this time, ns.
+    pub to_ns: Option<i64>,
 }
 
 /// What was written.

@@ -211,6 +211,7 @@ impl Resolver {
         self.open_scope();
         let ranges = labels.by_name();
         let mut names = HashSet::new();
+        let mut order: Vec<&str> = Vec::new();
         let mut options = Vec::with_capacity(decls.len());
         for decl in decls {
             match decl {
@@ -220,6 +221,7 @@ impl Resolver {
                     if !names.insert(name) {
                         return Err(pos.fault(format!("the variant has two members `{name}`")));
                     }
+                    order.push(name);
                     let of_label = ranges.get(name.as_str()).or_else(|| ranges.get(stripped(name)));
                     let none = || pos.fault(format!("the tag's enumeration has no label `{name}`"));
                     options.push(Choice { ranges: of_label.ok_or_else(none)?.clone(), class });
@@ -228,7 +230,25 @@ impl Resolver {
             }
         }
         self.close_scope();
-        self.builder.push(1, Kind::Variant { slot, options }).map_err(at)
+        let kind = match self.is_optional(tag, &order, &options) {
+            true => {
+                let some = options.swap_remove(1);
+                Kind::Optional { slot, ranges: some.ranges, element: some.class }
+            }
+            false => Kind::Variant { slot, options },
+        };
+        self.builder.push(1, kind).map_err(at)
+    }
+
+    /// Whether a variant is how our export writes an optional field, which CTF 1.8 does not have: by a tag
+    /// `__NAME_option`, an empty structure `none`, or `some`.
+    fn is_optional(&self, tag: &[String], names: &[&str], options: &[Choice]) -> bool {
+        let is_ours = |tag: &String| tag.starts_with("__") && tag.ends_with("_option");
+        let is_empty = |option: &Choice| match &self.builder.classes[option.class as usize].kind {
+            Kind::Struct { members } => members.is_empty(),
+            _ => false,
+        };
+        tag.last().is_some_and(is_ours) && names == ["none", "some"] && options.first().is_some_and(is_empty)
     }
 
     fn enumeration(&mut self, ty: &Rc<Type>) -> Result<ClassId, Fault> {
