@@ -93,8 +93,8 @@ pub fn agrees_on_events(lab: &Lab, dir: &Path) -> Option<usize> {
     Some(ours.len())
 }
 
-/// Fails unless babeltrace 1.5 prints the same records from `dir` as babeltrace2 does, with clock cycles. How many; `None`,
-/// with a visible skip, where one of them is not installed. KYMO_BT15 names another babeltrace 1.5.
+/// Fails unless babeltrace 1.5 prints the same records from `dir` as babeltrace2 does, with clock cycles. How many;
+/// `None`, with a visible skip, where one of them is not installed. KYMO_BT15 names another babeltrace 1.5.
 #[track_caller]
 pub fn first_agrees(lab: &Lab, dir: &Path) -> Option<usize> {
     let first = std::env::var("KYMO_BT15").unwrap_or_else(|_| "babeltrace".to_owned());

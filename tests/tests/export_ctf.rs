@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `kymo export --format ctf`: what is written has the records and losses of its source, by kymo, babeltrace2 and
-//! babeltrace 1.5, whole or in part; and what is not whole is not left. Every field type goes the same way in goldens.rs
-//! and round_trip.rs.
+//! babeltrace 1.5, whole or in part; and what is not whole is not left. Every field type goes the same way in
+//! goldens.rs and round_trip.rs.
 
 use std::path::{Path, PathBuf};
 
@@ -165,7 +165,7 @@ fn several_traces_keep_their_places() {
     for entry in std::fs::read_dir(lttng_kernel()).unwrap().flatten() {
         std::fs::copy(entry.path(), kernel.join(entry.file_name())).unwrap();
     }
-    let program = recorded(&lab, &[]);
+    let program = recorded(&lab, &["--memory", "16G"]);
     std::fs::create_dir_all(lab.path("session/ust/uid")).unwrap();
     std::fs::rename(program, lab.path("session/ust/uid/0")).unwrap();
     let to = lab.path("copy");

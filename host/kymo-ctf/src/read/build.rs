@@ -109,8 +109,8 @@ impl Builder {
         self.push(align.max(minimum_align), Kind::Struct { members })
     }
 
-    /// `_x_length` in front of `x`, by the convention of LTTng that we follow; `_x_option` in front of a variant, as our
-    /// export writes it.
+    /// `_x_length` in front of `x`, by the convention of LTTng that we follow; `_x_option` in front of a variant, as
+    /// our export writes it.
     fn only_tells(&self, told: &Member, user: &Member) -> bool {
         let Kind::Int(Int { save: Some(slot), .. }) = &self.classes[told.class as usize].kind else { return false };
         let stem = told.name.strip_suffix("_length").or_else(|| told.name.strip_suffix("_option")).unwrap_or_default();

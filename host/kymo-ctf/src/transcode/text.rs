@@ -4,13 +4,13 @@
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
+use super::classes::{Classes, EventLayout, StreamLayout};
 use super::layout::{Choice, Count, Member, OF_PACKET, Shape};
-use super::{EventLayout, StreamLayout, Transcoder};
-use crate::read::{Clock, EventClass, Labels};
+use crate::read::{Clock, EventClass, Labels, Metadata};
 use crate::write::{EnvValue, Number, identifier, quoted, type_name, types, uuid_text};
 
 /// The file `metadata`.
-pub(super) fn metadata(of: &Transcoder<'_>, uuid: &[u8; 16], env: &[(String, EnvValue)]) -> String {
+pub(super) fn metadata(source: &Metadata, of: &Classes, uuid: &[u8; 16], env: &[(String, EnvValue)]) -> String {
     let mut out = String::with_capacity(4096 + 512 * of.events.len());
     // Readers look for this comment first.
     out.push_str("/* CTF 1.8 */\n\n");
@@ -23,13 +23,13 @@ pub(super) fn metadata(of: &Transcoder<'_>, uuid: &[u8; 16], env: &[(String, Env
         uuid_text(uuid)
     );
     environment(&mut out, env);
-    let clocks = clock_names(&of.metadata.clocks);
-    of.metadata.clocks.iter().zip(&clocks).for_each(|(declared, name)| clock(&mut out, declared, name));
+    let clocks = clock_names(&source.clocks);
+    source.clocks.iter().zip(&clocks).for_each(|(declared, name)| clock(&mut out, declared, name));
     for (position, layout) in of.streams.iter().enumerate() {
-        let name = clocks.get(of.metadata.streams[position].clock).map_or("", String::as_str);
+        let name = clocks.get(source.streams[position].clock).map_or("", String::as_str);
         stream(&mut out, position, layout, name);
         for event in &layout.events {
-            event_block(&mut out, &of.metadata.events[*event], &of.events[*event]);
+            event_block(&mut out, &source.events[*event], &of.events[*event]);
         }
     }
     out

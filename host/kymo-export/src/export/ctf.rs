@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! CTF 1.8 that every reader reads [spec/exchange.md 2.1]: a trace for each trace, a stream file for each stream file, and
-//! the same losses. Of a part of a trace the environment says that records were left out on purpose.
+//! CTF 1.8 that every reader reads [spec/exchange.md 2.1]: a trace for each trace, a stream file for each stream file,
+//! and the same losses. Of a part of a trace the environment says that records were left out on purpose.
 
 mod streams;
 
@@ -17,8 +17,8 @@ use crate::Error;
 use crate::uuid::uuid_of;
 use streams::Streams;
 
-/// Keys of the environment: which kymo wrote the trace, and of a part which options chose it, from when on and up to when
-/// it is, and how many of its records were left out.
+/// Keys of the environment: which kymo wrote the trace, and of a part which options chose it, from when on and up to
+/// when it is, and how many of its records were left out.
 const EXPORT: &str = "kymo_export";
 const TRIM: &str = "kymo_trim";
 const TRIM_FROM: &str = "kymo_trim_from_ns";
@@ -107,7 +107,10 @@ impl Exporter for Ctf<'_> {
             std::fs::write(&metadata, copy.transcoder.metadata(&copy.uuid, &env)).map_err(Error::io(&metadata))?;
             done.files += copy.streams.count() + 1;
             done.change("texts with bytes that are not UTF-8: these were replaced", copy.transcoder.replaced_texts);
-            done.change("names of fields that CTF 1.8 cannot have, or that were there twice", copy.transcoder.renamed);
+            done.change(
+                "names of fields that CTF 1.8 cannot have, or that were there twice",
+                copy.transcoder.renamed(),
+            );
         }
         self.dir.keep();
         Ok(done)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The stream files of one trace: records to packets. A packet that tells of a loss ends where it did in the source, and
-//! the one before it, too; so the loss has the same count and the same two times. Other packets end with their last
-//! record.
+//! The stream files of one trace: records to packets. A packet that tells of a loss ends where it did in the source,
+//! and the one before it, too; so the loss has the same count and the same two times. Other packets end with their
+//! last record.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::OpenOptions;

@@ -19,8 +19,8 @@ use crate::terminal::ReadingProgress;
 use crate::verbs::hosts::{self, ClockAlignment, HostArgs};
 pub use split::{OfHost, absolute, each};
 
-/// Says of a trace without a file of records that it has none: half a copy looks like that. Says of one that is a part of
-/// another one that records were left out of it.
+/// Says of a trace without a file of records that it has none: half a copy looks like that. Says of one that is a part
+/// of another one that records were left out of it.
 pub fn say_if_empty(trace: &Trace) {
     say_if_trim(trace);
     if trace.streams().next().is_none() {
