@@ -152,8 +152,8 @@ impl<'m> Planner<'m> {
         match &metadata.classes[class as usize].kind {
             Kind::Int(int) if is_bool(int) => Shape::Bool,
             Kind::Int(int) => {
-                let labels = int.labels.clone().filter(|labels| labels.iter().next().is_some());
-                Shape::Int { bits: whole_bytes(int.bits), signed: int.signed, base: int.base, labels }
+                let (bits, labels) = (whole_bytes(int.bits), int.labels.clone());
+                Shape::Int { bits, signed: int.signed, base: int.base, labels }
             }
             Kind::Float { bits, .. } => Shape::Float { bits: (*bits).max(32) },
             Kind::NulText(_) | Kind::Text { .. } => Shape::Text,

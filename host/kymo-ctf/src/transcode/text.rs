@@ -77,9 +77,11 @@ fn clock(out: &mut String, clock: &Clock, name: &str) {
     }
     out.push_str("\tdescription = ");
     quoted(out, &clock.description);
-    // The cycles below a second, which all readers take.
     let (hz, cycles) = (i128::from(clock.frequency_hz.max(1)), i128::from(clock.offset_cycles));
-    let (seconds, part) = (i128::from(clock.offset_s) + cycles.div_euclid(hz), cycles.rem_euclid(hz));
+    // Cycles below a second, which all readers take, wherever the numbers have room for them.
+    let (whole, below) = (i128::from(clock.offset_s) + cycles.div_euclid(hz), cycles.rem_euclid(hz));
+    let has_room = i64::try_from(whole).is_ok() && i64::try_from(below).is_ok();
+    let (seconds, part) = if has_room { (whole, below) } else { (i128::from(clock.offset_s), cycles) };
     let _ = write!(
         out,
         ";\n\tfreq = {hz};\n\tprecision = {};\n\toffset_s = {seconds};\n\toffset = {part};\n\tabsolute = {};\n}};\n\n",
@@ -162,10 +164,8 @@ fn declaration(out: &mut String, member: &Member, shape: &Shape, name: &str, tab
     match shape {
         Shape::Int { bits, signed, base, labels } => {
             let number = type_name(Number::Int { bits: *bits, signed: *signed, base: *base });
-            match labels {
-                Some(labels) => enumeration(out, &number, labels),
-                None => out.push_str(&number),
-            }
+            let labels = labels.as_ref().map(|labels| possible(labels, *bits, *signed)).unwrap_or_default();
+            if labels.is_empty() { out.push_str(&number) } else { enumeration(out, &number, &labels) }
         }
         Shape::Bool => out.push_str(&type_name(Number::Bool)),
         Shape::Float { bits } => out.push_str(&type_name(Number::Float { bits: *bits })),
@@ -195,7 +195,17 @@ fn variant(out: &mut String, member: &Member, tag: &str, options: &[Choice], tab
     let _ = write!(out, "{}}}", "\t".repeat(tabs));
 }
 
-fn enumeration(out: &mut String, number: &str, labels: &Labels) {
+/// Labels with the ranges of their values, as far as an integer can have these.
+fn possible(labels: &Labels, bits: u8, signed: bool) -> Vec<(&str, i128, i128)> {
+    let (least, most) = match signed {
+        true => (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1),
+        false => (0, (1i128 << bits) - 1),
+    };
+    let cut = labels.iter().map(|(label, low, high)| (label, low.max(least), high.min(most)));
+    cut.filter(|(_, low, high)| low <= high).collect()
+}
+
+fn enumeration(out: &mut String, number: &str, labels: &[(&str, i128, i128)]) {
     let _ = write!(out, "enum : {number} {{ ");
     for (position, (label, low, high)) in labels.iter().enumerate() {
         out.push_str(if position == 0 { "" } else { ", " });
