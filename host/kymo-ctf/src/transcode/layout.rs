@@ -58,6 +58,15 @@ pub(super) enum Shape {
     },
 }
 
+impl Shape {
+    /// In an array of variable length, 8 bits in base 16 would be read as bytes: they become 16.
+    fn widen_bytes(&mut self) {
+        if let Shape::Int { bits: bits @ 8, signed: false, base: Base::Hexadecimal, labels: None } = self {
+            *bits = 16;
+        }
+    }
+}
+
 /// Elements of an array.
 pub(super) enum Count {
     Fixed(u64),
@@ -164,7 +173,11 @@ impl<'m> Planner<'m> {
                     Len::Fixed(count) if *count > 0 => Count::Fixed(*count),
                     Len::Fixed(_) | Len::Saved(_) => Count::Told(place(told, None)),
                 };
-                Shape::Array { count, element: Box::new(self.shape(*element, told)) }
+                let mut element = self.shape(*element, told);
+                if matches!(count, Count::Told(_)) {
+                    element.widen_bytes();
+                }
+                Shape::Array { count, element: Box::new(element) }
             }
             Kind::Struct { .. } => Shape::Struct(self.members(class, false)),
             Kind::Variant { slot, options } => {
