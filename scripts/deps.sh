@@ -7,7 +7,7 @@ set -eu
 case ${1:-} in
 demo) wanted="gcc libc6-dev" ;;
 test)
-	wanted="gcc g++ libc6-dev man-db clang babeltrace2 spin valgrind gdb redis-server redis-tools python3 perl git pkg-config"
+	wanted="gcc g++ libc6-dev man-db clang babeltrace babeltrace2 spin valgrind gdb redis-server redis-tools python3 perl git pkg-config"
 	# clang's sanitizers go by a name with clang's version in it.
 	wanted="$wanted trace-cmd linux-perf rt-tests stress-ng util-linux sqlite3 xz-utils strace libclang-rt-14-dev"
 	# The small target: a compiler for it, and a board.

@@ -93,6 +93,34 @@ pub fn agrees_on_events(lab: &Lab, dir: &Path) -> Option<usize> {
     Some(ours.len())
 }
 
+/// Fails unless babeltrace 1.5 prints the same records from `dir` as babeltrace2 does, with clock cycles. How many;
+/// `None`, with a visible skip, where one of them is not installed. KYMO_BT15 names another babeltrace 1.5.
+#[track_caller]
+pub fn first_agrees(lab: &Lab, dir: &Path) -> Option<usize> {
+    let first = std::env::var("KYMO_BT15").unwrap_or_else(|_| "babeltrace".to_owned());
+    for (command, package) in [(first.as_str(), "babeltrace"), ("babeltrace2", "babeltrace2")] {
+        if Command::new(command).arg("--help").output().is_err() {
+            crate::skip(lab.name(), &format!("no {command} (Debian: {package})"));
+            return None;
+        }
+    }
+    let lines = |command: &str| {
+        let mut command = lab.command(command);
+        command.args(["--clock-cycles", "--no-delta"]).arg(dir);
+        // Losses and whatever else they say is on standard error. Records of one time may come in any order.
+        let text = lab.start(command).wait().expect(0).stdout;
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    let (first, second) = (lines(&first), lines("babeltrace2"));
+    for (first, second) in first.iter().zip(&second) {
+        assert_eq!(first, second, "babeltrace 1.5, and babeltrace2");
+    }
+    assert_eq!(first.len(), second.len(), "records by babeltrace 1.5, and by babeltrace2");
+    Some(first.len())
+}
+
 /// The texts of a record, with the names of their fields.
 fn texts(record: &Value) -> impl Iterator<Item = (String, String)> + '_ {
     let fields = record["fields"].as_object().into_iter().flatten();

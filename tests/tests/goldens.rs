@@ -50,6 +50,13 @@ fn cases() {
                 read.extend(options(&text, "read"));
                 read.push(recorded.dir.to_str().unwrap());
                 let got = lab.kymo(&read).expect(0).stdout;
+                if ring == Ring::Rseq {
+                    let (from, to) = (recorded.dir.to_str().unwrap(), lab.path("exported"));
+                    lab.kymo(&["export", from, "--format", "ctf", "-o", to.to_str().unwrap()]).expect(0);
+                    read.pop();
+                    read.push(to.to_str().unwrap());
+                    assert_eq!(lab.kymo(&read).expect(0).stdout, got, "{name}, exported as CTF");
+                }
                 if std::env::var_os("KYMO_BLESS").is_some() {
                     std::fs::write(source.with_extension("expect"), &got).unwrap();
                 } else if got != expect {

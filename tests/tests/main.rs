@@ -19,6 +19,7 @@ mod deaths;
 mod descriptors;
 mod exchange;
 mod explain;
+mod export_ctf;
 mod filter;
 mod flight;
 mod follow;

@@ -326,6 +326,12 @@ fn every_type(name: &str, source: &str, build: impl Fn(Build) -> Build, args: &[
     check(&types, &expect, &read);
     if args.contains(&"--ctf2") {
         assert_eq!(recorded.summary["format"], "ctf-2");
+        // babeltrace2 2.0 reads what is exported of it.
+        let (from, to) = (recorded.dir.to_str().unwrap(), lab.path("exported"));
+        lab.kymo(&["export", from, "--format", "ctf", "-o", to.to_str().unwrap()]).expect(0);
+        let exported = trace::read(&lab, &to, &[]).whole();
+        check(&types, &expect, &exported);
+        babeltrace::agrees(&lab, &to, &exported);
     } else {
         babeltrace::agrees(&lab, &recorded.dir, &read);
     }

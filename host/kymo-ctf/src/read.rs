@@ -74,6 +74,7 @@ mod wide;
 
 pub use batch::Batch;
 pub use class::{Base, EventClass, Metadata};
+pub(crate) use class::{ClassId, Int, Kind, Labels, Len, Member, Role, View};
 pub use clock::{Clock, Correction};
 pub use clocks::unite_clocks;
 pub use count::Counts;
@@ -89,6 +90,7 @@ pub use metadata::parse_metadata;
 pub use scan::{Scan, Scanned, Scans};
 pub use stream::{Inside, PacketMark, Place, PreviousPacket};
 pub use trace::Trace;
+pub(crate) use value::Raw;
 pub use value::{Elements, Fields, Number, Value};
 pub use watch::Watch;
 pub use wide::WideInt;

@@ -7,8 +7,11 @@ mod support;
 use kymo_ctf::read::{Memory, Trace, parse_metadata};
 use support::shown;
 
+/// What is read; written again it is the same.
 fn read(metadata: &[u8], stream: &[u8]) -> (Vec<String>, Vec<String>) {
-    shown(&Memory { metadata: metadata.to_vec(), streams: vec![("s".into(), stream.to_vec())] })
+    let memory = Memory { metadata: metadata.to_vec(), streams: vec![("s".into(), stream.to_vec())] };
+    support::same_again(&memory);
+    shown(&memory)
 }
 
 /// The shape of LTTng's metadata: a 5-bit id with a 27-bit time, or an escape to 32 and 64 bits.

@@ -4,7 +4,7 @@
 
 mod support;
 
-use kymo_ctf::read::{Memory, probe};
+use kymo_ctf::read::{Item, Memory, Reader, Trace, probe};
 use kymo_testing::{Random, setting};
 use proptest::prelude::*;
 use support::*;
@@ -65,9 +65,29 @@ fn mutated_traces() {
             random.mutate(&mut memory.streams[0].1);
         }
         items += probe::walk(&memory);
+        written_again(&memory);
     }
     // Most mutations must get past the metadata, or nothing was tested.
     assert!(items > 15_000, "{items}");
+}
+
+/// Whatever is read can be written again, as a trace without damage and of as many records.
+fn written_again(memory: &Memory) {
+    let records = |memory: &Memory| {
+        let opened = Trace::from_files(memory).unwrap_or_else(|error| {
+            panic!("{error}\n{}", String::from_utf8_lossy(&memory.metadata));
+        });
+        let traces = [opened.value];
+        let mut reader = Reader::new(&traces);
+        let mut count = 0;
+        while let Some(item) = reader.next() {
+            count += u64::from(matches!(item, Item::Record(_)));
+        }
+        (count, reader.damage_count())
+    };
+    if Trace::from_files(memory).is_ok() {
+        assert_eq!(records(&again(memory)), (records(memory).0, 0));
+    }
 }
 
 #[test]

@@ -21,7 +21,9 @@ fn every_type_at_its_extremes() {
         expect.push(format!("{time} {name} 1240 {text}").trim_end().to_owned());
     }
     for ctf2 in [false, true] {
-        let (lines, caveats) = shown(&memory(&meta, ctf2, vec![("user_1_0", stream.clone()), ("user_2_0", vec![])]));
+        let memory = memory(&meta, ctf2, vec![("user_1_0", stream.clone()), ("user_2_0", vec![])]);
+        same_again(&memory);
+        let (lines, caveats) = shown(&memory);
         assert_eq!(caveats, Vec::<String>::new(), "CTF 2: {ctf2}");
         for (line, expect) in lines.iter().zip(&expect) {
             assert_eq!(line, expect, "CTF 2: {ctf2}");

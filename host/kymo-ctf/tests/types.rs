@@ -229,6 +229,34 @@ fn what_was_written_is_read_as_ctf_2() {
     }
 }
 
+/// Whatever the types of a trace are, they become types that all readers have, of the same values.
+#[test]
+fn what_is_written_again_is_the_same() {
+    let seed = setting("KYMO_SEED", 1);
+    for round in seed..seed + setting("KYMO_ROUNDS", 200) {
+        let (memory, _, shape) = made_of(round);
+        eprintln!("KYMO_SEED={round}");
+        support::same_again(&memory);
+        support::same_again(&Memory { metadata: shape.ctf2(), ..memory.clone() });
+        // What is written has no lengths and tags but its own.
+        let again = support::again(&memory);
+        support::same_again(&again);
+        for (bits, align) in integers(&String::from_utf8_lossy(&again.metadata)) {
+            assert!(matches!(bits, 8 | 16 | 32 | 64) && align == 8, "KYMO_SEED={round}: {bits} bits at {align}");
+        }
+    }
+}
+
+/// Size and alignment of all integers of a text.
+fn integers(text: &str) -> Vec<(u32, u32)> {
+    let number = |of: &str, name: &str| {
+        let (_, value) = of.split_once(&format!("{name} = ")).expect(name);
+        value.split(';').next().unwrap().trim().parse().expect("a number")
+    };
+    let all = text.split("integer {").skip(1).map(|rest| rest.split('}').next().unwrap());
+    all.map(|of| (number(of, "size"), number(of, "align"))).collect()
+}
+
 #[test]
 fn babeltrace2_reads_the_same() {
     if Command::new("babeltrace2").arg("--version").output().is_err() {

@@ -63,6 +63,14 @@ pub enum Error {
     /// Whoever watches has ended it.
     #[error("interrupted; nothing was left")]
     Interrupted,
+    /// A record that is not what its trace's metadata says.
+    #[error("{stream}: {source}")]
+    Unfit {
+        /// The stream file.
+        stream: String,
+        /// Which record, and which field.
+        source: kymo_ctf::transcode::Unfit,
+    },
     /// A trace without what the format consists of.
     #[error("{0}")]
     Nothing(String),

@@ -14,5 +14,6 @@ pub mod export;
 pub mod flame;
 pub mod import;
 pub mod json;
+mod uuid;
 
 pub use error::Error;

@@ -46,16 +46,17 @@ impl ReadClass {
         }
     }
 
-    /// The thread that a record names as the one that wrote it.
+    /// The thread that a record names as the one that wrote it; a negative number is none.
     #[inline]
     pub(crate) fn tid_of(&self, fields: &[u8], record: &impl Look) -> Option<i32> {
         let is_dump = self.plan.is_some_and(|plan| plan.is_dump());
         let sight = self.tid.as_ref().filter(|_| !is_dump)?;
+        let tid = |number| i32::try_from(i128::from(number)).ok().filter(|tid| *tid >= 0);
         if let Some(number) = sight.direct.and_then(|direct| direct.read(fields)) {
-            return i32::try_from(i128::from(number)).ok();
+            return tid(number);
         }
         match record.value(&sight.lens)? {
-            Value::Int(number, _) => i32::try_from(i128::from(number)).ok(),
+            Value::Int(number, _) => tid(number),
             _ => None,
         }
     }

@@ -38,7 +38,7 @@ const STREAM: &str = "stream {
 	};
 	event.header := struct {
 		uint16_t id;
-		integer { size = 48; align = 8; signed = false; map = clock.posix.value; } timestamp;
+		integer { size = 48; align = 1; signed = false; map = clock.posix.value; } timestamp;
 	};
 	event.context := struct {
 		uint32_t _vpid;

@@ -187,24 +187,38 @@ impl Builder {
     pub fn close_struct(&mut self, minimum_align: u32) -> Result<ClassId, String> {
         let Frame { mut members, classes, .. } = self.frames.pop().unwrap_or_default();
         let align = members.iter().map(|m| self.classes[m.class as usize].align).max().unwrap_or(1);
-        for index in 1..members.len() {
-            members[index - 1].hidden = self.only_a_length(&members[index - 1], &members[index]);
+        // Of several in front of one field each is seen from the field that is shown next.
+        let mut shown = members.len();
+        for index in (0..members.len()).rev() {
+            members[index].hidden = members.get(shown).is_some_and(|user| self.only_tells(&members[index], user));
+            if !members[index].hidden {
+                shown = index;
+            }
         }
         let class = self.push(align.max(minimum_align), Kind::Struct { members })?;
         self.names.insert(class, classes);
         Ok(class)
     }
 
-    /// `_x_length` in front of `x`, by the convention of LTTng that we follow.
-    fn only_a_length(&self, length: &Member, user: &Member) -> bool {
-        let Kind::Int(Int { save: Some(slot), .. }) = &self.classes[length.class as usize].kind else { return false };
-        let (Kind::Text { len, .. } | Kind::Bytes { len } | Kind::Array { len, .. }) =
-            &self.classes[user.class as usize].kind
-        else {
-            return false;
-        };
-        let stem = length.name.strip_suffix("_length").unwrap_or_default();
-        *len == Len::Saved(*slot) && length.name.starts_with('_') && stem.ends_with(&*user.name)
+    /// `_x_length` in front of `x`, by the convention of LTTng that we follow; `_x_option` in front of a variant, as
+    /// our export writes it.
+    fn only_tells(&self, told: &Member, user: &Member) -> bool {
+        let Kind::Int(Int { save: Some(slot), .. }) = &self.classes[told.class as usize].kind else { return false };
+        let stem = told.name.strip_suffix("_length").or_else(|| told.name.strip_suffix("_option")).unwrap_or_default();
+        told.name.starts_with('_') && stem.ends_with(&*user.name) && self.is_told(user.class, *slot)
+    }
+
+    /// Whether the integer in `slot` is a length or a tag of the class, or of what it consists of.
+    fn is_told(&self, class: ClassId, slot: u32) -> bool {
+        match &self.classes[class as usize].kind {
+            Kind::Text { len, .. } | Kind::Bytes { len } => *len == Len::Saved(slot),
+            Kind::Array { len, element } => *len == Len::Saved(slot) || self.is_told(*element, slot),
+            Kind::Variant { slot: tag, options } => {
+                *tag == slot || options.iter().any(|option| self.is_told(option.class, slot))
+            }
+            Kind::Optional { slot: tag, element, .. } => *tag == slot || self.is_told(*element, slot),
+            Kind::Int(_) | Kind::Float { .. } | Kind::NulText(_) | Kind::Struct { .. } => false,
+        }
     }
 
     /// The class that a reference means: a path within `origin`, or, without one, the nearest earlier member of that

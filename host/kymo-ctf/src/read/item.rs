@@ -81,6 +81,8 @@ pub struct Loss<'a> {
     pub vpid: Option<u32>,
     /// Name of its program.
     pub procname: &'a str,
+    /// Fields of that packet's context.
+    pub packet_context: Fields<'a>,
 }
 
 /// When a record was written, and how long it is.
@@ -177,6 +179,7 @@ impl<'a> Loss<'a> {
             cpu: facts.cpu,
             vpid: facts.vpid,
             procname: &facts.procname,
+            packet_context: Fields::of_tape(&facts.frame),
         }
     }
 }

@@ -166,13 +166,45 @@ impl<'a> Fields<'a> {
 
     #[inline]
     fn members(&self) -> &'a [Member] {
-        let (frame, class) = match self.0 {
+        let frame = match self.0 {
             FieldsAt::Empty => return &[],
-            FieldsAt::Tape(tape) => (tape.frame, Some(tape.node().class)),
-            FieldsAt::Packed { frame, class, .. } => (frame, Some(class)),
-            FieldsAt::Passed(passed) => (passed.frame, passed.part.class),
+            FieldsAt::Tape(tape) => tape.frame,
+            FieldsAt::Packed { frame, .. } => frame,
+            FieldsAt::Passed(passed) => passed.frame,
         };
-        class.map_or(&[], |class| frame.metadata.members(class))
+        self.class().map_or(&[], |class| frame.metadata.members(class))
+    }
+
+    /// The structure.
+    #[inline]
+    pub(crate) fn class(&self) -> Option<ClassId> {
+        match self.0 {
+            FieldsAt::Empty => None,
+            FieldsAt::Tape(tape) => Some(tape.node().class),
+            FieldsAt::Packed { class, .. } => Some(class),
+            FieldsAt::Passed(passed) => passed.part.class,
+        }
+    }
+
+    /// All fields, as they lie.
+    pub(crate) fn raws(&self) -> impl Iterator<Item = Raw<'a>> + use<'a> {
+        let (shape, mut walk) = (self.0, self.walk());
+        std::iter::from_fn(move || {
+            Some(Raw(match shape {
+                FieldsAt::Tape(tape) => {
+                    walk.members.next()?;
+                    let field = tape.inner(walk.at as usize)?;
+                    walk.at += u64::from(field.node().span);
+                    Lies::Tape(field)
+                }
+                FieldsAt::Passed(passed) => {
+                    walk.members.next()?;
+                    walk.at += 1;
+                    passed.raw(walk.at as usize - 1)?
+                }
+                FieldsAt::Packed { .. } | FieldsAt::Empty => Lies::Plain(walk.next()?.1),
+            }))
+        })
     }
 
     /// The field `name`.
@@ -192,6 +224,32 @@ impl<'a> Fields<'a> {
             FieldsAt::Passed(passed) => passed.value(position),
             _ => self.walk().nth(position).map(|(_, value)| value),
         }
+    }
+}
+
+/// A field as it lies, for who needs to know which option of a variant it is.
+pub(crate) struct Raw<'a>(Lies<'a>);
+
+enum Lies<'a> {
+    Tape(Tape<'a>),
+    /// No variant, and no optional.
+    Plain(Value<'a>),
+}
+
+impl<'a> Raw<'a> {
+    /// Its value.
+    pub fn value(self) -> Value<'a> {
+        match self.0 {
+            Lies::Tape(tape) => tape.value(),
+            Lies::Plain(value) => value,
+        }
+    }
+
+    /// What a variant or an optional has inside, with its class; `None` where it has nothing.
+    pub fn inner(&self) -> Option<(ClassId, Raw<'a>)> {
+        let Lies::Tape(tape) = &self.0 else { return None };
+        let inner = tape.inner(tape.node + 1)?;
+        Some((inner.node().class, Raw(Lies::Tape(inner))))
     }
 }
 
@@ -272,6 +330,21 @@ impl<'a> Elements<'a> {
     }
 }
 
+impl<'a> Elements<'a> {
+    /// The elements, as they lie.
+    pub(crate) fn raws(&self) -> impl Iterator<Item = Raw<'a>> + use<'a> {
+        let (row, mut left, mut values) = (self.0, self.len(), self.iter());
+        let mut node = if let Row::Tape(tape) = row { tape.node + 1 } else { 0 };
+        std::iter::from_fn(move || {
+            let Row::Tape(tape) = row else { return values.next().map(|value| Raw(Lies::Plain(value))) };
+            left = left.checked_sub(1)?;
+            let element = tape.inner(node)?;
+            node += element.node().span as usize;
+            Some(Raw(Lies::Tape(element)))
+        })
+    }
+}
+
 impl<'a> Tape<'a> {
     #[inline]
     fn node(self) -> Node {
@@ -305,6 +378,20 @@ impl<'a> Tape<'a> {
 }
 
 impl<'a> Passed<'a> {
+    /// The field at `position`, as it lies.
+    fn raw(&self, position: usize) -> Option<Lies<'a>> {
+        let frame = self.frame;
+        let class = frame.metadata.members(self.part.class?).get(position)?.class;
+        let kind = &frame.metadata.classes[class as usize].kind;
+        match *self.part.places.get(position)? {
+            FieldPlace::Marked(mark) if matches!(kind, Kind::Variant { .. } | Kind::Optional { .. }) => {
+                let node = frame.marks.get(mark as usize)?.at as usize;
+                (node < frame.nodes.len()).then_some(Lies::Tape(Tape { frame, node }))
+            }
+            _ => self.value(position).map(Lies::Plain),
+        }
+    }
+
     /// The field at `position`.
     #[inline]
     fn value(&self, position: usize) -> Option<Value<'a>> {

@@ -28,7 +28,8 @@ pub fn metadata_ctf18(meta: &TraceMeta) -> String {
     out
 }
 
-fn types(out: &mut String) {
+/// Declares `uint8_t` to `xint64_t`, `utf8_t`, `float32_t`, `float64_t` and `enum kymo_bool`.
+pub(crate) fn types(out: &mut String) {
     for bits in [8, 16, 32, 64] {
         let _ = writeln!(out, "typealias integer {{ size = {bits}; align = 8; signed = false; }} := uint{bits}_t;");
         let _ = writeln!(out, "typealias integer {{ size = {bits}; align = 8; signed = true; }} := int{bits}_t;");
@@ -88,8 +89,12 @@ fn clock(out: &mut String, meta: &TraceMeta) {
 
 fn stream(out: &mut String, meta: &TraceMeta, class: &StreamClass) {
     let clock = names::identifier(&meta.clock.name);
-    let mapped = |bits| format!("integer {{ size = {bits}; align = 8; signed = false; map = clock.{clock}.value; }}");
-    let (full, short) = (mapped(64), mapped(48));
+    let mapped = |bits, align| {
+        format!("integer {{ size = {bits}; align = {align}; signed = false; map = clock.{clock}.value; }}")
+    };
+    // babeltrace 1.5 reads byte-aligned integers of 8, 16, 32 and 64 bits only, and any size at an alignment of 1. The
+    // bytes are the same: 16 bits are in front [spec/decisions/0009].
+    let (full, short) = (mapped(64, 8), mapped(48, 1));
     let (packet, record) = match class.kind {
         StreamKind::User => {
             ("\t\tuint32_t vpid;\n\t\tuint32_t lane;\n\t\tutf8_t procname[16];\n", "\t\tuint32_t _vtid;\n")
@@ -146,7 +151,8 @@ fn field(out: &mut String, named: &Named<'_>) {
     };
 }
 
-fn type_name(number: Number) -> String {
+/// The type of a number: a name that [`types`] declares, if there is one.
+pub(crate) fn type_name(number: Number) -> String {
     match number {
         Number::Int { bits, signed: false, base: Base::Hexadecimal } => format!("xint{bits}_t"),
         Number::Int { bits, signed: true, base: Base::Decimal } => format!("int{bits}_t"),
@@ -161,7 +167,7 @@ fn type_name(number: Number) -> String {
 
 /// Appends `text` as a TSDL string. Control characters become octal escapes of three digits; NUL has no form that
 /// readers agree on and is left out.
-fn quoted(out: &mut String, text: &str) {
+pub(crate) fn quoted(out: &mut String, text: &str) {
     out.push('"');
     for c in text.chars() {
         match c {

@@ -41,7 +41,7 @@ pub(super) fn named(fields: &[Field]) -> Vec<Named<'_>> {
 }
 
 /// `text` with every character that no identifier may have replaced by `_`.
-pub(super) fn identifier(text: &str) -> String {
+pub(crate) fn identifier(text: &str) -> String {
     let mut out: String = text.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
     if out.is_empty() || out.starts_with(|c: char| c.is_ascii_digit()) {
         out.insert(0, '_');
@@ -59,7 +59,7 @@ pub(super) fn stored(value: i64, number: Number) -> i128 {
 }
 
 /// A UUID in its usual text form.
-pub(super) fn uuid_text(uuid: &[u8; 16]) -> String {
+pub(crate) fn uuid_text(uuid: &[u8; 16]) -> String {
     use std::fmt::Write as _;
     let mut out = String::with_capacity(36);
     for (i, byte) in uuid.iter().enumerate() {

@@ -8,9 +8,12 @@ pub mod located;
 pub mod types;
 pub mod types_ctf2;
 
+use std::collections::BTreeMap;
+
 use kymo_abi::desc::{Base, EnumDesc, EventDesc, Field, FieldType, Form, Scalar};
 use kymo_abi::record_head;
 use kymo_ctf::read::{Item, Loss, Memory, Reader, Record, Trace};
+use kymo_ctf::transcode::{Packet, Transcoder};
 use kymo_ctf::write::{
     ClockMeta, EnvValue, EventClass, PacketHead, Program, StreamClass, StreamKind, TraceMeta, metadata_ctf2,
     metadata_ctf18,
@@ -273,4 +276,76 @@ pub fn shown(memory: &Memory) -> (Vec<String>, Vec<String>) {
     let caveats =
         trace.caveats.iter().chain(reader.caveats().map(|(_, caveat)| caveat)).map(ToString::to_string).collect();
     (lines, caveats)
+}
+
+/// The same records, written again: a packet for each of the source's.
+pub fn again(memory: &Memory) -> Memory {
+    #[derive(Default)]
+    struct Records {
+        context: Vec<u8>,
+        bytes: Vec<u8>,
+        times: Vec<u64>,
+    }
+    let traces = [Trace::from_files(memory).unwrap_or_else(|error| panic!("{error}")).value];
+    let mut transcoder = Transcoder::new(&traces[0], false);
+    let mut packets: BTreeMap<(String, usize, u64), Records> = BTreeMap::new();
+    let mut reader = Reader::new(&traces);
+    while let Some(item) = reader.next() {
+        let Item::Record(record) = item else { continue };
+        let class = transcoder.stream_of(record.event_position);
+        let records = packets.entry((record.stream.to_owned(), class, record.packet)).or_default();
+        if records.times.is_empty() {
+            transcoder.packet_context(class, &record.packet_context, &mut records.context).unwrap();
+        }
+        transcoder.record(&record, &mut records.bytes).unwrap_or_else(|error| panic!("{error}"));
+        records.times.push(record.cycles);
+    }
+    let mut streams: BTreeMap<String, (u64, Vec<u8>)> = BTreeMap::new();
+    for ((name, stream, _), records) in packets {
+        let (seq, bytes) = streams.entry(format!("{name}.{stream}")).or_default();
+        let [begin, end] = [records.times.iter().min(), records.times.iter().max()].map(|time| *time.unwrap());
+        let packet = Packet { uuid: UUID, stream, instance: 0, begin, end, seq: *seq, discarded: 0 };
+        bytes.extend(packet.encode(&records.context, records.bytes.len()));
+        bytes.extend(records.bytes);
+        *seq += 1;
+    }
+    let metadata = transcoder.metadata(&UUID, &traces[0].metadata.env).into_bytes();
+    Memory { metadata, streams: streams.into_iter().map(|(name, (_, bytes))| (name, bytes)).collect() }
+}
+
+/// Everything that records say, one line a record, and what was wrong.
+fn said(memory: &Memory) -> (Vec<String>, Vec<String>) {
+    const OF_PACKET: [&str; 6] =
+        ["timestamp_begin", "timestamp_end", "content_size", "packet_size", "packet_seq_num", "events_discarded"];
+    let trace = Trace::from_files(memory).unwrap_or_else(|error| {
+        panic!("{error}\n{}", String::from_utf8_lossy(&memory.metadata));
+    });
+    let traces = [trace.value];
+    let mut reader = Reader::new(&traces);
+    let mut lines = Vec::new();
+    while let Some(item) = reader.next() {
+        let Item::Record(record) = item else { continue };
+        let packet = record.packet_context.iter().filter(|(name, _)| !OF_PACKET.contains(name));
+        let packet: Vec<String> = packet.map(|(name, value)| format!("{name}={}", self::value(&value))).collect();
+        let is_who = |name: &str| matches!(name, "vpid" | "vtid" | "pid" | "tid" | "procname");
+        let common = record.common_context.iter().filter(|(name, _)| !is_who(name));
+        let common: Vec<String> = common.map(|(name, value)| format!("{name}={}", self::value(&value))).collect();
+        let [own, payload] = [&record.context, &record.payload].map(fields);
+        let who = (record.ns, record.cpu, record.vpid, record.vtid, record.procname, record.event.loglevel);
+        lines.push(format!("{} {who:?} {} {packet:?} {common:?} [{own}] {payload}", record.cycles, record.event.name));
+    }
+    (lines, reader.caveats().map(|(_, caveat)| caveat.to_string()).collect())
+}
+
+/// What is written again says the same, and is whole.
+#[track_caller]
+pub fn same_again(memory: &Memory) {
+    let (expect, _) = said(memory);
+    let again = again(memory);
+    let (lines, caveats) = said(&again);
+    let text = || String::from_utf8_lossy(&again.metadata).into_owned();
+    for (line, expect) in lines.iter().zip(&expect) {
+        assert_eq!(line, expect, "\n{}", text());
+    }
+    assert_eq!((lines.len(), caveats), (expect.len(), Vec::new()), "\n{}", text());
 }

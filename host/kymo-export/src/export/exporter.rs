@@ -27,6 +27,11 @@ pub trait Exporter {
     fn doubts(&mut self, _doubts: &[(&str, u64)]) -> Result<(), Error> {
         Ok(())
     }
+    /// Is told, before the first record, that the output is a part of the traces. Who writes a trace says so in it.
+    fn trim(&mut self, _trim: &Trim) {}
+
+    /// Is told of a record that the conditions of a trim left out.
+    fn left_out(&mut self, _record: &Record<'_>) {}
 
     /// Takes a loss.
     fn loss(&mut self, loss: &Loss<'_>) -> Result<(), Error>;
@@ -63,6 +68,15 @@ pub(crate) fn note_wide(done: &mut Done, traces: &[Trace]) {
         };
         done.change("integers of more than 64 bits, written as text: fields of events", events.map(fields).sum());
     }
+/// Which part of the traces is exported.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trim {
+    /// The options, as they were given.
+    pub options: String,
+    /// From this time on, ns.
+    pub from_ns: Option<i64>,
+    /// Before this time, ns.
+    pub to_ns: Option<i64>,
 }
 
 /// What was written.

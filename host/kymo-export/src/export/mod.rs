@@ -5,6 +5,7 @@
 
 mod chrome;
 mod csv;
+mod ctf;
 mod exporter;
 mod facts;
 mod names;
@@ -22,7 +23,7 @@ use std::path::Path;
 use kymo_ctf::read::Trace;
 
 use crate::Error;
-pub use exporter::{Done, Exporter};
+pub use exporter::{Done, Exporter, Trim};
 pub use facts::is_known_context;
 pub use names::{KnownThread, NamedBy, ThreadNames};
 pub(crate) use output::NewDirectory;
@@ -43,6 +44,8 @@ pub enum Format {
     Speedscope,
     /// A line for each stack, as flame graph tools read them.
     Collapsed,
+    /// CTF 1.8 that every reader reads.
+    Ctf,
 }
 
 /// Begins with an export of records of `traces` to `path`; `-` is standard output where the format is one text.
@@ -61,6 +64,7 @@ pub fn begin<'t>(
         Format::Parquet => return Err(Error::WithoutParquet),
         #[cfg(feature = "parquet")]
         Format::Parquet => Box::new(parquet::Tables::new(traces, path)?),
+        Format::Ctf => Box::new(ctf::Ctf::new(traces, path)?),
         Format::Chrome => Box::new(chrome::Chrome::new(traces, path, symbols)?),
         Format::Perfetto => Box::new(perfetto::Perfetto::new(traces, path, symbols)?),
         Format::Speedscope => Box::new(speedscope::Speedscope::new(traces, path, symbols)?),

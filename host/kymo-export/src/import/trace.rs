@@ -14,6 +14,7 @@ use kymo_ctf::write::{
 
 use crate::Error;
 use crate::export::NewDirectory;
+use crate::uuid::uuid_of;
 
 /// Records of a packet, bytes; more than a record of this is a packet of its own.
 const PACKET_BYTES: usize = 1 << 18;
@@ -248,17 +249,4 @@ pub fn push_head(out: &mut Vec<u8>, id: u16, time: u64, tid: i32, flags: u8, pre
     out.extend_from_slice(&record_head(id, time));
     out.extend_from_slice(&tid.to_le_bytes());
     out.extend_from_slice(&[flags, preempt_count]);
-}
-
-/// A UUID by content (FNV-1a over both halves): an import of the same file gives the same trace.
-fn uuid_of(seed: &[u8]) -> [u8; 16] {
-    const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013B;
-    let start = 0x6C62_272E_07BB_0142_62B8_2175_6295_C58D_u128;
-    let hash =
-        seed.iter().fold(start ^ seed.len() as u128, |hash, byte| (hash ^ u128::from(*byte)).wrapping_mul(PRIME));
-    let mut uuid = hash.to_be_bytes();
-    // Version 8 (by whatever means), variant 1.
-    uuid[6] = uuid[6] & 0x0F | 0x80;
-    uuid[8] = uuid[8] & 0x3F | 0x80;
-    uuid
 }

@@ -221,6 +221,7 @@ impl Resolver {
         let slot = self.builder.slot(target, tag).map_err(at)?;
         self.open_scope();
         let mut names = HashSet::new();
+        let mut order: Vec<&str> = Vec::new();
         let mut options = Vec::with_capacity(decls.len());
         for decl in decls {
             match decl {
@@ -230,6 +231,7 @@ impl Resolver {
                     if !names.insert(name) {
                         return Err(pos.fault(format!("the variant has two members `{name}`")));
                     }
+                    order.push(name);
                     let of_label = labels.ranges(name).or_else(|| labels.ranges(stripped(name)));
                     let none = || pos.fault(format!("the tag's enumeration has no label `{name}`"));
                     options.push(Choice { ranges: of_label.ok_or_else(none)?, class });
@@ -238,7 +240,25 @@ impl Resolver {
             }
         }
         self.close_scope();
-        self.builder.push(1, Kind::Variant { slot, options, clears: Vec::new() }).map_err(at)
+        let kind = match self.is_optional(tag, &order, &options) {
+            true => {
+                let some = options.swap_remove(1);
+                Kind::Optional { slot, ranges: some.ranges, element: some.class, clears: Vec::new() }
+            }
+            false => Kind::Variant { slot, options, clears: Vec::new() },
+        };
+        self.builder.push(1, kind).map_err(at)
+    }
+
+    /// Whether a variant is how our export writes an optional field, which CTF 1.8 does not have: by a tag
+    /// `__NAME_option`, an empty structure `none`, or `some`.
+    fn is_optional(&self, tag: &[String], names: &[&str], options: &[Choice]) -> bool {
+        let is_ours = |tag: &String| tag.starts_with("__") && tag.ends_with("_option");
+        let is_empty = |option: &Choice| match &self.builder.classes[option.class as usize].kind {
+            Kind::Struct { members } => members.is_empty(),
+            _ => false,
+        };
+        tag.last().is_some_and(is_ours) && names == ["none", "some"] && options.first().is_some_and(is_empty)
     }
 
     fn enumeration(&mut self, ty: &Rc<Type>) -> Result<ClassId, Fault> {

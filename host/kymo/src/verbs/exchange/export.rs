@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, bail};
 use clap::ValueEnum;
-use kymo_ctf::read::{Item, Reader, Record};
+use kymo_ctf::read::{Item, Range, Reader, Record};
 use kymo_export::export::stacks::{Naming, Space};
-use kymo_export::export::{Done, Exporter, Format, KnownThread, NamedBy, ThreadNames, begin};
+use kymo_export::export::{Done, Exporter, Format, KnownThread, NamedBy, ThreadNames, Trim, begin};
 use kymo_feed::Missing;
 use kymo_index::range;
 
@@ -23,19 +23,21 @@ use crate::verbs::read::learn::Learn;
 use crate::verbs::read::select::{Selection, Shown};
 use crate::verbs::symbols::Symbolizer;
 
-/// Export a trace: Perfetto, Chrome, CSV, Parquet, speedscope, flame graphs
+/// Export a trace: Perfetto, Chrome, CSV, Parquet, speedscope, flame graphs, CTF
 ///
 /// perfetto for ui.perfetto.dev, chrome for chrome://tracing and others, csv, parquet (a data set for each event,
-/// partitioned by host and day), speedscope and collapsed for stacks and flame graphs. What the format does not hold is
-/// said at the end.
+/// partitioned by host and day), speedscope and collapsed for stacks and flame graphs. ctf writes any trace as CTF 1.8,
+/// for babeltrace 1 and 2, Trace Compass and others; with --from, --filter and the like it writes a part of it (a
+/// trim). What the format does not hold is said at the end.
 #[derive(clap::Args)]
-#[command(mut_arg("to", |arg| arg.alias("until").help("Up to this time, and with it [default: the end]")))]
+#[command(mut_arg("to", |arg| arg.alias("until")))]
 #[command(mut_arg("json", |arg| arg.help("Print what was written, and what was not, as one JSON document")))]
 #[command(after_help = "Examples:\n  kymo export t --format perfetto -o t.pftrace\n  \
     kymo export t --format csv -o t.csv --event 'motor:*'     one file; a directory instead of t.csv: a file for each event\n  \
     kymo export t --format parquet -o tables/ --from +1s --to +2s\n  \
     kymo export t --format csv -o end.csv --from -1s --json         the last second, and what was written as JSON\n  \
-    kymo export t --format collapsed -o - | flamegraph.pl > t.svg\n\n\
+    kymo export t --format collapsed -o - | flamegraph.pl > t.svg\n  \
+    kymo export t --format ctf -o part --from +1s --to +2s --process motor     a part of the trace, as a trace\n\n\
     Exit status: 0 fine, 1 the trace was damaged (what could be read was written), 2 errors.")]
 pub struct Args {
     #[command(flatten)]
@@ -43,7 +45,8 @@ pub struct Args {
     /// The format
     #[arg(long, value_enum, value_name = "FORMAT")]
     format: ExportFormat,
-    /// Write to this file or directory (parquet, csv); `-` is standard output
+    /// Write to this file or directory (ctf, parquet, csv); `-` is standard output. It must not exist yet; an empty
+    /// directory may
     #[arg(short, long, value_name = "FILE|DIR")]
     output: PathBuf,
     #[command(flatten)]
@@ -52,7 +55,7 @@ pub struct Args {
     scope: ScopeArgs,
     #[command(flatten)]
     range: RangeArgs,
-    /// Also export the records of the state dump
+    /// Also export the records of the state dump (ctf: always, unless --event leaves them out)
     #[arg(long)]
     state: bool,
     #[command(flatten)]
@@ -74,6 +77,8 @@ pub enum ExportFormat {
     Speedscope,
     /// `a;b;c COUNT`: the same as lines
     Collapsed,
+    /// A CTF 1.8 trace in DIR that every reader reads
+    Ctf,
 }
 
 impl ExportFormat {
@@ -85,11 +90,12 @@ impl ExportFormat {
             ExportFormat::Parquet => Format::Parquet,
             ExportFormat::Speedscope => Format::Speedscope,
             ExportFormat::Collapsed => Format::Collapsed,
+            ExportFormat::Ctf => Format::Ctf,
         }
     }
 }
 
-/// From the first time on, up to the second one and with it, ns.
+/// From the first time on, before the second one, ns.
 type ExportRange = (Option<i64>, Option<i64>);
 
 /// The times that are asked for. The ends of the trace are looked up where one is counted from them.
@@ -142,6 +148,8 @@ struct ExportTotals {
     records: u64,
     state_records: u64,
     missing: Missing,
+    /// Records in the range that the conditions left out.
+    left_out: u64,
 }
 
 /// Runs the verb.
@@ -152,7 +160,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     raise_file_limit();
     let input = Input::open(&args.traces)?;
     let stretch = stretch(&args, &input)?;
-    let selection = Selection::new(&input.traces, None, &args.events.event, args.state)?;
+    // Who reads a trace has an option for the state dump, and analyses need it.
+    let state = args.state || args.format == ExportFormat::Ctf;
+    let selection = Selection::new(&input.traces, None, &args.events.event, state)?;
     args.events.check(&input.traces)?;
     let mut filters = Filters::new(&input.traces, &args.scope.expressions())?;
     let mut known = Symbolizer::new(None, &input.traces)?;
@@ -163,7 +173,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let symbols = Box::new(Names(Rc::clone(&known)));
     take_signals();
     let mut exporter = begin(args.format.exporter(), &input.traces, &args.output, symbols)?;
-    let mut reader = Reader::new(&input.traces);
+    trim(&args, stretch).iter().for_each(|trim| exporter.trim(trim));
+    let range = Range { from_ns: None, to_ns: stretch.1.map(i128::from) };
+    let mut reader = Reader::between(&input.traces, range, &[]).context("the trace cannot be read")?;
     let learn = Learn::new(&input.traces);
     let choice = ExportChoice { args: &args, stretch, selection: &selection, filters: &mut filters, learn };
     let totals = choice.walk(&mut reader, &mut *exporter)?;
@@ -178,6 +190,18 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(crate::verbs::analyze::damage(&input, &reader))
+}
+
+/// Which part of the trace is exported; `None` where it is all.
+fn trim(args: &Args, stretch: ExportRange) -> Option<Trim> {
+    let mut options = Vec::new();
+    let mut add = |name: &str, value: &str| options.push(format!("--{name} {value}"));
+    stretch.0.iter().for_each(|from| add("from", &from.to_string()));
+    stretch.1.iter().for_each(|to| add("to", &to.to_string()));
+    args.events.event.iter().for_each(|glob| add("event", &format!("'{glob}'")));
+    args.scope.expressions().iter().for_each(|condition| add("filter", &format!("'{condition}'")));
+    let trim = || Trim { options: options.join(" "), from_ns: stretch.0, to_ns: stretch.1 };
+    (!options.is_empty()).then(trim)
 }
 
 /// What is known of addresses; who exports asks, and we tell at the end what was not known.
@@ -214,13 +238,11 @@ impl ExportChoice<'_> {
             if is_over() {
                 bail!("interrupted; {}", left(&self.args.output));
             }
+            // A loss that ends in the range is in it.
             let ns = match &item {
                 Item::Record(record) => record.ns,
-                Item::Loss(loss) => loss.from_ns,
+                Item::Loss(loss) => loss.to_ns,
             };
-            if self.stretch.1.is_some_and(|until| ns > i128::from(until)) {
-                break;
-            }
             let is_early = self.stretch.0.is_some_and(|from| ns < i128::from(from));
             match &mut item {
                 Item::Record(record) => {
@@ -228,6 +250,10 @@ impl ExportChoice<'_> {
                     totals.state_records += u64::from(shown == Shown::OnlyWithState);
                     let names = self.learn.as_mut().and_then(|learn| learn.named_record(record));
                     if !self.filters.matches(record, shown == Shown::Yes) || shown != Shown::Yes || is_early {
+                        if !is_early {
+                            totals.left_out += 1;
+                            exporter.left_out(record);
+                        }
                         continue;
                     }
                     totals.records += 1;
@@ -281,6 +307,9 @@ fn say(args: &Args, totals: &ExportTotals, done: &Done) {
         false => format!("in the trace {}", totals.missing.text()),
     };
     eprintln!("kymo: {} records, {files} in {}; {lost}", totals.records, args.output.display());
+    if args.format == ExportFormat::Ctf && totals.left_out > 0 {
+        eprintln!("kymo: {} records of that time were left out on purpose; the new trace says so", totals.left_out);
+    }
     for (what, count) in &done.left_out {
         eprintln!("kymo: not in this format: {what}: {count}");
     }
@@ -298,7 +327,7 @@ fn document(args: &Args, totals: &ExportTotals, done: &Done, unnamed: &[String])
     serde_json::json!({
         "schema": "kymo-export-1", "format": format, "output": args.output.to_string_lossy(), "records": totals.records,
         "files": done.files, "lost": totals.missing.records, "missing_packets": totals.missing.packets,
-        "state_records_left_out": totals.state_records,
+        "state_records_left_out": totals.state_records, "left_out": totals.left_out,
         "not_in_this_format": done.left_out, "changed": done.changed, "unnamed": unnamed,
     })
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use kymo_ctf::read::{Caveat, Trace};
+use kymo_ctf::write::EnvValue;
 pub use kymo_feed::{Classes, Payload, Seen, Totals, Visit, walk};
 use kymo_index::{Indexes, Named, range};
 
@@ -18,12 +19,23 @@ use crate::verbs::args::TraceArgs;
 use crate::verbs::hosts::{self, ClockAlignment, HostArgs};
 pub use split::{OfHost, absolute, each};
 
-/// Says of a trace without a file of records that it has none: half a copy looks like that.
+/// Says of a trace without a file of records that it has none: half a copy looks like that. Says of one that is a part
+/// of another one that records were left out of it.
 pub fn say_if_empty(trace: &Trace) {
+    say_if_trim(trace);
     if trace.streams().next().is_none() {
         let label = &trace.label;
         eprintln!("kymo: {label} has metadata and no stream files, so no records: was all of it copied?");
     }
+}
+
+/// The export of a part of a trace [spec/exchange.md 2.1]: what is not in it is no loss.
+fn say_if_trim(trace: &Trace) {
+    let env = |key: &str| trace.metadata.env.iter().find(|(known, _)| known == key).map(|(_, value)| value);
+    let Some(EnvValue::Text(options)) = env("kymo_trim") else { return };
+    let count = if let Some(EnvValue::Int(count)) = env("kymo_trim_left_out") { *count } else { 0 };
+    let label = &trace.label;
+    eprintln!("kymo: {label} is a part of a trace ({options}): {count} records of its time were left out on purpose");
 }
 
 /// The traces of a command line, opened.

@@ -69,6 +69,8 @@ struct Machine {
     tells: Vec<Option<Tells>>,
     /// By event: where its common context has the kernel's number of the thread.
     tids: Vec<Option<usize>>,
+    /// By event: its records say all that there is to know of their thread, also where that is nothing.
+    says_all: Vec<bool>,
     threads: Threads,
     /// A switch that was shown, and holds for the records behind it.
     switch: Option<Switch>,
@@ -99,7 +101,10 @@ impl Learn {
     /// Goes on with the same machines, whose traces may know more events now.
     pub fn renew(&mut self, traces: &[Trace]) {
         for (machine, trace) in self.0.iter_mut().zip(traces) {
-            machine.iter_mut().for_each(|machine| (machine.tells, machine.tids) = (tells(trace), tids(trace)));
+            for machine in machine.iter_mut() {
+                (machine.tells, machine.tids) = (tells(trace), tids(trace));
+                machine.says_all = says_all(trace);
+            }
         }
     }
 
@@ -141,8 +146,8 @@ impl Machine {
         let tells = tells(trace);
         let has_dump = tells.contains(&Some(Tells::Dump));
         let is_of_use = tells.iter().any(Option::is_some);
-        let mut machine =
-            Self { tells, tids: tids(trace), threads: Threads::default(), switch: None, chained: Some(0) };
+        let (tids, says_all) = (tids(trace), says_all(trace));
+        let mut machine = Self { tells, tids, says_all, threads: Threads::default(), switch: None, chained: Some(0) };
         if has_dump {
             machine.read_dump(trace);
         }
@@ -251,7 +256,8 @@ impl Machine {
 
     /// Adds what the record does not have itself.
     fn complete<'a>(&'a mut self, record: &mut Record<'a>) {
-        if record.vpid.is_some() && !record.procname.is_empty() {
+        let says_all = self.says_all.get(record.event_position).is_some_and(|says_all| *says_all);
+        if says_all || record.vpid.is_some() && !record.procname.is_empty() {
             return;
         }
         let Some(tid) = self.tid_of(record) else { return };
@@ -333,6 +339,16 @@ fn tids(trace: &Trace) -> Vec<Option<usize>> {
     let tid =
         |event| trace.metadata.contexts(event).iter().find(|field| field.name == "tid").map(|field| field.position);
     (0..trace.metadata.events.len()).map(tid).collect()
+}
+
+/// By event: whether an export of ours has written thread, process and name into each record.
+fn says_all(trace: &Trace) -> Vec<bool> {
+    let is_export = trace.metadata.env.iter().any(|(key, _)| key == "kymo_export");
+    let has_all = |event| {
+        let contexts = trace.metadata.contexts(event);
+        ["tid", "pid", "procname"].iter().all(|name| contexts.iter().any(|context| context.name == *name))
+    };
+    (0..trace.metadata.events.len()).map(|event| is_export && has_all(event)).collect()
 }
 
 /// The thread that an event is about.
