@@ -210,8 +210,8 @@ impl Exporter for Chrome<'_> {
         let to = loss.to_ns;
         drop(write!(
             self.line,
-            ",\"cat\":\"lost\",\"s\":\"p\",\"args\":{{\"records\":{},\"to_ns\":\"{to}\"}}}}",
-            loss.records
+            ",\"cat\":\"lost\",\"s\":\"p\",\"args\":{{\"records\":{},\"packets\":{},\"to_ns\":\"{to}\"}}}}",
+            loss.records, loss.packets
         ));
         self.output.write(&self.line)
     }

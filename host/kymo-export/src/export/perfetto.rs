@@ -329,8 +329,8 @@ impl Exporter for Perfetto<'_> {
         event.uint(11, LOSSES);
         event.text(23, "lost");
         let to = i64::try_from(loss.to_ns).unwrap_or(i64::MAX);
-        let numbers = [("records", i64::try_from(loss.records).unwrap_or(i64::MAX)), ("to_ns", to)];
-        for (name, value) in numbers {
+        let [records, packets] = [loss.records, loss.packets].map(|count| i64::try_from(count).unwrap_or(i64::MAX));
+        for (name, value) in [("records", records), ("packets", packets), ("to_ns", to)] {
             let value = Value::Int(Number::Signed(value), kymo_ctf::read::Base::Decimal);
             event.message(4, &annotation(Some(name), &value));
         }

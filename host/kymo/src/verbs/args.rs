@@ -17,6 +17,17 @@ pub struct TraceArgs {
     /// Trace directories, or directories with traces below; several are merged by time
     #[arg(required = true, value_name = "DIR")]
     pub dirs: Vec<PathBuf>,
+    /// Only the stretch in which all streams of all traces have data: from the latest begin of a stream to the earliest
+    /// end, by their packets. It is printed on standard error. --from and --to count from its ends
+    #[arg(long)]
+    pub intersect: bool,
+}
+
+impl TraceArgs {
+    /// One trace, whole.
+    pub fn of(dir: &std::path::Path) -> TraceArgs {
+        TraceArgs { dirs: vec![dir.to_owned()], intersect: false }
+    }
 }
 
 /// Which part of their time.

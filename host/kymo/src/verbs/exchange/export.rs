@@ -12,9 +12,10 @@ use clap::ValueEnum;
 use kymo_ctf::read::{Item, Reader, Record};
 use kymo_export::export::stacks::{Naming, Space};
 use kymo_export::export::{Done, Exporter, Format, begin};
-use kymo_index::range;
+use kymo_feed::Missing;
 
 use crate::verbs::analyze::feed::Input;
+use crate::verbs::analyze::show::missing;
 use crate::verbs::analyze::when::When;
 use crate::verbs::args::{EventArgs, JsonArgs, RangeArgs, ScopeArgs, TraceArgs};
 use crate::verbs::read::filter::Filters;
@@ -94,14 +95,18 @@ type Stretch = (Option<i64>, Option<i64>);
 /// The times that are asked for. The ends of the trace are looked up where one is counted from them.
 fn stretch(args: &Args, input: &Input) -> anyhow::Result<Stretch> {
     let is_relative = |when: &When| !matches!(when, When::At(_));
-    let bounds = match args.range.from.iter().chain(&args.range.to).any(is_relative) {
-        true => {
-            range::bounds(&input.traces, &input.indexes()).context("the trace has no records: nothing to export")?
-        }
+    let is_common = input.common().is_some();
+    let bounds = match is_common || args.range.from.iter().chain(&args.range.to).any(is_relative) {
+        true => input.bounds(&input.indexes()).context("the trace has no records: nothing to export")?,
         false => (0, 0),
     };
     let ns = |when: Option<When>| when.map(|when| when.at(bounds.0, bounds.1));
-    match (ns(args.range.from), ns(args.range.to)) {
+    let (mut from, mut to) = (ns(args.range.from), ns(args.range.to));
+    if is_common {
+        from = Some(from.map_or(bounds.0, |from| from.max(bounds.0)));
+        to = Some(to.map_or(bounds.1, |to| to.min(bounds.1)));
+    }
+    match (from, to) {
         (Some(from), Some(to)) if from > to => bail!("--from ({from}) is behind --to ({to})"),
         stretch => Ok(stretch),
     }
@@ -140,7 +145,7 @@ pub fn take_signals() {
 struct ExportTotals {
     records: u64,
     state_records: u64,
-    lost: u64,
+    lost: Missing,
 }
 
 /// Runs the verb.
@@ -149,7 +154,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         bail!("--json and -o - both want standard output: name a file with -o");
     }
     raise_file_limit();
-    let input = Input::open(&args.traces.dirs)?;
+    let input = Input::open(&args.traces)?;
     let stretch = stretch(&args, &input)?;
     let selection = Selection::new(&input.traces, None, &args.events.event, args.state)?;
     args.events.check(&input.traces)?;
@@ -233,7 +238,7 @@ impl ExportChoice<'_> {
                     totals.records += 1;
                 }
                 Item::Loss(loss) => {
-                    totals.lost = totals.lost.saturating_add(loss.records);
+                    totals.lost.add_loss(loss);
                     self.learn.iter_mut().for_each(|learn| learn.loss(loss));
                     self.filters.lost(loss);
                     if is_early {
@@ -251,12 +256,7 @@ impl ExportChoice<'_> {
 /// The last lines, on standard error.
 fn say(args: &Args, totals: &ExportTotals, done: &Done) {
     let files = if done.files == 1 { "1 file".to_owned() } else { format!("{} files", done.files) };
-    eprintln!(
-        "kymo: {} records, {files} in {}; {} were lost in the trace",
-        totals.records,
-        args.output.display(),
-        totals.lost
-    );
+    eprintln!("kymo: {} records, {files} in {}; {}", totals.records, args.output.display(), lost(&totals.lost));
     for (what, count) in &done.left_out {
         eprintln!("kymo: not in this format: {what}: {count}");
     }
@@ -268,12 +268,20 @@ fn say(args: &Args, totals: &ExportTotals, done: &Done) {
     }
 }
 
+/// What is missing in the trace, so far as it was read.
+fn lost(missing: &Missing) -> String {
+    match missing.is_none() {
+        true => "0 were lost in the trace".to_owned(),
+        false => format!("in the trace {}", missing.text()),
+    }
+}
+
 /// The same as `kymo-export-1`.
 fn document(args: &Args, totals: &ExportTotals, done: &Done, unnamed: &[String]) -> serde_json::Value {
     let format = args.format.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned());
     serde_json::json!({
         "schema": "kymo-export-1", "format": format, "output": args.output.to_string_lossy(), "records": totals.records,
-        "files": done.files, "lost": totals.lost, "state_records_left_out": totals.state_records,
+        "files": done.files, "lost": missing(&totals.lost), "state_records_left_out": totals.state_records,
         "not_in_this_format": done.left_out, "changed": done.changed, "unnamed": unnamed,
     })
 }

@@ -129,7 +129,7 @@ struct Found<'a> {
 /// Runs the verb.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     args.output.begin();
-    let input = Input::open(&args.traces.dirs)?;
+    let input = Input::open(&args.traces)?;
     let classes = Classes::new(&input.traces);
     super::analyze::need_switches(&classes)?;
     let indexes = input.indexes();

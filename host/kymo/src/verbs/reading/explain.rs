@@ -127,7 +127,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::SUCCESS);
         }
     }
-    let input = Input::open(&args.traces.dirs)?;
+    let input = Input::open(&args.traces)?;
     let classes = Classes::new(&input.traces);
     let asked = args.asked()?;
     let scope = find::Scope {

@@ -52,7 +52,7 @@ impl Choose for Choice {
 /// Runs the verb.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     args.output.begin();
-    let input = Input::open(&args.traces.dirs)?;
+    let input = Input::open(&args.traces)?;
     let classes = Classes::new(&input.traces);
     let plans = pass::plans(&classes.list);
     if plans.iter().all(Option::is_none) {

@@ -11,7 +11,7 @@ use kymo_index::{Built, Error, How, Indexes, Stop, build};
 
 use super::analyze::feed::Input;
 use super::analyze::show::Times;
-use crate::verbs::args::{OutputArgs, ZoneArgs};
+use crate::verbs::args::{OutputArgs, TraceArgs, ZoneArgs};
 
 /// Index of a trace: build or check it; with it any moment opens at once
 ///
@@ -49,7 +49,7 @@ static STOP: Stop = Stop::new();
 /// Runs the verb.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     args.output.begin();
-    let input = Input::open(std::slice::from_ref(&args.dir))?;
+    let input = Input::open(&TraceArgs::of(&args.dir))?;
     if args.check {
         return check(&input, &args);
     }

@@ -88,7 +88,17 @@ pub struct Args {
 }
 
 /// How filters write what latencies are grouped by.
-const CONTEXTS: [(&str, &str); 4] = [("$pid", "process"), ("$tid", "thread"), ("$prio", "prio"), ("$cpu", "cpu")];
+const CONTEXTS: [(&str, &str); 9] = [
+    ("$pid", "process"),
+    ("$vpid", "process"),
+    ("$process", "process"),
+    ("$tid", "thread"),
+    ("$vtid", "thread"),
+    ("$thread", "thread"),
+    ("$prio", "prio"),
+    ("$cpu", "cpu"),
+    ("$cpu_id", "cpu"),
+];
 
 /// The words of --by.
 fn grouping() -> PossibleValuesParser {
@@ -196,7 +206,7 @@ impl LatencyReport<'_> {
 /// Runs the verb.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     args.output.begin();
-    let hosts = Input::by_kernel(&args.traces.dirs, &args.hosts)?;
+    let hosts = Input::by_kernel(&args.traces, &args.hosts)?;
     let times = absolute(&hosts, [args.range.from, args.range.to])?;
     let (text, code) =
         each(&hosts, ("kymo-latency-hosts-1", args.output.json()), &mut |host| of_host(&host.input, times, &args))?;

@@ -56,11 +56,11 @@ struct MachineMoment<'a> {
 /// Runs the verb.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     args.output.begin();
-    let input = Input::open(&args.traces.dirs)?;
+    let input = Input::open(&args.traces)?;
     let classes = Classes::new(&input.traces);
     super::analyze::need_switches(&classes)?;
     let indexes = input.indexes();
-    let (first, last) = range::bounds(&input.traces, &indexes).context("the trace has no records")?;
+    let (first, last) = input.bounds(&indexes).context("the trace has no records")?;
     let at = args.at.within("--at", first, last)?;
     let walker = range::state_before(&input.traces, &classes, &indexes, at.saturating_add(1));
     let state = &walker.state;

@@ -73,10 +73,13 @@ pub struct Args {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Part {
     /// CPUs
+    #[value(aliases = ["$cpu", "$cpu_id"])]
     Cpu,
     /// Processes
+    #[value(aliases = ["$pid", "$vpid", "$process"])]
     Process,
     /// Threads
+    #[value(aliases = ["$tid", "$vtid", "$thread"])]
     Thread,
     /// Interrupts of devices, and of the processor's own
     Irq,
@@ -208,7 +211,7 @@ struct TopReport<'a> {
 /// Runs the verb.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     args.output.begin();
-    let input = Input::open(&args.traces.dirs)?;
+    let input = Input::open(&args.traces)?;
     let classes = Classes::new(&input.traces);
     let indexes = input.indexes();
     let stretch = input.stretch(&indexes, args.range.from, args.range.to)?;
