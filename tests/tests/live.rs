@@ -66,6 +66,20 @@ impl Daemons {
         self.control.until(what.split(' ').next().expect("a word"));
     }
 
+    /// What was read live is what the relay daemon has written, in the order of time.
+    #[track_caller]
+    fn check(&self, lab: &Lab, session: &str, live: &str, count: usize) {
+        let below = std::fs::read_dir(self.out.join(&self.host)).expect("traces of this host").flatten();
+        let mut below = below.map(|entry| entry.path());
+        let is_it = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(session));
+        let dir = below.find(is_it).expect("a directory of the session");
+        let written = lab.kymo(&["read", "--json", dir.to_str().unwrap()]).expect(0).stdout;
+        assert_eq!((live.lines().count(), written.lines().count()), (count, count));
+        assert!(records(live) == records(&written), "not what the relay daemon wrote");
+        let time = |line: &str| kymo_tests::process::number(&line.replace("\":", "="), "time");
+        assert!(live.lines().map(time).is_sorted(), "not in the order of time");
+    }
+
     fn url(&self, session: &str) -> String {
         format!("net://127.0.0.1:{}/host/{}/{session}", self.port, self.host)
     }
@@ -89,7 +103,7 @@ fn a_live_session_is_read_while_it_is_recorded() {
     let root = format!("net://127.0.0.1:{}", daemons.port);
     let none = lab.kymo(&["read", &root]).expect(0);
     assert!(none.stdout.is_empty() && none.stderr.contains("has no sessions"), "{} {}", none.stdout, none.stderr);
-    daemons.ask("create s1");
+    daemons.ask("create s1 uid");
     let listed = lab.kymo(&["read", &root]).expect(0).stdout;
     assert!(listed.starts_with(&daemons.url("s1")) && listed.contains("timer 200ms"), "{listed}");
     let listed = lab.kymo(&["read", "--json", &root]).expect(0).stdout;
@@ -99,33 +113,48 @@ fn a_live_session_is_read_while_it_is_recorded() {
     assert!(wrong.contains("no such session") && wrong.contains(&daemons.url("s1")), "{wrong}");
 
     let url = daemons.url("s1");
-    let reader = read(&lab, &[&url]);
-    let filtered = read(&lab, &["--event", "foreign:nothing", "--filter", "$procname ~ \"prog*\" && $pthread_id != 0", &url]);
     let few = read(&lab, &["--limit", "5", &url]);
     daemons.ask("run 3000");
+    assert_eq!(few.wait().expect(0).stdout.lines().count(), 5);
+    // A relay daemon has one viewer of a session at a time: it must have seen that the one before is gone.
+    let alone = |args: &[&str]| {
+        lab.wait_for("no other viewer", || {
+            Some(lab.kymo(&[&["read", "--json"], args].concat())).filter(|done| !done.stderr.contains("another viewer"))
+        })
+    };
+    let filter = "$procname ~ \"prog*\" && $pthread_id != 0 && $vtid == $vpid";
+    let filtered = alone(&["--limit", "900", "--event", "foreign:nothing", "--filter", filter, &url]).expect(0);
+    assert_eq!(filtered.stdout.matches("foreign:nothing").count(), 900);
+    lab.wait_for("no viewer", || lab.kymo(&["read", &root]).expect(0).stdout.contains("0 viewers").then_some(()));
+    let reader = read(&lab, &[&url]);
     // Seen while the session goes on.
     reader.until("{\"time\":");
-    assert_eq!(few.wait().expect(0).stdout.lines().count(), 5);
+    let busy = lab.kymo(&["read", &url]).expect(2).stderr;
+    assert!(busy.contains("another viewer reads the session"), "{busy}");
     // Another process: per user the same streams, with new metadata or not.
     daemons.ask("run 600");
     daemons.ask("end s1");
     let live = reader.wait().expect(0);
-    let trace = lab.kymo(&["read", "--json", daemons.out.to_str().unwrap()]).expect(0);
-    assert_eq!(live.stdout.lines().count(), 3600, "{}", live.stderr);
-    assert!(records(&live.stdout) == records(&trace.stdout), "not what the relay daemon wrote");
-    let times: Vec<u64> = live.stdout.lines().map(|line| kymo_tests::process::number(&line.replace("\":", "="), "time")).collect();
-    assert!(times.is_sorted(), "not in the order of time");
-    assert_eq!(filtered.wait().expect(0).stdout.lines().count(), 1200);
+    daemons.check(&lab, "s1", &live.stdout, 3600);
     assert!(lab.kymo(&["read", &url]).expect(2).stderr.contains("has no sessions"));
 
-    daemons.ask("create s2");
+    // Buffers of each process: a trace more for each.
+    daemons.ask("create s2 pid");
     let reader = read(&lab, &[&daemons.url("s2")]);
+    daemons.ask("run 300");
+    reader.until("{\"time\":");
+    daemons.ask("run 30");
+    daemons.ask("end s2");
+    daemons.check(&lab, "s2", &reader.wait().expect(0).stdout, 330);
+
+    daemons.ask("create s3 uid");
+    let reader = read(&lab, &[&daemons.url("s3")]);
     daemons.ask("run 300");
     reader.until("{\"time\":");
     daemons.ask("kill-relay");
     let lost = reader.wait().expect(1);
     assert!(lost.stderr.contains("closed the connection; what has arrived was printed"), "{}", lost.stderr);
-    let gone = lab.kymo(&["read", &daemons.url("s2")]).expect(2).stderr;
+    let gone = lab.kymo(&["read", &daemons.url("s3")]).expect(2).stderr;
     assert!(gone.contains("does lttng-relayd run there?"), "{gone}");
 }
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # live.sh PROGRAM CONTROL-PORT DATA-PORT LIVE-PORT OUT: a relay daemon and a session daemon of its own, on loopback. Standard input says what
-# is done: create NAME, run RECORDS, end NAME, kill-relay; each is answered by its first word. All ends with standard input.
+# is done: create NAME BUFFERS (pid or uid), run RECORDS, end NAME, kill-relay; each is answered by its first word. All ends with standard input.
 # Run in a mount namespace with an empty /run where the caller is root, whose daemons have fixed places there.
 set -eu
 program=$1 control=$2 data=$3 live=$4 out=$5
@@ -31,11 +31,11 @@ done
 quietly lttng --no-sessiond destroy first
 hostname=$(uname -n)
 echo "ready $hostname"
-while read -r what which; do
+while read -r what which how; do
 	case $what in
 	create)
 		quietly lttng --no-sessiond create "$which" --live=200000 --set-url="net://127.0.0.1:$control:$data"
-		quietly lttng --no-sessiond enable-channel --userspace channel --subbuf-size=16k --num-subbuf=64
+		quietly lttng --no-sessiond enable-channel --userspace "--buffers-$how" channel --subbuf-size=16k --num-subbuf=64
 		quietly lttng --no-sessiond enable-event --userspace --channel=channel 'foreign:*'
 		quietly lttng --no-sessiond add-context --userspace --channel=channel --type=vpid --type=vtid --type=procname --type=pthread_id
 		quietly lttng --no-sessiond start
