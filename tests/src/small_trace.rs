@@ -4,7 +4,8 @@
 
 use std::path::Path;
 
-const METADATA: &str = "/* CTF 1.8 */
+/// The metadata of each such trace.
+pub const METADATA: &str = "/* CTF 1.8 */
 typealias integer { size = 32; align = 8; } := u32;
 typealias integer { size = 64; align = 8; } := u64;
 trace {
@@ -66,7 +67,8 @@ impl Packet {
         Packet { begin, end, number, discarded: 0, records }
     }
 
-    fn encode(&self, cpu: u32) -> Vec<u8> {
+    /// Its bytes, as of a CPU.
+    pub fn encode(&self, cpu: u32) -> Vec<u8> {
         let mut content = Vec::new();
         for (time, tid, said) in &self.records {
             let (id, context, payload) = match said {
@@ -74,7 +76,8 @@ impl Packet {
                 Said::Leave(name) => (1, Vec::new(), [name.as_bytes(), b"\0"].concat()),
                 Said::Tick(n) => (2, (n * 10).to_le_bytes().to_vec(), n.to_le_bytes().to_vec()),
             };
-            content.extend([&id.to_le_bytes()[..], &time.to_le_bytes(), &tid.to_le_bytes(), &PPID.to_le_bytes()].concat());
+            content
+                .extend([&id.to_le_bytes()[..], &time.to_le_bytes(), &tid.to_le_bytes(), &PPID.to_le_bytes()].concat());
             content.extend([context, payload].concat());
         }
         let head_bytes = 8 + 6 * 8 + 4;

@@ -41,7 +41,8 @@ fn it_is_where_all_streams_have_packets() {
     let lab = Lab::new("intersect");
     let dir = lab.path("t");
     // From 150 (the second begins) to 260 (the third ends).
-    let streams = [stream(&[(100, 200), (200, 300)]), stream(&[(150, 260), (260, 280)]), stream(&[(120, 140), (150, 260)])];
+    let streams =
+        [stream(&[(100, 200), (200, 300)]), stream(&[(150, 260), (260, 280)]), stream(&[(120, 140), (150, 260)])];
     write(&dir, &streams);
     let t = dir.to_str().unwrap();
     let expect = [150, 150, 150, 200, 200, 205, 205, 250, 260, 260, 260];
@@ -81,7 +82,9 @@ fn an_empty_one_is_an_error_that_names_the_streams() {
     let dir = lab.path("t");
     write(&dir, &[stream(&[(100, 200)]), stream(&[(150, 160)]), stream(&[(2200, 2300)])]);
     let outcome = lab.kymo(&["read", "--intersect", dir.to_str().unwrap()]).expect(2);
-    for part in ["at no time do all 3 streams have data", "channel_2 begins 2.04us after the end of", "channel_1", "--from"] {
+    for part in
+        ["at no time do all 3 streams have data", "channel_2 begins 2.04us after the end of", "channel_1", "--from"]
+    {
         assert!(outcome.stderr.contains(part), "{part}: {}", outcome.stderr);
     }
     // Several traces have what all of their streams have in common.

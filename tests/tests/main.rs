@@ -47,6 +47,7 @@ mod late_cpus;
 mod leases;
 mod listing;
 mod live;
+mod live_fake;
 mod loss;
 mod lttng_kernel;
 mod missing;

@@ -8,7 +8,8 @@ use serde_json::Value;
 /// Calls of a function in three packets, of which the second is not there.
 fn lab_with_trace(name: &str) -> (Lab, String) {
     let lab = Lab::new(name);
-    let call = |at: u64| vec![(at, 7, Said::Enter("step")), (at + 5, 7, Said::Tick(1)), (at + 9, 7, Said::Leave("step"))];
+    let call =
+        |at: u64| vec![(at, 7, Said::Enter("step")), (at + 5, 7, Said::Tick(1)), (at + 9, 7, Said::Leave("step"))];
     let packet = |number, begin| Packet { begin, end: begin + 50, number, discarded: 0, records: call(begin) };
     let dir = lab.path("t");
     write(&dir, &[vec![packet(0, 100), packet(2, 300)]]);

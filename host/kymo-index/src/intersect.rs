@@ -58,10 +58,9 @@ pub fn intersection(traces: &[Trace], named: &[Named], indexes: &Indexes) -> Opt
             let near_end = entries.as_ref().and_then(|entries| entries.last()).map(|entry| &entry.mark);
             let Some(span) = trace.stream_span(stream, near_end) else { continue };
             let (from, to) = (clamp(span.from_ns), clamp(span.to_ns));
-            let key = span.instance.map_or_else(
-                || Key::File(dir, file.to_owned()),
-                |number| Key::Numbered(dir, span.class, number),
-            );
+            let key = span
+                .instance
+                .map_or_else(|| Key::File(dir, file.to_owned()), |number| Key::Numbered(dir, span.class, number));
             let name = format!("{}/{file}", trace.label);
             let of = streams.entry(key).or_insert(StreamStretch { name, from, to });
             (of.from, of.to) = (of.from.min(from), of.to.max(to));

@@ -39,7 +39,7 @@ pub enum Error {
     #[error("the connection to the relay daemon failed: {0}")]
     Io(std::io::Error),
     /// Another protocol, or another version of it.
-    #[error("the relay daemon speaks version {major}.{minor} of the live protocol; version 2.4 or later of 2 is needed")]
+    #[error("the relay daemon speaks version {major}.{minor} of the live protocol, not 2.4 or later of 2")]
     Version {
         /// Of its answer.
         major: u32,

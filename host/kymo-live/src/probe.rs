@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Entry point of the fuzzer and of the tests that mutate: the answers of a relay daemon in, nothing out but the promise
-//! to return.
+//! Entry point of the fuzzer and of the tests that mutate: the answers of a relay daemon in, nothing out but the
+//! promise to return.
 
 use std::io::{self, Read, Write};
 

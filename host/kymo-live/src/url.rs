@@ -28,7 +28,8 @@ impl Url {
     /// # Errors
     /// It is none, in words.
     pub fn parse(text: &str) -> Result<Url, String> {
-        let wrong = |why: &str| format!("{text}: {why}; write net://HOST[:PORT] or net://HOST[:PORT]/host/HOSTNAME/SESSION");
+        let wrong =
+            |why: &str| format!("{text}: {why}; write net://HOST[:PORT] or net://HOST[:PORT]/host/HOSTNAME/SESSION");
         let rest = text.strip_prefix(SCHEME).ok_or_else(|| wrong("no URL of a relay daemon"))?;
         let (place, path) = rest.split_once('/').unwrap_or((rest, ""));
         let (host, port) = match place.strip_prefix('[').map(|rest| rest.split_once(']')) {
@@ -77,7 +78,8 @@ mod tests {
 
     #[test]
     fn urls() {
-        let of = |text: &str| Url::parse(text).map(|url| (url.host.clone(), url.port, url.session.clone(), url.to_string()));
+        let of =
+            |text: &str| Url::parse(text).map(|url| (url.host.clone(), url.port, url.session.clone(), url.to_string()));
         let session = Some(("box".to_owned(), "s1".to_owned()));
         for (text, host, port, session, shown) in [
             ("net://lab", "lab", 5344, None, "net://lab"),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A relay daemon that answers nonsense, too much, too little or nothing: a viewer says so, takes no memory for what was
-//! only announced, and never waits beyond the time limit of its connection.
+//! A relay daemon that answers nonsense, too much, too little or nothing: a viewer says so, takes no memory for what
+//! was only announced, and never waits beyond the time limit of its connection.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# live.sh PROGRAM CONTROL-PORT DATA-PORT LIVE-PORT OUT: a relay daemon and a session daemon of its own, on loopback. Standard input says what
-# is done: create NAME BUFFERS (pid or uid), run RECORDS, end NAME, kill-relay; each is answered by its first word. All ends with standard input.
+# live.sh PROGRAM CONTROL-PORT DATA-PORT LIVE-PORT OUT: a relay daemon and a session daemon of its own, on loopback.
+# Standard input says what is done: create NAME BUFFERS (pid or uid), run RECORDS, end NAME, kill-relay; each is
+# answered by its first word. All ends with standard input.
 # Run in a mount namespace with an empty /run where the caller is root, whose daemons have fixed places there.
 set -eu
 program=$1 control=$2 data=$3 live=$4 out=$5
@@ -23,7 +24,8 @@ quietly() {
 }
 # Until both daemons answer.
 tries=0
-until lttng --no-sessiond create first --live=200000 --set-url="net://127.0.0.1:$control:$data" >/dev/null 2>&1; do
+url=net://127.0.0.1:$control:$data
+until lttng --no-sessiond create first --live=200000 --set-url="$url" >/dev/null 2>&1; do
 	tries=$((tries + 1))
 	[ $tries -lt 300 ] || { cat "$LTTNG_HOME/relay.log" "$LTTNG_HOME/session.log" >&2; exit 1; }
 	sleep 0.1
@@ -34,10 +36,11 @@ echo "ready $hostname"
 while read -r what which how; do
 	case $what in
 	create)
-		quietly lttng --no-sessiond create "$which" --live=200000 --set-url="net://127.0.0.1:$control:$data"
+		quietly lttng --no-sessiond create "$which" --live=200000 --set-url="$url"
 		quietly lttng --no-sessiond enable-channel --userspace "--buffers-$how" channel --subbuf-size=16k --num-subbuf=64
 		quietly lttng --no-sessiond enable-event --userspace --channel=channel 'foreign:*'
-		quietly lttng --no-sessiond add-context --userspace --channel=channel --type=vpid --type=vtid --type=procname --type=pthread_id
+		quietly lttng --no-sessiond add-context --userspace --channel=channel --type=vpid --type=vtid --type=procname \
+			--type=pthread_id
 		quietly lttng --no-sessiond start
 		;;
 	run) LTTNG_UST_REGISTER_TIMEOUT=-1 "$program" "$which" >/dev/null ;;

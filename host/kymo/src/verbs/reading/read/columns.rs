@@ -39,7 +39,8 @@ impl Columns {
             let payload = payload.filter(|field| !field.is_length && selection.has_field(field.name));
             let contexts = metadata.contexts(event).into_iter().map(|field| (RecordPart::CommonContext, field));
             let own = metadata.own_contexts(event).into_iter().map(|field| (RecordPart::Context, field));
-            let shown = |(_, field): &(RecordPart, FieldInfo<'_>)| !field.is_length && selection.has_context(field.name);
+            let shown =
+                |(_, field): &(RecordPart, FieldInfo<'_>)| !field.is_length && selection.has_context(field.name);
             let contexts = contexts.chain(own).filter(shown);
             let payload = payload.map(|field| (RecordPart::Payload, field));
             payload.chain(contexts).map(|(part, field)| column(trace, event, part, field)).collect()

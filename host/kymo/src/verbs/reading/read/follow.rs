@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `kymo read --follow`: prints a trace while it is being written.
 //!
-//! Ten times a second the whole packets that were appended are taken from the stream files. What is older than [`DELAY`]
-//! is printed in the order of time (`growing`). What comes later than that is printed when it comes.
+//! Ten times a second the whole packets that were appended are taken from the stream files. What is older than
+//! [`DELAY`] is printed in the order of time (`growing`). What comes later than that is printed when it comes.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -234,15 +234,7 @@ impl Followed {
 
 impl Tail {
     fn new(file: File, head_bytes: usize) -> Tail {
-        Tail {
-            file,
-            head_bytes,
-            taken: 0,
-            limit: None,
-            bytes: Vec::new(),
-            whole: 0,
-            is_broken: false,
-        }
+        Tail { file, head_bytes, taken: 0, limit: None, bytes: Vec::new(), whole: 0, is_broken: false }
     }
 
     /// Reads on, and finds the whole packets.

@@ -9,9 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use kymo_ctf::read::{
-    Caveat, Content, Error, Files, Item, Place, Range, Reader, Severity, Start, Trace, unite_clocks,
-};
+use kymo_ctf::read::{Caveat, Content, Error, Files, Item, Place, Range, Reader, Severity, Start, Trace, unite_clocks};
 use kymo_feed::Missing;
 
 use super::filter::Filters;
@@ -178,8 +176,8 @@ impl Growing {
         let mut filters = Filters::new(&traces, &args.scope.expressions())?;
         anyhow::ensure!(
             !filters.have_state(),
-            "--filter: the machine's state ($running, $task, $task_prio, $syscall, $doing) is known of a trace that is read from its \
-             begin, not while it is written; kymo read shows the same later"
+            "--filter: the machine's state ($running, $task, $task_prio, $syscall, $doing) is known of a trace that is \
+             read from its begin, not while it is written; kymo read shows the same later"
         );
         let mut learn = self.learn_of(&traces, selection.has_threads() || filters.have_threads());
         let mut format = format(&traces, &selection, args, self.before);
@@ -273,7 +271,10 @@ impl Growing {
 pub(super) fn check(args: &Args) -> anyhow::Result<()> {
     let has_pairs = |text: &String| kymo_filter::parse_of_trace(text).is_ok_and(|filter| filter.has_pairs());
     let pairs = args.scope.filters.filter.iter().any(has_pairs);
-    anyhow::ensure!(!pairs, "a trace that is being written cannot be asked for pairs of records (latency); kymo read can later");
+    anyhow::ensure!(
+        !pairs,
+        "a trace that is being written cannot be asked for pairs of records (latency); kymo read can later"
+    );
     anyhow::ensure!(args.hosts.is_none(), "one trace is read while it is written: --shift and --align are for several");
     Ok(())
 }
@@ -357,10 +358,8 @@ mod tests {
     #[test]
     fn in_whatever_pieces_it_comes_it_is_printed_once() {
         let args = args(&["--json"]);
-        let streams: [Vec<Vec<u8>>; 2] = [
-            (0..8).map(|n| packet(n, n / 3, n * 20)).collect(),
-            (0..8).map(|n| packet(n, 0, n * 20 + 5)).collect(),
-        ];
+        let streams: [Vec<Vec<u8>>; 2] =
+            [(0..8).map(|n| packet(n, n / 3, n * 20)).collect(), (0..8).map(|n| packet(n, 0, n * 20 + 5)).collect()];
         let mut whole = growing();
         for (at, packets) in streams.iter().enumerate() {
             whole.append(0, &format!("s{at}"), &packets.concat());
@@ -375,7 +374,11 @@ mod tests {
             while given != [8, 8] {
                 let stream = random.below(2usize);
                 let count = random.below(9 - given[stream]);
-                growing.append(0, &format!("s{stream}"), &streams[stream][given[stream]..given[stream] + count].concat());
+                growing.append(
+                    0,
+                    &format!("s{stream}"),
+                    &streams[stream][given[stream]..given[stream] + count].concat(),
+                );
                 given[stream] += count;
                 // Up to where both have told everything.
                 let told = given.map(|packets| i128::from(packets as u8) * 20 - 12).into_iter().min().unwrap_or(0);
@@ -434,7 +437,9 @@ mod tests {
 
     #[test]
     fn what_needs_a_whole_trace_is_refused() {
-        for words in [&["--filter", "latency(a:b, a:c) > 5"][..], &["--filter", "wakeup() > 1ms"], &["--align", "common:a,by=n"]] {
+        for words in
+            [&["--filter", "latency(a:b, a:c) > 5"][..], &["--filter", "wakeup() > 1ms"], &["--align", "common:a,by=n"]]
+        {
             assert!(check(&args(words)).is_err(), "{words:?}");
         }
         assert!(check(&args(&["--filter", "n == 1"])).is_ok());

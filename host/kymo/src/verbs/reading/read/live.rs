@@ -132,7 +132,9 @@ fn check_options(args: &Args) -> anyhow::Result<()> {
         ("--to-ctf", args.to_ctf.is_some()),
     ];
     if let Some((option, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
-        bail!("{option} needs a trace that is there: the relay daemon writes the session to its directory (lttng-relayd --output)");
+        bail!(
+            "{option} needs a trace that is there: the relay daemon writes the session to a directory (its --output)"
+        );
     }
     check(args)
 }
@@ -166,7 +168,8 @@ fn find(url: &Url, sessions: &[Session], host: &str, name: &str) -> anyhow::Resu
     if let Some(session) = found.iter().max_by_key(|session| session.id) {
         return Ok(session.id);
     }
-    let near = NEAR.of(name, sessions.iter().map(|session| session.name.as_str()).enumerate().map(|(at, name)| (at, [name])));
+    let near =
+        NEAR.of(name, sessions.iter().map(|session| session.name.as_str()).enumerate().map(|(at, name)| (at, [name])));
     let others: Vec<usize> = if near.is_empty() { (0..sessions.len().min(5)).collect() } else { near };
     let others = others.iter().filter_map(|at| sessions.get(*at));
     let others: Vec<String> = others.map(|session| url.of(&session.host, &session.name).to_string()).collect();
