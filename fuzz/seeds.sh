@@ -67,3 +67,8 @@ printf '%s\n' 'prog 7/7 [000] 1.000001: sched:sched_switch: prev_comm=a prev_pid
 # Lines of a small target, made by its crate's tests.
 mkdir -p corpus/target_line
 (cd .. && KYMO_FUZZ_SEEDS=$seeds "${CARGO:-cargo}" test --release -q -p kymo-target --test line whole_stream >/dev/null)
+# A relay daemon's answers behind the version: no session, and a session with one stream.
+mkdir -p corpus/live
+printf '\0\0\0\0' > corpus/live/nothing
+{ printf '\0\0\0\1'; head -c 339 /dev/zero; printf '\0\0\0\1\0\0\0\1\0\0\0\1'; head -c 4371 /dev/zero
+	printf '\0\0\0\2\0\0\0\0'; head -c 64 /dev/zero; } > corpus/live/session

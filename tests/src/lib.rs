@@ -21,6 +21,7 @@ pub mod paths;
 pub mod process;
 pub mod record;
 pub mod session;
+pub mod small_trace;
 pub mod socket;
 pub mod trace;
 pub mod turn;

@@ -35,7 +35,7 @@ pub use error::{Error, Span};
 pub use matcher::{Closed, KeyPart, KeyValue, Matcher, PairCounts, PairLatency};
 pub use necessary::{Necessary, Say, necessary};
 pub use open::{OPEN_MAX, Open};
-pub use parse::{DEPTH_MAX, TEXT_BYTES_MAX, parse};
+pub use parse::{DEPTH_MAX, TEXT_BYTES_MAX, parse, parse_of_trace};
 pub use plan::{Record, Value};
 pub use program::{ACCEPT, INSNS_MAX, Insn, POOL_BYTES_MAX, Program, ProgramError, REJECT, check, op, run, ty};
 pub use schema::{Event, Field, Kind, Label, Place, Schema};

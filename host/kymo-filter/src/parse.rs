@@ -7,7 +7,7 @@ use crate::ast::{
     Arith, CONTEXTS, Compare, Context, Expr, ExprKind, FieldRef, Filter, Pattern, RECORDED, Source, Step,
     context_field, is_recorded_context,
 };
-use crate::error::{Error, Span, either, near};
+use crate::error::{Error, Span, either, near, some_of};
 use crate::token::{Placed, Token, tokens};
 
 /// Brackets and operators within each other that are accepted.
@@ -21,17 +21,41 @@ const OR: u8 = 1;
 const AND: u8 = 2;
 const COMPARE: u8 = 3;
 
-/// Parses a filter.
+/// Parses a filter over records of kymo's own sessions.
 pub fn parse(text: &str) -> Result<Filter, Error> {
+    parse_with(text, false)
+}
+
+/// Parses a filter over records of a trace, which any tracer may have written: `$NAME` may be any context that they
+/// have. [`Filter::check`] refuses those that they have not.
+pub fn parse_of_trace(text: &str) -> Result<Filter, Error> {
+    parse_with(text, true)
+}
+
+fn parse_with(text: &str, any_context: bool) -> Result<Filter, Error> {
     if text.len() > TEXT_BYTES_MAX {
         let message = format!("the expression has more than {TEXT_BYTES_MAX} bytes");
         return Err(Error::new("", Span::default(), message, "use several filters; all of them must hold"));
     }
-    let mut parser = Parser { text, tokens: tokens(text)?, at: 0, depth: 0 };
+    let mut parser = Parser { text, tokens: tokens(text)?, at: 0, depth: 0, any_context };
     let selector = parser.selector();
     let (expr, _) = parser.expr(OR)?;
     parser.end()?;
     Ok(Filter { selector, expr, text: Source(text.to_owned()) })
+}
+
+/// There is no context of that name. `others`: contexts that records have besides kymo's own.
+pub(crate) fn no_context(text: &str, span: Span, name: &str, others: &[&str]) -> Error {
+    let known = Context::ALL.iter().map(|(known, _)| *known).chain(RECORDED).chain(others.iter().copied());
+    let mut list = format!("contexts are {CONTEXTS}");
+    if !others.is_empty() {
+        list += &format!("; these records also have {}", some_of(others.iter().copied()));
+    }
+    let help = match near(name, known).first() {
+        Some(near) => format!("did you mean `${near}`? {list}"),
+        None => list,
+    };
+    Error::new(text, span, format!("there is no context `${name}`"), help)
 }
 
 struct Parser<'a> {
@@ -39,6 +63,8 @@ struct Parser<'a> {
     tokens: Vec<Placed>,
     at: usize,
     depth: usize,
+    /// Records may have contexts that kymo does not record.
+    any_context: bool,
 }
 
 /// An expression and how deep it is.
@@ -312,7 +338,7 @@ impl Parser<'_> {
         let kind = match token {
             Token::Int(value) => ExprKind::Int(value),
             Token::Float(value) => ExprKind::Float(value),
-            Token::Dollar(name) if is_recorded_context(&name) => {
+            Token::Dollar(name) if self.is_field_context(&name) => {
                 ExprKind::Field(self.path(None, context_field(&name))?)
             }
             Token::Dollar(name) => ExprKind::Context(self.context(&name, span)?),
@@ -375,16 +401,13 @@ impl Parser<'_> {
         self.error(span, format!("`{glob}` is the name of events, not a value"), help)
     }
 
+    /// Whether a context is a field of records.
+    fn is_field_context(&self, name: &str) -> bool {
+        is_recorded_context(name) || self.any_context && Context::by_name(name).is_none()
+    }
+
     fn context(&self, name: &str, span: Span) -> Result<Context, Error> {
-        Context::by_name(name).ok_or_else(|| {
-            let near = near(name, Context::ALL.iter().map(|(known, _)| *known).chain(RECORDED));
-            let list = format!("contexts are {CONTEXTS}");
-            let help = match near.first() {
-                Some(near) => format!("did you mean `${near}`? {list}"),
-                None => list,
-            };
-            self.error(span, format!("there is no context `${name}`"), help)
-        })
+        Context::by_name(name).ok_or_else(|| no_context(self.text, span, name, &[]))
     }
 
     /// Behind `motor:step`, in front of the point.

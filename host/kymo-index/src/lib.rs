@@ -12,6 +12,7 @@ mod checksum;
 mod file;
 mod head;
 mod identity;
+mod intersect;
 mod open;
 #[doc(hidden)]
 pub mod probe;
@@ -26,6 +27,7 @@ pub use account::{Entry, EventCount, StreamCounts};
 pub use buckets::{Buckets, COLUMNS_MAX};
 pub use build::Stop;
 pub use identity::FILE_NAME;
+pub use intersect::{Intersection, StreamStretch, intersection};
 pub(crate) use open::Loaded;
 pub use open::{Indexes, Named, TraceIndex};
 pub use states::{CPU_PARTS, Checkpoint, Spacing, States};

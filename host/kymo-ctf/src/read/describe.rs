@@ -81,6 +81,12 @@ impl Metadata {
         self.infos(self.context_members(event))
     }
 
+    /// What records of this event alone have in front of the payload; the event by its position.
+    pub fn own_contexts(&self, event: usize) -> Vec<FieldInfo<'_>> {
+        let class = self.events.get(event).and_then(|event| event.context);
+        class.map_or_else(Vec::new, |class| self.infos(self.members(class)))
+    }
+
     fn infos<'m>(&'m self, members: &'m [Member]) -> Vec<FieldInfo<'m>> {
         let info = |(position, member): (usize, &'m Member)| FieldInfo {
             name: &member.name,

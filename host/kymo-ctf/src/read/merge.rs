@@ -161,6 +161,14 @@ impl<'t> Reader<'t> {
         self.current
     }
 
+    /// By which time what was given or passed last stands among the items of other streams, ns and cycles: its own,
+    /// unless its packets say otherwise.
+    pub fn standing(&mut self) -> Option<(i128, u64)> {
+        let source = &mut self.streams[self.current?];
+        let cycles = source.lost.map_or(source.stream.order, |lost| lost.from);
+        Some((source.seconds.nanoseconds(cycles), cycles))
+    }
+
     /// The packet of what was given or passed last.
     #[inline]
     pub fn packet_mark(&self) -> Option<&PacketMark> {

@@ -7,6 +7,7 @@
 mod open;
 mod plain;
 mod seek;
+mod span;
 
 use std::sync::Arc;
 
@@ -23,6 +24,7 @@ use super::watch::Watch;
 use crate::write::{EnvValue, PACKET_MAGIC};
 
 pub use seek::{Inside, PacketMark, Place, PreviousPacket};
+pub(super) use span::Moment;
 
 /// Caveats of one file that are kept one by one; the rest is counted.
 pub(super) const CAVEATS_MAX: usize = 100;

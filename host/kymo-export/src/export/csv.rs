@@ -179,6 +179,7 @@ pub fn leave_out_contexts(done: &mut Done, record: &Record<'_>) {
 pub fn leave_out_loss(done: &mut Done, loss: &Loss<'_>) {
     done.leave_out("losses: places", 1);
     done.leave_out("losses: records that were lost there", loss.records);
+    done.leave_out("losses: packets that are missing there", loss.packets);
 }
 
 /// Names of files, each of one event class.

@@ -42,13 +42,14 @@ pub struct Tables<'t> {
     classes: Classes,
     tables: BTreeMap<(usize, usize), OfEvent>,
     done: Done,
-    lost: u64,
+    /// Records that were lost, and packets that are missing.
+    lost: (u64, u64),
 }
 
 impl<'t> Tables<'t> {
     pub fn new(traces: &'t [Trace], path: &Path) -> Result<Tables<'t>, Error> {
         let (dir, names, classes) = (NewDirectory::create(path)?, FileNames::default(), Classes::new(traces));
-        Ok(Tables { traces, dir, names, classes, tables: BTreeMap::new(), done: Done::default(), lost: 0 })
+        Ok(Tables { traces, dir, names, classes, tables: BTreeMap::new(), done: Done::default(), lost: (0, 0) })
     }
 
     fn open(&mut self, record: &Record<'_>) -> OfEvent {
@@ -82,10 +83,11 @@ impl OfEvent {
         if writer.in_progress_rows() >= GROUP_ROWS { writer.flush().map_err(failed) } else { Ok(()) }
     }
 
-    fn close(&mut self, lost: u64) -> Result<u64, Error> {
+    fn close(&mut self, (records, packets): (u64, u64)) -> Result<u64, Error> {
         self.flush()?;
         let Some((path, mut writer)) = self.file.take() else { return Ok(0) };
-        writer.append_key_value_metadata(KeyValue::new("kymo.lost_records".to_owned(), lost.to_string()));
+        writer.append_key_value_metadata(KeyValue::new("kymo.lost_records".to_owned(), records.to_string()));
+        writer.append_key_value_metadata(KeyValue::new("kymo.missing_packets".to_owned(), packets.to_string()));
         writer.close().map_err(|source| Error::Parquet { path, source })?;
         Ok(1)
     }
@@ -131,7 +133,7 @@ impl Exporter for Tables<'_> {
     }
 
     fn loss(&mut self, loss: &Loss<'_>) -> Result<(), Error> {
-        self.lost = self.lost.saturating_add(loss.records);
+        self.lost = (self.lost.0.saturating_add(loss.records), self.lost.1.saturating_add(loss.packets));
         leave_out_loss(&mut self.done, loss);
         Ok(())
     }

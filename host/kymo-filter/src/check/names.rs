@@ -5,6 +5,7 @@ use kymo_names::glob_matches;
 
 use crate::ast::{Compare, Context, Expr, ExprKind, FieldRef, Filter, Key, Latency, Pattern};
 use crate::error::{Error, Span, either, near, some_of, written};
+use crate::parse::no_context;
 use crate::schema::Event;
 use crate::wakeup;
 
@@ -132,6 +133,13 @@ impl<'a> Names<'a> {
             };
             let message = format!("no record has the context `{}`", field.name);
             return Err(self.error(span, message, format!("record it: `kymo record --context {how}`")));
+        }
+        if let Some(name) = field.name.strip_prefix('$').filter(|_| !has_field) {
+            let fields = scope.iter().flat_map(|event| &event.fields);
+            let mut others: Vec<&str> = fields.filter_map(|field| field.name.strip_prefix('$')).collect();
+            others.sort_unstable();
+            others.dedup();
+            return Err(no_context(self.text, span, name, &others));
         }
         let (message, help) = match has_field {
             true => (format!("`{}` does not have this inside", field.name), self.inside(&scope, &field.name)),

@@ -12,7 +12,7 @@ pub(crate) fn parse_pair(text: &str) -> Result<Filter, Error> {
         let message = format!("the pair has more than {TEXT_BYTES_MAX} bytes");
         return Err(Error::new("", Span::default(), message, "write 'BEGIN, END' or 'BEGIN, END, by=FIELD'"));
     }
-    let mut parser = Parser { text, tokens: pair_tokens(text)?, at: 0, depth: 0 };
+    let mut parser = Parser { text, tokens: pair_tokens(text)?, at: 0, depth: 0, any_context: true };
     let (kind, _) = parser.latency()?;
     parser.end()?;
     let span = Span::new(0, text.len());

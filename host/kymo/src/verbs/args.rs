@@ -21,12 +21,16 @@ pub struct TraceArgs {
     /// skipped and reported
     #[arg(long)]
     pub ignore_uuid: bool,
+    /// Only the stretch in which all streams of all traces have data: from the latest begin of a stream to the earliest
+    /// end, by their packets. It is printed on standard error. --from and --to count from its ends
+    #[arg(long)]
+    pub intersect: bool,
 }
 
 impl TraceArgs {
-    /// These directories, without options.
-    pub fn of(dirs: &[PathBuf]) -> Self {
-        Self { dirs: dirs.to_vec(), ignore_uuid: false }
+    /// One trace, whole.
+    pub fn of(dir: &std::path::Path) -> TraceArgs {
+        TraceArgs { dirs: vec![dir.to_owned()], ignore_uuid: false, intersect: false }
     }
 
     /// Does with an opened trace what the options say.

@@ -16,6 +16,7 @@ use kymo_feed::Missing;
 use kymo_index::range;
 
 use crate::verbs::analyze::feed::Input;
+use crate::verbs::analyze::show::missing;
 use crate::verbs::analyze::when::When;
 use crate::verbs::args::{EventArgs, JsonArgs, RangeArgs, ScopeArgs, TraceArgs};
 use crate::verbs::read::filter::Filters;
@@ -101,14 +102,18 @@ type ExportRange = (Option<i64>, Option<i64>);
 /// The times that are asked for. The ends of the trace are looked up where one is counted from them.
 fn stretch(args: &Args, input: &Input) -> anyhow::Result<ExportRange> {
     let is_relative = |when: &When| !matches!(when, When::At(_));
-    let bounds = match args.range.from.iter().chain(&args.range.to).any(is_relative) {
-        true => {
-            range::bounds(&input.traces, &input.indexes()).context("the trace has no records: nothing to export")?
-        }
+    let is_common = input.common().is_some();
+    let bounds = match is_common || args.range.from.iter().chain(&args.range.to).any(is_relative) {
+        true => input.bounds(&input.indexes()).context("the trace has no records: nothing to export")?,
         false => (0, 0),
     };
     let ns = |when: Option<When>| when.map(|when| when.at(bounds.0, bounds.1));
-    match (ns(args.range.from), ns(args.range.to)) {
+    let (mut from, mut to) = (ns(args.range.from), ns(args.range.to));
+    if is_common {
+        from = Some(from.map_or(bounds.0, |from| from.max(bounds.0)));
+        to = Some(to.map_or(bounds.1, |to| to.min(bounds.1)));
+    }
+    match (from, to) {
         (Some(from), Some(to)) if from > to => bail!("--from ({from}) is behind --to ({to})"),
         stretch => Ok(stretch),
     }
@@ -147,7 +152,7 @@ pub fn take_signals() {
 struct ExportTotals {
     records: u64,
     state_records: u64,
-    missing: Missing,
+    lost: Missing,
     /// Records in the range that the conditions left out.
     left_out: u64,
 }
@@ -265,7 +270,7 @@ impl ExportChoice<'_> {
                     }
                 }
                 Item::Loss(loss) => {
-                    totals.missing.add_loss(loss);
+                    totals.lost.add_loss(loss);
                     self.learn.iter_mut().for_each(|learn| learn.loss(loss));
                     self.filters.lost(loss);
                     if !is_early {
@@ -302,11 +307,7 @@ fn doubts(missing: &Missing, reader: &Reader<'_>) -> [(&'static str, u64); 5] {
 /// The last lines, on standard error.
 fn say(args: &Args, totals: &ExportTotals, done: &Done) {
     let files = if done.files == 1 { "1 file".to_owned() } else { format!("{} files", done.files) };
-    let lost = match totals.missing.is_none() {
-        true => "0 were lost in the trace".to_owned(),
-        false => format!("in the trace {}", totals.missing.text()),
-    };
-    eprintln!("kymo: {} records, {files} in {}; {lost}", totals.records, args.output.display());
+    eprintln!("kymo: {} records, {files} in {}; {}", totals.records, args.output.display(), lost(&totals.lost));
     if args.format == ExportFormat::Ctf && totals.left_out > 0 {
         eprintln!("kymo: {} records of that time were left out on purpose; the new trace says so", totals.left_out);
     }
@@ -321,13 +322,21 @@ fn say(args: &Args, totals: &ExportTotals, done: &Done) {
     }
 }
 
+/// What is missing in the trace, so far as it was read.
+fn lost(missing: &Missing) -> String {
+    match missing.is_none() {
+        true => "0 were lost in the trace".to_owned(),
+        false => format!("in the trace {}", missing.text()),
+    }
+}
+
 /// The same as `kymo-export-1`.
 fn document(args: &Args, totals: &ExportTotals, done: &Done, unnamed: &[String]) -> serde_json::Value {
     let format = args.format.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned());
     serde_json::json!({
         "schema": "kymo-export-1", "format": format, "output": args.output.to_string_lossy(), "records": totals.records,
-        "files": done.files, "lost": totals.missing.records, "missing_packets": totals.missing.packets,
-        "state_records_left_out": totals.state_records, "left_out": totals.left_out,
+        "files": done.files, "lost": missing(&totals.lost), "state_records_left_out": totals.state_records,
+        "left_out": totals.left_out,
         "not_in_this_format": done.left_out, "changed": done.changed, "unnamed": unnamed,
     })
 }

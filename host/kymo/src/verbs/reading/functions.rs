@@ -13,6 +13,8 @@ use anyhow::{Context as _, bail};
 use kymo_analyze::functions::Functions;
 use kymo_ctf::read::{Item, Reader};
 use kymo_export::export::stacks::{Call, Frame, Who, call_of, is_call, name_of, who};
+use kymo_feed::Missing;
+use kymo_index::{Indexes, range};
 
 use super::analyze::feed::Input;
 use super::read::learn::Learn;
@@ -62,7 +64,7 @@ struct FunctionCalls {
     symbols: Symbolizer,
     names: HashMap<Who, String>,
     cache: HashMap<Frame, String>,
-    lost: u64,
+    lost: Missing,
 }
 
 impl FunctionCalls {
@@ -94,7 +96,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
              (kymo record --with functions), or import a function_graph (kymo import){samples}"
         );
     }
-    let mut reader = Reader::new(&input.traces);
+    let [from, to] = input.common().map_or([None, None], |(from, to)| [Some(from.into()), Some(to.into())]);
+    let indexes = if from.is_some() { input.indexes() } else { Indexes::default() };
+    let mut reader = range::reader(&input.traces, &indexes, from, to);
     let mut found = find(&input, &mut reader)?;
     let wanted = args.threads.thread.as_ref();
     if !found.calls.trees().iter().any(|tree| found.is_wanted(&tree.thread, wanted)) {
@@ -133,7 +137,7 @@ fn find(input: &Input, reader: &mut Reader<'_>) -> anyhow::Result<FunctionCalls>
         symbols: Symbolizer::new(None, &input.traces)?,
         names: HashMap::new(),
         cache: HashMap::new(),
-        lost: 0,
+        lost: Missing::default(),
     };
     let mut learn = Learn::new(&input.traces);
     while let Some(mut item) = reader.next() {
@@ -155,7 +159,7 @@ fn find(input: &Input, reader: &mut Reader<'_>) -> anyhow::Result<FunctionCalls>
                 }
             }
             Item::Loss(loss) => {
-                found.lost = found.lost.saturating_add(loss.records);
+                found.lost.add_loss(loss);
                 let (trace, pid) = (loss.trace, loss.vpid);
                 found.calls.lost(|who| who.trace == trace && pid.is_none_or(|pid| pid == who.pid));
             }

@@ -49,7 +49,7 @@ static STOP: Stop = Stop::new();
 /// Runs the verb.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     args.output.begin();
-    let input = Input::open(&TraceArgs::of(std::slice::from_ref(&args.dir)))?;
+    let input = Input::open(&TraceArgs::of(&args.dir))?;
     if args.check {
         return check(&input, &args);
     }

@@ -90,7 +90,17 @@ pub struct Args {
 }
 
 /// How filters write what latencies are grouped by.
-const CONTEXTS: [(&str, &str); 4] = [("$pid", "process"), ("$tid", "thread"), ("$prio", "prio"), ("$cpu", "cpu")];
+const CONTEXTS: [(&str, &str); 9] = [
+    ("$pid", "process"),
+    ("$vpid", "process"),
+    ("$process", "process"),
+    ("$tid", "thread"),
+    ("$vtid", "thread"),
+    ("$thread", "thread"),
+    ("$prio", "prio"),
+    ("$cpu", "cpu"),
+    ("$cpu_id", "cpu"),
+];
 
 /// The words of --by.
 fn grouping() -> PossibleValuesParser {

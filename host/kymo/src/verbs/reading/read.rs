@@ -6,11 +6,13 @@ mod columns;
 mod count;
 pub mod filter;
 mod follow;
+mod growing;
 mod json;
 #[cfg(test)]
 mod kernel_tests;
 pub mod learn;
 mod line;
+mod live;
 pub mod machines;
 mod parallel;
 mod posix;
@@ -38,6 +40,7 @@ use kymo_index::{Indexes, Named, range};
 
 use super::analyze::caveats::{self, CaveatCounts};
 use super::analyze::feed::{has_switches, indexes, say_if_empty};
+use super::analyze::intersect;
 use super::analyze::named::named;
 use super::analyze::say_unknown;
 use super::analyze::when::When;
@@ -59,24 +62,30 @@ use select::{Selection, Shown};
 #[derive(clap::Args)]
 #[command(
     mut_arg("dirs", |arg| arg.help("Trace directories, directories with traces below, or logs of POSIX Trace streams (kymo-posix(7)); several are \
-        merged by time")),
+        merged by time. Or net://HOST[:PORT]/host/HOSTNAME/SESSION, a live session of LTTng's relay daemon; net://HOST[:PORT] \
+        lists its sessions")),
     mut_arg("from", |arg| arg.conflicts_with("follow").help("Only records from this time on: +1.5s from the begin of the trace, -1s from \
         its end, or ns since 1970 as --json prints them. With an index (kymo index) what is before is not read")),
     mut_arg("to", |arg| arg.conflicts_with("follow").help("Only records before this time")),
+    mut_arg("intersect", |arg| arg.conflicts_with_all(["follow", "to_ctf"])),
     mut_arg("json", |arg| arg.help("Print one JSON object a line: times in nanoseconds since 1970, bytes in hexadecimal, NaN and \
         infinities as strings")),
     after_help = "Examples:\n  kymo read t                                         all records\n  \
     kymo read t --from -1s --event 'motor:*'            the last second of some events\n  \
     kymo read t --filter 'motor:step.duration > 200us'   records for which a condition is true\n  \
+    kymo read t --fields time,'$tid','$prio',axis        columns: fields and contexts\n  \
+    kymo read t --intersect                              where all streams have data\n  \
     kymo read t --cpu 0-1 --thread audio --json          of one thread on two CPUs, as JSON\n  \
-    kymo read --follow motor                             a running session\n\n\
+    kymo read --follow motor                             a running session\n  \
+    kymo read net://localhost                            live sessions of LTTng, on the relay daemon of this machine\n  \
+    kymo read net://lab:5344/host/box/s1 --json          one of them, while it is recorded\n\n\
     Exit status: 0 fine, 1 the trace was damaged (what could be read was printed), 2 it cannot be opened."
 )]
 pub struct Args {
     #[command(flatten)]
     traces: TraceArgs,
-    /// Show only these columns: time, delta, cpu, proc, pid, tid, event, names of payload fields, contexts such as
-    /// `$prio`, `*` for all fields and contexts
+    /// Show only these columns: time, delta, cpu, proc, pid, tid, event (or $time, $cpu, $proc, $pid, $tid, $event), names
+    /// of payload fields, contexts of any tracer such as `$prio`, `*` for all fields and contexts
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     fields: Option<Vec<String>>,
     #[command(flatten)]
@@ -150,6 +159,10 @@ trait Format {
 /// Runs the verb.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     args.output.begin();
+    if let Some(url) = args.traces.dirs.iter().filter_map(|dir| dir.to_str()).find(|dir| kymo_live::is_url(dir)) {
+        anyhow::ensure!(args.traces.dirs.len() == 1, "{url} is read alone: a live session does not wait for other traces");
+        return live::run(&args, url);
+    }
     if args.follow {
         anyhow::ensure!(args.hosts.is_none(), "--follow reads one trace: --shift and --align are for several");
         return follow::run(&args);
@@ -160,11 +173,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Opened { traces, named, torn, damaged_logs } = open(&args)?;
     // Indexes have times as each host's own clock has them, and only packets of the trace's UUID.
     let is_own = args.hosts.is_none() && !args.traces.ignore_uuid;
-    let indexes = match is_own && (args.count || args.range.from.is_some() || args.range.to.is_some()) {
+    let is_part = args.traces.intersect || args.range.from.is_some() || args.range.to.is_some();
+    let indexes = match is_own && (args.count || is_part) {
         true => indexes(&named, &traces),
         false => Indexes::default(),
     };
-    let ends = ends(&args, &traces, &indexes)?;
+    let ends = ends(&args, &traces, &named, &indexes)?;
     let selection = Selection::new(&traces, args.fields.as_deref(), &args.events.event, args.state)?;
     args.events.check(&traces)?;
     let mut filters = Filters::new(&traces, &args.scope.expressions())?;
@@ -247,15 +261,21 @@ fn shows_progress(args: &Args) -> bool {
 }
 
 /// The times that are asked for, ns. Those from an end of the trace are looked up.
-fn ends(args: &Args, traces: &[Trace], indexes: &Indexes) -> anyhow::Result<Ends> {
+fn ends(args: &Args, traces: &[Trace], named: &[Named], indexes: &Indexes) -> anyhow::Result<Ends> {
+    let common = args.traces.intersect.then(|| intersect::stretch(traces, named, indexes)).transpose()?;
     let is_absolute = |when: &Option<When>| matches!(when, None | Some(When::At(_)));
-    let bounds = match is_absolute(&args.range.from) && is_absolute(&args.range.to) {
-        true => Some((0, 0)),
-        false => range::bounds(traces, indexes),
+    let bounds = match (common, is_absolute(&args.range.from) && is_absolute(&args.range.to)) {
+        (Some((from, to)), _) => Some((from, to.saturating_sub(1))),
+        (None, true) => Some((0, 0)),
+        (None, false) => range::bounds(traces, indexes),
     };
     let (first, last) = bounds.context("the trace has no records")?;
     let ns = |when: Option<When>| when.map(|when| when.at(first, last));
-    let (from, to) = (ns(args.range.from), ns(args.range.to));
+    let (mut from, mut to) = (ns(args.range.from), ns(args.range.to));
+    if let Some((least, behind)) = common {
+        from = Some(from.map_or(least, |from| from.max(least)));
+        to = Some(to.map_or(behind, |to| to.min(behind)));
+    }
     match (from, to) {
         (Some(from), Some(to)) if from >= to => anyhow::bail!("--from ({from}) is not before --to ({to})"),
         ends => Ok(ends),

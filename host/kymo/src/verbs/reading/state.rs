@@ -62,7 +62,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let classes = Classes::new(&input.traces);
     super::analyze::need_switches(&classes)?;
     let indexes = input.indexes();
-    let (first, last) = range::bounds(&input.traces, &indexes).context("the trace has no records")?;
+    let (first, last) = input.bounds(&indexes).context("the trace has no records")?;
     let at = args.at.within("--at", first, last)?;
     let walker = range::state_before(&input.traces, &classes, &indexes, at.saturating_add(1));
     let state = &walker.state;

@@ -38,8 +38,9 @@ use values::FieldValues;
 pub struct Args {
     #[command(flatten)]
     traces: TraceArgs,
-    /// Group by event, process, thread, cpu (or $event, $pid, $tid, $cpu), and names of payload fields that are
-    /// integers or text (`field:cpu` for a field with one of these names); at most four, in any order. Addresses, such
+    /// Group by event, process, thread, cpu (or $event, $pid, $tid, $cpu), names of payload fields that are integers or
+    /// text (`field:cpu` for a field with one of these names), and contexts ($proc, $prio, any that records have); at
+    /// most four, in any order. Addresses, such
     /// as those of `caller`, are shown as functions with their lines
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "event", value_parser = by::parse)]
     by: Vec<By>,

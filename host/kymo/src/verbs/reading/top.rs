@@ -81,10 +81,13 @@ pub struct Args {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Part {
     /// CPUs
+    #[value(aliases = ["$cpu", "$cpu_id"])]
     Cpu,
     /// Processes
+    #[value(aliases = ["$pid", "$vpid", "$process"])]
     Process,
     /// Threads
+    #[value(aliases = ["$tid", "$vtid", "$thread"])]
     Thread,
     /// Interrupts of devices, and of the processor's own
     Irq,

@@ -12,6 +12,7 @@ use kymo_ctf::write::EnvValue;
 pub use kymo_feed::{Classes, Payload, Seen, Totals, Visit, walk};
 use kymo_index::{Indexes, Named, range};
 
+use super::intersect;
 use super::named::named;
 use super::when::When;
 use crate::terminal::ReadingProgress;
@@ -50,17 +51,19 @@ pub struct Input {
     pub told: Vec<ClockAlignment>,
     /// Their clocks are given as those of another host.
     is_corrected: bool,
+    /// `--intersect`: the first ns in which all streams have data, and the first one behind.
+    common: Option<(i64, i64)>,
 }
 
 impl Input {
     /// Opens traces; the parts of one that was cut are one after the other.
-    pub fn open(traces: &TraceArgs) -> anyhow::Result<Input> {
-        Self::of_hosts(traces, &HostArgs::default())
+    pub fn open(args: &TraceArgs) -> anyhow::Result<Input> {
+        Self::of_hosts(args, &HostArgs::default())
     }
 
     /// The same; their clocks are brought together as asked for.
-    pub fn of_hosts(traces: &TraceArgs, hosts: &HostArgs) -> anyhow::Result<Input> {
-        let (input, of_kernels) = Self::all(traces, hosts)?;
+    pub fn of_hosts(args: &TraceArgs, hosts: &HostArgs) -> anyhow::Result<Input> {
+        let (input, of_kernels) = Self::all(args, hosts)?;
         if let [first, second, ..] = &of_kernels[..] {
             let of = |position: &usize| input.named[*position].dir.display();
             let (first, second) = (of(first), of(second));
@@ -74,23 +77,24 @@ impl Input {
 
     /// Opens traces of which several may have the scheduler's events of different kernels: one input for each kernel,
     /// with the traces of programs of the same machine; one for all where there is one kernel at most.
-    pub fn by_kernel(traces: &TraceArgs, hosts: &HostArgs) -> anyhow::Result<Vec<OfHost>> {
-        let (input, of_kernels) = Self::all(traces, hosts)?;
+    pub fn by_kernel(args: &TraceArgs, hosts: &HostArgs) -> anyhow::Result<Vec<OfHost>> {
+        let (input, of_kernels) = Self::all(args, hosts)?;
         Ok(split::by_kernel(input, &of_kernels))
     }
 
     /// All traces, and which directories have the scheduler's events.
-    fn all(traces: &TraceArgs, hosts: &HostArgs) -> anyhow::Result<(Input, Vec<usize>)> {
-        let is_corrected = !hosts.is_none();
-        let mut input =
-            Input { traces: Vec::new(), named: Vec::new(), caveats: Vec::new(), told: Vec::new(), is_corrected };
+    fn all(args: &TraceArgs, hosts: &HostArgs) -> anyhow::Result<(Input, Vec<usize>)> {
+        if let Some(url) = args.dirs.iter().filter_map(|dir| dir.to_str()).find(|dir| kymo_live::is_url(dir)) {
+            bail!("{url} is live: kymo read prints it; for all else give the directory that lttng-relayd writes (--output)");
+        }
+        let mut input = Input::nothing(!hosts.is_none());
         let progress = Arc::new(ReadingProgress::new());
         let mut of_kernels = Vec::new();
-        for (position, named) in named(&traces.dirs).into_iter().enumerate() {
+        for (position, named) in named(&args.dirs).into_iter().enumerate() {
             let first = input.traces.len();
             for part in &named.parts {
                 let mut opened = Trace::open(part)?;
-                traces.apply(&mut opened.value);
+                args.apply(&mut opened.value);
                 opened.value.watch(progress.clone());
                 say_if_empty(&opened.value);
                 input.caveats.extend(opened.caveats);
@@ -102,7 +106,30 @@ impl Input {
             input.named.push(named);
         }
         input.told = hosts::bring_together(&mut input.traces, &input.named, hosts)?;
+        if args.intersect {
+            // Who uses the index says what is wrong with it.
+            let indexes = if input.is_corrected { Indexes::default() } else { Indexes::open(&input.named, &input.traces) };
+            input.common = Some(intersect::stretch(&input.traces, &input.named, &indexes)?);
+        }
         Ok((input, of_kernels))
+    }
+
+    /// No trace yet.
+    fn nothing(is_corrected: bool) -> Input {
+        let (traces, named, caveats, told) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Input { traces, named, caveats, told, is_corrected, common: None }
+    }
+
+    /// Times of the first record and of the last, ns, or the ends of what `--intersect` leaves; `None` where there is
+    /// no record.
+    pub fn bounds(&self, indexes: &Indexes) -> Option<(i64, i64)> {
+        let of_common = |(from, to): (i64, i64)| (from, to.saturating_sub(1));
+        self.common.map(of_common).or_else(|| range::bounds(&self.traces, indexes))
+    }
+
+    /// What `--intersect` leaves: the first ns, and the first one behind.
+    pub fn common(&self) -> Option<(i64, i64)> {
+        self.common
     }
 
     /// Their indexes, as far as they hold. Says which do not.
@@ -122,15 +149,15 @@ impl Input {
         to: Option<When>,
     ) -> anyhow::Result<Option<ReadRange>> {
         if from.is_none() && to.is_none() {
-            return Ok(None);
+            return Ok(self.common.map(|(from, to)| Stretch { from, to, is_to_end: false }));
         }
-        let (first, last) = range::bounds(&self.traces, indexes).context("the trace has no records")?;
+        let (first, last) = self.bounds(indexes).context("the trace has no records")?;
         let from = from.map_or(first, |when| when.at(first, last)).max(first);
         let to = to.map_or(last.saturating_add(1), |when| when.at(first, last)).min(last.saturating_add(1));
         if from >= to {
             bail!("--from is not before --to within the trace, which goes from {first} to {last}");
         }
-        Ok(Some(ReadRange { from, to, is_to_end: to > last }))
+        Ok(Some(ReadRange { from, to, is_to_end: to > last && self.common.is_none() }))
     }
 }
 

@@ -9,7 +9,6 @@ use kymo_analyze::{
     By, CallSpan, Context, CpuSpan, Doing, Event, Head, InterruptSpan, Io, Key, Latency, OffSpan, Options, Sample,
     Sink, State, Thread, ThreadSpan, Threads, Until, What,
 };
-use kymo_ctf::read::Reader;
 
 use crate::verbs::analyze::choose::Chosen;
 use crate::verbs::analyze::feed::{Classes, Input, Seen, Totals, Visit};
@@ -18,8 +17,7 @@ use crate::verbs::analyze::show::Names;
 use crate::verbs::analyze::when::When;
 use crate::verbs::analyze::who::{Who, WhoArgs, is_real_time, one};
 use crate::verbs::latency::span::{SpanCounts, Spans};
-use kymo_feed::Walker;
-use kymo_index::range;
+use kymo_index::{Indexes, range};
 
 /// What is asked for.
 pub enum ExplainRequest {
@@ -121,13 +119,16 @@ pub fn question(
         of_cpu: None,
     };
     let mut chosen = Chosen::new(&input.traces, scope.filter)?;
-    let mut walker = Walker::new(classes);
-    walker.go(&mut Reader::new(&input.traces), &mut chosen, &mut search);
+    let (from, to) = input.common().unzip();
+    let indexes = if from.is_some() { input.indexes() } else { Indexes::default() };
+    let (mut reader, mut walker) = range::begin(&input.traces, classes, &indexes, from, to);
+    walker.go(&mut reader, &mut chosen, &mut search);
     chosen.conclude();
     search.latency.take(chosen.is_all());
-    walker.state.finish(None, &mut search);
+    walker.state.finish(to, &mut search);
     let totals = walker.totals;
-    let (first, last) = totals.span.context("the trace has no records")?;
+    let span = totals.span.context("the trace has no records there")?;
+    let (first, last) = input.common().map_or(span, |(from, to)| (from, to.saturating_sub(1)));
     let question = match asked {
         ExplainRequest::Worst { what, rank } => {
             worst((classes, &KernelFunctions::of(&input.traces)), &search, *what, *rank)?
@@ -147,10 +148,17 @@ pub fn question(
     Ok((question, search.spans.counts().iter().filter_map(SpanCounts::odd).collect()))
 }
 
-/// A time before the end, as one of the trace's clock: the pass does not know the end.
+/// A time from an end that the pass does not know, as one of the trace's clock: it meets the first record only.
 fn from_begin(when: When, input: &Input) -> anyhow::Result<When> {
-    let When::Before(_) = when else { return Ok(when) };
-    let (first, last) = range::bounds(&input.traces, &input.indexes()).context("the trace has no records")?;
+    let is_known = match when {
+        When::At(_) => true,
+        When::Behind(_) => input.common().is_none(),
+        When::Before(_) => false,
+    };
+    if is_known {
+        return Ok(when);
+    }
+    let (first, last) = input.bounds(&input.indexes()).context("the trace has no records")?;
     Ok(When::At(when.at(first, last)))
 }
 

@@ -9,7 +9,7 @@ use kymo_export::flame::{Part, svg as draw};
 use serde_json::{Value, json};
 
 use super::FunctionCalls;
-use crate::verbs::analyze::show::{duration, table};
+use crate::verbs::analyze::show::{duration, missing, table};
 
 /// A node of a tree, with what is shown of it.
 struct ShownCall {
@@ -77,8 +77,8 @@ pub fn report(found: &mut FunctionCalls, wanted: Option<&String>, min_percent: f
         }
     }
     text += &sums_text(found, wanted, top);
-    if found.lost > 0 {
-        text += &format!("\n{} records were lost: calls with ~ may lack some\n", found.lost);
+    if !found.lost.is_none() {
+        text += &format!("\n{}: calls with ~ may lack some\n", found.lost.text());
     }
     text
 }
@@ -172,7 +172,7 @@ pub fn document(found: &mut FunctionCalls, wanted: Option<&String>) -> String {
             })
         })
         .collect();
-    json!({ "schema": "kymo-functions-1", "lost": found.lost, "threads": threads }).to_string()
+    json!({ "schema": "kymo-functions-1", "lost": missing(&found.lost), "threads": threads }).to_string()
 }
 
 fn node_json(node: &ShownCall) -> Value {

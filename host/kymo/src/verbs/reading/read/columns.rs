@@ -7,7 +7,7 @@ use kymo_ctf::read::{Base, Direct, FieldInfo, FieldKind, Lens, Record, RecordPar
 use super::line::Label;
 use super::select::Selection;
 
-/// A field that is shown: payload, then contexts (`$prio`).
+/// A field that is shown: payload, then contexts (`$prio`): those of all events of its stream, then its own.
 pub struct Column {
     /// Where it is, and the same if that is always the same place.
     pub lens: Lens,
@@ -27,7 +27,7 @@ impl Columns {
     pub fn new(traces: &[Trace], selection: &Selection, write: impl Fn(&mut Vec<u8>, &str)) -> Self {
         let column = |trace: &Trace, event: usize, part: RecordPart, field: FieldInfo<'_>| {
             let mut label = b", ".to_vec();
-            label.extend_from_slice(if part == RecordPart::CommonContext { b"$" } else { b"" });
+            label.extend_from_slice(if part == RecordPart::Payload { b"" } else { b"$" });
             write(&mut label, field.name);
             let base = if let FieldKind::Int { base, .. } = field.kind { base } else { Base::Decimal };
             let lens = trace.lens(event, part, field.position);
@@ -37,10 +37,13 @@ impl Columns {
             let metadata = &trace.metadata;
             let payload = metadata.fields(&metadata.events[event]).into_iter();
             let payload = payload.filter(|field| !field.is_length && selection.has_field(field.name));
-            let contexts = metadata.contexts(event).into_iter();
-            let contexts = contexts.filter(|field| !field.is_length && selection.has_context(field.name));
-            let payload = payload.map(|field| column(trace, event, RecordPart::Payload, field));
-            payload.chain(contexts.map(|field| column(trace, event, RecordPart::CommonContext, field))).collect()
+            let contexts = metadata.contexts(event).into_iter().map(|field| (RecordPart::CommonContext, field));
+            let own = metadata.own_contexts(event).into_iter().map(|field| (RecordPart::Context, field));
+            let shown =
+                |(_, field): &(RecordPart, FieldInfo<'_>)| !field.is_length && selection.has_context(field.name);
+            let contexts = contexts.chain(own).filter(shown);
+            let payload = payload.map(|field| (RecordPart::Payload, field));
+            payload.chain(contexts).map(|(part, field)| column(trace, event, part, field)).collect()
         };
         let of_trace = |trace: &Trace| (0..trace.metadata.events.len()).map(|event| of_event(trace, event)).collect();
         Self(traces.iter().map(of_trace).collect())

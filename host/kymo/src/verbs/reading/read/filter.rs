@@ -8,7 +8,6 @@ use kymo_analyze::State;
 use kymo_ctf::read::{self, FieldInfo, FieldKind, Fields, Loss, Trace};
 use kymo_filter::{
     Checked, Context, Event, Field, Filter, Kind, Label, Matcher, OPEN_MAX, Place, Step, Value, context_field,
-    is_recorded_context,
 };
 
 use super::machines::{Machines, Now};
@@ -42,7 +41,7 @@ impl Filters {
             events.extend(events_of(trace));
         }
         for text in texts {
-            let filter = kymo_filter::parse(text).map_err(refused)?;
+            let filter = kymo_filter::parse_of_trace(text).map_err(refused)?;
             let checked = filter.check(&events).map_err(refused)?;
             let mut one = One { filter, matcher: Matcher::new(checked.clone(), OPEN_MAX), notes: Vec::new() };
             one.show_notes(&checked);
@@ -128,9 +127,10 @@ impl One {
 pub fn events_of(trace: &Trace) -> Vec<Event> {
     let event = |(position, event): (usize, &read::EventClass)| {
         let mut fields = fields(trace.metadata.fields(event));
-        let contexts = self::fields(trace.metadata.contexts(position)).into_iter();
-        let asked_for = contexts.filter(|context| is_recorded_context(&context.name));
-        fields.extend(asked_for.map(|Field { name, kind }| Field { name: context_field(&name), kind }));
+        let contexts = [trace.metadata.contexts(position), trace.metadata.own_contexts(position)].concat();
+        // The others are the record's CPU, process, thread and program.
+        let others = self::fields(contexts).into_iter().filter(|context| Context::by_name(&context.name).is_none());
+        fields.extend(others.map(|Field { name, kind }| Field { name: context_field(&name), kind }));
         Event { name: event.name.clone(), fields }
     };
     trace.metadata.events.iter().enumerate().map(event).collect()
@@ -182,7 +182,7 @@ pub struct View<'r, 'a> {
 impl kymo_filter::Record for View<'_, '_> {
     fn field(&self, place: &Place) -> Value<'_> {
         let found = match place.name.strip_prefix('$') {
-            Some(context) => self.record.common_context.get(context),
+            Some(context) => self.record.common_context.get(context).or_else(|| self.record.context.get(context)),
             None => self.record.payload.get(&place.name),
         };
         let Some(mut value) = found else { return Value::Absent };

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `kymo read --follow`: prints a trace while it is being written.
 //!
-//! Ten times a second the whole packets that were appended are taken from the stream files and read together with what
-//! was held back. What is older than [`DELAY`] is printed in the order of time; what is newer is held back, as another
-//! file may still get something that is older. What comes later than that is printed when it comes. Nothing is printed
-//! twice.
+//! Ten times a second the whole packets that were appended are taken from the stream files. What is older than
+//! [`DELAY`] is printed in the order of time (`growing`). What comes later than that is printed when it comes.
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -16,14 +14,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
 use kymo_collect::{Request, SUMMARY_FILE, chunk_dirs, is_stream_file};
-use kymo_ctf::read::{Item, Memory, Reader, Trace};
 use kymo_ctf::write::{PACKET_MAGIC, PacketHead};
 use serde_json::Value;
 
-use super::filter::Filters;
-use super::learn::Learn;
-use super::select::{Selection, Shown};
-use super::{Args, Format, format};
+use super::Args;
+use super::growing::{Growing, Horizon, check};
 use crate::verbs::record::unknown;
 use crate::verbs::session::ask;
 
@@ -35,9 +30,10 @@ const PAUSE: Duration = Duration::from_millis(100);
 const TAKE_BYTES: u64 = 8 << 20;
 /// No packet of ours is longer: a ring has 1 GiB at most.
 const PACKET_BYTES_MAX: u64 = (1 << 30) + 4096;
-/// Byte offsets of the packet's size in bits, and of its content's, in its head [spec/trace.md 2].
-const CONTENT_BITS: usize = PacketHead::END_OFFSET + 8;
-const PACKET_BITS: usize = CONTENT_BITS + 8;
+/// Byte offset of the packet's size in bits in its head, behind that of its content [spec/trace.md 2].
+const PACKET_BITS: usize = PacketHead::END_OFFSET + 16;
+/// The only trace that is followed.
+const TRACE: usize = 0;
 
 /// A stream file that grows.
 struct Tail {
@@ -47,14 +43,10 @@ struct Tail {
     taken: u64,
     /// There is more in the file than was taken; then the end (clock) of the last packet that was.
     limit: Option<u64>,
-    /// Whole packets of which not everything was printed, and what there is of a further one.
+    /// Whole packets that nobody has taken yet, and what there is of a further one.
     bytes: Vec<u8>,
     /// How many of `bytes` are whole packets.
     whole: usize,
-    /// The packet before, without its records: what was lost is told by comparison.
-    anchor: Vec<u8>,
-    /// Items of the first packet that were printed.
-    printed: usize,
     /// What is in the file is not a packet.
     is_broken: bool,
 }
@@ -65,24 +57,19 @@ struct Followed {
     root: PathBuf,
     /// Of the trace, or of its chunk that is read now.
     dir: PathBuf,
-    /// As it was read last: a chunk may be removed while it is followed.
-    metadata: Vec<u8>,
+    /// The metadata were read once: a chunk may be removed while it is followed.
+    has_metadata: bool,
     /// Collector, where a name was given.
     pid: Option<u64>,
     tails: BTreeMap<String, Tail>,
-    lost: u64,
-    shown: u64,
-    /// What is known of the machine's threads so far.
-    learn: Option<Learn>,
-    /// Time of the line before: nanoseconds or cycles, as they are shown.
-    before: Option<i128>,
+    /// What was taken: one trace.
+    growing: Growing,
 }
 
 /// Runs `kymo read --follow`.
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let [what] = &args.traces.dirs[..] else { anyhow::bail!("--follow takes one session or one directory") };
-    let pairs = args.scope.filters.filter.iter().any(|filter| filter.contains("latency("));
-    anyhow::ensure!(!pairs, "--follow cannot look at pairs of records (latency); kymo read without --follow can");
+    check(args)?;
     let mut followed = match find(what) {
         Ok((root, pid)) => Followed::new(root, pid),
         Err(error) => return ask::or_absent(Err(error)),
@@ -109,13 +96,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
     }
     unknown::lines_of_trace(&followed.root).iter().for_each(|line| eprintln!("kymo: {line}"));
-    if followed.lost > 0 {
-        eprintln!("kymo: {} records were lost", followed.lost);
-    }
+    let code = followed.growing.conclude();
     let broken: Vec<&str> =
         followed.tails.iter().filter(|(_, tail)| tail.is_broken).map(|(name, _)| name.as_str()).collect();
     if broken.is_empty() {
-        return Ok(ExitCode::SUCCESS);
+        return Ok(code);
     }
     eprintln!(
         "kymo: {}: followed no further, what was written is no packet; kymo read shows the rest",
@@ -150,17 +135,9 @@ impl Followed {
     fn new(root: PathBuf, pid: Option<u64>) -> Followed {
         let first = chunk_dirs(&root).into_iter().next().filter(|_| !root.join("metadata").is_file());
         let dir = first.unwrap_or_else(|| root.clone());
-        Followed {
-            root,
-            dir,
-            metadata: Vec::new(),
-            pid,
-            tails: BTreeMap::new(),
-            lost: 0,
-            shown: 0,
-            learn: None,
-            before: None,
-        }
+        let mut growing = Growing::default();
+        growing.add(root.display().to_string());
+        Followed { root, dir, has_metadata: false, pid, tails: BTreeMap::new(), growing }
     }
 
     /// Whether nothing more comes into the directory: its summary is complete, or that of the session, or the collector
@@ -182,6 +159,7 @@ impl Followed {
         let Some(next) = chunk_dirs(&self.root).into_iter().find(is_behind) else { return false };
         self.dir = next;
         self.tails.clear();
+        self.growing.restart(TRACE);
         true
     }
 
@@ -229,164 +207,34 @@ impl Followed {
 
     /// Prints what is not after `horizon`, nanoseconds since 1970. False when --limit is reached.
     fn print(&mut self, args: &Args, horizon: i128) -> anyhow::Result<bool> {
-        let with_some: Vec<&String> =
-            self.tails.iter().filter(|(_, tail)| tail.whole > 0).map(|(name, _)| name).collect();
-        if with_some.is_empty() {
+        for (name, tail) in &mut self.tails {
+            let whole = tail.drain();
+            if !whole.is_empty() {
+                self.growing.append(TRACE, name, &whole);
+            }
+        }
+        if self.growing.is_empty() {
             return Ok(true);
         }
-        let streams = with_some.iter().map(|name| ((*name).clone(), self.tails[*name].packets())).collect();
         // After the streams: it knows every event that is in them.
         self.find_moved();
         let path = self.dir.join("metadata");
         match std::fs::read(&path) {
-            Ok(metadata) => self.metadata = metadata,
-            Err(error) if error.kind() == io::ErrorKind::NotFound && !self.metadata.is_empty() => {}
+            Ok(metadata) => {
+                self.growing.set_metadata(TRACE, metadata);
+                self.has_metadata = true;
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound && self.has_metadata => {}
             Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
         }
-        let metadata = self.metadata.clone();
-        let mut trace = Trace::from_files(&Memory { metadata, streams })?.value;
-        if args.traces.ignore_uuid {
-            trace.ignore_uuid();
-        }
-        let traces = [trace];
-        let selection = Selection::new(&traces, args.fields.as_deref(), &args.events.event, args.state)?;
-        let mut filters = Filters::new(&traces, &args.scope.expressions())?;
-        anyhow::ensure!(
-            !filters.have_state(),
-            "--filter: the machine's state ($running, $task, $task_prio, $syscall, $doing) is known of a trace that is read from its \
-             begin, not with --follow; kymo read shows the same later"
-        );
-        let mut learn = self.learn_of(&traces, selection.has_threads() || filters.have_threads());
-        let mut format = format(&traces, &selection, args, self.before);
-        let limit = self.tails.values().filter_map(|tail| tail.limit).min().unwrap_or(u64::MAX);
-        let mut places: BTreeMap<String, StreamPosition> = BTreeMap::new();
-        let mut out = Vec::new();
-        let mut reader = Reader::new(&traces);
-        let mut goes_on = true;
-        while let Some(mut item) = reader.next() {
-            let (stream, packet, ns, cycles) = match &item {
-                Item::Record(record) => (record.stream, record.packet, record.ns, record.cycles),
-                Item::Loss(loss) => (loss.stream, loss.packet, loss.from_ns, loss.from_cycles),
-            };
-            let Some(tail) = self.tails.get(stream) else { continue };
-            if !places.contains_key(stream) {
-                places.insert(stream.to_owned(), StreamPosition::default());
-            }
-            let Some(place) = places.get_mut(stream) else { continue };
-            let packet = packet as usize - usize::from(!tail.anchor.is_empty());
-            let is_new = place.step(packet) > tail.printed || packet > 0;
-            if !is_new {
-                continue;
-            }
-            if place.held.is_some() || ns > horizon || cycles > limit || !goes_on {
-                place.hold(packet);
-                continue;
-            }
-            let lost = if let Item::Loss(loss) = &item { loss.records } else { 0 };
-            let is_record = matches!(item, Item::Record(_));
-            let shown = show(&mut item, learn.as_mut(), &mut *format, &selection, &mut filters, &mut out);
-            self.before = if shown { Some(if args.cycles { cycles.into() } else { ns }) } else { self.before };
-            self.shown += u64::from(shown && is_record);
-            self.lost += lost;
-            goes_on = args.limit.is_none_or(|limit| self.shown < limit);
-        }
-        drop((reader, format));
-        self.learn = learn;
-        filters.conclude();
-        for (name, tail) in self.tails.iter_mut().filter(|(_, tail)| tail.whole > 0) {
-            let held = places.get(name).and_then(|place| place.held);
-            tail.retire(held);
-        }
-        let mut stdout = io::stdout().lock();
-        stdout.write_all(&out)?;
-        stdout.flush()?;
-        Ok(goes_on)
-    }
-}
-
-impl Followed {
-    /// What is known of threads, for the trace as it is now. `wanted`: whether they are shown.
-    fn learn_of(&mut self, traces: &[Trace], wanted: bool) -> Option<Learn> {
-        match self.learn.take() {
-            Some(mut learn) => {
-                learn.renew(traces);
-                Some(learn)
-            }
-            None if wanted => Learn::new(traces),
-            None => None,
-        }
-    }
-}
-
-/// Prints one item. Whether it is one that is shown.
-fn show<'r>(
-    item: &mut Item<'r>,
-    learn: Option<&'r mut Learn>,
-    format: &mut dyn Format,
-    selection: &Selection,
-    filters: &mut Filters,
-    out: &mut Vec<u8>,
-) -> bool {
-    match item {
-        Item::Loss(loss) => {
-            filters.lost(loss);
-            if let Some(learn) = learn {
-                learn.loss(loss);
-            }
-            format.loss(out, loss);
-        }
-        Item::Record(record) => {
-            if let Some(learn) = learn {
-                learn.record(record);
-            }
-            let is_shown = selection.event(record.trace, record.event_position) == Shown::Yes;
-            if !filters.matches(record, is_shown) || !is_shown {
-                return false;
-            }
-            format.record(out, record);
-        }
-    }
-    true
-}
-
-/// How far the reader is in one stream.
-#[derive(Default)]
-struct StreamPosition {
-    packet: usize,
-    /// Items of this packet so far.
-    items: usize,
-    /// The first item that is held back: packet, and the items before it in that packet.
-    held: Option<(usize, usize)>,
-}
-
-impl StreamPosition {
-    /// One more item; its number within its packet, from 1.
-    fn step(&mut self, packet: usize) -> usize {
-        if packet != self.packet {
-            (self.packet, self.items) = (packet, 0);
-        }
-        self.items += 1;
-        self.items
-    }
-
-    fn hold(&mut self, packet: usize) {
-        self.held.get_or_insert((packet, self.items - 1));
+        let cycles = self.tails.values().filter_map(|tail| tail.limit).min().unwrap_or(u64::MAX);
+        self.growing.print(args, &Horizon { ns: horizon, cycles, of_traces: Vec::new() })
     }
 }
 
 impl Tail {
     fn new(file: File, head_bytes: usize) -> Tail {
-        Tail {
-            file,
-            head_bytes,
-            taken: 0,
-            limit: None,
-            bytes: Vec::new(),
-            whole: 0,
-            anchor: Vec::new(),
-            printed: 0,
-            is_broken: false,
-        }
+        Tail { file, head_bytes, taken: 0, limit: None, bytes: Vec::new(), whole: 0, is_broken: false }
     }
 
     /// Reads on, and finds the whole packets.
@@ -439,33 +287,9 @@ impl Tail {
         (is_packet && size <= bytes.len()).then_some(size)
     }
 
-    /// The packets to be read.
-    fn packets(&self) -> Vec<u8> {
-        [&self.anchor, &self.bytes[..self.whole]].concat()
-    }
-
-    /// Lets go of the packets that were printed: all, or those before `held` (packet, and items of it that were
-    /// printed).
-    fn retire(&mut self, held: Option<(usize, usize)>) {
-        let (packets, printed) = held.unwrap_or((usize::MAX, 0));
-        let (mut at, mut last) = (0, None);
-        for _ in 0..packets {
-            if at >= self.whole {
-                break;
-            }
-            let Some(bytes) = self.packet_at(at) else { break };
-            last = Some(at);
-            at += bytes;
-        }
-        if let Some(last) = last {
-            self.anchor = self.bytes[last..last + self.head_bytes].to_vec();
-            let bits = (self.head_bytes as u64 * 8).to_le_bytes();
-            self.anchor[CONTENT_BITS..CONTENT_BITS + 8].copy_from_slice(&bits);
-            self.anchor[PACKET_BITS..PACKET_BITS + 8].copy_from_slice(&bits);
-        }
-        self.bytes.drain(..at);
-        self.whole -= at;
-        self.printed = printed;
+    /// The whole packets, which are somebody else's from now on.
+    fn drain(&mut self) -> Vec<u8> {
+        self.bytes.drain(..std::mem::take(&mut self.whole)).collect()
     }
 }
 
@@ -510,12 +334,8 @@ mod tests {
             tail.take().unwrap();
             assert_eq!(tail.whole, end / size * size, "with {end} bytes");
         }
-        // The second one is held back after four of its items.
-        tail.retire(Some((1, 4)));
-        assert_eq!((tail.whole, tail.printed, tail.anchor.len()), (2 * size, 4, PacketHead::KERNEL_BYTES));
-        assert_eq!(word(&tail.anchor, PACKET_BITS), Some(8 * PacketHead::KERNEL_BYTES as u64));
-        tail.retire(None);
-        assert_eq!((tail.whole, tail.printed, tail.bytes.len()), (0, 0, 0));
+        assert_eq!(tail.drain(), all);
+        assert_eq!((tail.whole, tail.bytes.len(), tail.drain().len()), (0, 0, 0));
     }
 
     #[test]

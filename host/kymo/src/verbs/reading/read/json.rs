@@ -2,13 +2,13 @@
 //! One JSON object a line. Integers are exact, also above 2^53; a reader must take them as 64 bits.
 //!
 //! A record: `{"time":NS,"cycles":N,"cpu":1,"proc":"prog","pid":1234,"tid":1240,"event":"motor:step","fields":{...}}`.
-//! Contexts that were asked for [spec/context.md] stand behind the fields: `"contexts":{"prio":20}`.
+//! Contexts that are no such columns [spec/context.md] stand behind the fields: `"contexts":{"prio":20}`.
 //! A loss: `{"lost":12,"packets":0,"cpu":0,"pid":1234,"proc":"prog","stream":"user_0_0","from":NS,"to":NS}`.
 //! `null` stands for what the trace does not say; a name that it does not say is empty.
 
 use std::io::Write as _;
 
-use kymo_ctf::read::{Fields, Loss, Record};
+use kymo_ctf::read::{Fields, Loss, Record, Value};
 use kymo_export::digits::push_u64;
 use kymo_export::json::{Wide, push_text};
 
@@ -69,11 +69,11 @@ impl super::Format for Json<'_> {
         }
         key(out, "fields");
         push_fields(out, &record.payload, |name| self.selection.has_field(name));
-        if self.selection.has_contexts()
-            && record.common_context.iter().any(|(name, _)| self.selection.has_context(name))
-        {
+        let contexts = || record.common_context.iter().chain(record.context.iter());
+        let is_shown = |(name, _): &(&str, Value<'_>)| self.selection.has_context(name);
+        if self.selection.has_contexts() && contexts().any(|context| is_shown(&context)) {
             key(out, "contexts");
-            push_fields(out, &record.common_context, |name| self.selection.has_context(name));
+            kymo_export::json::push_fields(out, contexts().filter(is_shown), Wide::Number);
         }
         out.extend_from_slice(b"}\n");
     }

@@ -98,7 +98,7 @@ impl Learn {
         self.0.iter_mut().flatten().for_each(|machine| machine.begin(state));
     }
 
-    /// Goes on with the same machines, whose traces may know more events now.
+    /// Goes on with the same machines, whose traces may know more events now; there may be more of them, behind.
     pub fn renew(&mut self, traces: &[Trace]) {
         for (machine, trace) in self.0.iter_mut().zip(traces) {
             for machine in machine.iter_mut() {
@@ -106,6 +106,8 @@ impl Learn {
                 machine.says_all = says_all(trace);
             }
         }
+        let known = self.0.len();
+        self.0.extend(traces.iter().skip(known).map(Machine::new));
     }
 
     /// Learns from a record, and adds what is known of its thread to it.

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use kymo_ctf::read::Trace;
-use kymo_filter::is_recorded_context;
+use kymo_filter::Context;
 use kymo_names::event_matches as matches;
 
 /// The columns around the payload.
@@ -27,6 +27,9 @@ pub enum Shown {
     /// Nobody asked for them: hundreds of records that say what there was, and not what happened.
     OnlyWithState,
 }
+
+/// Contexts that a kernel's records have as part of their head: shown where they are named.
+const OF_HEAD: [&str; 2] = ["irq_flags", "preempt_count"];
 
 /// What the user asked for.
 pub struct Selection {
@@ -58,12 +61,13 @@ impl Selection {
             explicit: fields.is_some(),
             all_fields: true,
             fields: Vec::new(),
-            contexts: contexts_of(traces).next().is_some(),
+            contexts: false,
             events,
         };
         if let Some(names) = fields {
             selection.choose(traces, names)?;
         }
+        selection.contexts = contexts_of(traces).iter().any(|name| selection.has_context(name));
         Ok(selection)
     }
 
@@ -71,7 +75,7 @@ impl Selection {
         self.columns = Columns::default();
         self.all_fields = false;
         for name in names.iter().map(|name| name.trim()).filter(|name| !name.is_empty()) {
-            match name {
+            match column(name) {
                 "time" => self.columns.time = true,
                 "delta" => self.columns.delta = true,
                 "cpu" => self.columns.cpu = true,
@@ -87,17 +91,20 @@ impl Selection {
             .iter()
             .flat_map(|t| t.metadata.events.iter().flat_map(|event| t.metadata.field_names(event)))
             .collect();
+        let contexts = contexts_of(traces);
         let is_known = |name: &str| match name.strip_prefix('$') {
-            Some(context) => contexts_of(traces).any(|known| known == context),
+            Some(context) => contexts.contains(context),
             None => known.contains(name),
         };
         if let Some(unknown) = self.fields.iter().find(|name| !is_known(name)) {
             let some: Vec<&str> = known.iter().copied().take(20).collect();
+            let others: Vec<String> = contexts.iter().map(|name| format!(", ${name}")).collect();
             anyhow::bail!(
                 "--fields: {unknown:?} is not time, delta, cpu, proc, pid, tid, event or *, and no event of the trace has such a \
-                 field; fields are: {}{}",
+                 field; fields are: {}{}; contexts are: $time, $cpu, $proc, $pid, $tid, $event{}",
                 some.join(", "),
-                if known.len() > some.len() { ", ..." } else { "" }
+                if known.len() > some.len() { ", ..." } else { "" },
+                others.concat()
             );
         }
         Ok(())
@@ -121,7 +128,7 @@ impl Selection {
     /// Whether a context of the record is shown: `$prio`.
     pub fn has_context(&self, name: &str) -> bool {
         let is_named = || self.fields.iter().any(|field| field.strip_prefix('$') == Some(name));
-        is_recorded_context(name) && (self.all_fields || is_named())
+        Context::by_name(name).is_none() && (self.all_fields && !OF_HEAD.contains(&name) || is_named())
     }
 
     /// Whether a payload field is shown.
@@ -130,10 +137,27 @@ impl Selection {
     }
 }
 
-/// Contexts of the traces that were asked for when they were recorded.
-fn contexts_of(traces: &[Trace]) -> impl Iterator<Item = &str> {
-    let infos = traces.iter().flat_map(|t| (0..t.metadata.events.len()).flat_map(|event| t.metadata.contexts(event)));
-    infos.map(|info| info.name).filter(|name| is_recorded_context(name))
+/// The column that a name stands for: contexts that are columns have the names that filters know; else the name.
+fn column(name: &str) -> &str {
+    match name.strip_prefix('$').and_then(Context::by_name) {
+        Some(Context::Time) => "time",
+        Some(Context::Cpu) => "cpu",
+        Some(Context::Pid) => "pid",
+        Some(Context::Tid) => "tid",
+        Some(Context::Proc) => "proc",
+        Some(Context::Event) => "event",
+        _ => name,
+    }
+}
+
+/// Contexts of records of the traces, without those that are columns.
+fn contexts_of(traces: &[Trace]) -> BTreeSet<&str> {
+    let events = traces.iter().flat_map(|trace| (0..trace.metadata.events.len()).map(move |event| (trace, event)));
+    let infos = events.flat_map(|(trace, event)| {
+        trace.metadata.contexts(event).into_iter().chain(trace.metadata.own_contexts(event))
+    });
+    let shown = infos.filter(|info| !info.is_length && Context::by_name(info.name).is_none());
+    shown.map(|info| info.name).collect()
 }
 
 /// Whether an event is one of a state dump, by its name: LTTng's, or one of those that only kymo writes.

@@ -11,7 +11,7 @@ pub enum By {
     Process,
     Thread,
     Cpu,
-    /// A field of the payload, by its name.
+    /// A field of the payload, by its name; a context, by its name behind `$`.
     Field(String),
 }
 
@@ -50,7 +50,10 @@ pub fn parse(text: &str) -> Result<By, String> {
             Some(Context::Pid) => By::Process,
             Some(Context::Tid) => By::Thread,
             Some(Context::Cpu) => By::Cpu,
-            _ => return Err("of contexts there are $event, $pid, $tid and $cpu".into()),
+            Some(Context::Proc) => By::Field("$proc".to_owned()),
+            // Any that records have.
+            None => By::Field(name.to_owned()),
+            Some(of) => return Err(format!("rows cannot be made by ${}", of.name())),
         },
         name => By::Field(name.strip_prefix("field:").unwrap_or(name).to_owned()),
     })

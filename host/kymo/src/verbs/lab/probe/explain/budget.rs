@@ -2,7 +2,7 @@
 //! From snapshots to the budgets of a record's worst samples.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::Path;
 
 use kymo_analyze::cause::{Asked, Cause, Evidence, Explained, Ground, Machine, Moment, Part};
 use kymo_analyze::{
@@ -44,7 +44,7 @@ pub fn explain(
         if wanted.is_empty() {
             break;
         }
-        let input = Input::open(&TraceArgs::of(&[PathBuf::from(&shot.dir)]))?;
+        let input = Input::open(&TraceArgs::of(Path::new(&shot.dir)))?;
         let Some(clock) = input.traces.first().and_then(|trace| trace.metadata.clocks.first()) else { continue };
         let moments = |sample: &WorstSample| moment(record, sample, clock, asked);
         let all: Vec<(WorstSample, Moment)> =

@@ -6,7 +6,6 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use kymo_ctf::read::Trace;
 use kymo_ctf::write::EnvValue;
-use kymo_index::range;
 use serde_json::{Value, json};
 
 use super::{Input, When, has_switches};
@@ -48,15 +47,14 @@ pub fn by_kernel(input: Input, of_kernels: &[usize]) -> Vec<OfHost> {
     if of_kernels.len() < 2 {
         return vec![OfHost { name: input.traces.first().map_or_else(String::new, host_name), input }];
     }
-    let Input { traces, named, caveats, told, is_corrected } = input;
+    let Input { traces, named, caveats, told, is_corrected, common } = input;
     let mut caveats = Some(caveats);
     let mut hosts: Vec<OfHost> = of_kernels
         .iter()
         .map(|_| {
-            let (traces, named, told) = (Vec::new(), Vec::new(), Vec::new());
             // Damage of metadata is told once.
             let caveats = caveats.take().unwrap_or_default();
-            OfHost { name: String::new(), input: Input { traces, named, caveats, told, is_corrected } }
+            OfHost { name: String::new(), input: Input { caveats, common, ..Input::nothing(is_corrected) } }
         })
         .collect();
     let mut traces = traces.into_iter();
@@ -106,7 +104,7 @@ pub fn absolute(hosts: &[OfHost], times: [Option<When>; 2]) -> anyhow::Result<[O
     if hosts.len() < 2 || !times.iter().flatten().any(is_relative) {
         return Ok(times);
     }
-    let bounds = hosts.iter().filter_map(|host| range::bounds(&host.input.traces, &host.input.indexes()));
+    let bounds = hosts.iter().filter_map(|host| host.input.bounds(&host.input.indexes()));
     let bounds = bounds.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).context("the traces have no records")?;
     Ok(times.map(|when| when.map(|when| When::At(when.at(bounds.0, bounds.1)))))
 }
