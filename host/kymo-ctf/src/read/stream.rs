@@ -24,10 +24,10 @@ use super::value::{Fields, Value, small};
 use super::watch::Watch;
 use crate::write::{EnvValue, PACKET_MAGIC};
 
+pub(super) use heads::{Heads, Step};
 pub use seek::{Inside, PacketMark, Place, PreviousPacket};
 pub(super) use told::CAVEATS_MAX;
 use told::{Caveats, Held};
-pub(super) use heads::{Heads, Step};
 
 /// Memory of a file that was read is given back in pieces of so many bytes: whole pages of any machine.
 const FORGET_BYTES: usize = 2 << 20;
