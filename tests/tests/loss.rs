@@ -79,11 +79,22 @@ fn a_large_ring_loses_nothing() {
         let records = times(50_000, 1_000_000).to_string();
         let args = ["--ring-size", "256M", "--memory", "40G"];
         let recorded =
-            lab.record("trace").args(&args).run(&[program.to_str().unwrap(), "2", &records, "8"]).expect(0).lossless();
+            lab.record("trace").args(&args).run(&[program.to_str().unwrap(), "2", &records, "24"]).expect(0).lossless();
         let read = recorded.read(&lab);
-        check_produced(&read, 8);
+        check_produced(&read, 24);
         check_account(&recorded, &read);
+        check_all_cpus(&lab, &recorded);
     }
+}
+
+/// Several threads, each with slices of the trace, print what one thread prints.
+fn check_all_cpus(lab: &Lab, recorded: &Recorded) {
+    let dir = recorded.dir.to_str().expect("a name");
+    let kymo = kymo_tests::paths::kymo();
+    let one = lab.run("taskset", &["--cpu-list", "0", kymo.to_str().expect("a name"), "read", dir]).expect(0);
+    let all = lab.kymo(&["read", dir]).expect(0);
+    assert_eq!(all.stderr, one.stderr);
+    assert!(all.stdout == one.stdout, "other lines where all CPUs print");
 }
 
 #[test]

@@ -139,9 +139,9 @@ impl Trace {
             }
         }
         stream.forget_from(part.packets.as_ref().map_or(0, |(start, _)| start.next));
-        counts.caveat_count = stream.caveats.len() as u64 + stream.caveats_beyond;
-        counts.damage_count = stream.damaged;
-        counts.caveats = stream.caveats;
+        counts.caveat_count = stream.caveats.count();
+        counts.damage_count = stream.caveats.damaged;
+        counts.caveats = stream.caveats.listed;
         counts
     }
 }

@@ -8,7 +8,7 @@ use super::glance::Glance;
 use super::item::{Extent, Item, Loss, Record};
 use super::queue::Queue;
 use super::stream::{Lost, Next, PacketMark, Place, Stream};
-use super::trace::Trace;
+use super::trace::{Trace, is_one_clock};
 use super::watch::Watch;
 
 /// Goes through the records of one or more traces in the order of time.
@@ -80,6 +80,18 @@ struct Source<'t> {
     from: u64,
     to: Option<u64>,
     is_over: bool,
+    /// Of a slice.
+    cuts: Option<Cuts>,
+}
+
+/// Between which places in the order of a merge the items of a slice lie.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cuts {
+    /// The cut in front, which the stream has passed.
+    pub from: u64,
+    pub is_inside: bool,
+    /// The cut behind.
+    pub to: Option<u64>,
 }
 
 impl<'t> Reader<'t> {
@@ -93,10 +105,7 @@ impl<'t> Reader<'t> {
     /// and so on, where to begin; without one at its first item, and what lies before the range is passed over. `None`
     /// where a stream has no such place.
     pub fn between(traces: &'t [Trace], range: Range, starts: &[Start]) -> Option<Self> {
-        let mut clocks = traces.iter().flat_map(|trace| &trace.metadata.clocks);
-        let first = clocks.next();
-        let is_same = |clock: &Clock| first.is_some_and(|first| clock.measures_as(first));
-        let is_one_clock = clocks.all(is_same);
+        let is_one_clock = is_one_clock(traces);
         let mut reader = Self::of_nothing(is_one_clock);
         reader.begin_pass(traces, range, starts);
         for (index, trace) in traces.iter().enumerate() {
@@ -118,8 +127,18 @@ impl<'t> Reader<'t> {
         Some(reader)
     }
 
-    fn of_nothing(is_one_clock: bool) -> Self {
+    pub(super) fn of_nothing(is_one_clock: bool) -> Self {
         Self { streams: Vec::new(), waiting: Queue::new(is_one_clock), current: None, is_one_clock, watch: None }
+    }
+
+    /// Adds a stream of a slice; without cuts it has nothing there. All streams have one clock.
+    pub(super) fn add_between_cuts(&mut self, trace: (&'t Trace, usize), stream: Stream<'t>, cuts: Option<Cuts>) {
+        let mut source = Source::new(trace.0, trace.1, stream, Range::default());
+        (source.is_over, source.cuts) = (cuts.is_none(), cuts);
+        if let Some((ns, cycles)) = source.advance(true) {
+            self.waiting.push((ns, cycles, self.streams.len()));
+        }
+        self.streams.push(source);
     }
 
     /// Tells who watches what is to be read. Where a range ends in a stream is not known before.
@@ -248,23 +267,22 @@ impl<'t> Reader<'t> {
     /// What was wrong so far, file by file in the order of each file: position of the trace among those given to
     /// [`Reader::new`], and the caveat.
     pub fn caveats(&self) -> impl Iterator<Item = (usize, &Caveat)> {
-        self.streams.iter().flat_map(|source| source.stream.caveats.iter().map(|caveat| (source.trace, caveat)))
+        self.streams.iter().flat_map(|source| source.stream.caveats.listed.iter().map(|caveat| (source.trace, caveat)))
     }
 
     /// How much was wrong so far in one stream: of the position that [`Reader::stream`] tells.
     pub fn caveat_count_of(&self, stream: usize) -> u64 {
-        let of = |source: &Source<'_>| source.stream.caveats.len() as u64 + source.stream.caveats_beyond;
-        self.streams.get(stream).map_or(0, of)
+        self.streams.get(stream).map_or(0, |source| source.stream.caveats.count())
     }
 
     /// How much of it is damage: something could not be read. The rest are times that do not fit each other.
     pub fn damage_count(&self) -> u64 {
-        self.streams.iter().map(|source| source.stream.damaged).sum()
+        self.streams.iter().map(|source| source.stream.caveats.damaged).sum()
     }
 
     /// How much was wrong so far, more than [`Reader::caveats`] lists where a file has very many.
     pub fn caveat_count(&self) -> u64 {
-        self.streams.iter().map(|source| source.stream.caveats.len() as u64 + source.stream.caveats_beyond).sum()
+        self.streams.iter().map(|source| source.stream.caveats.count()).sum()
     }
 }
 
@@ -272,8 +290,8 @@ impl<'t> Source<'t> {
     fn new(trace: &'t Trace, index: usize, stream: Stream<'t>, range: Range) -> Self {
         let class = stream.class;
         let seconds = Seconds::new(clock(trace, class));
-        let mut source =
-            Self { stream, trace: index, seconds, class, lost: None, range, from: 0, to: None, is_over: false };
+        let (from, to, is_over, cuts) = (0, None, false, None);
+        let mut source = Self { stream, trace: index, seconds, class, lost: None, range, from, to, is_over, cuts };
         source.set_clock(clock(trace, class));
         source
     }
@@ -290,6 +308,9 @@ impl<'t> Source<'t> {
     /// Moves on; the time of what comes next: nanoseconds unless `is_one_clock`, and cycles.
     #[inline]
     fn advance(&mut self, is_one_clock: bool) -> Option<(i128, u64)> {
+        if let Some(cuts) = self.cuts {
+            return self.advance_between(cuts);
+        }
         let cycles = loop {
             if self.is_over {
                 return None;
@@ -306,10 +327,7 @@ impl<'t> Source<'t> {
                     (lost.from, [lost.from, lost.to])
                 }
             };
-            if self.class != self.stream.class {
-                self.class = self.stream.class;
-                self.set_clock(&self.stream.metadata.clocks[self.stream.stream_class().clock]);
-            }
+            self.follow_class();
             if self.to.is_some_and(|to| cycles >= to) {
                 self.is_over = true;
                 return None;
@@ -321,6 +339,52 @@ impl<'t> Source<'t> {
         };
         let ns = if is_one_clock { 0 } else { self.seconds.nanoseconds(cycles) };
         Some((ns, cycles))
+    }
+
+    /// The same in a slice: it begins and ends with the first item that stands at a cut or behind it.
+    #[inline]
+    fn advance_between(&mut self, cuts: Cuts) -> Option<(i128, u64)> {
+        let mut is_inside = cuts.is_inside;
+        while !self.is_over {
+            self.lost = None;
+            let order = match self.stream.advance() {
+                Next::End => break,
+                Next::Record => self.stream.order,
+                Next::Lost(lost) => {
+                    self.lost = Some(lost);
+                    lost.from
+                }
+            };
+            self.follow_class();
+            if !is_inside && order < cuts.from {
+                self.stream.forget_caveats();
+                continue;
+            }
+            is_inside = true;
+            if cuts.to.is_some_and(|to| order >= to) {
+                self.is_over = true;
+                return None;
+            }
+            self.stream.take_held();
+            self.cuts = Some(Cuts { is_inside, ..cuts });
+            return Some((0, order));
+        }
+        if !std::mem::replace(&mut self.is_over, true) {
+            match is_inside {
+                true => self.stream.take_held(),
+                false => self.stream.forget_caveats(),
+            }
+        }
+        None
+    }
+
+    /// Counts by the clock of the stream's class.
+    #[inline]
+    fn follow_class(&mut self) {
+        if self.class != self.stream.class {
+            self.class = self.stream.class;
+            self.set_clock(&self.stream.metadata.clocks[self.stream.stream_class().clock]);
+        }
     }
 
     #[inline]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Entry points for fuzzing and for the tests that mutate traces: bytes in, nothing out but the promise to return.
 
-use super::{Fields, Item, Memory, Reader, Trace, Value, parse_metadata};
+use super::{Fields, Item, Memory, Reader, Slices, Trace, Value, parse_metadata};
 
 /// Parses `bytes` as a metadata file of either format; whether it made sense.
 pub fn metadata(bytes: &[u8]) -> bool {
@@ -64,7 +64,26 @@ pub fn walk(memory: &Memory) -> u64 {
         assert_eq!((&counted.events, &counted.caveats), (&counts, &caveats), "{threads} threads count something else");
         assert_eq!((counted.caveat_count, counted.damage_count), (reader.caveat_count(), reader.damage_count()));
     }
+    check_slices(&traces, &mut Reader::new(&traces));
     items
+}
+
+/// Panics where slices give something else than one reader of all.
+fn check_slices(traces: &[Trace], whole: &mut Reader<'_>) {
+    let Some(mut slices) = Slices::new(traces, 64) else { return };
+    let (mut caveats, mut counts) = (Vec::new(), (0, 0));
+    while let Some(slice) = slices.next() {
+        let mut reader = Reader::of_slice(traces, &slice);
+        while let Some(passed) = reader.pass() {
+            assert_eq!((Some(passed), reader.stream()), (whole.pass(), whole.stream()), "a slice has something else");
+        }
+        caveats.extend(reader.caveats().map(|(_, caveat)| caveat.clone()));
+        counts = (counts.0 + reader.caveat_count(), counts.1 + reader.damage_count());
+    }
+    assert_eq!(whole.pass(), None, "slices have less");
+    assert_eq!(counts, (whole.caveat_count(), whole.damage_count()));
+    let listed: Vec<_> = whole.caveats().map(|(_, caveat)| caveat.clone()).collect();
+    assert_eq!(caveats[..listed.len()], listed);
 }
 
 fn look(fields: &Fields<'_>) -> usize {

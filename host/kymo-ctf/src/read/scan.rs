@@ -71,7 +71,7 @@ impl Scan<'_> {
 
     /// What was wrong so far, and how much: more than are listed where a file has very many.
     pub fn caveats(&self) -> (&[Caveat], u64) {
-        (&self.0.caveats, self.0.caveats.len() as u64 + self.0.caveats_beyond)
+        (&self.0.caveats.listed, self.0.caveats.count())
     }
 }
 

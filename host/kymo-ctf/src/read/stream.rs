@@ -4,16 +4,18 @@
 //! The rule for damage: say it once, keep every record before it, and go on at the next packet. Where a packet's size
 //! cannot be believed the next packet is the next place with the magic word and the trace's UUID.
 
+mod heads;
 mod open;
 mod plain;
 mod seek;
 mod span;
+mod told;
 
 use std::sync::Arc;
 
 use super::bits::{Cursor, Stop};
 use super::class::{Kind, Metadata, Order, Role, StreamClass};
-use super::error::{Caveat, Damage, Severity};
+use super::error::{Caveat, Damage};
 use super::files::Content;
 use super::frame::Frame;
 use super::plan::Header;
@@ -23,11 +25,11 @@ use super::value::{Fields, Value, small};
 use super::watch::Watch;
 use crate::write::{EnvValue, PACKET_MAGIC};
 
+pub(super) use heads::{Heads, Step};
 pub use seek::{Inside, PacketMark, Place, PreviousPacket};
 pub(super) use span::Moment;
-
-/// Caveats of one file that are kept one by one; the rest is counted.
-pub(super) const CAVEATS_MAX: usize = 100;
+pub(super) use told::CAVEATS_MAX;
+use told::{Caveats, Held};
 
 /// Memory of a file that was read is given back in pieces of so many bytes: whole pages of any machine.
 const FORGET_BYTES: usize = 2 << 20;
@@ -175,10 +177,8 @@ pub(super) struct Stream<'t> {
     reference: u64,
     /// Bits of the current record: head, contexts, payload, and what aligns them.
     pub bits: u64,
-    pub caveats: Vec<Caveat>,
-    pub caveats_beyond: u64,
-    /// Caveats that are damage, not odd times.
-    pub damaged: u64,
+    pub caveats: Caveats,
+    pub held: Held,
     /// The packet that is open, if any, and where its next record begins.
     pub(super) packet: Option<Packet>,
     pub(super) cursor: Cursor<'t>,
@@ -236,9 +236,8 @@ impl<'t> Stream<'t> {
             order: 0,
             reference: 0,
             bits: 0,
-            caveats: Vec::new(),
-            caveats_beyond: 0,
-            damaged: 0,
+            caveats: Caveats::default(),
+            held: Held::default(),
             packet: None,
             cursor: Cursor::new(data, 0, 0),
             packets_met: 0,
@@ -271,22 +270,37 @@ impl<'t> Stream<'t> {
         let packet_bytes_min = PACKET_BYTES_MIN.min(part_bytes as u64);
         let mut parts: Vec<Start> = Vec::new();
         while self.next < self.data.len() {
-            let (packet, next) = (self.packets_met, self.next);
-            let start =
-                Start { packet, next, content_end: self.content_end, previous: self.previous, time: self.reference };
+            let start = self.start();
+            let (packet, next) = (start.packet, start.next);
             if parts.last().is_none_or(|last| next.saturating_sub(last.next) >= part_bytes) {
                 parts.push(start);
             }
             self.open_packet();
-            let has_time = self.decoder.roles.get(Role::Begin).is_some() && self.decoder.roles.time_bits == 64;
-            if self.packet.take().is_some() && !has_time {
+            if self.packet.is_some() && !self.has_full_time() {
                 return None;
             }
+            self.packet = None;
             if packet + 1 == PACKETS_JUDGED && (self.next as u64) < PACKETS_JUDGED * packet_bytes_min {
                 return None;
             }
         }
         Some(parts)
+    }
+
+    /// Where the next packet begins.
+    pub fn start(&self) -> Start {
+        Start {
+            packet: self.packets_met,
+            next: self.next,
+            content_end: self.content_end,
+            previous: self.previous,
+            time: self.reference,
+        }
+    }
+
+    /// Whether the packet that was opened last says its whole time: those before it do not matter.
+    pub fn has_full_time(&self) -> bool {
+        self.decoder.roles.get(Role::Begin).is_some() && self.decoder.roles.time_bits == 64
     }
 
     #[inline]
@@ -298,12 +312,7 @@ impl<'t> Stream<'t> {
         if self.reference < self.quiet_before {
             return;
         }
-        self.damaged += u64::from(damage.severity() == Severity::Unread);
-        if self.caveats.len() < CAVEATS_MAX {
-            self.caveats.push(Caveat { file: self.name.into(), packet: Some(packet), at, damage });
-        } else {
-            self.caveats_beyond += 1;
-        }
+        self.file(packet, Caveat { file: self.name.into(), packet: Some(packet), at, damage });
     }
 
     /// Goes to the next record, or to a loss that lies before it.

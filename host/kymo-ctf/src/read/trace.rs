@@ -66,3 +66,10 @@ impl Trace {
         self.watch.as_deref()
     }
 }
+
+/// Whether the same cycles mean the same time in all traces: cycles alone give the order.
+pub(super) fn is_one_clock(traces: &[Trace]) -> bool {
+    let mut clocks = traces.iter().flat_map(|trace| &trace.metadata.clocks);
+    let first = clocks.next();
+    clocks.all(|clock| first.is_some_and(|first| clock.measures_as(first)))
+}

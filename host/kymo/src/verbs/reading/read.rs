@@ -17,6 +17,7 @@ pub mod machines;
 mod parallel;
 mod posix;
 pub mod select;
+mod sliced;
 mod symbols;
 #[cfg(test)]
 mod tests;
@@ -141,6 +142,23 @@ pub struct Totals {
     state_records: u64,
 }
 
+/// What was printed, and what was wrong on the way.
+#[derive(Default)]
+struct Printed {
+    totals: Totals,
+    /// Position of the trace, and what is wrong with it: file by file.
+    caveats: Vec<(usize, Caveat)>,
+    counts: CaveatCounts,
+}
+
+impl Printed {
+    fn of(reader: &Reader<'_>, totals: Totals) -> Printed {
+        reader.end_pass();
+        let caveats = reader.caveats().map(|(trace, caveat)| (trace, caveat.clone())).collect();
+        Printed { totals, caveats, counts: CaveatCounts { all: reader.caveat_count(), damage: reader.damage_count() } }
+    }
+}
+
 /// How one item becomes bytes.
 trait Format {
     fn item(&mut self, out: &mut Vec<u8>, item: &Item<'_>) {
@@ -196,25 +214,23 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         let code = conclude(&traces, &damage, counted.caveat_counts, &torn, &counted.totals);
         return Ok(posix::conclude(code, damaged_logs));
     }
-    let mut reader = begin.reader(&traces);
     let workers = parallel::workers(&traces, &args, flush_at);
     let printed = match &args.symbols {
-        None => show(&mut reader, shape, &begin, &mut filters, workers, flush_at, &mut stdout.lock()),
+        None => print_all(shape, &begin, &mut filters, workers, flush_at, &mut stdout.lock()),
         Some(kernel) => {
             let mut known = Symbolizer::new(kernel.as_deref(), &traces)?;
             known.learn_all(&traces)?;
+            let mut reader = begin.reader(&traces);
             let shown = show_named(&mut reader, shape, &begin, &mut filters, &known, flush_at, &mut stdout.lock());
             known.reasons().iter().for_each(|why| eprintln!("kymo: {why}"));
-            shown
+            shown.map(|totals| Printed::of(&reader, totals))
         }
     };
-    reader.end_pass();
     filters.conclude();
     say_unknown(&named);
     match printed {
-        Ok(totals) => {
-            let damage: Vec<_> = reader.caveats().collect();
-            let counts = CaveatCounts { all: reader.caveat_count(), damage: reader.damage_count() };
+        Ok(Printed { totals, caveats, counts }) => {
+            let damage: Vec<_> = caveats.iter().map(|(trace, caveat)| (*trace, caveat)).collect();
             let code = conclude(&traces, &damage, counts, &torn, &totals);
             Ok(posix::conclude(code, damaged_logs))
         }
@@ -414,6 +430,25 @@ impl PrintChoice<'_> {
         self.shown += u64::from(is_shown);
         is_shown
     }
+}
+
+/// Prints all items that are wanted: as [`show`], or slice by slice where the event alone decides about a record.
+fn print_all(
+    shape: Shape<'_>,
+    begin: &Begin<'_>,
+    filters: &mut Filters,
+    workers: Option<usize>,
+    flush_at: usize,
+    to: &mut dyn Write,
+) -> io::Result<Printed> {
+    let learns = shape.selection.has_threads() && learn::tell_of_threads(shape.traces);
+    let workers_of_slices = workers.filter(|_| !learns && filters.is_empty() && begin.is_all());
+    if let Some((workers, slices)) = workers_of_slices.and_then(|n| Some((n, sliced::slices(shape.traces, n)?))) {
+        return sliced::print(slices, shape, workers, to);
+    }
+    let mut reader = begin.reader(shape.traces);
+    let totals = show(&mut reader, shape, begin, filters, workers, flush_at, to)?;
+    Ok(Printed::of(&reader, totals))
 }
 
 /// Prints all items that are wanted, with `workers` threads more, or in pieces of at least `flush_at` bytes.

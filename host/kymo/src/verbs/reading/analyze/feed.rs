@@ -149,7 +149,7 @@ impl Input {
         to: Option<When>,
     ) -> anyhow::Result<Option<ReadRange>> {
         if from.is_none() && to.is_none() {
-            return Ok(self.common.map(|(from, to)| Stretch { from, to, is_to_end: false }));
+            return Ok(self.common.map(|(from, to)| ReadRange { from, to, is_to_end: false }));
         }
         let (first, last) = self.bounds(indexes).context("the trace has no records")?;
         let from = from.map_or(first, |when| when.at(first, last)).max(first);

@@ -331,6 +331,11 @@ impl Machine {
     }
 }
 
+/// Whether records of these traces tell of threads.
+pub fn tell_of_threads(traces: &[Trace]) -> bool {
+    traces.iter().any(|trace| tells(trace).iter().any(Option::is_some))
+}
+
 /// By event.
 fn tells(trace: &Trace) -> Vec<Option<Tells>> {
     trace.metadata.events.iter().map(|event| Tells::by_name(&event.name)).collect()

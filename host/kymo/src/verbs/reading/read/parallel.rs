@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Printing with all CPUs: one thread merges and chooses, others make lines of batches, and the lines are written in
-//! order.
+//! Printing with all CPUs, where records decide about one another or the traces cannot be cut (`sliced` is the faster
+//! way): one thread merges and chooses, others make lines of batches, and the lines are written in order.
 //!
 //! What holds across records (the threads of a machine, pairs of records, the limit) is the choosing thread's. A batch
 //! needs nothing of the one before but the time of its last record.

@@ -3,7 +3,7 @@
 
 use kymo_abi::desc::{EnumDesc, EventDesc, Field, FieldType, Scalar};
 use kymo_abi::record_head;
-use kymo_ctf::read::{Memory, Reader, Trace};
+use kymo_ctf::read::{Memory, Reader, Slices, Trace};
 use kymo_ctf::write::{ClockMeta, EventClass, PacketHead, Program, StreamClass, StreamKind, TraceMeta, metadata_ctf18};
 
 use kymo_index::Indexes;
@@ -151,7 +151,23 @@ fn printed(arguments: &str) -> String {
     )
     .unwrap();
     assert!(out == again, "with threads: {}", String::from_utf8_lossy(&again));
+    if filters.is_empty() && args.limit.is_none() {
+        check_slices(&traces, shape, &out);
+    }
     String::from_utf8(out).unwrap()
+}
+
+/// Slices of all sizes print the same.
+fn check_slices(traces: &[Trace], shape: Shape<'_>, expect: &[u8]) {
+    let mut printed = 0;
+    for slices in (100..1000).step_by(10).filter_map(|bytes| Slices::new(traces, bytes)) {
+        let mut out = Vec::new();
+        let all = super::sliced::print(slices, shape, 2, &mut out).unwrap();
+        assert!(out == expect, "in slices: {}", String::from_utf8_lossy(&out));
+        assert_eq!((all.counts.all, all.totals.lost.records), (0, 12));
+        printed += 1;
+    }
+    assert!(printed > 1);
 }
 
 fn check(arguments: &str, expect: &[&str]) {

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Cutting traces by time, so that several threads can read them: each slice with a reader of its own, and the slices
+//! one behind the other give what one reader of all gives.
+//!
+//! A cut is a place in the order of a merge. In each stream it lies in front of the first item that stands at that
+//! place or behind it, whatever comes later. A merging reader gives all items in front of a cut, of all streams, before
+//! it gives one behind it. So nothing is given twice, left out, or in another order, however odd the times are.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::merge::{Cuts, Reader};
+use super::stream::{Heads, Start, Step, Stream};
+use super::trace::{Trace, is_one_clock};
+use super::watch::Watch;
+
+/// Makes slices, one behind the other.
+pub struct Slices<'t> {
+    /// Is told of the pass.
+    watch: Option<&'t dyn Watch>,
+    /// By stream, of the first trace first.
+    heads: Vec<Heads<'t>>,
+    /// Streams whose heads are not all known, the one of which least is known first.
+    behind: BinaryHeap<Reverse<(u64, usize)>>,
+    /// Of the next slice: where each stream begins, and the cut.
+    starts: Vec<Option<Start>>,
+    from: Option<u64>,
+    slice_bytes: u64,
+    /// Bytes of heads that no slice has yet, and of all that no slice has.
+    ahead: u64,
+    left: u64,
+    is_over: bool,
+}
+
+/// A part of traces, of all their streams, between two cuts. [`Reader::of_slice`] reads it.
+pub struct Slice {
+    /// By stream; `None` where it has nothing left.
+    pub(super) streams: Vec<Option<SliceOfStream>>,
+    /// The cut in front; `None` at the first item.
+    pub(super) from: Option<u64>,
+    /// The cut behind; `None` at the end of all streams.
+    pub(super) to: Option<u64>,
+    bytes: u64,
+}
+
+/// The part of one stream.
+pub(super) struct SliceOfStream {
+    pub start: Start,
+    /// Number of the packet at which the next slice begins.
+    pub next_packet: u64,
+}
+
+impl Slice {
+    /// Bytes of the streams' files that belong to it, about.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+impl<'t> Slices<'t> {
+    /// Slices of at least `slice_bytes` of `traces`. `None` where they cannot be cut: with several clocks, where the
+    /// first packets do not say their whole time, or where packets are so large that each slice would read most of them
+    /// in vain.
+    pub fn new(traces: &'t [Trace], slice_bytes: u64) -> Option<Self> {
+        if !is_one_clock(traces) {
+            return None;
+        }
+        let mut all = Self {
+            watch: None,
+            heads: Vec::new(),
+            behind: BinaryHeap::new(),
+            starts: Vec::new(),
+            from: None,
+            slice_bytes,
+            ahead: 0,
+            left: 0,
+            is_over: false,
+        };
+        for trace in traces {
+            for (name, content) in &trace.streams {
+                let stream = Stream::new(&trace.metadata, &trace.layout, name, content);
+                all.starts.push(Some(stream.start()));
+                all.left += content.len() as u64;
+                let mut heads = Heads::new(stream);
+                match heads.step() {
+                    Step::Bytes(bytes) => all.ahead += bytes,
+                    Step::Blind => return None,
+                }
+                all.heads.push(heads);
+            }
+        }
+        all.behind.extend((0..all.heads.len()).map(|stream| Reverse((0, stream))));
+        if all.ahead > slice_bytes {
+            return None;
+        }
+        all.watch = traces.iter().find_map(Trace::watcher);
+        all.watch.iter().for_each(|watch| watch.begin(Some(all.left)));
+        Some(all)
+    }
+
+    /// The next slice.
+    #[expect(clippy::should_implement_trait, reason = "the same form as Reader")]
+    pub fn next(&mut self) -> Option<Slice> {
+        if self.is_over {
+            return None;
+        }
+        let (to, bytes) = self.cut();
+        self.left -= bytes;
+        self.is_over = to.is_none();
+        let next: Vec<Option<Start>> = match to {
+            Some(cut) => self.heads.iter_mut().map(|heads| heads.go_to(cut)).collect(),
+            None => vec![None; self.heads.len()],
+        };
+        let streams = self.starts.iter().zip(&next).map(|(start, next)| {
+            let next_packet = next.map_or(u64::MAX, |next| next.packet);
+            start.map(|start| SliceOfStream { start, next_packet })
+        });
+        let slice = Slice { streams: streams.collect(), from: self.from, to, bytes };
+        (self.starts, self.from) = (next, to);
+        Some(slice)
+    }
+
+    /// Goes on from head to head, until enough lies in front of a place that all streams have reached: that place, and
+    /// how much. `None` where the rest is one slice.
+    fn cut(&mut self) -> (Option<u64>, u64) {
+        let mut bytes = std::mem::take(&mut self.ahead);
+        while let Some(Reverse((reached, stream))) = self.behind.pop() {
+            if bytes >= self.slice_bytes && reached >= self.from.unwrap_or(0) && reached < u64::MAX {
+                self.behind.push(Reverse((reached, stream)));
+                return (Some(reached + 1), bytes);
+            }
+            match self.heads[stream].step() {
+                Step::Bytes(more) => bytes += more,
+                Step::Blind => break,
+            }
+            if !self.heads[stream].is_over() {
+                self.behind.push(Reverse((self.heads[stream].reached(), stream)));
+            }
+        }
+        (None, self.left)
+    }
+
+    /// Tells who watches the traces that a slice of so many bytes lies behind its reader.
+    pub fn tell(&self, bytes: u64) {
+        self.watch.iter().for_each(|watch| watch.passed(bytes));
+    }
+}
+
+impl Drop for Slices<'_> {
+    fn drop(&mut self) {
+        self.watch.iter().for_each(|watch| watch.end());
+    }
+}
+
+impl<'t> Reader<'t> {
+    /// At the first item of a slice of `traces`, the ones that were cut. It does not tell who watches them.
+    pub fn of_slice(traces: &'t [Trace], slice: &Slice) -> Self {
+        let mut reader = Self::of_nothing(true);
+        let mut parts = slice.streams.iter();
+        for (index, trace) in traces.iter().enumerate() {
+            for (name, content) in &trace.streams {
+                let mut stream = Stream::new(&trace.metadata, &trace.layout, name, content);
+                let part = parts.next().and_then(Option::as_ref);
+                if let Some(part) = part {
+                    stream.go_to(&part.start, u64::MAX);
+                    stream.held.from_packet = part.next_packet;
+                }
+                let cuts = Cuts { is_inside: slice.from.is_none(), from: slice.from.unwrap_or(0), to: slice.to };
+                reader.add_between_cuts((trace, index), stream, part.map(|_| cuts));
+            }
+        }
+        reader
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Memory, Passed};
+    use super::*;
+
+    const METADATA: &str = "typealias integer { size = 8; } := u8; typealias integer { size = 64; align = 8; } := u64;
+        clock { name = c; freq = 1000; };
+        typealias integer { size = 8; map = clock.c.value; } := t8;
+        stream { packet.context := struct { u8 packet_size; u8 content_size; u64 timestamp_begin; u64 timestamp_end;
+                u8 events_discarded; };
+            event.header := struct { u8 id; t8 timestamp; }; };
+        event { id = 7; name = \"one\"; fields := struct { u8 n; }; };";
+
+    /// A packet with records at `times`, and a byte that belongs to none.
+    fn packet(begin: u64, end: u64, discarded: u8, times: &[u8]) -> Vec<u8> {
+        let content = 19 + 3 * times.len();
+        let mut packet = vec![8 * (content as u8 + 1), 8 * content as u8];
+        packet.extend(begin.to_le_bytes());
+        packet.extend(end.to_le_bytes());
+        packet.push(discarded);
+        times.iter().for_each(|&time| packet.extend([7, time, time]));
+        packet.push(0);
+        packet
+    }
+
+    fn opened(streams: Vec<Vec<u8>>) -> Vec<Trace> {
+        let named = streams.into_iter().enumerate().map(|(number, bytes)| (format!("s{number}"), bytes));
+        let files = Memory { metadata: METADATA.into(), streams: named.collect() };
+        vec![Trace::from_files(&files).unwrap().value]
+    }
+
+    /// All items, and all caveats by their file.
+    fn read(reader: &mut Reader<'_>) -> (Vec<(Option<usize>, Passed)>, Vec<(String, String)>) {
+        let mut items = Vec::new();
+        while let Some(passed) = reader.pass() {
+            items.push((reader.stream(), passed));
+        }
+        let caveats = reader.caveats().map(|(_, caveat)| (caveat.file.clone(), caveat.to_string())).collect();
+        (items, caveats)
+    }
+
+    /// Checks that slices give what one reader gives. How many there were.
+    fn check(traces: &[Trace], slice_bytes: u64) -> usize {
+        let whole = read(&mut Reader::new(traces));
+        let mut slices = Slices::new(traces, slice_bytes).unwrap();
+        let (mut items, mut caveats, mut count) = (Vec::new(), Vec::new(), 0);
+        while let Some(slice) = slices.next() {
+            let (more, wrong) = read(&mut Reader::of_slice(traces, &slice));
+            items.extend(more);
+            caveats.extend(wrong);
+            count += 1;
+        }
+        caveats.sort_by(|(a, _), (b, _)| a.cmp(b));
+        assert_eq!((items, caveats), whole, "slices of {slice_bytes} bytes");
+        count
+    }
+
+    #[test]
+    fn slices_are_the_whole() {
+        let a = [packet(1, 9, 0, &[1, 5, 9]), packet(10, 20, 3, &[10, 20]), packet(30, 40, 3, &[31])].concat();
+        let b = [packet(2, 12, 0, &[2, 2, 12]), packet(12, 12, 0, &[12]), packet(39, 50, 9, &[39, 50])].concat();
+        let traces = opened(vec![a, b, Vec::new(), packet(200, 210, 0, &[205])]);
+        assert!(check(&traces, 140) > 1);
+        assert_eq!(check(&traces, 1 << 20), 1);
+    }
+
+    #[test]
+    fn odd_times_and_damage_are_told_once() {
+        // A record behind its packet's end, one that goes back, an overlap, no end, and bytes that are no packet.
+        let a = [packet(1, 9, 0, &[1, 30, 9]), packet(20, 28, 0, &[25, 21]), packet(27, 60, 1, &[27, 60])].concat();
+        let b =
+            [packet(1, 0, 0, &[1, 3]), packet(10, 70, 0, &[80, 90, 12]), vec![255; 30], packet(5, 9, 0, &[6])].concat();
+        for bytes in [70, 90, 120, 200] {
+            let traces = opened(vec![a.clone(), b.clone()]);
+            check(&traces, bytes);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_cut_is_said() {
+        let short = "typealias integer { size = 8; } := u8; clock { name = c; freq = 1000; };
+            stream { event.header := struct { u8 id; integer { size = 8; map = clock.c.value; } timestamp; }; };
+            event { id = 7; name = \"one\"; fields := struct { u8 n; }; };";
+        let files = Memory { metadata: short.into(), streams: vec![("s".into(), vec![7, 1, 1, 7, 2, 2])] };
+        let traces = vec![Trace::from_files(&files).unwrap().value];
+        assert!(Slices::new(&traces, 1).is_none());
+        let traces = opened(vec![packet(1, 9, 0, &[1]), packet(1, 9, 0, &[1])]);
+        assert!(Slices::new(&traces, 20).is_none());
+    }
+}
