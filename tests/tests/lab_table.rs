@@ -132,7 +132,7 @@ fn a_trace_of_the_blind_test_that_does_not_end_is_ended_and_has_failed() {
     if !may {
         return kymo_tests::skip("a_trace_of_the_blind_test_that_does_not_end", "needs root and the kernel's events");
     }
-    let _turn = kymo_tests::lab::beside_others();
+    let _turn = kymo_tests::turn::beside_others();
     let dir = tempfile::tempdir().expect("a directory");
     let mut command = Command::new("python3");
     command.arg(repository().join("lab/blind")).args(["--traces", "1", "--seed", "5", "--deadline", "0.7", "--json"]);

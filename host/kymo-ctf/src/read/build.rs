@@ -213,11 +213,12 @@ impl Builder {
         match &self.classes[class as usize].kind {
             Kind::Text { len, .. } | Kind::Bytes { len } => *len == Len::Saved(slot),
             Kind::Array { len, element } => *len == Len::Saved(slot) || self.is_told(*element, slot),
-            Kind::Variant { slot: tag, options } => {
+            Kind::Variant { slot: tag, options, .. } => {
                 *tag == slot || options.iter().any(|option| self.is_told(option.class, slot))
             }
             Kind::Optional { slot: tag, element, .. } => *tag == slot || self.is_told(*element, slot),
-            Kind::Int(_) | Kind::Float { .. } | Kind::NulText(_) | Kind::Struct { .. } => false,
+            Kind::Int(_) | Kind::Wide(_) | Kind::Float { .. } | Kind::WideFloat { .. } => false,
+            Kind::NulText(_) | Kind::Struct { .. } => false,
         }
     }
 

@@ -334,9 +334,9 @@ impl<'a> Elements<'a> {
     /// The elements, as they lie.
     pub(crate) fn raws(&self) -> impl Iterator<Item = Raw<'a>> + use<'a> {
         let (row, mut left, mut values) = (self.0, self.len(), self.iter());
-        let mut node = if let Row::Tape(tape) = row { tape.node + 1 } else { 0 };
+        let mut node = if let ElementsAt::Tape(tape) = row { tape.node + 1 } else { 0 };
         std::iter::from_fn(move || {
-            let Row::Tape(tape) = row else { return values.next().map(|value| Raw(Lies::Plain(value))) };
+            let ElementsAt::Tape(tape) = row else { return values.next().map(|value| Raw(Lies::Plain(value))) };
             left = left.checked_sub(1)?;
             let element = tape.inner(node)?;
             node += element.node().span as usize;

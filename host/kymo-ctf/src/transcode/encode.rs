@@ -70,6 +70,10 @@ impl FieldWriter<'_> {
                 self.out.extend_from_slice(text.as_bytes());
                 self.out.push(0);
             }
+            (Shape::Text, Value::Wide(number)) => {
+                self.out.extend_from_slice(number.to_string().as_bytes());
+                self.out.push(0);
+            }
             (Shape::Bytes { told: position }, Value::Bytes(bytes)) => {
                 self.tell(told, *position, bytes.len() as u32);
                 self.out.extend_from_slice(bytes);

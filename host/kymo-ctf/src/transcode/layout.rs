@@ -165,7 +165,9 @@ impl<'m> Planner<'m> {
                 Shape::Int { bits, signed: int.signed, base: int.base, labels }
             }
             Kind::Float { bits, .. } => Shape::Float { bits: (*bits).max(32) },
-            Kind::NulText(_) | Kind::Text { .. } => Shape::Text,
+            Kind::WideFloat { .. } => Shape::Float { bits: 64 },
+            // Wide integers by their digits: other readers have no more than 64 bits.
+            Kind::NulText(_) | Kind::Text { .. } | Kind::Wide(_) => Shape::Text,
             Kind::Bytes { .. } => Shape::Bytes { told: place(told, None) },
             Kind::Array { len, element } => {
                 // Some readers have no arrays of no elements.
@@ -180,7 +182,7 @@ impl<'m> Planner<'m> {
                 Shape::Array { count, element: Box::new(element) }
             }
             Kind::Struct { .. } => Shape::Struct(self.members(class, false)),
-            Kind::Variant { slot, options } => {
+            Kind::Variant { slot, options, .. } => {
                 let names = self.option_names(*slot, options.iter().map(|option| &option.ranges[..]));
                 let place = place(told, Some(names.clone()));
                 let mut choices = Vec::with_capacity(options.len());
@@ -205,7 +207,7 @@ impl<'m> Planner<'m> {
         let mut taken = HashSet::new();
         let mut names = Vec::new();
         for (position, ranges) in options.enumerate() {
-            let label = labels.and_then(|labels| labels.find(ranges.first()?.0));
+            let label = labels.and_then(|labels| labels.find(ranges.first()?.0).first());
             let mut name = label.map_or_else(|| format!("option{position}"), plain);
             if !is_plain_name(&name) {
                 name.insert(0, '_');

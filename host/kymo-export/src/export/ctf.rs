@@ -11,7 +11,7 @@ use kymo_ctf::read::{Loss, Record, Trace};
 use kymo_ctf::transcode::Transcoder;
 use kymo_ctf::write::EnvValue;
 
-use super::exporter::{Done, Exporter, Trim};
+use super::exporter::{Done, Exporter, Trim, note_wide};
 use super::output::{NewDirectory, is_stdout};
 use crate::Error;
 use crate::uuid::uuid_of;
@@ -101,6 +101,7 @@ impl Exporter for Ctf<'_> {
     fn finish(self: Box<Self>) -> Result<Done, Error> {
         let mut done = Done::default();
         for mut copy in self.copies {
+            note_wide(&mut done, std::slice::from_ref(copy.trace));
             copy.streams.finish(&copy.uuid)?;
             let env = environment(copy.trace, self.trim.as_ref(), copy.left_out);
             let metadata = copy.dir.join("metadata");

@@ -27,6 +27,7 @@ pub trait Exporter {
     fn doubts(&mut self, _doubts: &[(&str, u64)]) -> Result<(), Error> {
         Ok(())
     }
+
     /// Is told, before the first record, that the output is a part of the traces. Who writes a trace says so in it.
     fn trim(&mut self, _trim: &Trim) {}
 
@@ -68,6 +69,8 @@ pub(crate) fn note_wide(done: &mut Done, traces: &[Trace]) {
         };
         done.change("integers of more than 64 bits, written as text: fields of events", events.map(fields).sum());
     }
+}
+
 /// Which part of the traces is exported.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trim {

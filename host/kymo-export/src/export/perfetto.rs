@@ -299,10 +299,12 @@ fn annotation(name: Option<&str>, value: &Value<'_>) -> Message {
         Value::Int(Number::Unsigned(number), kymo_ctf::read::Base::Hexadecimal) => out.uint(7, *number),
         Value::Int(Number::Unsigned(number), _) => out.uint(3, *number),
         Value::Int(Number::Signed(number), _) => out.int(4, *number),
-        Value::Enum(number, label) => {
+        Value::Enum(number, labels) => {
             out.message(11, &annotation(Some("value"), &Value::Int(*number, kymo_ctf::read::Base::Decimal)));
-            label.iter().for_each(|label| out.message(11, &annotation(Some("label"), &Value::Text((*label).into()))));
+            let label = labels.joined(*number).map(Value::Text);
+            label.iter().for_each(|label| out.message(11, &annotation(Some("label"), label)));
         }
+        Value::Wide(number) => out.text(6, &number.in_base()),
         Value::Bool(value) => out.uint(2, u64::from(*value)),
         Value::F32(value) => out.double(5, f64::from(*value)),
         Value::F64(value) => out.double(5, *value),

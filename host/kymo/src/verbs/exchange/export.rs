@@ -13,7 +13,6 @@ use kymo_ctf::read::{Item, Range, Reader, Record};
 use kymo_export::export::stacks::{Naming, Space};
 use kymo_export::export::{Done, Exporter, Format, KnownThread, NamedBy, ThreadNames, Trim, begin};
 use kymo_feed::Missing;
-use kymo_index::range;
 
 use crate::verbs::analyze::feed::Input;
 use crate::verbs::analyze::show::missing;
@@ -280,7 +279,7 @@ impl ExportChoice<'_> {
             }
         }
         reader.end_pass();
-        exporter.doubts(&doubts(&totals.missing, reader))?;
+        exporter.doubts(&doubts(&totals.lost, reader))?;
         Ok(totals)
     }
 

@@ -434,7 +434,7 @@ impl PrintChoice<'_> {
 
 /// Prints all items that are wanted: as [`show`], or slice by slice where the event alone decides about a record.
 fn print_all(
-    shape: Shape<'_>,
+    shape: PrintShape<'_>,
     begin: &Begin<'_>,
     filters: &mut Filters,
     workers: Option<usize>,

@@ -127,8 +127,8 @@ pub fn question(
     search.latency.take(chosen.is_all());
     walker.state.finish(to, &mut search);
     let totals = walker.totals;
-    let span = totals.span.context("the trace has no records there")?;
-    let (first, last) = input.common().map_or(span, |(from, to)| (from, to.saturating_sub(1)));
+    let bounds = totals.span.context("the trace has no records there")?;
+    let (first, last) = input.common().map_or(bounds, |(from, to)| (from, to.saturating_sub(1)));
     let question = match asked {
         ExplainRequest::Worst { what, rank } => {
             worst((classes, &KernelFunctions::of(&input.traces)), &search, *what, *rank)?

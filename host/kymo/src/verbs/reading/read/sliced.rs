@@ -14,7 +14,7 @@ use std::thread;
 use kymo_ctf::read::{Batch, Caveat, Damage, Item, Passed, Reader, Severity, Slice, Slices, Trace};
 
 use super::select::Shown;
-use super::{BUFFER_BYTES, CaveatCounts, Format, Printed, Shape, Totals};
+use super::{BUFFER_BYTES, CaveatCounts, Format, Printed, PrintShape, Totals};
 
 /// Lines that are kept until it is their turn to be written, in bytes.
 const KEPT_BYTES: usize = 128 << 20;
@@ -62,7 +62,7 @@ pub fn slices(traces: &[Trace], workers: usize) -> Option<Slices<'_>> {
 }
 
 /// Prints all that `slices` have, with `workers` threads more.
-pub fn print<'t>(mut slices: Slices<'t>, shape: Shape<'t>, workers: usize, to: &mut dyn Write) -> io::Result<Printed> {
+pub fn print<'t>(mut slices: Slices<'t>, shape: PrintShape<'t>, workers: usize, to: &mut dyn Write) -> io::Result<Printed> {
     let workers = workers.min(WORKERS_MAX);
     let parts_max = KEPT_BYTES / (workers + 2) / BUFFER_BYTES;
     let (jobs, queue) = sync_channel::<Job<'t>>(workers);
@@ -99,7 +99,7 @@ fn ended_early() -> io::Error {
 }
 
 /// Makes lines until there are no more slices.
-fn work<'t>(queue: &Mutex<Receiver<Job<'t>>>, shape: Shape<'t>) {
+fn work<'t>(queue: &Mutex<Receiver<Job<'t>>>, shape: PrintShape<'t>) {
     let mut format = shape.format();
     loop {
         let job = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
@@ -114,7 +114,7 @@ fn work<'t>(queue: &Mutex<Receiver<Job<'t>>>, shape: Shape<'t>) {
 fn make<'t>(
     slice: &Slice,
     to: &SyncSender<Part<'t>>,
-    shape: Shape<'t>,
+    shape: PrintShape<'t>,
     format: &mut dyn Format,
 ) -> Result<(), Unwanted> {
     let send = |part| to.send(part).map_err(|_| Unwanted);
@@ -159,7 +159,7 @@ fn make<'t>(
 impl Done {
     /// Whether an item is shown. Counts what is not, and what is missing.
     #[inline]
-    fn wants(&mut self, passed: Passed, shape: Shape<'_>) -> bool {
+    fn wants(&mut self, passed: Passed, shape: PrintShape<'_>) -> bool {
         match passed {
             Passed::Record { trace, event, .. } => {
                 let shown = shape.selection.event(trace, event);

@@ -158,7 +158,7 @@ fn printed(arguments: &str) -> String {
 }
 
 /// Slices of all sizes print the same.
-fn check_slices(traces: &[Trace], shape: Shape<'_>, expect: &[u8]) {
+fn check_slices(traces: &[Trace], shape: PrintShape<'_>, expect: &[u8]) {
     let mut printed = 0;
     for slices in (100..1000).step_by(10).filter_map(|bytes| Slices::new(traces, bytes)) {
         let mut out = Vec::new();
