@@ -21,6 +21,9 @@ pub use missing::Missing;
 const IN_HARD_IRQ: i128 = 0x48;
 const IN_SOFTIRQ: i128 = 0x10;
 
+/// Items between two questions whether a walk goes on.
+const ASK_EVERY: u32 = 4096;
+
 /// A class of the traces.
 struct Known {
     plan: Option<Plan>,
@@ -259,6 +262,11 @@ impl Classes {
         (class < end).then_some(class)
     }
 
+    /// Whether a class is one that the state follows, such as a switch or a system call.
+    pub fn is_followed(&self, class: usize) -> bool {
+        self.known.get(class).is_some_and(|known| known.plan.is_some())
+    }
+
     /// Whether records of an event of a trace can move a state.
     pub fn is_of_kernel(&self, trace: usize, event: usize) -> bool {
         self.known[self.first[trace] + event].is_of_kernel()
@@ -458,6 +466,26 @@ impl<'c> Walker<'c> {
         while reader.pass().is_some() {
             self.step(reader, choose, visit);
         }
+    }
+
+    /// The same, as long as `goes_on` says so, which is asked every few thousand items. Whether it came to the end.
+    pub fn go_while(
+        &mut self,
+        reader: &mut Reader<'_>,
+        choose: &mut impl Choose,
+        visit: &mut impl Visit,
+        goes_on: &dyn Fn() -> bool,
+    ) -> bool {
+        choose.begin(&self.state);
+        let mut passed = 0u32;
+        while reader.pass().is_some() {
+            self.step(reader, choose, visit);
+            passed = passed.wrapping_add(1);
+            if passed % ASK_EVERY == 0 && !goes_on() {
+                return false;
+            }
+        }
+        true
     }
 
     /// Takes what the reader passed last.

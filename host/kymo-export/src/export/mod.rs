@@ -23,6 +23,7 @@ use crate::Error;
 pub use exporter::{Done, Exporter};
 pub use facts::is_known_context;
 pub(crate) use output::NewDirectory;
+pub use pairs::named_pairs;
 pub use stacks::Symbols;
 
 /// What can be written.

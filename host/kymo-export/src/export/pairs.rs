@@ -226,6 +226,21 @@ impl Pairs {
     }
 }
 
+/// The pairs among these names of events: what each is called, and the positions of its begin and its end. As in
+/// [spec/exchange.md 2].
+pub fn named_pairs(names: &[&str]) -> Vec<(String, usize, usize)> {
+    let mut pairs = Pairs::of_names(&[], Vec::new());
+    let roles = pairs.find(names);
+    let position = |number: usize, begins: bool| {
+        let is_it = |role: &Option<Role>| role.is_some_and(|role| role.pair as usize == number && role.begins == begins);
+        roles.iter().position(is_it)
+    };
+    let of = |(number, known): (usize, &PairNames)| {
+        Some((known.slice.clone(), position(number, true)?, position(number, false)?))
+    };
+    pairs.names.iter().enumerate().filter_map(of).collect()
+}
+
 /// A boot or a name.
 type Machine = (Option<[u8; 16]>, Option<String>);
 

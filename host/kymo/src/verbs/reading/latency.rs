@@ -3,7 +3,6 @@
 
 mod causes;
 mod json;
-pub mod span;
 mod text;
 
 use std::collections::BTreeMap;
@@ -15,6 +14,7 @@ use kymo_analyze::{Thread, ThreadSpan, Threads, Unmatched, What};
 use kymo_ctf::read::{Reader, Value};
 
 use kymo_index::range;
+use kymo_query::{SpanCounts, Spans};
 
 use super::analyze::choose::Chosen;
 use super::analyze::feed::{Classes, Input, Seen, Totals, Visit, absolute, each};
@@ -23,7 +23,6 @@ use super::analyze::when::When;
 use super::hosts::{ClockAlignment, HostArgs};
 use crate::verbs::args::{OutputArgs, RangeArgs, ScopeArgs, TraceArgs, ZoneArgs};
 use causes::Causes;
-use span::{SpanCounts, Spans};
 
 /// Latencies in a trace: how many, quantiles, histogram, and the worst of each kind
 ///

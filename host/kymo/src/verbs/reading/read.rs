@@ -9,9 +9,7 @@ mod follow;
 mod json;
 #[cfg(test)]
 mod kernel_tests;
-pub mod learn;
 mod line;
-pub mod machines;
 mod parallel;
 mod posix;
 pub mod select;
@@ -19,7 +17,6 @@ mod symbols;
 #[cfg(test)]
 mod tests;
 mod text;
-mod threads;
 mod zone;
 
 use std::fs::File;
@@ -35,6 +32,7 @@ use kymo_analyze::State;
 use kymo_ctf::read::{Caveat, Item, Loss, Passed, Reader, Record, Trace};
 use kymo_feed::{Classes, Missing};
 use kymo_index::{Indexes, Named, range};
+use kymo_query::Learn;
 
 use super::analyze::caveats::{self, CaveatCounts};
 use super::analyze::feed::{has_switches, indexes, say_if_empty};
@@ -46,7 +44,6 @@ use super::symbols::Symbolizer;
 use crate::terminal::ReadingProgress;
 use crate::verbs::args::{EventArgs, OutputArgs, RangeArgs, ScopeArgs, TraceArgs, ZoneArgs};
 use filter::Filters;
-use learn::Learn;
 use select::{Selection, Shown};
 
 /// Print a trace as text or JSON, in the order of time
@@ -168,6 +165,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let selection = Selection::new(&traces, args.fields.as_deref(), &args.events.event, args.state)?;
     args.events.check(&traces)?;
     let mut filters = Filters::new(&traces, &args.scope.expressions())?;
+    filter::say(&filters.notes());
     args.output.page();
     let stdout = io::stdout();
     let flush_at = if stdout.is_terminal() { 1 } else { BUFFER_BYTES };
@@ -175,7 +173,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let begin = Begin { named: &named, indexes: &indexes, ends };
     if args.count {
         let counted = count::count(shape, &begin, &mut filters);
-        filters.conclude();
+        filter::say(&filters.conclude());
         say_unknown(&named);
         counted.print(args.output.json(), &mut stdout.lock()).context("cannot write to standard output")?;
         let damage: Vec<_> = counted.caveats.iter().map(|(trace, caveat)| (*trace, caveat)).collect();
@@ -195,7 +193,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
     };
     reader.end_pass();
-    filters.conclude();
+    filter::say(&filters.conclude());
     say_unknown(&named);
     match printed {
         Ok(totals) => {

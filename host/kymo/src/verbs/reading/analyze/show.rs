@@ -3,15 +3,15 @@
 //! are of.
 
 use crate::terminal::{Style, paint};
-use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use kymo_analyze::{Context, Latency, Of, Sample, Vocabulary, Waker};
+use kymo_analyze::{Context, Latency, Sample, Waker};
 use kymo_ctf::read::Trace;
 use kymo_feed::Missing;
 
 pub use kymo_analyze::{duration, priority};
+pub use kymo_query::Names;
 
 /// A duration with a sign, which may have parts of a nanosecond, to the nanosecond: `+1.500012ms`.
 pub fn signed_duration(ns: f64) -> String {
@@ -47,44 +47,6 @@ impl Times {
             Some((zone, time)) => time.to_zoned(zone.clone()).strftime("%H:%M:%S.%9f").to_string(),
             None => format!("{}.{:09}", ns.div_euclid(1_000_000_000), ns.rem_euclid(1_000_000_000)),
         }
-    }
-}
-
-/// What things are called.
-pub struct Names<'a> {
-    /// System calls.
-    pub vocabulary: &'a Vocabulary,
-    /// Block devices by the kernel's number.
-    pub devices: BTreeMap<u64, String>,
-    /// The user's spans.
-    pub spans: &'a [String],
-    /// Keys of spans, by number.
-    pub keys: &'a [String],
-}
-
-impl Names<'_> {
-    /// What a series is of.
-    pub fn of(&self, of: Of) -> String {
-        match of {
-            Of::All => String::new(),
-            Of::Interrupt(interrupt, name) if name.is_empty() => interrupt.to_string(),
-            Of::Interrupt(interrupt, name) => format!("{interrupt} {name}"),
-            Of::Function(function) => format!("{function:#x}"),
-            Of::Call(call) => self.vocabulary.call_name(call).into_owned(),
-            Of::Device(device) => self.device(device),
-            Of::Interface(name) => name.to_string(),
-            Of::Span(number) => self.spans.get(usize::from(number)).cloned().unwrap_or_default(),
-            Of::Keyed(number, key) => {
-                let key = self.keys.get(key as usize).map_or("?", String::as_str);
-                format!("{} {key}", self.of(Of::Span(number)))
-            }
-            Of::Others => "(others)".to_owned(),
-        }
-    }
-
-    fn device(&self, device: u64) -> String {
-        let number = || format!("{}:{}", device >> 20, device & 0xf_ffff);
-        self.devices.get(&device).cloned().unwrap_or_else(number)
     }
 }
 

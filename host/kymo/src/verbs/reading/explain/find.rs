@@ -16,9 +16,9 @@ use crate::verbs::analyze::feed::{Classes, Input, Seen, Totals, Visit};
 use crate::verbs::analyze::show::Names;
 use crate::verbs::analyze::when::When;
 use crate::verbs::analyze::who::{Who, WhoArgs, is_real_time, one};
-use crate::verbs::latency::span::{SpanCounts, Spans};
 use kymo_feed::Walker;
 use kymo_index::range;
+use kymo_query::{SpanCounts, Spans};
 
 /// What is asked for.
 pub enum Asked {

@@ -18,10 +18,10 @@ use anyhow::Context as _;
 use kymo_collect::{Request, SUMMARY_FILE, chunk_dirs, is_stream_file};
 use kymo_ctf::read::{Item, Memory, Reader, Trace};
 use kymo_ctf::write::{PACKET_MAGIC, PacketHead};
+use kymo_query::Learn;
 use serde_json::Value;
 
-use super::filter::Filters;
-use super::learn::Learn;
+use super::filter::{self, Filters};
 use super::select::{Selection, Shown};
 use super::{Args, Format, format};
 use crate::verbs::record::unknown;
@@ -248,6 +248,7 @@ impl Followed {
         let traces = [opened.value];
         let selection = Selection::new(&traces, args.fields.as_deref(), &args.events.event, args.state)?;
         let mut filters = Filters::new(&traces, &args.scope.expressions())?;
+        filter::say(&filters.notes());
         anyhow::ensure!(
             !filters.have_state(),
             "--filter: the machine's state ($running, $task, $task_prio, $syscall, $doing) is known of a trace that is read from its \
@@ -289,7 +290,7 @@ impl Followed {
         }
         drop((reader, format));
         self.learn = learn;
-        filters.conclude();
+        filter::say(&filters.conclude());
         for (name, tail) in self.tails.iter_mut().filter(|(_, tail)| tail.whole > 0) {
             let held = places.get(name).and_then(|place| place.held);
             tail.retire(held);

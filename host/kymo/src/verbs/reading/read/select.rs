@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use kymo_ctf::read::Trace;
 use kymo_filter::is_recorded_context;
 use kymo_names::event_matches as matches;
+use kymo_query::learn::is_state;
 
 /// The columns around the payload.
 #[derive(Clone, Copy, Default)]
@@ -134,9 +135,4 @@ impl Selection {
 fn contexts_of(traces: &[Trace]) -> impl Iterator<Item = &str> {
     let infos = traces.iter().flat_map(|t| (0..t.metadata.events.len()).flat_map(|event| t.metadata.contexts(event)));
     infos.map(|info| info.name).filter(|name| is_recorded_context(name))
-}
-
-/// Whether an event is one of a state dump, by its name: LTTng's, or one of those that only kymo writes.
-pub fn is_state(name: &str) -> bool {
-    name.starts_with("lttng_statedump_") || name.starts_with("kymo_statedump_")
 }

@@ -4,15 +4,16 @@
 
 use std::collections::HashMap;
 
-use anyhow::{Context as _, bail};
 use kymo_analyze::{Doubt, Sample, State, Vocabulary, Writer};
 use kymo_ctf::read::Trace;
 use kymo_filter::{Closed, Context, Event, OPEN_MAX, PairLatency, Place, Record, Value};
 use serde::Serialize;
 
-use crate::verbs::analyze::feed::Seen;
-use crate::verbs::read::filter::{View, events_of};
-use crate::verbs::read::machines::Now;
+use kymo_feed::Seen;
+
+use crate::error::Refused;
+use crate::filter::{View, events_of};
+use crate::machines::Now;
 
 /// Keys that are kept apart at most; the rest is one series.
 const KEYS_MAX: usize = 4096;
@@ -75,11 +76,11 @@ impl<'v> Spans<'v> {
         traces: &[Trace],
         vocabulary: &'v Vocabulary,
         by_key: bool,
-    ) -> anyhow::Result<Spans<'v>> {
-        u16::try_from(texts.len()).context("too many spans")?;
+    ) -> Result<Spans<'v>, Refused> {
+        u16::try_from(texts.len()).map_err(|_| Refused::span("there are too many".to_owned()))?;
         let events: Vec<Event> =
             if texts.is_empty() { Vec::new() } else { traces.iter().flat_map(events_of).collect() };
-        let pairs = texts.iter().map(|text| parse(text, &events)).collect::<anyhow::Result<Vec<_>>>()?;
+        let pairs = texts.iter().map(|text| parse(text, &events)).collect::<Result<Vec<_>, _>>()?;
         let is_of_any = (0..events.len()).map(|class| pairs.iter().any(|pair| pair.takes(class))).collect();
         let numbers = by_key.then(HashMap::new);
         Ok(Spans { texts: texts.to_vec(), pairs, is_of_any, vocabulary, numbers, shown: Vec::new() })
@@ -125,12 +126,13 @@ impl<'v> Spans<'v> {
     }
 }
 
-fn parse(text: &str, events: &[Event]) -> anyhow::Result<PairLatency> {
+fn parse(text: &str, events: &[Event]) -> Result<PairLatency, Refused> {
     let events_of_text = text.split("by=").next().unwrap_or_default();
     if events_of_text.split(',').filter(|name| !name.trim().is_empty()).count() < 2 {
-        bail!("--span {text:?}: write it as 'BEGIN, END' or 'BEGIN, END, by=FIELD', as in 'req:begin, req:end, by=id'");
+        let how = "write it as 'BEGIN, END' or 'BEGIN, END, by=FIELD', as in 'req:begin, req:end, by=id'";
+        return Err(Refused::span(format!("{text:?}: {how}")));
     }
-    PairLatency::parse(text, events, OPEN_MAX).map_err(|error| anyhow::anyhow!("--span:\n{error}"))
+    PairLatency::parse(text, events, OPEN_MAX).map_err(|error| Refused::span(format!("\n{error}")))
 }
 
 /// The number of a key; `None` where there are too many, or it has no parts.
