@@ -67,3 +67,4 @@ mod tools;
 mod top;
 mod unknown;
 mod users;
+mod view;
