@@ -119,7 +119,9 @@ fn the_picture_says_what_the_verbs_say() {
     let series = latency["series"].as_array().expect("series");
     assert_eq!(column(&answer, "series", "what").len(), series.len());
     for (row, expect) in series.iter().enumerate() {
-        for (name, of) in [("what", "what"), ("count", "count"), ("max_ns", "max"), ("min_ns", "min"), ("mean_ns", "mean")] {
+        for (name, of) in
+            [("what", "what"), ("count", "count"), ("max_ns", "max"), ("min_ns", "min"), ("mean_ns", "mean")]
+        {
             assert_eq!(column(&answer, "series", name)[row], expect[of], "{name} of {expect}");
         }
         assert_eq!(column(&answer, "series", "doubtful")[row], expect["doubtful"]);

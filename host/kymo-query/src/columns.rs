@@ -339,8 +339,11 @@ mod tests {
         assert_eq!(i64::from_le_bytes(frame[column("at") + 8..][..8].try_into().unwrap()), i64::MIN);
         assert_eq!(f32::from_le_bytes(frame[column("share")..][..4].try_into().unwrap()), 0.5);
         assert_eq!([word(column("name")), word(column("name") + 4)], [0, u32::MAX as usize]);
-        assert_eq!(head["tables"][1], json!({ "name": "none", "rows": 0, "columns": [{ "name": "x", "type": "u64",
-            "offset": head["tables"][1]["columns"][0]["offset"] }] }));
+        assert_eq!(
+            head["tables"][1],
+            json!({ "name": "none", "rows": 0, "columns": [{ "name": "x", "type": "u64",
+            "offset": head["tables"][1]["columns"][0]["offset"] }] })
+        );
     }
 
     #[test]

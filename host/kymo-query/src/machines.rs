@@ -9,7 +9,6 @@ use kymo_ctf::write::EnvValue;
 use kymo_feed::Classes;
 use kymo_filter::{Context, Value};
 
-
 /// How a machine is told from others: the boot, which clocks have as their id; else its name.
 #[derive(PartialEq, Eq)]
 pub enum Machine {

@@ -193,7 +193,9 @@ mod tests {
 
     #[test]
     fn numbers_are_digits_within_bounds() {
-        for text in ["", "0", "8193", "100000", "-1", "+5", "NaN", "1e3", " 7", "7 ", "18446744073709551616", "0x10", "７"] {
+        for text in
+            ["", "0", "8193", "100000", "-1", "+5", "NaN", "1e3", " 7", "7 ", "18446744073709551616", "0x10", "７"]
+        {
             let error = of("pixels", text).pixels().unwrap_err();
             assert_eq!(error.to_string(), "pixels: a whole number from 1 to 8192", "{text:?}");
         }
@@ -228,7 +230,10 @@ mod tests {
 
     #[test]
     fn times_have_a_sign_at_most() {
-        assert_eq!([signed("-5"), signed("5"), signed("--5"), signed("+5"), signed("")], [Some(-5), Some(5), None, None, None]);
+        assert_eq!(
+            [signed("-5"), signed("5"), signed("--5"), signed("+5"), signed("")],
+            [Some(-5), Some(5), None, None, None]
+        );
         assert_eq!([signed("9223372036854775808"), signed("-9223372036854775808")], [None, Some(i64::MIN)]);
     }
 }

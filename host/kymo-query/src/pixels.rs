@@ -221,11 +221,13 @@ mod tests {
     fn a_pixel_within_a_stretch_is_not_mixed() {
         let pixels = Pixels::new(Window { from: 100, to: 200 }, 10);
         let mut row = Row::<3>::default();
-        let added: Vec<bool> = [(50, 125, 0), (125, 127, 1), (127, 160, 2), (160, 170, 1), (170, 171, 0), (171, 199, 1), (199, 250, 0)]
-            .map(|(from, to, state)| row.add(&pixels, &stretch(from, to, state)))
-            .to_vec();
+        let added: Vec<bool> =
+            [(50, 125, 0), (125, 127, 1), (127, 160, 2), (160, 170, 1), (170, 171, 0), (171, 199, 1), (199, 250, 0)]
+                .map(|(from, to, state)| row.add(&pixels, &stretch(from, to, state)))
+                .to_vec();
         assert_eq!(added, [true, false, true, true, false, true, false]);
-        let mixed: Vec<_> = row.finish(&pixels).into_iter().map(|of| (of.pixel, of.state, of.tid, of.shares, of.count)).collect();
+        let mixed: Vec<_> =
+            row.finish(&pixels).into_iter().map(|of| (of.pixel, of.state, of.tid, of.shares, of.count)).collect();
         assert_eq!(
             mixed,
             [

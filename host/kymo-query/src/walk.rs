@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use kymo_analyze::State;
 use kymo_ctf::read::{Loss, Reader, Record};
-use kymo_feed::{Choose, Totals, Visit, Walker, clamp};
+use kymo_feed::{Choose, Visit, Walker, clamp};
 use kymo_index::range;
 
 use crate::choose::Chosen;
@@ -191,8 +191,6 @@ impl Choose for Watched<'_> {
 pub struct Walked {
     /// The state at the end of the window.
     pub state: State,
-    /// What was passed.
-    pub totals: Totals,
     /// What was lost.
     pub losses: LossLog,
     /// What filters have to say.
@@ -261,7 +259,7 @@ impl<'o> Walk<'o> {
             notes.extend(chosen.conclude());
             notes
         });
-        Ok(Walked { state: walker.state, totals: walker.totals, losses, notes })
+        Ok(Walked { state: walker.state, losses, notes })
     }
 }
 

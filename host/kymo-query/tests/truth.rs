@@ -100,7 +100,16 @@ impl Picture {
 
 const CPU_STATES: [&str; 3] = ["unknown", "idle", "thread"];
 const THREAD_STATES: [&str; 11] = [
-    "unknown", "running", "preempted", "woken", "gave_way", "lock", "uninterruptible", "waiting", "sleeping", "stopped",
+    "unknown",
+    "running",
+    "preempted",
+    "woken",
+    "gave_way",
+    "lock",
+    "uninterruptible",
+    "waiting",
+    "sleeping",
+    "stopped",
     "absent",
 ];
 
@@ -109,7 +118,8 @@ fn compare(of: &Opened, truth: &Truth, random: &mut Random, windows: u32) {
     let (first, last) = of.bounds.unwrap();
     for _ in 0..windows {
         let from = first + random.below(last - first);
-        let to = (from + 1 + random.below([50, 5_000, 500_000, i64::MAX][random.below(4usize)].min(last - from))).min(last);
+        let ns_max = random.pick(&[50, 5_000, 500_000, i64::MAX]).min(last - from);
+        let to = (from + 1 + random.below(ns_max)).min(last);
         let pixels = 1 + random.below(200u32);
         let query = format!("from={from}&to={to}&pixels={pixels}");
         let edge = |pixel: u32| from + (i128::from(pixel) * i128::from(to - from) / i128::from(pixels)) as i64;

@@ -196,9 +196,12 @@ mod tests {
         ] {
             assert_eq!(refused(&RequestHead { origin, ..head(&question) }), expect, "{origin:?}");
         }
-        for (fetch_site, expect) in
-            [(Some("none"), None), (Some("same-origin"), None), (Some("same-site"), Some(403)), (Some("cross-site"), Some(403))]
-        {
+        for (fetch_site, expect) in [
+            (Some("none"), None),
+            (Some("same-origin"), None),
+            (Some("same-site"), Some(403)),
+            (Some("cross-site"), Some(403)),
+        ] {
             assert_eq!(refused(&RequestHead { fetch_site, ..head(&question) }), expect, "{fetch_site:?}");
         }
         // A link of a chat leads to the page.
@@ -241,11 +244,15 @@ mod tests {
     fn parameters_are_decoded_once() {
         let question = path("q/slices");
         let asked = |query: &str| route(&RequestHead { query, ..head(&question) }, TOKEN);
-        let Route::Question(found) = asked("span=a%3Abegin%2C+a:end&span=%25&format=json&x") else { panic!("no question") };
+        let Route::Question(found) = asked("span=a%3Abegin%2C+a:end&span=%25&format=json&x") else {
+            panic!("no question")
+        };
         assert_eq!((found.question.as_str(), found.json), ("slices", true));
         let pairs: Vec<_> = found.parameters.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         assert_eq!(pairs, [("span", "a:begin, a:end"), ("span", "%"), ("x", "")]);
-        for query in ["a=%", "a=%f", "a=%zz", "a=%ff", "a=%00", "a=%0a", "%1b=1", "format=xml", "format=json&format=json"] {
+        for query in
+            ["a=%", "a=%f", "a=%zz", "a=%ff", "a=%00", "a=%0a", "%1b=1", "format=xml", "format=json&format=json"]
+        {
             assert!(matches!(asked(query), Route::Malformed(_)), "{query}");
         }
         assert!(matches!(asked("format=binary"), Route::Question(Asked { json: false, .. })));

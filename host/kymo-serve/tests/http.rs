@@ -111,7 +111,9 @@ fn strangers_are_refused() {
     assert_eq!(server.get(&format!("{page}q/summary"), "Sec-Fetch-Site: cross-site\r\n").0, 403);
     assert_eq!(server.get("/", "").0, 404);
     assert_eq!(server.get("/0123456789abcdef0123456789abcdef/", "").0, 404);
-    for path in ["../../../etc/passwd", "%2e%2e/%2e%2e/etc/passwd", "..%2f..%2fetc/passwd", "index.html%00", "q/../../x"] {
+    for path in
+        ["../../../etc/passwd", "%2e%2e/%2e%2e/etc/passwd", "..%2f..%2fetc/passwd", "index.html%00", "q/../../x"]
+    {
         assert_eq!(server.own(path).0, 404, "{path}");
     }
     assert_eq!(with(&format!("POST {page}q/summary HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")), 405);

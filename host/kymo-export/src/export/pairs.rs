@@ -232,7 +232,8 @@ pub fn named_pairs(names: &[&str]) -> Vec<(String, usize, usize)> {
     let mut pairs = Pairs::of_names(&[], Vec::new());
     let roles = pairs.find(names);
     let position = |number: usize, begins: bool| {
-        let is_it = |role: &Option<Role>| role.is_some_and(|role| role.pair as usize == number && role.begins == begins);
+        let is_it =
+            |role: &Option<Role>| role.is_some_and(|role| role.pair as usize == number && role.begins == begins);
         roles.iter().position(is_it)
     };
     let of = |(number, known): (usize, &PairNames)| {

@@ -93,7 +93,8 @@ impl CpuRow {
     fn current(&mut self, pixels: &Pixels, span: CurrentSpan) {
         let at = self.at.unwrap_or(pixels.window().from);
         if span.from > at {
-            let unknown = CurrentSpan { from: at, to: span.from, current: Context::Unknown, doubt: Doubt::START, open: false };
+            let unknown =
+                CurrentSpan { from: at, to: span.from, current: Context::Unknown, doubt: Doubt::START, open: false };
             self.follow(pixels, unknown);
         }
         self.at = Some(span.to.max(at));
@@ -158,7 +159,10 @@ impl CpuRow {
     fn finish(&mut self, pixels: &Pixels) {
         let (at, to) = (self.at.unwrap_or(pixels.window().from), pixels.window().to);
         if at < to {
-            self.follow(pixels, CurrentSpan { from: at, to, current: Context::Unknown, doubt: Doubt::NONE, open: true });
+            self.follow(
+                pixels,
+                CurrentSpan { from: at, to, current: Context::Unknown, doubt: Doubt::NONE, open: true },
+            );
         }
         self.flush(pixels);
     }
@@ -319,7 +323,8 @@ fn tables(answer: &mut Answer, gather: Cpus) {
     let table = mixed_table(answer, &mixed, &people, &pixels);
     answer.push(table);
     interrupt_tables(answer, &rows, &pixels);
-    let changes: Vec<_> = rows.iter().flat_map(|(cpu, row)| row.frequency.iter().map(|change| (*cpu, *change))).collect();
+    let changes: Vec<_> =
+        rows.iter().flat_map(|(cpu, row)| row.frequency.iter().map(|change| (*cpu, *change))).collect();
     let table = Table::new("frequency")
         .column("cpu", changes.iter().map(|change| change.0))
         .column("at", changes.iter().map(|change| answer.time(change.1.0)))
@@ -337,10 +342,8 @@ fn span_table(answer: &mut Answer, spans: &[(u32, CurrentSpan)], people: &People
     let end = |span: &CurrentSpan| span.to.min(pixels.window().to);
     let person = |span: &CurrentSpan| people.at(span.tid()?, end(span).saturating_sub(1));
     let people: Vec<_> = spans.iter().map(|(_, span)| person(span)).collect();
-    let names: Vec<_> = people
-        .iter()
-        .map(|person| person.and_then(|person| answer.texts.name(person.name.as_str())))
-        .collect();
+    let names: Vec<_> =
+        people.iter().map(|person| person.and_then(|person| answer.texts.name(person.name.as_str()))).collect();
     Table::new("spans")
         .column("cpu", spans.iter().map(|(cpu, _)| *cpu))
         .column("from", spans.iter().map(|(_, span)| answer.time(span.from)))
@@ -357,10 +360,8 @@ fn span_table(answer: &mut Answer, spans: &[(u32, CurrentSpan)], people: &People
 fn mixed_table(answer: &mut Answer, mixed: &[(u32, Mixed<3>)], people: &People, pixels: &Pixels) -> Table {
     let person = |of: &Mixed<3>| people.at(of.tid?, pixels.edge(of.pixel + 1).saturating_sub(1));
     let people: Vec<_> = mixed.iter().map(|(_, of)| person(of)).collect();
-    let names: Vec<_> = people
-        .iter()
-        .map(|person| person.and_then(|person| answer.texts.name(person.name.as_str())))
-        .collect();
+    let names: Vec<_> =
+        people.iter().map(|person| person.and_then(|person| answer.texts.name(person.name.as_str()))).collect();
     Table::new("mixed")
         .column("cpu", mixed.iter().map(|(cpu, _)| *cpu))
         .column("pixel", mixed.iter().map(|(_, of)| of.pixel))

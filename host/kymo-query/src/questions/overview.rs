@@ -119,13 +119,7 @@ pub fn overview(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result
     Ok(answer)
 }
 
-fn from_records(
-    of: &Opened,
-    window: Window,
-    count: u32,
-    answer: &mut Answer,
-    stop: &Stop,
-) -> Result<Vec<Bin>, Error> {
+fn from_records(of: &Opened, window: Window, count: u32, answer: &mut Answer, stop: &Stop) -> Result<Vec<Bin>, Error> {
     if window.is_empty() {
         return Ok(Vec::new());
     }

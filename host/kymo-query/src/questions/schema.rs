@@ -22,7 +22,9 @@ pub fn schema(of: &Opened, _: &mut Parameters, _: &Stop) -> Result<Answer, Error
     let (mut events, mut fields) = (Vec::new(), Vec::new());
     for (trace, opened) in of.traces.iter().enumerate() {
         for event in 0..opened.metadata.events.len() {
-            let Some(class) = of.classes.at(trace, event).and_then(|class| of.classes.list.get(class)) else { continue };
+            let Some(class) = of.classes.at(trace, event).and_then(|class| of.classes.list.get(class)) else {
+                continue;
+            };
             let row = events.len() as u32;
             events.push((answer.texts.text(&class.name), u8::from(of.classes.is_of_kernel(trace, event))));
             for field in &class.fields {

@@ -109,7 +109,9 @@ pub fn slices(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<A
     answer.set("left_out", gather.left_out);
     answer.set("lead", window.from.abs_diff(from));
     if from > of.base() {
-        answer.notes.push("spans that began long before the window, and those that end behind it, are not shown".to_owned());
+        answer
+            .notes
+            .push("spans that began long before the window, and those that end behind it, are not shown".to_owned());
     } else if gather.spans.counts().iter().any(|counts| counts.unended > 0) {
         answer.notes.push("spans that end behind the window are not shown".to_owned());
     }

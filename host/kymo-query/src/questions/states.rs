@@ -181,7 +181,8 @@ fn keep_longest(late: &mut Vec<Late>) -> bool {
 pub fn states(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<Answer, Error> {
     let window = parameters.window(of)?;
     let pixels = Pixels::new(window, parameters.pixels()?);
-    let tids = parameters.tids()?.ok_or_else(|| Error::parameter("tids", "it is missing: numbers of threads, as 17,23"))?;
+    let tids =
+        parameters.tids()?.ok_or_else(|| Error::parameter("tids", "it is missing: numbers of threads, as 17,23"))?;
     let with_calls = parameters.flag("calls")?;
     let late_ns = parameters.number("late", 0..=u64::MAX)?;
     if !of.has_switches() {
@@ -205,10 +206,8 @@ pub fn states(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<A
 
 fn tables(answer: &mut Answer, mut gather: States, tids: &[i32], of: &Opened) {
     let people: Vec<_> = tids.iter().map(|tid| gather.people.newest(*tid)).collect();
-    let names: Vec<_> = people
-        .iter()
-        .map(|person| person.and_then(|person| answer.texts.name(person.name.as_str())))
-        .collect();
+    let names: Vec<_> =
+        people.iter().map(|person| person.and_then(|person| answer.texts.name(person.name.as_str()))).collect();
     let table = Table::new("rows")
         .column("tid", tids.iter().copied())
         .column("name", names)

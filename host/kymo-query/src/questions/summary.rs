@@ -43,8 +43,10 @@ impl Counts {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         match of.indexes.whole() {
             Some(indexes) => {
-                for (trace, stream) in
-                    indexes.iter().enumerate().flat_map(|(trace, index)| index.streams.iter().map(move |of| (trace, of)))
+                for (trace, stream) in indexes
+                    .iter()
+                    .enumerate()
+                    .flat_map(|(trace, index)| index.streams.iter().map(move |of| (trace, of)))
                 {
                     stream.events.iter().for_each(|event| counts.add(of, trace, event.event, event.records));
                     counts.lost_places = counts.lost_places.saturating_add(stream.lost[2]);
@@ -93,7 +95,8 @@ fn env(value: &EnvValue) -> Value {
 fn answers(of: &Opened) -> Value {
     let facts = of.classes.vocabulary.facts();
     let spans = pairs::spans(of);
-    let of_user = |class: &kymo_analyze::Class| class.fields.iter().any(|field| field.kind != kymo_analyze::Kind::Other);
+    let of_user =
+        |class: &kymo_analyze::Class| class.fields.iter().any(|field| field.kind != kymo_analyze::Kind::Other);
     let rows = [
         ("who ran, who waited", facts.switches, "-k sched"),
         ("interrupts and softirqs", facts.interrupts, "-k irq"),
@@ -103,9 +106,7 @@ fn answers(of: &Opened) -> Value {
         ("spans of your events", !spans.is_empty(), "-u with events x:begin and x:end"),
         ("values of your events", of.classes.list.iter().any(of_user), "-u"),
     ];
-    let row = |(question, can, options): &(&str, bool, &str)| {
-        json!({ "question": question, "can": can, "record_with": options })
-    };
+    let row = |(question, can, options): &(&str, bool, &str)| json!({ "question": question, "can": can, "record_with": options });
     rows.iter().map(row).collect()
 }
 

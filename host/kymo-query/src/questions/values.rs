@@ -103,7 +103,8 @@ pub fn values(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<A
     let window = parameters.window(of)?;
     let count = parameters.bins()?;
     let field = parameters.text("field")?;
-    let field = field.ok_or_else(|| Error::parameter("field", "it is missing: an event and a field, as motor:step.position"))?;
+    let field = field
+        .ok_or_else(|| Error::parameter("field", "it is missing: an event and a field, as motor:step.position"))?;
     let places = places(&of.classes.list, &field)?;
     let bins = Pixels::new(window, count);
     let mut gather = FieldValues { bins, places, values: vec![None; count as usize], not_numbers: 0 };

@@ -42,7 +42,9 @@ event { id = 11; name = "motor:step"; fields := struct {
 "#;
 
 /// A priority that is not real-time.
-pub const NICE: i32 = 120;
+pub const NICE: i32 = 20;
+/// One that is, in the same numbers: the kernel counts 100 more.
+pub const REAL_TIME: i32 = -91;
 
 /// A trace on its way.
 #[derive(Default)]
@@ -69,7 +71,7 @@ impl Made {
     /// From one thread, which leaves in this state, to another one.
     pub fn switch(&mut self, cpu: u32, at: u64, (prev, state): (i32, i64), next: (i32, &str, i32)) -> &mut Made {
         let (tid, name, prio) = next;
-        let prev_prio = NICE.to_le_bytes();
+        let prev_prio = if prev == 20 { REAL_TIME } else { NICE }.to_le_bytes();
         let name = text(name);
         let (prev, state) = (prev.to_le_bytes(), state.to_le_bytes());
         self.record(cpu, at, 1, &[&prev, &prev_prio, &state, &name, &tid.to_le_bytes(), &prio.to_le_bytes()])
@@ -190,8 +192,8 @@ pub fn small() -> Made {
     let mut made = Made::default();
     made.switch(0, 1000, (0, 0), (10, "a", NICE))
         .irq(0, 1200, 1250)
-        .waking(0, 1300, (20, "rt", 9), 0)
-        .switch(0, 1400, (10, 256), (20, "rt", 9))
+        .waking(0, 1300, (20, "rt", REAL_TIME), 0)
+        .switch(0, 1400, (10, 256), (20, "rt", REAL_TIME))
         .axis(0, 1420, true)
         .step(0, 1430, 1.5)
         .axis(0, 1480, false)
