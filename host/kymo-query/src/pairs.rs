@@ -4,6 +4,7 @@
 
 use kymo_export::export::named_pairs;
 
+use crate::learn::is_state;
 use crate::opened::Opened;
 
 /// Spans at most that a question has by itself.
@@ -16,7 +17,8 @@ pub fn spans(of: &Opened) -> Vec<String> {
         let names: Vec<&str> = trace.metadata.events.iter().map(|event| event.name.as_str()).collect();
         let is_of_user = |event: usize| {
             let class = of.classes.at(position, event);
-            class.is_some_and(|class| !of.classes.is_followed(class)) && is_plain(names[event])
+            let is_own = class.is_some_and(|class| !of.classes.is_followed(class)) && !is_state(names[event]);
+            is_own && is_plain(names[event])
         };
         for (_, begin, end) in named_pairs(&names) {
             let span = format!("{}, {}", names[begin], names[end]);

@@ -229,7 +229,7 @@ impl<'o> Walk<'o> {
 
     /// What is open at the end of the trace ends with its last record.
     #[must_use]
-    pub fn to_end_of_trace(mut self) -> Walk<'o> {
+    pub fn until_last_record(mut self) -> Walk<'o> {
         self.to_end_of_trace = true;
         self
     }

@@ -201,3 +201,15 @@ fn same_answers(with: &Opened, without: &Opened) {
         }
     }
 }
+
+#[test]
+fn a_walk_that_nobody_waits_for_ends() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), &Plan { records: 5000, ..Plan::default() }).unwrap();
+    let traces = [Trace::open(dir.path()).unwrap().value];
+    let classes = Classes::new(&traces);
+    let before = |goes_on: bool| {
+        kymo_index::range::state_before_while(&traces, &classes, &Indexes::default(), i64::MAX, &|| goes_on).is_some()
+    };
+    assert!(before(true) && !before(false));
+}

@@ -202,7 +202,7 @@ pub(super) fn pass<'o>(
         device_class: of.classes.list.iter().position(|class| class.name == "lttng_statedump_block_device"),
         takes_all: walk.is_all(),
     };
-    let walked = walk.to_end_of_trace().run(&mut pass, stop)?;
+    let walked = walk.until_last_record().run(&mut pass, stop)?;
     pass.drain();
     pass.points.cut();
     pass.people.finish(&walked.state);

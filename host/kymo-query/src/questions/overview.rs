@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Records and losses over time [spec/view.md 4.3]: of zoomed-out windows from the summaries of the index, else from the
-//! records.
+//! Records and losses over time [spec/view.md 4.3]: of zoomed-out windows from the summaries of the index, else from
+//! the records.
 
 use kymo_analyze::{Sink, State};
 use kymo_feed::{Seen, Visit, clamp};

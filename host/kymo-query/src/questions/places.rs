@@ -16,7 +16,7 @@ use crate::walk::{Stop, Walk};
 /// Kinds that are looked for, the most telling first, and their titles.
 const KINDS: [(What, &str); 7] = [
     (What::Wakeup, "Worst wake-up"),
-    (What::Futex, "Longest lock wait"),
+    (What::Futex, "Longest wait for a lock or a condition"),
     (What::Span, "Longest span"),
     (What::Irq, "Longest interrupt"),
     (What::Softirq, "Longest softirq"),

@@ -4,12 +4,14 @@
 
 use std::collections::BTreeMap;
 
+use kymo_analyze::{Field, Kind};
 use kymo_ctf::read::{Item, Passed, Reader};
 use kymo_ctf::write::EnvValue;
 use serde_json::{Map, Value, json};
 
 use crate::columns::{Answer, Table};
 use crate::error::Error;
+use crate::learn::is_state;
 use crate::opened::Opened;
 use crate::pairs;
 use crate::parameters::{Parameters, Window};
@@ -91,12 +93,22 @@ fn env(value: &EnvValue) -> Value {
     }
 }
 
+/// Whether an event of a program has a number.
+fn has_values(of: &Opened) -> bool {
+    let is_number = |field: &Field| matches!(field.kind, Kind::Integer | Kind::Float);
+    let has = |trace: usize, event: usize| {
+        let class = of.classes.at(trace, event).and_then(|class| of.classes.list.get(class));
+        let is_of_user = !of.classes.is_of_kernel(trace, event);
+        is_of_user && class.is_some_and(|class| !is_state(&class.name) && class.fields.iter().any(is_number))
+    };
+    let mut traces = of.traces.iter().enumerate();
+    traces.any(|(trace, opened)| (0..opened.metadata.events.len()).any(|event| has(trace, event)))
+}
+
 /// What the trace can answer, and how to record the rest.
 fn answers(of: &Opened) -> Value {
     let facts = of.classes.vocabulary.facts();
     let spans = pairs::spans(of);
-    let of_user =
-        |class: &kymo_analyze::Class| class.fields.iter().any(|field| field.kind != kymo_analyze::Kind::Other);
     let rows = [
         ("who ran, who waited", facts.switches, "-k sched"),
         ("interrupts and softirqs", facts.interrupts, "-k irq"),
@@ -104,7 +116,7 @@ fn answers(of: &Opened) -> Value {
         ("disk requests", facts.requests, "-k block"),
         ("interrupts off, preemption off", facts.off, "-k 'preemptirq:*'"),
         ("spans of your events", !spans.is_empty(), "-u with events x:begin and x:end"),
-        ("values of your events", of.classes.list.iter().any(of_user), "-u"),
+        ("values of your events", has_values(of), "-u"),
     ];
     let row = |(question, can, options): &(&str, bool, &str)| json!({ "question": question, "can": can, "record_with": options });
     rows.iter().map(row).collect()
