@@ -21,6 +21,11 @@ impl Pixels {
         Pixels { window, count: count.max(1) }
     }
 
+    /// How many.
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+
     /// The window.
     pub fn window(&self) -> Window {
         self.window

@@ -291,6 +291,16 @@ fn hostile_parameters_are_refused_or_harmless() {
 }
 
 #[test]
+fn an_answer_has_a_bound() {
+    let of = small().open();
+    let tids: Vec<String> = (1..=512).map(|tid| tid.to_string()).collect();
+    let query = |pixels: u32| format!("tids={}&pixels={pixels}", tids.join(","));
+    assert_eq!(column(&ask(&of, "states", &query(2048)), "rows", "tid").len(), 512);
+    let error = try_ask(&of, "states", &query(2049)).unwrap_err();
+    assert_eq!(error.to_string(), "tids: at most 511 threads with so many pixels");
+}
+
+#[test]
 fn small_and_empty_traces_have_answers() {
     let mut one = Made::default();
     one.step(0, 5, 1.0);

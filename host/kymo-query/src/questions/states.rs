@@ -19,6 +19,9 @@ use crate::walk::{Gather, Stop, Walk};
 /// Late waits that are listed at most.
 const LATE_MAX: usize = 4096;
 
+/// Pixels of all rows at most.
+const CELLS_MAX: usize = 1 << 20;
+
 /// A stretch of a thread that is shown.
 #[derive(Clone, Copy, Debug)]
 struct Shown {
@@ -183,6 +186,10 @@ pub fn states(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<A
     let pixels = Pixels::new(window, parameters.pixels()?);
     let tids =
         parameters.tids()?.ok_or_else(|| Error::parameter("tids", "it is missing: numbers of threads, as 17,23"))?;
+    if tids.len() * pixels.count() as usize > CELLS_MAX {
+        let most = CELLS_MAX / pixels.count() as usize;
+        return Err(Error::parameter("tids", format!("at most {most} threads with so many pixels")));
+    }
     let with_calls = parameters.flag("calls")?;
     let late_ns = parameters.number("late", 0..=u64::MAX)?;
     if !of.has_switches() {
