@@ -74,4 +74,5 @@ mod tools;
 mod top;
 mod unknown;
 mod users;
+mod view;
 mod viewers;

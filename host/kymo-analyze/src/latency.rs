@@ -187,6 +187,8 @@ pub struct Latency {
     lost_until: i64,
     /// Samples count.
     is_taken: bool,
+    /// Samples since they were taken last, where they are asked for.
+    samples: Option<Vec<(Key, Sample)>>,
     left: Left,
     /// Names of threads that stand in the lists of the worst and are not those of the sample.
     names: BTreeMap<i32, Name>,
@@ -213,6 +215,7 @@ impl Latency {
             due: Map::default(),
             lost_until: i64::MIN,
             is_taken: true,
+            samples: None,
             left: Left::default(),
             names: BTreeMap::new(),
             unnamed: Vec::new(),
@@ -270,6 +273,16 @@ impl Latency {
         }
     }
 
+    /// Keeps each sample until [`Latency::samples`] takes it, for who draws them over time.
+    pub fn keep_samples(&mut self) {
+        self.samples.get_or_insert_default();
+    }
+
+    /// The samples since the last call, with the series that they are in; those of an idle CPU are in none.
+    pub fn samples(&mut self) -> impl Iterator<Item = (Key, Sample)> + '_ {
+        self.samples.iter_mut().flat_map(|samples| samples.drain(..))
+    }
+
     /// Whether samples that end from here on count; for who chooses among the records that end them.
     pub fn take(&mut self, is_taken: bool) {
         self.is_taken = is_taken;
@@ -302,6 +315,9 @@ impl Latency {
         };
         self.name(&key, sample);
         let index = self.place(key);
+        if let Some(samples) = self.samples.as_mut().filter(|_| !sample.doubt.has(Doubt::IDLE)) {
+            samples.push((self.series[index].0, *sample));
+        }
         if self.series[index].1.add(sample, self.options.worst_max) {
             let waker = sample.waker.and_then(|waker| match waker.context {
                 Context::Thread(tid) => Some(tid),

@@ -156,6 +156,11 @@ impl Classes {
         (class < end).then_some(class)
     }
 
+    /// Whether a class is one that the state follows, such as a switch or a system call.
+    pub fn is_followed(&self, class: usize) -> bool {
+        self.known.get(class).is_some_and(|known| known.plan.is_some())
+    }
+
     /// Whether records of an event of a trace can move a state.
     pub fn is_of_kernel(&self, trace: usize, event: usize) -> bool {
         self.known[self.first[trace] + event].is_of_kernel()

@@ -8,6 +8,9 @@ use kymo_ctf::read::{Glance, Item, Loss, Reader, Record};
 use crate::classes::{Classes, clamp, is_by_writer};
 use crate::missing::Missing;
 
+/// Items between two questions whether a walk goes on.
+const ASK_EVERY: u32 = 4096;
+
 /// One record on its way to the findings.
 pub struct Seen<'r, 'a> {
     /// As the reader has it.
@@ -137,6 +140,26 @@ impl<'c> Walker<'c> {
         while reader.pass().is_some() {
             self.step(reader, choose, visit);
         }
+    }
+
+    /// The same, as long as `goes_on` says so, which is asked every few thousand items. Whether it came to the end.
+    pub fn go_while(
+        &mut self,
+        reader: &mut Reader<'_>,
+        choose: &mut impl Choose,
+        visit: &mut impl Visit,
+        goes_on: &dyn Fn() -> bool,
+    ) -> bool {
+        choose.begin(&self.state);
+        let mut passed = 0u32;
+        while reader.pass().is_some() {
+            self.step(reader, choose, visit);
+            passed = passed.wrapping_add(1);
+            if passed % ASK_EVERY == 0 && !goes_on() {
+                return false;
+            }
+        }
+        true
     }
 
     /// Takes what the reader passed last.

@@ -71,13 +71,24 @@ fn merged_bounds(traces: &[Trace]) -> Option<(i64, i64)> {
 
 /// The state of all records before `from`.
 pub fn state_before<'c>(traces: &[Trace], classes: &'c Classes, indexes: &Indexes, from: i64) -> Walker<'c> {
+    let walker = state_before_while(traces, classes, indexes, from, &|| true);
+    walker.unwrap_or_else(|| Walker::new(classes))
+}
+
+/// The same, as long as `goes_on` says so; `None` where it was stopped.
+pub fn state_before_while<'c>(
+    traces: &[Trace],
+    classes: &'c Classes,
+    indexes: &Indexes,
+    from: i64,
+    goes_on: &dyn Fn() -> bool,
+) -> Option<Walker<'c>> {
     let range = Range { from_ns: None, to_ns: Some(from.into()) };
     let known = indexes.states.as_ref().and_then(|states| states.before(from, traces, classes));
     let begun = known.and_then(|(starts, walker)| Some((Reader::between(traces, range, &starts)?, walker)));
     let begin = || Some((Reader::between(traces, range, &[])?, Walker::new(classes)));
-    let Some((mut reader, mut walker)) = begun.or_else(begin) else { return Walker::new(classes) };
-    walker.go(&mut reader, &mut (), &mut ());
-    walker
+    let Some((mut reader, mut walker)) = begun.or_else(begin) else { return Some(Walker::new(classes)) };
+    walker.go_while(&mut reader, &mut (), &mut (), goes_on).then_some(walker)
 }
 
 /// A reader of the records in [from, to), as far as they are given.

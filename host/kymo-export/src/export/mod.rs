@@ -27,6 +27,7 @@ pub use exporter::{Done, Exporter, Trim};
 pub use facts::is_known_context;
 pub use names::{KnownThread, NamedBy, ThreadNames};
 pub(crate) use output::NewDirectory;
+pub use pairs::named_pairs;
 pub use stacks::Symbols;
 
 /// What can be written.

@@ -117,6 +117,23 @@ fn find(names: &[&str], titles: &mut Titles) -> Vec<Option<Role>> {
     roles
 }
 
+/// The pairs among these names of events: what each is called, and the positions of its begin and its end. As in
+/// [spec/exchange.md 2].
+pub fn named_pairs(names: &[&str]) -> Vec<(String, usize, usize)> {
+    let mut titles = Titles::default();
+    let roles = find(names, &mut titles);
+    let of_pair = |role: &Option<Role>, is_begin: bool| match role {
+        Some(Role::Pair { title, begins, .. }) if *begins == is_begin => Some(*title),
+        _ => None,
+    };
+    let begins = roles.iter().enumerate().filter_map(|(at, role)| Some((of_pair(role, true)?, at)));
+    let pair = |(title, begin): (u32, usize)| {
+        let end = roles.iter().position(|role| of_pair(role, false) == Some(title))?;
+        Some((titles.name(title).to_owned(), begin, end))
+    };
+    begins.filter_map(pair).collect()
+}
+
 /// What the kernel's own events are.
 fn of_kernel(name: &str, titles: &mut Titles) -> Option<Role> {
     if let Some(event) = CallEvent::of(name) {

@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use kymo_collect::{RuntimeDir, other_users_dirs, remotes, running};
 use kymo_ctf::read::{Item, Reader, Trace};
+use kymo_query::Learn;
 use kymo_tracefs::{Tracefs, Wanted};
 
 use super::engine::{Candidate, World};
 use crate::verbs::analyze::named::named_silently;
-use crate::verbs::read::learn::Learn;
 
 /// One program may take this long to tell its events.
 const PATIENCE: Duration = Duration::from_millis(15);

@@ -18,7 +18,7 @@ mod units;
 pub use exchange::{export, import};
 pub use lab::{compare, doctor, eval, load, maxrate, probe, report, shield, slots};
 pub use reading::{
-    analyze, critical, explain, functions, heap, hosts, index, latency, read, state, stats, symbols, top,
+    analyze, critical, explain, functions, heap, hosts, index, latency, read, state, stats, symbols, top, view,
 };
 pub use recording::{collect, list, mark, record, recover, session};
 pub(crate) use units::cpus;

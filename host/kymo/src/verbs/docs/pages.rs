@@ -24,7 +24,7 @@ const fn page(name: &'static str, section: u8, source: &'static str, about: &'st
 }
 
 /// All that help texts, messages and other pages refer to.
-pub const PAGES: [Page; 20] = [
+pub const PAGES: [Page; 21] = [
     page("analyze", 7, "spec/analyze.md", "state of a machine, latencies, critical paths and causes"),
     page("containers", 7, "docs/containers.md", "tracing programs in containers"),
     page("context", 7, "spec/context.md", "contexts of records: priority, cgroup, call stack, counters"),
@@ -45,6 +45,7 @@ pub const PAGES: [Page; 20] = [
     page("target", 7, "docs/target.md", "small targets without an operating system"),
     page("trace", 7, "spec/trace.md", "the trace format (CTF)"),
     page("tracepoint", 3, "docs/tracepoint.md", "tracepoints in C and C++"),
+    page("view", 7, "spec/view.md", "the protocol of the viewer: questions and answers over HTTP"),
 ];
 
 impl Page {

@@ -13,13 +13,13 @@ use kymo_ctf::read::{Item, Range, Reader, Record};
 use kymo_export::export::stacks::{Naming, Space};
 use kymo_export::export::{Done, Exporter, Format, KnownThread, NamedBy, ThreadNames, Trim, begin};
 use kymo_feed::Missing;
+use kymo_query::Learn;
 
 use crate::verbs::analyze::feed::Input;
 use crate::verbs::analyze::show::missing;
 use crate::verbs::analyze::when::When;
 use crate::verbs::args::{EventArgs, JsonArgs, RangeArgs, ScopeArgs, TraceArgs};
-use crate::verbs::read::filter::Filters;
-use crate::verbs::read::learn::Learn;
+use crate::verbs::read::filter::{self, Filters};
 use crate::verbs::read::select::{Selection, Shown};
 use crate::verbs::symbols::Symbolizer;
 
@@ -169,6 +169,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let selection = Selection::new(&input.traces, None, &args.events.event, state)?;
     args.events.check(&input.traces)?;
     let mut filters = Filters::new(&input.traces, &args.scope.expressions())?;
+    filter::say(&filters.notes());
     let mut known = Symbolizer::new(None, &input.traces)?;
     if matches!(args.format, ExportFormat::Speedscope | ExportFormat::Collapsed) {
         known.learn_all(&input.traces)?;
@@ -183,7 +184,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let learn = Learn::new(&input.traces);
     let choice = ExportChoice { args: &args, stretch, selection: &selection, filters: &mut filters, learn };
     let totals = choice.walk(&mut reader, &mut *exporter)?;
-    filters.conclude();
+    filter::say(&filters.conclude());
     let done = exporter.finish().context("the export could not be ended")?;
     let unnamed = known.borrow().reasons();
     match args.out.json {

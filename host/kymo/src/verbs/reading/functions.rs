@@ -15,9 +15,9 @@ use kymo_ctf::read::{Item, Reader};
 use kymo_export::export::stacks::{Call, Frame, Who, call_of, is_call, name_of, who};
 use kymo_feed::Missing;
 use kymo_index::{Indexes, range};
+use kymo_query::Learn;
 
 use super::analyze::feed::Input;
-use super::read::learn::Learn;
 use super::symbols::Symbolizer;
 use crate::verbs::args::{OutputArgs, ThreadArgs, TraceArgs};
 

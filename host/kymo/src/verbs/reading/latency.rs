@@ -4,7 +4,6 @@
 mod causes;
 mod json;
 mod keys;
-pub mod span;
 mod text;
 
 use std::collections::BTreeMap;
@@ -16,6 +15,7 @@ use kymo_analyze::{Thread, ThreadSpan, Threads, Unmatched, What};
 use kymo_ctf::read::{Reader, Value};
 
 use kymo_index::range;
+use kymo_query::{SpanCounts, Spans};
 
 use super::analyze::choose::Chosen;
 use super::analyze::feed::{Classes, Input, Seen, Totals, Visit, absolute, each};
@@ -25,7 +25,7 @@ use super::analyze::when::When;
 use super::hosts::{ClockAlignment, HostArgs};
 use crate::verbs::args::{OutputArgs, RangeArgs, ScopeArgs, TraceArgs, ZoneArgs};
 use causes::Causes;
-use span::{SpanCounts, Spans};
+use keys::KeyNames;
 
 /// Latencies in a trace: how many, quantiles, histogram, and the worst of each kind
 ///
@@ -227,7 +227,11 @@ fn of_host(input: &Input, [from, to]: [Option<When>; 2], args: &Args) -> anyhow:
     let by = By { process: has("process"), thread: has("thread"), prio: has("prio"), cpu: has("cpu") };
     let options = Options { what: kinds, by, worst_max: args.limit.into(), ..Options::default() };
     let device_class = classes.list.iter().position(|class| class.name == "lttng_statedump_block_device");
-    let spans = Spans::new(&args.span, &input.traces, &classes.vocabulary, has("key"))?;
+    let mut spans = Spans::new(&args.span, &input.traces, &classes.vocabulary)?;
+    if has("key") {
+        let keys = KeyNames::new(spans.pairs(), &input.traces)?;
+        spans.keep_keys_apart(Box::new(keys));
+    }
     let mut pass = LatencyPass { latency: Latency::new(options), spans, devices: BTreeMap::new(), device_class };
     let indexes = input.indexes();
     let stretch = input.stretch(&indexes, from, to)?;

@@ -14,3 +14,4 @@ pub mod state;
 pub mod stats;
 pub mod symbols;
 pub mod top;
+pub mod view;

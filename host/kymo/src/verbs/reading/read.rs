@@ -10,10 +10,8 @@ mod growing;
 mod json;
 #[cfg(test)]
 mod kernel_tests;
-pub mod learn;
 mod line;
 mod live;
-pub mod machines;
 mod parallel;
 mod posix;
 pub mod select;
@@ -22,7 +20,6 @@ mod symbols;
 #[cfg(test)]
 mod tests;
 mod text;
-mod threads;
 mod zone;
 
 use std::fs::File;
@@ -38,6 +35,7 @@ use kymo_analyze::State;
 use kymo_ctf::read::{Caveat, Item, Loss, Passed, Reader, Record, Trace};
 use kymo_feed::{Classes, Missing};
 use kymo_index::{Indexes, Named, range};
+use kymo_query::Learn;
 
 use super::analyze::caveats::{self, CaveatCounts};
 use super::analyze::feed::{has_switches, indexes, say_if_empty};
@@ -50,7 +48,6 @@ use super::symbols::Symbolizer;
 use crate::terminal::ReadingProgress;
 use crate::verbs::args::{EventArgs, OutputArgs, RangeArgs, ScopeArgs, TraceArgs, ZoneArgs};
 use filter::Filters;
-use learn::Learn;
 use select::{Selection, Shown};
 
 /// Print a trace as text or JSON, in the order of time
@@ -200,6 +197,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let selection = Selection::new(&traces, args.fields.as_deref(), &args.events.event, args.state)?;
     args.events.check(&traces)?;
     let mut filters = Filters::new(&traces, &args.scope.expressions())?;
+    filter::say(&filters.notes());
     args.output.page();
     let stdout = io::stdout();
     let flush_at = if stdout.is_terminal() { 1 } else { BUFFER_BYTES };
@@ -207,7 +205,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let begin = Begin { named: &named, indexes: &indexes, ends };
     if args.count {
         let counted = count::count(shape, &begin, &mut filters);
-        filters.conclude();
+        filter::say(&filters.conclude());
         say_unknown(&named);
         counted.print(args.output.json(), &mut stdout.lock()).context("cannot write to standard output")?;
         let damage: Vec<_> = counted.caveats.iter().map(|(trace, caveat)| (*trace, caveat)).collect();
@@ -226,7 +224,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             shown.map(|totals| Printed::of(&reader, totals))
         }
     };
-    filters.conclude();
+    filter::say(&filters.conclude());
     say_unknown(&named);
     match printed {
         Ok(Printed { totals, caveats, counts }) => {
@@ -441,7 +439,7 @@ fn print_all(
     flush_at: usize,
     to: &mut dyn Write,
 ) -> io::Result<Printed> {
-    let learns = shape.selection.has_threads() && learn::tell_of_threads(shape.traces);
+    let learns = shape.selection.has_threads() && kymo_query::learn::tell_of_threads(shape.traces);
     let workers_of_slices = workers.filter(|_| !learns && filters.is_empty() && begin.is_all());
     if let Some((workers, slices)) = workers_of_slices.and_then(|n| Some((n, sliced::slices(shape.traces, n)?))) {
         return sliced::print(slices, shape, workers, to);

@@ -1,60 +1,45 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `--filter` of the verbs that analyse: which records are asked for, among all that move a state.
+//! `--filter` of the verbs that analyse: which records are asked for is for kymo-query; what it has to say goes to
+//! standard error.
 
 use kymo_analyze::State;
 use kymo_ctf::read::{Loss, Record, Trace};
 use kymo_feed::Choose;
 
-use crate::verbs::read::filter::Filters;
-use crate::verbs::read::learn::Learn;
+use crate::verbs::read::filter::say;
 
 /// Those for which filters hold.
-pub struct Chosen {
-    filters: Filters,
-    /// Names and processes of a kernel's threads, where filters ask for them.
-    learn: Option<Learn>,
-}
+pub struct Chosen(kymo_query::Chosen);
 
 impl Chosen {
     /// By the texts of `--filter`: all must hold.
     pub fn new(traces: &[Trace], texts: &[String]) -> anyhow::Result<Self> {
-        let filters = Filters::new(traces, texts)?;
-        let learn = if filters.have_threads() { Learn::new(traces) } else { None };
-        Ok(Self { filters, learn })
+        let chosen = kymo_query::Chosen::new(traces, texts)?;
+        say(&chosen.notes());
+        Ok(Self(chosen))
     }
 
     /// All records are asked for.
     pub fn is_all(&self) -> bool {
-        self.filters.is_empty()
+        self.0.is_all()
     }
 
     /// Says on standard error what filters did not find.
     pub fn conclude(&self) {
-        self.filters.conclude();
+        say(&self.0.conclude());
     }
 }
 
 impl Choose for Chosen {
     fn begin(&mut self, state: &State) {
-        self.filters.begin(state);
+        self.0.begin(state);
     }
 
     fn selects<'a>(&'a mut self, record: &mut Record<'a>) -> bool {
-        if self.filters.is_empty() {
-            return true;
-        }
-        // What is learnt is for the filters; the state of the machine knows threads by itself.
-        let own = (record.vpid, record.vtid, record.procname);
-        if let Some(learn) = &mut self.learn {
-            learn.record(record);
-        }
-        let is_selected = self.filters.matches(record, true);
-        (record.vpid, record.vtid, record.procname) = own;
-        is_selected
+        self.0.selects(record)
     }
 
     fn lost(&mut self, loss: &Loss<'_>) {
-        self.filters.lost(loss);
-        self.learn.iter_mut().for_each(|learn| learn.loss(loss));
+        self.0.lost(loss);
     }
 }

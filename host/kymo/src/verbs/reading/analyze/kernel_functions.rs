@@ -4,8 +4,8 @@
 
 use std::cell::OnceCell;
 
-use kymo_analyze::Interrupt;
 use kymo_ctf::read::Trace;
+use kymo_query::FunctionNames;
 
 use crate::verbs::symbols::Symbolizer;
 
@@ -22,30 +22,24 @@ impl<'a> KernelFunctions<'a> {
         KernelFunctions { traces, symbols: OnceCell::new() }
     }
 
-    /// A function by its address; the address in base 16 if it is not known.
-    pub fn name(&self, address: u64) -> String {
-        let symbols = self.symbols.get_or_init(|| Symbolizer::new(None, self.traces).ok());
-        let name = symbols.as_ref().and_then(|symbols| symbols.of_kernel(address));
-        name.unwrap_or_else(|| format!("{address:#x}"))
-    }
-
-    /// An interrupt, with the function of a timer.
-    pub fn interrupt(&self, interrupt: Interrupt) -> String {
-        match interrupt {
-            Interrupt::Hrtimer(function) => format!("hrtimer {}", self.name(function)),
-            Interrupt::Timer(function) => format!("timer {}", self.name(function)),
-            other => other.to_string(),
-        }
-    }
-
     /// Why some that were asked for have no name.
     pub fn reasons(&self) -> Vec<String> {
         self.symbols.get().and_then(Option::as_ref).map_or_else(Vec::new, Symbolizer::reasons)
     }
 }
 
+impl FunctionNames for KernelFunctions<'_> {
+    fn name(&self, address: u64) -> String {
+        let symbols = self.symbols.get_or_init(|| Symbolizer::new(None, self.traces).ok());
+        let name = symbols.as_ref().and_then(|symbols| symbols.of_kernel(address));
+        name.unwrap_or_else(|| format!("{address:#x}"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use kymo_analyze::Interrupt;
+
     use super::*;
 
     #[test]

@@ -3,17 +3,15 @@
 //! are of.
 
 use crate::terminal::{Style, paint};
-use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use kymo_analyze::{Context, Latency, Of, Sample, Vocabulary, Waker};
+use kymo_analyze::{Context, Latency, Sample, Waker};
 use kymo_ctf::read::Trace;
 use kymo_feed::Missing;
 
-use super::kernel_functions::KernelFunctions;
-
 pub use kymo_analyze::{duration, priority};
+pub use kymo_query::{FunctionNames, Names};
 
 /// A duration with a sign, which may have parts of a nanosecond, to the nanosecond: `+1.500012ms`.
 pub fn signed_duration(ns: f64) -> String {
@@ -52,48 +50,8 @@ impl Times {
     }
 }
 
-/// What things are called.
-pub struct Names<'a> {
-    /// System calls.
-    pub vocabulary: &'a Vocabulary,
-    /// Block devices by the kernel's number.
-    pub devices: BTreeMap<u64, String>,
-    /// The user's spans.
-    pub spans: &'a [String],
-    /// Keys of spans, by number.
-    pub keys: &'a [String],
-    /// Functions of timers.
-    pub functions: &'a KernelFunctions<'a>,
-}
-
-impl Names<'_> {
-    /// What a series is of.
-    pub fn of(&self, of: Of) -> String {
-        match of {
-            Of::All => String::new(),
-            Of::Interrupt(interrupt, name) if name.is_empty() => self.functions.interrupt(interrupt),
-            Of::Interrupt(interrupt, name) => format!("{interrupt} {name}"),
-            Of::Function(function) => self.functions.name(function),
-            Of::Call(call) => self.vocabulary.call_name(call).into_owned(),
-            Of::Device(device) => self.device(device),
-            Of::Interface(name) => name.to_string(),
-            Of::Span(number) => self.spans.get(usize::from(number)).cloned().unwrap_or_default(),
-            Of::Keyed(number, key) => {
-                let key = self.keys.get(key as usize).map_or("?", String::as_str);
-                format!("{} {key}", self.of(Of::Span(number)))
-            }
-            Of::Others => "(others)".to_owned(),
-        }
-    }
-
-    fn device(&self, device: u64) -> String {
-        let number = || format!("{}:{}", device >> 20, device & 0xf_ffff);
-        self.devices.get(&device).cloned().unwrap_or_else(number)
-    }
-}
-
 /// Thread, priority and who woke it, as far as known.
-pub fn who(sample: &Sample, latency: &Latency, functions: &KernelFunctions<'_>) -> String {
+pub fn who(sample: &Sample, latency: &Latency, functions: &dyn FunctionNames) -> String {
     let mut parts = Vec::new();
     match sample.tid {
         Some(0) | None => {}
@@ -107,7 +65,7 @@ pub fn who(sample: &Sample, latency: &Latency, functions: &KernelFunctions<'_>) 
 }
 
 /// Who wakes.
-pub fn waker(waker: &Waker, latency: &Latency, functions: &KernelFunctions<'_>) -> String {
+pub fn waker(waker: &Waker, latency: &Latency, functions: &dyn FunctionNames) -> String {
     let what = match waker.context {
         Context::Unknown => "somebody".to_owned(),
         Context::Idle => "the idle CPU".to_owned(),

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use kymo_analyze::{Act, CallId, Context, Ready, Step, Waker};
 
 use super::CriticalPathAnswer;
-use crate::verbs::analyze::show::{Times, duration};
+use crate::verbs::analyze::show::{FunctionNames as _, Times, duration};
 
 /// Steps that are shown; of more, the longest are.
 const STEPS_SHOWN: usize = 40;

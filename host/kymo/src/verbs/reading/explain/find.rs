@@ -16,8 +16,8 @@ use crate::verbs::analyze::kernel_functions::KernelFunctions;
 use crate::verbs::analyze::show::Names;
 use crate::verbs::analyze::when::When;
 use crate::verbs::analyze::who::{Who, WhoArgs, is_real_time, one};
-use crate::verbs::latency::span::{SpanCounts, Spans};
 use kymo_index::{Indexes, range};
+use kymo_query::{SpanCounts, Spans};
 
 /// What is asked for.
 pub enum ExplainRequest {
@@ -109,7 +109,7 @@ pub fn question(
             by: By { prio: true, ..By::default() },
             ..Options::default()
         }),
-        spans: Spans::new(&spans, &input.traces, &classes.vocabulary, false)?,
+        spans: Spans::new(&spans, &input.traces, &classes.vocabulary)?,
         nth,
         found: None,
         at: if let ExplainRequest::At(when) = asked { Some(from_begin(*when, input)?) } else { None },

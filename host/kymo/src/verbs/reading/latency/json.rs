@@ -2,10 +2,10 @@
 //! Latencies as one JSON document. Times are ns since 1970 (or of the trace's clock), durations ns.
 
 use kymo_analyze::{Context, Key, Sample, Series, Waker};
+use kymo_query::SpanCounts;
 use serde_json::{Map, Value, json};
 
 use super::LatencyReport;
-use super::span::SpanCounts;
 use crate::verbs::analyze::show;
 
 /// The document.

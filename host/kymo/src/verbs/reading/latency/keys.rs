@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use kymo_analyze::{State, Writer};
 use kymo_ctf::read::{Base, FieldKind, Trace};
 use kymo_filter::{Context, KeyPart, KeyValue, PairLatency};
+use kymo_query::SpanKeys;
 
 use crate::verbs::analyze::feed::Seen;
 use crate::verbs::symbols::Symbolizer;
@@ -36,6 +37,24 @@ pub struct KeyNames {
     symbols: Option<Symbolizer>,
 }
 
+impl SpanKeys for KeyNames {
+    fn number(&mut self, pair: &PairLatency, seen: &Seen<'_, '_>, writer: &Writer, state: &State) -> Option<u32> {
+        let parts = pair.key_parts(seen.class);
+        let values: Vec<KeyValue> = pair.key_values().collect();
+        let part = |(at, value): (usize, &KeyValue)| self.part(parts.get(at), value, (seen, writer), state);
+        let (keys, shown): (Vec<String>, Vec<String>) = values.iter().enumerate().map(part).unzip();
+        self.number_of(keys.join(", "), shown.join(", "))
+    }
+
+    fn shown(&self) -> &[String] {
+        &self.shown
+    }
+
+    fn reasons(&self) -> Vec<String> {
+        self.symbols.as_ref().map_or_else(Vec::new, Symbolizer::reasons)
+    }
+}
+
 impl KeyNames {
     /// For these pairs, in records of these traces.
     pub fn new(pairs: &[PairLatency], traces: &[Trace]) -> anyhow::Result<KeyNames> {
@@ -57,25 +76,6 @@ impl KeyNames {
             false => None,
         };
         Ok(KeyNames { forms, symbols, ..KeyNames::default() })
-    }
-
-    /// How keys are shown, by number.
-    pub fn shown(&self) -> &[String] {
-        &self.shown
-    }
-
-    /// Why some functions could not be found.
-    pub fn reasons(&self) -> Vec<String> {
-        self.symbols.as_ref().map_or_else(Vec::new, Symbolizer::reasons)
-    }
-
-    /// The number of the key that a pair has just closed; `None` where there are too many, or it has no parts.
-    pub fn number(&mut self, pair: &PairLatency, seen: &Seen<'_, '_>, writer: &Writer, state: &State) -> Option<u32> {
-        let parts = pair.key_parts(seen.class);
-        let values: Vec<KeyValue> = pair.key_values().collect();
-        let part = |(at, value): (usize, &KeyValue)| self.part(parts.get(at), value, (seen, writer), state);
-        let (keys, shown): (Vec<String>, Vec<String>) = values.iter().enumerate().map(part).unzip();
-        self.number_of(keys.join(", "), shown.join(", "))
     }
 
     /// The number of a key, which is shown so from now on.

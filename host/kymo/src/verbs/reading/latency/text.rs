@@ -2,8 +2,8 @@
 //! Latencies as text: a table of all, then the worst of each.
 
 use kymo_analyze::{Doubt, Key, Name, Series, Unmatched, What};
+use kymo_query::SpanCounts;
 
-use super::span::SpanCounts;
 use super::{Args, LatencyReport, shows_worst};
 use crate::verbs::analyze::show::{Times, duration, table, who};
 

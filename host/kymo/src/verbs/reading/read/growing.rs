@@ -12,8 +12,9 @@ use std::process::ExitCode;
 use kymo_ctf::read::{Caveat, Content, Error, Files, Item, Place, Range, Reader, Severity, Start, Trace, unite_clocks};
 use kymo_feed::Missing;
 
+use kymo_query::Learn;
+
 use super::filter::Filters;
-use super::learn::Learn;
 use super::select::{Selection, Shown};
 use super::{Args, Format, format};
 use crate::verbs::analyze::caveats::{self, CaveatCounts};

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use kymo_ctf::read::Trace;
 use kymo_filter::Context;
 use kymo_names::event_matches as matches;
+use kymo_query::learn::is_state;
 
 /// The columns around the payload.
 #[derive(Clone, Copy, Default)]
@@ -158,9 +159,4 @@ fn contexts_of(traces: &[Trace]) -> BTreeSet<&str> {
     });
     let shown = infos.filter(|info| !info.is_length && Context::by_name(info.name).is_none());
     shown.map(|info| info.name).collect()
-}
-
-/// Whether an event is one of a state dump, by its name: LTTng's, or one of those that only kymo writes.
-pub fn is_state(name: &str) -> bool {
-    name.starts_with("lttng_statedump_") || name.starts_with("kymo_statedump_")
 }

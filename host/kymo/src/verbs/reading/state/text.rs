@@ -5,7 +5,7 @@ use kymo_analyze::{Context, Cpu, Doing, Doubt, Off, Ready, State, Thread, Waker}
 use serde_json::{Value, json};
 
 use super::MachineMoment;
-use crate::verbs::analyze::show::{Times, duration, priority, table};
+use crate::verbs::analyze::show::{FunctionNames as _, Times, duration, priority, table};
 
 /// For people.
 pub fn report(found: &MachineMoment<'_>, times: &Times) -> String {

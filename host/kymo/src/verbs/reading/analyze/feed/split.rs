@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use kymo_ctf::read::Trace;
-use kymo_ctf::write::EnvValue;
+use kymo_query::{Machine, host_name, machine};
 use serde_json::{Value, json};
 
 use super::{Input, When, has_switches};
@@ -16,29 +16,6 @@ pub struct OfHost {
     pub name: String,
     /// Its traces.
     pub input: Input,
-}
-
-/// How a machine is told from others: the boot, which clocks have as their id; else its name.
-#[derive(PartialEq, Eq)]
-pub enum Machine {
-    /// The boot.
-    Boot([u8; 16]),
-    /// The name.
-    Name(String),
-}
-
-/// The machine that a trace is of.
-pub fn machine(trace: &Trace) -> Machine {
-    let boot = trace.metadata.clocks.iter().find_map(|clock| clock.uuid);
-    boot.map_or_else(|| Machine::Name(host_name(trace)), Machine::Boot)
-}
-
-fn host_name(trace: &Trace) -> String {
-    let name = trace.metadata.env.iter().find(|(key, _)| key == "hostname").map(|(_, value)| value);
-    match name {
-        Some(EnvValue::Text(name)) if !name.is_empty() => name.clone(),
-        _ => trace.label.clone(),
-    }
 }
 
 /// Divides traces among the kernels of which they are; `of_kernels`: directories with the scheduler's events. A trace

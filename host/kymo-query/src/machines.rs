@@ -5,10 +5,33 @@ use std::borrow::Cow;
 
 use kymo_analyze::{Context as Doing, State, Vocabulary};
 use kymo_ctf::read::{Loss, Record, Trace};
+use kymo_ctf::write::EnvValue;
 use kymo_feed::Classes;
 use kymo_filter::{Context, Value};
 
-use crate::verbs::analyze::feed::split::machine;
+/// How a machine is told from others: the boot, which clocks have as their id; else its name.
+#[derive(PartialEq, Eq)]
+pub enum Machine {
+    /// The boot.
+    Boot([u8; 16]),
+    /// The name.
+    Name(String),
+}
+
+/// The machine that a trace is of.
+pub fn machine(trace: &Trace) -> Machine {
+    let boot = trace.metadata.clocks.iter().find_map(|clock| clock.uuid);
+    boot.map_or_else(|| Machine::Name(host_name(trace)), Machine::Boot)
+}
+
+/// The name of the machine that a trace is of; of the trace, where it does not say.
+pub fn host_name(trace: &Trace) -> String {
+    let name = trace.metadata.env.iter().find(|(key, _)| key == "hostname").map(|(_, value)| value);
+    match name {
+        Some(EnvValue::Text(name)) if !name.is_empty() => name.clone(),
+        _ => trace.label.clone(),
+    }
+}
 
 /// A state for all traces of one machine.
 pub struct Machines {

@@ -2,17 +2,16 @@
 //! `--span 'A, B, by=K'`: spans between events that the user names. Which begin is of which end is decided by
 //! kymo-filter, as for filters, triggers and exports [spec/analyze.md 5.1].
 
-use anyhow::{Context as _, bail};
 use kymo_analyze::{Doubt, Sample, State, Vocabulary, Writer};
 use kymo_ctf::read::Trace;
 use kymo_filter::{Closed, Context, Event, OPEN_MAX, PairLatency, Place, Record, Value};
 use serde::Serialize;
 
-use crate::verbs::analyze::feed::Seen;
-use crate::verbs::read::filter::{View, events_of};
-use crate::verbs::read::machines::Now;
+use kymo_feed::Seen;
 
-use super::keys::KeyNames;
+use crate::error::Refused;
+use crate::filter::{View, events_of};
+use crate::machines::Now;
 
 /// What was counted of one span.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -52,6 +51,16 @@ impl SpanCounts {
     }
 }
 
+/// Who numbers the keys of spans where these are kept apart, and says how they are shown.
+pub trait SpanKeys {
+    /// The number of the key of a span that ends with this record; `None` beyond those that are kept apart.
+    fn number(&mut self, pair: &PairLatency, seen: &Seen<'_, '_>, writer: &Writer, state: &State) -> Option<u32>;
+    /// How they are shown, by number.
+    fn shown(&self) -> &[String];
+    /// Why some addresses in keys have no name.
+    fn reasons(&self) -> Vec<String>;
+}
+
 /// All spans of a run.
 pub struct Spans<'v> {
     texts: Vec<String>,
@@ -60,24 +69,31 @@ pub struct Spans<'v> {
     is_of_any: Vec<bool>,
     vocabulary: &'v Vocabulary,
     /// Where keys are kept apart.
-    keys: Option<KeyNames>,
+    keys: Option<Box<dyn SpanKeys>>,
 }
 
 impl<'v> Spans<'v> {
-    /// From their texts, held against the events that there are. `by_key`: keys are kept apart.
-    pub fn new(
-        texts: &[String],
-        traces: &[Trace],
-        vocabulary: &'v Vocabulary,
-        by_key: bool,
-    ) -> anyhow::Result<Spans<'v>> {
-        u16::try_from(texts.len()).context("too many spans")?;
+    /// From their texts, held against the events that there are.
+    ///
+    /// # Errors
+    /// A text that is no span of these events.
+    pub fn new(texts: &[String], traces: &[Trace], vocabulary: &'v Vocabulary) -> Result<Spans<'v>, Refused> {
+        u16::try_from(texts.len()).map_err(|_| Refused::span("there are too many".to_owned()))?;
         let events: Vec<Event> =
             if texts.is_empty() { Vec::new() } else { traces.iter().flat_map(events_of).collect() };
-        let pairs = texts.iter().map(|text| parse(text, &events)).collect::<anyhow::Result<Vec<_>>>()?;
+        let pairs = texts.iter().map(|text| parse(text, &events)).collect::<Result<Vec<_>, _>>()?;
         let is_of_any = (0..events.len()).map(|class| pairs.iter().any(|pair| pair.takes(class))).collect();
-        let keys = if by_key { Some(KeyNames::new(&pairs, traces)?) } else { None };
-        Ok(Spans { texts: texts.to_vec(), pairs, is_of_any, vocabulary, keys })
+        Ok(Spans { texts: texts.to_vec(), pairs, is_of_any, vocabulary, keys: None })
+    }
+
+    /// The pairs of events, in the order of the texts.
+    pub fn pairs(&self) -> &[PairLatency] {
+        &self.pairs
+    }
+
+    /// Keeps keys apart.
+    pub fn keep_keys_apart(&mut self, keys: Box<dyn SpanKeys>) {
+        self.keys = Some(keys);
     }
 
     /// Takes a record, and hands on the spans that end with it: their number, that of the key where keys are kept
@@ -98,12 +114,12 @@ impl<'v> Spans<'v> {
 
     /// How keys are shown, by number.
     pub fn keys(&self) -> &[String] {
-        self.keys.as_ref().map_or(&[], KeyNames::shown)
+        self.keys.as_ref().map_or(&[], |keys| keys.shown())
     }
 
     /// Why some addresses in keys have no name.
     pub fn reasons(&self) -> Vec<String> {
-        self.keys.as_ref().map_or_else(Vec::new, KeyNames::reasons)
+        self.keys.as_ref().map_or_else(Vec::new, |keys| keys.reasons())
     }
 
     /// What was counted of each.
@@ -125,12 +141,13 @@ impl<'v> Spans<'v> {
     }
 }
 
-fn parse(text: &str, events: &[Event]) -> anyhow::Result<PairLatency> {
+fn parse(text: &str, events: &[Event]) -> Result<PairLatency, Refused> {
     let events_of_text = text.split("by=").next().unwrap_or_default();
     if events_of_text.split(',').filter(|name| !name.trim().is_empty()).count() < 2 {
-        bail!("--span {text:?}: write it as 'BEGIN, END' or 'BEGIN, END, by=FIELD', as in 'req:begin, req:end, by=id'");
+        let how = "write it as 'BEGIN, END' or 'BEGIN, END, by=FIELD', as in 'req:begin, req:end, by=id'";
+        return Err(Refused::span(format!("{text:?}: {how}")));
     }
-    PairLatency::parse(text, events, OPEN_MAX).map_err(|error| anyhow::anyhow!("--span:\n{error}"))
+    PairLatency::parse(text, events, OPEN_MAX).map_err(|error| Refused::span(format!("\n{error}")))
 }
 
 /// A record as spans see it: its thread is who wrote it, of a kernel's records the one that runs.

@@ -8,7 +8,7 @@
 use kymo_analyze::{Context, State};
 use kymo_ctf::read::{Fields, Item, Loss, Number, Reader, Record, Trace, Value};
 
-use super::threads::{Threads, Who};
+use crate::known::{Threads, Who};
 
 /// The state dump stands at the beginning of a trace. After so many records it is not looked for any more.
 const DUMP_RECORDS_MAX: u64 = 4_000_000;
@@ -263,7 +263,7 @@ impl Machine {
             return;
         }
         let Some(tid) = self.tid_of(record) else { return };
-        let is_of_machine = tid == 0 && super::select::is_state(&record.event.name);
+        let is_of_machine = tid == 0 && is_state(&record.event.name);
         record.vtid = Some(tid);
         if is_of_machine {
             return;
@@ -334,6 +334,11 @@ impl Machine {
 /// Whether records of these traces tell of threads.
 pub fn tell_of_threads(traces: &[Trace]) -> bool {
     traces.iter().any(|trace| tells(trace).iter().any(Option::is_some))
+}
+
+/// Whether an event is one of a state dump, by its name: LTTng's, or one of those that only kymo writes.
+pub fn is_state(name: &str) -> bool {
+    name.starts_with("lttng_statedump_") || name.starts_with("kymo_statedump_")
 }
 
 /// By event.

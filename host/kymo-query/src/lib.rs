@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Questions about a stretch of a trace, answered in columns no larger than what is asked for [spec/view.md].
+//!
+//! Pure functions over an opened trace and its index: no file is opened, no clock is read, nothing is decided about who
+//! may ask. States, latencies, pairs and filters are those of kymo-analyze and kymo-filter, so that the picture of a
+//! viewer and the text of a verb are the same. What verbs and questions share of choosing records is here too.
+//!
+//! An answer from records can become one from summaries in an index without a change for who asks: what zoomed-out
+//! windows get are sums.
+
+mod choose;
+mod columns;
+mod doing;
+mod error;
+pub mod filter;
+mod known;
+pub mod learn;
+mod machines;
+mod names;
+mod opened;
+mod pairs;
+mod parameters;
+mod people;
+mod pixels;
+mod questions;
+mod span;
+mod walk;
+
+pub use choose::Chosen;
+pub use columns::{Answer, Cell, Column, Lost, Table, Text, Texts, VERSION};
+pub use error::{Error, Refused};
+pub use filter::Filters;
+pub use known::Who;
+pub use learn::Learn;
+pub use machines::{Machine, Machines, Now, host_name, machine};
+pub use names::{FunctionNames, Names};
+pub use opened::Opened;
+pub use parameters::{Parameters, Window};
+pub use questions::{QUESTIONS, Question, answer};
+pub use span::{SpanCounts, SpanKeys, Spans};
+pub use walk::Stop;

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The questions [spec/view.md 4], each in its file, and what they share.
+
+mod arrows;
+mod cpus;
+mod latencies;
+mod overview;
+mod places;
+mod records;
+mod schema;
+mod slices;
+mod states;
+mod summary;
+mod threads;
+mod values;
+
+use kymo_analyze::Doubt;
+
+use crate::columns::Answer;
+use crate::error::Error;
+use crate::opened::Opened;
+use crate::parameters::{Parameters, Window};
+use crate::walk::Stop;
+
+/// How a question is answered.
+type Ask = fn(&Opened, &mut Parameters, &Stop) -> Result<Answer, Error>;
+
+/// A question.
+#[derive(Clone, Copy)]
+pub struct Question {
+    /// Its name in addresses.
+    pub name: &'static str,
+    /// What it tells.
+    pub about: &'static str,
+    /// The names of its parameters.
+    pub parameters: &'static [&'static str],
+    ask: Ask,
+}
+
+macro_rules! questions {
+    ($($name:literal $about:literal [$($parameter:literal)*] $ask:expr;)*) => {
+        /// All questions.
+        pub const QUESTIONS: &[Question] = &[
+            $(Question { name: $name, about: $about, parameters: &[$($parameter),*], ask: $ask }),*
+        ];
+    };
+}
+
+// A section of spec/view.md 4 each.
+questions! {
+    "summary" "what is in the trace, and what was lost" ["limit"] summary::summary;
+    "places" "the three most telling places" ["from" "to"] places::places;
+    "overview" "records and losses over time" ["from" "to" "bins"] overview::overview;
+    "cpus" "what each CPU did" ["from" "to" "pixels" "cpus"] cpus::cpus;
+    "threads" "the threads of a window" ["from" "to" "by" "limit" "offset" "match"] threads::threads;
+    "states" "what threads did, and why they waited"
+        ["tids" "from" "to" "pixels" "calls" "late"] states::states;
+    "slices" "spans between two events" ["span" "from" "to" "pixels" "tids" "filter" "lead"] slices::slices;
+    "arrows" "wake-ups" ["from" "to" "tids" "limit"] arrows::arrows;
+    "values" "a numeric field over time" ["field" "from" "to" "bins" "filter"] values::values;
+    "latencies" "latencies: quantiles, histogram, density, points"
+        ["what" "span" "by" "from" "to" "filter" "bins" "limit" "past"] latencies::latencies;
+    "worst" "the worst latencies" ["what" "span" "by" "from" "to" "filter" "limit"] latencies::worst;
+    "records" "a page of records" ["at" "row" "from" "to" "limit" "filter"] records::records;
+    "search" "the next or previous record of a filter" ["filter" "at" "direction"] records::search;
+    "schema" "names of events and fields" [] schema::schema;
+}
+
+/// Answers a question.
+///
+/// # Errors
+/// There is no such question, a parameter is wrong, the trace cannot answer it, or nobody wants the answer any more.
+pub fn answer(of: &Opened, name: &str, mut parameters: Parameters, stop: &Stop) -> Result<Answer, Error> {
+    let question = QUESTIONS.iter().find(|question| question.name == name);
+    let question = question.ok_or_else(|| Error::Question(name.to_owned()))?;
+    parameters.check_names(question.parameters)?;
+    stop.check()?;
+    (question.ask)(of, &mut parameters, stop)
+}
+
+/// An answer without tables.
+fn begin(question: &'static str, of: &Opened, window: Window) -> Answer {
+    let mut answer = Answer::new(question, of.base(), window.pair());
+    answer.set("doubts", Doubt::ALL.map(|(_, name)| name).to_vec());
+    answer
+}
+
+/// Marks as bits, by their position in [`Doubt::ALL`].
+fn doubt_bits(doubt: Doubt) -> u16 {
+    let bits = Doubt::ALL.iter().enumerate().filter(|(_, (mark, _))| doubt.has(*mark)).map(|(bit, _)| 1 << bit);
+    bits.fold(0, |all, bit: u16| all | bit)
+}

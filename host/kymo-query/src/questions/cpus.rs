@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What each CPU did [spec/view.md 4.4]: who was current, and interrupts within.
+
+use std::collections::BTreeMap;
+
+use kymo_analyze::{
+    Context, CpuSpan, Doubt, Event, Head, Interrupt, InterruptSpan, Sink, State, Thread, ThreadSpan, Threads,
+};
+use kymo_feed::Visit;
+
+use crate::columns::{Answer, Table};
+use crate::error::Error;
+use crate::opened::Opened;
+use crate::parameters::Parameters;
+use crate::people::People;
+use crate::pixels::{Mixed, Pixels, Row, Stretch, levels};
+use crate::questions::{begin, doubt_bits};
+use crate::walk::{Gather, Stop, Walk};
+
+/// States of CPUs, by number.
+const STATES: [&str; 3] = ["unknown", "idle", "thread"];
+
+/// A stretch of one thread, idleness, or not knowing.
+#[derive(Clone, Copy, Debug)]
+struct CurrentSpan {
+    from: i64,
+    to: i64,
+    current: Context,
+    doubt: Doubt,
+    open: bool,
+}
+
+impl CurrentSpan {
+    fn state(&self) -> u8 {
+        match self.current {
+            Context::Idle => 1,
+            Context::Thread(_) => 2,
+            Context::Unknown | Context::Interrupt(_) => 0,
+        }
+    }
+
+    fn tid(&self) -> Option<i32> {
+        match self.current {
+            Context::Thread(tid) => Some(tid),
+            _ => None,
+        }
+    }
+}
+
+/// An interrupt, softirq or timer call.
+#[derive(Clone, Debug)]
+struct Interrupted {
+    from: i64,
+    to: i64,
+    kind: u8,
+    name: String,
+    away_ns: u64,
+    doubt: Doubt,
+    open: bool,
+}
+
+/// Time in interrupts of one pixel.
+#[derive(Clone, Copy, Debug, Default)]
+struct InPixel {
+    pixel: u32,
+    irq_ns: u64,
+    softirq_ns: u64,
+    count: u32,
+}
+
+/// All of one CPU.
+#[derive(Default)]
+struct CpuRow {
+    /// Up to when the row is filled, ns.
+    at: Option<i64>,
+    pending: Option<CurrentSpan>,
+    row: Row<3>,
+    spans: Vec<CurrentSpan>,
+    /// By state, ns.
+    sums: [u64; 3],
+    irq_ns: u64,
+    softirq_ns: u64,
+    longest_irq_ns: Option<u64>,
+    interrupts: Vec<Interrupted>,
+    in_pixels: Vec<InPixel>,
+    /// When, kHz; and when, the idle state.
+    frequency: Vec<(i64, u32)>,
+    idle: Vec<(i64, Option<u32>)>,
+}
+
+impl CpuRow {
+    /// Takes a stretch; those of the same thread that follow each other are one.
+    fn current(&mut self, pixels: &Pixels, span: CurrentSpan) {
+        let at = self.at.unwrap_or(pixels.window().from);
+        if span.from > at {
+            let unknown =
+                CurrentSpan { from: at, to: span.from, current: Context::Unknown, doubt: Doubt::START, open: false };
+            self.follow(pixels, unknown);
+        }
+        self.at = Some(span.to.max(at));
+        self.follow(pixels, span);
+    }
+
+    fn follow(&mut self, pixels: &Pixels, span: CurrentSpan) {
+        match &mut self.pending {
+            Some(pending) if pending.current == span.current && pending.to == span.from => {
+                pending.to = span.to;
+                pending.doubt |= span.doubt;
+                pending.open |= span.open;
+            }
+            _ => {
+                self.flush(pixels);
+                self.pending = Some(span);
+            }
+        }
+    }
+
+    fn flush(&mut self, pixels: &Pixels) {
+        let Some(span) = self.pending.take() else { return };
+        let state = span.state();
+        if let Some((from, to)) = pixels.cut(span.from, span.to) {
+            self.sums[usize::from(state)] += to.abs_diff(from);
+        }
+        let stretch = Stretch { from: span.from, to: span.to, state, tid: span.tid(), doubt: span.doubt };
+        if self.row.add(pixels, &stretch) {
+            self.spans.push(span);
+        }
+    }
+
+    fn in_interrupt(&mut self, pixels: &Pixels, span: &CpuSpan, interrupt: Interrupt) {
+        let is_hard = interrupt.is_hard();
+        pixels.each(span.from, span.to, |pixel, ns| {
+            if self.in_pixels.last().is_none_or(|last| last.pixel != pixel) {
+                self.in_pixels.push(InPixel { pixel, ..InPixel::default() });
+            }
+            let Some(last) = self.in_pixels.last_mut() else { return };
+            let (sum, all) = match is_hard {
+                true => (&mut last.irq_ns, &mut self.irq_ns),
+                false => (&mut last.softirq_ns, &mut self.softirq_ns),
+            };
+            *sum += ns;
+            *all += ns;
+            last.count = last.count.saturating_add(1);
+        });
+    }
+
+    fn interrupt(&mut self, pixels: &Pixels, of: Interrupted) {
+        if of.to < pixels.window().from {
+            return;
+        }
+        let ns = of.to.abs_diff(of.from).saturating_sub(of.away_ns);
+        self.longest_irq_ns = self.longest_irq_ns.max(Some(ns).filter(|_| !of.open));
+        if pixels.shows(of.to.abs_diff(of.from)) {
+            self.interrupts.push(of);
+        }
+    }
+
+    /// Fills the row up to the end.
+    fn finish(&mut self, pixels: &Pixels) {
+        let (at, to) = (self.at.unwrap_or(pixels.window().from), pixels.window().to);
+        if at < to {
+            self.follow(
+                pixels,
+                CurrentSpan { from: at, to, current: Context::Unknown, doubt: Doubt::NONE, open: true },
+            );
+        }
+        self.flush(pixels);
+    }
+}
+
+/// A kind of interrupt: 0, softirq: 1, timer call: 2.
+fn kind(interrupt: Interrupt) -> u8 {
+    match interrupt {
+        Interrupt::Irq(_) | Interrupt::Vector(_) | Interrupt::Hard => 0,
+        Interrupt::Softirq(_) | Interrupt::Soft => 1,
+        Interrupt::Hrtimer(_) | Interrupt::Timer(_) => 2,
+    }
+}
+
+fn name(interrupt: Interrupt, name: &str) -> String {
+    if name.is_empty() { interrupt.to_string() } else { format!("{interrupt} {name}") }
+}
+
+/// Takes the last of a pixel.
+fn put<T>(list: &mut Vec<(i64, T)>, pixels: &Pixels, at: i64, value: T) {
+    match list.last_mut() {
+        Some(last) if pixels.of(last.0) == pixels.of(at) => *last = (at, value),
+        _ => list.push((at, value)),
+    }
+}
+
+struct Cpus {
+    pixels: Pixels,
+    wanted: Option<Vec<u32>>,
+    rows: BTreeMap<u32, CpuRow>,
+    people: People,
+    is_over: bool,
+}
+
+impl Cpus {
+    fn row(&mut self, cpu: u32) -> Option<&mut CpuRow> {
+        let is_wanted = self.wanted.as_ref().is_none_or(|wanted| wanted.contains(&cpu));
+        is_wanted.then(|| self.rows.entry(cpu).or_default())
+    }
+}
+
+impl Visit for Cpus {}
+
+impl Sink for Cpus {
+    fn event(&mut self, head: &Head, event: &Event, _: &State) {
+        let pixels = self.pixels;
+        match *event {
+            Event::Frequency { cpu, khz } => {
+                if let Some(row) = cpu.or(head.cpu).and_then(|cpu| self.row(cpu)) {
+                    put(&mut row.frequency, &pixels, head.time, khz);
+                }
+            }
+            Event::Idle { cpu, state } => {
+                if let Some(row) = cpu.or(head.cpu).and_then(|cpu| self.row(cpu)) {
+                    put(&mut row.idle, &pixels, head.time, state);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn thread(&mut self, span: &ThreadSpan, thread: &Thread) {
+        self.people.see(span.from, thread);
+    }
+
+    fn cpu(&mut self, span: &CpuSpan) {
+        let (pixels, open) = (self.pixels, self.is_over);
+        let Some(row) = self.row(span.cpu) else { return };
+        let doubt = span.doubt.without(Doubt::END);
+        row.current(&pixels, CurrentSpan { from: span.from, to: span.to, current: span.current, doubt, open });
+        if let Context::Interrupt(interrupt) = span.context {
+            row.in_interrupt(&pixels, span, interrupt);
+        }
+    }
+
+    fn interrupt(&mut self, span: &InterruptSpan, _: Threads<'_>) {
+        let pixels = self.pixels;
+        let Some(row) = self.row(span.cpu) else { return };
+        let of = Interrupted {
+            from: span.from,
+            to: span.to,
+            kind: kind(span.interrupt),
+            name: name(span.interrupt, span.name.as_str()),
+            away_ns: span.away_ns.max(0) as u64,
+            doubt: span.doubt,
+            open: false,
+        };
+        row.interrupt(&pixels, of);
+    }
+}
+
+impl Gather for Cpus {
+    fn open(&mut self, state: &State, to: i64) {
+        let pixels = self.pixels;
+        for cpu in state.cpus() {
+            let Some(row) = self.row(cpu.number) else { continue };
+            for frame in cpu.frames() {
+                let of = Interrupted {
+                    from: frame.since,
+                    to,
+                    kind: kind(frame.interrupt),
+                    name: name(frame.interrupt, frame.name.as_str()),
+                    away_ns: 0,
+                    doubt: Doubt::NONE,
+                    open: true,
+                };
+                row.interrupt(&pixels, of);
+            }
+        }
+        self.is_over = true;
+    }
+}
+
+/// Answers `cpus`.
+///
+/// # Errors
+/// Parameters; a trace without the scheduler's events.
+pub fn cpus(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<Answer, Error> {
+    let window = parameters.window(of)?;
+    let pixels = Pixels::new(window, parameters.pixels()?);
+    let wanted = parameters.cpus()?;
+    if !of.has_switches() {
+        return Err(Error::no_switches());
+    }
+    let mut gather = Cpus { pixels, wanted, rows: BTreeMap::new(), people: People::default(), is_over: false };
+    let walked = Walk::new(of, window).in_pixels(pixels).run(&mut gather, stop)?;
+    gather.people.finish(&walked.state);
+    let mut answer = begin("cpus", of, window);
+    answer.set("states", STATES.to_vec());
+    if !window.is_empty() {
+        gather.rows.values_mut().for_each(|row| row.finish(&pixels));
+        tables(&mut answer, gather);
+    }
+    walked.tell(&mut answer);
+    Ok(answer)
+}
+
+fn tables(answer: &mut Answer, gather: Cpus) {
+    let Cpus { pixels, mut rows, people, .. } = gather;
+    let of_all = |value: fn(&CpuRow) -> u64| rows.values().map(value).collect::<Vec<u64>>();
+    let table = Table::new("rows")
+        .column("cpu", rows.keys().copied())
+        .column("thread_ns", of_all(|row| row.sums[2]))
+        .column("idle_ns", of_all(|row| row.sums[1]))
+        .column("unknown_ns", of_all(|row| row.sums[0]))
+        .column("irq_ns", of_all(|row| row.irq_ns))
+        .column("softirq_ns", of_all(|row| row.softirq_ns))
+        .column("longest_irq_ns", rows.values().map(|row| row.longest_irq_ns));
+    answer.push(table);
+    let spans: Vec<(u32, CurrentSpan)> =
+        rows.iter().flat_map(|(cpu, row)| row.spans.iter().map(|span| (*cpu, *span))).collect();
+    let table = span_table(answer, &spans, &people, &pixels);
+    answer.push(table);
+    let mixed: Vec<(u32, Mixed<3>)> = rows
+        .iter_mut()
+        .flat_map(|(cpu, row)| std::mem::take(&mut row.row).finish(&pixels).into_iter().map(|mixed| (*cpu, mixed)))
+        .collect();
+    let table = mixed_table(answer, &mixed, &people, &pixels);
+    answer.push(table);
+    interrupt_tables(answer, &rows, &pixels);
+    let changes: Vec<_> =
+        rows.iter().flat_map(|(cpu, row)| row.frequency.iter().map(|change| (*cpu, *change))).collect();
+    let table = Table::new("frequency")
+        .column("cpu", changes.iter().map(|change| change.0))
+        .column("at", changes.iter().map(|change| answer.time(change.1.0)))
+        .column("khz", changes.iter().map(|change| change.1.1));
+    answer.push(table);
+    let changes: Vec<_> = rows.iter().flat_map(|(cpu, row)| row.idle.iter().map(|change| (*cpu, *change))).collect();
+    let table = Table::new("idle")
+        .column("cpu", changes.iter().map(|change| change.0))
+        .column("at", changes.iter().map(|change| answer.time(change.1.0)))
+        .column("state", changes.iter().map(|change| change.1.1));
+    answer.push(table);
+}
+
+fn span_table(answer: &mut Answer, spans: &[(u32, CurrentSpan)], people: &People, pixels: &Pixels) -> Table {
+    let end = |span: &CurrentSpan| span.to.min(pixels.window().to);
+    let person = |span: &CurrentSpan| people.at(span.tid()?, end(span).saturating_sub(1));
+    let people: Vec<_> = spans.iter().map(|(_, span)| person(span)).collect();
+    let names: Vec<_> =
+        people.iter().map(|person| person.and_then(|person| answer.texts.name(person.name.as_str()))).collect();
+    Table::new("spans")
+        .column("cpu", spans.iter().map(|(cpu, _)| *cpu))
+        .column("from", spans.iter().map(|(_, span)| answer.time(span.from)))
+        .column("to", spans.iter().map(|(_, span)| answer.time(end(span))))
+        .column("state", spans.iter().map(|(_, span)| span.state()))
+        .column("tid", spans.iter().map(|(_, span)| span.tid()))
+        .column("name", names)
+        .column("process", people.iter().map(|person| person.and_then(|person| person.process)))
+        .column("prio", people.iter().map(|person| person.and_then(|person| person.prio())))
+        .column("open", spans.iter().map(|(_, span)| u8::from(span.open)))
+        .column("doubt", spans.iter().map(|(_, span)| doubt_bits(span.doubt)))
+}
+
+fn mixed_table(answer: &mut Answer, mixed: &[(u32, Mixed<3>)], people: &People, pixels: &Pixels) -> Table {
+    let person = |of: &Mixed<3>| people.at(of.tid?, pixels.edge(of.pixel + 1).saturating_sub(1));
+    let people: Vec<_> = mixed.iter().map(|(_, of)| person(of)).collect();
+    let names: Vec<_> =
+        people.iter().map(|person| person.and_then(|person| answer.texts.name(person.name.as_str()))).collect();
+    Table::new("mixed")
+        .column("cpu", mixed.iter().map(|(cpu, _)| *cpu))
+        .column("pixel", mixed.iter().map(|(_, of)| of.pixel))
+        .column("state", mixed.iter().map(|(_, of)| of.state))
+        .column("tid", mixed.iter().map(|(_, of)| of.tid))
+        .column("name", names)
+        .column("process", people.iter().map(|person| person.and_then(|person| person.process)))
+        .column("thread", mixed.iter().map(|(_, of)| of.shares[2]))
+        .column("idle", mixed.iter().map(|(_, of)| of.shares[1]))
+        .column("unknown", mixed.iter().map(|(_, of)| of.shares[0]))
+        .column("count", mixed.iter().map(|(_, of)| of.count))
+        .column("doubt", mixed.iter().map(|(_, of)| doubt_bits(of.doubt)))
+}
+
+fn interrupt_tables(answer: &mut Answer, rows: &BTreeMap<u32, CpuRow>, pixels: &Pixels) {
+    let (mut all, mut depths) = (Vec::new(), Vec::new());
+    for (cpu, row) in rows {
+        let stretches: Vec<(i64, i64)> = row.interrupts.iter().map(|of| (of.from, of.to)).collect();
+        depths.extend(levels(&stretches));
+        all.extend(row.interrupts.iter().map(|of| (*cpu, of)));
+    }
+    let names: Vec<_> = all.iter().map(|(_, of)| answer.texts.text(&of.name)).collect();
+    let table = Table::new("interrupts")
+        .column("cpu", all.iter().map(|(cpu, _)| *cpu))
+        .column("from", all.iter().map(|(_, of)| answer.time(of.from)))
+        .column("to", all.iter().map(|(_, of)| answer.time(of.to)))
+        .column("kind", all.iter().map(|(_, of)| of.kind))
+        .column("level", depths.iter().map(|level| (*level).min(254) as u8))
+        .column("name", names)
+        .column("away_ns", all.iter().map(|(_, of)| of.away_ns))
+        .column("open", all.iter().map(|(_, of)| u8::from(of.open)))
+        .column("doubt", all.iter().map(|(_, of)| doubt_bits(of.doubt)));
+    answer.push(table);
+    let all: Vec<(u32, InPixel)> =
+        rows.iter().flat_map(|(cpu, row)| row.in_pixels.iter().map(|of| (*cpu, *of))).collect();
+    let share = |pixel: u32, ns: u64| (ns as f64 / pixels.ns_of(pixel).max(1) as f64) as f32;
+    let table = Table::new("interrupts_mixed")
+        .column("cpu", all.iter().map(|(cpu, _)| *cpu))
+        .column("pixel", all.iter().map(|(_, of)| of.pixel))
+        .column("irq", all.iter().map(|(_, of)| share(of.pixel, of.irq_ns)))
+        .column("softirq", all.iter().map(|(_, of)| share(of.pixel, of.softirq_ns)))
+        .column("count", all.iter().map(|(_, of)| of.count));
+    answer.push(table);
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Records and losses over time [spec/view.md 4.3]: of zoomed-out windows from the summaries of the index, else from
+//! the records.
+
+use kymo_analyze::{Sink, State};
+use kymo_feed::{Seen, Visit, clamp};
+
+use crate::columns::{Answer, Lost, Table};
+use crate::error::Error;
+use crate::opened::Opened;
+use crate::parameters::{Parameters, Window};
+use crate::pixels::Pixels;
+use crate::questions::begin;
+use crate::walk::{Gather, Stop, Walk};
+
+/// One bin.
+#[derive(Clone, Copy, Debug, Default)]
+struct Bin {
+    from: i64,
+    to: i64,
+    records: u64,
+    lost: u64,
+    packets: Option<u64>,
+}
+
+struct Counted {
+    bins: Pixels,
+    records: Vec<u64>,
+}
+
+impl Sink for Counted {}
+
+impl Visit for Counted {
+    fn record(&mut self, seen: &Seen<'_, '_>, _: &State) {
+        self.records[self.bins.of(seen.head.time) as usize] += 1;
+    }
+}
+
+impl Gather for Counted {}
+
+/// From the index: columns of the finest summary that is not finer than asked for by too much, several of which are one
+/// bin. `None` where the summaries are too coarse for the window, or there are several clocks.
+fn from_index(of: &Opened, window: Window, bins: u32) -> Option<Vec<Bin>> {
+    let (index, trace) = match (&of.indexes.whole()?[..], &of.traces[..]) {
+        ([index], [trace]) => (*index, trace),
+        _ => return None,
+    };
+    let [clock] = &trace.metadata.clocks[..] else { return None };
+    let (_, whole_to) = of.whole();
+    let whole_ns = whole_to.abs_diff(of.base()).max(1);
+    let wanted = u128::from(bins) * u128::from(whole_ns) / u128::from(window.ns().max(1));
+    let level = index.level(usize::try_from(wanted).unwrap_or(usize::MAX))?;
+    let events = trace.metadata.events.len();
+    let streams = trace.streams().count();
+    let time = |cycles: u64| clamp(clock.nanoseconds(cycles));
+    let mut columns: Vec<Bin> = Vec::new();
+    for column in 0..level.columns() {
+        let (from, to) = level.times(column);
+        let (from, to) = (time(from), time(to));
+        if to <= window.from || from >= window.to {
+            continue;
+        }
+        let sum = |rows: std::ops::Range<usize>| {
+            rows.map(|row| level.row(row).get(column).copied().unwrap_or(0)).fold(0, u64::saturating_add)
+        };
+        let (records, lost) = (sum(events..events + streams), sum(events + streams..events + 2 * streams));
+        columns.push(Bin { from, to, records, lost, packets: None });
+    }
+    // Less than half as fine as asked for is too coarse.
+    if columns.len() * 2 < bins as usize {
+        return None;
+    }
+    let group = columns.len().div_ceil(bins as usize);
+    let one = |all: &[Bin]| {
+        let (first, last) = (all.first()?, all.last()?);
+        let (records, lost) = (all.iter().map(|bin| bin.records).sum(), all.iter().map(|bin| bin.lost).sum());
+        Some(Bin { from: first.from, to: last.to, records, lost, packets: None })
+    };
+    columns.chunks(group.max(1)).map(one).collect()
+}
+
+/// What was lost: exactly of the whole trace; of a part as bins tell, which know no packets and no places.
+fn lost_by_index(of: &Opened, window: Window, bins: &[Bin]) -> Lost {
+    if window.pair() == of.whole() {
+        let streams = of.indexes.traces.iter().flatten().flat_map(|index| &index.streams);
+        let sum = |part: usize| streams.clone().map(|stream| stream.lost[part]).fold(0, u64::saturating_add);
+        return Lost { records: sum(0), packets: sum(1), places: sum(2) };
+    }
+    let places = bins.iter().filter(|bin| bin.lost > 0).count() as u64;
+    Lost { records: bins.iter().map(|bin| bin.lost).fold(0, u64::saturating_add), packets: 0, places }
+}
+
+/// Answers `overview`.
+///
+/// # Errors
+/// Parameters.
+pub fn overview(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<Answer, Error> {
+    let window = parameters.window(of)?;
+    let count = parameters.bins()?;
+    let mut answer = begin("overview", of, window);
+    let bins = match from_index(of, window, count) {
+        Some(bins) => {
+            answer.set("source", "index");
+            answer.lost = lost_by_index(of, window, &bins);
+            bins
+        }
+        None => {
+            answer.set("source", "records");
+            from_records(of, window, count, &mut answer, stop)?
+        }
+    };
+    let table = Table::new("bins")
+        .column("from", bins.iter().map(|bin| answer.time(bin.from)))
+        .column("to", bins.iter().map(|bin| answer.time(bin.to)))
+        .column("records", bins.iter().map(|bin| bin.records))
+        .column("lost", bins.iter().map(|bin| bin.lost))
+        .column("packets", bins.iter().map(|bin| bin.packets));
+    answer.push(table);
+    Ok(answer)
+}
+
+fn from_records(of: &Opened, window: Window, count: u32, answer: &mut Answer, stop: &Stop) -> Result<Vec<Bin>, Error> {
+    if window.is_empty() {
+        return Ok(Vec::new());
+    }
+    let pixels = Pixels::new(window, count);
+    let mut counted = Counted { bins: pixels, records: vec![0; count as usize] };
+    let walked = Walk::new(of, window).in_pixels(pixels).run(&mut counted, stop)?;
+    let mut bins: Vec<Bin> = Vec::new();
+    for (bin, records) in (0..count).zip(counted.records) {
+        bins.push(Bin { from: pixels.edge(bin), to: pixels.edge(bin + 1), records, lost: 0, packets: Some(0) });
+    }
+    // A loss is where it ends, as in the index.
+    for loss in walked.losses.list() {
+        let bin = &mut bins[pixels.of(loss.to) as usize];
+        bin.lost = bin.lost.saturating_add(loss.records);
+        bin.packets = bin.packets.map(|packets| packets.saturating_add(loss.packets));
+    }
+    answer.lost = walked.losses.sum();
+    Ok(bins)
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Spans between two events, nested by thread [spec/view.md 4.7].
+
+use std::collections::BTreeMap;
+
+use kymo_analyze::{Doubt, Name, Sample, Sink, State};
+use kymo_feed::{Seen, Visit};
+
+use crate::columns::{Answer, Table};
+use crate::error::Error;
+use crate::opened::Opened;
+use crate::pairs;
+use crate::parameters::{Parameters, Window};
+use crate::pixels::{Pixels, levels};
+use crate::questions::{begin, doubt_bits};
+use crate::span::Spans;
+use crate::walk::{Gather, Stop, Walk};
+
+/// Slices that are kept at most.
+const SLICES_MAX: usize = 1 << 20;
+
+/// How long before the window is read at least, ns.
+const LEAD_NS: u64 = 10_000_000;
+
+/// A span of a thread.
+#[derive(Clone, Copy, Debug)]
+struct Slice {
+    span: u16,
+    tid: Option<i32>,
+    process: Option<i32>,
+    name: Name,
+    cpu: Option<u32>,
+    from: i64,
+    to: i64,
+    doubt: Doubt,
+}
+
+struct Slices<'v> {
+    spans: Spans<'v>,
+    pixels: Pixels,
+    tids: Option<Vec<i32>>,
+    list: Vec<Slice>,
+    /// Shorter than a pixel, when there were too many.
+    left_out: u64,
+}
+
+impl Sink for Slices<'_> {}
+
+impl Visit for Slices<'_> {
+    fn record(&mut self, seen: &Seen<'_, '_>, state: &State) {
+        let Slices { spans, pixels, tids, list, left_out } = self;
+        spans.record(seen, state, &mut |number, _, sample: Sample| {
+            let is_of = tids.as_ref().is_none_or(|tids| sample.tid.is_some_and(|tid| tids.contains(&tid)));
+            if !seen.is_selected || !is_of || pixels.cut(sample.from, sample.to.saturating_add(1)).is_none() {
+                return;
+            }
+            let slice = Slice {
+                span: number,
+                tid: sample.tid,
+                process: sample.process,
+                name: sample.name,
+                cpu: sample.cpu,
+                from: sample.from,
+                to: sample.to,
+                doubt: sample.doubt,
+            };
+            match list.len() < SLICES_MAX {
+                true => list.push(slice),
+                false => *left_out += 1,
+            }
+        });
+    }
+}
+
+impl Gather for Slices<'_> {}
+
+/// Shorter spans of one level that follow each other, each in the pixel of the one before or the next.
+#[derive(Clone, Copy, Debug)]
+struct Merged {
+    tid: Option<i32>,
+    level: u16,
+    pixel: u32,
+    last: u32,
+    count: u32,
+    longest_ns: u64,
+    longest_at: i64,
+}
+
+/// Answers `slices`.
+///
+/// # Errors
+/// Parameters; a span or a filter that is none.
+pub fn slices(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<Answer, Error> {
+    let window = parameters.window(of)?;
+    let pixels = Pixels::new(window, parameters.pixels()?);
+    let tids = parameters.tids()?;
+    let lead = parameters.number("lead", 0..=u64::MAX)?.unwrap_or(window.ns().max(LEAD_NS));
+    let texts = match parameters.texts("span") {
+        own if own.is_empty() => pairs::spans(of),
+        own => own,
+    };
+    let mut answer = begin("slices", of, window);
+    let spans = Spans::new(&texts, &of.traces, &of.classes.vocabulary)?;
+    let mut gather = Slices { spans, pixels, tids, list: Vec::new(), left_out: 0 };
+    let from = window.from.saturating_sub_unsigned(lead).max(of.base());
+    let read = Window { from, to: window.to };
+    let walked = Walk::new(of, read).in_pixels(pixels).filtered(parameters)?.run(&mut gather, stop)?;
+    answer.set("spans", texts);
+    answer.set("left_out", gather.left_out);
+    answer.set("lead", window.from.abs_diff(from));
+    if from > of.base() {
+        answer
+            .notes
+            .push("spans that began long before the window, and those that end behind it, are not shown".to_owned());
+    } else if gather.spans.counts().iter().any(|counts| counts.unended > 0) {
+        answer.notes.push("spans that end behind the window are not shown".to_owned());
+    }
+    tables(&mut answer, gather.list, &pixels);
+    walked.tell(&mut answer);
+    Ok(answer)
+}
+
+fn tables(answer: &mut Answer, list: Vec<Slice>, pixels: &Pixels) {
+    let mut by_thread: BTreeMap<Option<i32>, Vec<Slice>> = BTreeMap::new();
+    list.into_iter().for_each(|slice| by_thread.entry(slice.tid).or_default().push(slice));
+    let (mut shown, mut merged) = (Vec::new(), Vec::new());
+    for (tid, mut own) in by_thread {
+        own.sort_by_key(|slice| (slice.from, std::cmp::Reverse(slice.to)));
+        let stretches: Vec<(i64, i64)> = own.iter().map(|slice| (slice.from, slice.to)).collect();
+        let mut open: BTreeMap<u16, Merged> = BTreeMap::new();
+        for (slice, level) in own.into_iter().zip(levels(&stretches)) {
+            if pixels.shows(slice.to.abs_diff(slice.from)) {
+                shown.push((slice, level));
+            } else if let Some(done) = merge(open.get_mut(&level), pixels, &slice) {
+                merged.extend(open.insert(level, Merged { tid, level, ..done }));
+            }
+        }
+        merged.extend(open.into_values());
+    }
+    let table = slice_table(answer, &shown);
+    answer.push(table);
+    let longest_pixel = |of: &Merged| pixels.of(of.longest_at);
+    let table = Table::new("merged")
+        .column("tid", merged.iter().map(|of| of.tid))
+        .column("level", merged.iter().map(|of| of.level))
+        .column("pixel", merged.iter().map(|of| of.pixel))
+        .column("pixels", merged.iter().map(|of| of.last - of.pixel + 1))
+        .column("count", merged.iter().map(|of| of.count))
+        .column("longest_ns", merged.iter().map(|of| of.longest_ns))
+        .column("longest_at", merged.iter().map(|of| answer.time(of.longest_at)))
+        .column("longest_pixel", merged.iter().map(longest_pixel));
+    answer.push(table);
+}
+
+/// Adds a slice to a block, or gives the block that it begins.
+fn merge(block: Option<&mut Merged>, pixels: &Pixels, slice: &Slice) -> Option<Merged> {
+    let (first, last) = (pixels.of(slice.from), pixels.of(slice.to));
+    let ns = slice.to.abs_diff(slice.from);
+    match block {
+        Some(block) if first <= block.last + 1 => {
+            block.last = block.last.max(last);
+            block.count = block.count.saturating_add(1);
+            if ns > block.longest_ns {
+                (block.longest_ns, block.longest_at) = (ns, slice.from);
+            }
+            None
+        }
+        _ => {
+            let (longest_ns, longest_at) = (ns, slice.from);
+            Some(Merged { tid: None, level: 0, pixel: first, last, count: 1, longest_ns, longest_at })
+        }
+    }
+}
+
+fn slice_table(answer: &mut Answer, shown: &[(Slice, u16)]) -> Table {
+    let names: Vec<_> = shown.iter().map(|(slice, _)| answer.texts.name(slice.name.as_str())).collect();
+    Table::new("slices")
+        .column("span", shown.iter().map(|(slice, _)| slice.span))
+        .column("tid", shown.iter().map(|(slice, _)| slice.tid))
+        .column("name", names)
+        .column("process", shown.iter().map(|(slice, _)| slice.process))
+        .column("level", shown.iter().map(|(_, level)| *level))
+        .column("from", shown.iter().map(|(slice, _)| answer.time(slice.from)))
+        .column("to", shown.iter().map(|(slice, _)| answer.time(slice.to)))
+        .column("cpu", shown.iter().map(|(slice, _)| slice.cpu))
+        .column("open", shown.iter().map(|_| 0u8))
+        .column("doubt", shown.iter().map(|(slice, _)| doubt_bits(slice.doubt)))
+}

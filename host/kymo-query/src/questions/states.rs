@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What threads did, and why they waited [spec/view.md 4.6].
+
+use std::collections::BTreeMap;
+
+use kymo_analyze::{CallId, CallSpan, Doing, Doubt, Sink, State, Thread, ThreadSpan, Until};
+use kymo_feed::Visit;
+
+use crate::columns::{Answer, Table};
+use crate::doing::{self, Calls, STATES};
+use crate::error::Error;
+use crate::opened::Opened;
+use crate::parameters::Parameters;
+use crate::people::People;
+use crate::pixels::{Mixed, Pixels, Row, Stretch};
+use crate::questions::{begin, doubt_bits};
+use crate::walk::{Gather, Stop, Walk};
+
+/// Late waits that are listed at most.
+const LATE_MAX: usize = 4096;
+
+/// Pixels of all rows at most.
+const CELLS_MAX: usize = 1 << 20;
+
+/// A stretch of a thread that is shown.
+#[derive(Clone, Copy, Debug)]
+struct Shown {
+    from: i64,
+    to: i64,
+    doing: Doing,
+    open: bool,
+    doubt: Doubt,
+}
+
+/// A system call that is shown.
+#[derive(Clone, Copy, Debug)]
+struct CallShown {
+    from: i64,
+    to: i64,
+    call: CallId,
+    value: Option<i64>,
+    blocked: bool,
+    doubt: Doubt,
+}
+
+/// A wait for a CPU that is long.
+#[derive(Clone, Copy, Debug)]
+struct Late {
+    tid: i32,
+    from: i64,
+    to: i64,
+    state: u8,
+}
+
+/// Time in calls of one pixel.
+#[derive(Clone, Copy, Debug)]
+struct InPixel {
+    pixel: u32,
+    ns: u64,
+    count: u32,
+}
+
+/// All of one thread.
+#[derive(Default)]
+struct ThreadRow {
+    /// Up to when the row is filled, ns.
+    at: Option<i64>,
+    /// What it did last.
+    last: Option<Doing>,
+    row: Row<11>,
+    spans: Vec<Shown>,
+    calls: Vec<CallShown>,
+    in_pixels: Vec<InPixel>,
+}
+
+impl ThreadRow {
+    fn add(&mut self, pixels: &Pixels, states: &Calls, shown: Shown) {
+        let at = self.at.unwrap_or(pixels.window().from);
+        if shown.from > at {
+            let is_absent = shown.doing == Doing::Forked || self.last == Some(Doing::Ended);
+            self.gap(pixels, at, shown.from, is_absent);
+        }
+        (self.at, self.last) = (Some(shown.to.max(at)), Some(shown.doing));
+        let state = states.state(&shown.doing);
+        let stretch = Stretch { from: shown.from, to: shown.to, state, tid: None, doubt: shown.doubt };
+        if self.row.add(pixels, &stretch) {
+            self.spans.push(shown);
+        }
+    }
+
+    /// Nothing is known, or there is no thread.
+    fn gap(&mut self, pixels: &Pixels, from: i64, to: i64, is_absent: bool) {
+        let doing = if is_absent { Doing::Ended } else { Doing::Unknown };
+        let state = if is_absent { doing::ABSENT } else { doing::UNKNOWN };
+        let stretch = Stretch { from, to, state, tid: None, doubt: Doubt::NONE };
+        if self.row.add(pixels, &stretch) {
+            self.spans.push(Shown { from, to, doing, open: false, doubt: Doubt::NONE });
+        }
+    }
+
+    fn call(&mut self, pixels: &Pixels, call: CallShown) {
+        if pixels.shows(call.to.abs_diff(call.from)) {
+            return self.calls.push(call);
+        }
+        pixels.each(call.from, call.to, |pixel, ns| match self.in_pixels.last_mut() {
+            Some(last) if last.pixel == pixel => {
+                last.ns += ns;
+                last.count = last.count.saturating_add(1);
+            }
+            _ => self.in_pixels.push(InPixel { pixel, ns, count: 1 }),
+        });
+    }
+
+    /// Fills the row up to the end.
+    fn finish(&mut self, pixels: &Pixels) {
+        let (at, to) = (self.at.unwrap_or(pixels.window().from), pixels.window().to);
+        if at < to {
+            self.gap(pixels, at, to, matches!(self.last, Some(Doing::Ended | Doing::Running { .. })));
+        }
+    }
+}
+
+struct States {
+    pixels: Pixels,
+    states: Calls,
+    rows: BTreeMap<i32, ThreadRow>,
+    people: People,
+    with_calls: bool,
+    late_ns: Option<u64>,
+    late: Vec<Late>,
+}
+
+impl Visit for States {}
+
+impl Sink for States {
+    fn thread(&mut self, span: &ThreadSpan, thread: &Thread) {
+        // Of all: who preempted and who woke has a name, too.
+        self.people.see(span.from, thread);
+        let Some(row) = self.rows.get_mut(&span.tid) else { return };
+        let open = span.until == Until::End;
+        let doubt = span.doubt.without(Doubt::END);
+        row.add(&self.pixels, &self.states, Shown { from: span.from, to: span.to, doing: span.doing, open, doubt });
+        let is_over = matches!(span.doing, Doing::Runnable { .. }) && span.until != Until::Next;
+        let wait_ns = span.to.abs_diff(span.ready_from);
+        if is_over && self.late_ns.is_some_and(|late_ns| wait_ns >= late_ns) {
+            let state = self.states.state(&span.doing);
+            self.late.push(Late { tid: span.tid, from: span.ready_from, to: span.to, state });
+            if self.late.len() >= 2 * LATE_MAX {
+                keep_longest(&mut self.late);
+            }
+        }
+    }
+
+    fn call(&mut self, span: &CallSpan, _: &Thread) {
+        let Some(row) = self.rows.get_mut(&span.tid).filter(|_| self.with_calls) else { return };
+        let (from, to, call, doubt) = (span.from, span.to, span.call, span.doubt);
+        row.call(&self.pixels, CallShown { from, to, call, value: Some(span.value), blocked: span.blocked, doubt });
+    }
+}
+
+impl Gather for States {
+    fn open(&mut self, state: &State, to: i64) {
+        for (tid, row) in self.rows.iter_mut().filter(|_| self.with_calls) {
+            if let Some(open) = state.thread(*tid).and_then(|thread| thread.call.as_ref()) {
+                let (from, call, blocked, doubt) = (open.since, open.call, open.blocked, open.doubt);
+                row.call(&self.pixels, CallShown { from, to, call, value: None, blocked, doubt });
+            }
+        }
+    }
+}
+
+/// Whether some were left out.
+fn keep_longest(late: &mut Vec<Late>) -> bool {
+    let are_many = late.len() > LATE_MAX;
+    late.sort_by_key(|late| std::cmp::Reverse(late.to.abs_diff(late.from)));
+    late.truncate(LATE_MAX);
+    are_many
+}
+
+/// Answers `states`.
+///
+/// # Errors
+/// Parameters; a trace without the scheduler's events.
+pub fn states(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<Answer, Error> {
+    let window = parameters.window(of)?;
+    let pixels = Pixels::new(window, parameters.pixels()?);
+    let tids =
+        parameters.tids()?.ok_or_else(|| Error::parameter("tids", "it is missing: numbers of threads, as 17,23"))?;
+    if tids.len() * pixels.count() as usize > CELLS_MAX {
+        let most = CELLS_MAX / pixels.count() as usize;
+        return Err(Error::parameter("tids", format!("at most {most} threads with so many pixels")));
+    }
+    let with_calls = parameters.flag("calls")?;
+    let late_ns = parameters.number("late", 0..=u64::MAX)?;
+    if !of.has_switches() {
+        return Err(Error::no_switches());
+    }
+    let rows = tids.iter().map(|tid| (*tid, ThreadRow::default())).collect();
+    let calls = Calls::new(&of.classes.vocabulary);
+    let mut gather =
+        States { pixels, states: calls, rows, people: People::default(), with_calls, late_ns, late: Vec::new() };
+    let walked = Walk::new(of, window).in_pixels(pixels).run(&mut gather, stop)?;
+    gather.people.finish(&walked.state);
+    let mut answer = begin("states", of, window);
+    answer.set("states", STATES.to_vec());
+    if !window.is_empty() {
+        gather.rows.values_mut().for_each(|row| row.finish(&pixels));
+        tables(&mut answer, gather, &tids, of);
+    }
+    walked.tell(&mut answer);
+    Ok(answer)
+}
+
+fn tables(answer: &mut Answer, mut gather: States, tids: &[i32], of: &Opened) {
+    let people: Vec<_> = tids.iter().map(|tid| gather.people.newest(*tid)).collect();
+    let names: Vec<_> =
+        people.iter().map(|person| person.and_then(|person| answer.texts.name(person.name.as_str()))).collect();
+    let table = Table::new("rows")
+        .column("tid", tids.iter().copied())
+        .column("name", names)
+        .column("process", people.iter().map(|person| person.and_then(|person| person.process)))
+        .column("prio", people.iter().map(|person| person.and_then(|person| person.prio())));
+    answer.push(table);
+    let table = span_table(answer, &gather, tids, of);
+    answer.push(table);
+    let pixels = gather.pixels;
+    let take = |row: &mut ThreadRow| std::mem::take(&mut row.row).finish(&pixels);
+    let mut mixed: Vec<(i32, Mixed<11>)> = Vec::new();
+    for tid in tids {
+        mixed.extend(gather.rows.get_mut(tid).into_iter().flat_map(take).map(|of| (*tid, of)));
+    }
+    answer.push(mixed_table(&mixed));
+    if keep_longest(&mut gather.late) {
+        answer.notes.push(format!("more than {LATE_MAX} waits are that long; the longest are listed"));
+    }
+    let late = &gather.late;
+    let table = Table::new("late")
+        .column("tid", late.iter().map(|late| late.tid))
+        .column("from", late.iter().map(|late| answer.time(late.from)))
+        .column("to", late.iter().map(|late| answer.time(late.to)))
+        .column("state", late.iter().map(|late| late.state));
+    answer.push(table);
+    call_tables(answer, &gather, tids, of);
+}
+
+fn span_table(answer: &mut Answer, gather: &States, tids: &[i32], of: &Opened) -> Table {
+    let mut spans: Vec<(i32, Shown)> = Vec::new();
+    for (tid, row) in tids.iter().filter_map(|tid| Some((*tid, gather.rows.get(tid)?))) {
+        spans.extend(row.spans.iter().map(|span| (tid, *span)));
+    }
+    let end = gather.pixels.window().to;
+    let by: Vec<_> = spans.iter().map(|(_, span)| doing::by(&span.doing)).collect();
+    let (mut names, mut calls) = (Vec::new(), Vec::new());
+    for ((_, span), by) in spans.iter().zip(&by) {
+        let name = match by.map(|by| (by, by.tid())) {
+            Some((_, Some(tid))) if tid != 0 => gather.people.name(tid, span.from).to_string(),
+            Some((by, _)) => by.other().unwrap_or_default(),
+            None => String::new(),
+        };
+        names.push(answer.texts.name(&name));
+        let call = match span.doing {
+            Doing::Blocked { call, .. } => call,
+            _ => None,
+        };
+        calls.push(call.map(|call| answer.texts.text(&of.classes.vocabulary.call_name(call))));
+    }
+    let letter = |doing: &Doing| match doing {
+        Doing::Blocked { state, .. } => Some(*state),
+        _ => None,
+    };
+    Table::new("spans")
+        .column("tid", spans.iter().map(|(tid, _)| *tid))
+        .column("from", spans.iter().map(|(_, span)| answer.time(span.from)))
+        .column("to", spans.iter().map(|(_, span)| answer.time(span.to.min(end))))
+        .column("state", spans.iter().map(|(_, span)| gather.states.state(&span.doing)))
+        .column("cpu", spans.iter().map(|(_, span)| doing::cpu(&span.doing)))
+        .column("by", by.iter().map(|by| by.and_then(doing::By::tid)))
+        .column("by_name", names)
+        .column("letter", spans.iter().map(|(_, span)| letter(&span.doing)))
+        .column("call", calls)
+        .column("open", spans.iter().map(|(_, span)| u8::from(span.open)))
+        .column("doubt", spans.iter().map(|(_, span)| doubt_bits(span.doubt)))
+}
+
+fn mixed_table(mixed: &[(i32, Mixed<11>)]) -> Table {
+    let mut table = Table::new("mixed")
+        .column("tid", mixed.iter().map(|(tid, _)| *tid))
+        .column("pixel", mixed.iter().map(|(_, of)| of.pixel))
+        .column("state", mixed.iter().map(|(_, of)| of.state))
+        .column("count", mixed.iter().map(|(_, of)| of.count))
+        .column("doubt", mixed.iter().map(|(_, of)| doubt_bits(of.doubt)));
+    for (number, state) in STATES.into_iter().enumerate() {
+        table = table.column(state, mixed.iter().map(|(_, of)| of.shares[number]));
+    }
+    table
+}
+
+fn call_tables(answer: &mut Answer, gather: &States, tids: &[i32], of: &Opened) {
+    let (mut calls, mut in_pixels) = (Vec::new(), Vec::new());
+    for (tid, row) in tids.iter().filter_map(|tid| Some((*tid, gather.rows.get(tid)?))) {
+        calls.extend(row.calls.iter().map(|call| (tid, *call)));
+        in_pixels.extend(row.in_pixels.iter().map(|of| (tid, *of)));
+    }
+    let name = |call: &CallShown| of.classes.vocabulary.call_name(call.call);
+    let names: Vec<_> = calls.iter().map(|(_, call)| answer.texts.text(&name(call))).collect();
+    let table = Table::new("calls")
+        .column("tid", calls.iter().map(|(tid, _)| *tid))
+        .column("from", calls.iter().map(|(_, call)| answer.time(call.from)))
+        .column("to", calls.iter().map(|(_, call)| answer.time(call.to)))
+        .column("name", names)
+        .column("value", calls.iter().map(|(_, call)| call.value))
+        .column("blocked", calls.iter().map(|(_, call)| u8::from(call.blocked)))
+        .column("open", calls.iter().map(|(_, call)| u8::from(call.value.is_none())))
+        .column("doubt", calls.iter().map(|(_, call)| doubt_bits(call.doubt)));
+    answer.push(table);
+    let share = |of: &InPixel| (of.ns as f64 / gather.pixels.ns_of(of.pixel).max(1) as f64) as f32;
+    let table = Table::new("calls_mixed")
+        .column("tid", in_pixels.iter().map(|(tid, _)| *tid))
+        .column("pixel", in_pixels.iter().map(|(_, of)| of.pixel))
+        .column("share", in_pixels.iter().map(|(_, of)| share(of)))
+        .column("count", in_pixels.iter().map(|(_, of)| of.count));
+    answer.push(table);
+}

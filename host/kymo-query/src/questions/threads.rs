@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The threads of a window, and where their time went [spec/view.md 4.5].
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+use kymo_analyze::{Doing, Event, Head, Ready, Sink, State, Thread, ThreadSpan, Until};
+use kymo_feed::Visit;
+
+use crate::columns::{Answer, Table};
+use crate::doing::{ABSENT, Calls, RUNNING, STATES};
+use crate::error::Error;
+use crate::opened::Opened;
+use crate::parameters::Parameters;
+use crate::people::People;
+use crate::pixels::Pixels;
+use crate::questions::begin;
+use crate::walk::{Gather, Stop, Walk};
+
+/// Times of states, as columns call them, without that of threads that are not there.
+const TIMES: [&str; 10] = [
+    "unknown_ns",
+    "running_ns",
+    "preempted_ns",
+    "woken_ns",
+    "gave_way_ns",
+    "lock_ns",
+    "uninterruptible_ns",
+    "waiting_ns",
+    "sleeping_ns",
+    "stopped_ns",
+];
+
+/// What is summed up of one thread.
+#[derive(Clone, Debug, Default)]
+struct Sums {
+    tid: i32,
+    /// By state, ns.
+    ns: [u64; STATES.len()],
+    cpu: Option<u32>,
+    wakeups: u32,
+    migrations: u32,
+    /// Longest wait for a CPU, and when it began, ns.
+    worst: Option<(u64, i64)>,
+}
+
+impl Sums {
+    /// Time in which it was not running.
+    fn waiting_ns(&self) -> u64 {
+        (2..ABSENT).map(|state| self.ns[usize::from(state)]).sum()
+    }
+}
+
+struct ThreadSums {
+    pixels: Pixels,
+    states: Calls,
+    sums: HashMap<i32, Sums>,
+    people: People,
+}
+
+impl ThreadSums {
+    fn of(&mut self, tid: i32) -> &mut Sums {
+        self.sums.entry(tid).or_insert_with(|| Sums { tid, ..Sums::default() })
+    }
+}
+
+impl Visit for ThreadSums {}
+
+impl Sink for ThreadSums {
+    fn event(&mut self, _: &Head, event: &Event, _: &State) {
+        if let Event::Migrate { tid, .. } = *event {
+            let sums = self.of(tid);
+            sums.migrations = sums.migrations.saturating_add(1);
+        }
+    }
+
+    fn thread(&mut self, span: &ThreadSpan, thread: &Thread) {
+        self.people.see(span.from, thread);
+        let state = self.states.state(&span.doing);
+        let ns = self.pixels.cut(span.from, span.to).map_or(0, |(from, to)| to.abs_diff(from));
+        let sums = self.of(span.tid);
+        sums.ns[usize::from(state)] += ns;
+        match span.doing {
+            Doing::Running { cpu } => sums.cpu = Some(cpu),
+            Doing::Runnable { why, .. } if matches!(span.until, Until::Runs { .. }) => {
+                sums.wakeups = sums.wakeups.saturating_add(u32::from(matches!(why, Ready::Woken(_) | Ready::New(_))));
+                let wait = (span.to.abs_diff(span.ready_from), span.ready_from);
+                if sums.worst.is_none_or(|worst| worst.0 < wait.0) {
+                    sums.worst = Some(wait);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Gather for ThreadSums {}
+
+/// By what threads are ordered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    Worst,
+    Running,
+    Waiting,
+    Wakeups,
+    Name,
+    Tid,
+    Process,
+}
+
+const ORDERS: [(&str, Order); 7] = [
+    ("worst", Order::Worst),
+    ("running", Order::Running),
+    ("waiting", Order::Waiting),
+    ("wakeups", Order::Wakeups),
+    ("name", Order::Name),
+    ("tid", Order::Tid),
+    ("process", Order::Process),
+];
+
+fn order(parameters: &mut Parameters) -> Result<Order, Error> {
+    let Some(text) = parameters.text("by")? else { return Ok(Order::Worst) };
+    let known = ORDERS.iter().find(|(name, _)| *name == text).map(|(_, order)| *order);
+    let names = || ORDERS.map(|(name, _)| name).join(", ");
+    known.ok_or_else(|| Error::parameter("by", format!("one of {}", names())))
+}
+
+fn sort(all: &mut [Sums], by: Order, people: &People) {
+    let name = |sums: &Sums| people.newest(sums.tid).map(|person| person.name);
+    let process = |sums: &Sums| people.newest(sums.tid).and_then(|person| person.process);
+    match by {
+        Order::Worst => all.sort_by_key(|sums| (Reverse(sums.worst.map(|worst| worst.0)), sums.tid)),
+        Order::Running => all.sort_by_key(|sums| (Reverse(sums.ns[usize::from(RUNNING)]), sums.tid)),
+        Order::Waiting => all.sort_by_key(|sums| (Reverse(sums.waiting_ns()), sums.tid)),
+        Order::Wakeups => all.sort_by_key(|sums| (Reverse(sums.wakeups), sums.tid)),
+        Order::Name => all.sort_by_key(|sums| (name(sums), sums.tid)),
+        Order::Tid => all.sort_by_key(|sums| sums.tid),
+        Order::Process => all.sort_by_key(|sums| (process(sums), sums.tid)),
+    }
+}
+
+/// Answers `threads`.
+///
+/// # Errors
+/// Parameters; a trace without the scheduler's events.
+pub fn threads(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<Answer, Error> {
+    let window = parameters.window(of)?;
+    let by = order(parameters)?;
+    let limit = parameters.limit(100)?;
+    let offset = parameters.number("offset", 0..=u64::from(u32::MAX))?.unwrap_or(0) as usize;
+    let wanted = parameters.text("match")?;
+    if !of.has_switches() {
+        return Err(Error::no_switches());
+    }
+    let (pixels, states) = (Pixels::new(window, 1), Calls::new(&of.classes.vocabulary));
+    let mut gather = ThreadSums { pixels, states, sums: HashMap::new(), people: People::default() };
+    let walked = Walk::new(of, window).run(&mut gather, stop)?;
+    gather.people.finish(&walked.state);
+    let people = gather.people;
+    let is_wanted = |sums: &Sums| {
+        let name = people.newest(sums.tid).map(|person| person.name).unwrap_or_default();
+        let is_it = |wanted: &String| name.as_str().contains(wanted.as_str()) || sums.tid.to_string() == *wanted;
+        sums.tid > 0 && sums.ns[..usize::from(ABSENT)].iter().any(|ns| *ns > 0) && wanted.as_ref().is_none_or(is_it)
+    };
+    let mut all: Vec<Sums> = gather.sums.into_values().filter(is_wanted).collect();
+    sort(&mut all, by, &people);
+    let mut answer = begin("threads", of, window);
+    answer.set("total", all.len());
+    let shown: Vec<Sums> = all.into_iter().skip(offset).take(limit).collect();
+    tables(&mut answer, &shown, &people);
+    walked.tell(&mut answer);
+    Ok(answer)
+}
+
+fn tables(answer: &mut Answer, shown: &[Sums], people: &People) {
+    let of_all: Vec<_> = shown.iter().map(|sums| people.newest(sums.tid)).collect();
+    let (mut names, mut processes) = (Vec::new(), Vec::new());
+    for person in &of_all {
+        names.push(person.and_then(|person| answer.texts.name(person.name.as_str())));
+        let process = person.and_then(|person| people.newest(person.process?));
+        processes.push(process.and_then(|process| answer.texts.name(process.name.as_str())));
+    }
+    let mut table = Table::new("threads")
+        .column("tid", shown.iter().map(|sums| sums.tid))
+        .column("process", of_all.iter().map(|person| person.and_then(|person| person.process)))
+        .column("process_name", processes)
+        .column("name", names)
+        .column("prio", of_all.iter().map(|person| person.and_then(|person| person.prio())))
+        .column("cpu", shown.iter().map(|sums| sums.cpu));
+    for (state, name) in TIMES.into_iter().enumerate() {
+        table = table.column(name, shown.iter().map(|sums| sums.ns[state]));
+    }
+    let table = table
+        .column("wakeups", shown.iter().map(|sums| sums.wakeups))
+        .column("migrations", shown.iter().map(|sums| sums.migrations))
+        .column("worst_ns", shown.iter().map(|sums| sums.worst.map(|worst| worst.0)))
+        .column("worst_at", shown.iter().map(|sums| sums.worst.map(|worst| answer.time(worst.1))));
+    answer.push(table);
+    let mut over_time = Vec::new();
+    for sums in shown {
+        for (from, name) in people.names(sums.tid) {
+            over_time.push((sums.tid, from, answer.texts.text(name.as_str())));
+        }
+    }
+    let table = Table::new("names")
+        .column("tid", over_time.iter().map(|(tid, ..)| *tid))
+        .column("from", over_time.iter().map(|(_, from, _)| answer.time(*from)))
+        .column("name", over_time.iter().map(|(.., name)| *name));
+    answer.push(table);
+}

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A pass over the records of a window, from the nearest checkpoint of the index on: with the state in front of it, the
+//! losses in it, and an end as soon as nobody wants the answer.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use kymo_analyze::State;
+use kymo_ctf::read::{Loss, Reader, Record};
+use kymo_feed::{Choose, Visit, Walker, clamp};
+use kymo_index::range;
+
+use crate::choose::Chosen;
+use crate::columns::{Answer, Lost, Table};
+use crate::error::Error;
+use crate::opened::Opened;
+use crate::parameters::{Parameters, Window};
+use crate::pixels::Pixels;
+
+/// Losses that an answer lists at most.
+const LOSSES_MAX: usize = 4096;
+
+/// Ends a question before it is answered; shared with who waits for the answer.
+#[derive(Debug, Default)]
+pub struct Stop(AtomicBool);
+
+impl Stop {
+    /// Nobody wants the answer from now on.
+    pub fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether somebody still wants it.
+    pub fn goes_on(&self) -> bool {
+        !self.0.load(Ordering::Relaxed)
+    }
+
+    /// An error where nobody wants it.
+    pub fn check(&self) -> Result<(), Error> {
+        if self.goes_on() { Ok(()) } else { Err(Error::Stopped) }
+    }
+}
+
+/// Records that are missing somewhere between two times.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LossSpan {
+    /// ns.
+    pub from: i64,
+    /// ns.
+    pub to: i64,
+    /// The CPU, where it is known.
+    pub cpu: Option<u32>,
+    /// The process, of a program's records.
+    pub process: Option<u32>,
+    /// Records that were counted.
+    pub records: u64,
+    /// Packets that are missing.
+    pub packets: u64,
+    /// How many losses these are.
+    pub count: u32,
+}
+
+impl LossSpan {
+    /// Of one loss.
+    pub fn of(loss: &Loss<'_>) -> LossSpan {
+        LossSpan {
+            from: clamp(loss.from_ns),
+            to: clamp(loss.to_ns),
+            cpu: loss.cpu,
+            process: loss.vpid,
+            records: loss.records,
+            packets: loss.packets,
+            count: 1,
+        }
+    }
+
+    fn add(&mut self, other: &LossSpan) {
+        (self.from, self.to) = (self.from.min(other.from), self.to.max(other.to));
+        self.records = self.records.saturating_add(other.records);
+        self.packets = self.packets.saturating_add(other.packets);
+        self.count = self.count.saturating_add(other.count);
+    }
+}
+
+/// The losses of a window.
+#[derive(Clone, Debug, Default)]
+pub struct LossLog {
+    list: Vec<LossSpan>,
+    sum: Lost,
+}
+
+impl LossLog {
+    /// Takes one; those of one CPU and process that lie in one pixel are one.
+    pub fn take(&mut self, loss: LossSpan, pixels: Option<&Pixels>) {
+        self.sum.records = self.sum.records.saturating_add(loss.records);
+        self.sum.packets = self.sum.packets.saturating_add(loss.packets);
+        self.sum.places += 1;
+        let is_of_same = |known: &&mut LossSpan| (known.cpu, known.process) == (loss.cpu, loss.process);
+        let newest = self.list.iter_mut().rev().take(64).find(is_of_same);
+        let is_same = |pixels: &Pixels, known: &LossSpan| {
+            let pixel = pixels.of(known.from);
+            pixel == pixels.of(loss.from) && pixel == pixels.of(loss.to) && pixel == pixels.of(known.to)
+        };
+        match (newest, pixels) {
+            (Some(known), Some(pixels)) if is_same(pixels, known) => known.add(&loss),
+            _ => self.list.push(loss),
+        }
+    }
+
+    /// The sum of all.
+    pub fn sum(&self) -> Lost {
+        self.sum
+    }
+
+    /// All of them, in the order of time.
+    pub fn list(&self) -> &[LossSpan] {
+        &self.list
+    }
+
+    /// Adds sums and a table to an answer, with the largest where there are more than `most`.
+    pub fn tell(mut self, answer: &mut Answer, most: usize) {
+        answer.lost = self.sum;
+        if self.list.len() > most {
+            answer.notes.push(format!("{} losses; the {most} largest are listed", self.list.len()));
+            self.list.sort_by_key(|loss| std::cmp::Reverse((loss.records, loss.packets)));
+            self.list.truncate(most);
+        }
+        self.list.sort_by_key(|loss| loss.from);
+        let table = table(answer, &self.list);
+        answer.push(table);
+    }
+}
+
+/// The table of losses.
+pub fn table(answer: &Answer, losses: &[LossSpan]) -> Table {
+    Table::new("losses")
+        .column("from", losses.iter().map(|loss| answer.time(loss.from)))
+        .column("to", losses.iter().map(|loss| answer.time(loss.to)))
+        .column("cpu", losses.iter().map(|loss| loss.cpu))
+        .column("records", losses.iter().map(|loss| loss.records))
+        .column("packets", losses.iter().map(|loss| loss.packets))
+        .column("process", losses.iter().map(|loss| loss.process))
+        .column("count", losses.iter().map(|loss| loss.count))
+}
+
+/// A visitor that is also shown what is open when the window ends.
+pub trait Gather: Visit {
+    /// The state behind the last record of the window, before all that is open ends with it.
+    fn open(&mut self, _state: &State, _to: i64) {}
+}
+
+/// What to walk.
+pub struct Walk<'o> {
+    of: &'o Opened,
+    window: Window,
+    pixels: Option<Pixels>,
+    chosen: Option<Chosen>,
+    /// What is open ends with the trace, as in the verbs, and not with the window.
+    to_end_of_trace: bool,
+}
+
+/// Chooses by filters, and keeps losses.
+struct Watched<'w> {
+    chosen: Option<&'w mut Chosen>,
+    pixels: Option<&'w Pixels>,
+    losses: LossLog,
+}
+
+impl Choose for Watched<'_> {
+    fn begin(&mut self, state: &State) {
+        if let Some(chosen) = &mut self.chosen {
+            chosen.begin(state);
+        }
+    }
+
+    fn selects<'a>(&'a mut self, record: &mut Record<'a>) -> bool {
+        match &mut self.chosen {
+            Some(chosen) => chosen.selects(record),
+            None => true,
+        }
+    }
+
+    fn lost(&mut self, loss: &Loss<'_>) {
+        self.losses.take(LossSpan::of(loss), self.pixels);
+        if let Some(chosen) = &mut self.chosen {
+            chosen.lost(loss);
+        }
+    }
+}
+
+/// What a pass leaves behind.
+pub struct Walked {
+    /// The state at the end of the window.
+    pub state: State,
+    /// What was lost.
+    pub losses: LossLog,
+    /// What filters have to say.
+    pub notes: Vec<String>,
+}
+
+impl Walked {
+    /// Adds notes and losses to an answer.
+    pub fn tell(self, answer: &mut Answer) {
+        answer.notes.extend(self.notes);
+        self.losses.tell(answer, LOSSES_MAX);
+    }
+}
+
+impl<'o> Walk<'o> {
+    /// All records of a window.
+    pub fn new(of: &'o Opened, window: Window) -> Walk<'o> {
+        Walk { of, window, pixels: None, chosen: None, to_end_of_trace: false }
+    }
+
+    /// Losses of one pixel are one.
+    #[must_use]
+    pub fn in_pixels(mut self, pixels: Pixels) -> Walk<'o> {
+        self.pixels = Some(pixels);
+        self
+    }
+
+    /// Those that the filters of a question select are marked.
+    pub fn filtered(mut self, parameters: &mut Parameters) -> Result<Walk<'o>, Error> {
+        let filters = parameters.texts("filter");
+        if !filters.is_empty() {
+            self.chosen = Some(Chosen::new(&self.of.traces, &filters)?);
+        }
+        Ok(self)
+    }
+
+    /// What is open at the end of the trace ends with its last record.
+    #[must_use]
+    pub fn until_last_record(mut self) -> Walk<'o> {
+        self.to_end_of_trace = true;
+        self
+    }
+
+    /// Whether every record is asked for.
+    pub fn is_all(&self) -> bool {
+        self.chosen.is_none()
+    }
+
+    /// Shows everything to the visitor.
+    pub fn run(mut self, visit: &mut impl Gather, stop: &Stop) -> Result<Walked, Error> {
+        let (mut reader, mut walker) = begin(self.of, self.window, stop)?;
+        let mut watched =
+            Watched { chosen: self.chosen.as_mut(), pixels: self.pixels.as_ref(), losses: LossLog::default() };
+        if !self.window.is_empty() && !walker.go_while(&mut reader, &mut watched, visit, &|| stop.goes_on()) {
+            return Err(Error::Stopped);
+        }
+        let losses = watched.losses;
+        let is_to_end = self.of.bounds.is_none_or(|(_, last)| self.window.to > last);
+        let end = (!(is_to_end && self.to_end_of_trace)).then_some(self.window.to);
+        if !self.window.is_empty() {
+            visit.open(&walker.state, self.window.to);
+            walker.state.finish(end, visit);
+        }
+        let notes = self.chosen.map_or_else(Vec::new, |chosen| {
+            let mut notes = chosen.notes();
+            notes.extend(chosen.conclude());
+            notes
+        });
+        Ok(Walked { state: walker.state, losses, notes })
+    }
+}
+
+/// A reader of the records of a window, and the state in front of them. What reaches to an end of the trace is read as
+/// the verbs read a whole trace: with losses before the first record and behind the last.
+pub fn begin<'o>(of: &'o Opened, window: Window, stop: &Stop) -> Result<(Reader<'o>, Walker<'o>), Error> {
+    let from = (window.from > of.base()).then_some(window.from);
+    let to = of.bounds.is_some_and(|(_, last)| window.to <= last).then_some(window.to);
+    let mut walker = Walker::new(&of.classes);
+    // Of an empty window nothing is read.
+    if let Some(from) = from.filter(|_| !window.is_empty()) {
+        let goes_on = || stop.goes_on();
+        let before = range::state_before_while(&of.traces, &of.classes, &of.indexes, from, &goes_on);
+        walker = before.ok_or(Error::Stopped)?;
+        walker.begin_range(from);
+    }
+    let (from, to) = match window.is_empty() {
+        true => (Some(window.from), Some(window.from)),
+        false => (from, to),
+    };
+    Ok((range::reader(&of.traces, &of.indexes, from.map(i128::from), to.map(i128::from)), walker))
+}

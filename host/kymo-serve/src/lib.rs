@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The answers of kymo-query and the built page of the viewer, over HTTP on the loopback interface [spec/view.md].
+//!
+//! Decides who may ask, and nothing else: [`route`] is pure, [`Server`] owns the socket. Questions run on threads of
+//! their own, and are stopped when the connection that waits for them is closed.
+
+mod page;
+mod route;
+mod server;
+
+pub use server::{Server, Stopper};

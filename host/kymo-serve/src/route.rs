@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Who may ask what [spec/view.md 1]: from the head of a request to what is answered. Pure: no socket, no trace.
+
+/// What of a request decides.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RequestHead<'r> {
+    /// `GET` as a rule.
+    pub method: &'r str,
+    /// The path, as it was sent.
+    pub path: &'r str,
+    /// Behind the question mark.
+    pub query: &'r str,
+    /// The only header `Host`; none where there is none, or several.
+    pub host: Option<&'r str>,
+    /// The header `Origin`.
+    pub origin: Option<&'r str>,
+    /// The header `Sec-Fetch-Site`.
+    pub fetch_site: Option<&'r str>,
+}
+
+/// What is answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Route {
+    /// A file of the page; empty: the page.
+    File(String),
+    /// The list of questions.
+    Questions,
+    /// A question.
+    Question(Asked),
+    /// To the same address with a slash at its end.
+    AddSlash,
+    /// Nothing: status and reason.
+    Refused(u16, &'static str),
+    /// A query that is none.
+    Malformed(&'static str),
+}
+
+/// A question and its parameters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// Its name.
+    pub question: String,
+    /// All but `format`.
+    pub parameters: Vec<(String, String)>,
+    /// As JSON and not as a frame.
+    pub json: bool,
+}
+
+/// Decides.
+pub fn route(head: &RequestHead<'_>, token: &str) -> Route {
+    let Some(host) = head.host.filter(|host| is_loopback(host)) else {
+        return Route::Refused(403, "the Host of the request is not this machine");
+    };
+    if head.origin.is_some_and(|origin| origin.strip_prefix("http://") != Some(host)) {
+        return Route::Refused(403, "the request comes from another origin");
+    }
+    if !matches!(head.method, "GET" | "HEAD") {
+        return Route::Refused(405, "only GET and HEAD");
+    }
+    let Some(rest) = head.path.strip_prefix('/') else { return nothing() };
+    let (own, rest) = rest.split_once('/').map_or((rest, None), |(own, rest)| (own, Some(rest)));
+    if !is_same(own, token) {
+        return nothing();
+    }
+    let Some(rest) = rest else { return Route::AddSlash };
+    match rest.strip_prefix("q/") {
+        // A page of another origin may lead here by a link, but not ask.
+        Some(_) if head.fetch_site.is_some_and(|site| !matches!(site, "same-origin" | "none")) => {
+            Route::Refused(403, "the request comes from another site")
+        }
+        Some("") => Route::Questions,
+        Some(question) if is_word(question) => ask(question, head.query),
+        None if rest.is_empty() || is_file_name(rest) => Route::File(rest.to_owned()),
+        _ => nothing(),
+    }
+}
+
+fn nothing() -> Route {
+    Route::Refused(404, "there is nothing at this address")
+}
+
+fn ask(question: &str, query: &str) -> Route {
+    let (mut parameters, mut json) = (Vec::new(), None);
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let (Some(name), Some(value)) = (decoded(name), decoded(value)) else {
+            return Route::Malformed("a parameter is not UTF-8 text in percent-encoding, or has control characters");
+        };
+        if name != "format" {
+            parameters.push((name, value));
+        } else if json.replace(value == "json").is_some() || !matches!(value.as_str(), "json" | "binary") {
+            return Route::Malformed("format is json or binary, once");
+        }
+    }
+    Route::Question(Asked { question: question.to_owned(), parameters, json: json.unwrap_or(false) })
+}
+
+/// Names and numbers of this machine, with a port or without.
+fn is_loopback(host: &str) -> bool {
+    let rest = ["127.0.0.1", "localhost", "[::1]"].iter().find_map(|name| host.strip_prefix(name));
+    match rest {
+        Some("") => true,
+        Some(port) => port.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok() && !port.starts_with('+')),
+        None => false,
+    }
+}
+
+/// Takes as long for each text of that length.
+fn is_same(text: &str, token: &str) -> bool {
+    let differences = text.bytes().zip(token.bytes()).fold(0, |all, (a, b)| all | (a ^ b));
+    text.len() == token.len() && !token.is_empty() && differences == 0
+}
+
+fn is_word(text: &str) -> bool {
+    text.len() <= 64 && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+}
+
+fn is_file_name(text: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
+    text.bytes().all(is_plain) && !text.starts_with('.')
+}
+
+/// Text of percent-encoding, with plus signs for spaces.
+fn decoded(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        bytes.push(match byte {
+            b'+' => b' ',
+            b'%' => digit(rest.next()?)? << 4 | digit(rest.next()?)?,
+            other => other,
+        });
+    }
+    String::from_utf8(bytes).ok().filter(|text| !text.chars().any(char::is_control))
+}
+
+fn digit(byte: u8) -> Option<u8> {
+    char::from(byte).to_digit(16).map(|digit| digit as u8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOKEN: &str = "00112233445566778899aabbccddeeff";
+
+    fn head(path: &str) -> RequestHead<'_> {
+        RequestHead { method: "GET", path, host: Some("127.0.0.1:8000"), ..RequestHead::default() }
+    }
+
+    fn refused(head: &RequestHead<'_>) -> Option<u16> {
+        match route(head, TOKEN) {
+            Route::Refused(status, _) => Some(status),
+            _ => None,
+        }
+    }
+
+    fn path(rest: &str) -> String {
+        format!("/{TOKEN}/{rest}")
+    }
+
+    #[test]
+    fn only_this_machine_is_a_host() {
+        let page = path("");
+        for (host, expect) in [
+            (Some("127.0.0.1:1"), None),
+            (Some("127.0.0.1"), None),
+            (Some("localhost:65535"), None),
+            (Some("[::1]:80"), None),
+            (None, Some(403)),
+            (Some("localhost:65536"), Some(403)),
+            (Some("localhost.evil.example"), Some(403)),
+            (Some("127.0.0.1.evil.example:80"), Some(403)),
+            (Some("evil.example"), Some(403)),
+            (Some("127.0.0.1:+80"), Some(403)),
+            (Some("127.0.0.1:"), Some(403)),
+            (Some(""), Some(403)),
+            (Some("0.0.0.0:80"), Some(403)),
+        ] {
+            assert_eq!(refused(&RequestHead { host, ..head(&page) }), expect, "{host:?}");
+        }
+    }
+
+    #[test]
+    fn only_the_same_origin_may_ask() {
+        let question = path("q/cpus");
+        for (origin, expect) in [
+            (None, None),
+            (Some("http://127.0.0.1:8000"), None),
+            (Some("https://127.0.0.1:8000"), Some(403)),
+            (Some("http://127.0.0.1:8001"), Some(403)),
+            (Some("http://localhost:8000"), Some(403)),
+            (Some("http://evil.example"), Some(403)),
+            (Some("null"), Some(403)),
+            (Some(""), Some(403)),
+        ] {
+            assert_eq!(refused(&RequestHead { origin, ..head(&question) }), expect, "{origin:?}");
+        }
+        for (fetch_site, expect) in [
+            (Some("none"), None),
+            (Some("same-origin"), None),
+            (Some("same-site"), Some(403)),
+            (Some("cross-site"), Some(403)),
+        ] {
+            assert_eq!(refused(&RequestHead { fetch_site, ..head(&question) }), expect, "{fetch_site:?}");
+        }
+        // A link of a chat leads to the page.
+        assert_eq!(refused(&RequestHead { fetch_site: Some("cross-site"), ..head(&path("")) }), None);
+    }
+
+    #[test]
+    fn a_wrong_token_and_a_wrong_address_look_the_same() {
+        let short = &TOKEN[1..];
+        let others = [
+            "/".to_owned(),
+            String::new(),
+            "*".to_owned(),
+            "/q/cpus".to_owned(),
+            format!("/{short}/"),
+            format!("/{TOKEN}0/"),
+            format!("//{TOKEN}/"),
+            format!("/{}/", TOKEN.to_uppercase()),
+            path("q/../cpus"),
+            path("../../etc/passwd"),
+            path("%2e%2e/x"),
+            path(".hidden"),
+            path("a/b.js"),
+            path("a\\b.js"),
+            path("q/CPUS"),
+            path("q/cpus/"),
+        ];
+        let expect = Route::Refused(404, "there is nothing at this address");
+        for other in others {
+            assert_eq!(route(&head(&other), TOKEN), expect, "{other}");
+        }
+        assert_eq!(route(&head("//"), ""), expect);
+        assert_eq!(route(&head(&format!("/{TOKEN}")), TOKEN), Route::AddSlash);
+        for method in ["POST", "PUT", "DELETE", "OPTIONS", "CONNECT", "get"] {
+            assert_eq!(refused(&RequestHead { method, ..head(&path("")) }), Some(405));
+        }
+    }
+
+    #[test]
+    fn parameters_are_decoded_once() {
+        let question = path("q/slices");
+        let asked = |query: &str| route(&RequestHead { query, ..head(&question) }, TOKEN);
+        let Route::Question(found) = asked("span=a%3Abegin%2C+a:end&span=%25&format=json&x") else {
+            panic!("no question")
+        };
+        assert_eq!((found.question.as_str(), found.json), ("slices", true));
+        let pairs: Vec<_> = found.parameters.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        assert_eq!(pairs, [("span", "a:begin, a:end"), ("span", "%"), ("x", "")]);
+        for query in
+            ["a=%", "a=%f", "a=%zz", "a=%ff", "a=%00", "a=%0a", "%1b=1", "format=xml", "format=json&format=json"]
+        {
+            assert!(matches!(asked(query), Route::Malformed(_)), "{query}");
+        }
+        assert!(matches!(asked("format=binary"), Route::Question(Asked { json: false, .. })));
+    }
+
+    #[test]
+    fn files_are_asked_for_by_their_names() {
+        assert_eq!(route(&head(&path("")), TOKEN), Route::File(String::new()));
+        assert_eq!(route(&head(&path("main-1_2.js")), TOKEN), Route::File("main-1_2.js".to_owned()));
+        assert_eq!(route(&head(&path("q/")), TOKEN), Route::Questions);
+    }
+}
