@@ -16,6 +16,8 @@ test)
 	wanted="$wanted lttng-tools liblttng-ust-dev python3-bt2 python3-venv cmake"
 	# What kymo heap is compared with.
 	wanted="$wanted heaptrack"
+	# The page of kymo view, and a browser that its tests drive.
+	wanted="$wanted nodejs npm chromium"
 	# A Debian in which nothing is installed (make stress).
 	wanted="$wanted debootstrap"
 	# Formatters of man pages, and the shells whose completion is tested.
