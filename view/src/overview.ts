@@ -7,7 +7,7 @@ import { byId, onFrame } from './dom.js';
 import { sharpen } from './draw.js';
 import { palette } from './palette.js';
 import { grouped } from './time.js';
-import { type View, looking } from './view.js';
+import { looking } from './view.js';
 
 const HEIGHT = 72;
 const BARS = 48;

@@ -102,7 +102,7 @@ export function looking(view: View, from: bigint, to: bigint, whole: View): View
 /** Zooms by a factor (below 1: nearer) around a place between 0 (left) and 1 (right). */
 export function zoomed(view: View, factor: number, place: number, whole: View): View {
   const length = Number(view.to - view.from);
-  const now = Math.max(Number(MIN_LENGTH), length * factor);
+  const now = Math.min(Number(whole.to - whole.from), Math.max(Number(MIN_LENGTH), length * factor));
   const from = view.from + BigInt(Math.round((length - now) * place));
   return looking(view, from, from + BigInt(Math.round(now)), whole);
 }
