@@ -10,7 +10,7 @@ KYMO    := $(TARGET)/release/kymo
 help:
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
-build: emit posix probe host ## the C library, the preload helpers and the kymo command
+build: emit posix probe page host ## the C library, the preload helpers and the kymo command
 
 emit:
 	@$(MAKE) -s -C emit
@@ -25,6 +25,9 @@ probe: emit
 	@$(MAKE) -s -C lab/probe
 	@$(MAKE) -s -C lab/load
 
+page:
+	@scripts/page.sh
+
 host:
 	@$(CARGO) build --release -q -p kymo
 
@@ -35,7 +38,10 @@ demo: ## records a real program (a gcc compilation) and shows what is in the tra
 	else $(MAKE) -s demo-host && KYMO=$(TARGET)/demo/kymo scripts/demo.sh; fi
 
 # Where no kymo is built yet: without optimization and Parquet it takes a fifth of the time.
-demo-host:
+demo-page:
+	@scripts/page.sh
+
+host:
 	@$(CARGO) build --profile demo --no-default-features -q -p kymo
 
 test: ## everything that must hold (installs what it needs when run as root)
@@ -105,7 +111,7 @@ uninstall: ## removes what make install put below PREFIX
 	@scripts/install.sh --remove "$(DESTDIR)" "$(PREFIX)"
 
 clean: ## removes what was built
-	@rm -rf build
+	@rm -rf build view/dist view/node_modules
 	@$(CARGO) clean -q
 
-.PHONY: help debug-info build emit posix menuconfig bench-descriptors bench-posix bench-index host demo demo-host test stress bench bench-kernel bench-session lab vm fuzz lint install uninstall clean probe
+.PHONY: help debug-info build emit posix menuconfig bench-descriptors bench-posix bench-index host demo demo-host test stress bench bench-kernel bench-session lab vm fuzz lint install uninstall clean probe page

@@ -18,6 +18,9 @@ test)
 	wanted="$wanted nodejs"
 	# What kymo heap is compared with.
 	wanted="$wanted heaptrack"
+	# The page of kymo view, and a browser that its tests drive.
+	wanted="$wanted chromium"
+	command -v npm >/dev/null || wanted="$wanted nodejs npm"
 	# A Debian in which nothing is installed (make stress).
 	wanted="$wanted debootstrap"
 	# Formatters of man pages, and the shells whose completion is tested.

@@ -1,0 +1,53 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# The page of kymo view: its types, its unit tests, and a real browser that clicks, drags and types through a trace
+# that is recorded for it. Usage: page.sh [SCREENSHOTS]. KYMO: the command to test. Last line: N passed, N failed.
+set -u
+cd "$(dirname "$0")/.."
+kymo=${KYMO:-$PWD/target/release/kymo}
+work=$(mktemp -d)
+server=
+finish() {
+	[ -z "$server" ] || { kill -INT "$server" 2>/dev/null; wait "$server" 2>/dev/null; }
+	rm -rf "$work"
+}
+trap finish EXIT
+
+scripts/page.sh --check || exit 1
+if [ ! -e view/dist/app.js ]; then
+	echo "0 passed, 0 failed"
+	exit 0
+fi
+if [ "$(id -u)" != 0 ] || [ ! -e /sys/kernel/tracing/instances ] || ! command -v chromium >/dev/null; then
+	echo "SKIP the page in a browser: it needs root, tracefs and chromium"
+	exit 0
+fi
+# Threads that wait for one another, and for the disk.
+"$kymo" record -q -o "$work/t" -k 'sched:*' -k 'irq:*' -k syscalls -- sh -c 'for i in 1 2 3; do seq 20000 | sort | tail -n 1; sleep 0.1; done' \
+	>"$work/record" 2>&1 || { cat "$work/record"; echo "0 passed, 1 failed"; exit 1; }
+"$kymo" view "$work/t" --no-open --port 0 >"$work/said" 2>&1 &
+server=$!
+for _ in $(seq 100); do
+	address=$(grep -oE 'http://127\.0\.0\.1:[0-9]+/[0-9a-f]{32}/' "$work/said" | head -n 1)
+	[ -z "$address" ] || break
+	kill -0 "$server" 2>/dev/null || break
+	sleep 0.1
+done
+if [ -z "$address" ]; then
+	cat "$work/said"
+	echo "FAILED kymo view printed no address"
+	echo "0 passed, 1 failed"
+	exit 1
+fi
+(cd view && node test/browser.mjs "$address" "${1:-}")
+status=$?
+kill -INT "$server"
+wait "$server"
+ended=$?
+server=
+if [ $ended != 0 ]; then
+	echo "FAILED kymo view ended with $ended after Ctrl-C"
+	echo "0 passed, 1 failed"
+	status=1
+fi
+exit $status

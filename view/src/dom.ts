@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Making elements. Text is always set as text: names of a trace may hold anything.
+
+type Child = Node | string | number | null | undefined | false;
+
+/** An element with a class, and children. */
+export function el<K extends keyof HTMLElementTagNameMap>(tag: K, classes = '', ...children: Child[]): HTMLElementTagNameMap[K] {
+  const made = document.createElement(tag);
+  if (classes) made.className = classes;
+  add(made, ...children);
+  return made;
+}
+
+export function add(to: Element, ...children: Child[]): void {
+  for (const child of children) {
+    if (child !== null && child !== undefined && child !== false) to.append(child instanceof Node ? child : clean(String(child)));
+  }
+}
+
+/** Without control characters, which would not be seen. */
+export function clean(text: string): string {
+  // eslint-disable-next-line no-control-regex
+  return text.replace(/[\u0000-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g, '\u{fffd}');
+}
+
+/** A button that looks like a link. */
+export function link(text: string, go: () => void, title = ''): HTMLButtonElement {
+  const made = el('button', 'link', text);
+  made.type = 'button';
+  if (title) made.title = title;
+  made.addEventListener('click', go);
+  return made;
+}
+
+export function button(text: string, title: string, go: () => void): HTMLButtonElement {
+  const made = el('button', 'ib', text);
+  made.type = 'button';
+  made.title = title;
+  made.setAttribute('aria-label', title);
+  made.addEventListener('click', go);
+  return made;
+}
+
+/** The element of the page with this id. */
+export function byId<T extends HTMLElement = HTMLElement>(id: string): T {
+  const found = document.getElementById(id);
+  if (!found) throw new Error(`the page has no ${id}`);
+  return found as T;
+}
+
+export interface ColumnOf<T> {
+  head: string;
+  /** Numbers stand on the right. */
+  isNumber?: boolean;
+  cell: (row: T) => Child;
+}
+
+/** A table of rows; a row that is chosen calls `choose`. */
+export function table<T>(columns: readonly ColumnOf<T>[], rows: readonly T[], choose?: (row: T) => void): HTMLTableElement {
+  const head = el('tr');
+  for (const column of columns) head.append(el('th', column.isNumber ? 'num' : '', column.head));
+  const body = el('tbody');
+  for (const row of rows) body.append(tableRow(columns, row, choose));
+  return el('table', 'rec', el('thead', '', head), body);
+}
+
+export function tableRow<T>(columns: readonly ColumnOf<T>[], row: T, choose?: (row: T) => void): HTMLTableRowElement {
+  const line = el('tr');
+  for (const column of columns) line.append(el('td', column.isNumber ? 'num' : '', column.cell(row)));
+  if (choose) {
+    line.tabIndex = 0;
+    line.className = 'can';
+    line.addEventListener('click', () => choose(row));
+    line.addEventListener('keydown', (event) => {
+      if (event.key === 'Enter') choose(row);
+    });
+  }
+  return line;
+}
+
+/** Calls `go` once, so long after the last call. */
+export function later(ms: number, go: () => void): () => void {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  return () => {
+    clearTimeout(timer);
+    timer = setTimeout(go, ms);
+  };
+}
+
+/** Calls `go` before the next picture, once however often it is asked for. */
+export function onFrame(go: () => void): () => void {
+  let isAsked = false;
+  return () => {
+    if (isAsked) return;
+    isAsked = true;
+    requestAnimationFrame(() => {
+      isAsked = false;
+      go();
+    });
+  };
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Puts the page together.
+
+import { Client } from './api.js';
+import { App } from './app.js';
+import { byId, clean, el, link } from './dom.js';
+import { Details } from './details.js';
+import { Keys } from './keys.js';
+import { Overview } from './overview.js';
+import { Latencies, Statistics, Worst } from './panels.js';
+import { Records } from './records.js';
+import { Start } from './start.js';
+import { Timeline, legend } from './timeline.js';
+import { TIME_FORMATS, grouped } from './time.js';
+import { TABS, type Tab, type View, fromFragment } from './view.js';
+
+const TAB_NAMES: Record<Tab, string> = { records: 'Records', latencies: 'Latencies', worst: 'Worst', statistics: 'Statistics' };
+
+async function begin(): Promise<void> {
+  chooseTheme();
+  const status = byId('status');
+  const client = new Client();
+  client.onReachable = reachable;
+  const summary = await client.ask('summary', 'summary', {});
+  if (!summary) return;
+  const app = new App(summary, location.hash);
+  app.client.onReachable = reachable;
+  app.say = (text, isWrong = false) => {
+    status.textContent = clean(text);
+    status.className = isWrong ? 'wrong' : '';
+  };
+  document.title = `${clean(String(summary.head.info['name'] ?? 'trace'))} - kymo view`;
+  byId('name').textContent = clean(String(summary.head.info['name'] ?? ''));
+  byId('count').textContent = `${grouped(Number(summary.head.info['records'] ?? 0))} records`;
+  const overview = new Overview(app);
+  const timeline = new Timeline(app);
+  byId('legend').append(legend());
+  const toggle = (): void => {
+    switchTheme();
+    overview.repaint();
+    timeline.repaint();
+  };
+  for (const part of [new Frame(app), new Start(app), timeline, overview, new Records(app), new Latencies(app), new Worst(app), new Statistics(app), new Details(app)]) app.add(part);
+  new Keys(app, toggle);
+  byId('theme').addEventListener('click', toggle);
+  byId('undo').addEventListener('click', () => app.undo());
+  byId('redo').addEventListener('click', () => app.redo());
+  addEventListener('hashchange', () => app.show(fromFragment(location.hash, app.whole)));
+}
+
+/** The bars around the pages: navigation, filter, tabs. */
+class Frame {
+  private readonly filter = byId<HTMLInputElement>('filter');
+  private readonly match = byId<HTMLInputElement>('match');
+  private readonly by = byId<HTMLSelectElement>('by');
+  private readonly tabs = byId('tabs');
+  private readonly format = byId('format');
+
+  constructor(private readonly app: App) {
+    for (const tab of TABS) {
+      const made = link(TAB_NAMES[tab], () => app.go({ ...app.view, tab }));
+      made.setAttribute('role', 'tab');
+      made.dataset['tab'] = tab;
+      this.tabs.append(made);
+    }
+    for (const format of TIME_FORMATS) {
+      const made = link(format[0]?.toUpperCase() + format.slice(1), () => app.go({ ...app.view, format }));
+      made.dataset['format'] = format;
+      this.format.append(made);
+    }
+    byId('to-start').addEventListener('click', () => app.go({ ...app.view, page: 'start' }));
+    byId('to-timeline').addEventListener('click', () => app.go({ ...app.view, page: 'timeline' }));
+    this.filter.addEventListener('keydown', (event) => {
+      if (event.key === 'Enter') void this.setFilter();
+    });
+    this.match.addEventListener('input', () => app.go({ ...app.view, match: this.match.value }, true));
+    this.by.addEventListener('change', () => app.go({ ...app.view, by: this.by.value }));
+  }
+
+  /** A filter that is none is not taken: the last valid one stays, and the caret says where. */
+  private async setFilter(): Promise<void> {
+    const { app } = this;
+    const wrong = byId('wrong');
+    const filter = this.filter.value.trim();
+    try {
+      if (filter) await app.client.ask('check', 'records', { from: app.at(app.view.from), to: app.at(app.view.to), limit: 1, filter });
+      wrong.hidden = true;
+      app.go({ ...app.view, page: 'timeline', filter });
+    } catch (error) {
+      wrong.textContent = error instanceof Error ? clean(error.message.replace(/\n/g, '\u2028')).replace(/\u2028/g, '\n') : String(error);
+      wrong.hidden = false;
+    }
+  }
+
+  changed(view: View): void {
+    document.body.dataset['page'] = view.page;
+    document.body.dataset['tab'] = view.tab;
+    byId('to-start').classList.toggle('on', view.page === 'start');
+    byId('to-timeline').classList.toggle('on', view.page === 'timeline');
+    for (const tab of this.tabs.querySelectorAll<HTMLElement>('[data-tab]')) {
+      const isOn = tab.dataset['tab'] === view.tab;
+      tab.classList.toggle('on', isOn);
+      tab.setAttribute('aria-selected', String(isOn));
+    }
+    for (const format of this.format.querySelectorAll<HTMLElement>('[data-format]')) format.classList.toggle('on', format.dataset['format'] === view.format);
+    if (document.activeElement !== this.filter) this.filter.value = view.filter;
+    if (document.activeElement !== this.match) this.match.value = view.match;
+    this.by.value = view.by;
+    const { times } = this.app;
+    byId('window').textContent = `${times.text(view.from)} to ${times.text(view.to)}`;
+  }
+}
+
+function reachable(isReachable: boolean): void {
+  byId('gone').hidden = isReachable;
+  document.body.classList.toggle('stale', !isReachable);
+}
+
+function chooseTheme(): void {
+  const kept = localStorage.getItem('kymo-theme');
+  const isLight = kept ? kept === 'light' : matchMedia('(prefers-color-scheme: light)').matches;
+  document.documentElement.dataset['theme'] = isLight ? 'light' : 'dark';
+}
+
+function switchTheme(): void {
+  const now = document.documentElement.dataset['theme'] === 'light' ? 'dark' : 'light';
+  document.documentElement.dataset['theme'] = now;
+  localStorage.setItem('kymo-theme', now);
+}
+
+begin().catch((error: unknown) => {
+  const text = error instanceof Error ? error.message : String(error);
+  byId('start').replaceChildren(el('h1', '', 'The trace cannot be shown'), el('p', 'wrong', clean(text)));
+  document.body.dataset['page'] = 'start';
+});

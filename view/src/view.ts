@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What is looked at: it is the address of the page, and what undo goes back to. Pure, but for the class History.
+
+import { TIME_FORMATS, type TimeFormat } from './time.js';
+
+export const PAGES = ['start', 'timeline'] as const;
+export const TABS = ['records', 'latencies', 'worst', 'statistics'] as const;
+export type Page = (typeof PAGES)[number];
+export type Tab = (typeof TABS)[number];
+
+/** All that the page shows. Times are ns after the trace's first record. */
+export interface View {
+  page: Page;
+  from: bigint;
+  to: bigint;
+  tab: Tab;
+  filter: string;
+  /** Threads whose name or number this is. */
+  match: string;
+  by: string;
+  /** Which latency, in its tabs. */
+  what: string;
+  /** Cursors. */
+  a: bigint | null;
+  b: bigint | null;
+  /** The thread that is selected, and the moment. */
+  tid: number | null;
+  at: bigint | null;
+  format: TimeFormat;
+}
+
+export const MIN_LENGTH = 100n;
+
+/** The view of a whole trace of that length. */
+export function whole(length: bigint): View {
+  return {
+    page: 'start',
+    from: 0n,
+    to: length > MIN_LENGTH ? length : MIN_LENGTH,
+    tab: 'records',
+    filter: '',
+    match: '',
+    by: 'worst',
+    what: '',
+    a: null,
+    b: null,
+    tid: null,
+    at: null,
+    format: 'trace',
+  };
+}
+
+const TEXTS = ['filter', 'match', 'by', 'what'] as const;
+
+/** The fragment of the address. */
+export function toFragment(view: View): string {
+  const parts = new URLSearchParams({ page: view.page, from: String(view.from), to: String(view.to), tab: view.tab });
+  for (const name of TEXTS) if (view[name]) parts.set(name, view[name]);
+  for (const name of ['a', 'b', 'tid', 'at'] as const) if (view[name] !== null) parts.set(name, String(view[name]));
+  if (view.format !== 'trace') parts.set('time', view.format);
+  return `#${parts.toString()}`;
+}
+
+/** The view of an address. What makes no sense there is as in `whole`. */
+export function fromFragment(fragment: string, whole: View): View {
+  const parts = new URLSearchParams(fragment.replace(/^#/, ''));
+  const big = (name: string): bigint | null => {
+    const text = parts.get(name);
+    return text !== null && /^-?\d{1,18}$/.test(text) ? BigInt(text) : null;
+  };
+  const one = <T extends string>(name: string, of: readonly T[], other: T): T => of.find((known) => known === parts.get(name)) ?? other;
+  const view: View = { ...whole };
+  view.page = one('page', PAGES, whole.page);
+  view.tab = one('tab', TABS, whole.tab);
+  view.format = one('time', TIME_FORMATS, whole.format);
+  for (const name of TEXTS) view[name] = parts.get(name) ?? whole[name];
+  view.a = big('a');
+  view.b = big('b');
+  view.at = big('at');
+  const tid = big('tid');
+  view.tid = tid === null ? null : Number(tid);
+  const [from, to] = [big('from'), big('to')];
+  return from !== null && to !== null && from < to ? looking(view, from, to, whole) : view;
+}
+
+/** The view at another window: at least MIN_LENGTH long, and not far outside of the trace. */
+export function looking(view: View, from: bigint, to: bigint, whole: View): View {
+  const all = whole.to - whole.from;
+  let length = to - from;
+  if (length < MIN_LENGTH) {
+    from -= (MIN_LENGTH - length) / 2n;
+    length = MIN_LENGTH;
+  }
+  if (length > all) length = all;
+  const first = whole.from - length / 2n;
+  const last = whole.to - length / 2n;
+  if (from < first) from = first;
+  if (from > last) from = last;
+  return { ...view, from, to: from + length };
+}
+
+/** Zooms by a factor (below 1: nearer) around a place between 0 (left) and 1 (right). */
+export function zoomed(view: View, factor: number, place: number, whole: View): View {
+  const length = Number(view.to - view.from);
+  const now = Math.min(Number(whole.to - whole.from), Math.max(Number(MIN_LENGTH), length * factor));
+  const from = view.from + BigInt(Math.round((length - now) * place));
+  return looking(view, from, from + BigInt(Math.round(now)), whole);
+}
+
+/** Moves by a part of the window. */
+export function moved(view: View, part: number, whole: View): View {
+  const by = BigInt(Math.round(Number(view.to - view.from) * part));
+  return looking(view, view.from + by, view.to + by, whole);
+}
+
+/** Around a stretch, with as much again on both sides. */
+export function around(view: View, from: bigint, to: bigint, whole: View): View {
+  const margin = to > from ? (to - from) / 2n : MIN_LENGTH;
+  return looking({ ...view, page: 'timeline' }, from - margin, to + margin, whole);
+}
+
+/** Views that were, for undo. Many small moves are one step. */
+export class History {
+  private readonly past: View[] = [];
+  private future: View[] = [];
+  private lastPush = -Infinity;
+
+  constructor(private readonly now: () => number = () => performance.now()) {}
+
+  /** Remembers the view that is left. Moves within 600 ms of one another are one. */
+  leave(view: View, isSmall: boolean): void {
+    const time = this.now();
+    const joins = isSmall && time - this.lastPush < 600;
+    this.lastPush = isSmall ? time : -Infinity;
+    this.future = [];
+    if (!joins) this.past.push(view);
+    if (this.past.length > 200) this.past.shift();
+  }
+
+  undo(current: View): View | null {
+    const view = this.past.pop();
+    if (view) this.future.push(current);
+    this.lastPush = -Infinity;
+    return view ?? null;
+  }
+
+  redo(current: View): View | null {
+    const view = this.future.pop();
+    if (view) this.past.push(current);
+    return view ?? null;
+  }
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Drives a real browser through the page: clicks, drags, types and zooms, and looks at what is shown.
+// Usage: node test/browser.mjs ADDRESS [SCREENSHOTS]; the server shows a trace of the kernel's scheduler.
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import puppeteer from 'puppeteer-core';
+
+const [address, shots] = process.argv.slice(2);
+const executablePath = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find(existsSync);
+if (!address || !executablePath) {
+  console.log(`SKIP the page in a browser: ${address ? 'chromium is not installed' : 'no address'}`);
+  process.exit(0);
+}
+if (shots) await mkdir(shots, { recursive: true });
+const browser = await puppeteer.launch({ executablePath, headless: true, args: ['--no-sandbox', '--disable-gpu'] });
+const page = await browser.newPage();
+await page.setViewport({ width: 1600, height: 1000 });
+const wrong = [];
+page.on('pageerror', (error) => wrong.push(String(error)));
+page.on('console', (message) => message.type() === 'error' && wrong.push(message.text()));
+
+let passed = 0;
+async function step(name, go) {
+  try {
+    await go();
+    passed++;
+    console.log(`ok ${name}`);
+  } catch (error) {
+    console.log(`FAILED ${name}: ${error.message}`);
+    console.log(`${passed} passed, 1 failed, 0 skipped`);
+    if (shots) await page.screenshot({ path: join(shots, 'failed.png') });
+    await browser.close();
+    process.exit(1);
+  }
+}
+const text = (selector) => page.$eval(selector, (found) => found.textContent);
+const until = (what, ...args) => page.waitForFunction(what, { timeout: 20000 }, ...args);
+const shot = (name) => (shots ? page.screenshot({ path: join(shots, `${name}.png`) }) : null);
+const fragment = () => page.evaluate(() => Object.fromEntries(new URLSearchParams(location.hash.slice(1))));
+/** Whether anything but the background is on a canvas. */
+const isDrawn = (selector) =>
+  until((selector) => {
+    const canvas = document.querySelector(selector);
+    const data = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+    const seen = new Set();
+    for (let i = 0; i < data.length; i += 4) if (data[i + 3]) seen.add((data[i] << 16) | (data[i + 1] << 8) | data[i + 2]);
+    return seen.size > 4;
+  }, selector);
+
+await step('the first page says what is in the trace and where to look', async () => {
+  await page.goto(address);
+  await until(() => document.querySelector('#start h1'));
+  assert.match(await text('#start .lead'), /\d records in .* CPUs?\./);
+  await until(() => document.querySelectorAll('.card').length > 0);
+  await isDrawn('#overview');
+  await shot('start');
+});
+await step('a card leads to the time line', async () => {
+  await page.click('.card');
+  await until(() => document.body.dataset.page === 'timeline');
+  await until(() => document.querySelectorAll('#labels .label').length > 2);
+  await isDrawn('#plot');
+  assert.ok(Number((await fragment()).to) > Number((await fragment()).from));
+});
+await step('the whole trace, and rows of CPUs and threads', async () => {
+  await page.keyboard.press('Home');
+  await until(() => [...document.querySelectorAll('#labels .label')].some((label) => label.textContent.startsWith('CPU 0')));
+  await until(() => [...document.querySelectorAll('#labels .label')].some((label) => /\[\d+\]/.test(label.textContent)));
+  await isDrawn('#plot');
+  await shot('timeline');
+});
+await step('the wheel zooms at the pointer, and undo goes back', async () => {
+  const before = await fragment();
+  const box = await (await page.$('#plot')).boundingBox();
+  await page.mouse.move(box.x + box.width * 0.25, box.y + 40);
+  await page.mouse.wheel({ deltaY: -600 });
+  await until((to) => new URLSearchParams(location.hash.slice(1)).get('to') !== to, before.to);
+  const near = await fragment();
+  const place = (view) => Number(view.from) + 0.25 * (Number(view.to) - Number(view.from));
+  assert.ok(Math.abs(place(near) - place(before)) <= 0.001 * (Number(before.to) - Number(before.from)));
+  await page.keyboard.press('u');
+  await until((to) => new URLSearchParams(location.hash.slice(1)).get('to') === to, before.to);
+});
+await step('dragging moves, and Shift dragging zooms to the stretch', async () => {
+  const box = await (await page.$('#plot')).boundingBox();
+  await page.keyboard.down('Shift');
+  await page.mouse.move(box.x + 300, box.y + 60);
+  await page.mouse.down();
+  await page.mouse.move(box.x + 500, box.y + 60, { steps: 5 });
+  await page.mouse.up();
+  await page.keyboard.up('Shift');
+  const near = await fragment();
+  await page.mouse.move(box.x + 500, box.y + 60);
+  await page.mouse.down();
+  await page.mouse.move(box.x + 400, box.y + 60, { steps: 5 });
+  await page.mouse.up();
+  const later = await fragment();
+  assert.ok(Number(later.from) > Number(near.from), 'to the left is later');
+  await page.keyboard.press('Home');
+});
+await step('a thread is selected by its label, and what it did is told', async () => {
+  const labels = await page.$$('#labels .label');
+  for (const label of labels) {
+    if (/\[\d+\]/.test(await label.evaluate((found) => found.textContent))) {
+      await label.click();
+      break;
+    }
+  }
+  await until(() => /Where the time of the window went/.test(document.querySelector('#details').textContent));
+  await until(() => document.querySelectorAll('#details .steps li').length > 0);
+  await shot('details');
+});
+await step('records are listed, and more come when they are scrolled', async () => {
+  await page.click('[data-tab="records"]');
+  await until(() => document.querySelectorAll('#records tbody tr').length >= 50);
+  const count = await page.$$eval('#records tbody tr', (rows) => rows.length);
+  await page.$eval('#records', (box) => (box.scrollTop = box.scrollHeight));
+  await until((count) => document.querySelectorAll('#records tbody tr').length > count || /to the end/.test(document.querySelector('#records .note').textContent), count);
+});
+await step('a filter that is none is refused with its place, and the last one stays', async () => {
+  await page.click('#filter');
+  await page.keyboard.type('$cpu ==');
+  await page.keyboard.press('Enter');
+  await until(() => !document.querySelector('#wrong').hidden);
+  assert.match(await text('#wrong'), /\^/);
+  assert.equal((await fragment()).filter, undefined);
+  await page.click('#filter', { clickCount: 3 });
+  await page.keyboard.type('$cpu == 0');
+  await page.keyboard.press('Enter');
+  await until(() => document.querySelector('#wrong').hidden);
+  await until(() => [...document.querySelectorAll('#records tbody tr.can td:nth-child(4)')].length > 3);
+  const cpus = await page.$$eval('#records tbody tr.can td:nth-child(4)', (cells) => [...new Set(cells.map((cell) => cell.textContent))]);
+  assert.deepEqual(cpus, ['0']);
+});
+await step('latencies: a table, a picture, and a way from one to its moment', async () => {
+  await page.click('[data-tab="latencies"]');
+  await until(() => document.querySelectorAll('#latencies tbody tr').length > 0);
+  await isDrawn('#latencies canvas');
+  await shot('latencies');
+  await page.click('[data-tab="worst"]');
+  await until(() => document.querySelectorAll('#worst tbody tr').length > 0);
+  const before = await fragment();
+  await shot('worst');
+  await page.click('#worst tbody tr');
+  await until((from) => new URLSearchParams(location.hash.slice(1)).get('from') !== from, before.from);
+  assert.ok((await fragment()).a && (await fragment()).b);
+});
+await step('statistics, keys, themes, and the address is the view', async () => {
+  await page.keyboard.press('4');
+  await until(() => document.querySelectorAll('#statistics tbody tr').length > 0);
+  await page.keyboard.press('?');
+  assert.equal(await page.$eval('#help', (help) => help.hidden), false);
+  await page.keyboard.press('Escape');
+  const theme = () => page.evaluate(() => document.documentElement.dataset.theme);
+  const first = await theme();
+  await page.keyboard.press('l');
+  assert.notEqual(await theme(), first);
+  await isDrawn('#plot');
+  await shot('light');
+  await page.keyboard.press('l');
+  const view = await fragment();
+  await page.reload();
+  await until(() => document.body.dataset.page === 'timeline');
+  assert.deepEqual(await fragment(), view);
+});
+await step('nothing went wrong in the page', () => assert.deepEqual(wrong.filter((text) => !/404|400|422/.test(text)), []));
+await browser.close();
+console.log(`${passed} passed, 0 failed, 0 skipped`);
