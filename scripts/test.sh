@@ -114,11 +114,8 @@ quietly() {
 	"$@" 2>&1 | grep -vE '^test .* \.\.\. ok$|has been running for over 60 seconds$|^$'
 }
 
-# No other crate needs that of the command, so that its tests can do without optimization.
-plain=profile.release.package.kymo.opt-level=0
-
 host_crates() {
-	quietly with_tracefs "$CARGO" test --config $plain --release --no-fail-fast --workspace --exclude kymo-tests
+	quietly with_tracefs "$CARGO" test --release --no-fail-fast --workspace --exclude kymo-tests
 }
 
 # Each test that runs alone has a thread in which it waits until no other test is left (tests/src/turn.rs).
@@ -136,7 +133,8 @@ beside 'virtual machines' lab/vmparts/test.sh
 beside 'preload helpers' tests/preload/run.sh
 beside 'model of the ring' nice -n 19 spec/models/run.sh
 # Beside them the tests are compiled, with what time they leave. If that fails, it fails again below.
-nice -n 19 "$CARGO" test -q --config $plain --release --no-run --workspace --exclude kymo-tests
+# With the same choices of packages as below: others would bring other features, and be compiled again.
+nice -n 19 "$CARGO" test -q --release --no-run --workspace --exclude kymo-tests
 nice -n 19 "$CARGO" test -q --release --no-run -p kymo-tests
 gather
 suite 'host crates' host_crates

@@ -4,7 +4,8 @@
 
     inject.py hog CPU PRIORITY MS COUNT GAP_S    a SCHED_FIFO thread keeps the CPU busy
     inject.py stop PID MS COUNT GAP_S            SIGSTOP, and SIGCONT after that time
-    inject.py packets CPU SOCKETS COUNT GAP_S    a packet on loopback that so many sockets get: a softirq that takes long
+    inject.py packets SOCKETS COUNT GAP_S        a packet on loopback that so many sockets get: a softirq that takes long. Says
+                                                 `ready`, and waits for a line with the CPU
 """
 import ctypes
 import os
@@ -52,8 +53,7 @@ def receivers(count, port):
     return found, port
 
 
-def packets(cpu, count):
-    os.sched_setaffinity(0, {cpu})
+def packets(count):
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -75,6 +75,14 @@ def packets(cpu, count):
         os.read(ready, 1)
         left -= most // 2
 
+    print("ready", flush=True)
+    cpu = sys.stdin.readline()
+    if not cpu:
+        sys.exit("nobody wants the packets")
+    os.sched_setaffinity(0, {int(cpu)})
+    # The call is to be the packet's way alone: no thread of a normal class comes in between.
+    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+
     def once():
         # A broadcast goes to each of them, one after the other, in one softirq on this CPU.
         return sender.sendto(b"kymo", ("127.255.255.255", port)) and own
@@ -91,7 +99,7 @@ def main(words):
     elif words[0] == "stop":
         once, rest = stop(int(words[1]), float(words[2])), words[3:]
     elif words[0] == "packets":
-        once, rest = packets(int(words[1]), int(words[2])), words[3:]
+        once, rest = packets(int(words[1])), words[2:]
     else:
         sys.exit(__doc__)
     count, gap = int(rest[0]), float(rest[1])

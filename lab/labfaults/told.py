@@ -233,9 +233,10 @@ def no_softirq():
 
 def packets(count, thousands):
     """Packets for so many thousand sockets each: a softirq on the victim's CPU that takes long."""
+    flood = Flood(thousands, count)
+
     def during(pid):
-        cpu = min(os.sched_getaffinity(pid))
-        windows = [(*window, pid) for window in flood(cpu, thousands, count) if window[1] - window[0] >= SOFTIRQ_NS_MIN]
+        windows = [(*window, pid) for window in flood.on(min(os.sched_getaffinity(pid))) if window[1] - window[0] >= SOFTIRQ_NS_MIN]
         if not windows:
             raise NotInjected(f"no packet kept the softirq busy for {SOFTIRQ_NS_MIN / 1e6} ms")
         return windows
@@ -243,11 +244,19 @@ def packets(count, thousands):
     return during
 
 
-def flood(cpu, thousands, count):
-    """Has `inject.py packets` send them; when each was on its way."""
-    words = [sys.executable, INJECT, "packets", cpu, thousands * 1000, count, 0.2]
-    text = subprocess.run(list(map(str, words)), stdout=subprocess.PIPE, text=True, check=True).stdout
-    return [tuple(map(int, line.split())) for line in text.splitlines()]
+class Flood:
+    """`inject.py packets`, whose sockets are open before anything is recorded."""
+
+    def __init__(self, thousands, count):
+        words = [sys.executable, str(INJECT), "packets", str(thousands * 1000), str(count), "0.2"]
+        self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        if self.process.stdout.readline().strip() != "ready":
+            raise RuntimeError("no sockets for packets")
+
+    def on(self, cpu):
+        """Sends them on a CPU; when each was on its way."""
+        text = self.process.communicate(f"{cpu}\n", timeout=60)[0]
+        return [tuple(map(int, line.split())) for line in text.splitlines()]
 
 
 def enter(group, values, pids):

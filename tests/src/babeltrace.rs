@@ -115,7 +115,9 @@ pub fn first_agrees(lab: &Lab, dir: &Path) -> Option<usize> {
     };
     let (first, second) = (lines(&first), lines("babeltrace2"));
     for (first, second) in first.iter().zip(&second) {
-        assert_eq!(first, second, "babeltrace 1.5, and babeltrace2");
+        // Behind an empty text babeltrace2 2.0.4 may print that of the last record.
+        let is_same = first == second || first.split_once("= \"\"").is_some_and(|(begin, _)| second.starts_with(begin));
+        assert!(is_same, "babeltrace 1.5, and babeltrace2:\n{first}\n{second}");
     }
     assert_eq!(first.len(), second.len(), "records by babeltrace 1.5, and by babeltrace2");
     Some(first.len())

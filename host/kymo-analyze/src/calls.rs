@@ -37,7 +37,8 @@ impl Architecture {
 
 /// Whether an event tells a system call by its number, in its field [`NUMBER`].
 pub fn is_by_number(event: &str) -> bool {
-    matches!(event.rsplit(':').next(), Some("sys_enter" | "sys_exit"))
+    let bare = event.rsplit(':').next().unwrap_or(event);
+    matches!(bare.strip_prefix("raw_syscalls_").unwrap_or(bare), "sys_enter" | "sys_exit")
 }
 
 /// The field with the number.
@@ -189,6 +190,7 @@ mod tests {
     #[test]
     fn events_with_numbers() {
         assert!(is_by_number("sys_enter") && is_by_number("raw_syscalls:sys_exit"));
+        assert!(is_by_number("raw_syscalls_sys_enter"));
         assert!(!is_by_number("syscall_entry_read") && !is_by_number("sys_enter_read"));
     }
 }

@@ -52,7 +52,7 @@ pub fn push_value(out: &mut Vec<u8>, value: &Value<'_>, wide: Wide) {
         Value::Enum(number, labels) => {
             out.extend_from_slice(b"{\"value\":");
             push_number(out, *number, wide);
-            push_labels(out, &labels.all(*number));
+            push_labels(out, labels.first(), &labels.others(*number));
             out.push(b'}');
         }
         Value::Wide(number) => match number.labels() {
@@ -60,7 +60,7 @@ pub fn push_value(out: &mut Vec<u8>, value: &Value<'_>, wide: Wide) {
             Some(labels) => {
                 out.extend_from_slice(b"{\"value\":");
                 push_wide(out, number, wide);
-                push_labels(out, &labels);
+                push_labels(out, labels.first().copied(), labels.get(1..).unwrap_or_default());
                 out.push(b'}');
             }
         },
@@ -89,15 +89,15 @@ pub fn push_value(out: &mut Vec<u8>, value: &Value<'_>, wide: Wide) {
 }
 
 /// The first label, and all of them where there are several.
-fn push_labels(out: &mut Vec<u8>, labels: &[&str]) {
+fn push_labels(out: &mut Vec<u8>, first: Option<&str>, others: &[&str]) {
     out.extend_from_slice(b",\"label\":");
-    match labels.first() {
+    match first {
         Some(label) => push_text(out, label),
         None => out.extend_from_slice(b"null"),
     }
-    if labels.len() > 1 {
+    if !others.is_empty() {
         out.extend_from_slice(b",\"labels\":[");
-        for (position, label) in labels.iter().enumerate() {
+        for (position, label) in first.iter().chain(others).enumerate() {
             out.extend_from_slice(if position == 0 { b"" } else { b"," });
             push_text(out, label);
         }

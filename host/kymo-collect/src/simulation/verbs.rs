@@ -17,11 +17,14 @@ use crate::drain::{RingUse, ToDrain};
 /// Ids of simulated events of the kernel are counted from here.
 const FIRST_ID: u16 = 100;
 
+/// Whether the metadata has an event of the kernel: directory and uuid of the trace.
+type EventWritten = Result<(PathBuf, [u8; 16]), Error>;
+
 /// What was asked and not answered yet, and what was answered.
 #[derive(Debug, Default)]
 pub(super) struct Questions {
     looks: Vec<Receiver<Vec<RingUse>>>,
-    kernel: Vec<(String, Receiver<Result<(PathBuf, [u8; 16]), Error>>)>,
+    kernel: Vec<(String, Receiver<EventWritten>)>,
     /// Events of the kernel so far.
     events: u16,
     /// Those that the metadata has.

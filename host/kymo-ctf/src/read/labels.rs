@@ -94,20 +94,30 @@ impl<'a> EnumLabels<'a> {
         self.set.list.get(self.first as usize).map(|(label, ..)| &**label)
     }
 
-    /// All of them, each once, in the order of the metadata. `number`: the value.
-    pub fn all(self, number: impl Into<i128>) -> Vec<&'a str> {
-        let Some(first) = self.first() else { return Vec::new() };
-        let mut all = vec![first];
-        if self.set.sorted.is_some() {
-            return all;
+    /// Those behind the first one, each once, in the order of the metadata: mostly none. `number`: the value.
+    #[inline]
+    pub fn others(self, number: impl Into<i128>) -> Vec<&'a str> {
+        match self.set.sorted {
+            Some(_) => Vec::new(),
+            None => self.search_others(number.into()),
         }
-        let number = number.into();
+    }
+
+    #[cold]
+    fn search_others(self, number: i128) -> Vec<&'a str> {
+        let Some(first) = self.first() else { return Vec::new() };
+        let mut others = Vec::new();
         for (label, low, high) in self.set.iter().skip(self.first as usize + 1) {
-            if low <= number && number <= high && !all.contains(&label) {
-                all.push(label);
+            if low <= number && number <= high && label != first && !others.contains(&label) {
+                others.push(label);
             }
         }
-        all
+        others
+    }
+
+    /// All of them, each once, in the order of the metadata. `number`: the value.
+    pub fn all(self, number: impl Into<i128>) -> Vec<&'a str> {
+        self.first().into_iter().chain(self.others(number)).collect()
     }
 
     /// All of them as one text, with `|` between them. `number`: the value.

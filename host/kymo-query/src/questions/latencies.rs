@@ -63,6 +63,8 @@ struct Points {
     limit: usize,
     past: Option<u64>,
     list: Vec<(Key, Sample)>,
+    /// As many are longer, or as long and earlier, ns.
+    least_ns: Option<u64>,
     samples: u64,
     past_count: u64,
 }
@@ -71,6 +73,9 @@ impl Points {
     fn take(&mut self, key: Key, sample: Sample) {
         self.samples += 1;
         self.past_count += u64::from(self.past.is_some_and(|past| sample.value_ns >= past));
+        if self.least_ns.is_some_and(|least| sample.value_ns <= least) {
+            return;
+        }
         self.list.push((key, sample));
         if self.list.len() >= 2 * self.limit.max(512) {
             self.cut();
@@ -81,6 +86,8 @@ impl Points {
     fn cut(&mut self) {
         self.list.sort_by_key(|(_, sample)| std::cmp::Reverse(sample.value_ns));
         self.list.truncate(self.limit);
+        let is_full = self.list.len() >= self.limit;
+        self.least_ns = self.list.last().filter(|_| is_full).map(|(_, sample)| sample.value_ns);
     }
 
     /// Those past the limit that are not listed.
@@ -196,7 +203,7 @@ pub(super) fn pass<'o>(
         spans: Spans::new(&asked.spans, &of.traces, &of.classes.vocabulary)?,
         bins: asked.bins,
         density: HashMap::new(),
-        points: Points { limit, past, list: Vec::new(), samples: 0, past_count: 0 },
+        points: Points { limit, past, list: Vec::new(), least_ns: None, samples: 0, past_count: 0 },
         people: People::default(),
         devices: BTreeMap::new(),
         device_class: of.classes.list.iter().position(|class| class.name == "lttng_statedump_block_device"),

@@ -198,8 +198,10 @@ fn find(
     let mut chosen = Chosen::new(&input.traces, &args.filters.filter)?;
     let (_, totals) = walk_in(input, classes, indexes, asked, &mut chosen, &mut search);
     chosen.conclude();
-    totals.span.context("the trace has no records there")?;
-    let (first, last) = totals.selected_span.context("--filter holds for no record there")?;
+    // A stretch may have no record, and what the threads did in it is known all the same.
+    let silent = asked.filter(|_| chosen.is_all()).map(|asked| (asked.from, asked.to));
+    totals.span.or(silent).context("the trace has no records there")?;
+    let (first, last) = totals.selected_span.or(silent).context("--filter holds for no record there")?;
     if args.worst.is_some() {
         let all = search.latency.series();
         let worst: Option<&Sample> = all

@@ -81,7 +81,7 @@ fn waker(found: &LatencyReport<'_>, waker: &Waker) -> Value {
         Context::Thread(tid) => json!({ "cpu": cpu, "tid": tid, "name": found.latency.name_of(tid) }),
         Context::Interrupt(interrupt) => {
             json!({ "cpu": cpu, "interrupt": found.names.functions.interrupt(interrupt) })
-        },
+        }
         Context::Idle => json!({ "cpu": cpu, "tid": 0 }),
         Context::Unknown => json!({ "cpu": cpu }),
     }

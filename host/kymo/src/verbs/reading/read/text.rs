@@ -357,13 +357,17 @@ fn push_value(out: &mut Vec<u8>, value: &Value<'_>) {
     match value {
         Value::Int(number, base) => push_int(out, *number, *base),
         Value::Enum(number, labels) => {
-            let label = labels.joined(*number);
-            if let Some(label) = &label {
+            let first = labels.first();
+            if let Some(label) = first {
                 push_clean(out, label);
+                for other in labels.others(*number) {
+                    out.push(b'|');
+                    push_clean(out, other);
+                }
                 out.push(b'(');
             }
             push_signed_number(out, *number);
-            if label.is_some() {
+            if first.is_some() {
                 out.push(b')');
             }
         }
