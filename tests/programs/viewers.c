@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * viewers.c [leaf]: what makes slices and names of exports hard: a signal handler, threads that are renamed and that end
- * inside of a slice, children by fork and exec, one of them executed by another thread than the first one.
+ * viewers.c [leaf]: what makes slices and names of exports hard: a signal handler, threads that are renamed and that
+ * end inside of a slice, children by fork and exec, one of them executed by another thread than the first one.
  */
 #include "common.h"
 

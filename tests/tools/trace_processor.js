@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// trace_processor.js FOLDER TRACE QUERY...: loads a trace into Perfetto's trace processor and prints the rows of each SQL
-// query as JSON, an array of arrays for each. FOLDER has `engine_bundle.js` and the `.wasm` files beside it, as Perfetto's
-// user interface is built: the worker is run here with a message port of our own.
+// trace_processor.js FOLDER TRACE QUERY...: loads a trace into Perfetto's trace processor and prints the rows of each
+// SQL query as JSON, an array of arrays for each. FOLDER has `engine_bundle.js` and the `.wasm` files beside it, as
+// Perfetto's user interface is built: the worker is run here with a message port of our own.
 'use strict';
 const fs = require('fs');
 const path = require('path');
@@ -46,7 +46,7 @@ function cells(batch, found) {
   const [kinds, ints, floats, texts] = [[], [], [], []];
   for (const [field, value] of fields(batch)) {
     if (field === 1) kinds.push(...value);
-    if (field === 2) for (const [, int] of fields(Buffer.concat([...value].length ? unpack(value) : []))) ints.push(int);
+    if (field === 2) for (const [, int] of fields(Buffer.concat(unpack(value)))) ints.push(int);
     if (field === 3) for (let at = 0; at < value.length; at += 8) floats.push(value.readDoubleLE(at));
     if (field === 5) texts.push(...value.toString('utf8').split('\0'));
   }
@@ -84,7 +84,8 @@ async function main() {
   const said = [];
   const say = (...args) => said.push(args.join(' '));
   const scope = {
-    WorkerGlobalScope: function () {}, XMLHttpRequest: Request, URL, performance, crypto, TextDecoder, TextEncoder, setTimeout,
+    WorkerGlobalScope: function () {}, XMLHttpRequest: Request, URL, performance, crypto, TextDecoder, TextEncoder,
+    setTimeout,
     console: { log: say, warn: say, error: say, info: say }, location: { href: 'http://x/y' },
   };
   scope.self = scope;

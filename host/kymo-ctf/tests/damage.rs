@@ -110,7 +110,9 @@ fn another_trace() {
     check(
         |s| s[PACKET + 4] = 0,
         &[0, 100, 2, 102, 3, 103],
-        &["u, packet 1, byte 134: the packet's UUID is not that of the metadata, so it may belong to another trace; 134 bytes skipped (--ignore-uuid reads it)"],
+        &[
+            "u, packet 1, byte 134: the packet's UUID is not that of the metadata, so it may belong to another trace; 134 bytes skipped (--ignore-uuid reads it)",
+        ],
     );
 }
 

@@ -136,7 +136,7 @@ fn chrome_json_tells_what_the_trace_does_not() {
         ]
     );
     let find = |name: &str, phase: &str| events.iter().find(|event| event["name"] == name && event["ph"] == phase);
-    let write = &find("write", "E").unwrap()["args"];
+    let write = &find("write", "E").unwrap()["args"]["end"];
     assert_eq!((&write["$time"], &write["ret"], write["$doubt"].is_string()), (&json!("1050"), &json!(9), true));
     let read = find("read", "B").unwrap();
     assert_eq!((&read["pid"], &read["tid"], &read["args"]["args"][0]), (&json!(5), &json!(7), &json!(3)));

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use kymo_ctf::read::Trace;
+use kymo_ctf::write::EnvValue;
 use kymo_feed::clamp;
 
 use crate::open::{Indexes, Named};
@@ -47,13 +48,25 @@ enum Key {
     File(usize, String),
 }
 
-/// Of all streams of all traces, as `named`; streams without a packet do not count. `None` where none has one.
+/// Whether a stream of a kymo session says what there was, or what people remarked: it has data now and then.
+fn is_about_others(trace: &Trace, file: &str) -> bool {
+    let is_ours = |(key, value): &(String, EnvValue)| {
+        key == "recorded_by" && matches!(value, EnvValue::Text(name) if name.starts_with("kymo"))
+    };
+    ["state_", "marks_"].iter().any(|begin| file.starts_with(begin)) && trace.metadata.env.iter().any(is_ours)
+}
+
+/// Of all streams of all traces, as `named`; state dumps, marks, and streams without a packet do not count. `None`
+/// where none has one.
 pub fn intersection(traces: &[Trace], named: &[Named], indexes: &Indexes) -> Option<Intersection> {
     let mut streams: BTreeMap<Key, StreamStretch> = BTreeMap::new();
     let dirs = named.iter().enumerate().flat_map(|(dir, named)| named.parts.iter().map(move |_| dir));
     for ((index, trace), dir) in traces.iter().enumerate().zip(dirs) {
         let known = indexes.traces.get(index).and_then(Option::as_ref);
         for (stream, (file, _)) in trace.streams().enumerate() {
+            if is_about_others(trace, file) {
+                continue;
+            }
             let entries = known.and_then(|known| known.entries(stream));
             let near_end = entries.as_ref().and_then(|entries| entries.last()).map(|entry| &entry.mark);
             let Some(span) = trace.stream_span(stream, near_end) else { continue };

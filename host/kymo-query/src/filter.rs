@@ -6,9 +6,7 @@
 
 use kymo_analyze::State;
 use kymo_ctf::read::{self, FieldInfo, FieldKind, Fields, Loss, Trace};
-use kymo_filter::{
-    Context, Event, Field, Filter, Kind, Label, Matcher, OPEN_MAX, Place, Step, Value, context_field,
-};
+use kymo_filter::{Context, Event, Field, Filter, Kind, Label, Matcher, OPEN_MAX, Place, Step, Value, context_field};
 
 use crate::error::Refused;
 use crate::machines::{Machines, Now};

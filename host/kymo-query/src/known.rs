@@ -59,6 +59,19 @@ impl Threads {
         known.map_or(Who { pid: None, name: "" }, |thread| Who { pid: thread.pid, name: &thread.name })
     }
 
+    /// Whether `tid` is known as a thread of `pid`.
+    pub fn is_of(&self, pid: u32, tid: u32) -> bool {
+        self.by_tid.get(&tid).is_some_and(|thread| thread.pid == Some(pid))
+    }
+
+    /// The process of `tid`, which a program tells as one of `pid`, where that is another one. In a container it sees
+    /// other ids than the kernel: the kernel is believed if both know the program's main thread by one name.
+    pub fn forked_of(&self, pid: u32, name: &str, tid: u32) -> Option<u32> {
+        let other = self.by_tid.get(&tid).and_then(|thread| thread.pid).filter(|other| *other != pid)?;
+        let main = self.by_tid.get(&pid).filter(|main| main.pid == Some(pid) && !name.is_empty())?;
+        (main.name == cut(name)).then_some(other)
+    }
+
     /// All that are known now, but for idle threads.
     pub fn all(&self) -> impl Iterator<Item = (u32, Who<'_>)> {
         self.by_tid.iter().map(|(tid, thread)| (*tid, Who { pid: thread.pid, name: &thread.name }))
@@ -245,6 +258,19 @@ mod tests {
         check(&mut threads, 10, Some(9), "a");
         threads.freed(10);
         check(&mut threads, 10, None, "");
+    }
+
+    #[test]
+    fn a_forked_child_has_its_own_process() {
+        let mut threads = Threads::default();
+        threads.dumped(9, 9, "motor");
+        threads.created(12, Some(12), "motor");
+        threads.created(13, Some(9), "motor");
+        assert_eq!(threads.forked_of(9, "motor", 12), Some(12));
+        assert_eq!(threads.forked_of(9, "motor", 13), None, "a thread of it");
+        // Numbers of a container are others.
+        assert_eq!(threads.forked_of(9, "pump", 12), None);
+        assert!(threads.is_of(9, 13) && !threads.is_of(9, 12));
     }
 
     #[test]

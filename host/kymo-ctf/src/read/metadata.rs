@@ -111,7 +111,9 @@ impl<'a> Packets<'a> {
         match self.bytes[at + SCHEMES..at + PACKET_HEADER] {
             [0, 0, _, 1 | 2, _] => Ok(()),
             [0, 0, _, major, minor] => Err(format!("version {major}.{minor} of CTF is not known")),
-            [compression, ..] if compression != 0 => Err(format!("it is compressed (scheme {compression}), which is not supported")),
+            [compression, ..] if compression != 0 => {
+                Err(format!("it is compressed (scheme {compression}), which is not supported"))
+            }
             [_, encryption, ..] => Err(format!("it is encrypted (scheme {encryption}), which is not supported")),
             _ => Ok(()),
         }

@@ -12,7 +12,7 @@ use super::exporter::{Done, Exporter};
 use super::facts::{ContextNames, Domains, TimeOrder, all_fields, env_text, is_absolute};
 use super::names::{NameBook, NamedBy, Naming, ThreadNames, text};
 use super::output::Output;
-use super::slices::{Edge, Own, Slices, Steps, Track, UNKNOWN_THREAD, Why};
+use super::slices::{Edge, Own, Slices, Steps, Track, UNKNOWN_THREAD};
 use super::stacks::Symbols;
 use crate::{Error, json};
 
@@ -142,7 +142,8 @@ impl<'t> Chrome<'t> {
             Track::Thread(pid, tid) => (pid, tid),
         };
         self.place(edge.ns, place);
-        self.line.extend_from_slice(if edge.why == Why::Part { b",\"cat\":\"part\"" } else { b",\"cat\":\"end\"" });
+        // A reader that compares categories finds none that differs: an end has no category.
+        self.line.extend_from_slice(if edge.begins { b",\"cat\":\"part\"" } else { b"" });
         self.line.extend_from_slice(b",\"args\":{");
         if let Some(why) = edge.why.text() {
             self.line.extend_from_slice(b"\"$end\":");
@@ -161,11 +162,15 @@ impl<'t> Chrome<'t> {
         let name = title.map_or_else(|| record.event.name.clone(), |title| self.slices.title(title).to_owned());
         self.begin(&name, phase);
         self.place(steps.ns, place);
-        drop(write!(self.line, ",\"cat\":\"{}\"", if of_kernel { "kernel" } else { "user" }));
+        let is_end = matches!(steps.own, Own::End(_));
+        if !is_end {
+            drop(write!(self.line, ",\"cat\":\"{}\"", if of_kernel { "kernel" } else { "user" }));
+        }
         if title.is_none() {
             self.line.extend_from_slice(b",\"s\":\"t\"");
         }
-        self.line.extend_from_slice(b",\"args\":");
+        // Viewers put what both ends of a slice say into one place.
+        self.line.extend_from_slice(if is_end { b",\"args\":{\"end\":" } else { b",\"args\":" });
         let mut line = std::mem::take(&mut self.line);
         json::push_fields(&mut line, all_fields(record, &self.contexts), json::Wide::Text);
         for (name, function) in self.symbols.of_fields(record) {
@@ -187,7 +192,7 @@ impl<'t> Chrome<'t> {
             push_arg(&mut line, "$time", |line| drop(write!(line, "\"{}\"", record.ns)));
         }
         self.line = line;
-        self.line.push(b'}');
+        self.line.extend_from_slice(if is_end { b"}}" } else { b"}" });
     }
 
     /// Who ran up to a switch, as an event of its own.

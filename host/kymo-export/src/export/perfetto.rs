@@ -14,7 +14,7 @@ use super::exporter::{Done, Exporter};
 use super::facts::{ContextNames, Domains, TimeOrder, all_fields, env_text, is_absolute, is_state};
 use super::names::{KnownThread, ThreadNames};
 use super::output::Output;
-use super::slices::{Edge, Own, Slices, Track, UNKNOWN_THREAD, Why};
+use super::slices::{Edge, Own, Slices, Track, UNKNOWN_THREAD};
 use super::stacks::Symbols;
 use crate::{Error, json};
 use ftrace::Bundles;
@@ -47,11 +47,11 @@ const SLICE_BEGIN: u64 = 1;
 const SLICE_END: u64 = 2;
 const INSTANT: u64 = 3;
 
-/// Category of what ends and goes on where a slice is shown in parts.
+/// Categories: of programs' and of the kernel's records, and of what goes on where a slice is shown in parts. An end
+/// has none: a reader that compares categories finds none that differs.
+const USER: &str = "user";
+const KERNEL: &str = "kernel";
 const PART: &str = "part";
-
-/// Category of ends that are not in the trace.
-const END: &str = "end";
 
 /// The track of losses and of all that makes records doubtful.
 const LOSSES: u64 = 1;
@@ -167,20 +167,30 @@ impl<'t> Perfetto<'t> {
         event.uint(9, phase);
         event.uint(11, self.people.uuid(steps.track));
         event.text(23, title.map_or(record.event.name.as_str(), |title| self.slices.title(title)));
-        // The whole name of the event, which a slice's name is only a part of.
-        event.text(22, &record.event.name);
-        for (name, value) in all_fields(record, &self.contexts) {
-            event.message(4, &annotation(Some(name), &value));
+        if phase != SLICE_END {
+            event.text(22, if is_kernel { KERNEL } else { USER });
         }
+        let mut told: Vec<Message> = Vec::new();
+        told.extend(all_fields(record, &self.contexts).map(|(name, value)| annotation(Some(name), &value)));
         for (name, function) in self.symbols.of_fields(record) {
-            event.message(4, &annotation(Some(&name), &Value::Text(function.into())));
+            told.push(annotation(Some(&name), &Value::Text(function.into())));
         }
-        if let Some(cpu) = record.cpu {
-            event.message(4, &annotation(Some("$cpu"), &unsigned(cpu.into())));
+        if phase != INSTANT {
+            // The whole name, of which a slice's name is only a part.
+            told.push(annotation(Some("$event"), &Value::Text(record.event.name.as_str().into())));
         }
+        told.extend(record.cpu.map(|cpu| annotation(Some("$cpu"), &unsigned(cpu.into()))));
         if steps.ns != record.ns {
-            event.message(4, &annotation(Some("$time"), &signed(record.ns)));
+            told.push(annotation(Some("$time"), &signed(record.ns)));
         }
+        if phase == SLICE_END {
+            // Viewers put what both ends of a slice say into one place.
+            let mut end = Message::default();
+            end.text(10, "end");
+            told.iter().for_each(|entry| end.message(11, entry));
+            told = vec![end];
+        }
+        told.iter().for_each(|annotation| event.message(4, annotation));
         let mut packet = self.timed(steps.ns);
         packet.message(packet::TRACK_EVENT, &event);
         self.packet(packet)?;
@@ -193,7 +203,9 @@ impl<'t> Perfetto<'t> {
         event.uint(9, if edge.begins { SLICE_BEGIN } else { SLICE_END });
         event.uint(11, self.people.uuid(edge.track));
         event.text(23, self.slices.title(edge.title));
-        event.text(22, if edge.why == Why::Part { PART } else { END });
+        if edge.begins {
+            event.text(22, PART);
+        }
         if let Some(why) = edge.why.text() {
             event.message(4, &annotation(Some("$end"), &Value::Text(why.into())));
         }

@@ -422,7 +422,7 @@ impl Slices {
         );
         done.change("slices that were open when their thread or its program ended, shown up to there", counts.ended);
         done.change(
-            "begins and ends with a time before an earlier one of their track, shown at that one's time ($time: their own)",
+            "begins and ends with a time before an earlier one of their track, shown at that time ($time: their own)",
             counts.late,
         );
     }

@@ -3,6 +3,7 @@
 //! generic one.
 
 mod calls;
+mod message;
 mod table;
 
 use std::collections::BTreeMap;
@@ -15,6 +16,7 @@ use super::super::names::ThreadNames;
 use super::wire::{Message, time};
 use crate::json::{Wide, push_value};
 use calls::Calls;
+use message::OwnMessage;
 use table::{GENERIC, How, Known};
 
 /// Events of a bundle: readers sort bundles of all CPUs, and want them not too long.
@@ -24,13 +26,6 @@ const EVENTS_MAX: u32 = 512;
 pub struct Bundles {
     calls: Calls,
     by_cpu: BTreeMap<u32, (Message, u32)>,
-}
-
-/// What one event becomes, and which of its fields have no place there.
-struct OwnMessage {
-    number: u32,
-    body: Message,
-    left: Vec<String>,
 }
 
 impl Bundles {
@@ -149,7 +144,7 @@ fn put(body: &mut Message, number: u32, value: &Value<'_>, how: How, has_lttng_n
 fn left_of(record: &Record<'_>, known: &Known, taken: &[&str]) -> Vec<String> {
     let is_unknown = |value: &Value<'_>| matches!(value, Value::Int(number, _) if i128::from(*number) == -1);
     let is_fork = known.names.contains(&"sched_process_fork");
-    let left = record.payload.iter().filter(|(name, value)| !taken.contains(name) && !(is_fork && is_unknown(value)));
+    let left = record.payload.iter().filter(|(name, value)| !(taken.contains(name) || is_fork && is_unknown(value)));
     left.filter(|(_, value)| !matches!(value, Value::Absent)).map(|(name, _)| name.to_owned()).collect()
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Processes and threads as Perfetto knows them: descriptors of the tracks that records of programs are on, and trees of
-//! the processes that ftrace's events are of.
+//! Processes and threads as Perfetto knows them: descriptors of the tracks that records of programs are on, and trees
+//! of the processes that ftrace's events are of.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the verbs that analyse share: traces to state and spans ([`feed`]), which records are asked for ([`choose`]),
-//! keys of records ([`keys`]), the time that streams have in common ([`intersect`]), times on the command line ([`when`]), and how names, times and durations are shown
-//! ([`show`]), and what is wrong with a trace ([`caveats`]).
+//! keys of records ([`keys`]), the time that streams have in common ([`intersect`]), times on the command line
+//! ([`when`]), and how names, times and durations are shown ([`show`]), and what is wrong with a trace ([`caveats`]).
 
 pub mod caveats;
 pub mod choose;

@@ -82,8 +82,8 @@ use select::{Selection, Shown};
 pub struct Args {
     #[command(flatten)]
     traces: TraceArgs,
-    /// Show only these columns: time, delta, cpu, proc, pid, tid, event (or $time, $cpu, $proc, $pid, $tid, $event), names
-    /// of payload fields, contexts of any tracer such as `$prio`, `*` for all fields and contexts
+    /// Show only these columns: time, delta, cpu, proc, pid, tid, event (or $time, $cpu, $proc, $pid, $tid, $event),
+    /// names of payload fields, contexts of any tracer such as `$prio`, `*` for all fields and contexts
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     fields: Option<Vec<String>>,
     #[command(flatten)]
@@ -175,7 +175,10 @@ trait Format {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     args.output.begin();
     if let Some(url) = args.traces.dirs.iter().filter_map(|dir| dir.to_str()).find(|dir| kymo_live::is_url(dir)) {
-        anyhow::ensure!(args.traces.dirs.len() == 1, "{url} is read alone: a live session does not wait for other traces");
+        anyhow::ensure!(
+            args.traces.dirs.len() == 1,
+            "{url} is read alone: a live session does not wait for other traces"
+        );
         return live::run(&args, url);
     }
     if args.follow {

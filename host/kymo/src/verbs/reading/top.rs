@@ -16,7 +16,7 @@ use kymo_feed::{Walker, is_by_writer};
 use kymo_index::{Indexes, range};
 
 use super::analyze::choose::Chosen;
-use super::analyze::feed::{Classes, Input, Payload, Seen, ReadRange, Totals, Visit};
+use super::analyze::feed::{Classes, Input, Payload, ReadRange, Seen, Totals, Visit};
 use super::analyze::kernel_functions::KernelFunctions;
 use super::analyze::show::{Names, Times};
 use super::symbols::Symbolizer;

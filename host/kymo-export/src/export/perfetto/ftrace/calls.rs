@@ -8,7 +8,7 @@ use kymo_ctf::read::{Number, Record, Trace, Value};
 use super::super::super::exporter::Done;
 use super::super::super::facts::env_text;
 use super::super::wire::Message;
-use super::OwnMessage;
+use super::message::OwnMessage;
 use super::table::{SYS_ENTER, SYS_EXIT};
 
 /// Machines whose numbers are known, as `uname -m` names them.

@@ -85,7 +85,9 @@ impl Input {
     /// All traces, and which directories have the scheduler's events.
     fn all(args: &TraceArgs, hosts: &HostArgs) -> anyhow::Result<(Input, Vec<usize>)> {
         if let Some(url) = args.dirs.iter().filter_map(|dir| dir.to_str()).find(|dir| kymo_live::is_url(dir)) {
-            bail!("{url} is live: kymo read prints it; for all else give the directory that lttng-relayd writes (--output)");
+            bail!(
+                "{url} is live: kymo read prints it; for all else give the directory that lttng-relayd writes (--output)"
+            );
         }
         let mut input = Input::nothing(!hosts.is_none());
         let progress = Arc::new(ReadingProgress::new());
@@ -108,7 +110,8 @@ impl Input {
         input.told = hosts::bring_together(&mut input.traces, &input.named, hosts)?;
         if args.intersect {
             // Who uses the index says what is wrong with it.
-            let indexes = if input.is_corrected { Indexes::default() } else { Indexes::open(&input.named, &input.traces) };
+            let indexes =
+                if input.is_corrected { Indexes::default() } else { Indexes::open(&input.named, &input.traces) };
             input.common = Some(intersect::stretch(&input.traces, &input.named, &indexes)?);
         }
         Ok((input, of_kernels))

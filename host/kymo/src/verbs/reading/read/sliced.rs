@@ -14,7 +14,7 @@ use std::thread;
 use kymo_ctf::read::{Batch, Caveat, Damage, Item, Passed, Reader, Severity, Slice, Slices, Trace};
 
 use super::select::Shown;
-use super::{BUFFER_BYTES, CaveatCounts, Format, Printed, PrintShape, Totals};
+use super::{BUFFER_BYTES, CaveatCounts, Format, PrintShape, Printed, Totals};
 
 /// Lines that are kept until it is their turn to be written, in bytes.
 const KEPT_BYTES: usize = 128 << 20;
@@ -62,7 +62,12 @@ pub fn slices(traces: &[Trace], workers: usize) -> Option<Slices<'_>> {
 }
 
 /// Prints all that `slices` have, with `workers` threads more.
-pub fn print<'t>(mut slices: Slices<'t>, shape: PrintShape<'t>, workers: usize, to: &mut dyn Write) -> io::Result<Printed> {
+pub fn print<'t>(
+    mut slices: Slices<'t>,
+    shape: PrintShape<'t>,
+    workers: usize,
+    to: &mut dyn Write,
+) -> io::Result<Printed> {
     let workers = workers.min(WORKERS_MAX);
     let parts_max = KEPT_BYTES / (workers + 2) / BUFFER_BYTES;
     let (jobs, queue) = sync_channel::<Job<'t>>(workers);
