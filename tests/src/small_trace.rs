@@ -29,8 +29,9 @@ event { id = 1; stream_id = 0; name = \"function:exit\"; fields := struct { stri
 event { id = 2; stream_id = 0; name = \"small:tick\"; context := struct { u32 _depth; }; fields := struct { u32 n; }; };
 ";
 
-/// The process, and its parent.
+/// The process.
 pub const PID: u32 = 77;
+/// Its parent.
 pub const PPID: u32 = 3;
 
 /// What a record says.

@@ -28,7 +28,7 @@ fn note(name: &[u8], kind: u64, desc: &[u8], big: bool) -> Vec<u8> {
 }
 
 /// A file with a loaded segment, and a segment of two notes of which the second is the build id.
-fn elf(shape: &Shape, big: bool, id: &[u8]) -> Vec<u8> {
+fn elf(shape: &ElfLayout, big: bool, id: &[u8]) -> Vec<u8> {
     let notes = [note(b"stapsdt\0", 3, b"odd", big), note(b"GNU\0", 3, id, big)].concat();
     let (table, entry) = (64, shape.entry_bytes as usize);
     let notes_at = table + 2 * entry;
