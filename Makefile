@@ -38,10 +38,7 @@ demo: ## records a real program (a gcc compilation) and shows what is in the tra
 	else $(MAKE) -s demo-host && KYMO=$(TARGET)/demo/kymo scripts/demo.sh; fi
 
 # Where no kymo is built yet: without optimization and Parquet it takes a fifth of the time.
-demo-page:
-	@scripts/page.sh
-
-host:
+demo-host:
 	@$(CARGO) build --profile demo --no-default-features -q -p kymo
 
 test: ## everything that must hold (installs what it needs when run as root)
