@@ -140,6 +140,7 @@ gather
 suite 'host crates' host_crates
 [ -z "${KYMO_STRESS:-}" ] || suite 'defects that the simulation finds' scripts/defects.sh
 suite 'whole pipe' whole_pipe
+suite 'page of kymo view' tests/page.sh
 suite 'examples and installation' tests/install.sh
 suite 'commands of the README' tests/readme.py
 [ -z "${KYMO_STRESS:-}" ] || suite 'an empty Debian' tests/fresh_root.sh
