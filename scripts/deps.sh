@@ -14,6 +14,8 @@ test)
 	wanted="$wanted gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm"
 	# Traces of other tracers: LTTng, barectf (which a virtual environment in the target directory gets from PyPI).
 	wanted="$wanted lttng-tools liblttng-ust-dev python3-bt2 python3-venv cmake"
+	# Another reader of CTF 1.8, which generated traces are compared with.
+	wanted="$wanted babeltrace"
 	# What kymo heap is compared with.
 	wanted="$wanted heaptrack"
 	# A Debian in which nothing is installed (make stress).

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! CTF 2 metadata: JSON fragments to field classes.
 
+mod rules;
 mod shape;
 
 use std::collections::HashMap;
@@ -139,6 +140,7 @@ impl Fragments {
             absolute: object.get("origin").and_then(Value::as_str) == Some("unix-epoch"),
             correction: None,
         };
+        rules::offset(clock.offset_cycles, clock.frequency_hz)?;
         if self.clocks.insert(id.clone(), self.metadata.clocks.len()).is_some() {
             return Err(format!("the clock class `{id}` is declared twice"));
         }
@@ -238,7 +240,9 @@ impl Fragments {
         let kind = text(object, "type")?;
         Shape::Class(kind).check(object)?;
         match kind {
-            "fixed-length-unsigned-integer" | "fixed-length-bit-array" | "fixed-length-bit-map" => {
+            "fixed-length-unsigned-integer" | "fixed-length-bit-array" => self.int(object, false, View::Number),
+            "fixed-length-bit-map" => {
+                flags(object)?;
                 self.int(object, false, View::Number)
             }
             "fixed-length-signed-integer" => self.int(object, true, View::Number),
@@ -283,7 +287,11 @@ impl Fragments {
                 let (slot, selector) = self.selector(object)?;
                 let is_boolean = self.builder.int(selector).is_some_and(|int| int.view != View::Number);
                 let ranges = match object.get("selector-field-ranges") {
-                    Some(value) if !is_boolean => ranges(value)?,
+                    Some(value) if !is_boolean => {
+                        let ranges = ranges(value)?;
+                        rules::of_selector(&ranges, self.builder.is_signed(selector))?;
+                        ranges
+                    }
                     None if is_boolean => vec![(i128::MIN, -1), (1, i128::MAX)],
                     Some(_) => return Err("an optional with a boolean selector has no `selector-field-ranges`".into()),
                     None => return Err("`selector-field-ranges` is missing, and the selector is no boolean".into()),
@@ -373,16 +381,19 @@ impl Fragments {
     }
 
     fn variant(&mut self, object: &Object) -> Result<ClassId, String> {
-        let (slot, _) = self.selector(object)?;
-        let mut options = Vec::new();
+        let (slot, selector) = self.selector(object)?;
+        let (mut options, mut names) = (Vec::new(), Vec::new());
         let none = Vec::new();
         for option in object.get("options").and_then(Value::as_array).unwrap_or(&none) {
             let option = option.as_object().ok_or("an option must be an object")?;
             Shape::Option.check(option)?;
             let ranges = ranges(option.get("selector-field-ranges").ok_or("`selector-field-ranges` is missing")?)?;
+            rules::of_selector(&ranges, self.builder.is_signed(selector))?;
             let class = self.class(option.get("field-class").ok_or("`field-class` of an option is missing")?)?;
             options.push(Choice { ranges, class });
+            names.push(option.get("name").and_then(Value::as_str));
         }
+        rules::options(&names, &options)?;
         self.builder.push(1, Kind::Variant { slot, options })
     }
 
@@ -396,7 +407,7 @@ impl Fragments {
             return Ok(Len::Fixed(number(object, "length")?.ok_or("`length` is missing")?));
         }
         let (class, path) = self.location(object, "length-field-location")?;
-        Ok(Len::Saved(self.builder.slot(class, &path)?))
+        Ok(Len::Saved(self.builder.length(class, &path)?))
     }
 
     fn location(&self, object: &Object, key: &str) -> Result<(ClassId, Vec<String>), String> {
@@ -506,6 +517,18 @@ fn ranges(value: &Value) -> Result<Ranges, String> {
     };
     let list: Option<Ranges> = value.as_array().and_then(|list| list.iter().map(pair).collect());
     list.ok_or_else(|| "ranges must be pairs of integers, the lower one first".into())
+}
+
+/// A bit map has flags, each of bits from 0 on.
+fn flags(bit_map: &Object) -> Result<(), String> {
+    let flags = bit_map.get("flags").and_then(Value::as_object).filter(|flags| !flags.is_empty());
+    for (name, bits) in flags.ok_or("a bit map without `flags`")? {
+        let bits = ranges(bits)?;
+        if bits.is_empty() || bits.iter().any(|(low, _)| *low < 0) {
+            return Err(format!("the flag `{name}` needs ranges of bits, from 0 on"));
+        }
+    }
+    Ok(())
 }
 
 fn uuid(value: &Value) -> Option<[u8; 16]> {
