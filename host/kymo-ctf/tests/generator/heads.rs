@@ -111,16 +111,25 @@ pub fn header_value(maker: &mut Maker, form: Form, id: u64, time: u64, before: u
 
 /// Which form a stream has.
 pub fn form(maker: &mut Maker, has_clock: bool) -> Form {
-    let id_bits = maker.random.pick(&[8, 16, 32, 64, 10]);
+    let id_bits = match maker.random.pick(&[8, 16, 32, 64, 10]) {
+        10 if !maker.features.note("id-of-10-bits") => 16,
+        64 if !maker.features.note("id-of-64-bits") => 16,
+        bits => bits,
+    };
+    let time_bits = match maker.random.pick(&[64, 64, 48, 32, 29]) {
+        48 if !maker.features.note("time-of-48-bits") => 64,
+        29 if !maker.features.note("time-of-29-bits") => 32,
+        bits => bits,
+    };
     if !has_clock {
         return if maker.one_in(3) { Form::Bare } else { Form::Plain { id_bits, time_bits: None } };
     }
     match maker.random.below(7u64) {
-        0 => Form::Short { id_bits: 5, time_bits: 27 },
-        1 => Form::Short { id_bits: 16, time_bits: 32 },
-        2 => Form::TimeFirst,
+        0 if maker.features.note("header-of-5-and-27-bits") => Form::Short { id_bits: 5, time_bits: 27 },
+        1 if maker.features.note("header-of-16-and-32-bits") => Form::Short { id_bits: 16, time_bits: 32 },
+        2 if maker.features.note("header-with-time-first") => Form::TimeFirst,
         3 if maker.format == Format::Json && maker.features.note("leb128-in-a-header") => Form::Leb,
-        _ => Form::Plain { id_bits, time_bits: Some(maker.random.pick(&[64, 64, 48, 32, 29])) },
+        _ => Form::Plain { id_bits, time_bits: Some(time_bits) },
     }
 }
 
@@ -147,7 +156,7 @@ pub fn context(maker: &mut Maker, has_clock: bool, has_sizes: bool) -> Option<Ty
         fields.swap(index, maker.random.below(index + 1));
     }
     maker.forget_from(Part::PacketContext);
-    if has_sizes && maker.one_in(3) {
+    if has_sizes && maker.feature("packet-context-with-more", 3) {
         if let Type::Struct(more, _) = maker.part(Part::PacketContext, 1) {
             fields.extend(more);
         }

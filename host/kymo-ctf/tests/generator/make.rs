@@ -130,6 +130,9 @@ impl Maker {
         if self.feature("integer-wider-than-64", 8) {
             bits = self.random.pick(&[65, 72, 96, 100, 120]);
         }
+        if !matches!(bits, 8 | 16 | 32 | 64) && !self.features.note("integer-of-odd-size") {
+            bits = 32;
+        }
         let align = self.random.pick(&[1, 1, 1, 8, 8, 16, 32, 64]);
         // Within a byte there is one order only.
         let is_bytes = bits % 8 == 0 && align >= 8;
@@ -245,7 +248,10 @@ impl Maker {
                 Type::BitMap(int, flags)
             }
             _ if self.features.note("blob") => match self.one_in(2) {
-                true => Type::Blob(Len::Fixed(self.random.below(5u64))),
+                true => {
+                    let least = if self.feature("blob-of-none", 6) { 0 } else { 1 };
+                    Type::Blob(Len::Fixed(least * (1 + self.random.below(4u64))))
+                }
                 false => Type::Blob(self.length(fields)),
             },
             _ => Type::Int(int),

@@ -71,7 +71,12 @@ impl Parser<'_> {
                 let end = self.rest.find([',', ' ']).unwrap_or(self.rest.len());
                 let (word, rest) = self.rest.split_at(end);
                 self.rest = rest;
-                if word.is_empty() { Err(format!("no value before {rest:?}")) } else { Ok(Seen::Word(word.into())) }
+                if word.is_empty() {
+                    return Err(format!("no value before {rest:?}"));
+                }
+                let word = Seen::Word(word.into());
+                // The flags of a bit map.
+                if self.pass(" { ") { Ok(Seen::Labelled(word.into(), self.flags()?)) } else { Ok(word) }
             }
         }
     }
@@ -82,15 +87,34 @@ impl Parser<'_> {
         while !self.pass("}") {
             let word = self.rest.bytes().take_while(|byte| byte.is_ascii_alphanumeric() || *byte == b'_').count();
             if !self.rest[word..].starts_with(" = ") {
-                let value = self.value()?;
-                self.need(" }")?;
-                return Ok(Seen::Braced(value.into()));
+                return self.braced();
             }
             let name = self.until(" = ")?;
             members.push((name, self.value()?));
             let _ = self.pass(", ") || self.pass(" ");
         }
         Ok(Seen::Struct(members))
+    }
+
+    /// One value, or the bytes of a BLOB.
+    fn braced(&mut self) -> Result<Seen, String> {
+        let value = self.value()?;
+        if self.pass(" }") {
+            return Ok(Seen::Braced(value.into()));
+        }
+        let (Seen::Word(first), rest) = (value, self.until("}")?) else { return Err("more than a value".into()) };
+        let words = [first.as_str()].into_iter().chain(rest.split_whitespace());
+        let bytes: Result<Vec<u8>, _> = words.map(|word| u8::from_str_radix(word, 16)).collect();
+        bytes.map(Seen::Bytes).map_err(|error| error.to_string())
+    }
+
+    fn flags(&mut self) -> Result<Vec<String>, String> {
+        let mut flags = Vec::new();
+        while !self.pass("}") {
+            flags.push(self.text()?);
+            let _ = self.pass(", ") || self.pass(" ");
+        }
+        Ok(flags)
     }
 
     fn brackets(&mut self) -> Result<Seen, String> {

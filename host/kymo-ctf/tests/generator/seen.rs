@@ -102,8 +102,9 @@ impl Manner {
     pub fn compare(self, ty: &Type, value: &Val, seen: &Seen) -> Result<(), String> {
         let unlike = || format!("is {value:?}, and was read as {seen:?}");
         let is_same = match (ty, value) {
-            (Type::Int(int) | Type::Bits(int) | Type::BitMap(int, _), Val::Int(value)) => {
-                same_int(int.bits, *value, seen)
+            (Type::Int(int) | Type::Bits(int), Val::Int(value)) => same_int(int.bits, *value, seen),
+            (Type::BitMap(int, flags), Val::Int(value)) => {
+                same_int(int.bits, *value, seen) && same_flags(flags, *value, seen)
             }
             (Type::Leb { .. }, Val::Int(value)) => same_int(64, *value, seen),
             (Type::Enum(int, labels), Val::Int(value)) => self.same_enum(int, labels, *value, seen),
@@ -113,7 +114,7 @@ impl Manner {
             },
             (Type::Float { bits, .. }, Val::Float(value)) => self.same_float(float_of(*bits, *value), seen),
             (Type::Text(_) | Type::Chars(..), Val::Text(text)) => *seen == Seen::Text(text.clone()),
-            (Type::Blob(_), Val::Bytes(bytes)) => *seen == Seen::Bytes(bytes.clone()),
+            (Type::Blob(_), Val::Bytes(bytes)) => same_bytes(bytes, seen),
             (Type::List { element, .. }, Val::List(values)) => return self.list(element, values, seen),
             (Type::Struct(fields, _), Val::Struct(values)) => return self.members(fields, values, seen),
             (Type::Variant { options, .. }, Val::Chosen(option, value)) => {
@@ -191,6 +192,23 @@ impl Manner {
         }
         Ok(())
     }
+}
+
+/// A text shows one byte as a value in braces, and none as nothing in them.
+fn same_bytes(bytes: &[u8], seen: &Seen) -> bool {
+    match (bytes, seen) {
+        ([], Seen::Struct(members)) => members.is_empty(),
+        ([byte], Seen::Braced(value)) => **value == Seen::Word(format!("{byte:02x}")),
+        (bytes, seen) => *seen == Seen::Bytes(bytes.to_vec()),
+    }
+}
+
+/// The flags that have a bit of the value, where flags are shown.
+fn same_flags(flags: &[Label], value: i128, seen: &Seen) -> bool {
+    let Seen::Labelled(_, shown) = seen else { return true };
+    let is_set = |flag: &Label| flag.ranges.iter().any(|&(low, high)| (low..=high).any(|bit| value >> bit & 1 == 1));
+    let set: Vec<&String> = flags.iter().filter(|flag| is_set(flag)).map(|flag| &flag.name).collect();
+    shown.len() == set.len() && shown.iter().all(|label| set.contains(&label))
 }
 
 fn same_int(bits: u32, value: i128, seen: &Seen) -> bool {
