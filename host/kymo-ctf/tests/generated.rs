@@ -136,6 +136,7 @@ fn refused(broken: &Broken, memory: &Memory) -> Result<(), String> {
         (Error::Torn { what, .. }, Place::Lines(first, last)) => {
             (first..=last).any(|line| what.contains(&format!("line {line},")))
         }
+        (Error::Torn { what, .. }, Place::Fragment(place)) => what.contains(&format!("fragment {place} ")),
         (Error::Fragment { fragment, .. }, Place::Fragment(place)) => *fragment == place,
         _ => false,
     };

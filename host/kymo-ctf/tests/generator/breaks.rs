@@ -38,6 +38,8 @@ pub enum Edit {
     Remove(usize),
     /// CTF 2: the structure with most members has its first one twice.
     RepeatMember,
+    /// CTF 2: the bytes of the fragments; gives the number of the one that is wrong.
+    Bytes(fn(&mut [Vec<u8>], &mut Random) -> usize),
 }
 
 impl Edit {
@@ -77,6 +79,12 @@ impl Break {
                 }
                 Format::Json => {
                     let mut fragments = json::fragments(&mut case, seed);
+                    if let Edit::Bytes(edit) = self.edit {
+                        let text = |fragment| json::text(std::slice::from_ref(fragment));
+                        let mut parts: Vec<Vec<u8>> = fragments.iter().map(text).collect();
+                        let place = Place::Fragment(edit(&mut parts, &mut random));
+                        return Some(Broken { case, metadata: parts.concat(), place });
+                    }
                     let fragment = self.fragments(&mut fragments, &mut random)?;
                     (json::text(&fragments), Place::Fragment(fragment))
                 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Rules of CTF 2 and how each is broken.
 
+use kymo_testing::Random;
+
 use super::breaks::{Break, Edit};
 
 const fn set(name: &'static str, kind: &'static str, property: &'static str, value: &'static str) -> Break {
@@ -28,8 +30,37 @@ macro_rules! stream_with {
 
 const BYTE: &str = r#"{"type":"fixed-length-unsigned-integer","length":8,"byte-order":"little-endian"}"#;
 
+fn unmarked(fragments: &mut [Vec<u8>], _: &mut Random) -> usize {
+    fragments[0].remove(0);
+    1
+}
+
+fn joined(fragments: &mut [Vec<u8>], random: &mut Random) -> usize {
+    let index = 1 + random.below(fragments.len() - 1);
+    fragments[index].remove(0);
+    index
+}
+
+fn spoiled(fragments: &mut [Vec<u8>], random: &mut Random) -> usize {
+    let index = random.below(fragments.len());
+    let colon = fragments[index].windows(2).position(|two| two == b"\":");
+    fragments[index][colon.expect("a property") + 1] = b' ';
+    index + 1
+}
+
+fn torn(fragments: &mut [Vec<u8>], random: &mut Random) -> usize {
+    let count = fragments.len();
+    let last = &mut fragments[count - 1];
+    last.truncate(2 + random.below(last.len() - 4));
+    count
+}
+
 pub const BREAKS: &[Break] = &[
     // Fragments.
+    other("no separator in front of the first", Edit::Bytes(unmarked)),
+    other("no separator between two", Edit::Bytes(joined)),
+    other("a fragment that is no JSON", Edit::Bytes(spoiled)),
+    other("a fragment that stops in the middle", Edit::Bytes(torn)),
     other("no preamble", Edit::Remove(0)),
     other("a second preamble", Edit::Append(r#"{"type":"preamble","version":2}"#)),
     other("a fragment of no kind", Edit::Append(r#"{"type":"poem"}"#)),
