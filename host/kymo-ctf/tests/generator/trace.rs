@@ -124,7 +124,7 @@ fn clock(maker: &mut Maker) -> Clock {
         if is_exact { 1_000_000_000 } else { maker.random.pick(&[1, 1000, 32_768, 2_999_999_999, 24_000_000]) };
     let offset_s = if maker.feature("clock-before-its-origin", 10) { -7 } else { maker.random.below(2_000_000_000i64) };
     Clock {
-        name: maker.name("clk"),
+        name: format!("clk{}", maker.random.below(100u64)),
         uuid: maker.one_in(2).then(|| maker.random.bytes(16).try_into().expect("16 bytes")),
         frequency,
         offset_s,
