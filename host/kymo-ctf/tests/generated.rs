@@ -4,7 +4,7 @@
 //! by value. What other readers are known to do otherwise is in `generator/disagreements.txt`.
 //!
 //! The seed is printed first. `KYMO_SEED=N KYMO_ROUNDS=1` repeats one case; `KYMO_STRESS=1` runs thousands, from a new
-//! seed. The files of a case that fails are kept, and named.
+//! seed. The files of a case that fails are kept, and named; `KYMO_SHOWN` (8) failures are shown.
 
 mod generator;
 mod support;
@@ -46,7 +46,8 @@ fn kept(name: &str, memory: &Memory) -> String {
 
 /// Fails with the first few of `wrong`, if there are any.
 fn judge(wrong: &[String]) {
-    let shown = wrong.iter().take(8).cloned().collect::<Vec<_>>().join("\n");
+    let most = setting("KYMO_SHOWN", 8) as usize;
+    let shown = wrong.iter().take(most).cloned().collect::<Vec<_>>().join("\n");
     assert!(wrong.is_empty(), "{} are wrong\n{shown}", wrong.len());
 }
 

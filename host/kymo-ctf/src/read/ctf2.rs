@@ -7,7 +7,7 @@ mod shape;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::build::{Builder, Origin};
 use super::class::{
@@ -31,6 +31,7 @@ pub(super) fn metadata(file: &str, bytes: &[u8]) -> Result<Metadata, Error> {
         streams: HashMap::new(),
         has_trace: false,
         uuid_role: None,
+        stand_in: None,
     };
     let parts = bytes.split(|&b| b == 0x1E).map(<[u8]>::trim_ascii).filter(|part| !part.is_empty());
     for (index, part) in parts.enumerate() {
@@ -60,6 +61,8 @@ struct Fragments {
     has_trace: bool,
     /// The class that has the role `metadata-stream-uuid`.
     uuid_role: Option<ClassId>,
+    /// While an alias is declared: what stands for fields that its users have, and for other aliases.
+    stand_in: Option<ClassId>,
 }
 
 impl Fragments {
@@ -83,6 +86,7 @@ impl Fragments {
             "field-class-alias" => {
                 let class = object.get("field-class").ok_or("`field-class` is missing")?;
                 let name = text(object, "name")?;
+                self.check_alias(class)?;
                 match self.aliases.insert(name.to_owned(), class.clone()) {
                     Some(_) => Err(format!("the field class alias `{name}` is declared twice")),
                     None => Ok(()),
@@ -94,6 +98,19 @@ impl Fragments {
             "event-record-class" => self.event(object),
             other => Err(format!("fragments of type `{other}` are not supported")),
         }
+    }
+
+    /// Whether the class of an alias makes sense, used or not. What it refers to depends on the place of use.
+    fn check_alias(&mut self, class: &Value) -> Result<(), String> {
+        let (classes, slots, uuid_role) = (self.builder.classes.len(), self.builder.slots, self.uuid_role);
+        self.builder.begin(Origin::Payload, [None; 6]);
+        let any = json!({ "type": "fixed-length-unsigned-integer", "length": 8, "byte-order": "little-endian" });
+        self.stand_in = Some(self.class(&any)?);
+        self.class(class)?;
+        self.stand_in = None;
+        self.builder.classes.truncate(classes);
+        (self.builder.slots, self.uuid_role) = (slots, uuid_role);
+        Ok(())
     }
 
     fn trace(&mut self, object: &Object) -> Result<(), String> {
@@ -222,12 +239,13 @@ impl Fragments {
         self.builder.enter()?;
         let id = match class {
             Value::String(name) => {
-                let class = self
-                    .aliases
-                    .get(name)
-                    .cloned()
-                    .ok_or_else(|| format!("the field class alias `{name}` is not declared"))?;
-                self.class(&class)?
+                let class = self.aliases.get(name).cloned();
+                let class = class.ok_or_else(|| format!("the field class alias `{name}` is not declared"))?;
+                // It was looked at where it was declared.
+                match self.stand_in {
+                    Some(stand_in) => stand_in,
+                    None => self.class(&class)?,
+                }
             }
             Value::Object(object) => self.object(object)?,
             _ => return Err("a field class must be an object or the name of an alias".into()),
@@ -289,10 +307,10 @@ impl Fragments {
                 let ranges = match object.get("selector-field-ranges") {
                     Some(value) if !is_boolean => {
                         let ranges = ranges(value)?;
-                        rules::of_selector(&ranges, self.builder.is_signed(selector))?;
+                        rules::of_selector(&ranges, self.may_be_signed(selector))?;
                         ranges
                     }
-                    None if is_boolean => vec![(i128::MIN, -1), (1, i128::MAX)],
+                    None if is_boolean || self.stand_in.is_some() => vec![(i128::MIN, -1), (1, i128::MAX)],
                     Some(_) => return Err("an optional with a boolean selector has no `selector-field-ranges`".into()),
                     None => return Err("`selector-field-ranges` is missing, and the selector is no boolean".into()),
                 };
@@ -388,13 +406,17 @@ impl Fragments {
             let option = option.as_object().ok_or("an option must be an object")?;
             Shape::Option.check(option)?;
             let ranges = ranges(option.get("selector-field-ranges").ok_or("`selector-field-ranges` is missing")?)?;
-            rules::of_selector(&ranges, self.builder.is_signed(selector))?;
+            rules::of_selector(&ranges, self.may_be_signed(selector))?;
             let class = self.class(option.get("field-class").ok_or("`field-class` of an option is missing")?)?;
             options.push(Choice { ranges, class });
             names.push(option.get("name").and_then(Value::as_str));
         }
         rules::options(&names, &options)?;
         self.builder.push(1, Kind::Variant { slot, options })
+    }
+
+    fn may_be_signed(&self, selector: ClassId) -> bool {
+        self.stand_in.is_some() || self.builder.is_signed(selector)
     }
 
     fn selector(&mut self, object: &Object) -> Result<(u32, ClassId), String> {
@@ -429,7 +451,11 @@ impl Fragments {
         let steps = path.iter().skip_while(|step| step.is_null());
         let path: Option<Vec<String>> = steps.map(|step| step.as_str().map(str::to_owned)).collect();
         let path = path.ok_or_else(|| format!("`null` inside the `path` of `{key}` is not supported"))?;
-        Ok((self.builder.find(origin, &path)?, path))
+        let class = match self.stand_in {
+            Some(stand_in) if !path.is_empty() => stand_in,
+            _ => self.builder.find(origin, &path)?,
+        };
+        Ok((class, path))
     }
 }
 

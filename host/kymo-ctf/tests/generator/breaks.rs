@@ -25,6 +25,8 @@ pub enum Edit {
     Declare(&'static str),
     /// TSDL: one of the places with this text gets another.
     Replace(&'static str, &'static str),
+    /// TSDL: the last block that begins so a second time, at the end.
+    RepeatBlock(&'static str),
     /// CTF 2: one of the objects whose type contains the first and that has the second gets another value, or loses it
     /// (an empty text).
     Set(&'static str, &'static str, &'static str),
@@ -45,7 +47,7 @@ pub enum Edit {
 impl Edit {
     pub fn format(self) -> Format {
         match self {
-            Self::Declare(_) | Self::Replace(..) => Format::Tsdl,
+            Self::Declare(_) | Self::Replace(..) | Self::RepeatBlock(_) => Format::Tsdl,
             _ => Format::Json,
         }
     }
@@ -113,6 +115,13 @@ impl Break {
                 let begin = text[..at].rfind("\n};\n").map_or(0, |at| at + 4);
                 let end = text[at..].find("\n};\n").map_or(text.len(), |end| at + end + 4);
                 Some((changed, Place::Lines(line_of(text, begin), line_of(text, end) + 1)))
+            }
+            Edit::RepeatBlock(begin) => {
+                let block = &text[text.rfind(begin)?..];
+                let block = &block[..block.find("\n};\n")? + 4];
+                let lines = block.matches('\n').count() as u32;
+                let first = line_of(text, text.len());
+                Some((format!("{text}{block}"), Place::Lines(first, first + lines)))
             }
             _ => None,
         }

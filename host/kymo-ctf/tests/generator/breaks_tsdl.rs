@@ -113,11 +113,7 @@ pub const BREAKS: &[Break] = &[
         "an event of no stream",
         "event { name = \"z31\"; id = 5000; stream_id = 4711; fields := struct { string a; }; };",
     ),
-    declare(
-        "an event twice",
-        "stream { id = 778; };\nevent { name = \"a\"; id = 3; stream_id = 778; };\n\
-        event { name = \"a\"; id = 3; stream_id = 778; };",
-    ),
+    Break { name: "an event twice", edit: Edit::RepeatBlock("event {\n") },
     replace("a part of no name", "fields := struct {", "payload := struct {"),
     replace("a part of a stream of no name", "event.header := struct {", "event.payload := struct {"),
     replace("a part that is no structure", "stream {\n", "stream {\n\tevent.context := string;\n"),

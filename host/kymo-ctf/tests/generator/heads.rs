@@ -142,7 +142,8 @@ pub fn context(maker: &mut Maker, has_clock: bool, has_sizes: bool) -> Option<Ty
         fields.push(member(Role::Content, bits, 8, big));
         fields.push(member(Role::Total, bits, 8, big));
     }
-    if has_clock && (has_sizes || maker.one_in(2)) && !maker.feature("packet-without-times", 5) {
+    let has_times = !maker.one_in(if has_sizes { 5 } else { 2 });
+    if has_clock && (has_times || !maker.features.note("packet-without-times")) {
         fields.push(member(Role::Begin, 64, 8, big));
         fields.push(member(Role::End, 64, 8, big));
     }

@@ -3,7 +3,7 @@
 //! rules they refuse (`verdicts.txt`). Columns are parted by ` | `; `#` begins a remark.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A disagreement.
 #[derive(Clone, Debug)]
@@ -31,7 +31,7 @@ pub fn disagreements() -> Vec<Disagreement> {
             <[String; 5]>::try_from(cells).expect("five columns in disagreements.txt");
         Disagreement { reader, outcome, feature, clause, what }
     };
-    rows(include_str!("disagreements.txt")).map(row).collect()
+    rows(&text("disagreements.txt")).map(row).collect()
 }
 
 /// Features that a reader disagrees on.
@@ -48,7 +48,7 @@ pub fn explains(reader: &str, outcome: &str, features: &BTreeSet<&'static str>) 
 
 /// Name of the broken rule, reader, and its word.
 pub fn verdicts() -> Vec<(String, String, String)> {
-    rows(include_str!("verdicts.txt"))
+    rows(&text("verdicts.txt"))
         .flat_map(|cells| {
             let name = cells[0].clone();
             super::readers::NAMES
@@ -60,6 +60,14 @@ pub fn verdicts() -> Vec<(String, String, String)> {
 }
 
 /// Where they are written anew.
-pub fn verdicts_file() -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/generator/verdicts.txt")
+pub fn verdicts_file() -> PathBuf {
+    file("verdicts.txt")
+}
+
+fn file(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/generator").join(name)
+}
+
+fn text(name: &str) -> String {
+    std::fs::read_to_string(file(name)).expect("a data file of the tests")
 }

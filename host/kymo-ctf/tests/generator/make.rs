@@ -222,6 +222,7 @@ impl Maker {
         let len = match self.random.below(3u64) {
             0 => Len::Fixed(unit * (1 + self.random.below(8u64))),
             _ if unit == 1 => self.length(fields),
+            _ if !self.has_tags() => Len::Fixed(4),
             _ => {
                 let counts = (0..4).map(|count| i128::from(count * unit)).map(|count| (count, count)).collect();
                 Len::Of(self.target(Int::plain(8, 8, self.big), Wish::Among(counts), fields))
@@ -282,6 +283,9 @@ impl Maker {
     fn variant(&mut self, depth: u32, name: &str, fields: &mut Vec<Field>) -> Type {
         let int = Int { base: 10, flipped: false, ..self.int() };
         let int = if int.bits < 5 || int.bits > 64 { Int::plain(8, 8, self.big) } else { int };
+        if !self.has_tags() {
+            return Type::Int(int);
+        }
         let (least, _) = int.limits();
         let mut next = if self.one_in(3) { least } else { 0 };
         let mut labels = Vec::new();
@@ -311,7 +315,7 @@ impl Maker {
     }
 
     fn optional(&mut self, depth: u32, name: &str, fields: &mut Vec<Field>) -> Type {
-        if !self.features.note("optional") {
+        if !self.has_tags() || !self.features.note("optional") {
             return Type::Int(self.int());
         }
         let (ty, ranges, wish) = match self.random.below(3u64) {
@@ -344,8 +348,16 @@ impl Maker {
         self.tag(Type::Int(int), wish, fields)
     }
 
+    /// Whether fields may depend on others in this part.
+    fn has_tags(&mut self) -> bool {
+        self.part != Part::SpecificContext || self.features.note("tag-in-a-specific-context")
+    }
+
     /// A length that is there already, or a new one in front of the field.
     fn length(&mut self, fields: &mut Vec<Field>) -> Len {
+        if !self.has_tags() {
+            return Len::Fixed(2);
+        }
         if self.one_in(3) {
             if let Some(reference) = self.known_length() {
                 return Len::Of(reference);

@@ -120,8 +120,9 @@ impl Case {
 
 fn clock(maker: &mut Maker) -> Clock {
     let is_exact = !maker.feature("clock-of-another-frequency", 3);
-    let frequency =
-        if is_exact { 1_000_000_000 } else { maker.random.pick(&[1, 1000, 32_768, 2_999_999_999, 24_000_000]) };
+    let frequency = if is_exact { 1_000_000_000 } else { maker.random.pick(&[32_768, 2_999_999_999, 24_000_000]) };
+    // Of few cycles a second, times are beyond what 64 bits of nanoseconds have.
+    let frequency = if maker.feature("time-beyond-292-years", 15) { maker.random.pick(&[1, 1000]) } else { frequency };
     let offset_s = if maker.feature("clock-before-its-origin", 10) { -7 } else { maker.random.below(2_000_000_000i64) };
     Clock {
         name: format!("clk{}", maker.random.below(100u64)),
@@ -176,7 +177,8 @@ fn stream(maker: &mut Maker, index: u64, has_clock: bool, has_sizes: bool) -> St
     let common = maker.one_in(2).then(|| maker.part(Part::CommonContext, 1));
     let is_single = form == Form::Bare;
     let mut ids: Vec<u64> = vec![0, 1, 2, 30, 31, 100, 127, 65_534, 65_535, 70_000, u32::MAX.into()];
-    ids.retain(|&id| id <= form.id_max());
+    let id_max = if maker.feature("event-id-above-65535", 3) { u64::MAX } else { 65_535 };
+    ids.retain(|&id| id <= form.id_max().min(id_max));
     let events = (0..if is_single { 1 } else { 1 + maker.random.below(3u64) }).map(|_| {
         let id = ids.swap_remove(maker.random.below(ids.len()));
         maker.forget_from(Part::SpecificContext);

@@ -5,7 +5,7 @@
 use kymo_testing::Random;
 
 use super::features::{Features, is_on};
-use super::trace::{Case, EnvVal, Event, Stream};
+use super::trace::{Case, EnvVal, Event, Stream, has_role};
 use super::types::{Field, Int, Label, Len, Reference, Role, Type};
 
 /// Names of types in C.
@@ -15,8 +15,9 @@ const C_NAMES: [&str; 5] = ["unsigned int", "long long", "unsigned long", "signe
 pub fn tsdl(case: &mut Case, seed: u64, is_plain: bool) -> String {
     let features = std::mem::take(&mut case.features);
     let clock = case.clock.as_ref().map(|clock| clock.name.clone());
+    let has_streams = has_role(case.header.as_ref(), Role::StreamClass);
     let (random, top, c_names) = (Random(seed), String::new(), C_NAMES.len());
-    let mut speller = Speller { random, is_plain, features, big: case.big, clock, top, names: 0, c_names };
+    let mut speller = Speller { random, is_plain, features, big: case.big, clock, has_streams, top, names: 0, c_names };
     let text = speller.document(case);
     case.features = speller.features;
     text
@@ -29,6 +30,8 @@ struct Speller {
     /// The trace's byte order.
     big: bool,
     clock: Option<String>,
+    /// Packets name their stream class.
+    has_streams: bool,
     /// Declarations in front of the block that is being written.
     top: String,
     names: u64,
@@ -86,7 +89,7 @@ impl Speller {
     }
 
     fn trace(&mut self, case: &Case) -> String {
-        let order = if case.big { self.pick("be", &["be", "network"]) } else { "le" };
+        let order = if case.big { "be" } else { "le" };
         let mut text = format!("trace {{\n\tmajor = 1;\n\tminor = 8;\n\tbyte_order = {order};\n");
         if let Some(id) = case.uuid {
             text += &format!("\tuuid = \"{}\";\n", uuid(id));
@@ -131,16 +134,19 @@ impl Speller {
                 parts.push(format!("\t{name} := {};\n", self.ty(ty, "").trim_end()));
             }
         }
-        format!("stream {{\n\tid = {};\n{}}};\n", stream.id, parts.concat())
+        let id = if self.has_streams { format!("\tid = {};\n", stream.id) } else { String::new() };
+        format!("stream {{\n{id}{}}};\n", parts.concat())
     }
 
     fn event(&mut self, stream: &Stream, event: &Event) -> String {
         let mut text = format!(
-            "event {{\n\tname = {};\n\tid = {};\n\tstream_id = {};\n",
+            "event {{\n\tname = {};\n\tid = {};\n",
             quoted(&event.name),
             self.number(event.id.into()),
-            stream.id
         );
+        if self.has_streams {
+            text += &format!("\tstream_id = {};\n", stream.id);
+        }
         for (name, ty) in [("context", &event.specific), ("fields", &event.payload)] {
             if let Some(ty) = ty {
                 text += &format!("\t{name} := {};\n", self.ty(ty, "").trim_end());
