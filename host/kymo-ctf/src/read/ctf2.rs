@@ -305,11 +305,7 @@ impl Fragments {
                 let (slot, selector) = self.selector(object)?;
                 let is_boolean = self.builder.int(selector).is_some_and(|int| int.view != View::Number);
                 let ranges = match object.get("selector-field-ranges") {
-                    Some(value) if !is_boolean => {
-                        let ranges = ranges(value)?;
-                        rules::of_selector(&ranges, self.may_be_signed(selector))?;
-                        ranges
-                    }
+                    Some(value) if !is_boolean => ranges(value)?,
                     None if is_boolean || self.stand_in.is_some() => vec![(i128::MIN, -1), (1, i128::MAX)],
                     Some(_) => return Err("an optional with a boolean selector has no `selector-field-ranges`".into()),
                     None => return Err("`selector-field-ranges` is missing, and the selector is no boolean".into()),
@@ -399,24 +395,19 @@ impl Fragments {
     }
 
     fn variant(&mut self, object: &Object) -> Result<ClassId, String> {
-        let (slot, selector) = self.selector(object)?;
+        let (slot, _) = self.selector(object)?;
         let (mut options, mut names) = (Vec::new(), Vec::new());
         let none = Vec::new();
         for option in object.get("options").and_then(Value::as_array).unwrap_or(&none) {
             let option = option.as_object().ok_or("an option must be an object")?;
             Shape::Option.check(option)?;
             let ranges = ranges(option.get("selector-field-ranges").ok_or("`selector-field-ranges` is missing")?)?;
-            rules::of_selector(&ranges, self.may_be_signed(selector))?;
             let class = self.class(option.get("field-class").ok_or("`field-class` of an option is missing")?)?;
             options.push(Choice { ranges, class });
             names.push(option.get("name").and_then(Value::as_str));
         }
         rules::options(&names, &options)?;
         self.builder.push(1, Kind::Variant { slot, options })
-    }
-
-    fn may_be_signed(&self, selector: ClassId) -> bool {
-        self.stand_in.is_some() || self.builder.is_signed(selector)
     }
 
     fn selector(&mut self, object: &Object) -> Result<(u32, ClassId), String> {

@@ -180,14 +180,6 @@ pub const BREAKS: &[Break] = &[
         {"name":"a","selector-field-ranges":[[5,9]],"field-class":{"type":"null-terminated-string"}}]}}"#
         )),
     ),
-    other(
-        "a selector with ranges of the other sign",
-        Edit::Append(stream_with!(
-            r#"{"name":"s","field-class":{"type":"fixed-length-unsigned-integer","length":8,"byte-order":"little-endian"}},
-        {"name":"o","field-class":{"type":"optional","selector-field-location":{"path":["s"]},"selector-field-ranges":[[-2,-1]],
-        "field-class":{"type":"null-terminated-string"}}}"#
-        )),
-    ),
     set(
         "cycles of an offset that are a second",
         "clock-class",

@@ -137,19 +137,18 @@ pub fn foreign(case: &Case, mut lines: Vec<Line>, in_seconds: bool) -> Result<()
     }
     for (time, file, record) in expected {
         let event = &case.streams[file.stream].events[record.event];
-        let (mut found, mut why) = (None, None);
+        let (mut found, mut why) = (None, Vec::new());
         for (index, line) in lines.iter().enumerate() {
             if (shortened(&line.time), &line.event) == (shortened(&time), &event.name) {
                 match line_is(case, file, record, line) {
                     Ok(()) => found = Some(index),
-                    Err(what) => why = Some(what),
+                    Err(what) => why.push(what),
                 }
             }
         }
         let Some(found) = found else {
-            let why = why.unwrap_or_else(|| "no such record was read".into());
             let shown: Vec<_> = lines.iter().map(|line| (&line.time, &line.event)).collect();
-            return Err(format!("[{time}] {}: {why}; of {shown:?}", event.name));
+            return Err(format!("[{time}] {} is none of these: {why:?}, {shown:?}", event.name));
         };
         lines.swap_remove(found);
     }

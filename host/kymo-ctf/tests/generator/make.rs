@@ -38,13 +38,25 @@ pub struct Maker {
     earlier: Vec<(Part, Vec<String>, usize)>,
     names: u64,
     targets: usize,
+    /// Variants and optionals that are being made.
+    open_options: usize,
 }
 
 impl Maker {
     pub fn new(random: Random, features: Features, format: Format) -> Self {
         let (frames, earlier) = (Vec::new(), Vec::new());
-        let mut maker =
-            Self { random, features, format, big: false, part: Part::Payload, frames, earlier, names: 0, targets: 0 };
+        let mut maker = Self {
+            random,
+            features,
+            format,
+            big: false,
+            part: Part::Payload,
+            frames,
+            earlier,
+            names: 0,
+            targets: 0,
+            open_options: 0,
+        };
         maker.big = maker.random.below(2u64) == 1;
         maker
     }
@@ -301,6 +313,7 @@ impl Maker {
         let named: Vec<Label> = chosen.to_vec();
         let tag = self.tag(Type::Enum(int, labels), wish, fields);
         let path = self.inner_path(name);
+        self.open_options += 1;
         let options = named.into_iter().map(|label| {
             let inner = path.iter().cloned().chain([label.name.clone()]).collect();
             let ty = match self.random.below(3u64) {
@@ -311,6 +324,7 @@ impl Maker {
             Choice { name: label.name, ranges: label.ranges, ty }
         });
         let options = options.collect();
+        self.open_options -= 1;
         Type::Variant { tag, options }
     }
 
@@ -331,7 +345,9 @@ impl Maker {
         };
         let selector = self.tag(ty, wish, fields);
         let path = self.inner_path(name);
+        self.open_options += 1;
         let inner = if self.one_in(3) { self.structure(depth - 1, path, true) } else { self.text() };
+        self.open_options -= 1;
         Type::Optional { selector, ranges, inner: inner.into() }
     }
 
@@ -350,7 +366,8 @@ impl Maker {
 
     /// Whether fields may depend on others in this part.
     fn has_tags(&mut self) -> bool {
-        self.part != Part::SpecificContext || self.features.note("tag-in-a-specific-context")
+        (self.part != Part::SpecificContext || self.features.note("tag-in-a-specific-context"))
+            && (self.open_options == 0 || self.features.note("tag-inside-of-an-option"))
     }
 
     /// A length that is there already, or a new one in front of the field.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a reader has seen, in one form for all of them, and whether it is what the model has.
 
+use std::collections::BTreeSet;
+
 use kymo_ctf::read::{Fields, Number, Value};
 
 use super::features::is_on;
@@ -146,6 +148,8 @@ impl Manner {
         let Seen::Labelled(_, shown) = seen else { return false };
         let of_value: Vec<&str> =
             labels.iter().filter(|label| label.has(value)).map(|label| label.name.as_str()).collect();
+        // A label of two ranges that have the value may be shown twice.
+        let shown: BTreeSet<&String> = shown.iter().collect();
         let are_all = shown.len() == of_value.len() || (!self.has_all_labels && shown.len() == of_value.len().min(1));
         same_int(int.bits, value, seen) && are_all && shown.iter().all(|label| of_value.contains(&label.as_str()))
     }

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use crate::read::class::{Choice, Ranges};
+use crate::read::class::Choice;
 
 /// A variant has options; their names differ, and no value selects two of them. `names`: of the options, in order.
 pub(super) fn options(names: &[Option<&str>], options: &[Choice]) -> Result<(), String> {
@@ -28,14 +28,6 @@ pub(super) fn options(names: &[Option<&str>], options: &[Choice]) -> Result<(), 
         before = before.filter(|(end, _)| *end > high).or(Some((high, index)));
     }
     Ok(())
-}
-
-/// A selector without a sign has no values below 0.
-pub(super) fn of_selector(ranges: &Ranges, is_signed: bool) -> Result<(), String> {
-    match ranges.iter().find(|(low, _)| *low < 0 && !is_signed) {
-        Some((low, _)) => Err(format!("a range begins at {low}, which a selector without a sign cannot be")),
-        None => Ok(()),
-    }
 }
 
 /// The cycles of a clock's offset are less than a second.
