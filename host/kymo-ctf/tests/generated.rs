@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Random valid traces of CTF 1.8 and CTF 2, and edits of them that break one rule [spec/conformance-ctf.md 6]: kymo
-//! against the model that they are made of, and babeltrace 1.5, babeltrace2 2.0 and babeltrace2 2.1 against it too, value
-//! by value. What other readers are known to do otherwise is in `generator/disagreements.txt`.
+//! against the model that they are made of, and babeltrace 1.5, babeltrace2 2.0 and babeltrace2 2.1 against it too,
+//! value by value. What other readers are known to do otherwise is in `generator/disagreements.txt`.
 //!
 //! The seed is printed first. `KYMO_SEED=N KYMO_ROUNDS=1` repeats one case; `KYMO_STRESS=1` runs thousands, from a new
 //! seed. The files of a case that fails are kept, and named; `KYMO_SHOWN` (8) failures are shown.

@@ -139,11 +139,8 @@ impl Speller {
     }
 
     fn event(&mut self, stream: &Stream, event: &Event) -> String {
-        let mut text = format!(
-            "event {{\n\tname = {};\n\tid = {};\n",
-            quoted(&event.name),
-            self.number(event.id.into()),
-        );
+        let mut text =
+            format!("event {{\n\tname = {};\n\tid = {};\n", quoted(&event.name), self.number(event.id.into()),);
         if self.has_streams {
             text += &format!("\tstream_id = {};\n", stream.id);
         }
