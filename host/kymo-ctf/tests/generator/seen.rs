@@ -35,9 +35,10 @@ impl Seen {
         let int = |number: &Number| Self::Int((*number).into());
         match value {
             Value::Int(number, _) => int(number),
-            Value::Enum(number, label) => {
-                Self::Labelled(int(number).into(), label.iter().map(|&l| l.to_owned()).collect())
+            Value::Enum(number, labels) => {
+                Self::Labelled(int(number).into(), labels.first().iter().map(|&label| label.to_owned()).collect())
             }
+            Value::Wide(number) => Self::Text(number.to_string()),
             Value::Bool(value) => Self::Bool(*value),
             Value::F32(value) => Self::Float((*value).into()),
             Value::F64(value) => Self::Float(*value),
