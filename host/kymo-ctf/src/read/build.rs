@@ -251,6 +251,19 @@ impl Builder {
         self.names.get(&class)?.get(name).copied()
     }
 
+    /// The same for one that is a length.
+    pub fn length(&mut self, class: ClassId, path: &[String]) -> Result<u32, String> {
+        if self.is_signed(class) {
+            return Err(format!("`{}` has a sign, and a length must not", path.join(".")));
+        }
+        self.slot(class, path)
+    }
+
+    /// Whether it is an integer with a sign.
+    pub fn is_signed(&self, class: ClassId) -> bool {
+        self.int(class).is_some_and(|int| int.signed)
+    }
+
     pub fn int(&self, class: ClassId) -> Option<&Int> {
         match &self.classes[class as usize].kind {
             Kind::Int(int) => Some(int),

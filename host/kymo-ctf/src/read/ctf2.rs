@@ -3,6 +3,7 @@
 
 mod json;
 mod location;
+mod rules;
 mod shape;
 
 use std::collections::HashMap;
@@ -36,6 +37,8 @@ pub(super) fn metadata(file: &str, bytes: &[u8]) -> Result<Parsed, Error> {
         has_trace: false,
         uuid_role: None,
         remarks: Vec::new(),
+        source_bytes: bytes.len(),
+        stand_in: None,
     };
     let mut caveats = Vec::new();
     let parts = bytes.split(|&b| b == 0x1E).map(<[u8]>::trim_ascii).filter(|part| !part.is_empty());
@@ -75,6 +78,9 @@ struct Fragments {
     uuid_role: Option<ClassId>,
     /// What was passed over in the fragment that is read.
     remarks: Vec<String>,
+    source_bytes: usize,
+    /// While an alias is declared: what stands for fields that its users have, and for other aliases.
+    stand_in: Option<ClassId>,
 }
 
 impl Fragments {
@@ -98,6 +104,7 @@ impl Fragments {
             "field-class-alias" => {
                 let class = object.get("field-class").ok_or("`field-class` is missing")?;
                 let name = text(object, "name")?;
+                self.check_alias(class)?;
                 match self.aliases.insert(name.to_owned(), Rc::new(class.clone())) {
                     Some(_) => Err(format!("the field class alias `{name}` is declared twice")),
                     None => Ok(()),
@@ -155,6 +162,7 @@ impl Fragments {
             absolute: object.get("origin").and_then(Value::as_str) == Some("unix-epoch"),
             correction: None,
         };
+        rules::offset(clock.offset_cycles, clock.frequency_hz)?;
         if self.clocks.insert(id.clone(), self.metadata.clocks.len()).is_some() {
             return Err(format!("the clock class `{id}` is declared twice"));
         }
@@ -239,7 +247,11 @@ impl Fragments {
             Value::String(name) => {
                 let class = self.aliases.get(name).map(Rc::clone);
                 let class = class.ok_or_else(|| format!("the field class alias `{name}` is not declared"))?;
-                self.class(&class)?
+                // It was looked at where it was declared.
+                match self.stand_in {
+                    Some(stand_in) => stand_in,
+                    None => self.class(&class)?,
+                }
             }
             Value::Object(object) => self.object(object)?,
             _ => return Err("a field class must be an object or the name of an alias".into()),
@@ -252,7 +264,9 @@ impl Fragments {
         let kind = text(object, "type")?;
         Shape::Class(kind).check(object)?;
         match kind {
-            "fixed-length-unsigned-integer" | "fixed-length-bit-array" | "fixed-length-bit-map" => {
+            "fixed-length-unsigned-integer" | "fixed-length-bit-array" => self.int(object, false, View::Number),
+            "fixed-length-bit-map" => {
+                rules::flags(object)?;
                 self.int(object, false, View::Number)
             }
             "fixed-length-signed-integer" => self.int(object, true, View::Number),

@@ -69,7 +69,7 @@ impl Fragments {
         let is_boolean = selector == Selector::Boolean;
         let ranges = match object.get("selector-field-ranges") {
             Some(value) if !is_boolean => self.ranges(value)?,
-            None if is_boolean => Ranges::from([(i128::MIN, -1), (1, i128::MAX)]),
+            None if is_boolean || self.stand_in.is_some() => Ranges::from([(i128::MIN, -1), (1, i128::MAX)]),
             Some(_) => return Err("an optional with a boolean selector has no `selector-field-ranges`".into()),
             None => return Err("`selector-field-ranges` is missing, and the selector is no boolean".into()),
         };
@@ -101,6 +101,10 @@ impl Fragments {
         let path: Option<Vec<Option<String>>> = path.iter().map(step).collect();
         let path = path.ok_or_else(|| format!("`path` of `{key}` has names and `null` only"))?;
         let path: Vec<Option<&str>> = path.iter().map(Option::as_deref).collect();
+        if self.stand_in.is_some() {
+            // Where it leads to is known where the alias is used.
+            return Ok((0, Selector::Unsigned, String::new()));
+        }
         let located = self.builder.locate(origin, &path)?;
         let shown = path.iter().map(|step| step.unwrap_or("null")).collect::<Vec<_>>().join(".");
         let slot = self.builder.shared_slot(&located, &shown)?;

@@ -150,7 +150,7 @@ impl Resolver {
             Dim::Fixed(count) => Len::Fixed(*count),
             Dim::Field(path) => {
                 let target = self.reference(path).map_err(at)?;
-                Len::Saved(self.builder.slot(target, path).map_err(at)?)
+                Len::Saved(self.builder.length(target, path).map_err(at)?)
             }
         };
         let align = self.builder.classes[element as usize].align;
