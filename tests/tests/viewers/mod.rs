@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `kymo export` to Chrome's JSON and to Perfetto, of real recordings: what a viewer needs holds for the whole file,
-//! and viewers read it. Each begin has its end on its track, tracks have one name at a time, ftrace's events are Perfetto's
-//! own messages with the values that the trace has.
+//! and viewers read it. Each begin has its end on its track, tracks have one name at a time, ftrace's events are
+//! Perfetto's own messages with the values that the trace has.
 
 mod chrome;
 mod consumers;

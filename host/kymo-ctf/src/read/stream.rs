@@ -522,6 +522,33 @@ impl<'t> Stream<'t> {
     }
 }
 
+impl Stream<'_> {
+    /// Files a caveat of packet `packet`.
+    fn file(&mut self, packet: u64, caveat: Caveat) {
+        match packet >= self.held.from_packet {
+            true => self.held.caveats.push(caveat),
+            false => self.caveats.push(caveat),
+        }
+    }
+
+    /// The last item is in front of the cut, and so is what was wrong up to there.
+    #[inline]
+    pub(super) fn take_held(&mut self) {
+        if self.held.caveats.count() > 0 {
+            self.caveats.take_from(&mut self.held.caveats);
+        }
+    }
+
+    /// The last item is in front of the slice: what was wrong up to there has been told by the slice before.
+    #[inline]
+    pub(super) fn forget_caveats(&mut self) {
+        if self.caveats.count() > 0 || self.held.caveats.count() > 0 {
+            self.caveats.clear();
+            self.held.caveats.clear();
+        }
+    }
+}
+
 #[inline]
 fn low_mask(bits: u8) -> u64 {
     if bits >= 64 { u64::MAX } else { (1 << bits) - 1 }

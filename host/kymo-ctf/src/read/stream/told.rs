@@ -54,39 +54,12 @@ impl Caveats {
 pub(crate) struct Held {
     /// Caveats of this packet and of those behind it are held until it is known that their item is in front of the cut.
     pub from_packet: u64,
-    caveats: Caveats,
+    pub caveats: Caveats,
 }
 
 impl Default for Held {
     fn default() -> Self {
         Self { from_packet: u64::MAX, caveats: Caveats::default() }
-    }
-}
-
-impl super::Stream<'_> {
-    /// Files a caveat of packet `packet`.
-    pub(super) fn file(&mut self, packet: u64, caveat: Caveat) {
-        match packet >= self.held.from_packet {
-            true => self.held.caveats.push(caveat),
-            false => self.caveats.push(caveat),
-        }
-    }
-
-    /// The last item is in front of the cut, and so is what was wrong up to there.
-    #[inline]
-    pub(crate) fn take_held(&mut self) {
-        if self.held.caveats.count() > 0 {
-            self.caveats.take_from(&mut self.held.caveats);
-        }
-    }
-
-    /// The last item is in front of the slice: what was wrong up to there has been told by the slice before.
-    #[inline]
-    pub(crate) fn forget_caveats(&mut self) {
-        if self.caveats.count() > 0 || self.held.caveats.count() > 0 {
-            self.caveats.clear();
-            self.held.caveats.clear();
-        }
     }
 }
 
