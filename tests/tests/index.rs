@@ -2,7 +2,7 @@
 //! Indexes: whatever there is beside a trace, and whoever builds it, what is said of the trace is the same.
 
 #[path = "../../host/kymo-index/tests/common/mod.rs"]
-mod common;
+pub mod common;
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};

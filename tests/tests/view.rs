@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `kymo view`: a recorded trace through the server; the same answers as the verbs; its end by Ctrl-C.
 
-#[path = "../../host/kymo-index/tests/common/mod.rs"]
-mod common;
-
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 
-use common::Plan;
+use crate::index::common::{self, Plan};
 use kymo_tests::{Lab, Proc};
 use rustix::process::Signal;
 use serde_json::Value;

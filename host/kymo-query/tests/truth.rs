@@ -56,7 +56,7 @@ impl Sink for Truth {
 
 /// Shares of a stretch by state; what no span covers is of state 0.
 fn shares(spans: &[(i64, i64, usize)], from: i64, to: i64) -> Vec<f32> {
-    let mut ns = vec![0u64; 11];
+    let mut ns = [0u64; 11];
     for (begin, end, state) in spans {
         let (begin, end) = ((*begin).max(from), (*end).min(to));
         if begin < end {

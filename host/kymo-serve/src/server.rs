@@ -207,7 +207,7 @@ async fn serve(listener: TcpListener, shared: Arc<Shared>, stop: Arc<Notify>) ->
 }
 
 /// The only value of a header.
-fn only<'h>(headers: &'h HeaderMap, name: header::HeaderName) -> Option<&'h str> {
+fn only(headers: &HeaderMap, name: header::HeaderName) -> Option<&str> {
     let mut values = headers.get_all(name).iter();
     let first = values.next()?;
     if values.next().is_some() { None } else { first.to_str().ok() }

@@ -204,8 +204,11 @@ mod tests {
         vec![Trace::from_files(&files).unwrap().value]
     }
 
-    /// All items, and all caveats by their file.
-    fn read(reader: &mut Reader<'_>) -> (Vec<(Option<usize>, Passed)>, Vec<(String, String)>) {
+    /// Items with their streams, and caveats by their file.
+    type Content = (Vec<(Option<usize>, Passed)>, Vec<(String, String)>);
+
+    /// All that a reader gives.
+    fn read(reader: &mut Reader<'_>) -> Content {
         let mut items = Vec::new();
         while let Some(passed) = reader.pass() {
             items.push((reader.stream(), passed));

@@ -126,7 +126,7 @@ impl<'m> Planner<'m> {
             _ => false,
         };
         let source = metadata.members(class).iter().enumerate();
-        let source: Vec<_> = source.filter(|(_, field)| !field.hidden && !(is_packet && is_own(field.class))).collect();
+        let source: Vec<_> = source.filter(|(_, field)| !(field.hidden || is_packet && is_own(field.class))).collect();
         let mut taken: HashSet<String> = HashSet::new();
         if is_packet {
             taken.extend(OF_PACKET.iter().map(|name| (*name).to_owned()));
