@@ -111,7 +111,7 @@ export class Details implements Part {
     if (by !== null && by !== 0) add(says, ', by ', link(`${byName ?? ''}[${by}]`, () => this.app.go({ ...this.app.view, tid: by, at: from })));
     else if (byName) add(says, `, by ${byName}`);
     if (doubt) add(says, el('span', 'i3', ` (doubtful: ${doubt})`));
-    add(line, says, link('⌖', () => this.app.go({ ...around(this.app.view, from, to, this.app.whole), at: from }), 'Zoom to it'));
+    add(line, says, link('zoom', () => this.app.go({ ...around(this.app.view, from, to, this.app.whole), at: from }), 'Zoom to it'));
     return line;
   }
 

@@ -2,7 +2,7 @@
 // The first page: what is in the trace, what was lost, and where it is worth to look first.
 
 import type { App, Part } from './app.js';
-import type { Answer } from './columns.js';
+import type { Answer, Table } from './columns.js';
 import { add, byId, clean, el, link, table } from './dom.js';
 import { doubts } from './layout.js';
 import { duration, grouped } from './time.js';
@@ -24,11 +24,10 @@ export class Start implements Part {
     const { info } = head;
     const records = Number(info['records'] ?? 0);
     const length = duration(Number(app.whole.to));
-    const cpus = Array.isArray(info['cpus']) ? info['cpus'].length : 0;
     add(
       this.box,
       el('h1', '', clean(String(info['name'] ?? 'Trace'))),
-      el('p', 'lead', records ? `${grouped(records)} records in ${length}${cpus ? `, of ${cpus} CPUs` : ''}.` : 'This trace has no records.'),
+      el('p', 'lead', records ? `${grouped(records)} records in ${length}.` : 'This trace has no records.'),
       this.losses(),
       records ? el('h2', '', 'Where to look first') : this.empty(),
       this.places,
@@ -110,7 +109,6 @@ export class Start implements Part {
 
   private show(answer: Answer): void {
     const places = answer.table('places');
-    const titles: Record<string, string> = { wakeup: 'Longest wait for a CPU', futex: 'Longest wait for a lock', span: 'Longest span', irq: 'Longest interrupt', softirq: 'Longest softirq', block: 'Slowest disk request', syscall: 'Longest system call' };
     this.places.replaceChildren();
     for (let i = 0; i < places.rows; i++) {
       const [from, to, tid] = [places.big('from', i), places.big('to', i), places.number('tid', i)];
@@ -118,9 +116,9 @@ export class Start implements Part {
       const card = el(
         'button',
         'card',
-        el('span', 'i2', titles[places.text('kind', i) ?? ''] ?? places.text('kind', i)),
+        el('span', 'i2', places.text('title', i)),
         el('span', 'big', duration(places.number('value_ns', i) ?? 0)),
-        el('span', '', places.text('title', i)),
+        el('span', '', whose(places, i)),
         el('span', 'i3', `the longest of ${grouped(places.number('samples', i) ?? 0)}${doubt ? `; doubtful: ${doubt}` : ''}`),
       );
       card.type = 'button';
@@ -131,4 +129,11 @@ export class Start implements Part {
     }
     if (!places.rows) this.places.append(el('p', 'note', 'The trace has no wake-ups, locks or spans to measure.'));
   }
+}
+
+/** Whose a place is: `motor[815], rt 80, on CPU 2: irq 36`. */
+function whose(places: Table, row: number): string {
+  const [tid, name, prio, cpu, of] = [places.number('tid', row), places.text('name', row), places.number('prio', row), places.number('cpu', row), places.text('of', row)];
+  const parts = [tid === null ? '' : `${name ?? ''}[${tid}]`, prio !== null && prio < 100 ? `rt ${99 - prio}` : '', cpu === null ? '' : `CPU ${cpu}`, of ?? ''];
+  return parts.filter(Boolean).join(', ');
 }

@@ -160,25 +160,33 @@ export class Timeline implements Part {
     this.draw();
   }
 
+  /** Labels stay the same elements as long as their rows are there: who has one in focus keeps it. */
   private label(height: number): void {
-    this.labels.replaceChildren();
     this.labels.style.height = `${height}px`;
+    const left = new Map([...this.labels.children].map((label) => [(label as HTMLElement).dataset['key'] ?? '', label as HTMLElement]));
     for (const line of this.lines) {
-      const made = 'row' in line ? this.rowLabel(line.row) : el('div', 'section', el('b', '', line.title), el('span', 'i3', line.note));
+      const key = 'row' in line ? line.row.key : `section ${line.title}`;
+      const made = left.get(key) ?? this.newLabel(key, 'row' in line ? line.row.tid : null, 'row' in line);
+      left.delete(key);
+      const [name, detail] = 'row' in line ? [line.row.title, line.row.detail] : [line.title, line.note];
+      if (made.firstChild?.textContent !== name || made.lastChild?.textContent !== detail) {
+        made.replaceChildren(el('span', 'name', name), el('span', 'i3', detail));
+        made.title = [name, detail].filter(Boolean).join(': ');
+      }
       made.style.top = `${line.top}px`;
       made.style.height = `${line.height}px`;
-      this.labels.append(made);
+      if (!made.isConnected) this.labels.append(made);
     }
+    for (const gone of left.values()) gone.remove();
   }
 
-  private rowLabel(row: Row): HTMLElement {
-    const made = el('button', 'label', el('span', 'name', row.title), el('span', 'i3', row.detail));
-    made.type = 'button';
-    made.dataset['key'] = row.key;
-    made.title = row.title;
-    made.addEventListener('click', () => {
-      if (row.tid !== null) this.app.go({ ...this.app.view, tid: row.tid });
-    });
+  private newLabel(key: string, tid: number | null, isRow: boolean): HTMLElement {
+    const made = isRow ? el('button', 'label') : el('div', 'section');
+    made.dataset['key'] = key;
+    if (made instanceof HTMLButtonElement) {
+      made.type = 'button';
+      made.addEventListener('click', () => tid !== null && this.app.go({ ...this.app.view, tid }));
+    }
     return made;
   }
 

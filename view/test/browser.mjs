@@ -52,7 +52,7 @@ const isDrawn = (selector) =>
 await step('the first page says what is in the trace and where to look', async () => {
   await page.goto(address);
   await until(() => document.querySelector('#start h1'));
-  assert.match(await text('#start .lead'), /\d records in .* CPUs?\./);
+  assert.match(await text('#start .lead'), /^[\d ]+ records in /);
   await until(() => document.querySelectorAll('.card').length > 0);
   await isDrawn('#overview');
   await shot('start');
@@ -101,13 +101,7 @@ await step('dragging moves, and Shift dragging zooms to the stretch', async () =
   await page.keyboard.press('Home');
 });
 await step('a thread is selected by its label, and what it did is told', async () => {
-  const labels = await page.$$('#labels .label');
-  for (const label of labels) {
-    if (/\[\d+\]/.test(await label.evaluate((found) => found.textContent))) {
-      await label.click();
-      break;
-    }
-  }
+  await page.evaluate(() => [...document.querySelectorAll('#labels .label')].find((label) => /\[\d+\]/.test(label.textContent)).click());
   await until(() => /Where the time of the window went/.test(document.querySelector('#details').textContent));
   await until(() => document.querySelectorAll('#details .steps li').length > 0);
   await shot('details');
@@ -130,9 +124,10 @@ await step('a filter that is none is refused with its place, and the last one st
   await page.keyboard.type('$cpu == 0');
   await page.keyboard.press('Enter');
   await until(() => document.querySelector('#wrong').hidden);
-  await until(() => [...document.querySelectorAll('#records tbody tr.can td:nth-child(4)')].length > 3);
-  const cpus = await page.$$eval('#records tbody tr.can td:nth-child(4)', (cells) => [...new Set(cells.map((cell) => cell.textContent))]);
-  assert.deepEqual(cpus, ['0']);
+  await until(() => {
+    const cpus = [...document.querySelectorAll('#records tbody tr.can td:nth-child(4)')].map((cell) => cell.textContent);
+    return cpus.length > 3 && cpus.every((cpu) => cpu === '0');
+  });
 });
 await step('latencies: a table, a picture, and a way from one to its moment', async () => {
   await page.click('[data-tab="latencies"]');
