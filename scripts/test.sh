@@ -120,6 +120,8 @@ host_crates() {
 
 # Each test that runs alone has a thread in which it waits until no other test is left (tests/src/turn.rs).
 whole_pipe() {
+	# Threads that come one after the other share their memory: else each of the 96 keeps what it had for a trace.
+	export MALLOC_ARENA_MAX=2
 	"$CARGO" test --release --no-fail-fast -p kymo-tests -- --nocapture --test-threads 96 2>&1 |
 		grep -v 'has been running for over 60 seconds$'
 	return "${PIPESTATUS[0]}"

@@ -145,7 +145,7 @@ impl Lab {
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("KYMO")) {
             command.env_remove(name);
         }
-        command.env_remove("GLIBC_TUNABLES").env_remove("LD_PRELOAD");
+        command.env_remove("MALLOC_ARENA_MAX").env_remove("GLIBC_TUNABLES").env_remove("LD_PRELOAD");
         command.env("KYMO_RUNTIME_DIR", self.runtime_dir()).env("TZ", "UTC0").env("LC_ALL", "C.UTF-8");
         // However busy the machine is: a collector that is held up is not what a test of something else is about.
         command.env("KYMO_START_WAIT", "10000");

@@ -49,10 +49,10 @@ pub fn beside_others() -> Turn {
     Turn::shared(None)
 }
 
-/// Tests that run beside each other: they wait for programs, clocks and virtual machines more than they compute.
+/// Tests that run beside each other. More of them take more memory than a machine of 24 GiB has.
 fn at_a_time() -> usize {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    kymo_testing::setting("KYMO_TESTS_AT_A_TIME", 2 * cpus as u64).max(1) as usize
+    kymo_testing::setting("KYMO_TESTS_AT_A_TIME", cpus.max(2) as u64).max(1) as usize
 }
 
 fn turns() -> MutexGuard<'static, Turns> {

@@ -10,7 +10,7 @@ use std::path::Path;
 use kymo_ctf::read::{Loss, Number, Record, Trace, Value};
 
 use super::csv::leave_out_contexts;
-use super::exporter::{Done, Exporter};
+use super::exporter::{Done, Exporter, note_wide};
 use super::facts::{ContextNames, Domains, TimeOrder, all_fields, env_text, is_absolute, is_state};
 use super::names::{KnownThread, ThreadNames};
 use super::output::Output;
@@ -430,6 +430,7 @@ impl Exporter for Perfetto<'_> {
         let open = self.slices.finish(last, &mut self.done);
         open.iter().try_for_each(|edge| self.edge(edge))?;
         self.output.finish()?;
+        note_wide(&mut self.done, self.traces);
         Ok(self.done)
     }
 }

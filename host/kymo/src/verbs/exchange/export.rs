@@ -101,16 +101,15 @@ type ExportRange = (Option<i64>, Option<i64>);
 /// The times that are asked for. The ends of the trace are looked up where one is counted from them.
 fn stretch(args: &Args, input: &Input) -> anyhow::Result<ExportRange> {
     let is_relative = |when: &When| !matches!(when, When::At(_));
-    let is_common = input.common().is_some();
-    let bounds = match is_common || args.range.from.iter().chain(&args.range.to).any(is_relative) {
+    let bounds = match args.range.from.iter().chain(&args.range.to).any(is_relative) {
         true => input.bounds(&input.indexes()).context("the trace has no records: nothing to export")?,
         false => (0, 0),
     };
     let ns = |when: Option<When>| when.map(|when| when.at(bounds.0, bounds.1));
     let (mut from, mut to) = (ns(args.range.from), ns(args.range.to));
-    if is_common {
-        from = Some(from.map_or(bounds.0, |from| from.max(bounds.0)));
-        to = Some(to.map_or(bounds.1, |to| to.min(bounds.1)));
+    if let Some((first, behind)) = input.common() {
+        from = Some(from.map_or(first, |from| from.max(first)));
+        to = Some(to.map_or(behind, |to| to.min(behind)));
     }
     match (from, to) {
         (Some(from), Some(to)) if from > to => bail!("--from ({from}) is behind --to ({to})"),
