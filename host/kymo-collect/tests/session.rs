@@ -398,7 +398,8 @@ fn a_full_disk_ends_the_trace_at_a_packet() {
     let text = fs::read_to_string(disk.join("trace").join(kymo_collect::SUMMARY_FILE)).unwrap();
     drop(mounted);
     assert_eq!(kept.len() as u64, summary.records);
-    assert!(kept.into_iter().eq(0..summary.records));
+    // A smaller packet may fit behind one that did not: what is between them is counted below.
+    assert!(kept[0] == 0 && kept.windows(2).all(|pair| pair[0] < pair[1]));
     assert_eq!(
         (summary.records + summary.lost_counted.not_written, summary.lost_counted.total()),
         (200_000, summary.lost_counted.not_written)
