@@ -189,7 +189,8 @@ fn a_quota_and_a_broken_disk_end_the_trace_and_are_told() {
         let numbers = lab.read(error).numbers("runner:rec", "n");
         let lost = kymo_tests::process::count_behind(&stopped, "LOST ");
         assert_eq!((numbers.is_empty(), numbers.len() as u64 + lost), (false, produced), "{stopped}");
-        trace::assert_counts_up(&numbers, numbers.len() as u64);
+        // strace counts the calls of each thread: one that has not failed yet may write later records, behind a gap.
+        assert!(numbers.windows(2).all(|pair| pair[0] < pair[1]), "{numbers:?}");
         collector.wait();
         assert_eq!(proc.wait().code, 0);
     }
