@@ -248,7 +248,7 @@ fn names_that_are_none_get_a_near_miss() {
         let wrong = lab.kymo(&[verb, trace, "--span", span]).expect(2).stderr;
         assert!(wrong.contains(part), "{span}: {wrong}");
     }
-    for (by, part) in [("$tidd", "$event, $pid, $tid and $cpu"), ("thred", "did you mean thread?")] {
+    for (by, part) in [("$tidd", "did you mean $tid?"), ("thred", "did you mean thread?")] {
         let wrong = lab.kymo(&["stats", trace, "--by", by]).expect(2).stderr;
         assert!(wrong.contains(part), "{by}: {wrong}");
     }

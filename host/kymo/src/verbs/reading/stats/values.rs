@@ -266,7 +266,8 @@ fn near(name: &str, classes: &[Class], infos: &[ClassInfo<'_>]) -> String {
     let fields = classes.iter().flat_map(|class| &class.fields).map(|field| field.name.as_str());
     let contexts = infos.iter().flat_map(|info| info.contexts.iter().chain(&info.own));
     let contexts: BTreeSet<String> = contexts.map(|info| format!("${}", info.name)).collect();
-    let known = ["event", "process", "thread", "cpu", "$proc"].into_iter().chain(fields);
+    let known =
+        ["event", "process", "thread", "cpu", "$event", "$pid", "$tid", "$cpu", "$proc"].into_iter().chain(fields);
     let known: Vec<&str> = known.chain(contexts.iter().map(String::as_str)).collect();
     meant(name, &known)
 }
