@@ -183,7 +183,7 @@ fn threads_with_spans_of_different_lengths_are_kept_apart_by_every_verb() {
     let stats = ask(&lab, &["stats", trace, "--filter", &bound, "--json"]);
     assert_eq!(stats["rows"][0]["records"], longer, "{stats}");
     // Exports.
-    assert_eq!(slices(&lab, trace, "work:begin", "spans.json"), all);
+    assert_eq!(slices(&lab, trace, "work", "spans.json"), all);
 }
 
 #[test]
@@ -227,7 +227,7 @@ fn nested_repeated_and_missing_ones_are_counted() {
         found["series"].as_array().unwrap().iter().filter_map(|series| series["of"].as_str()).collect();
     assert!(!keys.is_empty() && keys.iter().all(|key| key.ends_with(']') && key.contains('[')), "{keys:?}");
     // The same in exports: the begin without end lasts, the end without begin is an instant.
-    assert_eq!(slices(&lab, trace, "call:begin", "odd.json").len(), 3);
+    assert_eq!(slices(&lab, trace, "call", "odd.json").len(), 3);
     let to = lab.path("odd.pftrace");
     let said = lab.kymo(&["export", trace, "--to", "perfetto", "-o", to.to_str().unwrap()]).expect(0).stderr;
     assert!(said.contains("ends without a begin in their thread") && said.contains("begins without end"), "{said}");
