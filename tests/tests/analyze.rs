@@ -164,7 +164,8 @@ fn calls_by_number_have_the_names_of_their_architecture() {
     for (machine, sleep) in [("x86_64", "clock_nanosleep"), ("aarch64", "mlockall"), ("riscv64", "syscall_230")] {
         std::fs::write(&metadata, text.replace("\"x86_64\"", &format!("{machine:?}"))).unwrap();
         let found = ask(&lab, &["latency", trace, "--what", "syscall", "--json"]);
-        assert_eq!(worst(&found, "syscall", sleep, "sleep").0["count"], 1, "{machine}: {found}");
+        // Others may sleep, too.
+        assert!(worst(&found, "syscall", sleep, "sleep").0["count"].as_u64() >= Some(1), "{machine}: {found}");
         let stats = ask(&lab, &["stats", trace, "--event", "raw_syscalls_sys_enter", "--by", "id", "--json"]);
         let id: Value = if machine == "riscv64" { 230.into() } else { sleep.into() };
         let is_there = stats["rows"].as_array().unwrap().iter().any(|row| row["id"] == id);
@@ -172,8 +173,7 @@ fn calls_by_number_have_the_names_of_their_architecture() {
         let to = lab.path(machine);
         lab.kymo(&["export", trace, "--format", "chrome", "-o", to.to_str().unwrap()]).expect(0);
         let events: Value = serde_json::from_str(&std::fs::read_to_string(&to).unwrap()).unwrap();
-        let slice = if machine == "riscv64" { "raw_syscalls_sys_enter" } else { sleep };
-        let is_call = |event: &Value| event["name"] == slice && event["ph"] == "B";
-        assert!(events["traceEvents"].as_array().unwrap().iter().any(is_call), "{machine}: no {slice}");
+        let is_call = |event: &Value| event["name"] == sleep && event["ph"] == "B";
+        assert!(events["traceEvents"].as_array().unwrap().iter().any(is_call), "{machine}: no {sleep}");
     }
 }

@@ -226,8 +226,8 @@ fn nested_repeated_and_missing_ones_are_counted() {
     let keys: Vec<&str> =
         found["series"].as_array().unwrap().iter().filter_map(|series| series["of"].as_str()).collect();
     assert!(!keys.is_empty() && keys.iter().all(|key| key.ends_with(']') && key.contains('[')), "{keys:?}");
-    // The same in exports: the begin without end lasts, the end without begin is an instant.
-    assert_eq!(slices(&lab, trace, "call", "odd.json").len(), 3);
+    // The same in exports: the begin without end lasts until the trace ends, the end without begin is an instant.
+    assert_eq!(slices(&lab, trace, "call", "odd.json").len(), 4);
     let to = lab.path("odd.pftrace");
     let said = lab.kymo(&["export", trace, "--to", "perfetto", "-o", to.to_str().unwrap()]).expect(0).stderr;
     assert!(said.contains("ends without a begin in their thread") && said.contains("begins without end"), "{said}");
