@@ -11,7 +11,7 @@ const outdir = await mkdtemp(join(tmpdir(), 'kymo-view-'));
 try {
   await build({ entryPoints: names.map((name) => join('test', name)), outdir, bundle: true, format: 'esm', platform: 'node', target: 'node18', outExtension: { '.js': '.mjs' } });
   const files = names.map((name) => join(outdir, name.replace(/\.ts$/, '.mjs')));
-  process.exitCode = spawnSync(process.execPath, ['--test', ...files], { stdio: 'inherit' }).status ?? 1;
+  process.exitCode = spawnSync(process.execPath, ['--test', '--test-reporter=tap', ...files], { stdio: 'inherit' }).status ?? 1;
 } finally {
   await rm(outdir, { recursive: true });
 }
