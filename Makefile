@@ -31,24 +31,27 @@ page:
 host:
 	@$(CARGO) build --release -q -p kymo
 
+sql: ## kymo-sql, which kymo export --format parquet needs (Arrow and Parquet take as long to build as half of kymo)
+	@$(CARGO) build --release -q -p kymo-sql
+
 demo: ## records a real program (a gcc compilation) and shows what is in the trace
 	@scripts/deps.sh demo
 	@$(MAKE) -s emit
 	@if [ -x $(KYMO) ]; then $(MAKE) -s host && KYMO=$(KYMO) scripts/demo.sh; \
 	else $(MAKE) -s demo-host && KYMO=$(TARGET)/demo/kymo scripts/demo.sh; fi
 
-# Where no kymo is built yet: without optimization and Parquet it takes a fifth of the time.
+# Where no kymo is built yet: without optimization it takes a fifth of the time.
 demo-host:
-	@$(CARGO) build --profile demo --no-default-features -q -p kymo
+	@$(CARGO) build --profile demo -q -p kymo
 
 test: ## everything that must hold (installs what it needs when run as root)
 	@scripts/deps.sh test
-	@$(MAKE) -s build
+	@$(MAKE) -s build sql
 	@KYMO=$(KYMO) CARGO=$(CARGO) scripts/test.sh
 
 stress: ## the long variants: 10^8 records, 500 kills, more
 	@scripts/deps.sh test
-	@$(MAKE) -s build
+	@$(MAKE) -s build sql
 	@KYMO=$(KYMO) CARGO=$(CARGO) KYMO_STRESS=1 scripts/test.sh
 
 bench: ## kymo beside its peers, as ratios (table, JSON and raw data in build/bench)
@@ -82,6 +85,11 @@ bench-index: ## the second part of bench-read: kymo index, memory and moments of
 	@$(MAKE) -s build
 	@KYMO=$(KYMO) CARGO=$(CARGO) bench/index $(if $(QUICK),--quick) $(INDEX_BENCH)
 
+bench-view: ## kymo view on a trace of 4 GiB: windows, browser, memory, truth of the picture, live (QUICK=1: 256 MiB; KYMO_VIEW_BENCH_MIB=64)
+	@scripts/deps.sh bench
+	@$(MAKE) -s build
+	@KYMO=$(KYMO) CARGO=$(CARGO) bench/view $(if $(QUICK),--quick) $(VIEW_BENCH)
+
 lab: ## the bars of the latency laboratory: npt under tracers, cyclictest, faults, virtual machines (QUICK=1 for a short run)
 	@scripts/deps.sh lab
 	@$(MAKE) -s build
@@ -101,14 +109,15 @@ debug-info: ## the kymo command with symbols and line numbers, for a debugger or
 	@$(CARGO) build --profile release-debug -q -p kymo
 	@echo $(TARGET)/release-debug/kymo
 
-install: build ## PREFIX=/usr/local DESTDIR=
+install: build ## PREFIX=/usr/local DESTDIR= (kymo-sql, too, if it was built)
+	@[ ! -x $(KYMO)-sql ] || $(MAKE) -s sql
 	@scripts/install.sh "$(DESTDIR)" "$(PREFIX)" "$(KYMO)"
 
 uninstall: ## removes what make install put below PREFIX
 	@scripts/install.sh --remove "$(DESTDIR)" "$(PREFIX)"
 
 clean: ## removes what was built
-	@rm -rf build view/dist view/node_modules
+	@rm -rf build view/dist view/node_modules tests/tsp/node_modules
 	@$(CARGO) clean -q
 
-.PHONY: help debug-info build emit posix menuconfig bench-descriptors bench-posix bench-index host demo demo-host test stress bench bench-kernel bench-session lab vm fuzz lint install uninstall clean probe page
+.PHONY: help debug-info build emit posix menuconfig bench-descriptors bench-posix bench-index bench-view host sql demo demo-host test stress bench bench-kernel bench-session lab vm fuzz lint install uninstall clean probe page

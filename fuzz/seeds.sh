@@ -26,6 +26,11 @@ for file in corpus/ctf_metadata/*; do
 		printf '\2\1\11\4\2\11\3\7\7\7'
 	} > "corpus/ctf_trace/$(basename "$file")"
 done
+# Behind a byte that says how it is cut.
+mkdir -p corpus/ctf_packets
+for file in corpus/ctf_metadata/*; do
+	{ printf '\22'; cat "$file"; } > "corpus/ctf_packets/$(basename "$file")"
+done
 mkdir -p corpus/ctf_tsdl corpus/ctf_json corpus/ctf_stream
 cp corpus/ctf_metadata/*.tsdl corpus/ctf_tsdl/
 cp corpus/ctf_metadata/*.ctf2 corpus/ctf_json/
@@ -72,3 +77,16 @@ mkdir -p corpus/live
 printf '\0\0\0\0' > corpus/live/nothing
 { printf '\0\0\0\1'; head -c 339 /dev/zero; printf '\0\0\0\1\0\0\0\1\0\0\0\1'; head -c 4371 /dev/zero
 	printf '\0\0\0\2\0\0\0\0'; head -c 64 /dev/zero; } > corpus/live/session
+# Questions with parameters, and heads of requests.
+mkdir -p corpus/query corpus/serve_head
+number=0
+for question in 'summary?limit=3' 'overview?bins=10' 'cpus?from=@0&to=@900&pixels=100&cpus=0,1' 'threads?by=name&limit=5' \
+	'states?tids=10,20&pixels=50&calls=1' 'slices?span=axis:begin,axis:end&lead=1' 'arrows?limit=9' 'schema?' \
+	'values?field=motor:step.position&bins=4' 'latencies?what=wakeup&by=name' 'worst?what=irq&limit=2' 'places?' \
+	'records?at=@5&limit=3' 'search?filter=axis:begin&direction=next'; do
+	number=$((number + 1))
+	printf '%s' "$question" > "corpus/query/$number"
+	printf 'GET\n/$/q/%s\n%s\nlocalhost:80\nhttp://localhost:80\nsame-origin' "${question%%\?*}" "${question#*\?}" \
+		> "corpus/serve_head/$number"
+done
+printf 'GET\n/$/main-1.js\n\n127.0.0.1:8000\n\nnone' > corpus/serve_head/file

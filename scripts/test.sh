@@ -121,10 +121,16 @@ host_crates() {
 # Each test that runs alone has a thread in which it waits until no other test is left (tests/src/turn.rs).
 whole_pipe() {
 	# Threads that come one after the other share their memory: else each of the 96 keeps what it had for a trace.
-	export MALLOC_ARENA_MAX=2
+	local status
+	export MALLOC_ARENA_MAX=2 KYMO_TEST_TIMES=${KYMO_TEST_TIMES:-$work/turns}
 	"$CARGO" test --release --no-fail-fast -p kymo-tests -- --nocapture --test-threads 96 2>&1 |
 		grep -v 'has been running for over 60 seconds$'
-	return "${PIPESTATUS[0]}"
+	status=${PIPESTATUS[0]}
+	echo 'The longest tests, in seconds:'
+	sort -rn "$KYMO_TEST_TIMES" | head -n 20
+	awk '{seconds[$2] += $1; tests[$2]++} END {for (how in seconds)
+		printf "%d tests %s%s: %d s together\n", tests[how], how, how == "beside" ? " others" : "", seconds[how]}' "$KYMO_TEST_TIMES"
+	return "$status"
 }
 
 suite 'spec and code together' scripts/lint.sh --quick
@@ -143,6 +149,8 @@ suite 'host crates' host_crates
 [ -z "${KYMO_STRESS:-}" ] || suite 'defects that the simulation finds' scripts/defects.sh
 suite 'whole pipe' whole_pipe
 suite 'page of kymo view' tests/page.sh
+suite 'page with hostile traces' tests/page_hostile.sh
+suite 'Trace Server Protocol' tests/tsp.sh
 suite 'examples and installation' tests/install.sh
 suite 'commands of the README' tests/readme.py
 [ -z "${KYMO_STRESS:-}" ] || suite 'an empty Debian' tests/fresh_root.sh

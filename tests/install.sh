@@ -20,9 +20,10 @@ check() {
 	fi
 }
 
+check "make sql" make -s sql
 check "make install" make -s install PREFIX="$work/kymo" >/dev/null
 for file in bin/kymo lib/libkymo.a lib/libkymo.so lib/pkgconfig/kymo.pc include/kymo/tracepoint.h share/man/man1/kymo.1 \
-	include/trace.h lib/libkymo-posix.a lib/pkgconfig/kymo-posix.pc share/man/man3/posix_trace_event.3 share/man/man0p/trace.h.0p share/man/man1/kymo-record.1 share/bash-completion/completions/kymo share/zsh/site-functions/_kymo; do
+	include/trace.h lib/libkymo-posix.a lib/pkgconfig/kymo-posix.pc share/man/man3/posix_trace_event.3 share/man/man0p/trace.h.0p share/man/man1/kymo-record.1 share/bash-completion/completions/kymo share/zsh/site-functions/_kymo lib/kymo/kymo-sql; do
 	check "$file is installed" test -e "$work/kymo/$file"
 done
 # Every page that a help text refers to is installed, and every page of kymo is accepted by a formatter.
@@ -96,6 +97,14 @@ for line in sys.stdin:
 for example in hello enums fields enabled realtime cplusplus ffi; do
 	check "example $example" same_as $example
 done
+check "kymo-sql is found where it is installed" kymo export "$work/hello.trace" --format parquet -o "$work/tables"
+# Without it: said by the installation, and by the export.
+mkdir "$work/alone"
+cp "$work/kymo/bin/kymo" "$work/alone/kymo"
+check "an installation without kymo-sql" sh -c "scripts/install.sh '' '$work/without' '$work/alone/kymo' | grep 'make sql' >/dev/null"
+check "it installs no kymo-sql" test ! -e "$work/without/lib/kymo/kymo-sql"
+check "its export names the next step" sh -c "'$work/without/bin/kymo' export '$work/hello.trace' --format parquet -o '$work/other' 2>&1 | grep -q 'make sql'"
+scripts/install.sh --remove '' "$work/without" >/dev/null
 check "example version" sh -c "'$work/bin/version' | grep -q '^libkymo [0-9]'"
 
 check "make uninstall" make -s uninstall PREFIX="$work/kymo" >/dev/null

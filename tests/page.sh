@@ -25,7 +25,9 @@ fi
 # Threads that wait for one another, and for the disk.
 "$kymo" record -q -o "$work/t" -k 'sched:*' -k 'irq:*' -k syscalls -- sh -c 'for i in 1 2 3; do seq 20000 | sort | tail -n 1; sleep 0.1; done' \
 	>"$work/record" 2>&1 || { cat "$work/record"; echo "0 passed, 1 failed"; exit 1; }
-"$kymo" view "$work/t" --no-open --port 0 >"$work/said" 2>&1 &
+# Results of another tool, which are imported on the way.
+results=host/kymo-lab/tests/import
+"$kymo" view "$work/t" $results/cyclictest-2.4-histogram.txt $results/cyclictest-2.4.json --no-open --port 0 >"$work/said" 2>&1 &
 server=$!
 for _ in $(seq 100); do
 	address=$(grep -oE 'http://127\.0\.0\.1:[0-9]+/[0-9a-f]{32}/' "$work/said" | head -n 1)
@@ -41,6 +43,10 @@ if [ -z "$address" ]; then
 fi
 (cd view && node test/browser.mjs "$address" "${1:-}")
 status=$?
+if [ $status = 0 ]; then
+	(cd view && node test/more.mjs "$kymo" "$work/more" "$work/t" "${1:-}")
+	status=$?
+fi
 kill -INT "$server"
 wait "$server"
 ended=$?

@@ -78,7 +78,8 @@ RULES = [
      r"kymo slots --duration 500ms --rounds 5 \1 -- exec 'cyclictest -q -m -a $KYMO_CPU -t 1 -p 80 -i 1000 -D $KYMO_SECONDS -h 100000'", {1}),
     (r"^kymo load (.*) -d 5m$", r"kymo load \1 -d 1s"),
     (r"^kymo eval -d 1h (.*)$", r"kymo eval -d 10s --rounds 1 \1"),
-    (r"^kymo compare .*$", r"\g<0>", {1}),
+    # 3: not enough data, where a busy machine lost samples.
+    (r"^kymo compare .*$", r"\g<0>", {1, 3}),
     (r"^kymo maxrate (.*)$", r"kymo maxrate -d 200ms \1"),
     (r"^kymo preempt; kymo pi$", "kymo preempt -d 1s && kymo pi -d 1s"),
     (r"^(.*) -d 60s(.*)$", r"\1 -d 1s\2"),

@@ -112,6 +112,7 @@ class Tracer:
     """One recording by one tool. Context manager; `steady` and `whole` are known afterwards."""
 
     end_timeout_s = 60
+    env = {}        # of the tool, beside what all have
     preexec = None  # `raised` where the tool itself is not what is compared
 
     def __init__(self, ctx, name):
@@ -130,7 +131,7 @@ class Tracer:
     def __enter__(self):
         shutil.rmtree(self.out, ignore_errors=True)
         with open(self.log, "w", encoding="utf-8") as log:
-            env = dict(os.environ, KYMO_TRACEFS=str(self.ctx.tracefs), KYMO_RUNTIME_DIR=str(self.ctx.runtime))
+            env = dict(os.environ, KYMO_TRACEFS=str(self.ctx.tracefs), KYMO_RUNTIME_DIR=str(self.ctx.runtime), **self.env)
             self.process = subprocess.Popen(self.command(), env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                             cwd="/", preexec_fn=self.preexec)
         until = time.monotonic() + START_TIMEOUT_S

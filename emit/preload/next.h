@@ -29,8 +29,13 @@
 /* version: the one that is wanted where a symbol has several; NULL: the newest. */
 static inline void *next_symbol(const char *name, const char *version)
 {
-	void *found = version ? dlvsym(RTLD_NEXT, name, version) : NULL;
+	void *found = NULL;
 
+#if defined(__GLIBC__)
+	if (version)
+		found = dlvsym(RTLD_NEXT, name, version);
+#endif
+	(void)version; /* other C libraries have one of each */
 	return found ? found : dlsym(RTLD_NEXT, name);
 }
 

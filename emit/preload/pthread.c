@@ -82,6 +82,7 @@ static bool mutex_is_held(const pthread_mutex_t *mutex)
 #if defined(__GLIBC__)
 	return __atomic_load_n(&mutex->__data.__lock, __ATOMIC_RELAXED) != 0;
 #else
+	(void)mutex;
 	return true;
 #endif
 }
@@ -97,6 +98,7 @@ static bool rwlock_is_held(const pthread_rwlock_t *rwlock, bool write)
 
 	return word & 2 || (write && word >> 3);
 #else
+	(void)rwlock, (void)write;
 	return true;
 #endif
 }

@@ -36,6 +36,19 @@ struct walk {
 	uint64_t *to;
 };
 
+/* A return address without the signature that 64-bit Arm may keep in its upper bits. */
+static inline uintptr_t unsigned_address(uintptr_t address)
+{
+#if KYMO_ARCH_AARCH64
+	register uintptr_t x30 __asm__("x30") = address;
+
+	__asm__("hint #7" : "+r"(x30)); /* xpaclri; processors without signatures do nothing */
+	return x30;
+#else
+	return address;
+#endif
+}
+
 /* By frame pointers alone. */
 static uint32_t by_frame_pointers(const struct frame *at, uintptr_t end, uint64_t *to)
 {
@@ -50,7 +63,7 @@ static uint32_t by_frame_pointers(const struct frame *at, uintptr_t end, uint64_
 		at = (const struct frame *)next;
 		if (!at->address)
 			break;
-		to[count++] = at->address;
+		to[count++] = unsigned_address(at->address);
 	}
 	return count;
 }
@@ -311,7 +324,7 @@ uint32_t kymo_callstack(struct kymo_self *self, const void *frame, uint64_t *to)
 	const struct frame *at = frame;
 	uintptr_t end;
 
-	to[0] = at->address;
+	to[0] = unsigned_address(at->address);
 	if (!kymo_stack_end(self, (uintptr_t)at, &end))
 		return 1;
 	return walk_stack(self, at, end, to);

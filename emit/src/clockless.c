@@ -2,9 +2,10 @@
 /*
  * clockless.c: threads that may not read a clock any more. prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT)
  * and prctl(PR_SET_TSC, PR_TSC_SIGSEGV) take the time stamp counter away, and with it the vDSO's
- * clocks: the next record would end the program by SIGSEGV. libkymo hears of it because prctl and
- * syscall are its own here; before the kernel does it, all events go out of line, where the thread's
- * records are counted as lost. Not seen: system calls by the program's own assembly.
+ * clocks: the next record would end the program by SIGSEGV. (On 64-bit Arm the second call does, from
+ * Linux 6.12 on. The first is treated alike: a thread's first record makes system calls.) libkymo hears of it
+ * because prctl and syscall are its own here; before the kernel does it, all events go out of line, where the
+ * thread's records are counted as lost. Not seen: system calls by the program's own assembly.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -18,11 +19,26 @@
 
 bool kymo_any_clockless;
 
-#ifdef __x86_64__
+#if KYMO_ARCH_SEQUENCE
 
 /* Straight to the kernel: libc's syscall is replaced below. Returns as the kernel does. */
 static long call(long number, const long *args)
 {
+#if KYMO_ARCH_AARCH64
+	register long x8 __asm__("x8") = number;
+	register long x0 __asm__("x0") = args[0];
+	register long x1 __asm__("x1") = args[1];
+	register long x2 __asm__("x2") = args[2];
+	register long x3 __asm__("x3") = args[3];
+	register long x4 __asm__("x4") = args[4];
+	register long x5 __asm__("x5") = args[5];
+
+	__asm__ __volatile__("svc #0"
+			     : "+r"(x0)
+			     : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5)
+			     : "memory", "cc");
+	return x0;
+#else
 	register long r10 __asm__("r10") = args[3];
 	register long r8 __asm__("r8") = args[4];
 	register long r9 __asm__("r9") = args[5];
@@ -33,6 +49,7 @@ static long call(long number, const long *args)
 			     : "D"(args[0]), "S"(args[1]), "d"(args[2]), "r"(r10), "r"(r8), "r"(r9)
 			     : "rcx", "r11", "memory");
 	return result;
+#endif
 }
 
 static bool takes_clock_away(long number, const long *args)

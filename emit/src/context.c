@@ -23,9 +23,15 @@
 #define SCHED_DEADLINE 6
 #endif
 
+/* Where tests let a signal handler run: emit/tests/kept.c. */
+#ifndef KYMO_TEST_STOP
+#define KYMO_TEST_STOP(place)
+#endif
+
 #define KNOWN_BITS                                                                                 \
 	(KYMO_CONTEXT_VPID | KYMO_CONTEXT_PRIO | KYMO_CONTEXT_PRIO_NOW | KYMO_CONTEXT_CGROUP |     \
 	 KYMO_CONTEXT_PROCNAME | KYMO_CONTEXT_PERF | KYMO_CONTEXT_CALLSTACK)
+#define CHANGING_BITS (KYMO_CONTEXT_PRIO_NOW | KYMO_CONTEXT_PERF | KYMO_CONTEXT_CALLSTACK)
 #define BOTH_PRIOS ((uint32_t)(KYMO_CONTEXT_PRIO | KYMO_CONTEXT_PRIO_NOW))
 
 /* sched_getattr(2), as far as it is needed; not all C libraries declare it. */
@@ -142,6 +148,27 @@ static bool is_of(const struct kymo_thread_contexts *own, const struct kymo_memo
 }
 
 /*
+ * Keeps contexts that do not change as they stand in a record, for direct.h. A handler that comes in
+ * between does the same, with the same result.
+ */
+static void fix(struct kymo_self *self, uint32_t slot)
+{
+	struct kymo_fixed_contexts *fixed = &self->fixed[slot % KYMO_FIXED_MAX];
+	uint8_t block[KYMO_CONTEXT_BYTES_MAX] = { 0 };
+	uint32_t bytes = kymo_contexts_put(self, slot, NULL, block);
+
+	if (bytes > KYMO_FIXED_BYTES_MAX)
+		return;
+	__atomic_store_n(&fixed->serial, 0, __ATOMIC_RELAXED);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	memcpy(&fixed->block, block, sizeof(fixed->block));
+	KYMO_TEST_STOP(FIXED);
+	fixed->bytes = bytes;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	__atomic_store_n(&fixed->serial, kymo_memories[slot].serial, __ATOMIC_RELAXED);
+}
+
+/*
  * kymo_contexts_thread: finds out what the calling thread keeps for a session. A signal handler
  * that comes in between does the same: who is last gives back what it opened.
  * Context: any, with the slot held; system calls.
@@ -163,6 +190,8 @@ void kymo_contexts_thread(struct kymo_self *self, uint32_t slot)
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	if (!kymo__cas_local(&own->key, before, key_of(memory) | counters))
 		kymo_counters_close(counters, self->tid);
+	else if (!(bits & CHANGING_BITS))
+		fix(self, slot);
 }
 
 static uint8_t *put(uint8_t *to, const void *from, size_t bytes)

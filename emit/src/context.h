@@ -25,6 +25,17 @@ struct kymo_contexts {
 	char procname[16];
 };
 
+/* Contexts that do not change while a thread records, of a session that has no others, and few bytes of them. */
+#define KYMO_FIXED_BYTES_MAX 8u
+/* So many sessions with such contexts have a short path at once, if their slots do not collide. */
+#define KYMO_FIXED_MAX 2u
+struct kymo_fixed_contexts {
+	uint64_t serial; /* of the memory that they are for; 0: none. Written last, after it was 0 */
+	uint64_t bytes;
+	uint64_t block; /* as they stand in a record */
+};
+KYMO_CHECK_OFFSET(struct kymo_fixed_contexts, block, 16);
+
 /* What a thread knows for one session, from its first record in it on. */
 struct kymo_thread_contexts {
 	uint64_t key; /* of the memory's serial; in the low 16 bits the number of a set of counters */

@@ -51,7 +51,7 @@ static bool is_ours(const struct set *set, uint32_t i)
 {
 	uint64_t id;
 
-	return set->fd[i] >= 0 && !ioctl(set->fd[i], PERF_EVENT_IOC_ID, &id) && id == set->id[i];
+	return set->fd[i] >= 0 && !syscall(SYS_ioctl, set->fd[i], PERF_EVENT_IOC_ID, &id) && id == set->id[i];
 }
 
 /* Of one that is BUSY. */
@@ -158,7 +158,7 @@ uint16_t kymo_counters_open(struct kymo_self *self, uint32_t slot)
 	set->slot = slot;
 	for (uint32_t i = 0; i < KYMO_PERF_MAX; i++) {
 		set->fd[i] = i < contexts->perf_count ? open_counter(&contexts->perf[i]) : -1;
-		if (set->fd[i] >= 0 && ioctl(set->fd[i], PERF_EVENT_IOC_ID, &set->id[i])) {
+		if (set->fd[i] >= 0 && syscall(SYS_ioctl, set->fd[i], PERF_EVENT_IOC_ID, &set->id[i])) {
 			close(set->fd[i]); /* a kernel before 3.12 */
 			set->fd[i] = -1;
 		}

@@ -75,12 +75,24 @@ struct kymo_filter {
 /* The filters of an event: by slot, null where all its records are wanted. Never freed while the event is there. */
 struct kymo_filters {
 	const struct kymo_filter *of[KYMO_SLOTS];
-	/* Of the only slot that is on, if it begins with a chain: that is asked before anything else. */
-	const struct kymo_filter *only;
+	/*
+	 * Of the only slot that is on, if it begins with a chain: that is asked before anything else. In
+	 * the low bits the slot, and KYMO_ONLY_DECIDES: one load gives a filter and whose it is.
+	 */
+	uintptr_t only;
 	uint32_t min_bytes;    /* of every payload, by the event's description */
 	uint32_t staged_bytes; /* of them, those in front of the first piece of a payload */
 	struct kymo_filters *next; /* while it is free */
 };
+
+#define KYMO_ONLY_SLOT 15u
+#define KYMO_ONLY_DECIDES 16u /* the chain is all of the filter */
+#define KYMO_ONLY_BITS 63u    /* programs stand at multiples of 64 */
+
+static inline const struct kymo_filter *kymo_filter_only(uintptr_t only)
+{
+	return (const struct kymo_filter *)(only & ~(uintptr_t)KYMO_ONLY_BITS);
+}
 
 /* Scalars only, and the length of a text behind them: 32 fields. */
 #define KYMO_STAGED_BYTES_MAX (32u * 8)

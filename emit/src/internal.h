@@ -2,7 +2,7 @@
 /*
  * internal.h: what the files of libkymo share. The flow: register.c (modules) -> control.c
  * (sockets, helper thread) -> session.c (messages, slots) -> memory.c (mappings), filter_make.c;
- * record.c, filter.c, portable.c, context.c, counters.c, callstack.c, stack.c and loader.c are the record
+ * entry.c -> record.c, filter.c, portable.c, context.c, counters.c, callstack.c, stack.c and loader.c are the record
  * path's out-of-line part and know nothing of sockets. block.c is where a record waits, if it may. unwind.c
  * (tables of call stacks) -> eh_frame.c run in the helper thread.
  */
@@ -21,6 +21,9 @@
 
 #define KYMO_EXPORT __attribute__((visibility("default")))
 
+/* -fvisibility says so of definitions only; what is declared here is reached without a table. */
+#pragma GCC visibility push(hidden)
+
 #define KYMO_LANES_MAX 4096u	/* more than any machine has CPUs */
 #define KYMO_CLAIMS_MAX 512u	/* portable lanes of one session */
 #define KYMO_STARTUP_WAIT_MS 100
@@ -33,14 +36,21 @@ struct kymo_self {
 	struct kymo_thread inline_part;
 	uint32_t tid, pid;
 	uint32_t generation; /* kymo_process.generation when tid and pid were read */
-	uint16_t claim[KYMO_SLOTS]; /* index of its lane + 1; 0: none */
+	/*
+	 * Programs that load libkymo late have few bytes for this, and perhaps two copies of it:
+	 * places and a share of the contexts, not a pointer and a block for each session.
+	 */
+	uint32_t claim[KYMO_SLOTS]; /* see claim_of in portable.c; 0: none */
+	struct kymo_cell *cell;	    /* see portable.c; null: none */
 	/* Records in progress out of line, and 1 more under kymo_lock: above 1 nothing waits for room. */
 	uint32_t busy;
 	bool is_clockless;	    /* its records are counted as lost: see clockless.c */
 	uint8_t held[KYMO_SLOTS];   /* of the slot's holders, those that are this thread */
 	struct kymo_stack_bounds stack;
 	struct kymo_thread_contexts contexts[KYMO_SLOTS];
+	struct kymo_fixed_contexts fixed[KYMO_FIXED_MAX]; /* of slots modulo that; their serial says whose */
 };
+_Static_assert(sizeof(struct kymo_self) <= 512, "static thread-local storage is scarce");
 
 /* One mapped session memory. Private to the process; the record path sees only struct kymo_slot. */
 struct kymo_memory {
@@ -71,7 +81,8 @@ struct kymo_claim {
 	uint8_t *data;
 	uint32_t owner; /* thread id; 0: free */
 	uint32_t depth; /* records in progress [ring.md 6] */
-	uint32_t users; /* calls that may touch the lane, of any thread; it stays mapped meanwhile */
+	/* Calls that may touch the lane, of threads without a cell; it stays mapped meanwhile. */
+	uint32_t users;
 	uint32_t inside; /* of these, the owner's */
 };
 
@@ -80,26 +91,50 @@ struct kymo_process {
 	struct kymo_slot slots[KYMO_SLOTS];
 	struct kymo_slot out_of_line; /* never has lanes; see struct kymo_event */
 	struct kymo_slot several;     /* the same, where several sessions want records as they are */
+	struct kymo_slot alone[KYMO_SLOTS]; /* the same, for a slot that alone wants all records; see direct.h */
 	uint32_t generation;	      /* 0 in a new child */
 };
 
 /* runtime.c */
 extern struct kymo_process *kymo_process;
 extern uint32_t kymo_kind, kymo_clock_kind;
-struct kymo_self *kymo_self(void);
+extern __thread struct kymo_self kymo_self_tls __attribute__((tls_model("initial-exec")));
+static inline struct kymo_self *kymo_self(void)
+{
+	return &kymo_self_tls;
+}
 void kymo_runtime_init(void);
 void kymo_refresh(struct kymo_self *self);
 void kymo_slot_publish(uint32_t slot, const struct kymo_slot *value);
-uint64_t kymo_clock_read(void);
+uint64_t kymo_clock_monotonic(void);
+static inline uint64_t kymo_clock_read(void)
+{
+#if KYMO_ARCH_SEQUENCE
+	if (KYMO__LIKELY(kymo_clock_kind == KYMO_CLOCK_COUNTER))
+		return kymo__counter();
+#endif
+	return kymo_clock_monotonic();
+}
 
 struct kymo_filter;
+
+/* rseq.c */
+bool kymo_rseq_init(const char *wish, intptr_t *offset);
+void kymo_rseq_thread(void);
+/* glibc keeps the values of this many keys in the thread itself: setting one allocates nothing. */
+#define KYMO_KEYS_WITHOUT_MALLOC 32
 
 /* clockless.c */
 extern bool kymo_any_clockless; /* at any time: events go out of line from there on */
 void kymo_clockless_look(struct kymo_self *self);
 
-/* record.c */
+/* entry.c */
 extern struct kymo_rt kymo_runtime;
+void kymo_record_init(void);
+
+/* record.c */
+void kymo_write_to(uint32_t wanted, struct kymo_event *event, uint64_t step, const struct kymo_seg *segs,
+		   const struct kymo_seg *segs_end, const void *frame);
 extern bool kymo_with_contexts[KYMO_SLOTS];
 struct kymo_ring *kymo_hold(uint32_t slot);
 void kymo_release(uint32_t slot);
@@ -136,8 +171,16 @@ void kymo_unmark(const struct kymo_memory *memory, uint32_t lane);
 enum kymo_verdict kymo_portable_write(struct kymo_self *self, struct kymo_event *event,
 				      uint32_t slot, uint64_t step, const struct kymo_seg *segs,
 				      const struct kymo_seg *segs_end);
+bool kymo_portable_words(uint32_t slot, struct kymo_event *event, uint64_t step, uint64_t w0,
+			 uint64_t w1, uint64_t w2, uint64_t w3);
+bool kymo_portable_segs(uint32_t slot, struct kymo_event *event, uint64_t step,
+			const struct kymo_seg *segs, const struct kymo_seg *segs_end);
 void kymo_portable_init(void);
+void kymo_portable_orphan(uint32_t slot, bool was_on);
 void kymo_portable_forget(uint32_t slot);
+void kymo_portable_gone(uint32_t slot);
+void kymo_portable_child(const struct kymo_self *self);
+void kymo_portable_refresh(const struct kymo_self *self);
 bool kymo_portable_idle(uint32_t slot);
 void kymo_portable_unmap(uint32_t slot);
 void kymo_portable_claim_all(struct kymo_self *self);
@@ -151,6 +194,7 @@ static inline struct kymo_mem *kymo_memory_header(const struct kymo_memory *memo
 }
 int kymo_memory_map(struct kymo_memory *memory, const struct kymo_msg_attach *attach,
 		    struct kymo_fd *fd);
+void kymo_memory_leave(struct kymo_memory *memory);
 void kymo_memory_unmap(struct kymo_memory *memory);
 void kymo_lane_give_back(const struct kymo_memory *memory, uint8_t *data);
 int kymo_lane_claim(const struct kymo_memory *memory, uint32_t lane, uint8_t **data);
@@ -236,4 +280,5 @@ bool kymo_slot_is_served(uint32_t slot);
 /* describe.c: greet and describe_new */
 void kymo_read_comm(char *to, size_t bytes);
 
+#pragma GCC visibility pop
 #endif

@@ -20,6 +20,9 @@
 #define GLOBAL_BYTES_MAX 65536u
 
 /* Absent from a static executable, and from other C libraries. */
+#ifndef RTLD_DL_SYMENT
+#define RTLD_DL_SYMENT 1
+#endif
 extern void *dlsym(void *handle, const char *name) __attribute__((weak));
 extern int dladdr1(const void *address, Dl_info *info, void **entry, int flags) __attribute__((weak));
 extern const char *gnu_get_libc_version(void) __attribute__((weak));

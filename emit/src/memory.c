@@ -352,8 +352,10 @@ int kymo_memory_map(struct kymo_memory *memory, const struct kymo_msg_attach *at
 		error = kymo_block_agree(memory);
 	if (error)
 		goto fail;
+	/* The control blocks stay with a child, which counts there what it cannot record. */
 	if (portable)
-		madvise(at, memory->mapped_bytes, MADV_DONTFORK);
+		madvise(memory->base + memory->control_bytes,
+			memory->mapped_bytes - memory->control_bytes, MADV_DONTFORK);
 	else
 		touch_rseq_lanes(memory);
 	return 0;
@@ -376,7 +378,17 @@ struct kymo_slot kymo_memory_slot(const struct kymo_memory *memory, uint32_t kin
 		.data_offset = (uint64_t)(memory->base + memory->control_bytes -
 					  (uint8_t *)memory->rings),
 		.serial = memory->serial,
+		/* A flight recorder makes room; a writer that has agreed may wait for some. */
+		.counts_full = !memory->marks && !memory->block_ns,
 	};
+}
+
+/* kymo_memory_leave: in a forked child, which has the control blocks of a portable memory only. */
+void kymo_memory_leave(struct kymo_memory *memory)
+{
+	if (memory->base)
+		munmap(memory->base, memory->control_bytes);
+	memset(memory, 0, sizeof(*memory));
 }
 
 /*

@@ -77,6 +77,10 @@ bool kymo_overwrite(const struct kymo_memory *memory, uint32_t lane, uint64_t *e
 		KYMO_TEST_STOP(MARKED);
 		__atomic_compare_exchange_n(&ring->tail, &tail, (uint64_t)wished, false,
 					    __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+#if !KYMO_ARCH_X86_64
+		/* Elsewhere what is stored later may be seen before an exchange's store [ring.md 7]. */
+		__atomic_thread_fence(__ATOMIC_SEQ_CST);
+#endif
 	}
 	return true;
 }

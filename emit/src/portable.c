@@ -14,35 +14,74 @@
 #include <unistd.h>
 
 #include "internal.h"
+#include "put.h"
 
 /* Where tests let a signal handler run: emit/tests/interrupted.c. */
 #ifndef KYMO_TEST_STOP
 #define KYMO_TEST_STOP(place)
 #endif
 
-/* glibc keeps the values of this many keys in the thread itself: setting one allocates nothing. */
-#define KEYS_WITHOUT_MALLOC 32
+#define CELLS_MAX 1024u
 
 static struct kymo_claim claims[KYMO_SLOTS][KYMO_CLAIMS_MAX];
+/* A bit for each slot whose lanes this process has lost by being made, until it has others. */
+static uint32_t without_lanes;
 static pthread_key_t exit_key;
 static bool exit_key_usable;
 
-/* Changes the owner of a lane, if it is who was seen. */
+/*
+ * Where a thread says that it is inside of a slot's memory. Nobody else writes there, so that plain
+ * stores do; the helper thread fences before it looks [ring.md 6]. A thread that finds none free counts
+ * at its claims instead, by locked instructions.
+ */
+struct kymo_cell {
+	uint32_t owner; /* thread id; 0: free */
+	uint32_t inside[KYMO_SLOTS];
+} __attribute__((aligned(64)));
+
+static struct kymo_cell cells[CELLS_MAX];
+static uint32_t cells_end; /* cells at and above this were never taken */
+
+/* Changes the owner of a lane or a cell, if it is who was seen. */
+static bool take_word(uint32_t *owner, uint32_t seen, uint32_t tid)
+{
+	return __atomic_compare_exchange_n(owner, &seen, tid, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+}
+
 static bool take(struct kymo_claim *claim, uint32_t seen, uint32_t tid)
 {
-	return __atomic_compare_exchange_n(&claim->owner, &seen, tid, false, __ATOMIC_ACQ_REL,
-					   __ATOMIC_RELAXED);
+	return take_word(&claim->owner, seen, tid);
+}
+
+/* The lane that a thread has for a slot, as far as it knows; null: none. */
+static inline struct kymo_claim *claim_of(const struct kymo_self *self, uint32_t slot)
+{
+	uint32_t place = self->claim[slot];
+
+	return place ? (void *)((uint8_t *)claims + (place - 1)) : NULL;
+}
+
+static void cell_give_back(struct kymo_self *self)
+{
+	struct kymo_cell *cell = self->cell;
+
+	self->cell = NULL;
+	if (!cell)
+		return;
+	memset(cell->inside, 0, sizeof(cell->inside));
+	__atomic_store_n(&cell->owner, 0, __ATOMIC_RELEASE);
 }
 
 static void thread_ends(void *value)
 {
 	struct kymo_self *self = value;
 
+	cell_give_back(self);
 	for (uint32_t slot = 0; slot < KYMO_SLOTS; slot++) {
 		if (!self->claim[slot])
 			continue;
 		/* If it is ours still: the slot may have another memory by now. */
-		take(&claims[slot][self->claim[slot] - 1], self->tid, 0);
+		take(claim_of(self, slot), self->tid, 0);
 		self->claim[slot] = 0;
 	}
 }
@@ -51,16 +90,64 @@ void kymo_portable_init(void)
 {
 	if (kymo_kind != KYMO_KIND_PORTABLE || pthread_key_create(&exit_key, thread_ends))
 		return;
-	exit_key_usable = exit_key < KEYS_WITHOUT_MALLOC;
+	exit_key_usable = exit_key < KYMO_KEYS_WITHOUT_MALLOC;
 	if (!exit_key_usable)
 		pthread_key_delete(exit_key);
 }
 
-/* kymo_portable_forget: in a new child, where the parent's lanes are not mapped. */
-void kymo_portable_forget(uint32_t slot)
+/* kymo_portable_child: in a new child, whose only thread is this one: it is inside of what it was inside of. */
+void kymo_portable_child(const struct kymo_self *self)
+{
+	for (uint32_t i = 0; i < cells_end; i++)
+		if (&cells[i] != self->cell)
+			memset(&cells[i], 0, sizeof(cells[i]));
+}
+
+/* kymo_portable_refresh: the calling thread has another number than before. */
+void kymo_portable_refresh(const struct kymo_self *self)
+{
+	if (self->cell)
+		__atomic_store_n(&self->cell->owner, self->tid, __ATOMIC_RELEASE);
+}
+
+static void forget(uint32_t slot)
 {
 	kymo_slot_publish(slot, NULL);
 	memset(claims[slot], 0, sizeof(claims[slot]));
+}
+
+static bool owner_is_dead(uint32_t tid)
+{
+	return syscall(SYS_tgkill, getpid(), tid, 0) && errno == ESRCH;
+}
+
+/*
+ * kymo_portable_orphan: in a new child, where the parent's lanes are not mapped. was_on: the parent
+ * was recorded there; the child is not, until it has rings of its own.
+ */
+void kymo_portable_orphan(uint32_t slot, bool was_on)
+{
+	forget(slot);
+	if (was_on)
+		without_lanes |= 1u << slot;
+}
+
+/* kymo_portable_forget: a child gives up its parent's rings, for its own. */
+void kymo_portable_forget(uint32_t slot)
+{
+	forget(slot);
+	without_lanes &= ~(1u << slot);
+}
+
+/*
+ * kymo_portable_gone: a record whose slot is off. It is lost where that is so because this is a
+ * child that no handler of fork has run in [ring.md 6]. Else nobody wants it.
+ */
+void kymo_portable_gone(uint32_t slot)
+{
+	if (without_lanes & 1u << slot)
+		__atomic_add_fetch(&kymo_memory_header(&kymo_memories[slot])->lost_lane, 1,
+				   __ATOMIC_RELAXED);
 }
 
 /*
@@ -69,9 +156,17 @@ void kymo_portable_forget(uint32_t slot)
  */
 bool kymo_portable_idle(uint32_t slot)
 {
+	uint32_t end = __atomic_load_n(&cells_end, __ATOMIC_SEQ_CST);
+
 	for (uint32_t i = 0; i < KYMO_CLAIMS_MAX; i++)
 		if (__atomic_load_n(&claims[slot][i].users, __ATOMIC_SEQ_CST))
 			return false;
+	for (uint32_t i = 0; i < end; i++) {
+		uint32_t owner = __atomic_load_n(&cells[i].owner, __ATOMIC_SEQ_CST);
+
+		if (owner && __atomic_load_n(&cells[i].inside[slot], __ATOMIC_SEQ_CST) && !owner_is_dead(owner))
+			return false;
+	}
 	return true;
 }
 
@@ -90,9 +185,32 @@ void kymo_portable_unmap(uint32_t slot)
 	}
 }
 
-static bool owner_is_dead(uint32_t tid)
+/*
+ * A cell for the calling thread, by its number until it ends. A cell with this number belongs to a thread
+ * that ended unseen, and so do those of dead owners. None is no harm.
+ */
+static void find_cell(struct kymo_self *self)
 {
-	return syscall(SYS_tgkill, getpid(), tid, 0) && errno == ESRCH;
+	for (int dead = 0; dead < 2; dead++)
+		for (uint32_t i = 0; i < CELLS_MAX; i++) {
+			struct kymo_cell *cell = &cells[i];
+			uint32_t owner = __atomic_load_n(&cell->owner, __ATOMIC_RELAXED);
+			uint32_t end = i + 1, seen = __atomic_load_n(&cells_end, __ATOMIC_RELAXED);
+
+			if (owner && owner != self->tid && !(dead && owner_is_dead(owner)))
+				continue;
+			while (seen < end && !__atomic_compare_exchange_n(&cells_end, &seen, end, true,
+									  __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+				;
+			if (!take_word(&cell->owner, owner, self->tid))
+				continue;
+			/* A handler that came in between may have found one, and may be this one's second owner. */
+			if (self->cell)
+				return;
+			memset(cell->inside, 0, sizeof(cell->inside));
+			self->cell = cell;
+			return;
+		}
 }
 
 /* A lane for the calling thread: free ones first, then those whose thread ended unseen. */
@@ -180,7 +298,9 @@ static struct kymo_claim *claim_held_lane(struct kymo_self *self, uint32_t slot)
 	recover(claim, memory);
 	note_lanes_used(header, lane + 1);
 	__atomic_store_n(&claim->ring->owner, self->tid, __ATOMIC_RELAXED);
-	self->claim[slot] = (uint16_t)(lane + 1);
+	self->claim[slot] = (uint32_t)((uint8_t *)claim - (uint8_t *)claims) + 1;
+	if (!self->cell)
+		find_cell(self);
 	if (exit_key_usable)
 		pthread_setspecific(exit_key, self);
 	return claim;
@@ -211,9 +331,9 @@ static bool is_ours(const struct kymo_claim *claim, const struct kymo_self *self
 static struct kymo_claim *lane_of(struct kymo_self *self, uint32_t slot,
 				  enum kymo_verdict *verdict)
 {
-	if (KYMO__LIKELY(self->claim[slot])) {
-		struct kymo_claim *claim = &claims[slot][self->claim[slot] - 1];
+	struct kymo_claim *claim = claim_of(self, slot);
 
+	if (KYMO__LIKELY(claim != NULL)) {
 		if (KYMO__LIKELY(is_ours(claim, self, slot)))
 			return claim;
 		self->claim[slot] = 0;
@@ -253,33 +373,64 @@ static void leave(struct kymo_claim *claim)
 }
 
 /*
- * Space for a record at the end of what is handed out. Returns false when the ring is full. The
- * clock is read, and last set, between looking at reserve and deciding, so that neither is older
- * than what a handler wrote meanwhile.
+ * Space for a record at the end of what is handed out. Returns false when the ring is full. Room is looked
+ * for before the clock is read. The clock is read, and last set, between looking at reserve and
+ * exchanging it, so that neither is older than what a handler wrote meanwhile; a record that finds no room
+ * behind an exchange that failed sets last again.
  */
-static bool reserve(const struct kymo_memory *memory, struct kymo_ring *ring, uint64_t id,
-		    uint64_t step, uint64_t *position, uint64_t *word)
+static inline bool reserve(const struct kymo_slot *to, uint32_t slot, struct kymo_ring *ring, uint64_t id,
+			   uint64_t step, uint64_t *position, uint64_t *word)
 {
-	uint32_t room = memory->ring_bytes - KYMO_STORE_PAST;
-	uint32_t lane = (uint32_t)(ring - memory->rings);
+	bool is_dated = false;
 
 	for (;;) {
 		uint64_t tail;
 
 		*position = __atomic_load_n(&ring->reserve, __ATOMIC_RELAXED);
 		__atomic_signal_fence(__ATOMIC_SEQ_CST);
+		tail = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
+		if (KYMO__UNLIKELY((uint32_t)(*position + step) - (uint32_t)tail > to->room)) {
+			const struct kymo_memory *memory = &kymo_memories[slot];
+
+			if (is_dated)
+				__atomic_store_n(&ring->last, kymo_clock_read() << 16 | id, __ATOMIC_RELAXED);
+			__atomic_signal_fence(__ATOMIC_SEQ_CST);
+			if (__atomic_load_n(&ring->reserve, __ATOMIC_RELAXED) == *position &&
+			    !kymo_overwrite(memory, (uint32_t)(ring - memory->rings), &ring->reserve,
+					    step - KYMO_ONE_RECORD))
+				return false;
+			continue;
+		}
 		*word = kymo_clock_read() << 16 | id;
 		__atomic_store_n(&ring->last, *word, __ATOMIC_RELAXED);
 		__atomic_signal_fence(__ATOMIC_SEQ_CST);
-		tail = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
-		if ((uint32_t)(*position + step) - (uint32_t)tail <= room) {
-			if (kymo__cas_local(&ring->reserve, *position, *position + step))
-				return true;
-		} else if (__atomic_load_n(&ring->reserve, __ATOMIC_RELAXED) == *position &&
-			   !kymo_overwrite(memory, lane, &ring->reserve, step - KYMO_ONE_RECORD)) {
-			return false;
-		}
+		if (KYMO__LIKELY(kymo__cas_local(&ring->reserve, *position, *position + step)))
+			return true;
+		is_dated = true;
 	}
+}
+
+/*
+ * From here on the slot's memory stays mapped. Without a cell by a locked instruction: if this thread was
+ * away since it looked, the slot may have had another memory meanwhile, and the lane may be another
+ * thread's. A cell is nobody else's.
+ */
+static inline void enter(struct kymo_cell *cell, struct kymo_claim *claim, uint32_t slot)
+{
+	if (KYMO__LIKELY(cell != NULL))
+		__atomic_store_n(&cell->inside[slot], cell->inside[slot] + 1, __ATOMIC_RELAXED);
+	else
+		__atomic_add_fetch(&claim->users, 1, __ATOMIC_SEQ_CST);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+
+static inline void go_out(struct kymo_cell *cell, struct kymo_claim *claim, uint32_t slot)
+{
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	if (KYMO__LIKELY(cell != NULL))
+		__atomic_store_n(&cell->inside[slot], cell->inside[slot] - 1, __ATOMIC_RELEASE);
+	else
+		__atomic_sub_fetch(&claim->users, 1, __ATOMIC_SEQ_CST);
 }
 
 /*
@@ -296,16 +447,14 @@ static enum kymo_verdict attempt(struct kymo_self *self, struct kymo_event *even
 	uint64_t bytes = step - KYMO_ONE_RECORD;
 	uint64_t position, word;
 	struct kymo_ring *ring;
+	struct kymo_cell *cell;
 	uint8_t *at;
 	uint16_t id;
 
 	if (!claim)
 		return verdict;
-	/*
-	 * By a locked instruction: if this thread was away since it looked, the slot may have had
-	 * another memory meanwhile, and the lane may be another thread's.
-	 */
-	__atomic_add_fetch(&claim->users, 1, __ATOMIC_SEQ_CST);
+	cell = self->cell;
+	enter(cell, claim, slot);
 	/* Switched off since: the helper thread fences, then looks at users. */
 	verdict = KYMO_GONE;
 	if (!__atomic_load_n(&to->cpu_count, __ATOMIC_ACQUIRE))
@@ -316,7 +465,8 @@ static enum kymo_verdict attempt(struct kymo_self *self, struct kymo_event *even
 		goto out;
 	}
 	verdict = KYMO_SETTLED;
-	__atomic_store_n(&claim->inside, claim->inside + 1, __ATOMIC_RELAXED);
+	if (!cell)
+		__atomic_store_n(&claim->inside, claim->inside + 1, __ATOMIC_RELAXED);
 	id = __atomic_load_n(&event->id[slot], __ATOMIC_RELAXED);
 	if (!id)
 		goto give_back;
@@ -325,7 +475,7 @@ static enum kymo_verdict attempt(struct kymo_self *self, struct kymo_event *even
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	if (bytes > KYMO_RECORD_MAX || bytes > to->room) {
 		kymo__add_local(&ring->lost_size, 1);
-	} else if (!reserve(&kymo_memories[slot], ring, id, step, &position, &word)) {
+	} else if (!reserve(to, slot, ring, id, step, &position, &word)) {
 		if (kymo_may_wait(self, wait, &kymo_memories[slot]))
 			verdict = KYMO_WAIT;
 		else
@@ -341,9 +491,10 @@ static enum kymo_verdict attempt(struct kymo_self *self, struct kymo_event *even
 	leave(claim);
 give_back:
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	__atomic_store_n(&claim->inside, claim->inside - 1, __ATOMIC_RELAXED);
+	if (!cell)
+		__atomic_store_n(&claim->inside, claim->inside - 1, __ATOMIC_RELAXED);
 out:
-	__atomic_sub_fetch(&claim->users, 1, __ATOMIC_SEQ_CST);
+	go_out(cell, claim, slot);
 	return verdict;
 }
 
@@ -368,8 +519,73 @@ enum kymo_verdict kymo_portable_write(struct kymo_self *self, struct kymo_event 
 			continue;
 		}
 		moved = __atomic_load_n(&kymo_moved_to[slot], __ATOMIC_ACQUIRE);
+		if (!moved)
+			kymo_portable_gone(slot);
 		if (!moved || kymo_with_contexts[slot])
 			return KYMO_GONE;
 		slot = moved - 1;
 	}
+}
+
+/*
+ * One attempt of a thread that has recorded in this session before, with nothing in the way. segs: null for
+ * words. Returns: whether the record is written, or counted as lost in a full ring.
+ */
+static inline __attribute__((always_inline)) bool
+direct(uint32_t slot, struct kymo_event *event, uint64_t step, uint64_t w0, uint64_t w1, uint64_t w2,
+	uint64_t w3, const struct kymo_seg *segs, const struct kymo_seg *segs_end)
+{
+	const struct kymo_slot *to = &kymo_process->slots[slot];
+	struct kymo_self *self = kymo_self();
+	struct kymo_cell *cell = self->cell;
+	struct kymo_claim *claim = claim_of(self, slot);
+	uint64_t bytes = step - KYMO_ONE_RECORD, position, word;
+	bool is_settled = false;
+	uint16_t id;
+
+	if (!cell || !claim || self->generation != kymo_process->generation || bytes > to->room)
+		return false;
+	self->busy++;
+	enter(cell, claim, slot);
+	id = __atomic_load_n(&event->id[slot], __ATOMIC_RELAXED);
+	if (!__atomic_load_n(&to->cpu_count, __ATOMIC_ACQUIRE) || !is_ours(claim, self, slot) || !id)
+		goto out;
+	__atomic_store_n(&claim->depth, claim->depth + 1, __ATOMIC_RELAXED);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	if (reserve(to, slot, claim->ring, id, step, &position, &word)) {
+		uint8_t *at = claim->data + (position & to->mask);
+
+		KYMO_TEST_STOP(RESERVED);
+		memcpy(at, &word, sizeof(word));
+		memcpy(at + KYMO_RECORD_HEADER, &self->tid, sizeof(self->tid));
+		at += KYMO__BEFORE_PAYLOAD;
+		if (!segs)
+			put_few(at, bytes - KYMO__BEFORE_PAYLOAD, w0, w1, w2, w3);
+		for (; segs < segs_end; segs++)
+			at = segs->bytes & KYMO_SEG_STAGED ?
+				     put_words(at, segs->at, segs->bytes & ~KYMO_SEG_STAGED) :
+				     put_piece(at, segs->at, segs->bytes);
+		is_settled = true;
+	} else if (to->counts_full) {
+		kymo__add_local(&claim->ring->lost_full, 1);
+		is_settled = true;
+	}
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	leave(claim);
+out:
+	go_out(cell, claim, slot);
+	self->busy--;
+	return is_settled;
+}
+
+bool kymo_portable_words(uint32_t slot, struct kymo_event *event, uint64_t step, uint64_t w0,
+			 uint64_t w1, uint64_t w2, uint64_t w3)
+{
+	return direct(slot, event, step, w0, w1, w2, w3, NULL, NULL);
+}
+
+bool kymo_portable_segs(uint32_t slot, struct kymo_event *event, uint64_t step,
+			const struct kymo_seg *segs, const struct kymo_seg *segs_end)
+{
+	return direct(slot, event, step, 0, 0, 0, 0, segs, segs_end);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * record.c: a record for all sessions, out of line: several sessions, restarts, a full ring, the
- * spill lane, a thread's first record, filters. Reached when the inline attempt did not write. No
- * locks; atomics only where a record is lost or spilled. Nobody waits, but in a session and a program
- * that want it so [session.md 12].
+ * record.c: a record for all sessions, out of line: restarts, a full ring, the spill lane, a thread's
+ * first record, contexts. Reached from entry.c, when the attempts there did not write. No locks;
+ * atomics only where a record is lost or spilled. Nobody waits, but in a session and a program that
+ * want it so [session.md 12].
  */
 #include <errno.h>
 #include <string.h>
@@ -15,19 +15,6 @@
 #define RESTARTS_MAX 64
 /* Pieces of a payload: 32 fields, in front of each and behind the last a run of staged bytes. */
 #define PIECES_MAX 65
-
-static const uint8_t zeros[KYMO_RECORD_MAX];
-static void write_words(struct kymo_event *event, uint64_t step, uint64_t w0, uint64_t w1,
-			uint64_t w2, uint64_t w3);
-static void write_segs(struct kymo_event *event, uint64_t step, const struct kymo_seg *segs,
-		       const struct kymo_seg *segs_end);
-
-struct kymo_rt kymo_runtime = {
-	.abi = KYMO_ABI_VERSION,
-	.zeros = zeros,
-	.write_words = write_words,
-	.write_segs = write_segs,
-};
 
 /*
  * Whether a slot serves sessions whose records have contexts. Said before its first session, and
@@ -90,7 +77,7 @@ void kymo_copy_segs(uint8_t *to, const struct kymo_seg *segs, const struct kymo_
 	}
 }
 
-#if KYMO_ARCH_X86_64
+#if KYMO_ARCH_SEQUENCE
 static bool is_full(const struct kymo_ring *ring, uint64_t step, uint32_t room)
 {
 	/* In this order: outside a sequence head moves on, and must not be seen behind tail. */
@@ -145,15 +132,22 @@ out:
 	__atomic_store_n(&ring->owner, 0, __ATOMIC_RELEASE);
 }
 
-/* The ring has no room. In overwrite mode there is some now. */
-static enum kymo_verdict settle_full(struct kymo_ring *rings, uint32_t cpu, struct record *record)
+/*
+ * The ring has no room. In overwrite mode there is some now. A loss that is not counted by its sequence
+ * is counted at the spill lane: lost_full of a CPU's lane is no atomic's.
+ */
+static enum kymo_verdict settle_full(struct kymo_ring *rings, uint32_t cpu, uint32_t cpu_count,
+				     struct record *record, bool last_attempt)
 {
 	if (kymo_overwrite(record->memory, cpu, &rings[cpu].head, record->step - KYMO_ONE_RECORD))
 		return KYMO_RETRY;
 	if (kymo_may_wait(record->self, &record->wait, record->memory))
 		return KYMO_WAIT;
-	count(&rings[cpu].lost_full);
-	return KYMO_SETTLED;
+	if (!record->slot->counts_full || last_attempt) {
+		count(&rings[cpu_count].lost_full);
+		return KYMO_SETTLED;
+	}
+	return KYMO_RETRY;
 }
 
 /* An attempt did not write. Finds out why, and deals with it. The memory is held. */
@@ -173,7 +167,7 @@ static enum kymo_verdict settle(struct kymo_ring *rings, struct record *record, 
 		return KYMO_SETTLED;
 	}
 	if (cpu < cpu_count && is_full(&rings[cpu], record->step, slot->room)) {
-		enum kymo_verdict verdict = settle_full(rings, cpu, record);
+		enum kymo_verdict verdict = settle_full(rings, cpu, cpu_count, record, last_attempt);
 
 		if (verdict != KYMO_RETRY)
 			return verdict;
@@ -257,7 +251,7 @@ static inline enum kymo_verdict write_one(struct kymo_self *self, struct kymo_ev
 					  uint32_t slot, uint64_t step, const struct kymo_seg *segs,
 					  const struct kymo_seg *segs_end)
 {
-#if KYMO_ARCH_X86_64
+#if KYMO_ARCH_SEQUENCE
 	if (kymo_kind == KYMO_KIND_RSEQ)
 		return rseq_write(self, event, slot, step, segs, segs_end);
 #endif
@@ -306,8 +300,10 @@ static __attribute__((noinline)) void write_with_contexts(struct kymo_self *self
 				return;
 		}
 		moved = __atomic_load_n(&kymo_moved_to[slot], __ATOMIC_ACQUIRE);
-		if (!moved)
+		if (!moved) {
+			kymo_portable_gone(slot);
 			return;
+		}
 	}
 }
 
@@ -318,8 +314,10 @@ static __attribute__((noinline)) void lose(uint32_t wanted)
 		uint32_t slot = (uint32_t)__builtin_ctz(wanted);
 		const struct kymo_memory *memory = &kymo_memories[slot];
 
-		if (!kymo_hold(slot))
+		if (!kymo_hold(slot)) {
+			kymo_portable_gone(slot);
 			continue;
+		}
 		if (kymo_kind == KYMO_KIND_PORTABLE)
 			__atomic_add_fetch(&kymo_memory_header(memory)->lost_lane, 1, __ATOMIC_RELAXED);
 		else
@@ -330,10 +328,10 @@ static __attribute__((noinline)) void lose(uint32_t wanted)
 }
 
 /*
- * For the sessions in wanted, a bit for each slot. frame: of the function that the tracepoint
+ * kymo_write_to: for the sessions in wanted, a bit for each slot. frame: of the function that the tracepoint
  * called.
  */
-static __attribute__((noinline)) void write_to(uint32_t wanted, struct kymo_event *event,
+__attribute__((noinline)) void kymo_write_to(uint32_t wanted, struct kymo_event *event,
 					       uint64_t step, const struct kymo_seg *segs,
 					       const struct kymo_seg *segs_end, const void *frame)
 {
@@ -356,193 +354,6 @@ static __attribute__((noinline)) void write_to(uint32_t wanted, struct kymo_even
 	}
 	self->busy--;
 	errno = saved_errno;
-}
-
-#if KYMO_ARCH_X86_64
-/*
- * Several sessions want the record as it is: the slots, or none where that is not so any more. In
- * this order: a slot that was added with a filter is not seen without it [register.c].
- */
-static inline uint32_t wanted_as_it_is(const struct kymo_event *event)
-{
-	uint32_t wanted = __atomic_load_n(&event->enabled, __ATOMIC_ACQUIRE);
-
-	return __atomic_load_n(&event->first, __ATOMIC_RELAXED) == &kymo_process->several ? wanted : 0;
-}
-
-/* One attempt for each of the slots, from registers. Returns those that it did not write. */
-static inline __attribute__((always_inline)) uint32_t
-write_each(uint32_t wanted, const struct kymo_event *event, uint64_t step, unsigned word_count,
-	   uint64_t w0, uint64_t w1, uint64_t w2, uint64_t w3)
-{
-	uint32_t left = 0;
-
-	for (; wanted; wanted &= wanted - 1) {
-		uint32_t slot = (uint32_t)__builtin_ctz(wanted);
-
-		if (KYMO__UNLIKELY(!kymo__sequence_words(&kymo_process->slots[slot], event, step,
-							 word_count, w0, w1, w2, w3)))
-			left |= 1u << slot;
-	}
-	return left;
-}
-
-static inline __attribute__((always_inline)) uint32_t
-write_words_each(uint32_t wanted, const struct kymo_event *event, uint64_t step, uint64_t w0,
-		 uint64_t w1, uint64_t w2, uint64_t w3)
-{
-	switch ((step - KYMO_ONE_RECORD - KYMO__BEFORE_PAYLOAD + 7) / 8) {
-	case 0:
-	case 1:
-		return write_each(wanted, event, step, 1, w0, w1, w2, w3);
-	case 2:
-		return write_each(wanted, event, step, 2, w0, w1, w2, w3);
-	case 3:
-		return write_each(wanted, event, step, 3, w0, w1, w2, w3);
-	default:
-		return write_each(wanted, event, step, 4, w0, w1, w2, w3);
-	}
-}
-
-/* The same for a payload in pieces. */
-static __attribute__((noinline)) uint32_t write_segs_each(uint32_t wanted,
-							  const struct kymo_event *event,
-							  uint64_t step, const struct kymo_seg *segs,
-							  const struct kymo_seg *segs_end)
-{
-	uint32_t left = 0;
-
-	for (; wanted; wanted &= wanted - 1) {
-		uint32_t slot = (uint32_t)__builtin_ctz(wanted);
-
-		if (KYMO__UNLIKELY(!kymo__sequence_segs(&kymo_process->slots[slot], event, step, segs,
-							segs_end)))
-			left |= 1u << slot;
-	}
-	return left;
-}
-#endif
-
-/*
- * The only filter of an event is asked before anything else is done: a record that it rejects costs
- * neither the clock nor thread-local storage. Whatever it says of the others, they are decided
- * again where the sessions are known that want the event now.
- */
-static inline bool is_rejected(const struct kymo_filters *filters, const struct kymo_seg *segs)
-{
-	const struct kymo_filter *only = __atomic_load_n(&filters->only, __ATOMIC_ACQUIRE);
-
-	return only && segs->bytes >= (filters->staged_bytes | KYMO_SEG_STAGED) &&
-	       kymo_filter_rejects(only, segs->at);
-}
-
-/* For the sessions whose filter selects the record. One that is too long is not looked at: its loss counts. */
-static void write_segs(struct kymo_event *event, uint64_t step, const struct kymo_seg *segs,
-		       const struct kymo_seg *segs_end)
-{
-	uint32_t wanted = __atomic_load_n(&event->enabled, __ATOMIC_RELAXED);
-	const struct kymo_filters *filters = __atomic_load_n(&event->filters, __ATOMIC_ACQUIRE);
-	uint64_t bytes = step - KYMO_ONE_RECORD;
-
-#if KYMO_ARCH_X86_64
-	uint32_t as_it_is = !filters && bytes <= KYMO_RECORD_MAX ? wanted_as_it_is(event) : 0;
-
-	if (as_it_is) {
-		wanted = write_segs_each(as_it_is, event, step, segs, segs_end);
-		if (!wanted)
-			return;
-		goto write;
-	}
-#endif
-	if (filters && is_rejected(filters, segs))
-		return;
-	if (filters && bytes <= KYMO_RECORD_MAX)
-		wanted = kymo_filters_pass(filters, wanted, segs, segs_end, bytes - KYMO__BEFORE_PAYLOAD);
-#if KYMO_ARCH_X86_64
-write:
-#endif
-	if (wanted)
-		write_to(wanted, event, step, segs, segs_end, __builtin_frame_address(0));
-	/* Not by a jump: our frame is read meanwhile. */
-	__asm__ __volatile__("");
-}
-
-static __attribute__((noinline)) void write_staged(struct kymo_event *event, uint64_t step,
-						   const uint64_t *words, const void *frame)
-{
-	struct kymo_seg seg = { words, (step - KYMO_ONE_RECORD - KYMO__BEFORE_PAYLOAD) | KYMO_SEG_STAGED };
-	uint32_t wanted = __atomic_load_n(&event->enabled, __ATOMIC_RELAXED);
-	const struct kymo_filters *filters = __atomic_load_n(&event->filters, __ATOMIC_ACQUIRE);
-
-	if (filters)
-		wanted = kymo_filters_pass(filters, wanted, &seg, &seg + 1, seg.bytes & ~KYMO_SEG_STAGED);
-	if (wanted)
-		write_to(wanted, event, step, &seg, &seg + 1, frame);
-}
-
-#if KYMO_ARCH_X86_64
-/* For those of several sessions that the first attempt did not write to. */
-static __attribute__((noinline)) void write_left(uint32_t wanted, struct kymo_event *event,
-						 uint64_t step, uint64_t w0, uint64_t w1,
-						 uint64_t w2, uint64_t w3)
-{
-	const uint64_t words[KYMO_WORDS_MAX + 1] = { w0, w1, w2, w3, 0 };
-	struct kymo_seg seg = { words, (step - KYMO_ONE_RECORD - KYMO__BEFORE_PAYLOAD) | KYMO_SEG_STAGED };
-
-	write_to(wanted, event, step, &seg, &seg + 1, __builtin_frame_address(0));
-	/* Not by a jump: our words are read meanwhile. */
-	__asm__ __volatile__("");
-}
-#endif
-
-/* Filters, contexts, the portable ring: whatever is not as it is. */
-static inline __attribute__((always_inline)) void
-write_filtered(struct kymo_event *event, uint64_t step, const struct kymo_filters *filters,
-	       uint64_t w0, uint64_t w1, uint64_t w2, uint64_t w3)
-{
-	uint64_t words[KYMO_WORDS_MAX + 1] = { w0, w1, w2, w3, 0 };
-
-	/* From here on they are in memory only: registers are free, and nothing needs to be saved. */
-	__asm__("" : "+m"(words));
-	if (KYMO__LIKELY(filters != NULL)) {
-		const struct kymo_filter *only = __atomic_load_n(&filters->only, __ATOMIC_ACQUIRE);
-
-		if (KYMO__LIKELY(only != NULL) && KYMO__LIKELY(kymo_filter_rejects(only, words)))
-			return;
-	}
-	write_staged(event, step, words, __builtin_frame_address(0));
-}
-
-#if KYMO_ARCH_X86_64
-/* Without filters: most likely several sessions that want the record as it is. */
-static __attribute__((noinline)) void write_several(struct kymo_event *event, uint64_t step,
-						    uint64_t w0, uint64_t w1, uint64_t w2,
-						    uint64_t w3)
-{
-	uint32_t left = wanted_as_it_is(event);
-
-	if (KYMO__UNLIKELY(!left)) {
-		write_filtered(event, step, NULL, w0, w1, w2, w3);
-		return;
-	}
-	left = write_words_each(left, event, step, w0, w1, w2, w3);
-	if (KYMO__UNLIKELY(left))
-		write_left(left, event, step, w0, w1, w2, w3);
-}
-#endif
-
-static void write_words(struct kymo_event *event, uint64_t step, uint64_t w0, uint64_t w1,
-			uint64_t w2, uint64_t w3)
-{
-	const struct kymo_filters *filters = __atomic_load_n(&event->filters, __ATOMIC_ACQUIRE);
-
-#if KYMO_ARCH_X86_64
-	if (!filters) {
-		write_several(event, step, w0, w1, w2, w3);
-		return;
-	}
-#endif
-	write_filtered(event, step, filters, w0, w1, w2, w3);
 }
 
 KYMO_EXPORT void kymo_thread_init(void)

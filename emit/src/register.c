@@ -28,6 +28,7 @@ struct kymo_event *kymo_event_find(uint32_t index)
 static bool prepare_filters(struct kymo_event *event, uint32_t slots)
 {
 	const struct kymo_filter *only = NULL;
+	uintptr_t word = 0;
 	bool is_filtered = false;
 
 	if (!event->filters)
@@ -36,9 +37,12 @@ static bool prepare_filters(struct kymo_event *event, uint32_t slots)
 		is_filtered |= event->filters->of[__builtin_ctz(left)] != NULL;
 	if (is_filtered && !(slots & (slots - 1)))
 		only = event->filters->of[__builtin_ctz(slots)];
-	if (only && !only->chain)
-		only = NULL;
-	__atomic_store_n(&event->filters->only, only, __ATOMIC_RELEASE);
+	if (only && only->chain) {
+		word = (uintptr_t)only | (uintptr_t)__builtin_ctz(slots);
+		if (only->steps[only->chain - 1].yes == KYMO_FILTER_ACCEPT && !kymo_any_clockless)
+			word |= KYMO_ONLY_DECIDES;
+	}
+	__atomic_store_n(&event->filters->only, word, __ATOMIC_RELEASE);
 	return is_filtered;
 }
 
@@ -56,7 +60,10 @@ static void update_first(struct kymo_event *event)
 		has_contexts |= kymo_with_contexts[__builtin_ctz(left)];
 	if (enabled & (enabled - 1))
 		first = &kymo_process->several;
-	if (enabled && (kymo_kind != KYMO_KIND_RSEQ || is_filtered || has_contexts || kymo_any_clockless))
+	if (enabled && (kymo_kind != KYMO_KIND_RSEQ || has_contexts))
+		first = enabled & (enabled - 1) ? &kymo_process->out_of_line :
+						  &kymo_process->alone[__builtin_ctz(enabled)];
+	if (enabled && (is_filtered || kymo_any_clockless))
 		first = &kymo_process->out_of_line;
 	__atomic_store_n(&event->first, first, __ATOMIC_RELEASE);
 }

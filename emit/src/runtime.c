@@ -18,7 +18,7 @@
 #define MADV_WIPEONFORK 18
 #endif
 
-static __thread struct kymo_self self_tls __attribute__((tls_model("initial-exec")));
+__thread struct kymo_self kymo_self_tls __attribute__((tls_model("initial-exec")));
 static struct kymo_process process_without_wiping __attribute__((aligned(64)));
 static struct kymo_slot slot_copies[KYMO_SLOTS]; /* what a new child starts from */
 static uint32_t last_generation = 1;
@@ -28,23 +28,10 @@ struct kymo_process *kymo_process = &process_without_wiping;
 uint32_t kymo_kind = KYMO_KIND_PORTABLE;
 uint32_t kymo_clock_kind = KYMO_CLOCK_MONOTONIC;
 
-/* glibc 2.35 and later export these; elsewhere they are absent. */
-extern const ptrdiff_t __rseq_offset __attribute__((weak));
-extern const unsigned int __rseq_size __attribute__((weak));
-
-struct kymo_self *kymo_self(void)
-{
-	return &self_tls;
-}
-
-uint64_t kymo_clock_read(void)
+uint64_t kymo_clock_monotonic(void)
 {
 	struct timespec now;
 
-#if KYMO_ARCH_X86_64
-	if (kymo_clock_kind == KYMO_CLOCK_TSC)
-		return kymo__tsc();
-#endif
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
@@ -52,16 +39,11 @@ uint64_t kymo_clock_read(void)
 /* The inline path runs only where clock and sequence are what it has built in. */
 static void choose_kind(void)
 {
-#if KYMO_ARCH_X86_64
-	const char *ring = secure_getenv("KYMO_RING");
-
-	if (kymo_tsc_is_clock())
-		kymo_clock_kind = KYMO_CLOCK_TSC;
-	if (kymo_clock_kind == KYMO_CLOCK_TSC && (!ring || strcmp(ring, "portable")) &&
-	    &__rseq_size && &__rseq_offset && __rseq_size) {
+#if KYMO_ARCH_SEQUENCE
+	if (kymo_counter_is_clock())
+		kymo_clock_kind = KYMO_CLOCK_COUNTER;
+	if (kymo_clock_kind == KYMO_CLOCK_COUNTER && kymo_rseq_init(secure_getenv("KYMO_RING"), &rseq_offset))
 		kymo_kind = KYMO_KIND_RSEQ;
-		rseq_offset = __rseq_offset;
-	}
 #endif
 }
 
@@ -79,6 +61,7 @@ void kymo_runtime_init(void)
 	for (uint32_t slot = 0; slot < KYMO_SLOTS; slot++)
 		kymo_slot_publish(slot, NULL);
 	kymo_process->generation = last_generation;
+	kymo_record_init();
 	kymo_portable_init();
 	kymo_block_init();
 	kymo__module.rt = &kymo_runtime; /* for ffi.c */
@@ -103,12 +86,13 @@ void kymo_slot_publish(uint32_t slot, const struct kymo_slot *value)
 	to->room = value->room;
 	to->mask = value->mask;
 	to->rseq_offset = kymo_kind == KYMO_KIND_RSEQ ? rseq_offset : 0;
-#if KYMO_ARCH_X86_64
-	to->thread_offset = (char *)&self_tls.inline_part - kymo__thread_pointer();
+#if KYMO_ARCH_SEQUENCE
+	to->thread_offset = (char *)&kymo_self_tls.inline_part - kymo__thread_pointer();
 #endif
 	to->stride = value->stride;
 	to->data_offset = value->data_offset;
 	to->serial = value->serial;
+	to->counts_full = value->counts_full;
 	__atomic_store_n(&to->rings, value->rings, __ATOMIC_RELEASE);
 	__atomic_store_n(&to->cpu_count, value->cpu_count, __ATOMIC_RELEASE);
 	*copy = *to;
@@ -126,7 +110,8 @@ static void child_begins(void)
 		if (kymo_kind == KYMO_KIND_RSEQ)
 			kymo_process->slots[slot] = slot_copies[slot];
 		else
-			kymo_portable_forget(slot);
+			kymo_portable_orphan(slot, slot_copies[slot].cpu_count != 0);
+	kymo_portable_child(kymo_self());
 	kymo_counters_forget();
 	kymo_holders_after_fork(kymo_self());
 	kymo_process->generation = last_generation;
@@ -147,8 +132,13 @@ void kymo_refresh(struct kymo_self *self)
 	kymo_clockless_look(self);
 	self->tid = (uint32_t)syscall(SYS_gettid);
 	self->pid = (uint32_t)getpid();
+#if KYMO_ARCH_SEQUENCE
+	kymo_rseq_thread();
+#endif
+	kymo_portable_refresh(self);
 	memset(self->claim, 0, sizeof(self->claim));
 	memset(self->contexts, 0, sizeof(self->contexts));
+	memset(self->fixed, 0, sizeof(self->fixed));
 	if (kymo_kind == KYMO_KIND_RSEQ)
 		self->inline_part.inline_tid = self->tid;
 	self->generation = kymo_process->generation;

@@ -5,7 +5,6 @@
  * means: not traced, and nothing is printed.
  */
 #define _GNU_SOURCE
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -15,6 +14,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
@@ -88,25 +88,51 @@ static void close_ours(int fd, struct kymo_fd *noted)
 	errno = error;
 }
 
+/*
+ * A directory that is read by system calls: opendir() allocates, and what the helper thread allocates would be recorded
+ * as the program's.
+ */
 struct directory {
-	DIR *stream;
 	struct kymo_fd fd;
+	uint32_t at, bytes;
+	char entries[2048] __attribute__((aligned(8)));
+};
+
+/* As the kernel gives it. */
+struct entry {
+	uint64_t inode;
+	int64_t offset;
+	uint16_t bytes;
+	uint8_t type;
+	char name[];
 };
 
 static bool open_directory(const char *path, struct directory *directory)
 {
 	directory->fd = kymo_fd_keep(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-	directory->stream = directory->fd.number < 0 ? NULL : fdopendir(directory->fd.number);
-	if (!directory->stream)
-		kymo_fd_close(&directory->fd);
-	return directory->stream;
+	directory->at = directory->bytes = 0;
+	return directory->fd.number >= 0;
 }
 
-/* A stream whose number is the program's by now is left open: to close it would close the program's. */
-static void close_directory(struct directory *directory)
+/* The next name, until the next call; NULL at the end, or where the number is the program's by now. */
+static const char *next_name(struct directory *directory)
 {
-	if (kymo_fd_is_ours(&directory->fd))
-		closedir(directory->stream);
+	const struct entry *entry;
+
+	if (directory->at == directory->bytes) {
+		long got = -1;
+
+		if (kymo_fd_is_ours(&directory->fd))
+			got = syscall(SYS_getdents64, directory->fd.number, directory->entries,
+				      sizeof(directory->entries));
+		if (got <= 0)
+			return NULL;
+		directory->at = 0;
+		directory->bytes = (uint32_t)got;
+	}
+	entry = (const struct entry *)(const void *)(directory->entries + directory->at);
+	directory->at += entry->bytes;
+	return entry->name;
 }
 
 static int connect_to(const char *dir, const char *name)
@@ -162,46 +188,46 @@ bool kymo_was_missed(const char *session)
 void kymo_each_session(void (*found)(int fd))
 {
 	char dir[sizeof(own_path)];
-	struct dirent *entry;
+	const char *name;
 	struct directory directory;
 
 	if (!runtime_path(dir, sizeof(dir)))
 		return;
 	if (!open_directory(dir, &directory))
 		return;
-	while ((entry = readdir(directory.stream))) {
+	while ((name = next_name(&directory))) {
 		int fd;
 
-		if (!is_session(entry->d_name))
+		if (!is_session(name))
 			continue;
-		fd = connect_to(dir, entry->d_name);
+		fd = connect_to(dir, name);
 		if (fd < 0) {
 			if (errno != ECONNREFUSED && errno != ENOENT)
-				note_missed(entry->d_name);
+				note_missed(name);
 			continue;
 		}
 		/* Sends wait, within their bound; receives say MSG_DONTWAIT. */
 		set_blocking(fd);
 		found(fd);
 	}
-	close_directory(&directory);
+	kymo_fd_close(&directory.fd);
 }
 
 /* Whether it is worth waiting for the helper thread: some session's socket is there. */
 bool kymo_any_session(void)
 {
 	char dir[sizeof(own_path)];
-	struct dirent *entry = NULL;
+	const char *name = NULL;
 	struct directory directory;
 
 	if (!runtime_path(dir, sizeof(dir)))
 		return false;
 	if (!open_directory(dir, &directory))
 		return false;
-	while ((entry = readdir(directory.stream)) && !is_session(entry->d_name))
+	while ((name = next_name(&directory)) && !is_session(name))
 		;
-	close_directory(&directory);
-	return entry;
+	kymo_fd_close(&directory.fd);
+	return name;
 }
 
 /* A name of a session, and a socket's of its collector, end in the same nonce. */
@@ -218,7 +244,7 @@ static bool is_of_session(const char *socket_name, const char *session)
 bool kymo_session_has_ended(const char *session)
 {
 	char dir[sizeof(own_path)];
-	struct dirent *entry;
+	const char *name;
 	bool has_ended = true;
 	struct directory directory;
 
@@ -226,18 +252,18 @@ bool kymo_session_has_ended(const char *session)
 		return false;
 	if (!open_directory(dir, &directory))
 		return false;
-	while (has_ended && (entry = readdir(directory.stream))) {
+	while (has_ended && (name = next_name(&directory))) {
 		struct kymo_fd noted;
 		int fd;
 
-		if (!is_of_session(entry->d_name, session))
+		if (!is_of_session(name, session))
 			continue;
-		fd = connect_to(dir, entry->d_name);
+		fd = connect_to(dir, name);
 		has_ended = fd < 0 && (errno == ECONNREFUSED || errno == ENOENT);
 		noted = kymo_fd_note(fd);
 		close_ours(fd, &noted);
 	}
-	close_directory(&directory);
+	kymo_fd_close(&directory.fd);
 	return has_ended;
 }
 
@@ -254,36 +280,36 @@ static bool is_old(const char *path)
 static void remove_stale(const char *dir)
 {
 	struct directory directory;
-	struct dirent *entry;
+	const char *name;
 	int looks = 0;
 
 	if (!open_directory(dir, &directory))
 		return;
-	while (looks < STALE_LOOKS && (entry = readdir(directory.stream))) {
+	while (looks < STALE_LOOKS && (name = next_name(&directory))) {
 		struct sockaddr_un path;
 		struct kymo_fd noted;
 		long pid;
 		int fd;
 
-		if (strncmp(entry->d_name, "p.", 2))
+		if (strncmp(name, "p.", 2))
 			continue;
 		looks++;
-		pid = strtol(entry->d_name + 2, NULL, 10);
+		pid = strtol(name + 2, NULL, 10);
 		if (pid <= 0 || !kill((pid_t)pid, 0) || errno != ESRCH)
 			continue;
 		/*
 		 * Dead as far as we see; another pid namespace may see it alive, or about to
 		 * listen.
 		 */
-		fd = connect_to(dir, entry->d_name);
+		fd = connect_to(dir, name);
 		noted = kymo_fd_note(fd);
 		if (fd >= 0)
 			close_ours(fd, &noted);
-		else if (errno == ECONNREFUSED && address(&path, dir, entry->d_name) &&
+		else if (errno == ECONNREFUSED && address(&path, dir, name) &&
 			 is_old(path.sun_path))
 			unlink(path.sun_path);
 	}
-	close_directory(&directory);
+	kymo_fd_close(&directory.fd);
 }
 
 /* kymo_own_begin: in a new process, before its helper thread. */

@@ -135,7 +135,7 @@ void kymo_slot_forget(uint32_t slot)
 	kymo_portable_forget(slot);
 	kymo_slot_disable_all(slot);
 	forget_other(slot);
-	memset(&kymo_memories[slot], 0, sizeof(kymo_memories[slot]));
+	kymo_memory_leave(&kymo_memories[slot]);
 	slots[slot].busy = slots[slot].retired = false;
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * tsc.h: whether the time stamp counter can be the clock of a trace. Both libraries ask, each for
- * itself: neither needs the other.
+ * tsc.h: whether the processor's own counter can be the clock of a trace: the time stamp counter of
+ * x86-64, the count of the generic timer of 64-bit Arm. Both libraries ask, each for itself: neither
+ * needs the other.
  */
 #ifndef KYMO_TSC_H
 #define KYMO_TSC_H
@@ -12,10 +13,29 @@
 
 #if KYMO_ARCH_X86_64
 #include <cpuid.h>
+#endif
+#if KYMO_ARCH_SEQUENCE
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+/* Whether the kernel keeps its own time by name. A sandbox without /sys: the processor's word has to do. */
+static inline bool kymo_clock_source_is(const char *name)
+{
+	char text[32] = "";
+	size_t bytes = strlen(name);
+	ssize_t got;
+	int fd;
+
+	fd = open("/sys/devices/system/clocksource/clocksource0/current_clocksource",
+		  O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return true;
+	got = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	return got >= (ssize_t)bytes && !memcmp(text, name, bytes);
+}
 #endif
 
 /*
@@ -27,24 +47,31 @@ static inline bool kymo_tsc_is_clock(void)
 #if KYMO_ARCH_X86_64
 	const char *wish = secure_getenv("KYMO_CLOCK");
 	unsigned eax, ebx, ecx, edx;
-	char name[16] = "";
-	ssize_t got;
-	int fd;
 
 	if (wish && !strcmp(wish, "monotonic"))
 		return false;
 	if ((!wish || strcmp(wish, "tsc")) &&
 	    (!__get_cpuid(0x80000007, &eax, &ebx, &ecx, &edx) || !(edx & (1u << 8))))
 		return false;
-	fd = open("/sys/devices/system/clocksource/clocksource0/current_clocksource",
-		  O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return true; /* a sandbox without /sys: the processor's word has to do */
-	got = read(fd, name, sizeof(name) - 1);
-	close(fd);
-	return got >= 3 && !memcmp(name, "tsc", 3);
+	return kymo_clock_source_is("tsc");
 #else
 	return false;
+#endif
+}
+
+/*
+ * kymo_counter_is_clock: the same for KYMO_CLOCK_COUNTER. The generic timer's count has one rate on all
+ * processors of a machine, by its architecture. Where a processor counts wrongly, the kernel reads it with
+ * care, and lets programs do so by a trap, which is slow and right.
+ */
+static inline bool kymo_counter_is_clock(void)
+{
+#if KYMO_ARCH_AARCH64
+	const char *wish = secure_getenv("KYMO_CLOCK");
+
+	return (!wish || strcmp(wish, "monotonic")) && kymo_clock_source_is("arch_sys_counter");
+#else
+	return kymo_tsc_is_clock();
 #endif
 }
 

@@ -3,20 +3,29 @@
  * context.c: contexts of records, byte for byte, by a collector inside the test: their order, what a
  * header may not ask for, records that they make too long, and slots that never change between
  * sessions with and without them.
+ *
+ *	context [rounds]
  */
 #include "local.h"
 
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 
 KYMO_EVENT(context, none)
 KYMO_EVENT(context, one, (u32, value))
 KYMO_EVENT(context, text, (u8, first), (str, text), (u16, last))
+KYMO_EVENT(context, two, (u64, a), (u32, b))
+KYMO_EVENT(context, three, (u64, a), (u64, b), (u8, c))
+KYMO_EVENT(context, four, (u64, a), (u64, b), (u64, c), (u64, d))
+KYMO_EVENT(context, tail, (u32, a), (str, text))
 
 #define EVERY                                                                                      \
 	(KYMO_CONTEXT_VPID | KYMO_CONTEXT_PRIO_NOW | KYMO_CONTEXT_CGROUP | KYMO_CONTEXT_PROCNAME | \
 	 KYMO_CONTEXT_PERF | KYMO_CONTEXT_CALLSTACK)
+
+static int rounds_max = 30000;
 
 static uint32_t lanes(void)
 {
@@ -129,7 +138,7 @@ static void layout(void)
 	kymo_event_enable(&kymo__event_context_none, 3, 1);
 	kymo_event_enable(&kymo__event_context_one, 3, 2);
 	kymo_event_enable(&kymo__event_context_text, 3, 3);
-	for (int round = 0; round < 30000; round++) {
+	for (int round = 0; round < rounds_max; round++) {
 		kymo_trace(context, none);
 		at = take_one(&local, &bytes);
 		check_contexts(at, bytes, &left);
@@ -153,10 +162,94 @@ static void layout(void)
 	kymo_slot_publish(3, NULL);
 }
 
-int main(void)
+/* The next record has these contexts, and this payload to the byte. */
+static void expect_kept(struct local *local, const void *contexts, uint32_t contexts_bytes, const void *payload,
+			uint32_t payload_bytes)
 {
+	uint32_t bytes;
+	const uint8_t *at = take_one(local, &bytes);
+
+	CHECK(bytes == KYMO__BEFORE_PAYLOAD + contexts_bytes + payload_bytes, "%u bytes", bytes);
+	CHECK(!memcmp(at + KYMO_RECORD_HEADER, &(uint32_t){ (uint32_t)getpid() }, 4), "vtid");
+	CHECK(!memcmp(at + KYMO__BEFORE_PAYLOAD, contexts, contexts_bytes), "contexts");
+	CHECK(!memcmp(at + KYMO__BEFORE_PAYLOAD + contexts_bytes, payload, payload_bytes), "payload");
+}
+
+static void write_kept(struct local *local, const void *contexts, uint32_t bytes)
+{
+	const uint64_t a = 0x0123456789abcdef, b = 0xfedcba9876543210, c = 0x5555aaaa5555aaaa, d = ~a;
+	const uint64_t all[4] = { a, b, c, d };
+	const char tail[] = "\x44\x33\x22\x11\x0c\0twelve bytes";
+
+	for (int round = 0; round < rounds_max * 2 / 3; round++) {
+		kymo_trace(context, none);
+		expect_kept(local, contexts, bytes, "", 0);
+		kymo_trace(context, one, (uint32_t)a);
+		expect_kept(local, contexts, bytes, all, 4);
+		kymo_trace(context, two, a, (uint32_t)b);
+		expect_kept(local, contexts, bytes, all, 12);
+		kymo_trace(context, three, a, b, (uint8_t)c);
+		expect_kept(local, contexts, bytes, all, 17);
+		kymo_trace(context, four, a, b, c, d);
+		expect_kept(local, contexts, bytes, all, 32);
+		kymo_trace(context, tail, 0x11223344, "twelve bytes");
+		expect_kept(local, contexts, bytes, tail, sizeof(tail) - 1);
+	}
+}
+
+static void enable_kept(uint32_t slot)
+{
+	kymo_event_enable(&kymo__event_context_none, slot, 1);
+	kymo_event_enable(&kymo__event_context_one, slot, 2);
+	kymo_event_enable(&kymo__event_context_two, slot, 3);
+	kymo_event_enable(&kymo__event_context_three, slot, 4);
+	kymo_event_enable(&kymo__event_context_four, slot, 5);
+	kymo_event_enable(&kymo__event_context_tail, slot, 6);
+}
+
+/*
+ * Contexts that a thread keeps: other ones in another session of the same slot, and those of a child in
+ * a child. A portable lane is not the child's.
+ */
+static void kept(void)
+{
+	const struct kymo_mem vpid = { .contexts = KYMO_CONTEXT_VPID };
+	const struct kymo_mem both = { .contexts = KYMO_CONTEXT_VPID | KYMO_CONTEXT_PRIO };
+	uint32_t want[2] = { (uint32_t)getpid(), (uint32_t)(20 + getpriority(PRIO_PROCESS, 0)) };
+	struct local local;
+	int status;
+	pid_t child;
+
+	CHECK(!attach(&local, 5, &vpid), "attach");
+	enable_kept(5);
+	write_kept(&local, want, 4);
+	child = kymo_kind == KYMO_KIND_RSEQ ? fork() : 0;
+	if (!child && kymo_kind == KYMO_KIND_RSEQ) {
+		want[0] = (uint32_t)getpid();
+		write_kept(&local, want, 4);
+		_exit(0);
+	}
+	if (child)
+		CHECK(waitpid(child, &status, 0) == child && !status, "the child");
+	write_kept(&local, want, 4);
+	kymo_slot_disable_all(5);
+	kymo_slot_publish(5, NULL);
+	CHECK(!attach(&local, 5, &both), "attach again");
+	kymo_memories[5].serial = 4711;
+	kymo_process->slots[5].serial = 4711;
+	enable_kept(5);
+	write_kept(&local, want, 8);
+	kymo_slot_disable_all(5);
+	kymo_slot_publish(5, NULL);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc > 1)
+		rounds_max = atoi(argv[1]);
 	headers();
 	layout();
+	kept();
 	printf("contexts hold (%s)\n", kymo_kind == KYMO_KIND_RSEQ ? "rseq" : "portable");
 	return 0;
 }

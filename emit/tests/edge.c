@@ -3,6 +3,8 @@
  * edge.c: rings that are full to the last byte. Stores run past a record's end; what they touch there
  * must be free [ring.md 5.1]. Records of 0 to 9 bytes of payload, in any order, until one finds no room:
  * all that were written are as they were. KYMO_RING=portable takes the portable ring.
+ *
+ *	edge [rounds]
  */
 #include "local.h"
 
@@ -86,7 +88,7 @@ static void check(struct local *local, const uint8_t *kinds, uint32_t count, uin
 	CHECK(seen == count, "round %u: %u records of %u", round, seen, count);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	struct kymo_event *events[] = {
 		&kymo__event_edge_b0, &kymo__event_edge_b1, &kymo__event_edge_b2, &kymo__event_edge_b3,
@@ -94,6 +96,7 @@ int main(void)
 	};
 	static struct local local;
 	static uint8_t kinds[RING_BYTES / 12 + 1];
+	uint32_t rounds = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 0) : ROUNDS;
 	cpu_set_t one;
 
 	CPU_ZERO(&one);
@@ -103,7 +106,7 @@ int main(void)
 	local_attach(&local, RING_BYTES, 9, false);
 	for (uint16_t i = 0; i < sizeof(events) / sizeof(*events); i++)
 		local_enable(events[i], (uint16_t)(i + 1));
-	for (uint32_t round = 0; round < ROUNDS; round++) {
+	for (uint32_t round = 0; round < rounds; round++) {
 		uint64_t lost = local_lost(&local);
 		uint32_t count = 0, favourite = next_random(8), share = 1 + next_random(8);
 

@@ -125,7 +125,7 @@ int main(void)
 			if (!setjmp(away))
 				trace(bytes);
 			else
-				recover(&claims[0][kymo_self()->claim[0] - 1], &kymo_memories[0]);
+				recover(claim_of(kymo_self(), 0), &kymo_memories[0]);
 			written += bytes + 14;
 			if (before == wanted || jumps) {
 				if (next_random(8) == 0)

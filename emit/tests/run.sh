@@ -35,6 +35,12 @@ has_no_streams() {
 }
 check "libkymo has no streams of stdio" has_no_streams build/emit/libkymo.a build/emit/*.so
 
+# What its helper thread allocates would be recorded as the program's.
+has_no_heap() {
+	! nm -u "$@" | grep -E '\<(malloc|calloc|realloc|reallocarray|free|posix_memalign|aligned_alloc|strn?dup|v?asprintf|(fd)?opendir|scandir|realpath)\>'
+}
+check "libkymo allocates nothing" has_no_heap build/emit/libkymo.a build/emit/libkymo.so
+
 # The seeds differ from run to run only by what the scheduler does; the programs print what they did.
 for compiler in gcc clang; do
 	command -v $compiler >/dev/null || { echo "SKIP $compiler is not installed (apt-get install $compiler)"; continue; }
@@ -85,10 +91,57 @@ check "interrupted writers, compiles" compile gcc interrupted -O2
 for ring in rseq portable; do
 	check "interrupted writers, $ring" env KYMO_RING=$ring $out/interrupted-gcc
 done
+check "killed writers, compiles" compile gcc killed -O2
+kills=200
+[ -z "${KYMO_STRESS:-}" ] || kills=10000
+for ring in rseq portable; do
+	check "killed writers, $ring" env KYMO_RING=$ring $out/killed-gcc $kills
+done
 check "what filters cost, compiles" compile gcc filter_cost -O2
 check "what filters cost" $out/filter_cost-gcc
+if [ "$(uname -m)" = x86_64 ]; then
+	check "what a record costs, compiles" compile gcc cost -O2
+	check "what a record costs, in instructions" emit/tests/cost.sh $out/cost-gcc
+fi
 
+# 32 bits: one sentence, and nothing else.
+is_refused() { # compiler...
+	local source status=0
+	for source in '#include <kymo/ffi.h>' '#include <kymo/snapshot.h>\nvoid f(void) { kymo_snapshot("a"); }' \
+		'#include <kymo/tracepoint.h>\nKYMO_EVENT(a, b, (u32, c))\nvoid f(void) { if (kymo_trace_enabled(a, b)) kymo_trace(a, b, 1); }'; do
+		printf '%b\n' "$source" | "$@" -ffreestanding -fsyntax-only -Wall -Iemit/include -x c - 2>$out/log
+		[ "$(grep -c 'error:' $out/log)" = 1 ] && ! grep -q warning: $out/log &&
+			grep -q 'kymo: tracepoints need a processor with 64-bit pointers' $out/log || status=1
+	done
+	[ "$(make -s -C emit CC="$*" OUT="$PWD/$out/none" 2>&1 | grep -c '64-bit pointers')" = 1 ] || status=1
+	return $status
+}
+for compiler in "gcc -m32" "clang --target=i686-linux-gnu" "clang --target=arm-linux-gnueabihf" arm-linux-gnueabihf-gcc arm-none-eabi-gcc; do
+	command -v ${compiler%% *} >/dev/null || continue
+	[ "$(uname -m)" = x86_64 ] || [ "$compiler" != "gcc -m32" ] || continue
+	# shellcheck disable=SC2086 # a compiler and its options
+	check "32 bits are refused, $compiler" is_refused $compiler
+done
+# Where the C library has not registered restartable sequences, libkymo does [ring.md 5.8].
+if [ "$(uname -m)" = x86_64 ] && [ "$(KYMO_RING=rseq $out/edge-gcc)" = "full rings hold (rseq)" ]; then
+	own="env GLIBC_TUNABLES=glibc.pthread.rseq=0 KYMO_RING=rseq"
+	is_own() {
+		$own "$@" | tee $out/log && grep -q rseq $out/log
+	}
+	check "own registration, sequence" is_own $out/sequence-gcc
+	check "own registration, full rings" is_own $out/edge-gcc
+	check "own registration, contexts" is_own $out/context-gcc
+fi
 compile gcc stress -O2 || exit 1
+if [ "$(uname -m)" = x86_64 ] && [ -n "${own:-}" ]; then
+	check "own registration, stress" is_own $out/stress-gcc 1000000 1048576 --move --pace
+fi
+if command -v musl-gcc >/dev/null; then
+	check "musl" emit/tests/musl.sh
+else
+	echo "SKIP musl: no musl-gcc (apt-get install musl-tools)"
+fi
+
 records=4000000 paced=2000000
 [ -z "${KYMO_STRESS:-}" ] || records=100000000 paced=100000000
 for ring in rseq portable; do
@@ -100,6 +153,9 @@ for ring in rseq portable; do
 	check "stress, $ring, flight recorder, tiny ring, affinity changes" $run $paced 4096 --overwrite --move
 done
 check "guard: machine code of the record path" emit/tests/guard.sh
+# 64-bit Arm counts for itself.
+emit/tests/aarch64.sh
+elsewhere=$?
 
 echo "$passed passed, $failed failed"
-[ $failed = 0 ]
+[ $failed = 0 ] && [ $elsewhere = 0 ]

@@ -5,7 +5,8 @@
     inject.py hog CPU PRIORITY MS COUNT GAP_S    a SCHED_FIFO thread keeps the CPU busy
     inject.py stop PID MS COUNT GAP_S            SIGSTOP, and SIGCONT after that time
     inject.py packets SOCKETS COUNT GAP_S        a packet on loopback that so many sockets get: a softirq that takes long. Says
-                                                 `ready`, and waits for a line with the CPU
+                                                 `ready`, and waits for a line with the CPU. A packet for which the sender waited for
+                                                 its CPU is no line: who had that would be asked about
 """
 import ctypes
 import os
@@ -16,6 +17,10 @@ import sys
 import time
 
 PR_SET_PDEATHSIG = 1
+# Times that a fault is tried for each that is wanted.
+TRIES = 4
+# A sender that waits for its CPU for more than this share of its call was kept from sending.
+WAITED_MAX = 0.2
 
 
 def hog(cpu, priority, ms):
@@ -84,10 +89,21 @@ def packets(count):
     os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
 
     def once():
+        waited, begin = waited_ns(), time.monotonic_ns()
         # A broadcast goes to each of them, one after the other, in one softirq on this CPU.
-        return sender.sendto(b"kymo", ("127.255.255.255", port)) and own
+        sender.sendto(b"kymo", ("127.255.255.255", port))
+        return bool(own) and waited_ns() - waited <= WAITED_MAX * (time.monotonic_ns() - begin)
 
     return once
+
+
+def waited_ns():
+    """How long this thread could have run and did not, as the kernel itself counts; always 0 if it does not count."""
+    try:
+        with open("/proc/thread-self/schedstat") as file:
+            return int(file.read().split()[1])
+    except (OSError, IndexError):
+        return 0
 
 
 def main(words):
@@ -103,11 +119,17 @@ def main(words):
     else:
         sys.exit(__doc__)
     count, gap = int(rest[0]), float(rest[1])
-    for _ in range(count):
+    done = 0
+    for _ in range(TRIES * count):
         time.sleep(gap)
         begin = time.time_ns()
-        once()
-        print(begin, time.time_ns(), flush=True)
+        took_hold = once() is not False
+        end = time.time_ns()
+        if took_hold:
+            print(begin, end, flush=True)
+            done += 1
+        if done == count:
+            break
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ cache_clean() {
 	exec 8>"$cache/locks/use"
 	flock -n 8 || fail "a virtual machine is running from $cache: end it first"
 	if [ $# = 0 ]; then
-		for name in packages tools kernels headers modules lttng source kvm failed locks; do rm -rf "${cache:?}/$name"; done
+		for name in packages tools tools-arm64 arm64 kernels headers modules lttng source kvm failed locks; do rm -rf "${cache:?}/$name"; done
 		rmdir "$cache" 2>/dev/null
 		return 0
 	fi

@@ -24,6 +24,9 @@ http://deb.debian.org/debian-security/ $codename-security"
 write_apt_configuration() {
 	local root=$1 codename=$2 uri suite
 	private_apt_folder "$root" || return
+	# Packages of another architecture than this machine's.
+	[ -z "${apt_architecture:-}" ] ||
+		printf 'APT::Architecture "%s";\nAPT::Architectures { "%s"; };\n' "$apt_architecture" "$apt_architecture" >>"$root/apt.conf"
 	debian_archives "$codename" | while read -r uri suite; do private_apt_source "$uri" "$suite"; done >"$root/sources.list"
 }
 
@@ -64,32 +67,34 @@ download_package() {
 		fail "apt cannot download $1: $(tail -n 1 "$2/download.log")"
 }
 
+# download_tools FOLDER "PACKAGE..."
 download_tools() {
-	local folder=$1 release=()
+	local folder=$1 packages=$2 release=()
 	if have_backports; then release=(-t "$(debian_codename)-backports"); fi
 	mkdir -p "$folder/partial" || return
 	# shellcheck disable=SC2086 # a list of names
-	private_apt "$cache/packages" apt-get install -y --download-only -o Dir::Cache::archives="$folder" "${release[@]}" $tool_packages \
+	private_apt "$cache/packages" apt-get install -y --download-only -o Dir::Cache::archives="$folder" "${release[@]}" $packages \
 		>"$folder/install.log" 2>&1 </dev/null ||
-		fail "apt cannot download $tool_packages: $(tail -n 1 "$folder/install.log")"
+		fail "apt cannot download $packages: $(tail -n 1 "$folder/install.log")"
 }
 
+# make_tools PROGRAM "PACKAGE..." NEW: QEMU's PROGRAM is in the first package.
 make_tools() {
-	local new=$1 package
-	say "downloading QEMU and what it needs (36 MB)"
-	mkdir "$new/debs" && with_packages download_tools "$new/debs" || return
+	local program=$1 packages=$2 new=$3 package
+	say "downloading $program and what it needs (36 MB)"
+	mkdir "$new/debs" && with_packages download_tools "$new/debs" "$packages" || return
 	for package in "$new"/debs/*.deb; do
 		# The loader is the machine's, and a C library has to be of the same build.
 		case ${package##*/} in libc6_* | debconf_* | adduser_* | passwd_* | libpam*) continue ;; esac
 		dpkg-deb -x "$package" "$new" || fail "cannot unpack ${package##*/}"
 	done
 	# Their links are absolute, to the machine's own.
-	for package in depmod modprobe; do ln -sf ../bin/kmod "$new/sbin/$package"; done
-	package=$(basename "$new"/debs/qemu-system-x86_*.deb)
+	[ ! -e "$new/bin/kmod" ] || for package in depmod modprobe; do ln -sf ../bin/kmod "$new/sbin/$package"; done
+	package=$(basename "$new/debs/${packages%% *}"_*.deb)
 	package=${package#*_}
 	echo "Debian's ${package%_*}" | sed 's/%3a/:/' >"$new/origin"
 	rm -rf "$new/debs" "$new/usr/share/doc" "$new/usr/share/man"
-	in_tools "$new" qemu-system-x86_64 --version >"$new/version" 2>"$new/version.log" ||
+	in_tools "$new" "$program" --version >"$new/version" 2>"$new/version.log" ||
 		fail "the unpacked QEMU does not run: $(cat "$new/version.log")"
 }
 
@@ -103,7 +108,7 @@ tools_cached() {
 
 tools_provide() {
 	[ "$(uname -m)" = x86_64 ] || fail "only for x86-64 so far, and this is $(uname -m)"
-	tools_cached || provide "tools/$(debian_codename)" make_tools
+	tools_cached || provide "tools/$(debian_codename)" make_tools qemu-system-x86_64 "$tool_packages"
 }
 
 # in_tools FOLDER PROGRAM ARGUMENT...: runs an unpacked program with the libraries that were unpacked beside it.

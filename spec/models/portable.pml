@@ -160,6 +160,7 @@ bool exact = true;		/* produced = read + counted lost */
 active [LEVELS] proctype writer()
 {
 	byte n, tag, size, r, ts, Interrupted;
+	bit Dated;		/* last was stored in this record */
 #define me _pid
 	{
 	skip;
@@ -202,27 +203,16 @@ again:
 	CPU(READ_CLOCK);
 	CPU(assert(mapped); r = reserve);
 	CPU(if :: IS_FULL -> goto no_room :: else fi);
-#elif defined(BROKEN_LAST_STALE)
-	CPU(assert(mapped); r = reserve);
-	CPU(if :: IS_FULL -> goto no_room :: else fi);
-	CPU(READ_CLOCK);
 #else
 	CPU(assert(mapped); r = reserve);
+	CPU(if :: IS_FULL -> goto no_room :: else fi);
 	CPU(READ_CLOCK);
 #endif
 	CPU(assert(mapped); last = ts);
-#if !defined(BROKEN_CLOCK_FIRST) && !defined(BROKEN_LAST_STALE)
-	/*
-	 * A ring is full only if last is newer than every record below r, and no handler has reserved since (no_room).
-	 * Tested before last is stored, a retry that finds the ring full leaves an older last behind than the
-	 * handler's record that it will publish (BROKEN_LAST_STALE).
-	 */
-	CPU(if :: IS_FULL -> goto no_room :: else fi);
-#endif
 #ifdef BROKEN_PLAIN_STORE
 	CPU(reserve = ADVANCE(r, size));
 #else
-	CPU(if :: reserve == r -> reserve = ADVANCE(r, size) :: else -> FORGET; goto again fi);
+	CPU(if :: reserve == r -> reserve = ADVANCE(r, size) :: else -> FORGET; Dated = 1; goto again fi);
 #endif
 	CPU(STORE_HEADER);
 	CPU(STORE_PAYLOAD; FORGET);
@@ -230,6 +220,14 @@ again:
 
 no_room:
 #if !defined(BROKEN_CLOCK_FIRST) && !defined(BROKEN_LAST_STALE)
+	/*
+	 * An exchange that failed has left last, and a handler's record that this writer will publish may be newer. So
+	 * last is set again, and no handler may have reserved since (BROKEN_LAST_STALE).
+	 */
+	CPU(if :: !Dated -> goto settle :: else fi);
+	CPU(READ_CLOCK);
+	CPU(assert(mapped); last = ts);
+settle:
 	CPU(if :: reserve != r -> FORGET; goto again :: else fi);
 #endif
 #ifdef OVERWRITE
@@ -269,10 +267,10 @@ off:
 	CPU(Off++; NOT_BUSY; RELEASE);
 #endif
 returned:
-	atomic { Current == me -> FORGET; size = 0; tag = 0; Current = Interrupted; Interrupted = 0; goto next };
+	atomic { Current == me -> FORGET; Dated = 0; size = 0; tag = 0; Current = Interrupted; Interrupted = 0; goto next };
 	} unless { killed };
 finish:
-	atomic { n = 0; tag = 0; size = 0; r = 0; ts = 0; Interrupted = 0; Ended++ }
+	atomic { n = 0; tag = 0; size = 0; r = 0; ts = 0; Dated = 0; Interrupted = 0; Ended++ }
 #undef me
 }
 

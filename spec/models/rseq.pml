@@ -19,6 +19,7 @@
  *   UNMAP          the helper thread switches the session off and unmaps the memory [5.3]
  *   SINGLE_STEP    a debugger steps through the program: no sequence ever ends
  *   CALM           the last attempt is not interrupted (a smaller state space)
+ *   WAITS          writers that may wait for room: a full ring is dealt with out of line [session.md 12]
  *   ENDS           without the reader's check for SIGKILL, which is a loop of its own: for the search for endless loops
  *   BROKEN_*       one mistake each; Spin must find it (README.md says what each is)
  */
@@ -281,6 +282,12 @@ no_room:
 	SEQ(assert(mapped); lost_full[cpu]++);
 	SEQ(END_OF_SEQUENCE);
 	goto written;
+#endif
+#ifndef WAITS
+	/* The same last instruction, with another address. */
+	SEQ(assert(mapped); h = lost_full[cpu]);
+	SEQ(assert(mapped); lost_full[cpu] = h + 1; END_OF_SEQUENCE);
+	goto written;
 #else
 	PLAIN(END_OF_SEQUENCE; FORGET);
 #endif
@@ -308,8 +315,13 @@ aborted:
 		MAY_RUN ->
 		assert(mapped);
 		if
+#if defined(WAITS) || defined(BROKEN_COUNT_LANE)
 		:: IS_FULL(cpu) -> goto count
 		:: !IS_FULL(cpu) && restarts < RESTARTS ->
+#else
+		:: IS_FULL(cpu) && restarts == RESTARTS -> goto count
+		:: restarts < RESTARTS ->
+#endif
 			restarts++;
 			h = 0;
 			cpu = 0;
@@ -342,11 +354,14 @@ contended:
 	goto release;
 
 count:
+	/* By an atomic add, and at the spill lane: a CPU's lane has its losses counted by sequences only. */
 #ifdef BROKEN_COUNT_PLAIN
-	PLAIN(assert(mapped); word = lost_full[cpu]);	/* another CPU may come between the halves of an add */
-	PLAIN(assert(mapped); lost_full[cpu] = word + 1);
-#else
+	PLAIN(assert(mapped); h = lost_full[SPILL]);	/* another CPU may come between the halves of an add */
+	PLAIN(assert(mapped); lost_full[SPILL] = h + 1);
+#elif defined(BROKEN_COUNT_LANE)
 	PLAIN(assert(mapped); lost_full[cpu]++);
+#else
+	PLAIN(assert(mapped); lost_full[SPILL]++);
 #endif
 release:
 #if defined(UNMAP) && !defined(BROKEN_UNHELD)

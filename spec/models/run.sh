@@ -17,6 +17,7 @@ configurations() {
 	good-rseq-handler        |rseq    |ok            |-DCPUS=1 -DHANDLER
 	good-rseq-kill           |rseq    |ok            |-DCPUS=1 -DKILL -DRECORDS_0=1
 	good-rseq-unmap          |rseq    |ok            |-DCALM -DUNMAP -DRECORDS_0=1
+	good-rseq-waits          |rseq    |ok            |-DCPUS=1 -DCALM -DRECORDS_1=2 -DWAITS
 	good-rseq-unmap-spill    |rseq    |ok            |-DCPUS=1 -DUNMAP -DRECORDS_0=1
 	good-rseq-ends           |rseq    |ends          |-DCPUS=1 -DRECORDS_0=1
 	good-rseq-single-step    |rseq    |ends          |-DCPUS=1 -DSINGLE_STEP
@@ -33,7 +34,8 @@ configurations() {
 	broken-no-rounding       |rseq    |unread_kept   |-DCPUS=1 -DCALM -DRECORDS_1=2 -DBROKEN_NO_ROUNDING
 	broken-last-after        |rseq    |newest_bounded|-DCPUS=1 -DCALM -DBROKEN_LAST_AFTER
 	broken-count-early       |rseq    |exact         |-DCPUS=1 -DCALM -DRECORDS_1=2 -DBROKEN_COUNT_EARLY
-	broken-count-plain       |rseq    |exact         |-DCPUS=1 -DCALM -DBROKEN_COUNT_PLAIN
+	broken-count-plain       |rseq    |exact         |-DCPUS=1 -DCALM -DWAITS -DBROKEN_COUNT_PLAIN
+	broken-count-lane        |rseq    |exact         |-DCALM -DBROKEN_COUNT_LANE
 	broken-stale             |rseq    |mapped        |-DCPUS=1 -DUNMAP -DBROKEN_STALE
 	broken-no-fence          |rseq    |mapped        |-DCPUS=1 -DUNMAP -DBROKEN_NO_FENCE
 	broken-fence-first       |rseq    |mapped        |-DCPUS=1 -DUNMAP -DBROKEN_FENCE_FIRST

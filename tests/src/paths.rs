@@ -38,6 +38,11 @@ pub fn library() -> &'static Path {
     })
 }
 
+/// The `kymo-sql` command, which lies beside `kymo`.
+pub fn kymo_sql() -> PathBuf {
+    kymo().with_file_name("kymo-sql")
+}
+
 /// The `kymo` command.
 pub fn kymo() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
@@ -47,9 +52,9 @@ pub fn kymo() -> &'static Path {
         }
         let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository().join("target"), PathBuf::from);
         let binary = repository().join(target).join("release/kymo");
-        if !binary.exists() {
+        for package in ["kymo", "kymo-sql"].into_iter().filter(|name| !binary.with_file_name(name).exists()) {
             let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-            run(cargo.args(["build", "--release", "-p", "kymo"]).current_dir(repository()));
+            run(cargo.args(["build", "--release", "-p", package]).current_dir(repository()));
         }
         binary
     })

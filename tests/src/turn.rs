@@ -5,10 +5,14 @@
 //! again and again. They are told apart best where each test has a thread of its own that can wait:
 //! `--test-threads` above the number of tests that run alone, as scripts/test.sh sets it. With fewer threads the
 //! results are the same, later.
+//!
+//! With `KYMO_TEST_TIMES` a line for each turn goes to that file: seconds, `beside` or `alone`, the test.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
+use std::io::Write;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 /// Who runs, and who waits.
 struct Turns {
@@ -42,7 +46,10 @@ enum Kind {
 }
 
 /// Whether others may run beside a test, for as long as this lives.
-pub struct Turn(Kind);
+pub struct Turn {
+    kind: Kind,
+    begun: Instant,
+}
 
 /// The turn of a test that has no lab: others run beside it, but none that would disturb it.
 pub fn beside_others() -> Turn {
@@ -60,11 +67,32 @@ fn turns() -> MutexGuard<'static, Turns> {
 }
 
 impl Turn {
+    fn new(kind: Kind) -> Turn {
+        Turn { kind, begun: Instant::now() }
+    }
+
+    /// What it took, for whoever wants to know where the time goes.
+    fn note(&self) {
+        let Some(path) = std::env::var_os("KYMO_TEST_TIMES") else { return };
+        let how = match self.kind {
+            Kind::Held => return,
+            Kind::Alone => "alone",
+            Kind::Shared(_) => "beside",
+        };
+        let line = format!(
+            "{:.1} {how} {}\n",
+            self.begun.elapsed().as_secs_f64(),
+            std::thread::current().name().unwrap_or("a thread")
+        );
+        let file = std::fs::OpenOptions::new().append(true).create(true).open(path);
+        _ = file.and_then(|mut file| file.write_all(line.as_bytes()));
+    }
+
     /// Beside others; `only` names a thing of the machine that one test may have at a time.
     pub(crate) fn shared(only: Option<&'static str>) -> Turn {
         HELD.set(HELD.get() + 1);
         if HELD.get() > 1 {
-            return Turn(Kind::Held);
+            return Turn::new(Kind::Held);
         }
         let most = at_a_time();
         let mut turns = turns();
@@ -75,7 +103,7 @@ impl Turn {
         turns.waiting -= 1;
         turns.running += 1;
         turns.taken.extend(only);
-        Turn(Kind::Shared(only))
+        Turn::new(Kind::Shared(only))
     }
 
     /// When nobody else runs or wants to run beside others.
@@ -87,15 +115,16 @@ impl Turn {
             turns = CHANGED.wait(turns).unwrap_or_else(PoisonError::into_inner);
         }
         turns.is_alone = true;
-        Turn(Kind::Alone)
+        Turn::new(Kind::Alone)
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
         HELD.set(HELD.get() - 1);
+        self.note();
         let mut turns = turns();
-        match self.0 {
+        match self.kind {
             Kind::Held => return,
             Kind::Alone => turns.is_alone = false,
             Kind::Shared(only) => {

@@ -145,8 +145,8 @@ fn page_faults_grow_by_the_pages_that_were_touched() {
             assert_eq!(of_it.len(), 6);
             for pair in of_it.chunks(2) {
                 let grown = |name: &str| pair[1].context(name) - pair[0].context(name);
-                // 37 pages, and at most what the program's own code and stack cost on the way.
-                assert!((37..37 + 4).contains(&grown("perf_page_faults")), "{pair:?}");
+                // 37 pages, and at most what the code and stack of program and libkymo cost on the way.
+                assert!((37..37 + 8).contains(&grown("perf_page_faults")), "{pair:?}");
                 assert!(grown("perf_task_clock") > 0, "{pair:?}");
             }
             // A counter is the thread's own, and counts from its first record on.

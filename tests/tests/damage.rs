@@ -125,7 +125,7 @@ fn spoiled_packet_heads_are_named() {
 #[test]
 fn spoiled_metadata() {
     for format in [&[][..], &["--ctf2"]] {
-        let lab = Lab::new("metadata");
+        let lab = Lab::new("metadata").within(std::time::Duration::from_secs(900));
         let program = lab.cc("produce.c");
         let whole = lab.record("whole").args(format).run(&[program.to_str().unwrap(), "1", "10"]).expect(0).dir;
         let metadata = std::fs::read(whole.join("metadata")).unwrap();

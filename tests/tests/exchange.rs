@@ -85,6 +85,45 @@ fn parquet_is_what_pyarrow_reads() {
 }
 
 #[test]
+fn parquet_is_written_by_kymo_sql() {
+    let lab = Lab::new("export_by_kymo_sql");
+    let trace = produced(&lab);
+    // What is asked for, what is printed and the exit status are those of any export.
+    let written = export(&lab, &trace, "parquet", "tables", &["--filter", "n < 10", "--json"]).expect(0);
+    let document: Value = serde_json::from_str(&written.stdout).unwrap();
+    let told = [&document["format"], &document["records"], &document["files"]];
+    assert_eq!(told, [&Value::from("parquet"), &Value::from(20), &Value::from(1)], "{document}");
+    let again = export(&lab, &trace, "parquet", "tables", &[]).expect(2);
+    assert!(again.stderr.starts_with("kymo: ") && again.stderr.contains("is there already"), "{}", again.stderr);
+    // By `cp`: a file that this process has open for writing could not be run while another test starts something.
+    let copy = |from: &Path, to: &str| {
+        let to = lab.path(to);
+        std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+        lab.run("cp", &[from.to_str().unwrap(), to.to_str().unwrap()]).expect(0);
+        to
+    };
+    let alone = copy(kymo_tests::paths::kymo(), "alone/bin/kymo");
+    let export_by = |path: &Path, to: &str| {
+        let mut command = lab.command(&alone);
+        command.env("PATH", path).args(["export", &trace, "--format", "parquet", "-o"]).arg(lab.path(to));
+        lab.start(command).wait()
+    };
+    let nowhere = lab.path("nowhere");
+    let missing = export_by(&nowhere, "missing").expect(2);
+    for part in ["kymo-sql", "alone/bin", "alone/lib/kymo", "make sql", "make install"] {
+        assert!(missing.stderr.contains(part), "{part} in {}", missing.stderr);
+    }
+    assert!(!lab.path("missing").exists());
+    let sql = copy(&kymo_tests::paths::kymo_sql(), "path/kymo-sql");
+    export_by(sql.parent().unwrap(), "by_path").expect(0);
+    copy(&sql, "alone/lib/kymo/kymo-sql");
+    export_by(&nowhere, "installed").expect(0);
+    for made in ["by_path", "installed"] {
+        assert_eq!(std::fs::read_dir(lab.path(made)).unwrap().count(), 1, "{made}");
+    }
+}
+
+#[test]
 fn perfetto_is_what_its_own_classes_read() {
     if !python("perfetto_is_what_its_own_classes_read", "perfetto") {
         return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `kymo export --format ctf`: what is written has the records and losses of its source, by kymo, babeltrace2 and
-//! babeltrace 1.5, whole or in part; and what is not whole is not left. Every field type goes the same way in
+//! `kymo export --format ctf`: what is written has the records and losses of its source, by kymo, babeltrace2 (2.0 and
+//! 2.1) and babeltrace 1.5, whole or in part; and what is not whole is not left. Every field type goes the same way in
 //! goldens.rs and round_trip.rs.
 
 use std::path::{Path, PathBuf};
@@ -56,7 +56,8 @@ fn check_whole(lab: &Lab, from: &Path, to: &str) -> PathBuf {
     same_lines(&read(lab, &to, &[]), &source);
     let records = source.lines().filter(|line| !line.starts_with("{\"lost\"")).count();
     assert!(records > 0);
-    for found in [babeltrace::agrees_on_events(lab, &to), babeltrace::first_agrees(lab, &to)] {
+    let others = [babeltrace::agrees_on_events, babeltrace::first_agrees, babeltrace::latest_agrees];
+    for found in others.map(|agrees: fn(&Lab, &Path) -> Option<usize>| agrees(lab, &to)) {
         assert!(found.is_none_or(|found| found == records), "{found:?} of {records}");
     }
     to
@@ -123,6 +124,7 @@ fn check_part(lab: &Lab, dir: &Path, name: &str, options: &[&str]) {
     assert!(expect.lines().count() > 1, "{options:?} chooses something");
     same_lines(&read(lab, &part, &[]), &expect);
     babeltrace::first_agrees(lab, &part);
+    babeltrace::latest_agrees(lab, &part);
     let metadata = std::fs::read_to_string(part.join("metadata")).unwrap();
     assert!(metadata.contains(&format!("kymo_trim_left_out = {};", said["left_out"])), "{said}\n{metadata:.2000}");
     assert!(metadata.contains("kymo_trim = \"--"), "{metadata:.2000}");

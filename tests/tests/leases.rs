@@ -4,7 +4,7 @@
 
 use kymo_tests::process::number;
 use kymo_tests::session::{Session, ask};
-use kymo_tests::{Lab, Proc, times};
+use kymo_tests::{Lab, Proc, Ring, times};
 use serde_json::Value;
 
 /// Forks children, by fork or _Fork, that write RECORDS each and pause in between; `rounds N` makes N of them, four at
@@ -124,4 +124,22 @@ fn a_child_outlives_the_connection_of_its_parent() {
             assert_eq!(counted(&session.ask(&["stop"])), (produced, 0), "{how}");
         }
     }
+}
+
+/// A child of _Fork, and its own children, run no handler and have no lanes of the portable ring. What they do not
+/// record is counted, also after their parent has ended.
+#[test]
+fn children_without_portable_lanes_are_counted() {
+    let mut lab = Lab::new("lease_portable");
+    lab.ring(Ring::Portable);
+    let session = Session::start(&lab, "s", &["--ring-size", "1M", "-u", "family:*"]);
+    let mut proc = family(&lab, "_Fork");
+    session.until("the program", |status| status["recorded_programs"] == 1);
+    assert_eq!(number(&ask(&mut proc, "rounds 8", "done"), "produced"), 4000);
+    session.until("what the children lost", |status| status["lost"] == 4000);
+    proc.say("leave");
+    let said = proc.wait().expect(0).stdout;
+    assert!(said.ends_with("produced=4500\n"), "{said}");
+    session.until("what the last child lost", |status| status["lost"] == 4500);
+    assert_eq!(counted(&session.ask(&["stop"])), (0, 4500));
 }

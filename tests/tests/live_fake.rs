@@ -135,9 +135,16 @@ impl Relay {
 
 /// What `kymo read` makes of its session.
 fn read(lab: &Lab, relay: Relay) -> Outcome {
+    read_again(lab, vec![relay])
+}
+
+/// The same over several connections, each to what the relay daemon has by then.
+fn read_again(lab: &Lab, relays: Vec<Relay>) -> Outcome {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let url = format!("net://{}/host/h/s", listener.local_addr().expect("an address"));
-    let server = std::thread::spawn(move || relay.serve(listener.accept().expect("a viewer").0));
+    let url = format!("net4://{}/host/h/s", listener.local_addr().expect("an address"));
+    let server = std::thread::spawn(move || {
+        relays.into_iter().for_each(|relay| relay.serve(listener.accept().expect("a viewer").0));
+    });
     let outcome = lab.kymo(&["read", "--json", &url]);
     server.join().expect("the server");
     outcome
@@ -209,6 +216,30 @@ fn what_has_come_is_printed_before_an_error() {
         assert_eq!(times(&outcome), [100, 110], "{part}");
         assert!(outcome.stderr.contains(part), "{part}: {}", outcome.stderr);
     }
+}
+
+fn joined(parts: [Vec<Answer>; 2]) -> Vec<Answer> {
+    parts.into_iter().flatten().collect()
+}
+
+#[test]
+fn a_lost_connection_is_made_again() {
+    let lab = Lab::new("live_again");
+    let first = || vec![packet(0, 0, &[100, 110]), packet(0, 1, &[200, 210])];
+    let lost = || Relay::new(vec![(2, joined([first(), vec![Answer::Close]]))], &[&[1, 2]]);
+    // The second connection has all packets from the begin on.
+    let whole = joined([first(), vec![packet(0, 2, &[300, 310])]]);
+    let relays = vec![lost(), Relay::new(vec![(2, whole)], &[&[1, 2]])];
+    let outcome = read_again(&lab, relays).expect(0);
+    assert_eq!(times(&outcome), [100, 110, 200, 210, 300, 310], "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("closed the connection; connected again"), "{}", outcome.stderr);
+    // A stream that is not there any more, and one that is new.
+    let relays = vec![lost(), Relay::new(vec![(3, vec![packet(1, 0, &[150, 400])])], &[&[1, 3]])];
+    let outcome = read_again(&lab, relays).expect(1);
+    let mut found = times(&outcome);
+    found.sort_unstable();
+    assert_eq!(found, [100, 110, 150, 200, 210, 400], "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("did not offer the stream s2 again"), "{}", outcome.stderr);
 }
 
 #[test]

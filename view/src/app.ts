@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What all parts of the page share: the server, the trace, the view, and who wants to know when it changes.
 
-import { Client } from './api.js';
+import type { Client } from './api.js';
 import type { Answer } from './columns.js';
+import { later } from './dom.js';
 import { Times } from './time.js';
 import { History, type View, fromFragment, toFragment, whole } from './view.js';
 
@@ -12,23 +13,69 @@ export interface Part {
   changed(view: View, before: View | null): void;
 }
 
+/** A bookmark: ns after the base; a stretch where it has an end. */
+export interface Mark {
+  at: bigint;
+  to: bigint | null;
+  text: string;
+}
+
 export class App {
-  readonly client = new Client();
   readonly history = new History();
-  readonly base: bigint;
-  readonly whole: View;
+  /** Bookmarks, in the order of time. */
+  marks: readonly Mark[] = [];
+  private baseNow: bigint;
+  private wholeNow: View;
+  /** The picture goes where the newest record is. */
+  isFollowing = false;
+  /** Is done when the picture of the view is drawn. */
+  drawn: Promise<void> = Promise.resolve();
+  /** Is told which part of time was painted. */
+  onPainted: (to: bigint) => void = () => {};
+  /** Is told that the user went somewhere else. */
+  onMoved: () => void = () => {};
+  /** Is told which latencies are shown, in which element. */
+  onLatencies: (answer: Answer, what: string | null, box: HTMLElement) => void = () => {};
+  /** More of the address than the view: what only some pages have. */
+  readonly extra = new Map<string, string>();
   private parts: Part[] = [];
   private current: View;
+  /** Browsers allow a page some changes of its address a second, and no more. */
+  private readonly noteSoon = later(250, () => this.note(), 500);
   /** Shows a sentence: what is pointed at, or what went wrong. */
   say: (text: string, isWrong?: boolean) => void = () => {};
 
   constructor(
     readonly summary: Answer,
     fragment: string,
+    readonly client: Client,
+    bounds: { from: bigint; to: bigint } | null = null,
   ) {
-    this.base = BigInt(summary.head.base);
-    this.whole = whole(BigInt(summary.head.to));
-    this.current = fromFragment(fragment, this.whole);
+    this.baseNow = BigInt(summary.head.base);
+    this.wholeNow = whole(bounds?.to ?? BigInt(summary.head.to), bounds?.from);
+    this.current = fromFragment(fragment, this.wholeNow);
+  }
+
+  /** ns since 1970 of the first record: all times are after it. */
+  get base(): bigint {
+    return this.baseNow;
+  }
+
+  /** The view of all there is. */
+  get whole(): View {
+    return this.wholeNow;
+  }
+
+  /** There is more of the trace than before. Times stay what they were, though the first record may be another one. */
+  grow(base: bigint, to: bigint): void {
+    const by = this.baseNow - base;
+    this.baseNow = base;
+    this.wholeNow = whole(to);
+    if (by === 0n) return;
+    const { from, to: until, a, b, at } = this.current;
+    const moved = (time: bigint | null): bigint | null => (time === null ? null : time + by);
+    this.marks = this.marks.map((mark) => ({ ...mark, at: mark.at + by, to: moved(mark.to) }));
+    this.current = { ...this.current, from: from + by, to: until + by, a: moved(a), b: moved(b), at: moved(at) };
   }
 
   get view(): View {
@@ -48,6 +95,8 @@ export class App {
   /** Goes to a view. Small moves are one step of undo. */
   go(view: View, isSmall = false): void {
     this.history.leave(this.current, isSmall);
+    const { from, to } = this.current;
+    if (view.from !== from || view.to !== to) this.onMoved();
     this.show(view);
   }
 
@@ -65,8 +114,19 @@ export class App {
   show(view: View): void {
     const before = this.current;
     this.current = view;
-    history.replaceState(null, '', toFragment(view));
+    if (this.isFollowing) this.noteSoon();
+    else this.note();
     for (const part of this.parts) part.changed(view, before);
+  }
+
+  /** Writes the view into the address. */
+  note(): void {
+    const extra = [...this.extra].map(([name, value]) => `&${name}=${encodeURIComponent(value)}`).join('');
+    try {
+      history.replaceState(null, '', toFragment(this.current) + extra);
+    } catch {
+      // A page in a frame without an origin of its own has no address to write to.
+    }
   }
 
   /** A time as the server takes it. */

@@ -120,6 +120,21 @@ export class Table {
     return value === none[type] || Number.isNaN(value) ? null : value;
   }
 
+  has(name: string): boolean {
+    return this.byName.has(name);
+  }
+
+  /** Some rows, in that order. `changed`: the values of one column, instead of its own. */
+  pick(rows: readonly number[], changed: { name: string; values: readonly number[] } | null = null): Table {
+    const columns = [...this.byName].map(([name, { type, data }]) => {
+      if (name === changed?.name) return { name, type, data: Uint32Array.from(changed.values) as Column };
+      const picked = new (data.constructor as new (length: number) => Column)(rows.length);
+      rows.forEach((row, at) => (picked[at] = data[row] as never));
+      return { name, type, data: picked };
+    });
+    return new Table(this.name, rows.length, this.texts, columns);
+  }
+
   /** A text; null where there is none. */
   text(name: string, row: number): string | null {
     const at = this.number(name, row);
@@ -136,6 +151,17 @@ export class Answer {
     tables: readonly Table[],
   ) {
     for (const table of tables) this.byName.set(table.name, table);
+  }
+
+  /** The same with another head, and with these tables instead of its own of their names. */
+  derived(head: Partial<Head>, tables: readonly Table[] = []): Answer {
+    const others = [...this.byName.values()].filter((own) => !tables.some((table) => table.name === own.name));
+    return new Answer({ ...this.head, ...head }, [...others, ...tables]);
+  }
+
+  /** Its tables. */
+  tables(): Table[] {
+    return [...this.byName.values()];
   }
 
   /** A table; an empty one where the answer does not have it. */

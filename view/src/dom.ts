@@ -28,7 +28,11 @@ export function link(text: string, go: () => void, title = ''): HTMLButtonElemen
   const made = el('button', 'link', text);
   made.type = 'button';
   if (title) made.title = title;
-  made.addEventListener('click', go);
+  // In a row of a table that can be chosen it is the link that counts.
+  made.addEventListener('click', (event) => {
+    event.stopPropagation();
+    go();
+  });
   return made;
 }
 
@@ -72,18 +76,27 @@ export function tableRow<T>(columns: readonly ColumnOf<T>[], row: T, choose?: (r
     line.className = 'can';
     line.addEventListener('click', () => choose(row));
     line.addEventListener('keydown', (event) => {
-      if (event.key === 'Enter') choose(row);
+      if (event.key === 'Enter' && event.target === line) choose(row);
     });
   }
   return line;
 }
 
-/** Calls `go` once, so long after the last call. */
-export function later(ms: number, go: () => void): () => void {
+/** Calls `go` once, so long after the last call, and at the latest `most` ms after the first: calls may never end. */
+export function later(ms: number, go: () => void, most = 1000): () => void {
   let timer: ReturnType<typeof setTimeout> | undefined;
+  let first = 0;
   return () => {
+    const now = performance.now();
+    if (timer === undefined) first = now;
     clearTimeout(timer);
-    timer = setTimeout(go, ms);
+    const fire = (): void => {
+      timer = undefined;
+      go();
+    };
+    const left = first + most - now;
+    if (left <= 0) fire();
+    else timer = setTimeout(fire, Math.min(ms, left));
   };
 }
 

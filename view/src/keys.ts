@@ -2,9 +2,13 @@
 // The keyboard.
 
 import type { App } from './app.js';
+import { type Direction, findChange } from './changes.js';
 import { byId, el } from './dom.js';
 import { TIME_FORMATS } from './time.js';
 import { TABS, moved, zoomed } from './view.js';
+
+/** A change of a thread is looked for so far first, ns. */
+const FIRST_NS = 10_000n;
 
 export const KEYS: readonly (readonly [string, string])[] = [
   ['W S, ↑ ↓', 'zoom in and out'],
@@ -15,13 +19,20 @@ export const KEYS: readonly (readonly [string, string])[] = [
   ['click, double click', 'select; zoom to it'],
   ['[ ] Esc', 'set cursor A, B at the selected moment; clear'],
   [', .', 'previous, next record that the filter selects'],
+  ['n p', 'next, previous change of what the selected thread does; without a thread: as . and ,'],
   ['f /', 'filter; find a thread'],
   ['Home', 'the whole trace'],
   ['u Shift u', 'undo and redo navigation'],
+  ['m b', 'bookmark the moment, or A to B; the list of bookmarks'],
+  ['y', 'copy or save what is shown: PNG, SVG, CSV'],
   ['t', 'trace time, wall clock, UTC, from cursor A'],
-  ['1 to 4', 'tabs'],
+  ['c', 'critical path of the selected thread'],
+  ['e', 'explanation beside the time line'],
+  ['1 to 7', 'tabs'],
   ['0', 'first page'],
-  ['l', 'light or dark'],
+  ['l', 'live: follow the newest record, or pause'],
+  ['x', 'two traces: tie their axes, or free them'],
+  ['T', 'light or dark'],
   ['?', 'these keys'],
 ];
 
@@ -31,6 +42,8 @@ export class Keys {
   constructor(
     private readonly app: App,
     private readonly theme: () => void,
+    /** What other parts do, by key. */
+    private readonly others: Readonly<Record<string, () => void>> = {},
   ) {
     const list = el('dl', 'keys');
     for (const [keys, does] of KEYS) list.append(el('dt', '', keys), el('dd', '', does));
@@ -49,6 +62,7 @@ export class Keys {
     if (event.key === 'Escape') {
       if (isTyping) target?.blur();
       this.help.hidden = true;
+      for (const id of ['notes', 'copies']) byId(id).hidden = true;
       if (!isTyping) this.app.go({ ...this.app.view, a: null, b: null, at: null, tid: null });
       return;
     }
@@ -84,6 +98,10 @@ export class Keys {
       case '.':
         void this.step(event.key === '.' ? 'next' : 'previous');
         return true;
+      case 'n':
+      case 'p':
+        void this.change(event.key === 'n' ? 'next' : 'previous');
+        return true;
       default:
         return this.choose(event.key);
     }
@@ -95,6 +113,11 @@ export class Keys {
     const tab = TABS[Number(key) - 1];
     if (key >= '1' && key <= '9' && tab) {
       app.go({ ...view, page: 'timeline', tab });
+      return true;
+    }
+    const other = Object.hasOwn(this.others, key) ? this.others[key] : undefined;
+    if (other) {
+      other();
       return true;
     }
     switch (key) {
@@ -116,12 +139,18 @@ export class Keys {
       case 'U':
         app.redo();
         return true;
+      case 'c':
+        app.go(view.critical === 'on' ? { ...view, critical: '' } : { ...view, critical: 'on', tab: 'critical' });
+        return true;
+      case 'e':
+        app.go({ ...view, explain: view.explain === 'off' ? '' : 'off' });
+        return true;
       case 't': {
         const next = TIME_FORMATS[(TIME_FORMATS.indexOf(view.format) + 1) % TIME_FORMATS.length];
         if (next) app.go({ ...view, format: next });
         return true;
       }
-      case 'l':
+      case 'T':
         this.theme();
         return true;
       case '?':
@@ -133,9 +162,9 @@ export class Keys {
   }
 
   /** To the next or previous record that the filter selects. */
-  private async step(direction: 'next' | 'previous'): Promise<void> {
+  private async step(direction: Direction): Promise<void> {
     const { app } = this;
-    const { view, whole } = app;
+    const { view } = app;
     const filter = view.filter || (view.tid === null ? '$cpu >= 0' : `$tid == ${view.tid}`);
     const at = view.at ?? view.from;
     try {
@@ -146,10 +175,37 @@ export class Keys {
         app.say(direction === 'next' ? 'no later record matches' : 'no earlier record matches');
         return;
       }
-      const isSeen = time >= view.from && time < view.to;
-      app.go(isSeen ? { ...view, at: time } : { ...moved({ ...view, from: time - (view.to - view.from) / 2n, to: time + (view.to - view.from) / 2n }, 0, whole), at: time });
+      this.goTo(time);
     } catch (error) {
       app.failed(error);
     }
+  }
+
+  /** To the next or previous moment at which the selected thread begins to do something else. */
+  private async change(direction: Direction): Promise<void> {
+    const { app } = this;
+    const { view, whole } = app;
+    const { tid } = view;
+    // Idle is a state of CPUs, not of a thread.
+    if (tid === null || tid === 0) return this.step(direction);
+    const at = view.at ?? (direction === 'next' ? view.from : view.to);
+    const eighth = (view.to - view.from) / 8n;
+    try {
+      const ask = ({ from, to }: { from: bigint; to: bigint }, pixels: number): ReturnType<App['client']['ask']> =>
+        app.client.ask('change', 'states', { from: app.at(from), to: app.at(to), pixels, tids: [tid] });
+      const time = await findChange(ask, whole, at, direction, eighth > FIRST_NS ? eighth : FIRST_NS);
+      if (time === null) app.say(direction === 'next' ? 'the thread does nothing else later' : 'the thread did nothing else before');
+      else if (time !== undefined) this.goTo(time);
+    } catch (error) {
+      app.failed(error);
+    }
+  }
+
+  /** Selects a moment, and moves there if it is not seen. */
+  private goTo(time: bigint): void {
+    const { view, whole } = this.app;
+    const isSeen = time >= view.from && time < view.to;
+    const half = (view.to - view.from) / 2n;
+    this.app.go(isSeen ? { ...view, at: time } : { ...moved({ ...view, from: time - half, to: time + half }, 0, whole), at: time });
   }
 }

@@ -2,35 +2,48 @@
 // Puts the page together.
 
 import { Client } from './api.js';
+import { Beside } from './beside.js';
 import { App } from './app.js';
+import { Bookmarks } from './bookmarks.js';
+import { Copy } from './copy.js';
+import { Critical } from './critical.js';
 import { byId, clean, el, link } from './dom.js';
 import { Details } from './details.js';
+import { Explain } from './explain.js';
+import { Flame } from './flame.js';
 import { Keys } from './keys.js';
+import { Laboratory } from './laboratory.js';
+import { Live } from './live.js';
 import { Overview } from './overview.js';
 import { Latencies, Statistics, Worst } from './panels.js';
 import { Records } from './records.js';
+import { SavedClient, savedPage } from './saved.js';
 import { Start } from './start.js';
 import { Timeline, legend } from './timeline.js';
-import { TIME_FORMATS, grouped } from './time.js';
+import { TIME_FORMATS, duration, grouped } from './time.js';
+import { Values } from './values.js';
 import { TABS, type Tab, type View, fromFragment } from './view.js';
 
-const TAB_NAMES: Record<Tab, string> = { records: 'Records', latencies: 'Latencies', worst: 'Worst', statistics: 'Statistics' };
+const TAB_NAMES: Record<Tab, string> = { records: 'Records', latencies: 'Latencies', worst: 'Worst', statistics: 'Statistics', critical: 'Critical path', values: 'Values', flame: 'Flame graph' };
 
 async function begin(): Promise<void> {
   chooseTheme();
   const status = byId('status');
-  const client = new Client();
+  const page = await savedPage();
+  const client = page ? new SavedClient(page) : new Client();
   client.onReachable = reachable;
   const summary = await client.ask('summary', 'summary', {});
   if (!summary) return;
-  const app = new App(summary, location.hash);
-  app.client.onReachable = reachable;
+  // Results without a trace have a page of their own.
+  const isOnlyResults = summary.head.info['has_results'] === true && !summary.head.info['records'] && !location.hash;
+  const app = new App(summary, isOnlyResults ? '#page=laboratory' : location.hash, client, page);
   app.say = (text, isWrong = false) => {
     status.textContent = clean(text);
     status.className = isWrong ? 'wrong' : '';
   };
   document.title = `${clean(String(summary.head.info['name'] ?? 'trace'))} - kymo view`;
   byId('name').textContent = clean(String(summary.head.info['name'] ?? ''));
+  byId('name').title = byId('name').textContent ?? '';
   byId('count').textContent = `${grouped(Number(summary.head.info['records'] ?? 0))} records`;
   const overview = new Overview(app);
   const timeline = new Timeline(app);
@@ -40,12 +53,28 @@ async function begin(): Promise<void> {
     overview.repaint();
     timeline.repaint();
   };
-  for (const part of [new Frame(app), new Start(app), timeline, overview, new Records(app), new Latencies(app), new Worst(app), new Statistics(app), new Details(app)]) app.add(part);
-  new Keys(app, toggle);
+  for (const part of [new Frame(app), new Start(app), timeline, overview, new Records(app), new Latencies(app), new Worst(app), new Statistics(app), new Details(app), new Explain(app), new Critical(app, timeline), new Values(app), new Flame(app), new Laboratory(app)]) app.add(part);
+  const beside = page ? null : await Beside.find(app);
+  const live = page ? null : new Live(app, () => overview.grown());
+  if (page) page.tell(app);
+  const bookmarks = page ? null : new Bookmarks(app);
+  if (page) byId('to-notes').hidden = true;
+  const copy = new Copy(() => timeline.shown(), String(summary.head.info['name'] ?? ''), (text, isWrong) => app.say(text, isWrong));
+  const absent = (what: string) => (): void => app.say(`a saved page ${what}`);
+  new Keys(app, toggle, {
+    b: () => bookmarks?.toggle(),
+    l: live ? () => live.toggle() : absent('is not live'),
+    m: bookmarks ? () => bookmarks.add() : absent('keeps no bookmarks'),
+    x: () => beside?.toggle(),
+    y: () => copy.toggle(),
+  });
   byId('theme').addEventListener('click', toggle);
   byId('undo').addEventListener('click', () => app.undo());
   byId('redo').addEventListener('click', () => app.redo());
-  addEventListener('hashchange', () => app.show(fromFragment(location.hash, app.whole)));
+  addEventListener('hashchange', () => {
+    app.onMoved();
+    app.show(fromFragment(location.hash, app.whole));
+  });
 }
 
 /** The bars around the pages: navigation, filter, tabs. */
@@ -70,6 +99,9 @@ class Frame {
     }
     byId('to-start').addEventListener('click', () => app.go({ ...app.view, page: 'start' }));
     byId('to-timeline').addEventListener('click', () => app.go({ ...app.view, page: 'timeline' }));
+    const laboratory = byId('to-laboratory');
+    laboratory.hidden = app.summary.head.info['has_results'] !== true;
+    laboratory.addEventListener('click', () => app.go({ ...app.view, page: 'laboratory' }));
     this.filter.addEventListener('keydown', (event) => {
       if (event.key === 'Enter') void this.setFilter();
     });
@@ -96,6 +128,7 @@ class Frame {
     document.body.dataset['page'] = view.page;
     document.body.dataset['tab'] = view.tab;
     byId('to-start').classList.toggle('on', view.page === 'start');
+    byId('to-laboratory').classList.toggle('on', view.page === 'laboratory');
     byId('to-timeline').classList.toggle('on', view.page === 'timeline');
     for (const tab of this.tabs.querySelectorAll<HTMLElement>('[data-tab]')) {
       const isOn = tab.dataset['tab'] === view.tab;
@@ -107,17 +140,21 @@ class Frame {
     if (document.activeElement !== this.match) this.match.value = view.match;
     this.by.value = view.by;
     const { times } = this.app;
-    byId('window').textContent = `${times.text(view.from)} to ${times.text(view.to)}`;
+    const between = view.a === null || view.b === null ? '' : ` · A to B ${duration(Number(view.b - view.a))}`;
+    byId('window').textContent = `${times.text(view.from)} to ${times.text(view.to)}${between}`;
   }
 }
 
-function reachable(isReachable: boolean): void {
+const GONE = 'kymo view does not answer. The last picture stays; the page goes on when it comes back.';
+
+function reachable(isReachable: boolean, why: string): void {
   byId('gone').hidden = isReachable;
+  byId('gone').textContent = why || GONE;
   document.body.classList.toggle('stale', !isReachable);
 }
 
 function chooseTheme(): void {
-  const kept = localStorage.getItem('kymo-theme');
+  const kept = storage()?.getItem('kymo-theme');
   const isLight = kept ? kept === 'light' : matchMedia('(prefers-color-scheme: light)').matches;
   document.documentElement.dataset['theme'] = isLight ? 'light' : 'dark';
 }
@@ -125,7 +162,16 @@ function chooseTheme(): void {
 function switchTheme(): void {
   const now = document.documentElement.dataset['theme'] === 'light' ? 'dark' : 'light';
   document.documentElement.dataset['theme'] = now;
-  localStorage.setItem('kymo-theme', now);
+  storage()?.setItem('kymo-theme', now);
+}
+
+/** A page in a frame, or of a file, may have none. */
+function storage(): Storage | null {
+  try {
+    return localStorage;
+  } catch {
+    return null;
+  }
 }
 
 begin().catch((error: unknown) => {

@@ -34,6 +34,12 @@ export class Overview implements Part {
     this.draw();
   }
 
+  /** There is more of the trace. */
+  grown(): void {
+    this.draw();
+    if (!this.app.client.isBusy('overview')) void this.load();
+  }
+
   private async load(): Promise<void> {
     try {
       this.answer = await this.app.client.ask('overview', 'overview', { bins: 1000 });
@@ -48,11 +54,11 @@ export class Overview implements Part {
   }
 
   private get length(): number {
-    return Math.max(1, Number(this.app.whole.to));
+    return Math.max(1, Number(this.app.whole.to - this.app.whole.from));
   }
 
   private x(at: bigint): number {
-    return (Number(at) / this.length) * this.width;
+    return (Number(at - this.app.whole.from) / this.length) * this.width;
   }
 
   private paint(): void {
@@ -72,11 +78,13 @@ export class Overview implements Part {
     to.fillRect(x0, 0, 1, HEIGHT);
     to.fillRect(Math.max(x0 + 2, x1 - 1), 0, 1, HEIGHT);
     for (const mark of [a, b]) if (mark !== null) to.fillRect(this.x(mark), 0, 1, HEIGHT);
+    for (const { at } of this.app.marks) to.fillRect(this.x(at) - 2, 0, 5, 5);
   }
 
   private bars(to: CanvasRenderingContext2D, answer: Answer, colours: ReturnType<typeof palette>): void {
     const bins = answer.table('bins');
-    const [begins, ends, records] = [bins.offsets('from'), bins.offsets('to'), bins.offsets('records')];
+    const start = this.app.whole.from;
+    const [begins, ends, records] = [bins.offsets('from', start), bins.offsets('to', start), bins.offsets('records')];
     const [lost, packets] = [bins.offsets('lost'), bins.offsets('packets')];
     const most = records.reduce((most, count) => Math.max(most, count), 1);
     for (let i = 0; i < bins.rows; i++) {
@@ -95,14 +103,14 @@ export class Overview implements Part {
   }
 
   private time(x: number): bigint {
-    return BigInt(Math.round((Math.max(0, Math.min(this.width, x)) / this.width) * this.length));
+    return this.app.whole.from + BigInt(Math.round((Math.max(0, Math.min(this.width, x)) / this.width) * this.length));
   }
 
   private press(event: PointerEvent): void {
     this.canvas.setPointerCapture(event.pointerId);
     const { from, to } = this.app.view;
     const isInside = event.offsetX >= this.x(from) && event.offsetX <= this.x(to);
-    const isWhole = to - from >= (this.app.whole.to * 95n) / 100n;
+    const isWhole = to - from >= ((this.app.whole.to - this.app.whole.from) * 95n) / 100n;
     this.drag = { from: event.offsetX, grabbed: isInside && !isWhole ? this.time(event.offsetX) - from : null };
   }
 

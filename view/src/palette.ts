@@ -4,7 +4,7 @@
 const NAMES = [
   'bg', 'panel', 'raised', 'line', 'grid', 'ink', 'ink2', 'ink3', 'accent', 'selrow', 'run', 'pre', 'wok', 'wokfill', 'thr', 'lock',
   'io', 'fault', 'wait', 'sleep', 'irq', 'soft', 'sys', 'sysink', 'kern', 'kerne', 'loss', 'lossbg', 'hole', 'onrun', 'onpre', 'onwok',
-  'bar', 'h0', 'h1', 'h2', 'h3', 'h4', 'h5', 'h6', 'h7', 'e0', 'e1', 'e2', 'e3', 'e4', 'e5', 'e6', 'e7',
+  'bar', 'a', 'b', 'c', 'h0', 'h1', 'h2', 'h3', 'h4', 'h5', 'h6', 'h7', 'e0', 'e1', 'e2', 'e3', 'e4', 'e5', 'e6', 'e7',
 ] as const;
 export type ColourName = (typeof NAMES)[number];
 export type Palette = Record<ColourName, string>;

@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The tabs below the time line: latencies, the worst of them, statistics.
 
+import type { Parameters } from './api.js';
 import type { App, Part } from './app.js';
 import type { Answer, Table } from './columns.js';
-import { add, byId, el, later, link, table } from './dom.js';
+import { add, byId, clean, el, later, link, table } from './dom.js';
 import { sharpen } from './draw.js';
+import { piecesOf } from './explain.js';
 import { doubts } from './layout.js';
 import { palette } from './palette.js';
 import { duration, grouped } from './time.js';
-import { type View, around } from './view.js';
+import { type View, around, sampleOf } from './view.js';
 
 const POINTS = 500;
 const WORST = 50;
+/** Causes are found for so many of the worst. */
+const CAUSES = 20;
 
 /** One row of the series of an answer. */
 interface Series {
@@ -42,9 +46,10 @@ function allSeries(answer: Answer): Series[] {
 const time = (ns: number | null): string => (ns === null ? 'too few' : duration(ns));
 
 /** A tab that asks again when the window, the filter or its own choice changes. */
-abstract class Panel implements Part {
+export abstract class Panel implements Part {
   protected readonly box: HTMLElement;
   private readonly reload = later(150, () => void this.load());
+  private isLoading = false;
 
   constructor(
     protected readonly app: App,
@@ -60,6 +65,9 @@ abstract class Panel implements Part {
   }
 
   private async load(): Promise<void> {
+    // While the picture moves a question may take longer than the pause between two: it is not given up for the next.
+    if (this.app.isFollowing && this.isLoading) return this.reload();
+    this.isLoading = true;
     try {
       const answer = await this.ask();
       if (answer) this.show(answer);
@@ -67,6 +75,8 @@ abstract class Panel implements Part {
       const hint = (error as { hint?: string | null }).hint;
       const text = error instanceof Error ? error.message : String(error);
       this.box.replaceChildren(el('pre', 'note wrong', hint ? `${text}\n${hint}` : text));
+    } finally {
+      this.isLoading = false;
     }
   }
 
@@ -78,11 +88,12 @@ abstract class Panel implements Part {
     return { from: this.app.at(from), to: this.app.at(to), filter: filter || null };
   }
 
-  protected go(points: Table, row: number): void {
+  /** Shows a sample; `what`: of which latency it is. */
+  protected go(points: Table, row: number, what: string): void {
     const [from, to] = [points.big('from', row), points.big('to', row)];
     if (from === null || to === null) return;
     const tid = points.number('tid', row);
-    this.app.go({ ...around(this.app.view, from, to, this.app.whole), tid, at: to, a: from, b: to });
+    this.app.go({ ...around(this.app.view, from, to, this.app.whole), tid, at: to, a: from, b: to, sample: sampleOf(what, tid, from, to) });
   }
 }
 
@@ -116,6 +127,7 @@ export class Latencies extends Panel {
     plot.setAttribute('aria-label', `${chosen ? key(chosen) : 'no latency'} over time, and how often each length occurs`);
     this.box.replaceChildren(el('div', 'split', el('div', 'list', list, ...answer.head.notes.map((note) => el('p', 'note', note))), plot));
     if (chosen) this.plot(answer, chosen, plot);
+    this.app.onLatencies(answer, chosen ? key(chosen) : null, this.box);
   }
 
   private plot(answer: Answer, chosen: Series, canvas: HTMLCanvasElement): void {
@@ -139,7 +151,7 @@ export class Latencies extends Panel {
     canvas.addEventListener('click', (event) => {
       const near = points.filter((point) => Math.hypot(point.x - event.offsetX, point.y - event.offsetY) < 8);
       const [best] = near.sort((a, b) => Math.hypot(a.x - event.offsetX, a.y - event.offsetY) - Math.hypot(b.x - event.offsetX, b.y - event.offsetY));
-      if (best) this.go(answer.table('points'), best.row);
+      if (best) this.go(answer.table('points'), best.row, chosen.what);
     });
   }
 
@@ -221,14 +233,20 @@ export class Worst extends Panel {
     super(app, 'worst');
   }
 
-  protected ask(): Promise<Answer | null> {
+  private get asked(): Parameters {
     const what = this.app.view.what.split(' ')[0];
-    return this.app.client.ask('worst', 'worst', { ...this.window, limit: WORST, what: what || null });
+    return { ...this.window, limit: WORST, what: what || null };
+  }
+
+  protected ask(): Promise<Answer | null> {
+    return this.app.client.ask('worst', 'worst', this.asked);
   }
 
   protected show(answer: Answer): void {
     const [points, series] = [answer.table('points'), allSeries(answer)];
     const rows = Array.from({ length: points.rows }, (_, row) => row);
+    const causes = rows.map((row) => el('span', 'cause', row < CAUSES ? '…' : ''));
+    const whatOf = (row: number): string => series[points.number('series', row) ?? -1]?.what ?? '';
     const who = (tid: string, name: string, row: number): string => {
       const number = points.number(tid, row);
       return number === null ? '' : `${points.text(name, row) ?? ''}[${number}]`;
@@ -243,12 +261,37 @@ export class Worst extends Panel {
         { head: 'Priority', cell: (row) => priority(points.number('prio', row)) },
         { head: 'CPU', isNumber: true, cell: (row) => points.number('cpu', row) },
         { head: 'Woken by', cell: (row) => who('waker', 'waker_name', row) },
+        { head: 'Cause', cell: (row) => causes[row] },
         { head: 'Doubt', cell: (row) => doubts(answer, points.number('doubt', row) ?? 0) },
       ],
       rows,
-      (row) => this.go(points, row),
+      (row) => this.go(points, row, whatOf(row)),
     );
     this.box.replaceChildren(rows.length ? list : el('p', 'note', 'No latency was found in this window.'));
+    if (rows.length) void this.explain(causes);
+  }
+
+  /** Causes take a second pass over what is around each of them: they come later. */
+  private async explain(cells: readonly HTMLElement[]): Promise<void> {
+    let texts: (row: number) => string = () => '';
+    try {
+      const answer = await this.app.client.ask('causes', 'worst', { ...this.asked, causes: CAUSES });
+      if (!answer) return;
+      const pieces: ReturnType<typeof piecesOf> = answer.table('causes').rows ? piecesOf(answer) : () => [];
+      const points = answer.table('causes');
+      const rowOf = new Map(Array.from({ length: points.rows }, (_, row) => [points.number('point', row), row]));
+      texts = (point) => {
+        const row = rowOf.get(point);
+        return row === undefined ? '' : pieces('causes', row).map(({ text }) => text).join('');
+      };
+    } catch (error) {
+      this.app.failed(error);
+    }
+    cells.forEach((cell, row) => {
+      const text = texts(row);
+      cell.replaceChildren(clean(text));
+      cell.title = clean(text);
+    });
   }
 }
 
@@ -268,7 +311,7 @@ export class Statistics extends Panel {
 
   protected show(answer: Answer): void {
     const events = answer.table('events');
-    const seconds = Math.max(1e-9, Number(this.app.whole.to) / 1e9);
+    const seconds = Math.max(1e-9, (answer.head.to - answer.head.from) / 1e9);
     const rows = Array.from({ length: events.rows }, (_, row) => row);
     const list = table<number>(
       [

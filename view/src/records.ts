@@ -17,6 +17,8 @@ export class Records implements Part {
   private hasMore = false;
   private isLoading = false;
   private last: bigint | null = null;
+  /** The rows that are there are of another window: they stay until there are new ones. */
+  private isFresh = false;
   private readonly reload = later(120, () => void this.restart());
 
   constructor(private readonly app: App) {
@@ -39,8 +41,7 @@ export class Records implements Part {
   }
 
   private async restart(): Promise<void> {
-    this.body.replaceChildren();
-    this.note.textContent = '';
+    this.isFresh = true;
     [this.rows, this.last, this.hasMore] = [0, null, false];
     await this.more();
   }
@@ -65,6 +66,8 @@ export class Records implements Part {
 
   private show(answer: Answer): void {
     const [records, losses] = [answer.table('records'), answer.table('losses')];
+    if (this.isFresh) this.body.replaceChildren();
+    this.isFresh = false;
     let loss = 0;
     for (let i = 0; i <= records.rows; i++) {
       for (; loss < losses.rows && (losses.number('before', loss) ?? 0) <= i; loss++) this.body.append(lossRow(answer, loss));

@@ -6,7 +6,7 @@ import type { Answer, Table } from './columns.js';
 import { add, byId, clean, el, link, table } from './dom.js';
 import { doubts } from './layout.js';
 import { duration, grouped } from './time.js';
-import { type View, around } from './view.js';
+import { type View, around, sampleOf } from './view.js';
 
 interface Ability {
   question: string;
@@ -23,7 +23,7 @@ export class Start implements Part {
     const { head } = app.summary;
     const { info } = head;
     const records = Number(info['records'] ?? 0);
-    const length = duration(Number(app.whole.to));
+    const length = duration(head.to - head.from);
     add(
       this.box,
       el('h1', '', clean(String(info['name'] ?? 'Trace'))),
@@ -123,7 +123,7 @@ export class Start implements Part {
       );
       card.type = 'button';
       card.addEventListener('click', () => {
-        if (from !== null && to !== null) this.app.go({ ...around(this.app.view, from, to, this.app.whole), tid, at: to, a: from, b: to });
+        if (from !== null && to !== null) this.app.go({ ...around(this.app.view, from, to, this.app.whole), tid, at: to, a: from, b: to, sample: sampleOf(places.text('kind', i) ?? '', tid, from, to) });
       });
       this.places.append(card);
     }

@@ -3,8 +3,8 @@
 
 import { TIME_FORMATS, type TimeFormat } from './time.js';
 
-export const PAGES = ['start', 'timeline'] as const;
-export const TABS = ['records', 'latencies', 'worst', 'statistics'] as const;
+export const PAGES = ['start', 'timeline', 'laboratory'] as const;
+export const TABS = ['records', 'latencies', 'worst', 'statistics', 'critical', 'values', 'flame'] as const;
 export type Page = (typeof PAGES)[number];
 export type Tab = (typeof TABS)[number];
 
@@ -27,16 +27,26 @@ export interface View {
   tid: number | null;
   at: bigint | null;
   format: TimeFormat;
+  /** `off`: no explanation beside the time line. */
+  explain: string;
+  /** `on`: the critical path is drawn. */
+  critical: string;
+  /** Fields that are drawn over time, with `|` between them. */
+  values: string;
+  /** The latency of which cursors and thread are a sample, as `sampleOf` writes it. */
+  sample: string;
+  /** Series of results that are drawn, by number, with commas. */
+  series: string;
 }
 
 export const MIN_LENGTH = 100n;
 
-/** The view of a whole trace of that length. */
-export function whole(length: bigint): View {
+/** The view of a whole trace that ends there. */
+export function whole(to: bigint, from = 0n): View {
   return {
     page: 'start',
-    from: 0n,
-    to: length > MIN_LENGTH ? length : MIN_LENGTH,
+    from,
+    to: to - from > MIN_LENGTH ? to : from + MIN_LENGTH,
     tab: 'records',
     filter: '',
     match: '',
@@ -47,10 +57,28 @@ export function whole(length: bigint): View {
     tid: null,
     at: null,
     format: 'trace',
+    explain: '',
+    critical: '',
+    values: '',
+    sample: '',
+    series: '',
   };
 }
 
-const TEXTS = ['filter', 'match', 'by', 'what'] as const;
+const TEXTS = ['filter', 'match', 'by', 'what', 'explain', 'critical', 'values', 'sample', 'series'] as const;
+
+/** Says of which latency a stretch is a sample. It holds as long as the cursors and the thread are those of it. */
+export function sampleOf(what: string, tid: number | null, from: bigint, to: bigint): string {
+  return [what, tid ?? '', from, to].join('~');
+}
+
+/** The stretch between the cursors, where both are set and the selected moment is not outside of it. */
+export function marked(view: View): { from: bigint; to: bigint } | null {
+  const { a, b, at } = view;
+  if (a === null || b === null) return null;
+  const [from, to] = a < b ? [a, b] : [b, a];
+  return at === null || (at >= from && at <= to) ? { from, to } : null;
+}
 
 /** The fragment of the address. */
 export function toFragment(view: View): string {

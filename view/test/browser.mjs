@@ -106,6 +106,20 @@ await step('a thread is selected by its label, and what it did is told', async (
   await until(() => document.querySelectorAll('#details .steps li').length > 0);
   await shot('details');
 });
+await step('n and p go from one change of the selected thread to the next, and back', async () => {
+  const isAt = (time) => (new URLSearchParams(location.hash.slice(1)).get('at') ?? '') === time;
+  const isBehind = (time) => BigInt(new URLSearchParams(location.hash.slice(1)).get('at') ?? '0') > BigInt(time);
+  const begin = (await fragment()).at ?? '';
+  await page.keyboard.press('n');
+  await until(isBehind, begin || '0');
+  const first = (await fragment()).at;
+  await page.keyboard.press('n');
+  await until(isBehind, first);
+  await page.keyboard.press('p');
+  await until(isAt, first);
+  for (let undo = 0; undo < 3; undo++) await page.keyboard.press('u');
+  await until(isAt, begin);
+});
 await step('records are listed, and more come when they are scrolled', async () => {
   await page.click('[data-tab="records"]');
   await until(() => document.querySelectorAll('#records tbody tr').length >= 50);
@@ -136,11 +150,93 @@ await step('latencies: a table, a picture, and a way from one to its moment', as
   await shot('latencies');
   await page.click('[data-tab="worst"]');
   await until(() => document.querySelectorAll('#worst tbody tr').length > 0);
+  await until(() => [...document.querySelectorAll('#worst .cause')].some((cell) => /\d %\)/.test(cell.textContent)));
   const before = await fragment();
   await shot('worst');
   await page.click('#worst tbody tr');
   await until((from) => new URLSearchParams(location.hash.slice(1)).get('from') !== from, before.from);
   assert.ok((await fragment()).a && (await fragment()).b);
+});
+await step('beside the worst one is its explanation, whose threads and times are links', async () => {
+  await until(() => /Where the time went/.test(document.querySelector('#explain').textContent) && !document.querySelector('#explain').classList.contains('old'));
+  assert.ok((await text('#explain .headline')).length > 20);
+  // The parts of the bar are the whole.
+  const widths = await page.$$eval('#explain .budget i', (parts) => parts.map((part) => parseFloat(part.style.width)));
+  assert.ok(Math.abs(widths.reduce((sum, width) => sum + width, 0) - 100) < 0.5, String(widths));
+  await shot('explain');
+  const own = (await fragment()).tid;
+  const others = await page.$$eval('#explain .link', (all) => all.map((link) => link.textContent));
+  assert.ok(others.some((name) => /\[\d+\]$/.test(name)), others.join('; '));
+  const other = others.find((name) => /\[\d+\]$/.test(name) && !name.endsWith(`[${own}]`));
+  if (other) {
+    await page.evaluate((other) => [...document.querySelectorAll('#explain .link')].find((link) => link.textContent === other).click(), other);
+    await until((own) => new URLSearchParams(location.hash.slice(1)).get('tid') !== own, own);
+    await page.keyboard.press('u');
+    await until((own) => new URLSearchParams(location.hash.slice(1)).get('tid') === own, own);
+  }
+  await page.keyboard.press('e');
+  await until(() => document.querySelector('#explain').hidden);
+  await page.keyboard.press('e');
+  await until(() => !document.querySelector('#explain').hidden);
+});
+await step('the critical path is drawn over the threads, and listed', async () => {
+  await page.keyboard.press('Home');
+  await page.keyboard.press('Escape');
+  await page.evaluate(() => [...document.querySelectorAll('#labels .label')].find((label) => /^sort\[\d+\]/.test(label.textContent) || /\[\d+\]/.test(label.textContent)).click());
+  await page.keyboard.press('c');
+  await until(() => document.querySelectorAll('#critical tbody tr').length > 0);
+  assert.equal((await fragment()).critical, 'on');
+  const ink = () =>
+    page.evaluate(() => {
+      const canvas = document.querySelector('#plot');
+      const probe = document.createElement('canvas').getContext('2d');
+      probe.fillStyle = getComputedStyle(document.documentElement).getPropertyValue('--ink').trim();
+      probe.fillRect(0, 0, 1, 1);
+      const [r, g, b] = probe.getImageData(0, 0, 1, 1).data;
+      const data = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+      let count = 0;
+      for (let i = 0; i < data.length; i += 4) if (data[i] === r && data[i + 1] === g && data[i + 2] === b && data[i + 3] === 255) count++;
+      return count;
+    });
+  await until(() => document.querySelectorAll('#critical .number').length > 0);
+  await new Promise((done) => setTimeout(done, 500));
+  const drawn = await ink();
+  await shot('critical');
+  await page.keyboard.press('c');
+  await until(() => !new URLSearchParams(location.hash.slice(1)).get('critical'));
+  await new Promise((done) => setTimeout(done, 500));
+  assert.ok(drawn > (await ink()) + 50, 'the line is there when it is on, and is gone when it is off');
+});
+await step('a field is chosen, and its values are drawn on the axis of the time line', async () => {
+  await page.keyboard.press('6');
+  await until(() => document.querySelectorAll('#value-event option').length > 0);
+  const event = await page.$$eval('#value-event option', (options) => options.map(({ value }) => value).find((value) => value.endsWith('sched_switch')));
+  await page.select('#value-event', event);
+  await page.select('#value-field', 'next_prio');
+  await page.click('#value-add');
+  await until(() => /\d to /.test(document.querySelector('#values .value-label')?.textContent ?? ''));
+  // Values that do not change within a pixel have one colour.
+  const inked = await page.$eval('#values canvas', (canvas) => canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data.some((byte, at) => at % 4 === 3 && byte > 0));
+  assert.ok(inked, 'something is drawn');
+  assert.match(await text('#values .value-label'), /sched_switch\.next_prio.*\d to −?\d/);
+  assert.equal((await fragment()).values, `${event}.next_prio`);
+  await shot('values');
+  await page.click('#values .value .ib');
+  await until(() => document.querySelectorAll('#values .value').length === 0);
+});
+await step('a trace without spans says so where the flame graph would be', async () => {
+  await page.keyboard.press('7');
+  await until(() => /No span ends in this window/.test(document.querySelector('#flame').textContent));
+});
+await step('results of the laboratory have a page: what was measured, histograms, tails', async () => {
+  await page.click('#to-laboratory');
+  await until(() => document.querySelectorAll('#laboratory tbody tr').length > 1);
+  for (const chart of [1, 2]) await isDrawn(`#laboratory .chart:nth-child(${chart}) canvas`);
+  await shot('laboratory');
+  const drawn = await page.$$eval('#laboratory input:checked', (boxes) => boxes.length);
+  await page.click('#laboratory input:checked');
+  await until((drawn) => document.querySelectorAll('#laboratory input:checked').length === drawn - 1, drawn);
+  await page.click('#to-timeline');
 });
 await step('statistics, keys, themes, and the address is the view', async () => {
   await page.keyboard.press('4');
@@ -150,11 +246,11 @@ await step('statistics, keys, themes, and the address is the view', async () => 
   await page.keyboard.press('Escape');
   const theme = () => page.evaluate(() => document.documentElement.dataset.theme);
   const first = await theme();
-  await page.keyboard.press('l');
+  await page.keyboard.press('T');
   assert.notEqual(await theme(), first);
   await isDrawn('#plot');
   await shot('light');
-  await page.keyboard.press('l');
+  await page.keyboard.press('T');
   const view = await fragment();
   await page.reload();
   await until(() => document.body.dataset.page === 'timeline');

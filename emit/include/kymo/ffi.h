@@ -13,6 +13,11 @@
 #define KYMO_FFI_H
 
 #include <stdbool.h>
+#include <stdint.h>
+
+#if UINTPTR_MAX < UINT64_MAX
+#error "kymo: tracepoints need a processor with 64-bit pointers; this program is compiled for 32 bits"
+#else
 
 #include "runtime.h"
 
@@ -32,5 +37,6 @@ void kymo_ffi_write(struct kymo_event *event, const void *payload, size_t bytes)
 
 #ifdef __cplusplus
 }
+#endif
 #endif
 #endif

@@ -11,10 +11,7 @@
 #ifndef KYMO_RING_H
 #define KYMO_RING_H
 
-#include "runtime.h"
-#if KYMO_ARCH_X86_64
-#include "arch/x86_64/sequence.h"
-#endif
+#include "arch/sequence.h"
 
 #define KYMO__EMIT static __attribute__((noinline, unused)) KYMO__UNSEEN void
 
@@ -37,7 +34,7 @@ KYMO__INLINE void kymo__emit_words(struct kymo_event *event, const struct kymo_s
 				   uint64_t step, unsigned word_count, uint64_t w0, uint64_t w1,
 				   uint64_t w2, uint64_t w3)
 {
-#if KYMO_ARCH_X86_64
+#if KYMO_ARCH_SEQUENCE
 	if (KYMO__LIKELY(kymo__sequence_words(slot, event, step, word_count, w0, w1, w2, w3)))
 		return;
 #endif
@@ -98,7 +95,7 @@ KYMO__INLINE void kymo__emit_tail(struct kymo_event *event, const struct kymo_sl
 	uint64_t payload_bytes = fixed_bytes + tail_bytes;
 	uint64_t step = KYMO_ONE_RECORD + KYMO__BEFORE_PAYLOAD + payload_bytes;
 
-#if KYMO_ARCH_X86_64
+#if KYMO_ARCH_SEQUENCE
 	if (KYMO__LIKELY(payload_bytes <= KYMO_RECORD_MAX - KYMO__BEFORE_PAYLOAD) &&
 	    KYMO__LIKELY(kymo__sequence_tail(slot, event, step, word_count, words, fixed_bytes, tail,
 					     tail_bytes)))
@@ -154,7 +151,7 @@ KYMO__EMIT kymo__write_segs(struct kymo_event *event, const struct kymo_slot *sl
 {
 	uint64_t step = KYMO_ONE_RECORD + KYMO__BEFORE_PAYLOAD + payload_bytes;
 
-#if KYMO_ARCH_X86_64
+#if KYMO_ARCH_SEQUENCE
 	if (KYMO__LIKELY(payload_bytes <= KYMO_RECORD_MAX - KYMO__BEFORE_PAYLOAD) &&
 	    KYMO__LIKELY(kymo__sequence_segs(slot, event, step, segs, segs_end)))
 		return;

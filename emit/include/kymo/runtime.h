@@ -19,6 +19,13 @@ extern "C" {
 #define KYMO__UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define KYMO__INLINE static inline __attribute__((always_inline, unused)) KYMO__UNSEEN
 
+/* The clock that kymo__counter reads. */
+#if KYMO_ARCH_AARCH64
+#define KYMO_CLOCK_COUNTER KYMO_CLOCK_CNTVCT
+#elif KYMO_ARCH_X86_64
+#define KYMO_CLOCK_COUNTER KYMO_CLOCK_TSC
+#endif
+
 struct kymo_slot;
 struct kymo_filters;
 
@@ -54,8 +61,11 @@ struct kymo_slot {
 	uint64_t serial;
 	intptr_t rseq_offset;	 /* of struct rseq from the thread pointer; 0: out of line */
 	intptr_t thread_offset;	 /* of struct kymo_thread from the thread pointer */
+	/* 1: a record for a full ring is counted as lost by its sequence; 0: libkymo is asked. */
+	uint32_t counts_full;
+	uint32_t unused[15];
 } __attribute__((aligned(64)));
-KYMO_CHECK_SIZE(struct kymo_slot, 64);
+KYMO_CHECK_SIZE(struct kymo_slot, 128);
 KYMO_CHECK_OFFSET(struct kymo_slot, cpu_count, 8);
 KYMO_CHECK_OFFSET(struct kymo_slot, room, 12);
 KYMO_CHECK_OFFSET(struct kymo_slot, mask, 16);
@@ -64,6 +74,7 @@ KYMO_CHECK_OFFSET(struct kymo_slot, stride, 24);
 KYMO_CHECK_OFFSET(struct kymo_slot, data_offset, 32);
 KYMO_CHECK_OFFSET(struct kymo_slot, rseq_offset, 48);
 KYMO_CHECK_OFFSET(struct kymo_slot, thread_offset, 56);
+KYMO_CHECK_OFFSET(struct kymo_slot, counts_full, 64);
 
 /*
  * Per thread, in libkymo's thread-local storage (initial-exec: no allocation in signal handlers).

@@ -14,6 +14,17 @@
 #ifndef KYMO_TRACEPOINT_H
 #define KYMO_TRACEPOINT_H
 
+#include <stdint.h>
+
+#if UINTPTR_MAX < UINT64_MAX
+#error "kymo: tracepoints need a processor with 64-bit pointers; this program is compiled for 32 bits"
+/* So that this is the only message. */
+#define KYMO_ENUM(...)
+#define KYMO_EVENT(...)
+#define kymo_trace(...) ((void)0)
+#define kymo_trace_enabled(...) 0
+#else
+
 #include "event.h"
 #include "foreach.h"
 
@@ -243,5 +254,6 @@ static void __attribute__((destructor(101), unused)) KYMO__UNSEEN kymo__destruct
 
 #ifdef __cplusplus
 }
+#endif
 #endif
 #endif

@@ -28,7 +28,7 @@ uint64_t kymop_clock_read(uint32_t clock)
 {
 #if KYMO_ARCH_X86_64
 	if (clock == KYMO_CLOCK_TSC)
-		return kymo__tsc();
+		return kymo__counter();
 #endif
 	(void)clock;
 	return now_ns(CLOCK_MONOTONIC);

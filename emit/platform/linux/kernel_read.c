@@ -255,20 +255,22 @@ static bool is_hidden(uint32_t thread)
 
 /*
  * Whose event it is. A switch is of the thread that goes, or of the one that comes where only that is
- * traced. False: of no traced process; *is_lost: nobody knows any more.
+ * traced. False: of no traced process; *is_lost: nobody knows any more. The kernel records a switch
+ * because one of the two is the target's: where that one is hidden, the other is a stranger, and no
+ * loss if it has ended meanwhile. Threads of the target are known from the events that made them.
  */
 static bool attribute(struct kymop_kernel *kernel, enum point point, struct raw *raw, bool *is_lost)
 {
 	uint32_t other = point == SWITCH ? (uint32_t)get(raw, 3) : 0, process;
 	bool is_known = kymop_tasks_know(&kernel->tasks, raw->thread, &raw->process);
+	bool goes_hidden = point == SWITCH && is_hidden(raw->thread), comes_hidden = is_hidden(other);
 
 	*is_lost = false;
-	/* The kernel records a switch if one of the two is the target's. */
-	if (point == SWITCH && is_hidden(raw->thread)) {
+	if (goes_hidden) {
 		is_known = true;
 		raw->process = 0;
 	}
-	if (is_hidden(other))
+	if (comes_hidden)
 		other = 0;
 	if (is_known && raw->process)
 		return true;
@@ -278,11 +280,11 @@ static bool attribute(struct kymop_kernel *kernel, enum point point, struct raw 
 		return true;
 	}
 	if (!is_known)
-		*is_lost = !process_of(kernel, raw->thread, &raw->process);
+		*is_lost = !process_of(kernel, raw->thread, &raw->process) && !comes_hidden;
 	if (raw->process || !other)
 		return raw->process != 0;
 	if (!process_of(kernel, other, &process)) {
-		*is_lost = true;
+		*is_lost = !goes_hidden;
 		return false;
 	}
 	raw->thread = other;

@@ -7,6 +7,7 @@
 #include "kernel.h"
 
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 
 #if WITH_KERNEL && KYMO_POSIX_ONLINE && KYMO_POSIX_USER_EVENTS
@@ -215,6 +216,56 @@ TEST("kernel events (extension)", kernel_log,
 	/* Each sleep is one away from the thread; not all that come from the idle thread are recorded [posix.md 10]. */
 	EXPECT(switches >= 20);
 	EQUAL(posix_trace_close(trid), 0);
+}
+
+/* Processes that live for a moment, one after the other, on the CPU of the one that asks. */
+static pid_t start_short_lives(void)
+{
+	pid_t parent = fork();
+
+	if (parent)
+		return parent;
+	/* A test that fails leaves nobody behind. */
+	EXPECT(!prctl(PR_SET_PDEATHSIG, SIGKILL));
+	for (;;) {
+		pid_t child = fork();
+
+		if (!child)
+			_exit(0);
+		waitpid(child, NULL, 0);
+	}
+}
+
+TEST("kernel events (extension)", kernel_strangers,
+	"processes of others that come and go beside a thread of the library that flushes are no overrun")
+{
+	trace_attr_t attr = attr_of(POSIX_TRACE_KERNEL_SWITCH, 1 << 20);
+	trace_event_id_t step;
+	pid_t strangers;
+	cpu_set_t one;
+	trace_id_t trid;
+	int file;
+
+	have_tracefs();
+	file = open("log", O_RDWR | O_CREAT | O_TRUNC, 0600);
+	EXPECT(file >= 0);
+	CPU_ZERO(&one);
+	CPU_SET(sched_getcpu(), &one);
+	EXPECT(!sched_setaffinity(0, sizeof(one), &one));
+	strangers = start_short_lives();
+	EXPECT(strangers > 0);
+	step = event_named("step");
+	EQUAL(posix_trace_attr_setlogfullpolicy(&attr, POSIX_TRACE_APPEND), 0);
+	EQUAL(posix_trace_create_withlog(0, &attr, file, &trid), 0);
+	EQUAL(posix_trace_start(trid), 0);
+	for (int i = 0; i < 100; i++) {
+		emit_number(step, i);
+		usleep(10000);
+	}
+	EQUAL(status_of(trid).posix_stream_overrun_status, POSIX_TRACE_NO_OVERRUN);
+	EQUAL(posix_trace_shutdown(trid), 0);
+	kill(strangers, SIGKILL);
+	EQUAL(waitpid(strangers, NULL, 0), strangers);
 }
 #endif
 #endif

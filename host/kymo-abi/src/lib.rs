@@ -16,31 +16,31 @@ pub use error::Error;
 pub use record::{head_word, record_head, split_head};
 
 /// The version of everything in this crate. Any change of a layout or of a meaning raises it.
-pub const ABI_VERSION: u32 = 2;
+pub const ABI_VERSION: u32 = 3;
 
 /// How a program's rings are written [spec/ring.md 5 and 6].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum RingKind {
     /// One lane per CPU, then one spill lane.
     Rseq,
     /// Lanes are claimed by threads.
     Portable,
 }
 
-impl Kind {
+impl RingKind {
     /// The code on the wire and in shared memory.
     pub const fn code(self) -> u32 {
         match self {
-            Kind::Rseq => 1,
-            Kind::Portable => 2,
+            RingKind::Rseq => 1,
+            RingKind::Portable => 2,
         }
     }
 
     /// The kind with this code, if there is one.
-    pub const fn from_code(code: u32) -> Option<Kind> {
+    pub const fn from_code(code: u32) -> Option<RingKind> {
         match code {
-            1 => Some(Kind::Rseq),
-            2 => Some(Kind::Portable),
+            1 => Some(RingKind::Rseq),
+            2 => Some(RingKind::Portable),
             _ => None,
         }
     }
@@ -48,8 +48,8 @@ impl Kind {
     /// The word that users see.
     pub const fn name(self) -> &'static str {
         match self {
-            Kind::Rseq => "rseq",
-            Kind::Portable => "portable",
+            RingKind::Rseq => "rseq",
+            RingKind::Portable => "portable",
         }
     }
 }
@@ -61,6 +61,8 @@ pub enum Clock {
     Tsc,
     /// CLOCK_MONOTONIC, in nanoseconds.
     Monotonic,
+    /// The raw count of the Arm generic timer, in its ticks.
+    Cntvct,
 }
 
 impl Clock {
@@ -69,6 +71,7 @@ impl Clock {
         match self {
             Clock::Tsc => 1,
             Clock::Monotonic => 2,
+            Clock::Cntvct => 3,
         }
     }
 
@@ -77,6 +80,7 @@ impl Clock {
         match code {
             1 => Some(Clock::Tsc),
             2 => Some(Clock::Monotonic),
+            3 => Some(Clock::Cntvct),
             _ => None,
         }
     }
@@ -86,6 +90,7 @@ impl Clock {
         match self {
             Clock::Tsc => "tsc",
             Clock::Monotonic => "monotonic",
+            Clock::Cntvct => "cntvct",
         }
     }
 }

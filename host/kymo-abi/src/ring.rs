@@ -7,7 +7,7 @@ use std::mem::{offset_of, size_of};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use crate::{ABI_VERSION, Clock, Error, Kind};
+use crate::{ABI_VERSION, Clock, Error, RingKind};
 
 /// "KYMOMEM1", little endian.
 pub const MEM_MAGIC: u64 = 0x314d_454d_4f4d_594b;
@@ -245,7 +245,7 @@ impl Span {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// How the rings are written.
-    pub kind: Kind,
+    pub kind: RingKind,
     /// What the time stamps count.
     pub clock: Clock,
     /// Lanes, the spill lane included.
@@ -265,7 +265,13 @@ pub struct Layout {
 
 impl Layout {
     /// The layout of a memory with `lane_count` lanes of `ring_bytes` each, for a page size of at most `page_bytes`.
-    pub fn new(kind: Kind, clock: Clock, lane_count: u32, ring_bytes: u32, page_bytes: u32) -> Result<Layout, Error> {
+    pub fn new(
+        kind: RingKind,
+        clock: Clock,
+        lane_count: u32,
+        ring_bytes: u32,
+        page_bytes: u32,
+    ) -> Result<Layout, Error> {
         let layout = Layout {
             kind,
             clock,
@@ -417,7 +423,7 @@ impl<'a> View<'a> {
         }
         let (kind, clock) = (header.kind.load(Relaxed), header.clock.load(Relaxed));
         let layout = Layout {
-            kind: Kind::from_code(kind).ok_or(Error::Layout { what: "kind", value: kind.into() })?,
+            kind: RingKind::from_code(kind).ok_or(Error::Layout { what: "kind", value: kind.into() })?,
             clock: Clock::from_code(clock).ok_or(Error::Layout { what: "clock", value: clock.into() })?,
             lane_count: header.lane_count.load(Relaxed),
             ring_bytes: header.ring_bytes.load(Relaxed),
@@ -487,12 +493,12 @@ mod tests {
 
     #[test]
     fn layout_places_data_on_a_page() {
-        let layout = Layout::new(Kind::Rseq, Clock::Tsc, 33, 65_536, 4096).unwrap();
+        let layout = Layout::new(RingKind::Rseq, Clock::Tsc, 33, 65_536, 4096).unwrap();
         assert_eq!(layout.data_offset, 12_288);
         assert_eq!(layout.mem_bytes, 12_288 + 33 * 65_536);
-        assert!(Layout::new(Kind::Rseq, Clock::Tsc, 1, 65_537, 4096).is_err());
-        assert!(Layout::new(Kind::Rseq, Clock::Tsc, 0, 65_536, 4096).is_err());
-        assert!(Layout::new(Kind::Rseq, Clock::Tsc, 1, 2048, 4096).is_err());
+        assert!(Layout::new(RingKind::Rseq, Clock::Tsc, 1, 65_537, 4096).is_err());
+        assert!(Layout::new(RingKind::Rseq, Clock::Tsc, 0, 65_536, 4096).is_err());
+        assert!(Layout::new(RingKind::Rseq, Clock::Tsc, 1, 2048, 4096).is_err());
     }
 
     proptest! {
@@ -510,7 +516,7 @@ mod tests {
 
         #[test]
         fn any_numbers_are_checked_without_panic(lane_count: u32, ring_bytes: u32, rings_offset: u32, marks_offset: u32, data_offset: u64, mem_bytes: u64) {
-            let _ = Layout { kind: Kind::Rseq, clock: Clock::Tsc, lane_count, ring_bytes, rings_offset, marks_offset, data_offset, mem_bytes }.check();
+            let _ = Layout { kind: RingKind::Rseq, clock: Clock::Tsc, lane_count, ring_bytes, rings_offset, marks_offset, data_offset, mem_bytes }.check();
         }
     }
 }

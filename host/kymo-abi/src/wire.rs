@@ -6,7 +6,7 @@
 
 use crate::bytes::{Reader, fixed_text, text_field};
 use crate::ring::Layout;
-use crate::{ABI_VERSION, Clock, Error, Kind};
+use crate::{ABI_VERSION, Clock, Error, RingKind};
 
 /// No message is longer. Longer lists are sent as several messages.
 pub const BYTES_MAX: usize = 32_768;
@@ -50,7 +50,7 @@ pub struct Hello {
     pub abi: u32,
     /// Process id as the program sees itself.
     pub pid: u32,
-    /// `enum kymo_kind`, as a code: see [`Kind::from_code`].
+    /// `enum kymo_kind`, as a code: see [`RingKind::from_code`].
     pub kind: u32,
     /// `enum kymo_clock`, as a code: see [`Clock::from_code`].
     pub clock: u32,
@@ -447,7 +447,7 @@ fn decode_attach(reader: &mut Reader<'_>) -> Result<FromCollector, Error> {
         return Err(Error::Value { what: "ABI version", value: abi.into() });
     }
     let layout = Layout {
-        kind: Kind::from_code(kind).ok_or(Error::Value { what: "ring kind", value: kind.into() })?,
+        kind: RingKind::from_code(kind).ok_or(Error::Value { what: "ring kind", value: kind.into() })?,
         clock: Clock::from_code(clock).ok_or(Error::Value { what: "clock", value: clock.into() })?,
         lane_count: reader.u32()?,
         ring_bytes: reader.u32()?,

@@ -31,7 +31,7 @@ fn from_program() -> impl Strategy<Value = FromProgram> {
 
 fn from_collector() -> impl Strategy<Value = FromCollector> {
     let attach = (1u32..300, 12u32..24, any::<u64>(), "[a-z]{0,63}").prop_map(|(lanes, bits, serial, session)| {
-        let layout = Layout::new(Kind::Rseq, Clock::Tsc, lanes, 1 << bits, 4096).unwrap();
+        let layout = Layout::new(RingKind::Rseq, Clock::Tsc, lanes, 1 << bits, 4096).unwrap();
         FromCollector::Attach { layout, serial, session }
     });
     let filter = (

@@ -8,7 +8,7 @@ use std::process::Command;
 use kymo_abi::desc::{Desc, EnumDesc, EventDesc, Field, FieldType, Scalar};
 use kymo_abi::ring::{self, Layout, MemHeader, RingBlock};
 use kymo_abi::wire::{self, Attached, ByeReason, DescEntry, Filter, FromCollector, FromProgram, Hello};
-use kymo_abi::{ABI_VERSION, Clock, Kind};
+use kymo_abi::{ABI_VERSION, Clock, RingKind};
 
 /// Compiles a C program that prints `expressions` as unsigned numbers, one a line, and runs it.
 fn in_c(expressions: &[&str]) -> Vec<u64> {
@@ -87,10 +87,11 @@ fn constants_are_alike() {
         ("KYMO_CONTEXT_PERF", ring::context::PERF.into()),
         ("KYMO_CONTEXT_CALLSTACK", ring::context::CALLSTACK.into()),
         ("sizeof(struct kymo_marks)", size_of::<ring::Marks>() as u64),
-        ("KYMO_KIND_RSEQ", Kind::Rseq.code().into()),
-        ("KYMO_KIND_PORTABLE", Kind::Portable.code().into()),
+        ("KYMO_KIND_RSEQ", RingKind::Rseq.code().into()),
+        ("KYMO_KIND_PORTABLE", RingKind::Portable.code().into()),
         ("KYMO_CLOCK_TSC", Clock::Tsc.code().into()),
         ("KYMO_CLOCK_MONOTONIC", Clock::Monotonic.code().into()),
+        ("KYMO_CLOCK_CNTVCT", Clock::Cntvct.code().into()),
         ("KYMO_DESC_BYTES_MAX", kymo_abi::desc::BYTES_MAX as u64),
         ("KYMO_MSG_BYTES_MAX", wire::BYTES_MAX as u64),
         ("KYMO_NO_INDEX", wire::NO_INDEX.into()),
@@ -140,7 +141,7 @@ fn messages_are_what_c_reads() {
             ("comm[1]", 0),
         ],
     );
-    let layout = Layout::new(Kind::Portable, Clock::Monotonic, 3, 65_536, 4096).unwrap();
+    let layout = Layout::new(RingKind::Portable, Clock::Monotonic, 3, 65_536, 4096).unwrap();
     let packet = FromCollector::Attach { layout, serial: 1 << 40, session: "s".into() }.encode();
     check_packet(
         &packet,

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::hint::black_box;
 use std::time::Instant;
 
-use kymo_analyze::{Class, Field, Head, History, Kind, Latency, Options, Plan, Record, Sink, State, Vocabulary};
+use kymo_analyze::{Class, Field, Head, History, Latency, Options, Plan, Record, Sink, State, ValueKind, Vocabulary};
 
 /// Names and fields of the classes, text last.
 const CLASSES: [(&str, &[&str]); 10] = [
@@ -92,7 +92,7 @@ fn main() {
 
 fn describe((name, fields): &(&str, &[&str])) -> Class {
     let field = |(position, name): (usize, &&str)| {
-        let kind = if name.ends_with("comm") || *name == "name" { Kind::Text } else { Kind::Integer };
+        let kind = if name.ends_with("comm") || *name == "name" { ValueKind::Text } else { ValueKind::Integer };
         Field { name: (*name).to_owned(), kind, position }
     };
     Class { name: (*name).to_owned(), fields: fields.iter().enumerate().map(field).collect() }

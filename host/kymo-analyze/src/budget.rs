@@ -9,7 +9,7 @@ use crate::span::{Context, Doing, ThreadSpan, Until, Waker};
 
 /// What a piece of time went to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Part {
+pub enum BudgetPart {
     /// The thread ran.
     Running,
     /// It would have run, but for this.
@@ -46,7 +46,7 @@ pub struct Piece {
     /// ns.
     pub to: i64,
     /// What it went to.
-    pub part: Part,
+    pub part: BudgetPart,
     /// What is doubtful about it.
     pub doubt: Doubt,
 }
@@ -55,7 +55,7 @@ pub struct Piece {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
     /// The part.
-    pub part: Part,
+    pub part: BudgetPart,
     /// ns in all.
     pub ns: u64,
     /// How many pieces.
@@ -69,7 +69,7 @@ impl History {
     pub fn pieces(&self, tid: i32, from: i64, to: i64) -> Vec<Piece> {
         let mut pieces = Pieces { list: Vec::new(), at: from, to };
         for span in self.of_thread(tid, from, to) {
-            pieces.fill(span.from, Part::Unknown, Doubt::START);
+            pieces.fill(span.from, BudgetPart::Unknown, Doubt::START);
             match span.doing {
                 Doing::Running { cpu } => self.running(span, cpu, &mut pieces),
                 Doing::Runnable { cpu, .. } => self.waiting(span, cpu, &mut pieces),
@@ -78,12 +78,12 @@ impl History {
                         Until::Woken(waker) => Some(waker),
                         _ => None,
                     };
-                    pieces.fill(span.to, Part::Blocked { state, call, waker }, span.doubt);
+                    pieces.fill(span.to, BudgetPart::Blocked { state, call, waker }, span.doubt);
                 }
-                Doing::Unknown | Doing::Forked | Doing::Ended => pieces.fill(span.to, Part::Unknown, span.doubt),
+                Doing::Unknown | Doing::Forked | Doing::Ended => pieces.fill(span.to, BudgetPart::Unknown, span.doubt),
             }
         }
-        pieces.fill(to, Part::Unknown, Doubt::END);
+        pieces.fill(to, BudgetPart::Unknown, Doubt::END);
         pieces.list
     }
 
@@ -107,11 +107,11 @@ impl History {
     fn running(&self, span: &ThreadSpan, cpu: u32, pieces: &mut Pieces) {
         for other in self.of_cpu(cpu, span.from, span.to) {
             if let Context::Interrupt(interrupt) = other.context {
-                pieces.fill(other.from.min(span.to), Part::Running, span.doubt);
-                pieces.fill(other.to.min(span.to), Part::Interrupt(interrupt), span.doubt | other.doubt);
+                pieces.fill(other.from.min(span.to), BudgetPart::Running, span.doubt);
+                pieces.fill(other.to.min(span.to), BudgetPart::Interrupt(interrupt), span.doubt | other.doubt);
             }
         }
-        pieces.fill(span.to, Part::Running, span.doubt);
+        pieces.fill(span.to, BudgetPart::Running, span.doubt);
     }
 
     fn waiting(&self, span: &ThreadSpan, cpu: Option<u32>, pieces: &mut Pieces) {
@@ -119,14 +119,14 @@ impl History {
             Until::Runs { cpu } => Some(cpu),
             _ => None,
         };
-        let nobody = Part::Preempted { by: None };
+        let nobody = BudgetPart::Preempted { by: None };
         if let Some(cpu) = cpu.or(ran_on) {
             for other in self.of_cpu(cpu, span.from, span.to) {
                 let part = match other.context {
-                    Context::Idle => Part::IdleExit,
-                    Context::Thread(tid) if tid == span.tid => Part::Switching,
-                    Context::Thread(tid) => Part::Preempted { by: Some(tid) },
-                    Context::Interrupt(interrupt) => Part::WaitInterrupt(interrupt),
+                    Context::Idle => BudgetPart::IdleExit,
+                    Context::Thread(tid) if tid == span.tid => BudgetPart::Switching,
+                    Context::Thread(tid) => BudgetPart::Preempted { by: Some(tid) },
+                    Context::Interrupt(interrupt) => BudgetPart::WaitInterrupt(interrupt),
                     Context::Unknown => nobody,
                 };
                 pieces.fill(other.from.min(span.to), nobody, span.doubt);
@@ -146,7 +146,7 @@ struct Pieces {
 
 impl Pieces {
     /// Up to a time all goes to a part.
-    fn fill(&mut self, until: i64, part: Part, doubt: Doubt) {
+    fn fill(&mut self, until: i64, part: BudgetPart, doubt: Doubt) {
         let until = until.min(self.to);
         if until <= self.at {
             return;

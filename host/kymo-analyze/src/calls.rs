@@ -23,14 +23,26 @@ impl Architecture {
         }
     }
 
-    /// The system call with a number; `None`: not known.
-    pub fn call(self, number: i128) -> Option<&'static str> {
-        let runs = match self {
+    /// Runs of numbers: the first one, and the names.
+    fn runs(self) -> &'static [(u16, &'static str)] {
+        match self {
             Architecture::X86_64 => X86_64,
             Architecture::Aarch64 => AARCH64,
-        };
+        }
+    }
+
+    /// The number of a system call; `None`: there is none of that name.
+    pub fn number(self, name: &str) -> Option<u16> {
+        self.runs().iter().find_map(|(first, names)| {
+            let at = names.split_ascii_whitespace().position(|known| known == name)?;
+            u16::try_from(at).ok()?.checked_add(*first)
+        })
+    }
+
+    /// The system call with a number; `None`: not known.
+    pub fn call(self, number: i128) -> Option<&'static str> {
         let number = u16::try_from(number).ok()?;
-        let (first, names) = runs.iter().rev().find(|(first, _)| *first <= number)?;
+        let (first, names) = self.runs().iter().rev().find(|(first, _)| *first <= number)?;
         names.split_ascii_whitespace().nth(usize::from(number - first))
     }
 }
@@ -175,7 +187,12 @@ mod tests {
         ] {
             assert_eq!(Architecture::X86_64.call(number), x86_64, "{number}");
             assert_eq!(Architecture::Aarch64.call(number), aarch64, "{number}");
+            for (architecture, name) in [(Architecture::X86_64, x86_64), (Architecture::Aarch64, aarch64)] {
+                let back = name.and_then(|name| architecture.number(name));
+                assert_eq!(back.map(i128::from), name.map(|_| number), "{number}");
+            }
         }
+        assert_eq!(Architecture::X86_64.number("no_call"), None);
     }
 
     #[test]

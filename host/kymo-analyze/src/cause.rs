@@ -8,7 +8,6 @@
 
 mod blocked;
 mod cpu;
-mod due;
 mod evidence;
 mod ready;
 mod segments;
@@ -20,8 +19,7 @@ use crate::event::{CallId, Interrupt};
 use crate::name::Name;
 use crate::span::Waker;
 
-pub(crate) use due::Dues;
-pub use evidence::{Evidence, Machine};
+pub use evidence::{Evidence, Machine, QUOTA_TIMER};
 pub use segments::Segment;
 
 /// How a sample comes about, as far as its budget depends on it.
@@ -191,7 +189,7 @@ pub enum Ground {
 
 /// The time of one cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct CausePart {
     /// What it went to.
     pub cause: Cause,
     /// How that is known.
@@ -214,7 +212,7 @@ pub struct Part {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explained {
     /// Largest first; the sum is the sample.
-    pub parts: Vec<Part>,
+    pub parts: Vec<CausePart>,
     /// What is doubtful about any of them.
     pub doubt: Doubt,
     /// Page faults of the thread in it.

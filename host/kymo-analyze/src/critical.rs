@@ -41,7 +41,7 @@ pub enum Act {
 
 /// One step of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct PathStep {
     /// ns.
     pub from: i64,
     /// ns.
@@ -52,6 +52,8 @@ pub struct Step {
     pub act: Act,
     /// How many threads wait for this one, one for the other.
     pub depth: usize,
+    /// Who waits for it; none: it is the thread that is asked about.
+    pub waiter: Option<i32>,
     /// What is doubtful about it.
     pub doubt: Doubt,
 }
@@ -60,7 +62,7 @@ pub struct Step {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Path {
     /// In the order of time, without gap and overlap.
-    pub steps: Vec<Step>,
+    pub steps: Vec<PathStep>,
     /// There were too many steps: the first one is the rest.
     pub is_cut: bool,
 }
@@ -139,15 +141,17 @@ fn waker_of(span: &ThreadSpan) -> Option<Waker> {
 struct Walk {
     stack: Vec<Follow>,
     at: i64,
-    steps: Vec<Step>,
+    steps: Vec<PathStep>,
 }
 
 impl Walk {
     fn step(&mut self, from: i64, tid: i32, act: Act, doubt: Doubt) {
         let depth = self.stack.len().saturating_sub(1);
-        match self.steps.last_mut().filter(|last| (last.tid, last.act, last.depth) == (tid, act, depth)) {
+        let waiter = depth.checked_sub(1).and_then(|above| self.stack.get(above)).map(|follow| follow.tid);
+        let same = |last: &&mut PathStep| (last.tid, last.act, last.depth, last.waiter) == (tid, act, depth, waiter);
+        match self.steps.last_mut().filter(same) {
             Some(last) => (last.from, last.doubt) = (from, last.doubt | doubt),
-            None => self.steps.push(Step { from, to: self.at, tid, act, depth, doubt }),
+            None => self.steps.push(PathStep { from, to: self.at, tid, act, depth, waiter, doubt }),
         }
         self.at = from;
     }

@@ -25,7 +25,7 @@ mod blocks;
 mod sums;
 
 pub use blocks::{Call, Operation};
-pub use sums::{Amount, ProcessSums, StackSums, Step, Totals};
+pub use sums::{Amount, HeapStep, ProcessSums, StackSums, Totals};
 
 use blocks::{Block, Blocks};
 use sums::Peak;
@@ -49,8 +49,8 @@ pub struct Heap {
     stacks: Vec<StackSums>,
     total: Totals,
     peak: Peak,
-    steps: Vec<Step>,
-    step: Step,
+    steps: Vec<HeapStep>,
+    step: HeapStep,
     /// The range has begun, and ended.
     has_begun: bool,
     is_closed: bool,
@@ -68,7 +68,7 @@ impl Heap {
             total: Totals::default(),
             peak: Peak::default(),
             steps: Vec::new(),
-            step: Step::default(),
+            step: HeapStep::default(),
             has_begun: false,
             is_closed: false,
         }
@@ -157,7 +157,7 @@ impl Heap {
     }
 
     /// The range in equal steps.
-    pub fn steps(&self) -> &[Step] {
+    pub fn steps(&self) -> &[HeapStep] {
         &self.steps
     }
 
@@ -189,11 +189,11 @@ impl Heap {
         self.step = self.next_step();
     }
 
-    fn next_step(&self) -> Step {
+    fn next_step(&self) -> HeapStep {
         let (from, to) = (i128::from(self.range.0), i128::from(self.range.1));
         let number = self.steps.len() as i128 + 1;
         let end = from + (to - from) * number / i128::from(self.steps_max.max(1));
-        Step { end: end as i64, live: self.total.live, peak_bytes: self.total.live.bytes, ..Step::default() }
+        HeapStep { end: end as i64, live: self.total.live, peak_bytes: self.total.live.bytes, ..HeapStep::default() }
     }
 
     fn end_step(&mut self) {

@@ -6,9 +6,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::CallId;
-use crate::cause::Dues;
 use crate::doubt::Doubt;
-use crate::event::{Event, Interrupt, Io, Off, Wake};
+use crate::event::{Event, Interrupt, Io, Off};
 use crate::hash::{Map, Open};
 use crate::name::Name;
 use crate::record::Head;
@@ -177,13 +176,10 @@ pub struct Latency {
     is_wanted: [bool; What::ALL.len()],
     index: Map<Key, usize>,
     series: Vec<(Key, Series)>,
-    timers: Open<u64, i64>,
+    /// Timers that have been started when the names were taken last, and those that were too many.
+    timers: (u64, u64),
     block: Open<(u64, u64), Begun>,
     net: Open<u64, Begun>,
-    /// Timers that wake threads.
-    dues: Dues,
-    /// By thread: when the timer was due that woke it last.
-    due: Map<i32, i64>,
     lost_until: i64,
     /// Samples count.
     is_taken: bool,
@@ -208,11 +204,9 @@ impl Latency {
             is_wanted,
             index: Map::default(),
             series: Vec::new(),
-            timers: Open::default(),
+            timers: (0, 0),
             block: Open::default(),
             net: Open::default(),
-            dues: Dues::default(),
-            due: Map::default(),
             lost_until: i64::MIN,
             is_taken: true,
             samples: None,
@@ -257,16 +251,19 @@ impl Latency {
 
     /// What was counted beside the series.
     pub fn left(&self) -> Left {
-        let opens = [self.timers.len(), self.block.len(), self.net.len()];
+        let (timers, timers_dropped) = self.timers;
         Left {
-            open: opens.iter().map(|&open| open as u64).sum(),
-            dropped: self.timers.dropped() + self.block.dropped() + self.net.dropped(),
+            open: timers + self.block.len() as u64 + self.net.len() as u64,
+            dropped: timers_dropped + self.block.dropped() + self.net.dropped(),
             ..self.left.clone()
         }
     }
 
-    /// Takes the names that are still missing.
+    /// Takes the names that are still missing, and counts the timers that are open.
     pub fn finish(&mut self, state: &State) {
+        if self.wants(What::Timer) {
+            self.timers = state.timers();
+        }
         for tid in self.unnamed.drain(..) {
             let name = state.thread(tid).map(|thread| thread.name).unwrap_or_default();
             self.names.entry(tid).or_insert(name);
@@ -355,34 +352,15 @@ impl Latency {
         index
     }
 
-    /// How late the timer was that woke a thread, ns; 0 if no timer did, or its start is not in the trace. To be asked
-    /// while the thread waits.
-    pub fn late_ns(&self, span: &ThreadSpan) -> u64 {
+    /// How late the timer was that woke a thread, ns; 0 if no timer did, or its start is not in the trace. `thread`: as
+    /// it was in that wait.
+    pub fn late_ns(span: &ThreadSpan, thread: &Thread) -> u64 {
         let by_timer = matches!(
             span.doing,
             Doing::Runnable { why: Ready::Woken(Waker { context: Context::Interrupt(Interrupt::Hrtimer(_)), .. }), .. }
         );
-        let due = self.due.get(&span.tid).filter(|_| by_timer);
-        due.map_or(0, |due| span.ready_from.saturating_sub(*due).max(0) as u64)
-    }
-
-    /// A timer expires that is not asked for: it is followed, but no sample.
-    pub fn pass_timer(&mut self, head: &Head, event: &Event) {
-        if let Event::TimerExpire { timer, .. } = *event {
-            self.timers.pop(&timer);
-        }
-        self.dues.event(head, event);
-    }
-
-    fn note_wake(&mut self, head: &Head, event: &Event, state: &State) {
-        let Event::Wake { step, tid, .. } = *event else { return };
-        if step == Wake::Wakeup && state.facts().waking {
-            return;
-        }
-        match self.dues.of_wake(head, state) {
-            Some(due) => self.due.insert(tid, due),
-            None => self.due.remove(&tid),
-        };
+        let due = thread.due.filter(|_| by_timer);
+        due.map_or(0, |due| span.ready_from.saturating_sub(due).max(0) as u64)
     }
 
     fn io(&mut self, head: &Head, event: &Event, state: &State) {
@@ -414,22 +392,14 @@ impl Latency {
     }
 
     fn timer(&mut self, head: &Head, event: &Event, state: &State) {
-        match *event {
-            Event::TimerStart { timer, expires } => self.timers.replace(timer, expires),
-            Event::TimerCancel { timer } => {
-                self.timers.pop(&timer);
-            }
-            Event::TimerExpire { timer, function, now } => {
-                let Some(expires) = self.timers.pop(&timer) else { return };
-                let value_ns = now.saturating_sub(expires).max(0) as u64;
-                let thread = current(head, state).and_then(|tid| state.thread(tid));
-                let from = head.time.saturating_sub_unsigned(value_ns);
-                let doubt = Doubt::LOST.when(from < self.lost_until);
-                let sample = Sample { value_ns, doubt, ..sample(from, head.time, thread, head.cpu) };
-                self.sample(What::Timer, Of::Function(function), &sample);
-            }
-            _ => {}
-        }
+        let Event::TimerExpire { timer, function, now } = *event else { return };
+        let Some(expires) = state.timer_due(timer) else { return };
+        let value_ns = now.saturating_sub(expires).max(0) as u64;
+        let thread = current(head, state).and_then(|tid| state.thread(tid));
+        let from = head.time.saturating_sub_unsigned(value_ns);
+        let doubt = Doubt::LOST.when(from < self.lost_until);
+        let sample = Sample { value_ns, doubt, ..sample(from, head.time, thread, head.cpu) };
+        self.sample(What::Timer, Of::Function(function), &sample);
     }
 }
 
@@ -462,13 +432,7 @@ impl Sink for Latency {
         }
         match event {
             Event::Io { .. } => self.io(head, event, state),
-            Event::Wake { .. } => self.note_wake(head, event, state),
-            Event::TimerStart { .. } | Event::TimerCancel { .. } | Event::TimerExpire { .. } => {
-                if self.wants(What::Timer) {
-                    self.timer(head, event, state);
-                }
-                self.dues.event(head, event);
-            }
+            Event::TimerExpire { .. } if self.wants(What::Timer) => self.timer(head, event, state),
             _ => {}
         }
     }
@@ -482,7 +446,7 @@ impl Sink for Latency {
         let doubt = span.doubt;
         let sample = Sample { waker, doubt, ..sample(span.ready_from, span.to, Some(thread), Some(cpu)) };
         if waker.is_some() && self.wants(What::Wakeup) {
-            let late_ns = self.late_ns(span);
+            let late_ns = Latency::late_ns(span, thread);
             let (from, value_ns) = (sample.from.saturating_sub_unsigned(late_ns), sample.value_ns + late_ns);
             let from_due = Sample { late_ns, from, value_ns, ..sample };
             self.sample(What::Wakeup, Of::All, &from_due);

@@ -6,7 +6,7 @@
 //! gives, and moves a [`State`] by the [`Event`]s; a [`Sink`] takes the spans.
 //!
 //! ```
-//! use kymo_analyze::{Class, Field, Head, Kind, Record, Sink, State, ThreadSpan, Thread, Vocabulary};
+//! use kymo_analyze::{Class, Field, Head, ValueKind, Record, Sink, State, ThreadSpan, Thread, Vocabulary};
 //!
 //! struct Numbers([i128; 3]);
 //! impl Record for Numbers {
@@ -19,7 +19,7 @@
 //!     fn thread(&mut self, span: &ThreadSpan, thread: &Thread) { println!("{} {:?}", thread.tid, span.doing); }
 //! }
 //!
-//! let field = |(position, name): (usize, &&str)| Field { name: name.to_string(), kind: Kind::Integer, position };
+//! let field = |(position, name): (usize, &&str)| Field { name: name.to_string(), kind: ValueKind::Integer, position };
 //! let fields = ["prev_pid", "prev_state", "next_pid"].iter().enumerate().map(field).collect();
 //! let mut vocabulary = Vocabulary::new();
 //! let plan = vocabulary.learn(&Class { name: "sched:sched_switch".into(), fields }).unwrap();
@@ -60,8 +60,8 @@ mod units;
 pub mod usage;
 
 pub use align::{Interval, Message, Refusal, Relation, align_common, align_messages};
-pub use budget::{Part, Piece, Share};
-pub use critical::{Act, Path, Step};
+pub use budget::{BudgetPart, Piece, Share};
+pub use critical::{Act, Path, PathStep};
 pub use distribution::{Distribution, Number};
 pub use doubt::Doubt;
 pub use event::{CallId, Event, Interrupt, Io, Leaves, Off, SOFTIRQS, VECTORS, Wake};
@@ -70,10 +70,10 @@ pub use latency::{By, Key, Latency, Left, Of, Options, What};
 pub use name::Name;
 pub use names::{Facts, Vocabulary};
 pub use plan::Plan;
-pub use record::{Class, Field, Head, Kind, Record};
+pub use record::{Class, Field, Head, Record, ValueKind};
 pub use series::{QUANTILES, Quantile, Sample, Series};
 pub use sink::Sink;
 pub use span::{CallSpan, Context, CpuSpan, Doing, InterruptSpan, OffSpan, Ready, ThreadSpan, Unmatched, Until, Waker};
 pub use state::{Call, Cpu, Frame, STATE_VERSION, Since, State, Thread, Threads};
-pub use stats::{LEVELS_MAX, Level, Row, Stats, Writer};
-pub use units::{duration, priority};
+pub use stats::{LEVELS_MAX, Level, Stats, StatsRow, Writer};
+pub use units::{duration, priority, signed_duration};

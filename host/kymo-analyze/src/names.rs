@@ -11,7 +11,7 @@ use crate::event::VECTORS;
 use crate::form::Form;
 use crate::hash::Map;
 use crate::plan::Plan;
-use crate::record::{Class, Kind};
+use crate::record::{Class, ValueKind};
 use crate::syscall::{self, CallEvent, CallName};
 
 /// A row of the table. Of the fields, each with all its names, the first `needed` must be there.
@@ -87,7 +87,7 @@ const RULES: &[Rule] = &[
     rule(Form::HrtimerLeave, &["hrtimer_expire_exit", "timer_hrtimer_expire_exit"], 0, &[]),
     rule(Form::TimerEnter, &["timer_expire_entry"], 1, &[&["timer"], &["function"]]),
     rule(Form::TimerLeave, &["timer_expire_exit"], 0, &[]),
-    rule(Form::CallByNumber, &[syscall::BY_NUMBER[0].0, syscall::BY_NUMBER[1].0], 1, &[&["id"]]),
+    rule(Form::CallByNumber, &[syscall::BY_NUMBER[0].0, syscall::BY_NUMBER[1].0], 1, &[&["id"], &["args"]]),
     rule(Form::ReturnByNumber, &[syscall::BY_NUMBER[0].1, syscall::BY_NUMBER[1].1], 1, &[&["id"], &["ret"]]),
     rule(Form::IrqsOff, &["irq_disable", "preemptirq_irq_disable"], 0, &[]),
     rule(Form::IrqsOn, &["irq_enable", "preemptirq_irq_enable"], 0, &[]),
@@ -135,6 +135,8 @@ pub struct Vocabulary {
     by_name: Map<String, CallId>,
     /// Whose numbers system calls have.
     architecture: Option<Architecture>,
+    /// There are calls that begin by number.
+    has_numbers: bool,
     facts: Facts,
 }
 
@@ -214,9 +216,13 @@ impl Vocabulary {
         }
     }
 
-    /// A system call of that name, where the trace has it.
+    /// A system call of that name, where the trace has it: by an event of its own, else by its number.
     pub fn call_id(&self, name: &str) -> Option<CallId> {
-        self.by_name.get(name).copied()
+        let by_number = || {
+            let number = self.architecture.filter(|_| self.has_numbers)?.number(name)?;
+            CallId::by_number(number.into())
+        };
+        self.by_name.get(name).copied().or_else(by_number)
     }
 
     fn by_pattern(&mut self, system: &str, bare: &str, class: &Class) -> Option<Plan> {
@@ -243,6 +249,7 @@ impl Vocabulary {
     }
 
     fn note(&mut self, form: Form) {
+        self.has_numbers |= form == Form::CallByNumber;
         let facts = &mut self.facts;
         match form {
             Form::Switch => facts.switches = true,
@@ -331,8 +338,9 @@ fn settle_fork(plan: &mut Plan, class: &Class) {
 /// The arguments of a call: the first two integers behind its number.
 fn call_plan(call: CallId, class: &Class) -> Plan {
     let mut plan = Plan::new(Form::Call(call));
-    let is_argument =
-        |field: &&crate::record::Field| field.kind == Kind::Integer && !NO_ARGUMENTS.contains(&field.name.as_str());
+    let is_argument = |field: &&crate::record::Field| {
+        field.kind == ValueKind::Integer && !NO_ARGUMENTS.contains(&field.name.as_str())
+    };
     class.fields.iter().filter(is_argument).take(2).enumerate().for_each(|(index, field)| plan.set(index, field));
     plan
 }

@@ -5,7 +5,7 @@ use crate::CallId;
 use crate::event::{Event, Interrupt, Io, Leaves, Off, Wake};
 use crate::form::{FIELDS_MAX, Form};
 use crate::name::Name;
-use crate::record::{Field, Kind, Record};
+use crate::record::{Field, Record, ValueKind};
 
 const NONE: u16 = u16::MAX;
 /// `clone`'s flag for a thread of the same process.
@@ -41,7 +41,7 @@ impl Plan {
     pub(crate) fn set(&mut self, index: usize, field: &Field) {
         self.at[index] = u16::try_from(field.position).unwrap_or(NONE);
         if self.form == Form::Switch && index == 1 {
-            self.has_letters = field.kind == Kind::Text;
+            self.has_letters = field.kind == ValueKind::Text;
         }
     }
 
@@ -114,7 +114,10 @@ impl Plan {
             }
             Form::Exit => Event::Exit { tid: fields.tid(0)? },
             Form::Free => Event::Free { tid: fields.tid(0)? },
-            Form::CallByNumber => Event::Call { call: CallId::by_number(fields.integer(0)?)?, args: [0; 2] },
+            Form::CallByNumber => {
+                let args = [0, 1].map(|index| fields.element(1, index));
+                Event::Call { call: CallId::by_number(fields.integer(0)?)?, args }
+            }
             Form::ReturnByNumber => {
                 Event::Return { call: CallId::by_number(fields.integer(0)?), value: fields.word(1) as i64 }
             }
@@ -190,6 +193,15 @@ impl<R: Record> View<'_, R> {
     #[inline]
     fn word(&self, index: usize) -> u64 {
         self.integer(index).unwrap_or(0) as u64
+    }
+
+    /// 64 bits of an element of an array; 0 where there is no such field.
+    #[inline]
+    fn element(&self, index: usize, element: usize) -> u64 {
+        match self.plan.at[index] {
+            NONE => 0,
+            position => self.record.element(position.into(), element).unwrap_or(0) as u64,
+        }
     }
 
     #[inline]

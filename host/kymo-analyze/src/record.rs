@@ -7,14 +7,14 @@ use crate::name::Name;
 
 /// What the values of a field are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ValueKind {
     /// Integers, enumerations, truth values.
     Integer,
     /// Floating-point numbers.
     Float,
     /// Text.
     Text,
-    /// Anything else; not looked at.
+    /// Anything else, such as an array.
     Other,
 }
 
@@ -24,7 +24,7 @@ pub struct Field {
     /// Its name.
     pub name: String,
     /// What its values are.
-    pub kind: Kind,
+    pub kind: ValueKind,
     /// Where [`Record`] finds it.
     pub position: usize,
 }
@@ -64,6 +64,10 @@ pub trait Record {
     fn float(&self, position: usize) -> Option<f64>;
     /// Text.
     fn text(&self, position: usize) -> Option<Cow<'_, str>>;
+    /// An element of an array of integers. `None` where there is none, or the records have no arrays.
+    fn element(&self, _position: usize, _index: usize) -> Option<i128> {
+        None
+    }
     /// Text as a name.
     #[inline]
     fn name(&self, position: usize) -> Option<Name> {

@@ -12,6 +12,7 @@ mod machine;
 mod sched;
 mod step;
 mod thread;
+mod timers;
 
 pub use cpu::{Cpu, Frame, Since};
 pub use encode::VERSION as STATE_VERSION;

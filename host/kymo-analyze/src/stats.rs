@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::distribution::{Distribution, Number};
 use crate::hash::Map;
 use crate::name::Name;
-use crate::record::{Class, Kind, Record};
+use crate::record::{Class, Record, ValueKind};
 
 /// Rows that are kept apart at most.
 const ROWS_MAX: usize = 1 << 18;
@@ -31,7 +31,7 @@ pub enum Level {
 }
 
 /// One level of a row: a position among the classes, a process, a thread, a CPU. `None`: not known.
-pub type Part = Option<i64>;
+pub type BudgetPart = Option<i64>;
 
 /// Who wrote a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,14 +45,14 @@ pub struct Writer {
     /// The CPU.
     pub cpu: Option<u32>,
     /// By level, where that is [`Level::Other`].
-    pub others: [Part; LEVELS_MAX],
+    pub others: [BudgetPart; LEVELS_MAX],
 }
 
 /// The records of one row.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Row {
+pub struct StatsRow {
     /// As many as there are levels.
-    pub key: Vec<Part>,
+    pub key: Vec<BudgetPart>,
     /// Newest name of process or thread, where that is a level.
     pub name: Name,
     /// Records.
@@ -75,11 +75,11 @@ pub struct Stats {
     levels: Vec<Level>,
     with_fields: bool,
     /// By class: position among the records' fields, and kind.
-    numbers: Vec<Vec<(usize, usize, Kind)>>,
+    numbers: Vec<Vec<(usize, usize, ValueKind)>>,
     /// By class: position and kind of the field whose values are added up.
-    sums: Vec<Option<(usize, Kind)>>,
-    index: Map<[Part; LEVELS_MAX], usize>,
-    rows: Vec<Row>,
+    sums: Vec<Option<(usize, ValueKind)>>,
+    index: Map<[BudgetPart; LEVELS_MAX], usize>,
+    rows: Vec<StatsRow>,
     /// By row, class, and place of the field in the class.
     fields: BTreeMap<(usize, usize, usize), Distribution>,
     rows_left_out: u64,
@@ -91,7 +91,7 @@ impl Stats {
     pub fn new(levels: &[Level], with_fields: bool, classes: &[Class]) -> Stats {
         let numbers = |class: &Class| {
             let fields = class.fields.iter().enumerate();
-            let is_number = |kind| matches!(kind, Kind::Integer | Kind::Float);
+            let is_number = |kind| matches!(kind, ValueKind::Integer | ValueKind::Float);
             fields
                 .filter(|(_, field)| is_number(field.kind))
                 .map(|(at, field)| (at, field.position, field.kind))
@@ -114,7 +114,7 @@ impl Stats {
     pub fn with_sum(mut self, field: &str, classes: &[Class]) -> Option<Stats> {
         let of_class = |class: &Class| {
             let field = class.field(&[field])?;
-            matches!(field.kind, Kind::Integer | Kind::Float).then_some((field.position, field.kind))
+            matches!(field.kind, ValueKind::Integer | ValueKind::Float).then_some((field.position, field.kind))
         };
         self.sums = classes.iter().map(of_class).collect();
         self.sums.iter().any(Option::is_some).then_some(self)
@@ -148,7 +148,7 @@ impl Stats {
     }
 
     /// Rows, sorted by key.
-    pub fn rows(&self) -> Vec<(usize, &Row)> {
+    pub fn rows(&self) -> Vec<(usize, &StatsRow)> {
         let mut rows: Vec<_> = self.rows.iter().enumerate().collect();
         rows.sort_by(|(_, a), (_, b)| a.key.cmp(&b.key));
         rows
@@ -192,7 +192,7 @@ impl Stats {
         let index = self.rows.len();
         self.index.insert(key, index);
         let key = key[..self.levels.len()].to_vec();
-        self.rows.push(Row {
+        self.rows.push(StatsRow {
             key,
             name: Name::default(),
             count: 0,
@@ -219,9 +219,9 @@ impl Stats {
     }
 }
 
-fn value_of<R: Record>(record: &R, position: usize, kind: Kind) -> Option<Number> {
+fn value_of<R: Record>(record: &R, position: usize, kind: ValueKind) -> Option<Number> {
     match kind {
-        Kind::Float => record.float(position).map(Number::Float),
+        ValueKind::Float => record.float(position).map(Number::Float),
         _ => record.integer(position).map(Number::Integer),
     }
 }
@@ -256,10 +256,10 @@ mod tests {
             fields: vec![Field { name: field.into(), kind, position: 0 }],
         };
         let classes = [
-            class("a", "size", Kind::Integer),
-            class("b", "other", Kind::Integer),
-            class("c", "size", Kind::Float),
-            class("d", "size", Kind::Text),
+            class("a", "size", ValueKind::Integer),
+            class("b", "other", ValueKind::Integer),
+            class("c", "size", ValueKind::Float),
+            class("d", "size", ValueKind::Text),
         ];
         assert!(Stats::new(&[Level::Event], false, &classes).with_sum("none", &classes).is_none());
         assert!(Stats::new(&[Level::Event], false, &classes[3..]).with_sum("size", &classes[3..]).is_none());

@@ -20,6 +20,19 @@ fn digits(value: f64) -> String {
     }
 }
 
+/// A duration with a sign, which may have parts of a nanosecond, to the nanosecond: `+1.500012ms`.
+pub fn signed_duration(ns: f64) -> String {
+    let sign = if ns < 0.0 { '-' } else { '+' };
+    let size = ns.abs();
+    let (value, places, unit) = match size {
+        ..1e3 => (size, 0, "ns"),
+        1e3..1e6 => (size / 1e3, 3, "us"),
+        1e6..1e9 => (size / 1e6, 6, "ms"),
+        _ => (size / 1e9, 9, "s"),
+    };
+    format!("{sign}{value:.places$}{unit}")
+}
+
 /// A priority as people set it: `rt 50`, `nice 0`, `deadline`.
 pub fn priority(prio: i16) -> String {
     match prio {
@@ -46,6 +59,19 @@ mod tests {
             (1_234_000_000_000, "1234s"),
         ] {
             assert_eq!(duration(ns), expect);
+        }
+    }
+
+    #[test]
+    fn signed_durations_are_exact_to_the_nanosecond() {
+        for (ns, expect) in [
+            (0.0, "+0ns"),
+            (-999.0, "-999ns"),
+            (1_500.0, "+1.500us"),
+            (-20_000_001.0, "-20.000001ms"),
+            (4_560_000_000.0, "+4.560000000s"),
+        ] {
+            assert_eq!(signed_duration(ns), expect);
         }
     }
 

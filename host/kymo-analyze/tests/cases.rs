@@ -12,8 +12,8 @@ use common::{Item, Trace, parse};
 use kymo_analyze::cause::{Asked, Cause, Evidence, Explained, Ground, Machine, Moment};
 use kymo_analyze::explain::{Look, Note, Question, Scene, Symbols};
 use kymo_analyze::{
-    Act, CallId, Context, CpuSpan, Distribution, Doing, Doubt, Head, History, Key, Latency, Level, Number, Of, Options,
-    Part, Ready, Sample, Sink, State, Stats, Thread, ThreadSpan, Until, Vocabulary, Waker, What, Writer,
+    Act, BudgetPart, CallId, Context, CpuSpan, Distribution, Doing, Doubt, Head, History, Key, Latency, Level, Number,
+    Of, Options, Ready, Sample, Sink, State, Stats, Thread, ThreadSpan, Until, Vocabulary, Waker, What, Writer,
 };
 
 #[test]
@@ -202,7 +202,8 @@ fn cause(trace: &Trace, words: &[&str], numbers: &[i64], out: &mut String) {
         "stretch" => Asked::Stretch,
         other => panic!("no such kind of sample: {other}"),
     };
-    let machine = Machine { is_guest: words.last() == Some(&"guest"), ..Machine::default() };
+    let is_guest = words.last() == Some(&"guest");
+    let machine = Machine { is_guest, quota_timer: Some(QUOTA_TIMER), ..Machine::default() };
     let mut evidence = Evidence::new(from, to, 100_000, machine);
     whole(trace, &mut evidence);
     let moment = Moment { tid: tid as i32, cpu: u32::try_from(cpu).ok(), from, to, asked };
@@ -244,15 +245,15 @@ fn budget(trace: &Trace, numbers: &[i64], out: &mut String) {
     let mut sum = 0;
     for share in history(trace, from, to).budget(tid as i32, from, to) {
         let part = match share.part {
-            Part::Running => "running".into(),
-            Part::Interrupt(interrupt) => format!("interrupted by {interrupt}"),
-            Part::Preempted { by: Some(by) } => format!("preempted by {by}"),
-            Part::Preempted { by: None } => "preempted".into(),
-            Part::WaitInterrupt(interrupt) => format!("waiting for {interrupt}"),
-            Part::IdleExit => "idle exit".into(),
-            Part::Switching => "switching".into(),
-            Part::Blocked { call, waker: by, .. } => blocked(call, by, &trace.vocabulary),
-            Part::Unknown => "unknown".into(),
+            BudgetPart::Running => "running".into(),
+            BudgetPart::Interrupt(interrupt) => format!("interrupted by {interrupt}"),
+            BudgetPart::Preempted { by: Some(by) } => format!("preempted by {by}"),
+            BudgetPart::Preempted { by: None } => "preempted".into(),
+            BudgetPart::WaitInterrupt(interrupt) => format!("waiting for {interrupt}"),
+            BudgetPart::IdleExit => "idle exit".into(),
+            BudgetPart::Switching => "switching".into(),
+            BudgetPart::Blocked { call, waker: by, .. } => blocked(call, by, &trace.vocabulary),
+            BudgetPart::Unknown => "unknown".into(),
         };
         writeln!(out, "{} {part}, {} pieces{}", share.ns, share.pieces, marks(share.doubt)).unwrap();
         sum += share.ns;
@@ -284,7 +285,8 @@ fn explain(trace: &Trace, words: &[&str], numbers: &[i64], out: &mut String) {
     };
     let release = if words.contains(&"old") { "6.1.0-28-amd64" } else { "6.18.44" };
     let version = if words.contains(&"rt") { "#1 SMP PREEMPT_RT" } else { "#1 SMP PREEMPT_DYNAMIC" };
-    let scene = scene(trace, question, Machine::of_uname(release, version));
+    let machine = Machine { quota_timer: Some(QUOTA_TIMER), ..Machine::of_uname(release, version) };
+    let scene = scene(trace, question, machine);
     let story = scene.story(&trace.classes, &trace.vocabulary, &Functions, 12);
     let sum: u64 = story.budget.iter().map(|slice| slice.ns).sum();
     assert!(story.budget.is_empty() || sum == story.to.abs_diff(story.from), "a budget sums up to its stretch");
@@ -293,7 +295,6 @@ fn explain(trace: &Trace, words: &[&str], numbers: &[i64], out: &mut String) {
 
 fn scene(trace: &Trace, question: Question, machine: Machine) -> Scene {
     let mut scene = Scene::new(question, 1_000_000, machine);
-    scene.set_quota_timer(0xffff_ffff_8100_2000);
     let mut state = State::new(&trace.vocabulary);
     for (index, item) in trace.items.iter().enumerate() {
         if let Item::Record(line) = item {
@@ -318,6 +319,9 @@ fn worst(trace: &Trace, name: &str) -> Question {
     let of = label(key, trace).trim_start_matches(what.name()).trim().to_owned();
     Question::of_sample(what, of, sample)
 }
+
+/// Where `sched_cfs_period_timer` is in these cases.
+const QUOTA_TIMER: u64 = 0xffff_ffff_8100_2000;
 
 /// The kernel's functions of these cases.
 struct Functions;

@@ -20,21 +20,32 @@ pub(crate) const SKEW: u64 = 1 << 20;
 pub(crate) fn choose() -> Clock {
     let wish = std::env::var_os("KYMO_CLOCK");
     let is_wished = |name: &str| wish.as_ref().is_some_and(|wish| wish == name);
-    let is_steady = tsc::is_invariant() || is_wished("tsc") && cfg!(target_arch = "x86_64");
-    if is_steady && !is_wished("monotonic") && kernel_trusts_tsc() { Clock::Tsc } else { Clock::Monotonic }
+    let is_steady = counter::is_steady() || is_wished("tsc") && cfg!(target_arch = "x86_64");
+    if is_steady && !is_wished("monotonic") && kernel_trusts(counter::SOURCE) {
+        counter::CLOCK
+    } else {
+        Clock::Monotonic
+    }
 }
 
-/// False only where the kernel says that it uses another clock.
-fn kernel_trusts_tsc() -> bool {
+/// False only where the kernel says that it uses another clock than `source`.
+fn kernel_trusts(source: &str) -> bool {
     std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource")
-        .map_or(true, |name| name.trim() == "tsc")
+        .map_or(true, |name| name.trim() == source)
 }
 
+/// The processor's counter, as libkymo reads it.
 #[cfg(target_arch = "x86_64")]
-mod tsc {
+mod counter {
     use std::arch::x86_64::{__cpuid, _mm_lfence, _rdtsc};
 
-    pub(super) fn is_invariant() -> bool {
+    use kymo_abi::Clock;
+
+    pub(super) const CLOCK: Clock = Clock::Tsc;
+    /// The kernel's name of it.
+    pub(super) const SOURCE: &str = "tsc";
+
+    pub(super) fn is_steady() -> bool {
         // Later versions of Rust call it safe.
         #[allow(unused_unsafe)]
         // SAFETY: every x86-64 has the instruction, and each leaf is asked for where it exists.
@@ -56,9 +67,38 @@ mod tsc {
     }
 }
 
-#[cfg(not(target_arch = "x86_64"))]
-mod tsc {
-    pub(super) fn is_invariant() -> bool {
+/// The same for 64-bit Arm.
+#[cfg(all(target_arch = "aarch64", target_endian = "little"))]
+mod counter {
+    use kymo_abi::Clock;
+
+    pub(super) const CLOCK: Clock = Clock::Cntvct;
+    pub(super) const SOURCE: &str = "arch_sys_counter";
+
+    /// By the architecture.
+    pub(super) fn is_steady() -> bool {
+        true
+    }
+
+    pub(super) fn read() -> u64 {
+        let ticks: u64;
+        // SAFETY: Linux lets every program read it, or does so for it [spec/trace.md 3].
+        unsafe {
+            std::arch::asm!("isb", "mrs {ticks}, cntvct_el0", "isb", ticks = out(reg) ticks, options(nostack));
+        }
+        ticks
+    }
+}
+
+/// Elsewhere there is none that libkymo reads.
+#[cfg(not(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little"))))]
+mod counter {
+    use kymo_abi::Clock;
+
+    pub(super) const CLOCK: Clock = Clock::Monotonic;
+    pub(super) const SOURCE: &str = "";
+
+    pub(super) fn is_steady() -> bool {
         false
     }
 
@@ -70,7 +110,7 @@ mod tsc {
 /// Reads the clocks of a session: the one of its records, and those that it waits by. In the simulation of sessions all
 /// of them are one counter of nanoseconds, which only the simulation moves.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Source {
+pub(crate) struct ClockSource {
     clock: Clock,
     simulated: Option<&'static SimulatedTime>,
 }
@@ -100,16 +140,16 @@ impl SimulatedTime {
     }
 }
 
-impl Source {
+impl ClockSource {
     /// The clocks of this machine.
-    pub(crate) fn new(clock: Clock) -> Source {
-        Source { clock, simulated: None }
+    pub(crate) fn new(clock: Clock) -> ClockSource {
+        ClockSource { clock, simulated: None }
     }
 
     /// Simulated ones.
     #[cfg(test)]
-    pub(crate) fn simulated(time: &'static SimulatedTime) -> Source {
-        Source { clock: Clock::Monotonic, simulated: Some(time) }
+    pub(crate) fn simulated(time: &'static SimulatedTime) -> ClockSource {
+        ClockSource { clock: Clock::Monotonic, simulated: Some(time) }
     }
 
     /// The clock of records.
@@ -121,7 +161,7 @@ impl Source {
     pub(crate) fn read(self) -> u64 {
         match (self.simulated, self.clock) {
             (Some(time), _) => time.read(),
-            (None, Clock::Tsc) => tsc::read(),
+            (None, Clock::Tsc | Clock::Cntvct) => counter::read(),
             (None, Clock::Monotonic) => nanoseconds(ClockId::Monotonic),
         }
     }
@@ -173,7 +213,7 @@ pub(crate) struct Pair {
 
 impl Pair {
     /// Reads both, the closest of several times.
-    pub(crate) fn take(source: Source, id: ClockId) -> Pair {
+    pub(crate) fn take(source: ClockSource, id: ClockId) -> Pair {
         let one = || {
             let before = source.read();
             let ns = source.nanoseconds(id);
@@ -206,7 +246,7 @@ pub(crate) struct Estimate {
 /// Paired readings over a session.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Calibration {
-    source: Source,
+    source: ClockSource,
     raw: Pair,
     real: Pair,
     latest: Pair,
@@ -219,7 +259,7 @@ impl Calibration {
     pub(crate) const LAST: Duration = Duration::from_millis(50);
 
     /// Reads the pairs that a session begins with. Follow with [`Self::refine`] after [`Self::FIRST`].
-    pub(crate) fn start(source: Source) -> Calibration {
+    pub(crate) fn start(source: ClockSource) -> Calibration {
         let raw = Pair::take(source, ClockId::MonotonicRaw);
         Calibration { source, raw, real: Pair::take(source, ClockId::Realtime), latest: raw }
     }
@@ -244,7 +284,7 @@ impl Calibration {
         self.real.ns
     }
 
-    pub(crate) fn source(&self) -> Source {
+    pub(crate) fn source(&self) -> ClockSource {
         self.source
     }
 
@@ -321,7 +361,7 @@ mod tests {
 
     #[test]
     fn this_machines_clock_is_consistent() {
-        let source = Source::new(choose());
+        let source = ClockSource::new(choose());
         let mut calibration = Calibration::start(source);
         while calibration.age() < Calibration::FIRST {
             std::hint::spin_loop();

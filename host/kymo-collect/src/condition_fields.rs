@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use kymo_ctf::write::{EventClass, FieldClass, Number};
-use kymo_filter::{Event, Field, Kind, Label};
+use kymo_filter::{Event, Field, Label, ValueType};
 
 /// An event, as filters know it.
 pub(crate) fn event(class: &EventClass) -> Event {
@@ -13,7 +13,7 @@ pub(crate) fn event(class: &EventClass) -> Event {
 }
 
 /// The kind of a field, as filters know it.
-pub(crate) fn kind(class: &FieldClass) -> Kind {
+pub(crate) fn kind(class: &FieldClass) -> ValueType {
     match class {
         FieldClass::Number(number) => kind_of(*number),
         FieldClass::Enum { number, labels } => {
@@ -23,21 +23,21 @@ pub(crate) fn kind(class: &FieldClass) -> Kind {
                 low: (*value).into(),
                 high: (*value).into(),
             };
-            Kind::Enum { signed, bits, labels: Some(Arc::from_iter(labels.iter().map(label))) }
+            ValueType::Enum { signed, bits, labels: Some(Arc::from_iter(labels.iter().map(label))) }
         }
-        FieldClass::Text | FieldClass::CString | FieldClass::Chars { .. } => Kind::Text,
-        FieldClass::Blob => Kind::Bytes,
+        FieldClass::Text | FieldClass::CString | FieldClass::Chars { .. } => ValueType::Text,
+        FieldClass::Blob => ValueType::Bytes,
         FieldClass::Array { element, count } => {
-            Kind::Array { element: Box::new(kind_of(*element)), count: Some(*count) }
+            ValueType::Array { element: Box::new(kind_of(*element)), count: Some(*count) }
         }
-        FieldClass::Seq { element } => Kind::Array { element: Box::new(kind_of(*element)), count: None },
+        FieldClass::Seq { element } => ValueType::Array { element: Box::new(kind_of(*element)), count: None },
     }
 }
 
-fn kind_of(number: Number) -> Kind {
+fn kind_of(number: Number) -> ValueType {
     match number {
-        Number::Int { bits, signed, .. } => Kind::Int { signed, bits },
-        Number::Float { bits } => Kind::Float { bits },
-        Number::Bool => Kind::Bool,
+        Number::Int { bits, signed, .. } => ValueType::Int { signed, bits },
+        Number::Float { bits } => ValueType::Float { bits },
+        Number::Bool => ValueType::Bool,
     }
 }

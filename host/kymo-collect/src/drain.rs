@@ -24,7 +24,7 @@ use std::time::Duration;
 use rustix::time::ClockId;
 
 use crate::chunks::{RotateJob, RotatedPart};
-use crate::clock::Source;
+use crate::clock::ClockSource;
 use crate::lane::{Pass, Program};
 use crate::memory::Lease;
 use crate::pace::{self, Pace};
@@ -45,7 +45,7 @@ const DAMAGE_MAX: usize = 100;
 
 /// The state of the drain thread.
 pub(crate) struct Drain {
-    pub source: Source,
+    pub source: ClockSource,
     pub poll: Duration,
     pub commands: Receiver<ToDrain>,
     pub counters: Arc<Counters>,
@@ -69,7 +69,7 @@ pub(crate) struct Drain {
 
 impl Drain {
     pub(crate) fn new(
-        source: Source,
+        source: ClockSource,
         poll: Duration,
         commands: Receiver<ToDrain>,
         counters: Arc<Counters>,
@@ -380,7 +380,7 @@ impl Drain {
         true
     }
 
-    fn pass_of<'a>(source: Source, streams: &'a mut Streams, force: bool) -> Pass<'a> {
+    fn pass_of<'a>(source: ClockSource, streams: &'a mut Streams, force: bool) -> Pass<'a> {
         Pass {
             source,
             streams,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The kernel as a source of a session [spec/kernel.md]: an instance of tracefs, its events, and the thread that turns
-//! its rings into packets. `ring` is one CPU's ring, `drain` the thread, `state` the state dump, `summary` what is said
-//! at the end.
+//! its rings into packets. `access` is how rings are read, `ring` one CPU's ring, `drain` the thread, `state` the state
+//! dump, `summary` what is said at the end.
 
+mod access;
 mod begin;
 mod child_files;
 mod conditions;
@@ -27,12 +28,13 @@ use kymo_tracefs::{Chosen, EventName, Instance, Settings, Tracefs};
 
 use crate::Error;
 use crate::chunks::RotateJob;
-use crate::clock::Source;
+use crate::clock::ClockSource;
 use crate::drain::Counters;
 use crate::samples::{self, Sampling};
 use crate::snapshot::SnapshotJob;
 use crate::stream::Written;
 
+use access::RingAccess;
 pub(crate) use begin::{KernelPart, prepare};
 pub use child_files::ChildFiles;
 pub(crate) use conditions::{KernelConditions, Nameable};
@@ -115,14 +117,16 @@ pub(crate) struct Kernel {
     /// Samples a second, if there are to be any.
     frequency: Option<u32>,
     priority: u8,
+    access: RingAccess,
 }
 
 impl Kernel {
     /// Makes the instance and chooses the events; nothing is recorded yet.
-    pub(crate) fn prepare(config: &KernelConfig, source: Source) -> Result<Kernel, Error> {
+    pub(crate) fn prepare(config: &KernelConfig, source: ClockSource) -> Result<Kernel, Error> {
+        let access = RingAccess::chosen()?;
         let tracefs = Tracefs::find()?;
         let mut caveats: Vec<String> = tracefs.remove_dead().into_iter().map(left_behind).collect();
-        let clock = clock_of(source);
+        let clock = clock_of(source)?;
         let mut chosen = config.wanted.choose(&tracefs.events()?)?;
         let mut probes = Vec::new();
         for spec in &config.probes {
@@ -174,6 +178,7 @@ impl Kernel {
             only,
             frequency: config.wanted.sample_frequency(),
             priority: config.priority,
+            access,
         })
     }
 
@@ -202,7 +207,7 @@ impl Kernel {
     /// Switches the events on, dumps the state, and starts the thread.
     pub(crate) fn start(
         self,
-        source: Source,
+        source: ClockSource,
         counters: Arc<Counters>,
         into: TracePlace<'_>,
         flight: bool,
@@ -210,7 +215,7 @@ impl Kernel {
         let (orders, received) = mpsc::channel();
         let TracePlace { dir, uuid } = into;
         let samples = self.samples(source, into, flight)?;
-        let duty = Duty { orders: received, flight, priority: self.priority };
+        let duty = Duty { orders: received, flight, priority: self.priority, access: self.access };
         let drain = Drain::new(&self.instance, self.decoder, source, counters, into, duty)?;
         if let Only::Pids(pids) = &self.only {
             follow(&self.instance, pids)?;
@@ -253,7 +258,7 @@ impl Kernel {
 
 impl Kernel {
     /// Begins to take samples, if there are to be any.
-    fn samples(&self, source: Source, into: TracePlace<'_>, flight: bool) -> Result<Option<Sampling>, Error> {
+    fn samples(&self, source: ClockSource, into: TracePlace<'_>, flight: bool) -> Result<Option<Sampling>, Error> {
         let Some(frequency) = self.frequency else { return Ok(None) };
         if flight {
             return Err(Error::Refused(
@@ -272,7 +277,7 @@ pub(crate) struct Recording {
     orders: Sender<Order>,
     state: Option<StateDump>,
     options: Option<kymo_state::Options>,
-    source: Source,
+    source: ClockSource,
     uuid: [u8; 16],
     clock: String,
     overwrite: bool,
@@ -291,7 +296,7 @@ pub(crate) struct Recording {
 pub(crate) struct KernelSide {
     orders: Sender<Order>,
     options: Option<kymo_state::Options>,
-    source: Source,
+    source: ClockSource,
     uuid: [u8; 16],
 }
 

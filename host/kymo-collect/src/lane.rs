@@ -7,10 +7,10 @@
 use std::sync::atomic::Ordering;
 
 use kymo_abi::ring::{Mark, RingBlock, Span, TIME_MASK};
-use kymo_abi::{Kind, split_head};
+use kymo_abi::{RingKind, split_head};
 use kymo_ctf::write;
 
-use crate::clock::{SKEW, Source, extend};
+use crate::clock::{ClockSource, SKEW, extend};
 use crate::flight::{self, Intact, Notes};
 use crate::memory::Memory;
 use crate::snapshot::SnapshotPart;
@@ -56,7 +56,7 @@ pub(crate) struct Program<'a> {
 
 /// What a pass over the lanes brings along.
 pub(crate) struct Pass<'a> {
-    pub source: Source,
+    pub source: ClockSource,
     pub streams: &'a mut Streams,
     /// CLOCK_MONOTONIC at the start of this pass.
     pub ns: u64,
@@ -120,7 +120,7 @@ impl Lane {
     pub(crate) fn new(memory: &Memory, number: u32, cycles: u64, ns: u64) -> Lane {
         let layout = memory.layout();
         let is_spill = number + 1 == layout.lane_count;
-        let class = if layout.kind == Kind::Rseq && !is_spill { Class::Cpu(number) } else { Class::Thread };
+        let class = if layout.kind == RingKind::Rseq && !is_spill { Class::Cpu(number) } else { Class::Thread };
         let ring = &memory.view().rings()[number as usize];
         Lane {
             number,

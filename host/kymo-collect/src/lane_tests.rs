@@ -31,14 +31,14 @@ struct Bench {
 impl Bench {
     /// Lane 0 of 2, whose head and tail begin at `start`.
     fn new(ring_bytes: u32, start: u64) -> Bench {
-        let layout = Layout::new(Kind::Rseq, Clock::Monotonic, 2, ring_bytes, 4096).unwrap();
+        let layout = Layout::new(RingKind::Rseq, Clock::Monotonic, 2, ring_bytes, 4096).unwrap();
         let memory = Memory::create(layout, 1).unwrap();
         let ring = &memory.view().rings()[0];
         ring.head.store(start, Ordering::Relaxed);
         ring.tail.store(start, Ordering::Relaxed);
         let dir = tempfile::tempdir().unwrap();
-        let streams = Streams::new(DiskDir::boxed(dir.path()), [7; 16], Source::new(Clock::Monotonic));
-        let clock = Source::new(Clock::Monotonic).read();
+        let streams = Streams::new(DiskDir::boxed(dir.path()), [7; 16], ClockSource::new(Clock::Monotonic));
+        let clock = ClockSource::new(Clock::Monotonic).read();
         // Long before the first record, so that what is due is due at the first look.
         let lane = Lane::new(&memory, 0, clock - SECOND, clock - SECOND);
         Bench { dir, lane, memory, streams, head: Mark(start), clock: clock - SECOND / 2, written: Vec::new() }
@@ -77,14 +77,14 @@ impl Bench {
     }
 
     fn look(&mut self, force: bool) -> u32 {
-        let ns = Source::new(Clock::Monotonic).read();
+        let ns = ClockSource::new(Clock::Monotonic).read();
         self.look_at(ns, force)
     }
 
     fn look_at(&mut self, ns: u64, force: bool) -> u32 {
         let program = Program { memory: &self.memory, vpid: 42, procname: *b"bench\0\0\0\0\0\0\0\0\0\0\0" };
         let mut pass = Pass {
-            source: Source::new(Clock::Monotonic),
+            source: ClockSource::new(Clock::Monotonic),
             streams: &mut self.streams,
             ns,
             cycles: ns,
@@ -96,9 +96,9 @@ impl Bench {
 
     fn finish(&mut self) {
         let program = Program { memory: &self.memory, vpid: 42, procname: [0; 16] };
-        let ns = Source::new(Clock::Monotonic).read();
+        let ns = ClockSource::new(Clock::Monotonic).read();
         let mut pass = Pass {
-            source: Source::new(Clock::Monotonic),
+            source: ClockSource::new(Clock::Monotonic),
             streams: &mut self.streams,
             ns,
             cycles: ns,
@@ -172,7 +172,7 @@ fn records_arrive_as_they_were_written_across_both_wraps() {
 #[test]
 fn little_is_taken_late_and_much_at_once() {
     let mut bench = Bench::new(RING, 0);
-    let now = Source::new(Clock::Monotonic).read();
+    let now = ClockSource::new(Clock::Monotonic).read();
     bench.record(12);
     assert_eq!(bench.look_at(now, false), 12, "nothing was taken for long");
     bench.record(12);
@@ -304,7 +304,7 @@ fn a_hostile_last_cannot_put_the_end_into_the_future() {
         bench.ring().last.store(last, Ordering::Relaxed);
         bench.look(true);
         let packet = &bench.packets()[0];
-        let now = Source::new(Clock::Monotonic).read();
+        let now = ClockSource::new(Clock::Monotonic).read();
         assert!(packet.begin <= packet.end && packet.end <= now + SKEW, "{last:#x}: {packet:?}");
     }
 }

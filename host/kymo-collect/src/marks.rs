@@ -12,7 +12,7 @@ use kymo_ctf::write::{EventClass, Field, FieldClass, Number};
 use rustix::fd::OwnedFd;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
 
-use crate::clock::{self, Source};
+use crate::clock::{self, ClockSource};
 use crate::runtime::{RuntimeDir, other_users_dirs};
 use crate::socket;
 
@@ -47,6 +47,7 @@ impl<'a> Mark<'a> {
         let clock = match next() {
             "tsc" => Some(Clock::Tsc),
             "monotonic" => Some(Clock::Monotonic),
+            "cntvct" => Some(Clock::Cntvct),
             _ => None,
         };
         let time = next().parse().ok();
@@ -69,7 +70,7 @@ pub(crate) fn class() -> EventClass {
 }
 
 /// A CTF record of the kernel's stream class, and its clock value: not before `newest`, not in the future.
-pub(crate) fn record(packet: &[u8], source: Source, cycles_per_second: u64, newest: u64) -> (u64, Vec<u8>) {
+pub(crate) fn record(packet: &[u8], source: ClockSource, cycles_per_second: u64, newest: u64) -> (u64, Vec<u8>) {
     let packet = String::from_utf8_lossy(&packet[..packet.len().min(MARK_BYTES_MAX)]);
     let mark = Mark::decode(&packet);
     let now = source.read();
@@ -119,7 +120,7 @@ pub struct Sent {
 /// Sends a mark with the present as its time to each running session of this user (root: of all users), or to that of
 /// one `collector`. Does not wait: a session whose queue is full refuses.
 pub fn send_mark(text: &str, collector: Option<u32>) -> Result<Vec<Sent>, crate::Error> {
-    let source = Source::new(clock::choose());
+    let source = ClockSource::new(clock::choose());
     let time = source.read();
     let mut cut = text.len().min(MARK_BYTES_MAX - 256);
     while !text.is_char_boundary(cut) {
@@ -180,7 +181,7 @@ mod tests {
 
     #[test]
     fn times_are_never_in_the_future_and_never_run_backwards() {
-        let source = Source::new(Clock::Monotonic);
+        let source = ClockSource::new(Clock::Monotonic);
         let now = source.read();
         let told =
             |time: u64| Mark { time: Some((Clock::Monotonic, time)), pid: 1, tid: 1, name: "n", text: "t" }.encode();

@@ -276,11 +276,11 @@ impl Drop for Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kymo_abi::{Clock, Kind};
+    use kymo_abi::{Clock, RingKind};
     use rustix::mm::{MapFlags, ProtFlags};
 
     fn layout() -> Layout {
-        Layout::new(Kind::Rseq, Clock::Tsc, 3, 65_536, 4096).unwrap()
+        Layout::new(RingKind::Rseq, Clock::Tsc, 3, 65_536, 4096).unwrap()
     }
 
     /// Maps a page of what a program was given, as a program does.

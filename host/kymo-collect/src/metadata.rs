@@ -61,8 +61,9 @@ impl Metadata {
 
     fn clock(&self, estimate: &Estimate) -> ClockMeta {
         let description = match self.clock {
-            Clock::Tsc => format!(
-                "time stamp counter; frequency within {:.3} ppm of CLOCK_MONOTONIC_RAW over {} ms",
+            Clock::Tsc | Clock::Cntvct => format!(
+                "{}; frequency within {:.3} ppm of CLOCK_MONOTONIC_RAW over {} ms",
+                if self.clock == Clock::Tsc { "time stamp counter" } else { "count of the generic timer" },
                 estimate.error_ppm,
                 estimate.baseline_ns / 1_000_000
             ),

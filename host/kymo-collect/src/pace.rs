@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use kymo_abi::Kind;
+use kymo_abi::RingKind;
 use kymo_abi::ring::Layout;
 
 /// However quiet it is.
@@ -36,8 +36,8 @@ impl Pace {
 /// for the look to come.
 pub(crate) fn bound_of(layout: &Layout, poll: Duration) -> Duration {
     let per_s = match layout.kind {
-        Kind::Rseq => RSEQ_BYTES_PER_S,
-        Kind::Portable => PORTABLE_BYTES_PER_S,
+        RingKind::Rseq => RSEQ_BYTES_PER_S,
+        RingKind::Portable => PORTABLE_BYTES_PER_S,
     };
     Duration::from_nanos(u64::from(layout.ring_bytes) * 1_000_000_000 / per_s).saturating_sub(poll)
 }
@@ -68,9 +68,9 @@ mod tests {
             let layout = Layout::new(kind, Clock::Tsc, 3, ring_bytes, 4096).unwrap();
             bound_of(&layout, MS).as_micros()
         };
-        assert_eq!(bound(Kind::Rseq, 4 << 20), 3194);
-        assert_eq!(bound(Kind::Rseq, 64 << 10), 0);
-        assert_eq!(bound(Kind::Rseq, 64 << 20), 66_108);
-        assert_eq!(bound(Kind::Portable, 1 << 20), 1621);
+        assert_eq!(bound(RingKind::Rseq, 4 << 20), 3194);
+        assert_eq!(bound(RingKind::Rseq, 64 << 10), 0);
+        assert_eq!(bound(RingKind::Rseq, 64 << 20), 66_108);
+        assert_eq!(bound(RingKind::Portable, 1 << 20), 1621);
     }
 }

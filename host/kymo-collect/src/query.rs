@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use kymo_abi::Kind;
+use kymo_abi::RingKind;
 use kymo_abi::desc::{self, Desc, EnumDesc, EventDesc};
 use kymo_abi::wire::FromProgram;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -30,7 +30,7 @@ pub struct RunningProgram {
     /// Executable.
     pub exe: String,
     /// How it writes its rings; `None` where it did not say something that we know.
-    pub ring: Option<Kind>,
+    pub ring: Option<RingKind>,
     /// Its events, in the order in which it names them, equal ones once.
     pub events: Vec<EventDesc>,
     /// Its enumerations.
@@ -103,7 +103,7 @@ fn listen(socket: &OwnedFd, program: &mut RunningProgram, deadline: Instant) -> 
         match FromProgram::decode(packet).map_err(|error| error.to_string())? {
             FromProgram::Hello(hello) => {
                 program.vpid = hello.pid;
-                program.ring = Kind::from_code(hello.kind);
+                program.ring = RingKind::from_code(hello.kind);
                 (program.comm, program.exe) = (hello.comm, hello.exe);
             }
             FromProgram::Descs(list) => {

@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use crate::Error;
 use crate::chunks::chunk_dirs;
-use crate::clock::{Source, nanoseconds};
+use crate::clock::{ClockSource, nanoseconds};
 use crate::lane::{Lane, Pass, Program};
 use crate::memory::{FILE_PREFIX, Memory};
 use crate::snapshot::SnapshotPart;
@@ -138,7 +138,7 @@ fn recover_into(
             continue;
         }
         let streams = streams.get_or_insert_with(|| {
-            let source = Source::new(memory.layout().clock);
+            let source = ClockSource::new(memory.layout().clock);
             Streams::beside(DiskDir::boxed(trace), uuid, source, 1 << 20)
         });
         if streams.stopped.is_none() {
@@ -192,7 +192,7 @@ fn take(memory: &Memory, streams: &mut Streams, recovered: &mut Recovered) {
     let vpid = notes.vpid.load(Ordering::Relaxed) as u32;
     let (made, alive) = (notes.made.load(Ordering::Relaxed), notes.alive.load(Ordering::Relaxed));
     let layout = *memory.layout();
-    let source = Source::new(layout.clock);
+    let source = ClockSource::new(layout.clock);
     let end = alive.wrapping_add(AFTERLIFE);
     let program = Program { memory, vpid, procname };
     for number in 0..layout.lane_count {

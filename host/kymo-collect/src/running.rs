@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use kymo_abi::Kind;
+use kymo_abi::RingKind;
 
 use crate::drain::{Added, Counters, RingUse};
 use crate::flight::Intact;
@@ -83,8 +83,8 @@ impl Running {
     pub(crate) fn lanes_used(&self) -> u32 {
         let layout = self.added.memory.layout();
         match layout.kind {
-            Kind::Rseq => layout.lane_count,
-            Kind::Portable => {
+            RingKind::Rseq => layout.lane_count,
+            RingKind::Portable => {
                 self.added.memory.view().header().lanes_used.load(Ordering::Relaxed).clamp(1, layout.lane_count)
             }
         }
@@ -114,7 +114,7 @@ impl Running {
     /// Flight recorder: sees how far the writers are.
     pub(crate) fn watch(&mut self, pass: &mut Pass<'_>, counters: &Counters) {
         self.find_lanes();
-        self.count_lost_lane(pass);
+        self.count_lost_lane(pass, counters);
         let Added { ref memory, vpid, procname, .. } = *self.added;
         let program = Program { memory, vpid, procname };
         for lane in &mut self.lanes {
@@ -153,7 +153,7 @@ impl Running {
 
     pub(crate) fn look(&mut self, pass: &mut Pass<'_>, counters: &Counters) -> bool {
         self.find_lanes();
-        self.count_lost_lane(pass);
+        self.count_lost_lane(pass, counters);
         let Added { ref memory, vpid, procname, .. } = *self.added;
         let program = Program { memory, vpid, procname };
         let mut busy = false;
@@ -182,7 +182,7 @@ impl Running {
     }
 
     /// Threads that found no lane: told of on the first lane's stream [spec/trace.md 6].
-    pub(crate) fn count_lost_lane(&mut self, pass: &Pass<'_>) {
+    pub(crate) fn count_lost_lane(&mut self, pass: &Pass<'_>, counters: &Counters) {
         let value = self.added.memory.view().header().lost_lane.load(Ordering::Relaxed);
         if self.added.memory.is_damaged() {
             return;
@@ -197,6 +197,7 @@ impl Running {
         let Some(lane) = self.lanes.first_mut() else { return };
         if is_sane {
             lane.lose(Cause::Lane, grown, from, to);
+            counters.lost.fetch_add(grown, Ordering::Relaxed);
             self.lost_lane_seen = value;
         } else {
             self.lost_lane_closed = true;

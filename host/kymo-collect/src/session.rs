@@ -16,7 +16,7 @@ use std::thread::JoinHandle;
 use rustix::fd::OwnedFd;
 
 use crate::chunks::Chunks;
-use crate::clock::Source;
+use crate::clock::ClockSource;
 use crate::control::{ControlEnd, ToControl};
 use crate::drain::{Counters, Report, ToDrain};
 use crate::kernel::{ChildFiles, KernelConfig, KernelWatch, Recording};
@@ -64,7 +64,7 @@ pub struct Session {
     stop: Arc<AtomicU64>,
     counters: Arc<Counters>,
     programs: Arc<AtomicU64>,
-    source: Source,
+    source: ClockSource,
     /// Where the trace is written to; `None` of a flight recorder.
     chunks: Option<Chunks>,
     /// The session's directory.

@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::Error;
-use crate::clock::Source;
+use crate::clock::ClockSource;
 use crate::drain::ToDrain;
 use crate::kernel::KernelSide;
 use crate::metadata::copy_metadata;
@@ -37,7 +37,7 @@ pub(crate) struct Snapshots {
     pub to_drain: Sender<ToDrain>,
     /// The kernel part; it may come while the session runs.
     pub kernel: Mutex<Option<KernelSide>>,
-    pub source: Source,
+    pub source: ClockSource,
     pub frequency_hz: u64,
     /// Directory of the session.
     pub dir: PathBuf,

@@ -75,10 +75,10 @@ impl Spares {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kymo_abi::{Clock, Kind};
+    use kymo_abi::{Clock, RingKind};
 
     fn layout(ring_bytes: u32) -> Layout {
-        Layout::new(Kind::Rseq, Clock::Tsc, 3, ring_bytes, 4096).unwrap()
+        Layout::new(RingKind::Rseq, Clock::Tsc, 3, ring_bytes, 4096).unwrap()
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use kymo_ctf::write::{PacketHead, Program};
 
-use crate::clock::Source;
+use crate::clock::ClockSource;
 use crate::trace_dir::{TraceDir, TraceFile};
 
 /// Between two attempts to write again, and two looks at the directory.
@@ -194,7 +194,7 @@ impl Written {
 #[derive(Debug)]
 pub(crate) struct Streams {
     dir: Box<dyn TraceDir>,
-    source: Source,
+    source: ClockSource,
     uuid: [u8; 16],
     free: HashMap<Class, Vec<Stream>>,
     count: HashMap<Class, u32>,
@@ -226,7 +226,7 @@ pub(crate) struct Streams {
 }
 
 impl Streams {
-    pub(crate) fn new(dir: Box<dyn TraceDir>, uuid: [u8; 16], source: Source) -> Streams {
+    pub(crate) fn new(dir: Box<dyn TraceDir>, uuid: [u8; 16], source: ClockSource) -> Streams {
         Streams {
             dir,
             source,
@@ -322,7 +322,7 @@ impl Streams {
     }
 
     /// Files beside those that the trace has; theirs are counted from `first` on.
-    pub(crate) fn beside(dir: Box<dyn TraceDir>, uuid: [u8; 16], source: Source, first: u64) -> Streams {
+    pub(crate) fn beside(dir: Box<dyn TraceDir>, uuid: [u8; 16], source: ClockSource, first: u64) -> Streams {
         Streams { beside: true, files: first, ..Streams::new(dir, uuid, source) }
     }
 

@@ -13,7 +13,7 @@ use kymo_abi::desc::shape::{Fields, Raw, Shape, number};
 use kymo_abi::ring::Span;
 use kymo_abi::split_head;
 use kymo_ctf::write::{EventClass, FieldClass};
-use kymo_filter::{Context, Event, Field, Filter, Kind, Matcher, OPEN_MAX, Place, Record, Step, Value};
+use kymo_filter::{Context, Event, Field, FieldPath, Filter, Matcher, OPEN_MAX, PathStep, Record, Value, ValueType};
 
 use crate::clock::extend;
 use crate::condition_fields::event;
@@ -330,10 +330,10 @@ impl KernelSeen<'_> {
 }
 
 impl Record for KernelSeen<'_> {
-    fn field(&self, place: &Place) -> Value<'_> {
+    fn field(&self, place: &FieldPath) -> Value<'_> {
         match &place.steps[..] {
             [] => payload::value(self.classes, self.bytes, place.field, None),
-            [Step::Element(index)] => payload::value(self.classes, self.bytes, place.field, Some(*index)),
+            [PathStep::Element(index)] => payload::value(self.classes, self.bytes, place.field, Some(*index)),
             _ => Value::Absent,
         }
     }
@@ -365,7 +365,7 @@ struct WatchedRecord<'a> {
 }
 
 impl Record for WatchedRecord<'_> {
-    fn field(&self, place: &Place) -> Value<'_> {
+    fn field(&self, place: &FieldPath) -> Value<'_> {
         let of_payload = self.fields.len();
         let raw = match place.field.checked_sub(of_payload) {
             None => self.fields.get(place.field),
@@ -373,7 +373,7 @@ impl Record for WatchedRecord<'_> {
         };
         let Some(raw) = raw else { return Value::Absent };
         match (raw, &place.steps[..]) {
-            (Raw::Array(scalar, bytes), [Step::Element(index)]) => {
+            (Raw::Array(scalar, bytes), [PathStep::Element(index)]) => {
                 let size = scalar.bytes() as usize;
                 let from = (*index as usize).saturating_mul(size);
                 bytes
@@ -401,10 +401,10 @@ impl Record for WatchedRecord<'_> {
 }
 
 impl WatchedRecord<'_> {
-    fn value<'a>(&'a self, raw: Raw<'a>, place: &Place) -> Value<'a> {
+    fn value<'a>(&'a self, raw: Raw<'a>, place: &FieldPath) -> Value<'a> {
         match raw {
             Raw::Int(value) => match self.event.fields.get(place.field).map(|field| &field.kind) {
-                Some(Kind::Enum { labels: Some(labels), .. }) => {
+                Some(ValueType::Enum { labels: Some(labels), .. }) => {
                     let label = labels.iter().find(|label| label.low <= value && value <= label.high);
                     Value::Label(value, label.map(|label| label.name.as_str()))
                 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use kymo_abi::ring::RING_BYTES_MIN;
 use kymo_abi::wire::{ByeReason, DescEntry, FromCollector, FromProgram, Hello};
-use kymo_abi::{Clock, Kind};
+use kymo_abi::{ABI_VERSION, Clock, RingKind};
 use kymo_collect::{Outcome, Patterns, RuntimeDir, Scope, Session, Summary, running};
 
 use support::*;
@@ -190,6 +190,31 @@ fn memory_is_capped_by_smaller_rings_and_then_by_refusal() {
     );
 }
 
+/// Collector and program may find each other both ways. The memory that the second connection lacks is what the first
+/// one has: nothing is missing, and nothing is unknown.
+#[test]
+fn a_second_connection_of_a_recorded_program_is_not_refused_for_memory() {
+    let place = Place::new();
+    let mut config = place.config();
+    config.ring_bytes = 128 << 10;
+    let cpus = std::thread::available_parallelism().unwrap().get().min(2) as u64;
+    config.memory_bytes_max = cpus * (128 << 10) + 1;
+    let session = Session::start(config).unwrap();
+    let path = place.sessions()[0].clone();
+    let named = || Hello { nonce: 7, ..hello() };
+    let first = Fake::attach(&path, named());
+    let mut line = Line::connect(&path);
+    line.say(&FromProgram::Hello(named()).encode());
+    line.say(&FromProgram::Descs(vec![DescEntry { index: Some(0), desc: event("fake", "tick") }]).encode());
+    line.say(&FromProgram::DescsEnd { generation: 1 }.encode());
+    assert_eq!(line.hear_bye().map(|(reason, _)| reason), Some(ByeReason::End));
+    assert!(first.record(0, 5));
+    drop(first);
+    let summary = end(session);
+    assert_eq!((summary.records, summary.unknown_count), (1, 0), "{:?}", summary.processes);
+    assert!(summary.processes.iter().all(|process| !matches!(process.outcome, Outcome::Refused(_))));
+}
+
 #[test]
 fn only_wanted_events_are_switched_on_and_ids_are_shared() {
     let place = Place::new();
@@ -257,7 +282,7 @@ fn programs_that_do_not_fit_are_told_why() {
         let (reason, text) = line.hear_bye().unwrap();
         assert!(reason == ByeReason::Version && text.contains(expect), "{reason:?} {text}");
     };
-    check(Hello { abi: 9, ..hello() }, "ABI 9, this kymo has ABI 2");
+    check(Hello { abi: 9, ..hello() }, &format!("ABI 9, this kymo has ABI {ABI_VERSION}"));
     check(Hello { kind: 7, ..hello() }, "kind 7");
     let other = if session_clock() == Clock::Tsc { Clock::Monotonic } else { Clock::Tsc };
     check(Hello { clock: other.code(), ..hello() }, other.name());
@@ -268,7 +293,7 @@ fn programs_that_do_not_fit_are_told_why() {
 fn portable_programs_have_lanes_for_threads() {
     let place = Place::new();
     let session = place.start();
-    let fake = Fake::attach(&place.sessions()[0], Hello { kind: Kind::Portable.code(), ..hello() });
+    let fake = Fake::attach(&place.sessions()[0], Hello { kind: RingKind::Portable.code(), ..hello() });
     assert!(fake.layout.lane_count >= 258);
     fake.view().header().lanes_used.store(300_000, Ordering::Relaxed);
     write(&fake, 257, 3);

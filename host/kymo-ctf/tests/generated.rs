@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use generator::breaks::{Break, Broken, Place};
+use generator::breaks::{Break, Broken, BrokenPart};
 use generator::features::Features;
 use generator::make::Format;
 use generator::readers::{Foreign, Outcome};
@@ -133,12 +133,12 @@ fn refused(broken: &Broken, memory: &Memory) -> Result<(), String> {
         Err(error) => error,
     };
     let is_there = match (&error, broken.place) {
-        (Error::Text { line, .. }, Place::Lines(first, last)) => (first..=last).contains(line),
-        (Error::Torn { what, .. }, Place::Lines(first, last)) => {
+        (Error::Text { line, .. }, BrokenPart::Lines(first, last)) => (first..=last).contains(line),
+        (Error::Torn { what, .. }, BrokenPart::Lines(first, last)) => {
             (first..=last).any(|line| what.contains(&format!("line {line},")))
         }
-        (Error::Torn { what, .. }, Place::Fragment(place)) => what.contains(&format!("fragment {place} ")),
-        (Error::Fragment { fragment, .. }, Place::Fragment(place)) => *fragment == place,
+        (Error::Torn { what, .. }, BrokenPart::Fragment(place)) => what.contains(&format!("fragment {place} ")),
+        (Error::Fragment { fragment, .. }, BrokenPart::Fragment(place)) => *fragment == place,
         _ => false,
     };
     if is_there { Ok(()) } else { Err(format!("was refused elsewhere than at {:?}: {error}", broken.place)) }

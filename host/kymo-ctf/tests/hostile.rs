@@ -71,6 +71,28 @@ fn mutated_traces() {
     assert!(items > 15_000, "{items}");
 }
 
+#[test]
+fn packetised_metadata_means_the_same() {
+    let seed = setting("KYMO_SEED", 1);
+    eprintln!("KYMO_SEED={seed}");
+    let mut random = Random(seed);
+    let texts = [&include_bytes!("hostile.tsdl")[..], include_bytes!("hostile.ctf2")];
+    let mut made_sense = 0;
+    for round in 0..setting("KYMO_ROUNDS", 600) {
+        let mut bytes = [&[random.word() as u8][..], texts[round as usize % 2]].concat();
+        if round >= 20 {
+            random.mutate(&mut bytes);
+        } else {
+            assert!(probe::packets(&bytes), "{}", bytes[0]);
+        }
+        made_sense += u64::from(probe::packets(&bytes));
+        // The same with other bytes in the place of a packet's head.
+        let from = random.below(bytes.len() + 1);
+        probe::packet_heads(&bytes[from..]);
+    }
+    assert!(made_sense >= 20, "{made_sense}");
+}
+
 /// Whatever is read can be written again, as a trace without damage and of as many records.
 fn written_again(memory: &Memory) {
     let records = |memory: &Memory| {

@@ -20,28 +20,14 @@ pub enum Error {
         /// The path.
         path: PathBuf,
     },
-    /// Columns that Arrow refuses.
-    #[cfg(feature = "parquet")]
-    #[error("event {event}: {source}")]
-    Columns {
-        /// The event's name.
-        event: String,
-        /// What Arrow says.
-        source: arrow_schema::ArrowError,
+    /// Of an exporter that is another crate's.
+    #[error("{place}: {source}")]
+    Exporter {
+        /// The event, or the file.
+        place: String,
+        /// What its library says.
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// A Parquet file that cannot be written.
-    #[cfg(feature = "parquet")]
-    #[error("{}: {source}", path.display())]
-    Parquet {
-        /// Which one.
-        path: PathBuf,
-        /// What the library says.
-        source: parquet::errors::ParquetError,
-    },
-    /// The feature `parquet` is off.
-    #[cfg(not(feature = "parquet"))]
-    #[error("this kymo was built without Parquet (for make demo): make build")]
-    WithoutParquet,
     /// A file of a format that nothing here knows.
     #[error("not a trace that kymo can import ({saw}); known: {known}")]
     Unknown {
@@ -78,7 +64,7 @@ pub enum Error {
 
 impl Error {
     /// For `map_err`: an error of the system with `path`.
-    pub(crate) fn io(path: &Path) -> impl FnOnce(std::io::Error) -> Error + '_ {
+    pub fn io(path: &Path) -> impl FnOnce(std::io::Error) -> Error + '_ {
         move |source| Error::Io { path: path.to_owned(), source }
     }
 }

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 /// A box: a function and what it called.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Part {
+pub struct FlamePart {
     /// Shown in the box, if there is room.
     pub name: String,
     /// Width: time, or a count.
@@ -17,7 +17,7 @@ pub struct Part {
     /// Something about its time is not certain: drawn with a dashed border.
     pub is_doubtful: bool,
     /// In the order of drawing, from the left.
-    pub below: Vec<Part>,
+    pub below: Vec<FlamePart>,
 }
 
 const WIDTH: f64 = 1200.0;
@@ -29,7 +29,7 @@ const NARROW: f64 = 0.3;
 const LETTER: f64 = 6.6;
 
 /// The picture of `root`, with `title` above. `unit` is behind the weights.
-pub fn svg(title: &str, unit: &str, root: &Part) -> String {
+pub fn svg(title: &str, unit: &str, root: &FlamePart) -> String {
     let depth = depth(root, WIDTH);
     let height = HEAD + ROW * depth as f64 + 8.0;
     let mut out = String::new();
@@ -52,15 +52,15 @@ pub fn svg(title: &str, unit: &str, root: &Part) -> String {
 }
 
 /// Rows, of what is wide enough.
-fn depth(part: &Part, width: f64) -> usize {
+fn depth(part: &FlamePart, width: f64) -> usize {
     if width < NARROW {
         return 0;
     }
-    let share = |below: &Part| width * below.weight as f64 / part.weight.max(1) as f64;
+    let share = |below: &FlamePart| width * below.weight as f64 / part.weight.max(1) as f64;
     1 + part.below.iter().map(|below| depth(below, share(below))).max().unwrap_or(0)
 }
 
-fn draw(out: &mut String, unit: &str, part: &Part, all: u64, (x, width, y): (f64, f64, f64), left_out: &mut u64) {
+fn draw(out: &mut String, unit: &str, part: &FlamePart, all: u64, (x, width, y): (f64, f64, f64), left_out: &mut u64) {
     if width < NARROW {
         *left_out += 1;
         return;
@@ -124,12 +124,12 @@ mod tests {
 
     #[test]
     fn boxes_are_as_wide_as_their_share() {
-        let leaf = |name: &str, weight| Part { name: name.into(), weight, ..Part::default() };
-        let root = Part {
+        let leaf = |name: &str, weight| FlamePart { name: name.into(), weight, ..FlamePart::default() };
+        let root = FlamePart {
             name: "all".into(),
             weight: 100,
             below: vec![leaf("a<b>", 75), leaf("c\u{1}\u{ffff}", 25)],
-            ..Part::default()
+            ..FlamePart::default()
         };
         let text = svg("t & u", "ns", &root);
         assert!(text.contains("t &amp; u") && text.contains("a&lt;b&gt; 75 ns (75.00 %)"), "{text}");
@@ -141,8 +141,8 @@ mod tests {
 
     #[test]
     fn narrow_boxes_are_counted() {
-        let leaf = Part { name: "x".into(), weight: 1, ..Part::default() };
-        let root = Part { name: "all".into(), weight: 1_000_000, below: vec![leaf; 3], ..Part::default() };
+        let leaf = FlamePart { name: "x".into(), weight: 1, ..FlamePart::default() };
+        let root = FlamePart { name: "all".into(), weight: 1_000_000, below: vec![leaf; 3], ..FlamePart::default() };
         assert!(svg("t", "ns", &root).contains("3 boxes are too narrow"));
     }
 }

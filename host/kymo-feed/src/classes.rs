@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Classes of records: what their names mean, where their fields are, and which thread they name.
 
-use kymo_analyze::{Class, Event, Field, Head, Interrupt, Kind, Plan, State, Vocabulary};
+use kymo_analyze::{Class, Event, Field, Head, Interrupt, Plan, State, ValueKind, Vocabulary};
 use kymo_ctf::read::{FieldInfo, FieldKind, Record, RecordPart, Trace, Value};
 
 use crate::environment::{architecture_of, is_old_lttng};
@@ -167,13 +167,13 @@ impl Classes {
     }
 }
 
-fn kind(kind: &FieldKind<'_>) -> Kind {
+fn kind(kind: &FieldKind<'_>) -> ValueKind {
     match kind {
-        FieldKind::Int { .. } | FieldKind::Enum { .. } | FieldKind::Bool => Kind::Integer,
-        FieldKind::Float { .. } => Kind::Float,
+        FieldKind::Int { .. } | FieldKind::Enum { .. } | FieldKind::Bool => ValueKind::Integer,
+        FieldKind::Float { .. } => ValueKind::Float,
         // The digits of an integer of more than 64 bits: rows by it are exact, sums of it are not made.
-        FieldKind::Text | FieldKind::Wide { .. } => Kind::Text,
-        _ => Kind::Other,
+        FieldKind::Text | FieldKind::Wide { .. } => ValueKind::Text,
+        _ => ValueKind::Other,
     }
 }
 
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn wake_ups_of_old_lttng_have_the_kernels_priorities() {
-        let field = |(position, name): (usize, &str)| Field { name: name.into(), kind: Kind::Integer, position };
+        let field = |(position, name): (usize, &str)| Field { name: name.into(), kind: ValueKind::Integer, position };
         let fields = ["tid", "prio", "target_cpu"].into_iter().enumerate().map(field).collect();
         let class = Class { name: "sched_wakeup".into(), fields };
         let plan = Vocabulary::new().learn(&class).unwrap();

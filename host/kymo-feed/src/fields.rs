@@ -94,6 +94,10 @@ impl<L: Look> kymo_analyze::Record for Sights<'_, L> {
         text(self.record.value(&self.fields.get(position)?.lens)?)
     }
 
+    fn element(&self, position: usize, index: usize) -> Option<i128> {
+        element(&self.record.value(&self.fields.get(position)?.lens)?, index)
+    }
+
     #[inline]
     fn name(&self, position: usize) -> Option<Name> {
         let plain = self.record.text(&self.fields.get(position)?.lens).and_then(Name::of_ascii);
@@ -118,6 +122,10 @@ impl kymo_analyze::Record for Payload<'_> {
     fn text(&self, position: usize) -> Option<Cow<'_, str>> {
         text(self.0.at(position)?)
     }
+
+    fn element(&self, position: usize, index: usize) -> Option<i128> {
+        element(&self.0.at(position)?, index)
+    }
 }
 
 #[inline]
@@ -126,6 +134,13 @@ fn integer(value: &Value<'_>) -> Option<i128> {
         Value::Int(Number::Unsigned(value), _) | Value::Enum(Number::Unsigned(value), _) => Some(value.into()),
         Value::Int(Number::Signed(value), _) | Value::Enum(Number::Signed(value), _) => Some(value.into()),
         Value::Bool(value) => Some(value.into()),
+        _ => None,
+    }
+}
+
+fn element(value: &Value<'_>, index: usize) -> Option<i128> {
+    match value {
+        Value::Array(elements) => integer(&elements.iter().nth(index)?),
         _ => None,
     }
 }

@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use kymo_filter::probe::events;
-use kymo_filter::{Context, Place, Record, Value, compile, parse};
+use kymo_filter::{Context, FieldPath, Record, Value, compile, parse};
 
 const RECORDS: usize = 4096;
 const ROUNDS: usize = 15;
@@ -19,7 +19,7 @@ struct Step {
 }
 
 impl Record for Step {
-    fn field(&self, place: &Place) -> Value<'_> {
+    fn field(&self, place: &FieldPath) -> Value<'_> {
         match place.field {
             0 => Value::Int(self.axis.into()),
             1 => Value::Float(self.position),

@@ -11,13 +11,13 @@ pub struct Filter {
     /// The condition.
     pub expr: Expr,
     /// What was parsed; empty in a filter that was put together.
-    pub(crate) text: Source,
+    pub(crate) text: FilterText,
 }
 
 impl Filter {
     /// Puts a filter together.
     pub fn new(selector: Option<Pattern>, expr: Expr) -> Self {
-        Self { selector, expr, text: Source::default() }
+        Self { selector, expr, text: FilterText::default() }
     }
 
     /// The events that it names: nothing else is said of where they come from.
@@ -26,7 +26,7 @@ impl Filter {
         self.expr.walk(&mut |expr| match &expr.kind {
             ExprKind::Field(field) | ExprKind::Has(field) | ExprKind::Len(field) => {
                 found.extend(field.event.iter().map(Named::Event));
-                if let (None, [Step::Member(member), ..]) = (&field.event, &field.steps[..]) {
+                if let (None, [PathStep::Member(member), ..]) = (&field.event, &field.steps[..]) {
                     found.push(Named::Member(&field.name, member));
                 }
             }
@@ -89,9 +89,9 @@ pub enum Named<'a> {
 
 /// The text that places are in. All sources are equal.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Source(pub String);
+pub(crate) struct FilterText(pub String);
 
-impl PartialEq for Source {
+impl PartialEq for FilterText {
     fn eq(&self, _: &Self) -> bool {
         true
     }
@@ -205,7 +205,7 @@ pub struct FieldRef {
     /// The field of the payload.
     pub name: String,
     /// Further inside.
-    pub steps: Vec<Step>,
+    pub steps: Vec<PathStep>,
 }
 
 impl FieldRef {
@@ -235,7 +235,7 @@ const COUNTER: &str = "perf_";
 
 /// One step into a field.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Step {
+pub enum PathStep {
     /// `.name`
     Member(String),
     /// `[3]`

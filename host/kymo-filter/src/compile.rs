@@ -5,9 +5,9 @@
 use crate::ast::{Arith, Compare, Context};
 use crate::check::Checked;
 use crate::error::{Error, Span, written};
-use crate::plan::{Cond, Number, Operand, Source, Test, TestKind, Wanted};
+use crate::plan::{Cond, Number, Operand, OperandSource, Test, TestKind, Wanted};
 use crate::program::{ACCEPT, INSNS_MAX, Insn, POOL_BYTES_MAX, Program, REJECT, op, ty};
-use crate::schema::{Event, Kind, Place};
+use crate::schema::{Event, FieldPath, ValueType};
 
 /// A part of the filter that a program cannot decide.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -69,8 +69,8 @@ impl Layout {
             layout.places.push(at.map(|at| (layout.walks.len(), at)));
             let Some(start) = at else { continue };
             let variable = match &field.kind {
-                Kind::Text | Kind::Bytes => Some(1),
-                Kind::Array { element, count: None } => scalar(element).map(|(_, bytes)| bytes as u16),
+                ValueType::Text | ValueType::Bytes => Some(1),
+                ValueType::Array { element, count: None } => scalar(element).map(|(_, bytes)| bytes as u16),
                 _ => None,
             };
             if let Some(element) = variable {
@@ -80,7 +80,7 @@ impl Layout {
                 continue;
             }
             let bytes = match &field.kind {
-                Kind::Array { element, count: Some(count) } => {
+                ValueType::Array { element, count: Some(count) } => {
                     scalar(element).and_then(|(_, bytes)| bytes.checked_mul(*count as usize))
                 }
                 kind => scalar(kind).map(|(_, bytes)| bytes),
@@ -93,9 +93,9 @@ impl Layout {
 }
 
 /// Type and bytes of a single value.
-fn scalar(kind: &Kind) -> Option<(u8, usize)> {
+fn scalar(kind: &ValueType) -> Option<(u8, usize)> {
     Some(match kind {
-        Kind::Int { signed, bits } | Kind::Enum { signed, bits, .. } => match (signed, bits) {
+        ValueType::Int { signed, bits } | ValueType::Enum { signed, bits, .. } => match (signed, bits) {
             (false, 8) => (ty::U8, 1),
             (false, 16) => (ty::U16, 2),
             (false, 32) => (ty::U32, 4),
@@ -106,9 +106,9 @@ fn scalar(kind: &Kind) -> Option<(u8, usize)> {
             (true, 64) => (ty::I64, 8),
             _ => return None,
         },
-        Kind::Float { bits: 32 } => (ty::F32, 4),
-        Kind::Float { bits: 64 } => (ty::F64, 8),
-        Kind::Bool => (ty::BOOL, 1),
+        ValueType::Float { bits: 32 } => (ty::F32, 4),
+        ValueType::Float { bits: 64 } => (ty::F64, 8),
+        ValueType::Bool => (ty::BOOL, 1),
         _ => return None,
     })
 }
@@ -190,8 +190,10 @@ impl Compiler<'_> {
                 self.labels[next] = Some(self.steps.len());
                 self.compare(&load, Compare::Le, Number::Int(*high), test.span, (yes, no))
             }
-            TestKind::Text { source: Source::Place(place), wanted } => self.text(place, wanted, test.span, yes, no),
-            TestKind::Text { source: Source::Context(context), .. } => Err(self.context(*context, test.span)),
+            TestKind::Text { source: OperandSource::Place(place), wanted } => {
+                self.text(place, wanted, test.span, yes, no)
+            }
+            TestKind::Text { source: OperandSource::Context(context), .. } => Err(self.context(*context, test.span)),
             TestKind::Pair { .. } => Err(self.refused(test.span, "a program compares with constants only")),
             // All fields of a packed payload are there, up to elements that were counted when the filter was checked.
             TestKind::Has(place) => match self.place(place, test.span) {
@@ -212,13 +214,13 @@ impl Compiler<'_> {
 
     fn operand(&mut self, operand: &Operand, span: Span) -> Result<Load, CompileError> {
         match operand {
-            Operand::Source(Source::Place(place)) => self.place(place, span),
-            Operand::Source(Source::Context(context)) => Err(self.context(*context, span)),
+            Operand::Source(OperandSource::Place(place)) => self.place(place, span),
+            Operand::Source(OperandSource::Context(context)) => Err(self.context(*context, span)),
             Operand::Len(place) => self.length(place, span),
             Operand::Latency(_) => Err(self.refused(span, "a latency is of two records")),
             Operand::Arith(Arith::And, left, right) => match (&**left, &**right) {
-                (Operand::Source(Source::Place(place)), Operand::Const(Number::Int(mask)))
-                | (Operand::Const(Number::Int(mask)), Operand::Source(Source::Place(place))) => {
+                (Operand::Source(OperandSource::Place(place)), Operand::Const(Number::Int(mask)))
+                | (Operand::Const(Number::Int(mask)), Operand::Source(OperandSource::Place(place))) => {
                     self.masked(place, *mask, span)
                 }
                 _ => Err(self.refused(span, "a program masks a field with a constant only")),
@@ -229,7 +231,7 @@ impl Compiler<'_> {
         }
     }
 
-    fn masked(&mut self, place: &Place, mask: i128, span: Span) -> Result<Load, CompileError> {
+    fn masked(&mut self, place: &FieldPath, mask: i128, span: Span) -> Result<Load, CompileError> {
         let mut load = self.place(place, span)?;
         let Ok(mask) = u64::try_from(mask) else { return Err(self.refused(span, "the mask is beyond 64 bits")) };
         if load.range.is_none() || load.insn.ty & !ty::FLAGS > ty::I64 {
@@ -258,7 +260,7 @@ impl Compiler<'_> {
     }
 
     /// Where a field begins: the load without a type, and variable fields in front.
-    fn start(&self, place: &Place, inside: usize, span: Span) -> Result<Load, CompileError> {
+    fn start(&self, place: &FieldPath, inside: usize, span: Span) -> Result<Load, CompileError> {
         let found = self.layout.places.get(place.field).copied().flatten();
         let offset = found.and_then(|(_, at)| u16::try_from(at.checked_add(inside)?).ok());
         match (found, offset) {
@@ -269,12 +271,12 @@ impl Compiler<'_> {
         }
     }
 
-    fn place(&self, place: &Place, span: Span) -> Result<Load, CompileError> {
-        use crate::ast::Step::Element;
+    fn place(&self, place: &FieldPath, span: Span) -> Result<Load, CompileError> {
+        use crate::ast::PathStep::Element;
         let kind = self.event.fields.get(place.field).map(|field| &field.kind);
         let (kind, index) = match (kind, place.steps.as_slice()) {
             (Some(kind), []) => (kind, 0),
-            (Some(Kind::Array { element, count: Some(_) }), [Element(index)]) => (&**element, *index as usize),
+            (Some(ValueType::Array { element, count: Some(_) }), [Element(index)]) => (&**element, *index as usize),
             _ => return Err(self.refused(span, "a program reads fields and elements of arrays of fixed size only")),
         };
         let Some((kind, bytes)) = scalar(kind) else {
@@ -286,7 +288,7 @@ impl Compiler<'_> {
         Ok(load)
     }
 
-    fn length(&self, place: &Place, span: Span) -> Result<Load, CompileError> {
+    fn length(&self, place: &FieldPath, span: Span) -> Result<Load, CompileError> {
         if !place.steps.is_empty() {
             return Err(self.refused(span, "a program knows lengths of whole fields only"));
         }
@@ -359,8 +361,8 @@ impl Compiler<'_> {
         self.emit(load, code(op), value.to_bits(), span, to)
     }
 
-    fn text(&mut self, place: &Place, wanted: &Wanted, span: Span, yes: Target, no: Target) -> Done {
-        let is_text = matches!(self.event.fields.get(place.field), Some(field) if field.kind == Kind::Text);
+    fn text(&mut self, place: &FieldPath, wanted: &Wanted, span: Span, yes: Target, no: Target) -> Done {
+        let is_text = matches!(self.event.fields.get(place.field), Some(field) if field.kind == ValueType::Text);
         if !place.steps.is_empty() || !is_text {
             return Err(self.refused(span, "a program compares whole texts only"));
         }
@@ -393,7 +395,7 @@ impl Compiler<'_> {
         self.text_part(place, op::STR_SUFFIX, tail, span, (yes, no))
     }
 
-    fn text_part(&mut self, place: &Place, op: u8, text: &str, span: Span, to: (Target, Target)) -> Done {
+    fn text_part(&mut self, place: &FieldPath, op: u8, text: &str, span: Span, to: (Target, Target)) -> Done {
         if text.is_empty() && op != op::STR_EQ {
             return self.always(to.0);
         }

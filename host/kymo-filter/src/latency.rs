@@ -6,21 +6,21 @@ use kymo_names::glob_matches;
 use crate::ast::{Context, Expr, ExprKind, Latency, Pattern};
 use crate::error::{Error, Span};
 use crate::pair::{Opening, Pair, Planner};
-use crate::plan::{Cond, Source};
-use crate::schema::{Event, Kind};
+use crate::plan::{Cond, OperandSource};
+use crate::schema::{Event, ValueType};
 
 /// The pair. Errors: a key that is neither integer, bool, nor text; two ends of which no event has all keys.
 pub(crate) fn pair(latency: &Latency, events: &[Event], text: &str, plan: &mut Planner<'_>) -> Result<Pair, Error> {
     let from: Vec<&Expr> = latency.by.iter().map(|key| &key.from).collect();
     let to: Vec<&Expr> = latency.by.iter().map(|key| &key.to).collect();
-    let mut opening = |(keys, event): (Option<Vec<Source>>, &Event)| {
+    let mut opening = |(keys, event): (Option<Vec<OperandSource>>, &Event)| {
         let when = latency.when.as_deref().map_or(Cond::Const(true), |when| plan(when, event));
         keys.map(|keys| Opening { keys, when, replaces: true })
     };
     let is_of_thread = latency.is_of_thread();
-    let thread = |mut sources: Vec<Option<Vec<Source>>>| {
+    let thread = |mut sources: Vec<Option<Vec<OperandSource>>>| {
         let of_pair = sources.iter_mut().flatten().filter(|_| is_of_thread);
-        of_pair.for_each(|keys| keys.push(Source::Context(Context::Tid)));
+        of_pair.for_each(|keys| keys.push(OperandSource::Context(Context::Tid)));
         sources
     };
     let opens = thread(side(&latency.from, &from, events, text)?);
@@ -29,8 +29,13 @@ pub(crate) fn pair(latency: &Latency, events: &[Event], text: &str, plan: &mut P
     Ok(Pair { opens, closes, is_of_thread, leaves: Vec::new() })
 }
 
-fn side(pattern: &Pattern, by: &[&Expr], events: &[Event], text: &str) -> Result<Vec<Option<Vec<Source>>>, Error> {
-    let keys_of = |event: &Event| -> Result<Option<Vec<Source>>, Error> {
+fn side(
+    pattern: &Pattern,
+    by: &[&Expr],
+    events: &[Event],
+    text: &str,
+) -> Result<Vec<Option<Vec<OperandSource>>>, Error> {
+    let keys_of = |event: &Event| -> Result<Option<Vec<OperandSource>>, Error> {
         if !glob_matches(&pattern.glob, &event.name) {
             return Ok(None);
         }
@@ -45,21 +50,25 @@ fn side(pattern: &Pattern, by: &[&Expr], events: &[Event], text: &str) -> Result
     Ok(sides)
 }
 
-fn source(key: &Expr, event: &Event, text: &str) -> Result<Option<Source>, Error> {
+fn source(key: &Expr, event: &Event, text: &str) -> Result<Option<OperandSource>, Error> {
     let refused = |span: Span, kind: &str| {
         Err(Error::new(text, span, format!("{kind} is no key"), "pair by integers, enumerations, bools or text"))
     };
     match &key.kind {
         ExprKind::Context(Context::Time) => refused(key.span, "the time"),
         ExprKind::Context(Context::Event) => refused(key.span, "the name of the event"),
-        ExprKind::Context(context) => Ok(Some(Source::Context(*context))),
+        ExprKind::Context(context) => Ok(Some(OperandSource::Context(*context))),
         ExprKind::Field(field) => match event.resolve(&field.name, &field.steps) {
             None => Ok(None),
             Some((
                 _,
-                kind @ (Kind::Float { .. } | Kind::Wide { .. } | Kind::Bytes | Kind::Array { .. } | Kind::Struct(_)),
+                kind @ (ValueType::Float { .. }
+                | ValueType::Wide { .. }
+                | ValueType::Bytes
+                | ValueType::Array { .. }
+                | ValueType::Struct(_)),
             )) => refused(key.span, &kind.to_string()),
-            Some((place, _)) => Ok(Some(Source::Place(place))),
+            Some((place, _)) => Ok(Some(OperandSource::Place(place))),
         },
         _ => refused(key.span, "this"),
     }

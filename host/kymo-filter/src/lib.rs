@@ -26,7 +26,7 @@ mod units;
 mod wakeup;
 
 pub use ast::{
-    Arith, Compare, Context, Expr, ExprKind, FieldRef, Filter, Key, Latency, Named, Pattern, Step, context_field,
+    Arith, Compare, Context, Expr, ExprKind, FieldRef, Filter, Key, Latency, Named, PathStep, Pattern, context_field,
     is_recorded_context,
 };
 pub use check::Checked;
@@ -38,4 +38,4 @@ pub use open::{OPEN_MAX, Open};
 pub use parse::{DEPTH_MAX, TEXT_BYTES_MAX, parse, parse_of_trace};
 pub use plan::{Record, Value};
 pub use program::{ACCEPT, INSNS_MAX, Insn, POOL_BYTES_MAX, Program, ProgramError, REJECT, check, op, run, ty};
-pub use schema::{Event, Field, Kind, Label, Place, Schema};
+pub use schema::{Event, Field, FieldPath, Label, Schema, ValueType};

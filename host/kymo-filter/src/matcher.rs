@@ -8,8 +8,8 @@ use crate::check::{Checked, pair_alone};
 use crate::error::Error;
 use crate::open::Open;
 use crate::pair::{Left, Pair};
-use crate::plan::{Record, Source, Value};
-use crate::schema::{Place, Schema};
+use crate::plan::{OperandSource, Record, Value};
+use crate::schema::{FieldPath, Schema};
 
 /// What one pair did so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub struct PairCounts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyPart<'p> {
     /// A field of the event, or what is in one.
-    Field(&'p Place),
+    Field(&'p FieldPath),
     /// What the trace tells of a record besides its fields.
     Context(Context),
 }
@@ -157,8 +157,8 @@ impl PairLatency {
         sources
             .iter()
             .map(|source| match source {
-                Source::Context(context) => KeyPart::Context(*context),
-                Source::Place(place) => KeyPart::Field(place),
+                OperandSource::Context(context) => KeyPart::Context(*context),
+                OperandSource::Place(place) => KeyPart::Field(place),
             })
             .collect()
     }
@@ -256,7 +256,7 @@ impl PairLatency {
     }
 
     /// Makes the key of a record; false where it lacks a part of it.
-    fn write_key_of<R: Record>(&mut self, record: &R, keys: impl Fn(&Pair) -> Option<&[Source]>) -> bool {
+    fn write_key_of<R: Record>(&mut self, record: &R, keys: impl Fn(&Pair) -> Option<&[OperandSource]>) -> bool {
         let Some(keys) = keys(&self.pair) else { return false };
         if !write_key(&mut self.key, keys, record) {
             return false;
@@ -276,12 +276,12 @@ impl PairLatency {
 }
 
 /// The keys of a record, one after another, each with its kind; false where one is missing.
-fn write_key<R: Record>(key: &mut Vec<u8>, sources: &[Source], record: &R) -> bool {
+fn write_key<R: Record>(key: &mut Vec<u8>, sources: &[OperandSource], record: &R) -> bool {
     key.clear();
     sources.iter().all(|source| {
         let value = match source {
-            Source::Place(place) => record.field(place),
-            Source::Context(context) => record.context(*context),
+            OperandSource::Place(place) => record.field(place),
+            OperandSource::Context(context) => record.context(*context),
         };
         append(key, value)
     })

@@ -5,7 +5,7 @@
 
 use crate::ast::Compare;
 use crate::check::Checked;
-use crate::plan::{Cond, Number, Operand, Source, Test, TestKind};
+use crate::plan::{Cond, Number, Operand, OperandSource, Test, TestKind};
 
 /// Comparisons in one text.
 const TESTS_MAX: usize = 32;
@@ -79,7 +79,7 @@ impl Speaker<'_, '_> {
     }
 
     fn compare(&mut self, left: &Operand, op: Compare, value: i128) -> Option<String> {
-        let Operand::Source(Source::Place(place)) = left else { return None };
+        let Operand::Source(OperandSource::Place(place)) = left else { return None };
         if !place.steps.is_empty() {
             return None;
         }

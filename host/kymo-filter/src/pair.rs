@@ -3,14 +3,14 @@
 //! pairs of an expression; `matcher` finds them in records.
 
 use crate::ast::Expr;
-use crate::plan::{Cond, Record, Source, Value};
+use crate::plan::{Cond, OperandSource, Record, Value};
 use crate::schema::Event;
 
 /// Which events open and close a pair, and by which keys. All by event.
 #[derive(Clone, Debug)]
 pub(crate) struct Pair {
     pub opens: Vec<Option<Opening>>,
-    pub closes: Vec<Option<Vec<Source>>>,
+    pub closes: Vec<Option<Vec<OperandSource>>>,
     /// Both are of one thread: the key is its number.
     pub is_of_thread: bool,
     /// Wake-ups: a thread ceases to run.
@@ -26,7 +26,7 @@ impl Pair {
 /// How an event opens.
 #[derive(Clone, Debug)]
 pub(crate) struct Opening {
-    pub keys: Vec<Source>,
+    pub keys: Vec<OperandSource>,
     /// Holds for the records that open; others take away what was open.
     pub when: Cond,
     /// Whether it takes the place of an opening with the same keys.
@@ -45,8 +45,8 @@ const DEAD: i128 = 0x30;
 /// What a switch says of the thread that ran before it.
 #[derive(Clone, Debug)]
 pub(crate) struct Leaving {
-    pub thread: Source,
-    pub state: Source,
+    pub thread: OperandSource,
+    pub state: OperandSource,
 }
 
 /// How a thread ceased to run.
@@ -61,12 +61,12 @@ pub(crate) enum Left {
 
 impl Leaving {
     pub(crate) fn how<R: Record>(&self, record: &R) -> Left {
-        let number = |source: &Source| match source {
-            Source::Place(place) => match record.field(place) {
+        let number = |source: &OperandSource| match source {
+            OperandSource::Place(place) => match record.field(place) {
                 Value::Int(value) | Value::Label(value, _) => Some(value),
                 _ => None,
             },
-            Source::Context(_) => None,
+            OperandSource::Context(_) => None,
         };
         match (number(&self.thread), number(&self.state)) {
             (Some(0), _) => Left::Idle,

@@ -4,7 +4,7 @@
 pub(crate) mod pair;
 
 use crate::ast::{
-    Arith, CONTEXTS, Compare, Context, Expr, ExprKind, FieldRef, Filter, Pattern, RECORDED, Source, Step,
+    Arith, CONTEXTS, Compare, Context, Expr, ExprKind, FieldRef, Filter, FilterText, PathStep, Pattern, RECORDED,
     context_field, is_recorded_context,
 };
 use crate::error::{Error, Span, either, near, some_of};
@@ -41,7 +41,7 @@ fn parse_with(text: &str, any_context: bool) -> Result<Filter, Error> {
     let selector = parser.selector();
     let (expr, _) = parser.expr(OR)?;
     parser.end()?;
-    Ok(Filter { selector, expr, text: Source(text.to_owned()) })
+    Ok(Filter { selector, expr, text: FilterText(text.to_owned()) })
 }
 
 /// There is no context of that name. `others`: contexts that records have besides kymo's own.
@@ -433,7 +433,7 @@ impl Parser<'_> {
                 self.bound(DEPTH_MAX + 1)?;
             }
             if self.accept(".") {
-                steps.push(Step::Member(self.name("the name of a member stands behind the point")?));
+                steps.push(PathStep::Member(self.name("the name of a member stands behind the point")?));
             } else if self.accept("[") {
                 let Placed { token, span } = self.next();
                 let index = match token {
@@ -443,7 +443,7 @@ impl Parser<'_> {
                 let help = "elements are counted from 0: `a[3]`";
                 let index = index.ok_or_else(|| self.error(span, "expected the number of an element", help))?;
                 self.expect("]", help)?;
-                steps.push(Step::Element(index));
+                steps.push(PathStep::Element(index));
             } else {
                 return Ok(FieldRef { event, name, steps });
             }

@@ -10,7 +10,7 @@ use kymo_names::glob_matches;
 
 use crate::ast::{Arith, Compare, Context};
 use crate::error::Span;
-use crate::schema::Place;
+use crate::schema::FieldPath;
 
 /// The value of a field or context in one record.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,7 +38,7 @@ pub enum Value<'a> {
 /// One record, as a filter sees it.
 pub trait Record {
     /// The value at a place of the record's event.
-    fn field(&self, place: &Place) -> Value<'_>;
+    fn field(&self, place: &FieldPath) -> Value<'_>;
     /// The value of a context; [`Context::Event`] is not asked for.
     fn context(&self, context: Context) -> Value<'_>;
 }
@@ -67,15 +67,15 @@ pub(crate) enum TestKind {
     /// Among sorted integers.
     Ints { operand: Operand, values: Vec<i128> },
     /// Between two integers, both included.
-    Between { place: Place, low: i128, high: i128 },
+    Between { place: FieldPath, low: i128, high: i128 },
     /// Text, or a label.
-    Text { source: Source, wanted: Wanted },
+    Text { source: OperandSource, wanted: Wanted },
     /// Two values whose kind shows in the record.
-    Pair { left: Source, op: Compare, right: Source },
+    Pair { left: OperandSource, op: Compare, right: OperandSource },
     /// The record has it.
-    Has(Place),
+    Has(FieldPath),
     /// The bool is true.
-    Truth(Place),
+    Truth(FieldPath),
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -85,16 +85,16 @@ pub(crate) enum Wanted {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Source {
-    Place(Place),
+pub(crate) enum OperandSource {
+    Place(FieldPath),
     Context(Context),
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Operand {
     Const(Number),
-    Source(Source),
-    Len(Place),
+    Source(OperandSource),
+    Len(FieldPath),
     /// Position in the filter's list of pairs.
     Latency(usize),
     Neg(Box<Operand>),
@@ -144,7 +144,7 @@ impl Cond {
             Cond::Test(test) => match &test.kind {
                 TestKind::Number { left, right, .. } => left.reads_payload() || right.reads_payload(),
                 TestKind::Ints { operand, .. } => operand.reads_payload(),
-                TestKind::Text { source, .. } => matches!(source, Source::Place(_)),
+                TestKind::Text { source, .. } => matches!(source, OperandSource::Place(_)),
                 TestKind::Pair { .. } | TestKind::Between { .. } | TestKind::Has(_) | TestKind::Truth(_) => true,
             },
         }
@@ -168,7 +168,7 @@ impl TestKind {
     fn outcome<R: Record>(&self, record: &R, latencies: &[Option<i128>]) -> Option<bool> {
         match self {
             // The usual comparison, without the detour over numbers of any kind.
-            Self::Number { left: Operand::Source(Source::Place(place)), op, right: Operand::Const(wanted) } => {
+            Self::Number { left: Operand::Source(OperandSource::Place(place)), op, right: Operand::Const(wanted) } => {
                 Some(match (record.field(place), wanted) {
                     (Value::Int(value) | Value::Label(value, _), Number::Int(wanted)) => {
                         is_integer_so(value, *op, *wanted)
@@ -246,7 +246,7 @@ impl Wanted {
     }
 }
 
-impl Source {
+impl OperandSource {
     #[inline]
     fn value<'r, R: Record>(&self, record: &'r R) -> Value<'r> {
         match self {
@@ -259,7 +259,7 @@ impl Source {
 impl Operand {
     fn reads_payload(&self) -> bool {
         match self {
-            Self::Source(source) => matches!(source, Source::Place(_)),
+            Self::Source(source) => matches!(source, OperandSource::Place(_)),
             Self::Len(_) => true,
             Self::Const(_) | Self::Latency(_) => false,
             Self::Neg(of) => of.reads_payload(),

@@ -3,7 +3,7 @@
 
 use std::fmt::{self, Display, Formatter, Write as _};
 
-use crate::ast::{Arith, Expr, ExprKind, FieldRef, Filter, Key, Latency, Pattern, Step, is_recorded_context};
+use crate::ast::{Arith, Expr, ExprKind, FieldRef, Filter, Key, Latency, PathStep, Pattern, is_recorded_context};
 use crate::token::is_word;
 
 /// Words that a field's name must be told from.
@@ -98,7 +98,7 @@ impl Display for FieldRef {
     }
 }
 
-impl Display for Step {
+impl Display for PathStep {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::Member(member) => {

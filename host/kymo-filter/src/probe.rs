@@ -1,41 +1,43 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Entry point of the fuzzer and of the tests that mutate: text in, nothing out but the promise to return.
 
-use crate::{Context, Event, Field, Insn, Kind, Label, Matcher, Place, Record, Value, compile, parse, program};
+use crate::{
+    Context, Event, Field, FieldPath, Insn, Label, Matcher, Record, Value, ValueType, compile, parse, program,
+};
 
 /// Events with a field of every kind.
 pub fn events() -> Vec<Event> {
     let field = |name: &str, kind| Field { name: name.into(), kind };
-    let int = |signed, bits| Kind::Int { signed, bits };
+    let int = |signed, bits| ValueType::Int { signed, bits };
     let label = |name: &str, low, high| Label { name: name.into(), low, high };
     let labels = [label("idle", 0, 0), label("moving", 1, 1), label("fault", 9, 12)];
-    let state = Kind::Enum { signed: false, bits: 8, labels: Some(labels.into()) };
+    let state = ValueType::Enum { signed: false, bits: 8, labels: Some(labels.into()) };
     let event = |name: &str, fields| Event { name: name.into(), fields };
-    let list = |count| Kind::Array { element: int(true, 16).into(), count };
+    let list = |count| ValueType::Array { element: int(true, 16).into(), count };
     vec![
         event(
             "motor:step",
             vec![
                 field("axis", int(false, 32)),
-                field("position", Kind::Float { bits: 64 }),
+                field("position", ValueType::Float { bits: 64 }),
                 field("state", state),
                 field("duration", int(false, 64)),
-                field("ok", Kind::Bool),
+                field("ok", ValueType::Bool),
                 field("vec", list(Some(3))),
-                field("note", Kind::Text),
+                field("note", ValueType::Text),
                 field("size", int(false, 16)),
-                field("data", Kind::Bytes),
+                field("data", ValueType::Bytes),
                 field("list", list(None)),
-                field("gain", Kind::Float { bits: 32 }),
+                field("gain", ValueType::Float { bits: 32 }),
                 field("delta", int(true, 8)),
             ],
         ),
         event("req:begin", vec![field("id", int(false, 64))]),
         event("req:end", vec![field("id", int(false, 64)), field("status", int(true, 32))]),
-        event("sched_switch", vec![field("prev_state", int(true, 64)), field("name", Kind::Text)]),
+        event("sched_switch", vec![field("prev_state", int(true, 64)), field("name", ValueType::Text)]),
         event(
             "other:any",
-            vec![field("thing", Kind::Any), field("pos", Kind::Struct(vec![field("x", int(true, 32))]))],
+            vec![field("thing", ValueType::Any), field("pos", ValueType::Struct(vec![field("x", int(true, 32))]))],
         ),
     ]
 }
@@ -43,7 +45,7 @@ pub fn events() -> Vec<Event> {
 struct Fixed;
 
 impl Record for Fixed {
-    fn field(&self, place: &Place) -> Value<'_> {
+    fn field(&self, place: &FieldPath) -> Value<'_> {
         match place.field % 6 {
             0 => Value::Int(2),
             1 => Value::Float(0.75),

@@ -4,11 +4,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::ast::Step;
+use crate::ast::PathStep;
 
 /// The kind of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ValueType {
     /// An integer.
     Int {
         /// With a sign.
@@ -44,7 +44,7 @@ pub enum Kind {
     /// Elements of one kind.
     Array {
         /// Kind of the elements.
-        element: Box<Kind>,
+        element: Box<ValueType>,
         /// `None` where records differ.
         count: Option<u32>,
     },
@@ -54,7 +54,7 @@ pub enum Kind {
     Any,
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for ValueType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Int { .. } => "an integer",
@@ -88,7 +88,7 @@ pub struct Field {
     /// Its name.
     pub name: String,
     /// Its kind.
-    pub kind: Kind,
+    pub kind: ValueType,
 }
 
 /// An event.
@@ -130,32 +130,34 @@ impl Schema for Vec<Event> {
 
 /// A field of an event, and the way into it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct FieldPath {
     /// Position in [`Event::fields`].
     pub field: usize,
     /// The field's name.
     pub name: String,
     /// Further inside.
-    pub steps: Vec<Step>,
+    pub steps: Vec<PathStep>,
 }
 
 impl Event {
     /// Where a path leads, and to what; `None` where the event does not have it.
-    pub(crate) fn resolve(&self, name: &str, steps: &[Step]) -> Option<(Place, Kind)> {
+    pub(crate) fn resolve(&self, name: &str, steps: &[PathStep]) -> Option<(FieldPath, ValueType)> {
         let field = self.fields.iter().position(|field| field.name == name)?;
         let mut kind = &self.fields[field].kind;
         for step in steps {
             kind = match (kind, step) {
-                (Kind::Any, _) => &Kind::Any,
-                (Kind::Struct(members), Step::Member(name)) => {
+                (ValueType::Any, _) => &ValueType::Any,
+                (ValueType::Struct(members), PathStep::Member(name)) => {
                     &members.iter().find(|member| member.name == *name)?.kind
                 }
-                (Kind::Array { element, count }, Step::Element(index)) if count.is_none_or(|count| *index < count) => {
+                (ValueType::Array { element, count }, PathStep::Element(index))
+                    if count.is_none_or(|count| *index < count) =>
+                {
                     element
                 }
                 _ => return None,
             };
         }
-        Some((Place { field, name: name.into(), steps: steps.to_vec() }, kind.clone()))
+        Some((FieldPath { field, name: name.into(), steps: steps.to_vec() }, kind.clone()))
     }
 }

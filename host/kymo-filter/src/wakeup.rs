@@ -4,7 +4,7 @@
 
 use crate::ast::{Context, Expr, ExprKind, FieldRef};
 use crate::pair::{Leaving, Opening, Pair, Planner};
-use crate::plan::{Cond, Source};
+use crate::plan::{Cond, OperandSource};
 use crate::schema::Event;
 
 /// What an event says.
@@ -58,8 +58,8 @@ pub(crate) fn pair(when: Option<&Expr>, events: &[Event], plan: &mut Planner<'_>
     pair
 }
 
-fn field(event: &Event, names: [&'static str; 2]) -> Option<(&'static str, Source)> {
-    names.into_iter().find_map(|name| Some((name, Source::Place(event.resolve(name, &[])?.0))))
+fn field(event: &Event, names: [&'static str; 2]) -> Option<(&'static str, OperandSource)> {
+    names.into_iter().find_map(|name| Some((name, OperandSource::Place(event.resolve(name, &[])?.0))))
 }
 
 /// The condition with `$tid` and `$proc` as those of the thread that is woken, which are fields of the event.

@@ -2,12 +2,12 @@
 //! Contexts of other tracers: `$NAME` of a trace is whatever its records have, and kymo's own names stay what they are.
 
 use kymo_filter::probe::events;
-use kymo_filter::{Event, ExprKind, Field, Kind, context_field, parse, parse_of_trace};
+use kymo_filter::{Event, ExprKind, Field, ValueType, context_field, parse, parse_of_trace};
 
 /// Events of which one has the context `ppid`.
 fn of_other_tracer() -> Vec<Event> {
     let mut events = events();
-    events[1].fields.push(Field { name: context_field("ppid"), kind: Kind::Int { signed: true, bits: 32 } });
+    events[1].fields.push(Field { name: context_field("ppid"), kind: ValueType::Int { signed: true, bits: 32 } });
     events
 }
 

@@ -5,7 +5,7 @@ mod support;
 
 use kymo_filter::probe::{self, events};
 use kymo_filter::{
-    Arith, Compare, Context, Expr, ExprKind, FieldRef, Filter, Key, Latency, Pattern, Step, compile, parse,
+    Arith, Compare, Context, Expr, ExprKind, FieldRef, Filter, Key, Latency, PathStep, Pattern, compile, parse,
 };
 use proptest::prelude::*;
 use support::*;
@@ -19,8 +19,11 @@ fn pattern() -> impl Strategy<Value = Pattern> {
         .prop_map(|glob| Pattern { glob, span: Default::default() })
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
-    prop::collection::vec(prop_oneof![name().prop_map(Step::Member), any::<u32>().prop_map(Step::Element)], 0..3)
+fn steps() -> impl Strategy<Value = Vec<PathStep>> {
+    prop::collection::vec(
+        prop_oneof![name().prop_map(PathStep::Member), any::<u32>().prop_map(PathStep::Element)],
+        0..3,
+    )
 }
 
 fn field(event: impl Strategy<Value = Option<Pattern>>) -> impl Strategy<Value = FieldRef> {

@@ -4,7 +4,7 @@
 mod support;
 
 use kymo_filter::probe::events;
-use kymo_filter::{Context, KeyPart, Matcher, PairLatency, Place, Record, Value, compile, parse};
+use kymo_filter::{Context, FieldPath, KeyPart, Matcher, PairLatency, Record, Value, compile, parse};
 use support::*;
 
 /// What each expression says of `step()`, which is record of event 0.
@@ -252,7 +252,7 @@ fn closed(pair: &str, records: &[PairRecord]) -> (Vec<(i128, bool)>, PairLatency
 struct OfProcess(Rec, Option<i128>);
 
 impl Record for OfProcess {
-    fn field(&self, place: &Place) -> Value<'_> {
+    fn field(&self, place: &FieldPath) -> Value<'_> {
         self.0.field(place)
     }
 

@@ -3,7 +3,7 @@
 
 mod support;
 
-use kymo_filter::{Event, Field, Kind, Matcher, parse};
+use kymo_filter::{Event, Field, Matcher, ValueType, parse};
 use support::*;
 
 /// Waking, wakeup, switch of the kernel, with what matters of their fields.
@@ -18,8 +18,8 @@ enum Sched {
 
 /// Latencies of `wakeup()` over records that are 10 ns apart, with `names` as events and fields are called.
 fn wakeups(text: &str, names: [&str; 3], has_waking: bool, records: &[Sched]) -> Vec<i128> {
-    let int = |name: &str| Field { name: name.to_owned(), kind: Kind::Int { signed: true, bits: 32 } };
-    let comm = Field { name: "comm".to_owned(), kind: Kind::Text };
+    let int = |name: &str| Field { name: name.to_owned(), kind: ValueType::Int { signed: true, bits: 32 } };
+    let comm = Field { name: "comm".to_owned(), kind: ValueType::Text };
     let [prefix, thread, next] = names;
     let prev = next.replace("next", "prev");
     let woken =
@@ -98,7 +98,7 @@ fn wake_ups_and_what_is_none() {
 #[test]
 fn a_loss_ends_what_is_known_of_wake_ups() {
     let events = {
-        let int = |name: &str| Field { name: name.to_owned(), kind: Kind::Int { signed: true, bits: 32 } };
+        let int = |name: &str| Field { name: name.to_owned(), kind: ValueType::Int { signed: true, bits: 32 } };
         let event = |name: &str, fields| Event { name: name.to_owned(), fields };
         vec![event("sched_waking", vec![int("tid")]), event("sched_switch", vec![int("next_tid")])]
     };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A comparison of a trace's field in the kernel's own filter language, where both mean the same.
 
-use crate::format::{EventFormat, Kind};
+use crate::format::{EventFormat, FieldEncoding};
 use crate::names::{Convert, Naming};
 
 /// `field` (by its name in the trace) compared with `value` by `sign` (`==`, `!=`, `<`, `<=`, `>`, `>=`). `None` where
@@ -17,7 +17,7 @@ pub fn comparison(
         let (name, convert) = naming.field(system, &of.name)?;
         (name == field).then_some((of, convert))
     });
-    let (of, convert) = found.filter(|(of, _)| matches!(of.kind, Kind::Number) && !of.is_pointer())?;
+    let (of, convert) = found.filter(|(of, _)| matches!(of.kind, FieldEncoding::Number) && !of.is_pointer())?;
     let value = match convert {
         Convert::Plain => value,
         Convert::Priority if of.size == 4 && of.signed => value.checked_add(100)?,

@@ -4,10 +4,10 @@
 use kymo_abi::record_head;
 use kymo_ctf::write::EventClass;
 
-use crate::format::{Common, EventFormat, PageFormat, Place};
+use crate::format::{ByteRange, Common, EventFormat, PageFormat};
 use crate::names::Naming;
-use crate::page::{Missed, Page, PageError, RawRecord, Records};
-use crate::plan::{Plan, compile};
+use crate::page::{Missed, Page, PageError, Parts, RawRecord, Records};
+use crate::plan::{FtracePlan, compile};
 
 /// A record of the trace keeps the low 48 bits of its time; a reader knows the rest as long as no gap is longer than
 /// this.
@@ -62,6 +62,43 @@ pub struct Pending<'a> {
     pub data_bytes: usize,
     /// So far.
     pub outcome: Outcome,
+    page_time: u64,
+    /// Bytes of records up to the end of the page, those that were taken earlier included.
+    end: usize,
+    /// Damage in front of these records: their times are unknown, so that they are skipped.
+    is_undated: bool,
+}
+
+/// How far the records of a sub-buffer were taken that the kernel may be adding to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Time stamp of the page: another one is another page.
+    page_time: u64,
+    /// Bytes of records.
+    taken: usize,
+    /// Of the last record; `None` behind damage.
+    time: Option<u64>,
+}
+
+impl<'a> Pending<'a> {
+    fn whole(page: &Page<'a>) -> Pending<'a> {
+        Pending {
+            records: page.records(),
+            held: None,
+            missed: page.missed(),
+            data_bytes: page.data_bytes(),
+            outcome: Outcome::default(),
+            page_time: page.time(),
+            end: page.data_bytes(),
+            is_undated: false,
+        }
+    }
+
+    /// How far the page was taken, once it is decoded: for [`Decoder::open_parts`].
+    pub fn progress(&self) -> Progress {
+        let is_dated = !self.is_undated && self.outcome.damage.is_none();
+        Progress { page_time: self.page_time, taken: self.end, time: is_dated.then(|| self.records.time()) }
+    }
 }
 
 /// Turns the pages of one kernel into records.
@@ -71,7 +108,7 @@ pub struct Decoder {
     common: Option<Common>,
     /// By the kernel's id: position in `plans` + 1, 0 for none.
     by_id: Vec<u16>,
-    plans: Vec<Plan>,
+    plans: Vec<FtracePlan>,
     /// By position in `plans`: nobody asked for the event.
     is_aside: Vec<bool>,
     least_bytes: usize,
@@ -89,7 +126,7 @@ impl Decoder {
         let (class, plan) = compile(system, format, naming, only);
         let common = format.common;
         let places = [Some(common.type_), common.pid, common.flags, common.preempt_count];
-        let end = |place: &Place| usize::from(place.offset) + usize::from(place.size.max(4));
+        let end = |place: &ByteRange| usize::from(place.offset) + usize::from(place.size.max(4));
         self.least_bytes = self.least_bytes.max(places.iter().flatten().map(end).max().unwrap_or(0).max(8));
         self.common.get_or_insert(common);
         let id = usize::from(format.id);
@@ -114,9 +151,28 @@ impl Decoder {
 
     /// Begins with a page.
     pub fn open<'a>(&self, bytes: &'a [u8]) -> Result<Pending<'a>, PageError> {
-        let page = Page::parse(bytes, &self.page)?;
-        let (records, missed, data_bytes) = (page.records(), page.missed(), page.data_bytes());
-        Ok(Pending { records, held: None, missed, data_bytes, outcome: Outcome::default() })
+        Ok(Pending::whole(&Page::parse(bytes, &self.page)?))
+    }
+
+    /// Begins with a sub-buffer that is mapped, or goes on with it behind `progress`, unless it `is_new`. What was
+    /// missed in front of it is reported once, and damage ends it.
+    pub fn open_parts<'a>(&self, parts: Parts<'a>, is_new: bool, progress: Progress) -> Result<Pending<'a>, PageError> {
+        let page = Page::of_parts(parts, &self.page)?;
+        let mut pending = Pending::whole(&page);
+        if is_new || page.time() != progress.page_time || page.data_bytes() < progress.taken {
+            return Ok(pending);
+        }
+        pending.missed = Missed::None;
+        pending.is_undated = progress.time.is_none();
+        let taken = if pending.is_undated { page.data_bytes() } else { progress.taken };
+        pending.records = page.records_behind(taken, progress.time.unwrap_or(progress.page_time));
+        pending.data_bytes = page.data_bytes() - progress.taken;
+        Ok(pending)
+    }
+
+    /// Where the records of a sub-buffer begin, bytes.
+    pub fn data_offset(&self) -> usize {
+        self.page.data_offset.into()
     }
 
     /// Appends records of the page to `batch`. True when the page is at its end; false when the next record lies so far
@@ -196,7 +252,7 @@ struct Places {
 
 impl Places {
     fn of(common: &Common) -> Places {
-        let offset = |place: Option<Place>| place.map(|place| usize::from(place.offset));
+        let offset = |place: Option<ByteRange>| place.map(|place| usize::from(place.offset));
         Places {
             id: common.type_.offset.into(),
             pid: offset(common.pid.filter(|place| place.size == 4)),

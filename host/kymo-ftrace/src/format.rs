@@ -11,7 +11,7 @@ mod syntax;
 #[cfg(test)]
 mod tests;
 
-pub use kind::{Element, Kind};
+pub use kind::{Element, FieldEncoding};
 use syntax::Declaration;
 
 /// The largest format text that is read, in bytes. The kernel's largest are some tens of KiB (long `print fmt` tables).
@@ -36,18 +36,18 @@ pub struct EventFormat {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Common {
     /// `common_pid`: the thread.
-    pub pid: Option<Place>,
+    pub pid: Option<ByteRange>,
     /// `common_flags`: interrupts off, resched needed, in interrupt.
-    pub flags: Option<Place>,
+    pub flags: Option<ByteRange>,
     /// `common_preempt_count`.
-    pub preempt_count: Option<Place>,
+    pub preempt_count: Option<ByteRange>,
     /// `common_type`: the id of the event.
-    pub type_: Place,
+    pub type_: ByteRange,
 }
 
 /// Some bytes of a record. `offset + size` is at most 65535.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct ByteRange {
     /// In bytes, from the beginning of the record's data.
     pub offset: u16,
     /// In bytes.
@@ -63,24 +63,24 @@ pub struct Field {
     pub ty: String,
     /// In bytes, from the beginning of the record's data.
     pub offset: u16,
-    /// In bytes; 0 for [`Kind::Rest`]. May be more than the type has: system calls keep an `int` in 8 bytes.
+    /// In bytes; 0 for [`FieldEncoding::Rest`]. May be more than the type has: system calls keep an `int` in 8 bytes.
     pub size: u16,
     /// The text's own column. For arrays and dynamic data it is that of the element.
     pub signed: bool,
     /// How to read the bytes.
-    pub kind: Kind,
+    pub kind: FieldEncoding,
 }
 
 impl Field {
     /// Whether the value is an address: a pointer to anything, or to a function. An `unsigned long` is not known to be
     /// one.
     pub fn is_pointer(&self) -> bool {
-        matches!(self.kind, Kind::Number) && syntax::is_pointer(&self.ty)
+        matches!(self.kind, FieldEncoding::Number) && syntax::is_pointer(&self.ty)
     }
 
     /// The bytes of the record that hold the field itself.
-    pub fn place(&self) -> Place {
-        Place { offset: self.offset, size: self.size }
+    pub fn place(&self) -> ByteRange {
+        ByteRange { offset: self.offset, size: self.size }
     }
 }
 
@@ -287,7 +287,7 @@ fn declaration(line: usize, text: &str) -> Result<Declaration<'_>, FormatError> 
 fn parse_field_line(line: usize, content: &str) -> Result<Option<Field>, FormatError> {
     let Some(raw) = split_field_line(line, content)? else { return Ok(None) };
     let declaration = declaration(line, raw.declaration)?;
-    let Place { offset, size } = place(line, raw.offset, raw.size)?;
+    let ByteRange { offset, size } = place(line, raw.offset, raw.size)?;
     let kind = declaration.kind(size, raw.signed).ok_or_else(|| FormatError::Size {
         line,
         name: declaration.name.to_owned(),
@@ -297,25 +297,25 @@ fn parse_field_line(line: usize, content: &str) -> Result<Option<Field>, FormatE
     Ok(Some(Field { name, ty: declaration.ty, offset, size, signed: raw.signed, kind }))
 }
 
-fn place(line: usize, offset: u64, size: u64) -> Result<Place, FormatError> {
+fn place(line: usize, offset: u64, size: u64) -> Result<ByteRange, FormatError> {
     let end = offset.saturating_add(size);
     if end > u64::from(u16::MAX) {
         return Err(FormatError::Beyond { line, end });
     }
     // Both are at most `end`.
-    Ok(Place { offset: offset as u16, size: size as u16 })
+    Ok(ByteRange { offset: offset as u16, size: size as u16 })
 }
 
 /// A common field is a number; which one, its size says.
-fn common_place(line: usize, field: Field) -> Result<Place, FormatError> {
+fn common_place(line: usize, field: Field) -> Result<ByteRange, FormatError> {
     match field.kind {
-        Kind::Number => Ok(field.place()),
+        FieldEncoding::Number => Ok(field.place()),
         _ => Err(FormatError::Size { line, name: field.name, size: field.size }),
     }
 }
 
 /// A number in the head of a page, with one of the `sizes`.
-fn head_place(line: usize, name: &str, offset: u64, size: u64, sizes: &[u16]) -> Result<Place, FormatError> {
+fn head_place(line: usize, name: &str, offset: u64, size: u64, sizes: &[u16]) -> Result<ByteRange, FormatError> {
     let place = place(line, offset, size)?;
     if !sizes.contains(&place.size) {
         return Err(FormatError::Size { line, name: name.to_owned(), size: place.size });

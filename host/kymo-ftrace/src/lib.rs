@@ -15,6 +15,6 @@ mod plan;
 pub mod report;
 
 pub use compare::comparison;
-pub use decode::{Batch, Decoder, Outcome, Pending};
+pub use decode::{Batch, Decoder, Outcome, Pending, Progress};
 pub use names::{Convert, Naming};
 pub use plan::class_of;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The records of one sub-buffer, as `per_cpu/cpuN/trace_pipe_raw` gives it [spec/kernel.md 4].
 //!
+//! A [`Page`] is a copy of a sub-buffer, or the [`Parts`] of one that is mapped.
 //! Little endian only: who opens the buffer refuses others. Nothing in a page is trusted: what does not fit ends the
 //! walk with an error, and the records in front of it stand. A walk allocates nothing and looks at each head once.
 
@@ -18,6 +19,18 @@ pub struct Page<'a> {
     missed: Missed,
     data: &'a [u8],
     data_offset: usize,
+}
+
+/// A sub-buffer where the kernel wrote it: only the parts that the kernel does not write to any more, and copies of the
+/// others [spec/kernel.md 4.1].
+#[derive(Debug, Clone, Copy)]
+pub struct Parts<'a> {
+    /// The first bytes, the head among them.
+    pub head: &'a [u8],
+    /// The records that the kernel counts as read, from the first one of the sub-buffer on.
+    pub data: &'a [u8],
+    /// What stands behind the records: the number of missed events, where the head says that it does.
+    pub behind: &'a [u8],
 }
 
 /// Events that were overwritten before anyone read them, in front of a page.
@@ -66,6 +79,14 @@ pub enum PageError {
         committed: u32,
         /// What follows the head of the page.
         room: u32,
+    },
+    /// Less is committed than was read.
+    #[error("the page says that it holds {committed} bytes of records, and the kernel counts {read} as read; skip it")]
+    Behind {
+        /// As the commit word says.
+        committed: u32,
+        /// As the kernel's description of the ring says.
+        read: u32,
     },
     /// Bytes at the end that are no head.
     #[error("byte {offset}: {bytes} bytes are left, too few for a record; skip to the next page")]
@@ -122,13 +143,26 @@ impl<'a> Page<'a> {
         let Some((data, behind)) = room.split_at_checked(committed) else {
             return Err(PageError::Size { committed: clip(committed), room: clip(room.len()) });
         };
-        let missed = match (commit & MISSED != 0, commit & MISSED_STORED != 0) {
-            (false, _) => Missed::None,
-            (true, false) => Missed::Unknown,
-            // A page that was cut off behind its records has lost the number, and no more.
-            (true, true) => read_word(behind, 0, format.commit_bytes.into()).map_or(Missed::Unknown, Missed::Some),
-        };
+        let missed = missed(commit, behind, format);
         Ok(Page { time, missed, data, data_offset })
+    }
+
+    /// The same of a sub-buffer that is mapped. The kernel may be adding to it: the commit word tells only of what was
+    /// missed, and the records are those of `parts`.
+    pub fn of_parts(parts: Parts<'a>, format: &PageFormat) -> Result<Page<'a>, PageError> {
+        let Parts { head, data, behind } = parts;
+        let head_bytes = head_bytes(format);
+        let short = PageError::Short { bytes: clip(head.len()), head_bytes: clip(head_bytes) };
+        if head.len() < head_bytes {
+            return Err(short);
+        }
+        let time = read_word(head, format.time_offset.into(), 8).ok_or(short)?;
+        let commit = read_commit(head, format)?;
+        let committed = commit & !(MISSED | MISSED_STORED);
+        if (committed as usize) < data.len() {
+            return Err(PageError::Behind { committed, read: clip(data.len()) });
+        }
+        Ok(Page { time, missed: missed(commit, behind, format), data, data_offset: format.data_offset.into() })
     }
 
     /// The time stamp of the page, from which its first delta counts.
@@ -149,7 +183,24 @@ impl<'a> Page<'a> {
     /// Walks the records, in the order in which they were written.
     #[inline]
     pub fn records(&self) -> Records<'a> {
-        Records { rest: self.data, time: self.time, end: self.data_offset + self.data.len() }
+        self.records_behind(0, self.time)
+    }
+
+    /// The same from `taken` bytes of records on, the last of which is of `time`. None where there are not so many.
+    #[inline]
+    pub(crate) fn records_behind(&self, taken: usize, time: u64) -> Records<'a> {
+        let rest = self.data.get(taken..).unwrap_or_default();
+        Records { rest, time, end: self.data_offset + self.data.len() }
+    }
+}
+
+/// What the flags of a commit word say, and the bytes behind the committed ones.
+fn missed(commit: u32, behind: &[u8], format: &PageFormat) -> Missed {
+    match (commit & MISSED != 0, commit & MISSED_STORED != 0) {
+        (false, _) => Missed::None,
+        (true, false) => Missed::Unknown,
+        // A page that was cut off behind its records has lost the number, and no more.
+        (true, true) => read_word(behind, 0, format.commit_bytes.into()).map_or(Missed::Unknown, Missed::Some),
     }
 }
 
@@ -237,6 +288,11 @@ impl std::iter::FusedIterator for Records<'_> {}
 type PageStep<'a> = ControlFlow<Option<Result<RawRecord<'a>, PageError>>>;
 
 impl<'a> Records<'a> {
+    /// The time from which the next record's delta counts.
+    pub(crate) fn time(&self) -> u64 {
+        self.time
+    }
+
     /// Heads with a second word: long records, padding, times.
     fn other(&mut self, offset: usize, type_len: u8, delta: u32, behind: &'a [u8]) -> PageStep<'a> {
         if type_len == PADDING && delta == 0 {

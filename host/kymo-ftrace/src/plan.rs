@@ -6,7 +6,7 @@
 
 use kymo_ctf::write::{Base, EventClass, Field as TraceField, FieldClass, Number};
 
-use crate::format::{Element, EventFormat, Field, Kind};
+use crate::format::{Element, EventFormat, Field, FieldEncoding};
 use crate::names::{Convert, Naming, rwbs_bits};
 
 /// Longest text, blob or sequence that a record of the trace holds.
@@ -42,7 +42,7 @@ enum Span {
 
 /// How records of one event become records of the trace.
 #[derive(Clone, Debug)]
-pub(crate) struct Plan {
+pub(crate) struct FtracePlan {
     steps: Box<[CopyStep]>,
     /// Bytes that a kernel record has at least.
     pub least_bytes: usize,
@@ -61,7 +61,7 @@ pub(crate) fn compile(
     format: &EventFormat,
     naming: Naming,
     only: Option<&[String]>,
-) -> (EventClass, Plan) {
+) -> (EventClass, FtracePlan) {
     let mut fields = Vec::with_capacity(format.fields.len());
     let mut steps: Vec<CopyStep> = Vec::with_capacity(format.fields.len());
     let mut least_bytes = 0;
@@ -84,7 +84,7 @@ pub(crate) fn compile(
     let class =
         EventClass { id: format.id, name: naming.event(system, &format.name), file: String::new(), line: 0, fields };
     let fixed_bytes = steps.iter().map(CopyStep::fixed_bytes).sum();
-    (class, Plan { steps: steps.into(), least_bytes, fixed_bytes })
+    (class, FtracePlan { steps: steps.into(), least_bytes, fixed_bytes })
 }
 
 /// The class of an event in a trace. `only`: the fields to keep, by the kernel's names.
@@ -110,24 +110,26 @@ fn one(field: &Field, convert: Convert) -> (FieldClass, CopyStep) {
     let (from, bytes) = (field.offset, field.size);
     let copy = CopyStep::Copy { from, bytes };
     match (&field.kind, convert) {
-        (Kind::Number, Convert::Priority) if bytes == 4 => {
+        (FieldEncoding::Number, Convert::Priority) if bytes == 4 => {
             (FieldClass::Number(Number::signed(32)), CopyStep::Priority { from })
         }
-        (Kind::Number, Convert::Argument) if bytes == 8 => {
+        (FieldEncoding::Number, Convert::Argument) if bytes == 8 => {
             let (number, bytes) = argument(field);
             (FieldClass::Number(number), CopyStep::Copy { from, bytes })
         }
-        (Kind::Number, _) => (FieldClass::Number(number(field)), copy),
-        (Kind::Chars { .. }, Convert::Rwbs) => (FieldClass::Number(Number::hex(32)), CopyStep::Rwbs { from, bytes }),
-        (Kind::Chars { count }, _) => (FieldClass::Chars { count: *count }, copy),
-        (Kind::Array { count, element_bytes }, _) => {
+        (FieldEncoding::Number, _) => (FieldClass::Number(number(field)), copy),
+        (FieldEncoding::Chars { .. }, Convert::Rwbs) => {
+            (FieldClass::Number(Number::hex(32)), CopyStep::Rwbs { from, bytes })
+        }
+        (FieldEncoding::Chars { count }, _) => (FieldClass::Chars { count: *count }, copy),
+        (FieldEncoding::Array { count, element_bytes }, _) => {
             let element = Number::Int { bits: (*element_bytes * 8) as u8, signed: field.signed, base: Base::Decimal };
             (FieldClass::Array { element, count: *count }, copy)
         }
-        (Kind::Opaque, _) => (FieldClass::Array { element: Number::hex(8), count: bytes.into() }, copy),
-        (Kind::DataLoc { element }, _) => variable(*element, Span::Loc { at: from }),
-        (Kind::RelLoc { element }, _) => variable(*element, Span::Rel { at: from }),
-        (Kind::Rest { element }, _) => variable(*element, Span::Rest { from }),
+        (FieldEncoding::Opaque, _) => (FieldClass::Array { element: Number::hex(8), count: bytes.into() }, copy),
+        (FieldEncoding::DataLoc { element }, _) => variable(*element, Span::Loc { at: from }),
+        (FieldEncoding::RelLoc { element }, _) => variable(*element, Span::Rel { at: from }),
+        (FieldEncoding::Rest { element }, _) => variable(*element, Span::Rest { from }),
     }
 }
 
@@ -198,7 +200,7 @@ impl Span {
     }
 }
 
-impl Plan {
+impl FtracePlan {
     /// Appends the payload of a kernel record to `out`. On an error, `out` holds a part of it.
     #[inline]
     pub(crate) fn run(&self, record: &[u8], out: &mut Vec<u8>) -> Result<(), BadRecord> {

@@ -5,7 +5,7 @@
 
 mod support;
 
-use kymo_ftrace::format::{EventFormat, Kind, PageFormat, parse_event, parse_page_format};
+use kymo_ftrace::format::{EventFormat, FieldEncoding, PageFormat, parse_event, parse_page_format};
 use kymo_ftrace::page::{Missed, Page, RawRecord};
 use std::fmt::Write;
 use std::io::Read;
@@ -98,13 +98,13 @@ fn all_formats_of_this_kernel() {
             events += 1;
             for field in &event.fields {
                 let kind = match field.kind {
-                    Kind::Number => 0,
-                    Kind::Array { .. } => 1,
-                    Kind::Chars { .. } => 2,
-                    Kind::DataLoc { .. } => 3,
-                    Kind::RelLoc { .. } => 4,
-                    Kind::Rest { .. } => 5,
-                    Kind::Opaque => 6,
+                    FieldEncoding::Number => 0,
+                    FieldEncoding::Array { .. } => 1,
+                    FieldEncoding::Chars { .. } => 2,
+                    FieldEncoding::DataLoc { .. } => 3,
+                    FieldEncoding::RelLoc { .. } => 4,
+                    FieldEncoding::Rest { .. } => 5,
+                    FieldEncoding::Opaque => 6,
                 };
                 kinds[kind] += 1;
                 if kind == 6 {

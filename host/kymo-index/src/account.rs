@@ -42,7 +42,8 @@ pub struct EventCount {
     pub last: u64,
 }
 
-/// Counts of one stream.
+/// Counts of one stream. What records add is kept aside as long as their times are in one column of the buckets, and
+/// [`Account::finish`] adds the last of it.
 #[derive(Debug)]
 pub struct Account {
     /// By event, those without records too.
@@ -58,6 +59,31 @@ pub struct Account {
     /// Number of the packet that is being read.
     packet: u64,
     newest: u64,
+    /// What the records have that were kept aside: by event, and which events these are.
+    aside: Vec<Aside>,
+    touched: Vec<usize>,
+    /// The column of their times: the first one, and the first behind.
+    column: (u64, u64),
+    /// Of all of them: how many, lowest and highest time.
+    all: Aside,
+}
+
+/// Records that were kept aside.
+#[derive(Clone, Copy, Debug)]
+struct Aside {
+    records: u64,
+    first: u64,
+    last: u64,
+}
+
+impl Aside {
+    const NONE: Aside = Aside { records: 0, first: u64::MAX, last: 0 };
+
+    #[inline]
+    fn add(&mut self, cycles: u64) {
+        self.records += 1;
+        (self.first, self.last) = (self.first.min(cycles), self.last.max(cycles));
+    }
 }
 
 impl Account {
@@ -71,6 +97,10 @@ impl Account {
             has_unnamed_loss: false,
             packet: u64::MAX,
             newest: 0,
+            aside: vec![Aside::NONE; events],
+            touched: Vec::new(),
+            column: (0, 0),
+            all: Aside::NONE,
         }
     }
 
@@ -88,6 +118,7 @@ impl Account {
         self.packet = mark.number;
         let is_long = |entry: &Entry| mark.offset.saturating_sub(entry.mark.offset) >= ENTRY_BYTES_MIN;
         if self.entries.last().is_none_or(is_long) {
+            self.close_entry();
             let newest = self.newest;
             self.entries.push(Entry { mark: *mark, first: u64::MAX, newest, ..Entry::default() });
         }
@@ -97,25 +128,61 @@ impl Account {
     /// A record.
     #[inline]
     pub fn record(&mut self, event: usize, cycles: u64) {
-        let of = &mut self.events[event];
-        of.records += 1;
-        (of.first, of.last) = (of.first.min(cycles), of.last.max(cycles));
-        self.buckets.add(event, cycles, 1);
-        self.newest = self.newest.max(cycles);
-        if let Some(entry) = self.entries.last_mut() {
-            entry.records += 1;
-            (entry.first, entry.last, entry.newest) = (entry.first.min(cycles), entry.last.max(cycles), self.newest);
+        if cycles < self.column.0 || cycles >= self.column.1 {
+            self.begin_column(cycles);
         }
+        let aside = &mut self.aside[event];
+        if aside.records == 0 {
+            self.touched.push(event);
+        }
+        aside.add(cycles);
+        self.all.add(cycles);
     }
 
     /// A loss.
     pub fn loss(&mut self, records: u64, packets: u64, (from, to): (u64, u64)) {
         let sum = |a: u64, b: u64| a.saturating_add(b);
         self.lost = [sum(self.lost[0], records), sum(self.lost[1], packets), self.lost[2] + 1];
+        // The columns may become others with it.
+        self.end_column();
         self.buckets.add(self.events.len(), to, records);
         self.note(from, to);
         if let Some(entry) = self.entries.last_mut() {
             entry.lost = sum(entry.lost, records);
+        }
+    }
+
+    /// All records are in the counts then; there may be more.
+    pub fn finish(&mut self) {
+        self.end_column();
+        self.close_entry();
+    }
+
+    /// The column of a time is the one that records are kept aside for.
+    #[cold]
+    fn begin_column(&mut self, cycles: u64) {
+        self.end_column();
+        self.column = self.buckets.column_of(cycles);
+    }
+
+    /// Adds what was kept aside to counts and buckets.
+    fn end_column(&mut self) {
+        self.column = (0, 0);
+        for event in self.touched.drain(..) {
+            let aside = std::mem::replace(&mut self.aside[event], Aside::NONE);
+            let of = &mut self.events[event];
+            of.records += aside.records;
+            (of.first, of.last) = (of.first.min(aside.first), of.last.max(aside.last));
+            self.buckets.add(event, aside.first, aside.records);
+        }
+    }
+
+    /// Adds what was kept aside to the entry.
+    fn close_entry(&mut self) {
+        let all = std::mem::replace(&mut self.all, Aside::NONE);
+        if all.records > 0 {
+            self.note(all.first, all.last);
+            self.entries.last_mut().into_iter().for_each(|entry| entry.records += all.records);
         }
     }
 
@@ -273,8 +340,71 @@ mod tests {
         }
     }
 
+    /// An item of a stream: the event and the time of a record, or a loss.
+    #[derive(Clone, Copy, Debug)]
+    enum Item {
+        Packet(u64),
+        Record(usize, u64),
+        Loss(u64, u64),
+    }
+
+    fn item() -> impl Strategy<Value = Item> {
+        let time = || prop_oneof![8 => 0..5000u64, 2 => (1 << 40)..(1u64 << 40) + 9000, 1 => any::<u64>()];
+        prop_oneof![
+            1 => (1..100_000u64).prop_map(Item::Packet),
+            9 => (0..3usize, time()).prop_map(|(event, cycles)| Item::Record(event, cycles)),
+            1 => (time(), time()).prop_map(|(a, b)| Item::Loss(a.min(b), a.max(b))),
+        ]
+    }
+
+    /// What an account has that adds every record at once.
+    fn at_once(items: &[Item]) -> Account {
+        let mut account = Account::new(3);
+        give(&mut account, items, |account| account.finish());
+        account
+    }
+
+    fn give(account: &mut Account, items: &[Item], after: impl Fn(&mut Account)) {
+        let (mut offset, mut number) = (0, 0);
+        account.packet(&PacketMark::default());
+        for item in items {
+            match *item {
+                Item::Packet(bytes) => {
+                    (offset, number) = (offset + bytes, number + 1);
+                    account.packet(&PacketMark { offset, number, ..PacketMark::default() });
+                }
+                Item::Record(event, cycles) => account.record(event, cycles),
+                Item::Loss(from, to) => account.loss(2, 1, (from, to)),
+            }
+            after(account);
+        }
+        account.finish();
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn what_is_kept_aside_is_counted(items in prop::collection::vec(item(), 0..80)) {
+            let mut account = Account::new(3);
+            give(&mut account, &items, |_| {});
+            let expect = at_once(&items);
+            prop_assert_eq!(&account.events, &expect.events);
+            prop_assert_eq!(&account.entries, &expect.entries);
+            prop_assert_eq!(&account.buckets, &expect.buckets);
+            for event in 0..3 {
+                let times = items.iter().filter_map(|item| match *item {
+                    Item::Record(of, cycles) if of == event => Some(cycles),
+                    _ => None,
+                });
+                let of = account.events[event];
+                prop_assert_eq!(of.records, times.clone().count() as u64);
+                let ends = (times.clone().min().unwrap_or(u64::MAX), times.max().unwrap_or(0));
+                prop_assert_eq!((of.first, of.last), ends);
+            }
+            let records: u64 = account.entries.iter().map(|entry| entry.records).sum();
+            prop_assert_eq!(records, account.events.iter().map(|of| of.records).sum::<u64>());
+        }
 
         #[test]
         fn entries_are_what_they_were(marks in prop::collection::vec((mark(), any::<[u64; 6]>()), 0..20)) {

@@ -71,6 +71,13 @@ impl Buckets {
         row[column] = row[column].saturating_add(count);
     }
 
+    /// The column of a time, which is there from then on: its first time, and the first one behind it.
+    pub fn column_of(&mut self, time: u64) -> (u64, u64) {
+        let column = (time >> self.shift).wrapping_sub(self.first);
+        let column = if column < self.columns as u64 { column as usize } else { self.make_column(time) };
+        self.times(column)
+    }
+
     /// Adds units of time from one time to another, to each column what falls into it.
     pub fn add_span(&mut self, row: usize, from: u64, to: u64) {
         if from >= to {
@@ -263,6 +270,17 @@ mod tests {
                 let ends = |&(a, b): &(u32, u32)| (u64::from(a.min(b)).max(from), u64::from(a.max(b)).min(to));
                 let expect: u64 = spans.iter().map(ends).map(|(begin, end)| end.saturating_sub(begin)).sum();
                 prop_assert_eq!(buckets.row(0).get(column).copied().unwrap_or(0), expect);
+            }
+        }
+
+        #[test]
+        fn a_time_is_in_its_column(times in prop::collection::vec(any::<u64>(), 1..40)) {
+            let mut buckets = Buckets::new(1);
+            for time in times {
+                let (from, to) = buckets.column_of(time);
+                prop_assert!(from <= time && (time < to || to == u64::MAX), "{from} {time} {to}");
+                buckets.add(0, time, 1);
+                prop_assert_eq!(buckets.column_of(time), (from, to));
             }
         }
 

@@ -163,7 +163,9 @@ impl Builder<'_> {
                     of.account.loss(records, packets, (from_cycles, to_cycles));
                 }
             }
+            scan.pass_plain(|event, cycles| of.account.record(event, cycles));
         }
+        of.account.finish();
         of.damaged = scan.caveats().1;
         Ok(of)
     }
@@ -207,7 +209,10 @@ impl Builder<'_> {
         }
         walker.state.finish(None, &mut cpus);
         for (stream, of) in counted.iter_mut().enumerate() {
-            of.iter_mut().for_each(|of| of.damaged = reader.caveat_count_of(stream));
+            if let Some(of) = of {
+                of.account.finish();
+                of.damaged = reader.caveat_count_of(stream);
+            }
         }
         let mut put = Put::default();
         cpus.0.put(&mut put);

@@ -11,7 +11,7 @@ use crate::states::{Checkpoint, put_checkpoints, take_checkpoints};
 
 /// The head of the file.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Head {
+pub(crate) struct IndexHead {
     /// The traces that it is of: one, or the parts of one that was cut.
     pub traces: Vec<TraceIdentity>,
     /// Where it is of one trace.
@@ -37,7 +37,7 @@ pub(crate) struct StatesHead {
     pub cpus: Piece,
 }
 
-impl Head {
+impl IndexHead {
     pub fn encode(&self) -> Vec<u8> {
         let mut put = Put::default();
         put.number(STATE_VERSION.into());
@@ -57,7 +57,7 @@ impl Head {
         put.0
     }
 
-    pub fn decode(bytes: &[u8]) -> Option<Head> {
+    pub fn decode(bytes: &[u8]) -> Option<IndexHead> {
         let mut take = Take(bytes);
         let is_same = take.small() == Some(STATE_VERSION);
         let count = take.count()?;
@@ -75,6 +75,6 @@ impl Head {
             Some(StatesHead { clocks, checkpoints, cpus: Piece::take(take)? })
         })?;
         // Counts hold whatever a state does by a record.
-        take.is_empty().then_some(Head { traces, streams, states: states.filter(|_| is_same) })
+        take.is_empty().then_some(IndexHead { traces, streams, states: states.filter(|_| is_same) })
     }
 }

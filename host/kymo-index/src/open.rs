@@ -8,14 +8,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use kymo_analyze::compact::Take;
-use kymo_ctf::read::{Clock, Place, Start, Trace};
+use kymo_ctf::read::{Clock, PacketPlace, Start, Trace};
 use kymo_feed::{Classes, clamp};
 use rustix::fs::OFlags;
 
 use crate::account::{Entry, StreamCounts, take_entries};
 use crate::buckets::Buckets;
 use crate::file::{Piece, Pieces};
-use crate::head::Head;
+use crate::growing::GrowingIndex;
+use crate::head::IndexHead;
 use crate::identity::{TraceIdentity, beside, clocks, in_cache};
 use crate::states::{States, decode};
 
@@ -48,13 +49,15 @@ pub struct Indexes {
     path: PathBuf,
     /// Indexes that are there and do not hold: which, and why.
     pub stale: Vec<(PathBuf, String)>,
+    /// Of a trace that is being written: there are no others then.
+    growing: Option<Arc<GrowingIndex>>,
 }
 
 /// An index that holds.
 pub(crate) struct Loaded {
     pub path: PathBuf,
     pub pieces: Pieces,
-    pub head: Head,
+    pub head: IndexHead,
 }
 
 /// The index of `dir`, beside it or in the cache, if one holds of traces as these. `stale`: those that do not.
@@ -77,7 +80,7 @@ fn load_file(path: &Path, now: &[TraceIdentity]) -> Result<Loaded, Option<String
         _ => Some(format!("it cannot be opened: {error}")),
     })?;
     let (pieces, head) = Pieces::open(file).map_err(Some)?;
-    let head = Head::decode(&head).ok_or_else(|| Some("it is damaged".to_owned()))?;
+    let head = IndexHead::decode(&head).ok_or_else(|| Some("it is damaged".to_owned()))?;
     if head.traces.len() != now.len() {
         return Err(Some(format!("the trace has {} parts, not {}", now.len(), head.traces.len())));
     }
@@ -114,6 +117,16 @@ impl Indexes {
         indexes
     }
 
+    /// Of a trace that is being written.
+    pub fn of_growing(growing: Arc<GrowingIndex>) -> Indexes {
+        Indexes { growing: Some(growing), ..Indexes::default() }
+    }
+
+    /// That of a trace that is being written.
+    pub fn growing(&self) -> Option<&GrowingIndex> {
+        self.growing.as_deref()
+    }
+
     fn add(&mut self, of: &Named, traces: &[Trace], with_states: bool) {
         let now: Option<Vec<TraceIdentity>> =
             of.parts.iter().zip(traces).map(|(dir, trace)| TraceIdentity::of(dir, trace)).collect();
@@ -147,6 +160,9 @@ impl Indexes {
 
     /// Where to begin with each stream to have all items from `from_ns` on; at its begin where nothing is known.
     pub fn starts(&self, traces: &[Trace], from_ns: i128) -> Vec<Start> {
+        if let Some(growing) = self.growing() {
+            return growing.starts(traces, clamp(from_ns));
+        }
         let mut starts = Vec::new();
         for (index, trace) in traces.iter().enumerate() {
             let known = self.traces.get(index).and_then(Option::as_ref).zip(only_clock(trace));
@@ -201,7 +217,7 @@ impl Indexes {
     }
 }
 
-fn states(pieces: Arc<Pieces>, head: &Head, traces: &[Trace]) -> Option<States> {
+fn states(pieces: Arc<Pieces>, head: &IndexHead, traces: &[Trace]) -> Option<States> {
     let of = head.states.clone().filter(|of| of.clocks == clocks(traces))?;
     Some(States { pieces, checkpoints: of.checkpoints, cpus: of.cpus })
 }
@@ -233,10 +249,10 @@ impl TraceIndex {
 
     /// In front of the last packet of which nothing, nor of those before it, is as new as `from`: what is wrong behind
     /// it is met.
-    fn place_before(&self, stream: usize, from: u64) -> Option<Place> {
+    fn place_before(&self, stream: usize, from: u64) -> Option<PacketPlace> {
         let entries = self.entries(stream)?;
         let behind = entries.partition_point(|entry| entry.newest < from);
-        Some(Place { packet: entries.get(behind.checked_sub(1)?)?.mark, inside: None })
+        Some(PacketPlace { packet: entries.get(behind.checked_sub(1)?)?.mark, inside: None })
     }
 
     /// Summaries over time, at least `columns` of them where the trace has so many: rows are the events by their

@@ -6,14 +6,14 @@ use kymo_feed::Classes;
 
 use crate::account::take_entries;
 use crate::buckets::Buckets;
-use crate::head::Head;
+use crate::head::IndexHead;
 use crate::states;
 
 /// Takes bytes for each piece of an index, beside the first byte, which chooses; whether they were one.
 pub fn piece(bytes: &[u8]) -> bool {
     let Some((&kind, rest)) = bytes.split_first() else { return false };
     match kind % 3 {
-        0 => Head::decode(rest).is_some(),
+        0 => IndexHead::decode(rest).is_some(),
         1 => take_entries(rest).is_some(),
         _ => Buckets::take(&mut kymo_analyze::compact::Take(rest)).is_some(),
     }

@@ -12,6 +12,9 @@ use crate::open::{Indexes, only_clock};
 /// Times of the first record and of the last, ns; `None` where there is none. Reads all records where an index is
 /// missing.
 pub fn bounds(traces: &[Trace], indexes: &Indexes) -> Option<(i64, i64)> {
+    if let Some(growing) = indexes.growing() {
+        return growing.span();
+    }
     indexes.bounds(traces).or_else(|| match traces.iter().all(|trace| only_clock(trace).is_some()) {
         true => scanned_bounds(traces),
         false => merged_bounds(traces),
@@ -84,7 +87,10 @@ pub fn state_before_while<'c>(
     goes_on: &dyn Fn() -> bool,
 ) -> Option<Walker<'c>> {
     let range = Range { from_ns: None, to_ns: Some(from.into()) };
-    let known = indexes.states.as_ref().and_then(|states| states.before(from, traces, classes));
+    let known = match indexes.growing() {
+        Some(growing) => growing.state_before(from, traces, classes),
+        None => indexes.states.as_ref().and_then(|states| states.before(from, traces, classes)),
+    };
     let begun = known.and_then(|(starts, walker)| Some((Reader::between(traces, range, &starts)?, walker)));
     let begin = || Some((Reader::between(traces, range, &[])?, Walker::new(classes)));
     let Some((mut reader, mut walker)) = begun.or_else(begin) else { return Some(Walker::new(classes)) };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use kymo_analyze::compact::{Put, Take};
 use kymo_analyze::{Context, CpuSpan, Interrupt, Sink};
-use kymo_ctf::read::{Inside, PacketMark, Place, Reader, Start, Trace};
+use kymo_ctf::read::{Inside, PacketMark, PacketPlace, Reader, Start, Trace};
 use kymo_feed::{Classes, Visit, Walker};
 
 use crate::account::{put_mark, take_mark};
@@ -124,7 +124,7 @@ impl Keeper {
     }
 }
 
-fn put_place(put: &mut Put, place: &Place) {
+fn put_place(put: &mut Put, place: &PacketPlace) {
     put_mark(put, &place.packet, &PacketMark::default());
     put.option(place.inside, |put, inside| {
         put.number(inside.bits);
@@ -133,13 +133,13 @@ fn put_place(put: &mut Put, place: &Place) {
     });
 }
 
-fn take_place(take: &mut Take<'_>) -> Option<Place> {
+fn take_place(take: &mut Take<'_>) -> Option<PacketPlace> {
     let packet = take_mark(take, &PacketMark::default())?;
     let inside = take.option(|take| {
         let (bits, time, said) = (take.number()?, take.number()?, take.byte().filter(|said| *said < 4)?);
         Some(Inside { bits, time, said: [said & 1 != 0, said & 2 != 0] })
     })?;
-    Some(Place { packet, inside })
+    Some(PacketPlace { packet, inside })
 }
 
 /// The checkpoints of a trace, or of all parts of one that was cut.

@@ -14,7 +14,7 @@ use rustix::fs::{FlockOperation, OFlags, flock};
 
 use crate::build::{Builder, Stop};
 use crate::file::Writer;
-use crate::head::Head;
+use crate::head::IndexHead;
 use crate::identity::{TraceIdentity, beside, in_cache};
 use crate::open::{Named, load};
 use crate::states::Spacing;
@@ -105,7 +105,7 @@ impl Target<'_> {
         }
         let mut writer = Writer::new(&new.file).map_err(|error| new.error(error))?;
         let (streams, states) = make(&mut writer)?;
-        let head = Head { traces: self.now.to_vec(), streams, states };
+        let head = IndexHead { traces: self.now.to_vec(), streams, states };
         let bytes = writer.finish(&head.encode()).map_err(|error| new.error(error))?;
         let path = new.place()?;
         Ok(Built { path, bytes, is_new: true, stale })

@@ -46,7 +46,9 @@ pub use machine::{Machine, Unread};
 pub use meanwhile::Meanwhile;
 pub use probe::{Reading, Said, caveat};
 pub use refusal::{Refusal, refusal};
-pub use result::{Caveat, Ended, Floor, Overflow, Record, SCHEMA, Series, Severity, Source, Thread, WORST_MAX, Worst};
-pub use shield::{Group, Kind, Shield, ShieldError, check};
+pub use result::{
+    Caveat, Ended, Floor, Overflow, Record, ResultSource, SCHEMA, Series, Severity, Thread, WORST_MAX, Worst,
+};
+pub use shield::{Group, GroupVersion, Shield, ShieldError, check};
 pub use throttling::busy_loop;
-pub use undo::{Restored, Step, Undo, restore_left};
+pub use undo::{Restored, Undo, UndoStep, restore_left};

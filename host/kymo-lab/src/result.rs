@@ -53,7 +53,7 @@ pub struct Record {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub causes: Option<Causes>,
     /// Of a record that was made from another tool's file.
-    pub source: Option<Source>,
+    pub source: Option<ResultSource>,
 }
 
 /// How a run ended.
@@ -183,7 +183,7 @@ pub struct Caveat {
 
 /// Where an imported record came from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Source {
+pub struct ResultSource {
     /// Path, as it was given.
     pub file: String,
     /// `cyclictest-text`, `rteval-xml`, ...

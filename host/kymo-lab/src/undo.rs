@@ -27,7 +27,7 @@ const PLACES: [&str; 4] = ["/proc/sys/", "/proc/irq/", "/sys/", "/cgroup/"];
 /// One change, as it is taken back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Step {
+pub enum UndoStep {
     /// Write the old value.
     Write {
         /// A file of /proc or /sys.
@@ -55,7 +55,7 @@ pub enum Step {
 
 /// The first line of a file.
 #[derive(Debug, Serialize, Deserialize)]
-struct Head {
+struct UndoHead {
     /// What made the changes: `shield`, `prove`.
     purpose: String,
     pid: u32,
@@ -70,7 +70,7 @@ struct Head {
 pub struct Undo {
     path: PathBuf,
     file: File,
-    steps: Vec<Step>,
+    steps: Vec<UndoStep>,
     since: u64,
 }
 
@@ -99,7 +99,7 @@ impl Undo {
         let file = File::options().append(true).create_new(true).mode(0o600).open(&path)?;
         flock(&file, FlockOperation::NonBlockingLockExclusive)?;
         let mut undo = Undo { path, file, steps: Vec::new(), since: ticks() };
-        undo.line(&Head { purpose: purpose.to_owned(), pid, boot: boot_id(), since: undo.since })?;
+        undo.line(&UndoHead { purpose: purpose.to_owned(), pid, boot: boot_id(), since: undo.since })?;
         undo.file.sync_all()?;
         File::open(dir)?.sync_all()?;
         Ok(undo)
@@ -115,7 +115,7 @@ impl Undo {
     ///
     /// # Errors
     /// It cannot be written: change nothing.
-    pub fn note(&mut self, steps: Vec<Step>) -> io::Result<()> {
+    pub fn note(&mut self, steps: Vec<UndoStep>) -> io::Result<()> {
         for step in &steps {
             self.line(step)?;
         }
@@ -133,7 +133,7 @@ impl Undo {
         if old == new {
             return Ok(());
         }
-        self.note(vec![Step::Write { path: path.to_owned(), old }])?;
+        self.note(vec![UndoStep::Write { path: path.to_owned(), old }])?;
         put(path, new)
     }
 
@@ -175,13 +175,13 @@ fn restore_file(path: &Path) -> io::Result<Option<Restored>> {
     (&file).take(FILE_MAX).read_to_string(&mut text)?;
     // A line that was not finished belongs to a change that was not made.
     let mut lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
-    let Some(Ok(head)) = lines.next().map(serde_json::from_str::<Head>) else {
+    let Some(Ok(head)) = lines.next().map(serde_json::from_str::<UndoHead>) else {
         std::fs::remove_file(path)?;
         return Ok(None);
     };
     let (mut steps, mut failures) = (Vec::new(), Vec::new());
     for line in lines {
-        match serde_json::from_str::<Step>(line) {
+        match serde_json::from_str::<UndoStep>(line) {
             Ok(step) => steps.push(step),
             Err(error) => failures.push(format!("{}: {error}", path.display())),
         }
@@ -246,14 +246,14 @@ fn put(path: &Path, value: &str) -> io::Result<()> {
     File::options().write(true).open(path)?.write_all(value.as_bytes())
 }
 
-fn take_back(steps: &[Step], since: u64) -> Vec<String> {
+fn take_back(steps: &[UndoStep], since: u64) -> Vec<String> {
     let mut failures = Vec::new();
     for step in steps.iter().rev() {
         let done = match step {
-            Step::Write { path, old } => put_back(path, old),
-            Step::Group { path } => remove_group(path),
+            UndoStep::Write { path, old } => put_back(path, old),
+            UndoStep::Group { path } => remove_group(path),
             // All at once, below: threads of today are to be matched with those of then.
-            Step::Affinity { .. } => continue,
+            UndoStep::Affinity { .. } => continue,
         };
         if let Err(error) = done {
             failures.push(format!("{step:?}: {error}"));
@@ -302,11 +302,11 @@ fn remove_group(path: &Path) -> io::Result<()> {
 
 /// Gives threads their CPUs again: those that are noted, and those that were started by them meanwhile and have what
 /// these were given.
-fn free_threads(steps: &[Step], since: u64) {
+fn free_threads(steps: &[UndoStep], since: u64) {
     let mut noted = std::collections::BTreeMap::new();
     let mut given = std::collections::BTreeMap::new();
     for step in steps {
-        if let Step::Affinity { tid, start, old, new } = step {
+        if let UndoStep::Affinity { tid, start, old, new } = step {
             noted.insert((*tid, *start), (old, new));
             // Of several, what most threads had: on nearly every machine that is all CPUs.
             *given

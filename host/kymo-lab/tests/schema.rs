@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use kymo_lab::causes::{Budget, BudgetPart, Causes, Cluster, Level, Period, Watching};
-use kymo_lab::{Ended, Floor, Overflow, Record, Series, Severity, Source, Thread, Worst, caveat, import};
+use kymo_lab::{Ended, Floor, Overflow, Record, ResultSource, Series, Severity, Thread, Worst, caveat, import};
 use kymo_testing::schema::check;
 use serde_json::{Map, Value};
 
@@ -37,7 +37,7 @@ fn full() -> Record {
     record.caveats.push(caveat("not-fifo", "x"));
     record.counts.insert("out_of_order".into(), 1);
     (record.floor, record.ended) = (Some(Floor { clock_read_ns: 9.5, loop_ns: 11.0 }), Ended::Time);
-    record.source = Some(Source { file: "f".into(), format: "npt".into() });
+    record.source = Some(ResultSource { file: "f".into(), format: "npt".into() });
     let period = Some(Period { period_ns: 5, p: 0.004, spikes: 6 });
     let signature = "lock_owner low".to_owned();
     record.causes = Some(Causes {

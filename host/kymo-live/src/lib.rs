@@ -23,7 +23,7 @@ mod url;
 mod viewer;
 
 pub use message::{Flags, Index, PacketIndex, Session, Stream};
-pub use url::{DEFAULT_PORT, Url, is_url};
+pub use url::{DEFAULT_PORT, Family, Url, is_url};
 pub use viewer::{Attached, METADATA_BYTES_MAX, Metadata, NewStreams, PACKET_BYTES_MAX, STREAMS_MAX, Viewer};
 
 /// Why nothing more comes from a relay daemon.

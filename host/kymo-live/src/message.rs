@@ -144,6 +144,8 @@ pub struct PacketIndex {
     pub offset: u64,
     /// Its size.
     pub bytes: u64,
+    /// Its begin, cycles.
+    pub begin: u64,
     /// Its end, cycles.
     pub end: u64,
 }
@@ -169,14 +171,14 @@ impl Index {
     /// The text: why it is none.
     pub(crate) fn decode(bytes: &[u8]) -> Result<(Index, Flags), String> {
         let mut take = Take(bytes);
-        let (offset, packet_bits, _content_bits, _begin, end) =
+        let (offset, packet_bits, _content_bits, begin, end) =
             (take.u64(), take.u64(), take.u64(), take.u64(), take.u64());
         let (_discarded, _class, status, flags) = (take.u64(), take.u64(), take.u32(), take.u32());
         let index = match status {
             1 if packet_bits == 0 || packet_bits % 8 != 0 => {
                 return Err(format!("a packet of {packet_bits} bits"));
             }
-            1 => Index::Packet(PacketIndex { offset, bytes: packet_bits / 8, end }),
+            1 => Index::Packet(PacketIndex { offset, bytes: packet_bits / 8, begin, end }),
             2 => Index::Retry,
             3 | 6 => Index::Over,
             4 => Index::Failed,
@@ -215,13 +217,15 @@ mod tests {
         let of = |bits: u64, status: u32| {
             let mut bytes = vec![0; Index::BYTES];
             bytes[8..16].copy_from_slice(&bits.to_be_bytes());
+            bytes[24..32].copy_from_slice(&66u64.to_be_bytes());
             bytes[32..40].copy_from_slice(&77u64.to_be_bytes());
             bytes[56..60].copy_from_slice(&status.to_be_bytes());
             bytes[63] = 3;
             Index::decode(&bytes)
         };
         let flags = Flags { metadata: true, streams: true };
-        assert_eq!(of(800, 1), Ok((Index::Packet(PacketIndex { offset: 0, bytes: 100, end: 77 }), flags)));
+        let packet = PacketIndex { offset: 0, bytes: 100, begin: 66, end: 77 };
+        assert_eq!(of(800, 1), Ok((Index::Packet(packet), flags)));
         assert_eq!(of(0, 5), Ok((Index::Inactive(77), flags)));
         for (status, index) in [(2, Index::Retry), (3, Index::Over), (4, Index::Failed), (6, Index::Over)] {
             assert_eq!(of(0, status), Ok((index, flags)));

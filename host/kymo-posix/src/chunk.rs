@@ -9,7 +9,7 @@ pub(crate) const HEAD_BYTES: usize = 64;
 const CHUNK_BYTES_MAX: usize = 1 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ChunkKind {
     Head,
     Names,
     Events,
@@ -19,7 +19,7 @@ pub(crate) enum Kind {
 /// A chunk whose checksum is right.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chunk {
-    pub(crate) kind: Kind,
+    pub(crate) kind: ChunkKind,
     /// Where it begins.
     pub(crate) offset: usize,
     /// With head and padding.
@@ -53,10 +53,10 @@ impl Chunk {
             return None;
         }
         let kind = match u32_at(head, 8) {
-            1 => Kind::Head,
-            2 => Kind::Names,
-            3 => Kind::Events,
-            4 => Kind::End,
+            1 => ChunkKind::Head,
+            2 => ChunkKind::Names,
+            3 => ChunkKind::Events,
+            4 => ChunkKind::End,
             _ => return None,
         };
         let (length, used) = (u32_at(head, 12) as usize, u32_at(head, 16) as usize);

@@ -50,7 +50,7 @@ impl From<i32> for Policy {
 
 /// How a stream was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Head {
+pub struct LogHead {
     pub(crate) version: u32,
     pub(crate) clock: u32,
     /// Identity of the log.
@@ -79,7 +79,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
 
-impl Head {
+impl LogHead {
     pub(crate) fn decode(content: &[u8]) -> Option<Self> {
         let ns_per_stamp = content.get(HEAD_BYTES..HEAD_BYTES + 8).map_or(0, |bytes| u64_at(bytes, 0));
         let content = content.get(..HEAD_BYTES)?;

@@ -21,9 +21,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 
-pub use head::{End, Head, Policy};
+pub use head::{End, LogHead, Policy};
 
-use chunk::{Chunk, Kind};
+use chunk::{Chunk, ChunkKind};
 use kymo_abi::ring::TIME_MASK;
 
 /// Why bytes are not a log that can be read: where, what, and what to do.
@@ -127,7 +127,7 @@ struct Block {
 #[derive(Clone, Debug)]
 pub struct Log<'a> {
     /// How the stream was made.
-    pub head: Head,
+    pub head: LogHead,
     /// How it stood at the end, or at the last flush.
     pub end: Option<End>,
     /// Names of events by id.
@@ -150,8 +150,8 @@ impl<'a> Log<'a> {
             return Err(Error::ByteOrder { label: label.to_owned() });
         }
         let no_head = || Error::NoHead { label: label.to_owned() };
-        let first = Chunk::at(bytes, 0).filter(|chunk| chunk.kind == Kind::Head).ok_or_else(no_head)?;
-        let head = Head::decode(first.content(bytes)).ok_or_else(no_head)?;
+        let first = Chunk::at(bytes, 0).filter(|chunk| chunk.kind == ChunkKind::Head).ok_or_else(no_head)?;
+        let head = LogHead::decode(first.content(bytes)).ok_or_else(no_head)?;
         if head.version != head::VERSION {
             return Err(Error::Version { label: label.to_owned(), version: head.version });
         }
@@ -185,13 +185,13 @@ impl<'a> Log<'a> {
             };
             self.note_damage(damage.take(), at);
             match chunk.kind {
-                Kind::Names if names.is_none_or(|(sequence, _)| chunk.sequence >= sequence) => {
+                ChunkKind::Names if names.is_none_or(|(sequence, _)| chunk.sequence >= sequence) => {
                     names = Some((chunk.sequence, chunk));
                 }
-                Kind::End if end.is_none_or(|(sequence, _)| chunk.sequence >= sequence) => {
+                ChunkKind::End if end.is_none_or(|(sequence, _)| chunk.sequence >= sequence) => {
                     end = Some((chunk.sequence, chunk));
                 }
-                Kind::Events => self.add_block(&chunk),
+                ChunkKind::Events => self.add_block(&chunk),
                 _ => {}
             }
             at += chunk.bytes;

@@ -6,7 +6,9 @@
 
 use kymo_analyze::State;
 use kymo_ctf::read::{self, FieldInfo, FieldKind, Fields, Loss, Trace};
-use kymo_filter::{Context, Event, Field, Filter, Kind, Label, Matcher, OPEN_MAX, Place, Step, Value, context_field};
+use kymo_filter::{
+    Context, Event, Field, FieldPath, Filter, Label, Matcher, OPEN_MAX, PathStep, Value, ValueType, context_field,
+};
 
 use crate::error::Refused;
 use crate::machines::{Machines, Now};
@@ -140,28 +142,28 @@ fn fields(infos: Vec<FieldInfo<'_>>) -> Vec<Field> {
     shown.map(|info| Field { name: info.name.into(), kind: kind(info.kind) }).collect()
 }
 
-fn kind(kind: FieldKind<'_>) -> Kind {
+fn kind(kind: FieldKind<'_>) -> ValueType {
     match kind {
-        FieldKind::Int { signed, bits, .. } => Kind::Int { signed, bits },
+        FieldKind::Int { signed, bits, .. } => ValueType::Int { signed, bits },
         FieldKind::Enum { signed, bits, labels } => {
             let label = |(name, low, high): (&str, i128, i128)| Label { name: name.into(), low, high };
-            Kind::Enum { signed, bits, labels: Some(labels.into_iter().map(label).collect()) }
+            ValueType::Enum { signed, bits, labels: Some(labels.into_iter().map(label).collect()) }
         }
         // Filters calculate with 128 bits and a sign.
         FieldKind::Wide { signed, bits, .. } => match u8::try_from(bits) {
-            Ok(bits) if bits < 128 || bits == 128 && signed => Kind::Int { signed, bits },
-            _ => Kind::Wide { bits },
+            Ok(bits) if bits < 128 || bits == 128 && signed => ValueType::Int { signed, bits },
+            _ => ValueType::Wide { bits },
         },
-        FieldKind::Bool => Kind::Bool,
-        FieldKind::Float { bits } => Kind::Float { bits },
-        FieldKind::Text => Kind::Text,
-        FieldKind::Bytes => Kind::Bytes,
+        FieldKind::Bool => ValueType::Bool,
+        FieldKind::Float { bits } => ValueType::Float { bits },
+        FieldKind::Text => ValueType::Text,
+        FieldKind::Bytes => ValueType::Bytes,
         FieldKind::Array { element, count } => {
             let count = count.and_then(|count| u32::try_from(count).ok());
-            Kind::Array { element: self::kind(*element).into(), count }
+            ValueType::Array { element: self::kind(*element).into(), count }
         }
-        FieldKind::Struct(inner) => Kind::Struct(fields(inner)),
-        FieldKind::Varying => Kind::Any,
+        FieldKind::Struct(inner) => ValueType::Struct(fields(inner)),
+        FieldKind::Varying => ValueType::Any,
     }
 }
 
@@ -174,7 +176,7 @@ pub struct View<'r, 'a> {
 }
 
 impl kymo_filter::Record for View<'_, '_> {
-    fn field(&self, place: &Place) -> Value<'_> {
+    fn field(&self, place: &FieldPath) -> Value<'_> {
         let found = match place.name.strip_prefix('$') {
             Some(context) => self.record.common_context.get(context).or_else(|| self.record.context.get(context)),
             None => self.record.payload.get(&place.name),
@@ -182,8 +184,8 @@ impl kymo_filter::Record for View<'_, '_> {
         let Some(mut value) = found else { return Value::Absent };
         for step in &place.steps {
             let inner = match (&value, step) {
-                (read::Value::Struct(fields), Step::Member(name)) => Fields::get(fields, name),
-                (read::Value::Array(elements), Step::Element(index)) => elements.iter().nth(*index as usize),
+                (read::Value::Struct(fields), PathStep::Member(name)) => Fields::get(fields, name),
+                (read::Value::Array(elements), PathStep::Element(index)) => elements.iter().nth(*index as usize),
                 _ => None,
             };
             let Some(inner) = inner else { return Value::Absent };

@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use kymo_analyze::explain::Symbols;
 use kymo_analyze::{Interrupt, Of, Vocabulary};
 
 /// What things are called.
-pub struct Names<'a> {
+pub struct NameTable<'a> {
     /// System calls.
     pub vocabulary: &'a Vocabulary,
     /// Block devices by the kernel's number.
@@ -36,12 +37,16 @@ pub trait FunctionNames {
     }
 }
 
-/// Functions that nobody has looked up.
-pub struct Addresses;
+/// Functions as stories name them.
+pub(crate) struct BySymbols<'a>(pub &'a dyn Symbols);
 
-impl FunctionNames for Addresses {}
+impl FunctionNames for BySymbols<'_> {
+    fn name(&self, address: u64) -> String {
+        self.0.kernel(address).unwrap_or_else(|| format!("{address:#x}"))
+    }
+}
 
-impl Names<'_> {
+impl NameTable<'_> {
     /// What a series is of.
     pub fn of(&self, of: Of) -> String {
         match of {

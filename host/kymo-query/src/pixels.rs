@@ -110,7 +110,7 @@ pub struct Stretch {
 
 /// One row of pixels. Takes stretches in the order of time, which do not overlap.
 #[derive(Clone, Debug)]
-pub struct Row<const STATES: usize> {
+pub struct PixelRow<const STATES: usize> {
     mixed: Vec<Mixed<STATES>>,
     open: Option<u32>,
     ns: [u64; STATES],
@@ -119,14 +119,14 @@ pub struct Row<const STATES: usize> {
     doubt: Doubt,
 }
 
-impl<const STATES: usize> Default for Row<STATES> {
+impl<const STATES: usize> Default for PixelRow<STATES> {
     fn default() -> Self {
         let (mixed, by_tid) = (Vec::new(), HashMap::new());
-        Row { mixed, open: None, ns: [0; STATES], by_tid, count: 0, doubt: Doubt::NONE }
+        PixelRow { mixed, open: None, ns: [0; STATES], by_tid, count: 0, doubt: Doubt::NONE }
     }
 }
 
-impl<const STATES: usize> Row<STATES> {
+impl<const STATES: usize> PixelRow<STATES> {
     /// Takes a stretch. Whether it covers a whole pixel at least, and so is to be shown itself.
     pub fn add(&mut self, pixels: &Pixels, stretch: &Stretch) -> bool {
         let Some((from, to)) = pixels.cut(stretch.from, stretch.to) else { return false };
@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn a_pixel_within_a_stretch_is_not_mixed() {
         let pixels = Pixels::new(Window { from: 100, to: 200 }, 10);
-        let mut row = Row::<3>::default();
+        let mut row = PixelRow::<3>::default();
         let added: Vec<bool> =
             [(50, 125, 0), (125, 127, 1), (127, 160, 2), (160, 170, 1), (170, 171, 0), (171, 199, 1), (199, 250, 0)]
                 .map(|(from, to, state)| row.add(&pixels, &stretch(from, to, state)))
@@ -249,7 +249,7 @@ mod tests {
         for _ in 0..200 {
             let (from, ns) = (random.below(1000i64) - 500, 1 + random.below(5000i64));
             let pixels = Pixels::new(Window { from, to: from + ns }, 1 + random.below(300u32));
-            let mut row = Row::<4>::default();
+            let mut row = PixelRow::<4>::default();
             let (mut at, mut states, mut whole) = (from - 20, Vec::new(), Vec::new());
             while at < from + ns + 20 {
                 let (to, state) = (at + 1 + random.below(40i64), random.below(4u8));

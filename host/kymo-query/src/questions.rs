@@ -3,16 +3,22 @@
 
 mod arrows;
 mod cpus;
+mod critical;
+mod explain;
+mod flame;
 mod latencies;
 mod overview;
 mod places;
 mod records;
+mod results;
 mod schema;
 mod slices;
 mod states;
 mod summary;
 mod threads;
+mod told;
 mod values;
+mod worst;
 
 use kymo_analyze::Doubt;
 
@@ -60,9 +66,16 @@ questions! {
     "values" "a numeric field over time" ["field" "from" "to" "bins" "filter"] values::values;
     "latencies" "latencies: quantiles, histogram, density, points"
         ["what" "span" "by" "from" "to" "filter" "bins" "limit" "past"] latencies::latencies;
-    "worst" "the worst latencies" ["what" "span" "by" "from" "to" "filter" "limit"] latencies::worst;
+    "worst" "the worst latencies, and their causes"
+        ["what" "span" "by" "from" "to" "filter" "limit" "causes" "lead"] worst::worst;
     "records" "a page of records" ["at" "row" "from" "to" "limit" "filter"] records::records;
     "search" "the next or previous record of a filter" ["filter" "at" "direction"] records::search;
+    "count" "how many rows records has" ["from" "to" "filter"] records::count;
+    "explain" "why a latency, a thread or a CPU took so long"
+        ["what" "span" "tid" "cpu" "from" "to" "at" "limit" "lead"] explain::explain;
+    "critical" "what a thread waited for, across threads and CPUs" ["tid" "from" "to" "limit" "lead"] critical::critical;
+    "flame" "spans within the same ones, summed up" ["span" "from" "to" "tids" "filter" "lead"] flame::flame;
+    "results" "results of the laboratory" [] results::results;
     "schema" "names of events and fields" [] schema::schema;
 }
 

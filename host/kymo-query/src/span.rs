@@ -4,7 +4,7 @@
 
 use kymo_analyze::{Doubt, Sample, State, Vocabulary, Writer};
 use kymo_ctf::read::Trace;
-use kymo_filter::{Closed, Context, Event, OPEN_MAX, PairLatency, Place, Record, Value};
+use kymo_filter::{Closed, Context, Event, FieldPath, OPEN_MAX, PairLatency, Record, Value};
 use serde::Serialize;
 
 use kymo_feed::Seen;
@@ -158,7 +158,7 @@ struct OfSpan<'r, 'a> {
 }
 
 impl Record for OfSpan<'_, '_> {
-    fn field(&self, place: &Place) -> Value<'_> {
+    fn field(&self, place: &FieldPath) -> Value<'_> {
         self.view.field(place)
     }
 
@@ -198,11 +198,11 @@ fn sample(closed: Closed, end: &OfSpan<'_, '_>, state: &State) -> Sample {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kymo_filter::{Field, Kind};
+    use kymo_filter::{Field, ValueType};
 
     #[test]
     fn what_is_no_span_is_refused_with_what_to_write() {
-        let id = Field { name: "id".into(), kind: Kind::Int { signed: false, bits: 32 } };
+        let id = Field { name: "id".into(), kind: ValueType::Int { signed: false, bits: 32 } };
         let event = |name: &str| Event { name: name.into(), fields: vec![id.clone()] };
         let events = [event("a"), event("b")];
         for (text, expect) in [

@@ -203,6 +203,14 @@ impl Walked {
         answer.notes.extend(self.notes);
         self.losses.tell(answer, LOSSES_MAX);
     }
+
+    /// The same, with the losses of a part of the window.
+    pub fn tell_of(self, answer: &mut Answer, part: Window) {
+        let mut losses = LossLog::default();
+        let touches = |loss: &&LossSpan| loss.from < part.to && loss.to >= part.from;
+        self.losses.list.iter().filter(touches).for_each(|loss| losses.take(loss.clone(), None));
+        Walked { losses, ..self }.tell(answer);
+    }
 }
 
 impl<'o> Walk<'o> {
@@ -248,7 +256,7 @@ impl<'o> Walk<'o> {
             return Err(Error::Stopped);
         }
         let losses = watched.losses;
-        let is_to_end = self.of.bounds.is_none_or(|(_, last)| self.window.to > last);
+        let is_to_end = !self.of.is_growing() && self.of.bounds.is_none_or(|(_, last)| self.window.to > last);
         let end = (!(is_to_end && self.to_end_of_trace)).then_some(self.window.to);
         if !self.window.is_empty() {
             visit.open(&walker.state, self.window.to);
@@ -267,7 +275,8 @@ impl<'o> Walk<'o> {
 /// the verbs read a whole trace: with losses before the first record and behind the last.
 pub fn begin<'o>(of: &'o Opened, window: Window, stop: &Stop) -> Result<(Reader<'o>, Walker<'o>), Error> {
     let from = (window.from > of.base()).then_some(window.from);
-    let to = of.bounds.is_some_and(|(_, last)| window.to <= last).then_some(window.to);
+    let is_cut = of.is_growing() || of.bounds.is_some_and(|(_, last)| window.to <= last);
+    let to = is_cut.then_some(window.to);
     let mut walker = Walker::new(&of.classes);
     // Of an empty window nothing is read.
     if let Some(from) = from.filter(|_| !window.is_empty()) {

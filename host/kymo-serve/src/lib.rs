@@ -4,8 +4,17 @@
 //! Decides who may ask, and nothing else: [`route`] is pure, [`Server`] owns the socket. Questions run on threads of
 //! their own, and are stopped when the connection that waits for them is closed.
 
+mod bookmarks;
+mod integrity;
+mod live;
 mod page;
+#[doc(hidden)]
+pub mod probe;
 mod route;
+mod saved;
 mod server;
+mod tsp;
 
+pub use live::{Look, Source};
+pub use saved::{SaveError, SaveLimits, Saved, save};
 pub use server::{Server, Stopper};

@@ -21,7 +21,7 @@ fn plain() -> String {
     let item = |name: &str, about: &str, query: &str| {
         format!("<li><a href=\"q/{name}?format=json{query}\">{name}</a>: {about}</li>\n")
     };
-    let is_alone = |name: &str| !matches!(name, "states" | "values" | "search");
+    let is_alone = |name: &str| !matches!(name, "states" | "values" | "search" | "explain" | "critical" | "results");
     let items: String = QUESTIONS
         .iter()
         .filter(|question| is_alone(question.name))
@@ -32,8 +32,8 @@ fn plain() -> String {
          <h1>The page of kymo view is not in this build</h1>\n\
          <p>It is built by node when kymo is built: run <code>make build</code> where node 18 or newer is there, and \
          start kymo view again. The answers that the page draws are here, as JSON:</p>\n<ul>\n{items}</ul>\n\
-         <p>Others need parameters: states (tids), values (field), search (filter, at). The protocol is \
-         spec/view.md.</p>\n</body></html>\n"
+         <p>Others need parameters: states (tids), values (field), search (filter, at), explain (tid), critical \
+         (tid). The protocol is spec/view.md.</p>\n</body></html>\n"
     )
 }
 

@@ -16,6 +16,8 @@ pub struct RequestHead<'r> {
     pub origin: Option<&'r str>,
     /// The header `Sec-Fetch-Site`.
     pub fetch_site: Option<&'r str>,
+    /// The header `Content-Type`.
+    pub content_type: Option<&'r str>,
 }
 
 /// What is answered.
@@ -27,6 +29,10 @@ pub enum Route {
     Questions,
     /// A question.
     Question(Asked),
+    /// The user's bookmarks; true: a body has new ones.
+    Notes(bool),
+    /// What is new behind this number; without one, what is there now.
+    News(Option<u64>),
     /// To the same address with a slash at its end.
     AddSlash,
     /// Nothing: status and reason.
@@ -44,6 +50,8 @@ pub struct Asked {
     pub parameters: Vec<(String, String)>,
     /// As JSON and not as a frame.
     pub json: bool,
+    /// Of the trace beside, not of the first one.
+    pub beside: bool,
 }
 
 /// Decides.
@@ -54,7 +62,8 @@ pub fn route(head: &RequestHead<'_>, token: &str) -> Route {
     if head.origin.is_some_and(|origin| origin.strip_prefix("http://") != Some(host)) {
         return Route::Refused(403, "the request comes from another origin");
     }
-    if !matches!(head.method, "GET" | "HEAD") {
+    let is_saved = head.method == "POST" && head.path.ends_with("/notes");
+    if !matches!(head.method, "GET" | "HEAD") && !is_saved {
         return Route::Refused(405, "only GET and HEAD");
     }
     let Some(rest) = head.path.strip_prefix('/') else { return nothing() };
@@ -63,23 +72,52 @@ pub fn route(head: &RequestHead<'_>, token: &str) -> Route {
         return nothing();
     }
     let Some(rest) = rest else { return Route::AddSlash };
-    match rest.strip_prefix("q/") {
+    if rest == "notes" {
+        return notes(head, is_saved);
+    }
+    if is_saved {
+        return Route::Refused(405, "only GET and HEAD");
+    }
+    let beside = rest.strip_prefix("b/").filter(|rest| rest.starts_with("q/"));
+    let question = beside.unwrap_or(rest).strip_prefix("q/").or((rest == "live").then_some(rest));
+    match question {
         // A page of another origin may lead here by a link, but not ask.
         Some(_) if head.fetch_site.is_some_and(|site| !matches!(site, "same-origin" | "none")) => {
             Route::Refused(403, "the request comes from another site")
         }
+        Some(_) if rest == "live" => news(head.query),
         Some("") => Route::Questions,
-        Some(question) if is_word(question) => ask(question, head.query),
+        Some(question) if is_word(question) => ask(question, head.query, beside.is_some()),
         None if rest.is_empty() || is_file_name(rest) => Route::File(rest.to_owned()),
         _ => nothing(),
     }
+}
+
+/// Bookmarks are saved for a script of our page only: no form and no page of another origin can send this kind of body.
+fn notes(head: &RequestHead<'_>, is_saved: bool) -> Route {
+    if head.fetch_site.is_some_and(|site| !matches!(site, "same-origin" | "none")) {
+        return Route::Refused(403, "the request comes from another site");
+    }
+    if is_saved && head.content_type != Some("application/json") {
+        return Route::Refused(415, "the body is not application/json");
+    }
+    Route::Notes(is_saved)
 }
 
 fn nothing() -> Route {
     Route::Refused(404, "there is nothing at this address")
 }
 
-fn ask(question: &str, query: &str) -> Route {
+fn news(query: &str) -> Route {
+    let number = |text: &str| text.parse::<u64>().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()));
+    match query.strip_prefix("after=") {
+        Some(text) => number(text).map_or(Route::Malformed("after is a number"), |after| Route::News(Some(after))),
+        None if query.is_empty() => Route::News(None),
+        None => Route::Malformed("the only parameter is after"),
+    }
+}
+
+fn ask(question: &str, query: &str, beside: bool) -> Route {
     let (mut parameters, mut json) = (Vec::new(), None);
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -92,11 +130,11 @@ fn ask(question: &str, query: &str) -> Route {
             return Route::Malformed("format is json or binary, once");
         }
     }
-    Route::Question(Asked { question: question.to_owned(), parameters, json: json.unwrap_or(false) })
+    Route::Question(Asked { question: question.to_owned(), parameters, json: json.unwrap_or(false), beside })
 }
 
 /// Names and numbers of this machine, with a port or without.
-fn is_loopback(host: &str) -> bool {
+pub fn is_loopback(host: &str) -> bool {
     let rest = ["127.0.0.1", "localhost", "[::1]"].iter().find_map(|name| host.strip_prefix(name));
     match rest {
         Some("") => true,
@@ -106,7 +144,7 @@ fn is_loopback(host: &str) -> bool {
 }
 
 /// Takes as long for each text of that length.
-fn is_same(text: &str, token: &str) -> bool {
+pub fn is_same(text: &str, token: &str) -> bool {
     let differences = text.bytes().zip(token.bytes()).fold(0, |all, (a, b)| all | (a ^ b));
     text.len() == token.len() && !token.is_empty() && differences == 0
 }
@@ -256,6 +294,52 @@ mod tests {
             assert!(matches!(asked(query), Route::Malformed(_)), "{query}");
         }
         assert!(matches!(asked("format=binary"), Route::Question(Asked { json: false, .. })));
+    }
+
+    #[test]
+    fn bookmarks_are_saved_by_our_page_only() {
+        let notes = path("notes");
+        let post = RequestHead { method: "POST", content_type: Some("application/json"), ..head(&notes) };
+        assert_eq!(route(&head(&notes), TOKEN), Route::Notes(false));
+        assert_eq!(route(&post, TOKEN), Route::Notes(true));
+        for (other, status) in [
+            (RequestHead { content_type: None, ..post }, 415),
+            (RequestHead { content_type: Some("text/plain"), ..post }, 415),
+            (RequestHead { fetch_site: Some("cross-site"), ..post }, 403),
+            (RequestHead { origin: Some("http://evil.example"), ..post }, 403),
+            (RequestHead { origin: Some("null"), ..post }, 403),
+            (RequestHead { host: Some("evil.example"), ..post }, 403),
+            (RequestHead { method: "PUT", ..post }, 405),
+            (RequestHead { path: "/notes", ..post }, 404),
+        ] {
+            assert_eq!(refused(&other), Some(status), "{other:?}");
+        }
+        let below = path("q/notes");
+        assert_eq!(refused(&RequestHead { path: &below, ..post }), Some(405));
+    }
+
+    #[test]
+    fn news_and_the_trace_beside_have_their_addresses() {
+        let asked = |rest: &str, query: &str| {
+            let path = path(rest);
+            route(&RequestHead { query, ..head(&path) }, TOKEN)
+        };
+        assert_eq!(asked("live", ""), Route::News(None));
+        assert_eq!(asked("live", "after=17"), Route::News(Some(17)));
+        for query in
+            ["after=", "after=-1", "after=+1", "after=x", "x=1", "after=1&after=2", "after=18446744073709551616"]
+        {
+            assert!(matches!(asked("live", query), Route::Malformed(_)), "{query}");
+        }
+        assert!(matches!(asked("b/q/cpus", ""), Route::Question(Asked { beside: true, .. })));
+        assert!(matches!(asked("q/cpus", ""), Route::Question(Asked { beside: false, .. })));
+        for rest in ["b/live", "b/main.js", "b/b/q/cpus", "b/q/../x", "live/"] {
+            assert!(matches!(asked(rest, ""), Route::Refused(404, _)), "{rest}");
+        }
+        for rest in ["live", "b/q/cpus"] {
+            let path = path(rest);
+            assert_eq!(refused(&RequestHead { fetch_site: Some("cross-site"), ..head(&path) }), Some(403), "{rest}");
+        }
     }
 
     #[test]

@@ -6,11 +6,12 @@ use std::convert::Infallible;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::net::{Ipv4Addr, TcpListener};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use http_body_util::Full;
+use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::server::conn::http1;
@@ -22,8 +23,11 @@ use serde_json::{Value, json};
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
 
+use crate::bookmarks::{self, Notebook};
+use crate::live::{Current, HOLD, Looking, Source};
 use crate::page;
 use crate::route::{Asked, RequestHead, Route, route};
+use crate::tsp::{self, Admitted, Call, Tsp};
 
 /// What a page may load: only what came from this server.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; \
@@ -46,6 +50,9 @@ const HEAD_BYTES_MAX: usize = 16 << 10;
 const HEAD_TIME: Duration = Duration::from_secs(10);
 /// Connections at a time; more are closed at once.
 const CONNECTIONS_MAX: usize = 256;
+/// Questions that are answered at a time, however few CPUs there are: those about the newest stretch of a live trace
+/// are short, and do not wait for the end of a long one.
+const THREADS_MIN: usize = 4;
 /// Questions that wait for a thread; more are refused.
 const WAITING_MAX: usize = 64;
 /// Answers that are the same each time, and take a pass over the trace.
@@ -53,6 +60,9 @@ const KEPT: [&str; 3] = ["summary", "places", "overview"];
 /// How many of them are kept, and how large they may be.
 const KEPT_MAX: usize = 32;
 const KEPT_BYTES_MAX: usize = 1 << 20;
+/// Bytes of a body at most, and time for it.
+const BODY_BYTES_MAX: usize = bookmarks::BYTES_MAX;
+const BODY_TIME: Duration = Duration::from_secs(10);
 /// Time for questions to end when the server does.
 const END_TIME: Duration = Duration::from_secs(5);
 
@@ -60,8 +70,12 @@ const END_TIME: Duration = Duration::from_secs(5);
 pub struct Server {
     listener: TcpListener,
     token: String,
-    opened: Arc<Opened>,
+    opened: Opened,
+    beside: Option<Opened>,
+    source: Option<Box<dyn Source>>,
     stop: Arc<Notify>,
+    tsp: Option<Tsp>,
+    notes: Notebook,
 }
 
 /// Ends a server from another thread.
@@ -78,10 +92,13 @@ impl Stopper {
 /// What all connections share.
 struct Shared {
     token: String,
-    opened: Arc<Opened>,
+    current: Arc<Current>,
+    beside: Option<Arc<Opened>>,
     threads: Arc<Semaphore>,
     waiting: AtomicUsize,
     kept: Mutex<HashMap<String, (Bytes, &'static str)>>,
+    tsp: Option<Arc<Tsp>>,
+    notes: Arc<Notebook>,
 }
 
 /// Stops the work for an answer when nobody waits for it any more.
@@ -117,7 +134,37 @@ impl Server {
     pub fn bind(opened: Opened, port: u16) -> io::Result<Server> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
         listener.set_nonblocking(true)?;
-        Ok(Server { listener, token: token()?, opened: Arc::new(opened), stop: Arc::new(Notify::new()) })
+        let stop = Arc::new(Notify::new());
+        let (tsp, notes) = (None, Notebook::default());
+        Ok(Server { listener, token: token()?, opened, beside: None, source: None, stop, tsp, notes })
+    }
+
+    /// Speaks the Trace Server Protocol, too [spec/view.md 10]. `dirs`: what was opened; clients name it.
+    #[must_use]
+    pub fn with_tsp(mut self, dirs: Vec<PathBuf>) -> Server {
+        self.tsp = Some(Tsp::new(dirs));
+        self
+    }
+
+    /// Keeps bookmarks in the first of these files that is there; else in the first that can be made.
+    #[must_use]
+    pub fn with_notes(mut self, places: Vec<PathBuf>) -> Server {
+        self.notes = Notebook::new(places);
+        self
+    }
+
+    /// Answers questions about another trace, too.
+    #[must_use]
+    pub fn beside(mut self, opened: Option<Opened>) -> Server {
+        self.beside = opened;
+        self
+    }
+
+    /// The trace is being written: goes on with what this finds.
+    #[must_use]
+    pub fn follow(mut self, source: Option<Box<dyn Source>>) -> Server {
+        self.source = source;
+        self
     }
 
     /// The port.
@@ -136,6 +183,15 @@ impl Server {
         Ok(format!("http://127.0.0.1:{}/{}/", self.port()?, self.token))
     }
 
+    /// Where trace viewers of editors ask; none where it does not speak their protocol.
+    ///
+    /// # Errors
+    /// As [`Server::port`].
+    pub fn tsp_address(&self) -> io::Result<Option<String>> {
+        let address = self.address()?;
+        Ok(self.tsp.is_some().then(|| format!("{address}tsp/api")))
+    }
+
     /// What ends it.
     pub fn stopper(&self) -> Stopper {
         Stopper(Arc::clone(&self.stop))
@@ -146,21 +202,27 @@ impl Server {
     /// # Errors
     /// Threads or the socket.
     pub fn run(self) -> io::Result<()> {
-        let threads = std::thread::available_parallelism().map_or(2, usize::from).max(2);
+        let threads = std::thread::available_parallelism().map_or(2, usize::from).max(THREADS_MIN);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .max_blocking_threads(threads)
             .thread_name("kymo-serve")
             .enable_all()
             .build()?;
+        let current = Arc::new(Current::new(self.opened, self.source.is_some()));
+        let looking = self.source.map(|source| Looking::start(source, Arc::clone(&current))).transpose()?;
         let shared = Arc::new(Shared {
             token: self.token,
-            opened: self.opened,
+            current,
+            beside: self.beside.map(Arc::new),
             threads: Arc::new(Semaphore::new(threads)),
             waiting: AtomicUsize::new(0),
             kept: Mutex::new(HashMap::new()),
+            tsp: self.tsp.map(Arc::new),
+            notes: Arc::new(self.notes),
         });
         let served = runtime.block_on(serve(self.listener, shared, self.stop));
+        drop(looking);
         runtime.shutdown_timeout(END_TIME);
         served
     }
@@ -214,8 +276,7 @@ fn only(headers: &HeaderMap, name: header::HeaderName) -> Option<&str> {
 }
 
 async fn respond(shared: &Arc<Shared>, request: Request<Incoming>) -> Response<Full<Bytes>> {
-    // A body is not read.
-    let (parts, _) = request.into_parts();
+    let (parts, body) = request.into_parts();
     let headers = &parts.headers;
     // What is there and cannot be read is another origin.
     let origin = headers.contains_key(header::ORIGIN).then(|| only(headers, header::ORIGIN).unwrap_or_default());
@@ -226,14 +287,30 @@ async fn respond(shared: &Arc<Shared>, request: Request<Incoming>) -> Response<F
         host: only(headers, header::HOST),
         origin,
         fetch_site: headers.get("sec-fetch-site").map(|site| site.to_str().unwrap_or_default()),
+        content_type: only(headers, header::CONTENT_TYPE),
     };
+    if let Some(tsp) = &shared.tsp {
+        let admitted = tsp::admit(&head, &shared.token);
+        if admitted != Admitted::Elsewhere {
+            let mut response = speak(shared, tsp, admitted, head.method, body).await;
+            let has_asked = headers.contains_key("access-control-request-private-network");
+            allow(&mut response, head.origin, has_asked);
+            return response;
+        }
+    }
     let mut response = match route(&head, &shared.token) {
         Route::File(name) => match page::file(&name) {
             Some((kind, bytes)) => of(StatusCode::OK, kind, bytes.into()),
             None => said(404, "there is nothing at this address"),
         },
-        Route::Questions => of(StatusCode::OK, JSON, questions().to_string().into()),
+        Route::Questions => of(StatusCode::OK, JSON, questions(shared.beside.is_some()).to_string().into()),
         Route::Question(asked) => ask(shared, asked).await,
+        Route::Notes(false) => noted(shared, None).await,
+        Route::Notes(true) => match whole(body).await {
+            Ok(body) => noted(shared, Some(body)).await,
+            Err(status) => failed(status, "parameter", "the body is too large, or did not come"),
+        },
+        Route::News(after) => news(shared, after).await,
         Route::AddSlash => {
             let mut response = said(308, "with a slash at the end");
             if let Ok(place) = HeaderValue::from_str(&format!("/{}/", shared.token)) {
@@ -278,9 +355,10 @@ fn failed(number: u16, kind: &str, message: &str) -> Response<Full<Bytes>> {
     of(status(number), JSON, json!({ "error": error }).to_string().into())
 }
 
-fn questions() -> Value {
+fn questions(beside: bool) -> Value {
     let one = |of: &kymo_query::Question| json!({ "name": of.name, "about": of.about, "parameters": of.parameters });
-    json!({ "version": kymo_query::VERSION, "questions": QUESTIONS.iter().map(one).collect::<Vec<Value>>() })
+    let questions: Vec<Value> = QUESTIONS.iter().map(one).collect();
+    json!({ "version": kymo_query::VERSION, "beside": beside, "questions": questions })
 }
 
 fn refused(error: &Error) -> Response<Full<Bytes>> {
@@ -294,35 +372,35 @@ fn refused(error: &Error) -> Response<Full<Bytes>> {
     of(status(number), JSON, error.json().to_string().into())
 }
 
+/// What is new behind a number, as soon as there is something; what is there, after a while.
+async fn news(shared: &Arc<Shared>, after: Option<u64>) -> Response<Full<Bytes>> {
+    let mut news = shared.current.subscribe();
+    let is_new = tokio::time::timeout(HOLD, news.wait_for(|news| after != Some(news.number))).await;
+    drop(is_new);
+    let body = news.borrow().json().to_string();
+    of(StatusCode::OK, JSON, body.into())
+}
+
 async fn ask(shared: &Arc<Shared>, asked: Asked) -> Response<Full<Bytes>> {
-    let key = KEPT.contains(&asked.question.as_str()).then(|| format!("{asked:?}"));
+    let (number, opened) = match (asked.beside, &shared.beside) {
+        (false, _) => shared.current.opened(),
+        (true, Some(beside)) => (0, Arc::clone(beside)),
+        (true, None) => return failed(404, "question", "there is no trace beside this one: kymo view A --beside B"),
+    };
+    let is_kept = KEPT.contains(&asked.question.as_str()) && !opened.is_growing();
+    let key = is_kept.then(|| format!("{number} {asked:?}"));
     let kept = || shared.kept.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((bytes, kind)) = key.as_ref().and_then(|key| kept().get(key).cloned()) {
         return of(StatusCode::OK, kind, bytes);
     }
-    let stop = Arc::new(Stop::default());
-    let on_drop = StopOnDrop(Arc::clone(&stop));
-    if shared.waiting.fetch_add(1, Ordering::Relaxed) >= WAITING_MAX {
-        shared.waiting.fetch_sub(1, Ordering::Relaxed);
-        return failed(503, "busy", "too many questions at a time: ask again");
-    }
-    let waiting = Waiting(&shared.waiting);
-    let Ok(permit) = Arc::clone(&shared.threads).acquire_owned().await else {
-        return failed(503, "busy", "the server ends");
-    };
-    drop(waiting);
-    let opened = Arc::clone(&shared.opened);
-    let work = tokio::task::spawn_blocking(move || {
-        let _permit = permit;
-        let answer = kymo_query::answer(&opened, &asked.question, Parameters::new(asked.parameters), &stop)?;
+    let found = work(shared, opened, move |opened, stop| {
+        let answer = kymo_query::answer(opened, &asked.question, Parameters::new(asked.parameters), stop)?;
         Ok::<_, Error>(match asked.json {
             true => (Bytes::from(answer.json().to_string()), JSON),
             false => (Bytes::from(answer.frame()), FRAME),
         })
     });
-    let found = work.await;
-    drop(on_drop);
-    match found {
+    match found.await {
         Ok(Ok((bytes, kind))) => {
             if let Some(key) = key.filter(|_| bytes.len() <= KEPT_BYTES_MAX) {
                 let mut kept = kept();
@@ -333,6 +411,136 @@ async fn ask(shared: &Arc<Shared>, asked: Asked) -> Response<Full<Bytes>> {
             of(StatusCode::OK, kind, bytes)
         }
         Ok(Err(error)) => refused(&error),
-        Err(_) => failed(500, "internal", "a defect of kymo: the question ended without an answer"),
+        Err(busy) => busy.response(),
+    }
+}
+
+/// Why there is no answer, whatever was asked.
+enum NoAnswer {
+    Busy,
+    Ends,
+    Defect,
+}
+
+impl NoAnswer {
+    fn message(&self) -> &'static str {
+        match self {
+            NoAnswer::Busy => "too many questions at a time: ask again",
+            NoAnswer::Ends => "the server ends",
+            NoAnswer::Defect => "a defect of kymo: the question ended without an answer",
+        }
+    }
+
+    fn response(&self) -> Response<Full<Bytes>> {
+        match self {
+            NoAnswer::Busy | NoAnswer::Ends => failed(503, "busy", self.message()),
+            NoAnswer::Defect => failed(500, "internal", self.message()),
+        }
+    }
+}
+
+/// Does the work of an answer on a thread of its own; it is stopped where nobody waits for it any more.
+async fn work<T: Send + 'static>(
+    shared: &Arc<Shared>,
+    opened: Arc<Opened>,
+    go: impl FnOnce(&Opened, &Stop) -> T + Send + 'static,
+) -> Result<T, NoAnswer> {
+    let stop = Arc::new(Stop::default());
+    let on_drop = StopOnDrop(Arc::clone(&stop));
+    if shared.waiting.fetch_add(1, Ordering::Relaxed) >= WAITING_MAX {
+        shared.waiting.fetch_sub(1, Ordering::Relaxed);
+        return Err(NoAnswer::Busy);
+    }
+    let waiting = Waiting(&shared.waiting);
+    let Ok(permit) = Arc::clone(&shared.threads).acquire_owned().await else { return Err(NoAnswer::Ends) };
+    drop(waiting);
+    let work = tokio::task::spawn_blocking(move || {
+        let _permit = permit;
+        go(&opened, &stop)
+    });
+    let found = work.await;
+    drop(on_drop);
+    found.map_err(|_| NoAnswer::Defect)
+}
+
+/// A body, as far as it may be long; else a status.
+async fn whole(body: Incoming) -> Result<Bytes, u16> {
+    let read = Limited::new(body, BODY_BYTES_MAX).collect();
+    match tokio::time::timeout(BODY_TIME, read).await {
+        Ok(Ok(collected)) => Ok(collected.to_bytes()),
+        Ok(Err(_)) => Err(413),
+        Err(_) => Err(408),
+    }
+}
+
+/// Loads or saves bookmarks.
+async fn noted(shared: &Arc<Shared>, body: Option<Bytes>) -> Response<Full<Bytes>> {
+    let notes = Arc::clone(&shared.notes);
+    let found = work(shared, shared.current.opened().1, move |_, _| match body {
+        Some(body) => notes.save(&body),
+        None => notes.load(),
+    });
+    match found.await {
+        Ok(Ok(value)) => of(StatusCode::OK, JSON, value.to_string().into()),
+        Ok(Err(error)) => {
+            let (number, kind) = error.status();
+            failed(number, kind, &error.to_string())
+        }
+        Err(busy) => busy.response(),
+    }
+}
+
+/// Answers in the Trace Server Protocol. A status above 501 would say that the server is down.
+async fn speak(
+    shared: &Arc<Shared>,
+    tsp: &Arc<Tsp>,
+    admitted: Admitted,
+    method: &str,
+    body: Incoming,
+) -> Response<Full<Bytes>> {
+    let untold = |number: u16, title: &str| of(status(number), JSON, json!({ "title": title }).to_string().into());
+    let path = match admitted {
+        Admitted::Call(path) => path,
+        Admitted::Preflight => return of(StatusCode::NO_CONTENT, JSON, Bytes::new()),
+        Admitted::Refused(number, why) => return untold(number, why),
+        Admitted::Elsewhere => return untold(404, "there is nothing at this address"),
+    };
+    let body = match method {
+        "POST" | "PUT" => match whole(body).await {
+            Ok(body) => serde_json::from_slice(&body),
+            Err(number) => return untold(number, "the body is too large, or did not come"),
+        },
+        _ => Ok(Value::Null),
+    };
+    let Ok(body) = body else { return untold(400, "the body is no JSON") };
+    let (tsp, call) = (Arc::clone(tsp), Call { method: method.to_owned(), path, body });
+    let found = work(shared, shared.current.opened().1, move |opened, stop| {
+        let (number, value) = tsp.respond(opened, &call, stop);
+        (number, Bytes::from(value.to_string()))
+    });
+    match found.await {
+        Ok((number, bytes)) => of(status(number), JSON, bytes),
+        Err(NoAnswer::Busy) => untold(429, NoAnswer::Busy.message()),
+        Err(other) => untold(500, other.message()),
+    }
+}
+
+/// Tells a browser that a script of this origin may read the response, if it may.
+fn allow(response: &mut Response<Full<Bytes>>, origin: Option<&str>, asks_for_private_network: bool) {
+    let headers = response.headers_mut();
+    headers.insert(header::VARY, HeaderValue::from_static("Origin"));
+    let Some(origin) = origin.filter(|origin| tsp::may_read(origin)) else { return };
+    let Ok(origin) = HeaderValue::from_str(origin) else { return };
+    headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+    let all = [
+        ("access-control-allow-methods", "GET, POST, PUT, DELETE, OPTIONS"),
+        ("access-control-allow-headers", "origin, content-type, accept, authorization"),
+        ("access-control-max-age", "7200"),
+    ];
+    for (name, value) in all {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    if asks_for_private_network {
+        headers.insert("access-control-allow-private-network", HeaderValue::from_static("true"));
     }
 }

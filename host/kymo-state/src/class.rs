@@ -7,11 +7,11 @@ use kymo_ctf::write::{EventClass, Field, FieldClass, Number};
 use crate::setting::SETTINGS;
 
 /// How many classes, and so ids, [`classes`] makes.
-pub const CLASSES: u16 = Kind::ALL.len() as u16;
+pub const CLASSES: u16 = StateRecordClass::ALL.len() as u16;
 
 /// Which class: its place is its id minus the first id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum StateRecordClass {
     Start,
     End,
     Process,
@@ -25,19 +25,19 @@ pub(crate) enum Kind {
     Program,
 }
 
-impl Kind {
-    const ALL: [Kind; 11] = [
-        Kind::Start,
-        Kind::End,
-        Kind::Process,
-        Kind::File,
-        Kind::Map,
-        Kind::Interrupt,
-        Kind::Cpu,
-        Kind::Network,
-        Kind::Block,
-        Kind::Kernel,
-        Kind::Program,
+impl StateRecordClass {
+    const ALL: [StateRecordClass; 11] = [
+        StateRecordClass::Start,
+        StateRecordClass::End,
+        StateRecordClass::Process,
+        StateRecordClass::File,
+        StateRecordClass::Map,
+        StateRecordClass::Interrupt,
+        StateRecordClass::Cpu,
+        StateRecordClass::Network,
+        StateRecordClass::Block,
+        StateRecordClass::Kernel,
+        StateRecordClass::Program,
     ];
 
     pub(crate) fn id(self, first_id: u16) -> u16 {
@@ -46,32 +46,32 @@ impl Kind {
 
     fn name(self) -> &'static str {
         match self {
-            Kind::Start => "lttng_statedump_start",
-            Kind::End => "lttng_statedump_end",
-            Kind::Process => "lttng_statedump_process_state",
-            Kind::File => "lttng_statedump_file_descriptor",
-            Kind::Map => "lttng_statedump_vm_map",
-            Kind::Interrupt => "lttng_statedump_interrupt",
-            Kind::Cpu => "lttng_statedump_cpu_topology",
-            Kind::Network => "lttng_statedump_network_interface",
-            Kind::Block => "lttng_statedump_block_device",
-            Kind::Kernel => "kymo_statedump_kernel",
-            Kind::Program => "kymo_statedump_program",
+            StateRecordClass::Start => "lttng_statedump_start",
+            StateRecordClass::End => "lttng_statedump_end",
+            StateRecordClass::Process => "lttng_statedump_process_state",
+            StateRecordClass::File => "lttng_statedump_file_descriptor",
+            StateRecordClass::Map => "lttng_statedump_vm_map",
+            StateRecordClass::Interrupt => "lttng_statedump_interrupt",
+            StateRecordClass::Cpu => "lttng_statedump_cpu_topology",
+            StateRecordClass::Network => "lttng_statedump_network_interface",
+            StateRecordClass::Block => "lttng_statedump_block_device",
+            StateRecordClass::Kernel => "kymo_statedump_kernel",
+            StateRecordClass::Program => "kymo_statedump_program",
         }
     }
 
     fn fields(self) -> Vec<Field> {
         let fields = match self {
-            Kind::Start | Kind::End => Vec::new(),
-            Kind::Process => process(),
-            Kind::File => file(),
-            Kind::Map => map(),
-            Kind::Interrupt => interrupt(),
-            Kind::Cpu => cpu(),
-            Kind::Network => vec![("name", FieldClass::Text), ("address_ipv4", address())],
-            Kind::Block => vec![("dev", U32), ("diskname", FieldClass::Text)],
-            Kind::Kernel => kernel(),
-            Kind::Program => program(),
+            StateRecordClass::Start | StateRecordClass::End => Vec::new(),
+            StateRecordClass::Process => process(),
+            StateRecordClass::File => file(),
+            StateRecordClass::Map => map(),
+            StateRecordClass::Interrupt => interrupt(),
+            StateRecordClass::Cpu => cpu(),
+            StateRecordClass::Network => vec![("name", FieldClass::Text), ("address_ipv4", address())],
+            StateRecordClass::Block => vec![("dev", U32), ("diskname", FieldClass::Text)],
+            StateRecordClass::Kernel => kernel(),
+            StateRecordClass::Program => program(),
         };
         fields.into_iter().map(|(name, class)| Field { name: name.to_owned(), class }).collect()
     }
@@ -92,14 +92,14 @@ const X64: FieldClass = FieldClass::Number(Number::hex(64));
 /// `prio` is the kernel's priority minus 100 (FIFO 99: -100, nice 0: 20), as in sched events; `dev` is `major << 20 |
 /// minor`; `pgoff` in bytes; `count` is the sum over the CPUs since boot; `since_ns` in ns.
 pub fn classes(first_id: u16) -> Vec<EventClass> {
-    let class = |kind: Kind| EventClass {
+    let class = |kind: StateRecordClass| EventClass {
         id: kind.id(first_id),
         name: kind.name().to_owned(),
         file: String::new(),
         line: 0,
         fields: kind.fields(),
     };
-    Kind::ALL.into_iter().map(class).collect()
+    StateRecordClass::ALL.into_iter().map(class).collect()
 }
 
 fn process() -> Vec<Named> {
@@ -210,8 +210,8 @@ mod tests {
         assert_eq!(classes.len(), usize::from(CLASSES));
         for (index, class) in classes.iter().enumerate() {
             assert_eq!(usize::from(class.id), 7 + index);
-            assert_eq!(class.name, Kind::ALL[index].name());
-            assert_eq!(Kind::ALL[index].id(7), class.id);
+            assert_eq!(class.name, StateRecordClass::ALL[index].name());
+            assert_eq!(StateRecordClass::ALL[index].id(7), class.id);
         }
     }
 

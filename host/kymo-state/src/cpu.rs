@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use crate::access::Trees;
-use crate::class::Kind;
+use crate::class::StateRecordClass;
 use crate::record::Sink;
 use crate::text::{cpu_list, find, number, number_in, tidy};
 
@@ -51,7 +51,7 @@ fn emit(trees: &Trees, sink: &mut Sink<'_>, architecture: &str, sets: &Sets<'_>,
     let (package, core) = (place("physical_package_id", "physical id"), place("core_id", "core id"));
     let (governor, siblings) = (file("cpufreq/scaling_governor"), file("topology/thread_siblings_list"));
     let is_in = |set: &[u32]| u8::from(set.binary_search(&cpu).is_ok());
-    sink.emit(Kind::Cpu, 0, |payload| {
+    sink.emit(StateRecordClass::Cpu, 0, |payload| {
         payload.c_string(architecture).u32(cpu).c_string(&text(block, &["vendor_id", "CPU implementer"]));
         payload.u32(code(block, &["cpu family", "CPU architecture"])).u32(code(block, &["model", "CPU part"]));
         payload.c_string(&text(block, &["model name"])).i32(package).i32(core).u32(code(block, &["cpu cores"]));

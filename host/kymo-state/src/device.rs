@@ -4,7 +4,7 @@
 use std::net::Ipv4Addr;
 
 use crate::access::Trees;
-use crate::class::Kind;
+use crate::class::StateRecordClass;
 use crate::record::Sink;
 use crate::text::{lines, number, number_in, words};
 
@@ -18,7 +18,7 @@ pub(crate) fn blocks(trees: &Trees, sink: &mut Sink<'_>) {
         if let Some(dev) = device_number(dev.trim_ascii()) {
             // sysfs writes a slash in a disk's name so.
             let name = name.replace('!', "/");
-            sink.emit(Kind::Block, 0, |payload| {
+            sink.emit(StateRecordClass::Block, 0, |payload| {
                 payload.u32(dev).text(name.as_bytes());
             });
         }
@@ -54,7 +54,7 @@ pub(crate) fn interfaces(trees: &Trees, sink: &mut Sink<'_>) {
             own.push(Ipv4Addr::UNSPECIFIED);
         }
         for address in own {
-            sink.emit(Kind::Network, 0, |payload| {
+            sink.emit(StateRecordClass::Network, 0, |payload| {
                 payload.text(name.as_bytes()).address(address);
             });
         }

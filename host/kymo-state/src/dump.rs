@@ -6,7 +6,7 @@ use std::path::Path;
 use rustix::fs::{Mode, OFlags};
 
 use crate::access::Trees;
-use crate::class::Kind;
+use crate::class::StateRecordClass;
 use crate::process::Processes;
 use crate::record::{Payload, Sink};
 use crate::{Event, Options, Report, cpu, device, interrupt, kernel};
@@ -16,7 +16,7 @@ pub(crate) fn run(options: &Options, first_id: u16, put: &mut dyn FnMut(Event<'_
     let mut report = Report::default();
     let root = &options.root;
     let trees = Trees { proc: open(&root.proc, &mut report), sys: open(&root.sys, &mut report) };
-    sink.emit(Kind::Start, 0, |_| ());
+    sink.emit(StateRecordClass::Start, 0, |_| ());
     kernel::dump(&trees, &mut sink);
     let online = cpu::dump(&trees, &mut sink);
     device::blocks(&trees, &mut sink);
@@ -29,7 +29,7 @@ pub(crate) fn run(options: &Options, first_id: u16, put: &mut dyn FnMut(Event<'_
     }
     let handlers = processes.finish();
     interrupt::dump(&trees, &handlers, &mut sink);
-    sink.emit(Kind::End, 0, |_| ());
+    sink.emit(StateRecordClass::End, 0, |_| ());
     report
 }
 

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use crate::access::Trees;
-use crate::class::Kind;
+use crate::class::StateRecordClass;
 use crate::process::Handler;
 use crate::record::Sink;
 use crate::text::{lines, number, tidy, words};
@@ -37,7 +37,7 @@ pub(crate) fn dump(trees: &Trees, threads: &[Handler], sink: &mut Sink<'_>) {
         let actions = Some(file("actions")).filter(|actions| !actions.is_empty()).unwrap_or(shown_actions);
         for action in actions.split(',').map(str::trim).filter(|action| !action.is_empty()) {
             let tid = thread_of(threads, irq, action);
-            sink.emit(Kind::Interrupt, 0, |payload| {
+            sink.emit(StateRecordClass::Interrupt, 0, |payload| {
                 payload.u32(irq).text(chip.as_bytes()).text(action.as_bytes()).i32(tid).u64(row.count);
             });
         }

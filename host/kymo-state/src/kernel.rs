@@ -6,21 +6,21 @@
 
 use crate::access::Trees;
 use crate::build_id;
-use crate::class::Kind;
+use crate::class::StateRecordClass;
 use crate::record::Sink;
-use crate::setting::{SETTINGS, Source};
+use crate::setting::{SETTINGS, SettingSource};
 use crate::text::tidy;
 
 /// Dumps the one record of the kernel.
 pub(crate) fn dump(trees: &Trees, sink: &mut Sink<'_>) {
     let values = SETTINGS.map(|field| match field.source {
-        Source::Proc(path) => tidy(&trees.proc_bytes(path)),
-        Source::Sys(path) => tidy(&trees.sys_bytes(path)),
-        Source::Choice(path) => choice(&tidy(&trees.sys_bytes(path)), ('[', ']')),
-        Source::Preemption => preemption(trees),
+        SettingSource::Proc(path) => tidy(&trees.proc_bytes(path)),
+        SettingSource::Sys(path) => tidy(&trees.sys_bytes(path)),
+        SettingSource::Choice(path) => choice(&tidy(&trees.sys_bytes(path)), ('[', ']')),
+        SettingSource::Preemption => preemption(trees),
     });
     let build_id = build_id::of_kernel(&trees.sys_bytes("kernel/notes"));
-    sink.emit(Kind::Kernel, 0, |payload| {
+    sink.emit(StateRecordClass::Kernel, 0, |payload| {
         for value in &values {
             payload.text(value.as_bytes());
         }

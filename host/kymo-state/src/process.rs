@@ -15,7 +15,7 @@ use std::path::Path;
 
 use crate::access::{self, Fault};
 use crate::build_id::BuildIds;
-use crate::class::Kind;
+use crate::class::StateRecordClass;
 use crate::missing::Missing;
 use crate::record::Sink;
 use crate::text::{find, number, words};
@@ -88,7 +88,7 @@ impl<'a, 's> Processes<'a, 's> {
     pub(crate) fn idle(&mut self, cpus: &[u32]) {
         for &cpu in cpus {
             let cpu_text = cpu.to_string();
-            self.sink.emit(Kind::Process, 0, |payload| {
+            self.sink.emit(StateRecordClass::Process, 0, |payload| {
                 payload.i32(0).i32(0).i32(0).chars::<16>(format!("swapper/{cpu_text}").as_bytes());
                 payload.i32(KERNEL_THREAD).i32(MODE_UNKNOWN).i32(SUBMODE_UNKNOWN).i32(STATUS_WAIT_CPU).u32(cpu);
                 payload.u32(0).i32(20).i32(0).u32(0).text(cpu_text.as_bytes()).text(b"/");
@@ -193,7 +193,7 @@ impl<'a, 's> Processes<'a, 's> {
         let (vtid, vpid) = (inner("NSpid"), inner("NStgid"));
         let affinity = find(&self.status, "Cpus_allowed_list").unwrap_or(b"");
         let cgroup = stat::cgroup(&self.cgroup);
-        self.sink.emit(Kind::Process, tid, |payload| {
+        self.sink.emit(StateRecordClass::Process, tid, |payload| {
             payload.i32(tid as i32).i32(pid as i32).i32(stat.ppid).chars::<16>(stat.comm());
             payload.i32(i32::from(stat.is_kernel())).i32(MODE_UNKNOWN).i32(SUBMODE_UNKNOWN).i32(stat.status());
             payload.u32(stat.cpu).u32(stat.policy).i32(stat.prio).i32(stat.nice).u32(stat.rt_priority);

@@ -3,7 +3,7 @@
 
 use std::net::Ipv4Addr;
 
-use crate::class::Kind;
+use crate::class::StateRecordClass;
 
 /// One record of the dump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,7 +107,7 @@ pub(crate) struct Sink<'a> {
 
 impl Sink<'_> {
     /// Hands on one record about `tid`, whose fields `fill` writes in the order of its class.
-    pub(crate) fn emit(&mut self, kind: Kind, tid: u32, fill: impl FnOnce(&mut Payload)) {
+    pub(crate) fn emit(&mut self, kind: StateRecordClass, tid: u32, fill: impl FnOnce(&mut Payload)) {
         self.payload.0.clear();
         fill(&mut self.payload);
         (self.put)(Event { id: kind.id(self.first_id), tid, payload: &self.payload.0 });

@@ -85,6 +85,14 @@ impl Kernel {
         Some(if offset == 0 { format!("{name}{module}") } else { format!("{name}+{offset:#x}{module}") })
     }
 
+    /// Where a function of the kernel itself begins. Of several of that name, the first.
+    pub fn address_of(&self, name: &str) -> Option<u64> {
+        let word = |range: &std::ops::Range<u32>| &self.text[range.start as usize..range.end as usize];
+        let is_it =
+            |function: &&Function| function.address != 0 && function.module.is_empty() && word(&function.name) == name;
+        self.functions.iter().find(is_it).map(|function| function.address)
+    }
+
     /// Where its text begins (`_stext`): events of interrupts off tell places from there on.
     pub fn text_begin(&self) -> Option<u64> {
         self.text_begin
@@ -113,6 +121,13 @@ mod tests {
             assert_eq!(kernel.find(address).as_deref(), expect, "{address:#x}");
         }
         assert_eq!(kernel.text_begin(), Some(0xffff_ffff_8100_0000));
+        let addresses = ["do_one", "do_on", "do_two", "probe_it", "some_data"].map(|name| kernel.address_of(name));
+        let (one, two) = (0xffff_ffff_8100_0100, 0xffff_ffff_8100_0200);
+        assert_eq!(
+            addresses,
+            [Some(one), None, Some(two), None, None],
+            "functions of the kernel itself, by whole names"
+        );
     }
 
     #[test]

@@ -16,7 +16,7 @@ const TRUNCATED: u16 = 1;
 
 /// Who sends.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Head {
+pub(crate) struct StreamHead {
     pub(crate) hz: u32,
     pub(crate) stamp: u64,
     /// Records lost on the target, and sent, up to here.
@@ -26,7 +26,7 @@ pub(crate) struct Head {
     pub(crate) name: String,
 }
 
-impl Head {
+impl StreamHead {
     pub(crate) fn decode(payload: &[u8]) -> Option<Self> {
         let fixed = payload.get(..HEAD_BYTES)?;
         let hz = u32_at(fixed, 4);

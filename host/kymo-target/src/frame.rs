@@ -11,7 +11,7 @@ pub const PAYLOAD_BYTES_MAX: usize = 16384 + 1024;
 
 /// What a frame tells of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FrameKind {
     /// Who sends, and how fast its clock runs.
     Head,
     /// Names of events.
@@ -24,7 +24,7 @@ pub enum Kind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
     /// What its payload is.
-    pub kind: Kind,
+    pub kind: FrameKind,
     /// Of the target's start.
     pub boot: u32,
     /// Frames before it since then.
@@ -63,9 +63,9 @@ fn look(bytes: &[u8]) -> FrameLook {
     let Some(head) = bytes.get(..HEAD_BYTES) else { return FrameLook::Short };
     let (length, inverse) = (u16_at(head, 4), u16_at(head, 6));
     let kind = match head[3] {
-        1 => Kind::Head,
-        2 => Kind::Names,
-        3 => Kind::Events,
+        1 => FrameKind::Head,
+        2 => FrameKind::Names,
+        3 => FrameKind::Events,
         _ => return FrameLook::Nothing,
     };
     let payload = usize::from(length);

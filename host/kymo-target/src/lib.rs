@@ -25,5 +25,5 @@ mod receiver;
 
 pub use content::Record;
 pub use ctf::{Trace, file_name};
-pub use frame::{Frame, Kind, PAYLOAD_BYTES_MAX, Scanner};
-pub use receiver::{Batch, Epoch, Place, Receiver};
+pub use frame::{Frame, FrameKind, PAYLOAD_BYTES_MAX, Scanner};
+pub use receiver::{Batch, Epoch, Receiver, TargetGap};

@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::content::{Events, Head, Record, decode_names};
-use crate::frame::{Frame, Kind, Scanner};
+use crate::content::{Events, Record, StreamHead, decode_names};
+use crate::frame::{Frame, FrameKind, Scanner};
 
 /// Checksums of so many frames are remembered, to know one that comes again.
 const REMEMBERED: usize = 1 << 20;
@@ -34,7 +34,7 @@ const SYSTEM_NAMES: [(u16, &str); 9] = [
 
 /// Where records are missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct TargetGap {
     /// Stamp of the last record in front, on the target's clock.
     pub stamp: u64,
     /// Records that were lost on the target, because there was no room.
@@ -79,7 +79,7 @@ pub struct Epoch {
     /// The version of frames that cannot be read, if some came.
     pub other_version: Option<u32>,
     /// The first places where something is missing.
-    pub places: Vec<Place>,
+    pub places: Vec<TargetGap>,
     /// The host's time, nanoseconds since 1970, where the target's clock is at `anchor_stamp`.
     pub anchor_ns: Option<u64>,
     /// See `anchor_ns`.
@@ -256,9 +256,9 @@ impl Receiver {
             epoch.frames_missing += missing;
         });
         match frame.kind {
-            Kind::Head => self.head(&frame, now_ns),
-            Kind::Names => self.names(&frame),
-            Kind::Events => self.events(&frame, now_ns),
+            FrameKind::Head => self.head(&frame, now_ns),
+            FrameKind::Names => self.names(&frame),
+            FrameKind::Events => self.events(&frame, now_ns),
         }
         self.release();
     }
@@ -328,7 +328,7 @@ impl Receiver {
             epoch.lost_target += lost_target;
             epoch.lost_line += lost_line;
             if (lost_target, lost_line, frames_missing) != (0, 0, 0) && epoch.places.len() < PLACES_MAX {
-                epoch.places.push(Place { stamp, lost_target, lost_line, frames_missing });
+                epoch.places.push(TargetGap { stamp, lost_target, lost_line, frames_missing });
             }
         });
     }
@@ -353,8 +353,8 @@ impl Receiver {
     }
 
     fn head(&mut self, frame: &Frame, now_ns: Option<u64>) {
-        let Some(head) = Head::decode(&frame.payload) else {
-            let other = Head::other_version(&frame.payload);
+        let Some(head) = StreamHead::decode(&frame.payload) else {
+            let other = StreamHead::other_version(&frame.payload);
             self.count(|epoch| epoch.other_version = epoch.other_version.or(other));
             return self.damaged();
         };

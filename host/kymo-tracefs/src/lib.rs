@@ -3,8 +3,8 @@
 //!
 //! [`Tracefs::find`] gives tracefs, [`Tracefs::create`] an [`Instance`] of our own, [`Wanted`] says which events,
 //! [`Instance::add_probes`] adds events in programs,
-//! [`Instance::reader`] gives the ring of one CPU as the kernel's pages. No page is looked into here and no thread
-//! is started; the top-level buffer and its knobs are never touched.
+//! [`Instance::reader`] gives the ring of one CPU as the kernel's pages, by copies or mapped. No page is looked into
+//! here and no thread is started; the top-level buffer and its knobs are never touched.
 
 mod chosen;
 mod error;
@@ -14,6 +14,8 @@ mod find;
 mod guard;
 mod instance;
 mod leftovers;
+mod mapped;
+mod meta;
 mod near;
 mod probe;
 mod reader;
@@ -27,6 +29,7 @@ pub use event::EventName;
 pub use find::Tracefs;
 pub use guard::guard_instances;
 pub use instance::Instance;
+pub use mapped::{MappedPage, MappedRing};
 pub use probe::{Places, Probe, ProbeError, ProbeSpec, UsdtPlace, parse_probe, places};
 pub use reader::{CpuReader, Stats};
 pub use settings::Settings;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::Error;
+use crate::{Error, MappedRing};
 
 /// Longer than any `stats` file.
 const STATS_BYTES_MAX: usize = 1024;
@@ -64,6 +64,12 @@ impl CpuReader {
             Err(Errno::AGAIN) => Ok(0),
             result => result.map_err(io::Error::from),
         }
+    }
+
+    /// Maps the ring, as far as the kernel does that (Linux 6.10). `head_bytes`: what a sub-buffer has in front of its
+    /// records. Who reads the mapped ring does not call [`CpuReader::read`].
+    pub fn map(&self, head_bytes: usize) -> io::Result<MappedRing> {
+        MappedRing::map(self.pages.try_clone()?, self.page_bytes, head_bytes)
     }
 
     /// The kernel's counts now.

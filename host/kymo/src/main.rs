@@ -6,14 +6,12 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{FromArgMatches as _, Parser, Subcommand};
-use tracing_subscriber::filter::Targets;
-use tracing_subscriber::prelude::*;
+use kymo_command::{process, terminal};
 
 mod completion;
 mod foreign_options;
 mod help;
 mod old_spellings;
-mod terminal;
 mod verbs;
 
 /// Tracer and latency laboratory for Linux.
@@ -26,72 +24,56 @@ pub struct Cli {
 
 #[derive(Subcommand)]
 enum Verb {
-    Record(Box<verbs::record::Args>),
-    Session(verbs::session::Args),
-    Read(verbs::read::Args),
-    Index(verbs::index::Args),
-    State(verbs::state::Args),
-    Stats(verbs::stats::Args),
-    Top(verbs::top::Args),
-    Latency(verbs::latency::Args),
-    Critical(verbs::critical::Args),
-    Explain(Box<verbs::explain::Args>),
-    View(verbs::view::Args),
-    List(verbs::list::Args),
-    Mark(verbs::mark::Args),
-    Recover(verbs::recover::Args),
-    Collect(verbs::collect::Args),
+    Record(Box<verbs::record::RecordArgs>),
+    Session(verbs::session::SessionArgs),
+    Read(verbs::read::ReadArgs),
+    Index(verbs::index::IndexArgs),
+    State(verbs::state::StateArgs),
+    Stats(verbs::stats::StatsArgs),
+    Top(verbs::top::TopArgs),
+    Latency(verbs::latency::LatencyArgs),
+    Critical(verbs::critical::CriticalArgs),
+    Explain(Box<verbs::explain::ExplainArgs>),
+    View(verbs::view::ViewArgs),
+    List(verbs::list::ListArgs),
+    Mark(verbs::mark::MarkArgs),
+    Recover(verbs::recover::RecoverArgs),
+    Collect(verbs::collect::CollectArgs),
     Wakeup(verbs::probe::Wakeup),
     Npt(verbs::probe::Npt),
     Hwlat(verbs::probe::Hwlat),
     Preempt(verbs::probe::Preempt),
     Pi(verbs::probe::Pi),
-    Slots(verbs::slots::Args),
-    Functions(verbs::functions::Args),
-    Heap(verbs::heap::Args),
-    Export(verbs::export::Args),
-    Maxrate(verbs::maxrate::Args),
-    Load(verbs::load::Args),
-    Eval(verbs::eval::Args),
-    Import(verbs::import::Args),
-    Compare(verbs::compare::Args),
-    Report(verbs::report::Args),
-    Doctor(verbs::doctor::Args),
-    Shield(verbs::shield::Args),
-    Docs(verbs::docs::Args),
+    Slots(verbs::slots::SlotsArgs),
+    Functions(verbs::functions::FunctionsArgs),
+    Heap(verbs::heap::HeapArgs),
+    Export(verbs::export::ExportArgs),
+    Maxrate(verbs::maxrate::MaxrateArgs),
+    Load(verbs::load::LoadArgs),
+    Eval(verbs::eval::EvalArgs),
+    Import(verbs::import::ImportArgs),
+    Compare(verbs::compare::CompareArgs),
+    Report(verbs::report::ReportArgs),
+    Doctor(verbs::doctor::DoctorArgs),
+    Shield(verbs::shield::ShieldArgs),
+    Docs(verbs::docs::DocsArgs),
     #[command(name = "__complete")]
-    Complete(completion::Args),
-}
-
-/// What the tool says about itself: `KYMO_LOG=info`, or by module `kymo_collect=debug,warn`; errors alone without it.
-fn log_to_stderr() {
-    let wanted = std::env::var("KYMO_LOG").unwrap_or_default();
-    let (targets, error) = match wanted.parse::<Targets>() {
-        Ok(targets) => (targets, None),
-        Err(error) => (Targets::default(), Some(error)),
-    };
-    let targets = if wanted.is_empty() { Targets::new().with_default(tracing::Level::ERROR) } else { targets };
-    tracing_subscriber::registry()
-        .with(tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_filter(targets))
-        .init();
-    if let Some(error) = error {
-        eprintln!("kymo: KYMO_LOG={wanted} is not understood ({error}); such as info, or kymo_collect=debug,warn");
-    }
+    Complete(completion::CompletionArgs),
 }
 
 fn main() -> ExitCode {
     // This program may have been started as the guard of an instance of tracefs.
     kymo_tracefs::guard_instances();
     // A reader such as `head` that closes the pipe ends us quietly.
-    verbs::default_sigpipe();
-    verbs::survive_file_limits();
+    process::default_sigpipe();
+    process::survive_file_limits();
     let words = old_spellings::current(std::env::args_os());
     let matches = match help::command().try_get_matches_from(&words) {
         Ok(matches) => matches,
         Err(error) => return refused(&error, &words),
     };
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
-    log_to_stderr();
+    process::log_to_stderr();
     let outcome = match cli.verb {
         Verb::Record(args) => verbs::record::run(*args),
         Verb::Session(args) => verbs::session::run(args),
@@ -118,7 +100,7 @@ fn main() -> ExitCode {
         Verb::Doctor(args) => verbs::doctor::run(args),
         Verb::Functions(args) => verbs::functions::run(args),
         Verb::Heap(args) => verbs::heap::run(args),
-        Verb::Export(args) => verbs::export::run(args),
+        Verb::Export(args) => verbs::export::run(args, &words[1..]),
         Verb::Maxrate(args) => verbs::maxrate::run(args),
         Verb::Load(args) => verbs::load::run(args),
         Verb::Eval(args) => verbs::eval::run(args),
@@ -128,12 +110,7 @@ fn main() -> ExitCode {
         Verb::Docs(args) => verbs::docs::run(args),
         Verb::Complete(args) => Ok(completion::run(args)),
     };
-    // What was printed is read before what went wrong is said.
-    terminal::finish_pager();
-    outcome.unwrap_or_else(|error| {
-        eprintln!("kymo: {}", message(&error));
-        ExitCode::from(2)
-    })
+    process::exit_code(outcome)
 }
 
 /// A command line that is not understood, or that asks for help. Options of other tools get a hint.
@@ -145,12 +122,4 @@ fn refused(error: &clap::Error, words: &[OsString]) -> ExitCode {
     let _ = error.print();
     hints.iter().for_each(|hint| eprintln!("\n  {hint}"));
     ExitCode::from(2)
-}
-
-/// An error and its causes, each said once: many of ours name their cause themselves.
-fn message(error: &anyhow::Error) -> String {
-    error.chain().skip(1).fold(error.to_string(), |text, cause| {
-        let cause = cause.to_string();
-        if text.contains(&cause) { text } else { format!("{text}: {cause}") }
-    })
 }

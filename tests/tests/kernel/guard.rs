@@ -89,7 +89,8 @@ fn a_guard_ends_with_its_session() {
 #[test]
 fn a_guard_that_was_killed_too() {
     let Some(kernel) = Kernel::find("guard_none") else { return };
-    let lab = Lab::new("guard_none");
+    // Another session would remove what this one is to find.
+    let lab = Lab::alone("guard_none");
     let mut session = lab.record("trace").args(&["-k", "sched:sched_switch", "--state", "none"]).attach();
     let pid = session.proc().pid();
     for guard in kernel.guards_of(pid) {

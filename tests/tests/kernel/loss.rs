@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the kernel's rings lost is counted as the kernel counts it, and dated: produced = recorded + lost.
 
-use kymo_tests::kernel::{FIRST_NUMBER, NUMBERS, each};
+use kymo_tests::kernel::{FIRST_NUMBER, NUMBERS, check_rings, each};
 use kymo_tests::{Kernel, Lab, Proc, Recorded, babeltrace, process, trace};
 use rustix::process::Signal;
 
@@ -66,10 +66,11 @@ fn check_ends(recorded: &Recorded) {
     }
 }
 
-/// A collector that is stopped while the program runs cannot empty its ring.
-fn check(name: &str, args: &[&str], cause: &str) {
+/// A collector that is stopped while the program runs cannot empty its ring. `rings`: $KYMO_KERNEL_RINGS.
+pub(super) fn check(name: &str, rings: &str, args: &[&str], cause: &str) {
     let Some(kernel) = Kernel::find(name) else { return };
-    let lab = Lab::new(name);
+    let mut lab = Lab::new(name);
+    lab.env("KYMO_KERNEL_RINGS", rings);
     let produced = calls(200_000, 2_000_000) as u64;
     let mut proc = numbers(&lab, produced);
     let mut recording = lab
@@ -87,6 +88,7 @@ fn check(name: &str, args: &[&str], cause: &str) {
     recording.proc().signal(Signal::CONT);
     let recorded = recording.end(Signal::INT).expect(0);
     kernel.assert_clean(pid);
+    check_rings(&recorded, rings);
     let lost = recorded.kernel()["lost"][cause].as_u64().unwrap();
     // Nobody else writes into this ring, so these are the kernel's last words; the summary has no other losses.
     assert_eq!(lost, overrun + dropped, "by the summary, and by the kernel (overrun {overrun}, dropped {dropped})");
@@ -110,30 +112,32 @@ fn is_stopped(pid: u32) -> bool {
 
 #[test]
 fn overwritten_records_are_counted_and_dated() {
-    check("loss_overwritten", &[], "overwritten");
+    check("loss_overwritten", "", &[], "overwritten");
 }
 
 #[test]
 fn dropped_records_are_counted_and_dated() {
-    check("loss_dropped", &["--kernel-discard"], "dropped");
+    check("loss_dropped", "", &["--kernel-discard"], "dropped");
 }
 
-/// The collector runs, and comes too late again and again.
-fn check_load(name: &str, args: &[&str]) {
+/// The collector runs, and comes too late again and again where the ring is small.
+pub(super) fn check_load(name: &str, rings: &str, ring: &str, args: &[&str]) {
     let Some(kernel) = Kernel::find(name) else { return };
-    let lab = Lab::new(name);
+    let mut lab = Lab::new(name);
+    lab.env("KYMO_KERNEL_RINGS", rings);
     let produced = calls(500_000, 5_000_000) as u64;
     let mut proc = numbers(&lab, produced);
     let pid = proc.pid().to_string();
     let recording = lab
         .record("trace")
-        .args(&["--only", "-p", &pid, "-k", NUMBERS, "--kernel-ring", "16K", "--state", "none"])
+        .args(&["--only", "-p", &pid, "-k", NUMBERS, "--kernel-ring", ring, "--state", "none"])
         .args(args)
         .attach();
     proc.say("go");
     proc.until("done");
     let recorded = recording.end(Signal::INT).expect(0);
     kernel.assert_clean(recorded.pid);
+    check_rings(&recorded, rings);
     let (seen, lost) = check_gaps(&recorded.dir, produced);
     assert_eq!(seen + lost, produced, "seen and lost");
     let causes = recorded.kernel()["lost"].as_object().unwrap();
@@ -143,12 +147,12 @@ fn check_load(name: &str, args: &[&str]) {
 
 #[test]
 fn a_small_ring_that_overwrites() {
-    check_load("loss_load_overwrite", &[]);
+    check_load("loss_load_overwrite", "copied", "16K", &[]);
 }
 
 #[test]
 fn a_small_ring_that_discards() {
-    check_load("loss_load_discard", &["--kernel-discard"]);
+    check_load("loss_load_discard", "", "16K", &["--kernel-discard"]);
 }
 
 /// What a full disk kept out of the trace is counted and dated, also where a later packet found room again.

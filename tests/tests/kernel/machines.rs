@@ -9,12 +9,14 @@ use std::time::Duration;
 const INSIDE: &str = "inside of";
 
 /// What runs inside: the heart of each theme. The first says where it is.
-const TESTS: [&str; 9] = [
+const TESTS: [&str; 11] = [
     "kernel::machines::where_it_is",
     "kernel::order::calls_of_the_command_only",
     "kernel::only::the_command_its_threads_and_its_descendants",
     "kernel::loss::overwritten_records_are_counted_and_dated",
     "kernel::loss::a_small_ring_that_overwrites",
+    "kernel::mapped::overwritten_records_are_counted_and_dated",
+    "kernel::mapped::a_small_ring_that_discards",
     "kernel::formats::arguments_and_results_of_system_calls",
     "kernel::formats::values_are_those_of_the_kernels_text",
     "kernel::probes::arguments_of_every_kind",

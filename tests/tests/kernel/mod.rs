@@ -7,6 +7,7 @@ mod formats;
 mod guard;
 mod loss;
 mod machines;
+mod mapped;
 mod marks;
 mod only;
 mod order;

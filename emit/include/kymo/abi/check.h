@@ -22,6 +22,6 @@
 			   #type "." #field " must be at byte " #bytes)
 
 /* The version of everything under abi/. Any change of a layout or of a meaning raises it. */
-#define KYMO_ABI_VERSION 2u
+#define KYMO_ABI_VERSION 3u
 
 #endif

@@ -39,6 +39,7 @@ enum kymo_kind {
 enum kymo_clock {
 	KYMO_CLOCK_TSC = 1,	  /* raw invariant TSC, in cycles */
 	KYMO_CLOCK_MONOTONIC = 2, /* CLOCK_MONOTONIC, in nanoseconds */
+	KYMO_CLOCK_CNTVCT = 3,	  /* raw count of the Arm generic timer, as a program reads it in cntvct_el0 */
 };
 
 enum kymo_mem_flags {
@@ -123,7 +124,7 @@ struct kymo_ring {
 	uint64_t last;	       /* program: header word of the newest record begun; never older than head */
 	uint64_t tail;	       /* collector: everything below is free again. Overwrite mode: program,
 				* everything at and above is intact */
-	uint64_t lost_full;    /* program: records lost because the ring was full */
+	uint64_t lost_full;    /* program: records lost because the ring was full; a CPU's lane: by its sequences only */
 	uint64_t lost_size;    /* program: records lost because they were too long */
 	uint64_t lost_restart; /* program: records lost because the sequence could not be completed */
 	uint64_t reserve;      /* portable ring: end of the space that is handed out */

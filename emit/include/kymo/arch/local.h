@@ -14,6 +14,14 @@
 #else
 #define KYMO_ARCH_X86_64 0
 #endif
+#if defined(__aarch64__) && defined(__LP64__) && defined(__AARCH64EL__)
+#define KYMO_ARCH_AARCH64 1
+#else
+#define KYMO_ARCH_AARCH64 0
+#endif
+
+/* Whether there is a restartable sequence for this processor, and a counter that it reads: arch/sequence.h. */
+#define KYMO_ARCH_SEQUENCE (KYMO_ARCH_X86_64 || KYMO_ARCH_AARCH64)
 
 /*
  * Our functions are not those of the program: its compiler's -finstrument-functions and -pg leave
@@ -23,7 +31,8 @@
 
 #if KYMO_ARCH_X86_64
 
-static inline KYMO__UNSEEN uint64_t kymo__tsc(void)
+/* kymo__counter: KYMO_CLOCK_COUNTER, the counter that the sequence reads. */
+static inline KYMO__UNSEEN uint64_t kymo__counter(void)
 {
 	uint32_t low, high;
 
@@ -53,6 +62,20 @@ static inline KYMO__UNSEEN void kymo__add_local(uint64_t *word, uint64_t value)
 }
 
 #else
+
+#if KYMO_ARCH_AARCH64
+/*
+ * kymo__counter: as on x86-64. Without the barrier the processor may read the counter long before it gets
+ * here, and before an earlier reading of it [ring.md 5.1].
+ */
+static inline KYMO__UNSEEN uint64_t kymo__counter(void)
+{
+	uint64_t ticks;
+
+	__asm__ __volatile__("isb\n\tmrs %0, cntvct_el0" : "=r"(ticks) : : "memory");
+	return ticks;
+}
+#endif
 
 static inline KYMO__UNSEEN int kymo__cas_local(uint64_t *word, uint64_t old_value, uint64_t new_value)
 {

@@ -1,11 +1,31 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a thread that sleeps waits for: whoever ends that, and who those wait for in turn.
 
-use crate::budget::{Part as Piece, Piece as At};
+use crate::budget::{BudgetPart as Piece, Piece as At};
+use crate::cause::ready::idle_exit_ground;
 use crate::cause::segments::{STALL_MIN_NS, Walk, within};
 use crate::cause::{Asked, Cause, Ground};
+use crate::critical::PathStep;
 use crate::event::{CallId, Off};
-use crate::span::{Context, Waker};
+use crate::span::{Context, Doing, Waker};
+
+/// What the end of a chain of threads is waited for.
+#[derive(Clone, Copy)]
+enum WaitsFor {
+    /// A lock that it holds.
+    Lock,
+    /// What it does.
+    Thread,
+    /// Nothing: a thread before it is stopped.
+    Stop {
+        /// That thread.
+        tid: i32,
+        /// By a debugger.
+        traced: bool,
+    },
+    /// Nothing: a thread before it is in a page fault.
+    Fault,
+}
 
 impl Walk<'_> {
     pub(super) fn blocked(&mut self, (state, call, waker): (u8, Option<CallId>, Option<Waker>), piece: &At) {
@@ -24,7 +44,9 @@ impl Walk<'_> {
             (_, Asked::Lock, Some(_)) => self.chain(true, plain, from, to),
             (_, Asked::Woken, Some(_)) => self.chain(false, plain, from, to),
             (_, Asked::Timer, _) => self.before_timer(self.cpu_at(from), from, to),
-            (_, Asked::Stretch, Some(_)) => self.chain(self.of.waits_for_lock(tid, call, from), plain, from, to),
+            (_, Asked::Stretch, Some(_)) => {
+                self.chain(self.of.waits_for_lock(tid, call, from) == Some(true), plain, from, to);
+            }
             (_, Asked::Stretch, None) => self.slept((plain, waker), from, to),
             _ => self.put(plain, Ground::Seen, from, to),
         }
@@ -50,18 +72,78 @@ impl Walk<'_> {
     /// What the threads did that were waited for, one for the other.
     fn chain(&mut self, is_lock: bool, plain: Cause, from: i64, to: i64) {
         let path = self.of.history.critical(self.moment.tid, from, to);
+        let waits = self.waits_for(&path.steps, is_lock);
         let (own_doubt, own_cpu) = (self.doubt, self.cpu);
-        for step in &path.steps {
-            if step.depth == 0 {
-                self.put(plain, Ground::Seen, step.from, step.to);
-                continue;
-            }
+        for (step, waits_for) in path.steps.iter().zip(waits) {
+            let is_lock = match waits_for {
+                _ if step.depth == 0 => {
+                    self.put(plain, Ground::Seen, step.from, step.to);
+                    continue;
+                }
+                WaitsFor::Stop { tid, traced } => {
+                    let continued_by = (step.waiter == Some(tid)).then_some(step.tid);
+                    let (by, ground) = self.of.stopper(tid, step.from, (traced, continued_by));
+                    self.put(Cause::Stopped { by, traced }, ground, step.from, step.to);
+                    continue;
+                }
+                WaitsFor::Fault => {
+                    self.put(Cause::Fault, Ground::Seen, step.from, step.to);
+                    continue;
+                }
+                WaitsFor::Lock => true,
+                WaitsFor::Thread => false,
+            };
             for piece in self.of.history.pieces(step.tid, step.from, step.to) {
                 self.doubt = own_doubt | within(piece.doubt, piece.part == Piece::Unknown);
                 self.cpu = self.of.cpu_of(step.tid, piece.from, piece.to);
                 self.other(is_lock, step.tid, &piece);
             }
             (self.doubt, self.cpu) = (own_doubt, own_cpu);
+        }
+    }
+
+    /// For each step what is waited for: it is the nearest waiter's wait that says whether that is a lock, and a waiter
+    /// that is stopped, or in a page fault, waits for nobody, whoever ended that.
+    fn waits_for(&self, steps: &[PathStep], is_lock: bool) -> Vec<WaitsFor> {
+        // Who waits for whom, the one asked about first.
+        let mut line: Vec<i32> = Vec::new();
+        let mut found: Vec<WaitsFor> = Vec::with_capacity(steps.len());
+        for step in steps.iter().rev() {
+            line.resize(step.depth, self.moment.tid);
+            if let (Some(last), Some(waiter)) = (line.last_mut(), step.waiter) {
+                *last = waiter;
+            }
+            let between = line.iter().skip(1).find_map(|waiter| self.held(*waiter, step.from));
+            let is_lock = || match &line[..] {
+                [_, .., waiter] => self.is_lock(*waiter, step.from).unwrap_or(is_lock),
+                _ => is_lock,
+            };
+            found.push(match between {
+                Some(held) => held,
+                None if is_lock() => WaitsFor::Lock,
+                None => WaitsFor::Thread,
+            });
+        }
+        found.reverse();
+        found
+    }
+
+    /// Why a thread that sleeps at a time could not have gone on by itself.
+    fn held(&self, tid: i32, at: i64) -> Option<WaitsFor> {
+        let span = self.of.history.of_thread(tid, at, at.saturating_add(1)).next()?;
+        match span.doing {
+            Doing::Blocked { state: state @ (b'T' | b't'), .. } => Some(WaitsFor::Stop { tid, traced: state == b't' }),
+            Doing::Blocked { .. } if self.of.slept_in_fault(tid, span.from) => Some(WaitsFor::Fault),
+            _ => None,
+        }
+    }
+
+    /// Whether it is a lock that a thread sleeps for at a time, if that is known.
+    fn is_lock(&self, tid: i32, at: i64) -> Option<bool> {
+        let span = self.of.history.of_thread(tid, at, at.saturating_add(1)).next()?;
+        match span.doing {
+            Doing::Blocked { call, .. } => self.of.waits_for_lock(tid, call, span.from),
+            _ => None,
         }
     }
 
@@ -124,7 +206,7 @@ impl Walk<'_> {
 
     fn late_timer(&mut self, cpu: u32, context: Context, from: i64, to: i64) {
         match context {
-            Context::Idle => self.put(Cause::IdleExit, Ground::Seen, from, to),
+            Context::Idle => self.put(Cause::IdleExit, idle_exit_ground(to - from), from, to),
             Context::Interrupt(interrupt) => self.put_beside(self.interrupted(interrupt), Ground::Seen, from, to),
             Context::Thread(tid) if tid == self.moment.tid => self.put(Cause::Switching, Ground::Seen, from, to),
             Context::Thread(by) => {

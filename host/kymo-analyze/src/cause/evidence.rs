@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is kept of the records around a stretch: spans, and what no span tells of.
 
-use crate::cause::due::Dues;
 use crate::cause::stall::Times;
 use crate::doubt::Doubt;
 use crate::event::{CallId, Event, Interrupt, Leaves, Off, Wake};
@@ -11,17 +10,22 @@ use crate::name::Name;
 use crate::record::Head;
 use crate::sink::Sink;
 use crate::span::{Context, CpuSpan, Doing, InterruptSpan, OffSpan, Ready, ThreadSpan};
-use crate::state::{State, Thread, Threads};
+use crate::state::{Cpu, State, Thread, Threads};
 
 /// Records of one kind that are kept at most.
 const KEPT_MAX: usize = 1 << 20;
 /// Signals that stop a thread: SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU.
 const STOPS: std::ops::RangeInclusive<i32> = 19..=22;
+/// A thread that was woken to be stopped runs for so long at most until it is, ns.
+const STOP_NS: i64 = 1_000_000;
 /// What a futex call does, without its flags, for a lock: waits, locks with priority inheritance.
 const LOCKS: [u64; 3] = [0, 6, 13];
 /// Those with priority inheritance.
 const INHERITING: [u64; 2] = [6, 13];
 const FUTEX_COMMAND: u64 = 0x7f;
+
+/// The kernel's function that gives control groups their CPU quota anew.
+pub const QUOTA_TIMER: &str = "sched_cfs_period_timer";
 
 /// What the records do not say of the machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,6 +36,8 @@ pub struct Machine {
     pub kernel: Option<(u32, u32)>,
     /// Its kernel is a PREEMPT_RT one.
     pub is_preempt_rt: bool,
+    /// Address of [`QUOTA_TIMER`], where it is known.
+    pub quota_timer: Option<u64>,
 }
 
 impl Machine {
@@ -43,6 +49,7 @@ impl Machine {
             is_guest: false,
             kernel,
             is_preempt_rt: version.contains("PREEMPT_RT") || version.contains("PREEMPT RT"),
+            quota_timer: None,
         }
     }
 }
@@ -90,6 +97,8 @@ pub struct Evidence {
     boosts: Told<i16>,
     /// Who sent a signal that stops.
     stops: Told<i32>,
+    /// When threads that were stopped were let go.
+    freed: Told<()>,
     /// When threads were put to the queue of a CPU.
     queued: Told<()>,
     /// What threads do in futex calls.
@@ -102,9 +111,7 @@ pub struct Evidence {
     locking: Map<i32, (i64, Option<i32>)>,
     /// When a timer that woke a thread was due; by the time at which it did.
     dues: Told<i64>,
-    timers: Dues,
-    /// The kernel's function that gives groups their CPU quota anew, where it is known; and when it was called.
-    quota_timer: Option<u64>,
+    /// When groups got their CPU quota anew.
     quotas: Vec<i64>,
     handlers: Map<Interrupt, Name>,
     pub(crate) losses: Vec<(Option<u32>, i64, i64)>,
@@ -132,23 +139,17 @@ impl Evidence {
             processes: Map::default(),
             boosts: Told::default(),
             stops: Told::default(),
+            freed: Told::default(),
             queued: Told::default(),
             futexes: Told::default(),
             futex: None,
             spins: Told::default(),
             locking: Map::default(),
             dues: Told::default(),
-            timers: Dues::default(),
-            quota_timer: None,
             quotas: Vec::new(),
             handlers: Map::default(),
             losses: Vec::new(),
         }
-    }
-
-    /// The address of `sched_cfs_period_timer`, for what comes.
-    pub fn set_quota_timer(&mut self, function: u64) {
-        self.quota_timer = Some(function);
     }
 
     /// The last time in [from, to] at which groups got their quota anew.
@@ -175,6 +176,11 @@ impl Evidence {
     /// Name of a thread at a time; may be empty.
     pub fn name(&self, tid: i32, at: i64) -> Name {
         self.names.get(&tid).and_then(|told| newest(told, at)).unwrap_or_default()
+    }
+
+    /// The names that a thread had.
+    pub(crate) fn names_of(&self, tid: i32) -> impl Iterator<Item = &str> {
+        self.names.get(&tid).into_iter().flatten().map(|(_, name)| name.as_str())
     }
 
     /// The process of a thread.
@@ -247,9 +253,13 @@ impl Evidence {
         newest(told, at).map(|operation| operation & FUTEX_COMMAND)
     }
 
-    /// Whether it is a lock that a thread waits for; a condition variable is none.
-    pub(super) fn waits_for_lock(&self, tid: i32, call: Option<CallId>, at: i64) -> bool {
-        self.futex_of(tid, call, at).is_some_and(|operation| LOCKS.contains(&operation))
+    /// Whether it is a lock that a thread waits for in a call; a condition variable is none. `None`: not known.
+    pub(super) fn waits_for_lock(&self, tid: i32, call: Option<CallId>, at: i64) -> Option<bool> {
+        match call {
+            Some(_) if call == self.futex => self.futex_of(tid, call, at).map(|operation| LOCKS.contains(&operation)),
+            Some(_) => Some(false),
+            None => None,
+        }
     }
 
     /// Whether that lock lends its owner the priority of who waits for it.
@@ -266,12 +276,19 @@ impl Evidence {
         (traced, continued_by): (bool, Option<i32>),
     ) -> (Option<i32>, crate::cause::Ground) {
         use crate::cause::Ground;
+        // It may have been stopped before what is asked about.
+        let since = self.history.of_thread(tid, at, at.saturating_add(1)).next().map_or(at, |span| span.from);
+        // A signal from before it was stopped and let go another time has had its effect.
+        let freed = self.freed.get(&tid).and_then(|told| {
+            let before = told.partition_point(|(time, ())| *time <= since).checked_sub(1)?;
+            Some(told[before].0)
+        });
         let of_process = self.process(tid).filter(|process| *process != tid);
         let targets = || [Some(tid), of_process].into_iter().flatten();
         let sent = targets().filter_map(|target| {
             let told = self.stops.get(&target)?;
-            let before = told.partition_point(|(time, _)| *time <= at).checked_sub(1)?;
-            Some(told[before])
+            let before = told.partition_point(|(time, _)| *time <= since).checked_sub(1)?;
+            Some(told[before]).filter(|(time, _)| freed.is_none_or(|freed| *time >= freed))
         });
         if let Some((_, by)) = sent.max_by_key(|(time, _)| *time).filter(|_| !traced) {
             return (Some(by), Ground::Seen);
@@ -279,7 +296,7 @@ impl Evidence {
         let spans = self.history.thread(tid);
         let before = spans.partition_point(|span| span.from < at);
         let ready = spans[..before].iter().rev().take(2).find_map(|span| match span.doing {
-            Doing::Runnable { why: Ready::Woken(waker), .. } => Some(waker),
+            Doing::Runnable { why: Ready::Woken(waker), .. } if at.saturating_sub(span.to) <= STOP_NS => Some(waker),
             _ => None,
         });
         let woken_by = match ready.map(|waker| waker.context) {
@@ -369,7 +386,7 @@ impl Evidence {
         let last = self.dues.get(&tid).and_then(|told| told.last());
         let is_first_behind = at > self.to && last.is_none_or(|(last, _)| *last <= self.to);
         if self.is_near(at) || is_first_behind {
-            let due = self.timers.of_wake(head, state);
+            let due = head.cpu.and_then(|cpu| state.cpu(cpu)).and_then(Cpu::timer_due);
             due.into_iter().for_each(|due| add(&mut self.dues, tid, at, due));
         }
     }
@@ -428,14 +445,10 @@ impl Sink for Evidence {
                 running().into_iter().for_each(|tid| self.began(tid, event, at));
             }
             Event::Frequency { .. } => self.clocked(head, event, before),
-            Event::TimerStart { .. } | Event::TimerCancel { .. } | Event::TimerExpire { .. } => {
-                self.timers.event(head, event);
-                if matches!(*event, Event::TimerExpire { function, .. } if Some(function) == self.quota_timer)
-                    && self.is_near(at)
-                    && self.quotas.len() < KEPT_MAX
-                {
-                    self.quotas.push(at);
-                }
+            Event::TimerExpire { function, .. }
+                if Some(function) == self.machine.quota_timer && self.is_near(at) && self.quotas.len() < KEPT_MAX =>
+            {
+                self.quotas.push(at);
             }
             Event::Signal { tid, number } if STOPS.contains(&number) => {
                 running().into_iter().for_each(|by| add(&mut self.stops, tid, at, by));
@@ -453,6 +466,9 @@ impl Sink for Evidence {
         let is_news = !thread.name.is_empty() && told.last().is_none_or(|(_, last)| *last != thread.name);
         if is_news && told.len() < KEPT_MAX {
             told.push((span.from, thread.name));
+        }
+        if matches!(span.doing, Doing::Blocked { state: b'T' | b't', .. }) {
+            add(&mut self.freed, span.tid, span.to, ());
         }
         if self.prios.get(&span.tid).is_none_or(Vec::is_empty) {
             self.note_prio(span.tid, span.from, thread.prio);

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Why a thread that can run does not run.
 
-use crate::budget::{Part as Piece, Piece as At};
+use crate::budget::{BudgetPart as Piece, Piece as At};
 use crate::cause::evidence::Evidence;
 use crate::cause::segments::{REAL_TIME, Walk};
 use crate::cause::{Cause, Ground, Limit};
+use crate::doubt::Doubt;
 use crate::event::Off;
 use crate::span::{self, Context, Doing, Until};
 
 /// Where the trace does not say when a thread was put to its queue, a CPU that idles for less may not have known of
-/// it, ns. And so long must a wait be where only others show that it was throttling.
+/// it, ns. And so long must a wait be where only others show that it was throttling. No idle state takes so long.
 const UNKNOWN_QUEUE_NS: i64 = 1_000_000;
 
 /// Threads of normal classes share a CPU: one that waits for longer may be kept from running, ns.
@@ -29,8 +30,16 @@ struct Ready {
     has_left: bool,
     /// Whether `arrived` is what a record says.
     is_exact: bool,
+    /// Whether it runs on that CPU. Else it was moved, and no record says when.
+    is_here: bool,
     /// Its CPU itself woke it: it was not in an idle state then.
     is_woken_here: bool,
+}
+
+/// How it is known that a CPU took so long to come out of idle, ns: no idle state takes a millisecond. A guest's host,
+/// firmware, and throttling that no record shows look the same.
+pub(super) fn idle_exit_ground(ns: i64) -> Ground {
+    if ns >= UNKNOWN_QUEUE_NS { Ground::Inferred } else { Ground::Seen }
 }
 
 impl Walk<'_> {
@@ -40,6 +49,9 @@ impl Walk<'_> {
         let Some(ready) = self.of.readiness(tid, from, to) else {
             return self.put(Cause::Remainder, Ground::Seen, from, to);
         };
+        if !ready.is_here {
+            self.doubt |= Doubt::MISSED;
+        }
         match piece.part {
             Piece::Switching => self.put(Cause::Switching, Ground::Seen, from, to),
             Piece::IdleExit => {
@@ -80,9 +92,11 @@ impl Evidence {
         if own >= REAL_TIME {
             let is_throttled = was_passed_over && (self.idled(ready) || self.waits_for_quota(ready, at));
             let throttled = (Cause::Throttled { by: Some(by), limit: Limit::Quota }, Ground::Inferred);
-            // Others were chosen for so long that it may not have been in the queue at all: a quota looks the same.
-            let is_long = was_passed_over && ready.until.saturating_sub(ready.arrived) >= UNFAIR_NS;
-            let ground = if is_long { Ground::Inferred } else { Ground::Seen };
+            // Others were chosen for so long, or until some group got its quota anew, that it may not have been in the
+            // queue at all: a quota looks the same.
+            let is_long = ready.until.saturating_sub(ready.arrived) >= UNFAIR_NS;
+            let may_be_quota = is_long || self.quota_given(ready.arrived, ready.until).is_some();
+            let ground = if was_passed_over && may_be_quota { Ground::Inferred } else { Ground::Seen };
             let shared = off_by.unwrap_or((Cause::RunQueue { by }, ground));
             return if is_throttled { throttled } else { shared };
         }
@@ -102,7 +116,7 @@ impl Evidence {
         let is_long = ready.is_exact || to - from >= UNKNOWN_QUEUE_NS;
         let is_seen = is_long && self.was_passed_over(ready, from);
         if !is_seen && !self.idled_on(ready) && !self.keeps_real_time_back(tid, ready, from) {
-            return (Cause::IdleExit, Ground::Seen);
+            return (Cause::IdleExit, idle_exit_ground(ready.until.saturating_sub(ready.arrived)));
         }
         let limit = self.prio(tid, from).map_or(Limit::Quota, |own| self.limit(own, ready, true));
         let ground = if is_seen && ready.is_exact { Ground::Seen } else { Ground::Inferred };
@@ -198,6 +212,7 @@ impl Evidence {
             until: span.to,
             has_left,
             is_exact: is_here && (has_left || queued.is_some()),
+            is_here,
             is_woken_here: matches!(why, span::Ready::Woken(waker) if waker.cpu == cpu) && came == span.ready_from,
         })
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A stretch of a thread as segments: each has one cause, and they follow each other without gap and overlap.
 
-use crate::budget::{Part as Piece, Piece as At};
+use crate::budget::{BudgetPart as Piece, Piece as At};
 use crate::cause::evidence::Evidence;
 use crate::cause::{Asked, Cause, Ground, Moment};
 use crate::doubt::Doubt;

@@ -114,6 +114,9 @@ mod tests {
             }
         }
         assert!(times.all_stood_still(0, 49_950_000, 51_990_000));
+        assert!(times.all_stood_still(0, 49_880_000, 52_010_000), "CPUs do not stop at the same moment");
+        assert!(times.is_silent(0, 50_000_000, 52_000_000) && !times.is_silent(0, 49_800_000, 52_000_000));
+        assert!(!times.is_silent(7, 50_000_000, 52_000_000), "of a CPU without records nothing is known");
         assert!(!times.all_stood_still(0, 40_000_000, 42_000_000), "the other one wrote");
         assert!(!times.all_stood_still(0, 50_100_000, 50_300_000), "two records are no expectation");
         assert!(!Times::new(0, 10).all_stood_still(0, 0, 10), "no other CPU");

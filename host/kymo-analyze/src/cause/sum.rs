@@ -2,7 +2,7 @@
 //! Segments summed up by cause.
 
 use crate::cause::evidence::Evidence;
-use crate::cause::{Cause, Explained, Ground, Moment, Part, Segment};
+use crate::cause::{Cause, CausePart, Explained, Ground, Moment, Segment};
 use crate::doubt::Doubt;
 use crate::hash::Map;
 use crate::name::Name;
@@ -17,8 +17,8 @@ impl Evidence {
     }
 
     /// By cause, the largest first.
-    pub fn sum(&self, segments: &[Segment]) -> Vec<Part> {
-        let mut parts: Vec<Part> = Vec::new();
+    pub fn sum(&self, segments: &[Segment]) -> Vec<CausePart> {
+        let mut parts: Vec<CausePart> = Vec::new();
         let mut index: Map<(Cause, Ground, Option<u32>), usize> = Map::default();
         for segment in segments {
             let (cause, ground) = (segment.cause, segment.ground);
@@ -27,7 +27,7 @@ impl Evidence {
             if at == parts.len() {
                 let (name, prio) = self.named(cause, segment.from);
                 let (cpu, doubt) = (segment.cpu, Doubt::NONE);
-                parts.push(Part { cause, ground, ns: 0, pieces: 0, name, prio, cpu, doubt });
+                parts.push(CausePart { cause, ground, ns: 0, pieces: 0, name, prio, cpu, doubt });
             }
             parts[at].ns += segment.ns();
             parts[at].pieces += 1;

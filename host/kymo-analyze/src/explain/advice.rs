@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What to try next: the one list of advice, by cause, and only where something of the story backs it.
 
-use super::names::Names;
+use super::names::StoryNames;
 use super::story::{Advice, Slice};
 use crate::cause::{Cause, Ground, Limit, Segment};
 use crate::doubt::Doubt;
@@ -14,7 +14,7 @@ const SHARE_MIN: u64 = 20;
 const ADVICE_MAX: usize = 3;
 
 /// The advice, what matters most first.
-pub(super) fn advice(names: &Names<'_>, budget: &[Slice], segments: &[Segment]) -> Vec<Advice> {
+pub(super) fn advice(names: &StoryNames<'_>, budget: &[Slice], segments: &[Segment]) -> Vec<Advice> {
     let question = &names.scene.question;
     let whole = question.to.abs_diff(question.from);
     let mut found = Vec::new();
@@ -43,7 +43,7 @@ pub(super) fn advice(names: &Names<'_>, budget: &[Slice], segments: &[Segment]) 
 
 /// One cause, and where it was first.
 struct Advisor<'a> {
-    names: &'a Names<'a>,
+    names: &'a StoryNames<'a>,
     slice: &'a Slice,
     cpu: Option<u32>,
     at: i64,
@@ -56,6 +56,11 @@ impl Advisor<'_> {
             Cause::PreemptionOff { by } if self.slice.ground == Ground::Inferred => Some(self.not_preempted(by)),
             Cause::IrqsOff { by } | Cause::PreemptionOff { by } => Some(self.off_by(by)),
             Cause::Interrupt(interrupt) => self.interrupted(interrupt),
+            Cause::IdleExit if self.slice.ground == Ground::Inferred => Some(
+                "no idle state takes so long: the host of a virtual machine that did not run the CPU, firmware, and \
+                 throttling that no record shows look the same; record with -k sched,irq,timer"
+                    .to_owned(),
+            ),
             Cause::IdleExit => Some(
                 "keep the CPU out of deep idle states: hold /dev/cpu_dma_latency open with 0, or disable states; \
                  `kymo doctor` tells which the machine has"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Who was waited for: the critical path of [spec/analyze.md 7] as a few links.
 
-use super::names::Names;
+use super::names::StoryNames;
 use super::story::Link;
-use crate::critical::{Act, Step};
+use crate::critical::{Act, PathStep};
 use crate::doubt::Doubt;
 
 /// Links that are told; of more, the longest are.
@@ -18,7 +18,7 @@ pub(super) struct Chain {
 }
 
 /// The links, in the order of time; none where the thread waited for nobody.
-pub(super) fn chain(names: &Names<'_>) -> Chain {
+pub(super) fn chain(names: &StoryNames<'_>) -> Chain {
     let question = &names.scene.question;
     let Some(tid) = question.thread().filter(|_| question.to > question.from) else { return Chain::default() };
     let path = names.scene.evidence.history().critical(tid, question.from, question.to);
@@ -37,11 +37,11 @@ pub(super) fn chain(names: &Names<'_>) -> Chain {
     }
 }
 
-fn length(step: &Step) -> u64 {
+fn length(step: &PathStep) -> u64 {
     step.to.abs_diff(step.from)
 }
 
-fn link(names: &Names<'_>, step: &Step) -> Link {
+fn link(names: &StoryNames<'_>, step: &PathStep) -> Link {
     let act = match step.act {
         Act::Runs { cpu } => format!("ran on cpu {cpu}"),
         Act::Waits { why, cpu } => {

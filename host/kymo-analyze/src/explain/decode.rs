@@ -2,7 +2,7 @@
 //! Flags and fields in words. What an event's fields mean is decided by their names: tracers give them the same ones.
 
 use super::errno::{errno, signal};
-use super::names::Names;
+use super::names::StoryNames;
 use super::note::{Note, Value};
 use crate::event::{Event, SOFTIRQS};
 use crate::record::Class;
@@ -144,7 +144,7 @@ pub(super) fn state(letter: u8) -> &'static str {
 }
 
 /// All fields of a record: `name=value`, each decoded.
-pub(super) fn fields(names: &Names<'_>, note: &Note) -> String {
+pub(super) fn fields(names: &StoryNames<'_>, note: &Note) -> String {
     let class = &names.classes[note.class];
     let shown = note.values.iter().filter_map(|(index, value)| {
         let field = class.fields.get(*index)?;
@@ -153,7 +153,7 @@ pub(super) fn fields(names: &Names<'_>, note: &Note) -> String {
     shown.collect::<Vec<_>>().join(" ")
 }
 
-fn one(names: &Names<'_>, note: &Note, class: &Class, field: &str, value: &Value) -> String {
+fn one(names: &StoryNames<'_>, note: &Note, class: &Class, field: &str, value: &Value) -> String {
     let number = match value {
         Value::Text(text) => return text.clone(),
         Value::Float(value) => return value.to_string(),
@@ -228,7 +228,7 @@ fn bits(number: i128, sets: &[(u32, &str)], single: &[(u32, &str)], start: &str)
 }
 
 /// An address of the program, or of the kernel.
-fn user(names: &Names<'_>, note: &Note, address: u64) -> String {
+fn user(names: &StoryNames<'_>, note: &Note, address: u64) -> String {
     const KERNEL: u64 = 1 << 63;
     if address & KERNEL != 0 {
         return names.kernel(address);
@@ -239,7 +239,7 @@ fn user(names: &Names<'_>, note: &Note, address: u64) -> String {
 }
 
 /// The call stack of a record.
-pub(super) fn stack(names: &Names<'_>, note: &Note) -> Vec<String> {
+pub(super) fn stack(names: &StoryNames<'_>, note: &Note) -> Vec<String> {
     note.stack.iter().map(|address| user(names, note, *address)).collect()
 }
 

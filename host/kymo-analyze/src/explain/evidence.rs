@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is doubtful about a story, and what its trace cannot show.
 
-use super::names::Names;
+use super::names::StoryNames;
 use super::story::{Gap, Slice};
 use crate::cause::{Cause, Ground, Segment};
 use crate::doubt::Doubt;
@@ -24,7 +24,7 @@ fn sentence(mark: Doubt) -> &'static str {
 }
 
 /// Marks in sentences, and losses with their places.
-pub(super) fn doubts(names: &Names<'_>, doubt: Doubt) -> Vec<String> {
+pub(super) fn doubts(names: &StoryNames<'_>, doubt: Doubt) -> Vec<String> {
     let marks = Doubt::ALL.iter().filter(|(mark, _)| doubt.has(*mark));
     let mut lines: Vec<String> = marks.map(|(mark, name)| format!("{}  [{name}]", sentence(*mark))).collect();
     let question = &names.scene.question;
@@ -52,7 +52,12 @@ pub(super) fn doubts(names: &Names<'_>, doubt: Doubt) -> Vec<String> {
 }
 
 /// What is not in the trace, and would be needed to say more.
-pub(super) fn blind(names: &Names<'_>, budget: &[Slice], segments: &[Segment], silence: Option<&Gap>) -> Vec<String> {
+pub(super) fn blind(
+    names: &StoryNames<'_>,
+    budget: &[Slice],
+    segments: &[Segment],
+    silence: Option<&Gap>,
+) -> Vec<String> {
     let facts = names.vocabulary.facts();
     let question = &names.scene.question;
     let whole = question.to.abs_diff(question.from);
@@ -128,7 +133,7 @@ pub(super) fn blind(names: &Names<'_>, budget: &[Slice], segments: &[Segment], s
 }
 
 /// CPUs that the story speaks of and that have no records.
-fn missing_cpus(names: &Names<'_>, segments: &[Segment]) -> Option<String> {
+fn missing_cpus(names: &StoryNames<'_>, segments: &[Segment]) -> Option<String> {
     let mut cpus: Vec<u32> = segments.iter().filter_map(|segment| segment.cpu).collect();
     cpus.extend(names.scene.question.waker.map(|waker| waker.cpu).filter(|cpu| *cpu != u32::MAX));
     cpus.sort_unstable();
@@ -140,7 +145,7 @@ fn missing_cpus(names: &Names<'_>, segments: &[Segment]) -> Option<String> {
 }
 
 /// All marks of the pieces and of the question.
-pub(super) fn marks(names: &Names<'_>, segments: &[Segment]) -> Doubt {
+pub(super) fn marks(names: &StoryNames<'_>, segments: &[Segment]) -> Doubt {
     let lost = Doubt::LOST.when(!names.scene.evidence.losses.is_empty());
     segments.iter().fold(names.scene.question.doubt | lost, |all, segment| all | segment.doubt)
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Who, how long, and why, in one sentence.
 
-use super::names::Names;
+use super::names::StoryNames;
 use super::story::Slice;
 use crate::cause::Cause;
 use crate::latency::What;
@@ -9,7 +9,7 @@ use crate::span::Context;
 use crate::units::duration;
 
 /// The sentence.
-pub(super) fn headline(names: &Names<'_>, budget: &[Slice]) -> String {
+pub(super) fn headline(names: &StoryNames<'_>, budget: &[Slice]) -> String {
     let question = &names.scene.question;
     let whole = question.to.abs_diff(question.from);
     let subject = subject(names, whole);
@@ -27,7 +27,7 @@ pub(super) fn headline(names: &Names<'_>, budget: &[Slice]) -> String {
     format!("{subject}: {why} {share}.")
 }
 
-fn subject(names: &Names<'_>, whole: u64) -> String {
+fn subject(names: &StoryNames<'_>, whole: u64) -> String {
     let question = &names.scene.question;
     let who = question.tid.map_or("a thread".to_owned(), |tid| names.with_prio(tid, names.own_prio()));
     let on = question.cpu.map_or(String::new(), |cpu| format!(" on cpu {cpu}"));

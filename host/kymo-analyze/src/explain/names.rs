@@ -3,7 +3,7 @@
 
 use super::scene::Scene;
 use super::symbols::Symbols;
-use crate::cause::{Cause, Ground, Limit, Part};
+use crate::cause::{Cause, CausePart, Ground, Limit};
 use crate::event::{CallId, Interrupt};
 use crate::names::Vocabulary;
 use crate::record::Class;
@@ -11,14 +11,14 @@ use crate::span::{Context, Ready, Waker};
 use crate::units::priority;
 
 /// All that knows names.
-pub(super) struct Names<'a> {
+pub(super) struct StoryNames<'a> {
     pub scene: &'a Scene,
     pub classes: &'a [Class],
     pub vocabulary: &'a Vocabulary,
     pub symbols: &'a dyn Symbols,
 }
 
-impl Names<'_> {
+impl StoryNames<'_> {
     /// `hog[9]`, by the name that it has when what is asked about ends.
     pub fn thread(&self, tid: i32) -> String {
         self.thread_at(tid, self.moment())
@@ -101,7 +101,7 @@ impl Names<'_> {
     }
 
     /// What a part of the budget is.
-    pub fn cause(&self, part: &Part) -> String {
+    pub fn cause(&self, part: &CausePart) -> String {
         let on = part.cpu.map_or("its CPU".to_owned(), |cpu| format!("cpu {cpu}"));
         let who = |tid: i32| self.with_prio(tid, part.prio);
         let guess = if part.ground == Ground::Inferred { " (inferred)" } else { "" };
@@ -112,10 +112,10 @@ impl Names<'_> {
             Cause::RunQueue { by } if part.ground == Ground::Inferred => {
                 format!("{} had {on} (inferred: a CPU quota of its control group looks the same)", who(by))
             }
-            Cause::Thread { by } | Cause::RunQueue { by } => format!("{} had {on}", who(by)),
+            Cause::Thread { by } | Cause::RunQueue { by } => format!("{} had {on}{guess}", who(by)),
             Cause::IrqsOff { by } => format!("{} had {on}, with interrupts off{guess}", who(by)),
             Cause::PreemptionOff { by } => format!("{} had {on}, with preemption off{guess}", who(by)),
-            Cause::IdleExit => format!("{on} was coming out of idle"),
+            Cause::IdleExit => format!("{on} was coming out of idle{guess}"),
             Cause::Switching => format!("{on} was switching to it"),
             Cause::Throttled { by, limit } => {
                 let meanwhile = by.map_or(format!("{on} idled"), |by| format!("{} had {on}", who(by)));
@@ -142,7 +142,7 @@ impl Names<'_> {
     }
 
     /// What somebody did who was waited for.
-    fn waited_for(&self, part: &Part, on: &str) -> String {
+    fn waited_for(&self, part: &CausePart, on: &str) -> String {
         let who = |tid: i32| self.with_prio(tid, part.prio);
         let sleeps = |call: Option<CallId>| {
             call.map_or("slept".to_owned(), |call| format!("was blocked in {}", self.call(call)))

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use crate::event::Event;
-use crate::record::{Class, Head, Kind, Record};
+use crate::record::{Class, Head, Record, ValueKind};
 
 /// Records before the stretch that are kept, and as many behind it.
 const AROUND_MAX: usize = 256;
@@ -46,10 +46,10 @@ impl Note {
     pub fn new(head: Head, class: (usize, &Class), event: Option<Event>, record: &impl Record) -> Note {
         let value = |(index, field): (usize, &crate::record::Field)| {
             let value = match field.kind {
-                Kind::Integer => record.integer(field.position).map(Value::Integer),
-                Kind::Float => record.float(field.position).map(Value::Float),
-                Kind::Text => record.text(field.position).map(|text| Value::Text(cut(&text))),
-                Kind::Other => None,
+                ValueKind::Integer => record.integer(field.position).map(Value::Integer),
+                ValueKind::Float => record.float(field.position).map(Value::Float),
+                ValueKind::Text => record.text(field.position).map(|text| Value::Text(cut(&text))),
+                ValueKind::Other => None,
             };
             value.map(|value| (index, value))
         };

@@ -5,7 +5,7 @@ use crate::cause::Asked;
 use crate::doubt::Doubt;
 use crate::latency::What;
 use crate::series::Sample;
-use crate::span::Waker;
+use crate::span::{Doing, ThreadSpan, Waker};
 
 /// What a story is asked about: [from, to) of a thread or of a CPU, or the moment `from` where both are equal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +55,15 @@ impl Question {
     /// A stretch of a thread.
     pub fn stretch(tid: i32, from: i64, to: i64) -> Question {
         Question { tid: Some(tid), ..Question::moment(None, from, to) }
+    }
+
+    /// The stretch that a span of a thread is. `late_ns`: how late the timer was that woke it.
+    pub fn of_span(span: &ThreadSpan, late_ns: u64) -> Question {
+        let from = match span.doing {
+            Doing::Runnable { .. } => span.ready_from.saturating_sub_unsigned(late_ns),
+            _ => span.from,
+        };
+        Question { doubt: span.doubt, ..Question::stretch(span.tid, from, span.to) }
     }
 
     /// A stretch or a moment of a CPU; of all where there is none.

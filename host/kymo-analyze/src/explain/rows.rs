@@ -2,9 +2,9 @@
 //! The time line: which records are told, and where the gap lies.
 
 use super::decode::{self, Flags};
-use super::names::Names;
+use super::names::StoryNames;
 use super::note::Note;
-use super::story::{Gap, Moment, Place, Row, Slice};
+use super::story::{Gap, Moment, Slice, StoryRow, StretchSide};
 use crate::cause::{Cause, Segment};
 use crate::event::{Event, Leaves, Off, SOFTIRQS, Wake};
 use crate::units::{duration, priority};
@@ -13,7 +13,7 @@ use crate::units::{duration, priority};
 const NEIGHBOURS: usize = 2;
 
 /// The rows: at most `rows_max` records.
-pub(super) fn rows(names: &Names<'_>, stretches: &[Segment], gap: Option<&Gap>, rows_max: usize) -> Vec<Row> {
+pub(super) fn rows(names: &StoryNames<'_>, stretches: &[Segment], gap: Option<&Gap>, rows_max: usize) -> Vec<StoryRow> {
     let notes: Vec<&Note> = names.scene.notes.iter().filter(|note| is_near(names, stretches, note)).collect();
     let weights = weigh(names, &notes, stretches, gap);
     let mut order: Vec<usize> = (0..notes.len()).collect();
@@ -26,20 +26,20 @@ pub(super) fn rows(names: &Names<'_>, stretches: &[Segment], gap: Option<&Gap>, 
     for index in order {
         let skipped = next.map_or(0, |next| index - next);
         if gap.is_some_and(|gap| gap.from < notes[index].head.time) {
-            rows.extend(gap.take().map(|gap| Row::Gap(gap.clone())));
+            rows.extend(gap.take().map(|gap| StoryRow::Gap(gap.clone())));
         }
         if skipped > 0 {
-            rows.push(Row::Skipped(skipped as u64));
+            rows.push(StoryRow::Skipped(skipped as u64));
         }
-        rows.push(Row::Moment(moment(names, notes[index])));
+        rows.push(StoryRow::Moment(moment(names, notes[index])));
         next = Some(index + 1);
     }
-    rows.extend(gap.map(|gap| Row::Gap(gap.clone())));
+    rows.extend(gap.map(|gap| StoryRow::Gap(gap.clone())));
     rows
 }
 
 /// Whether a record has to do with the question: of its thread, about it, or of the CPU that it waited for then.
-fn is_near(names: &Names<'_>, stretches: &[Segment], note: &Note) -> bool {
+fn is_near(names: &StoryNames<'_>, stretches: &[Segment], note: &Note) -> bool {
     let question = &names.scene.question;
     if matches!(note.event, Some(Event::Dumped { .. })) {
         return false;
@@ -63,7 +63,7 @@ fn names_thread(note: &Note, wanted: i32) -> bool {
 }
 
 /// How much each record matters.
-fn weigh(names: &Names<'_>, notes: &[&Note], stretches: &[Segment], gap: Option<&Gap>) -> Vec<u32> {
+fn weigh(names: &StoryNames<'_>, notes: &[&Note], stretches: &[Segment], gap: Option<&Gap>) -> Vec<u32> {
     let question = &names.scene.question;
     let mut weights: Vec<u32> = notes.iter().map(|note| by_kind(names, note)).collect();
     let mut at_least = |index: Option<usize>, weight: u32| {
@@ -93,7 +93,7 @@ fn weigh(names: &Names<'_>, notes: &[&Note], stretches: &[Segment], gap: Option<
     weights
 }
 
-fn by_kind(names: &Names<'_>, note: &Note) -> u32 {
+fn by_kind(names: &StoryNames<'_>, note: &Note) -> u32 {
     let tid = names.scene.question.thread();
     let is_own = tid.is_some() && note.head.tid == tid;
     match note.event {
@@ -109,13 +109,13 @@ fn by_kind(names: &Names<'_>, note: &Note) -> u32 {
     }
 }
 
-fn moment(names: &Names<'_>, note: &Note) -> Moment {
+fn moment(names: &StoryNames<'_>, note: &Note) -> Moment {
     let question = &names.scene.question;
     let time = note.head.time;
     let place = match time {
-        _ if time < question.from => Place::Before,
-        _ if time > question.to => Place::After,
-        _ => Place::Inside,
+        _ if time < question.from => StretchSide::Before,
+        _ if time > question.to => StretchSide::After,
+        _ => StretchSide::Inside,
     };
     let mut text = sentence(names, note);
     if let Some((flags, count)) = note.flags {
@@ -141,7 +141,7 @@ fn moment(names: &Names<'_>, note: &Note) -> Moment {
 }
 
 /// What a record says.
-fn sentence(names: &Names<'_>, note: &Note) -> String {
+fn sentence(names: &StoryNames<'_>, note: &Note) -> String {
     let Some(event) = note.event else { return plain(names, note) };
     match event {
         Event::Switch { prev, prev_prio, leaves, next, next_prio, .. } => {
@@ -202,12 +202,12 @@ fn sentence(names: &Names<'_>, note: &Note) -> String {
     }
 }
 
-fn plain(names: &Names<'_>, note: &Note) -> String {
+fn plain(names: &StoryNames<'_>, note: &Note) -> String {
     let name = &names.classes[note.class].name;
     format!("{name} {}", decode::fields(names, note)).trim_end().to_owned()
 }
 
-fn named(names: &Names<'_>, tid: i32, prio: Option<i16>) -> String {
+fn named(names: &StoryNames<'_>, tid: i32, prio: Option<i16>) -> String {
     match prio.filter(|_| tid != 0) {
         Some(prio) => format!("{} ({})", names.thread(tid), priority(prio)),
         None => names.thread(tid),
@@ -215,7 +215,7 @@ fn named(names: &Names<'_>, tid: i32, prio: Option<i16>) -> String {
 }
 
 /// The longest piece of the cause that most of the time went to; none where the thread had it itself.
-pub(super) fn gap(names: &Names<'_>, segments: &[Segment], largest: Option<&Slice>) -> Option<Gap> {
+pub(super) fn gap(names: &StoryNames<'_>, segments: &[Segment], largest: Option<&Slice>) -> Option<Gap> {
     let slice = largest.filter(|slice| slice.cause != Cause::Own)?;
     let longest = segments.iter().filter(|segment| segment.cause == slice.cause).max_by_key(|segment| segment.ns())?;
     let text = names.scene.evidence.sum(&[*longest]).first().map(|part| names.cause(part))?;
@@ -223,7 +223,7 @@ pub(super) fn gap(names: &Names<'_>, segments: &[Segment], largest: Option<&Slic
 }
 
 /// The longest time without a record on the CPU of the question: of all records, also those that no row tells.
-pub(super) fn silence(names: &Names<'_>) -> Option<Gap> {
+pub(super) fn silence(names: &StoryNames<'_>) -> Option<Gap> {
     let question = &names.scene.question;
     let cpu = question.cpu?;
     let (from, to) = names.scene.evidence.times.longest_silence(cpu, question.from, question.to)?;

@@ -61,11 +61,6 @@ impl Scene {
         self.groups.insert(tid, group);
     }
 
-    /// See [`Evidence::set_quota_timer`].
-    pub fn set_quota_timer(&mut self, function: u64) {
-        self.evidence.set_quota_timer(function);
-    }
-
     /// From when on spans are missing, because there were too many.
     pub fn full_from(&self) -> Option<i64> {
         self.evidence.full_from()

@@ -48,7 +48,7 @@ pub struct Story {
     /// Of a moment: what each CPU did.
     pub cpus: Vec<String>,
     /// What happened, in the order of time.
-    pub rows: Vec<Row>,
+    pub rows: Vec<StoryRow>,
     /// What is doubtful about it.
     pub doubt: Doubt,
     /// The same in sentences.
@@ -117,7 +117,7 @@ pub struct Link {
 /// Where a record lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Place {
+pub enum StretchSide {
     /// What led up to it.
     Before,
     /// In it.
@@ -142,7 +142,7 @@ pub struct Moment {
     /// The event as the trace calls it.
     pub event: String,
     /// Where it lies.
-    pub place: Place,
+    pub place: StretchSide,
     /// The call stack that it has, the innermost first.
     pub stack: Vec<String>,
 }
@@ -150,7 +150,7 @@ pub struct Moment {
 /// A row of the time line.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Row {
+pub enum StoryRow {
     /// A record.
     Moment(Moment),
     /// The gap that matters.

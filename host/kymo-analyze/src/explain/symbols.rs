@@ -13,6 +13,20 @@ pub trait Symbols {
     fn user(&self, process: i32, address: u64, time: i64) -> Option<String>;
 }
 
+impl<S: Symbols + ?Sized> Symbols for Box<S> {
+    fn kernel(&self, address: u64) -> Option<String> {
+        (**self).kernel(address)
+    }
+
+    fn kernel_offset(&self, offset: i64) -> Option<String> {
+        (**self).kernel_offset(offset)
+    }
+
+    fn user(&self, process: i32, address: u64, time: i64) -> Option<String> {
+        (**self).user(process, address, time)
+    }
+}
+
 /// Knows no function.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoSymbols;

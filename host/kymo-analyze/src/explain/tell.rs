@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A story put together from a scene.
 
-use super::names::Names;
+use super::names::StoryNames;
 use super::scene::Scene;
 use super::story::{Slice, Story};
 use super::symbols::Symbols;
 use super::text::marks;
 use super::{advice, chain, evidence, headline, rows};
-use crate::cause::{Ground, Part, Segment};
+use crate::cause::{CausePart, Ground, Segment};
 use crate::names::Vocabulary;
 use crate::record::Class;
 use crate::span::CpuSpan;
@@ -16,17 +16,17 @@ use crate::units::duration;
 impl Scene {
     /// The story, with at most `rows_max` records told. `classes`: those that notes are of.
     pub fn story(&self, classes: &[Class], vocabulary: &Vocabulary, symbols: &dyn Symbols, rows_max: usize) -> Story {
-        tell(&Names { scene: self, classes, vocabulary, symbols }, rows_max)
+        tell(&StoryNames { scene: self, classes, vocabulary, symbols }, rows_max)
     }
 
     /// What the time went to, the largest part first.
     pub fn budget(&self, vocabulary: &Vocabulary, symbols: &dyn Symbols) -> Vec<Slice> {
-        budget(&Names { scene: self, classes: &[], vocabulary, symbols }, &self.segments())
+        budget(&StoryNames { scene: self, classes: &[], vocabulary, symbols }, &self.segments())
     }
 }
 
 /// Everything that can be told.
-fn tell(names: &Names<'_>, rows_max: usize) -> Story {
+fn tell(names: &StoryNames<'_>, rows_max: usize) -> Story {
     let question = &names.scene.question;
     let segments = names.scene.segments();
     let budget = budget(names, &segments);
@@ -64,8 +64,8 @@ fn tell(names: &Names<'_>, rows_max: usize) -> Story {
 }
 
 /// The pieces summed up by cause, the largest first.
-pub(super) fn budget(names: &Names<'_>, segments: &[Segment]) -> Vec<Slice> {
-    let slice = |part: &Part| Slice {
+pub(super) fn budget(names: &StoryNames<'_>, segments: &[Segment]) -> Vec<Slice> {
+    let slice = |part: &CausePart| Slice {
         cause: part.cause,
         ground: part.ground,
         kind: part.cause.word(),
@@ -80,7 +80,7 @@ pub(super) fn budget(names: &Names<'_>, segments: &[Segment]) -> Vec<Slice> {
 }
 
 /// Of a moment: what each CPU was in the middle of.
-fn cpus(names: &Names<'_>) -> Vec<String> {
+fn cpus(names: &StoryNames<'_>) -> Vec<String> {
     let mut spans = names.scene.cpus.clone();
     spans.sort_by_key(|span| span.cpu);
     let line = |span: &CpuSpan| {

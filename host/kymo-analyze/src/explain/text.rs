@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A story as a screenful of text.
 
-use super::story::{Advice, Link, Moment, Place, Row, Slice, Story};
+use super::story::{Advice, Link, Moment, Slice, Story, StoryRow, StretchSide};
 use crate::doubt::Doubt;
 use crate::units::duration;
 
@@ -81,11 +81,11 @@ impl Story {
 
     fn rows_text(&self) -> String {
         let mut text = String::new();
-        let mut place = Place::Before;
+        let mut place = StretchSide::Before;
         for row in &self.rows {
             match row {
-                Row::Moment(moment) => {
-                    if moment.place != place && moment.place == Place::After {
+                StoryRow::Moment(moment) => {
+                    if moment.place != place && moment.place == StretchSide::After {
                         text += "  - then -\n";
                     } else if moment.place != place && !text.is_empty() {
                         text += "  - it begins -\n";
@@ -93,15 +93,15 @@ impl Story {
                     place = moment.place;
                     text += &self.moment_text(moment);
                 }
-                Row::Gap(gap) => {
-                    if place == Place::Before && !text.is_empty() {
+                StoryRow::Gap(gap) => {
+                    if place == StretchSide::Before && !text.is_empty() {
                         text += "  - it begins -\n";
                     }
-                    place = if place == Place::Before { Place::Inside } else { place };
+                    place = if place == StretchSide::Before { StretchSide::Inside } else { place };
                     let long = duration(gap.to.abs_diff(gap.from));
                     text += &format!("  {:>9}  >>> {long}: {} <<<\n", offset(gap.from, self.from), gap.text);
                 }
-                Row::Skipped(count) => text += &format!("  {:>9}  ({count} more)\n", ""),
+                StoryRow::Skipped(count) => text += &format!("  {:>9}  ({count} more)\n", ""),
             }
         }
         text

@@ -142,7 +142,7 @@ impl Peak {
 
 /// A part of the range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Step {
+pub struct HeapStep {
     /// Where it ends, ns.
     pub end: i64,
     /// At its end.

@@ -56,6 +56,8 @@ pub struct Cpu {
     pub(crate) doubt: Doubt,
     /// Of who is current.
     pub(crate) current_doubt: Doubt,
+    /// When the high-resolution timer was due whose function was called last, if its start is known.
+    pub(crate) expired_due: Option<i64>,
     /// Up to when records were lost.
     pub(crate) lost_until: i64,
     /// Newest record.
@@ -75,6 +77,7 @@ impl Cpu {
             raised: [None; SOFTIRQS.len()],
             doubt: Doubt::START,
             current_doubt: Doubt::START,
+            expired_due: None,
             lost_until: i64::MIN,
             newest: i64::MIN,
         }
@@ -95,6 +98,12 @@ impl Cpu {
     /// Since when interrupts or preemption are off.
     pub fn off(&self, what: Off) -> Option<Since> {
         self.off[what as usize]
+    }
+
+    /// When the high-resolution timer was due whose function is being called, if its start is known.
+    #[inline]
+    pub(crate) fn timer_due(&self) -> Option<i64> {
+        self.expired_due.filter(|_| matches!(self.context(), Context::Interrupt(Interrupt::Hrtimer(_))))
     }
 
     /// The thread that is current.

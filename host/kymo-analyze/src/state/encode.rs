@@ -7,6 +7,7 @@
 use super::cpu::{Cpu, DEPTH_MAX, Frame, Since};
 use super::machine::{CPUS_MAX, State};
 use super::thread::{Call, THREADS_MAX, Thread};
+use super::timers::Timers;
 use crate::compact::{Put, Take};
 use crate::doubt::Doubt;
 use crate::event::{CallId, Interrupt};
@@ -15,7 +16,7 @@ use crate::names::Vocabulary;
 use crate::span::{Context, Doing, Ready, Waker};
 
 /// Changes with the bytes, and with what a state does by a record: checkpoints of another version are of no use.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// Bits of a thread's flags.
 const IS_FRESH: u8 = 1;
@@ -48,6 +49,7 @@ impl State {
         encoder.put.number(self.threads.left_out());
         encoder.put.number(self.threads.len() as u64);
         self.threads.iter().for_each(|thread| encoder.thread(thread));
+        self.timers.encode(&mut encoder.put);
         encoder.put.0
     }
 
@@ -79,6 +81,7 @@ impl State {
             state.threads.put(decoder.thread()?)?;
         }
         state.threads.set_left_out(left_out);
+        state.timers = Timers::decode(&mut decoder.take)?;
         (decoder.take.is_empty() && state.is_sound()).then_some(state)
     }
 
@@ -221,6 +224,7 @@ impl Encoder {
             since.into_iter().for_each(|since| self.doubt(since.doubt));
         }
         cpu.raised.iter().for_each(|raised| self.maybe_time(*raised));
+        self.maybe_time(cpu.expired_due);
         self.doubt(cpu.doubt);
         self.doubt(cpu.current_doubt);
         self.time(cpu.lost_until);
@@ -252,6 +256,7 @@ impl Encoder {
             self.waker(waker);
             self.time(at);
         }
+        self.maybe_time(thread.due);
         self.frames(&thread.frames);
         let flags = [(thread.is_fresh, IS_FRESH), (thread.told, TOLD)];
         self.put.byte(flags.iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag).sum());
@@ -379,6 +384,7 @@ impl Decoder<'_> {
         for index in 0..cpu.raised.len() {
             cpu.raised[index] = self.maybe_time()?;
         }
+        cpu.expired_due = self.maybe_time()?;
         cpu.doubt = self.doubt()?;
         cpu.current_doubt = self.doubt()?;
         cpu.lost_until = self.time()?;
@@ -409,6 +415,7 @@ impl Decoder<'_> {
         thread.doubt = self.doubt()?;
         thread.call = if self.flag()? { Some(self.call()?) } else { None };
         thread.woken = if self.flag()? { Some((self.waker()?, self.time()?)) } else { None };
+        thread.due = self.maybe_time()?;
         thread.frames = self.frames()?;
         let flags = self.take.byte().filter(|flags| *flags <= (IS_FRESH | TOLD))?;
         (thread.is_fresh, thread.told) = (flags & IS_FRESH != 0, flags & TOLD != 0);

@@ -13,11 +13,14 @@ use crate::span::{CallSpan, InterruptSpan, OffSpan, Unmatched};
 impl State {
     #[inline]
     pub(super) fn interrupted(&mut self, cpu: Option<u32>, event: &Event, at: i64, sink: &mut impl Sink) {
+        let due = self.due_of(event, at);
+        self.timers.event(event);
         let Some(number) = cpu else { return };
         match *event {
             Event::Enter { interrupt, name } => self.enter(number, interrupt, name, at, sink),
             Event::TimerExpire { function, .. } => {
                 self.enter(number, Interrupt::Hrtimer(function), Name::default(), at, sink);
+                self.cpu_mut(number).into_iter().for_each(|cpu| cpu.expired_due = due);
             }
             Event::Leave { interrupt } => self.exit(number, interrupt, at, sink),
             Event::Raise { vec } => self.cpu_mut(number).into_iter().for_each(|cpu| cpu.raise(vec, at)),
@@ -38,6 +41,14 @@ impl State {
             }
             _ => {}
         }
+    }
+
+    /// When a timer that expires at a time of the trace was due, as such a time.
+    #[inline]
+    fn due_of(&self, event: &Event, at: i64) -> Option<i64> {
+        let Event::TimerExpire { timer, now, .. } = *event else { return None };
+        let late_ns = now.saturating_sub(self.timers.due(timer)?).max(0);
+        Some(at.saturating_sub(late_ns))
     }
 
     #[inline]

@@ -4,6 +4,7 @@
 
 use super::cpu::Cpu;
 use super::thread::{Table, Thread, Threads};
+use super::timers::Timers;
 use crate::CallId;
 use crate::names::{Facts, Vocabulary};
 
@@ -22,6 +23,7 @@ pub struct State {
     /// By number.
     pub(super) cpus: Vec<Option<Cpu>>,
     pub(super) threads: Table,
+    pub(super) timers: Timers,
     /// Up to when records of any CPU were lost.
     pub(super) lost_until: i64,
     pub(super) clock_backs: u64,
@@ -40,6 +42,7 @@ impl State {
             has_begun: false,
             cpus: Vec::new(),
             threads: Table::default(),
+            timers: Timers::default(),
             lost_until: i64::MIN,
             clock_backs: 0,
             chained: Some(0),
@@ -93,9 +96,14 @@ impl State {
         self.futex
     }
 
-    /// Which events the trace has.
-    pub(crate) fn facts(&self) -> Facts {
-        self.facts
+    /// When a high-resolution timer is due that was started, in its own clock, ns.
+    pub fn timer_due(&self, timer: u64) -> Option<i64> {
+        self.timers.due(timer)
+    }
+
+    /// High-resolution timers that were started and have not expired, and how many were too many to be followed.
+    pub fn timers(&self) -> (u64, u64) {
+        self.timers.counts()
     }
 
     /// The threads, for a sink.

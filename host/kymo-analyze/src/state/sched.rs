@@ -161,12 +161,16 @@ impl State {
         let waker = self.waker_within(cpu, woken.within);
         let owner = self.futex_owner(waker, woken.tid);
         let (lost_until, facts) = (self.lost_until, self.facts);
+        let due = cpu.and_then(|number| self.cpu(number)).and_then(Cpu::timer_due);
         let Some(thread) = self.threads.get_mut(woken.tid) else { return };
         if let (Some(owner), Some(call)) = (owner, &mut thread.call) {
             call.owner = Some(owner);
         }
         let before = thread.doing;
         let is_echo = woken.step == Wake::Wakeup && facts.waking;
+        if !is_echo {
+            thread.due = due;
+        }
         match before {
             Doing::Running { .. } if is_echo => thread.woken = None,
             Doing::Running { .. } if woken.step == Wake::Waking && facts.wakeup => thread.woken = Some((waker, at)),

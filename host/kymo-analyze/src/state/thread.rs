@@ -34,6 +34,8 @@ pub struct Thread {
     pub call: Option<Call>,
     /// It was woken while it ran, and `sched_wakeup` has not come.
     pub(crate) woken: Option<(Waker, i64)>,
+    /// When the timer was due that woke it last; none: no timer did, or its start is not known.
+    pub(crate) due: Option<i64>,
     /// Softirqs and timer calls that it was switched away from.
     pub(crate) frames: Vec<Frame>,
     /// It was made, and returns from the system call that made it: of that it has no entry.
@@ -77,6 +79,7 @@ impl Thread {
             doubt: Doubt::START,
             call: None,
             woken: None,
+            due: None,
             frames: Vec::new(),
             is_fresh: false,
             told: false,

@@ -102,3 +102,33 @@ impl Roles {
         self.0.values().any(|(role, _)| role.is_transfer())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::calls::Architecture;
+    use crate::record::{Class, Field, ValueKind};
+
+    #[test]
+    fn calls_by_number_have_roles_where_their_numbers_are_known() {
+        let field = |name: &str, kind, position| Field { name: name.to_owned(), kind, position };
+        let fields = vec![field("id", ValueKind::Integer, 0), field("args", ValueKind::Other, 1)];
+        let class = Class { name: "raw_syscalls:sys_enter".to_owned(), fields };
+        let roles = |architecture| {
+            let mut vocabulary = Vocabulary::new();
+            vocabulary.set_architecture(architecture);
+            vocabulary.learn(&class);
+            Roles::new(&vocabulary)
+        };
+        let of = |roles: &Roles, number| roles.of(CallId::by_number(number).unwrap());
+        let known = roles(Some(Architecture::X86_64));
+        assert!(known.has_transfers());
+        assert_eq!(
+            [0, 1, 257].map(|number| of(&known, number)),
+            [Some((Role::Reads, "read")), Some((Role::Writes, "write")), Some((Role::Opens, "openat"))]
+        );
+        assert_eq!(of(&known, 230), None, "clock_nanosleep moves nothing");
+        assert!(!roles(None).has_transfers(), "of another architecture a number is no call");
+        assert!(!Roles::new(&Vocabulary::new()).has_transfers(), "no calls");
+    }
+}

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use super::sums::Usage;
 use crate::names::{Statement, statement_of};
-use crate::record::{Class, Head, Kind, Record};
+use crate::record::{Class, Head, Record, ValueKind};
 use crate::state::State;
 
 /// The flag of an open file that exec closes it.
@@ -78,7 +78,7 @@ fn tells(class: &Class) -> Option<Tells> {
         Statement::Opening => {
             // The kernel's own field is the address of the path.
             let paths = class.fields.iter().filter(|field| PATHS.contains(&field.name.as_str()));
-            Tells::Opening { path: paths.into_iter().find(|field| field.kind == Kind::Text)?.position }
+            Tells::Opening { path: paths.into_iter().find(|field| field.kind == ValueKind::Text)?.position }
         }
         Statement::Descriptor => {
             Tells::Descriptor { process: at("pid")?, fd: at("fd")?, path: at("filename")?, flags: at("flags") }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Records from text: `TIME CPU[:TID] EVENT FIELD=VALUE...`, `lost CPU FROM TO`; `#` begins a comment.
+//! Records from text: `TIME CPU[:TID] EVENT FIELD=VALUE...`, `lost CPU FROM TO`; `#` begins a comment. An array is
+//! `FIELD=[1|2]`. `machine NAME`: whose numbers system calls have.
 
 #![allow(dead_code, reason = "each test uses its part")]
 
@@ -8,7 +9,8 @@ pub mod usage;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use kymo_analyze::{Class, Event, Field, Head, Interrupt, Kind, Plan, Record, Sink, State, Vocabulary};
+use kymo_analyze::calls::Architecture;
+use kymo_analyze::{Class, Event, Field, Head, Interrupt, Plan, Record, Sink, State, ValueKind, Vocabulary};
 
 /// A record as its text says.
 pub struct Line {
@@ -56,6 +58,11 @@ impl Record for Line {
     fn text(&self, position: usize) -> Option<Cow<'_, str>> {
         self.values.get(position).map(|text| text.as_str().into())
     }
+
+    fn element(&self, position: usize, index: usize) -> Option<i128> {
+        let text = self.values.get(position)?.strip_prefix('[')?.strip_suffix(']')?;
+        text.split('|').nth(index)?.parse().ok()
+    }
 }
 
 /// From text.
@@ -65,6 +72,10 @@ pub fn parse(text: &str) -> Trace {
     let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
     for line in lines.filter(|line| !line.is_empty()) {
         let words: Vec<&str> = line.split_whitespace().collect();
+        if words[0] == "machine" {
+            trace.vocabulary.set_architecture(Architecture::of_machine(words[1]));
+            continue;
+        }
         let item = match words[0] {
             "lost" => Item::Lost(words[1].parse().ok(), number(words[2]), number(words[3])),
             _ => Item::Record(record(&words, &mut trace.classes, &mut by_name)),
@@ -98,13 +109,15 @@ fn record(words: &[&str], classes: &mut Vec<Class>, by_name: &mut HashMap<String
     Line { class, head, values: fields.iter().map(|(_, value)| (*value).to_owned()).collect() }
 }
 
-fn kind(value: &str) -> Kind {
+fn kind(value: &str) -> ValueKind {
     if value.parse::<i128>().is_ok() || value.starts_with("0x") {
-        Kind::Integer
+        ValueKind::Integer
     } else if value.parse::<f64>().is_ok() {
-        Kind::Float
+        ValueKind::Float
+    } else if value.starts_with('[') {
+        ValueKind::Other
     } else {
-        Kind::Text
+        ValueKind::Text
     }
 }
 

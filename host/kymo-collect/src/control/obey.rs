@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use kymo_abi::Kind;
+use kymo_abi::RingKind;
 use kymo_abi::wire::FromCollector;
 use kymo_ctf::write::{EnvValue, EventClass};
 use kymo_ftrace::Naming;
@@ -213,7 +213,7 @@ impl Control {
             uid: peer.id.uid,
             comm: hello.comm.clone(),
             exe: hello.exe.clone(),
-            ring: Kind::from_code(hello.kind).map_or("unknown", Kind::name),
+            ring: RingKind::from_code(hello.kind).map_or("unknown", RingKind::name),
             ring_bytes: peer.serial.map_or(0, |_| peer.ring_bytes),
             events: peer.events.len(),
             events_on: peer.events.values().filter(|known| known.id.is_some()).count(),

@@ -4,7 +4,7 @@
 //! A program is offered a second memory. It answers when its writers are in that and nobody is inside of the first any
 //! more, which is emptied then for the last time. Both count for `--memory` until then.
 
-use kymo_abi::Kind;
+use kymo_abi::RingKind;
 
 use super::requests::Offered;
 use super::state::Control;
@@ -37,7 +37,7 @@ impl Control {
         if peer.serial.is_some_and(|serial| self.is_shared(serial)) {
             return Answer::Same;
         }
-        let kind = Kind::from_code(hello.kind).unwrap_or(Kind::Portable);
+        let kind = RingKind::from_code(hello.kind).unwrap_or(RingKind::Portable);
         if !peer.is_mapped || peer.offer.is_some() {
             peer.offer_again = true;
             return Answer::Told;

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use kymo_abi::desc::{self, Desc};
 use kymo_abi::ring::{Layout, MEM_HEADER_BYTES};
 use kymo_abi::wire::{Attached, ByeReason, DescEntry, Filter, FromCollector, FromProgram, Hello};
-use kymo_abi::{ABI_VERSION, Clock, Kind};
+use kymo_abi::{ABI_VERSION, Clock, RingKind};
 
 use rustix::time::ClockId;
 
@@ -67,13 +67,13 @@ impl Control {
     fn greet(&mut self, peer: &mut Peer, mut hello: Hello) -> Heard {
         let is_end = |at: &usize| hello.exe.is_char_boundary(*at);
         hello.exe.truncate((0..=EXE_BYTES_MAX.min(hello.exe.len())).rev().find(is_end).unwrap_or(0));
-        let kind = Kind::from_code(hello.kind);
+        let kind = RingKind::from_code(hello.kind);
         let entry = ProcessSummary {
             pid: peer.id.pid,
             vpid: hello.pid,
             comm: hello.comm.clone(),
             exe: hello.exe.clone(),
-            ring: kind.map_or("unknown", Kind::name).to_owned(),
+            ring: kind.map_or("unknown", RingKind::name).to_owned(),
             outcome: Outcome::Greeted,
             lanes: 0,
             ring_bytes: 0,
@@ -279,7 +279,7 @@ impl Control {
 
     /// A memory that was made ready. Its pages count for our control group: only for programs that are in the same.
     fn spare(&mut self, peer: &Peer, layout: &Layout, serial: u64) -> Option<Memory> {
-        let spares = self.spares.as_mut().filter(|_| layout.kind == Kind::Rseq && peer.channel == Channel::Main)?;
+        let spares = self.spares.as_mut().filter(|_| layout.kind == RingKind::Rseq && peer.channel == Channel::Main)?;
         self.outside.is_of_our_group(peer.id.pid).then(|| spares.take(layout, serial))?
     }
 
@@ -287,6 +287,11 @@ impl Control {
     fn attach(&mut self, peer: &mut Peer) -> bool {
         let (serial, layout) = match self.offer_memory(peer) {
             Ok(offered) => offered,
+            // The memory that is missing is that of its other connection.
+            Err(_) if self.is_served_elsewhere(peer) => {
+                self.duplicate(peer);
+                return false;
+            }
             Err(text) => {
                 self.refuse(peer, ByeReason::Memory, text);
                 return false;
@@ -363,19 +368,19 @@ impl Control {
     /// Sizes of a program's memory and what it counts for, halved until it fits [spec/session.md 6].
     pub(super) fn plan_memory(&mut self, peer: &Peer) -> Option<(Layout, u64)> {
         let hello = peer.hello.as_ref()?;
-        let (kind, cpu_count) = (Kind::from_code(hello.kind).unwrap_or(Kind::Portable), hello.cpu_count);
+        let (kind, cpu_count) = (RingKind::from_code(hello.kind).unwrap_or(RingKind::Portable), hello.cpu_count);
         let (pid, channel) = (peer.id.pid, peer.channel);
         self.measure();
         let wished = self.wished_ring_bytes(kind, channel);
         let mut ring_bytes = wished;
         let (lanes, charged) = match kind {
             // Others that share them may run elsewhere.
-            Kind::Rseq if self.shares(peer) => (cpu_count + 1, cpu_count),
-            Kind::Rseq => (cpu_count + 1, self.cpus_allowed(pid).unwrap_or(cpu_count).min(cpu_count)),
+            RingKind::Rseq if self.shares(peer) => (cpu_count + 1, cpu_count),
+            RingKind::Rseq => (cpu_count + 1, self.cpus_allowed(pid).unwrap_or(cpu_count).min(cpu_count)),
             // The whole file has its space reserved.
-            Kind::Portable if self.config.ring_dir.is_some() => (PORTABLE_LANES, PORTABLE_LANES),
+            RingKind::Portable if self.config.ring_dir.is_some() => (PORTABLE_LANES, PORTABLE_LANES),
             // One must have room; the others are counted when threads claim them.
-            Kind::Portable => (PORTABLE_LANES, 1),
+            RingKind::Portable => (PORTABLE_LANES, 1),
         };
         let free = self.config.memory_bytes_max.saturating_sub(self.memory_in_use());
         // Where lanes count as they are used, so does what stands before them.
@@ -409,17 +414,24 @@ impl Control {
     }
 
     /// Whether memory of this kind is counted as it is used.
-    fn grows(&self, kind: Kind) -> bool {
-        kind == Kind::Portable && self.config.ring_dir.is_none()
+    fn grows(&self, kind: RingKind) -> bool {
+        kind == RingKind::Portable && self.config.ring_dir.is_none()
     }
 
     /// Bytes of a ring of this kind, if there is memory.
-    pub(super) fn wished_ring_bytes(&self, kind: Kind, channel: Channel) -> u32 {
+    pub(super) fn wished_ring_bytes(&self, kind: RingKind, channel: Channel) -> u32 {
         let ring_bytes = channel.ring_bytes(self.config.ring_bytes);
         match kind {
-            Kind::Rseq => ring_bytes,
-            Kind::Portable => (ring_bytes / PORTABLE_DIVISOR).max(RING_BYTES_LEAST.min(ring_bytes)),
+            RingKind::Rseq => ring_bytes,
+            RingKind::Portable => (ring_bytes / PORTABLE_DIVISOR).max(RING_BYTES_LEAST.min(ring_bytes)),
         }
+    }
+
+    /// We found each other both ways; the other connection serves [spec/session.md 3].
+    fn duplicate(&mut self, peer: &mut Peer) {
+        self.process_count -= u64::from(self.sibling(peer).is_none());
+        self.set_outcome(peer.process, Outcome::Duplicate);
+        peer.bye(ByeReason::End, "served by another connection");
     }
 
     fn attached(&mut self, peer: &mut Peer, attached: Attached) -> Heard {
@@ -444,10 +456,7 @@ impl Control {
             self.recorded_count -= 1;
         }
         if attached.error == libc::EALREADY as u32 {
-            // We found each other both ways; the other connection serves [spec/session.md 3].
-            self.process_count -= u64::from(self.sibling(peer).is_none());
-            self.set_outcome(peer.process, Outcome::Duplicate);
-            peer.bye(ByeReason::End, "served by another connection");
+            self.duplicate(peer);
             return Ok(());
         }
         let error = std::io::Error::from_raw_os_error(attached.error as i32);
@@ -494,7 +503,7 @@ pub(crate) fn spare_layout(config: &Config, clock: Clock) -> Option<Layout> {
     let possible = std::fs::read_to_string("/sys/devices/system/cpu/possible").ok()?;
     let last: u32 = possible.trim().rsplit(['-', ',']).next()?.parse().ok()?;
     let ring_bytes = Channel::Main.ring_bytes(config.ring_bytes);
-    let layout = Layout::new(Kind::Rseq, clock, last.checked_add(2)?, ring_bytes, PAGE_BYTES_MAX).ok()?;
+    let layout = Layout::new(RingKind::Rseq, clock, last.checked_add(2)?, ring_bytes, PAGE_BYTES_MAX).ok()?;
     let layout = if config.flight { layout.overwriting(PAGE_BYTES_MAX).ok()? } else { layout };
     let is_within = u64::from(last + 1) * u64::from(ring_bytes) <= config.memory_bytes_max;
     (config.ring_dir.is_none() && is_within).then_some(layout)
@@ -510,7 +519,7 @@ fn mismatch(hello: &Hello, ours: Clock) -> Option<String> {
     if hello.clock != ours.code() {
         return Some(format!("the program's clock is {theirs}, the session's is {} (KYMO_CLOCK)", ours.name()));
     }
-    let is_known = Kind::from_code(hello.kind).is_some();
+    let is_known = RingKind::from_code(hello.kind).is_some();
     (!is_known)
         .then(|| format!("the program's rings are of kind {}, this kymo knows 1 (rseq) and 2 (portable)", hello.kind))
 }

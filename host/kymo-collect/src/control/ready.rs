@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use kymo_abi::Kind;
+use kymo_abi::RingKind;
 use kymo_abi::wire::FromCollector;
 
 use super::state::Control;
@@ -19,7 +19,7 @@ impl Control {
     /// Whether a program can be asked: it has lanes for CPUs, its own, and hears.
     pub(super) fn can_make_ready(&self, peer: &Peer) -> bool {
         let hello = peer.hello.as_ref();
-        hello.is_some_and(|hello| hello.nonce != 0 && Kind::from_code(hello.kind) == Some(Kind::Rseq))
+        hello.is_some_and(|hello| hello.nonce != 0 && RingKind::from_code(hello.kind) == Some(RingKind::Rseq))
             && !self.shares(peer)
     }
 

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use kymo_abi::Kind;
+use kymo_abi::RingKind;
 use kymo_abi::ring::Layout;
 use kymo_abi::wire::FromCollector;
 
@@ -17,8 +17,8 @@ use crate::summary::{Outcome, ProcessSummary};
 impl Control {
     /// Whether a program is to have rings that others of its user have too: rseq rings only [spec/ring.md 5.2].
     pub(super) fn shares(&self, peer: &Peer) -> bool {
-        let kind = peer.hello.as_ref().and_then(|hello| Kind::from_code(hello.kind));
-        self.config.shared_rings && kind == Some(Kind::Rseq)
+        let kind = peer.hello.as_ref().and_then(|hello| RingKind::from_code(hello.kind));
+        self.config.shared_rings && kind == Some(RingKind::Rseq)
     }
 
     pub(super) fn is_shared(&self, serial: u64) -> bool {

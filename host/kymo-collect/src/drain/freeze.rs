@@ -2,7 +2,7 @@
 //! Snapshots of the programs' rings: all are copied before any copy is written [spec/flight.md 2].
 
 use super::{Drain, MarkRecord, Sink};
-use crate::clock::Source;
+use crate::clock::ClockSource;
 use crate::flight::Intact;
 use crate::lane::Lane;
 use crate::priority;
@@ -97,7 +97,7 @@ impl Drain {
 fn write_frozen(
     all: &mut [&mut Running],
     frozen: &mut Vec<(usize, usize, Intact)>,
-    source: Source,
+    source: ClockSource,
     streams: &mut Streams,
     part: &mut SnapshotPart,
     buffers: &mut Vec<Vec<u8>>,

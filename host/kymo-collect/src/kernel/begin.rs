@@ -5,7 +5,7 @@ use kymo_tracefs::Wanted;
 
 use super::{Kernel, KernelConditions, KernelConfig};
 use crate::Error;
-use crate::clock::Source;
+use crate::clock::ClockSource;
 use crate::session::Config;
 
 /// What a session has of the kernel.
@@ -19,7 +19,7 @@ pub(crate) struct KernelPart {
 
 /// Makes what `config` asks for. Where the kernel is optional, why it is missing goes to `caveats`. Without events of
 /// its own a session records those that its triggers name.
-pub(crate) fn prepare(config: &Config, source: Source, caveats: &mut Vec<String>) -> Result<KernelPart, Error> {
+pub(crate) fn prepare(config: &Config, source: ClockSource, caveats: &mut Vec<String>) -> Result<KernelPart, Error> {
     let mut part = KernelPart::default();
     if let Some(wanted) = &config.kernel {
         part.kernel = optional(config, caveats, Kernel::prepare(wanted, source))?;

@@ -5,7 +5,8 @@ use kymo_abi::Clock;
 use kymo_ftrace::Naming;
 use kymo_tracefs::{ProbeSpec, Wanted};
 
-use crate::clock::Source;
+use crate::Error;
+use crate::clock::ClockSource;
 
 /// Ring memory per CPU where nothing else is said, bytes: the kernel gives it to every CPU that can exist, so it is
 /// less where there are many.
@@ -87,9 +88,27 @@ impl Default for KernelConfig {
 }
 
 /// The clock of the kernel's rings that is the session's.
-pub(super) fn clock_of(source: Source) -> &'static str {
+pub(super) fn clock_of(source: ClockSource) -> Result<&'static str, Error> {
     match source.clock() {
-        Clock::Tsc => "x86-tsc",
-        Clock::Monotonic => "mono",
+        Clock::Tsc => Ok("x86-tsc"),
+        Clock::Monotonic => Ok("mono"),
+        Clock::Cntvct => Err(Error::Refused(
+            "no trace clock of the kernel is the generic timer's count, the session's clock: set \
+             KYMO_CLOCK=monotonic for kymo and for the traced programs, which then have the portable ring"
+                .to_owned(),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_has_the_sessions_clock_or_the_error_says_what_to_do() {
+        assert_eq!(clock_of(ClockSource::new(Clock::Tsc)).unwrap(), "x86-tsc");
+        assert_eq!(clock_of(ClockSource::new(Clock::Monotonic)).unwrap(), "mono");
+        let refused = clock_of(ClockSource::new(Clock::Cntvct)).unwrap_err().to_string();
+        assert!(refused.contains("KYMO_CLOCK=monotonic"), "{refused}");
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The kernel thread: every few milliseconds it empties the rings of all CPUs [spec/kernel.md 4].
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,13 +14,14 @@ use kymo_tracefs::Instance;
 
 use crate::Error;
 use crate::chunks::{RotateJob, RotatedPart};
-use crate::clock::Source;
+use crate::clock::ClockSource;
 use crate::drain::Counters;
 use crate::priority;
 use crate::snapshot::{SnapshotJob, SnapshotPart};
 use crate::stream::Streams;
 use crate::trace_dir::DiskDir;
 
+use super::access::RingAccess;
 use super::ring::{Pass, Ring, Totals};
 use super::summary::{KernelCause, KernelSummary};
 
@@ -63,12 +65,19 @@ pub(crate) struct Report {
     pub pages: u64,
     /// Clock value when the last ring had been emptied.
     pub end: u64,
+    /// Rings that were read where they are mapped.
+    pub mapped: u64,
+    /// Why others are not, where they should be.
+    pub unmapped: Option<io::Error>,
 }
 
 impl Report {
     /// Adds what the thread found to a summary.
     pub(crate) fn add_to(&self, summary: &mut KernelSummary) {
         (summary.pages, summary.cpu_s) = (self.pages, self.cpu_time.as_secs_f64());
+        summary.mapped_rings = self.mapped;
+        let unmapped = self.unmapped.iter().map(|error| format!("rings are copied, not mapped: {error}"));
+        summary.caveats.extend(unmapped);
         for ring in &self.rings {
             summary.records += ring.records;
             summary.bytes += ring.bytes;
@@ -98,13 +107,15 @@ pub(crate) struct Duty {
     pub flight: bool,
     /// Real-time priority of the thread; 0: that of the session.
     pub priority: u8,
+    /// How it reads the rings. Those of a flight recorder are copied.
+    pub access: RingAccess,
 }
 
 /// The state of the thread.
 #[derive(Debug)]
 pub(crate) struct Drain {
     decoder: Decoder,
-    source: Source,
+    source: ClockSource,
     counters: Arc<Counters>,
     rings: Vec<Ring>,
     streams: Streams,
@@ -120,13 +131,15 @@ pub(crate) struct Drain {
     records_before: u64,
     /// Nothing can be written, as was said.
     is_stopped: bool,
+    /// Why a ring is not mapped that should be.
+    unmapped: Option<io::Error>,
 }
 
 impl Drain {
     pub(crate) fn new(
         instance: &Instance,
         decoder: Decoder,
-        source: Source,
+        source: ClockSource,
         counters: Arc<Counters>,
         into: TracePlace<'_>,
         duty: Duty,
@@ -134,11 +147,17 @@ impl Drain {
         let now = source.read();
         let ring_bytes = instance.ring_bytes()? as usize;
         let ring = |cpu: u32| Ok(Ring::new(cpu, instance.reader(cpu)?, now, ring_bytes));
-        let rings = instance.cpus().into_iter().map(ring).collect::<Result<_, Error>>()?;
+        let mut rings = instance.cpus().into_iter().map(ring).collect::<Result<Vec<Ring>, Error>>()?;
         let page = vec![0; instance.page_bytes()];
         let share = (ring_bytes / page.len().max(1) / SHARE).max(1);
         let streams = Streams::new(DiskDir::boxed(into.dir), into.uuid, source);
-        let Duty { orders, flight, priority } = duty;
+        let Duty { orders, flight, priority, access } = duty;
+        let mut unmapped = None;
+        if access == RingAccess::Mapped && !flight {
+            for ring in &mut rings {
+                unmapped = ring.map(&decoder).err().or(unmapped);
+            }
+        }
         Ok(Drain {
             decoder,
             source,
@@ -152,6 +171,7 @@ impl Drain {
             priority,
             records_before: 0,
             is_stopped: false,
+            unmapped,
         })
     }
 
@@ -201,9 +221,11 @@ impl Drain {
         }
         self.streams.finish();
         let end = self.source.read();
+        let mapped = self.rings.iter().filter(|ring| ring.is_mapped()).count() as u64;
         // The readers are closed here: an instance with open files cannot be removed.
         let rings = self.rings.into_iter().map(|ring| ring.totals).collect();
-        Report { rings, streams: self.streams, cpu_time: own_cpu_time(), pages, end }
+        let (streams, unmapped) = (self.streams, self.unmapped);
+        Report { rings, streams, cpu_time: own_cpu_time(), pages, end, mapped, unmapped }
     }
 
     fn wait(&self, pause: Duration) -> Result<Order, RecvTimeoutError> {

@@ -2,22 +2,25 @@
 //! The ring of one CPU: its pages become batches, its losses become empty packets between them [spec/kernel.md 5].
 
 use std::collections::VecDeque;
+use std::io;
 use std::time::{Duration, Instant};
 
-use kymo_ftrace::page::Missed;
-use kymo_ftrace::{Batch, Decoder};
+use kymo_ftrace::page::{Missed, PageError};
+use kymo_ftrace::{Batch, Decoder, Pending};
 use kymo_tracefs::{CpuReader, Stats};
 
-use crate::clock::Source;
+use crate::clock::ClockSource;
 use crate::snapshot::SnapshotPart;
 use crate::stream::{Class, Packet, Refusal, Stream, Streams};
 
+use super::access::MappedPages;
 use super::summary::{KernelCause, KernelLoss, KernelLost};
 
 /// A batch of this size becomes a packet.
 const PACKET_BYTES: usize = 256 << 10;
-/// So does one of this age.
-const PACKET_AGE: Duration = Duration::from_millis(100);
+/// So does one of this age. With a look before it and one behind it, 20 ms apart at most, a record is in the file 120
+/// ms after it was written, as those of programs are [spec/session.md 7].
+const PACKET_AGE: Duration = Duration::from_millis(80);
 /// A batch that waits until its end can be told apart from what was dropped waits no longer than to this size.
 const PACKET_BYTES_MAX: usize = 4 << 20;
 /// Losses listed for one CPU; later ones are in the totals only.
@@ -32,6 +35,8 @@ const STATS_PERIOD: Duration = Duration::from_millis(100);
 pub(crate) struct Ring {
     cpu: u32,
     reader: CpuReader,
+    /// The same ring, if it is read where it is mapped.
+    mapped: Option<MappedPages>,
     batch: Batch,
     begun: Option<Instant>,
     slot: Option<Stream>,
@@ -76,7 +81,7 @@ pub(crate) struct Totals {
 /// What all rings share while they are looked at.
 pub(crate) struct Pass<'a> {
     pub decoder: &'a Decoder,
-    pub source: Source,
+    pub source: ClockSource,
     pub streams: &'a mut Streams,
     pub page: &'a mut [u8],
 }
@@ -86,6 +91,7 @@ impl Ring {
         Ring {
             cpu,
             reader,
+            mapped: None,
             batch: Batch::default(),
             begun: None,
             slot: None,
@@ -106,6 +112,17 @@ impl Ring {
         }
     }
 
+    /// From now on the ring is read where it is mapped, if the kernel does that. Not for a flight recorder.
+    pub(crate) fn map(&mut self, decoder: &Decoder) -> io::Result<()> {
+        self.mapped = Some(MappedPages::of(&self.reader, decoder)?);
+        Ok(())
+    }
+
+    /// Whether it is.
+    pub(crate) fn is_mapped(&self) -> bool {
+        self.mapped.is_some()
+    }
+
     /// Takes pages until the ring is empty or `pages_max` were taken; also until it has come to the page that the
     /// kernel writes to, where `is_live`: the calls that take a few records from there would be the next few records.
     /// Returns how many pages.
@@ -113,25 +130,25 @@ impl Ring {
         let mut pages = 0;
         let mut is_behind = true;
         while pages < pages_max && is_behind {
-            let now = pass.source.read();
-            let taken = match self.reader.read(pass.page) {
-                Ok(0) => {
+            let (now, was_mapped) = (pass.source.read(), self.is_mapped());
+            let data_bytes = match self.take_next(pass) {
+                Ok(Some(data_bytes)) => data_bytes,
+                Ok(None) => {
                     self.emptied = now;
                     break;
                 }
-                Ok(bytes) => bytes,
                 Err(error) => {
                     self.damaged(0, format!("the ring cannot be read: {error}"));
-                    break;
+                    // One that was mapped is copied from here on.
+                    match was_mapped {
+                        true => continue,
+                        false => break,
+                    }
                 }
             };
             pages += 1;
-            // The page is moved out for a moment: decoding borrows it while packets are written.
-            let page = std::mem::take(&mut pass.page);
-            let data_bytes = self.take(&page[..taken], pass);
             // A batch with drops cannot end before the ring was seen to be empty.
-            is_behind = !is_live || self.dropped_pending > 0 || data_bytes >= page.len() / 2;
-            pass.page = page;
+            is_behind = !is_live || self.dropped_pending > 0 || data_bytes >= pass.page.len() / 2;
         }
         let is_old = self.begun.is_some_and(|begun| begun.elapsed() >= PACKET_AGE);
         if is_old {
@@ -143,22 +160,46 @@ impl Ring {
         pages
     }
 
-    /// One sub-buffer. Returns the bytes of its records; those of a damaged one count as all.
-    fn take(&mut self, page: &[u8], pass: &mut Pass<'_>) -> usize {
-        let mut pending = match pass.decoder.open(page) {
+    /// Takes one sub-buffer, or what is new in the one that the kernel writes to. Returns the bytes of its records.
+    /// A mapped ring that does not answer as it should is read by copies from then on.
+    fn take_next(&mut self, pass: &mut Pass<'_>) -> io::Result<Option<usize>> {
+        let Some(mut mapped) = self.mapped.take() else { return self.take_copy(pass) };
+        let decoder = pass.decoder;
+        let taken = mapped.next(decoder, |opened| self.take(opened, pass))?;
+        self.mapped = Some(mapped);
+        Ok(taken)
+    }
+
+    fn take_copy(&mut self, pass: &mut Pass<'_>) -> io::Result<Option<usize>> {
+        let bytes = self.reader.read(pass.page)?;
+        if bytes == 0 {
+            return Ok(None);
+        }
+        // The page is moved out for a moment: decoding borrows it while packets are written.
+        let page = std::mem::take(&mut pass.page);
+        let data_bytes = match pass.decoder.open(&page[..bytes]) {
+            Ok(mut pending) => self.take(Ok(&mut pending), pass),
+            Err(error) => self.take(Err(error), pass),
+        };
+        pass.page = page;
+        Ok(Some(data_bytes))
+    }
+
+    /// The records of one sub-buffer. Returns their bytes; those of a damaged one count as all.
+    fn take(&mut self, opened: Result<&mut Pending<'_>, PageError>, pass: &mut Pass<'_>) -> usize {
+        let pending = match opened {
             Ok(pending) => pending,
             Err(error) => {
                 self.damaged(0, error.to_string());
-                return page.len();
+                return usize::MAX;
             }
         };
-        let data_bytes = pending.data_bytes;
         match pending.missed {
             Missed::None => {}
             Missed::Some(count) => self.missed(Some(count), pass),
             Missed::Unknown => self.missed(None, pass),
         }
-        while !pass.decoder.decode(&mut pending, &mut self.batch) {
+        while !pass.decoder.decode(pending, &mut self.batch) {
             self.flush(pass);
         }
         let outcome = &pending.outcome;
@@ -175,7 +216,7 @@ impl Ring {
         if self.batch.bytes.len() >= PACKET_BYTES {
             self.end_batch(pass);
         }
-        data_bytes
+        pending.data_bytes
     }
 
     /// Records were overwritten in front of the page at hand. Where a page did not say how many, the kernel's own count

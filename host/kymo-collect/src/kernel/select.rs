@@ -73,7 +73,7 @@ impl Selected {
 
 /// A change that was found right.
 #[derive(Debug, Default)]
-pub(crate) struct Plan {
+pub(crate) struct KernelPlan {
     /// What matches; of `disable` what was on.
     chosen: Vec<Chosen>,
     new: Vec<NewEvent>,
@@ -96,7 +96,7 @@ impl Recording {
     }
 
     /// What `patterns` of `-k` mean here. Nothing is changed.
-    pub(crate) fn plan(&self, patterns: &[String], on: bool) -> Result<Plan, Error> {
+    pub(crate) fn plan(&self, patterns: &[String], on: bool) -> Result<KernelPlan, Error> {
         let wanted = Wanted::parse(patterns)?;
         if wanted.sample_frequency().is_some() {
             return Err(Error::Refused(
@@ -111,9 +111,9 @@ impl Recording {
         }
         if !on {
             chosen.retain(|chosen| self.selected.on.contains_key(&chosen.event));
-            return Ok(Plan { chosen, ..Plan::default() });
+            return Ok(KernelPlan { chosen, ..KernelPlan::default() });
         }
-        let mut plan = Plan::default();
+        let mut plan = KernelPlan::default();
         let mut fields = FieldNames::default();
         for chosen in chosen {
             match self.selected.known.get(&chosen.event) {
@@ -132,7 +132,7 @@ impl Recording {
     }
 
     /// Switches on what was planned; the classes are in the metadata.
-    pub(crate) fn switch_on(&mut self, plan: Plan) -> Result<KernelChanged, Error> {
+    pub(crate) fn switch_on(&mut self, plan: KernelPlan) -> Result<KernelChanged, Error> {
         if !plan.new.is_empty() {
             let (reply, learnt) = mpsc::channel();
             let _ = self.orders.send(Order::Learn(plan.new, reply));
@@ -158,7 +158,7 @@ impl Recording {
     }
 
     /// Switches off what was planned. What is in the rings already stays.
-    pub(crate) fn switch_off(&mut self, plan: &Plan) -> Result<KernelChanged, Error> {
+    pub(crate) fn switch_off(&mut self, plan: &KernelPlan) -> Result<KernelChanged, Error> {
         let events: Vec<EventName> = plan.chosen.iter().map(|chosen| chosen.event.clone()).collect();
         self.instance.disable_events(&events)?;
         events.iter().for_each(|event| drop(self.selected.on.remove(event)));

@@ -7,7 +7,7 @@ use kymo_abi::record_head;
 use kymo_ftrace::Batch;
 use kymo_state::Options;
 
-use crate::clock::Source;
+use crate::clock::ClockSource;
 use crate::stream::{Class, Packet, Refusal, Stream, Streams, Written};
 use crate::trace_dir::DiskDir;
 
@@ -17,7 +17,7 @@ use super::{STATE_FIRST_ID, StateSummary};
 #[derive(Debug)]
 pub(crate) struct StateDump {
     options: Options,
-    source: Source,
+    source: ClockSource,
     pub streams: Streams,
     slot: Option<Stream>,
     newest: u64,
@@ -25,7 +25,7 @@ pub(crate) struct StateDump {
 }
 
 impl StateDump {
-    pub(crate) fn new(options: Options, source: Source, dir: &Path, uuid: [u8; 16]) -> StateDump {
+    pub(crate) fn new(options: Options, source: ClockSource, dir: &Path, uuid: [u8; 16]) -> StateDump {
         let streams = Streams::new(DiskDir::boxed(dir), uuid, source);
         StateDump { options, source, streams, slot: None, newest: 0, summary: StateSummary::default() }
     }

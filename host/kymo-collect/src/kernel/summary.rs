@@ -138,6 +138,8 @@ pub struct KernelSummary {
     pub pages: u64,
     /// CPU seconds of the thread that read them.
     pub cpu_s: f64,
+    /// Rings that were read where they are mapped; the others were copied.
+    pub mapped_rings: u64,
     /// Records that are not in the trace, by cause.
     pub lost: KernelLost,
     /// The same, by CPU and interval; at most about a thousand a CPU.
@@ -171,6 +173,7 @@ impl KernelSummary {
             bytes: 0,
             pages: 0,
             cpu_s: 0.0,
+            mapped_rings: 0,
             lost: KernelLost::default(),
             losses: Vec::new(),
             samples: None,

@@ -18,7 +18,7 @@ use kymo_tracefs::{Chosen, CpuReader, Instance, Settings, Tracefs};
 
 use super::conditions::{KernelConditions, Nameable};
 use super::config::{KernelConfig, STATE_FIRST_ID, clock_of};
-use crate::clock::{Source, extend};
+use crate::clock::{ClockSource, extend};
 use crate::condition_fields::event;
 use crate::context::Contexts;
 use crate::trigger::Fired;
@@ -46,7 +46,7 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// What the watch of a session needs besides its conditions.
 pub(crate) struct Needs<'a> {
     pub config: &'a KernelConfig,
-    pub source: Source,
+    pub source: ClockSource,
     pub poll: Duration,
     pub clock: ConditionClock,
     pub fired: SyncSender<Fired>,
@@ -98,7 +98,7 @@ impl ReadyWatch {
             return Err(Error::Trigger(error.clone()));
         }
         let chosen = choose(&known, asked, needs.config.naming);
-        let instance = tracefs.create(&settings(needs.config, needs.source))?;
+        let instance = tracefs.create(&settings(needs.config, needs.source)?)?;
         instance.stop()?;
         let queue = (!asked.mixed.is_empty()).then(|| Arc::new(Queue::default()));
         let has_pairs = asked.kernel.iter().chain(&asked.mixed).any(Filter::has_pairs);
@@ -155,14 +155,14 @@ struct Known<'a> {
     class: EventClass,
 }
 
-fn settings(config: &KernelConfig, source: Source) -> Settings {
-    Settings {
-        clock: clock_of(source).to_owned(),
+fn settings(config: &KernelConfig, source: ClockSource) -> Result<Settings, Error> {
+    Ok(Settings {
+        clock: clock_of(source)?.to_owned(),
         ring_bytes_per_cpu: RING_BYTES,
         subbuf_bytes: None,
         overwrite: false,
         cpus: config.cpus.clone(),
-    }
+    })
 }
 
 fn cycles(time: Duration, per_second: u64) -> u64 {
@@ -298,7 +298,7 @@ struct Looker {
     hold_back: u64,
     /// When the counts of drops were looked at.
     looked: Instant,
-    source: Source,
+    source: ClockSource,
     unseen: u64,
 }
 

@@ -77,7 +77,7 @@ impl Server {
     /// Takes the name `session` for this process, which must be [`crate::is_session_name`], and hands requests to
     /// `deliver`, which must not wait. Fails with [`Error::SessionExists`] where a collector that lives has the name.
     pub fn start(dir: RuntimeDir, session: &str, deliver: impl Fn(Call) + Send + 'static) -> Result<Server, Error> {
-        let nonce = clock::Source::new(clock::choose()).read().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        let nonce = clock::ClockSource::new(clock::choose()).read().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         let file = format!("c.{}.{nonce:08x}.{session}", std::process::id());
         let path = dir.path().join(&file);
         // Two starts of one name at the same time: one of them looks after the other has bound.

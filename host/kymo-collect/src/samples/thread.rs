@@ -14,7 +14,7 @@ use super::parse::{PerfRecord, Records};
 use super::times::Times;
 use crate::Error;
 use crate::chunks::{RotateJob, RotatedPart};
-use crate::clock::Source;
+use crate::clock::ClockSource;
 use crate::priority;
 use crate::stream::{Class, Packet, Stream, Streams, Written};
 use crate::trace_dir::DiskDir;
@@ -62,7 +62,7 @@ impl Sampling {
     pub fn start(
         (frequency, priority): (u32, u8),
         cpus: &[u32],
-        source: Source,
+        source: ClockSource,
         (dir, uuid): (&Path, [u8; 16]),
     ) -> Result<Sampling, Error> {
         let times = Times::new(source);
@@ -131,7 +131,7 @@ impl Lane {
 
 /// The state of the thread.
 struct Work {
-    source: Source,
+    source: ClockSource,
     times: Times,
     lanes: Vec<Lane>,
     maps: MapLane,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Times of perf events as times of the session's clock. The kernel cannot give them in cycles of the TSC, so they are
-//! taken in CLOCK_MONOTONIC_RAW, which is linear in these, and brought over by pairs of readings of both. If the
-//! session's clock is CLOCK_MONOTONIC, the events use that one.
+//! Times of perf events as times of the session's clock. The kernel cannot give them in cycles of the TSC, nor in ticks
+//! of Arm's generic timer, so they are taken in CLOCK_MONOTONIC_RAW, which is linear in these, and brought over by
+//! pairs of readings of both. If the session's clock is CLOCK_MONOTONIC, the events use that one.
 
 use kymo_abi::Clock;
 
-use crate::clock::{Pair, Source};
+use crate::clock::{ClockSource, Pair};
 use rustix::time::ClockId;
 
 /// Pairs this close to each other do not tell the frequency well, ns.
@@ -14,29 +14,29 @@ const BASELINE_MIN_NS: u64 = 1_000_000;
 /// Brings times over.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Times {
-    source: Source,
+    source: ClockSource,
     first: Pair,
     latest: Pair,
 }
 
 impl Times {
     /// From now on.
-    pub fn new(source: Source) -> Times {
+    pub fn new(source: ClockSource) -> Times {
         let first = Pair::take(source, ClockId::MonotonicRaw);
         Times { source, first, latest: first }
     }
 
     /// The clock that events are opened with.
-    pub fn clock_id(source: Source) -> libc::clockid_t {
+    pub fn clock_id(source: ClockSource) -> libc::clockid_t {
         match source.clock() {
-            Clock::Tsc => libc::CLOCK_MONOTONIC_RAW,
+            Clock::Tsc | Clock::Cntvct => libc::CLOCK_MONOTONIC_RAW,
             Clock::Monotonic => libc::CLOCK_MONOTONIC,
         }
     }
 
     /// Reads another pair. To be called before [`Self::of`], for times up to now.
     pub fn refresh(&mut self) {
-        if self.source.clock() == Clock::Tsc {
+        if self.source.clock() != Clock::Monotonic {
             let pair = Pair::take(self.source, ClockId::MonotonicRaw);
             self.latest = if pair.ns > self.latest.ns { pair } else { self.latest };
         }
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn times_are_those_of_the_session() {
-        let source = Source::new(choose());
+        let source = ClockSource::new(choose());
         let mut times = Times::new(source);
         while !times.is_ready() {
             times.refresh();

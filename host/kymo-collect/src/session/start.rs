@@ -17,7 +17,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use super::config::Config;
 use super::{Session, summary_file, wake_up};
 use crate::chunks::Chunks;
-use crate::clock::{Calibration, Source, choose};
+use crate::clock::{Calibration, ClockSource, choose};
 use crate::control::{self, Control, System, ToControl, Wiring};
 use crate::drain::{Counters, Drain, Flight, Sink, ToDrain};
 use crate::ids::Registry;
@@ -44,7 +44,7 @@ const SPARE_TIME: Duration = Duration::from_millis(100);
 /// A session whose directories exist, and of whose clock two readings are there.
 struct Begun {
     config: Config,
-    source: Source,
+    source: ClockSource,
     /// The session's directory.
     output: PathBuf,
     dir: DiskDir,
@@ -168,7 +168,7 @@ impl Begun {
         make_private_dir(dir).map_err(Error::file("make directory", dir))?;
         let output = fs::canonicalize(dir).map_err(Error::file("find directory", dir))?;
         let dir = DiskDir::new(&output);
-        let source = Source::new(choose());
+        let source = ClockSource::new(choose());
         let mut caveats = Vec::new();
         let KernelPart { kernel, asked } = kernel::prepare(&config, source, &mut caveats)?;
         let mut calibration = Calibration::start(source);

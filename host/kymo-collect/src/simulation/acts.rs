@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What simulated programs do: they come, look for sessions, record, fork, execute others and end.
 
-use kymo_abi::Kind;
+use kymo_abi::RingKind;
 use kymo_abi::wire::ByeReason;
 
 use super::objects::{NAMES, Objects};
@@ -21,7 +21,7 @@ impl Run {
 
     pub(super) fn begin_program(&mut self, now: u64) {
         let (pid, nonce) = self.new_ids();
-        let kind = if self.random.below(4) == 0 { Kind::Portable } else { Kind::Rseq };
+        let kind = if self.random.below(4) == 0 { RingKind::Portable } else { RingKind::Rseq };
         let mut program = Program::new(pid, nonce, kind, now);
         program.character = match self.random.below(24) {
             0 => Character::CannotMap,
@@ -218,7 +218,7 @@ impl Run {
         let (pid, nonce) = self.new_ids();
         let parent = &self.programs[at];
         let mut child = parent.fork(pid, nonce, now);
-        child.is_unknown_child = self.random.below(3) == 0 && parent.kind == Kind::Rseq;
+        child.is_unknown_child = self.random.below(3) == 0 && parent.kind == RingKind::Rseq;
         child.owed_by = parent.owed_by.clone();
         child.unreached = parent.late_for();
         let life = self.random.pick(&[MS, SECOND, 30 * SECOND]);

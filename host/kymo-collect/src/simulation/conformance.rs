@@ -15,7 +15,7 @@ use std::time::Duration;
 use kymo_abi::desc;
 use kymo_abi::ring::Layout;
 use kymo_abi::wire::{ByeReason, DescEntry, Filter, FromCollector, FromProgram, Hello};
-use kymo_abi::{Clock, Kind};
+use kymo_abi::{Clock, RingKind};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::outside::SharedLine;
@@ -79,9 +79,9 @@ impl Story<'_> {
 
     fn greeting(&mut self, hello: &Hello) -> String {
         assert!(hello.nonce != 0 && hello.cpu_count > 0, "{hello:?}");
-        let (kind, clock) = (Kind::from_code(hello.kind), Clock::from_code(hello.clock));
+        let (kind, clock) = (RingKind::from_code(hello.kind), Clock::from_code(hello.clock));
         let (kind, clock) = (kind.expect("a kind of rings"), clock.expect("a clock"));
-        let lanes = if kind == Kind::Rseq { hello.cpu_count + 1 } else { 16 };
+        let lanes = if kind == RingKind::Rseq { hello.cpu_count + 1 } else { 16 };
         self.layout = Some(Layout::new(kind, clock, lanes, RING_BYTES, PAGE_BYTES).expect("a layout"));
         let (pid, nonce) = (place(&mut self.pids, hello.pid), place(&mut self.nonces, hello.nonce));
         let exe = hello.exe.rsplit('/').next().unwrap_or_default();
@@ -93,7 +93,7 @@ impl Story<'_> {
         while !matches!(self.hear(connection), Some(FromProgram::DescsEnd { .. }) | None) {}
     }
 
-    fn kind(&self) -> Kind {
+    fn kind(&self) -> RingKind {
         self.layout.expect("it said HELLO").kind
     }
 
@@ -166,7 +166,7 @@ fn even_numbers() -> FromCollector {
 
 /// A program starts, records with and without a filter, gets other rings, loads and unloads libraries, forks, executes
 /// another one that does not wait for its answer, and is told to go.
-fn live(living: &mut dyn Living) -> (Kind, Vec<String>) {
+fn live(living: &mut dyn Living) -> (RingKind, Vec<String>) {
     let (lines, pids, nonces) = (Vec::new(), Vec::new(), Vec::new());
     let mut story = Story { living, lines, pids, nonces, layout: None, serial: 0 };
     let first = story.living.accept();
@@ -198,14 +198,14 @@ fn fork(story: &mut Story<'_>, parents: &Rings) {
     story.living.tell("fork");
     let child = story.living.accept();
     story.hear_descriptions(child);
-    if kind == Kind::Rseq {
+    if kind == RingKind::Rseq {
         story.living.wait();
         story.record(parents, &[(1, 12)]);
     }
     let rings = story.attach(child);
     story.say(child, &FromCollector::Enable(vec![(0, 1)]));
     story.say(child, &FromCollector::Go { generation: 4 });
-    if kind == Kind::Portable {
+    if kind == RingKind::Portable {
         story.living.wait();
     }
     // What it had from its parent is on, if it had that.
@@ -238,7 +238,7 @@ fn execute(story: &mut Story<'_>, before: usize) {
 /// SimulatedLife ones.
 struct SimulatedLife {
     now: u64,
-    kind: Kind,
+    kind: RingKind,
     /// Who listens is the last.
     programs: Vec<Program>,
     books: Vec<Books>,
@@ -248,7 +248,7 @@ struct SimulatedLife {
 }
 
 impl SimulatedLife {
-    fn new(kind: Kind) -> SimulatedLife {
+    fn new(kind: RingKind) -> SimulatedLife {
         let (programs, lines, coming) = (Vec::new(), Vec::new(), VecDeque::new());
         let mut living = SimulatedLife {
             now: 1_000_000_000,
@@ -361,13 +361,13 @@ struct RealLife {
 
 impl RealLife {
     /// Starts the program that was compiled in `dir`.
-    fn new(dir: &Path, kind: Kind) -> RealLife {
+    fn new(dir: &Path, kind: RingKind) -> RealLife {
         let runtime = RuntimeDir::make(&dir.join("run")).expect("a runtime directory");
         let name = format!("s.{}.{NONCE:08x}", std::process::id());
         let listener = socket::listen(&runtime.through_fd(&name)).expect("a socket");
         let mut command = Command::new(dir.join("sim"));
         command.env("KYMO_RUNTIME_DIR", runtime.path()).env("KYMO_START_WAIT", "10000");
-        command.env("KYMO_RING", if kind == Kind::Portable { "portable" } else { "rseq" });
+        command.env("KYMO_RING", if kind == RingKind::Portable { "portable" } else { "rseq" });
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it can be run");
         let (stdin, stdout) = (child.stdin.take().expect("a pipe"), child.stdout.take().expect("a pipe"));
         RealLife {
@@ -462,7 +462,7 @@ fn a_simulated_program_says_what_a_real_one_says() {
     if !compile(dir.path()) {
         return;
     }
-    for wanted in [Kind::Rseq, Kind::Portable] {
+    for wanted in [RingKind::Rseq, RingKind::Portable] {
         let own = dir.path().join(wanted.name());
         std::fs::create_dir(&own).expect("a directory");
         for file in ["sim", "e2", "e3"] {

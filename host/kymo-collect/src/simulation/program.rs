@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use kymo_abi::ring::Layout;
 use kymo_abi::wire::{Attached, ByeReason, Filter, FromCollector, FromProgram, Hello};
-use kymo_abi::{ABI_VERSION, Clock, Kind};
+use kymo_abi::{ABI_VERSION, Clock, RingKind};
 use kymo_filter::Insn;
 
 use super::objects::Objects;
@@ -119,7 +119,7 @@ pub(super) struct Program {
     pub uid: u32,
     pub dir: usize,
     pub comm: String,
-    pub kind: Kind,
+    pub kind: RingKind,
     pub character: Character,
     pub objects: Objects,
     /// Sessions by number. A session may have two connections for a moment.
@@ -154,7 +154,7 @@ pub(super) struct Program {
 }
 
 impl Program {
-    pub(super) fn new(pid: u32, nonce: u32, kind: Kind, now: u64) -> Program {
+    pub(super) fn new(pid: u32, nonce: u32, kind: RingKind, now: u64) -> Program {
         Program {
             pid,
             nonce,
@@ -194,7 +194,7 @@ impl Program {
         }
         (child.uid, child.dir) = (self.uid, self.dir);
         child.parents = [vec![self.comm.clone()], self.parents.clone()].concat();
-        if self.kind == Kind::Rseq {
+        if self.kind == RingKind::Rseq {
             child.inherited = self.inherited.clone();
             for (session, attachment) in &self.attachments {
                 if let Some(recording) = &attachment.recording {
@@ -203,7 +203,7 @@ impl Program {
             }
         }
         // Its first thread goes on beside the helper thread, if it has its parent's rings.
-        child.runs = child.kind == Kind::Rseq;
+        child.runs = child.kind == RingKind::Rseq;
         child.acts_at = now + 10_000;
         child
     }

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use kymo_abi::ring::{CHUNKS, Layout, MARKS, Mark, RingBlock, STORE_PAST, Span, View, mem_flags};
-use kymo_abi::{Kind, head_word, split_head};
+use kymo_abi::{RingKind, head_word, split_head};
 use kymo_filter::Insn;
 use kymo_mapping::Mapping;
 
@@ -60,9 +60,9 @@ impl Book {
         (self.ring_bytes, self.is_overwritten) = (rings.layout.ring_bytes, rings.is_overwritten());
         let layout = &rings.layout;
         self.bytes_at_most = match layout.kind {
-            Kind::Rseq => u64::from(layout.lane_count) * u64::from(layout.ring_bytes),
+            RingKind::Rseq => u64::from(layout.lane_count) * u64::from(layout.ring_bytes),
             // What its threads have claimed, and the pages before that.
-            Kind::Portable => layout.data_offset + 3 * u64::from(layout.ring_bytes) + PAGES_BEFORE,
+            RingKind::Portable => layout.data_offset + 3 * u64::from(layout.ring_bytes) + PAGES_BEFORE,
         };
     }
 
@@ -108,8 +108,8 @@ impl Rings {
     /// Writes a record; it is counted when the ring is full.
     pub(super) fn record(&self, wish: u32, id: u16, token: u64, now: u64, book: &mut Book) {
         let lane = match self.layout.kind {
-            Kind::Rseq => wish % (self.layout.lane_count - 1),
-            Kind::Portable => wish % 3,
+            RingKind::Rseq => wish % (self.layout.lane_count - 1),
+            RingKind::Portable => wish % 3,
         };
         self.view().header().lanes_used.fetch_max(lane + 1, Ordering::Relaxed);
         let ring = &self.view().rings()[lane as usize];

@@ -18,7 +18,7 @@ use super::recovery::RingDir;
 use super::rings::Books;
 use super::snapshots::{Snapshot, Taken};
 use super::verbs::Questions;
-use crate::clock::{Calibration, SimulatedTime, Source};
+use crate::clock::{Calibration, ClockSource, SimulatedTime};
 use crate::control::{Control, ControlEnd, Limits, ToControl, Wiring};
 use crate::drain::{Counters, Drain, Flight, Report, Sink, ToDrain};
 use crate::metadata::Metadata;
@@ -104,7 +104,7 @@ struct Threads {
 
 impl Threads {
     fn new(config: Config, number: usize, users: &[u32], time: &'static SimulatedTime) -> Threads {
-        let source = Source::simulated(time);
+        let source = ClockSource::simulated(time);
         let mut calibration = Calibration::start(source);
         source.sleep(Calibration::FIRST);
         calibration.refine();

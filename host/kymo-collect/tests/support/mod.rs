@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use kymo_abi::desc::{Desc, EventDesc, Field, FieldType, Scalar, encode};
 use kymo_abi::ring::{Layout, Mark, RingBlock, Span, View};
 use kymo_abi::wire::{Attached, BYTES_MAX, ByeReason, DescEntry, FromCollector, FromProgram, Hello};
-use kymo_abi::{ABI_VERSION, Clock, Kind, head_word};
+use kymo_abi::{ABI_VERSION, Clock, RingKind, head_word};
 use kymo_collect::{Config, Session};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::mm::{MapFlags, ProtFlags};
@@ -129,14 +129,17 @@ impl Line {
 }
 
 pub fn session_clock() -> Clock {
-    let is_tsc = fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource")
-        .is_ok_and(|name| name.trim() == "tsc");
-    if is_tsc && cfg!(target_arch = "x86_64") { Clock::Tsc } else { Clock::Monotonic }
+    let source = fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource");
+    match source.unwrap_or_default().trim() {
+        "tsc" if cfg!(target_arch = "x86_64") => Clock::Tsc,
+        "arch_sys_counter" if cfg!(target_arch = "aarch64") => Clock::Cntvct,
+        _ => Clock::Monotonic,
+    }
 }
 
 pub fn hello() -> Hello {
     let pid = std::process::id();
-    let (kind, clock) = (Kind::Rseq.code(), session_clock().code());
+    let (kind, clock) = (RingKind::Rseq.code(), session_clock().code());
     Hello { abi: ABI_VERSION, pid, kind, clock, cpu_count: 2, nonce: 0, comm: "fake".into(), exe: "/bin/fake".into() }
 }
 
@@ -221,6 +224,13 @@ impl Fake {
         if session_clock() == Clock::Tsc {
             // SAFETY: every x86-64 has the instruction.
             return unsafe { std::arch::x86_64::_rdtsc() };
+        }
+        #[cfg(target_arch = "aarch64")]
+        if session_clock() == Clock::Cntvct {
+            let ticks: u64;
+            // SAFETY: Linux lets every program read it.
+            unsafe { std::arch::asm!("isb", "mrs {ticks}, cntvct_el0", ticks = out(reg) ticks, options(nostack)) };
+            return ticks;
         }
         let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
         time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64

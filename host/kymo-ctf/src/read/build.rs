@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::class::{
-    Class, ClassId, EventTable, Int, Kind, Len, Member, Metadata, StreamClass, WriterFact, constant_bits,
+    Class, ClassId, ClassKind, EventTable, Int, Len, Member, Metadata, StreamClass, WriterFact, constant_bits,
 };
 use super::labels::Labels;
 pub(super) use slots::Located;
@@ -98,7 +98,7 @@ impl Builder {
         self.roots = roots;
     }
 
-    pub fn push(&mut self, align: u32, kind: Kind) -> Result<ClassId, String> {
+    pub fn push(&mut self, align: u32, kind: ClassKind) -> Result<ClassId, String> {
         if self.classes.len() >= self.limit {
             return Err("the types unfold into too many fields for metadata of this size".into());
         }
@@ -113,14 +113,14 @@ impl Builder {
     }
 
     /// The depth of the deepest class inside of `kind`.
-    fn depth_below(&mut self, kind: &Kind) -> Result<u16, String> {
+    fn depth_below(&mut self, kind: &ClassKind) -> Result<u16, String> {
         let depth = |class: &ClassId| self.depths[*class as usize];
         let (deepest, looked_at) = match kind {
-            Kind::Array { element, .. } | Kind::Optional { element, .. } => (depth(element), 1),
-            Kind::Struct { members } => {
+            ClassKind::Array { element, .. } | ClassKind::Optional { element, .. } => (depth(element), 1),
+            ClassKind::Struct { members } => {
                 (members.iter().map(|member| depth(&member.class)).max().unwrap_or(0), members.len())
             }
-            Kind::Variant { options, .. } => {
+            ClassKind::Variant { options, .. } => {
                 (options.iter().map(|option| depth(&option.class)).max().unwrap_or(0), options.len())
             }
             _ => (0, 1),
@@ -147,7 +147,7 @@ impl Builder {
     /// An event: the common context of its stream is planned for each one.
     pub fn charge_event(&mut self, common_context: Option<ClassId>) -> Result<(), String> {
         let members = match common_context.map(|class| &self.classes[class as usize].kind) {
-            Some(Kind::Struct { members }) => members.len(),
+            Some(ClassKind::Struct { members }) => members.len(),
             _ => 0,
         };
         self.charge(1 + MEMBER_STEPS * members)
@@ -195,7 +195,7 @@ impl Builder {
                 shown = index;
             }
         }
-        let class = self.push(align.max(minimum_align), Kind::Struct { members })?;
+        let class = self.push(align.max(minimum_align), ClassKind::Struct { members })?;
         self.names.insert(class, classes);
         Ok(class)
     }
@@ -203,7 +203,9 @@ impl Builder {
     /// `_x_length` in front of `x`, by the convention of LTTng that we follow; `_x_option` in front of a variant, as
     /// our export writes it.
     fn only_tells(&self, told: &Member, user: &Member) -> bool {
-        let Kind::Int(Int { save: Some(slot), .. }) = &self.classes[told.class as usize].kind else { return false };
+        let ClassKind::Int(Int { save: Some(slot), .. }) = &self.classes[told.class as usize].kind else {
+            return false;
+        };
         let stem = told.name.strip_suffix("_length").or_else(|| told.name.strip_suffix("_option")).unwrap_or_default();
         told.name.starts_with('_') && stem.ends_with(&*user.name) && self.is_told(user.class, *slot)
     }
@@ -211,14 +213,14 @@ impl Builder {
     /// Whether the integer in `slot` is a length or a tag of the class, or of what it consists of.
     fn is_told(&self, class: ClassId, slot: u32) -> bool {
         match &self.classes[class as usize].kind {
-            Kind::Text { len, .. } | Kind::Bytes { len } => *len == Len::Saved(slot),
-            Kind::Array { len, element } => *len == Len::Saved(slot) || self.is_told(*element, slot),
-            Kind::Variant { slot: tag, options, .. } => {
+            ClassKind::Text { len, .. } | ClassKind::Bytes { len } => *len == Len::Saved(slot),
+            ClassKind::Array { len, element } => *len == Len::Saved(slot) || self.is_told(*element, slot),
+            ClassKind::Variant { slot: tag, options, .. } => {
                 *tag == slot || options.iter().any(|option| self.is_told(option.class, slot))
             }
-            Kind::Optional { slot: tag, element, .. } => *tag == slot || self.is_told(*element, slot),
-            Kind::Int(_) | Kind::Wide(_) | Kind::Float { .. } | Kind::WideFloat { .. } => false,
-            Kind::NulText(_) | Kind::Struct { .. } => false,
+            ClassKind::Optional { slot: tag, element, .. } => *tag == slot || self.is_told(*element, slot),
+            ClassKind::Int(_) | ClassKind::Wide(_) | ClassKind::Float { .. } | ClassKind::WideFloat { .. } => false,
+            ClassKind::NulText(_) | ClassKind::Struct { .. } => false,
         }
     }
 
@@ -266,7 +268,7 @@ impl Builder {
 
     pub fn int(&self, class: ClassId) -> Option<&Int> {
         match &self.classes[class as usize].kind {
-            Kind::Int(int) => Some(int),
+            ClassKind::Int(int) => Some(int),
             _ => None,
         }
     }
@@ -274,8 +276,8 @@ impl Builder {
     /// The labels of an integer of any width.
     pub fn labels(&self, class: ClassId) -> Option<Arc<Labels>> {
         match &self.classes[class as usize].kind {
-            Kind::Int(int) => int.labels.clone(),
-            Kind::Wide(wide) => wide.labels.clone(),
+            ClassKind::Int(int) => int.labels.clone(),
+            ClassKind::Wide(wide) => wide.labels.clone(),
             _ => None,
         }
     }
@@ -287,13 +289,13 @@ impl Builder {
         let mut leaves = Vec::new();
         while let Some(class) = open.pop() {
             let inner: Vec<(ClassId, Box<str>)> = match &self.classes[class as usize].kind {
-                Kind::Struct { members } => members.iter().map(|m| (m.class, m.raw.clone())).collect(),
-                Kind::Variant { options, .. } => options.iter().map(|option| (option.class, "".into())).collect(),
+                ClassKind::Struct { members } => members.iter().map(|m| (m.class, m.raw.clone())).collect(),
+                ClassKind::Variant { options, .. } => options.iter().map(|option| (option.class, "".into())).collect(),
                 _ => continue,
             };
             for (class, name) in inner {
                 match &self.classes[class as usize].kind {
-                    Kind::Struct { .. } | Kind::Variant { .. } if deep => open.push(class),
+                    ClassKind::Struct { .. } | ClassKind::Variant { .. } if deep => open.push(class),
                     _ => leaves.push((class, name)),
                 }
             }
@@ -305,7 +307,7 @@ impl Builder {
     /// variants inside it.
     pub fn for_ints(&mut self, part: Option<ClassId>, deep: bool, mut visit: impl FnMut(&str, &mut Int)) {
         for (class, name) in self.leaves(part, deep) {
-            if let Kind::Int(int) = &mut self.classes[class as usize].kind {
+            if let ClassKind::Int(int) = &mut self.classes[class as usize].kind {
                 visit(&name, int);
             }
         }
@@ -313,7 +315,7 @@ impl Builder {
 
     /// Of the same members one that means something to the reader, and is too wide for it.
     pub fn wide_with_role(&self, part: Option<ClassId>, deep: bool, has_role: impl Fn(&str) -> bool) -> Option<String> {
-        let is_wide = |class: ClassId| matches!(self.classes[class as usize].kind, Kind::Wide(_));
+        let is_wide = |class: ClassId| matches!(self.classes[class as usize].kind, ClassKind::Wide(_));
         let found = self.leaves(part, deep).into_iter().find(|(class, name)| is_wide(*class) && has_role(name));
         found.map(|(_, name)| format!("`{name}` has more than 64 bits, which the reader cannot take for {TAKEN_FOR}"))
     }
@@ -321,7 +323,7 @@ impl Builder {
     /// Position of the member `name` of the structure `part`.
     pub fn position(&self, part: Option<ClassId>, name: &str) -> Option<usize> {
         match &self.classes[part? as usize].kind {
-            Kind::Struct { members } => members.iter().position(|member| &*member.raw == name),
+            ClassKind::Struct { members } => members.iter().position(|member| &*member.raw == name),
             _ => None,
         }
     }
@@ -333,7 +335,7 @@ impl Builder {
         metadata.classes = self.classes;
         for stream in &mut metadata.streams {
             let Some(context) = stream.common_context else { continue };
-            let Kind::Struct { members } = &metadata.classes[context as usize].kind else { continue };
+            let ClassKind::Struct { members } = &metadata.classes[context as usize].kind else { continue };
             let known =
                 members.iter().enumerate().filter_map(|(i, member)| Some((i, WriterFact::by_name(&member.name)?)));
             stream.known = known.collect();

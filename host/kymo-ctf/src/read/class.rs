@@ -15,7 +15,7 @@ use crate::write::EnvValue;
 pub(crate) type ClassId = u32;
 
 /// Everything the metadata says.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Metadata {
     /// The trace, as its packets name it.
     pub uuid: Option<[u8; 16]>,
@@ -51,14 +51,14 @@ impl Metadata {
     #[inline]
     pub(crate) fn members(&self, class: ClassId) -> &[Member] {
         match &self.classes[class as usize].kind {
-            Kind::Struct { members } => members,
+            ClassKind::Struct { members } => members,
             _ => &[],
         }
     }
 }
 
 /// An event type of a trace.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct EventClass {
     /// The id that its records carry.
     pub id: u64,
@@ -73,7 +73,7 @@ pub struct EventClass {
 }
 
 /// A stream class.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct StreamClass {
     pub id: u64,
     pub clock: usize,
@@ -118,7 +118,7 @@ impl WriterFact {
 }
 
 /// From an id to a position in [`Metadata::events`].
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct EventTable {
     dense: Vec<u32>,
     sparse: std::collections::HashMap<u64, u32>,
@@ -251,7 +251,7 @@ pub(crate) enum Len {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Class {
-    pub kind: Kind,
+    pub kind: ClassKind,
     /// Bits, a power of two.
     pub align: u32,
     /// Size, where all values have the same: bits from an aligned begin to the end, without padding behind it.
@@ -266,20 +266,22 @@ impl Class {
 }
 
 /// The size that all values of `kind` have, if it is one that a plan can count with.
-pub(crate) fn constant_bits(classes: &[Class], kind: &Kind) -> Option<u32> {
+pub(crate) fn constant_bits(classes: &[Class], kind: &ClassKind) -> Option<u32> {
     let bits = match kind {
-        Kind::Int(int) => u64::from(int.bits),
-        Kind::Float { bits, .. } => u64::from(*bits),
-        Kind::Wide(WideClass { bits, .. }) | Kind::WideFloat { bits, .. } => u64::from(*bits),
-        Kind::Text { len: Len::Fixed(bytes), .. } | Kind::Bytes { len: Len::Fixed(bytes) } => bytes.checked_mul(8)?,
-        Kind::Array { len: Len::Fixed(0), .. } => 0,
-        Kind::Array { len: Len::Fixed(count), element } => {
+        ClassKind::Int(int) => u64::from(int.bits),
+        ClassKind::Float { bits, .. } => u64::from(*bits),
+        ClassKind::Wide(WideClass { bits, .. }) | ClassKind::WideFloat { bits, .. } => u64::from(*bits),
+        ClassKind::Text { len: Len::Fixed(bytes), .. } | ClassKind::Bytes { len: Len::Fixed(bytes) } => {
+            bytes.checked_mul(8)?
+        }
+        ClassKind::Array { len: Len::Fixed(0), .. } => 0,
+        ClassKind::Array { len: Len::Fixed(count), element } => {
             let element = &classes[*element as usize];
             // Elements without bits would cost time and no data; they are left to the tape, which bounds them.
             let bits = u64::from(element.bits.filter(|&bits| bits > 0)?);
             element.stride_bits()?.checked_mul(count - 1)?.checked_add(bits)?
         }
-        Kind::Struct { members } => {
+        ClassKind::Struct { members } => {
             let mut at = 0u64;
             for member in members {
                 let class = &classes[member.class as usize];
@@ -287,16 +289,18 @@ pub(crate) fn constant_bits(classes: &[Class], kind: &Kind) -> Option<u32> {
             }
             return u32::try_from(at).ok();
         }
-        Kind::NulText(_) | Kind::Text { .. } | Kind::Bytes { .. } | Kind::Array { .. } => return None,
-        Kind::Variant { .. } | Kind::Optional { .. } => return None,
+        ClassKind::NulText(_) | ClassKind::Text { .. } | ClassKind::Bytes { .. } | ClassKind::Array { .. } => {
+            return None;
+        }
+        ClassKind::Variant { .. } | ClassKind::Optional { .. } => return None,
     };
     // An integer of 0 bits is one of variable length.
-    let is_variable = matches!(kind, Kind::Int(Int { bits: 0, .. }));
+    let is_variable = matches!(kind, ClassKind::Int(Int { bits: 0, .. }));
     u32::try_from(bits).ok().filter(|_| !is_variable)
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum ClassKind {
     Int(Int),
     Float {
         bits: u8,

@@ -106,7 +106,8 @@ impl Clock {
     }
 }
 
-/// [`Clock::nanoseconds`] for times that come one after the other: remembers the second, and divides 64 bits only.
+/// [`Clock::nanoseconds`] for times that come one after the other: remembers the second, and multiplies in place of
+/// dividing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seconds<'t> {
     clock: &'t Clock,
@@ -116,11 +117,22 @@ pub(crate) struct Seconds<'t> {
     /// Where that second begins: cycles, modulo 2^64 where it begins before the clock does, and ns.
     begin: u64,
     begin_ns: i128,
+    /// Nanoseconds of a cycle, times 2^`shift`, rounded down.
+    scale: u64,
+    shift: u32,
 }
+
+/// Clocks of fewer cycles a second are converted second by second: products of a second's cycles with 10^9 have 64
+/// bits.
+const HZ_END: u64 = 1 << 34;
 
 impl<'t> Seconds<'t> {
     pub fn new(clock: &'t Clock) -> Self {
-        Self { clock, from: 0, until: 0, begin: 0, begin_ns: 0 }
+        let hz = clock.frequency_hz.clamp(1, HZ_END);
+        // Below 2^64, because hz is at least 2^log and 10^9 is below 2^30.
+        let shift = HZ_END.ilog2() + hz.ilog2();
+        let scale = ((1_000_000_000u128 << shift) / u128::from(hz)) as u64;
+        Self { clock, from: 0, until: 0, begin: 0, begin_ns: 0, scale, shift }
     }
 
     /// The same as [`Clock::nanoseconds`].
@@ -129,7 +141,17 @@ impl<'t> Seconds<'t> {
         if cycles < self.from || cycles >= self.until {
             return self.begin_second(cycles);
         }
-        self.begin_ns + i128::from(cycles.wrapping_sub(self.begin) * 1_000_000_000 / self.clock.frequency_hz)
+        self.begin_ns + i128::from(self.nanoseconds_in_second(cycles.wrapping_sub(self.begin)))
+    }
+
+    /// Of fewer cycles than a second has: their product with 10^9, divided by the frequency and rounded down.
+    #[inline]
+    fn nanoseconds_in_second(&self, cycles: u64) -> u64 {
+        // The scale is less than 1 too small, so the product is less than cycles / 2^shift < 1 too small: after
+        // rounding the result is right, or 1 too small.
+        let guess = ((u128::from(cycles) * u128::from(self.scale)) >> self.shift) as u64;
+        let hz = self.clock.frequency_hz;
+        guess + u64::from(cycles * 1_000_000_000 - guess * hz >= hz)
     }
 
     #[cold]
@@ -139,7 +161,7 @@ impl<'t> Seconds<'t> {
         let begin = i128::from(cycles) - part;
         // Of 2^34 cycles a second at most the product has 64 bits.
         // With a correction each time is reckoned by itself.
-        let is_plain = (1..1 << 34).contains(&hz) && self.clock.correction.is_none();
+        let is_plain = (1..HZ_END.into()).contains(&hz) && self.clock.correction.is_none();
         if is_plain {
             (self.from, self.until) = (begin.max(0) as u64, (begin + hz).min(u64::MAX.into()) as u64);
             (self.begin, self.begin_ns) = (begin as u64, self.clock.nanoseconds(cycles) - part * 1_000_000_000 / hz);
@@ -163,6 +185,45 @@ mod tests {
         }
         assert_eq!(clock.cycles_from(i128::MIN), Some(0));
         assert_eq!(clock.cycles_from(i128::MAX), None);
+    }
+
+    /// Multiplying gives what dividing gives, also where the quotient is a whole number or just below one.
+    #[test]
+    fn parts_of_a_second_are_exact() {
+        let frequencies = [
+            1,
+            2,
+            3,
+            7,
+            1000,
+            19_200_000,
+            999_999_999,
+            1_000_000_000,
+            1_000_000_001,
+            1_700_000_000,
+            2_893_299_999,
+            4_294_967_296,
+            HZ_END - 1,
+        ];
+        let mut random = 1u64;
+        for hz in frequencies {
+            let clock = Clock { frequency_hz: hz, ..Clock::default() };
+            let seconds = Seconds::new(&clock);
+            let check = |cycles: u64| {
+                let expect = (u128::from(cycles) * 1_000_000_000 / u128::from(hz)) as u64;
+                assert_eq!(seconds.nanoseconds_in_second(cycles), expect, "{cycles} of {hz}");
+            };
+            for _ in 0..2000 {
+                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                let cycles = (random >> 20) % hz;
+                check(cycles);
+                // The first cycles of a nanosecond, and those in front of them.
+                let ns = u128::from(cycles) * 1_000_000_000 / u128::from(hz);
+                let first = (ns * u128::from(hz)).div_ceil(1_000_000_000) as u64;
+                [first.saturating_sub(1), first, first + 1].into_iter().filter(|&at| at < hz).for_each(check);
+            }
+            [0, hz - 1].into_iter().for_each(check);
+        }
     }
 
     #[test]

@@ -50,7 +50,7 @@ impl Counts {
 const PART_BYTES: usize = 8 << 20;
 
 /// What one thread counts at a time: a stream, or some packets of one.
-struct Part {
+struct CountPart {
     stream: usize,
     /// Where it begins, and the number of the first packet behind it. `None` for the whole stream.
     packets: Option<(Start, u64)>,
@@ -64,7 +64,7 @@ impl Trace {
 
     /// The same, with parts of another size.
     pub(super) fn count_in_parts(&self, threads: usize, part_bytes: usize) -> Counts {
-        let parts: Vec<Part> =
+        let parts: Vec<CountPart> =
             (0..self.streams.len()).flat_map(|index| self.parts(index, threads, part_bytes)).collect();
         let all_streams: Vec<(&Trace, usize)> = (0..self.streams.len()).map(|stream| (self, stream)).collect();
         let _pass = Scans::of(&all_streams);
@@ -99,15 +99,15 @@ impl Trace {
     }
 
     /// What is counted at a time of the stream `index`.
-    fn parts(&self, index: usize, threads: usize, part_bytes: usize) -> Vec<Part> {
-        let whole = || vec![Part { stream: index, packets: None }];
+    fn parts(&self, index: usize, threads: usize, part_bytes: usize) -> Vec<CountPart> {
+        let whole = || vec![CountPart { stream: index, packets: None }];
         if threads <= 1 || self.streams[index].1.len() < 2 * part_bytes {
             return whole();
         }
         let Some(starts) = self.stream(index).parts(part_bytes) else { return whole() };
         let ends = starts.iter().skip(1).map(|start| start.packet).chain([u64::MAX]);
         let packets = starts.iter().copied().zip(ends);
-        packets.map(|packets| Part { stream: index, packets: Some(packets) }).collect()
+        packets.map(|packets| CountPart { stream: index, packets: Some(packets) }).collect()
     }
 
     fn nothing(&self) -> Counts {
@@ -119,7 +119,7 @@ impl Trace {
         Stream::new(&self.metadata, &self.layout, name, content)
     }
 
-    fn count_part(&self, part: &Part) -> Counts {
+    fn count_part(&self, part: &CountPart) -> Counts {
         let mut stream = self.stream(part.stream);
         stream.watch = self.watcher();
         if let Some((start, end)) = &part.packets {

@@ -14,7 +14,8 @@ use serde_json::{Map, Value};
 
 use super::build::{Builder, Origin, TAKEN_FOR};
 use super::class::{
-    Base, ClassId, Encoding, EventClass, Int, Kind, Labels, Len, Metadata, Order, Role, StreamClass, View, WideClass,
+    Base, ClassId, ClassKind, Encoding, EventClass, Int, Labels, Len, Metadata, Order, Role, StreamClass, View,
+    WideClass,
 };
 use super::clock::Clock;
 use super::error::{Caveat, Damage, Error};
@@ -135,7 +136,7 @@ impl Fragments {
         self.metadata.packet_header =
             self.part(object, "packet-header-field-class", Origin::PacketHeader, [None; 6])?;
         if let (Some(header), Some(role)) = (self.metadata.packet_header, self.uuid_role) {
-            if let Kind::Struct { members } = &self.builder.classes[header as usize].kind {
+            if let ClassKind::Struct { members } = &self.builder.classes[header as usize].kind {
                 self.metadata.uuid_member = members.iter().position(|member| member.class == role);
             }
         }
@@ -236,7 +237,7 @@ impl Fragments {
         self.builder.begin(origin, roots);
         let class = self.class(class)?;
         match self.builder.classes[class as usize].kind {
-            Kind::Struct { .. } => Ok(Some(class)),
+            ClassKind::Struct { .. } => Ok(Some(class)),
             _ => Err(format!("`{key}` must be a structure")),
         }
     }
@@ -275,7 +276,7 @@ impl Fragments {
                 self.int(object, kind.contains("-signed"), View::Number)
             }
             "fixed-length-floating-point-number" => self.float(object),
-            "null-terminated-string" => self.builder.push(8, Kind::NulText(encoding(object)?)),
+            "null-terminated-string" => self.builder.push(8, ClassKind::NulText(encoding(object)?)),
             "static-length-string" | "dynamic-length-string" => {
                 let (len, encoding) = (self.len(object)?, encoding(object)?);
                 if let (Len::Fixed(bytes), Encoding::Wide { bytes: unit, .. }) = (&len, encoding) {
@@ -283,12 +284,12 @@ impl Fragments {
                         return Err(format!("a text of {bytes} bytes in units of {unit} bytes ends inside of one"));
                     }
                 }
-                let kind = Kind::Text { len, encoding };
+                let kind = ClassKind::Text { len, encoding };
                 self.builder.push(8, kind)
             }
             "static-length-blob" | "dynamic-length-blob" => {
                 let len = self.len(object)?;
-                let class = self.builder.push(8, Kind::Bytes { len })?;
+                let class = self.builder.push(8, ClassKind::Bytes { len })?;
                 self.note_uuid(object, class);
                 Ok(class)
             }
@@ -323,11 +324,11 @@ impl Fragments {
             if role.is_some() {
                 return Err(format!("an integer of {bits} bits has a role: the reader takes 64 for {TAKEN_FOR}"));
             }
-            return self.builder.push(align, Kind::Wide(WideClass { bits, signed, order, base, view, labels }));
+            return self.builder.push(align, ClassKind::Wide(WideClass { bits, signed, order, base, view, labels }));
         }
         let bits = bits as u8;
         let int = Int { bits, signed, order, base, view, save: None, role, labels, encoding: None, clock: None };
-        self.builder.push(align, Kind::Int(int))
+        self.builder.push(align, ClassKind::Int(int))
     }
 
     fn labels(&mut self, mappings: &Object) -> Result<Arc<Labels>, String> {
@@ -342,7 +343,7 @@ impl Fragments {
     fn float(&mut self, object: &Object) -> Result<ClassId, String> {
         let (order, align) = (order(object)?, alignment(object, "alignment")?);
         let kind = match number(object, "length")? {
-            Some(bits @ (16 | 32 | 64)) => Kind::Float { bits: bits as u8, order },
+            Some(bits @ (16 | 32 | 64)) => ClassKind::Float { bits: bits as u8, order },
             Some(bits) => {
                 let bits = u32::try_from(bits).ok().filter(|&bits| exponent_bits(bits).is_some()).ok_or_else(|| {
                     format!("floating point numbers have 16, 32, 64, 128 bits, or more in steps of 32; {bits} are none")
@@ -351,7 +352,7 @@ impl Fragments {
                 if !self.remarks.contains(&what) {
                     self.remarks.push(what);
                 }
-                Kind::WideFloat { bits, order }
+                ClassKind::WideFloat { bits, order }
             }
             None => return Err("`length` is missing".into()),
         };
@@ -363,11 +364,14 @@ impl Fragments {
         let element = self.class(object.get("element-field-class").ok_or("`element-field-class` is missing")?)?;
         let align = self.builder.classes[element as usize].align.max(alignment(object, "minimum-alignment")?);
         let byte = self.builder.int(element);
+        let is_dense = self.builder.classes[element as usize].align <= 8;
+        let is_plain = |order: Order| matches!(order, Order::Little | Order::Big);
         // As in CTF 1.8, where bytes have no other form: both formats show the same thing.
-        let bytes = matches!(byte, Some(Int { bits: 8, signed: false, base: Base::Hexadecimal, labels: None, .. }));
+        let bytes = matches!(byte, Some(Int { bits: 8, signed: false, base: Base::Hexadecimal, labels: None, order, .. })
+            if is_dense && is_plain(*order));
         let kind = match len {
-            Len::Saved(_) if bytes && align >= 8 => Kind::Bytes { len },
-            _ => Kind::Array { len, element },
+            Len::Saved(_) if bytes && align >= 8 => ClassKind::Bytes { len },
+            _ => ClassKind::Array { len, element },
         };
         let class = self.builder.push(align, kind)?;
         self.note_uuid(object, class);

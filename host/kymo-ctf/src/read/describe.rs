@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the metadata says of fields, for those who look before there is a record.
 
-use super::class::{Base, ClassId, EventClass, Kind, Len, Member, Metadata, View};
+use super::class::{Base, ClassId, ClassKind, EventClass, Len, Member, Metadata, View};
 
 /// A field of an event class, or of a structure.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,26 +99,26 @@ impl Metadata {
 
     fn kind(&self, class: ClassId) -> FieldKind<'_> {
         match &self.classes[class as usize].kind {
-            Kind::Int(int) if int.view != View::Number => FieldKind::Bool,
-            Kind::Int(int) => {
+            ClassKind::Int(int) if int.view != View::Number => FieldKind::Bool,
+            ClassKind::Int(int) => {
                 let (signed, bits) = (int.signed, if int.bits == 0 { 64 } else { int.bits });
                 match &int.labels {
                     Some(labels) => FieldKind::Enum { signed, bits, labels: labels.iter().collect() },
                     None => FieldKind::Int { signed, bits, base: int.base },
                 }
             }
-            Kind::Wide(wide) if wide.view == View::Bool => FieldKind::Bool,
-            Kind::Wide(wide) => FieldKind::Wide { signed: wide.signed, bits: wide.bits, base: wide.base },
-            Kind::Float { bits, .. } => FieldKind::Float { bits: (*bits).max(32) },
-            Kind::WideFloat { .. } => FieldKind::Float { bits: 64 },
-            Kind::NulText(_) | Kind::Text { .. } => FieldKind::Text,
-            Kind::Bytes { .. } => FieldKind::Bytes,
-            Kind::Array { len, element } => {
+            ClassKind::Wide(wide) if wide.view == View::Bool => FieldKind::Bool,
+            ClassKind::Wide(wide) => FieldKind::Wide { signed: wide.signed, bits: wide.bits, base: wide.base },
+            ClassKind::Float { bits, .. } => FieldKind::Float { bits: (*bits).max(32) },
+            ClassKind::WideFloat { .. } => FieldKind::Float { bits: 64 },
+            ClassKind::NulText(_) | ClassKind::Text { .. } => FieldKind::Text,
+            ClassKind::Bytes { .. } => FieldKind::Bytes,
+            ClassKind::Array { len, element } => {
                 let count = if let Len::Fixed(count) = len { Some(*count) } else { None };
                 FieldKind::Array { element: self.kind(*element).into(), count }
             }
-            Kind::Struct { members } => FieldKind::Struct(self.infos(members)),
-            Kind::Variant { .. } | Kind::Optional { .. } => FieldKind::Varying,
+            ClassKind::Struct { members } => FieldKind::Struct(self.infos(members)),
+            ClassKind::Variant { .. } | ClassKind::Optional { .. } => FieldKind::Varying,
         }
     }
 }

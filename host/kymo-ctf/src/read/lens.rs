@@ -2,10 +2,10 @@
 //! Fields found beforehand, for who reads the same fields of many records: no name, no class and no label is looked at
 //! again.
 
-use super::class::{ClassId, Encoding, Int, Kind, Len, Order, View};
+use super::class::{ClassId, ClassKind, Encoding, Int, Len, Order, View};
 use super::frame::Frame;
 use super::item::Record;
-use super::plan::{FieldPlace, Part, Piece};
+use super::plan::{FieldPlace, Piece, PlanPart};
 use super::trace::Trace;
 use super::value::{Number, Value};
 
@@ -86,21 +86,20 @@ impl Trace {
         Lens { part, position, sight }
     }
 
-    fn sight(&self, part: &Part, position: usize) -> Option<Sight> {
+    fn sight(&self, part: &PlanPart, position: usize) -> Option<Sight> {
         let member = self.metadata.members(part.class?).get(position)?;
         let kind = &self.metadata.classes[member.class as usize].kind;
         match *part.places.get(position)? {
             FieldPlace::Packed { mark, delta_bits } => {
-                if let Kind::Text { len: Len::Fixed(bytes), encoding: Encoding::Utf8 } = *kind {
+                if let ClassKind::Text { len: Len::Fixed(bytes), encoding: Encoding::Utf8 } = *kind {
                     return Some(Sight::Padded { mark, delta_bits, bytes: bytes.try_into().ok()? });
                 }
                 let (piece, float) = self.number(member.class)?;
                 Some(Sight::Number { mark, piece: Piece { delta_bits, ..piece }, float })
             }
             FieldPlace::Marked(mark) => match *kind {
-                Kind::NulText(Encoding::Utf8) | Kind::Text { len: Len::Saved(_), encoding: Encoding::Utf8 } => {
-                    Some(Sight::Text { mark })
-                }
+                ClassKind::NulText(Encoding::Utf8)
+                | ClassKind::Text { len: Len::Saved(_), encoding: Encoding::Utf8 } => Some(Sight::Text { mark }),
                 _ => None,
             },
         }
@@ -109,10 +108,10 @@ impl Trace {
     /// The bits of a number that is shown as such, and whether it is a float.
     fn number(&self, class: ClassId) -> Option<(Piece, bool)> {
         match &self.metadata.classes[class as usize].kind {
-            Kind::Int(Int { bits: bits @ 1.., signed, order, view: View::Number, labels: None, .. }) => {
+            ClassKind::Int(Int { bits: bits @ 1.., signed, order, view: View::Number, labels: None, .. }) => {
                 Some((Piece { delta_bits: 0, bits: *bits, signed: *signed, order: *order }, false))
             }
-            Kind::Float { bits: bits @ (32 | 64), order } => {
+            ClassKind::Float { bits: bits @ (32 | 64), order } => {
                 Some((Piece { delta_bits: 0, bits: *bits, signed: false, order: *order }, true))
             }
             _ => None,

@@ -7,13 +7,13 @@ use super::error::Caveat;
 use super::glance::Glance;
 use super::item::{Extent, Item, Loss, Record};
 use super::queue::Queue;
-use super::stream::{Lost, Next, PacketMark, Place, Stream};
+use super::stream::{Lost, Next, PacketMark, PacketPlace, Stream, Until};
 use super::trace::{Trace, is_one_clock};
 use super::watch::Watch;
 
 /// Goes through the records of one or more traces in the order of time.
 pub struct Reader<'t> {
-    streams: Vec<Source<'t>>,
+    streams: Vec<MergedStream<'t>>,
     /// What comes next in all streams but the current one.
     waiting: Queue,
     /// The stream whose item was given last; it moves on when the next one is asked for.
@@ -62,12 +62,12 @@ pub enum Start {
     #[default]
     Begin,
     /// At an item.
-    At(Place),
+    At(PacketPlace),
     /// Not at all: without its items.
     Skip,
 }
 
-struct Source<'t> {
+struct MergedStream<'t> {
     stream: Stream<'t>,
     trace: usize,
     seconds: Seconds<'t>,
@@ -116,7 +116,7 @@ impl<'t> Reader<'t> {
                 if matches!(start, Start::At(place) if !stream.go_to_place(&place)) {
                     return None;
                 }
-                let mut source = Source::new(trace, index, stream, range);
+                let mut source = MergedStream::new(trace, index, stream, range);
                 source.is_over = start == Start::Skip;
                 if let Some((ns, cycles)) = source.advance(is_one_clock) {
                     reader.waiting.push((ns, cycles, reader.streams.len()));
@@ -133,7 +133,7 @@ impl<'t> Reader<'t> {
 
     /// Adds a stream of a slice; without cuts it has nothing there. All streams have one clock.
     pub(super) fn add_between_cuts(&mut self, trace: (&'t Trace, usize), stream: Stream<'t>, cuts: Option<Cuts>) {
-        let mut source = Source::new(trace.0, trace.1, stream, Range::default());
+        let mut source = MergedStream::new(trace.0, trace.1, stream, Range::default());
         (source.is_over, source.cuts) = (cuts.is_none(), cuts);
         if let Some((ns, cycles)) = source.advance(true) {
             self.waiting.push((ns, cycles, self.streams.len()));
@@ -195,8 +195,8 @@ impl<'t> Reader<'t> {
     }
 
     /// For each stream the place of what it gives next; what was given or passed last is given again from there.
-    pub fn places(&self) -> Vec<Place> {
-        let place = |source: &Source<'_>| match source.is_over {
+    pub fn places(&self) -> Vec<PacketPlace> {
+        let place = |source: &MergedStream<'_>| match source.is_over {
             true => source.stream.end(),
             false => source.stream.place_of_current(),
         };
@@ -286,7 +286,7 @@ impl<'t> Reader<'t> {
     }
 }
 
-impl<'t> Source<'t> {
+impl<'t> MergedStream<'t> {
     fn new(trace: &'t Trace, index: usize, stream: Stream<'t>, range: Range) -> Self {
         let class = stream.class;
         let seconds = Seconds::new(clock(trace, class));
@@ -347,6 +347,11 @@ impl<'t> Source<'t> {
         let mut is_inside = cuts.is_inside;
         while !self.is_over {
             self.lost = None;
+            // What is in front of the slice is passed over: nothing is wanted of it.
+            let until = Until { time: cuts.from, ..Until::END };
+            if !is_inside && self.stream.pass_plain(until, |_, _| {}) {
+                self.stream.forget_caveats();
+            }
             let order = match self.stream.advance() {
                 Next::End => break,
                 Next::Record => self.stream.order,
@@ -363,6 +368,7 @@ impl<'t> Source<'t> {
             is_inside = true;
             if cuts.to.is_some_and(|to| order >= to) {
                 self.is_over = true;
+                self.stream.end_slice();
                 return None;
             }
             self.stream.take_held();
@@ -370,6 +376,7 @@ impl<'t> Source<'t> {
             return Some((0, order));
         }
         if !std::mem::replace(&mut self.is_over, true) {
+            self.stream.end_slice();
             match is_inside {
                 true => self.stream.take_held(),
                 false => self.stream.forget_caveats(),

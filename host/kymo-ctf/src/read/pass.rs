@@ -2,9 +2,9 @@
 //! Following a plan over the bytes of a record.
 
 use super::bits::{Cursor, Stop, nul_text};
-use super::class::{ClassId, Kind, Len, within};
+use super::class::{ClassId, ClassKind, Len, within};
 use super::frame::Mark;
-use super::plan::{Header, OpKind, Plan, Stamp};
+use super::plan::{DecodePlan, Header, OpKind, Stamp};
 use super::tape::Decoder;
 
 impl Header {
@@ -33,7 +33,7 @@ impl Header {
 impl Decoder<'_> {
     /// Passes over the fields of a plan; leaves their marks, and nested fields on the tape.
     #[inline]
-    pub fn pass(&mut self, plan: &Plan, cursor: &mut Cursor<'_>) -> Result<(), Stop> {
+    pub fn pass(&mut self, plan: &DecodePlan, cursor: &mut Cursor<'_>) -> Result<(), Stop> {
         self.frame.marks.clear();
         self.frame.marks.push(Mark { end: cursor.at, ..Mark::default() });
         for op in &plan.ops {
@@ -64,11 +64,11 @@ impl Decoder<'_> {
                 (at, count)
             }
             OpKind::NulText(id) => {
-                let Kind::NulText(encoding) = class(id) else { return Ok(Mark::default()) };
+                let ClassKind::NulText(encoding) = class(id) else { return Ok(Mark::default()) };
                 (at, nul_text(cursor, *encoding)?.1)
             }
             OpKind::Variable(id) => {
-                let Kind::Int(int) = class(id) else { return Ok(Mark::default()) };
+                let ClassKind::Int(int) = class(id) else { return Ok(Mark::default()) };
                 let value = cursor.variable(int.signed)?;
                 if let Some(slot) = int.save {
                     self.save(slot, value, int.signed);

@@ -19,23 +19,23 @@ pub(crate) enum FieldPlace {
 }
 
 /// How to pass over the fields of one event class, or of a head.
-#[derive(Debug, Default)]
-pub(crate) struct Plan {
+#[derive(Clone, Debug, Default)]
+pub(crate) struct DecodePlan {
     pub(super) ops: Vec<Op>,
     /// Bits behind the last mark.
     pub(super) tail_bits: u64,
     /// Common context, specific context, payload.
-    pub parts: [Part; 3],
+    pub parts: [PlanPart; 3],
     /// What fields say of where a record was written: those of the payload, of the specific context, of the common one.
     /// The last one that knows counts.
     pub known: Vec<WriterFactPlace>,
 }
 
 /// Where one of those lies.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct WriterFactPlace {
     pub known: WriterFact,
-    /// Position among [`Plan::parts`].
+    /// Position among [`DecodePlan::parts`].
     pub part: usize,
     /// Position in the part.
     pub position: usize,
@@ -44,8 +44,8 @@ pub(crate) struct WriterFactPlace {
 }
 
 /// One structure of a record.
-#[derive(Debug, Default)]
-pub(crate) struct Part {
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PlanPart {
     pub class: Option<ClassId>,
     /// Of each member.
     pub places: Vec<FieldPlace>,
@@ -113,4 +113,11 @@ pub(crate) struct Stamp {
     pub id: Option<Piece>,
     pub time: Option<Piece>,
     pub bits: u32,
+}
+
+/// The first multiple of `align`, a power of two, at `at` or behind it.
+#[inline]
+pub(super) fn aligned(at: u64, align: u32) -> u64 {
+    let mask = u64::from(align) - 1;
+    (at + mask) & !mask
 }

@@ -1,29 +1,32 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Plans of a trace, worked out once from its field classes.
 
-use super::class::{ClassId, Encoding, EventClass, Int, Kind, Len, Metadata, Role, StreamClass, View, WriterFact};
-use super::plan::{FieldPlace, Header, Op, OpKind, Part, Piece, Plan, Stamp, WriterFactPlace};
+use super::class::{ClassId, ClassKind, Encoding, EventClass, Int, Len, Metadata, Role, StreamClass, View, WriterFact};
+use super::head_word::HeadWord;
+use super::plan::{DecodePlan, FieldPlace, Header, Op, OpKind, Piece, PlanPart, Stamp, WriterFactPlace};
 use super::skip::Skip;
 
 /// The plans of a trace.
-#[derive(Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Plans {
     /// By stream class.
     pub headers: Vec<Header>,
+    /// The same headers, where one word has them.
+    pub head_words: Vec<Option<HeadWord>>,
     /// By position in [`Metadata::events`].
-    pub events: Vec<Plan>,
+    pub events: Vec<DecodePlan>,
     /// The same events, for who only counts.
     pub skips: Vec<Skip>,
 }
 
 impl WriterFactPlace {
-    fn new(metadata: &Metadata, parts: &[Part; 3], of: usize, position: usize, known: WriterFact) -> Self {
+    fn new(metadata: &Metadata, parts: &[PlanPart; 3], of: usize, position: usize, known: WriterFact) -> Self {
         let part = &parts[of];
         let member = part.class.and_then(|class| metadata.members(class).get(position));
         let kind = member.map(|member| &metadata.classes[member.class as usize].kind);
         let piece = match (kind, part.places.get(position)) {
             (
-                Some(Kind::Int(Int { bits: bits @ 1.., signed, order, view: View::Number, .. })),
+                Some(ClassKind::Int(Int { bits: bits @ 1.., signed, order, view: View::Number, .. })),
                 Some(&FieldPlace::Packed { mark, delta_bits }),
             ) => Some((mark, Piece { delta_bits, bits: *bits, signed: *signed, order: *order })),
             _ => None,
@@ -34,8 +37,8 @@ impl WriterFactPlace {
 
 impl Plans {
     pub fn new(metadata: &Metadata) -> Self {
-        let mut plans = Self { headers: Vec::new(), events: Vec::new(), skips: Vec::new() };
-        plans.events.resize_with(metadata.events.len(), Plan::default);
+        let mut plans = Self::default();
+        plans.events.resize_with(metadata.events.len(), DecodePlan::default);
         let mut kept = vec![false; metadata.slots as usize];
         for class in &metadata.streams {
             if let Some(context) = class.common_context {
@@ -50,6 +53,7 @@ impl Plans {
             for position in stream.events.positions() {
                 plans.events[position as usize] = event(metadata, stream, &metadata.events[position as usize], known);
             }
+            plans.head_words.push(HeadWord::new(&header));
             plans.headers.push(header);
         }
         plans.skips = plans.events.iter().map(|plan| Skip::new(metadata, plan)).collect();
@@ -60,24 +64,26 @@ impl Plans {
 /// Marks the slots that fields of `class` read.
 fn note_used(metadata: &Metadata, class: ClassId, used: &mut [bool]) {
     match &metadata.classes[class as usize].kind {
-        Kind::Text { len: Len::Saved(slot), .. } | Kind::Bytes { len: Len::Saved(slot) } => used[*slot as usize] = true,
-        Kind::Array { len, element } => {
+        ClassKind::Text { len: Len::Saved(slot), .. } | ClassKind::Bytes { len: Len::Saved(slot) } => {
+            used[*slot as usize] = true
+        }
+        ClassKind::Array { len, element } => {
             if let Len::Saved(slot) = len {
                 used[*slot as usize] = true;
             }
             note_used(metadata, *element, used);
         }
-        Kind::Struct { members } => members.iter().for_each(|member| note_used(metadata, member.class, used)),
-        Kind::Variant { slot, options, .. } => {
+        ClassKind::Struct { members } => members.iter().for_each(|member| note_used(metadata, member.class, used)),
+        ClassKind::Variant { slot, options, .. } => {
             used[*slot as usize] = true;
             options.iter().for_each(|option| note_used(metadata, option.class, used));
         }
-        Kind::Optional { slot, element, .. } => {
+        ClassKind::Optional { slot, element, .. } => {
             used[*slot as usize] = true;
             note_used(metadata, *element, used);
         }
-        Kind::Int(_) | Kind::Float { .. } | Kind::Wide(_) | Kind::WideFloat { .. } => {}
-        Kind::NulText(_) | Kind::Text { .. } | Kind::Bytes { .. } => {}
+        ClassKind::Int(_) | ClassKind::Float { .. } | ClassKind::Wide(_) | ClassKind::WideFloat { .. } => {}
+        ClassKind::NulText(_) | ClassKind::Text { .. } | ClassKind::Bytes { .. } => {}
     }
 }
 
@@ -126,7 +132,7 @@ struct Planner<'m> {
     known: Alignment,
 }
 
-fn event(metadata: &Metadata, stream: &StreamClass, event: &EventClass, known: Alignment) -> Plan {
+fn event(metadata: &Metadata, stream: &StreamClass, event: &EventClass, known: Alignment) -> DecodePlan {
     let mut planner = Planner { metadata, ops: Vec::new(), marks: 1, delta: 0, known };
     let parts = [stream.common_context, event.context, event.payload].map(|class| planner.part(class));
     let facts = |class: Option<ClassId>, by_name: fn(&str) -> Option<WriterFact>| {
@@ -142,21 +148,21 @@ fn event(metadata: &Metadata, stream: &StreamClass, event: &EventClass, known: A
         known.into_iter().flat_map(|(part, facts)| facts.iter().map(move |&(position, known)| (part, position, known)));
     let known = known.map(|(part, position, known)| WriterFactPlace::new(metadata, &parts, part, position, known));
     let known = known.collect();
-    Plan { known, ops: planner.ops, tail_bits: planner.delta, parts }
+    DecodePlan { known, ops: planner.ops, tail_bits: planner.delta, parts }
 }
 
 impl Planner<'_> {
-    fn part(&mut self, part: Option<ClassId>) -> Part {
+    fn part(&mut self, part: Option<ClassId>) -> PlanPart {
         let mut places = Vec::new();
         if let Some(id) = part {
             let metadata = self.metadata;
             let class = &metadata.classes[id as usize];
             self.align(class.align);
-            if let Kind::Struct { members } = &class.kind {
+            if let ClassKind::Struct { members } = &class.kind {
                 places.extend(members.iter().map(|member| self.field(member.class)));
             }
         }
-        Part { class: part, places }
+        PlanPart { class: part, places }
     }
 
     fn align(&mut self, bits: u32) {
@@ -191,19 +197,20 @@ impl Planner<'_> {
         }
         let bytes = self.known.after_some(8);
         match &class.kind {
-            Kind::NulText(_) => self.mark(OpKind::NulText(id), bytes),
+            ClassKind::NulText(_) => self.mark(OpKind::NulText(id), bytes),
             // Of wider units the tape has to see where it ends.
-            Kind::Text { len: Len::Saved(slot), encoding: Encoding::Utf8 } | Kind::Bytes { len: Len::Saved(slot) } => {
+            ClassKind::Text { len: Len::Saved(slot), encoding: Encoding::Utf8 }
+            | ClassKind::Bytes { len: Len::Saved(slot) } => {
                 self.mark(OpKind::Counted { slot: *slot, stride_bits: 8, element_bits: 8 }, bytes)
             }
-            Kind::Array { len: Len::Saved(slot), element } => match self.constant_element(*element) {
+            ClassKind::Array { len: Len::Saved(slot), element } => match self.constant_element(*element) {
                 Some((stride_bits, element_bits)) => {
                     let known = self.known.after_some(stride_bits).after_some(element_bits);
                     self.mark(OpKind::Counted { slot: *slot, stride_bits, element_bits }, known)
                 }
                 None => self.mark(OpKind::Nested(id), Alignment::NOTHING),
             },
-            Kind::Int(Int { bits: 0, .. }) => self.mark(OpKind::Variable(id), bytes),
+            ClassKind::Int(Int { bits: 0, .. }) => self.mark(OpKind::Variable(id), bytes),
             _ => self.mark(OpKind::Nested(id), Alignment::NOTHING),
         }
     }
@@ -219,11 +226,11 @@ impl Planner<'_> {
     fn keep(&mut self, id: ClassId, delta: u64) {
         let metadata = self.metadata;
         match &metadata.classes[id as usize].kind {
-            Kind::Int(Int { save: Some(slot), bits, signed, order, .. }) => {
+            ClassKind::Int(Int { save: Some(slot), bits, signed, order, .. }) => {
                 let int = Piece { delta_bits: 0, bits: *bits, signed: *signed, order: *order };
                 self.ops.push(Op { delta_bits: delta, kind: OpKind::Keep { slot: *slot, int } });
             }
-            Kind::Struct { members } => {
+            ClassKind::Struct { members } => {
                 let mut at = delta;
                 for member in members {
                     let class = &metadata.classes[member.class as usize];
@@ -247,11 +254,11 @@ fn header(metadata: &Metadata, stream: &StreamClass, kept: &[bool]) -> (Header, 
 
 fn planned_header(metadata: &Metadata, id: ClassId, kept: &[bool]) -> Option<(Header, Alignment)> {
     let class = &metadata.classes[id as usize];
-    let Kind::Struct { members } = &class.kind else { return None };
+    let ClassKind::Struct { members } = &class.kind else { return None };
     let start = Alignment { modulus: u64::from(class.align), residue: 0 };
     let mut stamp = Stamp { align: class.align, id: None, time: None, bits: 0 };
     for (position, member) in members.iter().enumerate() {
-        if let Kind::Variant { slot, options, .. } = &metadata.classes[member.class as usize].kind {
+        if let ClassKind::Variant { slot, options, .. } = &metadata.classes[member.class as usize].kind {
             let tag = stamp.tag(metadata, id, *slot)?;
             let is_last = position + 1 == members.len();
             let mut planned = Vec::new();
@@ -277,14 +284,14 @@ impl Stamp {
         let class = &metadata.classes[id as usize];
         self.bits = self.bits.checked_add(start.after(u64::from(self.bits)).padding(u64::from(class.align))? as u32)?;
         match &class.kind {
-            Kind::Struct { members } => {
+            ClassKind::Struct { members } => {
                 class.bits?;
                 for member in members {
                     self.add(metadata, member.class, start, kept)?;
                 }
                 return Some(());
             }
-            Kind::Int(int) => {
+            ClassKind::Int(int) => {
                 if int.bits == 0 || int.save.is_some_and(|slot| kept[slot as usize]) {
                     return None;
                 }
@@ -303,12 +310,12 @@ impl Stamp {
 
     /// The integer of the header `id` that leaves its value in `slot`: a member in front of the variant.
     fn tag(&self, metadata: &Metadata, id: ClassId, slot: u32) -> Option<Piece> {
-        let Kind::Struct { members } = &metadata.classes[id as usize].kind else { return None };
+        let ClassKind::Struct { members } = &metadata.classes[id as usize].kind else { return None };
         let mut at = 0u64;
         for member in members {
             let class = &metadata.classes[member.class as usize];
             at = at.next_multiple_of(u64::from(class.align));
-            if let Kind::Int(Int { save: Some(saved), bits, signed, order, .. }) = &class.kind {
+            if let ClassKind::Int(Int { save: Some(saved), bits, signed, order, .. }) = &class.kind {
                 if *saved == slot && *bits > 0 {
                     let delta_bits = u32::try_from(at).ok()?;
                     return Some(Piece { delta_bits, bits: *bits, signed: *signed, order: *order });

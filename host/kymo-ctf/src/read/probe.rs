@@ -24,6 +24,34 @@ pub fn ctf2(bytes: &[u8]) -> bool {
     metadata(&[b"\x1E{\"type\":\"preamble\",\"version\":2}\n\x1E", bytes].concat())
 }
 
+/// Takes `bytes` for a byte that says how, and metadata of either format: in packets it means what it means without
+/// them. Whether it made sense.
+pub fn packets(bytes: &[u8]) -> bool {
+    let Some((how, content)) = bytes.split_first() else { return false };
+    let (is_big, part_bytes) = (how & 1 == 1, 1 + 8 * usize::from(how >> 1));
+    let word = |word: u32| if is_big { word.to_be_bytes() } else { word.to_le_bytes() };
+    let mut packed = Vec::new();
+    for part in content.chunks(part_bytes) {
+        // Some bytes of padding behind the content.
+        let (used, size) = (37 + part.len() as u32, 37 + part.len() as u32 + u32::from(how % 3));
+        packed.extend(word(0x75D1_1D57));
+        packed.extend([7; 16]);
+        [0, used * 8, size * 8].iter().for_each(|number| packed.extend(word(*number)));
+        packed.extend([0, 0, 0, 2, 0]);
+        packed.extend(part);
+        packed.resize(packed.len() + usize::from(how % 3), 0);
+    }
+    let makes_sense = metadata(&packed);
+    let is_packed = [0x75D1_1D57u32.to_le_bytes(), 0x75D1_1D57u32.to_be_bytes()].iter().any(|m| content.starts_with(m));
+    assert!(is_packed || makes_sense == metadata(content), "packets change the meaning");
+    makes_sense
+}
+
+/// Takes `bytes` for what is behind the first word of packetised metadata; whether it made sense.
+pub fn packet_heads(bytes: &[u8]) -> bool {
+    metadata(&[&0x75D1_1D57u32.to_le_bytes()[..], bytes].concat())
+}
+
 /// Takes `bytes` for a stream of a trace whose metadata has every form of head and field, of either format.
 pub fn stream(metadata: &[u8], bytes: &[u8]) -> u64 {
     walk(&Memory { metadata: metadata.to_vec(), streams: vec![("s".into(), bytes.to_vec())] })
@@ -64,13 +92,15 @@ pub fn walk(memory: &Memory) -> u64 {
         assert_eq!((&counted.events, &counted.caveats), (&counts, &caveats), "{threads} threads count something else");
         assert_eq!((counted.caveat_count, counted.damage_count), (reader.caveat_count(), reader.damage_count()));
     }
-    check_slices(&traces, &mut Reader::new(&traces));
+    check_slices(&traces, Slices::new(&traces, 64));
+    check_slices(&traces, Slices::of_pieces(&traces, 64, 2));
     items
 }
 
 /// Panics where slices give something else than one reader of all.
-fn check_slices(traces: &[Trace], whole: &mut Reader<'_>) {
-    let Some(mut slices) = Slices::new(traces, 64) else { return };
+fn check_slices(traces: &[Trace], slices: Option<Slices<'_>>) {
+    let Some(mut slices) = slices else { return };
+    let mut whole = Reader::new(traces);
     let (mut caveats, mut counts) = (Vec::new(), (0, 0));
     while let Some(slice) = slices.next() {
         let mut reader = Reader::of_slice(traces, &slice);

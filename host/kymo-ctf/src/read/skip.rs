@@ -3,25 +3,25 @@
 //! nothing kept. What is nested has none.
 
 use super::bits::text_bytes;
-use super::class::{Encoding, Kind, Metadata};
-use super::plan::{OpKind, Piece, Plan};
+use super::class::{ClassKind, Encoding, Metadata};
+use super::plan::{DecodePlan, OpKind, Piece};
 
 /// What is behind the last step of a record's plan, or all of it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Skip {
     /// So many bits: nothing has to be looked at.
     Constant(u64),
     /// One step, and so many bits.
-    One(Step, u64),
+    One(SkipStep, u64),
     /// Several.
-    Steps(Box<[Step]>, u64),
+    Steps(Box<[SkipStep]>, u64),
     /// The plan itself has to be followed.
     Planned,
 }
 
 /// A field that is not constant.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Step {
+pub(crate) struct SkipStep {
     /// Bits behind the step before.
     delta_bits: u64,
     kind: StepKind,
@@ -41,7 +41,7 @@ enum StepKind {
 }
 
 impl Skip {
-    pub fn new(metadata: &Metadata, plan: &Plan) -> Self {
+    pub fn new(metadata: &Metadata, plan: &DecodePlan) -> Self {
         let Some(steps) = steps(metadata, plan) else { return Self::Planned };
         match steps[..] {
             [] => Self::Constant(plan.tail_bits),
@@ -66,7 +66,7 @@ impl Skip {
 }
 
 /// The steps of a plan. `None` where a length is not found behind the step before, or something is nested.
-fn steps(metadata: &Metadata, plan: &Plan) -> Option<Vec<Step>> {
+fn steps(metadata: &Metadata, plan: &DecodePlan) -> Option<Vec<SkipStep>> {
     let (mut steps, mut kept) = (Vec::new(), Vec::new());
     for op in &plan.ops {
         let kind = match op.kind {
@@ -80,19 +80,19 @@ fn steps(metadata: &Metadata, plan: &Plan) -> Option<Vec<Step>> {
                 StepKind::Counted { count, stride_bits, element_bits }
             }
             OpKind::NulText(id) => match metadata.classes[id as usize].kind {
-                Kind::NulText(Encoding::Utf8) => StepKind::Text,
+                ClassKind::NulText(Encoding::Utf8) => StepKind::Text,
                 _ => return None,
             },
             OpKind::Align(bits) => StepKind::Align(u64::from(bits)),
             OpKind::Variable(_) | OpKind::Nested(_) => return None,
         };
         kept.clear();
-        steps.push(Step { delta_bits: op.delta_bits, kind });
+        steps.push(SkipStep { delta_bits: op.delta_bits, kind });
     }
     Some(steps)
 }
 
-impl Step {
+impl SkipStep {
     #[inline]
     fn pass(&self, data: &[u8], origin: u64, at: u64) -> Option<u64> {
         let begin = at.checked_add(self.delta_bits)?;

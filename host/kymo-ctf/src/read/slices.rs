@@ -8,9 +8,10 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::ops::RangeInclusive;
 
 use super::merge::{Cuts, Reader};
-use super::stream::{Heads, Start, Step, Stream};
+use super::stream::{HeadStep, Heads, SliceBegin, Stream};
 use super::trace::{Trace, is_one_clock};
 use super::watch::Watch;
 
@@ -23,7 +24,7 @@ pub struct Slices<'t> {
     /// Streams whose heads are not all known, the one of which least is known first.
     behind: BinaryHeap<Reverse<(u64, usize)>>,
     /// Of the next slice: where each stream begins, and the cut.
-    starts: Vec<Option<Start>>,
+    starts: Vec<Option<SliceBegin>>,
     from: Option<u64>,
     slice_bytes: u64,
     /// Bytes of heads that no slice has yet, and of all that no slice has.
@@ -45,8 +46,8 @@ pub struct Slice {
 
 /// The part of one stream.
 pub(super) struct SliceOfStream {
-    pub start: Start,
-    /// Number of the packet at which the next slice begins.
+    pub begin: SliceBegin,
+    /// Number of the packet at which, or inside of which, the next slice begins.
     pub next_packet: u64,
 }
 
@@ -57,11 +58,24 @@ impl Slice {
     }
 }
 
+/// Of what lies between two places at which a reader may begin, half is read in vain by the mean slice, in each stream:
+/// so many of them should be in the part that a slice has of a stream.
+const PIECES_OF_SLICE: u64 = 4;
+/// Pieces of large packets have so many bytes.
+const PIECE_BYTES: RangeInclusive<u64> = 16 << 10..=256 << 10;
+
 impl<'t> Slices<'t> {
     /// Slices of at least `slice_bytes` of `traces`. `None` where they cannot be cut: with several clocks, where the
-    /// first packets do not say their whole time, or where packets are so large that each slice would read most of them
-    /// in vain.
+    /// first packets do not say their whole time, or where there are so many streams that each slice would read most
+    /// packets in vain.
     pub fn new(traces: &'t [Trace], slice_bytes: u64) -> Option<Self> {
+        let streams: usize = traces.iter().map(|trace| trace.streams.len()).sum();
+        let piece_bytes = slice_bytes / (PIECES_OF_SLICE * streams.max(1) as u64);
+        Self::of_pieces(traces, slice_bytes, piece_bytes.clamp(*PIECE_BYTES.start(), *PIECE_BYTES.end()))
+    }
+
+    /// The same, with pieces of another size.
+    pub(super) fn of_pieces(traces: &'t [Trace], slice_bytes: u64, piece_bytes: u64) -> Option<Self> {
         if !is_one_clock(traces) {
             return None;
         }
@@ -79,18 +93,18 @@ impl<'t> Slices<'t> {
         for trace in traces {
             for (name, content) in &trace.streams {
                 let stream = Stream::new(&trace.metadata, &trace.layout, name, content);
-                all.starts.push(Some(stream.start()));
+                all.starts.push(Some(SliceBegin { packet: stream.start(), inside: None }));
                 all.left += content.len() as u64;
-                let mut heads = Heads::new(stream);
+                let mut heads = Heads::new(stream, piece_bytes);
                 match heads.step() {
-                    Step::Bytes(bytes) => all.ahead += bytes,
-                    Step::Blind => return None,
+                    HeadStep::Bytes(bytes) => all.ahead += bytes,
+                    HeadStep::Blind => return None,
                 }
                 all.heads.push(heads);
             }
         }
         all.behind.extend((0..all.heads.len()).map(|stream| Reverse((0, stream))));
-        if all.ahead > slice_bytes {
+        if all.ahead > slice_bytes.saturating_mul(2) {
             return None;
         }
         all.watch = traces.iter().find_map(Trace::watcher);
@@ -107,21 +121,21 @@ impl<'t> Slices<'t> {
         let (to, bytes) = self.cut();
         self.left -= bytes;
         self.is_over = to.is_none();
-        let next: Vec<Option<Start>> = match to {
+        let next: Vec<Option<SliceBegin>> = match to {
             Some(cut) => self.heads.iter_mut().map(|heads| heads.go_to(cut)).collect(),
             None => vec![None; self.heads.len()],
         };
-        let streams = self.starts.iter().zip(&next).map(|(start, next)| {
-            let next_packet = next.map_or(u64::MAX, |next| next.packet);
-            start.map(|start| SliceOfStream { start, next_packet })
+        let streams = self.starts.iter().zip(&next).map(|(begin, next)| {
+            let next_packet = next.map_or(u64::MAX, |next| next.packet.packet);
+            begin.map(|begin| SliceOfStream { begin, next_packet })
         });
         let slice = Slice { streams: streams.collect(), from: self.from, to, bytes };
         (self.starts, self.from) = (next, to);
         Some(slice)
     }
 
-    /// Goes on from head to head, until enough lies in front of a place that all streams have reached: that place, and
-    /// how much. `None` where the rest is one slice.
+    /// Goes on from head to head, or from piece to piece, until enough lies in front of a place that all streams have
+    /// reached: that place, and how much. `None` where the rest is one slice.
     fn cut(&mut self) -> (Option<u64>, u64) {
         let mut bytes = std::mem::take(&mut self.ahead);
         while let Some(Reverse((reached, stream))) = self.behind.pop() {
@@ -130,8 +144,8 @@ impl<'t> Slices<'t> {
                 return (Some(reached + 1), bytes);
             }
             match self.heads[stream].step() {
-                Step::Bytes(more) => bytes += more,
-                Step::Blind => break,
+                HeadStep::Bytes(more) => bytes += more,
+                HeadStep::Blind => break,
             }
             if !self.heads[stream].is_over() {
                 self.behind.push(Reverse((self.heads[stream].reached(), stream)));
@@ -162,7 +176,7 @@ impl<'t> Reader<'t> {
                 let mut stream = Stream::new(&trace.metadata, &trace.layout, name, content);
                 let part = parts.next().and_then(Option::as_ref);
                 if let Some(part) = part {
-                    stream.go_to(&part.start, u64::MAX);
+                    stream.begin_slice(&part.begin);
                     stream.held.from_packet = part.next_packet;
                 }
                 let cuts = Cuts { is_inside: slice.from.is_none(), from: slice.from.unwrap_or(0), to: slice.to };
@@ -179,17 +193,22 @@ mod tests {
     use super::*;
 
     const METADATA: &str = "typealias integer { size = 8; } := u8; typealias integer { size = 64; align = 8; } := u64;
+        typealias integer { size = 16; align = 8; } := u16;
         clock { name = c; freq = 1000; };
         typealias integer { size = 8; map = clock.c.value; } := t8;
-        stream { packet.context := struct { u8 packet_size; u8 content_size; u64 timestamp_begin; u64 timestamp_end;
+        stream { packet.context := struct { u16 packet_size; u16 content_size; u64 timestamp_begin; u64 timestamp_end;
                 u8 events_discarded; };
             event.header := struct { u8 id; t8 timestamp; }; };
         event { id = 7; name = \"one\"; fields := struct { u8 n; }; };";
 
+    /// Bytes in front of a packet's first record.
+    const HEAD_BYTES: usize = 21;
+
     /// A packet with records at `times`, and a byte that belongs to none.
     fn packet(begin: u64, end: u64, discarded: u8, times: &[u8]) -> Vec<u8> {
-        let content = 19 + 3 * times.len();
-        let mut packet = vec![8 * (content as u8 + 1), 8 * content as u8];
+        let content = HEAD_BYTES + 3 * times.len();
+        let bits = |bytes: usize| (8 * bytes as u16).to_le_bytes();
+        let mut packet = [bits(content + 1), bits(content)].concat();
         packet.extend(begin.to_le_bytes());
         packet.extend(end.to_le_bytes());
         packet.push(discarded);
@@ -219,8 +238,13 @@ mod tests {
 
     /// Checks that slices give what one reader gives. How many there were.
     fn check(traces: &[Trace], slice_bytes: u64) -> usize {
+        check_pieces(traces, slice_bytes, *PIECE_BYTES.start())
+    }
+
+    /// The same, with pieces of another size.
+    fn check_pieces(traces: &[Trace], slice_bytes: u64, piece_bytes: u64) -> usize {
         let whole = read(&mut Reader::new(traces));
-        let mut slices = Slices::new(traces, slice_bytes).unwrap();
+        let mut slices = Slices::of_pieces(traces, slice_bytes, piece_bytes).unwrap();
         let (mut items, mut caveats, mut count) = (Vec::new(), Vec::new(), 0);
         while let Some(slice) = slices.next() {
             let (more, wrong) = read(&mut Reader::of_slice(traces, &slice));
@@ -229,7 +253,8 @@ mod tests {
             count += 1;
         }
         caveats.sort_by(|(a, _), (b, _)| a.cmp(b));
-        assert_eq!((items, caveats), whole, "slices of {slice_bytes} bytes");
+        assert_eq!((items, caveats), whole, "slices of {slice_bytes} bytes, pieces of {piece_bytes}");
+        assert_eq!(slices.left, 0, "all bytes are told of");
         count
     }
 
@@ -251,6 +276,72 @@ mod tests {
         for bytes in [70, 90, 120, 200] {
             let traces = opened(vec![a.clone(), b.clone()]);
             check(&traces, bytes);
+        }
+    }
+
+    /// Times that go up, by steps of 0 and more.
+    fn rising(from: u8, to: u8, count: usize) -> Vec<u8> {
+        let span = usize::from(to - from);
+        (0..count).map(|index| from + (index * span / count) as u8).collect()
+    }
+
+    #[test]
+    fn large_packets_are_cut_between_their_records() {
+        // 4 records are 12 bytes; a packet of 70 has 18 pieces of 12 bytes.
+        let large =
+            |begin: u8, end: u8, discarded: u8| packet(begin.into(), end.into(), discarded, &rising(begin, end, 70));
+        let a = [large(1, 60, 0), packet(60, 61, 0, &[60, 61]), large(62, 120, 3), large(130, 250, 9)].concat();
+        let b = [large(2, 100, 1), large(100, 101, 1), large(101, 200, 4)].concat();
+        let traces = opened(vec![a, b, packet(5, 90, 0, &[7, 90])]);
+        for (slice, piece) in [(80, 12), (100, 12), (250, 12), (80, 3), (90, 1), (200, 40), (5000, 12)] {
+            let slices = check_pieces(&traces, slice, piece);
+            assert_eq!(slices > 1, slice < 5000, "{slice} {piece}");
+        }
+        // Without pieces the same has fewer slices: the largest packets are not cut.
+        assert!(check_pieces(&traces, 100, 12) > check_pieces(&traces, 700, 1 << 20));
+    }
+
+    #[test]
+    fn odd_records_of_large_packets_are_told_once() {
+        let mut seed = 1u32;
+        let mut random = move |below: u32| {
+            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (seed >> 8) % below
+        };
+        for _ in 0..400 {
+            let streams: Vec<Vec<u8>> = (0..1 + random(3))
+                .map(|_| {
+                    let mut stream = Vec::new();
+                    let mut begin = u64::from(random(20));
+                    for _ in 0..1 + random(4) {
+                        let end = begin + u64::from(random(60));
+                        let mut times = rising(begin.min(255) as u8, end.min(255) as u8, 1 + random(70) as usize);
+                        for _ in 0..random(4) {
+                            let at = random(times.len() as u32) as usize;
+                            times[at] = random(256) as u8;
+                        }
+                        let mut bytes = packet(begin, if random(6) == 0 { 0 } else { end }, random(4) as u8, &times);
+                        match random(12) {
+                            // An event that there is not, and a packet without its last bytes.
+                            0 => bytes[HEAD_BYTES + 3 * (times.len() / 2)] = 9,
+                            1 => bytes.truncate(bytes.len() / 2),
+                            _ => {}
+                        }
+                        stream.extend(bytes);
+                        begin = (end + u64::from(random(9))).saturating_sub(u64::from(random(6)));
+                    }
+                    stream
+                })
+                .collect();
+            let traces = opened(streams);
+            let whole = check_pieces(&traces, u64::MAX, 1);
+            assert_eq!(whole, 1);
+            for (slice, piece) in [(64, 1), (90, 6), (150, 12)] {
+                // The first packets may be too long for slices that are not cut within them.
+                if Slices::of_pieces(&traces, slice, piece).is_some() {
+                    check_pieces(&traces, slice, piece);
+                }
+            }
         }
     }
 

@@ -14,7 +14,7 @@ mod told;
 use std::sync::Arc;
 
 use super::bits::{Cursor, Stop};
-use super::class::{Kind, Metadata, Order, Role, StreamClass};
+use super::class::{ClassKind, Metadata, Order, Role, StreamClass};
 use super::error::{Caveat, Damage};
 use super::files::Content;
 use super::frame::Frame;
@@ -25,8 +25,10 @@ use super::value::{Fields, Value, small};
 use super::watch::Watch;
 use crate::write::{EnvValue, PACKET_MAGIC};
 
-pub(super) use heads::{Heads, Step};
-pub use seek::{Inside, PacketMark, Place, PreviousPacket};
+pub(super) use heads::{HeadStep, Heads};
+pub(super) use plain::Until;
+pub(super) use seek::SliceBegin;
+pub use seek::{Inside, PacketMark, PacketPlace, PreviousPacket};
 pub(super) use span::Moment;
 pub(super) use told::CAVEATS_MAX;
 use told::{Caveats, Held};
@@ -35,7 +37,7 @@ use told::{Caveats, Held};
 const FORGET_BYTES: usize = 2 << 20;
 
 /// What is the same for all packets of all files of a trace.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Layout {
     /// Bytes that begin every packet; empty where packets have no such mark.
     pattern: Vec<u8>,
@@ -48,9 +50,9 @@ impl Layout {
     pub fn new(metadata: &Metadata) -> Self {
         let mut pattern = Vec::new();
         if let Some(header) = metadata.packet_header {
-            if let Kind::Struct { members } = &metadata.classes[header as usize].kind {
+            if let ClassKind::Struct { members } = &metadata.classes[header as usize].kind {
                 let first = members.first().map(|member| &metadata.classes[member.class as usize].kind);
-                if let Some(Kind::Int(int)) = first {
+                if let Some(ClassKind::Int(int)) = first {
                     if int.role == Some(Role::Magic) && int.bits == 32 {
                         pattern.extend(match int.order {
                             Order::Little => PACKET_MAGIC.to_le_bytes(),
@@ -440,7 +442,10 @@ impl<'t> Stream<'t> {
             Stop::Bad(what) => Damage::BadRecord { what },
         };
         let (metadata, plans) = (self.metadata, &self.layout.plans);
-        let (id, time) = self.pass_header(&plans.headers[self.class], cursor).map_err(damage)?;
+        let (id, time) = match self.pass_head_word(cursor) {
+            Some(head) => head,
+            None => self.pass_header(&plans.headers[self.class], cursor).map_err(damage)?,
+        };
         let event = metadata.streams[self.class].events.get(id).ok_or(Damage::UnknownEvent { id })?;
         self.event = event as usize;
         self.decoder.clear(cursor.at);
@@ -511,7 +516,7 @@ impl<'t> Stream<'t> {
     /// When the next packet begins; `u64::MAX` where there is none.
     fn next_begin(&self) -> u64 {
         let mut next = Stream::new(self.metadata, self.layout, self.name, self.content);
-        next.go_to_place(&Place { packet: self.mark(), inside: None });
+        next.go_to_place(&PacketPlace { packet: self.mark(), inside: None });
         while next.next < next.data.len() {
             next.open_packet();
             if let Some(packet) = next.packet {

@@ -6,7 +6,7 @@
 //! bounded by the bits that are left, or by [`FREE_NODES`].
 
 use super::bits::{Cursor, Stop, nul_text};
-use super::class::{Class, ClassId, Encoding, Int, Kind, Len, Metadata, Role, within};
+use super::class::{Class, ClassId, ClassKind, Encoding, Int, Len, Metadata, Role, within};
 use super::frame::{Frame, Node};
 
 /// Nodes that a record may have beyond one a bit: structures and empty arrays take no bits.
@@ -69,7 +69,7 @@ impl<'t> Decoder<'t> {
         let class = &classes[id as usize];
         cursor.align(class.align)?;
         match &class.kind {
-            Kind::Int(int) => {
+            ClassKind::Int(int) => {
                 let at = cursor.at;
                 let bits = cursor.int(int)?;
                 if int.save.is_some() || int.role.is_some() {
@@ -77,31 +77,31 @@ impl<'t> Decoder<'t> {
                 }
                 self.leaf(id, bits, 0);
             }
-            Kind::Float { bits, order } => {
+            ClassKind::Float { bits, order } => {
                 let bits = cursor.fixed(*bits, *order)?;
                 self.leaf(id, bits, 0);
             }
-            Kind::Wide(_) | Kind::WideFloat { .. } => {
+            ClassKind::Wide(_) | ClassKind::WideFloat { .. } => {
                 let at = cursor.bit();
                 cursor.skip(u64::from(class.bits.unwrap_or(0)))?;
                 self.leaf(id, at, 0);
             }
-            Kind::NulText(encoding) => {
+            ClassKind::NulText(encoding) => {
                 let (offset, len) = nul_text(cursor, *encoding)?;
                 self.leaf(id, offset, len);
             }
-            Kind::Text { len, encoding: Encoding::Wide { bytes, .. } } => {
+            ClassKind::Text { len, encoding: Encoding::Wide { bytes, .. } } => {
                 let len = self.len(*len)?;
                 let offset = cursor.bytes(len)?;
                 check_units(&self.frame.data[offset as usize..(offset + len) as usize], usize::from(*bytes))?;
                 self.leaf(id, offset, len);
             }
-            Kind::Text { len, .. } | Kind::Bytes { len } => {
+            ClassKind::Text { len, .. } | ClassKind::Bytes { len } => {
                 let len = self.len(*len)?;
                 let offset = cursor.bytes(len)?;
                 self.leaf(id, offset, len);
             }
-            Kind::Array { len, element } => {
+            ClassKind::Array { len, element } => {
                 let len = self.len(*len)?;
                 self.compound(id, len, cursor, |this, cursor| {
                     for _ in 0..len {
@@ -111,17 +111,17 @@ impl<'t> Decoder<'t> {
                     Ok(())
                 })?;
             }
-            Kind::Struct { members } => self.compound(id, members.len() as u64, cursor, |this, cursor| {
+            ClassKind::Struct { members } => self.compound(id, members.len() as u64, cursor, |this, cursor| {
                 members.iter().try_for_each(|member| this.decode(classes, member.class, cursor))
             })?,
-            Kind::Variant { slot, options, clears } => {
+            ClassKind::Variant { slot, options, clears } => {
                 let tag = self.tag(*slot)?;
                 self.clear_slots(clears);
                 let option = options.iter().find(|option| within(&option.ranges, tag));
                 let option = option.ok_or(Stop::Bad("a variant has no option for its tag"))?;
                 self.compound(id, 1, cursor, |this, cursor| this.decode(classes, option.class, cursor))?;
             }
-            Kind::Optional { slot, ranges, element, clears } => {
+            ClassKind::Optional { slot, ranges, element, clears } => {
                 let there = within(ranges, self.tag(*slot)?);
                 self.clear_slots(clears);
                 self.compound(id, u64::from(there), cursor, |this, cursor| {

@@ -5,11 +5,11 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use super::bits::{extended, extract};
-use super::class::{self, Base, ClassId, Encoding, Int, Kind, Len, Member, Order, WideClass};
+use super::bits::{extended, extract, text_bytes};
+use super::class::{self, Base, ClassId, ClassKind, Encoding, Int, Len, Member, Order, WideClass};
 use super::frame::{Frame, Mark, Node};
 use super::labels::EnumLabels;
-use super::plan::{FieldPlace, Part, WriterFactPlace};
+use super::plan::{FieldPlace, PlanPart, WriterFactPlace};
 use super::wide::{WideInt, limbs, nearest_f64};
 
 /// An integer of either sign.
@@ -77,7 +77,7 @@ struct Tape<'a> {
 #[derive(Clone, Copy)]
 struct Passed<'a> {
     frame: &'a Frame<'a>,
-    part: &'a Part,
+    part: &'a PlanPart,
 }
 
 /// The fields of a structure, in order.
@@ -133,7 +133,7 @@ impl<'a> Fields<'a> {
 
     /// A part of the record that was passed over last.
     #[inline]
-    pub(crate) fn of_record(frame: &'a Frame<'a>, part: &'a Part) -> Self {
+    pub(crate) fn of_record(frame: &'a Frame<'a>, part: &'a PlanPart) -> Self {
         Self(FieldsAt::Passed(Passed { frame, part }))
     }
 
@@ -361,16 +361,16 @@ impl<'a> Tape<'a> {
     fn value(self) -> Value<'a> {
         let (frame, node) = (self.frame, self.node());
         match &frame.metadata.classes[node.class as usize].kind {
-            Kind::Int(int) => int_value(int, node.bits),
-            Kind::Float { bits, .. } => float_value(*bits, node.bits),
-            Kind::Wide(_) | Kind::WideFloat { .. } => frame.constant(node.class, node.bits),
-            Kind::NulText(encoding) | Kind::Text { encoding, .. } => {
+            ClassKind::Int(int) => int_value(int, node.bits),
+            ClassKind::Float { bits, .. } => float_value(*bits, node.bits),
+            ClassKind::Wide(_) | ClassKind::WideFloat { .. } => frame.constant(node.class, node.bits),
+            ClassKind::NulText(encoding) | ClassKind::Text { encoding, .. } => {
                 Value::Text(text(frame.bytes(node.bits, node.len), *encoding))
             }
-            Kind::Bytes { .. } => Value::Bytes(frame.bytes(node.bits, node.len)),
-            Kind::Array { .. } => Value::Array(Elements(ElementsAt::Tape(self))),
-            Kind::Struct { .. } => Value::Struct(Fields(FieldsAt::Tape(self))),
-            Kind::Variant { .. } | Kind::Optional { .. } => {
+            ClassKind::Bytes { .. } => Value::Bytes(frame.bytes(node.bits, node.len)),
+            ClassKind::Array { .. } => Value::Array(Elements(ElementsAt::Tape(self))),
+            ClassKind::Struct { .. } => Value::Struct(Fields(FieldsAt::Tape(self))),
+            ClassKind::Variant { .. } | ClassKind::Optional { .. } => {
                 self.inner(self.node + 1).map_or(Value::Absent, Self::value)
             }
         }
@@ -384,7 +384,7 @@ impl<'a> Passed<'a> {
         let class = frame.metadata.members(self.part.class?).get(position)?.class;
         let kind = &frame.metadata.classes[class as usize].kind;
         match *self.part.places.get(position)? {
-            FieldPlace::Marked(mark) if matches!(kind, Kind::Variant { .. } | Kind::Optional { .. }) => {
+            FieldPlace::Marked(mark) if matches!(kind, ClassKind::Variant { .. } | ClassKind::Optional { .. }) => {
                 let node = frame.marks.get(mark as usize)?.at as usize;
                 (node < frame.nodes.len()).then_some(Lies::Tape(Tape { frame, node }))
             }
@@ -423,12 +423,14 @@ impl Frame<'_> {
         let is_counted = |element: ClassId| self.metadata.classes[element as usize].bits.is_some_and(|bits| bits > 0);
         Some(match &self.metadata.classes[id as usize].kind {
             // The only integers with marks are those of variable length, which are in them.
-            Kind::Int(int) => int_value(int, mark.at),
-            Kind::NulText(encoding) => Value::Text(text(bytes(), *encoding)),
+            ClassKind::Int(int) => int_value(int, mark.at),
+            ClassKind::NulText(encoding) => Value::Text(text(bytes(), *encoding)),
             // Text in wider units is on the tape: a length may end inside of a unit.
-            Kind::Text { len: Len::Saved(_), encoding: Encoding::Utf8 } => Value::Text(text(bytes(), Encoding::Utf8)),
-            Kind::Bytes { len: Len::Saved(_) } => Value::Bytes(bytes()),
-            Kind::Array { len: Len::Saved(_), element } if is_counted(*element) => {
+            ClassKind::Text { len: Len::Saved(_), encoding: Encoding::Utf8 } => {
+                Value::Text(text(bytes(), Encoding::Utf8))
+            }
+            ClassKind::Bytes { len: Len::Saved(_) } => Value::Bytes(bytes()),
+            ClassKind::Array { len: Len::Saved(_), element } if is_counted(*element) => {
                 Value::Array(Elements(ElementsAt::Packed { frame: self, class: *element, at, len: mark.len }))
             }
             _ if (mark.at as usize) < self.nodes.len() => Tape { frame: self, node: mark.at as usize }.value(),
@@ -445,22 +447,28 @@ impl Frame<'_> {
     #[inline]
     fn constant(&self, id: ClassId, at: u64) -> Value<'_> {
         match &self.metadata.classes[id as usize].kind {
-            Kind::Int(int) => int_value(
+            ClassKind::Int(int) => int_value(
                 int,
                 extended(extract(self.data, at, int.bits.max(1), int.order), int.bits.max(1), int.signed),
             ),
-            Kind::Float { bits, order } => float_value(*bits, extract(self.data, at, *bits, *order)),
-            Kind::Wide(class) => wide_value(WideInt::new(self.data, at, class), class),
-            Kind::WideFloat { bits, order } => Value::F64(nearest_f64(&limbs(self.data, at, *bits, *order), *bits)),
-            Kind::Text { len: Len::Fixed(len), encoding } => Value::Text(text(self.bytes(at / 8, *len), *encoding)),
-            Kind::Bytes { len: Len::Fixed(len) } => Value::Bytes(self.bytes(at / 8, *len)),
-            Kind::Array { len: Len::Fixed(len), element } => {
+            ClassKind::Float { bits, order } => float_value(*bits, extract(self.data, at, *bits, *order)),
+            ClassKind::Wide(class) => wide_value(WideInt::new(self.data, at, class), class),
+            ClassKind::WideFloat { bits, order } => {
+                Value::F64(nearest_f64(&limbs(self.data, at, *bits, *order), *bits))
+            }
+            ClassKind::Text { len: Len::Fixed(len), encoding } => {
+                Value::Text(text(self.bytes(at / 8, *len), *encoding))
+            }
+            ClassKind::Bytes { len: Len::Fixed(len) } => Value::Bytes(self.bytes(at / 8, *len)),
+            ClassKind::Array { len: Len::Fixed(len), element } => {
                 Value::Array(Elements(ElementsAt::Packed { frame: self, class: *element, at, len: *len }))
             }
-            Kind::Struct { .. } => Value::Struct(Fields(FieldsAt::Packed { frame: self, class: id, at })),
+            ClassKind::Struct { .. } => Value::Struct(Fields(FieldsAt::Packed { frame: self, class: id, at })),
             // None of these is constant.
-            Kind::NulText(_) | Kind::Text { .. } | Kind::Bytes { .. } | Kind::Array { .. } => Value::Absent,
-            Kind::Variant { .. } | Kind::Optional { .. } => Value::Absent,
+            ClassKind::NulText(_) | ClassKind::Text { .. } | ClassKind::Bytes { .. } | ClassKind::Array { .. } => {
+                Value::Absent
+            }
+            ClassKind::Variant { .. } | ClassKind::Optional { .. } => Value::Absent,
         }
     }
 }
@@ -529,8 +537,9 @@ fn wide_value<'a>(value: WideInt<'a>, class: &WideClass) -> Value<'a> {
 fn text(bytes: &[u8], encoding: Encoding) -> Cow<'_, str> {
     match encoding {
         Encoding::Utf8 => {
-            let end = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
-            String::from_utf8_lossy(&bytes[..end])
+            let bytes = &bytes[..text_bytes(bytes).unwrap_or(bytes.len())];
+            // Short texts, mostly: this is the faster question.
+            std::str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
         }
         Encoding::Wide { bytes: 2, order } => {
             let units = bytes.chunks_exact(2).map(|c| match order {

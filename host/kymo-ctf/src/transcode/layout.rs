@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::read::{Base, ClassId, Int, Kind, Labels, Len, Metadata, Role, View};
+use crate::read::{Base, ClassId, ClassKind, Int, Labels, Len, Metadata, Role, View};
 
 /// Names that the context of all packets has.
 pub(super) const OF_PACKET: [&str; 6] =
@@ -102,7 +102,7 @@ impl<'m> Planner<'m> {
     pub fn new(metadata: &'m Metadata) -> Self {
         let mut tags = HashMap::new();
         for class in &metadata.classes {
-            if let Kind::Int(Int { save: Some(slot), labels: Some(labels), .. }) = &class.kind {
+            if let ClassKind::Int(Int { save: Some(slot), labels: Some(labels), .. }) = &class.kind {
                 tags.insert(*slot, Arc::clone(labels));
             }
         }
@@ -122,7 +122,7 @@ impl<'m> Planner<'m> {
     fn members(&mut self, class: ClassId, is_packet: bool) -> Vec<Member> {
         let metadata = self.metadata;
         let is_own = |class: ClassId| match &metadata.classes[class as usize].kind {
-            Kind::Int(int) => int.role.is_some_and(is_of_packet),
+            ClassKind::Int(int) => int.role.is_some_and(is_of_packet),
             _ => false,
         };
         let source = metadata.members(class).iter().enumerate();
@@ -159,17 +159,17 @@ impl<'m> Planner<'m> {
     fn shape(&mut self, class: ClassId, told: &mut Vec<Option<Vec<String>>>) -> Shape {
         let metadata = self.metadata;
         match &metadata.classes[class as usize].kind {
-            Kind::Int(int) if is_bool(int) => Shape::Bool,
-            Kind::Int(int) => {
+            ClassKind::Int(int) if is_bool(int) => Shape::Bool,
+            ClassKind::Int(int) => {
                 let (bits, labels) = (whole_bytes(int.bits), int.labels.clone());
                 Shape::Int { bits, signed: int.signed, base: int.base, labels }
             }
-            Kind::Float { bits, .. } => Shape::Float { bits: (*bits).max(32) },
-            Kind::WideFloat { .. } => Shape::Float { bits: 64 },
+            ClassKind::Float { bits, .. } => Shape::Float { bits: (*bits).max(32) },
+            ClassKind::WideFloat { .. } => Shape::Float { bits: 64 },
             // Wide integers by their digits: other readers have no more than 64 bits.
-            Kind::NulText(_) | Kind::Text { .. } | Kind::Wide(_) => Shape::Text,
-            Kind::Bytes { .. } => Shape::Bytes { told: place(told, None) },
-            Kind::Array { len, element } => {
+            ClassKind::NulText(_) | ClassKind::Text { .. } | ClassKind::Wide(_) => Shape::Text,
+            ClassKind::Bytes { .. } => Shape::Bytes { told: place(told, None) },
+            ClassKind::Array { len, element } => {
                 // Some readers have no arrays of no elements.
                 let count = match len {
                     Len::Fixed(count) if *count > 0 => Count::Fixed(*count),
@@ -181,8 +181,8 @@ impl<'m> Planner<'m> {
                 }
                 Shape::Array { count, element: Box::new(element) }
             }
-            Kind::Struct { .. } => Shape::Struct(self.members(class, false)),
-            Kind::Variant { slot, options, .. } => {
+            ClassKind::Struct { .. } => Shape::Struct(self.members(class, false)),
+            ClassKind::Variant { slot, options, .. } => {
                 let names = self.option_names(*slot, options.iter().map(|option| &option.ranges[..]));
                 let place = place(told, Some(names.clone()));
                 let mut choices = Vec::with_capacity(options.len());
@@ -191,7 +191,7 @@ impl<'m> Planner<'m> {
                 }
                 Shape::Variant { told: place, options: choices }
             }
-            Kind::Optional { element, .. } => {
+            ClassKind::Optional { element, .. } => {
                 let place = place(told, Some(vec!["none".to_owned(), "some".to_owned()]));
                 let some = self.shape(*element, told);
                 let none = Choice { name: "none".to_owned(), class: None, shape: Shape::Struct(Vec::new()) };

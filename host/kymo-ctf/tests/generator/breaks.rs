@@ -55,7 +55,7 @@ impl Edit {
 
 /// Where the edit is: lines of the text, or a number of a fragment.
 #[derive(Clone, Copy, Debug)]
-pub enum Place {
+pub enum BrokenPart {
     Lines(u32, u32),
     Fragment(usize),
 }
@@ -64,7 +64,7 @@ pub enum Place {
 pub struct Broken {
     pub case: Case,
     pub metadata: Vec<u8>,
-    pub place: Place,
+    pub place: BrokenPart,
 }
 
 impl Break {
@@ -84,18 +84,18 @@ impl Break {
                     if let Edit::Bytes(edit) = self.edit {
                         let text = |fragment| json::text(std::slice::from_ref(fragment));
                         let mut parts: Vec<Vec<u8>> = fragments.iter().map(text).collect();
-                        let place = Place::Fragment(edit(&mut parts, &mut random));
+                        let place = BrokenPart::Fragment(edit(&mut parts, &mut random));
                         return Some(Broken { case, metadata: parts.concat(), place });
                     }
                     let fragment = self.fragments(&mut fragments, &mut random)?;
-                    (json::text(&fragments), Place::Fragment(fragment))
+                    (json::text(&fragments), BrokenPart::Fragment(fragment))
                 }
             };
             Some(Broken { case, metadata, place })
         })
     }
 
-    fn text(&self, text: &str, random: &mut Random) -> Option<(String, Place)> {
+    fn text(&self, text: &str, random: &mut Random) -> Option<(String, BrokenPart)> {
         match self.edit {
             Edit::Declare(declaration) => {
                 // Behind the first line and behind each block. What is open to the end stands there.
@@ -105,7 +105,7 @@ impl Break {
                 let first = line_of(text, at);
                 let last = first + declaration.matches('\n').count() as u32;
                 let changed = format!("{}{declaration}\n{}", &text[..at], &text[at..]);
-                Some((changed, Place::Lines(first, last)))
+                Some((changed, BrokenPart::Lines(first, last)))
             }
             Edit::Replace(from, to) => {
                 let places: Vec<usize> = text.match_indices(from).map(|(at, _)| at).collect();
@@ -114,14 +114,14 @@ impl Break {
                 // From the begin of the block to its end: the whole of a type may be what is wrong.
                 let begin = text[..at].rfind("\n};\n").map_or(0, |at| at + 4);
                 let end = text[at..].find("\n};\n").map_or(text.len(), |end| at + end + 4);
-                Some((changed, Place::Lines(line_of(text, begin), line_of(text, end) + 1)))
+                Some((changed, BrokenPart::Lines(line_of(text, begin), line_of(text, end) + 1)))
             }
             Edit::RepeatBlock(begin) => {
                 let block = &text[text.rfind(begin)?..];
                 let block = &block[..block.find("\n};\n")? + 4];
                 let lines = block.matches('\n').count() as u32;
                 let first = line_of(text, text.len());
-                Some((format!("{text}{block}"), Place::Lines(first, first + lines)))
+                Some((format!("{text}{block}"), BrokenPart::Lines(first, first + lines)))
             }
             _ => None,
         }

@@ -29,6 +29,11 @@ impl Form {
         }
     }
 
+    /// Whether times have fewer bits than the clock, in all records or in some.
+    pub fn has_short_times(self) -> bool {
+        matches!(self, Self::Short { .. } | Self::Plain { time_bits: Some(..64), .. })
+    }
+
     /// The greatest id.
     pub fn id_max(self) -> u64 {
         match self {

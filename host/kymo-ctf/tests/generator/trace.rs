@@ -218,7 +218,12 @@ fn file(maker: &mut Maker, case: &Case, stream: usize, has_sizes: bool) -> File 
     };
     let (name, contexts, records) = (format!("file{number}"), Vec::new(), Vec::new());
     let mut file = File { name, stream, bytes: Vec::new(), contexts, records, lost_records: 0, lost_packets: 0 };
-    let packets = if has_sizes { 1 + maker.random.below(3u64) } else { 1 };
+    let mut packets = if has_sizes { 1 + maker.random.below(3u64) } else { 1 };
+    // A time of few bits goes on from the last time of the stream, also from that of the packet before.
+    let is_continued = packets > 1 && class.form.has_short_times() && !has_role(Role::Begin);
+    if is_continued && !maker.features.note("short-times-in-packets-without-times") {
+        packets = 1;
+    }
     for packet in 0..packets {
         if packet > 0 && has_role(Role::Sequence) {
             let gap = if maker.feature("lost-packets", 5) { 1 + maker.random.below(3u64) } else { 0 };

@@ -7,7 +7,6 @@ use std::path::Path;
 
 use kymo_ctf::read::{Loss, Number, Record, Trace, Value};
 
-use super::csv::leave_out_contexts;
 use super::exporter::{Done, Exporter};
 use super::facts::{ContextNames, Domains, TimeOrder, all_fields, env_text, is_absolute};
 use super::names::{NameBook, NamedBy, Naming, ThreadNames, text};
@@ -269,7 +268,6 @@ impl Exporter for Chrome<'_> {
     fn named_record(&mut self, record: &Record<'_>, names: &ThreadNames<'_>) -> Result<(), Error> {
         self.line.clear();
         self.begin_ns.get_or_insert(record.ns);
-        leave_out_contexts(&mut self.done, record);
         let of_kernel = self.domains.is_kernel(record);
         let track = self.slices.track(record, of_kernel);
         let steps = self.slices.steps(record, of_kernel);

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, HashSet};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use kymo_ctf::read::{FieldKind, Loss, Record, Trace, Value};
+use kymo_ctf::read::{FieldKind, Loss, Record, RecordPart, Trace, Value};
 
 use super::exporter::{Done, Exporter};
-use super::facts::{Classes, ContextNames, all_fields, is_known_context};
+use super::facts::{Classes, ContextNames, all_fields, column_fields, column_name, part_of};
 use super::output::{NewDirectory, Output, is_stdout};
 use crate::{Error, json};
 
@@ -55,7 +55,6 @@ impl Exporter for OneFile {
         json::push_fields(&mut self.cell, all_fields(record, &self.contexts), json::Wide::Number);
         push_cell(&mut self.line, &self.cell);
         self.line.extend_from_slice(b"\r\n");
-        leave_out_contexts(&mut self.done, record);
         self.output.write(&self.line)
     }
 
@@ -72,7 +71,7 @@ impl Exporter for OneFile {
 
 /// A column of one event class.
 struct Column {
-    is_context: bool,
+    part: RecordPart,
     position: usize,
     is_enum: bool,
 }
@@ -104,12 +103,9 @@ impl<'t> ByEvent<'t> {
     fn open(&mut self, record: &Record<'_>) -> Result<(), Error> {
         let path = self.names.path(self.dir.path(), &record.event.name, ".csv");
         let metadata = &self.traces[record.trace].metadata;
-        let payload = metadata.fields(record.event).into_iter().map(|info| (false, info));
-        let contexts = metadata.contexts(record.event_position).into_iter();
-        let contexts = contexts.filter(|info| !is_known_context(info.name)).map(|info| (true, info));
         let (mut columns, mut head) = (Vec::new(), COMMON.as_bytes().to_vec());
-        for (is_context, info) in payload.chain(contexts).filter(|(_, info)| !info.is_length) {
-            let name = format!("{}{}", if is_context { "$" } else { "" }, info.name);
+        for (part, info) in column_fields(metadata, record.event_position) {
+            let name = column_name(part, &info);
             let is_enum = matches!(info.kind, FieldKind::Enum { .. });
             head.push(b',');
             push_text(&mut head, &name);
@@ -117,7 +113,7 @@ impl<'t> ByEvent<'t> {
                 head.push(b',');
                 push_text(&mut head, &format!("{name}.value"));
             }
-            columns.push(Column { is_context, position: info.position, is_enum });
+            columns.push(Column { part, position: info.position, is_enum });
         }
         head.extend_from_slice(b"\r\n");
         let mut output = Output::create(&path)?;
@@ -134,12 +130,11 @@ impl Exporter for ByEvent<'_> {
         if !self.files.contains_key(&key) {
             self.open(record)?;
         }
-        leave_out_contexts(&mut self.done, record);
         let Some(file) = self.files.get_mut(&key) else { return Ok(()) };
         self.line.clear();
         push_common(&mut self.line, record);
         for column in &file.columns {
-            let fields = if column.is_context { record.common_context } else { record.payload };
+            let fields = part_of(record, column.part);
             let value = fields.at(column.position).unwrap_or(Value::Absent);
             self.line.push(b',');
             match (&value, column.is_enum) {
@@ -169,13 +164,7 @@ impl Exporter for ByEvent<'_> {
     }
 }
 
-/// Contexts that only some events have; no trace of kymo has them.
-pub fn leave_out_contexts(done: &mut Done, record: &Record<'_>) {
-    if record.context.iter().next().is_some() {
-        done.leave_out("contexts of single events: records that have them", 1);
-    }
-}
-
+/// Counts a loss as what a format does not hold.
 pub fn leave_out_loss(done: &mut Done, loss: &Loss<'_>) {
     done.leave_out("losses: places", 1);
     done.leave_out("losses: records that were lost there", loss.records);

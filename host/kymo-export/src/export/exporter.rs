@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use kymo_ctf::read::{EventClass, FieldInfo, FieldKind, Item, Loss, Record, Trace};
 
+use super::facts::all_contexts;
 use super::names::{KnownThread, ThreadNames};
 use crate::Error;
 
@@ -50,7 +51,7 @@ pub trait Exporter {
 }
 
 /// Says of how many fields the values are text, because the format has no integers of so many bits.
-pub(crate) fn note_wide(done: &mut Done, traces: &[Trace]) {
+pub fn note_wide(done: &mut Done, traces: &[Trace]) {
     fn wide(infos: &[FieldInfo<'_>]) -> u64 {
         infos.iter().map(|info| of_kind(&info.kind)).sum()
     }
@@ -65,7 +66,7 @@ pub(crate) fn note_wide(done: &mut Done, traces: &[Trace]) {
     for trace in traces {
         let events = trace.metadata.events.iter().enumerate();
         let fields = |(position, event): (usize, &EventClass)| {
-            wide(&trace.metadata.fields(event)) + wide(&trace.metadata.contexts(position))
+            wide(&trace.metadata.fields(event)) + wide(&all_contexts(&trace.metadata, position))
         };
         done.change("integers of more than 64 bits, written as text: fields of events", events.map(fields).sum());
     }
@@ -94,11 +95,13 @@ pub struct Done {
 }
 
 impl Done {
-    pub(crate) fn leave_out(&mut self, what: &str, count: u64) {
+    /// Counts what the format does not hold.
+    pub fn leave_out(&mut self, what: &str, count: u64) {
         count_in(&mut self.left_out, what, count);
     }
 
-    pub(crate) fn change(&mut self, what: &str, count: u64) {
+    /// Counts what is otherwise in the output.
+    pub fn change(&mut self, what: &str, count: u64) {
         count_in(&mut self.changed, what, count);
     }
 }

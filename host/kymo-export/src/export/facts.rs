@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use kymo_ctf::read::{EventClass, Record, Trace, Value};
+use kymo_ctf::read::{EventClass, FieldInfo, Fields, Metadata, Record, RecordPart, Trace, Value};
 use kymo_ctf::write::EnvValue;
 
 /// Contexts that are columns of all records already.
@@ -15,7 +15,7 @@ pub fn is_known_context(name: &str) -> bool {
 }
 
 /// A text of the environment.
-pub(super) fn env_text<'t>(trace: &'t Trace, key: &str) -> Option<&'t str> {
+pub fn env_text<'t>(trace: &'t Trace, key: &str) -> Option<&'t str> {
     trace.metadata.env.iter().find(|(known, _)| known == key).and_then(|(_, value)| match value {
         EnvValue::Text(text) => Some(text.as_str()),
         EnvValue::Int(_) => None,
@@ -84,15 +84,53 @@ pub(super) fn all_fields<'a>(
     record: &Record<'a>,
     names: &'a ContextNames,
 ) -> impl Iterator<Item = (&'a str, Value<'a>)> {
-    let contexts = record.common_context.iter().filter_map(|(name, value)| names.get(name).map(|name| (name, value)));
+    let common = record.common_context;
+    // A context that all records have is the one of that name.
+    let own = record.context.iter().filter(move |(name, _)| common.get(name).is_none());
+    let contexts = common.iter().chain(own);
+    let contexts = contexts.filter_map(|(name, value)| names.get(name).map(|name| (name, value)));
     record.payload.iter().chain(contexts)
 }
 
+/// The contexts of all records of an event's stream, and those of the event alone.
+pub fn all_contexts(metadata: &Metadata, event: usize) -> Vec<FieldInfo<'_>> {
+    [metadata.contexts(event), metadata.own_contexts(event)].concat()
+}
+
+/// The columns of an event: the fields of its payload, and behind them the contexts that are not shown elsewhere, those
+/// of all records first. Lengths of other fields are none.
+pub fn column_fields(metadata: &Metadata, event: usize) -> Vec<(RecordPart, FieldInfo<'_>)> {
+    let (common, own) = (metadata.contexts(event), metadata.own_contexts(event));
+    let is_common = |name: &str| common.iter().any(|context| context.name == name);
+    let own: Vec<FieldInfo<'_>> = own.into_iter().filter(|info| !is_common(info.name)).collect();
+    let payload = metadata.events.get(event).map_or_else(Vec::new, |event| metadata.fields(event));
+    let payload = payload.into_iter().map(|info| (RecordPart::Payload, info));
+    let common = common.into_iter().map(|info| (RecordPart::CommonContext, info));
+    let contexts = common.chain(own.into_iter().map(|info| (RecordPart::Context, info)));
+    let contexts = contexts.filter(|(_, info)| !is_known_context(info.name));
+    payload.chain(contexts).filter(|(_, info)| !info.is_length).collect()
+}
+
+/// The name of such a column.
+pub fn column_name(part: RecordPart, info: &FieldInfo<'_>) -> String {
+    format!("{}{}", if part == RecordPart::Payload { "" } else { "$" }, info.name)
+}
+
+/// The fields of a part of a record.
+pub fn part_of<'a>(record: &Record<'a>, part: RecordPart) -> Fields<'a> {
+    match part {
+        RecordPart::CommonContext => record.common_context,
+        RecordPart::Context => record.context,
+        RecordPart::Payload => record.payload,
+    }
+}
+
 /// Event classes, each by the first of all traces that is the same: chunks of one session have theirs in common.
-pub(super) struct Classes(Vec<Vec<(usize, usize)>>);
+pub struct Classes(Vec<Vec<(usize, usize)>>);
 
 impl Classes {
-    pub(super) fn new(traces: &[Trace]) -> Classes {
+    /// Of all events of these traces.
+    pub fn new(traces: &[Trace]) -> Classes {
         let mut classes: Vec<Vec<(usize, usize)>> = Vec::new();
         let mut by_name: HashMap<&str, Vec<(usize, usize)>> = HashMap::new();
         for (trace, opened) in traces.iter().enumerate() {
@@ -104,6 +142,7 @@ impl Classes {
                     let other = &traces[other].metadata;
                     other.fields(&other.events[position]) == metadata.fields(class)
                         && other.contexts(position) == metadata.contexts(event)
+                        && other.own_contexts(position) == metadata.own_contexts(event)
                 };
                 let first = known.iter().find(is_same).copied().unwrap_or((trace, event));
                 if first == (trace, event) {
@@ -116,7 +155,8 @@ impl Classes {
         Classes(classes)
     }
 
-    pub(super) fn of(&self, record: &Record<'_>) -> (usize, usize) {
+    /// The class of a record: trace and position of the event that stands for it.
+    pub fn of(&self, record: &Record<'_>) -> (usize, usize) {
         self.0[record.trace][record.event_position]
     }
 }
@@ -126,9 +166,10 @@ pub(super) struct ContextNames(HashMap<String, String>);
 
 impl ContextNames {
     pub(super) fn new(traces: &[Trace]) -> ContextNames {
-        let infos = traces
-            .iter()
-            .flat_map(|trace| (0..trace.metadata.events.len()).flat_map(|event| trace.metadata.contexts(event)));
+        let infos = traces.iter().flat_map(|trace| {
+            let metadata = &trace.metadata;
+            (0..metadata.events.len()).flat_map(move |event| all_contexts(metadata, event))
+        });
         let named = infos.filter(|info| !info.is_length && !is_known_context(info.name));
         ContextNames(named.map(|info| (info.name.to_owned(), format!("${}", info.name))).collect())
     }

@@ -11,8 +11,6 @@ mod facts;
 mod names;
 mod output;
 mod pairs;
-#[cfg(feature = "parquet")]
-mod parquet;
 mod perfetto;
 mod slices;
 mod speedscope;
@@ -23,10 +21,11 @@ use std::path::Path;
 use kymo_ctf::read::Trace;
 
 use crate::Error;
-pub use exporter::{Done, Exporter, Trim};
-pub use facts::is_known_context;
+pub use csv::{FileNames, leave_out_loss};
+pub use exporter::{Done, Exporter, Trim, note_wide};
+pub use facts::{Classes, column_fields, column_name, env_text, is_known_context, part_of};
 pub use names::{KnownThread, NamedBy, ThreadNames};
-pub(crate) use output::NewDirectory;
+pub use output::NewDirectory;
 pub use pairs::named_pairs;
 pub use stacks::Symbols;
 
@@ -39,8 +38,6 @@ pub enum Format {
     Chrome,
     /// RFC 4180.
     Csv,
-    /// One table for each event, partitioned by host and day.
-    Parquet,
     /// speedscope's JSON.
     Speedscope,
     /// A line for each stack, as flame graph tools read them.
@@ -61,10 +58,6 @@ pub fn begin<'t>(
 ) -> Result<Box<dyn Exporter + 't>, Error> {
     Ok(match format {
         Format::Csv => csv::begin(traces, path)?,
-        #[cfg(not(feature = "parquet"))]
-        Format::Parquet => return Err(Error::WithoutParquet),
-        #[cfg(feature = "parquet")]
-        Format::Parquet => Box::new(parquet::Tables::new(traces, path)?),
         Format::Ctf => Box::new(ctf::Ctf::new(traces, path)?),
         Format::Chrome => Box::new(chrome::Chrome::new(traces, path, symbols)?),
         Format::Perfetto => Box::new(perfetto::Perfetto::new(traces, path, symbols)?),

@@ -9,7 +9,6 @@ use std::path::Path;
 
 use kymo_ctf::read::{Loss, Number, Record, Trace, Value};
 
-use super::csv::leave_out_contexts;
 use super::exporter::{Done, Exporter, note_wide};
 use super::facts::{ContextNames, Domains, TimeOrder, all_fields, env_text, is_absolute, is_state};
 use super::names::{KnownThread, ThreadNames};
@@ -381,7 +380,6 @@ impl Exporter for Perfetto<'_> {
 
     fn named_record(&mut self, record: &Record<'_>, names: &ThreadNames<'_>) -> Result<(), Error> {
         self.begin(record.ns)?;
-        leave_out_contexts(&mut self.done, record);
         if record.ns < 0 {
             self.done.leave_out("times before the clock's origin: records that are shown at it", 1);
         }

@@ -261,7 +261,7 @@ impl Dat {
         fields: &[(&str, Put<'_>)],
         text: &str,
     ) {
-        use kymo_ftrace::format::Kind;
+        use kymo_ftrace::format::FieldEncoding;
         let mut data = Vec::new();
         let mut put = |at: u16, bytes: u16, value: i64| {
             let end = usize::from(at) + usize::from(bytes);
@@ -287,14 +287,14 @@ impl Dat {
         for field in &format.fields {
             let at = data.len();
             match field.kind {
-                Kind::DataLoc { .. } => {
+                FieldEncoding::DataLoc { .. } => {
                     let mut word = Vec::new();
                     self.push(&mut word, (at | (text.len() + 1) << 16) as u64, 4);
                     data[usize::from(field.offset)..][..4].copy_from_slice(&word);
                     data.extend_from_slice(text.as_bytes());
                     data.push(0);
                 }
-                Kind::Rest { .. } => {
+                FieldEncoding::Rest { .. } => {
                     data.extend_from_slice(text.as_bytes());
                     data.push(0);
                 }

@@ -3,7 +3,7 @@
 
 use crate::ast::{ExprKind, Filter, Named};
 use crate::error::Error;
-use crate::schema::{Event, Field, Kind};
+use crate::schema::{Event, Field, ValueType};
 
 impl Filter {
     /// Errors that it has whatever the events are: a number where a condition is wanted, text that is compared by size,
@@ -18,7 +18,7 @@ impl Filter {
             ExprKind::Field(field) | ExprKind::Has(field) | ExprKind::Len(field) => {
                 asks = true;
                 if fields.iter().all(|known| known.name != field.name) {
-                    fields.push(Field { name: field.name.clone(), kind: Kind::Any });
+                    fields.push(Field { name: field.name.clone(), kind: ValueType::Any });
                 }
             }
             ExprKind::Context(_) => asks = true,

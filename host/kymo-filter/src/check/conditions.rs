@@ -3,14 +3,14 @@
 
 use crate::ast::{Compare, Context};
 use crate::error::Span;
-use crate::plan::{Cond, Number, Operand, Source, Test, TestKind};
-use crate::schema::{Label, Place};
+use crate::plan::{Cond, Number, Operand, OperandSource, Test, TestKind};
+use crate::schema::{FieldPath, Label};
 
 pub(super) fn test(kind: TestKind, negate: bool, span: Span) -> Cond {
     Cond::Test(Test { kind, negate, span })
 }
 
-pub(super) fn pair(left: Source, right: Source, span: Span) -> Cond {
+pub(super) fn pair(left: OperandSource, right: OperandSource, span: Span) -> Cond {
     test(TestKind::Pair { left, op: Compare::Eq, right }, false, span)
 }
 
@@ -18,7 +18,7 @@ pub(super) fn pair(left: Source, right: Source, span: Span) -> Cond {
 pub(super) fn fold(cond: Cond) -> Cond {
     struct Nothing;
     impl crate::plan::Record for Nothing {
-        fn field(&self, _: &Place) -> crate::plan::Value<'_> {
+        fn field(&self, _: &FieldPath) -> crate::plan::Value<'_> {
             crate::plan::Value::Absent
         }
 
@@ -29,12 +29,12 @@ pub(super) fn fold(cond: Cond) -> Cond {
     Cond::Const(cond.holds(&Nothing, &[]))
 }
 
-pub(super) fn among_labels(place: &Place, labels: &[&Label], span: Span) -> Cond {
+pub(super) fn among_labels(place: &FieldPath, labels: &[&Label], span: Span) -> Cond {
     let one = |label: &&Label| {
         let place = place.clone();
         let kind = match label.low == label.high {
             true => TestKind::Number {
-                left: Operand::Source(Source::Place(place)),
+                left: Operand::Source(OperandSource::Place(place)),
                 op: Compare::Eq,
                 right: Operand::Const(Number::Int(label.low)),
             },

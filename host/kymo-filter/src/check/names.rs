@@ -9,7 +9,7 @@ use crate::parse::no_context;
 use crate::schema::Event;
 use crate::wakeup;
 
-struct Names<'a> {
+struct CheckedNames<'a> {
     text: &'a str,
     events: &'a [Event],
     /// Events that the selector leaves.
@@ -18,14 +18,14 @@ struct Names<'a> {
 
 /// Refuses names that mean nothing.
 pub(super) fn check(filter: &Filter, text: &str, events: &[Event]) -> Result<(), Error> {
-    let mut names = Names { text, events, scope: events.iter().collect() };
+    let mut names = CheckedNames { text, events, scope: events.iter().collect() };
     if let Some(selector) = &filter.selector {
         names.scope = names.matching(selector)?;
     }
     names.expr(&filter.expr)
 }
 
-impl<'a> Names<'a> {
+impl<'a> CheckedNames<'a> {
     fn error(&self, span: Span, message: String, help: String) -> Error {
         Error::new(self.text, span, message, help)
     }
@@ -89,7 +89,7 @@ impl<'a> Names<'a> {
     fn latency(&self, latency: &Latency) -> Result<(), Error> {
         for (pattern, is_opening) in [(&latency.from, true), (&latency.to, false)] {
             let scope = self.matching(pattern)?;
-            let names = Names { text: self.text, events: self.events, scope };
+            let names = CheckedNames { text: self.text, events: self.events, scope };
             let side = |key: &Key| names.expr(if is_opening { &key.from } else { &key.to });
             latency.by.iter().try_for_each(side)?;
             latency.when.iter().filter(|_| is_opening).try_for_each(|when| names.expr(when))?;
@@ -109,7 +109,7 @@ impl<'a> Names<'a> {
             let help = "record sched_switch and sched_waking of the kernel: -k sched".to_owned();
             return Err(self.error(span, message, help));
         }
-        let names = Names { text: self.text, events: self.events, scope };
+        let names = CheckedNames { text: self.text, events: self.events, scope };
         when.map_or(Ok(()), |when| names.expr(when))
     }
 
@@ -169,14 +169,14 @@ impl<'a> Names<'a> {
 
     /// What a field has inside.
     fn inside(&self, scope: &[&Event], name: &str) -> String {
-        use crate::schema::Kind;
+        use crate::schema::ValueType;
         let kinds = scope.iter().filter_map(|event| event.resolve(name, &[])).map(|(_, kind)| kind);
         for kind in kinds {
             match kind {
-                Kind::Struct(members) => {
+                ValueType::Struct(members) => {
                     return format!("`{name}` has {}", some_of(members.iter().map(|member| member.name.as_str())));
                 }
-                Kind::Array { count: Some(count), .. } => {
+                ValueType::Array { count: Some(count), .. } => {
                     return format!("`{name}` has {count} elements, counted from 0");
                 }
                 _ => {}

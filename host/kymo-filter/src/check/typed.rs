@@ -7,8 +7,8 @@ use super::conditions::{among_labels, fold, gather, pair, test};
 use super::names::is_bare;
 use crate::ast::{Arith, Compare, Context, Expr, ExprKind, FieldRef};
 use crate::error::{Error, Span, either, near, some_of, written};
-use crate::plan::{Cond, Number, Operand, Source, TestKind, Wanted};
-use crate::schema::{Event, Kind, Label, Place};
+use crate::plan::{Cond, Number, Operand, OperandSource, TestKind, Wanted};
+use crate::schema::{Event, FieldPath, Label, ValueType};
 
 /// What went wrong for some events, and where the same went right for others.
 #[derive(Default)]
@@ -47,17 +47,17 @@ enum Typed<'a> {
     Const(Number),
     /// A number. Of a float it is known that it is one.
     Number(Operand),
-    Enum(Place, Option<&'a [Label]>),
-    Bool(Place),
+    Enum(FieldPath, Option<&'a [Label]>),
+    Bool(FieldPath),
     BoolConst(bool),
-    Text(Source),
+    Text(OperandSource),
     TextConst(String),
     /// A word that is no field of this event.
     Name(String),
     /// A field whose kind shows in the record.
-    Any(Place),
+    Any(FieldPath),
     /// What does not compare.
-    Whole(Kind),
+    Whole(ValueType),
     /// `$event`, which is known here and is not written text.
     EventName,
 }
@@ -90,7 +90,7 @@ fn numbers(one: &Typed<'_>, other: &Typed<'_>) -> Option<(Operand, Operand)> {
     let number = |side: &Typed<'_>| match side {
         Typed::Const(number) => Some(Operand::Const(*number)),
         Typed::Number(operand) => Some(operand.clone()),
-        Typed::Enum(place, _) | Typed::Any(place) => Some(Operand::Source(Source::Place(place.clone()))),
+        Typed::Enum(place, _) | Typed::Any(place) => Some(Operand::Source(OperandSource::Place(place.clone()))),
         _ => None,
     };
     match (one, other) {
@@ -214,8 +214,8 @@ impl<'a> Typer<'a, '_> {
             ExprKind::Text(text) => Typed::TextConst(text.clone()),
             ExprKind::Field(field) => self.field(field),
             ExprKind::Context(Context::Event) => Typed::EventName,
-            ExprKind::Context(context) if context.is_text() => Typed::Text(Source::Context(*context)),
-            ExprKind::Context(context) => Typed::Number(Operand::Source(Source::Context(*context))),
+            ExprKind::Context(context) if context.is_text() => Typed::Text(OperandSource::Context(*context)),
+            ExprKind::Context(context) => Typed::Number(Operand::Source(OperandSource::Context(*context))),
             ExprKind::Len(field) => self.len(field, expr.span)?,
             ExprKind::Latency(_) | ExprKind::Wakeup(_) => {
                 // All pairs of the expression were collected before.
@@ -249,32 +249,36 @@ impl<'a> Typer<'a, '_> {
             return if bare { Typed::Name(field.name.clone()) } else { Typed::Missing };
         };
         match kind {
-            Kind::Int { .. } | Kind::Float { .. } => Typed::Number(Operand::Source(Source::Place(place))),
-            Kind::Enum { .. } => {
+            ValueType::Int { .. } | ValueType::Float { .. } => {
+                Typed::Number(Operand::Source(OperandSource::Place(place)))
+            }
+            ValueType::Enum { .. } => {
                 let labels = self.labels(&place);
                 Typed::Enum(place, labels)
             }
-            Kind::Bool => Typed::Bool(place),
-            Kind::Text => Typed::Text(Source::Place(place)),
-            Kind::Any => Typed::Any(place),
-            kind @ (Kind::Wide { .. } | Kind::Bytes | Kind::Array { .. } | Kind::Struct(_)) => Typed::Whole(kind),
+            ValueType::Bool => Typed::Bool(place),
+            ValueType::Text => Typed::Text(OperandSource::Place(place)),
+            ValueType::Any => Typed::Any(place),
+            kind @ (ValueType::Wide { .. } | ValueType::Bytes | ValueType::Array { .. } | ValueType::Struct(_)) => {
+                Typed::Whole(kind)
+            }
         }
     }
 
     /// Labels of the enumeration at a place, where the schema tells them.
-    fn labels(&self, place: &Place) -> Option<&'a [Label]> {
+    fn labels(&self, place: &FieldPath) -> Option<&'a [Label]> {
         let mut kind = &self.event.fields.get(place.field)?.kind;
         for step in &place.steps {
             kind = match (kind, step) {
-                (Kind::Struct(members), crate::ast::Step::Member(name)) => {
+                (ValueType::Struct(members), crate::ast::PathStep::Member(name)) => {
                     &members.iter().find(|member| member.name == *name)?.kind
                 }
-                (Kind::Array { element, .. }, crate::ast::Step::Element(_)) => element,
+                (ValueType::Array { element, .. }, crate::ast::PathStep::Element(_)) => element,
                 _ => return None,
             };
         }
         match kind {
-            Kind::Enum { labels, .. } => labels.as_deref(),
+            ValueType::Enum { labels, .. } => labels.as_deref(),
             _ => None,
         }
     }
@@ -285,8 +289,8 @@ impl<'a> Typer<'a, '_> {
         }
         match self.event.resolve(&field.name, &field.steps) {
             None => Ok(Typed::Missing),
-            Some((_, Kind::Array { count: Some(count), .. })) => Ok(Typed::Const(Number::Int(count.into()))),
-            Some((place, Kind::Text | Kind::Bytes | Kind::Array { .. } | Kind::Any)) => {
+            Some((_, ValueType::Array { count: Some(count), .. })) => Ok(Typed::Const(Number::Int(count.into()))),
+            Some((place, ValueType::Text | ValueType::Bytes | ValueType::Array { .. } | ValueType::Any)) => {
                 Ok(Typed::Number(Operand::Len(place)))
             }
             Some((_, kind)) => {
@@ -303,7 +307,7 @@ impl<'a> Typer<'a, '_> {
             Typed::Missing | Typed::Name(_) => return Ok(None),
             Typed::Const(number) => Operand::Const(number),
             Typed::Number(operand) => operand,
-            Typed::Enum(place, _) | Typed::Any(place) => Operand::Source(Source::Place(place)),
+            Typed::Enum(place, _) | Typed::Any(place) => Operand::Source(OperandSource::Place(place)),
             other => {
                 let message = format!("a number is wanted, and this is {}", other.shown());
                 return Err(self.error(expr.span, message, "arithmetic is of numbers"));
@@ -336,9 +340,9 @@ impl<'a> Typer<'a, '_> {
     fn is_float(&self, operand: &Operand) -> bool {
         match operand {
             Operand::Const(number) => matches!(number, Number::Float(_)),
-            Operand::Source(Source::Place(place)) => {
+            Operand::Source(OperandSource::Place(place)) => {
                 let kind = self.event.resolve(&place.name, &place.steps);
-                matches!(kind, Some((_, Kind::Float { .. })))
+                matches!(kind, Some((_, ValueType::Float { .. })))
             }
             Operand::Neg(of) => self.is_float(of),
             Operand::Arith(_, left, right) => self.is_float(left) || self.is_float(right),
@@ -385,25 +389,27 @@ impl<'a> Typer<'a, '_> {
                 self.label(whole, place, labels, &word)?
             }
             (Typed::Any(place), Typed::Any(other)) => {
-                let (left, right) = (Source::Place(place), Source::Place(other));
+                let (left, right) = (OperandSource::Place(place), OperandSource::Place(other));
                 Some(test(TestKind::Pair { left, op, right }, false, span))
             }
             (_, Typed::Name(word)) if self.is_field(&word) => None,
-            (Typed::Any(place), Typed::Name(word)) if op == Compare::Eq => {
-                Some(test(TestKind::Text { source: Source::Place(place), wanted: Wanted::Equal(word) }, false, span))
-            }
+            (Typed::Any(place), Typed::Name(word)) if op == Compare::Eq => Some(test(
+                TestKind::Text { source: OperandSource::Place(place), wanted: Wanted::Equal(word) },
+                false,
+                span,
+            )),
             (one, other @ Typed::Name(_)) => return Err(self.mismatch(&one, &other, left, right)),
             (one, other) if op != Compare::Eq => return Err(self.no_order(&one, &other, op, span)),
             (Typed::Text(source), Typed::TextConst(wanted)) => Some(self.equal_text(source, wanted, right, span)),
             (Typed::Any(place), Typed::TextConst(wanted)) => {
-                Some(self.equal_text(Source::Place(place), wanted, right, span))
+                Some(self.equal_text(OperandSource::Place(place), wanted, right, span))
             }
             (Typed::Text(one), Typed::Text(other)) => Some(pair(one, other, span)),
             (Typed::Text(one), Typed::Any(other)) | (Typed::Any(other), Typed::Text(one)) => {
-                Some(pair(one, Source::Place(other), span))
+                Some(pair(one, OperandSource::Place(other), span))
             }
             (Typed::Bool(one), Typed::Bool(other) | Typed::Any(other)) | (Typed::Any(other), Typed::Bool(one)) => {
-                Some(pair(Source::Place(one), Source::Place(other), span))
+                Some(pair(OperandSource::Place(one), OperandSource::Place(other), span))
             }
             (Typed::Bool(place) | Typed::Any(place), Typed::BoolConst(value)) => {
                 Some(test(TestKind::Truth(place), !value, span))
@@ -444,7 +450,7 @@ impl<'a> Typer<'a, '_> {
                 let labels: Vec<&Label> = labels.iter().filter(|label| glob_matches(&glob, &label.name)).collect();
                 return Ok(Some(among_labels(&place, &labels, span)));
             }
-            Typed::Enum(place, None) | Typed::Any(place) => Source::Place(place),
+            Typed::Enum(place, None) | Typed::Any(place) => OperandSource::Place(place),
             Typed::Text(source) => source,
             other => {
                 let message = format!("`~` matches text, and this is {}", other.shown());
@@ -454,7 +460,7 @@ impl<'a> Typer<'a, '_> {
         Ok(Some(test(TestKind::Text { source, wanted: Wanted::Glob(glob) }, false, span)))
     }
 
-    fn equal_text(&mut self, source: Source, wanted: String, at: &Expr, span: Span) -> Cond {
+    fn equal_text(&mut self, source: OperandSource, wanted: String, at: &Expr, span: Span) -> Cond {
         self.glob_note(&wanted, at);
         test(TestKind::Text { source, wanted: Wanted::Equal(wanted) }, false, span)
     }
@@ -471,7 +477,7 @@ impl<'a> Typer<'a, '_> {
     fn label(
         &self,
         whole: Comparison<'_>,
-        place: Place,
+        place: FieldPath,
         labels: Option<&[Label]>,
         word: &str,
     ) -> Result<Option<Cond>, Error> {
@@ -481,7 +487,7 @@ impl<'a> Typer<'a, '_> {
                 // No label is known before there is a record, and none has an order.
                 Compare::Eq => {
                     let wanted = Wanted::Equal(word.to_owned());
-                    Ok(Some(test(TestKind::Text { source: Source::Place(place), wanted }, false, span)))
+                    Ok(Some(test(TestKind::Text { source: OperandSource::Place(place), wanted }, false, span)))
                 }
                 _ => Err(self.error(span, "values of labels are not known here", "compare with the number")),
             };
@@ -491,7 +497,8 @@ impl<'a> Typer<'a, '_> {
             return match op {
                 Compare::Eq => Ok(Some(among_labels(&place, &found, span))),
                 _ if found.len() == 1 && first.low == first.high => {
-                    let (left, right) = (Operand::Source(Source::Place(place)), Operand::Const(Number::Int(first.low)));
+                    let (left, right) =
+                        (Operand::Source(OperandSource::Place(place)), Operand::Const(Number::Int(first.low)));
                     Ok(Some(test(TestKind::Number { left, op, right }, false, span)))
                 }
                 _ => Err(self.error(span, format!("`{word}` is several values, which have no order"), "use `==`")),

@@ -2,7 +2,7 @@
 //! Pairs of records: `latency(...)`, `wakeup(...)`, and the arguments of the first alone, as `--span` has them.
 
 use super::{Deep, OR, Parser, TEXT_BYTES_MAX};
-use crate::ast::{Expr, ExprKind, FieldRef, Filter, Key, Latency, Pattern, Source};
+use crate::ast::{Expr, ExprKind, FieldRef, Filter, FilterText, Key, Latency, Pattern};
 use crate::error::{Error, Span};
 use crate::token::{Placed, Token, tokens};
 
@@ -16,7 +16,7 @@ pub(crate) fn parse_pair(text: &str) -> Result<Filter, Error> {
     let (kind, _) = parser.latency()?;
     parser.end()?;
     let span = Span::new(0, text.len());
-    Ok(Filter { selector: None, expr: Expr { kind, span }, text: Source(text.to_owned()) })
+    Ok(Filter { selector: None, expr: Expr { kind, span }, text: FilterText(text.to_owned()) })
 }
 
 /// Tokens of a pair: both events as they stand between commas, where they are not quoted.

@@ -2,7 +2,7 @@
 //! Records for the tests: fields by place, and packed payloads of the same values.
 #![allow(dead_code, reason = "each test uses a part")]
 
-use kymo_filter::{Context, Event, Kind, Place, Record, Step, Value};
+use kymo_filter::{Context, Event, FieldPath, PathStep, Record, Value, ValueType};
 
 /// A value that owns what it has.
 #[derive(Clone, Debug)]
@@ -43,12 +43,12 @@ pub struct Rec {
 }
 
 impl Record for Rec {
-    fn field(&self, place: &Place) -> Value<'_> {
+    fn field(&self, place: &FieldPath) -> Value<'_> {
         let mut at = self.fields.get(place.field);
         for step in &place.steps {
             at = match (at, step) {
-                (Some(V::Array(elements)), Step::Element(index)) => elements.get(*index as usize),
-                (Some(V::Struct(members)), Step::Member(name)) => {
+                (Some(V::Array(elements)), PathStep::Element(index)) => elements.get(*index as usize),
+                (Some(V::Struct(members)), PathStep::Member(name)) => {
                     members.iter().find(|member| member.0 == name).map(|member| &member.1)
                 }
                 _ => None,
@@ -69,24 +69,24 @@ impl Record for Rec {
     }
 }
 
-fn pack_one(kind: &Kind, value: &V, out: &mut Vec<u8>) {
+fn pack_one(kind: &ValueType, value: &V, out: &mut Vec<u8>) {
     let mut integer = |value: i128, bits: u8| out.extend_from_slice(&value.to_le_bytes()[..usize::from(bits / 8)]);
     match (kind, value) {
-        (Kind::Int { bits, .. } | Kind::Enum { bits, .. }, V::Int(value) | V::Label(value, _)) => {
+        (ValueType::Int { bits, .. } | ValueType::Enum { bits, .. }, V::Int(value) | V::Label(value, _)) => {
             integer(*value, *bits);
         }
-        (Kind::Bool, V::Bool(value)) => out.push((*value).into()),
-        (Kind::Float { bits: 32 }, V::Float(value)) => out.extend_from_slice(&(*value as f32).to_le_bytes()),
-        (Kind::Float { .. }, V::Float(value)) => out.extend_from_slice(&value.to_le_bytes()),
-        (Kind::Text, V::Text(text)) => {
+        (ValueType::Bool, V::Bool(value)) => out.push((*value).into()),
+        (ValueType::Float { bits: 32 }, V::Float(value)) => out.extend_from_slice(&(*value as f32).to_le_bytes()),
+        (ValueType::Float { .. }, V::Float(value)) => out.extend_from_slice(&value.to_le_bytes()),
+        (ValueType::Text, V::Text(text)) => {
             integer(text.len() as i128, 16);
             out.extend_from_slice(text.as_bytes());
         }
-        (Kind::Bytes, V::Bytes(bytes)) => {
+        (ValueType::Bytes, V::Bytes(bytes)) => {
             integer(bytes.len() as i128, 16);
             out.extend_from_slice(bytes);
         }
-        (Kind::Array { element, count }, V::Array(elements)) => {
+        (ValueType::Array { element, count }, V::Array(elements)) => {
             if count.is_none() {
                 integer(elements.len() as i128, 16);
             }

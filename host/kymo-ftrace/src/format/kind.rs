@@ -3,7 +3,7 @@
 
 /// How the bytes of a field are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum FieldEncoding {
     /// An integer of 1, 2, 4 or 8 bytes, signed as the field is.
     Number,
     /// Integers, signed as the field is: `count * element_bytes` is the field's size.
@@ -23,7 +23,7 @@ pub enum Kind {
         /// What the data holds.
         element: Element,
     },
-    /// As [`Kind::DataLoc`], but the offset counts from the end of this field.
+    /// As [`FieldEncoding::DataLoc`], but the offset counts from the end of this field.
     RelLoc {
         /// What the data holds.
         element: Element,

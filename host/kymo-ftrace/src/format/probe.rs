@@ -2,15 +2,15 @@
 //! Entry points for fuzzing and for the tests that mutate format texts: bytes in, and a panic where a promise is
 //! broken.
 
-use super::{EventFormat, Field, Kind, Place, parse_event, parse_page_format};
+use super::{ByteRange, EventFormat, Field, FieldEncoding, parse_event, parse_page_format};
 
 /// Parses `bytes` as both kinds of format text; how many fields came out.
 pub fn format(bytes: &[u8]) -> usize {
     let text = String::from_utf8_lossy(bytes);
     if let Ok(page) = parse_page_format(&text) {
         assert!(matches!(page.commit_bytes, 4 | 8));
-        check_place(Place { offset: page.time_offset, size: 8 });
-        check_place(Place { offset: page.commit_offset, size: page.commit_bytes });
+        check_place(ByteRange { offset: page.time_offset, size: 8 });
+        check_place(ByteRange { offset: page.commit_offset, size: page.commit_bytes });
     }
     match parse_event(&text) {
         Ok(event) => check_event(&event, text.len()),
@@ -38,19 +38,19 @@ fn check_field(field: &Field) {
     assert!(field.name.bytes().all(|byte| byte == b'_' || byte.is_ascii_alphanumeric()), "{field:?}");
     check_place(field.place());
     let good = match field.kind {
-        Kind::Number => is_number_size(field.size),
-        Kind::Array { count, element_bytes } => {
+        FieldEncoding::Number => is_number_size(field.size),
+        FieldEncoding::Array { count, element_bytes } => {
             is_number_size(element_bytes) && count * u32::from(element_bytes) == u32::from(field.size)
         }
-        Kind::Chars { count } => count == u32::from(field.size),
-        Kind::DataLoc { .. } | Kind::RelLoc { .. } => field.size == 4,
-        Kind::Rest { .. } => field.size == 0,
-        Kind::Opaque => true,
+        FieldEncoding::Chars { count } => count == u32::from(field.size),
+        FieldEncoding::DataLoc { .. } | FieldEncoding::RelLoc { .. } => field.size == 4,
+        FieldEncoding::Rest { .. } => field.size == 0,
+        FieldEncoding::Opaque => true,
     };
     assert!(good, "{field:?}");
 }
 
-fn check_place(place: Place) {
+fn check_place(place: ByteRange) {
     assert!(place.offset.checked_add(place.size).is_some(), "{place:?}");
 }
 

@@ -5,7 +5,7 @@
 //! the kernel knows. So the size always comes from the format, and only what carries no size of its own is judged by
 //! the type's name.
 
-use super::kind::{Element, Kind};
+use super::kind::{Element, FieldEncoding};
 
 /// A declaration, taken apart.
 pub(super) struct Declaration<'a> {
@@ -55,30 +55,30 @@ pub(super) fn declaration(text: &str) -> Option<Declaration<'_>> {
 
 impl Declaration<'_> {
     /// How a field of `size` bytes is read; None where the size cannot be.
-    pub fn kind(&self, size: u16, signed: bool) -> Option<Kind> {
+    pub fn kind(&self, size: u16, signed: bool) -> Option<FieldEncoding> {
         let element = || element(&self.ty, signed);
         match self.location {
-            Location::Data if size == 4 => return Some(Kind::DataLoc { element: element() }),
-            Location::Relative if size == 4 => return Some(Kind::RelLoc { element: element() }),
+            Location::Data if size == 4 => return Some(FieldEncoding::DataLoc { element: element() }),
+            Location::Relative if size == 4 => return Some(FieldEncoding::RelLoc { element: element() }),
             Location::Here => {}
             _ => return None,
         }
         Some(match self.dimensions {
-            Dimensions::None if is_number_size(size) && !is_aggregate(&self.ty) => Kind::Number,
-            Dimensions::None => Kind::Opaque,
-            _ if size == 0 => Kind::Rest { element: element() },
+            Dimensions::None if is_number_size(size) && !is_aggregate(&self.ty) => FieldEncoding::Number,
+            Dimensions::None => FieldEncoding::Opaque,
+            _ if size == 0 => FieldEncoding::Rest { element: element() },
             dimensions => array_kind(dimensions, element(), &self.ty, size),
         })
     }
 }
 
 /// The size decides, then the dimension, and the type's name only where the dimension is a macro.
-fn array_kind(dimensions: Dimensions, element: Element, ty: &str, size: u16) -> Kind {
+fn array_kind(dimensions: Dimensions, element: Element, ty: &str, size: u16) -> FieldEncoding {
     if element == Element::Char {
-        return Kind::Chars { count: size.into() };
+        return FieldEncoding::Chars { count: size.into() };
     }
     if is_aggregate(ty) {
-        return Kind::Opaque;
+        return FieldEncoding::Opaque;
     }
     let by_dimension = match dimensions {
         Dimensions::Count(count) if u32::from(size) % count == 0 => u16::try_from(u32::from(size) / count).ok(),
@@ -90,8 +90,8 @@ fn array_kind(dimensions: Dimensions, element: Element, ty: &str, size: u16) -> 
     };
     let fits = |bytes: &u16| is_number_size(*bytes) && size % *bytes == 0;
     match by_dimension.filter(fits).or(by_name.filter(fits)) {
-        Some(element_bytes) => Kind::Array { count: (size / element_bytes).into(), element_bytes },
-        None => Kind::Opaque,
+        Some(element_bytes) => FieldEncoding::Array { count: (size / element_bytes).into(), element_bytes },
+        None => FieldEncoding::Opaque,
     }
 }
 

@@ -11,7 +11,7 @@ fn one(declaration: &str, size: u64) -> Result<Field, FormatError> {
 }
 
 #[track_caller]
-fn check(declaration: &str, size: u64, name: &str, ty: &str, kind: Kind) {
+fn check(declaration: &str, size: u64, name: &str, ty: &str, kind: FieldEncoding) {
     let field = one(declaration, size).unwrap();
     assert_eq!((field.name.as_str(), field.ty.as_str(), field.kind), (name, ty, kind), "{declaration}");
     assert_eq!((field.offset, u64::from(field.size), field.signed), (8, size, true));
@@ -33,7 +33,7 @@ fn numbers() {
         ("__be32 x", 4, "__be32"),
         ("foo_t x", 2, "foo_t"),
     ] {
-        check(declaration, size, "x", ty, Kind::Number);
+        check(declaration, size, "x", ty, FieldEncoding::Number);
         assert!(!one(declaration, size).unwrap().is_pointer());
     }
 }
@@ -52,35 +52,35 @@ fn pointers() {
         ("void (*filename)(void)", "void (*)(void)"),
         ("void (* filename)(struct timer_list *, void (*)(int))", "void (*)(struct timer_list *, void (*)(int))"),
     ] {
-        check(declaration, 8, "filename", ty, Kind::Number);
+        check(declaration, 8, "filename", ty, FieldEncoding::Number);
         assert!(one(declaration, 8).unwrap().is_pointer(), "{declaration}");
     }
 }
 
 #[test]
 fn arrays() {
-    check("char x[16]", 16, "x", "char", Kind::Chars { count: 16 });
-    check("char x[TASK_COMM_LEN]", 16, "x", "char", Kind::Chars { count: 16 });
-    check("char x [ 4 ]", 4, "x", "char", Kind::Chars { count: 4 });
-    check("const char x[3]", 3, "x", "const char", Kind::Chars { count: 3 });
-    check("__u8 x[28]", 28, "x", "__u8", Kind::Array { count: 28, element_bytes: 1 });
-    check("unsigned char x[ETH_ALEN]", 6, "x", "unsigned char", Kind::Array { count: 6, element_bytes: 1 });
-    check("unsigned long x[6]", 48, "x", "unsigned long", Kind::Array { count: 6, element_bytes: 8 });
+    check("char x[16]", 16, "x", "char", FieldEncoding::Chars { count: 16 });
+    check("char x[TASK_COMM_LEN]", 16, "x", "char", FieldEncoding::Chars { count: 16 });
+    check("char x [ 4 ]", 4, "x", "char", FieldEncoding::Chars { count: 4 });
+    check("const char x[3]", 3, "x", "const char", FieldEncoding::Chars { count: 3 });
+    check("__u8 x[28]", 28, "x", "__u8", FieldEncoding::Array { count: 28, element_bytes: 1 });
+    check("unsigned char x[ETH_ALEN]", 6, "x", "unsigned char", FieldEncoding::Array { count: 6, element_bytes: 1 });
+    check("unsigned long x[6]", 48, "x", "unsigned long", FieldEncoding::Array { count: 6, element_bytes: 8 });
     // The size decides: on a 32-bit kernel, `long` has 4 bytes.
-    check("unsigned long x[6]", 24, "x", "unsigned long", Kind::Array { count: 6, element_bytes: 4 });
-    check("unsigned long x[NUM]", 32, "x", "unsigned long", Kind::Array { count: 4, element_bytes: 8 });
-    check("u32 x[2][3]", 24, "x", "u32", Kind::Array { count: 6, element_bytes: 4 });
-    check("foo_t x[4]", 16, "x", "foo_t", Kind::Array { count: 4, element_bytes: 4 });
-    check("void * x[2]", 16, "x", "void *", Kind::Array { count: 2, element_bytes: 8 });
+    check("unsigned long x[6]", 24, "x", "unsigned long", FieldEncoding::Array { count: 6, element_bytes: 4 });
+    check("unsigned long x[NUM]", 32, "x", "unsigned long", FieldEncoding::Array { count: 4, element_bytes: 8 });
+    check("u32 x[2][3]", 24, "x", "u32", FieldEncoding::Array { count: 6, element_bytes: 4 });
+    check("foo_t x[4]", 16, "x", "foo_t", FieldEncoding::Array { count: 4, element_bytes: 4 });
+    check("void * x[2]", 16, "x", "void *", FieldEncoding::Array { count: 2, element_bytes: 8 });
     // Nothing says how large one is.
-    check("foo_t x[NUM]", 16, "x", "foo_t", Kind::Opaque);
-    check("foo_t x[2]", 24, "x", "foo_t", Kind::Opaque);
-    check("foo_t x[7]", 16, "x", "foo_t", Kind::Opaque);
-    check("u64 x[NUM]", 12, "x", "u64", Kind::Opaque);
-    check("struct foo x[2]", 16, "x", "struct foo", Kind::Opaque);
-    check("u8 x[99999999999999999999]", 4, "x", "u8", Kind::Array { count: 4, element_bytes: 1 });
-    check("u8 x[4294967295][4294967295]", 4, "x", "u8", Kind::Array { count: 4, element_bytes: 1 });
-    check("u32 x[0]", 8, "x", "u32", Kind::Array { count: 2, element_bytes: 4 });
+    check("foo_t x[NUM]", 16, "x", "foo_t", FieldEncoding::Opaque);
+    check("foo_t x[2]", 24, "x", "foo_t", FieldEncoding::Opaque);
+    check("foo_t x[7]", 16, "x", "foo_t", FieldEncoding::Opaque);
+    check("u64 x[NUM]", 12, "x", "u64", FieldEncoding::Opaque);
+    check("struct foo x[2]", 16, "x", "struct foo", FieldEncoding::Opaque);
+    check("u8 x[99999999999999999999]", 4, "x", "u8", FieldEncoding::Array { count: 4, element_bytes: 1 });
+    check("u8 x[4294967295][4294967295]", 4, "x", "u8", FieldEncoding::Array { count: 4, element_bytes: 1 });
+    check("u32 x[0]", 8, "x", "u32", FieldEncoding::Array { count: 2, element_bytes: 4 });
 }
 
 #[test]
@@ -111,20 +111,20 @@ fn dynamic_data() {
         ("cpumask_t", Element::Bytes),
         ("__be32", Element::Bytes),
     ] {
-        check(&format!("__data_loc {ty}[] x"), 4, "x", ty, Kind::DataLoc { element });
-        check(&format!("__rel_loc {ty}[] x"), 4, "x", ty, Kind::RelLoc { element });
-        check(&format!("{ty} x[]"), 0, "x", ty, Kind::Rest { element });
+        check(&format!("__data_loc {ty}[] x"), 4, "x", ty, FieldEncoding::DataLoc { element });
+        check(&format!("__rel_loc {ty}[] x"), 4, "x", ty, FieldEncoding::RelLoc { element });
+        check(&format!("{ty} x[]"), 0, "x", ty, FieldEncoding::Rest { element });
     }
 }
 
 #[test]
 fn structures() {
-    check("struct foo x", 8, "x", "struct foo", Kind::Opaque);
-    check("union { u32 a; u64 b; } x", 8, "x", "union { u32 a; u64 b; }", Kind::Opaque);
-    check("struct { char offset:4; } x", 1, "x", "struct { char offset:4; }", Kind::Opaque);
-    check("u128 x", 16, "x", "u128", Kind::Opaque);
-    check("u24 x", 3, "x", "u24", Kind::Opaque);
-    check("int x", 0, "x", "int", Kind::Opaque);
+    check("struct foo x", 8, "x", "struct foo", FieldEncoding::Opaque);
+    check("union { u32 a; u64 b; } x", 8, "x", "union { u32 a; u64 b; }", FieldEncoding::Opaque);
+    check("struct { char offset:4; } x", 1, "x", "struct { char offset:4; }", FieldEncoding::Opaque);
+    check("u128 x", 16, "x", "u128", FieldEncoding::Opaque);
+    check("u24 x", 3, "x", "u24", FieldEncoding::Opaque);
+    check("int x", 0, "x", "int", FieldEncoding::Opaque);
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn common_fields_by_name() {
         \tfield:unsigned short common_type;\toffset:2;\tsize:2;\tsigned:0;\n\
         \n\tfield:int x;\toffset:16;\tsize:4;\n";
     let event = parse_event(text).unwrap();
-    let place = |offset, size| Some(Place { offset, size });
+    let place = |offset, size| Some(ByteRange { offset, size });
     assert_eq!((event.name.as_str(), event.id, event.print.as_str()), ("sched_switch", 65535, ""));
     assert_eq!(event.common.pid, place(12, 4));
     assert_eq!(event.common.type_, place(2, 2).unwrap());

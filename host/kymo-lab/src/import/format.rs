@@ -19,7 +19,7 @@ impl Fault {
     }
 }
 
-/// A format: its name in [`crate::Source::format`], and its reader.
+/// A format: its name in [`crate::ResultSource::format`], and its reader.
 #[derive(Clone, Copy)]
 pub(super) struct Format {
     pub(super) name: &'static str,

@@ -25,7 +25,7 @@ mod time;
 
 use self::format::Format;
 pub use self::format::SERIES_MAX;
-use crate::{Record, Source};
+use crate::{Record, ResultSource};
 
 /// Formats that are known, as a message lists them.
 pub const FORMATS: &str = "cyclictest (text, JSON), oslat (text, JSON), rtla timerlat hist, rtla osnoise hist, \
@@ -87,7 +87,7 @@ pub fn import(name: &str, bytes: &[u8]) -> Result<Record, ImportError> {
         what: fault.what,
     })?;
     if format.name != crate::SCHEMA {
-        record.source = Some(Source { file: name.to_owned(), format: format.name.to_owned() });
+        record.source = Some(ResultSource { file: name.to_owned(), format: format.name.to_owned() });
     }
     Ok(record)
 }

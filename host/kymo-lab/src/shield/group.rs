@@ -5,12 +5,12 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::undo::Step;
+use crate::undo::UndoStep;
 use crate::{Cpus, Machine, Undo};
 
 /// What kind of group it became.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum GroupVersion {
     /// Its CPUs are nobody else's, and no load is balanced onto them.
     Isolated,
     /// Its CPUs are nobody else's.
@@ -21,9 +21,9 @@ pub enum Kind {
     Version1,
 }
 
-impl Kind {
+impl GroupVersion {
     pub(super) fn is_exclusive(&self) -> bool {
-        matches!(self, Kind::Isolated | Kind::Root)
+        matches!(self, GroupVersion::Isolated | GroupVersion::Root)
     }
 }
 
@@ -31,7 +31,7 @@ impl Kind {
 #[derive(Debug)]
 pub struct Group {
     /// What it became.
-    pub kind: Kind,
+    pub kind: GroupVersion,
     /// Its directory.
     pub path: PathBuf,
     /// Where this process is otherwise.
@@ -85,7 +85,7 @@ fn home(root: &Path, is_line: impl Fn(&str) -> bool) -> PathBuf {
 
 fn new_group(root: &Path, undo: &mut Undo) -> Result<PathBuf, String> {
     let path = root.join(format!("kymo-shield-{}", std::process::id()));
-    undo.note(vec![Step::Group { path: path.clone() }]).map_err(|error| error.to_string())?;
+    undo.note(vec![UndoStep::Group { path: path.clone() }]).map_err(|error| error.to_string())?;
     fs::create_dir(&path).map_err(|error| format!("cannot make {}: {error}", path.display()))?;
     Ok(path)
 }
@@ -99,7 +99,8 @@ fn version_2(root: &Path, cpus: &Cpus, undo: &mut Undo) -> Result<Group, String>
     let control = root.join("cgroup.subtree_control");
     let on = fs::read_to_string(&control).unwrap_or_default();
     if !on.split_whitespace().any(|word| word == "cpuset") {
-        undo.note(vec![Step::Write { path: control, old: "-cpuset".to_owned() }]).map_err(|error| error.to_string())?;
+        undo.note(vec![UndoStep::Write { path: control, old: "-cpuset".to_owned() }])
+            .map_err(|error| error.to_string())?;
         set(root, "cgroup.subtree_control", "+cpuset")?;
     }
     let path = new_group(root, undo)?;
@@ -108,9 +109,9 @@ fn version_2(root: &Path, cpus: &Cpus, undo: &mut Undo) -> Result<Group, String>
 }
 
 /// Makes the group the best kind of partition that the kernel takes: it says in the file itself why it does not.
-fn partition(path: &Path) -> Kind {
+fn partition(path: &Path) -> GroupVersion {
     let mut why = String::new();
-    for (word, kind) in [("isolated", Kind::Isolated), ("root", Kind::Root)] {
+    for (word, kind) in [("isolated", GroupVersion::Isolated), ("root", GroupVersion::Root)] {
         match set(path, "cpuset.cpus.partition", word) {
             Err(error) => why = error,
             Ok(()) => {
@@ -123,7 +124,7 @@ fn partition(path: &Path) -> Kind {
         }
     }
     let _ = set(path, "cpuset.cpus.partition", "member");
-    Kind::Member(why)
+    GroupVersion::Member(why)
 }
 
 fn version_1(root: &Path, cpus: &Cpus, undo: &mut Undo) -> Result<Group, String> {
@@ -135,5 +136,5 @@ fn version_1(root: &Path, cpus: &Cpus, undo: &mut Undo) -> Result<Group, String>
     set(&path, &format!("{prefix}mems"), nodes.trim())?;
     let is_line =
         |line: &str| line.split(':').nth(1).is_some_and(|names| names.split(',').any(|name| name == "cpuset"));
-    Ok(Group { kind: Kind::Version1, path, home: home(root, is_line) })
+    Ok(Group { kind: GroupVersion::Version1, path, home: home(root, is_line) })
 }

@@ -11,7 +11,7 @@ use std::path::Path;
 use crate::threads::set_affinity;
 use crate::{Cpus, Machine, Undo};
 
-pub use group::{Group, Kind};
+pub use group::{Group, GroupVersion};
 
 /// What was done, and what could not be.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use std::io;
 
 use super::Shield;
 use crate::threads::{affinity, set_affinity, threads};
-use crate::undo::Step;
+use crate::undo::UndoStep;
 use crate::{Cpus, Machine};
 
 impl Shield {
@@ -71,7 +71,7 @@ impl Shield {
                     continue;
                 }
                 let (old, new) = (thread.cpus.to_string(), kept.to_string());
-                steps.push(Step::Affinity { tid: thread.tid, start: thread.start, old, new });
+                steps.push(UndoStep::Affinity { tid: thread.tid, start: thread.start, old, new });
                 moves.push((thread, kept));
             }
             if let Err(error) = self.undo.note(steps) {

@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::opened::Opened;
 use crate::parameters::Parameters;
 use crate::people::People;
-use crate::pixels::{Mixed, Pixels, Row, Stretch, levels};
+use crate::pixels::{Mixed, PixelRow, Pixels, Stretch, levels};
 use crate::questions::{begin, doubt_bits};
 use crate::walk::{Gather, Stop, Walk};
 
@@ -74,7 +74,7 @@ struct CpuRow {
     /// Up to when the row is filled, ns.
     at: Option<i64>,
     pending: Option<CurrentSpan>,
-    row: Row<3>,
+    row: PixelRow<3>,
     spans: Vec<CurrentSpan>,
     /// By state, ns.
     sums: [u64; 3],

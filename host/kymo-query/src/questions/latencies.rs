@@ -14,8 +14,8 @@ use kymo_feed::{Seen, Visit};
 use crate::columns::{Answer, Table};
 use crate::doing::{By as Waker, by_waker};
 use crate::error::Error;
-use crate::names::{Addresses, Names};
-use crate::opened::Opened;
+use crate::names::NameTable;
+use crate::opened::{Functions, Opened};
 use crate::pairs;
 use crate::parameters::Parameters;
 use crate::people::People;
@@ -41,6 +41,8 @@ pub(super) struct Asked {
     pub past: Option<u64>,
     /// Where density is wanted.
     pub bins: Option<Pixels>,
+    /// Only samples that end then are points.
+    pub ending: Option<i64>,
 }
 
 /// One pass.
@@ -62,6 +64,7 @@ pub(super) struct LatencyPass<'v> {
 struct Points {
     limit: usize,
     past: Option<u64>,
+    ending: Option<i64>,
     list: Vec<(Key, Sample)>,
     /// As many are longer, or as long and earlier, ns.
     least_ns: Option<u64>,
@@ -71,6 +74,9 @@ struct Points {
 
 impl Points {
     fn take(&mut self, key: Key, sample: Sample) {
+        if self.ending.is_some_and(|ending| sample.to != ending) {
+            return;
+        }
         self.samples += 1;
         self.past_count += u64::from(self.past.is_some_and(|past| sample.value_ns >= past));
         if self.least_ns.is_some_and(|least| sample.value_ns <= least) {
@@ -106,6 +112,11 @@ fn cell(value: u64) -> (u64, u64) {
 }
 
 impl LatencyPass<'_> {
+    /// The longest samples, the longest first.
+    pub fn longest(&self) -> &[(Key, Sample)] {
+        &self.points.list
+    }
+
     /// Names of block devices, by the kernel's number.
     pub fn devices(&self) -> BTreeMap<u64, String> {
         self.devices.clone()
@@ -197,13 +208,13 @@ pub(super) fn pass<'o>(
     let options = Options { what: asked.what.clone(), by: asked.by, worst_max: 2, ..Options::default() };
     let mut latency = Latency::new(options);
     latency.keep_samples();
-    let (limit, past) = (asked.limit, asked.past);
+    let (limit, past, ending) = (asked.limit, asked.past, asked.ending);
     let mut pass = LatencyPass {
         latency,
         spans: Spans::new(&asked.spans, &of.traces, &of.classes.vocabulary)?,
         bins: asked.bins,
         density: HashMap::new(),
-        points: Points { limit, past, list: Vec::new(), least_ns: None, samples: 0, past_count: 0 },
+        points: Points { limit, past, ending, list: Vec::new(), least_ns: None, samples: 0, past_count: 0 },
         people: People::default(),
         devices: BTreeMap::new(),
         device_class: of.classes.list.iter().position(|class| class.name == "lttng_statedump_block_device"),
@@ -246,18 +257,26 @@ fn grouping(parameters: &mut Parameters) -> Result<By, Error> {
 /// # Errors
 /// Parameters; a span or a filter that is none.
 pub fn latencies(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<Answer, Error> {
-    ask(of, parameters, stop, true)
+    let Found { mut answer, walked, .. } = find(of, parameters, stop, true)?;
+    walked.tell(&mut answer);
+    Ok(answer)
 }
 
-/// Answers `worst`.
-///
-/// # Errors
-/// As [`latencies`].
-pub fn worst(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<Answer, Error> {
-    ask(of, parameters, stop, false)
+/// An answer on its way: series and points are in it.
+pub(super) struct Found<'o> {
+    pub answer: Answer,
+    pub pass: LatencyPass<'o>,
+    pub spans: Vec<String>,
+    pub walked: Walked,
 }
 
-fn ask(of: &Opened, parameters: &mut Parameters, stop: &Stop, with_density: bool) -> Result<Answer, Error> {
+/// Finds what is asked for. `with_density`: `latencies`, else `worst`.
+pub(super) fn find<'o>(
+    of: &'o Opened,
+    parameters: &mut Parameters,
+    stop: &Stop,
+    with_density: bool,
+) -> Result<Found<'o>, Error> {
     let window = parameters.window(of)?;
     let bins = if with_density { Some(Pixels::new(window, parameters.bins()?)) } else { None };
     let own = parameters.texts("span");
@@ -270,6 +289,7 @@ fn ask(of: &Opened, parameters: &mut Parameters, stop: &Stop, with_density: bool
         limit: parameters.limit(if with_density { 1000 } else { 20 })?,
         past: parameters.number("past", 0..=u64::MAX)?,
         bins,
+        ending: None,
     };
     let walk = Walk::new(of, window).filtered(parameters)?;
     let (pass, walked) = pass(of, walk, &asked, stop)?;
@@ -279,12 +299,12 @@ fn ask(of: &Opened, parameters: &mut Parameters, stop: &Stop, with_density: bool
     answer.set("spans", asked.spans.clone());
     let lost = walked.losses.sum();
     let missing = if lost.packets > 0 { u64::MAX } else { lost.records };
-    let names = Names {
+    let names = NameTable {
         vocabulary: &of.classes.vocabulary,
         devices: pass.devices(),
         spans: &asked.spans,
         keys: pass.spans.keys(),
-        functions: &Addresses,
+        functions: &Functions::of(of),
     };
     let series = pass.latency.series();
     let table = series_table(&mut answer, &series, &pass.latency, &names, missing);
@@ -296,15 +316,14 @@ fn ask(of: &Opened, parameters: &mut Parameters, stop: &Stop, with_density: bool
     }
     let table = point_table(&mut answer, &pass, &series);
     answer.push(table);
-    walked.tell(&mut answer);
-    Ok(answer)
+    Ok(Found { answer, pass, spans: asked.spans, walked })
 }
 
 fn series_table(
     answer: &mut Answer,
     series: &[(&Key, &Series)],
     latency: &Latency,
-    names: &Names<'_>,
+    names: &NameTable<'_>,
     missing: u64,
 ) -> Table {
     let (mut kinds, mut of, mut own) = (Vec::new(), Vec::new(), Vec::new());

@@ -3,7 +3,7 @@
 //! the records.
 
 use kymo_analyze::{Sink, State};
-use kymo_feed::{Seen, Visit, clamp};
+use kymo_feed::{Missing, Seen, Visit, clamp};
 
 use crate::columns::{Answer, Lost, Table};
 use crate::error::Error;
@@ -53,19 +53,28 @@ fn from_index(of: &Opened, window: Window, bins: u32) -> Option<Vec<Bin>> {
     let events = trace.metadata.events.len();
     let streams = trace.streams().count();
     let time = |cycles: u64| clamp(clock.nanoseconds(cycles));
-    let mut columns: Vec<Bin> = Vec::new();
-    for column in 0..level.columns() {
+    let column = |column: usize| {
         let (from, to) = level.times(column);
         let (from, to) = (time(from), time(to));
-        if to <= window.from || from >= window.to {
-            continue;
-        }
         let sum = |rows: std::ops::Range<usize>| {
             rows.map(|row| level.row(row).get(column).copied().unwrap_or(0)).fold(0, u64::saturating_add)
         };
         let (records, lost) = (sum(events..events + streams), sum(events + streams..events + 2 * streams));
-        columns.push(Bin { from, to, records, lost, packets: None });
-    }
+        Bin { from, to, records, lost, packets: None }
+    };
+    grouped(window, bins, (0..level.columns()).map(column))
+}
+
+/// Of a trace that is being written: from what was counted so far.
+fn from_growing(of: &Opened, window: Window, bins: u32) -> Option<Vec<Bin>> {
+    let columns = of.indexes.growing()?.columns();
+    let bin = |(from, to, records, lost)| Bin { from, to, records, lost, packets: None };
+    grouped(window, bins, columns.map(bin))
+}
+
+/// Columns of a window, several of which are one bin; `None` where they are too coarse.
+fn grouped(window: Window, bins: u32, columns: impl Iterator<Item = Bin>) -> Option<Vec<Bin>> {
+    let columns: Vec<Bin> = columns.filter(|bin| bin.to > window.from && bin.from < window.to).collect();
     // Less than half as fine as asked for is too coarse.
     if columns.len() * 2 < bins as usize {
         return None;
@@ -81,6 +90,10 @@ fn from_index(of: &Opened, window: Window, bins: u32) -> Option<Vec<Bin>> {
 
 /// What was lost: exactly of the whole trace; of a part as bins tell, which know no packets and no places.
 fn lost_by_index(of: &Opened, window: Window, bins: &[Bin]) -> Lost {
+    if let Some(growing) = of.indexes.growing().filter(|_| window.pair() == of.whole()) {
+        let Missing { records, packets, places } = growing.lost();
+        return Lost { records, packets, places };
+    }
     if window.pair() == of.whole() {
         let streams = of.indexes.traces.iter().flatten().flat_map(|index| &index.streams);
         let sum = |part: usize| streams.clone().map(|stream| stream.lost[part]).fold(0, u64::saturating_add);
@@ -98,7 +111,7 @@ pub fn overview(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result
     let window = parameters.window(of)?;
     let count = parameters.bins()?;
     let mut answer = begin("overview", of, window);
-    let bins = match from_index(of, window, count) {
+    let bins = match from_index(of, window, count).or_else(|| from_growing(of, window, count)) {
         Some(bins) => {
             answer.set("source", "index");
             answer.lost = lost_by_index(of, window, &bins);

@@ -6,8 +6,8 @@ use kymo_analyze::{By, Key, Sample, Series, What};
 use super::latencies::{Asked, LatencyPass, pass};
 use crate::columns::{Answer, Table};
 use crate::error::Error;
-use crate::names::{Addresses, Names};
-use crate::opened::Opened;
+use crate::names::NameTable;
+use crate::opened::{Functions, Opened};
 use crate::pairs;
 use crate::parameters::Parameters;
 use crate::questions::{begin, doubt_bits};
@@ -31,7 +31,7 @@ const PLACES: usize = 3;
 const REAL_TIME: i16 = 100;
 
 /// The worst of a kind.
-struct Place {
+struct TellingPlace {
     what: What,
     title: String,
     of: String,
@@ -41,7 +41,7 @@ struct Place {
 }
 
 /// The worst of a kind, of real-time threads where there is one.
-fn place(what: What, title: &str, pass: &LatencyPass<'_>, names: &Names<'_>) -> Option<Place> {
+fn place(what: What, title: &str, pass: &LatencyPass<'_>, names: &NameTable<'_>) -> Option<TellingPlace> {
     let all = pass.latency.series();
     let own: Vec<&(&Key, &Series)> = all.iter().filter(|(key, _)| key.what == what).collect();
     let is_real_time = |key: &Key| what == What::Wakeup && key.prio.is_some_and(|prio| prio < REAL_TIME);
@@ -54,7 +54,7 @@ fn place(what: What, title: &str, pass: &LatencyPass<'_>, names: &Names<'_>) -> 
     let title = if has_real_time { format!("{title} of a real-time thread") } else { title.to_owned() };
     let samples = of_place().map(|(_, series)| series.count()).sum();
     let next_ns = worst.get(1).map(|(_, sample)| sample.value_ns);
-    Some(Place { what, title, of: names.of(key.of), sample: *sample, samples, next_ns })
+    Some(TellingPlace { what, title, of: names.of(key.of), sample: *sample, samples, next_ns })
 }
 
 /// Answers `places`.
@@ -66,12 +66,13 @@ pub fn places(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<A
     let spans = pairs::spans(of);
     let what = KINDS.iter().map(|(what, _)| *what).collect();
     let by = By { prio: true, ..By::default() };
-    let asked = Asked { what, spans, by, limit: 1, past: None, bins: None };
+    let asked = Asked { what, spans, by, limit: 1, past: None, bins: None, ending: None };
     let (pass, walked) = pass(of, Walk::new(of, window), &asked, stop)?;
     let (vocabulary, devices) = (&of.classes.vocabulary, pass.devices());
-    let names = Names { vocabulary, devices, spans: &asked.spans, keys: pass.spans.keys(), functions: &Addresses };
+    let names =
+        NameTable { vocabulary, devices, spans: &asked.spans, keys: pass.spans.keys(), functions: &Functions::of(of) };
     let found = KINDS.iter().filter_map(|(what, title)| place(*what, title, &pass, &names));
-    let places: Vec<Place> = found.take(PLACES).collect();
+    let places: Vec<TellingPlace> = found.take(PLACES).collect();
     let mut answer = begin("places", of, window);
     let table = table(&mut answer, &places);
     answer.push(table);
@@ -79,7 +80,7 @@ pub fn places(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<A
     Ok(answer)
 }
 
-fn table(answer: &mut Answer, places: &[Place]) -> Table {
+fn table(answer: &mut Answer, places: &[TellingPlace]) -> Table {
     let (mut kinds, mut titles, mut names, mut of) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for place in places {
         kinds.push(answer.texts.text(place.what.name()));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Pages of records, and search [spec/view.md 4.12, 4.13]: the records that `kymo read` prints, with what it learns of
-//! their threads.
+//! Pages of records, search and their number [spec/view.md 4.12, 4.13, 4.19]: the records that `kymo read` prints, with
+//! what it learns of their threads.
 
 use kymo_ctf::read::{Item, Loss, Record};
 use kymo_export::json::{Wide, push_fields};
@@ -175,6 +175,33 @@ fn tell(answer: &mut Answer, rows: &[RecordRow]) {
         .column("event", events)
         .column("fields", fields);
     answer.push(table);
+}
+
+/// How many there are.
+struct Counted(u64);
+
+impl Take for Counted {
+    fn record(&mut self, _: &Record<'_>) -> bool {
+        self.0 += 1;
+        true
+    }
+
+    fn loss(&mut self, _: &Loss<'_>) {}
+}
+
+/// Answers `count`.
+///
+/// # Errors
+/// Parameters; a filter that is none.
+pub fn count(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<Answer, Error> {
+    let window = parameters.window(of)?;
+    let filters = parameters.texts("filter");
+    let mut counted = Counted(0);
+    let notes = read(of, window, &filters, &mut counted, stop)?;
+    let mut answer = begin("count", of, window);
+    answer.notes = notes;
+    answer.set("rows", counted.0);
+    Ok(answer)
 }
 
 /// The first, or the last that comes.

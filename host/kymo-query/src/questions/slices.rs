@@ -14,7 +14,7 @@ use crate::parameters::{Parameters, Window};
 use crate::pixels::{Pixels, levels};
 use crate::questions::{begin, doubt_bits};
 use crate::span::Spans;
-use crate::walk::{Gather, Stop, Walk};
+use crate::walk::{Gather, Stop, Walk, Walked};
 
 /// Slices that are kept at most.
 const SLICES_MAX: usize = 1 << 20;
@@ -24,14 +24,14 @@ const LEAD_NS: u64 = 10_000_000;
 
 /// A span of a thread.
 #[derive(Clone, Copy, Debug)]
-struct Slice {
-    span: u16,
-    tid: Option<i32>,
+pub(super) struct Slice {
+    pub span: u16,
+    pub tid: Option<i32>,
     process: Option<i32>,
     name: Name,
     cpu: Option<u32>,
-    from: i64,
-    to: i64,
+    pub from: i64,
+    pub to: i64,
     doubt: Doubt,
 }
 
@@ -86,6 +86,13 @@ struct Merged {
     longest_at: i64,
 }
 
+/// The spans of a window, on their way to an answer.
+pub(super) struct Found {
+    pub answer: Answer,
+    pub list: Vec<Slice>,
+    pub walked: Walked,
+}
+
 /// Answers `slices`.
 ///
 /// # Errors
@@ -93,13 +100,28 @@ struct Merged {
 pub fn slices(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<Answer, Error> {
     let window = parameters.window(of)?;
     let pixels = Pixels::new(window, parameters.pixels()?);
+    let Found { mut answer, list, walked } = find("slices", of, parameters, pixels, stop)?;
+    tables(&mut answer, list, &pixels);
+    walked.tell(&mut answer);
+    Ok(answer)
+}
+
+/// Finds the spans of a window, in columns of pixels.
+pub(super) fn find(
+    question: &'static str,
+    of: &Opened,
+    parameters: &mut Parameters,
+    pixels: Pixels,
+    stop: &Stop,
+) -> Result<Found, Error> {
+    let window = pixels.window();
     let tids = parameters.tids()?;
     let lead = parameters.number("lead", 0..=u64::MAX)?.unwrap_or(window.ns().max(LEAD_NS));
     let texts = match parameters.texts("span") {
         own if own.is_empty() => pairs::spans(of),
         own => own,
     };
-    let mut answer = begin("slices", of, window);
+    let mut answer = begin(question, of, window);
     let spans = Spans::new(&texts, &of.traces, &of.classes.vocabulary)?;
     let mut gather = Slices { spans, pixels, tids, list: Vec::new(), left_out: 0 };
     let from = window.from.saturating_sub_unsigned(lead).max(of.base());
@@ -115,9 +137,7 @@ pub fn slices(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<A
     } else if gather.spans.counts().iter().any(|counts| counts.unended > 0) {
         answer.notes.push("spans that end behind the window are not shown".to_owned());
     }
-    tables(&mut answer, gather.list, &pixels);
-    walked.tell(&mut answer);
-    Ok(answer)
+    Ok(Found { answer, list: gather.list, walked })
 }
 
 fn tables(answer: &mut Answer, list: Vec<Slice>, pixels: &Pixels) {

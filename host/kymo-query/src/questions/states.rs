@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::opened::Opened;
 use crate::parameters::Parameters;
 use crate::people::People;
-use crate::pixels::{Mixed, Pixels, Row, Stretch};
+use crate::pixels::{Mixed, PixelRow, Pixels, Stretch};
 use crate::questions::{begin, doubt_bits};
 use crate::walk::{Gather, Stop, Walk};
 
@@ -67,7 +67,7 @@ struct ThreadRow {
     at: Option<i64>,
     /// What it did last.
     last: Option<Doing>,
-    row: Row<11>,
+    row: PixelRow<11>,
     spans: Vec<Shown>,
     calls: Vec<CallShown>,
     in_pixels: Vec<InPixel>,

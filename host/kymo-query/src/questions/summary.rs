@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use kymo_analyze::{Field, Kind};
+use kymo_analyze::{Field, ValueKind};
 use kymo_ctf::read::{Item, Passed, Reader};
 use kymo_ctf::write::EnvValue;
 use serde_json::{Map, Value, json};
@@ -95,7 +95,7 @@ fn env(value: &EnvValue) -> Value {
 
 /// Whether an event of a program has a number.
 fn has_values(of: &Opened) -> bool {
-    let is_number = |field: &Field| matches!(field.kind, Kind::Integer | Kind::Float);
+    let is_number = |field: &Field| matches!(field.kind, ValueKind::Integer | ValueKind::Float);
     let has = |trace: usize, event: usize| {
         let class = of.classes.at(trace, event).and_then(|class| of.classes.list.get(class));
         let is_of_user = !of.classes.is_of_kernel(trace, event);
@@ -141,6 +141,7 @@ pub fn summary(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<
     answer.set("records", counts.events.values().map(|(records, _)| *records).fold(0, u64::saturating_add));
     answer.set("bytes", of.traces.iter().flat_map(|trace| trace.streams()).map(|(_, bytes)| bytes as u64).sum::<u64>());
     answer.set("has_index", of.indexes.states.is_some());
+    answer.set("has_results", of.results.is_some());
     answer.set("answers", answers(of));
     answer.set("caveats", of.caveats.clone());
     let mut events: Vec<(&String, &(u64, bool))> = counts.events.iter().filter(|(_, count)| count.0 > 0).collect();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A numeric field over time [spec/view.md 4.9]: minimum and maximum of each bin, so that no peak vanishes.
+//! A numeric field or context over time [spec/view.md 4.9]: minimum and maximum of each bin, so that no peak vanishes.
 
-use kymo_analyze::{Class, Field, Kind, Record as _, Sink, State};
+use kymo_analyze::{Class, Field, Record as _, Sink, State, ValueKind};
+use kymo_ctf::read::{FieldKind, Value};
 use kymo_feed::{Payload, Seen, Visit};
 
 use crate::columns::{Answer, Table};
@@ -36,10 +37,44 @@ impl Bin {
     }
 }
 
+/// Where a value is in the records of a class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// An integer of the payload, by its position.
+    Integer(usize),
+    /// A floating-point number of the payload.
+    Float(usize),
+    /// A number in front of the payload of all events of a stream.
+    Context(usize),
+    /// The same of this event alone.
+    OwnContext(usize),
+}
+
+impl Place {
+    fn value(self, seen: &Seen<'_, '_>) -> Option<f64> {
+        let payload = Payload(seen.record.payload);
+        match self {
+            Place::Integer(position) => payload.integer(position).map(|value| value as f64),
+            Place::Float(position) => payload.float(position),
+            Place::Context(position) => seen.record.common_context.at(position).as_ref().and_then(number),
+            Place::OwnContext(position) => seen.record.context.at(position).as_ref().and_then(number),
+        }
+    }
+}
+
+fn number(value: &Value<'_>) -> Option<f64> {
+    match value {
+        Value::Int(number, _) | Value::Enum(number, _) => Some(i128::from(*number) as f64),
+        Value::F32(number) => Some(f64::from(*number)),
+        Value::F64(number) => Some(*number),
+        _ => None,
+    }
+}
+
 struct FieldValues {
     bins: Pixels,
-    /// By class: the position of the field, and whether it is a float.
-    places: Vec<Option<(usize, bool)>>,
+    /// By class.
+    places: Vec<Option<Place>>,
     values: Vec<Option<Bin>>,
     not_numbers: u64,
 }
@@ -48,16 +83,11 @@ impl Sink for FieldValues {}
 
 impl Visit for FieldValues {
     fn record(&mut self, seen: &Seen<'_, '_>, _: &State) {
-        let Some((position, is_float)) = self.places.get(seen.class).copied().flatten() else { return };
+        let Some(place) = self.places.get(seen.class).copied().flatten() else { return };
         if !seen.is_selected {
             return;
         }
-        let payload = Payload(seen.record.payload);
-        let value = match is_float {
-            true => payload.float(position),
-            false => payload.integer(position).map(|value| value as f64),
-        };
-        match value {
+        match place.value(seen) {
             Some(value) if !value.is_nan() => {
                 let bin = &mut self.values[self.bins.of(seen.head.time) as usize];
                 match bin {
@@ -73,8 +103,42 @@ impl Visit for FieldValues {
 
 impl Gather for FieldValues {}
 
+/// Where a context of an event's records is, by class; the event `*` is any.
+fn context_places(of: &Opened, event: &str, name: &str) -> Result<Vec<Option<Place>>, Error> {
+    let mut places = vec![None; of.classes.list.len()];
+    for (trace, opened) in of.traces.iter().enumerate() {
+        for (position, known) in opened.metadata.events.iter().enumerate() {
+            let Some(class) = of.classes.at(trace, position).filter(|_| event == "*" || known.name == event) else {
+                continue;
+            };
+            let find = |fields: &[kymo_ctf::read::FieldInfo<'_>]| {
+                let found = fields.iter().find(|field| field.name == name && is_number(&field.kind));
+                found.map(|field| field.position)
+            };
+            let own = find(&opened.metadata.own_contexts(position)).map(Place::OwnContext);
+            places[class] = own.or_else(|| find(&opened.metadata.contexts(position)).map(Place::Context));
+        }
+    }
+    match places.iter().any(Option::is_some) {
+        true => Ok(places),
+        false => Err(Error::parameter(
+            "field",
+            format!("no record of {event:?} has a numeric context {name:?}; the question schema lists them"),
+        )),
+    }
+}
+
+/// Whether values of a context can be drawn.
+pub(super) fn is_number(kind: &FieldKind) -> bool {
+    matches!(kind, FieldKind::Int { .. } | FieldKind::Enum { .. } | FieldKind::Float { .. })
+}
+
 /// Where the field is, by class.
-fn places(classes: &[Class], text: &str) -> Result<Vec<Option<(usize, bool)>>, Error> {
+fn places(of: &Opened, text: &str) -> Result<Vec<Option<Place>>, Error> {
+    let classes: &[Class] = &of.classes.list;
+    if let Some((event, name)) = text.rsplit_once(".$") {
+        return context_places(of, event, name);
+    }
     let wrong = |message: String| Error::parameter("field", message);
     let split = text.rsplit_once('.').filter(|(event, field)| !event.is_empty() && !field.is_empty());
     let (event, field) = split.ok_or_else(|| wrong("an event and a field, as motor:step.position".to_owned()))?;
@@ -82,10 +146,11 @@ fn places(classes: &[Class], text: &str) -> Result<Vec<Option<(usize, bool)>>, E
     let Some(first) = own.first() else {
         return Err(wrong(format!("the trace has no event {event:?}; the question schema lists them")));
     };
-    let is_numeric = |of: &&Field| matches!(of.kind, Kind::Integer | Kind::Float);
+    let is_numeric = |of: &&Field| matches!(of.kind, ValueKind::Integer | ValueKind::Float);
     let find = |class: &Class| {
         let found = class.fields.iter().filter(is_numeric).find(|of| of.name == field);
-        found.map(|of| (of.position, of.kind == Kind::Float))
+        found
+            .map(|of| if of.kind == ValueKind::Float { Place::Float(of.position) } else { Place::Integer(of.position) })
     };
     if !own.iter().any(|class| find(class).is_some()) {
         let names: Vec<&str> = first.fields.iter().filter(is_numeric).map(|of| of.name.as_str()).collect();
@@ -103,9 +168,9 @@ pub fn values(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<A
     let window = parameters.window(of)?;
     let count = parameters.bins()?;
     let field = parameters.text("field")?;
-    let field = field
-        .ok_or_else(|| Error::parameter("field", "it is missing: an event and a field, as motor:step.position"))?;
-    let places = places(&of.classes.list, &field)?;
+    let missing = "it is missing: an event and a field, as motor:step.position, or a context, as motor:step.$cycles";
+    let field = field.ok_or_else(|| Error::parameter("field", missing))?;
+    let places = places(of, &field)?;
     let bins = Pixels::new(window, count);
     let mut gather = FieldValues { bins, places, values: vec![None; count as usize], not_numbers: 0 };
     let walked = Walk::new(of, window).filtered(parameters)?.run(&mut gather, stop)?;

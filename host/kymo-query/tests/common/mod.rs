@@ -132,8 +132,19 @@ impl Made {
         bytes
     }
 
+    /// As files of a directory.
+    pub fn write(&self, dir: &std::path::Path) {
+        std::fs::write(dir.join("metadata"), METADATA).unwrap();
+        self.streams().iter().for_each(|(name, bytes)| std::fs::write(dir.join(name), bytes).unwrap());
+    }
+
     /// As a trace.
     pub fn trace(&self) -> Trace {
+        let files = Memory { metadata: METADATA.as_bytes().to_vec(), streams: self.streams() };
+        Trace::from_files(&files).unwrap().value
+    }
+
+    fn streams(&self) -> Vec<(String, Vec<u8>)> {
         let mut streams = Vec::new();
         for (cpu, records) in &self.cpus {
             let (at, count) = self.lost.get(cpu).copied().unwrap_or((records.len(), 0));
@@ -146,6 +157,19 @@ impl Made {
                 bytes.extend(Made::packet(*cpu, second, count));
             }
             streams.push((format!("kernel_{cpu}"), bytes));
+        }
+        streams
+    }
+
+    /// What is written of it up to a time: packets of so many records each, as far as their last record is not later.
+    pub fn trace_until(&self, at: u64, count: usize) -> Trace {
+        let mut streams = Vec::new();
+        for (cpu, records) in &self.cpus {
+            let written = records.chunks(count).take_while(|packet| packet.last().is_some_and(|(time, _)| *time <= at));
+            let bytes: Vec<u8> = written.flat_map(|packet| Made::packet(*cpu, packet, 0)).collect();
+            if !bytes.is_empty() {
+                streams.push((format!("kernel_{cpu}"), bytes));
+            }
         }
         let files = Memory { metadata: METADATA.as_bytes().to_vec(), streams };
         Trace::from_files(&files).unwrap().value

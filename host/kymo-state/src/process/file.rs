@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::path::DecInt;
 
 use crate::access::{self, Fault};
-use crate::class::Kind;
+use crate::class::StateRecordClass;
 use crate::text::{find, number, number_in};
 
 /// `pos` and `flags` are the first two lines; what follows grows with what an epoll or inotify file watches.
@@ -45,7 +45,7 @@ impl super::Processes<'_, '_> {
         access::read(process.as_fd(), &self.path, FDINFO_BYTES, &mut self.text)?;
         let pos = find(&self.text, "pos").and_then(number::<u64>).unwrap_or(0);
         let flags = find(&self.text, "flags").and_then(|flags| number_in(flags, 8)).unwrap_or(0);
-        self.sink.emit(Kind::File, pid, |payload| {
+        self.sink.emit(StateRecordClass::File, pid, |payload| {
             payload.u64(0).i32(fd as i32).u32(flags as u32).u32(mode(flags) as u32).text(target.as_bytes());
             payload.i32(pid as i32).u64(pos);
         });

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use crate::access::{self, Extent};
 use crate::build_id::BuildIdSearch;
-use crate::class::Kind;
+use crate::class::StateRecordClass;
 use crate::program::Phase;
 use crate::text::{lines, number, number_in, unescape_newline};
 
@@ -121,7 +121,7 @@ impl super::Processes<'_, '_> {
             Phase::End => (2, 0),
         };
         for number in of {
-            self.sink.emit(Kind::Program, of.first().copied().unwrap_or(0), |payload| {
+            self.sink.emit(StateRecordClass::Program, of.first().copied().unwrap_or(0), |payload| {
                 payload.i32(*number as i32).i32(parent as i32).u8(code).u64(since_ns);
             });
         }
@@ -142,7 +142,7 @@ impl super::Processes<'_, '_> {
             })
         };
         for number in of {
-            self.sink.emit(Kind::Map, pid, |payload| {
+            self.sink.emit(StateRecordClass::Map, pid, |payload| {
                 payload.i32(*number as i32).u64(map.start).u64(map.end).u64(map.flags).u64(map.inode).u64(map.offset);
                 payload.text(path).blob(build_id.as_ref().map_or(b"", |id| id.bytes()));
             });

@@ -9,14 +9,14 @@ pub enum Fetch {
     /// In the kernel's language, types translated.
     Kernel(String),
     /// A parameter of the function by its name, perhaps under another one, with a type or the parameter's own.
-    Named { field: String, parameter: String, kind: Option<Kind> },
+    Named { field: String, parameter: String, kind: Option<FetchType> },
     /// `$params`: all parameters of the function.
     All,
 }
 
 /// A type as the kernel calls it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FetchType {
     /// One of its own.
     Own(String),
     /// Text that a pointer leads to.
@@ -53,11 +53,11 @@ pub fn parse(arg: &str) -> Result<Fetch, String> {
     Ok(Fetch::Kernel(written(field, place, kind)))
 }
 
-fn written(field: Option<&str>, place: &str, kind: Option<Kind>) -> String {
+fn written(field: Option<&str>, place: &str, kind: Option<FetchType>) -> String {
     let (place, kind) = match kind {
         None => (place.to_owned(), String::new()),
-        Some(Kind::Own(kind)) => (place.to_owned(), format!(":{kind}")),
-        Some(Kind::Text) => (format!("+0({place})"), ":string".to_owned()),
+        Some(FetchType::Own(kind)) => (place.to_owned(), format!(":{kind}")),
+        Some(FetchType::Text) => (format!("+0({place})"), ":string".to_owned()),
     };
     field.map_or_else(String::new, |field| format!("{field}=")) + &place + &kind
 }
@@ -69,10 +69,10 @@ fn is_name(text: &str) -> bool {
 }
 
 /// The kernel's name of a type: `i32`, `int32_t` and `s32` are the same, as in events of programs [spec/event.md 1].
-fn kind(text: &str) -> Result<Kind, String> {
+fn kind(text: &str) -> Result<FetchType, String> {
     let (name, array) = text.find('[').map_or((text, ""), |at| text.split_at(at));
     let own = match name {
-        "str" if array.is_empty() => return Ok(Kind::Text),
+        "str" if array.is_empty() => return Ok(FetchType::Text),
         "i8" | "int8_t" => "s8",
         "i16" | "int16_t" => "s16",
         "i32" | "int32_t" => "s32",
@@ -95,7 +95,7 @@ fn kind(text: &str) -> Result<Kind, String> {
             ));
         }
     };
-    Ok(Kind::Own(format!("{own}{array}")))
+    Ok(FetchType::Own(format!("{own}{array}")))
 }
 
 /// Arguments in the kernel's language, and what was left out of `$params`.
@@ -140,12 +140,12 @@ fn unknown(parameter: &str, known: &[Argument]) -> String {
     }
 }
 
-fn one(field: &str, argument: &Argument, kind: Option<Kind>) -> Result<String, String> {
+fn one(field: &str, argument: &Argument, kind: Option<FetchType>) -> Result<String, String> {
     let own = match argument.class {
-        ArgumentClass::Unsigned(bytes) => Kind::Own(format!("u{}", 8 * u32::from(bytes))),
-        ArgumentClass::Signed(bytes) => Kind::Own(format!("s{}", 8 * u32::from(bytes))),
-        ArgumentClass::Text => Kind::Text,
-        ArgumentClass::Pointer | ArgumentClass::ByReference => Kind::Own("x64".to_owned()),
+        ArgumentClass::Unsigned(bytes) => FetchType::Own(format!("u{}", 8 * u32::from(bytes))),
+        ArgumentClass::Signed(bytes) => FetchType::Own(format!("s{}", 8 * u32::from(bytes))),
+        ArgumentClass::Text => FetchType::Text,
+        ArgumentClass::Pointer | ArgumentClass::ByReference => FetchType::Own("x64".to_owned()),
         ArgumentClass::Float => return Err("the kernel fetches no floating-point numbers".to_owned()),
         ArgumentClass::Other => return Err("it is a structure or the like, passed by value".to_owned()),
     };

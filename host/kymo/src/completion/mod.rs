@@ -17,7 +17,7 @@ use engine::Rest;
 /// Print what can follow on a command line (called by the completion scripts of shells)
 #[derive(clap::Args)]
 #[command(hide = true)]
-pub struct Args {
+pub struct CompletionArgs {
     /// The line up to the cursor, to be split as a shell does
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     line: Option<String>,
@@ -28,7 +28,7 @@ pub struct Args {
 
 /// Prints `=WORD` (what is completed), then `CANDIDATE\tWHAT IT IS` lines, then `:files`, `:dirs` or `:command N` where
 /// the shell has more.
-pub fn run(args: Args) -> ExitCode {
+pub fn run(args: CompletionArgs) -> ExitCode {
     let words = match &args.line {
         Some(line) => line::words(line),
         None => args.words,

@@ -104,7 +104,7 @@ impl World for System {
 
     fn cpus(&self) -> Vec<Candidate> {
         let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
-        let cpus = crate::verbs::cpus(text.trim()).map(|cpus| cpus.0).unwrap_or_default();
+        let cpus = crate::verbs::units::cpus(text.trim()).map(|cpus| cpus.0).unwrap_or_default();
         cpus.iter().map(|cpu| (cpu.to_string(), String::new())).collect()
     }
 }

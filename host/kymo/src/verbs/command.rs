@@ -133,15 +133,6 @@ fn announce(files: &kymo_collect::ChildFiles) -> io::Result<()> {
     Ok(())
 }
 
-/// The file that a shell would run for `command`.
-pub(crate) fn find_in_path(command: &str) -> Option<PathBuf> {
-    if command.contains('/') {
-        return Some(PathBuf::from(command)).filter(|path| path.is_file());
-    }
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|dir| dir.join(command)).find(|path| path.is_file())
-}
-
 /// Sends a signal to a process that we started.
 pub(crate) fn signal(pid: u32, number: libc::c_int) {
     // SAFETY: plain system call; the process is our child and not reaped while the recording goes on.

@@ -16,7 +16,7 @@ use crate::completion::scripts;
 /// Write man pages and shell completions into a directory (used by make install)
 #[derive(clap::Args)]
 #[command(hide = true)]
-pub struct Args {
+pub struct DocsArgs {
     /// Directory that receives man1/, man3/, man7/, bash/, zsh/ and fish/
     dir: PathBuf,
     /// The source tree, for man3/ and man7/
@@ -25,7 +25,7 @@ pub struct Args {
 }
 
 /// Writes all pages and scripts below `args.dir`.
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: DocsArgs) -> anyhow::Result<ExitCode> {
     man1::write(&args.dir.join("man1"))?;
     if let Some(root) = &args.sources {
         pages::write(root, &args.dir)?;

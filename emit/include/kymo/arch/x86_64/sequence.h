@@ -12,7 +12,9 @@
  *	ring = rings + cpu * 128; p = rings + data_offset + cpu * stride
  *	word = tsc << 16 | id
  *	h = ring.head
- *	if low(h + step) - low(ring.tail) > slot.room goto out
+ *	if low(h + step) - low(ring.tail) > slot.room
+ *		if not slot.counts_full or low(step) > slot.room goto out
+ *		ring.lost_full = ring.lost_full + 1, goto 2
  *	p += low(h) & slot.mask
  *	tid = this thread's;			if tid == 0 goto out
  *	p[0..8) = word, ring.last = word, p[8..12) = tid, p[12...) = payload
@@ -23,7 +25,10 @@
  * what follows from it by arithmetic. head is loaded behind it; nothing can come between on this
  * CPU without a restart.
  *
- * Abort, entered by the kernel, goes to out like everything else that is not a written record:
+ * A sequence has one store that takes effect, its last. So a record that finds no room is counted by
+ * the same instruction that would have published it, with another address: exactly once.
+ *
+ * Abort, entered by the kernel, goes to out like everything else that is neither written nor counted:
  * whoever called leaves the rest to libkymo, which finds out why. Offsets: struct rseq cpu_id 4,
  * rseq_cs 8; struct kymo_ring head 0, last 8, tail 16; struct kymo_slot as asserted in runtime.h.
  */
@@ -77,7 +82,18 @@
 #define KYMO__SEQ_OPEN                                                                             \
 	"movl %%fs:4(%%rdx), %%eax\n\t"                                                            \
 	"cmpl 8(%[slot]), %%eax\n\t"                                                               \
-	"jae %l[out]\n\t"                                                                          \
+	"jb 11f\n\t"                                                                               \
+	"jmp %l[out]\n"                                                                            \
+	"10:\n\t"                               /* full */                                         \
+	"cmpl $0, 64(%[slot])\n\t"                                                                 \
+	"je %l[out]\n\t"                                                                           \
+	"cmpl 12(%[slot]), %k[step]\n\t"                                                           \
+	"ja %l[out]\n\t"                                                                           \
+	"movq 24(%%r10), %%r8\n\t"                                                                 \
+	"addq $1, %%r8\n\t"                                                                        \
+	"addq $24, %%r10\n\t"                                                                      \
+	"jmp 12f\n"                                                                                \
+	"11:\n\t"                                                                                  \
 	"movl 20(%[slot]), %%r8d\n\t"                                                              \
 	"movzwl (%[event],%%r8), %%r8d\n\t"     /* r8: id */                                       \
 	"testl %%r8d, %%r8d\n\t"                                                                   \
@@ -98,7 +114,7 @@
 	"leal (%%r8,%[step]), %%edx\n\t"                                                           \
 	"subl 16(%%r10), %%edx\n\t"                                                                \
 	"cmpl 12(%[slot]), %%edx\n\t"                                                              \
-	"ja %l[out]\n\t"                                                                           \
+	"ja 10b\n\t"                                                                               \
 	"movl 16(%[slot]), %%edx\n\t"                                                              \
 	"andl %%r8d, %%edx\n\t"                                                                    \
 	"addq %%rdx, %%r11\n\t"                                                                    \
@@ -110,9 +126,10 @@
 	"movq %%rax, 8(%%r10)\n\t"                                                                 \
 	"movl %%edx, 8(%%r11)\n\t"
 
-/* The publishing store, the last of the sequence. */
+/* The publishing store, the last of the sequence; of a record that is lost, the one that counts it. */
 #define KYMO__SEQ_COMMIT                                                                           \
-	"addq %[step], %%r8\n\t"                                                                   \
+	"addq %[step], %%r8\n"                                                                     \
+	"12:\n\t"                                                                                  \
 	"movq %%r8, (%%r10)\n"
 
 #define KYMO__SEQ_INPUTS [slot] "r"(slot), [event] "r"(event), [step] "r"(step)
@@ -132,7 +149,7 @@
 /*
  * kymo__sequence_words: one attempt to write a record whose payload behind the thread id is in
  * w0..w3, word_count (a constant) of them. step is the record's bytes + KYMO_ONE_RECORD.
- * Returns: 1 when it is written, else 0 and nothing has changed.
+ * Returns: 1 when it is written, or counted as lost in a full ring; else 0 and nothing has changed.
  */
 KYMO__INLINE int kymo__sequence_words(const struct kymo_slot *slot, const struct kymo_event *event,
 				      uint64_t step, unsigned word_count, uint64_t w0, uint64_t w1,
@@ -259,6 +276,47 @@ out:
 	return 0;
 }
 
+/* clang-format off */
+/*
+ * The payload from pieces, from %r11 + 12 on. check stands in front of everything else inside the
+ * sequence, prefix in front of the pieces; both are empty here.
+ */
+#define KYMO__SEQ_SEGS(check, prefix, ...)                                                         \
+	__asm__ goto(KYMO__SEQ_BEGIN                                                               \
+		check                                                                              \
+		KYMO__SEQ_OPEN                                                                     \
+		prefix                                                                             \
+		"movq %[segs], %%rdx\n\t"               /* rdx: segment */                         \
+		"leaq 12(%%r11), %%rdi\n"               /* rdi: to */                              \
+		"5:\n\t"                                                                           \
+		"movq (%%rdx), %%rsi\n\t"               /* rsi: from */                            \
+		"movq 8(%%rdx), %%rcx\n\t"              /* rcx: bytes */                           \
+		"testq %%rcx, %%rcx\n\t"                                                           \
+		"js 51f\n\t"                                                                       \
+		KYMO__SEQ_COPY("65f")                                                              \
+		"51:\n\t"                               /* whole words; the next piece overwrites what is too much */ \
+		"btrq $63, %%rcx\n\t"                                                              \
+		"leaq (%%rdi,%%rcx), %%r11\n"                                                      \
+		"52:\n\t"                                                                          \
+		"movq (%%rsi), %%rax\n\t"                                                          \
+		"movq %%rax, (%%rdi)\n\t"                                                          \
+		"addq $8, %%rsi\n\t"                                                               \
+		"addq $8, %%rdi\n\t"                                                               \
+		"cmpq %%r11, %%rdi\n\t"                                                            \
+		"jb 52b\n\t"                                                                       \
+		"movq %%r11, %%rdi\n"                                                              \
+		"65:\n\t"                               /* next */                                 \
+		"addq $16, %%rdx\n\t"                                                              \
+		"cmpq %[segs_end], %%rdx\n\t"                                                      \
+		"jb 5b\n\t"                                                                        \
+		KYMO__SEQ_COMMIT                                                                   \
+		KYMO__SEQ_END                                                                      \
+		:                                                                                  \
+		: KYMO__SEQ_INPUTS, __VA_ARGS__                                                    \
+		: "memory", "cc", "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r10", "r11"            \
+		: out)
+/* clang-format on */
+
 /*
  * kymo__sequence_segs: as kymo__sequence_words, the payload behind the thread id copied from pieces
  * inside the sequence. Staged pieces go by whole words, as they were stored: a load across two
@@ -268,39 +326,7 @@ KYMO__INLINE int kymo__sequence_segs(const struct kymo_slot *slot, const struct 
 				     uint64_t step, const struct kymo_seg *segs,
 				     const struct kymo_seg *segs_end)
 {
-	/* clang-format off */
-	__asm__ goto(KYMO__SEQ_BEGIN
-		KYMO__SEQ_OPEN
-		"movq %[segs], %%rdx\n\t"               /* rdx: segment */
-		"leaq 12(%%r11), %%rdi\n"               /* rdi: to */
-		"5:\n\t"
-		"movq (%%rdx), %%rsi\n\t"               /* rsi: from */
-		"movq 8(%%rdx), %%rcx\n\t"              /* rcx: bytes */
-		"testq %%rcx, %%rcx\n\t"
-		"js 51f\n\t"
-		KYMO__SEQ_COPY("65f")
-		"51:\n\t"                               /* whole words; the next piece overwrites what is too much */
-		"btrq $63, %%rcx\n\t"
-		"leaq (%%rdi,%%rcx), %%r11\n"
-		"52:\n\t"
-		"movq (%%rsi), %%rax\n\t"
-		"movq %%rax, (%%rdi)\n\t"
-		"addq $8, %%rsi\n\t"
-		"addq $8, %%rdi\n\t"
-		"cmpq %%r11, %%rdi\n\t"
-		"jb 52b\n\t"
-		"movq %%r11, %%rdi\n"
-		"65:\n\t"                               /* next */
-		"addq $16, %%rdx\n\t"
-		"cmpq %[segs_end], %%rdx\n\t"
-		"jb 5b\n\t"
-		KYMO__SEQ_COMMIT
-		KYMO__SEQ_END
-		:
-		: KYMO__SEQ_INPUTS, [segs] "r"(segs), [segs_end] "r"(segs_end)
-		: "memory", "cc", "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r10", "r11"
-		: out);
-	/* clang-format on */
+	KYMO__SEQ_SEGS("", "", [segs] "r"(segs), [segs_end] "r"(segs_end));
 	return 1;
 out:
 	return 0;

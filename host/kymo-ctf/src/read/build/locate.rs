@@ -7,11 +7,11 @@
 
 use super::slots::Located;
 use super::{Builder, Origin, missing};
-use crate::read::class::{ClassId, Kind};
+use crate::read::class::{ClassId, ClassKind};
 
 /// A structure on the way.
 #[derive(Clone, Debug)]
-enum Place {
+enum StructureOnPath {
     /// One that is being built: position in `frames`.
     Open(usize),
     /// Finished ones, of which a record has one.
@@ -27,7 +27,7 @@ impl Builder {
         let Some(last) = last else { return Err(format!("`{}` ends with `null`", shown())) };
         let mut located = Located::default();
         // Each structure on the way, and how many variants and optionals are around it.
-        let mut way: Vec<(Place, usize)> =
+        let mut way: Vec<(StructureOnPath, usize)> =
             self.begin_of(origin, &shown())?.into_iter().map(|place| (place, 0)).collect();
         for step in before {
             self.charge(1)?;
@@ -49,54 +49,60 @@ impl Builder {
     }
 
     /// The structure at which a path begins, behind those that are around it.
-    fn begin_of(&self, origin: Option<Origin>, path: &str) -> Result<Vec<Place>, String> {
+    fn begin_of(&self, origin: Option<Origin>, path: &str) -> Result<Vec<StructureOnPath>, String> {
         match origin {
             None if self.frames.is_empty() => Err(no_parent(path)),
-            None => Ok((0..self.frames.len()).map(Place::Open).collect()),
-            Some(origin) if origin == self.current && !self.frames.is_empty() => Ok(vec![Place::Open(0)]),
+            None => Ok((0..self.frames.len()).map(StructureOnPath::Open).collect()),
+            Some(origin) if origin == self.current && !self.frames.is_empty() => Ok(vec![StructureOnPath::Open(0)]),
             Some(origin) => match self.roots[origin as usize] {
-                Some(root) => Ok(vec![Place::Finished(vec![root])]),
+                Some(root) => Ok(vec![StructureOnPath::Finished(vec![root])]),
                 None => Err(missing(path)),
             },
         }
     }
 
     /// The structure that is the member `name` of a place, or lies in it.
-    fn inner(&mut self, place: &Place, name: &str, located: &mut Located, path: &str) -> Result<Place, String> {
-        if let Place::Open(frame) = place {
+    fn inner(
+        &mut self,
+        place: &StructureOnPath,
+        name: &str,
+        located: &mut Located,
+        path: &str,
+    ) -> Result<StructureOnPath, String> {
+        if let StructureOnPath::Open(frame) = place {
             let is_open = self.frames[*frame].open.as_deref() == Some(name);
             if is_open && frame + 1 < self.frames.len() {
-                return Ok(Place::Open(frame + 1));
+                return Ok(StructureOnPath::Open(frame + 1));
             }
         }
         let found = self.member_of(place, name, &mut located.around).ok_or_else(|| missing(path))?;
         self.charge(found.len())?;
-        let is_array = |class: &ClassId| matches!(self.classes[*class as usize].kind, Kind::Array { .. });
-        let is_structure = |class: &ClassId| matches!(self.classes[*class as usize].kind, Kind::Struct { .. });
+        let is_array = |class: &ClassId| matches!(self.classes[*class as usize].kind, ClassKind::Array { .. });
+        let is_structure = |class: &ClassId| matches!(self.classes[*class as usize].kind, ClassKind::Struct { .. });
         if found.iter().all(is_array) {
             return Err(format!("`{path}` leads into `{name}`, an array all of whose elements come earlier"));
         }
         let structures: Vec<ClassId> = found.into_iter().filter(is_structure).collect();
         match structures.is_empty() {
             true => Err(format!("`{path}` leads through `{name}`, which is no structure")),
-            false => Ok(Place::Finished(structures)),
+            false => Ok(StructureOnPath::Finished(structures)),
         }
     }
 
     /// The finished member `name` of a place: each class that it may have behind variants and optionals.
-    fn member_of(&self, place: &Place, name: &str, around: &mut Vec<ClassId>) -> Option<Vec<ClassId>> {
+    fn member_of(&self, place: &StructureOnPath, name: &str, around: &mut Vec<ClassId>) -> Option<Vec<ClassId>> {
         let mut open: Vec<ClassId> = match place {
-            Place::Open(frame) => self.frames[*frame].classes.get(name).copied().into_iter().collect(),
-            Place::Finished(classes) => classes.iter().filter_map(|class| self.child(*class, name)).collect(),
+            StructureOnPath::Open(frame) => self.frames[*frame].classes.get(name).copied().into_iter().collect(),
+            StructureOnPath::Finished(classes) => classes.iter().filter_map(|class| self.child(*class, name)).collect(),
         };
         let mut found = Vec::new();
         while let Some(class) = open.pop() {
             match &self.classes[class as usize].kind {
-                Kind::Variant { options, .. } => {
+                ClassKind::Variant { options, .. } => {
                     around.push(class);
                     open.extend(options.iter().map(|option| option.class));
                 }
-                Kind::Optional { element, .. } => {
+                ClassKind::Optional { element, .. } => {
                     around.push(class);
                     open.push(*element);
                 }

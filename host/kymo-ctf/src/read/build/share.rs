@@ -3,7 +3,7 @@
 
 use super::Builder;
 use super::slots::Located;
-use crate::read::class::{Class, ClassId, Int, Kind, Len};
+use crate::read::class::{Class, ClassId, ClassKind, Int, Len};
 
 impl Builder {
     /// The slot in which the integer `class` leaves its value.
@@ -18,8 +18,8 @@ impl Builder {
         let mut shared = None;
         for class in &located.fields {
             let saved = match &self.classes[*class as usize].kind {
-                Kind::Int(int) => int.save,
-                Kind::Wide(wide) => {
+                ClassKind::Int(int) => int.save,
+                ClassKind::Wide(wide) => {
                     let bits = wide.bits;
                     return Err(format!(
                         "`{path}` has {bits} bits: lengths and selectors of more than 64 are not read"
@@ -33,7 +33,7 @@ impl Builder {
         }
         let slot = shared.unwrap_or_else(|| self.slots.add());
         for class in &located.fields {
-            if let Kind::Int(Int { save, .. }) = &mut self.classes[*class as usize].kind {
+            if let ClassKind::Int(Int { save, .. }) = &mut self.classes[*class as usize].kind {
                 *save = Some(slot);
             }
         }
@@ -48,12 +48,12 @@ impl Builder {
         let slots = &mut self.slots;
         for Class { kind, .. } in &mut self.classes {
             match kind {
-                Kind::Int(Int { save: Some(slot), .. }) => *slot = slots.of(*slot),
-                Kind::Text { len: Len::Saved(slot), .. }
-                | Kind::Bytes { len: Len::Saved(slot) }
-                | Kind::Array { len: Len::Saved(slot), .. }
-                | Kind::Variant { slot, .. }
-                | Kind::Optional { slot, .. } => *slot = slots.of(*slot),
+                ClassKind::Int(Int { save: Some(slot), .. }) => *slot = slots.of(*slot),
+                ClassKind::Text { len: Len::Saved(slot), .. }
+                | ClassKind::Bytes { len: Len::Saved(slot) }
+                | ClassKind::Array { len: Len::Saved(slot), .. }
+                | ClassKind::Variant { slot, .. }
+                | ClassKind::Optional { slot, .. } => *slot = slots.of(*slot),
                 _ => {}
             }
         }
@@ -61,7 +61,8 @@ impl Builder {
             filled.iter_mut().for_each(|slot| *slot = slots.of(*slot));
             filled.sort_unstable();
             filled.dedup();
-            if let Kind::Variant { clears, .. } | Kind::Optional { clears, .. } = &mut self.classes[class as usize].kind
+            if let ClassKind::Variant { clears, .. } | ClassKind::Optional { clears, .. } =
+                &mut self.classes[class as usize].kind
             {
                 *clears = filled;
             }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::shape::Shape;
 use super::{Fragments, Object, number, ranges, text};
 use crate::read::build::{Located, Origin};
-use crate::read::class::{Choice, ClassId, Int, Kind, Len, Ranges, View};
+use crate::read::class::{Choice, ClassId, ClassKind, Int, Len, Ranges, View};
 
 /// Of what type the fields are that a location leads to. All must be of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +61,7 @@ impl Fragments {
             return Err("a variant without options".into());
         }
         are_apart(&options)?;
-        self.builder.push(1, Kind::Variant { slot, options, clears: Vec::new() })
+        self.builder.push(1, ClassKind::Variant { slot, options, clears: Vec::new() })
     }
 
     pub(super) fn optional(&mut self, object: &Object) -> Result<ClassId, String> {
@@ -74,7 +74,7 @@ impl Fragments {
             None => return Err("`selector-field-ranges` is missing, and the selector is no boolean".into()),
         };
         let element = self.class(object.get("field-class").ok_or("`field-class` is missing")?)?;
-        self.builder.push(1, Kind::Optional { slot, ranges, element, clears: Vec::new() })
+        self.builder.push(1, ClassKind::Optional { slot, ranges, element, clears: Vec::new() })
     }
 
     /// Ranges of a selector.
@@ -113,8 +113,8 @@ impl Fragments {
 
     fn selector(&self, located: &Located, path: &str) -> Result<Selector, String> {
         let of = |class: &ClassId| match &self.builder.classes[*class as usize].kind {
-            Kind::Int(Int { view: View::Bool, .. }) => Selector::Boolean,
-            Kind::Int(Int { signed: true, .. }) => Selector::Signed,
+            ClassKind::Int(Int { view: View::Bool, .. }) => Selector::Boolean,
+            ClassKind::Int(Int { signed: true, .. }) => Selector::Signed,
             _ => Selector::Unsigned,
         };
         let mut all = located.fields.iter().map(of);

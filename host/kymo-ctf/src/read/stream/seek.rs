@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Places in a stream to which a reader can go without reading what is in front of them.
 
-use super::{Cursor, FORGET_BYTES, Next, Previous, Stream};
+use super::{Cursor, FORGET_BYTES, Next, Previous, Start, Stream, Until};
 
 /// Where a packet begins in its file, and what reading knows there of the packets before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub struct PreviousPacket {
 
 /// A place in front of an item of a stream: what a reader gives next when it begins there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct PacketPlace {
     /// The packet.
     pub packet: PacketMark,
     /// In front of a record in that packet; `None`: the packet is not open yet.
@@ -51,9 +51,16 @@ pub struct Inside {
     pub said: [bool; 2],
 }
 
+/// Where a slice of a stream begins: at a packet, or in front of a record in it.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::read) struct SliceBegin {
+    pub packet: Start,
+    pub inside: Option<Inside>,
+}
+
 impl<'t> Stream<'t> {
     /// Goes to a place. False where the file has no such place: then the stream is of no use any more.
-    pub fn go_to_place(&mut self, place: &Place) -> bool {
+    pub fn go_to_place(&mut self, place: &PacketPlace) -> bool {
         let mark = &place.packet;
         let fits = |at: u64| usize::try_from(at).ok().filter(|&at| at <= self.data.len());
         let (Some(next), Some(content_end)) = (fits(mark.offset), fits(mark.content_end)) else { return false };
@@ -72,6 +79,7 @@ impl<'t> Stream<'t> {
         place.inside.is_none_or(|inside| self.enter(&inside))
     }
 
+    /// Goes to a place inside the next packet.
     fn enter(&mut self, inside: &Inside) -> bool {
         self.open_packet();
         let Some(packet) = &mut self.packet else { return false };
@@ -81,6 +89,43 @@ impl<'t> Stream<'t> {
         }
         (self.cursor.at, self.reference) = (inside.bits, inside.time);
         true
+    }
+
+    /// Keeps all memory: who reads the slices gives it back.
+    pub(in crate::read) fn keep_memory(&mut self) {
+        self.forgotten = usize::MAX;
+    }
+
+    /// Goes to where a slice begins, which [`Heads`](super::Heads) has found. What was wrong up to there has been told
+    /// by the slices in front.
+    pub(in crate::read) fn begin_slice(&mut self, begin: &SliceBegin) {
+        self.go_to(&begin.packet, u64::MAX);
+        self.forgotten = begin.packet.next;
+        if let Some(inside) = &begin.inside {
+            self.enter(inside);
+            (self.time, self.order) = (inside.time, inside.time);
+            self.caveats.clear();
+            self.forgotten = self.forgotten.max(self.cursor.byte() as usize);
+        }
+    }
+
+    /// The slice ends here: gives back the memory of all that it has read. Other slices may want a page at its ends
+    /// again.
+    pub(in crate::read) fn end_slice(&mut self) {
+        let end = self.cursor.byte() as usize;
+        if end > self.forgotten {
+            self.content.forget(self.forgotten..end);
+            self.forgotten = end;
+        }
+    }
+
+    /// Where the next record of the open packet begins.
+    pub(super) fn inside(&self) -> Option<Inside> {
+        self.packet.map(|packet| Inside {
+            bits: self.cursor.at,
+            time: self.reference,
+            said: [packet.said_outside, packet.said_backwards],
+        })
     }
 
     /// What is known in front of the next packet.
@@ -106,11 +151,14 @@ impl<'t> Stream<'t> {
     }
 
     /// In front of the current item. Reads the packet again up to there.
-    pub fn place_of_current(&self) -> Place {
+    pub fn place_of_current(&self) -> PacketPlace {
         let packet = self.opened;
         let mut again = Stream::new(self.metadata, self.layout, self.name, self.content);
-        again.go_to_place(&Place { packet, inside: None });
+        again.go_to_place(&PacketPlace { packet, inside: None });
+        let begin = self.cursor.at.saturating_sub(self.bits);
         loop {
+            // Records in front of the current one. It passes over none where no packet is open yet.
+            again.pass_plain(Until { bits: begin, ..Until::END }, |_, _| {});
             let place = again.place();
             match again.advance() {
                 Next::Record if again.cursor.at < self.cursor.at && again.opened == packet => {}
@@ -122,23 +170,16 @@ impl<'t> Stream<'t> {
     }
 
     /// In front of what [`Stream::advance`] gives next.
-    fn place(&self) -> Place {
-        match self.packet {
-            Some(packet) => Place {
-                packet: self.opened,
-                inside: Some(Inside {
-                    bits: self.cursor.at,
-                    time: self.reference,
-                    said: [packet.said_outside, packet.said_backwards],
-                }),
-            },
-            None => Place { packet: self.mark(), inside: None },
+    fn place(&self) -> PacketPlace {
+        match self.inside() {
+            Some(inside) => PacketPlace { packet: self.opened, inside: Some(inside) },
+            None => PacketPlace { packet: self.mark(), inside: None },
         }
     }
 
     /// Behind the last item.
-    pub fn end(&self) -> Place {
-        Place { packet: self.mark(), inside: None }
+    pub fn end(&self) -> PacketPlace {
+        PacketPlace { packet: self.mark(), inside: None }
     }
 }
 

@@ -2,11 +2,11 @@
 //! From when to when a stream has packets, by their heads: no record is decoded where these tell it.
 
 use super::super::class::Role;
-use super::{Next, PacketMark, Place, Stream};
+use super::{Next, PacketMark, PacketPlace, Stream};
 
 /// What the head of a packet tells.
 #[derive(Clone, Copy, Debug)]
-struct Head {
+struct SpanHead {
     mark: PacketMark,
     class: usize,
     instance: Option<u64>,
@@ -45,22 +45,22 @@ impl<'t> Stream<'t> {
     }
 
     /// The head of the next packet that is one; its records are passed over.
-    fn next_head(&mut self) -> Option<Head> {
+    fn next_head(&mut self) -> Option<SpanHead> {
         while self.next < self.data.len() && !self.content.is_damaged() {
             self.open_packet();
             let roles = &self.decoder.roles;
             let (begin, instance) = (roles.get(Role::Begin), roles.get(Role::StreamInstance));
             if let Some(packet) = self.packet.take() {
                 let begin = begin.map(|_| packet.begin);
-                return Some(Head { mark: self.opened, class: self.class, instance, begin, end: packet.end });
+                return Some(SpanHead { mark: self.opened, class: self.class, instance, begin, end: packet.end });
             }
         }
         None
     }
 
-    fn last_head(&self, from: Option<&PacketMark>) -> Option<Head> {
+    fn last_head(&self, from: Option<&PacketMark>) -> Option<SpanHead> {
         let mut stream = self.anew();
-        if from.is_some_and(|mark| !stream.go_to_place(&Place { packet: *mark, inside: None })) {
+        if from.is_some_and(|mark| !stream.go_to_place(&PacketPlace { packet: *mark, inside: None })) {
             return None;
         }
         let mut last = None;
@@ -71,9 +71,9 @@ impl<'t> Stream<'t> {
     }
 
     /// The highest time of the records of a packet and those behind it.
-    fn last_time(&self, head: &Head) -> Option<u64> {
+    fn last_time(&self, head: &SpanHead) -> Option<u64> {
         let mut stream = self.anew();
-        stream.go_to_place(&Place { packet: head.mark, inside: None });
+        stream.go_to_place(&PacketPlace { packet: head.mark, inside: None });
         let mut last = None;
         loop {
             match stream.advance() {

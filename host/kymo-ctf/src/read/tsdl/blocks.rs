@@ -126,7 +126,7 @@ impl Blocks {
     fn part(&mut self, ty: &std::rc::Rc<super::ast::Type>, pos: Pos) -> Result<ClassId, Fault> {
         let class = self.resolver.class(ty)?;
         match self.resolver.builder.classes[class as usize].kind {
-            crate::read::class::Kind::Struct { .. } => Ok(class),
+            crate::read::class::ClassKind::Struct { .. } => Ok(class),
             _ => Err(pos.fault("this must be a structure")),
         }
     }

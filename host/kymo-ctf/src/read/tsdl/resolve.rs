@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::ast::{Attr, Decl, Dim, Expr, Label, Spec, Type};
 use super::fault::{Fault, Pos};
 use crate::read::build::{Builder, Origin};
-use crate::read::class::{Base, Choice, ClassId, Encoding, Int, Kind, Labels, Len, Order, View, WideClass};
+use crate::read::class::{Base, Choice, ClassId, ClassKind, Encoding, Int, Labels, Len, Order, View, WideClass};
 use crate::read::wide::{WIDE_BITS_MAX, exponent_bits};
 
 /// Steps that a declaration costs: a name is copied and looked up.
@@ -119,7 +119,7 @@ impl Resolver {
             }
             Spec::Text(attrs) => {
                 let encoding = self.text(attrs)?;
-                self.builder.push(8, Kind::NulText(encoding)).map_err(at)?
+                self.builder.push(8, ClassKind::NulText(encoding)).map_err(at)?
             }
             Spec::Enum { .. } => self.enumeration(ty)?,
             Spec::Struct { name: Some(name), body: None, .. } => self.named(&format!("struct {name}"), ty.pos)?,
@@ -156,11 +156,11 @@ impl Resolver {
         let align = self.builder.classes[element as usize].align;
         let byte = self.builder.int(element).filter(|int| int.bits == 8 && align == 8 && int.labels.is_none());
         let kind = match byte {
-            Some(Int { encoding: Some(encoding), .. }) => Kind::Text { len, encoding: *encoding },
+            Some(Int { encoding: Some(encoding), .. }) => ClassKind::Text { len, encoding: *encoding },
             Some(Int { signed: false, base: Base::Hexadecimal, .. }) if matches!(len, Len::Saved(_)) => {
-                Kind::Bytes { len }
+                ClassKind::Bytes { len }
             }
-            _ => Kind::Array { len, element },
+            _ => ClassKind::Array { len, element },
         };
         self.builder.push(align, kind).map_err(at)
     }
@@ -243,9 +243,9 @@ impl Resolver {
         let kind = match self.is_optional(tag, &order, &options) {
             true => {
                 let some = options.swap_remove(1);
-                Kind::Optional { slot, ranges: some.ranges, element: some.class, clears: Vec::new() }
+                ClassKind::Optional { slot, ranges: some.ranges, element: some.class, clears: Vec::new() }
             }
-            false => Kind::Variant { slot, options, clears: Vec::new() },
+            false => ClassKind::Variant { slot, options, clears: Vec::new() },
         };
         self.builder.push(1, kind).map_err(at)
     }
@@ -255,7 +255,7 @@ impl Resolver {
     fn is_optional(&self, tag: &[String], names: &[&str], options: &[Choice]) -> bool {
         let is_ours = |tag: &String| tag.starts_with("__") && tag.ends_with("_option");
         let is_empty = |option: &Choice| match &self.builder.classes[option.class as usize].kind {
-            Kind::Struct { members } => members.is_empty(),
+            ClassKind::Struct { members } => members.is_empty(),
             _ => false,
         };
         tag.last().is_some_and(is_ours) && names == ["none", "some"] && options.first().is_some_and(is_empty)
@@ -276,13 +276,13 @@ impl Resolver {
         };
         let set = Some(self.labels_once(ty)?);
         match &mut self.builder.classes[container as usize].kind {
-            Kind::Int(int) => {
+            ClassKind::Int(int) => {
                 int.labels = set;
                 if name.as_deref() == Some("kymo_bool") {
                     int.view = View::StrictBool;
                 }
             }
-            Kind::Wide(wide) => wide.labels = set,
+            ClassKind::Wide(wide) => wide.labels = set,
             _ => return Err(pos.fault("the type of an enumeration must be an integer")),
         }
         Ok(container)
@@ -357,7 +357,7 @@ impl Resolver {
     }
 
     /// A `floating_point`, and its alignment.
-    pub fn float(&self, attrs: &[Attr], pos: Pos) -> Result<(Kind, u32), Fault> {
+    pub fn float(&self, attrs: &[Attr], pos: Pos) -> Result<(ClassKind, u32), Fault> {
         let (mut exponent, mut mantissa, mut order, mut align) = (0, 0, self.native, 8);
         for attr in attrs {
             match attr.name.as_str() {
@@ -374,11 +374,11 @@ impl Resolver {
             (11, 53) => 64,
             _ => return Ok((self.wide_float(exponent, mantissa, order, pos)?, align)),
         };
-        Ok((Kind::Float { bits, order }, align))
+        Ok((ClassKind::Float { bits, order }, align))
     }
 
     /// One of 128 bits or more, which are exponent and mantissa: the sign takes the place of the mantissa's first bit.
-    fn wide_float(&self, exponent: i128, mantissa: i128, order: Order, pos: Pos) -> Result<Kind, Fault> {
+    fn wide_float(&self, exponent: i128, mantissa: i128, order: Order, pos: Pos) -> Result<ClassKind, Fault> {
         let bits = exponent.checked_add(mantissa).and_then(|bits| u32::try_from(bits).ok());
         let bits = bits.filter(|&bits| exponent_bits(bits).map(i128::from) == Some(exponent)).ok_or_else(|| {
             pos.fault(format!(
@@ -388,7 +388,7 @@ impl Resolver {
         })?;
         let what = format!("floats of {bits} bits are shown as the nearest one of 64 bits");
         self.remarks.borrow_mut().insert((pos.line, pos.column), pos.fault(what));
-        Ok(Kind::WideFloat { bits, order })
+        Ok(ClassKind::WideFloat { bits, order })
     }
 
     /// Value of a `byte_order` attribute.
@@ -472,11 +472,11 @@ pub(super) struct TsdlInt {
     align: u32,
 }
 
-fn int_kind(int: Int, bits: u32) -> Kind {
+fn int_kind(int: Int, bits: u32) -> ClassKind {
     let Int { signed, order, base, view, .. } = int;
     match bits {
-        0..=64 => Kind::Int(int),
-        _ => Kind::Wide(WideClass { bits, signed, order, base, view, labels: None }),
+        0..=64 => ClassKind::Int(int),
+        _ => ClassKind::Wide(WideClass { bits, signed, order, base, view, labels: None }),
     }
 }
 

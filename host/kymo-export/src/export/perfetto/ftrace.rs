@@ -77,7 +77,8 @@ fn leave_out(record: &Record<'_>, left: &[String], contexts: &ContextNames, done
     for field in left {
         done.leave_out(&format!("the field {field} of {}", record.event.name), 1);
     }
-    for (name, _) in record.common_context.iter() {
+    let own = record.context.iter().filter(|(name, _)| record.common_context.get(name).is_none());
+    for (name, _) in record.common_context.iter().chain(own) {
         if contexts.get(name).is_some() {
             done.leave_out(&format!("the context {name} of records that Perfetto has a message of its own for"), 1);
         }

@@ -5,13 +5,13 @@
 
 use std::collections::HashMap;
 
-use kymo_ftrace::format::{Element, EventFormat, Kind, PageFormat, Place};
+use kymo_ftrace::format::{ByteRange, Element, EventFormat, FieldEncoding, PageFormat};
 
 /// What is to be turned, by event.
 pub struct Swap {
     page: PageFormat,
     /// Where the id of all records stands.
-    id: Option<Place>,
+    id: Option<ByteRange>,
     /// By id: places and sizes of numbers, and of what says where others are.
     events: HashMap<u16, EventFormat>,
 }
@@ -93,21 +93,21 @@ impl Swap {
         for field in &format.fields {
             let (from, size) = (usize::from(field.offset), usize::from(field.size));
             match field.kind {
-                Kind::Number => reverse(data, from, size)?,
-                Kind::Array { count, element_bytes } => {
+                FieldEncoding::Number => reverse(data, from, size)?,
+                FieldEncoding::Array { count, element_bytes } => {
                     elements(data, from, count as usize * usize::from(element_bytes), element_bytes.into())?;
                 }
-                Kind::DataLoc { element } | Kind::RelLoc { element } => {
+                FieldEncoding::DataLoc { element } | FieldEncoding::RelLoc { element } => {
                     reverse(data, from, 4)?;
                     let word = u32::from_le_bytes(data.get(from..from + 4)?.try_into().ok()?);
-                    let base = if matches!(field.kind, Kind::RelLoc { .. }) { from + 4 } else { 0 };
+                    let base = if matches!(field.kind, FieldEncoding::RelLoc { .. }) { from + 4 } else { 0 };
                     elements(data, base + (word & 0xFFFF) as usize, (word >> 16) as usize, width(element))?;
                 }
-                Kind::Rest { element } => {
+                FieldEncoding::Rest { element } => {
                     let bytes = data.len().saturating_sub(from);
                     elements(data, from, bytes - bytes % width(element).max(1), width(element))?;
                 }
-                Kind::Chars { .. } | Kind::Opaque => {}
+                FieldEncoding::Chars { .. } | FieldEncoding::Opaque => {}
             }
         }
         Some(())

@@ -8,7 +8,7 @@ use kymo_ctf::write::{EventClass, Field, FieldClass, Number};
 use kymo_ftrace::{Convert, Naming};
 
 use super::super::trace::push_head;
-use super::fields::{self, Kind};
+use super::fields::{self, ImportedType};
 use super::line::Line;
 
 /// Classes at most; records of further ones keep their event and text.
@@ -46,7 +46,7 @@ struct Key {
 
 struct Class {
     key: Key,
-    kinds: Vec<Kind>,
+    kinds: Vec<ImportedType>,
     /// Values that are negative cannot be in a field of hexadecimal ones.
     has_negative: Vec<bool>,
 }
@@ -166,7 +166,7 @@ impl Classes {
                 return;
             }
             None => {
-                let (kinds, has_negative) = (vec![Kind::Decimal; values.len()], vec![false; values.len()]);
+                let (kinds, has_negative) = (vec![ImportedType::Decimal; values.len()], vec![false; values.len()]);
                 self.by_key.insert(key.clone(), self.list.len());
                 self.list.push(Class { key, kinds, has_negative });
                 self.list.len() - 1
@@ -194,12 +194,12 @@ impl Classes {
         for (at, (name, value)) in values.iter().enumerate() {
             let is_priority = class.key.field(name).1 == Convert::Priority;
             match class.kind(at) {
-                Kind::Text => push_text(out, value),
-                Kind::Hex => {
+                ImportedType::Text => push_text(out, value),
+                ImportedType::Hex => {
                     let number = fields::hex(value).or_else(|| value.parse().ok()).unwrap_or(0);
                     out.extend_from_slice(&number.to_le_bytes());
                 }
-                Kind::Decimal => {
+                ImportedType::Decimal => {
                     let number: i64 = value.parse().unwrap_or(0);
                     let number = number.wrapping_sub(if is_priority { 100 } else { 0 });
                     out.extend_from_slice(&number.to_le_bytes());
@@ -240,16 +240,16 @@ fn id_of(position: usize) -> u16 {
 }
 
 impl Class {
-    fn kind(&self, at: usize) -> Kind {
-        if self.kinds[at] == Kind::Hex && self.has_negative[at] { Kind::Text } else { self.kinds[at] }
+    fn kind(&self, at: usize) -> ImportedType {
+        if self.kinds[at] == ImportedType::Hex && self.has_negative[at] { ImportedType::Text } else { self.kinds[at] }
     }
 
     fn fields(&self) -> Vec<Field> {
         let field = |(at, name): (usize, &String)| {
             let class = match self.kind(at) {
-                Kind::Decimal => FieldClass::Number(Number::signed(64)),
-                Kind::Hex => FieldClass::Number(Number::hex(64)),
-                Kind::Text => FieldClass::CString,
+                ImportedType::Decimal => FieldClass::Number(Number::signed(64)),
+                ImportedType::Hex => FieldClass::Number(Number::hex(64)),
+                ImportedType::Text => FieldClass::CString,
             };
             Field { name: self.key.field(name).0, class }
         };

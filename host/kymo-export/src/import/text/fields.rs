@@ -5,7 +5,7 @@
 
 /// The kind of a field's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum ImportedType {
     Decimal,
     Hex,
     Text,
@@ -15,18 +15,18 @@ pub enum Kind {
 const FIELDS_MAX: usize = 64;
 
 /// The kind that has both.
-pub fn widest(one: Kind, other: Kind) -> Kind {
+pub fn widest(one: ImportedType, other: ImportedType) -> ImportedType {
     one.max(other)
 }
 
 /// The kind of one value.
-pub fn kind_of(value: &str) -> Kind {
+pub fn kind_of(value: &str) -> ImportedType {
     if hex(value).is_some() {
-        Kind::Hex
+        ImportedType::Hex
     } else if value.parse::<i64>().is_ok() && !value.starts_with('+') {
-        Kind::Decimal
+        ImportedType::Decimal
     } else {
-        Kind::Text
+        ImportedType::Text
     }
 }
 
@@ -89,8 +89,9 @@ fn keyed(body: &str) -> Vec<(String, &str)> {
         let is_inner = from > 0 && matches!(bytes[from - 1], b'[' | b'(');
         let value = if is_inner { value.trim_end_matches([']', ')']) } else { value };
         // `runtime=12 [ns]`: the unit is not a part of the number.
-        let number =
-            value.split_once(" [").filter(|(number, unit)| kind_of(number) != Kind::Text && unit.ends_with(']'));
+        let number = value
+            .split_once(" [")
+            .filter(|(number, unit)| kind_of(number) != ImportedType::Text && unit.ends_with(']'));
         (body[from..at].to_owned(), number.map_or(value, |(number, _)| number).trim())
     });
     fields.collect()
@@ -205,16 +206,16 @@ mod tests {
     #[test]
     fn values_have_kinds() {
         for (value, kind) in [
-            ("12", Kind::Decimal),
-            ("-1", Kind::Decimal),
-            ("000", Kind::Decimal),
-            ("0x1f", Kind::Hex),
-            ("0000000012345678", Kind::Hex),
-            ("00000000abcdef12", Kind::Hex),
-            ("18446744073709551615", Kind::Text),
-            ("abc", Kind::Text),
-            ("", Kind::Text),
-            ("1 2", Kind::Text),
+            ("12", ImportedType::Decimal),
+            ("-1", ImportedType::Decimal),
+            ("000", ImportedType::Decimal),
+            ("0x1f", ImportedType::Hex),
+            ("0000000012345678", ImportedType::Hex),
+            ("00000000abcdef12", ImportedType::Hex),
+            ("18446744073709551615", ImportedType::Text),
+            ("abc", ImportedType::Text),
+            ("", ImportedType::Text),
+            ("1 2", ImportedType::Text),
         ] {
             assert_eq!(kind_of(value), kind, "{value}");
         }

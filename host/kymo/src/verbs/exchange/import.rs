@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
+use kymo_command::interrupt::{is_over, take_signals};
 use kymo_ctf::read::Files as _;
 use kymo_lab::{Record, import};
 use serde_json::Value;
 
-use super::export::{is_over, take_signals};
 use crate::terminal::Progress;
 use crate::verbs::args::JsonArgs;
 
@@ -37,7 +37,7 @@ const FILE_MAX: u64 = 256 << 20;
     Ctrl-C ends it, and leaves no trace or record that is not whole.\n\n\
     Exit status: 0 all were read, 1 some were not, 2 none, or errors."
 )]
-pub struct Args {
+pub struct ImportArgs {
     /// Files to read; `-` is standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
@@ -50,7 +50,7 @@ pub struct Args {
 }
 
 /// Runs the verb.
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: ImportArgs) -> anyhow::Result<ExitCode> {
     let mut failed = 0;
     let are_several = args.files.len() > 1;
     let output = args.output.as_deref().map(|path| Output::named(path, are_several)).transpose()?;

@@ -27,7 +27,7 @@ use crate::verbs::units;
     Exit status: 0 no difference, 1 a difference, 2 errors, 3 not enough data.",
     override_usage = "kymo compare [OPTIONS] <A>... -- <B>..."
 )]
-pub struct Args {
+pub struct CompareArgs {
     /// Results of the first group: files, or directories with *.json
     #[arg(required = true, value_name = "A")]
     a: Vec<PathBuf>,
@@ -58,7 +58,7 @@ pub struct Args {
 }
 
 /// Runs the verb.
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: CompareArgs) -> anyhow::Result<ExitCode> {
     if let Some(option) = args.b.iter().find(|path| path.to_string_lossy().starts_with("--") && !path.exists()) {
         bail!(
             "{} stands behind --, where files of B are; options come first: kymo compare OPTIONS A... -- B...",

@@ -25,7 +25,7 @@ use crate::verbs::args::OutputArgs;
     Exit status: 0 no problem above medium was found, 1 problems, 2 errors;\n\
     of --prove: 0 no difference, 1 a difference, 3 not enough data."
 )]
-pub struct Args {
+pub struct DoctorArgs {
     /// Also check this process
     #[arg(long, value_name = "PID", conflicts_with_all = ["command", "prove"])]
     pid: Option<u32>,
@@ -53,7 +53,7 @@ pub struct Args {
 }
 
 /// Runs the verb.
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: DoctorArgs) -> anyhow::Result<ExitCode> {
     if args.restore {
         return Ok(ExitCode::from(u8::from(!super::shield::restore(true)?)));
     }
@@ -80,7 +80,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(u8::from(is_fit == Some(false))))
 }
 
-fn target(args: &Args, machine: &Machine) -> anyhow::Result<Target> {
+fn target(args: &DoctorArgs, machine: &Machine) -> anyhow::Result<Target> {
     match args.pid {
         Some(pid) if !machine.has(&format!("/proc/{pid}/stat")) => bail!("there is no process {pid}"),
         Some(pid) => Ok(Target::Process(pid)),

@@ -42,7 +42,7 @@ const TEST_MIN: Duration = Duration::from_millis(300);
     kymo eval -d 8h --load none,hackbench+io,compile --test wakeup -c 2-3 --deadline 100us -o night\n\n\
     Writes report.html, report.txt, report.json, and each result in results/.\n\n\
     Exit status: 0 all was run; 1 a sample above --deadline; 2 errors; 3 interrupted, or a run failed.")]
-pub struct Args {
+pub struct EvalArgs {
     /// How long, all together: 10m, 8h
     #[arg(short, long, value_name = "TIME", default_value = "10m", value_parser = units::duration)]
     duration: Duration,
@@ -106,7 +106,7 @@ impl Test {
 }
 
 /// Runs the verb.
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: EvalArgs) -> anyhow::Result<ExitCode> {
     let cpus = tool::cpus(args.cpus.list())?;
     let load_cpus = tool::cpus(args.load_cpu.as_ref().map(|cpus| &cpus.0[..]))?;
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).map(|since| since.as_nanos() as u64);
@@ -148,7 +148,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 /// What is known before the first run.
-fn beginning(args: &Args, started_ns: Option<u64>, seed: u64, planned: usize) -> Evaluation {
+fn beginning(args: &EvalArgs, started_ns: Option<u64>, seed: u64, planned: usize) -> Evaluation {
     let machine = Machine::default();
     let findings = examine(&machine, &Target::Machine);
     let is_blind = |finding: &&Finding| finding.state == State::Unread && finding.severity > Severity::Medium;

@@ -38,7 +38,7 @@ const STEP: Duration = Duration::from_millis(100);
 #[command(after_help = "Examples:\n  kymo load hackbench                       until Ctrl-C\n  \
     kymo load hackbench+io -d 1m --json\n  kymo load compile -c 0 & kymo wakeup -c 1\n\n\
     Exit status: 0 it ran as long as was wanted, or until a signal; 1 a load ended by itself; 2 errors.")]
-pub struct Args {
+pub struct LoadArgs {
     /// Loads: hackbench, compile, memory, io, timer, net, none; several with +
     #[arg(value_name = "LOAD", value_parser = kind::mix)]
     load: Mix,
@@ -55,7 +55,7 @@ pub struct Args {
 }
 
 /// Runs the verb.
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: LoadArgs) -> anyhow::Result<ExitCode> {
     let cpus = tool::cpus(args.cpus.list())?;
     let limits = Limits::take();
     // Before a load is there: a signal ends it.
@@ -94,7 +94,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Until the time is over, a signal came, or a load ended by itself: then why.
-fn wait(running: &mut Running, args: &Args, begun: Instant, signal: &AtomicI32) -> Option<String> {
+fn wait(running: &mut Running, args: &LoadArgs, begun: Instant, signal: &AtomicI32) -> Option<String> {
     let mut progress = Progress::new();
     let name = args.load.name();
     let trouble = loop {

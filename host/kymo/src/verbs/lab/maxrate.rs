@@ -37,7 +37,7 @@ use trial::{Length, Settings, Trial, Writers};
     kymo maxrate --prio 10 -c 1            writers that nothing ordinary takes the CPU from\n  \
     kymo maxrate --ring-size 16M -d 5s --dir /mnt/disk --json\n\n\
     Exit status: 0 found; 1 not even the lowest rate was without loss, or the machine was too busy to tell; 2 errors.")]
-pub struct Args {
+pub struct MaxrateArgs {
     /// Number of writers, each on its own CPU if there are enough; several numbers are separated by commas
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1024))]
@@ -115,7 +115,7 @@ struct Watched {
 }
 
 /// Runs the verb.
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: MaxrateArgs) -> anyhow::Result<ExitCode> {
     if !(0.1..=100.0).contains(&args.precision) {
         bail!("--precision is a number of percent from 0.1 to 100");
     }
@@ -173,7 +173,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 /// How the writers run: what was not said follows from what was.
-fn writers(args: &Args) -> anyhow::Result<Writers> {
+fn writers(args: &MaxrateArgs) -> anyhow::Result<Writers> {
     let policy = args.policy.unwrap_or(if args.prio.is_some() { Policy::Fifo } else { Policy::Other });
     probe::not_deadline("maxrate", policy)?;
     if !policy.is_real_time() && args.prio.is_some() {
@@ -207,7 +207,7 @@ fn watch() -> anyhow::Result<Watched> {
     Ok(watched)
 }
 
-fn find(args: &Args, settings: &Settings<'_>, watched: &Watched) -> anyhow::Result<Outcome> {
+fn find(args: &MaxrateArgs, settings: &Settings<'_>, watched: &Watched) -> anyhow::Result<Outcome> {
     let bounds = Bounds {
         first: args.first.max(1) as f64,
         max: args.max.max(1) as f64,

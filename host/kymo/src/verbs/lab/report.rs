@@ -21,7 +21,7 @@ use crate::verbs::args::OutputArgs;
     after_help = "Examples:\n  kymo report night.json\n  kymo report --html night.html results/\n  kymo report --extreme results/          what may still come\n\n\
     The HTML file needs nothing else: no network, no other file.\n\nExit status: 0 shown or written, 2 errors."
 )]
-pub struct Args {
+pub struct ReportArgs {
     /// Results: files, or directories with *.json
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
@@ -40,7 +40,7 @@ pub struct Args {
 }
 
 /// Runs the verb.
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: ReportArgs) -> anyhow::Result<ExitCode> {
     let records = results::named(&args.files)?;
     args.show.begin();
     if args.show.json() {

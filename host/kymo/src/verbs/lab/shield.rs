@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode, ExitStatus};
 
 use anyhow::{Context as _, bail};
-use kymo_lab::{Kind, Machine, Restored, Shield, restore_left};
+use kymo_lab::{GroupVersion, Machine, Restored, Shield, restore_left};
 
 use crate::verbs::command::{self, Happened, Limits, Watcher};
 use crate::verbs::units::{self, Cpus};
@@ -26,7 +26,7 @@ use crate::verbs::units::{self, Cpus};
     interrupts elsewhere (isolcpus=managed_irq,...); those are for the kernel's command line.\n\n\
     Exit status: that of the command, 128+N where signal N ended it; 0 restored, 1 not all; 2 errors."
 )]
-pub struct Args {
+pub struct ShieldArgs {
     /// CPUs to shield, as 2-3,6
     #[arg(value_name = "CPUS", value_parser = units::cpus, required_unless_present = "restore")]
     cpus: Option<Cpus>,
@@ -42,7 +42,7 @@ pub struct Args {
 }
 
 /// Runs the verb.
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: ShieldArgs) -> anyhow::Result<ExitCode> {
     let is_whole = restore(args.restore)?;
     let Some(cpus) = args.cpus.filter(|_| !args.restore) else {
         return Ok(ExitCode::from(u8::from(!is_whole)));
@@ -124,10 +124,10 @@ fn run_in(
 fn say(shield: &Shield) {
     let (group, why) = match &shield.group {
         Ok(group) => match &group.kind {
-            Kind::Isolated => ("an isolated partition".to_owned(), None),
-            Kind::Root => ("a partition, with load balancing inside".to_owned(), None),
-            Kind::Member(why) => ("a cpuset that is no partition".to_owned(), Some(why.clone())),
-            Kind::Version1 => ("a cpuset of cgroup v1".to_owned(), None),
+            GroupVersion::Isolated => ("an isolated partition".to_owned(), None),
+            GroupVersion::Root => ("a partition, with load balancing inside".to_owned(), None),
+            GroupVersion::Member(why) => ("a cpuset that is no partition".to_owned(), Some(why.clone())),
+            GroupVersion::Version1 => ("a cpuset of cgroup v1".to_owned(), None),
         },
         Err(why) => ("affinity alone".to_owned(), Some(why.clone())),
     };

@@ -38,7 +38,7 @@ const SCHEMA: &str = "kymo-slots-1";
     Exit status: 0 no difference, or nothing to compare; 1 a difference; 2 errors; 3 not enough data.",
     override_usage = "kymo slots [OPTIONS] -- TEST [ITS OPTIONS] -- TEST [ITS OPTIONS] ..."
 )]
-pub struct Args {
+pub struct SlotsArgs {
     #[command(flatten)]
     cpus: CpuArgs,
     /// Length of a slot
@@ -69,7 +69,7 @@ struct Test {
 }
 
 /// Runs the verb.
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: SlotsArgs) -> anyhow::Result<ExitCode> {
     let mut tests = tests(&args.tests)?;
     let cpu = args.cpus.single("slots")?.context("--cpu is missing")?;
     anyhow::ensure!(args.duration >= Duration::from_millis(100), "a slot lasts 100 ms at least");
@@ -138,7 +138,7 @@ fn order(count: usize, random: &mut Random) -> Vec<usize> {
 }
 
 /// One slot: the program runs to its end, and what it said is the record.
-fn slot(cpu: u32, args: &Args, test: &Test, probes: &Probes) -> anyhow::Result<Record> {
+fn slot(cpu: u32, args: &SlotsArgs, test: &Test, probes: &Probes) -> anyhow::Result<Record> {
     let cpu = cpu.to_string();
     let is_foreign = test.words[0] == "exec";
     let mut command = if is_foreign {
@@ -171,7 +171,7 @@ fn keep(dir: Option<&Path>, round: u32, at: usize, record: &Record) -> anyhow::R
 }
 
 /// Tables and comparisons.
-fn conclude(args: &Args, seed: u64, tests: &[Test]) -> anyhow::Result<ExitCode> {
+fn conclude(args: &SlotsArgs, seed: u64, tests: &[Test]) -> anyhow::Result<ExitCode> {
     let pairs = (0..tests.len()).flat_map(|a| (a + 1..tests.len()).map(move |b| (a, b)));
     let compared: Vec<(usize, usize, Comparison)> = pairs
         .filter(|(a, b)| have_common(&tests[*a], &tests[*b]))

@@ -14,9 +14,7 @@ pub(crate) fn find(name: &str, variable: &str) -> anyhow::Result<PathBuf> {
         return Ok(path.into());
     }
     let exe = std::env::current_exe().unwrap_or_default();
-    let mut places = Vec::new();
-    places.extend(exe.parent().map(Path::to_owned));
-    places.extend(exe.parent().and_then(Path::parent).map(|above| above.join("lib/kymo")));
+    let mut places = kymo_command::programs::places(&exe);
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let repository = exe.ancestors().nth(3).filter(|dir| dir.join("lab/probe").is_dir()).map(Path::to_owned);
     places.extend(repository.into_iter().chain(source.canonicalize()).map(|root| root.join("build/lab")));

@@ -8,20 +8,19 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use kymo_analyze::cause::Evidence;
-use kymo_analyze::explain::{Question, Scene, Slice};
+use kymo_analyze::explain::{Question, Slice};
 use kymo_analyze::{By, Event, Head, Latency, Options, Path, SPANS_MAX, Sample, Sink, State, Thread, ThreadSpan, What};
 use kymo_ctf::read::Reader;
 
 use kymo_feed::{Choose, Missing};
 use kymo_index::{Indexes, range};
+use kymo_query::{Keep, PathNames, Surroundings};
 
 use super::analyze::choose::Chosen;
 use super::analyze::feed::{self, Classes, Input, Seen, Totals, Visit};
 use super::analyze::kernel_functions::KernelFunctions;
-use super::analyze::machine_of;
 use super::analyze::show::Times;
 use super::analyze::who::{Who, WhoArgs, is_real_time, one};
-use super::explain::keep::Keep;
 use super::symbols::Symbolizer;
 use crate::verbs::args::{FilterArgs, OutputArgs, RangeArgs, ThreadArgs, TraceArgs, ZoneArgs};
 
@@ -44,7 +43,7 @@ use crate::verbs::args::{FilterArgs, OutputArgs, RangeArgs, ThreadArgs, TraceArg
     kymo critical t --thread 1234 --from +1.5s --to +1.51s\n\n\
     Exit status: 0 fine, 1 the trace was damaged (what could be read was used), 2 it cannot be opened, or has no such thread."
 )]
-pub struct Args {
+pub struct CriticalArgs {
     #[command(flatten)]
     traces: TraceArgs,
     #[command(flatten)]
@@ -128,8 +127,16 @@ struct CriticalPathAnswer<'a> {
     lost: Missing,
 }
 
+impl CriticalPathAnswer<'_> {
+    /// What its steps are called.
+    fn names(&self) -> PathNames<'_> {
+        let (evidence, vocabulary) = (self.evidence, &self.classes.vocabulary);
+        PathNames { evidence, vocabulary, functions: &self.functions, at: self.stretch.to }
+    }
+}
+
 /// Runs the verb.
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: CriticalArgs) -> anyhow::Result<ExitCode> {
     args.output.begin();
     let input = Input::open(&args.traces)?;
     let classes = Classes::new(&input.traces);
@@ -138,8 +145,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let asked = input.stretch(&indexes, args.range.from, args.range.to)?;
     let stretch = find(&input, &classes, &indexes, asked, &args)?;
     let ThreadStretch { tid, from, to } = stretch;
-    let scene = Scene::new(Question::stretch(tid, from, to), SPANS_MAX, machine_of(&input.traces));
-    let mut keep = Keep::new(scene, &classes, Symbolizer::new(None, &input.traces)?).without_records();
+    let around = Surroundings::of(&input.traces, Symbolizer::new(None, &input.traces)?);
+    let mut keep = Keep::new([Question::stretch(tid, from, to)], SPANS_MAX, &classes, around).without_records();
     // What came before says when timers were due, and who has which priority.
     let wider = asked.map(|asked| feed::ReadRange {
         from: asked.from.saturating_sub(AROUND_NS),
@@ -147,7 +154,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         is_to_end: true,
     });
     let (reader, totals) = walk_in(&input, &classes, &indexes, wider, &mut (), &mut keep);
-    let (scene, known) = keep.take();
+    let (scenes, known) = keep.take();
+    let scene = scenes.first().context("the stretch has no scene")?;
     let evidence = scene.evidence();
     let path = evidence.history().critical(tid, from, to);
     let budget = scene.budget(&classes.vocabulary, &known);
@@ -187,7 +195,7 @@ fn find(
     classes: &Classes,
     indexes: &Indexes,
     asked: Option<feed::ReadRange>,
-    args: &Args,
+    args: &CriticalArgs,
 ) -> anyhow::Result<ThreadStretch> {
     let kind = |name: &String| What::ALL.iter().find(|(_, known)| known == name).map(|(what, _)| *what);
     let what: Vec<What> = args.worst.iter().filter_map(kind).collect();

@@ -3,16 +3,16 @@
 //! makes of it; reports of the kernel's latency tracers likewise.
 
 mod find;
-pub mod keep;
 mod report;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
-use kymo_analyze::explain::{Look, Question, Scene};
+use kymo_analyze::explain::{Look, Question};
 use kymo_analyze::{SPANS_MAX, What};
 use kymo_ctf::read::Reader;
+use kymo_query::{Keep, Surroundings};
 
 use super::analyze::feed::{Classes, Input, walk};
 use super::analyze::show::Times;
@@ -47,7 +47,7 @@ use find::ExplainRequest;
     kymo explain t --thread audio --from +1.5s --to +1.51s\n  \
     kymo explain /sys/kernel/tracing/trace             the report of a latency tracer, or a copy of it\n\n\
     Exit status: 0 fine, 1 the trace was damaged (what could be read was used), 2 it cannot be opened, or has no such thing.")]
-pub struct Args {
+pub struct ExplainArgs {
     #[command(flatten)]
     traces: TraceArgs,
     /// The worst of a kind of `kymo latency --what` (wakeup, irq, softirq, irqs-off, syscall, futex, ...), or WHAT:N
@@ -88,7 +88,7 @@ pub struct Args {
     zone: ZoneArgs,
 }
 
-impl Args {
+impl ExplainArgs {
     /// What is asked for.
     fn asked(&self) -> anyhow::Result<ExplainRequest> {
         if let Some(at) = self.at {
@@ -118,7 +118,7 @@ impl Args {
 }
 
 /// Runs the verb.
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: ExplainArgs) -> anyhow::Result<ExitCode> {
     args.output.begin();
     if let [path] = &args.traces.dirs[..] {
         if let Some(bytes) = report::read(path)? {
@@ -146,15 +146,16 @@ fn story(
     classes: &Classes,
     question: Question,
     odd: Vec<String>,
-    args: &Args,
+    args: &ExplainArgs,
 ) -> anyhow::Result<ExitCode> {
     let known = super::symbols::Symbolizer::new(args.symbols.as_deref(), &input.traces)?;
-    let question = Question { of: known.named(&question.of), ..question };
-    let mut keep =
-        keep::Keep::new(Scene::new(question, SPANS_MAX, super::analyze::machine_of(&input.traces)), classes, known);
+    let around = Surroundings::of(&input.traces, known);
+    let question = Question { of: around.known.named(&question.of), ..question };
+    let mut keep = Keep::new([question], SPANS_MAX, classes, around);
     let mut reader = Reader::new(&input.traces);
     walk(&mut reader, classes, &mut keep);
-    let (scene, known) = keep.take();
+    let (scenes, known) = keep.take();
+    let scene = scenes.first().context("no question was asked")?;
     let mut story = scene.story(&classes.list, &classes.vocabulary, &known, args.limit.into());
     story.blind.extend(known.reasons());
     story.doubts.extend(odd);

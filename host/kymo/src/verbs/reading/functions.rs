@@ -37,7 +37,7 @@ use crate::verbs::args::{OutputArgs, ThreadArgs, TraceArgs};
     ~ with lost records in it.\n\n\
     Exit status: 0 fine, 1 the trace was damaged (what could be read was used), 2 it cannot be opened, or has no such records."
 )]
-pub struct Args {
+pub struct FunctionsArgs {
     #[command(flatten)]
     traces: TraceArgs,
     #[command(flatten)]
@@ -80,7 +80,7 @@ impl FunctionCalls {
 }
 
 /// Runs the verb.
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: FunctionsArgs) -> anyhow::Result<ExitCode> {
     args.output.begin();
     let input = Input::open(&args.traces)?;
     let has = |of: fn(&str) -> bool| {

@@ -14,13 +14,13 @@ mod text;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
+use kymo_command::unknown;
 use kymo_ctf::read::{Caveat, Item, Loss, Reader, Record, Severity};
 use kymo_feed::{Choose, Missing, Walker};
 
 use super::analyze::choose::Chosen;
 use super::analyze::feed::{Classes, Input};
-use crate::verbs::record::unknown;
-pub use args::Args;
+pub use args::HeapArgs;
 use found::HeapReport;
 use pass::HeapPass;
 
@@ -50,7 +50,7 @@ impl Choose for HeapChoice {
 }
 
 /// Runs the verb.
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: HeapArgs) -> anyhow::Result<ExitCode> {
     args.output.begin();
     let input = Input::open(&args.traces)?;
     let classes = Classes::new(&input.traces);
@@ -86,7 +86,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 /// When the allocator was called first: what is in front of that is a program's start.
-fn first_call(input: &Input, classes: &Classes, plans: &[Option<pass::Plan>]) -> Option<i64> {
+fn first_call(input: &Input, classes: &Classes, plans: &[Option<pass::HeapPlan>]) -> Option<i64> {
     let mut reader = Reader::new(&input.traces);
     while let Some(item) = reader.next() {
         let Item::Record(record) = item else { continue };

@@ -24,7 +24,7 @@ use crate::verbs::args::{OutputArgs, TraceArgs, ZoneArgs};
     kymo index t --check     look through it without building\n  \
     kymo state t --at +1.5s  a moment of the trace\n\n\
     Exit status: 0 the index is valid, 1 --check found no valid index, 2 it could not be built.")]
-pub struct Args {
+pub struct IndexArgs {
     /// The trace: its directory, or that of a rotated session
     #[arg(value_name = "DIR")]
     dir: PathBuf,
@@ -47,7 +47,7 @@ pub struct Args {
 static STOP: Stop = Stop::new();
 
 /// Runs the verb.
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: IndexArgs) -> anyhow::Result<ExitCode> {
     args.output.begin();
     let input = Input::open(&TraceArgs::of(&args.dir))?;
     if args.check {
@@ -75,7 +75,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn print(found: &show::IndexReport<'_>, args: &Args) -> anyhow::Result<()> {
+fn print(found: &show::IndexReport<'_>, args: &IndexArgs) -> anyhow::Result<()> {
     let text = match args.output.json() {
         true => show::document(found) + "\n",
         false => show::report(found, &Times::new(&found.input.traces, args.zone.utc)),
@@ -84,7 +84,7 @@ fn print(found: &show::IndexReport<'_>, args: &Args) -> anyhow::Result<()> {
 }
 
 /// Looks through all of it.
-fn check(input: &Input, args: &Args) -> anyhow::Result<ExitCode> {
+fn check(input: &Input, args: &IndexArgs) -> anyhow::Result<ExitCode> {
     let indexes = Indexes::open(&input.named, &input.traces);
     for (path, why) in &indexes.stale {
         eprintln!("kymo: {} does not hold: {why}", path.display());

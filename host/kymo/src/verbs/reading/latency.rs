@@ -20,7 +20,7 @@ use kymo_query::{SpanCounts, Spans};
 use super::analyze::choose::Chosen;
 use super::analyze::feed::{Classes, Input, Seen, Totals, Visit, absolute, each};
 use super::analyze::kernel_functions::KernelFunctions;
-use super::analyze::show::{Names, Times};
+use super::analyze::show::{NameTable, Times};
 use super::analyze::when::When;
 use super::hosts::{ClockAlignment, HostArgs};
 use crate::verbs::args::{OutputArgs, RangeArgs, ScopeArgs, TraceArgs, ZoneArgs};
@@ -51,7 +51,7 @@ use keys::KeyNames;
     kymo latency t --span 'req:begin, req:end, by=id'   in any threads, with the same id\n  \
     kymo latency t --span 'work, work_return' --by process   entry and return of a probed function\n\n\
     Exit status: 0 fine, 1 the trace was damaged (what could be read was used), 2 it cannot be opened, or has no such events.")]
-pub struct Args {
+pub struct LatencyArgs {
     #[command(flatten)]
     traces: TraceArgs,
     /// Which: wakeup, runqueue, preempted, irq, vector, softirq-raise, softirq, timer, irqs-off, preempt-off, syscall,
@@ -189,7 +189,7 @@ impl Sink for LatencyPass<'_> {
 /// What was found, for those who print it.
 struct LatencyReport<'a> {
     latency: &'a Latency,
-    names: Names<'a>,
+    names: NameTable<'a>,
     totals: &'a Totals,
     told: &'a [ClockAlignment],
     spans: Vec<SpanCounts>,
@@ -206,7 +206,7 @@ impl LatencyReport<'_> {
 }
 
 /// Runs the verb.
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: LatencyArgs) -> anyhow::Result<ExitCode> {
     args.output.begin();
     let hosts = Input::by_kernel(&args.traces, &args.hosts)?;
     let times = absolute(&hosts, [args.range.from, args.range.to])?;
@@ -217,7 +217,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 /// What is found of the traces of one kernel.
-fn of_host(input: &Input, [from, to]: [Option<When>; 2], args: &Args) -> anyhow::Result<(String, ExitCode)> {
+fn of_host(input: &Input, [from, to]: [Option<When>; 2], args: &LatencyArgs) -> anyhow::Result<(String, ExitCode)> {
     let classes = Classes::new(&input.traces);
     let kinds = match (args.what.is_empty(), args.span.is_empty()) {
         (true, true) => What::ALL.iter().map(|(what, _)| *what).collect(),
@@ -247,7 +247,7 @@ fn of_host(input: &Input, [from, to]: [Option<When>; 2], args: &Args) -> anyhow:
     pass.latency.finish(&state);
     pass.latency.name_processes(&state);
     let functions = KernelFunctions::of(&input.traces);
-    let names = Names {
+    let names = NameTable {
         vocabulary: &classes.vocabulary,
         devices: pass.devices,
         spans: &args.span,
@@ -276,12 +276,12 @@ fn of_host(input: &Input, [from, to]: [Option<When>; 2], args: &Args) -> anyhow:
 }
 
 /// Whether the worst of a row are shown: there may be a hundred system calls; whoever wants their worst asks for them.
-fn shows_worst(key: &Key, args: &Args) -> bool {
+fn shows_worst(key: &Key, args: &LatencyArgs) -> bool {
     key.what != What::Syscall || !args.what.is_empty()
 }
 
 /// Says on standard error what was missing and damaged.
-fn conclude(input: &Input, reader: &Reader<'_>, found: &LatencyReport<'_>, args: &Args) -> ExitCode {
+fn conclude(input: &Input, reader: &Reader<'_>, found: &LatencyReport<'_>, args: &LatencyArgs) -> ExitCode {
     if found.latency.series().is_empty() {
         eprintln!(
             "kymo: nothing of that is in the trace; record with -k sched,irq,syscalls,timer,block,net, or see kymo stats"

@@ -6,7 +6,6 @@ pub mod critical;
 pub mod explain;
 pub mod functions;
 pub mod heap;
-pub mod hosts;
 pub mod index;
 pub mod latency;
 pub mod read;
@@ -15,3 +14,5 @@ pub mod stats;
 pub mod symbols;
 pub mod top;
 pub mod view;
+
+pub use kymo_command::hosts;

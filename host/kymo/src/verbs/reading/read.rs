@@ -5,7 +5,7 @@
 mod columns;
 mod count;
 pub mod filter;
-mod follow;
+pub mod follow;
 mod growing;
 mod json;
 #[cfg(test)]
@@ -79,7 +79,7 @@ use select::{Selection, Shown};
     kymo read net://lab:5344/host/box/s1 --json          one of them, while it is recorded\n\n\
     Exit status: 0 fine, 1 the trace was damaged (what could be read was printed), 2 it cannot be opened."
 )]
-pub struct Args {
+pub struct ReadArgs {
     #[command(flatten)]
     traces: TraceArgs,
     /// Show only these columns: time, delta, cpu, proc, pid, tid, event (or $time, $cpu, $proc, $pid, $tid, $event),
@@ -172,7 +172,7 @@ trait Format {
 }
 
 /// Runs the verb.
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: ReadArgs) -> anyhow::Result<ExitCode> {
     args.output.begin();
     if let Some(url) = args.traces.dirs.iter().filter_map(|dir| dir.to_str()).find(|dir| kymo_live::is_url(dir)) {
         anyhow::ensure!(
@@ -251,7 +251,7 @@ struct Opened {
     damaged_logs: u64,
 }
 
-fn open(args: &Args) -> anyhow::Result<Opened> {
+fn open(args: &ReadArgs) -> anyhow::Result<Opened> {
     let named = named(&args.traces.dirs);
     let mut all = Opened { traces: Vec::new(), named, torn: Vec::new(), damaged_logs: 0 };
     let progress = shows_progress(args).then(|| Arc::new(ReadingProgress::new()));
@@ -271,14 +271,14 @@ fn open(args: &Args) -> anyhow::Result<Opened> {
 
 /// Whether how far it is can be shown on standard error: not while records come on the same terminal, or go to a
 /// program that may have it, such as less.
-fn shows_progress(args: &Args) -> bool {
+fn shows_progress(args: &ReadArgs) -> bool {
     let stdout = io::stdout();
     let kind = stdout.as_fd().try_clone_to_owned().and_then(|stdout| File::from(stdout).metadata());
     args.count || kind.is_ok_and(|kind| kind.is_file() || kind.file_type().is_char_device() && !stdout.is_terminal())
 }
 
 /// The times that are asked for, ns. Those from an end of the trace are looked up.
-fn ends(args: &Args, traces: &[Trace], named: &[Named], indexes: &Indexes) -> anyhow::Result<Ends> {
+fn ends(args: &ReadArgs, traces: &[Trace], named: &[Named], indexes: &Indexes) -> anyhow::Result<Ends> {
     let common = args.traces.intersect.then(|| intersect::stretch(traces, named, indexes)).transpose()?;
     let is_absolute = |when: &Option<When>| matches!(when, None | Some(When::At(_)));
     let bounds = match (common, is_absolute(&args.range.from) && is_absolute(&args.range.to)) {
@@ -360,7 +360,7 @@ impl<'a> Begin<'a> {
 struct PrintShape<'a> {
     traces: &'a [Trace],
     selection: &'a Selection,
-    args: &'a Args,
+    args: &'a ReadArgs,
 }
 
 impl<'a> PrintShape<'a> {
@@ -526,7 +526,12 @@ fn print(
 }
 
 /// The form that is asked for. `before`: time of the line before, as times are shown.
-fn format<'a>(traces: &[Trace], selection: &'a Selection, args: &Args, before: Option<i128>) -> Box<dyn Format + 'a> {
+fn format<'a>(
+    traces: &[Trace],
+    selection: &'a Selection,
+    args: &ReadArgs,
+    before: Option<i128>,
+) -> Box<dyn Format + 'a> {
     if args.output.json() {
         return Box::new(json::Json::new(selection));
     }

@@ -28,7 +28,7 @@ use crate::verbs::args::{CpuArgs, OutputArgs, ThreadArgs, TraceArgs, ZoneArgs};
     kymo state t --at +1.5s --cpu 1      one CPU, and the threads that wait for it\n  \
     kymo state t --at -0 --thread audio  a thread at the end of the trace\n\n\
     Exit status: 0 fine, 2 the trace cannot be opened, or has no such CPU or thread then.")]
-pub struct Args {
+pub struct StateArgs {
     #[command(flatten)]
     traces: TraceArgs,
     /// The moment: +1.5s from the begin of the trace, -1s from its end, or ns since 1970 as --json prints them
@@ -56,7 +56,7 @@ struct MachineMoment<'a> {
 }
 
 /// Runs the verb.
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: StateArgs) -> anyhow::Result<ExitCode> {
     args.output.begin();
     let input = Input::open(&args.traces)?;
     let classes = Classes::new(&input.traces);
@@ -85,7 +85,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn cpus<'s>(state: &'s State, args: &Args) -> anyhow::Result<Vec<&'s Cpu>> {
+fn cpus<'s>(state: &'s State, args: &StateArgs) -> anyhow::Result<Vec<&'s Cpu>> {
     let is_wanted = |cpu: &&Cpu| match args.cpus.list() {
         None => args.threads.thread.is_none(),
         Some(_) => args.cpus.has(cpu.number),
@@ -102,7 +102,7 @@ fn cpus<'s>(state: &'s State, args: &Args) -> anyhow::Result<Vec<&'s Cpu>> {
     }
 }
 
-fn threads<'s>(state: &'s State, args: &Args) -> anyhow::Result<Vec<&'s Thread>> {
+fn threads<'s>(state: &'s State, args: &StateArgs) -> anyhow::Result<Vec<&'s Thread>> {
     let has_name = |thread: &Thread| {
         let is_it = |wanted: &String| wanted.parse() == Ok(thread.tid) || thread.name.as_str() == wanted;
         args.threads.thread.as_ref().is_none_or(is_it)

@@ -10,7 +10,7 @@ use std::cmp::Ordering;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use kymo_analyze::{Class, Level, Number, Row, Sink, State, Stats};
+use kymo_analyze::{Class, Level, Number, Sink, State, Stats, StatsRow};
 use kymo_ctf::read::Reader;
 
 use kymo_feed::Missing;
@@ -35,7 +35,7 @@ use values::FieldValues;
     kymo stats t --by caller --sum size --limit 10   the callers of malloc that asked for most bytes\n  \
     kymo stats t --event 'motor:*' --values    min, mean, max, deviation and quantiles of each field\n\n\
     Exit status: 0 fine, 1 the trace was damaged (what could be read was counted), 2 it cannot be opened.")]
-pub struct Args {
+pub struct StatsArgs {
     #[command(flatten)]
     traces: TraceArgs,
     /// Group by event, process, thread, cpu (or $event, $pid, $tid, $cpu), names of payload fields that are integers or
@@ -144,7 +144,7 @@ impl StatsPass {
 }
 
 /// Runs the verb.
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: StatsArgs) -> anyhow::Result<ExitCode> {
     args.output.begin();
     let hosts = Input::by_kernel(&args.traces, &args.hosts)?;
     args.events.check(hosts.iter().flat_map(|host| &host.input.traces))?;
@@ -156,7 +156,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 /// What is counted of the traces of one kernel.
-fn of_host(input: &Input, [from, to]: [Option<When>; 2], args: &Args) -> anyhow::Result<(String, ExitCode)> {
+fn of_host(input: &Input, [from, to]: [Option<When>; 2], args: &StatsArgs) -> anyhow::Result<(String, ExitCode)> {
     let classes = Classes::new(&input.traces);
     let mut chosen = Chosen::new(&input.traces, &args.scope.expressions())?;
     let levels: Vec<Level> = args.by.iter().map(|by| by.level()).collect();
@@ -186,7 +186,7 @@ fn of_host(input: &Input, [from, to]: [Option<When>; 2], args: &Args) -> anyhow:
 }
 
 /// Nothing counted yet.
-fn stats_of(args: &Args, levels: &[Level], classes: &[Class]) -> anyhow::Result<Stats> {
+fn stats_of(args: &StatsArgs, levels: &[Level], classes: &[Class]) -> anyhow::Result<Stats> {
     let stats = Stats::new(levels, args.values, classes);
     match &args.sum {
         None => Ok(stats),
@@ -201,7 +201,7 @@ fn stats_of(args: &Args, levels: &[Level], classes: &[Class]) -> anyhow::Result<
 /// What was counted, for those who print it.
 struct StatsReport<'a> {
     stats: &'a Stats,
-    args: &'a Args,
+    args: &'a StatsArgs,
     classes: &'a [Class],
     /// What parts of rows stand for.
     values: &'a FieldValues,
@@ -217,7 +217,7 @@ fn greater_first(a: Option<Number>, b: Option<Number>) -> Ordering {
 
 impl StatsReport<'_> {
     /// The rows that are shown, each with its place for [`Stats::fields`].
-    fn chosen(&self) -> Vec<(usize, &Row)> {
+    fn chosen(&self) -> Vec<(usize, &StatsRow)> {
         let mut rows = self.stats.rows();
         match (self.args.limit, &self.args.sum) {
             (_, Some(_)) => rows.sort_by(|(_, a), (_, b)| greater_first(a.sum, b.sum)),
@@ -229,7 +229,7 @@ impl StatsReport<'_> {
     }
 
     /// The parts of a row's key; numbers so that they sort as numbers.
-    fn parts(&self, row: &Row) -> Vec<(i64, String)> {
+    fn parts(&self, row: &StatsRow) -> Vec<(i64, String)> {
         let part = |(level, (by, part)): (usize, (&By, &Option<i64>))| match (by, part) {
             (By::Event, Some(class)) => (0, self.classes[*class as usize].name.clone()),
             (By::Field(_), Some(number)) => match self.text(*number) {
@@ -249,7 +249,7 @@ impl StatsReport<'_> {
         self.values.texts.get(index).map(String::as_str)
     }
 
-    fn label(&self, row: &Row) -> String {
+    fn label(&self, row: &StatsRow) -> String {
         let shown = |(by, (_, part)): (&By, (i64, String))| match by {
             By::Process | By::Thread if !row.name.is_empty() && part != "-" => format!("{}[{part}]", row.name),
             By::Cpu => format!("cpu {part}"),

@@ -13,6 +13,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use kymo_ctf::read::{Metadata, Record, Trace};
@@ -21,7 +22,7 @@ use kymo_symbols::{Files, Kernel, Missing};
 
 use fields::Meaning;
 use memory::Memory;
-pub use place::{Place, time_of};
+pub use place::{AddressPlace, time_of};
 pub use process::{Phase, Program, program_of};
 
 /// Bytes of a program's file, or of the kernel's text, that are read at most.
@@ -54,12 +55,12 @@ impl Files for Disk {
 pub struct Symbolizer {
     programs: kymo_symbols::Symbols<Disk>,
     /// Or why there are none.
-    kernel: Result<Kernel, String>,
+    kernel: Result<Arc<Kernel>, String>,
     memory: Memory,
     /// By trace and event: fields of the payload that can be addresses.
     fields: Vec<Vec<Vec<(usize, String, Meaning)>>>,
     /// Names that were asked for, and whether it was where a call returns to.
-    named: RefCell<HashMap<(Place, bool), Option<String>>>,
+    named: RefCell<HashMap<(AddressPlace, bool), Option<String>>>,
     /// Why some could not be found: each reason once.
     reasons: RefCell<Vec<String>>,
 }
@@ -69,9 +70,19 @@ impl Symbolizer {
     /// that was traced.
     pub fn new(file: Option<&Path>, traces: &[Trace]) -> anyhow::Result<Symbolizer> {
         let kernel = match file {
-            Some(path) => Ok(from_file(path)?),
-            None => beside(traces).map_or_else(|| running(traces), Ok),
+            Some(path) => Ok(Arc::new(from_file(path)?)),
+            None => Self::kernel_of(traces),
         };
+        Self::with_kernel(kernel, traces)
+    }
+
+    /// The functions of the kernel of these traces, or why they are not known; for several that share them.
+    pub fn kernel_of(traces: &[Trace]) -> Result<Arc<Kernel>, String> {
+        beside(traces).map_or_else(|| running(traces), Ok).map(Arc::new)
+    }
+
+    /// With these functions of the kernel.
+    pub fn with_kernel(kernel: Result<Arc<Kernel>, String>, traces: &[Trace]) -> anyhow::Result<Symbolizer> {
         let programs = kymo_symbols::Symbols::new(Disk);
         let mut memory = Memory::default();
         memory.learn_dumps(traces)?;
@@ -108,8 +119,8 @@ impl Symbolizer {
     }
 
     /// The file of a place, as the process saw it, and the byte of it.
-    pub fn file_of(&self, place: Place) -> Option<(&str, u64)> {
-        let Place::Mapped { mapping, address } = place else { return None };
+    pub fn file_of(&self, place: AddressPlace) -> Option<(&str, u64)> {
+        let AddressPlace::Mapped { mapping, address } = place else { return None };
         let mapping = self.memory.mapping(mapping)?;
         Some((&mapping.path, address.checked_sub(mapping.start)?.checked_add(mapping.offset)?))
     }
@@ -149,12 +160,12 @@ impl Symbolizer {
     }
 
     /// Where an address of a process lay then; `None` as a time: at any.
-    pub fn locate(&self, trace: usize, process: u32, time: Option<i64>, address: u64) -> Place {
+    pub fn locate(&self, trace: usize, process: u32, time: Option<i64>, address: u64) -> AddressPlace {
         self.memory.find(Some(trace), process, time, address)
     }
 
     /// Function and line at a place, with what is inlined there. `is_return`: where a call returns to.
-    pub fn name_at(&self, place: Place, is_return: bool) -> Option<String> {
+    pub fn name_at(&self, place: AddressPlace, is_return: bool) -> Option<String> {
         if let Some(known) = self.named.borrow().get(&(place, is_return)) {
             return known.clone();
         }
@@ -166,7 +177,7 @@ impl Symbolizer {
         name
     }
 
-    fn found(&self, place: Place, is_return: bool) -> Option<String> {
+    fn found(&self, place: AddressPlace, is_return: bool) -> Option<String> {
         let text = |frames: Vec<kymo_symbols::Frame>| {
             let frames: Vec<String> = frames.iter().map(kymo_symbols::Frame::to_string).collect();
             frames.join(", inlined into ")
@@ -175,16 +186,16 @@ impl Symbolizer {
     }
 
     /// The function alone, with the offset in it.
-    pub fn function(&self, place: Place) -> Option<String> {
+    pub fn function(&self, place: AddressPlace) -> Option<String> {
         self.told(place, self.symbol(place).map(|frame| frame.to_string()))
     }
 
     /// The function that a call returns to, without the offset: what frames of flame graphs are called.
-    pub fn caller(&self, place: Place) -> Option<String> {
+    pub fn caller(&self, place: AddressPlace) -> Option<String> {
         let back = |address: u64| address.saturating_sub(1);
         let before = match place {
-            Place::Mapped { mapping, address } => Place::Mapped { mapping, address: back(address) },
-            Place::Module { module, address } => Place::Module { module, address: back(address) },
+            AddressPlace::Mapped { mapping, address } => AddressPlace::Mapped { mapping, address: back(address) },
+            AddressPlace::Module { module, address } => AddressPlace::Module { module, address: back(address) },
             nowhere => nowhere,
         };
         self.told(place, self.symbol(before).map(|frame| frame.function))
@@ -215,14 +226,14 @@ impl Symbolizer {
         };
         match (self.locate(trace, process, Some(time), address), meaning) {
             (place, Meaning::Return | Meaning::Code) => self.name_at(place, meaning == Meaning::Return),
-            (place @ Place::Mapped { .. }, Meaning::Maybe) => self.name_at(place, false),
+            (place @ AddressPlace::Mapped { .. }, Meaning::Maybe) => self.name_at(place, false),
             (_, Meaning::Maybe) => None,
         }
     }
 
-    fn frames(&self, place: Place, is_return: bool) -> Result<Vec<kymo_symbols::Frame>, Missing> {
+    fn frames(&self, place: AddressPlace, is_return: bool) -> Result<Vec<kymo_symbols::Frame>, Missing> {
         match place {
-            Place::Mapped { mapping, address } => {
+            AddressPlace::Mapped { mapping, address } => {
                 let mapping = self.memory.mapping(mapping).ok_or(Missing::NotMapped)?;
                 self.programs.find(mapping, address, is_return)
             }
@@ -231,25 +242,25 @@ impl Symbolizer {
     }
 
     /// By the symbol table.
-    fn symbol(&self, place: Place) -> Result<kymo_symbols::Frame, Missing> {
+    fn symbol(&self, place: AddressPlace) -> Result<kymo_symbols::Frame, Missing> {
         match place {
-            Place::Mapped { mapping, address } => {
+            AddressPlace::Mapped { mapping, address } => {
                 let mapping = self.memory.mapping(mapping).ok_or(Missing::NotMapped)?;
                 self.programs.function(mapping, address)
             }
-            Place::Module { module, address } => {
+            AddressPlace::Module { module, address } => {
                 let path = self.memory.module(module).ok_or(Missing::NotMapped)?;
                 self.programs.function_of_file(path, address)
             }
-            Place::Nowhere { is_remapped: true, .. } => Err(Missing::Remapped),
-            Place::Nowhere { .. } => Err(Missing::NotMapped),
+            AddressPlace::Nowhere { is_remapped: true, .. } => Err(Missing::Remapped),
+            AddressPlace::Nowhere { .. } => Err(Missing::NotMapped),
         }
     }
 
-    fn told(&self, place: Place, named: Result<String, Missing>) -> Option<String> {
+    fn told(&self, place: AddressPlace, named: Result<String, Missing>) -> Option<String> {
         let why = match (named, place) {
             (Ok(name), _) => return Some(name),
-            (Err(Missing::NotMapped), Place::Nowhere { process, .. }) if !self.memory.has(process) => format!(
+            (Err(Missing::NotMapped), AddressPlace::Nowhere { process, .. }) if !self.memory.has(process) => format!(
                 "the trace does not have the memory of process {process}: addresses of it stay numbers (it is recorded of \
                  programs whose events have addresses, and by --state-dump full of those that run when recording begins or ends)"
             ),
@@ -273,6 +284,24 @@ impl kymo_analyze::explain::Symbols for Symbolizer {
     fn user(&self, process: i32, address: u64, time: i64) -> Option<String> {
         let place = self.memory.find(None, u32::try_from(process).ok()?, Some(time), address);
         self.name_at(place, true)
+    }
+}
+
+impl kymo_query::Symbolize for Symbolizer {
+    fn learn(&mut self, record: &Record<'_>) {
+        self.memory.learn(record);
+    }
+
+    fn address_in_kernel(&self, name: &str) -> Option<u64> {
+        self.kernel.as_ref().ok()?.address_of(name)
+    }
+
+    fn groups(&self) -> Vec<(i32, String)> {
+        self.memory.groups().map(|(tid, group)| (tid, group.to_owned())).collect()
+    }
+
+    fn reasons(&self) -> Vec<String> {
+        Symbolizer::reasons(self)
     }
 }
 

@@ -18,7 +18,7 @@ use kymo_index::{Indexes, range};
 use super::analyze::choose::Chosen;
 use super::analyze::feed::{Classes, Input, Payload, ReadRange, Seen, Totals, Visit};
 use super::analyze::kernel_functions::KernelFunctions;
-use super::analyze::show::{Names, Times};
+use super::analyze::show::{NameTable, Times};
 use super::symbols::Symbolizer;
 use crate::verbs::args::{CpuArgs, FilterArgs, OutputArgs, RangeArgs, ThreadArgs, TraceArgs, ZoneArgs};
 use functions::{FunctionUse, SampledFunctions};
@@ -46,7 +46,7 @@ use functions::{FunctionUse, SampledFunctions};
     kymo record -k sched,perf:cpu-clock -o t -- ./program; kymo top t --by function\n  \
     kymo top t --by function --process postgres --json\n\n\
     Exit status: 0 fine, 1 the trace was damaged (what could be read was used), 2 it cannot be opened, or has no such events.")]
-pub struct Args {
+pub struct TopArgs {
     #[command(flatten)]
     traces: TraceArgs,
     /// Show only these parts: cpu, process, thread, function, irq, softirq, device, file [default: all that the trace
@@ -201,7 +201,7 @@ impl Sink for TopPass {
 /// What was found, for those who print it.
 struct TopReport<'a> {
     usage: &'a Usage,
-    names: Names<'a>,
+    names: NameTable<'a>,
     /// Those with most time of their own first.
     functions: Vec<FunctionUse>,
     samples_left_out: u64,
@@ -218,7 +218,7 @@ struct TopReport<'a> {
 }
 
 /// Runs the verb.
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: TopArgs) -> anyhow::Result<ExitCode> {
     args.output.begin();
     let input = Input::open(&args.traces)?;
     let classes = Classes::new(&input.traces);
@@ -247,7 +247,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let kernel = KernelFunctions::of(&input.traces);
     let found = TopReport {
         usage: &pass.usage,
-        names: Names { vocabulary: &classes.vocabulary, devices, spans: &[], keys: &[], functions: &kernel },
+        names: NameTable { vocabulary: &classes.vocabulary, devices, spans: &[], keys: &[], functions: &kernel },
         functions,
         samples_left_out: pass.functions.left_out(),
         recorded: &recorded,
@@ -302,7 +302,7 @@ fn functions_of(sampled: &SampledFunctions, input: &Input) -> anyhow::Result<Vec
     Ok(functions)
 }
 
-fn scope(args: &Args, stretch: Option<ReadRange>) -> UsageScope {
+fn scope(args: &TopArgs, stretch: Option<ReadRange>) -> UsageScope {
     let choice = |text: &Option<String>| text.as_deref().map(Choice::parse);
     UsageScope {
         from: stretch.map_or(i64::MIN, |stretch| stretch.from),

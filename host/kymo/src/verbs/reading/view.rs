@@ -1,32 +1,50 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `kymo view`: opens traces and serves the viewer; what it answers is for kymo-query, who may ask for kymo-serve.
 
-use std::path::PathBuf;
+mod functions;
+mod live;
+mod results;
+mod save;
+
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use kymo_query::Opened;
-use kymo_serve::{Server, Stopper};
+use kymo_serve::{Server, Source, Stopper};
 
 use super::analyze::feed::{Input, ReadRange};
 use crate::verbs::args::{JsonArgs, RangeArgs, TraceArgs};
+use results::Results;
 
 /// View a trace in the browser: CPUs, threads, spans, values, latencies, records
 ///
 /// Serves the viewer on 127.0.0.1 until Ctrl-C, and opens it in the browser. The address has a token that is new each
 /// time: who knows it can read the trace. From another machine: ssh -L PORT:127.0.0.1:PORT HOST, then open the same
 /// address there. Nothing is loaded whole; with an index (kymo index) each window of a large trace is there soon.
+///
+/// DIR may be the name of a running session (of `kymo session`), or a directory that is being written: then the picture
+/// moves, about 0.4 s late. The key l stops it and lets it go on.
+///
+/// Files are results of the laboratory (wakeup, npt, eval, compare, and those of other tools that kymo import reads):
+/// histograms over each other, tails, worst samples; with their trace, each of these leads to its place there.
 #[derive(clap::Args)]
+#[command(mut_arg("dirs", |arg| arg.value_name("DIR|RESULT").help("Trace directories, merged by time; result files of \
+    the laboratory")))]
 #[command(mut_arg("from", |arg| arg.help("Show the trace from this time on at first: +1.5s from its begin, -1s from its end, or ns since \
     1970 [default: the begin]")))]
 #[command(mut_arg("to", |arg| arg.help("Show it up to this time at first [default: the end]")))]
 #[command(mut_arg("json", |arg| arg.help("Print address and port as JSON on standard output")))]
 #[command(after_help = "Examples:\n  kymo record -k sched,irq,syscalls -o t -- ./program; kymo view t\n  \
     kymo view t --from +1.2s --to +1.3s\n  \
+    kymo view motor                      a running session\n  \
+    kymo view before --beside after      two traces, and the distributions of their latencies\n  \
+    kymo view t --from +1s --to +1.2s --save page.html    a part of it as one file, to attach to a report\n  \
+    kymo view before.json after.json     results of kymo wakeup -o\n  \
     kymo view t --no-open --port 8000    on a server; at home: ssh -L 8000:127.0.0.1:8000 server\n\n\
     Exit status: 0 it was ended by Ctrl-C, 2 the trace cannot be opened, or the port is taken. The protocol: \
     kymo-view(7).")]
-pub struct Args {
+pub struct ViewArgs {
     #[command(flatten)]
     traces: TraceArgs,
     /// Listen on this port; 0: on any that is free
@@ -35,33 +53,95 @@ pub struct Args {
     /// Only print the address, do not open the browser
     #[arg(long)]
     no_open: bool,
+    /// Speak the Trace Server Protocol, too, for the trace viewers of VS Code and Theia; its address is printed
+    #[arg(long)]
+    tsp: bool,
     #[command(flatten)]
     range: RangeArgs,
+    /// Show this trace below the other one, each with its own time axis
+    #[arg(long, value_name = "DIR", conflicts_with = "save")]
+    beside: Option<PathBuf>,
+    #[command(flatten)]
+    save: save::SaveArgs,
     #[command(flatten)]
     format: JsonArgs,
 }
 
-/// Runs the verb.
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let input = Input::open(&args.traces)?;
-    let indexes = input.indexes();
-    let stretch = input.stretch(&indexes, args.range.from, args.range.to)?;
-    if indexes.states.is_none() {
-        eprintln!("kymo: the trace has no index, so windows late in a large trace take longer; kymo index builds it");
+/// What is shown.
+struct Shown {
+    opened: Opened,
+    stretch: Option<ReadRange>,
+    /// It is being written.
+    source: Option<Box<dyn Source>>,
+}
+
+impl Shown {
+    fn open(args: &ViewArgs) -> anyhow::Result<Shown> {
+        if let Some(mut growing) = live::find(&args.traces.dirs)? {
+            let is_part = args.range.from.is_some() || args.range.to.is_some();
+            ensure!(
+                !is_part,
+                "the trace is being written, and is shown at its end: --from and --to are for one that has ended"
+            );
+            let opened = growing.first()?;
+            return Ok(Shown { opened, stretch: None, source: Some(Box::new(growing)) });
+        }
+        // A trace is a directory; files are results of the laboratory.
+        let (files, dirs) = args.traces.dirs.iter().cloned().partition::<Vec<_>, _>(|path| path.is_file());
+        let results = Results::read(&files)?;
+        let has_trace = !dirs.is_empty();
+        let (ignore_uuid, intersect) = (args.traces.ignore_uuid, args.traces.intersect);
+        let input = Input::open(&TraceArgs { dirs, ignore_uuid, intersect })?;
+        let indexes = input.indexes();
+        let stretch = input.stretch(&indexes, args.range.from, args.range.to)?;
+        if has_trace && indexes.states.is_none() {
+            eprintln!(
+                "kymo: the trace has no index, so windows late in a large trace take longer; kymo index builds it"
+            );
+        }
+        let caveats = input.caveats.iter().map(ToString::to_string).collect();
+        let opened = Opened::new(input.traces, indexes, name_of(&args.traces.dirs), caveats);
+        let mut opened = opened.with_symbols(functions::make());
+        if !files.is_empty() {
+            opened.results = Some(results.answer(&opened));
+        }
+        Ok(Shown { opened, stretch, source: None })
     }
+}
+
+/// The trace beside it.
+fn open_beside(dir: &Path) -> anyhow::Result<Opened> {
+    let input = Input::open(&TraceArgs::of(dir))?;
+    let indexes = input.indexes();
     let caveats = input.caveats.iter().map(ToString::to_string).collect();
-    let opened = Opened::new(input.traces, indexes, name_of(&args.traces.dirs), caveats);
+    Ok(Opened::new(input.traces, indexes, name_of(&[dir.to_owned()]), caveats).with_symbols(functions::make()))
+}
+
+/// Runs the verb.
+pub fn run(args: ViewArgs) -> anyhow::Result<ExitCode> {
+    let shown = Shown::open(&args)?;
+    if args.save.is_given() {
+        return save::run(&args.save, &shown.opened, shown.stretch);
+    }
+    ensure!(!args.tsp || shown.source.is_none(), "--tsp is for a trace that has ended, and this one is being written");
+    let beside = args.beside.as_deref().map(open_beside).transpose()?;
     // A browser that closes its connection must not end us.
     crate::verbs::ignore_sigpipe();
     // Before any thread is made: all of them leave these signals to the one that waits for them.
     let signals = block_signals();
     let port = args.port;
-    let server = Server::bind(opened, port).with_context(|| format!("cannot listen on 127.0.0.1:{port}"))?;
-    let (port, address) = (server.port()?, server.address()? + &fragment(stretch));
+    let server = Server::bind(shown.opened, port).with_context(|| format!("cannot listen on 127.0.0.1:{port}"))?;
+    let server = server.beside(beside).follow(shown.source).with_notes(note_places(&args.traces.dirs));
+    let server = if args.tsp { server.with_tsp(tsp_dirs(&args.traces.dirs)) } else { server };
+    let tsp = server.tsp_address()?;
+    let (port, address) = (server.port()?, server.address()? + &fragment(shown.stretch));
     stop_on_signals(signals, server.stopper())?;
     match args.format.json {
-        true => println!("{}", serde_json::json!({ "schema": "kymo-view-1", "address": address, "port": port })),
-        false => say(&address, port),
+        true => {
+            let all = serde_json::json!({ "schema": "kymo-view-1", "address": address, "port": port, "tsp": tsp });
+            println!("{all}");
+        }
+        false => say(&address, tsp.as_deref(), port),
     }
     if !args.no_open {
         open(&address);
@@ -70,12 +150,30 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn say(address: &str, port: u16) {
+fn say(address: &str, tsp: Option<&str>, port: u16) {
     let uname = rustix::system::uname();
     let host = uname.nodename().to_string_lossy();
     println!("{address}");
+    if let Some(tsp) = tsp {
+        println!("  Trace Server Protocol: {tsp}");
+    }
     println!("  from another machine: ssh -L {port}:127.0.0.1:{port} {host}, then open this address there");
     println!("  Ctrl-C ends it");
+}
+
+/// Bookmarks are beside the first trace, or else beside the index that the cache has of it.
+fn note_places(dirs: &[PathBuf]) -> Vec<PathBuf> {
+    const NAME: &str = ".kymo-notes.json";
+    let Some(dir) = dirs.first() else { return Vec::new() };
+    let cached = kymo_index::in_cache(dir);
+    let cached = cached.map(|index| index.with_extension(NAME.trim_start_matches('.')));
+    std::iter::once(dir.join(NAME)).chain(cached).collect()
+}
+
+/// The traces' directories, as they were named and as they are.
+fn tsp_dirs(dirs: &[PathBuf]) -> Vec<PathBuf> {
+    let whole = dirs.iter().filter_map(|dir| dir.canonicalize().ok());
+    whole.chain(dirs.iter().filter(|dir| dir.is_absolute()).cloned()).collect()
 }
 
 /// What people call the traces: their directories.

@@ -11,9 +11,10 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use kymo_command::unknown;
 use kymo_target::Receiver;
 
-use super::record::{output::Output, unknown};
+use super::record::output::Output;
 use crate::terminal::Progress;
 use crate::verbs::args::JsonArgs;
 use crate::verbs::units;
@@ -34,7 +35,7 @@ use writer::{Ending, Writer};
     Exit status: 0 everything came, up to the end of the stream; 1 something is missing and counted, or nothing came; 2 an error;\n\
     3 the end of the stream did not come: what is missing behind the last frame is unknown."
 )]
-pub struct Args {
+pub struct CollectArgs {
     /// A terminal, pipe or file; `-` is standard input; tcp:HOST:PORT, or tcp:PORT on this machine
     #[arg(long, alias = "from", value_name = "SOURCE")]
     source: String,
@@ -77,7 +78,7 @@ fn now_ns() -> u64 {
 }
 
 /// Runs the verb.
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: CollectArgs) -> anyhow::Result<ExitCode> {
     // A target whose connection ends must not end us.
     crate::verbs::ignore_sigpipe();
     let mut source = Source::open(&args.source, args.baud)?;
@@ -130,7 +131,12 @@ enum End {
 }
 
 /// Until the line ends, the time is over, or somebody ends it.
-fn listen(args: &Args, source: &mut Source, receiver: &mut Receiver, writer: &mut Writer) -> anyhow::Result<End> {
+fn listen(
+    args: &CollectArgs,
+    source: &mut Source,
+    receiver: &mut Receiver,
+    writer: &mut Writer,
+) -> anyhow::Result<End> {
     let mut end = End::Asked;
     let begun = Instant::now();
     let mut progress = Progress::new();

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use kymo_abi::Kind;
+use kymo_abi::RingKind;
 use kymo_abi::desc::{Desc, EnumDesc, EventDesc, FieldType, Walk};
 use kymo_collect::{Patterns, RunningProgram, RuntimeDir, elsewhere, near, other_users_dirs, running};
 use object::{Object as _, ObjectSection as _};
@@ -40,7 +40,7 @@ const ELSEWHERE_SHOWN: usize = 5;
     kymo list -k sched            kernel events of a group, with their fields\n  \
     kymo list -k '*:*wakeup*'     those whose names match\n  kymo list --state             events of the state dump\n\n\
     Exit status: 0 something was listed, 1 nothing, 2 errors.")]
-pub struct Args {
+pub struct ListArgs {
     /// Executables, libraries or object files; or patterns of events, as provider:name with * ? [a-z]. With -k:
     /// patterns of kernel events, as system:event with * ?, a system, or a group (sched irq syscalls timer block net
     /// power faults all)
@@ -71,7 +71,7 @@ struct DescribedEvents {
 }
 
 /// Runs the verb.
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: ListArgs) -> anyhow::Result<ExitCode> {
     args.show.begin();
     if args.kernel {
         args.show.page();
@@ -135,7 +135,7 @@ fn count(number: usize, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
-fn list_running(args: &Args, wanted: &Patterns, by_pattern: bool) -> anyhow::Result<ExitCode> {
+fn list_running(args: &ListArgs, wanted: &Patterns, by_pattern: bool) -> anyhow::Result<ExitCode> {
     let mut dirs = vec![RuntimeDir::own()?];
     for other in other_users_dirs() {
         if other.path() != dirs[0].path() {
@@ -162,7 +162,7 @@ fn list_running(args: &Args, wanted: &Patterns, by_pattern: bool) -> anyhow::Res
         if shown == 1 {
             println!("{:>8}  {:15}  {:8}  {:>6}  EXECUTABLE", "PID", "NAME", "RING", "EVENTS");
         }
-        let ring = program.ring.map_or("?", Kind::name);
+        let ring = program.ring.map_or("?", RingKind::name);
         println!("{:>8}  {:15}  {ring:8}  {:>6}  {}", program.pid, program.comm, program.events.len(), program.exe);
         if program.pid != program.vpid {
             println!("{:>8}  process {} inside of its container", "", program.vpid);
@@ -188,7 +188,7 @@ fn list_running(args: &Args, wanted: &Patterns, by_pattern: bool) -> anyhow::Res
 }
 
 /// Why nothing was listed.
-fn explain(programs: &[RunningProgram], names: &[String], args: &Args, dirs: &[RuntimeDir]) {
+fn explain(programs: &[RunningProgram], names: &[String], args: &ListArgs, dirs: &[RuntimeDir]) {
     if programs.is_empty() {
         let places: Vec<_> = dirs.iter().map(|dir| dir.path().display().to_string()).collect();
         eprintln!(
@@ -257,7 +257,7 @@ fn program_json(program: &RunningProgram, found: &DescribedEvents) -> Value {
         "uid": program.uid,
         "comm": program.comm,
         "exe": program.exe,
-        "ring": program.ring.map(Kind::name),
+        "ring": program.ring.map(RingKind::name),
         "caveat": program.caveat,
         "events": events_json(found),
     })

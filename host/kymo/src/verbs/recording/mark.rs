@@ -16,7 +16,7 @@ use crate::verbs::args::JsonArgs;
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  kymo mark 'load on'\n  echo 'load on' > $KYMO_MARK     inside of kymo record\n\n\
     Exit status: 0 marked, 1 no session took it, 2 errors.")]
-pub struct Args {
+pub struct MarkArgs {
     /// Only this session: its name, or the process id of its collector (of kymo record)
     #[arg(long, value_name = "NAME|PID")]
     session: Option<String>,
@@ -31,7 +31,7 @@ pub struct Args {
 }
 
 /// Runs the verb.
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: MarkArgs) -> anyhow::Result<ExitCode> {
     let text = args.text.join(" ");
     let collector = args.session.as_deref().map(collector).transpose()?;
     let sent = match collector {

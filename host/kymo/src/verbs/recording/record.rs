@@ -7,7 +7,6 @@
 //! end.
 
 pub(super) mod begin;
-pub(super) mod figures;
 pub(super) mod kernel;
 pub(super) mod options;
 pub(super) mod output;
@@ -15,7 +14,6 @@ mod preload;
 pub(super) mod rotation;
 pub(super) mod text;
 mod trigger;
-pub(crate) mod unknown;
 pub(super) mod why;
 
 use std::process::ExitCode;
@@ -24,6 +22,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use kymo_collect::{Patterns, Session, SnapshotDone, SnapshotRequest, Summary};
+use kymo_command::unknown;
 
 use crate::verbs::args::JsonArgs;
 use crate::verbs::command::{self, Happened};
@@ -56,7 +55,7 @@ const PROGRESS: Duration = Duration::from_millis(250);
     kymo record --flight --trigger 'wakeup(prio < 0) > 200us' --before 50ms    why a real-time thread ran late\n\n\
     Tracepoints of programs: kymo-tracepoint(3). Events of the kernel: kymo-kernel(7)."
 )]
-pub struct Args {
+pub struct RecordArgs {
     #[command(flatten)]
     options: Options,
     /// Flight recorder: keep the last moments in the rings; write them when a trigger fires, and at the end
@@ -84,7 +83,7 @@ struct Ending {
 }
 
 /// Runs the verb.
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: RecordArgs) -> anyhow::Result<ExitCode> {
     let options = &args.options;
     let mut checked = options.check(args.quiet)?;
     options.check_flight(args.flight)?;
@@ -128,7 +127,7 @@ fn cannot_begin(error: anyhow::Error) -> anyhow::Result<ExitCode> {
 }
 
 /// Waits for the end of the command, a signal, or the end of the time; shows how it goes meanwhile.
-fn follow(args: &Args, session: &mut Session, watched: &Receiver<Happened>, child: Option<u32>) -> Ending {
+fn follow(args: &RecordArgs, session: &mut Session, watched: &Receiver<Happened>, child: Option<u32>) -> Ending {
     let begun = Instant::now();
     let mut progress = text::ProgressLine::new(!args.quiet, args.options.duration);
     let show = progress.is_shown();
@@ -227,7 +226,7 @@ impl AwaitedEnd {
 }
 
 /// Says how it went, and chooses the exit status.
-fn report(args: &Args, patterns: &Patterns, summary: &Summary, ending: &Ending) -> anyhow::Result<ExitCode> {
+fn report(args: &RecordArgs, patterns: &Patterns, summary: &Summary, ending: &Ending) -> anyhow::Result<ExitCode> {
     let nothing = if summary.records == 0 {
         why::nothing(patterns, summary, &args.options.pid, &args.options.with)
     } else {

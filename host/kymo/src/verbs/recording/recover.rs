@@ -13,7 +13,7 @@ use crate::verbs::args::JsonArgs;
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  kymo record --ring-dir /dev/shm/rings -o trace -- ./program     (killed)\n  \
     kymo recover /dev/shm/rings trace\n\nExit status: 0 recovered, or nothing to recover; 1 not all; 2 errors.")]
-pub struct Args {
+pub struct RecoverArgs {
     /// Directory with ring files
     ring_dir: PathBuf,
     /// Trace of the session that made them
@@ -23,7 +23,7 @@ pub struct Args {
 }
 
 /// Runs the verb.
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: RecoverArgs) -> anyhow::Result<ExitCode> {
     let recovered = kymo_collect::recover(&args.ring_dir, &args.trace)?;
     for caveat in &recovered.caveats {
         eprintln!("kymo: {caveat}");

@@ -33,15 +33,15 @@ use crate::verbs::units;
     kymo session list\n  kymo session status motor\n  kymo session enable motor 'audio:*'\n  kymo session stop motor\n\n\
     Exit status of every verb: 0 done, 1 there is no such session, 2 errors."
 )]
-pub struct Args {
+pub struct SessionArgs {
     #[command(subcommand)]
     verb: Verb,
 }
 
 #[derive(clap::Subcommand)]
 enum Verb {
-    Start(Box<definition::Args>),
-    List(ListArgs),
+    Start(Box<definition::DefinitionArgs>),
+    List(SessionListArgs),
     Status(StatusArgs),
     Enable(SelectArgs),
     Disable(SelectArgs),
@@ -56,7 +56,7 @@ enum Verb {
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  kymo session list\n  kymo session list --json\n\n\
     Exit status: 0 there are some, 1 there are none, 2 errors.")]
-struct ListArgs {
+struct SessionListArgs {
     #[command(flatten)]
     show: OutputArgs,
 }
@@ -196,7 +196,7 @@ struct SaveArgs {
 }
 
 /// Runs the verb.
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: SessionArgs) -> anyhow::Result<ExitCode> {
     match args.verb {
         Verb::Start(args) if args.is_detached() => collector::run(*args),
         Verb::Start(args) => start::run(&args),

@@ -4,11 +4,19 @@
 use std::path::Path;
 
 /// All, in the order of the help text.
-const ALL: [Kind; 7] = [Kind::Hackbench, Kind::Compile, Kind::Memory, Kind::Io, Kind::Timer, Kind::Net, Kind::None];
+const ALL: [LoadKind; 7] = [
+    LoadKind::Hackbench,
+    LoadKind::Compile,
+    LoadKind::Memory,
+    LoadKind::Io,
+    LoadKind::Timer,
+    LoadKind::Net,
+    LoadKind::None,
+];
 
 /// A load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum LoadKind {
     /// Messages between many processes.
     Hackbench,
     /// A compiler, again and again.
@@ -25,27 +33,27 @@ pub(crate) enum Kind {
     None,
 }
 
-impl Kind {
+impl LoadKind {
     /// As it is asked for.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Kind::Hackbench => "hackbench",
-            Kind::Compile => "compile",
-            Kind::Memory => "memory",
-            Kind::Io => "io",
-            Kind::Timer => "timer",
-            Kind::Net => "net",
-            Kind::None => "none",
+            LoadKind::Hackbench => "hackbench",
+            LoadKind::Compile => "compile",
+            LoadKind::Memory => "memory",
+            LoadKind::Io => "io",
+            LoadKind::Timer => "timer",
+            LoadKind::Net => "net",
+            LoadKind::None => "none",
         }
     }
 
     /// What stress-ng runs for it; empty where the load is our own.
     pub(crate) fn stressors(self) -> &'static [&'static str] {
         match self {
-            Kind::Memory => &["vm", "stream"],
-            Kind::Io => &["hdd", "iomix"],
-            Kind::Timer => &["timer", "timerfd"],
-            Kind::Hackbench | Kind::Compile | Kind::Net | Kind::None => &[],
+            LoadKind::Memory => &["vm", "stream"],
+            LoadKind::Io => &["hdd", "iomix"],
+            LoadKind::Timer => &["timer", "timerfd"],
+            LoadKind::Hackbench | LoadKind::Compile | LoadKind::Net | LoadKind::None => &[],
         }
     }
 
@@ -60,8 +68,8 @@ impl Kind {
             words.extend([format!("--{stressor}"), workers.to_string()]);
         }
         match self {
-            Kind::Memory => words.extend(["--vm-bytes".to_owned(), memory_each(workers).to_string()]),
-            Kind::Io => {
+            LoadKind::Memory => words.extend(["--vm-bytes".to_owned(), memory_each(workers).to_string()]),
+            LoadKind::Io => {
                 words.extend(
                     ["--hdd-bytes", "--iomix-bytes"]
                         .iter()
@@ -85,7 +93,7 @@ fn memory_each(workers: u32) -> u64 {
 
 /// Loads that run at the same time.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Mix(pub(crate) Vec<Kind>);
+pub(crate) struct Mix(pub(crate) Vec<LoadKind>);
 
 impl Mix {
     /// `hackbench+io`.
@@ -95,7 +103,7 @@ impl Mix {
 
     /// Whether nothing runs.
     pub(crate) fn is_none(&self) -> bool {
-        self.0.iter().all(|kind| *kind == Kind::None)
+        self.0.iter().all(|kind| *kind == LoadKind::None)
     }
 }
 
@@ -104,7 +112,7 @@ pub(crate) fn mix(text: &str) -> Result<Mix, String> {
     let mut kinds = Vec::new();
     for word in text.split('+') {
         let kind = ALL.into_iter().find(|kind| kind.name() == word.trim()).ok_or_else(|| {
-            let names = ALL.map(Kind::name).join(", ");
+            let names = ALL.map(LoadKind::name).join(", ");
             format!("no load {word:?}; there are {names}, and several at once as hackbench+io")
         })?;
         if kinds.contains(&kind) {
@@ -121,7 +129,7 @@ mod tests {
 
     #[test]
     fn loads_are_read_by_name() {
-        assert_eq!(mix("hackbench+io"), Ok(Mix(vec![Kind::Hackbench, Kind::Io])));
+        assert_eq!(mix("hackbench+io"), Ok(Mix(vec![LoadKind::Hackbench, LoadKind::Io])));
         assert_eq!(mix("none").map(|mix| mix.is_none()), Ok(true));
         for kind in ALL {
             assert_eq!(mix(kind.name()), Ok(Mix(vec![kind])));

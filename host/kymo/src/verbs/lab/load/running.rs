@@ -12,7 +12,7 @@ use anyhow::{Context as _, bail};
 use serde::{Deserialize, Serialize};
 
 use super::dir::{self, Dir};
-use super::kind::{Kind, Mix};
+use super::kind::{LoadKind, Mix};
 use crate::verbs::command::{self, Limits};
 use crate::verbs::lab::tool;
 
@@ -59,7 +59,7 @@ enum LoadLine {
 type Said = (usize, Option<LoadLine>);
 
 struct Guard {
-    kind: Kind,
+    kind: LoadKind,
     by: String,
     child: Child,
     dir: Dir,
@@ -87,7 +87,7 @@ impl Running {
         let (to, said) = mpsc::channel();
         let workers = intensity * cpus.len() as u32;
         let mut running = Running { guards: Vec::new(), workers, said };
-        for kind in mix.0.iter().copied().filter(|kind| *kind != Kind::None) {
+        for kind in mix.0.iter().copied().filter(|kind| *kind != LoadKind::None) {
             let guard = guard(kind, cpus, workers, limits, (running.guards.len(), to.clone()))?;
             running.guards.push(guard);
         }
@@ -197,7 +197,13 @@ impl Guard {
     }
 }
 
-fn guard(kind: Kind, cpus: &[u32], workers: u32, limits: &Limits, to: (usize, Sender<Said>)) -> anyhow::Result<Guard> {
+fn guard(
+    kind: LoadKind,
+    cpus: &[u32],
+    workers: u32,
+    limits: &Limits,
+    to: (usize, Sender<Said>),
+) -> anyhow::Result<Guard> {
     let by = by(kind)?;
     let dir = Dir::new(kind.name());
     let path = tool::find("kymo-load", "KYMO_LOAD")?;
@@ -237,8 +243,8 @@ fn keep(mut from: impl std::io::Read) -> String {
 }
 
 /// Who runs it, if that is there.
-fn by(kind: Kind) -> anyhow::Result<String> {
-    if kind == Kind::Compile {
+fn by(kind: LoadKind) -> anyhow::Result<String> {
+    if kind == LoadKind::Compile {
         let cc = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
         on_path(&cc)
             .with_context(|| format!("load compile needs the C compiler {cc:?}: apt-get install gcc libc6-dev"))?;

@@ -8,23 +8,10 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use kymo_analyze::{Context, Latency, Sample, Waker};
 use kymo_ctf::read::Trace;
-use kymo_feed::Missing;
 
-pub use kymo_analyze::{duration, priority};
-pub use kymo_query::{FunctionNames, Names};
-
-/// A duration with a sign, which may have parts of a nanosecond, to the nanosecond: `+1.500012ms`.
-pub fn signed_duration(ns: f64) -> String {
-    let sign = if ns < 0.0 { '-' } else { '+' };
-    let size = ns.abs();
-    let (value, places, unit) = match size {
-        ..1e3 => (size, 0, "ns"),
-        1e3..1e6 => (size / 1e3, 3, "us"),
-        1e6..1e9 => (size / 1e6, 6, "ms"),
-        _ => (size / 1e9, 9, "s"),
-    };
-    format!("{sign}{value:.places$}{unit}")
-}
+pub use kymo_analyze::{duration, priority, signed_duration};
+pub use kymo_command::caveats::missing;
+pub use kymo_query::{FunctionNames, NameTable};
 
 /// Times as text.
 pub struct Times {
@@ -73,11 +60,6 @@ pub fn waker(waker: &Waker, latency: &Latency, functions: &dyn FunctionNames) ->
         Context::Interrupt(interrupt) => functions.interrupt(interrupt),
     };
     if waker.cpu == u32::MAX { what } else { format!("{what} on cpu {}", waker.cpu) }
-}
-
-/// What was lost, as JSON.
-pub fn missing(lost: &Missing) -> serde_json::Value {
-    serde_json::json!({ "records": lost.records, "packets": lost.packets, "places": lost.places })
 }
 
 /// `512`, `1.50K`, `20.0M`: bytes with three digits.

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A critical path as one JSON document. Times are ns since 1970 (or of the trace's clock).
 
+use kymo_analyze::PathStep;
 use kymo_analyze::explain::Slice;
-use kymo_analyze::{Act, Step};
+use kymo_query::PathNames;
 use serde_json::{Value, json};
 
 use super::CriticalPathAnswer;
-use super::text::act;
 use crate::verbs::analyze::show;
 
 /// The document.
@@ -26,21 +26,15 @@ pub fn document(found: &CriticalPathAnswer<'_>) -> String {
     document.to_string()
 }
 
-fn step(found: &CriticalPathAnswer<'_>, step: &Step) -> Value {
-    let kind = match step.act {
-        Act::Runs { .. } => "runs",
-        Act::Waits { .. } => "waits",
-        Act::Blocked { .. } => "blocked",
-        Act::Unknown => "unknown",
-    };
+fn step(found: &CriticalPathAnswer<'_>, step: &PathStep) -> Value {
     json!({
         "from": step.from,
         "to": step.to,
         "tid": step.tid,
         "name": found.evidence.name(step.tid, step.to),
         "depth": step.depth,
-        "act": kind,
-        "text": act(found, step.act),
+        "act": PathNames::word(step.act),
+        "text": found.names().act(step.act),
         "doubt": step.doubt,
     })
 }

@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 use anyhow::{Context as _, bail};
 use kymo_analyze::explain::Question;
 use kymo_analyze::{
-    By, CallSpan, Context, CpuSpan, Doing, Event, Head, InterruptSpan, Io, Key, Latency, OffSpan, Options, Sample,
-    Sink, State, Thread, ThreadSpan, Threads, Until, What,
+    By, CallSpan, Context, CpuSpan, Event, Head, InterruptSpan, Io, Key, Latency, OffSpan, Options, Sample, Sink,
+    State, Thread, ThreadSpan, Threads, Until, What,
 };
 
 use crate::verbs::analyze::choose::Chosen;
 use crate::verbs::analyze::feed::{Classes, Input, Seen, Totals, Visit};
 use crate::verbs::analyze::kernel_functions::KernelFunctions;
-use crate::verbs::analyze::show::Names;
+use crate::verbs::analyze::show::NameTable;
 use crate::verbs::analyze::when::When;
 use crate::verbs::analyze::who::{Who, WhoArgs, is_real_time, one};
 use kymo_index::{Indexes, range};
@@ -184,7 +184,7 @@ fn worst(
         );
     };
     let vocabulary = &classes.vocabulary;
-    let names = Names { vocabulary, devices: BTreeMap::new(), spans: &[], keys: &[], functions };
+    let names = NameTable { vocabulary, devices: BTreeMap::new(), spans: &[], keys: &[], functions };
     Ok(Question::of_sample(what, names.of(key.of), sample))
 }
 
@@ -211,11 +211,7 @@ fn moment(search: &QuestionSearch<'_>, at: i64, totals: &Totals) -> anyhow::Resu
     if search.thread.is_some() {
         let tid = search.tid()?;
         let span = search.of_thread.with_context(|| format!("nothing is known of thread {tid} at that moment"))?;
-        let from = match span.doing {
-            Doing::Runnable { .. } => span.ready_from.saturating_sub_unsigned(search.late_ns),
-            _ => span.from,
-        };
-        return Ok(Question { doubt: span.doubt, ..Question::stretch(tid, from, span.to) });
+        return Ok(Question::of_span(&span, search.late_ns));
     }
     if let Some(cpu) = search.cpu {
         let span = search.of_cpu.with_context(|| format!("nothing is known of cpu {cpu} at that moment"))?;
@@ -309,11 +305,7 @@ impl Sink for QuestionSearch<'_> {
             }
             Event::TimerExpire { timer, .. } => {
                 let starter = self.starters.remove(timer).map_or(Context::Unknown, Context::Thread);
-                let is_there = self.is_wanted_there(starter, cpu, state.names());
-                if !is_there {
-                    self.latency.pass_timer(head, event);
-                }
-                is_there
+                self.is_wanted_there(starter, cpu, state.names())
             }
             Event::Io { step: Io::BlockIssue | Io::NetQueue, .. } => {
                 self.thread.is_none() || self.is_wanted_there(current, self.cpu.unwrap_or(cpu), state.names())
@@ -335,7 +327,7 @@ impl Sink for QuestionSearch<'_> {
         }
         if self.moment().is_some_and(|at| span.from <= at && span.to > at) {
             self.of_thread = Some(*span);
-            self.late_ns = self.latency.late_ns(span);
+            self.late_ns = Latency::late_ns(span, thread);
         }
         if matches!(span.until, Until::Runs { cpu } if self.is_wanted_cpu(cpu)) {
             self.latency.thread(span, thread);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use kymo_analyze::functions::{Faults, ROOT, Tree, sums};
 use kymo_export::export::stacks::{Frame, Who};
-use kymo_export::flame::{Part, svg as draw};
+use kymo_export::flame::{FlamePart, svg as draw};
 use serde_json::{Value, json};
 
 use super::FunctionCalls;
@@ -135,21 +135,21 @@ fn collapse(node: &ShownCall, above: &str, lines: &mut BTreeMap<String, u64>) {
 
 /// The flame graph.
 pub fn svg(found: &mut FunctionCalls, wanted: Option<&String>) -> String {
-    let part = |name: String, below: Vec<Part>| {
+    let part = |name: String, below: Vec<FlamePart>| {
         let weight = below.iter().map(|part| part.weight).sum();
-        Part { name, weight, below, ..Part::default() }
+        FlamePart { name, weight, below, ..FlamePart::default() }
     };
     let threads =
         trees(found, wanted).into_iter().map(|(_, name, nodes, _)| part(name, nodes.iter().map(part_of).collect()));
     draw("kymo functions: the callers below, the width is time", "ns", &part("all".to_owned(), threads.collect()))
 }
 
-fn part_of(node: &ShownCall) -> Part {
+fn part_of(node: &ShownCall) -> FlamePart {
     let note = match marks(node.faults) {
         marks if marks.is_empty() => format!(", {} calls, {} of its own", node.count, duration(node.self_ns)),
         marks => format!(", {} calls, {} of its own, {marks}", node.count, duration(node.self_ns)),
     };
-    Part {
+    FlamePart {
         name: node.name.clone(),
         weight: node.total_ns,
         note,

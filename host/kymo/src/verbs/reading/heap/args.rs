@@ -31,7 +31,7 @@ use crate::verbs::args::{OutputArgs, RangeArgs, ScopeArgs, TraceArgs};
     kymo heap t --svg heap.svg                  flame graph of the heap when it was largest\n\n\
     Exit status: 0 fine, 1 the trace was damaged (what could be read was used), 2 it cannot be opened, or has no such records."
 )]
-pub struct Args {
+pub struct HeapArgs {
     #[command(flatten)]
     pub traces: TraceArgs,
     /// Sort stacks by these bytes, and draw them in the flame graph: peak (live when the heap was largest), live (at

@@ -6,14 +6,14 @@ use std::collections::HashMap;
 use kymo_analyze::heap::{Amount, StackSums};
 use kymo_feed::Missing;
 
-use super::args::{Args, Bytes};
+use super::args::{Bytes, HeapArgs};
 use super::pass::HeapPass;
 use super::stacks::Stacks;
-use crate::verbs::symbols::Place;
+use crate::verbs::symbols::AddressPlace;
 
 /// All of it.
 pub struct HeapReport<'a> {
-    pub args: &'a Args,
+    pub args: &'a HeapArgs,
     pub pass: HeapPass,
     /// [from, to), ns.
     pub range: (i64, i64),
@@ -21,13 +21,13 @@ pub struct HeapReport<'a> {
     pub lost: Missing,
     /// Why the numbers are not exact.
     pub caveats: Vec<String>,
-    functions: HashMap<Place, String>,
+    functions: HashMap<AddressPlace, String>,
 }
 
 impl<'a> HeapReport<'a> {
     /// Without names yet.
     pub fn new(
-        args: &'a Args,
+        args: &'a HeapArgs,
         pass: HeapPass,
         range: (i64, i64),
         lost: Missing,
@@ -63,12 +63,12 @@ impl<'a> HeapReport<'a> {
     }
 
     /// Function and line of a frame, where they are known.
-    pub fn name(&self, place: Place) -> Option<String> {
+    pub fn name(&self, place: AddressPlace) -> Option<String> {
         self.pass.symbols.name_at(place, true)
     }
 
     /// The function of a frame, or the address.
-    pub fn function(&mut self, place: Place) -> String {
+    pub fn function(&mut self, place: AddressPlace) -> String {
         let symbols = &self.pass.symbols;
         let name = || symbols.caller(place).filter(|name| !name.is_empty()).unwrap_or_else(|| number(place));
         self.functions.entry(place).or_insert_with(name).clone()
@@ -91,7 +91,9 @@ pub fn amount(sums: &StackSums, what: Bytes) -> Amount {
 }
 
 /// The address of a frame, for one without a name.
-pub fn number(place: Place) -> String {
-    let (Place::Mapped { address, .. } | Place::Module { address, .. } | Place::Nowhere { address, .. }) = place;
+pub fn number(place: AddressPlace) -> String {
+    let (AddressPlace::Mapped { address, .. }
+    | AddressPlace::Module { address, .. }
+    | AddressPlace::Nowhere { address, .. }) = place;
     format!("{address:#x}")
 }

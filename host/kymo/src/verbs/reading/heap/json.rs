@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The heap as one JSON document.
 
-use kymo_analyze::heap::{Amount, ProcessSums, Step};
+use kymo_analyze::heap::{Amount, HeapStep, ProcessSums};
 use serde_json::{Value, json};
 
 use super::found::{HeapReport, number};
 use super::pass::ProgramOf;
 use crate::verbs::analyze::show;
-use crate::verbs::symbols::Place;
+use crate::verbs::symbols::AddressPlace;
 
 /// The document.
 pub fn document(found: &mut HeapReport<'_>) -> String {
@@ -64,7 +64,7 @@ fn with_time(amount: Amount, time: i64) -> Value {
 }
 
 /// A frame without a name has its address.
-fn frame(found: &mut HeapReport<'_>, place: Place) -> Value {
+fn frame(found: &mut HeapReport<'_>, place: AddressPlace) -> Value {
     let name = found.name(place);
     match found.pass.symbols.file_of(place) {
         Some((file, offset)) => json!({ "name": name, "file": file, "offset": offset }),
@@ -89,7 +89,7 @@ fn process(program: &ProgramOf, sums: &ProcessSums) -> Value {
     })
 }
 
-fn step(step: &Step) -> Value {
+fn step(step: &HeapStep) -> Value {
     json!({
         "to": step.end,
         "live": amount(step.live),

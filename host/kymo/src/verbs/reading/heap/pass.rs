@@ -16,7 +16,7 @@ pub const ENDS: [&str; 2] = ["libc:free", "libc:realloc"];
 
 /// What a record of an event is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum HeapEvent {
     Allocate,
     Resize,
     Free,
@@ -24,8 +24,8 @@ enum Kind {
 
 /// An event of the allocator: positions of its fields.
 #[derive(Clone, Copy, Debug)]
-pub struct Plan {
-    kind: Kind,
+pub struct HeapPlan {
+    kind: HeapEvent,
     pointer: usize,
     size: Option<usize>,
     /// How many of `size`.
@@ -36,19 +36,19 @@ pub struct Plan {
 }
 
 /// By class: what its records are, where they are calls of the allocator.
-pub fn plans(classes: &[Class]) -> Vec<Option<Plan>> {
+pub fn plans(classes: &[Class]) -> Vec<Option<HeapPlan>> {
     classes.iter().map(plan).collect()
 }
 
-fn plan(class: &Class) -> Option<Plan> {
+fn plan(class: &Class) -> Option<HeapPlan> {
     let kind = match class.name.as_str() {
-        "libc:malloc" | "libc:calloc" | "libc:memalign" => Kind::Allocate,
-        "libc:realloc" => Kind::Resize,
-        "libc:free" => Kind::Free,
+        "libc:malloc" | "libc:calloc" | "libc:memalign" => HeapEvent::Allocate,
+        "libc:realloc" => HeapEvent::Resize,
+        "libc:free" => HeapEvent::Free,
         _ => return None,
     };
     let position = |name: &str| class.field(&[name]).map(|field| field.position);
-    let plan = Plan {
+    let plan = HeapPlan {
         kind,
         pointer: position("ptr")?,
         size: position("size"),
@@ -58,9 +58,9 @@ fn plan(class: &Class) -> Option<Plan> {
     };
     // Somebody else's event of that name.
     let is_whole = match kind {
-        Kind::Allocate => plan.size.is_some(),
-        Kind::Resize => plan.size.is_some() && plan.before.is_some(),
-        Kind::Free => true,
+        HeapEvent::Allocate => plan.size.is_some(),
+        HeapEvent::Resize => plan.size.is_some() && plan.before.is_some(),
+        HeapEvent::Free => true,
     };
     is_whole.then_some(plan)
 }
@@ -84,14 +84,14 @@ pub struct HeapPass {
     pub programs: Vec<ProgramOf>,
     /// The program that a process is now, by directory and number.
     now: HashMap<(usize, u32), usize>,
-    plans: Vec<Option<Plan>>,
+    plans: Vec<Option<HeapPlan>>,
     /// By trace: the directory that it is a part of.
     dirs: Vec<usize>,
 }
 
 impl HeapPass {
     /// Nothing yet.
-    pub fn new(input: &Input, plans: Vec<Option<Plan>>, range: (i64, i64), steps: u32) -> anyhow::Result<HeapPass> {
+    pub fn new(input: &Input, plans: Vec<Option<HeapPlan>>, range: (i64, i64), steps: u32) -> anyhow::Result<HeapPass> {
         let parts = input.named.iter().map(|named| named.parts.len()).enumerate();
         let mut symbols = Symbolizer::new(None, &input.traces)?;
         symbols.learn_all(&input.traces)?;
@@ -193,7 +193,7 @@ impl HeapPass {
         }
     }
 
-    fn call(&mut self, seen: &Seen<'_, '_>, plan: &Plan) {
+    fn call(&mut self, seen: &Seen<'_, '_>, plan: &HeapPlan) {
         let (record, payload) = (seen.record, Payload(seen.record.payload));
         let number = |position: Option<usize>| Some(payload.integer(position?)? as u64);
         let Some(pointer) = number(Some(plan.pointer)) else { return };
@@ -202,11 +202,11 @@ impl HeapPass {
         let bytes = number(plan.size).unwrap_or(0).saturating_mul(number(plan.count).unwrap_or(1));
         let before = number(plan.before).unwrap_or(0);
         let operation = match plan.kind {
-            Kind::Allocate => Operation::Allocate { address: pointer, bytes },
-            Kind::Resize => Operation::Resize { from: before, to: pointer, bytes },
-            Kind::Free => Operation::Free { address: pointer },
+            HeapEvent::Allocate => Operation::Allocate { address: pointer, bytes },
+            HeapEvent::Resize => Operation::Resize { from: before, to: pointer, bytes },
+            HeapEvent::Free => Operation::Free { address: pointer },
         };
-        let is_new = plan.kind != Kind::Free && pointer != 0;
+        let is_new = plan.kind != HeapEvent::Free && pointer != 0;
         let stack = match (seen.is_selected, is_new) {
             (false, _) => None,
             (true, false) => Some(Stacks::UNKNOWN),
@@ -217,7 +217,8 @@ impl HeapPass {
         };
         let call = Call { time, process, thread: record.vtid.unwrap_or(0), stack };
         // realloc to 0 bytes lets the block go; any other call without memory has changed nothing.
-        let has_failed = pointer == 0 && plan.kind != Kind::Free && !(plan.kind == Kind::Resize && bytes == 0);
+        let has_failed =
+            pointer == 0 && plan.kind != HeapEvent::Free && !(plan.kind == HeapEvent::Resize && bytes == 0);
         match has_failed {
             true => self.heap.failed(&call),
             false => self.heap.call(&call, operation),
@@ -239,7 +240,7 @@ impl Visit for HeapPass {
 
 #[cfg(test)]
 mod tests {
-    use kymo_analyze::{Field, Kind as FieldKind};
+    use kymo_analyze::{Field, ValueKind as FieldKind};
 
     use super::*;
 
@@ -251,14 +252,14 @@ mod tests {
 
     #[test]
     fn events_of_the_allocator() {
-        let check = |name: &str, fields: &[&str], expect: Option<Kind>| {
+        let check = |name: &str, fields: &[&str], expect: Option<HeapEvent>| {
             assert_eq!(plan(&class(name, fields)).map(|plan| plan.kind), expect, "{name} {fields:?}");
         };
-        check("libc:malloc", &["size", "ptr", "caller"], Some(Kind::Allocate));
-        check("libc:calloc", &["count", "size", "ptr", "caller"], Some(Kind::Allocate));
-        check("libc:memalign", &["alignment", "size", "ptr"], Some(Kind::Allocate));
-        check("libc:realloc", &["in_ptr", "size", "ptr"], Some(Kind::Resize));
-        check("libc:free", &["ptr"], Some(Kind::Free));
+        check("libc:malloc", &["size", "ptr", "caller"], Some(HeapEvent::Allocate));
+        check("libc:calloc", &["count", "size", "ptr", "caller"], Some(HeapEvent::Allocate));
+        check("libc:memalign", &["alignment", "size", "ptr"], Some(HeapEvent::Allocate));
+        check("libc:realloc", &["in_ptr", "size", "ptr"], Some(HeapEvent::Resize));
+        check("libc:free", &["ptr"], Some(HeapEvent::Free));
         check("libc:malloc", &["bytes"], None);
         check("libc:realloc", &["size", "ptr"], None);
         check("my:malloc", &["size", "ptr"], None);

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use kymo_export::flame::{Part, svg as draw};
+use kymo_export::flame::{FlamePart, svg as draw};
 
 use super::args::Bytes;
 use super::found::HeapReport;
@@ -48,9 +48,9 @@ impl Node {
         }
     }
 
-    fn part(self, name: String, is_doubtful: bool) -> Part {
+    fn part(self, name: String, is_doubtful: bool) -> FlamePart {
         let note = format!(", {}, {} blocks", size(self.bytes), self.blocks);
         let below = self.called.into_iter().map(|(name, node)| node.part(name, is_doubtful)).collect();
-        Part { name, weight: self.bytes, note, is_doubtful, below }
+        FlamePart { name, weight: self.bytes, note, is_doubtful, below }
     }
 }

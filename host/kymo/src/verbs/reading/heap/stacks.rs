@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use kymo_ctf::read::{Record, Value};
 
 use crate::verbs::symbols::fields::address;
-use crate::verbs::symbols::{Place, Symbolizer};
+use crate::verbs::symbols::{AddressPlace, Symbolizer};
 
 /// Different stacks that are kept at most; what is beyond has one stack together.
 const STACKS_MAX: usize = 1 << 18;
@@ -32,8 +32,8 @@ type StackNumbers = HashMap<Box<[u64]>, u32>;
 /// All stacks.
 pub struct Stacks {
     /// By number: frames, the innermost first; return addresses.
-    list: Vec<Vec<Place>>,
-    numbers: HashMap<Vec<Place>, u32>,
+    list: Vec<Vec<AddressPlace>>,
+    numbers: HashMap<Vec<AddressPlace>, u32>,
     /// By process and state of its memory: addresses, and the number of their stack.
     remembered: HashMap<(usize, usize), StackNumbers>,
     remembered_count: usize,
@@ -85,7 +85,7 @@ impl Stacks {
         number
     }
 
-    fn number(&mut self, frames: Vec<Place>) -> u32 {
+    fn number(&mut self, frames: Vec<AddressPlace>) -> u32 {
         if let Some(&number) = self.numbers.get(&frames) {
             return number;
         }
@@ -99,7 +99,7 @@ impl Stacks {
     }
 
     /// The frames of a stack, the innermost first.
-    pub fn frames(&self, number: u32) -> &[Place] {
+    pub fn frames(&self, number: u32) -> &[AddressPlace] {
         self.list.get(number as usize).map_or(&[], Vec::as_slice)
     }
 
@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn equal_stacks_have_one_number() {
         let mut stacks = Stacks::default();
-        let place = |address| Place::Mapped { mapping: 0, address };
+        let place = |address| AddressPlace::Mapped { mapping: 0, address };
         let first = stacks.number(vec![place(1), place(2)]);
         assert_eq!(stacks.number(vec![place(1), place(2)]), first);
         assert_ne!(stacks.number(vec![place(1)]), first);

@@ -8,7 +8,7 @@ use super::found::{HeapReport, number};
 use super::pass::ProgramOf;
 use crate::terminal::{Style, paint};
 use crate::verbs::analyze::show::{signed_duration, size, table};
-use crate::verbs::symbols::Place;
+use crate::verbs::symbols::AddressPlace;
 
 /// The whole report.
 pub fn report(found: &mut HeapReport<'_>) -> String {
@@ -139,7 +139,7 @@ fn frames(found: &mut HeapReport<'_>, stack: u32) -> String {
     if frames.is_empty() {
         return format!("    {}\n", HeapReport::nameless(stack));
     }
-    let line = |(position, place): (usize, Place)| {
+    let line = |(position, place): (usize, AddressPlace)| {
         let name = found.name(place).unwrap_or_else(|| number(place));
         format!("    #{position} {name}\n")
     };

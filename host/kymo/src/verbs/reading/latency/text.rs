@@ -4,11 +4,11 @@
 use kymo_analyze::{Doubt, Key, Name, Series, Unmatched, What};
 use kymo_query::SpanCounts;
 
-use super::{Args, LatencyReport, shows_worst};
+use super::{LatencyArgs, LatencyReport, shows_worst};
 use crate::verbs::analyze::show::{Times, duration, table, who};
 
 /// The whole report.
-pub fn report(found: &LatencyReport<'_>, args: &Args, times: &Times) -> String {
+pub fn report(found: &LatencyReport<'_>, args: &LatencyArgs, times: &Times) -> String {
     let all = found.latency.series();
     if all.is_empty() {
         return String::new();

@@ -59,13 +59,13 @@ impl Columns {
 /// Parts of lines that records have in common which were written in the same thread, on the same CPU, and are of the
 /// same event.
 #[derive(Default)]
-pub struct Heads([Head; HEADS]);
+pub struct Heads([ColumnsHead; HEADS]);
 
 /// Of so many threads that take turns the parts are remembered.
 const HEADS: usize = 32;
 
 #[derive(Default)]
-struct Head {
+struct ColumnsHead {
     /// Trace and event, CPU, process, thread.
     of: Option<[u64; 4]>,
     procname: String,

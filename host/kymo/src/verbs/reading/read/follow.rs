@@ -14,12 +14,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
 use kymo_collect::{Request, SUMMARY_FILE, chunk_dirs, is_stream_file};
+use kymo_command::unknown;
 use kymo_ctf::write::{PACKET_MAGIC, PacketHead};
 use serde_json::Value;
 
-use super::Args;
+use super::ReadArgs;
 use super::growing::{Growing, Horizon, check};
-use crate::verbs::record::unknown;
 use crate::verbs::session::ask;
 
 /// The collector takes a lane's bytes within 100 ms and a poll; what is older than this was written.
@@ -67,7 +67,7 @@ struct Followed {
 }
 
 /// Runs `kymo read --follow`.
-pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &ReadArgs) -> anyhow::Result<ExitCode> {
     let [what] = &args.traces.dirs[..] else { anyhow::bail!("--follow takes one session or one directory") };
     check(args)?;
     let mut followed = match find(what) {
@@ -111,7 +111,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 /// The directory of a session, or `what` itself; and the session's collector. A name without a slash is that of a
 /// session that runs, else a directory.
-fn find(what: &Path) -> anyhow::Result<(PathBuf, Option<u64>)> {
+pub fn find(what: &Path) -> anyhow::Result<(PathBuf, Option<u64>)> {
     let is_trace = what.join("metadata").is_file() || !chunk_dirs(what).is_empty();
     let Some(name) = what.to_str().filter(|name| kymo_collect::is_session_name(name)) else {
         anyhow::ensure!(is_trace, "{} is no trace, and no session has such a name", what.display());
@@ -206,7 +206,7 @@ impl Followed {
     }
 
     /// Prints what is not after `horizon`, nanoseconds since 1970. False when --limit is reached.
-    fn print(&mut self, args: &Args, horizon: i128) -> anyhow::Result<bool> {
+    fn print(&mut self, args: &ReadArgs, horizon: i128) -> anyhow::Result<bool> {
         for (name, tail) in &mut self.tails {
             let whole = tail.drain();
             if !whole.is_empty() {

@@ -9,14 +9,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use kymo_ctf::read::{Caveat, Content, Error, Files, Item, Place, Range, Reader, Severity, Start, Trace, unite_clocks};
+use kymo_ctf::read::{
+    Caveat, Content, Error, Files, Item, PacketPlace, Range, Reader, Severity, Start, Trace, unite_clocks,
+};
 use kymo_feed::Missing;
 
 use kymo_query::Learn;
 
 use super::filter::Filters;
 use super::select::{Selection, Shown};
-use super::{Args, Format, format};
+use super::{Format, ReadArgs, format};
 use crate::verbs::analyze::caveats::{self, CaveatCounts};
 
 /// Caveats that are kept one by one; the rest is counted.
@@ -55,14 +57,14 @@ struct GrowingStream {
     /// Whole packets.
     bytes: Vec<u8>,
     /// In front of what comes next, in `bytes`.
-    place: Place,
+    place: PacketPlace,
     /// Bytes and packets that were let go of.
     gone: (u64, u64),
 }
 
 impl GrowingStream {
     /// Lets go of the packets in front of a place.
-    fn retire(&mut self, place: Place) {
+    fn retire(&mut self, place: PacketPlace) {
         let bytes = usize::try_from(place.packet.offset).map_or(self.bytes.len(), |at| at.min(self.bytes.len()));
         self.bytes.drain(..bytes);
         self.gone = (self.gone.0 + bytes as u64, self.gone.1 + place.packet.number);
@@ -154,7 +156,7 @@ impl Growing {
     }
 
     /// Prints what is not after the horizon. False when --limit is reached.
-    pub fn print(&mut self, args: &Args, horizon: &Horizon) -> anyhow::Result<bool> {
+    pub fn print(&mut self, args: &ReadArgs, horizon: &Horizon) -> anyhow::Result<bool> {
         let (out, goes_on) = self.render(args, horizon)?;
         let mut stdout = io::stdout().lock();
         stdout.write_all(&out)?;
@@ -163,7 +165,7 @@ impl Growing {
     }
 
     /// The same, as bytes.
-    fn render(&mut self, args: &Args, horizon: &Horizon) -> anyhow::Result<(Vec<u8>, bool)> {
+    fn render(&mut self, args: &ReadArgs, horizon: &Horizon) -> anyhow::Result<(Vec<u8>, bool)> {
         if self.is_empty() {
             return Ok((Vec::new(), true));
         }
@@ -272,7 +274,7 @@ impl Growing {
 }
 
 /// What cannot be asked of a trace that grows.
-pub(super) fn check(args: &Args) -> anyhow::Result<()> {
+pub(super) fn check(args: &ReadArgs) -> anyhow::Result<()> {
     let has_pairs = |text: &String| kymo_filter::parse_of_trace(text).is_ok_and(|filter| filter.has_pairs());
     let pairs = args.scope.filters.filter.iter().any(has_pairs);
     anyhow::ensure!(
@@ -323,10 +325,10 @@ mod tests {
     #[derive(clap::Parser)]
     struct Command {
         #[command(flatten)]
-        args: Args,
+        args: ReadArgs,
     }
 
-    fn args(words: &[&str]) -> Args {
+    fn args(words: &[&str]) -> ReadArgs {
         use clap::Parser as _;
         Command::parse_from([&["read", "t"], words].concat()).args
     }
@@ -351,7 +353,7 @@ mod tests {
         growing
     }
 
-    fn rendered(growing: &mut Growing, args: &Args, horizon: &Horizon) -> String {
+    fn rendered(growing: &mut Growing, args: &ReadArgs, horizon: &Horizon) -> String {
         String::from_utf8(growing.render(args, horizon).unwrap().0).unwrap()
     }
 

@@ -169,7 +169,7 @@ fn user_packet(time: u64) -> Vec<u8> {
 #[derive(clap::Parser)]
 struct Command {
     #[command(flatten)]
-    args: super::Args,
+    args: super::ReadArgs,
 }
 
 /// Lines of `kymo read` and how many records of the state dump were left out.

@@ -4,6 +4,8 @@
 //! Ten times a second each stream is asked for what it has got. A stream without events sends the time up to which it
 //! had none, so that the oldest of these times is the one up to which everything has arrived (`growing`).
 
+mod again;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{TcpStream, ToSocketAddrs as _};
@@ -12,10 +14,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use kymo_ctf::read::parse_metadata;
-use kymo_live::{Attached, Error, Index, Metadata, NewStreams, Session, Stream, Url, Viewer};
+use kymo_live::{Attached, Error, Index, Metadata, NewStreams, PacketIndex, Session, Stream, Url, Viewer};
 use kymo_names::{Containing, Near};
 
-use super::Args;
+use super::ReadArgs;
 use super::growing::{Growing, Horizon, check};
 use crate::verbs::analyze::show::duration;
 
@@ -54,12 +56,24 @@ struct LiveStream {
     /// Nothing older comes, cycles; `None`: nothing is known yet.
     until: Option<u64>,
     is_over: bool,
+    /// The packet that was taken last.
+    last: Option<PacketKey>,
+    /// After a new connection: packets up to this one were taken before.
+    repeated_to: Option<PacketKey>,
     /// Packets that came before the metadata made sense.
     waiting: Vec<Vec<u8>>,
 }
 
+/// Tells packets of a stream apart, and which of two is later: begin, end, place in the relay daemon's file.
+type PacketKey = (u64, u64, u64);
+
+fn key(packet: &PacketIndex) -> PacketKey {
+    (packet.begin, packet.end, packet.offset)
+}
+
 /// A session that is being read.
 struct Live {
+    url: Url,
     viewer: Viewer<TcpStream>,
     session: u64,
     traces: Vec<LiveTrace>,
@@ -71,10 +85,12 @@ struct Live {
     is_closed: bool,
     /// What could not be read.
     failed: Vec<String>,
+    /// Connections that were lost since anything came.
+    lost_in_a_row: u32,
 }
 
 /// Runs `kymo read net://...`.
-pub(super) fn run(args: &Args, url: &str) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &ReadArgs, url: &str) -> anyhow::Result<ExitCode> {
     let url = Url::parse(url).map_err(anyhow::Error::msg)?;
     check_options(args)?;
     let mut viewer = Viewer::connect(connection(&url)?).with_context(|| url.to_string())?;
@@ -85,6 +101,7 @@ pub(super) fn run(args: &Args, url: &str) -> anyhow::Result<ExitCode> {
     };
     let session = find(&url, &sessions, host, name)?;
     let mut live = Live {
+        url: url.clone(),
         viewer,
         session,
         traces: Vec::new(),
@@ -93,6 +110,7 @@ pub(super) fn run(args: &Args, url: &str) -> anyhow::Result<ExitCode> {
         growing: Growing::default(),
         is_closed: false,
         failed: Vec::new(),
+        lost_in_a_row: 0,
     };
     match live.viewer.attach(session).with_context(|| url.to_string())? {
         Attached::Streams(streams) => live.add(&streams).with_context(|| url.to_string())?,
@@ -122,7 +140,7 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 
 /// # Errors
 /// An option needs a trace that is there.
-fn check_options(args: &Args) -> anyhow::Result<()> {
+fn check_options(args: &ReadArgs) -> anyhow::Result<()> {
     let given = [
         ("--from", args.range.from.is_some()),
         ("--to", args.range.to.is_some()),
@@ -143,7 +161,7 @@ fn connection(url: &Url) -> anyhow::Result<TcpStream> {
     let addresses = (url.host.as_str(), url.port).to_socket_addrs();
     let addresses = addresses.with_context(|| format!("{url}: no host {:?} is found", url.host))?;
     let mut why = None;
-    for address in addresses {
+    for address in addresses.filter(|address| url.family.has(address)) {
         match TcpStream::connect_timeout(&address, PATIENCE) {
             Ok(connection) => {
                 connection.set_nodelay(true)?;
@@ -154,8 +172,9 @@ fn connection(url: &Url) -> anyhow::Result<TcpStream> {
             Err(error) => why = Some(error),
         }
     }
-    let why = why.map_or_else(|| "it has no address".to_owned(), |error| error.to_string());
-    bail!("{url}: no connection to port {}: {why}; does lttng-relayd run there?", url.port)
+    let Some(why) = why else { bail!("{url}: the host {:?} has no such address", url.host) };
+    let text = format!("{url}: no connection to port {} (does lttng-relayd run there?)", url.port);
+    Err(anyhow::Error::new(why).context(text))
 }
 
 /// The number of the session that is asked for, of the newest where several have its name.
@@ -206,7 +225,7 @@ fn counted(count: u32, what: &str) -> String {
 
 impl Live {
     /// Reads and prints until the session is over or --limit is reached. What has arrived is printed in any case.
-    fn read(&mut self, args: &Args) -> anyhow::Result<()> {
+    fn read(&mut self, args: &ReadArgs) -> anyhow::Result<()> {
         loop {
             let came = match self.round() {
                 Ok(came) => came,
@@ -215,6 +234,7 @@ impl Live {
                     self.is_closed = true;
                     false
                 }
+                Err(error) if self.go_on_after(&error) => true,
                 Err(error) => {
                     self.growing.print(args, &Horizon::none())?;
                     return Err(error.into());
@@ -283,8 +303,9 @@ impl Live {
             // Files of one name lie in different directories of the relay daemon.
             let is_free = self.names.insert((trace, stream.channel.clone()));
             let name = if is_free { stream.channel.clone() } else { format!("{}#{}", stream.channel, stream.id) };
-            let (until, is_over, waiting) = (None, false, Vec::new());
-            self.streams.push(LiveStream { id: stream.id, trace, name, until, is_over, waiting });
+            let (until, is_over, last, repeated_to, waiting) = (None, false, None, None, Vec::new());
+            let id = stream.id;
+            self.streams.push(LiveStream { id, trace, name, until, is_over, last, repeated_to, waiting });
         }
         Ok(())
     }
@@ -312,9 +333,14 @@ impl Live {
                     break;
                 }
             };
+            if self.streams[at].is_repeated(&packet) {
+                continue;
+            }
             // Metadata that a packet needs are there before it is.
             self.metadata(trace)?;
-            match self.viewer.packet(id, &packet)? {
+            let fetched = self.viewer.packet(id, &packet)?;
+            (self.streams[at].last, self.lost_in_a_row) = (Some(key(&packet)), 0);
+            match fetched {
                 Some(bytes) => {
                     taken += bytes.len() as u64;
                     self.streams[at].waiting.push(bytes);

@@ -14,7 +14,7 @@ use std::thread;
 
 use kymo_ctf::read::{Batch, Item, Passed, Reader, Trace};
 
-use super::{Args, BUFFER_BYTES, PrintChoice, PrintShape, Totals};
+use super::{BUFFER_BYTES, PrintChoice, PrintShape, ReadArgs, Totals};
 
 /// Items of a batch.
 const BATCH_ITEMS: usize = 4096;
@@ -33,7 +33,7 @@ struct Job<'t> {
 type Done<'t> = (Vec<u8>, Batch<'t>);
 
 /// How many threads should make lines; `None` where one thread alone is better.
-pub fn workers(traces: &[Trace], args: &Args, flush_at: usize) -> Option<usize> {
+pub fn workers(traces: &[Trace], args: &ReadArgs, flush_at: usize) -> Option<usize> {
     let bytes: usize = traces.iter().flat_map(Trace::streams).map(|(_, bytes)| bytes).sum();
     let cpus = thread::available_parallelism().map_or(1, NonZero::get);
     let is_long = bytes >= BYTES_MIN && args.limit.is_none() && flush_at > 1;

@@ -3,10 +3,11 @@
 
 use std::collections::BTreeSet;
 
+use kymo_command::select::EventChoice;
 use kymo_ctf::read::Trace;
 use kymo_filter::Context;
-use kymo_names::event_matches as matches;
-use kymo_query::learn::is_state;
+
+pub use kymo_command::select::Shown;
 
 /// The columns around the payload.
 #[derive(Clone, Copy, Default)]
@@ -20,15 +21,6 @@ pub struct Columns {
     pub event: bool,
 }
 
-/// Whether records of an event are shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shown {
-    Yes,
-    No,
-    /// Nobody asked for them: hundreds of records that say what there was, and not what happened.
-    OnlyWithState,
-}
-
 /// Contexts that a kernel's records have as part of their head: shown where they are named.
 const OF_HEAD: [&str; 2] = ["irq_flags", "preempt_count"];
 
@@ -40,30 +32,20 @@ pub struct Selection {
     all_fields: bool,
     fields: Vec<String>,
     contexts: bool,
-    /// By trace and event.
-    events: Vec<Vec<Shown>>,
+    events: EventChoice,
 }
 
 impl Selection {
     /// `globs` choose events; without any, all are shown, those of the state dump with `state` only. A payload name
     /// that no event has is an error, because nothing would be shown for it.
     pub fn new(traces: &[Trace], fields: Option<&[String]>, globs: &[String], state: bool) -> anyhow::Result<Self> {
-        let shown = |name: &str| match globs.iter().any(|glob| matches(glob, name)) {
-            true => Shown::Yes,
-            false if is_state(name) && state => Shown::Yes,
-            false if !globs.is_empty() => Shown::No,
-            false if is_state(name) => Shown::OnlyWithState,
-            false => Shown::Yes,
-        };
-        let events =
-            traces.iter().map(|t| t.metadata.events.iter().map(|event| shown(&event.name)).collect()).collect();
         let mut selection = Self {
             columns: Columns { time: true, delta: true, cpu: true, proc: true, pid: true, tid: true, event: true },
             explicit: fields.is_some(),
             all_fields: true,
             fields: Vec::new(),
             contexts: false,
-            events,
+            events: EventChoice::new(traces, globs, state),
         };
         if let Some(names) = fields {
             selection.choose(traces, names)?;
@@ -113,7 +95,7 @@ impl Selection {
 
     /// Whether records of an event are shown.
     pub fn event(&self, trace: usize, event: usize) -> Shown {
-        self.events[trace][event]
+        self.events.of(trace, event)
     }
 
     /// Whether it matters in which thread a record was written.

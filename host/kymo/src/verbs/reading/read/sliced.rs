@@ -22,8 +22,29 @@ const KEPT_BYTES: usize = 128 << 20;
 const LINES_PER_BYTE: usize = 6;
 /// Smaller slices are not worth a reader of their own.
 const SLICE_BYTES_MIN: usize = 256 << 10;
+/// Lines of larger ones would have left the caches of the CPU when it is their turn to be written.
+const SLICE_BYTES_MAX: usize = 2 << 20;
+/// But a slice has so many bytes of each stream.
+const STREAM_BYTES_MIN: usize = 64 << 10;
 /// More of them would have to make do with small slices.
 const WORKERS_MAX: usize = 8;
+
+/// Buffers for lines, which are used again: memory that is new for each would cost as much as making the lines.
+#[derive(Default)]
+struct Buffers(Mutex<Vec<Vec<u8>>>);
+
+impl Buffers {
+    /// One without lines: the one that was given back last, which is most likely in a cache.
+    fn take(&self) -> Vec<u8> {
+        let spare = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        spare.unwrap_or_else(|| Vec::with_capacity(BUFFER_BYTES + BUFFER_BYTES / 4))
+    }
+
+    fn give(&self, mut buffer: Vec<u8>) {
+        buffer.clear();
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(buffer);
+    }
+}
 
 /// A slice to make lines of, and where they go.
 struct Job<'t> {
@@ -54,9 +75,11 @@ struct Unwanted;
 
 /// Cuts traces for `workers` threads. `None` where they cannot be cut.
 pub fn slices(traces: &[Trace], workers: usize) -> Option<Slices<'_>> {
-    let bytes: usize = traces.iter().flat_map(Trace::streams).map(|(_, bytes)| bytes).sum();
+    let streams = || traces.iter().flat_map(Trace::streams);
+    let bytes: usize = streams().map(|(_, bytes)| bytes).sum();
     let workers = workers.min(WORKERS_MAX);
     let most = KEPT_BYTES / (workers + 2) / LINES_PER_BYTE;
+    let most = most.min(SLICE_BYTES_MAX.max(streams().count().saturating_mul(STREAM_BYTES_MIN)));
     let even = bytes / (4 * workers);
     Slices::new(traces, even.clamp(SLICE_BYTES_MIN, most) as u64)
 }
@@ -72,13 +95,15 @@ pub fn print<'t>(
     let parts_max = KEPT_BYTES / (workers + 2) / BUFFER_BYTES;
     let (jobs, queue) = sync_channel::<Job<'t>>(workers);
     let queue = Mutex::new(queue);
+    let buffers = Buffers::default();
     thread::scope(|scope| {
         for _ in 0..workers {
-            scope.spawn(|| work(&queue, shape));
+            scope.spawn(|| work(&queue, shape, &buffers));
         }
         // Dropped with this closure's end, which ends the workers.
         let jobs = jobs;
-        let mut writer = Writer { format: shape.format(), traces: shape.traces, before: None, all: Printed::default() };
+        let (format, traces, all) = (shape.format(), shape.traces, Printed::default());
+        let mut writer = Writer { format, traces, buffers: &buffers, before: None, all };
         let mut open = VecDeque::new();
         while let Some(slice) = slices.next() {
             let bytes = slice.bytes();
@@ -104,12 +129,12 @@ fn ended_early() -> io::Error {
 }
 
 /// Makes lines until there are no more slices.
-fn work<'t>(queue: &Mutex<Receiver<Job<'t>>>, shape: PrintShape<'t>) {
+fn work<'t>(queue: &Mutex<Receiver<Job<'t>>>, shape: PrintShape<'t>, buffers: &Buffers) {
     let mut format = shape.format();
     loop {
         let job = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(Job { slice, to }) = job else { return };
-        if make(&slice, &to, shape, &mut *format).is_err() {
+        if make(&slice, &to, shape, buffers, &mut *format).is_err() {
             return;
         }
     }
@@ -120,13 +145,14 @@ fn make<'t>(
     slice: &Slice,
     to: &SyncSender<Part<'t>>,
     shape: PrintShape<'t>,
+    buffers: &Buffers,
     format: &mut dyn Format,
 ) -> Result<(), Unwanted> {
     let send = |part| to.send(part).map_err(|_| Unwanted);
     let mut reader = Reader::of_slice(shape.traces, slice);
     let mut done = Done::default();
     let mut head = Some(Batch::default());
-    let mut lines = Vec::with_capacity(BUFFER_BYTES + BUFFER_BYTES / 4);
+    let mut lines = buffers.take();
     while let Some(passed) = reader.pass() {
         if !done.wants(passed, shape) {
             continue;
@@ -149,7 +175,7 @@ fn make<'t>(
         }
         format.item(&mut lines, &item);
         if lines.len() >= BUFFER_BYTES {
-            send(Part::Lines(std::mem::replace(&mut lines, Vec::with_capacity(BUFFER_BYTES + BUFFER_BYTES / 4))))?;
+            send(Part::Lines(std::mem::replace(&mut lines, buffers.take())))?;
         }
     }
     if let Some(begun) = head {
@@ -180,15 +206,16 @@ impl Done {
 }
 
 /// Writes slices, one behind the other.
-struct Writer<'t> {
+struct Writer<'t, 'b> {
     format: Box<dyn Format + 't>,
     traces: &'t [Trace],
+    buffers: &'b Buffers,
     /// Time of the last record that was written, as it is shown.
     before: Option<i128>,
     all: Printed,
 }
 
-impl<'t> Writer<'t> {
+impl<'t> Writer<'t, '_> {
     /// Writes the slice that was given away first, while its lines come.
     fn write_first(
         &mut self,
@@ -205,7 +232,10 @@ impl<'t> Writer<'t> {
                     batch.for_each(|item| self.format.item(&mut lines, item));
                     to.write_all(&lines)?;
                 }
-                Part::Lines(lines) => to.write_all(&lines)?,
+                Part::Lines(lines) => {
+                    to.write_all(&lines)?;
+                    self.buffers.give(lines);
+                }
                 Part::End(done) => {
                     slices.tell(bytes);
                     self.add(*done);

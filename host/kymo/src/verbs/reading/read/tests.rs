@@ -117,7 +117,7 @@ fn trace() -> Vec<Trace> {
 #[derive(clap::Parser)]
 struct Command {
     #[command(flatten)]
-    args: super::Args,
+    args: super::ReadArgs,
 }
 
 fn printed(arguments: &str) -> String {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Statistics as one JSON document.
 
-use kymo_analyze::{Class, Distribution, Number, Row};
+use kymo_analyze::{Class, Distribution, Number, StatsRow};
 use serde_json::{Value, json};
 
 use super::{By, StatsReport};
@@ -28,7 +28,7 @@ pub fn document(made: &StatsReport<'_>, totals: &Totals, told: &[ClockAlignment]
     document.to_string()
 }
 
-fn json_row(made: &StatsReport<'_>, (index, row): (usize, &Row)) -> Value {
+fn json_row(made: &StatsReport<'_>, (index, row): (usize, &StatsRow)) -> Value {
     let mut object = serde_json::Map::new();
     for (by, part) in made.args.by.iter().zip(&row.key) {
         let value = match (by, part) {

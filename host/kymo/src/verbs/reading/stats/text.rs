@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Statistics as text.
 
-use kymo_analyze::{Distribution, Number, Row};
+use kymo_analyze::{Distribution, Number, StatsRow};
 
 use super::{By, StatsReport};
 use crate::terminal::{Style, paint};
@@ -47,12 +47,12 @@ pub fn report(made: &StatsReport<'_>, totals: &Totals) -> String {
 }
 
 /// Bytes of a record: `24`, or from the shortest to the longest, in whole bytes, upwards.
-fn sizes(row: &Row) -> String {
+fn sizes(row: &StatsRow) -> String {
     let (least, most) = (row.bits_range.0.div_ceil(8), row.bits_range.1.div_ceil(8));
     if least == most { least.to_string() } else { format!("{least}-{most}") }
 }
 
-fn fields(made: &StatsReport<'_>, rows: &[(usize, &Row)]) -> String {
+fn fields(made: &StatsReport<'_>, rows: &[(usize, &StatsRow)]) -> String {
     let head = ["field", "values", "min", "mean", "p50", "p99", "max", "deviation"];
     let mut text = String::new();
     for (index, row) in rows {

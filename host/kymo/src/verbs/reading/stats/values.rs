@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use kymo_analyze::calls::{self, Architecture};
-use kymo_analyze::{Class, Kind, LEVELS_MAX, Record as _, Writer};
+use kymo_analyze::{Class, LEVELS_MAX, Record as _, ValueKind, Writer};
 use kymo_ctf::read::{self, Base, FieldInfo, FieldKind, Trace};
 
 use super::by::By;
@@ -118,13 +118,14 @@ impl FieldValues {
                     is_there |= places[level].is_some();
                     continue;
                 }
-                let field = class.field(&[name]).filter(|field| matches!(field.kind, Kind::Integer | Kind::Text));
+                let field =
+                    class.field(&[name]).filter(|field| matches!(field.kind, ValueKind::Integer | ValueKind::Text));
                 let Some(field) = field else { continue };
                 let kind = info.payload.iter().find(|info| info.position == field.position).map(|info| &info.kind);
                 is_hex[level] |= matches!(kind, Some(FieldKind::Int { base: Base::Hexadecimal, .. }));
                 let call = info.architecture.filter(|_| name == calls::NUMBER && calls::is_by_number(&class.name));
                 let form = match (field.kind, kind.and_then(|kind| fields::meaning(name, kind))) {
-                    (Kind::Text, _) => Form::Text,
+                    (ValueKind::Text, _) => Form::Text,
                     _ if call.is_some() => call.map_or(Form::Number, Form::Call),
                     (_, Some(meaning)) => Form::Address(meaning),
                     (_, None) => Form::Number,

@@ -5,6 +5,7 @@
 //! | event | who |
 //! |---|---|
 //! | `lttng_statedump_vm_map` | kymo's state dump, and its looks at programs: path, build id, addresses, place in the file |
+//! | `lttng_statedump_process_state` | the state dump: the control group of a thread |
 //! | `kymo_statedump_program` | those looks: that a program begins or ends, and when it was looked at before |
 //! | `function:module` | programs with `--with functions`: path, and what is added to the file's addresses |
 //! | `lttng_ust_statedump:bin_info`, `lttng_ust_lib:load` | LTTng-UST: the same, and how long it is |
@@ -15,13 +16,14 @@ use std::path::Path;
 use kymo_ctf::read::{Content, Directory, Error, Files, Item, Reader, Record, Trace, Value};
 use kymo_symbols::Mapping;
 
-use super::place::{Place, time_of, unsigned};
+use super::place::{AddressPlace, time_of, unsigned};
 use super::process::{PROGRAM, Process, Program, program_of};
 
 /// Mappings and modules that are kept at most, of all processes.
 const KEPT_MAX: usize = 1 << 20;
 
 const MAP: &str = "lttng_statedump_vm_map";
+const THREAD: &str = "lttng_statedump_process_state";
 const MODULE: &str = "function:module";
 const LTTNG: [&str; 2] = ["lttng_ust_statedump:bin_info", "lttng_ust_lib:load"];
 /// The state dump's streams, and those of looks at programs [spec/trace.md].
@@ -41,6 +43,8 @@ pub struct Memory {
     /// Traces of which all is known.
     are_known: HashSet<usize>,
     kept: usize,
+    /// Control groups of threads.
+    groups: HashMap<i32, String>,
 }
 
 impl Memory {
@@ -56,9 +60,22 @@ impl Memory {
             MAP => self.map(record),
             PROGRAM => self.program(record),
             MODULE => self.module_of(record, "base"),
+            THREAD => self.group_of(record),
             name if is_of_modules(name) => self.module_of(record, "baddr"),
             _ => {}
         }
+    }
+
+    fn group_of(&mut self, record: &Record<'_>) {
+        let tid = unsigned(record.payload, "tid").and_then(|tid| i32::try_from(tid).ok());
+        if let (Some(tid), Some(Value::Text(group))) = (tid, record.payload.get("cgroup")) {
+            self.groups.insert(tid, group.into_owned());
+        }
+    }
+
+    /// Control groups of threads, as state dumps have them.
+    pub fn groups(&self) -> impl Iterator<Item = (i32, &str)> {
+        self.groups.iter().map(|(tid, group)| (*tid, group.as_str()))
     }
 
     /// Takes all that those traces say of which the state dump has it all.
@@ -184,7 +201,7 @@ impl Memory {
     }
 
     /// Where an address lies in a process of one trace, or of any; `time`: then, else at any time.
-    pub fn find(&self, trace: Option<usize>, process: u32, time: Option<i64>, address: u64) -> Place {
+    pub fn find(&self, trace: Option<usize>, process: u32, time: Option<i64>, address: u64) -> AddressPlace {
         let mut found: Vec<_> = match trace {
             Some(trace) => self.processes.get_key_value(&(trace, process)).into_iter().collect(),
             None => self.processes.iter().filter(|(key, _)| key.1 == process).collect(),
@@ -192,14 +209,14 @@ impl Memory {
         found.sort_by_key(|(key, _)| **key);
         let places = found.iter().map(|(_, known)| known.find(&self.mappings, time, address));
         let best = places.min_by_key(|place| match place {
-            Ok(Place::Mapped { .. }) => 0,
+            Ok(AddressPlace::Mapped { .. }) => 0,
             Ok(_) => 1,
             Err(true) => 2,
             Err(false) => 3,
         });
         match best {
             Some(Ok(place)) => place,
-            other => Place::Nowhere { process, address, is_remapped: matches!(other, Some(Err(true))) },
+            other => AddressPlace::Nowhere { process, address, is_remapped: matches!(other, Some(Err(true))) },
         }
     }
 }

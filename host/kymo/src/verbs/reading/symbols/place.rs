@@ -5,7 +5,7 @@ use kymo_ctf::read::{Fields, Record, Value};
 
 /// Where an address lies. Equal for the same place of a file in all processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Place {
+pub enum AddressPlace {
     /// In a mapping ([`super::memory::Memory::mapping`]), at an address of the process that had it first.
     Mapped {
         /// Which.

@@ -5,7 +5,7 @@
 use kymo_ctf::read::Record;
 use kymo_symbols::Mapping;
 
-use super::place::{Place, time_of, unsigned};
+use super::place::{AddressPlace, time_of, unsigned};
 
 /// The event that tells of programs [spec/trace.md 8.3].
 pub const PROGRAM: &str = "kymo_statedump_program";
@@ -177,7 +177,7 @@ impl Process {
     }
 
     /// Where an address lies then, or at any time. An error where that is not known; `true`: there were two files.
-    pub fn find(&self, all: &[Mapping], time: Option<i64>, address: u64) -> Result<Place, bool> {
+    pub fn find(&self, all: &[Mapping], time: Option<i64>, address: u64) -> Result<AddressPlace, bool> {
         let holds = |placed: &&Placed| placed.start <= address && address < placed.end;
         let mut candidates = self.placed.iter().filter(holds);
         let valid = |placed: &Placed| time.is_none_or(|time| placed.from <= time && time < placed.until);
@@ -192,14 +192,14 @@ impl Process {
             return Err(true);
         }
         let first = all.get(found.mapping as usize).map_or(found.start, |mapping| mapping.start);
-        Ok(Place::Mapped { mapping: found.mapping, address: first + (address - found.start) })
+        Ok(AddressPlace::Mapped { mapping: found.mapping, address: first + (address - found.start) })
     }
 
-    fn in_module(&self, address: u64) -> Option<Place> {
+    fn in_module(&self, address: u64) -> Option<AddressPlace> {
         // A base may be that of an executable that is not moved: 0.
         let behind = self.modules.partition_point(|module| module.base <= address);
         let module = self.modules[..behind].last()?;
-        Some(Place::Module { module: module.position, address: address - module.base })
+        Some(AddressPlace::Module { module: module.position, address: address - module.base })
     }
 }
 
@@ -222,7 +222,7 @@ mod tests {
     /// Which mapping an address is in then.
     fn at(process: &Process, all: &[Mapping], time: Option<i64>) -> Result<u32, bool> {
         process.find(all, time, 0x1800).map(|place| match place {
-            Place::Mapped { mapping, .. } => mapping,
+            AddressPlace::Mapped { mapping, .. } => mapping,
             other => panic!("{other:?}"),
         })
     }

@@ -8,10 +8,9 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 use kymo_collect::{Missing, SUMMARY_FILE};
+use kymo_command::unknown;
 use kymo_target::{Epoch, Receiver, Trace, file_name};
 use serde_json::{Value, json};
-
-use crate::verbs::record::unknown;
 
 /// A trace that is being written.
 pub struct Writer {

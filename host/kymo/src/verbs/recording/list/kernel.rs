@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use kymo_ctf::write::EventClass;
-use kymo_ftrace::format::{self, EventFormat, Field, Kind, PageFormat};
+use kymo_ftrace::format::{self, EventFormat, Field, FieldEncoding, PageFormat};
 use kymo_ftrace::{Decoder, Naming};
 use kymo_tracefs::{EventName, Tracefs, Wanted};
 use serde_json::{Value, json};
 
-use super::{Args, count};
+use super::{ListArgs, count};
 
 /// A kernel event and its fields.
 struct Described {
@@ -31,7 +31,7 @@ struct DescribedField {
 }
 
 /// Runs `kymo list -k`.
-pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &ListArgs) -> anyhow::Result<ExitCode> {
     let tracefs = Tracefs::find()?;
     let events = tracefs.events()?;
     let wanted = if args.what.is_empty() { Wanted::parse(&["all".to_owned()])? } else { Wanted::parse(&args.what)? };
@@ -55,7 +55,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Groups may have no event here; a pattern without one is an error before this.
-fn explain(wanted: &Wanted, args: &Args) {
+fn explain(wanted: &Wanted, args: &ListArgs) {
     if wanted.wants_marker_only() {
         eprintln!(
             "kymo: 'mark' has no events of the kernel: `kymo record -k mark` records what is written to its marker file"
@@ -112,9 +112,11 @@ fn type_text(field: &Field) -> String {
     // Types of such data may already say that there are several.
     let element = ty.strip_suffix("[]").unwrap_or(ty).trim_end();
     match field.kind {
-        Kind::Number | Kind::Opaque => ty.to_owned(),
-        Kind::Array { count, .. } | Kind::Chars { count } => format!("{element}[{count}]"),
-        Kind::DataLoc { .. } | Kind::RelLoc { .. } | Kind::Rest { .. } => format!("{element}[]"),
+        FieldEncoding::Number | FieldEncoding::Opaque => ty.to_owned(),
+        FieldEncoding::Array { count, .. } | FieldEncoding::Chars { count } => format!("{element}[{count}]"),
+        FieldEncoding::DataLoc { .. } | FieldEncoding::RelLoc { .. } | FieldEncoding::Rest { .. } => {
+            format!("{element}[]")
+        }
     }
 }
 

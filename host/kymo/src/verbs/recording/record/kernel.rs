@@ -2,10 +2,10 @@
 //! The kernel's part of `kymo record`: its options, and what is said of it at the end.
 
 use kymo_collect::{KernelCause, KernelConfig, KernelLoss, KernelSummary, Only};
+use kymo_command::figures::{bytes, count, plural};
 use kymo_ftrace::Naming;
 use kymo_tracefs::{ProbeSpec, Wanted, parse_probe};
 
-use super::figures::{bytes, count, plural};
 use crate::verbs::args::CpuArgs;
 use crate::verbs::units;
 

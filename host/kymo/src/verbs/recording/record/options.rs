@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use kymo_collect::{Config, Contexts, Format, Patterns, Rotation, Scope};
+use kymo_command::figures;
 use kymo_filter::Filter;
 
-use super::{figures, kernel, preload, trigger};
+use super::{kernel, preload, trigger};
 use crate::verbs::units;
 
 /// Rings are made smaller to fit into `--memory`, down to this [spec/session.md 6].

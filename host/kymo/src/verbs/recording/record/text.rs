@@ -5,11 +5,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use kymo_collect::{Acted, Blocking, Cause, Loss, Outcome, Progress, Summary};
+use kymo_command::figures::{bytes, count, plural, quoted, short};
+use kymo_command::unknown;
 
 use serde_json::Value;
 
-use super::figures::{bytes, count, plural, quoted, short};
-use super::{kernel, unknown};
+use super::kernel;
 use crate::terminal::Progress as Line;
 
 /// Losses that are named one by one.
@@ -271,7 +272,9 @@ fn losses(summary: &Summary, lines: &mut Vec<String>) {
     }
     if lost.lane > 0 {
         lines.push(
-            "  threads without a lane are helped by more memory (--memory) or smaller rings (--ring-size)".to_owned(),
+            "  threads without a lane are helped by more memory (--memory) or smaller rings (--ring-size); children of \
+             _Fork or clone have none"
+                .to_owned(),
         );
     }
     if lost.full > 0 {

@@ -108,7 +108,7 @@ fn of_command(summary: &Summary, helpers: &[Helper]) -> Vec<String> {
                 .to_owned(),
         ];
     };
-    let found = crate::verbs::command::find_in_path(command);
+    let found = kymo_command::programs::in_path(command);
     let events = found.as_deref().and_then(|path| list::events_in_file(path).ok());
     if events.as_ref().is_some_and(|events| !events.is_empty()) {
         return vec![format!(

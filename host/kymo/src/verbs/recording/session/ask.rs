@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use kymo_collect::{AskError, Remote, Request, remotes};
+use kymo_command::{figures, unknown};
 use serde_json::Value;
 
 use super::{RotateArgs, SelectArgs, SnapshotArgs, StopArgs};
 use crate::verbs::record::options::ring_bytes;
-use crate::verbs::record::{figures, text, unknown};
+use crate::verbs::record::text;
 
 /// A session answers what it knows within this.
 pub const QUICK: Duration = Duration::from_secs(5);

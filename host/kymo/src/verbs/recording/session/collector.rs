@@ -16,9 +16,10 @@ use kymo_collect::{
     Answer, Call, Config, Patterns, Progress, Request, RingUse, RuntimeDir, Server, Session, SnapshotRequest, Summary,
     View,
 };
+use kymo_command::{figures, unknown};
 use serde_json::{Value, json};
 
-use super::definition::Args;
+use super::definition::DefinitionArgs;
 use super::settings;
 use super::snapshots::Snapshots;
 use crate::verbs::command::{self, Happened};
@@ -26,7 +27,7 @@ use crate::verbs::record::begin::{self, Begun, CannotRun};
 use crate::verbs::record::options::rotation;
 use crate::verbs::record::output::Output;
 use crate::verbs::record::rotation::Rotating;
-use crate::verbs::record::{figures, text, unknown, why};
+use crate::verbs::record::{text, why};
 
 /// Programs that run have this long to be attached before the start returns.
 const SETTLING: Duration = Duration::from_secs(1);
@@ -44,7 +45,7 @@ enum Event {
 }
 
 /// Runs the collector. Who started it reads one line of JSON from standard output: what runs, or why nothing does.
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: DefinitionArgs) -> anyhow::Result<ExitCode> {
     crate::verbs::ignore_sigpipe();
     let to = rustix::io::fcntl_dupfd_cloexec(std::io::stdout(), 3).context("cannot keep standard output")?;
     // Fails where we lead a group already, which is as good.
@@ -62,7 +63,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         Err(error) => {
             let status = error.downcast_ref::<CannotRun>().map_or(2, CannotRun::status);
-            let _ = writeln!(starter, "{}", json!({ "error": crate::message(&error), "status": status }));
+            let _ =
+                writeln!(starter, "{}", json!({ "error": kymo_command::process::message(&error), "status": status }));
             Ok(ExitCode::from(status))
         }
     }
@@ -70,7 +72,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 /// A session with all that belongs to it.
 struct Running {
-    args: Args,
+    args: DefinitionArgs,
     name: String,
     server: Server,
     events: Receiver<Event>,
@@ -90,7 +92,7 @@ struct Running {
 }
 
 impl Running {
-    fn start(args: Args) -> anyhow::Result<Running> {
+    fn start(args: DefinitionArgs) -> anyhow::Result<Running> {
         let name = args.name.clone().context("a session needs a name")?;
         let checked = args.options.check(args.quiet)?;
         args.options.check_flight(args.flight)?;

@@ -16,7 +16,7 @@ use crate::verbs::record::options::Options;
     kymo session start web -k sched --duration 1h -- ./server --its-option\n  \
     kymo session start box --flight --ring-size 16M\n  kymo session start --definition motor.toml\n\n\
     Exit status: 0 it runs, 2 errors, 126 and 127 the command cannot be run or was not found.")]
-pub struct Args {
+pub struct DefinitionArgs {
     /// Name of the session: letters, digits, _ . and -, at most 40; unique among the user's sessions
     #[arg(value_name = "NAME", value_parser = session_name, required_unless_present = "definition")]
     pub name: Option<String>,
@@ -54,7 +54,7 @@ pub struct Change {
     pub on: bool,
 }
 
-impl Args {
+impl DefinitionArgs {
     pub fn is_detached(&self) -> bool {
         self.detached
     }

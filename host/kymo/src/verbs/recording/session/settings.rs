@@ -14,14 +14,14 @@ use kymo_collect::{Answer, Request, Rotation};
 use serde_json::{Value, json};
 
 use super::ask;
-use super::definition::{Args, OF_THE_START};
+use super::definition::{DefinitionArgs, OF_THE_START};
 
 /// Options by their long names; `name` and `command` are the positional ones.
 type Table = BTreeMap<String, Value>;
 
 /// The command line of the collector: what was said to `start`, and what is said in the file of --definition and not
 /// there.
-pub fn words_of_the_collector(args: &Args) -> anyhow::Result<Vec<OsString>> {
+pub fn words_of_the_collector(args: &DefinitionArgs) -> anyhow::Result<Vec<OsString>> {
     let definition = definition()?;
     let mut table = match &args.definition {
         Some(file) => read_file(file, &definition)?,
@@ -252,7 +252,7 @@ mod tests {
         let file = dir.path().join("bad.toml");
         let check = |text: &str, part: &str| {
             std::fs::write(&file, text).unwrap();
-            let error = crate::message(&read_file(&file, &definition().unwrap()).unwrap_err());
+            let error = kymo_command::process::message(&read_file(&file, &definition().unwrap()).unwrap_err());
             assert!(error.contains(part), "{text}: {error}");
         };
         check("ring-sise = 4", "ring-sise");

@@ -5,14 +5,14 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use kymo_collect::{AskError, Remote, Request, remotes};
+use kymo_command::figures::{bytes, count, ids, plural, short};
+use kymo_command::unknown;
 use serde_json::{Value, json};
 
 use super::ask;
 use crate::terminal::{Style, paint};
 use crate::verbs::args::OutputArgs;
-use crate::verbs::record::figures::{bytes, count, ids, plural, short};
 use crate::verbs::record::text::rotation as rotation_text;
-use crate::verbs::record::unknown;
 
 /// One session that does not answer must not hold up the list for long.
 const PATIENCE: Duration = Duration::from_secs(1);

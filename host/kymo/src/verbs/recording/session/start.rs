@@ -8,11 +8,11 @@ use std::process::{Command, ExitCode, Stdio};
 use anyhow::Context as _;
 use serde_json::Value;
 
-use super::definition::Args;
+use super::definition::DefinitionArgs;
 use super::settings;
 
 /// Runs the verb.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: &DefinitionArgs) -> anyhow::Result<ExitCode> {
     let words = settings::words_of_the_collector(args)?;
     let answer = make_collector(&words)?;
     if let Some(error) = answer.get("error").and_then(Value::as_str) {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use kymo_analyze::cause::{Asked, Cause, Evidence, Explained, Ground, Machine, Moment, Part};
+use kymo_analyze::cause::{Asked, Cause, CausePart, Evidence, Explained, Ground, Machine, Moment};
 use kymo_analyze::{
     CpuSpan, Event, Head, Interrupt, InterruptSpan, OffSpan, SOFTIRQS, SPANS_MAX, Sink, State, Thread, ThreadSpan,
     Threads, priority,
@@ -12,12 +12,13 @@ use kymo_analyze::{
 use kymo_ctf::read::{Clock, Reader};
 use kymo_lab::Record;
 use kymo_lab::causes::{Budget, BudgetPart, Causes};
+use kymo_query::Surroundings;
 use serde_json::Value;
 
 use super::flight::Shot;
 use crate::verbs::analyze::feed::{Classes, Input, Visit, walk};
-use crate::verbs::analyze::machine_of;
 use crate::verbs::args::TraceArgs;
+use crate::verbs::symbols::Symbolizer;
 
 /// Records this long before and after samples are kept, ns: who runs is told by switches, which may be rare.
 const AROUND_NS: i64 = 2_000_000_000;
@@ -38,7 +39,8 @@ pub fn explain(
     shots: &[Shot],
     (asked, count): (Asked, usize),
 ) -> anyhow::Result<()> {
-    let is_guest = is_guest(record);
+    // All snapshots are of one machine.
+    let mut machine = None;
     let mut wanted = wanted(record, count);
     for shot in shots {
         if wanted.is_empty() {
@@ -49,7 +51,14 @@ pub fn explain(
         let moments = |sample: &WorstSample| moment(record, sample, clock, asked);
         let all: Vec<(WorstSample, Moment)> =
             wanted.iter().filter_map(|sample| Some((*sample, moments(sample)?))).collect();
-        let machine = Machine { is_guest, ..machine_of(&input.traces) };
+        let machine = match machine {
+            Some(machine) => machine,
+            None => {
+                let is_guest = is_guest(record);
+                let known = Symbolizer::new(None, &input.traces)?;
+                *machine.insert(Machine { is_guest, ..Surroundings::of(&input.traces, known).machine })
+            }
+        };
         let keep = gather(&input, &all, machine);
         for (sample, moment) in all {
             if !keep.reaches(&moment) {
@@ -160,6 +169,10 @@ impl Sink for SpansAround {
     fn off(&mut self, span: &OffSpan, threads: Threads<'_>) {
         self.evidence.off(span, threads);
     }
+
+    fn lost(&mut self, cpu: Option<u32>, from: i64, to: i64) {
+        self.evidence.lost(cpu, from, to);
+    }
 }
 
 fn budget_of(explained: &Explained, (evidence, to): (&Evidence, i64), at_ns: Option<i64>) -> Budget {
@@ -173,7 +186,7 @@ fn budget_of(explained: &Explained, (evidence, to): (&Evidence, i64), at_ns: Opt
     }
 }
 
-fn part_of(part: &Part, evidence: &Evidence, at: i64) -> BudgetPart {
+fn part_of(part: &CausePart, evidence: &Evidence, at: i64) -> BudgetPart {
     let behind = match part.cause {
         Cause::LockOwnerWaits { by: Some(by), .. } => {
             let name = evidence.name(by, at);
@@ -195,7 +208,7 @@ fn part_of(part: &Part, evidence: &Evidence, at: i64) -> BudgetPart {
     }
 }
 
-fn name_of(part: &Part) -> String {
+fn name_of(part: &CausePart) -> String {
     match (part.cause, part.cause.tid()) {
         (Cause::Interrupt(Interrupt::Softirq(vec)), _) => {
             SOFTIRQS.get(usize::from(vec)).map_or_else(|| vec.to_string(), |name| (*name).to_owned())
@@ -250,7 +263,7 @@ mod tests {
 
     #[test]
     fn names_and_priorities_are_those_that_people_use() {
-        let part = |cause, name: &str| Part {
+        let part = |cause, name: &str| CausePart {
             cause,
             ground: Ground::Seen,
             ns: 1,

@@ -46,6 +46,9 @@ const OF_PROBE: [&str; 5] = [
     "raw_syscalls:sys_exit",
     "timer:hrtimer_start",
 ];
+/// Signals that stop a thread: who sent them.
+const SIGNALS: &str = "signal:signal_generate";
+const STOPS: &str = "sig >= 19 && sig <= 22";
 /// Where interrupts and preemption go off and on.
 const OFF: &str = "preemptirq:";
 /// A snapshot reaches further back than the time since the last look, by this and the longest sample.
@@ -72,6 +75,7 @@ impl Kernel {
             return Err("this kernel has no sched:sched_switch".to_owned());
         }
         events.extend(of_system(VECTORS));
+        events.extend(Some(SIGNALS).filter(has).map(|name| format!("{name}[{STOPS}]")));
         let off = of_system(OFF);
         let mut cannot_see = Vec::new();
         if irqs_off {

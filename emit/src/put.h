@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * put.h: payloads into a ring to the byte, for the portable ring: what is right behind a record may be a
+ * handler's record, finished and not yet published [ring.md 6].
+ */
+#ifndef KYMO_PUT_H
+#define KYMO_PUT_H
+
+#include <stdint.h>
+#include <string.h>
+
+/* The last bytes of a record, less than 8. */
+static inline uint8_t *put_rest(uint8_t *to, uint64_t rest, uint64_t bytes)
+{
+	if (bytes & 4) {
+		memcpy(to, &rest, 4);
+		rest >>= 32;
+		to += 4;
+	}
+	if (bytes & 2) {
+		memcpy(to, &rest, 2);
+		rest >>= 16;
+		to += 2;
+	}
+	if (bytes & 1)
+		*to++ = (uint8_t)rest;
+	return to;
+}
+
+/* Whole words as they were stored, then the rest. */
+static inline uint8_t *put_words(uint8_t *to, const uint64_t *words, uint64_t bytes)
+{
+	for (; bytes >= 8; bytes -= 8, to += 8)
+		memcpy(to, words++, 8);
+	return bytes ? put_rest(to, *words, bytes) : to;
+}
+
+/* bytes of up to four words. */
+static inline void put_few(uint8_t *to, uint64_t bytes, uint64_t w0, uint64_t w1, uint64_t w2, uint64_t w3)
+{
+	if (bytes >= 8) {
+		memcpy(to, &w0, 8);
+		w0 = w1;
+		if (bytes >= 16) {
+			memcpy(to + 8, &w1, 8);
+			w0 = w2;
+			if (bytes >= 24) {
+				memcpy(to + 16, &w2, 8);
+				w0 = w3;
+				if (bytes >= 32)
+					memcpy(to + 24, &w3, 8);
+			}
+		}
+	}
+	put_rest(to + (bytes & ~7ull), w0, bytes & 7);
+}
+
+static inline uint8_t *put_piece(uint8_t *to, const uint8_t *from, uint64_t bytes)
+{
+	uint64_t first, last;
+
+	if (bytes - 8 > 8) {
+		memcpy(to, from, bytes);
+		return to + bytes;
+	}
+	memcpy(&first, from, 8);
+	memcpy(&last, from + bytes - 8, 8);
+	memcpy(to, &first, 8);
+	memcpy(to + bytes - 8, &last, 8);
+	return to + bytes;
+}
+
+#endif

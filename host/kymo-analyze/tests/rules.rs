@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Causes of spans that no trace gives: `State` ends a wait and the other context of its CPU with one record. Whoever
+//! hands spans to [`Evidence`] from elsewhere may have time between the two.
+
+use kymo_analyze::cause::{Asked, Cause, Evidence, Ground, Machine, Moment};
+use kymo_analyze::{Context, CpuSpan, Doing, Doubt, Ready, Sink, Thread, ThreadSpan, Until, Waker};
+
+const WAKER: Waker = Waker { cpu: 1, context: Context::Idle };
+
+fn span(tid: i32, from: i64, to: i64, doing: Doing, until: Until) -> ThreadSpan {
+    ThreadSpan { tid, from, to, doing, ready_from: from, until, doubt: Doubt::NONE }
+}
+
+fn on_cpu(from: i64, to: i64, context: Context) -> CpuSpan {
+    CpuSpan { cpu: 0, from, to, context, current: context, doubt: Doubt::NONE }
+}
+
+/// The causes of [0, 100_000) of thread 7, each with its time.
+fn causes(asked: Asked, threads: &[ThreadSpan], cpus: &[CpuSpan]) -> Vec<(Cause, Ground, u64)> {
+    let mut evidence = Evidence::new(0, 100_000, 100, Machine::default());
+    for span in threads {
+        evidence.thread(span, &Thread::unknown(span.tid, 0));
+    }
+    cpus.iter().for_each(|span| evidence.cpu(span));
+    let moment = Moment { tid: 7, cpu: Some(0), from: 0, to: 100_000, asked };
+    evidence.segments(&moment).iter().map(|segment| (segment.cause, segment.ground, segment.ns())).collect()
+}
+
+#[test]
+fn a_cpu_that_has_the_thread_already_is_switching_to_it() {
+    let waits = Doing::Runnable { why: Ready::Woken(WAKER), cpu: Some(0) };
+    let threads = [
+        span(7, 0, 60_000, waits, Until::Runs { cpu: 0 }),
+        span(7, 60_000, 100_000, Doing::Running { cpu: 0 }, Until::Next),
+    ];
+    let cpus = [on_cpu(0, 50_000, Context::Idle), on_cpu(50_000, 100_000, Context::Thread(7))];
+    let expect = [
+        (Cause::IdleExit, Ground::Seen, 50_000),
+        (Cause::Switching, Ground::Seen, 10_000),
+        (Cause::Own, Ground::Seen, 40_000),
+    ];
+    assert_eq!(causes(Asked::Stretch, &threads, &cpus), expect);
+}
+
+#[test]
+fn who_has_the_cpu_is_inferred_to_outrank_where_no_priority_is_known() {
+    let waits = Doing::Runnable { why: Ready::Woken(WAKER), cpu: Some(0) };
+    let threads = [span(7, 0, 100_000, waits, Until::Runs { cpu: 0 })];
+    let cpus = [on_cpu(0, 100_000, Context::Thread(5))];
+    let expect = [(Cause::Thread { by: 5 }, Ground::Inferred, 100_000)];
+    assert_eq!(causes(Asked::Stretch, &threads, &cpus), expect);
+}
+
+#[test]
+fn a_timer_that_is_due_while_its_thread_still_leaves_the_cpu_is_kept_by_nobody() {
+    let sleeps = Doing::Blocked { state: b'S', call: None };
+    let threads = [span(7, 0, 100_000, sleeps, Until::Woken(WAKER))];
+    let cpus = [on_cpu(0, 30_000, Context::Thread(7)), on_cpu(30_000, 100_000, Context::Thread(5))];
+    let expect = [(Cause::Switching, Ground::Seen, 30_000), (Cause::IrqsOff { by: 5 }, Ground::Inferred, 70_000)];
+    assert_eq!(causes(Asked::Timer, &threads, &cpus), expect);
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How a process of kymo begins, and how it ends: signals, diagnostics, and the exit status of an outcome.
+
+use std::process::ExitCode;
+
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::prelude::*;
+
+use crate::terminal;
+
+/// Ends the process by SIGPIPE when standard output is closed, as other tools in a pipe do.
+pub fn default_sigpipe() {
+    // SAFETY: called first in main, before any other thread exists; SIG_DFL is a valid disposition.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+}
+
+/// A file that may not grow (`ulimit -f`) is an error of the write, as a full disk is, not the end of this program. A
+/// handler, since what is ignored would be ignored by the commands that we start, too.
+pub fn survive_file_limits() {
+    extern "C" fn nothing(_: libc::c_int) {}
+    let handler: extern "C" fn(libc::c_int) = nothing;
+    // SAFETY: called first in main, before any other thread exists; the handler does nothing.
+    unsafe { libc::signal(libc::SIGXFSZ, handler as libc::sighandler_t) };
+}
+
+/// What the tool says about itself: `KYMO_LOG=info`, or by module `kymo_collect=debug,warn`; errors alone without it.
+pub fn log_to_stderr() {
+    let wanted = std::env::var("KYMO_LOG").unwrap_or_default();
+    let (targets, error) = match wanted.parse::<Targets>() {
+        Ok(targets) => (targets, None),
+        Err(error) => (Targets::default(), Some(error)),
+    };
+    let targets = if wanted.is_empty() { Targets::new().with_default(tracing::Level::ERROR) } else { targets };
+    tracing_subscriber::registry()
+        .with(tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_filter(targets))
+        .init();
+    if let Some(error) = error {
+        eprintln!("kymo: KYMO_LOG={wanted} is not understood ({error}); such as info, or kymo_collect=debug,warn");
+    }
+}
+
+/// The exit status of what a verb came to. What was printed is read before what went wrong is said.
+pub fn exit_code(outcome: anyhow::Result<ExitCode>) -> ExitCode {
+    terminal::finish_pager();
+    outcome.unwrap_or_else(|error| {
+        eprintln!("kymo: {}", message(&error));
+        ExitCode::from(2)
+    })
+}
+
+/// An error and its causes, each said once: many of ours name their cause themselves.
+pub fn message(error: &anyhow::Error) -> String {
+    error.chain().skip(1).fold(error.to_string(), |text, cause| {
+        let cause = cause.to_string();
+        if text.contains(&cause) { text } else { format!("{text}: {cause}") }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn causes_are_said_once() {
+        let error = |texts: &[&'static str]| {
+            let first = anyhow::anyhow!(texts[0]);
+            texts[1..].iter().fold(first, |error, text| error.context(*text))
+        };
+        assert_eq!(message(&error(&["no room"])), "no room");
+        assert_eq!(message(&error(&["no room", "cannot write t"])), "cannot write t: no room");
+        assert_eq!(message(&error(&["no room", "t: no room", "the export failed"])), "the export failed: t: no room");
+    }
+}

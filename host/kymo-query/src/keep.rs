@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The pass that stories, critical paths and causes are made from: spans and records around one stretch or several, as
+//! kymo-analyze takes them. Verbs walk a whole trace with it; questions only what is around [`around`].
+
+use kymo_analyze::explain::{Note, Question, Scene, Slice};
+use kymo_analyze::{CpuSpan, Event, Head, InterruptSpan, OffSpan, Sink, State, Thread, ThreadSpan, Threads, duration};
+use kymo_ctf::read::{Fields, Number, Value};
+use kymo_feed::{Classes, Payload, Seen, Visit};
+
+use crate::opened::Opened;
+use crate::parameters::Window;
+use crate::surroundings::Surroundings;
+use crate::symbolize::Symbolize;
+use crate::walk::Gather;
+
+/// Frames of a call stack that are kept.
+const FRAMES_MAX: usize = 32;
+
+/// Event of the state dump that tells of a thread.
+const THREAD_STATE: &str = "lttng_statedump_process_state";
+
+/// Parts of a sample's time that a line shows, and the share below which one is not.
+const PARTS_SHOWN: usize = 3;
+const SHARE_MIN: f64 = 0.05;
+
+/// What most of a stretch's time went to, in a line.
+pub fn cause_line(budget: &[Slice]) -> String {
+    let whole = budget.iter().map(|slice| slice.ns).sum::<u64>().max(1);
+    let share = |slice: &Slice| slice.ns as f64 / whole as f64;
+    let shown = budget.iter().filter(|slice| share(slice) >= SHARE_MIN).take(PARTS_SHOWN);
+    let part = |slice: &Slice| {
+        let inferred = if slice.seen { "" } else { " (inferred)" };
+        format!("{} ({:.0} %) {}{inferred}", duration(slice.ns), 100.0 * share(slice), slice.text)
+    };
+    shown.map(part).collect::<Vec<_>>().join("; ")
+}
+
+/// The window around a stretch, with so much before and behind it, cut to the time of the trace.
+pub(crate) fn around(of: &Opened, (from, to): (i64, i64), lead: u64) -> Window {
+    let (first, end) = of.whole();
+    let from = from.saturating_sub_unsigned(lead).clamp(first, end);
+    Window { from, to: to.saturating_add(1).saturating_add_unsigned(lead).clamp(from, end) }
+}
+
+/// A scene, and from when to when it takes anything.
+struct KeptScene {
+    scene: Scene,
+    from: i64,
+    to: i64,
+}
+
+/// A scene for each question, and what their records mean.
+pub struct Keep<'a, S> {
+    scenes: Vec<KeptScene>,
+    classes: &'a Classes,
+    known: S,
+    has_records: bool,
+}
+
+impl<'a, S: Symbolize> Keep<'a, S> {
+    /// Of questions about one machine, with the records of a time line; keeps at most `spans_max` spans in all.
+    pub fn new(
+        questions: impl IntoIterator<Item = Question>,
+        spans_max: usize,
+        classes: &'a Classes,
+        around: Surroundings<S>,
+    ) -> Keep<'a, S> {
+        let always = |question| (question, i64::MIN, i64::MAX);
+        Keep::within(questions.into_iter().map(always), spans_max, classes, around)
+    }
+
+    /// The same, each question with the time from which and up to which it takes anything.
+    pub fn within(
+        questions: impl IntoIterator<Item = (Question, i64, i64)>,
+        spans_max: usize,
+        classes: &'a Classes,
+        around: Surroundings<S>,
+    ) -> Keep<'a, S> {
+        let questions: Vec<(Question, i64, i64)> = questions.into_iter().collect();
+        let spans_max = spans_max / questions.len().max(1);
+        let groups = around.known.groups();
+        let kept = |(question, from, to): (Question, i64, i64)| {
+            let mut scene = Scene::new(question, spans_max, around.machine);
+            groups.iter().for_each(|(tid, group)| scene.group(*tid, group.clone()));
+            KeptScene { scene, from, to }
+        };
+        let scenes = questions.into_iter().map(kept).collect();
+        Keep { scenes, classes, known: around.known, has_records: true }
+    }
+
+    /// The same without the records of a time line.
+    #[must_use]
+    pub fn without_records(self) -> Keep<'a, S> {
+        Keep { has_records: false, ..self }
+    }
+
+    /// What was kept, in the order in which it was given, and the functions of what was mapped.
+    pub fn take(self) -> (Vec<Scene>, S) {
+        (self.scenes.into_iter().map(|kept| kept.scene).collect(), self.known)
+    }
+
+    /// Those that take something of [from, to].
+    fn each(&mut self, from: i64, to: i64, take: impl FnMut(&mut Scene)) {
+        let near = self.scenes.iter_mut().filter(|kept| from <= kept.to && to >= kept.from);
+        near.map(|kept| &mut kept.scene).for_each(take);
+    }
+}
+
+impl<S: Symbolize> Visit for Keep<'_, S> {
+    fn record(&mut self, seen: &Seen<'_, '_>, state: &State) {
+        self.known.learn(seen.record);
+        if self.classes.list[seen.class].name == THREAD_STATE {
+            self.scenes.iter_mut().for_each(|kept| learn_group(&mut kept.scene, seen.record.payload));
+        }
+        if !self.has_records || seen.record.stream.starts_with("state_") {
+            return;
+        }
+        let time = seen.head.time;
+        if !self.scenes.iter().any(|kept| kept.scene.wants(time)) {
+            return;
+        }
+        let payload = Payload(seen.record.payload);
+        let event = self.classes.event(seen.class, &payload);
+        let head = Head { tid: seen.writer(state).tid, ..seen.head };
+        let mut note = Note::new(head, (seen.class, &self.classes.list[seen.class]), event, &payload);
+        note.flags = flags(seen.record.common_context);
+        note.stack = stack(seen.record.common_context);
+        // A scene takes only what it wants.
+        self.scenes.iter_mut().for_each(|kept| kept.scene.note(note.clone()));
+    }
+}
+
+/// The control group of a thread, as the state dump has it.
+fn learn_group(scene: &mut Scene, payload: Fields<'_>) {
+    let tid = match payload.get("tid") {
+        Some(Value::Int(number, _)) => i32::try_from(i128::from(number)).ok(),
+        _ => None,
+    };
+    if let (Some(tid), Some(Value::Text(group))) = (tid, payload.get("cgroup")) {
+        scene.group(tid, group.into_owned());
+    }
+}
+
+fn flags(context: Fields<'_>) -> Option<(u8, u8)> {
+    let byte = |name: &str| match context.get(name)? {
+        Value::Int(number, _) => u8::try_from(i128::from(number)).ok(),
+        _ => None,
+    };
+    Some((byte("irq_flags")?, byte("preempt_count")?))
+}
+
+fn stack(context: Fields<'_>) -> Vec<u64> {
+    let Some(Value::Array(frames)) = context.get("callstack") else { return Vec::new() };
+    let address = |value: Value<'_>| match value {
+        Value::Int(Number::Unsigned(address), _) => Some(address),
+        _ => None,
+    };
+    frames.iter().take(FRAMES_MAX).filter_map(address).collect()
+}
+
+impl<S: Symbolize> Sink for Keep<'_, S> {
+    fn event(&mut self, head: &Head, event: &Event, state: &State) {
+        self.each(head.time, head.time, |scene| scene.event(head, event, state));
+    }
+
+    fn thread(&mut self, span: &ThreadSpan, thread: &Thread) {
+        self.each(span.from, span.to, |scene| scene.thread(span, thread));
+    }
+
+    fn cpu(&mut self, span: &CpuSpan) {
+        self.each(span.from, span.to, |scene| scene.cpu(span));
+    }
+
+    fn interrupt(&mut self, span: &InterruptSpan, threads: Threads<'_>) {
+        self.each(span.from, span.to, |scene| scene.interrupt(span, threads));
+    }
+
+    fn off(&mut self, span: &OffSpan, threads: Threads<'_>) {
+        self.each(span.from, span.to, |scene| scene.off(span, threads));
+    }
+
+    fn lost(&mut self, cpu: Option<u32>, from: i64, to: i64) {
+        self.each(from, to, |scene| scene.lost(cpu, from, to));
+    }
+}
+
+impl<S: Symbolize> Gather for Keep<'_, S> {}
+
+#[cfg(test)]
+mod tests {
+    use kymo_analyze::Doubt;
+    use kymo_analyze::cause::{Cause, Ground};
+
+    use super::*;
+
+    fn slice(ns: u64, seen: bool, text: &str) -> Slice {
+        let ground = if seen { Ground::Seen } else { Ground::Inferred };
+        let (cause, kind, text) = (Cause::Own, Cause::Own.word(), text.to_owned());
+        Slice { cause, ground, kind, text, tid: None, seen, ns, pieces: 1, doubt: Doubt::NONE }
+    }
+
+    #[test]
+    fn a_line_has_the_largest_parts() {
+        let budget = [slice(900, true, "a"), slice(60, false, "b"), slice(40, true, "c")];
+        assert_eq!(cause_line(&budget), "900ns (90 %) a; 60ns (6 %) b (inferred)");
+        assert_eq!(cause_line(&[]), "");
+    }
+}

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Records of traces as columns ([`columns`]), and these as Parquet files ([`parquet`]) [spec/exchange.md 1 and 2].
+//!
+//! A crate and a command of their own, because Arrow and Parquet are a third of a build (spec/decisions/0007). Which
+//! records, and from where, is for kymo-command.
+
+pub mod columns;
+pub mod parquet;

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `kymo-sql`: a command of its own for what needs Arrow and Parquet, which are a third of a build.
+
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::Command;
+
+use kymo_command::programs;
+
+/// Its file.
+const PROGRAM: &str = "kymo-sql";
+
+/// Becomes `kymo-sql` with the words of a verb: process id, terminal, signals and exit status are the same. `wanted` is
+/// what needs it.
+///
+/// Returns why it could not be done.
+pub fn become_kymo_sql(words: &[OsString], wanted: &str) -> anyhow::Error {
+    let exe = std::env::current_exe().unwrap_or_default();
+    let Some(program) = programs::of_kymo(PROGRAM, &exe) else {
+        return anyhow::anyhow!(missing(&exe, wanted));
+    };
+    let error = Command::new(&program).args(words).exec();
+    anyhow::anyhow!("{wanted}: cannot start {}: {error}; make sql builds it anew", program.display())
+}
+
+fn missing(exe: &Path, wanted: &str) -> String {
+    let places: Vec<String> = programs::places(exe).iter().map(|place| place.display().to_string()).collect();
+    format!(
+        "{wanted} needs the command {PROGRAM}, which is not in {}, nor in PATH: build it with `make sql` in kymo's source, \
+         and install it with `make install`",
+        places.join(", ")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_named_with_the_next_step() {
+        let text = missing(Path::new("/opt/kymo/bin/kymo"), "--format parquet");
+        for part in
+            ["--format parquet", "kymo-sql", "/opt/kymo/bin,", "/opt/kymo/lib/kymo,", "make sql", "make install"]
+        {
+            assert!(text.contains(part), "{part} in {text}");
+        }
+    }
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The spans of the window as a flame graph: spans that lie within the same ones are summed up, of all threads together.
+
+import type { App } from './app.js';
+import type { Answer } from './columns.js';
+import { el } from './dom.js';
+import { spanName } from './layout.js';
+import { identity } from './palette.js';
+import { Panel } from './panels.js';
+import { duration, grouped } from './time.js';
+import { around } from './view.js';
+
+const LEVEL = 17;
+/** Narrower frames are not drawn, share of the width. */
+const LEAST = 0.0005;
+
+/** A frame, from left to right in shares of the width. */
+export interface FlameBox {
+  row: number;
+  left: number;
+  width: number;
+  depth: number;
+}
+
+/** Where frames lie: the widest first, within what they lie in. Pure. */
+export function flameBoxes(answer: Answer): { boxes: FlameBox[]; total: number } {
+  const of = answer.table('frames');
+  const totals = of.offsets('total_ns');
+  const within = new Map<number, number[]>();
+  for (let row = 0; row < of.rows; row++) {
+    const parent = of.number('parent', row) ?? -1;
+    within.set(parent, [...(within.get(parent) ?? []), row]);
+  }
+  const total = (within.get(-1) ?? []).reduce((sum, row) => sum + (totals[row] ?? 0), 0);
+  const boxes: FlameBox[] = [];
+  // Spans of one thread may overlap each other: what lies within is never wider than what it lies in.
+  const place = (parent: number, left: number, width: number, depth: number): void => {
+    const own = [...(within.get(parent) ?? [])].sort((a, b) => (totals[b] ?? 0) - (totals[a] ?? 0));
+    const sum = own.reduce((sum, row) => sum + (totals[row] ?? 0), 0);
+    const all = Math.max(sum, parent < 0 ? total : (totals[parent] ?? 0), 1);
+    let at = left;
+    for (const row of own) {
+      const share = ((totals[row] ?? 0) / all) * width;
+      if (share >= LEAST) {
+        boxes.push({ row, left: at, width: share, depth });
+        place(row, at, share, depth + 1);
+      }
+      at += share;
+    }
+  };
+  place(-1, 0, 1, 0);
+  return { boxes, total };
+}
+
+export class Flame extends Panel {
+  constructor(app: App) {
+    super(app, 'flame');
+  }
+
+  protected ask(): Promise<Answer | null> {
+    return this.app.client.ask('flame', 'flame', this.window);
+  }
+
+  protected show(answer: Answer): void {
+    const of = answer.table('frames');
+    const spans = (answer.head.info['spans'] as string[] | undefined) ?? [];
+    const { boxes, total } = flameBoxes(answer);
+    const notes = [...answer.head.notes];
+    const left = Number(answer.head.info['left_out'] ?? 0) + Number(answer.head.info['frames_left_out'] ?? 0);
+    if (left) notes.push(`${grouped(left)} spans are left out.`);
+    const plot = el('div', 'flames');
+    plot.style.height = `${LEVEL * (1 + Math.max(0, ...boxes.map(({ depth }) => depth)))}px`;
+    for (const box of boxes) plot.append(this.frame(answer, box, spans, total));
+    const head = el('p', 'note', of.rows ? `${duration(total)} in spans, of all threads together. Click: the longest of them.` : 'No span ends in this window. Spans are pairs of events such as x:begin and x:end.');
+    this.box.replaceChildren(head, plot, ...notes.map((note) => el('p', 'note', note)));
+  }
+
+  private frame(answer: Answer, { row, left, width, depth }: FlameBox, spans: readonly string[], total: number): HTMLElement {
+    const of = answer.table('frames');
+    const name = spanName(spans[of.number('span', row) ?? -1] ?? '?');
+    const [all, own, count] = [of.number('total_ns', row) ?? 0, of.number('self_ns', row) ?? 0, of.number('count', row) ?? 0];
+    const [from, to, tid] = [of.big('longest_from', row), of.big('longest_to', row), of.number('longest_tid', row)];
+    const made = el('button', `h${identity(name)}`, name);
+    made.type = 'button';
+    made.style.left = `${100 * left}%`;
+    made.style.width = `${100 * width}%`;
+    made.style.top = `${LEVEL * depth}px`;
+    const longest = from !== null && to !== null ? `, longest ${duration(Number(to - from))}` : '';
+    const says = `${name}: ${duration(all)} (${((100 * all) / Math.max(1, total)).toFixed(1)} %), itself ${duration(own)}, ${grouped(count)} times${longest}`;
+    made.setAttribute('aria-label', says);
+    made.addEventListener('pointerenter', () => this.app.say(says));
+    made.addEventListener('focus', () => this.app.say(says));
+    made.addEventListener('click', () => {
+      if (from !== null && to !== null) this.app.go({ ...around(this.app.view, from, to, this.app.whole), tid, at: to, a: from, b: to });
+    });
+    return made;
+  }
+}
