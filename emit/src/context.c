@@ -32,6 +32,7 @@
 	(KYMO_CONTEXT_VPID | KYMO_CONTEXT_PRIO | KYMO_CONTEXT_PRIO_NOW | KYMO_CONTEXT_CGROUP |     \
 	 KYMO_CONTEXT_PROCNAME | KYMO_CONTEXT_PERF | KYMO_CONTEXT_CALLSTACK)
 #define CHANGING_BITS (KYMO_CONTEXT_PRIO_NOW | KYMO_CONTEXT_PERF | KYMO_CONTEXT_CALLSTACK)
+#define KEPT_BUSY UINT64_MAX /* the serial of no memory */
 #define BOTH_PRIOS ((uint32_t)(KYMO_CONTEXT_PRIO | KYMO_CONTEXT_PRIO_NOW))
 
 /* sched_getattr(2), as far as it is needed; not all C libraries declare it. */
@@ -148,8 +149,9 @@ static bool is_of(const struct kymo_thread_contexts *own, const struct kymo_memo
 }
 
 /*
- * Keeps contexts that do not change as they stand in a record, for direct.h. A handler that comes in
- * between does the same, with the same result.
+ * Keeps contexts that do not change as they stand in a record, for direct.h. A signal handler that comes
+ * in between may record in another session that has the same place: it leaves the place alone. Should the
+ * handler never return, the place is never used again: the thread's records go out of line.
  */
 static void fix(struct kymo_self *self, uint32_t slot)
 {
@@ -157,9 +159,9 @@ static void fix(struct kymo_self *self, uint32_t slot)
 	uint8_t block[KYMO_CONTEXT_BYTES_MAX] = { 0 };
 	uint32_t bytes = kymo_contexts_put(self, slot, NULL, block);
 
-	if (bytes > KYMO_FIXED_BYTES_MAX)
+	if (bytes > KYMO_FIXED_BYTES_MAX || fixed->serial == KEPT_BUSY)
 		return;
-	__atomic_store_n(&fixed->serial, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&fixed->serial, KEPT_BUSY, __ATOMIC_RELAXED);
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	memcpy(&fixed->block, block, sizeof(fixed->block));
 	KYMO_TEST_STOP(FIXED);

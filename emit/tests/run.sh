@@ -91,6 +91,10 @@ check "interrupted writers, compiles" compile gcc interrupted -O2
 for ring in rseq portable; do
 	check "interrupted writers, $ring" env KYMO_RING=$ring $out/interrupted-gcc
 done
+check "kept contexts, compiles" compile gcc kept -O2
+for ring in rseq portable; do
+	check "kept contexts, $ring" env KYMO_RING=$ring $out/kept-gcc
+done
 check "killed writers, compiles" compile gcc killed -O2
 kills=200
 [ -z "${KYMO_STRESS:-}" ] || kills=10000
