@@ -65,7 +65,8 @@ mkdir -p corpus/symbols
 # Files of trace-cmd and logs of POSIX Trace streams: those that the crates' tests make.
 mkdir -p corpus/posix_log corpus/import_dat corpus/import_text
 seeds=$PWD/corpus
-(cd .. && KYMO_FUZZ_SEEDS=$seeds "${CARGO:-cargo}" test --release -q -p kymo-export --test dat -p kymo-posix --test logs >/dev/null)
+(cd .. && KYMO_FUZZ_SEEDS=$seeds "${CARGO:-cargo}" test --release -q -p kymo-export dat:: >/dev/null)
+(cd .. && KYMO_FUZZ_SEEDS=$seeds "${CARGO:-cargo}" test --release -q -p kymo-posix --test logs >/dev/null)
 cp ../host/kymo-ftrace/tests/reports/*.txt corpus/import_text/
 printf '%s\n' 'prog 7/7 [000] 1.000001: sched:sched_switch: prev_comm=a prev_pid=7 ==> next_comm=b next_pid=9' \
 	'	ffffffff81000010 do_one+0x10 ([kernel.kallsyms])' '	    7f0000001234 main+0x4 (/bin/a)' '' > corpus/import_text/perf

@@ -60,6 +60,15 @@ check "only kymo-sql depends on Arrow and Parquet" $? "$users"
 # Who imports whom, without circles.
 circles=$(scripts/circles.py --most 0)
 check "no files import each other in a circle" $? "$circles"
+# A crate whose tests are one program names its files there: cargo does not look for others.
+unnamed=$(git ls-files 'host/*/tests/all.rs' | while read -r all; do
+	for file in "${all%/*}"/*.rs; do
+		name=$(basename "$file" .rs)
+		[ "$name" = all ] || grep -qx "mod $name;" "$all" || echo "$file"
+	done
+done)
+[ -z "$unnamed" ]
+check "each file of tests is in the one program of its crate" $? "$unnamed"
 # They are put back in make stress only: whether they still can be is seen here.
 stale=$(for patch in host/kymo-collect/src/simulation/defects/*.patch; do
 	patch -sp1 --dry-run <"$patch" >/dev/null 2>&1 || echo "$patch"

@@ -3,7 +3,7 @@
 //! name is the assertion.
 //! `KYMO_BLESS=1` writes the expectations anew.
 
-mod common;
+use crate::common;
 
 use std::fmt::Write as _;
 use std::path::Path;

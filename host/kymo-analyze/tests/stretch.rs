@@ -2,7 +2,7 @@
 //! What ends in a stretch of a trace is the same whether its records are all that is read, behind a checkpoint, or not
 //! [spec/index.md 6]: timers that were started before, and threads that they woke before.
 
-mod common;
+use crate::common;
 
 use common::{Item, Trace, parse};
 use kymo_analyze::{Latency, Options, Sample, State, What};

@@ -2,7 +2,7 @@
 //! Absurd sizes and clocks, one defect a trace: each has its message, and none costs memory or time beyond the file's
 //! own size.
 
-mod support;
+use crate::support;
 
 use std::time::{Duration, Instant};
 

@@ -4,7 +4,7 @@
 //! The installed babeltrace2 reads CTF 1.8. Where the folder in KYMO_BT21_ROOT holds a system with babeltrace2 2.1 or
 //! newer (entered by chroot, so root is needed), CTF 2 is checked too.
 
-mod support;
+use crate::support;
 
 use std::fs;
 use std::path::{Path, PathBuf};

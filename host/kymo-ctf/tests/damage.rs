@@ -2,7 +2,7 @@
 //! Damaged streams: what is said, and which records are kept. Each case is a change to a good stream beside the lines
 //! and caveats it must yield.
 
-mod support;
+use crate::support;
 
 use kymo_ctf::write::PacketHead;
 use support::*;

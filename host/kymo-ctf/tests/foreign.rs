@@ -2,7 +2,7 @@
 //! Metadata and records as other tracers write them: compact headers, variants, nesting, bits, big endian, packetised
 //! text, CTF 2's other field classes.
 
-mod support;
+use crate::support;
 
 use kymo_ctf::read::{Memory, Trace, parse_metadata};
 use support::shown;

@@ -6,8 +6,7 @@
 //! The seed is printed first. `KYMO_SEED=N KYMO_ROUNDS=1` repeats one case; `KYMO_STRESS=1` runs thousands, from a new
 //! seed. The files of a case that fails are kept, and named; `KYMO_SHOWN` (8) failures are shown.
 
-mod generator;
-mod support;
+use crate::generator;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -2,7 +2,7 @@
 //! Bytes from anyone: no input makes the reader panic, loop or unfold without bound. The same entry points are fuzzed
 //! (`fuzz/`); here a bounded number of mutations runs in every test. KYMO_SEED repeats a run, KYMO_ROUNDS lengthens it.
 
-mod support;
+use crate::support;
 
 use kymo_ctf::read::{Item, Memory, Reader, Trace, probe};
 use kymo_testing::{Random, setting};

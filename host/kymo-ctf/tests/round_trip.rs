@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What our writer describes, our reader reads back: every type, in both metadata formats.
 
-mod support;
+use crate::support;
 
 use kymo_abi::desc::{FieldType, Scalar};
 use kymo_ctf::read::{Item, Reader, Trace};

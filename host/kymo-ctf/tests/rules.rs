@@ -2,7 +2,7 @@
 //! Rules of values and their places that metadata alone cannot break [spec/conformance-ctf.md]: each with records that
 //! keep it and, where there are any, with records that do not.
 
-mod support;
+use crate::support;
 
 use kymo_ctf::read::{Memory, parse_metadata, probe};
 use serde_json::json;

@@ -2,7 +2,7 @@
 //! The whole type space of CTF 1.8: random types, random values of them, as TSDL and bits; read back equal, in both
 //! byte orders, and by babeltrace2 the same. KYMO_SEED repeats a run, KYMO_ROUNDS lengthens it.
 
-mod support;
+use crate::support;
 
 use std::process::Command;
 

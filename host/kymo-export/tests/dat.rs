@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Files of trace-cmd, made here in both versions, both byte orders and all packings: each becomes the same trace.
 
-mod support;
+use crate::support;
 
 use kymo_ctf::read::Trace;
 use kymo_export::import::{import, probe};

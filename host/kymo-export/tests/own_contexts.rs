@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Contexts that only some events have are exported like those that all records have.
 
-#[path = "support/contexts.rs"]
-mod contexts;
+use crate::contexts;
 
 use std::path::Path;
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Random values of all kinds go out as CSV and Chrome JSON, and come back the same. Parquet: kymo-sql.
 
-#[path = "support/rows.rs"]
-mod rows;
+use crate::rows;
 
 use std::path::Path;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Texts of ftrace and perf as traces, and any bytes as no reason to panic.
 
-mod support;
+use crate::support;
 
 use kymo_ctf::read::Trace;
 use kymo_export::import::{format_of, import, probe};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What holds for all filters: the canonical form means the same, programs agree with the evaluation, nothing panics.
 
-mod support;
+use crate::support;
 
 use kymo_filter::probe::{self, events};
 use kymo_filter::{

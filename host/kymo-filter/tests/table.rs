@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Expression and record to outcome; where a program can say it, the program agrees.
 
-mod support;
+use crate::support;
 
 use kymo_filter::probe::events;
 use kymo_filter::{Context, FieldPath, KeyPart, Matcher, PairLatency, Record, Value, compile, parse};

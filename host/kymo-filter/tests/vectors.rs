@@ -2,7 +2,7 @@
 //! `vectors.txt`: programs and payloads that every implementation of spec/filter.md 6 must agree on; the format is
 //! described in the file. `KYMO_BLESS=1` fills in programs that are written as `?`, and packs `?` payloads.
 
-mod support;
+use crate::support;
 
 use std::path::Path;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `wakeup()`: records of the scheduler to latencies [spec/filter.md 5.1].
 
-mod support;
+use crate::support;
 
 use kymo_filter::{Event, Field, Matcher, ValueType, parse};
 use support::*;

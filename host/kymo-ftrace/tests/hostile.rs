@@ -3,7 +3,7 @@
 //! page. The same entry points are fuzzed (`fuzz/`), and they compare each walk with a second, plain one; here a
 //! bounded number of mutations runs in every test. KYMO_SEED repeats a run, KYMO_ROUNDS lengthens it.
 
-mod support;
+use crate::support;
 
 use kymo_ftrace::{format, page};
 use proptest::prelude::*;

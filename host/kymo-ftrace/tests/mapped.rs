@@ -2,7 +2,7 @@
 //! Sub-buffers that are mapped: what the kernel adds to one while it is read comes out once, with the times that it has
 //! when the whole is read at once [spec/kernel.md 4.1].
 
-mod support;
+use crate::support;
 
 use kymo_ftrace::format::{parse_event, parse_page_format};
 use kymo_ftrace::page::{Missed, Page, PageError, Parts, probe::PAGE_FORMAT};

@@ -3,7 +3,7 @@
 //! each text of `tests/formats` against `tests/formats.expect`. With KYMO_TRACEFS, or a tracefs at its usual place,
 //! also all formats of this kernel and a capture of now.
 
-mod support;
+use crate::support;
 
 use kymo_ftrace::format::{EventFormat, FieldEncoding, PageFormat, parse_event, parse_page_format};
 use kymo_ftrace::page::{Missed, Page, RawRecord};
@@ -229,7 +229,7 @@ fn time_of_line(line: &str) -> Option<u64> {
 }
 
 /// Walks 4 KiB of records again and again and prints the best time for one of them:
-/// `cargo test --release -p kymo-ftrace --test recorded -- --ignored --nocapture`.
+/// `cargo test --release -p kymo-ftrace recorded -- --ignored --nocapture`.
 #[test]
 #[ignore = "a measurement, of use only in a release build on a machine at rest"]
 fn time_of_one_record() {

@@ -4,7 +4,7 @@
 //! kernels in a virtual machine, and cut; the others were written from the format's documentation.
 //! Then bytes from anyone: no report makes the parser panic or loop.
 
-mod support;
+use crate::support;
 
 use std::path::PathBuf;
 

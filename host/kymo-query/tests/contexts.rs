@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Numbers that records have in front of their payload, over time.
 
-mod common;
+use crate::common;
 
 use common::{ask, column, rows, try_ask};
 use kymo_ctf::read::{Memory, Trace};

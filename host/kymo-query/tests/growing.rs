@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A trace that is being written answers as the whole one does: while it grows, and when it has ended.
 
-mod common;
+use crate::common;
 
 use common::{Made, NICE, ask, column};
 use kymo_index::{GrowingIndex, Indexes};

@@ -2,7 +2,7 @@
 //! Questions with any parameters: each is answered, or refused with a reason, and an answer is no larger than what can
 //! be asked for. `fuzz/fuzz_targets/query.rs` does the same. KYMO_SEED repeats a run, KYMO_ROUNDS lengthens it.
 
-mod common;
+use crate::common;
 
 use common::small;
 use kymo_query::{Parameters, QUESTIONS, Stop, answer};

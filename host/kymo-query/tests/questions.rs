@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Each question against a trace of which every record is known.
 
-mod common;
+use crate::common;
 
 use common::{Made, NICE, ask, column, rows, small, try_ask};
 use kymo_query::{QUESTIONS, Stop};

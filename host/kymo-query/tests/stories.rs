@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Stories, critical paths and causes of a trace of which every record is known.
 
-mod common;
+use crate::common;
 
 use common::{ask, column, rows, small, try_ask};
 use serde_json::{Value, json};

@@ -2,10 +2,9 @@
 //! The picture is true: pixels of random windows of random traces, with losses, compared with the states computed from
 //! all records; with an index and without.
 
-#[path = "../../kymo-index/tests/common/mod.rs"]
-mod random_trace;
+use crate::random_trace;
 
-mod common;
+use crate::common;
 
 use std::collections::BTreeMap;
 

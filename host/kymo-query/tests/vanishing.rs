@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! An index that is removed, cut short or overwritten while a viewer uses it: the answers stay the same.
 
-mod common;
+use crate::common;
 
 use std::fs;
 use std::path::Path;

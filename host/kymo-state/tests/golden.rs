@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Made-up trees, and the rows that they must yield, whole and in order.
 
-mod support;
+use crate::support;
 
 use support::machine::machine;
 use support::{Tree, rows};

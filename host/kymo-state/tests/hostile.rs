@@ -2,7 +2,7 @@
 //! Any bytes in any file: the dump ends, and every record of it decodes by its class. Programs choose their names, the
 //! names of their files and what is mapped; kernels to come choose the rest.
 
-mod support;
+use crate::support;
 
 use proptest::prelude::*;
 use proptest::sample::{Index, select};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! This machine's own /proc and /sys. What this machine does not permit is said on standard error and not checked.
 
-mod support;
+use crate::support;
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Looks at single programs: what is told when they begin, later, and at their end.
 
-mod support;
+use crate::support;
 
 use std::process::{Command, Stdio};
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A dump as a trace in both formats, read by our reader and by babeltrace2.
 
-mod support;
+use crate::support;
 
 use std::fs;
 use std::path::Path;

@@ -2,7 +2,7 @@
 //! A dump without privileges: everyone's threads, and a count of those whose details are hidden. A test binary of its
 //! own, because it gives up its thread's identity.
 
-mod support;
+use crate::support;
 
 use kymo_state::Options;
 use rustix::thread::{CapabilitySet, CapabilitySets};

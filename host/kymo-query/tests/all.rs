@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! All tests of this crate in one program: each program takes seconds to link.
+
+mod common;
+mod contexts;
+mod growing;
+mod hostile;
+mod questions;
+#[path = "../../kymo-index/tests/common/mod.rs"]
+mod random_trace;
+mod stories;
+mod truth;
+mod vanishing;

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! All tests of this crate in one program: each program takes seconds to link.
+
+mod golden;
+mod hostile;
+mod live;
+mod maps;
+mod support;
+mod trace;
+mod unprivileged;
