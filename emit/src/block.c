@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "internal.h"
+#include "settings.h"
 
 #define PAUSE_NS_MIN 50000u
 #define PAUSE_NS_MAX 1000000u
@@ -35,9 +36,7 @@ static bool has_agreed;
  */
 void kymo_block_init(void)
 {
-	const char *word = secure_getenv("KYMO_ALLOW_BLOCKING");
-
-	has_agreed = word && !strcmp(word, "1") && !secure_getenv("KYMO_NO_THREAD");
+	has_agreed = kymo_settings.may_block && !kymo_settings.without_thread;
 }
 
 /*

@@ -14,6 +14,7 @@
 
 #include "control.h"
 #include "runtime_dir.h"
+#include "settings.h"
 #include "unwind.h"
 
 struct kymo_control kymo_control = {
@@ -115,26 +116,13 @@ static void after_fork_in_child(void)
 	errno = saved_errno;
 }
 
-/* What KYMO_START_WAIT asks for: milliseconds; anything else leaves the default. */
-static void choose_startup_wait(void)
-{
-	const char *wait = secure_getenv("KYMO_START_WAIT");
-	char *end;
-	long ms;
-
-	if (!wait)
-		return;
-	ms = strtol(wait, &end, 10);
-	if (end != wait && !*end && ms >= 0 && ms <= KYMO_STARTUP_WAIT_MAX_MS)
-		kymo_control.startup_wait_ms = (int)ms;
-}
-
 void kymo_start(void)
 {
 	int saved_errno = errno;
 
-	choose_startup_wait();
-	kymo_control.without_thread = secure_getenv("KYMO_NO_THREAD") != NULL;
+	if (kymo_settings.startup_wait_ms >= 0)
+		kymo_control.startup_wait_ms = kymo_settings.startup_wait_ms;
+	kymo_control.without_thread = kymo_settings.without_thread;
 	kymo_own_begin();
 	kymo_choose_nonce();
 	init_news();

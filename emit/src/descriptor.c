@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "descriptor.h"
+#include "settings.h"
 
 #ifndef SYS_close_range
 #define SYS_close_range 436
@@ -42,9 +43,7 @@ extern void __tsan_init(void) __attribute__((weak));
  */
 static bool is_under_a_checker(void)
 {
-	const char *preload = getenv("LD_PRELOAD");
-
-	return (preload && strstr(preload, "vgpreload")) || __tsan_init;
+	return kymo_settings.is_under_valgrind || __tsan_init;
 }
 
 /* kymo_fd_can_own_table: whether kymo_fd_own_table will do what it is for. */

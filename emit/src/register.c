@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "filter.h"
+#include "settings.h"
 
 struct kymo_module *kymo_modules;
 uint32_t kymo_events_end;
@@ -164,9 +165,14 @@ KYMO_EXPORT void kymo__register(struct kymo_module *module)
 	static bool started;
 	bool first;
 
-	if (module->abi != KYMO_ABI_VERSION || secure_getenv("KYMO_DISABLE"))
+	if (module->abi != KYMO_ABI_VERSION)
 		return;
 	kymo_lock();
+	kymo_settings_read();
+	if (kymo_settings.is_disabled) {
+		kymo_unlock();
+		return;
+	}
 	first = !started;
 	started = true;
 	if (first)

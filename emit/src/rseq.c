@@ -77,7 +77,7 @@ bool kymo_rseq_init(const char *wish, intptr_t *offset)
 {
 	bool is_known = &__rseq_size && &__rseq_offset;
 
-	if (wish && !strcmp(wish, "portable"))
+	if (!strcmp(wish, "portable"))
 		return false;
 	if (is_known && __rseq_size) {
 		*offset = __rseq_offset;
@@ -87,7 +87,7 @@ bool kymo_rseq_init(const char *wish, intptr_t *offset)
 	 * A glibc that knows of them and has not registered any was told so. With an older one, an allocator
 	 * may register its own in each thread, and goes without if we were first.
 	 */
-	if ((is_known || gnu_get_libc_version) && (!wish || strcmp(wish, "rseq")))
+	if ((is_known || gnu_get_libc_version) && strcmp(wish, "rseq"))
 		return false;
 	if (pthread_key_create(&exit_key, thread_ends))
 		return false;

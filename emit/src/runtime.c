@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "internal.h"
+#include "settings.h"
 #include "tsc.h"
 
 #ifndef MADV_WIPEONFORK
@@ -40,9 +41,9 @@ uint64_t kymo_clock_monotonic(void)
 static void choose_kind(void)
 {
 #if KYMO_ARCH_SEQUENCE
-	if (kymo_counter_is_clock())
+	if (kymo_counter_is_clock(kymo_settings.clock))
 		kymo_clock_kind = KYMO_CLOCK_COUNTER;
-	if (kymo_clock_kind == KYMO_CLOCK_COUNTER && kymo_rseq_init(secure_getenv("KYMO_RING"), &rseq_offset))
+	if (kymo_clock_kind == KYMO_CLOCK_COUNTER && kymo_rseq_init(kymo_settings.ring, &rseq_offset))
 		kymo_kind = KYMO_KIND_RSEQ;
 #endif
 }

@@ -21,6 +21,7 @@
 
 #include "descriptor.h"
 #include "runtime_dir.h"
+#include "settings.h"
 
 /* Leftovers that one program looks at when it binds its own socket. */
 #define STALE_LOOKS 16
@@ -38,16 +39,15 @@ static pthread_mutex_t own_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static bool runtime_path(char *path, size_t bytes)
 {
-	const char *set = secure_getenv("KYMO_RUNTIME_DIR");
-	const char *xdg = secure_getenv("XDG_RUNTIME_DIR");
+	const char *set = kymo_settings.runtime_dir, *xdg = kymo_settings.xdg_runtime_dir;
 	struct stat info;
 	int used;
 
-	if (set && *set)
+	if (*set)
 		used = snprintf(path, bytes, "%s", set);
 	else if (geteuid() == 0)
 		used = snprintf(path, bytes, "/run/kymo");
-	else if (xdg && *xdg)
+	else if (*xdg)
 		used = snprintf(path, bytes, "%s/kymo", xdg);
 	else
 		used = snprintf(path, bytes, "/tmp/kymo-%u", (unsigned)geteuid());

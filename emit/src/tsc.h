@@ -42,19 +42,19 @@ static inline bool kymo_clock_source_is(const char *name)
  * It counts at one rate, and the kernel trusts it. KYMO_CLOCK=monotonic says that it shall not be;
  * KYMO_CLOCK=tsc that the kernel's trust is enough, for guests whose host hides what the processor is.
  */
-static inline bool kymo_tsc_is_clock(void)
+static inline bool kymo_tsc_is_clock(const char *wish)
 {
 #if KYMO_ARCH_X86_64
-	const char *wish = secure_getenv("KYMO_CLOCK");
 	unsigned eax, ebx, ecx, edx;
 
-	if (wish && !strcmp(wish, "monotonic"))
+	if (!strcmp(wish, "monotonic"))
 		return false;
-	if ((!wish || strcmp(wish, "tsc")) &&
+	if (strcmp(wish, "tsc") &&
 	    (!__get_cpuid(0x80000007, &eax, &ebx, &ecx, &edx) || !(edx & (1u << 8))))
 		return false;
 	return kymo_clock_source_is("tsc");
 #else
+	(void)wish;
 	return false;
 #endif
 }
@@ -64,14 +64,12 @@ static inline bool kymo_tsc_is_clock(void)
  * processors of a machine, by its architecture. Where a processor counts wrongly, the kernel reads it with
  * care, and lets programs do so by a trap, which is slow and right.
  */
-static inline bool kymo_counter_is_clock(void)
+static inline bool kymo_counter_is_clock(const char *wish)
 {
 #if KYMO_ARCH_AARCH64
-	const char *wish = secure_getenv("KYMO_CLOCK");
-
-	return (!wish || strcmp(wish, "monotonic")) && kymo_clock_source_is("arch_sys_counter");
+	return strcmp(wish, "monotonic") && kymo_clock_source_is("arch_sys_counter");
 #else
-	return kymo_tsc_is_clock();
+	return kymo_tsc_is_clock(wish);
 #endif
 }
 

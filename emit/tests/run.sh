@@ -41,6 +41,17 @@ has_no_heap() {
 }
 check "libkymo allocates nothing" has_no_heap build/emit/libkymo.a build/emit/libkymo.so
 
+# The program may change its environment while the helper thread runs; strerror() and the like read it, too.
+reads_environment_once() {
+	! nm -A -u build/emit/libkymo.a | grep -v ':settings\.o:' |
+		grep -E '\<(secure_getenv|getenv|environ|setlocale|strerror|perror|d?c?n?gettext|localtime|localtime_r|mktime|strftime|tzset|system|execl?v?p|posix_spawnp|getaddrinfo|syslog)\>'
+}
+check "only settings.c reads the environment" reads_environment_once
+check "the environment, compiles" compile gcc environment -O2
+own_directory=$(mktemp -d)
+check "the environment is read once" env KYMO_RUNTIME_DIR="$own_directory" $out/environment-gcc
+rm -rf "$own_directory"
+
 # The seeds differ from run to run only by what the scheduler does; the programs print what they did.
 for compiler in gcc clang; do
 	command -v $compiler >/dev/null || { echo "SKIP $compiler is not installed (apt-get install $compiler)"; continue; }

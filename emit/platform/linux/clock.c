@@ -46,9 +46,12 @@ uint64_t kymop_clock_ordered(uint32_t clock)
 uint32_t kymop_clock_kind(void)
 {
 	static uint32_t kind;
+	const char *wish;
 
-	if (!kind)
-		kind = kymo_tsc_is_clock() ? KYMO_CLOCK_TSC : KYMO_CLOCK_MONOTONIC;
+	if (kind)
+		return kind;
+	wish = secure_getenv("KYMO_CLOCK");
+	kind = kymo_tsc_is_clock(wish ? wish : "") ? KYMO_CLOCK_TSC : KYMO_CLOCK_MONOTONIC;
 	return kind;
 }
 
