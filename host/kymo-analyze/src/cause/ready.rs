@@ -9,37 +9,27 @@ use crate::doubt::Doubt;
 use crate::event::Off;
 use crate::span::{self, Context, Doing, Until};
 
-/// Where the trace does not say when a thread was put to its queue, a CPU that idles for less may not have known of
-/// it, ns. And so long must a wait be where only others show that it was throttling. No idle state takes so long.
-const UNKNOWN_QUEUE_NS: i64 = 1_000_000;
-
 /// Threads of normal classes share a CPU: one that waits for longer may be kept from running, ns.
 const UNFAIR_NS: i64 = 20_000_000;
 
 /// A wait until groups get their quota anew is of that for so long at least, ns.
-const QUOTA_WAIT_NS: i64 = 10_000_000;
+pub(super) const QUOTA_WAIT_NS: i64 = 10_000_000;
 
 /// What a thread that can run waits for.
-struct Ready {
-    cpu: u32,
+pub(super) struct Ready {
+    pub cpu: u32,
     /// Since when it is in the queue of that CPU.
-    arrived: i64,
+    pub arrived: i64,
     /// When it runs, or does something else.
-    until: i64,
+    pub until: i64,
     /// It ran there, and had to leave.
-    has_left: bool,
+    pub has_left: bool,
     /// Whether `arrived` is what a record says.
-    is_exact: bool,
+    pub is_exact: bool,
     /// Whether it runs on that CPU. Else it was moved, and no record says when.
-    is_here: bool,
+    pub is_here: bool,
     /// Its CPU itself woke it: it was not in an idle state then.
-    is_woken_here: bool,
-}
-
-/// How it is known that a CPU took so long to come out of idle, ns: no idle state takes a millisecond. A guest's host,
-/// firmware, and throttling that no record shows look the same.
-pub(super) fn idle_exit_ground(ns: i64) -> Ground {
-    if ns >= UNKNOWN_QUEUE_NS { Ground::Inferred } else { Ground::Seen }
+    pub is_woken_here: bool,
 }
 
 impl Walk<'_> {
@@ -104,63 +94,18 @@ impl Evidence {
             let limit = self.limit(own, ready, self.idled(ready));
             return (Cause::Throttled { by: Some(by), limit }, Ground::Seen);
         }
-        if off_by.is_none() && self.keeps_real_time_back(tid, ready, at) {
+        if off_by.is_none() && self.keeps_back(tid, ready, at) {
             let limit = self.limit(own, ready, self.idled(ready));
             return (Cause::Throttled { by: Some(by), limit }, Ground::Inferred);
         }
         off_by.unwrap_or((Cause::PreemptionOff { by }, Ground::Inferred))
     }
 
-    /// Why a thread waits for a CPU that idles: either it has not come out of that, or it may not run the thread.
-    fn beside_idle(&self, tid: i32, ready: &Ready, from: i64, to: i64) -> (Cause, Ground) {
-        let is_long = ready.is_exact || to - from >= UNKNOWN_QUEUE_NS;
-        let is_seen = is_long && self.was_passed_over(ready, from);
-        if !is_seen && !self.idled_on(ready) && !self.keeps_real_time_back(tid, ready, from) {
-            return (Cause::IdleExit, idle_exit_ground(ready.until.saturating_sub(ready.arrived)));
-        }
-        let limit = self.prio(tid, from).map_or(Limit::Quota, |own| self.limit(own, ready, true));
-        let ground = if is_seen && ready.is_exact { Ground::Seen } else { Ground::Inferred };
-        (Cause::Throttled { by: None, limit }, ground)
-    }
-
-    /// Whether a CPU that idled already when the thread came to its queue was awake meanwhile, and idled on.
-    fn idled_on(&self, ready: &Ready) -> bool {
-        let until = ready.until.saturating_sub(UNKNOWN_QUEUE_NS);
-        let is_awake = || ready.is_woken_here || self.times.wrote(ready.cpu, ready.arrived, until);
-        ready.is_exact && until >= ready.arrived && is_awake()
-    }
-
-    /// Whether another real-time thread had to leave that CPU to a thread of a normal class, or to none, and waits for
-    /// it, too: the CPU keeps all of them back.
-    fn keeps_real_time_back(&self, tid: i32, ready: &Ready, at: i64) -> bool {
-        let is_real_time = |tid: i32, at| self.prio(tid, at).is_some_and(|prio| prio < REAL_TIME);
-        let waits = |other: i32| {
-            let mut spans = self.history.of_thread(other, at, at.saturating_add(1));
-            spans.any(|span| match span.doing {
-                Doing::Runnable { why: span::Ready::Preempted { by }, cpu } => {
-                    cpu.is_none_or(|cpu| cpu == ready.cpu)
-                        && is_real_time(other, span.from)
-                        && (by == 0 || self.prio_running(by, span.from).is_some_and(|prio| prio >= REAL_TIME))
-                }
-                _ => false,
-            })
-        };
-        ready.until.saturating_sub(ready.arrived) >= UNKNOWN_QUEUE_NS
-            && is_real_time(tid, at)
-            && self.history.tids().into_iter().any(|other| other != tid && waits(other))
-    }
-
     /// Whoever has the CPU came to it when the thread could run: the scheduler chose another one, or none.
-    fn was_passed_over(&self, ready: &Ready, at: i64) -> bool {
+    pub(super) fn was_passed_over(&self, ready: &Ready, at: i64) -> bool {
         // Of a thread that ran and had to leave, who came in its place was chosen then.
         let since = self.current_since(ready.cpu, at).unwrap_or(i64::MIN);
         since > ready.arrived || (ready.has_left && since == ready.arrived)
-    }
-
-    /// Whether the CPU chose to idle while the thread was in its queue.
-    fn idled(&self, ready: &Ready) -> bool {
-        let mut spans = self.history.of_cpu(ready.cpu, ready.arrived, ready.until);
-        spans.any(|span| span.context == Context::Idle && span.from >= ready.arrived && span.to - span.from >= 1)
     }
 
     /// Whether a thread of a normal class was passed over until groups got their quota anew, and then soon ran.
@@ -171,7 +116,7 @@ impl Evidence {
     }
 
     /// Which limit stops a thread of that priority. `has_idled`: its CPU, in that wait.
-    fn limit(&self, own: i16, ready: &Ready, has_idled: bool) -> Limit {
+    pub(super) fn limit(&self, own: i16, ready: &Ready, has_idled: bool) -> Limit {
         let others = || {
             let spans = self.history.of_cpu(ready.cpu, ready.arrived, ready.until);
             spans.filter_map(|span| match span.current {
@@ -213,7 +158,9 @@ impl Evidence {
             has_left,
             is_exact: is_here && (has_left || queued.is_some()),
             is_here,
-            is_woken_here: matches!(why, span::Ready::Woken(waker) if waker.cpu == cpu) && came == span.ready_from,
+            is_woken_here: is_here
+                && came == span.ready_from
+                && matches!(why, span::Ready::Woken(waker) if waker.cpu == cpu),
         })
     }
 
