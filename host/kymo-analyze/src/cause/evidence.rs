@@ -182,7 +182,7 @@ impl Evidence {
     /// Whether a CPU switched to its idle thread in [from, to); `None`: that is too far away to be known.
     pub(super) fn went_idle(&self, cpu: u32, from: i64, to: i64) -> Option<bool> {
         let told = self.switched_to_idle.get(&cpu).map_or(&[][..], Vec::as_slice);
-        let is_known = from >= self.from && to <= self.to.saturating_add(IDLE_AFTER_NS) && told.len() < KEPT_MAX;
+        let is_known = to <= self.to.saturating_add(IDLE_AFTER_NS) && told.len() < KEPT_MAX;
         let first = told.partition_point(|at| *at < from);
         is_known.then(|| told.get(first).is_some_and(|at| *at < to))
     }
