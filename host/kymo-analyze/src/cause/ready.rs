@@ -90,9 +90,11 @@ impl Evidence {
             let shared = off_by.unwrap_or((Cause::RunQueue { by }, ground));
             return if is_throttled { throttled } else { shared };
         }
-        if was_passed_over {
+        // A CPU that nobody has told of the thread yet chooses a lower one, too.
+        if was_passed_over && (ready.is_exact || ready.is_woken_here) {
             let limit = self.limit(own, ready, self.idled(ready));
-            return (Cause::Throttled { by: Some(by), limit }, Ground::Seen);
+            let ground = if ready.is_exact { Ground::Seen } else { Ground::Inferred };
+            return (Cause::Throttled { by: Some(by), limit }, ground);
         }
         if off_by.is_none() && self.keeps_back(tid, ready, at) {
             let limit = self.limit(own, ready, self.idled(ready));
