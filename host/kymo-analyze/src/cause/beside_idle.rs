@@ -7,7 +7,7 @@ use crate::cause::evidence::Evidence;
 use crate::cause::ready::{QUOTA_WAIT_NS, Ready};
 use crate::cause::segments::REAL_TIME;
 use crate::cause::{Cause, Ground, Limit};
-use crate::span::{self, Context, CpuSpan, Doing, ThreadSpan, Until};
+use crate::span::{self, Context, Doing, ThreadSpan, Until};
 
 /// No idle state takes so long to leave, ns. A CPU that writes nothing for so long idles, or stands still.
 const LONG_IDLE_NS: i64 = 1_000_000;
@@ -20,11 +20,36 @@ pub(super) fn idle_exit_ground(ns: i64) -> Ground {
     if ns >= LONG_IDLE_NS { Ground::Inferred } else { Ground::Seen }
 }
 
+/// What shows in a wait that the CPU idles by its own choice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct IdleChoice {
+    /// It went to an idle state again.
+    is_seen: bool,
+    /// It must have chosen to, whenever it idled in that wait.
+    is_inferred: bool,
+    /// The end of the last idle time that it chose.
+    until: Option<i64>,
+    /// How long it idled in that wait at most.
+    idle_ns: i64,
+}
+
+impl Ready {
+    /// Whether a CPU that has chosen to idle for so long knows of the thread: it may not have been told yet.
+    fn is_in_queue(&self, idle_ns: i64) -> bool {
+        self.is_exact || (self.is_woken_here && idle_ns >= LONG_IDLE_NS)
+    }
+
+    /// Whether the CPU idled by its own choice from a time on, in that wait.
+    pub(super) fn idled(&self, since: i64) -> bool {
+        self.choice.until.is_some_and(|until| until > since)
+    }
+}
+
 impl Evidence {
     /// Why a thread waits for a CPU that idles in [from, to).
     pub(super) fn beside_idle(&self, tid: i32, ready: &Ready, from: i64, to: i64) -> (Cause, Ground) {
         let Some(ground) = self.may_not_run(tid, ready, from, to) else {
-            let ground = idle_exit_ground(self.idle_ns(ready));
+            let ground = idle_exit_ground(ready.choice.idle_ns);
             return (Cause::IdleExit, if ready.is_here { ground } else { Ground::Inferred });
         };
         let limit = self.prio(tid, from).map_or(Limit::Quota, |own| self.limit(own, ready, true));
@@ -44,32 +69,49 @@ impl Evidence {
         if !ready.is_here {
             return None;
         }
-        if self.chose_idle_by(ready, from, to) {
+        if ready.is_in_queue(to.saturating_sub(from)) && self.was_passed_over(ready, from) {
             return Some(if ready.is_exact { Ground::Seen } else { Ground::Inferred });
         }
-        if self.idled_again(ready) {
+        if ready.choice.is_seen {
             return Some(Ground::Seen);
         }
-        let is_inferred =
-            self.pauses(ready) >= PAUSES_MIN || self.ends_with_quota(tid, ready) || self.keeps_back(tid, ready, from);
-        is_inferred.then_some(Ground::Inferred)
+        (ready.choice.is_inferred || self.keeps_back(tid, ready, from)).then_some(Ground::Inferred)
     }
 
-    /// Whether the CPU chose to idle while the thread was in its queue.
-    pub(super) fn idled(&self, ready: &Ready) -> bool {
-        let mut spans = self.history.of_cpu(ready.cpu, ready.arrived, ready.until);
-        let chose = |span: &CpuSpan| {
-            let from = span.from.max(ready.arrived);
-            span.context == Context::Idle && self.chose_idle_by(ready, from, span.to.min(ready.until))
-        };
-        spans.any(chose) || self.idled_again(ready)
-    }
-
-    /// Whether a switch to idle in that wait is why the CPU idles in [from, to). A CPU that nobody has told of the
-    /// thread yet does so, too.
-    fn chose_idle_by(&self, ready: &Ready, from: i64, to: i64) -> bool {
-        let is_in_queue = ready.is_exact || (ready.is_woken_here && to.saturating_sub(from) >= LONG_IDLE_NS);
-        is_in_queue && self.was_passed_over(ready, from)
+    /// What shows in a wait that the CPU idles by its own choice.
+    pub(super) fn idle_choice(&self, tid: i32, ready: &Ready) -> IdleChoice {
+        let mut choice = IdleChoice { idle_ns: self.idle_ns(ready), ..IdleChoice::default() };
+        if !ready.is_here {
+            return choice;
+        }
+        choice.is_seen = self.idled_again(ready);
+        choice.is_inferred = self.pauses(ready) >= PAUSES_MIN || self.ends_with_quota(tid, ready);
+        let (mut since, mut newest) = (None, None);
+        for span in self.history.of_cpu(ready.cpu, ready.arrived, ready.until) {
+            if span.current != Context::Idle {
+                since = Some(i64::MAX);
+                continue;
+            }
+            let (from, to) = (span.from.max(ready.arrived), span.to.min(ready.until));
+            since = match since {
+                None => self.current_since(ready.cpu, from),
+                Some(i64::MAX) => Some(span.from),
+                known => known,
+            };
+            if span.context != Context::Idle {
+                continue;
+            }
+            newest = Some((from, to));
+            let is_chosen =
+                since.is_some_and(|since| ready.is_behind(since)) && ready.is_in_queue(to.saturating_sub(from));
+            if is_chosen || choice.is_seen || choice.is_inferred {
+                choice.until = Some(to);
+            }
+        }
+        if let Some((from, to)) = newest.filter(|(_, to)| choice.until != Some(*to)) {
+            choice.until = if self.keeps_back(tid, ready, from) { Some(to) } else { choice.until };
+        }
+        choice
     }
 
     /// Whether the CPU went to an idle state although it was awake before, with the thread in its queue.

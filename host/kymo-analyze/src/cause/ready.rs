@@ -2,6 +2,7 @@
 //! Why a thread that can run does not run.
 
 use crate::budget::{BudgetPart as Piece, Piece as At};
+use crate::cause::beside_idle::IdleChoice;
 use crate::cause::evidence::Evidence;
 use crate::cause::segments::{REAL_TIME, Walk};
 use crate::cause::{Cause, Ground, Limit};
@@ -16,6 +17,7 @@ const UNFAIR_NS: i64 = 20_000_000;
 pub(super) const QUOTA_WAIT_NS: i64 = 10_000_000;
 
 /// What a thread that can run waits for.
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Ready {
     pub cpu: u32,
     /// Since when it is in the queue of that CPU.
@@ -30,15 +32,34 @@ pub(super) struct Ready {
     pub is_here: bool,
     /// Its CPU itself woke it: it was not in an idle state then.
     pub is_woken_here: bool,
+    /// What its CPU does when it idles.
+    pub choice: IdleChoice,
+}
+
+impl Ready {
+    /// Whether what its CPU does since a time was chosen when it could run.
+    pub(super) fn is_behind(&self, since: i64) -> bool {
+        // Of a thread that ran and had to leave, who came in its place was chosen then.
+        since > self.arrived || (self.has_left && since == self.arrived)
+    }
+
+    /// Of which wait it is.
+    fn is_same(&self, other: &Ready) -> bool {
+        (self.cpu, self.arrived, self.until) == (other.cpu, other.arrived, other.until)
+    }
 }
 
 impl Walk<'_> {
     /// A piece in which a thread could have run.
     pub(super) fn waits(&mut self, tid: i32, piece: &At) {
         let (from, to) = (piece.from, piece.to);
-        let Some(ready) = self.of.readiness(tid, from, to) else {
+        let Some(mut ready) = self.of.readiness(tid, from, to) else {
             return self.put(Cause::Remainder, Ground::Seen, from, to);
         };
+        // A wait has many pieces: what it shows as a whole is looked up once.
+        let known = self.wait.filter(|(of, wait)| *of == tid && wait.is_same(&ready));
+        ready.choice = known.map_or_else(|| self.of.idle_choice(tid, &ready), |(_, wait)| wait.choice);
+        self.wait = Some((tid, ready));
         if !ready.is_here {
             self.doubt |= Doubt::MISSED;
         }
@@ -80,24 +101,26 @@ impl Evidence {
         }
         let was_passed_over = self.was_passed_over(ready, at);
         if own >= REAL_TIME {
-            let is_throttled = was_passed_over && (self.idled(ready) || self.waits_for_quota(ready, at));
+            // Who is let go may wait for others, who came meanwhile: only what follows shows that it was kept back.
+            let is_kept = ready.idled(at) || self.waits_for_quota(ready, at);
             let throttled = (Cause::Throttled { by: Some(by), limit: Limit::Quota }, Ground::Inferred);
             // Others were chosen for so long, or until some group got its quota anew, that it may not have been in the
-            // queue at all: a quota looks the same.
+            // queue at all: a quota looks the same. So it does if the CPU kept it back before.
             let is_long = ready.until.saturating_sub(ready.arrived) >= UNFAIR_NS;
-            let may_be_quota = is_long || self.quota_given(ready.arrived, ready.until).is_some();
+            let may_be_quota =
+                is_long || self.quota_given(ready.arrived, ready.until).is_some() || ready.idled(ready.arrived);
             let ground = if was_passed_over && may_be_quota { Ground::Inferred } else { Ground::Seen };
             let shared = off_by.unwrap_or((Cause::RunQueue { by }, ground));
-            return if is_throttled { throttled } else { shared };
+            return if was_passed_over && is_kept { throttled } else { shared };
         }
         // A CPU that nobody has told of the thread yet chooses a lower one, too.
         if was_passed_over && (ready.is_exact || ready.is_woken_here) {
-            let limit = self.limit(own, ready, self.idled(ready));
+            let limit = self.limit(own, ready, ready.idled(ready.arrived));
             let ground = if ready.is_exact { Ground::Seen } else { Ground::Inferred };
             return (Cause::Throttled { by: Some(by), limit }, ground);
         }
         if off_by.is_none() && self.keeps_back(tid, ready, at) {
-            let limit = self.limit(own, ready, self.idled(ready));
+            let limit = self.limit(own, ready, ready.idled(ready.arrived));
             return (Cause::Throttled { by: Some(by), limit }, Ground::Inferred);
         }
         off_by.unwrap_or((Cause::PreemptionOff { by }, Ground::Inferred))
@@ -105,9 +128,7 @@ impl Evidence {
 
     /// Whoever has the CPU came to it when the thread could run: the scheduler chose another one, or none.
     pub(super) fn was_passed_over(&self, ready: &Ready, at: i64) -> bool {
-        // Of a thread that ran and had to leave, who came in its place was chosen then.
-        let since = self.current_since(ready.cpu, at).unwrap_or(i64::MIN);
-        since > ready.arrived || (ready.has_left && since == ready.arrived)
+        ready.is_behind(self.current_since(ready.cpu, at).unwrap_or(i64::MIN))
     }
 
     /// Whether a thread of a normal class was passed over until groups got their quota anew, and then soon ran.
@@ -163,6 +184,7 @@ impl Evidence {
             is_woken_here: is_here
                 && came == span.ready_from
                 && matches!(why, span::Ready::Woken(waker) if waker.cpu == cpu),
+            choice: IdleChoice::default(),
         })
     }
 
@@ -175,7 +197,7 @@ impl Evidence {
     }
 
     /// Since when a CPU has the thread (or none) that it has at a time.
-    fn current_since(&self, cpu: u32, at: i64) -> Option<i64> {
+    pub(super) fn current_since(&self, cpu: u32, at: i64) -> Option<i64> {
         let spans = self.history.cpu(cpu);
         let last = spans.partition_point(|span| span.from <= at).checked_sub(1)?;
         let current = spans[last].current;
