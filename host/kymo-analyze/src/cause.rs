@@ -14,6 +14,7 @@ mod ready;
 mod segments;
 mod stall;
 mod sum;
+mod wait;
 
 use crate::doubt::Doubt;
 use crate::event::{CallId, Interrupt};

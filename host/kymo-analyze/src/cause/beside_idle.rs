@@ -4,13 +4,10 @@
 //! that no record shows look the same. So a limit is named only where the CPU is seen to idle by its own choice.
 
 use crate::cause::evidence::Evidence;
-use crate::cause::ready::{QUOTA_WAIT_NS, Ready};
 use crate::cause::segments::REAL_TIME;
+use crate::cause::wait::{IdleChoice, LONG_IDLE_NS, QUOTA_WAIT_NS, Ready};
 use crate::cause::{Cause, Ground, Limit};
 use crate::span::{self, Context, Doing, ThreadSpan, Until};
-
-/// No idle state takes so long to leave, ns. A CPU that writes nothing for so long idles, or stands still.
-const LONG_IDLE_NS: i64 = 1_000_000;
 
 /// A CPU that stands still may do so right behind a record, even twice in a wait. It must have paused more often.
 const PAUSES_MIN: usize = 3;
@@ -18,31 +15,6 @@ const PAUSES_MIN: usize = 3;
 /// How it is known that a CPU took so long to come out of idle, ns.
 pub(super) fn idle_exit_ground(ns: i64) -> Ground {
     if ns >= LONG_IDLE_NS { Ground::Inferred } else { Ground::Seen }
-}
-
-/// What shows in a wait that the CPU idles by its own choice.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct IdleChoice {
-    /// It went to an idle state again.
-    is_seen: bool,
-    /// It must have chosen to, whenever it idled in that wait.
-    is_inferred: bool,
-    /// The end of the last idle time that it chose.
-    until: Option<i64>,
-    /// How long it idled in that wait at most.
-    idle_ns: i64,
-}
-
-impl Ready {
-    /// Whether a CPU that has chosen to idle for so long knows of the thread: it may not have been told yet.
-    fn is_in_queue(&self, idle_ns: i64) -> bool {
-        self.is_exact || (self.is_woken_here && idle_ns >= LONG_IDLE_NS)
-    }
-
-    /// Whether the CPU idled by its own choice from a time on, in that wait.
-    pub(super) fn idled(&self, since: i64) -> bool {
-        self.choice.until.is_some_and(|until| until > since)
-    }
 }
 
 impl Evidence {

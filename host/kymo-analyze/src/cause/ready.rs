@@ -2,9 +2,9 @@
 //! Why a thread that can run does not run.
 
 use crate::budget::{BudgetPart as Piece, Piece as At};
-use crate::cause::beside_idle::IdleChoice;
 use crate::cause::evidence::Evidence;
 use crate::cause::segments::{REAL_TIME, Walk};
+use crate::cause::wait::{IdleChoice, QUOTA_WAIT_NS, Ready};
 use crate::cause::{Cause, Ground, Limit};
 use crate::doubt::Doubt;
 use crate::event::Off;
@@ -12,42 +12,6 @@ use crate::span::{self, Context, Doing, Until};
 
 /// Threads of normal classes share a CPU: one that waits for longer may be kept from running, ns.
 const UNFAIR_NS: i64 = 20_000_000;
-
-/// A wait until groups get their quota anew is of that for so long at least, ns.
-pub(super) const QUOTA_WAIT_NS: i64 = 10_000_000;
-
-/// What a thread that can run waits for.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Ready {
-    pub cpu: u32,
-    /// Since when it is in the queue of that CPU.
-    pub arrived: i64,
-    /// When it runs, or does something else.
-    pub until: i64,
-    /// It ran there, and had to leave.
-    pub has_left: bool,
-    /// Whether `arrived` is what a record says.
-    pub is_exact: bool,
-    /// Whether it runs on that CPU. Else it was moved, and no record says when.
-    pub is_here: bool,
-    /// Its CPU itself woke it: it was not in an idle state then.
-    pub is_woken_here: bool,
-    /// What its CPU does when it idles.
-    pub choice: IdleChoice,
-}
-
-impl Ready {
-    /// Whether what its CPU does since a time was chosen when it could run.
-    pub(super) fn is_behind(&self, since: i64) -> bool {
-        // Of a thread that ran and had to leave, who came in its place was chosen then.
-        since > self.arrived || (self.has_left && since == self.arrived)
-    }
-
-    /// Of which wait it is.
-    fn is_same(&self, other: &Ready) -> bool {
-        (self.cpu, self.arrived, self.until) == (other.cpu, other.arrived, other.until)
-    }
-}
 
 impl Walk<'_> {
     /// A piece in which a thread could have run.

@@ -3,7 +3,7 @@
 
 use crate::budget::{BudgetPart as Piece, Piece as At};
 use crate::cause::evidence::Evidence;
-use crate::cause::ready::Ready;
+use crate::cause::wait::Ready;
 use crate::cause::{Asked, Cause, Ground, Moment};
 use crate::doubt::Doubt;
 use crate::event::{Interrupt, VECTORS};
