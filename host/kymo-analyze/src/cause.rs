@@ -6,6 +6,7 @@
 //! [`Evidence`] takes the records around the stretch; [`Evidence::segments`] divides it into pieces with a cause each,
 //! [`Evidence::explain`] sums them up. Which stretches, and how causes are told, is for others.
 
+mod beside_idle;
 mod blocked;
 mod cpu;
 mod evidence;
@@ -13,6 +14,7 @@ mod ready;
 mod segments;
 mod stall;
 mod sum;
+mod wait;
 
 use crate::doubt::Doubt;
 use crate::event::{CallId, Interrupt};

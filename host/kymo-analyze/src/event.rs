@@ -13,6 +13,11 @@ impl CallId {
     /// From this call on a number of [`CallId`] is the system call's own.
     pub(crate) const BY_NUMBER: u16 = 0x8000;
 
+    /// Whether the number is the system call's own.
+    pub(crate) fn is_by_number(self) -> bool {
+        self.0 >= Self::BY_NUMBER
+    }
+
     /// By the system call's own number.
     pub(crate) fn by_number(number: i128) -> Option<CallId> {
         let number = u16::try_from(number).ok()?;

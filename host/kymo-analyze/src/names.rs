@@ -225,6 +225,13 @@ impl Vocabulary {
         self.by_name.get(name).copied().or_else(by_number)
     }
 
+    /// All that a system call of that name is in the trace: it may have events of its own, and its number.
+    pub(crate) fn call_ids(&self, name: &str) -> impl Iterator<Item = CallId> + use<> {
+        let number = self.architecture.filter(|_| self.has_numbers).and_then(|known| known.number(name));
+        let by_number = number.and_then(|number| CallId::by_number(number.into()));
+        self.by_name.get(name).copied().into_iter().chain(by_number)
+    }
+
     fn by_pattern(&mut self, system: &str, bare: &str, class: &Class) -> Option<Plan> {
         if let Some((name, is_entry)) = call_of(&class.name) {
             let call = self.call(name)?;
@@ -274,6 +281,8 @@ impl Vocabulary {
 pub(crate) enum Statement {
     /// A system call that opens a file begins.
     Opening,
+    /// The kernel's function that opens a file for a system call is called.
+    Opened,
     /// The state dump has found a descriptor.
     Descriptor,
     /// The machine has a CPU.
@@ -285,6 +294,10 @@ pub(crate) enum Statement {
 /// System calls that open a file by its path.
 const OPENS: [&str; 4] = ["open", "openat", "openat2", "creat"];
 
+/// Probes in calls that open a file: the functions that do, and the name that perf looks for in the one that copies the
+/// path from the program.
+const OPENED: [&str; 3] = ["do_sys_openat2", "do_sys_open", "vfs_getname"];
+
 /// What records of a class say beside what [`Vocabulary::learn`] knows.
 pub(crate) fn statement_of(name: &str) -> Option<Statement> {
     let (_, bare) = split(name);
@@ -292,6 +305,7 @@ pub(crate) fn statement_of(name: &str) -> Option<Statement> {
         "lttng_statedump_file_descriptor" => Some(Statement::Descriptor),
         "lttng_statedump_cpu_topology" => Some(Statement::Cpu),
         "lttng_statedump_block_device" => Some(Statement::Device),
+        _ if OPENED.contains(&bare) => Some(Statement::Opened),
         _ => {
             let is_opening = call_of(name).is_some_and(|(call, is_entry)| is_entry && OPENS.contains(&call));
             is_opening.then_some(Statement::Opening)

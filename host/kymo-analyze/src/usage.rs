@@ -10,6 +10,7 @@ mod amounts;
 mod cpu;
 mod disk;
 mod files;
+mod opening;
 mod roles;
 mod sums;
 mod told;

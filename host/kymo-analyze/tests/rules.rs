@@ -2,13 +2,19 @@
 //! Causes of spans that no trace gives: `State` ends a wait and the other context of its CPU with one record. Whoever
 //! hands spans to [`Evidence`] from elsewhere may have time between the two.
 
-use kymo_analyze::cause::{Asked, Cause, Evidence, Ground, Machine, Moment};
+use kymo_analyze::cause::{Asked, Cause, Evidence, Ground, Limit, Machine, Moment};
 use kymo_analyze::{Context, CpuSpan, Doing, Doubt, Ready, Sink, Thread, ThreadSpan, Until, Waker};
 
 const WAKER: Waker = Waker { cpu: 1, context: Context::Idle };
 
 fn span(tid: i32, from: i64, to: i64, doing: Doing, until: Until) -> ThreadSpan {
     ThreadSpan { tid, from, to, doing, ready_from: from, until, doubt: Doubt::NONE }
+}
+
+fn of_prio(tid: i32, prio: i16) -> Thread {
+    let mut thread = Thread::unknown(tid, 0);
+    thread.prio = Some(prio);
+    thread
 }
 
 fn on_cpu(from: i64, to: i64, context: Context) -> CpuSpan {
@@ -58,4 +64,33 @@ fn a_timer_that_is_due_while_its_thread_still_leaves_the_cpu_is_kept_by_nobody()
     let cpus = [on_cpu(0, 30_000, Context::Thread(7)), on_cpu(30_000, 100_000, Context::Thread(5))];
     let expect = [(Cause::Switching, Ground::Seen, 30_000), (Cause::IrqsOff { by: 5 }, Ground::Inferred, 70_000)];
     assert_eq!(causes(Asked::Timer, &threads, &cpus), expect);
+}
+
+#[test]
+fn the_fair_server_came_with_linux_6_12() {
+    let limits = [None, Some((6, 11)), Some((6, 12)), Some((7, 0))].map(|kernel| {
+        let mut evidence = Evidence::new(0, 100_000, 100, Machine { kernel, ..Machine::default() });
+        // 7 was preempted by 5, which is of a normal class.
+        let waits = Doing::Runnable { why: Ready::Preempted { by: 5 }, cpu: Some(0) };
+        let own = of_prio(7, 19);
+        evidence.thread(&span(7, 0, 100_000, waits, Until::Runs { cpu: 0 }), &own);
+        let runs = Doing::Running { cpu: 0 };
+        let other = of_prio(5, 120);
+        evidence.thread(&span(5, 0, 100_000, runs, Until::Next), &other);
+        evidence.cpu(&on_cpu(0, 100_000, Context::Thread(5)));
+        let moment = Moment { tid: 7, cpu: Some(0), from: 0, to: 100_000, asked: Asked::Stretch };
+        evidence.segments(&moment).iter().map(|segment| (segment.cause, segment.ground)).collect::<Vec<_>>()
+    });
+    let by = |limit| vec![(Cause::Throttled { by: Some(5), limit }, Ground::Seen)];
+    let expect = [Limit::FairServer, Limit::RealTime, Limit::FairServer, Limit::FairServer].map(by);
+    assert_eq!(limits, expect);
+}
+
+#[test]
+fn what_uname_says_of_a_machine() {
+    let machine = Machine::of_uname("6.12.3-rt1-amd64", "#1 SMP PREEMPT_RT Debian 6.12.3-1");
+    let expect = Machine { is_guest: false, kernel: Some((6, 12)), is_preempt_rt: true, quota_timer: None };
+    assert_eq!(machine, expect);
+    assert_eq!(Machine::of_uname("", "PREEMPT RT"), Machine { kernel: None, ..expect });
+    assert_eq!(Machine::of_uname("6", "PREEMPT"), Machine::default());
 }

@@ -2,7 +2,7 @@
 //! What a thread that sleeps waits for: whoever ends that, and who those wait for in turn.
 
 use crate::budget::{BudgetPart as Piece, Piece as At};
-use crate::cause::ready::idle_exit_ground;
+use crate::cause::beside_idle::idle_exit_ground;
 use crate::cause::segments::{STALL_MIN_NS, Walk, within};
 use crate::cause::{Asked, Cause, Ground};
 use crate::critical::PathStep;

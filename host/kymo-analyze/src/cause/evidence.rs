@@ -24,6 +24,12 @@ const LOCKS: [u64; 3] = [0, 6, 13];
 const INHERITING: [u64; 2] = [6, 13];
 const FUTEX_COMMAND: u64 = 0x7f;
 
+/// A timer that is later came when its CPU went on after it had stood still, ns.
+const LATE_QUOTA_NS: i64 = 1_000_000;
+
+/// How long behind a stretch it is looked at which CPUs go to idle, ns: until the next quota.
+const IDLE_AFTER_NS: i64 = 100_000_000;
+
 /// The kernel's function that gives control groups their CPU quota anew.
 pub const QUOTA_TIMER: &str = "sched_cfs_period_timer";
 
@@ -113,6 +119,12 @@ pub struct Evidence {
     dues: Told<i64>,
     /// When groups got their CPU quota anew.
     quotas: Vec<i64>,
+    /// Those of them whose timer was not late, as far as that is known.
+    quotas_in_time: Vec<i64>,
+    /// When a CPU went to an idle state (true), and came out of one.
+    idles: Map<u32, Vec<(i64, bool)>>,
+    /// When a CPU switched to its idle thread.
+    switched_to_idle: Map<u32, Vec<i64>>,
     handlers: Map<Interrupt, Name>,
     pub(crate) losses: Vec<(Option<u32>, i64, i64)>,
 }
@@ -147,6 +159,9 @@ impl Evidence {
             locking: Map::default(),
             dues: Told::default(),
             quotas: Vec::new(),
+            quotas_in_time: Vec::new(),
+            idles: Map::default(),
+            switched_to_idle: Map::default(),
             handlers: Map::default(),
             losses: Vec::new(),
         }
@@ -156,6 +171,26 @@ impl Evidence {
     pub(super) fn quota_given(&self, from: i64, to: i64) -> Option<i64> {
         let last = self.quotas.partition_point(|time| *time <= to).checked_sub(1)?;
         Some(self.quotas[last]).filter(|time| *time >= from)
+    }
+
+    /// The last time until then at which groups got their quota anew by a timer that was not late.
+    pub(super) fn quota_given_in_time(&self, to: i64) -> Option<i64> {
+        let last = self.quotas_in_time.partition_point(|time| *time <= to).checked_sub(1)?;
+        Some(self.quotas_in_time[last])
+    }
+
+    /// Whether a CPU switched to its idle thread in [from, to); `None`: that is too far away to be known.
+    pub(super) fn went_idle(&self, cpu: u32, from: i64, to: i64) -> Option<bool> {
+        let told = self.switched_to_idle.get(&cpu).map_or(&[][..], Vec::as_slice);
+        let is_known = to <= self.to.saturating_add(IDLE_AFTER_NS) && told.len() < KEPT_MAX;
+        let first = told.partition_point(|at| *at < from);
+        is_known.then(|| told.get(first).is_some_and(|at| *at < to))
+    }
+
+    /// What a CPU did in [from, to): it went to an idle state (true), or came out of one.
+    pub(super) fn idle_states(&self, cpu: u32, from: i64, to: i64) -> impl Iterator<Item = bool> + '_ {
+        let told = self.idles.get(&cpu).map_or(&[][..], Vec::as_slice);
+        within(told, from, to).iter().map(|(_, enters)| *enters)
     }
 
     /// The spans.
@@ -365,8 +400,12 @@ impl Evidence {
         }
     }
 
-    fn switched(&mut self, event: &Event, at: i64) {
+    fn switched(&mut self, cpu: Option<u32>, event: &Event, at: i64) {
         let Event::Switch { prev, prev_prio, leaves, next, next_prio, .. } = *event else { return };
+        if next == 0 && (self.from..=self.to.saturating_add(IDLE_AFTER_NS)).contains(&at) {
+            let told = cpu.map(|cpu| self.switched_to_idle.entry(cpu).or_default());
+            told.into_iter().filter(|told| told.len() < KEPT_MAX).for_each(|told| told.push(at));
+        }
         self.note_prio(prev, at, prev_prio);
         self.note_prio(next, at, next_prio);
         self.in_fault.remove(&next);
@@ -432,7 +471,7 @@ impl Sink for Evidence {
         self.futex = state.futex();
         let running = || head.tid.or(head.cpu.and_then(|cpu| state.cpu(cpu)).and_then(|cpu| cpu.thread()));
         match *event {
-            Event::Switch { .. } => self.switched(event, at),
+            Event::Switch { .. } => self.switched(head.cpu, event, at),
             Event::Wake { .. } => self.woken(head, event, state),
             Event::Priority { tid, prio } => {
                 self.note_prio(tid, at, Some(prio));
@@ -449,6 +488,12 @@ impl Sink for Evidence {
                 if Some(function) == self.machine.quota_timer && self.is_near(at) && self.quotas.len() < KEPT_MAX =>
             {
                 self.quotas.push(at);
+                let is_late = state.due_of(event, at).is_some_and(|due| at.saturating_sub(due) >= LATE_QUOTA_NS);
+                self.quotas_in_time.extend((!is_late).then_some(at));
+            }
+            Event::Idle { cpu, state } => {
+                let told = cpu.or(head.cpu).filter(|_| self.is_near(at)).map(|cpu| self.idles.entry(cpu).or_default());
+                told.into_iter().filter(|told| told.len() < KEPT_MAX).for_each(|told| told.push((at, state.is_some())));
             }
             Event::Signal { tid, number } if STOPS.contains(&number) => {
                 running().into_iter().for_each(|by| add(&mut self.stops, tid, at, by));

@@ -4,51 +4,26 @@
 use crate::budget::{BudgetPart as Piece, Piece as At};
 use crate::cause::evidence::Evidence;
 use crate::cause::segments::{REAL_TIME, Walk};
+use crate::cause::wait::{IdleChoice, QUOTA_WAIT_NS, Ready};
 use crate::cause::{Cause, Ground, Limit};
 use crate::doubt::Doubt;
 use crate::event::Off;
 use crate::span::{self, Context, Doing, Until};
 
-/// Where the trace does not say when a thread was put to its queue, a CPU that idles for less may not have known of
-/// it, ns. And so long must a wait be where only others show that it was throttling. No idle state takes so long.
-const UNKNOWN_QUEUE_NS: i64 = 1_000_000;
-
 /// Threads of normal classes share a CPU: one that waits for longer may be kept from running, ns.
 const UNFAIR_NS: i64 = 20_000_000;
-
-/// A wait until groups get their quota anew is of that for so long at least, ns.
-const QUOTA_WAIT_NS: i64 = 10_000_000;
-
-/// What a thread that can run waits for.
-struct Ready {
-    cpu: u32,
-    /// Since when it is in the queue of that CPU.
-    arrived: i64,
-    /// When it runs, or does something else.
-    until: i64,
-    /// It ran there, and had to leave.
-    has_left: bool,
-    /// Whether `arrived` is what a record says.
-    is_exact: bool,
-    /// Whether it runs on that CPU. Else it was moved, and no record says when.
-    is_here: bool,
-    /// Its CPU itself woke it: it was not in an idle state then.
-    is_woken_here: bool,
-}
-
-/// How it is known that a CPU took so long to come out of idle, ns: no idle state takes a millisecond. A guest's host,
-/// firmware, and throttling that no record shows look the same.
-pub(super) fn idle_exit_ground(ns: i64) -> Ground {
-    if ns >= UNKNOWN_QUEUE_NS { Ground::Inferred } else { Ground::Seen }
-}
 
 impl Walk<'_> {
     /// A piece in which a thread could have run.
     pub(super) fn waits(&mut self, tid: i32, piece: &At) {
         let (from, to) = (piece.from, piece.to);
-        let Some(ready) = self.of.readiness(tid, from, to) else {
+        let Some(mut ready) = self.of.readiness(tid, from, to) else {
             return self.put(Cause::Remainder, Ground::Seen, from, to);
         };
+        // A wait has many pieces: what it shows as a whole is looked up once.
+        let known = self.wait.filter(|(of, wait)| *of == tid && wait.is_same(&ready));
+        ready.choice = known.map_or_else(|| self.of.idle_choice(tid, &ready), |(_, wait)| wait.choice);
+        self.wait = Some((tid, ready));
         if !ready.is_here {
             self.doubt |= Doubt::MISSED;
         }
@@ -90,77 +65,34 @@ impl Evidence {
         }
         let was_passed_over = self.was_passed_over(ready, at);
         if own >= REAL_TIME {
-            let is_throttled = was_passed_over && (self.idled(ready) || self.waits_for_quota(ready, at));
+            // Who is let go may wait for others, who came meanwhile: only what follows shows that it was kept back.
+            let is_kept = ready.idled(at) || self.waits_for_quota(ready, at);
             let throttled = (Cause::Throttled { by: Some(by), limit: Limit::Quota }, Ground::Inferred);
             // Others were chosen for so long, or until some group got its quota anew, that it may not have been in the
-            // queue at all: a quota looks the same.
+            // queue at all: a quota looks the same. So it does if the CPU kept it back before.
             let is_long = ready.until.saturating_sub(ready.arrived) >= UNFAIR_NS;
-            let may_be_quota = is_long || self.quota_given(ready.arrived, ready.until).is_some();
+            let may_be_quota =
+                is_long || self.quota_given(ready.arrived, ready.until).is_some() || ready.idled(ready.arrived);
             let ground = if was_passed_over && may_be_quota { Ground::Inferred } else { Ground::Seen };
             let shared = off_by.unwrap_or((Cause::RunQueue { by }, ground));
-            return if is_throttled { throttled } else { shared };
+            return if was_passed_over && is_kept { throttled } else { shared };
         }
-        if was_passed_over {
-            let limit = self.limit(own, ready, self.idled(ready));
-            return (Cause::Throttled { by: Some(by), limit }, Ground::Seen);
+        // A CPU that nobody has told of the thread yet chooses a lower one, too.
+        if was_passed_over && (ready.is_exact || ready.is_woken_here) {
+            let limit = self.limit(own, ready, ready.idled(ready.arrived));
+            let ground = if ready.is_exact { Ground::Seen } else { Ground::Inferred };
+            return (Cause::Throttled { by: Some(by), limit }, ground);
         }
-        if off_by.is_none() && self.keeps_real_time_back(tid, ready, at) {
-            let limit = self.limit(own, ready, self.idled(ready));
+        if off_by.is_none() && self.keeps_back(tid, ready, at) {
+            let limit = self.limit(own, ready, ready.idled(ready.arrived));
             return (Cause::Throttled { by: Some(by), limit }, Ground::Inferred);
         }
         off_by.unwrap_or((Cause::PreemptionOff { by }, Ground::Inferred))
     }
 
-    /// Why a thread waits for a CPU that idles: either it has not come out of that, or it may not run the thread.
-    fn beside_idle(&self, tid: i32, ready: &Ready, from: i64, to: i64) -> (Cause, Ground) {
-        let is_long = ready.is_exact || to - from >= UNKNOWN_QUEUE_NS;
-        let is_seen = is_long && self.was_passed_over(ready, from);
-        if !is_seen && !self.idled_on(ready) && !self.keeps_real_time_back(tid, ready, from) {
-            return (Cause::IdleExit, idle_exit_ground(ready.until.saturating_sub(ready.arrived)));
-        }
-        let limit = self.prio(tid, from).map_or(Limit::Quota, |own| self.limit(own, ready, true));
-        let ground = if is_seen && ready.is_exact { Ground::Seen } else { Ground::Inferred };
-        (Cause::Throttled { by: None, limit }, ground)
-    }
-
-    /// Whether a CPU that idled already when the thread came to its queue was awake meanwhile, and idled on.
-    fn idled_on(&self, ready: &Ready) -> bool {
-        let until = ready.until.saturating_sub(UNKNOWN_QUEUE_NS);
-        let is_awake = || ready.is_woken_here || self.times.wrote(ready.cpu, ready.arrived, until);
-        ready.is_exact && until >= ready.arrived && is_awake()
-    }
-
-    /// Whether another real-time thread had to leave that CPU to a thread of a normal class, or to none, and waits for
-    /// it, too: the CPU keeps all of them back.
-    fn keeps_real_time_back(&self, tid: i32, ready: &Ready, at: i64) -> bool {
-        let is_real_time = |tid: i32, at| self.prio(tid, at).is_some_and(|prio| prio < REAL_TIME);
-        let waits = |other: i32| {
-            let mut spans = self.history.of_thread(other, at, at.saturating_add(1));
-            spans.any(|span| match span.doing {
-                Doing::Runnable { why: span::Ready::Preempted { by }, cpu } => {
-                    cpu.is_none_or(|cpu| cpu == ready.cpu)
-                        && is_real_time(other, span.from)
-                        && (by == 0 || self.prio_running(by, span.from).is_some_and(|prio| prio >= REAL_TIME))
-                }
-                _ => false,
-            })
-        };
-        ready.until.saturating_sub(ready.arrived) >= UNKNOWN_QUEUE_NS
-            && is_real_time(tid, at)
-            && self.history.tids().into_iter().any(|other| other != tid && waits(other))
-    }
-
     /// Whoever has the CPU came to it when the thread could run: the scheduler chose another one, or none.
-    fn was_passed_over(&self, ready: &Ready, at: i64) -> bool {
-        // Of a thread that ran and had to leave, who came in its place was chosen then.
-        let since = self.current_since(ready.cpu, at).unwrap_or(i64::MIN);
-        since > ready.arrived || (ready.has_left && since == ready.arrived)
-    }
-
-    /// Whether the CPU chose to idle while the thread was in its queue.
-    fn idled(&self, ready: &Ready) -> bool {
-        let mut spans = self.history.of_cpu(ready.cpu, ready.arrived, ready.until);
-        spans.any(|span| span.context == Context::Idle && span.from >= ready.arrived && span.to - span.from >= 1)
+    pub(super) fn was_passed_over(&self, ready: &Ready, at: i64) -> bool {
+        ready.is_behind(self.current_since(ready.cpu, at).unwrap_or(i64::MIN))
     }
 
     /// Whether a thread of a normal class was passed over until groups got their quota anew, and then soon ran.
@@ -171,7 +103,7 @@ impl Evidence {
     }
 
     /// Which limit stops a thread of that priority. `has_idled`: its CPU, in that wait.
-    fn limit(&self, own: i16, ready: &Ready, has_idled: bool) -> Limit {
+    pub(super) fn limit(&self, own: i16, ready: &Ready, has_idled: bool) -> Limit {
         let others = || {
             let spans = self.history.of_cpu(ready.cpu, ready.arrived, ready.until);
             spans.filter_map(|span| match span.current {
@@ -213,7 +145,10 @@ impl Evidence {
             has_left,
             is_exact: is_here && (has_left || queued.is_some()),
             is_here,
-            is_woken_here: matches!(why, span::Ready::Woken(waker) if waker.cpu == cpu) && came == span.ready_from,
+            is_woken_here: is_here
+                && came == span.ready_from
+                && matches!(why, span::Ready::Woken(waker) if waker.cpu == cpu),
+            choice: IdleChoice::default(),
         })
     }
 
@@ -226,7 +161,7 @@ impl Evidence {
     }
 
     /// Since when a CPU has the thread (or none) that it has at a time.
-    fn current_since(&self, cpu: u32, at: i64) -> Option<i64> {
+    pub(super) fn current_since(&self, cpu: u32, at: i64) -> Option<i64> {
         let spans = self.history.cpu(cpu);
         let last = spans.partition_point(|span| span.from <= at).checked_sub(1)?;
         let current = spans[last].current;

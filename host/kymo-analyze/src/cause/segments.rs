@@ -3,6 +3,7 @@
 
 use crate::budget::{BudgetPart as Piece, Piece as At};
 use crate::cause::evidence::Evidence;
+use crate::cause::wait::Ready;
 use crate::cause::{Asked, Cause, Ground, Moment};
 use crate::doubt::Doubt;
 use crate::event::{Interrupt, VECTORS};
@@ -62,6 +63,8 @@ pub(super) struct Walk<'a> {
     pub doubt: Doubt,
     pub cpu: Option<u32>,
     slack_ns: i64,
+    /// The last wait for a CPU that was looked at, and whose it is.
+    pub wait: Option<(i32, Ready)>,
     /// First page fault of the sample.
     first_fault: Option<i64>,
 }
@@ -76,6 +79,7 @@ impl<'a> Walk<'a> {
             list: Vec::new(),
             doubt: Doubt::NONE,
             cpu: None,
+            wait: None,
             slack_ns: if has_slack { SLACK_NS } else { 0 },
             first_fault: of.faults_of(moment.tid, moment.from, moment.to).next().map(|(at, _)| at),
         }

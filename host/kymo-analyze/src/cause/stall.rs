@@ -53,10 +53,14 @@ impl Times {
             .is_some_and(|times| times.len() < TIMES_MAX && count(times, from.saturating_add(1), to) == 0)
     }
 
-    /// Whether a CPU wrote a record behind `from`, up to `to`.
-    pub fn wrote(&self, cpu: u32, from: i64, to: i64) -> bool {
-        let (from, to) = (from.saturating_add(1), to.saturating_add(1));
-        self.by_cpu.get(&cpu).is_some_and(|times| count(times, from, to.max(from)) > 0)
+    /// The times in [from, to] in which a CPU wrote nothing for `ns` or more behind a record of its own: begin, end.
+    pub fn pauses(&self, cpu: u32, (from, to): (i64, i64), ns: i64) -> impl Iterator<Item = (i64, i64)> + '_ {
+        let times = self.by_cpu.get(&cpu).map_or(&[][..], Vec::as_slice);
+        let first = times.partition_point(|time| *time < from);
+        let inside = &times[first..];
+        let inside = &inside[..inside.partition_point(|time| *time <= to)];
+        let ends = inside.iter().skip(1).copied().chain([to]);
+        inside.iter().copied().zip(ends).filter(move |(begin, end)| end.saturating_sub(*begin) >= ns)
     }
 
     /// The longest time without a record of a CPU in [from, to]; none where there were too many to keep.
@@ -119,6 +123,11 @@ mod tests {
         assert!(!times.is_silent(7, 50_000_000, 52_000_000), "of a CPU without records nothing is known");
         assert!(!times.all_stood_still(0, 40_000_000, 42_000_000), "the other one wrote");
         assert!(!times.all_stood_still(0, 50_100_000, 50_300_000), "two records are no expectation");
+        let pauses = |from, to, ns| times.pauses(1, (from, to), ns).collect::<Vec<_>>();
+        assert_eq!(pauses(40_000_000, 60_000_000, 1_000_000), [(49_900_007, 52_000_007)]);
+        assert_eq!(pauses(49_900_007, 50_900_007, 1_000_000), [(49_900_007, 50_900_007)], "up to the end");
+        assert_eq!(pauses(49_900_007, 50_900_007, 1_000_001), [], "it is too short");
+        assert_eq!(pauses(49_900_008, 51_000_000, 1_000_000), [], "behind a record of its own");
         assert!(!Times::new(0, 10).all_stood_still(0, 0, 10), "no other CPU");
     }
 }

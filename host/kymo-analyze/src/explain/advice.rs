@@ -58,7 +58,8 @@ impl Advisor<'_> {
             Cause::Interrupt(interrupt) => self.interrupted(interrupt),
             Cause::IdleExit if self.slice.ground == Ground::Inferred => Some(
                 "no idle state takes so long: the host of a virtual machine that did not run the CPU, firmware, and \
-                 throttling that no record shows look the same; record with -k sched,irq,timer"
+                 throttling that no record shows look the same; record with -k sched,irq,timer -k power:cpu_idle, \
+                 which tells whether the CPU went back to idle"
                     .to_owned(),
             ),
             Cause::IdleExit => Some(

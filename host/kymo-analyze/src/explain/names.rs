@@ -115,7 +115,10 @@ impl StoryNames<'_> {
             Cause::Thread { by } | Cause::RunQueue { by } => format!("{} had {on}{guess}", who(by)),
             Cause::IrqsOff { by } => format!("{} had {on}, with interrupts off{guess}", who(by)),
             Cause::PreemptionOff { by } => format!("{} had {on}, with preemption off{guess}", who(by)),
-            Cause::IdleExit => format!("{on} was coming out of idle{guess}"),
+            Cause::IdleExit if part.ground == Ground::Inferred => {
+                format!("{on} idled on (inferred: slow out of idle, its host, firmware, or throttling)")
+            }
+            Cause::IdleExit => format!("{on} was coming out of idle"),
             Cause::Switching => format!("{on} was switching to it"),
             Cause::Throttled { by, limit } => {
                 let meanwhile = by.map_or(format!("{on} idled"), |by| format!("{} had {on}", who(by)));

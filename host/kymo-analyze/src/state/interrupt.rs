@@ -45,7 +45,7 @@ impl State {
 
     /// When a timer that expires at a time of the trace was due, as such a time.
     #[inline]
-    fn due_of(&self, event: &Event, at: i64) -> Option<i64> {
+    pub(crate) fn due_of(&self, event: &Event, at: i64) -> Option<i64> {
         let Event::TimerExpire { timer, now, .. } = *event else { return None };
         let late_ns = now.saturating_sub(self.timers.due(timer)?).max(0);
         Some(at.saturating_sub(late_ns))

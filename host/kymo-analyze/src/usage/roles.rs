@@ -83,23 +83,34 @@ const ROLES: &[(Role, &[&str])] = &[
 
 /// The roles of a trace's system calls.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Roles(Map<CallId, (Role, &'static str)>);
+pub(super) struct Roles {
+    by_call: Map<CallId, (Role, &'static str)>,
+    /// There are events of `close` and of `dup3`.
+    has_ends: bool,
+}
 
 impl Roles {
     pub fn new(vocabulary: &Vocabulary) -> Roles {
         let all = ROLES.iter().flat_map(|(role, names)| names.iter().map(|name| (*role, *name)));
-        let known = all.filter_map(|(role, name)| Some((vocabulary.call_id(name)?, (role, name))));
-        Roles(known.collect())
+        let known = all.flat_map(|(role, name)| vocabulary.call_ids(name).map(move |call| (call, (role, name))));
+        let has_ends = ["close", "dup3"].iter().all(|name| vocabulary.call_id(name).is_some());
+        Roles { by_call: known.collect(), has_ends }
     }
 
     /// The role of a system call, and its name.
     pub fn of(&self, call: CallId) -> Option<(Role, &'static str)> {
-        self.0.get(&call).copied()
+        self.by_call.get(&call).copied()
+    }
+
+    /// The trace has the calls that end what a descriptor leads to: else another file may have its number by now. The
+    /// one that each architecture has stands for those that copy to a number that is in use.
+    pub fn has_ends(&self) -> bool {
+        self.has_ends
     }
 
     /// The trace has system calls that move bytes.
     pub fn has_transfers(&self) -> bool {
-        self.0.values().any(|(role, _)| role.is_transfer())
+        self.by_call.values().any(|(role, _)| role.is_transfer())
     }
 }
 
@@ -122,7 +133,13 @@ mod tests {
         };
         let of = |roles: &Roles, number| roles.of(CallId::by_number(number).unwrap());
         let known = roles(Some(Architecture::X86_64));
-        assert!(known.has_transfers());
+        assert!(known.has_transfers() && known.has_ends());
+        let arm = roles(Some(Architecture::Aarch64));
+        assert_eq!(
+            [63, 56].map(|number| of(&arm, number)),
+            [Some((Role::Reads, "read")), Some((Role::Opens, "openat"))]
+        );
+        assert!(arm.has_ends() && of(&arm, 0).is_none(), "the numbers of another architecture");
         assert_eq!(
             [0, 1, 257].map(|number| of(&known, number)),
             [Some((Role::Reads, "read")), Some((Role::Writes, "write")), Some((Role::Opens, "openat"))]
@@ -130,5 +147,26 @@ mod tests {
         assert_eq!(of(&known, 230), None, "clock_nanosleep moves nothing");
         assert!(!roles(None).has_transfers(), "of another architecture a number is no call");
         assert!(!Roles::new(&Vocabulary::new()).has_transfers(), "no calls");
+    }
+
+    #[test]
+    fn a_call_with_events_of_its_own_and_a_number_has_one_role() {
+        let field = |name: &str, kind, position| Field { name: name.to_owned(), kind, position };
+        let fields = vec![field("id", ValueKind::Integer, 0), field("args", ValueKind::Other, 1)];
+        let mut vocabulary = Vocabulary::new();
+        vocabulary.set_architecture(Some(Architecture::X86_64));
+        vocabulary.learn(&Class { name: "syscalls:sys_enter_openat".to_owned(), fields: Vec::new() });
+        let named = Roles::new(&vocabulary);
+        let own = vocabulary.call_id("openat").unwrap();
+        assert_eq!(named.of(own), Some((Role::Opens, "openat")));
+        assert_eq!(named.of(CallId::by_number(257).unwrap()), None, "no calls by number");
+        assert!(!named.has_ends(), "what is closed is not known");
+        vocabulary.learn(&Class { name: "raw_syscalls:sys_enter".to_owned(), fields });
+        let both = Roles::new(&vocabulary);
+        assert_eq!(
+            [own, CallId::by_number(257).unwrap()].map(|call| both.of(call)),
+            [Some((Role::Opens, "openat")); 2]
+        );
+        assert!(both.has_ends());
     }
 }

@@ -8,8 +8,9 @@ use super::amounts::{CpuTime, Durations, Transfers, marks};
 use super::cpu::{CpuUse, Lane, Run};
 use super::disk::{DeviceUse, Disks, Request};
 use super::files::{FileUse, Files};
+use super::opening::Opening;
 use super::roles::{Role, Roles};
-use crate::event::{Event, Interrupt, Io};
+use crate::event::{CallId, Event, Interrupt, Io};
 use crate::hash::Map;
 use crate::name::Name;
 use crate::names::Vocabulary;
@@ -20,8 +21,6 @@ use crate::state::{CPUS_MAX, State, Thread, Threads};
 
 /// Threads that are kept apart at most; the rest is one row.
 const ROWS_MAX: usize = 1 << 16;
-/// Paths that wait for their calls to return at most.
-const OPENING_MAX: usize = 1 << 16;
 /// `fcntl` commands that copy a descriptor: to one that stays open over exec, to one that does not.
 const DUPLICATES: [u64; 2] = [0, 1030];
 
@@ -65,7 +64,7 @@ pub struct Usage {
     disks: Disks,
     files: Files,
     /// Paths of the calls that threads are in.
-    opening: Map<i32, String>,
+    opening: Opening,
     lost_places: u64,
     /// Records of all CPUs were lost.
     is_lost: bool,
@@ -87,7 +86,7 @@ impl Usage {
             interrupts: BTreeMap::new(),
             disks: Disks::default(),
             files: Files::default(),
-            opening: Map::default(),
+            opening: Opening::default(),
             lost_places: 0,
             is_lost: false,
         }
@@ -112,14 +111,25 @@ impl Usage {
 
     /// Says which file the system call opens that a thread begins.
     pub fn opening(&mut self, head: &Head, state: &State, path: &str) {
-        if let Some(tid) = writer(head, state).filter(|_| self.opening.len() < OPENING_MAX) {
-            self.opening.insert(tid, path.to_owned());
+        if let Some(tid) = writer(head, state) {
+            self.opening.told(tid, path, head.time);
+        }
+    }
+
+    /// Says which file the kernel opens in the system call that a thread is in.
+    pub fn opened(&mut self, head: &Head, state: &State, path: &str) {
+        let Some(tid) = writer(head, state) else { return };
+        let call = state.thread(tid).and_then(|thread| thread.call);
+        if let Some(call) = call.and_then(|call| self.opens(call.call)) {
+            self.opening.found(tid, path, call, head.time);
         }
     }
 
     /// Says what the state dump has found of a descriptor.
     pub fn dumped_file(&mut self, process: i32, fd: i32, path: &str, closes_on_exec: bool, at: i64) {
-        self.files.dumped(process, fd, path, closes_on_exec, at);
+        if self.roles.has_ends() {
+            self.files.dumped(process, fd, path, closes_on_exec, at);
+        }
     }
 
     /// Looks at a record that is no event: the thread that wrote it should be the one that runs there. To be called
@@ -218,6 +228,11 @@ impl Usage {
     /// The trace has system calls that move bytes.
     pub fn has_transfers(&self) -> bool {
         self.roles.has_transfers()
+    }
+
+    /// The name of a call, if it opens a file.
+    fn opens(&self, call: CallId) -> Option<&'static str> {
+        self.roles.of(call).filter(|(role, _)| *role == Role::Opens).map(|(_, name)| name)
     }
 
     fn lane(&mut self, number: u32) -> Option<&mut Lane> {
@@ -356,6 +371,10 @@ impl Usage {
         match *event {
             // A number is free as soon as its call begins.
             Event::Call { call, args: [first, second] } => {
+                let opens = self.opens(call);
+                if let Some(tid) = writer(head, state) {
+                    self.opening.begins(tid, opens, call.is_by_number(), head.time);
+                }
                 let Some((role, _)) = self.roles.of(call) else { return };
                 let Some(process) = writer(head, state).map(process_of) else { return };
                 match role {
@@ -376,6 +395,7 @@ impl Usage {
                 self.files.fork(process_of(parent), child);
             }
             Event::Exec { tid, .. } => self.files.exec(tid),
+            Event::Exit { tid } => self.opening.forget(tid),
             Event::Free { tid } => self.files.end(tid),
             _ => {}
         }
@@ -471,13 +491,14 @@ impl Sink for Usage {
     }
 
     fn call(&mut self, span: &CallSpan, thread: &Thread) {
+        // Without the calls that end it, nobody knows for how long a path is that of the number.
+        let path = self.opening.take(span.tid).filter(|_| self.roles.has_ends());
         let Some((role, call)) = self.roles.of(span.call) else { return };
         let process = thread.process.unwrap_or(thread.tid);
         let name = self.process_names.get(&process).copied().unwrap_or_default();
         let actor = Actor::new(thread, name);
         let of = (process, actor.process_name);
         let (fd, at) = (i32::try_from(span.value).ok().filter(|fd| *fd >= 0), span.to);
-        let path = self.opening.remove(&span.tid);
         match (role, fd) {
             (Role::Opens, Some(fd)) => self.files.open(of, fd, (call, path), at),
             (Role::Makes, Some(fd)) => self.files.open(of, fd, (call, None), at),
@@ -504,6 +525,7 @@ impl Sink for Usage {
         }
         self.disks.lose(to);
         self.files.lose(to);
+        self.opening.forget_all();
     }
 }
 

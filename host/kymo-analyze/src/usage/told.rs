@@ -13,11 +13,14 @@ use crate::state::State;
 const O_CLOEXEC: i128 = 0o2_000_000;
 /// Fields with the path of a file: LTTng's, and that of kernels that read it for the event.
 const PATHS: [&str; 2] = ["filename", "__filename_val"];
+/// Fields with the path in a probe, as a user or perf calls them.
+const PROBED_PATHS: [&str; 4] = ["filename", "filename_string", "pathname", "pathname_string"];
 
 /// A class, with the positions of its fields.
 #[derive(Clone, Copy, Debug)]
 enum Tells {
     Opening { path: usize },
+    Opened { path: usize },
     Descriptor { process: usize, fd: usize, path: usize, flags: Option<usize> },
     Cpu { number: usize, online: Option<usize> },
     Device { number: usize, name: usize },
@@ -44,6 +47,10 @@ impl Told {
             Tells::Opening { path } => {
                 let path = record.text(path).filter(|path| !path.is_empty());
                 path.into_iter().for_each(|path| usage.opening(head, state, &path));
+            }
+            Tells::Opened { path } => {
+                let path = record.text(path).filter(|path| !path.is_empty());
+                path.into_iter().for_each(|path| usage.opened(head, state, &path));
             }
             Tells::Descriptor { process, fd, path, flags } => {
                 let (Some(process), Some(fd), Some(path)) = (int(process), int(fd), record.text(path)) else { return };
@@ -75,15 +82,19 @@ impl Told {
 fn tells(class: &Class) -> Option<Tells> {
     let at = |name: &str| class.field(&[name]).map(|field| field.position);
     Some(match statement_of(&class.name)? {
-        Statement::Opening => {
-            // The kernel's own field is the address of the path.
-            let paths = class.fields.iter().filter(|field| PATHS.contains(&field.name.as_str()));
-            Tells::Opening { path: paths.into_iter().find(|field| field.kind == ValueKind::Text)?.position }
-        }
+        // The kernel's own field is the address of the path.
+        Statement::Opening => Tells::Opening { path: text_of(class, &PATHS)? },
+        Statement::Opened => Tells::Opened { path: text_of(class, &PROBED_PATHS)? },
         Statement::Descriptor => {
             Tells::Descriptor { process: at("pid")?, fd: at("fd")?, path: at("filename")?, flags: at("flags") }
         }
         Statement::Cpu => Tells::Cpu { number: at("cpu_id")?, online: at("online") },
         Statement::Device => Tells::Device { number: at("dev")?, name: at("diskname")? },
     })
+}
+
+/// The first field of these names that is text.
+fn text_of(class: &Class, names: &[&str]) -> Option<usize> {
+    let mut named = class.fields.iter().filter(|field| names.contains(&field.name.as_str()));
+    Some(named.find(|field| field.kind == ValueKind::Text)?.position)
 }
