@@ -25,7 +25,7 @@ use rustix::time::ClockId;
 
 use crate::chunks::{RotateJob, RotatedPart};
 use crate::clock::ClockSource;
-use crate::lane::{Pass, Program};
+use crate::lane::{Pass, Program, TAKE_NS};
 use crate::memory::Lease;
 use crate::pace::{self, Pace};
 use crate::running::Running;
@@ -33,6 +33,7 @@ use crate::stream::{Stream, Streams};
 use crate::summary::{Damage, Loss};
 use crate::unknown::{Missing, Unknown, Unknowns};
 use crate::watch::{ConditionRecord, Origin};
+use crate::watched;
 
 /// Entries of the report's list of losses; later ones are in the totals only.
 const LOSSES_MAX: usize = 4096;
@@ -90,6 +91,7 @@ impl Drain {
             streams,
             end: 0,
         };
+        counters.watching.note_poll(poll);
         Drain {
             source,
             poll,
@@ -181,7 +183,10 @@ impl Drain {
         let is_quiet = !self.sink.has_triggers() && self.running.iter().all(Running::is_quiet);
         let poll = self.poll;
         let bounds = self.running.iter().map(|running| pace::bound_of(running.added.memory.layout(), poll));
-        let bound = bounds.min().unwrap_or_default();
+        let mut bound = bounds.min().unwrap_or_default();
+        if self.counters.watching.is_on(self.source.nanoseconds(ClockId::Monotonic)) {
+            bound = bound.min(watched::WAIT_MAX);
+        }
         self.pace.next(is_quiet, bound)
     }
 
@@ -387,6 +392,7 @@ impl Drain {
             ns: source.nanoseconds(ClockId::Monotonic),
             cycles: source.read(),
             force,
+            take_ns: TAKE_NS,
             stopped_at: None,
         }
     }
@@ -403,6 +409,9 @@ impl Drain {
     fn pass(&mut self) -> bool {
         self.report.streams.look_again(self.source.read());
         let mut pass = Drain::pass_of(self.source, &mut self.report.streams, false);
+        if self.counters.watching.is_on(pass.ns) {
+            pass.take_ns = watched::AGE.as_nanos() as u64;
+        }
         let mut busy = false;
         for running in &mut self.running {
             if running.is_overwritten() {

@@ -3,6 +3,7 @@
 
 mod functions;
 mod live;
+mod notice;
 mod results;
 mod save;
 
