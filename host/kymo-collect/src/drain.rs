@@ -33,7 +33,6 @@ use crate::stream::{Stream, Streams};
 use crate::summary::{Damage, Loss};
 use crate::unknown::{Missing, Unknown, Unknowns};
 use crate::watch::{ConditionRecord, Origin};
-use crate::watched;
 
 /// Entries of the report's list of losses; later ones are in the totals only.
 const LOSSES_MAX: usize = 4096;
@@ -183,10 +182,8 @@ impl Drain {
         let is_quiet = !self.sink.has_triggers() && self.running.iter().all(Running::is_quiet);
         let poll = self.poll;
         let bounds = self.running.iter().map(|running| pace::bound_of(running.added.memory.layout(), poll));
-        let mut bound = bounds.min().unwrap_or_default();
-        if self.counters.watching.is_on(self.source.nanoseconds(ClockId::Monotonic)) {
-            bound = bound.min(watched::WAIT_MAX);
-        }
+        let now = self.source.nanoseconds(ClockId::Monotonic);
+        let bound = self.counters.watching.wait(now, bounds.min().unwrap_or_default());
         self.pace.next(is_quiet, bound)
     }
 
@@ -409,9 +406,7 @@ impl Drain {
     fn pass(&mut self) -> bool {
         self.report.streams.look_again(self.source.read());
         let mut pass = Drain::pass_of(self.source, &mut self.report.streams, false);
-        if self.counters.watching.is_on(pass.ns) {
-            pass.take_ns = watched::AGE.as_nanos() as u64;
-        }
+        pass.take_ns = self.counters.watching.age_ns(pass.ns, TAKE_NS);
         let mut busy = false;
         for running in &mut self.running {
             if running.is_overwritten() {

@@ -43,6 +43,16 @@ impl Watching {
         Watched { within_ms: (AGE + 2 * poll).as_millis() as u64, for_ms: LEASE.as_millis() as u64 }
     }
 
+    /// How long bytes wait in a ring: so long while nobody looks.
+    pub(crate) fn age_ns(&self, now_ns: u64, usual_ns: u64) -> u64 {
+        if self.is_on(now_ns) { usual_ns.min(AGE.as_nanos() as u64) } else { usual_ns }
+    }
+
+    /// How long a look at rings that stand still may wait: so long while nobody looks.
+    pub(crate) fn wait(&self, now_ns: u64, usual: Duration) -> Duration {
+        if self.is_on(now_ns) { usual.min(WAIT_MAX) } else { usual }
+    }
+
     pub(crate) fn is_on(&self, now_ns: u64) -> bool {
         now_ns < self.until_ns.load(Ordering::Relaxed)
     }
@@ -58,6 +68,10 @@ mod tests {
         assert!(!watching.is_on(0));
         assert_eq!(watching.renew(5 * second), Watched { within_ms: 40, for_ms: 2000 });
         assert!(watching.is_on(7 * second - 1) && !watching.is_on(7 * second));
+        let (ms, second_ms) = (Duration::from_millis(1), 1000);
+        assert_eq!([6, 7].map(|at| watching.age_ns(at * second, second)), [20_000_000, second]);
+        assert_eq!([6, 7].map(|at| watching.wait(at * second, second_ms * ms)), [WAIT_MAX, second_ms * ms]);
+        assert_eq!((watching.age_ns(6 * second, 5), watching.wait(6 * second, ms)), (5, ms));
         // One whose clock is behind takes nothing away.
         watching.renew(4 * second);
         assert!(watching.is_on(7 * second - 1));

@@ -21,7 +21,6 @@ use crate::priority;
 use crate::snapshot::{SnapshotJob, SnapshotPart};
 use crate::stream::Streams;
 use crate::trace_dir::DiskDir;
-use crate::watched;
 
 use super::access::RingAccess;
 use super::ring::{PACKET_AGE, Pass, Ring, Totals};
@@ -214,8 +213,8 @@ impl Drain {
             if is_last {
                 break;
             }
-            let pause_max = if self.is_watched() { watched::WAIT_MAX } else { POLL.1 };
-            pause = next_pause(pause, most, self.share).min(pause_max);
+            let now = self.source.nanoseconds(ClockId::Monotonic);
+            pause = self.counters.watching.wait(now, next_pause(pause, most, self.share));
         }
         let Drain { decoder, source, rings, streams, page, flight, .. } = &mut self;
         let mut pass = Pass { decoder, source: *source, streams, page, packet_age: PACKET_AGE };
@@ -229,11 +228,6 @@ impl Drain {
         let rings = self.rings.into_iter().map(|ring| ring.totals).collect();
         let (streams, unmapped) = (self.streams, self.unmapped);
         Report { rings, streams, cpu_time: own_cpu_time(), pages, end, mapped, unmapped }
-    }
-
-    /// Somebody looks at the trace while it is written.
-    fn is_watched(&self) -> bool {
-        self.counters.watching.is_on(self.source.nanoseconds(ClockId::Monotonic))
     }
 
     fn wait(&self, pause: Duration) -> Result<Order, RecvTimeoutError> {
@@ -277,7 +271,8 @@ impl Drain {
     fn pass(&mut self, is_last: bool, pages: &mut u64) -> usize {
         let pages_max = if is_last { usize::MAX } else { 4 * self.share };
         self.streams.look_again(self.source.read());
-        let packet_age = if self.is_watched() { watched::AGE } else { PACKET_AGE };
+        let now = self.source.nanoseconds(ClockId::Monotonic);
+        let packet_age = Duration::from_nanos(self.counters.watching.age_ns(now, PACKET_AGE.as_nanos() as u64));
         let Drain { decoder, source, rings, streams, page, counters, .. } = self;
         let mut pass = Pass { decoder, source: *source, streams, page, packet_age };
         let mut most = 0;

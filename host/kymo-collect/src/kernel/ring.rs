@@ -18,8 +18,9 @@ use super::summary::{KernelCause, KernelLoss, KernelLost};
 
 /// A batch of this size becomes a packet.
 const PACKET_BYTES: usize = 256 << 10;
-/// So does one of this age, and a younger one while somebody looks at the trace. With a look before it and one behind it, 20 ms apart at most, a record is in the file 120
-/// ms after it was written, as those of programs are [spec/session.md 7].
+/// So does one of this age, and a younger one while somebody looks at the trace. With a look before it and one behind
+/// it, 20 ms apart at most, a record is in the file 120 ms after it was written, as those of programs are
+/// [spec/session.md 7].
 pub(super) const PACKET_AGE: Duration = Duration::from_millis(80);
 /// A batch that waits until its end can be told apart from what was dropped waits no longer than to this size.
 const PACKET_BYTES_MAX: usize = 4 << 20;
