@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sums over ever longer parts of a trace [spec/index.md 5.1]: a part lies between two checkpoints, and 16 of a level are
-//! one of the next.
+//! Sums over ever longer parts of a trace [spec/index.md 5.1]: a part lies between two checkpoints, and 16 of a level
+//! are one of the next.
 
 use std::io;
 use std::ops::Range;
