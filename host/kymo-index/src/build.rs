@@ -93,8 +93,7 @@ impl Builder<'_> {
             // Streams that begin with other records, and have some of a kernel.
             states = self.states(&is_read, &mut [], to);
         }
-        let counted: Vec<Counted> =
-            counted.into_iter().map(|of| of.unwrap_or_else(|| Counted::new(trace))).collect();
+        let counted: Vec<Counted> = counted.into_iter().map(|of| of.unwrap_or_else(|| Counted::new(trace))).collect();
         let mut states = states?;
         let mut unread = counted.iter().zip(&is_read).filter(|(_, is_read)| !**is_read);
         if unread.any(|(of, _)| of.account.lost[2] > 0) {

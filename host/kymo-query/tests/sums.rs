@@ -127,7 +127,8 @@ fn damaged_sums_are_told_of_and_not_believed() {
         let found = ask(&with, "threads", "limit=10000");
         assert_eq!(found["tables"], expect["tables"], "byte {at}");
         let notes = found["notes"].as_array().unwrap();
-        let is_told = notes.iter().any(|note| note.as_str().unwrap().contains("sums over time in the index are damaged"));
+        let is_told =
+            notes.iter().any(|note| note.as_str().unwrap().contains("sums over time in the index are damaged"));
         assert_eq!(is_told, found["info"]["source"] == "records" && with.indexes.states.is_some(), "byte {at}");
         told += u32::from(is_told);
         believed += u32::from(found["info"]["source"] == "index");

@@ -83,7 +83,10 @@ impl Shown {
     fn open(args: &ViewArgs) -> anyhow::Result<Shown> {
         if let Some(url) = args.traces.dirs.iter().filter_map(|dir| dir.to_str()).find(|dir| kymo_live::is_url(dir)) {
             let is_alone = args.traces.dirs.len() == 1 && args.range.from.is_none() && args.range.to.is_none();
-            ensure!(is_alone, "{url} is viewed alone, and at its end: --from, --to and others need a trace that has ended");
+            ensure!(
+                is_alone,
+                "{url} is viewed alone, and at its end: --from, --to and others need a trace that has ended"
+            );
             let mut live = net::NetTrace::attach(url)?;
             let opened = live.first()?;
             return Ok(Shown { opened, stretch: None, source: Some(Box::new(live)) });

@@ -280,18 +280,12 @@ impl<T: Arrived> Live<T> {
     ///
     /// # Errors
     /// There is no such session, or it cannot be had.
-    pub fn attach(
-        url: Url,
-        viewer: Viewer<TcpStream>,
-        sessions: &[Session],
-        growing: T,
-    ) -> anyhow::Result<Live<T>> {
+    pub fn attach(url: Url, viewer: Viewer<TcpStream>, sessions: &[Session], growing: T) -> anyhow::Result<Live<T>> {
         let (host, name) = url.session.as_ref().context("the address names no session")?;
         let session = find(&url, sessions, host, name)?;
         let (traces, streams, names, failed) = (Vec::new(), Vec::new(), BTreeSet::new(), Vec::new());
         let (is_closed, lost_in_a_row) = (false, 0);
-        let mut live =
-            Live { url, viewer, session, traces, streams, names, growing, is_closed, failed, lost_in_a_row };
+        let mut live = Live { url, viewer, session, traces, streams, names, growing, is_closed, failed, lost_in_a_row };
         let url = live.url.to_string();
         match live.viewer.attach(session).with_context(|| url.clone())? {
             Attached::Streams(streams) => live.add(&streams).context(url)?,
