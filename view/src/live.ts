@@ -28,7 +28,8 @@ export interface News {
 export const FOLLOWED = 5_000_000_000n;
 /** The table of records, the overview and the like are renewed so often, ms. */
 const SLOW_MS = 1000;
-/** A page that does not follow asks for news so often, ms; and one that follows waits for a picture so long at most. */
+/** A page that does not follow asks for news so often, ms; one that follows waits for a picture so long at most, and one
+ * that nobody sees so long. */
 const APART_MS = 200;
 const PICTURE_MS = 2000;
 /** Older than this, nothing is being recorded, or it does not arrive, ns. */
@@ -170,7 +171,9 @@ export class Live {
   private async ready(): Promise<void> {
     const { news, app } = this;
     if (!news || news.state !== 'live') return;
-    if (app.isFollowing) await Promise.race([this.picture, pause(PICTURE_MS)]);
+    // Nobody sees a page behind another one.
+    if (document.hidden) await pause(PICTURE_MS);
+    else if (app.isFollowing) await Promise.race([this.picture, pause(PICTURE_MS)]);
     else await pause(APART_MS);
   }
 
