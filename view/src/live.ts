@@ -28,6 +28,10 @@ export interface News {
 export const FOLLOWED = 5_000_000_000n;
 /** The table of records, the overview and the like are renewed so often, ms. */
 const SLOW_MS = 1000;
+/** A page that does not follow asks for news so often, ms; one that follows waits for a picture so long at most, and one
+ * that nobody sees so long. */
+const APART_MS = 200;
+const PICTURE_MS = 2000;
 /** Older than this, nothing is being recorded, or it does not arrive, ns. */
 const QUIET_NS = 2_000_000_000;
 
@@ -70,6 +74,10 @@ function restart(): void {
   location.reload();
 }
 
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}
+
 /** Follows a trace. */
 export class Live {
   private readonly box = byId('live');
@@ -78,7 +86,8 @@ export class Live {
   /** When the news came, ms. */
   private at = 0;
   private slowAt = -Infinity;
-  private isMoving = false;
+  /** The picture that is being made. */
+  private picture: Promise<void> | null = null;
   private isBehind = false;
   /** The address says so, or says nothing. */
   private readonly wantsEdge = !location.hash.includes('from=') || new URLSearchParams(location.hash.slice(1)).get('live') === '1';
@@ -140,6 +149,7 @@ export class Live {
           client.say(true);
           [after, failures] = [news.number, 0];
           this.take(news);
+          await this.ready();
           continue;
         }
         const error = await refusal(response);
@@ -150,8 +160,21 @@ export class Live {
         client.say(false);
       }
       failures++;
-      await new Promise((resolve) => setTimeout(resolve, Math.min(4000, 250 * 2 ** failures)));
+      await pause(Math.min(4000, 250 * 2 ** failures));
     }
+  }
+
+  /**
+   * Done when the next news can be shown. The server looks at the trace when it is asked: so the answer is as new as can
+   * be, and no look is made that nobody sees.
+   */
+  private async ready(): Promise<void> {
+    const { news, app } = this;
+    if (!news || news.state !== 'live') return;
+    // Nobody sees a page behind another one.
+    if (document.hidden) await pause(PICTURE_MS);
+    else if (app.isFollowing) await Promise.race([this.picture, pause(PICTURE_MS)]);
+    else await pause(APART_MS);
   }
 
   private end(client: Client, error: Error): void {
@@ -174,7 +197,7 @@ export class Live {
     if (isFirst && news.state === 'live' && this.wantsEdge) this.start();
     if (news.to !== before) {
       this.slow();
-      if (app.isFollowing) void this.follow();
+      if (app.isFollowing) this.follow();
     }
     if (wasLive && news.state === 'ended') {
       app.say('the trace has ended');
@@ -184,18 +207,17 @@ export class Live {
   }
 
   /** Draws what is new, one picture after the other: a picture that is on its way is not given up for the next. */
-  private async follow(): Promise<void> {
+  private follow(): Promise<void> {
     this.isBehind = true;
-    if (this.isMoving) return;
-    this.isMoving = true;
-    try {
-      while (this.isBehind && this.app.isFollowing && this.news) {
-        this.isBehind = false;
-        this.app.show(edgeOf(this.app.view, BigInt(Math.round(this.news.to))));
-        await this.app.drawn;
-      }
-    } finally {
-      this.isMoving = false;
+    this.picture ??= this.pictures().finally(() => (this.picture = null));
+    return this.picture;
+  }
+
+  private async pictures(): Promise<void> {
+    while (this.isBehind && this.app.isFollowing && this.news) {
+      this.isBehind = false;
+      this.app.show(edgeOf(this.app.view, BigInt(Math.round(this.news.to))));
+      await this.app.drawn;
     }
   }
 

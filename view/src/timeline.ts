@@ -81,6 +81,8 @@ export class Timeline implements Part {
   private wholeTo = 0n;
   private isRenewing = false;
   private renewAfter = 0;
+  /** What the labels were made of. */
+  private labelled = '';
   /** Tops of the rows, by key. */
   private readonly tops = new Map<string, number>();
   /** Draws over the rows. */
@@ -164,6 +166,8 @@ export class Timeline implements Part {
     const isDue = view.to - this.wholeTo >= renewalLength(length) && performance.now() >= this.renewAfter;
     if (isDue && !this.isRenewing) void this.renew();
     await Promise.all(SECTIONS.map((which) => this.strip(which, view.to, length)));
+    // Once for all sections: rows and labels are placed, and drawn in one frame.
+    this.arrange();
   }
 
   /** Asks for all of the window, one part after the other: meanwhile the newest stretch is asked for, too. */
@@ -252,7 +256,6 @@ export class Timeline implements Part {
     } catch (error) {
       section.note = whyNot(error);
     }
-    this.arrange();
   }
 
   /** `slot`: behind the name of the slot: a stretch does not take the place of the whole window. */
@@ -298,6 +301,11 @@ export class Timeline implements Part {
 
   /** Labels stay the same elements as long as their rows are there: who has one in focus keeps it. */
   private label(height: number): void {
+    const written = this.lines.map((line) => ('row' in line ? `${line.row.key} ${line.row.title} ${line.row.detail}` : `${line.title} ${line.note}`) + line.top);
+    const signature = `${height} ${written.join('\n')}`;
+    // Between two pictures of a trace that is being written nothing of them changes, as a rule.
+    if (signature === this.labelled) return;
+    this.labelled = signature;
     this.labels.style.height = `${height}px`;
     const left = new Map([...this.labels.children].map((label) => [(label as HTMLElement).dataset['key'] ?? '', label as HTMLElement]));
     for (const line of this.lines) {

@@ -8,24 +8,50 @@ export const executablePath = ['/usr/bin/chromium', '/usr/bin/chromium-browser',
 
 /**
  * From a record's publication to its pixel, over some seconds of a running session: the ms of each ms of records, sorted,
- * and the pictures: when the newest record was drawn, and when it was published (ms since 1970).
+ * the pictures: when the newest record was drawn, and when it was published (ms since 1970), and the ms of each stage.
  */
 export async function delays(page, seconds) {
-  const pictures = await page.evaluate(async (ms) => {
+  const { pictures, requests } = await page.evaluate(async (ms) => {
     const seen = [];
+    performance.clearResourceTimings();
+    performance.setResourceTimingBufferSize(1e6);
     const begin = performance.now();
     while (performance.now() - begin < ms) {
       const now = await new Promise((resolve) => requestAnimationFrame(() => resolve(performance.timeOrigin + performance.now())));
       const edge = Number(BigInt(document.body.dataset.edge ?? '0') / 1000n) / 1000;
       if (edge && edge !== seen.at(-1)?.edge) seen.push({ now, edge });
     }
-    return seen;
+    const at = (time) => performance.timeOrigin + time;
+    const requests = performance.getEntriesByType('resource').map((of) => ({ name: of.name, from: at(of.startTime), to: at(of.responseEnd) }));
+    return { pictures: seen, requests };
   }, seconds * 1000);
   const all = [];
   // What was published between two edges was drawn with the later one.
   for (let i = 1; i < pictures.length; i++) for (let at = pictures[i - 1].edge; at < pictures[i].edge; at++) all.push(pictures[i].now - at);
   all.sort((a, b) => a - b);
-  return { all, pictures };
+  return { all, pictures, stages: stages(pictures, requests) };
+}
+
+/** ms of each stage of a picture [spec/view.md 7], sorted. Questions about the whole window are on their way beside them. */
+function stages(pictures, requests) {
+  const pixels = (of) => Number(new URL(of.name).searchParams.get('pixels') ?? NaN);
+  const widest = Math.max(...requests.map(pixels).filter(Number.isFinite), 0);
+  const strips = requests.filter((of) => pixels(of) < widest / 2).sort((a, b) => a.to - b.to);
+  const found = { picture: [], live: [], questions: strips.map((of) => of.to - of.from), frame: [] };
+  for (const of of requests) if (/\/live\?after=/.test(of.name)) found.live.push(of.to - of.from);
+  for (let i = 1; i < pictures.length; i++) {
+    found.picture.push(pictures[i].now - pictures[i - 1].now);
+    const answered = strips.filter((of) => of.to <= pictures[i].now).at(-1);
+    if (answered) found.frame.push(pictures[i].now - answered.to);
+  }
+  for (const list of Object.values(found)) list.sort((a, b) => a - b);
+  return found;
+}
+
+/** p50 and p95 of a sorted list, where it is long enough. */
+export function quantiles(list) {
+  const of = (share) => Math.round(list[Math.min(list.length - 1, Math.floor(list.length * share))] * 10) / 10;
+  return list.length < 20 ? null : { p50: of(0.5), p95: of(0.95), samples: list.length };
 }
 
 /** A page, and what tests do with it. `isWatched`: longest tasks and breaches of the policy are noted in the page. */

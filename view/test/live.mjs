@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // How late the picture of a running session is, for bench/view: from a record's publication to its pixel, in a real
 // browser, while the kernel's scheduler is recorded and shown. Usage: node test/live.mjs KYMO WORK SECONDS; as root; WORK:
-// an empty directory. Prints a JSON object: pictures, p50_ms, p95_ms, worst_ms, lost, edges (now and edge of each).
+// an empty directory. Prints a JSON object: pictures, p50_ms, p95_ms, worst_ms, lost, stages (p50, p95 and samples of each)
+// and edges (now and edge of each).
 import { spawn, spawnSync } from 'node:child_process';
 import { join } from 'node:path';
-import { delays, drive, executablePath } from './drive.mjs';
+import { delays, drive, executablePath, quantiles } from './drive.mjs';
 
 const [kymo, work, seconds] = process.argv.slice(2);
 if (!seconds || !executablePath) {
@@ -55,11 +56,12 @@ async function measure() {
     await until(() => document.querySelectorAll('#labels .label').length > 2, 60_000);
     // Until the window that is followed is as long as it stays.
     await new Promise((resolve) => setTimeout(resolve, 8000));
-    const { all, pictures } = await delays(page, Number(seconds));
+    const { all, pictures, stages } = await delays(page, Number(seconds));
     if (all.length < 100) throw new Error(`only ${pictures.length} pictures in ${seconds} s`);
     const of = (share) => all[Math.min(all.length - 1, Math.floor(all.length * share))];
     const lost = await page.$eval('#live-lost', (found) => found.textContent);
-    return { pictures: pictures.length, p50_ms: of(0.5), p95_ms: of(0.95), worst_ms: all.at(-1), lost, edges: pictures };
+    const of_stages = Object.fromEntries(Object.entries(stages).map(([name, list]) => [name, quantiles(list)]));
+    return { stages: of_stages, pictures: pictures.length, p50_ms: of(0.5), p95_ms: of(0.95), worst_ms: all.at(-1), lost, edges: pictures };
   } finally {
     await browser.close();
   }

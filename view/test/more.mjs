@@ -10,7 +10,7 @@ import { connect, createServer } from 'node:net';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import puppeteer from 'puppeteer-core';
-import { delays } from './drive.mjs';
+import { delays, quantiles } from './drive.mjs';
 
 const [kymo, work, trace, shots] = process.argv.slice(2);
 const executablePath = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find(existsSync);
@@ -121,10 +121,11 @@ await step('a running session: the picture moves, and shows how old it is', asyn
   page.viewer = viewer;
 });
 await step('the picture of a running session moves on by itself', async () => {
-  const { all, pictures } = await delays(page, 10);
+  const { all, pictures, stages } = await delays(page, 10);
   assert.ok(pictures.length > 3, `${pictures.length} pictures`);
   const [p50, p95] = [0.5, 0.95].map((share) => all[Math.floor(all.length * share)]);
   console.log(`   ${pictures.length} pictures in 10 s; from publication to pixel p50 ${p50.toFixed(0)} ms, p95 ${p95.toFixed(0)} ms`);
+  for (const [stage, list] of Object.entries(stages)) console.log(`   ${stage}: ${JSON.stringify(quantiles(list))}`);
   // How fast is measured where nothing else runs (make bench-view); here other suites may have the CPUs.
   assert.ok(p95 < 10000, `p95 ${p95} ms`);
 });

@@ -51,6 +51,7 @@ mod names;
 mod plan;
 mod record;
 mod series;
+pub mod shown;
 mod sink;
 mod span;
 mod state;

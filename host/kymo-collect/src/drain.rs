@@ -25,7 +25,7 @@ use rustix::time::ClockId;
 
 use crate::chunks::{RotateJob, RotatedPart};
 use crate::clock::ClockSource;
-use crate::lane::{Pass, Program};
+use crate::lane::{Pass, Program, TAKE_NS};
 use crate::memory::Lease;
 use crate::pace::{self, Pace};
 use crate::running::Running;
@@ -90,6 +90,7 @@ impl Drain {
             streams,
             end: 0,
         };
+        counters.watching.note_poll(poll);
         Drain {
             source,
             poll,
@@ -181,7 +182,8 @@ impl Drain {
         let is_quiet = !self.sink.has_triggers() && self.running.iter().all(Running::is_quiet);
         let poll = self.poll;
         let bounds = self.running.iter().map(|running| pace::bound_of(running.added.memory.layout(), poll));
-        let bound = bounds.min().unwrap_or_default();
+        let now = self.source.nanoseconds(ClockId::Monotonic);
+        let bound = self.counters.watching.wait(now, bounds.min().unwrap_or_default());
         self.pace.next(is_quiet, bound)
     }
 
@@ -387,6 +389,7 @@ impl Drain {
             ns: source.nanoseconds(ClockId::Monotonic),
             cycles: source.read(),
             force,
+            take_ns: TAKE_NS,
             stopped_at: None,
         }
     }
@@ -403,6 +406,7 @@ impl Drain {
     fn pass(&mut self) -> bool {
         self.report.streams.look_again(self.source.read());
         let mut pass = Drain::pass_of(self.source, &mut self.report.streams, false);
+        pass.take_ns = self.counters.watching.age_ns(pass.ns, TAKE_NS);
         let mut busy = false;
         for running in &mut self.running {
             if running.is_overwritten() {

@@ -19,8 +19,8 @@ use crate::summary::{Cause, Lost};
 
 /// A lane's bytes are taken when there are this many, or an eighth of the ring.
 const TAKE_BYTES: u32 = 256 << 10;
-/// Or when this long passed since it was done last.
-const TAKE_NS: u64 = 100_000_000;
+/// Or when this long passed since it was done last; less while somebody looks at the trace.
+pub(crate) const TAKE_NS: u64 = 100_000_000;
 /// Losses of one lane and cause that are kept apart; later ones are merged into the last.
 const INTERVALS_MAX: usize = 64;
 /// A counter may grow by one a nanosecond on each of this many CPUs, and by the slack more.
@@ -64,6 +64,8 @@ pub(crate) struct Pass<'a> {
     pub cycles: u64,
     /// Take everything, however little.
     pub force: bool,
+    /// Take what there is where this long passed since that was done last.
+    pub take_ns: u64,
     /// In place of the present, for rings whose writers are long gone.
     pub stopped_at: Option<u64>,
 }
@@ -220,7 +222,7 @@ impl Lane {
             self.close(pass.cycles, what);
             return 0;
         }
-        let due = span.bytes >= TAKE_BYTES.min(ring_bytes / 8) || pass.ns.saturating_sub(self.taken_ns) >= TAKE_NS;
+        let due = span.bytes >= TAKE_BYTES.min(ring_bytes / 8) || pass.ns.saturating_sub(self.taken_ns) >= pass.take_ns;
         if !due && !pass.force {
             return 0;
         }

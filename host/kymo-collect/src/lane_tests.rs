@@ -25,6 +25,7 @@ struct Bench {
     head: Mark,
     /// Clock of the next record.
     clock: u64,
+    take_ns: u64,
     written: Vec<u8>,
 }
 
@@ -41,7 +42,8 @@ impl Bench {
         let clock = ClockSource::new(Clock::Monotonic).read();
         // Long before the first record, so that what is due is due at the first look.
         let lane = Lane::new(&memory, 0, clock - SECOND, clock - SECOND);
-        Bench { dir, lane, memory, streams, head: Mark(start), clock: clock - SECOND / 2, written: Vec::new() }
+        let (head, clock) = (Mark(start), clock - SECOND / 2);
+        Bench { dir, lane, memory, streams, head, clock, take_ns: TAKE_NS, written: Vec::new() }
     }
 
     fn ring(&self) -> &RingBlock {
@@ -89,6 +91,7 @@ impl Bench {
             ns,
             cycles: ns,
             force,
+            take_ns: self.take_ns,
             stopped_at: None,
         };
         self.lane.look(&program, &mut pass)
@@ -103,6 +106,7 @@ impl Bench {
             ns,
             cycles: ns,
             force: true,
+            take_ns: self.take_ns,
             stopped_at: None,
         };
         self.lane.finish(&program, &mut pass);
@@ -182,6 +186,12 @@ fn little_is_taken_late_and_much_at_once() {
         bench.record(1024);
     }
     assert_eq!(bench.look_at(now + TAKE_NS + 1, false), 8192, "an eighth of the ring");
+    // Somebody looks at the trace.
+    let (now, age) = (now + TAKE_NS + 1, crate::watched::AGE.as_nanos() as u64);
+    bench.take_ns = age;
+    bench.record(12);
+    assert_eq!(bench.look_at(now + age - 1, false), 0);
+    assert_eq!(bench.look_at(now + age, false), 12);
 }
 
 #[test]

@@ -56,6 +56,7 @@ mod triggers;
 mod unknown;
 mod uuid;
 mod watch;
+mod watched;
 
 pub use chunks::{Chunk, Rotation, chunk_dirs, is_chunk_dir};
 pub use context::Contexts;
@@ -86,3 +87,4 @@ pub use summary::{
 };
 pub use trigger::{Acted, Action, Triggers};
 pub use unknown::{Missing, Unknown};
+pub use watched::Watched;

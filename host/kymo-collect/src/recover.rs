@@ -19,7 +19,7 @@ use serde::Serialize;
 use crate::Error;
 use crate::chunks::chunk_dirs;
 use crate::clock::{ClockSource, nanoseconds};
-use crate::lane::{Lane, Pass, Program};
+use crate::lane::{Lane, Pass, Program, TAKE_NS};
 use crate::memory::{FILE_PREFIX, Memory};
 use crate::snapshot::SnapshotPart;
 use crate::stream::{Streams, is_stream_file};
@@ -202,7 +202,8 @@ fn take(memory: &Memory, streams: &mut Streams, recovered: &mut Recovered) {
             continue;
         }
         let mut lane = Lane::new(memory, number, made, nanoseconds(ClockId::Monotonic));
-        let mut pass = Pass { source, streams, ns: u64::MAX, cycles: end, force: true, stopped_at: Some(end) };
+        let mut pass =
+            Pass { source, streams, ns: u64::MAX, cycles: end, force: true, take_ns: TAKE_NS, stopped_at: Some(end) };
         let tail = Mark(ring.tail.load(Ordering::Relaxed));
         if layout.marks_offset == 0 {
             lane.losses_are_told(memory, told(ring, tail), (made, end));

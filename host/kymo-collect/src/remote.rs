@@ -75,6 +75,8 @@ pub enum Request {
         /// Closed chunks that stay.
         keep: Option<u32>,
     },
+    /// Somebody looks at the trace while it is written: for 2 s records reach the files sooner.
+    Watch,
     /// The options that a session like this one is started with.
     Settings,
     /// Ends the session; the answer comes when the trace is complete.
@@ -161,7 +163,7 @@ mod tests {
         let snapshot =
             Request::Snapshot { dir: Some("/a".into()), reason: "late".into(), before_ns: Some(20), wait: true };
         let enable = Request::Enable { patterns: vec!["a:*".into()], kernel: vec!["sched".into()] };
-        for request in [Request::Status, enable, snapshot, Request::Stop] {
+        for request in [Request::Status, enable, snapshot, Request::Watch, Request::Stop] {
             assert_eq!(Request::decode(&serde_json::to_vec(&request).unwrap()), Ok(request));
         }
     }

@@ -6,16 +6,20 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use kymo_analyze::compact::Put;
+use kymo_analyze::shown::Calls;
 use kymo_ctf::read::{Item, Passed, Range, Reader, Scanned, Scans, Start, Trace};
 use kymo_feed::{Classes, Walker, clamp};
 
 use crate::Error;
 use crate::account::{Account, StreamCounts, put_entries};
 use crate::buckets::Buckets;
+use crate::cpu_times::CpuTimes;
 use crate::file::{Piece, Writer};
 use crate::head::{StatesHead, StreamsHead};
 use crate::identity::clocks;
-use crate::states::{CpuTimes, Keeper, Spacing};
+use crate::pyramid::{PyramidHead, Summing};
+use crate::states::{Keeper, Spacing};
+use crate::sums::PartLoss;
 
 /// Levels of summaries end with so few columns.
 const COLUMNS_MIN: usize = 64;
@@ -89,8 +93,14 @@ impl Builder<'_> {
             // Streams that begin with other records, and have some of a kernel.
             states = self.states(&is_read, &mut [], to);
         }
-        let counted = counted.into_iter().map(|of| of.unwrap_or_else(|| Counted::new(trace))).collect();
-        Ok((streams(trace, counted, to)?, states?))
+        let counted: Vec<Counted> = counted.into_iter().map(|of| of.unwrap_or_else(|| Counted::new(trace))).collect();
+        let mut states = states?;
+        let mut unread = counted.iter().zip(&is_read).filter(|(_, is_read)| !**is_read);
+        if unread.any(|(of, _)| of.account.lost[2] > 0) {
+            // Losses of programs are not in the sums, and answers tell of all losses.
+            states.pyramid = PyramidHead::default();
+        }
+        Ok((streams(trace, counted, to)?, states))
     }
 
     /// Packets and counts of the trace at a position.
@@ -180,7 +190,7 @@ impl Builder<'_> {
         let starts: Vec<Start> = is_read.iter().map(|read| if *read { Start::Begin } else { Start::Skip }).collect();
         let mut reader = Reader::between(self.traces, Range::default(), &starts).ok_or(Error::Stopped)?;
         let mut walker = Walker::new(self.classes);
-        let mut cpus = CpuTimes(Buckets::new(0));
+        let mut sums = Summing::new(CpuTimes(Buckets::new(0)), Calls::new(&self.classes.vocabulary));
         let mut keeper = Keeper::new(is_read.to_vec(), self.spacing);
         let mut at = vec![(u64::MAX, 0); is_read.len()];
         while let Some(passed) = reader.pass() {
@@ -197,26 +207,34 @@ impl Builder<'_> {
             }
             if keeper.is_due() {
                 keeper.keep(&walker, &reader, to)?;
+                sums.end_part(to)?;
             }
             if let (Some(of), Passed::Record { event, cycles, .. }) = (of, passed) {
                 of.account.record(event, cycles);
             }
             let time = match reader.glance() {
-                Some(record) => walker.glance(stream, &record, &mut cpus),
-                None => self.lose(&mut reader, &mut walker, counted, &mut cpus),
+                Some(record) => {
+                    let time = walker.glance(stream, &record, &mut sums);
+                    sums.note(time);
+                    time
+                }
+                None => self.lose(&mut reader, &mut walker, counted, &mut sums),
             };
             keeper.note(time);
         }
-        walker.state.finish(None, &mut cpus);
+        // Only the times of CPUs have what is open at the end: the sums end with the last part.
+        walker.state.finish(None, &mut sums.cpus);
         for (stream, of) in counted.iter_mut().enumerate() {
             if let Some(of) = of {
                 of.account.finish();
                 of.damaged = reader.caveat_count_of(stream);
             }
         }
+        let (cpus, pyramid) = sums.finish();
         let mut put = Put::default();
         cpus.0.put(&mut put);
-        Ok(StatesHead { clocks: clocks(self.traces), cpus: to.piece(&put.0)?, checkpoints: keeper.checkpoints })
+        let (clocks, cpus) = (clocks(self.traces), to.piece(&put.0)?);
+        Ok(StatesHead { clocks, cpus, checkpoints: keeper.checkpoints, pyramid })
     }
 
     /// Takes the loss that the reader passed last. Its end, ns.
@@ -226,15 +244,19 @@ impl Builder<'_> {
         reader: &mut Reader<'_>,
         walker: &mut Walker<'_>,
         counted: &mut [Option<Counted>],
-        cpus: &mut CpuTimes,
+        sums: &mut Summing,
     ) -> i64 {
         let stream = reader.stream().unwrap_or_default();
         let Some(Item::Loss(loss)) = reader.current() else { return 0 };
         if let Some(of) = counted.get_mut(stream).and_then(Option::as_mut) {
             of.account.loss(loss.records, loss.packets, (loss.from_cycles, loss.to_cycles));
         }
-        walker.loss(stream, &loss, cpus);
-        clamp(loss.to_ns)
+        let (from, to) = (clamp(loss.from_ns), clamp(loss.to_ns));
+        walker.loss(stream, &loss, sums);
+        sums.note(from);
+        let (records, packets) = (loss.records, loss.packets);
+        sums.lose(PartLoss { from, to, cpu: loss.cpu, process: loss.vpid, records, packets });
+        to
     }
 }
 

@@ -58,7 +58,8 @@ pub struct GrowingIndex {
     span: Option<(i64, i64)>,
     /// Records and lost records over time, ns since 1970.
     columns: Option<Buckets>,
-    has_more: bool,
+    /// Time of the oldest of what was too new, ns.
+    held: Option<i64>,
     is_over: bool,
     /// How often it began anew.
     restarts: u64,
@@ -84,10 +85,10 @@ impl GrowingIndex {
                 (Reader::new(traces), Walker::new(classes))
             }
         };
-        self.has_more = false;
+        self.held = None;
         while reader.pass().is_some() {
-            if reader.standing().is_some_and(|(ns, _)| ns > i128::from(until)) {
-                self.has_more = true;
+            if let Some((ns, _)) = reader.standing().filter(|(ns, _)| *ns > i128::from(until)) {
+                self.held = Some(clamp(ns));
                 break;
             }
             if self.records_since >= RECORDS_MIN {
@@ -173,9 +174,9 @@ impl GrowingIndex {
         self.is_over
     }
 
-    /// Whether something waits for a later look, because it was too new.
-    pub fn has_more(&self) -> bool {
-        self.has_more
+    /// Time of the oldest that waits for a later look because it was too new, ns; `None` if nothing does.
+    pub fn held(&self) -> Option<i64> {
+        self.held
     }
 
     /// Times of the first record and of the last, ns; `None` if there is no record.

@@ -7,6 +7,7 @@ use kymo_analyze::compact::{Put, Take};
 use crate::account::StreamCounts;
 use crate::file::Piece;
 use crate::identity::TraceIdentity;
+use crate::pyramid::PyramidHead;
 use crate::states::{Checkpoint, put_checkpoints, take_checkpoints};
 
 /// The head of the file.
@@ -35,6 +36,8 @@ pub(crate) struct StatesHead {
     pub clocks: u64,
     pub checkpoints: Vec<Checkpoint>,
     pub cpus: Piece,
+    /// As many parts as checkpoints.
+    pub pyramid: PyramidHead,
 }
 
 impl IndexHead {
@@ -53,6 +56,7 @@ impl IndexHead {
             put.number(states.clocks);
             put_checkpoints(put, &states.checkpoints);
             states.cpus.put(put);
+            states.pyramid.put(put);
         });
         put.0
     }
@@ -72,7 +76,7 @@ impl IndexHead {
         let states = take.option(|take| {
             let clocks = take.number()?;
             let checkpoints = take_checkpoints(take)?;
-            Some(StatesHead { clocks, checkpoints, cpus: Piece::take(take)? })
+            Some(StatesHead { clocks, checkpoints, cpus: Piece::take(take)?, pyramid: PyramidHead::take(take)? })
         })?;
         // Counts hold whatever a state does by a record.
         take.is_empty().then_some(IndexHead { traces, streams, states: states.filter(|_| is_same) })

@@ -9,6 +9,7 @@ mod account;
 mod buckets;
 mod build;
 mod checksum;
+mod cpu_times;
 mod file;
 mod growing;
 mod head;
@@ -17,8 +18,10 @@ mod intersect;
 mod open;
 #[doc(hidden)]
 pub mod probe;
+mod pyramid;
 pub mod range;
 mod states;
+mod sums;
 mod write;
 
 use std::io;
@@ -27,12 +30,15 @@ use std::path::PathBuf;
 pub use account::{Entry, EventCount, StreamCounts};
 pub use buckets::{Buckets, COLUMNS_MAX};
 pub use build::Stop;
+pub use cpu_times::CPU_PARTS;
 pub use growing::GrowingIndex;
 pub use identity::{FILE_NAME, in_cache};
 pub use intersect::{Intersection, StreamStretch, intersection};
 pub(crate) use open::Loaded;
 pub use open::{Indexes, Named, TraceIndex};
-pub use states::{CPU_PARTS, Checkpoint, Spacing, States};
+pub use pyramid::{Cover, DamagedSums, Pyramid};
+pub use states::{Checkpoint, Spacing, States};
+pub use sums::{Crossing, PartLoss, PartSums, Person, ThreadSums};
 pub use write::{Built, How, build};
 
 /// Why an index could not be built.

@@ -18,6 +18,7 @@ use crate::file::{Piece, Pieces};
 use crate::growing::GrowingIndex;
 use crate::head::IndexHead;
 use crate::identity::{TraceIdentity, beside, clocks, in_cache};
+use crate::pyramid::Pyramid;
 use crate::states::{States, decode};
 
 /// A trace as it was named: a directory, and the parts of it.
@@ -202,6 +203,7 @@ impl Indexes {
             decode(&bytes, streams, &classes).ok_or("a checkpoint makes no sense")?;
         }
         states.cpus().ok_or("the times of CPUs are damaged")?;
+        states.pyramid.check().map_err(|_| "the sums over time are damaged")?;
         let mut bytes = states.pieces.bytes;
         for index in self.traces.iter().flatten().filter(|index| !Arc::ptr_eq(&index.pieces, &states.pieces)) {
             bytes += index.pieces.bytes;
@@ -219,7 +221,9 @@ impl Indexes {
 
 fn states(pieces: Arc<Pieces>, head: &IndexHead, traces: &[Trace]) -> Option<States> {
     let of = head.states.clone().filter(|of| of.clocks == clocks(traces))?;
-    Some(States { pieces, checkpoints: of.checkpoints, cpus: of.cpus })
+    let before = of.checkpoints.iter().map(|checkpoint| checkpoint.newest).collect();
+    let pyramid = Pyramid { pieces: Arc::clone(&pieces), head: of.pyramid, before };
+    Some(States { pieces, checkpoints: of.checkpoints, cpus: of.cpus, pyramid })
 }
 
 /// The clock of all its streams, if it has one only.

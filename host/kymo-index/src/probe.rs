@@ -7,16 +7,31 @@ use kymo_feed::Classes;
 use crate::account::take_entries;
 use crate::buckets::Buckets;
 use crate::head::IndexHead;
+use crate::pyramid::PyramidHead;
 use crate::states;
+use crate::sums::PartSums;
 
 /// Takes bytes for each piece of an index, beside the first byte, which chooses; whether they were one.
 pub fn piece(bytes: &[u8]) -> bool {
     let Some((&kind, rest)) = bytes.split_first() else { return false };
-    match kind % 3 {
+    match kind % 5 {
         0 => IndexHead::decode(rest).is_some(),
         1 => take_entries(rest).is_some(),
+        2 => part(rest),
+        4 => PyramidHead::take(&mut kymo_analyze::compact::Take(rest)).is_some(),
         _ => Buckets::take(&mut kymo_analyze::compact::Take(rest)).is_some(),
     }
+}
+
+/// Sums of a part: what was taken is put and taken again, and added to itself.
+fn part(bytes: &[u8]) -> bool {
+    let Some(part) = PartSums::decode(bytes) else { return false };
+    let again = part.encode().and_then(|bytes| PartSums::decode(&bytes));
+    assert_eq!(again.as_ref().map(PartSums::threads), Some(part.threads()));
+    let mut sum = part.clone();
+    sum.merge(&part);
+    assert_eq!(sum.threads().len(), part.threads().len());
+    true
 }
 
 /// Takes bytes for a checkpoint of a trace, and reads on from there to the end; whether they were one.

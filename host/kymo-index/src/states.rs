@@ -6,13 +6,13 @@ use std::io;
 use std::sync::Arc;
 
 use kymo_analyze::compact::{Put, Take};
-use kymo_analyze::{Context, CpuSpan, Interrupt, Sink};
 use kymo_ctf::read::{Inside, PacketMark, PacketPlace, Reader, Start, Trace};
-use kymo_feed::{Classes, Visit, Walker};
+use kymo_feed::{Classes, Walker};
 
 use crate::account::{put_mark, take_mark};
 use crate::buckets::Buckets;
 use crate::file::{Piece, Pieces, Writer};
+use crate::pyramid::Pyramid;
 
 /// How far checkpoints are apart at least.
 #[derive(Clone, Copy, Debug)]
@@ -25,12 +25,9 @@ pub struct Spacing {
 
 impl Default for Spacing {
     fn default() -> Spacing {
-        Spacing { records: 1 << 17, share: 64 }
+        Spacing { records: 1 << 15, share: 64 }
     }
 }
-
-/// What a CPU's time goes to: rows of a CPU in [`States::cpus`].
-pub const CPU_PARTS: [&str; 5] = ["thread", "idle", "interrupt", "softirq", "unknown"];
 
 /// A checkpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,30 +35,6 @@ pub struct Checkpoint {
     /// Newest time of what was passed, ns.
     pub newest: i64,
     pub(crate) piece: Piece,
-}
-
-/// Times of CPUs, by what they did.
-#[derive(Debug)]
-pub(crate) struct CpuTimes(pub Buckets);
-
-impl Visit for CpuTimes {}
-
-impl Sink for CpuTimes {
-    #[inline]
-    fn cpu(&mut self, span: &CpuSpan) {
-        let part = match span.context {
-            Context::Thread(_) => 0,
-            Context::Idle => 1,
-            Context::Interrupt(Interrupt::Softirq(_) | Interrupt::Timer(_)) => 3,
-            Context::Interrupt(_) => 2,
-            Context::Unknown => 4,
-        };
-        let row = span.cpu as usize * CPU_PARTS.len() + part;
-        self.0.make_rows(row + 1);
-        // Before 1970 there were no traces.
-        let time = |ns: i64| u64::try_from(ns).unwrap_or(0);
-        self.0.add_span(row, time(span.from), time(span.to));
-    }
 }
 
 /// Decides when a checkpoint is due, and writes it.
@@ -149,6 +122,8 @@ pub struct States {
     /// In the order of time.
     pub checkpoints: Vec<Checkpoint>,
     pub(crate) cpus: Piece,
+    /// Where the time of threads went.
+    pub pyramid: Pyramid,
 }
 
 impl States {
@@ -161,7 +136,7 @@ impl States {
         decode(&bytes, streams, classes)
     }
 
-    /// Time of each CPU by what it did, ns: of CPU n the rows from n * [`CPU_PARTS`] on.
+    /// Time of each CPU by what it did, ns: of CPU n the rows from n * [`crate::CPU_PARTS`] on.
     pub fn cpus(&self) -> Option<Buckets> {
         Buckets::take(&mut Take(&self.pieces.read(&self.cpus)?))
     }

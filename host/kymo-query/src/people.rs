@@ -5,27 +5,7 @@ use std::collections::HashMap;
 
 use kymo_analyze::{Name, State, Thread};
 
-/// A thread, as it was from a time on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Person {
-    /// Its name; may be empty.
-    pub name: Name,
-    /// Its process, where the trace tells.
-    pub process: Option<i32>,
-    /// The kernel's priority, where the trace tells.
-    pub prio: Option<i16>,
-}
-
-impl Person {
-    fn of(thread: &Thread) -> Person {
-        Person { name: thread.name, process: thread.process, prio: thread.prio }
-    }
-
-    /// Priority as columns have it.
-    pub fn prio(&self) -> Option<i32> {
-        self.prio.map(i32::from)
-    }
-}
+pub use kymo_index::Person;
 
 /// What threads were called, and when.
 #[derive(Clone, Debug, Default)]
@@ -34,8 +14,12 @@ pub struct People(HashMap<i32, Vec<(i64, Person)>>);
 impl People {
     /// Takes a stretch of a thread.
     pub fn see(&mut self, from: i64, thread: &Thread) {
-        let person = Person::of(thread);
-        let known = self.0.entry(thread.tid).or_default();
+        self.note(from, thread.tid, Person::of(thread));
+    }
+
+    /// Takes how a thread was from a time on.
+    pub fn note(&mut self, from: i64, tid: i32, person: Person) {
+        let known = self.0.entry(tid).or_default();
         if known.last().is_none_or(|(_, last)| *last != person) {
             known.push((from, person));
         }

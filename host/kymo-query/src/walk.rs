@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use kymo_analyze::State;
 use kymo_ctf::read::{Loss, Reader, Record};
 use kymo_feed::{Choose, Visit, Walker, clamp};
-use kymo_index::range;
+use kymo_index::{Cover, PartLoss, PartSums, range};
 
 use crate::choose::Chosen;
 use crate::columns::{Answer, Lost, Table};
@@ -71,6 +71,12 @@ impl LossSpan {
             packets: loss.packets,
             count: 1,
         }
+    }
+
+    /// Of one that the index has.
+    fn of_part(loss: &PartLoss) -> LossSpan {
+        let PartLoss { from, to, cpu, process, records, packets } = *loss;
+        LossSpan { from, to, cpu, process, records, packets, count: 1 }
     }
 
     fn add(&mut self, other: &LossSpan) {
@@ -249,13 +255,52 @@ impl<'o> Walk<'o> {
 
     /// Shows everything to the visitor.
     pub fn run(mut self, visit: &mut impl Gather, stop: &Stop) -> Result<Walked, Error> {
-        let (mut reader, mut walker) = begin(self.of, self.window, stop)?;
-        let mut watched =
-            Watched { chosen: self.chosen.as_mut(), pixels: self.pixels.as_ref(), losses: LossLog::default() };
-        if !self.window.is_empty() && !walker.go_while(&mut reader, &mut watched, visit, &|| stop.goes_on()) {
+        let (losses, walker) = self.pass(self.window, LossLog::default(), visit, stop)?;
+        Ok(self.end(walker, losses, visit))
+    }
+
+    /// Shows the records that sums of the index do not have, and in between `take` gets these. For who asks for no
+    /// filter: sums are of all records.
+    pub fn run_around<G: Gather>(
+        mut self,
+        cover: &Cover,
+        visit: &mut G,
+        take: impl Fn(&mut G, &PartSums),
+        stop: &Stop,
+    ) -> Result<Walked, Error> {
+        let mut losses = LossLog::default();
+        if let Some(to) = cover.records_to.filter(|to| *to > self.window.from) {
+            let before = Window { from: self.window.from, to };
+            losses = self.pass(before, losses, visit, stop)?.0;
+        }
+        for part in &cover.parts {
+            stop.check()?;
+            take(visit, part);
+            part.losses.iter().for_each(|loss| losses.take(LossSpan::of_part(loss), self.pixels.as_ref()));
+        }
+        let behind = Window { from: cover.records_from, to: self.window.to };
+        let (losses, walker) = self.pass(behind, losses, visit, stop)?;
+        Ok(self.end(walker, losses, visit))
+    }
+
+    /// The records of a part of the window.
+    fn pass(
+        &mut self,
+        part: Window,
+        losses: LossLog,
+        visit: &mut impl Gather,
+        stop: &Stop,
+    ) -> Result<(LossLog, Walker<'o>), Error> {
+        let (mut reader, mut walker) = begin(self.of, part, stop)?;
+        let mut watched = Watched { chosen: self.chosen.as_mut(), pixels: self.pixels.as_ref(), losses };
+        if !part.is_empty() && !walker.go_while(&mut reader, &mut watched, visit, &|| stop.goes_on()) {
             return Err(Error::Stopped);
         }
-        let losses = watched.losses;
+        Ok((watched.losses, walker))
+    }
+
+    /// What is open at the end of the window ends.
+    fn end(self, mut walker: Walker<'o>, losses: LossLog, visit: &mut impl Gather) -> Walked {
         let is_to_end = !self.of.is_growing() && self.of.bounds.is_none_or(|(_, last)| self.window.to > last);
         let end = (!(is_to_end && self.to_end_of_trace)).then_some(self.window.to);
         if !self.window.is_empty() {
@@ -267,7 +312,7 @@ impl<'o> Walk<'o> {
             notes.extend(chosen.conclude());
             notes
         });
-        Ok(Walked { state: walker.state, losses, notes })
+        Walked { state: walker.state, losses, notes }
     }
 }
 

@@ -9,5 +9,6 @@ mod questions;
 #[path = "../../kymo-index/tests/common/mod.rs"]
 mod random_trace;
 mod stories;
+mod sums;
 mod truth;
 mod vanishing;

@@ -374,10 +374,10 @@ fn refused(error: &Error) -> Response<Full<Bytes>> {
 
 /// What is new behind a number, as soon as there is something; what is there, after a while.
 async fn news(shared: &Arc<Shared>, after: Option<u64>) -> Response<Full<Bytes>> {
-    let mut news = shared.current.subscribe();
-    let is_new = tokio::time::timeout(HOLD, news.wait_for(|news| after != Some(news.number))).await;
+    let mut waiting = shared.current.wait();
+    let is_new = tokio::time::timeout(HOLD, waiting.news.wait_for(|news| after != Some(news.number))).await;
     drop(is_new);
-    let body = news.borrow().json().to_string();
+    let body = waiting.news.borrow().json().to_string();
     of(StatusCode::OK, JSON, body.into())
 }
 

@@ -13,6 +13,7 @@ use super::asides::MapRecords;
 use crate::chunks::RotateJob;
 use crate::memory::Memory;
 use crate::snapshot::SnapshotJob;
+use crate::watched::Watching;
 
 /// What the control thread says.
 pub(crate) enum ToDrain {
@@ -90,6 +91,8 @@ pub(crate) struct Counters {
     pub stopped: AtomicU64,
     /// Bytes of memories that have been given back, and not been seen by the control thread yet.
     pub released: Mutex<u64>,
+    /// Whether somebody looks at the trace while it is written.
+    pub watching: Watching,
     /// Serials and lanes of rings in which a first record was seen, for the control thread.
     pub first: Mutex<Vec<(u64, u32)>>,
 }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use kymo_ftrace::format::EventFormat;
 use kymo_ftrace::{Decoder, Naming};
 use kymo_tracefs::Instance;
+use rustix::time::ClockId;
 
 use crate::Error;
 use crate::chunks::{RotateJob, RotatedPart};
@@ -22,7 +23,7 @@ use crate::stream::Streams;
 use crate::trace_dir::DiskDir;
 
 use super::access::RingAccess;
-use super::ring::{Pass, Ring, Totals};
+use super::ring::{PACKET_AGE, Pass, Ring, Totals};
 use super::summary::{KernelCause, KernelSummary};
 
 /// Bounds of the time between two looks.
@@ -212,10 +213,11 @@ impl Drain {
             if is_last {
                 break;
             }
-            pause = next_pause(pause, most, self.share);
+            let now = self.source.nanoseconds(ClockId::Monotonic);
+            pause = self.counters.watching.wait(now, next_pause(pause, most, self.share));
         }
         let Drain { decoder, source, rings, streams, page, flight, .. } = &mut self;
-        let mut pass = Pass { decoder, source: *source, streams, page };
+        let mut pass = Pass { decoder, source: *source, streams, page, packet_age: PACKET_AGE };
         for ring in rings.iter_mut().filter(|_| !*flight) {
             ring.finish(&mut pass);
         }
@@ -239,7 +241,7 @@ impl Drain {
     fn snapshot(&mut self, job: &SnapshotJob) -> SnapshotPart {
         let mut streams = self.streams.sibling(&job.dir);
         let Drain { decoder, source, rings, page, .. } = self;
-        let mut pass = Pass { decoder, source: *source, streams: &mut streams, page };
+        let mut pass = Pass { decoder, source: *source, streams: &mut streams, page, packet_age: PACKET_AGE };
         let mut part = SnapshotPart::default();
         for ring in rings {
             ring.snapshot(&mut pass, job.since, &mut part);
@@ -253,7 +255,7 @@ impl Drain {
     /// What was taken goes into the present directory, what comes into that of `job`.
     fn rotate(&mut self, job: &RotateJob) -> RotatedPart {
         let Drain { decoder, source, rings, streams, page, .. } = self;
-        let mut pass = Pass { decoder, source: *source, streams, page };
+        let mut pass = Pass { decoder, source: *source, streams, page, packet_age: PACKET_AGE };
         for ring in rings.iter_mut() {
             ring.leave_file(&mut pass);
         }
@@ -269,8 +271,10 @@ impl Drain {
     fn pass(&mut self, is_last: bool, pages: &mut u64) -> usize {
         let pages_max = if is_last { usize::MAX } else { 4 * self.share };
         self.streams.look_again(self.source.read());
+        let now = self.source.nanoseconds(ClockId::Monotonic);
+        let packet_age = Duration::from_nanos(self.counters.watching.age_ns(now, PACKET_AGE.as_nanos() as u64));
         let Drain { decoder, source, rings, streams, page, counters, .. } = self;
-        let mut pass = Pass { decoder, source: *source, streams, page };
+        let mut pass = Pass { decoder, source: *source, streams, page, packet_age };
         let mut most = 0;
         for ring in rings {
             let (records, bytes, lost) = (ring.totals.records, ring.totals.bytes, ring.totals.lost.total());

@@ -18,9 +18,10 @@ use super::summary::{KernelCause, KernelLoss, KernelLost};
 
 /// A batch of this size becomes a packet.
 const PACKET_BYTES: usize = 256 << 10;
-/// So does one of this age. With a look before it and one behind it, 20 ms apart at most, a record is in the file 120
-/// ms after it was written, as those of programs are [spec/session.md 7].
-const PACKET_AGE: Duration = Duration::from_millis(80);
+/// So does one of this age, and a younger one while somebody looks at the trace. With a look before it and one behind
+/// it, 20 ms apart at most, a record is in the file 120 ms after it was written, as those of programs are
+/// [spec/session.md 7].
+pub(super) const PACKET_AGE: Duration = Duration::from_millis(80);
 /// A batch that waits until its end can be told apart from what was dropped waits no longer than to this size.
 const PACKET_BYTES_MAX: usize = 4 << 20;
 /// Losses listed for one CPU; later ones are in the totals only.
@@ -84,6 +85,8 @@ pub(crate) struct Pass<'a> {
     pub source: ClockSource,
     pub streams: &'a mut Streams,
     pub page: &'a mut [u8],
+    /// A batch of this age becomes a packet.
+    pub packet_age: Duration,
 }
 
 impl Ring {
@@ -150,7 +153,7 @@ impl Ring {
             // A batch with drops cannot end before the ring was seen to be empty.
             is_behind = !is_live || self.dropped_pending > 0 || data_bytes >= pass.page.len() / 2;
         }
-        let is_old = self.begun.is_some_and(|begun| begun.elapsed() >= PACKET_AGE);
+        let is_old = self.begun.is_some_and(|begun| begun.elapsed() >= pass.packet_age);
         if is_old {
             self.end_batch(pass);
         }

@@ -7,6 +7,8 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::time::Duration;
 
+use rustix::time::ClockId;
+
 use super::{Progress, Session, Taker, wake_up};
 use crate::Error;
 use crate::chunks::{Chunk, Chunks, RotateJob, RotatedPart, Rotation};
@@ -15,6 +17,7 @@ use crate::drain::{RingUse, ToDrain};
 use crate::kernel::ChildFiles;
 use crate::snapshot::{SnapshotDone, SnapshotRequest};
 use crate::uuid::random_uuid;
+use crate::watched::Watched;
 
 /// The control thread answers within this; it never waits for a program.
 const ANSWER_TIME: Duration = Duration::from_secs(30);
@@ -33,6 +36,13 @@ impl Session {
             stopped: self.counters.stopped.load(Ordering::Relaxed) != 0,
             triggered: self.triggered.load(Ordering::Acquire) != 0,
         }
+    }
+
+    /// Somebody looks at the trace as it is written: for a short time records reach the files sooner.
+    pub fn watch(&self) -> Result<Watched, Error> {
+        // A flight recorder writes snapshots only.
+        self.chunks.as_ref().ok_or(Error::Flight)?;
+        Ok(self.counters.watching.renew(self.source.nanoseconds(ClockId::Monotonic)))
     }
 
     /// What a command's first process writes to between `fork` and `exec`, where only the command's kernel events are

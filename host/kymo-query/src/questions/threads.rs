@@ -4,14 +4,15 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use kymo_analyze::{Doing, Event, Head, Ready, Sink, State, Thread, ThreadSpan, Until};
+use kymo_analyze::{Event, Head, Sink, State, Thread, ThreadSpan};
 use kymo_feed::Visit;
+use kymo_index::{Cover, PartSums, ThreadSums};
 
 use crate::columns::{Answer, Table};
-use crate::doing::{ABSENT, Calls, RUNNING, STATES};
+use crate::doing::{ABSENT, Calls, RUNNING};
 use crate::error::Error;
 use crate::opened::Opened;
-use crate::parameters::Parameters;
+use crate::parameters::{Parameters, Window};
 use crate::people::People;
 use crate::pixels::Pixels;
 use crate::questions::begin;
@@ -31,42 +32,36 @@ const TIMES: [&str; 10] = [
     "stopped_ns",
 ];
 
-/// What is summed up of one thread.
-#[derive(Clone, Debug, Default)]
-struct Sums {
-    tid: i32,
-    /// By state, ns.
-    ns: [u64; STATES.len()],
-    cpu: Option<u32>,
-    wakeups: u32,
-    migrations: u32,
-    /// Longest wait for a CPU, and when it began, ns.
-    worst: Option<(u64, i64)>,
+/// Time in which a thread was not running.
+fn waiting_ns(sums: &ThreadSums) -> u64 {
+    (2..ABSENT).map(|state| sums.ns[usize::from(state)]).sum()
 }
 
-impl Sums {
-    /// Time in which it was not running.
-    fn waiting_ns(&self) -> u64 {
-        (2..ABSENT).map(|state| self.ns[usize::from(state)]).sum()
-    }
-}
-
-struct ThreadSums {
+struct Gathered {
     pixels: Pixels,
     states: Calls,
-    sums: HashMap<i32, Sums>,
+    sums: HashMap<i32, ThreadSums>,
     people: People,
 }
 
-impl ThreadSums {
-    fn of(&mut self, tid: i32) -> &mut Sums {
-        self.sums.entry(tid).or_insert_with(|| Sums { tid, ..Sums::default() })
+impl Gathered {
+    fn of(&mut self, tid: i32) -> &mut ThreadSums {
+        self.sums.entry(tid).or_insert_with(|| ThreadSums::new(tid))
+    }
+
+    /// Takes what the index knows of a part of the window.
+    fn part(&mut self, part: &PartSums) {
+        let window = self.pixels.window().pair();
+        for of in part.threads() {
+            self.of(of.tid).add_cut(of, window);
+            of.people.iter().for_each(|(from, person)| self.people.note(*from, of.tid, *person));
+        }
     }
 }
 
-impl Visit for ThreadSums {}
+impl Visit for Gathered {}
 
-impl Sink for ThreadSums {
+impl Sink for Gathered {
     fn event(&mut self, _: &Head, event: &Event, _: &State) {
         if let Event::Migrate { tid, .. } = *event {
             let sums = self.of(tid);
@@ -79,22 +74,12 @@ impl Sink for ThreadSums {
         let state = self.states.state(&span.doing);
         let ns = self.pixels.cut(span.from, span.to).map_or(0, |(from, to)| to.abs_diff(from));
         let sums = self.of(span.tid);
-        sums.ns[usize::from(state)] += ns;
-        match span.doing {
-            Doing::Running { cpu } => sums.cpu = Some(cpu),
-            Doing::Runnable { why, .. } if matches!(span.until, Until::Runs { .. }) => {
-                sums.wakeups = sums.wakeups.saturating_add(u32::from(matches!(why, Ready::Woken(_) | Ready::New(_))));
-                let wait = (span.to.abs_diff(span.ready_from), span.ready_from);
-                if sums.worst.is_none_or(|worst| worst.0 < wait.0) {
-                    sums.worst = Some(wait);
-                }
-            }
-            _ => {}
-        }
+        sums.spend(state, ns);
+        sums.note(span);
     }
 }
 
-impl Gather for ThreadSums {}
+impl Gather for Gathered {}
 
 /// By what threads are ordered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,17 +110,29 @@ fn order(parameters: &mut Parameters) -> Result<Order, Error> {
     known.ok_or_else(|| Error::parameter("by", format!("one of {}", names())))
 }
 
-fn sort(all: &mut [Sums], by: Order, people: &People) {
-    let name = |sums: &Sums| people.newest(sums.tid).map(|person| person.name);
-    let process = |sums: &Sums| people.newest(sums.tid).and_then(|person| person.process);
+fn sort(all: &mut [ThreadSums], by: Order, people: &People) {
+    let name = |sums: &ThreadSums| people.newest(sums.tid).map(|person| person.name);
+    let process = |sums: &ThreadSums| people.newest(sums.tid).and_then(|person| person.process);
     match by {
         Order::Worst => all.sort_by_key(|sums| (Reverse(sums.worst.map(|worst| worst.0)), sums.tid)),
         Order::Running => all.sort_by_key(|sums| (Reverse(sums.ns[usize::from(RUNNING)]), sums.tid)),
-        Order::Waiting => all.sort_by_key(|sums| (Reverse(sums.waiting_ns()), sums.tid)),
+        Order::Waiting => all.sort_by_key(|sums| (Reverse(waiting_ns(sums)), sums.tid)),
         Order::Wakeups => all.sort_by_key(|sums| (Reverse(sums.wakeups), sums.tid)),
         Order::Name => all.sort_by_key(|sums| (name(sums), sums.tid)),
         Order::Tid => all.sort_by_key(|sums| sums.tid),
         Order::Process => all.sort_by_key(|sums| (process(sums), sums.tid)),
+    }
+}
+
+/// What the index has of the window; `notes`: what is wrong with it.
+fn cover(of: &Opened, window: Window, notes: &mut Vec<String>) -> Option<Cover> {
+    let states = of.indexes.states.as_ref().filter(|_| !window.is_empty())?;
+    match states.pyramid.cover(window.pair(), window.from <= of.base()) {
+        Ok(cover) => cover,
+        Err(error) => {
+            notes.push(format!("{error}: this was answered from all records"));
+            None
+        }
     }
 }
 
@@ -153,26 +150,32 @@ pub fn threads(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<
         return Err(Error::no_switches());
     }
     let (pixels, states) = (Pixels::new(window, 1), Calls::new(&of.classes.vocabulary));
-    let mut gather = ThreadSums { pixels, states, sums: HashMap::new(), people: People::default() };
-    let walked = Walk::new(of, window).run(&mut gather, stop)?;
+    let mut gather = Gathered { pixels, states, sums: HashMap::new(), people: People::default() };
+    let mut notes = Vec::new();
+    let (walked, source) = match cover(of, window, &mut notes) {
+        Some(cover) => (Walk::new(of, window).run_around(&cover, &mut gather, Gathered::part, stop)?, "index"),
+        None => (Walk::new(of, window).run(&mut gather, stop)?, "records"),
+    };
     gather.people.finish(&walked.state);
     let people = gather.people;
-    let is_wanted = |sums: &Sums| {
+    let is_wanted = |sums: &ThreadSums| {
         let name = people.newest(sums.tid).map(|person| person.name).unwrap_or_default();
         let is_it = |wanted: &String| name.as_str().contains(wanted.as_str()) || sums.tid.to_string() == *wanted;
         sums.tid > 0 && sums.ns[..usize::from(ABSENT)].iter().any(|ns| *ns > 0) && wanted.as_ref().is_none_or(is_it)
     };
-    let mut all: Vec<Sums> = gather.sums.into_values().filter(is_wanted).collect();
+    let mut all: Vec<ThreadSums> = gather.sums.into_values().filter(is_wanted).collect();
     sort(&mut all, by, &people);
     let mut answer = begin("threads", of, window);
     answer.set("total", all.len());
-    let shown: Vec<Sums> = all.into_iter().skip(offset).take(limit).collect();
+    answer.set("source", source);
+    answer.notes.extend(notes);
+    let shown: Vec<ThreadSums> = all.into_iter().skip(offset).take(limit).collect();
     tables(&mut answer, &shown, &people);
     walked.tell(&mut answer);
     Ok(answer)
 }
 
-fn tables(answer: &mut Answer, shown: &[Sums], people: &People) {
+fn tables(answer: &mut Answer, shown: &[ThreadSums], people: &People) {
     let of_all: Vec<_> = shown.iter().map(|sums| people.newest(sums.tid)).collect();
     let (mut names, mut processes) = (Vec::new(), Vec::new());
     for person in &of_all {

@@ -11,7 +11,7 @@ mod json;
 #[cfg(test)]
 mod kernel_tests;
 mod line;
-mod live;
+pub mod live;
 mod parallel;
 mod posix;
 pub mod select;

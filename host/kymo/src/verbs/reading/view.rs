@@ -3,6 +3,8 @@
 
 mod functions;
 mod live;
+mod net;
+mod notice;
 mod results;
 mod save;
 
@@ -24,7 +26,8 @@ use results::Results;
 /// address there. Nothing is loaded whole; with an index (kymo index) each window of a large trace is there soon.
 ///
 /// DIR may be the name of a running session (of `kymo session`), or a directory that is being written: then the picture
-/// moves, about 0.4 s late. The key l stops it and lets it go on.
+/// moves, about 0.3 s late. The key l stops it and lets it go on. net://HOST[:PORT]/host/HOSTNAME/SESSION is a live
+/// session of LTTng, which `kymo read net://HOST` lists: it is kept in files without a name in the temporary directory.
 ///
 /// Files are results of the laboratory (wakeup, npt, eval, compare, and those of other tools that kymo import reads):
 /// histograms over each other, tails, worst samples; with their trace, each of these leads to its place there.
@@ -38,6 +41,7 @@ use results::Results;
 #[command(after_help = "Examples:\n  kymo record -k sched,irq,syscalls -o t -- ./program; kymo view t\n  \
     kymo view t --from +1.2s --to +1.3s\n  \
     kymo view motor                      a running session\n  \
+    kymo view net://localhost/host/box/s1    a live session of LTTng\n  \
     kymo view before --beside after      two traces, and the distributions of their latencies\n  \
     kymo view t --from +1s --to +1.2s --save page.html    a part of it as one file, to attach to a report\n  \
     kymo view before.json after.json     results of kymo wakeup -o\n  \
@@ -77,6 +81,16 @@ struct Shown {
 
 impl Shown {
     fn open(args: &ViewArgs) -> anyhow::Result<Shown> {
+        if let Some(url) = args.traces.dirs.iter().filter_map(|dir| dir.to_str()).find(|dir| kymo_live::is_url(dir)) {
+            let is_alone = args.traces.dirs.len() == 1 && args.range.from.is_none() && args.range.to.is_none();
+            ensure!(
+                is_alone,
+                "{url} is viewed alone, and at its end: --from, --to and others need a trace that has ended"
+            );
+            let mut live = net::NetTrace::attach(url)?;
+            let opened = live.first()?;
+            return Ok(Shown { opened, stretch: None, source: Some(Box::new(live)) });
+        }
         if let Some(mut growing) = live::find(&args.traces.dirs)? {
             let is_part = args.range.from.is_some() || args.range.to.is_some();
             ensure!(
@@ -167,7 +181,8 @@ fn note_places(dirs: &[PathBuf]) -> Vec<PathBuf> {
     let Some(dir) = dirs.first() else { return Vec::new() };
     let cached = kymo_index::in_cache(dir);
     let cached = cached.map(|index| index.with_extension(NAME.trim_start_matches('.')));
-    std::iter::once(dir.join(NAME)).chain(cached).collect()
+    let is_dir = !dir.to_str().is_some_and(kymo_live::is_url);
+    is_dir.then(|| dir.join(NAME)).into_iter().chain(cached).collect()
 }
 
 /// The traces' directories, as they were named and as they are.

@@ -71,8 +71,38 @@ fn key(packet: &PacketIndex) -> PacketKey {
     (packet.begin, packet.end, packet.offset)
 }
 
+/// Who gets what arrives.
+pub(in crate::verbs::reading) trait Arrived {
+    /// One trace more. Its position.
+    fn add(&mut self, label: String) -> usize;
+    /// The metadata of a trace, all of them.
+    fn set_metadata(&mut self, trace: usize, metadata: Vec<u8>);
+    /// A whole packet, behind those that a stream has.
+    fn append(&mut self, trace: usize, stream: &str, packet: &[u8]);
+    /// Bytes of a stream that are kept in memory until others have come as far.
+    fn held(&self, trace: usize, stream: &str) -> u64;
+}
+
+impl Arrived for Growing {
+    fn add(&mut self, label: String) -> usize {
+        Growing::add(self, label)
+    }
+
+    fn set_metadata(&mut self, trace: usize, metadata: Vec<u8>) {
+        Growing::set_metadata(self, trace, metadata);
+    }
+
+    fn append(&mut self, trace: usize, stream: &str, packet: &[u8]) {
+        Growing::append(self, trace, stream, packet);
+    }
+
+    fn held(&self, trace: usize, stream: &str) -> u64 {
+        Growing::held(self, trace, stream)
+    }
+}
+
 /// A session that is being read.
-struct Live {
+pub(in crate::verbs::reading) struct Live<T> {
     url: Url,
     viewer: Viewer<TcpStream>,
     session: u64,
@@ -80,11 +110,12 @@ struct Live {
     streams: Vec<LiveStream>,
     /// Names of streams, by trace.
     names: BTreeSet<(usize, String)>,
-    growing: Growing,
+    /// Has what arrived.
+    pub growing: T,
     /// The session is over, and all of it was read.
-    is_closed: bool,
+    pub is_closed: bool,
     /// What could not be read.
-    failed: Vec<String>,
+    pub failed: Vec<String>,
     /// Connections that were lost since anything came.
     lost_in_a_row: u32,
 }
@@ -93,31 +124,12 @@ struct Live {
 pub(super) fn run(args: &ReadArgs, url: &str) -> anyhow::Result<ExitCode> {
     let url = Url::parse(url).map_err(anyhow::Error::msg)?;
     check_options(args)?;
-    let mut viewer = Viewer::connect(connection(&url)?).with_context(|| url.to_string())?;
-    let sessions = viewer.sessions().with_context(|| url.to_string())?;
-    let Some((host, name)) = &url.session else {
+    let (viewer, sessions) = connect(&url)?;
+    if url.session.is_none() {
         args.output.print(&list(&url, &sessions, args.output.json()))?;
         return Ok(ExitCode::SUCCESS);
-    };
-    let session = find(&url, &sessions, host, name)?;
-    let mut live = Live {
-        url: url.clone(),
-        viewer,
-        session,
-        traces: Vec::new(),
-        streams: Vec::new(),
-        names: BTreeSet::new(),
-        growing: Growing::default(),
-        is_closed: false,
-        failed: Vec::new(),
-        lost_in_a_row: 0,
-    };
-    match live.viewer.attach(session).with_context(|| url.to_string())? {
-        Attached::Streams(streams) => live.add(&streams).with_context(|| url.to_string())?,
-        Attached::Unknown => bail!("{url}: the session has just ended"),
-        Attached::NotLive => bail!("{url}: the session is not live: it is created with `lttng create --live`"),
-        Attached::Busy => bail!("{url}: another viewer reads the session, and the relay daemon allows one"),
     }
+    let mut live = Live::attach(url.clone(), viewer, &sessions, Growing::default())?;
     let read = live.read(args);
     live.tell_waiting();
     let code = live.growing.conclude();
@@ -132,6 +144,13 @@ pub(super) fn run(args: &ReadArgs, url: &str) -> anyhow::Result<ExitCode> {
         }
         Err(error) => Err(error),
     }
+}
+
+/// A connection to a relay daemon, and the sessions that it has.
+pub(in crate::verbs::reading) fn connect(url: &Url) -> anyhow::Result<(Viewer<TcpStream>, Vec<Session>)> {
+    let mut viewer = Viewer::connect(connection(url)?).with_context(|| url.to_string())?;
+    let sessions = viewer.sessions().with_context(|| url.to_string())?;
+    Ok((viewer, sessions))
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
@@ -223,18 +242,12 @@ fn counted(count: u32, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
-impl Live {
+impl Live<Growing> {
     /// Reads and prints until the session is over or --limit is reached. What has arrived is printed in any case.
     fn read(&mut self, args: &ReadArgs) -> anyhow::Result<()> {
         loop {
-            let came = match self.round() {
+            let came = match self.go_on() {
                 Ok(came) => came,
-                // A relay daemon that ends after the last stream has nothing to add.
-                Err(Error::Closed) if self.are_over() && !self.streams.is_empty() => {
-                    self.is_closed = true;
-                    false
-                }
-                Err(error) if self.go_on_after(&error) => true,
                 Err(error) => {
                     self.growing.print(args, &Horizon::none())?;
                     return Err(error.into());
@@ -252,6 +265,50 @@ impl Live {
             if !came {
                 std::thread::sleep(PAUSE);
             }
+        }
+    }
+
+    /// Up to where everything has arrived; `None` while a stream has told nothing.
+    fn horizon(&self) -> Option<Horizon> {
+        let of_traces = self.arrived_until()?.into_iter().collect();
+        Some(Horizon { of_traces, ..Horizon::none() })
+    }
+}
+
+impl<T: Arrived> Live<T> {
+    /// Attaches to the session of an address that names one.
+    ///
+    /// # Errors
+    /// There is no such session, or it cannot be had.
+    pub fn attach(url: Url, viewer: Viewer<TcpStream>, sessions: &[Session], growing: T) -> anyhow::Result<Live<T>> {
+        let (host, name) = url.session.as_ref().context("the address names no session")?;
+        let session = find(&url, sessions, host, name)?;
+        let (traces, streams, names, failed) = (Vec::new(), Vec::new(), BTreeSet::new(), Vec::new());
+        let (is_closed, lost_in_a_row) = (false, 0);
+        let mut live = Live { url, viewer, session, traces, streams, names, growing, is_closed, failed, lost_in_a_row };
+        let url = live.url.to_string();
+        match live.viewer.attach(session).with_context(|| url.clone())? {
+            Attached::Streams(streams) => live.add(&streams).context(url)?,
+            Attached::Unknown => bail!("{url}: the session has just ended"),
+            Attached::NotLive => bail!("{url}: the session is not live: it is created with `lttng create --live`"),
+            Attached::Busy => bail!("{url}: another viewer reads the session, and the relay daemon allows one"),
+        }
+        Ok(live)
+    }
+
+    /// Asks everybody once, over a new connection if the one before was lost. Whether anything came.
+    ///
+    /// # Errors
+    /// Nothing more comes.
+    pub fn go_on(&mut self) -> Result<bool, Error> {
+        match self.round() {
+            // A relay daemon that ends after the last stream has nothing to add.
+            Err(Error::Closed) if self.are_over() && !self.streams.is_empty() => {
+                self.is_closed = true;
+                Ok(false)
+            }
+            Err(error) if self.go_on_after(&error) => Ok(true),
+            other => other,
         }
     }
 
@@ -423,14 +480,14 @@ impl Live {
         self.failed.extend(waiting.map(|stream| format!("no metadata have come for {}", stream.name)));
     }
 
-    /// Up to where everything has arrived; `None` while a stream has told nothing.
-    fn horizon(&self) -> Option<Horizon> {
+    /// Up to where everything has arrived, cycles by the position of the trace; `None` while a stream has told nothing.
+    pub fn arrived_until(&self) -> Option<BTreeMap<usize, u64>> {
         let mut oldest: BTreeMap<usize, u64> = BTreeMap::new();
         for stream in self.streams.iter().filter(|stream| !stream.is_over) {
             let (position, until) = (self.traces[stream.trace].position?, stream.until?);
             let of = oldest.entry(position).or_insert(until);
             *of = until.min(*of);
         }
-        Some(Horizon { of_traces: oldest.into_iter().collect(), ..Horizon::none() })
+        Some(oldest)
     }
 }

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A running session, or a directory that is being written, for `kymo view`: the whole packets that its stream files
 //! have so far, opened again whenever there are more. What is newer than the last of what every stream has is held
-//! back (`DELAY`). Says nothing to the user.
+//! back (`notice`). Says nothing to the user.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, bail};
@@ -21,10 +22,9 @@ use kymo_serve::{Look, Source};
 use serde_json::Value;
 
 use super::super::read::follow;
+use super::notice::{Changes, DELAY, SoonWriter};
 use crate::verbs::session::ask;
 
-/// The collector writes what is in a ring, a program's or the kernel's, within 120 ms; that takes a moment.
-const DELAY: Duration = Duration::from_millis(150);
 /// A directory whose session is not known may be being written if a file of it changed within this time.
 const FRESH: Duration = Duration::from_secs(10);
 /// A session learns its clock's rate ever better. Times change by less than this without being read again.
@@ -56,6 +56,9 @@ pub struct GrowingTrace {
     clocks: Vec<Clock>,
     /// Looks at which a file had no place.
     moving: u32,
+    changes: Changes,
+    /// From when a page is open on.
+    soon: Option<SoonWriter>,
 }
 
 /// What a file is known again by, if nobody has written to it: inode, bytes, and when it was written.
@@ -173,7 +176,8 @@ fn is_for_writing(info: &Path) -> bool {
 impl GrowingTrace {
     fn new(root: PathBuf, pid: Option<u64>, name: String) -> GrowingTrace {
         let (parts, tails, index) = (Vec::new(), BTreeMap::new(), GrowingIndex::default());
-        GrowingTrace { root, pid, name, parts, tails, index, ready: BTreeMap::new(), clocks: Vec::new(), moving: 0 }
+        let (ready, clocks, changes) = (BTreeMap::new(), Vec::new(), Changes::new());
+        GrowingTrace { root, pid, name, parts, tails, index, ready, clocks, moving: 0, changes, soon: None }
     }
 
     /// What there is at first.
@@ -181,6 +185,8 @@ impl GrowingTrace {
     /// # Errors
     /// The trace cannot be opened.
     pub fn first(&mut self) -> anyhow::Result<Opened> {
+        // For chunks that come, and the summary.
+        self.changes.watch(&self.root);
         self.take()?;
         self.open(DELAY)
     }
@@ -216,6 +222,9 @@ impl GrowingTrace {
             self.index = GrowingIndex::default();
         }
         self.moving = 0;
+        for dir in parts.iter().filter(|dir| !self.parts.contains(dir)) {
+            self.changes.watch(dir);
+        }
         let mut is_new = has_changed;
         for (key, (path, inode)) in found {
             if self.tails.contains_key(&key) {
@@ -270,16 +279,46 @@ impl GrowingTrace {
             self.index.end();
             return self.open(Duration::ZERO).map(Look::Ended);
         }
-        if !is_new && !self.index.has_more() || self.parts.is_empty() {
+        if !is_new && !self.ripe_in().is_some_and(|rest| rest.is_zero()) || self.parts.is_empty() {
             return Ok(Look::Same);
         }
-        self.open(DELAY).map(Look::Grown)
+        let (records, lost, restarts) = (self.index.records(), self.index.lost(), self.index.restarts());
+        let opened = self.open(self.delay())?;
+        let is_same = (records, lost, restarts) == (self.index.records(), self.index.lost(), self.index.restarts());
+        // All that is new is still held back.
+        Ok(if is_same { Look::Same } else { Look::Grown(opened) })
+    }
+
+    fn delay(&self) -> Duration {
+        self.soon.as_ref().map_or(DELAY, SoonWriter::delay)
+    }
+
+    /// How long until the oldest of what is held back may be shown; `None` if nothing is.
+    fn ripe_in(&self) -> Option<Duration> {
+        let held = Duration::from_nanos(u64::try_from(self.index.held()?).unwrap_or(0));
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Some((held + self.delay()).saturating_sub(now))
     }
 }
 
 impl Source for GrowingTrace {
     fn look(&mut self) -> Look {
         self.try_look().unwrap_or_else(|error| Look::Failed(format!("{error:#}")))
+    }
+
+    fn wait(&mut self, most: Duration) {
+        match self.ripe_in() {
+            Some(rest) if rest < most => thread::sleep(rest),
+            _ => self.changes.wait(most),
+        }
+    }
+
+    fn shown(&mut self, is: bool) {
+        if is && self.soon.is_none() {
+            // Without a thread records are shown later.
+            self.soon = SoonWriter::start(self.pid).ok();
+        }
+        self.soon.iter().for_each(|soon| soon.shown(is));
     }
 }
 

@@ -263,6 +263,7 @@ impl Running {
             Request::Disable { patterns, kernel } => self.select(&patterns, &kernel, false),
             Request::Add { ring_bytes, running } => self.add(ring_bytes, running),
             Request::Settings => self.settings(),
+            Request::Watch => self.session.watch().map(|watched| json!(watched)).map_err(|error| error.to_string()),
             Request::Rotate { bytes: None, time_ms: None, keep: None } => self.rotate(),
             Request::Rotate { bytes, time_ms, keep } => self.set_rotation(bytes, time_ms, keep),
             Request::Snapshot { dir, reason, before_ns, wait } => {

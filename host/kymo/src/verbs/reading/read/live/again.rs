@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use kymo_live::{Attached, Error, PacketIndex, Stream, Viewer};
 
-use super::{Live, LiveStream, connection, key};
+use super::{Arrived, Live, LiveStream, connection, key};
 
 /// For all attempts after one loss.
 const AGAIN_TIME: Duration = Duration::from_secs(30);
@@ -44,7 +44,7 @@ impl LiveStream {
     }
 }
 
-impl Live {
+impl<T: Arrived> Live<T> {
     /// Connects again after `error`, if that was the connection's. False where there is no use in it.
     pub(super) fn go_on_after(&mut self, error: &Error) -> bool {
         if !matches!(error, Error::Closed | Error::Silent | Error::Io(_)) || self.lost_in_a_row >= LOST_MAX {

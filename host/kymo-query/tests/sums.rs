@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Sums over time in the index: answers that are made of them are those of all records, of random windows of random
+//! traces; and whatever happens to the sums, the answers stay.
+
+use crate::common;
+use crate::random_trace;
+
+use std::path::{Path, PathBuf};
+
+use common::ask;
+use kymo_ctf::read::Trace;
+use kymo_index::{FILE_NAME, How, Indexes, Named, Spacing, build};
+use kymo_query::Opened;
+use random_trace::{Plan, Random, damage, write};
+use serde_json::Value;
+
+/// As many parts as can be.
+const HOW: How = How { anew: true, in_cache: false, spacing: Spacing { records: 20, share: 0 } };
+
+fn named(dir: &Path) -> Named {
+    Named { dir: dir.to_owned(), parts: vec![dir.to_owned()] }
+}
+
+fn index(dir: &Path) -> PathBuf {
+    let traces = [Trace::open(dir).unwrap().value];
+    build(&named(dir), &traces, HOW, &kymo_index::Stop::new(), &|_| panic!("nobody else builds")).unwrap().path
+}
+
+fn open(dir: &Path, with_index: bool) -> Opened {
+    let traces = vec![Trace::open(dir).unwrap().value];
+    let indexes = if with_index { Indexes::open(&[named(dir)], &traces) } else { Indexes::default() };
+    Opened::new(traces, indexes, String::new(), Vec::new())
+}
+
+/// Windows of all lengths, some of which begin or end where the trace does. `Some` of what an answer was made of.
+fn same(with: &Opened, without: &Opened, random: &mut Random, rounds: u32) -> [u32; 2] {
+    let mut sources = [0, 0];
+    let Some((first, last)) = with.bounds else { return sources };
+    for round in 0..rounds {
+        let span = last.abs_diff(first) + 1;
+        let (a, b) = (first + random.below(span) as i64, first + random.below(span) as i64);
+        let (mut from, mut to) = (a.min(b), a.max(b) + 1);
+        match round % 5 {
+            0 => from = first,
+            1 => to = last + 1,
+            2 => (from, to) = (first, last + 1),
+            _ => {}
+        }
+        let query = format!("from={from}&to={to}&limit=10000");
+        let [found, expect] = [with, without].map(|of| ask(of, "threads", &query));
+        for part in ["tables", "lost", "notes"] {
+            assert_eq!(found[part], expect[part], "{part} of {query}");
+        }
+        assert_eq!(found["info"]["total"], expect["info"]["total"], "{query}");
+        assert_eq!(expect["info"]["source"], "records");
+        sources[usize::from(found["info"]["source"] == "index")] += 1;
+    }
+    sources
+}
+
+fn made(plan: &Plan) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), plan).unwrap();
+    dir
+}
+
+#[test]
+fn answers_of_sums_are_those_of_all_records() {
+    let mut random = Random::new("sums", 3);
+    let plan = Plan { records: 1200, ..Plan::default() };
+    let plans = [
+        plan,
+        Plan { cpus: 16, threads: 200, records: 300, ..plan },
+        // Losses of the kernel only: those of programs are not in sums.
+        Plan { lossy: 4, packet: 50, user: 0, ..plan },
+        Plan { cpus: 1, threads: 1, ..plan },
+    ];
+    for plan in plans {
+        let dir = made(&Plan { seed: random.word(), ..plan });
+        index(dir.path());
+        let [with, without] = [true, false].map(|with_index| open(dir.path(), with_index));
+        let [_, of_index] = same(&with, &without, &mut random, 60);
+        assert!(of_index > 20, "{of_index} of 60 windows of {plan:?} were answered by the index");
+    }
+}
+
+#[test]
+fn losses_of_programs_and_damage_are_never_left_out() {
+    let mut random = Random::new("damaged", 5);
+    for round in 0..12 {
+        let plan = Plan { seed: random.word(), records: 400, lossy: 4, packet: 40, ..Plan::default() };
+        let dir = made(&plan);
+        damage(dir.path(), &mut random, round % 4).unwrap();
+        index(dir.path());
+        let [with, without] = [true, false].map(|with_index| open(dir.path(), with_index));
+        same(&with, &without, &mut random, 12);
+    }
+}
+
+#[test]
+fn traces_of_no_record_and_of_one_have_an_index() {
+    for (cpus, records) in [(1, 0), (1, 1), (3, 1)] {
+        let dir = made(&Plan { cpus, records, user: 0, ..Plan::default() });
+        index(dir.path());
+        let [with, without] = [true, false].map(|with_index| open(dir.path(), with_index));
+        let rounds = same(&with, &without, &mut Random::new("few", 1), 5).iter().sum::<u32>();
+        assert_eq!(rounds, if records == 0 { 0 } else { 5 });
+    }
+}
+
+#[test]
+fn damaged_sums_are_told_of_and_not_believed() {
+    let dir = made(&Plan { records: 600, user: 0, ..Plan::default() });
+    let path = index(dir.path());
+    assert_eq!(path.file_name().unwrap(), FILE_NAME);
+    let whole = std::fs::read(&path).unwrap();
+    let without = open(dir.path(), false);
+    let expect = ask(&without, "threads", "limit=10000");
+    let (mut told, mut believed) = (0, 0);
+    for at in (60..whole.len()).step_by(whole.len() / 300) {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1 << (at % 8);
+        std::fs::write(&path, bytes).unwrap();
+        let with = open(dir.path(), true);
+        let found = ask(&with, "threads", "limit=10000");
+        assert_eq!(found["tables"], expect["tables"], "byte {at}");
+        let notes = found["notes"].as_array().unwrap();
+        let is_told =
+            notes.iter().any(|note| note.as_str().unwrap().contains("sums over time in the index are damaged"));
+        assert_eq!(is_told, found["info"]["source"] == "records" && with.indexes.states.is_some(), "byte {at}");
+        told += u32::from(is_told);
+        believed += u32::from(found["info"]["source"] == "index");
+    }
+    std::fs::write(&path, &whole).unwrap();
+    let found: Value = ask(&open(dir.path(), true), "threads", "limit=10000");
+    assert_eq!((&found["info"]["source"], &found["notes"]), (&"index".into(), &Value::Array(Vec::new())));
+    assert!(told > 0 && believed > 0, "{told} answers told of damage, {believed} did not meet it");
+}
