@@ -47,7 +47,7 @@ active [3] proctype writer()
 	byte n, r, word, size, kind, now, outer, left;
 	bool is_valid, is_dated;
 #define me _pid
-next:
+end_next:
 	atomic {
 		n < (me == 0 -> RECORDS_0 : (me == 1 -> RECORDS_1 : RECORDS_2)) && (me == 0 && Current == 0 || me > 0 && Current < me) ->
 		n++;
@@ -126,7 +126,7 @@ end:
 		outer = 0;
 		if
 		:: n == (me == 0 -> RECORDS_0 : (me == 1 -> RECORDS_1 : RECORDS_2)) -> Ended++
-		:: else -> goto next
+		:: else -> goto end_next
 		fi
 	}
 #undef me

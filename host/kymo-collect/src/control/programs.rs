@@ -396,6 +396,7 @@ impl Control {
         }
         let mut layout =
             Layout::new(kind, self.calibration.source().clock(), lanes, ring_bytes, PAGE_BYTES_MAX).ok()?;
+        layout = layout.compact(self.config.compact);
         if self.config.flight && channel == Channel::Main {
             layout = layout.overwriting(PAGE_BYTES_MAX).ok()?;
         }
@@ -504,6 +505,7 @@ pub(crate) fn spare_layout(config: &Config, clock: Clock) -> Option<Layout> {
     let last: u32 = possible.trim().rsplit(['-', ',']).next()?.parse().ok()?;
     let ring_bytes = Channel::Main.ring_bytes(config.ring_bytes);
     let layout = Layout::new(RingKind::Rseq, clock, last.checked_add(2)?, ring_bytes, PAGE_BYTES_MAX).ok()?;
+    let layout = layout.compact(config.compact);
     let layout = if config.flight { layout.overwriting(PAGE_BYTES_MAX).ok()? } else { layout };
     let is_within = u64::from(last + 1) * u64::from(ring_bytes) <= config.memory_bytes_max;
     (config.ring_dir.is_none() && is_within).then_some(layout)

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Compact records [spec/trace.md 4]: a reader attaches the thread to each, whatever way it came to it.
+
+mod support;
+
+use kymo_abi::desc::{FieldType, Scalar};
+use kymo_abi::record_head;
+use kymo_ctf::read::{Batch, Item, Memory, Reader, Slices, Trace};
+use kymo_ctf::write::{EventClass, StreamKind, TraceMeta};
+use support::{event, head, memory, meta, same_again, shown};
+
+const WRAP: u64 = 1 << 27;
+
+/// One record: clock, event, thread, value.
+type Told = (u64, u16, u32, u32);
+
+fn compact_meta() -> TraceMeta {
+    let fields = [("n", FieldType::Scalar(Scalar::U32))];
+    let mut meta = meta([1, 29, 30, 300].map(|id| event(id, &format!("e{id}"), &fields)).into(), vec![]);
+    meta.streams[0].kind = StreamKind::Compact;
+    meta.streams[0].events.push(EventClass::of_threads());
+    meta
+}
+
+fn extended(id: u16, time: u64) -> Vec<u8> {
+    [&31u32.to_le_bytes()[..], &record_head(id, time)].concat()
+}
+
+/// A packet as a writer makes it that knows nothing of the thread in front of it, or knows it (`first`).
+fn packet(records: &[Told], first: u32, seq: u64) -> Vec<u8> {
+    let (mut thread, mut before) = (first, records[0].0);
+    let mut content = Vec::new();
+    for &(time, id, tid, value) in records {
+        let is_short = tid == thread && id < 30 && time - before < WRAP;
+        if tid != thread {
+            content.extend(extended(0xffff, time));
+            content.extend(tid.to_le_bytes());
+        }
+        match is_short {
+            true => content.extend((u32::from(id) | ((time % WRAP) as u32) << 5).to_le_bytes()),
+            false => content.extend(extended(id, time)),
+        }
+        content.extend(value.to_le_bytes());
+        (thread, before) = (tid, time);
+    }
+    let last = records[records.len() - 1].0;
+    [head(records[0].0, last, &content, seq, 0).encode_compact(first), content].concat()
+}
+
+/// Records of three threads, with pauses that are longer than a short time stamp.
+fn told(count: u32) -> Vec<Told> {
+    let mut state = 88_172_645_463_325_252u64;
+    let mut below = |most: u64| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 33) % most
+    };
+    let (mut time, mut thread) = (support::NEAR_WRAP - 3 * WRAP, 70);
+    let one = |value| {
+        time += [below(50), WRAP - 1, WRAP, WRAP + below(9), 3 * WRAP + 5][below(40).saturating_sub(35) as usize];
+        thread = if below(20) == 0 { 70 + below(3) as u32 } else { thread };
+        (time, [1, 1, 1, 29, 30, 300][below(6) as usize], thread, value)
+    };
+    (0..count).map(one).collect()
+}
+
+fn lines(records: &[Told]) -> Vec<String> {
+    records.iter().map(|(time, id, tid, value)| format!("{time} test:e{id} {tid} n={value}")).collect()
+}
+
+/// In packets of so many records; every second one knows its first thread.
+fn stream(records: &[Told], of_packet: usize) -> Vec<u8> {
+    let packets = records.chunks(of_packet).zip(0..);
+    packets.flat_map(|(records, seq)| packet(records, if seq % 2 == 0 { records[0].2 } else { 0 }, seq)).collect()
+}
+
+#[test]
+fn every_record_has_its_thread_and_its_time() {
+    let records = told(4000);
+    for ctf2 in [false, true] {
+        for of_packet in [1, 7, 500, 4000] {
+            let memory = memory(&compact_meta(), ctf2, vec![("user_1_0", stream(&records, of_packet))]);
+            let (found, caveats) = shown(&memory);
+            assert_eq!(caveats, Vec::<String>::new(), "CTF 2: {ctf2}");
+            assert!(found == lines(&records), "CTF 2: {ctf2}, packets of {of_packet}");
+            same_again(&memory);
+        }
+    }
+}
+
+/// What a reader gives from where it stands to its end, by way of a batch.
+fn rest(reader: &mut Reader<'_>) -> Vec<String> {
+    let (mut found, mut batch) = (Vec::new(), Batch::default());
+    while reader.pass().is_some() {
+        reader.keep(&mut batch);
+    }
+    batch.for_each(|item| {
+        let Item::Record(record) = item else { return };
+        let payload = support::fields(&record.payload);
+        found.push(format!("{} {} {} {payload}", record.cycles, record.event.name, record.vtid.unwrap_or(0)));
+    });
+    found
+}
+
+#[test]
+fn slices_of_one_packet_know_the_thread_in_front_of_them() {
+    let records = told(60_000);
+    let files = memory(&compact_meta(), false, vec![("user_1_0", stream(&records, 60_000))]);
+    let traces = [Trace::from_files(&files).unwrap().value];
+    let mut slices = Slices::new(&traces, 16 << 10).expect("one clock");
+    let (mut found, mut count) = (Vec::new(), 0);
+    while let Some(slice) = slices.next() {
+        found.extend(rest(&mut Reader::of_slice(&traces, &slice)));
+        count += 1;
+    }
+    assert!(count > 4, "{count} slices");
+    assert!(found == lines(&records));
+}
+
+#[test]
+fn a_place_inside_of_a_packet_knows_its_thread() {
+    let records = told(300);
+    let files = memory(&compact_meta(), false, vec![("user_1_0", stream(&records, 300))]);
+    let traces = [Trace::from_files(&files).unwrap().value];
+    let mut reader = Reader::new(&traces);
+    let threads: Vec<Option<u32>> = records.windows(2).map(|pair| Some(pair[0].2)).collect();
+    for (number, _) in records.iter().enumerate() {
+        assert!(reader.next().is_some());
+        let inside = reader.places()[0].inside;
+        // At the first one the packet is not open yet.
+        let expect = number.checked_sub(1).map(|before| threads[before]);
+        assert_eq!(inside.map(|inside| inside.thread), expect, "record {number}");
+    }
+}
+
+#[test]
+fn an_event_of_that_id_is_an_event_where_records_are_not_compact() {
+    let fields = [("vtid", FieldType::Scalar(Scalar::U32))];
+    let (id, mut desc) = event(65_535, "thread", &fields);
+    desc.provider = "kymo".into();
+    let record = support::record(id, 5, 9, &8u32.to_le_bytes());
+    let files = memory(&meta(vec![(id, desc)], vec![]), false, vec![("s", support::packet(5, 5, &[record], 0, 0))]);
+    assert_eq!(shown(&files), (vec!["5 kymo:thread 9 vtid=8".to_owned()], vec![]));
+}
+
+#[test]
+fn damage_is_found() {
+    let mut records = told(40);
+    records[0].1 = 1;
+    let whole = stream(&records, 40);
+    let check = |bytes: Vec<u8>| {
+        let files: Memory = memory(&compact_meta(), false, vec![("user_1_0", bytes)]);
+        shown(&files)
+    };
+    let (found, caveats) = check(whole.clone());
+    assert_eq!((found.len(), caveats.len()), (40, 0));
+    // The first record is short: an id that no event has, and the one that no header has.
+    for id in [2u8, 30] {
+        let mut bytes = whole.clone();
+        bytes[112] = bytes[112] & !31 | id;
+        let (found, caveats) = check(bytes);
+        assert_eq!((found.len(), caveats.len()), (0, 1), "{caveats:?}");
+    }
+    for end in 0..whole.len() {
+        let (found, caveats) = check(whole[..end].to_vec());
+        assert!(found.len() < 40 && (end == 0 || !caveats.is_empty()), "{end}");
+        assert!(found == lines(&records)[..found.len()], "{end}");
+    }
+}
