@@ -561,3 +561,6 @@ pub(crate) fn allowed_growth(from_ns: u64, to_ns: u64) -> u64 {
 #[cfg(test)]
 #[path = "lane_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+mod compact_tests;

@@ -3,6 +3,9 @@
 
 mod support;
 
+use std::fs;
+use std::process::Command;
+
 use kymo_abi::desc::{FieldType, Scalar};
 use kymo_abi::record_head;
 use kymo_ctf::read::{Batch, Item, Memory, Reader, Slices, Trace};
@@ -89,6 +92,54 @@ fn every_record_has_its_thread_and_its_time() {
     }
 }
 
+/// babeltrace 1.5 and 2 print the same, and thread records as events of their own.
+#[test]
+fn other_readers_read_them() {
+    let mut records = told(500);
+    // babeltrace keeps the sum of nanoseconds in 64 bits.
+    records.iter_mut().for_each(|record| record.0 -= support::NEAR_WRAP - 4 * WRAP);
+    let files = memory(&compact_meta(), false, vec![("user_1_0", stream(&records, 90))]);
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("metadata"), &files.metadata).unwrap();
+    fs::write(dir.path().join("user_1_0"), &files.streams[0].1).unwrap();
+    let mut thread = 0;
+    let mut expect: Vec<(u64, String, u32)> = Vec::new();
+    for (at, (time, id, tid, value)) in records.iter().enumerate() {
+        if at % 90 == 0 {
+            thread = if at % 180 == 0 { *tid } else { 0 };
+        }
+        if *tid != thread {
+            expect.push((*time, "kymo:thread".to_owned(), *tid));
+        }
+        expect.push((*time, format!("test:e{id}"), *value));
+        thread = *tid;
+    }
+    for command in ["babeltrace", "babeltrace2"] {
+        let args = ["--clock-cycles", "--no-delta", "--names", "none"];
+        let Ok(output) = Command::new(command).args(args).arg(dir.path()).output() else {
+            kymo_testing::skip_this(&format!("{command} is not installed"));
+            continue;
+        };
+        assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+        let text = String::from_utf8_lossy(&output.stdout);
+        let found: Vec<(u64, String, u32)> = text.lines().map(|line| printed(line, command)).collect();
+        assert_eq!(found.len(), expect.len(), "{command}");
+        for (found, expect) in found.iter().zip(&expect) {
+            assert_eq!(found, expect, "{command}");
+        }
+    }
+}
+
+/// Clock, name and value of a line such as `[00000000012] prog:1 test:e1: { 1 }, { 7 }`.
+fn printed(line: &str, command: &str) -> (u64, String, u32) {
+    let bad = || panic!("{command}: {line}");
+    let (clock, rest) = line.trim_start_matches('[').split_once(']').unwrap_or_else(bad);
+    let name = rest.split(' ').find(|word| word.contains("test:") || word.contains("kymo:thread")).unwrap_or_else(bad);
+    let value = rest.rsplit('{').next().unwrap_or_else(bad).trim_matches([' ', '}']);
+    let name = name.trim_end_matches(':').to_owned();
+    (clock.trim_start_matches('0').parse().unwrap_or_else(|_| bad()), name, value.parse().unwrap_or_else(|_| bad()))
+}
+
 /// What a reader gives from where it stands to its end, by way of a batch.
 fn rest(reader: &mut Reader<'_>) -> Vec<String> {
     let (mut found, mut batch) = (Vec::new(), Batch::default());
@@ -105,8 +156,8 @@ fn rest(reader: &mut Reader<'_>) -> Vec<String> {
 
 #[test]
 fn slices_of_one_packet_know_the_thread_in_front_of_them() {
-    let records = told(60_000);
-    let files = memory(&compact_meta(), false, vec![("user_1_0", stream(&records, 60_000))]);
+    let records = told(200_000);
+    let files = memory(&compact_meta(), false, vec![("user_1_0", stream(&records, 200_000))]);
     let traces = [Trace::from_files(&files).unwrap().value];
     let mut slices = Slices::new(&traces, 16 << 10).expect("one clock");
     let (mut found, mut count) = (Vec::new(), 0);

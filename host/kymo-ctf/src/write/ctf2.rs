@@ -125,7 +125,7 @@ fn stream_class(meta: &TraceMeta, class: &StreamClass) -> Value {
     fragment
 }
 
-/// As in CTF 1.8: the 5 bits are the id, unless they choose a layout that has another one.
+/// As in CTF 1.8, also its alignment: the 5 bits are the id, unless they choose a layout that has another one.
 fn compact_header() -> Value {
     let bits = |bits: u8| {
         let mut class = unsigned(bits);
@@ -137,7 +137,7 @@ fn compact_header() -> Value {
     let compact = vec![member("timestamp", role(bits(27), "default-clock-timestamp"))];
     let extended = vec![
         member("unused", bits(27)),
-        member("id", role(unsigned(16), "event-record-class-id")),
+        member("id", role(bits(16), "event-record-class-id")),
         member("timestamp", role(unsigned(48), "default-clock-timestamp")),
     ];
     let option = |name: &str, range: [u8; 2], members| {
