@@ -46,5 +46,19 @@ void kymo_compact_see(const struct kymo_places *places, uint32_t mark, struct ky
 bool kymo_compact_note(struct kymo_places *places, uint32_t mark, const struct kymo_place_words *seen,
 		       const struct kymo_place *place);
 
+/* One attempt out of line, of a record for one session only. step is that of the plain layout. */
+static inline bool kymo_compact_direct(const struct kymo_slot *slot, const struct kymo_event *event, uint64_t step,
+				       const struct kymo_seg *segs, const struct kymo_seg *segs_end)
+{
+#if KYMO_ARCH_X86_64
+	step += KYMO_COMPACT_EXCESS;
+	return step - KYMO_ONE_RECORD <= KYMO_RECORD_MAX &&
+	       kymo__sequence_compact_alone(slot, event, step, segs, segs_end);
+#else
+	(void)slot, (void)event, (void)step, (void)segs, (void)segs_end;
+	return false;
+#endif
+}
+
 #pragma GCC visibility pop
 #endif

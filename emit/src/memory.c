@@ -384,6 +384,7 @@ struct kymo_slot kymo_memory_slot(const struct kymo_memory *memory, uint32_t kin
 		.serial = memory->serial,
 		/* A flight recorder makes room; a writer that has agreed may wait for some. */
 		.counts_full = !memory->marks && !memory->block_ns,
+		.is_compact = memory->contexts.bits == KYMO_CONTEXT_COMPACT,
 	};
 }
 

@@ -2,8 +2,8 @@
 /*
  * compact.c: compact records [ring.md 11], by a collector inside the test: their bytes, and that whoever
  * begins to read at a cut or at a mark knows thread and time of every record behind it. Each record says
- * itself who wrote it, and when at the earliest. The sequence is slowed down between its store of state
- * and that of last, so that signals abort it there.
+ * itself who wrote it, and when at the earliest. The sequence is slow between its store of state and that
+ * of last, so that signals abort it there; or aborts itself by a trap.
  *
  *	compact [records]
  *
@@ -11,7 +11,10 @@
  */
 #define _GNU_SOURCE
 #define KYMO_VERSION "test"
-#define KYMO__COMPACT_STOP "movl $60, %%eax\n97:\n\tpause\n\tsubl $1, %%eax\n\tjnz 97b\n\t"
+#define KYMO__COMPACT_STOP                                                                         \
+	"movl $60, %%eax\n97:\n\tpause\n\tsubl $1, %%eax\n\tjnz 97b\n\t"                               \
+	"cmpl $0, compact_test_armed(%%rip)\n\tje 96f\n\tmovl $0, compact_test_armed(%%rip)\n\tint3\n96:\n\t"
+int compact_test_armed;
 enum place { NOWHERE, COMPARED, STATED, EXCHANGED, SEEN, RESERVED, LOOKED, MARK, MARKED };
 static void stop_at(enum place place);
 #define KYMO_TEST_STOP(place) stop_at(place)
@@ -23,6 +26,7 @@ static void stop_at(enum place place);
 #define KYMO_TEST_STOP(place) stop_at(place)
 #include "../src/portable.c"
 #include "../src/record.c"
+#include "../src/entry.c"
 
 #include "compact.h"
 
@@ -303,6 +307,47 @@ static void interrupted(bool overwrite)
 	detach();
 }
 
+static void *other(void *argument)
+{
+	(void)argument;
+	trace_one();
+	return NULL;
+}
+
+static void on_trap(int number)
+{
+	(void)number;
+}
+
+/*
+ * A sequence that is aborted behind its store of state: what it stored must not count. The thread in front
+ * is another one in every second round, and the record in front is old in every other.
+ */
+static void aborted(void)
+{
+	struct sigaction action = { .sa_handler = on_trap };
+	pthread_t thread;
+
+	attach(false);
+	sigaction(SIGTRAP, &action, NULL);
+	for (uint32_t round = 0; round < 40; round++) {
+		if (round % 2) {
+			pthread_create(&thread, NULL, other, NULL);
+			pthread_join(thread, NULL);
+		}
+		if (round / 2 % 2)
+			nap(60000000);
+		compact_test_armed = 1;
+		trace_one();
+		CHECK(!compact_test_armed, "the sequence was not aborted");
+		trace_one();
+		for (uint32_t lane = 0; lane < local.lane_count; lane++)
+			read_lane(lane, false);
+	}
+	CHECK(read_records == produced, "%" PRIu64 " of %" PRIu64, read_records, produced);
+	detach();
+}
+
 static uint32_t step(void)
 {
 	static uint64_t before;
@@ -314,13 +359,6 @@ static uint32_t step(void)
 	bytes = (uint32_t)(head - before - KYMO_ONE_RECORD);
 	before = head;
 	return bytes;
-}
-
-static void *other(void *argument)
-{
-	(void)argument;
-	trace_one();
-	return NULL;
 }
 
 /* The bytes of records of one thread on one CPU. */
@@ -413,6 +451,8 @@ int main(int argc, char **argv)
 	CPU_SET(0, &one);
 	sched_setaffinity(0, sizeof(one), &one);
 	layout();
+	if (kymo_kind == KYMO_KIND_RSEQ)
+		aborted();
 	interrupted(false);
 	interrupted(true);
 	sched_setaffinity(0, sizeof(all), &all);

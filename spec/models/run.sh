@@ -70,7 +70,7 @@ configurations() {
 	good-compact-portable    |compact_portable|ok    |-DRECORDS_2=0
 	good-compact-nested      |compact_portable|ok    |-DRECORDS_0=1
 	good-compact-no-room     |compact_portable|ok    |-DNO_ROOM -DRECORDS_2=0
-	broken-compact-store     |compact_portable|whole |-DBROKEN_PLAIN_STORE -DWATCH=whole
+	broken-compact-store     |compact_portable|time_known|-DBROKEN_PLAIN_STORE
 	broken-compact-state     |compact_portable|time_known|-DBROKEN_STATE_FIRST
 	broken-compact-lost      |compact_portable|time_known|-DNO_ROOM -DRECORDS_2=0 -DBROKEN_LOST_VALID
 	broken-compact-progress  |compact_portable|time_known|-DBROKEN_IN_PROGRESS

@@ -2,6 +2,7 @@
 //! Compact records as the collector sees them [spec/ring.md 11]: a short header leaves out the thread and the upper bits
 //! of the time, so a packet begins at a place for which both are known.
 
+use std::io;
 use std::sync::atomic::Ordering;
 
 use kymo_abi::ring::{Layout, Mark, Places, RingBlock, Span};
@@ -110,6 +111,15 @@ impl Cut {
             self.thread = u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?);
             at += 4;
         }
+    }
+}
+
+/// Why a program refused its rings, by the errno value that it answered with.
+pub(crate) fn refusal(errno: i32, is_compact: bool) -> io::Error {
+    let is_of_layout = matches!(errno, libc::EPROTO | libc::EOPNOTSUPP);
+    match is_compact && is_of_layout {
+        true => io::Error::other("its libkymo does not write compact records; record it without --compact"),
+        false => io::Error::from_raw_os_error(errno),
     }
 }
 

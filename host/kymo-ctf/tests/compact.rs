@@ -132,12 +132,14 @@ fn other_readers_read_them() {
 
 /// Clock, name and value of a line such as `[00000000012] prog:1 test:e1: { 1 }, { 7 }`.
 fn printed(line: &str, command: &str) -> (u64, String, u32) {
-    let bad = || panic!("{command}: {line}");
-    let (clock, rest) = line.trim_start_matches('[').split_once(']').unwrap_or_else(bad);
-    let name = rest.split(' ').find(|word| word.contains("test:") || word.contains("kymo:thread")).unwrap_or_else(bad);
-    let value = rest.rsplit('{').next().unwrap_or_else(bad).trim_matches([' ', '}']);
-    let name = name.trim_end_matches(':').to_owned();
-    (clock.trim_start_matches('0').parse().unwrap_or_else(|_| bad()), name, value.parse().unwrap_or_else(|_| bad()))
+    let parts = || {
+        let (clock, rest) = line.trim_start_matches('[').split_once(']')?;
+        let name = rest.split(' ').find(|word| word.contains("test:") || word.contains("kymo:thread"))?;
+        let value = rest.rsplit('{').next()?.trim_matches([' ', '}']);
+        let clock = clock.trim_start_matches('0').parse().ok()?;
+        Some((clock, name.trim_end_matches(':').to_owned(), value.parse().ok()?))
+    };
+    parts().unwrap_or_else(|| panic!("{command}: {line}"))
 }
 
 /// What a reader gives from where it stands to its end, by way of a batch.

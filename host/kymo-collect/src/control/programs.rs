@@ -14,6 +14,7 @@ use rustix::time::ClockId;
 use super::state::{Control, Heard, PROCESSES_MAX};
 use super::usage::EXE_BYTES_MAX;
 use crate::channel::Channel;
+use crate::compact;
 use crate::drain::{Added, ToDrain};
 use crate::filters::Decision;
 use crate::memory::Memory;
@@ -460,7 +461,7 @@ impl Control {
             self.duplicate(peer);
             return Ok(());
         }
-        let error = std::io::Error::from_raw_os_error(attached.error as i32);
+        let error = compact::refusal(attached.error as i32, self.config.compact);
         self.cannot_map(peer, &error);
         self.keep_refusal(peer, ByeReason::Memory);
         self.set_outcome(peer.process, Outcome::Refused(format!("it could not map its rings: {error}")));

@@ -131,48 +131,68 @@
 #endif
 /* clang-format on */
 
+/* clang-format off */
+/* The whole of it. check stands in front of everything else inside the sequence. */
+#define KYMO__COMPACT_SEGS(check)                                                                  \
+	__asm__ goto(KYMO__SEQ_BEGIN                                                               \
+		check                                                                              \
+		KYMO__COMPACT_OPEN                                                                 \
+		"movq %[segs], %%rdx\n"                 /* rdx: segment */                         \
+		"5:\n\t"                                                                           \
+		"cmpq %[segs_end], %%rdx\n\t"                                                      \
+		"jae 53f\n\t"                                                                      \
+		"movq (%%rdx), %%rsi\n\t"               /* rsi: from */                            \
+		"movq 8(%%rdx), %%rcx\n\t"              /* rcx: bytes */                           \
+		"testq %%rcx, %%rcx\n\t"                                                           \
+		"js 51f\n\t"                                                                       \
+		KYMO__SEQ_COPY("65f")                                                              \
+		"51:\n\t"                               /* whole words; the next piece overwrites what is too much */ \
+		"btrq $63, %%rcx\n\t"                                                              \
+		"leaq (%%rdi,%%rcx), %%r11\n"                                                      \
+		"52:\n\t"                                                                          \
+		"movq (%%rsi), %%rax\n\t"                                                          \
+		"movq %%rax, (%%rdi)\n\t"                                                          \
+		"addq $8, %%rsi\n\t"                                                               \
+		"addq $8, %%rdi\n\t"                                                               \
+		"cmpq %%r11, %%rdi\n\t"                                                            \
+		"jb 52b\n\t"                                                                       \
+		"movq %%r11, %%rdi\n"                                                              \
+		"65:\n\t"                               /* next */                                 \
+		"addq $16, %%rdx\n\t"                                                              \
+		"jmp 5b\n"                                                                         \
+		"53:\n\t"                                                                          \
+		KYMO__COMPACT_COMMIT                                                               \
+		KYMO__SEQ_END                                                                      \
+		:                                                                                  \
+		: KYMO__SEQ_INPUTS, [segs] "r"(segs), [segs_end] "r"(segs_end)                     \
+		: "memory", "cc", "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11"      \
+		: out)
+/* clang-format on */
+
 /*
- * kymo__sequence_compact: as kymo__sequence_segs, for a memory with compact records. step is that of
- * the longest form: KYMO_ONE_RECORD + KYMO_THREAD_BYTES + KYMO_EXTENDED_BYTES + the payload.
+ * kymo__sequence_compact: as kymo__sequence_segs, for a memory with compact records, which the caller
+ * holds. step is that of the longest form: KYMO_ONE_RECORD + KYMO_THREAD_BYTES + KYMO_EXTENDED_BYTES + the
+ * payload.
  */
 KYMO__INLINE int kymo__sequence_compact(const struct kymo_slot *slot, const struct kymo_event *event,
 					uint64_t step, const struct kymo_seg *segs,
 					const struct kymo_seg *segs_end)
 {
-	/* clang-format off */
-	__asm__ goto(KYMO__SEQ_BEGIN
-		KYMO__COMPACT_OPEN
-		"movq %[segs], %%rdx\n"                 /* rdx: segment */
-		"5:\n\t"
-		"cmpq %[segs_end], %%rdx\n\t"
-		"jae 53f\n\t"
-		"movq (%%rdx), %%rsi\n\t"               /* rsi: from */
-		"movq 8(%%rdx), %%rcx\n\t"              /* rcx: bytes */
-		"testq %%rcx, %%rcx\n\t"
-		"js 51f\n\t"
-		KYMO__SEQ_COPY("65f")
-		"51:\n\t"                               /* whole words; the next piece overwrites what is too much */
-		"btrq $63, %%rcx\n\t"
-		"leaq (%%rdi,%%rcx), %%r11\n"
-		"52:\n\t"
-		"movq (%%rsi), %%rax\n\t"
-		"movq %%rax, (%%rdi)\n\t"
-		"addq $8, %%rsi\n\t"
-		"addq $8, %%rdi\n\t"
-		"cmpq %%r11, %%rdi\n\t"
-		"jb 52b\n\t"
-		"movq %%r11, %%rdi\n"
-		"65:\n\t"                               /* next */
-		"addq $16, %%rdx\n\t"
-		"jmp 5b\n"
-		"53:\n\t"
-		KYMO__COMPACT_COMMIT
-		KYMO__SEQ_END
-		:
-		: KYMO__SEQ_INPUTS, [segs] "r"(segs), [segs_end] "r"(segs_end)
-		: "memory", "cc", "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11"
-		: out);
-	/* clang-format on */
+	KYMO__COMPACT_SEGS("");
+	return 1;
+out:
+	return 0;
+}
+
+/*
+ * kymo__sequence_compact_alone: the same for a slot that nobody holds. That its memory has compact
+ * records, and these no contexts, is looked at inside: another session may have taken the slot.
+ */
+KYMO__INLINE int kymo__sequence_compact_alone(const struct kymo_slot *slot, const struct kymo_event *event,
+					      uint64_t step, const struct kymo_seg *segs,
+					      const struct kymo_seg *segs_end)
+{
+	KYMO__COMPACT_SEGS("cmpl $0, 68(%[slot])\n\tje %l[out]\n\t");
 	return 1;
 out:
 	return 0;
