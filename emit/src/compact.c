@@ -79,8 +79,9 @@ void kymo_compact_spill(struct kymo_ring *ring, uint8_t *at, uint32_t tid, uint1
 
 /*
  * kymo_compact_reserve: as reserve in portable.c. state names the end of no record until the exchange has
- * succeeded: a handler's record of the same size could end there, with a last that is not its. The words are stored with release: who sees them also sees
- * what was handed out before, so that the collector can tell whether a record is in progress.
+ * succeeded: a handler's record of the same size could end there, with a last that is not its. The words are
+ * stored with release: who sees them also sees what was handed out before, so that the collector can tell
+ * whether a record is in progress.
  */
 bool kymo_compact_reserve(const struct kymo_slot *to, uint32_t slot, struct kymo_ring *ring, uint32_t tid,
 			  uint64_t id, uint64_t step, struct kymo_compact *record)

@@ -46,7 +46,8 @@ fn every_record_has_its_thread_whatever_the_ring_and_the_format() {
         let program = lab.cc("compact.c");
         let mut args = vec!["--compact", "--overwrite"];
         args.extend((format == "ctf2").then_some("--ctf2"));
-        let recorded = lab.record("trace").args(&args).run(&[program.to_str().unwrap(), "6000", "4"]).expect(0).lossless();
+        let recorded =
+            lab.record("trace").args(&args).run(&[program.to_str().unwrap(), "6000", "4"]).expect(0).lossless();
         let read = recorded.read(&lab).whole();
         let made = recorded.outcome.stdout.trim().trim_start_matches("made=").parse().expect("a count");
         assert_eq!(read.records.len() as u64, made, "{ring:?}");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Compact records as the collector sees them [spec/ring.md 11]: a short header leaves out the thread and the upper bits
-//! of the time, so a packet begins at a place for which both are known.
+//! Compact records as the collector sees them [spec/ring.md 11]: a short header leaves out the thread and the upper
+//! bits of the time, so a packet begins at a place for which both are known.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -146,8 +146,8 @@ impl RecordHead {
     }
 }
 
-/// Id and time (48 bits) of the record at `mark`, behind `cut`; id 0 where there is none. A thread record's are those of
-/// the record behind it, but for the id.
+/// Id and time (48 bits) of the record at `mark`, behind `cut`; id 0 where there is none. A thread record has the time
+/// of the record behind it.
 pub(crate) fn first(memory: &Memory, lane: u32, mark: Mark, cut: Option<Cut>) -> (u16, u64) {
     let word = memory.header_word(lane, mark);
     let Some(cut) = cut else { return split_head(word) };

@@ -110,8 +110,7 @@ pub(crate) fn copy(
     // The longest way back first.
     marks.sort_by_key(|(mark, _)| std::cmp::Reverse(head.since(*mark).bytes));
     marks.dedup();
-    let time_of =
-        |mark: Mark, (id, time): (u16, u64)| (id != 0).then(|| extend(time, notes.bound(mark, now)));
+    let time_of = |mark: Mark, (id, time): (u16, u64)| (id != 0).then(|| extend(time, notes.bound(mark, now)));
     // The words are looked at in place, and the writer may be at them: at worst more is copied than is wanted.
     let is_early = |&(mark, cut): &(Mark, Option<Cut>), since: u64| {
         time_of(mark, compact::first(memory, lane, mark, cut)).is_some_and(|time| time <= since)

@@ -91,7 +91,11 @@ fn check_room(trace: &Path, files: &[(PathBuf, Memory)]) -> Result<(), Error> {
         let waiting = head.since(Mark(ring.tail.load(Ordering::Relaxed))).bytes;
         let is_used = head != Mark(0);
         let bytes = if memory.layout().marks_offset == 0 { waiting } else { memory.layout().ring_bytes };
-        if is_used { u64::from(bytes.min(memory.layout().ring_bytes)) + 2 * PacketHead::COMPACT_BYTES as u64 } else { 0 }
+        if is_used {
+            u64::from(bytes.min(memory.layout().ring_bytes)) + 2 * PacketHead::COMPACT_BYTES as u64
+        } else {
+            0
+        }
     };
     let needed = files.iter().flat_map(|(_, memory)| memory.view().rings().iter().map(|ring| bytes_of(memory, ring)));
     let needed: u64 = needed.sum();

@@ -60,9 +60,7 @@ impl Bench {
         let (before, known) = self.newest;
         let extended = |id| [&31u32.to_le_bytes()[..], &kymo_abi::record_head(id, clock)].concat();
         match () {
-            () if thread != known => {
-                [extended(0xffff), thread.to_le_bytes().to_vec(), extended(3)].concat()
-            }
+            () if thread != known => [extended(0xffff), thread.to_le_bytes().to_vec(), extended(3)].concat(),
             () if clock - before >= WRAP => extended(3),
             () => (3 | ((clock % WRAP) as u32) << 5).to_le_bytes().to_vec(),
         }
@@ -127,7 +125,8 @@ fn packets_say_thread_and_time_in_front_of_them() {
     let mut expect = Vec::new();
     // Threads and pauses; some records are begun before the look and published after it.
     for round in 0..300u64 {
-        let (thread, after) = (70 + (round / 7 % 3) as u32, [1, 50, WRAP - 1, WRAP, 3 * WRAP][round as usize % 5] / 1000);
+        let (thread, after) =
+            (70 + (round / 7 % 3) as u32, [1, 50, WRAP - 1, WRAP, 3 * WRAP][round as usize % 5] / 1000);
         bench.record(thread, after, true);
         expect.push((bench.clock & TIME_MASK, thread));
         if round % 4 == 0 {

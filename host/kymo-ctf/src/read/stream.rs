@@ -24,14 +24,13 @@ use super::planner::Plans;
 use super::tape::Decoder;
 use super::value::{Fields, Value, small};
 use super::watch::Watch;
-use crate::write::{EnvValue, PACKET_MAGIC};
+use crate::write::{EnvValue, FIRST_THREAD, PACKET_MAGIC};
 
 pub(super) use heads::{HeadStep, Heads};
 pub(super) use plain::Until;
 pub(super) use seek::SliceBegin;
 pub use seek::{Inside, PacketMark, PacketPlace, PreviousPacket};
 pub(super) use span::Moment;
-use threads::FIRST_THREAD;
 pub(super) use told::CAVEATS_MAX;
 use told::{Caveats, Held};
 

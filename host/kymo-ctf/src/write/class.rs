@@ -11,7 +11,8 @@ use kymo_abi::desc::{EnumDesc, EventDesc, FieldType, Form, Scalar};
 pub enum StreamKind {
     /// Rings of programs: stream class 0.
     User,
-    /// The same with compact records. The event of their thread records is among the events ([`EventClass::of_threads`]).
+    /// The same with compact records. The event of their thread records is among the events:
+    /// [`EventClass::of_threads`].
     Compact,
     /// The kernel's rings and the state dump: stream class 1.
     Kernel,
@@ -170,6 +171,8 @@ impl FieldClass {
 
 /// The event of thread records [spec/trace.md 4].
 pub(crate) const THREAD_EVENT: &str = "kymo:thread";
+/// Member of the packet context: the thread in front of the first compact record.
+pub(crate) const FIRST_THREAD: &str = "vtid_begin";
 
 impl EventClass {
     /// The event of thread records, which compact records have in front of them.

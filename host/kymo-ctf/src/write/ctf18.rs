@@ -99,10 +99,9 @@ fn stream(out: &mut String, meta: &TraceMeta, class: &StreamClass) {
         StreamKind::User => {
             ("\t\tuint32_t vpid;\n\t\tuint32_t lane;\n\t\tutf8_t procname[16];\n", "\t\tuint32_t _vtid;\n")
         }
-        StreamKind::Compact => (
-            "\t\tuint32_t vpid;\n\t\tuint32_t lane;\n\t\tutf8_t procname[16];\n\t\tuint32_t vtid_begin;\n",
-            "",
-        ),
+        StreamKind::Compact => {
+            ("\t\tuint32_t vpid;\n\t\tuint32_t lane;\n\t\tutf8_t procname[16];\n\t\tuint32_t vtid_begin;\n", "")
+        }
         StreamKind::Kernel => ("", "\t\tint32_t _tid;\n\t\txint8_t _irq_flags;\n\t\tuint8_t _preempt_count;\n"),
     };
     let header = match class.kind {

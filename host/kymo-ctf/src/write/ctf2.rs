@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value, json};
 
-use super::class::{Base, EventClass, FieldClass, Number, StreamClass, StreamKind};
+use super::class::{Base, EventClass, FIRST_THREAD, FieldClass, Number, StreamClass, StreamKind};
 use super::names::{self, Named};
 use super::{EnvValue, TraceMeta};
 
@@ -92,7 +92,7 @@ fn stream_class(meta: &TraceMeta, class: &StreamClass) -> Value {
             packet.extend([member("vpid", unsigned(32)), member("lane", unsigned(32)), member("procname", chars(16))]);
             match class.kind {
                 StreamKind::Compact => {
-                    packet.push(member("vtid_begin", unsigned(32)));
+                    packet.push(member(FIRST_THREAD, unsigned(32)));
                     Vec::new()
                 }
                 _ => vec![member("vtid", unsigned(32))],
@@ -140,9 +140,7 @@ fn compact_header() -> Value {
         member("id", role(bits(16), "event-record-class-id")),
         member("timestamp", role(unsigned(48), "default-clock-timestamp")),
     ];
-    let option = |name: &str, range: [u8; 2], members| {
-        json!({ "name": name, "selector-field-ranges": [range], "field-class": structure(members) })
-    };
+    let option = |name: &str, range: [u8; 2], members| json!({ "name": name, "selector-field-ranges": [range], "field-class": structure(members) });
     let mut class = structure(vec![
         member("id", id),
         member(

@@ -2,8 +2,8 @@
 //! Passing over records of which nothing is wanted but what they are and when they were written.
 //!
 //! Only the plain case is done here. Whatever is not plain (a head that needs the tape, a field that is nested, a
-//! record that does not fit, a time that is odd, a thread record) is left to [`Stream::advance`], which comes to the same record and
-//! knows what to say of it.
+//! record that does not fit, a time that is odd, a thread record) is left to [`Stream::advance`], which comes to the
+//! same record and knows what to say of it.
 
 use super::super::class::{EventTable, Ranges};
 use super::super::head_word::{HeadWord, Stamped};

@@ -9,10 +9,7 @@ use kymo_abi::THREAD_RECORD_ID;
 use super::super::class::{Metadata, StreamClass};
 use super::super::value::{Fields, small};
 use super::Stream;
-use crate::write::THREAD_EVENT;
-
-/// Member of the packet context: the thread of the first record.
-pub(super) const FIRST_THREAD: &str = "vtid_begin";
+use crate::write::{FIRST_THREAD, THREAD_EVENT};
 
 impl Metadata {
     /// The event of thread records, where a stream has compact records: packets of these say whose the first one is.
