@@ -37,7 +37,6 @@ static inline uint32_t header_bytes(uint64_t state, uint64_t last, uint32_t tid,
 /* kymo_compact_header: writes what header_bytes chose. Returns where the payload begins. */
 uint8_t *kymo_compact_header(uint8_t *at, const struct kymo_compact *record, uint32_t tid)
 {
-	const uint32_t extended = KYMO_EXTENDED_ID;
 	uint64_t thread = record->word | KYMO_THREAD_ID;
 	uint32_t id = (uint16_t)record->word;
 	uint32_t compact = (uint32_t)(record->word >> 16) << 5 | id;
@@ -47,13 +46,13 @@ uint8_t *kymo_compact_header(uint8_t *at, const struct kymo_compact *record, uin
 		return at + KYMO_COMPACT_BYTES;
 	}
 	if (record->header_bytes != KYMO_EXTENDED_BYTES) {
-		memcpy(at, &extended, sizeof(extended));
-		memcpy(at + 4, &thread, sizeof(thread));
+		*at = KYMO_EXTENDED_ID;
+		memcpy(at + 1, &thread, sizeof(thread));
 		memcpy(at + KYMO_EXTENDED_BYTES, &tid, sizeof(tid));
 		at += KYMO_THREAD_BYTES;
 	}
-	memcpy(at, &extended, sizeof(extended));
-	memcpy(at + 4, &record->word, sizeof(record->word));
+	*at = KYMO_EXTENDED_ID;
+	memcpy(at + 1, &record->word, sizeof(record->word));
 	return at + KYMO_EXTENDED_BYTES;
 }
 

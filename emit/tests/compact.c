@@ -373,7 +373,7 @@ static void layout(void)
 	local_enable(&kymo__event_compact_none, 29);
 	kymo_trace(compact, none);
 	bytes = step();
-	CHECK(bytes == 28, "the first has %u bytes", bytes);
+	CHECK(bytes == 22, "the first has %u bytes", bytes);
 	kymo_trace(compact, none);
 	bytes = step();
 	CHECK(bytes == 4, "the second has %u bytes", bytes);
@@ -382,19 +382,19 @@ static void layout(void)
 	CHECK(bytes == 4 + 12, "12 bytes make %u", bytes);
 	kymo_trace(compact, text, 1, 1, big, 5);
 	bytes = step();
-	CHECK(bytes == 12 + 12 + 2 + 5, "a large id makes %u", bytes);
+	CHECK(bytes == 9 + 12 + 2 + 5, "a large id makes %u", bytes);
 	kymo_trace(compact, none);
 	CHECK(step() == 4, "short again");
 	nap(200000000);
 	kymo_trace(compact, none);
 	bytes = step();
-	CHECK(bytes == 12 || kymo_clock_kind != KYMO_CLOCK_COUNTER, "behind a pause %u", bytes);
+	CHECK(bytes == 9 || kymo_clock_kind != KYMO_CLOCK_COUNTER, "behind a pause %u", bytes);
 	pthread_create(&thread, NULL, other, NULL);
 	pthread_join(thread, NULL);
-	CHECK(step() >= 28 + 12, "another thread");
+	CHECK(step() >= 22 + 12, "another thread");
 	kymo_trace(compact, none);
 	bytes = step();
-	CHECK(bytes == (rseq ? 28 : 12) || bytes == 4, "the first thread again: %u", bytes);
+	CHECK(bytes == (rseq ? 22 : 9) || bytes == 4, "the first thread again: %u", bytes);
 	kymo_trace(compact, text, 1, 1, big, RING_BYTES - 400);
 	CHECK(local_lost(&local) == 0, "the ring has room");
 	for (uint32_t i = 0; i < 40; i++)

@@ -47,8 +47,8 @@ static inline struct decoded cut_next(struct cut *cut, const uint8_t *at, uint32
 			cut->time += ((word >> 5) - (uint32_t)cut->time) & ((1u << KYMO_COMPACT_TIME_BITS) - 1);
 			break;
 		}
-		CHECK(left >= found.bytes + 12, "%u bytes", left);
-		full = cut_load(at + found.bytes + 4, 8);
+		CHECK(left >= found.bytes + 9, "%u bytes", left);
+		full = cut_load(at + found.bytes + 1, 8);
 		found.id = (uint16_t)full;
 		cut->time = full >> 16;
 		found.bytes += KYMO_EXTENDED_BYTES;

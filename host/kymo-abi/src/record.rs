@@ -24,6 +24,8 @@ pub const fn split_head(word: u64) -> (u16, u64) {
 
 /// The id of thread records, which stand in front of others among compact records [spec/ring.md 11.1].
 pub const THREAD_RECORD_ID: u16 = 0xffff;
+/// Bytes of the longest header of a compact record.
+pub const COMPACT_HEAD_MAX: usize = 9;
 /// The 5 bits of an extended header.
 const EXTENDED: u32 = 31;
 /// The largest id of a short header.
@@ -44,16 +46,16 @@ pub struct CompactHead {
     pub is_extended: bool,
 }
 
-/// The header in the first 12 bytes of a compact record, behind one at `before` (48 bits). Bytes that are not there may
+/// The header in the first 9 bytes of a compact record, behind one at `before` (48 bits). Bytes that are not there may
 /// be 0. `None` where there is no such header.
 #[inline]
-pub fn compact_head(bytes: [u8; 12], before: u64) -> Option<CompactHead> {
-    let [a, b, c, d, rest @ ..] = bytes;
-    let word = u32::from_le_bytes([a, b, c, d]);
+pub fn compact_head(bytes: [u8; COMPACT_HEAD_MAX], before: u64) -> Option<CompactHead> {
+    let [a, rest @ ..] = bytes;
+    let word = u32::from_le_bytes([a, rest[0], rest[1], rest[2]]);
     match word % 32 {
         EXTENDED => {
             let (id, time) = split_head(u64::from_le_bytes(rest));
-            (id != 0).then_some(CompactHead { id, time, bytes: 12, is_extended: true })
+            (id != 0).then_some(CompactHead { id, time, bytes: COMPACT_HEAD_MAX, is_extended: true })
         }
         id @ 1..=SHORT_ID_MAX => {
             let ahead = u64::from(word >> 5).wrapping_sub(before) & ((1 << SHORT_TIME_BITS) - 1);
@@ -83,9 +85,9 @@ mod tests {
         check(&short(2, 3), crate::ring::TIME_MASK, Some((2, 3, 4)));
         check(&short(0, 9), 0, None);
         check(&short(30, 9), 0, None);
-        let extended = |id, time| [[31, 0, 0, 0].as_slice(), &record_head(id, time)].concat();
-        check(&extended(300, 77), 1 << 40, Some((300, 77, 12)));
-        check(&extended(THREAD_RECORD_ID, 77), 0, Some((THREAD_RECORD_ID, 77, 12)));
+        let extended = |id, time| [[31].as_slice(), &record_head(id, time)].concat();
+        check(&extended(300, 77), 1 << 40, Some((300, 77, 9)));
+        check(&extended(THREAD_RECORD_ID, 77), 0, Some((THREAD_RECORD_ID, 77, 9)));
         check(&extended(0, 77), 0, None);
     }
 

@@ -90,6 +90,7 @@ fn constants_are_alike() {
         ("sizeof(struct kymo_marks)", size_of::<ring::Marks>() as u64),
         ("sizeof(struct kymo_places)", size_of::<ring::Places>() as u64),
         ("KYMO_THREAD_ID", kymo_abi::THREAD_RECORD_ID.into()),
+        ("KYMO_EXTENDED_BYTES", kymo_abi::COMPACT_HEAD_MAX as u64),
         ("KYMO_COMPACT_BYTES", ring::COMPACT_RECORD_MIN.into()),
         ("KYMO_KIND_RSEQ", RingKind::Rseq.code().into()),
         ("KYMO_KIND_PORTABLE", RingKind::Portable.code().into()),

@@ -446,7 +446,7 @@ impl Drain {
         while let Some(index) = self.running.iter().position(|running| running.added.memory.is_damaged()) {
             let mut running = self.running.swap_remove(index);
             let mut pass = Drain::pass_of(self.source, &mut self.report.streams, true);
-            running.finish(&mut pass);
+            running.finish(&mut pass, &self.counters);
             self.rare_ended += running.lanes.iter().map(|lane| lane.records).sum::<u64>();
             self.give_up(running);
         }
@@ -509,7 +509,7 @@ impl Drain {
             running.look(&mut pass, &self.counters);
         }
         let mut pass = Drain::pass_of(self.source, &mut self.report.streams, true);
-        running.finish(&mut pass);
+        running.finish(&mut pass, &self.counters);
         self.note_stop();
         self.rare_ended += running.lanes.iter().map(|lane| lane.records).sum::<u64>();
         self.give_up(running);

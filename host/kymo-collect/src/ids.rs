@@ -79,7 +79,8 @@ impl Registry {
         if let Some(id) = self.by_identity.get(&identity) {
             return Some(*id);
         }
-        let id = u16::try_from(self.events.len() + 1).ok().filter(|_| may_be_new)?;
+        let number = self.events.len() + 1;
+        let id = u16::try_from(number).ok().filter(|_| may_be_new && number <= IDS_MAX)?;
         self.by_identity.insert(identity, id);
         self.events.push(EventClass::of_user(id, &desc, &self.enums));
         self.fresh.push(desc);

@@ -126,18 +126,15 @@ fn stream(out: &mut String, meta: &TraceMeta, class: &StreamClass) {
     out.push_str("};\n\n");
 }
 
-/// The header of compact records, with the names that LTTng's compact header has: readers look for these. All is
-/// aligned to bits: a structure with a byte-aligned member would begin at the next byte itself.
+/// The header of compact records, with the names that LTTng's compact header has: readers look for these. A structure
+/// with a byte-aligned member begins at the next byte itself: behind 5 bits, 3 are left out.
 fn compact_header(short: &str, full: &str) -> String {
-    let integer = |bits| format!("integer {{ size = {bits}; align = 1; signed = false; }}");
     format!(
-        "\tevent.header := struct {{\n\t\tenum : {} {{ compact = 0 ... 30, extended = 31 }} id;\n\
+        "\tevent.header := struct {{\n\
+         \t\tenum : integer {{ size = 5; align = 1; signed = false; }} {{ compact = 0 ... 30, extended = 31 }} id;\n\
          \t\tvariant <id> {{\n\t\t\tstruct {{\n\t\t\t\t{short} timestamp;\n\t\t\t}} compact;\n\
-         \t\t\tstruct {{\n\t\t\t\t{} _unused;\n\t\t\t\t{} id;\n\t\t\t\t{full} timestamp;\n\t\t\t}} extended;\n\
-         \t\t}} v;\n\t}} align(8);\n",
-        integer(5),
-        integer(27),
-        integer(16)
+         \t\t\tstruct {{\n\t\t\t\tuint16_t id;\n\t\t\t\t{full} timestamp;\n\t\t\t}} extended;\n\
+         \t\t}} v;\n\t}} align(8);\n"
     )
 }
 

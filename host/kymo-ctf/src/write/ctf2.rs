@@ -136,9 +136,8 @@ fn compact_header() -> Value {
     id["mappings"] = json!({ "compact": [[0, 30]], "extended": [[31, 31]] });
     let compact = vec![member("timestamp", role(bits(27), "default-clock-timestamp"))];
     let extended = vec![
-        member("unused", bits(27)),
-        member("id", role(bits(16), "event-record-class-id")),
-        member("timestamp", role(unsigned(48), "default-clock-timestamp")),
+        member("id", role(unsigned(16), "event-record-class-id")),
+        member("timestamp", role(bits(48), "default-clock-timestamp")),
     ];
     let option = |name: &str, range: [u8; 2], members| json!({ "name": name, "selector-field-ranges": [range], "field-class": structure(members) });
     let mut class = structure(vec![

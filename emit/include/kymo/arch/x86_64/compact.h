@@ -6,11 +6,11 @@
  *
  *	slot, cpu, id, ring, p, word, h, room, tid: as in sequence.h; step is that of the longest form
  *	if ring.state != (tid << 32 | low(h))
- *		p[0..4) = 31, p[4..12) = word | 0xffff, p[12..16) = tid, p += 16, goto extended
+ *		p[0] = 31, p[1..9) = word | 0xffff, p[9..13) = tid, p += 13, goto extended
  *	if id <= 29 and (word | 0xffff) - ring.last < 2^43
  *		p[0..4) = low(word >> 11) & ~31 | id, p += 4
  *	else extended:
- *		p[0..4) = 31, p[4..12) = word, p += 12
+ *		p[0] = 31, p[1..9) = word, p += 9
  *	payload at p
  *	ring.state = tid << 32 | low(end), ring.last = word
  *	ring.head = h + the record's bytes + KYMO_ONE_RECORD
@@ -77,12 +77,12 @@
 	"orq %%rcx, %%rax\n\t"                  /* rax: what state is, if it is valid and ours */  \
 	"cmpq 88(%%r10), %%rax\n\t"                                                                \
 	"je 13f\n\t"                                                                               \
-	"movl $31, (%%r11)\n\t"                 /* a thread record */                              \
+	"movb $31, (%%r11)\n\t"                 /* a thread record */                              \
 	"movq %%r9, %%rax\n\t"                                                                     \
 	"orq $0xffff, %%rax\n\t"                                                                   \
-	"movq %%rax, 4(%%r11)\n\t"                                                                 \
-	"movl %%edx, 12(%%r11)\n\t"                                                                \
-	"addq $16, %%r11\n\t"                                                                      \
+	"movq %%rax, 1(%%r11)\n\t"                                                                 \
+	"movl %%edx, 9(%%r11)\n\t"                                                                 \
+	"addq $13, %%r11\n\t"                                                                      \
 	"jmp 14f\n"                                                                                \
 	"13:\n\t"                                                                                  \
 	"cmpw $29, %%r9w\n\t"                                                                      \
@@ -100,14 +100,14 @@
 	"orl %%ecx, %%eax\n\t"                                                                     \
 	"movl %%eax, (%%r11)\n\t"                                                                  \
 	"addq $4, %%r11\n\t"                                                                       \
-	"subq $24, %%r8\n\t"                   /* shorter than step says */                         \
+	"subq $18, %%r8\n\t"                   /* shorter than step says */                         \
 	"jmp 15f\n"                                                                                \
 	"16:\n\t"                                                                                  \
-	"subq $16, %%r8\n"                                                                         \
+	"subq $13, %%r8\n"                                                                         \
 	"14:\n\t"                               /* an extended one */                              \
-	"movl $31, (%%r11)\n\t"                                                                    \
-	"movq %%r9, 4(%%r11)\n\t"                                                                  \
-	"addq $12, %%r11\n"                                                                        \
+	"movb $31, (%%r11)\n\t"                                                                    \
+	"movq %%r9, 1(%%r11)\n\t"                                                                  \
+	"addq $9, %%r11\n"                                                                         \
 	"15:\n\t"                                                                                  \
 	"movq %%r11, %%rdi\n\t"                 /* rdi: to */
 
