@@ -30,8 +30,10 @@
 
 #define KNOWN_BITS                                                                                 \
 	(KYMO_CONTEXT_VPID | KYMO_CONTEXT_PRIO | KYMO_CONTEXT_PRIO_NOW | KYMO_CONTEXT_CGROUP |     \
-	 KYMO_CONTEXT_PROCNAME | KYMO_CONTEXT_PERF | KYMO_CONTEXT_CALLSTACK)
-#define CHANGING_BITS (KYMO_CONTEXT_PRIO_NOW | KYMO_CONTEXT_PERF | KYMO_CONTEXT_CALLSTACK)
+	 KYMO_CONTEXT_PROCNAME | KYMO_CONTEXT_PERF | KYMO_CONTEXT_CALLSTACK | KYMO_CONTEXT_COMPACT)
+/* Compact records do not change, but direct.h has no sequence for them. */
+#define CHANGING_BITS                                                                              \
+	(KYMO_CONTEXT_PRIO_NOW | KYMO_CONTEXT_PERF | KYMO_CONTEXT_CALLSTACK | KYMO_CONTEXT_COMPACT)
 #define KEPT_BUSY UINT64_MAX /* the serial of no memory */
 #define BOTH_PRIOS ((uint32_t)(KYMO_CONTEXT_PRIO | KYMO_CONTEXT_PRIO_NOW))
 
@@ -103,7 +105,8 @@ static uint64_t read_cgroup(void)
 /*
  * kymo_contexts_read: what the header of a mapped memory asks for, and what of it holds for the
  * whole process. Each word is read once: the collector is another process.
- * Context: under kymo_lock. Returns: 0; EPROTO for what is not known here.
+ * Context: under kymo_lock. Returns: 0; EPROTO for what is not known here, EOPNOTSUPP for what this
+ * processor cannot.
  */
 int kymo_contexts_read(struct kymo_contexts *contexts, const struct kymo_mem *header)
 {
@@ -114,6 +117,11 @@ int kymo_contexts_read(struct kymo_contexts *contexts, const struct kymo_mem *he
 	if (bits & ~(uint32_t)KNOWN_BITS || (bits & BOTH_PRIOS) == BOTH_PRIOS ||
 	    perf_count > KYMO_PERF_MAX || !(bits & KYMO_CONTEXT_PERF) != !perf_count)
 		return EPROTO;
+#if KYMO_ARCH_SEQUENCE && !KYMO_ARCH_X86_64
+	/* No sequence writes compact records there [ring.md 11]. */
+	if (bits & KYMO_CONTEXT_COMPACT && kymo_kind == KYMO_KIND_RSEQ)
+		return EOPNOTSUPP;
+#endif
 	contexts->bits = bits;
 	contexts->perf_count = perf_count;
 	for (uint32_t i = 0; i < perf_count; i++) {

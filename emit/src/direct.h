@@ -11,7 +11,7 @@
 #ifndef KYMO_DIRECT_H
 #define KYMO_DIRECT_H
 
-#include "internal.h"
+#include "compact.h"
 
 #if KYMO_ARCH_AARCH64
 #include "direct_aarch64.h"
@@ -136,6 +136,11 @@ static __attribute__((noinline)) bool direct_rseq_words(uint32_t index, const st
 	const struct kymo_slot *slot = &kymo_process->slots[index];
 	uint64_t bytes = step - KYMO_ONE_RECORD - KYMO__BEFORE_PAYLOAD;
 
+	if (slot->is_compact) {
+		const struct kymo_seg seg = { words, bytes | KYMO_SEG_STAGED };
+
+		return kymo_compact_direct(slot, event, step, &seg, &seg + 1);
+	}
 	if (kymo_with_contexts[index]) {
 		const struct kymo_fixed_contexts *fixed = &kymo_self()->fixed[index % KYMO_FIXED_MAX];
 
@@ -157,6 +162,8 @@ static inline bool direct_rseq_segs(uint32_t index, const struct kymo_event *eve
 	const struct kymo_fixed_contexts *fixed;
 	uint64_t serial;
 
+	if (slot->is_compact)
+		return kymo_compact_direct(slot, event, step, segs, segs_end);
 	if (!kymo_with_contexts[index])
 		return kymo__sequence_segs(slot, event, step, segs, segs_end);
 	fixed = &kymo_self()->fixed[index % KYMO_FIXED_MAX];

@@ -62,6 +62,7 @@ struct kymo_memory {
 	size_t control_bytes, mapped_bytes;
 	struct kymo_ring *rings;
 	struct kymo_marks *marks; /* of lane 0; null in discard mode */
+	struct kymo_places *places; /* the same, of compact records: beside the marks [ring.md 11.4] */
 	struct kymo_contexts contexts;
 	uint32_t lane_count, ring_bytes;
 	uint64_t serial;

@@ -304,7 +304,11 @@ static int find_marks(struct kymo_memory *memory, const struct kymo_msg_attach *
 	    offset % sizeof(uint64_t) || end > attach->data_offset)
 		return EINVAL;
 	memory->marks = (struct kymo_marks *)(void *)(memory->base + offset);
-	return 0;
+	if (!(memory->contexts.bits & KYMO_CONTEXT_COMPACT))
+		return 0;
+	memory->places = (struct kymo_places *)(void *)(memory->base + end);
+	end += (uint64_t)attach->lane_count * sizeof(struct kymo_places);
+	return end > attach->data_offset ? EINVAL : 0;
 }
 
 /*
@@ -345,9 +349,9 @@ int kymo_memory_map(struct kymo_memory *memory, const struct kymo_msg_attach *at
 		goto fail;
 	kymo_touch(at, memory->control_bytes);
 	memory->rings = (struct kymo_ring *)(void *)(memory->base + attach->rings_offset);
-	error = find_marks(memory, attach);
+	error = kymo_contexts_read(&memory->contexts, kymo_memory_header(memory));
 	if (!error)
-		error = kymo_contexts_read(&memory->contexts, kymo_memory_header(memory));
+		error = find_marks(memory, attach);
 	if (!error)
 		error = kymo_block_agree(memory);
 	if (error)
@@ -380,6 +384,7 @@ struct kymo_slot kymo_memory_slot(const struct kymo_memory *memory, uint32_t kin
 		.serial = memory->serial,
 		/* A flight recorder makes room; a writer that has agreed may wait for some. */
 		.counts_full = !memory->marks && !memory->block_ns,
+		.is_compact = memory->contexts.bits == KYMO_CONTEXT_COMPACT,
 	};
 }
 

@@ -3,7 +3,7 @@
  * overwrite.c: makes room in a ring of a flight recorder: moves tail and leaves a mark, once in a
  * chunk [ring.md 10]. Called by the record path out of line, when a record does not fit.
  */
-#include "internal.h"
+#include "compact.h"
 
 /* Where tests let others run: emit/tests/interrupted.c. */
 #ifndef KYMO_TEST_STOP
@@ -19,21 +19,32 @@
  * looked at first, then whether tail is still where this writer saw it, and then it is exchanged for
  * what was looked at. Returns false where tail has moved: somebody else has made room, and left marks.
  */
-static bool leave_marks(struct kymo_marks *marks, const struct kymo_ring *ring, uint64_t tail,
-			uint32_t chunk_bytes, uint64_t head)
+static bool leave_marks(const struct kymo_memory *memory, uint32_t lane, uint64_t tail,
+			const struct kymo_place *place)
 {
+	uint32_t chunk_bytes = memory->ring_bytes / KYMO_CHUNKS;
+	const struct kymo_ring *ring = &memory->rings[lane];
+	struct kymo_marks *marks = &memory->marks[lane];
+	struct kymo_places *places = memory->places ? &memory->places[lane] : NULL;
+	uint64_t head = place->head;
 	uint32_t chunks = UINT32_MAX / chunk_bytes; /* a power of two, less 1 */
 	uint32_t chunk = (uint32_t)head / chunk_bytes;
 
 	for (uint32_t back = 0; back < KYMO_MARKS; back++) {
-		uint64_t *mark = &marks->at[(chunk - back) % KYMO_MARKS];
+		uint32_t number = (chunk - back) % KYMO_MARKS;
+		uint64_t *mark = &marks->at[number];
 		uint64_t seen = __atomic_load_n(mark, __ATOMIC_ACQUIRE);
+		struct kymo_place_words words;
 
 		if ((uint32_t)seen / chunk_bytes == ((chunk - back) & chunks))
 			break;
+		if (places)
+			kymo_compact_see(places, number, &words);
 		if (__atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE) != tail)
 			return false;
 		KYMO_TEST_STOP(MARK);
+		if (places && !kymo_compact_note(places, number, &words, place))
+			return false;
 		__atomic_compare_exchange_n(mark, &seen, head, false, __ATOMIC_RELEASE,
 					    __ATOMIC_RELAXED);
 	}
@@ -53,12 +64,18 @@ bool kymo_overwrite(const struct kymo_memory *memory, uint32_t lane, uint64_t *e
 	uint32_t room = memory->ring_bytes - KYMO_STORE_PAST;
 	uint32_t chunk_bytes = memory->ring_bytes / KYMO_CHUNKS;
 	uint32_t least, wished, published;
+	struct kymo_place place = { 0 };
 	uint64_t tail, now;
+	bool is_seen = true;
 
 	if (!memory->marks || bytes > room)
 		return false;
 	tail = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
-	now = __atomic_load_n(end, __ATOMIC_RELAXED);
+	if (memory->places)
+		is_seen = kymo_compact_look(ring, end, &place);
+	else
+		place.head = __atomic_load_n(end, __ATOMIC_RELAXED);
+	now = place.head;
 	least = (uint32_t)(now + bytes) - room;
 	if ((int32_t)(least - (uint32_t)tail) <= 0)
 		return true;
@@ -73,7 +90,8 @@ bool kymo_overwrite(const struct kymo_memory *memory, uint32_t lane, uint64_t *e
 	if ((int32_t)(wished - published) > 0)
 		wished = published;
 	KYMO_TEST_STOP(LOOKED);
-	if (leave_marks(&memory->marks[lane], ring, tail, chunk_bytes, now)) {
+	/* Without a look at thread and time this chunk has no mark. */
+	if (!is_seen || leave_marks(memory, lane, tail, &place)) {
 		KYMO_TEST_STOP(MARKED);
 		__atomic_compare_exchange_n(&ring->tail, &tail, (uint64_t)wished, false,
 					    __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);

@@ -13,7 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "internal.h"
+#include "compact.h"
 #include "put.h"
 
 /* Where tests let a signal handler run: emit/tests/interrupted.c. */
@@ -445,6 +445,8 @@ static enum kymo_verdict attempt(struct kymo_self *self, struct kymo_event *even
 	enum kymo_verdict verdict = KYMO_SETTLED;
 	struct kymo_claim *claim = lane_of(self, slot, &verdict);
 	uint64_t bytes = step - KYMO_ONE_RECORD;
+	bool is_compact = kymo_is_compact(slot);
+	struct kymo_compact compact;
 	uint64_t position, word;
 	struct kymo_ring *ring;
 	struct kymo_cell *cell;
@@ -475,17 +477,17 @@ static enum kymo_verdict attempt(struct kymo_self *self, struct kymo_event *even
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	if (bytes > KYMO_RECORD_MAX || bytes > to->room) {
 		kymo__add_local(&ring->lost_size, 1);
-	} else if (!reserve(to, slot, ring, id, step, &position, &word)) {
+	} else if (is_compact ? !kymo_compact_reserve(to, slot, ring, self->tid, id, step, &compact) :
+				!reserve(to, slot, ring, id, step, &position, &word)) {
 		if (kymo_may_wait(self, wait, &kymo_memories[slot]))
 			verdict = KYMO_WAIT;
 		else
 			kymo__add_local(&ring->lost_full, 1);
 	} else {
 		KYMO_TEST_STOP(RESERVED);
-		at = claim->data + (position & to->mask);
-		memcpy(at, &word, sizeof(word));
-		memcpy(at + KYMO_RECORD_HEADER, &self->tid, sizeof(self->tid));
-		kymo_copy_segs(at + KYMO__BEFORE_PAYLOAD, segs, segs_end);
+		at = claim->data + ((is_compact ? compact.position : position) & to->mask);
+		at = is_compact ? kymo_compact_header(at, &compact, self->tid) : put_header(at, word, self->tid);
+		kymo_copy_segs(at, segs, segs_end);
 	}
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	leave(claim);

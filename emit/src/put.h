@@ -9,6 +9,14 @@
 #include <stdint.h>
 #include <string.h>
 
+/* A record's header and its thread. Returns where the payload begins. */
+static inline uint8_t *put_header(uint8_t *to, uint64_t word, uint32_t tid)
+{
+	memcpy(to, &word, sizeof(word));
+	memcpy(to + sizeof(word), &tid, sizeof(tid));
+	return to + sizeof(word) + sizeof(tid);
+}
+
 /* The last bytes of a record, less than 8. */
 static inline uint8_t *put_rest(uint8_t *to, uint64_t rest, uint64_t bytes)
 {

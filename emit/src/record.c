@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "compact.h"
 #include "filter.h"
 #include "kymo/tracepoint.h"
 
@@ -99,6 +100,7 @@ struct record {
 	const struct kymo_memory *memory;
 	uint64_t step;
 	uint16_t id;
+	bool is_compact; /* step is that of its longest form [ring.md 11] */
 	struct kymo_wait wait;
 	const struct kymo_seg *segs, *segs_end;
 };
@@ -122,6 +124,11 @@ static void spill(struct kymo_ring *rings, uint32_t lane, const struct record *r
 	}
 	head = ring->head;
 	at = (uint8_t *)rings + slot->data_offset + lane * slot->stride + (head & slot->mask);
+	if (record->is_compact) {
+		kymo_compact_spill(ring, at, record->self->tid, record->id, record->step, record->segs,
+				   record->segs_end);
+		goto out;
+	}
 	word = kymo_clock_read() << 16 | record->id;
 	__atomic_store_n(&ring->last, word, __ATOMIC_RELAXED);
 	memcpy(at, &word, sizeof(word));
@@ -178,6 +185,17 @@ static enum kymo_verdict settle(struct kymo_ring *rings, struct record *record, 
 	return KYMO_SETTLED;
 }
 
+static inline int sequence_attempt(const struct kymo_slot *slot, const struct kymo_event *event, uint64_t step,
+			  const struct kymo_seg *segs, const struct kymo_seg *segs_end, bool is_compact)
+{
+#if KYMO_ARCH_X86_64
+	if (is_compact)
+		return kymo__sequence_compact(slot, event, step, segs, segs_end);
+#endif
+	(void)is_compact;
+	return kymo__sequence_segs(slot, event, step, segs, segs_end);
+}
+
 /* An attempt, and what becomes of it. */
 static enum kymo_verdict rseq_attempt(struct kymo_event *event, uint32_t index,
 				      struct record *record, bool last_attempt)
@@ -187,7 +205,7 @@ static enum kymo_verdict rseq_attempt(struct kymo_event *event, uint32_t index,
 	enum kymo_verdict verdict;
 
 	if (record->step - KYMO_ONE_RECORD <= KYMO_RECORD_MAX &&
-	    kymo__sequence_segs(slot, event, record->step, record->segs, record->segs_end))
+	    sequence_attempt(slot, event, record->step, record->segs, record->segs_end, record->is_compact))
 		return KYMO_SETTLED;
 	if (slot->rseq_offset)
 		kymo__sequence_clear(slot->rseq_offset);
@@ -205,9 +223,10 @@ static enum kymo_verdict rseq_attempt(struct kymo_event *event, uint32_t index,
 /* A record that the first attempt did not write. */
 static __attribute__((noinline)) enum kymo_verdict
 rseq_write_again(struct kymo_self *self, struct kymo_event *event, uint32_t index, uint64_t step,
-		 const struct kymo_seg *segs, const struct kymo_seg *segs_end)
+		 const struct kymo_seg *segs, const struct kymo_seg *segs_end, bool is_compact)
 {
-	struct record record = { .self = self, .step = step, .segs = segs, .segs_end = segs_end };
+	struct record record = { .self = self, .step = step, .is_compact = is_compact, .segs = segs,
+				 .segs_end = segs_end };
 	uint32_t moved;
 
 	for (unsigned restarts = 0;; restarts++) {
@@ -234,12 +253,12 @@ rseq_write_again(struct kymo_self *self, struct kymo_event *event, uint32_t inde
 static inline enum kymo_verdict rseq_write(struct kymo_self *self, struct kymo_event *event,
 					   uint32_t index, uint64_t step,
 					   const struct kymo_seg *segs,
-					   const struct kymo_seg *segs_end)
+					   const struct kymo_seg *segs_end, bool is_compact)
 {
 	if (KYMO__LIKELY(step - KYMO_ONE_RECORD <= KYMO_RECORD_MAX) &&
-	    KYMO__LIKELY(kymo__sequence_segs(&kymo_process->slots[index], event, step, segs, segs_end)))
+	    KYMO__LIKELY(sequence_attempt(&kymo_process->slots[index], event, step, segs, segs_end, is_compact)))
 		return KYMO_SETTLED;
-	return rseq_write_again(self, event, index, step, segs, segs_end);
+	return rseq_write_again(self, event, index, step, segs, segs_end, is_compact);
 }
 #endif
 
@@ -249,11 +268,13 @@ static inline enum kymo_verdict rseq_write(struct kymo_self *self, struct kymo_e
  */
 static inline enum kymo_verdict write_one(struct kymo_self *self, struct kymo_event *event,
 					  uint32_t slot, uint64_t step, const struct kymo_seg *segs,
-					  const struct kymo_seg *segs_end)
+					  const struct kymo_seg *segs_end, bool is_compact)
 {
+	if (is_compact)
+		step += KYMO_COMPACT_EXCESS;
 #if KYMO_ARCH_SEQUENCE
 	if (kymo_kind == KYMO_KIND_RSEQ)
-		return rseq_write(self, event, slot, step, segs, segs_end);
+		return rseq_write(self, event, slot, step, segs, segs_end, is_compact);
 #endif
 	return kymo_portable_write(self, event, slot, step, segs, segs_end);
 }
@@ -265,18 +286,19 @@ static enum kymo_verdict write_held(struct kymo_self *self, struct kymo_event *e
 {
 	uint64_t words[KYMO_CONTEXT_BYTES_MAX / 8 + 2];
 	struct kymo_seg all[PIECES_MAX + 1];
-	struct kymo_seg *end = all + 1;
+	struct kymo_seg *end = all;
 	uint32_t bytes = kymo_contexts_put(self, slot, frame, (uint8_t *)words);
 
 	memset((uint8_t *)words + bytes, 0, 8);
-	all[0] = (struct kymo_seg){ words, bytes | KYMO_SEG_STAGED };
+	if (bytes)
+		*end++ = (struct kymo_seg){ words, bytes | KYMO_SEG_STAGED };
 	/* Without the empty ones: of a staged piece a whole word is written, however short it is. */
 	for (; segs < segs_end && end < all + PIECES_MAX + 1; segs++)
 		if (segs->bytes & ~KYMO_SEG_STAGED)
 			*end++ = *segs;
 	if (segs < segs_end)
 		step = KYMO_ONE_RECORD + KYMO_RECORD_MAX; /* nothing makes such a record; it is counted */
-	return write_one(self, event, slot, step + bytes, all, end);
+	return write_one(self, event, slot, step + bytes, all, end, kymo_is_compact(slot));
 }
 
 /*
@@ -350,7 +372,7 @@ __attribute__((noinline)) void kymo_write_to(uint32_t wanted, struct kymo_event 
 		if (kymo_with_contexts[slot])
 			write_with_contexts(self, event, slot, step, segs, segs_end, frame);
 		else
-			write_one(self, event, slot, step, segs, segs_end);
+			write_one(self, event, slot, step, segs, segs_end, false);
 	}
 	self->busy--;
 	errno = saved_errno;

@@ -94,6 +94,7 @@ void kymo_slot_publish(uint32_t slot, const struct kymo_slot *value)
 	to->data_offset = value->data_offset;
 	to->serial = value->serial;
 	to->counts_full = value->counts_full;
+	to->is_compact = value->is_compact;
 	__atomic_store_n(&to->rings, value->rings, __ATOMIC_RELEASE);
 	__atomic_store_n(&to->cpu_count, value->cpu_count, __ATOMIC_RELEASE);
 	*copy = *to;

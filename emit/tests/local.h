@@ -56,7 +56,8 @@ static inline int local_attach_at(struct local *local, uint32_t slot_number, uin
 	attach.ring_bytes = ring_bytes;
 	attach.rings_offset = KYMO_MEM_HEADER_BYTES;
 	attach.data_offset =
-		(marks_offset + (overwrite ? lane_count * sizeof(struct kymo_marks) : 0) + 4095) & ~4095ull;
+		(marks_offset + (overwrite ? lane_count * (sizeof(struct kymo_marks) + sizeof(struct kymo_places)) : 0) +
+		 4095) & ~4095ull;
 	attach.mem_bytes = attach.data_offset + (uint64_t)lane_count * ring_bytes;
 	attach.serial = 77 + slot_number;
 	CHECK(!ftruncate(fd, (off_t)attach.mem_bytes), "size");

@@ -71,6 +71,15 @@ for ring in rseq portable; do
 	check "contexts, $ring" env KYMO_RING=$ring $out/context-gcc
 done
 
+check "compact records, compiles" compile gcc compact -O2
+for ring in rseq portable; do
+	if [ $ring = rseq ] && [ "$(uname -m)" = aarch64 ]; then
+		echo "SKIP compact records, rseq: no sequence for this processor"
+		continue
+	fi
+	check "compact records, $ring" env KYMO_RING=$ring $out/compact-gcc
+done
+
 # Call stacks of code that is compiled in each way that matters; x86-64 has tables.
 if [ "$(uname -m)" = x86_64 ]; then
 	checks="-fsanitize=address,undefined -fno-sanitize-recover=all"

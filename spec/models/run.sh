@@ -59,6 +59,22 @@ configurations() {
 	broken-portable-last     |portable|newest_bounded|-DBROKEN_LAST_STALE
 	broken-portable-depth    |portable|mapped        |-DUNMAP -DRECORDS_0=1 -DRECORDS_1=1 -DBROKEN_DEPTH_HOLDS
 	broken-portable-off      |portable|nothing_left  |-DUNMAP -DRECORDS_0=1 -DRECORDS_1=1 -DBROKEN_OFF_SILENT
+	good-compact             |compact |ok            |
+	good-compact-marks       |compact |ok            |-DMARKS -DRECORDS_0=1
+	broken-compact-last      |compact |time_known    |-DRECORDS_0=3 -DBROKEN_LAST_FIRST
+	broken-compact-no-place  |compact |thread_known  |-DRECORDS_1=2 -DBROKEN_NO_PLACE -DWATCH=thread_known
+	broken-compact-no-time   |compact |time_known    |-DBROKEN_NO_TIME
+	broken-compact-one-look  |compact |thread_known  |-DRECORDS_1=2 -DBROKEN_ONE_LOOK -DWATCH=thread_known
+	broken-compact-mark-look |compact |thread_known  |-DMARKS -DBROKEN_MARK_ONE_LOOK -DWATCH=thread_known
+	broken-compact-mark-torn |compact |time_known    |-DMARKS -DBROKEN_MARK_UNNAMED -DWATCH=time_known
+	good-compact-portable    |compact_portable|ok    |-DRECORDS_2=0
+	good-compact-nested      |compact_portable|ok    |-DRECORDS_0=1
+	good-compact-no-room     |compact_portable|ok    |-DNO_ROOM -DRECORDS_2=0
+	broken-compact-store     |compact_portable|time_known|-DBROKEN_PLAIN_STORE
+	broken-compact-state     |compact_portable|time_known|-DBROKEN_STATE_FIRST
+	broken-compact-lost      |compact_portable|time_known|-DNO_ROOM -DRECORDS_2=0 -DBROKEN_LOST_VALID
+	broken-compact-progress  |compact_portable|time_known|-DBROKEN_IN_PROGRESS
+	broken-compact-reserve   |compact_portable|time_known|-DBROKEN_ONE_LOOK
 	good-attach              |attach  |ok            |
 	good-attach-three        |attach  |ok            |-DGENERATIONS=3
 	good-attach-same         |attach  |ok            |-DSAME
@@ -98,14 +114,15 @@ verify() {
 	name=$1 model=$2 expected=$3
 	shift 3
 	mkdir "$folder/$name" && cd "$folder/$name" || return
-	level=-O2 search=-DSAFETY loops= table=-w22
+	level=-O2 search=-DSAFETY loops= table=-w22 pack=
+	case $model in compact*) pack=-DCOLLAPSE ;; esac
 	case $expected in
 	ok) ;;
 	ends | cycle) search=-DNP loops=-l; set -- "$@" -DENDS ;;
 	*) level=-O0 table=-w18 ;; # a short search: compiling would take longer
 	esac
 	if ! { spin -a "$@" "$here/$model.pml" &&
-		gcc $level -w $search -DMEMLIM=1500 -o pan pan.c; } >build 2>&1; then
+		gcc $level -w $search $pack -DMEMLIM=1500 -o pan pan.c; } >build 2>&1; then
 		echo "FAILED $name: does not build: $(tail -1 build)"
 		return
 	fi

@@ -9,6 +9,7 @@ mod block;
 mod builds;
 mod callstacks;
 mod clockless;
+mod compact;
 mod completion;
 mod containers;
 mod contexts;

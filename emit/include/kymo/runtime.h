@@ -63,7 +63,8 @@ struct kymo_slot {
 	intptr_t thread_offset;	 /* of struct kymo_thread from the thread pointer */
 	/* 1: a record for a full ring is counted as lost by its sequence; 0: libkymo is asked. */
 	uint32_t counts_full;
-	uint32_t unused[15];
+	uint32_t is_compact; /* 1: records are compact, and have no contexts [ring.md 11] */
+	uint32_t unused[14];
 } __attribute__((aligned(64)));
 KYMO_CHECK_SIZE(struct kymo_slot, 128);
 KYMO_CHECK_OFFSET(struct kymo_slot, cpu_count, 8);
@@ -75,6 +76,7 @@ KYMO_CHECK_OFFSET(struct kymo_slot, data_offset, 32);
 KYMO_CHECK_OFFSET(struct kymo_slot, rseq_offset, 48);
 KYMO_CHECK_OFFSET(struct kymo_slot, thread_offset, 56);
 KYMO_CHECK_OFFSET(struct kymo_slot, counts_full, 64);
+KYMO_CHECK_OFFSET(struct kymo_slot, is_compact, 68);
 
 /*
  * Per thread, in libkymo's thread-local storage (initial-exec: no allocation in signal handlers).

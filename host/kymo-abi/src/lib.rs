@@ -13,7 +13,7 @@ pub mod ring;
 pub mod wire;
 
 pub use error::Error;
-pub use record::{head_word, record_head, split_head};
+pub use record::{COMPACT_HEAD_MAX, CompactHead, THREAD_RECORD_ID, compact_head, head_word, record_head, split_head};
 
 /// The version of everything in this crate. Any change of a layout or of a meaning raises it.
 pub const ABI_VERSION: u32 = 3;

@@ -23,6 +23,8 @@ pub const RING_BYTES_MIN: u32 = 4096;
 pub const RING_BYTES_MAX: u32 = 1 << 30;
 /// A writer stores up to so many bytes behind a record.
 pub const STORE_PAST: u32 = 8;
+/// The same of compact records [spec/ring.md 11].
+pub const COMPACT_RECORD_MIN: u32 = 4;
 /// Sessions that one program can serve at once.
 pub const SLOTS: u32 = 16;
 /// Bytes in front of the first control block.
@@ -99,6 +101,8 @@ pub mod context {
     pub const PERF: u32 = 32;
     /// u16 count, then so many u64.
     pub const CALLSTACK: u32 = 64;
+    /// No context: records are compact [spec/ring.md 11].
+    pub const COMPACT: u32 = 1 << 30;
 }
 
 /// A counter as perf_event_open(2) knows it (`struct kymo_perf`).
@@ -153,6 +157,27 @@ pub struct Marks {
     pub at: [AtomicU64; MARKS],
 }
 
+/// Thread and time at the mark of the same number, with compact records (`struct kymo_places`). The low half of each
+/// word is that of its mark [spec/ring.md 11.4].
+#[repr(C)]
+pub struct Places {
+    /// The thread in the upper half.
+    pub thread: [AtomicU64; MARKS],
+    /// The upper 24 of 48 bits of time.
+    pub high: [AtomicU64; MARKS],
+    /// The lower 24 bits.
+    pub low: [AtomicU64; MARKS],
+}
+
+/// Thread and time at a tail (`struct kymo_cut`) [spec/ring.md 11.3].
+#[repr(C)]
+pub struct CutWords {
+    /// As [`RingBlock::state`].
+    pub state: AtomicU64,
+    /// As [`RingBlock::last`].
+    pub time: AtomicU64,
+}
+
 /// Control block of one lane (`struct kymo_ring`). Who writes which word: [spec/ring.md 4].
 #[repr(C)]
 #[allow(missing_docs, reason = "the fields are those of struct kymo_ring")]
@@ -169,7 +194,8 @@ pub struct RingBlock {
     pub told: AtomicU64,
     pub told_before: AtomicU64,
     pub told_at: AtomicU64,
-    pub unused: [AtomicU64; 5],
+    pub state: AtomicU64,
+    pub cut: [CutWords; 2],
 }
 
 const _: () = {
@@ -200,6 +226,9 @@ const _: () = {
     assert!(offset_of!(RingBlock, told) == 64);
     assert!(offset_of!(RingBlock, told_before) == 72);
     assert!(offset_of!(RingBlock, told_at) == 80);
+    assert!(offset_of!(RingBlock, state) == 88);
+    assert!(offset_of!(RingBlock, cut) == 96);
+    assert!(size_of::<Places>() == 1536);
 };
 
 /// A value of `head` or `tail`: bytes in the low half, records in the upper, modulo 2^64 [spec/ring.md 3.2].
@@ -236,8 +265,13 @@ pub struct Span {
 impl Span {
     /// Whether a program that keeps to the rules can have published this in a ring of `ring_bytes` [spec/ring.md 4].
     pub fn is_plausible(self, ring_bytes: u32) -> bool {
+        self.is_plausible_of(RECORD_MIN, ring_bytes)
+    }
+
+    /// The same, of records that have at least `record_min` bytes.
+    fn is_plausible_of(self, record_min: u32, ring_bytes: u32) -> bool {
         let (bytes, records) = (u64::from(self.bytes), u64::from(self.records));
-        self.bytes <= ring_bytes && records * u64::from(RECORD_MIN) <= bytes && bytes <= records * u64::from(RECORD_MAX)
+        self.bytes <= ring_bytes && records * u64::from(record_min) <= bytes && bytes <= records * u64::from(RECORD_MAX)
     }
 }
 
@@ -261,6 +295,8 @@ pub struct Layout {
     pub data_offset: u64,
     /// Bytes of the whole memory.
     pub mem_bytes: u64,
+    /// Records are compact [spec/ring.md 11]. Not in the ATTACH message: the header says it.
+    pub is_compact: bool,
 }
 
 impl Layout {
@@ -281,8 +317,19 @@ impl Layout {
             marks_offset: 0,
             data_offset: 0,
             mem_bytes: 0,
+            is_compact: false,
         };
         layout.with_data_at(layout.control_end(), page_bytes)
+    }
+
+    /// The same memory with compact records; before [`Self::overwriting`].
+    pub fn compact(self, is_compact: bool) -> Layout {
+        Layout { is_compact, ..self }
+    }
+
+    /// Whether a program that keeps to the rules can have published `span` in a ring of `ring_bytes`.
+    pub fn is_plausible(&self, span: Span, ring_bytes: u32) -> bool {
+        span.is_plausible_of(if self.is_compact { COMPACT_RECORD_MIN } else { RECORD_MIN }, ring_bytes)
     }
 
     /// The same memory in overwrite mode.
@@ -305,11 +352,19 @@ impl Layout {
         u64::from(self.rings_offset) + u64::from(self.lane_count) * size_of::<RingBlock>() as u64
     }
 
+    /// Where the places stand that compact records have beside the marks.
+    fn places_offset(&self) -> u64 {
+        u64::from(self.marks_offset) + u64::from(self.lane_count) * size_of::<Marks>() as u64
+    }
+
     /// The end of control blocks and marks.
     fn control_end(&self) -> u64 {
         match self.marks_offset {
             0 => self.rings_end(),
-            offset => u64::from(offset) + u64::from(self.lane_count) * size_of::<Marks>() as u64,
+            _ => {
+                let of_lane = if self.is_compact { size_of::<Places>() } else { 0 };
+                self.places_offset() + u64::from(self.lane_count) * of_lane as u64
+            }
         }
     }
 
@@ -356,6 +411,7 @@ pub struct View<'a> {
     header: &'a MemHeader,
     rings: &'a [RingBlock],
     marks: &'a [Marks],
+    places: &'a [Places],
     notes: &'a Notes,
 }
 
@@ -378,10 +434,17 @@ impl<'a> View<'a> {
         let marks_count = if layout.marks_offset == 0 { 0 } else { layout.lane_count as usize };
         // SAFETY: as above; `check` put the marks behind the blocks and below data_offset.
         let marks = unsafe { std::slice::from_raw_parts(marks, marks_count) };
+        let places = base.as_ptr().wrapping_add(layout.places_offset() as usize).cast::<Places>();
+        let places_count = if layout.is_compact { marks_count } else { 0 };
+        let places = match places_count {
+            0 => &[][..],
+            // SAFETY: as above; `check` put their end, which follows the marks, below data_offset.
+            count => unsafe { std::slice::from_raw_parts(places, count) },
+        };
         let notes = base.as_ptr().wrapping_add(NOTES_OFFSET).cast::<Notes>();
         // SAFETY: as above; the notes lie within the header page, below the blocks, at a multiple of 8.
         let notes = unsafe { &*notes };
-        Ok(View { header, rings, marks, notes })
+        Ok(View { header, rings, marks, places, notes })
     }
 
     /// The collector's own notes.
@@ -392,6 +455,11 @@ impl<'a> View<'a> {
     /// Marks by lane; empty in discard mode.
     pub fn marks(&self) -> &'a [Marks] {
         self.marks
+    }
+
+    /// Places beside the marks, by lane; empty in discard mode, and where records are not compact.
+    pub fn places(&self) -> &'a [Places] {
+        self.places
     }
 
     /// The first page's words.
@@ -431,6 +499,7 @@ impl<'a> View<'a> {
             marks_offset: header.marks_offset.load(Relaxed),
             data_offset: header.data_offset.load(Relaxed),
             mem_bytes: header.mem_bytes.load(Relaxed),
+            is_compact: header.contexts.load(Relaxed) & context::COMPACT != 0,
         };
         layout.check()?;
         if layout.mem_bytes != bytes || layout.rings_offset < MEM_HEADER_BYTES {
@@ -515,8 +584,8 @@ mod tests {
         }
 
         #[test]
-        fn any_numbers_are_checked_without_panic(lane_count: u32, ring_bytes: u32, rings_offset: u32, marks_offset: u32, data_offset: u64, mem_bytes: u64) {
-            let _ = Layout { kind: RingKind::Rseq, clock: Clock::Tsc, lane_count, ring_bytes, rings_offset, marks_offset, data_offset, mem_bytes }.check();
+        fn any_numbers_are_checked_without_panic(lane_count: u32, ring_bytes: u32, rings_offset: u32, marks_offset: u32, data_offset: u64, mem_bytes: u64, is_compact: bool) {
+            let _ = Layout { kind: RingKind::Rseq, clock: Clock::Tsc, lane_count, ring_bytes, rings_offset, marks_offset, data_offset, mem_bytes, is_compact }.check();
         }
     }
 }

@@ -455,6 +455,7 @@ fn decode_attach(reader: &mut Reader<'_>) -> Result<FromCollector, Error> {
         marks_offset: 0,
         data_offset: reader.u64()?,
         mem_bytes: reader.u64()?,
+        is_compact: false,
     };
     let serial = reader.u64()?;
     let session = fixed_text(reader.take(SESSION_BYTES)?);

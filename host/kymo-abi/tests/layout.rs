@@ -56,7 +56,7 @@ fn shared_memory_is_laid_out_alike() {
         &offsets!("kymo_mem", MemHeader: magic, abi, kind, clock, lane_count, ring_bytes, rings_offset, data_offset, mem_bytes, serial, lost_lane, lanes_used, marks_offset, flags, contexts, perf_count, perf, block_ns, block_waits, block_agreed),
     );
     check(
-        &offsets!("kymo_ring", RingBlock: head, last, tail, lost_full, lost_size, lost_restart, reserve, unused_word, owner, told, unused),
+        &offsets!("kymo_ring", RingBlock: head, last, tail, lost_full, lost_size, lost_restart, reserve, unused_word, owner, told, told_before, told_at, state, cut),
     );
 }
 
@@ -86,7 +86,12 @@ fn constants_are_alike() {
         ("KYMO_CONTEXT_PROCNAME", ring::context::PROCNAME.into()),
         ("KYMO_CONTEXT_PERF", ring::context::PERF.into()),
         ("KYMO_CONTEXT_CALLSTACK", ring::context::CALLSTACK.into()),
+        ("KYMO_CONTEXT_COMPACT", ring::context::COMPACT.into()),
         ("sizeof(struct kymo_marks)", size_of::<ring::Marks>() as u64),
+        ("sizeof(struct kymo_places)", size_of::<ring::Places>() as u64),
+        ("KYMO_THREAD_ID", kymo_abi::THREAD_RECORD_ID.into()),
+        ("KYMO_EXTENDED_BYTES", kymo_abi::COMPACT_HEAD_MAX as u64),
+        ("KYMO_COMPACT_BYTES", ring::COMPACT_RECORD_MIN.into()),
         ("KYMO_KIND_RSEQ", RingKind::Rseq.code().into()),
         ("KYMO_KIND_PORTABLE", RingKind::Portable.code().into()),
         ("KYMO_CLOCK_TSC", Clock::Tsc.code().into()),

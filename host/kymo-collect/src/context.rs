@@ -130,6 +130,17 @@ impl Contexts {
         self
     }
 
+    /// With records that are compact, or not.
+    pub(crate) fn compact(mut self, is_compact: bool) -> Contexts {
+        self.header.bits |= if is_compact { context::COMPACT } else { 0 };
+        self
+    }
+
+    /// Whether records are compact [spec/ring.md 11].
+    pub(crate) fn is_compact(&self) -> bool {
+        self.header.bits & context::COMPACT != 0
+    }
+
     /// What the header of a memory says.
     pub(crate) fn header(&self) -> &ring::Contexts {
         &self.header

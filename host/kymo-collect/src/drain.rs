@@ -327,21 +327,23 @@ impl Drain {
                 if bytes.is_empty() {
                     continue;
                 }
-                let span = watch.index(&bytes, lanes.len(), (self.source.read(), until), &mut found);
-                lane.looked_at(span);
+                let mut cut = lane.looked_cut();
+                let times = (self.source.read(), until);
+                let span = watch.index(&bytes, (lanes.len(), &mut cut), times, &mut found);
+                lane.looked_at(span, cut);
                 lanes.push((bytes, lane.cpu(), vpid, procname));
             }
         }
         found.sort_by_key(|found: &ConditionRecord| found.time);
         let mut of_kernel = due.records.into_iter().peekable();
-        for ConditionRecord { time, lane, at } in found {
-            while let Some(record) = of_kernel.next_if(|record| record.time <= time) {
+        for of in found {
+            while let Some(record) = of_kernel.next_if(|record| record.time <= of.time) {
                 watch.look_kernel(&record.bytes, record.time, record.cpu, self.source.read());
             }
-            let (bytes, cpu, vpid, procname) = &lanes[lane];
+            let (bytes, cpu, vpid, procname) = &lanes[of.lane];
             let name = String::from_utf8_lossy(procname);
             let origin = Origin { cpu: *cpu, vpid: *vpid, procname: name.trim_end_matches('\0') };
-            watch.look(&bytes[at..], time, &origin, self.source.read());
+            watch.look(&bytes[of.at..], &of, &origin, self.source.read());
         }
         for record in of_kernel {
             watch.look_kernel(&record.bytes, record.time, record.cpu, self.source.read());
@@ -448,7 +450,7 @@ impl Drain {
         while let Some(index) = self.running.iter().position(|running| running.added.memory.is_damaged()) {
             let mut running = self.running.swap_remove(index);
             let mut pass = Drain::pass_of(self.source, &mut self.report.streams, true);
-            running.finish(&mut pass);
+            running.finish(&mut pass, &self.counters);
             self.rare_ended += running.lanes.iter().map(|lane| lane.records).sum::<u64>();
             self.give_up(running);
         }
@@ -511,7 +513,7 @@ impl Drain {
             running.look(&mut pass, &self.counters);
         }
         let mut pass = Drain::pass_of(self.source, &mut self.report.streams, true);
-        running.finish(&mut pass);
+        running.finish(&mut pass, &self.counters);
         self.note_stop();
         self.rare_ended += running.lanes.iter().map(|lane| lane.records).sum::<u64>();
         self.give_up(running);

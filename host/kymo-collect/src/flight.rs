@@ -2,12 +2,12 @@
 //! A lane of a flight recorder: what is intact in a ring that its writer goes on to overwrite [spec/ring.md 10].
 
 use std::collections::VecDeque;
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use kymo_abi::ring::{CHUNKS, Mark, Span, TIME_MASK};
-use kymo_abi::split_head;
 
 use crate::clock::extend;
+use crate::compact::{self, Cut, RecordHead};
 use crate::memory::Memory;
 
 /// Pairs of a head and the clock when it was first seen that are kept for one lane.
@@ -50,6 +50,8 @@ pub(crate) struct Intact {
     pub oldest: Mark,
     /// Where the records begin that are wanted.
     pub from: Mark,
+    /// In front of these, where records are compact.
+    pub cut: Option<Cut>,
     /// Where they end.
     pub head: Mark,
     /// Clock value of the first record.
@@ -90,35 +92,41 @@ pub(crate) fn copy(
     let head = Mark(ring.head.load(Ordering::Acquire));
     let tail = || ring.tail.load(Ordering::Acquire) as u32;
     let is_above = |mark: &Mark, tail: u32| (mark.0 as u32).wrapping_sub(tail) as i32 >= 0;
-    let mut marks: Vec<Mark> =
-        view.marks()[lane as usize].at.iter().map(|mark| Mark(mark.load(Ordering::Relaxed))).collect();
+    let places = view.places().get(lane as usize);
+    let marked = |(number, mark): (usize, &AtomicU64)| {
+        let mark = Mark(mark.load(Ordering::Acquire));
+        match places {
+            Some(places) => Some((mark, Some(Cut::of_mark(places, number, mark)?))),
+            None => Some((mark, None)),
+        }
+    };
+    let mut marks: Vec<(Mark, Option<Cut>)> =
+        view.marks()[lane as usize].at.iter().enumerate().filter_map(marked).collect();
     let tail_before = tail();
-    marks.retain(|mark| {
+    marks.retain(|(mark, _)| {
         let span = head.since(*mark);
-        is_above(mark, tail_before) && span != Span::default() && span.is_plausible(ring_bytes)
+        is_above(mark, tail_before) && span != Span::default() && memory.layout().is_plausible(span, ring_bytes)
     });
     // The longest way back first.
-    marks.sort_by_key(|mark| std::cmp::Reverse(head.since(*mark).bytes));
+    marks.sort_by_key(|(mark, _)| std::cmp::Reverse(head.since(*mark).bytes));
     marks.dedup();
-    let time_of = |mark: Mark, word: u64| {
-        let (id, time) = split_head(word);
-        (id != 0).then(|| extend(time, notes.bound(mark, now)))
-    };
+    let time_of = |mark: Mark, (id, time): (u16, u64)| (id != 0).then(|| extend(time, notes.bound(mark, now)));
     // The words are looked at in place, and the writer may be at them: at worst more is copied than is wanted.
-    let is_early =
-        |mark: &Mark, since: u64| time_of(*mark, memory.header_word(lane, *mark)).is_some_and(|time| time <= since);
+    let is_early = |&(mark, cut): &(Mark, Option<Cut>), since: u64| {
+        time_of(mark, compact::first(memory, lane, mark, cut)).is_some_and(|time| time <= since)
+    };
     let wanted = since.and_then(|since| marks.iter().rposition(|mark| is_early(mark, since))).unwrap_or(0);
-    let copied = *marks.get(wanted)?;
+    let (copied, _) = *marks.get(wanted)?;
     let copy = memory.copy_of(lane, copied, head.since(copied), buffer);
     // The copy is complete before tail is looked at: what was overwritten meanwhile lies below it.
     fence(Ordering::Acquire);
     let tail_behind = tail();
-    let whole = |mark: &&Mark| is_above(mark, tail_behind);
-    let oldest = *marks.iter().find(whole)?;
-    let from = *marks[wanted..].iter().find(whole)?;
+    let whole = |(mark, _): &&(Mark, Option<Cut>)| is_above(mark, tail_behind);
+    let (oldest, _) = *marks.iter().find(whole)?;
+    let (from, cut) = *marks[wanted..].iter().find(whole)?;
     let at = copy.len().checked_sub(head.since(from).bytes as usize)?;
-    let word = copy.get(at..at + 8).map_or(0, |bytes| u64::from_le_bytes(bytes.try_into().unwrap_or_default()));
-    Some(Intact { begin: time_of(from, word)?, end: now, oldest, from, copy, head })
+    let first = RecordHead::at(copy.get(at..)?, &mut cut.clone())?;
+    Some(Intact { begin: time_of(from, (first.id, first.time))?, end: now, oldest, from, cut, copy, head })
 }
 
 #[cfg(test)]

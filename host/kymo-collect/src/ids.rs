@@ -9,8 +9,8 @@ use kymo_ctf::write::EventClass;
 /// Names of events kept for the report, and their bytes.
 const SEEN_MAX: usize = 100_000;
 const SEEN_BYTES_MAX: usize = 8 << 20;
-/// Ids that there are.
-const IDS_MAX: usize = 65_535;
+/// Ids that there are. The last one of 16 bits is that of thread records [spec/ring.md 11].
+const IDS_MAX: usize = 65_534;
 /// Bytes of the descriptions of all events with an id.
 const BYTES_MAX: usize = 16 << 20;
 
@@ -61,7 +61,7 @@ impl Registry {
         self.bytes += bytes;
     }
 
-    /// The id of `event`, whose program has the enumerations that `labels` finds; `None` when all 65,535 are given, or
+    /// The id of `event`, whose program has the enumerations that `labels` finds; `None` when all 65,534 are given, or
     /// where it would be a new one that `may_be_new` refuses.
     pub(crate) fn id(
         &mut self,
@@ -79,7 +79,8 @@ impl Registry {
         if let Some(id) = self.by_identity.get(&identity) {
             return Some(*id);
         }
-        let id = u16::try_from(self.events.len() + 1).ok().filter(|_| may_be_new)?;
+        let number = self.events.len() + 1;
+        let id = u16::try_from(number).ok().filter(|_| may_be_new && number <= IDS_MAX)?;
         self.by_identity.insert(identity, id);
         self.events.push(EventClass::of_user(id, &desc, &self.enums));
         self.fresh.push(desc);
@@ -168,12 +169,12 @@ mod tests {
     }
 
     #[test]
-    fn ids_end_at_65535() {
+    fn ids_end_at_65534() {
         let mut registry = Registry::default();
         let mut named = event(FieldType::Str, 1);
         for number in 0..70_000 {
             named.name = format!("e{number}");
-            assert_eq!(registry.id_of(&named, &HashMap::new()).is_some(), number < 65_535);
+            assert_eq!(registry.id_of(&named, &HashMap::new()).is_some(), number < 65_534);
         }
     }
 }

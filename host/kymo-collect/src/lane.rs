@@ -4,6 +4,8 @@
 //! Every word that is read is checked first; what fails is damage of this lane and of nothing else. Time comes in as
 //! arguments, except the one clock reading that must follow the load of a head.
 
+mod fresh;
+
 use std::sync::atomic::Ordering;
 
 use kymo_abi::ring::{Mark, RingBlock, Span, TIME_MASK};
@@ -11,6 +13,7 @@ use kymo_abi::{RingKind, split_head};
 use kymo_ctf::write;
 
 use crate::clock::{ClockSource, SKEW, extend};
+use crate::compact::{self, Cut, Look};
 use crate::flight::{self, Intact, Notes};
 use crate::memory::Memory;
 use crate::snapshot::SnapshotPart;
@@ -83,6 +86,10 @@ pub(crate) struct Lane {
     number: u32,
     class: Class,
     tail: Mark,
+    /// At tail, where records are compact.
+    cut: Option<Cut>,
+    /// Nobody writes any more.
+    is_last: bool,
     closed: bool,
     /// Nothing was in the ring at the last look.
     pub is_quiet: bool,
@@ -107,6 +114,7 @@ pub(crate) struct Lane {
     snapshot_end: Mark,
     /// Where triggers have looked up to.
     looked: Mark,
+    looked_cut: Option<Cut>,
     /// What goes to the summary.
     pub records: u64,
     pub bytes: u64,
@@ -124,11 +132,14 @@ impl Lane {
         let is_spill = number + 1 == layout.lane_count;
         let class = if layout.kind == RingKind::Rseq && !is_spill { Class::Cpu(number) } else { Class::Thread };
         let ring = &memory.view().rings()[number as usize];
+        // In overwrite mode tail is the writer's business.
+        let tail = if layout.marks_offset == 0 { Mark(ring.tail.load(Ordering::Relaxed)) } else { Mark(0) };
         Lane {
             number,
             class,
-            // In overwrite mode tail is the writer's business.
-            tail: if layout.marks_offset == 0 { Mark(ring.tail.load(Ordering::Relaxed)) } else { Mark(0) },
+            tail,
+            cut: Cut::of_tail(layout, ring, tail),
+            is_last: false,
             closed: false,
             is_quiet: true,
             lost_seen: [0; 3],
@@ -144,6 +155,7 @@ impl Lane {
             notes: Notes::default(),
             snapshot_end: Mark(0),
             looked: Mark(0),
+            looked_cut: layout.is_compact.then(Cut::default),
             records: 0,
             bytes: 0,
             lost: Lost::default(),
@@ -191,7 +203,7 @@ impl Lane {
         }
         let head = Mark(ring.head.load(Ordering::Acquire));
         let span = head.since(self.tail);
-        if span.is_plausible(ring_bytes) { span.bytes } else { 0 }
+        if memory.layout().is_plausible(span, ring_bytes) { span.bytes } else { 0 }
     }
 
     /// Looks at the lane once. Returns the bytes that were taken.
@@ -200,10 +212,10 @@ impl Lane {
             return 0;
         }
         let ring = &program.memory.view().rings()[self.number as usize];
-        // Pairs with the writer's release: the payload below head, and the counters before it, are visible
-        // [spec/ring.md 7].
-        let head = Mark(ring.head.load(Ordering::Acquire));
-        let last = ring.last.load(Ordering::Relaxed);
+        let Some(Look { head, last, cut }) = Look::at(program.memory.layout(), ring, self.is_last) else {
+            self.is_quiet = false;
+            return 0;
+        };
         if program.memory.is_damaged() {
             return 0;
         }
@@ -214,7 +226,7 @@ impl Lane {
             return 0;
         }
         let ring_bytes = program.memory.layout().ring_bytes;
-        if !span.is_plausible(ring_bytes) {
+        if !program.memory.layout().is_plausible(span, ring_bytes) {
             let what = format!(
                 "head {:#x} is {} bytes and {} records ahead of tail {:#x} in a ring of {ring_bytes} bytes",
                 head.0, span.bytes, span.records, self.tail.0
@@ -229,6 +241,10 @@ impl Lane {
         self.take(program, pass, span, last);
         if self.closed || program.memory.is_damaged() {
             return 0;
+        }
+        if let Some(cut) = cut {
+            cut.note(ring, head);
+            self.cut = Some(cut);
         }
         self.tail = head;
         self.taken_ns = pass.ns;
@@ -258,7 +274,7 @@ impl Lane {
             return;
         }
         // The ring may have been lapped many times; only the shape of a record binds the numbers.
-        if !Span::is_plausible(span, u32::MAX) {
+        if !program.memory.layout().is_plausible(span, u32::MAX) {
             let what = format!(
                 "head {:#x} is {} bytes and {} records ahead of {:#x}",
                 head.0, span.bytes, span.records, self.tail.0
@@ -271,58 +287,6 @@ impl Lane {
         self.bytes += u64::from(span.bytes);
         self.first.get_or_insert(now);
         self.last = Some(now);
-    }
-
-    /// For triggers: a copy of the records that came since they looked last, and how many were overwritten before.
-    pub(crate) fn fresh(&mut self, program: &Program<'_>, pass: &Pass<'_>) -> (Vec<u8>, u64) {
-        let found = self.fresh_bytes(program, pass);
-        // Zeros may stand in the place of what is gone.
-        if program.memory.is_damaged() { (Vec::new(), 0) } else { found }
-    }
-
-    fn fresh_bytes(&mut self, program: &Program<'_>, pass: &Pass<'_>) -> (Vec<u8>, u64) {
-        let nothing = (Vec::new(), 0);
-        let ring = &program.memory.view().rings()[self.number as usize];
-        let head = Mark(ring.head.load(Ordering::Acquire));
-        let span = head.since(self.looked);
-        if self.closed || span == Span::default() {
-            return nothing;
-        }
-        let layout = program.memory.layout();
-        if layout.marks_offset == 0 {
-            // Below tail the bytes have been taken, and perhaps written over.
-            let from = if head.since(self.tail).bytes < span.bytes { self.tail } else { self.looked };
-            let unseen = from.since(self.looked).records;
-            self.looked = from;
-            let span = head.since(from);
-            return if span.is_plausible(layout.ring_bytes) {
-                (program.memory.copy_of(self.number, from, span, Vec::new()), unseen.into())
-            } else {
-                nothing
-            };
-        }
-        if span.is_plausible(layout.ring_bytes) {
-            let copy = program.memory.copy_of(self.number, self.looked, span, Vec::new());
-            std::sync::atomic::fence(Ordering::Acquire);
-            let tail = ring.tail.load(Ordering::Acquire) as u32;
-            if (self.looked.0 as u32).wrapping_sub(tail) as i32 >= 0 {
-                return (copy, 0);
-            }
-        }
-        // The writer was faster: what is still whole.
-        let now = pass.now();
-        let Some(intact) = flight::copy(program.memory, self.number, &self.notes, (None, now), Vec::new()) else {
-            self.looked = head;
-            return (Vec::new(), span.records.into());
-        };
-        let unseen = intact.from.since(self.looked).records;
-        self.looked = intact.from;
-        (intact.bytes().to_vec(), unseen.into())
-    }
-
-    /// Triggers have looked at this much of what [`Self::fresh`] gave.
-    pub(crate) fn looked_at(&mut self, span: Span) {
-        self.looked = self.looked.plus(span);
     }
 
     /// Flight recorder: copies what is intact, from the last mark that is not after `since` on, into `buffer`.
@@ -365,6 +329,7 @@ impl Lane {
             end: intact.end,
             lost: gone,
             program: Some(self.head_of(program)),
+            thread: intact.cut.map(|cut| cut.thread),
             pieces: [piece, nothing],
         };
         let mut slot = None;
@@ -437,16 +402,15 @@ impl Lane {
     /// Writes `span` as a packet, or counts why not.
     fn take(&mut self, program: &Program<'_>, pass: &mut Pass<'_>, span: Span, last: u64) {
         let now = pass.now();
-        let word = program.memory.header_word(self.number, self.tail);
+        let (id, time) = compact::first(program.memory, self.number, self.tail, self.cut);
         if program.memory.is_damaged() {
             return;
         }
-        let (id, time) = split_head(word);
         if id == 0 {
             return self.close(now, format!("the record at {:#x} has the id 0", self.tail.0));
         }
         let begin = extend(time, now);
-        let end = self.bound(begin, word, last, now);
+        let end = self.bound((begin, time), last, now);
         if begin.wrapping_add(SKEW) < self.floor {
             return self.backwards(span, begin, self.floor, now);
         }
@@ -456,6 +420,7 @@ impl Lane {
             end,
             lost,
             program: Some(self.head_of(program)),
+            thread: self.cut.map(|cut| cut.thread),
             pieces: program.memory.pieces(self.number, self.tail, span),
         };
         self.announce(program.memory, self.tail.plus(span));
@@ -525,8 +490,8 @@ impl Lane {
     }
 
     /// A clock value that no record of the packet is behind [spec/ring.md 3.4].
-    fn bound(&self, begin: u64, first: u64, last: u64, now: u64) -> u64 {
-        let ahead = split_head(last).1.wrapping_sub(split_head(first).1) & TIME_MASK;
+    fn bound(&self, (begin, first): (u64, u64), last: u64, now: u64) -> u64 {
+        let ahead = split_head(last).1.wrapping_sub(first) & TIME_MASK;
         let newest = begin.wrapping_add(ahead);
         // `last` is the program's word; the present is a bound too. A loss may be newer than the newest record.
         let is_sane = newest >= begin && newest <= now.wrapping_add(SKEW);
@@ -546,9 +511,23 @@ impl Lane {
         self.lose(Cause::Damaged, span.records.into(), self.seen_cycles.min(now), now);
     }
 
+    /// The writers are gone: nothing follows on what is in the ring.
+    pub(crate) fn nobody_writes(&mut self) {
+        self.is_last = true;
+    }
+
+    /// A portable writer that ended inside of a record left no place for a cut: what it published is taken without one.
+    fn look_last(&mut self, program: &Program<'_>, pass: &mut Pass<'_>) {
+        if self.cut.is_some() && program.memory.layout().marks_offset == 0 {
+            (self.is_last, pass.force) = (true, true);
+            self.look(program, pass);
+        }
+    }
+
     /// The program has ended and the lane was drained: tells the trace of losses that no packet told of, gives the file
     /// back.
     pub(crate) fn finish(&mut self, program: &Program<'_>, pass: &mut Pass<'_>) {
+        self.look_last(program, pass);
         if self.lost_pending > 0 {
             let now = pass.now();
             // Room for this much is kept, on a full disk too.
@@ -559,6 +538,7 @@ impl Lane {
                 end: now,
                 lost: self.lost_pending,
                 program: Some(self.head_of(program)),
+                thread: self.cut.map(|cut| cut.thread),
                 pieces: empty,
             };
             if pass.streams.append(&mut self.stream, self.class, &packet, now).is_ok() {
@@ -567,7 +547,7 @@ impl Lane {
                 ring.told.store(self.told, Ordering::Release);
                 ring.told_before.store(self.told, Ordering::Release);
             } else {
-                pass.streams.owe(self.class, self.lost_pending, self.head_of(program));
+                pass.streams.owe(self.class, self.lost_pending, (self.head_of(program), self.cut.map(|_| 0)));
             }
         }
         self.leave_file(pass.streams);
@@ -583,3 +563,6 @@ pub(crate) fn allowed_growth(from_ns: u64, to_ns: u64) -> u64 {
 #[cfg(test)]
 #[path = "lane_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+mod compact_tests;

@@ -11,6 +11,7 @@
 mod channel;
 mod chunks;
 mod clock;
+mod compact;
 mod condition_fields;
 mod context;
 mod control;

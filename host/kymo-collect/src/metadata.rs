@@ -40,15 +40,19 @@ impl Metadata {
         if let Some(reason) = self.dir.is_gone() {
             return Err(io::Error::other(reason));
         }
-        let contexts = |kind| if kind == StreamKind::User { self.contexts.fields() } else { Vec::new() };
+        let is_compact = self.contexts.is_compact();
+        let programs = if is_compact { StreamKind::Compact } else { StreamKind::User };
+        let contexts = |kind| if kind == StreamKind::Kernel { Vec::new() } else { self.contexts.fields() };
+        let threads = |kind| (kind == StreamKind::Compact).then(EventClass::of_threads);
         let meta = TraceMeta {
             uuid: self.uuid,
             env: self.env.clone(),
             clock: self.clock(estimate),
-            streams: [(StreamKind::User, Some(&registry.events)), (StreamKind::Kernel, self.kernel.as_ref())]
+            streams: [(programs, Some(&registry.events)), (StreamKind::Kernel, self.kernel.as_ref())]
                 .into_iter()
                 .filter_map(|(kind, events)| {
-                    Some(StreamClass { kind, contexts: contexts(kind), events: events?.clone() })
+                    let events = events?.iter().cloned().chain(threads(kind)).collect();
+                    Some(StreamClass { kind, contexts: contexts(kind), events })
                 })
                 .collect(),
         };

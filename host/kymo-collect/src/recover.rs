@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use kymo_abi::ring::{MEM_HEADER_BYTES, Mark, RingBlock, TIME_MASK};
-use kymo_abi::split_head;
 use kymo_ctf::write::{PACKET_MAGIC, PacketHead};
 use rustix::time::ClockId;
 use serde::Serialize;
@@ -19,6 +18,7 @@ use serde::Serialize;
 use crate::Error;
 use crate::chunks::chunk_dirs;
 use crate::clock::{ClockSource, nanoseconds};
+use crate::compact::{self, Cut};
 use crate::lane::{Lane, Pass, Program, TAKE_NS};
 use crate::memory::{FILE_PREFIX, Memory};
 use crate::snapshot::SnapshotPart;
@@ -91,7 +91,11 @@ fn check_room(trace: &Path, files: &[(PathBuf, Memory)]) -> Result<(), Error> {
         let waiting = head.since(Mark(ring.tail.load(Ordering::Relaxed))).bytes;
         let is_used = head != Mark(0);
         let bytes = if memory.layout().marks_offset == 0 { waiting } else { memory.layout().ring_bytes };
-        if is_used { u64::from(bytes.min(memory.layout().ring_bytes)) + 2 * PacketHead::USER_BYTES as u64 } else { 0 }
+        if is_used {
+            u64::from(bytes.min(memory.layout().ring_bytes)) + 2 * PacketHead::COMPACT_BYTES as u64
+        } else {
+            0
+        }
     };
     let needed = files.iter().flat_map(|(_, memory)| memory.view().rings().iter().map(|ring| bytes_of(memory, ring)));
     let needed: u64 = needed.sum();
@@ -207,6 +211,7 @@ fn take(memory: &Memory, streams: &mut Streams, recovered: &mut Recovered) {
         let tail = Mark(ring.tail.load(Ordering::Relaxed));
         if layout.marks_offset == 0 {
             lane.losses_are_told(memory, told(ring, tail), (made, end));
+            lane.nobody_writes();
             lane.look(&program, &mut pass);
             if pass.streams.stopped.is_some() {
                 ring.tail.store(tail.0, Ordering::Relaxed);
@@ -242,7 +247,8 @@ fn cut_untold(chunks: &[PathBuf], files: &[(PathBuf, Memory)], recovered: &mut R
         for (number, ring) in (0..).zip(memory.view().rings()) {
             let tail = Mark(ring.tail.load(Ordering::Relaxed));
             if Mark(ring.head.load(Ordering::Relaxed)).since(tail).bytes > 0 {
-                let (_, time) = split_head(memory.header_word(number, tail));
+                let cut = Cut::of_tail(memory.layout(), ring, tail);
+                let (_, time) = compact::first(memory, number, tail, cut);
                 let untold = ends.iter().flatten().filter(|end| end.is_of(vpid, number, time));
                 recovered.packets_cut += untold.filter(|end| end.cut()).count() as u64;
             }

@@ -206,11 +206,14 @@ impl Running {
         }
     }
 
-    pub(crate) fn finish(&mut self, pass: &mut Pass<'_>) {
+    pub(crate) fn finish(&mut self, pass: &mut Pass<'_>, counters: &Counters) {
         let Added { ref memory, vpid, procname, .. } = *self.added;
         let program = Program { memory, vpid, procname };
         for lane in &mut self.lanes {
+            let (records, bytes) = (lane.records, lane.bytes);
             lane.finish(&program, pass);
+            counters.records.fetch_add(lane.records - records, Ordering::Relaxed);
+            counters.bytes.fetch_add(lane.bytes - bytes, Ordering::Relaxed);
         }
     }
 }

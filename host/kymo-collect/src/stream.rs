@@ -116,7 +116,7 @@ impl Stream {
     /// Room for one packet without records: it tells of losses, on a disk that is full. What is in the file's last
     /// block need not be reserved. Where the file system cannot do it, the summary alone may tell of them.
     fn reserve(&self) {
-        const HEAD_BYTES: u64 = PacketHead::USER_BYTES as u64;
+        const HEAD_BYTES: u64 = PacketHead::COMPACT_BYTES as u64;
         if self.bytes % BLOCK_BYTES == 0 || BLOCK_BYTES - self.bytes % BLOCK_BYTES < HEAD_BYTES {
             self.file.reserve(self.bytes, HEAD_BYTES);
         }
@@ -145,6 +145,8 @@ pub(crate) struct Packet {
     pub lost: u64,
     /// Whose rings; nobody's in the kernel's streams.
     pub program: Option<Program>,
+    /// Of compact records: the thread in front of the first one.
+    pub thread: Option<u32>,
     /// Ring bytes, as they are; lengths may be zero.
     pub pieces: [libc::iovec; 2],
 }
@@ -154,6 +156,9 @@ impl Packet {
         self.pieces.iter().map(|piece| piece.iov_len as u64).sum()
     }
 }
+
+/// Whose the packet is that tells of losses, and with compact records a thread: there is no record of one.
+type Teller = (Program, Option<u32>);
 
 /// Why a packet was not written.
 #[derive(Debug)]
@@ -222,7 +227,7 @@ pub(crate) struct Streams {
     /// What the directories before the present one have.
     before: Written,
     /// Losses of lanes that ended while nothing could be written: one of the programs, and how many records.
-    owed: HashMap<Class, (Program, u64)>,
+    owed: HashMap<Class, (Teller, u64)>,
 }
 
 impl Streams {
@@ -358,9 +363,9 @@ impl Streams {
     }
 
     /// A lane has ended, and its last losses could not be told of: a packet does it once there is room, or at the end.
-    pub(crate) fn owe(&mut self, class: Class, lost: u64, program: Program) {
-        let (of, owed) = self.owed.entry(class).or_insert((program, 0));
-        (*of, *owed) = (program, owed.saturating_add(lost));
+    pub(crate) fn owe(&mut self, class: Class, lost: u64, teller: Teller) {
+        let (of, owed) = self.owed.entry(class).or_insert((teller, 0));
+        (*of, *owed) = (teller, owed.saturating_add(lost));
     }
 
     fn tell_owed(&mut self) {
@@ -368,11 +373,12 @@ impl Streams {
         if self.owed.is_empty() || self.stopped.is_some() {
             return;
         }
-        for (class, (program, lost)) in std::mem::take(&mut self.owed) {
+        for (class, ((program, thread), lost)) in std::mem::take(&mut self.owed) {
             let (mut slot, now) = (None, self.source.read());
-            let packet = Packet { begin: now, end: now, lost, program: Some(program), pieces: [NOTHING; 2] };
+            let program_head = Some(program);
+            let packet = Packet { begin: now, end: now, lost, program: program_head, thread, pieces: [NOTHING; 2] };
             if self.append(&mut slot, class, &packet, now).is_err() {
-                self.owe(class, lost, program);
+                self.owe(class, lost, (program, thread));
             }
             if let Some(stream) = slot {
                 self.release(stream);
@@ -457,8 +463,8 @@ impl Streams {
     /// count.
     fn opening(&mut self, slot: &mut Option<Stream>, packet: &Packet, now: u64) -> Result<(), Refusal> {
         const NOTHING: libc::iovec = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
-        let Packet { begin, program, .. } = *packet;
-        let empty = Packet { begin, end: begin, lost: 0, program, pieces: [NOTHING; 2] };
+        let Packet { begin, program, thread, .. } = *packet;
+        let empty = Packet { begin, end: begin, lost: 0, program, thread, pieces: [NOTHING; 2] };
         self.write(slot, &empty, now)
     }
 
@@ -475,7 +481,7 @@ impl Streams {
             cpu: stream.class.cpu_field(),
             program: packet.program,
         };
-        let encoded = head.encode();
+        let encoded = packet.thread.map_or_else(|| head.encode(), |thread| head.encode_compact(thread));
         let bytes = encoded.len() as u64 + packet.content_bytes();
         if let Err(error) = stream.file.write_packet(stream.bytes, &encoded, &packet.pieces) {
             stream.file.cut(stream.bytes);

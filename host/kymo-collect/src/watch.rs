@@ -11,11 +11,11 @@ use std::sync::mpsc::{SyncSender, TrySendError};
 use kymo_abi::desc::EventDesc;
 use kymo_abi::desc::shape::{Fields, Raw, Shape, number};
 use kymo_abi::ring::Span;
-use kymo_abi::split_head;
 use kymo_ctf::write::{EventClass, FieldClass};
 use kymo_filter::{Context, Event, Field, FieldPath, Filter, Matcher, OPEN_MAX, PathStep, Record, Value, ValueType};
 
 use crate::clock::extend;
+use crate::compact::{Cut, RecordHead};
 use crate::condition_fields::event;
 use crate::context::Contexts;
 use crate::kernel::{ThreadNames, payload};
@@ -23,8 +23,6 @@ use crate::trigger::Fired;
 
 /// Event by which a program asks for a snapshot.
 pub(crate) const REQUEST: &str = "kymo:snapshot";
-/// Bytes in front of contexts and payload: header and thread.
-const HEAD_BYTES: usize = 12;
 /// What has fired and was not dealt with yet; more is dropped, because the limits would drop it too.
 pub(crate) const FIRED_MAX: usize = 64;
 
@@ -143,43 +141,44 @@ impl Watch {
 
     /// Finds the records in `bytes` (whole records of one lane, the oldest first) that are not younger than `until`,
     /// and notes them under `lane`. Returns bytes and records that were taken; what is younger comes with the next
-    /// poll.
+    /// poll. `cut`: in front of them, where records are compact; it moves on behind what was taken.
     pub(crate) fn index(
         &self,
         bytes: &[u8],
-        lane: usize,
+        (lane, cut): (usize, &mut Option<Cut>),
         (now, until): (u64, u64),
         found: &mut Vec<ConditionRecord>,
     ) -> Span {
         let mut span = Span::default();
         let mut at = 0;
-        while let Some(head) = bytes.get(at..at + HEAD_BYTES) {
-            let (id, time) = split_head(u64::from_le_bytes(head[..8].try_into().unwrap_or_default()));
-            let time = extend(time, now);
-            let known = self.of_programs.get(usize::from(id).wrapping_sub(1));
+        let mut next = *cut;
+        while let Some(head) = RecordHead::at(&bytes[at..], &mut next) {
+            let time = extend(head.time, now);
+            let known = self.of_programs.get(usize::from(head.id).wrapping_sub(1));
             let shape = known.and_then(|(_, shape)| shape.as_ref());
-            let Some(contexts) = self.contexts.fields(&bytes[at + HEAD_BYTES..]) else { break };
-            let payload = at + HEAD_BYTES + contexts.bytes;
+            let begin = at + head.bytes;
+            let Some(contexts) = self.contexts.fields(&bytes[begin..]) else { break };
+            let payload = begin + contexts.bytes;
             let Some(fields) = shape.and_then(|shape| shape.fields(&bytes[payload..])) else { break };
             if time > until {
                 break;
             }
-            found.push(ConditionRecord { time, lane, at });
+            found.push(ConditionRecord { time, lane, id: head.id, tid: head.thread, at: begin });
             at = payload + fields.bytes;
+            *cut = next;
             span = Span { bytes: at as u32, records: span.records + 1 };
         }
         span
     }
 
-    /// Asks each trigger of one record, which lies at the begin of `bytes`. Records are given in the order of time.
-    pub(crate) fn look(&mut self, bytes: &[u8], time: u64, origin: &Origin<'_>, now: u64) {
-        let Some(head) = bytes.get(..HEAD_BYTES) else { return };
-        let id = u16::from_le_bytes([head[0], head[1]]);
-        let tid = u32::from_le_bytes(head[8..].try_into().unwrap_or_default());
+    /// Asks each trigger of one record, whose contexts lie at the begin of `bytes`. Records are given in the order of
+    /// time.
+    pub(crate) fn look(&mut self, bytes: &[u8], of: &ConditionRecord, origin: &Origin<'_>, now: u64) {
+        let ConditionRecord { time, id, tid, .. } = *of;
         let Some((event, Some(shape))) = self.of_programs.get(usize::from(id).wrapping_sub(1)) else { return };
         let event = *event;
-        let Some(contexts) = self.contexts.fields(&bytes[HEAD_BYTES..]) else { return };
-        let Some(fields) = shape.fields(&bytes[HEAD_BYTES + contexts.bytes..]) else { return };
+        let Some(contexts) = self.contexts.fields(bytes) else { return };
+        let Some(fields) = shape.fields(&bytes[contexts.bytes..]) else { return };
         let named =
             |name: &str| self.context_fields.iter().position(|field| field.name.trim_start_matches('$') == name);
         let own_vpid = match named("vpid").and_then(|at| contexts.get(at)) {
@@ -275,7 +274,10 @@ pub(crate) struct ConditionRecord {
     pub time: u64,
     /// Position in the list of lanes of this poll.
     pub lane: usize,
-    /// Offset in the lane's bytes.
+    /// Of its event, and its thread.
+    pub id: u16,
+    pub tid: u32,
+    /// Offset of its contexts in the lane's bytes.
     pub at: usize,
 }
 

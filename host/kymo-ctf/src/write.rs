@@ -10,6 +10,7 @@ mod head;
 mod names;
 
 pub use class::{Base, EventClass, Field, FieldClass, Number, StreamClass, StreamKind};
+pub(crate) use class::{FIRST_THREAD, THREAD_EVENT};
 pub use ctf2::metadata_ctf2;
 pub use ctf18::metadata_ctf18;
 pub(crate) use ctf18::{quoted, type_name, types};

@@ -102,15 +102,20 @@ fn put_place(put: &mut Put, place: &PacketPlace) {
     put.option(place.inside, |put, inside| {
         put.number(inside.bits);
         put.number(inside.time);
-        put.byte(u8::from(inside.said[0]) | u8::from(inside.said[1]) << 1);
+        let has_thread = u8::from(inside.thread.is_some());
+        put.byte(u8::from(inside.said[0]) | u8::from(inside.said[1]) << 1 | has_thread << 2);
+        if let Some(thread) = inside.thread {
+            put.number(thread.into());
+        }
     });
 }
 
 fn take_place(take: &mut Take<'_>) -> Option<PacketPlace> {
     let packet = take_mark(take, &PacketMark::default())?;
     let inside = take.option(|take| {
-        let (bits, time, said) = (take.number()?, take.number()?, take.byte().filter(|said| *said < 4)?);
-        Some(Inside { bits, time, said: [said & 1 != 0, said & 2 != 0] })
+        let (bits, time, said) = (take.number()?, take.number()?, take.byte().filter(|said| *said < 8)?);
+        let thread = if said & 4 == 0 { None } else { Some(u32::try_from(take.number()?).ok()?) };
+        Some(Inside { bits, time, said: [said & 1 != 0, said & 2 != 0], thread })
     })?;
     Some(PacketPlace { packet, inside })
 }

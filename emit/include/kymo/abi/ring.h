@@ -56,6 +56,8 @@ enum kymo_context {
 	KYMO_CONTEXT_PROCNAME = 16,  /* 16 bytes, NUL padded */
 	KYMO_CONTEXT_PERF = 32,	     /* u64 for each counter in the header */
 	KYMO_CONTEXT_CALLSTACK = 64, /* u16 count, then so many u64 */
+	/* No context: records are compact, and have no thread id [ring.md 11]. */
+	KYMO_CONTEXT_COMPACT = 1 << 30,
 };
 
 /* A counter, as perf_event_open(2) knows it. */
@@ -89,7 +91,7 @@ struct kymo_mem {
 	uint32_t lanes_used;   /* program, portable: lanes at and above this were never claimed */
 	uint32_t marks_offset; /* collector: bytes to the marks of lane 0; 0 in discard mode */
 	uint32_t flags;        /* collector: enum kymo_mem_flags */
-	uint32_t contexts;     /* collector: enum kymo_context: what stands behind a record's thread id */
+	uint32_t contexts;     /* collector: enum kymo_context: how records are laid out */
 	uint32_t perf_count;   /* collector: of perf; at most KYMO_PERF_MAX */
 	uint32_t lanes_limit;  /* collector, portable: lanes at and above this must not be claimed; 0: all may */
 	struct kymo_perf perf[KYMO_PERF_MAX];
@@ -115,6 +117,13 @@ KYMO_CHECK_OFFSET(struct kymo_mem, lost_lane, 56);
 
 #define KYMO_MEM_HEADER_BYTES 4096u
 
+/* Thread and time at a tail [ring.md 11.3]. */
+struct kymo_cut {
+	uint64_t state; /* as in struct kymo_ring */
+	uint64_t time;	/* as last there */
+};
+KYMO_CHECK_SIZE(struct kymo_cut, 16);
+
 /*
  * Control block of one lane. head and tail count bytes in the low 32 bits and records above:
  * value = bytes + records * 2^32, modulo 2^64 [ring.md 3.2].
@@ -133,7 +142,8 @@ struct kymo_ring {
 	uint64_t told;	       /* collector: lost records that packets tell of, once tail is told_at */
 	uint64_t told_before;  /* collector: the same until then */
 	uint64_t told_at;      /* collector: tail behind the packet that told of a loss last */
-	uint64_t unused[5];
+	uint64_t state;	       /* program, compact: the thread * 2^32, and the low half of head behind its record */
+	struct kymo_cut cut[2]; /* collector, compact: of tail, by turns */
 };
 KYMO_CHECK_SIZE(struct kymo_ring, 128);
 KYMO_CHECK_OFFSET(struct kymo_ring, last, 8);
@@ -145,6 +155,8 @@ KYMO_CHECK_OFFSET(struct kymo_ring, owner, 60);
 KYMO_CHECK_OFFSET(struct kymo_ring, told, 64);
 KYMO_CHECK_OFFSET(struct kymo_ring, told_before, 72);
 KYMO_CHECK_OFFSET(struct kymo_ring, told_at, 80);
+KYMO_CHECK_OFFSET(struct kymo_ring, state, 88);
+KYMO_CHECK_OFFSET(struct kymo_ring, cut, 96);
 
 #define KYMO_ONE_RECORD (1ull << 32)
 
@@ -160,5 +172,28 @@ struct kymo_marks {
 	uint64_t at[KYMO_MARKS]; /* program */
 };
 KYMO_CHECK_SIZE(struct kymo_marks, 512);
+
+/*
+ * Compact records [ring.md 11]: the header of a short one, of a longer one, and of a thread record,
+ * which stands in front of a longer one and has the thread as its payload.
+ */
+#define KYMO_COMPACT_BYTES 4u
+#define KYMO_COMPACT_ID_MAX 29u
+#define KYMO_COMPACT_TIME_BITS 27u
+#define KYMO_EXTENDED_BYTES 9u
+#define KYMO_EXTENDED_ID 31u
+#define KYMO_THREAD_BYTES 13u
+#define KYMO_THREAD_ID 0xffffu
+
+/*
+ * With marks: thread and time at each mark. The low half of each word is that of the mark that it is
+ * of. The places of all lanes stand behind the marks of all lanes.
+ */
+struct kymo_places {
+	uint64_t thread[KYMO_MARKS]; /* program: thread * 2^32 */
+	uint64_t high[KYMO_MARKS];   /* program: the upper 24 of 48 bits of time, * 2^32 */
+	uint64_t low[KYMO_MARKS];    /* program: the lower 24 bits, * 2^32 */
+};
+KYMO_CHECK_SIZE(struct kymo_places, 1536);
 
 #endif

@@ -14,6 +14,7 @@ use rustix::time::ClockId;
 use super::state::{Control, Heard, PROCESSES_MAX};
 use super::usage::EXE_BYTES_MAX;
 use crate::channel::Channel;
+use crate::compact;
 use crate::drain::{Added, ToDrain};
 use crate::filters::Decision;
 use crate::memory::Memory;
@@ -396,6 +397,7 @@ impl Control {
         }
         let mut layout =
             Layout::new(kind, self.calibration.source().clock(), lanes, ring_bytes, PAGE_BYTES_MAX).ok()?;
+        layout = layout.compact(self.config.compact);
         if self.config.flight && channel == Channel::Main {
             layout = layout.overwriting(PAGE_BYTES_MAX).ok()?;
         }
@@ -459,7 +461,7 @@ impl Control {
             self.duplicate(peer);
             return Ok(());
         }
-        let error = std::io::Error::from_raw_os_error(attached.error as i32);
+        let error = compact::refusal(attached.error as i32, self.config.compact);
         self.cannot_map(peer, &error);
         self.keep_refusal(peer, ByeReason::Memory);
         self.set_outcome(peer.process, Outcome::Refused(format!("it could not map its rings: {error}")));
@@ -504,6 +506,7 @@ pub(crate) fn spare_layout(config: &Config, clock: Clock) -> Option<Layout> {
     let last: u32 = possible.trim().rsplit(['-', ',']).next()?.parse().ok()?;
     let ring_bytes = Channel::Main.ring_bytes(config.ring_bytes);
     let layout = Layout::new(RingKind::Rseq, clock, last.checked_add(2)?, ring_bytes, PAGE_BYTES_MAX).ok()?;
+    let layout = layout.compact(config.compact);
     let layout = if config.flight { layout.overwriting(PAGE_BYTES_MAX).ok()? } else { layout };
     let is_within = u64::from(last + 1) * u64::from(ring_bytes) <= config.memory_bytes_max;
     (config.ring_dir.is_none() && is_within).then_some(layout)

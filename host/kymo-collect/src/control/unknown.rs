@@ -147,7 +147,7 @@ impl Control {
 
     /// All ids are in use.
     pub(super) fn no_id_left(&mut self, peer: &Peer) {
-        let why = "there are more events than a session can have (65,535, with descriptions of 16 MiB; where several users are recorded no \
+        let why = "there are more events than a session can have (65,534, with descriptions of 16 MiB; where several users are recorded no \
                    user has more than is left for the others); the rest is not recorded";
         self.caveat(why.to_owned());
         self.missing(peer, Missing::Part, why, "choose events (-u), so that there are fewer");

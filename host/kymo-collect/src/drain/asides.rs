@@ -14,7 +14,7 @@ pub(crate) struct MapRecords {
 impl MapRecords {
     pub(super) fn write(&self, streams: &mut Streams, slot: &mut Option<Stream>, now: u64) {
         let pieces = [piece_of(&self.bytes), piece_of(&[])];
-        let packet = Packet { begin: self.begin, end: self.end, lost: 0, program: None, pieces };
+        let packet = Packet { begin: self.begin, end: self.end, lost: 0, program: None, thread: None, pieces };
         append(streams, slot, Class::Maps, &packet, now);
     }
 }
@@ -32,7 +32,7 @@ impl MarkRecord<'_> {
     /// Writes it. Whether that went well.
     pub(super) fn write(&self, streams: &mut Streams, slot: &mut Option<Stream>, now: u64) -> bool {
         let pieces = [piece_of(self.bytes), piece_of(&[])];
-        let packet = Packet { begin: self.time, end: self.time, lost: self.lost, program: None, pieces };
+        let packet = Packet { begin: self.time, end: self.time, lost: self.lost, program: None, thread: None, pieces };
         append(streams, slot, Class::Marks, &packet, now)
     }
 }

@@ -350,7 +350,7 @@ impl Ring {
     fn packet_of(&mut self, pass: &mut Pass<'_>, bytes: &[u8], begin: u64, end: u64, lost: u64) -> Result<(), Refusal> {
         let piece = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
         let nothing = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
-        let packet = Packet { begin, end, lost, program: None, pieces: [piece, nothing] };
+        let packet = Packet { begin, end, lost, program: None, thread: None, pieces: [piece, nothing] };
         let now = pass.source.read();
         pass.streams.append(&mut self.slot, Class::Kernel(self.cpu), &packet, now)
     }

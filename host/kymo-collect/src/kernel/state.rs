@@ -53,7 +53,14 @@ impl StateDump {
         summary.caveats = report.caveats;
         let piece = libc::iovec { iov_base: batch.bytes.as_ptr().cast_mut().cast(), iov_len: batch.bytes.len() };
         let nothing = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
-        let packet = Packet { begin: begun.min(newest), end: newest, lost: 0, program: None, pieces: [piece, nothing] };
+        let packet = Packet {
+            begin: begun.min(newest),
+            end: newest,
+            lost: 0,
+            program: None,
+            thread: None,
+            pieces: [piece, nothing],
+        };
         match self.streams.append(&mut self.slot, Class::State, &packet, newest) {
             Ok(()) => summary.bytes += batch.bytes.len() as u64,
             Err(Refusal::Stopped) => {}

@@ -299,5 +299,5 @@ fn note(summary: &mut SampleSummary, caveat: String) {
 fn packet(bytes: &[u8], (begin, end): (u64, u64), lost: u64) -> Packet {
     let piece = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
     let nothing = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
-    Packet { begin, end, lost, program: None, pieces: [piece, nothing] }
+    Packet { begin, end, lost, program: None, thread: None, pieces: [piece, nothing] }
 }

@@ -49,6 +49,8 @@ pub struct Config {
     pub shared_rings: bool,
     /// What records say besides thread and fields.
     pub contexts: Contexts,
+    /// Records are compact [spec/ring.md 11].
+    pub compact: bool,
     /// Bytes of one ring: a power of two between 4 KiB and 1 GiB.
     pub ring_bytes: u32,
     /// Bytes of all rings together.
@@ -95,6 +97,7 @@ impl Config {
             filters: Vec::new(),
             shared_rings: false,
             contexts: Contexts::default(),
+            compact: false,
             ring_bytes: 4 << 20,
             memory_bytes_max: 1 << 30,
             poll: Duration::from_millis(1),

@@ -162,6 +162,7 @@ impl Begun {
         if config.shared_rings {
             config.contexts = config.contexts.shared();
         }
+        config.contexts = config.contexts.compact(config.compact);
         crate::check_filters(&config.filters)?;
         raise_file_limit();
         let dir = &config.output;

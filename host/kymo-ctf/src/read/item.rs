@@ -118,7 +118,7 @@ impl<'a> Record<'a> {
             cpu: facts.cpu,
             vpid: facts.vpid,
             procname: &facts.procname,
-            vtid: None,
+            vtid: facts.vtid,
             packet_context: Fields::of_tape(&facts.frame),
             common_context,
             context,

@@ -17,6 +17,8 @@ pub(crate) struct Plans {
     pub events: Vec<DecodePlan>,
     /// The same events, for who only counts.
     pub skips: Vec<Skip>,
+    /// By stream class: the event of thread records, where records are compact [spec/trace.md 4].
+    pub threads: Vec<Option<usize>>,
 }
 
 impl WriterFactPlace {
@@ -55,6 +57,7 @@ impl Plans {
             }
             plans.head_words.push(HeadWord::new(&header));
             plans.headers.push(header);
+            plans.threads.push(metadata.thread_event(stream));
         }
         plans.skips = plans.events.iter().map(|plan| Skip::new(metadata, plan)).collect();
         plans

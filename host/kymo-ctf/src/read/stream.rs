@@ -9,6 +9,7 @@ mod open;
 mod plain;
 mod seek;
 mod span;
+mod threads;
 mod told;
 
 use std::sync::Arc;
@@ -23,7 +24,7 @@ use super::planner::Plans;
 use super::tape::Decoder;
 use super::value::{Fields, Value, small};
 use super::watch::Watch;
-use crate::write::{EnvValue, PACKET_MAGIC};
+use crate::write::{EnvValue, FIRST_THREAD, PACKET_MAGIC};
 
 pub(super) use heads::{HeadStep, Heads};
 pub(super) use plain::Until;
@@ -87,13 +88,16 @@ pub(super) struct PacketFacts<'t> {
     pub frame: Frame<'t>,
     pub cpu: Option<u32>,
     pub vpid: Option<u32>,
+    /// Of compact records: the thread, up to the next one's thread record.
+    pub vtid: Option<u32>,
     pub procname: String,
 }
 
 impl<'t> PacketFacts<'t> {
     /// Before the first packet.
     fn nothing(stream: &'t str, layout: &'t Layout, frame: Frame<'t>) -> Self {
-        Self { stream, layout, class: 0, number: 0, frame, cpu: None, vpid: None, procname: String::new() }
+        let (cpu, vpid, vtid, procname) = (None, None, None, String::new());
+        Self { stream, layout, class: 0, number: 0, frame, cpu, vpid, vtid, procname }
     }
 
     /// What the context on the tape of `frame` says.
@@ -108,6 +112,9 @@ impl<'t> PacketFacts<'t> {
             }
         }
         facts.take_environment(frame.metadata);
+        if before.layout.plans.threads[class].is_some() {
+            facts.vtid = Fields::of_tape(&frame).get(FIRST_THREAD).and_then(|value| small(&value));
+        }
         (facts.class, facts.number, facts.frame) = (class, number, frame);
         facts
     }
@@ -327,10 +334,11 @@ impl<'t> Stream<'t> {
                 if self.content.is_damaged() {
                     return self.give_up();
                 }
-                if is_record {
-                    return Next::Record;
+                match is_record {
+                    true if self.is_thread_record() => {}
+                    true => return Next::Record,
+                    false => self.packet = None,
                 }
-                self.packet = None;
             } else if self.content.is_damaged() {
                 return self.give_up();
             } else if self.next >= self.data.len() || self.packets_met >= self.packets_end {
@@ -418,7 +426,7 @@ impl<'t> Stream<'t> {
                 if let Some((stamp, bits)) = time {
                     self.record_time(at, stamp, bits);
                 }
-                true
+                self.pass_thread_record()
             }
             Ok(_) => self.end_packet(at, Damage::BadRecord { what: "a record without any bits" }),
             Err(damage) => self.end_packet(at, damage),

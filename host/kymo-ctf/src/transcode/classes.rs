@@ -63,7 +63,9 @@ impl Classes {
             }
             let packet = planner.packet_context(class.packet_context);
             let common = planner.fields(class.common_context);
-            let (added, is_of_program) = writers(metadata, &packet, &common, learns);
+            // Of compact records the thread is known, but no field of theirs.
+            let has_threads = metadata.thread_event(class).is_some();
+            let (added, is_of_program) = writers(metadata, (&packet, &common), learns, has_threads);
             let id_bytes = if own.len() > 1 << 16 { 4 } else { 2 };
             streams.push(StreamLayout { packet, common, added, is_of_program, id_bytes, events: own });
         }
@@ -98,7 +100,12 @@ impl Writer {
 }
 
 /// Contexts that records of a stream class need besides their own, and whether programs wrote them.
-fn writers(metadata: &Metadata, packet: &[Member], common: &[Member], learns: bool) -> (Vec<Writer>, bool) {
+fn writers(
+    metadata: &Metadata,
+    (packet, common): (&[Member], &[Member]),
+    learns: bool,
+    has_threads: bool,
+) -> (Vec<Writer>, bool) {
     let env: HashMap<&str, &EnvValue> = metadata.env.iter().map(|(key, value)| (key.as_str(), value)).collect();
     let has = |members: &[Member], names: &[&str]| members.iter().any(|member| names.contains(&member.shown()));
     let virtual_ids = ["vpid", "vtid"];
@@ -108,7 +115,7 @@ fn writers(metadata: &Metadata, packet: &[Member], common: &[Member], learns: bo
     if !has(common, &["pid", "vpid"]) && (learns || has(packet, &["pid", "vpid"]) || env.contains_key("vpid")) {
         added.push(Writer::Process);
     }
-    if !has(common, &["tid", "vtid"]) && learns {
+    if !has(common, &["tid", "vtid"]) && (learns || has_threads) {
         added.push(Writer::Thread);
     }
     if !has(common, &["procname"]) && (learns || has(packet, &["procname"]) || env.contains_key("procname")) {

@@ -2,6 +2,7 @@
 //! What records look like: streams, events, fields [spec/trace.md 4, 8]. All numbers are little endian, nothing is
 //! padded.
 
+use kymo_abi::THREAD_RECORD_ID;
 pub use kymo_abi::desc::Base;
 use kymo_abi::desc::{EnumDesc, EventDesc, FieldType, Form, Scalar};
 
@@ -10,6 +11,9 @@ use kymo_abi::desc::{EnumDesc, EventDesc, FieldType, Form, Scalar};
 pub enum StreamKind {
     /// Rings of programs: stream class 0.
     User,
+    /// The same with compact records. The event of their thread records is among the events:
+    /// [`EventClass::of_threads`].
+    Compact,
     /// The kernel's rings and the state dump: stream class 1.
     Kernel,
 }
@@ -18,7 +22,7 @@ impl StreamKind {
     /// Number of the stream class.
     pub const fn id(self) -> u32 {
         match self {
-            StreamKind::User => 0,
+            StreamKind::User | StreamKind::Compact => 0,
             StreamKind::Kernel => 1,
         }
     }
@@ -165,7 +169,19 @@ impl FieldClass {
     }
 }
 
+/// The event of thread records [spec/trace.md 4].
+pub(crate) const THREAD_EVENT: &str = "kymo:thread";
+/// Member of the packet context: the thread in front of the first compact record.
+pub(crate) const FIRST_THREAD: &str = "vtid_begin";
+
 impl EventClass {
+    /// The event of thread records, which compact records have in front of them.
+    pub fn of_threads() -> EventClass {
+        let vtid = Field { name: "vtid".to_owned(), class: FieldClass::Number(Number::unsigned(32)) };
+        let (id, name) = (THREAD_RECORD_ID, THREAD_EVENT.to_owned());
+        EventClass { id, name, file: String::new(), line: 0, fields: vec![vtid] }
+    }
+
     /// A program's event. An enumeration that `enums` lacks makes its fields plain integers.
     pub fn of_user(id: u16, desc: &EventDesc, enums: &[EnumDesc]) -> EventClass {
         let class = |ty: &FieldType| match ty {

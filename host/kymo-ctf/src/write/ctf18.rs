@@ -99,22 +99,43 @@ fn stream(out: &mut String, meta: &TraceMeta, class: &StreamClass) {
         StreamKind::User => {
             ("\t\tuint32_t vpid;\n\t\tuint32_t lane;\n\t\tutf8_t procname[16];\n", "\t\tuint32_t _vtid;\n")
         }
+        StreamKind::Compact => {
+            ("\t\tuint32_t vpid;\n\t\tuint32_t lane;\n\t\tutf8_t procname[16];\n\t\tuint32_t vtid_begin;\n", "")
+        }
         StreamKind::Kernel => ("", "\t\tint32_t _tid;\n\t\txint8_t _irq_flags;\n\t\tuint8_t _preempt_count;\n"),
+    };
+    let header = match class.kind {
+        StreamKind::Compact => compact_header(&mapped(27, 1), &short),
+        _ => format!("\tevent.header := struct {{\n\t\tuint16_t id;\n\t\t{short} timestamp;\n\t}};\n"),
     };
     let _ = write!(
         out,
         "stream {{\n\tid = {};\n\
          \tpacket.context := struct {{\n\t\t{full} timestamp_begin;\n\t\t{full} timestamp_end;\n\
          \t\tuint64_t content_size;\n\t\tuint64_t packet_size;\n\t\tuint64_t packet_seq_num;\n\
-         \t\tuint64_t events_discarded;\n\t\tuint32_t cpu_id;\n{packet}\t}};\n\
-         \tevent.header := struct {{\n\t\tuint16_t id;\n\t\t{short} timestamp;\n\t}};\n\
-         \tevent.context := struct {{\n{record}",
+         \t\tuint64_t events_discarded;\n\t\tuint32_t cpu_id;\n{packet}\t}};\n{header}",
         class.kind.id()
     );
-    for named in names::named(&class.contexts) {
-        field(out, &named);
+    if !record.is_empty() || !class.contexts.is_empty() {
+        let _ = write!(out, "\tevent.context := struct {{\n{record}");
+        for named in names::named(&class.contexts) {
+            field(out, &named);
+        }
+        out.push_str("\t};\n");
     }
-    out.push_str("\t};\n};\n\n");
+    out.push_str("};\n\n");
+}
+
+/// The header of compact records, with the names that LTTng's compact header has: readers look for these. A structure
+/// with a byte-aligned member begins at the next byte itself: behind 5 bits, 3 are left out.
+fn compact_header(short: &str, full: &str) -> String {
+    format!(
+        "\tevent.header := struct {{\n\
+         \t\tenum : integer {{ size = 5; align = 1; signed = false; }} {{ compact = 0 ... 30, extended = 31 }} id;\n\
+         \t\tvariant <id> {{\n\t\t\tstruct {{\n\t\t\t\t{short} timestamp;\n\t\t\t}} compact;\n\
+         \t\t\tstruct {{\n\t\t\t\tuint16_t id;\n\t\t\t\t{full} timestamp;\n\t\t\t}} extended;\n\
+         \t\t}} v;\n\t}} align(8);\n"
+    )
 }
 
 fn event_block(out: &mut String, event: &EventClass, kind: StreamKind) {

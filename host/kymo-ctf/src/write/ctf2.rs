@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value, json};
 
-use super::class::{Base, EventClass, FieldClass, Number, StreamClass, StreamKind};
+use super::class::{Base, EventClass, FIRST_THREAD, FieldClass, Number, StreamClass, StreamKind};
 use super::names::{self, Named};
 use super::{EnvValue, TraceMeta};
 
@@ -88,9 +88,15 @@ fn stream_class(meta: &TraceMeta, class: &StreamClass) -> Value {
         member("cpu_id", unsigned(32)),
     ];
     let mut record = match class.kind {
-        StreamKind::User => {
+        StreamKind::User | StreamKind::Compact => {
             packet.extend([member("vpid", unsigned(32)), member("lane", unsigned(32)), member("procname", chars(16))]);
-            vec![member("vtid", unsigned(32))]
+            match class.kind {
+                StreamKind::Compact => {
+                    packet.push(member(FIRST_THREAD, unsigned(32)));
+                    Vec::new()
+                }
+                _ => vec![member("vtid", unsigned(32))],
+            }
         }
         StreamKind::Kernel => vec![
             member("tid", number(Number::signed(32))),
@@ -99,17 +105,54 @@ fn stream_class(meta: &TraceMeta, class: &StreamClass) -> Value {
         ],
     };
     record.extend(names::named(&class.contexts).iter().flat_map(|named| field(named, "event-record-common-context")));
-    json!({
+    let header = match class.kind {
+        StreamKind::Compact => compact_header(),
+        _ => structure(vec![
+            member("id", role(unsigned(16), "event-record-class-id")),
+            member("timestamp", role(unsigned(48), "default-clock-timestamp")),
+        ]),
+    };
+    let mut fragment = json!({
         "type": "data-stream-class",
         "id": class.kind.id(),
         "default-clock-class-id": names::identifier(&meta.clock.name),
         "packet-context-field-class": structure(packet),
-        "event-record-header-field-class": structure(vec![
-            member("id", role(unsigned(16), "event-record-class-id")),
-            member("timestamp", role(unsigned(48), "default-clock-timestamp")),
-        ]),
-        "event-record-common-context-field-class": structure(record),
-    })
+        "event-record-header-field-class": header,
+    });
+    if !record.is_empty() {
+        fragment["event-record-common-context-field-class"] = structure(record);
+    }
+    fragment
+}
+
+/// As in CTF 1.8, also its alignment: the 5 bits are the id, unless they choose a layout that has another one.
+fn compact_header() -> Value {
+    let bits = |bits: u8| {
+        let mut class = unsigned(bits);
+        class["alignment"] = 1.into();
+        class
+    };
+    let mut id = role(bits(5), "event-record-class-id");
+    id["mappings"] = json!({ "compact": [[0, 30]], "extended": [[31, 31]] });
+    let compact = vec![member("timestamp", role(bits(27), "default-clock-timestamp"))];
+    let extended = vec![
+        member("id", role(unsigned(16), "event-record-class-id")),
+        member("timestamp", role(bits(48), "default-clock-timestamp")),
+    ];
+    let option = |name: &str, range: [u8; 2], members| json!({ "name": name, "selector-field-ranges": [range], "field-class": structure(members) });
+    let mut class = structure(vec![
+        member("id", id),
+        member(
+            "v",
+            json!({
+                "type": "variant",
+                "selector-field-location": { "origin": "event-record-header", "path": ["id"] },
+                "options": [option("compact", [0, 30], compact), option("extended", [31, 31], extended)],
+            }),
+        ),
+    ]);
+    class["minimum-alignment"] = 8.into();
+    class
 }
 
 fn event_class(event: &EventClass, kind: StreamKind) -> Value {

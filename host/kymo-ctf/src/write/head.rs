@@ -44,6 +44,9 @@ impl PacketHead {
     /// Bytes of a head in a stream of programs; the records follow.
     pub const USER_BYTES: usize = 108;
 
+    /// The same in a stream of compact records.
+    pub const COMPACT_BYTES: usize = 112;
+
     /// Bytes of a head in a stream of the kernel.
     pub const KERNEL_BYTES: usize = 84;
 
@@ -74,9 +77,20 @@ impl PacketHead {
 
     /// The bytes that begin the packet.
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(Self::USER_BYTES);
+        self.encode_of(self.bytes())
+    }
+
+    /// The same for compact records of a program; the first of them is of the thread `vtid`, unless it says otherwise.
+    pub fn encode_compact(&self, vtid: u32) -> Vec<u8> {
+        let mut out = self.encode_of(Self::COMPACT_BYTES);
+        out.extend_from_slice(&vtid.to_le_bytes());
+        out
+    }
+
+    fn encode_of(&self, head_bytes: usize) -> Vec<u8> {
+        let mut out = Vec::with_capacity(head_bytes);
         let kind = if self.program.is_some() { StreamKind::User } else { StreamKind::Kernel };
-        let bits = self.content_bytes.saturating_add(self.bytes() as u64).saturating_mul(8);
+        let bits = self.content_bytes.saturating_add(head_bytes as u64).saturating_mul(8);
         out.extend_from_slice(&PACKET_MAGIC.to_le_bytes());
         out.extend_from_slice(&self.uuid);
         out.extend_from_slice(&kind.id().to_le_bytes());

@@ -2,8 +2,8 @@
 //! Passing over records of which nothing is wanted but what they are and when they were written.
 //!
 //! Only the plain case is done here. Whatever is not plain (a head that needs the tape, a field that is nested, a
-//! record that does not fit, a time that is odd) is left to [`Stream::advance`], which comes to the same record and
-//! knows what to say of it.
+//! record that does not fit, a time that is odd, a thread record) is left to [`Stream::advance`], which comes to the
+//! same record and knows what to say of it.
 
 use super::super::class::{EventTable, Ranges};
 use super::super::head_word::{HeadWord, Stamped};
@@ -108,6 +108,9 @@ impl Stream<'_> {
                 Some(known) if known.id == stamped.id => known,
                 _ => {
                     let Some(event) = head.events.get(stamped.id).map(|event| event as usize) else { break };
+                    if plans.threads[self.class] == Some(event) {
+                        break;
+                    }
                     KnownEvent { id: stamped.id, event, skip: &plans.skips[event] }
                 }
             };

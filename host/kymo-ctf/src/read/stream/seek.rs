@@ -49,6 +49,8 @@ pub struct Inside {
     pub time: u64,
     /// Damage of times that has been said of this packet: outside of it, backwards.
     pub said: [bool; 2],
+    /// Of compact records: the thread of the record before.
+    pub thread: Option<u32>,
 }
 
 /// Where a slice of a stream begins: at a packet, or in front of a record in it.
@@ -88,6 +90,9 @@ impl<'t> Stream<'t> {
             return false;
         }
         (self.cursor.at, self.reference) = (inside.bits, inside.time);
+        if self.layout.plans.threads[self.class].is_some() {
+            self.set_thread(inside.thread);
+        }
         true
     }
 
@@ -125,6 +130,7 @@ impl<'t> Stream<'t> {
             bits: self.cursor.at,
             time: self.reference,
             said: [packet.said_outside, packet.said_backwards],
+            thread: self.facts.vtid,
         })
     }
 
