@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A wait of a thread that can run: for which CPU, since when, and what is known of that CPU meanwhile. What it waits for
-//! is for `ready` and `beside_idle`.
+//! A wait of a thread that can run: for which CPU, since when, and what is known of that CPU meanwhile. What it waits
+//! for is the matter of `ready` and `beside_idle`.
 
 /// No idle state takes so long to leave, ns. A CPU that writes nothing for so long idles, or stands still.
 pub(super) const LONG_IDLE_NS: i64 = 1_000_000;
