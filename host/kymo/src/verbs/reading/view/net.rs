@@ -93,7 +93,7 @@ impl Arrived for Spool {
 }
 
 impl SpooledTrace {
-    fn open(&mut self) -> Result<Decoded<Trace>, Error> {
+    fn open_again(&mut self) -> Result<Decoded<Trace>, Error> {
         let known = self.ready.as_ref().filter(|(bytes, _)| *bytes == self.metadata.len());
         let ready = match known {
             Some((_, ready)) => ready.clone(),
@@ -176,7 +176,7 @@ impl NetTrace {
         }
         let (mut traces, mut caveats) = (Vec::new(), Vec::new());
         for trace in &mut spool.traces {
-            let opened = trace.open()?;
+            let opened = trace.open_again()?;
             caveats.extend(opened.caveats.iter().map(ToString::to_string));
             traces.push(opened.value);
         }
@@ -236,7 +236,7 @@ mod tests {
         let mut index = GrowingIndex::default();
         let mut open = |spool: &mut Spool, until: u64| {
             assert!(std::mem::take(&mut spool.has_more) && spool.problem.is_none());
-            let traces = vec![spool.traces[trace].open().unwrap().value];
+            let traces = vec![spool.traces[trace].open_again().unwrap().value];
             let until = until_ns(Some(&BTreeMap::from([(trace, until)])), &traces);
             let opened = Opened::growing(traces, &mut index, until, "t".into(), Vec::new());
             let index = opened.indexes.growing().unwrap();
