@@ -49,7 +49,7 @@ fn every_record_has_its_thread_whatever_the_ring_and_the_format() {
         let recorded =
             lab.record("trace").args(&args).run(&[program.to_str().unwrap(), "6000", "4"]).expect(0).lossless();
         let read = recorded.read(&lab).whole();
-        let made = recorded.outcome.stdout.trim().trim_start_matches("made=").parse().expect("a count");
+        let made: u64 = recorded.outcome.stdout.trim().trim_start_matches("made=").parse().expect("a count");
         assert_eq!(read.records.len() as u64, made, "{ring:?}");
         check(&read);
         if format != "ctf2" {
