@@ -56,7 +56,7 @@ fn every_record_has_its_thread_whatever_the_ring_and_the_format() {
             babeltrace::first_agrees(&lab, &recorded.dir);
         }
         // From an index, from a moment on, and by thread.
-        let later = trace::read(&lab, &recorded.dir, &["--from", "0.1s"]);
+        let later = trace::read(&lab, &recorded.dir, &["--from", "+100ms"]);
         assert!(!later.records.is_empty() && later.records.len() < read.records.len());
         assert!(later.records.iter().all(|record| record.tid == record.number("tid")));
         let thread = read.records[0].tid.to_string();

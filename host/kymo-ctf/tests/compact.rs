@@ -9,7 +9,7 @@ use std::process::Command;
 use kymo_abi::desc::{FieldType, Scalar};
 use kymo_abi::record_head;
 use kymo_ctf::read::{Batch, Item, Memory, Reader, Slices, Trace};
-use kymo_ctf::write::{EventClass, StreamKind, TraceMeta};
+use kymo_ctf::write::{EventClass, Field, FieldClass, Number, StreamKind, TraceMeta};
 use support::{event, head, memory, meta, same_again, shown};
 
 const WRAP: u64 = 1 << 27;
@@ -140,6 +140,43 @@ fn printed(line: &str, command: &str) -> (u64, String, u32) {
         Some((clock, name.trim_end_matches(':').to_owned(), value.parse().ok()?))
     };
     parts().unwrap_or_else(|| panic!("{command}: {line}"))
+}
+
+/// Contexts stand in front of payloads, and not in thread records.
+#[test]
+fn contexts_are_those_of_the_records() {
+    let mut meta = compact_meta();
+    let number = FieldClass::Number(Number::signed(32));
+    meta.streams[0].contexts = vec![
+        Field { name: "prio".into(), class: number },
+        Field { name: "callstack".into(), class: FieldClass::Seq { element: Number::hex(64) } },
+    ];
+    let context = |value: u32| [&value.to_le_bytes()[..], &2u16.to_le_bytes(), &[7; 16]].concat();
+    let short = |id: u32, time: u32| (id | time << 5).to_le_bytes().to_vec();
+    let records = [
+        extended(0xffff, 50),
+        9u32.to_le_bytes().to_vec(),
+        extended(1, 50),
+        context(3),
+        1u32.to_le_bytes().to_vec(),
+        short(29, 60),
+        context(4),
+        2u32.to_le_bytes().to_vec(),
+    ];
+    let content = records.concat();
+    let stream = [head(50, 60, &content, 0, 0).encode_compact(0), content].concat();
+    for ctf2 in [false, true] {
+        let files = memory(&meta, ctf2, vec![("user_1_0", stream.clone())]);
+        assert_eq!(shown(&files), (vec!["50 test:e1 9 n=1".to_owned(), "60 test:e29 9 n=2".to_owned()], vec![]));
+        same_again(&files);
+        let traces = [Trace::from_files(&files).unwrap().value];
+        let mut reader = Reader::new(&traces);
+        for prio in [3, 4] {
+            let Some(Item::Record(record)) = reader.next() else { panic!("no record") };
+            let word = "0x707070707070707";
+            assert_eq!(support::fields(&record.common_context), format!("prio={prio} callstack=[{word},{word}]"));
+        }
+    }
 }
 
 /// What a reader gives from where it stands to its end, by way of a batch.

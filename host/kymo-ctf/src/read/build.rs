@@ -333,6 +333,7 @@ impl Builder {
         self.unite_slots();
         metadata.slots = self.slots.count();
         metadata.classes = self.classes;
+        metadata.share_contexts();
         for stream in &mut metadata.streams {
             let Some(context) = stream.common_context else { continue };
             let ClassKind::Struct { members } = &metadata.classes[context as usize].kind else { continue };

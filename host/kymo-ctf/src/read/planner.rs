@@ -52,12 +52,16 @@ impl Plans {
         }
         for stream in &metadata.streams {
             let (header, known) = header(metadata, stream, &kept);
-            for position in stream.events.positions() {
-                plans.events[position as usize] = event(metadata, stream, &metadata.events[position as usize], known);
+            let thread = metadata.thread_event(stream);
+            for position in stream.events.positions().map(|position| position as usize) {
+                // Thread records have no contexts.
+                let common = stream.common_context.filter(|_| thread != Some(position));
+                let of = (&metadata.events[position], common);
+                plans.events[position] = event(metadata, stream, of, known);
             }
             plans.head_words.push(HeadWord::new(&header));
             plans.headers.push(header);
-            plans.threads.push(metadata.thread_event(stream));
+            plans.threads.push(thread);
         }
         plans.skips = plans.events.iter().map(|plan| Skip::new(metadata, plan)).collect();
         plans
@@ -135,9 +139,14 @@ struct Planner<'m> {
     known: Alignment,
 }
 
-fn event(metadata: &Metadata, stream: &StreamClass, event: &EventClass, known: Alignment) -> DecodePlan {
+fn event(
+    metadata: &Metadata,
+    stream: &StreamClass,
+    (event, common): (&EventClass, Option<ClassId>),
+    known: Alignment,
+) -> DecodePlan {
     let mut planner = Planner { metadata, ops: Vec::new(), marks: 1, delta: 0, known };
-    let parts = [stream.common_context, event.context, event.payload].map(|class| planner.part(class));
+    let parts = [common, event.context, event.payload].map(|class| planner.part(class));
     let facts = |class: Option<ClassId>, by_name: fn(&str) -> Option<WriterFact>| {
         let members = class.map_or(&[][..], |class| metadata.members(class));
         let facts =

@@ -39,6 +39,13 @@ pub struct StreamClass {
     pub events: Vec<EventClass>,
 }
 
+impl StreamClass {
+    /// Whether the contexts are the event's own: thread records stand among compact ones, and have none.
+    pub(super) fn has_own_contexts(&self, event: &EventClass) -> bool {
+        self.kind == StreamKind::Compact && !self.contexts.is_empty() && event.id != THREAD_RECORD_ID
+    }
+}
+
 /// An event type and the id that its records carry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventClass {

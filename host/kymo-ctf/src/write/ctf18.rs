@@ -22,7 +22,7 @@ pub fn metadata_ctf18(meta: &TraceMeta) -> String {
     for class in &meta.streams {
         stream(&mut out, meta, class);
         for event in &class.events {
-            event_block(&mut out, event, class.kind);
+            event_block(&mut out, event, class);
         }
     }
     out
@@ -116,12 +116,10 @@ fn stream(out: &mut String, meta: &TraceMeta, class: &StreamClass) {
          \t\tuint64_t events_discarded;\n\t\tuint32_t cpu_id;\n{packet}\t}};\n{header}",
         class.kind.id()
     );
-    if !record.is_empty() || !class.contexts.is_empty() {
+    // Thread records have no contexts, so those of compact records are each event's own.
+    if class.kind != StreamKind::Compact {
         let _ = write!(out, "\tevent.context := struct {{\n{record}");
-        for named in names::named(&class.contexts) {
-            field(out, &named);
-        }
-        out.push_str("\t};\n");
+        contexts(out, class);
     }
     out.push_str("};\n\n");
 }
@@ -138,10 +136,22 @@ fn compact_header(short: &str, full: &str) -> String {
     )
 }
 
-fn event_block(out: &mut String, event: &EventClass, kind: StreamKind) {
+fn contexts(out: &mut String, class: &StreamClass) {
+    for named in names::named(&class.contexts) {
+        field(out, &named);
+    }
+    out.push_str("\t};\n");
+}
+
+fn event_block(out: &mut String, event: &EventClass, class: &StreamClass) {
     out.push_str("event {\n\tname = ");
     quoted(out, &event.name);
-    let _ = write!(out, ";\n\tid = {};\n\tstream_id = {};\n\tfields := struct {{\n", event.id, kind.id());
+    let _ = write!(out, ";\n\tid = {};\n\tstream_id = {};\n", event.id, class.kind.id());
+    if class.has_own_contexts(event) {
+        out.push_str("\tcontext := struct {\n");
+        contexts(out, class);
+    }
+    out.push_str("\tfields := struct {\n");
     for named in names::named(&event.fields) {
         field(out, &named);
     }

@@ -28,7 +28,7 @@ pub fn metadata_ctf2(meta: &TraceMeta) -> Vec<u8> {
     for class in &meta.streams {
         put(&stream_class(meta, class));
         for event in &class.events {
-            put(&event_class(event, class.kind));
+            put(&event_class(event, class));
         }
     }
     out
@@ -104,7 +104,9 @@ fn stream_class(meta: &TraceMeta, class: &StreamClass) -> Value {
             member("preempt_count", unsigned(8)),
         ],
     };
-    record.extend(names::named(&class.contexts).iter().flat_map(|named| field(named, "event-record-common-context")));
+    if class.kind != StreamKind::Compact {
+        record.extend(contexts(class, "event-record-common-context"));
+    }
     let header = match class.kind {
         StreamKind::Compact => compact_header(),
         _ => structure(vec![
@@ -155,15 +157,23 @@ fn compact_header() -> Value {
     class
 }
 
-fn event_class(event: &EventClass, kind: StreamKind) -> Value {
+/// Members for the contexts of a stream's records.
+fn contexts(class: &StreamClass, origin: &str) -> Vec<Value> {
+    names::named(&class.contexts).iter().flat_map(|named| field(named, origin)).collect()
+}
+
+fn event_class(event: &EventClass, stream: &StreamClass) -> Value {
     let members = names::named(&event.fields).iter().flat_map(|named| field(named, "event-record-payload")).collect();
     let mut class = json!({
         "type": "event-record-class",
         "id": event.id,
-        "data-stream-class-id": kind.id(),
+        "data-stream-class-id": stream.kind.id(),
         "name": event.name,
         "payload-field-class": structure(members),
     });
+    if stream.has_own_contexts(event) {
+        class["specific-context-field-class"] = structure(contexts(stream, "event-record-specific-context"));
+    }
     if !event.file.is_empty() {
         class["attributes"] = json!({ NAMESPACE: { "file": event.file, "line": event.line } });
     }
