@@ -34,14 +34,14 @@
 #define DIRECT_WORDS(stores, ...)                                                                  \
 	__asm__ goto(KYMO__SEQ_BEGIN                                                               \
 		DIRECT_CHECK                                                                       \
-		KYMO__SEQ_OPEN                                                                     \
+		KYMO__SEQ_STEP                                                                     \
 		DIRECT_PREFIX                                                                      \
 		stores                                                                             \
 		KYMO__SEQ_COMMIT                                                                   \
-		KYMO__SEQ_END                                                                      \
+		KYMO__SEQ_CLEAR                                                                    \
 		:                                                                                  \
 		: KYMO__SEQ_INPUTS, DIRECT_INPUTS, __VA_ARGS__                                     \
-		: "memory", "cc", "rax", "rdx", "r8", "r10", "r11"                                 \
+		: KYMO__SEQ_CLOBBERS                                                               \
 		: out)
 /* clang-format on */
 
@@ -81,7 +81,7 @@ direct_fixed_segs(const struct kymo_slot *slot, const struct kymo_event *event, 
 		  const struct kymo_seg *segs, const struct kymo_seg *segs_end)
 {
 	KYMO__SEQ_SEGS(DIRECT_CHECK, DIRECT_PREFIX, DIRECT_INPUTS, [segs] "r"(segs),
-		       [segs_end] "r"(segs_end));
+		       [segs_end] "rm"(segs_end));
 	return 1;
 out:
 	return 0;

@@ -25,11 +25,11 @@
 #define DIRECT_WORDS(stores, ...)                                                                  \
 	__asm__ goto(KYMO__SEQ_BEGIN                                                               \
 		DIRECT_CHECK                                                                       \
-		KYMO__SEQ_OPEN                                                                     \
+		KYMO__SEQ_STEP                                                                     \
 		DIRECT_PREFIX                                                                      \
 		stores                                                                             \
 		KYMO__SEQ_COMMIT                                                                   \
-		KYMO__SEQ_END                                                                      \
+		KYMO__SEQ_CLEAR                                                                    \
 		:                                                                                  \
 		: KYMO__SEQ_INPUTS, DIRECT_INPUTS, __VA_ARGS__                                     \
 		: KYMO__SEQ_CLOBBERS                                                               \
