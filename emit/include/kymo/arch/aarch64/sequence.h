@@ -304,15 +304,9 @@ out:
 	"strb w9, [x11], #1\n\t"								\
 	"b " next "\n"
 
-/*
- * The payload from pieces, from x11 + 12 on. check stands in front of everything else inside the
- * sequence, prefix in front of the pieces; both are empty here.
- */
-#define KYMO__SEQ_SEGS(check, prefix, ...)							\
-	__asm__ goto(KYMO__SEQ_BEGIN								\
-		check										\
-		KYMO__SEQ_STEP									\
-		prefix										\
+/* The payload from pieces, from x11 + 12 on, behind begin; end publishes. */
+#define KYMO__SEQ_SEGS(begin, end, ...)								\
+	__asm__ goto(begin									\
 		"mov x17, %[segs]\n\t"			/* x17: segment */			\
 		"add x11, x11, #12\n"			/* x11: to */				\
 		"5:\n\t"									\
@@ -331,8 +325,7 @@ out:
 		"65:\n\t"				/* next */				\
 		"cmp x17, %[segs_end]\n\t"							\
 		"b.lo 5b\n\t"									\
-		KYMO__SEQ_COMMIT								\
-		KYMO__SEQ_CLEAR									\
+		end										\
 		:										\
 		: KYMO__SEQ_INPUTS, __VA_ARGS__							\
 		: KYMO__SEQ_CLOBBERS								\
@@ -344,7 +337,8 @@ KYMO__INLINE int kymo__sequence_segs(const struct kymo_slot *slot, const struct 
 				     uint64_t step, const struct kymo_seg *segs,
 				     const struct kymo_seg *segs_end)
 {
-	KYMO__SEQ_SEGS("", "", [segs] "r"(segs), [segs_end] "r"(segs_end));
+	KYMO__SEQ_SEGS(KYMO__SEQ_BEGIN KYMO__SEQ_STEP, KYMO__SEQ_COMMIT KYMO__SEQ_CLEAR,
+		       [segs] "r"(segs), [segs_end] "r"(segs_end));
 	return 1;
 out:
 	return 0;

@@ -344,15 +344,9 @@ out:
 	"8:\n\t"                                                                                   \
 	"rep movsb\n\t"                                                                            \
 	"jmp " next "\n"
-/*
- * The payload from pieces, from %r11 + 12 on. check stands in front of everything else inside the
- * sequence, prefix in front of the pieces; both are empty here.
- */
-#define KYMO__SEQ_SEGS(check, prefix, ...)                                                         \
-	__asm__ goto(KYMO__SEQ_BEGIN                                                               \
-		check                                                                              \
-		KYMO__SEQ_STEP                                                                     \
-		prefix                                                                             \
+/* The payload from pieces, from %r11 + 12 on, behind begin; end publishes. */
+#define KYMO__SEQ_SEGS(begin, end, ...)                                                            \
+	__asm__ goto(begin                                                                         \
 		"movq %[segs], %%rdx\n\t"               /* rdx: segment */                         \
 		"leaq 12(%%r11), %%rdi\n"               /* rdi: to */                              \
 		"5:\n\t"                                                                           \
@@ -376,8 +370,7 @@ out:
 		"addq $16, %%rdx\n\t"                                                              \
 		"cmpq %[segs_end], %%rdx\n\t"                                                      \
 		"jb 5b\n\t"                                                                        \
-		KYMO__SEQ_COMMIT                                                                   \
-		KYMO__SEQ_CLEAR                                                                    \
+		end                                                                                \
 		:                                                                                  \
 		: KYMO__SEQ_INPUTS, __VA_ARGS__                                                    \
 		: KYMO__SEQ_CLOBBERS, "rcx", "rsi", "rdi"                                          \
@@ -393,7 +386,8 @@ KYMO__INLINE int kymo__sequence_segs(const struct kymo_slot *slot, const struct 
 				     uint64_t step, const struct kymo_seg *segs,
 				     const struct kymo_seg *segs_end)
 {
-	KYMO__SEQ_SEGS("", "", [segs] "r"(segs), [segs_end] "rm"(segs_end));
+	KYMO__SEQ_SEGS(KYMO__SEQ_BEGIN KYMO__SEQ_STEP, KYMO__SEQ_COMMIT KYMO__SEQ_CLEAR,
+		       [segs] "r"(segs), [segs_end] "rm"(segs_end));
 	return 1;
 out:
 	return 0;
