@@ -47,7 +47,7 @@ out:
 /* The same, and as kymo__sequence_segs, with contexts in front. step is without them. */
 static inline __attribute__((always_inline)) bool
 direct_fixed_words(const struct kymo_slot *slot, const struct kymo_event *event, uint64_t step,
-		const struct kymo_fixed_contexts *fixed, const uint64_t *words)
+		uintptr_t fixed, const uint64_t *words)
 {
 	__asm__ goto(KYMO__SEQ_BEGIN DIRECT_FIXED_OPEN DIRECT_WORDS DIRECT_FIXED_COMMIT KYMO__SEQ_CLEAR
 		     :
@@ -61,9 +61,10 @@ out:
 
 static inline __attribute__((always_inline)) bool
 direct_fixed_segs(const struct kymo_slot *slot, const struct kymo_event *event, uint64_t step,
-		const struct kymo_fixed_contexts *fixed, const struct kymo_seg *segs, const struct kymo_seg *segs_end)
+		uintptr_t fixed, const struct kymo_seg *segs, const struct kymo_seg *segs_end)
 {
-	KYMO__SEQ_SEGS(KYMO__SEQ_BEGIN DIRECT_FIXED_OPEN, DIRECT_FIXED_COMMIT KYMO__SEQ_CLEAR, [fixed] "r"(fixed), DIRECT_SEGS_IN);
+	KYMO__SEQ_SEGS(KYMO__SEQ_BEGIN DIRECT_FIXED_OPEN, DIRECT_FIXED_COMMIT KYMO__SEQ_CLEAR,
+		       [fixed] "r"(fixed), DIRECT_SEGS_IN);
 	return true;
 out:
 	return false;
@@ -76,7 +77,7 @@ direct_first_words(const struct kymo_slot *slot, const struct kymo_event *event,
 {
 	__asm__ goto(DIRECT_FIRST DIRECT_WORDS KYMO__SEQ_COMMIT
 		     :
-		     : KYMO__SEQ_INPUTS, [shared] "r"(shared), DIRECT_WORDS_IN
+		     : KYMO__SEQ_INPUTS, DIRECT_SHARED_IN, DIRECT_WORDS_IN
 		     : DIRECT_CLOBBERS
 		     : out);
 	return true;
@@ -88,7 +89,7 @@ static inline __attribute__((always_inline)) bool
 direct_first_segs(const struct kymo_slot *slot, const struct kymo_event *event, uint64_t step,
 		struct kymo_shared *shared, const struct kymo_seg *segs, const struct kymo_seg *segs_end)
 {
-	KYMO__SEQ_SEGS(DIRECT_FIRST, KYMO__SEQ_COMMIT, [shared] "r"(shared), DIRECT_SEGS_IN);
+	KYMO__SEQ_SEGS(DIRECT_FIRST, KYMO__SEQ_COMMIT, DIRECT_SHARED_IN, DIRECT_SEGS_IN);
 	return true;
 out:
 	return false;
@@ -100,7 +101,7 @@ direct_next_words(const struct kymo_slot *slot, const struct kymo_event *event, 
 {
 	__asm__ goto(DIRECT_NEXT DIRECT_WORDS KYMO__SEQ_COMMIT
 		     :
-		     : KYMO__SEQ_INPUTS, [shared] "r"(shared), DIRECT_WORDS_IN
+		     : KYMO__SEQ_INPUTS, DIRECT_SHARED_IN, DIRECT_WORDS_IN
 		     : DIRECT_CLOBBERS
 		     : out);
 	return true;
@@ -112,26 +113,10 @@ static inline __attribute__((always_inline)) bool
 direct_next_segs(const struct kymo_slot *slot, const struct kymo_event *event, uint64_t step,
 		struct kymo_shared *shared, const struct kymo_seg *segs, const struct kymo_seg *segs_end)
 {
-	KYMO__SEQ_SEGS(DIRECT_NEXT, KYMO__SEQ_COMMIT, [shared] "r"(shared), DIRECT_SEGS_IN);
+	KYMO__SEQ_SEGS(DIRECT_NEXT, KYMO__SEQ_COMMIT, DIRECT_SHARED_IN, DIRECT_SEGS_IN);
 	return true;
 out:
 	return false;
-}
-
-/* What the calling thread keeps for a slot with contexts. */
-static inline const struct kymo_fixed_contexts *direct_kept(uint32_t index)
-{
-	return &kymo_self()->fixed[index % KYMO_FIXED_MAX];
-}
-
-static inline __attribute__((always_inline)) bool
-direct_rseq_words(uint32_t index, const struct kymo_event *event, uint64_t step, const uint64_t *words)
-{
-	const struct kymo_slot *slot = &kymo_process->slots[index];
-
-	return kymo_with_contexts[index] ?
-		       direct_fixed_words(slot, event, step, direct_kept(index), words) :
-		       direct_words(slot, event, step, words);
 }
 
 static inline bool direct_rseq_segs(uint32_t index, const struct kymo_event *event, uint64_t step,
@@ -142,7 +127,7 @@ static inline bool direct_rseq_segs(uint32_t index, const struct kymo_event *eve
 	if (!kymo_with_contexts[index])
 		return kymo__sequence_segs(slot, event, step, segs, segs_end);
 	return step - KYMO_ONE_RECORD <= KYMO_RECORD_MAX - KYMO_FIXED_BYTES_MAX &&
-	       direct_fixed_segs(slot, event, step, direct_kept(index), segs, segs_end);
+	       direct_fixed_segs(slot, event, step, direct_kept(slot, index), segs, segs_end);
 }
 #endif
 
@@ -161,13 +146,24 @@ static inline bool kymo_direct_segs(uint32_t index, struct kymo_event *event, ui
 	       kymo_portable_segs(index, event, step, segs, segs_end);
 }
 
-/* kymo_alone: the slot that alone wants the event's records, all of them; KYMO_SLOTS: there is none. */
-static inline uint32_t kymo_alone(const struct kymo_event *event)
+/*
+ * kymo_alone_at: the slot that alone wants the event's records, all of them, as bytes from slots[0]; UINT32_MAX:
+ * there is none.
+ */
+static inline uint32_t kymo_alone_at(const struct kymo_event *event)
 {
 	const struct kymo_slot *first = __atomic_load_n(&event->first, __ATOMIC_ACQUIRE);
 	uintptr_t at = (uintptr_t)first - (uintptr_t)kymo_process->alone;
 
-	return at < sizeof(kymo_process->alone) ? (uint32_t)(at / sizeof(struct kymo_slot)) : KYMO_SLOTS;
+	return at < sizeof(kymo_process->alone) ? (uint32_t)at : UINT32_MAX;
+}
+
+/* kymo_alone: its number; KYMO_SLOTS: there is none. */
+static inline uint32_t kymo_alone(const struct kymo_event *event)
+{
+	uint32_t at = kymo_alone_at(event);
+
+	return at != UINT32_MAX ? at / (uint32_t)sizeof(struct kymo_slot) : KYMO_SLOTS;
 }
 
 #endif

@@ -50,8 +50,8 @@
 	KYMO__SEQ_OPEN(KYMO__SEQ_LONGER, "", KYMO__SEQ_CLOCK "str x13, [%[shared]]\n\t", KYMO__SEQ_STEP_END)
 /*
  * One behind another. The exclusive store is the last instruction in front of the sequence, its test the first
- * inside; whatever interrupts the thread in front of it takes the reservation away. The isb orders the loads of the slot's
- * members, as in front of a clock read.
+ * inside; whatever interrupts the thread in front of it takes the reservation away. The isb orders the loads of
+ * the slot's members, as in front of a clock read.
  */
 #define DIRECT_NEXT                                                                        \
 	KYMO__SEQ_DESCRIBE                                                                 \
@@ -67,7 +67,15 @@
 	KYMO__SEQ_OPEN(KYMO__SEQ_LONGER, "", "isb\n\tldr x13, [%[shared]]\n\t", KYMO__SEQ_STEP_END)
 /* clang-format on */
 
+/* Where a thread keeps contexts. */
+static inline uintptr_t direct_kept(const struct kymo_slot *slot, uint32_t index)
+{
+	(void)slot;
+	return (uintptr_t)&kymo_self()->fixed[index % KYMO_FIXED_MAX];
+}
+
 #define DIRECT_CLOBBERS KYMO__SEQ_CLOBBERS
+#define DIRECT_SHARED_IN [shared] "r"(shared)
 #define DIRECT_SEGS_IN [segs] "r"(segs), [segs_end] "r"(segs_end)
 
 #endif

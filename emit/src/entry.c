@@ -189,39 +189,67 @@ static __attribute__((noinline)) void write_several(struct kymo_event *event, ui
 		write_left(wanted, event, step, words, __builtin_frame_address(0));
 }
 
+/* Behind a filter and with contexts: apart, so that without them no register needs to be saved. */
+static __attribute__((noinline)) bool write_selected_fixed(uint32_t index, struct kymo_event *event,
+							   uint64_t step, const uint64_t *words)
+{
+	const struct kymo_slot *slot = &kymo_process->slots[index];
+
+	return direct_fixed_words(slot, event, step, direct_kept(slot, index), words);
+}
+
+/* Where the filter has decided for one slot. */
+static inline __attribute__((always_inline)) bool
+write_selected(uint32_t index, struct kymo_event *event, uint64_t step, const uint64_t *words)
+{
+	if (KYMO__UNLIKELY(kymo_with_contexts[index]))
+		return write_selected_fixed(index, event, step, words);
+	return direct_words(&kymo_process->slots[index], event, step, words);
+}
+
 /* Behind a filter: a record that it rejects is stored for it to look at, and no more. */
 static __attribute__((noinline)) void write_filtered(struct kymo_event *event, uint64_t step, uint64_t w0,
 						     uint64_t w1, uint64_t w2, uint64_t w3)
 {
 	const struct kymo_filters *filters = __atomic_load_n(&event->filters, __ATOMIC_ACQUIRE);
 	uintptr_t only = __atomic_load_n(&filters->only, __ATOMIC_ACQUIRE);
-	uint64_t words[KYMO_WORDS_MAX + 1];
+	struct {
+		uint64_t words[KYMO_WORDS_MAX + 1]; /* the last is read with the one in front of it, and masked */
+		struct kymo_event *event;
+		uint64_t step;
+	} staged;
 	enum answer answer;
 
-	/* The last is read with the one in front of it, and masked. */
-	__asm__("" : "=m"(words));
-	words[0] = w0;
-	words[1] = w1;
-	words[2] = w2;
-	words[3] = w3;
+	__asm__("" : "=m"(staged));
+	staged.words[0] = w0;
+	staged.words[1] = w1;
+	staged.words[2] = w2;
+	staged.words[3] = w3;
+	staged.event = event;
+	staged.step = step;
 	/* From here on they are in memory only: registers are free, and nothing needs to be saved. */
-	__asm__("" : "+m"(words));
-	answer = ask(only, words);
+	__asm__("" : "+m"(staged));
+	answer = ask(only, staged.words);
 	if (answer == REJECTED)
 		return;
-	if (answer != TO_ONE || !direct_rseq_words(only & KYMO_ONLY_SLOT, event, step, words))
-		write_staged(event, step, words, __builtin_frame_address(0));
+	if (answer == TO_ONE &&
+	    write_selected(only & KYMO_ONLY_SLOT, staged.event, staged.step, staged.words))
+		return;
+	/* Loaded again: a register that outlives the attempt would have to be saved before the filter is asked. */
+	__asm__("" : "+m"(staged));
+	write_staged(staged.event, staged.step, staged.words, __builtin_frame_address(0));
 }
 
 /* One session with contexts; or whatever is not as it is. */
 static __attribute__((noinline)) void write_alone(struct kymo_event *event, uint64_t step, uint64_t w0,
 						  uint64_t w1, uint64_t w2, uint64_t w3)
 {
-	const uint64_t words[KYMO_WORDS_MAX + 1] = { w0, w1, w2, w3, 0 };
-	uint32_t alone = kymo_alone(event);
+	uint64_t words[KYMO_WORDS_MAX + 1] = { w0, w1, w2, w3, 0 };
+	uint32_t at = kymo_alone_at(event);
+	const struct kymo_slot *slot = (const void *)((const char *)kymo_process->slots + at);
 
-	if (KYMO__UNLIKELY(alone >= KYMO_SLOTS) ||
-	    KYMO__UNLIKELY(!direct_fixed_words(&kymo_process->slots[alone], event, step, direct_kept(alone), words)))
+	if (KYMO__UNLIKELY(at == UINT32_MAX) ||
+	    KYMO__UNLIKELY(!direct_fixed_words(slot, event, step, direct_kept(slot, at / sizeof(*slot)), words)))
 		write_staged(event, step, words, __builtin_frame_address(0));
 }
 

@@ -533,7 +533,7 @@ enum kymo_verdict kymo_portable_write(struct kymo_self *self, struct kymo_event 
  */
 static inline __attribute__((always_inline)) bool
 direct(uint32_t slot, struct kymo_event *event, uint64_t step, const uint64_t *words,
-       const struct kymo_seg *segs, const struct kymo_seg *segs_end)
+	const struct kymo_seg *segs, const struct kymo_seg *segs_end)
 {
 	const struct kymo_slot *to = &kymo_process->slots[slot];
 	struct kymo_self *self = kymo_self();

@@ -16,7 +16,8 @@
  *	KYMO__KIND	a letter: n for a number, p for a piece
  *	KYMO__MEMBER	the member of a packed structure that is laid out as the payload
  *	KYMO__STORE, KYMO__OWN		assembly that stores a number, and its operands, with a comma in front
- *	KYMO__MOVE, KYMO__MOVED		the same, also for the length of a piece
+ *	KYMO__WORD, KYMO__FILL		a member of kymo__fields, and setting it
+ *	KYMO__MOVE, KYMO__MOVED		as KYMO__STORE and KYMO__OWN, from there, and the length of a piece
  *	KYMO__TAIL	finds out what a piece is: kymo__tail, kymo__tail_bytes, kymo__count
  *	KYMO__STAGE	as KYMO__PUT, behind KYMO__TAIL and without the piece
  */
@@ -242,10 +243,11 @@ KYMO__INLINE size_t kymo__seq_bytes(size_t count, size_t element_bytes)
 #define KYMO__ELEMENT_2(class_, N, element, T) KYMO__ELEMENT_##element(class_, T, N)
 #define KYMO__ELEMENT_num(class_, T, N) class_, T, N
 
-/* An operand of the event's own sequence, and the constant that says where it stands in the record. */
+/* Operands of the event's own sequence: a value, where it is in kymo__fields, and its place in the record. */
 #define KYMO__OPERAND(n, constraint, value)                                                        \
-	, [f_##n] constraint(value),                                                               \
-		[at_##n] "i"(KYMO__BEFORE_PAYLOAD + offsetof(struct kymo__layout, n))
+	, [f_##n] constraint(value) KYMO__PLACE(n)
+#define KYMO__FROM(n) , [from_##n] "i"(offsetof(struct kymo__words, n))
+#define KYMO__PLACE(n) , [at_##n] "i"(KYMO__BEFORE_PAYLOAD + offsetof(struct kymo__layout, n))
 /* The bits of a number; those of an integer in a register as it is, without what would be above it. */
 #define KYMO__REGISTER_KYMO__INTEGER(n, T) n
 #define KYMO__REGISTER_0(n, T) KYMO__BITS_##T(n)
@@ -265,7 +267,9 @@ KYMO__INLINE size_t kymo__seq_bytes(size_t count, size_t element_bytes)
 #define KYMO__STORE_num(n, T, _) KYMO__SEQ_FIELD(n)
 #define KYMO__OWN_num(n, T, kind) KYMO__OPERAND(n, KYMO__SEQ_FIELD_IN, KYMO__REGISTER_##kind(n, T))
 #define KYMO__MOVE_num(n, T, _) KYMO__SEQ_FIELD_MOVED(n)
-#define KYMO__MOVED_num(n, T, _) KYMO__OPERAND(n, KYMO__SEQ_FIELD_MOVED_IN, (uint64_t)KYMO__BITS_##T(n))
+#define KYMO__WORD_num(n, T, _) uint64_t n;
+#define KYMO__FILL_num(n, T, _) kymo__fields.n = KYMO__BITS_##T(n);
+#define KYMO__MOVED_num(n, T, _) KYMO__FROM(n) KYMO__PLACE(n)
 #define KYMO__TAIL_num(n, T, _)
 #define KYMO__STAGE_num(n, T, _) KYMO__PUT_num(n, T, _)
 
@@ -285,7 +289,9 @@ KYMO__INLINE size_t kymo__seq_bytes(size_t count, size_t element_bytes)
 #define KYMO__STORE_enum(n, p, e) KYMO__SEQ_FIELD(n)
 #define KYMO__OWN_enum(n, p, e) KYMO__OPERAND(n, KYMO__SEQ_FIELD_IN, n)
 #define KYMO__MOVE_enum(n, p, e) KYMO__SEQ_FIELD_MOVED(n)
-#define KYMO__MOVED_enum(n, p, e) KYMO__OPERAND(n, KYMO__SEQ_FIELD_MOVED_IN, (uint64_t)(n))
+#define KYMO__WORD_enum(n, p, e) uint64_t n;
+#define KYMO__FILL_enum(n, p, e) kymo__fields.n = (uint64_t)(n);
+#define KYMO__MOVED_enum(n, p, e) KYMO__FROM(n) KYMO__PLACE(n)
 #define KYMO__TAIL_enum(n, p, e)
 #define KYMO__STAGE_enum(n, p, e) KYMO__PUT_enum(n, p, e)
 
@@ -303,8 +309,10 @@ KYMO__INLINE size_t kymo__seq_bytes(size_t count, size_t element_bytes)
 #define KYMO__MEMBER_str(n, a, b) uint16_t n;
 #define KYMO__STORE_str(n, a, b)
 #define KYMO__OWN_str(n, a, b)
-#define KYMO__MOVE_str(n, a, b) KYMO__SEQ_FIELD_MOVED(n)
-#define KYMO__MOVED_str(n, a, b) KYMO__OPERAND(n, KYMO__SEQ_FIELD_MOVED_IN, (uint64_t)kymo__count)
+#define KYMO__WORD_str(n, a, b)
+#define KYMO__FILL_str(n, a, b)
+#define KYMO__MOVE_str(n, a, b) KYMO__SEQ_COUNT(n)
+#define KYMO__MOVED_str(n, a, b) KYMO__PLACE(n)
 #define KYMO__TAIL_str(n, a, b)                                                            \
 	kymo__tail = kymo__str(n);                                                         \
 	kymo__tail_bytes = kymo__count = strlen(kymo__str(n));
@@ -325,8 +333,10 @@ KYMO__INLINE size_t kymo__seq_bytes(size_t count, size_t element_bytes)
 #define KYMO__MEMBER_bytes(n, a, b) uint16_t n;
 #define KYMO__STORE_bytes(n, a, b)
 #define KYMO__OWN_bytes(n, a, b)
-#define KYMO__MOVE_bytes(n, a, b) KYMO__SEQ_FIELD_MOVED(n)
-#define KYMO__MOVED_bytes(n, a, b) KYMO__OPERAND(n, KYMO__SEQ_FIELD_MOVED_IN, (uint64_t)kymo__count)
+#define KYMO__WORD_bytes(n, a, b)
+#define KYMO__FILL_bytes(n, a, b)
+#define KYMO__MOVE_bytes(n, a, b) KYMO__SEQ_COUNT(n)
+#define KYMO__MOVED_bytes(n, a, b) KYMO__PLACE(n)
 #define KYMO__TAIL_bytes(n, a, b)                                                          \
 	kymo__tail = n;                                                                    \
 	kymo__count = kymo__seq_count(n, n##_bytes);                                       \
@@ -347,6 +357,8 @@ KYMO__INLINE size_t kymo__seq_bytes(size_t count, size_t element_bytes)
 #define KYMO__MEMBER_array(n, T, N)
 #define KYMO__STORE_array(n, T, N)
 #define KYMO__OWN_array(n, T, N)
+#define KYMO__WORD_array(n, T, N)
+#define KYMO__FILL_array(n, T, N)
 #define KYMO__MOVE_array(n, T, N)
 #define KYMO__MOVED_array(n, T, N)
 #define KYMO__TAIL_array(n, T, N)                                                          \
@@ -369,8 +381,10 @@ KYMO__INLINE size_t kymo__seq_bytes(size_t count, size_t element_bytes)
 #define KYMO__MEMBER_seq(n, T, _) uint16_t n;
 #define KYMO__STORE_seq(n, T, _)
 #define KYMO__OWN_seq(n, T, _)
+#define KYMO__WORD_seq(n, T, _) uint64_t n;
+#define KYMO__FILL_seq(n, T, _) kymo__fields.n = kymo__count;
 #define KYMO__MOVE_seq(n, T, _) KYMO__SEQ_FIELD_MOVED(n)
-#define KYMO__MOVED_seq(n, T, _) KYMO__OPERAND(n, KYMO__SEQ_FIELD_MOVED_IN, (uint64_t)kymo__count)
+#define KYMO__MOVED_seq(n, T, _) KYMO__FROM(n) KYMO__PLACE(n)
 #define KYMO__TAIL_seq(n, T, _)                                                            \
 	kymo__tail = n;                                                                    \
 	kymo__count = kymo__seq_count(n, n##_count);                                       \

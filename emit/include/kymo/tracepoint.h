@@ -268,11 +268,17 @@ static void __attribute__((destructor(101), unused)) KYMO__UNSEEN kymo__destruct
 			return;                                                            \
 		}                                                                          \
 		if (KYMO__ENDS_IN_PIECE(__VA_ARGS__)) {                                    \
+			struct kymo__words {                                               \
+				KYMO__FIELDS(WORD, __VA_ARGS__)                            \
+				uint64_t kymo__unused;                                     \
+			} kymo__fields;                                                    \
+                                                                                           \
 			KYMO__FIELDS(TAIL, __VA_ARGS__)                                    \
+			KYMO__FIELDS(FILL, __VA_ARGS__)                                    \
 			if (KYMO__LIKELY(kymo__tail_bytes < KYMO__SEQ_TAIL_MAX)) {         \
 				KYMO__SEQ_FIELDS_AND_TAIL(                                 \
 					kymo__slot, kymo__event_##provider##_##name,       \
-					KYMO__RECORD_BYTES(__VA_ARGS__), kymo__tail,       \
+					KYMO__RECORD_BYTES(__VA_ARGS__), &kymo__fields, kymo__tail, \
 					kymo__tail_bytes, KYMO__FIELDS(MOVE, __VA_ARGS__), \
 					KYMO__FIELDS(MOVED, __VA_ARGS__));                 \
 				return;                                                    \

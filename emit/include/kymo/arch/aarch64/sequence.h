@@ -129,11 +129,12 @@
 #define KYMO__SEQ_INPUTS [slot] "r"(slot), [event] "r"(event), [step] "r"(step)
 #define KYMO__SEQ_CLOBBERS "memory", "cc", "x8", "x9", "x10", "x11", "x12", "x13", "x14", "x15", "x16", "x17"
 
-/* An event's own record, as in x86_64/sequence.h. All fields are in registers. */
+/* An event's own record, as in x86_64/sequence.h. */
 #define KYMO__SEQ_FIELD(n) "stur %x[f_" #n "], [x11, #%c[at_" #n "]]\n\t"
-#define KYMO__SEQ_FIELD_MOVED(n) KYMO__SEQ_FIELD(n)
+#define KYMO__SEQ_FIELD_MOVED(n)								\
+	"ldr x9, [%[fields], #%c[from_" #n "]]\n\tstur x9, [x11, #%c[at_" #n "]]\n\t"
 #define KYMO__SEQ_FIELD_IN "r"
-#define KYMO__SEQ_FIELD_MOVED_IN "r"
+#define KYMO__SEQ_COUNT(n) "stur %[tail_bytes], [x11, #%c[at_" #n "]]\n\t"
 
 #define KYMO__SEQ_OWN_STEP									\
 	"mov x9, #%c[record]\n\t"								\
@@ -156,7 +157,7 @@
 
 /* The same with tail_bytes_ from tail_ behind: less than KYMO__SEQ_TAIL_MAX. */
 #define KYMO__SEQ_TAIL_MAX 256u
-#define KYMO__SEQ_FIELDS_AND_TAIL(slot_, event_, bytes_, tail_, tail_bytes_, stores, ...)	\
+#define KYMO__SEQ_FIELDS_AND_TAIL(slot_, event_, bytes_, fields_, tail_, tail_bytes_, stores, ...)\
 	__asm__ goto(KYMO__SEQ_BEGIN								\
 		KYMO__SEQ_OPEN("add w14, %w[tail_bytes], #%c[bytes]\n\tcmp w14, w13\n\tb.hi 96b\n\t", \
 			       KYMO__SEQ_TAIL_ASIDE, KYMO__SEQ_CLOCK,				\
@@ -178,7 +179,7 @@
 		KYMO__SEQ_CLEAR									\
 		:										\
 		: [slot] "r"(slot_), [event] "r"(&(event_)), [bytes] "i"(bytes_),		\
-		  [record] "i"(KYMO_ONE_RECORD), [tail] "r"(tail_),				\
+		  [record] "i"(KYMO_ONE_RECORD), [fields] "r"(fields_), [tail] "r"(tail_),	\
 		  [tail_bytes] "r"(tail_bytes_) __VA_ARGS__					\
 		: KYMO__SEQ_CLOBBERS								\
 		: out)

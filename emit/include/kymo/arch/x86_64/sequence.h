@@ -154,13 +154,14 @@
 
 /*
  * An event's own record: bytes_ of it and the fields in front of the tail are constants. stores are
- * KYMO__SEQ_FIELD or KYMO__SEQ_FIELD_MOVED of each field, in their order, with the operands behind: each
- * stores a whole word, and the next one overwrites what is too much.
+ * KYMO__SEQ_FIELD, or KYMO__SEQ_FIELD_MOVED where registers are scarce, of each field, in their order, with the
+ * operands behind: each stores a whole word, and the next one overwrites what is too much.
  */
 #define KYMO__SEQ_FIELD(n) "movq %q[f_" #n "], %c[at_" #n "](%%r11)\n\t"
-#define KYMO__SEQ_FIELD_MOVED(n) "movq %[f_" #n "], %%rax\n\tmovq %%rax, %c[at_" #n "](%%r11)\n\t"
+#define KYMO__SEQ_FIELD_MOVED(n)                                                                   \
+	"movq %c[from_" #n "](%[fields]), %%rax\n\tmovq %%rax, %c[at_" #n "](%%r11)\n\t"
 #define KYMO__SEQ_FIELD_IN "r"
-#define KYMO__SEQ_FIELD_MOVED_IN "rm"
+#define KYMO__SEQ_COUNT(n) "movq %[tail_bytes], %c[at_" #n "](%%r11)\n\t"
 
 #define KYMO__SEQ_OWN_ID                                                                           \
 	"leaq %[event], %%rdx\n\t"                                                                 \
@@ -183,7 +184,7 @@
 
 /* The same with tail_bytes_ from tail_ behind: less than KYMO__SEQ_TAIL_MAX. */
 #define KYMO__SEQ_TAIL_MAX 256u
-#define KYMO__SEQ_FIELDS_AND_TAIL(slot_, event_, bytes_, tail_, tail_bytes_, stores, ...)          \
+#define KYMO__SEQ_FIELDS_AND_TAIL(slot_, event_, bytes_, fields_, tail_, tail_bytes_, stores, ...) \
 	__asm__ goto(KYMO__SEQ_BEGIN                                                               \
 		KYMO__SEQ_OPEN("leal %c[bytes](%[tail_bytes]), %%edx\n\t"                          \
 			       "cmpl 12(%[slot]), %%edx\n\tja %l[out]\n\t",                        \
@@ -206,7 +207,7 @@
 		KYMO__SEQ_CLEAR                                                                    \
 		:                                                                                  \
 		: [slot] "r"(slot_), [event] "m"(event_), [bytes] "i"(bytes_),                     \
-		  [step] "i"(KYMO_ONE_RECORD + (bytes_)), [tail] "r"(tail_),                       \
+		  [step] "i"(KYMO_ONE_RECORD + (bytes_)), [fields] "r"(fields_), [tail] "r"(tail_), \
 		  [tail_bytes] "r"(tail_bytes_) __VA_ARGS__                                        \
 		: KYMO__SEQ_CLOBBERS                                                               \
 		: out)
