@@ -57,7 +57,7 @@
 		       KYMO__SEQ_CLOCK "movq %%rax, %[shared]\n\t", KYMO__SEQ_STEP_END)
 /* One behind another. The exchange is the last instruction in front of the sequence, its test the first inside. */
 #define DIRECT_NEXT                                                                        \
-	KYMO__SEQ_DESCRIBE                                                                 \
+	KYMO__SEQ_DESCRIBE("%%r9")                                                           \
 	"leaq 3b(%%rip), %%rdx\n\t"                                                        \
 	"movq 8+%[shared], %%rax\n\t"                                                     \
 	"cmpxchgq %%rdx, %%fs:8(%%r9)\n"                                                   \

@@ -18,5 +18,5 @@ KYMO_EXPORT void kymo_ffi_write(struct kymo_event *event, const void *payload, s
 	const struct kymo_seg seg = { payload, bytes };
 
 	if (slot)
-		kymo__write_segs(event, slot, &seg, &seg + 1, bytes);
+		kymo__write_segs(event, KYMO_ONE_RECORD + KYMO__BEFORE_PAYLOAD + bytes, &seg, &seg + 1, slot);
 }

@@ -106,7 +106,8 @@ static void write_pieces(const struct kymo_seg *segs, unsigned seg_count)
 
 	for (unsigned i = 0; i < seg_count; i++)
 		bytes += segs[i].bytes;
-	kymo__write_segs(event, kymo__wanted(event), segs, segs + seg_count, bytes);
+	kymo__write_segs(event, KYMO_ONE_RECORD + KYMO__BEFORE_PAYLOAD + bytes, segs, segs + seg_count,
+			 kymo__wanted(event));
 }
 
 static void pieces_of_every_length(void)

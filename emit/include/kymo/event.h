@@ -12,12 +12,11 @@
  *	KYMO__PIECES	+ number of parts whose size is not known
  *	KYMO__PACK	adds the field to words (classes without pieces only)
  *	KYMO__PUT	adds the field to a payload under construction
- * For the event's own sequence (tracepoint.h), where pieces are the last field only:
+ * For the event's own sequence (tracepoint.h), where only the last field is a piece:
  *	KYMO__KIND	a letter: n for a number, p for a piece
  *	KYMO__MEMBER	the member of a packed structure that is laid out as the payload
- *	KYMO__STORE, KYMO__OWN		assembly that stores a number, and its operands, with a comma in front
  *	KYMO__WORD, KYMO__FILL		a member of kymo__fields, and setting it
- *	KYMO__MOVE, KYMO__MOVED		as KYMO__STORE and KYMO__OWN, from there, and the length of a piece
+ *	KYMO__MOVE, KYMO__MOVED		assembly that moves it into the record, and operands, with a comma in front
  *	KYMO__TAIL	finds out what a piece is: kymo__tail, kymo__tail_bytes, kymo__count
  *	KYMO__STAGE	as KYMO__PUT, behind KYMO__TAIL and without the piece
  */
@@ -243,14 +242,9 @@ KYMO__INLINE size_t kymo__seq_bytes(size_t count, size_t element_bytes)
 #define KYMO__ELEMENT_2(class_, N, element, T) KYMO__ELEMENT_##element(class_, T, N)
 #define KYMO__ELEMENT_num(class_, T, N) class_, T, N
 
-/* Operands of the event's own sequence: a value, where it is in kymo__fields, and its place in the record. */
-#define KYMO__OPERAND(n, constraint, value)                                                        \
-	, [f_##n] constraint(value) KYMO__PLACE(n)
+/* Operands of the event's own sequence: where a value is in kymo__fields, and its place in the record. */
 #define KYMO__FROM(n) , [from_##n] "i"(offsetof(struct kymo__words, n))
 #define KYMO__PLACE(n) , [at_##n] "i"(KYMO__BEFORE_PAYLOAD + offsetof(struct kymo__layout, n))
-/* The bits of a number; those of an integer in a register as it is, without what would be above it. */
-#define KYMO__REGISTER_KYMO__INTEGER(n, T) n
-#define KYMO__REGISTER_0(n, T) KYMO__BITS_##T(n)
 
 /* Class num: one number of type T. */
 #define KYMO__ARG_num(n, T, _) KYMO__C_##T n,
@@ -264,9 +258,7 @@ KYMO__INLINE size_t kymo__seq_bytes(size_t count, size_t element_bytes)
 #define KYMO__PUT_num(n, T, _) kymo__put(&kymo__b, KYMO__BITS_##T(n), KYMO__WIDTH_##T);
 #define KYMO__KIND_num(n, T, _) "n"
 #define KYMO__MEMBER_num(n, T, _) KYMO__C_##T n;
-#define KYMO__STORE_num(n, T, _) KYMO__SEQ_FIELD(n)
-#define KYMO__OWN_num(n, T, kind) KYMO__OPERAND(n, KYMO__SEQ_FIELD_IN, KYMO__REGISTER_##kind(n, T))
-#define KYMO__MOVE_num(n, T, _) KYMO__SEQ_FIELD_MOVED(n)
+#define KYMO__MOVE_num(n, T, _) KYMO__SEQ_FIELD(n)
 #define KYMO__WORD_num(n, T, _) uint64_t n;
 #define KYMO__FILL_num(n, T, _) kymo__fields.n = KYMO__BITS_##T(n);
 #define KYMO__MOVED_num(n, T, _) KYMO__FROM(n) KYMO__PLACE(n)
@@ -286,9 +278,7 @@ KYMO__INLINE size_t kymo__seq_bytes(size_t count, size_t element_bytes)
 	kymo__put(&kymo__b, kymo__low((uint64_t)(n), sizeof(n)), sizeof(n));
 #define KYMO__KIND_enum(n, p, e) "n"
 #define KYMO__MEMBER_enum(n, p, e) kymo__enum_##p##_##e n;
-#define KYMO__STORE_enum(n, p, e) KYMO__SEQ_FIELD(n)
-#define KYMO__OWN_enum(n, p, e) KYMO__OPERAND(n, KYMO__SEQ_FIELD_IN, n)
-#define KYMO__MOVE_enum(n, p, e) KYMO__SEQ_FIELD_MOVED(n)
+#define KYMO__MOVE_enum(n, p, e) KYMO__SEQ_FIELD(n)
 #define KYMO__WORD_enum(n, p, e) uint64_t n;
 #define KYMO__FILL_enum(n, p, e) kymo__fields.n = (uint64_t)(n);
 #define KYMO__MOVED_enum(n, p, e) KYMO__FROM(n) KYMO__PLACE(n)
@@ -307,8 +297,6 @@ KYMO__INLINE size_t kymo__seq_bytes(size_t count, size_t element_bytes)
 	kymo__put_tail(&kymo__b, kymo__str(n), kymo__b.last_count);
 #define KYMO__KIND_str(n, a, b) "p"
 #define KYMO__MEMBER_str(n, a, b) uint16_t n;
-#define KYMO__STORE_str(n, a, b)
-#define KYMO__OWN_str(n, a, b)
 #define KYMO__WORD_str(n, a, b)
 #define KYMO__FILL_str(n, a, b)
 #define KYMO__MOVE_str(n, a, b) KYMO__SEQ_COUNT(n)
@@ -331,8 +319,6 @@ KYMO__INLINE size_t kymo__seq_bytes(size_t count, size_t element_bytes)
 	kymo__put_tail(&kymo__b, n, kymo__seq_bytes(kymo__b.last_count, 1));
 #define KYMO__KIND_bytes(n, a, b) "p"
 #define KYMO__MEMBER_bytes(n, a, b) uint16_t n;
-#define KYMO__STORE_bytes(n, a, b)
-#define KYMO__OWN_bytes(n, a, b)
 #define KYMO__WORD_bytes(n, a, b)
 #define KYMO__FILL_bytes(n, a, b)
 #define KYMO__MOVE_bytes(n, a, b) KYMO__SEQ_COUNT(n)
@@ -355,8 +341,6 @@ KYMO__INLINE size_t kymo__seq_bytes(size_t count, size_t element_bytes)
 		       (size_t)(N)*KYMO__WIDTH_##T);
 #define KYMO__KIND_array(n, T, N) "p"
 #define KYMO__MEMBER_array(n, T, N)
-#define KYMO__STORE_array(n, T, N)
-#define KYMO__OWN_array(n, T, N)
 #define KYMO__WORD_array(n, T, N)
 #define KYMO__FILL_array(n, T, N)
 #define KYMO__MOVE_array(n, T, N)
@@ -379,11 +363,9 @@ KYMO__INLINE size_t kymo__seq_bytes(size_t count, size_t element_bytes)
 		       kymo__seq_bytes(kymo__b.last_count, KYMO__WIDTH_##T));
 #define KYMO__KIND_seq(n, T, _) "p"
 #define KYMO__MEMBER_seq(n, T, _) uint16_t n;
-#define KYMO__STORE_seq(n, T, _)
-#define KYMO__OWN_seq(n, T, _)
 #define KYMO__WORD_seq(n, T, _) uint64_t n;
 #define KYMO__FILL_seq(n, T, _) kymo__fields.n = kymo__count;
-#define KYMO__MOVE_seq(n, T, _) KYMO__SEQ_FIELD_MOVED(n)
+#define KYMO__MOVE_seq(n, T, _) KYMO__SEQ_FIELD(n)
 #define KYMO__MOVED_seq(n, T, _) KYMO__FROM(n) KYMO__PLACE(n)
 #define KYMO__TAIL_seq(n, T, _)                                                            \
 	kymo__tail = n;                                                                    \

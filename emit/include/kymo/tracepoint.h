@@ -218,9 +218,9 @@ static void __attribute__((destructor(101), unused)) KYMO__UNSEEN kymo__destruct
 	KYMO__WRITER(KYMO__IS_SHORT(__VA_ARGS__), provider, name, __VA_ARGS__)
 
 /*
- * The function of an event, which its tracepoints call. Up to 10 fields, of which at most the last is a
- * piece: the event has a sequence of its own, and each field goes from a register straight to where it
- * stands in the ring. What the sequence does not write goes on out of line, packed; and so do all other events.
+ * The function of an event, which its tracepoints call. An event of up to 10 fields of which the last alone is
+ * a piece has a sequence of its own, in which each field goes straight to where it stands in the ring. Numbers are
+ * packed into words, for a sequence that is there once for a file; all else is gathered from pieces.
  */
 #if KYMO_ARCH_SEQUENCE
 #define KYMO__WRITER(length, ...) KYMO__WRITER_1(length, __VA_ARGS__)
@@ -230,11 +230,6 @@ static void __attribute__((destructor(101), unused)) KYMO__UNSEEN kymo__destruct
 #define KYMO__WRITER_1(length, ...) KYMO__WRITER_2(length, __VA_ARGS__)
 #define KYMO__WRITER_2(length, ...) KYMO__WRITER_##length(__VA_ARGS__)
 
-/* Numbers only, and few enough for registers. */
-#define KYMO__REGISTER_FIELDS_MAX 5
-#define KYMO__IN_REGISTERS(...)                                                                    \
-	(KYMO__PIECE_COUNT(__VA_ARGS__) == 0 &&                                                    \
-	 KYMO__COUNT(__VA_ARGS__) - 1 <= KYMO__REGISTER_FIELDS_MAX)
 /* One piece, and it is the last field. */
 #define KYMO__KINDS(...) "-" KYMO__FIELDS(KIND, __VA_ARGS__)
 #define KYMO__ENDS_IN_PIECE(...)                                                                   \
@@ -245,70 +240,17 @@ static void __attribute__((destructor(101), unused)) KYMO__UNSEEN kymo__destruct
 #define KYMO__ARE_WORDS(...)                                                                       \
 	(KYMO__PIECE_COUNT(__VA_ARGS__) == 0 &&                                                    \
 	 KYMO__FIXED_BYTES(__VA_ARGS__) <= KYMO_WORDS_MAX * 8)
-#define KYMO__WORD(i, ...) (KYMO__FIXED_BYTES(__VA_ARGS__) > (i)*8 ? kymo__words[i] : 0)
+#define KYMO__WORD_AT(i, ...) (KYMO__FIXED_BYTES(__VA_ARGS__) > (i)*8 ? kymo__words[i] : 0)
 
 #define KYMO__WRITER_SHORT(provider, name, ...)                                            \
 	static void __attribute__((noinline, unused)) KYMO__UNSEEN kymo__write_##provider##_##name( \
 		const struct kymo_slot *kymo__slot, KYMO__FIELDS(ARG, __VA_ARGS__) int kymo__end) \
 	{                                                                                  \
-		struct kymo__layout {                                                      \
-			KYMO__FIELDS(MEMBER, __VA_ARGS__)                                  \
-			char kymo__end;                                                    \
-		} __attribute__((packed));                                                 \
 		struct kymo_event *kymo__event = &kymo__event_##provider##_##name;         \
-		const void *kymo__tail = 0;                                                \
-		size_t kymo__tail_bytes = 0, kymo__count = 0;                              \
                                                                                            \
-		(void)kymo__end, (void)kymo__count;                                        \
-		if (KYMO__IN_REGISTERS(__VA_ARGS__)) {                                     \
-			KYMO__SEQ_FIELDS(kymo__slot, kymo__event_##provider##_##name,      \
-					 KYMO__RECORD_BYTES(__VA_ARGS__),                  \
-					 KYMO__FIELDS(STORE, __VA_ARGS__),                 \
-					 KYMO__FIELDS(OWN, __VA_ARGS__));                  \
-			return;                                                            \
-		}                                                                          \
+		(void)kymo__end;                                                           \
 		if (KYMO__ENDS_IN_PIECE(__VA_ARGS__)) {                                    \
-			struct kymo__words {                                               \
-				KYMO__FIELDS(WORD, __VA_ARGS__)                            \
-				uint64_t kymo__unused;                                     \
-			} kymo__fields;                                                    \
-                                                                                           \
-			KYMO__FIELDS(TAIL, __VA_ARGS__)                                    \
-			KYMO__FIELDS(FILL, __VA_ARGS__)                                    \
-			if (KYMO__LIKELY(kymo__tail_bytes < KYMO__SEQ_TAIL_MAX)) {         \
-				KYMO__SEQ_FIELDS_AND_TAIL(                                 \
-					kymo__slot, kymo__event_##provider##_##name,       \
-					KYMO__RECORD_BYTES(__VA_ARGS__), &kymo__fields, kymo__tail, \
-					kymo__tail_bytes, KYMO__FIELDS(MOVE, __VA_ARGS__), \
-					KYMO__FIELDS(MOVED, __VA_ARGS__));                 \
-				return;                                                    \
-			}                                                                  \
-		}                                                                          \
-	out:                                                                               \
-		if (KYMO__IN_REGISTERS(__VA_ARGS__) && KYMO__ARE_WORDS(__VA_ARGS__)) {     \
-			uint64_t kymo__words[2 * KYMO_WORDS_MAX];                          \
-			unsigned kymo__at = 0;                                             \
-                                                                                           \
-			KYMO__FIELDS(PACK, __VA_ARGS__)                                    \
-			(void)kymo__at;                                                    \
-			kymo__module.rt->write_words(                                      \
-				kymo__event, KYMO_ONE_RECORD + KYMO__RECORD_BYTES(__VA_ARGS__), \
-				KYMO__WORD(0, __VA_ARGS__), KYMO__WORD(1, __VA_ARGS__),    \
-				KYMO__WORD(2, __VA_ARGS__), KYMO__WORD(3, __VA_ARGS__));   \
-		} else if (KYMO__ENDS_IN_PIECE(__VA_ARGS__)) {                             \
-			KYMO__BUILD(__VA_ARGS__)                                           \
-                                                                                           \
-			KYMO__FIELDS(STAGE, __VA_ARGS__)                                   \
-			kymo__put_tail(&kymo__b, kymo__tail, kymo__tail_bytes);            \
-			if (kymo__tail_bytes < KYMO__SEQ_TAIL_MAX)                         \
-				kymo__module.rt->write_segs(                               \
-					kymo__event,                                       \
-					KYMO_ONE_RECORD + KYMO__BEFORE_PAYLOAD + kymo__b.bytes, \
-					kymo__segs, kymo__segs + kymo__b.seg_count);       \
-			else                                                               \
-				kymo__write_segs(kymo__event, kymo__slot, kymo__segs,      \
-						 kymo__segs + kymo__b.seg_count,           \
-						 kymo__b.bytes);                           \
+			KYMO__WRITE_OWN(kymo__event_##provider##_##name, __VA_ARGS__)      \
 		} else {                                                                   \
 			KYMO__WRITE_STAGED(__VA_ARGS__)                                    \
 		}                                                                          \
@@ -322,6 +264,45 @@ static void __attribute__((destructor(101), unused)) KYMO__UNSEEN kymo__destruct
                                                                                            \
 		(void)kymo__end;                                                           \
 		KYMO__WRITE_STAGED(__VA_ARGS__)                                            \
+	}
+
+/* What the sequence does not write goes on out of line; a long piece is copied by the sequence for pieces. */
+#define KYMO__WRITE_OWN(event, ...)                                                        \
+	struct kymo__layout {                                                              \
+		KYMO__FIELDS(MEMBER, __VA_ARGS__)                                          \
+		char kymo__end;                                                            \
+	} __attribute__((packed));                                                         \
+	struct kymo__words {                                                               \
+		KYMO__FIELDS(WORD, __VA_ARGS__)                                            \
+		uint64_t kymo__unused;                                                     \
+	} kymo__fields;                                                                    \
+	const void *kymo__tail = 0;                                                        \
+	size_t kymo__tail_bytes = 0, kymo__count = 0;                                      \
+                                                                                           \
+	KYMO__FIELDS(TAIL, __VA_ARGS__)                                                    \
+	KYMO__FIELDS(FILL, __VA_ARGS__)                                                    \
+	(void)kymo__count;                                                                 \
+	if (KYMO__LIKELY(kymo__tail_bytes < KYMO__SEQ_TAIL_MAX)) {                         \
+		KYMO__SEQ_FIELDS_AND_TAIL(kymo__slot, event, KYMO__RECORD_BYTES(__VA_ARGS__), \
+					  &kymo__fields, kymo__tail, kymo__tail_bytes,     \
+					  KYMO__FIELDS(MOVE, __VA_ARGS__),                 \
+					  KYMO__FIELDS(MOVED, __VA_ARGS__));               \
+		return;                                                                    \
+	}                                                                                  \
+out:                                                                                       \
+	{                                                                                  \
+		uint64_t kymo__step;                                                       \
+		KYMO__BUILD(__VA_ARGS__)                                                   \
+                                                                                           \
+		KYMO__FIELDS(STAGE, __VA_ARGS__)                                           \
+		kymo__put_tail(&kymo__b, kymo__tail, kymo__tail_bytes);                    \
+		kymo__step = KYMO_ONE_RECORD + KYMO__BEFORE_PAYLOAD + kymo__b.bytes;       \
+		if (kymo__tail_bytes < KYMO__SEQ_TAIL_MAX)                                 \
+			kymo__module.rt->write_segs(kymo__event, kymo__step, kymo__segs,   \
+						    kymo__segs + kymo__b.seg_count);       \
+		else                                                                       \
+			kymo__write_segs(kymo__event, kymo__step, kymo__segs,              \
+					 kymo__segs + kymo__b.seg_count, kymo__slot);      \
 	}
 
 /* Says to the compiler that all of it is set; what is in use will be. */
@@ -338,20 +319,21 @@ static void __attribute__((destructor(101), unused)) KYMO__UNSEEN kymo__destruct
 		uint64_t kymo__words[KYMO__FIXED_BYTES(__VA_ARGS__) / 8 + KYMO_WORDS_MAX]; \
 		unsigned kymo__at = 0;                                                     \
                                                                                            \
-		/* As in KYMO__BUILD. */                                                   \
-		__asm__("" : "=m"(kymo__words));                                           \
 		KYMO__FIELDS(PACK, __VA_ARGS__)                                            \
 		(void)kymo__at;                                                            \
 		kymo__write_words(kymo__event, kymo__slot,                                 \
-				  (unsigned)KYMO__FIXED_BYTES(__VA_ARGS__), kymo__words);  \
+				  (unsigned)KYMO__FIXED_BYTES(__VA_ARGS__),                \
+				  KYMO__WORD_AT(0, __VA_ARGS__), KYMO__WORD_AT(1, __VA_ARGS__), \
+				  KYMO__WORD_AT(2, __VA_ARGS__), KYMO__WORD_AT(3, __VA_ARGS__)); \
 	} else {                                                                           \
 		KYMO__BUILD(__VA_ARGS__)                                                   \
                                                                                            \
 		KYMO__FIELDS(PUT, __VA_ARGS__)                                             \
 		if (kymo__b.at != kymo__b.run)                                             \
 			kymo__put_run(&kymo__b);                                           \
-		kymo__write_segs(kymo__event, kymo__slot, kymo__segs,                      \
-				 kymo__segs + kymo__b.seg_count, kymo__b.bytes);           \
+		kymo__write_segs(kymo__event,                                              \
+				 KYMO_ONE_RECORD + KYMO__BEFORE_PAYLOAD + kymo__b.bytes,   \
+				 kymo__segs, kymo__segs + kymo__b.seg_count, kymo__slot);  \
 	}
 
 #ifdef __cplusplus

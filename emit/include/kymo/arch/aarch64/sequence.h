@@ -130,10 +130,8 @@
 #define KYMO__SEQ_CLOBBERS "memory", "cc", "x8", "x9", "x10", "x11", "x12", "x13", "x14", "x15", "x16", "x17"
 
 /* An event's own record, as in x86_64/sequence.h. */
-#define KYMO__SEQ_FIELD(n) "stur %x[f_" #n "], [x11, #%c[at_" #n "]]\n\t"
-#define KYMO__SEQ_FIELD_MOVED(n)								\
+#define KYMO__SEQ_FIELD(n)								\
 	"ldr x9, [%[fields], #%c[from_" #n "]]\n\tstur x9, [x11, #%c[at_" #n "]]\n\t"
-#define KYMO__SEQ_FIELD_IN "r"
 #define KYMO__SEQ_COUNT(n) "stur %[tail_bytes], [x11, #%c[at_" #n "]]\n\t"
 
 #define KYMO__SEQ_OWN_STEP									\
@@ -141,21 +139,6 @@
 	"add x12, x12, #%c[bytes]\n\t"								\
 	"add x12, x12, x9\n"
 
-#define KYMO__SEQ_FIELDS(slot_, event_, bytes_, stores, ...)					\
-	__asm__ goto(KYMO__SEQ_BEGIN								\
-		KYMO__SEQ_OPEN("cmp w13, #%c[bytes]\n\tb.lo 96b\n\t", "", KYMO__SEQ_CLOCK,	\
-			       "add w14, w12, #%c[bytes]\n\t")					\
-		stores										\
-		KYMO__SEQ_OWN_STEP								\
-		KYMO__SEQ_STORE_HEAD								\
-		KYMO__SEQ_CLEAR									\
-		:										\
-		: [slot] "r"(slot_), [event] "r"(&(event_)), [bytes] "i"(bytes_),		\
-		  [record] "i"(KYMO_ONE_RECORD) __VA_ARGS__					\
-		: KYMO__SEQ_CLOBBERS								\
-		: out)
-
-/* The same with tail_bytes_ from tail_ behind: less than KYMO__SEQ_TAIL_MAX. */
 #define KYMO__SEQ_TAIL_MAX 256u
 #define KYMO__SEQ_FIELDS_AND_TAIL(slot_, event_, bytes_, fields_, tail_, tail_bytes_, stores, ...)\
 	__asm__ goto(KYMO__SEQ_BEGIN								\

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * sequence.h: the restartable sequence that writes a whole record and publishes it with its last
- * store [ring.md 5.1]. Four forms: an event's own, in the function of the event, which stores each
- * field where it stands in the ring, with or without one piece behind (KYMO__SEQ_FIELDS,
- * KYMO__SEQ_FIELDS_AND_TAIL; tracepoint.h); a payload of 1 to 4 words held in registers; and a payload
- * gathered from any number of pieces.
+ * store [ring.md 5.1]. Three forms: a payload of 1 to 4 words held in registers; an event's own, in
+ * the function of the event, which stores each field where it stands in the ring, and a piece behind
+ * (KYMO__SEQ_FIELDS_AND_TAIL; tracepoint.h); and a payload gathered from any number of pieces.
  *
  *	if slot.rseq_offset == 0 goto out
  *	rseq.rseq_cs = &descriptor
@@ -29,8 +28,8 @@
  * A sequence has one store that takes effect, its last. So a record that finds no room is counted by
  * the same instruction that would have published it, with another address: exactly once.
  *
- * rseq's place is kept in a register up to the last line: a handler that forks wipes the slot, and the child
- * has its struct rseq in the same place.
+ * rseq's place is kept in a register up to the last line, or loaded again there, where it is 0 if a handler has
+ * forked: that wipes the slot. The child has its struct rseq in the same place.
  *
  * Abort, entered by the kernel, goes to out like everything else that is neither written nor counted:
  * whoever called leaves the rest to libkymo, which finds out why. Offsets: struct rseq cpu_id 4,
@@ -48,8 +47,8 @@
 #define KYMO__RSEQ_SIGNATURE "0x53053053"
 
 /* clang-format off */
-/* 3: where the sequence is, from 1 to 2; abort goes to 4. r9 = rseq out, else to out. */
-#define KYMO__SEQ_DESCRIBE                                                                         \
+/* 3: where the sequence is, from 1 to 2; abort goes to 4. r = rseq out, else to out. */
+#define KYMO__SEQ_DESCRIBE(r)                                                                      \
 	".pushsection __rseq_cs, \"aw\"\n\t"                                                       \
 	".balign 32\n"                                                                             \
 	"3:\n\t"                                                                                   \
@@ -65,17 +64,25 @@
 	"4:\n\t"                                                                                   \
 	"jmp %l[out]\n\t"                                                                          \
 	".popsection\n\t"                                                                          \
-	"movq 48(%[slot]), %%r9\n\t"                                                               \
-	"testq %%r9, %%r9\n\t"                                                                     \
+	"movq 48(%[slot]), " r "\n\t"                                                              \
+	"testq " r ", " r "\n\t"                                                                   \
 	"jz %l[out]\n\t"
 
-#define KYMO__SEQ_BEGIN                                                                            \
-	KYMO__SEQ_DESCRIBE                                                                         \
+#define KYMO__SEQ_BEGIN KYMO__SEQ_BEGIN_WITH("%%r9")
+#define KYMO__SEQ_BEGIN_WITH(r)                                                                    \
+	KYMO__SEQ_DESCRIBE(r)                                                                      \
 	"leaq 3b(%%rip), %%rax\n\t"                                                                \
-	"movq %%rax, %%fs:8(%%r9)\n"                                                               \
+	"movq %%rax, %%fs:8(" r ")\n"                                                              \
 	"1:\n\t"
 
 #define KYMO__SEQ_CLEAR "movq $0, %%fs:8(%%r9)\n\t"
+/* Where no register could be kept. 0: forked just now, by a handler. */
+#define KYMO__SEQ_CLEAR_ANEW                                                                       \
+	"movq 48(%[slot]), %%rax\n\t"                                                              \
+	"testq %%rax, %%rax\n\t"                                                                   \
+	"jz 98f\n\t"                                                                               \
+	"movq $0, %%fs:8(%%rax)\n"                                                                 \
+	"98:\n\t"
 
 /*
  * Up to the first 12 bytes of the record: r9 = rseq in; r10 = ring, r11 = p, r8 = head out.
@@ -84,7 +91,9 @@
  * rax, in the upper 48 bits; end puts the low half of r8 + step into edx.
  */
 #define KYMO__SEQ_OPEN(longer, aside, id, clock, end)                                              \
-	"movl %%fs:4(%%r9), %%eax\n\t"                                                             \
+	KYMO__SEQ_OPEN_WITH("%%r9", longer, aside, id, clock, end)
+#define KYMO__SEQ_OPEN_WITH(r, longer, aside, id, clock, end)                                      \
+	"movl %%fs:4(" r "), %%eax\n\t"                                                            \
 	"cmpl 8(%[slot]), %%eax\n\t"                                                               \
 	"jb 11f\n\t"                                                                               \
 	"jmp %l[out]\n"                                                                            \
@@ -153,36 +162,18 @@
 #define KYMO__SEQ_CLOBBERS "memory", "cc", "rax", "rdx", "r8", "r9", "r10", "r11"
 
 /*
- * An event's own record: bytes_ of it and the fields in front of the tail are constants. stores are
- * KYMO__SEQ_FIELD, or KYMO__SEQ_FIELD_MOVED where registers are scarce, of each field, in their order, with the
- * operands behind: each stores a whole word, and the next one overwrites what is too much.
+ * An event's own record. bytes_ of it are in front of the tail, a constant; tail_bytes_ are less than
+ * KYMO__SEQ_TAIL_MAX. stores are KYMO__SEQ_FIELD and KYMO__SEQ_COUNT of the fields, in their order, with the operands
+ * behind: each stores a whole word, and the next one overwrites what is too much.
  */
-#define KYMO__SEQ_FIELD(n) "movq %q[f_" #n "], %c[at_" #n "](%%r11)\n\t"
-#define KYMO__SEQ_FIELD_MOVED(n)                                                                   \
+#define KYMO__SEQ_FIELD(n)                                                                   \
 	"movq %c[from_" #n "](%[fields]), %%rax\n\tmovq %%rax, %c[at_" #n "](%%r11)\n\t"
-#define KYMO__SEQ_FIELD_IN "r"
 #define KYMO__SEQ_COUNT(n) "movq %[tail_bytes], %c[at_" #n "](%%r11)\n\t"
 
 #define KYMO__SEQ_OWN_ID                                                                           \
 	"leaq %[event], %%rdx\n\t"                                                                 \
 	"movzwl (%%rdx,%%r8), %%r8d\n\t"
 
-#define KYMO__SEQ_FIELDS(slot_, event_, bytes_, stores, ...)                                       \
-	__asm__ goto(KYMO__SEQ_BEGIN                                                               \
-		KYMO__SEQ_OPEN("cmpl %[bytes], 12(%[slot])\n\tjb %l[out]\n\t", "", KYMO__SEQ_OWN_ID, \
-			       KYMO__SEQ_CLOCK, "leal %c[bytes](%%r8), %%edx\n\t")                 \
-		stores                                                                             \
-		"movabsq %[step], %%rdx\n\t"                                                       \
-		"addq %%rdx, %%r8\n"                                                               \
-		KYMO__SEQ_STORE_HEAD                                                               \
-		KYMO__SEQ_CLEAR                                                                    \
-		:                                                                                  \
-		: [slot] "r"(slot_), [event] "m"(event_), [bytes] "i"(bytes_),                     \
-		  [step] "i"(KYMO_ONE_RECORD + (bytes_)) __VA_ARGS__                               \
-		: KYMO__SEQ_CLOBBERS                                                               \
-		: out)
-
-/* The same with tail_bytes_ from tail_ behind: less than KYMO__SEQ_TAIL_MAX. */
 #define KYMO__SEQ_TAIL_MAX 256u
 #define KYMO__SEQ_FIELDS_AND_TAIL(slot_, event_, bytes_, fields_, tail_, tail_bytes_, stores, ...) \
 	__asm__ goto(KYMO__SEQ_BEGIN                                                               \
@@ -247,15 +238,17 @@
 	"movb %%al, %c[bytes]-1(%%r11,%[tail_bytes])\n\t"                                          \
 	"jmp 9f\n"
 
+/* One register less: kymo__emit_words_1 saves none. */
 #define KYMO__SEQ_WORDS(stores, ...)                                                               \
-	__asm__ goto(KYMO__SEQ_BEGIN                                                               \
-		KYMO__SEQ_STEP                                                                     \
+	__asm__ goto(KYMO__SEQ_BEGIN_WITH("%%rdx")                                                 \
+		KYMO__SEQ_OPEN_WITH("%%rdx", KYMO__SEQ_LONGER, "", KYMO__SEQ_ID, KYMO__SEQ_CLOCK,  \
+				    KYMO__SEQ_STEP_END)                                            \
 		stores                                                                             \
 		KYMO__SEQ_COMMIT                                                                   \
-		KYMO__SEQ_CLEAR                                                                    \
+		KYMO__SEQ_CLEAR_ANEW                                                               \
 		:                                                                                  \
 		: KYMO__SEQ_INPUTS, __VA_ARGS__                                                    \
-		: KYMO__SEQ_CLOBBERS                                                               \
+		: "memory", "cc", "rax", "rdx", "r8", "r10", "r11"                                 \
 		: out)
 /* clang-format on */
 
