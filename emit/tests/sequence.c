@@ -334,7 +334,7 @@ int main(void)
 	random_positions();
 	words();
 	tails();
-	for (int round = 0; round < 2000; round++) {
+	for (int round = 0; round < 500; round++) {
 		fields();
 		pieces();
 	}
