@@ -9,7 +9,7 @@
 
 #if KYMO_ARCH_X86_64 && KYMO_POSIX_HOSTED
 #define WITH_SEQUENCE 1
-#include "kymo/arch/x86_64/sequence.h"
+#include "sequence.h"
 #else
 #define WITH_SEQUENCE 0
 #endif
@@ -30,8 +30,8 @@ static const struct kymo_event *wanted(const struct kymop_shared *shared, uint32
 static inline int attempt(uint32_t slot, uint32_t id, const uint64_t *words, const void *data,
 			  uint32_t data_bytes)
 {
-	return kymo__sequence_tail(&kymop_slots.slot[slot], wanted(kymop_shared(slot), id),
-				   kymop_step(data_bytes), 3, words, 20, data, data_bytes);
+	return kymop_sequence(&kymop_slots.slot[slot], wanted(kymop_shared(slot), id), kymop_step(data_bytes),
+			      words, data, data_bytes);
 }
 
 /* The same for 4 bytes of data, which are most: from registers. */

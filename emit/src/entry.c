@@ -8,7 +8,15 @@
 #include "filter.h"
 #include "kymo/tracepoint.h"
 
+/* Where tests let a signal handler run: emit/tests/several.c. */
+#ifndef KYMO_TEST_STOP
+#define KYMO_TEST_STOP(place)
+#endif
+
 static const uint8_t zeros[KYMO_RECORD_MAX];
+#if !KYMO_ARCH_SEQUENCE
+#define write_words write_words_portable
+#endif
 static void write_words(struct kymo_event *event, uint64_t step, uint64_t w0, uint64_t w1,
 			uint64_t w2, uint64_t w3);
 static void write_segs(struct kymo_event *event, uint64_t step, const struct kymo_seg *segs,
@@ -22,6 +30,11 @@ struct kymo_rt kymo_runtime = {
 };
 
 #if KYMO_ARCH_SEQUENCE
+static inline const struct kymo_slot *slot_of(uint32_t wanted)
+{
+	return &kymo_process->slots[__builtin_ctz(wanted)];
+}
+
 /*
  * Several sessions want the record as it is: the slots, or none where that is not so any more. In
  * this order: a slot that was added with a filter is not seen without it [register.c].
@@ -33,56 +46,47 @@ static inline uint32_t wanted_as_it_is(const struct kymo_event *event)
 	return __atomic_load_n(&event->first, __ATOMIC_RELAXED) == &kymo_process->several ? wanted : 0;
 }
 
-/* One attempt for each of the slots, from registers. Returns those that it did not write. */
+/*
+ * One attempt for each of the slots. The first reads the clock; the others take it, where nothing has come
+ * between, and start afresh where something has. Returns those that were not written.
+ */
 static inline __attribute__((always_inline)) uint32_t
-write_each(uint32_t wanted, const struct kymo_event *event, uint64_t step, unsigned word_count,
-	   uint64_t w0, uint64_t w1, uint64_t w2, uint64_t w3)
+write_each(uint32_t wanted, const struct kymo_event *event, uint64_t step, const uint64_t *words,
+	   const struct kymo_seg *segs, const struct kymo_seg *segs_end)
 {
+	intptr_t rseq_offset = slot_of(wanted)->rseq_offset;
+	struct kymo_shared shared;
 	uint32_t left = 0;
 
-	for (; wanted; wanted &= wanted - 1) {
-		uint32_t slot = (uint32_t)__builtin_ctz(wanted);
+	while (wanted) {
+		const struct kymo_slot *slot = slot_of(wanted);
 
-		if (KYMO__UNLIKELY(!kymo__sequence_words(&kymo_process->slots[slot], event, step,
-							 word_count, w0, w1, w2, w3)))
-			left |= 1u << slot;
+		if (KYMO__UNLIKELY(!(words ? direct_first_words(slot, event, step, &shared, words) :
+					     direct_first_segs(slot, event, step, &shared, segs, segs_end)))) {
+			left |= wanted & -wanted;
+			wanted &= wanted - 1;
+			continue;
+		}
+		for (wanted &= wanted - 1; wanted; wanted &= wanted - 1) {
+			slot = slot_of(wanted);
+			KYMO_TEST_STOP(BETWEEN);
+			if (KYMO__UNLIKELY(!(words ? direct_next_words(slot, event, step, &shared, words) :
+						     direct_next_segs(slot, event, step, &shared, segs, segs_end))))
+				break;
+		}
 	}
+	/* Not as the slot says now: a handler may have forked. */
+	if (KYMO__LIKELY(rseq_offset != 0))
+		kymo__sequence_clear(rseq_offset);
 	return left;
-}
-
-static inline __attribute__((always_inline)) uint32_t
-write_words_each(uint32_t wanted, const struct kymo_event *event, uint64_t step, uint64_t w0,
-		 uint64_t w1, uint64_t w2, uint64_t w3)
-{
-	switch ((step - KYMO_ONE_RECORD - KYMO__BEFORE_PAYLOAD + 7) / 8) {
-	case 0:
-	case 1:
-		return write_each(wanted, event, step, 1, w0, w1, w2, w3);
-	case 2:
-		return write_each(wanted, event, step, 2, w0, w1, w2, w3);
-	case 3:
-		return write_each(wanted, event, step, 3, w0, w1, w2, w3);
-	default:
-		return write_each(wanted, event, step, 4, w0, w1, w2, w3);
-	}
 }
 
 /* The same for a payload in pieces. */
-static __attribute__((noinline)) uint32_t write_segs_each(uint32_t wanted,
-							  const struct kymo_event *event,
+static __attribute__((noinline)) uint32_t write_segs_each(uint32_t wanted, const struct kymo_event *event,
 							  uint64_t step, const struct kymo_seg *segs,
 							  const struct kymo_seg *segs_end)
 {
-	uint32_t left = 0;
-
-	for (; wanted; wanted &= wanted - 1) {
-		uint32_t slot = (uint32_t)__builtin_ctz(wanted);
-
-		if (KYMO__UNLIKELY(!kymo__sequence_segs(&kymo_process->slots[slot], event, step, segs,
-							segs_end)))
-			left |= 1u << slot;
-	}
-	return left;
+	return write_each(wanted, event, step, NULL, segs, segs_end);
 }
 #endif
 
@@ -164,119 +168,136 @@ static __attribute__((noinline)) void write_staged(struct kymo_event *event, uin
 
 #if KYMO_ARCH_SEQUENCE
 /* For those of several sessions that the first attempt did not write to. */
-static __attribute__((noinline)) void write_left(uint32_t wanted, struct kymo_event *event,
-						 uint64_t step, uint64_t w0, uint64_t w1,
-						 uint64_t w2, uint64_t w3)
+static __attribute__((noinline)) void write_left(uint32_t wanted, struct kymo_event *event, uint64_t step,
+						 const uint64_t *words, const void *frame)
 {
-	const uint64_t words[KYMO_WORDS_MAX + 1] = { w0, w1, w2, w3, 0 };
 	struct kymo_seg seg = { words, (step - KYMO_ONE_RECORD - KYMO__BEFORE_PAYLOAD) | KYMO_SEG_STAGED };
 
-	kymo_write_to(wanted, event, step, &seg, &seg + 1, __builtin_frame_address(0));
-	/* Not by a jump: our words are read meanwhile. */
-	__asm__ __volatile__("");
+	kymo_write_to(wanted, event, step, &seg, &seg + 1, frame);
 }
-#endif
 
-/* A record of words on its way out of line. */
-struct staged {
-	uint64_t words[KYMO_WORDS_MAX + 1];
-	struct kymo_event *event;
-	uint64_t step;
-};
-
-/* Filters, contexts, the portable ring: whatever is not as it is. */
-static inline __attribute__((always_inline)) void
-write_filtered(struct kymo_event *event, uint64_t step, const struct kymo_filters *filters,
-	       uint64_t w0, uint64_t w1, uint64_t w2, uint64_t w3)
+/* Without filters: most likely several sessions that want the record as it is. */
+static __attribute__((noinline)) void write_several(struct kymo_event *event, uint64_t step, uint64_t w0,
+						    uint64_t w1, uint64_t w2, uint64_t w3)
 {
-	struct staged staged = { { w0, w1, w2, w3, 0 }, event, step };
-	uint32_t alone = KYMO_SLOTS;
+	const uint64_t words[KYMO_WORDS_MAX + 1] = { w0, w1, w2, w3, 0 };
+	uint32_t wanted = wanted_as_it_is(event);
 
+	if (KYMO__UNLIKELY(!wanted))
+		write_staged(event, step, words, __builtin_frame_address(0));
+	else if (KYMO__UNLIKELY(wanted = write_each(wanted, event, step, words, NULL, NULL)))
+		write_left(wanted, event, step, words, __builtin_frame_address(0));
+}
+
+/* Behind a filter and with contexts: apart, so that without them no register needs to be saved. */
+static __attribute__((noinline)) bool write_selected_fixed(uint32_t index, struct kymo_event *event,
+							   uint64_t step, const uint64_t *words)
+{
+	const struct kymo_slot *slot = &kymo_process->slots[index];
+
+	return direct_fixed_words(slot, event, step, direct_kept(slot, index), words);
+}
+
+/* Where the filter has decided for one slot. */
+static inline __attribute__((always_inline)) bool
+write_selected(uint32_t index, struct kymo_event *event, uint64_t step, const uint64_t *words)
+{
+	if (KYMO__UNLIKELY(kymo_with_contexts[index]))
+		return write_selected_fixed(index, event, step, words);
+	return direct_words(&kymo_process->slots[index], event, step, words);
+}
+
+/* Behind a filter: a record that it rejects is stored for it to look at, and no more. */
+static __attribute__((noinline)) void write_filtered(struct kymo_event *event, uint64_t step, uint64_t w0,
+						     uint64_t w1, uint64_t w2, uint64_t w3)
+{
+	const struct kymo_filters *filters = __atomic_load_n(&event->filters, __ATOMIC_ACQUIRE);
+	uintptr_t only = __atomic_load_n(&filters->only, __ATOMIC_ACQUIRE);
+	struct {
+		uint64_t words[KYMO_WORDS_MAX + 1]; /* the last is read with the one in front of it, and masked */
+		struct kymo_event *event;
+		uint64_t step;
+	} staged;
+	enum answer answer;
+
+	__asm__("" : "=m"(staged));
+	staged.words[0] = w0;
+	staged.words[1] = w1;
+	staged.words[2] = w2;
+	staged.words[3] = w3;
+	staged.event = event;
+	staged.step = step;
 	/* From here on they are in memory only: registers are free, and nothing needs to be saved. */
 	__asm__("" : "+m"(staged));
-	if (filters) {
-		uintptr_t only = __atomic_load_n(&filters->only, __ATOMIC_ACQUIRE);
-		enum answer answer = ask(only, staged.words);
-
-		if (KYMO__LIKELY(answer == REJECTED))
-			return;
-		if (answer == TO_ONE)
-			alone = only & KYMO_ONLY_SLOT;
-	}
-	if (alone >= KYMO_SLOTS)
-		alone = kymo_alone(staged.event);
-	if (alone < KYMO_SLOTS && kymo_direct_words(alone, staged.event, staged.step, staged.words))
+	answer = ask(only, staged.words);
+	if (answer == REJECTED)
+		return;
+	if (answer == TO_ONE &&
+	    write_selected(only & KYMO_ONLY_SLOT, staged.event, staged.step, staged.words))
 		return;
 	/* Loaded again: a register that outlives the attempt would have to be saved before the filter is asked. */
 	__asm__("" : "+m"(staged));
 	write_staged(staged.event, staged.step, staged.words, __builtin_frame_address(0));
-	/* Not by a jump: our words are read meanwhile. */
-	__asm__ __volatile__("");
 }
 
-static __attribute__((noinline)) void write_unfiltered(struct kymo_event *event, uint64_t step, uint64_t w0,
-						       uint64_t w1, uint64_t w2, uint64_t w3)
+/* For one session for which the thread keeps nothing: compact records, or contexts that change. */
+static __attribute__((noinline)) void write_otherwise(const struct kymo_slot *slot, struct kymo_event *event, uint64_t step,
+						      const uint64_t *words, const void *frame)
 {
-	write_filtered(event, step, NULL, w0, w1, w2, w3);
+	const struct kymo_seg seg = { words, (step - KYMO_ONE_RECORD - KYMO__BEFORE_PAYLOAD) | KYMO_SEG_STAGED };
+
+	if (!slot->is_compact || !kymo_compact_direct(slot, event, step, &seg, &seg + 1))
+		write_staged(event, step, words, frame);
 }
 
-#if KYMO_ARCH_SEQUENCE
-/* Without filters: most likely several sessions that want the record as it is. */
-static __attribute__((noinline)) void write_several(struct kymo_event *event, uint64_t step,
-						    uint64_t w0, uint64_t w1, uint64_t w2,
-						    uint64_t w3)
+/* One session with contexts; or whatever is not as it is. */
+static __attribute__((noinline)) void write_alone(struct kymo_event *event, uint64_t step, uint64_t w0,
+						  uint64_t w1, uint64_t w2, uint64_t w3)
 {
-	uint32_t left = wanted_as_it_is(event);
+	uint64_t words[KYMO_WORDS_MAX + 1] = { w0, w1, w2, w3, 0 };
+	uint32_t at = kymo_alone_at(event);
+	const struct kymo_slot *slot = (const void *)((const char *)kymo_process->slots + at);
 
-	if (KYMO__UNLIKELY(!left)) {
-		write_unfiltered(event, step, w0, w1, w2, w3);
-		return;
-	}
-	left = write_words_each(left, event, step, w0, w1, w2, w3);
-	if (KYMO__UNLIKELY(left))
-		write_left(left, event, step, w0, w1, w2, w3);
+	if (KYMO__UNLIKELY(at == UINT32_MAX))
+		write_staged(event, step, words, __builtin_frame_address(0));
+	else if (KYMO__UNLIKELY(!direct_fixed_words(slot, event, step, direct_kept(slot, at / sizeof(*slot)), words)))
+		write_otherwise(slot, event, step, words, __builtin_frame_address(0));
 }
-#endif
 
-static void write_words(struct kymo_event *event, uint64_t step, uint64_t w0, uint64_t w1,
-			uint64_t w2, uint64_t w3)
+/* Those that it jumps to have the frame of the function that the tracepoint called. */
+static void write_words(struct kymo_event *event, uint64_t step, uint64_t w0, uint64_t w1, uint64_t w2, uint64_t w3)
 {
-	const struct kymo_filters *filters = __atomic_load_n(&event->filters, __ATOMIC_ACQUIRE);
-
-	if (filters) {
-		write_filtered(event, step, filters, w0, w1, w2, w3);
-		return;
-	}
-#if KYMO_ARCH_SEQUENCE
-	if (__atomic_load_n(&event->first, __ATOMIC_RELAXED) == &kymo_process->several) {
+	if (__atomic_load_n(&event->filters, __ATOMIC_ACQUIRE))
+		write_filtered(event, step, w0, w1, w2, w3);
+	else if (__atomic_load_n(&event->first, __ATOMIC_RELAXED) == &kymo_process->several)
 		write_several(event, step, w0, w1, w2, w3);
-		return;
-	}
+	else
+		write_alone(event, step, w0, w1, w2, w3);
+}
 #endif
-	write_unfiltered(event, step, w0, w1, w2, w3);
-}
-
-/* The portable ring, without filters. */
-static __attribute__((noinline)) void portable_unfiltered(struct kymo_event *event, uint64_t step, uint64_t w0,
-							  uint64_t w1, uint64_t w2, uint64_t w3)
-{
-	uint32_t alone = kymo_alone(event);
-
-	if (KYMO__UNLIKELY(alone >= KYMO_SLOTS) || KYMO__UNLIKELY(kymo_with_contexts[alone]) ||
-	    KYMO__UNLIKELY(!kymo_portable_words(alone, event, step, w0, w1, w2, w3)))
-		write_unfiltered(event, step, w0, w1, w2, w3);
-}
 
 /* The same where there is no sequence to try. */
 static void write_words_portable(struct kymo_event *event, uint64_t step, uint64_t w0, uint64_t w1,
 				 uint64_t w2, uint64_t w3)
 {
 	const struct kymo_filters *filters = __atomic_load_n(&event->filters, __ATOMIC_ACQUIRE);
+	const uint64_t words[KYMO_WORDS_MAX + 1] = { w0, w1, w2, w3, 0 };
+	uint32_t alone = KYMO_SLOTS;
 
-	if (filters)
-		write_filtered(event, step, filters, w0, w1, w2, w3);
-	else
-		portable_unfiltered(event, step, w0, w1, w2, w3);
+	if (filters) {
+		uintptr_t only = __atomic_load_n(&filters->only, __ATOMIC_ACQUIRE);
+		enum answer answer = ask(only, words);
+
+		if (KYMO__LIKELY(answer == REJECTED))
+			return;
+		if (answer == TO_ONE)
+			alone = only & KYMO_ONLY_SLOT;
+	} else {
+		alone = kymo_alone(event);
+	}
+	if (KYMO__UNLIKELY(alone >= KYMO_SLOTS) || KYMO__UNLIKELY(kymo_with_contexts[alone]) ||
+	    KYMO__UNLIKELY(!kymo_portable_words(alone, event, step, words)))
+		write_staged(event, step, words, __builtin_frame_address(0));
 }
 
 /* kymo_record_init: after the ring was chosen. */

@@ -16,7 +16,10 @@ KYMO_EXPORT void kymo_ffi_write(struct kymo_event *event, const void *payload, s
 {
 	const struct kymo_slot *slot = kymo__wanted(event);
 	const struct kymo_seg seg = { payload, bytes };
+	/* One that is too long is counted, and not looked at. */
+	uint64_t payload_bytes = bytes < KYMO_RECORD_MAX ? bytes : KYMO_RECORD_MAX;
 
 	if (slot)
-		kymo__write_segs(event, slot, &seg, &seg + 1, bytes);
+		kymo__write_segs(event, KYMO_ONE_RECORD + KYMO__BEFORE_PAYLOAD + payload_bytes, &seg, &seg + 1,
+				 slot);
 }

@@ -160,15 +160,16 @@ static inline uint64_t kymo_filter_value(const struct kymo_filter_step *step, co
  */
 static inline bool kymo_filter_rejects(const struct kymo_filter *filter, const uint64_t *words)
 {
-	const struct kymo_filter_step *step = filter->steps, *end = step + filter->chain;
+	const struct kymo_filter_step *step = filter->steps;
 
-	do {
+	for (uint32_t left = filter->chain;; step++) {
 		uint64_t value = kymo_filter_value(step, words);
 
 		if (((value - step->low) & step->mask) > step->span)
 			return true;
-	} while (++step < end);
-	return false;
+		if (!--left)
+			return false;
+	}
 }
 
 #endif

@@ -534,8 +534,8 @@ enum kymo_verdict kymo_portable_write(struct kymo_self *self, struct kymo_event 
  * words. Returns: whether the record is written, or counted as lost in a full ring.
  */
 static inline __attribute__((always_inline)) bool
-direct(uint32_t slot, struct kymo_event *event, uint64_t step, uint64_t w0, uint64_t w1, uint64_t w2,
-	uint64_t w3, const struct kymo_seg *segs, const struct kymo_seg *segs_end)
+direct(uint32_t slot, struct kymo_event *event, uint64_t step, const uint64_t *words,
+	const struct kymo_seg *segs, const struct kymo_seg *segs_end)
 {
 	const struct kymo_slot *to = &kymo_process->slots[slot];
 	struct kymo_self *self = kymo_self();
@@ -561,8 +561,8 @@ direct(uint32_t slot, struct kymo_event *event, uint64_t step, uint64_t w0, uint
 		memcpy(at, &word, sizeof(word));
 		memcpy(at + KYMO_RECORD_HEADER, &self->tid, sizeof(self->tid));
 		at += KYMO__BEFORE_PAYLOAD;
-		if (!segs)
-			put_few(at, bytes - KYMO__BEFORE_PAYLOAD, w0, w1, w2, w3);
+		if (words)
+			put_words(at, words, bytes - KYMO__BEFORE_PAYLOAD);
 		for (; segs < segs_end; segs++)
 			at = segs->bytes & KYMO_SEG_STAGED ?
 				     put_words(at, segs->at, segs->bytes & ~KYMO_SEG_STAGED) :
@@ -580,14 +580,13 @@ out:
 	return is_settled;
 }
 
-bool kymo_portable_words(uint32_t slot, struct kymo_event *event, uint64_t step, uint64_t w0,
-			 uint64_t w1, uint64_t w2, uint64_t w3)
+bool kymo_portable_words(uint32_t slot, struct kymo_event *event, uint64_t step, const uint64_t *words)
 {
-	return direct(slot, event, step, w0, w1, w2, w3, NULL, NULL);
+	return direct(slot, event, step, words, NULL, NULL);
 }
 
 bool kymo_portable_segs(uint32_t slot, struct kymo_event *event, uint64_t step,
 			const struct kymo_seg *segs, const struct kymo_seg *segs_end)
 {
-	return direct(slot, event, step, 0, 0, 0, 0, segs, segs_end);
+	return direct(slot, event, step, NULL, segs, segs_end);
 }

@@ -43,26 +43,6 @@ static inline uint8_t *put_words(uint8_t *to, const uint64_t *words, uint64_t by
 	return bytes ? put_rest(to, *words, bytes) : to;
 }
 
-/* bytes of up to four words. */
-static inline void put_few(uint8_t *to, uint64_t bytes, uint64_t w0, uint64_t w1, uint64_t w2, uint64_t w3)
-{
-	if (bytes >= 8) {
-		memcpy(to, &w0, 8);
-		w0 = w1;
-		if (bytes >= 16) {
-			memcpy(to + 8, &w1, 8);
-			w0 = w2;
-			if (bytes >= 24) {
-				memcpy(to + 16, &w2, 8);
-				w0 = w3;
-				if (bytes >= 32)
-					memcpy(to + 24, &w3, 8);
-			}
-		}
-	}
-	put_rest(to + (bytes & ~7ull), w0, bytes & 7);
-}
-
 static inline uint8_t *put_piece(uint8_t *to, const uint8_t *from, uint64_t bytes)
 {
 	uint64_t first, last;

@@ -47,7 +47,7 @@ compile() { # source flags...
 	$cross-gcc -static -std=c11 -g -Wall -Wextra -Werror -Iemit/include "$@" "emit/tests/$source.c" -o "$out/$source" \
 		"$out/libkymo.a" -pthread
 }
-programs="sequence edge context filter interrupted kept killed stress cost"
+programs="sequence edge context filter interrupted kept several killed stress cost"
 status=0
 for program in $programs; do compile $program -O2 || status=1; done
 $cross-gcc -static -std=c11 -O2 -Wall -Wextra -Werror emit/tests/guest.c -o "$out/init" || status=1
@@ -79,6 +79,7 @@ for ring in rseq portable; do
 	guest "full rings, $ring" $ring "$own /edge $rounds"
 	guest "interrupted writers, $ring" $ring "$own /interrupted"
 	guest "kept contexts, $ring" $ring "$own /kept"
+	guest "several sessions, $ring" $ring "$own /several"
 	guest "killed writers, $ring" $ring "$own /killed $kills"
 	guest "stress, $ring, read nearly all, affinity changes" $ring "$own /stress $paced 4194304 --move --pace"
 	guest "stress, $ring, small ring, mostly lost" $ring "$own /stress $records 65536"

@@ -115,6 +115,10 @@ check "kept contexts, compiles" compile gcc kept -O2
 for ring in rseq portable; do
 	check "kept contexts, $ring" env KYMO_RING=$ring $out/kept-gcc
 done
+check "several sessions, compiles" compile gcc several -O2
+for ring in rseq portable; do
+	check "several sessions, $ring" env KYMO_RING=$ring $out/several-gcc
+done
 check "killed writers, compiles" compile gcc killed -O2
 kills=200
 [ -z "${KYMO_STRESS:-}" ] || kills=10000

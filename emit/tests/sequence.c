@@ -18,6 +18,22 @@ KYMO_EVENT(sequence, tail_2, (u64, a), (bytes, tail))
 KYMO_EVENT(sequence, tail_3, (u64, a), (u64, b), (bytes, tail))
 KYMO_EVENT(sequence, tail_4, (u64, a), (u64, b), (u64, c), (u32, d), (bytes, tail))
 
+/* How events are cut into fields that are stored on their own, words, and pieces: tracepoint.h. */
+KYMO_ENUM(sequence, kind, i16, (one, 1), (other, -2))
+KYMO_EVENT(sequence, own_5, (u8, a), (i16, b), (bool, c), (f32, d), (enum(sequence, kind), e))
+KYMO_EVENT(sequence, own_long, (u64, a), (f64, b), (i64, c), (x64, d), (u64, e))
+KYMO_EVENT(sequence, packed_6, (u8, a), (u16, b), (u32, c), (u8, d), (u16, e), (u32, f))
+KYMO_EVENT(sequence, staged_6, (u64, a), (u64, b), (u64, c), (u64, d), (u64, e), (u64, f))
+KYMO_EVENT(sequence, text, (str, tail))
+KYMO_EVENT(sequence, array_only, (array(u16, 5), tail))
+KYMO_EVENT(sequence, array_last, (u8, a), (array(u8, 3), tail))
+KYMO_EVENT(sequence, seq_last, (f64, a), (bool, b), (seq(u32), tail))
+KYMO_EVENT(sequence, text_of_10, (u8, a), (u16, b), (u32, c), (u64, d), (u8, e), (u16, f), (u32, g), (u64, h),
+	   (enum(sequence, kind), i), (str, tail))
+KYMO_EVENT(sequence, text_of_11, (u8, a), (u16, b), (u32, c), (u64, d), (u8, e), (u16, f), (u32, g), (u64, h),
+	   (u8, i), (i16, j), (str, tail))
+KYMO_EVENT(sequence, text_inside, (u8, a), (str, tail), (u32, c))
+
 #define RING_BYTES 4096u
 
 static struct local local;
@@ -90,7 +106,8 @@ static void write_pieces(const struct kymo_seg *segs, unsigned seg_count)
 
 	for (unsigned i = 0; i < seg_count; i++)
 		bytes += segs[i].bytes;
-	kymo__write_segs(event, kymo__wanted(event), segs, segs + seg_count, bytes);
+	kymo__write_segs(event, KYMO_ONE_RECORD + KYMO__BEFORE_PAYLOAD + bytes, segs, segs + seg_count,
+			 kymo__wanted(event));
 }
 
 static void pieces_of_every_length(void)
@@ -192,6 +209,95 @@ static void tails(void)
 	}
 }
 
+/* Behind kymo_trace of one event: its payload, as the fields stand in it. */
+static void expect_payload(uint16_t id, uint64_t head, const void *payload, uint64_t bytes)
+{
+	struct kymo_seg seg = { payload, bytes };
+
+	expect(head, head, id, &seg, 1, local_lost(&local));
+}
+
+static uint64_t anywhere(void)
+{
+	uint64_t head = random_number() << 32 | (uint32_t)(0 - random_number() % 5000);
+
+	set(head, head);
+	return head;
+}
+
+static void fields(void)
+{
+	uint64_t head = anywhere();
+
+	kymo_trace(sequence, none);
+	expect_payload(7, head, "", 0);
+	head = anywhere();
+	kymo_trace(sequence, own_5, 0x81, -2, true, 1.5f, -2);
+	expect_payload(21, head, "\x81\xfe\xff\1\0\0\xc0\x3f\xfe\xff", 10);
+	head = anywhere();
+	kymo_trace(sequence, own_long, 1, 2.0, -1, 3, 0x8000000000000000);
+	expect_payload(22, head, "\1\0\0\0\0\0\0\0" "\0\0\0\0\0\0\0\x40" "\xff\xff\xff\xff\xff\xff\xff\xff"
+		       "\3\0\0\0\0\0\0\0" "\0\0\0\0\0\0\0\x80", 40);
+	head = anywhere();
+	kymo_trace(sequence, packed_6, 1, 0x203, 0x4050607, 8, 0x90a, 0xb0c0d0e);
+	expect_payload(23, head, "\1\3\2\7\6\5\4\x8\xa\x9\xe\xd\xc\xb", 14);
+	head = anywhere();
+	kymo_trace(sequence, staged_6, 1, 2, 3, 4, 5, 6);
+	expect_payload(24, head, "\1\0\0\0\0\0\0\0" "\2\0\0\0\0\0\0\0" "\3\0\0\0\0\0\0\0"
+		       "\4\0\0\0\0\0\0\0" "\5\0\0\0\0\0\0\0" "\6\0\0\0\0\0\0\0", 48);
+}
+
+/* Pieces of each kind behind fields that are stored on their own. */
+static void pieces(void)
+{
+	static const uint16_t array[5] = { 1, 2, 3, 4, 0xfff5 };
+	static const uint32_t numbers[3] = { 1, 2, 0xfffffff3 };
+	uint64_t head = anywhere();
+
+	kymo_trace(sequence, text, 0);
+	expect_payload(25, head, "\6\0(null)", 8);
+	head = anywhere();
+	kymo_trace(sequence, array_only, array);
+	expect_payload(26, head, array, 10);
+	head = anywhere();
+	kymo_trace(sequence, array_only, 0);
+	expect_payload(26, head, "\0\0\0\0\0\0\0\0\0\0", 10);
+	head = anywhere();
+	kymo_trace(sequence, array_last, 9, (const uint8_t *)"\1\2\3");
+	expect_payload(27, head, "\x9\1\2\3", 4);
+	head = anywhere();
+	kymo_trace(sequence, seq_last, -2.0, true, numbers, 3);
+	expect_payload(28, head, "\0\0\0\0\0\0\0\xc0\1\3\0\1\0\0\0\2\0\0\0\xf3\xff\xff\xff", 23);
+	head = anywhere();
+	kymo_trace(sequence, seq_last, -2.0, false, 0, 3);
+	expect_payload(28, head, "\0\0\0\0\0\0\0\xc0\0\0\0", 11);
+	head = anywhere();
+	kymo_trace(sequence, text_of_10, 1, 2, 3, 4, 5, 6, 7, 8, -2, "of ten");
+	expect_payload(29, head, "\1\2\0\3\0\0\0\4\0\0\0\0\0\0\0\5\6\0\7\0\0\0\x8\0\0\0\0\0\0\0"
+		       "\xfe\xff\6\0of ten", 40);
+	head = anywhere();
+	kymo_trace(sequence, text_of_11, 1, 2, 3, 4, 5, 6, 7, 8, 9, -2, "of eleven");
+	expect_payload(30, head, "\1\2\0\3\0\0\0\4\0\0\0\0\0\0\0\5\6\0\7\0\0\0\x8\0\0\0\0\0\0\0"
+		       "\x9\xfe\xff\x9\0of eleven", 44);
+	head = anywhere();
+	kymo_trace(sequence, text_inside, 1, "inside", 2);
+	expect_payload(31, head, "\1\6\0inside\2\0\0\0", 13);
+}
+
+/* A text that is too long is cut, and a record that is too long for the ring is counted. */
+static void long_texts(void)
+{
+	static char text[70000];
+	uint64_t head = anywhere(), lost = local_lost(&local);
+
+	memset(text, 'x', sizeof(text) - 1);
+	kymo_trace(sequence, text, text);
+	CHECK(local_lost(&local) == lost + 1 && local_ring(&local, lane)->head == head, "a text of 70,000 bytes");
+	text[3000] = 0;
+	kymo_trace(sequence, text, text);
+	CHECK(local_ring(&local, lane)->head == head + KYMO_ONE_RECORD + 12 + 2 + 3000, "a text of 3,000 bytes");
+}
+
 int main(void)
 {
 	bool rseq = kymo_kind == KYMO_KIND_RSEQ;
@@ -211,12 +317,28 @@ int main(void)
 	local_enable(&kymo__event_sequence_tail_2, 12);
 	local_enable(&kymo__event_sequence_tail_3, 13);
 	local_enable(&kymo__event_sequence_tail_4, 14);
+	local_enable(&kymo__event_sequence_own_5, 21);
+	local_enable(&kymo__event_sequence_own_long, 22);
+	local_enable(&kymo__event_sequence_packed_6, 23);
+	local_enable(&kymo__event_sequence_staged_6, 24);
+	local_enable(&kymo__event_sequence_text, 25);
+	local_enable(&kymo__event_sequence_array_only, 26);
+	local_enable(&kymo__event_sequence_array_last, 27);
+	local_enable(&kymo__event_sequence_seq_last, 28);
+	local_enable(&kymo__event_sequence_text_of_10, 29);
+	local_enable(&kymo__event_sequence_text_of_11, 30);
+	local_enable(&kymo__event_sequence_text_inside, 31);
 	kymo_thread_init();
 	data(0); /* map the reader's view, which disturbs head */
 	pieces_of_every_length();
 	random_positions();
 	words();
 	tails();
+	for (int round = 0; round < 500; round++) {
+		fields();
+		pieces();
+	}
+	long_texts();
 	printf("%s: the record path does what the specification says\n", rseq ? "rseq" : "portable");
 	return 0;
 }

@@ -12,11 +12,19 @@
  *	KYMO__PIECES	+ number of parts whose size is not known
  *	KYMO__PACK	adds the field to words (classes without pieces only)
  *	KYMO__PUT	adds the field to a payload under construction
+ * For the event's own sequence (tracepoint.h), where only the last field is a piece:
+ *	KYMO__KIND	a letter: n for a number, p for a piece
+ *	KYMO__MEMBER	the member of a packed structure that is laid out as the payload
+ *	KYMO__WORD, KYMO__FILL		a member of kymo__fields, and setting it
+ *	KYMO__MOVE, KYMO__MOVED		assembly that moves it into the record, and operands, with a comma in front
+ *	KYMO__TAIL	finds out what a piece is: kymo__tail, kymo__tail_bytes, kymo__count
+ *	KYMO__STAGE	as KYMO__PUT, behind KYMO__TAIL and without the piece
  */
 #ifndef KYMO_EVENT_H
 #define KYMO_EVENT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "foreach.h"
@@ -81,12 +89,6 @@ KYMO__INLINE void kymo__put_tail(struct kymo__build *b, const void *at, size_t b
 	b->bytes += bytes;
 }
 
-/* Bytes of the first staged run, where it is the only one and stands first; else 0. */
-KYMO__INLINE unsigned kymo__staged_first(const struct kymo__build *b, unsigned fixed_bytes)
-{
-	return b->seg_count == 2 && b->run == (fixed_bytes + 7) / 8 * 8 && b->at == b->run ? fixed_bytes : 0;
-}
-
 KYMO__INLINE size_t kymo__put_count(struct kymo__build *b, size_t count)
 {
 	kymo__put(b, count & 0xffff, 2);
@@ -114,11 +116,14 @@ KYMO__INLINE const char *kymo__str(const char *text)
 	return text ? text : "(null)";
 }
 
+KYMO__INLINE size_t kymo__str_cut(size_t bytes)
+{
+	return bytes < KYMO_STR_MAX ? bytes : KYMO_STR_MAX;
+}
+
 KYMO__INLINE size_t kymo__str_bytes(const char *text)
 {
-	size_t bytes = strlen(kymo__str(text));
-
-	return bytes < KYMO_STR_MAX ? bytes : KYMO_STR_MAX;
+	return kymo__str_cut(strlen(kymo__str(text)));
 }
 
 /* The low bytes of a number that may have been sign-extended. */
@@ -237,6 +242,10 @@ KYMO__INLINE size_t kymo__seq_bytes(size_t count, size_t element_bytes)
 #define KYMO__ELEMENT_2(class_, N, element, T) KYMO__ELEMENT_##element(class_, T, N)
 #define KYMO__ELEMENT_num(class_, T, N) class_, T, N
 
+/* Operands of the event's own sequence: where a value is in kymo__fields, and its place in the record. */
+#define KYMO__FROM(n) , [from_##n] "i"(offsetof(struct kymo__words, n))
+#define KYMO__PLACE(n) , [at_##n] "i"(KYMO__BEFORE_PAYLOAD + offsetof(struct kymo__layout, n))
+
 /* Class num: one number of type T. */
 #define KYMO__ARG_num(n, T, _) KYMO__C_##T n,
 #define KYMO__DESC_num(n, T, _) { KYMO__CODE_##T, 0, 0, 0, 0 },
@@ -247,6 +256,14 @@ KYMO__INLINE size_t kymo__seq_bytes(size_t count, size_t element_bytes)
 	kymo__pack(kymo__words, kymo__at, KYMO__BITS_##T(n), KYMO__WIDTH_##T);                     \
 	kymo__at += KYMO__WIDTH_##T;
 #define KYMO__PUT_num(n, T, _) kymo__put(&kymo__b, KYMO__BITS_##T(n), KYMO__WIDTH_##T);
+#define KYMO__KIND_num(n, T, _) "n"
+#define KYMO__MEMBER_num(n, T, _) KYMO__C_##T n;
+#define KYMO__MOVE_num(n, T, _) KYMO__SEQ_FIELD(n)
+#define KYMO__WORD_num(n, T, _) uint64_t n;
+#define KYMO__FILL_num(n, T, _) kymo__fields.n = KYMO__BITS_##T(n);
+#define KYMO__MOVED_num(n, T, _) KYMO__FROM(n) KYMO__PLACE(n)
+#define KYMO__TAIL_num(n, T, _)
+#define KYMO__STAGE_num(n, T, _) KYMO__PUT_num(n, T, _)
 
 /* Class enum: an integer labelled by KYMO_ENUM(p, e, ...). */
 #define KYMO__ARG_enum(n, p, e) kymo__enum_##p##_##e n,
@@ -259,6 +276,14 @@ KYMO__INLINE size_t kymo__seq_bytes(size_t count, size_t element_bytes)
 	kymo__at += (unsigned)sizeof(n);
 #define KYMO__PUT_enum(n, p, e)                                                                    \
 	kymo__put(&kymo__b, kymo__low((uint64_t)(n), sizeof(n)), sizeof(n));
+#define KYMO__KIND_enum(n, p, e) "n"
+#define KYMO__MEMBER_enum(n, p, e) kymo__enum_##p##_##e n;
+#define KYMO__MOVE_enum(n, p, e) KYMO__SEQ_FIELD(n)
+#define KYMO__WORD_enum(n, p, e) uint64_t n;
+#define KYMO__FILL_enum(n, p, e) kymo__fields.n = (uint64_t)(n);
+#define KYMO__MOVED_enum(n, p, e) KYMO__FROM(n) KYMO__PLACE(n)
+#define KYMO__TAIL_enum(n, p, e)
+#define KYMO__STAGE_enum(n, p, e) KYMO__PUT_enum(n, p, e)
 
 /* Class str: a terminated string, written with its length. */
 #define KYMO__ARG_str(n, a, b) const char *n,
@@ -270,6 +295,17 @@ KYMO__INLINE size_t kymo__seq_bytes(size_t count, size_t element_bytes)
 #define KYMO__PUT_str(n, a, b)                                                                     \
 	kymo__put_count(&kymo__b, kymo__str_bytes(n));                                             \
 	kymo__put_tail(&kymo__b, kymo__str(n), kymo__b.last_count);
+#define KYMO__KIND_str(n, a, b) "p"
+#define KYMO__MEMBER_str(n, a, b) uint16_t n;
+#define KYMO__WORD_str(n, a, b)
+#define KYMO__FILL_str(n, a, b)
+#define KYMO__MOVE_str(n, a, b) KYMO__SEQ_COUNT(n)
+#define KYMO__MOVED_str(n, a, b) KYMO__PLACE(n)
+#define KYMO__TAIL_str(n, a, b)                                                            \
+	kymo__tail = kymo__str(n);                                                         \
+	kymo__tail_bytes = kymo__count = strlen(kymo__str(n));
+#define KYMO__STAGE_str(n, a, b)                                                                   \
+	kymo__tail_bytes = kymo__put_count(&kymo__b, kymo__str_cut(kymo__tail_bytes));
 
 /* Class bytes: a pointer and a length. */
 #define KYMO__ARG_bytes(n, a, b) const void *n, size_t n##_bytes,
@@ -281,6 +317,17 @@ KYMO__INLINE size_t kymo__seq_bytes(size_t count, size_t element_bytes)
 #define KYMO__PUT_bytes(n, a, b)                                                                   \
 	kymo__put_count(&kymo__b, kymo__seq_count(n, n##_bytes));                                    \
 	kymo__put_tail(&kymo__b, n, kymo__seq_bytes(kymo__b.last_count, 1));
+#define KYMO__KIND_bytes(n, a, b) "p"
+#define KYMO__MEMBER_bytes(n, a, b) uint16_t n;
+#define KYMO__WORD_bytes(n, a, b)
+#define KYMO__FILL_bytes(n, a, b)
+#define KYMO__MOVE_bytes(n, a, b) KYMO__SEQ_COUNT(n)
+#define KYMO__MOVED_bytes(n, a, b) KYMO__PLACE(n)
+#define KYMO__TAIL_bytes(n, a, b)                                                          \
+	kymo__tail = n;                                                                    \
+	kymo__count = kymo__seq_count(n, n##_bytes);                                       \
+	kymo__tail_bytes = kymo__seq_bytes(kymo__count, 1);
+#define KYMO__STAGE_bytes(n, a, b) kymo__put_count(&kymo__b, kymo__count);
 
 /* Class array: N numbers of type T. */
 #define KYMO__ARG_array(n, T, N) const KYMO__C_##T *n,
@@ -292,6 +339,16 @@ KYMO__INLINE size_t kymo__seq_bytes(size_t count, size_t element_bytes)
 #define KYMO__PUT_array(n, T, N)                                                                   \
 	kymo__put_tail(&kymo__b, n ? (const void *)n : kymo__module.rt->zeros,                            \
 		       (size_t)(N)*KYMO__WIDTH_##T);
+#define KYMO__KIND_array(n, T, N) "p"
+#define KYMO__MEMBER_array(n, T, N)
+#define KYMO__WORD_array(n, T, N)
+#define KYMO__FILL_array(n, T, N)
+#define KYMO__MOVE_array(n, T, N)
+#define KYMO__MOVED_array(n, T, N)
+#define KYMO__TAIL_array(n, T, N)                                                          \
+	kymo__tail = n ? (const void *)n : kymo__module.rt->zeros;                         \
+	kymo__tail_bytes = (size_t)(N)*KYMO__WIDTH_##T;
+#define KYMO__STAGE_array(n, T, N)
 
 /* Class seq: a pointer to numbers of type T, and their count. */
 #define KYMO__ARG_seq(n, T, _) const KYMO__C_##T *n, size_t n##_count,
@@ -304,6 +361,17 @@ KYMO__INLINE size_t kymo__seq_bytes(size_t count, size_t element_bytes)
 	kymo__put_count(&kymo__b, kymo__seq_count(n, n##_count));                                    \
 	kymo__put_tail(&kymo__b, n,                                                                \
 		       kymo__seq_bytes(kymo__b.last_count, KYMO__WIDTH_##T));
+#define KYMO__KIND_seq(n, T, _) "p"
+#define KYMO__MEMBER_seq(n, T, _) uint16_t n;
+#define KYMO__WORD_seq(n, T, _) uint64_t n;
+#define KYMO__FILL_seq(n, T, _) kymo__fields.n = kymo__count;
+#define KYMO__MOVE_seq(n, T, _) KYMO__SEQ_FIELD(n)
+#define KYMO__MOVED_seq(n, T, _) KYMO__FROM(n) KYMO__PLACE(n)
+#define KYMO__TAIL_seq(n, T, _)                                                            \
+	kymo__tail = n;                                                                    \
+	kymo__count = kymo__seq_count(n, n##_count);                                       \
+	kymo__tail_bytes = kymo__seq_bytes(kymo__count, KYMO__WIDTH_##T);
+#define KYMO__STAGE_seq(n, T, _) kymo__put_count(&kymo__b, kymo__count);
 
 /* KYMO__FIELD(op, (type, name)): KYMO__op_class(name, a, b). */
 #define KYMO__FIELD(op, field) KYMO__FIELD_1(op, KYMO__UNPAREN field)

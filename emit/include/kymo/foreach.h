@@ -19,6 +19,12 @@
 	_1, _2, _3, _4, _5, _6, _7, _8, _9, _10, _11, _12, _13, _14, _15, _16, _17, _18, \
 	_19, _20, _21, _22, _23, _24, _25, _26, _27, _28, _29, _30, _31, _32, _33, n, ...) n
 
+/* KYMO__IS_SHORT(x1, ..., sentinel): SHORT for up to 10 and the sentinel, LONG for more. */
+#define KYMO__IS_SHORT(...) \
+	KYMO__COUNT_1(__VA_ARGS__, LONG, LONG, LONG, LONG, LONG, LONG, LONG, LONG, LONG, LONG, LONG, \
+	LONG, LONG, LONG, LONG, LONG, LONG, LONG, LONG, LONG, LONG, LONG, SHORT, SHORT, SHORT, \
+	SHORT, SHORT, SHORT, SHORT, SHORT, SHORT, SHORT, SHORT, 0)
+
 /* KYMO__FITS(x1, ..., sentinel): FEW for what KYMO__EACH can do, MANY for up to twice as much. */
 #define KYMO__FITS(...) \
 	KYMO__FITS_1(__VA_ARGS__, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, \

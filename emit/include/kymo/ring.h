@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * ring.h: writes one record to the ring of every session that wants it. The functions here try the
- * sequence once, where there is one session; whatever else may be needed is done by libkymo:
- * several sessions, a restart, a full ring, a thread's first record, the portable ring. Knows
- * nothing of field types.
+ * ring.h: writes one record to the ring of every session that wants it, for events that have no sequence of
+ * their own (tracepoint.h). The functions here try the sequence once, where there is one session; whatever
+ * else may be needed is done by libkymo: several sessions, a restart, a full ring, a thread's first record,
+ * the portable ring. Knows nothing of field types.
  *
- * They are static and not inlined, one copy for each source file and payload width: a tracepoint's
- * own code stays small, and the call is direct.
+ * They are static and not inlined, one copy for each source file and payload width.
  */
 #ifndef KYMO_RING_H
 #define KYMO_RING_H
@@ -26,13 +25,13 @@ KYMO__INLINE const struct kymo_slot *kymo__wanted(const struct kymo_event *event
 
 /*
  * kymo__emit_words: writes a record whose payload behind the thread id is packed in word_count (a
- * constant) words. slot is what kymo__wanted gave; step is the record's bytes + KYMO_ONE_RECORD.
+ * constant) words. slot is what kymo__wanted gave; step is the record's bytes + KYMO_ONE_RECORD. The
+ * functions below have their arguments in an order in which few of them move.
  * Context:  any, signal handlers included. Bounded: 64 restarts a session [ring.md 5.4].
  * Ordering: publishes with one store of head [ring.md 7].
  */
-KYMO__INLINE void kymo__emit_words(struct kymo_event *event, const struct kymo_slot *slot,
-				   uint64_t step, unsigned word_count, uint64_t w0, uint64_t w1,
-				   uint64_t w2, uint64_t w3)
+KYMO__INLINE void kymo__emit_words(const struct kymo_slot *slot, struct kymo_event *event, uint64_t step,
+				   unsigned word_count, uint64_t w0, uint64_t w1, uint64_t w2, uint64_t w3)
 {
 #if KYMO_ARCH_SEQUENCE
 	if (KYMO__LIKELY(kymo__sequence_words(slot, event, step, word_count, w0, w1, w2, w3)))
@@ -43,141 +42,61 @@ KYMO__INLINE void kymo__emit_words(struct kymo_event *event, const struct kymo_s
 	kymo__module.rt->write_words(event, step, w0, w1, w2, w3);
 }
 
-KYMO__EMIT kymo__emit_words_1(struct kymo_event *event, const struct kymo_slot *slot, uint64_t step,
-			      uint64_t w0)
+KYMO__EMIT kymo__emit_words_1(const struct kymo_slot *slot, uint64_t w0, struct kymo_event *event, uint64_t step)
 {
-	kymo__emit_words(event, slot, step, 1, w0, 0, 0, 0);
+	kymo__emit_words(slot, event, step, 1, w0, 0, 0, 0);
 }
 
-KYMO__EMIT kymo__emit_words_2(struct kymo_event *event, const struct kymo_slot *slot, uint64_t step,
-			      uint64_t w0, uint64_t w1)
+KYMO__EMIT kymo__emit_words_2(const struct kymo_slot *slot, uint64_t w0, struct kymo_event *event, uint64_t step,
+			      uint64_t w1)
 {
-	kymo__emit_words(event, slot, step, 2, w0, w1, 0, 0);
+	kymo__emit_words(slot, event, step, 2, w0, w1, 0, 0);
 }
 
-KYMO__EMIT kymo__emit_words_3(struct kymo_event *event, const struct kymo_slot *slot, uint64_t step,
-			      uint64_t w0, uint64_t w1, uint64_t w2)
+KYMO__EMIT kymo__emit_words_3(const struct kymo_slot *slot, uint64_t w0, struct kymo_event *event, uint64_t step,
+			      uint64_t w1, uint64_t w2)
 {
-	kymo__emit_words(event, slot, step, 3, w0, w1, w2, 0);
+	kymo__emit_words(slot, event, step, 3, w0, w1, w2, 0);
 }
 
-KYMO__EMIT kymo__emit_words_4(struct kymo_event *event, const struct kymo_slot *slot, uint64_t step,
-			      uint64_t w0, uint64_t w1, uint64_t w2, uint64_t w3)
+KYMO__EMIT kymo__emit_words_4(const struct kymo_slot *slot, uint64_t w0, struct kymo_event *event, uint64_t step,
+			      uint64_t w1, uint64_t w2, uint64_t w3)
 {
-	kymo__emit_words(event, slot, step, 4, w0, w1, w2, w3);
+	kymo__emit_words(slot, event, step, 4, w0, w1, w2, w3);
 }
 
 /* kymo__write_words: chooses by the constant payload_bytes. */
 KYMO__INLINE void kymo__write_words(struct kymo_event *event, const struct kymo_slot *slot,
-				    unsigned payload_bytes, const uint64_t *words)
+				    unsigned payload_bytes, uint64_t w0, uint64_t w1, uint64_t w2, uint64_t w3)
 {
 	uint64_t step = KYMO_ONE_RECORD + KYMO__BEFORE_PAYLOAD + payload_bytes;
 
 	if (payload_bytes <= 8)
-		kymo__emit_words_1(event, slot, step, words[0]);
+		kymo__emit_words_1(slot, w0, event, step);
 	else if (payload_bytes <= 16)
-		kymo__emit_words_2(event, slot, step, words[0], words[1]);
+		kymo__emit_words_2(slot, w0, event, step, w1);
 	else if (payload_bytes <= 24)
-		kymo__emit_words_3(event, slot, step, words[0], words[1], words[2]);
+		kymo__emit_words_3(slot, w0, event, step, w1, w2);
 	else
-		kymo__emit_words_4(event, slot, step, words[0], words[1], words[2], words[3]);
-}
-
-/*
- * kymo__emit_tail: writes a record of fixed_bytes (constant, 1 to 32, word_count words of them)
- * from words, then tail. What the length of the tail comes from is not loaded here: the clock read
- * would wait for it. Context and ordering: as kymo__emit_words.
- */
-KYMO__INLINE void kymo__emit_tail(struct kymo_event *event, const struct kymo_slot *slot,
-				  unsigned word_count, const uint64_t *words, uint64_t fixed_bytes,
-				  const void *tail, uint64_t tail_bytes)
-{
-	uint64_t payload_bytes = fixed_bytes + tail_bytes;
-	uint64_t step = KYMO_ONE_RECORD + KYMO__BEFORE_PAYLOAD + payload_bytes;
-
-#if KYMO_ARCH_SEQUENCE
-	if (KYMO__LIKELY(payload_bytes <= KYMO_RECORD_MAX - KYMO__BEFORE_PAYLOAD) &&
-	    KYMO__LIKELY(kymo__sequence_tail(slot, event, step, word_count, words, fixed_bytes, tail,
-					     tail_bytes)))
-		return;
-#endif
-	{
-		const struct kymo_seg segs[2] = { { words, fixed_bytes | KYMO_SEG_STAGED },
-						  { tail, tail_bytes } };
-
-		(void)slot;
-		(void)word_count;
-		kymo__module.rt->write_segs(event, step, segs, segs + 2);
-	}
-}
-
-KYMO__EMIT kymo__emit_tail_1(struct kymo_event *event, const struct kymo_slot *slot,
-			     const uint64_t *words, uint64_t fixed_bytes, const void *tail,
-			     uint64_t tail_bytes)
-{
-	kymo__emit_tail(event, slot, 1, words, fixed_bytes, tail, tail_bytes);
-}
-
-KYMO__EMIT kymo__emit_tail_2(struct kymo_event *event, const struct kymo_slot *slot,
-			     const uint64_t *words, uint64_t fixed_bytes, const void *tail,
-			     uint64_t tail_bytes)
-{
-	kymo__emit_tail(event, slot, 2, words, fixed_bytes, tail, tail_bytes);
-}
-
-KYMO__EMIT kymo__emit_tail_3(struct kymo_event *event, const struct kymo_slot *slot,
-			     const uint64_t *words, uint64_t fixed_bytes, const void *tail,
-			     uint64_t tail_bytes)
-{
-	kymo__emit_tail(event, slot, 3, words, fixed_bytes, tail, tail_bytes);
-}
-
-KYMO__EMIT kymo__emit_tail_4(struct kymo_event *event, const struct kymo_slot *slot,
-			     const uint64_t *words, uint64_t fixed_bytes, const void *tail,
-			     uint64_t tail_bytes)
-{
-	kymo__emit_tail(event, slot, 4, words, fixed_bytes, tail, tail_bytes);
+		kymo__emit_words_4(slot, w0, event, step, w1, w2, w3);
 }
 
 /*
  * kymo__write_segs: writes a record whose payload behind the thread id is the concatenation of the
- * pieces, payload_bytes in all.
+ * pieces. step is the record's bytes + KYMO_ONE_RECORD.
  * Context and ordering: as kymo__emit_words. The bytes are copied inside the sequence; a piece that
  * another thread changes meanwhile gives changed bytes, never a torn record.
  */
-KYMO__EMIT kymo__write_segs(struct kymo_event *event, const struct kymo_slot *slot,
-			    const struct kymo_seg *segs, const struct kymo_seg *segs_end,
-			    uint64_t payload_bytes)
+KYMO__EMIT kymo__write_segs(struct kymo_event *event, uint64_t step, const struct kymo_seg *segs,
+			    const struct kymo_seg *segs_end, const struct kymo_slot *slot)
 {
-	uint64_t step = KYMO_ONE_RECORD + KYMO__BEFORE_PAYLOAD + payload_bytes;
-
 #if KYMO_ARCH_SEQUENCE
-	if (KYMO__LIKELY(payload_bytes <= KYMO_RECORD_MAX - KYMO__BEFORE_PAYLOAD) &&
+	if (KYMO__LIKELY(step <= KYMO_ONE_RECORD + KYMO_RECORD_MAX) &&
 	    KYMO__LIKELY(kymo__sequence_segs(slot, event, step, segs, segs_end)))
 		return;
 #endif
 	(void)slot;
 	kymo__module.rt->write_segs(event, step, segs, segs_end);
-}
-
-/*
- * kymo__write_pieces: chooses; what it asks is known to the compiler, except the lengths of pieces.
- */
-KYMO__INLINE void kymo__write_pieces(struct kymo_event *event, const struct kymo_slot *slot,
-				     const struct kymo_seg *segs, unsigned seg_count,
-				     const uint64_t *words, unsigned staged_bytes,
-				     uint64_t payload_bytes)
-{
-	if (seg_count != 2 || staged_bytes == 0 || staged_bytes > KYMO_WORDS_MAX * 8)
-		kymo__write_segs(event, slot, segs, segs + seg_count, payload_bytes);
-	else if (staged_bytes <= 8)
-		kymo__emit_tail_1(event, slot, words, staged_bytes, segs[1].at, segs[1].bytes);
-	else if (staged_bytes <= 16)
-		kymo__emit_tail_2(event, slot, words, staged_bytes, segs[1].at, segs[1].bytes);
-	else if (staged_bytes <= 24)
-		kymo__emit_tail_3(event, slot, words, staged_bytes, segs[1].at, segs[1].bytes);
-	else
-		kymo__emit_tail_4(event, slot, words, staged_bytes, segs[1].at, segs[1].bytes);
 }
 
 #endif

@@ -215,41 +215,125 @@ static void __attribute__((destructor(101), unused)) KYMO__UNSEEN kymo__destruct
 		__attribute__((section("kymo_state"))) = {                                         \
 			0, &kymo__desc_##provider##_##name.head, KYMO_NO_INDEX, 0, { 0 }, 0        \
 		};                                                                                 \
+	KYMO__WRITER(KYMO__IS_SHORT(__VA_ARGS__), provider, name, __VA_ARGS__)
+
+/*
+ * The function of an event, which its tracepoints call. An event of up to 10 fields of which the last alone is
+ * a piece has a sequence of its own, in which each field goes straight to where it stands in the ring. Numbers are
+ * packed into words, for a sequence that is there once for a file; all else is gathered from pieces.
+ */
+#if KYMO_ARCH_SEQUENCE
+#define KYMO__WRITER(length, ...) KYMO__WRITER_1(length, __VA_ARGS__)
+#else
+#define KYMO__WRITER(length, ...) KYMO__WRITER_1(LONG, __VA_ARGS__)
+#endif
+#define KYMO__WRITER_1(length, ...) KYMO__WRITER_2(length, __VA_ARGS__)
+#define KYMO__WRITER_2(length, ...) KYMO__WRITER_##length(__VA_ARGS__)
+
+/* One piece, and it is the last field. */
+#define KYMO__KINDS(...) "-" KYMO__FIELDS(KIND, __VA_ARGS__)
+#define KYMO__ENDS_IN_PIECE(...)                                                                   \
+	(KYMO__PIECE_COUNT(__VA_ARGS__) == 1 &&                                                    \
+	 (KYMO__KINDS(__VA_ARGS__))[sizeof(KYMO__KINDS(__VA_ARGS__)) - 2] == 'p')
+#define KYMO__RECORD_BYTES(...) (KYMO__BEFORE_PAYLOAD + KYMO__FIXED_BYTES(__VA_ARGS__))
+/* Numbers only that fit into words in registers. */
+#define KYMO__ARE_WORDS(...)                                                                       \
+	(KYMO__PIECE_COUNT(__VA_ARGS__) == 0 &&                                                    \
+	 KYMO__FIXED_BYTES(__VA_ARGS__) <= KYMO_WORDS_MAX * 8)
+#define KYMO__WORD_AT(i, ...) (KYMO__FIXED_BYTES(__VA_ARGS__) > (i)*8 ? kymo__words[i] : 0)
+
+#define KYMO__WRITER_SHORT(provider, name, ...)                                            \
 	static void __attribute__((noinline, unused)) KYMO__UNSEEN kymo__write_##provider##_##name( \
-		const struct kymo_slot *kymo__slot, KYMO__FIELDS(ARG, __VA_ARGS__) int kymo__end)  \
-	{                                                                                          \
-		struct kymo_event *kymo__event = &kymo__event_##provider##_##name;                 \
-                                                                                                   \
-		(void)kymo__end;                                                                   \
-		if (KYMO__PIECE_COUNT(__VA_ARGS__) == 0 &&                                         \
-		    KYMO__FIXED_BYTES(__VA_ARGS__) <= KYMO_WORDS_MAX * 8) {                        \
-			uint64_t kymo__words[KYMO__FIXED_BYTES(__VA_ARGS__) / 8 +                  \
-					     KYMO_WORDS_MAX];                                      \
-			unsigned kymo__at = 0;                                                     \
-                                                                                                   \
-			/* Says to the compiler that all words are set; those in use will be. */   \
-			__asm__("" : "=m"(kymo__words));                                           \
-			KYMO__FIELDS(PACK, __VA_ARGS__)                                            \
-			(void)kymo__at;                                                            \
-			kymo__write_words(kymo__event, kymo__slot,                                 \
-					  (unsigned)KYMO__FIXED_BYTES(__VA_ARGS__), kymo__words);  \
-		} else {                                                                           \
-			uint64_t kymo__words[KYMO__FIXED_BYTES(__VA_ARGS__) / 8 + 2 +              \
-					     KYMO__PIECE_COUNT(__VA_ARGS__)];                      \
-			struct kymo_seg kymo__segs[2 * KYMO__PIECE_COUNT(__VA_ARGS__) + 1];        \
-			struct kymo__build kymo__b = { kymo__segs, 0, kymo__words, 0, 0, 0, 0 };   \
-                                                                                                   \
-			/* Says to the compiler that all of it is set; what is in use will be. */  \
-			__asm__("" : "=m"(kymo__segs), "=m"(kymo__words));                         \
-			KYMO__FIELDS(PUT, __VA_ARGS__)                                             \
-			if (kymo__b.at != kymo__b.run)                                             \
-				kymo__put_run(&kymo__b);                                           \
-			kymo__write_pieces(                                                        \
-				kymo__event, kymo__slot, kymo__segs, kymo__b.seg_count,            \
-				kymo__words,                                                       \
-				kymo__staged_first(&kymo__b, KYMO__FIXED_BYTES(__VA_ARGS__)),      \
-				kymo__b.bytes);                                                    \
-		}                                                                                  \
+		const struct kymo_slot *kymo__slot, KYMO__FIELDS(ARG, __VA_ARGS__) int kymo__end) \
+	{                                                                                  \
+		struct kymo_event *kymo__event = &kymo__event_##provider##_##name;         \
+                                                                                           \
+		(void)kymo__end;                                                           \
+		if (KYMO__ENDS_IN_PIECE(__VA_ARGS__)) {                                    \
+			KYMO__WRITE_OWN(kymo__event_##provider##_##name, __VA_ARGS__)      \
+		} else {                                                                   \
+			KYMO__WRITE_STAGED(__VA_ARGS__)                                    \
+		}                                                                          \
+	}
+
+#define KYMO__WRITER_LONG(provider, name, ...)                                             \
+	static void __attribute__((noinline, unused)) KYMO__UNSEEN kymo__write_##provider##_##name( \
+		const struct kymo_slot *kymo__slot, KYMO__FIELDS(ARG, __VA_ARGS__) int kymo__end) \
+	{                                                                                  \
+		struct kymo_event *kymo__event = &kymo__event_##provider##_##name;         \
+                                                                                           \
+		(void)kymo__end;                                                           \
+		KYMO__WRITE_STAGED(__VA_ARGS__)                                            \
+	}
+
+/* What the sequence does not write goes on out of line; a long piece is copied by the sequence for pieces. */
+#define KYMO__WRITE_OWN(event, ...)                                                        \
+	struct kymo__layout {                                                              \
+		KYMO__FIELDS(MEMBER, __VA_ARGS__)                                          \
+		char kymo__end;                                                            \
+	} __attribute__((packed));                                                         \
+	struct kymo__words {                                                               \
+		KYMO__FIELDS(WORD, __VA_ARGS__)                                            \
+		uint64_t kymo__unused;                                                     \
+	} kymo__fields;                                                                    \
+	const void *kymo__tail = 0;                                                        \
+	size_t kymo__tail_bytes = 0, kymo__count = 0;                                      \
+                                                                                           \
+	KYMO__FIELDS(TAIL, __VA_ARGS__)                                                    \
+	KYMO__FIELDS(FILL, __VA_ARGS__)                                                    \
+	(void)kymo__count;                                                                 \
+	if (KYMO__LIKELY(kymo__tail_bytes < KYMO__SEQ_TAIL_MAX)) {                         \
+		KYMO__SEQ_FIELDS_AND_TAIL(kymo__slot, event, KYMO__RECORD_BYTES(__VA_ARGS__), \
+					  &kymo__fields, kymo__tail, kymo__tail_bytes,     \
+					  KYMO__FIELDS(MOVE, __VA_ARGS__),                 \
+					  KYMO__FIELDS(MOVED, __VA_ARGS__));               \
+		return;                                                                    \
+	}                                                                                  \
+out:                                                                                       \
+	{                                                                                  \
+		uint64_t kymo__step;                                                       \
+		KYMO__BUILD(__VA_ARGS__)                                                   \
+                                                                                           \
+		KYMO__FIELDS(STAGE, __VA_ARGS__)                                           \
+		kymo__put_tail(&kymo__b, kymo__tail, kymo__tail_bytes);                    \
+		kymo__step = KYMO_ONE_RECORD + KYMO__BEFORE_PAYLOAD + kymo__b.bytes;       \
+		if (kymo__tail_bytes < KYMO__SEQ_TAIL_MAX)                                 \
+			kymo__module.rt->write_segs(kymo__event, kymo__step, kymo__segs,   \
+						    kymo__segs + kymo__b.seg_count);       \
+		else                                                                       \
+			kymo__write_segs(kymo__event, kymo__step, kymo__segs,              \
+					 kymo__segs + kymo__b.seg_count, kymo__slot);      \
+	}
+
+/* Says to the compiler that all of it is set; what is in use will be. */
+#define KYMO__BUILD(...)                                                                   \
+	uint64_t kymo__words[KYMO__FIXED_BYTES(__VA_ARGS__) / 8 + 2 +                      \
+			     KYMO__PIECE_COUNT(__VA_ARGS__)];                              \
+	struct kymo_seg kymo__segs[2 * KYMO__PIECE_COUNT(__VA_ARGS__) + 1];                \
+	struct kymo__build kymo__b = { kymo__segs, 0, kymo__words, 0, 0, 0, 0 };           \
+                                                                                           \
+	__asm__("" : "=m"(kymo__segs), "=m"(kymo__words));
+
+#define KYMO__WRITE_STAGED(...)                                                            \
+	if (KYMO__ARE_WORDS(__VA_ARGS__)) {                                                \
+		uint64_t kymo__words[KYMO__FIXED_BYTES(__VA_ARGS__) / 8 + KYMO_WORDS_MAX]; \
+		unsigned kymo__at = 0;                                                     \
+                                                                                           \
+		KYMO__FIELDS(PACK, __VA_ARGS__)                                            \
+		(void)kymo__at;                                                            \
+		kymo__write_words(kymo__event, kymo__slot,                                 \
+				  (unsigned)KYMO__FIXED_BYTES(__VA_ARGS__),                \
+				  KYMO__WORD_AT(0, __VA_ARGS__), KYMO__WORD_AT(1, __VA_ARGS__), \
+				  KYMO__WORD_AT(2, __VA_ARGS__), KYMO__WORD_AT(3, __VA_ARGS__)); \
+	} else {                                                                           \
+		KYMO__BUILD(__VA_ARGS__)                                                   \
+                                                                                           \
+		KYMO__FIELDS(PUT, __VA_ARGS__)                                             \
+		if (kymo__b.at != kymo__b.run)                                             \
+			kymo__put_run(&kymo__b);                                           \
+		kymo__write_segs(kymo__event,                                              \
+				 KYMO_ONE_RECORD + KYMO__BEFORE_PAYLOAD + kymo__b.bytes,   \
+				 kymo__segs, kymo__segs + kymo__b.seg_count, kymo__slot);  \
 	}
 
 #ifdef __cplusplus

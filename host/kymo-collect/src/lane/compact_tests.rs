@@ -88,7 +88,8 @@ impl Bench {
         let source = ClockSource::new(Clock::Monotonic);
         let ns = source.read();
         let streams = &mut self.streams;
-        let mut pass = Pass { source, streams, ns, cycles: ns, force: true, stopped_at: None };
+        let (take_ns, stopped_at) = (crate::lane::TAKE_NS, None);
+        let mut pass = Pass { source, streams, ns, cycles: ns, force: true, take_ns, stopped_at };
         act(&mut self.lane, &program, &mut pass)
     }
 

@@ -28,8 +28,8 @@
 #define KYMO__RSEQ_SIGNATURE "0xd428bc00"
 
 /* clang-format off */
-/* x15 = thread pointer, x9 = rseq out. Clobbers x10. */
-#define KYMO__SEQ_BEGIN										\
+/* 3: where the sequence is, from 1 to 2; abort goes to 4. x15 = thread pointer, x8 = rseq, x10 = 3 out. */
+#define KYMO__SEQ_DESCRIBE									\
 	".pushsection __rseq_cs, \"aw\"\n\t"							\
 	".balign 32\n"										\
 	"3:\n\t"										\
@@ -39,51 +39,48 @@
 	".pushsection __rseq_cs_ptr_array, \"aw\"\n\t"						\
 	".quad 3b\n\t"										\
 	".popsection\n\t"									\
-	"ldr x9, [%[slot], #48]\n\t"								\
-	"cbz x9, 96f\n\t"									\
-	"mrs x15, tpidr_el0\n\t"								\
-	"add x9, x15, x9\n\t"									\
-	"adrp x10, 3b\n\t"									\
-	"add x10, x10, :lo12:3b\n\t"								\
-	"str x10, [x9, #8]\n"									\
-	"1:\n\t"
-
-#define KYMO__SEQ_END										\
-	"2:\n\t"										\
-	"ldr x9, [%[slot], #48]\n\t"		/* 0: forked just now, by a handler */		\
-	"cbz x9, 98f\n\t"									\
-	"add x9, x15, x9\n\t"									\
-	"str xzr, [x9, #8]\n"									\
-	"98:\n\t"										\
 	".pushsection __rseq_failure, \"ax\"\n\t"						\
 	".balign 4\n\t"										\
 	".inst " KYMO__RSEQ_SIGNATURE "\n"							\
 	"4:\n\t"										\
 	"b %l[out]\n\t"										\
-	".popsection\n\t"
+	".popsection\n\t"									\
+	"ldr x9, [%[slot], #48]\n\t"								\
+	"cbz x9, 96f\n\t"									\
+	"mrs x15, tpidr_el0\n\t"								\
+	"add x8, x15, x9\n\t"									\
+	"adrp x10, 3b\n\t"									\
+	"add x10, x10, :lo12:3b\n\t"
+
+#define KYMO__SEQ_BEGIN										\
+	KYMO__SEQ_DESCRIBE									\
+	"str x10, [x8, #8]\n"									\
+	"1:\n\t"
+
+#define KYMO__SEQ_CLEAR "str xzr, [x8, #8]\n\t"
 
 /*
- * Up to the first 12 bytes of the record: x15 = thread pointer, x9 = rseq in; x10 = ring, x11 = p,
- * x12 = head out. Clobbers x9, x13, x14.
+ * Up to the first 12 bytes of the record: x15 = thread pointer, x8 = rseq in; x10 = ring, x11 = p,
+ * x12 = head out. Clobbers x9, x13, x14. longer goes to 96 where a record is longer than slot.room; aside is
+ * code that is jumped to; clock reads the clock to x13; end puts the low half of x12 + step into w14.
  */
-#define KYMO__SEQ_OPEN										\
-	"ldr w14, [x9, #4]\n\t"									\
+#define KYMO__SEQ_OPEN(longer, aside, clock, end)						\
+	"ldr w14, [x8, #4]\n\t"									\
 	"ldr w10, [%[slot], #8]\n\t"								\
 	"cmp w14, w10\n\t"									\
 	"b.lo 11f\n"										\
 	"96: b %l[out]\n"									\
+	aside											\
 	"10:\n\t"				/* full */					\
 	"ldr w13, [%[slot], #64]\n\t"								\
 	"cbz w13, 96b\n\t"									\
 	"ldr w13, [%[slot], #12]\n\t"								\
-	"cmp %w[step], w13\n\t"									\
-	"b.hi 96b\n\t"										\
+	longer											\
 	"ldr x12, [x10, #24]!\n\t"								\
 	"add x12, x12, #1\n\t"									\
 	"b 12f\n"										\
 	"11:\n\t"										\
-	"isb\n\t"										\
-	"mrs x13, cntvct_el0\n\t"								\
+	clock											\
 	"ldr w11, [%[slot], #20]\n\t"								\
 	"ldrh w12, [%[event], x11]\n\t"		/* x12: id */					\
 	"cbz w12, 96b\n\t"									\
@@ -96,7 +93,7 @@
 	"add x11, x11, x9\n\t"									\
 	"ldr x12, [x10]\n\t"									\
 	"ldr w9, [x10, #16]\n\t"								\
-	"add w14, w12, %w[step]\n\t"								\
+	end											\
 	"sub w14, w14, w9\n\t"									\
 	"ldr w9, [%[slot], #12]\n\t"								\
 	"cmp w14, w9\n\t"									\
@@ -111,21 +108,106 @@
 	"str x13, [x10, #8]\n\t"								\
 	"str w9, [x11, #8]\n\t"
 
+#define KYMO__SEQ_CLOCK										\
+	"isb\n\t"										\
+	"mrs x13, cntvct_el0\n\t"
+
+/* Where step is in a register. */
+#define KYMO__SEQ_LONGER									\
+	"cmp %w[step], w13\n\t"									\
+	"b.hi 96b\n\t"
+#define KYMO__SEQ_STEP_END "add w14, w12, %w[step]\n\t"
+#define KYMO__SEQ_STEP KYMO__SEQ_OPEN(KYMO__SEQ_LONGER, "", KYMO__SEQ_CLOCK, KYMO__SEQ_STEP_END)
+
 /* The publishing store, the last of the sequence; of a record that is lost, the one that counts it. */
-#define KYMO__SEQ_COMMIT									\
-	"add x12, x12, %[step]\n"								\
+#define KYMO__SEQ_STORE_HEAD									\
 	"12:\n\t"										\
-	"stlr x12, [x10]\n"
+	"stlr x12, [x10]\n"									\
+	"2:\n\t"
+#define KYMO__SEQ_COMMIT "add x12, x12, %[step]\n" KYMO__SEQ_STORE_HEAD
 
 #define KYMO__SEQ_INPUTS [slot] "r"(slot), [event] "r"(event), [step] "r"(step)
-#define KYMO__SEQ_CLOBBERS "memory", "cc", "x9", "x10", "x11", "x12", "x13", "x14", "x15", "x16", "x17"
+#define KYMO__SEQ_CLOBBERS "memory", "cc", "x8", "x9", "x10", "x11", "x12", "x13", "x14", "x15", "x16", "x17"
+
+/* An event's own record, as in x86_64/sequence.h. */
+#define KYMO__SEQ_FIELD(n)								\
+	"ldr x9, [%[fields], #%c[from_" #n "]]\n\tstur x9, [x11, #%c[at_" #n "]]\n\t"
+#define KYMO__SEQ_COUNT(n) "stur %[tail_bytes], [x11, #%c[at_" #n "]]\n\t"
+
+#define KYMO__SEQ_OWN_STEP									\
+	"mov x9, #%c[record]\n\t"								\
+	"add x12, x12, #%c[bytes]\n\t"								\
+	"add x12, x12, x9\n"
+
+#define KYMO__SEQ_TAIL_MAX 256u
+#define KYMO__SEQ_FIELDS_AND_TAIL(slot_, event_, bytes_, fields_, tail_, tail_bytes_, stores, ...)\
+	__asm__ goto(KYMO__SEQ_BEGIN								\
+		KYMO__SEQ_OPEN("add w14, %w[tail_bytes], #%c[bytes]\n\tcmp w14, w13\n\tb.hi 96b\n\t", \
+			       KYMO__SEQ_TAIL_ASIDE, KYMO__SEQ_CLOCK,				\
+			       "add w14, w12, #%c[bytes]\n\tadd w14, w14, %w[tail_bytes]\n\t")	\
+		stores										\
+		"add x13, x11, #%c[bytes]\n\t"		/* x13: to */				\
+		"sub x14, %[tail_bytes], #8\n\t"						\
+		"cmp x14, #8\n\t"								\
+		"b.hi 7b\n\t"									\
+		"ldr x9, [%[tail]]\n\t"		/* 8 to 16: the first and the last 8 */		\
+		"str x9, [x13]\n"								\
+		"6:\n\t"									\
+		"ldr x9, [%[tail], x14]\n\t"							\
+		"str x9, [x13, x14]\n"								\
+		"9:\n\t"									\
+		"add x12, x12, %[tail_bytes]\n\t"						\
+		KYMO__SEQ_OWN_STEP								\
+		KYMO__SEQ_STORE_HEAD								\
+		KYMO__SEQ_CLEAR									\
+		:										\
+		: [slot] "r"(slot_), [event] "r"(&(event_)), [bytes] "i"(bytes_),		\
+		  [record] "i"(KYMO_ONE_RECORD), [fields] "r"(fields_), [tail] "r"(tail_),	\
+		  [tail_bytes] "r"(tail_bytes_) __VA_ARGS__					\
+		: KYMO__SEQ_CLOBBERS								\
+		: out)
+
+/* Other lengths of a tail. No input may change: out is entered from anywhere, and needs them. x14 = tail_bytes - 8. */
+#define KYMO__SEQ_TAIL_ASIDE									\
+	"7:\n\t"										\
+	"cmp %[tail_bytes], #8\n\t"								\
+	"b.lo 75f\n\t"										\
+	"mov x14, #0\n"			/* more than 16: words, then the last 8 */		\
+	"71:\n\t"										\
+	"ldr x9, [%[tail], x14]\n\t"								\
+	"str x9, [x13, x14]\n\t"								\
+	"add x14, x14, #8\n\t"									\
+	"add x9, x14, #8\n\t"									\
+	"cmp x9, %[tail_bytes]\n\t"								\
+	"b.lo 71b\n\t"										\
+	"sub x14, %[tail_bytes], #8\n\t"							\
+	"b 6f\n"										\
+	"75:\n\t"				/* 4 to 7: the first and the last 4 */		\
+	"tbz %w[tail_bytes], #2, 76f\n\t"							\
+	"ldr w9, [%[tail]]\n\t"									\
+	"str w9, [x13]\n\t"									\
+	"sub x14, %[tail_bytes], #4\n\t"							\
+	"ldr w9, [%[tail], x14]\n\t"								\
+	"str w9, [x13, x14]\n\t"								\
+	"b 9f\n"										\
+	"76:\n\t"				/* 1 to 3: the first, the middle and the last */ \
+	"cbz %[tail_bytes], 9f\n\t"								\
+	"ldrb w9, [%[tail]]\n\t"								\
+	"strb w9, [x13]\n\t"									\
+	"lsr x14, %[tail_bytes], #1\n\t"							\
+	"ldrb w9, [%[tail], x14]\n\t"								\
+	"strb w9, [x13, x14]\n\t"								\
+	"sub x14, %[tail_bytes], #1\n\t"							\
+	"ldrb w9, [%[tail], x14]\n\t"								\
+	"strb w9, [x13, x14]\n\t"								\
+	"b 9f\n"
 
 #define KYMO__SEQ_WORDS(stores, ...)								\
 	__asm__ goto(KYMO__SEQ_BEGIN								\
-		KYMO__SEQ_OPEN									\
+		KYMO__SEQ_STEP									\
 		stores										\
 		KYMO__SEQ_COMMIT								\
-		KYMO__SEQ_END									\
+		KYMO__SEQ_CLEAR									\
 		:										\
 		: KYMO__SEQ_INPUTS, __VA_ARGS__							\
 		: KYMO__SEQ_CLOBBERS								\
@@ -206,56 +288,9 @@ out:
 	"strb w9, [x11], #1\n\t"								\
 	"b " next "\n"
 
-#define KYMO__SEQ_TAIL(words_moved)								\
-	__asm__ goto(KYMO__SEQ_BEGIN								\
-		KYMO__SEQ_OPEN									\
-		words_moved									\
-		"add x11, x11, #12\n\t"								\
-		"add x11, x11, %[fixed_bytes]\n\t"						\
-		"mov x13, %[tail]\n\t"								\
-		"mov x14, %[tail_bytes]\n\t"							\
-		KYMO__SEQ_COPY("9f")								\
-		"9:\n\t"									\
-		KYMO__SEQ_COMMIT								\
-		KYMO__SEQ_END									\
-		:										\
-		: KYMO__SEQ_INPUTS, [words] "r"(words), [fixed_bytes] "r"(fixed_bytes),		\
-		  [tail] "r"(tail), [tail_bytes] "r"(tail_bytes)				\
-		: KYMO__SEQ_CLOBBERS								\
-		: out)
-
-#define KYMO__SEQ_MOVE(at) "ldr x9, [%[words], #" #at "]\n\tstur x9, [x11, #12+" #at "]\n\t"
-/* clang-format on */
-
-/* kymo__sequence_tail: as in x86_64/sequence.h. */
-KYMO__INLINE int kymo__sequence_tail(const struct kymo_slot *slot, const struct kymo_event *event,
-				     uint64_t step, unsigned word_count, const uint64_t *words,
-				     uint64_t fixed_bytes, const void *tail, uint64_t tail_bytes)
-{
-	if (word_count <= 1)
-		KYMO__SEQ_TAIL(KYMO__SEQ_MOVE(0));
-	else if (word_count == 2)
-		KYMO__SEQ_TAIL(KYMO__SEQ_MOVE(0) KYMO__SEQ_MOVE(8));
-	else if (word_count == 3)
-		KYMO__SEQ_TAIL(KYMO__SEQ_MOVE(0) KYMO__SEQ_MOVE(8) KYMO__SEQ_MOVE(16));
-	else
-		KYMO__SEQ_TAIL(KYMO__SEQ_MOVE(0) KYMO__SEQ_MOVE(8) KYMO__SEQ_MOVE(16)
-				       KYMO__SEQ_MOVE(24));
-	return 1;
-out:
-	return 0;
-}
-
-/* clang-format off */
-/*
- * The payload from pieces, from x11 + 12 on. check stands in front of everything else inside the
- * sequence, prefix in front of the pieces; both are empty here.
- */
-#define KYMO__SEQ_SEGS(check, prefix, ...)							\
-	__asm__ goto(KYMO__SEQ_BEGIN								\
-		check										\
-		KYMO__SEQ_OPEN									\
-		prefix										\
+/* The payload from pieces, from x11 + 12 on, behind begin; end publishes. */
+#define KYMO__SEQ_SEGS(begin, end, ...)								\
+	__asm__ goto(begin									\
 		"mov x17, %[segs]\n\t"			/* x17: segment */			\
 		"add x11, x11, #12\n"			/* x11: to */				\
 		"5:\n\t"									\
@@ -274,8 +309,7 @@ out:
 		"65:\n\t"				/* next */				\
 		"cmp x17, %[segs_end]\n\t"							\
 		"b.lo 5b\n\t"									\
-		KYMO__SEQ_COMMIT								\
-		KYMO__SEQ_END									\
+		end										\
 		:										\
 		: KYMO__SEQ_INPUTS, __VA_ARGS__							\
 		: KYMO__SEQ_CLOBBERS								\
@@ -287,7 +321,8 @@ KYMO__INLINE int kymo__sequence_segs(const struct kymo_slot *slot, const struct 
 				     uint64_t step, const struct kymo_seg *segs,
 				     const struct kymo_seg *segs_end)
 {
-	KYMO__SEQ_SEGS("", "", [segs] "r"(segs), [segs_end] "r"(segs_end));
+	KYMO__SEQ_SEGS(KYMO__SEQ_BEGIN KYMO__SEQ_STEP, KYMO__SEQ_COMMIT KYMO__SEQ_CLEAR,
+		       [segs] "r"(segs), [segs_end] "r"(segs_end));
 	return 1;
 out:
 	return 0;
