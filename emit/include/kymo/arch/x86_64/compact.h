@@ -134,7 +134,7 @@
 /* clang-format off */
 /* The whole of it. check stands in front of everything else inside the sequence. */
 #define KYMO__COMPACT_SEGS(check)                                                                  \
-	__asm__ goto(KYMO__SEQ_BEGIN                                                               \
+	__asm__ goto(KYMO__SEQ_BEGIN_WITH("%%rdx")                                                 \
 		check                                                                              \
 		KYMO__COMPACT_OPEN                                                                 \
 		"movq %[segs], %%rdx\n"                 /* rdx: segment */                         \
@@ -162,7 +162,8 @@
 		"jmp 5b\n"                                                                         \
 		"53:\n\t"                                                                          \
 		KYMO__COMPACT_COMMIT                                                               \
-		KYMO__SEQ_END                                                                      \
+		"2:\n\t"                                                                           \
+		KYMO__SEQ_CLEAR_ANEW                                                               \
 		:                                                                                  \
 		: KYMO__SEQ_INPUTS, [segs] "r"(segs), [segs_end] "r"(segs_end)                     \
 		: "memory", "cc", "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11"      \
