@@ -198,7 +198,7 @@ impl ArrowStream {
         let pump = Pump::new(Arc::clone(&self.schema), batches, Arc::clone(&self.state), progress, is_foreign);
         let pump = pump.map_err(|error| KymoError::new_err(format!("no thread to read with: {error}")))?;
         let stream = FFI_ArrowArrayStream::new(Box::new(pump));
-        PyCapsule::new(py, stream, Some(c"arrow_array_stream".to_owned()))
+        PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
     }
 }
 
@@ -246,5 +246,5 @@ impl ArrowStream {
 /// A schema for Python.
 pub fn schema_capsule<'py>(py: Python<'py>, schema: &SchemaRef) -> PyResult<Bound<'py, PyCapsule>> {
     let schema = FFI_ArrowSchema::try_from(schema.as_ref()).map_err(|error| KymoError::new_err(error.to_string()))?;
-    PyCapsule::new(py, schema, Some(c"arrow_schema".to_owned()))
+    PyCapsule::new_with_value(py, schema, c"arrow_schema")
 }
