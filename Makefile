@@ -34,6 +34,14 @@ host:
 sql: ## kymo-sql, which kymo export --format parquet needs (Arrow and Parquet take as long to build as half of kymo)
 	@$(CARGO) build --release -q -p kymo-sql
 
+python: ## the wheel of the Python package kymotrace, in build/python (needs maturin: pip install maturin)
+	@maturin build -q --release -m python/Cargo.toml -o build/python
+	@ls build/python/*.whl
+
+python-test: ## tests of the Python package: pyarrow, polars, pandas, DuckDB, pytest, Spark (in a virtual environment in the cache)
+	@$(MAKE) -s build
+	@KYMO=$(KYMO) CARGO=$(CARGO) tests/python.sh
+
 demo: ## records a real program (a gcc compilation) and shows what is in the trace
 	@scripts/deps.sh demo
 	@$(MAKE) -s emit
@@ -120,4 +128,4 @@ clean: ## removes what was built
 	@rm -rf build view/dist view/node_modules tests/tsp/node_modules
 	@$(CARGO) clean -q
 
-.PHONY: help debug-info build emit posix menuconfig bench-descriptors bench-posix bench-index bench-view host sql demo demo-host test stress bench bench-kernel bench-session lab vm fuzz lint install uninstall clean probe page
+.PHONY: help debug-info build emit posix menuconfig bench-descriptors bench-posix bench-index bench-view host sql python python-test demo demo-host test stress bench bench-kernel bench-session lab vm fuzz lint install uninstall clean probe page

@@ -23,7 +23,6 @@ from .times import Time, time_ns
 Path = str | os.PathLike[str]
 Who = int | str | threading.Thread
 
-_INDEX = ".kymo-index"
 _SMALL = 64 << 20
 _GLOB = frozenset("*?[")
 
@@ -294,7 +293,7 @@ class Trace:
     def _quick_bounds(self) -> tuple[int, int] | None:
         """The bounds where they cost little: a progress line is not worth a second pass over the trace."""
         is_small = sum(int(trace["bytes"]) for trace in self.environment) <= _SMALL
-        is_indexed = all(os.path.exists(os.path.join(str(trace["part"]), _INDEX)) for trace in self.environment)
+        is_indexed = all(bool(trace["is_indexed"]) for trace in self.environment)
         return self.bounds if is_small or is_indexed else None
 
     def __repr__(self) -> str:

@@ -27,6 +27,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("KymoError", module.py().get_type::<KymoError>())?;
     module.add_class::<source::Source>()?;
     module.add_class::<stream::ArrowStream>()?;
+    module.add_function(wrap_pyfunction!(source::find_traces, module)?)?;
     module.add_function(wrap_pyfunction!(process::run_arrow, module)?)?;
     module.add_function(wrap_pyfunction!(compare::compare, module)?)?;
     module.add_function(wrap_pyfunction!(compare::result_record, module)?)?;

@@ -8,10 +8,12 @@ use std::sync::atomic::Ordering;
 use kymo_command::named::named_silently;
 use kymo_ctf::read::Trace;
 use kymo_ctf::write::EnvValue;
+use kymo_index::{Indexes, Named};
+use kymo_query::host_name;
 use kymo_tables::{OpenOptions, Partition, Scan};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::KymoError;
 use crate::stream::{ArrowStream, StreamState, schema_capsule};
@@ -143,29 +145,41 @@ fn of_tables(error: kymo_tables::Error) -> PyErr {
     KymoError::new_err(error.to_string())
 }
 
+/// The traces below a directory, as all verbs find them. Opens none.
+#[pyfunction]
+pub fn find_traces(py: Python<'_>, path: PathBuf) -> PyResult<Vec<PathBuf>> {
+    let found = interruptible(py, move || named_silently(&[path]), || ())?;
+    let is_trace = |named: &Named| named.parts != [named.dir.clone()] || named.dir.join("metadata").exists();
+    Ok(found.into_iter().filter(is_trace).map(|named| named.dir).collect())
+}
+
 /// What each trace says of itself: where it is, its streams, and what was noted when it was recorded.
 fn environment(paths: &[PathBuf]) -> Result<Vec<Value>, String> {
     let mut all = Vec::new();
     for named in named_silently(paths) {
-        for part in &named.parts {
-            let trace = Trace::open(part).map_err(|error| error.to_string())?.value;
-            let value = |value: &EnvValue| match value {
-                EnvValue::Int(number) => json!(number),
-                EnvValue::Text(text) => json!(text),
-            };
-            let env: serde_json::Map<String, Value> =
-                trace.metadata.env.iter().map(|(key, of)| (key.clone(), value(of))).collect();
-            let clocks: Vec<Value> = trace.metadata.clocks.iter().map(|clock| json!(clock.name)).collect();
-            all.push(json!({
-                "trace": named.dir,
-                "part": part,
-                "host": kymo_query::host_name(&trace),
-                "streams": trace.streams().count(),
-                "bytes": trace.streams().map(|(_, bytes)| bytes as u64).sum::<u64>(),
-                "clocks": clocks,
-                "env": env,
-            }));
-        }
+        let open = |part: &PathBuf| Trace::open(part).map(|opened| opened.value).map_err(|error| error.to_string());
+        let traces = named.parts.iter().map(open).collect::<Result<Vec<Trace>, String>>()?;
+        let indexes = Indexes::open(std::slice::from_ref(&named), &traces).traces;
+        let is_indexed = indexes.len() == traces.len() && indexes.iter().all(Option::is_some);
+        all.extend(named.parts.iter().zip(&traces).map(|(part, trace)| about(&named, part, trace, is_indexed)));
     }
     Ok(all)
+}
+
+fn about(named: &Named, part: &PathBuf, trace: &Trace, is_indexed: bool) -> Value {
+    let value = |value: &EnvValue| match value {
+        EnvValue::Int(number) => json!(number),
+        EnvValue::Text(text) => json!(text),
+    };
+    let env: Map<String, Value> = trace.metadata.env.iter().map(|(key, of)| (key.clone(), value(of))).collect();
+    json!({
+        "trace": named.dir,
+        "part": part,
+        "host": host_name(trace),
+        "streams": trace.streams().count(),
+        "bytes": trace.streams().map(|(_, bytes)| bytes as u64).sum::<u64>(),
+        "clocks": trace.metadata.clocks.iter().map(|clock| json!(clock.name)).collect::<Vec<_>>(),
+        "is_indexed": is_indexed,
+        "env": env,
+    })
 }

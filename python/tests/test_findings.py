@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""latency(), explain(), sql(): the verb's own answers; and the statistics of `kymo compare`."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import kymotrace
+import pytest
+from conftest import LATE_US, STEPS, WAKEUPS, kymo
+from kymotrace import command
+
+
+def test_latency_is_that_of_the_verb(kernel: Path) -> None:
+    found = kymotrace.open(kernel).latency("wakeup", by=["thread"], limit=2)
+    assert dict(found) == json.loads(kymo("latency", kernel, "--what", "wakeup", "--by", "thread", "--limit", "2", "--json"))
+    (series,) = found.of("wakeup")
+    assert series["count"] == WAKEUPS and series["thread_name"] == "motor"
+    assert LATE_US * 1000 < found.worst("wakeup")[0]["value"] == series["max"]
+    (row,) = found.rows()
+    assert row["tid"] == 100 and row["p50"] < row["max"]
+    assert "motor[100]" in str(found) and "motor[100]" in found._repr_html_()
+
+
+def test_explain_is_that_of_the_verb(kernel: Path) -> None:
+    story = kymotrace.open(kernel).explain("wakeup", whole_system=True)
+    assert dict(story) == json.loads(kymo("explain", kernel, "--worst", "wakeup", "--all", "--json"))
+    assert story.headline.startswith("motor[100]") and story.budget
+    assert story.headline.split(":")[0] in story.text.replace("\n", " ")
+    assert "motor[100]" in story._repr_html_()
+
+
+def test_what_a_verb_says_of_damage_is_a_warning(kernel: Path, tmp_path: Path) -> None:
+    import shutil
+
+    cut = tmp_path / "cut"
+    shutil.copytree(kernel, cut)
+    stream = max((file for file in cut.iterdir() if file.name != "metadata"), key=lambda file: file.stat().st_size)
+    os.truncate(stream, stream.stat().st_size - 100)
+    with pytest.warns(kymotrace.KymoWarning):
+        kymotrace.open(cut).latency("wakeup")
+    assert kymotrace.open(cut).losses.count() > 0
+
+
+def test_errors_are_those_of_the_verb(kernel: Path, steps: Path) -> None:
+    with pytest.raises(kymotrace.KymoError, match="there is wakeup"):
+        kymotrace.open(kernel).explain("wake")
+    with pytest.raises(kymotrace.KymoError):
+        kymotrace.open(steps).explain("wakeup")
+
+
+def test_without_kymo_it_says_what_to_do(kernel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = kymotrace.open(kernel)
+    monkeypatch.delenv("KYMO", raising=False)
+    monkeypatch.setenv("PATH", "/nowhere")
+    for ask in (trace.latency, trace.explain, trace.sql("select 1").arrow):
+        with pytest.raises(kymotrace.KymoNotFound, match="KYMO"):
+            ask()
+    monkeypatch.setenv("KYMO", "/no/such/kymo")
+    with pytest.raises(kymotrace.KymoNotFound, match="/no/such/kymo"):
+        trace.latency()
+
+
+@pytest.fixture(scope="module")
+def has_sql() -> None:
+    done = subprocess.run([command.find("the tests"), "sql", "--help"], capture_output=True, text=True)
+    if done.returncode != 0:
+        pytest.skip(f"this kymo has no sql: {done.stderr.strip().splitlines()[0]}")
+
+
+@pytest.mark.usefixtures("has_sql")
+def test_sql_is_a_stream(steps: Path) -> None:
+    trace = kymotrace.open(steps)
+    query = 'select axis, count(*) as n, max(position) as far from "motor:step" group by axis order by axis'
+    for _ in range(2):
+        table = trace.sql(query).arrow()
+        assert table.column("axis").to_pylist() == [-2, -1, 0, 1, 2]
+        assert table.column("n").to_pylist() == [STEPS // 5] * 5
+    assert trace.sql('select number from "motor:step"').polars()["number"].sum() == STEPS * (STEPS - 1) // 2
+    with pytest.raises(kymotrace.KymoError, match="no_such"):
+        trace.sql("select * from no_such").arrow()
+
+
+@pytest.mark.usefixtures("has_sql")
+def test_a_query_that_nobody_wants_ends(steps: Path) -> None:
+    batches = iter(kymotrace.open(steps).sql('select a.number from "motor:step" a, "motor:step" b'))
+    next(batches)
+    batches.close()  # type: ignore[attr-defined]
+    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    names = [Path(f"/proc/{child}/comm").read_text().strip() for child in children]
+    assert not [name for name in names if name.startswith("kymo")]
+
+
+def test_compare_is_that_of_the_verb(tmp_path: Path) -> None:
+    def run(late: int, seed: int) -> kymotrace.Run:
+        values = {20_000 + 100 * (number * seed % 37): 50 for number in range(40)} | {90_000 + late: 3}
+        return kymotrace.Run({"wakeup": values}, started_ns=1_000 * seed, environment={"kernel": "6.1"})
+
+    a, b = [run(0, seed) for seed in range(1, 13, 2)], [run(400_000, seed) for seed in range(2, 14, 2)]
+    found = kymotrace.compare(a, b)
+    assert found.outcome == "worse" and found.text.startswith("B is worse")
+    assert kymotrace.compare(a, a[:-1] + b[:0]).outcome in ("no_difference", "not_enough_data")
+    assert kymotrace.compare(a[:2], b[:2]).outcome == "not_enough_data"
+    for name, runs in (("a", a), ("b", b)):
+        (tmp_path / name).mkdir()
+        for number, one in enumerate(runs):
+            (tmp_path / name / f"{number}.json").write_text(one.record())
+    printed = kymo("compare", "--json", tmp_path / "a", "--", tmp_path / "b", good=(1,))
+    assert dict(found) == json.loads(printed)
