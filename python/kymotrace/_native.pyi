@@ -1,25 +1,13 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 from collections.abc import Callable, Sequence
 from os import PathLike
-from typing import Any, TypedDict
+from typing import Any
+
+from .choice import Chosen
 
 __version__: str
 
 class KymoError(Exception): ...
-
-class Chosen(TypedDict):
-    columns: Sequence[str] | None
-    start: int | None
-    end: int | None
-    end_start: int | None
-    end_end: int | None
-    cpus: Sequence[int] | None
-    tids: Sequence[int] | None
-    events: Sequence[str] | None
-    filter: str | None
-    limit: int | None
-    partition: str | None
-    any_order: bool
 
 _Progress = Callable[[int, int | None], None]
 

@@ -14,7 +14,8 @@ from functools import cached_property
 from typing import Any
 
 from . import command, html
-from ._native import ArrowStream, Chosen, KymoError, Source, run_arrow
+from ._native import ArrowStream, KymoError, Source, run_arrow
+from .choice import Chosen
 from .findings import Latency, Story
 from .progress import Progress, Teller
 from .result import Result

@@ -14,7 +14,7 @@ mod wait;
 use pyo3::prelude::*;
 
 pyo3::create_exception!(
-    _native,
+    kymotrace,
     KymoError,
     pyo3::exceptions::PyException,
     "A trace cannot be opened, a table not read, or a command of kymo failed."

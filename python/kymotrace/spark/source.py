@@ -18,7 +18,8 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from .._native import Chosen, KymoError, Source
+from .._native import KymoError, Source
+from ..choice import Chosen
 from . import discover, filters, types
 from .discover import Found
 

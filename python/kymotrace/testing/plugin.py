@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -55,9 +56,10 @@ class Recorder:
     def __init__(self, directory: Path, kept: list[Recording]) -> None:
         self._directory = directory
         self._kept = kept
+        self._numbers = itertools.count(1)
 
     def _next(self) -> str:
-        return os.fspath(self._directory / f"trace-{len(self._kept) + 1}")
+        return os.fspath(self._directory / f"trace-{next(self._numbers)}")
 
     @contextmanager
     def record(
