@@ -15,10 +15,15 @@
 //! ```
 
 pub mod columns;
+mod derived;
 mod emit;
 mod error;
+mod functions;
+mod hosts;
 mod known;
+mod lab;
 mod losses;
+mod marks;
 mod open;
 mod partition;
 mod people;

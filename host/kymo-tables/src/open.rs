@@ -11,6 +11,7 @@ use kymo_index::{Indexes, Named, range};
 use kymo_query::{Machine, host_name, machine};
 
 use crate::error::Error;
+use crate::lab;
 
 /// How traces are opened.
 #[derive(Clone, Debug, Default)]
@@ -26,8 +27,8 @@ pub(crate) struct Group {
     /// The machine's name.
     pub host: String,
     pub traces: Vec<Trace>,
-    /// As they were named.
-    pub named: Vec<Named>,
+    /// Files that may be results of the laboratory.
+    pub results: Vec<PathBuf>,
     pub indexes: Indexes,
     pub classes: Classes,
     /// What was wrong with them when they were opened.
@@ -63,8 +64,9 @@ struct OpenedDir {
 
 /// All traces of the paths.
 pub(crate) fn open(paths: &[PathBuf], options: &OpenOptions) -> Result<Vec<Group>, Error> {
+    let (results, paths): (Vec<PathBuf>, Vec<PathBuf>) = paths.iter().cloned().partition(|path| lab::is_result(path));
     let mut dirs = Vec::new();
-    for named in named_silently(paths) {
+    for named in named_silently(&paths) {
         let (mut traces, mut caveats) = (Vec::new(), Vec::new());
         for part in &named.parts {
             let mut opened = Trace::open(part)?;
@@ -81,7 +83,9 @@ pub(crate) fn open(paths: &[PathBuf], options: &OpenOptions) -> Result<Vec<Group
     if dirs.is_empty() {
         return Err(Error::NoTrace);
     }
-    Ok(together(dirs).into_iter().map(|dirs| group(dirs, options)).collect())
+    let mut groups: Vec<Group> = together(dirs).into_iter().map(|dirs| group(dirs, options)).collect();
+    groups[0].results.extend(results);
+    Ok(groups)
 }
 
 /// Those of programs go to the kernel of their machine, else they are with others of their machine.
@@ -113,5 +117,6 @@ fn group(dirs: Vec<OpenedDir>, options: &OpenOptions) -> Group {
     };
     let host = traces.first().map_or_else(String::new, host_name);
     let classes = Classes::new(&traces);
-    Group { host, classes, traces, named, indexes, caveats, bounds: OnceLock::new() }
+    let results = named.iter().flat_map(|named| lab::beside(&named.dir)).collect();
+    Group { host, classes, traces, results, indexes, caveats, bounds: OnceLock::new() }
 }

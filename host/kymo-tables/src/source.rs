@@ -7,10 +7,18 @@ use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
 
+use crate::derived::cpus::{self, CPU_STATE};
+use crate::derived::latencies::{self, LATENCIES, LOCKS};
+use crate::derived::slices::{self, SLICES};
+use crate::derived::threads::{self, THREAD_STATE};
+use crate::derived::wakeups::{self, WAKEUPS};
 use crate::emit::{self, Emit, Ended};
 use crate::error::{Error, near};
+use crate::hosts::{self, HOSTS};
 use crate::known::{Known, Rows};
+use crate::lab::{self, LAB_RESULTS};
 use crate::losses::{self, LOSSES};
+use crate::marks::{self, MARKS};
 use crate::open::{self, Group, OpenOptions};
 use crate::partition::{Partition, partitions};
 use crate::people::{self, PROCESSES, THREADS};
@@ -35,8 +43,20 @@ pub struct TableInfo {
 type ReadKnown = fn(&Group, &Scan, &mut Rows, &mut Emit) -> Result<(), Ended>;
 
 /// All known tables, how each is read, and whether it can be divided by time.
-const KNOWN: &[(&Known, ReadKnown, bool)] =
-    &[(&LOSSES, losses::read, true), (&PROCESSES, people::processes, false), (&THREADS, people::threads, false)];
+const KNOWN: &[(&Known, ReadKnown, bool)] = &[
+    (&CPU_STATE, cpus::read, true),
+    (&HOSTS, hosts::read, false),
+    (&LAB_RESULTS, lab::read, false),
+    (&LATENCIES, latencies::read, false),
+    (&LOCKS, latencies::locks, true),
+    (&LOSSES, losses::read, true),
+    (&MARKS, marks::read, true),
+    (&PROCESSES, people::processes, false),
+    (&SLICES, slices::read, false),
+    (&THREADS, people::threads, false),
+    (&THREAD_STATE, threads::read, true),
+    (&WAKEUPS, wakeups::read, true),
+];
 
 /// Opened traces as tables.
 pub struct Source(Arc<Opened>);
