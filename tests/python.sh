@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # The Python package: builds a wheel, installs it into a virtual environment in a cache, and runs its tests there.
 # Usage: tests/python.sh [OPTIONS OF PYTEST]. KYMO: the command (default: target/release/kymo). CARGO, CARGO_TARGET_DIR.
-# KYMO_PYTHON_VENV: a virtual environment that has all packages. KYMO_PYTHON_PROFILE: cargo's profile (default: release).
+# KYMO_PYTHON_VENV: a virtual environment that has all packages. KYMO_PYTHON_PROFILE: cargo's profile (release).
 # Without pip, or without packages, it skips and says why. Last line: N passed, N failed, N skipped.
 set -u
 cd "$(dirname "$0")/.."
@@ -30,7 +30,8 @@ command -v "$python" >/dev/null || skip "$python is not installed"
 [ -x "$KYMO" ] || fail "$KYMO is missing: make build"
 
 packages='maturin>=1.8,<2 pytest>=7 mypy pyarrow polars pandas duckdb pyspark==4.3.0'
-venv=${KYMO_PYTHON_VENV:-${XDG_CACHE_HOME:-$HOME/.cache}/kymo/python-$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')}
+version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+venv=${KYMO_PYTHON_VENV:-${XDG_CACHE_HOME:-$HOME/.cache}/kymo/python-$version}
 if [ -z "${KYMO_PYTHON_VENV:-}" ] && [ "$(cat "$venv/packages" 2>/dev/null)" != "$packages" ]; then
 	why=$("$python" -m venv "$venv" 2>&1) || skip "no virtual environment (Debian: apt-get install python3-venv): ${why##*$'\n'}"
 	# shellcheck disable=SC2086 # A list of words.

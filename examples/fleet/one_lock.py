@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """One lock over a cluster: on which machines do threads of a program wait for it, how long, and who holds it?
 
-An address is that of one process, and says nothing on another machine. So the lock is chosen by who waits for it: of each
-process the address that its threads waited for longest, or that whose waiters have a name.
+An address is that of one process, and says nothing on another machine. So the lock is chosen by who waits for it: of
+each process the address that its threads waited for longest, or that whose waiters have a name.
 
     spark-submit one_lock.py traces/ --waiter worker
 """

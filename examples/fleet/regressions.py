@@ -15,7 +15,7 @@ from kymotrace import Run, compare
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-# Buckets no wider than a 128th of their value, as those of kymo's histograms: the value without all but its 8 upper bits.
+# Buckets no wider than a 128th of their value, as those of kymo's histograms: the upper 8 bits of the value.
 BUCKET = "CASE WHEN duration_ns < 256 THEN duration_ns ELSE shiftright(duration_ns, length(bin(duration_ns)) - 8) END"
 RUNS_MIN = 5
 

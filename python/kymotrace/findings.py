@@ -113,8 +113,9 @@ class Story(Document):
     def _repr_html_(self) -> str:
         whole = sum(part["ns"] for part in self.budget) or 1
         rows = [
-            [escape(show_ns(part["ns"])), f"{part['ns'] / whole:.0%}", html.bar(part["ns"] / whole), escape(part["text"])]
+            [escape(show_ns(ns)), f"{ns / whole:.0%}", html.bar(ns / whole), escape(part["text"])]
             for part in self.budget
+            for ns in [part["ns"]]
         ]
         parts = [f"<p><b>{escape(self.headline)}</b></p>", html.raw_table(["time", "", "", "what had it"], rows)]
         for title, key in (("Doubtful", "doubts"), ("Not in the trace", "blind")):

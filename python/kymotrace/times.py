@@ -31,13 +31,11 @@ def duration_ns(value: Duration) -> int:
         if not found:
             raise ValueError(f"{value!r} is no duration: write it as 200us, 1.5ms, 2s")
         return _scaled(found[1], found[2] or "", _UNITS[found[3]])
-    if hasattr(value, "value") and isinstance(value, dt.timedelta):  # pandas.Timedelta has nanoseconds
-        return int(value.value)
     if isinstance(value, dt.timedelta):
+        if hasattr(value, "value"):  # pandas.Timedelta has nanoseconds
+            return int(value.value)
         return (value.days * 86_400 + value.seconds) * 1_000_000_000 + value.microseconds * 1_000
-    if type(value).__module__ == "numpy" and hasattr(value, "astype"):
-        return int(value.astype("timedelta64[ns]").astype("int64")) if value.dtype.kind == "m" else int(value)
-    return _whole(value)
+    return _of_numpy(value, "m", "timedelta64[ns]")
 
 
 def time_ns(value: Time, bounds: Callable[[], tuple[int, int] | None]) -> int:
@@ -54,9 +52,7 @@ def time_ns(value: Time, bounds: Callable[[], tuple[int, int] | None]) -> int:
         if hasattr(value, "value"):  # pandas.Timestamp has nanoseconds
             return int(value.as_unit("ns").value) if hasattr(value, "as_unit") else int(value.value)
         return duration_ns(value - _EPOCH)
-    if type(value).__module__ == "numpy" and hasattr(value, "astype"):
-        return int(value.astype("datetime64[ns]").astype("int64")) if value.dtype.kind == "M" else int(value)
-    return _whole(value)
+    return _of_numpy(value, "M", "datetime64[ns]")
 
 
 def _time_of_text(text: str, bounds: Callable[[], tuple[int, int] | None]) -> int:
@@ -77,21 +73,25 @@ def _relative(ns: int, bounds: Callable[[], tuple[int, int] | None], from_end: b
     ends = bounds()
     if ends is None:
         raise ValueError("the trace has no records, so no time is relative to it")
-    return ends[1 if from_end or ns < 0 else 0] + ns
+    first, last = ends
+    return (last if from_end or ns < 0 else first) + ns
 
 
 def _scaled(whole: str, fraction: str, unit: int) -> int:
-    scale = 10 ** len(fraction)
+    scale: int = 10 ** len(fraction)
     ns, rest = divmod(int(whole + fraction) * unit, scale)
     if rest:
         raise ValueError(f"{whole}.{fraction}: less than a nanosecond")
     return ns
 
 
-def _whole(value: Any) -> int:
+def _of_numpy(value: Any, kind: str, wanted: str) -> int:
+    """numpy's times and durations; whole numbers of any kind."""
+    if getattr(getattr(value, "dtype", None), "kind", "") == kind:
+        return int(value.astype(wanted).astype("int64"))
     try:
         return int(value.__index__())
-    except AttributeError:
+    except (AttributeError, TypeError):
         raise TypeError(f"{value!r} is neither a time nor a duration") from None
 
 

@@ -80,8 +80,8 @@ class Trace:
         without_index: bool = False,
         ignore_uuid: bool = False,
     ) -> None:
-        one = isinstance(paths, (str, os.PathLike))
-        self.paths: list[str] = [os.fspath(path) for path in ([paths] if one else paths)]  # type: ignore[list-item]
+        listed: Sequence[Path] = [paths] if isinstance(paths, (str, os.PathLike)) else paths
+        self.paths: list[str] = [os.fspath(path) for path in listed]
         self._progress = progress
         self._options = {"without_index": without_index, "ignore_uuid": ignore_uuid}
         self._source = Source(self.paths, **self._options)
@@ -265,7 +265,7 @@ class Trace:
             cpus=_numbers(cpus),
             tids=_numbers(threads),
             events=None,
-            filter=" && ".join(f"({one})" for one in filters) if len(filters) > 1 else (filters or [None])[0],
+            filter=filters[0] if len(filters) == 1 else " && ".join(f"({one})" for one in filters) or None,
             limit=limit,
             partition=None,
             any_order=False,
@@ -280,7 +280,8 @@ class Trace:
 
         def first(count: int) -> Result:
             most = count if chosen["limit"] is None else min(count, chosen["limit"])
-            return Result(lambda teller: begin(teller, Chosen(**{**chosen, "limit": most})), table)  # type: ignore[typeddict-item]
+            few: Chosen = {**chosen, "limit": most}
+            return Result(lambda teller: begin(teller, few), table)
 
         return Result(begin, title or table, lambda: self._teller(table, chosen["start"], chosen["end"]), first)
 

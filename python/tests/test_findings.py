@@ -16,7 +16,8 @@ from kymotrace import command
 
 def test_latency_is_that_of_the_verb(kernel: Path) -> None:
     found = kymotrace.open(kernel).latency("wakeup", by=["thread"], limit=2)
-    assert dict(found) == json.loads(kymo("latency", kernel, "--what", "wakeup", "--by", "thread", "--limit", "2", "--json"))
+    words = ["--what", "wakeup", "--by", "thread", "--limit", "2", "--json"]
+    assert dict(found) == json.loads(kymo("latency", kernel, *words))
     (series,) = found.of("wakeup")
     assert series["count"] == WAKEUPS and series["thread_name"] == "motor"
     assert LATE_US * 1000 < found.worst("wakeup")[0]["value"] == series["max"]

@@ -83,17 +83,24 @@ def test_it_is_the_csv_of_the_verb(trace: kymotrace.Trace, steps: Path, tmp_path
         (["--filter", 'state == "rests"'], {"filter": 'state == "rests"'}),
         (["--from", "+1ms"], {"start": "+1ms"}),
         (["--to", "+1ms"], {"end": "+1ms"}),
-        (["--from", "+500us", "--to", "+1ms", "--filter", "axis < 0"], {"start": "+500us", "end": "+1ms", "filter": "axis < 0"}),
+        (
+            ["--from", "+500us", "--to", "+1ms", "--filter", "axis < 0"],
+            {"start": "+500us", "end": "+1ms", "filter": "axis < 0"},
+        ),
         (["--from", "-1ms"], {"start": "-1ms"}),
     ],
 )
-def test_a_choice_is_that_of_the_verb(trace: kymotrace.Trace, steps: Path, words: list[str], chosen: dict[str, str]) -> None:
+def test_a_choice_is_that_of_the_verb(
+    trace: kymotrace.Trace, steps: Path, words: list[str], chosen: dict[str, str]
+) -> None:
     wanted = [record["fields"]["number"] for record in read_json(steps, *words)]
     assert 0 < len(wanted) < STEPS
     assert trace.events("motor:step", **chosen).arrow().column("number").to_pylist() == wanted  # type: ignore[arg-type]
 
 
-def test_numbers_of_times_cpus_and_threads_choose(trace: kymotrace.Trace, expected: list[dict[str, object]]) -> None:
+def test_numbers_of_times_cpus_and_threads_choose(
+    trace: kymotrace.Trace, expected: list[dict[str, object]]
+) -> None:
     at = int(str(expected[100]["time"]))
     later = [row["number"] for row in expected if int(str(row["time"])) >= at]
     assert trace.events("motor:step", start=at).arrow().column("number").to_pylist() == later

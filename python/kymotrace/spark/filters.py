@@ -52,9 +52,10 @@ def push(filters: Iterable[Filter], table: str, is_event: bool) -> Pushed:
     """All that a reader can make use of."""
     pushed = Pushed()
     for one in filters:
-        attribute = getattr(one, "attribute", ())
+        attribute: tuple[str, ...] = getattr(one, "attribute", ())
         if len(attribute) == 1:
-            _push(pushed, one, attribute[0], table, is_event)
+            (column,) = attribute
+            _push(pushed, one, column, table, is_event)
     return pushed
 
 

@@ -76,9 +76,9 @@ class KymoDataSource(DataSource):
     """Tables of the traces below a directory, as one.
 
     Options: ``table``; ``columns``: names with commas between them, others are not read; ``filter``: kymo's filter
-    language, of records; ``events``: of the table records, globs with commas between them; ``partitionBytes``: about so
-    much of a trace is one task (default 64 MiB; needs an index); ``schemaTraces``: look at so many traces for the columns
-    of an event (default: all); ``pushdown``: false to leave all filters to Spark.
+    language, of records; ``events``: of the table records, globs with commas between them; ``partitionBytes``: about
+    so much of a trace is one task (default 64 MiB; needs an index); ``schemaTraces``: look at so many traces for the
+    columns of an event (default: all); ``pushdown``: false to leave all filters to Spark.
     """
 
     @classmethod
@@ -279,7 +279,8 @@ class KymoReader(DataSourceReader):
             if not condition:
                 raise
             # Where a trace has no such field its rows have null, and Spark drops them.
-            stream = source.scan(self.plan.table, Chosen(**{**chosen, "filter": given}))  # type: ignore[typeddict-item]
+            less: Chosen = {**chosen, "filter": given}
+            stream = source.scan(self.plan.table, less)
         yield from pa.RecordBatchReader.from_stream(stream)
 
 

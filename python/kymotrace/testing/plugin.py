@@ -27,8 +27,9 @@ from . import recording as own
 from .recording import KERNEL, Recording
 
 _MARKER = (
-    "kymo(wakeup_below=None, thread=None, process=None, latency=None, samples=1, lost_ok=False, kernel='sched,irq,timer', "
-    "user=None, options=()): record the test with kymo, and fail it if a wake-up took longer, or if records were lost; "
+    "kymo(wakeup_below=None, thread=None, process=None, latency=None, samples=1, lost_ok=False, "
+    "kernel='sched,irq,timer', user=None, options=()): record the test with kymo, and fail it if a wake-up took longer, "
+    "or if records were lost; "
     "latency: other kinds and their limits, as {'irq': '50us'}"
 )
 _RECORDING = pytest.StashKey[list[Recording]]()

@@ -169,8 +169,8 @@ def record(
 ) -> Iterator[Recording]:
     """Records while its body runs: the whole system for kernel events, this process and its children for user events.
 
-    ``kernel``: as `kymo record -k`; None: no kernel events. ``user``: as `kymo record -u`; None: all events of programs.
-    ``options``: further words of `kymo session start`. ``path``: directory of the trace; by default a new one below the
+    ``kernel``: as `kymo record -k`; None: no kernel events. ``user``: as `kymo record -u`; None: all events of
+    programs. ``options``: further words of `kymo session start`. ``path``: directory of the trace; by default a new one below the
     directory for temporary files, which is not removed. What is yielded can be asked when the body has ended.
     """
     directory = _directory(path)
