@@ -14,6 +14,7 @@
 //! # Ok::<(), kymo_tables::Error>(())
 //! ```
 
+mod asked;
 pub mod columns;
 mod derived;
 mod emit;
@@ -32,6 +33,7 @@ mod scan;
 mod shape;
 mod source;
 
+pub use asked::TableFunction;
 pub use error::Error;
 pub use open::OpenOptions;
 pub use partition::Partition;

@@ -15,7 +15,7 @@ use crate::scan::Scan;
 
 pub(crate) const MARKS: Known = Known {
     name: "marks",
-    about: "Texts by which people and programs marked a moment: the kernel's trace_marker and trace_printk, LTTng's \
+    about: "Texts by which people and programs marked a moment: kymo mark, the kernel's trace_marker and trace_printk, LTTng's \
             logger, tracef and tracelog",
     columns: columns! {
         "time" Time "When it was written";
@@ -30,7 +30,7 @@ pub(crate) const MARKS: Known = Known {
 };
 
 /// Fields that have the text.
-const FIELDS: [&str; 3] = ["msg", "buf", "str"];
+const FIELDS: [&str; 4] = ["text", "msg", "buf", "str"];
 
 /// Items between two questions whether somebody wants more.
 const ASK_EVERY: u32 = 4096;
@@ -39,7 +39,7 @@ const ASK_EVERY: u32 = 4096;
 fn is_mark(name: &str) -> bool {
     let bare = name.strip_prefix("ftrace:").unwrap_or(name);
     matches!(bare, "print" | "bprint" | "bputs" | "tracing_mark_write" | "lttng_logger")
-        || matches!(name, "lttng_ust_tracef:event" | "lttng_logger:print")
+        || matches!(name, "kymo_mark" | "lttng_ust_tracef:event" | "lttng_logger:print")
         || name.starts_with("lttng_ust_tracelog:")
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
 
+use crate::asked::TableFunction;
 use crate::derived::cpus::{self, CPU_STATE};
 use crate::derived::latencies::{self, LATENCIES, LOCKS};
 use crate::derived::slices::{self, SLICES};
@@ -146,6 +147,50 @@ impl Source {
             Found::Records(shape) => self.scan_records(shape, scan),
             Found::Known(known, read) => self.scan_known(known, read, scan),
         }
+    }
+
+    /// The columns of a table with arguments.
+    pub fn function_schema(&self, function: &TableFunction) -> SchemaRef {
+        function.schema(&every(function.known().columns.len()), self.0.is_absolute)
+    }
+
+    /// The rows of a table with arguments. It has no partitions.
+    ///
+    /// # Errors
+    /// Events or fields that no trace has; no such column.
+    pub fn scan_function(&self, function: &TableFunction, scan: &Scan) -> Result<Batches, Error> {
+        function.check(&self.0.groups)?;
+        let known = function.known();
+        let columns = projected(known.name, known.columns.iter().map(|column| column.name), scan)?;
+        let (opened, own, function) = (Arc::clone(&self.0), scan.clone(), function.clone());
+        emit::start(known.schema(&columns, opened.is_absolute), scan, move |emit| {
+            let mut rows = Rows::of(known, &columns, opened.is_absolute);
+            opened.groups.iter().try_for_each(|group| function.read(group, &own, &mut rows, emit))
+        })
+    }
+
+    /// Whether all traces have an index that holds: conditions on time are cheap then.
+    pub fn is_indexed(&self) -> bool {
+        self.0.groups.iter().all(|group| group.indexes.whole().is_some())
+    }
+
+    /// Whether all clocks count from 1970.
+    pub fn is_absolute(&self) -> bool {
+        self.0.is_absolute
+    }
+
+    /// How many rows a table of records has, where indexes tell it.
+    pub fn row_count(&self, table: &str) -> Option<u64> {
+        let Ok(Found::Records(shape)) = self.find(table) else { return None };
+        let mut rows = 0u64;
+        for (group, classes) in self.0.groups.iter().zip(&shape.classes) {
+            for (trace, index) in group.indexes.whole()?.iter().enumerate() {
+                let events = index.streams.iter().flat_map(|stream| &stream.events);
+                let own = events.filter(|of| classes.contains_key(&(trace, of.event)));
+                rows = own.fold(rows, |rows, of| rows.saturating_add(of.records));
+            }
+        }
+        Some(rows)
     }
 
     fn scan_records(&self, shape: Arc<Shape>, scan: &Scan) -> Result<Batches, Error> {

@@ -119,9 +119,9 @@ impl Sink for Slices<'_> {
     }
 }
 
-impl Derive for Slices<'_> {
-    fn record(&mut self, seen: &Seen<'_, '_>, state: &State) {
-        let Slices { spans, texts, pending, functions, .. } = self;
+impl Slices<'_> {
+    fn span(&mut self, seen: &Seen<'_, '_>, state: &State) {
+        let Slices { spans, texts, pending, .. } = self;
         spans.record(seen, state, &mut |number, _, sample: Sample| {
             pending.push(Slice {
                 from: sample.from,
@@ -136,7 +136,13 @@ impl Derive for Slices<'_> {
                 doubt: sample.doubt,
             });
         });
-        functions.record(seen, state, pending);
+    }
+}
+
+impl Derive for Slices<'_> {
+    fn record(&mut self, seen: &Seen<'_, '_>, state: &State) {
+        self.span(seen, state);
+        self.functions.record(seen, state, &mut self.pending);
     }
 
     fn flush(&mut self, out: &mut Out<'_>, state: &State) {
@@ -164,6 +170,35 @@ impl Derive for Slices<'_> {
             ]);
         }
     }
+}
+
+/// Spans alone.
+struct OnlySpans<'g>(Slices<'g>);
+
+impl Sink for OnlySpans<'_> {}
+
+impl Derive for OnlySpans<'_> {
+    fn record(&mut self, seen: &Seen<'_, '_>, state: &State) {
+        self.0.span(seen, state);
+    }
+
+    fn flush(&mut self, out: &mut Out<'_>, state: &State) {
+        self.0.flush(out, state);
+    }
+}
+
+/// Sends the spans of a group by their texts; none where it has no such events.
+pub(crate) fn read_spans(
+    group: &Group,
+    scan: &Scan,
+    rows: &mut Rows,
+    emit: &mut Emit,
+    texts: Vec<String>,
+) -> Result<(), Ended> {
+    let Ok(spans) = Spans::new(&texts, &group.traces, &group.classes.vocabulary) else { return Ok(()) };
+    let functions = Calls::new(&[]);
+    let mut spans = OnlySpans(Slices { group, spans, texts, functions, pending: Vec::new() });
+    walk(group, scan, rows, emit, &mut spans, Needs::All)
 }
 
 pub(crate) fn read(group: &Group, scan: &Scan, rows: &mut Rows, emit: &mut Emit) -> Result<(), Ended> {
