@@ -161,7 +161,10 @@ class Trace:
 
         def begin(teller: Teller | None) -> ArrowStream:
             program = command.find("sql()")
-            words = [program, "sql", *self._words(), query, "--format", "arrow"]
+            ignoring = ["--ignore-uuid"] if self._options["ignore_uuid"] else []
+            paths = [command.as_word(path) for path in self.paths]
+            # A word without a space would be taken for a path.
+            words = [program, "sql", "--format", "arrow", *ignoring, "--", *paths, f"{query} "]
             return run_arrow(words, teller, _warn)
 
         title = " ".join(query.split())

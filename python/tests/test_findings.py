@@ -5,7 +5,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
+import sys
+import threading
+import time
 from pathlib import Path
 
 import kymotrace
@@ -65,6 +69,84 @@ def test_without_kymo_it_says_what_to_do(kernel: Path, monkeypatch: pytest.Monke
         trace.latency()
 
 
+FAKE = """#!{python}
+import os, signal, sys, time
+import pyarrow as pa
+how = sys.argv[-1].split()[0]
+if how == "wrong":
+    print("kymo: no such table", file=sys.stderr)
+    sys.exit(2)
+schema = pa.schema([("n", pa.int64())])
+writer = pa.ipc.new_stream(sys.stdout.buffer, schema)
+for number in range(5):
+    writer.write_batch(pa.record_batch([[number] * 10], schema=schema))
+    sys.stdout.flush()
+if how == "late":
+    print("kymo: out of memory", file=sys.stderr)
+    sys.exit(2)
+if how == "killed":
+    os.kill(os.getpid(), signal.SIGKILL)
+if how == "hangs":
+    time.sleep(600)
+writer.close()
+sys.stdout.flush()
+if how == "notes":
+    print("kymo: something is odd", file=sys.stderr)
+    sys.exit(1)
+"""
+
+
+@pytest.fixture
+def fake(steps: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> kymotrace.Trace:
+    """A command that prints Arrow streams, and ends in many ways."""
+    program = tmp_path / "kymo"
+    program.write_text(FAKE.format(python=sys.executable))
+    program.chmod(0o755)
+    monkeypatch.setenv("KYMO", str(program))
+    return kymotrace.open(steps)
+
+
+def test_the_stream_of_a_command_is_read_to_its_end(fake: kymotrace.Trace) -> None:
+    assert fake.sql("good").arrow().column("n").to_pylist() == [n for n in range(5) for _ in range(10)]
+    assert fake.sql("good").polars().shape == (50, 1)
+    with pytest.warns(kymotrace.KymoWarning, match="something is odd"):
+        assert fake.sql("notes").count() == 50
+
+
+@pytest.mark.parametrize(("how", "why"), [("wrong", "no such table"), ("late", "out of memory"), ("killed", "signal")])
+def test_a_stream_that_breaks_off_is_no_answer(fake: kymotrace.Trace, how: str, why: str) -> None:
+    for taker in ("arrow", "polars", "count"):
+        with pytest.raises(kymotrace.KymoError, match=why):
+            getattr(fake.sql(how), taker)()
+
+
+def test_ctrl_c_ends_the_command(fake: kymotrace.Trace) -> None:
+    threading.Timer(1.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        fake.sql("hangs").arrow()
+    assert not children("kymo")
+
+
+def children(name: str) -> list[str]:
+    """Processes that this one started, and that go on for longer than it takes to kill one."""
+    for _ in range(200):
+        tasks = [task.read_text().split() for task in Path("/proc/self/task").glob("*/children")]
+        running = [child for of_task in tasks for child in of_task]
+        found = [child for child in running if _runs(child, name)]
+        if not found:
+            return []
+        time.sleep(0.05)
+    return found
+
+
+def _runs(child: str, name: str) -> bool:
+    try:
+        state = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[0]
+        return name in Path(f"/proc/{child}/cmdline").read_text() and state != "Z"
+    except FileNotFoundError:
+        return False
+
+
 @pytest.fixture(scope="module")
 def has_sql() -> None:
     done = subprocess.run([command.find("the tests"), "sql", "--help"], capture_output=True, text=True)
@@ -78,6 +160,7 @@ def test_sql_is_a_stream(steps: Path) -> None:
     query = 'select axis, count(*) as n, max(position) as far from "motor:step" group by axis order by axis'
     for _ in range(2):
         table = trace.sql(query).arrow()
+        assert table.column_names == ["axis", "n", "far"]
         assert table.column("axis").to_pylist() == [-2, -1, 0, 1, 2]
         assert table.column("n").to_pylist() == [STEPS // 5] * 5
     assert trace.sql('select number from "motor:step"').polars()["number"].sum() == STEPS * (STEPS - 1) // 2
@@ -90,9 +173,7 @@ def test_a_query_that_nobody_wants_ends(steps: Path) -> None:
     batches = iter(kymotrace.open(steps).sql('select a.number from "motor:step" a, "motor:step" b'))
     next(batches)
     batches.close()  # type: ignore[attr-defined]
-    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
-    names = [Path(f"/proc/{child}/comm").read_text().strip() for child in children]
-    assert not [name for name in names if name.startswith("kymo")]
+    assert not children("kymo")
 
 
 def test_compare_is_that_of_the_verb(tmp_path: Path) -> None:
