@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The Arrow stream that a command prints: `kymo sql ... --format arrow`. DataFusion is larger than all of kymo: it stays
-//! in the command `kymo-sql` instead of in each wheel.
+//! The Arrow stream that a command prints: `kymo sql ... --format arrow`. DataFusion is larger than all of kymo: it
+//! stays in the command `kymo-sql` instead of in each wheel.
 
 use std::ffi::OsString;
 use std::io::{BufReader, Read as _};
@@ -13,7 +13,7 @@ use arrow_array::RecordBatch;
 use arrow_ipc::reader::StreamReader;
 use pyo3::prelude::*;
 
-use crate::KymoError;
+use crate::error::KymoError;
 use crate::stream::{ArrowStream, StreamState};
 use crate::wait::interruptible;
 

@@ -15,7 +15,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 use serde_json::{Map, Value, json};
 
-use crate::KymoError;
+use crate::error::KymoError;
 use crate::stream::{ArrowStream, StreamState, schema_capsule};
 use crate::wait::interruptible;
 

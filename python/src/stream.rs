@@ -16,7 +16,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-use crate::KymoError;
+use crate::error::KymoError;
 use crate::wait::LOOK;
 
 /// Batches that wait to be taken.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 
-use crate::KymoError;
+use crate::error::KymoError;
 
 /// How long Ctrl-C may go unseen.
 pub const LOOK: Duration = Duration::from_millis(50);

@@ -95,6 +95,27 @@ def kernel_text(wakeups: int = WAKEUPS, begin_us: int = 1_000_000_000, late_us: 
     return "".join(lines)
 
 
+def lock_text(waits: int = 10) -> str:
+    """Two threads and one lock: each wait for it takes 310 us."""
+    lines = [KERNEL_HEAD]
+    worker, holder = ("comm=worker", "pid=200", "prio=120"), ("comm=holder", "pid=201", "prio=120")
+
+    def line(task: str, pid: int, us: int, text: str) -> None:
+        lines.append(f"{task:>16}-{pid:<7} [000] d..2. {us // 1_000_000:5d}.{us % 1_000_000:06d}: {text}\n")
+
+    call = "sys_futex(uaddr: 0x7f0000001000, op: 0x{}, val: 1, utime: 0, uaddr2: 0x0, val3: 0)"
+    for number in range(waits):
+        us = 1_000_000_000 + 1000 * number
+        line("worker", 200, us, call.format(80))
+        line("worker", 200, us + 5, _switch(worker, "S", holder))
+        line("holder", 201, us + 300, call.format(81))
+        line("holder", 201, us + 302, f"sched_waking: {' '.join(worker)} target_cpu=000")
+        line("holder", 201, us + 305, "sys_futex -> 0x1")
+        line("holder", 201, us + 306, _switch(holder, "S", worker))
+        line("worker", 200, us + 310, "sys_futex -> 0x0")
+    return "".join(lines)
+
+
 def _switch(a: tuple[str, ...], state: str, b: tuple[str, ...]) -> str:
     previous = " ".join(f"prev_{part}" for part in a)
     following = " ".join(f"next_{part}" for part in b)

@@ -13,7 +13,7 @@ from typing import Any
 
 import kymotrace
 import pytest
-from conftest import STEPS, WAKEUPS, import_kernel, kernel_text, kymo
+from conftest import STEPS, WAKEUPS, import_kernel, kernel_text, kymo, lock_text
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("pyspark") is None or not shutil.which("java"), reason="pyspark or Java is missing"
@@ -33,6 +33,8 @@ def fleet(tmp_path_factory: pytest.TempPathFactory, steps: Path) -> Path:
         import_kernel(text, day / f"host{number}")
         (day / f"host{number}.txt").unlink()
     kymo("index", root / "day1/host0")
+    import_kernel(lock_text(), root / "lock")
+    (root / "lock.txt").unlink()
     shutil.copytree(steps, root / "user")
     kymo("index", root / "user")
     shutil.copytree(root / "day1/host0", root / "cut")
@@ -155,7 +157,7 @@ def test_a_bad_trace_is_a_row_of_losses(spark: Any, fleet: Path) -> None:
         Path(row.trace).name: row["count"]
         for row in load(spark, fleet, "records", columns="trace,time").groupBy("trace").count().collect()
     }
-    assert set(counts) == {"user", "cut", *(f"host{number}" for number in range(KERNELS))}
+    assert set(counts) == {"user", "cut", "lock", *(f"host{number}" for number in range(KERNELS))}
     whole = kymotrace.open(fleet / "day2/host1").table("records").count()
     assert counts["user"] == STEPS and counts["host1"] == whole > counts["cut"] > 0
 
@@ -187,6 +189,7 @@ def test_examples_run(spark: Any, fleet: Path, capsys: pytest.CaptureFixture[str
     if "wakeups" not in kymotrace.open(fleet / "day1/host0").tables:
         pytest.skip("kymo-tables has no wakeups yet")
     sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples/fleet"))
+    import one_lock
     import regressions
     import worst_wakeups
 
@@ -195,3 +198,6 @@ def test_examples_run(spark: Any, fleet: Path, capsys: pytest.CaptureFixture[str
     assert "motor" in printed and "unreadable" in printed
     regressions.main([str(fleet / "day1"), str(fleet / "day2")], spark)
     assert "runs are too few" in capsys.readouterr().out
+    one_lock.main([str(fleet), "--waiter", "worker"], spark)
+    printed = capsys.readouterr().out
+    assert "lock 0x7f0000001000: 10 waits of 1 threads, 3.1 ms together" in printed and "while holder had it" in printed

@@ -81,19 +81,28 @@ def test_it_is_the_csv_of_the_verb(trace: kymotrace.Trace, steps: Path, tmp_path
         (["--filter", "axis == 2 && position > 100"], {"filter": "axis == 2 && position > 100"}),
         (["--filter", "axis == 2", "--filter", "number < 70"], {"filter": ["axis == 2", "number < 70"]}),
         (["--filter", 'state == "rests"'], {"filter": 'state == "rests"'}),
-        (["--from", "+1ms"], {"start": "+1ms"}),
-        (["--to", "+1ms"], {"end": "+1ms"}),
-        (
-            ["--from", "+500us", "--to", "+1ms", "--filter", "axis < 0"],
-            {"start": "+500us", "end": "+1ms", "filter": "axis < 0"},
-        ),
-        (["--from", "-1ms"], {"start": "-1ms"}),
+        (["--from", "+A"], {"start": "+A"}),
+        (["--to", "+B"], {"end": "+B"}),
+        (["--from", "+A", "--to", "+B", "--filter", "axis < 0"], {"start": "+A", "end": "+B", "filter": "axis < 0"}),
+        (["--from", "-A"], {"start": "-A"}),
     ],
 )
 def test_a_choice_is_that_of_the_verb(
-    trace: kymotrace.Trace, steps: Path, words: list[str], chosen: dict[str, str]
+    trace: kymotrace.Trace,
+    steps: Path,
+    expected: list[dict[str, object]],
+    words: list[str],
+    chosen: dict[str, str],
 ) -> None:
-    wanted = [record["fields"]["number"] for record in read_json(steps, *words)]
+    # A and B: a third of the records, and two thirds, after the first one.
+    times = [int(str(expected[at]["time"])) for at in (0, STEPS // 3, 2 * STEPS // 3)]
+
+    def placed(text: str) -> str:
+        after = {"A": f"{times[1] - times[0]}ns", "B": f"{times[2] - times[0]}ns"}
+        return text[0] + after[text[1]] if text[1:] in after else text
+
+    chosen = {name: placed(text) if name != "filter" else text for name, text in chosen.items()}
+    wanted = [record["fields"]["number"] for record in read_json(steps, *map(placed, words))]
     assert 0 < len(wanted) < STEPS
     assert trace.events("motor:step", **chosen).arrow().column("number").to_pylist() == wanted  # type: ignore[arg-type]
 
