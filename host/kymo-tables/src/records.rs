@@ -40,7 +40,10 @@ impl<'g> Wanted<'g> {
         let (part_from, part_to) = scan.part();
         let to = [part_to, scan.to].into_iter().flatten().min();
         let classes = &shape.classes[position];
-        let matches = |name: &str| scan.events.as_ref().is_none_or(|all| all.iter().any(|glob| event_matches(glob, name)));
+        let matches = |name: &str| {
+            scan.events.as_ref().is_none_or(|all| all.iter().any(|glob| event_matches(glob, name)))
+                && scan.names.as_ref().is_none_or(|all| all.iter().any(|own| own == name))
+        };
         let of_trace = |(trace, opened): (usize, &kymo_ctf::read::Trace)| {
             let names = opened.metadata.events.iter().enumerate();
             names.map(|(event, of)| classes.contains_key(&(trace, event)) && matches(&of.name)).collect()

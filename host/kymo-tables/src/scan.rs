@@ -26,6 +26,8 @@ pub struct Scan {
     pub tids: Option<Vec<i64>>,
     /// Records of events that match one of these names or globs.
     pub events: Option<Vec<String>>,
+    /// Records of events with one of these names, as they are.
+    pub names: Option<Vec<String>>,
     /// Records for which this holds: kymo's filter language [spec/filter.md].
     pub filter: Option<String>,
     /// Rows at most.

@@ -174,6 +174,22 @@ impl Source {
         self.0.groups.iter().all(|group| group.indexes.whole().is_some())
     }
 
+    /// Whether a table is that of an event.
+    pub fn is_event(&self, table: &str) -> bool {
+        self.0.events.contains_key(table) && !matches!(self.find(table), Ok(Found::Known(..)))
+    }
+
+    /// Records and packets that are missing, where indexes tell it: 0 says that nothing was lost or damaged.
+    pub fn known_losses(&self) -> Option<u64> {
+        let mut lost = 0u64;
+        for group in &self.0.groups {
+            let whole = group.indexes.whole()?;
+            let streams = whole.iter().flat_map(|index| &index.streams);
+            lost = streams.fold(lost, |lost, of| lost.saturating_add(of.lost[0]).saturating_add(of.lost[1]));
+        }
+        Some(lost)
+    }
+
     /// Whether all clocks count from 1970.
     pub fn is_absolute(&self) -> bool {
         self.0.is_absolute
@@ -209,7 +225,7 @@ impl Source {
     }
 
     fn scan_known(&self, known: &'static Known, read: ReadKnown, scan: &Scan) -> Result<Batches, Error> {
-        if scan.filter.is_some() || scan.events.is_some() {
+        if scan.filter.is_some() || scan.events.is_some() || scan.names.is_some() {
             let message = "a filter and a choice of events are of records: it takes neither".to_owned();
             return Err(Error::Scan { table: known.name.to_owned(), message });
         }
