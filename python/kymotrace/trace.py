@@ -150,6 +150,37 @@ class Trace:
         chosen["any_order"] = any_order
         return self._result(name, chosen)
 
+    def spans(
+        self,
+        begin: str,
+        end: str,
+        by: str | Sequence[str] | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        limit: int | None = None,
+    ) -> Result:
+        """Spans from a record of one event to the next of another, of the same thread; with ``by`` of the same values of
+        these fields instead, of any thread: `kymo latency --span`, a row each."""
+        chosen = self._chosen(None, None, None, columns, None, None, limit)
+        fields = ",".join(command.listed(by)) or None
+
+        def scan(teller: Teller | None) -> ArrowStream:
+            return self._source.scan_span(begin, end, fields, chosen, teller)
+
+        return Result(scan, f"spans {begin} to {end}", lambda: self._teller("spans", None, None))
+
+    def critical_path(self, thread: int | threading.Thread, start: Time, end: Time) -> Result:
+        """What a stretch of a thread waited for, across threads and CPUs: `kymo critical`, a row for each step."""
+        chosen = self._chosen(None, None, None, None, None, None, None)
+        tid, first, last = _who(thread), self._at(start), self._at(end)
+        if not isinstance(tid, int) or first is None or last is None:
+            raise TypeError("the number of a thread, and where its stretch begins and ends")
+
+        def scan(teller: Teller | None) -> ArrowStream:
+            return self._source.scan_critical_path(tid, first, last, chosen, teller)
+
+        return Result(scan, f"critical path of {tid}", lambda: self._teller("critical path", first, last))
+
     @property
     def losses(self) -> Result:
         """Records that are missing, and damage."""

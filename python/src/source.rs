@@ -10,7 +10,7 @@ use kymo_ctf::read::Trace;
 use kymo_ctf::write::EnvValue;
 use kymo_index::{Indexes, Named};
 use kymo_query::host_name;
-use kymo_tables::{OpenOptions, Partition, Scan};
+use kymo_tables::{OpenOptions, Partition, Scan, TableFunction};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 use serde_json::{Map, Value, json};
@@ -130,15 +130,59 @@ impl Source {
         chosen: Chosen,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<ArrowStream> {
-        let state = Arc::new(StreamState::default());
-        let scan = chosen.scan(&state)?;
-        let (opened, cancelled) = (Arc::clone(&self.opened), Arc::clone(&state.cancelled));
-        let begin = move || opened.scan(&table, &scan);
-        let batches = interruptible(py, begin, || cancelled.store(true, Ordering::Relaxed))?.map_err(of_tables)?;
-        let schema = batches.schema();
-        let batches = batches.map(|batch| batch.map_err(|error| error.to_string()));
-        Ok(ArrowStream::new(schema, Box::new(batches), state, progress))
+        let opened = Arc::clone(&self.opened);
+        begin(py, chosen, progress, move |scan| opened.scan(&table, scan))
     }
+
+    /// Spans between two events, as `kymo latency --span` has them. `by`: fields that both have in common, with commas
+    /// between them; none: the thread.
+    #[pyo3(signature = (first, last, by, chosen, progress=None))]
+    fn scan_span(
+        &self,
+        py: Python<'_>,
+        first: String,
+        last: String,
+        by: Option<String>,
+        chosen: Chosen,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<ArrowStream> {
+        let opened = Arc::clone(&self.opened);
+        let function = TableFunction::Span { begin: first, end: last, by };
+        begin(py, chosen, progress, move |scan| opened.scan_function(&function, scan))
+    }
+
+    /// What a stretch of a thread waited for, as `kymo critical` has it.
+    #[pyo3(signature = (tid, start, end, chosen, progress=None))]
+    fn scan_critical_path(
+        &self,
+        py: Python<'_>,
+        tid: i32,
+        start: i64,
+        end: i64,
+        chosen: Chosen,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<ArrowStream> {
+        let opened = Arc::clone(&self.opened);
+        let function = TableFunction::CriticalPath { tid, from: start, to: end };
+        begin(py, chosen, progress, move |scan| opened.scan_function(&function, scan))
+    }
+}
+
+/// Begins a scan, in a thread of its own: it may have to look through the trace before the first row.
+fn begin(
+    py: Python<'_>,
+    chosen: Chosen,
+    progress: Option<Py<PyAny>>,
+    scan_of: impl FnOnce(&Scan) -> Result<kymo_tables::Batches, kymo_tables::Error> + Send + 'static,
+) -> PyResult<ArrowStream> {
+    let state = Arc::new(StreamState::default());
+    let scan = chosen.scan(&state)?;
+    let cancelled = Arc::clone(&state.cancelled);
+    let begin = move || scan_of(&scan);
+    let batches = interruptible(py, begin, || cancelled.store(true, Ordering::Relaxed))?.map_err(of_tables)?;
+    let schema = batches.schema();
+    let batches = batches.map(|batch| batch.map_err(|error| error.to_string()));
+    Ok(ArrowStream::new(schema, Box::new(batches), state, progress))
 }
 
 fn of_tables(error: kymo_tables::Error) -> PyErr {

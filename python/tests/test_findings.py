@@ -38,6 +38,22 @@ def test_explain_is_that_of_the_verb(kernel: Path) -> None:
     assert "motor[100]" in story._repr_html_()
 
 
+def test_spans_are_those_of_the_verb(steps: Path) -> None:
+    trace = kymotrace.open(steps)
+    rows = trace.spans("motor:step", "motor:step").arrow()
+    (series,) = trace.latency(span="motor:step, motor:step").of("span")
+    assert rows.num_rows == series["count"] == STEPS - 1
+    assert max(rows.column("duration_ns").to_pylist()) == series["max"]
+    with pytest.raises(kymotrace.KymoError, match="motor:stpe"):
+        trace.spans("motor:stpe", "motor:step").arrow()
+
+
+def test_the_critical_path_sums_up_to_its_stretch(kernel: Path) -> None:
+    rows = kymotrace.open(kernel).critical_path(100, "+10ms", "+20ms").arrow()
+    assert sum(rows.column("duration_ns").to_pylist()) == 10_000_000
+    assert rows.column("tid").to_pylist()
+
+
 def test_what_a_verb_says_of_damage_is_a_warning(kernel: Path, tmp_path: Path) -> None:
     import shutil
 
