@@ -18,6 +18,9 @@ class Chosen(TypedDict):
     cpus: Sequence[int] | None
     tids: Sequence[int] | None
     events: Sequence[str] | None
+    """Globs."""
+    names: Sequence[str] | None
+    """Names of events as they are."""
     filter: str | None
     limit: int | None
     partition: str | None

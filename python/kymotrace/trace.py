@@ -299,6 +299,7 @@ class Trace:
             cpus=_numbers(cpus),
             tids=_numbers(threads),
             events=None,
+            names=None,
             filter=filters[0] if len(filters) == 1 else " && ".join(f"({one})" for one in filters) or None,
             limit=limit,
             partition=None,

@@ -8,6 +8,7 @@ use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use arrow_array::RecordBatch;
 use arrow_ipc::reader::StreamReader;
@@ -37,8 +38,8 @@ pub fn run_arrow(
     let child = command.spawn();
     let child = child.map_err(|error| KymoError::new_err(format!("cannot start {}: {error}", program.display())))?;
     let running = Running::new(child).map_err(KymoError::new_err)?;
-    let killer = running.killer();
-    let state = Arc::new(StreamState::default());
+    let (killer, at_end) = (running.killer(), running.killer());
+    let state = Arc::new(StreamState::ending(Box::new(move || at_end.kill())));
     let opened = interruptible(py, move || running.open(), || killer.kill())?;
     let (reader, running) = opened.map_err(KymoError::new_err)?;
     let schema = reader.schema();
@@ -95,10 +96,21 @@ impl Running {
         }
     }
 
+    /// Waits for its end; meanwhile others can kill it.
+    fn wait(&self) -> std::io::Result<ExitStatus> {
+        loop {
+            let ended = self.child.lock().unwrap_or_else(PoisonError::into_inner).try_wait()?;
+            match ended {
+                Some(status) => return Ok(status),
+                None => thread::sleep(WAIT),
+            }
+        }
+    }
+
     /// What it said, once it has ended well (1: well, but the trace is damaged).
     fn end(&mut self) -> Result<String, String> {
+        let status = self.wait();
         let said = self.said.take().and_then(|said| said.join().ok()).unwrap_or_default();
-        let status = self.child.lock().unwrap_or_else(PoisonError::into_inner).wait();
         match status.map(|status| (status.code(), status)) {
             Ok((Some(0 | 1), _)) => Ok(said),
             Ok((_, status)) => Err(why(&said, status)),
@@ -106,6 +118,9 @@ impl Running {
         }
     }
 }
+
+/// How long it is asleep between two looks whether the command has ended.
+const WAIT: Duration = Duration::from_millis(5);
 
 fn why(said: &str, status: ExitStatus) -> String {
     if said.is_empty() { format!("kymo ended with {status}") } else { said.to_owned() }

@@ -30,12 +30,26 @@ pub type Batches = Box<dyn Iterator<Item = Result<RecordBatch, String>> + Send>;
 pub struct StreamState {
     /// Nobody wants more.
     pub cancelled: Arc<AtomicBool>,
+    /// Ends whoever makes them where that does not look at `cancelled`: it may wait for another process.
+    end: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     rows: AtomicU64,
     /// What a signal handler or the progress callback raised.
     raised: Mutex<Option<PyErr>>,
 }
 
 impl StreamState {
+    /// With what ends whoever makes the batches.
+    pub fn ending(end: Box<dyn FnOnce() + Send>) -> StreamState {
+        StreamState { end: Mutex::new(Some(end)), ..StreamState::default() }
+    }
+
+    /// Nobody wants more.
+    fn cancel(&self) {
+        self.cancelled.store(true, Ordering::Relaxed);
+        let end = self.end.lock().unwrap_or_else(PoisonError::into_inner).take();
+        end.into_iter().for_each(|end| end());
+    }
+
     fn raised(&self) -> Option<PyErr> {
         self.raised.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -130,7 +144,7 @@ impl Pump {
     }
 
     fn stop(&mut self, raised: PyErr) -> ArrowError {
-        self.state.cancelled.store(true, Ordering::Relaxed);
+        self.state.cancel();
         let text = raised.to_string();
         let is_signal = Python::try_attach(|py| raised.is_instance_of::<pyo3::exceptions::PyKeyboardInterrupt>(py));
         if self.is_foreign && is_signal == Some(true) {
@@ -163,7 +177,7 @@ impl RecordBatchReader for Pump {
 
 impl Drop for Pump {
     fn drop(&mut self) {
-        self.state.cancelled.store(true, Ordering::Relaxed);
+        self.state.cancel();
     }
 }
 
@@ -233,7 +247,7 @@ impl ArrowStream {
 
     /// Ends it: no further batch is made.
     fn cancel(&self) {
-        self.state.cancelled.store(true, Ordering::Relaxed);
+        self.state.cancel();
     }
 
     /// Rows that were handed over.

@@ -92,6 +92,9 @@ how = sys.argv[-1].split()[0]
 if how == "wrong":
     print("kymo: no such table", file=sys.stderr)
     sys.exit(2)
+if how == "begins":
+    open(sys.argv[0] + ".begins", "w").close()
+    time.sleep(600)
 schema = pa.schema([("n", pa.int64())])
 writer = pa.ipc.new_stream(sys.stdout.buffer, schema)
 for number in range(5):
@@ -103,6 +106,7 @@ if how == "late":
 if how == "killed":
     os.kill(os.getpid(), signal.SIGKILL)
 if how == "hangs":
+    open(sys.argv[0] + ".hangs", "w").close()
     time.sleep(600)
 writer.close()
 sys.stdout.flush()
@@ -136,16 +140,35 @@ def test_a_stream_that_breaks_off_is_no_answer(fake: kymotrace.Trace, how: str, 
             getattr(fake.sql(how), taker)()
 
 
-def test_ctrl_c_ends_the_command(fake: kymotrace.Trace) -> None:
-    threading.Timer(1.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+@pytest.mark.parametrize("how", ["begins", "hangs"])
+def test_ctrl_c_ends_the_command(fake: kymotrace.Trace, how: str) -> None:
+    mark = Path(f"{os.environ['KYMO']}.{how}")
+
+    def interrupt() -> None:
+        while not mark.exists():
+            time.sleep(0.01)
+        time.sleep(0.2)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
     with pytest.raises(KeyboardInterrupt):
-        fake.sql("hangs").arrow()
-    assert not children("kymo")
+        fake.sql(how).arrow()
+    assert not children(os.environ["KYMO"])
 
 
-def children(name: str) -> list[str]:
+def test_a_command_that_nobody_reads_ends(fake: kymotrace.Trace) -> None:
+    import pyarrow as pa
+
+    reader = pa.RecordBatchReader.from_stream(fake.sql("hangs"))
+    assert reader.read_next_batch().num_rows == 10
+    assert children(os.environ["KYMO"], tries=1)
+    del reader
+    assert not children(os.environ["KYMO"])
+
+
+def children(name: str, tries: int = 200) -> list[str]:
     """Processes that this one started, and that go on for longer than it takes to kill one."""
-    for _ in range(200):
+    for _ in range(tries):
         tasks = [task.read_text().split() for task in Path("/proc/self/task").glob("*/children")]
         running = [child for of_task in tasks for child in of_task]
         found = [child for child in running if _runs(child, name)]

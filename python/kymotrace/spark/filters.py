@@ -73,7 +73,6 @@ def _push(pushed: Pushed, one: Filter, column: str, table: str, is_event: bool) 
         if isinstance(one, StringStartsWith) and len(one.value) > len(pushed.trace_begins):
             pushed.trace_begins = one.value
     elif column == "event" and table == "records":
-        # A name is a glob there: a letter that is more than itself would choose too much, which is harmless.
         pushed.events = _both(pushed.events, _values(one, str))
     elif is_event and column not in HEADS and _NAME.fullmatch(column):
         _push_condition(pushed, one, column)
