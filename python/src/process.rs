@@ -4,6 +4,7 @@
 
 use std::ffi::OsString;
 use std::io::{BufReader, Read as _};
+use std::path::Path;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -36,7 +37,8 @@ pub fn run_arrow(
     let mut command = Command::new(&program);
     command.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn();
-    let child = child.map_err(|error| KymoError::new_err(format!("cannot start {}: {error}", program.display())))?;
+    let child = child
+        .map_err(|error| KymoError::new_err(format!("cannot start {}: {error}", Path::new(&program).display())))?;
     let running = Running::new(child).map_err(KymoError::new_err)?;
     let (killer, at_end) = (running.killer(), running.killer());
     let state = Arc::new(StreamState::ending(Box::new(move || at_end.kill())));
@@ -92,7 +94,9 @@ impl Running {
         let stdout = stdout.ok_or("no output to read")?;
         match StreamReader::try_new(BufReader::new(stdout), None) {
             Ok(reader) => Ok((reader, self)),
-            Err(error) => Err(self.end().err().unwrap_or_else(|| format!("its output is not an Arrow stream: {error}"))),
+            Err(error) => {
+                Err(self.end().err().unwrap_or_else(|| format!("its output is not an Arrow stream: {error}")))
+            }
         }
     }
 

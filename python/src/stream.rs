@@ -201,13 +201,19 @@ pub struct ArrowStream {
 
 impl ArrowStream {
     /// Of these batches; `state` ends whoever makes them.
-    pub fn new(schema: SchemaRef, batches: Batches, state: Arc<StreamState>, progress: Option<Progress>) -> ArrowStream {
+    pub fn new(
+        schema: SchemaRef,
+        batches: Batches,
+        state: Arc<StreamState>,
+        progress: Option<Progress>,
+    ) -> ArrowStream {
         ArrowStream { schema, batches: Mutex::new(Some(batches)), progress, state }
     }
 
     fn capsule<'py>(&self, py: Python<'py>, is_foreign: bool) -> PyResult<Bound<'py, PyCapsule>> {
         let batches = self.batches.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let batches = batches.ok_or_else(|| PyValueError::new_err("this stream was taken already: ask for a new one"))?;
+        let batches =
+            batches.ok_or_else(|| PyValueError::new_err("this stream was taken already: ask for a new one"))?;
         let progress = self.progress.as_ref().map(|progress| progress.clone_ref(py));
         let pump = Pump::new(Arc::clone(&self.schema), batches, Arc::clone(&self.state), progress, is_foreign);
         let pump = pump.map_err(|error| KymoError::new_err(format!("no thread to read with: {error}")))?;
