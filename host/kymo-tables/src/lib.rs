@@ -17,6 +17,7 @@
 mod asked;
 pub mod columns;
 mod derived;
+mod direct;
 mod emit;
 mod error;
 mod functions;
