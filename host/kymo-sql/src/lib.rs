@@ -3,7 +3,8 @@
 //!
 //! `kymo sql` ([`sql`]): queries of these tables.
 //!
-//! A crate and a command of their own, because Arrow, Parquet and DataFusion take longer to build than all the rest (spec/decisions/0007). Which
+//! A crate and a command of their own, because Arrow, Parquet and DataFusion take longer to build than all the rest
+//! (spec/decisions/0007). Which
 //! records, and from where, is for kymo-command.
 
 pub mod parquet;

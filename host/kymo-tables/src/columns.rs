@@ -35,10 +35,11 @@ use std::sync::Arc;
 
 use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_schema::{ArrowError, SchemaRef};
-use kymo_ctf::read::{Fields, Metadata, Record, Value};
+use kymo_ctf::read::{Fields, Metadata, Record, Trace, Value};
 use kymo_export::export::part_of;
 use kymo_export::json::{Wide, push_value};
 
+use crate::direct::{DirectClass, DirectRow};
 use crate::shape::{ClassColumns, Holds, Shape};
 use cells::{Cells, Integers};
 
@@ -121,6 +122,18 @@ impl Table {
         self.rows += 1;
     }
 
+    /// How records of a class get into it the fast way, if they do.
+    pub(crate) fn direct(&self, trace: &Trace, event: usize, class: &ClassColumns) -> Option<DirectClass> {
+        DirectClass::new(trace, event, class, &self.columns)
+    }
+
+    /// Appends a record the fast way.
+    #[inline]
+    pub(crate) fn push_direct(&mut self, class: &DirectClass, row: &DirectRow<'_>) {
+        class.push(&mut self.columns, row);
+        self.rows += 1;
+    }
+
     /// All that was pushed since the last time.
     ///
     /// # Errors
@@ -153,8 +166,7 @@ impl Column {
             _ => "",
         };
         match &mut self.cells {
-            Cells::Words(words) if text.is_empty() => words.push_null(),
-            Cells::Words(words) => words.push(text),
+            Cells::Words(words) => words.push_or_null(text),
             Cells::Time { values, .. } | Cells::Int { values, .. } => Integers::push_option(values, number),
             _ => self.cells.append(None),
         }

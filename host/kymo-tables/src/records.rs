@@ -11,6 +11,7 @@ use kymo_names::event_matches;
 use kymo_query::{Filters, Learn};
 
 use crate::columns::{RowOf, Table};
+use crate::direct::{DirectClass, DirectRow};
 use crate::emit::{Emit, Ended};
 use crate::error::Error;
 use crate::open::Group;
@@ -204,10 +205,63 @@ impl Reading<'_, '_> {
     /// One stream behind the other.
     fn streams(&mut self, emit: &mut Emit) -> Result<(), Ended> {
         let all = self.starts(None);
+        let direct = self.direct();
         for (stream, start) in all.iter().enumerate().filter(|(_, start)| **start != Start::Skip) {
             let mut starts = vec![Start::Skip; all.len()];
             starts[stream] = *start;
-            self.some(&starts, emit)?;
+            match &direct {
+                Some(direct) => self.fast(&starts, direct, emit)?,
+                None => self.some(&starts, emit)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// How records of each class get into columns the fast way: by trace and event, where it is asked for. `None` where
+    /// one of them does not.
+    fn direct(&self) -> Option<Vec<Vec<Option<DirectClass>>>> {
+        let wanted = self.wanted;
+        if wanted.scan.tids.is_some() {
+            return None;
+        }
+        let of_event = |trace: usize, event: usize| {
+            if !wanted.is_wanted[trace][event] {
+                return Some(None);
+            }
+            let opened = &wanted.group.traces[trace];
+            let is_constant = wanted.scan.cpus.is_none() || !opened.has_own_cpu(event);
+            let class = wanted.classes().get(&(trace, event)).filter(|_| is_constant)?;
+            self.table.direct(opened, event, class).map(Some)
+        };
+        let of_trace = |(trace, events): (usize, &Vec<bool>)| (0..events.len()).map(|event| of_event(trace, event)).collect();
+        wanted.is_wanted.iter().enumerate().map(of_trace).collect()
+    }
+
+    /// One stream, from packet to packet: behind the first record of each, bytes go right into the columns.
+    fn fast(&mut self, starts: &[Start], direct: &[Vec<Option<DirectClass>>], emit: &mut Emit) -> Result<(), Ended> {
+        let wanted = self.wanted;
+        let traces = &wanted.group.traces;
+        let range = Range { from_ns: wanted.from.map(i128::from), to_ns: wanted.to.map(i128::from) };
+        let reader = Reader::between(traces, range, starts).or_else(|| Reader::between(traces, range, &[]));
+        let Some(mut reader) = reader else { return Ok(()) };
+        while let Some(item) = reader.pass() {
+            self.passed(emit)?;
+            let Passed::Record { trace, .. } = item else { continue };
+            let Some(Item::Record(record)) = reader.current() else { continue };
+            if wanted.is_wanted[trace][record.event_position] {
+                row(wanted, self.table, &record);
+            }
+            let cpu = reader.glance().and_then(|glance| glance.packet_cpu());
+            let is_of_cpu = wanted.scan.wants_cpu(cpu);
+            let (classes, events) = (&direct[trace], &traces[trace].metadata.events);
+            let of = RowOf { host: &wanted.group.host, trace: &traces[trace].label };
+            let table = &mut *self.table;
+            reader.pass_fields(|event, ns, fields| {
+                if let (true, Some(class)) = (is_of_cpu, &classes[event]) {
+                    table.push_direct(class, &DirectRow { ns, cpu, event: &events[event].name, of, fields });
+                }
+            });
+            self.flush(emit)?;
         }
         Ok(())
     }

@@ -41,10 +41,10 @@ pub struct TableInfo {
 }
 
 /// Sends the rows of a group.
-type ReadKnown = fn(&Group, &Scan, &mut Rows, &mut Emit) -> Result<(), Ended>;
+pub(crate) type ReadKnown = fn(&Group, &Scan, &mut Rows, &mut Emit) -> Result<(), Ended>;
 
 /// All known tables, how each is read, and whether it can be divided by time.
-const KNOWN: &[(&Known, ReadKnown, bool)] = &[
+pub(crate) const KNOWN: &[(&Known, ReadKnown, bool)] = &[
     (&CPU_STATE, cpus::read, true),
     (&HOSTS, hosts::read, false),
     (&LAB_RESULTS, lab::read, false),

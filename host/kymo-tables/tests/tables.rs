@@ -115,8 +115,10 @@ fn pushed_down_conditions_choose_the_same_rows() {
                 let expect: Vec<Value> = all.iter().filter(keeps).cloned().collect();
                 assert_same(&rows(&source, table, &scan), &expect, &format!("{table} {scan:?}"));
                 // Few columns take another way; the order may be another one.
-                let few = Scan { projection: Some(vec!["time".into(), "cpu".into()]), any_order: true, ..scan.clone() };
-                let pair = |row: &Value| (row["time"].as_i64(), row["cpu"].as_i64());
+                let names: &[&str] = if table == "records" { &["time", "cpu", "event"] } else { &["time", "axis", "position"] };
+                let projection = Some(names.iter().map(|name| (*name).to_owned()).collect());
+                let few = Scan { projection, any_order: true, ..scan.clone() };
+                let pair = |row: &Value| names.iter().map(|name| row[*name].to_string()).collect::<Vec<_>>();
                 let mut found: Vec<_> = rows(&source, table, &few).iter().map(pair).collect();
                 let mut expect: Vec<_> = expect.iter().map(pair).collect();
                 (found.sort_unstable(), expect.sort_unstable());
@@ -183,7 +185,8 @@ fn a_trace_without_records_has_tables_without_rows() {
     let mut made = Made::default();
     made.cpus_without_records();
     let (source, _dir) = open(&made);
-    for table in source.tables() {
+    for table in source.tables().into_iter().filter(|table| table.name != "hosts") {
         assert!(rows(&source, &table.name, &Scan::default()).is_empty(), "{}", table.name);
     }
+    assert_eq!(rows(&source, "hosts", &Scan::default()).len(), 1);
 }

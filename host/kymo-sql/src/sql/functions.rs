@@ -194,11 +194,7 @@ struct Quantile {
 
 impl Quantile {
     fn new(which: Which) -> Quantile {
-        let mut types = vec![DataType::UInt64, DataType::Float64];
-        if which == Which::Most {
-            types.push(DataType::UInt64);
-        }
-        Quantile { which, signature: Signature::exact(types, Volatility::Immutable) }
+        Quantile { which, signature: Signature::user_defined(Volatility::Immutable) }
     }
 }
 
@@ -217,6 +213,19 @@ impl AggregateUDFImpl for Quantile {
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
         Ok(DataType::UInt64)
+    }
+
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        let wanted = [DataType::UInt64, DataType::Float64, DataType::UInt64];
+        let wanted = if self.which == Which::Most { &wanted[..] } else { &wanted[..2] };
+        let is_fine = types.len() == wanted.len() && types[0].is_integer() && types.iter().all(DataType::is_numeric);
+        match is_fine {
+            true => Ok(wanted.to_vec()),
+            false => plan(format!("{} takes whole numbers, a share from 0 to 1{}", self.name(), match self.which {
+                Which::Most => ", and how many samples are missing",
+                Which::High | Which::Low => "",
+            })),
+        }
     }
 
     fn accumulator(&self, _: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {

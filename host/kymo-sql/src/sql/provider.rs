@@ -67,10 +67,9 @@ impl SchemaProvider for TraceSchema {
     }
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
-        // A name that is none is refused with those that are near it.
-        let own = self.tables.get(name).map_or(name, String::as_str);
+        let Some(own) = self.tables.get(name) else { return Ok(None) };
         let schema = self.source.schema(own).map_err(external)?;
-        let of = TableOf::Named(own.to_owned());
+        let of = TableOf::Named(own.clone());
         Ok(Some(Arc::new(TraceTable { source: Arc::clone(&self.source), threads: self.threads, of, schema })))
     }
 

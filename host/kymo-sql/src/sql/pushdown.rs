@@ -28,6 +28,11 @@ pub fn push(condition: &Expr, schema: &Schema, pushes: Pushes, scan: &mut Scan) 
             }
             is_pushed
         }
+        Expr::BinaryExpr(BinaryExpr { op: Operator::Or, .. }) => {
+            let (mut column, mut values) = (None, Vec::new());
+            equalities(condition, &mut column, &mut values)
+                && column.is_some_and(|column| one_of(column, &values, schema, pushes, scan))
+        }
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => match (&**left, &**right) {
             (Expr::Column(column), Expr::Literal(value, _)) => compare(&column.name, *op, value, schema, pushes, scan),
             (Expr::Literal(value, _), Expr::Column(column)) => {
@@ -52,6 +57,20 @@ pub fn push(condition: &Expr, schema: &Schema, pushes: Pushes, scan: &mut Scan) 
             let values = list.iter().map(|item| if let Expr::Literal(value, _) = item { Some(value) } else { None });
             let Some(values) = values.collect::<Option<Vec<&ScalarValue>>>() else { return false };
             one_of(&column.name, &values, schema, pushes, scan)
+        }
+        _ => false,
+    }
+}
+
+/// The values of `a = 1 OR a = 2`, which is how DataFusion has short lists. Whether it is that.
+fn equalities<'e>(condition: &'e Expr, column: &mut Option<&'e str>, values: &mut Vec<&'e ScalarValue>) -> bool {
+    let Expr::BinaryExpr(BinaryExpr { left, op, right }) = condition else { return false };
+    match (&**left, op, &**right) {
+        (left, Operator::Or, right) => equalities(left, column, values) && equalities(right, column, values),
+        (Expr::Column(of), Operator::Eq, Expr::Literal(value, _))
+        | (Expr::Literal(value, _), Operator::Eq, Expr::Column(of)) => {
+            values.push(value);
+            *column.get_or_insert(&of.name) == of.name
         }
         _ => false,
     }

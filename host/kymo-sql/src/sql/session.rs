@@ -70,9 +70,22 @@ impl Session {
     /// Names that are none, types that do not fit, and what fails before the first row.
     pub async fn run(&self, statement: Statement) -> anyhow::Result<SendableRecordBatchStream> {
         let state = self.context.state();
-        let plan = state.statement_to_plan(statement).await.map_err(|error| anyhow::anyhow!(message(&error)))?;
+        let plan = state.statement_to_plan(statement).await.map_err(|error| anyhow::anyhow!(self.refused(&error)))?;
         let frame = self.context.execute_logical_plan(plan).await.map_err(|error| anyhow::anyhow!(message(&error)))?;
         frame.execute_stream().await.map_err(|error| anyhow::anyhow!(message(&error)))
+    }
+
+    /// Why a query is none: of a table that is none, with those that are near it.
+    fn refused(&self, error: &DataFusionError) -> String {
+        let text = message(error);
+        let missing = text.strip_prefix("table '").and_then(|rest| rest.split_once("' not found"));
+        let Some((name, _)) = missing else { return text };
+        let head = format!("{CATALOG}.");
+        let name = name.strip_prefix(&head).unwrap_or(name);
+        let own = name.strip_prefix(&format!("{SCHEMA}.")).map(str::to_owned);
+        // What stands before the dot is the first part of an event's name.
+        let name = own.unwrap_or_else(|| name.replacen('.', ":", 1));
+        self.source.schema(&name).err().map_or(text, |error| error.to_string())
     }
 
     /// The rows of one query.

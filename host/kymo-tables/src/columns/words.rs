@@ -41,6 +41,12 @@ impl Words {
         self.push_key(Some(key));
     }
 
+    /// Appends a text; an empty one is none.
+    #[inline]
+    pub fn push_or_null(&mut self, text: &str) {
+        if text.is_empty() { self.push_null() } else { self.push(text) }
+    }
+
     /// Appends nothing.
     pub fn push_null(&mut self) {
         self.push_key(None);

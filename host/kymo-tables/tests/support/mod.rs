@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Traces in directories, and rows of tables as JSON.
 
+#![allow(dead_code, reason = "each user needs its part")]
+
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::{
     Float64Type, Int8Type, Int32Type, Int64Type, TimestampNanosecondType, UInt8Type, UInt32Type, UInt64Type,
