@@ -25,6 +25,7 @@ Path = str | os.PathLike[str]
 Who = int | str | threading.Thread
 
 _SMALL = 64 << 20
+_SHOWN = 60
 _GLOB = frozenset("*?[")
 
 
@@ -66,7 +67,10 @@ class Tables(Mapping[str, Table]):
         return "\n".join(f"{name:{width}}  {about}" for name, (about, _) in self._known.items())
 
     def _repr_html_(self) -> str:
-        return html.table("Tables", ["table", "its rows"], [[name, of[0]] for name, of in self._known.items()])
+        # A kernel has a thousand events.
+        rows = [[name, of[0]] for name, of in self._known.items()]
+        title = "Tables" if len(rows) <= _SHOWN else f"Tables: {_SHOWN} of {len(rows)}; print(trace.tables) has all"
+        return html.table(title, ["table", "its rows"], rows[:_SHOWN])
 
 
 class Trace:
