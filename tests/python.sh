@@ -57,7 +57,7 @@ else
 	echo 'FAILED types of the Python package'
 	failed=1
 fi
-export KYMO_LIB=${KYMO_LIB:-$root/build/emit/libkymo.a}
+export KYMO_LIB=${KYMO_LIB:-$root/build/emit}
 (cd "$work" && timeout 1800 pytest -q -p no:cacheprovider -rs --rootdir "$root/python/tests" \
 	-c /dev/null "$root/python/tests" "$@") 2>&1 | tee "$work/tests" |
 	grep -vE '^(=+ )?[0-9]+ (passed|failed|skipped|error)|^SKIPPED '

@@ -42,8 +42,8 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A program with the event motor:step."""
     path = tmp_path_factory.mktemp("program") / "motor"
     source = Path(__file__).with_name("motor.c")
-    library = os.environ.get("KYMO_LIB", os.fspath(ROOT / "build/emit/libkymo.a"))
-    if not os.path.exists(library):
+    library = Path(os.environ.get("KYMO_LIB", ROOT / "build/emit")) / "libkymo.a"
+    if not library.exists():
         pytest.fail(f"{library} is missing: make emit")
     words = ["cc", "-O2", "-I", ROOT / "emit/include", source, library, "-pthread", "-ldl", "-o", path]
     subprocess.run(words, check=True)
