@@ -31,8 +31,16 @@ page:
 host:
 	@$(CARGO) build --release -q -p kymo
 
-sql: ## kymo-sql, which kymo export --format parquet needs (Arrow and Parquet take as long to build as half of kymo)
+sql: ## kymo-sql, which kymo sql and kymo export --format parquet need (DataFusion takes longer to build than kymo)
 	@$(CARGO) build --release -q -p kymo-sql
+
+python: ## the wheel of the Python package kymotrace, in build/python (needs maturin: pip install maturin)
+	@maturin build -q --release -m python/Cargo.toml -o build/python
+	@ls build/python/*.whl
+
+python-test: ## tests of the Python package: pyarrow, polars, pandas, DuckDB, pytest, Spark (in a virtual environment in the cache)
+	@$(MAKE) -s build
+	@KYMO=$(KYMO) CARGO=$(CARGO) tests/python.sh
 
 demo: ## records a real program (a gcc compilation) and shows what is in the trace
 	@scripts/deps.sh demo
@@ -90,6 +98,10 @@ bench-view: ## kymo view on a trace of 4 GiB: windows, browser, memory, truth of
 	@$(MAKE) -s build
 	@KYMO=$(KYMO) CARGO=$(CARGO) bench/view $(if $(QUICK),--quick) $(VIEW_BENCH)
 
+bench-query: ## kymo sql: records a second of a field, a part of the time, memory; a trace of 4 GiB (QUICK=1: 256 MiB)
+	@$(MAKE) -s build sql
+	@KYMO=$(KYMO) CARGO=$(CARGO) bench/query $(if $(QUICK),--quick) $(QUERY_BENCH)
+
 lab: ## the bars of the latency laboratory: npt under tracers, cyclictest, faults, virtual machines (QUICK=1 for a short run)
 	@scripts/deps.sh lab
 	@$(MAKE) -s build
@@ -120,4 +132,4 @@ clean: ## removes what was built
 	@rm -rf build view/dist view/node_modules tests/tsp/node_modules
 	@$(CARGO) clean -q
 
-.PHONY: help debug-info build emit posix menuconfig bench-descriptors bench-posix bench-index bench-view host sql demo demo-host test stress bench bench-kernel bench-session lab vm fuzz lint install uninstall clean probe page
+.PHONY: help debug-info build emit posix menuconfig bench-descriptors bench-posix bench-index bench-query bench-view host sql python python-test demo demo-host test stress bench bench-kernel bench-session lab vm fuzz lint install uninstall clean probe page

@@ -115,7 +115,7 @@ quietly() {
 }
 
 host_crates() {
-	quietly with_tracefs "$CARGO" test --release --no-fail-fast --workspace --exclude kymo-tests
+	quietly with_tracefs "$CARGO" test --release --no-fail-fast --workspace --exclude kymo-tests --exclude kymotrace
 }
 
 # Each test that runs alone has a thread in which it waits until no other test is left (tests/src/turn.rs).
@@ -142,7 +142,7 @@ beside 'preload helpers' tests/preload/run.sh
 beside 'model of the ring' nice -n 19 spec/models/run.sh
 # Beside them the tests are compiled, with what time they leave. If that fails, it fails again below.
 # With the same choices of packages as below: others would bring other features, and be compiled again.
-nice -n 19 "$CARGO" test -q --release --no-run --workspace --exclude kymo-tests
+nice -n 19 "$CARGO" test -q --release --no-run --workspace --exclude kymo-tests --exclude kymotrace
 nice -n 19 "$CARGO" test -q --release --no-run -p kymo-tests
 gather
 suite 'host crates' host_crates

@@ -23,3 +23,9 @@ pub fn take_signals() {
         unsafe { libc::signal(signal, end as *const () as libc::sighandler_t) };
     }
 }
+
+/// The same for a prompt: what was there before is forgotten.
+pub fn take_signals_anew() {
+    IS_OVER.store(false, Ordering::Relaxed);
+    take_signals();
+}

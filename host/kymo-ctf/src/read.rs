@@ -87,7 +87,7 @@ pub use files::{Content, Directory, Files, Memory, traces_near};
 pub use glance::Glance;
 pub use item::{Item, Loss, Record};
 pub use labels::EnumLabels;
-pub use lens::{Direct, Lens, Plain, RecordPart};
+pub use lens::{Direct, DirectFloat, Lens, Plain, RecordPart};
 pub use merge::{Passed, Range, Reader, Start};
 pub use metadata::parse_metadata;
 pub use scan::{Scan, Scanned, Scans};

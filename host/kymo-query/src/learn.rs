@@ -132,6 +132,15 @@ impl Learn {
         names
     }
 
+    /// As [`Learn::named_record`], without the names.
+    pub fn whole_record<'a>(&'a mut self, record: &mut Record<'a>) {
+        if let Some(machine) = self.0.get_mut(record.trace).and_then(Option::as_mut) {
+            machine.learn(record);
+            record.vpid = machine.forked_of(record).or(record.vpid);
+            machine.complete(record);
+        }
+    }
+
     /// All threads that are known now: number, and what is known of it.
     pub fn all(&self) -> impl Iterator<Item = (u32, Who<'_>)> {
         self.0.iter().flatten().flat_map(|machine| machine.threads.all())

@@ -10,7 +10,7 @@
 
 mod choose;
 mod columns;
-mod doing;
+pub mod doing;
 mod error;
 pub mod filter;
 mod keep;
@@ -38,9 +38,10 @@ pub use keep::{Keep, cause_line};
 pub use known::Who;
 pub use learn::Learn;
 pub use machines::{Machine, Machines, Now, host_name, machine};
-pub use names::{FunctionNames, NameTable};
+pub use names::{FunctionNames, NameTable, device_of};
 pub use opened::{MakeSymbols, Opened};
 pub use parameters::{Parameters, Window};
+pub use pairs::named_spans;
 pub use path::PathNames;
 pub use questions::{QUESTIONS, Question, answer};
 pub use span::{SpanCounts, SpanKeys, Spans};

@@ -4,20 +4,28 @@
 
 use kymo_export::export::named_pairs;
 
+use kymo_ctf::read::Trace;
+use kymo_feed::Classes;
+
 use crate::learn::is_state;
 use crate::opened::Opened;
 
 /// Spans at most that a question has by itself.
 const SPANS_MAX: usize = 64;
 
-/// As `kymo latency --span` has them: `axis:begin, axis:end`.
-pub fn spans(of: &Opened) -> Vec<String> {
+/// Those of what a question is about.
+pub(crate) fn spans(of: &Opened) -> Vec<String> {
+    named_spans(&of.traces, &of.classes)
+}
+
+/// Spans that the names of events tell, as `kymo latency --span` has them: `axis:begin, axis:end`.
+pub fn named_spans(traces: &[Trace], classes: &Classes) -> Vec<String> {
     let mut spans: Vec<String> = Vec::new();
-    for (position, trace) in of.traces.iter().enumerate() {
+    for (position, trace) in traces.iter().enumerate() {
         let names: Vec<&str> = trace.metadata.events.iter().map(|event| event.name.as_str()).collect();
         let is_of_user = |event: usize| {
-            let class = of.classes.at(position, event);
-            let is_own = class.is_some_and(|class| !of.classes.is_followed(class)) && !is_state(names[event]);
+            let class = classes.at(position, event);
+            let is_own = class.is_some_and(|class| !classes.is_followed(class)) && !is_state(names[event]);
             is_own && is_plain(names[event])
         };
         for (_, begin, end) in named_pairs(&names) {

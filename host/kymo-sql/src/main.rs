@@ -9,6 +9,7 @@ use clap::{Parser, Subcommand};
 use kymo_command::export::{self, ExportArgs, ExportFormat, ExportWriter};
 use kymo_command::interrupt::take_signals;
 use kymo_command::process;
+use kymo_command::sql::SqlArgs;
 use kymo_ctf::read::Trace;
 use kymo_sql::parquet::Tables;
 
@@ -23,15 +24,19 @@ struct Cli {
 #[derive(Subcommand)]
 enum Verb {
     Export(ExportArgs),
+    Sql(SqlArgs),
 }
 
 fn main() -> ExitCode {
     // A reader such as `head` that closes the pipe ends us quietly.
     process::default_sigpipe();
     process::survive_file_limits();
-    let Verb::Export(args) = Cli::parse().verb;
+    let verb = Cli::parse().verb;
     process::log_to_stderr();
-    process::exit_code(run_export(&args))
+    process::exit_code(match verb {
+        Verb::Export(args) => run_export(&args),
+        Verb::Sql(args) => kymo_sql::sql::run(&args),
+    })
 }
 
 fn run_export(args: &ExportArgs) -> anyhow::Result<ExitCode> {
@@ -65,7 +70,7 @@ mod tests {
         let output = dir.path().join("o");
         let run = |format: &str| {
             let words = ["kymo-sql", "export", "no-such-trace", "--format", format, "-o", output.to_str().unwrap()];
-            let Verb::Export(args) = Cli::try_parse_from(words).unwrap().verb;
+            let Verb::Export(args) = Cli::try_parse_from(words).unwrap().verb else { panic!("another verb") };
             (args.format().of_kymo_export().is_some(), run_export(&args).unwrap_err().to_string())
         };
         for format in ["csv", "chrome", "perfetto", "speedscope", "collapsed", "ctf"] {

@@ -9,13 +9,12 @@ use std::path::{Path, PathBuf};
 use kymo_ctf::read::{Loss, Record, Trace};
 use kymo_export::Error;
 use kymo_export::export::{Classes, Done, Exporter, FileNames, NewDirectory, env_text, leave_out_loss, note_wide};
+use kymo_tables::columns::Table;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
-
-use crate::columns::Table;
 
 /// Rows that are in memory of a file at most, before they are written as a row group.
 const GROUP_ROWS: usize = 1 << 16;

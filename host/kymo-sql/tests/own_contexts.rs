@@ -5,7 +5,7 @@
 mod contexts;
 
 use kymo_ctf::read::{Item, Reader};
-use kymo_sql::columns::Table;
+use kymo_tables::columns::Table;
 
 use contexts::traces;
 

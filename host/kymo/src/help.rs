@@ -8,7 +8,7 @@ use clap::{Command, CommandFactory as _};
 /// Verbs by what they are for. A test checks that each visible verb is in one group.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Record", &["record", "session", "mark", "list", "collect", "recover"]),
-    ("Look", &["view", "read", "stats", "top", "state", "functions", "heap", "index"]),
+    ("Look", &["view", "read", "stats", "top", "state", "functions", "heap", "sql", "index"]),
     ("Explain", &["latency", "critical", "explain"]),
     (
         "Measure",

@@ -47,6 +47,12 @@ impl<'a> Glance<'a> {
         cpu
     }
 
+    /// The CPU of the packet, whatever the record itself says.
+    #[inline]
+    pub fn packet_cpu(&self) -> Option<u32> {
+        self.facts.cpu
+    }
+
     /// The bytes from the record's first field on, for [`super::Direct`]: also those of the records behind. `None`
     /// where it begins within a byte.
     #[inline]

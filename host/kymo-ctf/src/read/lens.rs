@@ -2,7 +2,7 @@
 //! Fields found beforehand, for who reads the same fields of many records: no name, no class and no label is looked at
 //! again.
 
-use super::class::{ClassId, ClassKind, Encoding, Int, Len, Order, View};
+use super::class::{ClassId, ClassKind, Encoding, Int, Len, Order, View, WriterFact};
 use super::frame::Frame;
 use super::item::Record;
 use super::plan::{FieldPlace, Piece, PlanPart};
@@ -65,6 +65,30 @@ impl Direct {
     }
 }
 
+/// The same of a floating-point number of 32 or 64 bits.
+#[derive(Clone, Copy, Debug)]
+pub struct DirectFloat {
+    offset: u32,
+    is_wide: bool,
+}
+
+impl DirectFloat {
+    /// The value; `fields` as of [`Direct::read`].
+    #[inline]
+    pub fn read(self, fields: &[u8]) -> Option<f64> {
+        let bytes = fields.get(self.offset as usize..)?;
+        Some(match self.is_wide {
+            true => f64::from_le_bytes(*bytes.first_chunk()?),
+            false => f32::from_le_bytes(*bytes.first_chunk()?).into(),
+        })
+    }
+
+    /// Whether it has 64 bits.
+    pub fn is_wide(self) -> bool {
+        self.is_wide
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 enum Sight {
     /// A constant number, behind the end of a mark.
@@ -78,6 +102,12 @@ enum Sight {
 }
 
 impl Trace {
+    /// Whether records of an event say their CPU themselves; else that of the packet holds.
+    pub fn has_own_cpu(&self, event: usize) -> bool {
+        let plan = self.layout.plans.events.get(event);
+        plan.is_some_and(|plan| plan.known.iter().any(|place| place.known == WriterFact::Cpu))
+    }
+
     /// Where the field at `position` of a part of an event's records lies; the event by its position. For other events
     /// the lens shows nothing of sense.
     pub fn lens(&self, event: usize, part: RecordPart, position: usize) -> Lens {
@@ -199,6 +229,16 @@ impl Lens {
                 if piece.order == Order::Little && piece.bits % 8 == 0 && piece.delta_bits % 8 == 0 =>
             {
                 Some(Direct { offset: piece.delta_bits / 8, spare: 64 - piece.bits, signed: piece.signed })
+            }
+            _ => None,
+        }
+    }
+
+    /// The same of a floating-point number.
+    pub fn direct_float(&self) -> Option<DirectFloat> {
+        match self.sight {
+            Sight::Number { mark: 0, piece, float: true } if piece.order == Order::Little && piece.delta_bits % 8 == 0 => {
+                Some(DirectFloat { offset: piece.delta_bits / 8, is_wide: piece.bits == 64 })
             }
             _ => None,
         }

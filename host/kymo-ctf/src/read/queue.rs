@@ -27,6 +27,14 @@ impl Queue {
         }
     }
 
+    /// Whether no stream waits.
+    pub fn is_empty(&self) -> bool {
+        match self {
+            Self::OneClock(heap) => heap.is_empty(),
+            Self::Clocks(heap) => heap.is_empty(),
+        }
+    }
+
     /// Takes the stream that comes first.
     pub fn pop(&mut self) -> Option<usize> {
         match self {

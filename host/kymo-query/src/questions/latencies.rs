@@ -8,13 +8,12 @@ use kymo_analyze::{
     By, CallSpan, CpuSpan, Event, Head, InterruptSpan, Key, Latency, OffSpan, Options, Sample, Series, Sink, State,
     Thread, ThreadSpan, Threads, Unmatched, What,
 };
-use kymo_ctf::read::Value;
 use kymo_feed::{Seen, Visit};
 
 use crate::columns::{Answer, Table};
 use crate::doing::{By as Waker, by_waker};
 use crate::error::Error;
-use crate::names::NameTable;
+use crate::names::{NameTable, device_of};
 use crate::opened::{Functions, Opened};
 use crate::pairs;
 use crate::parameters::Parameters;
@@ -133,14 +132,7 @@ impl LatencyPass<'_> {
     }
 
     fn learn_device(&mut self, seen: &Seen<'_, '_>) {
-        let payload = seen.record.payload;
-        let number = match payload.get("dev") {
-            Some(Value::Int(number, _)) => u64::try_from(i128::from(number)).ok(),
-            _ => None,
-        };
-        if let (Some(number), Some(Value::Text(name))) = (number, payload.get("diskname")) {
-            self.devices.insert(number, name.into_owned());
-        }
+        self.devices.extend(device_of(seen.record));
     }
 }
 

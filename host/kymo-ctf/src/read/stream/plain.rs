@@ -89,6 +89,12 @@ impl Stream<'_> {
     /// says. `note` gets the event of each, its position, and its time. Whether there was one.
     #[inline]
     pub(in crate::read) fn pass_plain(&mut self, until: Until, mut note: impl FnMut(usize, u64)) -> bool {
+        self.pass_fields(until, |event, time, _| note(event, time))
+    }
+
+    /// The same; `note` also gets the bit of the file at which the fields begin.
+    #[inline]
+    pub(in crate::read) fn pass_fields(&mut self, until: Until, mut note: impl FnMut(usize, u64, u64)) -> bool {
         let Some(packet) = &self.packet else { return false };
         let (origin, end) = (self.cursor.bit() - self.cursor.at, self.cursor.end());
         // Nothing is searched for beyond the packet.
@@ -126,7 +132,7 @@ impl Stream<'_> {
             if let Some(now) = now {
                 (time, order, reference) = (now, now, now);
             }
-            note(of.event, time);
+            note(of.event, time, origin + stamped.fields);
             at = behind;
         }
         self.cursor.at = at;

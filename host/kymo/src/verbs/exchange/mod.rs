@@ -3,4 +3,4 @@
 
 pub mod export;
 pub mod import;
-mod sql;
+pub mod sql;

@@ -1,15 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `kymo-sql`: a command of its own for what needs Arrow and Parquet, which are a third of a build.
+//! `kymo sql`, and what else is done by `kymo-sql`: a command of its own for what needs Arrow, Parquet and DataFusion, which
+//! take longer to build than all the rest.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, ExitCode};
 
 use kymo_command::programs;
 
 /// Its file.
 const PROGRAM: &str = "kymo-sql";
+
+pub use kymo_command::sql::SqlArgs;
+
+/// Runs the verb, whose words on the command line are `words`: `kymo-sql` does all of it.
+pub fn run(args: &SqlArgs, words: &[OsString]) -> anyhow::Result<ExitCode> {
+    // What is wrong with the words is said also where kymo-sql is missing.
+    args.format()?;
+    Err(become_kymo_sql(words, "kymo sql"))
+}
 
 /// Becomes `kymo-sql` with the words of a verb: process id, terminal, signals and exit status are the same. `wanted` is
 /// what needs it.

@@ -4,25 +4,34 @@
 use std::sync::Arc;
 
 use arrow_array::builder::{BinaryBuilder, BooleanBuilder, Float32Builder, Float64Builder};
-use arrow_array::builder::{StringBuilder, StringDictionaryBuilder};
-use arrow_array::types::Int32Type;
-use arrow_array::{ArrayRef, Int8Array, Int16Array, Int32Array, Int64Array, ListArray, StructArray};
-use arrow_array::{UInt8Array, UInt16Array, UInt32Array, UInt64Array};
-use arrow_buffer::{NullBuffer, OffsetBuffer};
-use arrow_schema::{ArrowError, DataType, Field, Fields};
-use kymo_ctf::read::{FieldKind, Value};
+use arrow_array::builder::StringBuilder;
+use arrow_array::types::{
+    ArrowPrimitiveType, Int8Type, Int16Type, Int32Type, Int64Type, TimestampNanosecondType, UInt8Type, UInt16Type,
+    UInt32Type, UInt64Type,
+};
+use arrow_array::{ArrayRef, ListArray, PrimitiveArray, StructArray};
+use arrow_buffer::{NullBuffer, NullBufferBuilder, OffsetBuffer};
+use arrow_schema::{ArrowError, DataType, Field, Fields, TimeUnit};
+use kymo_ctf::read::{FieldKind, Number, Value};
 use kymo_export::json::{Wide, push_value};
+
+use super::words::Words;
 
 /// Values of one kind, each possibly absent.
 pub enum Cells {
+    /// Points in time, ns.
+    Time {
+        zone: Option<Arc<str>>,
+        values: Integers,
+    },
     /// Integers; enumerations by their number.
     Int {
         signed: bool,
         bits: u8,
-        values: Vec<Option<i128>>,
+        values: Integers,
     },
-    /// Labels of enumerations.
-    Labels(StringDictionaryBuilder<Int32Type>),
+    /// Texts of which there are few: names, labels of enumerations.
+    Words(Words),
     Bool(BooleanBuilder),
     F32(Float32Builder),
     F64(Float64Builder),
@@ -41,6 +50,40 @@ pub enum Cells {
     },
 }
 
+/// Integers of up to 64 bits with a sign or without one, each possibly absent.
+pub struct Integers {
+    /// The bits; those with a sign are extended.
+    values: Vec<i64>,
+    there: NullBufferBuilder,
+}
+
+impl Default for Integers {
+    fn default() -> Integers {
+        Integers { values: Vec::new(), there: NullBufferBuilder::new(1024) }
+    }
+}
+
+impl Integers {
+    /// Appends the bits of a number.
+    #[inline]
+    pub fn push(&mut self, bits: i64) {
+        self.values.push(bits);
+        self.there.append_non_null();
+    }
+
+    /// Appends a number, or nothing.
+    #[inline]
+    pub fn push_option(&mut self, bits: Option<i64>) {
+        self.values.push(bits.unwrap_or(0));
+        self.there.append(bits.is_some());
+    }
+
+    fn finish<T: ArrowPrimitiveType>(&mut self, of: impl Fn(i64) -> T::Native) -> Result<PrimitiveArray<T>, ArrowError> {
+        let values: Vec<T::Native> = std::mem::take(&mut self.values).into_iter().map(of).collect();
+        PrimitiveArray::try_new(values.into(), self.there.finish())
+    }
+}
+
 /// A member of a structure.
 pub struct Member {
     name: String,
@@ -54,7 +97,7 @@ impl Cells {
     pub fn of(kind: &FieldKind<'_>) -> Cells {
         match kind {
             FieldKind::Int { signed, bits, .. } | FieldKind::Enum { signed, bits, .. } => {
-                Cells::Int { signed: *signed, bits: *bits, values: Vec::new() }
+                Cells::Int { signed: *signed, bits: *bits, values: Integers::default() }
             }
             FieldKind::Bool => Cells::Bool(BooleanBuilder::new()),
             FieldKind::Float { bits: 32 } => Cells::F32(Float32Builder::new()),
@@ -79,9 +122,72 @@ impl Cells {
         }
     }
 
-    /// For the labels of an enumeration.
-    pub fn labels() -> Cells {
-        Cells::Labels(StringDictionaryBuilder::new())
+    /// For texts of which there are few.
+    pub fn words() -> Cells {
+        Cells::Words(Words::default())
+    }
+
+    /// For points in time.
+    pub fn time(zone: Option<Arc<str>>) -> Cells {
+        Cells::Time { zone, values: Integers::default() }
+    }
+
+    /// For integers of so many bits.
+    pub fn integers(signed: bool, bits: u8) -> Cells {
+        Cells::Int { signed, bits, values: Integers::default() }
+    }
+
+    /// For the same values, without one.
+    pub fn fresh(&self) -> Cells {
+        match self {
+            Cells::Time { zone, .. } => Cells::time(zone.clone()),
+            Cells::Int { signed, bits, .. } => Cells::integers(*signed, *bits),
+            Cells::Words(_) => Cells::words(),
+            Cells::Bool(_) => Cells::Bool(BooleanBuilder::new()),
+            Cells::F32(_) => Cells::F32(Float32Builder::new()),
+            Cells::F64(_) => Cells::F64(Float64Builder::new()),
+            Cells::Text(_) => Cells::Text(StringBuilder::new()),
+            Cells::Bytes(_) => Cells::Bytes(BinaryBuilder::new()),
+            Cells::Json(_) => Cells::Json(StringBuilder::new()),
+            Cells::List { element, .. } => {
+                Cells::List { ends: vec![0], there: Vec::new(), element: Box::new(element.fresh()) }
+            }
+            Cells::Struct { members, .. } => {
+                let member = |of: &Member| Member { name: of.name.clone(), position: of.position, cells: of.cells.fresh() };
+                Cells::Struct { there: Vec::new(), members: members.iter().map(member).collect() }
+            }
+        }
+    }
+
+    /// For values of this kind and of another one: the wider integer, else text in JSON.
+    pub fn or(&self, other: &Cells) -> Cells {
+        match (self, other) {
+            (Cells::Int { signed: a, bits: x, .. }, Cells::Int { signed: b, bits: y, .. }) if a == b => {
+                Cells::integers(*a, *x.max(y))
+            }
+            (Cells::Int { signed: a, bits: x, .. }, Cells::Int { bits: y, .. }) => {
+                // One more for the sign.
+                let bits = if *a { *x.max(&(y + 1)) } else { *y.max(&(x + 1)) };
+                if bits > 64 { Cells::Json(StringBuilder::new()) } else { Cells::integers(true, bits) }
+            }
+            _ if self.is_like(other) => self.fresh(),
+            _ => Cells::Json(StringBuilder::new()),
+        }
+    }
+
+    /// Whether values of both are of one kind, with members at the same places.
+    fn is_like(&self, other: &Cells) -> bool {
+        match (self, other) {
+            (Cells::Struct { members: own, .. }, Cells::Struct { members: others, .. }) => {
+                let is_like = |(own, other): (&Member, &Member)| {
+                    (&own.name, own.position) == (&other.name, other.position) && own.cells.is_like(&other.cells)
+                };
+                own.len() == others.len() && own.iter().zip(others).all(is_like)
+            }
+            (Cells::List { element: own, .. }, Cells::List { element: other, .. }) => own.is_like(other),
+            (Cells::Json(_), Cells::Text(_)) | (Cells::Text(_), Cells::Json(_)) => false,
+            _ => self.data_type() == other.data_type(),
+        }
     }
 
     /// What [`Cells::finish`] gives.
@@ -97,7 +203,8 @@ impl Cells {
                 (_, true) => DataType::Int64,
                 (_, false) => DataType::UInt64,
             },
-            Cells::Labels(_) => DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8)),
+            Cells::Time { zone, .. } => DataType::Timestamp(TimeUnit::Nanosecond, zone.clone()),
+            Cells::Words(_) => Words::data_type(),
             Cells::Bool(_) => DataType::Boolean,
             Cells::F32(_) => DataType::Float32,
             Cells::F64(_) => DataType::Float64,
@@ -112,13 +219,13 @@ impl Cells {
     pub fn append(&mut self, value: Option<&Value<'_>>) {
         match (self, value) {
             (Cells::Int { values, .. }, Some(Value::Int(number, _) | Value::Enum(number, _))) => {
-                values.push(Some((*number).into()));
+                values.push(bits_of(*number));
             }
-            (Cells::Int { values, .. }, _) => values.push(None),
-            (Cells::Labels(cells), Some(Value::Enum(number, labels))) => {
-                cells.append_option(labels.joined(*number).as_deref());
+            (Cells::Int { values, .. } | Cells::Time { values, .. }, _) => values.push_option(None),
+            (Cells::Words(cells), Some(Value::Enum(number, labels))) => {
+                cells.push_number((*number).into(), || labels.joined(*number).map(Into::into));
             }
-            (Cells::Labels(cells), _) => cells.append_null(),
+            (Cells::Words(cells), _) => cells.push_null(),
             (Cells::Bool(cells), Some(Value::Bool(value))) => cells.append_value(*value),
             // `enum kymo_bool` with another value than 0 and 1.
             (Cells::Bool(cells), _) => cells.append_null(),
@@ -156,12 +263,23 @@ impl Cells {
         }
     }
 
+    /// Appends an object in JSON; an empty text is none.
+    pub fn append_json(&mut self, text: &str) {
+        match self {
+            Cells::Json(cells) if !text.is_empty() => cells.append_value(text),
+            cells => cells.append(None),
+        }
+    }
+
     /// All values as an array; there are none then.
     pub fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
         let data_type = self.data_type();
         Ok(match self {
-            Cells::Int { values, .. } => integers(&data_type, &std::mem::take(values)),
-            Cells::Labels(cells) => Arc::new(cells.finish()),
+            Cells::Time { values, .. } => {
+                Arc::new(values.finish::<TimestampNanosecondType>(|value| value)?.with_data_type(data_type))
+            }
+            Cells::Int { values, .. } => integers(&data_type, values)?,
+            Cells::Words(cells) => cells.finish()?,
             Cells::Bool(cells) => Arc::new(cells.finish()),
             Cells::F32(cells) => Arc::new(cells.finish()),
             Cells::F64(cells) => Arc::new(cells.finish()),
@@ -192,20 +310,24 @@ fn fields(members: &[Member]) -> Fields {
 }
 
 /// Values are within their type: the reader cuts them to their bits.
-fn integers(data_type: &DataType, values: &[Option<i128>]) -> ArrayRef {
-    macro_rules! array {
-        ($array:ty, $number:ty) => {
-            Arc::new(<$array>::from_iter(values.iter().map(|value| value.map(|value| value as $number))))
-        };
-    }
-    match data_type {
-        DataType::Int8 => array!(Int8Array, i8),
-        DataType::UInt8 => array!(UInt8Array, u8),
-        DataType::Int16 => array!(Int16Array, i16),
-        DataType::UInt16 => array!(UInt16Array, u16),
-        DataType::Int32 => array!(Int32Array, i32),
-        DataType::UInt32 => array!(UInt32Array, u32),
-        DataType::UInt64 => array!(UInt64Array, u64),
-        _ => array!(Int64Array, i64),
+fn integers(data_type: &DataType, values: &mut Integers) -> Result<ArrayRef, ArrowError> {
+    Ok(match data_type {
+        DataType::Int8 => Arc::new(values.finish::<Int8Type>(|value| value as i8)?),
+        DataType::UInt8 => Arc::new(values.finish::<UInt8Type>(|value| value as u8)?),
+        DataType::Int16 => Arc::new(values.finish::<Int16Type>(|value| value as i16)?),
+        DataType::UInt16 => Arc::new(values.finish::<UInt16Type>(|value| value as u16)?),
+        DataType::Int32 => Arc::new(values.finish::<Int32Type>(|value| value as i32)?),
+        DataType::UInt32 => Arc::new(values.finish::<UInt32Type>(|value| value as u32)?),
+        DataType::UInt64 => Arc::new(values.finish::<UInt64Type>(|value| value as u64)?),
+        _ => Arc::new(values.finish::<Int64Type>(|value| value)?),
+    })
+}
+
+/// The bits of a number, as columns keep them.
+#[inline]
+pub fn bits_of(number: Number) -> i64 {
+    match number {
+        Number::Unsigned(value) => value as i64,
+        Number::Signed(value) => value,
     }
 }

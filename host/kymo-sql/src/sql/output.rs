@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Results as text, JSON, CSV, Parquet and Arrow, batch by batch: the whole is never in memory.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use arrow_array::RecordBatch;
+use arrow_cast::display::FormatOptions;
+use arrow_cast::pretty::pretty_format_batches_with_options;
+use arrow_schema::SchemaRef;
+use datafusion::execution::SendableRecordBatchStream;
+use futures::StreamExt as _;
+use kymo_command::sql::SqlFormat;
+use parquet::arrow::ArrowWriter;
+use parquet::basic::Compression;
+use parquet::file::properties::WriterProperties;
+
+use super::session::message;
+
+/// Rows of one table of text: longer results are several tables, one below the other.
+const TABLE_ROWS: usize = 1000;
+
+/// Rows of a group of Parquet.
+const GROUP_ROWS: usize = 1 << 17;
+
+/// Where results go.
+type Sink = Box<dyn Write + Send>;
+
+/// What was written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    /// Rows.
+    pub rows: u64,
+}
+
+/// A result on its way out.
+pub struct Output(Form);
+
+enum Form {
+    Table { sink: Sink, waiting: Vec<RecordBatch>, rows: usize, schema: SchemaRef, is_begun: bool },
+    Json(arrow_json::writer::ArrayWriter<Sink>),
+    Jsonl(arrow_json::writer::LineDelimitedWriter<Sink>),
+    Csv(Box<arrow_csv::Writer<Sink>>),
+    Parquet(Box<ArrowWriter<Sink>>),
+    ArrowFile(Box<arrow_ipc::writer::FileWriter<Sink>>),
+    ArrowStream(Box<arrow_ipc::writer::StreamWriter<Sink>>),
+}
+
+impl Output {
+    /// To standard output.
+    ///
+    /// # Errors
+    /// A format that does not have such columns.
+    pub fn stdout(format: SqlFormat, schema: SchemaRef) -> anyhow::Result<Output> {
+        Output::new(Box::new(BufWriter::new(io::stdout())), format, schema, false)
+    }
+
+    /// To a file, which is replaced.
+    ///
+    /// # Errors
+    /// It cannot be made; a format that does not have such columns.
+    pub fn file(path: &Path, format: SqlFormat, schema: SchemaRef) -> anyhow::Result<Output> {
+        let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+        Output::new(Box::new(BufWriter::new(file)), format, schema, true)
+    }
+
+    /// To anything.
+    ///
+    /// # Errors
+    /// A format that does not have such columns.
+    pub fn new(sink: Sink, format: SqlFormat, schema: SchemaRef, is_file: bool) -> anyhow::Result<Output> {
+        Ok(Output(match format {
+            SqlFormat::Table => Form::Table { sink, waiting: Vec::new(), rows: 0, schema, is_begun: false },
+            SqlFormat::Json => {
+                let builder = arrow_json::WriterBuilder::new().with_explicit_nulls(true);
+                Form::Json(builder.build::<_, arrow_json::writer::JsonArray>(sink))
+            }
+            SqlFormat::Jsonl => {
+                let builder = arrow_json::WriterBuilder::new().with_explicit_nulls(true);
+                Form::Jsonl(builder.build::<_, arrow_json::writer::LineDelimited>(sink))
+            }
+            SqlFormat::Csv => {
+                let mut writer = arrow_csv::WriterBuilder::new().with_header(true).build(sink);
+                // The names are there also where there is no row.
+                writer.write(&RecordBatch::new_empty(schema))?;
+                Form::Csv(Box::new(writer))
+            }
+            SqlFormat::Parquet => {
+                let properties = WriterProperties::builder()
+                    .set_compression(Compression::SNAPPY)
+                    .set_max_row_group_row_count(Some(GROUP_ROWS))
+                    .set_created_by(format!("kymo {}", env!("CARGO_PKG_VERSION")))
+                    .build();
+                Form::Parquet(Box::new(ArrowWriter::try_new(sink, schema, Some(properties))?))
+            }
+            SqlFormat::Arrow if is_file => {
+                Form::ArrowFile(Box::new(arrow_ipc::writer::FileWriter::try_new(sink, &schema)?))
+            }
+            SqlFormat::Arrow => Form::ArrowStream(Box::new(arrow_ipc::writer::StreamWriter::try_new(sink, &schema)?)),
+        }))
+    }
+
+    /// Takes all of a stream, as long as `is_over` is false, which is asked after each batch.
+    ///
+    /// # Errors
+    /// The query fails; the output cannot be written; [`is_over`].
+    pub async fn write_all(
+        &mut self,
+        mut stream: SendableRecordBatchStream,
+        is_over: &(dyn Fn() -> bool + Sync),
+    ) -> anyhow::Result<Written> {
+        let mut written = Written::default();
+        while let Some(batch) = stream.next().await {
+            let batch = batch.map_err(|error| anyhow::anyhow!(message(&error)))?;
+            written.rows += batch.num_rows() as u64;
+            self.write(batch)?;
+            anyhow::ensure!(!is_over(), "stopped");
+        }
+        Ok(written)
+    }
+
+    /// Takes some rows.
+    ///
+    /// # Errors
+    /// They cannot be written.
+    pub fn write(&mut self, batch: RecordBatch) -> anyhow::Result<()> {
+        match &mut self.0 {
+            Form::Table { waiting, rows, .. } => {
+                *rows += batch.num_rows();
+                waiting.push(batch);
+                if *rows >= TABLE_ROWS {
+                    self.flush_table()?;
+                }
+            }
+            Form::Json(writer) => writer.write(&batch)?,
+            Form::Jsonl(writer) => writer.write(&batch)?,
+            Form::Csv(writer) => writer.write(&batch)?,
+            Form::Parquet(writer) => writer.write(&batch)?,
+            Form::ArrowFile(writer) => writer.write(&batch)?,
+            Form::ArrowStream(writer) => writer.write(&batch)?,
+        }
+        Ok(())
+    }
+
+    fn flush_table(&mut self) -> anyhow::Result<()> {
+        let Form::Table { sink, waiting, rows, schema, is_begun } = &mut self.0 else { return Ok(()) };
+        // A result without a row has its names.
+        if waiting.is_empty() {
+            waiting.push(RecordBatch::new_empty(Arc::clone(schema)));
+        }
+        let options = FormatOptions::default().with_display_error(true);
+        let text = pretty_format_batches_with_options(waiting, &options)?;
+        writeln!(sink, "{text}")?;
+        (*rows, *is_begun) = (0, true);
+        waiting.clear();
+        Ok(())
+    }
+
+    /// Ends it.
+    ///
+    /// # Errors
+    /// What is left cannot be written.
+    pub fn close(mut self) -> anyhow::Result<()> {
+        if let Form::Table { waiting, is_begun, .. } = &self.0 {
+            if !waiting.is_empty() || !is_begun {
+                self.flush_table()?;
+            }
+        }
+        match self.0 {
+            Form::Table { mut sink, .. } => sink.flush()?,
+            Form::Json(mut writer) => {
+                writer.finish()?;
+                let mut sink = writer.into_inner();
+                sink.write_all(b"\n")?;
+                sink.flush()?;
+            }
+            Form::Jsonl(mut writer) => {
+                writer.finish()?;
+                writer.into_inner().flush()?;
+            }
+            Form::Csv(writer) => writer.into_inner().flush()?,
+            Form::Parquet(writer) => writer.into_inner()?.flush()?,
+            Form::ArrowFile(writer) => writer.into_inner()?.flush()?,
+            Form::ArrowStream(writer) => writer.into_inner()?.flush()?,
+        }
+        Ok(())
+    }
+}

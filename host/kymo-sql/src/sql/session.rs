@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A session of DataFusion with the tables and functions of a source.
+
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use datafusion::catalog::MemoryCatalogProvider;
+use datafusion::error::DataFusionError;
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::memory_pool::FairSpillPool;
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion::sql::parser::{DFParser, Statement};
+use kymo_tables::Source;
+
+use super::functions;
+use super::provider::TraceSchema;
+
+const CATALOG: &str = "kymo";
+const SCHEMA: &str = "trace";
+
+/// Tables and functions of a source, ready for queries.
+pub struct Session {
+    context: SessionContext,
+    source: Arc<Source>,
+}
+
+impl Session {
+    /// With so many threads, and so many bytes for operators that keep rows.
+    ///
+    /// # Errors
+    /// DataFusion's own.
+    pub fn new(source: Arc<Source>, threads: usize, memory_bytes: usize) -> anyhow::Result<Session> {
+        let mut config = SessionConfig::new()
+            .with_target_partitions(threads)
+            .with_information_schema(true)
+            .with_create_default_catalog_and_schema(false)
+            .with_default_catalog_and_schema(CATALOG, SCHEMA);
+        // Names of fields are as they are written, and not in lower case.
+        config.options_mut().sql_parser.enable_ident_normalization = false;
+        let pool = Arc::new(FairSpillPool::new(memory_bytes));
+        let runtime = RuntimeEnvBuilder::new().with_memory_pool(pool).build_arc()?;
+        let context = SessionContext::new_with_config_rt(config, runtime);
+        let catalog = Arc::new(MemoryCatalogProvider::new());
+        context.register_catalog(CATALOG, catalog.clone());
+        for (name, schema) in TraceSchema::all(&source, threads, SCHEMA) {
+            datafusion::catalog::CatalogProvider::register_schema(&*catalog, &name, schema)?;
+        }
+        functions::register(&context, &source);
+        Ok(Session { context, source })
+    }
+
+    /// The traces.
+    pub fn source(&self) -> &Arc<Source> {
+        &self.source
+    }
+
+    /// The statements of a text.
+    ///
+    /// # Errors
+    /// It is no SQL.
+    pub fn statements(&self, text: &str) -> anyhow::Result<Vec<Statement>> {
+        let parsed = DFParser::parse_sql(text).map_err(|error| anyhow::anyhow!(message(&error)));
+        Ok(parsed?.into_iter().collect())
+    }
+
+    /// Plans a statement and begins with its rows.
+    ///
+    /// # Errors
+    /// Names that are none, types that do not fit, and what fails before the first row.
+    pub async fn run(&self, statement: Statement) -> anyhow::Result<SendableRecordBatchStream> {
+        let state = self.context.state();
+        let plan = state.statement_to_plan(statement).await.map_err(|error| anyhow::anyhow!(self.refused(&error)))?;
+        let frame = self.context.execute_logical_plan(plan).await.map_err(|error| anyhow::anyhow!(message(&error)))?;
+        frame.execute_stream().await.map_err(|error| anyhow::anyhow!(message(&error)))
+    }
+
+    /// Why a query is none: of a table that is none, with those that are near it.
+    fn refused(&self, error: &DataFusionError) -> String {
+        let text = message(error);
+        let missing = text.strip_prefix("table '").and_then(|rest| rest.split_once("' not found"));
+        let Some((name, _)) = missing else { return text };
+        let head = format!("{CATALOG}.");
+        let name = name.strip_prefix(&head).unwrap_or(name);
+        let own = name.strip_prefix(&format!("{SCHEMA}.")).map(str::to_owned);
+        // What stands before the dot is the first part of an event's name.
+        let name = own.unwrap_or_else(|| name.replacen('.', ":", 1));
+        self.source.schema(&name).err().map_or(text, |error| error.to_string())
+    }
+
+    /// The rows of one query.
+    ///
+    /// # Errors
+    /// As of [`Session::statements`] and [`Session::run`]; several statements.
+    pub async fn query(&self, text: &str) -> anyhow::Result<SendableRecordBatchStream> {
+        let mut statements = self.statements(text)?;
+        let statement = statements.pop().context("the query is empty")?;
+        anyhow::ensure!(statements.is_empty(), "one query at a time");
+        self.run(statement).await
+    }
+}
+
+/// An error as people read it: without the names of DataFusion's parts.
+pub fn message(error: &DataFusionError) -> String {
+    let text = error.strip_backtrace();
+    let mut text = text.as_str();
+    let heads = [
+        "Error during planning: ",
+        "Schema error: ",
+        "SQL error: ",
+        "External error: ",
+        "Execution error: ",
+        "This feature is not implemented: ",
+    ];
+    while let Some(rest) = heads.iter().find_map(|head| text.strip_prefix(head)) {
+        text = rest;
+    }
+    let text = text.strip_prefix("ParserError(\"").and_then(|text| text.strip_suffix("\")")).unwrap_or(text);
+    text.replace("\\\"", "\"")
+}

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Queries: what they find, what they read, what they say of what is wrong, and what they write.
+
+#[path = "../../kymo-query/tests/common/mod.rs"]
+mod common;
+#[path = "../../kymo-tables/tests/support/mod.rs"]
+mod support;
+
+use std::sync::{Arc, Mutex};
+
+use kymo_command::sql::SqlFormat;
+use kymo_index::{How, Named, Stop};
+use kymo_sql::sql::output::Output;
+use kymo_sql::sql::session::Session;
+use kymo_tables::{OpenOptions, Source};
+use kymo_testing::Random;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use common::{Made, small};
+use support::{open, random};
+
+struct Sql {
+    session: Session,
+    _dir: TempDir,
+}
+
+impl Sql {
+    fn of(made: &Made) -> Sql {
+        let (source, dir) = open(made);
+        Sql { session: Session::new(Arc::new(source), 2, 64 << 20).unwrap(), _dir: dir }
+    }
+
+    fn write(&self, query: &str, format: SqlFormat) -> Result<Vec<u8>, String> {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
+        let written = Shared::default();
+        let sink = written.clone();
+        let all = async {
+            let stream = self.session.query(query).await?;
+            let mut output = Output::new(Box::new(sink), format, stream.schema(), true)?;
+            output.write_all(stream, &|| false).await?;
+            output.close()
+        };
+        runtime.block_on(all).map_err(|error| error.to_string())?;
+        let bytes = written.0.lock().unwrap().clone();
+        Ok(bytes)
+    }
+
+    #[track_caller]
+    fn rows(&self, query: &str) -> Vec<Value> {
+        let bytes = self.write(query, SqlFormat::Json).unwrap_or_else(|error| panic!("{query}: {error}"));
+        serde_json::from_slice(&bytes).unwrap()
+    }
+
+    #[track_caller]
+    fn error(&self, query: &str) -> String {
+        self.write(query, SqlFormat::Json).expect_err(query)
+    }
+
+    fn explain(&self, query: &str) -> String {
+        let rows = self.rows(&format!("EXPLAIN {query}"));
+        let plan = rows.iter().find(|row| row["plan_type"] == "physical_plan").unwrap();
+        plan["plan"].as_str().unwrap().to_owned()
+    }
+}
+
+/// What was written, for who looks later.
+#[derive(Clone, Default)]
+struct Shared(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Shared {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn queries_find_what_the_trace_has() {
+    let sql = Sql::of(&small());
+    for (query, expect) in [
+        ("SELECT count(*) AS n FROM records", json!([{ "n": 19 }])),
+        ("SELECT COUNT(*) AS n FROM motor.step", json!([{ "n": 3 }])),
+        (
+            "SELECT axis, sum(position) AS s, max(position) AS m FROM \"motor:step\" GROUP BY axis",
+            json!([{ "axis": 2, "s": 0.0, "m": 2.5 }]),
+        ),
+        (
+            "SELECT position FROM \"motor:step\" WHERE time < at('+500ns') ORDER BY position",
+            json!([{ "position": -4.0 }, { "position": 1.5 }]),
+        ),
+        ("SELECT count(*) AS n FROM records WHERE event = 'motor:step' AND cpu IN (0, 1)", json!([{ "n": 3 }])),
+        ("SELECT count(*) AS n FROM records WHERE event = 'motor'", json!([{ "n": 0 }])),
+        ("SELECT name, duration_ns FROM wakeups WHERE tid = 20", json!([{ "name": "rt", "duration_ns": 100 }])),
+        (
+            "SELECT of, duration_ns FROM slices WHERE kind = 'syscall' AND duration_ns > ns('0.5us')",
+            json!([{ "of": "futex", "duration_ns": 700 }]),
+        ),
+        ("SELECT duration_ns FROM span('axis:begin', 'axis:end', 'n')", json!([{ "duration_ns": 60 }])),
+        ("SELECT sum(duration_ns) AS ns FROM critical_path(30, '+150ns', '+900ns')", json!([{ "ns": 750 }])),
+        ("SELECT records FROM hosts", json!([{ "records": 19 }])),
+    ] {
+        assert_eq!(json!(sql.rows(query)), expect, "{query}");
+    }
+    let tables = sql.rows("SHOW TABLES");
+    assert!(tables.iter().any(|row| row["table_name"] == "motor:step"), "{tables:?}");
+    let columns = sql.rows("DESCRIBE wakeups");
+    assert!(columns.iter().any(|row| row["column_name"] == "preempted_ns"), "{columns:?}");
+}
+
+#[test]
+fn quantiles_are_those_of_kymo_latency() {
+    let made = random(17, 4000);
+    let sql = Sql::of(&made);
+    let of = made.open();
+    let answer = common::ask(&of, "latencies", "limit=1");
+    let mut compared = 0;
+    let found = sql.rows(
+        "SELECT kind, quantile(duration_ns, 0.9) AS p90, quantile_low(duration_ns, 0.9) AS low, max(duration_ns) AS max,
+         quantile_most(duration_ns, 0.5, 1000000) AS most FROM latencies GROUP BY kind",
+    );
+    for row in common::rows(&answer, "series", &["what", "of", "count", "p90_ns"]) {
+        // Kinds of which there is one series.
+        let of_kind = common::rows(&answer, "series", &["what"]).iter().filter(|other| other[0] == row[0]).count();
+        if of_kind != 1 || row[3].is_null() {
+            continue;
+        }
+        let own = found.iter().find(|own| own["kind"] == row[0]).unwrap();
+        assert_eq!(own["p90"], row[3], "{own} {row:?}");
+        assert!(own["low"].as_u64() <= own["p90"].as_u64() && own["most"].is_null(), "{own}");
+        compared += 1;
+    }
+    assert!(compared > 0);
+    assert!(sql.error("SELECT quantile(duration_ns, 7.0) FROM latencies").contains("from 0 to 1"));
+}
+
+/// Random conditions: the rows are those of a table in memory, of which nothing is pushed down.
+#[test]
+fn what_is_pushed_down_changes_nothing() {
+    let mut numbers = Random::new("sql", 21);
+    let sql = Sql::of(&random(2, 3000));
+    for table in ["records", "\"motor:step\"", "thread_state", "wakeups", "losses"] {
+        for _ in 0..10 {
+            let time = |numbers: &mut Random| format!("at('+{}ns')", numbers.below(40_000u32));
+            let mut parts = vec![match numbers.below(4u32) {
+                0 => format!("time >= {}", time(&mut numbers)),
+                1 => format!("time < {} AND time > {}", time(&mut numbers), time(&mut numbers)),
+                2 => format!("time BETWEEN {} AND {}", time(&mut numbers), time(&mut numbers)),
+                _ => format!("{} >= time", time(&mut numbers)),
+            }];
+            if table != "losses" && numbers.below(2u32) == 0 {
+                parts.push(format!("tid IN ({}, {})", 10 * numbers.below(12u32), 10 * numbers.below(12u32)));
+            }
+            if numbers.below(2u32) == 0 {
+                parts.push(format!("cpu = {}", numbers.below(3u32)));
+            }
+            let condition = parts.join(" AND ");
+            let query = format!("SELECT count(*) AS n, min(time) AS a, max(time) AS b FROM {table} WHERE {condition}");
+            // A condition that is no conjunction of comparisons is for DataFusion.
+            let other = format!(
+                "SELECT count(*) AS n, min(time) AS a, max(time) AS b FROM {table} WHERE CASE WHEN {condition} THEN true ELSE \
+                 false END"
+            );
+            assert!(sql.explain(&query).contains("pushed down=["), "{}", sql.explain(&query));
+            assert!(!sql.explain(&other).contains("pushed down=["), "{}", sql.explain(&other));
+            assert_eq!(sql.rows(&query), sql.rows(&other), "{query}");
+        }
+    }
+}
+
+#[test]
+fn explain_shows_what_is_read() {
+    let sql = Sql::of(&small());
+    for (query, expect) in [
+        ("SELECT sum(axis) FROM motor.step", "TraceScan: table=motor:step, columns=[axis], index=none, parts=1"),
+        (
+            "SELECT axis FROM motor.step WHERE time >= at('+10ns') AND cpu = 0 LIMIT 5",
+            "table=motor:step, columns=[axis], pushed down=[time >= 1010, cpu in [0]], limit=5",
+        ),
+        ("SELECT time FROM records WHERE event IN ('a', 'b')", "columns=[time], pushed down=[event in [\"a\", \"b\"]]"),
+        ("SELECT tid FROM wakeups WHERE end_time < at('+1us')", "pushed down=[end_time < 2000]"),
+        ("SELECT axis FROM motor.step WHERE axis = 3", "table=motor:step, columns=[axis], index=none"),
+    ] {
+        let plan = sql.explain(query);
+        assert!(plan.contains(expect), "{query}: {plan}");
+    }
+}
+
+#[test]
+fn an_index_answers_counts_and_changes_no_answer() {
+    let made = random(4, 3000);
+    let (source, dir) = open(&made);
+    drop(source);
+    let trace = kymo_ctf::read::Trace::open(dir.path()).unwrap().value;
+    let named = Named { dir: dir.path().to_owned(), parts: vec![dir.path().to_owned()] };
+    kymo_index::build(&named, &[trace], How::default(), &Stop::default(), &|_| {}).unwrap();
+    let path = dir.path().to_owned();
+    let open = |without_index| {
+        let options = OpenOptions { without_index, ..OpenOptions::default() };
+        let source = Source::open(std::slice::from_ref(&path), &options).unwrap();
+        Session::new(Arc::new(source), 3, 64 << 20).unwrap()
+    };
+    let other = tempfile::tempdir().unwrap();
+    let (with, without) = (Sql { session: open(false), _dir: dir }, Sql { session: open(true), _dir: other });
+    assert!(with.session.source().is_indexed() && !without.session.source().is_indexed());
+    let plan = with.explain("SELECT count(*) FROM records");
+    assert!(!plan.contains("TraceScan"), "{plan}");
+    let plan = with.explain("SELECT * FROM motor.step WHERE time > at('+1us')");
+    assert!(plan.contains("index=used, parts=3"), "{plan}");
+    for query in [
+        "SELECT count(*) AS n FROM records",
+        "SELECT event, count(*) AS n, sum(bits) AS b FROM records GROUP BY event ORDER BY event",
+        "SELECT proc, count(*) AS n FROM motor.step WHERE time >= at('+3us') GROUP BY proc ORDER BY proc",
+        "SELECT state, sum(duration_ns) AS ns FROM thread_state GROUP BY state ORDER BY state",
+        "SELECT name, count(*) AS n, sum(preempted_ns) AS ns FROM wakeups GROUP BY name ORDER BY name",
+        "SELECT kind, count(*) AS n FROM latencies WHERE time < at('-2us') GROUP BY kind ORDER BY kind",
+    ] {
+        assert_eq!(with.rows(query), without.rows(query), "{query}");
+    }
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    let sql = Sql::of(&small());
+    for (query, parts) in [
+        ("SELECT * FROM wakeup", &["there is no table \"wakeup\"", "did you mean \"wakeups\""][..]),
+        ("SELECT * FROM motor.stp", &["there is no table", "did you mean \"motor:step\""]),
+        ("SELECT axes FROM motor.step", &["axes", "axis"]),
+        ("SELEC 1", &["Expected", "SELEC"]),
+        ("SELECT 1; SELECT 2", &["one query"]),
+        ("", &["empty"]),
+        ("SELECT at('tomorrow')", &["a time is +1.5s"]),
+        ("SELECT ns('3 parsecs')", &["no duration"]),
+        ("SELECT * FROM span('axis:begin', 'nothing:like:it')", &["nothing:like:it"]),
+        ("SELECT * FROM span('axis:begin')", &["two or three arguments"]),
+        ("SELECT * FROM critical_path('x', '+0', '+1s')", &["no number of a thread"]),
+        ("SELECT axis / 0 FROM motor.step", &["ivide by zero"]),
+    ] {
+        let error = sql.error(query);
+        assert!(parts.iter().all(|part| error.contains(part)), "{query}: {error}");
+    }
+}
+
+#[test]
+fn a_damaged_trace_is_queried_all_the_same() {
+    let mut made = small();
+    made.lose(1, 5);
+    made.switch(1, 2500, (0, 0), (30, "b", common::NICE));
+    let (source, dir) = open(&made);
+    drop(source);
+    let file = dir.path().join("kernel_0");
+    let bytes = std::fs::read(&file).unwrap();
+    std::fs::write(&file, &bytes[..bytes.len() - 5]).unwrap();
+    let source = Source::open(&[dir.path().to_owned()], &OpenOptions::default()).unwrap();
+    let sql = Sql { session: Session::new(Arc::new(source), 2, 64 << 20).unwrap(), _dir: dir };
+    assert_eq!(sql.rows("SELECT count(*) AS n FROM records"), [json!({ "n": 19 })]);
+    let kinds = sql.rows("SELECT kind, sum(records) AS lost FROM losses GROUP BY kind ORDER BY kind");
+    assert_eq!(json!(kinds), json!([{ "kind": "damage", "lost": null }, { "kind": "lost", "lost": 5 }]));
+    for table in sql.rows("SELECT table_name FROM information_schema.tables WHERE table_schema = 'trace'") {
+        sql.rows(&format!("SELECT count(*) FROM \"{}\"", table["table_name"].as_str().unwrap()));
+    }
+}
+
+#[test]
+fn results_are_written_in_all_formats() {
+    let sql = Sql::of(&small());
+    let query = "SELECT axis, position, proc FROM motor.step ORDER BY time LIMIT 2";
+    let text = |format| String::from_utf8(sql.write(query, format).unwrap()).unwrap();
+    assert_eq!(text(SqlFormat::Csv).lines().next(), Some("axis,position,proc"));
+    assert_eq!(text(SqlFormat::Jsonl).lines().count(), 2);
+    assert!(text(SqlFormat::Table).contains("| axis | position |"), "{}", text(SqlFormat::Table));
+    let parquet = sql.write(query, SqlFormat::Parquet).unwrap();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), &parquet).unwrap();
+    let file = std::fs::File::open(file.path()).unwrap();
+    let mut reader =
+        parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder::try_new(file).unwrap().build().unwrap();
+    assert_eq!(reader.next().unwrap().unwrap().num_rows(), 2);
+    let arrow = sql.write(query, SqlFormat::Arrow).unwrap();
+    let reader = arrow_ipc::reader::FileReader::try_new(std::io::Cursor::new(arrow), None).unwrap();
+    assert_eq!(reader.map(|batch| batch.unwrap().num_rows()).sum::<usize>(), 2);
+    // No row: the names are there.
+    let none = "SELECT axis FROM motor.step WHERE axis > 100";
+    assert_eq!(String::from_utf8(sql.write(none, SqlFormat::Csv).unwrap()).unwrap(), "axis\n");
+    assert_eq!(String::from_utf8(sql.write(none, SqlFormat::Json).unwrap()).unwrap(), "[]\n");
+    assert!(String::from_utf8(sql.write(none, SqlFormat::Table).unwrap()).unwrap().contains("axis"));
+}

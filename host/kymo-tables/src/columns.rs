@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Records as columns [spec/tables.md 2]: a [`Table`] takes records of one event, or of several with the same name, and
+//! is emptied as Arrow record batches.
+//!
+//! ```
+//! use kymo_ctf::read::{Item, Memory, Reader, Trace};
+//! use kymo_tables::columns::Table;
+//!
+//! let metadata = "typealias integer { size = 8; } := u8;
+//!     clock { name = c; freq = 1000; absolute = true; };
+//!     stream { event.header := struct { u8 id; integer { size = 8; map = clock.c.value; } timestamp; }; };
+//!     event { id = 7; name = \"motor:step\"; fields := struct { u8 axis; string note; }; };";
+//! let stream = vec![7, 1, 2, b'u', b'p', 0, 7, 5, 3, b'o', b'n', 0];
+//! let files = Memory { metadata: metadata.into(), streams: vec![("s".into(), stream)] };
+//! let traces = [Trace::from_files(&files)?.value];
+//!
+//! let mut table = Table::new(&traces[0].metadata, 0);
+//! let mut reader = Reader::new(&traces);
+//! while let Some(item) = reader.next() {
+//!     if let Item::Record(record) = item {
+//!         table.push(&record);
+//!     }
+//! }
+//! let batch = table.take()?;
+//! assert_eq!(batch.num_rows(), 2);
+//! let axis = batch.column_by_name("axis").unwrap();
+//! assert_eq!(axis.as_any().downcast_ref::<arrow_array::UInt8Array>().unwrap().values(), &[2, 3]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+pub(crate) mod cells;
+pub(crate) mod words;
+
+use std::sync::Arc;
+
+use arrow_array::{RecordBatch, RecordBatchOptions};
+use arrow_schema::{ArrowError, SchemaRef};
+use kymo_ctf::read::{Fields, Metadata, Record, Trace, Value};
+use kymo_export::export::part_of;
+use kymo_export::json::{Wide, push_value};
+
+use crate::direct::{DirectClass, DirectRow};
+use crate::shape::{ClassColumns, Holds, Shape};
+use cells::{Cells, Integers};
+
+/// Rows of a batch: who pushes looks at [`Table::is_full`].
+pub const BATCH_ROWS: usize = 8192;
+
+/// Records that are not yet taken as a batch.
+pub struct Table {
+    schema: SchemaRef,
+    columns: Vec<Column>,
+    /// Of the class of [`Table::new`].
+    class: ClassColumns,
+    rows: usize,
+}
+
+pub(crate) struct Column {
+    pub holds: Holds,
+    pub cells: Cells,
+}
+
+/// What a row has beside its record.
+#[derive(Clone, Copy)]
+pub(crate) struct RowOf<'r> {
+    pub host: &'r str,
+    pub trace: &'r str,
+}
+
+impl Table {
+    /// An empty table for the event class at the position `event` of [`Metadata::events`]: all its columns but the
+    /// host, of which there is one.
+    pub fn new(metadata: &Metadata, event: usize) -> Table {
+        let (shape, class) = Shape::of_one(metadata, event);
+        let all: Vec<usize> = (0..shape.columns.len()).filter(|at| shape.columns[*at].holds != Holds::Host).collect();
+        Table { class, ..Table::of(&shape, &all) }
+    }
+
+    /// An empty table with some columns of a shape.
+    pub(crate) fn of(shape: &Shape, columns: &[usize]) -> Table {
+        let cells = columns.iter().map(|column| &shape.columns[*column]);
+        let columns_of = cells.map(|column| Column { holds: column.holds, cells: column.cells.fresh() }).collect();
+        Table { schema: shape.schema(columns), columns: columns_of, class: ClassColumns::default(), rows: 0 }
+    }
+
+    /// Types and names of the columns.
+    pub fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    /// Records that are not yet taken.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Whether it is time for [`Table::take`].
+    pub fn is_full(&self) -> bool {
+        self.rows >= BATCH_ROWS
+    }
+
+    /// Appends a record of the event class.
+    pub fn push(&mut self, record: &Record<'_>) {
+        let class = std::mem::take(&mut self.class);
+        self.push_row(record, &class, RowOf { host: "", trace: "" });
+        self.class = class;
+    }
+
+    /// Appends a record of one of several classes.
+    pub(crate) fn push_row(&mut self, record: &Record<'_>, class: &ClassColumns, of: RowOf<'_>) {
+        for column in &mut self.columns {
+            match column.holds {
+                Holds::Field(place) => {
+                    let place = class.0.get(place).copied().flatten();
+                    let value = place.and_then(|(part, position)| part_of(record, part).at(position));
+                    column.cells.append(value.as_ref());
+                }
+                Holds::Fields => column.cells.append(Some(&Value::Struct(record.payload))),
+                Holds::Contexts => column.cells.append_json(&contexts(record)),
+                holds => column.head(holds, record, of),
+            }
+        }
+        self.rows += 1;
+    }
+
+    /// How records of a class get into it the fast way, if they do.
+    pub(crate) fn direct(&self, trace: &Trace, event: usize, class: &ClassColumns) -> Option<DirectClass> {
+        DirectClass::new(trace, event, class, &self.columns)
+    }
+
+    /// Appends a record the fast way.
+    #[inline]
+    pub(crate) fn push_direct(&mut self, class: &DirectClass, row: &DirectRow<'_>) {
+        class.push(&mut self.columns, row);
+        self.rows += 1;
+    }
+
+    /// All that was pushed since the last time.
+    ///
+    /// # Errors
+    /// Arrow's own, where its arrays cannot hold what was pushed (2^31 bytes of text in one batch).
+    pub fn take(&mut self) -> Result<RecordBatch, ArrowError> {
+        let rows = std::mem::take(&mut self.rows);
+        let arrays: Result<Vec<_>, _> = self.columns.iter_mut().map(|column| column.cells.finish()).collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        RecordBatch::try_new_with_options(self.schema(), arrays?, &options)
+    }
+}
+
+impl Column {
+    /// What all records have.
+    fn head(&mut self, holds: Holds, record: &Record<'_>, of: RowOf<'_>) {
+        let number = match holds {
+            Holds::Time => i64::try_from(record.ns).ok(),
+            Holds::Cpu => record.cpu.map(i64::from),
+            Holds::Pid => record.vpid.map(i64::from),
+            Holds::Tid => record.vtid.map(i64::from),
+            Holds::Bits => Some(record.bits as i64),
+            _ => None,
+        };
+        let text = match holds {
+            Holds::Proc => record.procname,
+            Holds::Host => of.host,
+            Holds::Trace => of.trace,
+            Holds::Stream => record.stream,
+            Holds::Event => record.event.name.as_str(),
+            _ => "",
+        };
+        match &mut self.cells {
+            Cells::Words(words) => words.push_or_null(text),
+            Cells::Time { values, .. } | Cells::Int { values, .. } => Integers::push_option(values, number),
+            _ => self.cells.append(None),
+        }
+    }
+}
+
+/// Contexts of a record as an object in JSON; empty where there are none.
+fn contexts(record: &Record<'_>) -> String {
+    let mut text = Vec::new();
+    let fields = |fields: Fields<'_>, text: &mut Vec<u8>| {
+        for (name, value) in fields.iter() {
+            text.extend_from_slice(if text.is_empty() { b"{" } else { b"," });
+            kymo_export::json::push_text(text, name);
+            text.push(b':');
+            push_value(text, &value, Wide::Number);
+        }
+    };
+    fields(record.common_context, &mut text);
+    fields(record.context, &mut text);
+    if !text.is_empty() {
+        text.push(b'}');
+    }
+    String::from_utf8_lossy(&text).into_owned()
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Texts of which there are few, each once in a batch.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow_array::builder::StringBuilder;
+use arrow_array::types::Int32Type;
+use arrow_array::{ArrayRef, DictionaryArray, Int32Array};
+use arrow_buffer::NullBufferBuilder;
+use arrow_schema::{ArrowError, DataType};
+
+/// Values of a dictionary, each possibly absent.
+#[derive(Default)]
+pub struct Words {
+    keys: Vec<i32>,
+    there: Option<NullBufferBuilder>,
+    values: StringBuilder,
+    by_text: HashMap<String, i32>,
+    /// Of enumerations: what has been looked up.
+    by_number: HashMap<i128, Option<i32>>,
+    /// Mostly the next one is the same.
+    last: Option<(String, i32)>,
+}
+
+impl Words {
+    /// Of such an array.
+    pub fn data_type() -> DataType {
+        DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
+    }
+
+    /// Appends a text.
+    #[inline]
+    pub fn push(&mut self, text: &str) {
+        let known = self.last.as_ref().filter(|(last, _)| last == text).map(|(_, key)| *key);
+        let key = known.unwrap_or_else(|| {
+            let key = self.key(text);
+            self.last = Some((text.to_owned(), key));
+            key
+        });
+        self.push_key(Some(key));
+    }
+
+    /// Appends a text; an empty one is none.
+    #[inline]
+    pub fn push_or_null(&mut self, text: &str) {
+        if text.is_empty() { self.push_null() } else { self.push(text) }
+    }
+
+    /// Appends nothing.
+    pub fn push_null(&mut self) {
+        self.push_key(None);
+    }
+
+    /// Appends the text of a number, which is asked for once.
+    pub fn push_number(&mut self, number: i128, text: impl FnOnce() -> Option<String>) {
+        let key = match self.by_number.get(&number) {
+            Some(key) => *key,
+            None => {
+                let key = text().map(|text| self.key(&text));
+                self.by_number.insert(number, key);
+                key
+            }
+        };
+        self.push_key(key);
+    }
+
+    #[inline]
+    fn push_key(&mut self, key: Option<i32>) {
+        self.keys.push(key.unwrap_or(0));
+        self.there.get_or_insert_with(|| NullBufferBuilder::new(1024)).append(key.is_some());
+    }
+
+    fn key(&mut self, text: &str) -> i32 {
+        if let Some(key) = self.by_text.get(text) {
+            return *key;
+        }
+        let key = self.by_text.len() as i32;
+        self.by_text.insert(text.to_owned(), key);
+        self.values.append_value(text);
+        key
+    }
+
+    /// All as an array; there are none then.
+    pub fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
+        let nulls = self.there.take().and_then(|mut there| there.finish());
+        self.by_text.clear();
+        self.by_number.clear();
+        self.last = None;
+        let keys = Int32Array::try_new(std::mem::take(&mut self.keys).into(), nulls)?;
+        let values = Arc::new(self.values.finish());
+        Ok(Arc::new(DictionaryArray::<Int32Type>::try_new(keys, values)?))
+    }
+}

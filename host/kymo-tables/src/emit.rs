@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The way of rows from the thread that reads to who asked for them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+
+use crate::error::Error;
+use crate::scan::{Batches, Scan};
+
+/// Batches that wait to be taken at most.
+const WAITING_MAX: usize = 2;
+
+/// Why a scan ends before its table does.
+pub(crate) enum Ended {
+    /// There are as many rows as were asked for, or nobody wants more.
+    Enough,
+    /// It cannot go on.
+    Failed(Error),
+}
+
+impl<E: Into<Error>> From<E> for Ended {
+    fn from(error: E) -> Ended {
+        Ended::Failed(error.into())
+    }
+}
+
+/// Where rows go.
+pub(crate) struct Emit {
+    sender: SyncSender<Result<RecordBatch, Error>>,
+    /// Rows that are still wanted.
+    left: u64,
+    cancelled: Arc<AtomicBool>,
+    is_dropped: Arc<AtomicBool>,
+}
+
+impl Emit {
+    /// Whether somebody wants more.
+    pub fn goes_on(&self) -> bool {
+        !self.cancelled.load(Ordering::Relaxed) && !self.is_dropped.load(Ordering::Relaxed)
+    }
+
+    /// The same, as a result.
+    pub fn check(&self) -> Result<(), Ended> {
+        if self.cancelled.load(Ordering::Relaxed) {
+            return Err(Ended::Failed(Error::Cancelled));
+        }
+        if self.is_dropped.load(Ordering::Relaxed) { Err(Ended::Enough) } else { Ok(()) }
+    }
+
+    /// How many rows are still wanted.
+    pub fn left(&self) -> u64 {
+        self.left
+    }
+
+    /// Hands on some rows.
+    pub fn send(&mut self, batch: RecordBatch) -> Result<(), Ended> {
+        self.check()?;
+        let rows = batch.num_rows() as u64;
+        if rows == 0 {
+            return Ok(());
+        }
+        let batch = if rows > self.left { batch.slice(0, self.left as usize) } else { batch };
+        self.left -= self.left.min(rows);
+        self.sender.send(Ok(batch)).map_err(|_| Ended::Enough)?;
+        if self.left == 0 { Err(Ended::Enough) } else { Ok(()) }
+    }
+}
+
+/// Runs `read` in a thread of its own.
+pub(crate) fn start(
+    schema: SchemaRef,
+    scan: &Scan,
+    read: impl FnOnce(&mut Emit) -> Result<(), Ended> + Send + 'static,
+) -> Result<Batches, Error> {
+    let (sender, receiver) = sync_channel(WAITING_MAX);
+    let is_dropped = Arc::new(AtomicBool::new(false));
+    let left = scan.limit.unwrap_or(u64::MAX);
+    let mut emit = Emit { sender, left, cancelled: scan.cancelled.clone(), is_dropped: is_dropped.clone() };
+    let work = move || {
+        if emit.left == 0 {
+            return;
+        }
+        if let Err(Ended::Failed(error)) = read(&mut emit) {
+            // Who does not take it wants no rows either.
+            let _ = emit.sender.send(Err(error));
+        }
+    };
+    std::thread::Builder::new().name("kymo-tables".to_owned()).spawn(work)?;
+    Ok(Batches::new(schema, receiver, is_dropped))
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Opens traces, and puts together what is of one machine: a state is one machine's.
+
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+use kymo_command::named::named_silently;
+use kymo_ctf::read::{Caveat, Trace, Watch, unite_clocks};
+use kymo_feed::Classes;
+use kymo_index::{Indexes, Named, range};
+use kymo_query::{Machine, host_name, machine};
+
+use crate::error::Error;
+use crate::lab;
+
+/// How traces are opened.
+#[derive(Clone, Debug, Default)]
+pub struct OpenOptions {
+    /// Read as if there were no index.
+    pub without_index: bool,
+    /// Read packets whatever UUID they have.
+    pub ignore_uuid: bool,
+}
+
+/// Traces of one machine that are read together: of one kernel at most.
+pub(crate) struct Group {
+    /// The machine's name.
+    pub host: String,
+    pub traces: Vec<Trace>,
+    /// Files that may be results of the laboratory.
+    pub results: Vec<PathBuf>,
+    pub indexes: Indexes,
+    pub classes: Classes,
+    /// What was wrong with them when they were opened.
+    pub caveats: Vec<Caveat>,
+    bounds: OnceLock<Option<(i64, i64)>>,
+}
+
+impl Group {
+    /// Times of the first record and of the last, ns. Reads all records where an index is missing, once.
+    pub fn bounds(&self) -> Option<(i64, i64)> {
+        *self.bounds.get_or_init(|| range::bounds(&self.traces, &self.indexes))
+    }
+}
+
+/// Readers of tables tell nobody how far they are.
+struct Silent;
+
+impl Watch for Silent {
+    fn begin(&self, _: Option<u64>) {}
+
+    fn passed(&self, _: u64) {}
+
+    fn end(&self) {}
+}
+
+/// A directory that was named, opened.
+struct OpenedDir {
+    named: Named,
+    traces: Vec<Trace>,
+    caveats: Vec<Caveat>,
+    has_switches: bool,
+}
+
+/// All traces of the paths.
+pub(crate) fn open(paths: &[PathBuf], options: &OpenOptions) -> Result<Vec<Group>, Error> {
+    let (results, paths): (Vec<PathBuf>, Vec<PathBuf>) = paths.iter().cloned().partition(|path| lab::is_result(path));
+    let mut dirs = Vec::new();
+    for named in named_silently(&paths) {
+        let (mut traces, mut caveats) = (Vec::new(), Vec::new());
+        for part in &named.parts {
+            let mut opened = Trace::open(part)?;
+            if options.ignore_uuid {
+                opened.value.ignore_uuid();
+            }
+            opened.value.watch(Arc::new(Silent));
+            caveats.extend(opened.caveats);
+            traces.push(opened.value);
+        }
+        let has_switches = traces.iter().any(kymo_command::input::has_switches);
+        dirs.push(OpenedDir { named, traces, caveats, has_switches });
+    }
+    if dirs.is_empty() {
+        return Err(Error::NoTrace);
+    }
+    let mut groups: Vec<Group> = together(dirs).into_iter().map(|dirs| group(dirs, options)).collect();
+    groups[0].results.extend(results);
+    Ok(groups)
+}
+
+/// Those of programs go to the kernel of their machine, else they are with others of their machine.
+fn together(dirs: Vec<OpenedDir>) -> Vec<Vec<OpenedDir>> {
+    let mut groups: Vec<(Option<Machine>, Vec<OpenedDir>)> = Vec::new();
+    let (kernels, programs): (Vec<_>, Vec<_>) = dirs.into_iter().partition(|dir| dir.has_switches);
+    groups.extend(kernels.into_iter().map(|dir| (dir.traces.first().map(machine), vec![dir])));
+    for dir in programs {
+        let own = dir.traces.first().map(machine);
+        match groups.iter_mut().find(|(machine, _)| *machine == own) {
+            Some((_, dirs)) => dirs.push(dir),
+            None => groups.push((own, vec![dir])),
+        }
+    }
+    groups.into_iter().map(|(_, dirs)| dirs).collect()
+}
+
+fn group(dirs: Vec<OpenedDir>, options: &OpenOptions) -> Group {
+    let (mut traces, mut named, mut caveats) = (Vec::new(), Vec::new(), Vec::new());
+    for dir in dirs {
+        traces.extend(dir.traces);
+        named.push(dir.named);
+        caveats.extend(dir.caveats);
+    }
+    unite_clocks(&mut traces);
+    let indexes = match options.without_index || options.ignore_uuid {
+        true => Indexes::default(),
+        false => Indexes::open(&named, &traces),
+    };
+    let host = traces.first().map_or_else(String::new, host_name);
+    let classes = Classes::new(&traces);
+    let results = named.iter().flat_map(|named| lab::beside(&named.dir)).collect();
+    Group { host, classes, traces, results, indexes, caveats, bounds: OnceLock::new() }
+}

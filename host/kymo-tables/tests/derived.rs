@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Tables that follow from the state have what the questions of the viewer and the verbs answer, from the same engine;
+//! and what is pushed down chooses the same rows.
+
+#[path = "../../kymo-query/tests/common/mod.rs"]
+mod common;
+mod support;
+
+use std::collections::BTreeMap;
+
+use kymo_analyze::{BudgetPart, History};
+use kymo_ctf::read::Reader;
+use kymo_feed::{Classes, Visit, walk};
+use kymo_query::Opened;
+use kymo_tables::{Scan, Source};
+use kymo_testing::Random;
+use serde_json::{Value, json};
+
+use common::{Made, NICE, REAL_TIME, ask, small};
+use support::{assert_same, open, random, rows};
+
+const DERIVED: [&str; 6] = ["thread_state", "cpu_state", "wakeups", "latencies", "locks", "slices"];
+
+fn both(made: &Made) -> (Source, Opened, tempfile::TempDir) {
+    let (source, dir) = open(made);
+    (source, made.open(), dir)
+}
+
+fn all(source: &Source, table: &str) -> Vec<Value> {
+    rows(source, table, &Scan::default())
+}
+
+/// Sums of a column by what some others have.
+fn sums(rows: &[Value], by: &[&str], of: &str) -> BTreeMap<String, u64> {
+    let mut sums = BTreeMap::new();
+    for row in rows {
+        let key = by.iter().map(|name| row[*name].to_string()).collect::<Vec<_>>().join(" ");
+        *sums.entry(key).or_default() += if of.is_empty() { 1 } else { row[of].as_u64().unwrap() };
+    }
+    sums
+}
+
+#[test]
+fn thread_states_are_the_times_of_the_question_threads() {
+    // A question's window ends behind the last record: here that is one of the scheduler, which ends what is open too.
+    let mut many = random(3, 4000);
+    many.waking(0, 60_000, (10, "t10", NICE), 0);
+    for made in [small(), many] {
+        let (source, of, _dir) = both(&made);
+        let found = sums(&all(&source, "thread_state"), &["tid", "state"], "duration_ns");
+        let answer = ask(&of, "threads", "limit=1000");
+        let mut compared = 0;
+        for state in ["running", "preempted", "woken", "lock", "waiting", "uninterruptible"] {
+            for row in common::rows(&answer, "threads", &["tid", &format!("{state}_ns")]) {
+                let found = found.get(&format!("{} \"{state}\"", row[0])).copied().unwrap_or(0);
+                // A question's window ends 1 ns behind the last record: what is open then is so much longer.
+                let expect = row[1].as_u64().unwrap();
+                assert!(expect.abs_diff(found) <= 1, "thread {} {state}: {found}, expected {expect}", row[0]);
+                compared += found.min(1);
+            }
+        }
+        assert!(compared > 3);
+    }
+}
+
+#[test]
+fn cpu_states_are_stretches_without_gaps() {
+    let (source, _of, _dir) = both(&random(5, 3000));
+    let mut by_cpu: BTreeMap<u64, Vec<Value>> = BTreeMap::new();
+    for row in all(&source, "cpu_state") {
+        by_cpu.entry(row["cpu"].as_u64().unwrap()).or_default().push(row);
+    }
+    assert_eq!(by_cpu.len(), 3);
+    for rows in by_cpu.values() {
+        assert!(rows.windows(2).all(|pair| pair[0]["end_time"] == pair[1]["time"]), "{rows:?}");
+        assert!(rows.iter().any(|row| row["state"] == "idle") && rows.iter().any(|row| row["state"] == "thread"));
+    }
+    let (source, ..) = both(&small());
+    let irq = all(&source, "cpu_state").into_iter().find(|row| row["state"] == "interrupt").unwrap();
+    assert_eq!((&irq["time"], &irq["duration_ns"], &irq["tid"]), (&json!(1200), &json!(50), &json!(10)));
+}
+
+#[test]
+fn wakeups_are_the_arrows_of_the_viewer() {
+    for made in [small(), random(11, 4000)] {
+        let (source, of, _dir) = both(&made);
+        let answer = ask(&of, "arrows", "limit=10000");
+        let names = ["at", "tid", "from_tid", "from_cpu", "cpu", "wait_ns"];
+        let base = of.base();
+        let expect = common::rows(&answer, "arrows", &names).into_iter().map(|mut row| {
+            row[0] = json!(row[0].as_i64().unwrap() + base);
+            json!(row).to_string()
+        });
+        // What is open at the end is so long as the window in the viewer, and as the trace here.
+        let runs = |row: &String| !row.contains(",null,");
+        let mut expect: Vec<String> = expect.filter(runs).collect();
+        let own = ["time", "tid", "by_tid", "by_cpu", "cpu", "duration_ns"];
+        let found = all(&source, "wakeups");
+        let found = found.iter().map(|row| json!(own.map(|name| row[name].clone())).to_string());
+        let mut found: Vec<String> = found.filter(runs).collect();
+        (expect.sort(), found.sort());
+        assert!(found.len() > 1);
+        assert_same(&found, &expect, "wakeups");
+    }
+}
+
+/// The budgets of all wake-ups, from a history of the whole trace.
+#[test]
+fn wakeups_have_the_budget_of_the_engine() {
+    struct Whole(History);
+    impl kymo_analyze::Sink for Whole {
+        fn thread(&mut self, span: &kymo_analyze::ThreadSpan, thread: &kymo_analyze::Thread) {
+            kymo_analyze::Sink::thread(&mut self.0, span, thread);
+        }
+
+        fn cpu(&mut self, span: &kymo_analyze::CpuSpan) {
+            kymo_analyze::Sink::cpu(&mut self.0, span);
+        }
+    }
+    impl Visit for Whole {}
+    let mut causes = BTreeMap::new();
+    for made in [small(), random(1, 4000)] {
+        let traces = [made.trace()];
+        let classes = Classes::new(&traces);
+        let mut whole = Whole(History::new(i64::MIN, i64::MAX, usize::MAX));
+        walk(&mut Reader::new(&traces), &classes, &mut whole);
+        let (source, _dir) = open(&made);
+        for row in all(&source, "wakeups") {
+            let of = |name: &str| row[name].as_i64().unwrap();
+            let mut expect: BTreeMap<&str, u64> = BTreeMap::new();
+            for share in whole.0.budget(of("tid") as i32, of("time"), of("end_time")) {
+                let name = match share.part {
+                    BudgetPart::Preempted { by: Some(_) } => "preempted_ns",
+                    BudgetPart::WaitInterrupt(_) => "interrupt_ns",
+                    BudgetPart::IdleExit => "idle_exit_ns",
+                    BudgetPart::Switching => "switching_ns",
+                    _ => "unknown_ns",
+                };
+                *expect.entry(name).or_default() += share.ns;
+            }
+            let parts = ["preempted_ns", "interrupt_ns", "idle_exit_ns", "switching_ns", "unknown_ns"];
+            for name in parts {
+                assert_eq!(of(name) as u64, expect.get(name).copied().unwrap_or(0), "{name} of {row}");
+            }
+            assert_eq!(parts.map(of).iter().sum::<i64>(), of("duration_ns"), "{row}");
+            *causes.entry(row["cause"].to_string()).or_insert(0) += 1;
+        }
+    }
+    assert!(causes.len() > 1, "{causes:?}");
+}
+
+#[test]
+fn latencies_are_those_of_the_question() {
+    let mut made = small();
+    made.irq(1, 2100, 2130);
+    for made in [made, random(17, 4000)] {
+        let (source, of, _dir) = both(&made);
+        let answer = ask(&of, "latencies", "limit=1");
+        let text = |value: &Value| value.as_u64().map_or(value.clone(), |at| answer["texts"][at as usize].clone());
+        let series = common::rows(&answer, "series", &["what", "count", "max_ns"]);
+        let (mut counts, mut longest): (BTreeMap<String, u64>, BTreeMap<String, u64>) = Default::default();
+        for row in series {
+            let what = text(&row[0]).to_string();
+            *counts.entry(what.clone()).or_default() += row[1].as_u64().unwrap();
+            let longest = longest.entry(what).or_default();
+            *longest = row[2].as_u64().unwrap_or(0).max(*longest);
+        }
+        counts.retain(|_, count| *count > 0);
+        longest.retain(|what, _| counts.contains_key(what));
+        let found = all(&source, "latencies");
+        assert_eq!(sums(&found, &["kind"], ""), counts);
+        let mut own: BTreeMap<String, u64> = BTreeMap::new();
+        for row in &found {
+            let longest = own.entry(row["kind"].to_string()).or_default();
+            *longest = row["duration_ns"].as_u64().unwrap().max(*longest);
+        }
+        assert_eq!(own, longest);
+        assert!(counts.len() >= 3, "{counts:?}");
+    }
+}
+
+#[test]
+fn slices_are_spans_calls_and_interrupts() {
+    let (source, _dir) = open(&small());
+    let found = all(&source, "slices");
+    let short = |row: &Value| json!([row["kind"], row["of"], row["time"], row["duration_ns"], row["tid"]]);
+    let short: Vec<Value> = found.iter().map(short).collect();
+    assert_eq!(
+        json!(short),
+        json!([
+            ["irq", "irq 24 eth0", 1200, 50, 10],
+            ["span", "axis:begin, axis:end", 1420, 60, 20],
+            ["syscall", "futex", 1150, 700, 30],
+        ])
+    );
+    let locks = all(&source, "locks");
+    assert_eq!(locks.len(), 1);
+    assert_eq!((&locks[0]["address"], &locks[0]["is_blocked"]), (&json!(0xF00), &json!(true)));
+}
+
+#[test]
+fn derived_tables_can_be_divided() {
+    for round in 0..3 {
+        let mut made = random(round, 1500);
+        made.waking(0, 40_000, (10, "t10", REAL_TIME), 0).switch(0, 41_000, (0, 0), (10, "t10", NICE));
+        let (source, _dir) = open(&made);
+        for table in DERIVED {
+            let whole = all(&source, table);
+            for wanted in [2, 5] {
+                let mut parts = Vec::new();
+                for partition in source.partitions(table, wanted).unwrap() {
+                    parts.extend(rows(&source, table, &Scan { partition: Some(partition), ..Scan::default() }));
+                }
+                assert_same(&parts, &whole, &format!("{table} in {wanted}"));
+            }
+            assert!(!whole.is_empty() || table == "locks", "{table}");
+        }
+    }
+}
+
+#[test]
+fn conditions_choose_the_same_rows_of_derived_tables() {
+    let mut numbers = Random::new("derived", 9);
+    for round in 0..4 {
+        let (source, _dir) = open(&random(round, 1500));
+        for table in DERIVED {
+            let whole = all(&source, table);
+            for _ in 0..6 {
+                let at = |numbers: &mut Random| Some(1000 + numbers.below(20_000) as i64).filter(|at| at % 3 > 0);
+                let scan = Scan {
+                    from: at(&mut numbers),
+                    to: at(&mut numbers),
+                    end_from: at(&mut numbers).filter(|at| at % 2 == 0),
+                    end_to: at(&mut numbers).filter(|at| at % 2 == 0),
+                    ..Scan::default()
+                };
+                let within = |at: &Value, from: Option<i64>, to: Option<i64>| {
+                    let at = at.as_i64().unwrap();
+                    from.is_none_or(|from| at >= from) && to.is_none_or(|to| at < to)
+                };
+                let keeps = |row: &&Value| {
+                    within(&row["time"], scan.from, scan.to) && within(&row["end_time"], scan.end_from, scan.end_to)
+                };
+                let expect: Vec<Value> = whole.iter().filter(keeps).cloned().collect();
+                assert_same(&rows(&source, table, &scan), &expect, &format!("{table} {scan:?}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn hosts_and_lab_results() {
+    let (source, dir) = open(&small());
+    let hosts = all(&source, "hosts");
+    assert_eq!(hosts.len(), 1);
+    assert_eq!((&hosts[0]["records"], &hosts[0]["has_kernel"]), (&json!(19), &json!(true)));
+    assert_eq!((&hosts[0]["time"], &hosts[0]["end_time"]), (&json!(1000), &json!(2000)));
+    assert!(all(&source, "lab_results").is_empty());
+    let result = json!({ "schema": "kymo-lab-1", "test": "wakeup", "tool": "kymo", "started_ns": 17, "duration_s": 1.5,
+        "ended": "count", "series": [{ "name": "wakeup", "cpu": 1, "count": 9, "lost": 0, "min": 3, "max": 8, "mean": 4.5,
+        "std": 1.0 }] });
+    std::fs::write(dir.path().join("a.json"), result.to_string()).unwrap();
+    std::fs::write(dir.path().join("b.json"), "{}").unwrap();
+    let source = Source::open(&[dir.path().to_owned()], &Default::default()).unwrap();
+    let found = all(&source, "lab_results");
+    assert_eq!(found.len(), 1);
+    let row = &found[0];
+    assert_eq!(json!([row["test"], row["samples"], row["max_ns"], row["mean_ns"]]), json!(["wakeup", 9, 8, 4.5]));
+}

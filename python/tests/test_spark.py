@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Many traces on Spark: a cluster of one worker on this machine."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import kymotrace
+import pytest
+from conftest import STEPS, WAKEUPS, import_kernel, kernel_text, kymo, lock_text
+
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("pyspark") is None or not shutil.which("java"), reason="pyspark or Java is missing"
+)
+
+KERNELS = 4
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory, steps: Path) -> Path:
+    """Traces of several machines: good ones, one with an index, a cut one, and directories that are no traces."""
+    root = tmp_path_factory.mktemp("fleet")
+    for number in range(KERNELS):
+        text = kernel_text(WAKEUPS, 1_000_000_000 + 10_000_000 * number, 400 + 100 * number)
+        day = root / f"day{number % 2 + 1}"
+        day.mkdir(exist_ok=True)
+        import_kernel(text, day / f"host{number}")
+        (day / f"host{number}.txt").unlink()
+    kymo("index", root / "day1/host0")
+    import_kernel(lock_text(), root / "lock")
+    (root / "lock.txt").unlink()
+    shutil.copytree(steps, root / "user")
+    kymo("index", root / "user")
+    shutil.copytree(root / "day1/host0", root / "cut")
+    streams = [file for file in (root / "cut").iterdir() if file.name != "metadata"]
+    stream = max(streams, key=lambda file: file.stat().st_size)
+    os.truncate(stream, stream.stat().st_size // 2)
+    shutil.rmtree(root / "cut/.kymo-index", ignore_errors=True)
+    (root / "foreign").mkdir()
+    (root / "foreign/metadata").write_text("this is no metadata { of CTF")
+    (root / "foreign/stream").write_bytes(b"\0" * 4096)
+    (root / "half").mkdir()
+    shutil.copy(steps / "metadata", root / "half/user_0_0")
+    return root
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[Any]:
+    from kymotrace.spark import register
+    from pyspark.sql import SparkSession
+
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    session = (
+        SparkSession.builder.master("local-cluster[1,1,1024]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.executor.memory", "1g")
+        .getOrCreate()
+    )
+    register(session)
+    yield session
+    session.stop()
+
+
+def load(spark: Any, path: Path, table: str, **options: Any) -> Any:
+    reader = spark.read.format("kymo").option("table", table)
+    for name, value in options.items():
+        reader = reader.option(name, value)
+    return reader.load(str(path))
+
+
+def test_rows_are_those_of_the_package(spark: Any, fleet: Path) -> None:
+    frame = load(spark, fleet, "motor:step", partitionBytes=300_000)
+    assert frame.rdd.getNumPartitions() > 3
+    own = kymotrace.open(fleet / "user").events("motor:step").arrow()
+    rows = frame.select("time", "number", "axis", "position", "state").orderBy("number").collect()
+    assert [row.time for row in rows] == [int(time.value) for time in own.column("time")]
+    for name in ("number", "axis", "position", "state"):
+        assert [row[name] for row in rows] == own.column(name).to_pylist(), name
+    assert {row.trace for row in frame.select("trace").distinct().collect()} == {str(fleet / "user")}
+
+
+def test_partitions_have_each_derived_row_once(spark: Any, fleet: Path) -> None:
+    if "wakeups" not in kymotrace.open(fleet / "day1/host0").tables:
+        pytest.skip("kymo-tables has no wakeups yet")
+    columns = ["time", "end_time", "duration_ns", "tid"]
+    own = kymotrace.open(fleet / "day1/host0").table("wakeups", columns=columns).arrow()
+    wanted = sorted(zip(*(own.column(name).cast("int64").to_pylist() for name in columns), strict=True))
+    assert len(wanted) >= WAKEUPS
+    for size in (64 << 20, 5_000):
+        frame = load(spark, fleet / "day1/host0", "wakeups", partitionBytes=size, columns=",".join(columns))
+        assert sorted(tuple(row) for row in frame.collect()) == wanted
+
+
+def test_filters_are_pushed_down(spark: Any, fleet: Path) -> None:
+    from pyspark.sql import functions as F
+
+    frame = load(spark, fleet, "motor:step", partitionBytes=300_000)
+    middle = frame.agg(F.expr("percentile_approx(time, 0.5)")).first()[0]
+    conditions = [
+        (F.col("time") >= middle, lambda row: row["time"] >= middle),
+        ((F.col("axis") == 2) & (F.col("number") < 1000), lambda row: row["axis"] == 2 and row["number"] < 1000),
+        (F.col("tid") == -1, lambda row: False),
+        (F.col("cpu").isin(0, 77), lambda row: row["cpu"] in (0, 77)),
+        (F.col("trace") == "elsewhere", lambda row: False),
+    ]
+    own = kymotrace.open(fleet / "user").events("motor:step").arrow()
+    times = own.column("time").cast("int64").to_pylist()
+    rows = [row | {"time": time} for row, time in zip(own.to_pylist(), times, strict=True)]
+    for condition, holds in conditions:
+        assert frame.where(condition).count() == sum(map(holds, rows)), condition
+
+
+def test_the_reader_reads_less_where_filters_are_pushed() -> None:
+    from kymotrace.spark.filters import push
+    from pyspark.sql.datasource import EqualTo, GreaterThan, In, IsNotNull, LessThanOrEqual, Not
+
+    pushed = push(
+        [
+            GreaterThan(("time",), 5),
+            LessThanOrEqual(("time",), 9),
+            In(("cpu",), (0, 1)),
+            EqualTo(("cpu",), 1),
+            EqualTo(("axis",), -2),
+            Not(EqualTo(("tid",), 3)),
+            IsNotNull(("tid",)),
+            EqualTo(("state",), "x' || 1"),
+            EqualTo(("trace",), "/a"),
+        ],
+        "motor:step",
+        True,
+    )
+    assert (pushed.start, pushed.end, pushed.cpus, pushed.tids) == (6, 10, [1], None)
+    assert pushed.conditions == ["axis == -2"]
+    assert pushed.has_trace("/a") and not pushed.has_trace("/b")
+
+
+def test_a_bad_trace_is_a_row_of_losses(spark: Any, fleet: Path) -> None:
+    rows = load(spark, fleet, "losses").collect()
+    by_trace = {Path(row.trace).name: row for row in rows}
+    assert {"foreign", "half", "cut"} <= set(by_trace)
+    assert by_trace["foreign"].kind == by_trace["half"].kind == "unreadable"
+    assert "metadata" in by_trace["half"].what
+    assert by_trace["cut"].kind == "damage"
+    assert not [name for name in by_trace if name.startswith(("host", "user"))]
+    # The others are read, and no job fails; what is left of the cut one is there.
+    counts = {
+        Path(row.trace).name: row["count"]
+        for row in load(spark, fleet, "records", columns="trace,time").groupBy("trace").count().collect()
+    }
+    assert set(counts) == {"user", "cut", "lock", *(f"host{number}" for number in range(KERNELS))}
+    whole = kymotrace.open(fleet / "day2/host1").table("records").count()
+    assert counts["user"] == STEPS and counts["host1"] == whole > counts["cut"] > 0
+
+
+def test_a_directory_of_bad_traces_only(spark: Any, fleet: Path) -> None:
+    rows = load(spark, fleet / "foreign", "losses").collect()
+    assert [row.kind for row in rows] == ["unreadable"]
+    with pytest.raises(Exception, match="no trace below"):
+        load(spark, fleet / "foreign", "records").collect()
+
+
+def test_traces_say_what_they_are(spark: Any, fleet: Path) -> None:
+    rows = {Path(row.trace).name: row for row in load(spark, fleet, "traces").collect()}
+    assert {"user", "cut", "host0"} <= set(rows) and "foreign" not in rows
+    assert rows["user"].is_indexed and rows["user"].kernel_release == os.uname().release
+    assert not rows["host1"].is_indexed
+
+
+def test_wrong_options_are_named(spark: Any, fleet: Path) -> None:
+    for options, part in [
+        ({"colums": "time"}, "colums"),
+        ({"columns": "tme"}, "tme"),
+    ]:
+        with pytest.raises(Exception, match=part):
+            load(spark, fleet, "records", **options).collect()
+
+
+def test_examples_run(spark: Any, fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    if "wakeups" not in kymotrace.open(fleet / "day1/host0").tables:
+        pytest.skip("kymo-tables has no wakeups yet")
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples/fleet"))
+    import one_lock
+    import regressions
+    import worst_wakeups
+
+    worst_wakeups.main([str(fleet), "--worst", "2"], spark)
+    printed = capsys.readouterr().out
+    assert "motor" in printed and "unreadable" in printed
+    regressions.main([str(fleet / "day1"), str(fleet / "day2")], spark)
+    assert "runs are too few" in capsys.readouterr().out
+    one_lock.main([str(fleet), "--waiter", "worker"], spark)
+    printed = capsys.readouterr().out
+    assert "lock 0x7f0000001000: 10 waits of 1 threads, 3.1 ms together" in printed and "while holder had it" in printed
