@@ -31,9 +31,10 @@ struct kymo_place_words {
 	uint64_t thread, high, low;
 };
 
+/* Of a slot that is held. */
 static inline bool kymo_is_compact(uint32_t slot)
 {
-	return kymo_memories[slot].contexts.bits & KYMO_CONTEXT_COMPACT;
+	return kymo_process->slots[slot].is_compact;
 }
 
 uint8_t *kymo_compact_header(uint8_t *at, const struct kymo_compact *record, uint32_t tid);

@@ -136,7 +136,7 @@ static __attribute__((noinline)) bool direct_rseq_words(uint32_t index, const st
 	const struct kymo_slot *slot = &kymo_process->slots[index];
 	uint64_t bytes = step - KYMO_ONE_RECORD - KYMO__BEFORE_PAYLOAD;
 
-	if (slot->is_compact) {
+	if (slot->is_compact == 1) {
 		const struct kymo_seg seg = { words, bytes | KYMO_SEG_STAGED };
 
 		return kymo_compact_direct(slot, event, step, &seg, &seg + 1);
@@ -162,7 +162,7 @@ static inline bool direct_rseq_segs(uint32_t index, const struct kymo_event *eve
 	const struct kymo_fixed_contexts *fixed;
 	uint64_t serial;
 
-	if (slot->is_compact)
+	if (slot->is_compact == 1)
 		return kymo_compact_direct(slot, event, step, segs, segs_end);
 	if (!kymo_with_contexts[index])
 		return kymo__sequence_segs(slot, event, step, segs, segs_end);
