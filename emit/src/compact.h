@@ -31,6 +31,7 @@ struct kymo_place_words {
 	uint64_t thread, high, low;
 };
 
+/* Of a slot that is held. Not as the slot says, which a fork by a handler wipes. */
 static inline bool kymo_is_compact(uint32_t slot)
 {
 	return kymo_memories[slot].contexts.bits & KYMO_CONTEXT_COMPACT;

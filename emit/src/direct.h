@@ -126,7 +126,7 @@ static inline bool direct_rseq_segs(uint32_t index, const struct kymo_event *eve
 
 	if (!kymo_with_contexts[index])
 		return kymo__sequence_segs(slot, event, step, segs, segs_end);
-	if (slot->is_compact)
+	if (slot->is_compact == 1)
 		return kymo_compact_direct(slot, event, step, segs, segs_end);
 	return step - KYMO_ONE_RECORD <= KYMO_RECORD_MAX - KYMO_FIXED_BYTES_MAX &&
 	       direct_fixed_segs(slot, event, step, direct_kept(slot, index), segs, segs_end);

@@ -246,7 +246,7 @@ static __attribute__((noinline)) void write_otherwise(const struct kymo_slot *sl
 {
 	const struct kymo_seg seg = { words, (step - KYMO_ONE_RECORD - KYMO__BEFORE_PAYLOAD) | KYMO_SEG_STAGED };
 
-	if (!slot->is_compact || !kymo_compact_direct(slot, event, step, &seg, &seg + 1))
+	if (slot->is_compact != 1 || !kymo_compact_direct(slot, event, step, &seg, &seg + 1))
 		write_staged(event, step, words, frame);
 }
 

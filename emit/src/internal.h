@@ -171,7 +171,7 @@ void kymo_unmark(const struct kymo_memory *memory, uint32_t lane);
 /* portable.c */
 enum kymo_verdict kymo_portable_write(struct kymo_self *self, struct kymo_event *event,
 				      uint32_t slot, uint64_t step, const struct kymo_seg *segs,
-				      const struct kymo_seg *segs_end);
+				      const struct kymo_seg *segs_end, bool is_compact);
 bool kymo_portable_words(uint32_t slot, struct kymo_event *event, uint64_t step, const uint64_t *words);
 bool kymo_portable_segs(uint32_t slot, struct kymo_event *event, uint64_t step,
 			const struct kymo_seg *segs, const struct kymo_seg *segs_end);

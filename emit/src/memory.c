@@ -384,7 +384,9 @@ struct kymo_slot kymo_memory_slot(const struct kymo_memory *memory, uint32_t kin
 		.serial = memory->serial,
 		/* A flight recorder makes room; a writer that has agreed may wait for some. */
 		.counts_full = !memory->marks && !memory->block_ns,
-		.is_compact = memory->contexts.bits == KYMO_CONTEXT_COMPACT,
+		.is_compact = !(memory->contexts.bits & KYMO_CONTEXT_COMPACT)	? 0 :
+			      memory->contexts.bits == KYMO_CONTEXT_COMPACT ? 1 :
+									      2,
 	};
 }
 

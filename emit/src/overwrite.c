@@ -51,6 +51,9 @@ static bool leave_marks(const struct kymo_memory *memory, uint32_t lane, uint64_
 	return true;
 }
 
+static __attribute__((noinline)) bool make_room(const struct kymo_memory *memory, uint32_t lane, uint64_t *end,
+						uint64_t bytes);
+
 /*
  * kymo_overwrite: gives up the oldest bytes of a lane so that a record of bytes fits behind end (a
  * word of the lane: head, or reserve of a portable one), and a chunk more.
@@ -60,6 +63,13 @@ static bool leave_marks(const struct kymo_memory *memory, uint32_t lane, uint64_
  */
 bool kymo_overwrite(const struct kymo_memory *memory, uint32_t lane, uint64_t *end, uint64_t bytes)
 {
+	if (!memory->marks || bytes > memory->ring_bytes - KYMO_STORE_PAST)
+		return false;
+	return make_room(memory, lane, end, bytes);
+}
+
+static bool make_room(const struct kymo_memory *memory, uint32_t lane, uint64_t *end, uint64_t bytes)
+{
 	struct kymo_ring *ring = &memory->rings[lane];
 	uint32_t room = memory->ring_bytes - KYMO_STORE_PAST;
 	uint32_t chunk_bytes = memory->ring_bytes / KYMO_CHUNKS;
@@ -68,8 +78,6 @@ bool kymo_overwrite(const struct kymo_memory *memory, uint32_t lane, uint64_t *e
 	uint64_t tail, now;
 	bool is_seen = true;
 
-	if (!memory->marks || bytes > room)
-		return false;
 	tail = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
 	if (memory->places)
 		is_seen = kymo_compact_look(ring, end, &place);

@@ -437,15 +437,14 @@ static inline void go_out(struct kymo_cell *cell, struct kymo_claim *claim, uint
  * One attempt, with all that it takes given back at its end: who waits for room between two
  * attempts is outside of the lane, and what handlers record meanwhile is published.
  */
-static enum kymo_verdict attempt(struct kymo_self *self, struct kymo_event *event, uint32_t slot,
-				 uint64_t step, const struct kymo_seg *segs,
-				 const struct kymo_seg *segs_end, struct kymo_wait *wait)
+static inline __attribute__((always_inline)) enum kymo_verdict
+attempt(struct kymo_self *self, struct kymo_event *event, uint32_t slot, uint64_t step, const struct kymo_seg *segs,
+	const struct kymo_seg *segs_end, struct kymo_wait *wait, bool is_compact)
 {
 	struct kymo_slot *to = &kymo_process->slots[slot];
 	enum kymo_verdict verdict = KYMO_SETTLED;
 	struct kymo_claim *claim = lane_of(self, slot, &verdict);
 	uint64_t bytes = step - KYMO_ONE_RECORD;
-	bool is_compact = kymo_is_compact(slot);
 	struct kymo_compact compact;
 	uint64_t position, word;
 	struct kymo_ring *ring;
@@ -500,14 +499,16 @@ out:
 	return verdict;
 }
 
-enum kymo_verdict kymo_portable_write(struct kymo_self *self, struct kymo_event *event,
-				      uint32_t slot, uint64_t step, const struct kymo_seg *segs,
-				      const struct kymo_seg *segs_end)
+enum kymo_verdict kymo_portable_write(struct kymo_self *self, struct kymo_event *event, uint32_t slot,
+				      uint64_t step, const struct kymo_seg *segs,
+				      const struct kymo_seg *segs_end, bool is_compact)
 {
 	struct kymo_wait wait = { 0 };
 
 	for (;;) {
-		enum kymo_verdict verdict = attempt(self, event, slot, step, segs, segs_end, &wait);
+		enum kymo_verdict verdict =
+			is_compact ? attempt(self, event, slot, step, segs, segs_end, &wait, true) :
+				     attempt(self, event, slot, step, segs, segs_end, &wait, false);
 		uint32_t moved;
 
 		if (verdict == KYMO_SETTLED)

@@ -266,7 +266,7 @@ static inline enum kymo_verdict rseq_write(struct kymo_self *self, struct kymo_e
  * For one session, which is followed to other rings. With contexts it is not: they are of the slot
  * that is held. Returns: KYMO_SETTLED or KYMO_GONE.
  */
-static inline enum kymo_verdict write_one(struct kymo_self *self, struct kymo_event *event,
+static inline __attribute__((always_inline)) enum kymo_verdict write_one(struct kymo_self *self, struct kymo_event *event,
 					  uint32_t slot, uint64_t step, const struct kymo_seg *segs,
 					  const struct kymo_seg *segs_end, bool is_compact)
 {
@@ -276,7 +276,14 @@ static inline enum kymo_verdict write_one(struct kymo_self *self, struct kymo_ev
 	if (kymo_kind == KYMO_KIND_RSEQ)
 		return rseq_write(self, event, slot, step, segs, segs_end, is_compact);
 #endif
-	return kymo_portable_write(self, event, slot, step, segs, segs_end);
+	return kymo_portable_write(self, event, slot, step, segs, segs_end, is_compact);
+}
+
+static __attribute__((noinline)) enum kymo_verdict
+write_compact(struct kymo_self *self, struct kymo_event *event, uint32_t slot, uint64_t step,
+	      const struct kymo_seg *segs, const struct kymo_seg *segs_end)
+{
+	return write_one(self, event, slot, step, segs, segs_end, true);
 }
 
 /* The same with the contexts of a slot that is held in front of the payload. */
@@ -286,19 +293,20 @@ static enum kymo_verdict write_held(struct kymo_self *self, struct kymo_event *e
 {
 	uint64_t words[KYMO_CONTEXT_BYTES_MAX / 8 + 2];
 	struct kymo_seg all[PIECES_MAX + 1];
-	struct kymo_seg *end = all;
+	struct kymo_seg *end = all + 1;
 	uint32_t bytes = kymo_contexts_put(self, slot, frame, (uint8_t *)words);
 
 	memset((uint8_t *)words + bytes, 0, 8);
-	if (bytes)
-		*end++ = (struct kymo_seg){ words, bytes | KYMO_SEG_STAGED };
+	all[0] = (struct kymo_seg){ words, bytes | KYMO_SEG_STAGED };
 	/* Without the empty ones: of a staged piece a whole word is written, however short it is. */
 	for (; segs < segs_end && end < all + PIECES_MAX + 1; segs++)
 		if (segs->bytes & ~KYMO_SEG_STAGED)
 			*end++ = *segs;
 	if (segs < segs_end)
 		step = KYMO_ONE_RECORD + KYMO_RECORD_MAX; /* nothing makes such a record; it is counted */
-	return write_one(self, event, slot, step + bytes, all, end, kymo_is_compact(slot));
+	if (KYMO__UNLIKELY(kymo_is_compact(slot)))
+		return write_compact(self, event, slot, step + bytes, bytes ? all : all + 1, end);
+	return write_one(self, event, slot, step + bytes, all, end, false);
 }
 
 /*

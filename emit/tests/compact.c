@@ -15,7 +15,7 @@
 	"movl $60, %%eax\n97:\n\tpause\n\tsubl $1, %%eax\n\tjnz 97b\n\t"                               \
 	"cmpl $0, compact_test_armed(%%rip)\n\tje 96f\n\tmovl $0, compact_test_armed(%%rip)\n\tint3\n96:\n\t"
 int compact_test_armed;
-enum place { NOWHERE, COMPARED, STATED, EXCHANGED, SEEN, RESERVED, LOOKED, MARK, MARKED };
+enum place { NOWHERE, COMPARED, STATED, EXCHANGED, SEEN, RESERVED, LOOKED, MARK, MARKED, BETWEEN };
 static void stop_at(enum place place);
 #define KYMO_TEST_STOP(place) stop_at(place)
 #include "../src/compact.c"

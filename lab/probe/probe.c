@@ -2,6 +2,7 @@
 /*
  * probe.c: placing threads and saying how they are placed; the clock; the tool's own floor.
  */
+#define _GNU_SOURCE
 #include "probe.h"
 #include "tsc.h"
 
@@ -77,7 +78,9 @@ static double evaluate(void)
 void clock_prepare(const struct options *options)
 {
 #if defined(__x86_64__)
-	clock_is_tsc = kymo_tsc_is_clock();
+	const char *wish = secure_getenv("KYMO_CLOCK");
+
+	clock_is_tsc = kymo_tsc_is_clock(wish ? wish : "");
 	if (clock_is_tsc)
 		clock_cycles_per_ns = options->cycles_per_ns > 0 ? options->cycles_per_ns : evaluate();
 #endif

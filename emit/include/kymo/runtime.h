@@ -63,7 +63,7 @@ struct kymo_slot {
 	intptr_t thread_offset;	 /* of struct kymo_thread from the thread pointer */
 	/* 1: a record for a full ring is counted as lost by its sequence; 0: libkymo is asked. */
 	uint32_t counts_full;
-	uint32_t is_compact; /* 1: records are compact, and have no contexts [ring.md 11] */
+	uint32_t is_compact; /* 1: records are compact, 2: and have contexts [ring.md 11] */
 	uint32_t unused[14];
 } __attribute__((aligned(64)));
 KYMO_CHECK_SIZE(struct kymo_slot, 128);

@@ -193,7 +193,7 @@ KYMO__INLINE int kymo__sequence_compact_alone(const struct kymo_slot *slot, cons
 					      uint64_t step, const struct kymo_seg *segs,
 					      const struct kymo_seg *segs_end)
 {
-	KYMO__COMPACT_SEGS("cmpl $0, 68(%[slot])\n\tje %l[out]\n\t");
+	KYMO__COMPACT_SEGS("cmpl $1, 68(%[slot])\n\tjne %l[out]\n\t");
 	return 1;
 out:
 	return 0;
