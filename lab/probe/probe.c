@@ -2,7 +2,6 @@
 /*
  * probe.c: placing threads and saying how they are placed; the clock; the tool's own floor.
  */
-#define _GNU_SOURCE
 #include "probe.h"
 #include "tsc.h"
 
