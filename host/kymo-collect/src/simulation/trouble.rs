@@ -102,7 +102,9 @@ impl Run {
                 ToControl::RingBytes(ring_bytes, Some(reply))
             }
             4 | 5 => return session.mark(count),
-            6 | 7 if session.traits.is_flight => return session.ask_for_snapshot((what == 6).then(|| now.saturating_sub(back)), now),
+            6 | 7 if session.traits.is_flight => {
+                return session.ask_for_snapshot((what == 6).then(|| now.saturating_sub(back)), now);
+            }
             8 if !session.traits.is_flight => rotation(session),
             9 => return session.ask_for_rings(now),
             10 => session.questions.kernel_event(),
