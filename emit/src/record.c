@@ -266,9 +266,9 @@ static inline enum kymo_verdict rseq_write(struct kymo_self *self, struct kymo_e
  * For one session, which is followed to other rings. With contexts it is not: they are of the slot
  * that is held. Returns: KYMO_SETTLED or KYMO_GONE.
  */
-static inline __attribute__((always_inline)) enum kymo_verdict write_one(struct kymo_self *self, struct kymo_event *event,
-					  uint32_t slot, uint64_t step, const struct kymo_seg *segs,
-					  const struct kymo_seg *segs_end, bool is_compact)
+static inline __attribute__((always_inline)) enum kymo_verdict
+write_one(struct kymo_self *self, struct kymo_event *event, uint32_t slot, uint64_t step,
+	  const struct kymo_seg *segs, const struct kymo_seg *segs_end, bool is_compact)
 {
 	if (is_compact)
 		step += KYMO_COMPACT_EXCESS;
