@@ -33,7 +33,7 @@ pub fn run(args: &SqlArgs) -> anyhow::Result<ExitCode> {
     let options = OpenOptions { ignore_uuid: args.ignores_uuid(), ..OpenOptions::default() };
     let source = Arc::new(Source::open(&paths, &options)?);
     let session = Session::new(Arc::clone(&source), args.threads(), args.memory_bytes())?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(args.threads()).build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(args.threads()).enable_time().build()?;
     match asked {
         Asked::Prompt => prompt::run(&session, &runtime, format)?,
         Asked::Query(text) => runtime.block_on(queries(&session, &text, args, format))?,
