@@ -22,12 +22,15 @@ def anonymous_kib() -> int:
 def test_memory_stays_bounded(large: kymotrace.Trace) -> None:
     before, most, size = anonymous_kib(), 0, 0
     for batch in large.table("records"):
+        if not size:
+            # The reader could go far ahead meanwhile.
+            time.sleep(2)
         size += batch.nbytes
         most = max(most, anonymous_kib() - before)
     del batch
     # The rows together are much larger than what was ever held of them.
-    assert size > 8 << 20
-    assert most < max(48 << 10, size // 1024 // 4), f"{most} KiB for {size >> 10} KiB of rows"
+    assert size > 16 << 20
+    assert most < size // 1024 // 3, f"{most} KiB for {size >> 10} KiB of rows"
 
 
 def test_ctrl_c_ends_a_scan(large: kymotrace.Trace) -> None:
