@@ -70,13 +70,24 @@ unfinished=$(git grep -nE '\b(TODO|FIXME|XXX)\b' -- '*.c' '*.h' '*.rs' '*.sh' | 
 [ -z "$unfinished" ]
 check "nothing is marked as unfinished" $? "$unfinished"
 
-# Cargo.toml promises a version of Rust; no dependency may ask for a later one.
+# Cargo.toml promises a version of Rust; no dependency may ask for a later one, but for what kymo-sql alone needs, which says
+# so itself.
 if command -v cargo >/dev/null && promised=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml) && [ -n "$promised" ]; then
 	late=$(cargo metadata --format-version 1 --locked 2>/dev/null |
 		python3 -c 'import json, sys
 version = lambda text: [int(part) for part in text.split(".")[:2]]
-for package in json.load(sys.stdin)["packages"]:
-    if version(package["rust_version"] or "1.0") > version(sys.argv[1]):
+metadata = json.load(sys.stdin)
+needs = {node["id"]: [dependency["pkg"] for dependency in node["deps"]] for node in metadata["resolve"]["nodes"]}
+todo = [package["id"] for package in metadata["packages"]
+        if package["id"] in metadata["workspace_members"] and package["name"] != "kymo-sql"]
+seen = set()
+while todo:
+    package = todo.pop()
+    if package not in seen:
+        seen.add(package)
+        todo += needs.get(package, [])
+for package in metadata["packages"]:
+    if package["id"] in seen and version(package["rust_version"] or "1.0") > version(sys.argv[1]):
         print(package["name"], package["version"], "needs Rust", package["rust_version"])' "$promised" 2>&1)
 	[ -z "$late" ]
 	check "every dependency builds with Rust $promised" $? "$late"

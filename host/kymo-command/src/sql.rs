@@ -11,9 +11,9 @@ use clap::ValueEnum;
 ///
 /// A table for each event, named as it is ("motor:step", or motor.step), and tables that follow from the records:
 /// records, thread_state, cpu_state, wakeups, latencies, locks, slices, losses, threads, processes, hosts, marks,
-/// lab_results. SHOW TABLES lists them, DESCRIBE shows columns, EXPLAIN shows what is read. Conditions on time, end_time,
-/// cpu, tid and event choose what is read: with an index (kymo index) only that part of the trace. Without a query: a
-/// prompt. The SQL is that of DataFusion; times are written at('+1.5s').
+/// lab_results. SHOW TABLES lists them, DESCRIBE shows columns, EXPLAIN shows what is read. Conditions on time,
+/// end_time, cpu, tid and event choose what is read: with an index (kymo index) only that part of the trace. Without
+/// a query: a prompt. The SQL is that of DataFusion; times are written at('+1.5s').
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  kymo sql t 'SHOW TABLES'\n  \
     kymo sql t 'SELECT axis, count(*), max(position) FROM \"motor:step\" GROUP BY axis'\n  \
@@ -92,7 +92,9 @@ impl SqlArgs {
             return Ok((paths(&self.words), Asked::Prompt));
         }
         if !last.contains(char::is_whitespace) && !last.contains(';') {
-            bail!("{last}: there is no such trace, and it is no query: a query is one word in quotes, as 'SHOW TABLES'");
+            bail!(
+                "{last}: there is no such trace, and it is no query: a query is one word in quotes, as 'SHOW TABLES'"
+            );
         }
         if before.is_empty() {
             bail!("no trace was given: kymo sql TRACE... 'QUERY'");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `kymo sql` [spec/tables.md 5]: the tables of kymo-tables in DataFusion, which parses, plans and computes. What is read
-//! is decided here from a query's columns and conditions; what rows have is decided in kymo-tables.
+//! `kymo sql` [spec/tables.md 5]: the tables of kymo-tables in DataFusion, which parses, plans and computes. What is
+//! read is decided here from a query's columns and conditions; what rows have is decided in kymo-tables.
 
 pub mod functions;
 pub mod output;
@@ -10,10 +10,13 @@ pub mod pushdown;
 pub mod session;
 
 use std::io::Write as _;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use datafusion::execution::SendableRecordBatchStream;
+use kymo_command::interrupt::is_over;
 use kymo_command::sql::{Asked, SqlArgs, SqlFormat};
 use kymo_tables::{OpenOptions, Source};
 
@@ -23,7 +26,7 @@ use session::Session;
 /// Runs the verb.
 ///
 /// # Errors
-/// Words that make no sense, traces that cannot be opened, queries that are none or fail, output that cannot be written.
+/// Words that make no sense, traces that cannot be opened, queries that fail, output that cannot be written.
 pub fn run(args: &SqlArgs) -> anyhow::Result<ExitCode> {
     let format = args.format()?;
     let (paths, asked) = args.asked()?;
@@ -46,15 +49,7 @@ async fn queries(session: &Session, text: &str, args: &SqlArgs, format: SqlForma
     for (position, statement) in all.into_iter().enumerate() {
         let stream = session.run(statement).await?;
         match args.output().filter(|_| position == last) {
-            Some(path) => {
-                let mut output = Output::file(path, format, stream.schema())?;
-                let written = output.write_all(stream, &|| false).await.and_then(|written| output.close().map(|()| written));
-                if written.is_err() {
-                    // What is not whole does not stay.
-                    let _ = std::fs::remove_file(path);
-                }
-                say(path, &written?);
-            }
+            Some(path) => say(path, &to_file(path, stream, format).await?),
             None => {
                 let mut output = Output::stdout(format, stream.schema())?;
                 output.write_all(stream, &|| false).await?;
@@ -65,21 +60,35 @@ async fn queries(session: &Session, text: &str, args: &SqlArgs, format: SqlForma
     Ok(())
 }
 
-fn say(path: &std::path::Path, written: &Written) {
+/// Writes a result to a file, which appears under its name when it is whole.
+async fn to_file(path: &Path, stream: SendableRecordBatchStream, format: SqlFormat) -> anyhow::Result<Written> {
+    let mut part = path.as_os_str().to_owned();
+    part.push(".part");
+    let part = Path::new(&part);
+    let mut output = Output::file(part, format, stream.schema())?;
+    let written = tokio::select! {
+        written = output.write_all(stream, &is_over) => written,
+        () = prompt::interrupted() => Err(anyhow::anyhow!("interrupted; nothing was left at {}", path.display())),
+    };
+    let rename = || std::fs::rename(part, path).with_context(|| format!("cannot write {}", path.display()));
+    let done = written.and_then(|written| output.close().and_then(|()| rename()).map(|()| written));
+    if done.is_err() {
+        // What is not whole does not stay.
+        let _ = std::fs::remove_file(part);
+    }
+    done
+}
+
+fn say(path: &Path, written: &Written) {
     let _ = writeln!(std::io::stderr(), "kymo: {} rows in {}", written.rows, path.display());
 }
 
 /// What indexes tell of losses, on standard error: a result may be short of them.
 fn say_of_losses(source: &Source) {
-    let _ = match source.known_losses() {
-        Some(0) => Ok(()),
-        Some(records) => writeln!(
+    if let Some(records) = source.known_losses().filter(|records| *records > 0) {
+        let _ = writeln!(
             std::io::stderr(),
             "kymo: in the trace {records} records or packets are missing; the table losses has when and where"
-        ),
-        None => writeln!(
-            std::io::stderr(),
-            "kymo: without an index (kymo index) all is read; what the trace has lost is in the table losses"
-        ),
-    };
+        );
+    }
 }

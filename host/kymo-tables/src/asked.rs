@@ -147,9 +147,7 @@ fn critical(
     for step in kept.0.critical(tid, from, to).steps {
         let (cpu, by, call) = match step.act {
             Act::Runs { cpu } => (Some(cpu), None, None),
-            Act::Waits { why, cpu } => {
-                (cpu, doing::by(&kymo_analyze::Doing::Runnable { why, cpu }), None)
-            }
+            Act::Waits { why, cpu } => (cpu, doing::by(&kymo_analyze::Doing::Runnable { why, cpu }), None),
             Act::Blocked { call, waker, .. } => (None, waker.and_then(|waker| doing::by_waker(&waker)), call),
             Act::Unknown => (None, None, None),
         };

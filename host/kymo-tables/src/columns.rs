@@ -29,6 +29,7 @@
 //! ```
 
 pub(crate) mod cells;
+pub(crate) mod row;
 pub(crate) mod words;
 
 use std::sync::Arc;
@@ -39,9 +40,9 @@ use kymo_ctf::read::{Fields, Metadata, Record, Trace, Value};
 use kymo_export::export::part_of;
 use kymo_export::json::{Wide, push_value};
 
-use crate::direct::{DirectClass, DirectRow};
+use crate::direct::DirectClass;
 use crate::shape::{ClassColumns, Holds, Shape};
-use cells::{Cells, Integers};
+use row::{Column, DirectRow, RowOf};
 
 /// Rows of a batch: who pushes looks at [`Table::is_full`].
 pub const BATCH_ROWS: usize = 8192;
@@ -53,18 +54,6 @@ pub struct Table {
     /// Of the class of [`Table::new`].
     class: ClassColumns,
     rows: usize,
-}
-
-pub(crate) struct Column {
-    pub holds: Holds,
-    pub cells: Cells,
-}
-
-/// What a row has beside its record.
-#[derive(Clone, Copy)]
-pub(crate) struct RowOf<'r> {
-    pub host: &'r str,
-    pub trace: &'r str,
 }
 
 impl Table {
@@ -143,33 +132,6 @@ impl Table {
         let arrays: Result<Vec<_>, _> = self.columns.iter_mut().map(|column| column.cells.finish()).collect();
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         RecordBatch::try_new_with_options(self.schema(), arrays?, &options)
-    }
-}
-
-impl Column {
-    /// What all records have.
-    fn head(&mut self, holds: Holds, record: &Record<'_>, of: RowOf<'_>) {
-        let number = match holds {
-            Holds::Time => i64::try_from(record.ns).ok(),
-            Holds::Cpu => record.cpu.map(i64::from),
-            Holds::Pid => record.vpid.map(i64::from),
-            Holds::Tid => record.vtid.map(i64::from),
-            Holds::Bits => Some(record.bits as i64),
-            _ => None,
-        };
-        let text = match holds {
-            Holds::Proc => record.procname,
-            Holds::Host => of.host,
-            Holds::Trace => of.trace,
-            Holds::Stream => record.stream,
-            Holds::Event => record.event.name.as_str(),
-            _ => "",
-        };
-        match &mut self.cells {
-            Cells::Words(words) => words.push_or_null(text),
-            Cells::Time { values, .. } | Cells::Int { values, .. } => Integers::push_option(values, number),
-            _ => self.cells.append(None),
-        }
     }
 }
 

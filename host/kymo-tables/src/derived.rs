@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tables that follow from the state of a machine: each takes what kymo-analyze hands on, as the verbs do. A row belongs
-//! to the part of the table in which it ends.
+//! Tables that follow from the state of a machine: each takes what kymo-analyze hands on, as the verbs do. A row
+//! belongs to the part of the table in which it ends.
 
 pub(crate) mod cpus;
 pub(crate) mod latencies;
+pub(crate) mod slice;
 pub(crate) mod slices;
 pub(crate) mod threads;
 pub(crate) mod wakeups;
@@ -128,7 +129,6 @@ impl<D: Derive> Sink for Visitor<'_, '_, D> {
         self.derive.unmatched(of);
     }
 }
-
 
 /// What rows depend on beside the state in front of what is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

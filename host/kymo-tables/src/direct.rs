@@ -5,7 +5,7 @@
 use kymo_ctf::read::{Direct, DirectFloat, RecordPart, Trace};
 
 use crate::columns::cells::{Cells, bits_of};
-use crate::columns::{Column, RowOf};
+use crate::columns::row::{Column, DirectRow};
 use crate::shape::{ClassColumns, Holds};
 
 /// Where the value of a column comes from.
@@ -21,17 +21,6 @@ enum From {
     Float(DirectFloat),
     /// Records of this class have no such field.
     Nothing,
-}
-
-/// A record, as far as it is looked at.
-pub(crate) struct DirectRow<'r> {
-    pub ns: i128,
-    /// Of the packet.
-    pub cpu: Option<u32>,
-    pub event: &'r str,
-    pub of: RowOf<'r>,
-    /// The bytes from its first field on, and what is behind it.
-    pub fields: &'r [u8],
 }
 
 /// The columns of one class.

@@ -58,7 +58,9 @@ pub enum Error {
 fn near_text(near: &[String]) -> String {
     match near {
         [] => String::new(),
-        near => format!("; did you mean {}?", near.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(" or ")),
+        near => {
+            format!("; did you mean {}?", near.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(" or "))
+        }
     }
 }
 

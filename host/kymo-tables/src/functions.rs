@@ -8,7 +8,7 @@ use kymo_ctf::read::Trace;
 use kymo_export::export::stacks::{Call, Frame, call_of, is_call};
 use kymo_feed::Seen;
 
-use crate::derived::slices::Slice;
+use crate::derived::slice::Slice;
 
 /// Calls of a thread that are open at most: deeper ones are not rows.
 const DEPTH_MAX: usize = 4096;

@@ -2,7 +2,7 @@
 //! The table `lab_results`: results of the latency laboratory that lie beside a trace, or were named.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::Value;
 
@@ -39,19 +39,6 @@ const SCHEMA: &str = "kymo-lab-1";
 
 /// A larger file is no result.
 const BYTES_MAX: u64 = 256 << 20;
-
-/// Whether a path that is named is that of a result, not of a trace.
-pub(crate) fn is_result(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension == "json") && path.is_file()
-}
-
-/// The files in a directory that may be results.
-pub(crate) fn beside(dir: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-    let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|path| is_result(path)).collect();
-    files.sort();
-    files
-}
 
 /// The result in a file; none where it is something else.
 fn result(path: &Path) -> Option<Value> {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Opens traces, and puts together what is of one machine: a state is one machine's.
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use kymo_command::named::named_silently;
@@ -11,7 +12,6 @@ use kymo_index::{Indexes, Named, range};
 use kymo_query::{Machine, host_name, machine};
 
 use crate::error::Error;
-use crate::lab;
 
 /// How traces are opened.
 #[derive(Clone, Debug, Default)]
@@ -62,9 +62,22 @@ struct OpenedDir {
     has_switches: bool,
 }
 
+/// Whether a path that is named is that of a result, not of a trace.
+fn is_result(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "json") && path.is_file()
+}
+
+/// The files in a directory that may be results.
+fn beside(dir: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|path| is_result(path)).collect();
+    files.sort();
+    files
+}
+
 /// All traces of the paths.
 pub(crate) fn open(paths: &[PathBuf], options: &OpenOptions) -> Result<Vec<Group>, Error> {
-    let (results, paths): (Vec<PathBuf>, Vec<PathBuf>) = paths.iter().cloned().partition(|path| lab::is_result(path));
+    let (results, paths): (Vec<PathBuf>, Vec<PathBuf>) = paths.iter().cloned().partition(|path| is_result(path));
     let mut dirs = Vec::new();
     for named in named_silently(&paths) {
         let (mut traces, mut caveats) = (Vec::new(), Vec::new());
@@ -117,6 +130,6 @@ fn group(dirs: Vec<OpenedDir>, options: &OpenOptions) -> Group {
     };
     let host = traces.first().map_or_else(String::new, host_name);
     let classes = Classes::new(&traces);
-    let results = named.iter().flat_map(|named| lab::beside(&named.dir)).collect();
+    let results = named.iter().flat_map(|named| beside(&named.dir)).collect();
     Group { host, classes, traces, results, indexes, caveats, bounds: OnceLock::new() }
 }

@@ -10,8 +10,9 @@ use kymo_index::range;
 use kymo_names::event_matches;
 use kymo_query::{Filters, Learn};
 
-use crate::columns::{RowOf, Table};
-use crate::direct::{DirectClass, DirectRow};
+use crate::columns::Table;
+use crate::columns::row::{DirectRow, RowOf};
+use crate::direct::DirectClass;
 use crate::emit::{Emit, Ended};
 use crate::error::Error;
 use crate::open::Group;
@@ -81,7 +82,7 @@ impl Watching {
         if let Some(from) = wanted.from.filter(|_| learn.is_some() || filters.have_state()) {
             let goes_on = || emit.goes_on();
             let before = range::state_before_while(&group.traces, &group.classes, &group.indexes, from, &goes_on);
-            let Some(before) = before else { return emit.check() .and(Err(Ended::Enough)) };
+            let Some(before) = before else { return emit.check().and(Err(Ended::Enough)) };
             learn.iter_mut().for_each(|learn| learn.begin(&before.state));
             filters.begin(&before.state);
         }
@@ -233,7 +234,8 @@ impl Reading<'_, '_> {
             let class = wanted.classes().get(&(trace, event)).filter(|_| is_constant)?;
             self.table.direct(opened, event, class).map(Some)
         };
-        let of_trace = |(trace, events): (usize, &Vec<bool>)| (0..events.len()).map(|event| of_event(trace, event)).collect();
+        let of_trace =
+            |(trace, events): (usize, &Vec<bool>)| (0..events.len()).map(|event| of_event(trace, event)).collect();
         wanted.is_wanted.iter().enumerate().map(of_trace).collect()
     }
 

@@ -114,7 +114,12 @@ impl Shape {
             ("trace", Holds::Trace, Cells::words(), "Directory of its trace"),
             ("stream", Holds::Stream, Cells::words(), "File of its stream"),
             ("event", Holds::Event, Cells::words(), "Name of its event, which is that of the event's own table"),
-            ("bits", Holds::Bits, Cells::integers(false, 64), "Bits that it takes in the trace, with head and contexts"),
+            (
+                "bits",
+                Holds::Bits,
+                Cells::integers(false, 64),
+                "Bits that it takes in the trace, with head and contexts",
+            ),
             ("fields", Holds::Fields, json(), "Its fields, as an object in JSON"),
             ("contexts", Holds::Contexts, json(), "Its contexts, as an object in JSON"),
         ];
@@ -125,7 +130,8 @@ impl Shape {
             cells,
         }));
         let all = |group: &Group| {
-            let of_trace = |trace: usize| (0..group.traces[trace].metadata.events.len()).map(move |event| (trace, event));
+            let of_trace =
+                |trace: usize| (0..group.traces[trace].metadata.events.len()).map(move |event| (trace, event));
             (0..group.traces.len()).flat_map(of_trace).map(|class| (class, ClassColumns::default())).collect()
         };
         Shape { name: "records".to_owned(), columns, classes: groups.iter().map(all).collect() }

@@ -99,7 +99,12 @@ impl Source {
         };
         let mut all = vec![info("records", "All records of all events", schema_of(&opened.records), false)];
         for (known, ..) in KNOWN {
-            all.push(info(known.name, known.about, known.schema(&every(known.columns.len()), opened.is_absolute), false));
+            all.push(info(
+                known.name,
+                known.about,
+                known.schema(&every(known.columns.len()), opened.is_absolute),
+                false,
+            ));
         }
         all.sort_by(|a, b| a.name.cmp(&b.name));
         for (name, shape) in &opened.events {

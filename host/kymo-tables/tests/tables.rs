@@ -48,9 +48,12 @@ fn records_are_those_of_all_events() {
     let (source, _dir) = open(&small());
     let all = rows(&source, "records", &Scan::default());
     assert_eq!(all.len(), 19);
-    let of_events: usize = source.tables().iter().filter(|table| table.is_event).map(|table| {
-        rows(&source, &table.name, &Scan::default()).len()
-    }).sum();
+    let of_events: usize = source
+        .tables()
+        .iter()
+        .filter(|table| table.is_event)
+        .map(|table| rows(&source, &table.name, &Scan::default()).len())
+        .sum();
     assert_eq!(of_events, all.len());
     let step = all.iter().find(|row| row["event"] == "motor:step").unwrap();
     let fields: Value = serde_json::from_str(step["fields"].as_str().unwrap()).unwrap();
@@ -115,7 +118,8 @@ fn pushed_down_conditions_choose_the_same_rows() {
                 let expect: Vec<Value> = all.iter().filter(keeps).cloned().collect();
                 assert_same(&rows(&source, table, &scan), &expect, &format!("{table} {scan:?}"));
                 // Few columns take another way; the order may be another one.
-                let names: &[&str] = if table == "records" { &["time", "cpu", "event"] } else { &["time", "axis", "position"] };
+                let names: &[&str] =
+                    if table == "records" { &["time", "cpu", "event"] } else { &["time", "axis", "position"] };
                 let projection = Some(names.iter().map(|name| (*name).to_owned()).collect());
                 let few = Scan { projection, any_order: true, ..scan.clone() };
                 let pair = |row: &Value| names.iter().map(|name| row[*name].to_string()).collect::<Vec<_>>();
@@ -171,7 +175,8 @@ fn losses_and_damage_are_rows() {
 fn threads_and_processes_are_those_of_the_records() {
     let (source, _dir) = open(&small());
     let found = rows(&source, "threads", &Scan::default());
-    let short: Vec<Value> = found.iter().map(|row| json!([row["tid"], row["name"], row["time"], row["records"]])).collect();
+    let short: Vec<Value> =
+        found.iter().map(|row| json!([row["tid"], row["name"], row["time"], row["records"]])).collect();
     let learnt = short.iter().find(|row| row[0] == 20);
     assert_eq!(learnt.map(|row| &row[1]), Some(&json!("rt")), "{short:?}");
     let records: u64 = found.iter().filter_map(|row| row["records"].as_u64()).sum();

@@ -237,7 +237,9 @@ impl Lens {
     /// The same of a floating-point number.
     pub fn direct_float(&self) -> Option<DirectFloat> {
         match self.sight {
-            Sight::Number { mark: 0, piece, float: true } if piece.order == Order::Little && piece.delta_bits % 8 == 0 => {
+            Sight::Number { mark: 0, piece, float: true }
+                if piece.order == Order::Little && piece.delta_bits % 8 == 0 =>
+            {
                 Some(DirectFloat { offset: piece.delta_bits / 8, is_wide: piece.bits == 64 })
             }
             _ => None,

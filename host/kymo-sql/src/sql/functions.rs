@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Functions of `kymo sql` [spec/tables.md 4]: times and durations as the verbs write them, quantiles by kymo's histogram,
-//! spans between two events, critical paths.
+//! Functions of `kymo sql` [spec/tables.md 4]: times and durations as the verbs write them, quantiles by kymo's
+//! histogram, spans between two events, critical paths.
 
 use std::sync::Arc;
 
@@ -221,10 +221,14 @@ impl AggregateUDFImpl for Quantile {
         let is_fine = types.len() == wanted.len() && types[0].is_integer() && types.iter().all(DataType::is_numeric);
         match is_fine {
             true => Ok(wanted.to_vec()),
-            false => plan(format!("{} takes whole numbers, a share from 0 to 1{}", self.name(), match self.which {
-                Which::Most => ", and how many samples are missing",
-                Which::High | Which::Low => "",
-            })),
+            false => plan(format!(
+                "{} takes whole numbers, a share from 0 to 1{}",
+                self.name(),
+                match self.which {
+                    Which::Most => ", and how many samples are missing",
+                    Which::High | Which::Low => "",
+                }
+            )),
         }
     }
 
@@ -297,7 +301,8 @@ impl Accumulator for Samples {
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        let text = serde_json::to_string(&self.histogram).map_err(|error| DataFusionError::External(Box::new(error)))?;
+        let text =
+            serde_json::to_string(&self.histogram).map_err(|error| DataFusionError::External(Box::new(error)))?;
         Ok(vec![
             ScalarValue::Utf8(Some(text)),
             ScalarValue::Float64(self.share),

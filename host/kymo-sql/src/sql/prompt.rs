@@ -56,7 +56,8 @@ impl Names {
     pub fn complete_at(&self, line: &str, position: usize) -> (usize, Vec<&str>) {
         let before = line.get(..position).unwrap_or(line);
         let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | ':' | '.' | '$' | '"');
-        let begin = before.rfind(|c| !is_part(c)).map_or(0, |at| at + before[at..].chars().next().map_or(1, char::len_utf8));
+        let begin =
+            before.rfind(|c| !is_part(c)).map_or(0, |at| at + before[at..].chars().next().map_or(1, char::len_utf8));
         let word = &before[begin..];
         if word.is_empty() {
             return (begin, Vec::new());
@@ -191,8 +192,8 @@ fn one(session: &Session, runtime: &Runtime, format: &mut SqlFormat, line: &str)
     Ok(())
 }
 
-/// Ctrl-C: the query ends, and not the prompt.
-async fn interrupted() {
+/// Ctrl-C: ends what waits for it, and not the process.
+pub async fn interrupted() {
     kymo_command::interrupt::take_signals_anew();
     while !is_over() {
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
@@ -238,7 +239,9 @@ mod tests {
 
     #[test]
     fn queries_end_with_a_semicolon() {
-        for (text, expect) in [("", true), (".tables", true), ("select 1", false), ("select 1; ", true), ("a\nb;", true)] {
+        for (text, expect) in
+            [("", true), (".tables", true), ("select 1", false), ("select 1; ", true), ("a\nb;", true)]
+        {
             assert_eq!(is_whole(text), expect, "{text:?}");
         }
     }

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use arrow_schema::{Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::{SchemaProvider, Session, TableProvider};
+use datafusion::common::Statistics;
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::Statistics;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
@@ -46,8 +46,7 @@ impl TraceSchema {
             schemas.entry(main.to_owned()).or_default().insert(table.name.clone(), table.name);
         }
         let schema = |(name, tables)| {
-            let schema: Arc<dyn SchemaProvider> =
-                Arc::new(TraceSchema { source: Arc::clone(source), threads, tables });
+            let schema: Arc<dyn SchemaProvider> = Arc::new(TraceSchema { source: Arc::clone(source), threads, tables });
             (name, schema)
         };
         schemas.into_iter().map(schema).collect()

@@ -76,14 +76,7 @@ fn equalities<'e>(condition: &'e Expr, column: &mut Option<&'e str>, values: &mu
     }
 }
 
-fn compare(
-    column: &str,
-    op: Operator,
-    value: &ScalarValue,
-    schema: &Schema,
-    pushes: Pushes,
-    scan: &mut Scan,
-) -> bool {
+fn compare(column: &str, op: Operator, value: &ScalarValue, schema: &Schema, pushes: Pushes, scan: &mut Scan) -> bool {
     if op == Operator::Eq && !matches!(column, "time" | "end_time") {
         return one_of(column, &[value], schema, pushes, scan);
     }

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use arrow_array::builder::{BinaryBuilder, BooleanBuilder, Float32Builder, Float64Builder};
 use arrow_array::builder::StringBuilder;
+use arrow_array::builder::{BinaryBuilder, BooleanBuilder, Float32Builder, Float64Builder};
 use arrow_array::types::{
     ArrowPrimitiveType, Int8Type, Int16Type, Int32Type, Int64Type, TimestampNanosecondType, UInt8Type, UInt16Type,
     UInt32Type, UInt64Type,
@@ -78,7 +78,10 @@ impl Integers {
         self.there.append(bits.is_some());
     }
 
-    fn finish<T: ArrowPrimitiveType>(&mut self, of: impl Fn(i64) -> T::Native) -> Result<PrimitiveArray<T>, ArrowError> {
+    fn finish<T: ArrowPrimitiveType>(
+        &mut self,
+        of: impl Fn(i64) -> T::Native,
+    ) -> Result<PrimitiveArray<T>, ArrowError> {
         let values: Vec<T::Native> = std::mem::take(&mut self.values).into_iter().map(of).collect();
         PrimitiveArray::try_new(values.into(), self.there.finish())
     }
@@ -153,7 +156,8 @@ impl Cells {
                 Cells::List { ends: vec![0], there: Vec::new(), element: Box::new(element.fresh()) }
             }
             Cells::Struct { members, .. } => {
-                let member = |of: &Member| Member { name: of.name.clone(), position: of.position, cells: of.cells.fresh() };
+                let member =
+                    |of: &Member| Member { name: of.name.clone(), position: of.position, cells: of.cells.fresh() };
                 Cells::Struct { there: Vec::new(), members: members.iter().map(member).collect() }
             }
         }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The table `slices`: what has a begin and an end, of threads and of CPUs.
 
-use kymo_analyze::{CallSpan, Interrupt, InterruptSpan, Name, Off, OffSpan, Sample, Sink, State, Thread, Threads};
+use kymo_analyze::{CallSpan, Interrupt, InterruptSpan, Off, OffSpan, Sample, Sink, State, Thread, Threads};
 use kymo_feed::Seen;
 use kymo_query::Spans;
 
+use super::slice::Slice;
 use super::{Derive, Needs, Out, RowPlace, doubt, name, ns, tid_of, walk};
 use crate::emit::{Emit, Ended};
 use crate::error::Error;
@@ -37,21 +38,6 @@ pub(crate) const SLICES: Known = Known {
 /// The spans that names of events tell, as `kymo latency` and the viewer take them.
 pub(crate) fn spans_of(group: &Group) -> Vec<String> {
     kymo_query::named_spans(&group.traces, &group.classes)
-}
-
-/// A slice on its way.
-pub(crate) struct Slice {
-    pub from: i64,
-    pub to: i64,
-    pub kind: &'static str,
-    pub of: String,
-    pub tid: Option<i32>,
-    /// Process and name, where these are known already.
-    pub who: Option<(Option<i32>, Name)>,
-    pub cpu: Option<u32>,
-    pub value: Option<i64>,
-    pub depth: Option<u64>,
-    pub doubt: kymo_analyze::Doubt,
 }
 
 struct Slices<'g> {

@@ -196,7 +196,6 @@ impl Derive for Wakeups {
 
 pub(crate) fn read(group: &Group, scan: &Scan, rows: &mut Rows, emit: &mut Emit) -> Result<(), Ended> {
     let with_budget = BUDGET.into_iter().any(|column| rows.has(column));
-    let mut wakeups =
-        Wakeups { with_budget, cpus: HashMap::new(), moved: HashMap::new(), pending: Vec::new() };
+    let mut wakeups = Wakeups { with_budget, cpus: HashMap::new(), moved: HashMap::new(), pending: Vec::new() };
     walk(group, scan, rows, emit, &mut wakeups, Needs::Waits)
 }

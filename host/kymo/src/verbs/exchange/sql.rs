@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `kymo sql`, and what else is done by `kymo-sql`: a command of its own for what needs Arrow, Parquet and DataFusion, which
-//! take longer to build than all the rest.
+//! `kymo sql`, and what else is done by `kymo-sql`: a command of its own for what needs Arrow, Parquet and DataFusion,
+//! which take longer to build than all the rest.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
