@@ -22,8 +22,8 @@ use crate::wait::interruptible;
 /// Bytes of what a command says of its errors that are kept.
 const SAID_MAX: u64 = 64 << 10;
 
-/// Runs a command that prints an Arrow stream. `notes` is called with each thing that it says on standard error, once it
-/// has ended well; otherwise that is the text of the error.
+/// Runs a command that prints an Arrow stream. `notes` is called with what it says on standard error, once it has ended
+/// well; otherwise that is the text of the error.
 #[pyfunction]
 #[pyo3(signature = (command, progress=None, notes=None))]
 pub fn run_arrow(

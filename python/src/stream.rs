@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Record batches on their way to Python. A thread of its own makes them, two ahead at most, so that memory stays bounded
-//! however long the trace is. Who takes them waits without the GIL, and sees Ctrl-C.
+//! Record batches on their way to Python. A thread of its own makes them, two ahead at most, so that memory stays
+//! bounded however long the trace is. Who takes them waits without the GIL, and sees Ctrl-C.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, TryRecvError};

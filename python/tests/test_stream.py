@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import kymotrace
@@ -20,14 +21,18 @@ def anonymous_kib() -> int:
 
 
 def test_memory_stays_bounded(large: kymotrace.Trace) -> None:
-    before, most, size = anonymous_kib(), 0, 0
+    before, most, largest, size = anonymous_kib(), 0, 0, 0
     for batch in large.table("records"):
+        if not size:
+            # The reader could go far ahead meanwhile.
+            time.sleep(4)
         size += batch.nbytes
+        largest = max(largest, batch.nbytes)
         most = max(most, anonymous_kib() - before)
-    del batch
-    # The rows together are much larger than what was ever held of them.
-    assert size > 8 << 20
-    assert most < max(48 << 10, size // 1024 // 4), f"{most} KiB for {size >> 10} KiB of rows"
+    # The rows together are much larger than the few batches that were ever held of them.
+    bound = (6 * largest >> 10) + (6 << 10)
+    assert size >> 10 > 2 * bound
+    assert most < bound, f"{most} KiB for {size >> 10} KiB of rows in batches of {largest >> 10} KiB"
 
 
 def test_ctrl_c_ends_a_scan(large: kymotrace.Trace) -> None:
@@ -81,17 +86,22 @@ def test_other_threads_go_on(large: kymotrace.Trace, taker: str) -> None:
             ticks.append(time.monotonic())
             time.sleep(0.001)
 
+    def rate(what: Callable[[], object]) -> float:
+        begin = time.monotonic()
+        what()
+        end = time.monotonic()
+        return sum(begin <= at <= end for at in ticks) / (end - begin)
+
     thread = threading.Thread(target=tick)
     thread.start()
-    begin = time.monotonic()
-    getattr(large.events("motor:step", filter="axis == 1"), taker)()
-    end = time.monotonic()
-    over.set()
-    thread.join()
-    during = [begin, *(at for at in ticks if begin <= at <= end), end]
-    longest = max(b - a for a, b in zip(during, during[1:], strict=False))
-    assert longest < (end - begin) / 3, f"a thread stood still for {longest:.2f} of {end - begin:.2f} s"
-    assert len(during) > 20
+    try:
+        alone = rate(lambda: time.sleep(1))
+        beside = rate(getattr(large.events("motor:step", filter="axis > 100"), taker))
+    finally:
+        over.set()
+        thread.join()
+    # Who waits with the GIL lets others run 20 times a second.
+    assert beside > alone / 8, f"{beside:.0f} times a second beside a scan, {alone:.0f} alone"
 
 
 def test_progress_is_told(large: kymotrace.Trace, capsys: pytest.CaptureFixture[str]) -> None:
