@@ -241,7 +241,8 @@ static __attribute__((noinline)) void write_filtered(struct kymo_event *event, u
 }
 
 /* For one session for which the thread keeps nothing: compact records, or contexts that change. */
-static __attribute__((noinline)) void write_otherwise(const struct kymo_slot *slot, struct kymo_event *event, uint64_t step,
+static __attribute__((noinline)) void write_otherwise(const struct kymo_slot *slot,
+						      struct kymo_event *event, uint64_t step,
 						      const uint64_t *words, const void *frame)
 {
 	const struct kymo_seg seg = { words, (step - KYMO_ONE_RECORD - KYMO__BEFORE_PAYLOAD) | KYMO_SEG_STAGED };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * environment.c: libkymo reads the environment when it is loaded, and never again [settings.c]: not in its helper thread,
- * in the program or in a forked child, beside which the program may call setenv(). Run with a KYMO_RUNTIME_DIR of its own.
+ * environment.c: libkymo reads the environment when it is loaded, and never again [settings.c]: not in
+ * its helper thread, in the program or in a forked child, beside which the program may call setenv(). Run
+ * with a KYMO_RUNTIME_DIR of its own.
  */
 #define _GNU_SOURCE
 #include <dirent.h>

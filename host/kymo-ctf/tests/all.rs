@@ -3,6 +3,7 @@
 
 mod absurd;
 mod babeltrace;
+mod compact;
 mod damage;
 mod foreign;
 mod generated;

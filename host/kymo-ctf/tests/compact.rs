@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Compact records [spec/trace.md 4]: a reader attaches the thread to each, whatever way it came to it.
 
-mod support;
+use crate::support;
 
 use std::fs;
 use std::process::Command;
