@@ -89,7 +89,7 @@ impl Cut {
         let words = [&places.thread[number], &places.high[number], &places.low[number]];
         let [thread, high, low] = words.map(|word| word.load(Ordering::Acquire));
         let is_of_mark = [thread, high, low].iter().all(|word| *word as u32 == mark.0 as u32);
-        is_of_mark.then(|| Cut { thread: (thread >> 32) as u32, time: (high >> 32) << LOW_BITS | low >> 32 })
+        is_of_mark.then_some(Cut { thread: (thread >> 32) as u32, time: (high >> 32) << LOW_BITS | low >> 32 })
     }
 
     /// Moves on to the record at the begin of `bytes`. `None` where there is none.
