@@ -50,7 +50,7 @@ fn places(group: &Group) -> HashMap<(usize, usize), usize> {
         for (event, class) in opened.metadata.events.iter().enumerate().filter(|(_, class)| is_mark(&class.name)) {
             let fields = opened.metadata.fields(class);
             let position = |name: &&str| fields.iter().find(|field| *field.name == **name).map(|field| field.position);
-            if let Some(position) = FIELDS.iter().find_map(|name| position(name)) {
+            if let Some(position) = FIELDS.iter().find_map(position) {
                 places.insert((trace, event), position);
             }
         }

@@ -50,12 +50,15 @@ pub(crate) struct ShapeColumn {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ClassColumns(pub Vec<Option<(RecordPart, usize)>>);
 
+/// Classes of a group: by trace and event.
+pub(crate) type GroupClasses = HashMap<(usize, usize), ClassColumns>;
+
 /// The columns of a table of records.
 pub(crate) struct Shape {
     pub name: String,
     pub columns: Vec<ShapeColumn>,
     /// Whose records are its rows: by group, then by trace and event. Of `records`: all.
-    pub classes: Vec<HashMap<(usize, usize), ClassColumns>>,
+    pub classes: Vec<GroupClasses>,
 }
 
 /// Columns that all tables of records have, in front of the fields.
@@ -91,11 +94,11 @@ impl Shape {
     /// Of all events of all traces, by name.
     pub fn of_events(groups: &[Group]) -> BTreeMap<String, Shape> {
         let is_absolute = is_absolute(groups);
-        let mut all: BTreeMap<String, (Making, Vec<HashMap<(usize, usize), ClassColumns>>)> = BTreeMap::new();
+        let mut all: BTreeMap<String, (Making, Vec<GroupClasses>)> = BTreeMap::new();
         for (position, group) in groups.iter().enumerate() {
             for (trace, opened) in group.traces.iter().enumerate() {
                 for (event, class) in opened.metadata.events.iter().enumerate() {
-                    let begin = || (Making::new(&class.name, is_absolute), vec![HashMap::new(); groups.len()]);
+                    let begin = || (Making::new(&class.name, is_absolute), vec![GroupClasses::new(); groups.len()]);
                     let (making, classes) = all.entry(class.name.clone()).or_insert_with(begin);
                     let columns = making.add(&opened.metadata, event);
                     classes[position].insert((trace, event), columns);

@@ -98,7 +98,8 @@ fn wakeups_are_the_arrows_of_the_viewer() {
         let found = all(&source, "wakeups");
         let found = found.iter().map(|row| json!(own.map(|name| row[name].clone())).to_string());
         let mut found: Vec<String> = found.filter(runs).collect();
-        (expect.sort(), found.sort());
+        expect.sort();
+        found.sort();
         assert!(found.len() > 1);
         assert_same(&found, &expect, "wakeups");
     }

@@ -125,7 +125,8 @@ fn pushed_down_conditions_choose_the_same_rows() {
                 let pair = |row: &Value| names.iter().map(|name| row[*name].to_string()).collect::<Vec<_>>();
                 let mut found: Vec<_> = rows(&source, table, &few).iter().map(pair).collect();
                 let mut expect: Vec<_> = expect.iter().map(pair).collect();
-                (found.sort_unstable(), expect.sort_unstable());
+                found.sort_unstable();
+                expect.sort_unstable();
                 assert_same(&found, &expect, &format!("{table} {few:?}"));
             }
         }

@@ -31,7 +31,7 @@ pub enum Cells {
         values: Integers,
     },
     /// Texts of which there are few: names, labels of enumerations.
-    Words(Words),
+    Words(Box<Words>),
     Bool(BooleanBuilder),
     F32(Float32Builder),
     F64(Float64Builder),
@@ -127,7 +127,7 @@ impl Cells {
 
     /// For texts of which there are few.
     pub fn words() -> Cells {
-        Cells::Words(Words::default())
+        Cells::Words(Box::default())
     }
 
     /// For points in time.
