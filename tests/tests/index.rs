@@ -88,7 +88,7 @@ fn answers_are_the_same_with_an_index_and_without() {
     let without = answers(&lab, &questions);
     assert!(without.iter().all(|(code, out, _)| *code == 0 && !out.is_empty()));
     let built = lab.kymo(&["index", trace]).expect(0).stdout;
-    assert!(built.contains("2 checkpoints") && built.contains("over time"), "{built}");
+    assert!(built.contains("9 checkpoints") && built.contains("over time"), "{built}");
     same(&questions, &answers(&lab, &questions), &without);
     assert!(lab.kymo(&["index", trace]).expect(0).stdout.contains("holds"));
     let document: Value = serde_json::from_str(&lab.kymo(&["index", trace, "--json"]).expect(0).stdout).unwrap();
