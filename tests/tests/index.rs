@@ -12,7 +12,7 @@ use kymo_tests::{Kernel, Lab, Outcome, paths, skip};
 use rustix::process::Signal;
 use serde_json::Value;
 
-/// Its first checkpoints are at 131,072 records and its double.
+/// A checkpoint is at each 32,768 records.
 const PLAN: Plan =
     Plan { seed: 3, cpus: 2, threads: 40, records: 150_000, packet: 700, lossy: 60, user: 20_000, begin: 1_000_000 };
 
