@@ -49,7 +49,7 @@ pub struct Options {
     #[arg(long)]
     pub shared_rings: bool,
     /// Write records with 4 bytes in front of their fields instead of 12: smaller traces, but slower tracepoints; see
-    /// kymo-record(7). On x86-64 only
+    /// kymo-recording(7). On x86-64 only
     #[arg(long)]
     pub compact: bool,
     /// Directory of the trace; must be absent or empty [default: kymo-trace-DATE-TIME]
