@@ -211,10 +211,10 @@ fn a_full_disk_is_survived_by_what_is_not_kept() {
     let result = std::panic::catch_unwind(|| {
         let program = lab.cc("produce.c");
         let output = disk.join("t");
-        // 11 MB: more than the disk has room for, however they are cut. What comes behind the next cut has room again.
-        let script = format!("{0} 1 200000 20 200; sleep 3; {0} 1 1000 20 200", program.display());
+        // 11 MB: more than the disk has room for, however they are cut. There is room again when their chunks are gone.
+        let script = format!("{0} 1 200000 20 200; sleep 4; {0} 1 1000 20 200", program.display());
         let mut command = lab.command(kymo_tests::paths::kymo());
-        command.args(["record", "--json", "--keep", "1", "--rotate-time", "2s", "-o"]);
+        command.args(["record", "--json", "--keep", "1", "--rotate-time", "1s", "-o"]);
         command.arg(&output).args(["--", "sh", "-c", &script]);
         let summary: Value = of_stdout(&lab.start(command).wait().expect(0).stdout);
         let listed = summary["chunks"].as_array().expect("chunks");
