@@ -164,10 +164,10 @@ impl Output {
     /// # Errors
     /// What is left cannot be written.
     pub fn close(mut self) -> anyhow::Result<()> {
-        if let Form::Table { waiting, is_begun, .. } = &self.0 {
-            if !waiting.is_empty() || !is_begun {
-                self.flush_table()?;
-            }
+        let has_more =
+            matches!(&self.0, Form::Table { waiting, is_begun, .. } if !waiting.is_empty() || !is_begun);
+        if has_more {
+            self.flush_table()?;
         }
         match self.0 {
             Form::Table { mut sink, .. } => sink.flush()?,
