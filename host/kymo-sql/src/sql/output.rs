@@ -164,8 +164,7 @@ impl Output {
     /// # Errors
     /// What is left cannot be written.
     pub fn close(mut self) -> anyhow::Result<()> {
-        let has_more =
-            matches!(&self.0, Form::Table { waiting, is_begun, .. } if !waiting.is_empty() || !is_begun);
+        let has_more = matches!(&self.0, Form::Table { waiting, is_begun, .. } if !waiting.is_empty() || !is_begun);
         if has_more {
             self.flush_table()?;
         }
