@@ -117,11 +117,9 @@ int kymo_contexts_read(struct kymo_contexts *contexts, const struct kymo_mem *he
 	if (bits & ~(uint32_t)KNOWN_BITS || (bits & BOTH_PRIOS) == BOTH_PRIOS ||
 	    perf_count > KYMO_PERF_MAX || !(bits & KYMO_CONTEXT_PERF) != !perf_count)
 		return EPROTO;
-#if KYMO_ARCH_SEQUENCE && !KYMO_ARCH_X86_64
-	/* No sequence writes compact records there [ring.md 11]. */
-	if (bits & KYMO_CONTEXT_COMPACT && kymo_kind == KYMO_KIND_RSEQ)
+	/* Only the sequence of x86-64 writes compact records; the portable ring is not sound yet [decisions/0011]. */
+	if (bits & KYMO_CONTEXT_COMPACT && (!KYMO_ARCH_X86_64 || kymo_kind != KYMO_KIND_RSEQ))
 		return EOPNOTSUPP;
-#endif
 	contexts->bits = bits;
 	contexts->perf_count = perf_count;
 	for (uint32_t i = 0; i < perf_count; i++) {

@@ -72,13 +72,11 @@ for ring in rseq portable; do
 done
 
 check "compact records, compiles" compile gcc compact -O2
-for ring in rseq portable; do
-	if [ $ring = rseq ] && [ "$(uname -m)" = aarch64 ]; then
-		echo "SKIP compact records, rseq: no sequence for this processor"
-		continue
-	fi
-	check "compact records, $ring" env KYMO_RING=$ring $out/compact-gcc
-done
+if [ "$(uname -m)" = x86_64 ]; then
+	check "compact records, rseq" env KYMO_RING=rseq $out/compact-gcc
+else
+	echo "SKIP compact records, rseq: no sequence for this processor"
+fi
 
 # Call stacks of code that is compiled in each way that matters; x86-64 has tables.
 if [ "$(uname -m)" = x86_64 ]; then
