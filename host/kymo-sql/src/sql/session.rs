@@ -104,14 +104,7 @@ impl Session {
 pub fn message(error: &DataFusionError) -> String {
     let text = error.strip_backtrace();
     let mut text = text.as_str();
-    let heads = [
-        "Error during planning: ",
-        "Schema error: ",
-        "SQL error: ",
-        "External error: ",
-        "Execution error: ",
-        "This feature is not implemented: ",
-    ];
+    let heads = ["Error during planning: ", "Schema error: ", "SQL error: ", "External error: ", "Execution error: "];
     while let Some(rest) = heads.iter().find_map(|head| text.strip_prefix(head)) {
         text = rest;
     }
