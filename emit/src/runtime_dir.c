@@ -37,17 +37,20 @@ static bool is_ending; /* the process: no name must appear any more */
 /* The end of the process beside a helper thread that binds. */
 static pthread_mutex_t own_lock = PTHREAD_MUTEX_INITIALIZER;
 
+/* Only absolute paths: else a directory would be made wherever the program is at that moment. */
 static bool runtime_path(char *path, size_t bytes)
 {
 	const char *set = kymo_settings.runtime_dir, *xdg = kymo_settings.xdg_runtime_dir;
 	struct stat info;
 	int used;
 
+	if (*set && *set != '/')
+		return false;
 	if (*set)
 		used = snprintf(path, bytes, "%s", set);
 	else if (geteuid() == 0)
 		used = snprintf(path, bytes, "/run/kymo");
-	else if (*xdg)
+	else if (*xdg == '/')
 		used = snprintf(path, bytes, "%s/kymo", xdg);
 	else
 		used = snprintf(path, bytes, "/tmp/kymo-%u", (unsigned)geteuid());

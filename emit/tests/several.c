@@ -32,7 +32,7 @@ static uint64_t next_number;
 static enum place wanted;
 static __thread bool is_stopped; /* nothing stops here */
 static volatile sig_atomic_t signals;
-static volatile uint64_t others; /* records of the other thread */
+static volatile uint64_t others, asked; /* turns of the other thread, and how many it shall have had */
 static uint64_t shared, apart;
 
 static void record(uint64_t number)
@@ -50,7 +50,6 @@ static uint64_t number_for_one(void)
 
 static void stop_between(void)
 {
-	uint64_t seen_others = others;
 	sig_atomic_t seen = signals;
 
 	if (is_stopped || wanted == NOTHING)
@@ -61,7 +60,8 @@ static void stop_between(void)
 	/* Without a system call: the kernel may take note of interruptions only. */
 	while (wanted == SIGNAL && signals == seen)
 		;
-	while (wanted == THREAD && others < seen_others + 2)
+	asked = others + 2;
+	while (wanted == THREAD && others < asked)
 		;
 	is_stopped = false;
 }
@@ -77,9 +77,12 @@ static void *other(void *unused)
 	(void)unused;
 	is_stopped = true;
 	while (wanted == THREAD) {
-		for (int i = 0; i < 20; i++)
-			record(number_for_one());
-		others++;
+		/* Only when asked: who yields may go on at once, and for long. */
+		if (others < asked) {
+			for (int i = 0; i < 20; i++)
+				record(number_for_one());
+			others++;
+		}
 		sched_yield();
 	}
 	return NULL;

@@ -39,6 +39,19 @@ fn an_unknown_pattern_names_what_is_near() {
 }
 
 #[test]
+fn a_runtime_directory_that_is_not_absolute_is_refused() {
+    let mut lab = Lab::new("relative");
+    let program = produce(&lab);
+    lab.env("KYMO_RUNTIME_DIR", "relative/rt");
+    let recorded = lab.record("trace").run(&[&program]).expect(2);
+    says(&recorded.outcome.stderr, &["relative/rt", "absolute path"]);
+    assert_eq!(recorded.outcome.stdout, "", "the command is not run");
+    // A program makes nothing where it happens to be.
+    lab.run(&program, &[]).expect(0);
+    assert!(!lab.path("relative").exists());
+}
+
+#[test]
 fn an_output_directory_that_is_not_empty_is_left_alone() {
     let lab = Lab::new("not_empty");
     let program = produce(&lab);

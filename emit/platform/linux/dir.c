@@ -23,7 +23,8 @@ void kymop_dir_init(void)
 {
 	const char *set = secure_getenv("KYMO_RUNTIME_DIR");
 
-	if (set && *set && strlen(set) < sizeof(parent))
+	/* A relative path would be another one wherever the process goes. */
+	if (set && *set == '/' && strlen(set) < sizeof(parent))
 		memcpy(parent, set, strlen(set) + 1);
 }
 

@@ -37,6 +37,12 @@ pub fn why_not_found(pid: u32, dirs: &[RuntimeDir]) -> Option<String> {
         return Some(format!("process {pid} was started with KYMO_DISABLE: it is not to be traced"));
     }
     let wanted = path_for(uid, |name| environment.get(name).map(PathBuf::from));
+    if !wanted.is_absolute() {
+        let path = wanted.display();
+        return Some(format!(
+            "process {pid} was started with KYMO_RUNTIME_DIR={path}, which is not an absolute path: it is not traced"
+        ));
+    }
     let there = identity(Path::new(&format!("/proc/{pid}/root")), &wanted);
     let is_ours = |there: (u64, u64)| dirs.iter().any(|dir| dir.identity() == Some(there));
     if there.as_ref().is_ok_and(|there| is_ours(*there)) {

@@ -87,7 +87,8 @@ pub(crate) fn path_for(uid: u32, set: impl Fn(&str) -> Option<PathBuf>) -> PathB
     if uid == 0 {
         return PathBuf::from("/run/kymo");
     }
-    set("XDG_RUNTIME_DIR").map_or_else(|| PathBuf::from(format!("/tmp/kymo-{uid}")), |dir| dir.join("kymo"))
+    let xdg = set("XDG_RUNTIME_DIR").filter(|dir| dir.is_absolute());
+    xdg.map_or_else(|| PathBuf::from(format!("/tmp/kymo-{uid}")), |dir| dir.join("kymo"))
 }
 
 impl RuntimeDir {
@@ -96,8 +97,12 @@ impl RuntimeDir {
         RuntimeDir::make(&default_path())
     }
 
-    /// The runtime directory at `path`, made if it does not exist; it must belong to this user.
+    /// The runtime directory at `path`, made if it does not exist; it must belong to this user, and be absolute:
+    /// programs come to it from wherever they are.
     pub fn make(path: &Path) -> Result<RuntimeDir, Error> {
+        if !path.is_absolute() {
+            return Err(Error::RuntimeDir { path: path.to_owned(), why: "is not an absolute path".to_owned() });
+        }
         if let Some(above) = path.parent() {
             let _ = std::fs::create_dir_all(above);
         }
@@ -279,6 +284,16 @@ mod tests {
         for bad in ["", "a/b", "a b", "é", "a\n"] {
             assert!(!is_session_name(bad), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn relative_directories_are_not_used() {
+        let relative = |name: &str| Some(PathBuf::from(name));
+        let only_xdg = |name: &str| relative(name).filter(|_| name == "XDG_RUNTIME_DIR");
+        assert_eq!(path_for(1000, only_xdg), Path::new("/tmp/kymo-1000"));
+        assert_eq!(path_for(1000, |_| Some("/run/user/1000".into())), Path::new("/run/user/1000"));
+        let error = RuntimeDir::make(&path_for(1000, relative)).unwrap_err();
+        assert!(error.to_string().contains("absolute"), "{error}");
     }
 
     #[test]

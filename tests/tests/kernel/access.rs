@@ -34,7 +34,7 @@ fn without_rights() {
     let lab = Lab::new("without_rights");
     open_to_all(&lab);
     let nobody = |script: &str| {
-        without_tracefs(&lab, &format!("export KYMO_RUNTIME_DIR=nobody/rt; exec {NOBODY} sh -c \"{script}\""))
+        without_tracefs(&lab, &format!("export KYMO_RUNTIME_DIR=$PWD/nobody/rt; exec {NOBODY} sh -c \"{script}\""))
     };
     let can_run = nobody("$K --version");
     if can_run.code != 0 {
@@ -48,7 +48,7 @@ fn without_rights() {
     let outcome = without_tracefs(
         &lab,
         &format!(
-            "mkdir mnt; mount -t tracefs nodev mnt || exit 97; KYMO_RUNTIME_DIR=nobody/rt KYMO_TRACEFS=$PWD/mnt \
+            "mkdir mnt; mount -t tracefs nodev mnt || exit 97; KYMO_RUNTIME_DIR=$PWD/nobody/rt KYMO_TRACEFS=$PWD/mnt \
              exec {NOBODY} $K record -o nobody/trace -k sched -- echo ran"
         ),
     )
@@ -66,7 +66,7 @@ fn the_user_part_without_the_kernel() {
     open_to_all(&lab);
     let program = lab.cc("produce.c");
     let script = format!(
-        "export KYMO_RUNTIME_DIR=nobody/rt; exec {NOBODY} $K record -o nobody/trace --kernel-optional -k sched -- {} 1 70",
+        "export KYMO_RUNTIME_DIR=$PWD/nobody/rt; exec {NOBODY} $K record -o nobody/trace --kernel-optional -k sched -- {} 1 70",
         program.display()
     );
     let outcome = without_tracefs(&lab, &script);
