@@ -5,11 +5,14 @@
  * clocks: the next record would end the program by SIGSEGV. (On 64-bit Arm the second call does, from
  * Linux 6.12 on. The first is treated alike: a thread's first record makes system calls.) libkymo hears of it
  * because prctl and syscall are its own here; before the kernel does it, all events go out of line, where the
- * thread's records are counted as lost. Not seen: system calls by the program's own assembly.
+ * thread's records are counted as lost. Filters of system calls are heard of in the same way, and end the helper
+ * thread: see kymo_sandbox_begins. So do calls that need a process of one thread, for as long as they take. Not seen:
+ * system calls by the program's own assembly.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/seccomp.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -67,6 +70,20 @@ static bool gives_clock_back(long number, const long *args)
 	return number == SYS_prctl && args[0] == PR_SET_TSC && args[1] == PR_TSC_ENABLE;
 }
 
+static bool installs_filter(long number, const long *args)
+{
+	return (number == SYS_seccomp && args[0] == SECCOMP_SET_MODE_FILTER) ||
+	       (number == SYS_prctl && args[0] == PR_SET_SECCOMP && args[1] == SECCOMP_MODE_FILTER);
+}
+
+/* What the kernel grants to programs with one thread only: another user namespace, and another one of mounts. */
+static bool needs_one_thread(long number, const long *args)
+{
+	if (number == SYS_unshare)
+		return args[0] & CLONE_NEWUSER;
+	return number == SYS_setns && (!args[1] || args[1] & (CLONE_NEWUSER | CLONE_NEWNS));
+}
+
 /* From here on this thread's records are counted only. */
 static void begin(struct kymo_self *self)
 {
@@ -83,12 +100,20 @@ static long call_with_care(long number, const long *args)
 {
 	struct kymo_self *self = kymo_self();
 	bool was_clockless = self->is_clockless;
-	bool is_taken = takes_clock_away(number, args);
+	bool is_taken = takes_clock_away(number, args), has_ended_helper = false;
+	bool has_paused = needs_one_thread(number, args) && kymo_helper_pause();
 	long result;
 
 	if (is_taken && !was_clockless)
 		begin(self);
+	if (installs_filter(number, args))
+		has_ended_helper = kymo_sandbox_begins(number == SYS_seccomp && args[1] & SECCOMP_FILTER_FLAG_TSYNC);
 	result = call(number, args);
+	/* Positive: the number of a thread that could not take the filter. */
+	if (has_ended_helper && result)
+		kymo_sandbox_failed();
+	if (has_paused)
+		kymo_helper_resume();
 	if (is_taken && result < 0)
 		self->is_clockless = was_clockless;
 	else if (gives_clock_back(number, args) && !result)
@@ -124,6 +149,20 @@ KYMO_EXPORT __attribute__((weak)) int prctl(int option, ...)
 		args[i] = va_arg(list, long);
 	va_end(list);
 	return (int)call_with_care(SYS_prctl, args);
+}
+
+KYMO_EXPORT __attribute__((weak)) int unshare(int flags)
+{
+	const long args[6] = { flags };
+
+	return (int)call_with_care(SYS_unshare, args);
+}
+
+KYMO_EXPORT __attribute__((weak)) int setns(int fd, int type)
+{
+	const long args[6] = { fd, type };
+
+	return (int)call_with_care(SYS_setns, args);
 }
 
 KYMO_EXPORT __attribute__((weak)) long syscall(long number, ...)

@@ -117,8 +117,8 @@ int kymo_contexts_read(struct kymo_contexts *contexts, const struct kymo_mem *he
 	if (bits & ~(uint32_t)KNOWN_BITS || (bits & BOTH_PRIOS) == BOTH_PRIOS ||
 	    perf_count > KYMO_PERF_MAX || !(bits & KYMO_CONTEXT_PERF) != !perf_count)
 		return EPROTO;
-	/* Only the sequence of x86-64 writes compact records; the portable ring is not sound yet [decisions/0011]. */
-	if (bits & KYMO_CONTEXT_COMPACT && (!KYMO_ARCH_X86_64 || kymo_kind != KYMO_KIND_RSEQ))
+	/* Their sequence is for x86-64. */
+	if (bits & KYMO_CONTEXT_COMPACT && !KYMO_ARCH_X86_64)
 		return EOPNOTSUPP;
 	contexts->bits = bits;
 	contexts->perf_count = perf_count;

@@ -22,17 +22,29 @@ struct kymo_control kymo_control = {
 	.startup_wait_ms = KYMO_STARTUP_WAIT_MS,
 };
 
-/* Who holds it ends sessions, and must not wait for their room should it trace, in malloc say. */
+/*
+ * Who holds it ends sessions, and must not wait for their room should it trace, in malloc say. Nor may it
+ * be cancelled: nothing of libkymo's is a place where threads are, as far as the program knows.
+ */
 void kymo_lock(void)
 {
-	kymo_self()->busy++;
+	struct kymo_self *self = kymo_self();
+	int cancel_state;
+
+	self->busy++;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	pthread_mutex_lock(&kymo_control.lock);
+	self->cancel_state = cancel_state;
 }
 
 void kymo_unlock(void)
 {
+	struct kymo_self *self = kymo_self();
+	int cancel_state = self->cancel_state;
+
 	pthread_mutex_unlock(&kymo_control.lock);
-	kymo_self()->busy--;
+	self->busy--;
+	pthread_setcancelstate(cancel_state, NULL);
 }
 
 /*
@@ -97,7 +109,7 @@ static void begin(bool wait)
 
 static void after_fork_in_child(void)
 {
-	int saved_errno = errno;
+	int saved_errno = errno, cancel_state = kymo_self()->cancel_state;
 
 	/* We hold the lock; nobody else is here. Where the kernel does not wipe, this does. */
 	pthread_mutex_init(&kymo_control.lock, NULL);
@@ -107,19 +119,26 @@ static void after_fork_in_child(void)
 	memset(kymo_process, 0, sizeof(*kymo_process));
 	kymo_refresh(kymo_self());
 	kymo_answers_after_fork();
-	kymo_conns_after_fork();
+	kymo_conns_after_fork(kymo_control.is_sandboxed);
 	kymo_fd_table_is_own = kymo_control.helper_began = kymo_control.helper_settled = kymo_conns_were_lost = false;
 	kymo_control.child_goes_on = kymo_kind != KYMO_KIND_PORTABLE;
 	kymo_own_begin();
+	kymo_control.helper_tid = 0;
+	/* What the filter forbids to us may end the child. It records in its parent's rings, or counts [ring.md 6]. */
+	if (kymo_control.is_sandboxed)
+		kymo_control.without_thread = true;
 	kymo_choose_nonce();
-	begin(kymo_kind == KYMO_KIND_PORTABLE);
+	if (!kymo_control.is_sandboxed)
+		begin(kymo_kind == KYMO_KIND_PORTABLE);
+	pthread_setcancelstate(cancel_state, NULL);
 	errno = saved_errno;
 }
 
 void kymo_start(void)
 {
-	int saved_errno = errno;
+	int saved_errno = errno, cancel_state;
 
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	if (kymo_settings.startup_wait_ms >= 0)
 		kymo_control.startup_wait_ms = kymo_settings.startup_wait_ms;
 	kymo_control.without_thread = kymo_settings.without_thread;
@@ -134,7 +153,58 @@ void kymo_start(void)
 		kymo_loader_begin();
 	}
 	begin(true);
+	pthread_setcancelstate(cancel_state, NULL);
 	errno = saved_errno;
+}
+
+/*
+ * kymo_helper_pause: ends the helper thread for a moment. Returns whether there was one.
+ * Context: a thread of the program that is about to call what a second thread forbids.
+ */
+bool kymo_helper_pause(void)
+{
+	if (kymo_control.without_thread)
+		return false;
+	kymo_helper_end();
+	return true;
+}
+
+/* kymo_helper_resume: behind kymo_helper_pause. Sessions are gone to again, as those of a lost connection. */
+void kymo_helper_resume(void)
+{
+	kymo_lock();
+	kymo_control.helper_shall_end = false;
+	kymo_control.helper_tid = 0;
+	kymo_choose_nonce();
+	kymo_unlock();
+	begin(false);
+}
+
+/*
+ * kymo_sandbox_begins: in front of the installation of a filter of system calls (seccomp). What libkymo
+ * calls is hardly among those that such a filter lets through, and then the kernel may end the program. So a
+ * filter for all threads ends the helper thread; a filter for the calling one leaves it, but children
+ * inherit that filter. Returns whether kymo_sandbox_failed is to be called where the kernel refuses.
+ * Context: the thread that installs it.
+ */
+bool kymo_sandbox_begins(bool with_all_threads)
+{
+	bool has_paused = with_all_threads && kymo_helper_pause();
+
+	kymo_lock();
+	kymo_control.is_sandboxed = true;
+	kymo_control.without_thread |= has_paused;
+	kymo_unlock();
+	return has_paused;
+}
+
+/* kymo_sandbox_failed: there is no filter: the helper thread is there again. */
+void kymo_sandbox_failed(void)
+{
+	kymo_lock();
+	kymo_control.is_sandboxed = kymo_control.without_thread = false;
+	kymo_unlock();
+	kymo_helper_resume();
 }
 
 /* kymo_announce: a library came; its constructor waits until its events are switched on. */

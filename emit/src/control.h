@@ -21,6 +21,9 @@ struct kymo_control {
 	bool helper_settled; /* it opens nothing more until somebody speaks */
 	bool gone_ahead;     /* the program went on before the helper thread had gone to the sessions */
 	bool child_goes_on;  /* forked, and the child did not wait */
+	bool is_sandboxed;   /* a filter of system calls was installed: children inherit it, and start no helper */
+	bool helper_shall_end;
+	uint32_t helper_tid; /* 0: it has not run yet */
 };
 
 extern struct kymo_control kymo_control;
@@ -45,5 +48,6 @@ void kymo_choose_nonce(void);
 bool kymo_helper_start(void);
 void kymo_helper_stay_loaded(void);
 void kymo_helper_after_fork(void);
+void kymo_helper_end(void);
 
 #endif

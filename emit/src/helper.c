@@ -14,6 +14,8 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "control.h"
@@ -25,19 +27,28 @@
 #define RETRY_MS 200
 /* How often it looks whether a session lives with which it has no connection. */
 #define ORPHANS_MS 1000
+/* Who ends the helper thread waits so long for it. */
+#define END_WAIT_MS 1000
+/* So long a collector waits that could not be let in, for want of a descriptor, say. */
+#define ACCEPT_PAUSE_MS 1000
 
 uint32_t kymo_own_nonce;
 static struct kymo_fd own_socket = { .number = -1 };
-static int64_t orphans_due_ms;
+static int64_t orphans_due_ms, accept_due_ms;
 
+/* What could not be accepted stays where it is, and poll would return at once, for ever. */
 static void accept_collectors(void)
 {
 	struct kymo_fd came;
 
 	while (kymo_fd_is_ours(&own_socket)) {
+		errno = 0;
 		came = kymo_fd_keep(accept4(own_socket.number, NULL, NULL, SOCK_CLOEXEC));
-		if (came.number < 0)
+		if (came.number < 0) {
+			if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
+				accept_due_ms = kymo_now_ms() + ACCEPT_PAUSE_MS;
 			return;
+		}
 		if (kymo_peer_is_us(came.number))
 			kymo_fd_close(&came); /* see kymo_knock */
 		else
@@ -114,7 +125,7 @@ static bool look_for_orphans(void)
 
 		if (!session || kymo_slot_is_served(slot))
 			continue;
-		if (is_due && kymo_session_has_ended(session))
+		if (is_due && kymo_session_has_ended(session, kymo_slot_met_in(slot)))
 			kymo_slot_off(slot);
 		else
 			left = true;
@@ -124,18 +135,39 @@ static bool look_for_orphans(void)
 	return left;
 }
 
+/* Sessions go on without us: their collectors read on as long as the rings are mapped. */
+static void leave_all(void)
+{
+	for (struct kymo_conn *conn = kymo_conns; conn < kymo_conns + KYMO_CONNS_MAX; conn++) {
+		struct kymo_fd socket = conn->socket;
+
+		if (!kymo_conn_is_open(conn))
+			continue;
+		kymo_conn_lost(conn);
+		kymo_fd_close(&socket);
+	}
+	kymo_conns_were_lost = false;
+	kymo_unbind_own();
+	kymo_fd_close(&own_socket);
+}
+
 /* One round of the helper thread: what is to be done, then sleep until somebody speaks. */
 static bool serve(void)
 {
 	struct pollfd polls[KYMO_CONNS_MAX + 1];
 	int timeout = -1, ready, unwind_ms, wait_ms;
+	bool accepts = kymo_now_ms() >= accept_due_ms;
 	nfds_t count;
 
+	if (kymo_control.helper_shall_end) {
+		leave_all();
+		return false;
+	}
 	repair();
 	kymo_say_news();
 	kymo_end_wait_if_due();
 	pthread_cond_broadcast(&kymo_control.news);
-	if (look_for_orphans() || kymo_conns_were_lost)
+	if (look_for_orphans() || kymo_conns_were_lost || !accepts)
 		timeout = ORPHANS_MS;
 	if (kymo_sessions_retry())
 		timeout = RETRY_MS;
@@ -148,7 +180,7 @@ static bool serve(void)
 	if (wait_ms >= 0 && (timeout < 0 || wait_ms < timeout))
 		timeout = wait_ms;
 	count = kymo_poll_set(polls);
-	polls[count++] = (struct pollfd){ .fd = own_socket.number, .events = POLLIN };
+	polls[count++] = (struct pollfd){ .fd = accepts ? own_socket.number : -1, .events = POLLIN };
 	kymo_unlock();
 	ready = poll(polls, count, timeout);
 	kymo_lock();
@@ -162,6 +194,7 @@ static bool serve(void)
 
 static void *helper(void *unused)
 {
+	__atomic_store_n(&kymo_control.helper_tid, (uint32_t)syscall(SYS_gettid), __ATOMIC_RELEASE);
 	kymo_fd_own_table();
 	settle_down();
 	kymo_stack_learn();
@@ -177,6 +210,26 @@ static void *helper(void *unused)
 		;
 	kymo_unlock();
 	return unused;
+}
+
+/*
+ * kymo_helper_end: ends the helper thread, and returns when the kernel has none, or after a second.
+ * Context: not under kymo_lock.
+ */
+void kymo_helper_end(void)
+{
+	int64_t end = kymo_now_ms() + END_WAIT_MS;
+	uint32_t tid;
+
+	kymo_lock();
+	kymo_control.helper_shall_end = true;
+	kymo_knock();
+	kymo_unlock();
+	do {
+		syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &(struct timespec){ 0, 50000 }, NULL);
+		/* 0: it has not run yet. */
+		tid = __atomic_load_n(&kymo_control.helper_tid, __ATOMIC_ACQUIRE);
+	} while ((!tid || !syscall(SYS_tgkill, getpid(), tid, 0)) && kymo_now_ms() < end);
 }
 
 /*

@@ -49,6 +49,7 @@ struct kymo_self {
 	struct kymo_stack_bounds stack;
 	struct kymo_thread_contexts contexts[KYMO_SLOTS];
 	struct kymo_fixed_contexts fixed[KYMO_FIXED_MAX]; /* of slots modulo that; their serial says whose */
+	int cancel_state; /* the program's, while the thread is under kymo_lock */
 };
 _Static_assert(sizeof(struct kymo_self) <= 512, "static thread-local storage is scarce");
 
@@ -124,6 +125,12 @@ bool kymo_rseq_init(const char *wish, intptr_t *offset);
 void kymo_rseq_thread(void);
 /* glibc keeps the values of this many keys in the thread itself: setting one allocates nothing. */
 #define KYMO_KEYS_WITHOUT_MALLOC 32
+
+/* control.c */
+bool kymo_helper_pause(void);
+void kymo_helper_resume(void);
+bool kymo_sandbox_begins(bool with_all_threads);
+void kymo_sandbox_failed(void);
 
 /* clockless.c */
 extern bool kymo_any_clockless; /* at any time: events go out of line from there on */
@@ -272,7 +279,7 @@ bool kymo_conn_send_generation(struct kymo_conn *conn, uint32_t generation);
 void kymo_conn_send_late(struct kymo_conn *conn, uint32_t generation);
 bool kymo_conn_send_gone(struct kymo_conn *conn, uint32_t first, uint32_t count);
 bool kymo_conn_receive(struct kymo_conn *conn);
-void kymo_conns_after_fork(void);
+void kymo_conns_after_fork(bool keeps_rings);
 bool kymo_sessions_retry(void);
 bool kymo_sessions_make_ready(void);
 bool kymo_slot_is_served(uint32_t slot);

@@ -356,6 +356,8 @@ int kymo_memory_map(struct kymo_memory *memory, const struct kymo_msg_attach *at
 		error = kymo_block_agree(memory);
 	if (error)
 		goto fail;
+	/* A core of the program has no rings: the collector has them, and empty lanes would be made for it. */
+	madvise(memory->base + memory->control_bytes, memory->mapped_bytes - memory->control_bytes, MADV_DONTDUMP);
 	/* The control blocks stay with a child, which counts there what it cannot record. */
 	if (portable)
 		madvise(memory->base + memory->control_bytes,

@@ -22,6 +22,8 @@
 #endif
 
 #define CELLS_MAX 1024u
+/* The owner of a cell that is being given back: no thread's number, so nobody takes it. */
+#define CELL_BUSY UINT32_MAX
 
 static struct kymo_claim claims[KYMO_SLOTS][KYMO_CLAIMS_MAX];
 /* A bit for each slot whose lanes this process has lost by being made, until it has others. */
@@ -65,9 +67,12 @@ static void cell_give_back(struct kymo_self *self)
 {
 	struct kymo_cell *cell = self->cell;
 
-	self->cell = NULL;
 	if (!cell)
 		return;
+	/* Not ours from here on: a handler's first record in a session would find it again by our number. */
+	__atomic_store_n(&cell->owner, CELL_BUSY, __ATOMIC_RELAXED);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	self->cell = NULL;
 	memset(cell->inside, 0, sizeof(cell->inside));
 	__atomic_store_n(&cell->owner, 0, __ATOMIC_RELEASE);
 }
@@ -290,6 +295,7 @@ static struct kymo_claim *claim_held_lane(struct kymo_self *self, uint32_t slot)
 			return NULL;
 		}
 		madvise(data, 2 * (size_t)memory->ring_bytes, MADV_DONTFORK);
+		madvise(data, 2 * (size_t)memory->ring_bytes, MADV_DONTDUMP);
 		kymo_touch(data, 2 * (size_t)memory->ring_bytes);
 		claim->data = data;
 		claim->ring = &memory->rings[lane];

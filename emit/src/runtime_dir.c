@@ -34,14 +34,19 @@ static char own_path[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* empty: the
 static pid_t own_pid;
 static uint32_t missed[MISSED_MAX], missed_count;
 static bool is_ending; /* the process: no name must appear any more */
+static struct kymo_dir_id first_root; /* the root directory of the first process: a child inherits this */
 /* The end of the process beside a helper thread that binds. */
 static pthread_mutex_t own_lock = PTHREAD_MUTEX_INITIALIZER;
 
+static bool is_same(struct kymo_dir_id a, struct kymo_dir_id b)
+{
+	return a.device == b.device && a.inode == b.inode;
+}
+
 /* Only absolute paths: else a directory would be made wherever the program is at that moment. */
-static bool runtime_path(char *path, size_t bytes)
+static bool runtime_name(char *path, size_t bytes)
 {
 	const char *set = kymo_settings.runtime_dir, *xdg = kymo_settings.xdg_runtime_dir;
-	struct stat info;
 	int used;
 
 	if (*set && *set != '/')
@@ -54,9 +59,33 @@ static bool runtime_path(char *path, size_t bytes)
 		used = snprintf(path, bytes, "%s/kymo", xdg);
 	else
 		used = snprintf(path, bytes, "/tmp/kymo-%u", (unsigned)geteuid());
-	if (used < 0 || (size_t)used >= bytes)
+	return used >= 0 && (size_t)used < bytes;
+}
+
+static struct kymo_dir_id id_of(const char *path)
+{
+	struct stat info;
+
+	return lstat(path, &info) ? (struct kymo_dir_id){ 0 } :
+				    (struct kymo_dir_id){ info.st_dev, info.st_ino };
+}
+
+/* kymo_runtime_dir_id: of the directory that this process uses now; zeros where there is none. */
+struct kymo_dir_id kymo_runtime_dir_id(void)
+{
+	char path[sizeof(own_path)];
+
+	return runtime_name(path, sizeof(path)) ? id_of(path) : (struct kymo_dir_id){ 0 };
+}
+
+/* It is made where there is none, but not for a program that has changed its root: what is there is not ours. */
+static bool runtime_path(char *path, size_t bytes)
+{
+	struct stat info;
+
+	if (!runtime_name(path, bytes))
 		return false;
-	if (mkdir(path, 0700) && errno != EEXIST)
+	if (is_same(id_of("/"), first_root) && mkdir(path, 0700) && errno != EEXIST)
 		return false;
 	/* A directory of somebody else's, a link to one, or one that others can write is a trap. */
 	return !lstat(path, &info) && S_ISDIR(info.st_mode) && info.st_uid == geteuid() &&
@@ -242,16 +271,18 @@ static bool is_of_session(const char *socket_name, const char *session)
 }
 
 /*
- * kymo_session_has_ended: its socket is gone, or refuses. What cannot be seen has not ended.
+ * kymo_session_has_ended: its socket is gone, or refuses. What cannot be seen has not ended: nothing follows
+ * from another directory than the one in which it was met. A child that has given up its user, or changed
+ * its root, has another.
  */
-bool kymo_session_has_ended(const char *session)
+bool kymo_session_has_ended(const char *session, struct kymo_dir_id met_in)
 {
 	char dir[sizeof(own_path)];
 	const char *name;
 	bool has_ended = true;
 	struct directory directory;
 
-	if (!runtime_path(dir, sizeof(dir)))
+	if (!runtime_name(dir, sizeof(dir)) || !is_same(id_of(dir), met_in))
 		return false;
 	if (!open_directory(dir, &directory))
 		return false;
@@ -319,6 +350,8 @@ static void remove_stale(const char *dir)
 void kymo_own_begin(void)
 {
 	pthread_mutex_init(&own_lock, NULL);
+	if (!first_root.inode)
+		first_root = id_of("/");
 	own_pid = getpid();
 	own_path[0] = 0;
 	is_ending = false;

@@ -408,7 +408,7 @@ void kymo_conn_lost(struct kymo_conn *conn)
  * kymo_conns_after_fork: in the child, which has no use for its parent's connections: the rings
  * that it goes on with are kept for it as long as it has them mapped.
  */
-void kymo_conns_after_fork(void)
+void kymo_conns_after_fork(bool keeps_rings)
 {
 	for (struct kymo_conn *conn = kymo_conns; conn < kymo_conns + KYMO_CONNS_MAX; conn++) {
 		/* From a table of the helper thread's own nothing was inherited. */
@@ -418,7 +418,8 @@ void kymo_conns_after_fork(void)
 		conn->slot = conn->awaits = -1;
 	}
 	kymo_unwind_after_fork();
-	if (kymo_kind != KYMO_KIND_PORTABLE)
+	/* Without a helper thread it gets no rings of its own, and counts what it cannot record. */
+	if (kymo_kind != KYMO_KIND_PORTABLE || keeps_rings)
 		return;
 	for (uint32_t slot = 0; slot < KYMO_SLOTS; slot++)
 		kymo_slot_forget(slot);

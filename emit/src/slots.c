@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "internal.h"
+#include "runtime_dir.h"
 
 /*
  * A session's end waits so long for threads that are in a record out of line: their records still
@@ -23,6 +24,7 @@
 static struct {
 	pid_t collector;
 	char session[64];
+	struct kymo_dir_id met_in; /* our runtime directory when it came */
 	bool busy;    /* mapped, whether or not it is switched on */
 	bool used;    /* at any time: with or without contexts is decided */
 	bool retired; /* off, but the memory could not be unmapped yet */
@@ -177,6 +179,7 @@ int kymo_slot_take(pid_t collector, const struct kymo_msg_attach *attach, struct
 	slots[slot].used = true;
 	slots[slot].collector = collector;
 	memcpy(slots[slot].session, attach->session, sizeof(slots[slot].session));
+	slots[slot].met_in = kymo_runtime_dir_id();
 	slots[slot].busy = true;
 	value = kymo_memory_slot(&kymo_memories[slot], attach->kind);
 	kymo_slot_publish((uint32_t)slot, &value);
@@ -271,6 +274,12 @@ int kymo_slot_of_session(pid_t collector, const char *session)
 		    slots[slot].collector == collector && !strcmp(slots[slot].session, session))
 			return slot;
 	return -1;
+}
+
+/* kymo_slot_met_in: this program's runtime directory when the session of a slot came. */
+struct kymo_dir_id kymo_slot_met_in(uint32_t slot)
+{
+	return slots[slot].met_in;
 }
 
 /* kymo_slot_session: the name of the session that a slot serves; null where it serves none. */

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "internal.h"
@@ -26,7 +27,7 @@
 /* From the thread pointer to the stack's end: the block, at the start of a page perhaps. */
 #define BLOCK_TO_END_MAX 16384u
 
-/* /proc/self/maps, byte by byte. */
+/* /proc/self/maps, byte by byte, by bare system calls: at read(3) threads are cancelled. */
 struct maps {
 	int fd;
 	uint32_t at, have, total;
@@ -37,7 +38,7 @@ struct maps {
 static unsigned char next_byte(struct maps *maps)
 {
 	if (maps->at == maps->have) {
-		ssize_t got = maps->total < MAPS_MAX ? read(maps->fd, maps->bytes, sizeof(maps->bytes)) : 0;
+		long got = maps->total < MAPS_MAX ? syscall(SYS_read, maps->fd, maps->bytes, sizeof(maps->bytes)) : 0;
 
 		if (got <= 0)
 			return 0;
@@ -94,7 +95,7 @@ static uint32_t words_at;
 static void find_stack(struct kymo_self *self, uintptr_t at)
 {
 	struct kymo_stack_bounds *stack = &self->stack;
-	struct kymo_fd file = kymo_fd_note(open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
+	struct kymo_fd file = kymo_fd_note((int)syscall(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC));
 	struct maps maps = { .fd = file.number };
 	bool more = maps.fd >= 0;
 

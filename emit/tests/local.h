@@ -28,6 +28,15 @@
 		}                                                                                  \
 	} while (0)
 
+/*
+ * In front of libkymo's own start: no session may attach to a process that fills the slots by itself. A
+ * relative directory is none [session.md 1].
+ */
+static void __attribute__((constructor(101))) local_alone(void)
+{
+	setenv("KYMO_RUNTIME_DIR", "none", 1);
+}
+
 /* The collector's own view of the memory; the writers have another mapping of it. */
 struct local {
 	struct kymo_memory view;

@@ -73,9 +73,11 @@ done
 
 check "compact records, compiles" compile gcc compact -O2
 if [ "$(uname -m)" = x86_64 ]; then
-	check "compact records, rseq" env KYMO_RING=rseq $out/compact-gcc
+	for ring in rseq portable; do
+		check "compact records, $ring" env KYMO_RING=$ring $out/compact-gcc
+	done
 else
-	echo "SKIP compact records, rseq: no sequence for this processor"
+	echo "SKIP compact records: x86-64 only"
 fi
 
 # Call stacks of code that is compiled in each way that matters; x86-64 has tables.

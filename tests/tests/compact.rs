@@ -40,7 +40,7 @@ fn every_record_has_its_thread_whatever_the_ring_and_the_format() {
     if !is_available() {
         return;
     }
-    for (ring, format) in [Ring::Rseq].into_iter().flat_map(|ring| [(ring, "ctf-1.8"), (ring, "ctf2")]) {
+    for (ring, format) in Ring::BOTH.into_iter().flat_map(|ring| [(ring, "ctf-1.8"), (ring, "ctf2")]) {
         let mut lab = Lab::new("compact_threads");
         lab.ring(ring);
         let program = lab.cc("compact.c");
@@ -86,7 +86,7 @@ fn contexts_shared_rings_and_chunks_go_with_it() {
     if !is_available() {
         return;
     }
-    for ring in [Ring::Rseq] {
+    for ring in Ring::BOTH {
         let mut lab = Lab::new("compact_others");
         lab.ring(ring);
         let program = lab.cc("compact.c");
@@ -108,29 +108,31 @@ fn snapshots_and_recovered_rings_know_the_thread() {
     if !is_available() {
         return;
     }
-    let mut lab = Lab::new("compact_flight");
-    lab.ring(Ring::Rseq);
-    let program = lab.cc("compact.c");
-    let program = program.to_str().unwrap();
-    let args = ["--compact", "--flight", "--ring-size", "64K"];
-    let flight = lab.record("flight").args(&args).run(&[program, "20000", "3"]).expect(0);
-    let dir = flight.dir.join("snapshot-0001");
-    let read = trace::read(&lab, &dir, &[]).whole();
-    assert!(read.records.len() > 500, "{}", read.records.len());
-    assert!(read.records.iter().all(|record| record.tid == record.number("tid")));
-    babeltrace::first_agrees(&lab, &dir);
+    for ring in Ring::BOTH {
+        let mut lab = Lab::new("compact_flight");
+        lab.ring(ring);
+        let program = lab.cc("compact.c");
+        let program = program.to_str().unwrap();
+        let args = ["--compact", "--flight", "--ring-size", "64K"];
+        let flight = lab.record("flight").args(&args).run(&[program, "20000", "3"]).expect(0);
+        let dir = flight.dir.join("snapshot-0001");
+        let read = trace::read(&lab, &dir, &[]).whole();
+        assert!(read.records.len() > 500, "{}", read.records.len());
+        assert!(read.records.iter().all(|record| record.tid == record.number("tid")));
+        babeltrace::first_agrees(&lab, &dir);
 
-    let rings = lab.path("rings");
-    let args = ["--compact", "--ring-dir", rings.to_str().unwrap(), "--ring-size", "4M", "--poll-us", "1000"];
-    let mut recording = lab.record("recovered").args(&args).attach();
-    lab.run(program, &["4000", "3", "kill"]);
-    recording.proc().signal(Signal::KILL);
-    recording.wait();
-    let dir = lab.path("recovered");
-    lab.kymo(&["recover", rings.to_str().unwrap(), dir.to_str().unwrap()]).expect(0);
-    let read = trace::read(&lab, &dir, &[]).whole();
-    assert!(read.records.len() >= 12_000, "{}", read.records.len());
-    check(&read);
+        let rings = lab.path("rings");
+        let args = ["--compact", "--ring-dir", rings.to_str().unwrap(), "--ring-size", "4M", "--poll-us", "1000"];
+        let mut recording = lab.record("recovered").args(&args).attach();
+        lab.run(program, &["4000", "3", "kill"]);
+        recording.proc().signal(Signal::KILL);
+        recording.wait();
+        let dir = lab.path("recovered");
+        lab.kymo(&["recover", rings.to_str().unwrap(), dir.to_str().unwrap()]).expect(0);
+        let read = trace::read(&lab, &dir, &[]).whole();
+        assert!(read.records.len() >= 12_000, "{}", read.records.len());
+        check(&read);
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@
 mod analyze;
 mod attach;
 mod bad_input;
+mod beside;
 mod block;
 mod builds;
 mod callstacks;
