@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define LOCAL_IS_FOUND
 #include "local.h"
 
 KYMO_EVENT(environment, event)
