@@ -92,3 +92,20 @@ pub(crate) fn start(
     std::thread::Builder::new().name("kymo-tables".to_owned()).spawn(work)?;
     Ok(Batches::new(schema, receiver, is_dropped))
 }
+
+#[cfg(test)]
+mod tests {
+    use arrow_schema::Schema;
+
+    use super::*;
+
+    /// What breaks off does not look like the end.
+    #[test]
+    fn a_reader_that_panics_is_an_error() {
+        let schema = SchemaRef::new(Schema::empty());
+        let mut batches = start(schema, &Scan::default(), |_| panic!("arrow's array is full")).unwrap();
+        let error = batches.next().map(|batch| batch.map_err(|error| error.to_string()));
+        assert!(matches!(&error, Some(Err(message)) if message.contains("arrow's array is full")), "{error:?}");
+        assert!(batches.next().is_none());
+    }
+}

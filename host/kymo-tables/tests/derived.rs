@@ -12,12 +12,12 @@ use kymo_analyze::{BudgetPart, History};
 use kymo_ctf::read::Reader;
 use kymo_feed::{Classes, Visit, walk};
 use kymo_query::Opened;
-use kymo_tables::{Scan, Source};
+use kymo_tables::{Scan, Source, TableFunction};
 use kymo_testing::Random;
 use serde_json::{Value, json};
 
 use common::{Made, NICE, REAL_TIME, ask, small};
-use support::{assert_same, open, random, rows};
+use support::{assert_same, open, random, rows, rows_of};
 
 const DERIVED: [&str; 6] = ["thread_state", "cpu_state", "wakeups", "latencies", "locks", "slices"];
 
@@ -197,6 +197,23 @@ fn slices_are_spans_calls_and_interrupts() {
     let locks = all(&source, "locks");
     assert_eq!(locks.len(), 1);
     assert_eq!((&locks[0]["address"], &locks[0]["is_blocked"]), (&json!(0xF00), &json!(true)));
+}
+
+#[test]
+fn what_a_loss_touches_is_doubtful() {
+    let mut made = Made::default();
+    made.switch(0, 1000, (0, 0), (10, "a", NICE)).axis(0, 1100, true).lose(0, 5).axis(0, 1300, false);
+    made.axis(0, 1400, true).axis(0, 1500, false).switch(0, 1600, (10, 1), (0, "swapper/0", NICE));
+    let (source, _dir) = open(&made);
+    let spans = |rows: Vec<Value>| {
+        let spans = rows.into_iter().filter(|row| row["kind"] == "span");
+        json!(spans.map(|row| json!([row["time"], row["end_time"], row["doubt"]])).collect::<Vec<_>>())
+    };
+    let expect = json!([[1100, 1300, "lost"], [1400, 1500, null]]);
+    assert_eq!(spans(all(&source, "latencies")), expect);
+    assert_eq!(spans(all(&source, "slices")), expect);
+    let span = TableFunction::Span { begin: "axis:begin".into(), end: "axis:end".into(), by: Some("n".into()) };
+    assert_eq!(spans(rows_of(source.scan_function(&span, &Scan::default()).unwrap())), expect);
 }
 
 #[test]

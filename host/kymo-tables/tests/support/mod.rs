@@ -9,7 +9,7 @@ use arrow_array::types::{
 };
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::{DataType, TimeUnit};
-use kymo_tables::{OpenOptions, Scan, Source};
+use kymo_tables::{Batches, OpenOptions, Scan, Source};
 use kymo_testing::Random;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -68,8 +68,13 @@ pub fn random(seed: u64, records: u32) -> Made {
 
 /// All rows of a scan as objects.
 pub fn rows(source: &Source, table: &str, scan: &Scan) -> Vec<Value> {
+    rows_of(source.scan(table, scan).unwrap())
+}
+
+/// The same, of rows on their way.
+pub fn rows_of(batches: Batches) -> Vec<Value> {
     let mut rows = Vec::new();
-    for batch in source.scan(table, scan).unwrap() {
+    for batch in batches {
         let batch = batch.unwrap();
         let schema = batch.schema();
         for row in 0..batch.num_rows() {
