@@ -202,7 +202,8 @@ def made(directory: Path, fields: str, *payloads: bytes) -> Path:
         typealias floating_point { exp_dig = 11; mant_dig = 53; align = 8; byte_order = le; } := f64;
         trace { major = 1; minor = 8; byte_order = le; };
         clock { name = c; freq = 1000000000; };
-        stream { event.header := struct { u8 id; integer { size = 8; align = 8; map = clock.c.value; } timestamp; }; };"""
+        typealias integer { size = 8; align = 8; map = clock.c.value; } := time;
+        stream { event.header := struct { u8 id; time timestamp; }; };"""
     directory.mkdir(parents=True, exist_ok=True)
     event = f'event {{ id = 1; name = "motor:made"; fields := struct {{ {fields} }}; }};'
     (directory / "metadata").write_text(head + event)

@@ -322,7 +322,9 @@ class KymoReader(DataSourceReader):
             less: Chosen = {**chosen, "filter": given}
             stream = source.scan(self.plan.table, less)
         for batch in pa.RecordBatchReader.from_stream(stream):
-            yield batch.rename_columns([*batch.schema.names[:-1], _OWN_TRACE]) if has_own_trace else batch
+            if has_own_trace:
+                batch = pa.RecordBatch.from_arrays(batch.columns, names=[*batch.schema.names[:-1], _OWN_TRACE])
+            yield batch
 
 
 class KymoPushingReader(KymoReader):
