@@ -7,7 +7,7 @@ use arrow_array::builder::{BooleanBuilder, Float64Builder, StringBuilder};
 use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_schema::{ArrowError, Field, Schema, SchemaRef};
 
-use crate::columns::BATCH_ROWS;
+use crate::columns::{BATCH_BYTES, BATCH_ROWS};
 use crate::columns::cells::Cells;
 use crate::emit::{Emit, Ended};
 use crate::shape::field;
@@ -177,7 +177,7 @@ impl Rows {
 
     /// Whether it is time for [`Rows::send`].
     pub fn is_full(&self) -> bool {
-        self.rows >= BATCH_ROWS
+        self.rows >= BATCH_ROWS || self.cells.iter().map(|(_, cells)| cells.bytes()).sum::<usize>() >= BATCH_BYTES
     }
 
     /// How many there are.

@@ -10,7 +10,7 @@ use kymo_index::range;
 use kymo_names::event_matches;
 use kymo_query::{Filters, Learn};
 
-use crate::columns::Table;
+use crate::columns::{BATCH_ROWS, Table};
 use crate::columns::row::{DirectRow, RowOf};
 use crate::direct::DirectClass;
 use crate::emit::{Emit, Ended};
@@ -258,7 +258,8 @@ impl Reading<'_, '_> {
             let (classes, events) = (&direct[trace], &traces[trace].metadata.events);
             let of = RowOf { host: &wanted.group.host, trace: &traces[trace].label };
             let table = &mut *self.table;
-            reader.pass_fields(|event, ns, fields| {
+            let room = (BATCH_ROWS as u64).min(emit.left()).saturating_sub(table.rows() as u64);
+            reader.pass_fields(room, |event, ns, fields| {
                 if let (true, Some(class)) = (is_of_cpu, &classes[event]) {
                     table.push_direct(class, &DirectRow { ns, cpu, event: &events[event].name, of, fields });
                 }

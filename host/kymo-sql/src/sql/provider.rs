@@ -158,7 +158,10 @@ impl TableProvider for TraceTable {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let mut scan = Scan { any_order: true, limit: limit.map(|limit| limit as u64), ..Scan::default() };
         for filter in filters {
-            pushdown::push(filter, &self.schema, self.pushes(), &mut scan);
+            // It was promised that rows are chosen by it: nobody looks again.
+            if !pushdown::push(filter, &self.schema, self.pushes(), &mut scan) {
+                return Err(DataFusionError::Internal(format!("{filter} was pushed down to a table that does not take it")));
+            }
         }
         let schema = match projection {
             Some(projection) => Arc::new(self.schema.project(projection)?),
@@ -280,10 +283,7 @@ impl ExecutionPlan for TraceScan {
         Ok(Arc::new(statistics))
     }
 
-    fn supports_limit_pushdown(&self) -> bool {
-        true
-    }
-
+    /// Of each part; an offset is left to the operators above.
     fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {
         let scan = Scan { limit: limit.map(|limit| limit as u64), ..self.scan.clone() };
         Some(Arc::new(TraceScan { scan, ..self.clone() }))
