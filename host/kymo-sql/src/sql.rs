@@ -83,8 +83,12 @@ fn say(path: &Path, written: &Written) {
     let _ = writeln!(std::io::stderr(), "kymo: {} rows in {}", written.rows, path.display());
 }
 
-/// What indexes tell of losses, on standard error: a result may be short of them.
+/// Traces that could not be opened, and what indexes tell of losses, on standard error: a result may be short of them.
 fn say_of_losses(source: &Source) {
+    for (path, why) in source.unreadable() {
+        let path = path.display();
+        let _ = writeln!(std::io::stderr(), "kymo: without {path}, which cannot be opened: {why} (table losses)");
+    }
     if let Some(records) = source.known_losses().filter(|records| *records > 0) {
         let _ = writeln!(
             std::io::stderr(),

@@ -9,7 +9,6 @@ mod support;
 use std::sync::{Arc, Mutex};
 
 use kymo_command::sql::SqlFormat;
-use kymo_index::{How, Named, Stop};
 use kymo_sql::sql::output::Output;
 use kymo_sql::sql::session::Session;
 use kymo_tables::{OpenOptions, Source};
@@ -150,6 +149,17 @@ fn quantiles_are_those_of_kymo_latency() {
     }
     assert!(compared > 0);
     assert!(sql.error("SELECT quantile(duration_ns, 7.0) FROM latencies").contains("from 0 to 1"));
+    // Nothing is answered that was not asked for.
+    let distinct = sql.error("SELECT quantile(DISTINCT duration_ns, 0.5) FROM latencies");
+    assert!(distinct.contains("DISTINCT"), "{distinct}");
+    let shares = sql.error("SELECT quantile(duration_ns, CASE WHEN cpu = 0 THEN 0.5 ELSE 0.9 END) FROM latencies");
+    assert!(shares.contains("the same share for all rows"), "{shares}");
+    let shares = sql.error("SELECT quantile(duration_ns, CASE WHEN cpu = 0 THEN 0.5 END) FROM latencies");
+    assert!(shares.contains("the same share for all rows"), "{shares}");
+    for none in ["NULL", "CAST(NULL AS DOUBLE)"] {
+        let found = sql.rows(&format!("SELECT quantile(duration_ns, {none}) AS q FROM latencies"));
+        assert_eq!(json!(found), json!([{ "q": null }]), "{none}");
+    }
 }
 
 /// Random conditions: the rows are those of a table in memory, of which nothing is pushed down.
@@ -208,9 +218,7 @@ fn explain_shows_what_is_read() {
 fn with_and_without_an_index(made: &Made) -> (Sql, Sql) {
     let (source, dir) = open(made);
     drop(source);
-    let trace = kymo_ctf::read::Trace::open(dir.path()).unwrap().value;
-    let named = Named { dir: dir.path().to_owned(), parts: vec![dir.path().to_owned()] };
-    kymo_index::build(&named, &[trace], How::default(), &Stop::default(), &|_| {}).unwrap();
+    drop(support::index(dir.path()));
     let path = dir.path().to_owned();
     let open = |without_index| {
         let options = OpenOptions { without_index, ..OpenOptions::default() };
@@ -332,12 +340,12 @@ fn results_are_written_in_all_formats() {
     assert_eq!(reader.map(|batch| batch.unwrap().num_rows()).sum::<usize>(), 2);
     // Batches have other names, and lists of names.
     let many = Sql::of(&random(4, 30_000));
-    let names = "SELECT proc, event, make_array(proc, host) AS names FROM records";
-    let csv = String::from_utf8(many.write("SELECT proc, event FROM records", SqlFormat::Csv).unwrap()).unwrap();
+    let names = "SELECT proc, event FROM records";
+    let csv = String::from_utf8(many.write(names, SqlFormat::Csv).unwrap()).unwrap();
     let arrow = many.write(names, SqlFormat::Arrow).unwrap();
     let batches: Vec<_> = arrow_ipc::reader::FileReader::try_new(std::io::Cursor::new(arrow), None)
         .unwrap()
-        .map(|batch| batch.unwrap().project(&[0, 1]).unwrap())
+        .map(|batch| batch.unwrap())
         .collect();
     let mut writer = arrow_csv::WriterBuilder::new().with_header(true).build(Vec::new());
     batches.iter().for_each(|batch| writer.write(batch).unwrap());
@@ -348,6 +356,10 @@ fn results_are_written_in_all_formats() {
         lines
     };
     support::assert_same(&sorted(String::from_utf8(writer.into_inner()).unwrap()), &sorted(csv), "Arrow file");
+    let lists = "SELECT cpu, array_agg(DISTINCT proc) AS names FROM records GROUP BY cpu";
+    let arrow = many.write(lists, SqlFormat::Arrow).unwrap();
+    let reader = arrow_ipc::reader::FileReader::try_new(std::io::Cursor::new(arrow), None).unwrap();
+    assert!(reader.map(|batch| batch.unwrap().num_rows()).sum::<usize>() >= 3);
     // No row: the names are there.
     let none = "SELECT axis FROM motor.step WHERE axis > 100";
     assert_eq!(String::from_utf8(sql.write(none, SqlFormat::Csv).unwrap()).unwrap(), "axis\n");

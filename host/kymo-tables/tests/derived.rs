@@ -17,7 +17,7 @@ use kymo_testing::Random;
 use serde_json::{Value, json};
 
 use common::{Made, NICE, REAL_TIME, ask, small};
-use support::{assert_same, open, random, rows, rows_of};
+use support::{assert_same, open, open_indexed, random, rows, rows_of};
 
 const DERIVED: [&str; 6] = ["thread_state", "cpu_state", "wakeups", "latencies", "locks", "slices"];
 
@@ -202,7 +202,8 @@ fn slices_are_spans_calls_and_interrupts() {
 #[test]
 fn what_a_loss_touches_is_doubtful() {
     let mut made = Made::default();
-    made.switch(0, 1000, (0, 0), (10, "a", NICE)).axis(0, 1100, true).lose(0, 5).axis(0, 1300, false);
+    made.switch(0, 1000, (0, 0), (10, "a", NICE)).axis(0, 1100, true).lose(0, 5);
+    made.switch(0, 1250, (0, 0), (10, "a", NICE)).axis(0, 1300, false);
     made.axis(0, 1400, true).axis(0, 1500, false).switch(0, 1600, (10, 1), (0, "swapper/0", NICE));
     let (source, _dir) = open(&made);
     let spans = |rows: Vec<Value>| {
@@ -221,7 +222,8 @@ fn derived_tables_can_be_divided() {
     for round in 0..3 {
         let mut made = random(round, 1500);
         made.waking(0, 40_000, (10, "t10", REAL_TIME), 0).switch(0, 41_000, (0, 0), (10, "t10", NICE));
-        let (source, _dir) = open(&made);
+        let (source, _dir) = open_indexed(&made);
+        assert_eq!(source.partitions("wakeups", 5).unwrap().len(), 5);
         for table in DERIVED {
             let whole = all(&source, table);
             for wanted in [2, 5] {

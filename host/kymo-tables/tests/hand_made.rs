@@ -9,7 +9,6 @@ mod support;
 use std::path::Path;
 
 use arrow_array::cast::AsArray as _;
-use kymo_index::{How, Named, Stop};
 use kymo_tables::{Error, OpenOptions, Scan, Source, TableFunction};
 use serde_json::{Value, json};
 use support::{rows, rows_of};
@@ -20,6 +19,7 @@ const HEAD: &str = r#"/* CTF 1.8 */
 typealias integer { size = 8; align = 8; } := u8;
 typealias integer { size = 32; align = 8; } := u32;
 trace { major = 1; minor = 8; byte_order = le; };
+env { hostname = "HOST"; };
 clock { name = c; freq = 1000000000; };
 typealias integer { size = 8; align = 8; map = clock.c.value; } := time;
 "#;
@@ -50,7 +50,7 @@ fn labels_are_those_of_the_class_of_each_record() {
         let fields = format!("enum : u8 {{ {labels} }} mode;");
         format!("{HEAD}{STREAM}event {{ id = 1; name = \"motor:mode\"; fields := struct {{ {fields} }}; }};")
     };
-    // Both versions of a program were recorded.
+    // Both versions of a program were recorded on one machine: their records come into one batch.
     write(&dir.path().join("v1"), &mode("idle = 0, run = 1"), &[1, 10, 0, 1, 11, 1]);
     write(&dir.path().join("v2"), &mode("off = 0, on = 1"), &[1, 12, 0, 1, 13, 1]);
     let source = Source::open(&[dir.path().to_owned()], &OpenOptions::default()).unwrap();
@@ -142,7 +142,7 @@ fn a_filter_may_name_what_only_another_machine_has() {
         format!("{HEAD}{STREAM}event {{ id = 1; name = \"motor:step\"; fields := struct {{ {fields} }}; }};")
     };
     write(&dir.path().join("a"), &step("u8 axis; u8 speed;"), &[1, 10, 2, 0, 1, 11, 3, 9, 1, 12, 3, 0]);
-    write(&dir.path().join("b"), &step("u8 speed;"), &[1, 20, 9, 1, 21, 0]);
+    write(&dir.path().join("b"), &step("u8 speed;").replace("HOST", "other"), &[1, 20, 9, 1, 21, 0]);
     let source = Source::open(&[dir.path().to_owned()], &OpenOptions::default()).unwrap();
     let scan = |filter: &str| Scan { filter: Some(filter.to_owned()), ..Scan::default() };
     let times = |table: &str, filter: &str| {
@@ -239,10 +239,7 @@ fn an_index_that_knows_of_odd_times_loses_no_row() {
     let (metadata, stream) = stream_of_times(&[10, 30, 20, 40]);
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), &metadata, &stream);
-    let trace = kymo_ctf::read::Trace::open(dir.path()).unwrap().value;
-    let named = Named { dir: dir.path().to_owned(), parts: vec![dir.path().to_owned()] };
-    kymo_index::build(&named, &[trace], How::default(), &Stop::default(), &|_| {}).unwrap();
-    let source = Source::open(&[dir.path().to_owned()], &OpenOptions::default()).unwrap();
+    let source = support::index(dir.path());
     let sorted = |scan: &Scan| {
         let mut times: Vec<i64> =
             rows(&source, "motor:step", scan).iter().map(|row| row["time"].as_i64().unwrap()).collect();

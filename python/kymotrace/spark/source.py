@@ -300,12 +300,14 @@ class KymoReader(DataSourceReader):
         condition = " && ".join(f"({one})" for one in self.pushed.conditions)
         given = self.plan.filter
         both = f"({given}) && {condition}" if given and condition else given or condition or None
+        # A field of an event may be called so.
+        has_ends = self.plan.table != "records" and not _is_event(source, self.plan.table)
         chosen = _chosen(
             columns=columns,
             start=self.pushed.start,
             end=self.pushed.end,
-            end_start=self.pushed.end_start,
-            end_end=self.pushed.end_end,
+            end_start=self.pushed.end_start if has_ends else None,
+            end_end=self.pushed.end_end if has_ends else None,
             cpus=self.pushed.cpus,
             tids=self.pushed.tids,
             events=self.plan.events,

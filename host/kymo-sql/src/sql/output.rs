@@ -7,10 +7,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use arrow_array::RecordBatch;
+use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_cast::display::FormatOptions;
 use arrow_cast::pretty::pretty_format_batches_with_options;
-use arrow_schema::SchemaRef;
+use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 use datafusion::execution::SendableRecordBatchStream;
 use futures::StreamExt as _;
 use kymo_command::sql::SqlFormat;
@@ -40,13 +40,35 @@ pub struct Written {
 pub struct Output(Form);
 
 enum Form {
-    Table { sink: Sink, waiting: Vec<RecordBatch>, rows: usize, schema: SchemaRef, is_begun: bool },
+    Table {
+        sink: Sink,
+        waiting: Vec<RecordBatch>,
+        rows: usize,
+        schema: SchemaRef,
+        is_begun: bool,
+    },
     Json(arrow_json::writer::ArrayWriter<Sink>),
     Jsonl(arrow_json::writer::LineDelimitedWriter<Sink>),
     Csv(Box<arrow_csv::Writer<Sink>>),
     Parquet(Box<ArrowWriter<Sink>>),
-    ArrowFile(Box<arrow_ipc::writer::FileWriter<Sink>>),
+    /// Its dictionaries cannot be replaced from batch to batch: texts are written out, with these types.
+    ArrowFile(Box<arrow_ipc::writer::FileWriter<Sink>>, SchemaRef),
     ArrowStream(Box<arrow_ipc::writer::StreamWriter<Sink>>),
+}
+
+/// A column whose texts, also those inside of its values, are written out.
+fn without_dictionary(field: &FieldRef) -> Field {
+    let inner = |field: &FieldRef| Arc::new(without_dictionary(field));
+    let data_type = match field.data_type() {
+        DataType::Dictionary(_, value) => (**value).clone(),
+        DataType::List(of) => DataType::List(inner(of)),
+        DataType::LargeList(of) => DataType::LargeList(inner(of)),
+        DataType::FixedSizeList(of, size) => DataType::FixedSizeList(inner(of), *size),
+        DataType::Map(of, is_sorted) => DataType::Map(inner(of), *is_sorted),
+        DataType::Struct(of) => DataType::Struct(of.iter().map(inner).collect()),
+        other => other.clone(),
+    };
+    Field::new(field.name(), data_type, field.is_nullable()).with_metadata(field.metadata().clone())
 }
 
 impl Output {
@@ -97,7 +119,9 @@ impl Output {
                 Form::Parquet(Box::new(ArrowWriter::try_new(sink, schema, Some(properties))?))
             }
             SqlFormat::Arrow if is_file => {
-                Form::ArrowFile(Box::new(arrow_ipc::writer::FileWriter::try_new(sink, &schema)?))
+                let fields: Vec<Field> = schema.fields().iter().map(without_dictionary).collect();
+                let plain = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
+                Form::ArrowFile(Box::new(arrow_ipc::writer::FileWriter::try_new(sink, &plain)?), plain)
             }
             SqlFormat::Arrow => Form::ArrowStream(Box::new(arrow_ipc::writer::StreamWriter::try_new(sink, &schema)?)),
         }))
@@ -139,7 +163,13 @@ impl Output {
             Form::Jsonl(writer) => writer.write(&batch)?,
             Form::Csv(writer) => writer.write(&batch)?,
             Form::Parquet(writer) => writer.write(&batch)?,
-            Form::ArrowFile(writer) => writer.write(&batch)?,
+            Form::ArrowFile(writer, plain) => {
+                let columns = batch.columns().iter().zip(plain.fields());
+                let columns = columns.map(|(column, field)| arrow_cast::cast(column, field.data_type()));
+                let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+                let columns = columns.collect::<Result<Vec<_>, _>>()?;
+                writer.write(&RecordBatch::try_new_with_options(Arc::clone(plain), columns, &options)?)?;
+            }
             Form::ArrowStream(writer) => writer.write(&batch)?,
         }
         Ok(())
@@ -182,7 +212,7 @@ impl Output {
             }
             Form::Csv(writer) => writer.into_inner().flush()?,
             Form::Parquet(writer) => writer.into_inner()?.flush()?,
-            Form::ArrowFile(writer) => writer.into_inner()?.flush()?,
+            Form::ArrowFile(writer, _) => writer.into_inner()?.flush()?,
             Form::ArrowStream(writer) => writer.into_inner()?.flush()?,
         }
         Ok(())

@@ -160,7 +160,9 @@ impl TableProvider for TraceTable {
         for filter in filters {
             // It was promised that rows are chosen by it: nobody looks again.
             if !pushdown::push(filter, &self.schema, self.pushes(), &mut scan) {
-                return Err(DataFusionError::Internal(format!("{filter} was pushed down to a table that does not take it")));
+                return Err(DataFusionError::Internal(format!(
+                    "{filter} was pushed down to a table that does not take it"
+                )));
             }
         }
         let schema = match projection {

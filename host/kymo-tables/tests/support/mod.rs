@@ -3,12 +3,15 @@
 
 #![allow(dead_code, reason = "each user needs its part")]
 
+use std::path::Path;
+
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::{
     Float64Type, Int8Type, Int32Type, Int64Type, TimestampNanosecondType, UInt8Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::{DataType, TimeUnit};
+use kymo_index::{How, Named, Stop};
 use kymo_tables::{Batches, OpenOptions, Scan, Source};
 use kymo_testing::Random;
 use serde_json::Value;
@@ -21,6 +24,20 @@ pub fn open(made: &Made) -> (Source, TempDir) {
     let dir = tempfile::tempdir().unwrap();
     made.write(dir.path());
     (Source::open(&[dir.path().to_owned()], &OpenOptions::default()).unwrap(), dir)
+}
+
+/// The same with an index: such a trace can be divided by time.
+pub fn open_indexed(made: &Made) -> (Source, TempDir) {
+    let (_, dir) = open(made);
+    (index(dir.path()), dir)
+}
+
+/// Makes the index of a trace, and opens both.
+pub fn index(dir: &Path) -> Source {
+    let trace = kymo_ctf::read::Trace::open(dir).unwrap().value;
+    let named = Named { dir: dir.to_owned(), parts: vec![dir.to_owned()] };
+    kymo_index::build(&named, &[trace], How::default(), &Stop::default(), &|_| {}).unwrap();
+    Source::open(&[dir.to_owned()], &OpenOptions::default()).unwrap()
 }
 
 /// A thread of a CPU; 0 is the idle one.

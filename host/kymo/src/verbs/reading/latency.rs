@@ -12,7 +12,8 @@ use std::process::ExitCode;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use kymo_analyze::{By, CallSpan, CpuSpan, Event, Head, InterruptSpan, Key, Latency, OffSpan, Options, Sink, State};
 use kymo_analyze::{Thread, ThreadSpan, Threads, Unmatched, What};
-use kymo_ctf::read::{Reader, Value};
+use kymo_ctf::read::{Loss, Reader, Value};
+use kymo_feed::clamp;
 
 use kymo_index::range;
 use kymo_query::{SpanCounts, Spans};
@@ -136,6 +137,10 @@ impl Visit for LatencyPass<'_> {
         if self.device_class == Some(seen.class) {
             self.learn_device(seen);
         }
+    }
+
+    fn loss(&mut self, loss: &Loss<'_>) {
+        self.latency.lost_of_programs(clamp(loss.to_ns));
     }
 }
 
