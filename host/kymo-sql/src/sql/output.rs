@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context as _;
 use arrow_array::{RecordBatch, RecordBatchOptions};
@@ -25,6 +26,37 @@ const TABLE_ROWS: usize = 1000;
 
 /// Rows of a group of Parquet.
 const GROUP_ROWS: usize = 1 << 17;
+
+/// Whoever reads standard output has closed it.
+static IS_CLOSED: AtomicBool = AtomicBool::new(false);
+
+/// Whether a write has failed because whoever reads standard output has closed it, as `head` does: that is no error to
+/// speak of.
+pub fn is_stdout_closed() -> bool {
+    IS_CLOSED.load(Ordering::Relaxed)
+}
+
+/// Standard output.
+struct Stdout(io::Stdout);
+
+impl Stdout {
+    fn note<T>(result: io::Result<T>) -> io::Result<T> {
+        if result.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
+            IS_CLOSED.store(true, Ordering::Relaxed);
+        }
+        result
+    }
+}
+
+impl Write for Stdout {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Stdout::note(self.0.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Stdout::note(self.0.flush())
+    }
+}
 
 /// Where results go.
 type Sink = Box<dyn Write + Send>;
@@ -77,7 +109,7 @@ impl Output {
     /// # Errors
     /// A format that does not have such columns.
     pub fn stdout(format: SqlFormat, schema: SchemaRef) -> anyhow::Result<Output> {
-        Output::new(Box::new(BufWriter::new(io::stdout())), format, schema, false)
+        Output::new(Box::new(BufWriter::new(Stdout(io::stdout()))), format, schema, false)
     }
 
     /// To a file, which is replaced.
