@@ -173,7 +173,7 @@ impl Output {
             let batch = batch.map_err(|error| anyhow::anyhow!(message(&error)))?;
             written.rows += batch.num_rows() as u64;
             self.write(batch)?;
-            anyhow::ensure!(!is_over(), "stopped");
+            anyhow::ensure!(!is_over(), "interrupted: the result is not whole");
         }
         Ok(written)
     }
