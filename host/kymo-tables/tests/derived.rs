@@ -202,15 +202,16 @@ fn slices_are_spans_calls_and_interrupts() {
 #[test]
 fn what_a_loss_touches_is_doubtful() {
     let mut made = Made::default();
-    made.switch(0, 1000, (0, 0), (10, "a", NICE)).axis(0, 1100, true).lose(0, 5);
+    made.switch(0, 1000, (0, 0), (10, "a", NICE)).axis(0, 1050, true).axis(0, 1060, false).axis(0, 1100, true);
+    made.lose(0, 5);
     made.switch(0, 1250, (0, 0), (10, "a", NICE)).axis(0, 1300, false);
-    made.axis(0, 1400, true).axis(0, 1500, false).switch(0, 1600, (10, 1), (0, "swapper/0", NICE));
+    made.switch(0, 1600, (10, 1), (0, "swapper/0", NICE));
     let (source, _dir) = open(&made);
     let spans = |rows: Vec<Value>| {
         let spans = rows.into_iter().filter(|row| row["kind"] == "span");
         json!(spans.map(|row| json!([row["time"], row["end_time"], row["doubt"]])).collect::<Vec<_>>())
     };
-    let expect = json!([[1100, 1300, "lost"], [1400, 1500, null]]);
+    let expect = json!([[1050, 1060, null], [1100, 1300, "lost"]]);
     assert_eq!(spans(all(&source, "latencies")), expect);
     assert_eq!(spans(all(&source, "slices")), expect);
     let span = TableFunction::Span { begin: "axis:begin".into(), end: "axis:end".into(), by: Some("n".into()) };

@@ -159,12 +159,23 @@ fn a_filter_may_name_what_only_another_machine_has() {
     assert!(source.scan("motor:step", &scan("axsi == 2")).is_err_and(|error| error.to_string().contains("axsi")));
 }
 
-/// Two packets of a program, with records lost in between; fields are four bytes.
-fn with_a_loss(packets: [&[[u8; 6]]; 2]) -> Vec<u8> {
+/// In front of the events of a stream whose packets tell of times and losses.
+const PACKETS: &str = "stream { packet.context := struct {
+        u32 packet_size; u32 content_size; u32 events_discarded; time timestamp_begin; time timestamp_end; };
+    event.header := struct { u8 id; time timestamp; }; };\n";
+
+/// An event, a time, and a field of four bytes.
+fn record(id: u8, time: u8, field: u8) -> [u8; 6] {
+    [id, time, field, 0, 0, 0]
+}
+
+/// Packets of a program; records were lost in the second one, or between it and the one before.
+fn with_a_loss(packets: [&[[u8; 6]]; 3]) -> Vec<u8> {
     let mut bytes = Vec::new();
-    for (records, lost) in packets.iter().zip([0u32, 3]) {
-        let bits = (12 + 6 * records.len()) as u32 * 8;
+    for (records, lost) in packets.iter().zip([0u32, 3, 3]) {
+        let bits = (14 + 6 * records.len()) as u32 * 8;
         [bits, bits, lost].iter().for_each(|word| bytes.extend(word.to_le_bytes()));
+        bytes.extend([records[0][1], records[records.len() - 1][1]]);
         records.iter().for_each(|record| bytes.extend(record));
     }
     bytes
@@ -173,19 +184,18 @@ fn with_a_loss(packets: [&[[u8; 6]]; 2]) -> Vec<u8> {
 #[test]
 fn losses_of_programs_make_spans_doubtful() {
     let metadata = format!(
-        "{HEAD}stream {{ packet.context := struct {{ u32 packet_size; u32 content_size; u32 events_discarded; }};
-            event.header := struct {{ u8 id; time timestamp; }}; }};
+        "{HEAD}{PACKETS}
         event {{ id = 1; name = \"axis:begin\"; fields := struct {{ u32 n; }}; }};
         event {{ id = 2; name = \"axis:end\"; fields := struct {{ u32 n; }}; }};"
     );
-    let record = |id: u8, time: u8, n: u8| [id, time, n, 0, 0, 0];
     let first = [record(1, 10, 7), record(2, 11, 7), record(1, 12, 8)];
-    let second = [record(2, 30, 8), record(1, 31, 9), record(2, 33, 9)];
-    let (source, _dir) = open(&metadata, &with_a_loss([&first, &second]));
+    let second = [record(2, 30, 8), record(1, 33, 9)];
+    let third = [record(2, 40, 9), record(1, 41, 10), record(2, 42, 10)];
+    let (source, _dir) = open(&metadata, &with_a_loss([&first, &second, &third]));
     let span = TableFunction::Span { begin: "axis:begin".into(), end: "axis:end".into(), by: Some("n".into()) };
     let found = rows_of(source.scan_function(&span, &Scan::default()).unwrap());
     let short: Vec<Value> = found.iter().map(|row| json!([row["time"], row["end_time"], row["doubt"]])).collect();
-    assert_eq!(json!(short), json!([[10, 11, null], [12, 30, "lost"], [31, 33, null]]));
+    assert_eq!(json!(short), json!([[10, 11, null], [12, 30, "lost"], [33, 40, null], [41, 42, null]]));
 }
 
 #[test]
@@ -209,18 +219,18 @@ fn functions_that_are_too_deep_do_not_end_others() {
 #[test]
 fn calls_that_a_loss_touches_are_doubtful() {
     let metadata = format!(
-        "{HEAD}stream {{ packet.context := struct {{ u32 packet_size; u32 content_size; u32 events_discarded; }};
-            event.header := struct {{ u8 id; time timestamp; }}; }};
+        "{HEAD}{PACKETS}
         event {{ id = 1; name = \"lttng_ust_cyg_profile:func_entry\"; fields := struct {{ u32 addr; }}; }};
         event {{ id = 2; name = \"lttng_ust_cyg_profile:func_exit\"; fields := struct {{ u32 addr; }}; }};"
     );
-    let record = |id: u8, time: u8, n: u8| [id, time, n, 0, 0, 0];
     let first = [record(1, 10, 7), record(1, 11, 8), record(2, 12, 8)];
-    let second = [record(1, 30, 9), record(2, 31, 9), record(2, 33, 7)];
-    let (source, _dir) = open(&metadata, &with_a_loss([&first, &second]));
+    let second = [record(1, 30, 9), record(2, 31, 9)];
+    let third = [record(1, 40, 9), record(2, 41, 9), record(2, 42, 7)];
+    let (source, _dir) = open(&metadata, &with_a_loss([&first, &second, &third]));
     let found = rows(&source, "slices", &Scan::default());
     let short: Vec<Value> = found.iter().map(|row| json!([row["time"], row["end_time"], row["doubt"]])).collect();
-    assert_eq!(json!(short), json!([[11, 12, null], [30, 31, null], [10, 33, "lost"]]));
+    // The one in the second packet begins while some may have been lost.
+    assert_eq!(json!(short), json!([[11, 12, null], [30, 31, "lost"], [40, 41, null], [10, 42, "lost"]]));
 }
 
 /// Of full times, so that one may be earlier than the one before.
