@@ -50,18 +50,19 @@ def main(words: Sequence[str] | None = None, given: SparkSession | None = None) 
     args = parser.parse_args(words)
     spark = session(given)
 
-    groups = []
+    groups, left_out = [], []
     for path in (args.before, args.after):
         wakeups = table(spark, path, "wakeups", columns="trace,time,duration_ns,name,cpu,doubt")
-        wakeups = wakeups.where(F.col("doubt").isNull() & F.col("cpu").isNotNull())
         if args.thread:
             wakeups = wakeups.where(F.col("name") == args.thread)
-        groups.append(runs(wakeups, table(spark, path, "traces", columns="trace,kernel_release")))
+        is_sure = F.col("doubt").isNull() & F.col("cpu").isNotNull()
+        left_out.append(wakeups.where(~is_sure).count())
+        groups.append(runs(wakeups.where(is_sure), table(spark, path, "traces", columns="trace,kernel_release")))
     if min(map(len, groups)) < RUNS_MIN:
         print(f"{len(groups[0])} and {len(groups[1])} runs are too few: {RUNS_MIN} traces of each day are needed")
     print(compare(*groups, deadline=args.deadline))
-    for path in (args.before, args.after):
-        print(path)
+    for path, count in zip((args.before, args.after), left_out, strict=True):
+        print(f"{path}\nleft out: {count:,} wake-ups that are doubtful, or were not over")
         say_what_is_missing(spark, path)
 
 

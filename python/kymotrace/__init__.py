@@ -5,7 +5,7 @@
 >>> trace = kymotrace.open("trace")
 >>> trace.events("motor:step", filter="axis == 2").polars()
 >>> trace.table("wakeups").arrow()
->>> trace.sql("select cpu, max(latency) from wakeups group by cpu").pandas()
+>>> trace.sql("select cpu, max(duration_ns) from wakeups group by cpu").pandas()
 >>> print(trace.latency("wakeup"))
 >>> print(trace.explain("wakeup"))
 

@@ -24,6 +24,8 @@ from .times import Time, time_ns
 Path = str | os.PathLike[str]
 Who = int | str | threading.Thread
 
+_BY_SWITCH = frozenset(["wakeup", "runqueue", "preempted"])
+"""Kinds of latencies that end with the switch to their thread."""
 _SMALL = 64 << 20
 _SHOWN = 60
 _GLOB = frozenset("*?[")
@@ -220,7 +222,19 @@ class Trace:
         end: Time | None = None,
         explain: bool = False,
     ) -> Latency:
-        """How many, quantiles, histogram, and the worst of each kind: `kymo latency`, with its options."""
+        """How many, quantiles, histogram, and the worst of each kind: `kymo latency`, with its options.
+
+        ``thread`` and ``process`` choose by who wrote the record that ends a latency. Of a wake-up that is the thread
+        that leaves the CPU, and not the one that was woken: they are refused there.
+        """
+        kinds = ",".join(command.listed(what)).replace(" ", "").split(",")
+        is_of_switch = not span if kinds == [""] else not _BY_SWITCH.isdisjoint(kinds)
+        if is_of_switch and (thread is not None or process is not None):
+            raise ValueError(
+                "latency(): wake-ups end with a record of the thread that leaves the CPU, so thread= and process= would "
+                "not choose those of the woken thread: use trace.table('latencies', threads=...), by=['thread'], "
+                "explain(thread=...), or another kind than " + ", ".join(sorted(_BY_SWITCH))
+            )
         words = ["latency", *self._words()]
         words += command.options(
             what=",".join(command.listed(what)) or None,

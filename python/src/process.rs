@@ -9,10 +9,11 @@ use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
 use arrow_ipc::reader::StreamReader;
+use kymo_command::process::ask_to_end;
 use pyo3::prelude::*;
 
 use crate::error::KymoError;
@@ -59,9 +60,38 @@ struct Running {
 struct Killer(Arc<Mutex<Child>>);
 
 impl Killer {
+    /// Does not wait for its end.
     fn kill(&self) {
+        let child = Arc::clone(&self.0);
+        let end = move || end(&child);
+        if thread::Builder::new().name("kymotrace".to_owned()).spawn(end).is_err() {
+            // It may have ended by itself.
+            let _ = self.0.lock().unwrap_or_else(PoisonError::into_inner).kill();
+        }
+    }
+}
+
+/// Asks the command to end, so that it can remove its temporary files; some time later it is killed.
+fn end(child: &Mutex<Child>) {
+    let child = || child.lock().unwrap_or_else(PoisonError::into_inner);
+    let begun = Instant::now();
+    let mut is_asked = false;
+    loop {
+        let mut child = child();
         // It may have ended by itself.
-        let _ = self.0.lock().unwrap_or_else(PoisonError::into_inner).kill();
+        if !matches!(child.try_wait(), Ok(None)) {
+            return;
+        }
+        if begun.elapsed() >= END_WAIT {
+            let _ = child.kill();
+            let _ = child.wait();
+            return;
+        }
+        if !std::mem::replace(&mut is_asked, true) {
+            ask_to_end(&child);
+        }
+        drop(child);
+        thread::sleep(WAIT);
     }
 }
 
@@ -123,6 +153,9 @@ impl Running {
     }
 }
 
+/// How long the command has to remove what it leaves otherwise.
+const END_WAIT: Duration = Duration::from_secs(2);
+
 /// How long it is asleep between two looks whether the command has ended.
 const WAIT: Duration = Duration::from_millis(5);
 
@@ -132,10 +165,8 @@ fn why(said: &str, status: ExitStatus) -> String {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
-        // It may have ended by itself; else nobody wants the rest.
-        let _ = child.kill();
-        let _ = child.wait();
+        // Nobody wants the rest.
+        end(&self.child);
     }
 }
 

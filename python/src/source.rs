@@ -201,15 +201,23 @@ pub fn find_traces(py: Python<'_>, path: PathBuf) -> PyResult<Vec<PathBuf>> {
 
 /// What each trace says of itself: where it is, its streams, and what was noted when it was recorded.
 fn environment(paths: &[PathBuf]) -> Result<Vec<Value>, String> {
-    let mut all = Vec::new();
+    let (mut all, mut bad) = (Vec::new(), None);
     for named in named_silently(paths) {
         let open = |part: &PathBuf| Trace::open(part).map(|opened| opened.value).map_err(|error| error.to_string());
-        let traces = named.parts.iter().map(open).collect::<Result<Vec<Trace>, String>>()?;
-        let indexes = Indexes::open(std::slice::from_ref(&named), &traces).traces;
-        let is_indexed = indexes.len() == traces.len() && indexes.iter().all(Option::is_some);
+        let traces = match named.parts.iter().map(open).collect::<Result<Vec<Trace>, String>>() {
+            Ok(traces) => traces,
+            // A row of the table losses, unless no other can be opened.
+            Err(error) => {
+                bad.get_or_insert(error);
+                continue;
+            }
+        };
+        let indexes = Indexes::open(std::slice::from_ref(&named), &traces);
+        // Without damage, so that a trace can be divided by time.
+        let is_indexed = indexes.whole().is_some();
         all.extend(named.parts.iter().zip(&traces).map(|(part, trace)| about(&named, part, trace, is_indexed)));
     }
-    Ok(all)
+    bad.filter(|_| all.is_empty()).map_or(Ok(all), Err)
 }
 
 fn about(named: &Named, part: &PathBuf, trace: &Trace, is_indexed: bool) -> Value {

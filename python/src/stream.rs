@@ -2,6 +2,7 @@
 //! Record batches on their way to Python. A thread of its own makes them, two ahead at most, so that memory stays
 //! bounded however long the trace is. Who takes them waits without the GIL, and sees Ctrl-C.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, TryRecvError};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -61,7 +62,8 @@ type Progress = Py<PyAny>;
 /// Batches as they are made.
 struct Pump {
     schema: SchemaRef,
-    receiver: Receiver<Result<RecordBatch, String>>,
+    /// Batches, then nothing once: a channel that is closed without it was broken off.
+    receiver: Receiver<Option<Result<RecordBatch, String>>>,
     state: Arc<StreamState>,
     progress: Option<Progress>,
     /// Whoever takes them shows only that something was raised, not what: the signal is sent once more, so that
@@ -81,14 +83,18 @@ impl Pump {
     ) -> Result<Pump, std::io::Error> {
         let (sender, receiver) = mpsc::sync_channel(AHEAD);
         let cancelled = Arc::clone(&state.cancelled);
-        let work = move || {
+        let pump = move |batches: Batches| {
             for batch in batches {
                 let is_last = batch.is_err() || cancelled.load(Ordering::Relaxed);
-                if sender.send(batch).is_err() || is_last {
+                if sender.send(Some(batch)).is_err() || is_last {
                     break;
                 }
             }
+            // Who does not take it wants no batches either.
+            let _ = sender.send(None);
         };
+        // A panic closes the channel.
+        let work = move || drop(catch_unwind(AssertUnwindSafe(|| pump(batches))));
         thread::Builder::new().name("kymotrace".to_owned()).spawn(work)?;
         Ok(Pump { schema, receiver, state, progress, is_foreign, looked: Instant::now(), is_over: false })
     }
@@ -99,7 +105,7 @@ impl Pump {
         if self.looked.elapsed() < LOOK {
             match self.receiver.try_recv() {
                 Ok(batch) => return self.hand_over(batch),
-                Err(TryRecvError::Disconnected) => return Ok(None),
+                Err(TryRecvError::Disconnected) => return Err(broken_off()),
                 Err(TryRecvError::Empty) => {}
             }
         }
@@ -118,13 +124,14 @@ impl Pump {
             };
             match received {
                 Ok(batch) => return self.hand_over(batch),
-                Err(RecvTimeoutError::Disconnected) => return Ok(None),
+                Err(RecvTimeoutError::Disconnected) => return Err(broken_off()),
                 Err(RecvTimeoutError::Timeout) => self.tell(None)?,
             }
         }
     }
 
-    fn hand_over(&mut self, batch: Result<RecordBatch, String>) -> Result<Option<RecordBatch>, ArrowError> {
+    fn hand_over(&mut self, batch: Option<Result<RecordBatch, String>>) -> Result<Option<RecordBatch>, ArrowError> {
+        let Some(batch) = batch else { return Ok(None) };
         let batch = batch.map_err(|message| ArrowError::ExternalError(message.into()))?;
         self.state.rows.fetch_add(batch.num_rows() as u64, Ordering::Relaxed);
         self.tell(Some(&batch))?;
@@ -179,6 +186,11 @@ impl Drop for Pump {
     fn drop(&mut self) {
         self.state.cancel();
     }
+}
+
+/// What breaks off must not look like the end.
+fn broken_off() -> ArrowError {
+    ArrowError::ExternalError("the reader broke off: what was read so far is not all".into())
 }
 
 /// The last time of a batch, ns: of `time`, or of `from`, by which derived tables are ordered.

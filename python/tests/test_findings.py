@@ -19,6 +19,10 @@ from kymotrace import command
 
 
 def test_latency_is_that_of_the_verb(kernel: Path) -> None:
+    for kinds in (None, "wakeup", ["syscall", "runqueue"], "irq, preempted"):
+        for who in ({"thread": "motor"}, {"process": 100}):
+            with pytest.raises(ValueError, match="the thread that leaves the CPU"):
+                kymotrace.open(kernel).latency(kinds, **who)
     found = kymotrace.open(kernel).latency("wakeup", by=["thread"], limit=2)
     words = ["--what", "wakeup", "--by", "thread", "--limit", "2", "--json"]
     assert dict(found) == json.loads(kymo("latency", kernel, *words))

@@ -6,6 +6,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import struct
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -177,12 +178,92 @@ def test_traces_say_what_they_are(spark: Any, fleet: Path) -> None:
 
 
 def test_wrong_options_are_named(spark: Any, fleet: Path) -> None:
-    for options, part in [
-        ({"colums": "time"}, "colums"),
-        ({"columns": "tme"}, "tme"),
+    for table, options, part in [
+        ("records", {"colums": "time"}, "colums"),
+        ("records", {"columns": "tme"}, "tme"),
+        # What no trace takes is not a result without rows.
+        ("motor:step", {"filter": "axsi == 2"}, "axsi"),
+        ("records", {"filter": "axis =="}, "axis =="),
+        ("wakeups", {"filter": "tid == 7"}, "takes neither"),
+        ("wakeups", {"events": "sched*"}, "takes neither"),
+        ("traces", {"filter": "axis == 2"}, "takes neither"),
     ]:
         with pytest.raises(Exception, match=part):
-            load(spark, fleet, "records", **options).collect()
+            load(spark, fleet, table, **options).collect()
+    # One trace of all has the field.
+    assert load(spark, fleet, "motor:step", filter="axis == 2 && number < 1000").count() > 0
+
+
+def made(directory: Path, fields: str, *payloads: bytes) -> Path:
+    """A trace with an event motor:made, of which each byte is given."""
+    head = """/* CTF 1.8 */
+        typealias integer { size = 8; align = 8; } := u8;
+        typealias integer { size = 64; align = 8; signed = true; } := i64;
+        typealias floating_point { exp_dig = 11; mant_dig = 53; align = 8; byte_order = le; } := f64;
+        trace { major = 1; minor = 8; byte_order = le; };
+        clock { name = c; freq = 1000000000; };
+        typealias integer { size = 8; align = 8; map = clock.c.value; } := time;
+        stream { event.header := struct { u8 id; time timestamp; }; };"""
+    directory.mkdir(parents=True, exist_ok=True)
+    event = f'event {{ id = 1; name = "motor:made"; fields := struct {{ {fields} }}; }};'
+    (directory / "metadata").write_text(head + event)
+    (directory / "stream").write_bytes(b"".join(bytes([1, at + 10]) + payload for at, payload in enumerate(payloads)))
+    return directory
+
+
+def test_no_number_is_rounded(spark: Any, tmp_path: Path) -> None:
+    odd = 2**53 + 1
+    made(tmp_path / "a", "i64 x;", odd.to_bytes(8, "little"), (-odd).to_bytes(8, "little", signed=True))
+    made(tmp_path / "b", "f64 x;", struct.pack("<d", 0.5))
+    rows = load(spark, tmp_path, "motor:made").select("x").collect()
+    assert sorted(row.x for row in rows) == sorted([str(odd), str(-odd), "0.5"])
+    # Smaller ones have room in a float.
+    made(tmp_path / "a", "u8 x;", b"\7")
+    assert sorted(row.x for row in load(spark, tmp_path, "motor:made").select("x").collect()) == [0.5, 7.0]
+
+
+def test_types_of_several_traces() -> None:
+    import pyarrow as pa
+    from kymotrace.spark.types import converted, union
+
+    for a, b, both in [
+        (pa.int64(), pa.float64(), pa.string()),
+        (pa.uint64(), pa.float32(), pa.string()),
+        (pa.uint32(), pa.float64(), pa.string()),
+        (pa.uint16(), pa.float64(), pa.float64()),
+        (pa.int32(), pa.float32(), pa.float64()),
+        (pa.uint64(), pa.int8(), pa.decimal128(20, 0)),
+        (pa.binary(), pa.int64(), pa.string()),
+    ]:
+        for first, second in ((a, b), (b, a)):
+            assert union([pa.schema([("x", first)]), pa.schema([("x", second)])], True).field("x").type == both
+    assert converted(pa.array([b"\x00\xff", None]), pa.string()).to_pylist() == ["00ff", None]
+    assert converted(pa.array([2**64 - 1], pa.uint64()), pa.string()).to_pylist() == [str(2**64 - 1)]
+
+
+def test_a_field_called_trace_is_not_the_directory(spark: Any, tmp_path: Path) -> None:
+    made(tmp_path / "a", "u8 trace; u8 axis;", b"\5\6")
+    made(tmp_path / "b", "u8 axis;", b"\7")
+    rows = load(spark, tmp_path, "motor:made").orderBy("axis").collect()
+    assert [(Path(row["trace"]).name, row["trace.2"], row["axis"]) for row in rows] == [("a", 5, 6), ("b", None, 7)]
+    rows = load(spark, tmp_path, "motor:made", columns="axis,trace").orderBy("axis").collect()
+    assert [(row["axis"], Path(row["trace"]).name) for row in rows] == [(6, "a"), (7, "b")]
+
+
+def test_half_a_copy_that_a_pattern_names_is_a_row_of_losses(spark: Any, fleet: Path) -> None:
+    for pattern in ("half", "h?lf", "[fh]*"):
+        rows = {Path(row.trace).name: row.kind for row in load(spark, fleet / pattern, "losses").collect()}
+        assert rows["half"] == "unreadable", pattern
+
+
+def test_a_trace_that_was_replaced_is_opened_again(tmp_path: Path) -> None:
+    from kymotrace.spark.source import _opened
+
+    path = str(made(tmp_path / "a", "u8 axis;", b"\7"))
+    first = _opened(path)
+    assert _opened(path) is first
+    made(tmp_path / "a", "u8 speed;", b"\7")
+    assert [name for name, _, _ in _opened(path).columns("motor:made")][-1] == "speed"
 
 
 def test_examples_run(spark: Any, fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -197,7 +278,9 @@ def test_examples_run(spark: Any, fleet: Path, capsys: pytest.CaptureFixture[str
     printed = capsys.readouterr().out
     assert "motor" in printed and "unreadable" in printed
     regressions.main([str(fleet / "day1"), str(fleet / "day2")], spark)
-    assert "runs are too few" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "runs are too few" in printed and printed.count("left out: 0 wake-ups") == 2
     one_lock.main([str(fleet), "--waiter", "worker"], spark)
     printed = capsys.readouterr().out
     assert "lock 0x7f0000001000: 10 waits of 1 threads, 3.1 ms together" in printed and "while holder had it" in printed
+    assert "left out: 0 waits that are doubtful" in printed

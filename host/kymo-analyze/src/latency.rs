@@ -181,6 +181,8 @@ pub struct Latency {
     block: Open<(u64, u64), Begun>,
     net: Open<u64, Begun>,
     lost_until: i64,
+    /// The same, of records of programs: only users' spans are made of these.
+    spans_lost_until: i64,
     /// Samples count.
     is_taken: bool,
     /// Samples since they were taken last, where they are asked for.
@@ -208,6 +210,7 @@ impl Latency {
             block: Open::default(),
             net: Open::default(),
             lost_until: i64::MIN,
+            spans_lost_until: i64::MIN,
             is_taken: true,
             samples: None,
             left: Left::default(),
@@ -285,9 +288,14 @@ impl Latency {
         self.is_taken = is_taken;
     }
 
+    /// Records of a program are missing up to a time: begins and ends of users' spans may be among them.
+    pub fn lost_of_programs(&mut self, to: i64) {
+        self.spans_lost_until = self.spans_lost_until.max(to);
+    }
+
     /// Takes a sample of a user's span. `key`: where keys are kept apart.
     pub fn span(&mut self, number: u16, key: Option<u32>, mut sample: Sample) {
-        sample.doubt |= Doubt::LOST.when(sample.from < self.lost_until);
+        sample.doubt |= Doubt::LOST.when(sample.from < self.lost_until.max(self.spans_lost_until));
         let of = key.map_or(Of::Span(number), |key| Of::Keyed(number, key));
         self.sample(What::Span, of, &sample);
     }

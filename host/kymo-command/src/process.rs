@@ -14,6 +14,21 @@ pub fn default_sigpipe() {
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
 }
 
+/// From now on a write to a closed pipe is an error, for who has something to remove first.
+pub fn survive_closed_pipes() {
+    // SAFETY: SIG_IGN is a valid disposition, and may be set at any time.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+}
+
+/// Asks a process of ours to end (SIGTERM), so that it can remove what it leaves otherwise. It must not have been waited
+/// for: else its number may be another's.
+pub fn ask_to_end(child: &std::process::Child) {
+    if let Ok(pid) = libc::pid_t::try_from(child.id()) {
+        // SAFETY: it sends a signal to a process that is still ours.
+        unsafe { libc::kill(pid, libc::SIGTERM) };
+    }
+}
+
 /// A file that may not grow (`ulimit -f`) is an error of the write, as a full disk is, not the end of this program. A
 /// handler, since what is ignored would be ignored by the commands that we start, too.
 pub fn survive_file_limits() {

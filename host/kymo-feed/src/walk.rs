@@ -50,6 +50,9 @@ impl Seen<'_, '_> {
 pub trait Visit: Sink {
     /// A record, before the state moves by it.
     fn record(&mut self, _seen: &Seen<'_, '_>, _state: &State) {}
+
+    /// Records are missing, of a kernel or of a program; [`Sink::lost`] tells of those of a kernel only.
+    fn loss(&mut self, _loss: &Loss<'_>) {}
 }
 
 impl Visit for () {}
@@ -219,6 +222,7 @@ impl<'c> Walker<'c> {
     /// Counts lost records of this stream, and moves the state over those of the kernel.
     pub fn loss(&mut self, stream: usize, loss: &Loss<'_>, visit: &mut impl Visit) {
         self.totals.lost.add_loss(loss);
+        visit.loss(loss);
         let is_of_kernel = match self.streams.get(stream).copied().unwrap_or_default() {
             Origin::Kernel => true,
             Origin::Other => false,

@@ -31,6 +31,18 @@ struct One {
 impl Filters {
     /// Errors: an expression that is none, and names that no trace has.
     pub fn new(traces: &[Trace], texts: &[String]) -> Result<Self, Refused> {
+        Self::beside(traces, std::iter::empty(), texts)
+    }
+
+    /// The same, where names that only other traces have are fine: records of `traces` do not have them.
+    ///
+    /// # Errors
+    /// An expression that is none, and names that neither has.
+    pub fn beside<'t>(
+        traces: &[Trace],
+        others: impl Iterator<Item = &'t Trace>,
+        texts: &[String],
+    ) -> Result<Self, Refused> {
         if texts.is_empty() {
             return Ok(Self::default());
         }
@@ -39,6 +51,7 @@ impl Filters {
             all.first.push(events.len());
             events.extend(events_of(trace));
         }
+        events.extend(others.flat_map(events_of));
         for text in texts {
             let filter = kymo_filter::parse_of_trace(text).map_err(Refused::filter)?;
             let checked = filter.check(&events).map_err(Refused::filter)?;

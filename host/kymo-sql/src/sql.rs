@@ -10,18 +10,33 @@ pub mod pushdown;
 pub mod session;
 
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use datafusion::execution::SendableRecordBatchStream;
-use kymo_command::interrupt::is_over;
+use kymo_command::interrupt::{is_over, take_signals};
+use kymo_command::process::survive_closed_pipes;
 use kymo_command::sql::{Asked, SqlArgs, SqlFormat};
 use kymo_tables::{OpenOptions, Source};
 
 use output::{Output, Written};
 use session::Session;
+
+/// Of the threads that plan queries: plans are trees.
+const STACK_BYTES: usize = 16 << 20;
+
+/// How long the end waits for what reads and computes.
+const END_WAIT: Duration = Duration::from_secs(2);
+
+/// How long Ctrl-C may go unseen.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// The exit status of who is ended by a closed pipe, as a shell has it, and of who is interrupted.
+const CLOSED_PIPE: u8 = 141;
+const INTERRUPTED: u8 = 130;
 
 /// Runs the verb.
 ///
@@ -31,15 +46,45 @@ pub fn run(args: &SqlArgs) -> anyhow::Result<ExitCode> {
     let format = args.format()?;
     let (paths, asked) = args.asked()?;
     let options = OpenOptions { ignore_uuid: args.ignores_uuid(), ..OpenOptions::default() };
+    if matches!(asked, Asked::Query(_)) {
+        // Of what is interrupted nothing stays: neither temporary files nor a file that is not whole.
+        take_signals();
+        survive_closed_pipes();
+    }
     let source = Arc::new(Source::open(&paths, &options)?);
     let session = Session::new(Arc::clone(&source), args.threads(), args.memory_bytes())?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(args.threads()).enable_time().build()?;
-    match asked {
-        Asked::Prompt => prompt::run(&session, &runtime, format)?,
-        Asked::Query(text) => runtime.block_on(queries(&session, &text, args, format))?,
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(args.threads())
+        .thread_stack_size(STACK_BYTES)
+        .enable_time()
+        .build()?;
+    let done = match asked {
+        Asked::Prompt => prompt::run(&session, &runtime, format),
+        Asked::Query(text) => {
+            end_though_stuck()?;
+            runtime.block_on(queries(&session, &text, args, format))
+        }
+    };
+    // Operators remove their temporary files; a reader that looks at nothing but its trace is not waited for.
+    runtime.shutdown_timeout(END_WAIT);
+    if done.is_err() && output::is_stdout_closed() {
+        return Ok(ExitCode::from(CLOSED_PIPE));
     }
+    done?;
     say_of_losses(&source);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Ends the process some time after Ctrl-C, where a write to standard output waits for whoever reads that.
+fn end_though_stuck() -> std::io::Result<()> {
+    let wait = || {
+        while !is_over() {
+            std::thread::sleep(LOOK);
+        }
+        std::thread::sleep(2 * END_WAIT);
+        std::process::exit(i32::from(INTERRUPTED));
+    };
+    std::thread::Builder::new().name("kymo-interrupt".to_owned()).spawn(wait).map(drop)
 }
 
 /// Runs queries one behind the other; to a file goes the result of the last one.
@@ -47,44 +92,63 @@ async fn queries(session: &Session, text: &str, args: &SqlArgs, format: SqlForma
     let all = session.statements(text)?;
     let last = all.len().checked_sub(1).context("the query is empty")?;
     for (position, statement) in all.into_iter().enumerate() {
-        let stream = session.run(statement).await?;
-        match args.output().filter(|_| position == last) {
-            Some(path) => say(path, &to_file(path, stream, format).await?),
-            None => {
-                let mut output = Output::stdout(format, stream.schema())?;
-                output.write_all(stream, &|| false).await?;
-                output.close()?;
+        let path = args.output().filter(|_| position == last);
+        let work = async {
+            let stream = session.run(statement).await?;
+            match path {
+                Some(path) => say(path, &to_file(path, stream, format).await?),
+                None => {
+                    let mut output = Output::stdout(format, stream.schema())?;
+                    output.write_all(stream, &is_over).await?;
+                    output.close()?;
+                }
             }
+            anyhow::Ok(())
+        };
+        // Temporary files and what is not whole do not stay.
+        tokio::select! {
+            done = work => done?,
+            () = prompt::until_over() => match path {
+                Some(path) => anyhow::bail!("interrupted; nothing was left at {}", path.display()),
+                None => anyhow::bail!("interrupted: the result is not whole"),
+            },
         }
     }
     Ok(())
+}
+
+/// A file on its way, which is removed unless it becomes whole.
+struct Part(PathBuf);
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        // Once it is whole it has another name.
+        let _ = std::fs::remove_file(&self.0);
+    }
 }
 
 /// Writes a result to a file, which appears under its name when it is whole.
 async fn to_file(path: &Path, stream: SendableRecordBatchStream, format: SqlFormat) -> anyhow::Result<Written> {
     let mut part = path.as_os_str().to_owned();
     part.push(".part");
-    let part = Path::new(&part);
-    let mut output = Output::file(part, format, stream.schema())?;
-    let written = tokio::select! {
-        written = output.write_all(stream, &is_over) => written,
-        () = prompt::interrupted() => Err(anyhow::anyhow!("interrupted; nothing was left at {}", path.display())),
-    };
-    let rename = || std::fs::rename(part, path).with_context(|| format!("cannot write {}", path.display()));
-    let done = written.and_then(|written| output.close().and_then(|()| rename()).map(|()| written));
-    if done.is_err() {
-        // What is not whole does not stay.
-        let _ = std::fs::remove_file(part);
-    }
-    done
+    let part = Part(part.into());
+    let mut output = Output::file(&part.0, format, stream.schema())?;
+    let written = output.write_all(stream, &is_over).await?;
+    output.close()?;
+    std::fs::rename(&part.0, path).with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(written)
 }
 
 fn say(path: &Path, written: &Written) {
     let _ = writeln!(std::io::stderr(), "kymo: {} rows in {}", written.rows, path.display());
 }
 
-/// What indexes tell of losses, on standard error: a result may be short of them.
+/// Traces that could not be opened, and what indexes tell of losses, on standard error: a result may be short of them.
 fn say_of_losses(source: &Source) {
+    for (path, why) in source.unreadable() {
+        let path = path.display();
+        let _ = writeln!(std::io::stderr(), "kymo: without {path}, which cannot be opened: {why} (table losses)");
+    }
     if let Some(records) = source.known_losses().filter(|records| *records > 0) {
         let _ = writeln!(
             std::io::stderr(),

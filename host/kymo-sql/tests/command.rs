@@ -43,6 +43,60 @@ fn a_result_goes_to_a_file_whole_or_not_at_all() {
     assert_eq!(failed.status.code(), Some(2));
     assert!(std::fs::read_to_string(&file).unwrap().starts_with("axis,position"));
     assert!(!dir.path().join("out.csv.part").exists());
+    let refused = run(dir.path(), &["SELECT array_agg(axis) AS list FROM motor.step", "-o", name], "");
+    assert_eq!(refused.status.code(), Some(2), "{}", text(&refused.stderr));
+    assert!(std::fs::read_to_string(&file).unwrap().starts_with("axis,position"));
+    assert!(!dir.path().join("out.csv.part").exists());
+}
+
+/// Sorts more than it may keep, in a directory of its own for temporary files.
+fn sorting(trace: &Path, temporary: &Path, tables: usize) -> std::process::Child {
+    let names = (0..tables).map(|table| format!("records r{table}")).collect::<Vec<_>>().join(", ");
+    let query = format!("SELECT r0.time, r1.fields AS a, r2.fields AS b FROM {names} ORDER BY b, a, time");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kymo-sql"));
+    command.arg("sql").arg(trace).args([&query, "--format", "jsonl", "--memory", "16"]).env("TMPDIR", temporary);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("kymo-sql starts")
+}
+
+fn is_empty(dir: &Path) -> bool {
+    std::fs::read_dir(dir).unwrap().next().is_none()
+}
+
+/// Sends SIGTERM as soon as there are temporary files.
+fn end_when_it_spills(child: &std::process::Child, temporary: &Path) {
+    for _ in 0..600 {
+        if !is_empty(temporary) {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    assert!(!is_empty(temporary), "it sorts in memory");
+    let kill = Command::new("kill").arg(child.id().to_string()).status().unwrap();
+    assert!(kill.success());
+}
+
+#[test]
+fn what_is_interrupted_leaves_no_temporary_files() {
+    let (dir, temporary) = (trace(), tempfile::tempdir().unwrap());
+    let child = sorting(dir.path(), temporary.path(), 6);
+    end_when_it_spills(&child, temporary.path());
+    let ended = child.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(2), "{}", text(&ended.stderr));
+    assert!(text(&ended.stderr).contains("interrupted"), "{}", text(&ended.stderr));
+    assert!(is_empty(temporary.path()));
+}
+
+#[test]
+fn a_closed_pipe_ends_it_without_a_word_and_without_temporary_files() {
+    use std::io::Read as _;
+
+    let (dir, temporary) = (trace(), tempfile::tempdir().unwrap());
+    let mut child = sorting(dir.path(), temporary.path(), 4);
+    let mut first = [0; 8];
+    child.stdout.take().unwrap().read_exact(&mut first).unwrap();
+    let ended = child.wait_with_output().unwrap();
+    assert_eq!((ended.status.code(), text(&ended.stderr)), (Some(141), String::new()));
+    assert!(is_empty(temporary.path()));
 }
 
 #[test]

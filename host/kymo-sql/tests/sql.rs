@@ -9,7 +9,6 @@ mod support;
 use std::sync::{Arc, Mutex};
 
 use kymo_command::sql::SqlFormat;
-use kymo_index::{How, Named, Stop};
 use kymo_sql::sql::output::Output;
 use kymo_sql::sql::session::Session;
 use kymo_tables::{OpenOptions, Source};
@@ -95,6 +94,20 @@ fn queries_find_what_the_trace_has() {
         ),
         ("SELECT count(*) AS n FROM records WHERE event = 'motor:step' AND cpu IN (0, 1)", json!([{ "n": 3 }])),
         ("SELECT count(*) AS n FROM records WHERE event = 'motor'", json!([{ "n": 0 }])),
+        // Each of several conditions on one column holds.
+        (
+            "WITH x AS (SELECT * FROM records WHERE event IN ('motor:step', 'axis:begin'))
+             SELECT count(*) AS n FROM x WHERE event IN ('axis:begin', 'axis:end')",
+            json!([{ "n": 1 }]),
+        ),
+        (
+            "SELECT count(*) AS n FROM (SELECT * FROM records WHERE event = 'motor:step') WHERE event = 'axis:end'",
+            json!([{ "n": 0 }]),
+        ),
+        (
+            "SELECT count(*) AS n FROM (SELECT * FROM records WHERE cpu IN (0, 5)) WHERE cpu IN (1, 5)",
+            json!([{ "n": 0 }]),
+        ),
         ("SELECT name, duration_ns FROM wakeups WHERE tid = 20", json!([{ "name": "rt", "duration_ns": 100 }])),
         (
             "SELECT of, duration_ns FROM slices WHERE kind = 'syscall' AND duration_ns > ns('0.5us')",
@@ -136,6 +149,17 @@ fn quantiles_are_those_of_kymo_latency() {
     }
     assert!(compared > 0);
     assert!(sql.error("SELECT quantile(duration_ns, 7.0) FROM latencies").contains("from 0 to 1"));
+    // Nothing is answered that was not asked for.
+    let distinct = sql.error("SELECT quantile(DISTINCT duration_ns, 0.5) FROM latencies");
+    assert!(distinct.contains("DISTINCT"), "{distinct}");
+    let shares = sql.error("SELECT quantile(duration_ns, CASE WHEN cpu = 0 THEN 0.5 ELSE 0.9 END) FROM latencies");
+    assert!(shares.contains("the same share for all rows"), "{shares}");
+    let shares = sql.error("SELECT quantile(duration_ns, CASE WHEN cpu = 0 THEN 0.5 END) FROM latencies");
+    assert!(shares.contains("the same share for all rows"), "{shares}");
+    for none in ["NULL", "CAST(NULL AS DOUBLE)"] {
+        let found = sql.rows(&format!("SELECT quantile(duration_ns, {none}) AS q FROM latencies"));
+        assert_eq!(json!(found), json!([{ "q": null }]), "{none}");
+    }
 }
 
 /// Random conditions: the rows are those of a table in memory, of which nothing is pushed down.
@@ -190,14 +214,11 @@ fn explain_shows_what_is_read() {
     }
 }
 
-#[test]
-fn an_index_answers_counts_and_changes_no_answer() {
-    let made = random(4, 3000);
-    let (source, dir) = open(&made);
+/// A trace with its index, and as if there was none.
+fn with_and_without_an_index(made: &Made) -> (Sql, Sql) {
+    let (source, dir) = open(made);
     drop(source);
-    let trace = kymo_ctf::read::Trace::open(dir.path()).unwrap().value;
-    let named = Named { dir: dir.path().to_owned(), parts: vec![dir.path().to_owned()] };
-    kymo_index::build(&named, &[trace], How::default(), &Stop::default(), &|_| {}).unwrap();
+    drop(support::index(dir.path()));
     let path = dir.path().to_owned();
     let open = |without_index| {
         let options = OpenOptions { without_index, ..OpenOptions::default() };
@@ -205,7 +226,41 @@ fn an_index_answers_counts_and_changes_no_answer() {
         Session::new(Arc::new(source), 3, 64 << 20).unwrap()
     };
     let other = tempfile::tempdir().unwrap();
-    let (with, without) = (Sql { session: open(false), _dir: dir }, Sql { session: open(true), _dir: other });
+    (Sql { session: open(false), _dir: dir }, Sql { session: open(true), _dir: other })
+}
+
+/// What is left out in front is left out, however many readers read the table.
+#[test]
+fn an_offset_counts_in_one_part_and_in_several() {
+    let (several, one) = with_and_without_an_index(&random(4, 3000));
+    let query = "SELECT position FROM motor.step LIMIT 10 OFFSET 5";
+    assert!(several.explain(query).contains("parts=3") && one.explain(query).contains("parts=1"));
+    let steps = one.rows("SELECT position FROM motor.step");
+    assert_eq!(json!(one.rows(query)), json!(steps[5..15]));
+    let last = steps.len() - 4;
+    for sql in [&several, &one] {
+        for (query, expect) in [
+            (query.to_owned(), 10),
+            (format!("SELECT position FROM motor.step LIMIT 10 OFFSET {last}"), 4),
+            (format!("SELECT position FROM motor.step OFFSET {last}"), 4),
+            ("SELECT time, name FROM wakeups WHERE time > at('+0') LIMIT 3 OFFSET 2".to_owned(), 3),
+        ] {
+            assert_eq!(sql.rows(&query).len(), expect, "{query}: {}", sql.explain(&query));
+        }
+        let query = "SELECT count(*) AS n FROM (SELECT time FROM motor.step LIMIT 10 OFFSET 5)";
+        assert_eq!(sql.rows(query), [json!({ "n": 10 })]);
+    }
+    // Tables with arguments have one part.
+    let sql = Sql::of(&small());
+    let path = "SELECT act, duration_ns FROM critical_path(30, '+150ns', '+900ns')";
+    let all = sql.rows(path);
+    assert!(all.len() > 1, "{all:?}");
+    assert_eq!(json!(sql.rows(&format!("{path} LIMIT 100 OFFSET 1"))), json!(all[1..]));
+}
+
+#[test]
+fn an_index_answers_counts_and_changes_no_answer() {
+    let (with, without) = with_and_without_an_index(&random(4, 3000));
     assert!(with.session.source().is_indexed() && !without.session.source().is_indexed());
     let plan = with.explain("SELECT count(*) FROM records");
     assert!(!plan.contains("TraceScan"), "{plan}");
@@ -283,6 +338,28 @@ fn results_are_written_in_all_formats() {
     let arrow = sql.write(query, SqlFormat::Arrow).unwrap();
     let reader = arrow_ipc::reader::FileReader::try_new(std::io::Cursor::new(arrow), None).unwrap();
     assert_eq!(reader.map(|batch| batch.unwrap().num_rows()).sum::<usize>(), 2);
+    // Batches have other names, and lists of names.
+    let many = Sql::of(&random(4, 30_000));
+    let names = "SELECT proc, event FROM records";
+    let csv = String::from_utf8(many.write(names, SqlFormat::Csv).unwrap()).unwrap();
+    let arrow = many.write(names, SqlFormat::Arrow).unwrap();
+    let batches: Vec<_> = arrow_ipc::reader::FileReader::try_new(std::io::Cursor::new(arrow), None)
+        .unwrap()
+        .map(|batch| batch.unwrap())
+        .collect();
+    let mut writer = arrow_csv::WriterBuilder::new().with_header(true).build(Vec::new());
+    batches.iter().for_each(|batch| writer.write(batch).unwrap());
+    assert!(batches.len() > 2);
+    let sorted = |text: String| {
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    support::assert_same(&sorted(String::from_utf8(writer.into_inner()).unwrap()), &sorted(csv), "Arrow file");
+    let lists = "SELECT cpu, array_agg(DISTINCT proc) AS names FROM records GROUP BY cpu";
+    let arrow = many.write(lists, SqlFormat::Arrow).unwrap();
+    let reader = arrow_ipc::reader::FileReader::try_new(std::io::Cursor::new(arrow), None).unwrap();
+    assert!(reader.map(|batch| batch.unwrap().num_rows()).sum::<usize>() >= 3);
     // No row: the names are there.
     let none = "SELECT axis FROM motor.step WHERE axis > 100";
     assert_eq!(String::from_utf8(sql.write(none, SqlFormat::Csv).unwrap()).unwrap(), "axis\n");

@@ -47,6 +47,10 @@ use row::{Column, DirectRow, RowOf};
 /// Rows of a batch: who pushes looks at [`Table::is_full`].
 pub const BATCH_ROWS: usize = 8192;
 
+/// Bytes of texts, bytes and arrays of a batch: the record that comes to more is the last one of it. Arrow's arrays hold
+/// less than 2^31.
+pub const BATCH_BYTES: usize = 16 << 20;
+
 /// Records that are not yet taken as a batch.
 pub struct Table {
     schema: SchemaRef,
@@ -84,7 +88,7 @@ impl Table {
 
     /// Whether it is time for [`Table::take`].
     pub fn is_full(&self) -> bool {
-        self.rows >= BATCH_ROWS
+        self.rows >= BATCH_ROWS || self.columns.iter().map(|column| column.cells.bytes()).sum::<usize>() >= BATCH_BYTES
     }
 
     /// Appends a record of the event class.

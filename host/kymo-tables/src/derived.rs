@@ -15,7 +15,7 @@ use kymo_analyze::{
     CallSpan, Context, CpuSpan, Doubt, Event, Head, InterruptSpan, Name, OffSpan, Sink, State, Thread, ThreadSpan,
     Threads, Unmatched,
 };
-use kymo_ctf::read::Passed;
+use kymo_ctf::read::{Loss, Passed};
 use kymo_feed::{Seen, Visit, Walker};
 use kymo_index::range;
 use kymo_query::doing::By;
@@ -23,7 +23,7 @@ use kymo_query::doing::By;
 use crate::emit::{Emit, Ended};
 use crate::known::{Cell, Rows};
 use crate::open::Group;
-use crate::scan::Scan;
+use crate::scan::{Scan, is_time};
 
 /// Items between two questions whether somebody wants more.
 const ASK_EVERY: u32 = 4096;
@@ -32,6 +32,8 @@ const ASK_EVERY: u32 = 4096;
 pub(crate) trait Derive: Sink {
     /// A record, before the state moves by it.
     fn record(&mut self, _seen: &Seen<'_, '_>, _state: &State) {}
+    /// Records of a kernel or of a program are missing.
+    fn loss(&mut self, _loss: &Loss<'_>) {}
     /// Rows of what was handed on since the last time.
     fn flush(&mut self, out: &mut Out<'_>, state: &State);
 }
@@ -93,6 +95,10 @@ impl<D: Derive> Visit for Visitor<'_, '_, D> {
         self.derive.flush(self.out, state);
         self.out.send();
         self.derive.record(seen, state);
+    }
+
+    fn loss(&mut self, loss: &Loss<'_>) {
+        self.derive.loss(loss);
     }
 }
 
@@ -177,6 +183,7 @@ pub(crate) fn walk<D: Derive>(
     if from.zip(to).is_some_and(|(from, to)| from >= to) {
         return Ok(());
     }
+    let to = group.read_to(to);
     let from = begin(group, from, needs, emit)?;
     let mut walker = Walker::new(&group.classes);
     if let Some(from) = from {
@@ -251,7 +258,10 @@ pub(crate) fn tid_of(context: Context) -> Option<i32> {
     }
 }
 
-/// A length of time.
+/// A length of time; none where one of its ends is not known.
 pub(crate) fn ns(from: i64, to: i64) -> Cell<'static> {
+    if !is_time(&from) || !is_time(&to) {
+        return Cell::Null;
+    }
     Cell::from(to.saturating_sub(from).max(0) as u64)
 }

@@ -82,9 +82,12 @@ fn of_field(trace: &Trace, event: usize, part: RecordPart, position: usize, cell
     }
 }
 
-/// The last bytes of a file are fewer than a number's word: the rest is zeros.
+/// The last bytes of a file are fewer than a number's word: the rest is zeros. Where there is no byte there is no number.
 #[cold]
 fn at_end<T>(fields: &[u8], read: impl Fn(&[u8]) -> Option<T>) -> Option<T> {
+    if fields.is_empty() {
+        return None;
+    }
     let mut padded = fields.to_vec();
     padded.resize(fields.len() + 8, 0);
     read(&padded)

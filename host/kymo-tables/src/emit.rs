@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The way of rows from the thread that reads to who asked for them.
 
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -70,6 +72,12 @@ impl Emit {
     }
 }
 
+/// What a panic said.
+fn text_of(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+    text.unwrap_or("without a word").to_owned()
+}
+
 /// Runs `read` in a thread of its own.
 pub(crate) fn start(
     schema: SchemaRef,
@@ -84,11 +92,32 @@ pub(crate) fn start(
         if emit.left == 0 {
             return;
         }
-        if let Err(Ended::Failed(error)) = read(&mut emit) {
-            // Who does not take it wants no rows either.
-            let _ = emit.sender.send(Err(error));
-        }
+        // Whoever takes the rows must not see the end of the table where the reader broke off.
+        let error = match catch_unwind(AssertUnwindSafe(|| read(&mut emit))) {
+            Ok(Ok(()) | Err(Ended::Enough)) => return,
+            Ok(Err(Ended::Failed(error))) => error,
+            Err(panic) => Error::Panicked(text_of(&*panic)),
+        };
+        // Who does not take it wants no rows either.
+        let _ = emit.sender.send(Err(error));
     };
     std::thread::Builder::new().name("kymo-tables".to_owned()).spawn(work)?;
     Ok(Batches::new(schema, receiver, is_dropped))
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_schema::Schema;
+
+    use super::*;
+
+    /// What breaks off does not look like the end.
+    #[test]
+    fn a_reader_that_panics_is_an_error() {
+        let schema = SchemaRef::new(Schema::empty());
+        let mut batches = start(schema, &Scan::default(), |_| panic!("arrow's array is full")).unwrap();
+        let error = batches.next().map(|batch| batch.map_err(|error| error.to_string()));
+        assert!(matches!(&error, Some(Err(message)) if message.contains("arrow's array is full")), "{error:?}");
+        assert!(batches.next().is_none());
+    }
 }

@@ -50,6 +50,9 @@ pub enum Error {
     /// No thread could be started.
     #[error("no thread to read with: {0}")]
     Thread(#[from] std::io::Error),
+    /// A defect of the reader, or too little memory: what came so far is not all.
+    #[error("the reader of the table broke off, what was read so far is not all: {0}")]
+    Panicked(String),
     /// [`crate::Scan::cancelled`] was set: what came so far is not all.
     #[error("cancelled")]
     Cancelled,

@@ -22,18 +22,33 @@ struct Open {
 /// A thread: its trace, process and number; of one whose number is not known, its CPU.
 type Who = (usize, Option<i32>, Option<i32>, Option<u32>);
 
+/// Calls of a thread.
+#[derive(Default)]
+struct Stack {
+    open: Vec<Open>,
+    /// Deeper calls that are open: their exits are none of these.
+    skipped: usize,
+}
+
 /// Open calls of all threads.
 pub(crate) struct Calls {
     /// By trace and event.
     is_call: Vec<Vec<bool>>,
-    open: HashMap<Who, Vec<Open>>,
+    open: HashMap<Who, Stack>,
+    /// Records are missing before this time.
+    lost_until: i64,
 }
 
 impl Calls {
     /// Of these traces.
     pub fn new(traces: &[Trace]) -> Calls {
         let of = |trace: &Trace| trace.metadata.events.iter().map(|event| is_call(&event.name)).collect();
-        Calls { is_call: traces.iter().map(of).collect(), open: HashMap::new() }
+        Calls { is_call: traces.iter().map(of).collect(), open: HashMap::new(), lost_until: i64::MIN }
+    }
+
+    /// Records are missing up to a time: of calls that were begun before, it is not known what they called.
+    pub fn lost(&mut self, to: i64) {
+        self.lost_until = self.lost_until.max(to);
     }
 
     /// Takes a record; calls that end with it are slices.
@@ -45,12 +60,19 @@ impl Calls {
         let Some(call) = call_of(record) else { return };
         let writer = seen.writer(state);
         let cpu = if writer.tid.is_none_or(|tid| tid == 0) { record.cpu } else { None };
-        let calls = self.open.entry((record.trace, writer.process, writer.tid, cpu)).or_default();
+        let stack = self.open.entry((record.trace, writer.process, writer.tid, cpu)).or_default();
+        let calls = &mut stack.open;
         let left = match call {
+            Call::Enter(_) if stack.skipped > 0 || calls.len() >= DEPTH_MAX => {
+                stack.skipped += 1;
+                return;
+            }
             Call::Enter(function) => {
-                if calls.len() < DEPTH_MAX {
-                    calls.push(Open { function, from: seen.head.time });
-                }
+                calls.push(Open { function, from: seen.head.time });
+                return;
+            }
+            Call::Leave(_) if stack.skipped > 0 => {
+                stack.skipped -= 1;
                 return;
             }
             Call::Leave(None) => calls.len().checked_sub(1),
@@ -70,7 +92,7 @@ impl Calls {
                 value: None,
                 depth: Some((left + depth) as u64),
                 // Without an exit, it ended with its caller.
-                doubt: Doubt::MISSED.when(depth > 0),
+                doubt: Doubt::MISSED.when(depth > 0) | Doubt::LOST.when(open.from < self.lost_until),
             });
         }
     }

@@ -7,9 +7,10 @@ use arrow_array::builder::{BooleanBuilder, Float64Builder, StringBuilder};
 use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_schema::{ArrowError, Field, Schema, SchemaRef};
 
-use crate::columns::BATCH_ROWS;
 use crate::columns::cells::Cells;
+use crate::columns::{BATCH_BYTES, BATCH_ROWS};
 use crate::emit::{Emit, Ended};
+use crate::scan::is_time;
 use crate::shape::field;
 
 /// What the values of a column are.
@@ -164,7 +165,8 @@ impl Rows {
     pub fn push(&mut self, row: &[Cell<'_>]) {
         for (column, cells) in &mut self.cells {
             match (cells, row.get(*column).copied().unwrap_or(Cell::Null)) {
-                (Cells::Time { values, .. } | Cells::Int { values, .. }, Cell::Int(value)) => values.push(value),
+                (Cells::Time { values, .. }, Cell::Int(value)) => values.push_option(Some(value).filter(is_time)),
+                (Cells::Int { values, .. }, Cell::Int(value)) => values.push(value),
                 (Cells::Words(words), Cell::Text(text)) => words.push(text),
                 (Cells::Text(cells), Cell::Text(text)) => cells.append_value(text),
                 (Cells::Bool(cells), Cell::Bool(value)) => cells.append_value(value),
@@ -177,7 +179,7 @@ impl Rows {
 
     /// Whether it is time for [`Rows::send`].
     pub fn is_full(&self) -> bool {
-        self.rows >= BATCH_ROWS
+        self.rows >= BATCH_ROWS || self.cells.iter().map(|(_, cells)| cells.bytes()).sum::<usize>() >= BATCH_BYTES
     }
 
     /// How many there are.

@@ -30,7 +30,7 @@ pub(crate) const LAB_RESULTS: Known = Known {
         "std_ns" Float "Standard deviation, ns";
         "duration_s" Float "Length of the measurement, seconds";
         "ended" Words "Why it ended: count, time, signal, unknown";
-        "host" Words "Machine that the trace is of, beside which it lies";
+        "host" Words "Machine that the trace is of, beside which it lies; none of a file that is named";
     },
 };
 
@@ -59,7 +59,8 @@ fn text(value: &Value) -> Cell<'_> {
 
 /// Sends the results of a group.
 pub(crate) fn read(group: &Group, scan: &Scan, rows: &mut Rows, emit: &mut Emit) -> Result<(), Ended> {
-    for path in &group.results {
+    let beside = group.results.iter().map(|path| (path, group.host.as_str()));
+    for (path, host) in beside.chain(group.named_results.iter().map(|path| (path, ""))) {
         emit.check()?;
         let Some(document) = result(path) else { continue };
         let file = path.to_string_lossy();
@@ -83,7 +84,7 @@ pub(crate) fn read(group: &Group, scan: &Scan, rows: &mut Rows, emit: &mut Emit)
                 series["std"].as_f64().into(),
                 document["duration_s"].as_f64().into(),
                 text(&document["ended"]),
-                group.host.as_str().into(),
+                host.into(),
             ]);
         }
     }

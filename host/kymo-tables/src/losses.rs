@@ -17,7 +17,7 @@ pub(crate) const LOSSES: Known = Known {
     columns: columns! {
         "time" Time "Not before this time; none of damage";
         "end_time" Time "Not after this time; none of damage";
-        "kind" Words "lost (records are missing), damage (something could not be read), odd_time (times do not fit each other), remark";
+        "kind" Words "lost (records are missing), damage (something could not be read), odd_time (times do not fit each other), remark, unreadable (a trace that could not be opened)";
         "records" Count "Records that were counted as lost";
         "packets" Count "Packets that are missing: what was in them is in records, or is not known";
         "cpu" Id "CPU of the packet that tells of it";
@@ -45,6 +45,12 @@ pub(crate) fn read(group: &Group, scan: &Scan, rows: &mut Rows, emit: &mut Emit)
     for caveat in group.caveats.iter().filter(|_| scan.part().0.is_none()) {
         sending.caveat(None, caveat);
     }
+    for (path, why) in group.unreadable.iter().filter(|_| scan.part().0.is_none()) {
+        sending.place(
+            "unreadable",
+            &[Cell::Null, path.to_string_lossy().as_ref().into(), Cell::Null, why.as_str().into()],
+        );
+    }
     let whole = group.indexes.whole();
     let has_none = |index: &&kymo_index::TraceIndex| index.streams.iter().all(|stream| stream.lost == [0; 3]);
     let is_sound = whole.is_some();
@@ -64,6 +70,7 @@ impl Sending<'_> {
         let from = part_from.max(self.scan.end_from).max(self.scan.from);
         let to = [part_to, self.scan.to, self.scan.end_to].into_iter().flatten().min();
         let group = self.group;
+        let to = group.read_to(to);
         let mut reader = range::reader(&group.traces, &group.indexes, from.map(i128::from), to.map(i128::from));
         let mut passed = 0u32;
         while let Some(item) = reader.pass() {
@@ -129,19 +136,27 @@ impl Sending<'_> {
     }
 
     fn caveat(&mut self, trace: Option<usize>, caveat: &Caveat) {
-        if !self.scan.wants_time(None) || !self.scan.wants_end(None) || !self.scan.wants_cpu(None) {
-            return;
-        }
         let kind = match caveat.damage.severity() {
             Severity::Unread => "damage",
             Severity::OddTime => "odd_time",
             Severity::Remark => "remark",
         };
         let label = trace.map_or("", |trace| self.group.traces[trace].label.as_str());
-        let what = caveat.to_string();
+        let (group, what) = (self.group, caveat.to_string());
+        self.place(
+            kind,
+            &[group.host.as_str().into(), label.into(), caveat.file.as_str().into(), what.as_str().into()],
+        );
+    }
+
+    /// A row without a time: its last columns, from the machine on.
+    fn place(&mut self, kind: &str, last: &[Cell<'_>; 4]) {
+        if !self.scan.wants_time(None) || !self.scan.wants_end(None) || !self.scan.wants_cpu(None) {
+            return;
+        }
         let mut row = [Cell::Null; 12];
-        (row[2], row[8], row[9]) = (kind.into(), self.group.host.as_str().into(), label.into());
-        (row[10], row[11]) = (caveat.file.as_str().into(), what.as_str().into());
+        row[2] = kind.into();
+        row[8..].copy_from_slice(last);
         self.rows.push(&row);
     }
 }

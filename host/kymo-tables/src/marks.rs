@@ -74,7 +74,8 @@ pub(crate) fn read(group: &Group, scan: &Scan, rows: &mut Rows, emit: &mut Emit)
         let Some(before) = before else { return emit.check().and(Err(Ended::Enough)) };
         learn.begin(&before.state);
     }
-    let mut reader = range::reader(&group.traces, &group.indexes, from.map(i128::from), to.map(i128::from));
+    let read_to = group.read_to(to).map(i128::from);
+    let mut reader = range::reader(&group.traces, &group.indexes, from.map(i128::from), read_to);
     let mut passed = 0u32;
     while let Some(item) = reader.pass() {
         passed = passed.wrapping_add(1);
@@ -109,11 +110,15 @@ pub(crate) fn read(group: &Group, scan: &Scan, rows: &mut Rows, emit: &mut Emit)
 
 fn mark(group: &Group, scan: &Scan, rows: &mut Rows, record: &Record<'_>, place: usize) {
     let Some(Value::Text(text)) = record.payload.at(place) else { return };
+    let at = clamp(record.ns);
+    if !scan.wants_time(Some(at)) || scan.part().1.is_some_and(|to| at >= to) {
+        return;
+    }
     if !scan.wants_cpu(record.cpu) || !scan.wants_tid(record.vtid.map(i64::from)) {
         return;
     }
     rows.push(&[
-        clamp(record.ns).into(),
+        at.into(),
         record.cpu.into(),
         record.vpid.into(),
         record.vtid.into(),

@@ -27,8 +27,12 @@ pub(crate) struct Group {
     /// The machine's name.
     pub host: String,
     pub traces: Vec<Trace>,
-    /// Files that may be results of the laboratory.
+    /// Files beside them that may be results of the laboratory.
     pub results: Vec<PathBuf>,
+    /// Those that were named. They are of no machine that is known; the first group has them.
+    pub named_results: Vec<PathBuf>,
+    /// Traces that could not be opened, and why. They are of no machine that is known; the first group has them.
+    pub unreadable: Vec<(PathBuf, String)>,
     pub indexes: Indexes,
     pub classes: Classes,
     /// What was wrong with them when they were opened.
@@ -40,6 +44,13 @@ impl Group {
     /// Times of the first record and of the last, ns. Reads all records where an index is missing, once.
     pub fn bounds(&self) -> Option<(i64, i64)> {
         *self.bounds.get_or_init(|| range::bounds(&self.traces, &self.indexes))
+    }
+
+    /// Up to when streams have to be read for all records before a time. A reader leaves a stream at its first record
+    /// that is not before it: where an index tells of damage or of times that went back, others may follow.
+    pub fn read_to(&self, to: Option<i64>) -> Option<i64> {
+        let mut streams = self.indexes.traces.iter().flatten().flat_map(|index| &index.streams);
+        if streams.any(|stream| stream.damaged > 0) { None } else { to }
     }
 }
 
@@ -78,27 +89,39 @@ fn beside(dir: &Path) -> Vec<PathBuf> {
 /// All traces of the paths.
 pub(crate) fn open(paths: &[PathBuf], options: &OpenOptions) -> Result<Vec<Group>, Error> {
     let (results, paths): (Vec<PathBuf>, Vec<PathBuf>) = paths.iter().cloned().partition(|path| is_result(path));
-    let mut dirs = Vec::new();
+    let (mut dirs, mut bad) = (Vec::new(), Vec::new());
     for named in named_silently(&paths) {
-        let (mut traces, mut caveats) = (Vec::new(), Vec::new());
-        for part in &named.parts {
-            let mut opened = Trace::open(part)?;
-            if options.ignore_uuid {
-                opened.value.ignore_uuid();
-            }
-            opened.value.watch(Arc::new(Silent));
-            caveats.extend(opened.caveats);
-            traces.push(opened.value);
+        let dir = named.dir.clone();
+        match open_dir(named, options) {
+            Ok(opened) => dirs.push(opened),
+            // Of many directories one may always be bad; a path that is not there is a mistake.
+            Err(error) if dir.exists() => bad.push((dir, error)),
+            Err(error) => return Err(error),
         }
-        let has_switches = traces.iter().any(kymo_command::input::has_switches);
-        dirs.push(OpenedDir { named, traces, caveats, has_switches });
     }
     if dirs.is_empty() {
-        return Err(Error::NoTrace);
+        return Err(bad.into_iter().next().map_or(Error::NoTrace, |(_, error)| error));
     }
     let mut groups: Vec<Group> = together(dirs).into_iter().map(|dirs| group(dirs, options)).collect();
-    groups[0].results.extend(results);
+    groups[0].named_results = results;
+    groups[0].unreadable = bad.into_iter().map(|(dir, error)| (dir, error.to_string())).collect();
     Ok(groups)
+}
+
+/// All parts of a trace.
+fn open_dir(named: Named, options: &OpenOptions) -> Result<OpenedDir, Error> {
+    let (mut traces, mut caveats) = (Vec::new(), Vec::new());
+    for part in &named.parts {
+        let mut opened = Trace::open(part)?;
+        if options.ignore_uuid {
+            opened.value.ignore_uuid();
+        }
+        opened.value.watch(Arc::new(Silent));
+        caveats.extend(opened.caveats);
+        traces.push(opened.value);
+    }
+    let has_switches = traces.iter().any(kymo_command::input::has_switches);
+    Ok(OpenedDir { named, traces, caveats, has_switches })
 }
 
 /// Those of programs go to the kernel of their machine, else they are with others of their machine.
@@ -131,5 +154,6 @@ fn group(dirs: Vec<OpenedDir>, options: &OpenOptions) -> Group {
     let host = traces.first().map_or_else(String::new, host_name);
     let classes = Classes::new(&traces);
     let results = named.iter().flat_map(|named| beside(&named.dir)).collect();
-    Group { host, classes, traces, results, indexes, caveats, bounds: OnceLock::new() }
+    let (named_results, unreadable) = (Vec::new(), Vec::new());
+    Group { host, classes, traces, results, named_results, unreadable, indexes, caveats, bounds: OnceLock::new() }
 }

@@ -18,12 +18,15 @@ pub struct Partition {
     pub to: Option<i64>,
 }
 
-/// At least one of each trace, and about `wanted` in all.
+/// One of each trace without a sound index, at least one of each other trace, and about `wanted` in all.
 pub(crate) fn partitions(groups: &[Group], wanted: usize) -> Vec<Partition> {
     let each = wanted.div_ceil(groups.len().max(1)).max(1);
     let mut all = Vec::new();
     for (trace, group) in groups.iter().enumerate() {
-        let cuts = if each > 1 { cuts(group, each) } else { Vec::new() };
+        // Without an index each part would read all that lies before it. Where times went back, a part does not have all
+        // records of its time.
+        let is_sound = group.indexes.whole().is_some();
+        let cuts = if each > 1 && is_sound { cuts(group, each) } else { Vec::new() };
         let from = std::iter::once(None).chain(cuts.iter().copied().map(Some));
         let to = cuts.iter().copied().map(Some).chain([None]);
         all.extend(from.zip(to).map(|(from, to)| Partition { trace, from, to }));

@@ -65,25 +65,31 @@ struct People {
     list: Vec<Person>,
     /// The newest thread with a number.
     by_tid: HashMap<u32, usize>,
+    /// The newest one of a process.
+    by_id: HashMap<(u32, u32), usize>,
     /// The last thread that was asked for: mostly it is the next one too.
     last: usize,
 }
 
 impl People {
-    /// The thread with this number and process. Where its process is another one now, it is another thread.
+    /// The thread with this number and process: in each process that has one of this number it is another thread.
     fn at(&mut self, tid: u32, pid: Option<u32>) -> &mut Person {
         let is_same = |person: &Person| person.tid == tid && (pid.is_none() || person.pid == pid);
         if !self.list.get(self.last).is_some_and(is_same) {
-            let known = self.by_tid.get(&tid).copied();
-            let fits = |at: &usize| self.list[*at].pid.is_none() || pid.is_none() || self.list[*at].pid == pid;
-            self.last = known.filter(fits).unwrap_or_else(|| {
-                self.list.push(Person { tid, pid, ..Person::default() });
-                self.by_tid.insert(tid, self.list.len() - 1);
+            let of_process = pid.and_then(|pid| self.by_id.get(&(tid, pid)).copied());
+            let newest = self.by_tid.get(&tid).copied();
+            let fits = |at: &usize| pid.is_none() || self.list[*at].pid.is_none();
+            self.last = of_process.or_else(|| newest.filter(fits)).unwrap_or_else(|| {
+                self.list.push(Person { tid, ..Person::default() });
                 self.list.len() - 1
             });
+            self.by_tid.insert(tid, self.last);
         }
         let person = &mut self.list[self.last];
-        person.pid = person.pid.or(pid);
+        if let (None, Some(pid)) = (person.pid, pid) {
+            person.pid = Some(pid);
+            self.by_id.insert((tid, pid), self.last);
+        }
         person
     }
 

@@ -4,14 +4,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use kymo_ctf::read::{Item, Loss, Passed, Range, Reader, Record, Start};
+use kymo_ctf::read::{Item, Loss, Passed, Range, Reader, Record, Start, Trace};
 use kymo_feed::clamp;
 use kymo_index::range;
 use kymo_names::event_matches;
 use kymo_query::{Filters, Learn};
 
-use crate::columns::Table;
 use crate::columns::row::{DirectRow, RowOf};
+use crate::columns::{BATCH_ROWS, Table};
 use crate::direct::DirectClass;
 use crate::emit::{Emit, Ended};
 use crate::error::Error;
@@ -24,6 +24,8 @@ const ASK_EVERY: u32 = 4096;
 
 /// Which rows of a group, as far as it is known before the first record.
 pub(crate) struct Wanted<'g> {
+    /// All of them: a filter may name what only others have.
+    groups: &'g [Group],
     pub group: &'g Group,
     /// Position of the group: of the classes of a shape.
     pub position: usize,
@@ -37,8 +39,9 @@ pub(crate) struct Wanted<'g> {
 }
 
 impl<'g> Wanted<'g> {
-    /// Of this group.
-    pub fn new(group: &'g Group, position: usize, shape: &'g Shape, scan: &'g Scan) -> Wanted<'g> {
+    /// Of the group at this position.
+    pub fn new(groups: &'g [Group], position: usize, shape: &'g Shape, scan: &'g Scan) -> Wanted<'g> {
+        let group = &groups[position];
         let (part_from, part_to) = scan.part();
         let to = [part_to, scan.to].into_iter().flatten().min();
         let classes = &shape.classes[position];
@@ -46,12 +49,23 @@ impl<'g> Wanted<'g> {
             scan.events.as_ref().is_none_or(|all| all.iter().any(|glob| event_matches(glob, name)))
                 && scan.names.as_ref().is_none_or(|all| all.iter().any(|own| own == name))
         };
-        let of_trace = |(trace, opened): (usize, &kymo_ctf::read::Trace)| {
+        let of_trace = |(trace, opened): (usize, &Trace)| {
             let names = opened.metadata.events.iter().enumerate();
             names.map(|(event, of)| classes.contains_key(&(trace, event)) && matches(&of.name)).collect()
         };
         let is_wanted = group.traces.iter().enumerate().map(of_trace).collect();
-        Wanted { group, position, shape, scan, from: part_from.max(scan.from), to, is_wanted }
+        Wanted { groups, group, position, shape, scan, from: part_from.max(scan.from), to, is_wanted }
+    }
+
+    /// What the reader is asked for: of a trace whose times went back all that comes behind.
+    fn range(&self) -> Range {
+        Range { from_ns: self.from.map(i128::from), to_ns: self.group.read_to(self.to).map(i128::from) }
+    }
+
+    /// Whether a record is asked for that the reader gives. Its time may be one that no column can hold.
+    #[inline]
+    fn wants_time(&self, ns: i128) -> bool {
+        self.to.is_none_or(|to| ns < to.into()) && (self.from.is_none() || ns <= i64::MAX.into())
     }
 
     fn is_none(&self) -> bool {
@@ -74,9 +88,7 @@ impl Watching {
     /// `with_threads`: threads, processes or their names are asked for.
     fn new(wanted: &Wanted<'_>, with_threads: bool, emit: &Emit) -> Result<Watching, Ended> {
         let group = wanted.group;
-        let texts: Vec<String> = wanted.scan.filter.iter().cloned().collect();
-        let refused = |refused: kymo_query::Refused| Error::Filter(refused.message.trim_start().to_owned());
-        let mut filters = Filters::new(&group.traces, &texts).map_err(refused)?;
+        let mut filters = filters(wanted.groups, wanted.position, wanted.scan)?;
         let needs = with_threads || filters.have_threads();
         let mut learn = if needs { Learn::new(&group.traces) } else { None };
         if let Some(from) = wanted.from.filter(|_| learn.is_some() || filters.have_state()) {
@@ -106,18 +118,17 @@ impl Watching {
     }
 }
 
+/// The filter of a scan for the records of one group. Names that another group has are fine.
+fn filters(groups: &[Group], position: usize, scan: &Scan) -> Result<Filters, Error> {
+    let others = groups.iter().enumerate().filter(|(other, _)| *other != position);
+    let others = others.flat_map(|(_, group)| &group.traces);
+    let filters = Filters::beside(&groups[position].traces, others, scan.filter.as_slice());
+    filters.map_err(|why| Error::Filter(why.message.trim_start().to_owned()))
+}
+
 /// A filter that is none is refused before the first row.
 pub(crate) fn check(groups: &[Group], scan: &Scan) -> Result<(), Error> {
-    let Some(text) = &scan.filter else { return Ok(()) };
-    let mut refused = None;
-    for group in groups {
-        match Filters::new(&group.traces, std::slice::from_ref(text)) {
-            // Names that one of the groups has are fine.
-            Ok(_) => return Ok(()),
-            Err(why) => refused = Some(why),
-        }
-    }
-    refused.map_or(Ok(()), |why| Err(Error::Filter(why.message.trim_start().to_owned())))
+    if groups.is_empty() { Ok(()) } else { filters(groups, 0, scan).map(drop) }
 }
 
 /// Sends the rows of a group.
@@ -128,11 +139,7 @@ pub(crate) fn read(wanted: &Wanted<'_>, columns: &[usize], table: &mut Table, em
     let holds = |column: &usize| wanted.shape.columns[*column].holds;
     let is_of_thread = |holds: Holds| matches!(holds, Holds::Pid | Holds::Tid | Holds::Proc);
     let with_threads = columns.iter().map(holds).any(is_of_thread) || wanted.scan.tids.is_some();
-    let watching = match Watching::new(wanted, with_threads, emit) {
-        // Names that this machine's traces do not have: none of its records is asked for.
-        Err(Ended::Failed(Error::Filter(_))) => return Ok(()),
-        watching => watching?,
-    };
+    let watching = Watching::new(wanted, with_threads, emit)?;
     let mut reading = Reading { wanted, watching, table, passed: 0 };
     let group = wanted.group;
     match reading.watching.is_idle() {
@@ -142,8 +149,8 @@ pub(crate) fn read(wanted: &Wanted<'_>, columns: &[usize], table: &mut Table, em
             reading.some(&starts, emit)?;
         }
         false => {
-            let (from, to) = (wanted.from.map(i128::from), wanted.to.map(i128::from));
-            reading.all(range::reader(&group.traces, &group.indexes, from, to), emit)?;
+            let Range { from_ns, to_ns } = wanted.range();
+            reading.all(range::reader(&group.traces, &group.indexes, from_ns, to_ns), emit)?;
         }
     }
     let batch = reading.table.take()?;
@@ -185,10 +192,7 @@ impl Reading<'_, '_> {
     /// Records of other events are passed over.
     fn some(&mut self, starts: &[Start], emit: &mut Emit) -> Result<(), Ended> {
         let wanted = self.wanted;
-        let range = Range { from_ns: wanted.from.map(i128::from), to_ns: wanted.to.map(i128::from) };
-        let traces = &wanted.group.traces;
-        let reader = Reader::between(traces, range, starts).or_else(|| Reader::between(traces, range, &[]));
-        let Some(mut reader) = reader else { return Ok(()) };
+        let Some(mut reader) = between(&wanted.group.traces, wanted.range(), starts) else { return Ok(()) };
         while let Some(item) = reader.pass() {
             self.passed(emit)?;
             let Passed::Record { trace, event, .. } = item else { continue };
@@ -243,9 +247,7 @@ impl Reading<'_, '_> {
     fn fast(&mut self, starts: &[Start], direct: &[Vec<Option<DirectClass>>], emit: &mut Emit) -> Result<(), Ended> {
         let wanted = self.wanted;
         let traces = &wanted.group.traces;
-        let range = Range { from_ns: wanted.from.map(i128::from), to_ns: wanted.to.map(i128::from) };
-        let reader = Reader::between(traces, range, starts).or_else(|| Reader::between(traces, range, &[]));
-        let Some(mut reader) = reader else { return Ok(()) };
+        let Some(mut reader) = between(traces, wanted.range(), starts) else { return Ok(()) };
         while let Some(item) = reader.pass() {
             self.passed(emit)?;
             let Passed::Record { trace, .. } = item else { continue };
@@ -258,8 +260,9 @@ impl Reading<'_, '_> {
             let (classes, events) = (&direct[trace], &traces[trace].metadata.events);
             let of = RowOf { host: &wanted.group.host, trace: &traces[trace].label };
             let table = &mut *self.table;
-            reader.pass_fields(|event, ns, fields| {
-                if let (true, Some(class)) = (is_of_cpu, &classes[event]) {
+            let room = (BATCH_ROWS as u64).min(emit.left()).saturating_sub(table.rows() as u64);
+            reader.pass_fields(room, |event, ns, fields| {
+                if let (true, Some(class)) = (is_of_cpu && wanted.wants_time(ns), &classes[event]) {
                     table.push_direct(class, &DirectRow { ns, cpu, event: &events[event].name, of, fields });
                 }
             });
@@ -316,12 +319,20 @@ impl Wanted<'_> {
 #[inline]
 fn row(wanted: &Wanted<'_>, table: &mut Table, record: &Record<'_>) {
     let scan = wanted.scan;
-    if !scan.wants_cpu(record.cpu) || !scan.wants_tid(record.vtid.map(i64::from)) {
+    let is_wanted = wanted.wants_time(record.ns) && scan.wants_cpu(record.cpu);
+    if !is_wanted || !scan.wants_tid(record.vtid.map(i64::from)) {
         return;
     }
     let Some(class) = wanted.classes().get(&(record.trace, record.event_position)) else { return };
     let of = RowOf { host: &wanted.group.host, trace: &wanted.group.traces[record.trace].label };
     table.push_row(record, class, of);
+}
+
+/// A reader of some streams. Where one has no such place as its index tells, all of them are read from their begin.
+fn between<'t>(traces: &'t [Trace], range: Range, starts: &[Start]) -> Option<Reader<'t>> {
+    let begin = |start: &Start| if *start == Start::Skip { Start::Skip } else { Start::Begin };
+    Reader::between(traces, range, starts)
+        .or_else(|| Reader::between(traces, range, &starts.iter().map(begin).collect::<Vec<_>>()))
 }
 
 /// A table of records of its shape.

@@ -60,14 +60,14 @@ impl Scan {
     /// Whether a row of this time is asked for.
     #[inline]
     pub(crate) fn wants_time(&self, time: Option<i64>) -> bool {
-        let Some(time) = time else { return self.from.is_none() && self.to.is_none() };
+        let Some(time) = time.filter(is_time) else { return self.from.is_none() && self.to.is_none() };
         self.from.is_none_or(|from| time >= from) && self.to.is_none_or(|to| time < to)
     }
 
     /// Whether a row that ends then is asked for.
     #[inline]
     pub(crate) fn wants_end(&self, end: Option<i64>) -> bool {
-        let Some(end) = end else { return self.end_from.is_none() && self.end_to.is_none() };
+        let Some(end) = end.filter(is_time) else { return self.end_from.is_none() && self.end_to.is_none() };
         self.end_from.is_none_or(|from| end >= from) && self.end_to.is_none_or(|to| end < to)
     }
 
@@ -75,6 +75,11 @@ impl Scan {
     pub(crate) fn part(&self) -> (Option<i64>, Option<i64>) {
         self.partition.as_ref().map_or((None, None), |part| (part.from, part.to))
     }
+}
+
+/// Whether a column has such a time: clamped ones, behind the year 2262, are null.
+pub(crate) fn is_time(ns: &i64) -> bool {
+    !matches!(*ns, i64::MIN | i64::MAX)
 }
 
 /// Rows of a table, as they are read: by a thread that ends with this.

@@ -2,7 +2,7 @@
 //! Opened traces, and what tables they have.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
@@ -80,7 +80,8 @@ impl Source {
     /// Opens traces, experiments and whatever else the verbs open.
     ///
     /// # Errors
-    /// No path; a trace that cannot be opened. Damage is none: it is in the table `losses`.
+    /// No path; a path that is not there; no trace that can be opened. Damage is none, nor is a bad trace among good
+    /// ones: they are in the table `losses`.
     pub fn open(paths: &[PathBuf], options: &OpenOptions) -> Result<Source, Error> {
         let groups = open::open(paths, options)?;
         let events = Shape::of_events(&groups).into_iter().map(|(name, shape)| (name, Arc::new(shape))).collect();
@@ -195,6 +196,12 @@ impl Source {
         Some(lost)
     }
 
+    /// Traces that could not be opened beside those that were, and why: rows of `losses`.
+    pub fn unreadable(&self) -> impl Iterator<Item = (&Path, &str)> {
+        let all = self.0.groups.iter().flat_map(|group| &group.unreadable);
+        all.map(|(path, why)| (path.as_path(), why.as_str()))
+    }
+
     /// Whether all clocks count from 1970.
     pub fn is_absolute(&self) -> bool {
         self.0.is_absolute
@@ -217,12 +224,13 @@ impl Source {
     fn scan_records(&self, shape: Arc<Shape>, scan: &Scan) -> Result<Batches, Error> {
         let names = shape.columns.iter().map(|column| column.name.as_str());
         let columns = projected(&shape.name, names, scan)?;
+        has_what_chooses(&shape.name, &["time", "cpu", "tid"], scan)?;
         records::check(&self.0.groups, scan)?;
         let (opened, own) = (Arc::clone(&self.0), scan.clone());
         emit::start(shape.schema(&columns), scan, move |emit| {
             let mut table = records::table(&shape, &columns);
-            for (position, group) in opened.groups_of(&own) {
-                let wanted = Wanted::new(group, position, &shape, &own);
+            for (position, _) in opened.groups_of(&own) {
+                let wanted = Wanted::new(&opened.groups, position, &shape, &own);
                 records::read(&wanted, &columns, &mut table, emit)?;
             }
             Ok(())
@@ -234,7 +242,9 @@ impl Source {
             let message = "a filter and a choice of events are of records: it takes neither".to_owned();
             return Err(Error::Scan { table: known.name.to_owned(), message });
         }
-        let columns = projected(known.name, known.columns.iter().map(|column| column.name), scan)?;
+        let names: Vec<&str> = known.columns.iter().map(|column| column.name).collect();
+        has_what_chooses(known.name, &names, scan)?;
+        let columns = projected(known.name, names.into_iter(), scan)?;
         let (opened, own) = (Arc::clone(&self.0), scan.clone());
         emit::start(known.schema(&columns, opened.is_absolute), scan, move |emit| {
             let mut rows = Rows::of(known, &columns, opened.is_absolute);
@@ -275,6 +285,22 @@ fn every(count: usize) -> Vec<usize> {
 
 fn schema_of(shape: &Shape) -> SchemaRef {
     shape.schema(&every(shape.columns.len()))
+}
+
+/// A choice by a column that a table does not have is an error: it would choose nothing.
+fn has_what_chooses(table: &str, columns: &[&str], scan: &Scan) -> Result<(), Error> {
+    let choices = [
+        ("time", scan.from.or(scan.to).is_some()),
+        ("end_time", scan.end_from.or(scan.end_to).is_some()),
+        ("cpu", scan.cpus.is_some()),
+        ("tid", scan.tids.is_some()),
+    ];
+    match choices.iter().find(|(column, is_asked)| *is_asked && !columns.contains(column)) {
+        Some((column, _)) => {
+            Err(Error::Scan { table: table.to_owned(), message: format!("it has no column {column}") })
+        }
+        None => Ok(()),
+    }
 }
 
 /// Positions of the columns that are asked for.

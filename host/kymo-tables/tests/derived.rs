@@ -12,12 +12,12 @@ use kymo_analyze::{BudgetPart, History};
 use kymo_ctf::read::Reader;
 use kymo_feed::{Classes, Visit, walk};
 use kymo_query::Opened;
-use kymo_tables::{Scan, Source};
+use kymo_tables::{Scan, Source, TableFunction};
 use kymo_testing::Random;
 use serde_json::{Value, json};
 
 use common::{Made, NICE, REAL_TIME, ask, small};
-use support::{assert_same, open, random, rows};
+use support::{assert_same, open, open_indexed, random, rows, rows_of};
 
 const DERIVED: [&str; 6] = ["thread_state", "cpu_state", "wakeups", "latencies", "locks", "slices"];
 
@@ -200,11 +200,31 @@ fn slices_are_spans_calls_and_interrupts() {
 }
 
 #[test]
+fn what_a_loss_touches_is_doubtful() {
+    let mut made = Made::default();
+    made.switch(0, 1000, (0, 0), (10, "a", NICE)).axis(0, 1050, true).axis(0, 1060, false).axis(0, 1100, true);
+    made.lose(0, 5);
+    made.switch(0, 1250, (0, 0), (10, "a", NICE)).axis(0, 1300, false);
+    made.switch(0, 1600, (10, 1), (0, "swapper/0", NICE));
+    let (source, _dir) = open(&made);
+    let spans = |rows: Vec<Value>| {
+        let spans = rows.into_iter().filter(|row| row["kind"] == "span");
+        json!(spans.map(|row| json!([row["time"], row["end_time"], row["doubt"]])).collect::<Vec<_>>())
+    };
+    let expect = json!([[1050, 1060, null], [1100, 1300, "lost"]]);
+    assert_eq!(spans(all(&source, "latencies")), expect);
+    assert_eq!(spans(all(&source, "slices")), expect);
+    let span = TableFunction::Span { begin: "axis:begin".into(), end: "axis:end".into(), by: Some("n".into()) };
+    assert_eq!(spans(rows_of(source.scan_function(&span, &Scan::default()).unwrap())), expect);
+}
+
+#[test]
 fn derived_tables_can_be_divided() {
     for round in 0..3 {
         let mut made = random(round, 1500);
         made.waking(0, 40_000, (10, "t10", REAL_TIME), 0).switch(0, 41_000, (0, 0), (10, "t10", NICE));
-        let (source, _dir) = open(&made);
+        let (source, _dir) = open_indexed(&made);
+        assert_eq!(source.partitions("wakeups", 5).unwrap().len(), 5);
         for table in DERIVED {
             let whole = all(&source, table);
             for wanted in [2, 5] {

@@ -11,7 +11,7 @@ use kymo_testing::Random;
 use serde_json::{Value, json};
 
 use common::{Made, small};
-use support::{assert_same, open, random, rows, tid};
+use support::{assert_same, open, open_indexed, random, rows, tid};
 
 #[test]
 fn a_table_of_an_event_has_its_records() {
@@ -136,7 +136,7 @@ fn pushed_down_conditions_choose_the_same_rows() {
 #[test]
 fn partitions_are_the_table() {
     for round in 0..4 {
-        let (source, _dir) = open(&random(round, 2000));
+        let (source, _dir) = open_indexed(&random(round, 2000));
         for table in ["records", "motor:step", "losses", "threads"] {
             let whole = rows(&source, table, &Scan::default());
             for wanted in [1, 2, 5] {
@@ -150,6 +150,9 @@ fn partitions_are_the_table() {
             }
         }
         assert_eq!(source.partitions("records", 5).unwrap().len(), 5);
+        // Without an index each of them would read all that is before it.
+        let (source, _dir) = open(&random(round, 2000));
+        assert_eq!(source.partitions("records", 5).unwrap().len(), 1);
     }
 }
 

@@ -45,5 +45,6 @@ def _others(root: str, good: frozenset[str]) -> Iterator[str]:
         below[:] = sorted(name for name in below if not name.startswith((".", "_")))
         # What Spark and others leave beside their data is no trace.
         own = [name for name in files if not name.startswith((".", "_"))]
-        if directory != root and own and not below:
+        # What was named is looked at itself where it has no trace below: a pattern may name half a copy.
+        if own and not below and (directory != root or not good):
             yield directory

@@ -26,6 +26,8 @@ from .discover import Found
 TRACES = "traces"
 """A table of this data source alone: a row for each trace, with what it says of itself."""
 LOSSES = "losses"
+_OWN_TRACE = "trace.2"
+"""A field of an event that is called as the column with the directory is."""
 _PARTITION_BYTES = 64 << 20
 _OPENERS = 8
 _OPTIONS = ("path", "table", "columns", "filter", "events", "partitionbytes", "schematraces", "pushdown")
@@ -132,7 +134,13 @@ class _Plan:
             looked = self._first_schema(found)
             schema = types.union(looked, self.is_event(looked))
             if "trace" in schema.names:
-                schema = schema.remove(schema.names.index("trace"))
+                place = schema.names.index("trace")
+                own = schema.field(place)
+                schema = schema.remove(place)
+                if self.is_event(looked):
+                    if _OWN_TRACE in schema.names:
+                        raise ValueError(f"the event {self.table} has fields trace and {_OWN_TRACE}")
+                    schema = schema.insert(place, own.with_name(_OWN_TRACE))
             schema = schema.insert(0, pa.field("trace", pa.string()))
         return self._chosen(schema)
 
@@ -167,7 +175,7 @@ class _Plan:
         try:
             source = _opened(path)
             schema = pa.schema(_Schema(source, self.table))
-            is_event = any(name == self.table and own for name, _, own in source.tables())
+            is_event = _is_event(source, self.table)
             return schema.with_metadata({"is_event": "1" if is_event else "0"})
         except KymoError as error:
             return str(error)
@@ -210,9 +218,34 @@ class KymoReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         found = [one for one in discover.traces(self.plan.path) if self.pushed.has_trace(one.path)]
+        self._check_choice(found)
         planned = _in_threads(self._partitions_of, found)
         # Without a partition Spark would ask for one that is none.
         return [partition for of_trace in planned for partition in of_trace] or [KymoPartition("")]
+
+    def _check_choice(self, found: Sequence[Found]) -> None:
+        """A filter that no trace takes is a mistake: on the workers each trace for itself would have no row."""
+        if self.plan.filter is None and self.plan.events is None:
+            return
+        if self.plan.table == TRACES:
+            raise ValueError(f"table {TRACES}: a filter and a choice of events are of records: it takes neither")
+        reasons: list[str] = []
+        for one in found:
+            try:
+                source = None if one.error else _opened(one.path)
+            except KymoError:
+                # A row of the table losses.
+                source = None
+            if source is None:
+                continue
+            try:
+                source.scan(self.plan.table, _chosen(filter=self.plan.filter, events=self.plan.events, limit=0))
+                return
+            except KymoError as error:
+                if not _has_no_table(error):
+                    reasons.append(f"{one.path}: {error}")
+        if reasons:
+            raise ValueError("no trace takes the filter:\n" + "\n".join(reasons[:5]))
 
     def _partitions_of(self, found: Found) -> list[KymoPartition]:
         if found.error:
@@ -238,41 +271,49 @@ class KymoReader(DataSourceReader):
         if not partition.trace:
             return
         wanted = to_arrow_schema(self.schema, timezone="UTC")
+        # What goes wrong with a value is no bad trace: it ends the task.
+        for batch in self._read(partition, wanted):
+            yield _shaped(batch, wanted, partition.trace)
+
+    def _read(self, partition: KymoPartition, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
         try:
             if partition.error:
                 raise KymoError(partition.error)
             if self.plan.table == TRACES:
-                yield _shaped(_about(partition.trace), wanted, partition.trace)
+                yield _about(partition.trace)
                 return
-            for batch in self._batches(partition, wanted):
-                yield _shaped(batch, wanted, partition.trace)
+            yield from self._batches(partition, wanted)
         except (KymoError, OSError, pa.ArrowException) as error:
             # One bad trace of ten thousand ends no job: it is a row of the table losses.
             if self.plan.table == LOSSES:
-                yield _shaped(_lost(partition.trace, str(error)), wanted, partition.trace)
+                yield _lost(partition.trace, str(error))
             elif not _has_no_table(error):
                 print(f"kymo: {partition.trace}: {error}", file=sys.stderr)
 
     def _batches(self, partition: KymoPartition, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
         source = _opened(partition.trace)
         known = pa.schema(_Schema(source, self.plan.table)).names
+        columns = [name for name in wanted.names if name in known and name != "trace"]
+        has_own_trace = _OWN_TRACE in wanted.names and "trace" in known and _is_event(source, self.plan.table)
+        if has_own_trace:
+            columns.append("trace")
         condition = " && ".join(f"({one})" for one in self.pushed.conditions)
         given = self.plan.filter
         both = f"({given}) && {condition}" if given and condition else given or condition or None
-        chosen = Chosen(
-            columns=[name for name in wanted.names if name in known and name != "trace"],
+        # A field of an event may be called so.
+        has_ends = self.plan.table != "records" and not _is_event(source, self.plan.table)
+        chosen = _chosen(
+            columns=columns,
             start=self.pushed.start,
             end=self.pushed.end,
-            end_start=self.pushed.end_start,
-            end_end=self.pushed.end_end,
+            end_start=self.pushed.end_start if has_ends else None,
+            end_end=self.pushed.end_end if has_ends else None,
             cpus=self.pushed.cpus,
             tids=self.pushed.tids,
             events=self.plan.events,
             names=self.pushed.events,
             filter=both,
-            limit=None,
             partition=partition.part,
-            any_order=True,
         )
         try:
             stream = source.scan(self.plan.table, chosen)
@@ -282,7 +323,10 @@ class KymoReader(DataSourceReader):
             # Where a trace has no such field its rows have null, and Spark drops them.
             less: Chosen = {**chosen, "filter": given}
             stream = source.scan(self.plan.table, less)
-        yield from pa.RecordBatchReader.from_stream(stream)
+        for batch in pa.RecordBatchReader.from_stream(stream):
+            if has_own_trace:
+                batch = pa.RecordBatch.from_arrays(batch.columns, names=[*batch.schema.names[:-1], _OWN_TRACE])
+            yield batch
 
 
 class KymoPushingReader(KymoReader):
@@ -297,10 +341,69 @@ class KymoPushingReader(KymoReader):
 _push = filters.push
 
 
-@functools.lru_cache(maxsize=8)
 def _opened(path: str) -> Source:
     """Several partitions of a trace come to one worker."""
+    return _opened_as(path, _stamp(path))
+
+
+@functools.lru_cache(maxsize=8)
+def _opened_as(path: str, stamp: tuple[Any, ...]) -> Source:
+    """A trace as its files are: workers live longer than a trace may stay the same."""
+    del stamp
     return Source([path])
+
+
+def _stamp(path: str) -> tuple[Any, ...]:
+    """What changes with the files of a trace, or of the file that it is."""
+    files = [path]
+    for directory, below, names in os.walk(path):
+        below.sort()
+        files.extend(os.path.join(directory, name) for name in sorted(names))
+    stamp = []
+    for file in files:
+        try:
+            of = os.stat(file)
+        except OSError:
+            continue
+        stamp.append((file, of.st_mtime_ns, of.st_size, of.st_ino))
+    return tuple(stamp)
+
+
+def _chosen(
+    *,
+    columns: list[str] | None = None,
+    start: int | None = None,
+    end: int | None = None,
+    end_start: int | None = None,
+    end_end: int | None = None,
+    cpus: list[int] | None = None,
+    tids: list[int] | None = None,
+    events: list[str] | None = None,
+    names: list[str] | None = None,
+    filter: str | None = None,
+    limit: int | None = None,
+    partition: str | None = None,
+) -> Chosen:
+    """A choice of rows, in any order."""
+    return Chosen(
+        columns=columns,
+        start=start,
+        end=end,
+        end_start=end_start,
+        end_end=end_end,
+        cpus=cpus,
+        tids=tids,
+        events=events,
+        names=names,
+        filter=filter,
+        limit=limit,
+        partition=partition,
+        any_order=True,
+    )
+
+
+def _is_event(source: Source, table: str) -> bool:
+    return any(name == table and own for name, _, own in source.tables())
 
 
 def _in_threads(work: Callable[[T], Any], items: Sequence[T]) -> Iterator[Any]:

@@ -12,6 +12,8 @@ from pyspark.sql.types import StructField, StructType
 
 _U64 = pa.decimal128(20, 0)
 _WIDER = [pa.int8(), pa.int16(), pa.int32(), pa.int64(), _U64]
+_EXACT = (pa.int8(), pa.int16(), pa.int32())
+"""Integers of which a float of 64 bits has all."""
 
 
 def of_spark(arrow: pa.DataType, is_event: bool) -> pa.DataType:
@@ -50,7 +52,8 @@ def union(schemas: Iterable[pa.Schema], is_event: bool) -> pa.Schema:
 def _wider(a: pa.DataType, b: pa.DataType) -> pa.DataType:
     if a in _WIDER and b in _WIDER:
         return max(a, b, key=_WIDER.index)
-    numbers = (*_WIDER, pa.float32(), pa.float64())
+    # Of integers of 64 bits, and wider ones, a float has not all.
+    numbers = (*_EXACT, pa.float32(), pa.float64())
     return pa.float64() if a in numbers and b in numbers else pa.string()
 
 
@@ -69,6 +72,12 @@ def converted(column: pa.Array, wanted: pa.DataType) -> pa.Array:
         column = column.view(pa.int64())
     if pa.types.is_uint64(column.type) and wanted == pa.int64():
         return column.view(pa.int64())
+    if _is_bytes(column.type) and pa.types.is_string(wanted):
+        return pa.array([None if value is None else value.hex() for value in column.to_pylist()], pa.string())
     if pa.types.is_nested(column.type) and pa.types.is_string(wanted):
         return pa.array([None if value is None else str(value) for value in column.to_pylist()], pa.string())
     return column.cast(wanted)
+
+
+def _is_bytes(arrow: pa.DataType) -> bool:
+    return pa.types.is_binary(arrow) or pa.types.is_large_binary(arrow) or pa.types.is_fixed_size_binary(arrow)

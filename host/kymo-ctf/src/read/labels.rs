@@ -88,6 +88,12 @@ impl std::fmt::Debug for EnumLabels<'_> {
 impl<'a> EnumLabels<'a> {
     const NONE: u32 = u32::MAX;
 
+    /// Which enumeration they are of: differs between those of traces that are open at a time.
+    #[inline]
+    pub fn id(self) -> usize {
+        std::ptr::from_ref(self.set) as usize
+    }
+
     /// The first one, in the order of the metadata.
     #[inline]
     pub fn first(self) -> Option<&'a str> {

@@ -8,7 +8,8 @@ use kymo_analyze::{
     By, CallSpan, CpuSpan, Event, Head, InterruptSpan, Key, Latency, OffSpan, Options, Sample, Series, Sink, State,
     Thread, ThreadSpan, Threads, Unmatched, What,
 };
-use kymo_feed::{Seen, Visit};
+use kymo_ctf::read::Loss;
+use kymo_feed::{Seen, Visit, clamp};
 
 use crate::columns::{Answer, Table};
 use crate::doing::{By as Waker, by_waker};
@@ -145,6 +146,10 @@ impl Visit for LatencyPass<'_> {
         if self.device_class == Some(seen.class) {
             self.learn_device(seen);
         }
+    }
+
+    fn loss(&mut self, loss: &Loss<'_>) {
+        self.latency.lost_of_programs(clamp(loss.to_ns));
     }
 }
 

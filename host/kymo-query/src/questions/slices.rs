@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 
 use kymo_analyze::{Doubt, Name, Sample, Sink, State};
-use kymo_feed::{Seen, Visit};
+use kymo_ctf::read::Loss;
+use kymo_feed::{Seen, Visit, clamp};
 
 use crate::columns::{Answer, Table};
 use crate::error::Error;
@@ -42,13 +43,15 @@ struct Slices<'v> {
     list: Vec<Slice>,
     /// Shorter than a pixel, when there were too many.
     left_out: u64,
+    /// Records are missing before this time.
+    lost_until: i64,
 }
 
 impl Sink for Slices<'_> {}
 
 impl Visit for Slices<'_> {
     fn record(&mut self, seen: &Seen<'_, '_>, state: &State) {
-        let Slices { spans, pixels, tids, list, left_out } = self;
+        let Slices { spans, pixels, tids, list, left_out, lost_until } = self;
         spans.record(seen, state, &mut |number, _, sample: Sample| {
             let is_of = tids.as_ref().is_none_or(|tids| sample.tid.is_some_and(|tid| tids.contains(&tid)));
             if !seen.is_selected || !is_of || pixels.cut(sample.from, sample.to.saturating_add(1)).is_none() {
@@ -62,13 +65,17 @@ impl Visit for Slices<'_> {
                 cpu: sample.cpu,
                 from: sample.from,
                 to: sample.to,
-                doubt: sample.doubt,
+                doubt: sample.doubt | Doubt::LOST.when(sample.from < *lost_until),
             };
             match list.len() < SLICES_MAX {
                 true => list.push(slice),
                 false => *left_out += 1,
             }
         });
+    }
+
+    fn loss(&mut self, loss: &Loss<'_>) {
+        self.lost_until = self.lost_until.max(clamp(loss.to_ns));
     }
 }
 
@@ -123,7 +130,7 @@ pub(super) fn find(
     };
     let mut answer = begin(question, of, window);
     let spans = Spans::new(&texts, &of.traces, &of.classes.vocabulary)?;
-    let mut gather = Slices { spans, pixels, tids, list: Vec::new(), left_out: 0 };
+    let mut gather = Slices { spans, pixels, tids, list: Vec::new(), left_out: 0, lost_until: i64::MIN };
     let from = window.from.saturating_sub_unsigned(lead).max(of.base());
     let read = Window { from, to: window.to };
     let walked = Walk::new(of, read).in_pixels(pixels).filtered(parameters)?.run(&mut gather, stop)?;

@@ -218,7 +218,8 @@ impl AggregateUDFImpl for Quantile {
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
         let wanted = [DataType::UInt64, DataType::Float64, DataType::UInt64];
         let wanted = if self.which == Which::Most { &wanted[..] } else { &wanted[..2] };
-        let is_fine = types.len() == wanted.len() && types[0].is_integer() && types.iter().all(DataType::is_numeric);
+        let is_number = |of: &DataType| of.is_numeric() || of.is_null();
+        let is_fine = types.len() == wanted.len() && types[0].is_integer() && types.iter().all(is_number);
         match is_fine {
             true => Ok(wanted.to_vec()),
             false => plan(format!(
@@ -232,8 +233,12 @@ impl AggregateUDFImpl for Quantile {
         }
     }
 
-    fn accumulator(&self, _: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
-        Ok(Box::new(Samples { which: self.which, histogram: Histogram::new(), share: None, missing: 0 }))
+    fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
+        if args.is_distinct {
+            return plan(format!("{} has no DISTINCT: choose the rows in a query inside of the query", self.name()));
+        }
+        let (histogram, share) = (Histogram::new(), Share::Unknown);
+        Ok(Box::new(Samples { which: self.which, histogram, share, missing: 0 }))
     }
 
     fn state_fields(&self, _: StateFieldsArgs) -> Result<Vec<FieldRef>> {
@@ -241,6 +246,7 @@ impl AggregateUDFImpl for Quantile {
         Ok(vec![
             field("histogram", DataType::Utf8),
             field("share", DataType::Float64),
+            field("has_none", DataType::Boolean),
             field("missing", DataType::UInt64),
         ])
     }
@@ -251,20 +257,32 @@ impl AggregateUDFImpl for Quantile {
 struct Samples {
     which: Which,
     histogram: Histogram,
-    share: Option<f64>,
+    share: Share,
     missing: u64,
 }
 
+/// The share of a quantile, which is the same in all rows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Share {
+    /// There was no row.
+    Unknown,
+    /// It is null, and so is the quantile.
+    Null,
+    Is(f64),
+}
+
 impl Samples {
-    /// The share is the same in all rows.
-    fn take_share(&mut self, shares: &ArrayRef) -> Result<()> {
-        let shares = shares.as_primitive::<arrow_array::types::Float64Type>();
-        if let Some(share) = shares.iter().flatten().next() {
-            if !(0.0..=1.0).contains(&share) {
+    fn take_share(&mut self, share: Option<f64>) -> Result<()> {
+        let share = match share {
+            Some(share) if !(0.0..=1.0).contains(&share) => {
                 return plan(format!("a quantile's share is from 0 to 1: {share}"));
             }
-            self.share = Some(share);
+            share => share.map_or(Share::Null, Share::Is),
+        };
+        if self.share != Share::Unknown && self.share != share {
+            return plan("a quantile has the same share for all rows of a group".to_owned());
         }
+        self.share = share;
         Ok(())
     }
 }
@@ -273,7 +291,8 @@ impl Accumulator for Samples {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         let samples: &UInt64Array = values[0].as_primitive::<UInt64Type>();
         samples.iter().flatten().for_each(|value| self.histogram.record(value));
-        self.take_share(&values[1])?;
+        let shares = values[1].as_primitive::<arrow_array::types::Float64Type>();
+        shares.iter().try_for_each(|share| self.take_share(share))?;
         if let Some(missing) = values.get(2) {
             self.missing = missing.as_primitive::<UInt64Type>().iter().flatten().max().unwrap_or(0).max(self.missing);
         }
@@ -282,11 +301,9 @@ impl Accumulator for Samples {
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
         let count = self.histogram.count();
+        let Share::Is(share) = self.share else { return Ok(ScalarValue::UInt64(None)) };
         // As the verbs have it: the smallest value so that a share of all lies at or below it.
-        let rank = |count: u64| {
-            let share = self.share.unwrap_or(0.5);
-            ((share * count as f64).ceil() as u64).clamp(1, count.max(1)) - 1
-        };
+        let rank = |count: u64| ((share * count as f64).ceil() as u64).clamp(1, count.max(1)) - 1;
         let bucket = match self.which {
             Which::Most => self.histogram.at_rank(rank(count.saturating_add(self.missing))),
             _ => self.histogram.at_rank(rank(count)),
@@ -305,7 +322,8 @@ impl Accumulator for Samples {
             serde_json::to_string(&self.histogram).map_err(|error| DataFusionError::External(Box::new(error)))?;
         Ok(vec![
             ScalarValue::Utf8(Some(text)),
-            ScalarValue::Float64(self.share),
+            ScalarValue::Float64(if let Share::Is(share) = self.share { Some(share) } else { None }),
+            ScalarValue::Boolean(Some(self.share == Share::Unknown)),
             ScalarValue::UInt64(Some(self.missing)),
         ])
     }
@@ -315,8 +333,13 @@ impl Accumulator for Samples {
             let other = serde_json::from_str(text).map_err(|error| DataFusionError::External(Box::new(error)))?;
             self.histogram.merge(&other);
         }
-        self.take_share(&states[1])?;
-        let missing = states[2].as_primitive::<UInt64Type>().iter().flatten().max().unwrap_or(0);
+        let shares = states[1].as_primitive::<arrow_array::types::Float64Type>();
+        let are_unknown = states[2].as_boolean();
+        // Of a part without a row nothing is known.
+        for (share, _) in shares.iter().zip(are_unknown).filter(|(_, is_unknown)| *is_unknown != Some(true)) {
+            self.take_share(share)?;
+        }
+        let missing = states[3].as_primitive::<UInt64Type>().iter().flatten().max().unwrap_or(0);
         self.missing = self.missing.max(missing);
         Ok(())
     }

@@ -5,12 +5,13 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context as _;
-use arrow_array::RecordBatch;
+use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_cast::display::FormatOptions;
 use arrow_cast::pretty::pretty_format_batches_with_options;
-use arrow_schema::SchemaRef;
+use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 use datafusion::execution::SendableRecordBatchStream;
 use futures::StreamExt as _;
 use kymo_command::sql::SqlFormat;
@@ -26,6 +27,37 @@ const TABLE_ROWS: usize = 1000;
 /// Rows of a group of Parquet.
 const GROUP_ROWS: usize = 1 << 17;
 
+/// Whoever reads standard output has closed it.
+static IS_CLOSED: AtomicBool = AtomicBool::new(false);
+
+/// Whether a write has failed because whoever reads standard output has closed it, as `head` does: that is no error to
+/// speak of.
+pub fn is_stdout_closed() -> bool {
+    IS_CLOSED.load(Ordering::Relaxed)
+}
+
+/// Standard output.
+struct Stdout(io::Stdout);
+
+impl Stdout {
+    fn note<T>(result: io::Result<T>) -> io::Result<T> {
+        if result.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
+            IS_CLOSED.store(true, Ordering::Relaxed);
+        }
+        result
+    }
+}
+
+impl Write for Stdout {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Stdout::note(self.0.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Stdout::note(self.0.flush())
+    }
+}
+
 /// Where results go.
 type Sink = Box<dyn Write + Send>;
 
@@ -40,13 +72,35 @@ pub struct Written {
 pub struct Output(Form);
 
 enum Form {
-    Table { sink: Sink, waiting: Vec<RecordBatch>, rows: usize, schema: SchemaRef, is_begun: bool },
+    Table {
+        sink: Sink,
+        waiting: Vec<RecordBatch>,
+        rows: usize,
+        schema: SchemaRef,
+        is_begun: bool,
+    },
     Json(arrow_json::writer::ArrayWriter<Sink>),
     Jsonl(arrow_json::writer::LineDelimitedWriter<Sink>),
     Csv(Box<arrow_csv::Writer<Sink>>),
     Parquet(Box<ArrowWriter<Sink>>),
-    ArrowFile(Box<arrow_ipc::writer::FileWriter<Sink>>),
+    /// Its dictionaries cannot be replaced from batch to batch: texts are written out, with these types.
+    ArrowFile(Box<arrow_ipc::writer::FileWriter<Sink>>, SchemaRef),
     ArrowStream(Box<arrow_ipc::writer::StreamWriter<Sink>>),
+}
+
+/// A column whose texts, also those inside of its values, are written out.
+fn without_dictionary(field: &FieldRef) -> Field {
+    let inner = |field: &FieldRef| Arc::new(without_dictionary(field));
+    let data_type = match field.data_type() {
+        DataType::Dictionary(_, value) => (**value).clone(),
+        DataType::List(of) => DataType::List(inner(of)),
+        DataType::LargeList(of) => DataType::LargeList(inner(of)),
+        DataType::FixedSizeList(of, size) => DataType::FixedSizeList(inner(of), *size),
+        DataType::Map(of, is_sorted) => DataType::Map(inner(of), *is_sorted),
+        DataType::Struct(of) => DataType::Struct(of.iter().map(inner).collect()),
+        other => other.clone(),
+    };
+    Field::new(field.name(), data_type, field.is_nullable()).with_metadata(field.metadata().clone())
 }
 
 impl Output {
@@ -55,7 +109,7 @@ impl Output {
     /// # Errors
     /// A format that does not have such columns.
     pub fn stdout(format: SqlFormat, schema: SchemaRef) -> anyhow::Result<Output> {
-        Output::new(Box::new(BufWriter::new(io::stdout())), format, schema, false)
+        Output::new(Box::new(BufWriter::new(Stdout(io::stdout()))), format, schema, false)
     }
 
     /// To a file, which is replaced.
@@ -97,7 +151,9 @@ impl Output {
                 Form::Parquet(Box::new(ArrowWriter::try_new(sink, schema, Some(properties))?))
             }
             SqlFormat::Arrow if is_file => {
-                Form::ArrowFile(Box::new(arrow_ipc::writer::FileWriter::try_new(sink, &schema)?))
+                let fields: Vec<Field> = schema.fields().iter().map(without_dictionary).collect();
+                let plain = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
+                Form::ArrowFile(Box::new(arrow_ipc::writer::FileWriter::try_new(sink, &plain)?), plain)
             }
             SqlFormat::Arrow => Form::ArrowStream(Box::new(arrow_ipc::writer::StreamWriter::try_new(sink, &schema)?)),
         }))
@@ -117,7 +173,7 @@ impl Output {
             let batch = batch.map_err(|error| anyhow::anyhow!(message(&error)))?;
             written.rows += batch.num_rows() as u64;
             self.write(batch)?;
-            anyhow::ensure!(!is_over(), "stopped");
+            anyhow::ensure!(!is_over(), "interrupted: the result is not whole");
         }
         Ok(written)
     }
@@ -139,7 +195,13 @@ impl Output {
             Form::Jsonl(writer) => writer.write(&batch)?,
             Form::Csv(writer) => writer.write(&batch)?,
             Form::Parquet(writer) => writer.write(&batch)?,
-            Form::ArrowFile(writer) => writer.write(&batch)?,
+            Form::ArrowFile(writer, plain) => {
+                let columns = batch.columns().iter().zip(plain.fields());
+                let columns = columns.map(|(column, field)| arrow_cast::cast(column, field.data_type()));
+                let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+                let columns = columns.collect::<Result<Vec<_>, _>>()?;
+                writer.write(&RecordBatch::try_new_with_options(Arc::clone(plain), columns, &options)?)?;
+            }
             Form::ArrowStream(writer) => writer.write(&batch)?,
         }
         Ok(())
@@ -182,7 +244,7 @@ impl Output {
             }
             Form::Csv(writer) => writer.into_inner().flush()?,
             Form::Parquet(writer) => writer.into_inner()?.flush()?,
-            Form::ArrowFile(writer) => writer.into_inner()?.flush()?,
+            Form::ArrowFile(writer, _) => writer.into_inner()?.flush()?,
             Form::ArrowStream(writer) => writer.into_inner()?.flush()?,
         }
         Ok(())

@@ -195,6 +195,11 @@ fn one(session: &Session, runtime: &Runtime, format: &mut SqlFormat, line: &str)
 /// Ctrl-C: ends what waits for it, and not the process.
 pub async fn interrupted() {
     kymo_command::interrupt::take_signals_anew();
+    until_over().await;
+}
+
+/// The same, where signals are taken already.
+pub async fn until_over() {
     while !is_over() {
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }

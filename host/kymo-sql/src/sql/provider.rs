@@ -3,8 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
 
+use arrow_array::RecordBatch;
 use arrow_schema::{Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::{SchemaProvider, Session, TableProvider};
@@ -12,7 +16,7 @@ use datafusion::common::Statistics;
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::{DataFusionError, Result};
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
@@ -20,6 +24,7 @@ use datafusion::physical_plan::stream::RecordBatchReceiverStream;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties, ReplaceChildrenOptions,
 };
+use futures::{Stream, StreamExt as _};
 use kymo_tables::{Batches, Partition, Scan, Source, TableFunction};
 
 use super::pushdown::{self, Pushes};
@@ -158,7 +163,12 @@ impl TableProvider for TraceTable {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let mut scan = Scan { any_order: true, limit: limit.map(|limit| limit as u64), ..Scan::default() };
         for filter in filters {
-            pushdown::push(filter, &self.schema, self.pushes(), &mut scan);
+            // It was promised that rows are chosen by it: nobody looks again.
+            if !pushdown::push(filter, &self.schema, self.pushes(), &mut scan) {
+                return Err(DataFusionError::Internal(format!(
+                    "{filter} was pushed down to a table that does not take it"
+                )));
+            }
         }
         let schema = match projection {
             Some(projection) => Arc::new(self.schema.project(projection)?),
@@ -280,10 +290,7 @@ impl ExecutionPlan for TraceScan {
         Ok(Arc::new(statistics))
     }
 
-    fn supports_limit_pushdown(&self) -> bool {
-        true
-    }
-
+    /// Of each part; an offset is left to the operators above.
     fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {
         let scan = Scan { limit: limit.map(|limit| limit as u64), ..self.scan.clone() };
         Some(Arc::new(TraceScan { scan, ..self.clone() }))
@@ -295,7 +302,10 @@ impl ExecutionPlan for TraceScan {
 
     fn execute(&self, partition: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let part = self.partitions.get(partition).cloned().flatten();
-        let batches = self.batches(&Scan { partition: part, ..self.scan.clone() })?;
+        // Who drops the stream ends the reader, also one that finds no row for long.
+        let until_dropped = CancelOnDrop::default();
+        let cancelled = Arc::clone(&until_dropped.0);
+        let batches = self.batches(&Scan { partition: part, cancelled, ..self.scan.clone() })?;
         let mut stream = RecordBatchReceiverStream::builder(self.schema(), WAITING);
         let sender = stream.tx();
         stream.spawn_blocking(move || {
@@ -307,6 +317,36 @@ impl ExecutionPlan for TraceScan {
             }
             Ok(())
         });
-        Ok(stream.build())
+        Ok(Box::pin(Reading { stream: stream.build(), _until_dropped: until_dropped }))
+    }
+}
+
+/// Ends a scan when it is dropped.
+#[derive(Default)]
+struct CancelOnDrop(Arc<AtomicBool>);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The rows of a part.
+struct Reading {
+    stream: SendableRecordBatchStream,
+    _until_dropped: CancelOnDrop,
+}
+
+impl Stream for Reading {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.stream.poll_next_unpin(context)
+    }
+}
+
+impl RecordBatchStream for Reading {
+    fn schema(&self) -> SchemaRef {
+        self.stream.schema()
     }
 }

@@ -17,7 +17,8 @@ pub struct Pushes {
     pub event: bool,
 }
 
-/// Adds a condition to a scan. Whether it is all in it.
+/// Adds a condition to a scan. Whether it is all in it, which depends on the condition alone: not on what the scan
+/// has already.
 pub fn push(condition: &Expr, schema: &Schema, pushes: Pushes, scan: &mut Scan) -> bool {
     match condition {
         Expr::BinaryExpr(BinaryExpr { left, op: Operator::And, right }) => {
@@ -111,9 +112,7 @@ fn one_of(column: &str, values: &[&ScalarValue], schema: &Schema, pushes: Pushes
     match column {
         "cpu" => both(&mut scan.cpus, values.iter().map(|value| number(value)?.try_into().ok()).collect()),
         "tid" => both(&mut scan.tids, values.iter().map(|value| number(value)).collect()),
-        "event" if pushes.event && scan.names.is_none() => {
-            both(&mut scan.names, values.iter().map(|value| event(value)).collect())
-        }
+        "event" if pushes.event => both(&mut scan.names, values.iter().map(|value| event(value)).collect()),
         _ => false,
     }
 }

@@ -20,6 +20,7 @@ const CATALOG: &str = "kymo";
 const SCHEMA: &str = "trace";
 
 /// Tables and functions of a source, ready for queries.
+#[derive(Clone)]
 pub struct Session {
     context: SessionContext,
     source: Arc<Source>,
@@ -69,6 +70,12 @@ impl Session {
     /// # Errors
     /// Names that are none, types that do not fit, and what fails before the first row.
     pub async fn run(&self, statement: Statement) -> anyhow::Result<SendableRecordBatchStream> {
+        // Without an index, at('+1s') reads the trace while the query is planned: others wait for Ctrl-C meanwhile.
+        let own = self.clone();
+        tokio::spawn(async move { own.begin(statement).await }).await.context("planning broke off")?
+    }
+
+    async fn begin(&self, statement: Statement) -> anyhow::Result<SendableRecordBatchStream> {
         let state = self.context.state();
         let plan = state.statement_to_plan(statement).await.map_err(|error| anyhow::anyhow!(self.refused(&error)))?;
         let frame = self.context.execute_logical_plan(plan).await.map_err(|error| anyhow::anyhow!(message(&error)))?;

@@ -219,6 +219,19 @@ impl Cells {
         }
     }
 
+    /// Bytes of what may be longer in one row than in another, about.
+    #[inline]
+    pub fn bytes(&self) -> usize {
+        match self {
+            Cells::Text(cells) | Cells::Json(cells) => cells.values_slice().len(),
+            Cells::Bytes(cells) => cells.values_slice().len(),
+            Cells::Words(words) => words.bytes(),
+            Cells::List { ends, element, .. } => 8 * ends.last().map_or(0, |end| *end as usize) + element.bytes(),
+            Cells::Struct { members, .. } => members.iter().map(|member| member.cells.bytes()).sum(),
+            Cells::Time { .. } | Cells::Int { .. } | Cells::Bool(_) | Cells::F32(_) | Cells::F64(_) => 0,
+        }
+    }
+
     /// Appends a value; one of another kind than the column's is absent.
     pub fn append(&mut self, value: Option<&Value<'_>>) {
         match (self, value) {
@@ -227,7 +240,7 @@ impl Cells {
             }
             (Cells::Int { values, .. } | Cells::Time { values, .. }, _) => values.push_option(None),
             (Cells::Words(cells), Some(Value::Enum(number, labels))) => {
-                cells.push_number((*number).into(), || labels.joined(*number).map(Into::into));
+                cells.push_number(labels.id(), (*number).into(), || labels.joined(*number).map(Into::into));
             }
             (Cells::Words(cells), _) => cells.push_null(),
             (Cells::Bool(cells), Some(Value::Bool(value))) => cells.append_value(*value),

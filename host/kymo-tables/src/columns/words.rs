@@ -17,8 +17,8 @@ pub struct Words {
     there: Option<NullBufferBuilder>,
     values: StringBuilder,
     by_text: HashMap<String, i32>,
-    /// Of enumerations: what has been looked up.
-    by_number: HashMap<i128, Option<i32>>,
+    /// Of enumerations: what has been looked up, by enumeration and number.
+    by_number: HashMap<(usize, i128), Option<i32>>,
     /// Mostly the next one is the same.
     last: Option<(String, i32)>,
 }
@@ -52,17 +52,22 @@ impl Words {
         self.push_key(None);
     }
 
-    /// Appends the text of a number, which is asked for once.
-    pub fn push_number(&mut self, number: i128, text: impl FnOnce() -> Option<String>) {
-        let key = match self.by_number.get(&number) {
+    /// Appends the text of a number of an enumeration, which is asked for once.
+    pub fn push_number(&mut self, of: usize, number: i128, text: impl FnOnce() -> Option<String>) {
+        let key = match self.by_number.get(&(of, number)) {
             Some(key) => *key,
             None => {
                 let key = text().map(|text| self.key(&text));
-                self.by_number.insert(number, key);
+                self.by_number.insert((of, number), key);
                 key
             }
         };
         self.push_key(key);
+    }
+
+    /// Bytes of the texts.
+    pub fn bytes(&self) -> usize {
+        self.values.values_slice().len()
     }
 
     #[inline]

@@ -7,7 +7,8 @@ use kymo_analyze::{
     CallSpan, CpuSpan, Event, Head, InterruptSpan, Key, Latency, Name, OffSpan, Options, Sample, Sink, State, Thread,
     ThreadSpan, Threads, Unmatched,
 };
-use kymo_feed::Seen;
+use kymo_ctf::read::Loss;
+use kymo_feed::{Seen, clamp};
 use kymo_query::doing::{self, By};
 use kymo_query::{FunctionNames, NameTable, Spans};
 
@@ -119,6 +120,10 @@ impl Derive for Latencies<'_> {
         if self.device_class == Some(seen.class) {
             self.devices.extend(kymo_query::device_of(seen.record));
         }
+    }
+
+    fn loss(&mut self, loss: &Loss<'_>) {
+        self.latency.lost_of_programs(clamp(loss.to_ns));
     }
 
     fn flush(&mut self, out: &mut Out<'_>, state: &State) {

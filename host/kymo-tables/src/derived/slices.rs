@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The table `slices`: what has a begin and an end, of threads and of CPUs.
 
-use kymo_analyze::{CallSpan, Interrupt, InterruptSpan, Off, OffSpan, Sample, Sink, State, Thread, Threads};
-use kymo_feed::Seen;
+use kymo_analyze::{CallSpan, Doubt, Interrupt, InterruptSpan, Off, OffSpan, Sample, Sink, State, Thread, Threads};
+use kymo_ctf::read::Loss;
+use kymo_feed::{Seen, clamp};
 use kymo_query::Spans;
 
 use super::slice::Slice;
@@ -45,6 +46,8 @@ struct Slices<'g> {
     spans: Spans<'g>,
     texts: Vec<String>,
     functions: Calls,
+    /// Records are missing before this time.
+    lost_until: i64,
     pending: Vec<Slice>,
 }
 
@@ -105,9 +108,13 @@ impl Sink for Slices<'_> {
     }
 }
 
-impl Slices<'_> {
+impl<'g> Slices<'g> {
+    fn new(group: &'g Group, spans: Spans<'g>, texts: Vec<String>, functions: Calls) -> Slices<'g> {
+        Slices { group, spans, texts, functions, lost_until: i64::MIN, pending: Vec::new() }
+    }
+
     fn span(&mut self, seen: &Seen<'_, '_>, state: &State) {
-        let Slices { spans, texts, pending, .. } = self;
+        let Slices { spans, texts, pending, lost_until, .. } = self;
         spans.record(seen, state, &mut |number, _, sample: Sample| {
             pending.push(Slice {
                 from: sample.from,
@@ -119,9 +126,15 @@ impl Slices<'_> {
                 cpu: sample.cpu,
                 value: None,
                 depth: None,
-                doubt: sample.doubt,
+                doubt: sample.doubt | Doubt::LOST.when(sample.from < *lost_until),
             });
         });
+    }
+
+    fn lost(&mut self, loss: &Loss<'_>) {
+        let to = clamp(loss.to_ns);
+        self.lost_until = self.lost_until.max(to);
+        self.functions.lost(to);
     }
 }
 
@@ -129,6 +142,10 @@ impl Derive for Slices<'_> {
     fn record(&mut self, seen: &Seen<'_, '_>, state: &State) {
         self.span(seen, state);
         self.functions.record(seen, state, &mut self.pending);
+    }
+
+    fn loss(&mut self, loss: &Loss<'_>) {
+        self.lost(loss);
     }
 
     fn flush(&mut self, out: &mut Out<'_>, state: &State) {
@@ -168,6 +185,10 @@ impl Derive for OnlySpans<'_> {
         self.0.span(seen, state);
     }
 
+    fn loss(&mut self, loss: &Loss<'_>) {
+        self.0.lost(loss);
+    }
+
     fn flush(&mut self, out: &mut Out<'_>, state: &State) {
         self.0.flush(out, state);
     }
@@ -183,7 +204,7 @@ pub(crate) fn read_spans(
 ) -> Result<(), Ended> {
     let Ok(spans) = Spans::new(&texts, &group.traces, &group.classes.vocabulary) else { return Ok(()) };
     let functions = Calls::new(&[]);
-    let mut spans = OnlySpans(Slices { group, spans, texts, functions, pending: Vec::new() });
+    let mut spans = OnlySpans(Slices::new(group, spans, texts, functions));
     walk(group, scan, rows, emit, &mut spans, Needs::All)
 }
 
@@ -192,6 +213,6 @@ pub(crate) fn read(group: &Group, scan: &Scan, rows: &mut Rows, emit: &mut Emit)
     let spans = Spans::new(&texts, &group.traces, &group.classes.vocabulary);
     let spans = spans.map_err(|refused| Error::Filter(refused.message))?;
     let functions = Calls::new(&group.traces);
-    let mut slices = Slices { group, spans, texts, functions, pending: Vec::new() };
+    let mut slices = Slices::new(group, spans, texts, functions);
     walk(group, scan, rows, emit, &mut slices, Needs::All)
 }

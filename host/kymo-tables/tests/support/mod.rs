@@ -3,13 +3,16 @@
 
 #![allow(dead_code, reason = "each user needs its part")]
 
+use std::path::Path;
+
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::{
     Float64Type, Int8Type, Int32Type, Int64Type, TimestampNanosecondType, UInt8Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::{DataType, TimeUnit};
-use kymo_tables::{OpenOptions, Scan, Source};
+use kymo_index::{How, Named, Stop};
+use kymo_tables::{Batches, OpenOptions, Scan, Source};
 use kymo_testing::Random;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -21,6 +24,20 @@ pub fn open(made: &Made) -> (Source, TempDir) {
     let dir = tempfile::tempdir().unwrap();
     made.write(dir.path());
     (Source::open(&[dir.path().to_owned()], &OpenOptions::default()).unwrap(), dir)
+}
+
+/// The same with an index: such a trace can be divided by time.
+pub fn open_indexed(made: &Made) -> (Source, TempDir) {
+    let (_, dir) = open(made);
+    (index(dir.path()), dir)
+}
+
+/// Makes the index of a trace, and opens both.
+pub fn index(dir: &Path) -> Source {
+    let trace = kymo_ctf::read::Trace::open(dir).unwrap().value;
+    let named = Named { dir: dir.to_owned(), parts: vec![dir.to_owned()] };
+    kymo_index::build(&named, &[trace], How::default(), &Stop::default(), &|_| {}).unwrap();
+    Source::open(&[dir.to_owned()], &OpenOptions::default()).unwrap()
 }
 
 /// A thread of a CPU; 0 is the idle one.
@@ -68,8 +85,13 @@ pub fn random(seed: u64, records: u32) -> Made {
 
 /// All rows of a scan as objects.
 pub fn rows(source: &Source, table: &str, scan: &Scan) -> Vec<Value> {
+    rows_of(source.scan(table, scan).unwrap())
+}
+
+/// The same, of rows on their way.
+pub fn rows_of(batches: Batches) -> Vec<Value> {
     let mut rows = Vec::new();
-    for batch in source.scan(table, scan).unwrap() {
+    for batch in batches {
         let batch = batch.unwrap();
         let schema = batch.schema();
         for row in 0..batch.num_rows() {

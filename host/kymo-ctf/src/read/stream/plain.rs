@@ -18,11 +18,15 @@ pub(in crate::read) struct Until {
     pub bits: u64,
     /// In front of the first record that stands at this time or behind it, cycles.
     pub time: u64,
+    /// In front of the first record whose fields begin within a byte.
+    pub whole_bytes: bool,
+    /// Behind so many records.
+    pub records: u64,
 }
 
 impl Until {
     /// To the packet's end.
-    pub const END: Self = Self { bits: u64::MAX, time: u64::MAX };
+    pub const END: Self = Self { bits: u64::MAX, time: u64::MAX, whole_bytes: false, records: u64::MAX };
 }
 
 /// A head, as far as it is plain.
@@ -108,7 +112,8 @@ impl Stream<'_> {
         let (mut time, mut order, mut reference) = (self.time, self.order, self.reference);
         // Of the record before: mostly the next one is of the same event, and then its length need not wait for tables.
         let mut known: Option<KnownEvent<'_>> = None;
-        while at < stop {
+        let mut left = until.records;
+        while at < stop && left > 0 {
             let Some(stamped) = head.read(data, origin, at) else { break };
             let of = match known {
                 Some(known) if known.id == stamped.id => known,
@@ -129,9 +134,13 @@ impl Stream<'_> {
             if now.is_some_and(|now| now < reference || now > time_max) || now.unwrap_or(order) >= until.time {
                 break;
             }
+            if until.whole_bytes && (origin + stamped.fields) % 8 != 0 {
+                break;
+            }
             if let Some(now) = now {
                 (time, order, reference) = (now, now, now);
             }
+            left -= 1;
             note(of.event, time, origin + stamped.fields);
             at = behind;
         }

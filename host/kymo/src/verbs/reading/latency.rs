@@ -12,7 +12,8 @@ use std::process::ExitCode;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use kymo_analyze::{By, CallSpan, CpuSpan, Event, Head, InterruptSpan, Key, Latency, OffSpan, Options, Sink, State};
 use kymo_analyze::{Thread, ThreadSpan, Threads, Unmatched, What};
-use kymo_ctf::read::{Reader, Value};
+use kymo_ctf::read::{Loss, Reader, Value};
+use kymo_feed::clamp;
 
 use kymo_index::range;
 use kymo_query::{SpanCounts, Spans};
@@ -38,8 +39,9 @@ use keys::KeyNames;
 #[command(mut_arg("filter", |arg| arg.help("Only latencies that end with a record for which the condition is true, such as `$cpu == 1`, \
     `ret < 0`, `req:end.id > 100` (repeatable: all must be true); the language is in kymo-filter(7)")))]
 #[command(mut_arg("cpu", |arg| arg.help("Only latencies that end on these CPUs, as 0-3,6")))]
-#[command(mut_arg("thread", |arg| arg.help("Only latencies that end with a record of this thread: its number, or its name")))]
-#[command(mut_arg("process", |arg| arg.help("Only latencies that end with a record of this process: its number, or its name")))]
+#[command(mut_arg("thread", |arg| arg.help("Only latencies that end with a record of this thread: its number, or its name. Those of wake-ups and \
+    of the run queue end with a record of the thread that leaves: use kymo explain --thread, or tid in the table latencies of kymo sql")))]
+#[command(mut_arg("process", |arg| arg.help("Only latencies that end with a record of this process: its number, or its name; see --thread")))]
 #[command(mut_arg("from", |arg| arg.help("Only what ended from this time on: +1.5s from the begin of the trace, -1s from its end, or ns since \
     1970. Wake-ups, interrupts and calls have their whole length; requests, timers and spans must begin there too")))]
 #[command(mut_arg("to", |arg| arg.help("Only what ended before this time [default: the end]")))]
@@ -136,6 +138,10 @@ impl Visit for LatencyPass<'_> {
         if self.device_class == Some(seen.class) {
             self.learn_device(seen);
         }
+    }
+
+    fn loss(&mut self, loss: &Loss<'_>) {
+        self.latency.lost_of_programs(clamp(loss.to_ns));
     }
 }
 

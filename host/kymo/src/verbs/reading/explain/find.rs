@@ -10,6 +10,9 @@ use kymo_analyze::{
     State, Thread, ThreadSpan, Threads, Until, What,
 };
 
+use kymo_ctf::read::Loss;
+use kymo_feed::clamp;
+
 use crate::verbs::analyze::choose::Chosen;
 use crate::verbs::analyze::feed::{Classes, Input, Seen, Totals, Visit};
 use crate::verbs::analyze::kernel_functions::KernelFunctions;
@@ -289,6 +292,10 @@ impl Visit for QuestionSearch<'_> {
                 None => latency.span(number, key, sample),
             }
         });
+    }
+
+    fn loss(&mut self, loss: &Loss<'_>) {
+        self.latency.lost_of_programs(clamp(loss.to_ns));
     }
 }
 
