@@ -49,13 +49,25 @@ fn a_result_goes_to_a_file_whole_or_not_at_all() {
     assert!(!dir.path().join("out.csv.part").exists());
 }
 
+/// A trace of so many records that they are not sorted in memory.
+fn large_trace() -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let mut made = common::Made::default();
+    (0..40_000u32).for_each(|at| drop(made.step(0, 1000 + u64::from(at), f64::from(at % 977))));
+    made.write(dir.path());
+    dir
+}
+
 /// Sorts more than it may keep, in a directory of its own for temporary files.
-fn sorting(trace: &Path, temporary: &Path, tables: usize) -> std::process::Child {
-    let names = (0..tables).map(|table| format!("records r{table}")).collect::<Vec<_>>().join(", ");
-    let query = format!("SELECT r0.time, r1.fields AS a, r2.fields AS b FROM {names} ORDER BY b, a, time");
+fn sorting(trace: &Path, temporary: &Path) -> std::process::Child {
+    let times = (1..=12).map(|number| format!("({number})")).collect::<Vec<_>>().join(", ");
+    let query = format!(
+        "SELECT r.time, r.fields AS f, r.bits FROM records r CROSS JOIN (VALUES {times}) AS v(n) ORDER BY f, time"
+    );
     let mut command = Command::new(env!("CARGO_BIN_EXE_kymo-sql"));
-    command.arg("sql").arg(trace).args([&query, "--format", "jsonl", "--memory", "16"]).env("TMPDIR", temporary);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("kymo-sql starts")
+    command.arg("sql").arg(trace).args([&query, "--format", "jsonl", "--memory", "16", "--threads", "2"]);
+    command.env("TMPDIR", temporary).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().expect("kymo-sql starts")
 }
 
 fn is_empty(dir: &Path) -> bool {
@@ -64,11 +76,11 @@ fn is_empty(dir: &Path) -> bool {
 
 /// Sends SIGTERM as soon as there are temporary files.
 fn end_when_it_spills(child: &std::process::Child, temporary: &Path) {
-    for _ in 0..600 {
+    for _ in 0..6000 {
         if !is_empty(temporary) {
             break;
         }
-        std::thread::sleep(std::time::Duration::from_millis(50));
+        std::thread::sleep(std::time::Duration::from_millis(5));
     }
     assert!(!is_empty(temporary), "it sorts in memory");
     let kill = Command::new("kill").arg(child.id().to_string()).status().unwrap();
@@ -77,8 +89,8 @@ fn end_when_it_spills(child: &std::process::Child, temporary: &Path) {
 
 #[test]
 fn what_is_interrupted_leaves_no_temporary_files() {
-    let (dir, temporary) = (trace(), tempfile::tempdir().unwrap());
-    let child = sorting(dir.path(), temporary.path(), 6);
+    let (dir, temporary) = (large_trace(), tempfile::tempdir().unwrap());
+    let child = sorting(dir.path(), temporary.path());
     end_when_it_spills(&child, temporary.path());
     let ended = child.wait_with_output().unwrap();
     assert_eq!(ended.status.code(), Some(2), "{}", text(&ended.stderr));
@@ -90,8 +102,8 @@ fn what_is_interrupted_leaves_no_temporary_files() {
 fn a_closed_pipe_ends_it_without_a_word_and_without_temporary_files() {
     use std::io::Read as _;
 
-    let (dir, temporary) = (trace(), tempfile::tempdir().unwrap());
-    let mut child = sorting(dir.path(), temporary.path(), 4);
+    let (dir, temporary) = (large_trace(), tempfile::tempdir().unwrap());
+    let mut child = sorting(dir.path(), temporary.path());
     let mut first = [0; 8];
     child.stdout.take().unwrap().read_exact(&mut first).unwrap();
     let ended = child.wait_with_output().unwrap();
