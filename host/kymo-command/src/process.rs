@@ -20,8 +20,8 @@ pub fn survive_closed_pipes() {
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
 }
 
-/// Asks a process of ours to end (SIGTERM), so that it can remove what it leaves otherwise. It must not have been waited
-/// for: else its number may be another's.
+/// Asks a process of ours to end (SIGTERM), so that it can remove what it leaves otherwise. It must not have been
+/// waited for: else its number may be another's.
 pub fn ask_to_end(child: &std::process::Child) {
     if let Ok(pid) = libc::pid_t::try_from(child.id()) {
         // SAFETY: it sends a signal to a process that is still ours.

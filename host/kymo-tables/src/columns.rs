@@ -47,8 +47,8 @@ use row::{Column, DirectRow, RowOf};
 /// Rows of a batch: who pushes looks at [`Table::is_full`].
 pub const BATCH_ROWS: usize = 8192;
 
-/// Bytes of texts, bytes and arrays of a batch: the record that comes to more is the last one of it. Arrow's arrays hold
-/// less than 2^31.
+/// Bytes of texts, bytes and arrays of a batch: the record that comes to more is the last one of it. Arrow's arrays
+/// hold less than 2^31.
 pub const BATCH_BYTES: usize = 16 << 20;
 
 /// Records that are not yet taken as a batch.

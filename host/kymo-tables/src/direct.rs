@@ -82,7 +82,8 @@ fn of_field(trace: &Trace, event: usize, part: RecordPart, position: usize, cell
     }
 }
 
-/// The last bytes of a file are fewer than a number's word: the rest is zeros. Where there is no byte there is no number.
+/// The last bytes of a file are fewer than a number's word: the rest is zeros. Where there is no byte there is no
+/// number.
 #[cold]
 fn at_end<T>(fields: &[u8], read: impl Fn(&[u8]) -> Option<T>) -> Option<T> {
     if fields.is_empty() {

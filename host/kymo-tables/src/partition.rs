@@ -23,8 +23,8 @@ pub(crate) fn partitions(groups: &[Group], wanted: usize) -> Vec<Partition> {
     let each = wanted.div_ceil(groups.len().max(1)).max(1);
     let mut all = Vec::new();
     for (trace, group) in groups.iter().enumerate() {
-        // Without an index each part would read all that lies before it. Where times went back, a part does not have all
-        // records of its time.
+        // Without an index each part would read all that lies before it. Where times went back, a part does not have
+        // all records of its time.
         let is_sound = group.indexes.whole().is_some();
         let cuts = if each > 1 && is_sound { cuts(group, each) } else { Vec::new() };
         let from = std::iter::once(None).chain(cuts.iter().copied().map(Some));
