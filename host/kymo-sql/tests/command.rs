@@ -53,7 +53,9 @@ fn a_result_goes_to_a_file_whole_or_not_at_all() {
 fn large_trace() -> TempDir {
     let dir = tempfile::tempdir().unwrap();
     let mut made = common::Made::default();
-    (0..40_000u32).for_each(|at| drop(made.step(0, 1000 + u64::from(at), f64::from(at % 977))));
+    for at in 0..40_000_u32 {
+        made.step(0, 1000 + u64::from(at), f64::from(at % 977));
+    }
     made.write(dir.path());
     dir
 }
