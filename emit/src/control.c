@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "control.h"
 #include "runtime_dir.h"
@@ -86,6 +87,7 @@ static void begin(bool wait)
 	if (wait)
 		kymo_expect_answers();
 	kymo_unlock();
+	kymo_control.helper_pid = (uint32_t)getpid();
 	if (!kymo_control.without_thread && !kymo_helper_start()) {
 		kymo_control.without_thread = true;
 		kymo_own_nonce = 0;
@@ -163,7 +165,8 @@ void kymo_start(void)
  */
 bool kymo_helper_pause(void)
 {
-	if (kymo_control.without_thread)
+	/* None was started (KYMO_DISABLE, no event yet), or we are a child of vfork, in our parent's memory. */
+	if (kymo_control.without_thread || kymo_control.helper_pid != (uint32_t)getpid())
 		return false;
 	kymo_helper_end();
 	return true;
@@ -191,6 +194,8 @@ bool kymo_sandbox_begins(bool with_all_threads)
 {
 	bool has_paused = with_all_threads && kymo_helper_pause();
 
+	if (kymo_control.helper_pid != (uint32_t)getpid())
+		return false;
 	kymo_lock();
 	kymo_control.is_sandboxed = true;
 	kymo_control.without_thread |= has_paused;

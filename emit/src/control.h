@@ -24,6 +24,7 @@ struct kymo_control {
 	bool is_sandboxed;   /* a filter of system calls was installed: children inherit it, and start no helper */
 	bool helper_shall_end;
 	uint32_t helper_tid; /* 0: it has not run yet */
+	uint32_t helper_pid; /* the process that has begun to talk; 0: none has */
 };
 
 extern struct kymo_control kymo_control;
