@@ -102,7 +102,15 @@ export async function drive() {
     process.exit(counts.failed ? 1 : 0);
   };
   const until = (what, timeout = 20000, ...args) => page.waitForFunction(what, { timeout }, ...args);
+  /** Rows of CPUs and of threads: their questions are answered one by one, in any order. */
+  const hasRows = (cpus, threads, timeout = 20000) =>
+    until(
+      (cpus, threads) => document.querySelectorAll('#labels [data-key^="cpu"]').length >= cpus && document.querySelectorAll('#labels [data-key^="tid"]').length >= threads,
+      timeout,
+      cpus,
+      threads,
+    );
   const text = (selector) => page.$eval(selector, (found) => found.textContent);
   const fragment = () => page.evaluate(() => Object.fromEntries(new URLSearchParams(location.hash.slice(1))));
-  return { browser, page, wrong, step, end, until, settled, text, fragment };
+  return { browser, page, wrong, step, end, until, hasRows, settled, text, fragment };
 }

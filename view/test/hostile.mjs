@@ -9,14 +9,13 @@ if (!address || !executablePath) {
   console.log(`SKIP hostile traces in a browser: ${executablePath ? 'no address' : 'chromium is not installed'}`);
   process.exit(0);
 }
-const { page, wrong, step, end, until, settled, text, fragment } = await drive();
+const { page, wrong, step, end, until, hasRows, settled, text, fragment } = await drive();
 
 /** A picture is there within this time; no task of the page holds it up for longer than the other. Noisy machines. */
 const PICTURE_MS = 30_000;
 const TASK_MS = 1500;
 
 const labels = () => page.$$eval('#labels .label .name', (found) => found.map((label) => label.textContent));
-const hasLabels = (count, timeout = PICTURE_MS) => until((count) => document.querySelectorAll('#labels .label').length >= count, timeout, count);
 async function walkThrough() {
   for (const tab of ['records', 'latencies', 'worst', 'statistics', 'records']) {
     await page.click(`#tabs [data-tab="${tab}"]`);
@@ -42,7 +41,7 @@ const STEPS = {
       await page.keyboard.press('Home');
       await page.goto(`${address}#page=timeline`);
       await page.reload();
-      await hasLabels(10);
+      await hasRows(1, 10, PICTURE_MS);
       const shown = (await labels()).join('\n');
       for (const name of ['<img src=x>', '<b>bold</b>', '<script>1<', '__proto__', 'constructor']) assert.ok(shown.includes(name), name);
       assert.ok(!/[\u0000-\u0009\u000b-\u001f\u202a-\u202e\u2066-\u2069]/.test(shown), 'control characters are shown');
@@ -71,7 +70,7 @@ const STEPS = {
   threads: async () => {
     await step('100,000 threads: the first picture is there, and one of them is found', async () => {
       const begin = await open('#page=timeline');
-      await hasLabels(50);
+      await hasRows(1, 50, PICTURE_MS);
       console.log(`  first picture after ${Date.now() - begin} ms`);
       await until(() => / hidden/.test(document.querySelector('#labels').textContent));
       const hidden = (await text('#labels')).match(/(\d[\d  ]*) hidden/);
@@ -86,7 +85,7 @@ const STEPS = {
   wide: async () => {
     await step('500 threads and 64 CPUs: each CPU has its row, and losses are drawn', async () => {
       const begin = await open('#page=timeline');
-      await hasLabels(64 + 50);
+      await hasRows(64, 50, PICTURE_MS);
       console.log(`  first picture after ${Date.now() - begin} ms`);
       const cpus = (await labels()).filter((label) => /^CPU \d+$/.test(label));
       assert.deepEqual(cpus.map((label) => Number(label.slice(4))).sort((a, b) => a - b), [...Array(64).keys()]);
@@ -96,13 +95,13 @@ const STEPS = {
       for (let i = 0; i < 60; i++) await page.keyboard.press(['w', 'a', 'd', 's', 'd', 'w'][(i * 7) % 6]);
       await page.keyboard.press('Home');
       await settled(500, PICTURE_MS);
-      await hasLabels(64 + 50);
+      await hasRows(64, 50, PICTURE_MS);
     });
   },
   onecpu: async () => {
     await step('one CPU has one row', async () => {
       await open('#page=timeline');
-      await hasLabels(2);
+      await hasRows(1, 1, PICTURE_MS);
       assert.deepEqual((await labels()).filter((label) => label.startsWith('CPU')), ['CPU 0']);
       await walkThrough();
     });

@@ -11,7 +11,7 @@ if (!address || !downloads || !executablePath) {
   console.log(`SKIP bookmarks and copies in a browser: ${executablePath ? 'no address' : 'chromium is not installed'}`);
   process.exit(0);
 }
-const { browser, page, wrong, step, end, until, text, fragment } = await drive();
+const { browser, page, wrong, step, end, until, hasRows, text, fragment } = await drive();
 const session = await browser.target().createCDPSession();
 await session.send('Browser.setDownloadBehavior', { behavior: 'allow', downloadPath: downloads });
 /** The content of a file that the page saves, as soon as it is whole. */
@@ -27,7 +27,7 @@ async function saved(form, end) {
 
 await step('a moment is bookmarked with a note, and is there after loading again', async () => {
   await page.goto(`${address}#page=timeline`);
-  await until(() => document.querySelectorAll('#labels .label').length > 2);
+  await hasRows(1, 1);
   const box = await (await page.$('#plot')).boundingBox();
   await page.mouse.click(box.x + 300, box.y + 40);
   const { at } = await fragment();
@@ -37,7 +37,7 @@ await step('a moment is bookmarked with a note, and is there after loading again
   await page.keyboard.press('Enter');
   await until(() => /Kept (beside|in)/.test(document.querySelector('#notes').textContent));
   await page.reload();
-  await until(() => document.querySelectorAll('#labels .label').length > 2);
+  await hasRows(1, 1);
   await page.keyboard.press('b');
   await until(() => document.querySelectorAll('#notes li').length === 1);
   assert.equal(await page.$eval('#notes input', (input) => input.value), '<i>late</i> here');
@@ -70,7 +70,7 @@ await step('bookmarks are removed', async () => {
 await step('forms of time, and two cursors with the time between', async () => {
   await page.goto(`${address}#page=timeline&a=1000&b=251000`);
   await page.reload();
-  await until(() => document.querySelectorAll('#labels .label').length > 2);
+  await hasRows(1, 1);
   const seen = [];
   for (const format of ['trace', 'wall', 'utc', 'mark']) {
     assert.equal((await fragment()).time ?? 'trace', format);
