@@ -73,10 +73,16 @@ fn another_user_namespace_is_granted_as_without_kymo() {
         let program = lab.cc("beside.c");
         let program = program.to_str().unwrap();
         lab.env("KYMO_DISABLE", "1");
-        let began = std::time::Instant::now();
-        let without = lab.run(program, &["unshare", "1"]).expect(0).stdout;
-        // Where no helper thread was started, none is waited for (a second).
-        assert!(began.elapsed() < std::time::Duration::from_millis(800), "{:?}", began.elapsed());
+        let mut without = String::new();
+        let mut took = || {
+            let began = std::time::Instant::now();
+            without = lab.run(program, &["unshare", "1"]).expect(0).stdout;
+            began.elapsed()
+        };
+        // Where no helper thread was started, none is waited for: each time that takes a second. A busy machine
+        // delays some runs.
+        let fastest = (0..5).map(|_| took()).min().unwrap();
+        assert!(fastest < std::time::Duration::from_millis(800), "{fastest:?}");
         if without.contains("refused") {
             return skip("another user namespace", "this system grants none");
         }
