@@ -67,7 +67,7 @@ guest() {
 	shift 2
 	echo "$*" >>"$out/commands"
 }
-limit=40 records=600000 paced=40000 kills=40 rounds=400 changed=20000 guest_s=80
+limit=200 records=600000 paced=40000 kills=40 rounds=400 changed=20000 guest_s=600
 if [ -n "${KYMO_STRESS:-}" ]; then
 	limit=600 records=10000000 paced=3000000 kills=2000 rounds=20000 changed=400000 guest_s=3600
 fi

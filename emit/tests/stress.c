@@ -58,7 +58,12 @@ static void *writer(void *argument)
 	uint32_t me = (uint32_t)(uintptr_t)argument;
 	uint8_t filler[200];
 	uint64_t n;
+	sigset_t alarm;
 
+	/* Signals hit writers only. */
+	sigemptyset(&alarm);
+	sigaddset(&alarm, SIGALRM);
+	pthread_sigmask(SIG_UNBLOCK, &alarm, NULL);
 	__atomic_store_n(&writer_tids[me], (pid_t)syscall(SYS_gettid), __ATOMIC_RELEASE);
 	self_writer = me;
 	memset(filler, (int)me + 1, sizeof(filler));
@@ -229,14 +234,14 @@ int main(int argc, char **argv)
 	sigaction(SIGALRM, &action, NULL);
 	sigemptyset(&alarm);
 	sigaddset(&alarm, SIGALRM);
+	pthread_sigmask(SIG_BLOCK, &alarm, NULL);
+	/* Before there are writers: they may have ended before this thread goes on. */
+	setitimer(ITIMER_REAL, &tick, NULL);
 	for (uintptr_t i = 0; i < WRITERS; i++)
 		pthread_create(&threads[i], NULL, writer, (void *)i);
-	/* Signals hit writers only. */
-	pthread_sigmask(SIG_BLOCK, &alarm, NULL);
 	pthread_create(&reading, NULL, overwrite ? snapshot_reader : reader, NULL);
 	if (move)
 		pthread_create(&moving, NULL, mover, NULL);
-	setitimer(ITIMER_REAL, &tick, NULL);
 	for (int i = 0; i < WRITERS; i++)
 		pthread_join(threads[i], NULL);
 	setitimer(ITIMER_REAL, &off, NULL);

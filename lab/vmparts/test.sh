@@ -108,7 +108,7 @@ test_ends() {
 	expect 'a command in the background' "$(status env TMPDIR="$work" "$vm" run -- sh -c 'sleep 1000 & echo done')" 0
 	# A shell's background commands ignore SIGINT; at a terminal they would not.
 	TMPDIR=$work setsid env --default-signal=INT "$vm" run -- sleep 100 >/dev/null 2>&1 &
-	local guest=$!
+	local guest=$! waited
 	sleep 3
 	kill -INT -- -$guest 2>/dev/null
 	wait $guest
@@ -118,7 +118,10 @@ test_ends() {
 	sleep 3
 	kill -KILL $guest
 	wait $guest 2>/dev/null
-	sleep 2
+	for ((waited = 0; waited < 300; waited++)); do
+		[ "$(leftovers | head -n 1)" = 0 ] && break
+		sleep 0.1
+	done
 	expect 'killed: QEMU goes too' "$(leftovers | head -n 1)" 0
 	rm -rf "$work"/kymo-vm.*
 }

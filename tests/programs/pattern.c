@@ -7,12 +7,15 @@
 #include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { SLEEPS = 20, SLEEP_MS = 5, HOLD_MS = 60, HOG_MS = 200 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_barrier_t held;
+static pid_t waiter_tid; /* 0: it does not wait yet */
 
 static int64_t now_ns(void)
 {
@@ -36,10 +39,30 @@ static void *sleeper(void *unused)
 	return unused;
 }
 
+/* Whether the waiter sleeps. It announces itself right before it locks, so that is where it does. */
+static int is_waiting(void)
+{
+	pid_t tid = __atomic_load_n(&waiter_tid, __ATOMIC_ACQUIRE);
+	char path[64], state = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)tid);
+	file = tid ? fopen(path, "r") : NULL;
+	if (!file)
+		return 0;
+	if (fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
+		state = 0;
+	fclose(file);
+	return state == 'S';
+}
+
 static void *owner(void *unused)
 {
 	pthread_mutex_lock(&mutex);
 	pthread_barrier_wait(&held);
+	/* On a busy machine the waiter may come late. */
+	while (!is_waiting())
+		sched_yield();
 	sleep_ms(HOLD_MS);
 	pthread_mutex_unlock(&mutex);
 	return unused;
@@ -51,6 +74,7 @@ static void *waiter(void *unused)
 
 	pthread_barrier_wait(&held);
 	from = now_ns();
+	__atomic_store_n(&waiter_tid, (pid_t)syscall(SYS_gettid), __ATOMIC_RELEASE);
 	pthread_mutex_lock(&mutex);
 	printf("waited_ns=%lld\n", (long long)(now_ns() - from));
 	pthread_mutex_unlock(&mutex);

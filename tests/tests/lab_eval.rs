@@ -47,7 +47,7 @@ fn an_evaluation_runs_each_test_under_each_load() {
     let cpus = report["cpus"].as_array().expect("results of CPUs");
     assert!(cpus.len() >= 4 && cpus.iter().all(|one| one["cpu"] == 0 && one["runs"] == 2), "{cpus:#?}");
     let worst = report["worst"].as_array().expect("worst samples");
-    let is_dated = |one: &Value| one["into_s"].as_f64().is_some_and(|seconds| (0.0..60.0).contains(&seconds));
+    let is_dated = |one: &Value| one["into_s"].as_f64().is_some_and(|seconds| (0.0..600.0).contains(&seconds));
     assert!(!worst.is_empty() && worst.iter().all(is_dated), "{worst:#?}");
     // Each has its cause, or why there is none.
     assert!(worst.iter().all(|one| one["budget"].is_object() != one["why"].is_string()), "{worst:#?}");

@@ -93,10 +93,10 @@ fn a_hog_of_higher_priority_is_named() {
     }
     let (lab, cpu) = (Lab::alone("explain_hog"), cpu());
     let mut command = lab.command(paths::kymo());
-    command.args(["wakeup", "-c", &cpu, "-d", "4s", "--explain", "20", "--no-check", "--json"]);
+    command.args(["wakeup", "-c", &cpu, "-d", "8s", "--explain", "20", "--no-check", "--json"]);
     let run = lab.start(command);
     wait_for_samples(&lab, run.pid());
-    // Some half a second apart, in a run of four seconds: on a busy machine the last ones may come behind its end.
+    // Some half a second apart, in a run of eight seconds: on a busy machine the last ones may come behind its end.
     let stretches = inject(&lab, &["hog", &cpu, "95", "50", "6", "0.5"]);
     let record = record(&run.wait().expect(0).stdout);
     let mut causes = causes_in(&record, &stretches);
@@ -108,13 +108,21 @@ fn a_hog_of_higher_priority_is_named() {
     assert!(clusters.iter().any(|cluster| cluster["signature"] == "higher_priority fault-hog"), "{clusters:#?}");
 }
 
-/// The largest cause of a list of parts, and its time: `kind` is the member that has the word.
-fn largest(parts: &Value, kind: &str) -> (String, u64) {
+/// The largest cause of a list of parts, and its time: `kind` is the member that has the word. None where another one is
+/// nearly as large. The laboratory tells apart what a thread that runs does; who only knows the trace does not.
+fn largest(parts: &Value, kind: &str) -> Option<(String, u64)> {
     let mut sums = std::collections::BTreeMap::<String, u64>::new();
     for part in parts.as_array().expect("parts") {
-        *sums.entry(part[kind].as_str().expect("a word").to_owned()).or_default() += part["ns"].as_u64().expect("ns");
+        let word = match part[kind].as_str().expect("a word") {
+            "steal" | "remainder" | "page_fault" => "own",
+            word => word,
+        };
+        *sums.entry(word.to_owned()).or_default() += part["ns"].as_u64().expect("ns");
     }
-    sums.into_iter().max_by_key(|(_, ns)| *ns).expect("a part")
+    let mut sums: Vec<_> = sums.into_iter().collect();
+    sums.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+    let second = sums.get(1).map_or(0, |(_, ns)| *ns);
+    sums.into_iter().next().filter(|(_, ns)| *ns > second + second / 5)
 }
 
 #[test]
@@ -125,7 +133,7 @@ fn explain_and_the_laboratory_agree_about_one_trace() {
     let (lab, cpu) = (Lab::alone("explain_agree"), cpu());
     let kept = lab.path("kept");
     let mut command = lab.command(paths::kymo());
-    command.args(["wakeup", "-c", &cpu, "-d", "3s", "--explain", "8", "--no-check", "--json", "--keep-traces"]);
+    command.args(["wakeup", "-c", &cpu, "-d", "6s", "--explain", "8", "--no-check", "--json", "--keep-traces"]);
     command.arg(&kept);
     let run = lab.start(command);
     wait_for_samples(&lab, run.pid());
@@ -140,11 +148,10 @@ fn explain_and_the_laboratory_agree_about_one_trace() {
     for worst in explained(&record) {
         let to = worst["budget"]["at_ns"].as_i64().expect("a time");
         let from = to - worst["value_ns"].as_i64().expect("ns");
-        let (kind, ns) = largest(&worst["budget"]["parts"], "cause");
         // What the probe does by itself is no work of its own to the laboratory, but to whoever only knows the trace.
-        if ["steal", "remainder", "own"].contains(&kind.as_str()) {
+        let Some((kind, ns)) = largest(&worst["budget"]["parts"], "cause").filter(|(kind, _)| kind != "own") else {
             continue;
-        }
+        };
         let tid = worst["tid"].to_string();
         let ask = |verb: &str, trace: &std::path::PathBuf| {
             let dir = trace.to_str().expect("UTF-8");
@@ -158,11 +165,11 @@ fn explain_and_the_laboratory_agree_about_one_trace() {
         let Some((trace, story)) = traces.iter().find_map(|trace| Some((trace, ask("explain", trace)?))) else {
             continue;
         };
-        let told = largest(&story["budget"], "kind");
+        let told = largest(&story["budget"], "kind").unwrap_or_else(|| panic!("no largest: {story:#} {worst:#}"));
         assert_eq!(told.0, kind, "{story:#} {worst:#}");
         assert!(told.1.abs_diff(ns) * 50 <= ns, "{} ns and {ns} ns of {kind}: {story:#} {worst:#}", told.1);
         let path = ask("critical", trace).expect("a path");
-        assert_eq!(largest(&path["budget"], "kind"), told, "{path:#} {story:#}");
+        assert_eq!(largest(&path["budget"], "kind"), Some(told), "{path:#} {story:#}");
         compared += 1;
     }
     assert!(compared > 0, "{record:#}");

@@ -116,7 +116,9 @@ fn the_blind_test_draws_asks_and_scores() {
     let found: Value = serde_json::from_slice(&done.stdout).unwrap_or_else(|error| panic!("{error}: {told}"));
     let traces = found["traces"].as_array().expect("traces");
     let count = |score: &str| traces.iter().filter(|trace| trace["score"] == score).count();
-    assert_eq!((traces.len(), &found["schema"], &found["seed"]), (2, &"kymo-blind-1".into(), &5.into()));
+    assert_eq!((&found["schema"], &found["seed"]), (&"kymo-blind-1".into(), &5.into()));
+    // What could not be injected on a busy machine is drawn again, but not for ever.
+    assert!((1..=2).contains(&traces.len()), "{found:#}");
     for score in ["right", "doubtful", "failed", "wrong"] {
         assert_eq!(found[score], count(score), "{found:#}");
     }

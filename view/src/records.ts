@@ -16,6 +16,8 @@ export class Records implements Part {
   private rows = 0;
   private hasMore = false;
   private isLoading = false;
+  /** How many were asked for. */
+  private requests = 0;
   private last: bigint | null = null;
   /** The rows that are there are of another window: they stay until there are new ones. */
   private isFresh = false;
@@ -27,10 +29,7 @@ export class Records implements Part {
       head.append(el('th', classes, name));
     }
     this.box.append(el('table', 'rec', el('thead', '', head), this.body), this.note);
-    this.box.addEventListener('scroll', () => {
-      const isNear = this.box.scrollTop + this.box.clientHeight > this.box.scrollHeight - 400;
-      if (isNear && this.hasMore && !this.isLoading) void this.more();
-    });
+    this.box.addEventListener('scroll', () => this.moreIfNear());
   }
 
   changed(view: View, before: View | null): void {
@@ -38,6 +37,13 @@ export class Records implements Part {
     const same = before && before.page === view.page && before.tab === view.tab;
     const isSame = same && before.from === view.from && before.to === view.to && before.filter === view.filter && before.at === view.at;
     if (!isSame || before.a !== view.a || before.format !== view.format) this.reload();
+  }
+
+  /** Also behind an answer: who scrolls while it is on its way is at the end already, and no event follows. */
+  private moreIfNear(): void {
+    const { clientHeight, scrollHeight, scrollTop } = this.box;
+    const isNear = clientHeight > 0 && scrollTop + clientHeight > scrollHeight - 400;
+    if (isNear && this.hasMore && !this.isLoading) void this.more();
   }
 
   private async restart(): Promise<void> {
@@ -52,15 +58,20 @@ export class Records implements Part {
     const isInside = at !== null && at >= from && at < to;
     // From the moment that is looked at; what is before it is reached by moving the window.
     const begin = isInside ? at : from;
+    const request = ++this.requests;
+    let isShown = false;
     this.isLoading = true;
     try {
       const answer = await app.client.ask('records', 'records', { from: app.at(begin), to: app.at(to), row: this.rows, limit: PAGE, filter: filter || null });
       if (answer) this.show(answer);
+      isShown = answer !== null && answer.table('records').rows > 0;
     } catch (error) {
       this.note.textContent = error instanceof Error ? error.message : String(error);
       this.note.className = 'note wrong';
     } finally {
-      this.isLoading = false;
+      // A newer one may be on its way, for which this one was given up.
+      if (request === this.requests) this.isLoading = false;
+      if (isShown) this.moreIfNear();
     }
   }
 

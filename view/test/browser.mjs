@@ -183,9 +183,6 @@ await step('the critical path is drawn over the threads, and listed', async () =
   await page.keyboard.press('Home');
   await page.keyboard.press('Escape');
   await page.evaluate(() => [...document.querySelectorAll('#labels .label')].find((label) => /^sort\[\d+\]/.test(label.textContent) || /\[\d+\]/.test(label.textContent)).click());
-  await page.keyboard.press('c');
-  await until(() => document.querySelectorAll('#critical tbody tr').length > 0);
-  assert.equal((await fragment()).critical, 'on');
   const ink = () =>
     page.evaluate(() => {
       const canvas = document.querySelector('#plot');
@@ -198,14 +195,27 @@ await step('the critical path is drawn over the threads, and listed', async () =
       for (let i = 0; i < data.length; i += 4) if (data[i] === r && data[i + 1] === g && data[i + 2] === b && data[i + 3] === 255) count++;
       return count;
     });
+  /** Until the ink is what it should be; when it was last, and now. */
+  const inkUntil = async (isReached, what) => {
+    const end = Date.now() + 20_000;
+    for (let last = await ink(); ; ) {
+      await new Promise((done) => setTimeout(done, 250));
+      const now = await ink();
+      if (isReached(now, last)) return now;
+      assert.ok(Date.now() < end, `${what}: ${last}, ${now}`);
+      last = now;
+    }
+  };
+  const without = await inkUntil((now, last) => now === last, 'the rows are drawn');
+  await page.keyboard.press('c');
+  await until(() => document.querySelectorAll('#critical tbody tr').length > 0);
+  assert.equal((await fragment()).critical, 'on');
   await until(() => document.querySelectorAll('#critical .number').length > 0);
-  await new Promise((done) => setTimeout(done, 500));
-  const drawn = await ink();
+  const drawn = await inkUntil((now) => now > without + 50, 'the line is there when it is on');
   await shot('critical');
   await page.keyboard.press('c');
   await until(() => !new URLSearchParams(location.hash.slice(1)).get('critical'));
-  await new Promise((done) => setTimeout(done, 500));
-  assert.ok(drawn > (await ink()) + 50, 'the line is there when it is on, and is gone when it is off');
+  await inkUntil((now) => now < drawn - 50, 'the line is gone when it is off');
 });
 await step('a field is chosen, and its values are drawn on the axis of the time line', async () => {
   await page.keyboard.press('6');

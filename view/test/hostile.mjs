@@ -13,7 +13,7 @@ const { page, wrong, step, end, until, hasRows, settled, text, fragment } = awai
 
 /** A picture is there within this time; no task of the page holds it up for longer than the other. Noisy machines. */
 const PICTURE_MS = 30_000;
-const TASK_MS = 1500;
+const TASK_MS = 8000;
 
 const labels = () => page.$$eval('#labels .label .name', (found) => found.map((label) => label.textContent));
 async function walkThrough() {
@@ -140,6 +140,7 @@ await step('no script of a name ran, no policy was breached, and no task took to
   assert.deepEqual(wrong, []);
   const seen = await page.evaluate(() => ({ ...globalThis.seen, hacked: globalThis.hacked }));
   assert.deepEqual([seen.breaches, seen.hacked], [[], undefined]);
+  console.log(`  longest task ${seen.longestMs} ms`);
   assert.ok(seen.longestMs < TASK_MS, `a task took ${seen.longestMs} ms`);
 });
 await end();

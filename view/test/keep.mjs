@@ -36,6 +36,8 @@ await step('a moment is bookmarked with a note, and is there after loading again
   await page.keyboard.type('<i>late</i> here');
   await page.keyboard.press('Enter');
   await until(() => /Kept (beside|in)/.test(document.querySelector('#notes').textContent));
+  // The bookmark was saved without its note first: what is on its way when a page ends is lost.
+  await until(async () => (await (await fetch('notes')).json()).notes[0]?.text === '<i>late</i> here');
   await page.reload();
   await hasRows(1, 1);
   await page.keyboard.press('b');

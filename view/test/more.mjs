@@ -116,7 +116,7 @@ await step('a running session: the picture moves, and shows how old it is', asyn
   await isDrawn('#plot');
   const first = await page.evaluate(() => document.body.dataset.edge);
   await until((first) => BigInt(document.body.dataset.edge ?? '0') > BigInt(first ?? '0') + 1_000_000_000n, first);
-  assert.match(await text('#behind'), /^\d+\.\d s behind$/);
+  await until(() => /^\d+\.\d s behind$/.test(document.querySelector('#behind').textContent));
   await shot('live');
   page.viewer = viewer;
 });
