@@ -3,7 +3,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use kymo_tests::{Lab, Proc, paths, skip};
 
@@ -33,8 +33,22 @@ impl Daemons {
             skip(lab.name(), "no liblttng-ust-dev");
             return None;
         }
-        let is_root = rustix::process::geteuid().is_root();
-        let mut command = match is_root {
+        let mut why = String::new();
+        // A port that was free a moment ago may be somebody else's now.
+        for _ in 0..3 {
+            match Daemons::with_ports(lab, &folder, &program) {
+                Ok(daemons) => return Some(daemons),
+                Err(stderr) => why = stderr,
+            }
+        }
+        assert!(rustix::process::geteuid().is_root() && why.contains("unshare"), "{why}");
+        skip(lab.name(), "no mount namespaces here");
+        None
+    }
+
+    /// Or what it said where it did not start.
+    fn with_ports(lab: &Lab, folder: &Path, program: &Path) -> Result<Daemons, String> {
+        let mut command = match rustix::process::geteuid().is_root() {
             true => {
                 let mut command = lab.command("unshare");
                 command.args(["--mount", "--propagation", "private", "sh", "-c"]);
@@ -49,16 +63,11 @@ impl Daemons {
         drop(free);
         let out = lab.path("relay");
         command.env("LTTNG_HOME", lab.path("home")).env("HOME", lab.path("home"));
-        command.arg(&program).args(ports.iter().map(u16::to_string)).arg(&out);
+        command.arg(program).args(ports.iter().map(u16::to_string)).arg(&out);
         let control = lab.start(command);
-        let Some(ready) = control.line_or_end() else {
-            let outcome = control.wait();
-            assert!(is_root && outcome.stderr.contains("unshare"), "{}", outcome.stderr);
-            skip(lab.name(), "no mount namespaces here");
-            return None;
-        };
+        let Some(ready) = control.line_or_end() else { return Err(control.wait().stderr) };
         let host = ready.strip_prefix("ready ").expect("a line").to_owned();
-        Some(Daemons { control, port: ports[2], host, out })
+        Ok(Daemons { control, port: ports[2], host, out })
     }
 
     fn ask(&mut self, what: &str) {
