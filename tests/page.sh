@@ -29,7 +29,7 @@ fi
 results=host/kymo-lab/tests/import
 "$kymo" view "$work/t" $results/cyclictest-2.4-histogram.txt $results/cyclictest-2.4.json --no-open --port 0 >"$work/said" 2>&1 &
 server=$!
-for _ in $(seq 100); do
+for _ in $(seq 600); do
 	address=$(grep -oE 'http://127\.0\.0\.1:[0-9]+/[0-9a-f]{32}/' "$work/said" | head -n 1)
 	[ -z "$address" ] || break
 	kill -0 "$server" 2>/dev/null || break

@@ -27,7 +27,7 @@ show() { # name trace script before after
 	: >"$work/said" # else the last address may still be there
 	"$kymo" view "$trace" --no-open --port 0 >"$work/said" 2>&1 &
 	server=$!
-	for _ in $(seq 300); do
+	for _ in $(seq 600); do
 		address=$(grep -oE 'http://127\.0\.0\.1:[0-9]+/[0-9a-f]{32}/' "$work/said" | head -n 1)
 		[ -z "$address" ] || break
 		kill -0 "$server" 2>/dev/null || break

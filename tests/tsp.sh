@@ -31,7 +31,7 @@ start() {
 	"$kymo" view "$@" --no-open --port 0 >"$work/said" 2>&1 &
 	server=$!
 	address=
-	for _ in $(seq 100); do
+	for _ in $(seq 600); do
 		address=$(grep -oE 'http://127\.0\.0\.1:[0-9]+/[0-9a-f]{32}/' "$work/said" | head -n 1)
 		[ -z "$address" ] || return 0
 		kill -0 "$server" 2>/dev/null || break

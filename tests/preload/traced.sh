@@ -104,7 +104,7 @@ late() {
 	sleep 0.2
 	for time in 1 2; do
 		rm -rf "$work/trace"
-		timeout -k 5 180 "$KYMO" record -q --for 300ms -p $pid -o "$work/trace" --ring-size 16M \
+		timeout -k 5 180 "$KYMO" record -q --for 3s -p $pid -o "$work/trace" --ring-size 16M \
 			-u 'libc:*' -u 'pthread:*' >"$work/out" 2>"$work/err" || code=$?
 		if [ $code -ne 0 ]; then
 			failed "$name" "record: exit code $code"

@@ -123,7 +123,7 @@ fn sessions_with_different_patterns_do_not_mix() {
 fn a_session_ends_after_its_time() {
     let lab = Lab::new("for_time");
     let mut proc = runner(&lab);
-    let recording = lab.record("trace").args(&ROOM).args(&["--for", "1500ms"]).attach();
+    let recording = lab.record("trace").args(&ROOM).args(&["--for", "6s"]).attach();
     ask(&mut proc, "enabled", "enabled");
     ask(&mut proc, "burst 100", "done");
     let recorded = recording.wait().expect(0).lossless();

@@ -212,7 +212,10 @@ fn a_full_disk_is_survived_by_what_is_not_kept() {
         let program = lab.cc("produce.c");
         let output = disk.join("t");
         // 11 MB: more than the disk has room for, however they are cut. There is room again when their chunks are gone.
-        let script = format!("{0} 1 200000 20 200; sleep 4; {0} 1 1000 20 200", program.display());
+        // The second goes into a chunk that was begun behind two cuts (each waits for a minute at most).
+        let chunks = format!("ls -d {}/chunk-* | tail -n 1", output.display());
+        let cut = format!("was=$({chunks}); for i in $(seq 600); do [ $({chunks}) = $was ] || break; sleep 0.1; done");
+        let script = format!("{0} 1 200000 20 200; {cut}; {cut}; {0} 1 1000 20 200", program.display());
         let mut command = lab.command(kymo_tests::paths::kymo());
         command.args(["record", "--json", "--keep", "1", "--rotate-time", "1s", "-o"]);
         command.arg(&output).args(["--", "sh", "-c", &script]);

@@ -113,7 +113,7 @@ fn programs_that_start_while_the_collector_is_stopped() {
         lab.cc("produce.c");
         lab.cc("runner.c");
         let mut recording = lab.record("trace").args(&["--memory", "4G"]).start(&["sh"]);
-        recording.proc().say("./produce 1 100; echo first");
+        recording.proc().say("KYMO_START_WAIT=60000 ./produce 1 100; echo first");
         recording.proc().until("first");
         recording.proc().stop();
         recording.proc().say("./produce 1 200; ./produce 1 300; echo second");

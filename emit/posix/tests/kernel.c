@@ -4,6 +4,8 @@
 #include "kernel.h"
 
 #include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
 
 #if WITH_KERNEL
 
@@ -328,13 +330,13 @@ static void count_children(bool is_inherited, bool is_running, int *calls)
 {
 	trace_attr_t attr = attr_of(POSIX_TRACE_KERNEL_CALL, 0);
 	long self = getpid();
-	int go[2];
+	int go[2], done[2];
 	struct got got;
 	trace_id_t trid;
 	pid_t child;
 	char byte;
 
-	EXPECT(!pipe(go));
+	EXPECT(!pipe(go) && !pipe(done));
 #if KYMO_POSIX_INHERIT
 	if (is_inherited)
 		EQUAL(posix_trace_attr_setinherited(&attr, POSIX_TRACE_INHERITED), 0);
@@ -349,13 +351,14 @@ static void count_children(bool is_inherited, bool is_running, int *calls)
 		EQUAL(read(go[0], &byte, 1), 1);
 		for (int i = 0; i < 10; i++)
 			syscall(SYS_getpgrp);
+		EQUAL(write(done[1], "", 1), 1);
 		EQUAL(read(go[0], &byte, 1), 1);
 		_exit(0);
 	}
 	if (!is_running)
 		EQUAL(posix_trace_start(trid), 0);
 	EQUAL(write(go[1], "", 1), 1);
-	usleep(100000);
+	EQUAL(read(done[0], &byte, 1), 1);
 	*calls = 0;
 	while (take_any(trid, &got)) {
 		EXPECT(got.info.posix_pid == child || got.info.posix_pid == self);
@@ -390,11 +393,29 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
 static void *lock_once(void *number)
 {
-	*(long *)number = thread_here();
+	/* Behind the barrier, in which it may sleep as well. */
 	pthread_barrier_wait(&barrier);
+	__atomic_store_n((long *)number, thread_here(), __ATOMIC_RELEASE);
 	pthread_mutex_lock(&mutex);
 	pthread_mutex_unlock(&mutex);
 	return NULL;
+}
+
+/* Whether a thread of this process, which it has by now, sleeps. */
+static bool is_asleep(const long *number)
+{
+	long thread = __atomic_load_n(number, __ATOMIC_ACQUIRE);
+	char path[64], state = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%ld/stat", thread);
+	file = thread ? fopen(path, "r") : NULL;
+	if (!file)
+		return false;
+	if (fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
+		state = 0;
+	fclose(file);
+	return state == 'S';
 }
 
 TEST("kernel events (extension)", kernel_futex,
@@ -406,7 +427,7 @@ TEST("kernel events (extension)", kernel_futex,
 	pthread_t thread;
 	struct got got;
 	trace_id_t trid;
-	long number;
+	long number = 0;
 
 	have_tracefs();
 	unlock = event_named("unlock");
@@ -416,7 +437,8 @@ TEST("kernel events (extension)", kernel_futex,
 	pthread_mutex_lock(&mutex);
 	EQUAL(pthread_create(&thread, NULL, lock_once, &number), 0);
 	pthread_barrier_wait(&barrier);
-	usleep(200000);
+	while (!is_asleep(&number))
+		sched_yield();
 	emit_number(unlock, 0);
 	pthread_mutex_unlock(&mutex);
 	pthread_join(thread, NULL);

@@ -28,7 +28,8 @@ fn beside(attack: impl FnOnce(&std::path::Path)) -> Summary {
     // A newcomer is served while and after the attack goes on.
     let begun = Instant::now();
     let other = Fake::attach(&path, hello());
-    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+    // Far sooner than silent peers are sent away.
+    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
     assert!(other.record(1, 1));
     drop((honest, other));
     let summary = session.stop().unwrap();
@@ -164,7 +165,7 @@ fn silent_peers_hold_nobody_up_and_are_sent_away() {
         assert!(reason == ByeReason::Protocol && text.contains("in time"), "{text}");
         assert!(silent[0].hear_bye().is_some());
     });
-    assert!(begun.elapsed() < Duration::from_secs(9), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(120), "{:?}", begun.elapsed());
 }
 
 #[test]
@@ -224,7 +225,7 @@ fn refused_filters_are_listed_and_bounded() {
     other.say(&FromProgram::Descs(vec![DescEntry { index: Some(7), desc: event("none", "such") }]).encode());
     other.say(&FromProgram::Filtered { index: 7, error: 12 }.encode());
     check_bye(&mut other, "has no filter");
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + Duration::from_secs(120);
     while session.view().unwrap().programs.iter().all(|program| program.unfiltered.len() < 20) {
         assert!(Instant::now() < deadline);
         std::thread::sleep(Duration::from_millis(1));

@@ -84,7 +84,7 @@ impl Line {
 
     /// The next message; `None` at the end of the connection.
     pub fn hear(&mut self) -> Option<FromCollector> {
-        self.hear_for(Duration::from_secs(10)).expect("the collector says nothing")
+        self.hear_for(Duration::from_secs(120)).expect("the collector says nothing")
     }
 
     /// The same; the outer `None` when nothing came in time.
@@ -320,7 +320,7 @@ pub fn payloads(path: &Path) -> Vec<u64> {
 /// Waits until `done`, at most ten seconds.
 #[track_caller]
 pub fn wait_until(what: &str, done: impl Fn() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + Duration::from_secs(120);
     while !done() {
         assert!(Instant::now() < deadline, "waited in vain until {what}");
         std::thread::sleep(Duration::from_millis(1));
