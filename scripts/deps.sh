@@ -30,6 +30,8 @@ test)
 	wanted="$wanted debootstrap"
 	# Formatters of man pages, and the shells whose completion is tested.
 	wanted="$wanted groff mandoc zsh fish"
+	# Another language: probes of returns crash its programs, and are refused.
+	command -v go >/dev/null || wanted="$wanted golang-go"
 	# Another C library.
 	wanted="$wanted musl-tools"
 	;;

@@ -3,6 +3,7 @@
 //! [`World`] for what is not in the definition.
 
 use clap::{Arg, Command};
+use kymo_analyze::What;
 
 /// A word, and what it is.
 pub type Candidate = (String, String);
@@ -226,21 +227,13 @@ impl<'a> Progress<'a> {
         }
         let names = arg.get_value_names().unwrap_or_default();
         let name = names.first().map_or("", |name| name.as_str());
+        if matches!(arg.get_long(), Some("what" | "worst")) {
+            // Spans are named by --span.
+            let kinds = What::ALL.iter().filter(|(what, _)| *what != What::Span);
+            return (kinds.map(|(_, name)| ((*name).to_owned(), String::new())).collect(), Rest::Nothing);
+        }
         let known: &[&str] = match (arg.get_long(), self.path.first()) {
             (Some("by"), Some(&"stats")) => &["event", "process", "thread", "cpu"],
-            (Some("what" | "worst"), _) => &[
-                "wakeup",
-                "runqueue",
-                "irq",
-                "softirq",
-                "timer",
-                "irqs-off",
-                "preempt-off",
-                "syscall",
-                "futex",
-                "block",
-                "net",
-            ],
             (Some("context"), _) => &["prio", "prio:now", "cgroup", "callstack", "perf:page-faults"],
             (Some("load"), Some(&"eval")) | (None, Some(&"load")) => {
                 &["none", "hackbench", "compile", "memory", "io", "timer", "net"]
@@ -336,6 +329,7 @@ mod tests {
         check("kymo export t --format=p", &["--format=perfetto", "--format=parquet"], Rest::Nothing);
         check("kymo stats t --by event,p", &["event,process"], Rest::Nothing);
         check("kymo wakeup --method f", &["futex"], Rest::Nothing);
+        check("kymo latency t --what pre", &["preempted", "preempt-off"], Rest::Nothing);
         check("kymo read t --from +1s ", &["motor", "night"], Rest::Dirs);
         check("kymo read t --from ", &[], Rest::Nothing);
     }
