@@ -28,11 +28,12 @@ probe: emit
 page:
 	@scripts/page.sh
 
+# Where kymo-sql was built, too, both are built at once: then their libraries have the same features, and are compiled once.
 host:
-	@$(CARGO) build --release -q -p kymo
+	@$(CARGO) build --release -q -p kymo $(if $(wildcard $(KYMO)-sql),-p kymo-sql)
 
-sql: ## kymo-sql, which kymo sql and kymo export --format parquet need (DataFusion takes longer to build than kymo)
-	@$(CARGO) build --release -q -p kymo-sql
+sql: page ## kymo-sql, which kymo sql and kymo export --format parquet need (DataFusion takes longer to build than kymo)
+	@$(CARGO) build --release -q -p kymo -p kymo-sql
 
 python: ## the wheel of the Python package kymotrace, in build/python (needs maturin: pip install maturin)
 	@maturin build -q --release -m python/Cargo.toml -o build/python
@@ -54,12 +55,12 @@ demo-host:
 
 test: ## everything that must hold (installs what it needs when run as root)
 	@scripts/deps.sh test
-	@$(MAKE) -s build sql
+	@$(MAKE) -s emit posix probe sql
 	@KYMO=$(KYMO) CARGO=$(CARGO) scripts/test.sh
 
 stress: ## the long variants: 10^8 records, 500 kills, more
 	@scripts/deps.sh test
-	@$(MAKE) -s build sql
+	@$(MAKE) -s emit posix probe sql
 	@KYMO=$(KYMO) CARGO=$(CARGO) KYMO_STRESS=1 scripts/test.sh
 
 bench: ## kymo beside its peers, as ratios (table, JSON and raw data in build/bench)
@@ -122,7 +123,6 @@ debug-info: ## the kymo command with symbols and line numbers, for a debugger or
 	@echo $(TARGET)/release-debug/kymo
 
 install: build ## PREFIX=/usr/local DESTDIR= (kymo-sql, too, if it was built)
-	@[ ! -x $(KYMO)-sql ] || $(MAKE) -s sql
 	@scripts/install.sh "$(DESTDIR)" "$(PREFIX)" "$(KYMO)"
 
 uninstall: ## removes what make install put below PREFIX

@@ -123,7 +123,8 @@ whole_pipe() {
 	# Threads that come one after the other share their memory: else each of the 96 keeps what it had for a trace.
 	local status
 	export MALLOC_ARENA_MAX=2 KYMO_TEST_TIMES=${KYMO_TEST_TIMES:-$work/turns}
-	"$CARGO" test --release --no-fail-fast -p kymo-tests -- --nocapture --test-threads 96 2>&1 |
+	# Not by -p kymo-tests: libraries would have other features than for the rest, and be compiled again.
+	"$CARGO" test --release --no-fail-fast --workspace --exclude kymotrace --test pipe -- --nocapture --test-threads 96 2>&1 |
 		grep -v 'has been running for over 60 seconds$'
 	status=${PIPESTATUS[0]}
 	echo 'The longest tests, in seconds:'
@@ -141,9 +142,7 @@ beside 'virtual machines' lab/vmparts/test.sh
 beside 'preload helpers' tests/preload/run.sh
 beside 'model of the ring' nice -n 19 spec/models/run.sh
 # Beside them the tests are compiled, with what time they leave. If that fails, it fails again below.
-# With the same choices of packages as below: others would bring other features, and be compiled again.
-nice -n 19 "$CARGO" test -q --release --no-run --workspace --exclude kymo-tests --exclude kymotrace
-nice -n 19 "$CARGO" test -q --release --no-run -p kymo-tests
+nice -n 19 "$CARGO" test -q --release --no-run --workspace --exclude kymotrace
 gather
 suite 'host crates' host_crates
 [ -z "${KYMO_STRESS:-}" ] || suite 'defects that the simulation finds' scripts/defects.sh
