@@ -3,7 +3,8 @@
 """check.py CHECK... <records: whether a trace made through the preload helpers can be true.
 
 Reads what `kymo read --json` prints. Each CHECK is a name of the table at the end, or EVENT>=N for a least number of
-records. Prints what contradicts itself and exits 1. Knows nothing of losses: the runner refuses a trace that has any.
+records. `late`, in front of others: the trace of a program that ran already. Prints what contradicts itself and exits
+1. Knows nothing of losses: the runner refuses a trace that has any.
 """
 
 import collections
@@ -160,14 +161,25 @@ def results(records):
         problems.append(f"timed out after other times than 20 ms: {waited}")
 
 
+def all_enabled(records):
+    """What is behind the first record of each event: in a running program they are enabled one after the other."""
+    for event in ("libc:malloc", "libc:free", "pthread:mutex_lock", "pthread:mutex_unlock"):
+        first = next((at for at, record in enumerate(records) if record["event"] == event), len(records))
+        records = records[first:]
+    return records
+
+
 CHECKS = {check.__name__: check for check in (blocks, exclusion, waits, hold_20_ms, stuck, results)}
 
 
 def main():
     records = [json.loads(line) for line in sys.stdin]
     records = [record for record in records if "event" in record]
+    checks = sys.argv[1:]
+    if checks[:1] == ["late"]:
+        checks, records = checks[1:], all_enabled(records)
     counts = collections.Counter(record["event"] for record in records)
-    for name in sys.argv[1:]:
+    for name in checks:
         event, is_count, least = name.partition(">=")
         if not is_count:
             CHECKS[name](records)

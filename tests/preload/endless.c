@@ -23,7 +23,7 @@ static void *thread(void *unused)
 		pthread_mutex_unlock(&mutex);
 		free(other);
 		if (i % 8 == 0)
-			usleep(100);
+			usleep(1000);
 	}
 	return unused;
 }
@@ -34,7 +34,7 @@ int main(void)
 
 	for (int i = 0; i < 3; i++)
 		CHECK(!pthread_create(&threads[i], NULL, thread, NULL));
-	alarm(60); /* whatever becomes of the one who should kill us */
+	alarm(900); /* whatever becomes of the one who should kill us */
 	pause();
 	return 0;
 }
