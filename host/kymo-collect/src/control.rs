@@ -326,6 +326,7 @@ impl Control {
             let mut peer = Peer::new(link, id, channel, deadline, self.now());
             self.bounds.connected(&mut peer);
             self.peers.insert(token, peer);
+            self.keep_bounds(token);
         }
     }
 

@@ -6,6 +6,7 @@
 mod asides;
 mod freeze;
 mod messages;
+mod obey;
 mod report;
 mod sink;
 
@@ -18,7 +19,7 @@ pub(crate) use sink::{Flight, Sink};
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use rustix::time::ClockId;
@@ -29,6 +30,7 @@ use crate::lane::{Pass, Program, TAKE_NS};
 use crate::memory::Lease;
 use crate::pace::{self, Pace};
 use crate::running::Running;
+use crate::snapshot::SnapshotJob;
 use crate::stream::{Stream, Streams};
 use crate::summary::{Damage, Loss};
 use crate::unknown::{Missing, Unknown, Unknowns};
@@ -38,8 +40,6 @@ use crate::watch::{ConditionRecord, Origin};
 const LOSSES_MAX: usize = 4096;
 /// Time between two looks at the rings of a flight recorder, for counts and dates only.
 const FLIGHT_POLL: Duration = Duration::from_millis(100);
-/// Rings in an answer to a look.
-const RING_USE_MAX: usize = 4096;
 /// Entries of the report's list of damage.
 const DAMAGE_MAX: usize = 100;
 
@@ -64,6 +64,8 @@ pub(crate) struct Drain {
     rare_ended: u64,
     /// Nothing can be written, as was said.
     is_stopped: bool,
+    /// Snapshots that are to be taken.
+    snapshots: Vec<SnapshotJob>,
     report: Report,
 }
 
@@ -106,6 +108,7 @@ impl Drain {
             records_before: 0,
             rare_ended: 0,
             is_stopped: false,
+            snapshots: Vec::new(),
             report,
         }
     }
@@ -185,70 +188,6 @@ impl Drain {
         let now = self.source.nanoseconds(ClockId::Monotonic);
         let bound = self.counters.watching.wait(now, bounds.min().unwrap_or_default());
         self.pace.next(is_quiet, bound)
-    }
-
-    /// Obeys a bounded number of commands that wait already. Whether there may be more of them; `None` when the session
-    /// has ended.
-    pub(crate) fn obey_waiting(&mut self) -> Option<bool> {
-        for _ in 0..64 {
-            match self.commands.try_recv() {
-                Ok(command) => {
-                    if !self.obey(command) {
-                        return None;
-                    }
-                }
-                Err(TryRecvError::Disconnected) => return None,
-                Err(TryRecvError::Empty) => return Some(false),
-            }
-        }
-        Some(true)
-    }
-
-    fn obey(&mut self, command: ToDrain) -> bool {
-        match command {
-            ToDrain::Add(added) => self.running.push(Running::new(added)),
-            ToDrain::End { serial } => {
-                if let Some(index) = self.running.iter().position(|running| running.added.memory.serial() == serial) {
-                    let now = self.source.now();
-                    self.running[index].leave(now);
-                    self.close_if_free(index);
-                }
-            }
-            ToDrain::Cut { serial } => {
-                if let Some(index) = self.running.iter().position(|running| running.added.memory.serial() == serial) {
-                    let memory = Arc::clone(&self.running[index].added.memory);
-                    self.end(index);
-                    memory.empty();
-                }
-            }
-            ToDrain::Event(event) => {
-                if let Some(watch) = self.sink.flight().and_then(|flight| flight.watch.as_mut()) {
-                    watch.learn(&event.0, &event.1);
-                }
-            }
-            ToDrain::Settle => {
-                self.look_for_triggers();
-                self.end_watch();
-            }
-            ToDrain::Mark(time, bytes) => self.mark(time, &bytes),
-            ToDrain::Maps(records) => self.take_maps(records),
-            ToDrain::Snapshot(job) => {
-                let part = self.snapshot(&job);
-                // Who asked may have given up.
-                let _ = job.reply.send(part);
-            }
-            ToDrain::Rotate(job, gone) => {
-                let part = self.rotate(&job);
-                let _ = job.reply.send(part);
-                let _ = gone.send(());
-            }
-            ToDrain::Look(reply) => {
-                let all = self.running.iter().flat_map(Running::ring_use).take(RING_USE_MAX).collect();
-                let _ = reply.send(all);
-            }
-            ToDrain::Finish => return false,
-        }
-        true
     }
 
     fn mark(&mut self, time: u64, bytes: &[u8]) {
