@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::class::{
-    Class, ClassId, ClassKind, EventTable, Int, Len, Member, Metadata, StreamClass, WriterFact, constant_bits,
+    Class, ClassId, ClassKind, EventTable, Int, Len, Member, Metadata, Role, StreamClass, WriterFact, constant_bits,
 };
 use super::labels::Labels;
 pub(super) use slots::Located;
@@ -311,6 +311,13 @@ impl Builder {
                 visit(&name, int);
             }
         }
+    }
+
+    /// Whether one of the same members means this to the reader.
+    pub fn has_role(&mut self, part: Option<ClassId>, deep: bool, role: Role) -> bool {
+        let mut has = false;
+        self.for_ints(part, deep, |_, int| has |= int.role == Some(role));
+        has
     }
 
     /// Of the same members one that means something to the reader, and is too wide for it.

@@ -69,7 +69,8 @@ fn metadata(case: &Case, trace: &Trace) -> Result<(), String> {
         return Err(format!("the UUID is {:?}, and was read as {:?}", case.uuid, trace.metadata.uuid));
     }
     let env = |(name, value): &(String, EnvValue)| match value {
-        EnvValue::Int(value) => (name.clone(), EnvVal::Int(*value)),
+        EnvValue::Int(value) => (name.clone(), EnvVal::Int((*value).into())),
+        EnvValue::Unsigned(value) => (name.clone(), EnvVal::Int((*value).into())),
         EnvValue::Text(text) => (name.clone(), EnvVal::Text(text.clone())),
     };
     let env: Vec<_> = trace.metadata.env.iter().map(env).collect();

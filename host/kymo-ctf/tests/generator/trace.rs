@@ -34,7 +34,7 @@ impl Clock {
 /// A value of the environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EnvVal {
-    Int(i64),
+    Int(i128),
     Text(String),
 }
 
@@ -140,8 +140,11 @@ fn environment(maker: &mut Maker) -> Vec<(String, EnvVal)> {
     let mut env = Vec::new();
     for index in 0..maker.random.below(4u64) {
         let value = match maker.random.below(4u64) {
-            0 => EnvVal::Int(i64::MIN + 1 + maker.random.below(2i64)),
-            1 => EnvVal::Int(maker.random.word() as i64 | 1),
+            0 => EnvVal::Int(i128::from(i64::MIN) + 1 + i128::from(maker.random.below(2i64))),
+            1 => match maker.random.word() | 1 {
+                word if word % 16 < 4 => EnvVal::Int(word.into()),
+                word => EnvVal::Int((word as i64).into()),
+            },
             2 => EnvVal::Text("a \"text\" with\n\\ escapes".into()),
             _ => EnvVal::Text("ünïcode 漢".into()),
         };

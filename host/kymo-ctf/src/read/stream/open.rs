@@ -93,6 +93,8 @@ impl<'t> Stream<'t> {
         let id = self.decoder.roles.get(Role::StreamId);
         let found = match id {
             Some(id) => metadata.streams.iter().position(|class| class.id == id),
+            // The id of CTF 2 is 0 then; in CTF 1.8 there is only one.
+            None if metadata.streams.len() > 1 => metadata.streams.iter().position(|class| class.id == 0),
             None => Some(0),
         };
         match found {
