@@ -503,7 +503,7 @@ impl<'t> Stream<'t> {
         let before = self.reference;
         let mut time = extended(before, stamp, bits);
         // An end of few bits is the first time that ends in them. If the packet goes on behind it, it is a later one.
-        if let Some(end) = packet.end.filter(|&end| time > end && time >= before && packet.end_bits <= bits.min(63)) {
+        if let Some(end) = packet.end.filter(|&end| time > end && time >= before && packet.end_bits < 64) {
             packet.end = Some(extended(time, end, packet.end_bits));
             (self.time, self.order, self.reference) = (time, time, time);
             self.packet = Some(packet);
