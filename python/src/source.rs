@@ -223,6 +223,7 @@ fn environment(paths: &[PathBuf]) -> Result<Vec<Value>, String> {
 fn about(named: &Named, part: &PathBuf, trace: &Trace, is_indexed: bool) -> Value {
     let value = |value: &EnvValue| match value {
         EnvValue::Int(number) => json!(number),
+        EnvValue::Unsigned(number) => json!(number),
         EnvValue::Text(text) => json!(text),
     };
     let env: Map<String, Value> = trace.metadata.env.iter().map(|(key, of)| (key.clone(), value(of))).collect();

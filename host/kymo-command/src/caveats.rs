@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is wrong with traces, on standard error, and the exit status by that: 1 where something could not be read.
-//! Times that do not fit each other are told, and are no damage: all records were read.
+//! Times and counts of losses that do not fit each other are told, and are no damage: all records were read.
 
 use std::process::ExitCode;
 
@@ -93,7 +93,10 @@ pub fn say<'c>(
         eprintln!("kymo: something was passed over in the metadata in {}", remarks.places());
     }
     if odd.all > 0 {
-        eprintln!("kymo: times do not fit each other in {}: records have the times that were written", odd.places());
+        eprintln!(
+            "kymo: times or counts of losses do not fit each other in {}: all was read, as written",
+            odd.places()
+        );
     }
     if damage.all == 0 {
         return ExitCode::SUCCESS;

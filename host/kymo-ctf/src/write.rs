@@ -24,6 +24,16 @@ pub enum EnvValue {
     Text(String),
     /// A number.
     Int(i64),
+    /// A number above those.
+    Unsigned(u64),
+}
+
+impl EnvValue {
+    /// `None` where it has more than 64 bits.
+    pub(crate) fn of_number(number: i128) -> Option<Self> {
+        let small = i64::try_from(number).map(Self::Int);
+        small.or_else(|_| u64::try_from(number).map(Self::Unsigned)).ok()
+    }
 }
 
 /// The clock of a trace [spec/trace.md 3].

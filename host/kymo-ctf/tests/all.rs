@@ -14,3 +14,4 @@ mod round_trip;
 mod rules;
 mod support;
 mod types;
+mod wraps;

@@ -149,3 +149,17 @@ fn clock_offsets_are_below_a_second() {
         }
     }
 }
+
+#[test]
+fn numbers_of_the_environment_have_all_64_bits() {
+    let most = EnvValue::Unsigned(u64::MAX);
+    let env = vec![("least".to_owned(), EnvValue::Int(i64::MIN)), ("most".to_owned(), most)];
+    let mut meta = meta(vec![], vec![]);
+    meta.env.clone_from(&env);
+    for ctf2 in [false, true] {
+        let trace = Trace::from_files(&memory(&meta, ctf2, vec![])).unwrap().value;
+        assert_eq!(trace.metadata.env, env, "CTF 2: {ctf2}");
+        let again = kymo_ctf::transcode::Transcoder::new(&trace, false).metadata(&[1; 16], &trace.metadata.env);
+        assert_eq!(kymo_ctf::read::parse_metadata("m", again.as_bytes()).unwrap().value.env, env, "CTF 2: {ctf2}");
+    }
+}

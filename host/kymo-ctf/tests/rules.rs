@@ -9,6 +9,9 @@ use serde_json::json;
 use support::located::*;
 use support::shown;
 
+/// Of a trace with several streams.
+const HEADER: &str = "trace { packet.header := struct { integer { size = 32; } stream_id; }; };";
+
 /// A trace of CTF 1.8 with one event, whose records are nothing but their payload.
 fn of_text(fields: &str, stream: &[u8]) -> Memory {
     let metadata = format!("/* CTF 1.8 */ event {{ name = e; fields := struct {{ {fields} }}; }};");
@@ -235,6 +238,39 @@ fn metadata_in_packets_of_either_format() {
     }
 }
 
+/// A trace of CTF 2 whose packets and records do not say of which class they are.
+fn without_ids(streams: [u64; 2], events: [u64; 2]) -> Memory {
+    let mut fragments = vec![json!({ "type": "preamble", "version": 2 })];
+    fragments.extend(streams.map(|id| json!({ "type": "data-stream-class", "id": id })));
+    for (stream, event) in streams.into_iter().flat_map(|stream| events.map(|event| (stream, event))) {
+        let payload = structure(&[member("n", int(8))]);
+        fragments.push(json!({ "type": "event-record-class", "data-stream-class-id": stream, "id": event,
+            "name": format!("s{stream}e{event}"), "payload-field-class": payload }));
+    }
+    let metadata = fragments.iter().flat_map(|fragment| format!("\u{1E}{fragment}\n").into_bytes()).collect();
+    Memory { metadata, streams: vec![("s".into(), vec![1, 2])] }
+}
+
+#[test]
+fn an_id_that_is_not_there_is_0_in_ctf_2() {
+    for (streams, events, expect, told) in [
+        ([3, 0], [7, 0], vec!["0 s0e0 0 n=1", "0 s0e0 0 n=2"], vec![]),
+        ([3, 4], [7, 0], vec![], vec!["s, packet 0, byte 0: stream class 0 is not in the metadata; 2 bytes skipped"]),
+        (
+            [3, 0],
+            [7, 8],
+            vec![],
+            vec!["s, packet 0, byte 0: event id 0 is not in the metadata; rest of the packet skipped"],
+        ),
+    ] {
+        let (lines, caveats) = shown(&without_ids(streams, events));
+        assert_eq!(
+            (lines, caveats),
+            (expect.into_iter().map(str::to_owned).collect(), told.into_iter().map(str::to_owned).collect())
+        );
+    }
+}
+
 /// Metadata of a form, `count` times as large; each is one that may come to quadratic work.
 fn forms(count: usize) -> Vec<(&'static str, Vec<u8>)> {
     let many = |make: &dyn Fn(usize) -> String| (0..count).map(make).collect::<String>();
@@ -257,7 +293,12 @@ fn forms(count: usize) -> Vec<(&'static str, Vec<u8>)> {
             .concat()
             .into_bytes(),
         ),
-        ("streams", many(&|i| format!("stream {{ id = {i}; }}; event {{ id = 9; stream_id = {i}; }}; ")).into_bytes()),
+        (
+            "streams",
+            [HEADER.to_owned(), many(&|i| format!("stream {{ id = {i}; }}; event {{ id = 9; stream_id = {i}; }}; "))]
+                .concat()
+                .into_bytes(),
+        ),
         (
             "lengths in the first part",
             format!(
@@ -323,12 +364,13 @@ fn work_beyond_what_the_size_allows_is_refused() {
     let context: String = (0..3000).map(|i| format!("u8 c{i};")).collect();
     let events: String = (0..4000).map(|i| format!("event {{ id = {i}; }};")).collect();
     let text = format!(
-        "typealias integer {{ size = 8; }} := u8; stream {{ event.context := struct {{ {context} }}; }}; {events}"
+        "typealias integer {{ size = 8; }} := u8; stream {{ event.header := struct {{ u8 id; }};
+        event.context := struct {{ {context} }}; }}; {events}"
     );
     let error = parse_metadata("m", text.as_bytes()).unwrap_err().to_string();
     assert!(error.contains("too much work"), "{error}");
     // Large ids do not cost memory each.
     let streams: String =
         (0..2000).map(|i| format!("stream {{ id = {i}; }}; event {{ id = 65535; stream_id = {i}; }};")).collect();
-    assert!(parse_metadata("m", streams.as_bytes()).is_ok());
+    assert!(parse_metadata("m", format!("{HEADER}{streams}").as_bytes()).is_ok());
 }

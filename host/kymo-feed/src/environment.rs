@@ -18,7 +18,7 @@ pub(crate) fn architecture_of(traces: &[Trace]) -> Option<Architecture> {
 pub fn architecture(env: &[(String, EnvValue)]) -> Option<Architecture> {
     env.iter().find(|(key, _)| key == "architecture").and_then(|(_, value)| match value {
         EnvValue::Text(machine) => Architecture::of_machine(machine),
-        EnvValue::Int(_) => None,
+        EnvValue::Int(_) | EnvValue::Unsigned(_) => None,
     })
 }
 

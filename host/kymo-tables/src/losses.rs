@@ -17,7 +17,7 @@ pub(crate) const LOSSES: Known = Known {
     columns: columns! {
         "time" Time "Not before this time; none of damage";
         "end_time" Time "Not after this time; none of damage";
-        "kind" Words "lost (records are missing), damage (something could not be read), odd_time (times do not fit each other), remark, unreadable (a trace that could not be opened)";
+        "kind" Words "lost (records are missing), damage (something could not be read), odd_time (times, or counts of losses, do not fit each other), remark, unreadable (a trace that could not be opened)";
         "records" Count "Records that were counted as lost";
         "packets" Count "Packets that are missing: what was in them is in records, or is not known";
         "cpu" Id "CPU of the packet that tells of it";

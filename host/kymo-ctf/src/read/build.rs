@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::class::{
-    Class, ClassId, ClassKind, EventTable, Int, Len, Member, Metadata, StreamClass, WriterFact, constant_bits,
+    Class, ClassId, ClassKind, EventTable, Int, Len, Member, Metadata, Role, StreamClass, WriterFact, constant_bits,
 };
 use super::labels::Labels;
 pub(super) use slots::Located;
@@ -230,11 +230,7 @@ impl Builder {
         let shown = || path.join(".");
         let (first, rest) = path.split_first().ok_or("an empty reference")?;
         let start = match origin {
-            Some(origin) if origin == self.current => self
-                .frames
-                .first()
-                .and_then(|frame| frame.classes.get(first.as_str()).copied())
-                .ok_or_else(|| missing(&shown()))?,
+            Some(origin) if origin == self.current => return self.find_here(path).ok_or_else(|| missing(&shown())),
             Some(origin) => {
                 let root = self.roots[origin as usize].ok_or_else(|| missing(&shown()))?;
                 self.child(root, first).ok_or_else(|| missing(&shown()))?
@@ -247,6 +243,15 @@ impl Builder {
             }
         };
         rest.iter().try_fold(start, |class, name| self.child(class, name)).ok_or_else(|| missing(&shown()))
+    }
+
+    /// The same from the outermost structure of the part that is being built: first through those that are open.
+    fn find_here(&self, path: &[String]) -> Option<ClassId> {
+        let is_open = |&(frame, name): &(&Frame, &String)| frame.open.as_ref().is_some_and(|open| **open == **name);
+        let most = path.len().min(self.frames.len()).checked_sub(1)?;
+        let open = self.frames.iter().zip(path).take(most).take_while(is_open).count();
+        let start = self.frames[open].classes.get(path[open].as_str()).copied()?;
+        path[open + 1..].iter().try_fold(start, |class, name| self.child(class, name))
     }
 
     fn child(&self, class: ClassId, name: &str) -> Option<ClassId> {
@@ -311,6 +316,13 @@ impl Builder {
                 visit(&name, int);
             }
         }
+    }
+
+    /// Whether one of the same members means this to the reader.
+    pub fn has_role(&mut self, part: Option<ClassId>, deep: bool, role: Role) -> bool {
+        let mut has = false;
+        self.for_ints(part, deep, |_, int| has |= int.role == Some(role));
+        has
     }
 
     /// Of the same members one that means something to the reader, and is too wide for it.

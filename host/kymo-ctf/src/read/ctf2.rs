@@ -125,12 +125,10 @@ impl Fragments {
         }
         if let Some(environment) = object.get("environment").and_then(Value::as_object) {
             for (key, value) in environment {
-                let value = match (value.as_i64(), value.as_str()) {
-                    (Some(number), _) => EnvValue::Int(number),
-                    (_, Some(text)) => EnvValue::Text(text.to_owned()),
-                    _ => return Err(format!("`{key}` of the environment must be a text or a number")),
-                };
-                self.metadata.env.push((key.clone(), value));
+                let text = || value.as_str().map(|text| EnvValue::Text(text.to_owned()));
+                let value = integer(value).and_then(EnvValue::of_number).or_else(text);
+                let what = || format!("`{key}` of the environment must be a text, or an integer of 64 bits");
+                self.metadata.env.push((key.clone(), value.ok_or_else(what)?));
             }
         }
         self.metadata.packet_header =

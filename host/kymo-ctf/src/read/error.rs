@@ -215,7 +215,7 @@ pub enum Damage {
 pub enum Severity {
     /// Something could not be read.
     Unread,
-    /// Times do not fit each other: all was read, and has the times that were written.
+    /// Times, or counters of losses, do not fit each other: all was read, and is as it was written.
     OddTime,
     /// Something was not understood, and what was read does not depend on it.
     Remark,
@@ -228,7 +228,8 @@ impl Damage {
             Self::EndBeforeBegin { .. }
             | Self::Overlap { .. }
             | Self::TimeOutside { .. }
-            | Self::TimeBackwards { .. } => Severity::OddTime,
+            | Self::TimeBackwards { .. }
+            | Self::LossBackwards { .. } => Severity::OddTime,
             Self::Remark { .. } | Self::FragmentRemark { .. } => Severity::Remark,
             _ => Severity::Unread,
         }
@@ -271,7 +272,10 @@ impl fmt::Display for Damage {
             }
             Self::TimeBackwards { cycles } => write!(f, "a record lies {cycles} cycles before the one in front of it"),
             Self::LossBackwards { now, before } => {
-                write!(f, "the counter of lost records went from {before} back to {now}; taken as no loss")
+                write!(
+                    f,
+                    "the counter of lost records went from {before} back to {now}: how many were lost is not known, and none is counted"
+                )
             }
             Self::Remark { what, .. } | Self::FragmentRemark { what, .. } => f.write_str(what),
             Self::CutShort => {

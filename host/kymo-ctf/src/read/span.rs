@@ -82,6 +82,17 @@ mod tests {
         assert_eq!(trace(TIMES, Vec::new()).stream_span(1, None), None);
     }
 
+    /// Times of 8 bits wrap: in a packet, between packets, and several times in one packet.
+    #[test]
+    fn short_times_of_packets_go_on_from_records() {
+        let wraps = [packet(250, 20, 252), packet(30, 40, 33)].concat();
+        assert_eq!(span(&trace(TIMES, wraps)), Some((250, 296)));
+        let long = [128, 128, 10, 100, 7, 50, 1, 7, 200, 1, 7, 40, 1, 7, 10, 1];
+        let of = trace(TIMES, long.to_vec());
+        // The record at 40 is the one at 296, that at 10 the one at 522: the end of 100 is the first behind it.
+        assert_eq!(span(&of), Some((10, 612)));
+    }
+
     #[test]
     fn records_tell_where_packets_have_no_times() {
         let packets = [[40, 40, 7, 12, 1], [40, 40, 7, 33, 1]].concat();

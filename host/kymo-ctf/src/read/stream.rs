@@ -11,6 +11,7 @@ mod seek;
 mod span;
 mod threads;
 mod told;
+mod wrap;
 
 use std::sync::Arc;
 
@@ -33,6 +34,7 @@ pub use seek::{Inside, PacketMark, PacketPlace, PreviousPacket};
 pub(super) use span::Moment;
 pub(super) use told::CAVEATS_MAX;
 use told::{Caveats, Held};
+use wrap::{counted, extended, low_mask};
 
 /// Memory of a file that was read is given back in pieces of so many bytes: whole pages of any machine.
 const FORGET_BYTES: usize = 2 << 20;
@@ -141,6 +143,8 @@ pub(super) struct Packet {
     truncated: bool,
     begin: u64,
     pub end: Option<u64>,
+    /// Bits that the end was written with.
+    end_bits: u8,
     said_outside: bool,
     said_backwards: bool,
     /// When the next packet begins, once somebody asked; at the last one `u64::MAX`.
@@ -309,7 +313,11 @@ impl<'t> Stream<'t> {
 
     /// Whether the packet that was opened last says its whole time: those before it do not matter.
     pub fn has_full_time(&self) -> bool {
-        self.decoder.roles.get(Role::Begin).is_some() && self.decoder.roles.time_bits == 64
+        let roles = &self.decoder.roles;
+        let is_whole = |role: Role| roles.bits(role) == 64;
+        roles.get(Role::Begin).is_some()
+            && is_whole(Role::Begin)
+            && (roles.get(Role::End).is_none() || is_whole(Role::End))
     }
 
     #[inline]
@@ -475,7 +483,7 @@ impl<'t> Stream<'t> {
             self.decoder.decode(&self.metadata.classes, header, cursor)?;
         }
         let roles = &self.decoder.roles;
-        Ok((roles.get(Role::EventId).unwrap_or(0), roles.get(Role::Time).map(|time| (time, roles.time_bits))))
+        Ok((roles.get(Role::EventId).unwrap_or(0), roles.get(Role::Time).map(|time| (time, roles.bits(Role::Time)))))
     }
 
     #[inline]
@@ -494,6 +502,13 @@ impl<'t> Stream<'t> {
     fn odd_time(&mut self, mut packet: Packet, at: u64, stamp: u64, bits: u8) {
         let before = self.reference;
         let mut time = extended(before, stamp, bits);
+        // An end of few bits is the first time that ends in them. If the packet goes on behind it, it is a later one.
+        if let Some(end) = packet.end.filter(|&end| time > end && time >= before && packet.end_bits < 64) {
+            packet.end = Some(extended(time, end, packet.end_bits));
+            (self.time, self.order, self.reference) = (time, time, time);
+            self.packet = Some(packet);
+            return;
+        }
         // A step back looks like a wrap. It is one only when the packet lasts that long.
         if let Some(end) = packet.end.filter(|&end| time > end && bits < 64) {
             let unwrapped = before & !low_mask(bits) | stamp;
@@ -558,42 +573,6 @@ impl Stream<'_> {
         if self.caveats.count() > 0 || self.held.caveats.count() > 0 {
             self.caveats.clear();
             self.held.caveats.clear();
-        }
-    }
-}
-
-#[inline]
-fn low_mask(bits: u8) -> u64 {
-    if bits >= 64 { u64::MAX } else { (1 << bits) - 1 }
-}
-
-/// The first time at or after `before` whose low `bits` are `low`.
-#[inline]
-pub(super) fn extended(before: u64, low: u64, bits: u8) -> u64 {
-    let mask = low_mask(bits);
-    let time = before & !mask | low & mask;
-    if bits < 64 && time < before { time.wrapping_add(mask.wrapping_add(1)) } else { time }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::extended;
-
-    #[test]
-    fn short_time_stamps_are_extended() {
-        const WRAP: u64 = 1 << 48;
-        for (before, low, bits, expect) in [
-            (0, 0, 48, 0),
-            (5, 5, 48, 5),
-            (5, 4, 48, WRAP + 4),
-            (WRAP * 7 + WRAP - 1, 0, 48, WRAP * 8),
-            (WRAP * 7 + 9, WRAP - 1, 48, WRAP * 8 - 1),
-            (u64::MAX, 0, 48, 0),
-            (100, 7, 64, 7),
-            (0xFFFF_FFFF, 0, 32, 0x1_0000_0000),
-            (3, 0, 1, 4),
-        ] {
-            assert_eq!(extended(before, low, bits), expect, "{before} {low} {bits}");
         }
     }
 }

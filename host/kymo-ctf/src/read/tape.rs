@@ -20,9 +20,8 @@ const NOT_THERE: i128 = i128::MIN;
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Roles {
     values: [u64; Role::COUNT],
+    bits: [u8; Role::COUNT],
     seen: u16,
-    /// Bits of the last time stamp.
-    pub time_bits: u8,
 }
 
 impl Roles {
@@ -30,12 +29,15 @@ impl Roles {
         (self.seen & 1 << role as u8 != 0).then(|| self.values[role as usize])
     }
 
+    /// The bits at which its value wraps, as of the last field that had it.
+    pub fn bits(&self, role: Role) -> u8 {
+        self.bits[role as usize]
+    }
+
     fn set(&mut self, role: Role, value: u64, bits: u8) {
         self.values[role as usize] = value;
+        self.bits[role as usize] = bits;
         self.seen |= 1 << role as u8;
-        if matches!(role, Role::Time | Role::Begin) {
-            self.time_bits = bits;
-        }
     }
 }
 
@@ -138,7 +140,12 @@ impl<'t> Decoder<'t> {
             self.save(slot, bits, int.signed);
         }
         if let Some(role) = int.role {
-            let length = if int.bits == 0 { length / 8 * 7 } else { length };
+            let length = match int.bits {
+                // A time of variable length has its low bits only; a counter has all.
+                0 if matches!(role, Role::Time | Role::Begin | Role::End) => length / 8 * 7,
+                0 => 64,
+                _ => length,
+            };
             self.roles.set(role, bits, length.min(64) as u8);
         }
     }

@@ -47,6 +47,9 @@ fn environment(out: &mut String, env: &[(String, EnvValue)]) {
             EnvValue::Int(number) => {
                 let _ = writeln!(out, "\t{key} = {number};");
             }
+            EnvValue::Unsigned(number) => {
+                let _ = writeln!(out, "\t{key} = {number};");
+            }
             EnvValue::Text(text) => {
                 let _ = write!(out, "\t{key} = ");
                 quoted(out, text);

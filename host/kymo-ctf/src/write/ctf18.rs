@@ -69,6 +69,9 @@ fn env(out: &mut String, meta: &TraceMeta) {
             EnvValue::Int(number) => {
                 let _ = writeln!(out, "\t{key} = {number};");
             }
+            EnvValue::Unsigned(number) => {
+                let _ = writeln!(out, "\t{key} = {number};");
+            }
         }
     }
     out.push_str("};\n\n");

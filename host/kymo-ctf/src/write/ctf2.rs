@@ -41,6 +41,7 @@ fn trace_class(meta: &TraceMeta) -> Value {
         .map(|(key, value)| match value {
             EnvValue::Text(text) => (key.clone(), json!(text)),
             EnvValue::Int(number) => (key.clone(), json!(number)),
+            EnvValue::Unsigned(number) => (key.clone(), json!(number)),
         })
         .collect();
     json!({

@@ -24,10 +24,15 @@ impl Bits {
         }
     }
 
-    /// The low `bits` bits of a value of two's complement.
+    /// The low `bits` bits of a value of two's complement, in the bit order that the byte order has by itself.
     pub fn put(&mut self, value: i128, bits: u32, big: bool) {
+        self.put_from(value, bits, big, big);
+    }
+
+    /// The same; `is_last_first`: from the highest bit of the value on.
+    fn put_from(&mut self, value: i128, bits: u32, big: bool, is_last_first: bool) {
         for i in 0..bits {
-            let bit = if big { value >> (bits - 1 - i) & 1 } else { value >> i & 1 };
+            let bit = if is_last_first { value >> (bits - 1 - i) & 1 } else { value >> i & 1 };
             let (byte, place) = ((self.at / 8) as usize, (self.at % 8) as u32);
             if self.bytes.len() <= byte {
                 self.bytes.push(0);
@@ -42,13 +47,7 @@ impl Bits {
     }
 
     fn int(&mut self, int: &Int, value: i128) {
-        if !int.flipped {
-            return self.put(value, int.bits, int.big);
-        }
-        // Whole bytes, each turned round.
-        let mut whole = Self::new(int.big);
-        whole.put(value, int.bits, int.big);
-        whole.bytes.iter().for_each(|byte| self.put(byte.reverse_bits().into(), 8, self.big));
+        self.put_from(value, int.bits, int.big, int.big ^ int.flipped);
     }
 
     /// The shortest form; with a sign as long as the last byte's bit 6 is not yet the sign of the rest.

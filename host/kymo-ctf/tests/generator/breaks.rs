@@ -82,13 +82,13 @@ impl Break {
                 Format::Json => {
                     let mut fragments = json::fragments(&mut case, seed);
                     if let Edit::Bytes(edit) = self.edit {
-                        let text = |fragment| json::text(std::slice::from_ref(fragment));
+                        let text = |fragment| json::text(std::slice::from_ref(fragment), false);
                         let mut parts: Vec<Vec<u8>> = fragments.iter().map(text).collect();
                         let place = BrokenPart::Fragment(edit(&mut parts, &mut random));
                         return Some(Broken { case, metadata: parts.concat(), place });
                     }
                     let fragment = self.fragments(&mut fragments, &mut random)?;
-                    (json::text(&fragments), BrokenPart::Fragment(fragment))
+                    (json::text(&fragments, false), BrokenPart::Fragment(fragment))
                 }
             };
             Some(Broken { case, metadata, place })

@@ -149,14 +149,24 @@ pub fn context(maker: &mut Maker, has_clock: bool, has_sizes: bool) -> Option<Ty
     }
     let has_times = !maker.one_in(if has_sizes { 5 } else { 2 });
     if has_clock && (has_times || !maker.features.note("packet-without-times")) {
-        fields.push(member(Role::Begin, 64, 8, big));
-        fields.push(member(Role::End, 64, 8, big));
+        let is_short = maker.features.take_alone(&mut maker.random, "short-times-of-packets", 4);
+        for role in [Role::Begin, Role::End] {
+            // What has no size ends at a byte.
+            let few = if has_sizes { 27 } else { 24 };
+            let bits = if is_short { maker.random.pick(&[64, 40, 32, few, 16]) } else { 64 };
+            fields.push(member(role, bits, if bits % 8 == 0 { 8 } else { 1 }, big));
+        }
     }
+    let has_few = has_sizes && maker.features.take_alone(&mut maker.random, "counters-of-8-bits", 4);
+    let mut counter = |maker: &mut Maker, role: Role| {
+        let bits = maker.random.pick(&[64, 32]);
+        fields.push(member(role, if has_few { 8 } else { bits }, 8, big));
+    };
     if has_sizes && maker.one_in(2) {
-        fields.push(member(Role::Sequence, maker.random.pick(&[64, 32]), 8, big));
+        counter(maker, Role::Sequence);
     }
     if has_sizes && maker.feature("lost-records", 2) {
-        fields.push(member(Role::Discarded, maker.random.pick(&[64, 32]), 8, big));
+        counter(maker, Role::Discarded);
     }
     for index in 1..fields.len() {
         fields.swap(index, maker.random.below(index + 1));

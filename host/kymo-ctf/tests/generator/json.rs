@@ -4,7 +4,7 @@
 use kymo_testing::Random;
 use serde_json::{Map, Value, json};
 
-use super::features::{Features, is_on};
+use super::features::Features;
 use super::trace::{Case, Clock, EnvVal, Event, Stream};
 use super::types::{Encoding, Int, Label, Len, Range, Reference, Role, Type};
 
@@ -17,9 +17,9 @@ pub fn fragments(case: &mut Case, seed: u64) -> Vec<Value> {
     writer.fragments
 }
 
-/// The file.
-pub fn text(fragments: &[Value]) -> Vec<u8> {
-    let comma = |text: String| if is_on("trailing-comma-in-json") { text.replace("\"}", "\",}") } else { text };
+/// The file. `has_commas`: some objects have a comma behind the last element.
+pub fn text(fragments: &[Value], has_commas: bool) -> Vec<u8> {
+    let comma = |text: String| if has_commas { text.replace("\"}", "\",}") } else { text };
     fragments.iter().flat_map(|fragment| format!("\u{1E}{}\n", comma(fragment.to_string())).into_bytes()).collect()
 }
 
@@ -259,7 +259,11 @@ impl Writer {
         let name = reference.path.last();
         let is_far = reference.path.len() > 1;
         match reference.up {
-            Some(0) if reference.is_inside || is_far && !is_on("location-in-an-open-structure") || !self.one_in(4) => {
+            Some(0)
+                if reference.is_inside
+                    || is_far && !self.features.note("location-in-an-open-structure")
+                    || !self.one_in(4) =>
+            {
                 json!({ "path": [name] })
             }
             Some(up) if reference.is_inside => {

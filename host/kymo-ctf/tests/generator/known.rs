@@ -34,9 +34,15 @@ pub fn disagreements() -> Vec<Disagreement> {
     rows(&text("disagreements.txt")).map(row).collect()
 }
 
-/// Features that a reader disagrees on.
+/// Features that a reader disagrees on, and those that it is not held to.
 pub fn avoided(reader: &str) -> BTreeSet<String> {
-    disagreements().into_iter().filter(|known| known.reader == reader).map(|known| known.feature).collect()
+    let disagreements = disagreements().into_iter().filter(|known| known.reader == reader).map(|known| known.feature);
+    disagreements.chain(of_kymo_alone()).collect()
+}
+
+/// Features that no other reader is held to.
+pub fn of_kymo_alone() -> impl Iterator<Item = String> {
+    super::features::OF_KYMO_ALONE.into_iter().map(str::to_owned)
 }
 
 /// The disagreements that may be behind an outcome of a case with these features.

@@ -39,8 +39,10 @@ pub fn case(seed: u64, format: Format, features: Features) -> (Case, Vec<u8>) {
             (text, case.features.take(&mut random, "packetized-metadata", 5))
         }
         Format::Json => {
-            let text = json::text(&json::fragments(&mut case, seed));
-            (text, case.features.take(&mut random, "packetized-ctf2", 5))
+            let fragments = json::fragments(&mut case, seed);
+            let is_packetized = case.features.take(&mut random, "packetized-ctf2", 5);
+            let has_commas = case.features.take(&mut random, "trailing-comma-in-json", 8);
+            (json::text(&fragments, has_commas), is_packetized)
         }
     };
     let metadata = if is_packetized { packets(&case, &metadata, 1 + random.below(900usize)) } else { metadata };

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 
 use kymo_ctf::read::{Fields, Number, Value};
 
-use super::features::is_on;
 use super::make::Format;
 use super::types::{Field, Int, Label, Type, Val, float_of};
 use crate::support::babel::percent_g;
@@ -36,9 +35,9 @@ impl Seen {
         match value {
             Value::Int(number, _) => int(number),
             Value::Enum(number, labels) => {
-                Self::Labelled(int(number).into(), labels.first().iter().map(|&label| label.to_owned()).collect())
+                Self::Labelled(int(number).into(), labels.all(*number).into_iter().map(str::to_owned).collect())
             }
-            Value::Wide(number) => Self::Text(number.to_string()),
+            Value::Wide(number) => number.to_i128().map_or_else(|| Self::Text(number.to_string()), Self::Int),
             Value::Bool(value) => Self::Bool(*value),
             Value::F32(value) => Self::Float((*value).into()),
             Value::F64(value) => Self::Float(*value),
@@ -80,17 +79,15 @@ pub struct Manner {
     pub format: Format,
     /// Floats have six digits.
     pub has_six_digits: bool,
-    /// Enumerations show all labels of a value.
-    pub has_all_labels: bool,
 }
 
 impl Manner {
     pub fn of_kymo(format: Format) -> Self {
-        Self { format, has_six_digits: false, has_all_labels: is_on("all-overlapping-labels") }
+        Self { format, has_six_digits: false }
     }
 
     pub fn of_text(format: Format) -> Self {
-        Self { format, has_six_digits: true, has_all_labels: true }
+        Self { format, has_six_digits: true }
     }
 
     /// In CTF 1.8 one `_` only keeps a name apart from a keyword.
@@ -151,7 +148,7 @@ impl Manner {
             labels.iter().filter(|label| label.has(value)).map(|label| label.name.as_str()).collect();
         // A label of two ranges that have the value may be shown twice.
         let shown: BTreeSet<&String> = shown.iter().collect();
-        let are_all = shown.len() == of_value.len() || (!self.has_all_labels && shown.len() == of_value.len().min(1));
+        let are_all = shown.len() == of_value.len();
         same_int(int.bits, value, seen) && are_all && shown.iter().all(|label| of_value.contains(&label.as_str()))
     }
 

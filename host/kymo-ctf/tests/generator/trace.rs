@@ -34,7 +34,7 @@ impl Clock {
 /// A value of the environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EnvVal {
-    Int(i64),
+    Int(i128),
     Text(String),
 }
 
@@ -140,8 +140,11 @@ fn environment(maker: &mut Maker) -> Vec<(String, EnvVal)> {
     let mut env = Vec::new();
     for index in 0..maker.random.below(4u64) {
         let value = match maker.random.below(4u64) {
-            0 => EnvVal::Int(i64::MIN + 1 + maker.random.below(2i64)),
-            1 => EnvVal::Int(maker.random.word() as i64 | 1),
+            0 => EnvVal::Int(i128::from(i64::MIN) + 1 + i128::from(maker.random.below(2i64))),
+            1 => match maker.random.word() | 1 {
+                word if word % 16 < 4 => EnvVal::Int(word.into()),
+                word => EnvVal::Int((word as i64).into()),
+            },
             2 => EnvVal::Text("a \"text\" with\n\\ escapes".into()),
             _ => EnvVal::Text("ünïcode 漢".into()),
         };
@@ -211,11 +214,17 @@ fn file(maker: &mut Maker, case: &Case, stream: usize, has_sizes: bool) -> File 
     let class = &case.streams[stream];
     let has_role = |role: Role| has_role(class.context.as_ref(), role);
     // Without a time of its own the first packet begins at 0.
+    let begin_bits = role_bits(class.context.as_ref(), Role::Begin);
     let mut now = Progress {
-        time: if has_role(Role::Begin) { maker.random.below(1u64 << 40) } else { 0 },
+        // A begin of few bits goes on from 0.
+        time: begin_bits.map_or(0, |bits| maker.random.below(1u64 << bits.min(40))),
         sequence: maker.random.below(3u64),
         ..Progress::default()
     };
+    let has_few = |role: Role| role_bits(class.context.as_ref(), role) == Some(8);
+    // They wrap.
+    now.sequence += if has_few(Role::Sequence) { 253 } else { 0 };
+    let lost_at_once = if has_few(Role::Discarded) { 120 } else { 9 };
     let (name, contexts, records) = (format!("file{number}"), Vec::new(), Vec::new());
     let mut file = File { name, stream, bytes: Vec::new(), contexts, records, lost_records: 0, lost_packets: 0 };
     let mut packets = if has_sizes { 1 + maker.random.below(3u64) } else { 1 };
@@ -231,7 +240,7 @@ fn file(maker: &mut Maker, case: &Case, stream: usize, has_sizes: bool) -> File 
             file.lost_packets += gap;
         }
         if has_role(Role::Discarded) && maker.one_in(3) {
-            now.discarded += 1 + maker.random.below(9u64);
+            now.discarded += 1 + maker.random.below(lost_at_once);
         }
         make_packet(maker, case, &mut file, packet, &mut now);
     }
@@ -309,8 +318,16 @@ fn step(maker: &mut Maker, form: Form) -> u64 {
 }
 
 pub fn has_role(ty: Option<&Type>, role: Role) -> bool {
-    let Some(Type::Struct(fields, _)) = ty else { return false };
-    fields.iter().any(|field| matches!(&field.ty, Type::Int(int) if int.role == Some(role)))
+    role_bits(ty, role).is_some()
+}
+
+/// Of the integer with that role, where there is one.
+fn role_bits(ty: Option<&Type>, role: Role) -> Option<u32> {
+    let Some(Type::Struct(fields, _)) = ty else { return None };
+    fields.iter().find_map(|field| match &field.ty {
+        Type::Int(int) if int.role == Some(role) => Some(int.bits),
+        _ => None,
+    })
 }
 
 /// What a packet says of itself.
@@ -328,16 +345,17 @@ impl Head {
     fn fill(&self, ty: Option<&Type>, value: Val) -> Val {
         let (Some(Type::Struct(fields, _)), Val::Struct(values)) = (ty, value) else { unreachable!("a structure") };
         let filled = fields.iter().zip(values).map(|(field, value)| {
-            let Type::Int(Int { role: Some(role), .. }) = &field.ty else { return value };
-            Val::Int(match role {
-                Role::Begin => self.begin.into(),
-                Role::End => self.end.into(),
-                Role::Discarded => self.discarded.into(),
-                Role::Sequence => self.sequence.into(),
-                Role::Content => self.content.into(),
-                Role::Total => self.total.into(),
+            let Type::Int(Int { role: Some(role), bits, .. }) = &field.ty else { return value };
+            let whole = match role {
+                Role::Begin => self.begin,
+                Role::End => self.end,
+                Role::Discarded => self.discarded,
+                Role::Sequence => self.sequence,
+                Role::Content => self.content,
+                Role::Total => self.total,
                 _ => unreachable!("of another part"),
-            })
+            };
+            Val::Int((whole & (u64::MAX >> (64 - bits))).into())
         });
         Val::Struct(filled.collect())
     }

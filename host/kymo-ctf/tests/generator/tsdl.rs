@@ -4,7 +4,7 @@
 
 use kymo_testing::Random;
 
-use super::features::{Features, is_on};
+use super::features::Features;
 use super::trace::{Case, EnvVal, Event, Stream, has_role};
 use super::types::{Field, Int, Label, Len, Reference, Role, Type};
 
@@ -340,8 +340,8 @@ impl Speller {
     fn reference(&mut self, reference: &Reference) -> String {
         let last = reference.path.last().cloned().unwrap_or_default();
         let is_near = reference.up.is_some();
-        let is_far = reference.path.len() > 1 && !is_on("location-in-an-open-structure");
-        if is_near && is_far {
+        let is_far = reference.path.len() > 1;
+        if is_near && is_far && !self.features.note("location-in-an-open-structure") {
             return last;
         }
         if is_near && (reference.is_inside || !self.one_in(4) || !self.features.note("reference-from-the-root")) {

@@ -8,7 +8,7 @@ pub struct Int {
     pub bits: u32,
     pub signed: bool,
     pub big: bool,
-    /// The bits of each byte the other way round than the byte order has them (CTF 2, whole bytes only).
+    /// The first bit is at the other end of the number than the byte order alone would have it (CTF 2).
     pub flipped: bool,
     pub align: u64,
     /// 2, 8, 10 or 16.

@@ -18,7 +18,7 @@ pub fn is_known_context(name: &str) -> bool {
 pub fn env_text<'t>(trace: &'t Trace, key: &str) -> Option<&'t str> {
     trace.metadata.env.iter().find(|(known, _)| known == key).and_then(|(_, value)| match value {
         EnvValue::Text(text) => Some(text.as_str()),
-        EnvValue::Int(_) => None,
+        EnvValue::Int(_) | EnvValue::Unsigned(_) => None,
     })
 }
 

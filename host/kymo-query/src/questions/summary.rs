@@ -90,6 +90,7 @@ fn env(value: &EnvValue) -> Value {
     match value {
         EnvValue::Text(text) => json!(text),
         EnvValue::Int(number) => json!(number),
+        EnvValue::Unsigned(number) => json!(number),
     }
 }
 

@@ -7,7 +7,7 @@ use super::super::bits::{Cursor, Stop};
 use super::super::class::Role;
 use super::super::error::Damage;
 use super::super::value::{Fields, Number, Value};
-use super::{Lost, Packet, PacketFacts, Previous, Stream, extended};
+use super::{Lost, Packet, PacketFacts, Previous, Stream, counted, extended};
 use crate::write::PACKET_MAGIC;
 
 enum HeaderProblem {
@@ -93,6 +93,8 @@ impl<'t> Stream<'t> {
         let id = self.decoder.roles.get(Role::StreamId);
         let found = match id {
             Some(id) => metadata.streams.iter().position(|class| class.id == id),
+            // The id of CTF 2 is 0 then; in CTF 1.8 there is only one.
+            None if metadata.streams.len() > 1 => metadata.streams.iter().position(|class| class.id == 0),
             None => Some(0),
         };
         match found {
@@ -139,13 +141,11 @@ impl<'t> Stream<'t> {
         let roles = self.decoder.roles;
         let at = start as u64;
         let previous_end = self.previous.and_then(|previous| previous.end);
-        let begin = match roles.get(Role::Begin) {
-            Some(begin) if roles.time_bits < 64 => extended(self.reference, begin, roles.time_bits),
-            Some(begin) => begin,
-            None => self.reference,
-        };
+        let begin = roles.get(Role::Begin);
+        let begin = begin.map_or(self.reference, |begin| extended(self.reference, begin, roles.bits(Role::Begin)));
         // A crashed tracer leaves 0 for an end that it did not come to.
         let mut end = roles.get(Role::End).filter(|&end| end != 0 || begin == 0);
+        end = end.map(|end| extended(begin, end, roles.bits(Role::End)));
         if let Some(wrong) = end.filter(|&end| end < begin) {
             self.caveat(number, at, Damage::EndBeforeBegin { begin, end: wrong });
             end = None;
@@ -155,19 +155,17 @@ impl<'t> Stream<'t> {
         {
             self.caveat(number, at, Damage::Overlap { begin, previous_end });
         }
-        let discarded = roles.get(Role::Discarded);
+        let (discarded, sequence) = (roles.get(Role::Discarded), roles.get(Role::Sequence));
         let before = self.previous.and_then(|previous| previous.discarded).unwrap_or(0);
-        let records = match discarded {
-            Some(now) if now >= before => now - before,
-            Some(now) => {
-                self.caveat(number, at, Damage::LossBackwards { now, before });
-                0
-            }
-            None => 0,
-        };
-        let sequence = roles.get(Role::Sequence);
+        let records = discarded.map(|now| counted(before, now, roles.bits(Role::Discarded)));
+        if let (Some(now), Some(None)) = (discarded, records) {
+            self.caveat(number, at, Damage::LossBackwards { now, before });
+        }
+        let records = records.flatten().unwrap_or(0);
         let packets = match (self.previous.and_then(|previous| previous.sequence), sequence) {
-            (Some(before), Some(now)) => now.saturating_sub(before).saturating_sub(1),
+            (Some(before), Some(now)) => {
+                counted(before, now, roles.bits(Role::Sequence)).unwrap_or(0).saturating_sub(1)
+            }
             _ => 0,
         };
         (self.time, self.order, self.reference) = (begin, begin, begin);
@@ -177,6 +175,7 @@ impl<'t> Stream<'t> {
             truncated,
             begin,
             end,
+            end_bits: roles.bits(Role::End),
             said_outside: false,
             said_backwards: false,
             next_begin: None,

@@ -13,6 +13,8 @@ struct SpanHead {
     /// Cycles; `None` where it has no such field.
     begin: Option<u64>,
     end: Option<u64>,
+    /// Its times have all their bits.
+    is_whole: bool,
 }
 
 /// A moment of a stream: position of the stream class whose clock counts, and cycles.
@@ -31,6 +33,9 @@ impl<'t> Stream<'t> {
     /// from which on heads are read to find the last one. `None` where there is no packet, or no time at all.
     pub(in crate::read) fn ends(&self, near_end: Option<&PacketMark>) -> Option<Ends> {
         let first = self.anew().next_head()?;
+        if !first.is_whole && first.begin.is_some() {
+            return self.ends_of_short_times(&first);
+        }
         let last = near_end.and_then(|mark| self.last_head(Some(mark))).or_else(|| self.last_head(None))?;
         let instance = first.instance;
         let (Some(begin), Some(_)) = (first.begin, last.begin) else { return self.ends_of_records(instance) };
@@ -51,8 +56,9 @@ impl<'t> Stream<'t> {
             let roles = &self.decoder.roles;
             let (begin, instance) = (roles.get(Role::Begin), roles.get(Role::StreamInstance));
             if let Some(packet) = self.packet.take() {
-                let begin = begin.map(|_| packet.begin);
-                return Some(SpanHead { mark: self.opened, class: self.class, instance, begin, end: packet.end });
+                let (begin, is_whole) = (begin.map(|_| packet.begin), self.has_full_time());
+                let (mark, class, end) = (self.opened, self.class, packet.end);
+                return Some(SpanHead { mark, class, instance, begin, end, is_whole });
             }
         }
         None
@@ -82,6 +88,21 @@ impl<'t> Stream<'t> {
                 Next::End => return last,
             }
         }
+    }
+
+    /// Where heads have times of few bits: only records tell how often these wrapped.
+    fn ends_of_short_times(&self, first: &SpanHead) -> Option<Ends> {
+        let mut stream = self.anew();
+        let mut end = None;
+        loop {
+            match stream.advance() {
+                Next::Record => end = end.max(stream.packet.and_then(|packet| packet.end)).max(Some(stream.time)),
+                Next::Lost(_) => {}
+                Next::End => break,
+            }
+        }
+        let end = end.max(stream.previous.and_then(|previous| previous.end))?;
+        Some(Ends { begin: (first.class, first.begin?), end: (stream.class, end), instance: first.instance })
     }
 
     /// Lowest and highest time of all records.

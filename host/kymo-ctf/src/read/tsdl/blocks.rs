@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The blocks of TSDL (`trace`, `env`, `clock`, `stream`, `event`) to a trace's metadata.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::ast::{Attr, BlockKind, Entry, Expr, Item};
 use super::fault::{Fault, Pos};
@@ -31,6 +31,7 @@ pub(super) fn resolve(document: &[Item], source_bytes: usize) -> Result<(Metadat
         resolver: Resolver::new(Builder::new(source_bytes), native_order(document)?),
         metadata: Metadata::default(),
         streams: HashMap::new(),
+        without_ids: HashSet::new(),
     };
     // Clocks first: types refer to them from anywhere. Events last: they refer to streams.
     for (kind, entries, pos) in blocks_of(document) {
@@ -60,6 +61,7 @@ pub(super) fn resolve(document: &[Item], source_bytes: usize) -> Result<(Metadat
             blocks.resolver.close_scope();
         }
     }
+    blocks.check_stream_id(document)?;
     let Blocks { resolver, mut metadata, .. } = blocks;
     let steps = resolver.builder.steps();
     resolver.builder.finish(&mut metadata);
@@ -95,6 +97,8 @@ struct Blocks {
     metadata: Metadata,
     /// Position in `metadata.streams` by id.
     streams: HashMap<u64, usize>,
+    /// Streams whose records do not say of which event they are, by that position.
+    without_ids: HashSet<usize>,
 }
 
 impl Blocks {
@@ -135,7 +139,8 @@ impl Blocks {
         for entry in entries {
             let Entry::Attr(attr) = entry else { continue };
             let value = match &attr.value {
-                Expr::Int(value) => EnvValue::Int(*value as i64),
+                Expr::Int(value) => EnvValue::of_number(*value)
+                    .ok_or_else(|| attr.pos.fault(format!("`{}` has more than 64 bits", attr.name)))?,
                 other => EnvValue::Text(word_of(other)),
             };
             self.metadata.env.push((attr.name.clone(), value));
@@ -225,16 +230,34 @@ impl Blocks {
             let message = format!("stream {} has times of two clocks, `{one}` and `{other}`", class.id);
             return Err(pos.fault(message));
         }
-        if self.streams.insert(class.id, self.metadata.streams.len()).is_some() {
+        let has_ids = builder.has_role(class.event_header, true, Role::EventId);
+        let position = self.metadata.streams.len();
+        if self.streams.insert(class.id, position).is_some() {
             return Err(pos.fault(format!("stream {} is declared twice", class.id)));
+        }
+        if !has_ids {
+            self.without_ids.insert(position);
         }
         self.metadata.streams.push(class);
         Ok(())
     }
 
+    /// Of several streams a packet says whose it is.
+    fn check_stream_id(&mut self, document: &[Item]) -> Result<(), Fault> {
+        let mut streams = blocks_of(document).filter(|(kind, ..)| *kind == BlockKind::Stream);
+        let Some((_, _, second)) = streams.nth(1) else { return Ok(()) };
+        if self.resolver.builder.has_role(self.metadata.packet_header, false, Role::StreamId) {
+            return Ok(());
+        }
+        let what = "with a second stream the trace's `packet.header` needs an integer `stream_id`: without it, nobody \
+                    knows of which stream a packet is";
+        Err(second.fault(what))
+    }
+
     fn event(&mut self, entries: &[Entry], pos: Pos) -> Result<(), Fault> {
         if self.metadata.streams.is_empty() {
             self.streams.insert(0, 0);
+            self.without_ids.insert(0);
             self.metadata.streams.push(StreamClass::default());
         }
         let only = (self.metadata.streams.len() == 1).then(|| self.metadata.streams[0].id);
@@ -276,11 +299,20 @@ impl Blocks {
             }
         }
         let id = id(entries, "id")?.unwrap_or(0);
+        let needs_ids =
+            self.without_ids.contains(&index) && self.metadata.streams[index].events.positions().next().is_some();
         let position = self.metadata.events.len() as u32;
         let builder = &mut self.resolver.builder;
         builder.charge_event(self.metadata.streams[index].common_context).map_err(|what| pos.fault(what))?;
         if !self.metadata.streams[index].events.insert(id, position, &mut builder.table_room) {
             return Err(pos.fault(format!("event {id} of stream {stream} is declared twice")));
+        }
+        if needs_ids {
+            let what = format!(
+                "with a second event the `event.header` of stream {stream} needs an integer `id`: without it, nobody \
+                 knows of which event a record is"
+            );
+            return Err(pos.fault(what));
         }
         self.metadata.events.push(EventClass {
             id,

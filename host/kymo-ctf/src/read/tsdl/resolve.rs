@@ -190,6 +190,10 @@ impl Resolver {
         for decl in body {
             match decl {
                 Decl::Field { ty, name, dims, pos } => {
+                    // The elements of an array have no path.
+                    if dims.is_empty() {
+                        self.builder.begin_member(name);
+                    }
                     let class = self.with_dims(ty, dims, *pos)?;
                     self.declare_name(ty)?;
                     self.builder.member(name, stripped(name), class).map_err(|what| pos.fault(what))?;
