@@ -12,10 +12,11 @@ use kymo_feed::{Payload, Seen, Visit, is_by_writer};
 
 use crate::columns::{Answer, Table};
 use crate::error::Error;
+use crate::event_counts::{EventCounts, event_counts};
 use crate::opened::Opened;
 use crate::parameters::{Parameters, Window};
 use crate::questions::{begin, doubt_bits};
-use crate::walk::{Gather, Stop, Walk};
+use crate::walk::{Gather, LossLog, Stop, Walk};
 use rows::{Row, Sort};
 
 /// What rows are made by.
@@ -62,6 +63,21 @@ impl Counted {
     /// Seconds from the first record of the window to its last: what `kymo stats` divides by.
     fn seconds(&self) -> f64 {
         self.span.map_or(0.0, |(first, last)| last.abs_diff(first) as f64 / 1e9)
+    }
+}
+
+impl Counted {
+    /// Counts by event of a whole trace, which its index has. `None` where more is asked for, or losses are to be
+    /// listed.
+    fn of_index(of: &Opened, level: Level, window: Window, is_all: bool) -> Option<Counted> {
+        if level != Level::Event || !is_all || window.pair() != of.whole() {
+            return None;
+        }
+        let mut counted = Counted::new(of, level, window, is_all);
+        let EventCounts { records, lost } =
+            event_counts(&of.traces, &of.indexes, &of.classes, |_| true, &mut counted.stats)?;
+        (counted.records, counted.selected, counted.span) = (records, records, of.bounds);
+        lost.is_none().then_some(counted)
     }
 }
 
@@ -143,9 +159,15 @@ pub fn statistics(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Resu
     }
     let limit = parameters.limit(100)?;
     let walk = Walk::new(of, window).filtered(parameters)?.until_last_record();
-    let mut gather = Counted::new(of, level, window, walk.is_all());
-    let walked = walk.run(&mut gather, stop)?;
-    gather.usage.iter_mut().for_each(|usage| usage.finish(&walked.state));
+    let (gather, walked) = match Counted::of_index(of, level, window, walk.is_all()) {
+        Some(counted) => (counted, None),
+        None => {
+            let mut gather = Counted::new(of, level, window, walk.is_all());
+            let walked = walk.run(&mut gather, stop)?;
+            gather.usage.iter_mut().for_each(|usage| usage.finish(&walked.state));
+            (gather, Some(walked))
+        }
+    };
     let mut answer = begin("statistics", of, window);
     tell_totals(&mut answer, of, &gather, level);
     let mut all = rows::all(of, level, &gather.stats, gather.usage.as_ref());
@@ -159,7 +181,11 @@ pub fn statistics(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Resu
     let others = table("others", &mut answer, (level, seconds), others.as_slice());
     let others = others.column("rows", (!rest.is_empty() || all.is_cut).then_some(rest.len() as u64));
     answer.push(others);
-    walked.tell(&mut answer);
+    answer.set("source", if walked.is_some() { "records" } else { "index" });
+    match walked {
+        Some(walked) => walked.tell(&mut answer),
+        None => LossLog::default().tell(&mut answer, 0),
+    }
     Ok(answer)
 }
 
