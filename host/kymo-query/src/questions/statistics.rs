@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Counts, rates and times of a window by event, process, thread or CPU [spec/view.md 4.20]. Records are counted by what
-//! `kymo stats` counts with, and times are the sums of `kymo top`: nothing is added up here a second time.
+//! Counts, rates and times of a window by event, process, thread or CPU [spec/view.md 4.20]. Records are counted by
+//! what `kymo stats` counts with, and times are the sums of `kymo top`: nothing is added up here a second time.
 
 mod rows;
 
