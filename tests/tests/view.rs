@@ -131,6 +131,7 @@ fn the_picture_says_what_the_verbs_say() {
     let stats = verb(&lab, &["stats", dir, "--json"]);
     assert_eq!(viewer.ask("summary", "")["info"]["records"], stats["records"]);
     same_moments(&lab, &viewer, dir, &answer);
+    same_numbers(&lab, &viewer, dir, &answer);
     let kinds: Vec<&str> = series.iter().filter_map(|series| series["what"].as_str()).collect();
     assert!(kinds.contains(&"wakeup"), "{kinds:?}");
     same_story(&lab, &viewer, dir, "wakeup");
@@ -155,6 +156,74 @@ fn same_moments(lab: &Lab, viewer: &Viewer, dir: &str, answer: &Value) {
             let own = shown.iter().find(|(cpu, _)| *cpu == number).expect("its row").1;
             let expect = cpu["current"]["tid"].as_i64();
             assert_eq!(own, expect, "CPU {number} at {at}: {cpu}");
+        }
+    }
+}
+
+/// Counts and times of the whole trace and of parts of it, by `kymo stats`, `kymo top`, and by the picture.
+fn same_numbers(lab: &Lab, viewer: &Viewer, dir: &str, answer: &Value) {
+    let base: i64 = answer["base"].as_str().expect("a base").parse().expect("a number");
+    let ns = answer["to"].as_i64().expect("a number");
+    let parts = [None, Some((ns / 4, ns * 3 / 4)), Some((ns / 2, ns / 2 + ns / 50))];
+    for part in parts.map(|part| part.map(|(from, to)| (base + from, base + to))) {
+        let range = part.map_or_else(Vec::new, |(from, to)| vec![format!("--from={from}"), format!("--to={to}")]);
+        let window = part.map_or_else(String::new, |(from, to)| format!("from={from}&to={to}&"));
+        let said = |args: &[&str]| {
+            verb(lab, &args.iter().copied().chain(range.iter().map(String::as_str)).collect::<Vec<_>>())
+        };
+        for (by, key) in [("event", "name"), ("process", "process"), ("thread", "tid"), ("cpu", "cpu")] {
+            let found = viewer.ask("statistics", &format!("{window}by={by}&limit=10000"));
+            let stats = said(&["stats", dir, "--json", "--by", by]);
+            same_counts(&found, &stats, (by, key), base);
+            assert_eq!(found["lost"]["records"], stats["lost"]["records"], "by {by} {window}");
+        }
+        let top = said(&["top", dir, "--json", "--by", "cpu,thread"]);
+        same_times(viewer, &window, &top);
+    }
+}
+
+fn same_counts(found: &Value, stats: &Value, (by, key): (&str, &str), base: i64) {
+    let rows = stats["rows"].as_array().expect("rows");
+    assert!(!rows.is_empty(), "{stats}");
+    assert_eq!(found["info"]["records"], stats["records"]);
+    let keys = column(found, "rows", key);
+    let counted = column(found, "rows", "records").iter().filter(|records| **records != 0).count();
+    assert_eq!(counted, rows.len(), "by {by}: {found}");
+    for row in rows {
+        let at = keys.iter().position(|key| *key == row[by]).unwrap_or_else(|| panic!("{row} by {by} in {found}"));
+        assert_eq!(column(found, "rows", "records")[at], row["records"], "{row}");
+        for name in ["first", "last"] {
+            let time = column(found, "rows", name)[at].as_i64().map(|ns| ns + base);
+            assert_eq!(time, row[name].as_i64(), "{name} of {row}");
+        }
+    }
+}
+
+fn same_times(viewer: &Viewer, window: &str, top: &Value) {
+    let found = viewer.ask("statistics", &format!("{window}by=cpu&sort=name"));
+    let cpus = top["cpus"].as_array().expect("CPUs");
+    assert!(cpus.len() > 1, "{top}");
+    for (row, cpu) in cpus.iter().enumerate() {
+        for name in ["cpu", "interrupt_ns", "other_ns", "idle_ns", "unknown_ns", "runs"] {
+            assert_eq!(column(&found, "rows", name)[row], cpu[name], "{name} of {cpu}");
+        }
+        let busy = ["thread_ns", "interrupt_ns"].map(|name| cpu[name].as_u64().expect("a number"));
+        assert_eq!(column(&found, "rows", "busy_ns")[row].as_u64(), Some(busy[0] + busy[1]), "{cpu}");
+    }
+    let found = viewer.ask("statistics", &format!("{window}by=thread&limit=10000"));
+    let threads = top["threads"].as_array().expect("threads");
+    assert!(threads.len() > 3, "{top}");
+    for thread in threads {
+        let tids = column(&found, "rows", "tid");
+        let at = tids.iter().position(|tid| *tid == thread["tid"]).unwrap_or_else(|| panic!("{thread} in {found}"));
+        for (name, of_top) in [
+            ("busy_ns", "ns"),
+            ("interrupt_ns", "interrupted_ns"),
+            ("runs", "runs"),
+            ("longest_ns", "longest_ns"),
+            ("doubtful_ns", "doubtful_ns"),
+        ] {
+            assert_eq!(column(&found, "rows", name)[at], thread["cpu"][of_top], "{name} of {thread}");
         }
     }
 }

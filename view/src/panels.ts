@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The tabs below the time line: latencies, the worst of them, statistics.
+// The tabs below the time line: what they share, latencies, and the worst of them.
 
 import type { Parameters } from './api.js';
 import type { App, Part } from './app.js';
 import type { Answer, Table } from './columns.js';
-import { add, byId, clean, el, later, link, table } from './dom.js';
+import { byId, clean, el, later, table } from './dom.js';
 import { sharpen } from './draw.js';
 import { piecesOf } from './explain.js';
 import { doubts } from './layout.js';
@@ -61,7 +61,7 @@ export abstract class Panel implements Part {
   changed(view: View, before: View | null): void {
     if (view.page !== 'timeline' || view.tab !== this.tab) return;
     const isSame = before && before.page === view.page && before.tab === view.tab && before.from === view.from && before.to === view.to;
-    if (!isSame || before.filter !== view.filter || before.what !== view.what || before.format !== view.format) this.reload();
+    if (!isSame || before.filter !== view.filter || before.what !== view.what || before.stats !== view.stats || before.format !== view.format) this.reload();
   }
 
   private async load(): Promise<void> {
@@ -297,34 +297,4 @@ export class Worst extends Panel {
 
 function priority(prio: number | null): string {
   return prio === null ? '' : prio < 100 ? `rt ${99 - prio}` : `nice ${prio - 120}`;
-}
-
-/** How often each event is in the trace. */
-export class Statistics extends Panel {
-  constructor(app: App) {
-    super(app, 'statistics');
-  }
-
-  protected ask(): Promise<Answer | null> {
-    return Promise.resolve(this.app.summary);
-  }
-
-  protected show(answer: Answer): void {
-    const events = answer.table('events');
-    const seconds = Math.max(1e-9, (answer.head.to - answer.head.from) / 1e9);
-    const rows = Array.from({ length: events.rows }, (_, row) => row);
-    const list = table<number>(
-      [
-        { head: 'Event', cell: (row) => events.text('name', row) },
-        { head: 'Records', isNumber: true, cell: (row) => grouped(events.number('records', row) ?? 0) },
-        { head: 'Rate', isNumber: true, cell: (row) => `${grouped(Math.round((events.number('records', row) ?? 0) / seconds))} /s` },
-        { head: 'Of', cell: (row) => (events.number('is_kernel', row) ? 'kernel' : 'program') },
-      ],
-      rows,
-      (row) => this.app.go({ ...this.app.view, tab: 'records', filter: `$event == ${JSON.stringify(events.text('name', row) ?? '')}` }),
-    );
-    const note = el('p', 'note', 'Of the whole trace. ');
-    add(note, link('Show the whole trace', () => this.app.go({ ...this.app.view, from: this.app.whole.from, to: this.app.whole.to })));
-    this.box.replaceChildren(note, list);
-  }
 }

@@ -22,6 +22,8 @@ export interface Entry {
   exact?: boolean;
   /** Of records: the number of the first. */
   row?: number;
+  /** Of statistics: what they are grouped by. */
+  by?: string;
 }
 
 interface Document {
@@ -188,7 +190,7 @@ export class SavedClient extends Client {
     const { from, to } = this.window(parameters);
     if (hasFilter(parameters)) throw missing('a filter');
     if (question === 'records') return this.records(parameters, from, to);
-    const entries = this.page.entries(question);
+    const entries = this.page.entries(question).filter(({ by }) => by === undefined || by === parameters['by']);
     const entry = finest(entries, Number(from), Number(to));
     if (!entry) throw missing(`the question ${question}`);
     const answer = await this.page.answer(entry);

@@ -20,6 +20,8 @@ export interface View {
   by: string;
   /** Which latency, in its tabs. */
   what: string;
+  /** Statistics: what they are grouped by and, behind a point, sorted by. */
+  stats: string;
   /** Cursors. */
   a: bigint | null;
   b: bigint | null;
@@ -52,6 +54,7 @@ export function whole(to: bigint, from = 0n): View {
     match: '',
     by: 'worst',
     what: '',
+    stats: '',
     a: null,
     b: null,
     tid: null,
@@ -65,7 +68,7 @@ export function whole(to: bigint, from = 0n): View {
   };
 }
 
-const TEXTS = ['filter', 'match', 'by', 'what', 'explain', 'critical', 'values', 'sample', 'series'] as const;
+const TEXTS = ['filter', 'match', 'by', 'what', 'stats', 'explain', 'critical', 'values', 'sample', 'series'] as const;
 
 /** Says of which latency a stretch is a sample. It holds as long as the cursors and the thread are those of it. */
 export function sampleOf(what: string, tid: number | null, from: bigint, to: bigint): string {

@@ -251,6 +251,24 @@ await step('results of the laboratory have a page: what was measured, histograms
 await step('statistics, keys, themes, and the address is the view', async () => {
   await page.keyboard.press('4');
   await until(() => document.querySelectorAll('#statistics tbody tr').length > 0);
+  const shows = (text) => until((text) => document.querySelector('#statistics tbody td')?.textContent.includes(text), text);
+  // Of the window: the whole trace has more of them.
+  const counted = () => page.$eval('#statistics tbody td:nth-child(2)', (cell) => Number(cell.textContent.replace(/\D/g, '')));
+  await page.click('[data-group="cpu"]');
+  await shows('CPU ');
+  await page.click('[data-sort="records"]');
+  await until(() => location.hash.includes('stats=cpu.records'));
+  const whole = await counted();
+  const { from, to } = await fragment();
+  await page.evaluate(({ from, to }) => (location.hash = location.hash.replace(`to=${to}`, `to=${(BigInt(from) + BigInt(to)) / 2n}`)), { from, to });
+  await until((whole) => Number(document.querySelector('#statistics tbody td:nth-child(2)')?.textContent.replace(/\D/g, '')) < whole, whole);
+  await page.click('[data-group="thread"]');
+  await shows('[');
+  await page.click('#statistics tbody tr');
+  await until(() => /[&#]tid=\d/.test(location.hash));
+  await shot('statistics');
+  await page.click('[data-group="event"]');
+  await shows(':');
   await page.keyboard.press('?');
   assert.equal(await page.$eval('#help', (help) => help.hidden), false);
   await page.keyboard.press('Escape');

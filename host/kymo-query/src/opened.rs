@@ -34,6 +34,8 @@ pub struct Opened {
     symbols: Option<MakeSymbols>,
     /// Results of the laboratory, as the question `results` answers them.
     pub results: Option<Answer>,
+    /// Only chosen processes were recorded: who ran on a CPU before its first record is not known.
+    pub is_restricted: bool,
 }
 
 /// Readers of questions tell nobody how far they are.
@@ -53,7 +55,8 @@ impl Opened {
         let bounds = range::bounds(&traces, &indexes);
         traces.iter_mut().for_each(|trace| trace.watch(Arc::new(Silent)));
         let classes = Classes::new(&traces);
-        Opened { traces, indexes, classes, name, caveats, bounds, symbols: None, results: None }
+        let (symbols, results, is_restricted) = (None, None, false);
+        Opened { traces, indexes, classes, name, caveats, bounds, symbols, results, is_restricted }
     }
 
     /// The same with names of functions.
@@ -80,7 +83,8 @@ impl Opened {
         let classes = Classes::new(&traces);
         index.advance(&traces, &classes, until);
         let indexes = Indexes::of_growing(Arc::new(index.clone()));
-        Opened { traces, indexes, classes, name, caveats, bounds: index.span(), symbols: None, results: None }
+        let (symbols, results, is_restricted) = (None, None, false);
+        Opened { traces, indexes, classes, name, caveats, bounds: index.span(), symbols, results, is_restricted }
     }
 
     /// Whether more may be written: records behind the bounds are not asked for yet.

@@ -14,6 +14,7 @@ mod results;
 mod schema;
 mod slices;
 mod states;
+mod statistics;
 mod summary;
 mod threads;
 mod told;
@@ -75,6 +76,8 @@ questions! {
         ["what" "span" "tid" "cpu" "from" "to" "at" "limit" "lead"] explain::explain;
     "critical" "what a thread waited for, across threads and CPUs" ["tid" "from" "to" "limit" "lead"] critical::critical;
     "flame" "spans within the same ones, summed up" ["span" "from" "to" "tids" "filter" "lead"] flame::flame;
+    "statistics" "counts, rates and times by event, process, thread or CPU"
+        ["by" "from" "to" "filter" "sort" "limit"] statistics::statistics;
     "results" "results of the laboratory" [] results::results;
     "schema" "names of events and fields" [] schema::schema;
 }

@@ -148,8 +148,11 @@ pub fn table(answer: &Answer, losses: &[LossSpan]) -> Table {
         .column("count", losses.iter().map(|loss| loss.count))
 }
 
-/// A visitor that is also shown what is open when the window ends.
+/// A visitor that is also shown what is open when the window begins and ends.
 pub trait Gather: Visit {
+    /// The state in front of the first record.
+    fn begin(&mut self, _state: &State) {}
+
     /// The state behind the last record of the window, before all that is open ends with it.
     fn open(&mut self, _state: &State, _to: i64) {}
 }
@@ -292,6 +295,7 @@ impl<'o> Walk<'o> {
         stop: &Stop,
     ) -> Result<(LossLog, Walker<'o>), Error> {
         let (mut reader, mut walker) = begin(self.of, part, stop)?;
+        visit.begin(&walker.state);
         let mut watched = Watched { chosen: self.chosen.as_mut(), pixels: self.pixels.as_ref(), losses };
         if !part.is_empty() && !walker.go_while(&mut reader, &mut watched, visit, &|| stop.goes_on()) {
             return Err(Error::Stopped);

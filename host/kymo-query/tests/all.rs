@@ -8,6 +8,7 @@ mod hostile;
 mod questions;
 #[path = "../../kymo-index/tests/common/mod.rs"]
 mod random_trace;
+mod statistics;
 mod stories;
 mod sums;
 mod truth;

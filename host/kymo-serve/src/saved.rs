@@ -219,6 +219,10 @@ impl Packer<'_> {
         self.put("overview", json!({}), self.ask_window("overview", &[bins(1000)]))?;
         self.put("latencies", json!({}), self.ask_window("latencies", &[bins(300), limit(1000)]))?;
         self.put("worst", json!({}), self.ask_window("worst", &[limit(200)]))?;
+        for by in ["event", "thread", "process", "cpu"] {
+            let found = self.ask_window("statistics", &[("by", by.to_owned()), limit(200)]);
+            self.put("statistics", json!({ "by": by }), found)?;
+        }
         self.put("arrows", json!({}), self.ask_window("arrows", &[limit(2000)]))
     }
 

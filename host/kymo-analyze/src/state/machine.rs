@@ -54,6 +54,11 @@ impl State {
         self.has_begun.then_some(self.now)
     }
 
+    /// Whether records of any CPU were lost.
+    pub(crate) fn has_lost(&self) -> bool {
+        self.lost_until > i64::MIN
+    }
+
     /// A CPU that has written a record.
     #[inline]
     pub fn cpu(&self, number: u32) -> Option<&Cpu> {

@@ -6,6 +6,7 @@ use super::actor::ActorStretch;
 use super::amounts::{CpuTime, marks};
 use crate::doubt::Doubt;
 use crate::span::{Context, CpuSpan};
+use crate::state::Cpu;
 
 /// What a CPU did. The parts sum up to the stretch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -101,6 +102,15 @@ impl Default for Lane {
 }
 
 impl Lane {
+    /// Of a CPU in front of a stretch. What it did before is not added up, and its first switch tells who has run only
+    /// if none came before and nothing was lost.
+    pub fn resumed(cpu: &Cpu) -> Lane {
+        let is_told = cpu.current != Context::Unknown || cpu.lost_until > i64::MIN;
+        let before_switch = is_told.then_some(Context::Unknown);
+        let used = CpuUse { has_records: true, ..CpuUse::default() };
+        Lane { used, first: Some(cpu.since), before_switch, ..Lane::default() }
+    }
+
     /// Takes a span. `begin`: when recording began. Gives the run that is over by that.
     pub fn span(&mut self, span: &CpuSpan, begin: i64, stretch: ActorStretch) -> Option<Run> {
         self.used.has_records = true;

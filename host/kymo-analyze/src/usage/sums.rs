@@ -98,6 +98,21 @@ impl Usage {
         Usage { is_lost: true, ..self }
     }
 
+    /// The same with the state in front of the stretch, for a stretch that is not read from the begin of the trace on.
+    /// Times of threads, CPUs and interrupts are those that they would be then. What needs more than a state is not
+    /// known from before: descriptors, open requests, CPUs without a record, and, after a loss, since when a CPU ran
+    /// that has not written yet.
+    pub fn resume(mut self, state: &State) -> Usage {
+        self.begin = state.now().map(|_| self.scope.from);
+        self.is_lost |= state.has_lost();
+        for cpu in state.cpus().filter(|cpu| self.scope.has_cpu(cpu.number)) {
+            self.lanes.insert(cpu.number, Lane::resumed(cpu));
+        }
+        let first = |thread: &&Thread| thread.process == Some(thread.tid) && !thread.name.is_empty();
+        self.process_names = state.threads().filter(first).map(|thread| (thread.tid, thread.name)).collect();
+        self
+    }
+
     /// Says whether what ends with the next record is asked for, by a condition on that record: runs of threads,
     /// interrupts, requests, system calls. All of it, unless this was called.
     pub fn take(&mut self, is_taken: bool) {

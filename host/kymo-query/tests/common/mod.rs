@@ -140,8 +140,18 @@ impl Made {
 
     /// As a trace.
     pub fn trace(&self) -> Trace {
-        let files = Memory { metadata: METADATA.as_bytes().to_vec(), streams: self.streams() };
+        self.trace_of(METADATA)
+    }
+
+    fn trace_of(&self, metadata: &str) -> Trace {
+        let files = Memory { metadata: metadata.as_bytes().to_vec(), streams: self.streams() };
         Trace::from_files(&files).unwrap().value
+    }
+
+    /// For questions, as if the event of switches had another name: one that says nothing.
+    pub fn open_without_switches(&self) -> Opened {
+        let traces = vec![self.trace_of(&METADATA.replace("sched_switch", "other_event"))];
+        Opened::new(traces, Indexes::default(), "made".to_owned(), Vec::new())
     }
 
     fn streams(&self) -> Vec<(String, Vec<u8>)> {

@@ -13,8 +13,8 @@ use anyhow::Context as _;
 use kymo_analyze::{Class, Level, Number, Sink, State, Stats, StatsRow};
 use kymo_ctf::read::Reader;
 
-use kymo_feed::Missing;
 use kymo_index::{Indexes, range};
+use kymo_query::{EventCounts, event_counts};
 
 use super::analyze::choose::Chosen;
 use super::analyze::feed::{Classes, Input, Payload, ReadRange, Seen, Totals, Visit, absolute, each};
@@ -121,25 +121,10 @@ impl StatsPass {
         if self.needs_writer || self.needs_records || stretch.is_some() {
             return None;
         }
-        let (whole, span) = (indexes.whole()?, indexes.bounds(&input.traces)?);
-        let mut totals = Totals { span: Some(span), ..Totals::default() };
-        for (trace, index) in whole.into_iter().enumerate() {
-            let clock = input.traces[trace].metadata.clocks.first()?;
-            for stream in &index.streams {
-                totals.records = totals.records.saturating_add(stream.records());
-                let [records, packets, places] = stream.lost;
-                totals.lost.add_all(&Missing { records, packets, places });
-                for of in &stream.events {
-                    let class = classes.at(trace, of.event)?;
-                    let ns = |cycles| i64::try_from(clock.nanoseconds(cycles)).ok();
-                    if self.is_wanted[class] {
-                        self.stats.add_counted(class, of.records, (ns(of.first)?, ns(of.last)?));
-                    }
-                }
-            }
-        }
-        totals.selected = totals.records;
-        Some(totals)
+        let span = indexes.bounds(&input.traces)?;
+        let is_wanted = |class: usize| self.is_wanted[class];
+        let EventCounts { records, lost } = event_counts(&input.traces, indexes, classes, is_wanted, &mut self.stats)?;
+        Some(Totals { records, selected: records, lost, span: Some(span), ..Totals::default() })
     }
 }
 

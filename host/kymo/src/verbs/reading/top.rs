@@ -13,7 +13,7 @@ use kymo_analyze::usage::{Choice, Told, Usage, UsageScope};
 use kymo_analyze::{CallSpan, CpuSpan, Event, Facts, Head, InterruptSpan, Sink, State, Thread, ThreadSpan, Threads};
 use kymo_ctf::read::Reader;
 use kymo_feed::{Walker, is_by_writer};
-use kymo_index::{Indexes, range};
+use kymo_index::{Indexes, Named, range};
 
 use super::analyze::choose::Chosen;
 use super::analyze::feed::{Classes, Input, Payload, ReadRange, Seen, Totals, Visit};
@@ -232,7 +232,7 @@ pub fn run(args: TopArgs) -> anyhow::Result<ExitCode> {
         facts: classes.vocabulary.facts(),
         has_transfers: usage.has_transfers(),
         has_samples: classes.list.iter().any(|class| class.name == kymo_feed::SAMPLE),
-        is_restricted: is_restricted(&input),
+        is_restricted: is_restricted(&input.named),
     };
     let (parts, missing) = parts(&args.by, &recorded)?;
     let usage = if recorded.is_restricted { usage.without_begin() } else { usage };
@@ -334,8 +334,8 @@ fn parts(by: &[Part], recorded: &RecordedEvents) -> anyhow::Result<(Vec<Part>, V
 }
 
 /// Whether only chosen processes were recorded.
-fn is_restricted(input: &Input) -> bool {
-    input.named.iter().flat_map(|named| &named.parts).any(|dir| {
+pub fn is_restricted(named: &[Named]) -> bool {
+    named.iter().flat_map(|named| &named.parts).any(|dir| {
         let text = std::fs::read_to_string(dir.join(".kymo.json")).unwrap_or_default();
         let summary: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
         summary["kernel"]["only"] == true

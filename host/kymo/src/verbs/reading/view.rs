@@ -16,6 +16,7 @@ use kymo_query::Opened;
 use kymo_serve::{Server, Source, Stopper};
 
 use super::analyze::feed::{Input, ReadRange};
+use super::top;
 use crate::verbs::args::{JsonArgs, RangeArgs, TraceArgs};
 use results::Results;
 
@@ -116,6 +117,7 @@ impl Shown {
         let caveats = input.caveats.iter().map(ToString::to_string).collect();
         let opened = Opened::new(input.traces, indexes, name_of(&args.traces.dirs), caveats);
         let mut opened = opened.with_symbols(functions::make());
+        opened.is_restricted = top::is_restricted(&input.named);
         if !files.is_empty() {
             opened.results = Some(results.answer(&opened));
         }
@@ -128,7 +130,10 @@ fn open_beside(dir: &Path) -> anyhow::Result<Opened> {
     let input = Input::open(&TraceArgs::of(dir))?;
     let indexes = input.indexes();
     let caveats = input.caveats.iter().map(ToString::to_string).collect();
-    Ok(Opened::new(input.traces, indexes, name_of(&[dir.to_owned()]), caveats).with_symbols(functions::make()))
+    let opened = Opened::new(input.traces, indexes, name_of(&[dir.to_owned()]), caveats);
+    let mut opened = opened.with_symbols(functions::make());
+    opened.is_restricted = top::is_restricted(&input.named);
+    Ok(opened)
 }
 
 /// Runs the verb.

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Counts, rates and times of a window by event, process, thread or CPU [spec/view.md 4.20]. Records are counted by
+//! what `kymo stats` counts with, and times are the sums of `kymo top`: nothing is added up here a second time.
+
+mod rows;
+
+use kymo_analyze::usage::{Told, Usage, UsageScope};
+use kymo_analyze::{
+    CallSpan, CpuSpan, Event, Head, InterruptSpan, Level, Sink, State, Stats, Thread, ThreadSpan, Threads, Writer,
+};
+use kymo_feed::{Payload, Seen, Visit, is_by_writer};
+
+use crate::columns::{Answer, Table};
+use crate::error::Error;
+use crate::event_counts::{EventCounts, event_counts};
+use crate::opened::Opened;
+use crate::parameters::{Parameters, Window};
+use crate::questions::{begin, doubt_bits};
+use crate::walk::{Gather, LossLog, Stop, Walk};
+use rows::{Row, Sort};
+
+/// What rows are made by.
+const LEVELS: [(&str, Level); 4] =
+    [("event", Level::Event), ("process", Level::Process), ("thread", Level::Thread), ("cpu", Level::Cpu)];
+/// What rows are sorted by.
+const SORTS: [(&str, Sort); 3] = [("records", Sort::Records), ("time", Sort::Time), ("name", Sort::Name)];
+
+/// Unknown time is reported from this share of the CPUs' time on: a switch takes its time, too.
+const UNKNOWN_MIN: f64 = 1e-4;
+
+/// Records and times on the way.
+struct Counted {
+    stats: Stats,
+    /// None where no times are asked for, or none are known.
+    usage: Option<Usage>,
+    told: Told,
+    needs_writer: bool,
+    is_all: bool,
+    records: u64,
+    selected: u64,
+    span: Option<(i64, i64)>,
+}
+
+impl Counted {
+    fn new(of: &Opened, level: Level, window: Window, is_all: bool) -> Counted {
+        let scope = UsageScope { from: window.from, to: window.to, ..UsageScope::default() };
+        let usage = (level != Level::Event && of.has_switches()).then(|| {
+            let usage = Usage::new(scope, &of.classes.vocabulary);
+            if of.is_restricted { usage.without_begin() } else { usage }
+        });
+        Counted {
+            stats: Stats::new(&[level], false, &of.classes.list),
+            usage,
+            told: Told::new(&of.classes.list),
+            needs_writer: level != Level::Event,
+            is_all,
+            records: 0,
+            selected: 0,
+            span: None,
+        }
+    }
+
+    /// Seconds from the first record of the window to its last: what `kymo stats` divides by.
+    fn seconds(&self) -> f64 {
+        self.span.map_or(0.0, |(first, last)| last.abs_diff(first) as f64 / 1e9)
+    }
+}
+
+impl Counted {
+    /// Counts by event of a whole trace, which its index has. `None` where more is asked for, or losses are to be
+    /// listed.
+    fn of_index(of: &Opened, level: Level, window: Window, is_all: bool) -> Option<Counted> {
+        if level != Level::Event || !is_all || window.pair() != of.whole() {
+            return None;
+        }
+        let mut counted = Counted::new(of, level, window, is_all);
+        let EventCounts { records, lost } =
+            event_counts(&of.traces, &of.indexes, &of.classes, |_| true, &mut counted.stats)?;
+        (counted.records, counted.selected, counted.span) = (records, records, of.bounds);
+        lost.is_none().then_some(counted)
+    }
+}
+
+impl Visit for Counted {
+    fn record(&mut self, seen: &Seen<'_, '_>, state: &State) {
+        let (time, payload) = (seen.head.time, Payload(seen.record.payload));
+        self.records += 1;
+        self.span = Some(self.span.map_or((time, time), |(first, last)| (first.min(time), last.max(time))));
+        if let Some(usage) = &mut self.usage {
+            usage.take(seen.is_selected);
+            self.told.record(seen.class, &seen.head, &payload, state, usage);
+            if is_by_writer(seen.record.stream) {
+                usage.check(&seen.head, state);
+            }
+        }
+        if seen.is_selected {
+            self.selected += 1;
+            let writer = if self.needs_writer { seen.writer(state) } else { Writer::default() };
+            self.stats.add(seen.class, (time, seen.record.bits), &writer, &payload);
+        }
+    }
+}
+
+impl Sink for Counted {
+    fn event(&mut self, head: &Head, event: &Event, state: &State) {
+        self.usage.iter_mut().for_each(|usage| usage.event(head, event, state));
+    }
+
+    fn thread(&mut self, span: &ThreadSpan, thread: &Thread) {
+        self.usage.iter_mut().for_each(|usage| usage.thread(span, thread));
+    }
+
+    fn cpu(&mut self, span: &CpuSpan) {
+        self.usage.iter_mut().for_each(|usage| usage.cpu(span));
+    }
+
+    fn interrupt(&mut self, span: &InterruptSpan, threads: Threads<'_>) {
+        self.usage.iter_mut().for_each(|usage| usage.interrupt(span, threads));
+    }
+
+    fn call(&mut self, span: &CallSpan, thread: &Thread) {
+        self.usage.iter_mut().for_each(|usage| usage.call(span, thread));
+    }
+
+    fn lost(&mut self, cpu: Option<u32>, from: i64, to: i64) {
+        self.usage.iter_mut().for_each(|usage| usage.lost(cpu, from, to));
+    }
+}
+
+impl Gather for Counted {
+    fn begin(&mut self, state: &State) {
+        self.usage = self.usage.take().map(|usage| usage.resume(state));
+    }
+
+    fn open(&mut self, _: &State, _: i64) {
+        // What ends with the window ends with no record.
+        self.usage.iter_mut().for_each(|usage| usage.take(self.is_all));
+    }
+}
+
+fn named<T: Copy>(name: &str, text: Option<&str>, of: &[(&str, T)], default: T) -> Result<T, Error> {
+    let Some(text) = text else { return Ok(default) };
+    let known = of.iter().find(|(name, _)| *name == text).map(|(_, value)| *value);
+    let names = || of.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+    known.ok_or_else(|| Error::parameter(name, format!("one of {}", names())))
+}
+
+/// Answers `statistics`.
+///
+/// # Errors
+/// Parameters; a filter that is none.
+pub fn statistics(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<Answer, Error> {
+    let window = parameters.window(of)?;
+    let level = named("by", parameters.text("by")?.as_deref(), &LEVELS, Level::Event)?;
+    let default = if level != Level::Event && of.has_switches() { Sort::Time } else { Sort::Records };
+    let sort = named("sort", parameters.text("sort")?.as_deref(), &SORTS, default)?;
+    if (level, sort) == (Level::Event, Sort::Time) {
+        return Err(Error::parameter("sort", "events have no time: records or name"));
+    }
+    let limit = parameters.limit(100)?;
+    let walk = Walk::new(of, window).filtered(parameters)?.until_last_record();
+    let (gather, walked) = match Counted::of_index(of, level, window, walk.is_all()) {
+        Some(counted) => (counted, None),
+        None => {
+            let mut gather = Counted::new(of, level, window, walk.is_all());
+            let walked = walk.run(&mut gather, stop)?;
+            gather.usage.iter_mut().for_each(|usage| usage.finish(&walked.state));
+            (gather, Some(walked))
+        }
+    };
+    let mut answer = begin("statistics", of, window);
+    tell_totals(&mut answer, of, &gather, level);
+    let mut all = rows::all(of, level, &gather.stats, gather.usage.as_ref());
+    rows::sort(&mut all.rows, sort);
+    answer.set("total", all.rows.len());
+    let rest: Vec<Row> = if all.rows.len() > limit { all.rows.split_off(limit) } else { Vec::new() };
+    let others = (!rest.is_empty() || all.is_cut).then(|| rest.iter().fold(all.rest, |sum, row| sum.plus(row)));
+    let seconds = gather.seconds();
+    let shown = table("rows", &mut answer, (level, seconds), &all.rows);
+    answer.push(shown);
+    let others = table("others", &mut answer, (level, seconds), others.as_slice());
+    let others = others.column("rows", (!rest.is_empty() || all.is_cut).then_some(rest.len() as u64));
+    answer.push(others);
+    answer.set("source", if walked.is_some() { "records" } else { "index" });
+    match walked {
+        Some(walked) => walked.tell(&mut answer),
+        None => LossLog::default().tell(&mut answer, 0),
+    }
+    Ok(answer)
+}
+
+/// What is of all rows, and what qualifies it.
+fn tell_totals(answer: &mut Answer, of: &Opened, gather: &Counted, level: Level) {
+    let by = LEVELS.iter().find(|(_, known)| *known == level).map(|(name, _)| *name);
+    answer.set("by", by);
+    answer.set("records", gather.records);
+    answer.set("selected", gather.selected);
+    answer.set("first", gather.span.map(|(first, _)| answer.time(first)));
+    answer.set("last", gather.span.map(|(_, last)| answer.time(last)));
+    let stretch = gather.usage.as_ref().and_then(rows::timed_stretch);
+    let usage = gather.usage.as_ref().filter(|_| stretch.is_some());
+    answer.set("has_times", usage.is_some());
+    answer.set("times_from", stretch.map(|(from, _)| answer.time(from)));
+    answer.set("times_to", stretch.map(|(_, to)| answer.time(to)));
+    let left_out = gather.stats.rows_left_out();
+    if left_out > 0 {
+        answer.notes.push(format!("rows were too many: {left_out} records are in none but the others"));
+    }
+    let Some(usage) = usage else {
+        if level != Level::Event {
+            let (place, hint) = if of.has_switches() { ("window", "") } else { ("trace", "; record with -k sched") };
+            answer.notes.push(format!("times are not known: the {place} has no sched events{hint}"));
+        }
+        return;
+    };
+    let sum = |part: fn(&kymo_analyze::usage::CpuUse) -> u64| {
+        usage.cpus().map(|(_, used)| part(used)).fold(0, u64::saturating_add)
+    };
+    let (idle_ns, unknown_ns, inferred_ns) =
+        (sum(|used| used.idle_ns), sum(|used| used.unknown_ns), sum(|used| used.inferred_ns));
+    answer.set("idle_ns", idle_ns);
+    answer.set("unknown_ns", unknown_ns);
+    answer.set("inferred_ns", inferred_ns);
+    let window_ns = stretch.map_or(0, |(from, to)| to.abs_diff(from));
+    let share = unknown_ns as f64 / (window_ns.max(1) as f64 * usage.cpus().count().max(1) as f64);
+    if share >= UNKNOWN_MIN {
+        let percent = share * 100.0;
+        answer.notes.push(format!("who ran is not known for {percent:.1} % of the CPUs' time: times are lower bounds"));
+    }
+    if of.is_restricted {
+        answer.notes.push("only chosen processes were recorded: times of others are not whole".to_owned());
+    }
+}
+
+fn table(name: &'static str, answer: &mut Answer, (level, seconds): (Level, f64), rows: &[Row]) -> Table {
+    let names: Vec<_> = rows.iter().map(|row| answer.texts.name(&row.name)).collect();
+    let number = |wanted: Level| {
+        let key = move |row: &Row| row.key.filter(|_| level == wanted).and_then(|key| i32::try_from(key).ok());
+        rows.iter().map(key).collect::<Vec<_>>()
+    };
+    let cpu = |row: &Row| row.key.filter(|_| level == Level::Cpu).and_then(|key| u32::try_from(key).ok());
+    let rate = |records: u64| (seconds > 0.0).then(|| records as f64 / seconds);
+    let is_of_cpu = level == Level::Cpu;
+    let time = |is_there: bool, part: fn(&Row) -> u64| {
+        rows.iter().map(|row| (is_there && row.is_timed).then(|| part(row))).collect::<Vec<_>>()
+    };
+    Table::new(name)
+        .column("name", names)
+        .column("process", number(Level::Process))
+        .column("tid", number(Level::Thread))
+        .column("cpu", rows.iter().map(cpu))
+        .column("is_kernel", rows.iter().map(|row| row.is_kernel.map(u8::from)))
+        .column("records", rows.iter().map(|row| row.records))
+        .column("per_s", rows.iter().map(|row| rate(row.records)))
+        .column("first", rows.iter().map(|row| row.span.map(|(first, _)| answer.time(first))))
+        .column("last", rows.iter().map(|row| row.span.map(|(_, last)| answer.time(last))))
+        .column("busy_ns", time(true, |row| row.busy_ns))
+        .column("interrupt_ns", time(true, |row| row.interrupt_ns))
+        .column("runs", time(true, |row| row.runs))
+        .column("longest_ns", time(!is_of_cpu, |row| row.longest_ns))
+        .column("doubtful_ns", time(!is_of_cpu, |row| row.doubtful_ns))
+        .column("other_ns", time(is_of_cpu, |row| row.other_ns))
+        .column("idle_ns", time(is_of_cpu, |row| row.idle_ns))
+        .column("unknown_ns", rows.iter().map(|row| row.unknown_ns))
+        .column("doubt", rows.iter().map(|row| doubt_bits(row.doubt)))
+}
