@@ -5,6 +5,7 @@ import { Client } from './api.js';
 import { Beside } from './beside.js';
 import { App } from './app.js';
 import { Bookmarks } from './bookmarks.js';
+import { Complete } from './complete.js';
 import { Copy } from './copy.js';
 import { Critical } from './critical.js';
 import { byId, clean, el, link } from './dom.js';
@@ -102,6 +103,7 @@ class Frame {
     const laboratory = byId('to-laboratory');
     laboratory.hidden = app.summary.head.info['has_results'] !== true;
     laboratory.addEventListener('click', () => app.go({ ...app.view, page: 'laboratory' }));
+    new Complete(app, this.filter);
     this.filter.addEventListener('keydown', (event) => {
       if (event.key === 'Enter') void this.setFilter();
     });
