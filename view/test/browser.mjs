@@ -287,6 +287,11 @@ await step('results of the laboratory have a page: what was measured, histograms
   await until((drawn) => document.querySelectorAll('#laboratory input:checked').length === drawn - 1, drawn);
   await page.click('#to-timeline');
 });
+await step('every mark of the legend is there to be seen', async () => {
+  const marks = await page.$$eval('#legend .item', (items) => items.map((item) => ({ text: item.textContent, width: item.firstChild.offsetWidth, height: item.firstChild.offsetHeight })));
+  for (const means of ['sleeps', 'not known', 'doubtful', 'records lost', 'real-time', 'merged']) assert.ok(marks.some(({ text }) => text.includes(means)), means);
+  assert.deepEqual(marks.filter(({ width, height }) => !width || !height), []);
+});
 await step('statistics, keys, themes, and the address is the view', async () => {
   await page.keyboard.press('4');
   await until(() => document.querySelectorAll('#statistics tbody tr').length > 0);
