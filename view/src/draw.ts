@@ -13,9 +13,30 @@ export interface Place {
   right: number;
 }
 
+export type Patterns = Record<'stripes' | 'dots' | 'hatch' | 'hole', CanvasPattern | string>;
+
+/** What fills a piece beside its colour. */
+export function patterns(to: CanvasRenderingContext2D, colours: Palette): Patterns {
+  return {
+    stripes: tile(to, 5, (tile) => fill(tile, colours.thr, 0, 0, 5, 5, colours.bg, 0, 0, 2, 5)),
+    dots: tile(to, 4, (tile) => fill(tile, colours.ink3, 1.5, 1.5, 1, 1)),
+    hatch: tile(to, 6, (tile) => {
+      tile.strokeStyle = colours.ink;
+      tile.globalAlpha = 0.6;
+      tile.beginPath();
+      for (const at of [-6, 0, 6]) {
+        tile.moveTo(at, 6);
+        tile.lineTo(at + 6, 0);
+      }
+      tile.stroke();
+    }),
+    hole: tile(to, 9, (tile) => fill(tile, colours.hole, 0, 0, 9, 9, colours.lossbg, 0, 0, 4.5, 9)),
+  };
+}
+
 /** Draws rows. Made again when the theme changes. */
 export class Painter {
-  private readonly patterns: Record<'stripes' | 'dots' | 'hatch' | 'hole', CanvasPattern | string>;
+  private readonly patterns: Patterns;
   private readonly widths = new Map<string, number>();
 
   constructor(
@@ -23,21 +44,7 @@ export class Painter {
     readonly colours: Palette,
     private readonly family: string,
   ) {
-    this.patterns = {
-      stripes: tile(to, 5, (tile) => fill(tile, colours.thr, 0, 0, 5, 5, colours.bg, 0, 0, 2, 5)),
-      dots: tile(to, 4, (tile) => fill(tile, colours.ink3, 1.5, 1.5, 1, 1)),
-      hatch: tile(to, 6, (tile) => {
-        tile.strokeStyle = colours.ink;
-        tile.globalAlpha = 0.6;
-        tile.beginPath();
-        for (const at of [-6, 0, 6]) {
-          tile.moveTo(at, 6);
-          tile.lineTo(at + 6, 0);
-        }
-        tile.stroke();
-      }),
-      hole: tile(to, 9, (tile) => fill(tile, colours.hole, 0, 0, 9, 9, colours.lossbg, 0, 0, 4.5, 9)),
-    };
+    this.patterns = patterns(to, colours);
   }
 
   /** One row, whose top is at `top`. */
@@ -76,18 +83,9 @@ export class Painter {
       to.fillStyle = this.patterns[piece.look];
       to.fillRect(x0, y, w, h);
     }
-    if (piece.look === 'hole') this.dashed(x0, y, w, h);
+    if (piece.look === 'hole') dashed(to, colours.loss, x0, y, w, h);
     if (piece.isRealTime && piece.name !== undefined) fill(to, edgeOf(colours, piece.name), x0, y, w, 3);
     if (piece.label && w > 22) this.label(piece, x0, y, w, h);
-  }
-
-  private dashed(x: number, y: number, w: number, h: number): void {
-    const { to } = this;
-    to.save();
-    to.setLineDash([3, 2]);
-    to.strokeStyle = this.colours.loss;
-    to.strokeRect(x + 0.5, y + 0.5, Math.max(2, w - 1), h - 1);
-    to.restore();
   }
 
   private label(piece: Piece, x: number, y: number, w: number, h: number): void {
@@ -129,6 +127,15 @@ function tile(to: CanvasRenderingContext2D, size: number, paint: (tile: CanvasRe
   if (!context) return 'transparent';
   paint(context);
   return to.createPattern(canvas, 'repeat') ?? 'transparent';
+}
+
+/** The border of a hole. */
+export function dashed(to: CanvasRenderingContext2D, colour: string, x: number, y: number, w: number, h: number): void {
+  to.save();
+  to.setLineDash([3, 2]);
+  to.strokeStyle = colour;
+  to.strokeRect(x + 0.5, y + 0.5, Math.max(2, w - 1), h - 1);
+  to.restore();
 }
 
 type Box = readonly [string, number, number, number, number];

@@ -3,6 +3,7 @@
 // be drawn moved and scaled until the next answer is there.
 
 import type { Answer, Table } from './columns.js';
+import { type Holes, Losses, countOf, within } from './losses.js';
 import type { ColourName } from './palette.js';
 
 /** Something that is drawn. */
@@ -98,6 +99,11 @@ class Scale {
   x(offset: number): number {
     return Math.max(0, Math.min(this.pixels, offset * this.perNs));
   }
+
+  /** ns after `from` of a pixel. */
+  offset(pixel: number): number {
+    return pixel / this.perNs;
+  }
 }
 
 /** A name without its number: workers of one kind have one colour. */
@@ -137,10 +143,12 @@ export function cpuRows(answer: Answer, pixels: number): Row[] {
   }
   const at = window(answer, pixels);
   cpuMixed(answer.table('mixed'), rows);
+  doubtfulPixels(answer, 'mixed', (i) => rows.get(answer.table('mixed').number('cpu', i) ?? -1), at, [2, 16]);
   cpuSpans(answer, answer.table('spans'), rows, at);
   interrupts(answer, answer.table('interrupts'), rows, at);
   interruptsMixed(answer.table('interrupts_mixed'), rows);
-  for (const row of rows.values()) holes(answer, row, at, (cpu) => cpu === null || row.key === `cpu${cpu}`);
+  const losses = new Losses(answer);
+  for (const [cpu, row] of rows) holes(row, losses.ofCpu(cpu), at, 'what happened here is not known');
   return [...rows.values()];
 }
 
@@ -187,7 +195,9 @@ function interrupts(answer: Answer, table: Table, rows: Map<number, Row>, { from
     const doubt = doubts(answer, table.number('doubt', i) ?? 0);
     const text = `${row.title}: ${INTERRUPT_KINDS[which] ?? 'interrupt'} ${table.text('name', i) ?? ''}${doubt && `, doubtful: ${doubt}`}`;
     const isHard = which === 0;
-    row.pieces.push({ x0: scale.x(begin), x1: scale.x(end), y: isHard ? 18 : 24, h: isHard ? 6 : 4, fill: isHard ? 'irq' : 'soft', tip: { text, from: begin, to: end, tid: null } });
+    const box = { x0: scale.x(begin), x1: scale.x(end), y: isHard ? 18 : 24, h: isHard ? 6 : 4 };
+    row.pieces.push({ ...box, fill: isHard ? 'irq' : 'soft', tip: { text, from: begin, to: end, tid: null } });
+    if (doubt) row.pieces.push({ ...box, fill: null, look: 'hatch' });
   }
 }
 
@@ -212,6 +222,7 @@ export function threadRows(answer: Answer, pixels: number, detail: (tid: number)
   }
   const at = window(answer, pixels);
   stateMixed(answer.table('mixed'), rows);
+  doubtfulPixels(answer, 'mixed', (i) => rows.get(answer.table('mixed').number('tid', i) ?? -1), at, [TOP, 18]);
   stateSpans(answer, rows, at);
   calls(answer, rows, at);
   const late = answer.table('late');
@@ -221,7 +232,7 @@ export function threadRows(answer: Answer, pixels: number, detail: (tid: number)
 }
 
 function stateSpans(answer: Answer, rows: Map<number, Row>, { from, scale }: Window): void {
-  const spans = answer.table('spans');
+  const [spans, losses] = [answer.table('spans'), new Losses(answer)];
   const [begins, ends] = [spans.offsets('from', from), spans.offsets('to', from)];
   for (let i = 0; i < spans.rows; i++) {
     const tid = spans.number('tid', i) ?? -1;
@@ -238,6 +249,9 @@ function stateSpans(answer: Answer, rows: Map<number, Row>, { from, scale }: Win
     if (label) piece.label = label;
     row.pieces.push(piece);
     if (doubt) row.pieces.push({ x0: piece.x0, x1: piece.x1, y: TOP, h: 18, fill: null, look: 'hatch' });
+    const cpu = spans.number('cpu', i);
+    // It ran there when they were lost: whether it went on is not known.
+    if (state === 'running' && cpu !== null) holes(row, within(losses.ofCpu(cpu), begin, end), { from, scale }, `on CPU ${cpu}, where it ran: what it did is not known`);
   }
 }
 
@@ -299,7 +313,10 @@ function calls(answer: Answer, rows: Map<number, Row>, { from, scale }: Window):
     const [begin = 0, end = 0, name = '?'] = [begins[i], ends[i], table.text('name', i) ?? '?'];
     const value = table.big('value', i);
     const text = `${row.title}: system call ${name}${value === null ? '' : ` returned ${value}`}`;
-    row.pieces.push({ x0: scale.x(begin), x1: scale.x(end), y: BASELINE + 1, h: 10, fill: 'sys', label: name, ink: 'sysink', tip: { text, from: begin, to: end, tid } });
+    const doubt = doubts(answer, table.number('doubt', i) ?? 0);
+    const box = { x0: scale.x(begin), x1: scale.x(end), y: BASELINE + 1, h: 10 };
+    row.pieces.push({ ...box, fill: 'sys', label: name, ink: 'sysink', tip: { text: `${text}${doubt && `, doubtful: ${doubt}`}`, from: begin, to: end, tid } });
+    if (doubt) row.pieces.push({ ...box, fill: null, look: 'hatch' });
   }
   const mixed = answer.table('calls_mixed');
   const [pixels, shares] = [mixed.numbers('pixel'), mixed.numbers('share')];
@@ -313,6 +330,8 @@ function calls(answer: Answer, rows: Map<number, Row>, { from, scale }: Window):
 /** Rows of spans, from an answer to `slices`: one for each thread. */
 export function spanRows(answer: Answer, pixels: number): Row[] {
   const rows = new Map<number, Row>();
+  /** Whose threads they are, as far as that is known. */
+  const processes = new Map<number, number>();
   const spans = (answer.head.info['spans'] as string[] | undefined) ?? [];
   const row = (tid: number, name: string | null): Row => {
     const known = rows.get(tid) ?? { key: `span${tid}`, title: named(name, tid), detail: 'spans', tid, height: SPAN_LEVEL + 6, pieces: [], late: [] };
@@ -330,7 +349,11 @@ export function spanRows(answer: Answer, pixels: number): Row[] {
     const doubt = doubts(answer, slices.number('doubt', i) ?? 0);
     of.height = Math.max(of.height, SPAN_LEVEL * (level + 1) + 6);
     const text = `${of.title}: ${label}${doubt && `, doubtful: ${doubt}`}`;
-    of.pieces.push({ x0: scale.x(begin), x1: scale.x(end), y: 3 + SPAN_LEVEL * level, h: SPAN_LEVEL - 1, fill: null, name: kind(label), label, ink: 'ink', tip: { text, from: begin, to: end, tid } });
+    const process = slices.number('process', i);
+    if (process !== null) processes.set(tid, process);
+    const box = { x0: scale.x(begin), x1: scale.x(end), y: 3 + SPAN_LEVEL * level, h: SPAN_LEVEL - 1 };
+    of.pieces.push({ ...box, fill: null, name: kind(label), label, ink: 'ink', tip: { text, from: begin, to: end, tid } });
+    if (doubt) of.pieces.push({ ...box, fill: null, look: 'hatch' });
   }
   const merged = answer.table('merged');
   const widths = merged.numbers('pixels');
@@ -342,7 +365,26 @@ export function spanRows(answer: Answer, pixels: number): Row[] {
     const x1 = x0 + (widths[i] ?? 1);
     of.pieces.push({ x0, x1, y: 3 + SPAN_LEVEL * level, h: SPAN_LEVEL - 1, fill: 'bar', label: `${count} spans`, ink: 'ink' });
   }
+  if (spans.length) lostSpans(new Losses(answer), rows, processes, { from, scale });
   return [...rows.values()];
+}
+
+/** Of a thread whose process is not known (all of its spans are merged) no hole is drawn. A program without a row gets one. */
+function lostSpans(losses: Losses, rows: Map<number, Row>, processes: ReadonlyMap<number, number>, at: Window): void {
+  const says = 'here a span may have begun or ended';
+  const drawn = new Set<number>();
+  for (const [tid, process] of processes) {
+    const of = rows.get(tid);
+    drawn.add(process);
+    if (of) holes(of, losses.ofProcess(process), at, says);
+  }
+  for (const process of losses.processes()) {
+    if (drawn.has(process)) continue;
+    const row: Row = { key: `lost${process}`, title: `process ${process}`, detail: 'spans', tid: null, height: SPAN_LEVEL + 6, pieces: [], late: [] };
+    holes(row, losses.ofProcess(process), at, says);
+    // Keys of threads are positive.
+    rows.set(-2 - process, row);
+  }
 }
 
 /** What a span is called: the name that its two events have in common. */
@@ -351,18 +393,32 @@ export function spanName(span: string): string {
   return begin.replace(/[:_.](begin|start|entry|enter|in)$/, '');
 }
 
-/** Nothing is known where records are missing. */
-function holes(answer: Answer, row: Row, { from, scale }: Window, concerns: (cpu: number | null) => boolean): void {
-  const losses = answer.table('losses');
-  const [begins, ends] = [losses.offsets('from', from), losses.offsets('to', from)];
-  for (let i = 0; i < losses.rows; i++) {
-    const isOfKernel = losses.number('process', i) === null;
-    if (!isOfKernel || !concerns(losses.number('cpu', i))) continue;
-    const [begin = 0, end = 0] = [begins[i], ends[i]];
-    const [records, packets] = [losses.number('records', i) ?? 0, losses.number('packets', i) ?? 0];
-    const count = packets > 0 ? `${records} records and ${packets} packets lost` : `${records} lost`;
-    const [x0, x1] = [scale.x(begin), scale.x(end)];
-    row.pieces.push({ x0, x1: Math.max(x1, x0 + 3), y: 0, h: row.height - 1, fill: null, look: 'hole', label: count, ink: 'loss', tip: { text: `${row.title}: ${count}: what happened here is not known`, from: begin, to: end, tid: null } });
+/** Nothing is known where records are missing. `says`: what of it. */
+function holes(row: Row, list: Holes, { scale }: Window, says: string): void {
+  for (const hole of list) {
+    const [x0, x1] = [scale.x(hole.from), scale.x(hole.to)];
+    const count = countOf(hole);
+    row.pieces.push({ x0, x1: Math.max(x1, x0 + 3), y: 0, h: row.height - 1, fill: null, look: 'hole', label: count, ink: 'loss', tip: { text: `${row.title}: ${count}${says.startsWith('on ') ? ' ' : ': '}${says}`, from: hole.from, to: hole.to, tid: row.tid } });
+  }
+}
+
+/** A hatch over the pixels of several states of which one is doubtful; `y` and `h` of it. Pixels side by side are one piece. */
+function doubtfulPixels(answer: Answer, name: string, rowOf: (i: number) => Row | undefined, { scale }: Window, [y, h]: readonly [number, number]): void {
+  const table = answer.table(name);
+  const [pixels, bits] = [table.numbers('pixel'), table.numbers('doubt')];
+  let last: { row: Row; piece: Piece & { tip: Tip }; bits: number } | null = null;
+  for (let i = 0; i < table.rows; i++) {
+    const [row, pixel, doubt] = [rowOf(i), pixels[i] ?? 0, bits[i] ?? 0];
+    if (!row || !doubt) continue;
+    if (last && last.row === row && last.bits === doubt && last.piece.x1 === pixel) {
+      last.piece.x1 = pixel + 1;
+      last.piece.tip.to = scale.offset(pixel + 1);
+      continue;
+    }
+    const tip = { text: `${row.title}: several states, doubtful: ${doubts(answer, doubt)}`, from: scale.offset(pixel), to: scale.offset(pixel + 1), tid: row.tid };
+    const piece: Piece & { tip: Tip } = { x0: pixel, x1: pixel + 1, y, h, fill: null, look: 'hatch', tip };
+    row.pieces.push(piece);
+    last = { row, piece, bits: doubt };
   }
 }
 

@@ -5,7 +5,7 @@
 import type { App, Part } from './app.js';
 import type { Answer } from './columns.js';
 import type { Shown } from './copy.js';
-import { add, byId, el, later, onFrame } from './dom.js';
+import { byId, el, later, onFrame } from './dom.js';
 import { Painter, type Place, sharpen } from './draw.js';
 import { type Piece, type Row, cpuRows, pieceAt, spanRows, threadRows } from './layout.js';
 import { palette } from './palette.js';
@@ -539,18 +539,4 @@ function whyNot(error: unknown): string {
 function detail(prio: number | null, worst: number | null): string {
   const priority = prio === null ? '' : prio < 100 ? `rt ${99 - prio}` : prio === 120 ? '' : `nice ${prio - 120}`;
   return [priority, worst ? `waited ${duration(worst)}` : ''].filter(Boolean).join(' · ');
-}
-
-/** What the colours mean. */
-export function legend(): HTMLElement {
-  const box = el('div', 'legend');
-  const items: [string, string][] = [
-    ['run', 'runs'], ['pre', 'preempted'], ['wokfill', 'woken, waits for a CPU'], ['lock', 'waits for a lock'],
-    ['io', 'blocked in the kernel'], ['wait', 'waits'], ['thr', 'stopped'], ['irq', 'interrupt'], ['soft', 'softirq'], ['sys', 'system call'],
-    ['loss', 'records lost'],
-  ];
-  for (const [colour, means] of items) add(box, el('span', 'item', el('i', `sw c-${colour}`), means));
-  add(box, el('span', 'item', 'colour of a name: no meaning of its own'));
-  add(box, el('span', 'item', 'n p: next, previous change of the selected thread'));
-  return box;
 }

@@ -5,7 +5,8 @@
 import type { App, Part } from './app.js';
 import type { Answer } from './columns.js';
 import { add, byId, button, el, later } from './dom.js';
-import { sharpen } from './draw.js';
+import { dashed, patterns, sharpen } from './draw.js';
+import { type Hole, Losses, countOf } from './losses.js';
 import { palette } from './palette.js';
 import { grouped } from './time.js';
 import type { View } from './view.js';
@@ -25,6 +26,8 @@ export interface Band {
   least: number;
   most: number;
   bins: { x: number; top: number; bottom: number; last: number; row: number }[];
+  /** Where records are missing: a value may have been among them. Which event they were of is not known. */
+  holes: readonly Hole[];
 }
 
 /** The band of an answer to `values`, whose bins are pixels. Pure. */
@@ -42,7 +45,7 @@ export function band(answer: Answer, height: number): Band {
     return most > least ? 2 + (1 - (value - least) / (most - least)) * (height - 4) : height / 2;
   };
   const bins = Array.from({ length: of.rows }, (_, row) => ({ x: at[row] ?? 0, top: y(maxes[row] ?? 0), bottom: y(mins[row] ?? 0), last: y(lasts[row] ?? 0), row }));
-  return { least, most, bins };
+  return { least, most, bins, holes: new Losses(answer).all() };
 }
 
 /** A value with at most six digits, and what it is called. */
@@ -167,7 +170,9 @@ export class Values implements Part {
     const { band: drawn, answer } = line;
     const range = drawn && drawn.bins.length ? `${shown(finite(drawn.least))} to ${shown(finite(drawn.most))}` : answer ? 'no record in this window' : '';
     const lost = Number(answer?.head.info['not_numbers'] ?? 0);
-    const notes = [range, lost ? `${grouped(lost)} are no numbers` : '', wrong].filter(Boolean).join('; ');
+    const missing = answer ? answer.head.lost : { records: 0, packets: 0 };
+    const hidden = missing.records || missing.packets ? `${countOf(missing)}: a peak may be among them` : '';
+    const notes = [range, hidden, lost ? `${grouped(lost)} are no numbers` : '', wrong].filter(Boolean).join('; ');
     line.label.replaceChildren(el('b', '', line.field), el('span', wrong ? 'wrong' : 'i2', notes));
     line.label.title = `${line.field}: ${notes}`;
   }
@@ -198,6 +203,14 @@ export class Values implements Part {
     const scale = this.width / Math.max(1, Number(until - from));
     const bins = Math.round(this.width);
     const x = (bin: number): number => (answer.head.from - Number(from) + (bin / bins) * (answer.head.to - answer.head.from)) * scale;
+    // Below the values: those of other CPUs and programs are known there.
+    const hole = drawn.holes.length ? patterns(to, colours).hole : '';
+    for (const { from: begin, to: end } of drawn.holes) {
+      const [x0, x1] = [begin, end].map((offset) => (answer.head.from - Number(from) + offset) * scale) as [number, number];
+      to.fillStyle = hole;
+      to.fillRect(x0, 0, Math.max(3, x1 - x0), HEIGHT);
+      dashed(to, colours.loss, x0, 0, Math.max(3, x1 - x0), HEIGHT);
+    }
     to.fillStyle = colours.run;
     to.globalAlpha = 0.45;
     for (const bin of drawn.bins) to.fillRect(x(bin.x), bin.top, Math.max(1, x(bin.x + 1) - x(bin.x)), Math.max(1.5, bin.bottom - bin.top));

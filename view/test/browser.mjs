@@ -127,6 +127,45 @@ await step('records are listed, and more come when they are scrolled', async () 
   await page.$eval('#records', (box) => (box.scrollTop = box.scrollHeight));
   await until((count) => document.querySelectorAll('#records tbody tr').length > count || /to the end/.test(document.querySelector('#records .note').textContent), count);
 });
+await step('the filter is completed by keyboard alone, and what comes out is a filter', async () => {
+  const choices = () => page.$$eval('#complete .choice code', (all) => all.map((one) => one.textContent));
+  const value = () => page.$eval('#filter', (input) => input.value);
+  const isOpen = (is) => until((is) => document.querySelector('#complete').hidden !== is, is);
+  await page.keyboard.press('f');
+  // Names are asked for when the field gets the focus, and the list opens as soon as they are there.
+  await page.keyboard.type('next_t');
+  await isOpen(true);
+  assert.ok((await choices()).includes('next_tid'), (await choices()).join());
+  await page.keyboard.press('Tab');
+  assert.equal(await value(), 'next_tid ');
+  assert.deepEqual((await choices()).slice(0, 2), ['==', '!=']);
+  await page.keyboard.press('ArrowDown');
+  await page.keyboard.press('ArrowDown');
+  assert.equal(await page.$eval('#filter', (input) => document.getElementById(input.getAttribute('aria-activedescendant')).textContent), '!=not equal');
+  await shot('completion');
+  await page.keyboard.press('Enter');
+  assert.equal(await value(), 'next_tid != ', 'Enter takes what was chosen, and filters nothing yet');
+  await page.keyboard.type('0 ');
+  await isOpen(true);
+  await page.keyboard.press('Escape');
+  await isOpen(false);
+  assert.equal(await page.evaluate(() => document.activeElement.id), 'filter', 'Escape closes the list first');
+  await page.keyboard.press('ArrowDown');
+  await page.keyboard.press('Tab');
+  assert.equal(await page.evaluate(() => document.activeElement.id === 'filter'), false, 'nothing is marked: Tab goes on');
+  await page.click('#filter');
+  await page.keyboard.press('End');
+  await page.keyboard.type('&& $event == "sched_switc');
+  await isOpen(true);
+  await page.click('#complete .choice');
+  await page.keyboard.press('Enter');
+  await until(() => /^next_tid != 0 && \$event == "(sched:)?sched_switch"$/.test(new URLSearchParams(location.hash.slice(1)).get('filter') ?? ''));
+  await isOpen(false);
+  assert.equal(await page.$eval('#wrong', (wrong) => wrong.hidden), true);
+  await page.keyboard.press('Escape');
+  await page.keyboard.press('u');
+  await until(() => !new URLSearchParams(location.hash.slice(1)).has('filter'));
+});
 await step('a filter that is none is refused with its place, and the last one stays', async () => {
   await page.click('#filter');
   await page.keyboard.type('$cpu ==');
@@ -247,6 +286,11 @@ await step('results of the laboratory have a page: what was measured, histograms
   await page.click('#laboratory input:checked');
   await until((drawn) => document.querySelectorAll('#laboratory input:checked').length === drawn - 1, drawn);
   await page.click('#to-timeline');
+});
+await step('every mark of the legend is there to be seen', async () => {
+  const marks = await page.$$eval('#legend .item', (items) => items.map((item) => ({ text: item.textContent, width: item.firstChild.offsetWidth, height: item.firstChild.offsetHeight })));
+  for (const means of ['sleeps', 'not known', 'doubtful', 'records lost', 'real-time', 'merged']) assert.ok(marks.some(({ text }) => text.includes(means)), means);
+  assert.deepEqual(marks.filter(({ width, height }) => !width || !height), []);
 });
 await step('statistics, keys, themes, and the address is the view', async () => {
   await page.keyboard.press('4');

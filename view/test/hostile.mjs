@@ -27,6 +27,16 @@ async function walkThrough() {
   for (const key of ['w', 'w', 'd', 'a', 's', 'b', 'y', '?', 'Escape', 'Home']) await page.keyboard.press(key);
   await settled(300, PICTURE_MS);
 }
+/** Until a colour of the style sheet is on the time line: rows are drawn in the frame behind their labels. */
+const drawnWith = (name) =>
+  until((name) => {
+    const colour = getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+    const [red, green, blue] = [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
+    const canvas = document.querySelector('#plot');
+    const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+    for (let i = 0; i < data.length; i += 4) if (data[i] === red && data[i + 1] === green && data[i + 2] === blue && data[i + 3] === 255) return true;
+    return false;
+  }, PICTURE_MS, name);
 async function open(hash = '') {
   const begin = Date.now();
   await page.goto(`${address}${hash}`);
@@ -89,6 +99,7 @@ const STEPS = {
       console.log(`  first picture after ${Date.now() - begin} ms`);
       const cpus = (await labels()).filter((label) => /^CPU \d+$/.test(label));
       assert.deepEqual(cpus.map((label) => Number(label.slice(4))).sort((a, b) => a - b), [...Array(64).keys()]);
+      await drawnWith('loss');
       await walkThrough();
     });
     await step('it is panned and zoomed at random', async () => {

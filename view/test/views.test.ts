@@ -92,17 +92,20 @@ test('the line of a critical path follows the rows, and is broken where one is m
 
 const BINS = { count: ['u64', [1, 2, 1]], mean: ['f64', [0, 0, 0]], first: ['f64', [0, 0, 0]] } as const;
 
+/** Of a CPU, and at the same time of a program. */
+const LOSSES = { from: ['i64', [20n, 25n]], to: ['i64', [30n, 28n]], cpu: ['u32', [0, 1]], records: ['u64', [3, 2]], packets: ['u64', [0, 0]], process: ['u32', [null, 7]], count: ['u32', [1, 1]] } as const;
 test('no peak of a value vanishes', () => {
-  const answer = decode(frame({ bins: { bin: ['u32', [0, 4, 9]], min: ['f64', [1, -3, 2]], max: ['f64', [1, 97, 2]], last: ['f64', [1, 5, 2]], ...BINS } }));
+  const answer = decode(frame({ bins: { bin: ['u32', [0, 4, 9]], min: ['f64', [1, -3, 2]], max: ['f64', [1, 97, 2]], last: ['f64', [1, 5, 2]], ...BINS }, losses: LOSSES }));
   const drawn = band(answer, 46);
   assert.deepEqual([drawn.least, drawn.most], [-3, 97]);
   const peak = drawn.bins[1];
   assert.ok(peak && peak.top === 2 && peak.bottom === 44 && peak.last > peak.top && peak.last < peak.bottom);
   assert.deepEqual(drawn.bins.map(({ x }) => x), [0, 4, 9]);
-  const flat = band(decode(frame({ bins: { bin: ['u32', [3, 4, 5]], min: ['f64', [7, 7, 7]], max: ['f64', [7, 7, 7]], last: ['f64', [7, 7, 7]], ...BINS } })), 46);
+  const flat = band(decode(frame({ bins: { bin: ['u32', [3, 4, 5]], min: ['f64', [7, 7, 7]], max: ['f64', [7, 7, 7]], last: ['f64', [7, 7, 7]], ...BINS }, losses: LOSSES })), 46);
   assert.deepEqual(flat.bins.map(({ top, bottom }) => [top, bottom]), [[23, 23], [23, 23], [23, 23]]);
-  const endless = band(decode(frame({ bins: { bin: ['u32', [0, 1, 2]], min: ['f64', [1, -Infinity, 2]], max: ['f64', [1, Infinity, 2]], last: ['f64', [1, Infinity, 2]], ...BINS } })), 46);
+  const endless = band(decode(frame({ bins: { bin: ['u32', [0, 1, 2]], min: ['f64', [1, -Infinity, 2]], max: ['f64', [1, Infinity, 2]], last: ['f64', [1, Infinity, 2]], ...BINS }, losses: LOSSES })), 46);
   assert.deepEqual([endless.least, endless.most, endless.bins[1]?.top, endless.bins[1]?.bottom], [1, 2, 1, 45]);
+  assert.deepEqual(drawn.holes.map(({ from, to, records }) => [from, to, records]), [[20, 30, 5]], 'where records are missing a peak may be, too');
   assert.deepEqual([shown(1234567), shown(-12), shown(0.1 + 0.2), shown(null)], ['1 234 567', '−12', '0.3', 'NaN']);
 });
 
