@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The worst wake-ups of each version of the kernel, over all machines, with their causes.
+"""The worst wake-ups of each version of the kernel, over all machines, and what their CPUs did meanwhile.
 
     spark-submit worst_wakeups.py traces/ --worst 5 --thread motor
 """
@@ -13,7 +13,7 @@ from fleet import say_what_is_missing, session, show_ns, table
 from pyspark.sql import SparkSession, Window
 from pyspark.sql import functions as F
 
-COLUMNS = "trace,time,duration_ns,tid,name,prio,cpu,by,cause,cause_name,doubt,host"
+COLUMNS = "trace,time,duration_ns,tid,name,prio,cpu,by,cpu_mostly,cpu_mostly_name,doubt,host"
 
 
 def main(words: Sequence[str] | None = None, given: SparkSession | None = None) -> None:
@@ -44,28 +44,29 @@ def main(words: Sequence[str] | None = None, given: SparkSession | None = None) 
         "rank", F.row_number().over(Window.partitionBy("kernel_release").orderBy(F.desc("duration_ns"), "time"))
     )
     worst = ranked.where(F.col("rank") <= args.worst).orderBy("kernel_release", "rank")
-    causes = known.groupBy("kernel_release", "cause").agg(
+    meanwhile = known.groupBy("kernel_release", "cpu_mostly").agg(
         F.count("*").alias("wakeups"), F.sum("duration_ns").alias("waited")
     )
 
-    rows, why = worst.collect(), causes.orderBy("kernel_release", F.desc("waited")).collect()
+    rows, parts = worst.collect(), meanwhile.orderBy("kernel_release", F.desc("waited")).collect()
     for kernel in by_kernel.orderBy(F.desc("most")).collect():
         name = kernel.kernel_release
         print(
             f"{name}: {kernel.wakeups:,} wake-ups on {kernel.hosts} hosts, "
             f"99 % below {show_ns(kernel.p99)}, the worst {show_ns(kernel.most)}"
         )
-        waited = sum(row.waited for row in why if row.kernel_release == name) or 1
-        for row in why:
+        waited = sum(row.waited for row in parts if row.kernel_release == name) or 1
+        for row in parts:
             if row.kernel_release == name:
-                print(f"  {row.waited / waited:6.1%} of all waiting: {row.cause}, in {row.wakeups:,} wake-ups")
+                share = f"{row.waited / waited:6.1%} of all waiting"
+                print(f"  {share}: the CPU was mostly at {row.cpu_mostly}, in {row.wakeups:,} wake-ups")
         for row in rows:
             if row.kernel_release == name:
-                cause = " ".join(part for part in (row.cause, row.cause_name) if part)
+                mostly = " ".join(part for part in (row.cpu_mostly, row.cpu_mostly_name) if part)
                 print(
                     f"  {show_ns(row.duration_ns):>8}  {row.name}[{row.tid}] on cpu {row.cpu} of {row.host}, woken by "
-                    f"{row.by or 'nobody known'}: {cause}\n            kymo explain {row.trace} --at {row.time} "
-                    f"--thread {row.tid}"
+                    f"{row.by or 'nobody known'}, while its CPU was mostly at {mostly}\n"
+                    f"            kymo explain {row.trace} --at {row.time} --thread {row.tid}"
                 )
     doubtful = wakeups.count() - sure.count()
     print(f"left out: {doubtful:,} wake-ups that are doubtful, or were not over")

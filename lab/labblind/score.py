@@ -16,11 +16,10 @@ def of_answer(wanted, largest, text):
     if largest is None:
         return DOUBTFUL, "no answer"
     kind, parts = largest
-    missing = [word for word in wanted.words if word not in text]
-    if kind == wanted.kind and not missing:
+    wrong = wanted.wrong(largest, text)
+    if wrong is None:
         return RIGHT, kind
-    said = kind if kind != wanted.kind else f"{kind} without {missing[0]!r}"
-    return (DOUBTFUL if is_doubtful(kind, parts) else WRONG), said
+    return (DOUBTFUL if is_doubtful(kind, parts) else WRONG), wrong
 
 
 def together(scores):

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """What is right, doubtful and wrong; and that a seed gives the same traces again."""
+import sys
 import unittest
 from dataclasses import dataclass
+from pathlib import Path
 
 from . import draw, score
 
-
-@dataclass
-class Wanted:
-    kind: str
-    words: list
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "labfaults"))
+import told  # noqa: E402
 
 
 @dataclass
@@ -19,27 +18,89 @@ class Kind:
     is_pinned: bool = False
 
 
-def slices(*pairs):
-    return [{"ns": 1, "seen": seen, "doubt": doubt} for seen, doubt in pairs]
+INNER = "v-inner[7] (rt 50) held the lock, and ran"
+OUTER = "v-outer[6] (rt 60) held the lock, and ran"
+
+
+def part(kind, text, ns=9, tid=7, seen=True, doubt=(), key="text"):
+    """A slice of a budget, as `explain` has it; with key="part" as `critical` has it."""
+    return {"kind": kind, key: text, "ns": ns, "tid": tid, "seen": seen, "doubt": list(doubt)}
+
+
+def answer(parts, rest=""):
+    """An answer as text, with something else in it behind the budget."""
+    lines = "".join(f"  {part['ns']}ms 90.0 %  ####  {told.said(part)}\n" for part in parts)
+    return f"who waited so long\n\nwhere the time went:\n{lines}\nwhat happened:\n  {rest}\n"
 
 
 class Score(unittest.TestCase):
-    def check(self, largest, text, expect):
-        wanted = Wanted("lock_owner", ["v-inner"])
-        self.assertEqual(score.of_answer(wanted, largest, text)[0], expect, (largest, text))
+    def check(self, wanted, parts, expect, text=None, rest=""):
+        found = told.largest({"budget": parts})
+        text = answer(parts, rest) if text is None else text
+        self.assertEqual(score.of_answer(wanted, found, text)[0], expect, (parts, text))
 
     def test_answers(self):
-        sure, marked, inferred = slices((True, [])), slices((True, ["lost"])), slices((False, []))
-        self.check(("lock_owner", sure), "waited for v-inner", score.RIGHT)
-        self.check(("lock_owner", inferred), "waited for v-inner", score.RIGHT)
+        wanted = told.Wanted("lock_owner", r"^v-inner\[")
+        self.check(wanted, [part("lock_owner", INNER)], score.RIGHT)
+        self.check(wanted, [part("lock_owner", INNER, seen=False)], score.RIGHT)
+        self.check(wanted, [part("lock_owner", INNER, key="part")], score.RIGHT)
         # The first owner instead of the last one, or another cause: wrong, unless it is marked.
-        self.check(("lock_owner", sure), "waited for v-outer", score.WRONG)
-        self.check(("waker", sure), "waited for v-inner", score.WRONG)
-        self.check(("waker", marked), "", score.DOUBTFUL)
-        self.check(("waker", inferred), "", score.DOUBTFUL)
-        self.check(("waker", marked + sure), "", score.WRONG)
-        self.check(("remainder", sure), "", score.DOUBTFUL)
-        self.check(None, "", score.DOUBTFUL)
+        self.check(wanted, [part("lock_owner", OUTER)], score.WRONG)
+        self.check(wanted, [part("waker", INNER)], score.WRONG)
+        self.check(wanted, [part("waker", INNER, doubt=["lost"])], score.DOUBTFUL)
+        self.check(wanted, [part("waker", INNER, seen=False)], score.DOUBTFUL)
+        self.check(wanted, [part("waker", INNER, doubt=["lost"]), part("waker", INNER)], score.WRONG)
+        self.check(wanted, [part("remainder", "not known")], score.DOUBTFUL)
+        self.assertEqual(score.of_answer(wanted, None, "")[0], score.DOUBTFUL)
+
+    def test_the_right_word_elsewhere_is_no_answer(self):
+        wanted = told.Wanted("lock_owner", r"^v-inner\[")
+        outer = part("lock_owner", OUTER, tid=6)
+        # In the time line, in a smaller part, or as the one that somebody else waited behind.
+        self.check(wanted, [outer], score.WRONG, rest="switch from v-inner[7] to v-outer[6]")
+        self.check(wanted, [outer, part("lock_owner", INNER, ns=2)], score.WRONG)
+        behind = "v-outer[6] (rt 60) held the lock, and waited while v-inner[7] had cpu 0"
+        self.check(wanted, [part("lock_owner", behind, tid=6)], score.WRONG)
+        # JSON is right, but the text says another thing.
+        self.check(wanted, [part("lock_owner", INNER)], score.WRONG, text=answer([outer], rest=INNER))
+
+    def test_every_kind_is_told_from_its_neighbours(self):
+        """For each kind of lab/faults an answer that is right, and others with the same cause or the same words."""
+        throttled = "throttled by {}, while v-normal[9] (nice 0) had cpu 0"
+        server, rt = "the fair server or real-time throttling", "real-time throttling"
+        quota, group = "the CPU quota of its control group", "real-time throttling of its control group"
+        cases = {
+            "SIGSTOP": (["stopped by faults[5], by a signal", "stopped by python3[5] (inferred), by a signal"],
+                        ["stopped, by a signal", "stopped by gdb[5], under a debugger", "stopped by victim[7], by a signal"]),
+            "ptrace stop": (["stopped by faults[5] (inferred), under a debugger", "stopped, under a debugger"],
+                            ["stopped by faults[5], by a signal"]),
+            "hog of a higher priority": (["fault-hog[8] (rt 95) had cpu 1"], ["kworker[8] (rt 95) had cpu 1, before fault-hog[8]"]),
+            "CPU quota of a group": ([throttled.format(quota), "throttled (inferred) by the CPU quota of its control group, while cpu 0 idled"],
+                                     [throttled.format(rt), throttled.format(server), "v-normal[9] had cpu 0 (inferred: a CPU quota)"]),
+            "fair server": ([throttled.format(server)], [throttled.format(rt), throttled.format(group), throttled.format(quota)]),
+            "real-time throttling of a group": ([throttled.format(group), throttled.format(rt)], [throttled.format(quota)]),
+            "real-time throttling of the CPU": ([throttled.format(rt), throttled.format(server)], [throttled.format(quota)]),
+            "chain of three pipes": (["v-first[2] (nice 0) ran, and had not woken it yet"],
+                                     ["v-third[4] (nice 0) had not woken it yet, and slept", "thread 9 ran after v-first[2]"]),
+            "own computation": (["running"], ["running (something)"]),
+            "lock with inheritance": (["v-owner[3] (rt 80) held the lock, and ran"], ["v-middle[4] (rt 40) held the lock, and ran"]),
+            "interrupts off": (["swapper[0] had cpu 1, with interrupts off"], ["victim[7] had cpu 1"]),
+            "preemption off": (["a[3] had cpu 1, with preemption off"], ["a[3] had cpu 1, with interrupts off"]),
+        }
+        kinds = {kind.name: kind.wanted for kind in told.KINDS}
+        for name, (right, wrong) in cases.items():
+            wanted = kinds[name]
+            for text in right:
+                self.check(wanted, [part(wanted.kind, text)], score.RIGHT)
+            for text in wrong:
+                self.check(wanted, [part(wanted.kind, text)], score.WRONG, rest=right[0])
+
+    def test_the_limit_of_most_of_the_time_counts(self):
+        wanted = told.Wanted("throttled", "^throttled.* by the CPU quota ")
+        quota = "throttled by the CPU quota of its control group, while {} had cpu 0"
+        rt = part("throttled", "throttled by real-time throttling, while cpu 0 idled", ns=9)
+        self.check(wanted, [rt, part("throttled", quota.format("a[1]"), ns=8)], score.WRONG)
+        self.check(wanted, [rt, part("throttled", quota.format("a[1]"), ns=8), part("throttled", quota.format("b[2]"), ns=7)], score.RIGHT)
 
     def test_the_worst_answer_counts(self):
         self.assertEqual(score.together([score.RIGHT, score.WRONG, score.DOUBTFUL]), score.WRONG)

@@ -122,7 +122,7 @@ fn queries_find_what_the_trace_has() {
     let tables = sql.rows("SHOW TABLES");
     assert!(tables.iter().any(|row| row["table_name"] == "motor:step"), "{tables:?}");
     let columns = sql.rows("DESCRIBE wakeups");
-    assert!(columns.iter().any(|row| row["column_name"] == "preempted_ns"), "{columns:?}");
+    assert!(columns.iter().any(|row| row["column_name"] == "cpu_thread_ns"), "{columns:?}");
 }
 
 #[test]
@@ -271,7 +271,7 @@ fn an_index_answers_counts_and_changes_no_answer() {
         "SELECT event, count(*) AS n, sum(bits) AS b FROM records GROUP BY event ORDER BY event",
         "SELECT proc, count(*) AS n FROM motor.step WHERE time >= at('+3us') GROUP BY proc ORDER BY proc",
         "SELECT state, sum(duration_ns) AS ns FROM thread_state GROUP BY state ORDER BY state",
-        "SELECT name, count(*) AS n, sum(preempted_ns) AS ns FROM wakeups GROUP BY name ORDER BY name",
+        "SELECT name, count(*) AS n, sum(cpu_thread_ns) AS ns FROM wakeups GROUP BY name ORDER BY name",
         "SELECT kind, count(*) AS n FROM latencies WHERE time < at('-2us') GROUP BY kind ORDER BY kind",
     ] {
         assert_eq!(with.rows(query), without.rows(query), "{query}");

@@ -8,7 +8,8 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use kymo_analyze::{BudgetPart, History};
+use kymo_analyze::cause::{Cause, Evidence, Machine};
+use kymo_analyze::{Doing, Sink};
 use kymo_ctf::read::Reader;
 use kymo_feed::{Classes, Visit, walk};
 use kymo_query::Opened;
@@ -105,49 +106,104 @@ fn wakeups_are_the_arrows_of_the_viewer() {
     }
 }
 
-/// The budgets of all wake-ups, from a history of the whole trace.
-#[test]
-fn wakeups_have_the_budget_of_the_engine() {
-    struct Whole(History);
-    impl kymo_analyze::Sink for Whole {
-        fn thread(&mut self, span: &kymo_analyze::ThreadSpan, thread: &kymo_analyze::Thread) {
-            kymo_analyze::Sink::thread(&mut self.0, span, thread);
-        }
+/// The engine of `kymo explain`, with a whole trace.
+struct Whole(Evidence);
 
-        fn cpu(&mut self, span: &kymo_analyze::CpuSpan) {
-            kymo_analyze::Sink::cpu(&mut self.0, span);
-        }
+impl Sink for Whole {
+    fn event(&mut self, head: &kymo_analyze::Head, event: &kymo_analyze::Event, state: &kymo_analyze::State) {
+        Sink::event(&mut self.0, head, event, state);
     }
-    impl Visit for Whole {}
-    let mut causes = BTreeMap::new();
-    for made in [small(), random(1, 4000)] {
+
+    fn thread(&mut self, span: &kymo_analyze::ThreadSpan, thread: &kymo_analyze::Thread) {
+        Sink::thread(&mut self.0, span, thread);
+    }
+
+    fn cpu(&mut self, span: &kymo_analyze::CpuSpan) {
+        Sink::cpu(&mut self.0, span);
+    }
+
+    fn interrupt(&mut self, span: &kymo_analyze::InterruptSpan, threads: kymo_analyze::Threads<'_>) {
+        Sink::interrupt(&mut self.0, span, threads);
+    }
+}
+
+impl Visit for Whole {}
+
+impl Whole {
+    fn of(made: &Made) -> Whole {
         let traces = [made.trace()];
         let classes = Classes::new(&traces);
-        let mut whole = Whole(History::new(i64::MIN, i64::MAX, usize::MAX));
+        let mut whole = Whole(Evidence::new(i64::MIN, i64::MAX, usize::MAX, Machine::default()));
         walk(&mut Reader::new(&traces), &classes, &mut whole);
+        whole
+    }
+
+    /// What the CPU did while a thread waited, as the engine divides a stretch of a CPU: ns by the table's columns.
+    fn of_cpu(&self, tid: i32, ran_on: Option<u32>, (from, to): (i64, i64)) -> BTreeMap<&'static str, u64> {
+        let mut sums = BTreeMap::new();
+        for span in self.0.history().thread(tid).iter().filter(|span| span.from < to && span.to > from) {
+            let Doing::Runnable { cpu, .. } = span.doing else { panic!("{span:?}") };
+            let cpu = cpu.or(ran_on).filter(|_| span.to > span.from);
+            for piece in cpu.map_or(vec![], |cpu| self.0.segments_of_cpu(cpu, span.from, span.to)) {
+                let name = match piece.cause {
+                    Cause::Ran { tid: of } if of == tid => "leaving",
+                    Cause::Ran { .. } | Cause::IrqsOff { .. } | Cause::PreemptionOff { .. } => "thread",
+                    Cause::Idle => "idle",
+                    Cause::Interrupt(_) => "interrupt",
+                    _ => continue,
+                };
+                *sums.entry(name).or_insert(0) += piece.ns();
+            }
+        }
+        sums
+    }
+}
+
+/// The words of causes that a thread may wait for. The table must not use them: why a thread waited is decided by the
+/// rules of the engine, from more than what its CPU did.
+const CAUSES: [&str; 9] = [
+    "preempted",
+    "higher_priority",
+    "run_queue",
+    "throttled",
+    "idle_exit",
+    "switching",
+    "irqs_off",
+    "preemption_off",
+    "irq",
+];
+
+#[test]
+fn wakeups_have_what_the_engine_says_of_their_cpu_and_no_causes() {
+    let mut throttled = Made::default();
+    // While the woken real-time thread waits for 900 ns, its CPU is idle at first, and then at one of a normal class:
+    // to the engine that is real-time throttling. To call it preempted, or coming out of idle, is wrong.
+    throttled.switch(0, 1000, (0, 0), (10, "rt", REAL_TIME)).switch(0, 1100, (10, 1), (0, "swapper/0", NICE));
+    throttled.waking(1, 1200, (10, "rt", REAL_TIME), 0).switch(0, 1300, (0, 0), (20, "normal", NICE));
+    throttled.switch(0, 2100, (20, 0), (10, "rt", REAL_TIME)).switch(0, 2200, (10, 1), (0, "swapper/0", NICE));
+    let mut mostly = BTreeMap::new();
+    for made in [throttled, small(), random(1, 4000)] {
+        let whole = Whole::of(&made);
         let (source, _dir) = open(&made);
         for row in all(&source, "wakeups") {
             let of = |name: &str| row[name].as_i64().unwrap();
-            let mut expect: BTreeMap<&str, u64> = BTreeMap::new();
-            for share in whole.0.budget(of("tid") as i32, of("time"), of("end_time")) {
-                let name = match share.part {
-                    BudgetPart::Preempted { by: Some(_) } => "preempted_ns",
-                    BudgetPart::WaitInterrupt(_) => "interrupt_ns",
-                    BudgetPart::IdleExit => "idle_exit_ns",
-                    BudgetPart::Switching => "switching_ns",
-                    _ => "unknown_ns",
-                };
-                *expect.entry(name).or_default() += share.ns;
-            }
-            let parts = ["preempted_ns", "interrupt_ns", "idle_exit_ns", "switching_ns", "unknown_ns"];
-            for name in parts {
-                assert_eq!(of(name) as u64, expect.get(name).copied().unwrap_or(0), "{name} of {row}");
-            }
-            assert_eq!(parts.map(of).iter().sum::<i64>(), of("duration_ns"), "{row}");
-            *causes.entry(row["cause"].to_string()).or_insert(0) += 1;
+            let ran_on = row["cpu"].as_u64().map(|cpu| cpu as u32);
+            let expect = whole.of_cpu(of("tid") as i32, ran_on, (of("time"), of("end_time")));
+            let parts = ["thread", "interrupt", "idle", "leaving"];
+            let found = parts.map(|part| of(&format!("cpu_{part}_ns")));
+            assert_eq!(found.map(|ns| ns as u64), parts.map(|part| expect.get(part).copied().unwrap_or(0)), "{row}");
+            assert_eq!(found.iter().sum::<i64>() + of("unknown_ns"), of("duration_ns"), "{row}");
+            let most = found.into_iter().chain([of("unknown_ns")]).max();
+            let called = row["cpu_mostly"].as_str().unwrap();
+            let its = if called == "unknown" { "unknown_ns".to_owned() } else { format!("cpu_{called}_ns") };
+            assert_eq!(Some(of(&its)), most, "{row}");
+            let names: Vec<&str> = row.as_object().unwrap().keys().map(String::as_str).collect();
+            let is_cause = |word: &&str| CAUSES.contains(&word.trim_end_matches("_ns")) || word.contains("cause");
+            assert!(!names.iter().any(is_cause) && !is_cause(&called), "{row}");
+            *mostly.entry(called.to_owned()).or_insert(0) += 1;
         }
     }
-    assert!(causes.len() > 1, "{causes:?}");
+    assert!(mostly.len() > 1, "{mostly:?}");
 }
 
 #[test]

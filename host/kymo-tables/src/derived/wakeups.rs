@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The table `wakeups`: from a wake-up until the thread runs, and what that time went to.
+//! The table `wakeups`: from a wake-up until the thread runs, and what its CPU did meanwhile. It names no causes: those
+//! need the records around each wait, and `kymo explain` and `kymo latency --explain` have the one engine for them
+//! (kymo-analyze, `cause`). A CPU that idled may be one of a throttled thread; one that another thread had, one with
+//! interrupts off.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -16,12 +19,12 @@ use crate::scan::Scan;
 
 pub(crate) const WAKEUPS: Known = Known {
     name: "wakeups",
-    about: "Wake-ups: from when a thread is woken until it runs, who woke it, and what the wait went to (needs the \
+    about: "Wake-ups: from when a thread is woken until it runs, who woke it, and what its CPU did meanwhile (needs the \
             scheduler's events)",
     columns: columns! {
         "time" Time "When the thread was woken";
         "end_time" Time "When it ran; without cpu: when the trace ended";
-        "duration_ns" Count "How long it waited, ns: the sum of what it went to";
+        "duration_ns" Count "How long it waited, ns: the sum of what its CPU did";
         "tid" Id "The woken thread";
         "pid" Id "Its process";
         "name" Words "Its name";
@@ -30,21 +33,22 @@ pub(crate) const WAKEUPS: Known = Known {
         "by_tid" Id "Who woke it; 0: the idle thread";
         "by" Words "Its name, or the interrupt's";
         "by_cpu" Id "The CPU of who woke it";
-        "preempted_ns" Count "Part of the wait in which another thread had the CPU, ns";
-        "interrupt_ns" Count "Part in which the CPU was busy with interrupts and softirqs, ns";
-        "idle_exit_ns" Count "Part in which the CPU had not come out of idle, ns";
-        "switching_ns" Count "Part in which the CPU was between threads, ns";
+        "cpu_thread_ns" Count "Part of the wait in which another thread was on the CPU, ns";
+        "cpu_interrupt_ns" Count "Part in which interrupts and softirqs were, ns";
+        "cpu_idle_ns" Count "Part in which the idle thread was, ns";
+        "cpu_leaving_ns" Count "Part in which the CPU had not left the thread itself yet, ns";
         "unknown_ns" Count "The rest, ns: the trace does not tell";
-        "cause" Words "The largest part: preempted, interrupt, idle_exit, switching, unknown";
-        "cause_tid" Id "The thread of the largest part, where it is preempted";
-        "cause_name" Words "Its name, or the interrupt's";
+        "cpu_mostly" Words "What its CPU did for the largest part: thread, interrupt, idle, leaving, unknown; no cause: \
+                            that is for kymo explain";
+        "cpu_mostly_tid" Id "The other thread, where that is the largest part";
+        "cpu_mostly_name" Words "Its name, or the interrupt's";
         "doubt" Words "What is doubtful about it: lost, start, end, clock, missed, guessed, idle, mixed";
         "host" Words "Machine that the trace is of";
     },
 };
 
-/// First and last column of the budget.
-const BUDGET: std::ops::RangeInclusive<usize> = 11..=18;
+/// First and last column of what the CPU did.
+const CPU_DID: std::ops::RangeInclusive<usize> = 11..=18;
 
 /// Stretches of a CPU that are kept: what a wait before them went to is not known.
 const KEPT_MAX: usize = 4096;
@@ -62,7 +66,7 @@ struct Wait {
 }
 
 struct Wakeups {
-    with_budget: bool,
+    with_cpu: bool,
     cpus: HashMap<u32, VecDeque<CpuSpan>>,
     /// By thread: stretches of a wait that goes on on another CPU.
     moved: HashMap<i32, Vec<ThreadSpan>>,
@@ -84,7 +88,7 @@ impl Sink for Wakeups {
     }
 
     fn cpu(&mut self, span: &CpuSpan) {
-        if !self.with_budget {
+        if !self.with_cpu {
             return;
         }
         let kept = self.cpus.entry(span.cpu).or_default();
@@ -95,50 +99,59 @@ impl Sink for Wakeups {
     }
 }
 
-/// What a wait went to.
+/// What the CPU of a wait did, ns each.
 #[derive(Default)]
-struct Budget {
-    preempted: u64,
+struct CpuDid {
+    thread: u64,
     interrupt: u64,
-    idle_exit: u64,
-    switching: u64,
+    idle: u64,
+    leaving: u64,
     unknown: u64,
-    cause: &'static str,
-    cause_tid: Option<i32>,
-    cause_name: String,
+    mostly: &'static str,
+    mostly_tid: Option<i32>,
+    mostly_name: String,
 }
 
-impl Budget {
-    fn of(shares: &[Share], state: &State) -> Budget {
-        let mut budget = Budget::default();
+impl CpuDid {
+    fn of(shares: &[Share], state: &State) -> CpuDid {
+        let mut did = CpuDid::default();
         for share in shares {
-            let (sum, word) = match share.part {
-                BudgetPart::Preempted { by: Some(_) } => (&mut budget.preempted, "preempted"),
-                BudgetPart::WaitInterrupt(_) => (&mut budget.interrupt, "interrupt"),
-                BudgetPart::IdleExit => (&mut budget.idle_exit, "idle_exit"),
-                BudgetPart::Switching => (&mut budget.switching, "switching"),
-                _ => (&mut budget.unknown, "unknown"),
-            };
+            let (sum, _) = did.part(share.part);
             *sum += share.ns;
-            // The largest is the first one.
-            if budget.cause.is_empty() {
-                budget.cause = word;
+        }
+        // The parts are sums of several shares: the largest share is not always of the largest part.
+        let sums = [did.thread, did.interrupt, did.idle, did.leaving, did.unknown];
+        let largest = sums.into_iter().max().unwrap_or_default();
+        for share in shares {
+            let (sum, word) = did.part(share.part);
+            if *sum == largest {
+                did.mostly = word;
                 match share.part {
                     BudgetPart::Preempted { by: Some(tid) } => {
-                        budget.cause_tid = Some(tid);
-                        budget.cause_name = name(state, Some(tid)).to_string();
+                        did.mostly_tid = Some(tid);
+                        did.mostly_name = name(state, Some(tid)).to_string();
                     }
-                    BudgetPart::WaitInterrupt(interrupt) => budget.cause_name = interrupt.to_string(),
+                    BudgetPart::WaitInterrupt(interrupt) => did.mostly_name = interrupt.to_string(),
                     _ => {}
                 }
+                break;
             }
         }
-        budget
+        did
+    }
+
+    fn part(&mut self, part: BudgetPart) -> (&mut u64, &'static str) {
+        match part {
+            BudgetPart::Preempted { by: Some(_) } => (&mut self.thread, "thread"),
+            BudgetPart::WaitInterrupt(_) => (&mut self.interrupt, "interrupt"),
+            BudgetPart::IdleExit => (&mut self.idle, "idle"),
+            BudgetPart::Switching => (&mut self.leaving, "leaving"),
+            _ => (&mut self.unknown, "unknown"),
+        }
     }
 }
 
 impl Wakeups {
-    /// By the same rules as `kymo explain` of a stretch.
     fn shares(&self, wait: &Wait, thread: &Thread) -> Vec<Share> {
         let (from, to) = (wait.span.ready_from, wait.span.to);
         let mut history = History::new(from, to, usize::MAX);
@@ -162,9 +175,9 @@ impl Derive for Wakeups {
             if !out.wants(&RowPlace { from, to, cpu: wait.cpu, tid: Some(tid) }) {
                 continue;
             }
-            let budget = match self.with_budget {
-                true => Budget::of(&self.shares(&wait, &Thread::unknown(tid, from)), state),
-                false => Budget::default(),
+            let did = match self.with_cpu {
+                true => CpuDid::of(&self.shares(&wait, &Thread::unknown(tid, from)), state),
+                false => CpuDid::default(),
             };
             let by = doing::by_waker(&wait.waker);
             out.push(&[
@@ -179,14 +192,14 @@ impl Derive for Wakeups {
                 by.and_then(By::tid).into(),
                 by_name(state, by).as_ref().into(),
                 Some(wait.waker.cpu).filter(|cpu| *cpu != u32::MAX).into(),
-                budget.preempted.into(),
-                budget.interrupt.into(),
-                budget.idle_exit.into(),
-                budget.switching.into(),
-                budget.unknown.into(),
-                budget.cause.into(),
-                budget.cause_tid.into(),
-                Cell::from(budget.cause_name.as_str()),
+                did.thread.into(),
+                did.interrupt.into(),
+                did.idle.into(),
+                did.leaving.into(),
+                did.unknown.into(),
+                did.mostly.into(),
+                did.mostly_tid.into(),
+                Cell::from(did.mostly_name.as_str()),
                 doubt(wait.span.doubt.without(Doubt::END)).as_ref().into(),
                 out.group.host.as_str().into(),
             ]);
@@ -195,7 +208,7 @@ impl Derive for Wakeups {
 }
 
 pub(crate) fn read(group: &Group, scan: &Scan, rows: &mut Rows, emit: &mut Emit) -> Result<(), Ended> {
-    let with_budget = BUDGET.into_iter().any(|column| rows.has(column));
-    let mut wakeups = Wakeups { with_budget, cpus: HashMap::new(), moved: HashMap::new(), pending: Vec::new() };
+    let with_cpu = CPU_DID.into_iter().any(|column| rows.has(column));
+    let mut wakeups = Wakeups { with_cpu, cpus: HashMap::new(), moved: HashMap::new(), pending: Vec::new() };
     walk(group, scan, rows, emit, &mut wakeups, Needs::Waits)
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::bail;
-use kymo_analyze::{Event, Thread};
+use kymo_analyze::{Event, Sample, State, Thread};
 use kymo_ctf::read::{Record, Value};
 use serde_json::Value as Json;
 
@@ -73,6 +73,8 @@ pub struct Who {
     family: BTreeSet<i32>,
     /// Threads of `process`.
     members: BTreeSet<i32>,
+    /// The recorder was met by its number: then the trace tells who its command is.
+    met_recorder: bool,
 }
 
 impl Who {
@@ -116,8 +118,53 @@ impl Who {
         !self.all && self.thread.is_none() && self.process.is_none() && (self.has_command || !self.family.is_empty())
     }
 
+    /// Options choose threads: what is nobody's is not asked for.
+    pub fn selects(&self) -> bool {
+        self.thread.is_some() || self.process.is_some() || self.prio.is_some()
+    }
+
+    /// Whether what a thread began is asked for: a timer, a request, a span; `None`: it is not known who began it.
+    /// The trace may not tell who is the command: its events may be without forks, or count in another PID namespace.
+    pub fn wants_by(&self, thread: Option<&Thread>) -> bool {
+        let is_limited = self.is_limited() && (self.met_recorder || !self.family.is_empty());
+        match thread {
+            Some(thread) => self.is_wanted(thread, is_limited),
+            None => !self.selects() && !is_limited,
+        }
+    }
+
+    /// Whether what happened on a CPU while a thread was current is asked for: it is the CPU's, unless options choose
+    /// threads.
+    pub fn wants_over(&self, thread: Option<&Thread>) -> bool {
+        !self.selects() || thread.is_some_and(|thread| self.is_wanted(thread, false))
+    }
+
+    /// Whether interrupts or preemption that a thread switched off are asked for.
+    pub fn wants_off_by(&self, thread: Option<&Thread>) -> bool {
+        match thread {
+            Some(thread) => self.is_wanted(thread, false),
+            None => !self.selects(),
+        }
+    }
+
+    /// Whether a span is asked for: by its thread as the state knows it, or as the span's records tell of it.
+    pub fn wants_span(&self, sample: &Sample, state: &State) -> bool {
+        let Some(tid) = sample.tid else { return self.wants_by(None) };
+        let mut thread = state.thread(tid).cloned().unwrap_or_else(|| Thread::unknown(tid, sample.to));
+        if !sample.name.is_empty() {
+            thread.name = sample.name;
+        }
+        thread.process = thread.process.or(sample.process);
+        thread.prio = sample.prio.or(thread.prio);
+        self.wants_by(Some(&thread))
+    }
+
     /// Whether a thread is asked for, as it is now.
     pub fn wants(&self, thread: &Thread) -> bool {
+        self.is_wanted(thread, self.is_limited())
+    }
+
+    fn is_wanted(&self, thread: &Thread, is_limited: bool) -> bool {
         let is_number = self.thread.as_ref().is_some_and(|wanted| wanted.parse() == Ok(thread.tid));
         if is_number {
             return true;
@@ -134,11 +181,16 @@ impl Who {
             || thread.process.is_some_and(|process| self.members.contains(&process));
         let has_prio =
             self.prio.is_none_or(|wanted| thread.prio.is_some_and(|prio| (wanted.from..=wanted.to).contains(&prio)));
-        !is_own && is_named && is_member && has_prio && (!self.is_limited() || self.family.contains(&thread.tid))
+        !is_own && is_named && is_member && has_prio && (!is_limited || self.family.contains(&thread.tid))
     }
 
     /// Takes an event, before the state moves by it.
     pub fn event(&mut self, event: &Event) {
+        self.met_recorder |= match *event {
+            Event::Fork { parent, .. } => Some(parent) == self.recorder,
+            Event::Dumped { tid, .. } => Some(tid) == self.recorder,
+            _ => false,
+        };
         match *event {
             Event::Fork { parent, child, .. } => self.forked(parent, child),
             Event::Exec { tid, old_tid, name } => {
@@ -283,6 +335,45 @@ mod tests {
         assert!(!who.wants(&thread(61, "child", 19)), "it runs another program");
         assert!(!who.wants(&thread(60, "app", 120)), "then it was of a normal class");
         assert!(!who.wants(&thread(62, "worker", 50)), "that is rt 49");
+    }
+
+    fn span_of(tid: i32, prio: i16) -> Sample {
+        Sample {
+            value_ns: 5,
+            from: 10,
+            to: 15,
+            tid: Some(tid),
+            process: None,
+            name: Name::new("x"),
+            prio: Some(prio),
+            cpu: Some(0),
+            waker: None,
+            owner: None,
+            doubt: kymo_analyze::Doubt::NONE,
+            late_ns: 0,
+        }
+    }
+
+    #[test]
+    fn spans_timers_and_requests_are_chosen_as_threads_are() {
+        let state = State::new(&kymo_analyze::Vocabulary::default());
+        let mut who = Who { has_command: true, ..who() };
+        assert!(who.wants_span(&span_of(9, 120), &state), "the trace does not tell who is the command");
+        [fork(50, 51), fork(50, 60), exec(60, "app"), fork(60, 61), fork(9, 10)].iter().for_each(|e| who.event(e));
+        let wanted = |who: &Who| [60, 61, 50, 51, 9].map(|tid| who.wants_span(&span_of(tid, 120), &state));
+        assert_eq!(wanted(&who), [true, true, false, false, false]);
+        assert!(!who.wants_by(None), "nobody knows whose it is");
+        // An interrupt is the CPU's; what kymo's own thread switched off is kymo's.
+        let own = thread(51, "kymo-kernel", 98);
+        assert!(who.wants_over(Some(&own)) && who.wants_over(None) && !who.wants_off_by(Some(&own)));
+        who.all = true;
+        assert_eq!(wanted(&who), [true, true, false, false, true]);
+        assert!(who.wants_by(None));
+        let who = Who { prio: Some(parse_prio("80").unwrap()), ..who };
+        let wanted =
+            [(60, 120), (61, 19), (9, 19), (51, 19)].map(|(tid, prio)| who.wants_span(&span_of(tid, prio), &state));
+        assert_eq!(wanted, [false, true, true, false], "by the priority of the moment");
+        assert!(!who.wants_by(None) && !who.wants_over(None) && !who.wants_off_by(None));
     }
 
     #[test]

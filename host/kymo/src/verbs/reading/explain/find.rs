@@ -258,13 +258,16 @@ impl QuestionSearch<'_> {
         Some(self.at?.at(first, first))
     }
 
-    /// Of what happened on a CPU while a thread was current.
-    fn is_wanted_there(&self, current: Context, cpu: u32, threads: Threads<'_>) -> bool {
-        let thread = match current {
-            Context::Thread(tid) => threads.get(tid),
-            _ => None,
-        };
-        self.is_wanted_cpu(cpu) && (!self.who.names_thread() || thread.is_some_and(|thread| self.is_wanted(thread)))
+    /// Of a timer or a request, by whoever began it.
+    fn is_wanted_by(&self, starter: Context, cpu: u32, threads: Threads<'_>) -> bool {
+        self.is_wanted_cpu(cpu) && self.who.wants_by(thread_of(starter, threads))
+    }
+}
+
+fn thread_of(context: Context, threads: Threads<'_>) -> Option<&Thread> {
+    match context {
+        Context::Thread(tid) => threads.get(tid),
+        _ => None,
     }
 }
 
@@ -275,12 +278,9 @@ impl Visit for QuestionSearch<'_> {
         if seen.record.stream.starts_with("state_") {
             self.who.dumped(&seen.record.event.name, seen.record);
         }
-        let QuestionSearch { spans, latency, nth, found, thread, .. } = self;
+        let QuestionSearch { who, spans, latency, nth, found, .. } = self;
         spans.record(seen, state, &mut |number, key, sample: Sample| {
-            let is_wanted = thread.as_ref().is_none_or(|wanted| {
-                wanted.parse() == Ok(sample.tid.unwrap_or_default()) || sample.name.as_str() == wanted
-            });
-            if !is_wanted {
+            if !who.wants_span(&sample, state) {
                 return;
             }
             match nth {
@@ -312,10 +312,10 @@ impl Sink for QuestionSearch<'_> {
             }
             Event::TimerExpire { timer, .. } => {
                 let starter = self.starters.remove(timer).map_or(Context::Unknown, Context::Thread);
-                self.is_wanted_there(starter, cpu, state.names())
+                self.is_wanted_by(starter, cpu, state.names())
             }
             Event::Io { step: Io::BlockIssue | Io::NetQueue, .. } => {
-                self.thread.is_none() || self.is_wanted_there(current, self.cpu.unwrap_or(cpu), state.names())
+                self.is_wanted_by(current, self.cpu.unwrap_or(cpu), state.names())
             }
             Event::Io { .. } => self.is_wanted_cpu(cpu),
             _ => true,
@@ -349,7 +349,7 @@ impl Sink for QuestionSearch<'_> {
     }
 
     fn interrupt(&mut self, span: &InterruptSpan, threads: Threads<'_>) {
-        if self.is_wanted_there(span.current, span.cpu, threads) {
+        if self.is_wanted_cpu(span.cpu) && self.who.wants_over(thread_of(span.current, threads)) {
             self.latency.interrupt(span, threads);
         }
     }
@@ -361,7 +361,7 @@ impl Sink for QuestionSearch<'_> {
     }
 
     fn off(&mut self, span: &OffSpan, threads: Threads<'_>) {
-        if self.is_wanted_there(span.current, span.cpu, threads) {
+        if self.is_wanted_cpu(span.cpu) && self.who.wants_off_by(thread_of(span.current, threads)) {
             self.latency.off(span, threads);
         }
     }
