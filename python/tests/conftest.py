@@ -148,3 +148,12 @@ def can_record_kernel(tmp_path_factory: pytest.TempPathFactory) -> None:
     done = subprocess.run(words, capture_output=True, text=True)
     if done.returncode not in (0, 3):
         pytest.skip(f"no kernel events here: {done.stderr.strip()}")
+
+
+@pytest.fixture(scope="session")
+def has_sql(steps: Path) -> None:
+    """Skips where there is no kymo-sql: kymo itself knows the verb's help without it."""
+    words = [command.find("the tests"), "sql", steps, "select 1"]
+    done = subprocess.run([*map(os.fspath, words)], capture_output=True, text=True)
+    if done.returncode != 0 and "needs the command kymo-sql" in done.stderr:
+        pytest.skip(done.stderr.strip().splitlines()[0])
