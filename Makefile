@@ -40,7 +40,7 @@ python: ## the wheel of the Python package kymotrace, in build/python (needs mat
 	@ls build/python/*.whl
 
 python-test: ## tests of the Python package: pyarrow, polars, pandas, DuckDB, pytest, Spark (in a virtual environment in the cache)
-	@$(MAKE) -s build
+	@$(MAKE) -s build sql
 	@KYMO=$(KYMO) CARGO=$(CARGO) tests/python.sh
 
 demo: ## records a real program (a gcc compilation) and shows what is in the trace
@@ -58,7 +58,7 @@ test: ## everything that must hold (installs what it needs when run as root)
 	@$(MAKE) -s emit posix probe sql
 	@KYMO=$(KYMO) CARGO=$(CARGO) scripts/test.sh
 
-stress: ## the long variants: 10^8 records, 500 kills, more
+stress: ## the long variants: 10^8 records, 500 kills, the Python package with Spark, more
 	@scripts/deps.sh test
 	@$(MAKE) -s emit posix probe sql
 	@KYMO=$(KYMO) CARGO=$(CARGO) KYMO_STRESS=1 scripts/test.sh

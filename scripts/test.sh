@@ -147,6 +147,8 @@ gather
 suite 'host crates' host_crates
 [ -z "${KYMO_STRESS:-}" ] || suite 'defects that the simulation finds' scripts/defects.sh
 suite 'whole pipe' whole_pipe
+# Its wheel and its packages (1 GB, of PyPI) take longer than the usual run can give them.
+[ -z "${KYMO_STRESS:-}" ] || suite 'Python package' tests/python.sh
 suite 'page of kymo view' tests/page.sh
 suite 'page with hostile traces' tests/page_hostile.sh
 suite 'Trace Server Protocol' tests/tsp.sh

@@ -29,7 +29,7 @@ command -v "$python" >/dev/null || skip "$python is not installed"
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' || skip "$("$python" --version) is older than 3.10"
 [ -x "$KYMO" ] || fail "$KYMO is missing: make build"
 
-packages='maturin>=1.8,<2 pytest>=7 mypy pyarrow polars pandas duckdb pyspark==4.3.0'
+packages='maturin>=1.8,<2 pytest>=8.3 mypy pyarrow polars pandas duckdb pyspark==4.3.0'
 version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 venv=${KYMO_PYTHON_VENV:-${XDG_CACHE_HOME:-$HOME/.cache}/kymo/python-$version}
 if [ -z "${KYMO_PYTHON_VENV:-}" ] && [ "$(cat "$venv/packages" 2>/dev/null)" != "$packages" ]; then
@@ -58,11 +58,12 @@ else
 	failed=1
 fi
 export KYMO_LIB=${KYMO_LIB:-$root/build/emit}
-(cd "$work" && timeout 1800 pytest -q -p no:cacheprovider -rs --rootdir "$root/python/tests" \
+(cd "$work" && timeout 1800 pytest -q -p no:cacheprovider -rs --no-fold-skipped --rootdir "$root/python/tests" \
 	-c /dev/null "$root/python/tests" "$@") 2>&1 | tee "$work/tests" |
 	grep -vE '^(=+ )?[0-9]+ (passed|failed|skipped|error)|^SKIPPED '
 status=${PIPESTATUS[0]}
-sed -nE 's/^SKIPPED \[([0-9]+)\] ([^:]*:[0-9]+: )?(.*)$/skipped: Python package (\1 tests): \3/p' "$work/tests"
+# A line for each, as scripts/test.sh counts them.
+sed -nE 's/^SKIPPED ([^ ]*\/)?(.*) - Skipped: (.*)$/skipped Python package, \2: \3/p' "$work/tests"
 count() { grep -oE "[0-9]+ $1" "$work/tests" | tail -n 1 | grep -oE '[0-9]+' || echo 0; }
 passed=$((passed + $(count passed))) failed=$((failed + $(count failed) + $(count errors?)))
 [ "$status" = 0 ] || [ "$failed" != 0 ] || failed=1

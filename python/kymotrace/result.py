@@ -69,11 +69,12 @@ class Result:
         stream = self._begin(teller)
         try:
             yield _Own(stream)
-        except GeneratorExit:
+        except (GeneratorExit, KeyboardInterrupt, SystemExit):
             raise
-        except Exception as error:
+        except BaseException as error:
             stream.raise_pending()
-            if type(error).__module__.partition(".")[0] in ("pyarrow", "polars", "duckdb"):
+            # polars before 2 panics, which is no Exception.
+            if type(error).__module__.partition(".")[0] in ("pyarrow", "polars", "duckdb", "pyo3_runtime"):
                 raise KymoError(f"{self._title}: {error}") from error
             raise
         finally:
@@ -112,7 +113,7 @@ class Result:
 
         with self._own() as own:
             frame = pl.DataFrame(own)
-            # polars gives what came before an error.
+            # Nothing is a whole frame that was interrupted.
             own.stream.raise_pending()
             return frame
 

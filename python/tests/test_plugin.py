@@ -12,6 +12,9 @@ from kymotrace import testing
 SLEEPER = """
 import threading, time
 
+# The whole system is recorded, and nothing may be lost: a busy machine holds up the reader of the rings.
+LARGE = ("--kernel-ring", "64M")
+
 def sleeper(times=20):
     for _ in range(times):
         time.sleep(0.002)
@@ -61,15 +64,15 @@ def test_a_marked_test_is_judged(pytester: pytest.Pytester) -> None:
         + """
 import os, pytest
 
-@pytest.mark.kymo(wakeup_below="20s", process=os.getpid(), samples=20)
+@pytest.mark.kymo(wakeup_below="600s", process=os.getpid(), samples=20, options=LARGE)
 def test_passes():
     sleeper()
 
-@pytest.mark.kymo(wakeup_below="1ns", process=os.getpid())
+@pytest.mark.kymo(wakeup_below="1ns", process=os.getpid(), options=LARGE)
 def test_fails():
     sleeper()
 
-@pytest.mark.kymo(wakeup_below="20s", thread="no-such-thread")
+@pytest.mark.kymo(wakeup_below="600s", thread="no-such-thread", options=LARGE)
 def test_says_nothing():
     sleeper()
 
@@ -94,11 +97,11 @@ def test_the_fixture_records_a_block_and_a_command(pytester: pytest.Pytester, pr
 import os, threading
 
 def test_block(kymo):
-    with kymo.record(kernel="sched,timer") as recording:
+    with kymo.record(kernel="sched,timer", options=LARGE) as recording:
         thread = threading.Thread(target=sleeper)
         thread.start()
         thread.join()
-    recording.assert_wakeups(thread=thread, below="20s", samples=19)
+    recording.assert_wakeups(thread=thread, below="600s", samples=19)
     assert recording.trace.table("threads").count() > 0
 
 def test_command(kymo, monkeypatch):

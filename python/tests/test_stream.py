@@ -41,23 +41,43 @@ def test_ctrl_c_ends_a_scan(large: kymotrace.Trace) -> None:
 
     # Nothing is ever found, so that nothing but waiting is interrupted.
     result = large.events("motor:step", filter="axis > 100")
-    begin = time.monotonic()
+    begin = time.process_time()
     assert result.count() == 0
-    whole = time.monotonic() - begin
-    for take in (result.arrow, result.polars, result.pandas, lambda: pa.table(result), lambda: pl.DataFrame(result)):
-        timer = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))
-        begin = time.monotonic()
-        with pytest.raises(KeyboardInterrupt):
-            timer.start()
-            try:
-                take()
-            finally:
-                took = time.monotonic() - begin
-                timer.join()
-                # Where the taker raises its own error first, Python raises this one at the next chance.
-                for _ in range(100):
-                    time.sleep(0.001)
-        assert took < max(0.6, whole * 0.7), f"{took:.2f} s of {whole:.2f} s"
+    whole = time.process_time() - begin
+    takers: list[Callable[[], object]] = [result.arrow, result.polars, result.pandas]
+    takers += [lambda: pa.table(result), lambda: pl.DataFrame(result)]
+    for number, take in enumerate(takers):
+        # The signal of one attempt may come late, when all is read; a scan that does not end does so each time.
+        used = []
+        while not used or (min(used) > 0.7 * whole and len(used) < 5):
+            used.append(interrupted(take))
+        assert min(used) < 0.7 * whole, f"taker {number}: {used} s of CPU time, {whole:.2f} s for the whole scan"
+
+
+def interrupted(take: Callable[[], object]) -> float:
+    """CPU time that a scan takes which Ctrl-C ends: how long it takes depends on what else runs on the machine."""
+    sent = threading.Event()
+
+    def interrupt() -> None:
+        time.sleep(0.1)
+        os.kill(os.getpid(), signal.SIGINT)
+        sent.set()
+
+    thread = threading.Thread(target=interrupt)
+    begin = time.process_time()
+    with pytest.raises(KeyboardInterrupt):
+        try:
+            thread.start()
+            take()
+        finally:
+            # Where the taker raises its own error first, Python raises this one at the next chance.
+            while not sent.is_set():
+                time.sleep(0.001)
+            for _ in range(100):
+                time.sleep(0.001)
+    used = time.process_time() - begin
+    thread.join()
+    return used
 
 
 def test_who_interrupts_gets_no_further_rows(large: kymotrace.Trace) -> None:
@@ -78,6 +98,22 @@ def test_who_interrupts_gets_no_further_rows(large: kymotrace.Trace) -> None:
 
 @pytest.mark.parametrize("taker", ["arrow", "polars", "count"])
 def test_other_threads_go_on(large: kymotrace.Trace, taker: str) -> None:
+    import polars  # noqa: F401  While a package is imported, others run.
+    import pyarrow  # noqa: F401
+
+    take = getattr(large.events("motor:step", filter="axis > 100"), taker)
+    # Who waits with the GIL lets others run 20 times a second, however idle the machine is. One good moment shows that
+    # they can go on; a busy machine may have none in a scan.
+    best = 0.0
+    for _ in range(10):
+        best = max(best, rate_beside(take))
+        if best > 60:
+            return
+    pytest.fail(f"others run {best:.0f} times a second beside a scan")
+
+
+def rate_beside(what: Callable[[], object], count: int = 20) -> float:
+    """How often in a second another thread runs meanwhile: in the moment when it runs `count` times soonest."""
     ticks: list[float] = []
     over = threading.Event()
 
@@ -86,22 +122,19 @@ def test_other_threads_go_on(large: kymotrace.Trace, taker: str) -> None:
             ticks.append(time.monotonic())
             time.sleep(0.001)
 
-    def rate(what: Callable[[], object]) -> float:
-        begin = time.monotonic()
-        what()
-        end = time.monotonic()
-        return sum(begin <= at <= end for at in ticks) / (end - begin)
-
     thread = threading.Thread(target=tick)
     thread.start()
+    begin = time.monotonic()
     try:
-        alone = rate(lambda: time.sleep(1))
-        beside = rate(getattr(large.events("motor:step", filter="axis > 100"), taker))
+        what()
     finally:
+        end = time.monotonic()
         over.set()
         thread.join()
-    # Who waits with the GIL lets others run 20 times a second.
-    assert beside > alone / 8, f"{beside:.0f} times a second beside a scan, {alone:.0f} alone"
+    # Without what lies before the first wait, and behind the last.
+    margin = (end - begin) / 10
+    within = [at for at in ticks if begin + margin <= at <= end - margin]
+    return max((count / (b - a) for a, b in zip(within, within[count:], strict=False)), default=0.0)
 
 
 def test_progress_is_told(large: kymotrace.Trace, capsys: pytest.CaptureFixture[str]) -> None:
@@ -134,7 +167,8 @@ def test_a_stream_that_nobody_reads_ends(steps: Path) -> None:
         reader = pa.RecordBatchReader.from_stream(kymotrace.open(steps).events("motor:step"))
         reader.read_next_batch()
         del reader
-    for _ in range(200):
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
         if threads() <= before + 1:
             return
         time.sleep(0.01)

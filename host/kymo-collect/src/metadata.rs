@@ -111,7 +111,7 @@ pub(crate) fn environment(
         Some(Naming::Lttng) => ("kernel", "lttng-modules", ["2", "13", "9"]),
     };
     let patch_key = if tracer == "kymo" { "tracer_patch" } else { "tracer_patchlevel" };
-    [
+    let mut environment = [
         ("hostname", text(system.nodename())),
         ("sysname", text(system.sysname())),
         ("kernel_release", text(system.release())),
@@ -128,7 +128,25 @@ pub(crate) fn environment(
         ("clock_source", EnvValue::Text(clock.name().to_owned())),
     ]
     .map(|(key, value)| (key.to_owned(), value))
-    .to_vec()
+    .to_vec();
+    let release = ["/etc/os-release", "/usr/lib/os-release"].into_iter().find_map(|path| fs::read_to_string(path).ok());
+    let distribution = release.as_deref().and_then(pretty_name);
+    environment.extend(distribution.map(|name| ("distribution".to_owned(), EnvValue::Text(name))));
+    environment
+}
+
+/// The name of a distribution for people, of the text of an os-release file. Of a text that is longer, the begin.
+fn pretty_name(text: &str) -> Option<String> {
+    const LETTERS_MAX: usize = 128;
+    let value = text.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="))?;
+    let name: String = value
+        .trim()
+        .trim_matches(['"', '\''])
+        .chars()
+        .filter(|letter| !letter.is_control() && *letter != '\\')
+        .take(LETTERS_MAX)
+        .collect();
+    (!name.is_empty()).then_some(name)
 }
 
 /// `ns` since 1970 as `20261121T053403+0000`.
@@ -164,6 +182,18 @@ mod tests {
         check(951_782_400, "20000229T000000+0000");
         check(1_795_239_243, "20261121T053403+0000");
         check(4_102_444_799, "20991231T235959+0000");
+    }
+
+    #[test]
+    fn names_of_distributions() {
+        let check = |text: &str, expect: Option<&str>| assert_eq!(pretty_name(text).as_deref(), expect, "{text:?}");
+        check("ID=debian\nPRETTY_NAME=\"Debian GNU/Linux 13 (trixie)\"\n", Some("Debian GNU/Linux 13 (trixie)"));
+        check("PRETTY_NAME=Buildroot", Some("Buildroot"));
+        check("PRETTY_NAME='a\u{7}b\\c'", Some("abc"));
+        for none in ["", "NAME=x", "PRETTY_NAME=", "PRETTY_NAME=\"\""] {
+            check(none, None);
+        }
+        check(&format!("PRETTY_NAME={}", "x".repeat(1000)), Some("x".repeat(128).as_str()));
     }
 
     #[test]

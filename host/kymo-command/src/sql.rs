@@ -10,8 +10,8 @@ use clap::ValueEnum;
 /// SQL queries of traces: events, states, latencies and losses as tables
 ///
 /// A table for each event, named as it is ("motor:step", or motor.step), and tables that follow from the records:
-/// records, thread_state, cpu_state, wakeups, latencies, locks, slices, losses, threads, processes, hosts, marks,
-/// lab_results. SHOW TABLES lists them, DESCRIBE shows columns, EXPLAIN shows what is read. Conditions on time,
+/// records, thread_state, cpu_state, wakeups, latencies, locks, slices, losses, threads, processes, hosts, traces,
+/// marks, lab_results. SHOW TABLES lists them, DESCRIBE shows columns, EXPLAIN shows what is read. Conditions on time,
 /// end_time, cpu, tid and event choose what is read: with an index (kymo index) only that part of the trace. Without
 /// a query: a prompt. The SQL is that of DataFusion; times are written at('+1.5s').
 #[derive(clap::Args)]

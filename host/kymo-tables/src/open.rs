@@ -27,6 +27,8 @@ pub(crate) struct Group {
     /// The machine's name.
     pub host: String,
     pub traces: Vec<Trace>,
+    /// As they were named: each directory, and how many of the traces are its parts.
+    pub dirs: Vec<(PathBuf, usize)>,
     /// Files beside them that may be results of the laboratory.
     pub results: Vec<PathBuf>,
     /// Those that were named. They are of no machine that is known; the first group has them.
@@ -154,6 +156,7 @@ fn group(dirs: Vec<OpenedDir>, options: &OpenOptions) -> Group {
     let host = traces.first().map_or_else(String::new, host_name);
     let classes = Classes::new(&traces);
     let results = named.iter().flat_map(|named| beside(&named.dir)).collect();
+    let dirs = named.into_iter().map(|named| (named.dir, named.parts.len())).collect();
     let (named_results, unreadable) = (Vec::new(), Vec::new());
-    Group { host, classes, traces, results, named_results, unreadable, indexes, caveats, bounds: OnceLock::new() }
+    Group { host, classes, traces, dirs, results, named_results, unreadable, indexes, caveats, bounds: OnceLock::new() }
 }

@@ -18,15 +18,30 @@ pub struct Partition {
     pub to: Option<i64>,
 }
 
+/// When a table can be divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Divides {
+    /// A row may begin anywhere, or is complete only at the end.
+    Never,
+    /// Its rows follow from the state: without checkpoints of states each part would read all that lies before it.
+    WithStates,
+    Always,
+}
+
 /// One of each trace without a sound index, at least one of each other trace, and about `wanted` in all.
-pub(crate) fn partitions(groups: &[Group], wanted: usize) -> Vec<Partition> {
+pub(crate) fn partitions(groups: &[Group], wanted: usize, divides: Divides) -> Vec<Partition> {
     let each = wanted.div_ceil(groups.len().max(1)).max(1);
     let mut all = Vec::new();
     for (trace, group) in groups.iter().enumerate() {
         // Without an index each part would read all that lies before it. Where times went back, a part does not have
         // all records of its time.
         let is_sound = group.indexes.whole().is_some();
-        let cuts = if each > 1 && is_sound { cuts(group, each) } else { Vec::new() };
+        let can_begin = match divides {
+            Divides::Never => false,
+            Divides::WithStates => is_sound && group.indexes.states.is_some(),
+            Divides::Always => is_sound,
+        };
+        let cuts = if each > 1 && can_begin { cuts(group, each) } else { Vec::new() };
         let from = std::iter::once(None).chain(cuts.iter().copied().map(Some));
         let to = cuts.iter().copied().map(Some).chain([None]);
         all.extend(from.zip(to).map(|(from, to)| Partition { trace, from, to }));

@@ -15,13 +15,13 @@ use crate::derived::threads::{self, THREAD_STATE};
 use crate::derived::wakeups::{self, WAKEUPS};
 use crate::emit::{self, Emit, Ended};
 use crate::error::{Error, near};
-use crate::hosts::{self, HOSTS};
+use crate::hosts::{self, HOSTS, TRACES};
 use crate::known::{Known, Rows};
 use crate::lab::{self, LAB_RESULTS};
 use crate::losses::{self, LOSSES};
 use crate::marks::{self, MARKS};
 use crate::open::{self, Group, OpenOptions};
-use crate::partition::{Partition, partitions};
+use crate::partition::{Divides, Partition, partitions};
 use crate::people::{self, PROCESSES, THREADS};
 use crate::records::{self, Wanted};
 use crate::scan::{Batches, Scan};
@@ -43,20 +43,21 @@ pub struct TableInfo {
 /// Sends the rows of a group.
 pub(crate) type ReadKnown = fn(&Group, &Scan, &mut Rows, &mut Emit) -> Result<(), Ended>;
 
-/// All known tables, how each is read, and whether it can be divided by time.
-pub(crate) const KNOWN: &[(&Known, ReadKnown, bool)] = &[
-    (&CPU_STATE, cpus::read, true),
-    (&HOSTS, hosts::read, false),
-    (&LAB_RESULTS, lab::read, false),
-    (&LATENCIES, latencies::read, false),
-    (&LOCKS, latencies::locks, true),
-    (&LOSSES, losses::read, true),
-    (&MARKS, marks::read, true),
-    (&PROCESSES, people::processes, false),
-    (&SLICES, slices::read, false),
-    (&THREADS, people::threads, false),
-    (&THREAD_STATE, threads::read, true),
-    (&WAKEUPS, wakeups::read, true),
+/// All known tables, how each is read, and how it can be divided by time.
+pub(crate) const KNOWN: &[(&Known, ReadKnown, Divides)] = &[
+    (&CPU_STATE, cpus::read, Divides::WithStates),
+    (&HOSTS, hosts::read, Divides::Never),
+    (&LAB_RESULTS, lab::read, Divides::Never),
+    (&LATENCIES, latencies::read, Divides::Never),
+    (&LOCKS, latencies::locks, Divides::WithStates),
+    (&LOSSES, losses::read, Divides::Always),
+    (&MARKS, marks::read, Divides::Always),
+    (&PROCESSES, people::processes, Divides::Never),
+    (&SLICES, slices::read, Divides::Never),
+    (&THREADS, people::threads, Divides::Never),
+    (&THREAD_STATE, threads::read, Divides::WithStates),
+    (&TRACES, hosts::traces, Divides::Never),
+    (&WAKEUPS, wakeups::read, Divides::WithStates),
 ];
 
 /// Opened traces as tables.
@@ -131,8 +132,9 @@ impl Source {
     /// There is no such table.
     pub fn partitions(&self, table: &str, wanted: usize) -> Result<Vec<Partition>, Error> {
         self.find(table)?;
-        let is_whole = KNOWN.iter().any(|(known, _, divides)| known.name == table && !divides);
-        Ok(partitions(&self.0.groups, if is_whole { 1 } else { wanted }))
+        let known = KNOWN.iter().find(|(known, ..)| known.name == table);
+        let divides = known.map_or(Divides::Always, |(_, _, divides)| *divides);
+        Ok(partitions(&self.0.groups, wanted, divides))
     }
 
     /// Times of the first record and of the last of all traces, ns; none where there are no records.

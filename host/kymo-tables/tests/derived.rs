@@ -295,6 +295,70 @@ fn derived_tables_can_be_divided() {
     }
 }
 
+/// A checkpoint is of one trace by itself. Where a kernel's trace and a program's are read together there is none to
+/// begin from, and each part would read all that lies before it.
+#[test]
+fn tables_of_states_are_one_part_without_checkpoints() {
+    let root = tempfile::tempdir().unwrap();
+    let mut program = Made::default();
+    for at in 0..400u64 {
+        program.step(0, 1000 + 50 * at, 1.0);
+    }
+    for (name, made) in [("kernel", &random(4, 1500)), ("program", &program)] {
+        let dir = root.path().join(name);
+        std::fs::create_dir(&dir).unwrap();
+        made.write(&dir);
+        let metadata = std::fs::read_to_string(dir.join("metadata")).unwrap();
+        // One machine. A program's trace has no scheduler's events.
+        let metadata = metadata.replace("clock {", "env { hostname = \"board\"; };\nclock {");
+        let metadata = if name == "program" { metadata.replace("sched_switch", "motor:none") } else { metadata };
+        std::fs::write(dir.join("metadata"), metadata).unwrap();
+        support::index(&dir);
+    }
+    let source = Source::open(&[root.path().to_owned()], &Default::default()).unwrap();
+    assert!(source.is_indexed());
+    assert_eq!(all(&source, "hosts").len(), 1);
+    for (table, parts) in
+        [("thread_state", 1), ("cpu_state", 1), ("wakeups", 1), ("locks", 1), ("latencies", 1), ("records", 5)]
+    {
+        assert_eq!(source.partitions(table, 5).unwrap().len(), parts, "{table}");
+    }
+    // By itself the kernel's trace is divided.
+    let kernel = Source::open(&[root.path().join("kernel")], &Default::default()).unwrap();
+    assert_eq!(kernel.partitions("wakeups", 5).unwrap().len(), 5);
+}
+
+/// Step by step what `kymo critical` and the viewer have.
+#[test]
+fn critical_paths_are_those_of_the_question() {
+    let mut steps = 0;
+    for (made, tids) in [(small(), vec![10, 20, 30]), (random(6, 4000), vec![10, 20, 110, 120, 210])] {
+        let (source, of, _dir) = both(&made);
+        let base = of.base();
+        let (first, last) = source.bounds().unwrap();
+        for tid in tids {
+            for (from, to) in [(first, last), (first + (last - first) / 3, first + (last - first) / 2)] {
+                let answer = ask(&of, "critical", &format!("tid={tid}&from=@{}&to=@{}", from - base, to - base));
+                let columns = ["from", "to", "tid", "depth", "act", "name"];
+                let expect: Vec<Value> = common::rows(&answer, "steps", &columns)
+                    .into_iter()
+                    .map(|row| {
+                        let at = |column: usize| row[column].as_i64().unwrap() + base;
+                        json!([at(0), at(1), row[2], row[3], row[4], row[5]])
+                    })
+                    .collect();
+                let path = TableFunction::CriticalPath { tid, from, to };
+                let found = rows_of(source.scan_function(&path, &Scan::default()).unwrap());
+                let columns = ["time", "end_time", "tid", "depth", "act", "name"];
+                let found: Vec<Value> = found.iter().map(|row| json!(columns.map(|name| row[name].clone()))).collect();
+                assert_same(&found, &expect, &format!("thread {tid} from {from} to {to}"));
+                steps += found.len();
+            }
+        }
+    }
+    assert!(steps > 50, "{steps}");
+}
+
 #[test]
 fn conditions_choose_the_same_rows_of_derived_tables() {
     let mut numbers = Random::new("derived", 9);

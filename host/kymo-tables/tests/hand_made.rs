@@ -365,3 +365,124 @@ fn a_result_that_is_named_is_of_no_machine() {
     assert!(host(&beside).is_string(), "{found:?}");
     assert_eq!(host(&named), Value::Null);
 }
+
+/// With an environment and a clock of its own.
+fn of_machine(env: &str, clock: &str) -> String {
+    let head = HEAD.replace("hostname = \"HOST\";", env).replace("freq = 1000000000;", clock);
+    format!("{head}{STREAM}event {{ id = 1; name = \"motor:step\"; fields := struct {{ u8 axis; }}; }};")
+}
+
+#[test]
+fn hosts_and_traces_tell_of_kernel_and_distribution() {
+    let dir = tempfile::tempdir().unwrap();
+    let new = [
+        "hostname = \"a\"; kernel_release = \"6.12.57-rt\"; kernel_version = \"#1 SMP PREEMPT_RT\";",
+        "architecture = \"aarch64\"; distribution = \"Debian GNU/Linux 13 (trixie)\";",
+        "recorded_by = \"kymo 0.1.0\"; tracer_major = 3;",
+    ]
+    .concat();
+    let plain = "freq = 1000000000;";
+    write(&dir.path().join("a1"), &of_machine(&new, plain), &[1, 10, 2]);
+    // Another trace of that machine, which is read together with it, and says less.
+    write(&dir.path().join("a2"), &of_machine("hostname = \"a\";", plain), &[1, 20, 2, 1, 21, 3]);
+    write(&dir.path().join("b"), &of_machine("hostname = \"b\"; kernel_release = \"6.1\";", plain), &[1, 10, 2]);
+    let source = Source::open(&[dir.path().to_owned()], &OpenOptions::default()).unwrap();
+    let names = ["host", "kernel_release", "kernel_version", "architecture", "distribution"];
+    let found = rows(&source, "hosts", &Scan::default());
+    let mut short: Vec<Value> = found.iter().map(|row| json!(names.map(|name| &row[name]))).collect();
+    short.sort_by_key(|row| row[0].to_string());
+    let of_a = json!(["a", "6.12.57-rt", "#1 SMP PREEMPT_RT", "aarch64", "Debian GNU/Linux 13 (trixie)"]);
+    let of_b = json!(["b", "6.1", null, null, null]);
+    assert_eq!(short, [of_a.clone(), of_b.clone()]);
+
+    let mut found = rows(&source, "traces", &Scan::default());
+    found.sort_by_key(|row| row["trace"].to_string());
+    let short: Vec<Value> = found.iter().map(|row| json!(names.map(|name| &row[name]))).collect();
+    assert_eq!(short, [of_a, json!(["a", null, null, null, null]), of_b]);
+    let sizes: Vec<Value> =
+        found.iter().map(|row| json!([row["streams"], row["bytes"], row["is_indexed"], row["recorded_by"]])).collect();
+    let expect = [json!([1, 3, false, "kymo 0.1.0"]), json!([1, 6, false, null]), json!([1, 3, false, null])];
+    assert_eq!(sizes, expect);
+    let environment: Value = serde_json::from_str(found[0]["environment"].as_str().unwrap()).unwrap();
+    assert_eq!((&environment["tracer_major"], &environment["hostname"]), (&json!(3), &json!("a")));
+    // They join with the records by the directory.
+    let records = rows(&source, "records", &of_columns(&["trace"]));
+    let of = |trace: &Value| records.iter().filter(|row| row["trace"] == *trace).count();
+    assert_eq!(found.iter().map(|row| of(&row["trace"])).collect::<Vec<_>>(), [1, 2, 1]);
+    // Each row once, whoever asks for how many parts.
+    assert_eq!(source.partitions("traces", 8).unwrap().len(), source.partitions("hosts", 8).unwrap().len());
+    let error = source.scan("traces", &Scan { from: Some(5), ..Scan::default() }).err().unwrap().to_string();
+    assert_eq!(error, "table \"traces\": it has no column time");
+}
+
+#[test]
+fn a_trace_with_an_index_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), &of_machine("hostname = \"a\";", "freq = 1000000000;"), &[1, 10, 2]);
+    let found = rows(&support::index(dir.path()), "traces", &Scan::default());
+    assert_eq!((&found[0]["is_indexed"], &found[0]["streams"]), (&json!(true), &json!(1)));
+}
+
+#[test]
+fn times_have_a_zone_only_if_all_clocks_count_from_1970() {
+    let dir = tempfile::tempdir().unwrap();
+    let since_1970 = "freq = 1000000000; absolute = TRUE; offset_s = 1700000000;";
+    write(&dir.path().join("a"), &of_machine("hostname = \"a\";", since_1970), &[1, 10, 2]);
+    write(&dir.path().join("b"), &of_machine("hostname = \"b\";", "freq = 1000000000;"), &[1, 20, 3]);
+    let zone = |path: &Path| {
+        let source = Source::open(&[path.to_owned()], &OpenOptions::default()).unwrap();
+        let of = |table: &str| source.schema(table).unwrap().field_with_name("time").unwrap().data_type().to_string();
+        let types: Vec<String> = ["records", "motor:step", "marks", "hosts", "wakeups"].map(of).to_vec();
+        assert!(types.windows(2).all(|pair| pair[0] == pair[1]), "{types:?}");
+        (source.is_absolute(), types[0].contains("UTC"))
+    };
+    assert_eq!(zone(&dir.path().join("a")), (true, true));
+    assert_eq!(zone(&dir.path().join("b")), (false, false));
+    assert_eq!(zone(dir.path()), (false, false));
+    // The rows of both are there, each with the time of its own clock.
+    let source = Source::open(&[dir.path().to_owned()], &OpenOptions::default()).unwrap();
+    let found = rows(&source, "motor:step", &Scan::default());
+    let mut found: Vec<Value> = found.iter().map(|row| json!([row["time"], row["axis"], row["host"]])).collect();
+    found.sort_by_key(|row| row[0].as_i64());
+    assert_eq!(found, [json!([20, 3, "b"]), json!([1_700_000_000_000_000_010i64, 2, "a"])]);
+    let scan = Scan { from: Some(1_000), ..Scan::default() };
+    assert_eq!(rows(&source, "motor:step", &scan).len(), 1);
+}
+
+#[test]
+fn marks_have_the_texts_of_people_and_programs() {
+    let event = |id: u8, name: &str, field: &str| {
+        format!("event {{ id = {id}; name = \"{name}\"; fields := struct {{ string {field}; }}; }};\n")
+    };
+    let events = [
+        event(1, "kymo_mark", "text"),
+        event(2, "lttng_ust_tracef:event", "msg"),
+        event(3, "ftrace:print", "buf"),
+        event(4, "bputs", "str"),
+        event(5, "lttng_ust_tracelog:TRACE_INFO", "msg"),
+        event(6, "motor:note", "text"),
+    ];
+    let mark = |id: u8, at: u8, text: &str| [[id, at].as_slice(), text.as_bytes(), &[0]].concat();
+    let stream = [
+        mark(1, 10, "begin of the test"),
+        mark(2, 11, "a line\n"),
+        mark(6, 12, "a field of an event is no mark"),
+        mark(3, 13, "trace_printk: 7\n"),
+        mark(4, 14, ""),
+        mark(5, 15, "log"),
+    ];
+    let (source, _dir) = open(&format!("{HEAD}{STREAM}{}", events.concat()), &stream.concat());
+    let short = |scan: &Scan| {
+        let found = rows(&source, "marks", scan);
+        found.iter().map(|row| json!([row["time"], row["event"], row["text"], row["host"]])).collect::<Vec<_>>()
+    };
+    let expect = [
+        json!([10, "kymo_mark", "begin of the test", "HOST"]),
+        json!([11, "lttng_ust_tracef:event", "a line", "HOST"]),
+        json!([13, "ftrace:print", "trace_printk: 7", "HOST"]),
+        json!([14, "bputs", null, "HOST"]),
+        json!([15, "lttng_ust_tracelog:TRACE_INFO", "log", "HOST"]),
+    ];
+    assert_eq!(short(&Scan::default()), expect);
+    assert_eq!(short(&Scan { from: Some(11), to: Some(14), ..Scan::default() }), expect[1..3]);
+}

@@ -24,7 +24,7 @@ from . import discover, filters, types
 from .discover import Found
 
 TRACES = "traces"
-"""A table of this data source alone: a row for each trace, with what it says of itself."""
+"""A row for each trace, with what it says of itself: there is nothing to divide."""
 LOSSES = "losses"
 _OWN_TRACE = "trace.2"
 """A field of an event that is called as the column with the directory is."""
@@ -32,21 +32,6 @@ _PARTITION_BYTES = 64 << 20
 _OPENERS = 8
 _OPTIONS = ("path", "table", "columns", "filter", "events", "partitionbytes", "schematraces", "pushdown")
 
-_TRACES = pa.schema(
-    [
-        ("trace", pa.string()),
-        ("host", pa.string()),
-        ("kernel_release", pa.string()),
-        ("kernel_version", pa.string()),
-        ("architecture", pa.string()),
-        ("created", pa.string()),
-        ("recorded_by", pa.string()),
-        ("streams", pa.int64()),
-        ("bytes", pa.int64()),
-        ("is_indexed", pa.bool_()),
-        ("environment", pa.string()),
-    ]
-)
 # What a row has that stands for a trace that cannot be read: also where there is no other.
 _UNREADABLE = pa.schema(
     [
@@ -127,21 +112,18 @@ class _Plan:
 
     def schema(self) -> pa.Schema:
         """The columns, of all traces that can be read."""
-        if self.table == TRACES:
-            schema = _TRACES
-        else:
-            found = discover.traces(self.path)
-            looked = self._first_schema(found)
-            schema = types.union(looked, self.is_event(looked))
-            if "trace" in schema.names:
-                place = schema.names.index("trace")
-                own = schema.field(place)
-                schema = schema.remove(place)
-                if self.is_event(looked):
-                    if _OWN_TRACE in schema.names:
-                        raise ValueError(f"the event {self.table} has fields trace and {_OWN_TRACE}")
-                    schema = schema.insert(place, own.with_name(_OWN_TRACE))
-            schema = schema.insert(0, pa.field("trace", pa.string()))
+        found = discover.traces(self.path)
+        looked = self._first_schema(found)
+        schema = types.union(looked, self.is_event(looked))
+        if "trace" in schema.names:
+            place = schema.names.index("trace")
+            own = schema.field(place)
+            schema = schema.remove(place)
+            if self.is_event(looked):
+                if _OWN_TRACE in schema.names:
+                    raise ValueError(f"the event {self.table} has fields trace and {_OWN_TRACE}")
+                schema = schema.insert(place, own.with_name(_OWN_TRACE))
+        schema = schema.insert(0, pa.field("trace", pa.string()))
         return self._chosen(schema)
 
     def _chosen(self, schema: pa.Schema) -> pa.Schema:
@@ -227,8 +209,6 @@ class KymoReader(DataSourceReader):
         """A filter that no trace takes is a mistake: on the workers each trace for itself would have no row."""
         if self.plan.filter is None and self.plan.events is None:
             return
-        if self.plan.table == TRACES:
-            raise ValueError(f"table {TRACES}: a filter and a choice of events are of records: it takes neither")
         reasons: list[str] = []
         for one in found:
             try:
@@ -279,9 +259,6 @@ class KymoReader(DataSourceReader):
         try:
             if partition.error:
                 raise KymoError(partition.error)
-            if self.plan.table == TRACES:
-                yield _about(partition.trace)
-                return
             yield from self._batches(partition, wanted)
         except (KymoError, OSError, pa.ArrowException) as error:
             # One bad trace of ten thousand ends no job: it is a row of the table losses.
@@ -438,23 +415,3 @@ def _lost(trace: str, error: str) -> pa.RecordBatch:
     row = dict.fromkeys(_UNREADABLE.names)
     row |= {"trace": trace, "kind": "unreadable", "what": error}
     return pa.RecordBatch.from_pylist([row], schema=_UNREADABLE)
-
-
-def _about(path: str) -> pa.RecordBatch:
-    parts = json.loads(_opened(path).environment())
-    first: dict[str, Any] = next((part for part in parts if "kernel_release" in part["env"]), parts[0])
-    env = {key: str(value) for key, value in first["env"].items()}
-    row = {
-        "trace": os.path.abspath(path),
-        "host": first["host"],
-        "kernel_release": env.get("kernel_release"),
-        "kernel_version": env.get("kernel_version"),
-        "architecture": env.get("architecture"),
-        "created": env.get("trace_creation_datetime"),
-        "recorded_by": env.get("recorded_by"),
-        "streams": sum(part["streams"] for part in parts),
-        "bytes": sum(part["bytes"] for part in parts),
-        "is_indexed": all(part["is_indexed"] for part in parts),
-        "environment": json.dumps(env),
-    }
-    return pa.RecordBatch.from_pylist([row], schema=_TRACES)

@@ -80,4 +80,5 @@ def converted(column: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def _is_bytes(arrow: pa.DataType) -> bool:
-    return pa.types.is_binary(arrow) or pa.types.is_large_binary(arrow) or pa.types.is_fixed_size_binary(arrow)
+    kinds = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
+    return any(is_kind(arrow) for is_kind in kinds)
