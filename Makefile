@@ -40,7 +40,7 @@ python: ## the wheel of the Python package kymotrace, in build/python (needs mat
 	@ls build/python/*.whl
 
 python-test: ## tests of the Python package: pyarrow, polars, pandas, DuckDB, pytest, Spark (in a virtual environment in the cache)
-	@$(MAKE) -s build sql
+	@$(MAKE) -s emit posix probe sql
 	@KYMO=$(KYMO) CARGO=$(CARGO) tests/python.sh
 
 demo: ## records a real program (a gcc compilation) and shows what is in the trace
@@ -100,7 +100,7 @@ bench-view: ## kymo view on a trace of 4 GiB: windows, browser, memory, truth of
 	@KYMO=$(KYMO) CARGO=$(CARGO) bench/view $(if $(QUICK),--quick) $(VIEW_BENCH)
 
 bench-query: ## kymo sql: records a second of a field, a part of the time, memory; a trace of 4 GiB (QUICK=1: 256 MiB)
-	@$(MAKE) -s build sql
+	@$(MAKE) -s emit posix probe sql
 	@KYMO=$(KYMO) CARGO=$(CARGO) bench/query $(if $(QUICK),--quick) $(QUERY_BENCH)
 
 lab: ## the bars of the latency laboratory: npt under tracers, cyclictest, faults, virtual machines (QUICK=1 for a short run)
