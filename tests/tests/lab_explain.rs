@@ -108,8 +108,8 @@ fn a_hog_of_higher_priority_is_named() {
     assert!(clusters.iter().any(|cluster| cluster["signature"] == "higher_priority fault-hog"), "{clusters:#?}");
 }
 
-/// The largest cause of a list of parts, and its time: `kind` is the member that has the word. None where another one is
-/// nearly as large. The laboratory tells apart what a thread that runs does; who only knows the trace does not.
+/// The largest cause of a list of parts, and its time: `kind` is the member that has the word. None where another one
+/// is nearly as large. The laboratory tells apart what a thread that runs does; who only knows the trace does not.
 fn largest(parts: &Value, kind: &str) -> Option<(String, u64)> {
     let mut sums = std::collections::BTreeMap::<String, u64>::new();
     for part in parts.as_array().expect("parts") {
