@@ -24,7 +24,7 @@ const fn page(name: &'static str, section: u8, source: &'static str, about: &'st
 }
 
 /// All that help texts, messages and other pages refer to.
-pub const PAGES: [Page; 21] = [
+pub const PAGES: [Page; 22] = [
     page("analyze", 7, "spec/analyze.md", "state of a machine, latencies, critical paths and causes"),
     page("containers", 7, "docs/containers.md", "tracing programs in containers"),
     page("context", 7, "spec/context.md", "contexts of records: priority, cgroup, call stack, counters"),
@@ -42,6 +42,7 @@ pub const PAGES: [Page; 21] = [
     page("ring", 7, "spec/ring.md", "ring buffers between programs and collectors"),
     page("security", 7, "docs/security.md", "who can record what, and what is trusted"),
     page("session", 7, "spec/session.md", "sessions: programs, memory, losses and rotation"),
+    page("sql", 7, "docs/sql.md", "SQL queries of traces: tables, examples, results"),
     page("target", 7, "docs/target.md", "small targets without an operating system"),
     page("trace", 7, "spec/trace.md", "the trace format (CTF)"),
     page("tracepoint", 3, "docs/tracepoint.md", "tracepoints in C and C++"),
