@@ -27,6 +27,8 @@ use shape::{DRAFTS, Shape};
 
 type Object = Map<String, Value>;
 
+const UUID_ROLE: &str = "metadata-stream-uuid";
+
 /// Understands the bytes of a `metadata` file that begins with a record separator.
 pub(super) fn metadata(file: &str, bytes: &[u8]) -> Result<Parsed, Error> {
     let mut reader = Fragments {
@@ -147,6 +149,7 @@ impl Fragments {
             (None, Some(name)) => name.as_str().unwrap_or_default().to_owned(),
             _ => return Err("`id` is missing".into()),
         };
+        rules::origin(object.get("origin"))?;
         let offset = object.get("offset-from-origin").and_then(Value::as_object);
         offset.map_or(Ok(()), |offset| Shape::Offset.check(offset))?;
         let part = |name: &str| offset.and_then(|offset| offset.get(name)).and_then(Value::as_i64).unwrap_or(0);
@@ -287,6 +290,9 @@ impl Fragments {
             }
             "static-length-blob" | "dynamic-length-blob" => {
                 let len = self.len(object)?;
+                if let Some(role) = roles(object).find(|role| *role != UUID_ROLE) {
+                    return Err(format!("a BLOB has no role `{role}`"));
+                }
                 let class = self.builder.push(8, ClassKind::Bytes { len })?;
                 self.note_uuid(object, class);
                 Ok(class)
@@ -317,7 +323,7 @@ impl Fragments {
         let labels =
             object.get("mappings").and_then(Value::as_object).map(|mappings| self.labels(mappings)).transpose()?;
         let align = if variable { 8 } else { alignment(object, "alignment")? };
-        let role = role(object);
+        let role = role(object)?;
         if bits > 64 {
             if role.is_some() {
                 return Err(format!("an integer of {bits} bits has a role: the reader takes 64 for {TAKEN_FOR}"));
@@ -332,7 +338,11 @@ impl Fragments {
     fn labels(&mut self, mappings: &Object) -> Result<Arc<Labels>, String> {
         let mut list = Vec::new();
         for (label, value) in mappings {
-            list.extend(ranges(value)?.into_iter().map(|(low, high)| (label.as_str().into(), low, high)));
+            let ranges = ranges(value)?;
+            if ranges.is_empty() {
+                return Err(format!("the mapping `{label}` needs a range at least"));
+            }
+            list.extend(ranges.into_iter().map(|(low, high)| (label.as_str().into(), low, high)));
         }
         self.builder.charge(list.len())?;
         Ok(Arc::new(Labels::new(list)))
@@ -377,7 +387,7 @@ impl Fragments {
     }
 
     fn note_uuid(&mut self, object: &Object, class: ClassId) {
-        if roles(object).any(|role| role == "metadata-stream-uuid") {
+        if roles(object).any(|role| role == UUID_ROLE) {
             self.uuid_role = Some(class);
         }
     }
@@ -463,12 +473,21 @@ fn encoding(object: &Object) -> Result<Encoding, String> {
     }
 }
 
+/// The words of `roles`; what is no text is an empty one.
 fn roles(object: &Object) -> impl Iterator<Item = &str> {
-    object.get("roles").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
+    let roles = object.get("roles").and_then(Value::as_array).into_iter().flatten();
+    roles.map(|role| role.as_str().unwrap_or_default())
 }
 
-fn role(object: &Object) -> Option<Role> {
-    roles(object).find_map(|role| match role {
+/// The first role of an integer. All of them are roles that an integer can have.
+fn role(object: &Object) -> Result<Option<Role>, String> {
+    let named = |role| integer_role(role).ok_or_else(|| format!("an integer has no role `{role}`"));
+    let roles = roles(object).map(named).collect::<Result<Vec<Role>, String>>()?;
+    Ok(roles.first().copied())
+}
+
+fn integer_role(role: &str) -> Option<Role> {
+    match role {
         "packet-magic-number" => Some(Role::Magic),
         "data-stream-class-id" => Some(Role::StreamId),
         "data-stream-id" => Some(Role::StreamInstance),
@@ -480,7 +499,7 @@ fn role(object: &Object) -> Option<Role> {
         "discarded-event-record-counter-snapshot" => Some(Role::Discarded),
         "event-record-class-id" => Some(Role::EventId),
         _ => None,
-    })
+    }
 }
 
 fn integer(value: &Value) -> Option<i128> {

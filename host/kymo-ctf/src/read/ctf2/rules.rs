@@ -3,6 +3,7 @@
 
 use serde_json::{Value, json};
 
+use super::shape::Shape;
 use super::{Fragments, Object, ranges};
 use crate::read::build::{Builder, Origin};
 
@@ -12,6 +13,18 @@ pub(super) fn offset(cycles: i64, frequency_hz: u64) -> Result<(), String> {
         return Ok(());
     }
     Err(format!("`cycles` of `offset-from-origin` must be below the frequency, {frequency_hz}; {cycles} is not"))
+}
+
+/// The origin of a clock is a word, or an object with its names.
+pub(super) fn origin(origin: Option<&Value>) -> Result<(), String> {
+    match origin {
+        None => Ok(()),
+        Some(Value::String(word)) if word == "unix-epoch" => Ok(()),
+        Some(Value::Object(names)) if ["name", "uid"].iter().all(|name| names.contains_key(*name)) => {
+            Shape::ClockOrigin.check(names)
+        }
+        _ => Err("`origin` of a clock is \"unix-epoch\", or an object with `name` and `uid`".into()),
+    }
 }
 
 /// A bit map has flags, each of bits from 0 on.

@@ -138,6 +138,7 @@ const MEMBER: &[Properties] =
     &[&[("name", Is::Text), ("field-class", Is::FieldClass), ("attributes", Is::Object), ("extensions", Is::Object)]];
 const OPTION: &[Properties] = &[MEMBER[0], &[("selector-field-ranges", Is::Array)]];
 const LOCATION: &[Properties] = &[&[("origin", Is::Text), ("path", Is::Array)]];
+const CLOCK_ORIGIN: &[Properties] = &[NAMES];
 const OFFSET: &[Properties] = &[&[("seconds", Is::Signed), ("cycles", Is::Unsigned)]];
 
 /// What a word that the specification does not have any more is of.
@@ -176,6 +177,7 @@ pub(super) enum Shape<'k> {
     Option,
     Location,
     Offset,
+    ClockOrigin,
 }
 
 impl Shape<'_> {
@@ -187,6 +189,7 @@ impl Shape<'_> {
             Shape::Option => OPTION,
             Shape::Location => LOCATION,
             Shape::Offset => OFFSET,
+            Shape::ClockOrigin => CLOCK_ORIGIN,
         }
     }
 
@@ -197,6 +200,7 @@ impl Shape<'_> {
             Shape::Option => "an option".into(),
             Shape::Location => "a field location".into(),
             Shape::Offset => "`offset-from-origin`".into(),
+            Shape::ClockOrigin => "`origin`".into(),
         }
     }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! TSDL tokens to the tree, by recursive descent. Nesting is bounded, so that no text can exhaust the stack.
 
+use std::collections::HashSet;
 use std::rc::Rc;
 
 use super::ast::{Attr, BlockKind, Decl, Dim, Entry, Expr, Item, Label, Spec, Type};
@@ -40,11 +41,52 @@ const KEYWORDS: [&str; 28] = [
     "_Imaginary",
 ];
 
+/// Those of them that names of types of C consist of.
+const OF_TYPES: [&str; 16] = [
+    "char",
+    "const",
+    "double",
+    "enum",
+    "float",
+    "int",
+    "long",
+    "short",
+    "signed",
+    "struct",
+    "unsigned",
+    "variant",
+    "void",
+    "_Bool",
+    "_Complex",
+    "_Imaginary",
+];
+
+/// With what a path begins that names a field from the root of a part.
+const PARTS: [&[&str]; 6] = [
+    &["trace", "packet", "header"],
+    &["stream", "packet", "context"],
+    &["stream", "event", "header"],
+    &["stream", "event", "context"],
+    &["event", "context"],
+    &["event", "fields"],
+];
+
 fn no_keyword(name: &str, pos: Pos) -> Result<&str, Fault> {
     match KEYWORDS.contains(&name) {
         true => Err(pos.fault(format!("`{name}` is a keyword and no name; tracers put a `_` in front of such a name"))),
         false => Ok(name),
     }
+}
+
+/// Each name is given once.
+fn once<'n>(names: impl Iterator<Item = (&'n str, Pos)>) -> Result<(), Fault> {
+    let mut given = HashSet::new();
+    for (name, pos) in names {
+        if !given.insert(name) {
+            return Err(pos.fault(format!("`{name}` is given twice")));
+        }
+    }
+    Ok(())
 }
 
 struct Parser<'t, 'a> {
@@ -144,6 +186,14 @@ impl<'a> Parser<'_, 'a> {
                 self.entry(&mut entries)?;
             }
         }
+        // The names of an environment are the tracer's.
+        if !matches!(kind, BlockKind::Env | BlockKind::Callsite) {
+            once(entries.iter().filter_map(|entry| match entry {
+                Entry::Attr(attr) => Some((attr.name.as_str(), attr.pos)),
+                Entry::Part { name, pos, .. } => Some((name.as_str(), *pos)),
+                Entry::Decl(_) => None,
+            }))?;
+        }
         items.push(Item::Block { kind, entries, pos });
         Ok(())
     }
@@ -190,6 +240,20 @@ impl<'a> Parser<'_, 'a> {
         Ok(path)
     }
 
+    /// The path to a length or a tag: keywords only name the part at which it begins.
+    fn field_path(&mut self) -> Result<Vec<String>, Fault> {
+        let start = self.at;
+        let path = self.path()?;
+        let is_part = |part: &&&[&str]| path.len() > part.len() && path.iter().zip(part.iter()).all(|(a, b)| a == b);
+        let part = PARTS.iter().find(is_part).map_or(0, |part| part.len());
+        for (index, name) in path.iter().enumerate().skip(part) {
+            // Between two words there is one `.` or `->`.
+            let pos = self.tokens.get(start + 2 * index).map_or(self.pos(), |&(_, pos)| pos);
+            no_keyword(name, pos)?;
+        }
+        Ok(path)
+    }
+
     fn int(&mut self) -> Result<i128, Fault> {
         let minus = self.take("-");
         if !minus {
@@ -231,6 +295,7 @@ impl<'a> Parser<'_, 'a> {
                 self.need(";")?;
             }
         }
+        once(attrs.iter().map(|attr| (attr.name.as_str(), attr.pos)))?;
         Ok(attrs)
     }
 
@@ -288,7 +353,7 @@ impl<'a> Parser<'_, 'a> {
         while self.take("[") {
             let pos = self.pos();
             dims.push(match self.peek() {
-                Token::Word(_) => Dim::Field(self.path()?),
+                Token::Word(_) => Dim::Field(self.field_path()?),
                 _ => Dim::Fixed(
                     u64::try_from(self.int()?).map_err(|_| pos.fault("an array cannot have a negative length"))?,
                 ),
@@ -305,11 +370,15 @@ impl<'a> Parser<'_, 'a> {
     }
 
     fn alias_name(&mut self) -> Result<String, Fault> {
-        let mut name = self.need_word("the new name")?.to_owned();
+        let is_of_type = |word: &str| OF_TYPES.contains(&word);
+        let pos = self.pos();
+        let word = self.need_word("the new name")?;
+        let mut name = if is_of_type(word) { word } else { no_keyword(word, pos)? }.to_owned();
         loop {
+            let pos = self.pos();
             if let Some(word) = self.take_word() {
                 name.push(' ');
-                name.push_str(word);
+                name.push_str(if is_of_type(word) { word } else { no_keyword(word, pos)? });
             } else if self.take("*") {
                 name.push_str(" *");
             } else {
@@ -455,7 +524,7 @@ impl<'a> Parser<'_, 'a> {
     fn variant(&mut self) -> Result<Spec, Fault> {
         let name = self.take_name()?;
         let tag = if self.take("<") {
-            let path = self.path()?;
+            let path = self.field_path()?;
             self.need(">")?;
             Some(path)
         } else {
