@@ -144,6 +144,7 @@ fn environment(traces: &[Trace]) -> Value {
     let has_kernel = |trace: &&Trace| env_text(trace, "kernel_release").is_some();
     let value = |value: &EnvValue| match value {
         EnvValue::Int(number) => Value::from(*number),
+        EnvValue::Unsigned(number) => Value::from(*number),
         EnvValue::Text(text) => Value::from(text.as_str()),
     };
     let of = traces.iter().find(has_kernel).or_else(|| traces.first());
