@@ -63,7 +63,7 @@ pub struct PathStep {
 pub struct Path {
     /// In the order of time, without gap and overlap.
     pub steps: Vec<PathStep>,
-    /// There were too many steps: the first one is the rest.
+    /// There were too many steps: the first one is the rest, and has the mark [`Doubt::CUT`].
     pub is_cut: bool,
 }
 
@@ -85,7 +85,7 @@ impl History {
             }
             if walk.steps.len() >= STEPS_MAX {
                 walk.stack.truncate(1);
-                walk.step(from, tid, Act::Unknown, Doubt::NONE);
+                walk.step(from, tid, Act::Unknown, Doubt::CUT);
                 walk.steps.reverse();
                 return Path { steps: walk.steps, is_cut: true };
             }
@@ -110,13 +110,15 @@ impl History {
         match span.doing {
             Doing::Running { cpu } => walk.step(begin, tid, Act::Runs { cpu }, span.doubt),
             Doing::Runnable { why, cpu } => walk.step(begin, tid, Act::Waits { why, cpu }, span.doubt),
-            Doing::Blocked { state, call } => match waking_thread(span, walk) {
-                Some(waker) => walk.stack.push(Follow { tid: waker, low: begin }),
-                None => walk.step(begin, tid, Act::Blocked { state, call, waker: waker_of(span) }, span.doubt),
-            },
-            Doing::Forked => match waking_thread(span, walk) {
-                Some(waker) => walk.stack.push(Follow { tid: waker, low: begin }),
-                None => walk.step(begin, tid, Act::Unknown, span.doubt),
+            Doing::Blocked { .. } | Doing::Forked => match waking_thread(span, walk) {
+                Some(waker) if walk.stack.len() < DEPTH_MAX => walk.stack.push(Follow { tid: waker, low: begin }),
+                waker => {
+                    let act = match span.doing {
+                        Doing::Blocked { state, call } => Act::Blocked { state, call, waker: waker_of(span) },
+                        _ => Act::Unknown,
+                    };
+                    walk.step(begin, tid, act, span.doubt | Doubt::CUT.when(waker.is_some()));
+                }
             },
             Doing::Unknown | Doing::Ended => walk.step(begin, tid, Act::Unknown, span.doubt),
         }
@@ -127,7 +129,7 @@ impl History {
 fn waking_thread(span: &ThreadSpan, walk: &Walk) -> Option<i32> {
     let Context::Thread(waker) = waker_of(span)?.context else { return None };
     let is_new = walk.stack.iter().all(|follow| follow.tid != waker);
-    (span.to == walk.at && is_new && walk.stack.len() < DEPTH_MAX).then_some(waker)
+    (span.to == walk.at && is_new).then_some(waker)
 }
 
 fn waker_of(span: &ThreadSpan) -> Option<Waker> {

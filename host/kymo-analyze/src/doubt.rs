@@ -32,9 +32,11 @@ impl Doubt {
     /// Another span with the same key began in it: which begin is of its end follows from nesting alone. Of samples
     /// only.
     pub const NESTED: Doubt = Doubt(256);
+    /// Who waits for whom was not followed further. Of critical paths and causes only.
+    pub const CUT: Doubt = Doubt(512);
 
     /// All marks, with their names.
-    pub const ALL: [(Doubt, &'static str); 9] = [
+    pub const ALL: [(Doubt, &'static str); 10] = [
         (Doubt::LOST, "lost"),
         (Doubt::START, "start"),
         (Doubt::END, "end"),
@@ -44,9 +46,10 @@ impl Doubt {
         (Doubt::IDLE, "idle"),
         (Doubt::MIXED, "mixed"),
         (Doubt::NESTED, "nested"),
+        (Doubt::CUT, "cut"),
     ];
 
-    /// As bits that do not change. A state has none of the marks of samples.
+    /// As bits that do not change. A state has none of the marks of samples and paths.
     pub(crate) fn bits(self) -> u8 {
         self.0 as u8
     }

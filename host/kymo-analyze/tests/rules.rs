@@ -3,7 +3,7 @@
 //! hands spans to [`Evidence`] from elsewhere may have time between the two.
 
 use kymo_analyze::cause::{Asked, Cause, Evidence, Ground, Limit, Machine, Moment};
-use kymo_analyze::{Context, CpuSpan, Doing, Doubt, Ready, Sink, Thread, ThreadSpan, Until, Waker};
+use kymo_analyze::{Act, Context, CpuSpan, Doing, Doubt, Ready, Sink, Thread, ThreadSpan, Until, Waker};
 
 const WAKER: Waker = Waker { cpu: 1, context: Context::Idle };
 
@@ -93,4 +93,62 @@ fn what_uname_says_of_a_machine() {
     assert_eq!(machine, expect);
     assert_eq!(Machine::of_uname("", "PREEMPT RT"), Machine { kernel: None, ..expect });
     assert_eq!(Machine::of_uname("6", "PREEMPT"), Machine::default());
+}
+
+/// Threads 0 to `count`: each sleeps until the next one wakes it at 100,000, the last one runs.
+fn chain(count: i32) -> Evidence {
+    let mut evidence = Evidence::new(0, 100_000, 10_000, Machine::default());
+    for tid in 1..=count {
+        let waker = Waker { cpu: 0, context: Context::Thread(tid + 1) };
+        let sleeps = Doing::Blocked { state: b'S', call: None };
+        evidence.thread(&span(tid, 0, 100_000, sleeps, Until::Woken(waker)), &of_prio(tid, 120));
+    }
+    evidence.thread(&span(count + 1, 0, 100_000, Doing::Running { cpu: 0 }, Until::Next), &of_prio(count + 1, 120));
+    evidence
+}
+
+#[test]
+fn a_chain_that_is_too_deep_is_marked_as_cut() {
+    let moment = Moment { tid: 1, cpu: None, from: 0, to: 100_000, asked: Asked::Stretch };
+    let of = |count| {
+        let evidence = chain(count);
+        let path = evidence.history().critical(1, 0, 100_000);
+        let [step] = path.steps[..] else { panic!("{path:?}") };
+        let parts = evidence.explain(&moment).parts;
+        (step, (parts[0].cause, parts[0].ns, parts[0].doubt.has(Doubt::CUT)))
+    };
+    let (step, cause) = of(63);
+    assert_eq!((step.tid, step.act, step.doubt), (64, Act::Runs { cpu: 0 }, Doubt::NONE));
+    assert_eq!(cause, (Cause::Waker { tid: 64 }, 100_000, false));
+    // What the 64th of them waits for is not followed: it is no more than the last that is known.
+    let (step, cause) = of(64);
+    assert_eq!((step.tid, step.doubt), (64, Doubt::CUT));
+    assert_eq!(cause, (Cause::WakerSleeps { tid: 64, call: None }, 100_000, true));
+}
+
+#[test]
+fn a_path_of_too_many_steps_is_marked_as_cut() {
+    const STEPS: i64 = 100_000;
+    let mut evidence = Evidence::new(0, 2 * STEPS + 2, 1 << 20, Machine::default());
+    let waker = Waker { cpu: 0, context: Context::Thread(2) };
+    evidence.thread(
+        &span(1, 0, 2 * STEPS + 2, Doing::Blocked { state: b'S', call: None }, Until::Woken(waker)),
+        &of_prio(1, 120),
+    );
+    // It runs and is preempted by turns.
+    let mut at = 0;
+    while at < 2 * STEPS + 2 {
+        let waits = Doing::Runnable { why: Ready::Preempted { by: 3 }, cpu: Some(0) };
+        evidence.thread(&span(2, at, at + 1, Doing::Running { cpu: 0 }, Until::Next), &of_prio(2, 120));
+        evidence.thread(&span(2, at + 1, at + 2, waits, Until::Runs { cpu: 0 }), &of_prio(2, 120));
+        at += 2;
+    }
+    let path = evidence.history().critical(1, 0, 2 * STEPS + 2);
+    assert!(path.is_cut);
+    assert_eq!((path.steps[0].act, path.steps[0].doubt), (Act::Unknown, Doubt::CUT));
+    let moment = Moment { tid: 1, cpu: None, from: 0, to: 2 * STEPS + 2, asked: Asked::Stretch };
+    let parts = evidence.explain(&moment).parts;
+    let rest = parts.iter().find(|part| part.cause == Cause::Remainder).expect("the rest is not known");
+    assert!(rest.doubt.has(Doubt::CUT) && rest.ns >= STEPS as u64, "{parts:?}");
+    assert!(!parts.iter().any(|part| matches!(part.cause, Cause::Blocked { .. })), "{parts:?}");
 }

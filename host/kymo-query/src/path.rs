@@ -2,11 +2,12 @@
 //! What the steps of a critical path are called: the same for `kymo critical` and for the question of that name.
 
 use kymo_analyze::cause::Evidence;
-use kymo_analyze::{Act, CallId, Context, Ready, Vocabulary, Waker};
+use kymo_analyze::{Act, CallId, Context, PathStep, Ready, Vocabulary, Waker};
 
 use crate::names::FunctionNames;
 
 /// Names for a critical path.
+#[derive(Clone, Copy)]
 pub struct PathNames<'a> {
     /// Names of threads.
     pub evidence: &'a Evidence,
@@ -14,11 +15,21 @@ pub struct PathNames<'a> {
     pub vocabulary: &'a Vocabulary,
     /// Functions of timers.
     pub functions: &'a dyn FunctionNames,
-    /// Threads have the names that they have then: the end of the stretch.
+    /// Threads have the names that they have then: the end of the stretch, but see [`PathNames::of`].
     pub at: i64,
 }
 
 impl PathNames<'_> {
+    /// The same with the names of a step's moment: its begin, or the end of what a thread was blocked in.
+    #[must_use]
+    pub fn of(&self, step: &PathStep) -> Self {
+        let at = match step.act {
+            Act::Blocked { .. } => step.to.saturating_sub(1).max(step.from),
+            _ => step.from,
+        };
+        PathNames { at, ..*self }
+    }
+
     /// What a step is.
     pub fn act(&self, act: Act) -> String {
         match act {

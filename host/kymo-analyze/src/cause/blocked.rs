@@ -5,7 +5,8 @@ use crate::budget::{BudgetPart as Piece, Piece as At};
 use crate::cause::beside_idle::idle_exit_ground;
 use crate::cause::segments::{STALL_MIN_NS, Walk, within};
 use crate::cause::{Asked, Cause, Ground};
-use crate::critical::PathStep;
+use crate::critical::{Act, PathStep};
+use crate::doubt::Doubt;
 use crate::event::{CallId, Off};
 use crate::span::{Context, Doing, Waker};
 
@@ -75,7 +76,14 @@ impl Walk<'_> {
         let waits = self.waits_for(&path.steps, is_lock);
         let (own_doubt, own_cpu) = (self.doubt, self.cpu);
         for (step, waits_for) in path.steps.iter().zip(waits) {
+            let cut = Doubt::CUT.when(step.doubt.has(Doubt::CUT));
+            self.doubt = own_doubt | cut;
             let is_lock = match waits_for {
+                // The rest of a path that is too long.
+                _ if step.depth == 0 && step.act == Act::Unknown && !cut.is_none() => {
+                    self.put(Cause::Remainder, Ground::Seen, step.from, step.to);
+                    continue;
+                }
                 _ if step.depth == 0 => {
                     self.put(plain, Ground::Seen, step.from, step.to);
                     continue;
@@ -94,12 +102,13 @@ impl Walk<'_> {
                 WaitsFor::Thread => false,
             };
             for piece in self.of.history.pieces(step.tid, step.from, step.to) {
-                self.doubt = own_doubt | within(piece.doubt, piece.part == Piece::Unknown);
+                self.doubt = own_doubt | cut | within(piece.doubt, piece.part == Piece::Unknown);
                 self.cpu = self.of.cpu_of(step.tid, piece.from, piece.to);
                 self.other(is_lock, step.tid, &piece);
             }
-            (self.doubt, self.cpu) = (own_doubt, own_cpu);
+            self.cpu = own_cpu;
         }
+        self.doubt = own_doubt;
     }
 
     /// For each step what is waited for: it is the nearest waiter's wait that says whether that is a lock, and a waiter

@@ -378,6 +378,22 @@ impl Evidence {
         }
     }
 
+    fn note_name(&mut self, tid: i32, at: i64, name: Name) {
+        // The idle threads of all CPUs have one number.
+        if name.is_empty() || tid == 0 {
+            return;
+        }
+        let told = self.names.entry(tid).or_default();
+        match told.last() {
+            Some((_, last)) if *last == name => {}
+            _ if told.len() >= KEPT_MAX => {}
+            last => {
+                let at = last.map_or(at, |(time, _)| at.max(*time));
+                told.push((at, name));
+            }
+        }
+    }
+
     fn is_near(&self, at: i64) -> bool {
         (self.from..=self.to).contains(&at)
     }
@@ -468,6 +484,17 @@ impl Sink for Evidence {
         if let Some(cpu) = head.cpu {
             self.times.note(cpu, at);
         }
+        if let Event::Wake { cpu: Some(cpu), .. } | Event::Migrate { cpu, .. } = *event {
+            self.times.name(cpu, at);
+        }
+        match *event {
+            Event::Switch { next: tid, next_name: name, .. }
+            | Event::Wake { tid, name, .. }
+            | Event::Fork { child: tid, name, .. }
+            | Event::Exec { tid, name, .. }
+            | Event::Rename { tid, name } => self.note_name(tid, at, name),
+            _ => {}
+        }
         self.futex = state.futex();
         let running = || head.tid.or(head.cpu.and_then(|cpu| state.cpu(cpu)).and_then(|cpu| cpu.thread()));
         match *event {
@@ -507,11 +534,8 @@ impl Sink for Evidence {
     }
 
     fn thread(&mut self, span: &ThreadSpan, thread: &Thread) {
-        let told = self.names.entry(span.tid).or_default();
-        let is_news = !thread.name.is_empty() && told.last().is_none_or(|(_, last)| *last != thread.name);
-        if is_news && told.len() < KEPT_MAX {
-            told.push((span.from, thread.name));
-        }
+        // As it ends: what changed in it, events have told.
+        self.note_name(span.tid, span.from, thread.name);
         if matches!(span.doing, Doing::Blocked { state: b'T' | b't', .. }) {
             add(&mut self.freed, span.tid, span.to, ());
         }

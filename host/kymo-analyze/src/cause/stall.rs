@@ -16,16 +16,17 @@ pub(crate) struct Times {
     from: i64,
     to: i64,
     by_cpu: Map<u32, Vec<i64>>,
+    /// CPUs that records speak of.
+    named: Map<u32, ()>,
 }
 
 impl Times {
     pub fn new(from: i64, to: i64) -> Times {
-        Times { from, to, by_cpu: Map::default() }
+        Times { from, to, by_cpu: Map::default(), named: Map::default() }
     }
 
     pub fn note(&mut self, cpu: u32, at: i64) {
-        let around = AROUND_NS.saturating_mul(10);
-        if at < self.from.saturating_sub(around) || at > self.to.saturating_add(around) {
+        if !self.is_near(at) {
             return;
         }
         let times = self.by_cpu.entry(cpu).or_default();
@@ -34,6 +35,24 @@ impl Times {
         if times.len() < TIMES_MAX {
             times.push(at);
         }
+    }
+
+    /// Whether a time is near enough to be kept: 100 ms.
+    fn is_near(&self, at: i64) -> bool {
+        let around = AROUND_NS.saturating_mul(10);
+        at >= self.from.saturating_sub(around) && at <= self.to.saturating_add(around)
+    }
+
+    /// A record of that time says that a thread is to run on a CPU.
+    pub fn name(&mut self, cpu: u32, at: i64) {
+        if self.is_near(at) {
+            self.named.insert(cpu, ());
+        }
+    }
+
+    /// CPUs that records speak of, whether they wrote any themselves or not.
+    pub fn named(&self) -> impl Iterator<Item = u32> + '_ {
+        self.named.keys().copied()
     }
 
     /// The newest time of a CPU.

@@ -51,7 +51,7 @@ fn link(names: &StoryNames<'_>, step: &PathStep) -> Link {
         Act::Blocked { state, call, waker } => format!("was {}", names.blocked(state, call, waker)),
         Act::Unknown => "did what the trace does not tell".to_owned(),
     };
-    let text = format!("{} {act}", names.thread(step.tid));
+    let text = format!("{} {act}", names.thread_at(step.tid, step.from));
     let doubt = if step.act == Act::Unknown { step.doubt } else { step.doubt.without(Doubt::END) };
     Link { from: step.from, to: step.to, tid: step.tid, depth: step.depth, text, doubt }
 }

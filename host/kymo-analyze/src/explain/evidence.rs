@@ -19,6 +19,9 @@ fn sentence(mark: Doubt) -> &'static str {
         Doubt::GUESSED => "who ran is known from the heads of records only, not from switches",
         Doubt::IDLE => "the CPU idled in it, and an idle processor can be woken: this is no latency",
         Doubt::NESTED => "another span with its key began in it: that this end is of this begin follows from nesting",
+        Doubt::CUT => {
+            "who waits for whom is followed through 64 threads and 100,000 steps: what lies behind that is not known"
+        }
         _ => "it touches CPUs whose clocks are not one",
     }
 }
@@ -132,16 +135,17 @@ pub(super) fn blind(
     lines
 }
 
-/// CPUs that the story speaks of and that have no records.
+/// CPUs that the story or its records speak of, and that wrote none then: their streams may be missing.
 fn missing_cpus(names: &StoryNames<'_>, segments: &[Segment]) -> Option<String> {
     let mut cpus: Vec<u32> = segments.iter().filter_map(|segment| segment.cpu).collect();
     cpus.extend(names.scene.question.waker.map(|waker| waker.cpu).filter(|cpu| *cpu != u32::MAX));
+    cpus.extend(names.scene.evidence.times.named());
     cpus.sort_unstable();
     cpus.dedup();
     cpus.retain(|cpu| !names.scene.evidence.times.knows(*cpu));
     let list: Vec<String> = cpus.iter().map(u32::to_string).collect();
     (!list.is_empty())
-        .then(|| format!("no records of cpu {} around that time: who ran there is not known", list.join(", ")))
+        .then(|| format!("no records of cpu {} within 100 ms of it: who ran there is not known", list.join(", ")))
 }
 
 /// All marks of the pieces and of the question.

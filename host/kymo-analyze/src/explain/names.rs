@@ -48,6 +48,22 @@ impl StoryNames<'_> {
         }
     }
 
+    /// The thread that a part of the budget names, by the name that it had then.
+    fn thread_of(&self, part: &CausePart, tid: i32) -> String {
+        match part.cause.tid() == Some(tid) && tid != 0 && !part.name.is_empty() {
+            true => format!("{}[{tid}]", part.name),
+            false => self.thread(tid),
+        }
+    }
+
+    /// The same, with its priority then.
+    fn who(&self, part: &CausePart, tid: i32) -> String {
+        match part.prio {
+            Some(prio) => format!("{} ({})", self.thread_of(part, tid), priority(prio)),
+            None => self.thread_of(part, tid),
+        }
+    }
+
     /// Of the thread that is asked about: where the stretch begins.
     pub fn own_prio(&self) -> Option<i16> {
         let question = &self.scene.question;
@@ -103,7 +119,7 @@ impl StoryNames<'_> {
     /// What a part of the budget is.
     pub fn cause(&self, part: &CausePart) -> String {
         let on = part.cpu.map_or("its CPU".to_owned(), |cpu| format!("cpu {cpu}"));
-        let who = |tid: i32| self.with_prio(tid, part.prio);
+        let who = |tid: i32| self.who(part, tid);
         let guess = if part.ground == Ground::Inferred { " (inferred)" } else { "" };
         match part.cause {
             Cause::Own => "running".to_owned(),
@@ -125,7 +141,7 @@ impl StoryNames<'_> {
                 format!("throttled{guess} by {}, while {meanwhile}", limit_text(limit))
             }
             Cause::Stopped { by, traced } => {
-                let by = by.map_or(String::new(), |by| format!(" by {}{guess}", self.thread(by)));
+                let by = by.map_or(String::new(), |by| format!(" by {}{guess}", self.thread_of(part, by)));
                 format!("stopped{by}, {}", if traced { "under a debugger" } else { "by a signal" })
             }
             Cause::Fault => match part.ground {
@@ -146,7 +162,7 @@ impl StoryNames<'_> {
 
     /// What somebody did who was waited for.
     fn waited_for(&self, part: &CausePart, on: &str) -> String {
-        let who = |tid: i32| self.with_prio(tid, part.prio);
+        let who = |tid: i32| self.who(part, tid);
         let sleeps = |call: Option<CallId>| {
             call.map_or("slept".to_owned(), |call| format!("was blocked in {}", self.call(call)))
         };
@@ -168,7 +184,7 @@ impl StoryNames<'_> {
 
     fn unknown(&self, cpu: Option<u32>) -> String {
         match cpu.filter(|cpu| !self.scene.evidence.times.knows(*cpu)) {
-            Some(cpu) => format!("not known: the trace has no records of cpu {cpu}"),
+            Some(cpu) => format!("not known: no records of cpu {cpu} within 100 ms of it"),
             None => "not known".to_owned(),
         }
     }

@@ -143,6 +143,7 @@ fn moment(names: &StoryNames<'_>, note: &Note) -> Moment {
 /// What a record says.
 fn sentence(names: &StoryNames<'_>, note: &Note) -> String {
     let Some(event) = note.event else { return plain(names, note) };
+    let at = note.head.time;
     match event {
         Event::Switch { prev, prev_prio, leaves, next, next_prio, .. } => {
             let why = match leaves {
@@ -153,7 +154,7 @@ fn sentence(names: &StoryNames<'_>, note: &Note) -> String {
                 Leaves::Asleep(letter) => &format!(" ({})", decode::state(letter)),
             };
             let why = if prev == 0 { "" } else { why };
-            let (prev, next) = (named(names, prev, prev_prio), named(names, next, next_prio));
+            let (prev, next) = (named(names, prev, prev_prio, at), named(names, next, next_prio, at));
             format!("switch from {prev}{why} to {next}")
         }
         Event::Wake { step, tid, cpu, prio, .. } => {
@@ -163,10 +164,10 @@ fn sentence(names: &StoryNames<'_>, note: &Note) -> String {
                 Wake::New => "starts",
             };
             let on = cpu.map_or(String::new(), |cpu| format!(" for cpu {cpu}"));
-            format!("{what} {}{on}", named(names, tid, prio))
+            format!("{what} {}{on}", named(names, tid, prio, at))
         }
-        Event::Migrate { tid, cpu } => format!("moves {} to cpu {cpu}", names.thread(tid)),
-        Event::Priority { tid, prio } => format!("{} gets priority {}", names.thread(tid), priority(prio)),
+        Event::Migrate { tid, cpu } => format!("moves {} to cpu {cpu}", names.thread_at(tid, at)),
+        Event::Priority { tid, prio } => format!("{} gets priority {}", names.thread_at(tid, at), priority(prio)),
         Event::Enter { interrupt, name } => match (interrupt, name.is_empty()) {
             (crate::Interrupt::Irq(_), false) => format!("{interrupt} {name} begins"),
             _ => format!("{} begins", names.interrupt(interrupt)),
@@ -207,10 +208,10 @@ fn plain(names: &StoryNames<'_>, note: &Note) -> String {
     format!("{name} {}", decode::fields(names, note)).trim_end().to_owned()
 }
 
-fn named(names: &StoryNames<'_>, tid: i32, prio: Option<i16>) -> String {
+fn named(names: &StoryNames<'_>, tid: i32, prio: Option<i16>, at: i64) -> String {
     match prio.filter(|_| tid != 0) {
-        Some(prio) => format!("{} ({})", names.thread(tid), priority(prio)),
-        None => names.thread(tid),
+        Some(prio) => format!("{} ({})", names.thread_at(tid, at), priority(prio)),
+        None => names.thread_at(tid, at),
     }
 }
 

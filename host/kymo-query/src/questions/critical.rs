@@ -86,7 +86,8 @@ fn step_table(
     }
     let (mut own, mut acts) = (Vec::new(), Vec::new());
     for (row, step) in steps.iter().enumerate() {
-        own.push(answer.texts.name(names.evidence.name(step.tid, step.to).as_str()));
+        let names = names.of(step);
+        own.push(answer.texts.name(names.evidence.name(step.tid, names.at).as_str()));
         acts.push(answer.texts.text(PathNames::word(step.act)));
         pieces.add(answer, "steps", row, &format!("{} {}", names.thread(step.tid), names.act(step.act)));
     }

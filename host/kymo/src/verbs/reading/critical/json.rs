@@ -27,14 +27,15 @@ pub fn document(found: &CriticalPathAnswer<'_>) -> String {
 }
 
 fn step(found: &CriticalPathAnswer<'_>, step: &PathStep) -> Value {
+    let names = found.names().of(step);
     json!({
         "from": step.from,
         "to": step.to,
         "tid": step.tid,
-        "name": found.evidence.name(step.tid, step.to),
+        "name": found.evidence.name(step.tid, names.at),
         "depth": step.depth,
         "act": PathNames::word(step.act),
-        "text": found.names().act(step.act),
+        "text": names.act(step.act),
         "doubt": step.doubt,
     })
 }

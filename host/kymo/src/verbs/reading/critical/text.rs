@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use kymo_analyze::{Act, PathStep};
+use kymo_analyze::{Act, Doubt, PathStep};
 
 use super::CriticalPathAnswer;
 use crate::verbs::analyze::show::{Times, duration};
@@ -28,6 +28,10 @@ pub fn report(found: &CriticalPathAnswer<'_>, times: &Times) -> String {
     let hidden = found.path.steps.iter().filter(|step| !shown(step)).count();
     if hidden > 0 {
         text += &format!("  ({hidden} steps shorter than {} are not shown; --json has all)\n", duration(least));
+    }
+    if found.path.steps.iter().any(|step| step.doubt.has(Doubt::CUT)) {
+        text += "  (cut: threads that wait for each other are followed 64 deep and for 100,000 steps; what lies behind \
+                 steps with the mark [cut] is not known)\n";
     }
     text += &summary(found);
     text += "\nof that time:\n";
@@ -72,7 +76,7 @@ fn line(found: &CriticalPathAnswer<'_>, step: &PathStep, times: &Times) -> Strin
     let marks = if step.doubt.is_none() { String::new() } else { format!("  [{}]", step.doubt) };
     let length = duration(step.to.abs_diff(step.from));
     let indent = "  ".repeat(step.depth.min(20));
-    let names = found.names();
+    let names = found.names().of(step);
     let who = names.thread(step.tid);
     format!("  {:>8}  {}  {indent}{who} {}{marks}\n", length, times.text(step.from), names.act(step.act))
 }
