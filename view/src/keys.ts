@@ -22,6 +22,7 @@ export const KEYS: readonly (readonly [string, string])[] = [
   ['n p', 'next, previous change of what the selected thread does; without a thread: as . and ,'],
   ['f /', 'filter; find a thread'],
   ['in the filter: Tab, ↓ ↑', 'take the marked name or operator; choose one, which Enter takes; Ctrl Space lists all'],
+  ['in records: ↓ ↑, Page, Home, End, Enter', 'choose a record; go there'],
   ['Home', 'the whole trace'],
   ['u Shift u', 'undo and redo navigation'],
   ['m b', 'bookmark the moment, or A to B; the list of bookmarks'],

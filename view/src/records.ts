@@ -3,16 +3,45 @@
 
 import type { App, Part } from './app.js';
 import type { Answer } from './columns.js';
-import { byId, clean, el, later } from './dom.js';
+import { add, byId, clean, el, later } from './dom.js';
 import { duration, grouped } from './time.js';
 import { type View, looking } from './view.js';
 
 const PAGE = 200;
 
+/** Columns, by their names in the address. */
+export const COLUMNS = {
+  time: { head: 'Time [s]', classes: 'num' },
+  delta: { head: 'Δ previous', classes: 'num i2' },
+  cursor: { head: 'Δ cursor A', classes: 'num i2' },
+  cpu: { head: 'CPU', classes: 'num' },
+  thread: { head: 'Thread', classes: '' },
+  event: { head: 'Event', classes: '' },
+  fields: { head: 'Fields', classes: 'i2 fields' },
+} as const;
+export type ColumnName = keyof typeof COLUMNS;
+const NAMES = Object.keys(COLUMNS) as ColumnName[];
+
+/** The columns that a view shows, in their order: all where it names none. */
+export function columnsOf(columns: string): ColumnName[] {
+  const wanted = columns.split(',');
+  const shown = NAMES.filter((name) => wanted.includes(name));
+  return shown.length ? shown : NAMES;
+}
+
+/** The choice with one column more or less. The last one stays: a table without columns has nothing to be chosen by. */
+export function toggled(columns: string, name: ColumnName): string {
+  const shown = columnsOf(columns);
+  const next = NAMES.filter((one) => (one === name ? !shown.includes(one) : shown.includes(one)));
+  return next.length === NAMES.length || !next.length ? (next.length ? '' : columns) : next.join(',');
+}
+
 export class Records implements Part {
   private readonly box = byId('records');
   private readonly body = el('tbody');
   private readonly note = el('div', 'note');
+  private readonly head = el('tr');
+  private readonly choice = el('div', 'choice-of-columns');
   private rows = 0;
   private hasMore = false;
   private isLoading = false;
@@ -24,19 +53,54 @@ export class Records implements Part {
   private readonly reload = later(120, () => void this.restart());
 
   constructor(private readonly app: App) {
-    const head = el('tr');
-    for (const [name, classes] of [['Time [s]', 'num'], ['Δ previous', 'num'], ['Δ cursor A', 'num'], ['CPU', 'num'], ['Thread', ''], ['Event', ''], ['Fields', '']] as const) {
-      head.append(el('th', classes, name));
+    const choose = el('details', 'columns', el('summary', '', 'Columns'), this.choice);
+    for (const name of NAMES) {
+      const box = el('input');
+      [box.type, box.name] = ['checkbox', name];
+      box.addEventListener('change', () => app.go({ ...app.view, columns: toggled(app.view.columns, name) }));
+      add(this.choice, el('label', '', box, COLUMNS[name].head));
     }
-    this.box.append(el('table', 'rec', el('thead', '', head), this.body), this.note);
+    this.box.append(choose, el('table', 'rec', el('thead', '', this.head), this.body), this.note);
     this.box.addEventListener('scroll', () => this.moreIfNear());
+    this.body.addEventListener('keydown', (event) => this.press(event));
+    this.body.addEventListener('focusin', (event) => event.target instanceof HTMLTableRowElement && this.reach(event.target));
   }
 
   changed(view: View, before: View | null): void {
     if (view.page !== 'timeline' || view.tab !== 'records') return;
     const same = before && before.page === view.page && before.tab === view.tab;
-    const isSame = same && before.from === view.from && before.to === view.to && before.filter === view.filter && before.at === view.at;
+    const isSame = same && before.from === view.from && before.to === view.to && before.filter === view.filter && before.at === view.at && before.columns === view.columns;
+    this.title(columnsOf(view.columns));
     if (!isSame || before.a !== view.a || before.format !== view.format) this.reload();
+  }
+
+  private title(columns: readonly ColumnName[]): void {
+    for (const box of this.choice.querySelectorAll('input')) box.checked = columns.includes(box.name as ColumnName);
+  }
+
+  /** By keyboard alone: one row is in the order of Tab, and arrows, pages and ends lead from there to the others. */
+  private press(event: KeyboardEvent): void {
+    const row = event.target;
+    if (!(row instanceof HTMLTableRowElement) || event.ctrlKey || event.metaKey || event.altKey) return;
+    const page = Math.max(1, Math.floor(this.box.clientHeight / Math.max(1, row.offsetHeight)) - 2);
+    const rows = this.body.rows;
+    const at = row.sectionRowIndex;
+    const steps: Record<string, number> = { ArrowDown: at + 1, ArrowUp: at - 1, PageDown: at + page, PageUp: at - page, Home: 0, End: rows.length - 1 };
+    if (event.key === 'Enter') row.click();
+    else {
+      const to = steps[event.key];
+      if (to === undefined) return;
+      rows[Math.max(0, Math.min(rows.length - 1, to))]?.focus();
+    }
+    // Of the whole page these keys move and zoom the time line.
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  /** This row is the one that Tab comes back to. */
+  private reach(row: HTMLTableRowElement): void {
+    for (const other of this.body.querySelectorAll('[tabindex="0"]')) if (other !== row) (other as HTMLElement).tabIndex = -1;
+    row.tabIndex = 0;
   }
 
   /** Also behind an answer: who scrolls while it is on its way is at the end already, and no event follows. */
@@ -77,12 +141,23 @@ export class Records implements Part {
 
   private show(answer: Answer): void {
     const [records, losses] = [answer.table('records'), answer.table('losses')];
-    if (this.isFresh) this.body.replaceChildren();
+    const columns = columnsOf(this.app.view.columns);
+    const isFresh = this.isFresh;
+    const hadFocus = isFresh && this.body.contains(document.activeElement);
+    if (isFresh) {
+      this.body.replaceChildren();
+      this.head.replaceChildren(...columns.map((name) => el('th', COLUMNS[name].classes, COLUMNS[name].head)));
+    }
     this.isFresh = false;
     let loss = 0;
     for (let i = 0; i <= records.rows; i++) {
-      for (; loss < losses.rows && (losses.number('before', loss) ?? 0) <= i; loss++) this.body.append(lossRow(answer, loss));
-      if (i < records.rows) this.body.append(this.row(answer, i));
+      for (; loss < losses.rows && (losses.number('before', loss) ?? 0) <= i; loss++) this.body.append(lossRow(answer, loss, columns.length));
+      if (i < records.rows) this.body.append(this.row(answer, i, columns));
+    }
+    const first = isFresh ? this.body.rows[0] : undefined;
+    if (first) {
+      first.tabIndex = 0;
+      if (hadFocus) first.focus({ preventScroll: true });
     }
     this.rows += records.rows;
     this.hasMore = answer.head.info['has_more'] === true;
@@ -90,7 +165,7 @@ export class Records implements Part {
     this.note.textContent = this.rows ? (this.hasMore ? '' : `${grouped(this.rows)} records to the end of the window`) : 'no record in this window';
   }
 
-  private row(answer: Answer, i: number): HTMLElement {
+  private row(answer: Answer, i: number, columns: readonly ColumnName[]): HTMLElement {
     const { app } = this;
     const records = answer.table('records');
     const time = records.big('time', i) ?? 0n;
@@ -99,17 +174,17 @@ export class Records implements Part {
     const { a } = app.view;
     const [tid, name] = [records.number('tid', i), records.text('name', i)];
     const thread = name ?? (tid === null ? '' : tid === 0 ? 'idle' : '');
-    const line = el(
-      'tr',
-      'can',
-      el('td', 'num', app.times.text(time).replace(/ s$/, '')),
-      el('td', 'num i2', delta),
-      el('td', 'num i2', a === null ? '' : duration(Number(time - a))),
-      el('td', 'num', records.number('cpu', i)),
-      el('td', '', thread, tid === null ? '' : el('span', 'i3', `[${tid}]`)),
-      el('td', '', records.text('event', i)),
-      el('td', 'i2 fields', fields(records.text('fields', i) ?? '')),
-    );
+    const cells: Record<ColumnName, () => HTMLElement | string | number | null> = {
+      time: () => app.times.text(time).replace(/ s$/, ''),
+      delta: () => delta,
+      cursor: () => (a === null ? '' : duration(Number(time - a))),
+      cpu: () => records.number('cpu', i),
+      thread: () => el('span', '', thread, tid === null ? '' : el('span', 'i3', `[${tid}]`)),
+      event: () => records.text('event', i),
+      fields: () => fields(records.text('fields', i) ?? ''),
+    };
+    const line = el('tr', 'can', ...columns.map((name) => el('td', COLUMNS[name].classes, cells[name]())));
+    line.tabIndex = -1;
     line.addEventListener('click', () => {
       const { view, whole } = app;
       const isSeen = time >= view.from && time < view.to;
@@ -120,7 +195,7 @@ export class Records implements Part {
   }
 }
 
-function lossRow(answer: Answer, i: number): HTMLElement {
+function lossRow(answer: Answer, i: number, columns: number): HTMLElement {
   const losses = answer.table('losses');
   const cpu = losses.number('cpu', i);
   const [records, packets] = [losses.number('records', i) ?? 0, losses.number('packets', i) ?? 0];
@@ -128,8 +203,10 @@ function lossRow(answer: Answer, i: number): HTMLElement {
   const what = packets > 0 ? `${grouped(records)} records and ${grouped(packets)} packets` : `${grouped(records)} records`;
   const text = `${what} lost here${cpu === null ? '' : ` on CPU ${cpu}`}, in ${length}. What happened there is not known.`;
   const cell = el('td', '', el('span', '', text));
-  cell.colSpan = 7;
-  return el('tr', 'lost', cell);
+  cell.colSpan = columns;
+  const line = el('tr', 'lost', cell);
+  line.tabIndex = -1;
+  return line;
 }
 
 /** `{"prev_comm":"a","n":3}` as `prev_comm=a n=3`. */

@@ -39,6 +39,8 @@ export interface View {
   sample: string;
   /** Series of results that are drawn, by number, with commas. */
   series: string;
+  /** Columns of the table of records, with commas; empty: all. */
+  columns: string;
 }
 
 export const MIN_LENGTH = 100n;
@@ -65,10 +67,13 @@ export function whole(to: bigint, from = 0n): View {
     values: '',
     sample: '',
     series: '',
+    columns: '',
   };
 }
 
-const TEXTS = ['filter', 'match', 'by', 'what', 'stats', 'explain', 'critical', 'values', 'sample', 'series'] as const;
+const TEXTS = [
+  'filter', 'match', 'by', 'what', 'stats', 'explain', 'critical', 'values', 'sample', 'series', 'columns',
+] as const;
 
 /** Says of which latency a stretch is a sample. It holds as long as the cursors and the thread are those of it. */
 export function sampleOf(what: string, tid: number | null, from: bigint, to: bigint): string {

@@ -127,6 +127,45 @@ await step('records are listed, and more come when they are scrolled', async () 
   await page.$eval('#records', (box) => (box.scrollTop = box.scrollHeight));
   await until((count) => document.querySelectorAll('#records tbody tr').length > count || /to the end/.test(document.querySelector('#records .note').textContent), count);
 });
+await step('records are walked by keyboard alone, and Enter goes there', async () => {
+  const focused = () => page.evaluate(() => (document.activeElement instanceof HTMLTableRowElement ? document.activeElement.sectionRowIndex : -1));
+  // In another form of time: so the rows are those of the last view, and are not replaced below.
+  await page.keyboard.press('t');
+  await until(() => /:/.test(document.querySelector('#records tbody td')?.textContent ?? ''));
+  await page.$eval('#records tbody tr', (row) => row.focus());
+  assert.equal(await focused(), 0);
+  const { from, to, b = null } = await fragment();
+  await page.keyboard.press('ArrowDown');
+  await page.keyboard.press('ArrowDown');
+  await page.keyboard.press('ArrowUp');
+  assert.equal(await focused(), 1);
+  await page.keyboard.press('PageDown');
+  const far = await focused();
+  assert.ok(far > 4, `${far}`);
+  await page.keyboard.press('Home');
+  assert.equal(await focused(), 0);
+  assert.deepEqual([(await fragment()).from, (await fragment()).to], [from, to], 'the time line did not move');
+  assert.equal(await page.$$eval('#records tbody tr[tabindex="0"]', (rows) => rows.length), 1, 'one row is in the order of Tab');
+  await page.keyboard.press('ArrowDown');
+  await page.keyboard.press('Enter');
+  await until((b) => new URLSearchParams(location.hash.slice(1)).get('b') !== b, b);
+  assert.equal(await focused(), 1, 'the row keeps the focus');
+  await page.keyboard.press('u');
+  await until((b) => new URLSearchParams(location.hash.slice(1)).get('b') === b, b);
+  await page.keyboard.press('u');
+  await until(() => !new URLSearchParams(location.hash.slice(1)).has('time'));
+});
+await step('columns of records are chosen, and the address has them', async () => {
+  const heads = () => page.$$eval('#records th', (cells) => cells.map((cell) => cell.textContent));
+  const before = await heads();
+  await page.$eval('#records input[name="fields"]', (box) => box.click());
+  await until((count) => document.querySelectorAll('#records th').length === count, before.length - 1);
+  assert.equal((await fragment()).columns, 'time,delta,cursor,cpu,thread,event');
+  assert.equal(await page.$eval('#records tbody tr.can', (row) => row.cells.length), before.length - 1);
+  await page.$eval('#records input[name="fields"]', (box) => box.click());
+  await until((count) => document.querySelectorAll('#records th').length === count, before.length);
+  assert.equal((await fragment()).columns, undefined);
+});
 await step('the filter is completed by keyboard alone, and what comes out is a filter', async () => {
   const choices = () => page.$$eval('#complete .choice code', (all) => all.map((one) => one.textContent));
   const value = () => page.$eval('#filter', (input) => input.value);

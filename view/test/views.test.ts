@@ -11,6 +11,7 @@ import { flameBoxes } from '../src/flame.js';
 import { curves, density, logScale, tail } from '../src/histograms.js';
 import { drawnOf } from '../src/laboratory.js';
 import { pathPicture, steps } from '../src/path.js';
+import { columnsOf, toggled } from '../src/records.js';
 import { band, fieldsOf, numericFields, shown } from '../src/values.js';
 import { fromFragment, marked, sampleOf, toFragment, whole } from '../src/view.js';
 import { frame } from './frame.js';
@@ -173,4 +174,15 @@ test('frames of a flame graph lie within each other, the widest first', () => {
   assert.deepEqual([at(3), at(1)], [[0.75, 0.1, 1], [0.85, 0.05, 1]]);
   // Spans that overlap each other are together longer than what they lie in: they stay within it.
   assert.deepEqual(at(4), [0, 0.75, 1]);
+});
+
+test('columns of the table of records are chosen, and kept in the address', () => {
+  const names = ['time', 'delta', 'cursor', 'cpu', 'thread', 'event', 'fields'];
+  assert.deepEqual(columnsOf(''), names);
+  assert.deepEqual(columnsOf('event,time,<b>'), ['time', 'event'], 'in their own order');
+  assert.deepEqual(columnsOf('nothing'), names);
+  assert.equal(toggled('', 'delta'), 'time,cursor,cpu,thread,event,fields');
+  assert.equal(toggled('time,cursor,cpu,thread,event,fields', 'delta'), '', 'all');
+  assert.equal(toggled('event', 'event'), 'event', 'the last one stays');
+  assert.equal(fromFragment(toFragment({ ...view, columns: 'time,event' }), all).columns, 'time,event');
 });
