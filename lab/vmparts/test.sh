@@ -238,12 +238,19 @@ test_tree() {
 }
 
 test_at_once() {
-	"$vm" run -- echo one >one 2>&1 &
-	local first=$!
-	"$vm" run --kernel rt -- echo two >two 2>&1
-	local second=$?
-	wait $first
-	expect 'two at once' "$? $second $(cat one two | paste -sd ' ')" '0 0 one two'
+	local first second try
+	# Once more only behind QEMU's own assertion, as in status.
+	for try in 1 2 3; do
+		"$vm" run -- echo one >one 2>&1 &
+		first=$!
+		"$vm" run --kernel rt -- echo two >two 2>&1
+		second=$?
+		wait $first
+		first=$?
+		grep -q 'qemu-system.*Assertion .* failed' one two || break
+		echo "QEMU failed, once more: $(grep -h -m 1 'qemu-system.*Assertion' one two | cut -c 1-200)"
+	done
+	expect 'two at once' "$first $second $(cat one two | paste -sd ' ')" '0 0 one two'
 }
 
 test_counted_time() {
