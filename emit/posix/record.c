@@ -14,6 +14,11 @@
 #define WITH_SEQUENCE 0
 #endif
 
+/* Where tests let something come between: emit/posix/tests/several/. */
+#ifndef KYMO_TEST_STOP
+#define KYMO_TEST_STOP(place)
+#endif
+
 #if KYMO_POSIX_USER_EVENTS
 
 /* Restarts of one sequence before the record goes to a locked lane, as in ring.md 5.4. */
@@ -196,20 +201,48 @@ static inline __attribute__((always_inline)) void write_one(uint32_t slot, uint3
 }
 
 #if WITH_SEQUENCE
-/* The same for several streams. */
+/*
+ * The same for several streams: one clock read for all, where nothing comes between. A stream that a handler's
+ * record came in front of reads the clock again.
+ */
 static __attribute__((noinline)) void write_each_four(uint32_t members, uint32_t id,
 						      const void *data, uint64_t address)
 {
-	uint32_t four;
+	uint64_t words[3] = { (uint64_t)(uintptr_t)kymo__thread_pointer(), address, sizeof(uint32_t) };
+	struct kymo_shared shared;
+	bool is_first = true;
+	intptr_t rseq_offset = 0;
 
-	memcpy(&four, data, sizeof(four));
-	for (; members; members &= members - 1) {
+	memcpy((char *)&words[2] + sizeof(uint32_t), data, sizeof(uint32_t));
+	while (members) {
 		uint32_t slot = (uint32_t)__builtin_ctz(members);
+		const struct kymo_slot *lanes = &kymop_slots.slot[slot];
+		const struct kymo_event *event = wanted(kymop_shared(slot), id);
+		const uint64_t step = kymop_step(sizeof(uint32_t));
+		bool is_short = kymop_shared(slot)->data_max < sizeof(uint32_t);
 
-		if (KYMO__UNLIKELY(kymop_shared(slot)->data_max < 4) ||
-		    KYMO__UNLIKELY(!attempt_four(slot, id, four, address)))
-			write_again(slot, id, data, 4, address);
+		KYMO_TEST_STOP(BETWEEN);
+		if (!is_first) {
+			if (KYMO__LIKELY(!is_short) &&
+			    KYMO__LIKELY(kymop_sequence_next(lanes, event, step, &shared, words))) {
+				members &= members - 1;
+				continue;
+			}
+			is_first = true;
+			continue;
+		}
+		/* Once: a slot that goes has 0, and there the thread has something else. */
+		if (lanes->rseq_offset)
+			rseq_offset = lanes->rseq_offset;
+		members &= members - 1;
+		if (KYMO__LIKELY(!is_short) &&
+		    KYMO__LIKELY(kymop_sequence_first(lanes, event, step, &shared, words)))
+			is_first = false;
+		else
+			write_again(slot, id, data, sizeof(uint32_t), address);
 	}
+	if (rseq_offset)
+		kymo__sequence_clear(rseq_offset);
 }
 #endif
 

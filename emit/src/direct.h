@@ -22,13 +22,6 @@
 #include "direct_x86_64.h"
 #endif
 
-/* What the sequence before this one, of the same record, has left. */
-struct kymo_shared {
-	uint64_t clock;	   /* in the upper 48 bits */
-	uint64_t sequence; /* the address of its struct rseq_cs, in rseq.rseq_cs unless the thread was interrupted */
-};
-KYMO_CHECK_OFFSET(struct kymo_shared, sequence, 8);
-
 /* A payload of as many words as step says; KYMO_WORDS_MAX may be read. */
 static inline __attribute__((always_inline)) bool
 direct_words(const struct kymo_slot *slot, const struct kymo_event *event, uint64_t step,
@@ -75,7 +68,7 @@ static inline __attribute__((always_inline)) bool
 direct_first_words(const struct kymo_slot *slot, const struct kymo_event *event, uint64_t step,
 		struct kymo_shared *shared, const uint64_t *words)
 {
-	__asm__ goto(DIRECT_FIRST DIRECT_WORDS KYMO__SEQ_COMMIT
+	__asm__ goto(KYMO__SEQ_FIRST DIRECT_WORDS KYMO__SEQ_COMMIT
 		     :
 		     : KYMO__SEQ_INPUTS, DIRECT_SHARED_IN, DIRECT_WORDS_IN
 		     : DIRECT_CLOBBERS
@@ -89,7 +82,7 @@ static inline __attribute__((always_inline)) bool
 direct_first_segs(const struct kymo_slot *slot, const struct kymo_event *event, uint64_t step,
 		struct kymo_shared *shared, const struct kymo_seg *segs, const struct kymo_seg *segs_end)
 {
-	KYMO__SEQ_SEGS(DIRECT_FIRST, KYMO__SEQ_COMMIT, DIRECT_SHARED_IN, DIRECT_SEGS_IN);
+	KYMO__SEQ_SEGS(KYMO__SEQ_FIRST, KYMO__SEQ_COMMIT, DIRECT_SHARED_IN, DIRECT_SEGS_IN);
 	return true;
 out:
 	return false;
@@ -99,7 +92,7 @@ static inline __attribute__((always_inline)) bool
 direct_next_words(const struct kymo_slot *slot, const struct kymo_event *event, uint64_t step,
 		struct kymo_shared *shared, const uint64_t *words)
 {
-	__asm__ goto(DIRECT_NEXT DIRECT_WORDS KYMO__SEQ_COMMIT
+	__asm__ goto(KYMO__SEQ_NEXT DIRECT_WORDS KYMO__SEQ_COMMIT
 		     :
 		     : KYMO__SEQ_INPUTS, DIRECT_SHARED_IN, DIRECT_WORDS_IN
 		     : DIRECT_CLOBBERS
@@ -113,7 +106,7 @@ static inline __attribute__((always_inline)) bool
 direct_next_segs(const struct kymo_slot *slot, const struct kymo_event *event, uint64_t step,
 		struct kymo_shared *shared, const struct kymo_seg *segs, const struct kymo_seg *segs_end)
 {
-	KYMO__SEQ_SEGS(DIRECT_NEXT, KYMO__SEQ_COMMIT, DIRECT_SHARED_IN, DIRECT_SEGS_IN);
+	KYMO__SEQ_SEGS(KYMO__SEQ_NEXT, KYMO__SEQ_COMMIT, DIRECT_SHARED_IN, DIRECT_SEGS_IN);
 	return true;
 out:
 	return false;

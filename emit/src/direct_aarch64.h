@@ -44,7 +44,7 @@
 #define DIRECT_FIXED_COMMIT "ldr x9, [%[fixed], #8]\n\tadd x12, x12, x9\n\t" KYMO__SEQ_COMMIT
 
 /* The first of several: its clock, and where it is, for those behind it. */
-#define DIRECT_FIRST                                                                       \
+#define KYMO__SEQ_FIRST                                                                       \
 	KYMO__SEQ_BEGIN                                                                    \
 	"str x10, [%[shared], #8]\n\t"                                                     \
 	KYMO__SEQ_OPEN(KYMO__SEQ_LONGER, "", KYMO__SEQ_CLOCK "str x13, [%[shared]]\n\t", KYMO__SEQ_STEP_END)
@@ -53,7 +53,7 @@
  * inside; whatever interrupts the thread in front of it takes the reservation away. The isb orders the loads of
  * the slot's members, as in front of a clock read.
  */
-#define DIRECT_NEXT                                                                        \
+#define KYMO__SEQ_NEXT                                                                        \
 	KYMO__SEQ_DESCRIBE                                                                 \
 	"ldr x14, [%[shared], #8]\n\t"                                                     \
 	"add x16, x8, #8\n\t"                                                              \

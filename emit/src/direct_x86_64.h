@@ -48,24 +48,6 @@
 	"movq %%rax, 12(%%r11)\n\t"                                                        \
 	"addq %%fs:8(%[fixed]), %%r11\n\t"
 #define DIRECT_FIXED_COMMIT "addq %%fs:8(%[fixed]), %%r8\n\t" KYMO__SEQ_COMMIT
-
-/* The first of several: its clock, and where it is, for those behind it. */
-#define DIRECT_FIRST                                                                       \
-	KYMO__SEQ_BEGIN                                                                    \
-	"movq %%rax, 8+%[shared]\n\t"                                                     \
-	KYMO__SEQ_OPEN(KYMO__SEQ_LONGER, "", KYMO__SEQ_ID,                                 \
-		       KYMO__SEQ_CLOCK "movq %%rax, %[shared]\n\t", KYMO__SEQ_STEP_END)
-/* One behind another. The exchange is the last instruction in front of the sequence, its test the first inside. */
-#define DIRECT_NEXT                                                                        \
-	KYMO__SEQ_DESCRIBE("%%r9")                                                           \
-	"leaq 3b(%%rip), %%rdx\n\t"                                                        \
-	"movq 8+%[shared], %%rax\n\t"                                                     \
-	"cmpxchgq %%rdx, %%fs:8(%%r9)\n"                                                   \
-	"1:\n\t"                                                                           \
-	"jne %l[out]\n\t"                                                                  \
-	"movq %%rdx, 8+%[shared]\n\t"                                                     \
-	KYMO__SEQ_OPEN(KYMO__SEQ_LONGER, "", KYMO__SEQ_ID, "movq %[shared], %%rax\n\t",  \
-		       KYMO__SEQ_STEP_END)
 /* clang-format on */
 
 /* Where a thread keeps contexts: from the thread pointer. */

@@ -45,6 +45,13 @@ struct kymo_event {
 KYMO_CHECK_SIZE(struct kymo_event, 64);
 KYMO_CHECK_OFFSET(struct kymo_event, id, 24);
 
+/* What a sequence leaves for the next one of the same record, in another slot [ring.md 5.9]. */
+struct kymo_shared {
+	uint64_t clock;	   /* in the upper 48 bits */
+	uint64_t sequence; /* the address of its struct rseq_cs, in rseq.rseq_cs unless the thread was interrupted */
+};
+KYMO_CHECK_OFFSET(struct kymo_shared, sequence, 8);
+
 /*
  * One session. cpu_count is 0 while the slot is free: every CPU number is too large then, and the
  * sequence leaves. The slots stand in memory that the kernel wipes in a new child; rseq_offset is 0

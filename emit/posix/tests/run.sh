@@ -47,6 +47,16 @@ for preset in full minimal; do
 done
 check "full, without the TSC" env KYMO_CLOCK=monotonic timeout 900 $out/conformance-full
 
+# One event for several streams: what comes between them is let in at a point that only this program has.
+several() {
+	gcc -std=c11 -O2 -g -Wall -Wextra -Werror -Ibuild/posix/full/include -Iemit/include emit/posix/tests/several/several.c \
+		-o $out/several build/posix/full/libkymo-posix.a -pthread
+}
+check "several streams, compiles" several
+for ring in rseq portable; do
+	check "several streams, $ring" env KYMO_RING=$ring timeout 300 $out/several
+done
+
 # Races: where plain code writes. What sequences do, a sanitizer cannot see.
 tsan() {
 	local out=$PWD/build/posix/tsan
