@@ -128,7 +128,7 @@ class Hot:
         ns = {kind: f"{b.median_ns(kind):.2f} ns" for kind in BLOCK}
         peer = f"LTTng: {ctx.hot_setting}" if ctx.daemon else ""
         rows = [
-            Row("1 one u64, hot / bare rdtsc", ns["kymo_one"], ns["rdtsc"], bar=1.25,
+            Row("1 one u64, hot / bare rdtsc", ns["kymo_one"], ns["rdtsc"], bar=1.15,
                 note=f"{b.note()}; ring {b.ring_bytes >> 20} MiB"),
             Row("2 one field, hot: LTTng / kymo", ns["kymo_one"], ns["lttng_one"], bar=6, better="more", note=peer),
             Row("3 four fields + 12-byte string / bare rdtsc", ns["kymo_five"], ns["rdtsc"], bar=1.8,
@@ -179,7 +179,7 @@ class Portable:
                 portable=True)
 
     def rows(self, ctx):
-        row = Row("4 portable ring, one field, hot: LTTng / kymo", bar=3, better="more")
+        row = Row("4 portable ring, one field, hot: LTTng / kymo", bar=4, better="more")
         if ctx.kymo_missing:
             row.missing = f"kymo is not built ({ctx.kymo_missing})"
             return [row]

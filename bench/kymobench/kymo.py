@@ -43,11 +43,11 @@ def missing(root):
 class Recording:
     """A running `kymo record`. Context manager; after it, records, lost, cpu_s and the summary are known."""
 
-    def __init__(self, root, runtime_dir, output, cpu, ring=RING, events=("bench:*",), portable=False):
+    def __init__(self, root, runtime_dir, output, cpu, ring=RING, events=("bench:*",), portable=False, compact=False):
         self.command = ["taskset", "-c", str(cpu), str(command(root)), "record"]
         for pattern in events:
             self.command += ["-u", pattern]
-        self.command += ["-o", str(output), "--ring-size", ring]
+        self.command += ["-o", str(output), "--ring-size", ring] + (["--compact"] if compact else [])
         self.output, self.runtime_dir = output, runtime_dir
         self.env = dict(os.environ, KYMO_RUNTIME_DIR=str(runtime_dir))
         self.portable = portable

@@ -40,8 +40,8 @@ class Session:
 
 
 def environment(ctx):
-    """That of a traced program."""
-    return dict(os.environ, KYMO_RUNTIME_DIR=str(ctx.runtime))
+    """That of a traced program. It waits for a collector that is busy: what it recorded without it would be unknown."""
+    return dict(os.environ, KYMO_RUNTIME_DIR=str(ctx.runtime), KYMO_START_WAIT="10000")
 
 
 def run(ctx, program, *args):

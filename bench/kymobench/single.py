@@ -86,6 +86,15 @@ class Single:
                 else:
                     row.missing = f"LTTng is not there: {lttng.APT}"
                 rows.append(row)
+        cold = self.rounds.get(("kymo_one", "cold"))
+        row = Row("6 single record, cold, p50", unit=" ns", bar=320)
+        if cold:
+            row.kymo = self._ns(cold, 0.5)
+            row.spread = stats.spread([stats.quantile(sorted(one), 0.5) for one in cold])
+            row.ratio = row.spread["median"]
+        else:
+            row.missing = f"kymo is not built ({ctx.kymo_missing})"
+        rows.append(row)
         rows[0].note = f"both collectors running; LTTng: {lttng.STREAMING}; spread: resampled rounds"
         return rows
 

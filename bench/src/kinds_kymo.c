@@ -8,10 +8,12 @@
 #include "peek.h"
 
 KYMO_EVENT(bench, one, (u64, value))
+KYMO_EVENT(bench, one_int, (i32, value))
 KYMO_EVENT(bench, five, (u32, axis), (i64, step), (f64, position), (u64, value), (str, note))
 KYMO_EVENT(bench_off, off, (u64, value))
 
 BENCH_KIND(kymo_one, kymo_trace(bench, one, v))
+BENCH_KIND(kymo_int, kymo_trace(bench, one_int, (int32_t)v))
 BENCH_KIND(kymo_five, kymo_trace(bench, five, 7u, (int64_t)v, (double)v, v, bench_text))
 BENCH_KIND(kymo_off, kymo_trace(bench_off, off, v))
 
@@ -36,6 +38,11 @@ static int enabled_one(void)
 	return leaves_record(loop_kymo_one);
 }
 
+static int enabled_int(void)
+{
+	return leaves_record(loop_kymo_int);
+}
+
 static int enabled_five(void)
 {
 	return leaves_record(loop_kymo_five);
@@ -48,6 +55,7 @@ static int enabled_off(void)
 
 const struct kind kinds_kymo[] = {
 	{"kymo_one", TRACER_KYMO, 1, loop_kymo_one, single_kymo_one, enabled_one},
+	{"kymo_int", TRACER_KYMO, 1, loop_kymo_int, single_kymo_int, enabled_int},
 	{"kymo_five", TRACER_KYMO, 1, loop_kymo_five, single_kymo_five, enabled_five},
 	{"kymo_off", TRACER_KYMO, 0, loop_kymo_off, single_kymo_off, enabled_off},
 	{0},

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * session_cost CPU ROUNDS: nanoseconds per tracepoint, by what sessions want of it, in turns within one process. The caller has
- * four sessions on `cost:*`, each with rings of 64 MiB: `discard` is recorded by one, `two` by two, `overwrite` by a flight recorder,
- * `reject` by one with a filter of two comparisons that selects nothing; `off` by none. Prints a line for each block: round,
- * name, ns per record. Between blocks it naps, so that no ring fills up.
+ * sessions on `cost:*`, with rings of 64 MiB: `discard` is recorded by one, `two` by two, `overwrite` by a flight recorder,
+ * `reject` by one with a filter of two comparisons that selects nothing, `pass` by one with a filter that selects all, `prio` and
+ * `callstack` with that context, `compact` in that layout; `full` by one whose ring is too small for a block, so that its records
+ * are lost; `off` by none. Prints a line for each block: round, name, ns per record. Between blocks it naps, so that no other ring
+ * fills up.
  */
 #include <stdio.h>
 #include <string.h>
@@ -18,6 +20,11 @@ KYMO_EVENT(cost, discard, (u64, a), (u32, b))
 KYMO_EVENT(cost, two, (u64, a), (u32, b))
 KYMO_EVENT(cost, overwrite, (u64, a), (u32, b))
 KYMO_EVENT(cost, reject, (u64, a), (u32, b))
+KYMO_EVENT(cost, pass, (u64, a), (u32, b))
+KYMO_EVENT(cost, prio, (u64, a), (u32, b))
+KYMO_EVENT(cost, callstack, (u64, a), (u32, b))
+KYMO_EVENT(cost, compact, (u64, a), (u32, b))
+KYMO_EVENT(cost, full, (u64, a), (u32, b))
 
 #define RECORDS 20000
 
@@ -37,11 +44,24 @@ BLOCK(discard)
 BLOCK(two)
 BLOCK(overwrite)
 BLOCK(reject)
+BLOCK(pass)
+BLOCK(prio)
+BLOCK(callstack)
+BLOCK(compact)
+BLOCK(full)
+
+/* The first block fills the ring; of the second the collector may make room for a few. */
+static double full_ring(void)
+{
+	full();
+	return full();
+}
 
 static const struct {
 	const char *name;
 	double (*block)(void);
-} kinds[] = { { "off", off }, { "discard", discard }, { "two", two }, { "overwrite", overwrite }, { "reject", reject } };
+} kinds[] = { { "off", off }, { "discard", discard }, { "two", two }, { "overwrite", overwrite }, { "reject", reject },
+	    { "pass", pass }, { "prio", prio }, { "callstack", callstack }, { "compact", compact }, { "full", full_ring } };
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
 
 static void wait_for_sessions(void)
@@ -50,7 +70,10 @@ static void wait_for_sessions(void)
 
 	for (int i = 0; i < 5000; i++) {
 		if (kymo_trace_enabled(cost, discard) && kymo_trace_enabled(cost, two) &&
-		    kymo_trace_enabled(cost, overwrite) && kymo_trace_enabled(cost, reject))
+		    kymo_trace_enabled(cost, overwrite) && kymo_trace_enabled(cost, reject) &&
+		    kymo_trace_enabled(cost, pass) && kymo_trace_enabled(cost, prio) &&
+		    kymo_trace_enabled(cost, callstack) && kymo_trace_enabled(cost, compact) &&
+		    kymo_trace_enabled(cost, full))
 			return;
 		nanosleep(&pause, NULL);
 	}
