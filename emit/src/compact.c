@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * compact.c: records of 4 bytes and a payload, where no sequence writes them: the spill lane, the
- * portable ring, and the places beside marks [ring.md 11]. record.c, portable.c and overwrite.c ask
- * here; the sequence is in arch/x86_64/compact.h. No locks, no system calls.
+ * compact.c: records of 4 bytes and a payload, where no sequence writes them: the spill lane and the
+ * portable ring [ring.md 11]. record.c and portable.c ask here; the sequence is in arch/x86_64/compact.h.
+ * No locks, no system calls.
  */
 #include <string.h>
 
@@ -12,9 +12,6 @@
 #ifndef KYMO_TEST_STOP
 #define KYMO_TEST_STOP(place)
 #endif
-
-/* Looks at words that a writer is at before they are given up. */
-#define LOOKS_MAX 8
 
 /* What state is where a record of this thread ends at a place. */
 static inline uint64_t state_of(uint32_t tid, uint64_t place)
@@ -128,44 +125,4 @@ bool kymo_compact_reserve(const struct kymo_slot *to, uint32_t slot, struct kymo
 		}
 		is_dated = true;
 	}
-}
-
-/*
- * kymo_compact_look: thread and time in front of the record that begins at end, a word of the lane: head, or
- * reserve of a portable one. Returns: false where writers were too fast.
- */
-bool kymo_compact_look(const struct kymo_ring *ring, const uint64_t *end, struct kymo_place *place)
-{
-	for (int look = 0; look < LOOKS_MAX; look++) {
-		place->head = __atomic_load_n(end, __ATOMIC_ACQUIRE);
-		place->thread = (uint32_t)(__atomic_load_n(&ring->state, __ATOMIC_ACQUIRE) >> 32);
-		place->time = __atomic_load_n(&ring->last, __ATOMIC_ACQUIRE) >> 16;
-		KYMO_TEST_STOP(SEEN);
-		if (__atomic_load_n(end, __ATOMIC_RELAXED) == place->head)
-			return true;
-	}
-	return false;
-}
-
-/* kymo_compact_see: the words of a mark, before its writer looks at tail. */
-void kymo_compact_see(const struct kymo_places *places, uint32_t mark, struct kymo_place_words *seen)
-{
-	seen->thread = __atomic_load_n(&places->thread[mark], __ATOMIC_ACQUIRE);
-	seen->high = __atomic_load_n(&places->high[mark], __ATOMIC_ACQUIRE);
-	seen->low = __atomic_load_n(&places->low[mark], __ATOMIC_ACQUIRE);
-}
-
-static bool exchange(uint64_t *word, uint64_t seen, uint64_t value, uint64_t head)
-{
-	return __atomic_compare_exchange_n(word, &seen, value << 32 | (uint32_t)head, false, __ATOMIC_RELEASE,
-					   __ATOMIC_RELAXED);
-}
-
-/* kymo_compact_note: the words of a mark, where they are what was seen. Each of them names the mark. */
-bool kymo_compact_note(struct kymo_places *places, uint32_t mark, const struct kymo_place_words *seen,
-		       const struct kymo_place *place)
-{
-	return exchange(&places->thread[mark], seen->thread, place->thread, place->head) &&
-	       exchange(&places->high[mark], seen->high, place->time >> 24, place->head) &&
-	       exchange(&places->low[mark], seen->low, place->time & 0xffffff, place->head);
 }

@@ -42,9 +42,11 @@ void kymo_compact_spill(struct kymo_ring *ring, uint8_t *at, uint32_t tid, uint1
 			const struct kymo_seg *segs, const struct kymo_seg *segs_end);
 bool kymo_compact_reserve(const struct kymo_slot *to, uint32_t slot, struct kymo_ring *ring, uint32_t tid,
 			  uint64_t id, uint64_t step, struct kymo_compact *record);
-bool kymo_compact_look(const struct kymo_ring *ring, const uint64_t *end, struct kymo_place *place);
-void kymo_compact_see(const struct kymo_places *places, uint32_t mark, struct kymo_place_words *seen);
-bool kymo_compact_note(struct kymo_places *places, uint32_t mark, const struct kymo_place_words *seen,
+
+/* places.c */
+bool kymo_places_look(const struct kymo_ring *ring, const uint64_t *end, struct kymo_place *place);
+void kymo_places_see(const struct kymo_places *places, uint32_t mark, struct kymo_place_words *seen);
+bool kymo_places_note(struct kymo_places *places, uint32_t mark, const struct kymo_place_words *seen,
 		       const struct kymo_place *place);
 
 /* One attempt out of line, of a record for one session only. step is that of the plain layout. */

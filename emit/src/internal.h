@@ -149,6 +149,8 @@ void kymo_release(uint32_t slot);
 bool kymo_slot_idle(uint32_t slot);
 extern uint32_t kymo_moved_to[KYMO_SLOTS];
 void kymo_holders_after_fork(const struct kymo_self *self);
+
+/* segs.c */
 void kymo_copy_segs(uint8_t *to, const struct kymo_seg *segs, const struct kymo_seg *segs_end);
 
 /* What becomes of a record that an attempt did not write, or did. */

@@ -39,11 +39,11 @@ static bool leave_marks(const struct kymo_memory *memory, uint32_t lane, uint64_
 		if ((uint32_t)seen / chunk_bytes == ((chunk - back) & chunks))
 			break;
 		if (places)
-			kymo_compact_see(places, number, &words);
+			kymo_places_see(places, number, &words);
 		if (__atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE) != tail)
 			return false;
 		KYMO_TEST_STOP(MARK);
-		if (places && !kymo_compact_note(places, number, &words, place))
+		if (places && !kymo_places_note(places, number, &words, place))
 			return false;
 		__atomic_compare_exchange_n(mark, &seen, head, false, __ATOMIC_RELEASE,
 					    __ATOMIC_RELAXED);
@@ -80,7 +80,7 @@ static bool make_room(const struct kymo_memory *memory, uint32_t lane, uint64_t 
 
 	tail = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
 	if (memory->places)
-		is_seen = kymo_compact_look(ring, end, &place);
+		is_seen = kymo_places_look(ring, end, &place);
 	else
 		place.head = __atomic_load_n(end, __ATOMIC_RELAXED);
 	now = place.head;

@@ -68,16 +68,6 @@ void kymo_holders_after_fork(const struct kymo_self *self)
 		holders[slot] = self->held[slot];
 }
 
-void kymo_copy_segs(uint8_t *to, const struct kymo_seg *segs, const struct kymo_seg *segs_end)
-{
-	for (; segs < segs_end; segs++) {
-		size_t bytes = (size_t)(segs->bytes & ~KYMO_SEG_STAGED);
-
-		memcpy(to, segs->at, bytes);
-		to += bytes;
-	}
-}
-
 #if KYMO_ARCH_SEQUENCE
 static bool is_full(const struct kymo_ring *ring, uint64_t step, uint32_t room)
 {

@@ -21,6 +21,9 @@ static void stop_at(enum place place);
 #include "../src/compact.c"
 #undef KYMO_TEST_STOP
 #define KYMO_TEST_STOP(place) stop_at(place)
+#include "../src/places.c"
+#undef KYMO_TEST_STOP
+#define KYMO_TEST_STOP(place) stop_at(place)
 #include "../src/overwrite.c"
 #undef KYMO_TEST_STOP
 #define KYMO_TEST_STOP(place) stop_at(place)
