@@ -97,17 +97,25 @@ struct kymo_process {
 	uint32_t generation;	      /* 0 in a new child */
 };
 
-/* runtime.c */
+/* process.c */
 extern struct kymo_process *kymo_process;
+extern struct kymo_slot kymo_slot_copies[KYMO_SLOTS]; /* what a new child starts from */
+extern uint32_t kymo_last_generation;
+extern intptr_t kymo_rseq_offset;
 extern uint32_t kymo_kind, kymo_clock_kind;
+extern struct kymo_memory kymo_memories[KYMO_SLOTS];
+extern bool kymo_with_contexts[KYMO_SLOTS];
+extern uint32_t kymo_moved_to[KYMO_SLOTS];
+/* Threads that hold pointers into a slot's memory outside a sequence; it stays mapped meanwhile. */
+extern uint32_t kymo_holders[KYMO_SLOTS];
 extern __thread struct kymo_self kymo_self_tls __attribute__((tls_model("initial-exec")));
 static inline struct kymo_self *kymo_self(void)
 {
 	return &kymo_self_tls;
 }
-void kymo_runtime_init(void);
-void kymo_refresh(struct kymo_self *self);
 void kymo_slot_publish(uint32_t slot, const struct kymo_slot *value);
+bool kymo_slot_idle(uint32_t slot);
+void kymo_holders_after_fork(const struct kymo_self *self);
 uint64_t kymo_clock_monotonic(void);
 static inline uint64_t kymo_clock_read(void)
 {
@@ -117,6 +125,34 @@ static inline uint64_t kymo_clock_read(void)
 #endif
 	return kymo_clock_monotonic();
 }
+
+static inline void kymo_release(uint32_t slot)
+{
+	__atomic_sub_fetch(&kymo_holders[slot], 1, __ATOMIC_SEQ_CST);
+	kymo_self()->held[slot]--;
+}
+
+/*
+ * kymo_hold: the control blocks of a live slot, which stay until kymo_release; null, and not held,
+ * where the session is gone.
+ */
+static inline struct kymo_ring *kymo_hold(uint32_t slot)
+{
+	struct kymo_slot *from = &kymo_process->slots[slot];
+
+	kymo_self()->held[slot]++;
+	__atomic_add_fetch(&kymo_holders[slot], 1, __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&from->cpu_count, __ATOMIC_SEQ_CST))
+		return __atomic_load_n(&from->rings, __ATOMIC_RELAXED);
+	kymo_release(slot);
+	return NULL;
+}
+
+/* thread.c */
+void kymo_refresh(struct kymo_self *self);
+
+/* runtime.c */
+void kymo_runtime_init(void);
 
 struct kymo_filter;
 
@@ -143,12 +179,6 @@ void kymo_record_init(void);
 /* record.c */
 void kymo_write_to(uint32_t wanted, struct kymo_event *event, uint64_t step, const struct kymo_seg *segs,
 		   const struct kymo_seg *segs_end, const void *frame);
-extern bool kymo_with_contexts[KYMO_SLOTS];
-struct kymo_ring *kymo_hold(uint32_t slot);
-void kymo_release(uint32_t slot);
-bool kymo_slot_idle(uint32_t slot);
-extern uint32_t kymo_moved_to[KYMO_SLOTS];
-void kymo_holders_after_fork(const struct kymo_self *self);
 
 /* segs.c */
 void kymo_copy_segs(uint8_t *to, const struct kymo_seg *segs, const struct kymo_seg *segs_end);
@@ -195,7 +225,6 @@ void kymo_portable_unmap(uint32_t slot);
 void kymo_portable_claim_all(struct kymo_self *self);
 
 /* memory.c: int is 0 or an errno value */
-extern struct kymo_memory kymo_memories[KYMO_SLOTS];
 struct kymo_slot kymo_memory_slot(const struct kymo_memory *memory, uint32_t kind);
 static inline struct kymo_mem *kymo_memory_header(const struct kymo_memory *memory)
 {

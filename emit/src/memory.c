@@ -24,7 +24,6 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-struct kymo_memory kymo_memories[KYMO_SLOTS];
 
 /*
  * What a process may lock is the program's to use. So pages are locked where nothing counts: without

@@ -17,57 +17,6 @@
 /* Pieces of a payload: 32 fields, in front of each and behind the last a run of staged bytes. */
 #define PIECES_MAX 65
 
-/*
- * Whether a slot serves sessions whose records have contexts. Said before its first session, and
- * never changed: a thread that stops between tracepoint and ring, while one session ends and the
- * next one takes the slot, must not write records of another layout.
- */
-bool kymo_with_contexts[KYMO_SLOTS];
-
-/* Threads that hold pointers into a slot's memory outside a sequence; it stays mapped meanwhile. */
-static uint32_t holders[KYMO_SLOTS];
-
-/*
- * Where the session of a slot that is off goes on: slot + 1; 0: nowhere. Written before the slot is
- * switched off, so that who finds it off finds this [ring.md 5.6].
- */
-uint32_t kymo_moved_to[KYMO_SLOTS];
-
-/* kymo_slot_idle: nobody holds the slot. After the fence of ring.md 5.3 only. */
-bool kymo_slot_idle(uint32_t slot)
-{
-	return __atomic_load_n(&holders[slot], __ATOMIC_SEQ_CST) == 0;
-}
-
-/*
- * kymo_hold: the control blocks of a live slot, which stay until kymo_release; null, and not held,
- * where the session is gone.
- */
-struct kymo_ring *kymo_hold(uint32_t slot)
-{
-	struct kymo_slot *from = &kymo_process->slots[slot];
-
-	kymo_self()->held[slot]++;
-	__atomic_add_fetch(&holders[slot], 1, __ATOMIC_SEQ_CST);
-	if (__atomic_load_n(&from->cpu_count, __ATOMIC_SEQ_CST))
-		return __atomic_load_n(&from->rings, __ATOMIC_RELAXED);
-	kymo_release(slot);
-	return NULL;
-}
-
-void kymo_release(uint32_t slot)
-{
-	__atomic_sub_fetch(&holders[slot], 1, __ATOMIC_SEQ_CST);
-	kymo_self()->held[slot]--;
-}
-
-/* kymo_holders_after_fork: in a new child, whose only thread is this one. */
-void kymo_holders_after_fork(const struct kymo_self *self)
-{
-	for (uint32_t slot = 0; slot < KYMO_SLOTS; slot++)
-		holders[slot] = self->held[slot];
-}
-
 #if KYMO_ARCH_SEQUENCE
 static bool is_full(const struct kymo_ring *ring, uint64_t step, uint32_t room)
 {
