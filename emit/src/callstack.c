@@ -15,6 +15,10 @@
 #define UCONTEXT_SP 160u
 #define UCONTEXT_PC 168u
 
+/* unwind.c puts them here. */
+const struct kymo_unwind_set *kymo_unwind_set;
+uint64_t kymo_unwind_generation;
+
 /* A saved frame pointer, and the return address behind it. */
 struct frame {
 	uintptr_t next;

@@ -4,12 +4,7 @@
  * sections as they are [event.md 3]. Under kymo_lock.
  */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -77,19 +72,6 @@ static bool describe(struct kymo_conn *conn, const struct kymo_module *module)
 		if (!batch_add(conn, event->index, event->desc))
 			return false;
 	return batch_send(conn);
-}
-
-/* kymo_read_comm: the name of the program, which is its first thread's; ours may be the helper thread. */
-void kymo_read_comm(char *to, size_t bytes)
-{
-	struct kymo_fd file = kymo_fd_keep(open("/proc/self/comm", O_RDONLY | O_CLOEXEC));
-	ssize_t got = file.number < 0 ? 0 : read(file.number, to, bytes);
-
-	kymo_fd_close(&file);
-	if (got > 0)
-		to[got - 1] = 0; /* the newline */
-	else /* without /proc; the calling thread may be the helper */
-		snprintf(to, bytes, "%s", program_invocation_short_name);
 }
 
 /*

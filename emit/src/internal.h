@@ -315,7 +315,7 @@ bool kymo_sessions_retry(void);
 bool kymo_sessions_make_ready(void);
 bool kymo_slot_is_served(uint32_t slot);
 
-/* describe.c: greet and describe_new */
+/* comm.c */
 void kymo_read_comm(char *to, size_t bytes);
 
 #pragma GCC visibility pop

@@ -16,9 +16,6 @@
 #include "internal.h"
 #include "unwind.h"
 
-const struct kymo_unwind_set *kymo_unwind_set;
-uint64_t kymo_unwind_generation;
-
 #if KYMO_ARCH_X86_64
 
 /* Rows of all files; files that find no room have none. */

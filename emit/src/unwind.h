@@ -126,9 +126,11 @@ void kymo_loader_learn(uint64_t count);
 bool kymo_loader_is_unchanged(uint64_t count);
 bool kymo_loader_find(uintptr_t pc, uintptr_t *search_table);
 
-/* unwind.c */
+/* callstack.c */
 extern const struct kymo_unwind_set *kymo_unwind_set; /* null: there are no tables yet */
 extern uint64_t kymo_unwind_generation; /* grows before memory that was in a set is written to */
+
+/* unwind.c */
 void kymo_unwind_begin(void);
 void kymo_unwind_prepare(int64_t most_ns);
 int kymo_unwind_serve(void);
