@@ -27,14 +27,6 @@ static struct {
 } gone[GONE_MAX];
 static uint32_t gone_count;
 
-int64_t kymo_now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 void kymo_session_found(int fd)
 {
 	struct kymo_conn *conn = kymo_conn_open(fd);
@@ -233,7 +225,7 @@ void kymo_answers_after_fork(void)
  */
 void kymo_retract(const struct kymo_module *module)
 {
-	uint32_t end = module->index_base + (uint32_t)(module->events_end - module->events);
+	uint32_t end = module->index_base + kymo_event_count(module);
 	int saved_errno = errno;
 
 	if (gone_count && gone[gone_count - 1].end == module->index_base) {

@@ -18,36 +18,6 @@
 #include "settings.h"
 #include "unwind.h"
 
-struct kymo_control kymo_control = {
-	.lock = PTHREAD_MUTEX_INITIALIZER,
-	.startup_wait_ms = KYMO_STARTUP_WAIT_MS,
-};
-
-/*
- * Who holds it ends sessions, and must not wait for their room should it trace, in malloc say. Nor may it
- * be cancelled: nothing of libkymo's is a place where threads are, as far as the program knows.
- */
-void kymo_lock(void)
-{
-	struct kymo_self *self = kymo_self();
-	int cancel_state;
-
-	self->busy++;
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
-	pthread_mutex_lock(&kymo_control.lock);
-	self->cancel_state = cancel_state;
-}
-
-void kymo_unlock(void)
-{
-	struct kymo_self *self = kymo_self();
-	int cancel_state = self->cancel_state;
-
-	pthread_mutex_unlock(&kymo_control.lock);
-	self->busy--;
-	pthread_setcancelstate(cancel_state, NULL);
-}
-
 /*
  * Waits until the helper thread has made its descriptors, where they stand in the program's table: one
  * that is open for a moment must not be there when the program begins to close what it did not open.

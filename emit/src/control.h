@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * control.h: what control.c, answers.c and helper.c share: start and fork, waiting for collectors' answers, and the
+ * control.h: what lock.c, control.c, answers.c and helper.c share: start and fork, waiting for collectors' answers, and the
  * helper thread. All under kymo_lock.
  */
 #ifndef KYMO_SRC_CONTROL_H
@@ -27,8 +27,8 @@ struct kymo_control {
 	uint32_t helper_pid; /* the process that has begun to talk; 0: none has */
 };
 
+/* lock.c */
 extern struct kymo_control kymo_control;
-
 int64_t kymo_now_ms(void);
 
 /* answers.c */

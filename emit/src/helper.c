@@ -32,7 +32,6 @@
 /* So long a collector waits that could not be let in, for want of a descriptor, say. */
 #define ACCEPT_PAUSE_MS 1000
 
-uint32_t kymo_own_nonce;
 static struct kymo_fd own_socket = { .number = -1 };
 static int64_t orphans_due_ms, accept_due_ms;
 

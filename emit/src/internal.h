@@ -162,7 +162,7 @@ void kymo_rseq_thread(void);
 /* glibc keeps the values of this many keys in the thread itself: setting one allocates nothing. */
 #define KYMO_KEYS_WITHOUT_MALLOC 32
 
-/* control.c */
+/* control.c: for calls.c */
 bool kymo_helper_pause(void);
 void kymo_helper_resume(void);
 bool kymo_sandbox_begins(bool with_all_threads);
@@ -241,9 +241,13 @@ bool kymo_memory_fits(size_t mapped_bytes);
 void kymo_memory_want(struct kymo_memory *memory, uint32_t lane);
 bool kymo_memory_make_ready(struct kymo_memory *memory);
 
-/* register.c: under kymo_lock */
+/* events.c: under kymo_lock */
 extern struct kymo_module *kymo_modules;
 extern uint32_t kymo_events_end; /* of the indices given so far */
+static inline uint32_t kymo_event_count(const struct kymo_module *module)
+{
+	return (uint32_t)(module->events_end - module->events);
+}
 void kymo_events_update(void);
 struct kymo_event *kymo_event_find(uint32_t index);
 void kymo_event_enable(struct kymo_event *event, uint32_t slot, uint16_t id);
@@ -254,12 +258,12 @@ void kymo_slot_prepare(uint32_t from, uint32_t to);
 void kymo_slot_move(uint32_t from, uint32_t to);
 void kymo_slot_disable_all(uint32_t slot);
 
-/* helper.c */
+/* lock.c */
 extern uint32_t kymo_own_nonce; /* of our socket; 0: there is none */
-
-/* control.c; kymo_retract: answers.c */
 void kymo_lock(void);
 void kymo_unlock(void);
+
+/* control.c; kymo_retract: answers.c */
 void kymo_start(void);
 void kymo_announce(void);
 void kymo_retract(const struct kymo_module *module);
