@@ -40,8 +40,8 @@ struct kymo_self {
 	 * Programs that load libkymo late have few bytes for this, and perhaps two copies of it:
 	 * places and a share of the contexts, not a pointer and a block for each session.
 	 */
-	uint32_t claim[KYMO_SLOTS]; /* see claim_of in portable.c; 0: none */
-	struct kymo_cell *cell;	    /* see portable.c; null: none */
+	uint32_t claim[KYMO_SLOTS]; /* see claim_of in lanes.h; 0: none */
+	struct kymo_cell *cell;	    /* see lanes.h; null: none */
 	/* Records in progress out of line, and 1 more under kymo_lock: above 1 nothing waits for room. */
 	uint32_t busy;
 	bool is_clockless;	    /* its records are counted as lost: see clockless.c */
@@ -214,15 +214,17 @@ enum kymo_verdict kymo_portable_write(struct kymo_self *self, struct kymo_event 
 bool kymo_portable_words(uint32_t slot, struct kymo_event *event, uint64_t step, const uint64_t *words);
 bool kymo_portable_segs(uint32_t slot, struct kymo_event *event, uint64_t step,
 			const struct kymo_seg *segs, const struct kymo_seg *segs_end);
-void kymo_portable_init(void);
-void kymo_portable_orphan(uint32_t slot, bool was_on);
-void kymo_portable_forget(uint32_t slot);
-void kymo_portable_gone(uint32_t slot);
-void kymo_portable_child(const struct kymo_self *self);
-void kymo_portable_refresh(const struct kymo_self *self);
-bool kymo_portable_idle(uint32_t slot);
-void kymo_portable_unmap(uint32_t slot);
-void kymo_portable_claim_all(struct kymo_self *self);
+
+/* lanes.c */
+void kymo_lanes_init(void);
+void kymo_lanes_orphan(uint32_t slot, bool was_on);
+void kymo_lanes_forget(uint32_t slot);
+void kymo_lanes_gone(uint32_t slot);
+void kymo_lanes_child(const struct kymo_self *self);
+void kymo_lanes_refresh(const struct kymo_self *self);
+bool kymo_lanes_idle(uint32_t slot);
+void kymo_lanes_unmap(uint32_t slot);
+void kymo_lanes_claim_all(struct kymo_self *self);
 
 /* memory.c: int is 0 or an errno value */
 struct kymo_slot kymo_memory_slot(const struct kymo_memory *memory, uint32_t kind);

@@ -270,7 +270,7 @@ static __attribute__((noinline)) void write_with_contexts(struct kymo_self *self
 		}
 		moved = __atomic_load_n(&kymo_moved_to[slot], __ATOMIC_ACQUIRE);
 		if (!moved) {
-			kymo_portable_gone(slot);
+			kymo_lanes_gone(slot);
 			return;
 		}
 	}
@@ -284,7 +284,7 @@ static __attribute__((noinline)) void lose(uint32_t wanted)
 		const struct kymo_memory *memory = &kymo_memories[slot];
 
 		if (!kymo_hold(slot)) {
-			kymo_portable_gone(slot);
+			kymo_lanes_gone(slot);
 			continue;
 		}
 		if (kymo_kind == KYMO_KIND_PORTABLE)
@@ -334,7 +334,7 @@ KYMO_EXPORT void kymo_thread_init(void)
 		return; /* no events, no runtime */
 	kymo_refresh(self);
 	if (kymo_kind == KYMO_KIND_PORTABLE)
-		kymo_portable_claim_all(self);
+		kymo_lanes_claim_all(self);
 	for (uint32_t slot = 0; slot < KYMO_SLOTS; slot++)
 		if (kymo_with_contexts[slot] && kymo_hold(slot)) {
 			kymo_contexts_thread(self, slot);

@@ -40,7 +40,7 @@ void kymo_runtime_init(void)
 		kymo_slot_publish(slot, NULL);
 	kymo_process->generation = kymo_last_generation;
 	kymo_record_init();
-	kymo_portable_init();
+	kymo_lanes_init();
 	kymo_block_init();
 	kymo__module.rt = &kymo_runtime; /* for ffi.c */
 }

@@ -78,9 +78,9 @@ static void try_unmap(uint32_t slot, int looks_max)
 	for (int look = 0; look < looks_max; look++) {
 		const struct timespec pause = { 0, 1000000 };
 
-		if (kymo_slot_idle(slot) && (!portable || kymo_portable_idle(slot))) {
+		if (kymo_slot_idle(slot) && (!portable || kymo_lanes_idle(slot))) {
 			if (portable)
-				kymo_portable_unmap(slot);
+				kymo_lanes_unmap(slot);
 			kymo_counters_end(slot);
 			kymo_memory_unmap(&kymo_memories[slot]);
 			slots[slot].busy = slots[slot].retired = false;
@@ -134,7 +134,7 @@ void kymo_slot_forget(uint32_t slot)
 {
 	if (!slots[slot].busy)
 		return;
-	kymo_portable_forget(slot);
+	kymo_lanes_forget(slot);
 	kymo_slot_disable_all(slot);
 	forget_other(slot);
 	kymo_memory_leave(&kymo_memories[slot]);

@@ -22,8 +22,8 @@ static void child_begins(void)
 		if (kymo_kind == KYMO_KIND_RSEQ)
 			kymo_process->slots[slot] = kymo_slot_copies[slot];
 		else
-			kymo_portable_orphan(slot, kymo_slot_copies[slot].cpu_count != 0);
-	kymo_portable_child(kymo_self());
+			kymo_lanes_orphan(slot, kymo_slot_copies[slot].cpu_count != 0);
+	kymo_lanes_child(kymo_self());
 	kymo_counters_forget();
 	kymo_holders_after_fork(kymo_self());
 	kymo_process->generation = kymo_last_generation;
@@ -47,7 +47,7 @@ void kymo_refresh(struct kymo_self *self)
 #if KYMO_ARCH_SEQUENCE
 	kymo_rseq_thread();
 #endif
-	kymo_portable_refresh(self);
+	kymo_lanes_refresh(self);
 	memset(self->claim, 0, sizeof(self->claim));
 	memset(self->contexts, 0, sizeof(self->contexts));
 	memset(self->fixed, 0, sizeof(self->fixed));

@@ -34,7 +34,9 @@ static void stop_at(enum place place);
 #include "compact.h"
 
 #include <inttypes.h>
+#include <pthread.h>
 #include <sched.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -254,7 +256,7 @@ static void detach(void)
 			munmap(local.data[lane], 2 * (size_t)local.ring_bytes);
 	close(local.fd);
 	if (kymo_kind == KYMO_KIND_PORTABLE)
-		kymo_portable_unmap(0);
+		kymo_lanes_unmap(0);
 	kymo_memory_unmap(&kymo_memories[0]);
 }
 

@@ -9,6 +9,7 @@
 enum place { NOWHERE, LOOKED, MARK, MARKED, RESERVED };
 static void stop_at(enum place place);
 #define KYMO_TEST_STOP(place) stop_at(place)
+#include "../src/lanes.c"
 #include "../src/overwrite.c"
 #undef KYMO_TEST_STOP
 #define KYMO_TEST_STOP(place) stop_at(place)
