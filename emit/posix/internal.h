@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * internal.h: what the files of libkymo-posix share [posix.md]. attr*.c know only the attributes
- * object; record.c writes user events; ring.c keeps room in lanes; reader.c merges lanes; stream.c
- * has the handles and what changes a stream's state; log*.c write a log, open.c reads one. What
- * all of them work on is in stream.h, what the system must do in platform.h.
+ * object; record.c writes user events; ring.c keeps room in lanes; reader.c merges lanes; handles.c
+ * has the streams by trace id, wants.c and state.c what a stream records now; create.c makes streams, stream.c starts,
+ * stops and ends them; log*.c write a log, open.c reads one. What all of them work on is in stream.h, what the system must
+ * do in platform.h.
  */
 #ifndef KYMO_POSIX_INTERNAL_H
 #define KYMO_POSIX_INTERNAL_H
@@ -14,7 +15,7 @@
 /* Of this library alone: no table of addresses stands between its files. */
 #pragma GCC visibility push(hidden)
 
-/* stream.c */
+/* handles.c */
 #define KYMOP_HANDLES (KYMO_POSIX_STREAMS * (1 + KYMO_POSIX_RETRIEVAL))
 extern struct kymop_stream kymop_streams[KYMOP_HANDLES];
 struct kymop_stream *kymop_stream_new(void);
@@ -22,17 +23,23 @@ void kymop_stream_free(struct kymop_stream *stream);
 struct kymop_stream *kymop_find(trace_id_t trid);
 struct kymop_stream *kymop_find_active(trace_id_t trid);
 void kymop_streams_forget(void);
+
+/* wants.c */
+bool kymop_filters(const struct kymop_shared *shared, uint32_t id);
+
+/* state.c */
 /* Of the word state of a stream's memory. */
 static inline enum kymop_state kymop_state_of(uint64_t word)
 {
 	return (enum kymop_state)(word & ((1u << KYMOP_STATE_BITS) - 1));
 }
-void kymop_system_event(struct kymop_stream *stream, uint16_t id, const void *data,
-			uint32_t data_bytes);
-int kymop_create(pid_t pid, const trace_attr_t *attr, bool with_log, struct kymop_stream **made);
-void kymop_destroy(struct kymop_stream *stream);
-void kymop_restart(struct kymop_stream *stream);
 #if KYMOP_ACTIVE
+static inline enum kymop_state kymop_state_now(const struct kymop_stream *stream)
+{
+	return kymop_state_of(__atomic_load_n(&kymop_shared_of(stream)->state, KYMOP_ACQUIRE));
+}
+bool kymop_state_move(struct kymop_stream *stream, enum kymop_state from, enum kymop_state to);
+void kymop_run(struct kymop_stream *stream, enum kymop_state from);
 /*
  * kymop_is_full: in a state that was read once. Only a stream that overwrites is full while it runs:
  * of the others the state says it.
@@ -44,7 +51,13 @@ static inline bool kymop_is_full(const struct kymop_stream *stream, enum kymop_s
 	return __atomic_load_n(&kymop_shared_of(stream)->full, __ATOMIC_RELAXED) != 0;
 }
 #endif
-bool kymop_filters(const struct kymop_shared *shared, uint32_t id);
+void kymop_system_event(struct kymop_stream *stream, uint16_t id, const void *data,
+			uint32_t data_bytes);
+void kymop_restart(struct kymop_stream *stream);
+
+/* create.c */
+int kymop_create(pid_t pid, const trace_attr_t *attr, bool with_log, struct kymop_stream **made);
+void kymop_destroy(struct kymop_stream *stream);
 
 /* attr.c */
 #define KYMOP_ATTR_MAGIC 0x4b504154u
