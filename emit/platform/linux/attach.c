@@ -25,7 +25,7 @@
 #endif
 
 union kymop_header kymop_headers[KYMO_POSIX_STREAMS];
-intptr_t kymop_rseq_offset, kymop_thread_offset;
+intptr_t kymop_rseq_offset;
 
 /*
  * Mapped memory. Writers in current mappings, and those who were interrupted in earlier ones, hold
@@ -378,7 +378,7 @@ void kymop_release(const struct kymop_view *view)
 /* A slot may get another stream while we look, but not for ever. */
 #define LOOKS 4
 
-static bool attach(uint32_t slot, struct kymop_view *view)
+bool kymop_attach_stream(uint32_t slot, struct kymop_view *view)
 {
 	kymop_self_pid();
 	for (unsigned look = 0; look < LOOKS; look++) {
@@ -399,15 +399,6 @@ static bool attach(uint32_t slot, struct kymop_view *view)
 		leave(slot, generation);
 	}
 	return false;
-}
-
-bool kymop_attach(uint32_t slot, struct kymop_view *view)
-{
-	int saved_errno = errno;
-	bool is_held = kymop_process_ready() && attach(slot, view);
-
-	errno = saved_errno;
-	return is_held;
 }
 
 /*

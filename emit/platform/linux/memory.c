@@ -20,44 +20,15 @@
 
 #define LOCKED_LANES_RSEQ 2u
 #define LOCKED_LANES_PORTABLE 8u
-#define CPUS_MAX 4096u
 #define BEGIN_BYTES 448u
-
-/* Of the streams that this process controls: the descriptor of the file, and 1; 0: not ours. */
-static int own_files[KYMO_POSIX_STREAMS];
-
-int kymop_own_file(uint32_t slot)
-{
-	return own_files[slot] - 1;
-}
-
-size_t kymop_control_bytes(uint32_t lane_count)
-{
-	return (lane_count * sizeof(struct kymo_ring) + KYMO_POSIX_STREAMS * KYMOP_SKEW_BYTES + 4095) &
-	       ~(size_t)4095;
-}
-
-/* header is a copy that nobody else can write. */
-bool kymop_is_sane(const struct kymop_shared *header, off_t file_bytes)
-{
-	uint32_t ring = header->ring_bytes;
-
-	return header->magic == KYMOP_MAGIC && header->generation && header->lane_count >= 3 &&
-	       header->lane_count <= CPUS_MAX + 16 && header->cpu_count < header->lane_count - 1 &&
-	       ring >= KYMO_RING_BYTES_MIN && ring <= KYMO_RING_BYTES_MAX && !(ring & (ring - 1)) &&
-	       header->data_max <= KYMO_POSIX_DATA_BYTES_MAX &&
-	       header->memory_bytes == KYMOP_HEADER_BYTES + kymop_control_bytes(header->lane_count) +
-					       (uint64_t)header->lane_count * ring &&
-	       (uint64_t)file_bytes == header->memory_bytes;
-}
 
 /* In a new child, which controls nothing. */
 void kymop_memory_after_fork(void)
 {
 	for (uint32_t slot = 0; slot < KYMO_POSIX_STREAMS; slot++) {
-		if (own_files[slot])
+		if (kymop_own_files[slot])
 			close(kymop_own_file(slot));
-		own_files[slot] = 0;
+		kymop_own_files[slot] = 0;
 	}
 }
 
@@ -114,7 +85,7 @@ static uint32_t cpus(void)
 
 	if (!kymop_rseq_offset)
 		return 0;
-	return count < 1 ? 1 : count > (long)CPUS_MAX ? CPUS_MAX : (uint32_t)count;
+	return count < 1 ? 1 : count > (long)KYMOP_CPUS_MAX ? KYMOP_CPUS_MAX : (uint32_t)count;
 }
 
 static uint32_t ring_bytes_for(const trace_attr_t *attr)
@@ -212,7 +183,7 @@ static bool slot_is_free(uint32_t slot)
 	int fd;
 
 	/* A lock of our own would be lost with any descriptor of the file. */
-	if (own_files[slot])
+	if (kymop_own_files[slot])
 		return false;
 	fd = kymop_dir_open('s', slot, 0);
 	if (fd < 0)
@@ -321,7 +292,7 @@ static void drop(struct kymop_stream *stream)
 	if (stream->owner == kymop_dir_owner())
 		kymop_dir_unlink('s', slot);
 	close(kymop_own_file(slot));
-	own_files[slot] = 0;
+	kymop_own_files[slot] = 0;
 }
 
 int kymop_memory_make(struct kymop_stream *stream, pid_t pid)
@@ -348,8 +319,8 @@ int kymop_memory_make(struct kymop_stream *stream, pid_t pid)
 	has_begun = kymop_attach_begin();
 	error = find_slot(&stream->slot);
 	if (!error) {
-		own_files[stream->slot] = make_file(stream->slot, &header) + 1;
-		error = own_files[stream->slot] ? 0 : ENOMEM;
+		kymop_own_files[stream->slot] = make_file(stream->slot, &header) + 1;
+		error = kymop_own_files[stream->slot] ? 0 : ENOMEM;
 	}
 	close(lock);
 	if (!error) {

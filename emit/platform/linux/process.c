@@ -1,24 +1,18 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * process.c: this process as controllers know it: the page that says which streams it writes into,
- * its names, and what becomes of both over fork, exec and exit [posix.md 5]. A process has neither
- * before it asks for something, or is asked.
+ * process.c: when this process becomes known to controllers, and what becomes of its page and names over fork,
+ * exec and exit [posix.md 5]. A process has neither before it asks for something, or is asked.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
-#include "kymo/arch/local.h"
 #include "linux.h"
 
 #define PAGE_MAGIC (0x31474158494d594bull + KYMOP_LAYOUT)
-#define NAMES_MAGIC (0x314d4158494d594bull + KYMOP_LAYOUT)
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static int cancel_before; /* of the thread that holds mutex */
@@ -76,141 +70,8 @@ void kymop_lock_wake(void)
 /* Whether the process is known: kymop_slots.is_ours, wiped in a child. */
 enum { UNKNOWN, IN_PROGRESS, KNOWN };
 
-struct kymop_page kymop_page;
-struct kymop_slots kymop_slots;
-struct kymop_names *kymop_process_names;
 static bool fork_has_begun;
-static uint64_t own_start;
 static bool was_known; /* this process, or the one that forked it */
-static __thread struct kymo_thread thread_tls __attribute__((tls_model("initial-exec")));
-
-uint64_t kymop_own_start(void)
-{
-	return own_start;
-}
-
-uint32_t kymop_self_pid(void)
-{
-	if (!thread_tls.inline_tid)
-		thread_tls.inline_tid = (uint32_t)getpid();
-	return thread_tls.inline_tid;
-}
-
-uint64_t kymop_self_thread(void)
-{
-	return (uint64_t)(uintptr_t)pthread_self();
-}
-
-static void path_of_stat(char *path, pid_t pid)
-{
-	char digits[12];
-	size_t length = 6, count = 0;
-
-	memcpy(path, "/proc/", 6);
-	for (; pid; pid /= 10)
-		digits[count++] = (char)('0' + pid % 10);
-	while (count)
-		path[length++] = digits[--count];
-	memcpy(path + length, "/stat", 6);
-}
-
-/*
- * kymop_process_start: when a process began, in the kernel's ticks: a number may be given again.
- * 0: it cannot be known. Context: any; system calls.
- */
-uint64_t kymop_process_start(pid_t pid)
-{
-	char text[1024], path[32];
-	uint64_t start = 0;
-	ssize_t got;
-	char *at;
-	int fd;
-
-	path_of_stat(path, pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return 0;
-	got = read(fd, text, sizeof(text) - 1);
-	close(fd);
-	text[got > 0 ? got : 0] = 0;
-	/* Behind the name, which may have anything in it: field 22 of the line. */
-	at = strrchr(text, ')');
-	for (int field = 2; at && field < 22; field++)
-		at = strchr(at + 1, ' ');
-	for (at = at ? at + 1 : text + sizeof(text) - 1; *at >= '0' && *at <= '9'; at++)
-		start = start * 10 + (uint64_t)(*at - '0');
-	return start;
-}
-
-/*
- * kymop_names_map: the names of a process, which may be made before it asks for them. Returns: 0 or
- * an error number.
- */
-int kymop_names_map(pid_t pid, uint64_t start, struct kymop_names **names)
-{
-	struct kymop_names *got;
-	int fd = kymop_dir_open('n', (uint32_t)pid, O_CREAT);
-
-	if (fd < 0)
-		return ENOMEM;
-	if (posix_fallocate(fd, 0, sizeof(*got)) || !(got = kymop_map(fd, sizeof(*got), NULL))) {
-		close(fd);
-		return ENOMEM;
-	}
-	close(fd);
-	if (!kymop_names_lock(got)) {
-		munmap(got, sizeof(*got));
-		return EAGAIN;
-	}
-	if (got->magic != NAMES_MAGIC || got->start != start ||
-	    got->count > KYMO_POSIX_USER_EVENT_COUNT || !got->count) {
-		memset(got, 0, sizeof(*got));
-		got->magic = NAMES_MAGIC;
-		got->start = start;
-		got->count = 1;
-	}
-	kymop_names_unlock(got);
-	*names = got;
-	return 0;
-}
-
-/*
- * Between processes; threads of one have kymop_lock. Who is killed while adding a name is found
- * out, and had not added it.
- */
-#define NAMES_YIELDS 1000u
-#define NAMES_PAUSE_US 1000u
-
-bool kymop_names_lock(struct kymop_names *names)
-{
-	uint32_t self = (uint32_t)getpid(), owner = 0, waits = 0;
-
-	while (!__atomic_compare_exchange_n(&names->owner, &owner, self, false, __ATOMIC_ACQUIRE,
-					    __ATOMIC_RELAXED)) {
-		if (owner != self && (!kill((pid_t)owner, 0) || errno != ESRCH)) {
-			owner = 0;
-			if (++waits < NAMES_YIELDS)
-				sched_yield();
-			else if (waits < 2 * NAMES_YIELDS)
-				usleep(NAMES_PAUSE_US);
-			else
-				return false;
-		}
-		/* Else: the lock of a dead process, or of an earlier program in this one. */
-	}
-	return true;
-}
-
-void kymop_names_unlock(struct kymop_names *names)
-{
-	__atomic_store_n(&names->owner, 0, __ATOMIC_RELEASE);
-}
-
-struct kymop_names *kymop_own_names(void)
-{
-	return kymop_process_names;
-}
-
 /* A page of our own over the one that is there: zeros, or that of the process that forked us. */
 static bool make_page(uint32_t idle, const uint32_t *generations)
 {
@@ -224,11 +85,11 @@ static bool make_page(uint32_t idle, const uint32_t *generations)
 		return false;
 	}
 	/* Before exec this process may have had one: it goes on in the same streams. */
-	if (generations || page->magic != PAGE_MAGIC || page->start != own_start ||
+	if (generations || page->magic != PAGE_MAGIC || page->start != kymop_own_start() ||
 	    page->pid != getpid()) {
 		memset(page, 0, sizeof(*page));
 		page->magic = PAGE_MAGIC;
-		page->start = own_start;
+		page->start = kymop_own_start();
 		page->pid = getpid();
 		page->idle = idle;
 		if (generations)
@@ -254,7 +115,7 @@ static void names_after_fork(uint32_t parent, bool is_shared)
 	unlink(to); /* of an earlier process of this number */
 	if (is_shared && !link(from, to))
 		return;
-	if (kymop_names_map(getpid(), own_start, &kymop_process_names)) {
+	if (kymop_names_map(getpid(), kymop_own_start(), &kymop_process_names)) {
 		kymop_process_names = before;
 		return;
 	}
@@ -285,7 +146,7 @@ static bool begin_process(void)
 {
 	if (!kymop_dir_make() || !make_page(KYMOP_ALL_IDLE, NULL))
 		return false;
-	if (kymop_names_map(getpid(), own_start, &kymop_process_names))
+	if (kymop_names_map(getpid(), kymop_own_start(), &kymop_process_names))
 		return false;
 	kymop_attach_init();
 	return true;
@@ -302,11 +163,11 @@ static void give_up(void)
 }
 
 /*
- * kymop_process_ready: the process is known, or becomes so now. False: another thread, or what a
+ * process_ready: the process is known, or becomes so now. False: another thread, or what a
  * handler interrupted, is about it; or it cannot be.
  * Context: any, signal handlers included; system calls the first time. Changes errno.
  */
-bool kymop_process_ready(void)
+static bool process_ready(void)
 {
 	uint32_t unknown = UNKNOWN;
 	bool is_done;
@@ -320,8 +181,7 @@ bool kymop_process_ready(void)
 			sched_yield();
 		return __atomic_load_n(&kymop_slots.is_ours, __ATOMIC_ACQUIRE) == KNOWN;
 	}
-	thread_tls.inline_tid = (uint32_t)getpid();
-	own_start = kymop_process_start(getpid());
+	kymop_self_begin();
 	is_done = was_known && kymop_page.pid != getpid() ? begin_child() : begin_process();
 	if (!is_done) {
 		give_up();
@@ -332,6 +192,15 @@ bool kymop_process_ready(void)
 	kymop_join_own_streams();
 	__atomic_store_n(&kymop_slots.is_ours, KNOWN, __ATOMIC_RELEASE);
 	return true;
+}
+
+bool kymop_attach(uint32_t slot, struct kymop_view *view)
+{
+	int saved_errno = errno;
+	bool is_held = process_ready() && kymop_attach_stream(slot, view);
+
+	errno = saved_errno;
+	return is_held;
 }
 
 /*
@@ -346,7 +215,7 @@ static bool change_user(void)
 
 	memcpy(generations, kymop_page.generation, sizeof(generations));
 	if (!kymop_dir_make() || !make_page(idle, generations) ||
-	    kymop_names_map(getpid(), own_start, &fresh))
+	    kymop_names_map(getpid(), kymop_own_start(), &fresh))
 		return false;
 	memcpy(fresh->name, before->name, sizeof(before->name));
 	__atomic_store_n(&fresh->count, before->count, __ATOMIC_RELEASE);
@@ -358,7 +227,7 @@ static bool change_user(void)
 
 int kymop_prepare(void)
 {
-	if (!kymop_process_ready())
+	if (!process_ready())
 		return ENOMEM;
 	return geteuid() == kymop_dir_owner() || change_user() ? 0 : EPERM;
 }
@@ -389,7 +258,7 @@ static void in_child(void)
 	kymop_attach_end(fork_has_begun);
 	if (was_known) {
 		__atomic_store_n(&kymop_slots.is_ours, UNKNOWN, __ATOMIC_RELAXED);
-		kymop_process_ready();
+		process_ready();
 	}
 	kymop_unlock();
 }
@@ -409,14 +278,7 @@ static __attribute__((constructor(101))) void begin(void)
 		madvise(got, sizeof(kymop_slots), MADV_WIPEONFORK);
 	kymop_dir_init();
 	kymop_clock_init();
-#if KYMO_ARCH_X86_64
-	{
-		char *thread_pointer;
-
-		__asm__("movq %%fs:0, %0" : "=r"(thread_pointer));
-		kymop_thread_offset = (char *)&thread_tls - thread_pointer;
-	}
-#endif
+	kymop_self_init();
 	pthread_atfork(before_fork, after_fork, in_child);
 }
 
