@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Circles of files that import each other, in the crates of host/ and in the C of emit/: a group of files of which each reaches each
-other one by what it names (`use` and paths of Rust, declarations that a C file defines and another one calls are not looked at: headers).
+other one by what it names: `use` and paths of Rust; what a C file includes, and what it uses that another C file defines
+(c_uses.py).
 Usage: circles.py [--most N] [--largest N] [-v]. Ends with 1 where there are more or larger ones than allowed."""
 
 import argparse
 import os
 import re
 import sys
+
+sys.dont_write_bytecode = True
+import c_uses  # noqa: E402
 
 REPOSITORY = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -103,16 +107,6 @@ class Crate:
         return graph
 
 
-def c_edges(folder):
-    """C files by the headers that they include, headers by theirs."""
-    graph = {}
-    for name in sorted(os.listdir(folder)):
-        if name.endswith((".c", ".h")):
-            with open(os.path.join(folder, name), encoding="utf-8") as file:
-                graph[name] = {header for header in re.findall(r'#include "([^"]+)"', file.read())}
-    return {name: {to for to in targets if to in graph and to != name} for name, targets in graph.items()}
-
-
 def circles(graph):
     """Strongly connected groups of more than one (Tarjan)."""
     index, low, stack, found = {}, {}, [], []
@@ -152,7 +146,7 @@ def main():
         if os.path.isdir(source):
             found += [(name, ["::".join(module) or "lib" for module in group]) for group in circles(Crate(source).edges())]
     for name in ("emit/src", "emit/posix", "emit/platform/linux", "emit/platform/freestanding"):
-        found += [(name, group) for group in circles(c_edges(f"{REPOSITORY}/{name}"))]
+        found += [(name, group) for group in circles(c_uses.edges([f"{REPOSITORY}/{name}"], f"{REPOSITORY}/emit"))]
     found.sort(key=lambda circle: -len(circle[1]))
     for name, group in found:
         if options.verbose or len(group) > options.largest:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * handles.c: the streams of this process by their trace ids. Unit: trace core. A trace id is good in the process that made
- * the stream, until it is shut down or closed.
+ * handles.c: the streams of this process by their trace ids. Unit: trace core. A trace id is good in the
+ * process that made the stream, until it is shut down or closed.
  */
 #define _GNU_SOURCE
 #include "internal.h"

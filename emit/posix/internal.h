@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * internal.h: what the files of libkymo-posix share [posix.md]. attr*.c know only the attributes
- * object; record.c writes user events; ring.c keeps room in lanes; reader.c merges lanes; handles.c
- * has the streams by trace id, wants.c and state.c what a stream records now; create.c makes streams, stream.c starts,
- * stops and ends them; log*.c write a log, open.c reads one. What all of them work on is in stream.h, what the system must
- * do in platform.h.
+ * internal.h: what the files of libkymo-posix share [posix.md]. attr*.c know only the attributes object;
+ * record.c writes user events; ring.c keeps room in lanes; reader.c merges lanes; handles.c has the streams
+ * by trace id, wants.c and state.c what a stream records now; create.c makes streams, stream.c starts,
+ * stops and ends them; log*.c write a log, open.c reads one. What all of them work on is in stream.h, what
+ * the system must do in platform.h.
  */
 #ifndef KYMO_POSIX_INTERNAL_H
 #define KYMO_POSIX_INTERNAL_H

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * calls.c: system calls of the program that libkymo must know of. It hears of them because prctl, syscall, unshare and setns
- * are its own here. Those that take the clocks away from a thread: see clockless.c; before the kernel does it, all events go
- * out of line. Filters of system calls end the helper thread: see kymo_sandbox_begins. So do calls that need a process of one
- * thread, for as long as they take. Not seen: system calls by the program's own assembly.
+ * calls.c: system calls of the program that libkymo must know of. It hears of them because prctl, syscall,
+ * unshare and setns are its own here. Those that take the clocks away from a thread: see clockless.c;
+ * before the kernel does it, all events go out of line. Filters of system calls end the helper thread: see
+ * kymo_sandbox_begins. So do calls that need a process of one thread, for as long as they take. Not seen:
+ * system calls by the program's own assembly.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * control.h: what lock.c, control.c, answers.c and helper.c share: start and fork, waiting for collectors' answers, and the
- * helper thread. All under kymo_lock.
+ * control.h: what lock.c, control.c, answers.c and helper.c share: start and fork, waiting for collectors'
+ * answers, and the helper thread. All under kymo_lock.
  */
 #ifndef KYMO_SRC_CONTROL_H
 #define KYMO_SRC_CONTROL_H

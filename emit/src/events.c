@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * events.c: the events of all objects of this process, and which slots want them: what tracepoints look at. All under
- * kymo_lock.
+ * events.c: the events of all objects of this process, and which slots want them: what tracepoints look at.
+ * All under kymo_lock.
  */
 #include "filter.h"
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * internal.h: what the files of libkymo share. The flow: register.c (modules) -> control.c
- * (sockets, helper thread) -> session.c (messages, slots) -> memory.c (mappings), filter_make.c;
+ * (sockets, helper thread) -> session.c (messages) -> slots.c, events.c, memory.c (mappings), filter_make.c;
  * entry.c -> record.c, filter.c, portable.c, context.c, counters.c, callstack.c, stack.c and loader.c are the record
- * path's out-of-line part and know nothing of sockets. block.c is where a record waits, if it may. unwind.c
- * (tables of call stacks) -> eh_frame.c run in the helper thread.
+ * path's out-of-line part and know nothing of sockets; both stand on process.c. block.c is where a record waits, if
+ * it may. unwind.c (tables of call stacks) -> eh_frame.c run in the helper thread. ARCHITECTURE.md has the order of
+ * all files.
  */
 #ifndef KYMO_INTERNAL_H
 #define KYMO_INTERNAL_H

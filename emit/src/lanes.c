@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * lanes.c: which lane of the portable ring is which thread's [ring.md 6]. Lanes are claimed by a thread's first record and
- * handed back when it ends. Writing to them is portable.c.
+ * lanes.c: which lane of the portable ring is which thread's [ring.md 6]. Lanes are claimed by a thread's
+ * first record and handed back when it ends. Writing to them is portable.c.
  */
 #define _GNU_SOURCE
 #include <errno.h>

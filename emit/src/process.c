@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * process.c: what the whole record path stands on: the kind of ring and clock, the slots and who holds them, the mapped
- * memories, and what each thread knows. runtime.c fills it, slots.c changes it, thread.c brings threads up to date.
+ * process.c: what the whole record path stands on: the kind of ring and clock, the slots and who holds
+ * them, the mapped memories, and what each thread knows. runtime.c fills it, slots.c changes it, thread.c
+ * brings threads up to date.
  */
 #define _GNU_SOURCE
 #include <time.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * runtime.c: what is done once, before the first record: the choice of ring and clock, and all that the record
- * path needs.
+ * runtime.c: what is done once, before the first record: the choice of ring and clock, and all that the
+ * record path needs.
  */
 #define _GNU_SOURCE
 #include <sys/mman.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * segs.c: the pieces of a payload, one behind the other, into a ring. Out of line: who writes a payload of one session by
- * a sequence, or in one attempt on the portable ring, does not come here.
+ * segs.c: the pieces of a payload, one behind the other, into a ring. Out of line: who writes a payload of
+ * one session by a sequence, or in one attempt on the portable ring, does not come here.
  */
 #include <string.h>
 

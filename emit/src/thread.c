@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * thread.c: brings a thread up to date before its first record, and the only one of a new child: thread ids that are right
- * after any kind of fork.
+ * thread.c: brings a thread up to date before its first record, and the only one of a new child: thread ids
+ * that are right after any kind of fork.
  */
 #define _GNU_SOURCE
 #include <string.h>

@@ -57,11 +57,11 @@ fi
 objects=build/emit/obj
 if [ "$objdump" != objdump ]; then
 	objects=$work
-	for name in entry record filter; do
+	for name in entry record filter segs; do
 		$cc -std=c11 -O2 -fPIC -fvisibility=hidden -DKYMO_VERSION='"0"' -Iemit/include -c emit/src/$name.c -o "$work/$name.o"
 	done
 fi
-$objdump -dr --no-show-raw-insn "$objects"/{entry,record,filter}.o >"$work/record"
+$objdump -dr --no-show-raw-insn "$objects"/{entry,record,filter,segs}.o >"$work/record"
 if grep -oE "$called\s+(malloc|calloc|realloc|free|pthread_[a-z_]+|printf|fprintf|abort|exit|write|mmap)\b" "$work/record"; then
 	echo "libkymo's out-of-line record path reaches a forbidden function" >&2
 	exit 1

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * self.c: this process as controllers know it: the page that says which streams it writes into, its names, when it began
- * [posix.md 5]. process.c says when it gets them.
+ * self.c: this process as controllers know it: the page that says which streams it writes into, its names,
+ * when it began [posix.md 5]. process.c says when it gets them.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
