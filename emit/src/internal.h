@@ -163,6 +163,9 @@ void kymo_rseq_thread(void);
 /* glibc keeps the values of this many keys in the thread itself: setting one allocates nothing. */
 #define KYMO_KEYS_WITHOUT_MALLOC 32
 
+/* calls.c */
+void kymo_calls_link(void);
+
 /* control.c: for calls.c */
 bool kymo_helper_pause(void);
 void kymo_helper_resume(void);

@@ -21,8 +21,10 @@ KYMO_EXPORT void kymo__register(struct kymo_module *module)
 	}
 	first = !started;
 	started = true;
-	if (first)
+	if (first) {
+		kymo_calls_link();
 		kymo_runtime_init();
+	}
 	module->rt = &kymo_runtime;
 	module->index_base = kymo_events_end;
 	kymo_events_end += kymo_event_count(module);
