@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Runs the commands of README.md and of the pages in docs/, as a new user would type them: every line that begins with four spaces, a
-dollar sign and a space. They run in the order of PAGES, in one folder, against an installation of its own. RULES change what a test cannot
-do: durations become a second, and what waits for a user ends by itself. A command without a rule runs as it is written.
+"""Runs the commands of README.md and of pages in docs/, as a new user would type them: every line that begins with four spaces, a dollar
+sign and a space. They run in the order of PAGES against an installation of its own. RULES change what a test cannot do: durations become a
+second, and what waits for a user ends by itself. A command without a rule runs as it is written; NOT_RUN are those that no rule can help,
+with the reason. A line that looks like a command and has no dollar sign fails.
 Usage: readme.py [--list] (KYMO: the command to install). Last line: N passed, N failed."""
 
 import os
@@ -15,8 +16,24 @@ import tempfile
 
 REPOSITORY = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TIME_LIMIT_S = 120
-# In this order, because later commands read what earlier ones recorded.
-PAGES = ["README.md", "docs/read.md", "docs/record.md", "docs/flight-recorder.md", "docs/laboratory.md"]
+# In this order, because later commands read what earlier ones recorded. In a folder with the user's program, or in the source tree.
+PAGES = {
+    "README.md": "work", "docs/read.md": "work", "docs/record.md": "work", "docs/flight-recorder.md": "work", "docs/laboratory.md": "work",
+    "docs/tracepoint.md": "work", "docs/posix.md": "tree", "docs/target.md": "tree", "docs/cross.md": "tree", "docs/python.md": "tree",
+}
+# Not among them: sql.md and the code of python.md (tests/python.sh runs both), extending.md (its commands are parts of make test), security.md
+# and promises.md (no commands), containers.md (it says what to mount, and tests/tests/containers.rs does that without an engine).
+
+# Commands that are not run, and why.
+NOT_RUN = [
+    (r"^make test$", "this script is a part of it"),
+    (r"^apt-get install ", "scripts/deps.sh installs what the tests need"),
+    (r"^make menuconfig$", "it waits for a user, and needs kconfiglib"),
+    (r"^make -C emit posix CONFIG=emit/posix/.config$", "make menuconfig writes this file"),
+    (r"^emit/tests/aarch64.sh$", "it boots a machine for minutes, and is a part of make test by itself"),
+    (r"^(make python|pip install .*)$", "tests/python.sh builds and installs the wheel (make stress)"),
+]
+LOOKS_LIKE_COMMAND = r"^    (sudo|make|kymo|cc|apt-get|pip|[a-z0-9]+-linux-gnu-gcc|emit/\S+\.sh|\./\w+)( |$)"
 
 # The rest of the program whose first lines are the snippet of the README. The later commands need what it does: spans of requests, a lock
 # that two threads want, and a few seconds of both.
@@ -67,6 +84,17 @@ int main(int argc, char **argv)
 # A pattern of a command, what it becomes, and which exit statuses besides 0 are right: 130 is Ctrl-C, 1 of a comparison means that there
 # is a difference. The first pattern that fits decides.
 RULES = [
+    (r"^make demo$", "make -s -C @REPOSITORY@ demo"),
+    (r"^kymo doctor$", r"\g<0>", {1}),
+    (r"^kymo doctor --pid 1234$", "kymo doctor --pid $$", {1}),
+    (r"^kymo shield 2-3 -- ./control$", "kymo shield 1 -- ./program 1"),
+    (r"^kymo collect --source /dev/ttyUSB0 --baud 115200 -o t$", "kymo collect --source @FOLDER@/line -o t"),
+    (r"^kymo read --follow t$", "timeout --preserve-status -s INT 2 kymo read --follow t", {130}),
+    (r"^make -C examples/target run DIR=t$", "make -s -C examples/target run DIR=@FOLDER@/tree/t"),
+    # The program of the page writes a log.
+    (r"^cc prog.c .*$", r"\g<0> && ./a.out my.log"),
+    (r"^make -C emit (.*)/tmp/(.*)$", r"make -s -C emit \1@FOLDER@/\2"),
+    (r"^(.*-linux-gnu-gcc .*)/tmp/(.*)$", r"\1@FOLDER@/\2"),
     (r"^sudo make install$", "make -s -C @REPOSITORY@ install PREFIX=@PREFIX@"),
     (r"^cc program.c -lkymo -o program$",
      "cc program.c -I@PREFIX@/include -L@PREFIX@/lib -Wl,-rpath,@PREFIX@/lib -lkymo -pthread -o program"),
@@ -87,10 +115,10 @@ RULES = [
 
 
 def commands(text):
-    """The commands of a page, without their remarks."""
+    """The commands of a page, without their remarks, and lines that were to be such."""
     for number, line in enumerate(text.splitlines(), 1):
-        if line.startswith("    $ "):
-            yield number, re.sub(r"\s+# .*$", "", line[6:]).strip()
+        if line.startswith("    $ ") or re.search(LOOKS_LIKE_COMMAND, line):
+            yield number, re.sub(r"\s+# .*$", "", line[6:]).strip() if line.startswith("    $ ") else line
 
 
 def snippet(text):
@@ -105,14 +133,23 @@ def snippet(text):
     return "\n".join(head) + PROGRAM_END.replace("@TRACE@", "\n".join(trace))
 
 
-def prepare(work, text):
-    with open(f"{work}/program.c", "w", encoding="utf-8") as file:
+def prepare(folder, text):
+    """The folders in which commands run: `work` has the program of the README, `tree` is the source tree with the page's programs."""
+    for name in ("work", "tree", "stubs"):
+        os.mkdir(f"{folder}/{name}")
+    with open(f"{folder}/work/program.c", "w", encoding="utf-8") as file:
         file.write(snippet(text))
-    os.mkdir(f"{work}/stubs")
-    with open(f"{work}/stubs/sudo", "w", encoding="utf-8") as file:
+    with open(f"{folder}/stubs/sudo", "w", encoding="utf-8") as file:
         file.write('#!/bin/sh\nexec "$@"\n')
-    os.chmod(f"{work}/stubs/sudo", 0o755)
-    shutil.copy(f"{REPOSITORY}/host/kymo-ftrace/tests/reports/irqsoff_6_12_rt_of_a_module.txt", f"{work}/irqsoff.txt")
+    os.chmod(f"{folder}/stubs/sudo", 0o755)
+    shutil.copy(f"{REPOSITORY}/host/kymo-ftrace/tests/reports/irqsoff_6_12_rt_of_a_module.txt", f"{folder}/work/irqsoff.txt")
+    for name in ("emit", "build", "examples"):
+        os.symlink(f"{REPOSITORY}/{name}", f"{folder}/tree/{name}")
+    shutil.copy(f"{folder}/work/program.c", f"{folder}/tree/program.c")
+    shutil.copy(f"{REPOSITORY}/examples/posix/log.c", f"{folder}/tree/prog.c")
+    # What a board sends over its line.
+    subprocess.run(["make", "-s", "-C", f"{REPOSITORY}/examples/target", "run", f"KYMO=cat >{folder}/line; true"], check=True,
+                   capture_output=True)
 
 
 def results(work, environment):
@@ -127,7 +164,7 @@ def results(work, environment):
                 sys.exit(f"kymo wakeup: {done.stderr.decode()}")
 
 
-def adapted(command, work):
+def adapted(command, folder):
     """The command as it is run, and the exit statuses that are right."""
     allowed = set()
     for pattern, to, *statuses in RULES:
@@ -135,7 +172,14 @@ def adapted(command, work):
             command = re.sub(pattern, to, command)
             allowed = statuses[0] if statuses else set()
             break
-    return command.replace("@PREFIX@", f"{work}/kymo").replace("@REPOSITORY@", REPOSITORY), allowed | {0}
+    for name, value in {"@PREFIX@": f"{folder}/kymo", "@FOLDER@": folder, "@REPOSITORY@": REPOSITORY}.items():
+        command = command.replace(name, value)
+    return command, allowed | {0}
+
+
+def reason_not_to_run(command):
+    """Why a command is not run; nothing where it is."""
+    return next((reason for pattern, reason in NOT_RUN if re.search(pattern, command)), None)
 
 
 def run(command, work, environment):
@@ -154,35 +198,40 @@ def main():
     for page in PAGES:
         with open(f"{REPOSITORY}/{page}", encoding="utf-8") as file:
             texts[page] = file.read()
-    found = [(f"{page}:{number}", command) for page, text in texts.items() for number, command in commands(text)]
+    found = [(f"{page}:{number}", PAGES[page], command) for page, text in texts.items() for number, command in commands(text)]
     if "--list" in sys.argv:
-        for place, command in found:
-            print(f"{place}: {command}\n\t{adapted(command, 'WORK')[0]}")
+        for place, _, command in found:
+            reason = reason_not_to_run(command)
+            print(f"{place}: {command}\n\t" + (f"not run: {reason}" if reason else adapted(command, "FOLDER")[0]))
         return 0
     if os.geteuid() != 0 or (os.cpu_count() or 1) < 2:
         print("SKIP commands of the README: they need root, and CPU 1")
         print("0 passed, 0 failed")
         return 0
     passed = failed = 0
-    with tempfile.TemporaryDirectory(prefix="kymo-readme-") as work:
-        prepare(work, texts["README.md"])
-        environment = {**os.environ, "KYMO_RUNTIME_DIR": f"{work}/run", "PATH": f"{work}/stubs:{work}/kymo/bin:{os.environ['PATH']}"}
+    with tempfile.TemporaryDirectory(prefix="kymo-readme-") as folder:
+        prepare(folder, texts["README.md"])
+        environment = {**os.environ, "KYMO_RUNTIME_DIR": f"{folder}/run",
+                       "PATH": f"{folder}/stubs:{folder}/kymo/bin:{os.environ['PATH']}"}
         environment.pop("KYMO", None)
-        for place, command in found:
+        for place, where, command in found:
+            if reason_not_to_run(command):
+                continue
+            work = f"{folder}/{where}"
             if command.startswith("kymo compare"):
                 results(work, environment)
-            # Several commands record into `trace`. A user would remove it, or kymo would ask for that.
-            if re.search(r"record .*-o trace ", command):
-                shutil.rmtree(f"{work}/trace", ignore_errors=True)
-            line, allowed = adapted(command, work)
-            status, output = run(line, work, environment)
+            # Several commands write the same trace. A user would remove it, or kymo would ask for that.
+            if again := re.search(r"(?:record|collect) .*-o (trace|t)( |$)|run DIR=(t)$", command):
+                shutil.rmtree(f"{work}/{again[1] or again[3]}", ignore_errors=True)
+            line, allowed = adapted(command, folder)
+            status, output = ("none: a command without a dollar sign", b"") if command.startswith(" ") else run(line, work, environment)
             if status in allowed:
                 passed += 1
                 continue
             failed += 1
             print(f"FAILED {place}: {command}\n(as: {line})\nexit status {status}\n"
                   f"{output.decode(errors='replace')[-3000:]}")
-        subprocess.run(["kymo", "session", "stop", "motor"], cwd=work, env=environment, capture_output=True, check=False)
+        subprocess.run(["kymo", "session", "stop", "motor"], cwd=folder, env=environment, capture_output=True, check=False)
     print(f"{passed} passed, {failed} failed")
     return 1 if failed else 0
 

@@ -297,7 +297,7 @@ fn a_part_of_a_trace_is_saved_as_one_file_that_says_what_is_not_in_it() {
     let file = page.to_str().expect("a path");
     let outcome = lab.kymo(&["view", &dir, "--save", file, "--save-size", "1"]);
     if outcome.stderr.contains("the page of kymo view is not in this build") {
-        println!("SKIP a saved page: the page is not in this build");
+        kymo_tests::skip("a saved page", "the page is not in this build");
         return;
     }
     let outcome = outcome.expect(0);

@@ -17,6 +17,7 @@ pub(crate) use messages::{Added, Counters, ToDrain};
 pub(crate) use report::{Report, Totals};
 pub(crate) use sink::{Flight, Sink};
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -30,7 +31,6 @@ use crate::lane::{Pass, Program, TAKE_NS};
 use crate::memory::Lease;
 use crate::pace::{self, Pace};
 use crate::running::Running;
-use crate::snapshot::SnapshotJob;
 use crate::stream::{Stream, Streams};
 use crate::summary::{Damage, Loss};
 use crate::unknown::{Missing, Unknown, Unknowns};
@@ -64,8 +64,8 @@ pub(crate) struct Drain {
     rare_ended: u64,
     /// Nothing can be written, as was said.
     is_stopped: bool,
-    /// Snapshots that are to be taken.
-    snapshots: Vec<SnapshotJob>,
+    /// Commands that came behind a snapshot, before those that are still in the channel.
+    put_off: VecDeque<ToDrain>,
     report: Report,
 }
 
@@ -108,7 +108,7 @@ impl Drain {
             records_before: 0,
             rare_ended: 0,
             is_stopped: false,
-            snapshots: Vec::new(),
+            put_off: VecDeque::new(),
             report,
         }
     }
@@ -118,9 +118,10 @@ impl Drain {
         self.be_urgent_for_triggers();
         let mut wait = Some(Duration::ZERO);
         loop {
-            let command = match wait {
-                None => self.commands.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                Some(wait) => self.commands.recv_timeout(wait),
+            let command = match (self.put_off.pop_front(), wait) {
+                (Some(command), _) => Ok(command),
+                (None, None) => self.commands.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                (None, Some(wait)) => self.commands.recv_timeout(wait),
             };
             let goes_on = match command {
                 Ok(command) => self.obey(command) && self.obey_waiting().is_some(),

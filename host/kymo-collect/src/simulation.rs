@@ -3,7 +3,7 @@
 //! by step by one random sequence, which a seed repeats. Programs come, record, fork, execute others, are killed or
 //! stopped; the disk is full or gone; the collector does not run for a while; the session's owner changes his mind. At
 //! the end the trace is held against the books of the programs: what is in it was written, once, in order; what is not
-//! was counted as lost, or is told as unknown.
+//! was counted as lost, or is told as unknown. Scenarios do the same with sessions that a test leads.
 //!
 //! The ring memory is real: the lease that says who still has it is the kernel's.
 
@@ -18,16 +18,20 @@ mod program;
 mod recovery;
 mod rings;
 mod run;
+mod scenarios;
 mod session;
 mod snapshots;
+mod stage;
 mod totals;
 mod trouble;
 mod verbs;
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use kymo_testing::{setting, tell};
+use rustix::time::{ClockId, clock_gettime};
 
 /// Simulated time that the usual tests take, in seconds. `make stress` sets KYMO_SIMULATED_S.
 const SECONDS: u64 = 1_000_000;
@@ -44,6 +48,7 @@ fn sessions_tell_what_they_lost() {
     let wanted = setting("KYMO_SIMULATED_S", SECONDS);
     tell(&format!("simulation of sessions: KYMO_FIRST_SEED={first} KYMO_SIMULATED_S={wanted}"));
     let next = AtomicU64::new(first);
+    let begun = (Instant::now(), clock_gettime(ClockId::ProcessCPUTime));
     let totals = Mutex::new(totals::Totals::default());
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
@@ -59,6 +64,9 @@ fn sessions_tell_what_they_lost() {
             });
         }
     });
+    let cpu = clock_gettime(ClockId::ProcessCPUTime).tv_sec - begun.1.tv_sec;
+    let took = begun.0.elapsed().as_secs();
+    tell(&format!("simulated in {took} s; the test program had {cpu} s of CPU time meanwhile"));
     let totals = totals.into_inner().unwrap();
     tell(&format!("seeds {first} to {}: {totals:?}", next.into_inner() - 1));
     if wanted >= SECONDS {

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Programs that break the protocol, flood, or stay silent harm themselves only: beside each of them an honest program
-//! is recorded without a loss.
+//! is recorded without a loss. Here over real sockets, and with real files; how much of what is read when, and why who is
+//! sent away, is tested by the scenarios of the simulation.
 
 mod support;
 
-use std::time::{Duration, Instant};
-
-use kymo_abi::desc::{Desc, EventDesc, encode};
 use kymo_abi::wire::{Attached, BYTES_MAX, ByeReason, DescEntry, FromCollector, FromProgram};
 use kymo_collect::{Outcome, Summary};
 
@@ -26,10 +24,7 @@ fn beside(attack: impl FnOnce(&std::path::Path)) -> Summary {
         assert!(honest.record(0, n));
     }
     // A newcomer is served while and after the attack goes on.
-    let begun = Instant::now();
     let other = Fake::attach(&path, hello());
-    // Far sooner than silent peers are sent away.
-    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
     assert!(other.record(1, 1));
     drop((honest, other));
     let summary = session.stop().unwrap();
@@ -78,66 +73,17 @@ fn rubbish_ends_the_connection_with_the_reason() {
 }
 
 #[test]
-fn a_bad_description_is_refused_and_the_rest_goes_on() {
-    let summary = beside(|path| {
-        let mut line = Line::connect(path);
-        line.say(&FromProgram::Hello(hello()).encode());
-        let mut bad = event("bad", "one");
-        bad[8] = 77;
-        let entries =
-            vec![DescEntry { index: Some(0), desc: bad }, DescEntry { index: Some(1), desc: event("good", "one") }];
-        line.say(&FromProgram::Descs(entries).encode());
-        line.say(&FromProgram::DescsEnd { generation: 1 }.encode());
-        assert!(matches!(line.hear(), Some(kymo_abi::wire::FromCollector::Attach { .. })));
-        assert_eq!(line.hear(), Some(kymo_abi::wire::FromCollector::Enable(vec![(1, 2)])));
-    });
-    assert!(
-        summary.caveats.iter().any(|caveat| caveat.contains("kind of a description: value 77")),
-        "{:?}",
-        summary.caveats
-    );
-}
-
-#[test]
 fn a_flood_of_messages_waits_and_disturbs_nobody() {
     const FLOOD: usize = 60_000;
     let summary = beside(|path| {
         let mut line = Line::connect(path);
         line.say(&FromProgram::Hello(hello()).encode());
         let packet = FromProgram::Gone(vec![1]).encode();
-        let begun = Instant::now();
         assert_eq!((0..FLOOD).take_while(|_| line.say(&packet)).count(), FLOOD, "nobody is sent away for it");
-        // 20,000 at once and 20,000 a second, less what the socket holds.
-        assert!(begun.elapsed() > Duration::from_secs(1), "{:?}", begun.elapsed());
         line.say(&FromProgram::DescsEnd { generation: 1 }.encode());
         assert!(matches!(line.hear(), Some(FromCollector::Go { generation: 1 })));
     });
     assert_eq!(summary.processes[1].outcome, Outcome::NothingWanted, "{:?}", summary.processes);
-}
-
-#[test]
-fn too_many_descriptions_are_refused() {
-    beside(|path| {
-        let mut line = Line::connect(path);
-        line.say(&FromProgram::Hello(hello()).encode());
-        let entry = |index| {
-            let desc = encode(&Desc::Event(EventDesc {
-                provider: "p".into(),
-                name: format!("e{index}"),
-                file: String::new(),
-                line: 0,
-                fields: Vec::new(),
-            }));
-            DescEntry { index: Some(index), desc }
-        };
-        for first in (0..70_000).step_by(500) {
-            let list = (first..first + 500).map(entry).collect();
-            if !line.say(&FromProgram::Descs(list).encode()) {
-                break;
-            }
-        }
-        check_bye(&mut line, "too many descriptions");
-    });
 }
 
 #[test]
@@ -155,20 +101,6 @@ fn a_peer_that_does_not_read_is_dropped() {
 }
 
 #[test]
-fn silent_peers_hold_nobody_up_and_are_sent_away() {
-    let begun = Instant::now();
-    beside(|path| {
-        let mut silent: Vec<Line> = (0..50).map(|_| Line::connect(path)).collect();
-        // Half an introduction is none.
-        silent[0].say(&FromProgram::Hello(hello()).encode());
-        let (reason, text) = silent[49].hear_bye().unwrap();
-        assert!(reason == ByeReason::Protocol && text.contains("in time"), "{text}");
-        assert!(silent[0].hear_bye().is_some());
-    });
-    assert!(begun.elapsed() < Duration::from_secs(120), "{:?}", begun.elapsed());
-}
-
-#[test]
 fn hundreds_of_connections_that_come_and_go() {
     beside(|path| {
         for _ in 0..20 {
@@ -177,78 +109,6 @@ fn hundreds_of_connections_that_come_and_go() {
                 line.say(&FromProgram::Hello(hello()).encode());
             }
         }
-    });
-}
-
-#[test]
-fn a_hostile_ring_spoils_its_own_lane_only() {
-    let summary = beside(|path| {
-        let hostile = Fake::attach(path, hello());
-        assert!(hostile.record(0, 1));
-        hostile.ring(0).head.store(u64::MAX / 3, std::sync::atomic::Ordering::Release);
-        hostile.ring(1).lost_full.store(u64::MAX - 5, std::sync::atomic::Ordering::Release);
-        hostile.view().header().lost_lane.store(u64::MAX, std::sync::atomic::Ordering::Release);
-        assert!(hostile.record(2, 9));
-        let at = |word: &std::sync::atomic::AtomicU64| word.load(std::sync::atomic::Ordering::Acquire);
-        wait_until("its honest lane was emptied", || at(&hostile.ring(2).tail) == at(&hostile.ring(2).head));
-    });
-    let damaged: Vec<_> = summary.damage.iter().map(|damage| (damage.process, damage.lane)).collect();
-    assert!(damaged.contains(&(1, 0)) && damaged.contains(&(1, 1)), "{:?}", summary.damage);
-    assert_eq!(summary.lost_counted.total(), 0);
-    // The spill lane was honest.
-    assert!(summary.processes[1].records >= Some(1));
-}
-
-/// FILTERED is an answer: who was told of no filter has nothing to refuse, and what is refused often is listed once.
-#[test]
-fn refused_filters_are_listed_and_bounded() {
-    let place = Place::new();
-    let mut config = place.config();
-    config.filters = vec![kymo_filter::parse("many:*: n == 1").unwrap()];
-    let session = kymo_collect::Session::start(config).unwrap();
-    let path = place.sessions()[0].clone();
-    let mut line = Line::connect(&path);
-    line.say(&FromProgram::Hello(hello()).encode());
-    let entry = |index: u32| DescEntry { index: Some(index), desc: event("many", &format!("e{index}")) };
-    line.say(&FromProgram::Descs((0..150).map(entry).collect()).encode());
-    line.say(&FromProgram::DescsEnd { generation: 1 }.encode());
-    while !matches!(line.hear(), Some(kymo_abi::wire::FromCollector::Go { .. })) {}
-    for index in 0..150 {
-        for error in [12, 12, 22] {
-            line.say(&FromProgram::Filtered { index, error }.encode());
-        }
-    }
-    // Of an event that it does not have: its library may have gone.
-    line.say(&FromProgram::Filtered { index: 5000, error: 12 }.encode());
-    let mut other = Line::connect(&path);
-    other.say(&FromProgram::Hello(hello()).encode());
-    other.say(&FromProgram::Descs(vec![DescEntry { index: Some(7), desc: event("none", "such") }]).encode());
-    other.say(&FromProgram::Filtered { index: 7, error: 12 }.encode());
-    check_bye(&mut other, "has no filter");
-    let deadline = Instant::now() + Duration::from_secs(120);
-    while session.view().unwrap().programs.iter().all(|program| program.unfiltered.len() < 20) {
-        assert!(Instant::now() < deadline);
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    // Answered behind all that was said before.
-    line.say(&FromProgram::DescsEnd { generation: 2 }.encode());
-    while !matches!(line.hear(), Some(kymo_abi::wire::FromCollector::Go { generation: 2 })) {}
-    let summary = session.stop().unwrap();
-    assert_eq!((summary.unfiltered.len(), summary.unfiltered_count), (100, 150));
-    assert!(summary.unfiltered[0].why.contains("8 MiB"), "{:?}", summary.unfiltered[0]);
-}
-
-/// A program that answers offers of other rings with anything: nothing is lost of what it wrote, and nothing hangs.
-#[test]
-fn answers_to_offers_that_nobody_made() {
-    beside(|path| {
-        let mut fake = Fake::attach(path, hello());
-        assert!(fake.record(0, 1));
-        for serial in [0, 1, u64::MAX] {
-            let attached = Attached { serial, error: 0, locked: false, touched_bytes: 0, late: false };
-            fake.line.say(&FromProgram::Attached(attached).encode());
-        }
-        check_bye(&mut fake.line, "memory that it does not have");
     });
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the drain thread is told to do, in the order in which it was told; but snapshots wait for what is added.
+//! What the drain thread is told to do, in the order in which it was told; but programs are added before a snapshot that
+//! waits.
 
 use std::sync::Arc;
 use std::sync::mpsc::TryRecvError;
@@ -9,8 +10,8 @@ use crate::running::Running;
 
 /// Commands that are obeyed between two looks.
 const OBEYED_MAX: usize = 64;
-/// The same while a snapshot waits for them.
-const OBEYED_FOR_SNAPSHOT_MAX: usize = 4096;
+/// Commands behind a snapshot among which programs are looked for.
+const BEHIND_SNAPSHOT_MAX: usize = 4096;
 /// Rings in an answer to a look.
 const RING_USE_MAX: usize = 4096;
 
@@ -18,43 +19,34 @@ impl Drain {
     /// Obeys a bounded number of commands that wait already. Whether there may be more of them; `None` when the session
     /// has ended.
     pub(crate) fn obey_waiting(&mut self) -> Option<bool> {
-        let mut obeyed = 0;
-        while obeyed < OBEYED_MAX || (!self.snapshots.is_empty() && obeyed < OBEYED_FOR_SNAPSHOT_MAX) {
-            match self.commands.try_recv() {
+        for _ in 0..OBEYED_MAX {
+            match self.put_off.pop_front().map_or_else(|| self.commands.try_recv(), Ok) {
                 Ok(command) => {
                     if !self.obey(command) {
                         return None;
                     }
                 }
-                Err(TryRecvError::Disconnected) => {
-                    self.take_snapshots();
-                    return None;
-                }
-                Err(TryRecvError::Empty) => {
-                    self.take_snapshots();
-                    return Some(false);
-                }
+                Err(TryRecvError::Disconnected) => return None,
+                Err(TryRecvError::Empty) => return Some(false),
             }
-            obeyed += 1;
         }
-        self.take_snapshots();
         Some(true)
     }
 
-    /// A snapshot has the rings of programs that were added behind it, too: it is taken once all that waits is obeyed,
-    /// or something that takes rings away comes [spec/flight.md 2].
-    fn take_snapshots(&mut self) {
-        for job in std::mem::take(&mut self.snapshots) {
-            let part = self.snapshot(&job);
-            // Who asked may have given up.
-            let _ = job.reply.send(part);
+    /// A snapshot has the rings of programs that were added behind it, too [spec/flight.md 2]. What takes rings away is
+    /// put off until it is taken.
+    fn add_behind_snapshot(&mut self) {
+        for _ in 0..BEHIND_SNAPSHOT_MAX {
+            let Ok(command) = self.commands.try_recv() else { break };
+            match command {
+                ToDrain::Add(_) | ToDrain::Event(_) | ToDrain::Mark(..) | ToDrain::Maps(_) => _ = self.obey(command),
+                other => self.put_off.push_back(other),
+            }
         }
     }
 
+    /// Obeys a command. False when the session has ended.
     pub(super) fn obey(&mut self, command: ToDrain) -> bool {
-        if matches!(command, ToDrain::Cut { .. } | ToDrain::Settle | ToDrain::Rotate(..) | ToDrain::Finish) {
-            self.take_snapshots();
-        }
         match command {
             ToDrain::Add(added) => self.running.push(Running::new(added)),
             ToDrain::End { serial } => {
@@ -82,7 +74,12 @@ impl Drain {
             }
             ToDrain::Mark(time, bytes) => self.mark(time, &bytes),
             ToDrain::Maps(records) => self.take_maps(records),
-            ToDrain::Snapshot(job) => self.snapshots.push(job),
+            ToDrain::Snapshot(job) => {
+                self.add_behind_snapshot();
+                let part = self.snapshot(&job);
+                // Who asked may have given up.
+                let _ = job.reply.send(part);
+            }
             ToDrain::Rotate(job, gone) => {
                 let part = self.rotate(&job);
                 let _ = job.reply.send(part);

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use super::packets::{self, FoundRecords, Written};
 use super::program::MissedProgram;
 use super::rings::Books;
+use super::session::Simulated;
 use crate::summary::{Lost, Outcome, ProcessSummary, Summary};
 
 /// A session, its trace, its summary, and the truth.
@@ -34,6 +35,33 @@ pub(super) struct Case<'a> {
     pub unseen: u64,
     /// Records that the trigger waited for when it was told to look for the last time.
     pub settled: Option<u64>,
+}
+
+/// A refusal of a filter is reported by now.
+const REPORTED_NS: u64 = 20_000_000_000;
+
+impl<'a> Case<'a> {
+    /// A session that is over, of which no program was missed, and its summary.
+    pub(super) fn of(session: &'a Simulated, books: &'a Books, summary: &'a Summary) -> Case<'a> {
+        let asked = session.asked.unwrap_or(summary.end);
+        Case {
+            number: session.number,
+            books,
+            streams: session.disk.streams(),
+            summary,
+            missed: Vec::new(),
+            unheard: Vec::new(),
+            disk_fails_at_the_end: session.disk_failed,
+            asked,
+            ended: summary.end,
+            is_flight: session.traits.is_flight,
+            marks: session.marks,
+            refused_filters: session.refused_filters.iter().filter(|at| **at + REPORTED_NS < asked).count() as u64,
+            fired: session.fired,
+            unseen: session.unseen,
+            settled: session.settled,
+        }
+    }
 }
 
 impl Case<'_> {

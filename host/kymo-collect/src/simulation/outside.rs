@@ -145,6 +145,8 @@ pub(super) struct Hall {
     pub users: Vec<u32>,
     /// Marks that wait.
     pub marks: VecDeque<Vec<u8>>,
+    /// Processes that are outside of the session's scope.
+    pub out_of_scope: Vec<u32>,
 }
 
 impl Hall {
@@ -313,8 +315,8 @@ impl Outside for SimulatedOutside {
         gone.try_recv().is_ok()
     }
 
-    fn is_in_scope(&self, _: &Scope, _: u32) -> bool {
-        true
+    fn is_in_scope(&self, _: &Scope, pid: u32) -> bool {
+        !self.hall().out_of_scope.contains(&pid)
     }
 
     fn is_gone(&self, _: u32) -> bool {

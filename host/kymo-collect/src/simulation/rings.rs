@@ -90,7 +90,7 @@ impl Rings {
         Rings { mapping, layout: said, serial }
     }
 
-    fn view(&self) -> View<'_> {
+    pub(super) fn view(&self) -> View<'_> {
         // SAFETY: [spec/ring.md 3.1] the mapping has mem_bytes bytes and lives as long as this value.
         unsafe { View::new(self.mapping.base(), &self.layout) }.expect("the collector's layout")
     }
@@ -105,12 +105,17 @@ impl Rings {
         self.layout.marks_offset != 0
     }
 
-    /// Writes a record; it is counted when the ring is full.
+    /// Writes a record into one of the first lanes; it is counted when the ring is full.
     pub(super) fn record(&self, wish: u32, id: u16, token: u64, now: u64, book: &mut Book) {
         let lane = match self.layout.kind {
             RingKind::Rseq => wish % (self.layout.lane_count - 1),
             RingKind::Portable => wish % 3,
         };
+        self.record_in(lane, id, token, now, book);
+    }
+
+    /// Writes a record into this lane. False where the ring was full, which is counted.
+    pub(super) fn record_in(&self, lane: u32, id: u16, token: u64, now: u64, book: &mut Book) -> bool {
         self.view().header().lanes_used.fetch_max(lane + 1, Ordering::Relaxed);
         let ring = &self.view().rings()[lane as usize];
         let head = Mark(ring.head.load(Ordering::Relaxed));
@@ -124,7 +129,7 @@ impl Rings {
         if !has_room {
             ring.lost_full.fetch_add(1, Ordering::Relaxed);
             book.lost_full += 1;
-            return;
+            return false;
         }
         let word = head_word(id, now);
         let mut bytes = [0; RECORD_BYTES as usize];
@@ -142,6 +147,16 @@ impl Rings {
         book.published.entry(lane).or_default().push(token);
         if self.is_overwritten() {
             book.times.entry(lane).or_default().push(now);
+        }
+        true
+    }
+
+    /// Makes the kernel give memory to the first so many lanes.
+    pub(super) fn touch(&self, lanes: u32) {
+        for offset in (0..u64::from(lanes) * u64::from(self.layout.ring_bytes)).step_by(4096) {
+            let at = self.mapping.base().as_ptr().wrapping_add((self.layout.lane_offset(0) + offset) as usize);
+            // SAFETY: [spec/ring.md 3.1] the lanes follow each other, and the offset lies in one of them, which is mapped.
+            unsafe { at.write_volatile(at.read_volatile()) };
         }
     }
 

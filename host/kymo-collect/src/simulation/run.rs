@@ -16,13 +16,14 @@ use super::totals::Totals;
 use crate::clock::SimulatedTime;
 use crate::runtime::SocketName;
 use crate::socket::PACKET_ROOM;
-use crate::summary::Summary;
 
 pub(super) const MS: u64 = 1_000_000;
 pub(super) const SECOND: u64 = 1000 * MS;
 
-/// Users beside the sessions' own.
-const USERS: [u32; 2] = [100_001, 100_002];
+/// The sessions' own user, and others.
+pub(super) fn users() -> [u32; 3] {
+    [rustix::process::geteuid().as_raw(), 100_001, 100_002]
+}
 
 /// The whole run.
 pub(super) struct Run {
@@ -63,7 +64,7 @@ pub(super) fn session(seed: u64, is_loud: bool) -> Totals {
     let (sessions_left, programs_left) = (1 + random.below(4u32), 3 + random.below(40u32));
     let mut run = Run {
         time,
-        users: [rustix::process::geteuid().as_raw(), USERS[0], USERS[1]],
+        users: users(),
         sessions: Vec::new(),
         books: Vec::new(),
         programs: Vec::new(),
@@ -311,13 +312,10 @@ impl Run {
 
     fn finish_ended(&mut self, number: usize) {
         let session = &mut self.sessions[number];
-        let (found, report) = (session.found.take().expect("over"), session.report.take().expect("over"));
-        let (ended, unseen) = (report.end, report.unseen);
-        let asked = session.asked.unwrap_or(ended);
-        let summary: Summary = session.start.summary(found, report, None);
+        let summary = session.conclude();
         let missed: Vec<_> = self.missed.iter().filter(|missed| missed.session == number).collect();
         let books = session.books.as_ref().expect("over");
-        self.totals.seconds += (ended - session.begun) / SECOND;
+        self.totals.seconds += (summary.end - session.begun) / SECOND;
         self.totals.records += summary.records;
         self.totals.lost += summary.lost_counted.total();
         self.totals.unknown += summary.unknown_count;
@@ -326,23 +324,9 @@ impl Run {
         self.totals.rare +=
             rare.flat_map(|book| book.published.values()).map(|tokens| tokens.len() as u64).sum::<u64>();
         self.totals.shared += books.values().filter(|book| book.comm == "shared").count() as u64;
-        let case = check::Case {
-            number,
-            books,
-            streams: session.disk.streams(),
-            summary: &summary,
-            missed,
-            unheard: self.unheard.iter().filter(|(of, _)| *of == number).map(|(_, comm)| comm.as_str()).collect(),
-            disk_fails_at_the_end: session.disk_failed,
-            asked,
-            ended,
-            is_flight: session.traits.is_flight,
-            marks: session.marks,
-            refused_filters: session.refused_filters.iter().filter(|at| **at + 20 * SECOND < asked).count() as u64,
-            fired: session.fired,
-            unseen,
-            settled: session.settled,
-        };
+        let mut case = check::Case::of(session, books, &summary);
+        case.missed = missed;
+        case.unheard = self.unheard.iter().filter(|(of, _)| *of == number).map(|(_, comm)| comm.as_str()).collect();
         case.check(Path::new(&session.dir));
     }
 }

@@ -28,6 +28,7 @@ use crate::session::{Config, Format};
 use crate::snapshot::{SnapshotJob, SnapshotPart};
 use crate::socket::PACKET_ROOM;
 use crate::stream::Streams;
+use crate::summary::Summary;
 use crate::trigger::Fired;
 use crate::watch::{ConditionClock, Watch};
 
@@ -138,8 +139,7 @@ impl Threads {
         let start = Start::new(&config, dir, &calibration);
         let channels = Control::channels(&config, &calibration);
         let outside = SimulatedOutside { hall: Arc::clone(&hall), drain: Arc::clone(&drain) };
-        let mut control = Control::new(config, Box::new(outside), &channels, metadata, calibration, wiring);
-        control.limits = LIMITS;
+        let control = Control::new(config, Box::new(outside), &channels, metadata, calibration, wiring);
         Threads { control, drain, hall, disk, to_control, to_drain, stop, start, fires }
     }
 }
@@ -200,6 +200,8 @@ pub(super) struct Simulated {
     pub refused_filters: Vec<u64>,
     fires: Receiver<Fired>,
     pub fired: u64,
+    /// Records that triggers did not see, once it is over.
+    pub unseen: u64,
     asked_for: Vec<AskedSnapshot>,
     taken: Taken,
     pub snapshots: u32,
@@ -210,10 +212,26 @@ pub(super) struct Simulated {
 }
 
 impl Simulated {
+    /// A session of any kind, which ends some time.
     pub(super) fn begin(number: usize, users: &[u32], time: &'static SimulatedTime, random: &mut Random) -> Simulated {
         let traits = Traits::random(random);
         let rings = traits.has_files.then(RingDir::new);
         let config = config(number, traits, rings.as_ref(), random);
+        let mut session = Simulated::new(number, traits, config, users, time);
+        session.control_mut().limits = LIMITS;
+        session.rings = rings;
+        session.stops_at = session.begun + random.below(300 * SECOND) + 10_000_000;
+        session
+    }
+
+    /// A session that goes on until somebody ends it.
+    pub(super) fn new(
+        number: usize,
+        traits: Traits,
+        config: Config,
+        users: &[u32],
+        time: &'static SimulatedTime,
+    ) -> Simulated {
         let users = if traits.with_others { users } else { &users[..1] };
         let (dir, memory_bytes_max) = (config.output.clone(), config.memory_bytes_max);
         let threads = Threads::new(config, number, users, time);
@@ -231,14 +249,14 @@ impl Simulated {
             stop,
             start,
             dir,
-            rings,
+            rings: None,
             memory_bytes_max,
             uid: users[0],
             chunks: 1,
             control_at: now,
             drain_at: None,
             stalled: (0, 0),
-            stops_at: now + random.below(300 * SECOND) + 10_000_000,
+            stops_at: u64::MAX,
             begun: now,
             found: None,
             report: None,
@@ -253,6 +271,7 @@ impl Simulated {
             refused_filters: Vec::new(),
             fires,
             fired: 0,
+            unseen: 0,
             asked_for: Vec::new(),
             taken: Taken::default(),
             snapshots: 0,
@@ -267,8 +286,20 @@ impl Simulated {
         self.drain.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The control thread of a session that is not over.
+    pub(super) fn control_mut(&mut self) -> &mut Control {
+        self.control.as_mut().expect("the session is not over")
+    }
+
     pub(super) fn is_over(&self) -> bool {
         self.is_dead || self.found.is_some() && self.report.is_some()
+    }
+
+    /// The summary of a session that is over, once.
+    pub(super) fn conclude(&mut self) -> Summary {
+        let (found, report) = (self.found.take().expect("over"), self.report.take().expect("over"));
+        self.unseen = report.unseen;
+        self.start.summary(found, report, None)
     }
 
     pub(super) fn poke_control(&mut self, at: u64) {
@@ -287,7 +318,7 @@ impl Simulated {
         };
         let wait = control.step(Duration::ZERO, room);
         for (uid, bytes) in control.bytes_by_user() {
-            assert!(bytes <= LIMITS.user_bytes, "session {}: user {uid} takes {bytes} bytes", self.number);
+            assert!(bytes <= control.limits.user_bytes, "session {}: user {uid} takes {bytes} bytes", self.number);
         }
         let now = time.read();
         match wait {
