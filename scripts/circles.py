@@ -90,16 +90,19 @@ class Crate:
     def edges(self):
         graph = {}
         for module in self.files:
-            targets = {self.file_of(target) for _, target in self.named(module, r"^\s*(?:pub(?:\([^)]*\))? )?use ([^;]+);")}
-            beside_use = re.sub(r"^\s*(?:pub(?:\([^)]*\))? )?use [^;]+;", "", self.texts[module], flags=re.M)
-            for path in re.findall(r"\b((?:crate|super)(?:::\w+)+)", beside_use):
+            text = self.texts[module]
+            targets = {self.file_of(target) for _, target in self.named(module, r"^\s*use ([^;]+);")}
+            beside_use = re.sub(r"^\s*(?:pub(?:\([^)]*\))? )?(?:use|mod) [^;{]+(?:\{[^;]*)?;", "", text, flags=re.M)
+            # Of a path without `crate` or `super`, only one that begins with a child of this module is known to stay here.
+            for path in re.findall(r"(?<![\w:])((?:crate|super|self|[a-z_]\w*)(?:::\w+)+)", beside_use):
                 target = self.absolute(module, path)
-                targets.add(self.file_of(target))
-            # A module that only declares and hands on its parts does not import them.
-            hands_on = set(self.reexports[module].values())
-            own = {self.file_of(target) for target in hands_on} - {
-                self.file_of(target) for _, target in self.named(module, r"^\s*use ([^;]+);")}
-            graph[module] = {target for target in targets - own if target != module}
+                if target is not None:
+                    targets.add(self.file_of(target))
+            # What a module only hands on it does not import; what it also names in its own code it does.
+            for name, target in self.reexports[module].items():
+                if name == "*" or self.file_of(target)[:len(module)] != module or re.search(rf"(?<![\w:.]){name}\b", beside_use):
+                    targets.add(self.file_of(target))
+            graph[module] = {target for target in targets if target != module}
         return graph
 
 

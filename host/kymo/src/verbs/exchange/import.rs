@@ -13,8 +13,8 @@ use kymo_ctf::read::Files as _;
 use kymo_lab::{Record, import};
 use serde_json::Value;
 
-use crate::terminal::Progress;
 use crate::verbs::args::JsonArgs;
+use kymo_command::terminal::Progress;
 
 /// Largest file that is read, bytes.
 const FILE_MAX: u64 = 256 << 20;

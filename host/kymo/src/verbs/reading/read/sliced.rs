@@ -13,8 +13,10 @@ use std::thread;
 
 use kymo_ctf::read::{Batch, Caveat, Damage, Item, Passed, Reader, Severity, Slice, Slices, Trace};
 
+use super::format::Format;
 use super::select::Shown;
-use super::{BUFFER_BYTES, CaveatCounts, Format, PrintShape, Printed, Totals};
+use super::shape::{BUFFER_BYTES, PrintShape, Printed, Totals};
+use crate::verbs::analyze::caveats::CaveatCounts;
 
 /// Lines that are kept until it is their turn to be written, in bytes.
 const KEPT_BYTES: usize = 128 << 20;

@@ -11,7 +11,7 @@ use std::io::Write as _;
 use kymo_ctf::read::{Loss, Record, Trace, Value};
 use kymo_export::json::push_text;
 
-use super::Format;
+use super::format::Format;
 use super::select::Selection;
 use crate::verbs::symbols::fields::{self, Meaning};
 use crate::verbs::symbols::{Symbolizer, time_of};
