@@ -100,7 +100,7 @@ class Crate:
                     targets.add(self.file_of(target))
             # What a module only hands on it does not import; what it also names in its own code it does.
             for name, target in self.reexports[module].items():
-                if name == "*" or self.file_of(target)[:len(module)] != module or re.search(rf"(?<![\w:.]){name}\b", beside_use):
+                if name == "*" or self.file_of(target)[:len(module)] != module or re.search(rf"(?<![\w:.])(?<!fn ){name}\b", beside_use):
                     targets.add(self.file_of(target))
             graph[module] = {target for target in targets if target != module}
         return graph

@@ -21,7 +21,7 @@ use crate::clock::{Calibration, ClockSource, choose};
 use crate::control::{self, Control, System, ToControl, Wiring};
 use crate::drain::{Counters, Drain, Flight, Sink, ToDrain};
 use crate::ids::Registry;
-use crate::kernel::{self, Kernel, KernelConditions, KernelPart, Needs, ReadyWatch, Recording, TracePlace};
+use crate::kernel::{self, Kernel, KernelConditions, KernelPart, KernelSink, Needs, ReadyWatch, Recording, TracePlace};
 use crate::mark_pipe::MarkPipe;
 use crate::metadata::{Metadata, datetime, environment};
 use crate::private::make_private_dir;
@@ -122,8 +122,9 @@ impl Session {
             session.marker = Some(kernel.instance.marker());
             session.child_files = kernel.child_files()?;
             let counters = Arc::clone(&session.counters);
+            let sink = if actor.is_some() { KernelSink::Flight } else { KernelSink::Stream };
             session.kernel =
-                Some(kernel.start(session.source, counters, TracePlace { dir: &trace_dir, uuid }, actor.is_some())?);
+                Some(kernel.start(session.source, counters, TracePlace { dir: &trace_dir, uuid }, sink)?);
         }
         if let Some((triggers, fired, kernel_watch)) = actor {
             session.watch_for(triggers, fired, kernel_watch, frequency_hz)?;

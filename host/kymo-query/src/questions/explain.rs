@@ -6,6 +6,7 @@ use kymo_analyze::explain::{Question, Scene, Story, StoryRow};
 use kymo_analyze::{By, CpuSpan, Event, Head, Key, Latency, Sample, Sink, State, Thread, ThreadSpan, Until, What};
 use kymo_feed::{Seen, Visit};
 
+use super::begun::{begin, doubt_bits};
 use super::latencies::{Asked, pass};
 use super::told::{LEAD_NS, Pieces, SPANS_KEPT, budget_table, note_if_full, tid};
 use crate::columns::{Answer, Table};
@@ -15,7 +16,6 @@ use crate::names::NameTable;
 use crate::opened::{Functions, Opened};
 use crate::pairs;
 use crate::parameters::{Parameters, Window};
-use crate::questions::{begin, doubt_bits};
 use crate::surroundings::Surroundings;
 use crate::walk::{Gather, Stop, Walk};
 

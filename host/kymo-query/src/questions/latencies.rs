@@ -11,6 +11,7 @@ use kymo_analyze::{
 use kymo_ctf::read::Loss;
 use kymo_feed::{Seen, Visit, clamp};
 
+use super::begun::{begin, doubt_bits};
 use crate::columns::{Answer, Table};
 use crate::doing::{By as Waker, by_waker};
 use crate::error::Error;
@@ -20,7 +21,6 @@ use crate::pairs;
 use crate::parameters::Parameters;
 use crate::people::People;
 use crate::pixels::Pixels;
-use crate::questions::{begin, doubt_bits};
 use crate::span::Spans;
 use crate::walk::{Gather, Stop, Walk, Walked};
 

@@ -5,12 +5,12 @@
 use kymo_analyze::{Sink, State};
 use kymo_feed::{Missing, Seen, Visit, clamp};
 
+use super::begun::begin;
 use crate::columns::{Answer, Lost, Table};
 use crate::error::Error;
 use crate::opened::Opened;
 use crate::parameters::{Parameters, Window};
 use crate::pixels::Pixels;
-use crate::questions::begin;
 use crate::walk::{Gather, Stop, Walk};
 
 /// One bin.

@@ -3,6 +3,7 @@
 
 use kymo_analyze::{By, Key, Sample, Series, What};
 
+use super::begun::{begin, doubt_bits};
 use super::latencies::{Asked, LatencyPass, pass};
 use crate::columns::{Answer, Table};
 use crate::error::Error;
@@ -10,7 +11,6 @@ use crate::names::NameTable;
 use crate::opened::{Functions, Opened};
 use crate::pairs;
 use crate::parameters::Parameters;
-use crate::questions::{begin, doubt_bits};
 use crate::walk::{Stop, Walk};
 
 /// Kinds that are looked for, the most telling first, and their titles.

@@ -6,13 +6,13 @@ use kymo_ctf::read::{Item, Loss, Record};
 use kymo_export::json::{Wide, push_fields};
 use kymo_feed::clamp;
 
+use super::begun::begin;
 use crate::columns::{Answer, Table};
 use crate::error::Error;
 use crate::filter::Filters;
 use crate::learn::{Learn, is_state};
 use crate::opened::Opened;
 use crate::parameters::{Parameters, Window};
-use crate::questions::begin;
 use crate::walk::{self, LossSpan, Stop};
 
 /// Items between two looks whether somebody still waits.

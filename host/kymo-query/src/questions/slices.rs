@@ -7,13 +7,13 @@ use kymo_analyze::{Doubt, Name, Sample, Sink, State};
 use kymo_ctf::read::Loss;
 use kymo_feed::{Seen, Visit, clamp};
 
+use super::begun::{begin, doubt_bits};
 use crate::columns::{Answer, Table};
 use crate::error::Error;
 use crate::opened::Opened;
 use crate::pairs;
 use crate::parameters::{Parameters, Window};
 use crate::pixels::{Pixels, levels};
-use crate::questions::{begin, doubt_bits};
 use crate::span::Spans;
 use crate::walk::{Gather, Stop, Walk, Walked};
 

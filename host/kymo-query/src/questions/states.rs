@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use kymo_analyze::{CallId, CallSpan, Doing, Doubt, Sink, State, Thread, ThreadSpan, Until};
 use kymo_feed::Visit;
 
+use super::begun::{begin, doubt_bits};
 use crate::columns::{Answer, Table};
 use crate::doing::{self, Calls, STATES};
 use crate::error::Error;
@@ -13,7 +14,6 @@ use crate::opened::Opened;
 use crate::parameters::Parameters;
 use crate::people::People;
 use crate::pixels::{Mixed, PixelRow, Pixels, Stretch};
-use crate::questions::{begin, doubt_bits};
 use crate::walk::{Gather, Stop, Walk};
 
 /// Late waits that are listed at most.

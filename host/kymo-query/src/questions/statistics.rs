@@ -10,12 +10,12 @@ use kymo_analyze::{
 };
 use kymo_feed::{Payload, Seen, Visit, is_by_writer};
 
+use super::begun::{begin, doubt_bits};
 use crate::columns::{Answer, Table};
 use crate::error::Error;
 use crate::event_counts::{EventCounts, event_counts};
 use crate::opened::Opened;
 use crate::parameters::{Parameters, Window};
-use crate::questions::{begin, doubt_bits};
 use crate::walk::{Gather, LossLog, Stop, Walk};
 use rows::{Row, Sort};
 
