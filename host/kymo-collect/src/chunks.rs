@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 use crate::Error;
 use crate::metadata::copy_metadata;
 use crate::private::make_private_dir;
-use crate::stream::{Written, is_stream_file};
+use crate::stream::is_stream_file;
+use crate::written::Written;
 use crate::summary::SUMMARY_FILE;
 use crate::trace_dir::replace;
 

@@ -10,10 +10,9 @@ mod obey;
 mod report;
 mod sink;
 
-pub(crate) use asides::MapRecords;
 use asides::MarkRecord;
 pub use messages::RingUse;
-pub(crate) use messages::{Added, Counters, ToDrain};
+pub(crate) use messages::{Added, Counters, MapRecords, ToDrain};
 pub(crate) use report::{Report, Totals};
 pub(crate) use sink::{Flight, Sink};
 

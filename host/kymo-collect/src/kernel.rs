@@ -33,7 +33,7 @@ use crate::clock::ClockSource;
 use crate::drain::Counters;
 use crate::samples::{self, Sampling};
 use crate::snapshot::SnapshotJob;
-use crate::stream::Written;
+use crate::written::Written;
 
 use access::RingAccess;
 pub(crate) use begin::{KernelPart, prepare};

@@ -8,7 +8,8 @@ use kymo_ftrace::Batch;
 use kymo_state::Options;
 
 use crate::clock::ClockSource;
-use crate::stream::{Class, Packet, Refusal, Stream, Streams, Written};
+use crate::stream::{Class, Packet, Refusal, Stream, Streams};
+use crate::written::Written;
 use crate::trace_dir::DiskDir;
 
 use super::{STATE_FIRST_ID, StateSummary};

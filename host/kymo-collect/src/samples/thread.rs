@@ -6,17 +6,18 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
 
 use super::class::{push_map, push_sample};
 use super::open::CpuSamples;
 use super::parse::{PerfRecord, Records};
+use super::summary::SampleSummary;
 use super::times::Times;
 use crate::Error;
 use crate::chunks::{RotateJob, RotatedPart};
 use crate::clock::ClockSource;
 use crate::priority;
-use crate::stream::{Class, Packet, Stream, Streams, Written};
+use crate::stream::{Class, Packet, Stream, Streams};
+use crate::written::Written;
 use crate::trace_dir::DiskDir;
 
 /// Between two looks at the rings.
@@ -24,23 +25,6 @@ const POLL: Duration = Duration::from_millis(10);
 /// A packet is written when it has so many bytes, or is so old.
 const PACKET_BYTES: usize = 64 << 10;
 const PACKET_AGE: Duration = Duration::from_millis(200);
-
-/// What a session says of its samples at the end.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct SampleSummary {
-    /// Samples a second, of each CPU that is not idle.
-    pub frequency: u32,
-    /// Samples in the trace.
-    pub records: u64,
-    /// Bytes of records.
-    pub bytes: u64,
-    /// Maps of processes that appeared meanwhile.
-    pub maps: u64,
-    /// Records that did not fit into a ring, or could not be written.
-    pub lost: u64,
-    /// What else a reader should know.
-    pub caveats: Vec<String>,
-}
 
 /// What the thread is told.
 enum SampleOrder {
