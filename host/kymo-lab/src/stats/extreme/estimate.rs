@@ -218,7 +218,7 @@ pub fn maxima(maxima: &[f64], block: f64, asked: &[f64], replicates: usize) -> R
 
 /// A law for a sample (ascending), if all its conditions hold; and the values that are exceeded once in `levels` of its
 /// values, each above `offset`.
-fn estimate<L: Law>(
+pub(super) fn estimate<L: Law>(
     sorted: &[f64],
     offset: f64,
     levels: &[f64],

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Whether intervals hold what they are for, and whether what cannot be estimated is refused.
 
+use super::estimate::estimate;
 use super::law::{Law, Maxima, Pareto};
 use super::*;
 use crate::stats::Random;

@@ -35,7 +35,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use kymo_command::terminal::ReadingProgress;
 use kymo_ctf::read::{Caveat, Passed, Reader, Trace};
-use kymo_index::{Indexes, Named};
+use kymo_index::{Indexes, Named, range};
 
 use super::analyze::caveats::{self, CaveatCounts};
 use super::analyze::feed::{indexes, say_if_empty};
