@@ -266,8 +266,8 @@ impl Drain {
                     continue;
                 }
                 let mut cut = lane.looked_cut();
-                let times = (self.source.read(), until);
-                let span = watch.index(&bytes, (lanes.len(), &mut cut), times, &mut found);
+                let now = self.source.read();
+                let span = watch.index(&bytes, lanes.len(), &mut cut, now, until, &mut found);
                 lane.looked_at(span, cut);
                 lanes.push((bytes, lane.cpu(), vpid, procname));
             }

@@ -268,7 +268,7 @@ impl Kernel {
                 "a flight recorder takes no samples: record perf:cpu-clock in another session".to_owned(),
             ));
         }
-        Sampling::start((frequency, self.priority), &self.instance.cpus(), source, (into.dir, into.uuid)).map(Some)
+        Sampling::start(frequency, self.priority, &self.instance.cpus(), source, into.dir, into.uuid).map(Some)
     }
 }
 

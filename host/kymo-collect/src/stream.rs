@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use kymo_ctf::write::{PacketHead, Program};
 
 use crate::clock::ClockSource;
-use crate::written::Written;
 use crate::trace_dir::{TraceDir, TraceFile};
+use crate::written::Written;
 
 /// Between two attempts to write again, and two looks at the directory.
 const RETRY: Duration = Duration::from_secs(1);

@@ -356,7 +356,7 @@ impl Control {
         let mut process = peer.process;
         if is_shared {
             memory.view().share();
-            process = self.keep_shared(peer, (serial, layout), &memory);
+            process = self.keep_shared(peer, serial, layout, &memory);
         }
         self.watch_ready(peer, &memory);
         let added = Added { memory, process, vpid, procname, charge, made_cycles, made_ns };

@@ -9,8 +9,8 @@ use kymo_state::Options;
 
 use crate::clock::ClockSource;
 use crate::stream::{Class, Packet, Refusal, Stream, Streams};
-use crate::written::Written;
 use crate::trace_dir::DiskDir;
+use crate::written::Written;
 
 use super::{STATE_FIRST_ID, StateSummary};
 

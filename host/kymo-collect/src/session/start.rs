@@ -152,7 +152,8 @@ impl Session {
         self.snapshots = Some(Arc::clone(&snapshots));
         let priority = kernel_watch.as_ref().map_or(0, |ready| ready.priority);
         self.kernel_watch = kernel_watch.map(ReadyWatch::start).transpose()?;
-        let actor = Actor { triggers, fired, snapshots, stop: Arc::clone(&self.triggered), priority };
+        let (source, stop) = (self.source, Arc::clone(&self.triggered));
+        let actor = Actor { source, triggers, fired, snapshots, stop, priority };
         self.actor = Some(spawn("kymo-trigger", move || actor.run())?);
         Ok(())
     }
@@ -174,7 +175,8 @@ impl Begun {
         let mut caveats = Vec::new();
         let KernelPart { kernel, asked } = kernel::prepare(&config, source, &mut caveats)?;
         let mut calibration = Calibration::start(source);
-        let chunks = Chunks::begin(output.clone(), config.rotation.clone(), calibration.start_cycles())?;
+        let (source, start) = (calibration.source(), calibration.start_cycles());
+        let chunks = Chunks::begin(output.clone(), config.rotation.clone(), source, start)?;
         let trace_dir = chunks.current().to_owned();
         let uuid = random_uuid("/proc/sys/kernel/random/uuid", calibration.start_cycles());
         let runtime = match &config.runtime_dir {
