@@ -231,16 +231,16 @@ pub(super) fn estimate<L: Law>(
     if ((sorted.len() - distinct) as f64) > TIES_MAX * sorted.len() as f64 {
         return Err(Refusal::Quantised { distinct, of: sorted.len() });
     }
-    let found = Look::<L>::at(sorted, levels, None).ok_or(Refusal::NoFit)?;
+    let found = FittedLaw::<L>::at(sorted, levels, None).ok_or(Refusal::NoFit)?;
     let mut random = Random::new(SEED);
-    let drawn: Vec<Look<L>> = (0..replicates)
-        .filter_map(|_| Look::<L>::at(&found.law.sample(sorted.len(), &mut random), levels, Some(&found.levels)))
+    let drawn: Vec<FittedLaw<L>> = (0..replicates)
+        .filter_map(|_| FittedLaw::<L>::at(&found.law.sample(sorted.len(), &mut random), levels, Some(&found.levels)))
         .collect();
     if drawn.len() * 2 < replicates {
         return Err(Refusal::NoFit);
     }
     // The share of samples of the law in which a number is as large.
-    let rare = |of: fn(&Look<L>) -> f64| {
+    let rare = |of: fn(&FittedLaw<L>) -> f64| {
         let as_large = drawn.iter().filter(|look| of(look) >= of(&found)).count();
         (as_large + 1) as f64 / (drawn.len() + 1) as f64
     };
@@ -267,7 +267,13 @@ pub(super) fn estimate<L: Law>(
 /// The interval holds the levels whose best law is not much less likely than the best of all: no more so than the true
 /// law is in 95 of 100 samples drawn from it. (Percentiles of the drawn samples' own levels held the truth in 83 of 100
 /// only.)
-fn level<L: Law>(sorted: &[f64], found: &Look<L>, drawn: &[Look<L>], (values, at): (f64, usize), offset: f64) -> Level {
+fn level<L: Law>(
+    sorted: &[f64],
+    found: &FittedLaw<L>,
+    drawn: &[FittedLaw<L>],
+    (values, at): (f64, usize),
+    offset: f64,
+) -> Level {
     let mut all: Vec<f64> = drawn.iter().map(|look| look.deviances[at]).collect();
     all.sort_by(f64::total_cmp);
     let critical = all[((all.len() - 1) as f64 * LEVEL).round() as usize];
@@ -293,7 +299,7 @@ fn level<L: Law>(sorted: &[f64], found: &Look<L>, drawn: &[Look<L>], (values, at
 }
 
 /// Everything that is looked at in one sample.
-struct Look<L> {
+struct FittedLaw<L> {
     law: L,
     /// Shape by moments.
     moments: f64,
@@ -309,8 +315,8 @@ struct Look<L> {
     deviances: Vec<f64>,
 }
 
-impl<L: Law> Look<L> {
-    fn at(sorted: &[f64], levels: &[f64], truth: Option<&[f64]>) -> Option<Look<L>> {
+impl<L: Law> FittedLaw<L> {
+    fn at(sorted: &[f64], levels: &[f64], truth: Option<&[f64]>) -> Option<FittedLaw<L>> {
         let law = L::by_likelihood(sorted)?;
         let moments = L::by_moments(sorted)?.shape();
         let half = sorted.len() / 2;
@@ -321,7 +327,16 @@ impl<L: Law> Look<L> {
         let deviance = |(values, truth): (&f64, &f64)| 2.0 * (best - law.constrained(sorted, *values, *truth));
         let deviances = truth.map_or_else(Vec::new, |truth| levels.iter().zip(truth).map(deviance).collect());
         let levels = levels.iter().map(|values| law.quantile(1.0 - 1.0 / values.max(1.0 + 1e-9))).collect();
-        Some(Look { law, moments, upper, misfit: anderson_darling(law, sorted), spacing, gap_from, levels, deviances })
+        Some(FittedLaw {
+            law,
+            moments,
+            upper,
+            misfit: anderson_darling(law, sorted),
+            spacing,
+            gap_from,
+            levels,
+            deviances,
+        })
     }
 }
 

@@ -233,7 +233,7 @@ fn show_named(
     let mut totals = Totals::default();
     let mut choice = PrintChoice::new(shape, begin, filters);
     let mut format =
-        symbols::Named::new(shape.format(), known, (shape.traces, shape.selection), shape.args.output.json());
+        symbols::WithFunctions::new(shape.format(), known, (shape.traces, shape.selection), shape.args.output.json());
     print(reader, &mut choice, &mut totals, &mut format, flush_at, to)?;
     Ok(totals)
 }
