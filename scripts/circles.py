@@ -16,6 +16,26 @@ import c_uses  # noqa: E402
 REPOSITORY = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
+# Layers of a crate, from the ground up: a file imports only of its own layer and of those above it in the list. A module
+# stands for all that is below it and is not named itself.
+LAYERS = {
+    "kymo-collect": [
+        # Shared data types, and what touches the system in one place.
+        ("ground", "error clock ids texts uuid cpus priority private pace scope trace_dir unknown watched condition_fields "
+                   "pattern filters context socket runtime written trigger snapshot::job chunks::rotation kernel::config "
+                   "kernel::summary samples::summary session::config summary metadata"),
+        # Rings, and the messages that pass them on.
+        ("memory", "memory compact ready_rings spares channel drain::messages"),
+        ("programs", "control peer marks mark_pipe query reach"),
+        # Where records go: stream files, chunks, what a flight recorder keeps, triggers that look at records.
+        ("sinks", "stream lane flight chunks samples watch kernel::payload kernel::threads drain::asides"),
+        ("kernel", "kernel"),
+        ("drain", "drain running"),
+        ("session", "session snapshot triggers report recover remote"),
+    ],
+}
+
+
 class Crate:
     """Files of a crate by module path, and what they name."""
 
@@ -94,17 +114,41 @@ class Crate:
     def edges(self):
         graph = {}
         for module in self.files:
-            targets = {self.file_of(target) for _, target in self.named(module, r"^\s*(?:pub(?:\([^)]*\))? )?use ([^;]+);")}
-            beside_use = re.sub(r"^\s*(?:pub(?:\([^)]*\))? )?use [^;]+;", "", self.texts[module], flags=re.M)
-            for path in re.findall(r"\b((?:crate|super)(?:::\w+)+)", beside_use):
+            text = self.texts[module]
+            targets = {self.file_of(target) for _, target in self.named(module, r"^\s*use ([^;]+);")}
+            beside_use = re.sub(r"^\s*(?:pub(?:\([^)]*\))? )?(?:use|mod) [^;{]+(?:\{[^;]*)?;", "", text, flags=re.M)
+            # Of a path without `crate` or `super`, only one that begins with a child of this module is known to stay here.
+            for path in re.findall(r"(?<![\w:])((?:crate|super|self|[a-z_]\w*)(?:::\w+)+)", beside_use):
                 target = self.absolute(module, path)
-                targets.add(self.file_of(target))
-            # A module that only declares and hands on its parts does not import them.
-            hands_on = set(self.reexports[module].values())
-            own = {self.file_of(target) for target in hands_on} - {
-                self.file_of(target) for _, target in self.named(module, r"^\s*use ([^;]+);")}
-            graph[module] = {target for target in targets - own if target != module}
+                if target is not None:
+                    targets.add(self.file_of(target))
+            # What a module only hands on it does not import; what it also names in its own code it does.
+            for name, target in self.reexports[module].items():
+                if name == "*" or self.file_of(target)[:len(module)] != module or re.search(rf"(?<![\w:.])(?<!fn ){name}\b", beside_use):
+                    targets.add(self.file_of(target))
+            graph[module] = {target for target in targets if target != module}
         return graph
+
+
+def out_of_order(name, graph):
+    """Imports of what comes later in the layers of a crate, and files that are in none."""
+    layers = LAYERS.get(name, [])
+    place = {tuple(module.split("::")): at for at, (_, modules) in enumerate(layers) for module in modules.split()}
+
+    def layer(module):
+        return next((place[module[:length]] for length in range(len(module), 0, -1) if module[:length] in place), None)
+
+    # The root hands on; the simulation takes all apart, and is for tests.
+    files = [module for module in graph if module and module[0] != "simulation" and not module[-1].endswith("tests")]
+    wrong = [f"{name}: {'::'.join(module)} is in no layer" for module in files if layers and layer(module) is None]
+    for module in files:
+        for target in graph[module]:
+            own, other = layer(module), layer(target)
+            if own is not None and other is not None and other > own:
+                wrong.append(f"{name}: {'::'.join(module)} ({layers[own][0]}) imports {'::'.join(target)} ({layers[other][0]})")
+    # A name that is no file any more holds nothing.
+    wrong += [f"{name}: the layers name {'::'.join(module)}, which is no file" for module in place if module not in graph]
+    return sorted(wrong)
 
 
 def circles(graph):
@@ -140,11 +184,13 @@ def main():
     arguments.add_argument("--largest", type=int, default=1000)
     arguments.add_argument("-v", action="store_true", dest="verbose")
     options = arguments.parse_args()
-    found = []
+    found, wrong = [], []
     for name in sorted(os.listdir(f"{REPOSITORY}/host")):
         source = f"{REPOSITORY}/host/{name}/src"
         if os.path.isdir(source):
-            found += [(name, ["::".join(module) or "lib" for module in group]) for group in circles(Crate(source).edges())]
+            graph = Crate(source).edges()
+            found += [(name, ["::".join(module) or "lib" for module in group]) for group in circles(graph)]
+            wrong += out_of_order(name, graph)
     for name in ("emit/src", "emit/posix", "emit/platform/linux", "emit/platform/freestanding"):
         found += [(name, group) for group in circles(c_uses.edges([f"{REPOSITORY}/{name}"], f"{REPOSITORY}/emit"))]
     found.sort(key=lambda circle: -len(circle[1]))
@@ -153,7 +199,9 @@ def main():
             print(f"{name}: {len(group)} files: {', '.join(group)}")
     largest = max((len(group) for _, group in found), default=0)
     print(f"{len(found)} circles, the largest of {largest} files")
-    return 1 if len(found) > options.most or largest > options.largest else 0
+    for line in wrong:
+        print(line)
+    return 1 if wrong or len(found) > options.most or largest > options.largest else 0
 
 
 if __name__ == "__main__":

@@ -61,9 +61,14 @@ check "tests of Rust skip through kymo_testing::skip alone" $? "$silent"
 users=$(git grep -lE '^(arrow-|parquet|kymo-sql)[a-z-]*(\.workspace)? *=' -- '*/Cargo.toml' | grep -vE '^(host/kymo-(sql|tables)|python)/')
 [ -z "$users" ]
 check "only kymo-sql, kymo-tables and the Python package depend on Arrow and Parquet" $? "$users"
-# Who imports whom, without circles.
+# Who imports whom, without circles, and in kymo-collect only what is below.
 circles=$(scripts/circles.py --most 0)
-check "no files import each other in a circle" $? "$circles"
+check "no files import each other in a circle, and none what a later layer has" $? "$circles"
+# What neither the compiler nor clippy holds.
+for kind in functions types files tuples calls; do
+	faults=$(scripts/rust_shape.py $kind)
+	check "scripts/rust_shape.py $kind" $? "$faults"
+done
 # A crate whose tests are one program names its files there: cargo does not look for others.
 unnamed=$(git ls-files 'host/*/tests/all.rs' | while read -r all; do
 	for file in "${all%/*}"/*.rs; do

@@ -102,14 +102,55 @@ fn a_pager_that_quits_ends_kymo_without_an_error() {
     }
 }
 
+/// That a line of progress had a share and the time left, and that it was removed at the end.
+#[track_caller]
+fn assert_progress(shown: &str) {
+    assert!(shown.contains(" %, ") && shown.contains(" s left"), "{shown:?}");
+    let last = shown.rfind("left").expect("a line of progress");
+    assert!(shown[last..].contains("\r\x1b[K"), "{shown:?}");
+}
+
 #[test]
 fn progress_has_a_share_and_the_time_left() {
     let lab = Lab::new("progress");
-    let shown = on_terminal(&lab, "load none -d 2s", &[]).expect(0).stdout;
-    assert!(shown.contains(" %, ") && shown.contains(" s left"), "{shown:?}");
-    // The line is removed at the end.
-    let last = shown.rfind("left").expect("a line of progress");
-    assert!(shown[last..].contains("\r\x1b[K"), "{shown:?}");
+    assert_progress(&on_terminal(&lab, "load none -d 2s", &[]).expect(0).stdout);
     let outcome = lab.kymo(&["load", "none", "-d", "1s"]).expect(0);
     assert!(!outcome.stderr.contains('%') && !outcome.stderr.contains('\x1b'), "{}", outcome.stderr);
+}
+
+#[test]
+fn tests_of_the_laboratory_show_how_much_of_their_time_is_over() {
+    let lab = Lab::new("progress_probe");
+    let line = |verb: &str| format!("{verb} -d 2s --best-effort -o {}", lab.path("result.json").display());
+    for verb in ["wakeup --interval 10ms", "npt -c 0"] {
+        assert_progress(&on_terminal(&lab, &line(verb), &[]).expect(0).stdout);
+    }
+    let outcome = lab.kymo(&["wakeup", "--interval", "10ms", "-d", "1s", "--best-effort"]).expect(0);
+    assert!(!outcome.stderr.contains(" left") && !outcome.stderr.contains('\x1b'), "{}", outcome.stderr);
+}
+
+#[test]
+fn an_import_shows_how_much_of_its_file_is_done() {
+    let lab = Lab::new("progress_import");
+    let line = |n: u64| {
+        format!(
+            "            prog-{}     [000] d..2.  {}.{:06}: sched_wakeup: comm=a pid=9 prio=120 target_cpu=000\n",
+            100 + n % 9,
+            n / 1000,
+            n % 1000
+        )
+    };
+    let head = "# tracer: nop\n#\n";
+    let text: String = std::iter::once(head.to_owned()).chain((0..3_000_000).map(line)).collect();
+    let file = lab.path("trace.txt");
+    std::fs::write(&file, text).unwrap();
+    let import = format!("import {} -o {}", file.display(), lab.path("t").display());
+    let shown = on_terminal(&lab, &import, &[]).expect(0).stdout;
+    assert_progress(&shown);
+    assert!(shown.contains("3000000 records"), "{shown:?}");
+    // It goes on from the first reading to the second: the share never goes back.
+    let shares =
+        shown.split(" million records: ").skip(1).filter_map(|rest| rest.split(' ').next()?.parse::<u32>().ok());
+    let shares: Vec<u32> = shares.collect();
+    assert!(shares.is_sorted() && shares.iter().any(|share| *share > 50), "{shares:?}");
 }

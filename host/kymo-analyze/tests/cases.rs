@@ -10,7 +10,7 @@ use std::path::Path;
 
 use common::{Item, Trace, parse};
 use kymo_analyze::cause::{Asked, Cause, Evidence, Explained, Ground, Machine, Moment};
-use kymo_analyze::explain::{Look, Note, Question, Scene, Symbols};
+use kymo_analyze::explain::{Note, Question, Scene, StoryStyle, Symbols};
 use kymo_analyze::{
     Act, BudgetPart, CallId, Context, CpuSpan, Distribution, Doing, Doubt, Head, History, Key, Latency, Level, Number,
     Of, Options, Ready, Sample, Sink, State, Stats, Thread, ThreadSpan, Until, Vocabulary, Waker, What, Writer,
@@ -290,7 +290,7 @@ fn explain(trace: &Trace, words: &[&str], numbers: &[i64], out: &mut String) {
     let story = scene.story(&trace.classes, &trace.vocabulary, &Functions, 12);
     let sum: u64 = story.budget.iter().map(|slice| slice.ns).sum();
     assert!(story.budget.is_empty() || sum == story.to.abs_diff(story.from), "a budget sums up to its stretch");
-    out.push_str(&story.text(&Look { time: &|ns| ns.to_string() }));
+    out.push_str(&story.text(&StoryStyle { time: &|ns| ns.to_string() }));
 }
 
 fn scene(trace: &Trace, question: Question, machine: Machine) -> Scene {

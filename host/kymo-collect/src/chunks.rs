@@ -10,11 +10,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::Error;
+use crate::clock::ClockSource;
 use crate::metadata::copy_metadata;
 use crate::private::make_private_dir;
-use crate::stream::{Written, is_stream_file};
+use crate::stream::is_stream_file;
 use crate::summary::SUMMARY_FILE;
 use crate::trace_dir::replace;
+use crate::written::Written;
 
 pub use rotation::{Chunk, Rotation};
 pub(crate) use rotation::{RotateJob, RotatedPart};
@@ -31,6 +33,7 @@ const LISTED_MAX: usize = 1000;
 pub(crate) struct Chunks {
     /// Directory of the session.
     root: PathBuf,
+    source: ClockSource,
     pub rotation: Rotation,
     /// The newest chunk, which is written to: its directory, number, clock value and time of its begin.
     current: PathBuf,
@@ -47,7 +50,7 @@ pub(crate) struct Chunks {
 
 impl Chunks {
     /// The first chunk: a directory of its own where the session is to rotate, else that of the session.
-    pub(crate) fn begin(root: PathBuf, rotation: Rotation, now: u64) -> Result<Chunks, Error> {
+    pub(crate) fn begin(root: PathBuf, rotation: Rotation, source: ClockSource, now: u64) -> Result<Chunks, Error> {
         let current = if rotation.is_wanted() { chunk_dir(&root, 1) } else { root.clone() };
         make_private_dir(&current).map_err(Error::file("make directory", &current))?;
         Ok(Chunks {
@@ -56,12 +59,18 @@ impl Chunks {
             current,
             number: 1,
             start: now,
-            begun: Instant::now(),
+            begun: source.now(),
+            source,
             bytes_before: 0,
             closed: Vec::new(),
             left_out: 0,
             records_closed: 0,
         })
+    }
+
+    /// For how long the newest chunk has been written.
+    fn age(&self) -> Duration {
+        self.source.now().saturating_duration_since(self.begun)
     }
 
     /// Where the trace is written to now.
@@ -78,14 +87,14 @@ impl Chunks {
     pub(crate) fn due(&self, bytes: u64) -> Option<&'static str> {
         let Rotation { bytes: size, time, .. } = self.rotation;
         let is_long = size.is_some_and(|size| bytes.saturating_sub(self.bytes_before) >= size);
-        let is_old = time.is_some_and(|time| self.begun.elapsed() >= time);
+        let is_old = time.is_some_and(|time| self.age() >= time);
         if is_long { Some("size") } else { is_old.then_some("time") }
     }
 
     /// When a chunk will be old enough, or may be long enough.
     pub(crate) fn next_look(&self) -> Option<Duration> {
         const SIZE_PERIOD: Duration = Duration::from_millis(50);
-        let by_time = self.rotation.time.map(|time| time.saturating_sub(self.begun.elapsed()));
+        let by_time = self.rotation.time.map(|time| time.saturating_sub(self.age()));
         let by_size = self.rotation.bytes.map(|_| SIZE_PERIOD);
         [by_time, by_size].into_iter().flatten().min()
     }
@@ -110,7 +119,8 @@ impl Chunks {
     pub(crate) fn go_on(
         &mut self,
         next: PathBuf,
-        (now, bytes): (u64, u64),
+        now: u64,
+        bytes: u64,
         part: &RotatedPart,
         reason: &str,
     ) -> Result<Chunk, Error> {
@@ -132,7 +142,7 @@ impl Chunks {
             removed: false,
         };
         self.number += 1;
-        (self.start, self.begun, self.bytes_before) = (now, Instant::now(), bytes);
+        (self.start, self.begun, self.bytes_before) = (now, self.source.now(), bytes);
         Ok(self.close(chunk))
     }
 
@@ -246,7 +256,14 @@ pub fn chunk_dirs(dir: &Path) -> Vec<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use kymo_abi::Clock;
+
     use super::*;
+    use crate::clock::SimulatedTime;
+
+    fn source() -> ClockSource {
+        ClockSource::new(Clock::Monotonic)
+    }
 
     fn part(records: u64) -> RotatedPart {
         RotatedPart { records, ..RotatedPart::default() }
@@ -259,14 +276,14 @@ mod tests {
     fn rotate(chunks: &mut Chunks, now: u64) -> Chunk {
         let next = chunks.make_next().unwrap();
         fs::write(next.join("metadata"), "new").unwrap();
-        chunks.go_on(next, (now, 0), &part(1), "asked for").unwrap()
+        chunks.go_on(next, now, 0, &part(1), "asked for").unwrap()
     }
 
     #[test]
     fn a_trace_that_nobody_said_would_be_cut_becomes_its_first_chunk() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path();
-        let mut chunks = Chunks::begin(root.to_owned(), Rotation::default(), 7).unwrap();
+        let mut chunks = Chunks::begin(root.to_owned(), Rotation::default(), source(), 7).unwrap();
         assert!(!chunks.is_cut());
         for name in ["metadata", "user_0_0", "kernel_1_0", "notes.txt"] {
             fs::write(root.join(name), name).unwrap();
@@ -285,7 +302,7 @@ mod tests {
         for keep in [0, 1, 3] {
             let dir = tempfile::tempdir().unwrap();
             let rotation = Rotation { keep: Some(keep), ..Rotation::default() };
-            let mut chunks = Chunks::begin(dir.path().to_owned(), rotation, 0).unwrap();
+            let mut chunks = Chunks::begin(dir.path().to_owned(), rotation, source(), 0).unwrap();
             fs::write(chunks.current().join("metadata"), "").unwrap();
             for now in 1..6 {
                 rotate(&mut chunks, now);
@@ -300,10 +317,19 @@ mod tests {
     fn it_is_time_by_size_and_by_age() {
         let dir = tempfile::tempdir().unwrap();
         let rotation = Rotation { bytes: Some(100), time: Some(Duration::from_secs(3600)), keep: None };
-        let mut chunks = Chunks::begin(dir.path().to_owned(), rotation, 0).unwrap();
+        let time = SimulatedTime::new();
+        let mut chunks = Chunks::begin(dir.path().to_owned(), rotation, ClockSource::simulated(time), 0).unwrap();
         assert_eq!((chunks.due(99), chunks.due(100)), (None, Some("size")));
-        chunks.rotation.time = Some(Duration::ZERO);
+        let ns = |seconds: u64| seconds * 1_000_000_000;
+        // It began in the second after zero.
+        time.advance_to(ns(3600));
+        assert_eq!(chunks.due(99), None);
+        time.advance_to(ns(3602));
         assert_eq!((chunks.due(0), chunks.next_look()), (Some("time"), Some(Duration::ZERO)));
+        let next = chunks.make_next().unwrap();
+        fs::write(next.join("metadata"), "new").unwrap();
+        chunks.go_on(next, 1, 100, &part(1), "time").unwrap();
+        assert_eq!((chunks.due(199), chunks.due(200)), (None, Some("size")), "the new chunk is young and empty");
         chunks.rotation = Rotation::default();
         assert_eq!((chunks.due(u64::MAX), chunks.next_look()), (None, None));
     }

@@ -10,10 +10,9 @@ mod obey;
 mod report;
 mod sink;
 
-pub(crate) use asides::MapRecords;
 use asides::MarkRecord;
 pub use messages::RingUse;
-pub(crate) use messages::{Added, Counters, ToDrain};
+pub(crate) use messages::{Added, Counters, MapRecords, ToDrain};
 pub(crate) use report::{Report, Totals};
 pub(crate) use sink::{Flight, Sink};
 
@@ -268,8 +267,8 @@ impl Drain {
                     continue;
                 }
                 let mut cut = lane.looked_cut();
-                let times = (self.source.read(), until);
-                let span = watch.index(&bytes, (lanes.len(), &mut cut), times, &mut found);
+                let now = self.source.read();
+                let span = watch.index(&bytes, lanes.len(), &mut cut, now, until, &mut found);
                 lane.looked_at(span, cut);
                 lanes.push((bytes, lane.cpu(), vpid, procname));
             }

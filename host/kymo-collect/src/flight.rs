@@ -84,7 +84,8 @@ pub(crate) fn copy(
     memory: &Memory,
     lane: u32,
     notes: &Notes,
-    (since, now): (Option<u64>, u64),
+    since: Option<u64>,
+    now: u64,
     buffer: Vec<u8>,
 ) -> Option<Intact> {
     let (view, ring_bytes) = (memory.view(), memory.layout().ring_bytes);

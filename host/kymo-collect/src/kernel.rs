@@ -9,15 +9,16 @@ mod child_files;
 mod conditions;
 mod config;
 mod drain;
+mod names;
 pub(crate) mod payload;
 mod ring;
 mod select;
+mod selected;
 mod state;
 mod summary;
 mod threads;
 mod watch;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::thread::{self, JoinHandle};
@@ -32,7 +33,7 @@ use crate::clock::ClockSource;
 use crate::drain::Counters;
 use crate::samples::{self, Sampling};
 use crate::snapshot::SnapshotJob;
-use crate::stream::Written;
+use crate::written::Written;
 
 use access::RingAccess;
 pub(crate) use begin::{KernelPart, prepare};
@@ -42,9 +43,10 @@ pub(crate) use config::STATE_FIRST_ID;
 pub use config::{KernelConfig, Only, kernel_ring_bytes};
 use config::{clock_of, subbuf_bytes};
 use drain::Duty;
-pub(crate) use drain::{Drain, Order, Report, TracePlace};
-pub(crate) use select::Selected;
+pub(crate) use drain::{Drain, KernelSink, Order, Report, TracePlace};
+use names::{FieldNames, system_in_trace};
 pub use select::{KernelChanged, KernelView};
+use selected::Selected;
 pub(crate) use state::StateDump;
 pub use summary::{KernelCause, KernelLoss, KernelLost, KernelSummary, StateSummary};
 pub(crate) use threads::ThreadNames;
@@ -210,12 +212,12 @@ impl Kernel {
         source: ClockSource,
         counters: Arc<Counters>,
         into: TracePlace<'_>,
-        flight: bool,
+        sink: KernelSink,
     ) -> Result<Recording, Error> {
         let (orders, received) = mpsc::channel();
         let TracePlace { dir, uuid } = into;
-        let samples = self.samples(source, into, flight)?;
-        let duty = Duty { orders: received, flight, priority: self.priority, access: self.access };
+        let samples = self.samples(source, into, sink)?;
+        let duty = Duty { orders: received, sink, priority: self.priority, access: self.access };
         let drain = Drain::new(&self.instance, self.decoder, source, counters, into, duty)?;
         if let Only::Pids(pids) = &self.only {
             follow(&self.instance, pids)?;
@@ -229,7 +231,8 @@ impl Kernel {
         }
         let options = self.state.clone();
         // A snapshot of a flight recorder has a dump of its own.
-        let mut state = self.state.filter(|_| !flight).map(|options| StateDump::new(options, source, dir, uuid));
+        let mut state =
+            self.state.filter(|_| sink == KernelSink::Stream).map(|options| StateDump::new(options, source, dir, uuid));
         if let Some(state) = &mut state {
             state.dump();
         }
@@ -258,14 +261,14 @@ impl Kernel {
 
 impl Kernel {
     /// Begins to take samples, if there are to be any.
-    fn samples(&self, source: ClockSource, into: TracePlace<'_>, flight: bool) -> Result<Option<Sampling>, Error> {
+    fn samples(&self, source: ClockSource, into: TracePlace<'_>, sink: KernelSink) -> Result<Option<Sampling>, Error> {
         let Some(frequency) = self.frequency else { return Ok(None) };
-        if flight {
+        if sink == KernelSink::Flight {
             return Err(Error::Refused(
                 "a flight recorder takes no samples: record perf:cpu-clock in another session".to_owned(),
             ));
         }
-        Sampling::start((frequency, self.priority), &self.instance.cpus(), source, (into.dir, into.uuid)).map(Some)
+        Sampling::start(frequency, self.priority, &self.instance.cpus(), source, into.dir, into.uuid).map(Some)
     }
 }
 
@@ -397,29 +400,6 @@ fn add_naming(
     beside
 }
 
-/// Fields that were chosen by name, and those that there are.
-#[derive(Default)]
-struct FieldNames {
-    asked: BTreeSet<String>,
-    there: BTreeSet<String>,
-}
-
-impl FieldNames {
-    fn note(&mut self, chosen: &Chosen, format: &format::EventFormat) {
-        let Some(asked) = &chosen.fields else { return };
-        self.asked.extend(asked.iter().cloned());
-        self.there.extend(format.fields.iter().map(|field| field.name.clone()));
-    }
-
-    /// A name that no event has is a mistake; one that only some have is not.
-    fn check(&self) -> Result<(), Error> {
-        let Some(field) = self.asked.iter().find(|name| !self.there.contains(*name)) else { return Ok(()) };
-        let there: Vec<String> = self.there.iter().cloned().collect();
-        let near = crate::near(field, &there, 3).into_iter().map(str::to_owned).collect();
-        Err(Error::Field { field: field.clone(), near })
-    }
-}
-
 /// Restricts the instance to all threads of these processes. The kernel's list is one of threads, and follows what
 /// these create; those that others create while the list is written are found by another look.
 fn follow(instance: &Instance, pids: &[u32]) -> Result<(), Error> {
@@ -446,11 +426,6 @@ fn threads_of(pids: &[u32]) -> Vec<u32> {
     threads.sort_unstable();
     threads.dedup();
     threads
-}
-
-/// Probes are in a group of the instance's own, whose name means nothing to readers.
-fn system_in_trace<'a>(instance: &Instance, system: &'a str) -> &'a str {
-    if system == instance.probe_group() { "uprobe" } else { system }
 }
 
 fn left_behind(name: String) -> String {

@@ -168,7 +168,7 @@ impl Lane {
 
     /// Losses up to now are known: `told` of them stand in packets that another collector wrote, the rest is for the
     /// next packet.
-    pub(crate) fn losses_are_told(&mut self, memory: &Memory, told: u64, (from, to): (u64, u64)) {
+    pub(crate) fn losses_are_told(&mut self, memory: &Memory, told: u64, from: u64, to: u64) {
         let ring = &memory.view().rings()[self.number as usize];
         self.lost_seen =
             [&ring.lost_full, &ring.lost_size, &ring.lost_restart].map(|word| word.load(Ordering::Relaxed));
@@ -302,7 +302,7 @@ impl Lane {
             return None;
         }
         let now = pass.now();
-        let mut intact = flight::copy(program.memory, self.number, &self.notes, (since, now), buffer)?;
+        let mut intact = flight::copy(program.memory, self.number, &self.notes, since, now, buffer)?;
         if program.memory.is_damaged() {
             return None;
         }
@@ -410,7 +410,7 @@ impl Lane {
             return self.close(now, format!("the record at {:#x} has the id 0", self.tail.0));
         }
         let begin = extend(time, now);
-        let end = self.bound((begin, time), last, now);
+        let end = self.bound(begin, time, last, now);
         if begin.wrapping_add(SKEW) < self.floor {
             return self.backwards(span, begin, self.floor, now);
         }
@@ -439,12 +439,12 @@ impl Lane {
             }
             Err(Refusal::Backwards) => self.backwards(span, begin, begin, now),
             Err(Refusal::Unreadable) => program.memory.note_damage(),
-            Err(Refusal::Stopped | Refusal::NoFile) => self.refused(span, (begin, end)),
+            Err(Refusal::Stopped | Refusal::NoFile) => self.refused(span, begin, end),
         }
     }
 
     /// What was taken could not be written: the next packet tells of it.
-    fn refused(&mut self, span: Span, (from, to): (u64, u64)) {
+    fn refused(&mut self, span: Span, from: u64, to: u64) {
         self.lose(Cause::NotWritten, span.records.into(), from, to);
         self.is_refused = true;
     }
@@ -490,7 +490,7 @@ impl Lane {
     }
 
     /// A clock value that no record of the packet is behind [spec/ring.md 3.4].
-    fn bound(&self, (begin, first): (u64, u64), last: u64, now: u64) -> u64 {
+    fn bound(&self, begin: u64, first: u64, last: u64, now: u64) -> u64 {
         let ahead = split_head(last).1.wrapping_sub(first) & TIME_MASK;
         let newest = begin.wrapping_add(ahead);
         // `last` is the program's word; the present is a bound too. A loss may be newer than the newest record.

@@ -58,6 +58,7 @@ mod unknown;
 mod uuid;
 mod watch;
 mod watched;
+mod written;
 
 pub use chunks::{Chunk, Rotation, chunk_dirs, is_chunk_dir};
 pub use context::Contexts;

@@ -40,7 +40,7 @@ const MESSAGE_COST: usize = 64;
 pub(crate) const GREETING_TIME: Duration = Duration::from_secs(5);
 
 /// An event of a program.
-pub(crate) struct Known {
+pub(crate) struct PeerEvent {
     /// Its description, which was understood once.
     pub text: Arc<[u8]>,
     /// The id under which the program was told to switch it on.
@@ -51,7 +51,7 @@ pub(crate) struct Known {
     pub refused: Option<u32>,
 }
 
-impl Known {
+impl PeerEvent {
     /// What the description says.
     pub(crate) fn event(&self) -> Option<EventDesc> {
         match parse(&self.text) {
@@ -97,7 +97,7 @@ pub(crate) struct Peer {
     /// The ring size was changed again, or before it had its first rings: another offer is due.
     pub offer_again: bool,
     /// Events by the program's index.
-    pub events: HashMap<u32, Known>,
+    pub events: HashMap<u32, PeerEvent>,
     /// Descriptions of enumerations by name.
     pub enums: HashMap<String, Arc<[u8]>>,
     /// Events that were not looked at yet.

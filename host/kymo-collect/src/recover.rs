@@ -210,7 +210,7 @@ fn take(memory: &Memory, streams: &mut Streams, recovered: &mut Recovered) {
             Pass { source, streams, ns: u64::MAX, cycles: end, force: true, take_ns: TAKE_NS, stopped_at: Some(end) };
         let tail = Mark(ring.tail.load(Ordering::Relaxed));
         if layout.marks_offset == 0 {
-            lane.losses_are_told(memory, told(ring, tail), (made, end));
+            lane.losses_are_told(memory, told(ring, tail), made, end);
             lane.nobody_writes();
             lane.look(&program, &mut pass);
             if pass.streams.stopped.is_some() {

@@ -8,9 +8,10 @@
 mod class;
 mod open;
 mod parse;
+mod summary;
 mod thread;
 mod times;
 
 pub(crate) use class::classes;
-pub use thread::SampleSummary;
+pub use summary::SampleSummary;
 pub(crate) use thread::Sampling;

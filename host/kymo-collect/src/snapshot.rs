@@ -79,7 +79,7 @@ impl Snapshots {
     ) -> Result<SnapshotDone, Error> {
         static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
         let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut taking = Taking::begin(request, self.source.read(), self.frequency_hz)?;
+        let mut taking = Taking::begin(request, self.source, self.frequency_hz)?;
         taking.done.trigger = fired.map(|fired| TriggerSeen { record: fired.record, seen: fired.seen });
         let mut parts = 0;
         let kernel = self.kernel.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -105,6 +105,7 @@ impl Snapshots {
 
 /// A snapshot that is being taken.
 pub(crate) struct Taking {
+    source: ClockSource,
     begun: Instant,
     reply: Receiver<SnapshotPart>,
     /// What the threads are asked.
@@ -113,9 +114,13 @@ pub(crate) struct Taking {
 }
 
 impl Taking {
-    /// Makes the directory. `now` is the clock, `cycles_per_second` its frequency.
-    pub(crate) fn begin(request: &SnapshotRequest, now: u64, cycles_per_second: u64) -> Result<Taking, Error> {
-        let begun = Instant::now();
+    /// Makes the directory. `cycles_per_second` is the frequency of the clock.
+    pub(crate) fn begin(
+        request: &SnapshotRequest,
+        source: ClockSource,
+        cycles_per_second: u64,
+    ) -> Result<Taking, Error> {
+        let (now, begun) = (source.read(), source.now());
         let dir = make_directory(&request.dir)?;
         let back = |before: Duration| (before.as_nanos() * u128::from(cycles_per_second) / 1_000_000_000) as u64;
         let since = request.before.map(|before| now.saturating_sub(back(before)));
@@ -134,12 +139,12 @@ impl Taking {
             write_error: None,
             caveats: Vec::new(),
         };
-        Ok(Taking { begun, reply, job: SnapshotJob { dir, since, reply: sender }, done })
+        Ok(Taking { source, begun, reply, job: SnapshotJob { dir, since, reply: sender }, done })
     }
 
     /// Waits for `parts` answers, and writes metadata (a copy of the session's, which knows every event) and summary.
     pub(crate) fn finish(self, parts: usize, session: &Path) -> Result<SnapshotDone, Error> {
-        let Taking { begun, reply, job, mut done } = self;
+        let Taking { source, begun, reply, job, mut done } = self;
         let dir = job.dir.clone();
         drop(job);
         for _ in 0..parts {
@@ -164,7 +169,7 @@ impl Taking {
             return Err(Error::file("write the snapshot", dir)(io::Error::other(error.clone())));
         }
         copy_metadata(session, &dir).inspect_err(|_| discard(&dir))?;
-        done.took = begun.elapsed();
+        done.took = source.now().saturating_duration_since(begun);
         let summary = serde_json::json!({
             "tool": "kymo", "version": env!("CARGO_PKG_VERSION"), "complete": true, "trace": dir, "snapshot": done,
         });

@@ -15,6 +15,7 @@ use kymo_ctf::write::{PacketHead, Program};
 
 use crate::clock::ClockSource;
 use crate::trace_dir::{TraceDir, TraceFile};
+use crate::written::Written;
 
 /// Between two attempts to write again, and two looks at the directory.
 const RETRY: Duration = Duration::from_secs(1);
@@ -171,28 +172,6 @@ pub(crate) enum Refusal {
     Unreadable,
     /// No file could be opened for it.
     NoFile,
-}
-
-/// What went into one directory.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Written {
-    pub files: u64,
-    pub packets: u64,
-    pub bytes: u64,
-    /// Records that packets say were lost.
-    pub lost: u64,
-    /// Why writing ended, if it did.
-    pub error: Option<String>,
-}
-
-impl Written {
-    pub(crate) fn add(&mut self, other: &Written) {
-        self.files += other.files;
-        self.packets += other.packets;
-        self.bytes += other.bytes;
-        self.lost += other.lost;
-        self.error = self.error.take().or(other.error.clone());
-    }
 }
 
 /// All files of a trace.

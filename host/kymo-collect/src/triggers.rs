@@ -8,12 +8,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
 use std::time::Instant;
 
+use crate::clock::ClockSource;
 use crate::priority;
 use crate::snapshot::{SnapshotRequest, Snapshots};
 use crate::trigger::{Acted, Action, Fired, Triggers};
 
 /// Does the actions.
 pub(crate) struct Actor {
+    pub source: ClockSource,
     pub triggers: Triggers,
     pub fired: Receiver<Fired>,
     pub snapshots: Arc<Snapshots>,
@@ -32,14 +34,15 @@ impl Actor {
         loop {
             priority::raise(self.priority);
             let Ok(fired) = self.fired.recv() else { break };
-            let is_soon = last.is_some_and(|last| last.elapsed() < self.triggers.pause);
+            let is_soon =
+                last.is_some_and(|last| self.source.now().saturating_duration_since(last) < self.triggers.pause);
             if is_soon || acted.times >= self.triggers.limit {
                 acted.held_back += 1;
                 continue;
             }
-            last = Some(Instant::now());
+            last = Some(self.source.now());
             acted.times += 1;
-            std::thread::sleep(self.triggers.after);
+            self.source.sleep(self.triggers.after);
             let mut newest = None;
             for action in &self.triggers.actions {
                 self.act(action, &fired, &mut newest, &mut acted);

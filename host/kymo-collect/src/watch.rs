@@ -145,8 +145,10 @@ impl Watch {
     pub(crate) fn index(
         &self,
         bytes: &[u8],
-        (lane, cut): (usize, &mut Option<Cut>),
-        (now, until): (u64, u64),
+        lane: usize,
+        cut: &mut Option<Cut>,
+        now: u64,
+        until: u64,
         found: &mut Vec<ConditionRecord>,
     ) -> Span {
         let mut span = Span::default();
@@ -207,7 +209,8 @@ impl Watch {
         ask(
             &mut self.conditions,
             &self.fired,
-            (event, &seen.event.name),
+            event,
+            &seen.event.name,
             &seen,
             &who,
             LookTimes { record: time, seen: now },
@@ -231,7 +234,8 @@ impl Watch {
         ask(
             &mut self.conditions,
             &self.fired,
-            (event, &seen.event.name),
+            event,
+            &seen.event.name,
             &seen,
             &who,
             LookTimes { record: time, seen: now },
@@ -253,7 +257,8 @@ impl Watch {
 fn ask<R: Record>(
     conditions: &mut [Condition],
     fired: &SyncSender<Fired>,
-    (event, name): (usize, &str),
+    event: usize,
+    name: &str,
     record: &R,
     who: &dyn Fn() -> String,
     times: LookTimes,

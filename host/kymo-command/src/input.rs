@@ -75,15 +75,8 @@ impl Input {
         Ok(input)
     }
 
-    /// Opens traces of which several may have the scheduler's events of different kernels: one input for each kernel,
-    /// with the traces of programs of the same machine; one for all where there is one kernel at most.
-    pub fn by_kernel(args: &TraceArgs, hosts: &HostArgs) -> anyhow::Result<Vec<OfHost>> {
-        let (input, of_kernels) = Self::all(args, hosts)?;
-        Ok(split::by_kernel(input, &of_kernels))
-    }
-
     /// All traces, and which directories have the scheduler's events.
-    fn all(args: &TraceArgs, hosts: &HostArgs) -> anyhow::Result<(Input, Vec<usize>)> {
+    pub(super) fn all(args: &TraceArgs, hosts: &HostArgs) -> anyhow::Result<(Input, Vec<usize>)> {
         if let Some(url) = args.dirs.iter().filter_map(|dir| dir.to_str()).find(|dir| kymo_live::is_url(dir)) {
             bail!(
                 "{url} is live: kymo read prints it; for all else give the directory that lttng-relayd writes (--output)"

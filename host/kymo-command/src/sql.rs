@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use clap::ValueEnum;
 
+use crate::args::JsonArgs;
+
 /// SQL queries of traces: events, states, latencies and losses as tables
 ///
 /// A table for each event, named as it is ("motor:step", or motor.step), and tables that follow from the records:
@@ -15,6 +17,8 @@ use clap::ValueEnum;
 /// end_time, cpu, tid and event choose what is read: with an index (kymo index) only that part of the trace. Without
 /// a query: a prompt. The SQL is that of DataFusion; times are written at('+1.5s').
 #[derive(clap::Args)]
+#[command(mut_arg("json", |arg| arg.conflicts_with("format").help("Print the result as a JSON array of objects: the same as \
+    --format json")))]
 #[command(after_help = "Examples:\n  kymo sql t 'SHOW TABLES'\n  \
     kymo sql t 'SELECT axis, count(*), max(position) FROM \"motor:step\" GROUP BY axis'\n  \
     kymo sql t \"SELECT * FROM wakeups WHERE time >= at('+1s') AND duration_ns > ns('100us') ORDER BY duration_ns DESC LIMIT 10\"\n  \
@@ -37,9 +41,8 @@ pub struct SqlArgs {
     /// Write the result to this file; it is replaced [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Print the result as a JSON array of objects: the same as --format json
-    #[arg(long, conflicts_with = "format")]
-    json: bool,
+    #[command(flatten)]
+    out: JsonArgs,
     /// Memory for sorting, grouping and joining, MiB; beyond it, temporary files are used, else the query fails
     #[arg(long, value_name = "MIB", default_value_t = 256)]
     memory: usize,
@@ -107,7 +110,7 @@ impl SqlArgs {
     /// # Errors
     /// A file's name that ends in none.
     pub fn format(&self) -> anyhow::Result<SqlFormat> {
-        if let Some(format) = self.format.or(self.json.then_some(SqlFormat::Json)) {
+        if let Some(format) = self.format.or(self.out.json.then_some(SqlFormat::Json)) {
             return Ok(format);
         }
         let Some(output) = self.output() else { return Ok(SqlFormat::Table) };

@@ -4,7 +4,7 @@
 use crate::support;
 
 use kymo_ctf::read::Trace;
-use kymo_export::import::{format_of, import, probe};
+use kymo_export::import::{ImportedSoFar, format_of, import, probe};
 use support::{Random, records};
 
 fn imported(text: &str) -> (&'static str, Vec<String>) {
@@ -135,7 +135,7 @@ fn an_import_that_is_ended_leaves_nothing() {
     // Ended while it looks for the kinds of fields, and while it writes.
     for end in [0, 5, 7] {
         asked.set(0);
-        let goes_on = |_: u64| asked.replace(asked.get() + 1) < end;
+        let goes_on = |_: ImportedSoFar| asked.replace(asked.get() + 1) < end;
         let error = import(text.as_bytes(), "text", &to, &goes_on).unwrap_err();
         assert!(error.to_string().contains("interrupted"), "{error}");
         assert!(!to.exists(), "ended at question {end}");

@@ -5,7 +5,7 @@ use kymo_analyze::{Class, Event, Field, Head, Interrupt, Plan, State, ValueKind,
 use kymo_ctf::read::{FieldInfo, FieldKind, Record, RecordPart, Trace, Value};
 
 use crate::environment::{architecture_of, is_old_lttng};
-use crate::fields::{Look, Payload, Sight, Sights};
+use crate::fields::{FieldReader, Payload, Sight, Sights};
 
 /// Flags of the kernel's header of a record: in an interrupt or NMI, in a softirq.
 const IN_HARD_IRQ: i128 = 0x48;
@@ -48,7 +48,7 @@ impl ReadClass {
 
     /// The thread that a record names as the one that wrote it; a negative number is none.
     #[inline]
-    pub(crate) fn tid_of(&self, fields: &[u8], record: &impl Look) -> Option<i32> {
+    pub(crate) fn tid_of(&self, fields: &[u8], record: &impl FieldReader) -> Option<i32> {
         let is_dump = self.plan.is_some_and(|plan| plan.is_dump());
         let sight = self.tid.as_ref().filter(|_| !is_dump)?;
         let tid = |number| i32::try_from(i128::from(number)).ok().filter(|tid| *tid >= 0);
@@ -63,7 +63,7 @@ impl ReadClass {
 
     /// What a record says of the state.
     #[inline]
-    pub(crate) fn event_of(&self, bytes: &[u8], record: &impl Look) -> Option<Event> {
+    pub(crate) fn event_of(&self, bytes: &[u8], record: &impl FieldReader) -> Option<Event> {
         let event = self.plan.as_ref()?.decode(&Sights { record, bytes, fields: &self.fields })?;
         let Event::Wake { step, tid, name, prio, cpu, .. } = event else { return Some(event) };
         Some(Event::Wake { step, tid, name, prio, cpu, within: self.within(bytes, record) })
@@ -71,7 +71,7 @@ impl ReadClass {
 
     /// In what a record says that it was written.
     #[inline]
-    fn within(&self, bytes: &[u8], record: &impl Look) -> Option<Interrupt> {
+    fn within(&self, bytes: &[u8], record: &impl FieldReader) -> Option<Interrupt> {
         let flags = self.flags.as_ref()?.integer(bytes, record)?;
         match (flags & IN_HARD_IRQ != 0, flags & IN_SOFTIRQ != 0) {
             (true, _) => Some(Interrupt::Hard),

@@ -19,7 +19,7 @@ impl Sight {
 
     /// A plain integer. `fields`: the record's bytes.
     #[inline]
-    pub(crate) fn integer(&self, fields: &[u8], record: &impl Look) -> Option<i128> {
+    pub(crate) fn integer(&self, fields: &[u8], record: &impl FieldReader) -> Option<i128> {
         let direct = self.direct.and_then(|direct| direct.read(fields)).map(i128::from);
         if direct.is_some() { direct } else { far_integer(record, &self.lens) }
     }
@@ -27,12 +27,12 @@ impl Sight {
 
 /// The slow way.
 #[inline(never)]
-fn far_integer(record: &impl Look, lens: &Lens) -> Option<i128> {
+fn far_integer(record: &impl FieldReader, lens: &Lens) -> Option<i128> {
     record.integer(lens).or_else(|| integer(&record.value(lens)?))
 }
 
 /// What lenses look at.
-pub(crate) trait Look {
+pub(crate) trait FieldReader {
     /// A plain integer.
     fn integer(&self, lens: &Lens) -> Option<i128>;
     /// Bytes of plain text, and what is behind it in its field.
@@ -41,7 +41,7 @@ pub(crate) trait Look {
     fn value(&self, lens: &Lens) -> Option<Value<'_>>;
 }
 
-impl Look for Record<'_> {
+impl FieldReader for Record<'_> {
     #[inline]
     fn integer(&self, lens: &Lens) -> Option<i128> {
         lens.integer(self)
@@ -57,7 +57,7 @@ impl Look for Record<'_> {
     }
 }
 
-impl Look for Glance<'_> {
+impl FieldReader for Glance<'_> {
     #[inline]
     fn integer(&self, lens: &Lens) -> Option<i128> {
         Glance::integer(self, lens)
@@ -80,7 +80,7 @@ pub(crate) struct Sights<'a, L> {
     pub fields: &'a [Sight],
 }
 
-impl<L: Look> kymo_analyze::Record for Sights<'_, L> {
+impl<L: FieldReader> kymo_analyze::Record for Sights<'_, L> {
     #[inline]
     fn integer(&self, position: usize) -> Option<i128> {
         self.fields.get(position)?.integer(self.bytes, self.record)

@@ -5,7 +5,7 @@
 use crate::ast::{Arith, Compare, Context};
 use crate::check::Checked;
 use crate::error::{Error, Span, written};
-use crate::plan::{Cond, Number, Operand, OperandSource, Test, TestKind, Wanted};
+use crate::plan::{Cond, Number, Operand, OperandSource, Test, TestKind, TextMatch};
 use crate::program::{ACCEPT, INSNS_MAX, Insn, POOL_BYTES_MAX, Program, REJECT, op, ty};
 use crate::schema::{Event, FieldPath, ValueType};
 
@@ -361,17 +361,17 @@ impl Compiler<'_> {
         self.emit(load, code(op), value.to_bits(), span, to)
     }
 
-    fn text(&mut self, place: &FieldPath, wanted: &Wanted, span: Span, yes: Target, no: Target) -> Done {
+    fn text(&mut self, place: &FieldPath, wanted: &TextMatch, span: Span, yes: Target, no: Target) -> Done {
         let is_text = matches!(self.event.fields.get(place.field), Some(field) if field.kind == ValueType::Text);
         if !place.steps.is_empty() || !is_text {
             return Err(self.refused(span, "a program compares whole texts only"));
         }
         let (head, tail) = match wanted {
-            Wanted::Equal(text) => return self.text_part(place, op::STR_EQ, text, span, (yes, no)),
-            Wanted::Glob(glob) if glob.contains('?') => {
+            TextMatch::Equal(text) => return self.text_part(place, op::STR_EQ, text, span, (yes, no)),
+            TextMatch::Glob(glob) if glob.contains('?') => {
                 return Err(self.refused(span, "a program has globs with one `*` only, without `?`"));
             }
-            Wanted::Glob(glob) => match glob.split_once('*') {
+            TextMatch::Glob(glob) => match glob.split_once('*') {
                 None => return self.text_part(place, op::STR_EQ, glob, span, (yes, no)),
                 Some((_, tail)) if tail.contains('*') => {
                     return Err(self.refused(span, "a program has globs with one `*` only, without `?`"));

@@ -73,13 +73,13 @@ pub struct Closed {
 #[derive(Debug)]
 pub struct PairLatency {
     pair: Pair,
-    open: Open<Box<[u8]>, Begun>,
+    open: Open<Box<[u8]>, OpenPair>,
     key: Vec<u8>,
     counts: PairCounts,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Begun {
+struct OpenPair {
     /// When; `None` where it is no latency: a thread can run without having been woken, a begin does not have what
     /// `where=` asks for.
     ns: Option<i128>,
@@ -89,7 +89,7 @@ struct Begun {
     inner: u64,
 }
 
-impl Begun {
+impl OpenPair {
     /// Whether it may be of this process; `None`: not known.
     fn is_of(&self, process: Option<i128>) -> bool {
         self.process.is_none() || process.is_none() || self.process == process
@@ -236,7 +236,7 @@ impl PairLatency {
             if let Some(outer) = self.open.newest_where(self.key.as_slice(), |begun| begun.is_of(process)) {
                 outer.inner += 1;
             }
-            let begun = Begun { ns: is_wanted.then_some(ns), process, inner: 0 };
+            let begun = OpenPair { ns: is_wanted.then_some(ns), process, inner: 0 };
             return self.open.push(self.key.as_slice().into(), begun);
         }
         let before = self.open.newest_where(self.key.as_slice(), |_| true);
@@ -252,7 +252,7 @@ impl PairLatency {
     }
 
     fn replace(&mut self, ns: Option<i128>) {
-        self.open.replace(self.key.as_slice().into(), Begun { ns, process: None, inner: 0 });
+        self.open.replace(self.key.as_slice().into(), OpenPair { ns, process: None, inner: 0 });
     }
 
     /// Makes the key of a record; false where it lacks a part of it.

@@ -69,7 +69,7 @@ pub(crate) enum TestKind {
     /// Between two integers, both included.
     Between { place: FieldPath, low: i128, high: i128 },
     /// Text, or a label.
-    Text { source: OperandSource, wanted: Wanted },
+    Text { source: OperandSource, wanted: TextMatch },
     /// Two values whose kind shows in the record.
     Pair { left: OperandSource, op: Compare, right: OperandSource },
     /// The record has it.
@@ -79,7 +79,7 @@ pub(crate) enum TestKind {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Wanted {
+pub(crate) enum TextMatch {
     Equal(String),
     Glob(String),
 }
@@ -237,7 +237,7 @@ fn is_integer_so(value: i128, op: Compare, wanted: i128) -> bool {
     }
 }
 
-impl Wanted {
+impl TextMatch {
     fn fits(&self, text: &str) -> bool {
         match self {
             Self::Equal(wanted) => wanted == text,

@@ -10,10 +10,10 @@ use kymo_analyze::shown::Calls;
 use kymo_ctf::read::{Item, Passed, Range, Reader, Scanned, Scans, Start, Trace};
 use kymo_feed::{Classes, Walker, clamp};
 
-use crate::Error;
 use crate::account::{Account, StreamCounts, put_entries};
 use crate::buckets::Buckets;
 use crate::cpu_times::CpuTimes;
+use crate::error::Error;
 use crate::file::{Piece, Writer};
 use crate::head::{StatesHead, StreamsHead};
 use crate::identity::clocks;

@@ -2,6 +2,7 @@
 //! The questions [spec/view.md 4], each in its file, and what they share.
 
 mod arrows;
+mod begun;
 mod cpus;
 mod critical;
 mod explain;
@@ -21,12 +22,10 @@ mod told;
 mod values;
 mod worst;
 
-use kymo_analyze::Doubt;
-
 use crate::columns::Answer;
 use crate::error::Error;
 use crate::opened::Opened;
-use crate::parameters::{Parameters, Window};
+use crate::parameters::Parameters;
 use crate::walk::Stop;
 
 /// How a question is answered.
@@ -92,17 +91,4 @@ pub fn answer(of: &Opened, name: &str, mut parameters: Parameters, stop: &Stop) 
     parameters.check_names(question.parameters)?;
     stop.check()?;
     (question.ask)(of, &mut parameters, stop)
-}
-
-/// An answer without tables.
-fn begin(question: &'static str, of: &Opened, window: Window) -> Answer {
-    let mut answer = Answer::new(question, of.base(), window.pair());
-    answer.set("doubts", Doubt::ALL.map(|(_, name)| name).to_vec());
-    answer
-}
-
-/// Marks as bits, by their position in [`Doubt::ALL`].
-fn doubt_bits(doubt: Doubt) -> u16 {
-    let bits = Doubt::ALL.iter().enumerate().filter(|(_, (mark, _))| doubt.has(*mark)).map(|(bit, _)| 1 << bit);
-    bits.fold(0, |all, bit: u16| all | bit)
 }

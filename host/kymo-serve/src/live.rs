@@ -48,7 +48,7 @@ pub trait Source: Send {
 
 /// Whether somebody wants to know what is new.
 #[derive(Debug, Default)]
-struct Wanted {
+struct WaitingPages {
     /// Pages that wait.
     waiting: usize,
     /// When the last of them came or left.
@@ -84,7 +84,7 @@ impl News {
 pub(crate) struct Current {
     opened: RwLock<(u64, Arc<Opened>)>,
     news: watch::Sender<News>,
-    wanted: Mutex<Wanted>,
+    wanted: Mutex<WaitingPages>,
     changed: Condvar,
 }
 
@@ -126,7 +126,7 @@ impl Current {
         Waiting { of: self, news: self.news.subscribe() }
     }
 
-    fn wanted(&self) -> std::sync::MutexGuard<'_, Wanted> {
+    fn wanted(&self) -> std::sync::MutexGuard<'_, WaitingPages> {
         self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -28,7 +28,7 @@ pub enum Route {
     /// The list of questions.
     Questions,
     /// A question.
-    Question(Asked),
+    Question(QuestionRequest),
     /// The user's bookmarks; true: a body has new ones.
     Notes(bool),
     /// What is new behind this number; without one, what is there now.
@@ -43,7 +43,7 @@ pub enum Route {
 
 /// A question and its parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct QuestionRequest {
     /// Its name.
     pub question: String,
     /// All but `format`.
@@ -130,7 +130,7 @@ fn ask(question: &str, query: &str, beside: bool) -> Route {
             return Route::Malformed("format is json or binary, once");
         }
     }
-    Route::Question(Asked { question: question.to_owned(), parameters, json: json.unwrap_or(false), beside })
+    Route::Question(QuestionRequest { question: question.to_owned(), parameters, json: json.unwrap_or(false), beside })
 }
 
 /// Names and numbers of this machine, with a port or without.
@@ -293,7 +293,7 @@ mod tests {
         {
             assert!(matches!(asked(query), Route::Malformed(_)), "{query}");
         }
-        assert!(matches!(asked("format=binary"), Route::Question(Asked { json: false, .. })));
+        assert!(matches!(asked("format=binary"), Route::Question(QuestionRequest { json: false, .. })));
     }
 
     #[test]
@@ -331,8 +331,8 @@ mod tests {
         {
             assert!(matches!(asked("live", query), Route::Malformed(_)), "{query}");
         }
-        assert!(matches!(asked("b/q/cpus", ""), Route::Question(Asked { beside: true, .. })));
-        assert!(matches!(asked("q/cpus", ""), Route::Question(Asked { beside: false, .. })));
+        assert!(matches!(asked("b/q/cpus", ""), Route::Question(QuestionRequest { beside: true, .. })));
+        assert!(matches!(asked("q/cpus", ""), Route::Question(QuestionRequest { beside: false, .. })));
         for rest in ["b/live", "b/main.js", "b/b/q/cpus", "b/q/../x", "live/"] {
             assert!(matches!(asked(rest, ""), Route::Refused(404, _)), "{rest}");
         }

@@ -134,7 +134,7 @@ pub fn save(of: &Opened, (from, to): (i64, i64), limits: SaveLimits) -> Result<S
     if from >= to {
         return Err(SaveError::Empty);
     }
-    let frame = Frame::of_build()?;
+    let frame = PageParts::of_build()?;
     let budget = limits.bytes_max.max(BYTES_MIN).saturating_sub(frame.bytes() + 4096);
     let mut packer = Packer { of, from, to, stop: Stop::default(), entries: Vec::new(), bytes: 0 };
     let mut left_out = Vec::new();
@@ -368,7 +368,7 @@ fn document(mut about: Value, entries: Vec<Entry>) -> String {
 }
 
 /// The built page, in parts.
-struct Frame {
+struct PageParts {
     before: String,
     after: String,
     script: String,
@@ -378,24 +378,24 @@ struct Frame {
 const STYLE_TAG: &str = "<link rel=\"stylesheet\" href=\"style.css\">";
 const SCRIPT_TAG: &str = "<script type=\"module\" src=\"app.js\"></script>";
 
-impl Frame {
-    fn of_build() -> Result<Frame, SaveError> {
+impl PageParts {
+    fn of_build() -> Result<PageParts, SaveError> {
         let text = |name: &str| {
             let (_, bytes) = page::file(name).ok_or(SaveError::NoPage)?;
             String::from_utf8(bytes).map_err(|_| SaveError::Page("a file of it is not text"))
         };
         let (script, style) = (text("app.js")?, text("style.css")?);
-        Frame::new(&text("index.html")?, script, style)
+        PageParts::new(&text("index.html")?, script, style)
     }
 
-    fn new(page: &str, script: String, style: String) -> Result<Frame, SaveError> {
+    fn new(page: &str, script: String, style: String) -> Result<PageParts, SaveError> {
         let lower = script.to_ascii_lowercase();
         if lower.contains("</script") || lower.contains("<!--") || style.to_ascii_lowercase().contains("</style") {
             return Err(SaveError::Page("a file of it has the tag that ends it"));
         }
         let (before, rest) = page.split_once(STYLE_TAG).ok_or(SaveError::Page("it has no style sheet"))?;
         let (between, after) = rest.split_once(SCRIPT_TAG).ok_or(SaveError::Page("it has no script"))?;
-        Ok(Frame { before: before.to_owned() + between.trim_start(), after: after.to_owned(), script, style })
+        Ok(PageParts { before: before.to_owned() + between.trim_start(), after: after.to_owned(), script, style })
     }
 
     fn bytes(&self) -> u64 {
@@ -404,7 +404,7 @@ impl Frame {
 
     /// The page with answers. Only its own script runs in it, and it can ask for nothing.
     fn fill(&self, document: &str) -> String {
-        let Frame { before, after, script, style } = self;
+        let PageParts { before, after, script, style } = self;
         let hash = |text: &str| format!("'sha256-{}'", base64(&sha256(text.as_bytes())));
         let policy = format!(
             "default-src 'none'; script-src {}; style-src {}; img-src data: blob:; base-uri 'none'; form-action 'none'",
@@ -454,13 +454,13 @@ mod tests {
     #[test]
     fn a_page_asks_for_nothing_and_runs_only_its_own_script() {
         let page = format!("<head>\n{STYLE_TAG}\n{SCRIPT_TAG}\n</head><body></body>");
-        let frame = Frame::new(&page, "let a = 1;".into(), "b {}".into()).unwrap();
+        let frame = PageParts::new(&page, "let a = 1;".into(), "b {}".into()).unwrap();
         let about = json!({ "name": "</script><script>alert(1)</script>" });
         let html = frame.fill(&document(about, Vec::new()));
         assert!(html.contains("default-src 'none'; script-src 'sha256-"), "{html}");
         assert!(!html.contains("src=\"") && !html.contains("href=\"") && !html.contains("alert(1)</script>"), "{html}");
         assert_eq!(html.matches("</script>").count(), 2, "{html}");
-        let wrong = |page: &str, script: &str, style: &str| Frame::new(page, script.into(), style.into()).is_err();
+        let wrong = |page: &str, script: &str, style: &str| PageParts::new(page, script.into(), style.into()).is_err();
         assert!(wrong("<head></head>", "", "") && wrong(&page, "'</Script>'", "") && wrong(&page, "", "</style>"));
     }
 }

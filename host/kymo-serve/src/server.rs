@@ -26,7 +26,7 @@ use tokio::task::JoinSet;
 use crate::bookmarks::{self, Notebook};
 use crate::live::{Current, HOLD, Looking, Source};
 use crate::page;
-use crate::route::{Asked, RequestHead, Route, route};
+use crate::route::{QuestionRequest, RequestHead, Route, route};
 use crate::tsp::{self, Admitted, Call, Tsp};
 
 /// What a page may load: only what came from this server.
@@ -381,7 +381,7 @@ async fn news(shared: &Arc<Shared>, after: Option<u64>) -> Response<Full<Bytes>>
     of(StatusCode::OK, JSON, body.into())
 }
 
-async fn ask(shared: &Arc<Shared>, asked: Asked) -> Response<Full<Bytes>> {
+async fn ask(shared: &Arc<Shared>, asked: QuestionRequest) -> Response<Full<Bytes>> {
     let (number, opened) = match (asked.beside, &shared.beside) {
         (false, _) => shared.current.opened(),
         (true, Some(beside)) => (0, Arc::clone(beside)),

@@ -48,12 +48,12 @@ pub struct Call {
 pub struct Tsp {
     /// Directories that were opened.
     paths: Vec<PathBuf>,
-    known: OnceLock<Arc<Known>>,
+    known: OnceLock<Arc<TraceFacts>>,
     rows: KnownRows,
 }
 
 /// What does not change.
-struct Known {
+struct TraceFacts {
     has: Has,
     /// Records that the table shows.
     rows: u64,
@@ -171,7 +171,7 @@ impl Tsp {
     }
 
     /// What is asked for once.
-    fn known(&self, asker: Asker<'_>) -> Result<Arc<Known>, Failure> {
+    fn known(&self, asker: Asker<'_>) -> Result<Arc<TraceFacts>, Failure> {
         if let Some(known) = self.known.get() {
             return Ok(Arc::clone(known));
         }
@@ -192,7 +192,7 @@ impl Tsp {
         for (key, value) in summary.info("traces")[0]["env"].as_object().into_iter().flatten() {
             properties.insert(key.clone(), json!(value.as_str().map_or_else(|| value.to_string(), str::to_owned)));
         }
-        let known = Known {
+        let known = TraceFacts {
             has: Has { switches: asker.of.has_switches(), spans: has_spans, values: charts::has_values(asker) },
             rows: count(rows),
             losses: (0..losses.rows()).filter_map(mark).collect(),
@@ -245,7 +245,7 @@ fn pairs_are_empty(asker: Asker<'_>) -> Result<bool, Failure> {
 }
 
 /// Losses in the window that is asked for.
-fn annotations(asker: Asker<'_>, asked: &Asked, known: &Known, view: View) -> Result<Value, Failure> {
+fn annotations(asker: Asker<'_>, asked: &Asked, known: &TraceFacts, view: View) -> Result<Value, Failure> {
     let range = asked.range(asker.of)?;
     let chosen = asked.value("requested_marker_categories").and_then(Value::as_array);
     let is_chosen = chosen.is_none_or(|chosen| chosen.is_empty() || chosen.iter().any(|name| name == LOST));

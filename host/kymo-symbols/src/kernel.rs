@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The kernel's functions: /proc/kallsyms or System.map.
 
-use crate::Missing;
+use crate::missing::Missing;
 
 /// Bytes of a text that are read: the largest kernels' stay below this.
 const BYTES_MAX: usize = 64 << 20;

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use crate::image::Image;
-use crate::{Files, Frame, Mapping, Missing};
+use crate::missing::Missing;
+use crate::{Files, Frame, Mapping};
 
 /// Where systems keep debug files.
 const DEBUG_DIR: &str = "/usr/lib/debug";

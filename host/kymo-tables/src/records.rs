@@ -23,7 +23,7 @@ use crate::shape::{ClassColumns, Holds, Shape};
 const ASK_EVERY: u32 = 4096;
 
 /// Which rows of a group, as far as it is known before the first record.
-pub(crate) struct Wanted<'g> {
+pub(crate) struct RecordScan<'g> {
     /// All of them: a filter may name what only others have.
     groups: &'g [Group],
     pub group: &'g Group,
@@ -38,9 +38,9 @@ pub(crate) struct Wanted<'g> {
     is_wanted: Vec<Vec<bool>>,
 }
 
-impl<'g> Wanted<'g> {
+impl<'g> RecordScan<'g> {
     /// Of the group at this position.
-    pub fn new(groups: &'g [Group], position: usize, shape: &'g Shape, scan: &'g Scan) -> Wanted<'g> {
+    pub fn new(groups: &'g [Group], position: usize, shape: &'g Shape, scan: &'g Scan) -> RecordScan<'g> {
         let group = &groups[position];
         let (part_from, part_to) = scan.part();
         let to = [part_to, scan.to].into_iter().flatten().min();
@@ -54,7 +54,7 @@ impl<'g> Wanted<'g> {
             names.map(|(event, of)| classes.contains_key(&(trace, event)) && matches(&of.name)).collect()
         };
         let is_wanted = group.traces.iter().enumerate().map(of_trace).collect();
-        Wanted { groups, group, position, shape, scan, from: part_from.max(scan.from), to, is_wanted }
+        RecordScan { groups, group, position, shape, scan, from: part_from.max(scan.from), to, is_wanted }
     }
 
     /// What the reader is asked for: of a trace whose times went back all that comes behind.
@@ -86,7 +86,7 @@ struct Watching {
 
 impl Watching {
     /// `with_threads`: threads, processes or their names are asked for.
-    fn new(wanted: &Wanted<'_>, with_threads: bool, emit: &Emit) -> Result<Watching, Ended> {
+    fn new(wanted: &RecordScan<'_>, with_threads: bool, emit: &Emit) -> Result<Watching, Ended> {
         let group = wanted.group;
         let mut filters = filters(wanted.groups, wanted.position, wanted.scan)?;
         let needs = with_threads || filters.have_threads();
@@ -132,7 +132,12 @@ pub(crate) fn check(groups: &[Group], scan: &Scan) -> Result<(), Error> {
 }
 
 /// Sends the rows of a group.
-pub(crate) fn read(wanted: &Wanted<'_>, columns: &[usize], table: &mut Table, emit: &mut Emit) -> Result<(), Ended> {
+pub(crate) fn read(
+    wanted: &RecordScan<'_>,
+    columns: &[usize],
+    table: &mut Table,
+    emit: &mut Emit,
+) -> Result<(), Ended> {
     if wanted.is_none() {
         return Ok(());
     }
@@ -159,7 +164,7 @@ pub(crate) fn read(wanted: &Wanted<'_>, columns: &[usize], table: &mut Table, em
 
 /// On the way through a group.
 struct Reading<'r, 'g> {
-    wanted: &'r Wanted<'g>,
+    wanted: &'r RecordScan<'g>,
     watching: Watching,
     table: &'r mut Table,
     passed: u32,
@@ -305,7 +310,7 @@ impl Reading<'_, '_> {
     }
 }
 
-impl Wanted<'_> {
+impl RecordScan<'_> {
     /// Whether records of an event in one stream may be rows.
     fn has_rows(&self, trace: usize, of: &kymo_index::EventCount) -> bool {
         let is_wanted = self.is_wanted[trace].get(of.event).copied().unwrap_or(true);
@@ -317,7 +322,7 @@ impl Wanted<'_> {
 
 /// Appends a record, if it is asked for.
 #[inline]
-fn row(wanted: &Wanted<'_>, table: &mut Table, record: &Record<'_>) {
+fn row(wanted: &RecordScan<'_>, table: &mut Table, record: &Record<'_>) {
     let scan = wanted.scan;
     let is_wanted = wanted.wants_time(record.ns) && scan.wants_cpu(record.cpu);
     if !is_wanted || !scan.wants_tid(record.vtid.map(i64::from)) {

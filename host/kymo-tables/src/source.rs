@@ -23,7 +23,7 @@ use crate::marks::{self, MARKS};
 use crate::open::{self, Group, OpenOptions};
 use crate::partition::{Divides, Partition, partitions};
 use crate::people::{self, PROCESSES, THREADS};
-use crate::records::{self, Wanted};
+use crate::records::{self, RecordScan};
 use crate::scan::{Batches, Scan};
 use crate::shape::{Shape, is_absolute};
 
@@ -72,7 +72,7 @@ struct Opened {
 }
 
 /// A table, found by its name.
-enum Found {
+enum FoundTable {
     Records(Arc<Shape>),
     Known(&'static Known, ReadKnown),
 }
@@ -121,8 +121,8 @@ impl Source {
     /// There is none.
     pub fn schema(&self, table: &str) -> Result<SchemaRef, Error> {
         Ok(match self.find(table)? {
-            Found::Records(shape) => schema_of(&shape),
-            Found::Known(known, _) => known.schema(&every(known.columns.len()), self.0.is_absolute),
+            FoundTable::Records(shape) => schema_of(&shape),
+            FoundTable::Known(known, _) => known.schema(&every(known.columns.len()), self.0.is_absolute),
         })
     }
 
@@ -152,8 +152,8 @@ impl Source {
             return Err(Error::Partition(partition.trace));
         }
         match self.find(table)? {
-            Found::Records(shape) => self.scan_records(shape, scan),
-            Found::Known(known, read) => self.scan_known(known, read, scan),
+            FoundTable::Records(shape) => self.scan_records(shape, scan),
+            FoundTable::Known(known, read) => self.scan_known(known, read, scan),
         }
     }
 
@@ -184,7 +184,7 @@ impl Source {
 
     /// Whether a table is that of an event.
     pub fn is_event(&self, table: &str) -> bool {
-        self.0.events.contains_key(table) && !matches!(self.find(table), Ok(Found::Known(..)))
+        self.0.events.contains_key(table) && !matches!(self.find(table), Ok(FoundTable::Known(..)))
     }
 
     /// Records and packets that are missing, where indexes tell it: 0 says that nothing was lost or damaged.
@@ -211,7 +211,7 @@ impl Source {
 
     /// How many rows a table of records has, where indexes tell it.
     pub fn row_count(&self, table: &str) -> Option<u64> {
-        let Ok(Found::Records(shape)) = self.find(table) else { return None };
+        let Ok(FoundTable::Records(shape)) = self.find(table) else { return None };
         let mut rows = 0u64;
         for (group, classes) in self.0.groups.iter().zip(&shape.classes) {
             for (trace, index) in group.indexes.whole()?.iter().enumerate() {
@@ -232,7 +232,7 @@ impl Source {
         emit::start(shape.schema(&columns), scan, move |emit| {
             let mut table = records::table(&shape, &columns);
             for (position, _) in opened.groups_of(&own) {
-                let wanted = Wanted::new(&opened.groups, position, &shape, &own);
+                let wanted = RecordScan::new(&opened.groups, position, &shape, &own);
                 records::read(&wanted, &columns, &mut table, emit)?;
             }
             Ok(())
@@ -257,15 +257,15 @@ impl Source {
         })
     }
 
-    fn find(&self, table: &str) -> Result<Found, Error> {
+    fn find(&self, table: &str) -> Result<FoundTable, Error> {
         if table == "records" {
-            return Ok(Found::Records(Arc::clone(&self.0.records)));
+            return Ok(FoundTable::Records(Arc::clone(&self.0.records)));
         }
         if let Some((known, read, _)) = KNOWN.iter().find(|(known, ..)| known.name == table) {
-            return Ok(Found::Known(known, *read));
+            return Ok(FoundTable::Known(known, *read));
         }
         if let Some(shape) = self.0.events.get(table) {
-            return Ok(Found::Records(Arc::clone(shape)));
+            return Ok(FoundTable::Records(Arc::clone(shape)));
         }
         let known = KNOWN.iter().map(|(known, ..)| known.name);
         let names = known.chain(["records"]).chain(self.0.events.keys().map(String::as_str));

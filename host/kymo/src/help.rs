@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 
 use clap::{Command, CommandFactory as _};
 
+use crate::cli::Cli;
+
 /// Verbs by what they are for. A test checks that each visible verb is in one group.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Record", &["record", "session", "mark", "list", "collect", "recover"]),
@@ -29,7 +31,7 @@ Each verb has --help and a man page: man kymo-record. Exit status of every verb:
 
 /// The definition of the command line, with this help.
 pub fn command() -> Command {
-    let command = crate::Cli::command();
+    let command = Cli::command();
     let template =
         format!("{{about}}\n\nUsage: kymo VERB [OPTIONS]\n{}\n\nOptions:\n{{options}}{{after-help}}", groups(&command));
     command.help_template(template).after_help(EXAMPLES)
@@ -57,7 +59,7 @@ mod tests {
     #[test]
     fn each_verb_is_in_one_group() {
         let mut listed: Vec<&str> = GROUPS.iter().flat_map(|(_, verbs)| verbs.iter().copied()).collect();
-        let cli = crate::Cli::command();
+        let cli = Cli::command();
         let mut there: Vec<&str> =
             cli.get_subcommands().filter(|verb| !verb.is_hide_set()).map(Command::get_name).collect();
         listed.sort_unstable();

@@ -1,66 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The command line of kymo. Verbs are modules below `verbs`; this file only chooses one and turns its outcome into an
-//! exit code. It does no work of its own.
+//! The command line of kymo. Verbs are modules below `verbs`; `cli` lists them, this file only chooses
+//! one and turns its outcome into an exit code. It does no work of its own.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{FromArgMatches as _, Parser, Subcommand};
-use kymo_command::{process, terminal};
+use clap::FromArgMatches as _;
+use kymo_command::process;
 
+mod cli;
 mod completion;
 mod foreign_options;
 mod help;
 mod old_spellings;
 mod verbs;
 
-/// Tracer and latency laboratory for Linux.
-#[derive(Parser)]
-#[command(name = "kymo", version, propagate_version = true, max_term_width = 100)]
-pub struct Cli {
-    #[command(subcommand)]
-    verb: Verb,
-}
-
-#[derive(Subcommand)]
-enum Verb {
-    Record(Box<verbs::record::RecordArgs>),
-    Session(verbs::session::SessionArgs),
-    Read(verbs::read::ReadArgs),
-    Index(verbs::index::IndexArgs),
-    State(verbs::state::StateArgs),
-    Stats(verbs::stats::StatsArgs),
-    Top(verbs::top::TopArgs),
-    Latency(verbs::latency::LatencyArgs),
-    Critical(verbs::critical::CriticalArgs),
-    Explain(Box<verbs::explain::ExplainArgs>),
-    View(verbs::view::ViewArgs),
-    List(verbs::list::ListArgs),
-    Mark(verbs::mark::MarkArgs),
-    Recover(verbs::recover::RecoverArgs),
-    Collect(verbs::collect::CollectArgs),
-    Wakeup(verbs::probe::Wakeup),
-    Npt(verbs::probe::Npt),
-    Hwlat(verbs::probe::Hwlat),
-    Preempt(verbs::probe::Preempt),
-    Pi(verbs::probe::Pi),
-    Slots(verbs::slots::SlotsArgs),
-    Functions(verbs::functions::FunctionsArgs),
-    Heap(verbs::heap::HeapArgs),
-    Export(verbs::export::ExportArgs),
-    Sql(verbs::sql::SqlArgs),
-    Maxrate(verbs::maxrate::MaxrateArgs),
-    Load(verbs::load::LoadArgs),
-    Eval(verbs::eval::EvalArgs),
-    Import(verbs::import::ImportArgs),
-    Compare(verbs::compare::CompareArgs),
-    Report(verbs::report::ReportArgs),
-    Doctor(verbs::doctor::DoctorArgs),
-    Shield(verbs::shield::ShieldArgs),
-    Docs(verbs::docs::DocsArgs),
-    #[command(name = "__complete")]
-    Complete(completion::CompletionArgs),
-}
+use cli::{Cli, Verb};
 
 fn main() -> ExitCode {
     // This program may have been started as the guard of an instance of tracefs.
@@ -109,8 +64,8 @@ fn main() -> ExitCode {
         Verb::Import(args) => verbs::import::run(args),
         Verb::Compare(args) => verbs::compare::run(args),
         Verb::Report(args) => verbs::report::run(args),
-        Verb::Docs(args) => verbs::docs::run(args),
-        Verb::Complete(args) => Ok(completion::run(args)),
+        Verb::Docs(args) => verbs::docs::run(args, help::command()),
+        Verb::Complete(args) => Ok(completion::run(args, &help::command())),
     };
     process::exit_code(outcome)
 }

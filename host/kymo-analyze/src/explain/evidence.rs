@@ -109,7 +109,12 @@ pub(super) fn blind(
         "when its timer was due is not in the trace: it is measured from the wake-up; record with -k timer",
     );
     lines.extend(missing_cpus(names, segments));
-    let quiet = silence.filter(|gap| whole > 0 && gap.to.abs_diff(gap.from) >= whole / 2);
+    lines.extend(silent_stretch(budget, silence.filter(|gap| whole > 0 && gap.to.abs_diff(gap.from) >= whole / 2)));
+    lines
+}
+
+/// A stretch without records on a CPU that was busy.
+fn silent_stretch(budget: &[Slice], quiet: Option<&Gap>) -> Option<String> {
     // An idle CPU is quiet, and so may be one that a blocked thread has left.
     let is_busy = budget.first().is_some_and(|slice| {
         matches!(
@@ -124,15 +129,14 @@ pub(super) fn blind(
                 | Cause::Remainder
         )
     });
-    if let Some(gap) = quiet.filter(|_| is_busy) {
-        lines.push(format!(
+    quiet.filter(|_| is_busy).map(|gap| {
+        format!(
             "{} for {}: what ran there then left no trace (its own code, or the kernel's between events; firmware and \
              the host of a virtual machine leave none either)",
             gap.text,
             duration(gap.to.abs_diff(gap.from))
-        ));
-    }
-    lines
+        )
+    })
 }
 
 /// CPUs that the story or its records speak of, and that wrote none then: their streams may be missing.

@@ -24,7 +24,7 @@ pub struct TextPiece<'t> {
 
 /// A place of a text, in bytes.
 #[derive(Clone, Copy)]
-struct Found {
+struct TextReference {
     from: usize,
     to: usize,
     names: Referent,
@@ -40,7 +40,7 @@ impl Scene {
         found.sort_by_key(|found| (found.from, std::cmp::Reverse(found.to)));
         let mut pieces = Vec::new();
         let mut at = 0;
-        for Found { from, to, names } in found {
+        for TextReference { from, to, names } in found {
             if from < at {
                 continue;
             }
@@ -54,7 +54,7 @@ impl Scene {
     }
 
     /// `hog[9]`, where thread 9 was called `hog`.
-    fn named_threads(&self, text: &str) -> Vec<Found> {
+    fn named_threads(&self, text: &str) -> Vec<TextReference> {
         let mut found = Vec::new();
         for (at, _) in text.match_indices('[') {
             let Some((tid, end)) = number(text, at + 1) else { continue };
@@ -63,7 +63,11 @@ impl Scene {
             }
             let names = self.evidence.names_of(tid).filter(|name| text[..at].ends_with(name));
             let longest = names.map(str::len).max();
-            found.extend(longest.map(|length| Found { from: at - length, to: end + 1, names: Referent::Thread(tid) }));
+            found.extend(longest.map(|length| TextReference {
+                from: at - length,
+                to: end + 1,
+                names: Referent::Thread(tid),
+            }));
         }
         found
     }
@@ -75,7 +79,7 @@ impl Scene {
 }
 
 /// A number behind a word that stands for itself.
-fn numbered(text: &str, word: &str, names: impl Fn(i32) -> Option<Referent>) -> Vec<Found> {
+fn numbered(text: &str, word: &str, names: impl Fn(i32) -> Option<Referent>) -> Vec<TextReference> {
     let is_part = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
     let bytes = text.as_bytes();
     let of = |(at, _): (usize, &str)| {
@@ -83,7 +87,7 @@ fn numbered(text: &str, word: &str, names: impl Fn(i32) -> Option<Referent>) -> 
             return None;
         }
         let (value, to) = number(text, at + word.len()).filter(|(_, to)| !is_part(bytes.get(*to)))?;
-        names(value).map(|names| Found { from: at, to, names })
+        names(value).map(|names| TextReference { from: at, to, names })
     };
     text.match_indices(word).filter_map(of).collect()
 }

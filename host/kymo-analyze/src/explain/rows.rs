@@ -146,14 +146,7 @@ fn sentence(names: &StoryNames<'_>, note: &Note) -> String {
     let at = note.head.time;
     match event {
         Event::Switch { prev, prev_prio, leaves, next, next_prio, .. } => {
-            let why = match leaves {
-                Leaves::Preempted => " (preempted, can go on)",
-                // It yielded, or was preempted on its way to user space.
-                Leaves::GaveWay => " (can go on)",
-                Leaves::Ended => " (ends)",
-                Leaves::Asleep(letter) => &format!(" ({})", decode::state(letter)),
-            };
-            let why = if prev == 0 { "" } else { why };
+            let why = if prev == 0 { String::new() } else { left(leaves) };
             let (prev, next) = (named(names, prev, prev_prio, at), named(names, next, next_prio, at));
             format!("switch from {prev}{why} to {next}")
         }
@@ -200,6 +193,17 @@ fn sentence(names: &StoryNames<'_>, note: &Note) -> String {
         }
         Event::Noise { kind, duration: ns, .. } => format!("{kind} noise of {}", duration(ns.max(0) as u64)),
         _ => plain(names, note),
+    }
+}
+
+/// In which state a thread left its CPU.
+fn left(leaves: Leaves) -> String {
+    match leaves {
+        Leaves::Preempted => " (preempted, can go on)".to_owned(),
+        // It yielded, or was preempted on its way to user space.
+        Leaves::GaveWay => " (can go on)".to_owned(),
+        Leaves::Ended => " (ends)".to_owned(),
+        Leaves::Asleep(letter) => format!(" ({})", decode::state(letter)),
     }
 }
 

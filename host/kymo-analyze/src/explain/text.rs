@@ -15,14 +15,14 @@ const BAR: usize = 24;
 const FRAMES_SHOWN: usize = 6;
 
 /// How a story is shown.
-pub struct Look<'a> {
+pub struct StoryStyle<'a> {
     /// A time of the trace's clock as text.
     pub time: &'a dyn Fn(i64) -> String,
 }
 
 impl Story {
     /// The screenful.
-    pub fn text(&self, look: &Look<'_>) -> String {
+    pub fn text(&self, look: &StoryStyle<'_>) -> String {
         let mut text = wrap(&self.headline, "") + &self.when(look);
         for (head, part) in [
             ("", self.cpus.iter().map(|line| format!("  {line}\n")).collect::<String>()),
@@ -40,7 +40,7 @@ impl Story {
         text
     }
 
-    fn when(&self, look: &Look<'_>) -> String {
+    fn when(&self, look: &StoryStyle<'_>) -> String {
         let cpu = self.cpu.map_or(String::new(), |cpu| format!(", cpu {cpu}"));
         let to = if self.to > self.from { format!(" to {}", (look.time)(self.to)) } else { String::new() };
         format!("{}{to}{cpu}\n", (look.time)(self.from))

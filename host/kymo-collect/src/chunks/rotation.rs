@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::stream::Written;
+use crate::written::Written;
 
 /// When a trace goes on in a new directory by itself, and what stays.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]

@@ -26,7 +26,7 @@ const CLASSES: [&str; 2] = ["lttng_statedump_vm_map", "kymo_statedump_program"];
 impl Control {
     /// Whether records of this program, or of the kernel about it, have addresses in it.
     fn has_addresses(&self, peer: &Peer) -> bool {
-        let is_recorded = |known: &crate::peer::Known| known.id.is_some();
+        let is_recorded = |known: &crate::peer::PeerEvent| known.id.is_some();
         let in_fields = || {
             let mut recorded = peer.events.values().filter(|known| is_recorded(known));
             recorded.any(|known| known.event().is_some_and(|event| has_addresses(&event)))

@@ -19,7 +19,7 @@ use crate::channel::Channel;
 use crate::chunks::RotateJob;
 use crate::drain::ToDrain;
 use crate::metadata::environment;
-use crate::peer::{Known, Peer};
+use crate::peer::{Peer, PeerEvent};
 
 /// Names in the answer to a change.
 const NAMES_MAX: usize = 1000;
@@ -204,7 +204,7 @@ impl Control {
 
     fn view_of(&self, peer: &Peer) -> Option<ProgramView> {
         let hello = peer.hello.as_ref()?;
-        let refused = |known: &Known| Some((known.name(), why_unfiltered(known.refused?)));
+        let refused = |known: &PeerEvent| Some((known.name(), why_unfiltered(known.refused?)));
         let mut unfiltered: Vec<_> = peer.events.values().filter_map(refused).take(UNFILTERED_SHOWN).collect();
         unfiltered.sort();
         Some(ProgramView {

@@ -18,7 +18,7 @@ use crate::compact;
 use crate::drain::{Added, ToDrain};
 use crate::filters::Decision;
 use crate::memory::Memory;
-use crate::peer::{DESCS_BYTES_MAX, DESCS_MAX, Known, Peer};
+use crate::peer::{DESCS_BYTES_MAX, DESCS_MAX, Peer, PeerEvent};
 use crate::session::Config;
 use crate::summary::{Outcome, ProcessSummary, Unfiltered};
 
@@ -129,7 +129,7 @@ impl Control {
             match (desc::parse(&bytes), index) {
                 (Ok(Desc::Event(_)), Some(index)) => {
                     let text = self.keep_text(peer, &bytes);
-                    let known = Known { text, id: None, has_filter: false, refused: None };
+                    let known = PeerEvent { text, id: None, has_filter: false, refused: None };
                     if let Some(old) = peer.events.insert(index, known) {
                         self.drop_text(peer, old.text);
                     }
@@ -356,7 +356,7 @@ impl Control {
         let mut process = peer.process;
         if is_shared {
             memory.view().share();
-            process = self.keep_shared(peer, (serial, layout), &memory);
+            process = self.keep_shared(peer, serial, layout, &memory);
         }
         self.watch_ready(peer, &memory);
         let added = Added { memory, process, vpid, procname, charge, made_cycles, made_ns };

@@ -45,7 +45,7 @@ impl Control {
     }
 
     /// Keeps a new memory for the programs that come. Returns its entry in the list of processes.
-    pub(super) fn keep_shared(&mut self, peer: &Peer, (serial, layout): (u64, Layout), memory: &Arc<Memory>) -> usize {
+    pub(super) fn keep_shared(&mut self, peer: &Peer, serial: u64, layout: Layout, memory: &Arc<Memory>) -> usize {
         let cpu_count = peer.hello.as_ref().map_or(0, |hello| hello.cpu_count);
         let mut process = usize::MAX;
         if self.processes.len() < PROCESSES_MAX {

@@ -1,15 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Records that no ring has: marks, and the maps of programs. Each is a packet of its own: they are rare.
 
+use super::messages::MapRecords;
 use crate::stream::{Class, Packet, Stream, Streams};
-
-/// Maps of one program, as records of the kernel's stream class, and when they were looked at.
-#[derive(Clone, Debug)]
-pub(crate) struct MapRecords {
-    pub begin: u64,
-    pub end: u64,
-    pub bytes: Vec<u8>,
-}
 
 impl MapRecords {
     pub(super) fn write(&self, streams: &mut Streams, slot: &mut Option<Stream>, now: u64) {

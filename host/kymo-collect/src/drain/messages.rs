@@ -9,11 +9,18 @@ use kymo_abi::desc::EventDesc;
 use kymo_ctf::write::EventClass;
 use serde::Serialize;
 
-use super::asides::MapRecords;
 use crate::chunks::RotateJob;
 use crate::memory::Memory;
 use crate::snapshot::SnapshotJob;
 use crate::watched::Watching;
+
+/// Maps of one program, as records of the kernel's stream class, and when they were looked at.
+#[derive(Clone, Debug)]
+pub(crate) struct MapRecords {
+    pub begin: u64,
+    pub end: u64,
+    pub bytes: Vec<u8>,
+}
 
 /// What the control thread says.
 pub(crate) enum ToDrain {

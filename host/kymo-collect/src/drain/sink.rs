@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::asides::MapRecords;
+use super::messages::MapRecords;
 use crate::kernel::Queue;
 use crate::priority;
 use crate::running::Running;

@@ -52,7 +52,7 @@ impl KernelConditions {
     /// an event of the kernel.
     pub(crate) fn of(conditions: &[Filter], naming: Naming, probes: &[Nameable]) -> Result<KernelConditions, Error> {
         let mut asked = KernelConditions::default();
-        let mut known = Known { naming, probes, tracefs: None, all: None };
+        let mut known = KnownToTracefs { naming, probes, tracefs: None, all: None };
         for filter in conditions {
             let (mut of_kernel, mut of_programs) = (Vec::new(), false);
             for named in filter.named() {
@@ -87,14 +87,14 @@ impl KernelConditions {
 }
 
 /// The kernel's events, read when the first name asks for them.
-struct Known<'a> {
+struct KnownToTracefs<'a> {
     naming: Naming,
     probes: &'a [Nameable],
     tracefs: Option<Tracefs>,
     all: Option<Vec<Nameable>>,
 }
 
-impl Known<'_> {
+impl KnownToTracefs<'_> {
     fn tracefs(&mut self) -> Result<&Tracefs, Error> {
         let found = match self.tracefs.take() {
             Some(found) => found,

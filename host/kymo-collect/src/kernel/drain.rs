@@ -101,11 +101,19 @@ pub(crate) struct TracePlace<'a> {
     pub uuid: [u8; 16],
 }
 
+/// Where the records of the kernel go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KernelSink {
+    /// Into stream files, as they come.
+    Stream,
+    /// The rings are overwritten, and read for snapshots only.
+    Flight,
+}
+
 /// What the thread is there for.
 pub(crate) struct Duty {
     pub orders: Receiver<Order>,
-    /// A flight recorder reads its rings for snapshots only.
-    pub flight: bool,
+    pub sink: KernelSink,
     /// Real-time priority of the thread; 0: that of the session.
     pub priority: u8,
     /// How it reads the rings. Those of a flight recorder are copied.
@@ -124,8 +132,7 @@ pub(crate) struct Drain {
     /// Sub-buffers in an eighth of a ring.
     share: usize,
     orders: Receiver<Order>,
-    /// A flight recorder reads its rings for snapshots only.
-    flight: bool,
+    sink: KernelSink,
     /// Real-time priority of the thread; 0: that of the session.
     priority: u8,
     /// Records in the directories before the present one.
@@ -152,9 +159,9 @@ impl Drain {
         let page = vec![0; instance.page_bytes()];
         let share = (ring_bytes / page.len().max(1) / SHARE).max(1);
         let streams = Streams::new(DiskDir::boxed(into.dir), into.uuid, source);
-        let Duty { orders, flight, priority, access } = duty;
+        let Duty { orders, sink, priority, access } = duty;
         let mut unmapped = None;
-        if access == RingAccess::Mapped && !flight {
+        if access == RingAccess::Mapped && sink == KernelSink::Stream {
             for ring in &mut rings {
                 unmapped = ring.map(&decoder).err().or(unmapped);
             }
@@ -168,7 +175,7 @@ impl Drain {
             page,
             share,
             orders,
-            flight,
+            sink,
             priority,
             records_before: 0,
             is_stopped: false,
@@ -206,7 +213,7 @@ impl Drain {
                 }
                 Err(RecvTimeoutError::Timeout) => false,
             };
-            if is_last && self.flight {
+            if is_last && self.sink == KernelSink::Flight {
                 break;
             }
             let most = self.pass(is_last, &mut pages);
@@ -216,9 +223,9 @@ impl Drain {
             let now = self.source.nanoseconds(ClockId::Monotonic);
             pause = self.counters.watching.wait(now, next_pause(pause, most, self.share));
         }
-        let Drain { decoder, source, rings, streams, page, flight, .. } = &mut self;
+        let Drain { decoder, source, rings, streams, page, sink, .. } = &mut self;
         let mut pass = Pass { decoder, source: *source, streams, page, packet_age: PACKET_AGE };
-        for ring in rings.iter_mut().filter(|_| !*flight) {
+        for ring in rings.iter_mut().filter(|_| *sink == KernelSink::Stream) {
             ring.finish(&mut pass);
         }
         self.streams.finish();
@@ -231,9 +238,9 @@ impl Drain {
     }
 
     fn wait(&self, pause: Duration) -> Result<Order, RecvTimeoutError> {
-        match self.flight {
-            true => self.orders.recv().map_err(|_| RecvTimeoutError::Disconnected),
-            false => self.orders.recv_timeout(pause),
+        match self.sink {
+            KernelSink::Flight => self.orders.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            KernelSink::Stream => self.orders.recv_timeout(pause),
         }
     }
 

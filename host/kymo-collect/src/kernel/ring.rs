@@ -245,10 +245,10 @@ impl Ring {
         }
         *self.totals.lost.of(cause) += records;
         self.lost_pending += records;
-        self.list(cause, records, (self.newest, pass.source.read()));
+        self.list(cause, records, self.newest, pass.source.read());
     }
 
-    fn list(&mut self, cause: KernelCause, records: u64, (from, to): (u64, u64)) {
+    fn list(&mut self, cause: KernelCause, records: u64, from: u64, to: u64) {
         if self.totals.losses.len() < LOSSES_MAX {
             self.totals.losses.push(KernelLoss { cpu: self.cpu, cause, records, from, to, from_s: 0.0, to_s: 0.0 });
         }
@@ -279,7 +279,7 @@ impl Ring {
         for (cause, records) in [(KernelCause::Dropped, dropped), (KernelCause::Interrupted, interrupted)] {
             *self.totals.lost.of(cause) += records;
             if records > 0 {
-                self.list(cause, records, (from, self.quiet_since));
+                self.list(cause, records, from, self.quiet_since);
             }
         }
     }

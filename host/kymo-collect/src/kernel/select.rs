@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Kernel events that are switched on and off while a session runs [spec/session.md 10].
 
-use std::collections::BTreeMap;
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -10,12 +9,13 @@ use kymo_ftrace::{Naming, class_of, format};
 use kymo_tracefs::{Chosen, EventName, Instance, Wanted};
 use serde::Serialize;
 
+use super::Recording;
+use super::config::STATE_FIRST_ID;
 use super::drain::NewEvent;
-use super::{FieldNames, Order, Recording, STATE_FIRST_ID, system_in_trace};
+use super::drain::Order;
+use super::names::{FieldNames, system_in_trace};
 use crate::Error;
 
-/// Changes that are kept.
-const CHANGES_MAX: usize = 1000;
 /// The thread writes a snapshot to its end before it learns.
 const LEARN_TIME: Duration = Duration::from_secs(20);
 
@@ -35,40 +35,6 @@ pub struct KernelView {
     pub events: Vec<String>,
     /// What was switched since the start, in order: `+PATTERN`, `-PATTERN`.
     pub changes: Vec<String>,
-}
-
-/// What is on, and what the trace knows.
-#[derive(Debug, Default)]
-pub(crate) struct Selected {
-    on: BTreeMap<EventName, Chosen>,
-    /// Events in the metadata, with the fields that their records have: an id has one class in a trace.
-    known: BTreeMap<EventName, Option<Vec<String>>>,
-    changes: Vec<(String, bool)>,
-}
-
-impl Selected {
-    /// `beside`: what is on and known, although nobody asked for it.
-    pub(crate) fn new(chosen: &[Chosen], beside: &[Chosen]) -> Selected {
-        let on = chosen.iter().map(|chosen| (chosen.event.clone(), chosen.clone()));
-        let known = chosen.iter().chain(beside).map(|chosen| (chosen.event.clone(), chosen.fields.clone()));
-        Selected { on: on.collect(), known: known.collect(), changes: Vec::new() }
-    }
-
-    /// A pattern takes the place of an earlier change of it.
-    pub(crate) fn note(&mut self, patterns: &[String], on: bool) -> Result<(), Error> {
-        let mut changes = self.changes.clone();
-        for pattern in patterns {
-            changes.retain(|(old, _)| old != pattern);
-            changes.push((pattern.clone(), on));
-        }
-        if changes.len() > CHANGES_MAX {
-            return Err(Error::Refused(format!(
-                "more than {CHANGES_MAX} patterns were changed; use fewer with wildcards"
-            )));
-        }
-        self.changes = changes;
-        Ok(())
-    }
 }
 
 /// A change that was found right.

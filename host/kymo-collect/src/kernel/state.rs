@@ -8,8 +8,9 @@ use kymo_ftrace::Batch;
 use kymo_state::Options;
 
 use crate::clock::ClockSource;
-use crate::stream::{Class, Packet, Refusal, Stream, Streams, Written};
+use crate::stream::{Class, Packet, Refusal, Stream, Streams};
 use crate::trace_dir::DiskDir;
+use crate::written::Written;
 
 use super::{STATE_FIRST_ID, StateSummary};
 

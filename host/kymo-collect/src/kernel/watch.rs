@@ -89,7 +89,7 @@ impl ReadyWatch {
             let format = format::parse_event(&tracefs.format(&nameable.event)?).map_err(Error::format(&what))?;
             if format.id < STATE_FIRST_ID {
                 let class = decoder.add(&nameable.system, &format, needs.config.naming, None);
-                known.push(Known { nameable, format, class });
+                known.push(WatchableEvent { nameable, format, class });
             }
         }
         let mut watch = Watch::new(&asked.kernel, &Contexts::default(), needs.fired, needs.clock);
@@ -149,7 +149,7 @@ impl KernelWatch {
 }
 
 /// An event, as the kernel and the trace describe it.
-struct Known<'a> {
+struct WatchableEvent<'a> {
     nameable: &'a Nameable,
     format: EventFormat,
     class: EventClass,
@@ -171,10 +171,10 @@ fn cycles(time: Duration, per_second: u64) -> u64 {
 
 /// The events to switch on, each with a filter of the kernel's own where all conditions allow one: it lets through at
 /// least what they select, and they are asked again.
-fn choose(known: &[Known<'_>], asked: &KernelConditions, naming: Naming) -> Vec<Chosen> {
+fn choose(known: &[WatchableEvent<'_>], asked: &KernelConditions, naming: Naming) -> Vec<Chosen> {
     let events: Vec<Event> = known.iter().map(|known| event(&known.class)).collect();
     let checked: Vec<_> = asked.kernel.iter().filter_map(|filter| filter.check(&events).ok()).collect();
-    let filter_of = |at: usize, known: &Known<'_>| {
+    let filter_of = |at: usize, known: &WatchableEvent<'_>| {
         let say = |field: &str, op: Compare, value: i128| {
             comparison((&known.nameable.system, &known.format, naming), field, op.sign(), value)
         };

@@ -50,7 +50,7 @@ impl Lane {
         }
         // The writer was faster: what is still whole.
         let now = pass.now();
-        let Some(intact) = flight::copy(program.memory, self.number, &self.notes, (None, now), Vec::new()) else {
+        let Some(intact) = flight::copy(program.memory, self.number, &self.notes, None, now, Vec::new()) else {
             (self.looked, self.looked_cut) = (head, cut);
             return (Vec::new(), span.records.into());
         };

@@ -6,41 +6,24 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
-
 use super::class::{push_map, push_sample};
 use super::open::CpuSamples;
 use super::parse::{PerfRecord, Records};
+use super::summary::SampleSummary;
 use super::times::Times;
 use crate::Error;
 use crate::chunks::{RotateJob, RotatedPart};
 use crate::clock::ClockSource;
 use crate::priority;
-use crate::stream::{Class, Packet, Stream, Streams, Written};
+use crate::stream::{Class, Packet, Stream, Streams};
 use crate::trace_dir::DiskDir;
+use crate::written::Written;
 
 /// Between two looks at the rings.
 const POLL: Duration = Duration::from_millis(10);
 /// A packet is written when it has so many bytes, or is so old.
 const PACKET_BYTES: usize = 64 << 10;
 const PACKET_AGE: Duration = Duration::from_millis(200);
-
-/// What a session says of its samples at the end.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct SampleSummary {
-    /// Samples a second, of each CPU that is not idle.
-    pub frequency: u32,
-    /// Samples in the trace.
-    pub records: u64,
-    /// Bytes of records.
-    pub bytes: u64,
-    /// Maps of processes that appeared meanwhile.
-    pub maps: u64,
-    /// Records that did not fit into a ring, or could not be written.
-    pub lost: u64,
-    /// What else a reader should know.
-    pub caveats: Vec<String>,
-}
 
 /// What the thread is told.
 enum SampleOrder {
@@ -60,16 +43,18 @@ pub(crate) struct Sampling {
 impl Sampling {
     /// Opens and enables an event on each of these CPUs, and starts the thread.
     pub fn start(
-        (frequency, priority): (u32, u8),
+        frequency: u32,
+        priority: u8,
         cpus: &[u32],
         source: ClockSource,
-        (dir, uuid): (&Path, [u8; 16]),
+        dir: &Path,
+        uuid: [u8; 16],
     ) -> Result<Sampling, Error> {
         let times = Times::new(source);
         let mut lanes = Vec::new();
         for cpu in cpus {
             let samples = CpuSamples::open(*cpu, frequency, Times::clock_id(source))?;
-            lanes.extend(samples.map(|samples| Lane::new(samples, source.read())));
+            lanes.extend(samples.map(|samples| Lane::new(samples, source)));
         }
         for lane in &lanes {
             lane.samples.enable(true).map_err(Error::system("enable samples"))?;
@@ -118,14 +103,15 @@ struct Lane {
 }
 
 impl Lane {
-    fn new(samples: CpuSamples, now: u64) -> Lane {
-        let begun = Instant::now();
+    fn new(samples: CpuSamples, source: ClockSource) -> Lane {
+        let (now, begun) = (source.read(), source.now());
         Lane { samples, bytes: Vec::new(), records: 0, begin: now, end: now, begun, lost: 0, slot: None }
     }
 
     /// Whether what is there should be written.
-    fn is_due(&self) -> bool {
-        self.bytes.len() >= PACKET_BYTES || (self.records > 0 && self.begun.elapsed() >= PACKET_AGE)
+    fn is_due(&self, now: Instant) -> bool {
+        self.bytes.len() >= PACKET_BYTES
+            || (self.records > 0 && now.saturating_duration_since(self.begun) >= PACKET_AGE)
     }
 }
 
@@ -182,7 +168,7 @@ impl Work {
         self.streams.look_again(self.source.read());
         for at in 0..self.lanes.len() {
             self.take(at);
-            if all || self.lanes[at].is_due() {
+            if all || self.lanes[at].is_due(self.source.now()) {
                 self.write(at);
             }
         }
@@ -191,7 +177,7 @@ impl Work {
 
     /// One ring's records become records of the trace.
     fn take(&mut self, at: usize) {
-        let Work { lanes, maps, times, summary, buffer, .. } = self;
+        let Work { source, lanes, maps, times, summary, buffer, .. } = self;
         let lane = &mut lanes[at];
         buffer.clear();
         if !lane.samples.take(buffer) {
@@ -202,7 +188,7 @@ impl Work {
                 PerfRecord::Sample(sample) => {
                     let cycles = times.of(sample.time_ns).max(lane.end);
                     if lane.records == 0 {
-                        (lane.begin, lane.begun) = (cycles, Instant::now());
+                        (lane.begin, lane.begun) = (cycles, source.now());
                     }
                     (lane.end, lane.records) = (cycles, lane.records + 1);
                     push_sample(&mut lane.bytes, cycles, &sample);
@@ -236,7 +222,7 @@ impl Work {
         }
         let begin = if lane.records == 0 { lane.end } else { lane.begin };
         let end = if lane.records == 0 { now.max(lane.end) } else { lane.end };
-        let packet = packet(&lane.bytes, (begin, end), lane.lost);
+        let packet = packet(&lane.bytes, begin, end, lane.lost);
         match streams.append(&mut lane.slot, Class::Samples(lane.samples.cpu), &packet, now) {
             Ok(()) => {
                 summary.records += lane.records;
@@ -258,7 +244,7 @@ impl Work {
         if maps.bytes.is_empty() {
             return;
         }
-        let packet = packet(&maps.bytes, (maps.begin, maps.end), 0);
+        let packet = packet(&maps.bytes, maps.begin, maps.end, 0);
         if streams.append(&mut maps.slot, Class::SampleMaps, &packet, now).is_err() {
             note(summary, "maps of processes could not be written: functions of theirs stay addresses".to_owned());
         }
@@ -296,7 +282,7 @@ fn note(summary: &mut SampleSummary, caveat: String) {
     }
 }
 
-fn packet(bytes: &[u8], (begin, end): (u64, u64), lost: u64) -> Packet {
+fn packet(bytes: &[u8], begin: u64, end: u64, lost: u64) -> Packet {
     let piece = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
     let nothing = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
     Packet { begin, end, lost, program: None, thread: None, pieces: [piece, nothing] }

@@ -175,9 +175,8 @@ impl Session {
         while let Ok(part) = parts.recv_timeout(ANSWER_TIME) {
             whole.add(&part);
         }
-        let at = (self.source.read(), self.counters.bytes.load(Ordering::Relaxed));
         let chunks = self.chunks.as_mut().ok_or(Error::Flight)?;
-        chunks.go_on(next, at, &whole, reason)
+        chunks.go_on(next, self.source.read(), self.counters.bytes.load(Ordering::Relaxed), &whole, reason)
     }
 
     pub(super) fn ask_control(&self, request: ToControl) {

@@ -11,7 +11,7 @@ use kymo_tracefs::Wanted;
 use super::Session;
 use crate::Error;
 use crate::control::ToControl;
-use crate::kernel::{Kernel, KernelChanged, KernelConfig, KernelView, Recording, TracePlace};
+use crate::kernel::{Kernel, KernelChanged, KernelConfig, KernelSink, KernelView, Recording, TracePlace};
 
 impl Session {
     /// Switches kernel events on or off; `patterns` are those of `-k`, filters and fields included. A session without a
@@ -41,9 +41,9 @@ impl Session {
         let config = KernelConfig { wanted: Wanted::parse(patterns)?, ..self.kernel_base.clone() };
         let kernel = Kernel::prepare(&config, self.source)?;
         let (dir, uuid) = self.tell_of_kernel_events(kernel.classes.clone(), Some(kernel.naming()))?;
-        let flight = self.snapshots.is_some();
+        let sink = if self.snapshots.is_some() { KernelSink::Flight } else { KernelSink::Stream };
         let mut recording =
-            kernel.start(self.source, Arc::clone(&self.counters), TracePlace { dir: &dir, uuid }, flight)?;
+            kernel.start(self.source, Arc::clone(&self.counters), TracePlace { dir: &dir, uuid }, sink)?;
         recording.selected.note(patterns, true)?;
         if let Some(snapshots) = &self.snapshots {
             *snapshots.kernel.lock().unwrap_or_else(PoisonError::into_inner) = Some(recording.side());

@@ -21,7 +21,7 @@ use crate::clock::{Calibration, ClockSource, choose};
 use crate::control::{self, Control, System, ToControl, Wiring};
 use crate::drain::{Counters, Drain, Flight, Sink, ToDrain};
 use crate::ids::Registry;
-use crate::kernel::{self, Kernel, KernelConditions, KernelPart, Needs, ReadyWatch, Recording, TracePlace};
+use crate::kernel::{self, Kernel, KernelConditions, KernelPart, KernelSink, Needs, ReadyWatch, Recording, TracePlace};
 use crate::mark_pipe::MarkPipe;
 use crate::metadata::{Metadata, datetime, environment};
 use crate::private::make_private_dir;
@@ -122,8 +122,9 @@ impl Session {
             session.marker = Some(kernel.instance.marker());
             session.child_files = kernel.child_files()?;
             let counters = Arc::clone(&session.counters);
+            let sink = if actor.is_some() { KernelSink::Flight } else { KernelSink::Stream };
             session.kernel =
-                Some(kernel.start(session.source, counters, TracePlace { dir: &trace_dir, uuid }, actor.is_some())?);
+                Some(kernel.start(session.source, counters, TracePlace { dir: &trace_dir, uuid }, sink)?);
         }
         if let Some((triggers, fired, kernel_watch)) = actor {
             session.watch_for(triggers, fired, kernel_watch, frequency_hz)?;
@@ -151,7 +152,8 @@ impl Session {
         self.snapshots = Some(Arc::clone(&snapshots));
         let priority = kernel_watch.as_ref().map_or(0, |ready| ready.priority);
         self.kernel_watch = kernel_watch.map(ReadyWatch::start).transpose()?;
-        let actor = Actor { triggers, fired, snapshots, stop: Arc::clone(&self.triggered), priority };
+        let (source, stop) = (self.source, Arc::clone(&self.triggered));
+        let actor = Actor { source, triggers, fired, snapshots, stop, priority };
         self.actor = Some(spawn("kymo-trigger", move || actor.run())?);
         Ok(())
     }
@@ -173,7 +175,8 @@ impl Begun {
         let mut caveats = Vec::new();
         let KernelPart { kernel, asked } = kernel::prepare(&config, source, &mut caveats)?;
         let mut calibration = Calibration::start(source);
-        let chunks = Chunks::begin(output.clone(), config.rotation.clone(), calibration.start_cycles())?;
+        let (source, start) = (calibration.source(), calibration.start_cycles());
+        let chunks = Chunks::begin(output.clone(), config.rotation.clone(), source, start)?;
         let trace_dir = chunks.current().to_owned();
         let uuid = random_uuid("/proc/sys/kernel/random/uuid", calibration.start_cycles());
         let runtime = match &config.runtime_dir {

@@ -8,7 +8,10 @@ use kymo_ctf::read::Trace;
 use kymo_query::{Machine, host_name, machine};
 use serde_json::{Value, json};
 
-use super::{Input, When, has_switches};
+use super::{Input, has_switches};
+use crate::args::TraceArgs;
+use crate::hosts::HostArgs;
+use crate::when::When;
 
 /// What belongs to one machine.
 pub struct OfHost {
@@ -18,9 +21,18 @@ pub struct OfHost {
     pub input: Input,
 }
 
+impl Input {
+    /// Opens traces of which several may have the scheduler's events of different kernels: one input for each kernel,
+    /// with the traces of programs of the same machine; one for all where there is one kernel at most.
+    pub fn by_kernel(args: &TraceArgs, hosts: &HostArgs) -> anyhow::Result<Vec<OfHost>> {
+        let (input, of_kernels) = Self::all(args, hosts)?;
+        Ok(by_kernel(input, &of_kernels))
+    }
+}
+
 /// Divides traces among the kernels of which they are; `of_kernels`: directories with the scheduler's events. A trace
 /// of programs goes to the kernel of its machine, else to the first one.
-pub fn by_kernel(input: Input, of_kernels: &[usize]) -> Vec<OfHost> {
+fn by_kernel(input: Input, of_kernels: &[usize]) -> Vec<OfHost> {
     if of_kernels.len() < 2 {
         return vec![OfHost { name: input.traces.first().map_or_else(String::new, host_name), input }];
     }

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! CTF 2 metadata: JSON fragments to field classes.
 
+mod aliases;
 mod json;
 mod location;
 mod rules;
 mod shape;
+mod values;
 
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::build::{Builder, Origin, TAKEN_FOR};
 use super::class::{
@@ -24,8 +26,7 @@ use super::wide::{WIDE_BITS_MAX, exponent_bits};
 use crate::write::EnvValue;
 use json::Problem;
 use shape::{DRAFTS, Shape};
-
-type Object = Map<String, Value>;
+use values::{Object, integer, ranges};
 
 const UUID_ROLE: &str = "metadata-stream-uuid";
 
@@ -500,19 +501,6 @@ fn integer_role(role: &str) -> Option<Role> {
         "event-record-class-id" => Some(Role::EventId),
         _ => None,
     }
-}
-
-fn integer(value: &Value) -> Option<i128> {
-    value.as_i64().map(i128::from).or_else(|| value.as_u64().map(i128::from))
-}
-
-fn ranges(value: &Value) -> Result<Vec<(i128, i128)>, String> {
-    let pair = |value: &Value| match value.as_array()?.as_slice() {
-        [low, high] => Some((integer(low)?, integer(high)?)).filter(|(low, high)| low <= high),
-        _ => None,
-    };
-    let list: Option<Vec<(i128, i128)>> = value.as_array().and_then(|list| list.iter().map(pair).collect());
-    list.ok_or_else(|| "ranges must be pairs of integers, the lower one first".into())
 }
 
 fn uuid(value: &Value) -> Option<[u8; 16]> {

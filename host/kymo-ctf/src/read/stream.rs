@@ -6,6 +6,7 @@
 
 mod heads;
 mod open;
+mod place;
 mod plain;
 mod seek;
 mod span;
@@ -28,9 +29,9 @@ use super::watch::Watch;
 use crate::write::{EnvValue, FIRST_THREAD, PACKET_MAGIC};
 
 pub(super) use heads::{HeadStep, Heads};
+pub use place::{Inside, PacketMark, PacketPlace, PreviousPacket};
 pub(super) use plain::Until;
 pub(super) use seek::SliceBegin;
-pub use seek::{Inside, PacketMark, PacketPlace, PreviousPacket};
 pub(super) use span::Moment;
 pub(super) use told::CAVEATS_MAX;
 use told::{Caveats, Held};

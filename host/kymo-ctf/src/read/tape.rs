@@ -71,14 +71,7 @@ impl<'t> Decoder<'t> {
         let class = &classes[id as usize];
         cursor.align(class.align)?;
         match &class.kind {
-            ClassKind::Int(int) => {
-                let at = cursor.at;
-                let bits = cursor.int(int)?;
-                if int.save.is_some() || int.role.is_some() {
-                    self.note(int, bits, cursor.at - at);
-                }
-                self.leaf(id, bits, 0);
-            }
+            ClassKind::Int(int) => self.int(id, int, cursor)?,
             ClassKind::Float { bits, order } => {
                 let bits = cursor.fixed(*bits, *order)?;
                 self.leaf(id, bits, 0);
@@ -93,15 +86,11 @@ impl<'t> Decoder<'t> {
                 self.leaf(id, offset, len);
             }
             ClassKind::Text { len, encoding: Encoding::Wide { bytes, .. } } => {
-                let len = self.len(*len)?;
-                let offset = cursor.bytes(len)?;
+                let (offset, len) = self.bytes(id, *len, cursor)?;
                 check_units(&self.frame.data[offset as usize..(offset + len) as usize], usize::from(*bytes))?;
-                self.leaf(id, offset, len);
             }
             ClassKind::Text { len, .. } | ClassKind::Bytes { len } => {
-                let len = self.len(*len)?;
-                let offset = cursor.bytes(len)?;
-                self.leaf(id, offset, len);
+                self.bytes(id, *len, cursor)?;
             }
             ClassKind::Array { len, element } => {
                 let len = self.len(*len)?;
@@ -132,6 +121,27 @@ impl<'t> Decoder<'t> {
             }
         }
         Ok(())
+    }
+
+    /// Appends an integer, and notes it where others need it.
+    #[inline]
+    fn int(&mut self, id: ClassId, int: &Int, cursor: &mut Cursor<'_>) -> Result<(), Stop> {
+        let at = cursor.at;
+        let bits = cursor.int(int)?;
+        if int.save.is_some() || int.role.is_some() {
+            self.note(int, bits, cursor.at - at);
+        }
+        self.leaf(id, bits, 0);
+        Ok(())
+    }
+
+    /// Appends so many bytes as a leaf. Where they are, and how many.
+    #[inline]
+    fn bytes(&mut self, id: ClassId, len: Len, cursor: &mut Cursor<'_>) -> Result<(u64, u64), Stop> {
+        let len = self.len(len)?;
+        let offset = cursor.bytes(len)?;
+        self.leaf(id, offset, len);
+        Ok((offset, len))
     }
 
     /// `length` is in bits, as read.

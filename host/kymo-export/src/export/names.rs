@@ -66,7 +66,7 @@ pub enum Naming {
 }
 
 #[derive(Debug)]
-struct Named {
+struct ActorName {
     name: String,
     by: NamedBy,
 }
@@ -74,8 +74,8 @@ struct Named {
 /// The names that were written.
 #[derive(Debug, Default)]
 pub struct NameBook {
-    threads: HashMap<(u32, u32), Named>,
-    processes: HashMap<u32, Named>,
+    threads: HashMap<(u32, u32), ActorName>,
+    processes: HashMap<u32, ActorName>,
 }
 
 impl NameBook {
@@ -90,13 +90,13 @@ impl NameBook {
     }
 }
 
-fn take<K: std::hash::Hash + Eq>(known: &mut HashMap<K, Named>, key: K, name: &str, by: NamedBy) -> Naming {
+fn take<K: std::hash::Hash + Eq>(known: &mut HashMap<K, ActorName>, key: K, name: &str, by: NamedBy) -> Naming {
     if name.is_empty() {
         return Naming::Same;
     }
     match known.get_mut(&key) {
         None => {
-            known.insert(key, Named { name: name.to_owned(), by });
+            known.insert(key, ActorName { name: name.to_owned(), by });
             Naming::First
         }
         Some(named) if by < named.by => Naming::Same,

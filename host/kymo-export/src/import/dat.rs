@@ -76,6 +76,9 @@ fn import_latency(file: &DatFile, task: &Task<'_>, imported: Imported) -> Result
 /// From pages to records.
 struct Decoding<'w> {
     goes_on: GoesOn<'w>,
+    /// Bytes of pages in the file, and those of the CPUs that are done.
+    file_bytes: f64,
+    taken: f64,
     decoder: Decoder,
     swap: Option<Swap>,
     batch: Batch,
@@ -113,7 +116,8 @@ impl<'w> Decoding<'w> {
             }
         }
         let swap = file.is_big_endian.then(|| Swap::new(page, formats));
-        Ok(Decoding { goes_on, decoder, swap, batch: Batch::default() })
+        let file_bytes = file.buffers.iter().flat_map(Buffer::cpus).map(|cpu| cpu.bytes as f64).sum::<f64>().max(1.0);
+        Ok(Decoding { goes_on, file_bytes, taken: 0.0, decoder, swap, batch: Batch::default() })
     }
 
     fn buffer(
@@ -132,7 +136,9 @@ impl<'w> Decoding<'w> {
         for cpu in cpus {
             let key = (position, cpu.cpu);
             let mut chunks = Chunks::new(file, bytes, cpu);
-            while let Some(chunk) = chunks.next() {
+            let begin = self.taken;
+            let all = chunks.left();
+            while let (before, Some(chunk)) = (chunks.left(), chunks.next()) {
                 let pages = match chunk {
                     Ok(pages) => pages,
                     Err(what) => {
@@ -144,11 +150,14 @@ impl<'w> Decoding<'w> {
                         break;
                     }
                 };
-                for page in pages.chunks(buffer.page_bytes) {
-                    look(self.goes_on, writer.records)?;
+                let (first, of_chunk) = (begin + (all - before) as f64, (before - chunks.left()) as f64);
+                for (at, page) in pages.chunks(buffer.page_bytes).enumerate() {
+                    let of_pages = (at * buffer.page_bytes) as f64 / pages.len() as f64;
+                    look(self.goes_on, writer.records, (first + of_chunk * of_pages) / self.file_bytes)?;
                     self.page(page, key, writer, imported)?;
                 }
             }
+            self.taken = begin + all as f64;
         }
         Ok(())
     }

@@ -33,13 +33,22 @@ impl Imported {
     }
 }
 
-/// Asked now and then with the number of records so far; false ends the import.
-pub type GoesOn<'w> = &'w dyn Fn(u64) -> bool;
+/// How far an import is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ImportedSoFar {
+    /// Records that were written.
+    pub records: u64,
+    /// Share of the work that is done, 0 to 1.
+    pub share: f64,
+}
+
+/// Asked now and then; false ends the import.
+pub type GoesOn<'w> = &'w dyn Fn(ImportedSoFar) -> bool;
 
 /// How many records of a text are taken between two questions.
 pub(super) const WATCH_RECORDS: u64 = 4096;
 
 /// Whether the import goes on.
-pub(super) fn look(goes_on: GoesOn<'_>, records: u64) -> Result<(), Error> {
-    if goes_on(records) { Ok(()) } else { Err(Error::Interrupted) }
+pub(super) fn look(goes_on: GoesOn<'_>, records: u64, share: f64) -> Result<(), Error> {
+    if goes_on(ImportedSoFar { records, share }) { Ok(()) } else { Err(Error::Interrupted) }
 }

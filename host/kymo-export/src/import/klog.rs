@@ -73,9 +73,10 @@ fn import(task: &Task<'_>) -> Result<Imported, Error> {
     // CPUs take their time before they write their line: the order of the log is not always that of time.
     parsed.sort_by_key(|line| line.time);
     let mut record = Vec::new();
-    for line in parsed {
+    let lines = parsed.len() as f64;
+    for (at, line) in parsed.into_iter().enumerate() {
         if writer.records % WATCH_RECORDS == 0 {
-            look(task.goes_on, writer.records)?;
+            look(task.goes_on, writer.records, at as f64 / lines)?;
         }
         record.clear();
         push_head(&mut record, CONSOLE, line.time, line.tid.unwrap_or(-1), 0, 0);

@@ -15,7 +15,7 @@ use std::path::Path;
 
 pub use self::format::Format;
 use self::format::Task;
-pub use self::imported::{GoesOn, Imported};
+pub use self::imported::{GoesOn, Imported, ImportedSoFar};
 use crate::Error;
 
 /// All formats. The first one that knows a file has it.

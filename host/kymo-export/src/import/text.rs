@@ -9,6 +9,8 @@ mod fields;
 mod graph;
 mod line;
 
+use std::cell::Cell;
+
 use kymo_ctf::write::EnvValue;
 use serde_json::json;
 
@@ -87,11 +89,13 @@ pub struct Origin {
 /// Makes the trace of a task of lines of text.
 pub fn write(task: &Task<'_>, text: &[u8], mut imported: Imported, origin: Origin) -> Result<Imported, Error> {
     let mut classes = Classes::default();
+    // It is read twice: first for the classes.
+    let share = |pass: f64, at: usize| (pass + at as f64 / text.len().max(1) as f64) / 2.0;
     let mut seen = 0;
     walk(text, &mut Imported::default(), &mut |sample| {
         classes.learn(&sample);
         seen += 1;
-        if seen % WATCH_RECORDS == 0 { look(task.goes_on, 0) } else { Ok(()) }
+        if seen % WATCH_RECORDS == 0 { look(task.goes_on, 0, share(0.0, sample.at)) } else { Ok(()) }
     })?;
     let mut writer = TraceWriter::create(task.dir, &text[..text.len().min(1 << 16)])?;
     let mut record = Vec::new();
@@ -102,7 +106,7 @@ pub fn write(task: &Task<'_>, text: &[u8], mut imported: Imported, origin: Origi
             return writer.lost(key, sample.lost, sample.line.time);
         }
         if writer.records % WATCH_RECORDS == 0 {
-            look(task.goes_on, writer.records)?;
+            look(task.goes_on, writer.records, share(1.0, sample.at))?;
         }
         record.clear();
         classes.record(&sample, &mut record);
@@ -131,7 +135,8 @@ fn walk(
     take: &mut dyn FnMut(Sample<'_>) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let mut graph = Graph::default();
-    let mut lines = lines(bytes).peekable();
+    let at = Cell::new(0);
+    let mut lines = lines(bytes).inspect(|line| at.set(at.get() + line.len() + 1)).peekable();
     let (mut lost, mut other) = (0, 0u64);
     let mut chain: Vec<(u64, String)> = Vec::new();
     while let Some(text) = lines.next() {
@@ -157,11 +162,12 @@ fn walk(
                     line: Line { body: "", event: "", ..line },
                     chain: &[],
                     lost: std::mem::take(&mut lost),
+                    at: at.get(),
                 })?;
             }
-            take(Sample { line, chain: &chain, lost: 0 })?;
+            take(Sample { line, chain: &chain, lost: 0, at: at.get() })?;
         } else if graph::is_line(&text) {
-            graph.line(&text, &mut |line| take(Sample { line, chain: &[], lost: 0 }))?;
+            graph.line(&text, &mut |line| take(Sample { line, chain: &[], lost: 0, at: at.get() }))?;
         } else {
             if other == 0 {
                 imported

@@ -7,7 +7,7 @@ use super::conditions::{among_labels, fold, gather, pair, test};
 use super::names::is_bare;
 use crate::ast::{Arith, Compare, Context, Expr, ExprKind, FieldRef};
 use crate::error::{Error, Span, either, near, some_of, written};
-use crate::plan::{Cond, Number, Operand, OperandSource, TestKind, Wanted};
+use crate::plan::{Cond, Number, Operand, OperandSource, TestKind, TextMatch};
 use crate::schema::{Event, FieldPath, Label, ValueType};
 
 /// What went wrong for some events, and where the same went right for others.
@@ -394,7 +394,7 @@ impl<'a> Typer<'a, '_> {
             }
             (_, Typed::Name(word)) if self.is_field(&word) => None,
             (Typed::Any(place), Typed::Name(word)) if op == Compare::Eq => Some(test(
-                TestKind::Text { source: OperandSource::Place(place), wanted: Wanted::Equal(word) },
+                TestKind::Text { source: OperandSource::Place(place), wanted: TextMatch::Equal(word) },
                 false,
                 span,
             )),
@@ -457,12 +457,12 @@ impl<'a> Typer<'a, '_> {
                 return Err(self.error(left.span, message, "`==` compares numbers"));
             }
         };
-        Ok(Some(test(TestKind::Text { source, wanted: Wanted::Glob(glob) }, false, span)))
+        Ok(Some(test(TestKind::Text { source, wanted: TextMatch::Glob(glob) }, false, span)))
     }
 
     fn equal_text(&mut self, source: OperandSource, wanted: String, at: &Expr, span: Span) -> Cond {
         self.glob_note(&wanted, at);
-        test(TestKind::Text { source, wanted: Wanted::Equal(wanted) }, false, span)
+        test(TestKind::Text { source, wanted: TextMatch::Equal(wanted) }, false, span)
     }
 
     fn glob_note(&mut self, wanted: &str, at: &Expr) {
@@ -486,7 +486,7 @@ impl<'a> Typer<'a, '_> {
             return match op {
                 // No label is known before there is a record, and none has an order.
                 Compare::Eq => {
-                    let wanted = Wanted::Equal(word.to_owned());
+                    let wanted = TextMatch::Equal(word.to_owned());
                     Ok(Some(test(TestKind::Text { source: OperandSource::Place(place), wanted }, false, span)))
                 }
                 _ => Err(self.error(span, "values of labels are not known here", "compare with the number")),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What explained samples have in common: the same main cause, a period.
 
-use super::{Budget, Cluster};
+use super::explained::{Budget, Cluster};
 use crate::stats::period;
 
 /// An explained sample.

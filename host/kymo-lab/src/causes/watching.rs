@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Whether watching changed the test: the slots with the recorder, compared with those without.
 
-use super::Watching;
+use super::explained::Watching;
 use crate::report;
 use crate::stats::Distribution;
 use crate::{CompareOptions, Outcome, RUNS_MIN, Record, compare};

@@ -7,13 +7,13 @@ use std::collections::BinaryHeap;
 use kymo_analyze::{Doing, Doubt, Ready, Sink, Thread, ThreadSpan, Until, Waker};
 use kymo_feed::Visit;
 
+use super::begun::{begin, doubt_bits};
 use crate::columns::{Answer, Table};
 use crate::doing::{self, By};
 use crate::error::Error;
 use crate::opened::Opened;
 use crate::parameters::Parameters;
 use crate::people::People;
-use crate::questions::{begin, doubt_bits};
 use crate::walk::{Gather, Stop, Walk};
 
 /// A wake-up.

@@ -8,13 +8,13 @@ use kymo_analyze::{
 };
 use kymo_feed::Visit;
 
+use super::begun::{begin, doubt_bits};
 use crate::columns::{Answer, Table};
 use crate::error::Error;
 use crate::opened::Opened;
 use crate::parameters::Parameters;
 use crate::people::People;
 use crate::pixels::{Mixed, PixelRow, Pixels, Stretch, levels};
-use crate::questions::{begin, doubt_bits};
 use crate::walk::{Gather, Stop, Walk};
 
 /// States of CPUs, by number.

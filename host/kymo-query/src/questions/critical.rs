@@ -4,6 +4,7 @@
 use kymo_analyze::PathStep;
 use kymo_analyze::explain::Question;
 
+use super::begun::{begin, doubt_bits};
 use super::told::{LEAD_NS, Pieces, SPANS_KEPT, budget_table, note_if_full, tid};
 use crate::columns::{Answer, Table};
 use crate::error::Error;
@@ -12,7 +13,6 @@ use crate::names::BySymbols;
 use crate::opened::Opened;
 use crate::parameters::{Parameters, Window};
 use crate::path::PathNames;
-use crate::questions::{begin, doubt_bits};
 use crate::surroundings::Surroundings;
 use crate::walk::{Stop, Walk};
 

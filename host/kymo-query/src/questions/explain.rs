@@ -6,7 +6,8 @@ use kymo_analyze::explain::{Question, Scene, Story, StoryRow};
 use kymo_analyze::{By, CpuSpan, Event, Head, Key, Latency, Sample, Sink, State, Thread, ThreadSpan, Until, What};
 use kymo_feed::{Seen, Visit};
 
-use super::latencies::{Asked, pass};
+use super::begun::{begin, doubt_bits};
+use super::latencies::{LatencyRequest, pass};
 use super::told::{LEAD_NS, Pieces, SPANS_KEPT, budget_table, note_if_full, tid};
 use crate::columns::{Answer, Table};
 use crate::error::Error;
@@ -15,7 +16,6 @@ use crate::names::NameTable;
 use crate::opened::{Functions, Opened};
 use crate::pairs;
 use crate::parameters::{Parameters, Window};
-use crate::questions::{begin, doubt_bits};
 use crate::surroundings::Surroundings;
 use crate::walk::{Gather, Stop, Walk};
 
@@ -111,7 +111,15 @@ impl Place {
             _ => self.spans.clone(),
         };
         let by = By { prio: true, ..By::default() };
-        let asked = Asked { what: vec![what], spans, by, limit: SAMPLES_MAX, past: None, bins: None, ending: Some(to) };
+        let asked = LatencyRequest {
+            what: vec![what],
+            spans,
+            by,
+            limit: SAMPLES_MAX,
+            past: None,
+            bins: None,
+            ending: Some(to),
+        };
         let window = around(of, (from, to), self.lead);
         // It ends where the sample does: what is open then is none.
         let window = Window { to: to.saturating_add(1).clamp(window.from, window.to), ..window };

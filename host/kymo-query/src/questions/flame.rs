@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::slices::{Found, Slice, find};
+use super::slices::{Slice, SliceAnswer, find};
 use crate::columns::{Answer, Table};
 use crate::error::Error;
 use crate::opened::Opened;
@@ -19,7 +19,7 @@ const DEPTH_MAX: u16 = 128;
 
 /// Spans of one kind, within the same ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Frame {
+struct FlameFrame {
     parent: Option<u32>,
     span: u16,
     depth: u16,
@@ -36,7 +36,7 @@ struct Frame {
 /// The frames, parents before what lies within them.
 #[derive(Default)]
 struct Frames {
-    list: Vec<Frame>,
+    list: Vec<FlameFrame>,
     index: HashMap<(Option<u32>, u16), u32>,
     /// Spans that had no place.
     left_out: u64,
@@ -72,7 +72,7 @@ impl Frames {
                 self.index.insert((parent, slice.span), at);
                 let longest = (slice.from, slice.to);
                 let (span, longest_tid) = (slice.span, slice.tid);
-                self.list.push(Frame {
+                self.list.push(FlameFrame {
                     parent,
                     span,
                     depth,
@@ -105,7 +105,7 @@ impl Frames {
 pub fn flame(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<Answer, Error> {
     let window = parameters.window(of)?;
     let pixels = Pixels::new(window, 1);
-    let Found { mut answer, list, walked } = find("flame", of, parameters, pixels, stop)?;
+    let SliceAnswer { mut answer, list, walked } = find("flame", of, parameters, pixels, stop)?;
     let mut by_thread: BTreeMap<Option<i32>, Vec<Slice>> = BTreeMap::new();
     list.into_iter().for_each(|slice| by_thread.entry(slice.tid).or_default().push(slice));
     let mut frames = Frames::default();

@@ -11,6 +11,7 @@ use kymo_analyze::{
 use kymo_ctf::read::Loss;
 use kymo_feed::{Seen, Visit, clamp};
 
+use super::begun::{begin, doubt_bits};
 use crate::columns::{Answer, Table};
 use crate::doing::{By as Waker, by_waker};
 use crate::error::Error;
@@ -20,7 +21,6 @@ use crate::pairs;
 use crate::parameters::Parameters;
 use crate::people::People;
 use crate::pixels::Pixels;
-use crate::questions::{begin, doubt_bits};
 use crate::span::Spans;
 use crate::walk::{Gather, Stop, Walk, Walked};
 
@@ -28,7 +28,7 @@ use crate::walk::{Gather, Stop, Walk, Walked};
 const CELL_BITS: u32 = 3;
 
 /// What is asked for.
-pub(super) struct Asked {
+pub(super) struct LatencyRequest {
     /// The kinds.
     pub what: Vec<What>,
     /// Texts of spans.
@@ -198,7 +198,7 @@ impl Gather for LatencyPass<'_> {
 pub(super) fn pass<'o>(
     of: &'o Opened,
     walk: Walk<'o>,
-    asked: &Asked,
+    asked: &LatencyRequest,
     stop: &Stop,
 ) -> Result<(LatencyPass<'o>, Walked), Error> {
     // Of the worst of a series only their names matter here: points are kept beside it.
@@ -254,13 +254,13 @@ fn grouping(parameters: &mut Parameters) -> Result<By, Error> {
 /// # Errors
 /// Parameters; a span or a filter that is none.
 pub fn latencies(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<Answer, Error> {
-    let Found { mut answer, walked, .. } = find(of, parameters, stop, true)?;
+    let LatencyAnswer { mut answer, walked, .. } = find(of, parameters, stop, true)?;
     walked.tell(&mut answer);
     Ok(answer)
 }
 
 /// An answer on its way: series and points are in it.
-pub(super) struct Found<'o> {
+pub(super) struct LatencyAnswer<'o> {
     pub answer: Answer,
     pub pass: LatencyPass<'o>,
     pub spans: Vec<String>,
@@ -273,13 +273,13 @@ pub(super) fn find<'o>(
     parameters: &mut Parameters,
     stop: &Stop,
     with_density: bool,
-) -> Result<Found<'o>, Error> {
+) -> Result<LatencyAnswer<'o>, Error> {
     let window = parameters.window(of)?;
     let bins = if with_density { Some(Pixels::new(window, parameters.bins()?)) } else { None };
     let own = parameters.texts("span");
     let what = kinds(parameters)?;
     let spans = if own.is_empty() && what.contains(&What::Span) { pairs::spans(of) } else { own };
-    let asked = Asked {
+    let asked = LatencyRequest {
         what,
         spans,
         by: grouping(parameters)?,
@@ -313,7 +313,7 @@ pub(super) fn find<'o>(
     }
     let table = point_table(&mut answer, &pass, &series);
     answer.push(table);
-    Ok(Found { answer, pass, spans: asked.spans, walked })
+    Ok(LatencyAnswer { answer, pass, spans: asked.spans, walked })
 }
 
 fn series_table(

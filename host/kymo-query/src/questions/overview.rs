@@ -5,12 +5,12 @@
 use kymo_analyze::{Sink, State};
 use kymo_feed::{Missing, Seen, Visit, clamp};
 
+use super::begun::begin;
 use crate::columns::{Answer, Lost, Table};
 use crate::error::Error;
 use crate::opened::Opened;
 use crate::parameters::{Parameters, Window};
 use crate::pixels::Pixels;
-use crate::questions::begin;
 use crate::walk::{Gather, Stop, Walk};
 
 /// One bin.
@@ -23,20 +23,20 @@ struct Bin {
     packets: Option<u64>,
 }
 
-struct Counted {
+struct CountedBins {
     bins: Pixels,
     records: Vec<u64>,
 }
 
-impl Sink for Counted {}
+impl Sink for CountedBins {}
 
-impl Visit for Counted {
+impl Visit for CountedBins {
     fn record(&mut self, seen: &Seen<'_, '_>, _: &State) {
         self.records[self.bins.of(seen.head.time) as usize] += 1;
     }
 }
 
-impl Gather for Counted {}
+impl Gather for CountedBins {}
 
 /// From the index: columns of the finest summary that is not finer than asked for by too much, several of which are one
 /// bin. `None` where the summaries are too coarse for the window, or there are several clocks.
@@ -137,7 +137,7 @@ fn from_records(of: &Opened, window: Window, count: u32, answer: &mut Answer, st
         return Ok(Vec::new());
     }
     let pixels = Pixels::new(window, count);
-    let mut counted = Counted { bins: pixels, records: vec![0; count as usize] };
+    let mut counted = CountedBins { bins: pixels, records: vec![0; count as usize] };
     let walked = Walk::new(of, window).in_pixels(pixels).run(&mut counted, stop)?;
     let mut bins: Vec<Bin> = Vec::new();
     for (bin, records) in (0..count).zip(counted.records) {

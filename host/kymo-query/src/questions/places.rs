@@ -3,14 +3,14 @@
 
 use kymo_analyze::{By, Key, Sample, Series, What};
 
-use super::latencies::{Asked, LatencyPass, pass};
+use super::begun::{begin, doubt_bits};
+use super::latencies::{LatencyPass, LatencyRequest, pass};
 use crate::columns::{Answer, Table};
 use crate::error::Error;
 use crate::names::NameTable;
 use crate::opened::{Functions, Opened};
 use crate::pairs;
 use crate::parameters::Parameters;
-use crate::questions::{begin, doubt_bits};
 use crate::walk::{Stop, Walk};
 
 /// Kinds that are looked for, the most telling first, and their titles.
@@ -66,7 +66,7 @@ pub fn places(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<A
     let spans = pairs::spans(of);
     let what = KINDS.iter().map(|(what, _)| *what).collect();
     let by = By { prio: true, ..By::default() };
-    let asked = Asked { what, spans, by, limit: 1, past: None, bins: None, ending: None };
+    let asked = LatencyRequest { what, spans, by, limit: 1, past: None, bins: None, ending: None };
     let (pass, walked) = pass(of, Walk::new(of, window), &asked, stop)?;
     let (vocabulary, devices) = (&of.classes.vocabulary, pass.devices());
     let names =

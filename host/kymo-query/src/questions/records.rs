@@ -6,13 +6,13 @@ use kymo_ctf::read::{Item, Loss, Record};
 use kymo_export::json::{Wide, push_fields};
 use kymo_feed::clamp;
 
+use super::begun::begin;
 use crate::columns::{Answer, Table};
 use crate::error::Error;
 use crate::filter::Filters;
 use crate::learn::{Learn, is_state};
 use crate::opened::Opened;
 use crate::parameters::{Parameters, Window};
-use crate::questions::begin;
 use crate::walk::{self, LossSpan, Stop};
 
 /// Items between two looks whether somebody still waits.
@@ -178,9 +178,9 @@ fn tell(answer: &mut Answer, rows: &[RecordRow]) {
 }
 
 /// How many there are.
-struct Counted(u64);
+struct RecordCount(u64);
 
-impl Take for Counted {
+impl Take for RecordCount {
     fn record(&mut self, _: &Record<'_>) -> bool {
         self.0 += 1;
         true
@@ -196,7 +196,7 @@ impl Take for Counted {
 pub fn count(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<Answer, Error> {
     let window = parameters.window(of)?;
     let filters = parameters.texts("filter");
-    let mut counted = Counted(0);
+    let mut counted = RecordCount(0);
     let notes = read(of, window, &filters, &mut counted, stop)?;
     let mut answer = begin("count", of, window);
     answer.notes = notes;
@@ -205,12 +205,12 @@ pub fn count(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<An
 }
 
 /// The first, or the last that comes.
-struct Found {
+struct RecordSearch {
     is_first: bool,
     row: Option<RecordRow>,
 }
 
-impl Take for Found {
+impl Take for RecordSearch {
     fn record(&mut self, record: &Record<'_>) -> bool {
         self.row = Some(RecordRow::of(record));
         !self.is_first
@@ -235,7 +235,7 @@ pub fn search(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<A
         Some("previous") => false,
         Some(_) => return Err(Error::parameter("direction", "next or previous")),
     };
-    let mut found = Found { is_first: is_next, row: None };
+    let mut found = RecordSearch { is_first: is_next, row: None };
     let mut notes = Vec::new();
     if is_next {
         let from = at.saturating_add(1).clamp(first, end);

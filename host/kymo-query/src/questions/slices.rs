@@ -7,13 +7,13 @@ use kymo_analyze::{Doubt, Name, Sample, Sink, State};
 use kymo_ctf::read::Loss;
 use kymo_feed::{Seen, Visit, clamp};
 
+use super::begun::{begin, doubt_bits};
 use crate::columns::{Answer, Table};
 use crate::error::Error;
 use crate::opened::Opened;
 use crate::pairs;
 use crate::parameters::{Parameters, Window};
 use crate::pixels::{Pixels, levels};
-use crate::questions::{begin, doubt_bits};
 use crate::span::Spans;
 use crate::walk::{Gather, Stop, Walk, Walked};
 
@@ -94,7 +94,7 @@ struct Merged {
 }
 
 /// The spans of a window, on their way to an answer.
-pub(super) struct Found {
+pub(super) struct SliceAnswer {
     pub answer: Answer,
     pub list: Vec<Slice>,
     pub walked: Walked,
@@ -107,7 +107,7 @@ pub(super) struct Found {
 pub fn slices(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<Answer, Error> {
     let window = parameters.window(of)?;
     let pixels = Pixels::new(window, parameters.pixels()?);
-    let Found { mut answer, list, walked } = find("slices", of, parameters, pixels, stop)?;
+    let SliceAnswer { mut answer, list, walked } = find("slices", of, parameters, pixels, stop)?;
     tables(&mut answer, list, &pixels);
     walked.tell(&mut answer);
     Ok(answer)
@@ -120,7 +120,7 @@ pub(super) fn find(
     parameters: &mut Parameters,
     pixels: Pixels,
     stop: &Stop,
-) -> Result<Found, Error> {
+) -> Result<SliceAnswer, Error> {
     let window = pixels.window();
     let tids = parameters.tids()?;
     let lead = parameters.number("lead", 0..=u64::MAX)?.unwrap_or(window.ns().max(LEAD_NS));
@@ -144,7 +144,7 @@ pub(super) fn find(
     } else if gather.spans.counts().iter().any(|counts| counts.unended > 0) {
         answer.notes.push("spans that end behind the window are not shown".to_owned());
     }
-    Ok(Found { answer, list: gather.list, walked })
+    Ok(SliceAnswer { answer, list: gather.list, walked })
 }
 
 fn tables(answer: &mut Answer, list: Vec<Slice>, pixels: &Pixels) {

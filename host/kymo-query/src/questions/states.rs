@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use kymo_analyze::{CallId, CallSpan, Doing, Doubt, Sink, State, Thread, ThreadSpan, Until};
 use kymo_feed::Visit;
 
+use super::begun::{begin, doubt_bits};
 use crate::columns::{Answer, Table};
 use crate::doing::{self, Calls, STATES};
 use crate::error::Error;
@@ -13,7 +14,6 @@ use crate::opened::Opened;
 use crate::parameters::Parameters;
 use crate::people::People;
 use crate::pixels::{Mixed, PixelRow, Pixels, Stretch};
-use crate::questions::{begin, doubt_bits};
 use crate::walk::{Gather, Stop, Walk};
 
 /// Late waits that are listed at most.
@@ -24,7 +24,7 @@ const CELLS_MAX: usize = 1 << 20;
 
 /// A stretch of a thread that is shown.
 #[derive(Clone, Copy, Debug)]
-struct Shown {
+struct StateStretch {
     from: i64,
     to: i64,
     doing: Doing,
@@ -68,13 +68,13 @@ struct ThreadRow {
     /// What it did last.
     last: Option<Doing>,
     row: PixelRow<11>,
-    spans: Vec<Shown>,
+    spans: Vec<StateStretch>,
     calls: Vec<CallShown>,
     in_pixels: Vec<InPixel>,
 }
 
 impl ThreadRow {
-    fn add(&mut self, pixels: &Pixels, states: &Calls, shown: Shown) {
+    fn add(&mut self, pixels: &Pixels, states: &Calls, shown: StateStretch) {
         let at = self.at.unwrap_or(pixels.window().from);
         if shown.from > at {
             let is_absent = shown.doing == Doing::Forked || self.last == Some(Doing::Ended);
@@ -94,7 +94,7 @@ impl ThreadRow {
         let state = if is_absent { doing::ABSENT } else { doing::UNKNOWN };
         let stretch = Stretch { from, to, state, tid: None, doubt: Doubt::NONE };
         if self.row.add(pixels, &stretch) {
-            self.spans.push(Shown { from, to, doing, open: false, doubt: Doubt::NONE });
+            self.spans.push(StateStretch { from, to, doing, open: false, doubt: Doubt::NONE });
         }
     }
 
@@ -139,7 +139,11 @@ impl Sink for States {
         let Some(row) = self.rows.get_mut(&span.tid) else { return };
         let open = span.until == Until::End;
         let doubt = span.doubt.without(Doubt::END);
-        row.add(&self.pixels, &self.states, Shown { from: span.from, to: span.to, doing: span.doing, open, doubt });
+        row.add(
+            &self.pixels,
+            &self.states,
+            StateStretch { from: span.from, to: span.to, doing: span.doing, open, doubt },
+        );
         let is_over = matches!(span.doing, Doing::Runnable { .. }) && span.until != Until::Next;
         let wait_ns = span.to.abs_diff(span.ready_from);
         if is_over && self.late_ns.is_some_and(|late_ns| wait_ns >= late_ns) {
@@ -244,7 +248,7 @@ fn tables(answer: &mut Answer, mut gather: States, tids: &[i32], of: &Opened) {
 }
 
 fn span_table(answer: &mut Answer, gather: &States, tids: &[i32], of: &Opened) -> Table {
-    let mut spans: Vec<(i32, Shown)> = Vec::new();
+    let mut spans: Vec<(i32, StateStretch)> = Vec::new();
     for (tid, row) in tids.iter().filter_map(|tid| Some((*tid, gather.rows.get(tid)?))) {
         spans.extend(row.spans.iter().map(|span| (tid, *span)));
     }

@@ -10,12 +10,12 @@ use kymo_analyze::{
 };
 use kymo_feed::{Payload, Seen, Visit, is_by_writer};
 
+use super::begun::{begin, doubt_bits};
 use crate::columns::{Answer, Table};
 use crate::error::Error;
 use crate::event_counts::{EventCounts, event_counts};
 use crate::opened::Opened;
 use crate::parameters::{Parameters, Window};
-use crate::questions::{begin, doubt_bits};
 use crate::walk::{Gather, LossLog, Stop, Walk};
 use rows::{Row, Sort};
 
@@ -29,7 +29,7 @@ const SORTS: [(&str, Sort); 3] = [("records", Sort::Records), ("time", Sort::Tim
 const UNKNOWN_MIN: f64 = 1e-4;
 
 /// Records and times on the way.
-struct Counted {
+struct StatisticsPass {
     stats: Stats,
     /// None where no times are asked for, or none are known.
     usage: Option<Usage>,
@@ -41,14 +41,14 @@ struct Counted {
     span: Option<(i64, i64)>,
 }
 
-impl Counted {
-    fn new(of: &Opened, level: Level, window: Window, is_all: bool) -> Counted {
+impl StatisticsPass {
+    fn new(of: &Opened, level: Level, window: Window, is_all: bool) -> StatisticsPass {
         let scope = UsageScope { from: window.from, to: window.to, ..UsageScope::default() };
         let usage = (level != Level::Event && of.has_switches()).then(|| {
             let usage = Usage::new(scope, &of.classes.vocabulary);
             if of.is_restricted { usage.without_begin() } else { usage }
         });
-        Counted {
+        StatisticsPass {
             stats: Stats::new(&[level], false, &of.classes.list),
             usage,
             told: Told::new(&of.classes.list),
@@ -66,14 +66,14 @@ impl Counted {
     }
 }
 
-impl Counted {
+impl StatisticsPass {
     /// Counts by event of a whole trace, which its index has. `None` where more is asked for, or losses are to be
     /// listed.
-    fn of_index(of: &Opened, level: Level, window: Window, is_all: bool) -> Option<Counted> {
+    fn of_index(of: &Opened, level: Level, window: Window, is_all: bool) -> Option<StatisticsPass> {
         if level != Level::Event || !is_all || window.pair() != of.whole() {
             return None;
         }
-        let mut counted = Counted::new(of, level, window, is_all);
+        let mut counted = StatisticsPass::new(of, level, window, is_all);
         let EventCounts { records, lost } =
             event_counts(&of.traces, &of.indexes, &of.classes, |_| true, &mut counted.stats)?;
         (counted.records, counted.selected, counted.span) = (records, records, of.bounds);
@@ -81,7 +81,7 @@ impl Counted {
     }
 }
 
-impl Visit for Counted {
+impl Visit for StatisticsPass {
     fn record(&mut self, seen: &Seen<'_, '_>, state: &State) {
         let (time, payload) = (seen.head.time, Payload(seen.record.payload));
         self.records += 1;
@@ -101,7 +101,7 @@ impl Visit for Counted {
     }
 }
 
-impl Sink for Counted {
+impl Sink for StatisticsPass {
     fn event(&mut self, head: &Head, event: &Event, state: &State) {
         self.usage.iter_mut().for_each(|usage| usage.event(head, event, state));
     }
@@ -127,7 +127,7 @@ impl Sink for Counted {
     }
 }
 
-impl Gather for Counted {
+impl Gather for StatisticsPass {
     fn begin(&mut self, state: &State) {
         self.usage = self.usage.take().map(|usage| usage.resume(state));
     }
@@ -159,10 +159,10 @@ pub fn statistics(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Resu
     }
     let limit = parameters.limit(100)?;
     let walk = Walk::new(of, window).filtered(parameters)?.until_last_record();
-    let (gather, walked) = match Counted::of_index(of, level, window, walk.is_all()) {
+    let (gather, walked) = match StatisticsPass::of_index(of, level, window, walk.is_all()) {
         Some(counted) => (counted, None),
         None => {
-            let mut gather = Counted::new(of, level, window, walk.is_all());
+            let mut gather = StatisticsPass::new(of, level, window, walk.is_all());
             let walked = walk.run(&mut gather, stop)?;
             gather.usage.iter_mut().for_each(|usage| usage.finish(&walked.state));
             (gather, Some(walked))
@@ -190,7 +190,7 @@ pub fn statistics(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Resu
 }
 
 /// What is of all rows, and what qualifies it.
-fn tell_totals(answer: &mut Answer, of: &Opened, gather: &Counted, level: Level) {
+fn tell_totals(answer: &mut Answer, of: &Opened, gather: &StatisticsPass, level: Level) {
     let by = LEVELS.iter().find(|(_, known)| *known == level).map(|(name, _)| *name);
     answer.set("by", by);
     answer.set("records", gather.records);

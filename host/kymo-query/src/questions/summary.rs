@@ -9,13 +9,13 @@ use kymo_ctf::read::{Item, Passed, Reader};
 use kymo_ctf::write::EnvValue;
 use serde_json::{Map, Value, json};
 
+use super::begun::begin;
 use crate::columns::{Answer, Table};
 use crate::error::Error;
 use crate::learn::is_state;
 use crate::opened::Opened;
 use crate::pairs;
 use crate::parameters::{Parameters, Window};
-use crate::questions::begin;
 use crate::walk::{LossLog, LossSpan, Stop};
 
 /// Rows of losses where a question does not say.

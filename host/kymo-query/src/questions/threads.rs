@@ -8,6 +8,7 @@ use kymo_analyze::{Event, Head, Sink, State, Thread, ThreadSpan};
 use kymo_feed::Visit;
 use kymo_index::{Cover, PartSums, ThreadSums};
 
+use super::begun::begin;
 use crate::columns::{Answer, Table};
 use crate::doing::{ABSENT, Calls, RUNNING};
 use crate::error::Error;
@@ -15,7 +16,6 @@ use crate::opened::Opened;
 use crate::parameters::{Parameters, Window};
 use crate::people::People;
 use crate::pixels::Pixels;
-use crate::questions::begin;
 use crate::walk::{Gather, Stop, Walk};
 
 /// Times of states, as columns call them, without that of threads that are not there.

@@ -5,12 +5,12 @@ use kymo_analyze::{Class, Field, Record as _, Sink, State, ValueKind};
 use kymo_ctf::read::{FieldKind, Value};
 use kymo_feed::{Payload, Seen, Visit};
 
+use super::begun::begin;
 use crate::columns::{Answer, Table};
 use crate::error::Error;
 use crate::opened::Opened;
 use crate::parameters::Parameters;
 use crate::pixels::Pixels;
-use crate::questions::begin;
 use crate::walk::{Gather, Stop, Walk};
 
 /// Values of one bin.

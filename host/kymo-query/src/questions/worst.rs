@@ -5,7 +5,7 @@
 use kymo_analyze::explain::Question;
 use kymo_analyze::{Key, Sample};
 
-use super::latencies::{Found, find};
+use super::latencies::{LatencyAnswer, find};
 use super::told::{Pieces, SPANS_KEPT};
 use crate::columns::{Answer, Table};
 use crate::error::Error;
@@ -29,7 +29,7 @@ const LEAD_NS: u64 = 100_000_000;
 pub fn worst(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<Answer, Error> {
     let count = parameters.number("causes", 0..=CAUSES_MAX)?.unwrap_or(0) as usize;
     let lead = parameters.number("lead", 0..=u64::MAX >> 1)?.unwrap_or(LEAD_NS);
-    let Found { mut answer, pass, spans, walked } = find(of, parameters, stop, false)?;
+    let LatencyAnswer { mut answer, pass, spans, walked } = find(of, parameters, stop, false)?;
     let names = NameTable {
         vocabulary: &of.classes.vocabulary,
         devices: pass.devices(),

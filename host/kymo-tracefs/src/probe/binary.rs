@@ -83,7 +83,7 @@ impl Binary {
     pub fn functions(&self, name: &str) -> Result<Functions, ProbeError> {
         let elf = self.elf()?;
         let mut search = SymbolTableSearch {
-            wanted: Wanted::new(name),
+            wanted: WantedSymbol::new(name),
             found: Vec::new(),
             names: BTreeSet::new(),
             has_table: false,
@@ -192,7 +192,7 @@ impl Binary {
 
 /// Collects symbols from several tables.
 struct SymbolTableSearch<'a> {
-    wanted: Wanted<'a>,
+    wanted: WantedSymbol<'a>,
     found: Vec<Function>,
     names: BTreeSet<String>,
     has_table: bool,

@@ -5,16 +5,16 @@ use kymo_names::glob_matches;
 use kymo_symbols::demangle;
 
 /// What `-U` says in the place of a function.
-pub struct Wanted<'a> {
+pub struct WantedSymbol<'a> {
     text: &'a str,
     /// Without spaces, as demanglers differ in them.
     dense: String,
     is_pattern: bool,
 }
 
-impl<'a> Wanted<'a> {
-    pub fn new(text: &'a str) -> Wanted<'a> {
-        Wanted { text, dense: dense(text), is_pattern: text.contains(['*', '?']) && !text.contains("operator") }
+impl<'a> WantedSymbol<'a> {
+    pub fn new(text: &'a str) -> WantedSymbol<'a> {
+        WantedSymbol { text, dense: dense(text), is_pattern: text.contains(['*', '?']) && !text.contains("operator") }
     }
 
     /// Whether it may mean many functions.
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn what_is_meant() {
         let check = |wanted: &str, symbol: &str, expect: Option<&str>| {
-            assert_eq!(Wanted::new(wanted).meant(symbol).as_deref(), expect, "{wanted} for {symbol}");
+            assert_eq!(WantedSymbol::new(wanted).meant(symbol).as_deref(), expect, "{wanted} for {symbol}");
         };
         check("main", "main", Some("main"));
         check("mai", "main", None);
@@ -142,7 +142,7 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn nothing_panics(signature in "\\PC{0,30}", hard in "[a<>() :{}]{0,20}") {
-            let _ = (base(&signature), base(&hard), Wanted::new(&hard).meant(&signature));
+            let _ = (base(&signature), base(&hard), WantedSymbol::new(&hard).meant(&signature));
         }
     }
 }

@@ -24,7 +24,7 @@ pub(crate) fn add(root: &Path, group: &str, log: &Path, probes: &[Probe]) -> Res
     let text = file::read("set probes in programs", &list)?;
     let prefix = format!(":{group}/");
     let taken = text.lines().filter_map(|line| line.split_whitespace().next()?.split_once(&prefix));
-    let mut names = Names { taken: taken.map(|(_, event)| event.to_owned()).collect(), given: BTreeMap::new() };
+    let mut names = ProbeNames { taken: taken.map(|(_, event)| event.to_owned()).collect(), given: BTreeMap::new() };
     let logs = [log.to_owned(), root.join("error_log")];
     let mut made: Vec<EventName> = Vec::new();
     for (index, probe) in probes.iter().enumerate() {
@@ -47,7 +47,7 @@ pub(crate) fn add(root: &Path, group: &str, log: &Path, probes: &[Probe]) -> Res
     Ok(made)
 }
 
-fn add_one(list: &Path, group: &str, logs: &[PathBuf], probe: &Probe, names: &mut Names) -> Result<String, Error> {
+fn add_one(list: &Path, group: &str, logs: &[PathBuf], probe: &Probe, names: &mut ProbeNames) -> Result<String, Error> {
     let path = KernelPath::of(&probe.binary)?;
     let mut event = names.of(probe)?;
     loop {
@@ -104,12 +104,12 @@ impl KernelPath {
 }
 
 /// Names that are taken, and which probes share one.
-struct Names {
+struct ProbeNames {
     taken: Vec<String>,
     given: BTreeMap<(String, bool, Vec<String>), String>,
 }
 
-impl Names {
+impl ProbeNames {
     /// The event of a probe: that of others which have its origin and the same names and types of arguments (the
     /// kernel wants these alike in one event), else a new one.
     fn of(&mut self, probe: &Probe) -> Result<String, ProbeError> {
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn sites_share_an_event_if_their_arguments_are_alike() {
-        let mut names = Names { taken: vec!["go_2".to_owned()], given: BTreeMap::new() };
+        let mut names = ProbeNames { taken: vec!["go_2".to_owned()], given: BTreeMap::new() };
         assert_eq!(names.of(&probe("x", &["arg1=%di:s32"])).unwrap(), "go");
         assert_eq!(names.of(&probe("x", &["arg1=+8(%sp):s32"])).unwrap(), "go");
         assert_eq!(names.of(&probe("x", &["arg1=%di:u64"])).unwrap(), "go_3");

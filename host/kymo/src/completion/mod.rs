@@ -28,12 +28,12 @@ pub struct CompletionArgs {
 
 /// Prints `=WORD` (what is completed), then `CANDIDATE\tWHAT IT IS` lines, then `:files`, `:dirs` or `:command N` where
 /// the shell has more.
-pub fn run(args: CompletionArgs) -> ExitCode {
+pub fn run(args: CompletionArgs, definition: &clap::Command) -> ExitCode {
     let words = match &args.line {
         Some(line) => line::words(line),
         None => args.words,
     };
-    let answer = engine::answer(&crate::help::command(), &words, &world::System);
+    let answer = engine::answer(definition, &words, &world::System);
     let mut text = format!("={}\n", words.last().map_or("", String::as_str));
     for (candidate, about) in &answer.candidates {
         let about = about.lines().next().unwrap_or_default().replace('\t', " ");

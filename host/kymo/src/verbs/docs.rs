@@ -25,8 +25,8 @@ pub struct DocsArgs {
 }
 
 /// Writes all pages and scripts below `args.dir`.
-pub fn run(args: DocsArgs) -> anyhow::Result<ExitCode> {
-    man1::write(&args.dir.join("man1"))?;
+pub fn run(args: DocsArgs, definition: clap::Command) -> anyhow::Result<ExitCode> {
+    man1::write(definition, &args.dir.join("man1"))?;
     if let Some(root) = &args.sources {
         pages::write(root, &args.dir)?;
     }

@@ -179,32 +179,43 @@ impl Blocks {
         Ok(())
     }
 
+    /// The parts of a block, in this order. What is declared in it is known from the first part on.
+    fn parts(
+        &mut self,
+        block: &str,
+        parts: &[(&str, Origin)],
+        entries: &[Entry],
+        roots: &mut [Option<ClassId>; 6],
+    ) -> Result<(), Fault> {
+        for (at, (part, origin)) in parts.iter().enumerate() {
+            for entry in entries {
+                match entry {
+                    Entry::Part { name, ty, pos } if name == part => {
+                        self.resolver.builder.begin(*origin, *roots);
+                        roots[*origin as usize] = Some(self.part(ty, *pos)?);
+                    }
+                    Entry::Part { name, pos, .. } if !parts.iter().any(|(part, _)| name == part) => {
+                        return Err(pos.fault(format!("{block} has no part `{name}`")));
+                    }
+                    Entry::Decl(decl) if at == 0 => self.resolver.declare(decl)?,
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn stream(&mut self, entries: &[Entry], pos: Pos) -> Result<(), Fault> {
         let mut class = StreamClass { id: id(entries, "id")?.unwrap_or(0), ..StreamClass::default() };
         let mut roots = [None; 6];
         roots[Origin::PacketHeader as usize] = self.metadata.packet_header;
         // In the order of decoding, whatever the order in the text, so that references find what comes earlier.
-        for (part, origin) in [
+        let parts = [
             ("packet.context", Origin::PacketContext),
             ("event.header", Origin::EventHeader),
             ("event.context", Origin::CommonContext),
-        ] {
-            for entry in entries {
-                match entry {
-                    Entry::Part { name, ty, pos } if name == part => {
-                        self.resolver.builder.begin(origin, roots);
-                        roots[origin as usize] = Some(self.part(ty, *pos)?);
-                    }
-                    Entry::Part { name, pos, .. }
-                        if !matches!(name.as_str(), "packet.context" | "event.header" | "event.context") =>
-                    {
-                        return Err(pos.fault(format!("a stream has no part `{name}`")));
-                    }
-                    Entry::Decl(decl) if origin == Origin::PacketContext => self.resolver.declare(decl)?,
-                    _ => {}
-                }
-            }
-        }
+        ];
+        self.parts("a stream", &parts, entries, &mut roots)?;
         class.packet_context = roots[Origin::PacketContext as usize];
         class.event_header = roots[Origin::EventHeader as usize];
         class.common_context = roots[Origin::CommonContext as usize];
@@ -274,21 +285,8 @@ impl Blocks {
         roots[Origin::PacketContext as usize] = class.packet_context;
         roots[Origin::EventHeader as usize] = class.event_header;
         roots[Origin::CommonContext as usize] = class.common_context;
-        for (part, origin) in [("context", Origin::SpecificContext), ("fields", Origin::Payload)] {
-            for entry in entries {
-                match entry {
-                    Entry::Part { name, ty, pos } if name == part => {
-                        self.resolver.builder.begin(origin, roots);
-                        roots[origin as usize] = Some(self.part(ty, *pos)?);
-                    }
-                    Entry::Part { name, pos, .. } if !matches!(name.as_str(), "context" | "fields") => {
-                        return Err(pos.fault(format!("an event has no part `{name}`")));
-                    }
-                    Entry::Decl(decl) if origin == Origin::SpecificContext => self.resolver.declare(decl)?,
-                    _ => {}
-                }
-            }
-        }
+        let parts = [("context", Origin::SpecificContext), ("fields", Origin::Payload)];
+        self.parts("an event", &parts, entries, &mut roots)?;
         let (mut name, mut loglevel) = (None, None);
         for entry in entries {
             let Entry::Attr(attr) = entry else { continue };

@@ -17,7 +17,7 @@ use super::wire::{Message, time};
 use crate::json::{Wide, push_value};
 use calls::Calls;
 use message::OwnMessage;
-use table::{GENERIC, How, Known};
+use table::{FtraceEvent, GENERIC, How};
 
 /// Events of a bundle: readers sort bundles of all CPUs, and want them not too long.
 const EVENTS_MAX: u32 = 512;
@@ -142,7 +142,7 @@ fn put(body: &mut Message, number: u32, value: &Value<'_>, how: How, has_lttng_n
 }
 
 /// Fields that have no place in a message. What says that it is not known is not missed.
-fn left_of(record: &Record<'_>, known: &Known, taken: &[&str]) -> Vec<String> {
+fn left_of(record: &Record<'_>, known: &FtraceEvent, taken: &[&str]) -> Vec<String> {
     let is_unknown = |value: &Value<'_>| matches!(value, Value::Int(number, _) if i128::from(*number) == -1);
     let is_fork = known.names.contains(&"sched_process_fork");
     let left = record.payload.iter().filter(|(name, value)| !(taken.contains(name) || is_fork && is_unknown(value)));

@@ -27,6 +27,11 @@ impl<'f> Chunks<'f> {
         Chunks { rest, is_big_endian: file.is_big_endian, packing: file.packing, left: None, missing }
     }
 
+    /// Bytes of the file that were not looked at.
+    pub fn left(&self) -> usize {
+        self.rest.len()
+    }
+
     fn word(&mut self) -> Option<u32> {
         let (word, rest) = self.rest.split_first_chunk::<4>()?;
         self.rest = rest;

@@ -74,6 +74,16 @@ pub struct Buffer {
     pub content: Content,
 }
 
+impl Buffer {
+    /// The CPUs of which it has pages.
+    pub fn cpus(&self) -> &[CpuData] {
+        match &self.content {
+            Content::Pages(cpus) => cpus,
+            Content::Text(_) => &[],
+        }
+    }
+}
+
 /// What a buffer holds.
 #[derive(Debug)]
 pub enum Content {

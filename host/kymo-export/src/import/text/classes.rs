@@ -25,6 +25,8 @@ pub struct Sample<'s> {
     pub chain: &'s [(u64, String)],
     /// Records that were lost there; the record is the next one then.
     pub lost: u64,
+    /// About how many bytes of the text end with it.
+    pub at: usize,
 }
 
 /// All classes.

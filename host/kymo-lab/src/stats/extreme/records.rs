@@ -4,7 +4,7 @@
 
 use serde::{Serialize, Serializer};
 
-use super::{BEYOND_MAX, Estimate, Peak, REPLICATES, Refusal, declustered, maxima, peaks};
+use super::estimate::{BEYOND_MAX, Estimate, Peak, REPLICATES, Refusal, declustered, maxima, peaks};
 use crate::{Record, Series};
 
 /// Large samples within so many samples of each other are of one disturbance.

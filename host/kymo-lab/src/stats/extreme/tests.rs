@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Whether intervals hold what they are for, and whether what cannot be estimated is refused.
 
+use super::estimate::estimate;
+use super::law::{Law, Maxima, Pareto};
 use super::*;
+use crate::stats::Random;
 
 /// Fewer than in use: each trial has as many fits.
 const FEW: usize = 119;

@@ -11,10 +11,9 @@ use super::roff;
 const EXTRA: &str = ".SH EXTRA\n";
 
 /// Writes all pages into a directory.
-pub fn write(dir: &Path) -> anyhow::Result<()> {
+pub fn write(definition: clap::Command, dir: &Path) -> anyhow::Result<()> {
     std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
-    clap_mangen::generate_to(crate::help::command(), dir)
-        .with_context(|| format!("cannot write to {}", dir.display()))?;
+    clap_mangen::generate_to(definition, dir).with_context(|| format!("cannot write to {}", dir.display()))?;
     for entry in dir.read_dir().with_context(|| format!("cannot read {}", dir.display()))? {
         let path = entry?.path();
         let page = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;

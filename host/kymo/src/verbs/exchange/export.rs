@@ -32,16 +32,16 @@ fn writer<'t>(format: Format, args: &ExportArgs, traces: &'t [Trace]) -> anyhow:
         known.learn_all(traces)?;
     }
     let known = Rc::new(RefCell::new(known));
-    let symbols = Box::new(Names(Rc::clone(&known)));
+    let symbols = Box::new(FrameNames(Rc::clone(&known)));
     take_signals();
     let exporter = begin(format, traces, args.output(), symbols)?;
     Ok(ExportWriter { exporter, unnamed: Box::new(move || known.borrow().reasons()) })
 }
 
 /// What is known of addresses; who exports asks, and we tell at the end what was not known.
-struct Names(Rc<RefCell<Symbolizer>>);
+struct FrameNames(Rc<RefCell<Symbolizer>>);
 
-impl Naming for Names {
+impl Naming for FrameNames {
     fn learn(&mut self, record: &Record<'_>) {
         self.0.borrow_mut().learn(record);
     }

@@ -9,11 +9,12 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use kymo_command::interrupt::{is_over, take_signals};
+use kymo_command::terminal::Progress;
 use kymo_ctf::read::Files as _;
+use kymo_export::import::ImportedSoFar;
 use kymo_lab::{Record, import};
 use serde_json::Value;
 
-use crate::terminal::Progress;
 use crate::verbs::args::JsonArgs;
 
 /// Largest file that is read, bytes.
@@ -145,8 +146,9 @@ fn trace(file: &Path, bytes: &[u8], output: Option<Output<'_>>, are_several: boo
     // Only now: reading standard input must end by Ctrl-C as ever.
     take_signals();
     let progress = RefCell::new(Progress::new());
-    let goes_on = |records| {
-        progress.borrow_mut().show(|| format!("{:.1} million records", records as f64 / 1e6));
+    let goes_on = |so_far: ImportedSoFar| {
+        let text = || format!("{:.1} million records", so_far.records as f64 / 1e6);
+        progress.borrow_mut().show_share(so_far.share, text);
         !is_over()
     };
     let imported = kymo_export::import::import(bytes, &file.to_string_lossy(), &dir, &goes_on);

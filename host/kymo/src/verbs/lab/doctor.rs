@@ -10,8 +10,8 @@ use anyhow::bail;
 use kymo_lab::{Finding, Machine, Severity, State, Target, examine, is_fit};
 use serde_json::json;
 
-use crate::terminal::{Style, paint};
 use crate::verbs::args::OutputArgs;
+use kymo_command::terminal::{Style, paint};
 
 /// Real-time check of this machine, a process or a command: what to change
 ///

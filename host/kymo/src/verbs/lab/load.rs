@@ -16,11 +16,11 @@ use kymo_lab::report;
 use serde_json::json;
 
 use super::tool;
-use crate::terminal::Progress;
 use crate::verbs::args::{CpuArgs, JsonArgs};
 use crate::verbs::command::{Happened, Limits, Watcher};
 use crate::verbs::units;
 use kind::Mix;
+use kymo_command::terminal::Progress;
 use running::{Done, Running};
 
 /// How often the line on a terminal is written anew, and signals are looked at.

@@ -9,6 +9,7 @@ pub mod measure;
 mod run;
 mod setup;
 mod show;
+mod time_line;
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;

@@ -8,8 +8,8 @@ use kymo_lab::{Record, report};
 use serde_json::json;
 
 use super::{probe, results};
-use crate::terminal::{Style, paint};
 use crate::verbs::args::OutputArgs;
+use kymo_command::terminal::{Style, paint};
 
 /// Report of test results: text, histograms, HTML or SVG
 ///

@@ -13,9 +13,9 @@ use serde_json::json;
 
 use super::probe::measure::Probes;
 use super::results;
-use crate::terminal::Progress;
 use crate::verbs::args::{CpuArgs, JsonArgs};
 use crate::verbs::units;
+use kymo_command::terminal::Progress;
 
 /// Verbs of kymo that measure.
 const VERBS: [&str; 5] = ["wakeup", "npt", "hwlat", "preempt", "pi"];

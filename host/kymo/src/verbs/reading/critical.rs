@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `kymo critical`: what a thread waited for, across threads and CPUs, and what that time was made of.
 
+mod answer;
 mod json;
 mod text;
 
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
-use kymo_analyze::cause::Evidence;
-use kymo_analyze::explain::{Question, Slice};
-use kymo_analyze::{By, Event, Head, Latency, Options, Path, SPANS_MAX, Sample, Sink, State, Thread, ThreadSpan, What};
+use kymo_analyze::explain::Question;
+use kymo_analyze::{By, Event, Head, Latency, Options, SPANS_MAX, Sample, Sink, State, Thread, ThreadSpan, What};
 use kymo_ctf::read::Reader;
 
-use kymo_feed::{Choose, Missing};
+use kymo_feed::Choose;
 use kymo_index::{Indexes, range};
-use kymo_query::{Keep, PathNames, Surroundings};
+use kymo_query::{Keep, Surroundings};
 
 use super::analyze::choose::Chosen;
 use super::analyze::feed::{self, Classes, Input, Seen, Totals, Visit};
@@ -23,6 +23,7 @@ use super::analyze::show::Times;
 use super::analyze::who::{Who, WhoArgs, is_real_time, one};
 use super::symbols::Symbolizer;
 use crate::verbs::args::{FilterArgs, OutputArgs, RangeArgs, ThreadArgs, TraceArgs, ZoneArgs};
+use answer::{CriticalPathAnswer, ThreadStretch};
 
 /// Critical path of a thread: what it waited for, and what that waited for
 ///
@@ -105,33 +106,6 @@ impl Sink for PathSearch {
         if self.who.wants(thread) {
             self.latency.call(span, thread);
         }
-    }
-}
-
-/// A thread, and a stretch of its time.
-#[derive(Clone, Copy)]
-struct ThreadStretch {
-    tid: i32,
-    from: i64,
-    to: i64,
-}
-
-/// What was found.
-struct CriticalPathAnswer<'a> {
-    stretch: ThreadStretch,
-    path: Path,
-    budget: Vec<Slice>,
-    evidence: &'a Evidence,
-    classes: &'a Classes,
-    functions: KernelFunctions<'a>,
-    lost: Missing,
-}
-
-impl CriticalPathAnswer<'_> {
-    /// What its steps are called.
-    fn names(&self) -> PathNames<'_> {
-        let (evidence, vocabulary) = (self.evidence, &self.classes.vocabulary);
-        PathNames { evidence, vocabulary, functions: &self.functions, at: self.stretch.to }
     }
 }
 

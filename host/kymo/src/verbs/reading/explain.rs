@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
-use kymo_analyze::explain::{Look, Question};
+use kymo_analyze::explain::{Question, StoryStyle};
 use kymo_analyze::{SPANS_MAX, What};
 use kymo_ctf::read::Reader;
 use kymo_query::{Keep, Surroundings};
@@ -167,7 +167,7 @@ fn story(
         }
         false => {
             let times = Times::new(&input.traces, args.zone.utc);
-            story.text(&Look { time: &|ns| times.text(ns) })
+            story.text(&StoryStyle { time: &|ns| times.text(ns) })
         }
     };
     args.output.print(&text)?;

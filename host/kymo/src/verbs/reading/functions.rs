@@ -3,22 +3,17 @@
 //! together by
 //! `kymo_analyze::functions`.
 
+mod calls;
 mod show;
 
-use std::collections::HashMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
-use kymo_analyze::functions::Functions;
-use kymo_ctf::read::{Item, Reader};
-use kymo_export::export::stacks::{Call, Frame, Who, call_of, is_call, name_of, who};
-use kymo_feed::Missing;
+use kymo_export::export::stacks::is_call;
 use kymo_index::{Indexes, range};
-use kymo_query::Learn;
 
 use super::analyze::feed::Input;
-use super::symbols::Symbolizer;
 use crate::verbs::args::{OutputArgs, ThreadArgs, TraceArgs};
 
 /// Call tree of functions: who called whom, how long it took, flame graph
@@ -58,27 +53,6 @@ pub struct FunctionsArgs {
     output: OutputArgs,
 }
 
-/// All calls, and names for them.
-struct FunctionCalls {
-    calls: Functions<Frame, Who>,
-    symbols: Symbolizer,
-    names: HashMap<Who, String>,
-    cache: HashMap<Frame, String>,
-    lost: Missing,
-}
-
-impl FunctionCalls {
-    /// What a function is called.
-    fn name(&mut self, frame: &Frame) -> String {
-        name_of(&mut self.symbols, &mut self.cache, frame)
-    }
-
-    fn is_wanted(&self, who: &Who, wanted: Option<&String>) -> bool {
-        let name = self.names.get(who);
-        wanted.is_none_or(|wanted| wanted.parse() == Ok(who.tid) || name == Some(wanted))
-    }
-}
-
 /// Runs the verb.
 pub fn run(args: FunctionsArgs) -> anyhow::Result<ExitCode> {
     args.output.begin();
@@ -99,7 +73,7 @@ pub fn run(args: FunctionsArgs) -> anyhow::Result<ExitCode> {
     let [from, to] = input.common().map_or([None, None], |(from, to)| [Some(from.into()), Some(to.into())]);
     let indexes = if from.is_some() { input.indexes() } else { Indexes::default() };
     let mut reader = range::reader(&input.traces, &indexes, from, to);
-    let mut found = find(&input, &mut reader)?;
+    let mut found = calls::read(&input.traces, &mut reader)?;
     let wanted = args.threads.thread.as_ref();
     if !found.calls.trees().iter().any(|tree| found.is_wanted(&tree.thread, wanted)) {
         bail!(
@@ -128,43 +102,4 @@ pub fn run(args: FunctionsArgs) -> anyhow::Result<ExitCode> {
     args.output.print(&text)?;
     found.symbols.reasons().iter().for_each(|why| eprintln!("kymo: {why}"));
     Ok(super::analyze::damage(&input, &reader))
-}
-
-/// Goes through all records.
-fn find(input: &Input, reader: &mut Reader<'_>) -> anyhow::Result<FunctionCalls> {
-    let mut found = FunctionCalls {
-        calls: Functions::default(),
-        symbols: Symbolizer::new(None, &input.traces)?,
-        names: HashMap::new(),
-        cache: HashMap::new(),
-        lost: Missing::default(),
-    };
-    let mut learn = Learn::new(&input.traces);
-    while let Some(mut item) = reader.next() {
-        match &mut item {
-            Item::Record(record) => {
-                if let Some(learn) = &mut learn {
-                    learn.record(record);
-                }
-                found.symbols.learn(record);
-                let Some(call) = call_of(record) else { continue };
-                let who = who(record);
-                let time = record.ns.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
-                match call {
-                    Call::Enter(function) => found.calls.enter(who, time, function),
-                    Call::Leave(function) => found.calls.leave(who, time, function),
-                }
-                if !found.names.contains_key(&who) && !record.procname.is_empty() {
-                    found.names.insert(who, record.procname.to_owned());
-                }
-            }
-            Item::Loss(loss) => {
-                found.lost.add_loss(loss);
-                let (trace, pid) = (loss.trace, loss.vpid);
-                found.calls.lost(|who| who.trace == trace && pid.is_none_or(|pid| pid == who.pid));
-            }
-        }
-    }
-    found.calls.finish();
-    Ok(found)
 }

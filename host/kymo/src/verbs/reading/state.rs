@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `kymo state`: what a machine did at one moment of a trace.
 
+mod moment;
 mod text;
 
 use std::process::ExitCode;
@@ -15,6 +16,7 @@ use super::analyze::kernel_functions::KernelFunctions;
 use super::analyze::show::Times;
 use super::analyze::when::{self, When};
 use crate::verbs::args::{CpuArgs, OutputArgs, ThreadArgs, TraceArgs, ZoneArgs};
+use moment::MachineMoment;
 
 /// State at one moment: who ran on each CPU, and what each thread waited for
 ///
@@ -42,17 +44,6 @@ pub struct StateArgs {
     output: OutputArgs,
     #[command(flatten)]
     zone: ZoneArgs,
-}
-
-/// What is shown.
-struct MachineMoment<'a> {
-    at: i64,
-    state: &'a State,
-    classes: &'a Classes,
-    functions: KernelFunctions<'a>,
-    cpus: Vec<&'a Cpu>,
-    /// By number.
-    threads: Vec<&'a Thread>,
 }
 
 /// Runs the verb.

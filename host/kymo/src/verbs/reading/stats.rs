@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `kymo stats`: counts, rates, and statistics of fields, by any sequence of event, process, thread, CPU and fields.
 
+mod args;
 mod by;
 mod json;
+mod report;
 mod text;
 mod values;
 
-use std::cmp::Ordering;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use kymo_analyze::{Class, Level, Number, Sink, State, Stats, StatsRow};
+use kymo_analyze::{Class, Level, Sink, State, Stats};
 use kymo_ctf::read::Reader;
 
 use kymo_index::{Indexes, range};
@@ -19,55 +20,9 @@ use kymo_query::{EventCounts, event_counts};
 use super::analyze::choose::Chosen;
 use super::analyze::feed::{Classes, Input, Payload, ReadRange, Seen, Totals, Visit, absolute, each};
 use super::analyze::when::When;
-use super::hosts::HostArgs;
-use crate::verbs::args::{EventArgs, OutputArgs, RangeArgs, ScopeArgs, TraceArgs};
-use by::By;
+pub use args::StatsArgs;
+use report::StatsReport;
 use values::FieldValues;
-
-/// Statistics of a trace: counts, rates and values by event, thread, CPU or field
-///
-/// Rows by any sequence of event, process, thread, cpu and fields of the payload; records of a kernel belong to the
-/// thread that ran on their CPU.
-#[derive(clap::Args)]
-#[command(after_help = "Examples:\n  kymo stats t                               records and rates by event\n  \
-    kymo stats t --by process,event --limit 20   what each process wrote, the busiest first\n  \
-    kymo stats t --by axis,event               what was written of each axis\n  \
-    kymo stats t --by caller --sum size --limit 10   the callers of malloc that asked for most bytes\n  \
-    kymo stats t --event 'motor:*' --values    min, mean, max, deviation and quantiles of each field\n\n\
-    Exit status: 0 fine, 1 the trace was damaged (what could be read was counted), 2 it cannot be opened.")]
-pub struct StatsArgs {
-    #[command(flatten)]
-    traces: TraceArgs,
-    /// Group by event, process, thread, cpu (or $event, $pid, $tid, $cpu), names of payload fields that are integers or
-    /// text (`field:cpu` for a field with one of these names), and contexts ($proc, $prio, any that records have); at
-    /// most four, in any order. Addresses, such
-    /// as those of `caller`, are shown as functions with their lines
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "event", value_parser = by::parse)]
-    by: Vec<By>,
-    #[command(flatten)]
-    events: EventArgs,
-    #[command(flatten)]
-    scope: ScopeArgs,
-    /// Also show statistics of each field that is a number
-    #[arg(long, alias = "fields")]
-    values: bool,
-    /// Add up the values of this payload field in each row, and sort the rows by that, the largest first
-    #[arg(long, value_name = "FIELD")]
-    sum: Option<String>,
-    /// Also show bytes: of all records, of one record, per second. Packet headers are not counted
-    #[arg(long)]
-    sizes: bool,
-    #[command(flatten)]
-    range: RangeArgs,
-    /// Show only the N rows with most records, the most first; with --sum those with the largest sums [default: all, by
-    /// name]
-    #[arg(long, alias = "top", value_name = "N")]
-    limit: Option<usize>,
-    #[command(flatten)]
-    output: OutputArgs,
-    #[command(flatten)]
-    hosts: HostArgs,
-}
 
 /// Counts on the way.
 struct StatsPass {
@@ -180,67 +135,5 @@ fn stats_of(args: &StatsArgs, levels: &[Level], classes: &[Class]) -> anyhow::Re
                 "--sum: no event of the trace has a field {field:?} that is a number; kymo stats --values lists them"
             )
         }),
-    }
-}
-
-/// What was counted, for those who print it.
-struct StatsReport<'a> {
-    stats: &'a Stats,
-    args: &'a StatsArgs,
-    classes: &'a [Class],
-    /// What parts of rows stand for.
-    values: &'a FieldValues,
-}
-
-/// The greater sum first; those without one last.
-fn greater_first(a: Option<Number>, b: Option<Number>) -> Ordering {
-    match (a, b) {
-        (Some(a), Some(b)) => b.order(a),
-        (a, b) => b.is_some().cmp(&a.is_some()),
-    }
-}
-
-impl StatsReport<'_> {
-    /// The rows that are shown, each with its place for [`Stats::fields`].
-    fn chosen(&self) -> Vec<(usize, &StatsRow)> {
-        let mut rows = self.stats.rows();
-        match (self.args.limit, &self.args.sum) {
-            (_, Some(_)) => rows.sort_by(|(_, a), (_, b)| greater_first(a.sum, b.sum)),
-            (Some(_), None) => rows.sort_by_key(|(_, row)| std::cmp::Reverse(row.count)),
-            (None, None) => rows.sort_by_cached_key(|(_, row)| self.parts(row)),
-        }
-        rows.truncate(self.args.limit.unwrap_or(usize::MAX));
-        rows
-    }
-
-    /// The parts of a row's key; numbers so that they sort as numbers.
-    fn parts(&self, row: &StatsRow) -> Vec<(i64, String)> {
-        let part = |(level, (by, part)): (usize, (&By, &Option<i64>))| match (by, part) {
-            (By::Event, Some(class)) => (0, self.classes[*class as usize].name.clone()),
-            (By::Field(_), Some(number)) => match self.text(*number) {
-                Some(text) => (i64::MAX, text.to_owned()),
-                None if self.values.is_hex(level) => (*number, format!("{:#x}", *number as u64)),
-                None => (*number, number.to_string()),
-            },
-            (_, Some(number)) => (*number, number.to_string()),
-            (_, None) => (-1, "-".to_owned()),
-        };
-        self.args.by.iter().zip(&row.key).enumerate().map(part).collect()
-    }
-
-    /// The text that a part of a row stands for.
-    fn text(&self, part: i64) -> Option<&str> {
-        let index = usize::try_from(part.checked_sub(i64::MIN)?).ok()?;
-        self.values.texts.get(index).map(String::as_str)
-    }
-
-    fn label(&self, row: &StatsRow) -> String {
-        let shown = |(by, (_, part)): (&By, (i64, String))| match by {
-            By::Process | By::Thread if !row.name.is_empty() && part != "-" => format!("{}[{part}]", row.name),
-            By::Cpu => format!("cpu {part}"),
-            By::Field(name) => format!("{name}={part}"),
-            _ => part,
-        };
-        self.args.by.iter().zip(self.parts(row)).map(shown).collect::<Vec<_>>().join(" / ")
     }
 }

@@ -4,13 +4,14 @@
 
 mod functions;
 mod json;
+mod parts;
+mod report;
 mod text;
 
 use std::process::ExitCode;
 
-use anyhow::bail;
 use kymo_analyze::usage::{Choice, Told, Usage, UsageScope};
-use kymo_analyze::{CallSpan, CpuSpan, Event, Facts, Head, InterruptSpan, Sink, State, Thread, ThreadSpan, Threads};
+use kymo_analyze::{CallSpan, CpuSpan, Event, Head, InterruptSpan, Sink, State, Thread, ThreadSpan, Threads};
 use kymo_ctf::read::Reader;
 use kymo_feed::{Walker, is_by_writer};
 use kymo_index::{Indexes, Named, range};
@@ -22,6 +23,8 @@ use super::analyze::show::{NameTable, Times};
 use super::symbols::Symbolizer;
 use crate::verbs::args::{CpuArgs, FilterArgs, OutputArgs, RangeArgs, ThreadArgs, TraceArgs, ZoneArgs};
 use functions::{FunctionUse, SampledFunctions};
+use parts::{Part, RecordedEvents, Sort, parts};
+use report::TopReport;
 
 /// Usage: CPU time by thread, process and function; interrupts; I/O by device and file
 ///
@@ -77,83 +80,6 @@ pub struct TopArgs {
     zone: ZoneArgs,
 }
 
-/// A part of the report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Part {
-    /// CPUs
-    #[value(aliases = ["$cpu", "$cpu_id"])]
-    Cpu,
-    /// Processes
-    #[value(aliases = ["$pid", "$vpid", "$process"])]
-    Process,
-    /// Threads
-    #[value(aliases = ["$tid", "$vtid", "$thread"])]
-    Thread,
-    /// Interrupts of devices, and of the processor's own
-    Irq,
-    /// Softirqs
-    Softirq,
-    /// Block devices
-    Device,
-    /// Files
-    File,
-    /// Functions, by samples
-    Function,
-}
-
-/// What rows are sorted by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Sort {
-    /// CPU time
-    Cpu,
-    /// Bytes
-    Io,
-}
-
-impl Part {
-    const ALL: [Part; 8] =
-        [Part::Cpu, Part::Process, Part::Thread, Part::Function, Part::Irq, Part::Softirq, Part::Device, Part::File];
-
-    fn name(self) -> &'static str {
-        match self {
-            Part::Cpu => "cpu",
-            Part::Process => "process",
-            Part::Thread => "thread",
-            Part::Irq => "irq",
-            Part::Softirq => "softirq",
-            Part::Device => "device",
-            Part::File => "file",
-            Part::Function => "function",
-        }
-    }
-
-    /// Why the trace says nothing of it, if so.
-    fn missing(self, recorded: &RecordedEvents) -> Option<&'static str> {
-        let has_io = recorded.has_transfers || recorded.facts.requests;
-        let (is_there, why) = match self {
-            Part::Cpu => (recorded.facts.switches, NO_SWITCHES),
-            Part::Process | Part::Thread => (recorded.facts.switches || has_io, NO_SWITCHES),
-            Part::Irq => (recorded.facts.hard_interrupts, "no interrupt events: record with -k irq"),
-            Part::Softirq => (recorded.facts.softirqs, "no softirq events: record with -k irq"),
-            Part::Device => (recorded.facts.requests, "no block events: record with -k block"),
-            Part::Function => (recorded.has_samples, "no samples: record with -k perf:cpu-clock"),
-            Part::File => (recorded.has_transfers, "no system calls that read or write: record with -k syscalls"),
-        };
-        (!is_there).then_some(why)
-    }
-}
-
-const NO_SWITCHES: &str = "no sched events: record with -k sched";
-
-/// Which events the trace has.
-struct RecordedEvents {
-    facts: Facts,
-    has_transfers: bool,
-    has_samples: bool,
-    /// Of chosen processes only.
-    is_restricted: bool,
-}
-
 /// All that is asked of one pass over the records.
 struct TopPass {
     usage: Usage,
@@ -196,25 +122,6 @@ impl Sink for TopPass {
     fn lost(&mut self, cpu: Option<u32>, from: i64, to: i64) {
         self.usage.lost(cpu, from, to);
     }
-}
-
-/// What was found, for those who print it.
-struct TopReport<'a> {
-    usage: &'a Usage,
-    names: NameTable<'a>,
-    /// Those with most time of their own first.
-    functions: Vec<FunctionUse>,
-    samples_left_out: u64,
-    recorded: &'a RecordedEvents,
-    /// Those that are shown, and that the trace has.
-    parts: Vec<Part>,
-    /// Those that it does not have, and why.
-    missing: Vec<(Part, &'static str)>,
-    sort: Sort,
-    limit: usize,
-    is_everybody: bool,
-    totals: Totals,
-    clock_backs: u64,
 }
 
 /// Runs the verb.
@@ -313,26 +220,6 @@ fn scope(args: &TopArgs, stretch: Option<ReadRange>) -> UsageScope {
     }
 }
 
-/// A part that cannot be shown, and why.
-type MissingPart = (Part, &'static str);
-
-/// Parts that are shown, and those that the trace says nothing of.
-///
-/// # Errors
-/// It says nothing of any that is asked for.
-fn parts(by: &[Part], recorded: &RecordedEvents) -> anyhow::Result<(Vec<Part>, Vec<MissingPart>)> {
-    let is_asked = |part: &Part| by.is_empty() || by.contains(part);
-    let asked = || Part::ALL.into_iter().filter(is_asked);
-    let missing: Vec<_> = asked().filter_map(|part| Some((part, part.missing(recorded)?))).collect();
-    let parts: Vec<Part> = asked().filter(|part| part.missing(recorded).is_none()).collect();
-    if parts.is_empty() {
-        let mut whys: Vec<&str> = missing.iter().map(|(_, why)| *why).collect();
-        whys.dedup();
-        bail!("the trace has {}", whys.join("; "));
-    }
-    Ok((parts, missing))
-}
-
 /// Whether only chosen processes were recorded.
 pub fn is_restricted(named: &[Named]) -> bool {
     named.iter().flat_map(|named| &named.parts).any(|dir| {
@@ -340,44 +227,4 @@ pub fn is_restricted(named: &[Named]) -> bool {
         let summary: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
         summary["kernel"]["only"] == true
     })
-}
-
-/// A file of which the path is not known, or its path.
-fn file_label(name: &kymo_analyze::usage::FileName) -> String {
-    use kymo_analyze::usage::FileName;
-    match name {
-        FileName::Path(path) => path.clone(),
-        FileName::Descriptor { process, process_name, fd, made_by } => {
-            let by = if made_by.is_empty() { String::new() } else { format!(" ({made_by})") };
-            format!("descriptor {fd} of {process_name}[{process}]{by}")
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parts_that_were_not_recorded_are_named() {
-        let recorded = |facts: Facts, has_transfers| RecordedEvents {
-            facts,
-            has_transfers,
-            has_samples: false,
-            is_restricted: false,
-        };
-        let nothing = recorded(Facts::default(), false);
-        let error = parts(&[Part::Thread, Part::Process, Part::Irq], &nothing).unwrap_err().to_string();
-        assert_eq!(
-            error,
-            "the trace has no sched events: record with -k sched; no interrupt events: record with -k irq"
-        );
-        let calls = recorded(Facts::default(), true);
-        let (there, missing) = parts(&[], &calls).unwrap();
-        assert_eq!(there, [Part::Process, Part::Thread, Part::File]);
-        let missing: Vec<&str> = missing.iter().map(|(part, _)| part.name()).collect();
-        assert_eq!(missing, ["cpu", "function", "irq", "softirq", "device"]);
-        let switches = recorded(Facts { switches: true, ..Facts::default() }, false);
-        assert_eq!(parts(&[Part::Cpu], &switches).unwrap().0, [Part::Cpu]);
-    }
 }

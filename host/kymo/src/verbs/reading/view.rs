@@ -73,15 +73,15 @@ pub struct ViewArgs {
 }
 
 /// What is shown.
-struct Shown {
+struct OpenedView {
     opened: Opened,
     stretch: Option<ReadRange>,
     /// It is being written.
     source: Option<Box<dyn Source>>,
 }
 
-impl Shown {
-    fn open(args: &ViewArgs) -> anyhow::Result<Shown> {
+impl OpenedView {
+    fn open(args: &ViewArgs) -> anyhow::Result<OpenedView> {
         if let Some(url) = args.traces.dirs.iter().filter_map(|dir| dir.to_str()).find(|dir| kymo_live::is_url(dir)) {
             let is_alone = args.traces.dirs.len() == 1 && args.range.from.is_none() && args.range.to.is_none();
             ensure!(
@@ -90,7 +90,7 @@ impl Shown {
             );
             let mut live = net::NetTrace::attach(url)?;
             let opened = live.first()?;
-            return Ok(Shown { opened, stretch: None, source: Some(Box::new(live)) });
+            return Ok(OpenedView { opened, stretch: None, source: Some(Box::new(live)) });
         }
         if let Some(mut growing) = live::find(&args.traces.dirs)? {
             let is_part = args.range.from.is_some() || args.range.to.is_some();
@@ -99,7 +99,7 @@ impl Shown {
                 "the trace is being written, and is shown at its end: --from and --to are for one that has ended"
             );
             let opened = growing.first()?;
-            return Ok(Shown { opened, stretch: None, source: Some(Box::new(growing)) });
+            return Ok(OpenedView { opened, stretch: None, source: Some(Box::new(growing)) });
         }
         // A trace is a directory; files are results of the laboratory.
         let (files, dirs) = args.traces.dirs.iter().cloned().partition::<Vec<_>, _>(|path| path.is_file());
@@ -121,7 +121,7 @@ impl Shown {
         if !files.is_empty() {
             opened.results = Some(results.answer(&opened));
         }
-        Ok(Shown { opened, stretch, source: None })
+        Ok(OpenedView { opened, stretch, source: None })
     }
 }
 
@@ -138,7 +138,7 @@ fn open_beside(dir: &Path) -> anyhow::Result<Opened> {
 
 /// Runs the verb.
 pub fn run(args: ViewArgs) -> anyhow::Result<ExitCode> {
-    let shown = Shown::open(&args)?;
+    let shown = OpenedView::open(&args)?;
     if args.save.is_given() {
         return save::run(&args.save, &shown.opened, shown.stretch);
     }

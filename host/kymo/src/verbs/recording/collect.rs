@@ -15,9 +15,9 @@ use kymo_command::unknown;
 use kymo_target::Receiver;
 
 use super::record::output::Output;
-use crate::terminal::Progress;
 use crate::verbs::args::JsonArgs;
 use crate::verbs::units;
+use kymo_command::terminal::Progress;
 use source::{Got, Source};
 use writer::{Ending, Writer};
 

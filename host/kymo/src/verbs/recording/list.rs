@@ -4,6 +4,7 @@
 //!
 //! A file's events come from its section `kymo_events` [spec/event.md 3.1]; the file is not run.
 
+mod args;
 mod kernel;
 mod places;
 mod state;
@@ -19,48 +20,16 @@ use kymo_collect::{Patterns, RunningProgram, RuntimeDir, elsewhere, near, other_
 use object::{Object as _, ObjectSection as _};
 use serde_json::{Value, json};
 
-use crate::terminal::{Style, paint};
-use crate::verbs::args::OutputArgs;
+use kymo_command::figures::plural;
+use kymo_command::terminal::{Style, paint};
+
+pub use args::ListArgs;
 
 /// How long one program may take to answer.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Programs that are named although they cannot be listed.
 const ELSEWHERE_SHOWN: usize = 5;
-
-/// Available events: of running programs, of a file, or of the kernel
-///
-/// Without arguments: the running programs. With a pattern (motor:*), the events of running programs that match it.
-/// With a file (./program, libx.so, x.o), the events in it, its USDT probes and its functions, without running it; the
-/// latter two are for `kymo record -U`. With -k, the events of the kernel. The exit status is 1 when there is nothing
-/// to list.
-#[derive(clap::Args)]
-#[command(after_help = "Examples:\n  kymo list                     programs that run and have tracepoints\n  \
-    kymo list ./program           events, USDT probes and functions in a file\n  kymo list -k                  names of all kernel events\n  \
-    kymo list -k sched            kernel events of a group, with their fields\n  \
-    kymo list -k '*:*wakeup*'     those whose names match\n  kymo list --state             events of the state dump\n\n\
-    Exit status: 0 something was listed, 1 nothing, 2 errors.")]
-pub struct ListArgs {
-    /// Executables, libraries or object files; or patterns of events, as provider:name with * ? [a-z]. With -k:
-    /// patterns of kernel events, as system:event with * ?, a system, or a group (sched irq syscalls timer block net
-    /// power faults all)
-    #[arg(value_name = "FILE|PATTERN")]
-    what: Vec<String>,
-    /// Events of the kernel instead of programs: all names, or those that match a pattern, with their fields
-    ///
-    /// Names, types and fields are the kernel's own. If a trace has another name, it is shown behind "in a trace"; with
-    /// `kymo record --names kernel`, traces have the kernel's names.
-    #[arg(short = 'k', long)]
-    kernel: bool,
-    /// The events of the state dump that is recorded beside kernel events, with their fields
-    #[arg(long, conflicts_with_all = ["kernel", "what", "verbose"])]
-    state: bool,
-    /// Show the events of each program, with their fields; of a file, all functions; with -k, the fields of all events
-    #[arg(short, long, aliases = ["events", "fields"])]
-    verbose: bool,
-    #[command(flatten)]
-    show: OutputArgs,
-}
 
 /// Events of one program or file.
 struct DescribedEvents {
@@ -115,7 +84,7 @@ pub fn run(args: ListArgs) -> anyhow::Result<ExitCode> {
             };
             eprintln!("kymo: {file}: {why}");
         } else {
-            println!("{file}: {}", count(found.events.len(), "event"));
+            println!("{file}: {}", plural(found.events.len() as u64, "event"));
             print_events(&found);
         }
         places.print(file, args.verbose || !patterns.is_empty());
@@ -129,10 +98,6 @@ pub fn run(args: ListArgs) -> anyhow::Result<ExitCode> {
 /// A path is what has a slash, or exists and cannot be a pattern.
 fn is_file(what: &str) -> bool {
     what.contains('/') || (!what.contains([':', '*', '?', '[']) && Path::new(what).is_file())
-}
-
-fn count(number: usize, noun: &str) -> String {
-    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
 fn list_running(args: &ListArgs, wanted: &Patterns, by_pattern: bool) -> anyhow::Result<ExitCode> {
@@ -203,8 +168,8 @@ fn explain(programs: &[RunningProgram], names: &[String], args: &ListArgs, dirs:
         let hint = if near.is_empty() { String::new() } else { format!("; near it: {}", near.join(", ")) };
         eprintln!(
             "kymo: '{pattern}' matches none of the {} of {}{hint}",
-            count(names.len(), "event"),
-            count(programs.len(), "program")
+            plural(names.len() as u64, "event"),
+            plural(programs.len() as u64, "program")
         );
     }
 }
@@ -216,7 +181,7 @@ fn tell_elsewhere(programs: &[RunningProgram], dirs: &[RuntimeDir]) {
         eprintln!("kymo: {} has libkymo and is not listed: {}", process.comm, process.why);
     }
     if found.len() > ELSEWHERE_SHOWN {
-        eprintln!("kymo: and {} more", count(found.len() - ELSEWHERE_SHOWN, "such program"));
+        eprintln!("kymo: and {} more", plural((found.len() - ELSEWHERE_SHOWN) as u64, "such program"));
     }
 }
 

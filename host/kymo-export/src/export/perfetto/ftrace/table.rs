@@ -36,7 +36,7 @@ pub struct Field {
 
 /// An event that Perfetto knows: the last part of its name, its field of FtraceEvent, its fields.
 #[derive(Debug)]
-pub struct Known {
+pub struct FtraceEvent {
     pub names: &'static [&'static str],
     pub number: u32,
     pub fields: &'static [Field],
@@ -53,12 +53,12 @@ const fn other(names: &'static [&'static str], number: u32, how: How) -> Field {
     Field { names, number, how, is_needed: false }
 }
 
-const fn understood(names: &'static [&'static str], number: u32, fields: &'static [Field]) -> Known {
-    Known { names, number, fields, is_understood: true }
+const fn understood(names: &'static [&'static str], number: u32, fields: &'static [Field]) -> FtraceEvent {
+    FtraceEvent { names, number, fields, is_understood: true }
 }
 
-const fn shown(names: &'static [&'static str], number: u32, fields: &'static [Field]) -> Known {
-    Known { names, number, fields, is_understood: false }
+const fn shown(names: &'static [&'static str], number: u32, fields: &'static [Field]) -> FtraceEvent {
+    FtraceEvent { names, number, fields, is_understood: false }
 }
 
 use How::{Number, OwnThread, Priority, Text};
@@ -91,7 +91,7 @@ const SWITCH: &[Field] = &[
 ];
 
 /// All of them, but for system calls.
-pub const EVENTS: &[Known] = &[
+pub const EVENTS: &[FtraceEvent] = &[
     understood(&["sched_switch"], 4, SWITCH),
     understood(&["sched_waking"], 20, WAKE),
     understood(&["sched_wakeup"], 17, WAKE),
@@ -279,7 +279,7 @@ pub const EVENTS: &[Known] = &[
 ];
 
 /// What Perfetto knows of an event, by the event's name.
-pub fn known(event: &str) -> Option<&'static Known> {
+pub fn known(event: &str) -> Option<&'static FtraceEvent> {
     let name = event.rsplit(':').next()?;
     EVENTS.iter().find(|known| known.names.contains(&name))
 }

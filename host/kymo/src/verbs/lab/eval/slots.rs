@@ -12,11 +12,11 @@ use anyhow::{Context as _, bail};
 use kymo_lab::{Planned, Record, Run};
 use serde_json::json;
 
-use crate::terminal::Progress;
 use crate::verbs::command::{self, Happened, Limits, Watcher};
 use crate::verbs::lab::tool;
 use crate::verbs::load::kind::Mix;
 use crate::verbs::load::running::Running;
+use kymo_command::terminal::Progress;
 
 /// How long a load runs before the test begins.
 const SETTLE: Duration = Duration::from_millis(200);

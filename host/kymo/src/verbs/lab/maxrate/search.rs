@@ -74,84 +74,120 @@ pub(super) fn verdict(asked: f64, written: f64, lost: u64, cpu: Option<f64>) -> 
     }
 }
 
-/// Searches with `trial`, which runs at a rate.
-///
-/// # Errors
-/// Those of `trial`.
-pub(super) fn search<E>(bounds: &Bounds, mut trial: impl FnMut(f64) -> Result<Verdict, E>) -> Result<RateInterval, E> {
-    let mut left = TRIALS_MAX;
-    let mut lossy = None::<f64>;
-    // Others may be busy for a moment: a trial without CPU is repeated.
-    let mut counted = |rate: f64| -> Result<Option<Verdict>, E> {
+/// The trials of a search.
+struct Trials<'b, F> {
+    bounds: &'b Bounds,
+    trial: F,
+    /// That may still be run.
+    left: usize,
+    /// Lowest rate with loss.
+    lossy: Option<f64>,
+}
+
+/// What a search knows: the highest rate that was good, the lowest that was not, and why the latter was not.
+struct Limits {
+    good: Option<f64>,
+    bad: Option<f64>,
+    end: End,
+}
+
+impl Limits {
+    /// Whether nothing more can be found out.
+    fn is_over(&self) -> bool {
+        matches!(self.end, End::GaveUp | End::Busy)
+    }
+}
+
+impl<E, F: FnMut(f64) -> Result<Verdict, E>> Trials<'_, F> {
+    /// A trial that counts. Others may be busy for a moment: one without CPU is repeated. `None`: there were too many.
+    fn counted(&mut self, rate: f64) -> Result<Option<Verdict>, E> {
         let mut starved = 0;
         loop {
-            left = left.saturating_sub(1);
-            if left == 0 {
+            self.left = self.left.saturating_sub(1);
+            if self.left == 0 {
                 return Ok(None);
             }
-            let verdict = trial(rate)?;
+            let verdict = (self.trial)(rate)?;
             if verdict == Verdict::Lossy {
-                lossy = Some(lossy.map_or(rate, |lowest: f64| lowest.min(rate)));
+                self.lossy = Some(self.lossy.map_or(rate, |lowest: f64| lowest.min(rate)));
             }
             starved += 1;
             if verdict != Verdict::Starved || starved == STARVED_MAX {
                 return Ok(Some(verdict));
             }
         }
-    };
-    let (mut good, mut bad, mut end) = (None::<f64>, None::<f64>, End::Max);
-    let mut rate = bounds.first.min(bounds.max);
-    // Doubling; where the first rate already loses something, or is not reached, halving.
-    while good.is_none() || bad.is_none() {
-        match counted(rate)? {
-            None => {
-                end = End::GaveUp;
+    }
+
+    /// Doubling; where the first rate already loses something, or is not reached, halving.
+    fn bracket(&mut self) -> Result<Limits, E> {
+        let bounds = self.bounds;
+        let mut limits = Limits { good: None, bad: None, end: End::Max };
+        let mut rate = bounds.first.min(bounds.max);
+        while limits.good.is_none() || limits.bad.is_none() {
+            match self.counted(rate)? {
+                None => limits.end = End::GaveUp,
+                Some(Verdict::Starved) => limits.end = End::Busy,
+                Some(Verdict::Lossless) => limits.good = Some(rate),
+                Some(Verdict::Lossy) => (limits.bad, limits.end) = (Some(rate), End::Loss),
+                Some(Verdict::Short) => (limits.bad, limits.end) = (Some(rate), End::Writers),
+            }
+            if limits.is_over() {
                 break;
             }
-            Some(Verdict::Starved) => {
-                end = End::Busy;
+            match (limits.good, limits.bad) {
+                (Some(good), None) if good < bounds.max => rate = (good * 2.0).min(bounds.max),
+                (None, Some(bad)) if bad > 2.0 && (limits.end == End::Loss || bad > bounds.first * FIRST_LOWERED) => {
+                    rate = bad / 2.0;
+                }
+                _ => break,
+            }
+        }
+        Ok(limits)
+    }
+
+    /// Bisection, and then as many trials of the same rate as are to confirm it.
+    fn bisect(&mut self, limits: &mut Limits) -> Result<(), E> {
+        let bounds = self.bounds;
+        let mut confirmed = 0;
+        while let Some(low) = limits.good.filter(|_| !limits.is_over()) {
+            let apart = limits.bad.is_some_and(|bad| bad / low > 1.0 + bounds.precision);
+            if !apart && confirmed >= bounds.confirm {
                 break;
             }
-            Some(Verdict::Lossless) => good = Some(rate),
-            Some(Verdict::Lossy) => (bad, end) = (Some(rate), End::Loss),
-            Some(Verdict::Short) => (bad, end) = (Some(rate), End::Writers),
-        }
-        match (good, bad) {
-            (Some(good), None) if good < bounds.max => rate = (good * 2.0).min(bounds.max),
-            (None, Some(bad)) if bad > 2.0 && (end == End::Loss || bad > bounds.first * FIRST_LOWERED) => {
-                rate = bad / 2.0;
-            }
-            _ => break,
-        }
-    }
-    if matches!(end, End::GaveUp | End::Busy) {
-        return Ok(RateInterval { lossless: None, lossy, end });
-    }
-    let mut confirmed = 0;
-    while let Some(low) = good.filter(|_| !matches!(end, End::GaveUp | End::Busy)) {
-        let apart = bad.is_some_and(|bad| bad / low > 1.0 + bounds.precision);
-        if !apart && confirmed >= bounds.confirm {
-            break;
-        }
-        let next = if apart { (low * bad.unwrap_or(low)).sqrt() } else { low };
-        match (counted(next)?, apart) {
-            (None, _) => (good, end) = (None, End::GaveUp),
-            (Some(Verdict::Starved), _) => (good, end) = (None, End::Busy),
-            (Some(Verdict::Lossless), true) => good = Some(next),
-            (Some(Verdict::Lossless), false) => confirmed += 1,
-            (Some(found), _) => {
-                end = if found == Verdict::Lossy { End::Loss } else { End::Writers };
-                bad = Some(next);
-                confirmed = 0;
-                if !apart {
-                    // Not confirmed: lower, and no bisection back to where it failed.
-                    good = Some(low * STEP_DOWN).filter(|rate| *rate >= 1.0);
-                    bad = good.map(|rate| rate * (1.0 + bounds.precision / 2.0));
+            let next = if apart { (low * limits.bad.unwrap_or(low)).sqrt() } else { low };
+            match (self.counted(next)?, apart) {
+                (None, _) => (limits.good, limits.end) = (None, End::GaveUp),
+                (Some(Verdict::Starved), _) => (limits.good, limits.end) = (None, End::Busy),
+                (Some(Verdict::Lossless), true) => limits.good = Some(next),
+                (Some(Verdict::Lossless), false) => confirmed += 1,
+                (Some(found), _) => {
+                    limits.end = if found == Verdict::Lossy { End::Loss } else { End::Writers };
+                    limits.bad = Some(next);
+                    confirmed = 0;
+                    if !apart {
+                        // Not confirmed: lower, and no bisection back to where it failed.
+                        limits.good = Some(low * STEP_DOWN).filter(|rate| *rate >= 1.0);
+                        limits.bad = limits.good.map(|rate| rate * (1.0 + bounds.precision / 2.0));
+                    }
                 }
             }
         }
+        Ok(())
     }
-    Ok(RateInterval { lossless: good, lossy, end })
+}
+
+/// Searches with `trial`, which runs at a rate.
+///
+/// # Errors
+/// Those of `trial`.
+pub(super) fn search<E>(bounds: &Bounds, trial: impl FnMut(f64) -> Result<Verdict, E>) -> Result<RateInterval, E> {
+    let mut trials = Trials { bounds, trial, left: TRIALS_MAX, lossy: None };
+    let mut limits = trials.bracket()?;
+    if limits.is_over() {
+        return Ok(RateInterval { lossless: None, lossy: trials.lossy, end: limits.end });
+    }
+    trials.bisect(&mut limits)?;
+    Ok(RateInterval { lossless: limits.good, lossy: trials.lossy, end: limits.end })
 }
 
 #[cfg(test)]

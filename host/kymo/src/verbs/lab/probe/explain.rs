@@ -13,7 +13,7 @@ use kymo_lab::stats::period;
 use kymo_lab::{Machine, RUNS_MIN, Record, caveat, is_guest, join};
 use serde_json::Value;
 
-use crate::terminal::Progress;
+use kymo_command::terminal::Progress;
 
 use super::measure::{Alone, Probes, options};
 use super::setup::Test;

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
+use kymo_command::terminal::Progress;
 use kymo_lab::{Ended, KernelGap, Record, Undo, kernel_gaps};
 use kymo_tracefs::{Instance, Settings, Tracefs};
 use serde_json::Value;
@@ -133,7 +134,9 @@ fn listen(instance: &Path, duration: Duration, stop: &AtomicBool) -> anyhow::Res
     let path = instance.join("trace_pipe");
     let pipe = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(&path);
     let mut pipe = pipe.with_context(|| format!("cannot open {}", path.display()))?;
-    let until = Instant::now() + duration;
+    let begun = Instant::now();
+    let until = begun + duration;
+    let mut progress = Progress::new();
     let (mut gaps, mut rest) = (Vec::new(), Vec::new());
     loop {
         // What came until the end is read once more.
@@ -142,6 +145,7 @@ fn listen(instance: &Path, duration: Duration, stop: &AtomicBool) -> anyhow::Res
         if is_over {
             return Ok(gaps);
         }
+        progress.show_share(begun.elapsed().as_secs_f64() / duration.as_secs_f64(), || "hwlat".to_owned());
         std::thread::sleep(LOOK.min(until.saturating_duration_since(Instant::now())));
     }
 }

@@ -10,8 +10,9 @@ use kymo_lab::{Ended, Machine, Meanwhile, Record, caveat};
 use serde_json::Value;
 
 use super::hwlat_kernel::{GapSearch, Windows};
-use super::measure::{Alone, Probes, options};
+use super::measure::{Probes, options};
 use super::setup::{Common, Test, USUAL};
+use super::time_line::TimeLine;
 use super::{explain, hwlat_kernel, show};
 use crate::verbs::lab::tool;
 
@@ -27,7 +28,7 @@ pub(super) fn run(test: &Test<'_>) -> anyhow::Result<ExitCode> {
     let probes = Probes::prepare()?;
     let mut record = match test.explaining.explain {
         Some(count) => explain::run(test, &cpus, count, &probes)?,
-        None => probes.measure(test, options(test, &cpus), &mut Alone)?,
+        None => probes.measure(test, options(test, &cpus), &mut TimeLine::new(test))?,
     };
     record.caveats.extend(throttling);
     around.end(&mut record, &cpus);

@@ -2,7 +2,7 @@
 //! How findings are shown: durations with three digits, times of day as `kymo read` shows them, names of what latencies
 //! are of.
 
-use crate::terminal::{Style, paint};
+use kymo_command::terminal::{Style, paint};
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;

@@ -6,7 +6,7 @@ use kymo_analyze::explain::Slice;
 use kymo_query::PathNames;
 use serde_json::{Value, json};
 
-use super::CriticalPathAnswer;
+use super::answer::CriticalPathAnswer;
 use crate::verbs::analyze::show;
 
 /// The document.

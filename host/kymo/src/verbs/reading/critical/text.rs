@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use kymo_analyze::{Act, Doubt, PathStep};
 
-use super::CriticalPathAnswer;
+use super::answer::CriticalPathAnswer;
 use crate::verbs::analyze::show::{Times, duration};
 
 /// Steps that are shown; of more, the longest are.

@@ -138,17 +138,19 @@ pub fn question(
         }
         ExplainRequest::Span { text, rank, .. } => span(&search, text, *rank)?,
         ExplainRequest::At(when) => moment(&search, when.at(first, last), &totals)?,
-        ExplainRequest::Stretch { from, to } => {
-            let tid = search.tid()?;
-            let from = from.map_or(first, |when| when.at(first, last)).max(first);
-            let to = to.map_or(last, |when| when.at(first, last)).min(last);
-            if from >= to {
-                bail!("--from is not before --to within the trace, which goes from {first} to {last}");
-            }
-            Question::stretch(tid, from, to)
-        }
+        ExplainRequest::Stretch { from, to } => stretch(search.tid()?, *from, *to, first, last)?,
     };
     Ok((question, search.spans.counts().iter().filter_map(SpanCounts::odd).collect()))
+}
+
+/// The stretch that was asked for, as far as it is in the trace, which goes from `first` to `last`.
+fn stretch(tid: i32, from: Option<When>, to: Option<When>, first: i64, last: i64) -> anyhow::Result<Question> {
+    let from = from.map_or(first, |when| when.at(first, last)).max(first);
+    let to = to.map_or(last, |when| when.at(first, last)).min(last);
+    if from >= to {
+        bail!("--from is not before --to within the trace, which goes from {first} to {last}");
+    }
+    Ok(Question::stretch(tid, from, to))
 }
 
 /// A time from an end that the pass does not know, as one of the trace's clock: it meets the first record only.

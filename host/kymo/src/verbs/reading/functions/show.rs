@@ -8,7 +8,7 @@ use kymo_export::export::stacks::{Frame, Who};
 use kymo_export::flame::{FlamePart, svg as draw};
 use serde_json::{Value, json};
 
-use super::FunctionCalls;
+use super::calls::FunctionCalls;
 use crate::verbs::analyze::show::{duration, missing, table};
 
 /// A node of a tree, with what is shown of it.

@@ -6,9 +6,9 @@ use kymo_analyze::heap::{Amount, ProcessSums};
 use super::args::Bytes;
 use super::found::{HeapReport, number};
 use super::pass::ProgramOf;
-use crate::terminal::{Style, paint};
 use crate::verbs::analyze::show::{signed_duration, size, table};
 use crate::verbs::symbols::AddressPlace;
+use kymo_command::terminal::{Style, paint};
 
 /// The whole report.
 pub fn report(found: &mut HeapReport<'_>) -> String {

@@ -5,7 +5,7 @@ use kymo_analyze::{Context, Key, Sample, Series, Waker};
 use kymo_query::SpanCounts;
 use serde_json::{Map, Value, json};
 
-use super::LatencyReport;
+use super::report::LatencyReport;
 use crate::verbs::analyze::show;
 
 /// The document.

@@ -4,7 +4,8 @@
 use kymo_analyze::{Doubt, Key, Name, Series, Unmatched, What};
 use kymo_query::SpanCounts;
 
-use super::{LatencyArgs, LatencyReport, shows_worst};
+use super::args::{LatencyArgs, shows_worst};
+use super::report::LatencyReport;
 use crate::verbs::analyze::show::{Times, duration, table, who};
 
 /// The whole report.

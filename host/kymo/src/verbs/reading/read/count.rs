@@ -12,7 +12,7 @@ use kymo_index::TraceIndex;
 
 use super::filter::Filters;
 use super::select::{Selection, Shown};
-use super::{Begin, PrintChoice, PrintShape, Totals};
+use super::shape::{Begin, PrintChoice, PrintShape, Totals};
 use crate::verbs::analyze::caveats::CaveatCounts;
 
 /// What was counted, and what was wrong on the way.

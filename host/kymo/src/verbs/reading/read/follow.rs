@@ -18,7 +18,7 @@ use kymo_command::unknown;
 use kymo_ctf::write::{PACKET_MAGIC, PacketHead};
 use serde_json::Value;
 
-use super::ReadArgs;
+use super::args::ReadArgs;
 use super::growing::{Growing, Horizon, check};
 use crate::verbs::session::ask;
 

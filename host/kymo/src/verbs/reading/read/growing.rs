@@ -16,9 +16,11 @@ use kymo_feed::Missing;
 
 use kymo_query::Learn;
 
+use super::args::ReadArgs;
 use super::filter::Filters;
+use super::format::Format;
 use super::select::{Selection, Shown};
-use super::{Format, ReadArgs, format};
+use super::shape;
 use crate::verbs::analyze::caveats::{self, CaveatCounts};
 
 /// Caveats that are kept one by one; the rest is counted.
@@ -186,7 +188,7 @@ impl Growing {
              read from its begin, not while it is written; kymo read shows the same later"
         );
         let mut learn = self.learn_of(&traces, selection.has_threads() || filters.have_threads());
-        let mut format = format(&traces, &selection, args, self.before);
+        let mut format = shape::format(&traces, &selection, args, self.before);
         format.resume(self.before);
         let (ns, mut out) = (horizon.ns(&traces), Vec::new());
         let mut goes_on = true;

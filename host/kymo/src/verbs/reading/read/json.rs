@@ -12,6 +12,7 @@ use kymo_ctf::read::{Fields, Loss, Record, Value};
 use kymo_export::digits::push_u64;
 use kymo_export::json::{Wide, push_text};
 
+use super::format::Format;
 use super::select::Selection;
 
 /// The JSON form.
@@ -26,7 +27,7 @@ impl<'a> Json<'a> {
     }
 }
 
-impl super::Format for Json<'_> {
+impl Format for Json<'_> {
     fn resume(&mut self, before: Option<i128>) {
         self.before = before;
     }

@@ -17,7 +17,7 @@ use kymo_ctf::read::parse_metadata;
 use kymo_live::{Attached, Error, Index, Metadata, NewStreams, PacketIndex, Session, Stream, Url, Viewer};
 use kymo_names::{Containing, Near};
 
-use super::ReadArgs;
+use super::args::ReadArgs;
 use super::growing::{Growing, Horizon, check};
 use crate::verbs::analyze::show::duration;
 

@@ -14,7 +14,8 @@ use std::thread;
 
 use kymo_ctf::read::{Batch, Item, Passed, Reader, Trace};
 
-use super::{BUFFER_BYTES, PrintChoice, PrintShape, ReadArgs, Totals};
+use super::args::ReadArgs;
+use super::shape::{BUFFER_BYTES, PrintChoice, PrintShape, Totals};
 
 /// Items of a batch.
 const BATCH_ITEMS: usize = 4096;
@@ -40,7 +41,7 @@ pub fn workers(traces: &[Trace], args: &ReadArgs, flush_at: usize) -> Option<usi
     (is_long && cpus > 1).then_some(cpus)
 }
 
-/// Like [`super::print`], with `workers` threads more.
+/// Like printing with one thread, with `workers` threads more.
 pub fn print<'t>(
     reader: &mut Reader<'t>,
     choice: &mut PrintChoice<'_>,

@@ -13,8 +13,10 @@ use std::thread;
 
 use kymo_ctf::read::{Batch, Caveat, Damage, Item, Passed, Reader, Severity, Slice, Slices, Trace};
 
+use super::format::Format;
 use super::select::Shown;
-use super::{BUFFER_BYTES, CaveatCounts, Format, PrintShape, Printed, Totals};
+use super::shape::{BUFFER_BYTES, PrintShape, Printed, Totals};
+use crate::verbs::analyze::caveats::CaveatCounts;
 
 /// Lines that are kept until it is their turn to be written, in bytes.
 const KEPT_BYTES: usize = 128 << 20;
@@ -103,7 +105,7 @@ pub fn print<'t>(
         // Dropped with this closure's end, which ends the workers.
         let jobs = jobs;
         let (format, traces, all) = (shape.format(), shape.traces, Printed::default());
-        let mut writer = Writer { format, traces, buffers: &buffers, before: None, all };
+        let mut writer = SliceWriter { format, traces, buffers: &buffers, before: None, all };
         let mut open = VecDeque::new();
         while let Some(slice) = slices.next() {
             let bytes = slice.bytes();
@@ -206,7 +208,7 @@ impl Done {
 }
 
 /// Writes slices, one behind the other.
-struct Writer<'t, 'b> {
+struct SliceWriter<'t, 'b> {
     format: Box<dyn Format + 't>,
     traces: &'t [Trace],
     buffers: &'b Buffers,
@@ -215,7 +217,7 @@ struct Writer<'t, 'b> {
     all: Printed,
 }
 
-impl<'t> Writer<'t, '_> {
+impl<'t> SliceWriter<'t, '_> {
     /// Writes the slice that was given away first, while its lines come.
     fn write_first(
         &mut self,

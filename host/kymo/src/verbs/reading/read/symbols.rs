@@ -11,7 +11,7 @@ use std::io::Write as _;
 use kymo_ctf::read::{Loss, Record, Trace, Value};
 use kymo_export::json::push_text;
 
-use super::Format;
+use super::format::Format;
 use super::select::Selection;
 use crate::verbs::symbols::fields::{self, Meaning};
 use crate::verbs::symbols::{Symbolizer, time_of};
@@ -22,7 +22,7 @@ type AddressFields = Vec<(usize, Meaning)>;
 /// Fields and contexts that are call stacks.
 const STACKS: [&str; 3] = ["callstack", "callstack_user", "callstack_kernel"];
 /// Another form, with names.
-pub struct Named<'a> {
+pub struct WithFunctions<'a> {
     inner: Box<dyn Format + 'a>,
     known: &'a Symbolizer,
     selection: &'a Selection,
@@ -37,7 +37,7 @@ enum NamedAddresses {
     Stack(Vec<(u64, Option<String>)>),
 }
 
-impl<'a> Named<'a> {
+impl<'a> WithFunctions<'a> {
     pub fn new(
         inner: Box<dyn Format + 'a>,
         known: &'a Symbolizer,
@@ -102,7 +102,7 @@ impl<'a> Named<'a> {
     }
 }
 
-impl Format for Named<'_> {
+impl Format for WithFunctions<'_> {
     fn resume(&mut self, before: Option<i128>) {
         self.inner.resume(before);
     }

@@ -10,10 +10,11 @@ use std::io::Write as _;
 use kymo_ctf::read::{Base, Loss, Number, Plain, Record, Trace, Value, WideInt};
 
 use super::columns::{Column, Columns, Heads};
+use super::format::Format;
 use super::line::{Label, Line, PIECES};
 use super::select::Selection;
 use super::zone::Zone;
-use crate::terminal::{END, Style, has_color};
+use kymo_command::terminal::{END, Style, has_color};
 use kymo_export::digits::{push_hex, push_nine, push_u64};
 
 /// How times are shown.
@@ -224,7 +225,7 @@ fn push_plain(line: &mut Line, value: Plain<'_>, base: Base) -> bool {
     true
 }
 
-impl super::Format for Text<'_> {
+impl Format for Text<'_> {
     fn resume(&mut self, before: Option<i128>) {
         self.before = before;
     }

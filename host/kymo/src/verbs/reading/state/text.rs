@@ -4,7 +4,7 @@
 use kymo_analyze::{Context, Cpu, Doing, Doubt, Off, Ready, State, Thread, Waker};
 use serde_json::{Value, json};
 
-use super::MachineMoment;
+use super::moment::MachineMoment;
 use crate::verbs::analyze::show::{FunctionNames as _, Times, duration, priority, table};
 
 /// For people.

@@ -4,7 +4,8 @@
 use kymo_analyze::{Class, Distribution, Number, StatsRow};
 use serde_json::{Value, json};
 
-use super::{By, StatsReport};
+use super::by::By;
+use super::report::StatsReport;
 use crate::verbs::analyze::feed::Totals;
 use crate::verbs::analyze::show;
 use crate::verbs::hosts::ClockAlignment;

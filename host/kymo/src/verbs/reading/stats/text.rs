@@ -3,10 +3,11 @@
 
 use kymo_analyze::{Distribution, Number, StatsRow};
 
-use super::{By, StatsReport};
-use crate::terminal::{Style, paint};
+use super::by::By;
+use super::report::StatsReport;
 use crate::verbs::analyze::feed::Totals;
 use crate::verbs::analyze::show::{size, table};
+use kymo_command::terminal::{Style, paint};
 
 /// The whole report.
 pub fn report(made: &StatsReport<'_>, totals: &Totals) -> String {

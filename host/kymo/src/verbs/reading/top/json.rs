@@ -7,8 +7,10 @@ use kymo_analyze::usage::{Actor, Durations, FileName, ThreadUse, Transfers};
 use kymo_analyze::{Interrupt, Of};
 use serde_json::{Map, Value, json};
 
+use super::functions::FunctionUse;
+use super::parts::Part;
+use super::report::{TopReport, file_label};
 use super::text::{is_hard, ranked_files, ranked_processes, ranked_threads};
-use super::{Part, TopReport, file_label};
 use crate::verbs::analyze::show;
 
 /// The document. A part that the trace says nothing of is null, and one that is not asked for is not there.
@@ -186,7 +188,7 @@ fn devices(found: &TopReport<'_>) -> Vec<Value> {
 }
 
 fn functions(found: &TopReport<'_>) -> Vec<Value> {
-    let row = |function: &super::FunctionUse| {
+    let row = |function: &FunctionUse| {
         json!({
             "function": function.name,
             "samples": function.samples,

@@ -6,9 +6,10 @@ use std::cmp::Reverse;
 use kymo_analyze::usage::{Actor, FileName, FileUse, ThreadUse, Transfers};
 use kymo_analyze::{Doubt, Interrupt, Of};
 
-use super::{NO_SWITCHES, Part, Sort, TopReport, file_label};
-use crate::terminal::{Style, paint};
+use super::parts::{NO_SWITCHES, Part, Sort};
+use super::report::{TopReport, file_label};
 use crate::verbs::analyze::show::{Times, duration, size, table};
+use kymo_command::terminal::{Style, paint};
 
 /// Unknown time is told from this share of a stretch on: a switch takes its time, too.
 const UNKNOWN_MIN: f64 = 1e-4;

@@ -4,13 +4,14 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
+use kymo_command::figures::plural;
 use kymo_ctf::write::EventClass;
 use kymo_ftrace::format::{self, EventFormat, Field, FieldEncoding, PageFormat};
 use kymo_ftrace::{Decoder, Naming};
 use kymo_tracefs::{EventName, Tracefs, Wanted};
 use serde_json::{Value, json};
 
-use super::{ListArgs, count};
+use super::args::ListArgs;
 
 /// A kernel event and its fields.
 struct Described {
@@ -125,7 +126,7 @@ fn print_names(names: &[EventName]) {
     for name in names {
         systems.entry(&name.system).or_default().push(name);
     }
-    println!("{} in {}:", count(names.len(), "kernel event"), count(systems.len(), "system"));
+    println!("{} in {}:", plural(names.len() as u64, "kernel event"), plural((systems.len()) as u64, "system"));
     for (system, names) in &systems {
         println!("{:>6}  {system}", names.len());
     }

@@ -3,10 +3,9 @@
 
 use std::path::Path;
 
+use kymo_command::figures::plural;
 use kymo_tracefs::{Places, places};
 use serde_json::{Value, json};
-
-use super::count;
 
 /// Functions that are shown where not all are asked for.
 const FUNCTIONS_SHOWN: usize = 20;
@@ -46,7 +45,7 @@ impl ProbePlaces {
     pub(super) fn print(&self, file: &str, all: bool) {
         let Places { usdt, functions } = &self.0;
         if !usdt.is_empty() {
-            println!("{file}: {}", count(usdt.len(), "USDT probe"));
+            println!("{file}: {}", plural(usdt.len() as u64, "USDT probe"));
         }
         for probe in usdt {
             let sites = if probe.sites > 1 { format!("  ({} sites)", probe.sites) } else { String::new() };
@@ -56,7 +55,7 @@ impl ProbePlaces {
         if functions.is_empty() {
             return;
         }
-        println!("{file}: {}", count(functions.len(), "function"));
+        println!("{file}: {}", plural(functions.len() as u64, "function"));
         let shown = if all { functions.len() } else { FUNCTIONS_SHOWN };
         for name in functions.iter().take(shown) {
             println!("    {name}");

@@ -11,7 +11,7 @@ use kymo_command::unknown;
 use serde_json::Value;
 
 use super::kernel;
-use crate::terminal::Progress as Line;
+use kymo_command::terminal::Progress as Line;
 
 /// Losses that are named one by one.
 const LOSSES_SHOWN: usize = 8;

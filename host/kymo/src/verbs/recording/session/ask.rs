@@ -10,7 +10,7 @@ use kymo_collect::{AskError, Remote, Request, remotes};
 use kymo_command::{figures, unknown};
 use serde_json::Value;
 
-use super::{RotateArgs, SelectArgs, SnapshotArgs, StopArgs};
+use super::args::{RotateArgs, SelectArgs, SnapshotArgs, StopArgs};
 use crate::verbs::record::options::ring_bytes;
 use crate::verbs::record::text;
 

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use clap::parser::ValueSource;
-use clap::{ArgAction, ArgMatches, Command, CommandFactory as _};
+use clap::{ArgAction, ArgMatches, Args as _, Command};
 use kymo_collect::{Answer, Request, Rotation};
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ type Table = BTreeMap<String, Value>;
 /// The command line of the collector: what was said to `start`, and what is said in the file of --definition and not
 /// there.
 pub fn words_of_the_collector(args: &DefinitionArgs) -> anyhow::Result<Vec<OsString>> {
-    let definition = definition()?;
+    let definition = definition();
     let mut table = match &args.definition {
         Some(file) => read_file(file, &definition)?,
         None => Table::new(),
@@ -56,17 +56,15 @@ fn words_of(key: &str, value: &Value) -> Vec<OsString> {
 }
 
 /// How `kymo session start` is defined.
-fn definition() -> anyhow::Result<Command> {
-    let mut cli = crate::Cli::command();
-    cli.build();
-    let session = cli.find_subcommand("session").and_then(|session| session.find_subcommand("start"));
-    session.cloned().context("the command line has no `session start`")
+fn definition() -> Command {
+    let mut start = DefinitionArgs::augment_args(Command::new("start"));
+    start.build();
+    start
 }
 
+/// This process is a `kymo session start ...`.
 fn matches_of_this_process() -> anyhow::Result<ArgMatches> {
-    let matches = crate::Cli::command().try_get_matches_from(std::env::args_os())?;
-    let session = matches.subcommand_matches("session").and_then(|session| session.subcommand_matches("start"));
-    session.cloned().context("this is no `session start`")
+    Ok(definition().try_get_matches_from(std::env::args_os().skip(2))?)
 }
 
 /// What was given on the command line.
@@ -135,7 +133,7 @@ pub fn of_this_process(
     (changes, kernel_changes): (&[String], &[String]),
     rotation: Option<&Rotation>,
 ) -> anyhow::Result<Value> {
-    let mut table = given(&definition()?, &matches_of_this_process()?)?;
+    let mut table = given(&definition(), &matches_of_this_process()?)?;
     if let Some(Rotation { bytes, time, keep }) = rotation {
         let time = time.map(|time| format!("{}ms", time.as_millis()));
         table.extend(bytes.map(|bytes| ("rotate-size".to_owned(), Value::from(bytes))));
@@ -192,10 +190,8 @@ mod tests {
     use super::*;
 
     fn table_of(line: &[&str]) -> Table {
-        let line = ["kymo", "session", "start"].iter().chain(line);
-        let matches = crate::Cli::command().try_get_matches_from(line).unwrap();
-        let start = matches.subcommand_matches("session").unwrap().subcommand_matches("start").unwrap();
-        given(&definition().unwrap(), start).unwrap()
+        let matches = definition().try_get_matches_from(["start"].iter().chain(line)).unwrap();
+        given(&definition(), &matches).unwrap()
     }
 
     #[test]
@@ -224,7 +220,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("motor.toml");
         std::fs::write(&file, toml::to_string(&table).unwrap()).unwrap();
-        let mut read = read_file(&file, &definition().unwrap()).unwrap();
+        let mut read = read_file(&file, &definition()).unwrap();
         assert_eq!(read, table);
         assert!(!read.contains_key("quiet"));
         let (name, command) = (read.remove("name").unwrap(), read.remove("command").unwrap());
@@ -241,7 +237,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("old.toml");
         std::fs::write(&file, "for = '1h'\ncpus = '0-1'\nctf2 = true\nstate = 'none'\n").unwrap();
-        let table = read_file(&file, &definition().unwrap()).unwrap();
+        let table = read_file(&file, &definition()).unwrap();
         let words: Vec<OsString> = table.iter().flat_map(|(key, value)| words_of(key, value)).collect();
         assert_eq!(words, ["--cpu=0-1", "--ctf2", "--duration=1h", "--state-dump=none"]);
     }
@@ -252,7 +248,7 @@ mod tests {
         let file = dir.path().join("bad.toml");
         let check = |text: &str, part: &str| {
             std::fs::write(&file, text).unwrap();
-            let error = kymo_command::process::message(&read_file(&file, &definition().unwrap()).unwrap_err());
+            let error = kymo_command::process::message(&read_file(&file, &definition()).unwrap_err());
             assert!(error.contains(part), "{text}: {error}");
         };
         check("ring-sise = 4", "ring-sise");

@@ -10,9 +10,9 @@ use kymo_command::unknown;
 use serde_json::{Value, json};
 
 use super::ask;
-use crate::terminal::{Style, paint};
 use crate::verbs::args::OutputArgs;
 use crate::verbs::record::text::rotation as rotation_text;
+use kymo_command::terminal::{Style, paint};
 
 /// One session that does not answer must not hold up the list for long.
 const PATIENCE: Duration = Duration::from_secs(1);
