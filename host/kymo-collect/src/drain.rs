@@ -182,12 +182,17 @@ impl Drain {
 
     /// Time to the next look. Triggers have a latency to keep, whatever the rings do.
     fn next_look(&mut self) -> Duration {
-        let is_quiet = !self.sink.has_triggers() && self.running.iter().all(Running::is_quiet);
-        let poll = self.poll;
-        let bounds = self.running.iter().map(|running| pace::bound_of(running.added.memory.layout(), poll));
+        let mut are_calm = !self.sink.has_triggers();
+        let mut bound = None;
+        for running in &self.running {
+            let (is_calm, waiting) = running.pace();
+            are_calm &= is_calm;
+            let own = pace::bound_of(running.added.memory.layout(), waiting, self.poll);
+            bound = Some(bound.map_or(own, |bound: Duration| bound.min(own)));
+        }
         let now = self.source.nanoseconds(ClockId::Monotonic);
-        let bound = self.counters.watching.wait(now, bounds.min().unwrap_or_default());
-        self.pace.next(is_quiet, bound)
+        let bound = self.counters.watching.wait(now, bound.unwrap_or_default());
+        self.pace.next(are_calm, bound)
     }
 
     fn mark(&mut self, time: u64, bytes: &[u8]) {

@@ -93,6 +93,9 @@ pub(crate) struct Lane {
     closed: bool,
     /// Nothing was in the ring at the last look.
     pub is_quiet: bool,
+    /// Bytes that the ring gained from the look before to the last one, and those that were left in it then.
+    pub grown: u32,
+    pub left: u32,
     /// Counters as they were last seen.
     lost_seen: [u64; 3],
     /// Clock and CLOCK_MONOTONIC before they were last seen.
@@ -142,6 +145,8 @@ impl Lane {
             is_last: false,
             closed: false,
             is_quiet: true,
+            grown: 0,
+            left: 0,
             lost_seen: [0; 3],
             seen_cycles: cycles,
             seen_ns: ns,
@@ -209,11 +214,13 @@ impl Lane {
     /// Looks at the lane once. Returns the bytes that were taken.
     pub(crate) fn look(&mut self, program: &Program<'_>, pass: &mut Pass<'_>) -> u32 {
         if self.closed {
+            (self.grown, self.left) = (0, 0);
             return 0;
         }
         let ring = &program.memory.view().rings()[self.number as usize];
         let Some(Look { head, last, cut }) = Look::at(program.memory.layout(), ring, self.is_last) else {
-            self.is_quiet = false;
+            // What interrupts its writer ends soon.
+            (self.is_quiet, self.grown) = (false, u32::MAX);
             return 0;
         };
         if program.memory.is_damaged() {
@@ -222,6 +229,8 @@ impl Lane {
         self.count_losses(ring, pass);
         let span = head.since(self.tail);
         self.is_quiet = self.closed || span == Span::default();
+        self.grown = span.bytes.saturating_sub(self.left);
+        self.left = span.bytes;
         if self.is_quiet {
             return 0;
         }
@@ -247,6 +256,7 @@ impl Lane {
             self.cut = Some(cut);
         }
         self.tail = head;
+        self.left = 0;
         self.taken_ns = pass.ns;
         // Release: the bytes were used before the writer may have them again [spec/ring.md 7].
         ring.tail.store(head.0, Ordering::Release);

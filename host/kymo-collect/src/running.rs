@@ -9,6 +9,7 @@ use kymo_abi::RingKind;
 use crate::drain::{Added, Counters, RingUse};
 use crate::flight::Intact;
 use crate::lane::{Lane, Pass, Program, allowed_growth};
+use crate::pace;
 use crate::snapshot::SnapshotPart;
 use crate::summary::Cause;
 
@@ -177,8 +178,16 @@ impl Running {
     }
 
     /// Whether the last look found nothing in any ring.
+    #[cfg(test)]
     pub(crate) fn is_quiet(&self) -> bool {
         self.lanes.iter().all(|lane| lane.is_quiet)
+    }
+
+    /// Whether no ring fills fast, and the bytes that wait in the fullest one [`pace`](crate::pace).
+    pub(crate) fn pace(&self) -> (bool, u32) {
+        let ring_bytes = self.added.memory.layout().ring_bytes;
+        let are_calm = self.lanes.iter().all(|lane| pace::is_calm(lane.grown, ring_bytes));
+        (are_calm, self.lanes.iter().map(|lane| lane.left).max().unwrap_or_default())
     }
 
     /// Threads that found no lane: told of on the first lane's stream [spec/trace.md 6].
