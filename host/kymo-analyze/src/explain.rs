@@ -30,4 +30,4 @@ pub use question::Question;
 pub use scene::Scene;
 pub use story::{Advice, Gap, Link, Moment, Slice, Story, StoryRow, StretchSide};
 pub use symbols::{NoSymbols, Symbols};
-pub use text::Look;
+pub use text::StoryStyle;

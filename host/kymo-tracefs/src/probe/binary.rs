@@ -11,7 +11,7 @@ use object::{Endianness, FileKind, Object, ObjectSection, ObjectSymbol, ReadCach
 
 use super::error::ProbeError;
 use super::hazard;
-use super::names::Wanted;
+use super::names::WantedSymbol;
 use super::sdt::{self, Note};
 
 type Elf<'a> = ElfFile64<'a, Endianness, &'a ReadCache<File>>;
