@@ -130,8 +130,8 @@ KYMO_EXPORT __attribute__((weak)) long syscall(long number, ...)
 #endif
 
 /*
- * kymo_calls_link: does nothing. Of an archive only those files are linked that define what is missing, and in a program
- * that names the C library in front of libkymo.a none of the functions above is.
+ * kymo_calls_link: does nothing. Of an archive only those files are linked that define what is missing, and in a
+ * program that names the C library in front of libkymo.a none of the functions above is.
  */
 void kymo_calls_link(void)
 {
