@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Programs that break the protocol, flood, or stay silent harm themselves only: beside each of them an honest program
-//! is recorded without a loss. Here over real sockets, and with real files; how much of what is read when, and why who is
-//! sent away, is tested by the scenarios of the simulation.
+//! is recorded without a loss. Here over real sockets, and with real files; how much of what is read when, and why who
+//! is sent away, is tested by the scenarios of the simulation.
 
 mod support;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whole sessions against programs in the small, over real sockets and directories. What control and drain thread decide,
-//! and when, is tested without time by the scenarios of the simulation.
+//! Whole sessions against programs in the small, over real sockets and directories. What control and drain thread
+//! decide, and when, is tested without time by the scenarios of the simulation.
 
 mod support;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the drain thread is told to do, in the order in which it was told; but programs are added before a snapshot that
-//! waits.
+//! What the drain thread is told to do, in the order in which it was told; but programs are added before a snapshot
+//! that waits.
 
 use std::sync::Arc;
 use std::sync::mpsc::TryRecvError;

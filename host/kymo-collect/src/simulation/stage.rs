@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A stage for scenarios: sessions, and programs that do what a test says, message by message. Time goes on only while a
-//! test lets it.
+//! A stage for scenarios: sessions, and programs that do what a test says, message by message. Time goes on only while
+//! a test lets it.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
