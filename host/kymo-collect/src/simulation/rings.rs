@@ -155,7 +155,7 @@ impl Rings {
     pub(super) fn touch(&self, lanes: u32) {
         for offset in (0..u64::from(lanes) * u64::from(self.layout.ring_bytes)).step_by(4096) {
             let at = self.mapping.base().as_ptr().wrapping_add((self.layout.lane_offset(0) + offset) as usize);
-            // SAFETY: [spec/ring.md 3.1] the lanes follow each other; the offset lies in one of them, which is mapped.
+            // SAFETY: [spec/ring.md 3.1] lanes follow each other, and the offset lies in one of them, which is mapped.
             unsafe { at.write_volatile(at.read_volatile()) };
         }
     }
