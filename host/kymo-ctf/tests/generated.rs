@@ -177,8 +177,11 @@ fn what_breaks_a_stream_is_told_at_its_place_and_loses_nothing_in_front_of_it() 
                 *counts.entry(rule.name).or_default() += 1;
                 let memory = check::memory(&broken.case, metadata.clone());
                 if let Err(what) = check_stream::kymo(&broken, &memory) {
-                    let dir =
-                        if wrong.len() < 8 { kept(&format!("{seed}-{format:?}-stream"), &memory) } else { String::new() };
+                    let dir = if wrong.len() < 8 {
+                        kept(&format!("{seed}-{format:?}-stream"), &memory)
+                    } else {
+                        String::new()
+                    };
                     wrong.push(format!("KYMO_SEED={seed}, {format:?}: {}: {what}\n  {dir}", rule.name));
                 }
             }

@@ -324,8 +324,7 @@ impl Fragments {
         };
         let base = base(object)?;
         let order = if variable { Order::Little } else { order(object)? };
-        let labels =
-            object.get("mappings").and_then(Value::as_object).map(|of| self.labels(of, signed)).transpose()?;
+        let labels = object.get("mappings").and_then(Value::as_object).map(|of| self.labels(of, signed)).transpose()?;
         let align = if variable { 8 } else { alignment(object, "alignment")? };
         let role = self.roles.integer(object, &mut self.remarks)?;
         if bits > 64 {
@@ -470,8 +469,6 @@ fn encoding(object: &Object) -> Result<Encoding, String> {
         "utf-32be" => Ok(Encoding::Wide { bytes: 4, order: Order::Big }),
         other => Err(format!("the encoding `{other}` is not supported")),
     }
-}
-
 }
 
 fn uuid(value: &Value) -> Option<[u8; 16]> {

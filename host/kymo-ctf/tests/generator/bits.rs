@@ -38,7 +38,10 @@ pub enum Marked {
     /// LEB128 without a role.
     Leb,
     /// A field that others depend on.
-    Target { id: usize, signed: bool },
+    Target {
+        id: usize,
+        signed: bool,
+    },
     /// What has the length of this number.
     Use(usize),
     /// The same: text of UTF-16 or UTF-32.

@@ -240,7 +240,16 @@ fn file(maker: &mut Maker, case: &Case, stream: usize, has_sizes: bool) -> File 
     now.sequence += if has_few(Role::Sequence) { 253 } else { 0 };
     let lost_at_once = if has_few(Role::Discarded) { 120 } else { 9 };
     let (name, contexts, records) = (format!("file{number}"), Vec::new(), Vec::new());
-    let mut file = File { name, stream, bytes: Vec::new(), contexts, records, lost_records: 0, lost_packets: 0, packets: Vec::new() };
+    let mut file = File {
+        name,
+        stream,
+        bytes: Vec::new(),
+        contexts,
+        records,
+        lost_records: 0,
+        lost_packets: 0,
+        packets: Vec::new(),
+    };
     let mut packets = if has_sizes { 1 + maker.random.below(3u64) } else { 1 };
     // A time of few bits goes on from the last time of the stream, also from that of the packet before.
     let is_continued = packets > 1 && class.form.has_short_times() && !has_role(Role::Begin);
