@@ -70,7 +70,8 @@ impl Filters {
         let Some(event) = self.events.get(position) else { return (Decision::All, caveats) };
         let mut whole: Option<Program> = None;
         for Held { filter, checked } in &self.held {
-            if filter.selector.as_ref().is_some_and(|selector| !kymo_names::glob_matches(&selector.glob, &event.name)) {
+            if filter.selector.as_ref().is_some_and(|selector| !kymo_names::event_matches(&selector.glob, &event.name))
+            {
                 continue;
             }
             let checked = match checked {

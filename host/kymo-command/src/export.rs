@@ -24,7 +24,7 @@ use crate::when::When;
 ///
 /// perfetto for ui.perfetto.dev, chrome for chrome://tracing and others, csv, parquet (a data set for each event,
 /// partitioned by host and day), speedscope and collapsed for stacks and flame graphs. ctf writes any trace as CTF 1.8,
-/// for babeltrace 1 and 2, Trace Compass and others; with --from, --filter and the like it writes a part of it (a
+/// for babeltrace 1.5, babeltrace2 and others; with --from, --filter and the like it writes a part of it (a
 /// trim). What the format does not hold is said at the end.
 #[derive(clap::Args)]
 #[command(mut_arg("to", |arg| arg.alias("until")))]

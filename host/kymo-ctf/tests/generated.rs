@@ -16,9 +16,9 @@ use generator::breaks::{Break, Broken, BrokenPart};
 use generator::features::Features;
 use generator::make::Format;
 use generator::readers::{Foreign, Outcome};
-use generator::{breaks_json, breaks_tsdl, check, known};
+use generator::{breaks_json, breaks_stream, breaks_tsdl, check, check_stream, known};
 use kymo_ctf::read::{Error, Memory, Trace};
-use kymo_testing::{setting, skip_this, tell};
+use kymo_testing::{Random, setting, skip_this, tell};
 
 fn is_stress() -> bool {
     std::env::var_os("KYMO_STRESS").is_some_and(|value| value == "1")
@@ -162,6 +162,35 @@ fn what_breaks_one_rule_is_refused_at_its_place() {
     }
     judge(&wrong);
     tell(&format!("{count} cases that break one rule each were refused at their place"));
+}
+
+#[test]
+fn what_breaks_a_stream_is_told_at_its_place_and_loses_nothing_in_front_of_it() {
+    let mut wrong = Vec::new();
+    let mut counts: BTreeMap<&str, u64> = breaks_stream::BREAKS.iter().map(|rule| (rule.name, 0)).collect();
+    for seed in seeds("broken streams", 40, 2000) {
+        for format in [Format::Tsdl, Format::Json] {
+            let (case, metadata) = generator::case(seed, format, Features::default());
+            let mut random = Random(seed ^ 0x57E4);
+            for rule in breaks_stream::BREAKS {
+                let Some(broken) = rule.apply(&case, &mut random) else { continue };
+                *counts.entry(rule.name).or_default() += 1;
+                let memory = check::memory(&broken.case, metadata.clone());
+                if let Err(what) = check_stream::kymo(&broken, &memory) {
+                    let dir = if wrong.len() < 8 {
+                        kept(&format!("{seed}-{format:?}-stream"), &memory)
+                    } else {
+                        String::new()
+                    };
+                    wrong.push(format!("KYMO_SEED={seed}, {format:?}: {}: {what}\n  {dir}", rule.name));
+                }
+            }
+        }
+    }
+    judge(&wrong);
+    tell(&format!("{} broken streams were told of: {counts:?}", counts.values().sum::<u64>()));
+    let without: Vec<_> = counts.iter().filter(|(_, count)| **count == 0).collect();
+    assert!(without.is_empty() || setting("KYMO_ROUNDS", 40) < 40, "no case has a place for {without:?}");
 }
 
 /// What each reader does with a broken rule is on file. In the long tests: it takes two minutes.

@@ -68,3 +68,47 @@ fn the_table_of_rules_names_every_case() {
     assert_eq!(only(&files, &named), Vec::<String>::new(), "cases that spec/conformance-ctf.md does not name");
     assert_eq!(only(&named, &files), Vec::<String>::new(), "names in spec/conformance-ctf.md without a case");
 }
+
+/// Where the page's tests are: by the name of their file.
+fn test_file(name: &str) -> Option<String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let dirs = ["tests", "src/read", "../../tests/tests"];
+    dirs.iter().find_map(|dir| std::fs::read_to_string(root.join(dir).join(name)).ok())
+}
+
+/// Rules are in tables of three columns: the rule, its good cases, its bad ones. A `-` says that there can be none.
+#[test]
+fn each_rule_of_the_table_names_tests_that_there_are() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = std::fs::read_to_string(root.join("../../spec/conformance-ctf.md")).unwrap();
+    let (rules, not_kept) = page.split_once("\n## 6. ").expect("section 6");
+    let mut wrong = Vec::new();
+    let mut count = 0;
+    for row in rules.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| rule |")) {
+        let cells: Vec<&str> =
+            row.trim_matches('|').split(" | ").map(|cell| cell.trim().trim_matches('|').trim()).collect();
+        let [_, good, bad] = cells[..] else {
+            wrong.push(format!("{} cells: {row}", cells.len()));
+            continue;
+        };
+        count += 1;
+        for cell in [good, bad] {
+            let is_test = |word: &str| word.contains("::") || word.ends_with(".tsdl") || word.ends_with(".ctf2");
+            if cell != "-" && !cell.split('`').skip(1).step_by(2).any(is_test) {
+                wrong.push(format!("names no test: {row}"));
+            }
+        }
+    }
+    for word in rules.split('`').chain(not_kept.split('`')).filter(|word| !word.contains('\n')) {
+        if let Some((file, test)) = word.split_once("::").filter(|(file, _)| file.ends_with(".rs")) {
+            let text = test_file(file).unwrap_or_default();
+            if !text.contains(&format!("#[test]\n    fn {test}(")) && !text.contains(&format!("#[test]\nfn {test}(")) {
+                wrong.push(format!("there is no test {word}"));
+            }
+        } else if word.ends_with(".rs") && !word.contains('/') && rules.contains(&format!("`{word}`")) {
+            wrong.push(format!("`{word}` is not the name of a test"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(count >= 100, "only {count} rules were found");
+}

@@ -374,3 +374,34 @@ fn work_beyond_what_the_size_allows_is_refused() {
         (0..2000).map(|i| format!("stream {{ id = {i}; }}; event {{ id = 65535; stream_id = {i}; }};")).collect();
     assert!(parse_metadata("m", format!("{HEADER}{streams}").as_bytes()).is_ok());
 }
+
+#[test]
+fn names_that_would_be_shown_alike_keep_their_underscore() {
+    let check = |members: &str, expect: &str| {
+        let metadata = format!(
+            "/* CTF 1.8 */ typealias integer {{ size = 8; }} := u8;
+            event {{ name = e; fields := struct {{ {members} }}; }};"
+        );
+        let memory = Memory { metadata: metadata.into_bytes(), streams: vec![("s".into(), vec![1, 2, 3])] };
+        let (lines, _) = shown(&memory);
+        assert_eq!(lines.first(), Some(&format!("0 e 0 {expect}")), "{members}");
+    };
+    check("u8 _a; u8 _b;", "a=1 b=2");
+    check("u8 a; u8 _a;", "a=1 _a=2");
+    check("u8 _a; u8 a;", "_a=1 a=2");
+    check("u8 __a; u8 _a;", "_a=1 a=2");
+    check("u8 __a; u8 _a; u8 a;", "__a=1 _a=2 a=3");
+    check("u8 _; u8 a;", "_=1 a=2");
+}
+
+/// CTF 1.8, 4.1.2: all basic types but integers begin at a byte, unless they say otherwise.
+#[test]
+fn a_float_without_an_alignment_begins_at_a_byte() {
+    let metadata = "/* CTF 1.8 */ trace { major = 1; minor = 8; byte_order = le; };
+        event { name = e; fields := struct {
+            integer { size = 1; } bit; floating_point { exp_dig = 8; mant_dig = 24; } f; integer { size = 8; } n;
+        }; };";
+    let stream = [&[1][..], &1.5f32.to_le_bytes(), &[7]].concat();
+    let (lines, caveats) = shown(&Memory { metadata: metadata.into(), streams: vec![("s".into(), stream)] });
+    assert_eq!((lines, caveats), (vec!["0 e 0 bit=1 f=1.5 n=7".to_owned()], Vec::new()));
+}

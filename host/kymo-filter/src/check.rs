@@ -8,7 +8,7 @@ mod conditions;
 mod names;
 mod typed;
 
-use kymo_names::glob_matches;
+use kymo_names::event_matches;
 
 use crate::ast::{Expr, ExprKind, Filter};
 use crate::error::Error;
@@ -46,7 +46,7 @@ impl Filter {
             .collect::<Result<_, _>>()?;
         let mut plans = Vec::with_capacity(events.len());
         for event in &events {
-            let selected = self.selector.as_ref().is_none_or(|selector| glob_matches(&selector.glob, &event.name));
+            let selected = self.selector.as_ref().is_none_or(|selector| event_matches(&selector.glob, &event.name));
             plans.push(match selected {
                 true => typed::plan(&self.expr, event, &events, &text, &latencies, &mut found),
                 false => Cond::Const(false),

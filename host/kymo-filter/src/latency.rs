@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `latency()`: the pair of two events with equal keys [spec/filter.md 5].
 
-use kymo_names::glob_matches;
+use kymo_names::event_matches;
 
 use crate::ast::{Context, Expr, ExprKind, Latency, Pattern};
 use crate::error::{Error, Span};
@@ -36,7 +36,7 @@ fn side(
     text: &str,
 ) -> Result<Vec<Option<Vec<OperandSource>>>, Error> {
     let keys_of = |event: &Event| -> Result<Option<Vec<OperandSource>>, Error> {
-        if !glob_matches(&pattern.glob, &event.name) {
+        if !event_matches(&pattern.glob, &event.name) {
             return Ok(None);
         }
         by.iter().map(|key| source(key, event, text)).collect::<Result<Option<Vec<_>>, _>>()

@@ -135,7 +135,7 @@ impl KnownToTracefs<'_> {
             return Ok(Vec::new());
         }
         let all = self.all()?;
-        let found: Vec<Nameable> = all.iter().filter(|of| kymo_names::glob_matches(glob, &of.name)).cloned().collect();
+        let found: Vec<Nameable> = all.iter().filter(|of| kymo_names::event_matches(glob, &of.name)).cloned().collect();
         if !found.is_empty() || glob.contains(':') {
             return Ok(found);
         }

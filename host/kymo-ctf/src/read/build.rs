@@ -187,6 +187,11 @@ impl Builder {
     pub fn close_struct(&mut self, minimum_align: u32) -> Result<ClassId, String> {
         let Frame { mut members, classes, .. } = self.frames.pop().unwrap_or_default();
         let align = members.iter().map(|m| self.classes[m.class as usize].align).max().unwrap_or(1);
+        for member in members.iter_mut().filter(|member| member.name != member.raw) {
+            if is_taken(&classes, &member.name) {
+                member.name = member.raw.clone();
+            }
+        }
         // Of several in front of one field each is seen from the field that is shown next.
         let mut shown = members.len();
         for index in (0..members.len()).rev() {
@@ -362,6 +367,18 @@ impl Builder {
             metadata.streams.push(StreamClass::default());
         }
     }
+}
+
+/// Whether a name without its `_` is nothing, or is what another member is called that has no `_` to lose, or keeps it.
+fn is_taken(members: &HashMap<Box<str>, ClassId>, name: &str) -> bool {
+    let mut name = name;
+    while members.contains_key(name) {
+        match name.strip_prefix('_') {
+            Some(rest) => name = rest,
+            None => return true,
+        }
+    }
+    name.is_empty()
 }
 
 fn missing(path: &str) -> String {

@@ -4,6 +4,7 @@
 mod aliases;
 mod json;
 mod location;
+mod roles;
 mod rules;
 mod shape;
 mod values;
@@ -25,10 +26,9 @@ use super::parsed::Parsed;
 use super::wide::{WIDE_BITS_MAX, exponent_bits};
 use crate::write::EnvValue;
 use json::Problem;
+use roles::{Part, Roles};
 use shape::{DRAFTS, Shape};
 use values::{Object, integer, ranges};
-
-const UUID_ROLE: &str = "metadata-stream-uuid";
 
 /// Understands the bytes of a `metadata` file that begins with a record separator.
 pub(super) fn metadata(file: &str, bytes: &[u8]) -> Result<Parsed, Error> {
@@ -40,6 +40,7 @@ pub(super) fn metadata(file: &str, bytes: &[u8]) -> Result<Parsed, Error> {
         streams: HashMap::new(),
         has_trace: false,
         uuid_role: None,
+        roles: Roles::default(),
         remarks: Vec::new(),
         source_bytes: bytes.len(),
         stand_in: None,
@@ -80,6 +81,7 @@ struct Fragments {
     has_trace: bool,
     /// The class that has the role `metadata-stream-uuid`.
     uuid_role: Option<ClassId>,
+    roles: Roles,
     /// What was passed over in the fragment that is read.
     remarks: Vec<String>,
     source_bytes: usize,
@@ -135,8 +137,10 @@ impl Fragments {
             }
         }
         self.metadata.packet_header =
-            self.part(object, "packet-header-field-class", Origin::PacketHeader, [None; 6])?;
-        if let (Some(header), Some(role)) = (self.metadata.packet_header, self.uuid_role) {
+            self.part(object, "packet-header-field-class", Origin::PacketHeader, [None; 6], false)?;
+        let Some(header) = self.metadata.packet_header else { return Ok(()) };
+        self.roles.check_magic(&self.builder.classes, header)?;
+        if let Some(role) = self.uuid_role {
             if let ClassKind::Struct { members } = &self.builder.classes[header as usize].kind {
                 self.metadata.uuid_member = members.iter().position(|member| member.class == role);
             }
@@ -145,11 +149,7 @@ impl Fragments {
     }
 
     fn clock(&mut self, object: &Object) -> Result<(), String> {
-        let id = match (object.get("id"), object.get("name")) {
-            (Some(id), _) => id.as_str().map_or_else(|| id.to_string(), str::to_owned),
-            (None, Some(name)) => name.as_str().unwrap_or_default().to_owned(),
-            _ => return Err("`id` is missing".into()),
-        };
+        let id = text(object, "id")?.to_owned();
         rules::origin(object.get("origin"))?;
         let offset = object.get("offset-from-origin").and_then(Value::as_object);
         offset.map_or(Ok(()), |offset| Shape::Offset.check(offset))?;
@@ -175,9 +175,9 @@ impl Fragments {
 
     fn stream(&mut self, object: &Object) -> Result<(), String> {
         let mut class = StreamClass { id: number(object, "id")?.unwrap_or(0), ..StreamClass::default() };
-        if let Some(id) = object.get("default-clock-class-id").or_else(|| object.get("default-clock-class-name")) {
-            let id = id.as_str().map_or_else(|| id.to_string(), str::to_owned);
-            class.clock = *self.clocks.get(&id).ok_or_else(|| format!("the clock class `{id}` is not declared"))?;
+        let clock = object.get("default-clock-class-id").and_then(Value::as_str);
+        if let Some(id) = clock {
+            class.clock = *self.clocks.get(id).ok_or_else(|| format!("the clock class `{id}` is not declared"))?;
         }
         let mut roots = [None; 6];
         roots[Origin::PacketHeader as usize] = self.metadata.packet_header;
@@ -186,7 +186,7 @@ impl Fragments {
             ("event-record-header-field-class", Origin::EventHeader),
             ("event-record-common-context-field-class", Origin::CommonContext),
         ] {
-            roots[origin as usize] = self.part(object, key, origin, roots)?;
+            roots[origin as usize] = self.part(object, key, origin, roots, clock.is_some())?;
         }
         class.packet_context = roots[Origin::PacketContext as usize];
         class.event_header = roots[Origin::EventHeader as usize];
@@ -214,9 +214,9 @@ impl Fragments {
         roots[Origin::PacketContext as usize] = class.packet_context;
         roots[Origin::EventHeader as usize] = class.event_header;
         roots[Origin::CommonContext as usize] = class.common_context;
-        let context = self.part(object, "specific-context-field-class", Origin::SpecificContext, roots)?;
+        let context = self.part(object, "specific-context-field-class", Origin::SpecificContext, roots, false)?;
         roots[Origin::SpecificContext as usize] = context;
-        let payload = self.part(object, "payload-field-class", Origin::Payload, roots)?;
+        let payload = self.part(object, "payload-field-class", Origin::Payload, roots, false)?;
         let position = self.metadata.events.len() as u32;
         self.builder.charge_event(self.metadata.streams[index].common_context)?;
         if !self.metadata.streams[index].events.insert(id, position, &mut self.builder.table_room) {
@@ -234,10 +234,15 @@ impl Fragments {
         key: &str,
         origin: Origin,
         roots: [Option<ClassId>; 6],
+        has_clock: bool,
     ) -> Result<Option<ClassId>, String> {
         let Some(class) = object.get(key) else { return Ok(None) };
         self.builder.begin(origin, roots);
-        let class = self.class(class)?;
+        let has_uuid = self.metadata.uuid.is_some();
+        self.roles.part = Some(Part { origin, has_clock, has_uuid });
+        let class = self.class(class);
+        self.roles.part = None;
+        let class = class?;
         match self.builder.classes[class as usize].kind {
             ClassKind::Struct { .. } => Ok(Some(class)),
             _ => Err(format!("`{key}` must be a structure")),
@@ -291,11 +296,9 @@ impl Fragments {
             }
             "static-length-blob" | "dynamic-length-blob" => {
                 let len = self.len(object)?;
-                if let Some(role) = roles(object).find(|role| *role != UUID_ROLE) {
-                    return Err(format!("a BLOB has no role `{role}`"));
-                }
+                let is_uuid = self.roles.blob(object, len == Len::Fixed(16))?;
                 let class = self.builder.push(8, ClassKind::Bytes { len })?;
-                self.note_uuid(object, class);
+                self.uuid_role = if is_uuid { Some(class) } else { self.uuid_role };
                 Ok(class)
             }
             "static-length-array" | "dynamic-length-array" => self.array(object),
@@ -321,10 +324,9 @@ impl Fragments {
         };
         let base = base(object)?;
         let order = if variable { Order::Little } else { order(object)? };
-        let labels =
-            object.get("mappings").and_then(Value::as_object).map(|mappings| self.labels(mappings)).transpose()?;
+        let labels = object.get("mappings").and_then(Value::as_object).map(|of| self.labels(of, signed)).transpose()?;
         let align = if variable { 8 } else { alignment(object, "alignment")? };
-        let role = role(object)?;
+        let role = self.roles.integer(object, &mut self.remarks)?;
         if bits > 64 {
             if role.is_some() {
                 return Err(format!("an integer of {bits} bits has a role: the reader takes 64 for {TAKEN_FOR}"));
@@ -336,12 +338,15 @@ impl Fragments {
         self.builder.push(align, ClassKind::Int(int))
     }
 
-    fn labels(&mut self, mappings: &Object) -> Result<Arc<Labels>, String> {
+    fn labels(&mut self, mappings: &Object, signed: bool) -> Result<Arc<Labels>, String> {
         let mut list = Vec::new();
         for (label, value) in mappings {
             let ranges = ranges(value)?;
             if ranges.is_empty() {
                 return Err(format!("the mapping `{label}` needs a range at least"));
+            }
+            if !signed && ranges.iter().any(|(low, _)| *low < 0) {
+                return Err(format!("the mapping `{label}` of an integer without a sign has a value below 0"));
             }
             list.extend(ranges.into_iter().map(|(low, high)| (label.as_str().into(), low, high)));
         }
@@ -382,15 +387,7 @@ impl Fragments {
             Len::Saved(_) if bytes && align >= 8 => ClassKind::Bytes { len },
             _ => ClassKind::Array { len, element },
         };
-        let class = self.builder.push(align, kind)?;
-        self.note_uuid(object, class);
-        Ok(class)
-    }
-
-    fn note_uuid(&mut self, object: &Object, class: ClassId) {
-        if roles(object).any(|role| role == UUID_ROLE) {
-            self.uuid_role = Some(class);
-        }
+        self.builder.push(align, kind)
     }
 
     fn structure(&mut self, object: &Object) -> Result<ClassId, String> {
@@ -471,35 +468,6 @@ fn encoding(object: &Object) -> Result<Encoding, String> {
         "utf-32le" => Ok(Encoding::Wide { bytes: 4, order: Order::Little }),
         "utf-32be" => Ok(Encoding::Wide { bytes: 4, order: Order::Big }),
         other => Err(format!("the encoding `{other}` is not supported")),
-    }
-}
-
-/// The words of `roles`; what is no text is an empty one.
-fn roles(object: &Object) -> impl Iterator<Item = &str> {
-    let roles = object.get("roles").and_then(Value::as_array).into_iter().flatten();
-    roles.map(|role| role.as_str().unwrap_or_default())
-}
-
-/// The first role of an integer. All of them are roles that an integer can have.
-fn role(object: &Object) -> Result<Option<Role>, String> {
-    let named = |role| integer_role(role).ok_or_else(|| format!("an integer has no role `{role}`"));
-    let roles = roles(object).map(named).collect::<Result<Vec<Role>, String>>()?;
-    Ok(roles.first().copied())
-}
-
-fn integer_role(role: &str) -> Option<Role> {
-    match role {
-        "packet-magic-number" => Some(Role::Magic),
-        "data-stream-class-id" => Some(Role::StreamId),
-        "data-stream-id" => Some(Role::StreamInstance),
-        "default-clock-timestamp" => Some(Role::Time),
-        "packet-end-default-clock-timestamp" => Some(Role::End),
-        "packet-content-length" => Some(Role::ContentSize),
-        "packet-total-length" => Some(Role::PacketSize),
-        "packet-sequence-number" => Some(Role::Sequence),
-        "discarded-event-record-counter-snapshot" => Some(Role::Discarded),
-        "event-record-class-id" => Some(Role::EventId),
-        _ => None,
     }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Values to bits, bit by bit, by the two specifications alone: nothing of the crate's reader or writer is used.
 
-use super::types::{Encoding, Int, Len, Type, Val};
+use super::types::{Encoding, Field, Int, Len, Range, Role, Type, Val};
 
 /// Bits as they are written: in little endian bytes are filled from their low end.
 #[derive(Default)]
@@ -11,6 +11,43 @@ pub struct Bits {
     pub at: u64,
     /// The order of what is padding.
     pub big: bool,
+    /// What was written where.
+    pub marks: Vec<Mark>,
+    /// The record that is being written: its number in the file.
+    pub record: Option<usize>,
+}
+
+/// A place that an edit of the stream may be made at.
+#[derive(Clone, Debug)]
+pub struct Mark {
+    pub what: Marked,
+    /// From the begin of the packet, bits.
+    pub at: u64,
+    pub bits: u32,
+    pub big: bool,
+    pub is_last_first: bool,
+    pub record: Option<usize>,
+}
+
+/// What is there.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Marked {
+    Record,
+    Role(Role),
+    Uuid,
+    /// LEB128 without a role.
+    Leb,
+    /// A field that others depend on.
+    Target {
+        id: usize,
+        signed: bool,
+    },
+    /// What has the length of this number.
+    Use(usize),
+    /// The same: text of UTF-16 or UTF-32.
+    WideText(usize),
+    /// A variant: its tag, and the values that its options have.
+    Variant(usize, Vec<Range>),
 }
 
 impl Bits {
@@ -31,15 +68,48 @@ impl Bits {
 
     /// The same; `is_last_first`: from the highest bit of the value on.
     fn put_from(&mut self, value: i128, bits: u32, big: bool, is_last_first: bool) {
-        for i in 0..bits {
-            let bit = if is_last_first { value >> (bits - 1 - i) & 1 } else { value >> i & 1 };
-            let (byte, place) = ((self.at / 8) as usize, (self.at % 8) as u32);
-            if self.bytes.len() <= byte {
-                self.bytes.push(0);
+        let end = self.at + u64::from(bits);
+        self.bytes.resize(self.bytes.len().max(end.div_ceil(8) as usize), 0);
+        set_bits(&mut self.bytes, self.at, value, bits, big, is_last_first);
+        self.at = end;
+    }
+
+    /// Notes what the next `bits` bits are, which `int` says the order of.
+    pub fn mark(&mut self, what: Marked, bits: u32, int: Option<&Int>) {
+        let (big, flipped) = int.map_or((self.big, false), |int| (int.big, int.flipped));
+        let mark = Mark { what, at: self.at, bits, big, is_last_first: big ^ flipped, record: self.record };
+        self.marks.push(mark);
+    }
+
+    /// The same of a whole value that begins here.
+    fn mark_value(&mut self, ty: &Type) {
+        match ty {
+            Type::Int(int) | Type::Enum(int, _) => {
+                if let Some(role) = int.role {
+                    self.mark(Marked::Role(role), int.bits, Some(int));
+                }
             }
-            self.bytes[byte] |= (bit as u8) << if big { 7 - place } else { place };
-            self.at += 1;
+            Type::Uuid => self.mark(Marked::Uuid, 128, None),
+            Type::Chars(Len::Of(length), Encoding::Utf16 { .. } | Encoding::Utf32 { .. }) => {
+                self.mark(Marked::WideText(length.id), 0, None);
+            }
+            Type::Chars(Len::Of(length), _) | Type::Blob(Len::Of(length)) | Type::List { len: Len::Of(length), .. } => {
+                self.mark(Marked::Use(length.id), 0, None);
+            }
+            Type::Variant { tag, options } => {
+                let ranges = options.iter().flat_map(|option| option.ranges.clone()).collect();
+                self.mark(Marked::Variant(tag.id, ranges), 0, None);
+            }
+            _ => {}
         }
+    }
+
+    fn member(&mut self, field: &Field, value: &Val) {
+        self.align(field.ty.align());
+        if let (Some((id, _)), Type::Int(int) | Type::Enum(int, _)) = (&field.target, &field.ty) {
+            self.mark(Marked::Target { id: *id, signed: int.signed }, int.bits, Some(int));
+        }
+        self.value(&field.ty, value);
     }
 
     fn bytes(&mut self, bytes: &[u8]) {
@@ -66,6 +136,7 @@ impl Bits {
     /// A value behind what aligns its type.
     pub fn value(&mut self, ty: &Type, value: &Val) {
         self.align(ty.align());
+        self.mark_value(ty);
         match (ty, value) {
             (Type::Int(int) | Type::Enum(int, _) | Type::Bits(int) | Type::BitMap(int, _), Val::Int(value)) => {
                 self.int(int, *value);
@@ -73,7 +144,12 @@ impl Bits {
             // Any other bits than none are true.
             (Type::Bool(int), Val::Bool(value)) => self.int(int, i128::from(*value)),
             (Type::Float { bits, big, .. }, Val::Float(value)) => self.put((*value).into(), *bits, *big),
-            (Type::Leb { signed, .. }, Val::Int(value)) => self.leb(*value, *signed),
+            (Type::Leb { signed, role }, Val::Int(value)) => {
+                self.mark(role.map_or(Marked::Leb, Marked::Role), 0, None);
+                let (mark, at) = (self.marks.len() - 1, self.at);
+                self.leb(*value, *signed);
+                self.marks[mark].bits = (self.at - at) as u32;
+            }
             (Type::Text(encoding), Val::Text(text)) => {
                 self.bytes(&encoded(text, *encoding));
                 self.bytes(&encoded("\0", *encoding));
@@ -91,13 +167,24 @@ impl Bits {
                 values.iter().for_each(|value| self.value(element, value));
             }
             (Type::Struct(fields, _), Val::Struct(values)) => {
-                fields.iter().zip(values).for_each(|(field, value)| self.value(&field.ty, value));
+                fields.iter().zip(values).for_each(|(field, value)| self.member(field, value));
             }
             (Type::Variant { options, .. }, Val::Chosen(option, value)) => self.value(&options[*option].ty, value),
             (Type::Optional { inner, .. }, Val::Maybe(Some(value))) => self.value(inner, value),
             (Type::Optional { .. }, Val::Maybe(None)) => {}
             (ty, value) => unreachable!("the generator gave {value:?} to {ty:?}"),
         }
+    }
+}
+
+/// Writes the low `bits` bits of a value over those at bit `at`; `is_last_first`: from the highest bit of the value on.
+pub fn set_bits(bytes: &mut [u8], at: u64, value: i128, bits: u32, big: bool, is_last_first: bool) {
+    for i in 0..bits {
+        let bit = if is_last_first { value >> (bits - 1 - i) & 1 } else { value >> i & 1 };
+        let at = at + u64::from(i);
+        let (byte, place) = (&mut bytes[(at / 8) as usize], (at % 8) as u32);
+        let place = if big { 7 - place } else { place };
+        *byte = *byte & !(1 << place) | (bit as u8) << place;
     }
 }
 

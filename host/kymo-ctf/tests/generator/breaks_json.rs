@@ -85,6 +85,22 @@ pub const BREAKS: &[Break] = &[
     set("an id that is text", "event-record-class", "id", r#""5""#),
     set("a negative id", "event-record-class", "id", "-1"),
     set("roles that are text", "fixed-length-", "roles", r#""packet-magic-number""#),
+    set("a role of no meaning", "fixed-length-unsigned-integer", "roles", r#"["nothing"]"#),
+    other(
+        "a role of another part",
+        Edit::Append(stream_with!(
+            r#"{"name":"a","field-class":{"type":"fixed-length-unsigned-integer","length":8,"byte-order":"little-endian",
+        "roles":["event-record-class-id"]}}"#
+        )),
+    ),
+    other(
+        "a time without a default clock",
+        Edit::Append(
+            r#"{"type":"data-stream-class","id":900,"event-record-header-field-class":{"type":"structure","member-classes":[
+        {"name":"t","field-class":{"type":"variable-length-unsigned-integer","roles":["default-clock-timestamp"]}}]}}"#,
+        ),
+    ),
+    set("a clock without an id", "clock-class", "id", ""),
     set("an offset that is text", "clock-class", "offset-from-origin", r#"{"seconds":"5"}"#),
     set("a frequency that is text", "clock-class", "frequency", r#""5""#),
     set("a frequency of 0", "clock-class", "frequency", "0"),
@@ -111,6 +127,7 @@ pub const BREAKS: &[Break] = &[
     set("a float of 33 bits", "floating-point", "length", "33"),
     set("a base of 12 in JSON", "fixed-length-unsigned-integer", "preferred-display-base", "12"),
     set("a range backwards in JSON", "fixed-length-", "mappings", r#"{"a":[[5,4]]}"#),
+    set("a mapping below 0", "fixed-length-unsigned-integer", "mappings", r#"{"a":[[-1,2]]}"#),
     set("a range of three", "fixed-length-", "mappings", r#"{"a":[[1,2,3]]}"#),
     set("a range of text", "fixed-length-", "mappings", r#"{"a":[["x","y"]]}"#),
     set("a bit map without flags", "bit-map", "flags", ""),

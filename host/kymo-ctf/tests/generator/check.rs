@@ -94,7 +94,8 @@ fn metadata(case: &Case, trace: &Trace) -> Result<(), String> {
     if is_same { Ok(()) } else { Err(format!("the clock is {clock:?}, and was read as {read:?}")) }
 }
 
-fn one(
+/// Says where a record is not what the model has.
+pub fn one(
     case: &Case,
     file: &File,
     expected: &Record,

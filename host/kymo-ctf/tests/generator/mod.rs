@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Random valid traces of CTF 1.8 and CTF 2, from a seed: a model of types and values (`types`, `make`, `values`,
 //! `heads`, `trace`), its bits (`bits`) and its metadata (`tsdl`, `json`), and what readers make of it (`check`,
-//! `seen`, `pretty`, `readers`). `breaks` makes such a trace invalid by one edit.
+//! `seen`, `pretty`, `readers`). `breaks` makes such a trace's metadata invalid by one edit,
+//! `breaks_stream` its streams.
 //!
 //! Nothing here uses the crate's writer, and only `check` and `seen` its reader: what a trace must be read as comes
 //! from the model alone.
@@ -9,8 +10,10 @@
 pub mod bits;
 pub mod breaks;
 pub mod breaks_json;
+pub mod breaks_stream;
 pub mod breaks_tsdl;
 pub mod check;
+pub mod check_stream;
 pub mod features;
 pub mod heads;
 pub mod json;

@@ -3,7 +3,7 @@
 
 use kymo_testing::Random;
 
-use super::bits::Bits;
+use super::bits::{Bits, Mark, Marked};
 use super::features::Features;
 use super::heads::{Form, context, form, header, header_value, member};
 use super::make::{Format, Maker};
@@ -76,6 +76,20 @@ pub struct File {
     pub records: Vec<Record>,
     pub lost_records: u64,
     pub lost_packets: u64,
+    pub packets: Vec<Placed>,
+}
+
+/// Where a packet is in its file.
+#[derive(Clone, Debug)]
+pub struct Placed {
+    /// Bytes.
+    pub begin: usize,
+    pub end: usize,
+    /// Bits from its begin.
+    pub content: u64,
+    /// Number of its first record in the file, and of the one behind its last.
+    pub records: (usize, usize),
+    pub marks: Vec<Mark>,
 }
 
 /// A case.
@@ -226,7 +240,16 @@ fn file(maker: &mut Maker, case: &Case, stream: usize, has_sizes: bool) -> File 
     now.sequence += if has_few(Role::Sequence) { 253 } else { 0 };
     let lost_at_once = if has_few(Role::Discarded) { 120 } else { 9 };
     let (name, contexts, records) = (format!("file{number}"), Vec::new(), Vec::new());
-    let mut file = File { name, stream, bytes: Vec::new(), contexts, records, lost_records: 0, lost_packets: 0 };
+    let mut file = File {
+        name,
+        stream,
+        bytes: Vec::new(),
+        contexts,
+        records,
+        lost_records: 0,
+        lost_packets: 0,
+        packets: Vec::new(),
+    };
     let mut packets = if has_sizes { 1 + maker.random.below(3u64) } else { 1 };
     // A time of few bits goes on from the last time of the stream, also from that of the packet before.
     let is_continued = packets > 1 && class.form.has_short_times() && !has_role(Role::Begin);
@@ -272,6 +295,7 @@ fn make_packet(maker: &mut Maker, case: &Case, file: &mut File, packet: u64, now
     }
     let end = now.time + if has_begin { maker.random.below(3u64) } else { 0 };
     let padding = maker.random.below(4u64) * 8;
+    let first = file.records.len() - parts.len();
     let mut head = Head { begin, end, discarded: now.discarded, sequence: now.sequence, content: 0, total: 0 };
     let (mut bits, mut context) = (Bits::default(), None);
     // Once to see how long it is.
@@ -284,7 +308,9 @@ fn make_packet(maker: &mut Maker, case: &Case, file: &mut File, packet: u64, now
         if let (Some(ty), Some(value)) = (&class.context, &context) {
             bits.value(ty, value);
         }
-        for (event, head, values) in &parts {
+        for (index, (event, head, values)) in parts.iter().enumerate() {
+            bits.record = Some(first + index);
+            bits.mark(Marked::Record, 0, None);
             let event = &class.events[*event];
             let types = [&class.header, &class.common, &event.specific, &event.payload];
             for (ty, value) in types.into_iter().zip([head].into_iter().chain(values)) {
@@ -299,7 +325,10 @@ fn make_packet(maker: &mut Maker, case: &Case, file: &mut File, packet: u64, now
     if has_role(class.context.as_ref(), Role::Total) {
         bits.bytes.resize((head.total / 8) as usize, 0xEE);
     }
+    let begin = file.bytes.len();
     file.bytes.extend(bits.bytes);
+    let records = (first, file.records.len());
+    file.packets.push(Placed { begin, end: file.bytes.len(), content: head.content, records, marks: bits.marks });
     file.contexts.push(context);
     now.time = if has_begin { end } else { now.time };
 }

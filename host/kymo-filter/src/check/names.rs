@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Names that no event has: fields, members, events.
 
-use kymo_names::glob_matches;
+use kymo_names::event_matches;
 
 use crate::ast::{Compare, Context, Expr, ExprKind, FieldRef, Filter, Key, Latency, Pattern};
 use crate::error::{Error, Span, either, near, some_of, written};
@@ -32,7 +32,7 @@ impl<'a> CheckedNames<'a> {
 
     /// The events that a pattern names; at least one.
     fn matching(&self, pattern: &Pattern) -> Result<Vec<&'a Event>, Error> {
-        let found: Vec<&Event> = self.events.iter().filter(|event| glob_matches(&pattern.glob, &event.name)).collect();
+        let found: Vec<&Event> = self.events.iter().filter(|event| event_matches(&pattern.glob, &event.name)).collect();
         if !found.is_empty() {
             return Ok(found);
         }

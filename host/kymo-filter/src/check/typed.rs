@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The plan of one event: what each side of a comparison is, and what the comparison then means.
 
-use kymo_names::glob_matches;
+use kymo_names::{event_matches, glob_matches};
 
 use super::conditions::{among_labels, fold, gather, pair, test};
 use super::names::is_bare;
@@ -203,7 +203,7 @@ impl<'a> Typer<'a, '_> {
 
     /// Whether the field is one of this event, by the event named in front of it.
     fn is_of_event(&self, field: &FieldRef) -> bool {
-        field.event.as_ref().is_none_or(|pattern| glob_matches(&pattern.glob, &self.event.name))
+        field.event.as_ref().is_none_or(|pattern| event_matches(&pattern.glob, &self.event.name))
     }
 
     fn typed(&mut self, expr: &Expr) -> Result<Typed<'a>, Error> {

@@ -53,12 +53,13 @@ const ALL: Properties = &[("type", Is::Text), ("attributes", Is::Object), ("exte
 const NAMES: Properties = &[("namespace", Is::Text), ("name", Is::Text), ("uid", Is::Text)];
 const BITS: Properties =
     &[("length", Is::Unsigned), ("byte-order", Is::Text), ("bit-order", Is::Text), ("alignment", Is::Unsigned)];
-const NUMBERS: Properties = &[("preferred-display-base", Is::Unsigned), ("mappings", Is::Object), ("roles", Is::Array)];
+const NUMBERS: Properties = &[("preferred-display-base", Is::Unsigned), ("mappings", Is::Object)];
+const ROLES: Properties = &[("roles", Is::Array)];
 const LENGTH: Properties = &[("length", Is::Unsigned)];
 const LENGTH_OF: Properties = &[("length-field-location", Is::Object)];
 const ARRAYS: Properties = &[("element-field-class", Is::FieldClass), ("minimum-alignment", Is::Unsigned)];
 const ENCODED: Properties = &[("encoding", Is::Text)];
-const MEDIA: Properties = &[("media-type", Is::Text), ("roles", Is::Array)];
+const MEDIA: Properties = &[("media-type", Is::Text)];
 
 /// Of a fragment. Empty where there is no such type.
 fn of_fragment(kind: &str) -> &'static [Properties] {
@@ -85,7 +86,6 @@ fn of_fragment(kind: &str) -> &'static [Properties] {
             &[
                 ("id", Is::Unsigned),
                 ("default-clock-class-id", Is::Text),
-                ("default-clock-class-name", Is::Text),
                 ("packet-context-field-class", Is::FieldClass),
                 ("event-record-header-field-class", Is::FieldClass),
                 ("event-record-common-context-field-class", Is::FieldClass),
@@ -110,12 +110,14 @@ fn of_class(kind: &str) -> &'static [Properties] {
     match kind {
         "fixed-length-bit-array" | "fixed-length-boolean" | "fixed-length-floating-point-number" => &[ALL, BITS],
         "fixed-length-bit-map" => &[ALL, BITS, &[("flags", Is::Object)]],
-        "fixed-length-unsigned-integer" | "fixed-length-signed-integer" => &[ALL, BITS, NUMBERS],
-        "variable-length-unsigned-integer" | "variable-length-signed-integer" => &[ALL, NUMBERS],
+        "fixed-length-unsigned-integer" => &[ALL, BITS, NUMBERS, ROLES],
+        "fixed-length-signed-integer" => &[ALL, BITS, NUMBERS],
+        "variable-length-unsigned-integer" => &[ALL, NUMBERS, ROLES],
+        "variable-length-signed-integer" => &[ALL, NUMBERS],
         "null-terminated-string" => &[ALL, ENCODED],
         "static-length-string" => &[ALL, ENCODED, LENGTH],
         "dynamic-length-string" => &[ALL, ENCODED, LENGTH_OF],
-        "static-length-blob" => &[ALL, MEDIA, LENGTH],
+        "static-length-blob" => &[ALL, MEDIA, ROLES, LENGTH],
         "dynamic-length-blob" => &[ALL, MEDIA, LENGTH_OF],
         "static-length-array" => &[ALL, ARRAYS, LENGTH],
         "dynamic-length-array" => &[ALL, ARRAYS, LENGTH_OF],
@@ -153,6 +155,7 @@ const OF_DRAFTS: &[&str] = &[
     "variable-length-unsigned-enumeration",
     "variable-length-signed-enumeration",
     "user-attributes",
+    "default-clock-class-name",
     "origin-is-unix-epoch",
     "offset",
     "uuid",

@@ -291,7 +291,7 @@ impl Blocks {
         for entry in entries {
             let Entry::Attr(attr) = entry else { continue };
             match attr.name.as_str() {
-                "name" => name = word(attr),
+                "name" => name = Some(word(attr).ok_or_else(|| attr.pos.fault("`name` of an event is a text"))?),
                 "loglevel" => loglevel = i64::try_from(number(attr)?).ok(),
                 _ => {}
             }

@@ -15,7 +15,7 @@ const LOSSES_SHOWN: usize = 8;
 /// Whose names the kernel's events get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Names {
-    /// LTTng's: Trace Compass and other viewers run their kernel analyses
+    /// LTTng's: names of events and fields as kernel analyses of LTTng traces expect them
     Lttng,
     /// The kernel's own: system:event, and fields as in its format files
     Kernel,
