@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use common::{Item, Trace, parse};
-use kymo_analyze::cause::{Asked, Cause, Evidence, Explained, Ground, Machine, Moment};
+use kymo_analyze::cause::{Asked, Cause, Evidence, Explained, Ground, Group, GroupFound, Machine, Moment};
 use kymo_analyze::explain::{Look, Note, Question, Scene, Symbols};
 use kymo_analyze::{
     Act, BudgetPart, CallId, Context, CpuSpan, Distribution, Doing, Doubt, Head, History, Key, Latency, Level, Number,
@@ -276,7 +276,7 @@ fn critical(trace: &Trace, numbers: &[i64], out: &mut String) {
 }
 
 /// `explain KIND`: the worst of a kind; `explain stretch TID FROM TO`; `explain at TIME`. `rt`: of a PREEMPT_RT kernel;
-/// `old`: of one before Linux 6.12.
+/// `old`: of one before Linux 6.12; `group=PATH`: the state dump has the thread in this control group.
 fn explain(trace: &Trace, words: &[&str], numbers: &[i64], out: &mut String) {
     let question = match (words[0], numbers) {
         ("stretch", &[tid, from, to]) => Question::stretch(tid as i32, from, to),
@@ -286,8 +286,16 @@ fn explain(trace: &Trace, words: &[&str], numbers: &[i64], out: &mut String) {
     let release = if words.contains(&"old") { "6.1.0-28-amd64" } else { "6.18.44" };
     let version = if words.contains(&"rt") { "#1 SMP PREEMPT_RT" } else { "#1 SMP PREEMPT_DYNAMIC" };
     let machine = Machine { quota_timer: Some(QUOTA_TIMER), ..Machine::of_uname(release, version) };
-    let scene = scene(trace, question, machine);
+    let mut scene = scene(trace, question, machine);
+    if let (Some(path), &[tid, ..]) = (words.iter().find_map(|word| word.strip_prefix("group=")), numbers) {
+        scene.group(tid as i32, Group { path: path.to_owned(), found: GroupFound::StateDump });
+    }
     let story = scene.story(&trace.classes, &trace.vocabulary, &Functions, 12);
+    for slice in &story.budget {
+        assert_eq!(slice.limit.is_some(), slice.kind == "throttled", "{slice:?}");
+        let is_told = slice.group.as_ref().is_none_or(|group| slice.text.contains(&format!("control group {group} (at")));
+        assert!(is_told && slice.group.is_some() == slice.group_found.is_some(), "{slice:?}");
+    }
     let sum: u64 = story.budget.iter().map(|slice| slice.ns).sum();
     assert!(story.budget.is_empty() || sum == story.to.abs_diff(story.from), "a budget sums up to its stretch");
     out.push_str(&story.text(&Look { time: &|ns| ns.to_string() }));

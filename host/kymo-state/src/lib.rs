@@ -31,6 +31,7 @@ mod text;
 
 pub use class::{CLASSES, classes};
 pub use maps::Maps;
+pub use process::cgroup_in;
 pub use options::{Options, Root};
 pub use program::{Phase, Program};
 pub use record::Event;

@@ -157,7 +157,14 @@ fn part_text(part: &BudgetPart) -> String {
     let priority = part.priority.as_ref().map_or(String::new(), |priority| format!(" ({priority})"));
     let behind = part.behind.as_ref().map_or(String::new(), |behind| format!(" behind {behind}"));
     let inferred = if part.seen { "" } else { " (inferred)" };
-    format!("{}{name}{priority}{behind} {}{inferred}", part.cause, time(part.ns as f64))
+    let what = match (part.cause.as_str(), &part.by) {
+        ("throttled", Some(by)) if name.is_empty() => format!("throttled by {by}"),
+        ("throttled", Some(by)) => format!("throttled by {by} while{name}{priority} ran"),
+        ("stopped", Some(by)) if name.is_empty() => format!("stopped by {by}"),
+        ("stopped", Some(by)) => format!("stopped by{name} ({by})"),
+        _ => format!("{}{name}{priority}{behind}", part.cause),
+    };
+    format!("{what} {}{inferred}", time(part.ns as f64))
 }
 
 #[cfg(test)]
@@ -174,6 +181,9 @@ mod tests {
             tid: Some(9),
             priority: Some("rt 90".to_owned()),
             behind: None,
+            limit: None,
+            group: None,
+            by: None,
             ns,
             pieces: 1,
             seen: false,
