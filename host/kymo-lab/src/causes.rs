@@ -133,13 +133,14 @@ pub struct Watching {
 }
 
 impl BudgetPart {
-    /// Cause and name, by which parts belong together. Of a thread that was throttled it is the limit: who ran meanwhile
-    /// is chance, and no cause. Of who stopped it the name is in the part.
+    /// Cause and name, by which parts belong together. Of a thread that was throttled it is the limit: who ran
+    /// meanwhile is chance, and no cause. Of one that was stopped it is by a signal or by a debugger; by whose is in
+    /// the part.
     fn key(&self) -> String {
-        let name = match self.cause.as_str() {
-            "throttled" => self.limit.as_deref().unwrap_or_default(),
-            "stopped" => "",
-            _ => &self.name,
+        let name = match (self.cause.as_str(), &self.by) {
+            ("throttled", _) => self.limit.clone().unwrap_or_default(),
+            ("stopped", by) => by.as_ref().map_or_else(String::new, |by| format!("by {by}")),
+            _ => self.name.clone(),
         };
         format!("{} {name}", self.cause).trim_end().to_owned()
     }

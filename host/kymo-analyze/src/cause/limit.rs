@@ -3,9 +3,6 @@
 
 use std::fmt;
 
-use super::Cause;
-use super::evidence::Evidence;
-
 /// What may stop a thread that has used up its share of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Limit {
@@ -83,7 +80,7 @@ impl Limit {
     }
 
     /// Whether it is the limit of a control group, as far as records tell.
-    fn is_of_group(self) -> bool {
+    pub(super) fn is_of_group(self) -> bool {
         matches!(self, Limit::RealTimeGroup | Limit::Quota)
     }
 }
@@ -91,21 +88,4 @@ impl Limit {
 /// `its control group /a`.
 pub(crate) fn group_text(group: Option<&Group>) -> String {
     group.map_or("its control group".to_owned(), |group| format!("its control group {group}"))
-}
-
-impl Evidence {
-    /// Takes the control group of a thread.
-    pub fn learn_group(&mut self, tid: i32, group: Group) {
-        self.groups.insert(tid, group);
-    }
-
-    /// The control group of a thread.
-    pub fn group(&self, tid: i32) -> Option<&Group> {
-        self.groups.get(&tid)
-    }
-
-    /// The control group whose limit throttled this thread, where that is known.
-    pub fn limiting_group(&self, cause: Cause, tid: i32) -> Option<&Group> {
-        cause.limit().filter(|limit| limit.is_of_group()).and_then(|_| self.group(tid))
-    }
 }

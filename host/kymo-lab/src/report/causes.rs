@@ -222,4 +222,39 @@ mod tests {
         assert!(!lines.contains('\u{1b}') && lines.contains("cannot see: the dark"), "{lines}");
         assert!(section(&record, &of).contains("g&lt;"));
     }
+
+    #[test]
+    fn limits_and_stops_are_told_in_words() {
+        let part = |cause: &str, name: &str, by: &str| BudgetPart {
+            cause: cause.to_owned(),
+            name: name.to_owned(),
+            tid: None,
+            priority: (!name.is_empty()).then(|| "nice 0".to_owned()),
+            behind: None,
+            limit: (cause == "throttled").then(|| "quota".to_owned()),
+            group: None,
+            by: Some(by.to_owned()),
+            ns: 2_000_000,
+            pieces: 1,
+            seen: true,
+        };
+        let quota = "the CPU quota of its control group /a";
+        let rows = [
+            (
+                part("throttled", "", quota),
+                "throttled by the CPU quota of its control group /a 2 ms",
+                "throttled quota",
+            ),
+            (
+                part("throttled", "cc1", quota),
+                "throttled by the CPU quota of its control group /a while cc1 (nice 0) ran 2 ms",
+                "throttled quota",
+            ),
+            (part("stopped", "", "a debugger"), "stopped by a debugger 2 ms", "stopped by a debugger"),
+            (part("stopped", "sh", "a signal"), "stopped by sh (a signal) 2 ms", "stopped by a signal"),
+        ];
+        for (part, text, signature) in rows {
+            assert_eq!((part_text(&part).as_str(), Budget::signature_of(&[part]).as_str()), (text, signature));
+        }
+    }
 }

@@ -85,7 +85,8 @@ impl<'a> Stat<'a> {
     }
 }
 
-/// The control group that /proc/PID/cgroup tells: the path in the v2 hierarchy; where that one says nothing, in the hierarchy of the v1 CPU controller.
+/// The control group that /proc/PID/cgroup tells: the path in the v2 hierarchy; where that one says nothing, in the
+/// hierarchy of the v1 CPU controller.
 pub fn cgroup_in(text: &[u8]) -> &[u8] {
     let (mut unified, mut cpu) = (None, None);
     for line in lines(text) {

@@ -7,6 +7,7 @@ mod keys;
 mod text;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
@@ -80,6 +81,10 @@ pub struct LatencyArgs {
     /// again
     #[arg(long)]
     explain: bool,
+    /// Functions of the kernel: its System.map, or a copy of /proc/kallsyms [default: of this machine, where it is the
+    /// same boot]
+    #[arg(long, value_name = "FILE")]
+    symbols: Option<PathBuf>,
     /// Also show the histogram, where it is not empty
     #[arg(long)]
     histogram: bool,
@@ -252,7 +257,7 @@ fn of_host(input: &Input, [from, to]: [Option<When>; 2], args: &LatencyArgs) -> 
     let (state, totals) = (walker.state, walker.totals);
     pass.latency.finish(&state);
     pass.latency.name_processes(&state);
-    let functions = KernelFunctions::of(&input.traces);
+    let functions = KernelFunctions::of(args.symbols.as_deref(), &input.traces);
     let names = NameTable {
         vocabulary: &classes.vocabulary,
         devices: pass.devices,
@@ -261,7 +266,9 @@ fn of_host(input: &Input, [from, to]: [Option<When>; 2], args: &LatencyArgs) -> 
         functions: &functions,
     };
     let causes = match args.explain {
-        true => Causes::find(input, &classes, &pass.latency, &names, |key| shows_worst(key, args))?,
+        true => Causes::find((input, args.symbols.as_deref()), &classes, &pass.latency, &names, |key| {
+            shows_worst(key, args)
+        })?,
         false => Causes::default(),
     };
     let found = LatencyReport {

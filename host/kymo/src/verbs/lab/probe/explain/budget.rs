@@ -309,4 +309,27 @@ mod tests {
         assert_eq!(ns_of(&clock, 2_000_000_005), Some(11_000_000_000));
         assert_eq!(ns_of(&Clock { offset_s: i64::MAX, ..clock }, 0), None);
     }
+
+    #[test]
+    fn a_throttled_part_has_its_limit_and_the_group_whose_limit_it_is() {
+        let mut evidence = Evidence::new(0, 10, 10, Machine::default());
+        evidence.learn_group(7, Group { path: "/a".to_owned(), found: GroupFound::Snapshot });
+        let of = Moment { tid: 7, cpu: Some(0), from: 0, to: 10, asked: Asked::Timer };
+        let told = |cause| {
+            let (ground, name) = (Ground::Seen, Name::default());
+            let part = CausePart { cause, ground, ns: 1, pieces: 1, name, prio: None, cpu: None, doubt: Doubt::NONE };
+            let part = part_of(&part, &evidence, &of);
+            (part.limit, part.group, part.by)
+        };
+        let throttled = |limit| told(Cause::Throttled { by: None, limit });
+        let some = |text: &str| Some(text.to_owned());
+        let quota = "the CPU quota of its control group /a (at the time of the snapshot)";
+        assert_eq!(throttled(Limit::Quota), (some("quota"), some("/a"), some(quota)));
+        let group = "real-time throttling of its control group /a (at the time of the snapshot)";
+        assert_eq!(throttled(Limit::RealTimeGroup), (some("real_time_group"), some("/a"), some(group)));
+        assert_eq!(throttled(Limit::RealTime), (some("real_time"), None, some("real-time throttling")));
+        assert_eq!(told(Cause::Stopped { by: None, traced: true }), (None, None, some("a debugger")));
+        assert_eq!(told(Cause::Stopped { by: None, traced: false }), (None, None, some("a signal")));
+        assert_eq!(told(Cause::Own), (None, None, None));
+    }
 }

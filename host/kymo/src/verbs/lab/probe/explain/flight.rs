@@ -152,7 +152,15 @@ pub struct Flight<'a> {
 impl<'a> Flight<'a> {
     /// Into a directory that is made when it begins.
     pub fn new(kernel: &'a Kernel, dir: PathBuf) -> Flight<'a> {
-        Flight { kernel, dir, session: None, shots: Vec::new(), tids: Vec::new(), pending: None, looked: Instant::now() }
+        Flight {
+            kernel,
+            dir,
+            session: None,
+            shots: Vec::new(),
+            tids: Vec::new(),
+            pending: None,
+            looked: Instant::now(),
+        }
     }
 
     /// The snapshots, the oldest first.
