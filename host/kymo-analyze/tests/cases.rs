@@ -40,10 +40,12 @@ fn cases() {
 
 /// More records in a stretch than a story keeps at its begin and end together.
 const RECORDS: u64 = 50_000;
+/// Up to the last of them, one each us.
+const WHOLE_NS: u64 = (RECORDS - 1) * 1000;
 
 fn story_of(text: &str) -> Story {
     let trace = parse(text);
-    let question = Question::stretch(7, 0, RECORDS as i64 * 1000);
+    let question = Question::stretch(7, 0, WHOLE_NS as i64);
     let scene = scene(&trace, question, Machine::of_uname("6.18.44", "#1 SMP PREEMPT_DYNAMIC"));
     scene.story(&trace.classes, &trace.vocabulary, &Functions, 12)
 }
@@ -54,11 +56,10 @@ fn what_a_story_says_of_a_stretch_is_of_all_its_records_and_not_of_those_that_it
                   next_tid=7 next_prio=20\n";
     let fault = |at: u64| format!("{} 0:7 page_fault_user address={:#x} ip=0x1000\n", at * 1000, 0x10_0000 + at * 4096);
     let story = story_of(&(switch.to_owned() + &(1..RECORDS).map(fault).collect::<String>()));
-    let whole = RECORDS * 1000;
     assert_eq!(story.faults, RECORDS - 1);
     // Faults of many addresses are one cause, and no time without a record is told of a CPU that wrote one each us.
     let budget: Vec<_> = story.budget.iter().map(|slice| (slice.kind, slice.ns)).collect();
-    assert_eq!(budget, [("page_fault", whole - 1000), ("own", 1000)]);
+    assert_eq!(budget, [("page_fault", WHOLE_NS - 1000), ("own", 1000)]);
     let silence = story.silence.as_ref().map_or(0, |gap| gap.to.abs_diff(gap.from));
     assert!(silence <= 1000, "{:?}", story.silence);
     assert!(story.rows.iter().any(|row| matches!(row, StoryRow::Skipped(_))), "{:#?}", story.rows);
@@ -68,7 +69,7 @@ fn what_a_story_says_of_a_stretch_is_of_all_its_records_and_not_of_those_that_it
     let event = |at: u64| format!("{} 0:7 app:step number={at}\n", at * 1000);
     let story = story_of(&(switch.to_owned() + &(1..RECORDS).map(event).collect::<String>()));
     let budget: Vec<_> = story.budget.iter().map(|slice| (slice.kind, slice.ns)).collect();
-    assert_eq!((budget, story.faults), (vec![("own", whole)], 0));
+    assert_eq!((budget, story.faults), (vec![("own", WHOLE_NS)], 0));
     assert!(story.blind.iter().any(|line| line.contains("record with -k faults")), "{:?}", story.blind);
 }
 
