@@ -129,11 +129,25 @@ def from_when_it_was_due(kymo, trace, window, wanted):
     return f"latency --explain: {wrong}" if wrong else None
 
 
-def record(kymo, directory, victim, words, more=(), during=None):
+def woken_by_an_interrupt(kymo, trace, window, wanted):
+    """Without events of interrupts: the worst wake-up of the victim, whose waker is an interrupt, and not the thread that it interrupted."""
+    _begin, _end, tid = window
+    question = [trace, "--thread", tid, "--worst", "wakeup"]
+    try:
+        story = json.loads(ask(kymo, ["explain", *question, "--json"]))
+        headline, links = story["headline"], story["chain"]
+    except (ValueError, KeyError):
+        return "explain: no answer"
+    if "after it was woken by an interrupt" not in headline or links:
+        return f"explain: {headline!r}, {len(links)} links"
+    return wrong_answer(kymo, "explain", question, wanted) or wrong_answer(kymo, "critical", question, wanted)
+
+
+def record(kymo, directory, victim, words, more=(), during=None, events=EVENTS):
     """Records the victim; `during` gets its number once it runs. The trace and the delays."""
     trace = Path(directory) / "trace"
     shutil.rmtree(trace, ignore_errors=True)
-    command = [kymo, "record", "-k", EVENTS, "--kernel-ring", "32M", "-o", str(trace), *more, "--", str(victim), *map(str, words)]
+    command = [kymo, "record", "-k", events, "--kernel-ring", "32M", "-o", str(trace), *more, "--", str(victim), *map(str, words)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     windows = pid = None
     try:
@@ -414,6 +428,8 @@ class Kind:
     missing: Callable = lambda: None
     # What of the answers about a delay is wrong.
     wrong: Callable = about_the_stretch
+    # What is recorded of the kernel.
+    events: str = EVENTS
 
 
 # From Linux 6.12 on records do not tell real-time throttling from the fair server, and the answer says so.
@@ -451,6 +467,14 @@ KINDS = [
 ]
 
 
+# What lab/faults injects besides, and lab/blind does not draw.
+MORE = [
+    Kind("major page faults", ["majors", "{count}", "{ms}"], Wanted("page_fault", "^page faults that it slept in"), ms=2),
+    Kind("wake-up without events of interrupts", ["sleep", "{total}"], Wanted("higher_priority", r"^fault-hog\["), hogs, is_pinned=True,
+         wrong=woken_by_an_interrupt, events="sched"),
+]
+
+
 def recorded(kymo, kind, directory, count, ms=None, cpu=None):
     """Records `count` delays of a kind; the trace and the delays. On one CPU, if one is given or the kind needs it."""
     ms = ms or kind.ms
@@ -461,7 +485,8 @@ def recorded(kymo, kind, directory, count, ms=None, cpu=None):
     if cpu is not None:
         words, victim = ["-c", cpu, victim, *words], "taskset"
     try:
-        trace, windows = record(kymo, directory, victim, words, during=kind.during(count, ms) if kind.during else None)
+        trace, windows = record(kymo, directory, victim, words, during=kind.during(count, ms) if kind.during else None,
+                                events=kind.events)
     finally:
         remove_group(NAME)
     if not windows:

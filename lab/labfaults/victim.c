@@ -11,6 +11,7 @@
  *     victim served COUNT [MS [PRIORITY]]
  *                                  the same, beside a thread of a normal class on its CPU
  *     victim faults COUNT [MIB]    touches so much memory that is not there (16 MiB)
+ *     victim majors COUNT [MIB]    reads so much of a file that is mapped and not in memory (2 MiB)
  *     victim owners COUNT [MS]     a lock whose owner waits for a lock, whose owner works for that time (15 ms)
  *     victim inherit COUNT [MS]    a lock with priority inheritance, whose owner works for that time
  *     victim plain COUNT [MS]      a lock without, whose owner cannot run while a third thread works; on one CPU
@@ -18,6 +19,7 @@
  *     victim compute COUNT [MS]    works itself
  */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -112,6 +114,49 @@ static void *inner_owner(void *unused)
 		pthread_barrier_wait(&end);
 	}
 	return NULL;
+}
+
+/* A file without a name, on a disk. */
+static int file_of(size_t bytes)
+{
+	static char block[1 << 16];
+	int fd = open("/var/tmp", O_TMPFILE | O_RDWR, 0600);
+
+	memset(block, 1, sizeof(block));
+	for (size_t at = 0; fd >= 0 && at < bytes; at += sizeof(block))
+		if (write(fd, block, sizeof(block)) != (ssize_t)sizeof(block))
+			exit(3);
+	if (fd < 0 || fsync(fd))
+		exit(3);
+	return fd;
+}
+
+/* Tells only of rounds in which the kernel counted that it slept in most of the faults. */
+static void majors(void)
+{
+	size_t bytes = (size_t)size << 20;
+	int fd = file_of(bytes);
+
+	for (int i = 0; i < rounds; i++) {
+		struct rusage before, after;
+		volatile char *file;
+		int64_t from;
+
+		rest(100 * MS);
+		posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+		file = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
+		if (file == MAP_FAILED || madvise((void *)file, bytes, MADV_RANDOM))
+			exit(3);
+		getrusage(RUSAGE_SELF, &before);
+		from = now(CLOCK_REALTIME);
+		for (size_t at = 0; at < bytes; at += 4096)
+			(void)file[at];
+		getrusage(RUSAGE_SELF, &after);
+		if (after.ru_majflt - before.ru_majflt > (long)(bytes / 4096 / 2))
+			told(from);
+		munmap((void *)file, bytes);
+	}
+	close(fd);
 }
 
 static void owners(void)
@@ -378,7 +423,7 @@ int main(int argc, char **argv)
 		const char *name;
 		void (*run)(void);
 	} all[] = {
-		{ "faults", faults }, { "owners", owners }, { "inherit", inherit },
+		{ "faults", faults }, { "majors", majors }, { "owners", owners }, { "inherit", inherit },
 		{ "plain", plain },   { "pipes", pipes },   { "compute", compute },
 		{ "throttled", throttled }, { "served", served },
 	};
@@ -391,7 +436,7 @@ int main(int argc, char **argv)
 	sigaddset(&begin_set, SIGUSR1);
 	sigprocmask(SIG_BLOCK, &begin_set, NULL);
 	rounds = argc >= 3 ? atoi(argv[2]) : 0;
-	size = argc >= 4 ? atoi(argv[3]) : !strcmp(what, "sleep") ? 2000 : !strcmp(what, "faults") ? 16 : 15;
+	size = argc >= 4 ? atoi(argv[3]) : !strcmp(what, "sleep") ? 2000 : !strcmp(what, "faults") ? 16 : !strcmp(what, "majors") ? 2 : 15;
 	become("victim", strcmp(what, "work") ? (argc >= 5 ? atoi(argv[4]) : 80) : 0);
 	from = now(CLOCK_REALTIME);
 	if (!strcmp(what, "sleep")) {
@@ -412,7 +457,7 @@ int main(int argc, char **argv)
 			all[i].run();
 			return 0;
 		}
-	fprintf(stderr, "victim sleep MS [US], burn|work MS, or faults|owners|inherit|plain|pipes|compute|throttled|served "
+	fprintf(stderr, "victim sleep MS [US], burn|work MS, or faults|majors|owners|inherit|plain|pipes|compute|throttled|served "
 			"COUNT [SIZE]\n");
 	return 2;
 }

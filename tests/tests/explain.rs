@@ -134,6 +134,49 @@ fn moments(lab: &Lab, trace: &str, story: &Value) {
     }
 }
 
+/// The worst wake-up is later than the one of the recorded command, but of another program: only `--all` and
+/// `--process` are about that.
+#[test]
+fn without_a_thread_it_is_about_the_recorded_command() {
+    if Kernel::find("without_a_thread_it_is_about_the_recorded_command").is_none() {
+        return;
+    }
+    let lab = Lab::alone("explain-default").within(DEADLINE);
+    // It waits for the hog, too, from the hog's begin on: for longer than the victim.
+    let other = lab.spawn(lab.cc("sleeper.c"), &[]);
+    let other_tid: u64 = other.until("tid=").trim_start_matches("tid=").trim().parse().unwrap();
+    let Some(recorded) = recorded(&lab, "delay.c") else { return };
+    drop(other);
+    lab.kernel_lossless(&recorded);
+    let trace = recorded.dir.to_str().unwrap();
+    let story = |args: &[&str]| ask(&lab, &[&["explain", trace, "--json"], args].concat());
+    let ns = |story: &Value| story["to"].as_u64().unwrap() - story["from"].as_u64().unwrap();
+    let named = story(&["--thread", "victim"]);
+    let by_default = story(&[]);
+    assert_eq!((&by_default["tid"], &by_default["headline"]), (&named["tid"], &named["headline"]), "{by_default}");
+    assert_eq!(story(&["--prio", "10"])["tid"], named["tid"]);
+    assert_eq!(text(&story(&["--prio", "20"]), "name"), "hog");
+    assert_eq!(text(&story(&["--prio", "15-50"]), "name"), "hog");
+    // A thread of a normal class is asked for only by its priority.
+    let normal = story(&["--prio", "normal"]);
+    assert!(normal["prio"].as_i64().unwrap() >= 100, "{normal}");
+    for (args, is_other) in [
+        (&["--all"][..], true),
+        (&["--process", &other_tid.to_string()], true),
+        (&["--process", "sleeper"], true),
+        (&["--all", "--prio", "10"], false),
+    ] {
+        let found = story(args);
+        assert_eq!(found["tid"] == other_tid, is_other, "{args:?}: {found}");
+        assert!(!is_other || ns(&found) > ns(&named), "{args:?}: {found}");
+    }
+    // The critical path is chosen the same way.
+    let path = ask(&lab, &["critical", trace, "--worst", "wakeup", "--json"]);
+    assert_eq!((&path["tid"], &path["from"], &path["to"]), (&named["tid"], &named["from"], &named["to"]), "{path}");
+    let path = ask(&lab, &["critical", trace, "--worst", "wakeup", "--all", "--json"]);
+    assert_eq!(path["tid"], other_tid, "{path}");
+}
+
 #[test]
 fn a_wait_for_a_lock_names_what_its_owner_did() {
     if Kernel::find("a_wait_for_a_lock_names_what_its_owner_did").is_none() {

@@ -10,6 +10,7 @@ mod beside_idle;
 mod blocked;
 mod cpu;
 mod evidence;
+mod limit;
 mod ready;
 mod segments;
 mod stall;
@@ -22,6 +23,8 @@ use crate::name::Name;
 use crate::span::Waker;
 
 pub use evidence::{Evidence, Machine, QUOTA_TIMER};
+pub(crate) use limit::group_text;
+pub use limit::{Group, GroupFound, Limit};
 pub use segments::Segment;
 
 /// How a sample comes about, as far as its budget depends on it.
@@ -37,21 +40,6 @@ pub enum Asked {
     Lock,
     /// Any stretch of a thread's time: what it waited for is what its system calls and timers say.
     Stretch,
-}
-
-/// What may stop a thread that has used up its share of time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Limit {
-    /// Real-time throttling of the CPU, or of the thread's control group.
-    RealTime,
-    /// That of the control group: another real-time thread ran meanwhile.
-    RealTimeGroup,
-    /// Real-time throttling, or the server that gives normal threads their share (Linux 6.12 and later).
-    FairServer,
-    /// The budget of a thread of SCHED_DEADLINE.
-    Deadline,
-    /// The CPU quota of a control group.
-    Quota,
 }
 
 /// A sample: a stretch of a thread's time.
@@ -266,6 +254,14 @@ impl Cause {
                 | Cause::Slack
                 | Cause::Firmware
         )
+    }
+
+    /// The limit that stopped the thread.
+    pub fn limit(self) -> Option<Limit> {
+        match self {
+            Cause::Throttled { limit, .. } => Some(limit),
+            _ => None,
+        }
     }
 
     /// The thread that it names.

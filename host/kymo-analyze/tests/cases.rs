@@ -9,8 +9,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use common::{Item, Trace, parse};
-use kymo_analyze::cause::{Asked, Cause, Evidence, Explained, Ground, Machine, Moment};
-use kymo_analyze::explain::{Note, Question, Scene, StoryStyle, Symbols};
+use kymo_analyze::cause::{Asked, Cause, Evidence, Explained, Ground, Group, GroupFound, Machine, Moment};
+use kymo_analyze::explain::{Note, Question, Scene, Story, StoryRow, StoryStyle, Symbols};
 use kymo_analyze::{
     Act, BudgetPart, CallId, Context, CpuSpan, Distribution, Doing, Doubt, Head, History, Key, Latency, Level, Number,
     Of, Options, Ready, Sample, Sink, State, Stats, Thread, ThreadSpan, Until, Vocabulary, Waker, What, Writer,
@@ -36,6 +36,41 @@ fn cases() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// More records in a stretch than a story keeps at its begin and end together.
+const RECORDS: u64 = 50_000;
+/// Up to the last of them, one each us.
+const WHOLE_NS: u64 = (RECORDS - 1) * 1000;
+
+fn story_of(text: &str) -> Story {
+    let trace = parse(text);
+    let question = Question::stretch(7, 0, WHOLE_NS as i64);
+    let scene = scene(&trace, question, Machine::of_uname("6.18.44", "#1 SMP PREEMPT_DYNAMIC"));
+    scene.story(&trace.classes, &trace.vocabulary, &Functions, 12)
+}
+
+#[test]
+fn what_a_story_says_of_a_stretch_is_of_all_its_records_and_not_of_those_that_it_keeps() {
+    let switch = "0 0:0 sched_switch prev_comm=swapper/0 prev_tid=0 prev_prio=20 prev_state=0 next_comm=work \
+                  next_tid=7 next_prio=20\n";
+    let fault = |at: u64| format!("{} 0:7 page_fault_user address={:#x} ip=0x1000\n", at * 1000, 0x10_0000 + at * 4096);
+    let story = story_of(&(switch.to_owned() + &(1..RECORDS).map(fault).collect::<String>()));
+    assert_eq!(story.faults, RECORDS - 1);
+    // Faults of many addresses are one cause, and no time without a record is told of a CPU that wrote one each us.
+    let budget: Vec<_> = story.budget.iter().map(|slice| (slice.kind, slice.ns)).collect();
+    assert_eq!(budget, [("page_fault", WHOLE_NS - 1000), ("own", 1000)]);
+    let silence = story.silence.as_ref().map_or(0, |gap| gap.to.abs_diff(gap.from));
+    assert!(silence <= 1000, "{:?}", story.silence);
+    assert!(story.rows.iter().any(|row| matches!(row, StoryRow::Skipped(_))), "{:#?}", story.rows);
+    assert!(!story.blind.iter().any(|line| line.contains("page faults")), "{:?}", story.blind);
+
+    // The same time without events of faults: the story says that they are missing.
+    let event = |at: u64| format!("{} 0:7 app:step number={at}\n", at * 1000);
+    let story = story_of(&(switch.to_owned() + &(1..RECORDS).map(event).collect::<String>()));
+    let budget: Vec<_> = story.budget.iter().map(|slice| (slice.kind, slice.ns)).collect();
+    assert_eq!((budget, story.faults), (vec![("own", WHOLE_NS)], 0));
+    assert!(story.blind.iter().any(|line| line.contains("record with -k faults")), "{:?}", story.blind);
 }
 
 #[test]
@@ -276,7 +311,7 @@ fn critical(trace: &Trace, numbers: &[i64], out: &mut String) {
 }
 
 /// `explain KIND`: the worst of a kind; `explain stretch TID FROM TO`; `explain at TIME`. `rt`: of a PREEMPT_RT kernel;
-/// `old`: of one before Linux 6.12.
+/// `old`: of one before Linux 6.12; `group=PATH`: the state dump has the thread in this control group.
 fn explain(trace: &Trace, words: &[&str], numbers: &[i64], out: &mut String) {
     let question = match (words[0], numbers) {
         ("stretch", &[tid, from, to]) => Question::stretch(tid as i32, from, to),
@@ -286,8 +321,17 @@ fn explain(trace: &Trace, words: &[&str], numbers: &[i64], out: &mut String) {
     let release = if words.contains(&"old") { "6.1.0-28-amd64" } else { "6.18.44" };
     let version = if words.contains(&"rt") { "#1 SMP PREEMPT_RT" } else { "#1 SMP PREEMPT_DYNAMIC" };
     let machine = Machine { quota_timer: Some(QUOTA_TIMER), ..Machine::of_uname(release, version) };
-    let scene = scene(trace, question, machine);
+    let mut scene = scene(trace, question, machine);
+    if let (Some(path), &[tid, ..]) = (words.iter().find_map(|word| word.strip_prefix("group=")), numbers) {
+        scene.group(tid as i32, Group { path: path.to_owned(), found: GroupFound::StateDump });
+    }
     let story = scene.story(&trace.classes, &trace.vocabulary, &Functions, 12);
+    for slice in &story.budget {
+        assert_eq!(slice.limit.is_some(), slice.kind == "throttled", "{slice:?}");
+        let is_told =
+            slice.group.as_ref().is_none_or(|group| slice.text.contains(&format!("control group {group} (at")));
+        assert!(is_told && slice.group.is_some() == slice.group_found.is_some(), "{slice:?}");
+    }
     let sum: u64 = story.budget.iter().map(|slice| slice.ns).sum();
     assert!(story.budget.is_empty() || sum == story.to.abs_diff(story.from), "a budget sums up to its stretch");
     out.push_str(&story.text(&StoryStyle { time: &|ns| ns.to_string() }));

@@ -25,7 +25,8 @@ use crate::when::When;
 /// perfetto for ui.perfetto.dev, chrome for chrome://tracing and others, csv, parquet (a data set for each event,
 /// partitioned by host and day), speedscope and collapsed for stacks and flame graphs. ctf writes any trace as CTF 1.8,
 /// for babeltrace 1.5, babeltrace2 and others; with --from, --filter and the like it writes a part of it (a
-/// trim). What the format does not hold is said at the end.
+/// trim). What the format does not hold is said at the end. Causes of delays are in no format: kymo explain and kymo
+/// latency --explain name them.
 #[derive(clap::Args)]
 #[command(mut_arg("to", |arg| arg.alias("until")))]
 #[command(mut_arg("json", |arg| arg.help("Print what was written, and what was not, as one JSON document")))]

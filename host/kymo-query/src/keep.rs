@@ -2,6 +2,7 @@
 //! The pass that stories, critical paths and causes are made from: spans and records around one stretch or several, as
 //! kymo-analyze takes them. Verbs walk a whole trace with it; questions only what is around [`around`].
 
+use kymo_analyze::cause::{Group, GroupFound};
 use kymo_analyze::explain::{Note, Question, Scene, Slice};
 use kymo_analyze::{CpuSpan, Event, Head, InterruptSpan, OffSpan, Sink, State, Thread, ThreadSpan, Threads, duration};
 use kymo_ctf::read::{Fields, Number, Value};
@@ -81,7 +82,7 @@ impl<'a, S: Symbolize> Keep<'a, S> {
         let groups = around.known.groups();
         let kept = |(question, from, to): (Question, i64, i64)| {
             let mut scene = Scene::new(question, spans_max, around.machine);
-            groups.iter().for_each(|(tid, group)| scene.group(*tid, group.clone()));
+            groups.iter().for_each(|(tid, group)| scene.group(*tid, dumped(group.clone())));
             KeptScene { scene, from, to }
         };
         let scenes = questions.into_iter().map(kept).collect();
@@ -137,8 +138,12 @@ fn learn_group(scene: &mut Scene, payload: Fields<'_>) {
         _ => None,
     };
     if let (Some(tid), Some(Value::Text(group))) = (tid, payload.get("cgroup")) {
-        scene.group(tid, group.into_owned());
+        scene.group(tid, dumped(group.into_owned()));
     }
+}
+
+fn dumped(path: String) -> Group {
+    Group { path, found: GroupFound::StateDump }
 }
 
 fn flags(context: Fields<'_>) -> Option<(u8, u8)> {
@@ -196,7 +201,20 @@ mod tests {
     fn slice(ns: u64, seen: bool, text: &str) -> Slice {
         let ground = if seen { Ground::Seen } else { Ground::Inferred };
         let (cause, kind, text) = (Cause::Own, Cause::Own.word(), text.to_owned());
-        Slice { cause, ground, kind, text, tid: None, seen, ns, pieces: 1, doubt: Doubt::NONE }
+        Slice {
+            cause,
+            ground,
+            kind,
+            text,
+            tid: None,
+            limit: None,
+            group: None,
+            group_found: None,
+            seen,
+            ns,
+            pieces: 1,
+            doubt: Doubt::NONE,
+        }
     }
 
     #[test]

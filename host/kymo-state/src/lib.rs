@@ -32,6 +32,7 @@ mod text;
 pub use class::{CLASSES, classes};
 pub use maps::Maps;
 pub use options::{Options, Root};
+pub use process::cgroup_in;
 pub use program::{Phase, Program};
 pub use record::Event;
 pub use report::Report;

@@ -8,6 +8,8 @@ mod map;
 mod namespace;
 mod stat;
 
+pub use stat::cgroup_in;
+
 use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::os::fd::{AsFd, OwnedFd};
@@ -192,7 +194,7 @@ impl<'a, 's> Processes<'a, 's> {
         let inner = |key| find(&self.status, key).and_then(|ids| words(ids).last()).and_then(number::<i32>);
         let (vtid, vpid) = (inner("NSpid"), inner("NStgid"));
         let affinity = find(&self.status, "Cpus_allowed_list").unwrap_or(b"");
-        let cgroup = stat::cgroup(&self.cgroup);
+        let cgroup = stat::cgroup_in(&self.cgroup);
         self.sink.emit(StateRecordClass::Process, tid, |payload| {
             payload.i32(tid as i32).i32(pid as i32).i32(stat.ppid).chars::<16>(stat.comm());
             payload.i32(i32::from(stat.is_kernel())).i32(MODE_UNKNOWN).i32(SUBMODE_UNKNOWN).i32(stat.status());

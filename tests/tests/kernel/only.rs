@@ -167,3 +167,29 @@ fn scheduling_that_concerns_the_command() {
     exits.sort_unstable();
     assert_eq!(exits, Vec::from_iter(family), "each ended once");
 }
+
+/// Without events of interrupts the flags of the wake-up's record tell that an interrupt wrote it, and not the thread
+/// that it interrupted.
+#[test]
+fn a_wakeup_without_events_of_interrupts_is_by_an_interrupt() {
+    let Some(kernel) = Kernel::find("only_wakeup") else { return };
+    let lab = Lab::alone("only_wakeup");
+    let program = lab.cc("delay.c");
+    let recorded = lab.record("trace").args(&["--only", "-k", "sched"]).run(&[program.to_str().unwrap()]);
+    if recorded.outcome.stderr.contains("is not allowed") {
+        kymo_tests::skip(lab.name(), "FIFO priorities are not allowed here");
+        return;
+    }
+    let recorded = recorded.expect(0);
+    lab.kernel_lossless(&recorded);
+    kernel.assert_clean(recorded.pid);
+    let answer = lab.kymo(&["explain", recorded.dir.to_str().unwrap(), "--json"]).expect(0).stdout;
+    let story: serde_json::Value = serde_json::from_str(&answer).unwrap();
+    assert_eq!(story["name"], "victim", "{story}");
+    let headline = story["headline"].as_str().unwrap();
+    assert!(headline.contains(" after it was woken by an interrupt: hog["), "{headline}");
+    // Nobody was waited for: the hog, which the timer interrupted, did not wake it.
+    assert_eq!(story["chain"].as_array().map(Vec::len), Some(0), "{story}");
+    let blind = story["blind"].to_string();
+    assert!(blind.contains("no interrupts in the trace") && blind.contains("record with -k timer"), "{blind}");
+}

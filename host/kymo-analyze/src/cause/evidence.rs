@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is kept of the records around a stretch: spans, and what no span tells of.
 
+use crate::cause::limit::Group;
 use crate::cause::stall::Times;
 use crate::doubt::Doubt;
 use crate::event::{CallId, Event, Interrupt, Leaves, Off, Wake};
@@ -126,6 +127,8 @@ pub struct Evidence {
     /// When a CPU switched to its idle thread.
     switched_to_idle: Map<u32, Vec<i64>>,
     handlers: Map<Interrupt, Name>,
+    /// Control groups of threads.
+    pub(super) groups: Map<i32, Group>,
     pub(crate) losses: Vec<(Option<u32>, i64, i64)>,
 }
 
@@ -163,6 +166,7 @@ impl Evidence {
             idles: Map::default(),
             switched_to_idle: Map::default(),
             handlers: Map::default(),
+            groups: Map::default(),
             losses: Vec::new(),
         }
     }

@@ -1,13 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Segments summed up by cause.
+//! Segments summed up by cause, and the control group of a limit.
 
 use crate::cause::evidence::Evidence;
-use crate::cause::{Cause, CausePart, Explained, Ground, Moment, Segment};
+use crate::cause::{Cause, CausePart, Explained, Ground, Group, Moment, Segment};
 use crate::doubt::Doubt;
 use crate::hash::Map;
 use crate::name::Name;
 
 impl Evidence {
+    /// Takes the control group of a thread.
+    pub fn learn_group(&mut self, tid: i32, group: Group) {
+        self.groups.insert(tid, group);
+    }
+
+    /// The control group of a thread.
+    pub fn group(&self, tid: i32) -> Option<&Group> {
+        self.groups.get(&tid)
+    }
+
+    /// The control group whose limit throttled this thread, where that is known.
+    pub fn limiting_group(&self, cause: Cause, tid: i32) -> Option<&Group> {
+        cause.limit().filter(|limit| limit.is_of_group()).and_then(|_| self.group(tid))
+    }
+
     /// The budget of a stretch of a thread.
     pub fn explain(&self, moment: &Moment) -> Explained {
         let segments = self.segments(moment);

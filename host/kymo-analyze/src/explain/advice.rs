@@ -3,7 +3,7 @@
 
 use super::names::StoryNames;
 use super::story::{Advice, Slice};
-use crate::cause::{Cause, Ground, Limit, Segment};
+use crate::cause::{Cause, Ground, Limit, Segment, group_text};
 use crate::doubt::Doubt;
 use crate::event::{CallId, Interrupt};
 use crate::units::{duration, priority};
@@ -179,9 +179,7 @@ impl Advisor<'_> {
     }
 
     fn throttled(&self, limit: Limit) -> String {
-        let question = &self.names.scene.question;
-        let group = question.tid.and_then(|tid| self.names.scene.groups.get(&tid));
-        let group = group.map_or("its control group".to_owned(), |group| format!("its control group {group}"));
+        let group = group_text(self.names.own_group());
         let server = self.cpu.map_or("cpuN".to_owned(), |cpu| format!("cpu{cpu}"));
         match limit {
             Limit::RealTime => format!(

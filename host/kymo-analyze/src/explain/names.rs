@@ -3,7 +3,7 @@
 
 use super::scene::Scene;
 use super::symbols::Symbols;
-use crate::cause::{Cause, CausePart, Ground, Limit};
+use crate::cause::{Cause, CausePart, Ground, Group, group_text};
 use crate::event::{CallId, Interrupt};
 use crate::names::Vocabulary;
 use crate::record::Class;
@@ -72,6 +72,11 @@ impl StoryNames<'_> {
         self.scene.evidence.prio(question.tid?, at)
     }
 
+    /// The control group of the thread that is asked about.
+    pub fn own_group(&self) -> Option<&Group> {
+        self.scene.evidence.group(self.scene.question.tid?)
+    }
+
     pub fn process(&self, tid: i32) -> Option<i32> {
         self.scene.evidence.process(tid)
     }
@@ -126,7 +131,8 @@ impl StoryNames<'_> {
             Cause::Interrupt(interrupt) => format!("{} had {on}", self.interrupt(interrupt)),
             Cause::Nmi => format!("non-maskable interrupts had {on}"),
             Cause::RunQueue { by } if part.ground == Ground::Inferred => {
-                format!("{} had {on} (inferred: a CPU quota of its control group looks the same)", who(by))
+                let group = group_text(self.own_group());
+                format!("{} had {on} (inferred: a CPU quota of {group} looks the same)", who(by))
             }
             Cause::Thread { by } | Cause::RunQueue { by } => format!("{} had {on}{guess}", who(by)),
             Cause::IrqsOff { by } => format!("{} had {on}, with interrupts off{guess}", who(by)),
@@ -138,7 +144,7 @@ impl StoryNames<'_> {
             Cause::Switching => format!("{on} was switching to it"),
             Cause::Throttled { by, limit } => {
                 let meanwhile = by.map_or(format!("{on} idled"), |by| format!("{} had {on}", who(by)));
-                format!("throttled{guess} by {}, while {meanwhile}", limit_text(limit))
+                format!("throttled{guess} by {}, while {meanwhile}", limit.text(self.own_group()))
             }
             Cause::Stopped { by, traced } => {
                 let by = by.map_or(String::new(), |by| format!(" by {}{guess}", self.thread_of(part, by)));
@@ -199,16 +205,5 @@ impl StoryNames<'_> {
             b't' => format!("stopped under a debugger{by}"),
             _ => format!("blocked{how}{place}{by}"),
         }
-    }
-}
-
-/// A limit in words.
-pub(super) fn limit_text(limit: Limit) -> &'static str {
-    match limit {
-        Limit::RealTime => "real-time throttling",
-        Limit::RealTimeGroup => "real-time throttling of its control group",
-        Limit::FairServer => "the fair server or real-time throttling",
-        Limit::Deadline => "its SCHED_DEADLINE budget",
-        Limit::Quota => "the CPU quota of its control group",
     }
 }

@@ -3,9 +3,8 @@
 
 use super::note::{Note, Notes};
 use super::question::Question;
-use crate::cause::{Evidence, Machine, Moment, Segment};
+use crate::cause::{Evidence, Group, Machine, Moment, Segment};
 use crate::event::Event;
-use crate::hash::Map;
 use crate::record::Head;
 use crate::sink::Sink;
 use crate::span::{CpuSpan, InterruptSpan, OffSpan, ThreadSpan};
@@ -20,8 +19,6 @@ pub struct Scene {
     pub(super) question: Question,
     pub(super) evidence: Evidence,
     pub(super) notes: Notes,
-    /// Control groups of threads.
-    pub(super) groups: Map<i32, String>,
     pub(super) cpus: Vec<CpuSpan>,
     around_ns: i64,
 }
@@ -35,7 +32,6 @@ impl Scene {
         Scene {
             evidence: Evidence::new(from.saturating_sub(AROUND_NS), end, spans_max, machine),
             notes: Notes::default(),
-            groups: Map::default(),
             cpus: Vec::new(),
             around_ns,
             question: Question { from, to, ..question },
@@ -57,8 +53,8 @@ impl Scene {
     }
 
     /// The control group of a thread.
-    pub fn group(&mut self, tid: i32, group: String) {
-        self.groups.insert(tid, group);
+    pub fn group(&mut self, tid: i32, group: Group) {
+        self.evidence.learn_group(tid, group);
     }
 
     /// From when on spans are missing, because there were too many.

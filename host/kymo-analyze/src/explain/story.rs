@@ -74,6 +74,12 @@ pub struct Slice {
     pub text: String,
     /// The thread that it went to, where it is one.
     pub tid: Option<i32>,
+    /// Of `throttled`: the limit, `real_time`, `real_time_group`, `fair_server`, `deadline`, `quota`.
+    pub limit: Option<&'static str>,
+    /// The control group whose limit that is, where it is known.
+    pub group: Option<String>,
+    /// When the thread was found in that group, as it may have been moved since: `state_dump`, `snapshot`.
+    pub group_found: Option<&'static str>,
     /// Records say so; else it follows from the absence of records.
     pub seen: bool,
     /// ns.

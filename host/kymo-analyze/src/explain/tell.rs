@@ -7,7 +7,7 @@ use super::story::{Slice, Story};
 use super::symbols::Symbols;
 use super::text::marks;
 use super::{advice, chain, evidence, headline, rows};
-use crate::cause::{CausePart, Ground, Segment};
+use crate::cause::{CausePart, Ground, Limit, Segment};
 use crate::names::Vocabulary;
 use crate::record::Class;
 use crate::span::CpuSpan;
@@ -65,18 +65,25 @@ fn tell(names: &StoryNames<'_>, rows_max: usize) -> Story {
 
 /// The pieces summed up by cause, the largest first.
 pub(super) fn budget(names: &StoryNames<'_>, segments: &[Segment]) -> Vec<Slice> {
-    let slice = |part: &CausePart| Slice {
-        cause: part.cause,
-        ground: part.ground,
-        kind: part.cause.word(),
-        text: names.cause(part),
-        tid: part.cause.tid(),
-        seen: part.ground == Ground::Seen,
-        ns: part.ns,
-        pieces: part.pieces,
-        doubt: part.doubt,
+    let scene = names.scene;
+    let slice = |part: &CausePart| {
+        let group = scene.question.tid.and_then(|tid| scene.evidence.limiting_group(part.cause, tid));
+        Slice {
+            cause: part.cause,
+            ground: part.ground,
+            kind: part.cause.word(),
+            text: names.cause(part),
+            tid: part.cause.tid(),
+            limit: part.cause.limit().map(Limit::word),
+            group: group.map(|group| group.path.clone()),
+            group_found: group.map(|group| group.found.word()),
+            seen: part.ground == Ground::Seen,
+            ns: part.ns,
+            pieces: part.pieces,
+            doubt: part.doubt,
+        }
     };
-    names.scene.evidence.sum(segments).iter().map(slice).collect()
+    scene.evidence.sum(segments).iter().map(slice).collect()
 }
 
 /// Of a moment: what each CPU was in the middle of.

@@ -64,6 +64,12 @@ pub struct BudgetPart {
     pub priority: Option<String>,
     /// Of a lock's owner: who kept it from running.
     pub behind: Option<String>,
+    /// Of `throttled`: which limit, by word.
+    pub limit: Option<String>,
+    /// The control group whose limit that is, where it is known: as it was when the snapshot was taken.
+    pub group: Option<String>,
+    /// Of `throttled` and `stopped`: by which limit, by a signal or by a debugger, in words.
+    pub by: Option<String>,
     /// How long, in all.
     pub ns: u64,
     /// In how many pieces.
@@ -118,10 +124,15 @@ pub struct Watching {
 }
 
 impl BudgetPart {
-    /// Cause and name, by which parts belong together. Who ran while a thread was throttled is chance, and no cause; of
-    /// who stopped it the name is in the part.
+    /// Cause and name, by which parts belong together. Of a thread that was throttled it is the limit: who ran
+    /// meanwhile is chance, and no cause. Of one that was stopped it is by a signal or by a debugger; by whose is in
+    /// the part.
     fn key(&self) -> String {
-        let name = if ["throttled", "stopped"].contains(&self.cause.as_str()) { "" } else { &self.name };
+        let name = match (self.cause.as_str(), &self.by) {
+            ("throttled", _) => self.limit.clone().unwrap_or_default(),
+            ("stopped", by) => by.as_ref().map_or_else(String::new, |by| format!("by {by}")),
+            _ => self.name.clone(),
+        };
         format!("{} {name}", self.cause).trim_end().to_owned()
     }
 }

@@ -157,7 +157,14 @@ fn part_text(part: &BudgetPart) -> String {
     let priority = part.priority.as_ref().map_or(String::new(), |priority| format!(" ({priority})"));
     let behind = part.behind.as_ref().map_or(String::new(), |behind| format!(" behind {behind}"));
     let inferred = if part.seen { "" } else { " (inferred)" };
-    format!("{}{name}{priority}{behind} {}{inferred}", part.cause, time(part.ns as f64))
+    let what = match (part.cause.as_str(), &part.by) {
+        ("throttled", Some(by)) if name.is_empty() => format!("throttled by {by}"),
+        ("throttled", Some(by)) => format!("throttled by {by} while{name}{priority} ran"),
+        ("stopped", Some(by)) if name.is_empty() => format!("stopped by {by}"),
+        ("stopped", Some(by)) => format!("stopped by{name} ({by})"),
+        _ => format!("{}{name}{priority}{behind}", part.cause),
+    };
+    format!("{what} {}{inferred}", time(part.ns as f64))
 }
 
 #[cfg(test)]
@@ -174,6 +181,9 @@ mod tests {
             tid: Some(9),
             priority: Some("rt 90".to_owned()),
             behind: None,
+            limit: None,
+            group: None,
+            by: None,
             ns,
             pieces: 1,
             seen: false,
@@ -211,5 +221,40 @@ mod tests {
         assert!(lines.contains("\ndoubtful, lost: records were lost meanwhile\n"), "{lines}");
         assert!(!lines.contains('\u{1b}') && lines.contains("cannot see: the dark"), "{lines}");
         assert!(section(&record, &of).contains("g&lt;"));
+    }
+
+    #[test]
+    fn limits_and_stops_are_told_in_words() {
+        let part = |cause: &str, name: &str, by: &str| BudgetPart {
+            cause: cause.to_owned(),
+            name: name.to_owned(),
+            tid: None,
+            priority: (!name.is_empty()).then(|| "nice 0".to_owned()),
+            behind: None,
+            limit: (cause == "throttled").then(|| "quota".to_owned()),
+            group: None,
+            by: Some(by.to_owned()),
+            ns: 2_000_000,
+            pieces: 1,
+            seen: true,
+        };
+        let quota = "the CPU quota of its control group /a";
+        let rows = [
+            (
+                part("throttled", "", quota),
+                "throttled by the CPU quota of its control group /a 2 ms",
+                "throttled quota",
+            ),
+            (
+                part("throttled", "cc1", quota),
+                "throttled by the CPU quota of its control group /a while cc1 (nice 0) ran 2 ms",
+                "throttled quota",
+            ),
+            (part("stopped", "", "a debugger"), "stopped by a debugger 2 ms", "stopped by a debugger"),
+            (part("stopped", "sh", "a signal"), "stopped by sh (a signal) 2 ms", "stopped by a signal"),
+        ];
+        for (part, text, signature) in rows {
+            assert_eq!((part_text(&part).as_str(), Budget::signature_of(&[part]).as_str()), (text, signature));
+        }
     }
 }

@@ -85,8 +85,9 @@ impl<'a> Stat<'a> {
     }
 }
 
-/// The path in the v2 hierarchy; where that one says nothing, in the hierarchy of the v1 CPU controller.
-pub(super) fn cgroup(text: &[u8]) -> &[u8] {
+/// The control group that /proc/PID/cgroup tells: the path in the v2 hierarchy; where that one says nothing, in the
+/// hierarchy of the v1 CPU controller.
+pub fn cgroup_in(text: &[u8]) -> &[u8] {
     let (mut unified, mut cpu) = (None, None);
     for line in lines(text) {
         let mut parts = line.splitn(3, |&b| b == b':');
@@ -167,7 +168,7 @@ mod tests {
 
     #[test]
     fn cgroups() {
-        let check = |text: &str, expect: &str| assert_eq!(cgroup(text.as_bytes()), expect.as_bytes(), "{text:?}");
+        let check = |text: &str, expect: &str| assert_eq!(cgroup_in(text.as_bytes()), expect.as_bytes(), "{text:?}");
         check("0::/a/b.slice\n", "/a/b.slice");
         check("0::/a:b\n", "/a:b");
         check("2:cpu,cpuacct:/x\n0::/\n", "/x");

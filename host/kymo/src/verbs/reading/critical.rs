@@ -5,6 +5,7 @@ mod answer;
 mod json;
 mod text;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
@@ -58,6 +59,10 @@ pub struct CriticalArgs {
     filters: FilterArgs,
     #[command(flatten)]
     range: RangeArgs,
+    /// Functions of the kernel: its System.map, or a copy of /proc/kallsyms [default: of this machine, where it is the
+    /// same boot]
+    #[arg(long, value_name = "FILE")]
+    symbols: Option<PathBuf>,
     #[command(flatten)]
     output: OutputArgs,
     #[command(flatten)]
@@ -119,7 +124,7 @@ pub fn run(args: CriticalArgs) -> anyhow::Result<ExitCode> {
     let asked = input.stretch(&indexes, args.range.from, args.range.to)?;
     let stretch = find(&input, &classes, &indexes, asked, &args)?;
     let ThreadStretch { tid, from, to } = stretch;
-    let around = Surroundings::of(&input.traces, Symbolizer::new(None, &input.traces)?);
+    let around = Surroundings::of(&input.traces, Symbolizer::new(args.symbols.as_deref(), &input.traces)?);
     let mut keep = Keep::new([Question::stretch(tid, from, to)], SPANS_MAX, &classes, around).without_records();
     // What came before says when timers were due, and who has which priority.
     let wider = asked.map(|asked| feed::ReadRange {
@@ -133,7 +138,7 @@ pub fn run(args: CriticalArgs) -> anyhow::Result<ExitCode> {
     let evidence = scene.evidence();
     let path = evidence.history().critical(tid, from, to);
     let budget = scene.budget(&classes.vocabulary, &known);
-    let functions = KernelFunctions::of(&input.traces);
+    let functions = KernelFunctions::of(args.symbols.as_deref(), &input.traces);
     let found = CriticalPathAnswer { stretch, path, budget, evidence, classes: &classes, functions, lost: totals.lost };
     let text = match args.output.json() {
         true => json::document(&found) + "\n",

@@ -134,6 +134,7 @@ pub fn run(args: ExplainArgs) -> anyhow::Result<ExitCode> {
         thread: args.threads.thread.as_deref(),
         cpu: args.cpus.single("explain")?,
         who: &args.who,
+        symbols: args.symbols.as_deref(),
         filter: &args.filters.filter,
     };
     let (question, odd) = find::question(&input, &classes, &asked, &scope)?;

@@ -142,7 +142,7 @@ fn of_host(input: &Input, [from, to]: [Option<When>; 2], args: &LatencyArgs) -> 
     let (state, totals) = (walker.state, walker.totals);
     pass.latency.finish(&state);
     pass.latency.name_processes(&state);
-    let functions = KernelFunctions::of(&input.traces);
+    let functions = KernelFunctions::of(args.symbols.as_deref(), &input.traces);
     let names = NameTable {
         vocabulary: &classes.vocabulary,
         devices: pass.devices,
@@ -151,7 +151,9 @@ fn of_host(input: &Input, [from, to]: [Option<When>; 2], args: &LatencyArgs) -> 
         functions: &functions,
     };
     let causes = match args.explain {
-        true => Causes::find(input, &classes, &pass.latency, &names, |key| shows_worst(key, args))?,
+        true => Causes::find((input, args.symbols.as_deref()), &classes, &pass.latency, &names, |key| {
+            shows_worst(key, args)
+        })?,
         false => Causes::default(),
     };
     let found = LatencyReport {

@@ -64,7 +64,7 @@ pub fn run(args: StateArgs) -> anyhow::Result<ExitCode> {
         at,
         state,
         classes: &classes,
-        functions: KernelFunctions::of(&input.traces),
+        functions: KernelFunctions::of(None, &input.traces),
         cpus: cpus(state, &args)?,
         threads: threads(state, &args)?,
     };

@@ -151,7 +151,7 @@ pub fn run(args: TopArgs) -> anyhow::Result<ExitCode> {
         true => functions_of(&pass.functions, &input)?,
         false => Vec::new(),
     };
-    let kernel = KernelFunctions::of(&input.traces);
+    let kernel = KernelFunctions::of(None, &input.traces);
     let found = TopReport {
         usage: &pass.usage,
         names: NameTable { vocabulary: &classes.vocabulary, devices, spans: &[], keys: &[], functions: &kernel },

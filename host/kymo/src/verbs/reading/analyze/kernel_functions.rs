@@ -3,6 +3,7 @@
 //! and only if a finding has one.
 
 use std::cell::OnceCell;
+use std::path::Path;
 
 use kymo_ctf::read::Trace;
 use kymo_query::FunctionNames;
@@ -11,6 +12,8 @@ use crate::verbs::symbols::Symbolizer;
 
 /// The functions of the kernel of these traces.
 pub struct KernelFunctions<'a> {
+    /// A file that has them; `None`: where they are found by themselves.
+    file: Option<&'a Path>,
     traces: &'a [Trace],
     /// `None` inside: they cannot be read.
     symbols: OnceCell<Option<Symbolizer>>,
@@ -18,8 +21,8 @@ pub struct KernelFunctions<'a> {
 
 impl<'a> KernelFunctions<'a> {
     /// Reads nothing yet.
-    pub fn of(traces: &'a [Trace]) -> KernelFunctions<'a> {
-        KernelFunctions { traces, symbols: OnceCell::new() }
+    pub fn of(file: Option<&'a Path>, traces: &'a [Trace]) -> KernelFunctions<'a> {
+        KernelFunctions { file, traces, symbols: OnceCell::new() }
     }
 
     /// Why some that were asked for have no name.
@@ -30,7 +33,7 @@ impl<'a> KernelFunctions<'a> {
 
 impl FunctionNames for KernelFunctions<'_> {
     fn name(&self, address: u64) -> String {
-        let symbols = self.symbols.get_or_init(|| Symbolizer::new(None, self.traces).ok());
+        let symbols = self.symbols.get_or_init(|| Symbolizer::new(self.file, self.traces).ok());
         let name = symbols.as_ref().and_then(|symbols| symbols.of_kernel(address));
         name.unwrap_or_else(|| format!("{address:#x}"))
     }
@@ -44,7 +47,7 @@ mod tests {
 
     #[test]
     fn functions_that_are_not_known_are_addresses() {
-        let functions = KernelFunctions::of(&[]);
+        let functions = KernelFunctions::of(None, &[]);
         assert!(functions.reasons().is_empty(), "nothing was asked for");
         assert_eq!(functions.interrupt(Interrupt::Softirq(3)), "softirq net_rx");
         assert!(functions.symbols.get().is_none(), "and nothing was read");

@@ -67,6 +67,8 @@ pub struct Who {
     recorder: Option<i32>,
     /// It recorded a command: before that runs, nobody is meant.
     has_command: bool,
+    /// Recorded with `--only`: there are no records of the recorder, so nothing tells that the command is its child.
+    only: bool,
     /// Threads of the recorder, and its children until they run another program.
     own: BTreeSet<i32>,
     /// The recorded command and its children.
@@ -94,6 +96,7 @@ impl Who {
             all: args.all,
             recorder,
             has_command: command.is_some_and(|command| !command.is_empty()),
+            only: summary.as_ref().is_some_and(|(_, summary)| summary["kernel"]["only"] == true),
             own: recorder.into_iter().collect(),
             ..Who::default()
         }
@@ -115,7 +118,12 @@ impl Who {
 
     /// Only threads of the command count.
     fn is_limited(&self) -> bool {
-        !self.all && self.thread.is_none() && self.process.is_none() && (self.has_command || !self.family.is_empty())
+        !self.all && self.thread.is_none() && self.process.is_none() && self.has_family()
+    }
+
+    /// Who is the command is known, or will be.
+    fn has_family(&self) -> bool {
+        (self.has_command && !self.only) || !self.family.is_empty()
     }
 
     /// Options choose threads: what is nobody's is not asked for.
@@ -195,7 +203,9 @@ impl Who {
             Event::Fork { parent, child, .. } => self.forked(parent, child),
             Event::Exec { tid, old_tid, name } => {
                 let is_command = self.own.remove(&old_tid) && Some(old_tid) != self.recorder;
-                if is_command || self.family.contains(&old_tid) {
+                // Who runs a program first is the command, where nobody else is recorded.
+                let is_first = self.only && self.has_command && self.family.is_empty();
+                if is_command || is_first || self.family.contains(&old_tid) {
                     self.family.insert(tid);
                 } else if Some(old_tid) == self.recorder {
                     self.own.insert(old_tid);
@@ -323,6 +333,16 @@ mod tests {
         let wanted = [60, 9, 50, 51].map(|tid| who.wants(&thread(tid, "x", 19)));
         assert_eq!(wanted, [true, true, false, false], "kymo's own threads are none of the system");
         assert!(!who.wants(&thread(70, "kymo-kernel", 98)), "also before the dump has told whose they are");
+    }
+
+    #[test]
+    fn with_only_it_is_who_runs_a_program_first_and_its_children() {
+        let mut who = Who { has_command: true, only: true, ..who() };
+        assert!(who.wants(&thread(60, "app", 19)), "what lies before its begin may not be in the trace");
+        // The recorder's fork is not in such a trace; switches name other threads.
+        [exec(60, "app"), fork(60, 61), exec(61, "child")].iter().for_each(|event| who.event(event));
+        let wanted = [60, 61, 50, 9].map(|tid| who.wants(&thread(tid, "x", 19)));
+        assert_eq!(wanted, [true, true, false, false]);
     }
 
     #[test]

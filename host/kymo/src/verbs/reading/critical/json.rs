@@ -47,6 +47,9 @@ fn share(slice: &Slice) -> Value {
         "kind": slice.kind,
         "tid": slice.tid,
         "part": slice.text,
+        "limit": slice.limit,
+        "group": slice.group,
+        "group_found": slice.group_found,
         "seen": slice.seen,
         "doubt": slice.doubt,
     })

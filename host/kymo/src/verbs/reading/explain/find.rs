@@ -2,6 +2,7 @@
 //! The first pass: from what is asked for to a stretch of a thread or a CPU.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use kymo_analyze::explain::Question;
@@ -59,6 +60,8 @@ pub struct Scope<'a> {
     pub cpu: Option<u32>,
     /// Which threads besides.
     pub who: &'a WhoArgs,
+    /// A file with the functions of the kernel.
+    pub symbols: Option<&'a Path>,
     /// Only what ends with a record for which these conditions hold.
     pub filter: &'a [String],
 }
@@ -134,7 +137,7 @@ pub fn question(
     let (first, last) = input.common().map_or(bounds, |(from, to)| (from, to.saturating_sub(1)));
     let question = match asked {
         ExplainRequest::Worst { what, rank } => {
-            worst((classes, &KernelFunctions::of(&input.traces)), &search, *what, *rank)?
+            worst((classes, &KernelFunctions::of(scope.symbols, &input.traces)), &search, *what, *rank)?
         }
         ExplainRequest::Span { text, rank, .. } => span(&search, text, *rank)?,
         ExplainRequest::At(when) => moment(&search, when.at(first, last), &totals)?,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The options of `kymo latency`.
 
+use std::path::PathBuf;
+
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use kymo_analyze::{Key, What};
 
@@ -59,6 +61,10 @@ pub struct LatencyArgs {
     /// again
     #[arg(long)]
     pub(super) explain: bool,
+    /// Functions of the kernel: its System.map, or a copy of /proc/kallsyms [default: of this machine, where it is the
+    /// same boot]
+    #[arg(long, value_name = "FILE")]
+    pub(super) symbols: Option<PathBuf>,
     /// Also show the histogram, where it is not empty
     #[arg(long)]
     pub(super) histogram: bool,

@@ -3,6 +3,7 @@
 //! and the same engine [spec/analyze.md 6] says what their time went to.
 
 use std::collections::HashMap;
+use std::path::Path;
 
 use kymo_analyze::explain::{Question, Scene, Slice};
 use kymo_analyze::{Key, Latency, SPANS_MAX, Sample};
@@ -25,9 +26,9 @@ pub struct Causes {
 }
 
 impl Causes {
-    /// Of the worst samples of all rows that `is_wanted`.
+    /// Of the worst samples of all rows that `is_wanted`. `symbols`: a file with the functions of the kernel.
     pub fn find(
-        input: &Input,
+        (input, symbols): (&Input, Option<&Path>),
         classes: &Classes,
         latency: &Latency,
         names: &NameTable<'_>,
@@ -44,7 +45,7 @@ impl Causes {
         let question = |(_, _, key, sample): &(usize, usize, &Key, &Sample)| {
             Question::of_sample(key.what, names.of(key.of), sample)
         };
-        let around = Surroundings::of(&input.traces, Symbolizer::new(None, &input.traces)?);
+        let around = Surroundings::of(&input.traces, Symbolizer::new(symbols, &input.traces)?);
         let mut keep = Keep::new(samples.iter().map(question), SPANS_MAX, classes, around).without_records();
         walk(&mut Reader::new(&input.traces), classes, &mut keep);
         let (scenes, known) = keep.take();

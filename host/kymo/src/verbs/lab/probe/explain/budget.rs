@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use kymo_analyze::cause::{Asked, Cause, CausePart, Evidence, Explained, Ground, Machine, Moment};
+use kymo_analyze::cause::{Asked, Cause, CausePart, Evidence, Explained, Ground, Group, GroupFound, Machine, Moment};
 use kymo_analyze::{
     CpuSpan, Event, Head, Interrupt, InterruptSpan, OffSpan, SOFTIRQS, SPANS_MAX, Sink, State, Thread, ThreadSpan,
     Threads, priority,
@@ -59,13 +59,16 @@ pub fn explain(
                 *machine.insert(Machine { is_guest, ..Surroundings::of(&input.traces, known).machine })
             }
         };
-        let keep = gather(&input, &all, machine);
+        let mut keep = gather(&input, &all, machine);
+        for (tid, path) in &shot.groups {
+            keep.evidence.learn_group(*tid, Group { path: path.clone(), found: GroupFound::Snapshot });
+        }
         for (sample, moment) in all {
             if !keep.reaches(&moment) {
                 continue;
             }
             let explained = keep.evidence.explain(&moment);
-            let budget = budget_of(&explained, (&keep.evidence, moment.to), clock.absolute.then_some(moment.to));
+            let budget = budget_of(&explained, (&keep.evidence, &moment), clock.absolute.then_some(moment.to));
             record.series[sample.series].worst[sample.at].budget = Some(budget);
             causes.explained += 1;
             wanted.retain(|other| (other.series, other.at) != (sample.series, sample.at));
@@ -175,8 +178,8 @@ impl Sink for SpansAround {
     }
 }
 
-fn budget_of(explained: &Explained, (evidence, to): (&Evidence, i64), at_ns: Option<i64>) -> Budget {
-    let parts: Vec<BudgetPart> = explained.parts.iter().map(|part| part_of(part, evidence, to)).collect();
+fn budget_of(explained: &Explained, (evidence, of): (&Evidence, &Moment), at_ns: Option<i64>) -> Budget {
+    let parts: Vec<BudgetPart> = explained.parts.iter().map(|part| part_of(part, evidence, of)).collect();
     Budget {
         at_ns,
         signature: Budget::signature_of(&parts),
@@ -186,10 +189,10 @@ fn budget_of(explained: &Explained, (evidence, to): (&Evidence, i64), at_ns: Opt
     }
 }
 
-fn part_of(part: &CausePart, evidence: &Evidence, at: i64) -> BudgetPart {
+fn part_of(part: &CausePart, evidence: &Evidence, of: &Moment) -> BudgetPart {
     let behind = match part.cause {
         Cause::LockOwnerWaits { by: Some(by), .. } => {
-            let name = evidence.name(by, at);
+            let name = evidence.name(by, of.to);
             Some(if name.is_empty() { format!("thread {by}") } else { name.to_string() })
         }
         Cause::LockOwnerWaits { by: None, .. } => Some("nobody: its CPU was not there yet".to_owned()),
@@ -202,9 +205,22 @@ fn part_of(part: &CausePart, evidence: &Evidence, at: i64) -> BudgetPart {
         tid: part.cause.tid(),
         priority: part.prio.map(priority),
         behind,
+        limit: part.cause.limit().map(|limit| limit.word().to_owned()),
+        group: evidence.limiting_group(part.cause, of.tid).map(|group| group.path.clone()),
+        by: by_what(part.cause, evidence.group(of.tid)),
         ns: part.ns,
         pieces: part.pieces,
         seen: part.ground == Ground::Seen,
+    }
+}
+
+/// What throttled or stopped it, in words.
+fn by_what(cause: Cause, group: Option<&Group>) -> Option<String> {
+    match cause {
+        Cause::Throttled { limit, .. } => Some(limit.text(group)),
+        Cause::Stopped { traced: true, .. } => Some("a debugger".to_owned()),
+        Cause::Stopped { traced: false, .. } => Some("a signal".to_owned()),
+        _ => None,
     }
 }
 
@@ -292,5 +308,28 @@ mod tests {
         let clock = Clock { frequency_hz: 2_000_000_000, offset_s: 10, offset_cycles: -4, ..Clock::default() };
         assert_eq!(ns_of(&clock, 2_000_000_005), Some(11_000_000_000));
         assert_eq!(ns_of(&Clock { offset_s: i64::MAX, ..clock }, 0), None);
+    }
+
+    #[test]
+    fn a_throttled_part_has_its_limit_and_the_group_whose_limit_it_is() {
+        let mut evidence = Evidence::new(0, 10, 10, Machine::default());
+        evidence.learn_group(7, Group { path: "/a".to_owned(), found: GroupFound::Snapshot });
+        let of = Moment { tid: 7, cpu: Some(0), from: 0, to: 10, asked: Asked::Timer };
+        let told = |cause| {
+            let (ground, name) = (Ground::Seen, Name::default());
+            let part = CausePart { cause, ground, ns: 1, pieces: 1, name, prio: None, cpu: None, doubt: Doubt::NONE };
+            let part = part_of(&part, &evidence, &of);
+            (part.limit, part.group, part.by)
+        };
+        let throttled = |limit| told(Cause::Throttled { by: None, limit });
+        let some = |text: &str| Some(text.to_owned());
+        let quota = "the CPU quota of its control group /a (at the time of the snapshot)";
+        assert_eq!(throttled(Limit::Quota), (some("quota"), some("/a"), some(quota)));
+        let group = "real-time throttling of its control group /a (at the time of the snapshot)";
+        assert_eq!(throttled(Limit::RealTimeGroup), (some("real_time_group"), some("/a"), some(group)));
+        assert_eq!(throttled(Limit::RealTime), (some("real_time"), None, some("real-time throttling")));
+        assert_eq!(told(Cause::Stopped { by: None, traced: true }), (None, None, some("a debugger")));
+        assert_eq!(told(Cause::Stopped { by: None, traced: false }), (None, None, some("a signal")));
+        assert_eq!(told(Cause::Own), (None, None, None));
     }
 }

@@ -130,6 +130,8 @@ impl Kernel {
 pub struct Shot {
     pub dir: PathBuf,
     pub took: Duration,
+    /// Control groups of the probe's threads then.
+    pub groups: Vec<(i32, String)>,
     /// Why it has less than it should, if so.
     pub caveats: Vec<String>,
 }
@@ -140,6 +142,8 @@ pub struct Flight<'a> {
     dir: PathBuf,
     session: Option<Session>,
     shots: Vec<Shot>,
+    /// The probe's threads.
+    tids: Vec<u32>,
     /// There are worst samples that no snapshot has: the longest.
     pending: Option<Duration>,
     looked: Instant,
@@ -148,7 +152,15 @@ pub struct Flight<'a> {
 impl<'a> Flight<'a> {
     /// Into a directory that is made when it begins.
     pub fn new(kernel: &'a Kernel, dir: PathBuf) -> Flight<'a> {
-        Flight { kernel, dir, session: None, shots: Vec::new(), pending: None, looked: Instant::now() }
+        Flight {
+            kernel,
+            dir,
+            session: None,
+            shots: Vec::new(),
+            tids: Vec::new(),
+            pending: None,
+            looked: Instant::now(),
+        }
     }
 
     /// The snapshots, the oldest first.
@@ -165,7 +177,7 @@ impl<'a> Flight<'a> {
         match session.snapshot(&request) {
             Ok(done) => {
                 let caveats = done.caveats.into_iter().chain(done.write_error).collect();
-                self.shots.push(Shot { dir: done.dir, took: done.took, caveats });
+                self.shots.push(Shot { dir: done.dir, took: done.took, groups: groups(&self.tids), caveats });
             }
             Err(error) => eprintln!("kymo: note: a snapshot failed: {error}"),
         }
@@ -182,6 +194,7 @@ impl Beside for Flight<'_> {
         config.kernel = Some(self.kernel.config(tids)?);
         self.session = Some(Session::start(config).context("cannot record the kernel's events beside the test")?);
         self.looked = Instant::now();
+        self.tids = tids.to_vec();
         Ok(())
     }
 
@@ -196,6 +209,16 @@ impl Beside for Flight<'_> {
             eprintln!("kymo: note: the recorder did not end well: {error}");
         }
     }
+}
+
+/// In which control groups threads are now; those that have ended are left out.
+fn groups(tids: &[u32]) -> Vec<(i32, String)> {
+    let group = |tid: &u32| {
+        let text = std::fs::read(format!("/proc/{tid}/cgroup")).ok()?;
+        let path = String::from_utf8_lossy(kymo_state::cgroup_in(&text)).into_owned();
+        Some((i32::try_from(*tid).ok()?, path))
+    };
+    tids.iter().filter_map(group).collect()
 }
 
 /// Where snapshots lie until they have been looked at; for good where the user gave the directory.
