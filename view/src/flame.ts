@@ -4,7 +4,7 @@
 import type { App } from './app.js';
 import type { Answer } from './columns.js';
 import { el } from './dom.js';
-import { spanName } from './layout.js';
+import { spanName } from './spans.js';
 import { identity } from './palette.js';
 import { Panel } from './panels.js';
 import { duration, grouped } from './time.js';
