@@ -163,8 +163,9 @@ export class Arrows implements Part, Overlay {
       to.lineWidth = width;
       to.beginPath();
       for (const { x0, y0, x1, y1 } of this.lines) {
-        to.moveTo(x0, y0);
-        to.lineTo(x1, y1);
+        // In the middle of a pixel: one that is straight is sharp.
+        to.moveTo(Math.floor(x0) + 0.5, y0);
+        to.lineTo(Math.floor(x1) + 0.5, y1);
       }
       to.stroke();
       for (const line of this.lines) head(to, line, width === 1 ? 0 : 1);

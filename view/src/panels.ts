@@ -18,7 +18,7 @@ const CAUSES = 20;
 export const time = (ns: number | null): string => (ns === null ? 'too few' : duration(ns));
 
 /** What the answers of tabs depend on, beside the window. */
-const CHOICES = ['filter', 'what', 'stats', 'format', 'lengths', 'apart'] as const;
+const CHOICES = ['filter', 'what', 'stats', 'format', 'lengths', 'apart', 'spans'] as const;
 
 /** A tab that asks again when the window, the filter or its own choice changes. */
 export abstract class Panel implements Part {
@@ -49,10 +49,15 @@ export abstract class Panel implements Part {
     } catch (error) {
       const hint = (error as { hint?: string | null }).hint;
       const text = error instanceof Error ? error.message : String(error);
-      this.box.replaceChildren(el('pre', 'note wrong', hint ? `${text}\n${hint}` : text));
+      this.failed(el('pre', 'note wrong', hint ? `${text}\n${hint}` : text));
     } finally {
       this.isLoading = false;
     }
+  }
+
+  /** There is no answer; `message` says why. */
+  protected failed(message: HTMLElement): void {
+    this.box.replaceChildren(message);
   }
 
   protected abstract ask(): Promise<Answer | null>;

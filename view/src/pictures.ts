@@ -5,6 +5,7 @@
 import type { App } from './app.js';
 import type { Answer } from './columns.js';
 import { cpuRows } from './cpus.js';
+import { spansOf } from './flame.js';
 import { type Member, foldedOf, groupRow, groupsOf } from './groups.js';
 import type { Row } from './layout.js';
 import { spanRows } from './spans.js';
@@ -206,7 +207,7 @@ export class Pictures {
       case 'threads':
         return client.ask(`states${slot}`, 'states', { ...window, tids, calls: 1, late: LATE_NS });
       case 'spans':
-        return client.ask(`slices${slot}`, 'slices', { ...window, span: this.app.view.spans.split('|').filter(Boolean), lead: slot ? SPAN_LEAD_NS : null });
+        return client.ask(`slices${slot}`, 'slices', { ...window, span: spansOf(this.app.view.spans), lead: slot ? SPAN_LEAD_NS : null });
     }
   }
 

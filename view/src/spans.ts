@@ -5,6 +5,9 @@ import type { Answer } from './columns.js';
 import { type Row, SPAN_LEVEL, type Window, doubts, holes, kind, named, window } from './layout.js';
 import { Losses } from './losses.js';
 
+/** px at the end of a span that has not ended. */
+const OPEN_MARK = 8;
+
 /** Rows of spans, from an answer to `slices`: one for each thread. */
 export function spanRows(answer: Answer, pixels: number): Row[] {
   const rows = new Map<number, Row>();
@@ -26,11 +29,14 @@ export function spanRows(answer: Answer, pixels: number): Row[] {
     const label = spanName(spans[slices.number('span', i) ?? 0] ?? '?');
     const doubt = doubts(answer, slices.number('doubt', i) ?? 0);
     of.height = Math.max(of.height, SPAN_LEVEL * (level + 1) + 6);
-    const text = `${of.title}: ${label}${doubt && `, doubtful: ${doubt}`}`;
+    const isOpen = slices.number('open', i) === 1;
+    const text = `${of.title}: ${label}${isOpen ? ', has not ended in this window' : ''}${doubt && `, doubtful: ${doubt}`}`;
     const process = slices.number('process', i);
     if (process !== null) processes.set(tid, process);
     const box = { x0: scale.x(begin), x1: scale.x(end), y: 3 + SPAN_LEVEL * level, h: SPAN_LEVEL - 1 };
-    of.pieces.push({ ...box, fill: null, name: kind(label), label, ink: 'ink', tip: { text, from: begin, to: end, tid } });
+    of.pieces.push({ ...box, fill: null, name: kind(label), label: isOpen ? `${label} …` : label, ink: 'ink', tip: { text, from: begin, to: end, tid } });
+    // Its end is not where the picture ends.
+    if (isOpen) of.pieces.push({ ...box, x0: Math.max(box.x0, box.x1 - OPEN_MARK), fill: null, look: 'dots' });
     if (doubt) of.pieces.push({ ...box, fill: null, look: 'hatch' });
   }
   const merged = answer.table('merged');

@@ -175,7 +175,7 @@ test('spans nest, and short ones merge with their count', () => {
   const answer = decode(
     frame(
       {
-        slices: { span: ['u16', [0, 0]], tid: ['i32', [7, 7]], name: ['text', [0, 0]], process: ['i32', [7, 7]], level: ['u16', [0, 1]], from: ['i64', [0n, 100n]], to: ['i64', [900n, 300n]], cpu: ['u32', [0, 0]], open: ['u8', [0, 0]], doubt: ['u16', [0, 0]] },
+        slices: { span: ['u16', [0, 0]], tid: ['i32', [7, 7]], name: ['text', [0, 0]], process: ['i32', [7, 7]], level: ['u16', [0, 1]], from: ['i64', [0n, 100n]], to: ['i64', [900n, 300n]], cpu: ['u32', [0, 0]], open: ['u8', [1, 0]], doubt: ['u16', [0, 0]] },
         merged: { tid: ['i32', [7]], level: ['u16', [1]], pixel: ['u32', [50]], pixels: ['u32', [3]], count: ['u32', [17]], longest_ns: ['u64', [4]], longest_at: ['i64', [0n]], longest_pixel: ['u32', [50]] },
         losses: LOSSES,
       },
@@ -186,6 +186,9 @@ test('spans nest, and short ones merge with their count', () => {
   assert.ok(row);
   assert.equal(row.height, 36);
   assert.equal(pieceAt(row, 20, 25)?.label, 'motor:cycle');
+  const outer = pieceAt(row, 80, 8);
+  assert.deepEqual([outer?.label, outer?.tip?.text], ['motor:cycle …', 'servo[7]: motor:cycle, has not ended in this window']);
+  assert.deepEqual(row.pieces.filter(({ look }) => look === 'dots').map(({ x0, x1 }) => [x0, x1]), [[82, 90]]);
   assert.equal(row.pieces.at(-1)?.label, '17 spans');
   assert.equal(spanName('app:load:begin,app:load:end'), 'app:load');
 });

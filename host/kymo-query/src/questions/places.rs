@@ -69,7 +69,6 @@ pub fn places(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<A
     let by = By { prio: true, ..By::default() };
     let asked = LatencyRequest { what, spans, by, limit: 1, past: None, bins: None, ending: None };
     let (pass, walked) = pass(of, Walk::new(of, window), &asked, Only::all(), stop)?;
-    only: Only<'o>,
     let (vocabulary, devices) = (&of.classes.vocabulary, pass.devices());
     let names =
         NameTable { vocabulary, devices, spans: &asked.spans, keys: pass.spans.keys(), functions: &Functions::of(of) };
