@@ -43,6 +43,8 @@ await step('a click on a thread at a moment tells what it did then, as the recor
   await until(() => document.querySelector('#details .now')?.textContent.includes('runs on CPU'));
 });
 await step('records, statistics and the worst wake-up are those of the trace', async () => {
+  // Records are listed from the selected moment on.
+  await page.keyboard.press('Escape');
   await page.keyboard.press('1');
   await until(() => document.querySelectorAll('#records tbody tr').length > 50);
   await page.keyboard.press('4');
