@@ -138,7 +138,7 @@ export class Latencies extends Panel {
   }
 
   private plot(answer: Answer, chosen: Series, canvas: HTMLCanvasElement): void {
-    const width = Math.max(200, canvas.parentElement ? canvas.parentElement.clientWidth - 560 : 600);
+    const width = Math.max(200, canvas.parentElement ? canvas.parentElement.clientWidth - 620 : 600);
     const height = Math.max(120, this.box.clientHeight - 12);
     const right = Math.round(width * 0.24);
     const areas = { width, height, right: width - right - 12, histogram: width - right };
