@@ -12,7 +12,7 @@ use kymo_ctf::read::Loss;
 use kymo_feed::{Seen, Visit, clamp};
 
 use super::begun::{begin, doubt_bits};
-use super::only::Only;
+use super::only::{Only, kind};
 use crate::columns::{Answer, Table};
 use crate::doing::{By as Waker, by_waker};
 use crate::error::Error;
@@ -231,11 +231,6 @@ pub(super) fn pass<'o>(
     pass.latency.finish(&walked.state);
     pass.latency.name_processes(&walked.state);
     Ok((pass, walked))
-}
-
-/// A kind by its name.
-pub(super) fn kind(word: &str) -> Option<What> {
-    What::ALL.iter().find(|(_, name)| *name == word).map(|(what, _)| *what)
 }
 
 fn kinds(parameters: &mut Parameters) -> Result<Vec<What>, Error> {

@@ -11,6 +11,11 @@ use crate::names::NameTable;
 use crate::opened::{Functions, Opened};
 use crate::parameters::Parameters;
 
+/// A kind of latency by its name.
+pub(super) fn kind(name: &str) -> Option<What> {
+    What::ALL.iter().find(|(_, known)| *known == name).map(|(what, _)| *what)
+}
+
 /// The choice; what is not given holds for all.
 pub(super) struct Only<'o> {
     kind: Option<What>,
@@ -67,7 +72,7 @@ impl<'o> Only<'o> {
     pub fn asked(opened: &'o Opened, parameters: &mut Parameters, spans: &[String]) -> Result<Only<'o>, Error> {
         let kind = match parameters.text("kind")? {
             None => None,
-            Some(name) => Some(super::latencies::kind(&name).ok_or_else(|| Error::parameter("kind", "one of what"))?),
+            Some(name) => Some(kind(&name).ok_or_else(|| Error::parameter("kind", "one of what"))?),
         };
         let of = parameters.text("of")?.map(|text| OfText {
             text,
