@@ -7,8 +7,8 @@ use kymo_analyze::{By, CpuSpan, Event, Head, Key, Latency, Sample, Sink, State, 
 use kymo_feed::{Seen, Visit};
 
 use super::begun::{begin, doubt_bits};
-use super::only::Only;
 use super::latencies::{LatencyRequest, pass};
+use super::only::Only;
 use super::told::{LEAD_NS, Pieces, SPANS_KEPT, budget_table, note_if_full, tid};
 use crate::columns::{Answer, Table};
 use crate::error::Error;

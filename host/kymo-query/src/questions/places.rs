@@ -4,8 +4,8 @@
 use kymo_analyze::{By, Key, Sample, Series, What};
 
 use super::begun::{begin, doubt_bits};
-use super::only::Only;
 use super::latencies::{LatencyPass, LatencyRequest, pass};
+use super::only::Only;
 use crate::columns::{Answer, Table};
 use crate::error::Error;
 use crate::names::NameTable;
