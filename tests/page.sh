@@ -44,6 +44,10 @@ fi
 (cd view && node test/browser.mjs "$address" "${1:-}")
 status=$?
 if [ $status = 0 ]; then
+	(cd view && node test/parts.mjs "$address" "${1:-}")
+	status=$?
+fi
+if [ $status = 0 ]; then
 	(cd view && node test/more.mjs "$kymo" "$work/more" "$work/t" "${1:-}")
 	status=$?
 fi

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# kymo view with traces that a viewer may choke on (tests/hostile_trace.py), in a real browser; bookmarks and copies.
+# kymo view with traces that a viewer may choke on (tests/hostile_trace.py) and one of LTTng, in a real browser;
+# bookmarks and copies.
 # No root is needed. Usage: page_hostile.sh [KIND...]. KYMO: the command to test. Last line: N passed, N failed.
 set -u
 cd "$(dirname "$0")/.."
@@ -67,6 +68,8 @@ if [ $# = 0 ]; then
 	changing=1
 	show "an index that vanishes, a trace that is being written" "$work/wide" test/hostile.mjs wide PID
 	changing=
+	cp -r tests/traces/lttng-kernel "$work/lttng-kernel"
+	show "a kernel trace of LTTng" "$work/lttng-kernel" test/lttng.mjs "" ""
 	mkdir "$work/files"
 	tests/hostile_trace.py onecpu "$work/kept" --cpus 2 --threads 20
 	show "bookmarks and copies" "$work/kept" test/keep.mjs "" "$work/files"

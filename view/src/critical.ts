@@ -9,7 +9,7 @@ import { doubts } from './layout.js';
 import { palette } from './palette.js';
 import { type PathPicture, type PathStep, pathPicture, steps } from './path.js';
 import { duration, grouped } from './time.js';
-import type { Surface, Timeline } from './timeline.js';
+import type { Overlay, Surface, Timeline } from './timeline.js';
 import { type View, around, marked } from './view.js';
 
 /** Steps that are asked for: the longest. */
@@ -27,7 +27,7 @@ export function stretchOf(view: View): { tid: number; from: bigint; to: bigint }
   return from < to ? { tid: view.tid, from, to } : null;
 }
 
-export class Critical implements Part {
+export class Critical implements Part, Overlay {
   private readonly box = byId('critical');
   private answer: Answer | null = null;
   private path: PathStep[] = [];
@@ -38,7 +38,7 @@ export class Critical implements Part {
     private readonly app: App,
     private readonly timeline: Timeline,
   ) {
-    timeline.overlay = (to, on) => this.draw(to, on);
+    timeline.overlays.push(this);
   }
 
   changed(view: View, before: View | null): void {
@@ -134,7 +134,7 @@ export class Critical implements Part {
     this.timeline.pin(isDrawn ? [...new Set(path.map(({ tid }) => tid))].filter((tid) => tid > 0).slice(0, PINNED_MAX) : []);
   }
 
-  private draw(to: CanvasRenderingContext2D, on: Surface): void {
+  draw(to: CanvasRenderingContext2D, on: Surface): void {
     if (this.app.view.critical !== 'on' || !this.path.length) return;
     const picture = pathPicture(this.path, on.x, on.y, on.width);
     paint(to, picture);

@@ -100,6 +100,14 @@ export class Painter {
     to.fillText(shown, x + 4, base);
   }
 
+  /** A line of text that belongs to no piece. */
+  words(text: string, x: number, y: number, width: number): void {
+    if (!text) return;
+    this.to.font = `10.5px ${this.family}`;
+    this.to.fillStyle = this.colours.ink2;
+    this.to.fillText(this.fitted(text, width, 10.5), x, y);
+  }
+
   /** A text that is no wider, with `…` where it is cut; empty where fewer than three characters fit. */
   fitted(text: string, width: number, size: number): string {
     if (this.width(text, size) <= width) return text;

@@ -3,8 +3,8 @@
 
 import type { App } from './app.js';
 import type { Answer } from './columns.js';
-import { el } from './dom.js';
-import { spanName } from './layout.js';
+import { el, link } from './dom.js';
+import { spanName } from './spans.js';
 import { identity } from './palette.js';
 import { Panel } from './panels.js';
 import { duration, grouped } from './time.js';
@@ -52,13 +52,66 @@ export function flameBoxes(answer: Answer): { boxes: FlameBox[]; total: number }
   return { boxes, total };
 }
 
+/** The spans that the address chooses. */
+export function spansOf(text: string): string[] {
+  return text.split('|').filter(Boolean);
+}
+
 export class Flame extends Panel {
+  private pairs: string[] | null = null;
+
   constructor(app: App) {
     super(app, 'flame');
   }
 
-  protected ask(): Promise<Answer | null> {
-    return this.app.client.ask('flame', 'flame', this.window);
+  protected async ask(): Promise<Answer | null> {
+    this.pairs ??= await this.named();
+    return this.app.client.ask('flame', 'flame', { ...this.window, span: spansOf(this.app.view.spans) });
+  }
+
+  /** Pairs that the names of events tell. */
+  private async named(): Promise<string[]> {
+    try {
+      const pairs = (await this.app.client.ask('pairs', 'schema', {}))?.table('pairs');
+      return pairs ? Array.from({ length: pairs.rows }, (_, row) => pairs.text('span', row) ?? '') : [];
+    } catch {
+      // A saved page has no schema: what it has is shown, and nothing else.
+      return [];
+    }
+  }
+
+  /** Which spans are shown, here and in the rows: those that names tell, and any two events. */
+  private choices(): HTMLElement {
+    const { app } = this;
+    const chosen = spansOf(app.view.spans);
+    const named = this.pairs ?? [];
+    const go = (spans: readonly string[]): void => app.go({ ...app.view, spans: spans.join('|') });
+    const made = el('div', 'apart', 'Spans:');
+    for (const span of [...named, ...chosen.filter((own) => !named.includes(own))]) {
+      const box = el('input');
+      box.type = 'checkbox';
+      box.value = span;
+      box.checked = !chosen.length || chosen.includes(span);
+      const shown = chosen.length ? chosen : named;
+      box.addEventListener('change', () => go(box.checked ? [...shown, span] : shown.filter((other) => other !== span)));
+      made.append(el('label', '', box, named.includes(span) ? spanName(span) : span));
+    }
+    const own = el('input');
+    own.size = 40;
+    own.name = 'span';
+    own.placeholder = 'BEGIN, END or BEGIN, END, by=FIELD';
+    own.setAttribute('aria-label', 'Two events that begin and end a span');
+    own.addEventListener('keydown', (event) => {
+      if (event.key === 'Enter' && own.value.trim()) go([...chosen, own.value.trim()]);
+    });
+    made.append(own);
+    if (chosen.length) made.append(link('those that names tell', () => go([])));
+    return made;
+  }
+
+  /** A pair that is none is said with the choice above it, so that it can be changed. */
+  protected override failed(message: HTMLElement): void {
+    this.box.replaceChildren(this.choices(), message);
   }
 
   protected show(answer: Answer): void {
@@ -72,7 +125,7 @@ export class Flame extends Panel {
     plot.style.height = `${LEVEL * (1 + Math.max(0, ...boxes.map(({ depth }) => depth)))}px`;
     for (const box of boxes) plot.append(this.frame(answer, box, spans, total));
     const head = el('p', 'note', of.rows ? `${duration(total)} in spans, of all threads together. Click: the longest of them.` : 'No span ends in this window. Spans are pairs of events such as x:begin and x:end.');
-    this.box.replaceChildren(head, plot, ...notes.map((note) => el('p', 'note', note)));
+    this.box.replaceChildren(this.choices(), head, plot, ...notes.map((note) => el('p', 'note', note)));
   }
 
   private frame(answer: Answer, { row, left, width, depth }: FlameBox, spans: readonly string[], total: number): HTMLElement {

@@ -29,6 +29,8 @@ export const KEYS: readonly (readonly [string, string])[] = [
   ['y', 'copy or save what is shown: PNG, SVG, CSV'],
   ['t', 'trace time, wall clock, UTC, from cursor A'],
   ['c', 'critical path of the selected thread'],
+  ['v', 'wake-ups of the selected thread, and of the one under the pointer'],
+  ['g', 'threads by process, or one below the other'],
   ['e', 'explanation beside the time line'],
   ['1 to 7', 'tabs'],
   ['0', 'first page'],
@@ -146,6 +148,12 @@ export class Keys {
         return true;
       case 'e':
         app.go({ ...view, explain: view.explain === 'off' ? '' : 'off' });
+        return true;
+      case 'v':
+        app.go({ ...view, arrows: view.arrows === 'on' ? '' : 'on' });
+        return true;
+      case 'g':
+        app.go({ ...view, groups: view.groups === 'off' ? '' : 'off' });
         return true;
       case 't': {
         const next = TIME_FORMATS[(TIME_FORMATS.indexOf(view.format) + 1) % TIME_FORMATS.length];

@@ -4,6 +4,7 @@
 import { Client } from './api.js';
 import { Beside } from './beside.js';
 import { App } from './app.js';
+import { Arrows } from './arrows.js';
 import { Bookmarks } from './bookmarks.js';
 import { Complete } from './complete.js';
 import { Copy } from './copy.js';
@@ -17,7 +18,8 @@ import { Laboratory } from './laboratory.js';
 import { legend } from './legend.js';
 import { Live } from './live.js';
 import { Overview } from './overview.js';
-import { Latencies, Worst } from './panels.js';
+import { Latencies } from './latencies.js';
+import { Worst } from './panels.js';
 import { Records } from './records.js';
 import { SavedClient, savedPage } from './saved.js';
 import { Start } from './start.js';
@@ -56,7 +58,7 @@ async function begin(): Promise<void> {
     overview.repaint();
     timeline.repaint();
   };
-  for (const part of [new Frame(app), new Start(app), timeline, overview, new Records(app), new Latencies(app), new Worst(app), new Statistics(app), new Details(app), new Explain(app), new Critical(app, timeline), new Values(app), new Flame(app), new Laboratory(app)]) app.add(part);
+  for (const part of [new Frame(app), new Start(app), timeline, overview, new Records(app), new Latencies(app), new Worst(app), new Statistics(app), new Details(app), new Explain(app), new Critical(app, timeline), new Arrows(app, timeline), new Values(app), new Flame(app), new Laboratory(app)]) app.add(part);
   const beside = page ? null : await Beside.find(app);
   const live = page ? null : new Live(app, () => overview.grown());
   if (page) page.tell(app);

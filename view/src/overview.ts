@@ -1,20 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Records over the time of the whole trace, what is missing in it, and the window as a brush.
+// Records over the time of the whole trace, those that the filter selects, what is missing in it, and the window as a brush.
 
 import type { App, Part } from './app.js';
 import type { Answer } from './columns.js';
-import { byId, onFrame } from './dom.js';
+import { byId, later, onFrame } from './dom.js';
 import { sharpen } from './draw.js';
-import { palette } from './palette.js';
-import { grouped } from './time.js';
-import { looking } from './view.js';
+import { type Palette, palette } from './palette.js';
+import { duration, grouped } from './time.js';
+import { type View, looking } from './view.js';
 
 const HEIGHT = 72;
 const BARS = 48;
+const SELECTED_BINS = 1000;
 
 export class Overview implements Part {
   private readonly canvas = byId<HTMLCanvasElement>('overview');
   private answer: Answer | null = null;
+  /** Of the filter that is set. */
+  private selected: Answer | null = null;
+  private readonly reload = later(150, () => void this.loadSelected());
   private readonly draw = onFrame(() => this.paint());
   private drag: { from: number; grabbed: bigint | null } | null = null;
 
@@ -26,7 +30,11 @@ export class Overview implements Part {
     void this.load();
   }
 
-  changed(): void {
+  changed(view: View, before: View | null): void {
+    if (!before || before.filter !== view.filter) {
+      this.selected = null;
+      this.reload();
+    }
     this.draw();
   }
 
@@ -38,6 +46,22 @@ export class Overview implements Part {
   grown(): void {
     this.draw();
     if (!this.app.client.isBusy('overview')) void this.load();
+    // All records are read for it: one after the other.
+    if (!this.app.client.isBusy('selected')) this.reload();
+  }
+
+  /** Records that the filter selects, over time. */
+  private async loadSelected(): Promise<void> {
+    const { filter } = this.app.view;
+    if (!filter) return;
+    try {
+      const answer = await this.app.client.ask('selected', 'overview', { bins: SELECTED_BINS, filter });
+      if (!answer || filter !== this.app.view.filter) return;
+      this.selected = answer;
+      this.draw();
+    } catch {
+      // That it is no filter, or cannot be answered, is said where it is typed.
+    }
   }
 
   private async load(): Promise<void> {
@@ -66,7 +90,10 @@ export class Overview implements Part {
     if (!to) return;
     const colours = palette();
     to.clearRect(0, 0, this.width, HEIGHT);
-    if (this.answer) this.bars(to, this.answer, colours);
+    // One scale for both: the share that is selected is seen.
+    const most = this.answer ? rates(this.answer).reduce((most, rate) => Math.max(most, rate), 0) : 0;
+    if (this.answer) this.bars(to, this.answer, colours, this.selected ? 'kern' : 'bar', most);
+    if (this.selected) this.bars(to, this.selected, colours, 'run', most);
     const { from, to: until, a, b } = this.app.view;
     const [x0, x1] = [this.x(from), this.x(until)];
     to.fillStyle = colours.bg;
@@ -81,19 +108,18 @@ export class Overview implements Part {
     for (const { at } of this.app.marks) to.fillRect(this.x(at) - 2, 0, 5, 5);
   }
 
-  private bars(to: CanvasRenderingContext2D, answer: Answer, colours: ReturnType<typeof palette>): void {
+  private bars(to: CanvasRenderingContext2D, answer: Answer, colours: Palette, fill: 'bar' | 'kern' | 'run', most: number): void {
     const bins = answer.table('bins');
     const start = this.app.whole.from;
-    const [begins, ends, records] = [bins.offsets('from', start), bins.offsets('to', start), bins.offsets('records')];
+    const [begins, ends, all] = [bins.offsets('from', start), bins.offsets('to', start), rates(answer)];
     const [lost, packets] = [bins.offsets('lost'), bins.offsets('packets')];
-    const most = records.reduce((most, count) => Math.max(most, count), 1);
     for (let i = 0; i < bins.rows; i++) {
-      const [begin = 0, end = 0, count = 0] = [begins[i], ends[i], records[i]];
+      const [begin = 0, end = 0, rate = 0] = [begins[i], ends[i], all[i]];
       const x = (begin / this.length) * this.width;
       const w = Math.max(1, ((end - begin) / this.length) * this.width);
       // The square root: a burst does not hide that there is something beside it.
-      const h = count > 0 ? Math.max(1, Math.sqrt(count / most) * BARS) : 0;
-      to.fillStyle = colours.bar;
+      const h = rate > 0 ? Math.max(1, Math.sqrt(Math.min(1, rate / most)) * BARS) : 0;
+      to.fillStyle = colours[fill];
       to.fillRect(x, HEIGHT - 4 - h, w, h);
       if ((lost[i] ?? 0) > 0 || (packets[i] ?? 0) > 0) {
         to.fillStyle = colours.loss;
@@ -131,13 +157,27 @@ export class Overview implements Part {
 
   private under(x: number): string {
     const at = this.time(x);
-    const bins = this.answer?.table('bins');
-    if (!bins) return this.app.times.text(at);
-    const [begins, ends] = [bins.offsets('from'), bins.offsets('to')];
-    const row = begins.findIndex((begin, i) => begin <= Number(at) && Number(at) < (ends[i] ?? 0));
-    if (row < 0) return this.app.times.text(at);
-    const lost = bins.number('lost', row) ?? 0;
-    const records = `${grouped(bins.number('records', row) ?? 0)} records`;
-    return `${this.app.times.text(at)}   ${records}${lost > 0 ? `, ${grouped(lost)} lost` : ''}`;
+    const [all, selected] = [binAt(this.answer, at), binAt(this.selected, at)];
+    if (!all) return this.app.times.text(at);
+    const chosen = selected ? `, of ${grouped(selected.records)} in ${duration(selected.ns)} the filter is true` : '';
+    const lost = all.lost > 0 ? `, ${grouped(all.lost)} lost` : '';
+    return `${this.app.times.text(at)}   ${grouped(all.records)} records in ${duration(all.ns)}${chosen}${lost}`;
   }
+}
+
+/** Records per ns of each bin: bins of two answers may differ in length. */
+function rates(answer: Answer): Float64Array {
+  const bins = answer.table('bins');
+  const [begins, ends, records] = [bins.offsets('from'), bins.offsets('to'), bins.offsets('records')];
+  return records.map((count, i) => count / Math.max(1, (ends[i] ?? 0) - (begins[i] ?? 0)));
+}
+
+/** The bin in which a moment lies. */
+export function binAt(answer: Answer | null, at: bigint): { records: number; lost: number; ns: number } | null {
+  const bins = answer?.table('bins');
+  if (!bins) return null;
+  const [begins, ends] = [bins.offsets('from'), bins.offsets('to')];
+  const row = begins.findIndex((begin, i) => begin <= Number(at) && Number(at) < (ends[i] ?? 0));
+  if (row < 0) return null;
+  return { records: bins.number('records', row) ?? 0, lost: bins.number('lost', row) ?? 0, ns: (ends[row] ?? 0) - (begins[row] ?? 0) };
 }

@@ -33,6 +33,18 @@ export interface View {
   explain: string;
   /** `on`: the critical path is drawn. */
   critical: string;
+  /** `on`: wake-ups are drawn, of the selected thread and of the one under the pointer. */
+  arrows: string;
+  /** `off`: threads are not grouped by process. */
+  groups: string;
+  /** Processes whose threads are one row, with commas. */
+  folded: string;
+  /** Only latencies between these lengths, ns: `LOW-HIGH`. */
+  lengths: string;
+  /** What latencies are kept apart by, beside what they are of. */
+  apart: string;
+  /** Spans that are shown, with `|` between them; empty: those that names tell. */
+  spans: string;
   /** Fields that are drawn over time, with `|` between them. */
   values: string;
   /** The latency of which cursors and thread are a sample, as `sampleOf` writes it. */
@@ -64,6 +76,12 @@ export function whole(to: bigint, from = 0n): View {
     format: 'trace',
     explain: '',
     critical: '',
+    arrows: '',
+    groups: '',
+    folded: '',
+    lengths: '',
+    apart: '',
+    spans: '',
     values: '',
     sample: '',
     series: '',
@@ -73,6 +91,7 @@ export function whole(to: bigint, from = 0n): View {
 
 const TEXTS = [
   'filter', 'match', 'by', 'what', 'stats', 'explain', 'critical', 'values', 'sample', 'series', 'columns',
+  'arrows', 'groups', 'folded', 'lengths', 'apart', 'spans',
 ] as const;
 
 /** Says of which latency a stretch is a sample. It holds as long as the cursors and the thread are those of it. */

@@ -101,7 +101,7 @@ await step('dragging moves, and Shift dragging zooms to the stretch', async () =
   await page.keyboard.press('Home');
 });
 await step('a thread is selected by its label, and what it did is told', async () => {
-  await page.evaluate(() => [...document.querySelectorAll('#labels .label')].find((label) => /\[\d+\]/.test(label.textContent)).click());
+  await page.evaluate(() => [...document.querySelectorAll('#labels [data-key^="tid"]')][0].click());
   await until(() => /Where the time of the window went/.test(document.querySelector('#details').textContent));
   await until(() => document.querySelectorAll('#details .steps li').length > 0);
   await shot('details');
@@ -260,7 +260,7 @@ await step('beside the worst one is its explanation, whose threads and times are
 await step('the critical path is drawn over the threads, and listed', async () => {
   await page.keyboard.press('Home');
   await page.keyboard.press('Escape');
-  await page.evaluate(() => [...document.querySelectorAll('#labels .label')].find((label) => /^sort\[\d+\]/.test(label.textContent) || /\[\d+\]/.test(label.textContent)).click());
+  await page.evaluate(() => [...document.querySelectorAll('#labels [data-key^="tid"]')].find((label) => /^sort\[\d+\]/.test(label.textContent) || /\[\d+\]/.test(label.textContent)).click());
   const ink = () =>
     page.evaluate(() => {
       const canvas = document.querySelector('#plot');

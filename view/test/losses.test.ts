@@ -5,7 +5,10 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
 import { type Answer, decode } from '../src/columns.js';
-import { STATES, type Row, cpuRows, pieceAt, spanRows, threadRows } from '../src/layout.js';
+import { STATES, type Row, pieceAt } from '../src/layout.js';
+import { cpuRows } from '../src/cpus.js';
+import { spanRows } from '../src/spans.js';
+import { threadRows } from '../src/threads.js';
 import { Losses, within } from '../src/losses.js';
 import { type Columns, frame } from './frame.js';
 
@@ -95,6 +98,8 @@ test('rows of CPUs have hatches in mixed pixels and interrupts, too', () => {
     mixed: { cpu: ['u32', [0, 0]], pixel: ['u32', [4, 5]], state: ['u8', [2, 2]], tid: ['i32', [7, 7]], name: ['text', [0, 0]], process: ['i32', [7, 7]], thread: ['f32', [1, 1]], idle: ['f32', [0, 0]], unknown: ['f32', [0, 0]], count: ['u32', [3, 3]], doubt: ['u16', [1, 1]] },
     interrupts: { cpu: ['u32', [0]], from: ['i64', [700n]], to: ['i64', [720n]], kind: ['u8', [0]], level: ['u8', [0]], name: ['text', [0]], away_ns: ['u64', [0]], open: ['u8', [0]], doubt: ['u16', [1]] },
     interrupts_mixed: { cpu: ['u32', []], pixel: ['u32', []], irq: ['f32', []], softirq: ['f32', []], count: ['u32', []] },
+        frequency: { cpu: ['u32', []], at: ['i64', []], khz: ['u32', []] },
+        idle: { cpu: ['u32', []], at: ['i64', []], state: ['u32', []] },
   });
   const [zero, one] = cpuRows(answer, 100);
   assert.deepEqual(looks(zero, 'hatch'), [[4, 6], [70, 72]]);

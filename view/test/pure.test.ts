@@ -6,7 +6,10 @@ import { test } from 'node:test';
 
 import { address } from '../src/api.js';
 import { decode } from '../src/columns.js';
-import { STATES, cpuRows, pieceAt, spanName, spanRows, threadRows } from '../src/layout.js';
+import { cpuRows } from '../src/cpus.js';
+import { STATES, pieceAt } from '../src/layout.js';
+import { spanName, spanRows } from '../src/spans.js';
+import { threadRows } from '../src/threads.js';
 import { Times, duration, grouped, niceStep, seconds, ticks } from '../src/time.js';
 import { History, around, fromFragment, looking, moved, toFragment, whole, zoomed } from '../src/view.js';
 import { frame } from './frame.js';
@@ -121,6 +124,8 @@ test('rows of CPUs have threads, holes and doubts where they are', () => {
         mixed: { cpu: ['u32', [1]], pixel: ['u32', [40]], state: ['u8', [2]], tid: ['i32', [7]], name: ['text', [1]], process: ['i32', [7]], thread: ['f32', [0.5]], idle: ['f32', [0.5]], unknown: ['f32', [0]], count: ['u32', [3]], doubt: ['u16', [0]] },
         interrupts: { cpu: ['u32', [0]], from: ['i64', [100n]], to: ['i64', [120n]], kind: ['u8', [0]], level: ['u8', [0]], name: ['text', [2]], away_ns: ['u64', [0]], open: ['u8', [0]], doubt: ['u16', [0]] },
         interrupts_mixed: { cpu: ['u32', []], pixel: ['u32', []], irq: ['f32', []], softirq: ['f32', []], count: ['u32', []] },
+        frequency: { cpu: ['u32', []], at: ['i64', []], khz: ['u32', []] },
+        idle: { cpu: ['u32', []], at: ['i64', []], state: ['u32', []] },
         losses: LOSSES,
       },
       { texts: ['servo', 'other', 'eth0'], info: { doubts: ['lost', 'start'] } },
@@ -170,7 +175,7 @@ test('spans nest, and short ones merge with their count', () => {
   const answer = decode(
     frame(
       {
-        slices: { span: ['u16', [0, 0]], tid: ['i32', [7, 7]], name: ['text', [0, 0]], process: ['i32', [7, 7]], level: ['u16', [0, 1]], from: ['i64', [0n, 100n]], to: ['i64', [900n, 300n]], cpu: ['u32', [0, 0]], open: ['u8', [0, 0]], doubt: ['u16', [0, 0]] },
+        slices: { span: ['u16', [0, 0]], tid: ['i32', [7, 7]], name: ['text', [0, 0]], process: ['i32', [7, 7]], level: ['u16', [0, 1]], from: ['i64', [0n, 100n]], to: ['i64', [900n, 300n]], cpu: ['u32', [0, 0]], open: ['u8', [1, 0]], doubt: ['u16', [0, 0]] },
         merged: { tid: ['i32', [7]], level: ['u16', [1]], pixel: ['u32', [50]], pixels: ['u32', [3]], count: ['u32', [17]], longest_ns: ['u64', [4]], longest_at: ['i64', [0n]], longest_pixel: ['u32', [50]] },
         losses: LOSSES,
       },
@@ -181,6 +186,9 @@ test('spans nest, and short ones merge with their count', () => {
   assert.ok(row);
   assert.equal(row.height, 36);
   assert.equal(pieceAt(row, 20, 25)?.label, 'motor:cycle');
+  const outer = pieceAt(row, 80, 8);
+  assert.deepEqual([outer?.label, outer?.tip?.text], ['motor:cycle …', 'servo[7]: motor:cycle, has not ended in this window']);
+  assert.deepEqual(row.pieces.filter(({ look }) => look === 'dots').map(({ x0, x1 }) => [x0, x1]), [[82, 90]]);
   assert.equal(row.pieces.at(-1)?.label, '17 spans');
   assert.equal(spanName('app:load:begin,app:load:end'), 'app:load');
 });

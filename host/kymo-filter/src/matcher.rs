@@ -69,6 +69,17 @@ pub struct Closed {
     pub is_outer: bool,
 }
 
+/// A begin that waits for its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// When it began, ns.
+    pub ns: i128,
+    /// The thread that began it, where the record tells it.
+    pub thread: Option<i128>,
+    /// Its key, in parts.
+    pub key: Vec<KeyValue>,
+}
+
 /// Finds the latencies of one pair in records that are given in the order of time.
 #[derive(Debug)]
 pub struct PairLatency {
@@ -83,6 +94,8 @@ struct OpenPair {
     /// When; `None` where it is no latency: a thread can run without having been woken, a begin does not have what
     /// `where=` asks for.
     ns: Option<i128>,
+    /// The thread that began it, where the record tells it.
+    thread: Option<i128>,
     /// The process, where pairs are of one thread and the record tells it.
     process: Option<i128>,
     /// Begins with the same key directly in it.
@@ -117,6 +130,13 @@ impl PairLatency {
     /// Begins that wait for their end.
     pub fn open(&self) -> usize {
         self.open.len()
+    }
+
+    /// Those begins, in no order.
+    pub fn waiting(&self) -> impl Iterator<Item = Waiting> {
+        self.open.entries().filter_map(|(key, begun)| {
+            Some(Waiting { ns: begun.ns?, thread: begun.thread, key: values(key).collect() })
+        })
     }
 
     /// Begins behind one with the same key that has not been closed: it, or its end, may be missing.
@@ -165,12 +185,7 @@ impl PairLatency {
 
     /// The key of the record that was fed last: its parts. Of an idle thread the last one is its CPU.
     pub fn key_values(&self) -> impl Iterator<Item = KeyValue> {
-        let mut rest = self.key.as_slice();
-        std::iter::from_fn(move || {
-            let (part, behind) = value(rest)?;
-            rest = behind;
-            Some(part)
-        })
+        values(&self.key)
     }
 
     /// The key of the record that was fed last, as text: its parts separated by commas.
@@ -236,7 +251,7 @@ impl PairLatency {
             if let Some(outer) = self.open.newest_where(self.key.as_slice(), |begun| begun.is_of(process)) {
                 outer.inner += 1;
             }
-            let begun = OpenPair { ns: is_wanted.then_some(ns), process, inner: 0 };
+            let begun = OpenPair { ns: is_wanted.then_some(ns), thread: thread(record), process, inner: 0 };
             return self.open.push(self.key.as_slice().into(), begun);
         }
         let before = self.open.newest_where(self.key.as_slice(), |_| true);
@@ -252,7 +267,7 @@ impl PairLatency {
     }
 
     fn replace(&mut self, ns: Option<i128>) {
-        self.open.replace(self.key.as_slice().into(), OpenPair { ns, process: None, inner: 0 });
+        self.open.replace(self.key.as_slice().into(), OpenPair { ns, thread: None, process: None, inner: 0 });
     }
 
     /// Makes the key of a record; false where it lacks a part of it.
@@ -306,6 +321,24 @@ fn append(key: &mut Vec<u8>, value: Value<'_>) -> bool {
         _ => return false,
     }
     true
+}
+
+/// The thread of a record.
+fn thread<R: Record>(record: &R) -> Option<i128> {
+    match record.context(Context::Tid) {
+        Value::Int(thread) => Some(thread),
+        _ => None,
+    }
+}
+
+/// The parts of a key.
+fn values(key: &[u8]) -> impl Iterator<Item = KeyValue> {
+    let mut rest = key;
+    std::iter::from_fn(move || {
+        let (part, behind) = value(rest)?;
+        rest = behind;
+        Some(part)
+    })
 }
 
 /// The first part of a key, and what is behind it.

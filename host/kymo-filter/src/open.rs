@@ -100,6 +100,11 @@ impl<K: Clone + Eq + Hash, V, S: BuildHasher + Default> Open<K, V, S> {
         self.by_key.values().flatten().map(|(_, value)| value)
     }
 
+    /// All that wait with their keys, in no order.
+    pub fn entries(&self) -> impl Iterator<Item = (&K, &V)> {
+        self.by_key.iter().flat_map(|(key, stack)| stack.iter().map(move |(_, value)| (key, value)))
+    }
+
     /// How many wait.
     pub fn len(&self) -> usize {
         self.count

@@ -8,6 +8,7 @@ mod critical;
 mod explain;
 mod flame;
 mod latencies;
+mod only;
 mod overview;
 mod places;
 mod records;
@@ -56,7 +57,7 @@ macro_rules! questions {
 questions! {
     "summary" "what is in the trace, and what was lost" ["limit"] summary::summary;
     "places" "the three most telling places" ["from" "to"] places::places;
-    "overview" "records and losses over time" ["from" "to" "bins"] overview::overview;
+    "overview" "records and losses over time" ["from" "to" "bins" "filter"] overview::overview;
     "cpus" "what each CPU did" ["from" "to" "pixels" "cpus"] cpus::cpus;
     "threads" "the threads of a window" ["from" "to" "by" "limit" "offset" "match"] threads::threads;
     "states" "what threads did, and why they waited"
@@ -65,9 +66,11 @@ questions! {
     "arrows" "wake-ups" ["from" "to" "tids" "limit"] arrows::arrows;
     "values" "a numeric field over time" ["field" "from" "to" "bins" "filter"] values::values;
     "latencies" "latencies: quantiles, histogram, density, points"
-        ["what" "span" "by" "from" "to" "filter" "bins" "limit" "past"] latencies::latencies;
+        ["what" "span" "by" "from" "to" "filter" "bins" "limit" "past"
+         "kind" "of" "process" "tid" "prio" "cpu" "low" "high"] latencies::latencies;
     "worst" "the worst latencies, and their causes"
-        ["what" "span" "by" "from" "to" "filter" "limit" "causes" "lead"] worst::worst;
+        ["what" "span" "by" "from" "to" "filter" "limit" "causes" "lead" "past"
+         "kind" "of" "process" "tid" "prio" "cpu" "low" "high"] worst::worst;
     "records" "a page of records" ["at" "row" "from" "to" "limit" "filter"] records::records;
     "search" "the next or previous record of a filter" ["filter" "at" "direction"] records::search;
     "count" "how many rows records has" ["from" "to" "filter"] records::count;

@@ -4,7 +4,7 @@
 
 use kymo_analyze::{Doubt, Sample, State, Vocabulary, Writer};
 use kymo_ctf::read::Trace;
-use kymo_filter::{Closed, Context, Event, FieldPath, OPEN_MAX, PairLatency, Record, Value};
+use kymo_filter::{Closed, Context, Event, FieldPath, OPEN_MAX, PairLatency, Record, Value, Waiting};
 use serde::Serialize;
 
 use kymo_feed::Seen;
@@ -89,6 +89,11 @@ impl<'v> Spans<'v> {
     /// The pairs of events, in the order of the texts.
     pub fn pairs(&self) -> &[PairLatency] {
         &self.pairs
+    }
+
+    /// What has begun and not ended yet: the number of the span, and its begin.
+    pub fn waiting(&self) -> impl Iterator<Item = (u16, Waiting)> {
+        self.pairs.iter().enumerate().flat_map(|(number, pair)| pair.waiting().map(move |of| (number as u16, of)))
     }
 
     /// Keeps keys apart.

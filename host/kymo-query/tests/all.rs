@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! All tests of this crate in one program: each program takes seconds to link.
 
+mod choices;
 mod common;
 mod contexts;
 mod growing;

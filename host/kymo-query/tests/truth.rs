@@ -181,8 +181,20 @@ fn pixels_are_the_states_of_all_records() {
     }
 }
 
+/// Threads of a process are those of it that are listed without a limit.
+fn process_threads(of: &Opened) {
+    let pairs = |query: &str| rows(&ask(of, "threads", query), "threads", &["process", "process_threads"]);
+    let all = pairs("limit=10000");
+    for (process, threads) in all.iter().map(|row| (&row[0], &row[1])) {
+        let count = all.iter().filter(|row| !row[0].is_null() && row[0] == *process).count();
+        assert_eq!(*threads, if process.is_null() { Value::Null } else { count.into() });
+    }
+    assert_eq!(pairs("limit=1"), all[..1]);
+}
+
 /// What the index answers is what the records answer.
 fn same_answers(with: &Opened, without: &Opened) {
+    process_threads(with);
     let [counted, read] = [with, without].map(|of| ask(of, "overview", "bins=64"));
     assert_eq!((&counted["info"]["source"], &read["info"]["source"]), (&"index".into(), &"records".into()));
     let sum = |answer: &Value, name: &str| column(answer, "bins", name).iter().filter_map(Value::as_u64).sum::<u64>();

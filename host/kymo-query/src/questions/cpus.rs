@@ -255,6 +255,16 @@ impl Sink for Cpus {
 }
 
 impl Gather for Cpus {
+    /// What was set before the window holds at its begin.
+    fn begin(&mut self, state: &State) {
+        let from = self.pixels.window().from;
+        for cpu in state.cpus().filter(|cpu| cpu.khz.is_some() || cpu.idle.is_some()) {
+            let Some(row) = self.row(cpu.number) else { continue };
+            row.frequency.extend(cpu.khz.map(|khz| (from, khz)));
+            row.idle.extend(cpu.idle.map(|idle| (from, Some(idle))));
+        }
+    }
+
     fn open(&mut self, state: &State, to: i64) {
         let pixels = self.pixels;
         for cpu in state.cpus() {

@@ -8,6 +8,7 @@ use kymo_feed::{Seen, Visit};
 
 use super::begun::{begin, doubt_bits};
 use super::latencies::{LatencyRequest, pass};
+use super::only::Only;
 use super::told::{LEAD_NS, Pieces, SPANS_KEPT, budget_table, note_if_full, tid};
 use crate::columns::{Answer, Table};
 use crate::error::Error;
@@ -123,7 +124,7 @@ impl Place {
         let window = around(of, (from, to), self.lead);
         // It ends where the sample does: what is open then is none.
         let window = Window { to: to.saturating_add(1).clamp(window.from, window.to), ..window };
-        let (pass, _) = pass(of, Walk::new(of, window), &asked, stop)?;
+        let (pass, _) = pass(of, Walk::new(of, window), &asked, Only::all(), stop)?;
         let is_own = |(_, sample): &&(Key, Sample)| self.tid.is_none_or(|tid| sample.tid == Some(tid));
         let is_there = |(_, sample): &&(Key, Sample)| self.cpu.is_none_or(|cpu| sample.cpu == Some(cpu));
         let all = || pass.longest().iter().filter(is_own).filter(is_there);

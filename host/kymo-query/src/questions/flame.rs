@@ -107,7 +107,9 @@ pub fn flame(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<An
     let pixels = Pixels::new(window, 1);
     let SliceAnswer { mut answer, list, walked } = find("flame", of, parameters, pixels, stop)?;
     let mut by_thread: BTreeMap<Option<i32>, Vec<Slice>> = BTreeMap::new();
-    list.into_iter().for_each(|slice| by_thread.entry(slice.tid).or_default().push(slice));
+    // How long an open one is, is not known.
+    let ended = list.into_iter().filter(|slice| !slice.open);
+    ended.for_each(|slice| by_thread.entry(slice.tid).or_default().push(slice));
     let mut frames = Frames::default();
     by_thread.into_values().for_each(|own| frames.thread(own, &pixels));
     answer.set("frames_left_out", frames.left_out);

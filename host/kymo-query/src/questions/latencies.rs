@@ -12,6 +12,7 @@ use kymo_ctf::read::Loss;
 use kymo_feed::{Seen, Visit, clamp};
 
 use super::begun::{begin, doubt_bits};
+use super::only::{Only, kind};
 use crate::columns::{Answer, Table};
 use crate::doing::{By as Waker, by_waker};
 use crate::error::Error;
@@ -56,6 +57,7 @@ pub(super) struct LatencyPass<'v> {
     people: People,
     devices: BTreeMap<u64, String>,
     device_class: Option<usize>,
+    only: Only<'v>,
     /// What is open ends with no record: whether it counts.
     takes_all: bool,
 }
@@ -124,6 +126,9 @@ impl LatencyPass<'_> {
 
     fn drain(&mut self) {
         for (key, sample) in self.latency.samples() {
+            if !self.only.takes(&key, &sample, &self.devices) {
+                continue;
+            }
             if let Some(bins) = &self.bins {
                 let place = (key.what, bins.of(sample.to), cell(sample.value_ns).0);
                 *self.density.entry(place).or_default() += 1;
@@ -199,6 +204,7 @@ pub(super) fn pass<'o>(
     of: &'o Opened,
     walk: Walk<'o>,
     asked: &LatencyRequest,
+    only: Only<'o>,
     stop: &Stop,
 ) -> Result<(LatencyPass<'o>, Walked), Error> {
     // Of the worst of a series only their names matter here: points are kept beside it.
@@ -215,6 +221,7 @@ pub(super) fn pass<'o>(
         people: People::default(),
         devices: BTreeMap::new(),
         device_class: of.classes.list.iter().position(|class| class.name == "lttng_statedump_block_device"),
+        only,
         takes_all: walk.is_all(),
     };
     let walked = walk.until_last_record().run(&mut pass, stop)?;
@@ -228,9 +235,8 @@ pub(super) fn pass<'o>(
 
 fn kinds(parameters: &mut Parameters) -> Result<Vec<What>, Error> {
     let words = parameters.words("what")?;
-    let known = |word: &String| What::ALL.iter().find(|(_, name)| name == word).map(|(what, _)| *what);
     let names = || What::ALL.iter().map(|(_, name)| *name).collect::<Vec<_>>().join(", ");
-    let kinds: Option<Vec<What>> = words.iter().map(known).collect();
+    let kinds: Option<Vec<What>> = words.iter().map(|word| kind(word)).collect();
     let kinds = kinds.ok_or_else(|| Error::parameter("what", format!("some of {}", names())))?;
     Ok(if kinds.is_empty() { What::ALL.iter().map(|(what, _)| *what).collect() } else { kinds })
 }
@@ -288,8 +294,9 @@ pub(super) fn find<'o>(
         bins,
         ending: None,
     };
+    let only = Only::asked(of, parameters, &asked.spans)?;
     let walk = Walk::new(of, window).filtered(parameters)?;
-    let (pass, walked) = pass(of, walk, &asked, stop)?;
+    let (pass, walked) = pass(of, walk, &asked, only, stop)?;
     let mut answer = begin(if with_density { "latencies" } else { "worst" }, of, window);
     answer.set("samples", pass.points.samples);
     answer.set("points_left_out", pass.points.left_out());

@@ -32,7 +32,7 @@ impl Sink for CountedBins {}
 
 impl Visit for CountedBins {
     fn record(&mut self, seen: &Seen<'_, '_>, _: &State) {
-        self.records[self.bins.of(seen.head.time) as usize] += 1;
+        self.records[self.bins.of(seen.head.time) as usize] += u64::from(seen.is_selected);
     }
 }
 
@@ -110,8 +110,11 @@ fn lost_by_index(of: &Opened, window: Window, bins: &[Bin]) -> Lost {
 pub fn overview(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<Answer, Error> {
     let window = parameters.window(of)?;
     let count = parameters.bins()?;
+    let walk = Walk::new(of, window).filtered(parameters)?;
     let mut answer = begin("overview", of, window);
-    let bins = match from_index(of, window, count).or_else(|| from_growing(of, window, count)) {
+    // The index has sums of all records.
+    let summed = || from_index(of, window, count).or_else(|| from_growing(of, window, count));
+    let bins = match walk.is_all().then(summed).flatten() {
         Some(bins) => {
             answer.set("source", "index");
             answer.lost = lost_by_index(of, window, &bins);
@@ -119,7 +122,7 @@ pub fn overview(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result
         }
         None => {
             answer.set("source", "records");
-            from_records(of, window, count, &mut answer, stop)?
+            from_records(walk, window, count, &mut answer, stop)?
         }
     };
     let table = Table::new("bins")
@@ -132,13 +135,19 @@ pub fn overview(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result
     Ok(answer)
 }
 
-fn from_records(of: &Opened, window: Window, count: u32, answer: &mut Answer, stop: &Stop) -> Result<Vec<Bin>, Error> {
+fn from_records(
+    walk: Walk<'_>,
+    window: Window,
+    count: u32,
+    answer: &mut Answer,
+    stop: &Stop,
+) -> Result<Vec<Bin>, Error> {
     if window.is_empty() {
         return Ok(Vec::new());
     }
     let pixels = Pixels::new(window, count);
     let mut counted = CountedBins { bins: pixels, records: vec![0; count as usize] };
-    let walked = Walk::new(of, window).in_pixels(pixels).run(&mut counted, stop)?;
+    let walked = walk.in_pixels(pixels).run(&mut counted, stop)?;
     let mut bins: Vec<Bin> = Vec::new();
     for (bin, records) in (0..count).zip(counted.records) {
         bins.push(Bin { from: pixels.edge(bin), to: pixels.edge(bin + 1), records, lost: 0, packets: Some(0) });
@@ -150,5 +159,6 @@ fn from_records(of: &Opened, window: Window, count: u32, answer: &mut Answer, st
         bin.packets = bin.packets.map(|packets| packets.saturating_add(loss.packets));
     }
     answer.lost = walked.losses.sum();
+    answer.notes.extend(walked.notes);
     Ok(bins)
 }

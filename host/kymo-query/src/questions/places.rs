@@ -5,6 +5,7 @@ use kymo_analyze::{By, Key, Sample, Series, What};
 
 use super::begun::{begin, doubt_bits};
 use super::latencies::{LatencyPass, LatencyRequest, pass};
+use super::only::Only;
 use crate::columns::{Answer, Table};
 use crate::error::Error;
 use crate::names::NameTable;
@@ -67,7 +68,7 @@ pub fn places(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<A
     let what = KINDS.iter().map(|(what, _)| *what).collect();
     let by = By { prio: true, ..By::default() };
     let asked = LatencyRequest { what, spans, by, limit: 1, past: None, bins: None, ending: None };
-    let (pass, walked) = pass(of, Walk::new(of, window), &asked, stop)?;
+    let (pass, walked) = pass(of, Walk::new(of, window), &asked, Only::all(), stop)?;
     let (vocabulary, devices) = (&of.classes.vocabulary, pass.devices());
     let names =
         NameTable { vocabulary, devices, spans: &asked.spans, keys: pass.spans.keys(), functions: &Functions::of(of) };

@@ -20,6 +20,9 @@ use crate::walk::{Gather, Stop, Walk, Walked};
 /// Slices that are kept at most.
 const SLICES_MAX: usize = 1 << 20;
 
+/// Slices that have not ended, of those.
+const OPEN_MAX: usize = 4096;
+
 /// How long before the window is read at least, ns.
 const LEAD_NS: u64 = 10_000_000;
 
@@ -33,6 +36,8 @@ pub(super) struct Slice {
     cpu: Option<u32>,
     pub from: i64,
     pub to: i64,
+    /// It has not ended in the window.
+    pub open: bool,
     doubt: Doubt,
 }
 
@@ -45,13 +50,15 @@ struct Slices<'v> {
     left_out: u64,
     /// Records are missing before this time.
     lost_until: i64,
+    /// Every record is asked for: what has no end is not chosen by its end.
+    takes_all: bool,
 }
 
 impl Sink for Slices<'_> {}
 
 impl Visit for Slices<'_> {
     fn record(&mut self, seen: &Seen<'_, '_>, state: &State) {
-        let Slices { spans, pixels, tids, list, left_out, lost_until } = self;
+        let Slices { spans, pixels, tids, list, left_out, lost_until, .. } = self;
         spans.record(seen, state, &mut |number, _, sample: Sample| {
             let is_of = tids.as_ref().is_none_or(|tids| sample.tid.is_some_and(|tid| tids.contains(&tid)));
             if !seen.is_selected || !is_of || pixels.cut(sample.from, sample.to.saturating_add(1)).is_none() {
@@ -65,6 +72,7 @@ impl Visit for Slices<'_> {
                 cpu: sample.cpu,
                 from: sample.from,
                 to: sample.to,
+                open: false,
                 doubt: sample.doubt | Doubt::LOST.when(sample.from < *lost_until),
             };
             match list.len() < SLICES_MAX {
@@ -79,7 +87,33 @@ impl Visit for Slices<'_> {
     }
 }
 
-impl Gather for Slices<'_> {}
+impl Gather for Slices<'_> {
+    /// What has not ended goes on to the end of the window.
+    fn open(&mut self, state: &State, to: i64) {
+        if !self.takes_all {
+            return;
+        }
+        let mut open: Vec<Slice> = Vec::new();
+        for (span, waiting) in self.spans.waiting() {
+            let tid = waiting.thread.and_then(|tid| i32::try_from(tid).ok());
+            let from = i64::try_from(waiting.ns).unwrap_or(i64::MIN);
+            let is_of = self.tids.as_ref().is_none_or(|tids| tid.is_some_and(|tid| tids.contains(&tid)));
+            if !is_of || from >= to {
+                continue;
+            }
+            let thread = tid.and_then(|tid| state.thread(tid));
+            let doubt = Doubt::LOST.when(from < self.lost_until);
+            let name = thread.map(|thread| thread.name).unwrap_or_default();
+            let process = thread.and_then(|thread| thread.process);
+            open.push(Slice { span, tid, process, name, cpu: None, from, to, open: true, doubt });
+        }
+        // The newest, if there are many: one whose end is missing stays open for good.
+        open.sort_by_key(|slice| (std::cmp::Reverse(slice.from), slice.span, slice.tid));
+        self.left_out += open.len().saturating_sub(OPEN_MAX) as u64;
+        open.truncate(OPEN_MAX);
+        self.list.append(&mut open);
+    }
+}
 
 /// Shorter spans of one level that follow each other, each in the pixel of the one before or the next.
 #[derive(Clone, Copy, Debug)]
@@ -130,19 +164,20 @@ pub(super) fn find(
     };
     let mut answer = begin(question, of, window);
     let spans = Spans::new(&texts, &of.traces, &of.classes.vocabulary)?;
-    let mut gather = Slices { spans, pixels, tids, list: Vec::new(), left_out: 0, lost_until: i64::MIN };
     let from = window.from.saturating_sub_unsigned(lead).max(of.base());
     let read = Window { from, to: window.to };
-    let walked = Walk::new(of, read).in_pixels(pixels).filtered(parameters)?.run(&mut gather, stop)?;
+    let walk = Walk::new(of, read).in_pixels(pixels).filtered(parameters)?;
+    let (list, lost_until, takes_all) = (Vec::new(), i64::MIN, walk.is_all());
+    let mut gather = Slices { spans, pixels, tids, list, left_out: 0, lost_until, takes_all };
+    let walked = walk.run(&mut gather, stop)?;
     answer.set("spans", texts);
     answer.set("left_out", gather.left_out);
     answer.set("lead", window.from.abs_diff(from));
     if from > of.base() {
-        answer
-            .notes
-            .push("spans that began long before the window, and those that end behind it, are not shown".to_owned());
-    } else if gather.spans.counts().iter().any(|counts| counts.unended > 0) {
-        answer.notes.push("spans that end behind the window are not shown".to_owned());
+        answer.notes.push("spans that began long before the window are not shown".to_owned());
+    }
+    if !takes_all {
+        answer.notes.push("the filter selects ends: spans that have not ended in the window are not shown".to_owned());
     }
     Ok(SliceAnswer { answer, list: gather.list, walked })
 }
@@ -210,6 +245,6 @@ fn slice_table(answer: &mut Answer, shown: &[(Slice, u16)]) -> Table {
         .column("from", shown.iter().map(|(slice, _)| answer.time(slice.from)))
         .column("to", shown.iter().map(|(slice, _)| answer.time(slice.to)))
         .column("cpu", shown.iter().map(|(slice, _)| slice.cpu))
-        .column("open", shown.iter().map(|_| 0u8))
+        .column("open", shown.iter().map(|(slice, _)| u8::from(slice.open)))
         .column("doubt", shown.iter().map(|(slice, _)| doubt_bits(slice.doubt)))
 }

@@ -169,13 +169,17 @@ pub fn threads(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<
     answer.set("total", all.len());
     answer.set("source", source);
     answer.notes.extend(notes);
+    let mut of_process: HashMap<i32, u32> = HashMap::new();
+    for process in all.iter().filter_map(|sums| people.newest(sums.tid)?.process) {
+        *of_process.entry(process).or_default() += 1;
+    }
     let shown: Vec<ThreadSums> = all.into_iter().skip(offset).take(limit).collect();
-    tables(&mut answer, &shown, &people);
+    tables(&mut answer, &shown, &people, &of_process);
     walked.tell(&mut answer);
     Ok(answer)
 }
 
-fn tables(answer: &mut Answer, shown: &[ThreadSums], people: &People) {
+fn tables(answer: &mut Answer, shown: &[ThreadSums], people: &People, of_process: &HashMap<i32, u32>) {
     let of_all: Vec<_> = shown.iter().map(|sums| people.newest(sums.tid)).collect();
     let (mut names, mut processes) = (Vec::new(), Vec::new());
     for person in &of_all {
@@ -187,6 +191,7 @@ fn tables(answer: &mut Answer, shown: &[ThreadSums], people: &People) {
         .column("tid", shown.iter().map(|sums| sums.tid))
         .column("process", of_all.iter().map(|person| person.and_then(|person| person.process)))
         .column("process_name", processes)
+        .column("process_threads", of_all.iter().map(|person| of_process.get(&person.as_ref()?.process?).copied()))
         .column("name", names)
         .column("prio", of_all.iter().map(|person| person.and_then(|person| person.prio())))
         .column("cpu", shown.iter().map(|sums| sums.cpu));

@@ -39,6 +39,8 @@ event { id = 9; name = "axis:begin"; fields := struct { u32 n; }; };
 event { id = 10; name = "axis:end"; fields := struct { u32 n; }; };
 event { id = 11; name = "motor:step"; fields := struct {
     floating_point { exp_dig = 11; mant_dig = 53; align = 8; byte_order = le; } position; i32 axis; string note; }; };
+event { id = 12; name = "cpu_frequency"; fields := struct { u32 state; u32 cpu_id; }; };
+event { id = 13; name = "cpu_idle"; fields := struct { u32 state; u32 cpu_id; }; };
 "#;
 
 /// A priority that is not real-time.
@@ -98,6 +100,16 @@ impl Made {
     pub fn step(&mut self, cpu: u32, at: u64, position: f64) -> &mut Made {
         let note = text("<b>\u{1b}\"x\"");
         self.record(cpu, at, 11, &[&position.to_le_bytes(), &2i32.to_le_bytes(), &note])
+    }
+
+    /// A CPU gets another frequency, kHz.
+    pub fn frequency(&mut self, cpu: u32, at: u64, khz: u32) -> &mut Made {
+        self.record(cpu, at, 12, &[&khz.to_le_bytes(), &cpu.to_le_bytes()])
+    }
+
+    /// A CPU enters an idle state; `u32::MAX`: it leaves it.
+    pub fn idle(&mut self, cpu: u32, at: u64, state: u32) -> &mut Made {
+        self.record(cpu, at, 13, &[&state.to_le_bytes(), &cpu.to_le_bytes()])
     }
 
     /// A system call on a lock, from entry to exit.

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which samples of latencies are points and cells of the density [spec/view.md 4.10]: those of one series, and of some
+//! lengths. Series and histograms are of all samples, so that one can be chosen among them.
+
+use std::collections::{BTreeMap, HashMap};
+
+use kymo_analyze::{Key, Of, Sample, What};
+
+use crate::error::Error;
+use crate::names::NameTable;
+use crate::opened::{Functions, Opened};
+use crate::parameters::Parameters;
+
+/// A kind of latency by its name.
+pub(super) fn kind(name: &str) -> Option<What> {
+    What::ALL.iter().find(|(_, known)| *known == name).map(|(what, _)| *what)
+}
+
+/// The choice; what is not given holds for all.
+pub(super) struct Only<'o> {
+    kind: Option<What>,
+    of: Option<OfText<'o>>,
+    process: Option<i32>,
+    tid: Option<i32>,
+    prio: Option<i16>,
+    cpu: Option<u32>,
+    low_ns: u64,
+    high_ns: u64,
+}
+
+/// What a series is of, by the text that `series` has for it.
+struct OfText<'o> {
+    text: String,
+    opened: &'o Opened,
+    functions: Functions<'o>,
+    spans: Vec<String>,
+    known: HashMap<Of, bool>,
+}
+
+impl OfText<'_> {
+    fn is(&mut self, of: Of, devices: &BTreeMap<u64, String>) -> bool {
+        if let Some(known) = self.known.get(&of) {
+            return *known;
+        }
+        let is_device = matches!(of, Of::Device(_));
+        let names = NameTable {
+            vocabulary: &self.opened.classes.vocabulary,
+            devices: if is_device { devices.clone() } else { BTreeMap::new() },
+            spans: &self.spans,
+            keys: &[],
+            functions: &self.functions,
+        };
+        let is_it = names.of(of) == self.text;
+        // The name of a device is told by a record that may come later.
+        if !is_device || is_it {
+            self.known.insert(of, is_it);
+        }
+        is_it
+    }
+}
+
+impl<'o> Only<'o> {
+    /// All of them.
+    pub fn all() -> Only<'o> {
+        Only { kind: None, of: None, process: None, tid: None, prio: None, cpu: None, low_ns: 0, high_ns: u64::MAX }
+    }
+
+    /// As it was asked for; `spans` are those of the question.
+    ///
+    /// # Errors
+    /// Parameters.
+    pub fn asked(opened: &'o Opened, parameters: &mut Parameters, spans: &[String]) -> Result<Only<'o>, Error> {
+        let kind = match parameters.text("kind")? {
+            None => None,
+            Some(name) => Some(kind(&name).ok_or_else(|| Error::parameter("kind", "one of what"))?),
+        };
+        let of = parameters.text("of")?.map(|text| OfText {
+            text,
+            opened,
+            functions: Functions::of(opened),
+            spans: spans.to_vec(),
+            known: HashMap::new(),
+        });
+        let mut number = |name: &str, most: u64| parameters.number(name, 0..=most);
+        let (process, tid) = (number("process", i32::MAX as u64)?, number("tid", i32::MAX as u64)?);
+        let (prio, cpu) = (number("prio", i16::MAX as u64)?, number("cpu", u64::from(u32::MAX))?);
+        Ok(Only {
+            kind,
+            of,
+            process: process.map(|process| process as i32),
+            tid: tid.map(|tid| tid as i32),
+            prio: prio.map(|prio| prio as i16),
+            cpu: cpu.map(|cpu| cpu as u32),
+            low_ns: number("low", u64::MAX)?.unwrap_or(0),
+            high_ns: number("high", u64::MAX)?.unwrap_or(u64::MAX),
+        })
+    }
+
+    /// Whether a sample is one of them.
+    pub fn takes(&mut self, key: &Key, sample: &Sample, devices: &BTreeMap<u64, String>) -> bool {
+        fn is<T: PartialEq>(wanted: Option<T>, own: Option<T>) -> bool {
+            wanted.is_none() || wanted == own
+        }
+        (self.low_ns..=self.high_ns).contains(&sample.value_ns)
+            && is(self.kind, Some(key.what))
+            && is(self.process, key.process)
+            && is(self.tid, key.tid)
+            && is(self.prio, key.prio)
+            && is(self.cpu, key.cpu)
+            && self.of.as_mut().is_none_or(|of| of.is(key.of, devices))
+    }
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Rows of threads: what they did and why, and system calls below. Pure.
+
+import type { Answer, Table } from './columns.js';
+import { BASELINE, type Piece, type Row, STACKED, STATES, STATE_LOOKS, type State, THREAD_ROW, TOP, type Window, doubtfulPixels, doubts, holes, named, window } from './layout.js';
+import { Losses, within } from './losses.js';
+
+/** Rows of threads, from an answer to `states`. `detail` says what stands behind a name. */
+export function threadRows(answer: Answer, pixels: number, detail: (tid: number) => string): Row[] {
+  const rows = new Map<number, Row>();
+  const all = answer.table('rows');
+  for (let i = 0; i < all.rows; i++) {
+    const tid = all.number('tid', i) ?? 0;
+    rows.set(tid, { key: `tid${tid}`, title: named(all.text('name', i), tid), detail: detail(tid), tid, height: THREAD_ROW, pieces: [], late: [] });
+  }
+  const at = window(answer, pixels);
+  stateMixed(answer.table('mixed'), rows);
+  doubtfulPixels(answer, 'mixed', (i) => rows.get(answer.table('mixed').number('tid', i) ?? -1), at, [TOP, 18]);
+  stateSpans(answer, rows, at);
+  calls(answer, rows, at);
+  const late = answer.table('late');
+  const begins = late.offsets('from', at.from);
+  for (let i = 0; i < late.rows; i++) rows.get(late.number('tid', i) ?? -1)?.late.push(at.scale.x(begins[i] ?? 0));
+  return [...rows.values()];
+}
+
+function stateSpans(answer: Answer, rows: Map<number, Row>, { from, scale }: Window): void {
+  const [spans, losses] = [answer.table('spans'), new Losses(answer)];
+  const [begins, ends] = [spans.offsets('from', from), spans.offsets('to', from)];
+  for (let i = 0; i < spans.rows; i++) {
+    const tid = spans.number('tid', i) ?? -1;
+    const state = STATES[spans.number('state', i) ?? 0] ?? 'unknown';
+    const row = rows.get(tid);
+    if (!row || state === 'absent') continue;
+    const [begin = 0, end = 0, look] = [begins[i], ends[i], STATE_LOOKS[state]];
+    const doubt = doubts(answer, spans.number('doubt', i) ?? 0);
+    const why = because(spans, i, state);
+    const text = `${row.title}: ${look.says}${why && ` ${why}`}${doubt && `, doubtful: ${doubt}`}`;
+    const piece: Piece = { x0: scale.x(begin), x1: scale.x(end), y: BASELINE - look.h, h: look.h, fill: look.fill, ink: look.ink, tip: { text, from: begin, to: end, tid } };
+    if (look.look) piece.look = look.look;
+    const label = state === 'running' ? cpuOf(spans, i) : why;
+    if (label) piece.label = label;
+    row.pieces.push(piece);
+    if (doubt) row.pieces.push({ x0: piece.x0, x1: piece.x1, y: TOP, h: 18, fill: null, look: 'hatch' });
+    const cpu = spans.number('cpu', i);
+    // It ran there when they were lost: whether it went on is not known.
+    if (state === 'running' && cpu !== null) holes(row, within(losses.ofCpu(cpu), begin, end), { from, scale }, `on CPU ${cpu}, where it ran: what it did is not known`);
+  }
+}
+
+function cpuOf(spans: Table, i: number): string {
+  const cpu = spans.number('cpu', i);
+  return cpu === null ? '' : `CPU ${cpu}`;
+}
+
+function because(spans: Table, i: number, state: State): string {
+  const by = spans.number('by', i);
+  const name = spans.text('by_name', i);
+  const who = by === null ? (name ?? '') : named(name, by);
+  const call = spans.text('call', i);
+  switch (state) {
+    case 'running':
+      return cpuOf(spans, i) && `on ${cpuOf(spans, i)}`;
+    case 'preempted':
+      return who && `by ${who}`;
+    case 'woken':
+      return who && `by ${who}`;
+    case 'gave_way':
+      return who && `to ${who}`;
+    case 'lock':
+    case 'waiting':
+    case 'uninterruptible':
+    case 'sleeping':
+      return call ? `in ${call}` : '';
+    default:
+      return '';
+  }
+}
+
+/** Shares of states, in the order of `STACKED`, from the baseline up. */
+export function stack(row: Row, x0: number, x1: number, shares: readonly number[]): void {
+  let sum = 0;
+  STACKED.forEach((state, number) => {
+    const share = shares[number] ?? 0;
+    const [bottom, top] = [Math.round(sum * 18), Math.round((sum + share) * 18)];
+    sum += share;
+    if (top > bottom) row.pieces.push({ x0, x1, y: BASELINE - top, h: top - bottom, fill: state === 'woken' ? 'wok' : STATE_LOOKS[state].fill });
+  });
+}
+
+function stateMixed(mixed: Table, rows: Map<number, Row>): void {
+  const pixels = mixed.numbers('pixel');
+  const shares = STACKED.map((state) => mixed.numbers(state));
+  const unknown = mixed.numbers('unknown');
+  for (let i = 0; i < mixed.rows; i++) {
+    const row = rows.get(mixed.number('tid', i) ?? -1);
+    if (!row) continue;
+    const x0 = pixels[i] ?? 0;
+    stack(row, x0, x0 + 1, shares.map((share) => share[i] ?? 0));
+    if ((unknown[i] ?? 0) > 0.5) row.pieces.push({ x0, x1: x0 + 1, y: TOP, h: 18, fill: null, look: 'dots' });
+  }
+}
+
+function calls(answer: Answer, rows: Map<number, Row>, { from, scale }: Window): void {
+  const table = answer.table('calls');
+  const [begins, ends] = [table.offsets('from', from), table.offsets('to', from)];
+  for (let i = 0; i < table.rows; i++) {
+    const tid = table.number('tid', i) ?? -1;
+    const row = rows.get(tid);
+    if (!row) continue;
+    const [begin = 0, end = 0, name = '?'] = [begins[i], ends[i], table.text('name', i) ?? '?'];
+    const value = table.big('value', i);
+    const text = `${row.title}: system call ${name}${value === null ? '' : ` returned ${value}`}`;
+    const doubt = doubts(answer, table.number('doubt', i) ?? 0);
+    const box = { x0: scale.x(begin), x1: scale.x(end), y: BASELINE + 1, h: 10 };
+    row.pieces.push({ ...box, fill: 'sys', label: name, ink: 'sysink', tip: { text: `${text}${doubt && `, doubtful: ${doubt}`}`, from: begin, to: end, tid } });
+    if (doubt) row.pieces.push({ ...box, fill: null, look: 'hatch' });
+  }
+  const mixed = answer.table('calls_mixed');
+  const [pixels, shares] = [mixed.numbers('pixel'), mixed.numbers('share')];
+  for (let i = 0; i < mixed.rows; i++) {
+    const x0 = pixels[i] ?? 0;
+    const h = Math.max(1, Math.round((shares[i] ?? 0) * 10));
+    rows.get(mixed.number('tid', i) ?? -1)?.pieces.push({ x0, x1: x0 + 1, y: BASELINE + 11 - h, h, fill: 'sys' });
+  }
+}
