@@ -2,9 +2,9 @@
 //! `kymo session`: sessions that run by themselves, in a collector of their own, and are looked at, changed and ended
 //! by name.
 //!
-//! `args` has the options, `definition` those of `start`; `settings` turns them into a file and back, `start` makes
-//! the collector, `collector` is its life, `ask` finds sessions and asks them, `show` prints what they answer. What goes
-//! over the socket is kymo-collect's.
+//! `args` has the options, `definition` those of `start`; `settings` turns the latter into a file and back, `start`
+//! makes the collector, `collector` is its life, `ask` finds sessions and asks them, `show` prints what they answer.
+//! What goes over the socket is kymo-collect's.
 
 mod args;
 pub(crate) mod ask;
