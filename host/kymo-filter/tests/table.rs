@@ -16,7 +16,7 @@ const OF_STEP: &[(&str, bool)] = &[
     ("motor:step.duration >= 0.25ms", true),
     ("motor:*: axis == 2 && position > 0.5", true),
     ("\"m[o]tor:*\": axis == 2 && position > 0.5", true),
-    ("\"m[!o]tor:*\": axis == 2 || position > 0.5 || true", false),
+    ("\"[!m]*:*\": $tid == 7", false),
     ("motor: axis == 2 && position > 0.5", true),
     ("req:*: id == 2", false),
     ("$tid == 7 && $cpu != 0", true),
