@@ -57,7 +57,7 @@ KYMO__INLINE int kymop_sequence_first(const struct kymo_slot *slot, const struct
 {
 	__asm__ goto(KYMO__SEQ_FIRST KYMOP_WORDS KYMO__SEQ_COMMIT
 		     :
-		     : KYMO__SEQ_INPUTS, [shared] "m"(*shared), [words] "r"(words)
+		     : KYMO__SEQ_INPUTS, KYMO__SEQ_SHARED_IN, [words] "r"(words)
 		     : KYMO__SEQ_CLOBBERS
 		     : out);
 	return 1;
@@ -70,7 +70,7 @@ KYMO__INLINE int kymop_sequence_next(const struct kymo_slot *slot, const struct 
 {
 	__asm__ goto(KYMO__SEQ_NEXT KYMOP_WORDS KYMO__SEQ_COMMIT
 		     :
-		     : KYMO__SEQ_INPUTS, [shared] "m"(*shared), [words] "r"(words)
+		     : KYMO__SEQ_INPUTS, KYMO__SEQ_SHARED_IN, [words] "r"(words)
 		     : KYMO__SEQ_CLOBBERS
 		     : out);
 	return 1;

@@ -58,7 +58,7 @@ static inline uintptr_t direct_kept(const struct kymo_slot *slot, uint32_t index
 }
 
 #define DIRECT_CLOBBERS KYMO__SEQ_CLOBBERS
-#define DIRECT_SHARED_IN [shared] "m"(*shared)
+#define DIRECT_SHARED_IN KYMO__SEQ_SHARED_IN
 #define DIRECT_SEGS_IN [segs] "r"(segs), [segs_end] "rm"(segs_end)
 
 #endif

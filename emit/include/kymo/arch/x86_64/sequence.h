@@ -152,25 +152,27 @@
 	KYMO__SEQ_OPEN(KYMO__SEQ_LONGER, "", KYMO__SEQ_ID, KYMO__SEQ_CLOCK, KYMO__SEQ_STEP_END)
 
 /*
- * One record for several slots [ring.md 5.9]; shared: a struct kymo_shared. The first reads the clock, and leaves it
- * and where it is to those behind. Neither form clears rseq.rseq_cs.
+ * One record for several slots [ring.md 5.9]; clock and before: the members of a struct kymo_shared. The first reads
+ * the clock, and leaves it and where it is to those behind. Neither form clears rseq.rseq_cs.
  */
 #define KYMO__SEQ_FIRST                                                                       \
 	KYMO__SEQ_BEGIN                                                                    \
-	"movq %%rax, 8+%[shared]\n\t"                                                     \
+	"movq %%rax, %[before]\n\t"                                                     \
 	KYMO__SEQ_OPEN(KYMO__SEQ_LONGER, "", KYMO__SEQ_ID,                                 \
-		       KYMO__SEQ_CLOCK "movq %%rax, %[shared]\n\t", KYMO__SEQ_STEP_END)
+		       KYMO__SEQ_CLOCK "movq %%rax, %[clock]\n\t", KYMO__SEQ_STEP_END)
 /* One behind another. The exchange is the last instruction in front of the sequence, its test the first inside. */
 #define KYMO__SEQ_NEXT                                                                        \
 	KYMO__SEQ_DESCRIBE("%%r9")                                                           \
 	"leaq 3b(%%rip), %%rdx\n\t"                                                        \
-	"movq 8+%[shared], %%rax\n\t"                                                     \
+	"movq %[before], %%rax\n\t"                                                     \
 	"cmpxchgq %%rdx, %%fs:8(%%r9)\n"                                                   \
 	"1:\n\t"                                                                           \
 	"jne %l[out]\n\t"                                                                  \
-	"movq %%rdx, 8+%[shared]\n\t"                                                     \
-	KYMO__SEQ_OPEN(KYMO__SEQ_LONGER, "", KYMO__SEQ_ID, "movq %[shared], %%rax\n\t",  \
+	"movq %%rdx, %[before]\n\t"                                                     \
+	KYMO__SEQ_OPEN(KYMO__SEQ_LONGER, "", KYMO__SEQ_ID, "movq %[clock], %%rax\n\t",  \
 		       KYMO__SEQ_STEP_END)
+
+#define KYMO__SEQ_SHARED_IN [clock] "m"(shared->clock), [before] "m"(shared->sequence)
 
 /* The publishing store, the last of the sequence; of a record that is lost, the one that counts it. */
 #define KYMO__SEQ_STORE_HEAD                                                                       \
