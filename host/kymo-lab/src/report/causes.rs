@@ -242,16 +242,16 @@ mod tests {
         let rows = [
             (
                 part("throttled", "", quota),
-                "throttled by the CPU quota of its control group /a 2 ms",
+                "throttled by the CPU quota of its control group /a 2.00 ms",
                 "throttled quota",
             ),
             (
                 part("throttled", "cc1", quota),
-                "throttled by the CPU quota of its control group /a while cc1 (nice 0) ran 2 ms",
+                "throttled by the CPU quota of its control group /a while cc1 (nice 0) ran 2.00 ms",
                 "throttled quota",
             ),
-            (part("stopped", "", "a debugger"), "stopped by a debugger 2 ms", "stopped by a debugger"),
-            (part("stopped", "sh", "a signal"), "stopped by sh (a signal) 2 ms", "stopped by a signal"),
+            (part("stopped", "", "a debugger"), "stopped by a debugger 2.00 ms", "stopped by a debugger"),
+            (part("stopped", "sh", "a signal"), "stopped by sh (a signal) 2.00 ms", "stopped by a signal"),
         ];
         for (part, text, signature) in rows {
             assert_eq!((part_text(&part).as_str(), Budget::signature_of(&[part]).as_str()), (text, signature));
