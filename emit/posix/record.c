@@ -209,36 +209,30 @@ static __attribute__((noinline)) void write_each_four(uint32_t members, uint32_t
 						      const void *data, uint64_t address)
 {
 	uint64_t words[3] = { (uint64_t)(uintptr_t)kymo__thread_pointer(), address, sizeof(uint32_t) };
+	const uint64_t step = kymop_step(sizeof(uint32_t));
 	struct kymo_shared shared;
-	bool is_first = true;
+	bool is_written = false;
 	intptr_t rseq_offset = 0;
 
 	memcpy((char *)&words[2] + sizeof(uint32_t), data, sizeof(uint32_t));
-	while (members) {
+	for (; members; members &= members - 1) {
 		uint32_t slot = (uint32_t)__builtin_ctz(members);
 		const struct kymo_slot *lanes = &kymop_slots.slot[slot];
 		const struct kymo_event *event = wanted(kymop_shared(slot), id);
-		const uint64_t step = kymop_step(sizeof(uint32_t));
-		bool is_short = kymop_shared(slot)->data_max < sizeof(uint32_t);
+		bool fits = kymop_shared(slot)->data_max >= sizeof(uint32_t);
 
 		KYMO_TEST_STOP(BETWEEN);
-		if (!is_first) {
-			if (KYMO__LIKELY(!is_short) &&
-			    KYMO__LIKELY(kymop_sequence_next(lanes, event, step, &shared, words))) {
-				members &= members - 1;
-				continue;
-			}
-			is_first = true;
+		is_written = is_written && fits && kymop_sequence_next(lanes, event, step, &shared, words);
+		if (KYMO__LIKELY(is_written))
 			continue;
+		if (KYMO__LIKELY(fits)) {
+			/* A slot that goes has 0, and there the thread has something else. */
+			intptr_t own = __atomic_load_n(&lanes->rseq_offset, __ATOMIC_RELAXED);
+
+			rseq_offset = own ? own : rseq_offset;
+			is_written = kymop_sequence_first(lanes, event, step, &shared, words);
 		}
-		/* Once: a slot that goes has 0, and there the thread has something else. */
-		if (lanes->rseq_offset)
-			rseq_offset = lanes->rseq_offset;
-		members &= members - 1;
-		if (KYMO__LIKELY(!is_short) &&
-		    KYMO__LIKELY(kymop_sequence_first(lanes, event, step, &shared, words)))
-			is_first = false;
-		else
+		if (KYMO__UNLIKELY(!is_written))
 			write_again(slot, id, data, sizeof(uint32_t), address);
 	}
 	if (rseq_offset)

@@ -7,17 +7,11 @@
  * once. KYMO_RING=portable takes the portable ring, which reads the clock for each session.
  */
 #define _GNU_SOURCE
-enum place { NOTHING, RECORDS, SIGNAL, THREAD, PLACES };
-static void stop_between(void);
-#define KYMO_TEST_STOP(place) stop_between()
+#include "between.h"
+
 #include "../src/entry.c"
 
 #include "local.h"
-
-#include <pthread.h>
-#include <sched.h>
-#include <signal.h>
-#include <sys/time.h>
 
 #define SESSIONS 3u
 #define ROUNDS 60u
@@ -29,63 +23,16 @@ KYMO_EVENT(several, piece, (str, empty), (u64, number), (str, text))
 static struct local sessions[SESSIONS];
 static uint64_t times[SESSIONS][NUMBERS];
 static uint64_t next_number;
-static enum place wanted;
-static __thread bool is_stopped; /* nothing stops here */
-static volatile sig_atomic_t signals;
-static volatile uint64_t others, asked; /* turns of the other thread, and how many it shall have had */
 static uint64_t shared, apart;
 
-static void record(uint64_t number)
+static void record(void)
 {
+	uint64_t number = __atomic_fetch_add(&next_number, 1, __ATOMIC_RELAXED);
+
 	if (number % 2)
 		kymo_trace(several, words, number);
 	else
 		kymo_trace(several, piece, "", number, "text");
-}
-
-static uint64_t number_for_one(void)
-{
-	return __atomic_fetch_add(&next_number, 1, __ATOMIC_RELAXED);
-}
-
-static void stop_between(void)
-{
-	sig_atomic_t seen = signals;
-
-	if (is_stopped || wanted == NOTHING)
-		return;
-	is_stopped = true;
-	if (wanted == RECORDS)
-		record(number_for_one());
-	/* Without a system call: the kernel may take note of interruptions only. */
-	while (wanted == SIGNAL && signals == seen)
-		;
-	asked = others + 2;
-	while (wanted == THREAD && others < asked)
-		;
-	is_stopped = false;
-}
-
-static void on_signal(int number)
-{
-	(void)number;
-	signals++;
-}
-
-static void *other(void *unused)
-{
-	(void)unused;
-	is_stopped = true;
-	while (wanted == THREAD) {
-		/* Only when asked: who yields may go on at once, and for long. */
-		if (others < asked) {
-			for (int i = 0; i < 20; i++)
-				record(number_for_one());
-			others++;
-		}
-		sched_yield();
-	}
-	return NULL;
 }
 
 /* Reads all that was published; each record's time goes to times. */
@@ -134,23 +81,9 @@ static void check(void)
 	next_number = 0;
 }
 
-static void run(enum place place)
+static void run(enum between between)
 {
-	struct itimerval period = { { 0, 500 }, { 0, 500 } };
-	pthread_t thread;
-
-	wanted = place;
-	if (place == THREAD)
-		CHECK(!pthread_create(&thread, NULL, other, NULL), "a thread");
-	if (place == SIGNAL)
-		setitimer(ITIMER_REAL, &period, NULL);
-	for (uint32_t round = 0; round < ROUNDS; round++)
-		record(number_for_one());
-	wanted = NOTHING;
-	period = (struct itimerval){ 0 };
-	setitimer(ITIMER_REAL, &period, NULL);
-	if (place == THREAD)
-		pthread_join(thread, NULL);
+	CHECK(between_run(between, ROUNDS), "a thread");
 	check();
 }
 
@@ -159,13 +92,8 @@ int main(void)
 	const struct kymo_mem header = { .magic = KYMO_MEM_MAGIC };
 	bool is_rseq = kymo_kind == KYMO_KIND_RSEQ;
 	const uint64_t pairs = ROUNDS * (SESSIONS - 1);
-	struct sigaction action = { .sa_handler = on_signal };
-	cpu_set_t one;
 
-	CPU_ZERO(&one);
-	CPU_SET(0, &one);
-	CHECK(!sched_setaffinity(0, sizeof(one), &one), "cannot pin");
-	sigaction(SIGALRM, &action, NULL);
+	CHECK(between_prepare(), "cannot pin");
 	kymo_thread_init();
 	for (uint32_t session = 0; session < SESSIONS; session++) {
 		CHECK(!local_attach_at(&sessions[session], session, 1u << 22, is_rseq ? 2 : 4, false, &header),
@@ -179,9 +107,9 @@ int main(void)
 	      (unsigned long)pairs);
 	printf("several sessions (%s): one clock read %lu times of %lu", is_rseq ? "rseq" : "portable",
 	       (unsigned long)shared, (unsigned long)pairs);
-	for (enum place place = RECORDS; place < PLACES && is_rseq; place++) {
-		run(place);
-		CHECK(apart >= pairs, "%d: interrupted, and %lu of %lu read the clock again", (int)place,
+	for (enum between between = RECORDS; between < BETWEENS && is_rseq; between++) {
+		run(between);
+		CHECK(apart >= pairs, "%d: interrupted, and %lu of %lu read the clock again", (int)between,
 		      (unsigned long)apart, (unsigned long)pairs);
 	}
 	printf("%s\n", is_rseq ? "; interrupted, never" : "");

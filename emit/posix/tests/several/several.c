@@ -7,18 +7,12 @@
  * for each stream.
  */
 #define _GNU_SOURCE
-enum place { NOTHING, EVENTS, SIGNAL, THREAD, PLACES };
-static void stop_between(void);
-#define KYMO_TEST_STOP(place) stop_between()
+#include "../../../tests/between.h"
+
 #include "../../record.c"
 
-#include <pthread.h>
-#include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/time.h>
-#include <time.h>
 
 #define STREAMS 8u
 #define ROUNDS 60u
@@ -38,10 +32,6 @@ static trace_id_t streams[STREAMS];
 static trace_event_id_t event;
 static uint64_t stamps[STREAMS][NUMBERS];
 static uint32_t next_number;
-static volatile enum place come;
-static __thread bool is_stopped; /* nothing stops here */
-static volatile sig_atomic_t signals;
-static volatile uint64_t others, asked; /* turns of the other thread, and how many it shall have had */
 static uint64_t shared, apart;
 
 static void record(void)
@@ -49,46 +39,6 @@ static void record(void)
 	uint32_t number = __atomic_fetch_add(&next_number, 1, __ATOMIC_RELAXED);
 
 	posix_trace_event(event, &number, sizeof(number));
-}
-
-static void stop_between(void)
-{
-	sig_atomic_t seen = signals;
-
-	if (is_stopped || come == NOTHING)
-		return;
-	is_stopped = true;
-	if (come == EVENTS)
-		record();
-	/* Without a system call: the kernel may take note of interruptions only. */
-	while (come == SIGNAL && signals == seen)
-		;
-	asked = others + 2;
-	while (come == THREAD && others < asked)
-		;
-	is_stopped = false;
-}
-
-static void on_signal(int number)
-{
-	(void)number;
-	signals++;
-}
-
-static void *other(void *unused)
-{
-	(void)unused;
-	is_stopped = true;
-	while (come == THREAD) {
-		/* Only when asked: who yields may go on at once, and for long. */
-		if (others < asked) {
-			for (int i = 0; i < 4; i++)
-				record();
-			others++;
-		}
-		sched_yield();
-	}
-	return NULL;
 }
 
 /* All events of a stream, as they are in its lanes: times of day would be rounded, and do not go back. */
@@ -131,23 +81,9 @@ static void check(void)
 	next_number = 0;
 }
 
-static void run(enum place place)
+static void run(enum between between)
 {
-	struct itimerval period = { { 0, 500 }, { 0, 500 } };
-	pthread_t thread;
-
-	come = place;
-	if (place == THREAD)
-		CHECK(!pthread_create(&thread, NULL, other, NULL), "a thread");
-	if (place == SIGNAL)
-		setitimer(ITIMER_REAL, &period, NULL);
-	for (uint32_t round = 0; round < ROUNDS; round++)
-		record();
-	come = NOTHING;
-	period = (struct itimerval){ 0 };
-	setitimer(ITIMER_REAL, &period, NULL);
-	if (place == THREAD)
-		pthread_join(thread, NULL);
+	CHECK(between_run(between, ROUNDS), "a thread");
 	check();
 }
 
@@ -156,14 +92,9 @@ int main(void)
 	const char *ring = getenv("KYMO_RING");
 	bool is_rseq = !ring || strcmp(ring, "portable") != 0;
 	const uint64_t pairs = ROUNDS * (STREAMS - 1);
-	struct sigaction action = { .sa_handler = on_signal };
 	trace_attr_t attr;
-	cpu_set_t one;
 
-	CPU_ZERO(&one);
-	CPU_SET(0, &one);
-	CHECK(!sched_setaffinity(0, sizeof(one), &one), "cannot pin");
-	sigaction(SIGALRM, &action, NULL);
+	CHECK(between_prepare(), "cannot pin");
 	CHECK(!posix_trace_attr_init(&attr) && !posix_trace_attr_setstreamsize(&attr, 8u << 20), "attributes");
 	CHECK(!posix_trace_eventid_open("several", &event), "event");
 	for (uint32_t stream = 0; stream < STREAMS; stream++)
@@ -176,11 +107,11 @@ int main(void)
 	      (unsigned long)pairs);
 	printf("eight streams (%s): one clock read %lu times of %lu\n", is_rseq ? "rseq" : "portable",
 	       (unsigned long)shared, (unsigned long)pairs);
-	for (enum place place = EVENTS; place < PLACES && is_rseq; place++) {
-		run(place);
-		CHECK(apart >= pairs, "%d: interrupted, and %lu of %lu read the clock again", (int)place,
+	for (enum between between = RECORDS; between < BETWEENS && is_rseq; between++) {
+		run(between);
+		CHECK(apart >= pairs, "%d: interrupted, and %lu of %lu read the clock again", (int)between,
 		      (unsigned long)apart, (unsigned long)pairs);
-		printf("interrupted (%d): %lu of %lu read the clock again\n", (int)place, (unsigned long)apart,
+		printf("interrupted (%d): %lu of %lu read the clock again\n", (int)between, (unsigned long)apart,
 		       (unsigned long)(apart + shared));
 	}
 	return 0;
