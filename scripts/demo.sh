@@ -36,6 +36,6 @@ say 'What happened'
 cat <<TEXT
    gcc ran as always; a library was loaded into it and its children, whose tracepoints wrote each call into memory that
    kymo gave them - no system call, no lock. kymo copied that memory to $out/trace, a standard
-   CTF trace: babeltrace2 and Trace Compass open it too.
+   CTF trace: babeltrace2 reads it too.
    Next: put tracepoints into your own program (README.md, "Trace your own program").
 TEXT
