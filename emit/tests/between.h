@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * between.h: what may come between two sequences of one record [ring.md 5.9], at a test point of the code that writes
- * them, which the test compiles in: records of the thread itself, as by a signal handler; a signal whose handler records
- * nothing; a thread that shares the CPU. Included first, in place of the test point's default; the test defines record().
+ * between.h: what may come between two sequences of one record [ring.md 5.9], at a test point of the code that
+ * writes them, which the test compiles in: records of the thread itself, as by a signal handler; a signal whose
+ * handler records nothing; a thread that shares the CPU. Included first, in place of the test point's default; the
+ * test defines record().
  */
 #ifndef KYMO_TEST_BETWEEN_H
 #define KYMO_TEST_BETWEEN_H
