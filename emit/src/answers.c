@@ -15,7 +15,8 @@
 /* Ranges of events that are gone, and no collector was told yet. */
 #define GONE_MAX 256u
 
-static int64_t wait_began_ms; /* somebody waits for answers since then; 0: nobody */
+/* Somebody waits for answers since then; 0: nobody, because all have come, or LATE was said to the others. */
+static int64_t wait_began_ms;
 static int64_t last_word_ms;  /* when a collector that owes one said something */
 static uint32_t late_said;    /* the generation for which they did */
 /* Which collectors owed the parent an answer for too long. */
@@ -171,7 +172,8 @@ void kymo_talk_for_answers(void)
 
 /*
  * Waits until the helper thread has the answers of all collectors to the present generation, or the
- * wait is over, which whoever calls has begun. The lock is held, but while it sleeps.
+ * wait is over, which whoever calls has begun. The lock is held, but while it sleeps. A collector that
+ * comes when all have answered owes nothing to this wait, though the caller may hear of both at once.
  */
 void kymo_wait_for_helper(void)
 {
@@ -180,7 +182,7 @@ void kymo_wait_for_helper(void)
 
 	/* Who is cancelled in pthread_cond_timedwait takes the lock with it. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
-	while ((int32_t)(late_said - awaited) < 0 && (!kymo_control.helper_began || !kymo_all_answered())) {
+	while (wait_began_ms && (int32_t)(late_said - awaited) < 0 && (!kymo_control.helper_began || !kymo_all_answered())) {
 		int64_t end = wait_end_ms();
 		const struct timespec deadline = { end / 1000, end % 1000 * 1000000 };
 

@@ -52,6 +52,9 @@ own_directory=$(mktemp -d)
 check "the environment is read once" env KYMO_RUNTIME_DIR="$own_directory" $out/environment-gcc
 rm -rf "$own_directory"
 
+check "answers, compiles" compile gcc answers -O2
+check "answers" $out/answers-gcc
+
 # The seeds differ from run to run only by what the scheduler does; the programs print what they did.
 for compiler in gcc clang; do
 	command -v $compiler >/dev/null || { echo "SKIP $compiler is not installed (apt-get install $compiler)"; continue; }
