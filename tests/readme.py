@@ -182,6 +182,11 @@ def reason_not_to_run(command):
     return next((reason for pattern, reason in NOT_RUN if re.search(pattern, command)), None)
 
 
+def too_busy(command, status, output):
+    """Whether kymo says that the machine is too busy for a measurement: then its command was right, and says nothing else."""
+    return command.startswith("kymo maxrate") and status == 1 and b"too busy" in output
+
+
 def run(command, work, environment):
     with subprocess.Popen(["sh", "-c", command], cwd=work, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, start_new_session=True) as process:
@@ -227,6 +232,9 @@ def main():
             status, output = ("none: a command without a dollar sign", b"") if command.startswith(" ") else run(line, work, environment)
             if status in allowed:
                 passed += 1
+                continue
+            if too_busy(command, status, output):
+                print(f"SKIP {place}: {command}: the machine was too busy for it")
                 continue
             failed += 1
             print(f"FAILED {place}: {command}\n(as: {line})\nexit status {status}\n"

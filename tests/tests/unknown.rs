@@ -43,6 +43,11 @@ fn a_program_for_which_there_is_no_memory() {
         let json = recorded.outcome.stdout.split_once('{').map(|(_, json)| format!("{{{json}")).unwrap();
         let json: Value = serde_json::from_str(&json).unwrap();
         assert_eq!((&json["exit_status"], &json["unknown_count"], &json["lost"]), (&json!(3), &json!(1), &Value::Null));
+        // Without a summary, too: a status of 3 has a reason.
+        let quiet = record().args(&["-q"]).run(&["./produce", "1", "10"]).expect(3).outcome.stderr;
+        contains(&quiet, "how much was lost is UNKNOWN");
+        contains(&quiet, "memory");
+        assert!(!quiet.contains("clock:"), "{quiet}");
     }
 }
 
@@ -98,8 +103,9 @@ fn a_session_says_it_while_it_runs_and_at_its_end() {
     contains(&session(&lab, &["status", "s"]).expect(0).stdout, "how much was lost is UNKNOWN");
     ask(&mut proc, "burst 10", "done");
     assert_eq!(proc.end(Signal::KILL).code, 137);
-    let stopped = session(&lab, &["stop", "s"]).expect(3);
+    let stopped = session(&lab, &["stop", "s", "-q"]).expect(3);
     contains(&stopped.stderr, "how much was lost is UNKNOWN");
+    assert!(!stopped.stderr.contains("clock:"), "{}", stopped.stderr);
 }
 
 /// The collector is stopped while programs start: those that end meanwhile are not recorded, one that stays lacks its

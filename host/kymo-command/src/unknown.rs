@@ -54,6 +54,18 @@ pub fn lines_of(value: &Value) -> Vec<String> {
     told(entries, count)
 }
 
+/// Why a recording ends with status 2 or [`STATUS`], from the JSON of its summary: what is said without a summary, too.
+pub fn errors_of(summary: &Value) -> Vec<String> {
+    let mut lines: Vec<String> = summary["trace_error"].as_str().map(trace_is_gone).into_iter().collect();
+    lines.extend(lines_of(summary));
+    lines
+}
+
+/// What is said of a trace whose files are gone or were cut.
+pub fn trace_is_gone(error: &str) -> String {
+    format!("THE TRACE IS GONE, or is not complete: {error}")
+}
+
 /// The same of a trace, as the summary beside it says; of a chunk or a snapshot, as the session's summary says.
 pub fn lines_of_trace(dir: &Path) -> Vec<String> {
     let summary = |dir: &Path| -> Option<Value> {

@@ -63,7 +63,7 @@ pub struct RecordArgs {
     flight: bool,
     #[command(flatten)]
     out: JsonArgs,
-    /// No progress line and no summary; errors only
+    /// No progress line and no summary; errors only, and why records may be missing that nobody could count
     #[arg(short, long)]
     quiet: bool,
 }
@@ -264,8 +264,13 @@ fn report(args: &RecordArgs, patterns: &Patterns, summary: &Summary, ending: &En
             eprintln!("kymo: {}", text::next(newest.unwrap_or(&summary.trace)));
         }
     }
+    let mut value = serde_json::to_value(summary).context("cannot write the summary as JSON")?;
+    if args.quiet {
+        for line in unknown::errors_of(&value) {
+            eprintln!("kymo: {line}");
+        }
+    }
     if args.out.json {
-        let mut value = serde_json::to_value(summary).context("cannot write the summary as JSON")?;
         value["exit_status"] = status.into();
         value["remarks"] = nothing.into_iter().chain(unmatched).collect();
         println!("{value:#}");

@@ -105,7 +105,7 @@ fn writing(summary: &Summary) -> Vec<String> {
         Some(error) => lines.push(format!("writing ended: {error}; the trace is whole up to there")),
         None => {}
     }
-    lines.extend(summary.trace_error.as_ref().map(|error| format!("THE TRACE IS GONE, or is not complete: {error}")));
+    lines.extend(summary.trace_error.as_deref().map(unknown::trace_is_gone));
     lines
 }
 

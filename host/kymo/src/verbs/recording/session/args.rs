@@ -161,7 +161,7 @@ pub(super) struct StopArgs {
     pub(super) name: String,
     #[command(flatten)]
     pub(super) out: JsonArgs,
-    /// Print no summary
+    /// Print no summary; errors only, and why records may be missing that nobody could count
     #[arg(short, long)]
     pub(super) quiet: bool,
 }

@@ -226,6 +226,11 @@ pub(super) fn stop(args: &StopArgs) -> anyhow::Result<ExitCode> {
         for line in lines.filter(|_| !args.quiet) {
             eprintln!("kymo: {line}");
         }
+        if args.quiet {
+            for line in unknown::errors_of(&answer["summary"]) {
+                eprintln!("kymo: {line}");
+            }
+        }
         let _ = std::io::stdout().flush();
         let is_known = answer["summary"]["unknown_count"].as_u64().unwrap_or(0) == 0;
         let has_trace = answer["summary"]["trace_error"].is_null();
