@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """What a compiler does not hold of the Rust in host/: lengths of functions, names of types, files that nobody names, arguments
-that hide in tuples, and calls that a crate must not make. One line for each fault; ends with 1 where there are any.
-Usage: rust_shape.py functions|types|files|tuples|calls"""
+that hide in tuples, calls that a crate must not make, and tests that cannot fail. One line for each fault; ends with 1 where there are any.
+Usage: rust_shape.py functions|types|files|tuples|calls|tests"""
 
 import collections
 import os
@@ -25,6 +25,11 @@ FORBIDDEN = [
     ("kymo-ctf", r"\b(?:Instant|SystemTime)::now\b|\bstd::net\b|\bstd::os::unix::net\b|\brustix::(?:net|time)\b", ()),
     ("kymo-analyze", r"\b(?:Instant|SystemTime)::now\b|\bstd::net\b|\bstd::os::unix::net\b|\brustix::(?:net|time)\b", ()),
 ]
+# What makes a test fail, and names of tests that have nothing of it: they say what the test shows by its end alone.
+ASSERTS = re.compile(r"\b(?:assert|debug_assert|prop_assert)\w*!|\bpanic!|\bunreachable!")
+SHOWS_ITS_END = re.compile(r"never_panic|never_end|_ends$|_elsewhere$")
+# Files whose functions tests of other files call.
+SHARED = re.compile(r"^(tests/(src|harness)/|host/kymo-testing/)|/support/|(mod|tests?|testing|probe)\.rs$")
 
 
 def sources(folders=("src",)):
@@ -129,8 +134,58 @@ def calls():
                         yield f"{crate}/src/{path}:{at + 1}: {line.strip()}"
 
 
+def all_functions():
+    """Path, line, name, body and attributes of each function of host/ and tests/."""
+    begin = re.compile(r"^(\s*)(?:pub(?:\([^)]*\))? )?(?:const |unsafe |async |extern \"C\" )*fn (\w+)")
+    top = os.path.dirname(HOST)
+    for folder in ("host", "tests"):
+        for root, _, names in os.walk(os.path.join(top, folder)):
+            for name in sorted(name for name in names if name.endswith(".rs")):
+                path = os.path.join(root, name)
+                with open(path, encoding="utf-8") as file:
+                    lines = file.read().split("\n")
+                for at, line in enumerate(lines):
+                    match = begin.match(line)
+                    if not match:
+                        continue
+                    last = at
+                    while not (lines[last].rstrip() == match.group(1) + "}" or last == at and line.rstrip().endswith(("}", ";"))) \
+                            and last + 1 < len(lines):
+                        last += 1
+                    first = at
+                    while first and re.match(r"\s*(#\[|//)", lines[first - 1]):
+                        first -= 1
+                    yield os.path.relpath(path, top), at + 1, match.group(2), "\n".join(lines[at:last + 1]), "\n".join(lines[first:at])
+
+
+def tests():
+    """A test asserts, or calls what does: in its file, in one that it imports from, or in one that tests share."""
+    found = list(all_functions())
+    asserting, shared = collections.defaultdict(set), set()
+    imported = collections.defaultdict(set)
+    for path in {path for path, *_ in found}:
+        with open(os.path.join(os.path.dirname(HOST), path), encoding="utf-8") as file:
+            for names in re.findall(r"use (?:super|crate)::[\w:]*?(\{[^}]*\}|\w+);", file.read()):
+                imported[path].update(re.findall(r"\w+", names))
+    grows = True
+    while grows:
+        grows = False
+        anywhere = set().union(*asserting.values())
+        for path, _, name, body, _ in found:
+            calls = set(re.findall(r"\b(\w+)(?:::<[^>]*>)?\(", body)) - {name}
+            if name not in asserting[path] and (ASSERTS.search(body) or calls & (asserting[path] | shared | imported[path] & anywhere)):
+                asserting[path].add(name)
+                grows = True
+                if SHARED.search(path) and name not in ("new", "run", "default"):
+                    shared.add(name)
+    for path, line, name, _, attributes in found:
+        is_test = "#[test]" in attributes and "should_panic" not in attributes
+        if is_test and name not in asserting[path] and not SHOWS_ITS_END.search(name):
+            yield f"{path}:{line}: {name} asserts nothing; its name does not say what it shows (..._never_panics, ..._ends)"
+
+
 def main():
-    kinds = {"functions": functions, "types": types, "files": files, "tuples": tuples, "calls": calls}
+    kinds = {"functions": functions, "types": types, "files": files, "tuples": tuples, "calls": calls, "tests": tests}
     if len(sys.argv) != 2 or sys.argv[1] not in kinds:
         sys.exit(__doc__)
     found = list(kinds[sys.argv[1]]())

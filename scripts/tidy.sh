@@ -65,7 +65,7 @@ check "only kymo-sql, kymo-tables and the Python package depend on Arrow and Par
 circles=$(scripts/circles.py --most 0)
 check "no files import each other in a circle, and none what a later layer has" $? "$circles"
 # What neither the compiler nor clippy holds.
-for kind in functions types files tuples calls; do
+for kind in functions types files tuples calls tests; do
 	faults=$(scripts/rust_shape.py $kind)
 	check "scripts/rust_shape.py $kind" $? "$faults"
 done
