@@ -37,14 +37,18 @@ KYMO_EVENT(cost, plain, (u32, axis), (f64, position))
 KYMO_EVENT(cost, prio, (u64, value))
 KYMO_EVENT(cost, vpid, (u64, value))
 KYMO_EVENT(cost, stack, (u64, value))
+KYMO_EVENT(cost, small, (u64, value))
+KYMO_EVENT(cost, small_five, (u32, a), (i64, b), (f64, c), (u64, d), (str, text))
+KYMO_EVENT(cost, small_prio, (u64, value))
 
 #define RING_BYTES (1u << 20)
+#define HAS_COMPACT (!KYMO_ARCH_AARCH64)
 #define STEPS_OF 9 /* the median of so many counts; cost N: of N, an odd number below */
 #define CALLS 20000
 #define ROUNDS 41
 
-/* Slots 0 and 1 are plain sessions; 2 to 4 have contexts. */
-enum { PLAIN, SECOND, PRIO, VPID, STACK, SESSIONS };
+/* Slots 0 and 1 are plain sessions; 2 to 4 have contexts; the records of the last two are compact. */
+enum { PLAIN, SECOND, PRIO, VPID, STACK, COMPACT, COMPACT_PRIO, SESSIONS };
 
 static struct local sessions[SESSIONS];
 static int steps_of = STEPS_OF;
@@ -127,6 +131,23 @@ static void stack(void)
 	kymo_trace(cost, stack, value);
 }
 
+#if HAS_COMPACT
+static void small(void)
+{
+	kymo_trace(cost, small, value);
+}
+
+static void small_five(void)
+{
+	kymo_trace(cost, small_five, axis, (int64_t)value, position, value, text);
+}
+
+static void small_prio(void)
+{
+	kymo_trace(cost, small_prio, value);
+}
+#endif
+
 static const struct path {
 	const char *name;
 	void (*run)(void);
@@ -153,6 +174,13 @@ static const struct path {
 	{ "context_prio_full", prio, true },
 	{ "context_vpid", vpid, false },
 	{ "context_callstack", stack, false },
+#if HAS_COMPACT
+	{ "compact_one_u64", small, false },
+	{ "compact_one_u64_full", small, true },
+	{ "compact_five_fields", small_five, false },
+	{ "compact_five_fields_full", small_five, true },
+	{ "compact_context_prio", small_prio, false },
+#endif
 };
 #define PATHS (sizeof(paths) / sizeof(paths[0]))
 
@@ -192,6 +220,13 @@ static void prepare(void)
 	attach(PRIO, KYMO_CONTEXT_PRIO);
 	attach(VPID, KYMO_CONTEXT_VPID);
 	attach(STACK, KYMO_CONTEXT_CALLSTACK);
+#if HAS_COMPACT
+	attach(COMPACT, KYMO_CONTEXT_COMPACT);
+	attach(COMPACT_PRIO, KYMO_CONTEXT_COMPACT | KYMO_CONTEXT_PRIO);
+	enable(&kymo__event_cost_small, COMPACT);
+	enable(&kymo__event_cost_small_five, COMPACT);
+	enable(&kymo__event_cost_small_prio, COMPACT_PRIO);
+#endif
 	filter(&kymo__event_cost_reject, 3, 4, 12);
 	filter(&kymo__event_cost_reject_second, 2, 4, 12);
 	filter(&kymo__event_cost_pass, 2, 4, 12);
