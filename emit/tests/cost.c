@@ -1,27 +1,18 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * cost.c: what each path of a record costs. Without arguments in instructions, counted by single steps,
- * so that the figure does not depend on what else the machine does; one line for each path, which
+ * cost.c: what each path of a record costs. Without arguments in instructions, counted by single steps
+ * (steps.h; cost N: the median of N counts); one line for each path, which
  * cost.sh holds against cost.expect. With --time in nanoseconds and as a ratio to a clock read: medians
  * of interleaved rounds, printed, deciding nothing.
- *
- * A single step restarts a sequence for ever. So the counted process has a struct rseq of its own
- * making, which the kernel does not know, and the slots point there. The instructions are the same.
  * KYMO_RING=portable counts the portable ring. x86-64 and 64-bit Arm.
  */
 #include "local.h"
 
-#include <elf.h>
-#include <errno.h>
 #include <sched.h>
-#include <signal.h>
-#include <sys/ptrace.h>
-#include <sys/uio.h>
-#include <sys/user.h>
-#include <sys/wait.h>
 #include <time.h>
 
 #include "../src/filter.h"
+#include "steps.h"
 
 KYMO_EVENT(cost, off, (u64, value))
 KYMO_EVENT(cost, one, (u64, value))
@@ -43,7 +34,6 @@ KYMO_EVENT(cost, small_prio, (u64, value))
 
 #define RING_BYTES (1u << 20)
 #define HAS_COMPACT (!KYMO_ARCH_AARCH64)
-#define STEPS_OF 9 /* the median of so many counts; cost N: of N, an odd number below */
 #define CALLS 20000
 #define ROUNDS 41
 
@@ -51,7 +41,6 @@ KYMO_EVENT(cost, small_prio, (u64, value))
 enum { PLAIN, SECOND, PRIO, VPID, STACK, COMPACT, COMPACT_PRIO, SESSIONS };
 
 static struct local sessions[SESSIONS];
-static int steps_of = STEPS_OF;
 static volatile uint64_t value = 7;
 static volatile uint32_t axis = 2;
 static volatile double position = 0.25;
@@ -148,11 +137,7 @@ static void small_prio(void)
 }
 #endif
 
-static const struct path {
-	const char *name;
-	void (*run)(void);
-	bool is_full; /* the rings have no room for it */
-} paths[] = {
+static const struct path paths[] = {
 	{ "nothing", nothing, false },
 	{ "disabled", off, false },
 	{ "one_u64", one, false },
@@ -279,12 +264,6 @@ static uint64_t written(void)
 	return sum;
 }
 
-/* What struct rseq would be, where nothing restarts a sequence. */
-static __thread struct {
-	uint32_t cpu_id_start, cpu_id;
-	uint64_t rseq_cs;
-} own_rseq __attribute__((aligned(32)));
-
 static void use_own_rseq(void)
 {
 	if (kymo_kind != KYMO_KIND_RSEQ)
@@ -293,125 +272,31 @@ static void use_own_rseq(void)
 		kymo_process->slots[session].rseq_offset = (char *)&own_rseq - kymo__thread_pointer();
 }
 
-/* A stop of the counted process. */
-#if KYMO_ARCH_AARCH64
-#define MARK __asm__ __volatile__("brk #0" ::: "memory")
+static uint64_t lost_before, written_before;
 
-/* Here the program would go on at the mark itself. */
-static void step_over_mark(pid_t child)
+static void before(const struct path *path)
 {
-	struct user_regs_struct regs;
-	struct iovec all = { &regs, sizeof(regs) };
-
-	CHECK(!ptrace(PTRACE_GETREGSET, child, NT_PRSTATUS, &all), "%s", strerror(errno));
-	regs.pc += 4;
-	CHECK(!ptrace(PTRACE_SETREGSET, child, NT_PRSTATUS, &all), "%s", strerror(errno));
+	fill(false);
+	for (int warm = 0; warm < 3; warm++)
+		path->run();
+	fill(path->is_full);
+	lost_before = lost();
+	written_before = written();
 }
-#else
-#define MARK __asm__ __volatile__("int3" ::: "memory")
 
-static void step_over_mark(pid_t child)
+/* What is counted is what the name says. */
+static void behind(const struct path *path)
 {
-	(void)child;
+	CHECK((lost() != lost_before) == path->is_full, "%s: lost", path->name);
+	CHECK(!path->is_full || written() == written_before, "%s: written", path->name);
 }
-#endif
 
-/* The counted process. It stops before and after each run; the first stop of a path is told apart by no step. */
-static int counted(void)
+static void counted(void)
 {
 	prepare();
 	use_own_rseq();
-	CHECK(!ptrace(PTRACE_TRACEME, 0, 0, 0), "%s", strerror(errno));
-	for (size_t at = 0; at < PATHS; at++) {
-		uint64_t lost_before, written_before;
-
-		fill(false);
-		for (int warm = 0; warm < 3; warm++)
-			paths[at].run();
-		fill(paths[at].is_full);
-		lost_before = lost();
-		written_before = written();
-		for (int i = 0; i < steps_of; i++) {
-			void (*run)(void) = paths[at].run;
-
-			MARK;
-			run();
-			MARK;
-		}
-		/* What is counted is what the name says. */
-		CHECK((lost() != lost_before) == paths[at].is_full, "%s: lost", paths[at].name);
-		CHECK(!paths[at].is_full || written() == written_before, "%s: written", paths[at].name);
-	}
+	steps_run(paths, PATHS, before, behind);
 	fill(false);
-	return 0;
-}
-
-static int by_value(const void *a, const void *b)
-{
-	double one_value = *(const double *)a, other = *(const double *)b;
-
-	return (one_value > other) - (one_value < other);
-}
-
-static double median(double *values, size_t count)
-{
-	qsort(values, count, sizeof(values[0]), by_value);
-	return values[count / 2];
-}
-
-/* Waits for the next stop. Returns true at one of the marks, false behind a step. */
-static bool next_stop(pid_t child, int request)
-{
-	siginfo_t info;
-	int status;
-
-	CHECK(!ptrace(request, child, 0, 0), "%s", strerror(errno));
-	CHECK(waitpid(child, &status, 0) == child, "%s", strerror(errno));
-	if (WIFEXITED(status))
-		exit(WEXITSTATUS(status) ? 1 : 0);
-	CHECK(WIFSTOPPED(status) && WSTOPSIG(status) == SIGTRAP, "status %x", (unsigned)status);
-	CHECK(!ptrace(PTRACE_GETSIGINFO, child, 0, &info), "%s", strerror(errno));
-	if (info.si_code == TRAP_TRACE)
-		return false;
-	step_over_mark(child);
-	return true;
-}
-
-static int count(void)
-{
-	const char *ring = kymo_kind == KYMO_KIND_RSEQ ? "rseq" : "portable";
-	double empty = 0;
-	pid_t child;
-	int status;
-
-	fflush(stdout);
-	child = fork();
-	if (!child) {
-		int result = counted();
-
-		_exit(result);
-	}
-	/* The first mark. */
-	CHECK(waitpid(child, &status, 0) == child && WIFSTOPPED(status), "no child that can be stepped");
-	step_over_mark(child);
-	for (size_t at = 0; at < PATHS; at++) {
-		double steps[STEPS_OF];
-
-		for (int i = 0; i < steps_of; i++) {
-			steps[i] = 1;
-			if (at || i)
-				CHECK(next_stop(child, PTRACE_CONT), "a mark");
-			while (!next_stop(child, PTRACE_SINGLESTEP))
-				steps[i]++;
-		}
-		if (!at)
-			empty = median(steps, (size_t)steps_of);
-		else
-			printf("%s %s %.0f\n", ring, paths[at].name, median(steps, (size_t)steps_of) - empty);
-	}
-	CHECK(!ptrace(PTRACE_CONT, child, 0, 0), "%s", strerror(errno));
-	CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && !WEXITSTATUS(status), "the counted process");
-	return 0;
 }
 
 static uint64_t now_ns(void)
@@ -479,5 +364,5 @@ int main(int argc, char **argv)
 	if (argc > 1)
 		steps_of = atoi(argv[1]);
 	CHECK(steps_of > 0 && steps_of <= STEPS_OF, "1 to %d counts", STEPS_OF);
-	return count();
+	return steps_count(kymo_kind == KYMO_KIND_RSEQ ? "rseq" : "portable", paths, PATHS, counted);
 }

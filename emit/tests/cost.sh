@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # What each path of a record costs in instructions, held against cost.expect: the most that it may cost, 3 % above what was
 # counted. Who makes a path dearer sees it here; UPDATE=1 takes a new table, and the commit says why. x86-64, gcc.
-# cost.sh [PROGRAM]; or cost.sh --counts FILE EXPECT for what was counted on another machine (aarch64.sh).
+# cost.sh [PROGRAM [EXPECT]]; or cost.sh --counts FILE EXPECT for what was counted on another machine (aarch64.sh).
 set -eu
 cd "$(dirname "$0")/../.."
-expect=emit/tests/cost.expect
+expect=${2:-emit/tests/cost.expect}
 work=$(mktemp)
 trap 'rm -f "$work"' EXIT
 if [ "${1:-}" = --counts ]; then

@@ -57,6 +57,16 @@ for ring in rseq portable; do
 	check "several streams, $ring" env KYMO_RING=$ring timeout 300 $out/several
 done
 
+# Instructions of posix_trace_event(), with bounds.
+cost() {
+	gcc -std=c11 -O2 -g -Wall -Wextra -Werror -Ibuild/posix/full/include -Iemit/include emit/posix/tests/cost/cost.c \
+		-o $out/cost build/posix/full/libkymo-posix.a -pthread
+}
+if [ "$(uname -m)" = x86_64 ]; then
+	check "what an event costs, compiles" cost
+	check "what an event costs, in instructions" emit/tests/cost.sh $out/cost emit/posix/tests/cost/cost.expect
+fi
+
 # Races: where plain code writes. What sequences do, a sanitizer cannot see.
 tsan() {
 	local out=$PWD/build/posix/tsan
