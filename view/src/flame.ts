@@ -57,6 +57,12 @@ export function spansOf(text: string): string[] {
   return text.split('|').filter(Boolean);
 }
 
+/** Whether a pair of events is paired by something else than the thread. */
+export function hasKey(span: string): boolean {
+  const by = /by=(.*)$/.exec(span)?.[1]?.trim();
+  return by !== undefined && by !== '$tid';
+}
+
 export class Flame extends Panel {
   private pairs: string[] | null = null;
 
@@ -106,6 +112,23 @@ export class Flame extends Panel {
     });
     made.append(own);
     if (chosen.length) made.append(link('those that names tell', () => go([])));
+    if (chosen.some(hasKey)) made.append(this.rows());
+    return made;
+  }
+
+  /** Whether the rows of the time line are those of threads or of keys. */
+  private rows(): HTMLElement {
+    const { app } = this;
+    const made = el('select');
+    made.name = 'rows';
+    made.setAttribute('aria-label', 'Rows of spans');
+    for (const [value, says] of [['', 'a row for each thread'], ['key', 'a row for each key']] as const) {
+      const option = el('option', '', says);
+      option.value = value;
+      made.append(option);
+    }
+    made.value = app.view.rows === 'key' ? 'key' : '';
+    made.addEventListener('change', () => app.go({ ...app.view, rows: made.value }));
     return made;
   }
 

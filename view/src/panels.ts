@@ -18,7 +18,7 @@ const CAUSES = 20;
 export const time = (ns: number | null): string => (ns === null ? 'too few' : duration(ns));
 
 /** What the answers of tabs depend on, beside the window. */
-const CHOICES = ['filter', 'what', 'stats', 'format', 'lengths', 'apart', 'spans'] as const;
+const CHOICES = ['filter', 'what', 'stats', 'format', 'lengths', 'apart', 'spans', 'rows'] as const;
 
 /** A tab that asks again when the window, the filter or its own choice changes. */
 export abstract class Panel implements Part {

@@ -91,7 +91,7 @@ export class Pictures {
 
   /** What stretches must have in common with the picture that they extend. */
   private aboutOf(view: View): string {
-    return [view.to - view.from, this.width(), view.by, view.match, view.groups, view.folded, view.spans].join(' ');
+    return [view.to - view.from, this.width(), view.by, view.match, view.groups, view.folded, view.spans, view.rows].join(' ');
   }
 
   /** The newest record has moved on: asks for what came since. All of the window is asked for again now and then. */
@@ -207,7 +207,7 @@ export class Pictures {
       case 'threads':
         return client.ask(`states${slot}`, 'states', { ...window, tids, calls: 1, late: LATE_NS });
       case 'spans':
-        return client.ask(`slices${slot}`, 'slices', { ...window, span: spansOf(this.app.view.spans), lead: slot ? SPAN_LEAD_NS : null });
+        return client.ask(`slices${slot}`, 'slices', { ...window, span: spansOf(this.app.view.spans), rows: this.app.view.rows === 'key' ? 'key' : null, lead: slot ? SPAN_LEAD_NS : null });
     }
   }
 

@@ -82,7 +82,7 @@ export class Timeline implements Part {
     if (view.page !== 'timeline') return;
     this.draw();
     const isSame = before && before.page === 'timeline' && before.from === view.from && before.to === view.to;
-    const isGrouped = before?.groups === view.groups && before.folded === view.folded && before.spans === view.spans;
+    const isGrouped = before?.groups === view.groups && before.folded === view.folded && before.spans === view.spans && before.rows === view.rows;
     if (isSame && isGrouped && before.by === view.by && before.match === view.match) {
       if (before.arrows !== view.arrows) this.arrange();
       return;

@@ -45,6 +45,8 @@ export interface View {
   apart: string;
   /** Spans that are shown, with `|` between them; empty: those that names tell. */
   spans: string;
+  /** `key`: spans that are paired by a field have a row for each of its values, not for each thread. */
+  rows: string;
   /** Fields that are drawn over time, with `|` between them. */
   values: string;
   /** The latency of which cursors and thread are a sample, as `sampleOf` writes it. */
@@ -82,6 +84,7 @@ export function whole(to: bigint, from = 0n): View {
     lengths: '',
     apart: '',
     spans: '',
+    rows: '',
     values: '',
     sample: '',
     series: '',
@@ -91,7 +94,7 @@ export function whole(to: bigint, from = 0n): View {
 
 const TEXTS = [
   'filter', 'match', 'by', 'what', 'stats', 'explain', 'critical', 'values', 'sample', 'series', 'columns',
-  'arrows', 'groups', 'folded', 'lengths', 'apart', 'spans',
+  'arrows', 'groups', 'folded', 'lengths', 'apart', 'spans', 'rows',
 ] as const;
 
 /** Says of which latency a stretch is a sample. It holds as long as the cursors and the thread are those of it. */

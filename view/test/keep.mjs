@@ -61,6 +61,27 @@ await step('a list that another page has changed is not overwritten', async () =
   await until(() => [...document.querySelectorAll('#notes input')].some((input) => input.value === 'of another page'));
   assert.equal(await page.$$eval('#notes li', (rows) => rows.length), 2);
 });
+await step('spans that are paired by a field have a row for each of its values', async () => {
+  await page.goto(`${address}#page=timeline&tab=flame&spans=${encodeURIComponent('axis:begin, axis:end, by=n')}`);
+  await page.reload();
+  const titles = () => [...document.querySelectorAll('#labels [data-key^="span"] .name, #labels [data-key^="key"] .name')].map((name) => name.textContent);
+  await until(() => document.querySelector('#flame select[name="rows"]') && document.querySelectorAll('#labels [data-key^="span"]').length > 1);
+  assert.ok((await page.evaluate(titles)).every((title) => /\[\d+\]$/.test(title)), 'threads');
+  await page.select('#flame select[name="rows"]', 'key');
+  await until(() => document.querySelectorAll('#labels [data-key^="key"]').length === 1 && !document.querySelector('#labels [data-key^="span"]'));
+  assert.deepEqual(await page.evaluate(titles), ['axis 1']);
+  assert.equal((await fragment()).rows, 'key');
+  await page.reload();
+  await until(() => document.querySelector('#labels [data-key^="key"]'));
+  await page.select('#flame select[name="rows"]', '');
+  await until(() => document.querySelector('#labels [data-key^="span"]') && !document.querySelector('#labels [data-key^="key"]'));
+  // The next step begins where the last one ended.
+  await page.goto(`${address}#page=timeline`);
+  await page.reload();
+  await hasRows(1, 1);
+  await page.keyboard.press('b');
+  await until(() => document.querySelectorAll('#notes li').length === 2);
+});
 await step('bookmarks are removed', async () => {
   for (const left of [1, 0]) {
     await page.evaluate(() => document.querySelector('#notes li .ib').click());

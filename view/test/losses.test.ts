@@ -108,8 +108,8 @@ test('rows of CPUs have hatches in mixed pixels and interrupts, too', () => {
 });
 
 test('spans have a hole where their program lost records, and so has a program without spans', () => {
-  const slices = (process: number | null): Columns => ({ span: ['u16', [0]], tid: ['i32', [7]], name: ['text', [0]], process: ['i32', [process]], level: ['u16', [0]], from: ['i64', [100n]], to: ['i64', [900n]], cpu: ['u32', [0]], open: ['u8', [0]], doubt: ['u16', [1]] });
-  const merged: Columns = { tid: ['i32', []], level: ['u16', []], pixel: ['u32', []], pixels: ['u32', []], count: ['u32', []], longest_ns: ['u64', []], longest_at: ['i64', []], longest_pixel: ['u32', []] };
+  const slices = (process: number | null): Columns => ({ span: ['u16', [0]], tid: ['i32', [7]], name: ['text', [0]], by_key: ['u8', [0]], key: ['text', [null]], process: ['i32', [process]], level: ['u16', [0]], from: ['i64', [100n]], to: ['i64', [900n]], cpu: ['u32', [0]], open: ['u8', [0]], doubt: ['u16', [1]] });
+  const merged: Columns = { tid: ['i32', []], span: ['u16', []], key: ['text', []], level: ['u16', []], pixel: ['u32', []], pixels: ['u32', []], count: ['u32', []], longest_ns: ['u64', []], longest_at: ['i64', []], longest_pixel: ['u32', []] };
   const [own] = spanRows(of({ slices: slices(42), merged }), 100);
   assert.deepEqual([looks(own, 'hole'), looks(own, 'hatch')], [[[50, 60]], [[10, 90]]]);
   assert.match(own?.pieces.at(-1)?.tip?.text ?? '', /7 lost: here a span may have begun or ended/);

@@ -8,6 +8,7 @@ import { address } from '../src/api.js';
 import { decode } from '../src/columns.js';
 import { cpuRows } from '../src/cpus.js';
 import { STATES, pieceAt } from '../src/layout.js';
+import { hasKey } from '../src/flame.js';
 import { spanName, spanRows } from '../src/spans.js';
 import { threadRows } from '../src/threads.js';
 import { Times, duration, grouped, niceStep, seconds, ticks } from '../src/time.js';
@@ -175,8 +176,8 @@ test('spans nest, and short ones merge with their count', () => {
   const answer = decode(
     frame(
       {
-        slices: { span: ['u16', [0, 0]], tid: ['i32', [7, 7]], name: ['text', [0, 0]], process: ['i32', [7, 7]], level: ['u16', [0, 1]], from: ['i64', [0n, 100n]], to: ['i64', [900n, 300n]], cpu: ['u32', [0, 0]], open: ['u8', [1, 0]], doubt: ['u16', [0, 0]] },
-        merged: { tid: ['i32', [7]], level: ['u16', [1]], pixel: ['u32', [50]], pixels: ['u32', [3]], count: ['u32', [17]], longest_ns: ['u64', [4]], longest_at: ['i64', [0n]], longest_pixel: ['u32', [50]] },
+        slices: { span: ['u16', [0, 0]], tid: ['i32', [7, 7]], name: ['text', [0, 0]], by_key: ['u8', [0, 0]], key: ['text', [null, null]], process: ['i32', [7, 7]], level: ['u16', [0, 1]], from: ['i64', [0n, 100n]], to: ['i64', [900n, 300n]], cpu: ['u32', [0, 0]], open: ['u8', [1, 0]], doubt: ['u16', [0, 0]] },
+        merged: { tid: ['i32', [7]], span: ['u16', [null]], key: ['text', [null]], level: ['u16', [1]], pixel: ['u32', [50]], pixels: ['u32', [3]], count: ['u32', [17]], longest_ns: ['u64', [4]], longest_at: ['i64', [0n]], longest_pixel: ['u32', [50]] },
         losses: LOSSES,
       },
       { texts: ['servo'], info: { doubts: [], spans: ['motor:cycle_begin,motor:cycle_end'] } },
@@ -191,4 +192,23 @@ test('spans nest, and short ones merge with their count', () => {
   assert.deepEqual(row.pieces.filter(({ look }) => look === 'dots').map(({ x0, x1 }) => [x0, x1]), [[82, 90]]);
   assert.equal(row.pieces.at(-1)?.label, '17 spans');
   assert.equal(spanName('app:load:begin,app:load:end'), 'app:load');
+});
+
+test('spans that are paired by a field have a row for each of its values', () => {
+  const answer = decode(
+    frame(
+      {
+        slices: { span: ['u16', [0, 0, 0]], tid: ['i32', [7, 8, 7]], name: ['text', [0, 1, 0]], by_key: ['u8', [1, 1, 1]], key: ['text', [2, 3, null]], process: ['i32', [7, 8, 7]], level: ['u16', [0, 0, 0]], from: ['i64', [0n, 100n, 0n]], to: ['i64', [900n, 300n, 50n]], cpu: ['u32', [0, 0, 0]], open: ['u8', [0, 0, 0]], doubt: ['u16', [0, 0, 0]] },
+        merged: { tid: ['i32', [null]], span: ['u16', [0]], key: ['text', [3]], level: ['u16', [0]], pixel: ['u32', [50]], pixels: ['u32', [3]], count: ['u32', [17]], longest_ns: ['u64', [4]], longest_at: ['i64', [0n]], longest_pixel: ['u32', [50]] },
+        losses: LOSSES,
+      },
+      { texts: ['servo', 'other', '10', '9'], info: { doubts: [], spans: ['req:begin, req:end, by=id'] } },
+    ),
+  );
+  const rows = spanRows(answer, 100);
+  assert.deepEqual(rows.map(({ title, tid }) => [title, tid]), [['req (other keys)', null], ['req 9', null], ['req 10', null]]);
+  const nine = rows[1];
+  assert.ok(nine);
+  assert.deepEqual([pieceAt(nine, 20, 8)?.tip?.text, nine.pieces.at(-1)?.label], ['req 9, other[8]', '17 spans']);
+  assert.deepEqual([hasKey('a, b'), hasKey('a, b, by=$tid'), hasKey('a, b, by=id')], [false, false, true]);
 });

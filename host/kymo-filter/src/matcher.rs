@@ -80,6 +80,13 @@ pub struct Waiting {
     pub key: Vec<KeyValue>,
 }
 
+impl Waiting {
+    /// Its key, as [`PairLatency::key`] has it.
+    pub fn key_text(&self) -> String {
+        shown(self.key.iter())
+    }
+}
+
 /// Finds the latencies of one pair in records that are given in the order of time.
 #[derive(Debug)]
 pub struct PairLatency {
@@ -190,7 +197,7 @@ impl PairLatency {
 
     /// The key of the record that was fed last, as text: its parts separated by commas.
     pub fn key(&self) -> String {
-        self.key_values().map(|value| value.to_string()).collect::<Vec<_>>().join(", ")
+        shown(self.key_values())
     }
 
     /// Records were lost: which threads wait after a wake-up is not known any more.
@@ -339,6 +346,11 @@ fn values(key: &[u8]) -> impl Iterator<Item = KeyValue> {
         rest = behind;
         Some(part)
     })
+}
+
+/// Parts of a key, with commas between them.
+fn shown(parts: impl Iterator<Item = impl std::fmt::Display>) -> String {
+    parts.map(|part| part.to_string()).collect::<Vec<_>>().join(", ")
 }
 
 /// The first part of a key, and what is behind it.

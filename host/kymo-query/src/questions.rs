@@ -14,6 +14,7 @@ mod places;
 mod records;
 mod results;
 mod schema;
+mod slice_rows;
 mod slices;
 mod states;
 mod statistics;
@@ -62,7 +63,7 @@ questions! {
     "threads" "the threads of a window" ["from" "to" "by" "limit" "offset" "match"] threads::threads;
     "states" "what threads did, and why they waited"
         ["tids" "from" "to" "pixels" "calls" "late"] states::states;
-    "slices" "spans between two events" ["span" "from" "to" "pixels" "tids" "filter" "lead"] slices::slices;
+    "slices" "spans between two events" ["span" "rows" "from" "to" "pixels" "tids" "filter" "lead"] slices::slices;
     "arrows" "wake-ups" ["from" "to" "tids" "limit"] arrows::arrows;
     "values" "a numeric field over time" ["field" "from" "to" "bins" "filter"] values::values;
     "latencies" "latencies: quantiles, histogram, density, points"

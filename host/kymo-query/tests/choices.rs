@@ -71,6 +71,33 @@ fn a_span_that_has_not_ended_goes_on_to_the_end_of_the_window() {
     assert_eq!(column(&ask(&of, "flame", "from=@0&to=@450"), "frames", "span").len(), 0);
 }
 
+/// Rows of keys: spans of one key that overlap are in one row at two levels, whoever began and ended them; what has not
+/// ended has its key; a pair without a key keeps the rows of threads.
+#[test]
+fn spans_have_rows_by_key() {
+    let mut made = Made::default();
+    made.switch(0, 1000, (0, 0), (10, "a", NICE)).switch(1, 1010, (0, 0), (20, "b", NICE));
+    made.axis_of(0, 1100, true, 1).axis_of(1, 1200, true, 2).axis_of(1, 1300, false, 1).axis_of(0, 1400, false, 2);
+    made.axis_of(0, 1500, true, 30).step(1, 1600, 1.0);
+    let of = made.open();
+    let by_key = "pixels=600&rows=key&span=axis:begin, axis:end, by=n&span=axis:begin, axis:end";
+    let found = ask(&of, "slices", by_key);
+    let slices = rows(&found, "slices", &["span", "by_key", "key", "tid", "level", "open"]);
+    let of_first: Vec<_> = slices.iter().filter(|slice| slice[0] == 0).cloned().collect();
+    let wanted = json!([[0, 1, "1", 20, 0, 0], [0, 1, "2", 10, 0, 0], [0, 1, "30", 10, 0, 1]]);
+    assert_eq!(json!(of_first), wanted);
+    let of_second: Vec<_> = slices.iter().filter(|slice| slice[0] == 1).collect();
+    assert!(!of_second.is_empty() && of_second.iter().all(|slice| slice[1] == 0 && slice[2].is_null()), "{slices:?}");
+    // One pixel for all: blocks know whose row they are in.
+    let merged = rows(&ask(&of, "slices", &by_key.replace("600", "1")), "merged", &["tid", "span", "key", "count"]);
+    assert!(merged.contains(&vec![Value::Null, json!(0), json!("1"), json!(1)]), "{merged:?}");
+    assert!(merged.iter().any(|block| block[0] == 10 && block[1].is_null() && block[2].is_null()), "{merged:?}");
+    // By thread, as without it.
+    let by_thread = ask(&of, "slices", "pixels=600&rows=thread&span=axis:begin, axis:end, by=n");
+    assert!(column(&by_thread, "slices", "key").iter().all(Value::is_null));
+    assert!(try_ask(&of, "slices", "rows=cpu").is_err());
+}
+
 #[test]
 fn an_open_span_is_doubtful_behind_a_loss() {
     let mut made = Made::default();

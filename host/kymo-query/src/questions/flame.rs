@@ -105,7 +105,7 @@ impl Frames {
 pub fn flame(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<Answer, Error> {
     let window = parameters.window(of)?;
     let pixels = Pixels::new(window, 1);
-    let SliceAnswer { mut answer, list, walked } = find("flame", of, parameters, pixels, stop)?;
+    let SliceAnswer { mut answer, list, walked, .. } = find("flame", of, parameters, pixels, stop)?;
     let mut by_thread: BTreeMap<Option<i32>, Vec<Slice>> = BTreeMap::new();
     // How long an open one is, is not known.
     let ended = list.into_iter().filter(|slice| !slice.open);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Spans between two events, nested by thread [spec/view.md 4.7].
+//! Spans between two events, nested by thread or by key [spec/view.md 4.7].
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,8 @@ use kymo_ctf::read::Loss;
 use kymo_feed::{Seen, Visit, clamp};
 
 use super::begun::{begin, doubt_bits};
-use crate::columns::{Answer, Table};
+use super::slice_rows::{KEYS_MAX, KeyTexts, RowChoice, SliceRow};
+use crate::columns::{Answer, Table, Text};
 use crate::error::Error;
 use crate::opened::Opened;
 use crate::pairs;
@@ -39,10 +40,15 @@ pub(super) struct Slice {
     /// It has not ended in the window.
     pub open: bool,
     doubt: Doubt,
+    /// Where it is drawn.
+    row: SliceRow,
 }
 
 struct Slices<'v> {
     spans: Spans<'v>,
+    rows: RowChoice,
+    /// Keys that have rows; all of them when the window is read.
+    keys: KeyTexts,
     pixels: Pixels,
     tids: Option<Vec<i32>>,
     list: Vec<Slice>,
@@ -58,8 +64,8 @@ impl Sink for Slices<'_> {}
 
 impl Visit for Slices<'_> {
     fn record(&mut self, seen: &Seen<'_, '_>, state: &State) {
-        let Slices { spans, pixels, tids, list, left_out, lost_until, .. } = self;
-        spans.record(seen, state, &mut |number, _, sample: Sample| {
+        let Slices { spans, rows, pixels, tids, list, left_out, lost_until, .. } = self;
+        spans.record(seen, state, &mut |number, key, sample: Sample| {
             let is_of = tids.as_ref().is_none_or(|tids| sample.tid.is_some_and(|tid| tids.contains(&tid)));
             if !seen.is_selected || !is_of || pixels.cut(sample.from, sample.to.saturating_add(1)).is_none() {
                 return;
@@ -74,6 +80,7 @@ impl Visit for Slices<'_> {
                 to: sample.to,
                 open: false,
                 doubt: sample.doubt | Doubt::LOST.when(sample.from < *lost_until),
+                row: rows.row(number, key, sample.tid),
             };
             match list.len() < SLICES_MAX {
                 true => list.push(slice),
@@ -90,10 +97,11 @@ impl Visit for Slices<'_> {
 impl Gather for Slices<'_> {
     /// What has not ended goes on to the end of the window.
     fn open(&mut self, state: &State, to: i64) {
+        self.keys = KeyTexts::of(self.spans.keys());
         if !self.takes_all {
             return;
         }
-        let mut open: Vec<Slice> = Vec::new();
+        let mut open: Vec<(Slice, String)> = Vec::new();
         for (span, waiting) in self.spans.waiting() {
             let tid = waiting.thread.and_then(|tid| i32::try_from(tid).ok());
             let from = i64::try_from(waiting.ns).unwrap_or(i64::MIN);
@@ -105,20 +113,30 @@ impl Gather for Slices<'_> {
             let doubt = Doubt::LOST.when(from < self.lost_until);
             let name = thread.map(|thread| thread.name).unwrap_or_default();
             let process = thread.and_then(|thread| thread.process);
-            open.push(Slice { span, tid, process, name, cpu: None, from, to, open: true, doubt });
+            let row = self.rows.row(span, None, tid);
+            let key = match row {
+                SliceRow::Key(..) => waiting.key_text(),
+                SliceRow::Thread(_) => String::new(),
+            };
+            open.push((Slice { span, tid, process, name, cpu: None, from, to, open: true, doubt, row }, key));
         }
         // The newest, if there are many: one whose end is missing stays open for good.
-        open.sort_by_key(|slice| (std::cmp::Reverse(slice.from), slice.span, slice.tid));
+        open.sort_by_key(|(slice, _)| (std::cmp::Reverse(slice.from), slice.span, slice.tid));
         self.left_out += open.len().saturating_sub(OPEN_MAX) as u64;
         open.truncate(OPEN_MAX);
-        self.list.append(&mut open);
+        for (mut slice, key) in open {
+            if let SliceRow::Key(_, number) = &mut slice.row {
+                *number = self.keys.number_of(key);
+            }
+            self.list.push(slice);
+        }
     }
 }
 
 /// Shorter spans of one level that follow each other, each in the pixel of the one before or the next.
 #[derive(Clone, Copy, Debug)]
 struct Merged {
-    tid: Option<i32>,
+    row: SliceRow,
     level: u16,
     pixel: u32,
     last: u32,
@@ -131,6 +149,7 @@ struct Merged {
 pub(super) struct SliceAnswer {
     pub answer: Answer,
     pub list: Vec<Slice>,
+    keys: KeyTexts,
     pub walked: Walked,
 }
 
@@ -141,8 +160,11 @@ pub(super) struct SliceAnswer {
 pub fn slices(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<Answer, Error> {
     let window = parameters.window(of)?;
     let pixels = Pixels::new(window, parameters.pixels()?);
-    let SliceAnswer { mut answer, list, walked } = find("slices", of, parameters, pixels, stop)?;
-    tables(&mut answer, list, &pixels);
+    let SliceAnswer { mut answer, list, keys, walked } = find("slices", of, parameters, pixels, stop)?;
+    if list.iter().any(|slice| matches!(slice.row, SliceRow::Key(_, None))) {
+        answer.notes.push(format!("there are more than {KEYS_MAX} keys: the spans of others are one row"));
+    }
+    tables(&mut answer, list, &keys, &pixels);
     walked.tell(&mut answer);
     Ok(answer)
 }
@@ -162,13 +184,18 @@ pub(super) fn find(
         own if own.is_empty() => pairs::spans(of),
         own => own,
     };
+    let rows = RowChoice::take(parameters, &texts)?;
     let mut answer = begin(question, of, window);
-    let spans = Spans::new(&texts, &of.traces, &of.classes.vocabulary)?;
+    let mut spans = Spans::new(&texts, &of.traces, &of.classes.vocabulary)?;
+    if rows.has_keys() {
+        spans.keep_keys_apart(Box::new(KeyTexts::default()));
+    }
     let from = window.from.saturating_sub_unsigned(lead).max(of.base());
     let read = Window { from, to: window.to };
     let walk = Walk::new(of, read).in_pixels(pixels).filtered(parameters)?;
     let (list, lost_until, takes_all) = (Vec::new(), i64::MIN, walk.is_all());
-    let mut gather = Slices { spans, pixels, tids, list, left_out: 0, lost_until, takes_all };
+    let keys = KeyTexts::default();
+    let mut gather = Slices { spans, rows, keys, pixels, tids, list, left_out: 0, lost_until, takes_all };
     let walked = walk.run(&mut gather, stop)?;
     answer.set("spans", texts);
     answer.set("left_out", gather.left_out);
@@ -179,14 +206,14 @@ pub(super) fn find(
     if !takes_all {
         answer.notes.push("the filter selects ends: spans that have not ended in the window are not shown".to_owned());
     }
-    Ok(SliceAnswer { answer, list: gather.list, walked })
+    Ok(SliceAnswer { answer, list: gather.list, keys: gather.keys, walked })
 }
 
-fn tables(answer: &mut Answer, list: Vec<Slice>, pixels: &Pixels) {
-    let mut by_thread: BTreeMap<Option<i32>, Vec<Slice>> = BTreeMap::new();
-    list.into_iter().for_each(|slice| by_thread.entry(slice.tid).or_default().push(slice));
+fn tables(answer: &mut Answer, list: Vec<Slice>, keys: &KeyTexts, pixels: &Pixels) {
+    let mut by_row: BTreeMap<SliceRow, Vec<Slice>> = BTreeMap::new();
+    list.into_iter().for_each(|slice| by_row.entry(slice.row).or_default().push(slice));
     let (mut shown, mut merged) = (Vec::new(), Vec::new());
-    for (tid, mut own) in by_thread {
+    for (row, mut own) in by_row {
         own.sort_by_key(|slice| (slice.from, std::cmp::Reverse(slice.to)));
         let stretches: Vec<(i64, i64)> = own.iter().map(|slice| (slice.from, slice.to)).collect();
         let mut open: BTreeMap<u16, Merged> = BTreeMap::new();
@@ -194,16 +221,27 @@ fn tables(answer: &mut Answer, list: Vec<Slice>, pixels: &Pixels) {
             if pixels.shows(slice.to.abs_diff(slice.from)) {
                 shown.push((slice, level));
             } else if let Some(done) = merge(open.get_mut(&level), pixels, &slice) {
-                merged.extend(open.insert(level, Merged { tid, level, ..done }));
+                merged.extend(open.insert(level, Merged { row, level, ..done }));
             }
         }
         merged.extend(open.into_values());
     }
-    let table = slice_table(answer, &shown);
+    let table = slice_table(answer, &shown, keys);
     answer.push(table);
     let longest_pixel = |of: &Merged| pixels.of(of.longest_at);
+    let tid = |of: &Merged| match of.row {
+        SliceRow::Thread(tid) => tid,
+        SliceRow::Key(..) => None,
+    };
+    let span = |of: &Merged| match of.row {
+        SliceRow::Key(span, _) => Some(span),
+        SliceRow::Thread(_) => None,
+    };
+    let merged_keys: Vec<_> = merged.iter().map(|of| text_of(answer, keys, of.row)).collect();
     let table = Table::new("merged")
-        .column("tid", merged.iter().map(|of| of.tid))
+        .column("tid", merged.iter().map(tid))
+        .column("span", merged.iter().map(span))
+        .column("key", merged_keys)
         .column("level", merged.iter().map(|of| of.level))
         .column("pixel", merged.iter().map(|of| of.pixel))
         .column("pixels", merged.iter().map(|of| of.last - of.pixel + 1))
@@ -229,17 +267,26 @@ fn merge(block: Option<&mut Merged>, pixels: &Pixels, slice: &Slice) -> Option<M
         }
         _ => {
             let (longest_ns, longest_at) = (ns, slice.from);
-            Some(Merged { tid: None, level: 0, pixel: first, last, count: 1, longest_ns, longest_at })
+            Some(Merged { row: slice.row, level: 0, pixel: first, last, count: 1, longest_ns, longest_at })
         }
     }
 }
 
-fn slice_table(answer: &mut Answer, shown: &[(Slice, u16)]) -> Table {
+/// The key of a row, as a text of the answer.
+fn text_of(answer: &mut Answer, keys: &KeyTexts, row: SliceRow) -> Option<Text> {
+    keys.text(row).map(|key| answer.texts.text(key))
+}
+
+fn slice_table(answer: &mut Answer, shown: &[(Slice, u16)], keys: &KeyTexts) -> Table {
     let names: Vec<_> = shown.iter().map(|(slice, _)| answer.texts.name(slice.name.as_str())).collect();
+    let of_rows: Vec<_> = shown.iter().map(|(slice, _)| text_of(answer, keys, slice.row)).collect();
+    let is_by_key = shown.iter().map(|(slice, _)| u8::from(matches!(slice.row, SliceRow::Key(..))));
     Table::new("slices")
         .column("span", shown.iter().map(|(slice, _)| slice.span))
         .column("tid", shown.iter().map(|(slice, _)| slice.tid))
         .column("name", names)
+        .column("by_key", is_by_key)
+        .column("key", of_rows)
         .column("process", shown.iter().map(|(slice, _)| slice.process))
         .column("level", shown.iter().map(|(_, level)| *level))
         .column("from", shown.iter().map(|(slice, _)| answer.time(slice.from)))

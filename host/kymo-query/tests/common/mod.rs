@@ -93,7 +93,12 @@ impl Made {
 
     /// A begin or an end of the user.
     pub fn axis(&mut self, cpu: u32, at: u64, begins: bool) -> &mut Made {
-        self.record(cpu, at, if begins { 9 } else { 10 }, &[&7u32.to_le_bytes()])
+        self.axis_of(cpu, at, begins, 7)
+    }
+
+    /// The same, of one of several.
+    pub fn axis_of(&mut self, cpu: u32, at: u64, begins: bool, n: u32) -> &mut Made {
+        self.record(cpu, at, if begins { 9 } else { 10 }, &[&n.to_le_bytes()])
     }
 
     /// A value of the user.

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Rows of spans: one for each thread, or one for each key of a span that has one [spec/view.md 4.7].
+
+use std::collections::HashMap;
+
+use kymo_analyze::{State, Writer};
+use kymo_feed::Seen;
+use kymo_filter::PairLatency;
+
+use crate::error::Error;
+use crate::parameters::Parameters;
+use crate::span::SpanKeys;
+
+/// Keys that have rows of their own; spans of others are one row for each pair.
+pub(super) const KEYS_MAX: usize = 512;
+
+/// Where a span is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum SliceRow {
+    Thread(Option<i32>),
+    /// The number of the span, and that of the key; `None`: beyond those that have rows of their own.
+    Key(u16, Option<u32>),
+}
+
+/// What spans have rows of.
+pub(super) struct RowChoice {
+    /// By the number of the span: its keys.
+    is_by_key: Vec<bool>,
+}
+
+impl RowChoice {
+    /// From the parameter `rows`.
+    pub(super) fn take(parameters: &mut Parameters, spans: &[String]) -> Result<RowChoice, Error> {
+        let by_key = match parameters.text("rows")?.as_deref() {
+            None | Some("thread") => false,
+            Some("key") => true,
+            Some(_) => return Err(Error::parameter("rows", "`thread` or `key`")),
+        };
+        Ok(RowChoice { is_by_key: spans.iter().map(|span| by_key && has_key(span)).collect() })
+    }
+
+    /// Whether some spans have rows of keys.
+    pub(super) fn has_keys(&self) -> bool {
+        self.is_by_key.contains(&true)
+    }
+
+    /// The row of a span.
+    pub(super) fn row(&self, span: u16, key: Option<u32>, tid: Option<i32>) -> SliceRow {
+        match self.is_by_key.get(usize::from(span)) {
+            Some(true) => SliceRow::Key(span, key),
+            _ => SliceRow::Thread(tid),
+        }
+    }
+}
+
+/// Whether a span is paired by something else than the thread, which is the default.
+fn has_key(span: &str) -> bool {
+    span.split_once("by=").is_some_and(|(_, by)| by.trim() != "$tid")
+}
+
+/// Numbers of keys, in the order in which they come.
+#[derive(Default)]
+pub(super) struct KeyTexts {
+    numbers: HashMap<String, u32>,
+    shown: Vec<String>,
+}
+
+impl KeyTexts {
+    /// Those that there are already.
+    pub(super) fn of(shown: &[String]) -> KeyTexts {
+        let numbers = shown.iter().cloned().zip(0..).collect();
+        KeyTexts { numbers, shown: shown.to_vec() }
+    }
+
+    /// The number of a key.
+    pub(super) fn number_of(&mut self, key: String) -> Option<u32> {
+        if let Some(&number) = self.numbers.get(&key) {
+            return Some(number);
+        }
+        let number = u32::try_from(self.shown.len()).ok().filter(|_| self.shown.len() < KEYS_MAX)?;
+        self.shown.push(key.clone());
+        self.numbers.insert(key, number);
+        Some(number)
+    }
+
+    /// The key of a row.
+    pub(super) fn text(&self, row: SliceRow) -> Option<&str> {
+        match row {
+            SliceRow::Key(_, Some(number)) => self.shown.get(number as usize).map(String::as_str),
+            SliceRow::Key(_, None) | SliceRow::Thread(_) => None,
+        }
+    }
+}
+
+impl SpanKeys for KeyTexts {
+    fn number(&mut self, pair: &PairLatency, _: &Seen<'_, '_>, _: &Writer, _: &State) -> Option<u32> {
+        self.number_of(pair.key())
+    }
+
+    fn shown(&self) -> &[String] {
+        &self.shown
+    }
+
+    fn reasons(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_spans_with_a_key_have_rows_of_keys() {
+        let spans = ["a, b", "a, b, by=id", "a, b, by=$tid", "a, b, by=$tid, id"].map(str::to_owned);
+        let choice = |text: &str| {
+            let mut parameters = Parameters::new(vec![("rows".to_owned(), text.to_owned())]);
+            RowChoice::take(&mut parameters, &spans)
+        };
+        let keys = choice("key").ok().unwrap();
+        let rows: Vec<SliceRow> = (0..4).map(|span| keys.row(span, Some(9), Some(1))).collect();
+        let (thread, key) = (SliceRow::Thread(Some(1)), |span| SliceRow::Key(span, Some(9)));
+        assert_eq!(rows, [thread, key(1), thread, key(3)]);
+        assert!(keys.has_keys() && !choice("thread").ok().unwrap().has_keys());
+        assert!(choice("cpu").is_err());
+    }
+
+    #[test]
+    fn keys_beyond_the_bound_have_no_number() {
+        let mut keys = KeyTexts::default();
+        for key in 0..KEYS_MAX {
+            assert_eq!(keys.number_of(key.to_string()), Some(key as u32));
+        }
+        assert_eq!((keys.number_of("new".to_owned()), keys.number_of("7".to_owned())), (None, Some(7)));
+        assert_eq!(keys.text(SliceRow::Key(0, Some(7))), Some("7"));
+        let mut again = KeyTexts::of(&["x".to_owned()]);
+        assert_eq!((again.number_of("y".to_owned()), again.number_of("x".to_owned())), (Some(1), Some(0)));
+    }
+}
