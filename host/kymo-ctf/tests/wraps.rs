@@ -99,6 +99,39 @@ fn a_packet_may_last_longer_than_its_end_has_bits() {
     );
 }
 
+/// The begin has fewer bits than the end of the packet before, which says how often it has wrapped.
+#[test]
+fn the_begin_of_a_packet_goes_on_from_the_end_of_the_one_before() {
+    const OF_16: &str = "/* CTF 1.8 */
+        typealias integer { size = 8; align = 8; } := u8;
+        typealias integer { size = 8; align = 8; map = clock.c.value; } := t8;
+        typealias integer { size = 16; align = 8; map = clock.c.value; } := t16;
+        trace { major = 1; minor = 8; byte_order = le; };
+        clock { name = c; freq = 1; };
+        stream {
+            packet.context := struct { u8 packet_size; u8 content_size; t8 timestamp_begin; t16 timestamp_end; };
+            event.header := struct { u8 id; t8 timestamp; };
+        };
+        event { id = 7; name = e; fields := struct { u8 n; }; };";
+    let packet = |begin: u8, end: u16, times: &[u8]| {
+        let bits = 8 * (5 + 3 * times.len()) as u8;
+        let mut bytes = vec![bits, bits, begin, end as u8, (end >> 8) as u8];
+        times.iter().for_each(|&time| bytes.extend([7, time, 1]));
+        bytes
+    };
+    for (packets, expect) in [
+        // Without a record, and with one long in front of the end.
+        ([packet(24, 600, &[]), packet(90, 700, &[95])], &["607"][..]),
+        ([packet(24, 600, &[30]), packet(90, 700, &[95])], &["30", "607"]),
+        ([packet(24, 40, &[30]), packet(39, 80, &[50])], &["30", "50"]),
+    ] {
+        let memory = Memory { metadata: OF_16.into(), streams: vec![("s".into(), packets.concat())] };
+        let (lines, caveats) = shown(&memory);
+        let times: Vec<&str> = lines.iter().map(|line| line.trim_end_matches(" e 0 n=1")).collect();
+        assert_eq!((&times[..], caveats.is_empty()), (expect, times != ["30", "50"]), "{caveats:?}");
+    }
+}
+
 #[test]
 fn a_counter_of_lost_records_wraps_at_its_width() {
     check(

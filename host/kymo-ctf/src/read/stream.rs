@@ -35,7 +35,7 @@ pub(super) use seek::SliceBegin;
 pub(super) use span::Moment;
 pub(super) use told::CAVEATS_MAX;
 use told::{Caveats, Held};
-use wrap::{counted, extended, low_mask};
+use wrap::{counted, extended, goes_on, low_mask};
 
 /// Memory of a file that was read is given back in pieces of so many bytes: whole pages of any machine.
 const FORGET_BYTES: usize = 2 << 20;

@@ -275,7 +275,9 @@ fn make_packet(maker: &mut Maker, case: &Case, file: &mut File, packet: u64, now
     let class = &case.streams[file.stream];
     let has_begin = has_role(class.context.as_ref(), Role::Begin);
     if has_begin {
-        now.time += maker.random.below(1000u64);
+        let gap = maker.random.below(1000u64);
+        // The first one is below the range of its bits.
+        now.time += if packet > 0 { gap } else { 0 };
     }
     let (begin, mut known) = (now.time, Known::new());
     let user = class.context.as_ref().map(|context| maker.value(context, &mut known));

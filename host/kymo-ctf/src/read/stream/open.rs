@@ -7,7 +7,7 @@ use super::super::bits::{Cursor, Stop};
 use super::super::class::Role;
 use super::super::error::Damage;
 use super::super::value::{Fields, Number, Value};
-use super::{Lost, Packet, PacketFacts, Previous, Stream, counted, extended};
+use super::{Lost, Packet, PacketFacts, Previous, Stream, counted, extended, goes_on};
 use crate::write::PACKET_MAGIC;
 
 enum HeaderProblem {
@@ -142,7 +142,8 @@ impl<'t> Stream<'t> {
         let at = start as u64;
         let previous_end = self.previous.and_then(|previous| previous.end);
         let begin = roles.get(Role::Begin);
-        let begin = begin.map_or(self.reference, |begin| extended(self.reference, begin, roles.bits(Role::Begin)));
+        let begin =
+            begin.map_or(self.reference, |low| goes_on(self.reference, previous_end, low, roles.bits(Role::Begin)));
         // A crashed tracer leaves 0 for an end that it did not come to.
         let mut end = roles.get(Role::End).filter(|&end| end != 0 || begin == 0);
         end = end.map(|end| extended(begin, end, roles.bits(Role::End)));

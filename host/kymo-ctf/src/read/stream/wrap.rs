@@ -23,9 +23,37 @@ pub(super) fn extended(before: u64, low: u64, bits: u8) -> u64 {
     if bits < 64 && time < before { time.wrapping_add(mask.wrapping_add(1)) } else { time }
 }
 
+/// The time of `bits` bits at which a packet begins: the first one at or after the last record, `before`, and after the
+/// end of the packet before, where that has one. A step back from that end by at most half of the range of the bits
+/// is no wrap: those packets overlap.
+pub(super) fn goes_on(before: u64, previous_end: Option<u64>, low: u64, bits: u8) -> u64 {
+    let begin = extended(before, low, bits);
+    match previous_end {
+        Some(end) if bits < 64 && begin < end && end - begin > low_mask(bits) / 2 => extended(end, low, bits),
+        _ => begin,
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{counted, extended};
+    use super::{counted, extended, goes_on};
+
+    #[test]
+    fn packets_go_on_from_the_end_of_the_one_before() {
+        for (before, end, low, bits, expect) in [
+            (280, None, 638, 16, 638),
+            (280, Some(65_816), 638, 16, 66_174),
+            (280, Some(600), 638, 16, 638),
+            // An end that lies behind the begin of the next packet.
+            (280, Some(700), 638, 16, 638),
+            (280, Some(638 + 0x7FFF), 638, 16, 638),
+            (280, Some(638 + 0x8000), 638, 16, 0x1_0000 + 638),
+            (280, Some(u64::MAX), 638, 64, 638),
+            (280, Some(5 << 16), 638, 16, (5 << 16) + 638),
+        ] {
+            assert_eq!(goes_on(before, end, low, bits), expect, "{before} {end:?} {low} {bits}");
+        }
+    }
 
     #[test]
     fn counters_of_few_bits_wrap() {
