@@ -171,6 +171,12 @@ pub struct Facts {
     pub signals: bool,
     /// Moves of threads from CPU to CPU.
     pub migrations: bool,
+    /// Calls of high-resolution timers.
+    pub timer_calls: bool,
+    /// Idle states of processors.
+    pub idle_states: bool,
+    /// Frequencies of processors.
+    pub frequencies: bool,
     /// New threads.
     pub creations: bool,
     /// New names of threads.
@@ -274,6 +280,9 @@ impl Vocabulary {
             Form::Call(_) | Form::CallByNumber => facts.calls = true,
             Form::IrqsOff | Form::PreemptOff => facts.off = true,
             Form::HrtimerStart => facts.timers = true,
+            Form::HrtimerEnter => facts.timer_calls = true,
+            Form::Idle => facts.idle_states = true,
+            Form::Frequency => facts.frequencies = true,
             Form::Fault { .. } => facts.faults = true,
             Form::Signal => facts.signals = true,
             Form::Migrate => facts.migrations = true,
